@@ -167,8 +167,16 @@ type Presence struct {
 	Phase    state.Phase `json:"phase,omitempty"`
 	Asleep   bool        `json:"asleep,omitempty"` // nothing is queued or running
 	Tier     state.Tier  `json:"tier,omitempty"`   // its budget tier
+	Host     string      `json:"host,omitempty"`   // on which it published this, where the mesh knows hosts
+	Hosts    []HostSeen  `json:"hosts,omitempty"`  // on which it looks for work
 	Wake     string      `json:"wake,omitempty"`
 	SeenAt   time.Time   `json:"seen_at,omitzero"`
+}
+
+// HostSeen is a host of an agent, and when the agent last looked for work there.
+type HostSeen struct {
+	Host   string    `json:"host"`
+	SeenAt time.Time `json:"seen_at"`
 }
 
 // Status is the health of a mesh.

@@ -3,8 +3,6 @@ package config
 import (
 	"crypto/tls"
 	"maps"
-	"net"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -33,9 +31,13 @@ func (m meshSection) OverNATS() bool {
 // wireNATSMesh returns the client of a mesh over NATS.
 func (l *Loader) wireNATSMesh(c *Config) (cycle.Carrier, error) {
 	m := c.File.Mesh
-	servers, err := c.natsServers()
+	servers, err := fleet.Servers(m.URL)
 	if err != nil {
-		return nil, err
+		return nil, c.At(dotted("mesh.url"), serversHint, "%v", err)
+	}
+	urls := make([]string, len(servers))
+	for i, s := range servers {
+		urls[i] = s.String()
 	}
 	if key := m.onlyOverHTTP(); key != "" {
 		return nil, c.At(dotted("mesh."+key), "remove it; over NATS the agent has a key, in key_file", "it is for a mesh over HTTP, and url is %q", m.URL)
@@ -56,7 +58,7 @@ func (l *Loader) wireNATSMesh(c *Config) (cycle.Carrier, error) {
 	}
 	host, _ := os.Hostname() // without a name the row in the registry says "host"
 	return &natsmesh.Client{
-		URL:     strings.Join(servers, ","),
+		URL:     strings.Join(urls, ","),
 		Handle:  c.File.Agent.Handle,
 		Host:    fleet.HostToken(host),
 		Seed:    l.Secret(c, own),
@@ -66,42 +68,6 @@ func (l *Loader) wireNATSMesh(c *Config) (cycle.Carrier, error) {
 		Secrets: l.Secrets,
 		Now:     l.Now,
 	}, nil
-}
-
-// natsServers returns the URL of each server of mesh.url. What stands before the first
-// name holds for all.
-func (c *Config) natsServers() ([]string, error) {
-	wrong := func(format string, args ...any) ([]string, error) {
-		return nil, c.At(dotted("mesh.url"), serversHint, format, args...)
-	}
-	var servers []string
-	scheme := ""
-	for _, text := range strings.Split(c.File.Mesh.URL, ",") {
-		text = strings.TrimSpace(text)
-		if scheme == "" || strings.Contains(text, "://") {
-			before, _, _ := strings.Cut(text, "://")
-			if scheme != "" && before != scheme {
-				return wrong("it names servers with %s and with %s", scheme, before)
-			}
-			scheme = before
-		} else {
-			text = scheme + "://" + text
-		}
-		u, err := url.Parse(text)
-		switch {
-		case err != nil || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
-			return wrong("%q is not a server", text)
-		case u.User != nil:
-			return wrong("a name or password in it is not used: the agent has a key")
-		case scheme == "nats" && !Loopback(u.Hostname()):
-			return wrong("%q would send messages unencrypted: use tls; nats is for a server on this machine", text)
-		}
-		if u.Port() == "" {
-			u.Host = net.JoinHostPort(u.Hostname(), "4222")
-		}
-		servers = append(servers, u.String())
-	}
-	return servers, nil
 }
 
 // checkPeerKeys checks [mesh.keys].

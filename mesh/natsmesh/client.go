@@ -4,12 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
+	"net/http"
+	"sync"
 	"time"
 
+	"agentstateloop/fleet"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mesh"
+	"agentstateloop/state"
 )
 
 // Client is one agent's side of the mesh over NATS. It connects at the first call, and
@@ -38,59 +41,64 @@ type Client struct {
 
 	Secrets *secret.Known    // what no report of a crash may hold; may be nil
 	Now     func() time.Time // nil: time.Now
-}
 
-var errUnfinished = errors.New("not built yet")
+	mu     sync.Mutex
+	conn   *fleet.Conn
+	held   map[string]*held // what was shown and is not acknowledged, by id
+	pulled time.Time        // when our mailbox was last read
+	files  map[fileOf]*fleet.Blob
+}
 
 // Address returns the servers.
 func (c *Client) Address() string { return c.URL }
 
-// Take implements cycle.Carrier.
-func (c *Client) Take(context.Context) (mesh.Mailbox, error) { return mesh.Mailbox{}, errUnfinished }
+// Close ends the connection. The next call makes another one.
+func (c *Client) Close() { c.engine().Close() }
 
-// Mailbox implements cycle.Carrier.
-func (c *Client) Mailbox(context.Context, time.Duration) (mesh.Mailbox, error) {
-	return mesh.Mailbox{}, errUnfinished
+// engine returns the connection to the engine, which may not be made yet.
+func (c *Client) engine() *fleet.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == nil {
+		c.conn = &fleet.Conn{
+			URL: c.URL, Handle: c.Handle, Seed: c.Seed, TLS: c.TLS, Timeout: c.Timeout, Dial: c.Dial, Secrets: c.Secrets,
+		}
+	}
+	return c.conn
 }
 
-// Watch implements cycle.Carrier.
-func (c *Client) Watch(context.Context, time.Duration) (mesh.Mailbox, error) {
-	return mesh.Mailbox{}, errUnfinished
+func (c *Client) now() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
 }
 
-// Ack implements cycle.Carrier.
-func (c *Client) Ack(context.Context, string) error { return errUnfinished }
-
-// Send implements cycle.Carrier. The time that it signs is m.SentAt, or now.
-func (c *Client) Send(context.Context, mesh.Message) (string, error) { return "", errUnfinished }
-
-// Nudge implements cycle.Carrier.
-func (c *Client) Nudge(_ context.Context, _, _, _ string) error { return errUnfinished }
-
-// Register implements cycle.Carrier.
-func (c *Client) Register(context.Context, mesh.Presence) error { return errUnfinished }
-
-// Online implements cycle.Carrier.
-func (c *Client) Online(context.Context) ([]mesh.Presence, error) { return nil, errUnfinished }
-
-// Status implements cycle.Carrier.
-func (c *Client) Status(context.Context) (mesh.Status, error) { return mesh.Status{}, errUnfinished }
-
-// Halt implements cycle.Carrier.
-func (c *Client) Halt(context.Context) error { return errUnfinished }
-
-// Go implements cycle.Carrier.
-func (c *Client) Go(context.Context) error { return errUnfinished }
-
-// PutBlob implements cycle.Carrier.
-func (c *Client) PutBlob(_ context.Context, _, _ string, _ int64, _ io.Reader) error {
-	return errUnfinished
+// Halt sets the HALT of the mesh, for all its agents.
+func (c *Client) Halt(ctx context.Context) error {
+	return failure("halt", c.engine().SetHalt(ctx, true, c.now()))
 }
 
-// GetBlob implements cycle.Carrier.
-func (c *Client) GetBlob(context.Context, string, mesh.File, func(io.Reader) error) error {
-	return errUnfinished
+// Go lifts the HALT of the mesh.
+func (c *Client) Go(ctx context.Context) error {
+	return failure("resume", c.engine().SetHalt(ctx, false, c.now()))
 }
 
-// Close implements cycle.Carrier.
-func (c *Client) Close() {}
+// failure returns the error of a call as package mesh has them.
+func failure(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*fleet.Error](err)
+	if !ok {
+		return &mesh.Error{Op: op, Err: err}
+	}
+	failed := &mesh.Error{Op: op, Code: e.Code, Err: e}
+	switch {
+	case e.Denied:
+		return &state.CredentialError{Name: state.CredentialMesh, Err: failed}
+	case e.Full():
+		failed.Code, failed.RetryAfter = http.StatusServiceUnavailable, time.Minute
+	}
+	return failed
+}

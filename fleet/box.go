@@ -1,0 +1,247 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// MaxBody is how many bytes a message in a mailbox may have.
+const MaxBody = 64 << 10
+
+// timeLayout is how a time is signed.
+const timeLayout = time.RFC3339Nano
+
+// Item is a message in a mailbox. All of it but Stored is as its sender, or a forger,
+// wrote it.
+type Item struct {
+	To, From string // of the subject
+	ID       string
+	At       time.Time // when it was signed; zero if that cannot be read
+	Stored   time.Time // by the engine's clock
+	Body     []byte
+
+	at, signature string
+	sequence      uint64
+	reply         string // where it is acknowledged
+}
+
+// SignedBy reports whether a key made the signature over the item.
+func (i Item) SignedBy(public string) bool {
+	return !i.At.IsZero() && verifies(public, i.signature, boxLine(i.To, i.From, i.ID, i.at), i.Body)
+}
+
+// Same reports whether two items are deliveries of one message.
+func (i Item) Same(other Item) bool { return i.sequence == other.sequence }
+
+// Post puts a signed message into the part of a mailbox that is ours, waits until the
+// engine has it on disk, and rings. If once is true, the engine knows a repeat with the
+// same id, time and body for an hour.
+func (c *Conn) Post(ctx context.Context, to, id string, at time.Time, body []byte, once bool) (Stored, error) {
+	signed := at.UTC().Format(timeLayout)
+	sig, err := c.sign(ctx, boxLine(to, c.Handle, id, signed), body)
+	if err != nil {
+		return Stored{}, err
+	}
+	header := nats.Header{headerID: {id}, headerAt: {signed}, headerSignature: {sig}}
+	if once {
+		// Nobody can claim it before us: it is a part of the signature.
+		header["Nats-Msg-Id"] = []string{sig[:22]}
+	}
+	ring, err := c.ring(ctx, to)
+	if err != nil {
+		return Stored{}, err
+	}
+	return c.store(ctx, BoxStream, &nats.Msg{Subject: boxSubject(to, c.Handle), Header: header, Data: body}, func(f *flight) error {
+		return f.tell(ring.Subject, ring.Header, ring.Data)
+	})
+}
+
+// Taken is what one look into the engine showed.
+type Taken struct {
+	Items  []Item // of our mailbox, oldest first
+	Halted bool
+}
+
+// Take pulls at most that many messages out of our mailbox, of so many bytes together,
+// and reads HALT, in one flight. What is not acknowledged comes again after a minute.
+// The registry learns that this host looked, if host is not "".
+func (c *Conn) Take(ctx context.Context, host string, now time.Time, messages, bytes int) (Taken, error) {
+	look, err := c.look(ctx, host, now)
+	if err != nil {
+		return Taken{}, err
+	}
+	pull, err := json.Marshal(map[string]any{"batch": messages, "max_bytes": bytes, "no_wait": true})
+	if err != nil {
+		return Taken{}, err
+	}
+	var taken Taken
+	err = c.do(ctx, func(ctx context.Context, l *link) error {
+		f, err := l.begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer f.end()
+		if err := f.ask("end", "$JS.API.CONSUMER.MSG.NEXT."+BoxStream+"."+c.Handle, nil, pull); err != nil {
+			return err
+		}
+		if err := f.ask("halt", haltGet, nil, nil); err != nil {
+			return err
+		}
+		if look != nil {
+			if err := f.tell(look.Subject, look.Header, look.Data); err != nil {
+				return err
+			}
+		}
+		return c.gather(f, &taken, messages)
+	})
+	return taken, err
+}
+
+// gather reads the answers to a pull and to the question about HALT. What an earlier try
+// was sent stays: the engine does not show it again soon.
+func (c *Conn) gather(f *flight, taken *Taken, messages int) error {
+	pulling, asking, came := true, true, 0
+	for pulling || asking {
+		a, err := f.next()
+		if err != nil {
+			return err
+		}
+		switch a.name {
+		case "":
+			taken.add(c.item(a.Msg))
+			came++
+			pulling = pulling && came < messages
+		case "halt":
+			if taken.Halted, err = f.readHalt(a); err != nil {
+				return err
+			}
+			asking = false
+		case "end":
+			if pulling, err = f.pulls(a, len(taken.Items) > 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pulls reads what ends a pull, and reports whether it goes on.
+func (f *flight) pulls(a answer, came bool) (bool, error) {
+	switch {
+	case a.status == 404, a.status == 408, a.status == 409 && came:
+		return false, nil // there is no more, or no room for more
+	case a.status == 409:
+		return false, lostError(f.link.server, 409, errNoResponder) // its leader changes
+	case a.status == 100:
+		return true, nil
+	}
+	return false, &Error{Server: f.link.server, Err: errStrange}
+}
+
+// add adds an item. A delivery that is newer than that of an earlier try replaces it.
+func (t *Taken) add(i Item) {
+	for n, known := range t.Items {
+		if known.Same(i) {
+			t.Items[n] = i
+			return
+		}
+	}
+	t.Items = append(t.Items, i)
+}
+
+// item reads a message that a consumer delivered.
+func (c *Conn) item(m *nats.Msg) Item {
+	i := Item{
+		To: c.Handle, ID: m.Header.Get(headerID), Body: m.Data, reply: m.Reply,
+		at: m.Header.Get(headerAt), signature: m.Header.Get(headerSignature),
+	}
+	if _, from, ok := strings.Cut(m.Subject, boxSubject(c.Handle, "")); ok {
+		i.From = from
+	}
+	if at, err := time.Parse(timeLayout, i.at); err == nil {
+		i.At = at
+	}
+	i.Stored, i.sequence = delivery(m.Reply)
+	return i
+}
+
+// delivery reads the subject on which a delivery is acknowledged: when the stream took
+// the message, and its number there. Both are zero if it cannot be read.
+func delivery(reply string) (stored time.Time, sequence uint64) {
+	const long, short = 11, 9 // tokens, with and without the domain and account
+	tokens := strings.Split(reply, ".")
+	switch {
+	case len(tokens) >= long:
+		tokens = tokens[4:]
+	case len(tokens) == short:
+		tokens = tokens[2:]
+	default:
+		return time.Time{}, 0
+	}
+	// stream, consumer, deliveries, number in the stream, number in the consumer, time
+	sequence, err := strconv.ParseUint(tokens[3], 10, 64)
+	if err != nil {
+		return time.Time{}, 0
+	}
+	nanoseconds, err := strconv.ParseInt(tokens[5], 10, 64)
+	if err != nil {
+		return time.Time{}, 0
+	}
+	return time.Unix(0, nanoseconds).UTC(), sequence
+}
+
+// Ack acknowledges items, and does not wait: an item whose acknowledgement is lost comes
+// again.
+func (c *Conn) Ack(ctx context.Context, items ...Item) error { return c.answer(ctx, "+ACK", items) }
+
+// Return gives items back, so that the next pull has them again.
+func (c *Conn) Return(ctx context.Context, items ...Item) error {
+	if err := c.answer(ctx, "-NAK", items); err != nil || len(items) == 0 {
+		return err
+	}
+	return c.do(ctx, func(ctx context.Context, l *link) error {
+		if err := l.nc.FlushWithContext(ctx); err != nil {
+			return connError(l.server, err)
+		}
+		return nil
+	})
+}
+
+func (c *Conn) answer(ctx context.Context, verdict string, items []Item) error {
+	return c.do(ctx, func(_ context.Context, l *link) error {
+		for _, i := range items {
+			if i.reply == "" {
+				continue
+			}
+			if err := l.nc.Publish(i.reply, []byte(verdict)); err != nil {
+				return connError(l.server, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (c *Conn) askWaiting(f *flight) error {
+	return f.ask("waiting", "$JS.API.CONSUMER.INFO."+BoxStream+"."+c.Handle, nil, nil)
+}
+
+// waiting reads the answer to askWaiting.
+func (f *flight) waiting(a answer) (int, error) {
+	var info struct {
+		Pending    int `json:"num_pending"`
+		AckPending int `json:"num_ack_pending"`
+	}
+	if err := f.decode(a, &info); err != nil {
+		return 0, err
+	}
+	return info.Pending + info.AckPending, nil
+}
+
+// NudgeID returns the id of a new nudge.
+func NudgeID() string { return "nudge." + rand.Text() }

@@ -1,0 +1,286 @@
+package fleet
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"agentstateloop/internal/secret"
+)
+
+// Conn reaches the engine as one user. It connects at the first call, and again at the
+// next one after a failure: in the background it does nothing. Its methods may be called
+// concurrently. Their errors are *Error.
+type Conn struct {
+	URL    string // of the servers, with commas between them: tls://n1:4222,n2:4222; nats:// on loopback alone
+	Handle string // of the agent; "" for an administrator, who has all rights
+
+	// Seed returns the seed of the user's key. Its error must not contain it.
+	Seed func(context.Context) (string, error)
+
+	// TLS returns the configuration for a server of this name; nil: that of Go.
+	TLS func(host string) (*tls.Config, error)
+
+	Timeout time.Duration // of one call, in addition to its wait; 0: 30 s
+
+	// Dial connects to a server; nil: over TCP.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	Secrets *secret.Known // learns the seed; what no report of a crash may hold; may be nil
+
+	mu      sync.Mutex
+	pair    nkeys.KeyPair // of Seed, until it is refused
+	link    *link
+	dialing chan struct{} // is closed when the call that connects has done so
+	shunned string        // the server that failed last
+}
+
+const (
+	// tryTime is how long a server may be silent before another one is tried.
+	tryTime = 5 * time.Second
+
+	// queued is how many messages may wait in one subscription to be read.
+	queued = 1024
+
+	firstPause = 50 * time.Millisecond
+	maxPause   = time.Second
+)
+
+func (c *Conn) timeout() time.Duration {
+	if c.Timeout <= 0 {
+		return 30 * time.Second
+	}
+	return c.Timeout
+}
+
+// patience is how long one try of a call lasts.
+func (c *Conn) patience() time.Duration { return min(tryTime, c.timeout()/2) }
+
+// Close ends the connection. What was published before is sent. The next call connects
+// again.
+func (c *Conn) Close() {
+	c.mu.Lock()
+	l := c.link
+	c.link = nil
+	c.mu.Unlock()
+	if l != nil {
+		l.nc.Close()
+	}
+}
+
+// do calls try with a connection until it succeeds, fails for good, or Timeout is over.
+func (c *Conn) do(ctx context.Context, try func(context.Context, *link) error) error {
+	asked := ctx
+	ctx, cancel := context.WithTimeout(ctx, c.timeout())
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		l, err := c.connect(ctx)
+		if err != nil {
+			return c.unless(asked, err)
+		}
+		err = c.attempt(ctx, l, try)
+		if err == nil || !lost(err) {
+			return c.unless(asked, err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return c.unless(asked, err)
+		}
+	}
+}
+
+// unless returns why the caller gave up, if it did, and else err.
+func (c *Conn) unless(asked context.Context, err error) error {
+	if err != nil && asked.Err() != nil {
+		return &Error{Err: context.Cause(asked)}
+	}
+	return err
+}
+
+// attempt calls try once, and drops a connection that it lost or on which no answer came.
+func (c *Conn) attempt(ctx context.Context, l *link, try func(context.Context, *link) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.patience())
+	defer cancel()
+	err := try(ctx, l)
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == 0 && e.lost {
+		c.drop(l)
+	}
+	return err
+}
+
+// drop closes a connection, so that the next call makes another one, to another server if
+// there is one.
+func (c *Conn) drop(l *link) {
+	c.mu.Lock()
+	if c.link == l {
+		c.link = nil
+	}
+	c.shunned = l.server
+	c.mu.Unlock()
+	l.nc.Close()
+}
+
+// connect returns the connection, and makes it if there is none.
+func (c *Conn) connect(ctx context.Context) (*link, error) {
+	for {
+		c.mu.Lock()
+		if c.link != nil && !c.link.nc.IsClosed() {
+			l := c.link
+			c.mu.Unlock()
+			return l, nil
+		}
+		if under := c.dialing; under != nil {
+			c.mu.Unlock()
+			select {
+			case <-under:
+				continue
+			case <-ctx.Done():
+				return nil, lostError("", 0, errors.New("no server answers"))
+			}
+		}
+		done := make(chan struct{})
+		c.dialing = done
+		c.mu.Unlock()
+		l, err := c.dialAny(ctx)
+		c.mu.Lock()
+		if err == nil {
+			c.link = l
+		}
+		c.dialing = nil
+		c.mu.Unlock()
+		close(done)
+		return l, err
+	}
+}
+
+// dialAny connects to one of the servers, tried in any order, but last the one that
+// failed last.
+func (c *Conn) dialAny(ctx context.Context) (*link, error) {
+	servers, err := Servers(c.URL)
+	if err != nil {
+		return nil, &Error{Err: err}
+	}
+	pair, err := c.key(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
+	c.mu.Lock()
+	shunned := c.shunned
+	c.mu.Unlock()
+	slices.SortStableFunc(servers, func(a, b *url.URL) int { return int(order(a.Host == shunned)) - int(order(b.Host == shunned)) })
+	var reasons []string
+	last := &Error{}
+	for i, server := range servers {
+		end := time.Now().Add(c.patience())
+		if deadline, ok := ctx.Deadline(); ok && i < len(servers)-1 {
+			if share := time.Now().Add(time.Until(deadline) / time.Duration(len(servers)-i)); share.Before(end) {
+				end = share
+			}
+		}
+		l, err := c.dial(ctx, server, pair, end)
+		if err == nil {
+			return l, nil
+		}
+		if err.Denied {
+			c.forget(pair)
+			return nil, err
+		}
+		last = err
+		reasons = append(reasons, err.Error())
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if len(reasons) > 1 {
+		return nil, &Error{Err: fmt.Errorf("no server can be reached: %s", strings.Join(reasons, "; "))}
+	}
+	return nil, &Error{Server: last.Server, Err: last.Err}
+}
+
+func order(last bool) (n uint8) {
+	if last {
+		return 1
+	}
+	return 0
+}
+
+// key returns the key of the user.
+func (c *Conn) key(ctx context.Context) (nkeys.KeyPair, error) {
+	c.mu.Lock()
+	pair := c.pair
+	c.mu.Unlock()
+	if pair != nil {
+		return pair, nil
+	}
+	if c.Seed == nil {
+		return nil, &Error{Denied: true, Err: errors.New("no key is set")}
+	}
+	seed, err := c.Seed(ctx)
+	if err != nil {
+		return nil, &Error{Denied: ctx.Err() == nil, Err: fmt.Errorf("read key: %w", err)}
+	}
+	seed = strings.TrimSpace(seed)
+	c.Secrets.Learn("nkey", seed)
+	if pair, err = keyPair(seed); err != nil {
+		return nil, &Error{Denied: true, Err: fmt.Errorf("read key: %w", err)}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pair = pair
+	return pair, nil
+}
+
+// forget drops a key that was refused. The next call reads it again.
+func (c *Conn) forget(pair nkeys.KeyPair) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pair == pair {
+		c.pair = nil
+	}
+}
+
+// PublicKey returns the public key of the user.
+func (c *Conn) PublicKey(ctx context.Context) (string, error) {
+	pair, err := c.key(ctx)
+	if err != nil {
+		return "", err
+	}
+	return pair.PublicKey()
+}
+
+// sign signs a line and what follows it with the key of the user.
+func (c *Conn) sign(ctx context.Context, line string, body []byte) (string, error) {
+	pair, err := c.key(ctx)
+	if err != nil {
+		return "", err
+	}
+	sig, err := signatureOf(pair, line, body)
+	if err != nil {
+		return "", &Error{Denied: true, Err: errors.New("sign: the key cannot")}
+	}
+	return sig, nil
+}
+
+// natsOptions are the options of a connection that are always the same. We make one
+// connection to one server: which server is next, we choose.
+func natsOptions(o *nats.Options, patience time.Duration) {
+	o.AllowReconnect = false
+	o.IgnoreDiscoveredServers = true
+	o.SkipHostLookup = true // the dialer looks up names, within its time
+	o.SubChanLen = queued
+	o.FlusherTimeout = patience // of one write to a server that does not read
+	o.Name = "agentstateloop"
+}

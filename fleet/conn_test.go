@@ -1,0 +1,122 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestServers checks which addresses of servers are taken.
+func TestServers(t *testing.T) {
+	for urls, want := range map[string]string{
+		"tls://n1.example.com":                         "tls://n1.example.com:4222",
+		"tls://n1:4222, tls://n2:4223":                 "tls://n1:4222 tls://n2:4223",
+		"tls://n1:4222,n2,n3:1":                        "tls://n1:4222 tls://n2:4222 tls://n3:1",
+		"nats://127.0.0.1:4222,localhost,nats://[::1]": "nats://127.0.0.1:4222 nats://localhost:4222 nats://[::1]:4222",
+		"nats://n1.example.com":                        "unencrypted",
+		"tls://n1,nats://n2":                           "with tls and with nats",
+		"http://127.0.0.1":                             "begins with neither",
+		"n1:4222":                                      "is not a server",
+		"":                                             "is not a server",
+		"tls://":                                       "is not a server",
+		"tls://user:secret@n1":                         "is not used",
+		"tls://n1/path":                                "is not a server",
+	} {
+		servers, err := Servers(urls)
+		var got []string
+		for _, s := range servers {
+			got = append(got, s.String())
+		}
+		if err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) || err == nil && strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, %v", urls, got, err)
+		}
+	}
+}
+
+// TestServersThatAreNone checks the errors of servers that are away, silent, or not of
+// NATS: each names the server, and none outlives the timeout.
+func TestServersThatAreNone(t *testing.T) {
+	seed, _, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := listening(t, func(net.Conn) {})
+	gone.Close()
+	silent := listening(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	web := listening(t, func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); c.Close() })
+	noise := listening(t, func(c net.Conn) { _, _ = io.WriteString(c, "INFO {\"nonce\":}\r\n"); c.Close() })
+	for name, tt := range map[string]struct {
+		servers []net.Listener
+		says    string
+	}{
+		"away":      {[]net.Listener{gone}, "connection refused"},
+		"silent":    {[]net.Listener{silent}, "it does not answer"},
+		"not NATS":  {[]net.Listener{web}, ""},
+		"nonsense":  {[]net.Listener{noise}, ""},
+		"all three": {[]net.Listener{gone, silent, web}, "no server can be reached"},
+	} {
+		var urls []string
+		for _, s := range tt.servers {
+			urls = append(urls, "nats://"+s.Addr().String())
+		}
+		c := &Conn{
+			URL: strings.Join(urls, ","), Handle: "goulard", Timeout: 300 * time.Millisecond,
+			Seed: func(context.Context) (string, error) { return seed, nil },
+		}
+		_, err := c.Take(t.Context(), "", time.Now(), 1, 1<<20)
+		e, ok := errors.AsType[*Error](err)
+		if !ok || e.Denied || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, s := range tt.servers {
+			if err == nil || !strings.Contains(err.Error(), s.Addr().String()) {
+				t.Errorf("%s: %v does not name %s", name, err, s.Addr())
+			}
+		}
+	}
+}
+
+func listening(t *testing.T, serve func(net.Conn)) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+			go serve(c)
+		}
+	}()
+	return l
+}
+
+// TestKeysThatCannotBeRead checks that a seed that is missing or wrong is a matter of the
+// key, unless the caller gave up.
+func TestKeysThatCannotBeRead(t *testing.T) {
+	for name, seed := range map[string]func(context.Context) (string, error){
+		"none":    nil,
+		"missing": func(context.Context) (string, error) { return "", errors.New("no such file") },
+		"wrong":   func(context.Context) (string, error) { return "SUAAA", nil },
+	} {
+		c := &Conn{URL: "nats://127.0.0.1:1", Handle: "goulard", Seed: seed}
+		_, err := c.Take(t.Context(), "alpha", time.Now(), 1, 1)
+		if e, ok := errors.AsType[*Error](err); !ok || !e.Denied {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &Conn{URL: "nats://127.0.0.1:1", Seed: func(context.Context) (string, error) { cancel(); return "", ctx.Err() }}
+	if e, ok := errors.AsType[*Error](c.Ring(ctx, "x")); !ok || e.Denied {
+		t.Errorf("given up: %v", e)
+	}
+}

@@ -1,0 +1,90 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/nats-io/nats.go"
+
+	"agentstateloop/internal/plain"
+)
+
+// Error is a call that failed.
+type Error struct {
+	Server string // host:port; "" if none was reached
+	Code   int    // the status that the engine answered, as of HTTP; 0 if it did not answer
+	Number int    // its own number of the error, such as 10077; 0 if it gave none
+	Denied bool   // it refused the key, or the key lacks a right
+	Err    error
+
+	lost bool // another try may help at once
+}
+
+func (e *Error) Error() string {
+	if e.Server == "" {
+		return e.Err.Error()
+	}
+	return e.Server + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// numberStoreFailed is the engine's number for a message that a limit of its stream
+// refuses.
+const numberStoreFailed = 10077
+
+// Full reports whether a limit of the stream refused what was published.
+func (e *Error) Full() bool { return e.Number == numberStoreFailed }
+
+var (
+	errNoAnswer    = errors.New("it does not answer")
+	errNoResponder = errors.New("JetStream does not answer: the servers may be choosing a leader, or have no quorum, or the assets were not made (agentstateloop fleet create)")
+	errNotMade     = errors.New("it has no stream for this: make the assets with agentstateloop fleet create")
+	errStrange     = errors.New("its answer cannot be read: is this a NATS server with JetStream?")
+)
+
+// lostError is an error after which the same call may succeed at once, on another
+// connection or after a moment.
+func lostError(server string, code int, err error) *Error {
+	return &Error{Server: server, Code: code, Err: err, lost: true}
+}
+
+// lost reports whether another try may help.
+func lost(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.lost
+}
+
+// connError returns the error of a connection in plain words.
+func connError(server string, err error) *Error {
+	e := &Error{Server: server, Err: err, lost: true}
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked),
+		errors.Is(err, nats.ErrAccountAuthExpired):
+		e.Denied, e.lost, e.Err = true, false, errors.New("it refuses the key of this agent: is the public key in the configuration of the servers?")
+	case errors.Is(err, nats.ErrPermissionViolation):
+		_, right, _ := strings.Cut(err.Error(), "Permissions Violation for ")
+		e.Denied, e.lost, e.Err = true, false, fmt.Errorf("the key of this agent lacks a right: %s", plain.Line(plain.Cut(right, 200)))
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		e.lost, e.Err = false, errors.New("it does not speak TLS")
+	case errors.Is(err, nats.ErrMaxConnectionsExceeded):
+		e.Err = errors.New("it has too many connections")
+	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrStaleConnection), errors.Is(err, nats.ErrDisconnected),
+		errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		e.Err = errors.New("the connection was lost")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		e.Err = errNoAnswer
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.Err = errors.New("connection refused")
+	default:
+		// The text may quote what a server said.
+		e.Err = errors.New(strings.TrimPrefix(plain.Line(plain.Cut(err.Error(), 200)), "nats: "))
+	}
+	return e
+}

@@ -1,0 +1,305 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+)
+
+// link is one connection to one server.
+type link struct {
+	nc     *nats.Conn
+	server string
+	prefix string // of the subjects on which we are answered
+
+	mu      sync.Mutex
+	flights map[*flight]bool
+	broken  error
+
+	halt uint64 // the newest HALT that this connection has shown
+	bell *bell  // a subscription to what wakes us; nil until a call listens
+}
+
+// dial connects to one server until a time.
+func (c *Conn) dial(ctx context.Context, server *url.URL, pair nkeys.KeyPair, end time.Time) (*link, *Error) {
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	prefix := "_INBOX"
+	if c.Handle != "" {
+		prefix = inboxPrefix(c.Handle)
+	}
+	l := &link{server: server.Host, prefix: prefix + "." + rand.Text() + ".", flights: map[*flight]bool{}}
+	o := nats.GetDefaultOptions()
+	natsOptions(&o, c.patience())
+	o.Url = server.String()
+	o.Timeout = max(time.Until(end), time.Millisecond)
+	public, err := pair.PublicKey()
+	if err != nil {
+		return nil, &Error{Denied: true, Err: err}
+	}
+	o.Nkey, o.SignatureCB = public, pair.Sign
+	var dialed error
+	stop := func() bool { return true }
+	o.CustomDialer = dialer(func(network, addr string) (net.Conn, error) {
+		conn, err := c.dialTCP(ctx, server, network, addr)
+		if err == nil {
+			stop = context.AfterFunc(ctx, func() { conn.Close() })
+		}
+		dialed = err
+		return conn, err
+	})
+	if server.Scheme == "tls" {
+		o.Secure = true
+		if o.TLSConfig, err = c.tlsConfig(server.Hostname()); err != nil {
+			return nil, &Error{Server: server.Host, Err: err}
+		}
+	}
+	o.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { c.Secrets.Guarded(func() { l.failed(err) })() }
+	o.ClosedCB = func(nc *nats.Conn) { c.Secrets.Guarded(func() { l.end(nc.LastError()) })() }
+	nc, err := o.Connect()
+	if !stop() && err == nil {
+		nc.Close()
+		err = context.DeadlineExceeded
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, connError(server.Host, context.DeadlineExceeded)
+	case err != nil && dialed != nil:
+		return nil, connError(server.Host, dialed)
+	case err != nil:
+		return nil, connError(server.Host, err)
+	}
+	l.nc = nc
+	return l, nil
+}
+
+type dialer func(network, addr string) (net.Conn, error)
+
+// Dial implements nats.CustomDialer.
+func (d dialer) Dial(network, addr string) (net.Conn, error) { return d(network, addr) }
+
+func (c *Conn) dialTCP(ctx context.Context, server *url.URL, network, addr string) (net.Conn, error) {
+	if c.Dial != nil {
+		return c.Dial(ctx, network, addr)
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	// A name like localhost may have been pointed elsewhere.
+	if a, ok := conn.RemoteAddr().(*net.TCPAddr); server.Scheme == "nats" && (!ok || !a.IP.IsLoopback()) {
+		conn.Close()
+		return nil, errors.New("nats:// is for a server on this machine alone: use tls://")
+	}
+	return conn, nil
+}
+
+func (c *Conn) tlsConfig(host string) (*tls.Config, error) {
+	if c.TLS == nil {
+		return &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}, nil
+	}
+	return c.TLS(host)
+}
+
+// failed handles an error that the server sent, or that arose, by itself. A right that is
+// missing ends the calls that needed it; the connection goes on.
+func (l *link) failed(err error) {
+	switch {
+	case errors.Is(err, nats.ErrPermissionViolation):
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for f := range l.flights {
+			if f.names(err.Error()) {
+				f.cancel(connError(l.server, err))
+			}
+		}
+	case errors.Is(err, nats.ErrSlowConsumer), errors.Is(err, nats.ErrBadHeaderMsg):
+		// Others can cause these. What is missing is asked for again.
+	default:
+		l.end(err)
+	}
+}
+
+// end ends all calls on a connection that is closed.
+func (l *link) end(err error) {
+	if err == nil {
+		err = nats.ErrConnectionClosed
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken == nil {
+		l.broken = connError(l.server, err)
+	}
+	for f := range l.flights {
+		f.cancel(l.broken)
+	}
+}
+
+// flight is a number of requests that are made at once, and their answers.
+type flight struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	link   *link
+	sub    *nats.Subscription
+	inbox  string // each answer comes to a subject that begins with it
+
+	mu       sync.Mutex
+	subjects []string
+}
+
+// begin begins a flight. It must be ended.
+func (l *link) begin(ctx context.Context) (*flight, error) {
+	f := &flight{link: l, inbox: l.prefix + rand.Text() + "."}
+	f.ctx, f.cancel = context.WithCancelCause(ctx)
+	f.subjects = []string{f.inbox + "*"}
+	l.mu.Lock()
+	broken := l.broken
+	l.flights[f] = true
+	l.mu.Unlock()
+	if broken != nil {
+		f.end()
+		return nil, broken
+	}
+	sub, err := l.nc.SubscribeSync(f.inbox + "*")
+	if err != nil {
+		f.end()
+		return nil, connError(l.server, err)
+	}
+	f.sub = sub
+	return f, nil
+}
+
+func (f *flight) end() {
+	f.link.mu.Lock()
+	delete(f.link.flights, f)
+	f.link.mu.Unlock()
+	f.cancel(nil)
+	if f.sub != nil {
+		_ = f.sub.Unsubscribe() // it fails on a connection that is closed
+	}
+}
+
+// names reports whether an error of a right quotes a subject of this flight.
+func (f *flight) names(text string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.subjects {
+		if strings.Contains(text, strconv.Quote(s)) {
+			return true
+		}
+	}
+	return false
+}
+
+// ask publishes a request. Its answer has the name.
+func (f *flight) ask(name, subject string, header nats.Header, data []byte) error {
+	return f.publish(&nats.Msg{Subject: subject, Reply: f.inbox + name, Header: header, Data: data})
+}
+
+// tell publishes something that is not answered.
+func (f *flight) tell(subject string, header nats.Header, data []byte) error {
+	return f.publish(&nats.Msg{Subject: subject, Header: header, Data: data})
+}
+
+func (f *flight) publish(m *nats.Msg) error {
+	f.mu.Lock()
+	f.subjects = append(f.subjects, m.Subject)
+	f.mu.Unlock()
+	err := f.link.nc.PublishMsg(m)
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return &Error{Server: f.link.server, Code: 413, Err: fmt.Errorf("it takes at most %d bytes at once (max_payload)", f.link.nc.MaxPayload())}
+	}
+	if err != nil {
+		return connError(f.link.server, err)
+	}
+	return nil
+}
+
+// answer is what came for a flight.
+type answer struct {
+	*nats.Msg
+	name   string // of the request; "" for a message that a consumer delivers
+	status int    // of the engine's own; 0 for a message
+	text   string // of the status
+}
+
+// next waits for the next answer.
+func (f *flight) next() (answer, error) {
+	m, err := f.sub.NextMsgWithContext(f.ctx)
+	if err != nil {
+		return answer{}, f.cause(err)
+	}
+	a := answer{Msg: m}
+	a.name, _ = strings.CutPrefix(m.Subject, f.inbox)
+	if a.name == m.Subject {
+		a.name = ""
+		return a, nil
+	}
+	if status := m.Header["Status"]; len(status) > 0 && len(m.Header["Nats-Stream"]) == 0 {
+		// A message that is stored may have a status as well, which its sender chose.
+		if a.status, err = strconv.Atoi(status[0]); err != nil {
+			return answer{}, &Error{Server: f.link.server, Err: errStrange}
+		}
+		a.text = strings.Join(m.Header["Description"], " ")
+	}
+	if a.status == 503 {
+		return answer{}, lostError(f.link.server, 503, errNoResponder)
+	}
+	return a, nil
+}
+
+// cause returns why a flight ended before its answers came.
+func (f *flight) cause(err error) error {
+	if e, ok := errors.AsType[*Error](context.Cause(f.ctx)); ok {
+		return e
+	}
+	f.link.mu.Lock()
+	defer f.link.mu.Unlock()
+	if f.link.broken != nil {
+		return f.link.broken
+	}
+	return connError(f.link.server, err)
+}
+
+// apiError is an error as JetStream answers it.
+type apiError struct {
+	Code   int    `json:"code"`
+	Number int    `json:"err_code"`
+	Text   string `json:"description"`
+}
+
+// decode decodes an answer of JetStream, which may be an error.
+func (f *flight) decode(a answer, into any) error {
+	var refusal struct {
+		Error *apiError `json:"error"`
+	}
+	if json.Unmarshal(a.Data, &refusal) != nil || json.Unmarshal(a.Data, into) != nil {
+		return &Error{Server: f.link.server, Err: errStrange}
+	}
+	if refusal.Error != nil {
+		return f.link.refusal(*refusal.Error)
+	}
+	return nil
+}
+
+// cause returns why a connection ended.
+func (l *link) cause() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return l.broken
+	}
+	return connError(l.server, nats.ErrConnectionClosed)
+}

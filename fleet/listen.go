@@ -1,0 +1,216 @@
+package fleet
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Ring is one call of the doorbell. All of it is as its sender, or a forger, wrote it.
+type Ring struct {
+	From          string
+	to, signature string
+}
+
+// SignedBy reports whether a key made the signature of the ring.
+func (r Ring) SignedBy(public string) bool {
+	return verifies(public, r.signature, ringLine(r.to, r.From), nil)
+}
+
+// Heard is what came while we listened.
+type Heard struct {
+	Rings   []Ring
+	Halted  bool
+	Waiting int // messages in our mailbox, if they were counted
+}
+
+// maxRings is how many calls of the doorbell one Listen returns. More of them say
+// nothing more.
+const maxRings = 64
+
+// bell is the subscription of a connection to what wakes us.
+type bell struct {
+	rung chan *nats.Msg
+
+	mu      sync.Mutex
+	counted bool // our mailbox was counted after the subscription began
+	halted  bool // as it was last told
+}
+
+// ring returns the message that rings an agent.
+func (c *Conn) ring(ctx context.Context, to string) (*nats.Msg, error) {
+	sig, err := c.sign(ctx, ringLine(to, c.Handle), nil)
+	if err != nil {
+		return nil, err
+	}
+	return &nats.Msg{Subject: wakeupSubject(to), Header: nats.Header{headerSignature: {sig}}, Data: []byte(c.Handle)}, nil
+}
+
+// Listen waits until somebody rings, or HALT changes, and for wait at most. On a new
+// connection, and at the end, it counts what is in our mailbox: a ring may have been lost.
+// On a new connection it returns if that is anything.
+func (c *Conn) Listen(ctx context.Context, wait time.Duration) (Heard, error) {
+	end := time.Now().Add(wait)
+	l, b, err := c.listening(ctx)
+	if err != nil {
+		return Heard{}, err
+	}
+	if b == nil {
+		h, err := c.Count(ctx)
+		if err != nil || h.Waiting > 0 || wait <= 0 {
+			return h, err
+		}
+		if l, b, err = c.listening(ctx); err != nil || b == nil {
+			return h, err // the connection was lost again; the next call hangs another bell
+		}
+	}
+	timer := time.NewTimer(time.Until(end))
+	defer timer.Stop()
+	select {
+	case m, open := <-b.rung:
+		return c.hear(l, b, m, open)
+	case <-timer.C:
+		return c.Count(ctx)
+	case <-ctx.Done():
+		return Heard{}, &Error{Err: context.Cause(ctx)}
+	}
+}
+
+// listening returns the connection and its bell, or no bell if the mailbox was not counted
+// since it hangs.
+func (c *Conn) listening(ctx context.Context) (*link, *bell, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout())
+	defer cancel()
+	l, err := c.connect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.mu.Lock()
+	b := l.bell
+	l.mu.Unlock()
+	if b != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !b.counted {
+			b = nil
+		}
+	}
+	return l, b, nil
+}
+
+// hang returns the bell of a connection, and subscribes to what wakes us if it has none.
+func (c *Conn) hang(f *flight) (*bell, error) {
+	l := f.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.mu.Lock()
+	f.subjects = append(f.subjects, wakeupSubject(c.Handle), haltSubject)
+	f.mu.Unlock()
+	if l.bell != nil {
+		return l.bell, nil
+	}
+	b := &bell{rung: make(chan *nats.Msg, queued)}
+	for _, subject := range []string{wakeupSubject(c.Handle), haltSubject} {
+		if _, err := l.nc.ChanSubscribe(subject, b.rung); err != nil {
+			return nil, connError(l.server, err)
+		}
+	}
+	l.bell = b
+	return b, nil
+}
+
+// Count counts what is in our mailbox and reads HALT. On a new connection it subscribes to
+// what wakes us before, in the same flight.
+func (c *Conn) Count(ctx context.Context) (h Heard, err error) {
+	err = c.do(ctx, func(ctx context.Context, l *link) error {
+		f, err := l.begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer f.end()
+		b, err := c.hang(f)
+		if err != nil {
+			return err
+		}
+		if err := c.askWaiting(f); err != nil {
+			return err
+		}
+		if err := f.ask("halt", haltGet, nil, nil); err != nil {
+			return err
+		}
+		for range 2 {
+			a, err := f.next()
+			if err != nil {
+				return err
+			}
+			switch a.name {
+			case "waiting":
+				h.Waiting, err = f.waiting(a)
+			case "halt":
+				h.Halted, err = f.readHalt(a)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.counted, b.halted = true, h.Halted
+		return nil
+	})
+	return h, err
+}
+
+// hear collects what has come by now.
+func (c *Conn) hear(l *link, b *bell, m *nats.Msg, open bool) (Heard, error) {
+	var h Heard
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for ; open; m, open = b.more() {
+		if m == nil {
+			break
+		}
+		if m.Subject == haltSubject {
+			halted, err := parseHalt(m.Data)
+			if err != nil {
+				return Heard{}, &Error{Server: l.server, Err: err}
+			}
+			b.halted = halted
+			continue
+		}
+		if len(h.Rings) < maxRings {
+			h.Rings = append(h.Rings, Ring{From: string(m.Data[:min(len(m.Data), 256)]), to: c.Handle, signature: m.Header.Get(headerSignature)})
+		}
+	}
+	if !open && len(h.Rings) == 0 {
+		return Heard{}, l.cause()
+	}
+	h.Halted = b.halted
+	return h, nil
+}
+
+// more returns what has come, or nil.
+func (b *bell) more() (*nats.Msg, bool) {
+	select {
+	case m, open := <-b.rung:
+		return m, open
+	default:
+		return nil, true
+	}
+}
+
+// Ring rings an agent, and does not wait.
+func (c *Conn) Ring(ctx context.Context, to string) error {
+	m, err := c.ring(ctx, to)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, func(_ context.Context, l *link) error {
+		if err := l.nc.PublishMsg(m); err != nil {
+			return connError(l.server, err)
+		}
+		return nil
+	})
+}

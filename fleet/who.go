@@ -1,0 +1,181 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Row is a row of the registry: what an agent says of itself, or that one of its hosts
+// looked for work. All of it but Stored is as its writer, or a forger, wrote it.
+type Row struct {
+	Handle string
+	Host   string    // "" for what the agent says of itself
+	At     time.Time // when it was signed
+	Stored time.Time // by the engine's clock
+	Body   []byte
+
+	at, signature string
+}
+
+// SignedBy reports whether a key made the signature of the row.
+func (r Row) SignedBy(public string) bool {
+	return !r.At.IsZero() && verifies(public, r.signature, whoLine(r.name(), r.at), r.Body)
+}
+
+// name is what the row has in place of a handle in its signature: the row of an agent
+// must not stand for the look of a host.
+func (r Row) name() string {
+	if r.Host == "" {
+		return r.Handle
+	}
+	return r.Handle + "." + r.Host
+}
+
+// Register writes our row of the registry, and waits until the engine has it.
+func (c *Conn) Register(ctx context.Context, body []byte, at time.Time) error {
+	m, err := c.row(ctx, whoSubject(c.Handle), c.Handle, body, at)
+	if err != nil {
+		return err
+	}
+	_, err = c.store(ctx, WhoStream, m, nil)
+	return err
+}
+
+// Look writes that this host looked for work, and returns when, by the engine's clock.
+func (c *Conn) Look(ctx context.Context, host string, now time.Time) (time.Time, error) {
+	m, err := c.look(ctx, host, now)
+	if err != nil {
+		return time.Time{}, err
+	}
+	s, err := c.store(ctx, WhoStream, m, nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var stored time.Time
+	err = c.do(ctx, func(ctx context.Context, l *link) error {
+		f, err := l.begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer f.end()
+		if err := f.ask("look", "$JS.API.DIRECT.GET."+WhoStream+"."+m.Subject, nil, nil); err != nil {
+			return err
+		}
+		a, err := f.next()
+		if err != nil {
+			return err
+		}
+		if n, err := strconv.ParseUint(last(a.Header, "Nats-Sequence"), 10, 64); err != nil || n < s.Sequence {
+			return lostError(l.server, 503, errNoAnswer) // a server that lags
+		}
+		stored, err = time.Parse(time.RFC3339Nano, last(a.Header, "Nats-Time-Stamp"))
+		if err != nil {
+			return &Error{Server: l.server, Err: errStrange}
+		}
+		return nil
+	})
+	return stored, err
+}
+
+// look returns the message that says that a host looked for work, or nil for no host.
+func (c *Conn) look(ctx context.Context, host string, now time.Time) (*nats.Msg, error) {
+	if host == "" {
+		return nil, nil
+	}
+	return c.row(ctx, lookSubject(c.Handle, host), c.Handle+"."+host, []byte("{}"), now)
+}
+
+func (c *Conn) row(ctx context.Context, subject, name string, body []byte, at time.Time) (*nats.Msg, error) {
+	signed := at.UTC().Format(timeLayout)
+	sig, err := c.sign(ctx, whoLine(name, signed), body)
+	if err != nil {
+		return nil, err
+	}
+	return &nats.Msg{Subject: subject, Header: nats.Header{headerAt: {signed}, headerSignature: {sig}}, Data: body}, nil
+}
+
+// The limits of one page of the registry.
+const (
+	pageRows  = 500
+	pageBytes = 1 << 20
+)
+
+// Rows returns at most that many rows of the registry, in the order in which they were
+// written.
+func (c *Conn) Rows(ctx context.Context, most int) ([]Row, error) {
+	var rows []Row
+	next := uint64(1)
+	err := c.do(ctx, func(ctx context.Context, l *link) error {
+		for next > 0 && len(rows) < most {
+			if err := c.page(ctx, l, &rows, &next); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return rows[:min(len(rows), most)], err
+}
+
+// page reads one page of the registry from a number on, and sets it to that of the next
+// page, 0 if there is none. The registry keeps one message a subject, so these are the
+// newest.
+func (c *Conn) page(ctx context.Context, l *link, rows *[]Row, next *uint64) error {
+	f, err := l.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.end()
+	request, err := json.Marshal(map[string]any{"seq": *next, "next_by_subj": whoSubject(">"), "batch": pageRows, "max_bytes": pageBytes})
+	if err != nil {
+		return err
+	}
+	if err := f.ask("row", "$JS.API.DIRECT.GET."+WhoStream, nil, request); err != nil {
+		return err
+	}
+	for {
+		a, err := f.next()
+		switch {
+		case err != nil:
+			return err
+		case a.status == 404:
+			*next = 0
+			return nil
+		case a.status == 204:
+			if last(a.Header, "Nats-Num-Pending") == "0" {
+				*next = 0
+			}
+			return nil
+		case a.status != 0:
+			return &Error{Server: l.server, Code: a.status, Err: errStrange}
+		}
+		number, err := strconv.ParseUint(last(a.Header, "Nats-Sequence"), 10, 64)
+		if err != nil || number < *next {
+			return &Error{Server: l.server, Err: errStrange}
+		}
+		*next = number + 1
+		if r, ok := rowOf(a.Msg); ok {
+			*rows = append(*rows, r)
+		}
+	}
+}
+
+// rowOf reads a row. Nothing that is not one is shown.
+func rowOf(m *nats.Msg) (Row, bool) {
+	name, ok := strings.CutPrefix(last(m.Header, "Nats-Subject"), whoSubject(""))
+	if !ok {
+		return Row{}, false
+	}
+	r := Row{Body: m.Data, at: m.Header.Get(headerAt), signature: m.Header.Get(headerSignature)}
+	r.Handle, r.Host, _ = strings.Cut(name, ".")
+	var err error
+	if r.At, err = time.Parse(timeLayout, r.at); err != nil {
+		return Row{}, false
+	}
+	r.Stored, err = time.Parse(time.RFC3339Nano, last(m.Header, "Nats-Time-Stamp"))
+	return r, err == nil && !strings.Contains(r.Host, ".")
+}

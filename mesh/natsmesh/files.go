@@ -1,0 +1,89 @@
+package natsmesh
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"agentstateloop/fleet"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// fileOf names a file that an agent sent us.
+type fileOf struct{ from, sum string }
+
+func (c *Client) timeout() time.Duration {
+	if c.Timeout <= 0 {
+		return 30 * time.Second
+	}
+	return c.Timeout
+}
+
+// PutBlob publishes the bytes of a file for an agent, and waits until the engine has them
+// on disk. It may be repeated.
+func (c *Client) PutBlob(ctx context.Context, to, sum string, size int64, content io.Reader) error {
+	const op = "upload file"
+	f := mesh.File{SHA256: sum, Name: "file", Size: size}
+	if err := mesh.CheckFiles([]mesh.File{f}); err != nil || !state.ValidHandle(to) {
+		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: errors.Join(err)}
+	}
+	return failure(op, c.engine().PutBlob(ctx, to, sum, size, content))
+}
+
+// GetBlob downloads a file of a message from an agent. It calls take once with a reader,
+// which returns an error at its end unless the bytes are those that the message names. It
+// returns take's error as it is. An *mesh.Error with the code 404 means that the file is
+// gone.
+func (c *Client) GetBlob(ctx context.Context, from string, f mesh.File, take func(io.Reader) error) error {
+	const op = "download file"
+	if err := mesh.CheckFiles([]mesh.File{f}); err != nil || !state.ValidHandle(from) {
+		return &mesh.Error{Op: op, Code: http.StatusNotFound, Err: errors.Join(err)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout())
+	defer cancel()
+	blob := c.engine().OpenBlob(ctx, from, f.SHA256, f.Size)
+	meshFault, err := mesh.TakeVerified(f, blob, take)
+	if meshFault != nil {
+		return failure(op, meshFault)
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.files[fileOf{from, f.SHA256}] == nil && len(c.files) >= maxFiles {
+		clear(c.files) // the engine removes them in a week
+	}
+	if c.files == nil {
+		c.files = map[fileOf]*fleet.Blob{}
+	}
+	c.files[fileOf{from, f.SHA256}] = blob
+	return nil
+}
+
+// maxFiles is how many downloaded files we remember to remove.
+const maxFiles = 1024
+
+// removeFiles removes the files of a message that was acknowledged, unless another one
+// that was shown names them. A failure costs the engine some room for a week.
+func (c *Client) removeFiles(ctx context.Context, h *held) {
+	for _, f := range h.files {
+		c.mu.Lock()
+		blob := c.files[f]
+		needed := false
+		for _, other := range c.held {
+			needed = needed || slices.Contains(other.files, f)
+		}
+		if !needed {
+			delete(c.files, f)
+		}
+		c.mu.Unlock()
+		if blob != nil && !needed {
+			_ = blob.Remove(ctx, h.items[len(h.items)-1].Stored)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package natsmesh
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"agentstateloop/fleet"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+const (
+	// onlineFor is how long an agent is online after it was last seen.
+	onlineFor = 35 * time.Minute
+
+	maxRows = 30_000 // of the registry: agents, and their hosts
+)
+
+// row is what an agent says of itself in the registry.
+type row struct {
+	Callsign string `json:"callsign,omitempty"`
+	Phase    string `json:"phase,omitempty"`
+	Asleep   bool   `json:"asleep,omitempty"`
+	Tier     string `json:"tier,omitempty"`
+	Host     string `json:"host,omitempty"`
+}
+
+// Register publishes our presence. It does not publish p.Wake: rings need no address.
+func (c *Client) Register(ctx context.Context, p mesh.Presence) error {
+	const op = "register"
+	r := row{Callsign: p.Callsign, Phase: string(p.Phase), Asleep: p.Asleep, Tier: string(p.Tier), Host: c.Host}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return &mesh.Error{Op: op, Err: err}
+	}
+	return failure(op, c.engine().Register(ctx, body, c.now()))
+}
+
+// Online returns the agents that looked for work within the last 35 minutes, sorted by
+// handle, with the hosts on which they did. A row that the key of its handle did not sign,
+// or that was signed long before, is left out; one whose key we do not have is believed,
+// as it causes nothing.
+func (c *Client) Online(ctx context.Context) ([]mesh.Presence, error) {
+	const op = "list agents"
+	rows, err := c.engine().Rows(ctx, maxRows)
+	if err != nil {
+		return nil, failure(op, err)
+	}
+	keys, err := c.keyring(ctx)
+	if err != nil {
+		return nil, failure(op, err)
+	}
+	now := c.now()
+	for _, r := range rows {
+		if r.Stored.After(now) {
+			now = r.Stored // our clock is behind that of the engine
+		}
+	}
+	agents := map[string]*mesh.Presence{}
+	for _, r := range rows {
+		if !keys.believes(r) {
+			continue
+		}
+		p := agents[r.Handle]
+		if p == nil {
+			p = &mesh.Presence{Handle: r.Handle, Callsign: "@" + r.Handle}
+			agents[r.Handle] = p
+		}
+		if r.Stored.After(p.SeenAt) {
+			p.SeenAt = r.Stored
+		}
+		switch {
+		case r.Host == "":
+			describe(p, r.Body)
+		case now.Sub(r.Stored) < onlineFor:
+			p.Hosts = append(p.Hosts, mesh.HostSeen{Host: r.Host, SeenAt: r.Stored})
+		}
+	}
+	var online []mesh.Presence
+	for _, p := range agents {
+		if now.Sub(p.SeenAt) < onlineFor {
+			slices.SortFunc(p.Hosts, func(a, b mesh.HostSeen) int { return strings.Compare(a.Host, b.Host) })
+			online = append(online, *p)
+		}
+	}
+	slices.SortFunc(online, func(a, b mesh.Presence) int { return strings.Compare(a.Handle, b.Handle) })
+	return online, nil
+}
+
+// believes reports whether a row of the registry counts.
+func (k keyring) believes(r fleet.Row) bool {
+	if !state.ValidHandle(r.Handle) || r.Host != "" && r.Host != fleet.HostToken(r.Host) {
+		return false
+	}
+	key := k.of(r.Handle)
+	return key == "" || r.Stored.Sub(r.At) <= onlineFor && r.SignedBy(key)
+}
+
+// describe reads what an agent says of itself. What a registry would not take is left out.
+func describe(p *mesh.Presence, body []byte) {
+	var r row
+	if json.Unmarshal(body, &r) != nil {
+		return
+	}
+	if len(r.Callsign) <= 64 && !strings.ContainsFunc(r.Callsign, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		p.Callsign = cmp.Or(r.Callsign, p.Callsign)
+	}
+	p.Phase, _ = state.ParsePhase(r.Phase) // "" if it is none
+	p.Tier, _ = state.ParseTier(r.Tier)
+	p.Asleep = r.Asleep
+	if r.Host != "" && r.Host == fleet.HostToken(r.Host) {
+		p.Host = r.Host
+	}
+}
+
+// Status returns the health of the mesh, and our part of it.
+func (c *Client) Status(ctx context.Context) (mesh.Status, error) {
+	const op = "read status"
+	var s mesh.Status
+	var err error
+	if s.Date, err = c.engine().Look(ctx, cmp.Or(c.Host, "host"), c.now()); err != nil {
+		return mesh.Status{}, failure(op, err)
+	}
+	heard, err := c.engine().Count(ctx)
+	if err != nil {
+		return mesh.Status{}, failure(op, err)
+	}
+	online, err := c.Online(ctx)
+	if err != nil {
+		return mesh.Status{}, err
+	}
+	s.Halted, s.Waiting, s.Online = heard.Halted, heard.Waiting, len(online)
+	return s, nil
+}

@@ -1,0 +1,45 @@
+package natsmesh
+
+import (
+	"context"
+	"time"
+
+	"agentstateloop/fleet"
+	"agentstateloop/mesh"
+)
+
+// Watch waits until somebody rings, or HALT changes, and for wait at most. It takes
+// nothing out of our mailbox. Each ring is shown as a nudge; a nudge of our own stands for
+// messages that are there already.
+func (c *Client) Watch(ctx context.Context, wait time.Duration) (mesh.Mailbox, error) {
+	const op = "watch mailbox"
+	heard, err := c.engine().Listen(ctx, wait)
+	if err != nil {
+		return mesh.Mailbox{}, failure(op, err)
+	}
+	box := mesh.Mailbox{Halted: heard.Halted}
+	if heard.Waiting > 0 {
+		box.Messages = append(box.Messages, c.nudge(c.Handle, true))
+	}
+	if len(heard.Rings) == 0 {
+		return box, nil
+	}
+	keys, err := c.keyring(ctx)
+	if err != nil {
+		return mesh.Mailbox{}, failure(op, err)
+	}
+	judged := map[fleet.Ring]bool{}
+	for _, r := range heard.Rings {
+		proven, known := judged[r]
+		if !known {
+			proven = r.SignedBy(keys.of(r.From))
+			judged[r] = proven
+		}
+		box.Messages = append(box.Messages, c.nudge(r.From, proven))
+	}
+	return box, nil
+}
+
+func (c *Client) nudge(from string, proven bool) mesh.Message {
+	return mesh.Message{ID: fleet.NudgeID(), From: from, To: c.Handle, Kind: mesh.KindNudge, Proven: proven, SentAt: c.now().UTC()}
+}
