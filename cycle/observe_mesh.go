@@ -260,9 +260,9 @@ func (m *Mesh) gate(msg mesh.Message) (gate, reason string) {
 	case !m.lists(msg.From) && !ours:
 		return "peer", "the sender is not listed in mesh.peers"
 	case !msg.Proven && msg.Kind == mesh.KindRelay:
-		return "proof", "no token proved the sender, and a mail in its name needs that"
+		return "proof", "nothing proved the sender, and a mail in its name needs that"
 	case !msg.Proven && !m.Open:
-		return "proof", "no token proved the sender, and trust.mesh is \"token\""
+		return "proof", "nothing proved the sender, and trust.mesh is \"token\""
 	case len(msg.Hops) > mesh.MaxHops:
 		return "hops", "it passed more than four agents: " + shortLine(strings.Join(msg.Hops[:mesh.MaxHops+1], ", "))
 	case msg.Malformed() != "":

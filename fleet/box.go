@@ -135,7 +135,7 @@ func (c *Conn) gather(f *flight, taken *Taken, messages int) error {
 func (f *flight) pulls(a answer, came bool) (bool, error) {
 	switch {
 	case a.status == 404, a.status == 408, a.status == 409 && came:
-		return false, nil // there is no more, or no room for more
+		return false, nil // nothing more waits, or fits
 	case a.status == 409:
 		return false, lostError(f.link.server, 409, errNoResponder) // its leader changes
 	case a.status == 100:
