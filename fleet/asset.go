@@ -1,0 +1,124 @@
+package fleet
+
+import "time"
+
+// Asset is one stream of the engine as it should be.
+type Asset struct {
+	Stream Stream
+	Holds  string // what it is for, in a few words
+}
+
+// Stream is the configuration of a stream, as far as we care. Its JSON is that of
+// JetStream. What a field does not say, such as a description, is the administrator's.
+type Stream struct {
+	Name      string   `json:"name"`
+	Subjects  []string `json:"subjects"`
+	Retention string   `json:"retention"` // limits or workqueue
+	Storage   string   `json:"storage"`
+	Discard   string   `json:"discard"` // what a limit does: refuses the new, or deletes the old
+	Replicas  int      `json:"num_replicas"`
+
+	MaxMessages  int           `json:"max_msgs"`      // -1: any number
+	MaxConsumers int           `json:"max_consumers"` // -1: any number
+	MaxBytes     int64         `json:"max_bytes"`
+	MaxAge       time.Duration `json:"max_age"`
+	MaxSize      int           `json:"max_msg_size"`         // of one message with its headers
+	PerSubject   int           `json:"max_msgs_per_subject"` // -1: any number
+	Duplicates   time.Duration `json:"duplicate_window"`
+
+	DiscardNewPerSubject bool `json:"discard_new_per_subject"`
+	Direct               bool `json:"allow_direct"`
+	TTL                  bool `json:"allow_msg_ttl"`
+	NoAck                bool `json:"no_ack"` // off: whatever is stored is acknowledged
+	Sealed               bool `json:"sealed"` // off: it takes messages
+
+	// What must be off: with a header of these a client that may publish to one subject
+	// deletes what others published, or has the server publish in its place.
+	Rollup    bool `json:"allow_rollup_hdrs"`
+	Schedules bool `json:"allow_msg_schedules"`
+	Counter   bool `json:"allow_msg_counter"`
+}
+
+// Consumer is the configuration of a mailbox's consumer, likewise.
+type Consumer struct {
+	Durable    string        `json:"durable_name"`
+	Filter     string        `json:"filter_subject"`
+	Deliver    string        `json:"deliver_policy"`
+	AckPolicy  string        `json:"ack_policy"`
+	AckWait    time.Duration `json:"ack_wait"`
+	MaxDeliver int           `json:"max_deliver"` // -1: any number of times
+	MaxPending int           `json:"max_ack_pending"`
+	Replicas   int           `json:"num_replicas"` // 0: as many as the stream has
+	Memory     bool          `json:"mem_storage"`
+	Push       string        `json:"deliver_subject"`    // "": it is asked
+	Headers    bool          `json:"headers_only"`       // off: bodies as well
+	Idle       time.Duration `json:"inactive_threshold"` // 0: it stays when nobody asks
+
+	// The limits of one request: none.
+	Batch   int           `json:"max_batch"`
+	Expires time.Duration `json:"max_expires"`
+	Bytes   int           `json:"max_bytes"`
+}
+
+const (
+	headerRoom = 4 << 10   // what the headers of a message may have besides its body
+	boxBody    = 66 << 10  // the body of a message of the mesh
+	blobChunk  = 256 << 10 // a chunk of a file
+
+	day = 24 * time.Hour
+
+	maxReplicas = 3 // more cost more, and only save what loses two servers at once
+)
+
+// Assets returns the streams of an engine of so many servers.
+func Assets(servers int) []Asset {
+	stream := func(name, subject string) Stream {
+		return Stream{Name: name, Subjects: []string{subject}, Retention: "limits", Storage: "file", Discard: "new", Replicas: Replicas(servers),
+			MaxMessages: -1, MaxConsumers: -1, PerSubject: -1, Duplicates: 2 * time.Minute, Direct: true}
+	}
+	box := stream(BoxStream, "asl.box.*.*")
+	box.Retention, box.PerSubject, box.DiscardNewPerSubject = "workqueue", 100, true
+	box.MaxSize, box.MaxBytes, box.Duplicates = boxBody+headerRoom, 1<<30, time.Hour
+
+	blob := stream(BlobStream, "asl.blob.*.*.*.*")
+	blob.PerSubject, blob.TTL, blob.MaxAge = 1, true, 7*day
+	blob.MaxSize, blob.MaxBytes = blobChunk+headerRoom, 4<<30
+
+	event := stream(EventStream, "evt.agent.*.task")
+	event.Discard, event.MaxAge, event.Duplicates = "old", 30*day, time.Hour
+	event.MaxSize, event.MaxBytes = 64<<10, 256<<20
+
+	who := stream(WhoStream, "$KV.asl-who.>")
+	who.PerSubject, who.MaxAge, who.MaxSize, who.MaxBytes = 1, 7*day, 16<<10, 64<<20
+
+	mesh := stream(MeshStream, "$KV.asl-mesh.>")
+	mesh.PerSubject, mesh.MaxSize, mesh.MaxBytes = 4, 16<<10, 1<<20
+
+	return []Asset{
+		{box, "the mailboxes"},
+		{blob, "the files of messages, in chunks"},
+		{event, "what turns have come to, for people who watch"},
+		{who, "the registry: who is there, and what each host saw last"},
+		{mesh, "HALT"},
+	}
+}
+
+// Replicas returns on how many of the servers each message is stored.
+func Replicas(servers int) int { return max(1, min(servers, maxReplicas)) }
+
+// Mailbox returns the consumer with which an agent reads its mailbox.
+func Mailbox(handle string) Consumer {
+	return Consumer{Durable: handle, Filter: boxSubject(handle, "*"), Deliver: "all", AckPolicy: "explicit",
+		AckWait: time.Minute, MaxDeliver: -1, MaxPending: 1000}
+}
+
+// StoreSize returns how many bytes a server must have for all streams at their limits,
+// in whole GiB, with room for its own files.
+func StoreSize() int64 {
+	const gib = 1 << 30
+	size := int64(gib) / 2
+	for _, a := range Assets(1) {
+		size += a.Stream.MaxBytes
+	}
+	return (size + gib - 1) / gib * gib
+}

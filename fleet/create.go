@@ -1,0 +1,245 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/internal/plain"
+)
+
+// Ask sends a request to the engine as the administrator, and returns the body of its
+// answer.
+type Ask func(ctx context.Context, subject string, body []byte) ([]byte, error)
+
+// Wanted is what an engine should have.
+type Wanted struct {
+	Handles []string // each gets a mailbox
+	Servers int      // of the engine
+
+	// Check changes nothing, and returns what would be done.
+	Check bool
+}
+
+// What Create did with an asset, or would do.
+const (
+	Same    = "same"    // it is as it should be
+	Made    = "made"    // it was missing
+	Mended  = "mended"  // it was different
+	Differs = "differs" // it is different, and was left: see Change.Hint
+)
+
+// Change is what Create found, of one asset, and did.
+type Change struct {
+	Asset string   // a stream, or a stream and a mailbox: ASL_BOX goulard3120
+	Did   string   // Same, Made, Mended, Differs; with Wanted.Check Made and Mended are still to do
+	What  []string // the settings that are or were different: "max_age is 1h0m0s, not 168h0m0s"
+	Hint  string   // what the administrator can do about what was left
+}
+
+// Create makes the streams and mailboxes that are missing, and mends the settings that
+// are different. It deletes nothing, and sets no limit that would delete what is stored.
+// What it leaves it returns as Differs. After an error the changes made so far are
+// returned as well; it can be called again.
+func Create(ctx context.Context, ask Ask, w Wanted) ([]Change, error) {
+	c := creation{ask: ask, Wanted: w}
+	for _, a := range Assets(w.Servers) {
+		if err := c.stream(ctx, a.Stream); err != nil {
+			return c.changes, fmt.Errorf("%s: %w", a.Stream.Name, err)
+		}
+	}
+	handles := slices.Clone(w.Handles)
+	slices.Sort(handles)
+	for _, handle := range slices.Compact(handles) {
+		if err := c.mailbox(ctx, handle); err != nil {
+			return c.changes, fmt.Errorf("mailbox of %s: %w", handle, err)
+		}
+	}
+	return c.changes, nil
+}
+
+// creation is one call of Create.
+type creation struct {
+	Wanted
+	ask     Ask
+	changes []Change
+	unmade  map[string]bool // the streams that a check found missing
+}
+
+// Refusal is an error that JetStream answered.
+type Refusal struct {
+	Code   int    `json:"code"`     // as of HTTP
+	Number int    `json:"err_code"` // its own
+	Text   string `json:"description"`
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%s (%d)", plain.Line(plain.Cut(r.Text, 200)), r.Number)
+}
+
+// JetStream's numbers of errors.
+const (
+	numberNoStream   = 10059
+	numberNoConsumer = 10014
+)
+
+func refusedAs(err error, number int) bool {
+	r, ok := errors.AsType[*Refusal](err)
+	return ok && r.Number == number
+}
+
+// call asks the API of JetStream, and decodes its answer.
+func (c *creation) call(ctx context.Context, subject string, request, into any) error {
+	var body []byte
+	if request != nil {
+		var err error
+		if body, err = json.Marshal(request); err != nil {
+			return err
+		}
+	}
+	data, err := c.ask(ctx, "$JS.API."+subject, body)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Error *Refusal `json:"error"`
+	}
+	if json.Unmarshal(data, &answer) != nil {
+		return errors.New("its answer cannot be read: is this a NATS server with JetStream?")
+	}
+	if answer.Error != nil {
+		return answer.Error
+	}
+	return json.Unmarshal(data, into)
+}
+
+// streamInfo is what JetStream answers about a stream.
+type streamInfo struct {
+	Config map[string]any `json:"config"` // all of it, so that an update keeps what we do not know
+	Time   time.Time      `json:"ts"`
+	State  struct {
+		Messages int64     `json:"messages"`
+		Bytes    int64     `json:"bytes"`
+		First    time.Time `json:"first_ts"`
+	} `json:"state"`
+}
+
+// stream makes or mends one stream.
+func (c *creation) stream(ctx context.Context, want Stream) error {
+	var info streamInfo
+	err := c.call(ctx, "STREAM.INFO."+want.Name, nil, &info)
+	if refusedAs(err, numberNoStream) {
+		return c.makeStream(ctx, want)
+	}
+	if err != nil {
+		return err
+	}
+	found := compare(want, info.Config)
+	change := Change{Asset: want.Name, Did: Same}
+	mend, left := map[string]any{}, map[string]any{}
+	for _, d := range found {
+		if reason := info.whyLeft(d); reason != "" {
+			left[d.field] = d.want
+			change.What = append(change.What, d.String()+": "+reason)
+			continue
+		}
+		mend[d.field] = d.want
+		change.What = append(change.What, d.String())
+	}
+	switch {
+	case len(found) == 0:
+	case len(mend) == 0:
+		change.Did = Differs
+	default:
+		change.Did = Mended
+		if err := c.update(ctx, want.Name, info.Config, mend); err != nil {
+			return fmt.Errorf("change %s: %w", strings.Join(fields(mend), ", "), err)
+		}
+	}
+	if len(left) > 0 {
+		change.Did, change.Hint = Differs, editStream(want.Name, left)
+	}
+	c.changes = append(c.changes, change)
+	return nil
+}
+
+func (c *creation) makeStream(ctx context.Context, want Stream) error {
+	c.changes = append(c.changes, Change{Asset: want.Name, Did: Made})
+	if c.Check {
+		if c.unmade == nil {
+			c.unmade = map[string]bool{}
+		}
+		c.unmade[want.Name] = true
+		return nil
+	}
+	if err := c.call(ctx, "STREAM.CREATE."+want.Name, want, &struct{}{}); err != nil {
+		c.changes = c.changes[:len(c.changes)-1]
+		return err
+	}
+	return nil
+}
+
+// update changes some settings of a stream, and keeps all others.
+func (c *creation) update(ctx context.Context, stream string, config, mend map[string]any) error {
+	if c.Check {
+		return nil
+	}
+	for field, value := range mend {
+		config[field] = value
+	}
+	return c.call(ctx, "STREAM.UPDATE."+stream, config, &struct{}{})
+}
+
+// mailbox makes or mends the consumer of one agent.
+func (c *creation) mailbox(ctx context.Context, handle string) error {
+	want := Mailbox(handle)
+	change := Change{Asset: BoxStream + " " + handle, Did: Made}
+	var info struct {
+		Config map[string]any `json:"config"`
+	}
+	name := BoxStream + "." + handle
+	err := error(&Refusal{Number: numberNoConsumer})
+	if !c.unmade[BoxStream] {
+		err = c.call(ctx, "CONSUMER.INFO."+name, nil, &info)
+	}
+	switch {
+	case refusedAs(err, numberNoConsumer):
+		if err := c.setMailbox(ctx, name, "create", want); err != nil {
+			return err
+		}
+		c.changes = append(c.changes, change)
+		return nil
+	case err != nil:
+		return err
+	}
+	found := compare(want, info.Config)
+	change.Did = Same
+	for _, d := range found {
+		change.What = append(change.What, d.String())
+		info.Config[d.field] = d.want
+	}
+	if len(found) > 0 {
+		change.Did = Mended
+		err := c.setMailbox(ctx, name, "update", info.Config)
+		if refused, ok := errors.AsType[*Refusal](err); ok {
+			change.Did = Differs
+			change.Hint = fmt.Sprintf("JetStream cannot change it: %v; delete the consumer with: nats consumer rm %s %s, and run fleet create again: its messages stay", refused, BoxStream, handle)
+		} else if err != nil {
+			return err
+		}
+	}
+	c.changes = append(c.changes, change)
+	return nil
+}
+
+func (c *creation) setMailbox(ctx context.Context, name, action string, config any) error {
+	if c.Check {
+		return nil
+	}
+	request := map[string]any{"stream_name": BoxStream, "config": config, "action": action}
+	return c.call(ctx, "CONSUMER.DURABLE.CREATE."+name, request, &struct{}{})
+}

@@ -1,0 +1,313 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agentstateloop/state"
+)
+
+// Plan is what the administrator of an engine decides.
+type Plan struct {
+	Servers []string          // host or host:port of each; none: one, on this machine
+	Users   map[string]string // the public keys of the agents, U…, by handle
+	Admin   string            // the public key of the administrator; "" leaves a gap to fill in
+}
+
+const (
+	defaultPort = 4222
+	routePort   = 6222 // where servers speak with one another
+
+	// besideOnLoopback is how far the port for routes lies from that for clients where
+	// several servers run on one machine.
+	besideOnLoopback = 2000
+)
+
+// planned is one server of a plan.
+type planned struct {
+	name, host  string
+	port, route int
+}
+
+// URL returns the url of the mesh for agent.toml.
+func (p Plan) URL() (string, error) {
+	servers, local, err := p.servers()
+	if err != nil {
+		return "", err
+	}
+	var hosts []string
+	for _, s := range servers {
+		hosts = append(hosts, s.client())
+	}
+	if local {
+		return "nats://" + strings.Join(hosts, ","), nil
+	}
+	return "tls://" + strings.Join(hosts, ","), nil
+}
+
+func (s planned) client() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
+
+// servers returns the servers, and whether all of them run on this machine.
+func (p Plan) servers() (servers []planned, local bool, err error) {
+	given := p.Servers
+	if len(given) == 0 {
+		given = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(defaultPort))}
+	}
+	locals, seen := 0, map[string]bool{}
+	for i, text := range given {
+		s, err := parseServer(text)
+		if err != nil {
+			return nil, false, err
+		}
+		if seen[s.client()] {
+			return nil, false, fmt.Errorf("%s is listed twice", s.client())
+		}
+		seen[s.client()] = true
+		s.name = s.host
+		if thisMachine(s.host) {
+			locals++
+			s.name, s.route = "n"+strconv.Itoa(i+1), s.port+besideOnLoopback
+		}
+		servers = append(servers, s)
+	}
+	if locals > 0 && locals < len(servers) {
+		return nil, false, errors.New("servers on this machine (127.0.0.1) and on others cannot be one engine: name all by the names that agents reach them by")
+	}
+	if locals == 0 && !onePort(servers) {
+		return nil, false, errors.New("the servers must have the same port, since they share one configuration")
+	}
+	return servers, locals > 0, nil
+}
+
+func thisMachine(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func onePort(servers []planned) bool {
+	return !slices.ContainsFunc(servers, func(s planned) bool { return s.port != servers[0].port })
+}
+
+func parseServer(text string) (planned, error) {
+	s := planned{host: text, port: defaultPort, route: routePort}
+	if host, port, err := net.SplitHostPort(text); err == nil {
+		s.host = host
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return planned{}, fmt.Errorf("%q: %q is not a port", text, port)
+		}
+		s.port = int(n)
+	}
+	if net.ParseIP(s.host) == nil && (s.host == "" || strings.Trim(s.host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != "") {
+		return planned{}, fmt.Errorf("%q is not the name of a server: use HOST or HOST:PORT, without tls://", text)
+	}
+	if s.port == s.route {
+		return planned{}, fmt.Errorf("%q: the servers speak with one another on port %d", text, s.route)
+	}
+	if thisMachine(s.host) && s.port+besideOnLoopback > 1<<16-1 {
+		return planned{}, fmt.Errorf("%q: choose a port below %d", text, 1<<16-besideOnLoopback)
+	}
+	return s, nil
+}
+
+// check reports what cannot be planned: a name that is not valid, or a key that two have.
+func (p Plan) check() error {
+	if len(p.Users) == 0 {
+		return errors.New("an engine needs at least one agent")
+	}
+	owner := map[string]string{}
+	if p.Admin != "" {
+		if !ValidPublicKey(p.Admin) {
+			return fmt.Errorf("the administrator's key is not the public key of a user, which begins with U and has 56 characters%s", notASeed(p.Admin))
+		}
+		owner[p.Admin] = "the administrator"
+	}
+	for _, handle := range slices.Sorted(maps.Keys(p.Users)) {
+		key := p.Users[handle]
+		switch {
+		case !state.ValidHandle(handle):
+			return fmt.Errorf("%q is not a valid handle: it must match %s", handle, state.HandlePattern)
+		case !ValidPublicKey(key):
+			return fmt.Errorf("the key of %s is not the public key of a user, which begins with U and has 56 characters%s", handle, notASeed(key))
+		case owner[key] != "":
+			return fmt.Errorf("%s and %s have the same key: each needs one of its own", owner[key], handle)
+		}
+		owner[key] = handle
+	}
+	return nil
+}
+
+func notASeed(key string) string {
+	if strings.HasPrefix(key, "SU") {
+		return "; what begins with SU is a secret seed, and should now be replaced"
+	}
+	return ""
+}
+
+// Config returns the configuration of nats-server that the plan comes to. It is the same
+// for each server.
+func (p Plan) Config() (string, error) {
+	if err := p.check(); err != nil {
+		return "", err
+	}
+	servers, local, err := p.servers()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	p.writeHead(&b, servers, local)
+	listen := "0.0.0.0"
+	if local {
+		listen = servers[0].host
+	}
+	fmt.Fprintf(&b, "listen: %q\n", net.JoinHostPort(listen, strconv.Itoa(servers[0].port)))
+	if !local {
+		b.WriteString(tlsBlock)
+	}
+	writeStore(&b)
+	if len(servers) > 1 {
+		writeCluster(&b, servers, listen, local)
+	}
+	p.writeAccounts(&b)
+	return b.String(), nil
+}
+
+const tlsBlock = `
+# Agents reach the servers by TLS alone. The certificate of a server must be valid for its
+# name above; agents check it, with [mesh] ca_file if the authority is your own.
+tls {
+  cert_file: "server.pem"   # FILL IN: on each server its own certificate
+  key_file:  "server.key"   # FILL IN: and its key
+}
+`
+
+func (p Plan) writeHead(b *strings.Builder, servers []planned, local bool) {
+	url, _ := p.URL() // its servers were read before
+	b.WriteString("# The configuration of nats-server, 2.14 or later, for agents that share a mesh.\n")
+	if len(servers) == 1 && local {
+		b.WriteString("# One server on this machine: for trying, and for agents of this machine alone.\n")
+	}
+	b.WriteString("# Start it:\n#\n")
+	for _, s := range servers {
+		fmt.Fprintf(b, "#   nats-server -c fleet.conf -n %s", s.name)
+		if local && len(servers) > 1 {
+			fmt.Fprintf(b, " -p %d --cluster nats://%s -sd nats/%s", s.port, net.JoinHostPort(s.host, strconv.Itoa(s.route)), s.name)
+		}
+		b.WriteString("\n")
+	}
+	if len(servers) > 1 && !local {
+		b.WriteString("#\n# Each server has this same file, and is started with its own name.\n")
+	}
+	if len(servers) == 2 {
+		b.WriteString("# Two servers stop when either one does: use one, or three.\n")
+	}
+	fmt.Fprintf(b, `#
+# Then make the streams and the mailboxes, from any machine:
+#
+#   agentstateloop fleet create --admin-key admin.nk --url %s
+#
+# In agent.toml of each agent:
+#
+#   [mesh]
+#   url = %q
+#
+# After a change: nats-server --signal reload, on each server.
+
+`, url, url)
+}
+
+// writeStore writes where streams are kept. Without sync_interval a server reports as
+// stored what its disk does not have for two minutes.
+func writeStore(b *strings.Builder) {
+	fmt.Fprintf(b, `
+jetstream {
+  store_dir: "nats"          # CHANGE: a folder that survives a restart of the machine
+  max_file_store: %dGB
+  sync_interval: always      # what is acknowledged is on disk; do not change
+}
+
+# The streams that fleet create makes, and their limits:
+#
+`, StoreSize()>>30)
+	for _, a := range Assets(1) {
+		fmt.Fprintf(b, "#   %-12s %-18s %s\n", a.Stream.Name, a.Stream.Subjects[0], a.Stream.limits())
+	}
+}
+
+// limits says what a stream holds at most.
+func (s Stream) limits() string {
+	text := byteSize(s.MaxBytes) + ", " + byteSize(int64(s.MaxSize)) + " a message"
+	if s.PerSubject > 0 {
+		text += ", " + strconv.Itoa(s.PerSubject) + " a subject"
+	}
+	if s.MaxAge > 0 {
+		text += ", " + strconv.Itoa(int(s.MaxAge/day)) + " days"
+	}
+	return text
+}
+
+func byteSize(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return strconv.FormatInt(n>>30, 10) + " GiB"
+	case n >= 1<<20:
+		return strconv.FormatInt(n>>20, 10) + " MiB"
+	}
+	return strconv.FormatInt(n>>10, 10) + " KiB"
+}
+
+func writeCluster(b *strings.Builder, servers []planned, listen string, local bool) {
+	fmt.Fprintf(b, "\ncluster {\n  name: asl\n  listen: %q\n  no_advertise: true\n", net.JoinHostPort(listen, strconv.Itoa(servers[0].route)))
+	if !local {
+		b.WriteString(`
+  # Servers know one another by their certificates. Who has one that is signed by this
+  # authority can join, and read everything: let it sign nothing else.
+  tls {
+    cert_file: "server.pem"   # FILL IN: valid for clients and servers
+    key_file:  "server.key"   # FILL IN
+    ca_file:   "ca.pem"       # FILL IN: the authority
+  }
+`)
+	}
+	b.WriteString("  routes: [\n")
+	for _, s := range servers {
+		fmt.Fprintf(b, "    \"nats-route://%s\"\n", net.JoinHostPort(s.host, strconv.Itoa(s.route)))
+	}
+	b.WriteString("  ]\n}\n")
+}
+
+func (p Plan) writeAccounts(b *strings.Builder) {
+	b.WriteString(`
+# Each agent may use the subjects below, and no others.
+accounts {
+  ASL {
+    jetstream: enabled
+    users: [
+`)
+	if p.Admin != "" {
+		fmt.Fprintf(b, "      # the administrator, who makes the streams and the mailboxes\n      { nkey: %s }\n", p.Admin)
+	} else {
+		b.WriteString("      # FILL IN the administrator's key, from agentstateloop fleet key --file admin.nk:\n      # { nkey: U... }\n")
+	}
+	for _, handle := range slices.Sorted(maps.Keys(p.Users)) {
+		rights := Rights(handle)
+		fmt.Fprintf(b, "      # %s\n      { nkey: %s, permissions: {\n", handle, p.Users[handle])
+		writeSubjects(b, "publish", rights.Publish)
+		writeSubjects(b, "subscribe", rights.Subscribe)
+		b.WriteString("      } }\n")
+	}
+	b.WriteString("    ]\n  }\n}\n")
+}
+
+func writeSubjects(b *strings.Builder, verb string, subjects []string) {
+	fmt.Fprintf(b, "        %s: { allow: [\n", verb)
+	for _, s := range subjects {
+		fmt.Fprintf(b, "          %q\n", s)
+	}
+	b.WriteString("        ] }\n")
+}
