@@ -24,6 +24,8 @@ type link struct {
 	server string
 	prefix string // of the subjects on which we are answered
 
+	lost chan struct{} // is closed when broken is set
+
 	mu      sync.Mutex
 	flights map[*flight]bool
 	broken  error
@@ -40,7 +42,7 @@ func (c *Conn) dial(ctx context.Context, server *url.URL, pair nkeys.KeyPair, en
 	if c.Handle != "" {
 		prefix = inboxPrefix(c.Handle)
 	}
-	l := &link{server: server.Host, prefix: prefix + "." + rand.Text() + ".", flights: map[*flight]bool{}}
+	l := &link{server: server.Host, prefix: prefix + "." + rand.Text() + ".", lost: make(chan struct{}), flights: map[*flight]bool{}}
 	o := nats.GetDefaultOptions()
 	natsOptions(&o, c.patience())
 	o.Url = server.String()
@@ -141,6 +143,7 @@ func (l *link) end(err error) {
 	defer l.mu.Unlock()
 	if l.broken == nil {
 		l.broken = connError(l.server, err)
+		close(l.lost)
 	}
 	for f := range l.flights {
 		f.cancel(l.broken)
@@ -292,14 +295,4 @@ func (f *flight) decode(a answer, into any) error {
 		return f.link.refusal(*refusal.Error)
 	}
 	return nil
-}
-
-// cause returns why a connection ended.
-func (l *link) cause() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.broken != nil {
-		return l.broken
-	}
-	return connError(l.server, nats.ErrConnectionClosed)
 }

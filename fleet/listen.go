@@ -30,9 +30,10 @@ type Heard struct {
 // nothing more.
 const maxRings = 64
 
-// bell is the subscription of a connection to what wakes us.
+// bell is the subscription of a connection to what wakes us. HALT has a channel of its
+// own, which calls of the doorbell, however many, do not fill.
 type bell struct {
-	rung chan *nats.Msg
+	rung, halt chan *nats.Msg
 
 	mu      sync.Mutex
 	counted bool // our mailbox was counted after the subscription began
@@ -69,8 +70,12 @@ func (c *Conn) Listen(ctx context.Context, wait time.Duration) (Heard, error) {
 	timer := time.NewTimer(time.Until(end))
 	defer timer.Stop()
 	select {
-	case m, open := <-b.rung:
-		return c.hear(l, b, m, open)
+	case m := <-b.rung:
+		return c.hear(l, b, m)
+	case m := <-b.halt:
+		return c.hear(l, b, m)
+	case <-l.lost:
+		return c.Count(ctx) // on another connection
 	case <-timer.C:
 		return c.Count(ctx)
 	case <-ctx.Done():
@@ -111,9 +116,9 @@ func (c *Conn) hang(f *flight) (*bell, error) {
 	if l.bell != nil {
 		return l.bell, nil
 	}
-	b := &bell{rung: make(chan *nats.Msg, queued)}
-	for _, subject := range []string{wakeupSubject(c.Handle), haltSubject} {
-		if _, err := l.nc.ChanSubscribe(subject, b.rung); err != nil {
+	b := &bell{rung: make(chan *nats.Msg, queued), halt: make(chan *nats.Msg, queued)}
+	for subject, channel := range map[string]chan *nats.Msg{wakeupSubject(c.Handle): b.rung, haltSubject: b.halt} {
+		if _, err := l.nc.ChanSubscribe(subject, channel); err != nil {
 			return nil, connError(l.server, err)
 		}
 	}
@@ -164,14 +169,11 @@ func (c *Conn) Count(ctx context.Context) (h Heard, err error) {
 }
 
 // hear collects what has come by now.
-func (c *Conn) hear(l *link, b *bell, m *nats.Msg, open bool) (Heard, error) {
+func (c *Conn) hear(l *link, b *bell, m *nats.Msg) (Heard, error) {
 	var h Heard
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for ; open; m, open = b.more() {
-		if m == nil {
-			break
-		}
+	for ; m != nil; m = b.more() {
 		if m.Subject == haltSubject {
 			halted, err := parseHalt(m.Data)
 			if err != nil {
@@ -184,20 +186,22 @@ func (c *Conn) hear(l *link, b *bell, m *nats.Msg, open bool) (Heard, error) {
 			h.Rings = append(h.Rings, Ring{From: string(m.Data[:min(len(m.Data), 256)]), to: c.Handle, signature: m.Header.Get(headerSignature)})
 		}
 	}
-	if !open && len(h.Rings) == 0 {
-		return Heard{}, l.cause()
-	}
 	h.Halted = b.halted
 	return h, nil
 }
 
 // more returns what has come, or nil.
-func (b *bell) more() (*nats.Msg, bool) {
+func (b *bell) more() *nats.Msg {
 	select {
-	case m, open := <-b.rung:
-		return m, open
+	case m := <-b.halt:
+		return m
 	default:
-		return nil, true
+	}
+	select {
+	case m := <-b.rung:
+		return m
+	default:
+		return nil
 	}
 }
 
