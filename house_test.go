@@ -23,7 +23,7 @@ var leaves = []string{"mail", "mesh", "fleet", "cron", "turn"}
 var internals = []string{"internal/capture", "internal/durable", "internal/memory", "internal/plain", "internal/regular", "internal/secret"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
-var helpers = []string{"mail/mailtest", "cron/crontest", "turn/clitest", "turn/react/scripted", "state/statetest"}
+var helpers = []string{"fleet/fleettest", "mail/mailtest", "cron/crontest", "turn/clitest", "turn/react/scripted", "state/statetest"}
 
 // mayImport lists the packages of the house, and which of ours each may import
 // besides internals (docs/design.md, "The house").
@@ -61,6 +61,7 @@ func rooms() map[string][]string {
 		"mesh":                {"state"},
 		"mesh/natsmesh":       {"fleet", "mesh", "state"},
 		"fleet":               {"state"},
+		"fleet/fleettest":     {"fleet", "mesh", "mesh/natsmesh", "state"},
 		"cron":                {"state"},
 		"cron/crontest":       nil,
 		"turn":                {"state", "turn/box"},

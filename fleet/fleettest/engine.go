@@ -1,0 +1,229 @@
+package fleettest
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/fleet"
+	"agentstateloop/mesh/natsmesh"
+)
+
+// Key is the key of a user.
+type Key struct{ Seed, Public string }
+
+// NewKey makes a key.
+func NewKey(t testing.TB) Key {
+	t.Helper()
+	seed, public, err := fleet.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Key{seed, public}
+}
+
+// Engine is one nats-server, or three, which end with the test.
+type Engine struct {
+	Servers []*Server
+	Admin   Key
+	Users   map[string]Key // by handle
+
+	t testing.TB
+}
+
+// Start starts one server with a mailbox for each handle.
+func Start(t testing.TB, handles ...string) *Engine { return start(t, 1, handles) }
+
+// StartCluster starts three servers, likewise. Each message is stored on all of them.
+func StartCluster(t testing.TB, handles ...string) *Engine { return start(t, 3, handles) }
+
+// patience is how long an engine may take to do what it was asked.
+const patience = 30 * time.Second
+
+func start(t testing.TB, servers int, handles []string) *Engine {
+	t.Helper()
+	path := program(t)
+	e := &Engine{Admin: NewKey(t), Users: map[string]Key{}, t: t}
+	dir := t.TempDir()
+	plan := fleet.Plan{Users: map[string]string{}, Admin: e.Admin.Public}
+	for _, h := range handles {
+		e.Users[h] = NewKey(t)
+		plan.Users[h] = e.Users[h].Public
+	}
+	for n := range servers {
+		port := freePort(t)
+		s := &Server{Name: "n" + strconv.Itoa(n+1), Addr: "127.0.0.1:" + strconv.Itoa(port), port: port, t: t, program: path}
+		s.config, s.store = filepath.Join(dir, "fleet.conf"), filepath.Join(dir, s.Name)
+		e.Servers = append(e.Servers, s)
+		plan.Servers = append(plan.Servers, s.Addr)
+	}
+	text, err := plan.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = storeDir.ReplaceAllString(text, "") // each has its own
+	if err := os.WriteFile(filepath.Join(dir, "fleet.conf"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, s := range e.Servers {
+			s.Kill()
+		}
+	})
+	for _, s := range e.Servers {
+		s.clustered = servers > 1
+		s.Start()
+	}
+	e.Create()
+	return e
+}
+
+var storeDir = regexp.MustCompile(`(?m)^ *store_dir:.*\n`)
+
+// URL returns the url of the mesh.
+func (e *Engine) URL() string {
+	var addrs []string
+	for _, s := range e.Servers {
+		addrs = append(addrs, s.Addr)
+	}
+	return "nats://" + strings.Join(addrs, ",")
+}
+
+// Keys returns the public keys of all handles.
+func (e *Engine) Keys() map[string]string {
+	keys := map[string]string{}
+	for handle, key := range e.Users {
+		keys[handle] = key.Public
+	}
+	return keys
+}
+
+// Conn returns a connection of the user of a handle, "" for the administrator.
+func (e *Engine) Conn(handle string) *fleet.Conn {
+	e.t.Helper()
+	key := e.Admin
+	if handle != "" {
+		key = e.Users[handle]
+	}
+	if key.Seed == "" {
+		e.t.Fatalf("the engine was started without %s", handle)
+	}
+	c := &fleet.Conn{URL: e.URL(), Handle: handle, Seed: seed(key), Timeout: patience}
+	e.t.Cleanup(c.Close)
+	return c
+}
+
+// Client returns an agent's side of the mesh. It knows the keys of all others.
+func (e *Engine) Client(handle string) *natsmesh.Client {
+	e.t.Helper()
+	if e.Users[handle].Seed == "" {
+		e.t.Fatalf("the engine was started without %s", handle)
+	}
+	c := &natsmesh.Client{URL: e.URL(), Handle: handle, Host: "alpha", Seed: seed(e.Users[handle]), Keys: e.Keys(), Timeout: patience}
+	e.t.Cleanup(c.Close)
+	return c
+}
+
+func seed(k Key) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return k.Seed, nil }
+}
+
+// Create waits until the engine answers, and makes the streams and the mailboxes.
+func (e *Engine) Create() {
+	e.t.Helper()
+	c := e.Conn("")
+	defer c.Close()
+	want := fleet.Wanted{Handles: slices.Sorted(maps.Keys(e.Users)), Servers: len(e.Servers)}
+	e.Until("the streams can be made", func(ctx context.Context) error {
+		_, err := fleet.Create(ctx, asker(c), want)
+		return err
+	})
+}
+
+func asker(c *fleet.Conn) fleet.Ask {
+	return func(ctx context.Context, subject string, body []byte) ([]byte, error) {
+		a, err := c.Request(ctx, subject, body, nil)
+		return a.Data, err
+	}
+}
+
+// Until calls try until it succeeds.
+func (e *Engine) Until(what string, try func(context.Context) error) {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		err := try(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			e.t.Fatalf("wait until %s: %v", what, err)
+		}
+	}
+}
+
+// Leader waits until a stream has a leader, and returns it.
+func (e *Engine) Leader(stream string) *Server {
+	e.t.Helper()
+	c := e.Conn("")
+	defer c.Close()
+	var leader *Server
+	e.Until(stream+" has a leader", func(ctx context.Context) error {
+		data, err := asker(c)(ctx, "$JS.API.STREAM.INFO."+stream, nil)
+		if err != nil {
+			return err
+		}
+		var info struct {
+			Cluster struct {
+				Leader string `json:"leader"`
+			} `json:"cluster"`
+		}
+		if err := json.Unmarshal(data, &info); err != nil {
+			return err
+		}
+		for _, s := range e.Servers {
+			if s.Name == info.Cluster.Leader || len(e.Servers) == 1 {
+				leader = s
+				return nil
+			}
+		}
+		return context.DeadlineExceeded
+	})
+	return leader
+}
+
+// freePort returns a port that is free, as is the one that servers of a cluster
+// use among themselves.
+func freePort(t testing.TB) int {
+	t.Helper()
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		if port+besideForRoutes > 1<<16-1 {
+			continue
+		}
+		if l, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+besideForRoutes)); err == nil {
+			l.Close()
+			return port
+		}
+	}
+}
+
+// besideForRoutes is what fleet.Plan adds to a port on this machine for routes.
+const besideForRoutes = 2000

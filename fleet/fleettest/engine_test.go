@@ -1,0 +1,35 @@
+package fleettest_test
+
+import (
+	"context"
+	"testing"
+
+	"agentstateloop/fleet"
+	"agentstateloop/fleet/fleettest"
+	"agentstateloop/mesh"
+)
+
+// TestEngines checks that one server and three carry a message, also after the leader of
+// the mailboxes was killed and has come back.
+func TestEngines(t *testing.T) {
+	for name, start := range map[string]func(testing.TB, ...string) *fleettest.Engine{"one": fleettest.Start, "three": fleettest.StartCluster} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := start(t, "alice", "bob")
+			alice, bob := e.Client("alice"), e.Client("bob")
+			for _, text := range []string{"first", "second"} {
+				if _, err := alice.Send(context.Background(), mesh.Message{To: "bob", Text: text}); err != nil {
+					t.Fatal(err)
+				}
+				box, err := bob.Take(context.Background())
+				if err != nil || len(box.Messages) != 1 || box.Messages[0].Text != text || !box.Messages[0].Proven {
+					t.Fatalf("bob got %+v, %v", box, err)
+				}
+				if err := bob.Ack(context.Background(), box.Messages[0].ID); err != nil {
+					t.Fatal(err)
+				}
+				e.Leader(fleet.BoxStream).Restart()
+			}
+		})
+	}
+}
