@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"context"
+	"sync"
 	"text/template"
 	"time"
 
@@ -88,6 +89,8 @@ type Mesh struct {
 	Peers   []string // whose messages cause turns
 	Paces   bool     // the mesh keeps no pace, so we do
 	Open    bool     // trust.mesh = "open": unproven senders are believed
+
+	announcing sync.WaitGroup // of what is being announced
 }
 
 // Schedule configures what starts the agent's polls (docs/design.md, "The crontab").

@@ -39,6 +39,12 @@ type Carrier interface {
 	Register(ctx context.Context, p mesh.Presence) error
 	Online(ctx context.Context) ([]mesh.Presence, error)
 	Status(ctx context.Context) (mesh.Status, error)
+
+	// Announce tells those who watch the mesh what a turn has come to, once for each t. A
+	// mesh over HTTP has nobody who watches: it is on one machine, where `events` shows the
+	// same, and its client does nothing. So the caller need not know which carrier it has.
+	Announce(ctx context.Context, t mesh.Task) error
+
 	Halt(ctx context.Context) error
 	Go(ctx context.Context) error
 
@@ -51,9 +57,11 @@ type Carrier interface {
 	Close()
 }
 
-// Close ends the connections that the agent keeps. It can be used again.
+// Close ends the connections that the agent keeps, after what is being announced. It can
+// be used again.
 func (a *Agent) Close() {
 	if a.Mesh != nil {
+		a.Mesh.announcing.Wait()
 		a.Mesh.Carrier.Close()
 	}
 }

@@ -15,11 +15,12 @@ import (
 
 // journal makes events durable. Nothing else changes the state.
 type journal struct {
-	store    *store.Store
-	policy   state.Policy
-	now      func() time.Time
-	secrets  *secret.Known
-	renderer renderer
+	store     *store.Store
+	policy    state.Policy
+	now       func() time.Time
+	secrets   *secret.Known
+	renderer  renderer
+	announcer announcer
 
 	announced  *uint32 // set when something was committed for a hook
 	turnFailed *uint32 // set when the end of a turn was committed that failed
@@ -58,8 +59,11 @@ func (j journal) commitWith(ctx context.Context, with func(next state.State) err
 	if err != nil {
 		return next, err
 	}
-	if next.Serial != old.Serial && slices.ContainsFunc(next.Lines, isFailedTurn) {
-		atomic.StoreUint32(j.turnFailed, 1)
+	if next.Serial != old.Serial {
+		if slices.ContainsFunc(next.Lines, isFailedTurn) {
+			atomic.StoreUint32(j.turnFailed, 1)
+		}
+		j.announcer.announce(old.Turn, next.Lines)
 	}
 	for _, e := range slices.Concat(old.Outbox, old.Undelivered, old.HookCalls) {
 		if !next.Keeps(e.ID) && e.File != "" {

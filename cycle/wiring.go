@@ -25,7 +25,14 @@ func (a *Agent) renderer() renderer {
 }
 
 func (a *Agent) journal() journal {
-	return journal{store: a.Store, policy: a.Policy, now: a.Now, secrets: a.Secrets, renderer: a.renderer(), announced: &a.announced, turnFailed: &a.turnFailed}
+	return journal{
+		store: a.Store, policy: a.Policy, now: a.Now, secrets: a.Secrets, renderer: a.renderer(), announcer: a.announcer(),
+		announced: &a.announced, turnFailed: &a.turnFailed,
+	}
+}
+
+func (a *Agent) announcer() announcer {
+	return announcer{handle: a.Handle, mesh: a.Mesh, secrets: a.Secrets, log: a.logger()}
 }
 
 func (a *Agent) hooks() hooks {

@@ -21,6 +21,8 @@ func boxLine(to, from, id, at string) string {
 
 func whoLine(name, at string) string { return "asl1 who " + name + " " + at + "\n" }
 
+func taskLine(handle, at string) string { return "asl1 task " + handle + " " + at + "\n" }
+
 func ringLine(to, from string) string { return "asl1 wakeup " + to + " " + from + "\n" }
 
 // signatureOf signs a line and what follows it.

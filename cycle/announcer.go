@@ -1,0 +1,54 @@
+package cycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"agentstateloop/internal/secret"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// announcer tells the mesh what turns have come to, for those who watch agents of many
+// machines (docs/events.md, "Through the mesh"). What comes of it changes nothing: the history
+// is what counts, and nobody waits but the end of the process.
+type announcer struct {
+	handle  string
+	mesh    *Mesh // nil: no mesh is configured
+	secrets *secret.Known
+	log     logger
+}
+
+// announcePatience is how long the mesh may take for one announcement: the choice of a
+// leader among servers lasts a few seconds.
+const announcePatience = 5 * time.Second
+
+// announce tells the mesh of the turns that end in these lines of one commit. head is the
+// turn head before it.
+func (a announcer) announce(head state.Head, lines []state.Line) {
+	if a.mesh == nil {
+		return
+	}
+	for _, l := range lines {
+		if l.Kind != state.LineTask {
+			continue
+		}
+		t := mesh.Task{
+			Event: "task." + string(l.Outcome), ID: fmt.Sprintf("%d.%d", l.Serial, l.N), Agent: a.handle, At: l.At.UTC(),
+			TurnID: l.TurnID, Epoch: l.Epoch, Status: l.Outcome,
+		}
+		if head.TurnID == l.TurnID {
+			t.Began = head.Since.UTC()
+		}
+		a.mesh.announcing.Go(a.secrets.Guarded(func() { a.tell(t) }))
+	}
+}
+
+func (a announcer) tell(t mesh.Task) {
+	ctx, cancel := context.WithTimeout(context.Background(), announcePatience)
+	defer cancel()
+	if err := a.mesh.Carrier.Announce(ctx, t); err != nil {
+		a.log.printf("what turn %s has come to was not announced: %v", t.TurnID, err)
+	}
+}
