@@ -29,7 +29,9 @@ nothing to report.
 
 With --all, prints a line for each agent whose configuration is named or lies in
 a folder that is named, by default in the folder of yours; and for the agents
-that the mesh shows as online besides them. Exits 3 if the mesh does not answer.
+that the mesh has seen besides them. A mesh over NATS names their hosts, and
+remembers for a week those that are AWAY: not seen for 35 minutes. Exits 3 if
+the mesh does not answer.
 
 With --watch it goes on until Ctrl-C. On a terminal it shows the status in one
 place, each second; elsewhere, and with --json, it prints it again when it

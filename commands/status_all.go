@@ -40,6 +40,16 @@ type presenceOutput struct {
 	Asleep   bool        `json:"asleep"`
 	Tier     state.Tier  `json:"tier"`
 	SeenAt   *time.Time  `json:"seen_at"`
+	Away     bool        `json:"away"` // it was seen, and not lately
+
+	Hosts []hostOutput `json:"hosts"` // over NATS
+}
+
+// hostOutput is a host of such an agent.
+type hostOutput struct {
+	Host   string     `json:"host"`
+	SeenAt *time.Time `json:"seen_at"`
+	Away   bool       `json:"away"`
 }
 
 // presencesOf returns what the mesh shows of agents as JSON has it.
@@ -49,7 +59,11 @@ func presencesOf(seen []mesh.Presence) []presenceOutput {
 	}
 	list := []presenceOutput{}
 	for _, p := range seen {
-		list = append(list, presenceOutput{p.Handle, p.Callsign, p.Phase, p.Asleep, p.Tier, orNull(p.SeenAt.UTC())})
+		hosts := []hostOutput{}
+		for _, h := range p.Hosts {
+			hosts = append(hosts, hostOutput{h.Host, orNull(h.SeenAt.UTC()), h.Away})
+		}
+		list = append(list, presenceOutput{p.Handle, p.Callsign, p.Phase, p.Asleep, p.Tier, orNull(p.SeenAt.UTC()), p.Away, hosts})
 	}
 	return list
 }
@@ -145,16 +159,38 @@ func (k statusCmd) printHousehold(h household) error {
 		rows = append(rows, []string{"@" + s.Agent, string(s.Phase), since, strings.Join(briefly(s, now), ", ")})
 	}
 	for _, other := range h.others {
-		where := "via the mesh"
-		if other.Asleep {
-			where += ", asleep"
+		phase, seen := plain.Line(string(other.Phase)), "seen "
+		if other.Away {
+			phase, seen = "AWAY", "last seen " // what it said of its phase is old
 		}
-		if other.Tier != "" && other.Tier != state.TierNormal {
-			where += ", " + plain.Line(string(other.Tier))
-		}
-		rows = append(rows, []string{plain.Line("@" + other.Handle), plain.Line(string(other.Phase)), "seen " + terminal.Clock(other.SeenAt, now), where})
+		rows = append(rows, []string{plain.Line("@" + other.Handle), phase, seen + terminal.Clock(other.SeenAt, now), whereabouts(other, now)})
 	}
 	return k.out.Grid([]terminal.Column{{Least: 12}, {Least: 8}, {}, {}}, rows)
+}
+
+// whereabouts returns what there is to say about an agent of the mesh: its hosts, first
+// those on which it looks for work, and how it is.
+func whereabouts(other mesh.Presence, now time.Time) string {
+	var here, gone []string
+	for _, h := range other.Hosts {
+		switch {
+		case other.Away || !h.Away:
+			here = append(here, plain.Line(h.Host))
+		default:
+			gone = append(gone, fmt.Sprintf("%s last seen %s", plain.Line(h.Host), terminal.Clock(h.SeenAt, now)))
+		}
+	}
+	parts := []string{"via the mesh"}
+	if len(here) > 0 {
+		parts[0] += " on " + strings.Join(here, " and ")
+	}
+	if other.Asleep && !other.Away {
+		parts = append(parts, "asleep")
+	}
+	if other.Tier != "" && other.Tier != state.TierNormal && !other.Away {
+		parts = append(parts, plain.Line(string(other.Tier)))
+	}
+	return strings.Join(append(parts, gone...), ", ")
 }
 
 // briefly returns what there is to say about an agent besides its phase:

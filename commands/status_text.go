@@ -105,6 +105,9 @@ func statusText(out *terminal.Output, s cycle.Status, mode string, unproved bool
 	wakeupRows(p, s)
 	promptRows(row, s, now)
 	spendRows(row, s)
+	if s.Mesh != nil {
+		row("mesh", "%s", *s.Mesh)
+	}
 	if unproved {
 		row("TRUST", `require = "from" checks nothing: anyone who writes your address into From can run your agent`)
 	}

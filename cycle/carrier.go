@@ -37,7 +37,11 @@ type Carrier interface {
 	Nudge(ctx context.Context, handle, from, reason string) error
 
 	Register(ctx context.Context, p mesh.Presence) error
+
+	// Online returns the agents that looked for work lately. Seen returns those as well
+	// that did not, and are not forgotten: over NATS for a week, over HTTP none.
 	Online(ctx context.Context) ([]mesh.Presence, error)
+	Seen(ctx context.Context) ([]mesh.Presence, error)
 	Status(ctx context.Context) (mesh.Status, error)
 
 	// Announce tells those who watch the mesh what a turn has come to, once for each t. A

@@ -37,10 +37,10 @@ func (p projector) publish(ctx context.Context, s state.State, obs *observation)
 	return []state.Event{now}
 }
 
-// Others returns the agents that the mesh has seen lately, ours among them.
+// Others returns the agents that the mesh has seen, ours among them.
 func (a *Agent) Others(ctx context.Context) ([]mesh.Presence, error) {
 	if a.Mesh == nil {
 		return nil, errors.New("no mesh is configured: set url in [mesh]")
 	}
-	return a.Mesh.Carrier.Online(ctx)
+	return a.Mesh.Carrier.Seen(ctx)
 }

@@ -45,6 +45,7 @@ type Status struct {
 	Schedule    StatusSchedule              `json:"schedule"`
 	Spend       StatusSpend                 `json:"spend"`
 	Obstacles   []string                    `json:"obstacles"` // what is wrong with files of the state directory
+	Mesh        *string                     `json:"mesh"`      // where the mesh is; null: none is configured
 }
 
 // StatusInbox counts messages.
@@ -172,6 +173,7 @@ type statusMaker struct {
 	handle     string
 	policy     state.Policy
 	mail       *Mail
+	mesh       *Mesh
 	turn       *turn.Config
 	now        func() time.Time
 	store      *store.Store
@@ -242,6 +244,9 @@ func (sm statusMaker) status(s state.State) Status {
 	}
 	st.Tier, st.Spend = s.Tier(sm.policy, now), spendStatus(s, sm.policy, now)
 	st.Spend.Savings = savings(sm.turn, st.Tier)
+	if sm.mesh != nil {
+		st.Mesh = orNull(sm.mesh.Carrier.Address())
+	}
 	st.Obstacles = []string{}
 	for _, err := range sm.store.Obstacles(s) {
 		st.Obstacles = append(st.Obstacles, err.Error())

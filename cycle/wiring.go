@@ -307,7 +307,7 @@ func (a *Agent) receipts() receipts {
 
 func (a *Agent) statusMaker() statusMaker {
 	return statusMaker{
-		handle: a.Handle, policy: a.Policy, mail: a.Mail, turn: a.Turn, now: a.Now, store: a.Store,
+		handle: a.Handle, policy: a.Policy, mail: a.Mail, mesh: a.Mesh, turn: a.Turn, now: a.Now, store: a.Store,
 		crontab: a.crontab(), quarantine: a.quarantine(),
 	}
 }

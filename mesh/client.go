@@ -74,8 +74,15 @@ func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (Mailbox, erro
 	return box, nil
 }
 
-// Address returns the URL of the mesh.
-func (c *Client) Address() string { return c.URL }
+// Address returns the URL of the mesh, without a name and a password in it.
+func (c *Client) Address() string {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return ""
+	}
+	u.User = nil
+	return u.String()
+}
 
 // Take is Mailbox for a poll, which acknowledges what it takes.
 func (c *Client) Take(ctx context.Context) (Mailbox, error) { return c.Mailbox(ctx, 0) }
@@ -182,6 +189,9 @@ func (c *Client) Online(ctx context.Context) ([]Presence, error) {
 	}
 	return list.Agents, nil
 }
+
+// Seen returns the agents that are online: a mesh over HTTP forgets the others.
+func (c *Client) Seen(ctx context.Context) ([]Presence, error) { return c.Online(ctx) }
 
 // Status returns the health of the mesh.
 func (c *Client) Status(ctx context.Context) (Status, error) {

@@ -171,12 +171,14 @@ type Presence struct {
 	Hosts    []HostSeen  `json:"hosts,omitempty"`  // on which it looks for work
 	Wake     string      `json:"wake,omitempty"`
 	SeenAt   time.Time   `json:"seen_at,omitzero"`
+	Away     bool        `json:"-"` // it is not online
 }
 
 // HostSeen is a host of an agent, and when the agent last looked for work there.
 type HostSeen struct {
 	Host   string    `json:"host"`
 	SeenAt time.Time `json:"seen_at"`
+	Away   bool      `json:"-"` // the agent is not online there
 }
 
 // Status is the health of a mesh.

@@ -42,10 +42,17 @@ func (c *Client) Register(ctx context.Context, p mesh.Presence) error {
 }
 
 // Online returns the agents that looked for work within the last 35 minutes, sorted by
-// handle, with the hosts on which they did. A row that the key of its handle did not sign,
-// or that was signed long before, is left out; one whose key we do not have is believed,
-// as it causes nothing.
+// handle, with all their hosts.
 func (c *Client) Online(ctx context.Context) ([]mesh.Presence, error) {
+	seen, err := c.Seen(ctx)
+	return slices.DeleteFunc(seen, func(p mesh.Presence) bool { return p.Away }), err
+}
+
+// Seen returns the agents that looked for work within a week, sorted by handle, with the
+// hosts on which they did. A row that the key of its handle did not sign, or that was
+// signed long before, is left out; one whose key we do not have is believed, as it causes
+// nothing.
+func (c *Client) Seen(ctx context.Context) ([]mesh.Presence, error) {
 	const op = "list agents"
 	rows, err := c.engine().Rows(ctx, maxRows)
 	if err != nil {
@@ -74,22 +81,20 @@ func (c *Client) Online(ctx context.Context) ([]mesh.Presence, error) {
 		if r.Stored.After(p.SeenAt) {
 			p.SeenAt = r.Stored
 		}
-		switch {
-		case r.Host == "":
+		if r.Host == "" {
 			describe(p, r.Body)
-		case now.Sub(r.Stored) < onlineFor:
-			p.Hosts = append(p.Hosts, mesh.HostSeen{Host: r.Host, SeenAt: r.Stored})
+		} else {
+			p.Hosts = append(p.Hosts, mesh.HostSeen{Host: r.Host, SeenAt: r.Stored, Away: now.Sub(r.Stored) >= onlineFor})
 		}
 	}
-	var online []mesh.Presence
+	var seen []mesh.Presence
 	for _, p := range agents {
-		if now.Sub(p.SeenAt) < onlineFor {
-			slices.SortFunc(p.Hosts, func(a, b mesh.HostSeen) int { return strings.Compare(a.Host, b.Host) })
-			online = append(online, *p)
-		}
+		p.Away = now.Sub(p.SeenAt) >= onlineFor
+		slices.SortFunc(p.Hosts, func(a, b mesh.HostSeen) int { return strings.Compare(a.Host, b.Host) })
+		seen = append(seen, *p)
 	}
-	slices.SortFunc(online, func(a, b mesh.Presence) int { return strings.Compare(a.Handle, b.Handle) })
-	return online, nil
+	slices.SortFunc(seen, func(a, b mesh.Presence) int { return strings.Compare(a.Handle, b.Handle) })
+	return seen, nil
 }
 
 // believes reports whether a row of the registry counts.

@@ -1,0 +1,46 @@
+package natsmesh_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"agentstateloop/fleet/fleettest"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+)
+
+// TestWhoIsAway checks that an agent that was not seen lately is away, and known with its
+// hosts.
+func TestWhoIsAway(t *testing.T) {
+	t.Parallel()
+	e := fleettest.Start(t, "alice", "bob")
+	alice, bob := e.Client("alice"), e.Client("bob")
+	if err := bob.Register(t.Context(), mesh.Presence{Phase: state.ACTIVE}); err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"beta", "gamma"} {
+		bob.Host = host
+		if _, err := bob.Status(t.Context()); err != nil { // it looks
+			t.Fatal(err)
+		}
+	}
+	later := time.Now().Add(time.Hour)
+	for _, away := range []bool{false, true} {
+		if away {
+			alice.Now = func() time.Time { return later }
+		}
+		seen, err := alice.Seen(t.Context())
+		if err != nil || len(seen) != 1 || len(seen[0].Hosts) != 2 {
+			t.Fatalf("seen: %+v, %v", seen, err)
+		}
+		got := fmt.Sprint(seen[0].Handle, seen[0].Phase, seen[0].Away, seen[0].Hosts[0].Host, seen[0].Hosts[0].Away, seen[0].Hosts[1].Host, seen[0].Hosts[1].Away)
+		if want := fmt.Sprint("bob", state.ACTIVE, away, "beta", away, "gamma", away); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		online, err := alice.Online(t.Context())
+		if err != nil || len(online) == 1 == away {
+			t.Errorf("away: %v; online: %+v, %v", away, online, err)
+		}
+	}
+}
