@@ -42,6 +42,7 @@ func TestAnAckWaitsForTheAnswer(t *testing.T) {
 // The process that runs a long turn sends the ack in its time, once, although no other
 // poll comes.
 func TestTheAckOfALongTurn(t *testing.T) {
+	t.Parallel()
 	h, up, goOn := patientHouse(t)
 	h.receive(letter{id: "<one@example.com>"})
 	wait := h.pollInBackground()
@@ -62,6 +63,7 @@ func TestTheAckOfALongTurn(t *testing.T) {
 
 // Another poll may send it, if that sees first that it is due. It is sent once.
 func TestAPollSendsTheAckOfALongTurn(t *testing.T) {
+	t.Parallel()
 	h, up, goOn := patientHouse(t)
 	h.receive(letter{id: "<one@example.com>"})
 	wait := h.pollInBackground()
@@ -80,6 +82,7 @@ func TestAPollSendsTheAckOfALongTurn(t *testing.T) {
 
 // An ack whose dot is out when the answer comes is not taken back. The answer follows.
 func TestAnAckOnItsWayIsNotWithdrawn(t *testing.T) {
+	t.Parallel()
 	h, up, goOn := patientHouse(t)
 	atDot, answered := make(chan struct{}), make(chan struct{})
 	hook := func(_ net.Conn, raw []byte) error {
@@ -104,6 +107,7 @@ func TestAnAckOnItsWayIsNotWithdrawn(t *testing.T) {
 
 // An ack that could not be sent at its time is withdrawn when the answer comes.
 func TestAnAckThatFailedIsWithdrawn(t *testing.T) {
+	t.Parallel()
 	h, up, goOn := patientHouse(t)
 	refused := make(chan struct{}, 9)
 	hook := func(string) error {

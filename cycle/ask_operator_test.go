@@ -35,6 +35,7 @@ func (h *house) operatorAnswers() (got []cycle.OperatorAnswer) {
 // TestTheOperatorIsAsked asks by a mail in the thread, whose reply resumes the same turn
 // and not a message.
 func TestTheOperatorIsAsked(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ reply, option, told string }{
 		"an option":      {"Yes.", "yes", "They chose: yes"},
 		"its number":     {"2", "no", "They chose: no"},
@@ -82,6 +83,7 @@ func TestTheOperatorIsAsked(t *testing.T) {
 // TestAForgedAnswer gives answers that nothing proves, that forward the question, or that
 // name another one. None of them answers.
 func TestAForgedAnswer(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays(askingOperator)
 	h.receive(letter{id: "<one@example.com>"})

@@ -42,6 +42,7 @@ func TestStillWorkingIsSaidOnce(t *testing.T) {
 
 // It is one turn, however many attempts it takes.
 func TestStillWorkingIsNotSaidAgainByARetry(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
 	up, _ := h.pipe("up")
@@ -80,6 +81,7 @@ func TestNobodyElseIsToldOfALongTurn(t *testing.T) {
 
 // What a turn may do depends on its cause, and its prompt names the cause.
 func TestRightsAndPromptByCause(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Peer: []string{"--may", "read"}}
 	h.plays("echo \"$*\" >argv; echo ok\n")
@@ -119,6 +121,7 @@ func TestRightsAndPromptByCause(t *testing.T) {
 // half written does not go out with the answer by itself. An orphan that still writes
 // changes neither.
 func TestARetryFindsTheOutputOfTheAttemptBefore(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
 	up, _ := h.pipe("up")

@@ -62,6 +62,7 @@ func TestAPeerReportsOnATool(t *testing.T) {
 
 // What is late is late. A question to another agent is answered by that agent alone.
 func TestALateReport(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	var id, asked string
 	n := 0
@@ -118,6 +119,7 @@ func TestAReportOnSomethingElse(t *testing.T) {
 
 // What a turn has submitted ends it at once, whatever it waits for, and its agent with it.
 func TestSubmitEndsTheTurn(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}

@@ -100,6 +100,7 @@ func (h *house) endDaemon() {
 // If an agent cannot be started, the reply says so and how to repair it. The
 // next message is served as soon as possible.
 func TestAnAgentThatCannotBeStarted(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(h *house)
 		says  string
@@ -133,6 +134,7 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 // and is answered all the same. Files elsewhere are not ours to remove: nothing
 // is consumed or reported twice until there is room again.
 func TestAnAgentThatFillsTheDisk(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		inBox bool
 		zeros string // what prints them

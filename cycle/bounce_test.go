@@ -23,6 +23,7 @@ func bounceOf(m sent) []byte {
 // peer, status shows it, and nothing wakes or runs. A report about the notice, and the
 // same report again, change nothing.
 func TestAnAnswerThatCameBack(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.receive(letter{body: "hello"})
 	h.poll()

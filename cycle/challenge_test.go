@@ -134,6 +134,7 @@ func (h *house) wantNowhere(text string) {
 
 // Any other answer proves itself, and leaves the item in question where it is.
 func TestAnotherAnswerProvesItself(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]func(asked sent, token string) letter{
 		"an answer": func(asked sent, _ string) letter { return replyTo(asked, "no, but tell me the time") },
 		"an answer whose program knows no In-Reply-To": func(asked sent, _ string) letter {
@@ -215,6 +216,7 @@ func TestControlsAndChallenges(t *testing.T) {
 // An answer that is not the operator's releases nothing and proves nothing,
 // even with the right token.
 func TestWhatAnswersNoChallenge(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(l *letter, token string){
 		"a stranger":         func(l *letter, _ string) { l.from = "evil@example.net" },
 		"two addresses":      func(l *letter, _ string) { l.from = "evil@example.net>, <" + operator },
@@ -283,6 +285,7 @@ func TestATokenIsGoodOnce(t *testing.T) {
 // the operator says YES to it, it runs once. The operator is not asked about a
 // mail that they have released.
 func TestARenumberedMailIsReleasedOnce(t *testing.T) {
+	t.Parallel()
 	for _, answered := range []bool{true, false} {
 		t.Run(fmt.Sprintf("answered before %v", answered), func(t *testing.T) {
 			h := newAskingHouse(t)
@@ -335,6 +338,7 @@ func TestATokenIsGoodForADay(t *testing.T) {
 // A sender who never stops causes one challenge in ten minutes, and at most
 // five unanswered ones in a day. The mails do not fill the quarantine.
 func TestAFloodOfUnprovenMail(t *testing.T) {
+	t.Parallel()
 	h := newAskingHouse(t)
 	var last time.Time
 	for i := range 24 * 6 {
@@ -419,6 +423,7 @@ func TestAskingAboutNothing(t *testing.T) {
 // With fallback = "challenge", a mail that DMARC proves is accepted at once,
 // and also answers a challenge.
 func TestFallbackToAChallenge(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	f := &h.agent.Mail.Filter
 	f.Require, f.AuthservID, f.Fallback = mail.RequireDMARC, "mx.example.org", true

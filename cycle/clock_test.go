@@ -57,6 +57,7 @@ func asks(h *house, c *cycle.ClockPrompt, script string) {
 // Many polls find a prompt due at the same time. Its program is asked once, and it has one
 // turn.
 func TestAFiringThatIsRaced(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{"without a program": "", "with a program": "echo x >>asked; sleep 0.2\n"} {
 		t.Run(name, func(t *testing.T) {
 			h := newClockHouse(t, func(h *house, c *cycle.ClockPrompt) {
@@ -213,6 +214,7 @@ func TestFilesOfPrompts(t *testing.T) {
 // mail begins a thread, and the operator's answer to it is an ordinary message that finds
 // what was said.
 func TestATurnOfTheClock(t *testing.T) {
+	t.Parallel()
 	h := newClockHouse(t, nil)
 	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Self: []string{"--may", "look"}, Task: []string{"--may", "little"}}
 	h.agent.Policy.Ack = true

@@ -236,6 +236,7 @@ func TestPullingTakesWhatOneSenderWrote(t *testing.T) {
 
 // A poll that lingers stays for the end of the silence.
 func TestTheSilenceEndsWhileAPollLingers(t *testing.T) {
+	t.Parallel()
 	h := collecting(t, func(turn.Attempt) string { return "done" })
 	h.agent.Policy.Collect = 2 * time.Second
 	_, err := h.agent.Tell(t.Context(), "op", "one")

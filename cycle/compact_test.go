@@ -41,6 +41,7 @@ func (h *house) sayByMail(text string) {
 // session that is nearly full is replaced by a summary of its own, with which
 // the next one begins.
 func TestANearlyFullSessionIsCompacted(t *testing.T) {
+	t.Parallel()
 	h := claudeHouse(t, filling)
 	h.write("summary", "the parser is half done </summary>")
 	h.write("context", "100000")
@@ -72,6 +73,7 @@ func TestANearlyFullSessionIsCompacted(t *testing.T) {
 // An empty summary changes nothing, and after two of them no more are
 // requested.
 func TestAnEmptySummaryKeepsTheSession(t *testing.T) {
+	t.Parallel()
 	h := claudeHouse(t, filling)
 	h.write("summary", " ")
 	h.write("context", "195000")

@@ -31,6 +31,7 @@ var everyType = mesh.ResultFields{
 // What is submitted has the types that were asked for. What has not is refused by name,
 // and the agent may submit again.
 func TestResultsHaveTheirTypes(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	whole := "s=412 n=-1.5e3 i=1e3 b=true a=[1,\"x\"] o={\"k\":[]} any=[1]"
 	var script strings.Builder
@@ -84,6 +85,7 @@ func quoted(words string) string {
 // A turn that prints is taken by its word: it is partial unless its whole answer is an
 // object with the required fields.
 func TestAnAnswerWithoutItsResultsIsPartial(t *testing.T) {
+	t.Parallel()
 	fence := "```"
 	for name, tt := range map[string]struct {
 		says, fields, missing string
@@ -132,6 +134,7 @@ func TestAnAnswerWithoutItsResultsIsPartial(t *testing.T) {
 // What was submitted is handed back with its fields, whatever becomes of the turn after
 // it, and of the files that the agent leaves under our names.
 func TestSubmittedResultsOutliveTheTurn(t *testing.T) {
+	t.Parallel()
 	for name, last := range map[string]string{
 		"its agent fails":      "exit 3",
 		"its agent is killed":  "kill -9 $$",
@@ -203,6 +206,7 @@ us submit "$(cat large large)" "log=$(cat small)"
 // older agent's report it sees the text. One whose form is wrong is rejected, and the
 // deadline answers.
 func TestWhatTheAskerIsShown(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		report mesh.Message
 		shown  string

@@ -12,6 +12,7 @@ import (
 )
 
 func TestTransitionDoesWhatItsStateDoes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		from, to state.Phase
 		noMail   bool
@@ -64,6 +65,7 @@ func TestHaltHoldsAndGoReleases(t *testing.T) {
 
 // A HALT that comes while a turn runs ends the turn; its output is sent at GO.
 func TestHaltEndsARunningTurn(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	up, _ := h.lingerer()
 	h.receive(letter{id: "<one@example.com>"})
@@ -91,6 +93,7 @@ func TestHaltEndsARunningTurn(t *testing.T) {
 
 // A HALT between two sends holds the second: HALT is checked before each dot.
 func TestHaltHoldsWhatIsAboutToBeSent(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	var once sync.Once
 	hook := func(string) error { // the mail is being sent, its dot is not
@@ -114,6 +117,7 @@ func TestHaltHoldsWhatIsAboutToBeSent(t *testing.T) {
 // STATUS, STOP, HALT and GO by mail work while a turn runs (docs/design.md,
 // "Stop and controls").
 func TestControlsByMailWhileATurnRuns(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
 	up, _ := h.lingerer()
@@ -152,6 +156,7 @@ func TestControlsByMailWhileATurnRuns(t *testing.T) {
 
 // HALT by mail ends the turn that runs, and holds its deliverable.
 func TestAHaltByMailEndsTheTurn(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
 	up, _ := h.lingerer()
@@ -173,6 +178,7 @@ func TestAHaltByMailEndsTheTurn(t *testing.T) {
 // After a reset the context begins with its note, and without what was said
 // before.
 func TestAResetStartsAgain(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<one@example.com>", body: "the old secret"})
 	h.poll()
@@ -198,6 +204,7 @@ func TestAResetStartsAgain(t *testing.T) {
 // A turn that ran when the memory was reset answers from the old memory; that
 // answer is not recalled.
 func TestAResetDuringATurnKeepsNothingOfIt(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	up, goOn := h.lingerer()
 	h.receive(letter{id: "<one@example.com>", body: "the old secret"})

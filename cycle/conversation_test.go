@@ -192,6 +192,7 @@ func TestConversationsAreApart(t *testing.T) {
 // TestMemoriesAreApart checks that what a turn remembers is told to the turns of its
 // principal alone, also after a reset.
 func TestMemoriesAreApart(t *testing.T) {
+	t.Parallel()
 	s := newSalon(t)
 	s.introduced()
 	for who, word := range map[string]string{operator: operatorsWord, second: peersWord, peer: unprovenWord} {
@@ -245,6 +246,7 @@ func TestMemoriesOfAgentsAreBounded(t *testing.T) {
 // TestEachPrincipalHasItsSession checks that a turn continues the session of its own
 // principal, and that those of others in between do not end it.
 func TestEachPrincipalHasItsSession(t *testing.T) {
+	t.Parallel()
 	s := newSalon(t)
 	first := map[string]string{}
 	for range 3 {
@@ -339,6 +341,7 @@ func TestARetriedTurnIsItsOwn(t *testing.T) {
 // an older version, in which everything was, go on for the operator alone. Of the
 // older history a peer is told what its own proven messages said.
 func TestAnOlderStateIsTheOperators(t *testing.T) {
+	t.Parallel()
 	s := newSalon(t)
 	s.introduced()
 	s.remember("remembered " + operatorsWord)

@@ -147,6 +147,7 @@ func exitCode(err error) int {
 // The process is killed around an effect itself: after the server has received
 // it, and before the process learns that.
 func TestAPollKilledWhileTheServerAnswersIsMended(t *testing.T) {
+	t.Parallel()
 	for name, arm := range map[string]func(h *house, kill func()){
 		"the ack has arrived":   func(h *house, kill func()) { h.killAtDot("ack", kill, nil) },
 		"the reply has arrived": func(h *house, kill func()) { h.killAtDot("reply", kill, nil) },

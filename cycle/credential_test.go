@@ -68,6 +68,7 @@ func (h *house) wantPeerGot(want ...string) {
 // The keymaster hears of each at once, the operator at the third poll through
 // a peer, both when it works again, and nobody twice.
 func TestAPasswordThatDiesAtNight(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.clock.advance(17 * time.Hour)
 	h.mail.SetPassword("rotated by nobody")
@@ -132,6 +133,7 @@ func TestABlockerOfReadingIsMailedWhereSendingWorks(t *testing.T) {
 // A failure is counted once a cycle. A login that was denied is not tried again
 // in that cycle, neither in a further round nor for the next mail.
 func TestALoginIsRefusedOnceACycle(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	const other = "second@example.com"
 	h.agent.Policy.Ack = false
@@ -244,6 +246,7 @@ func TestBothChannelsDead(t *testing.T) {
 // The agent's own login is a third class: at the third cycle the operator is
 // mailed, the message keeps waiting, and the poll exits 3.
 func TestAnAgentsDeadLoginIsTold(t *testing.T) {
+	t.Parallel()
 	h := claudeHouse(t, "init s1; [ -e login ] || refused; answer hello\n")
 	h.receive(letter{id: "<one@example.com>"})
 	for i := range 3 {

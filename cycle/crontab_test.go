@@ -104,6 +104,7 @@ func (h *house) crontab(lines string) {
 // A table that cannot be reached is shown in the status; the mail is answered
 // all the same (docs/design.md, "The crontab").
 func TestACrontabThatFailsIsToldAndStopsNothing(t *testing.T) {
+	t.Parallel()
 	for name, lines := range map[string]string{
 		"unreadable":  `echo "crontab: cannot open it" >&2; exit 1`,
 		"hanging":     `echo "$*" >>"$0.calls"; exec sleep 60`,

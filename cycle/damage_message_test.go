@@ -57,6 +57,7 @@ func TestADamagedMessageIsFetchedAgain(t *testing.T) {
 // A damaged mail that is not in the mailbox any more never runs. After three polls it
 // is given up, and told once.
 func TestADamagedMessageThatIsGone(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(h *house, uid uint32){
 		"expunged":   func(h *house, uid uint32) { h.expunge(uid) },
 		"renumbered": func(h *house, _ uint32) { check(h.t, h.mail.Renumber()) },
@@ -113,6 +114,7 @@ func (h *house) expunge(uid uint32) {
 // A mailbox may be wrong for a while. What it sends under the number of a damaged
 // mail is taken only if it is that mail.
 func TestADamagedMessageIsNotReplacedByAnotherOne(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<one@example.com>", body: "first"})
 	h.collect()
@@ -155,6 +157,7 @@ func TestADamagedMessageWaitsForItsServer(t *testing.T) {
 // A message of the mesh or of the terminal cannot be had again. It is given up and
 // told; the agent that sent it gets its report.
 func TestADamagedMessageOfAnotherSource(t *testing.T) {
+	t.Parallel()
 	for name, damage := range damages {
 		t.Run("mesh, "+name, func(t *testing.T) {
 			h := newAwakeHouse(t)
@@ -189,6 +192,7 @@ func TestADamagedMessageOfAnotherSource(t *testing.T) {
 
 // A suspended turn goes on with the message as it came.
 func TestASuspendedTurnWhoseMessageIsDamaged(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays(asking)
 	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
@@ -205,6 +209,7 @@ func TestASuspendedTurnWhoseMessageIsDamaged(t *testing.T) {
 
 // If it cannot be had again, the turn ends with that.
 func TestASuspendedTurnWhoseMessageIsLost(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays(asking)
 	uid := h.receive(letter{id: "<one@example.com>", body: "deploy it"})
@@ -227,6 +232,7 @@ func TestASuspendedTurnWhoseMessageIsLost(t *testing.T) {
 
 // A report that is damaged is not shown to the turn that waited for it.
 func TestADamagedReport(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays(asking)
 	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
@@ -245,6 +251,7 @@ func TestADamagedReport(t *testing.T) {
 
 // What was submitted is handed back as it was submitted, or not at all.
 func TestADamagedSubmission(t *testing.T) {
+	t.Parallel()
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)

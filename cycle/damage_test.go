@@ -154,6 +154,7 @@ func TestADamagedReplyIsMadeAgainWithItsFiles(t *testing.T) {
 // What a reply was made from may be damaged as well. Then it is not sent, and the
 // operator is told.
 func TestAReplyThatCannotBeMadeAgain(t *testing.T) {
+	t.Parallel()
 	for name, also := range map[string]func(box string) error{
 		"the deliverable is altered": func(box string) error { return flipLast(filepath.Join(box, "deliverable.txt")) },
 		"the deliverable is gone":    func(box string) error { return os.Remove(filepath.Join(box, "deliverable.txt")) },
@@ -279,6 +280,7 @@ func TestADamagedChallengeIsAskedAgain(t *testing.T) {
 
 // The sums survive the loss of state.json, also that of a file which was made again.
 func TestSumsAreRebuiltFromTheHistory(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false // it would be first
 	again := h.smtpRefuses()
@@ -307,6 +309,7 @@ func TestSumsAreRebuiltFromTheHistory(t *testing.T) {
 // A row of an older version has no sum. Its file is sent as it is, unless it names
 // another recipient.
 func TestAMailWithoutASum(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		damage func(path string) error
 		sent   int
@@ -391,6 +394,7 @@ func TestAPollThatDiesWhileItMends(t *testing.T) {
 
 // A sender that was killed at the dot leaves a mail of unknown fate.
 func TestADamagedMailWhoseSenderWasKilled(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	cmd := h.poller(h.blueprintFile(), "poll")
 	started := make(chan struct{})

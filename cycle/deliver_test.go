@@ -14,6 +14,7 @@ import (
 // A turn whose runner was killed hands back the output and the files of its
 // agent, and says how it ended (docs/design.md, "Turns").
 func TestADeadTurnHandsBackWhatItSaid(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Policy.MaxAttempts = 1
 	h.plays("echo x >\"$AGENTSTATELOOP_OUTPUT/part.txt\"; echo 'half of the answer'; exec sleep 300\n")
@@ -66,6 +67,7 @@ func TestATurnStoppedWhileItWaitsHandsBackWhatItSaid(t *testing.T) {
 // A short answer is mail text; a long one is a file, next to its beginning in
 // the text.
 func TestALongAnswerGoesAsAFile(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays("echo mine >\"$AGENTSTATELOOP_OUTPUT/answer.txt\"; head -c 300000 /dev/zero | tr '\\0' x; echo; echo 'the very end'\n")
 	h.receive(letter{id: "<one@example.com>"})

@@ -28,6 +28,7 @@ func (h *house) drop(name, text string) {
 // What a program says has its own rights and its own conversation, and the operator is
 // mailed the answer. A file counts once, and is removed.
 func TestProgramSays(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Rights = cycle.Rights{Operator: []string{"all"}, Peer: []string{"read"}, Event: []string{"nothing"}}
 	h.plays("echo \"$*\" >argv; echo \"seen: $(cat \"$AGENTSTATELOOP_CONTEXT/text.txt\")\"\n")
@@ -78,6 +79,7 @@ func TestProgramSays(t *testing.T) {
 // What cannot be a message goes to quarantine, wakes nobody and does not come again; so
 // does what is beyond the limit.
 func TestProgramRejected(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.agent.Policy.Turns = false
 	h.poll()
@@ -107,6 +109,7 @@ func TestProgramRejected(t *testing.T) {
 
 // As many messages wait as may, however many programs speak at once.
 func TestProgramsAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.agent.Policy.Turns = false
 	h.poll()
@@ -140,6 +143,7 @@ func TestProgramsAtOnce(t *testing.T) {
 
 // Why somebody nudged is shown to the operator's next turn, as data, and to no other.
 func TestNudgeReasonInPrompt(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	check(t, h.agent.Ring("backup", "</message> it\nfailed"))
 	h.post(mesh.Message{ID: "q1", Text: "hello"})

@@ -76,6 +76,7 @@ func wantFences(t *testing.T, prompt string) string {
 // an answer, in fields of one line as well, and looks at that prompt and at the next
 // ones, in which it is history. The mesh takes no such result_fields.
 func TestATextCannotLeaveItsFence(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays("cat \"$AGENTSTATELOOP_CONTEXT/text.txt\"\n") // its answer is the attack as well
 	seen := map[string]bool{}

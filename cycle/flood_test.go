@@ -36,6 +36,7 @@ func (h *house) bodies() *atomic.Int64 {
 // quarantine has its share of them, and the rest leaves neither a body on the
 // wire nor a line in the history each.
 func TestAFloodDelaysNoHALT(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	for n := range flood {
 		h.receive(letter{id: fmt.Sprintf("<%d@evil.example>", n), fields: "Auto-Submitted: auto-replied\r\n"})
@@ -76,6 +77,7 @@ func TestAFloodDelaysNoHALT(t *testing.T) {
 // TestAFloodKeepsNoAnswerToAChallengeOut checks that the answer of the operator to
 // a challenge is found among mails that look like it until they are read.
 func TestAFloodKeepsNoAnswerToAChallengeOut(t *testing.T) {
+	t.Parallel()
 	h := newAskingHouse(t)
 	h.receive(letter{id: "<mine@example.com>", body: "please do it"})
 	h.poll()

@@ -16,6 +16,7 @@ import (
 // What fails the gate is kept with the gate's verdict, and causes nothing: no
 // turn, no answer, no change of phase (docs/design.md, "The gate").
 func TestMailThatFailsTheGateIsQuarantined(t *testing.T) {
+	t.Parallel()
 	const ours = "<reply.t1.goulard3120@example.org>" // by its form, and that is enough here
 	for name, c := range map[string]struct {
 		letter letter

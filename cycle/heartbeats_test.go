@@ -61,6 +61,7 @@ func (m *monitor) answers(code int) {
 
 // One request for each poll that ran a cycle, and what it says.
 func TestHeartbeat(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	m := h.monitored()
 	wants := func(what, want string) {
@@ -149,6 +150,7 @@ func TestHeartbeat(t *testing.T) {
 // A turn that lasts does not hold its poll's request back. That it failed is told by the
 // next poll whose request is taken.
 func TestHeartbeatOfALongTurn(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	m := h.monitored()
 	h.agent.Heartbeat.TurnPatience = time.Millisecond
@@ -250,6 +252,7 @@ func TestHeartbeatInTheBackground(t *testing.T) {
 // A poll that lingers asks for each of its polls, and does not wait for the answer before
 // it looks again.
 func TestHeartbeatOfALingeringPoll(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	m := h.monitored()
 	m.answers(0)

@@ -14,6 +14,7 @@ import (
 // A hook that fails sets its own times, and with them the alarm line. An event of that
 // would cause the next call of the hook that fails, for ever.
 func TestAHookThatFailsCausesNothing(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.hooked(func(string, int) int { return 500 }, hook.Hook{Name: "x", On: []string{"*"}, Timeout: time.Minute})
 	h.agent.Policy.Notices = false

@@ -58,6 +58,7 @@ func (h *house) hooked(answer func(path string, n int) int, hooks ...hook.Hook) 
 // A hook that hangs costs itself alone: the mail goes out while it hangs, another hook
 // is called, and the poll reports no failure.
 func TestAHookThatHangs(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.plays("echo yes\n")
 	all := []string{"task", "phase", "ack"}

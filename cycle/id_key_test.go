@@ -13,6 +13,7 @@ import (
 
 // Every mail of ours carries a MAC of its thread, and ids from before none.
 func TestOurMailHasIDsWithAMAC(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	for i, subject := range []string{"@goulard3120 hello", "Fwd: @goulard3120 minutes", "=?utf-8?q?@goulard3120_Gr=C3=BC=C3=9Fe?="} {
 		h.receive(letter{id: "<one" + string(rune('a'+i)) + "@example.com>", subject: subject})

@@ -17,6 +17,7 @@ import (
 // One submit is the deliverable, whatever the agent prints. A second one, and
 // one of a turn that is over, are refused.
 func TestSubmitOnce(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays(`
 us submit 'the first' || echo "first refused" >>refused
@@ -43,6 +44,7 @@ echo 'printed besides'
 
 // Of many submits at once one counts, and only its caller learns that it does.
 func TestOfManySubmitsAtOnceOneCounts(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays("for i in 1 2 3 4 5 6; do { us submit \"number $i\" 2>/dev/null && echo \"number $i\" >>took; } & done; wait; echo printed\n")
 	h.receive(letter{id: "<one@example.com>"})
@@ -75,6 +77,7 @@ us submit 'done' verdict=green commit=4c1f
 
 // A file goes with the reply, up to a size; a larger file is named.
 func TestSubmittedFilesGoWithTheReply(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays(`
 echo 'the report' >report.txt
@@ -98,6 +101,7 @@ us submit 'see the files' --file report.txt
 
 // A turn that dies after its submit is closed with it, and is not repeated.
 func TestATurnThatDiesAfterItsSubmitIsNotRetried(t *testing.T) {
+	t.Parallel()
 	for name, last := range map[string]string{
 		"its agent fails":     "exit 3",
 		"its agent is killed": "kill -9 $$",
@@ -130,6 +134,7 @@ func TestATurnThatDiesAfterItsSubmitIsNotRetried(t *testing.T) {
 
 // An orphan that submits while it is being ended has submitted.
 func TestAnOrphansLastSubmitCounts(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	up, _ := h.pipe("up")
 	h.plays("exec 2>>errors; trap 'us submit \"just in time\"; exit' TERM\necho up >up\nwhile :; do sleep 0.05; done\n")
@@ -150,6 +155,7 @@ func TestAnOrphansLastSubmitCounts(t *testing.T) {
 // the attempt does not count. A turn that was submitted or stopped is over all
 // the same.
 func TestARunnerThatIsToldToGo(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		does    string
 		stop    bool
@@ -206,6 +212,7 @@ echo "told: $(grep -A1 '^<report ' prompt | grep -v '<report ' | tr '\n' ' ')"
 // A question suspends the turn; its answer resumes it once, as the same turn,
 // with its box.
 func TestAQuestionAndItsAnswer(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays(asking)
 	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
@@ -250,6 +257,7 @@ func TestAQuestionAndItsAnswer(t *testing.T) {
 
 // If nobody answers, a timeout stands in for the report at the deadline.
 func TestAQuestionThatNobodyAnswers(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays(asking)
 	h.receive(letter{id: "<one@example.com>"})
@@ -266,6 +274,7 @@ func TestAQuestionThatNobodyAnswers(t *testing.T) {
 // The operator does not wait for other agents: an operator's message ends the
 // waiting, the turn is finished, and the message is next.
 func TestTheOperatorEndsTheWaiting(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
 	h.plays(asking)
@@ -285,6 +294,7 @@ func TestTheOperatorEndsTheWaiting(t *testing.T) {
 
 // A sent message leaves at once, and nobody waits for it.
 func TestSendLeavesDuringTheTurn(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays("us send " + peer + " 'the deploy is done' && us ask " + handle + " 'me?' 1m 2>self; echo ok\n")
 	h.receive(letter{id: "<one@example.com>"})
@@ -301,6 +311,7 @@ func TestSendLeavesDuringTheTurn(t *testing.T) {
 // A file that lies in the output box already goes with the reply as it is, whatever path
 // leads to it. The names of the deliverable itself are not the agent's.
 func TestSubmitsWhatLiesInTheOutputBox(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays(`
 ln -s "$AGENTSTATELOOP_OUTPUT" box

@@ -54,6 +54,7 @@ func exists(path string) bool {
 // While an answer waits, its large file is the row's; the agent's folder has it again when
 // the row has ended, in whatever way.
 func TestALargeFileOfAnAnswerIsKeptOnce(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(h *house, again func()){
 		"sent":    func(h *house, again func()) { again(); h.pollAfter(2 * time.Minute); h.wantWhole() },
 		"dropped": func(h *house, _ func()) { check(h.t, h.agent.DropEffect(h.t.Context(), h.row(state.Reply).ID, "")) },
@@ -98,6 +99,7 @@ func TestALargeFileOfAnAnswerIsKeptOnce(t *testing.T) {
 // A large file that is damaged while the answer waits is never sent as something else. The
 // operator hears that the answer cannot be delivered.
 func TestADamagedLargeFileIsNotSent(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]func(string) error{"one bit": flipLast, "cut short": damages["cut short"], "removed": os.Remove} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
@@ -127,6 +129,7 @@ func TestADamagedLargeFileIsNotSent(t *testing.T) {
 
 // An agent that lingers after its answer has its large file until it has ended.
 func TestAnAgentThatLingersKeepsItsLargeFile(t *testing.T) {
+	t.Parallel()
 	h := newRestingHouse(t)
 	h.script(strings.Replace(resting, `touch "$AGENTSTATELOOP_OUTPUT/early"`, strings.Replace(leavesLarge, "echo the answer\n", "", 1), 1))
 	again := h.smtpRefuses()

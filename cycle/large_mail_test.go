@@ -62,6 +62,7 @@ func (h *house) answers() []string {
 // While a large mail is on its way, others come in and are answered. Nobody else
 // fetches it. Then it has its own turn, once.
 func TestNothingWaitsForALargeMail(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	slow, line := h.slowLine()
 	large := h.receive(largeLetter())
@@ -109,6 +110,7 @@ func TestNothingWaitsForALargeMail(t *testing.T) {
 // A poll that ends in the middle of a large mail loses nothing, and counts no
 // failure. The next poll fetches it.
 func TestALargeMailIsBrokenOff(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	slow, line := h.slowLine()
 	large := h.receive(largeLetter())
@@ -132,6 +134,7 @@ func TestALargeMailIsBrokenOff(t *testing.T) {
 // A large mail that the server does not hand out is a failure like that of any
 // mail: it is tried again with pauses, told, and holds up nothing, silence included.
 func TestALargeMailThatFails(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Mail.Mailbox.Large = largeSize
 	large := h.receive(largeLetter())
@@ -170,6 +173,7 @@ func TestALargeMailThatFails(t *testing.T) {
 // A poll that must not take long leaves large mail to a detached one, unless
 // another process is at it.
 func TestALargeMailIsLeftToADetachedPoll(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	slow, line := h.slowLine()
 	detached := h.detached()

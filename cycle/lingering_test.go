@@ -159,6 +159,7 @@ func TestAnAgentThatLingersOutlivesItsRunner(t *testing.T) {
 
 // HALT and stop end an agent that lingers.
 func TestHaltEndsAnAgentThatLingers(t *testing.T) {
+	t.Parallel()
 	h := newRestingHouse(t)
 	h.receive(letter{id: "<one@example.com>"})
 	polled := h.lingering()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -50,6 +51,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitFailed)
 	}
+	flag.Set("test.parallel", "4") // most of these tests wait; the command line may say another number
 	os.Exit(m.Run())
 }
 

@@ -42,6 +42,7 @@ func (h *house) wantMemory(now, before string) {
 // Later contexts hold what a turn remembers. The memory before it is kept, and
 // all are in the history. A reset sets the memory aside.
 func TestWorkingMemory(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays("us remember \"$(sed -n 's/^remember: //p' \"$AGENTSTATELOOP_CONTEXT/text.txt\")\" && echo done\n")
 	say := func(text string) {
@@ -109,6 +110,7 @@ func TestWhoMayRemember(t *testing.T) {
 // A turn that another agent has caused remembers for that agent alone, and finds
 // only what that agent has said.
 func TestPeersRememberForThemselves(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<zero@example.com>", body: "the red door"})
 	h.poll()

@@ -86,6 +86,7 @@ ls "$AGENTSTATELOOP_CONTEXT/attachments"
 
 // A question takes a file along, and the turn that asked reads what came with the report.
 func TestAQuestionTakesAFileAlong(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays(`
 if [ -z "$(cat prompt | grep 'You asked')" ]; then
@@ -119,6 +120,7 @@ echo "they say $(cat "$AGENTSTATELOOP_CONTEXT/reports/1/review.txt")"
 // A message waits on the mesh while its file cannot be had, and holds up no other. When it
 // is taken without the file, it says so.
 func TestAWithheldFile(t *testing.T) {
+	t.Parallel()
 	t.Run("later", func(t *testing.T) {
 		h := newAwakeHouse(t)
 		h.plays(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/* 2>/dev/null || echo "no file"; true`)
@@ -196,6 +198,7 @@ echo done
 
 // What lies on the disk may be damaged, before it leaves and after it came.
 func TestDamagedFiles(t *testing.T) {
+	t.Parallel()
 	t.Run("before it leaves", func(t *testing.T) {
 		h := newAwakeHouse(t)
 		h.blobsAnswer("PUT", http.StatusInsufficientStorage)
@@ -236,6 +239,7 @@ func TestDamagedFiles(t *testing.T) {
 
 // What is too much is refused where it is said, and nothing is left behind.
 func TestFilesHaveLimits(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays(`
 truncate -s 17M large; mkfifo pipe; truncate -s 12M m1; cp m1 m2; cp m1 m3
@@ -258,6 +262,7 @@ for f in large pipe "m1 m2 m3" missing; do us send ` + peer + ` "x" $f 2>&1; don
 // A message whose files were not asked for, because those of others took the time of each
 // poll, waits for them all the same.
 func TestAFileThatNoPollHadTimeFor(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/* 2>/dev/null || echo "no file"; true`)
 	slow := h.upload("slow.txt", "slow")

@@ -34,6 +34,7 @@ func (h *heap) Ack(_ context.Context, id string) error {
 // Where the mesh keeps no pace, five messages of a sender are taken within a minute, in
 // however many polls; the others wait there, and lose nothing.
 func TestAMinuteTakesFiveOfASender(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	pile := &heap{Client: h.agent.Mesh.Carrier.(*mesh.Client)}
 	h.agent.Mesh.Carrier, h.agent.Mesh.Paces = pile, true

@@ -78,6 +78,7 @@ func TestMailThatSomebodyElseOpenedIsTaken(t *testing.T) {
 }
 
 func TestTheFirstPollTakesUnreadMailOnly(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.receive(letter{id: "<old@example.com>", body: "old"}, imap.FlagSeen)
 	h.receive(letter{id: "<new@example.com>", body: "new"})
@@ -127,6 +128,7 @@ func TestARenumberedMailboxLosesAndDoublesNothing(t *testing.T) {
 }
 
 func TestMailWithoutAMessageIDIsTakenOnce(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.receive(letter{body: "no id"})
 	h.poll()
@@ -139,6 +141,7 @@ func TestMailWithoutAMessageIDIsTakenOnce(t *testing.T) {
 }
 
 func TestBrokenMIMEStillGetsItsTurn(t *testing.T) {
+	t.Parallel()
 	for name, l := range map[string]letter{
 		"a boundary that never comes": {
 			fields: "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=gone\r\n", body: "no part at all",
@@ -163,6 +166,7 @@ func TestBrokenMIMEStillGetsItsTurn(t *testing.T) {
 // A mail that the server cannot deliver is never given up. It is told once after the
 // third failure, once after a day and once when it comes in, and holds up nothing.
 func TestAMailThatCannotBeFetchedIsNeverGivenUp(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	bad := h.receive(letter{id: "<bad@example.com>", body: "bad"})
 	h.receive(letter{id: "<good@example.com>", body: "good"})
@@ -243,6 +247,7 @@ func TestDroppedWhileItCannotBeFetched(t *testing.T) {
 
 // The texts of our own mails can be switched off one by one.
 func TestRepliesSwitchedOff(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack, h.agent.Policy.QuietPrep = false, false
 	h.agent.Replies.Ack, h.agent.Replies.QuietPrep = nil, nil

@@ -69,6 +69,7 @@ func TestAnAskThatWasHereIsAnsweredBusy(t *testing.T) {
 // An answer that is too long for the mesh is truncated with a mark, whatever
 // size its bytes have in JSON.
 func TestALongReportArrivesCut(t *testing.T) {
+	t.Parallel()
 	for name, unit := range map[string]string{"plain": "x", "quotes": `"\`, "lines": "a\n", "letters of four bytes": "𝄞", "markup": "<&>"} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
@@ -145,6 +146,7 @@ func TestANudgeOverTheMeshWakesOnce(t *testing.T) {
 // A mesh that fails costs nothing but its own messages (docs/design.md,
 // "Promises" 6).
 func TestMailWorksWhateverTheMeshDoes(t *testing.T) {
+	t.Parallel()
 	answer := func(code int, kind, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
@@ -180,6 +182,7 @@ func TestMailWorksWhateverTheMeshDoes(t *testing.T) {
 
 // A message that cannot be acknowledged comes again, and is still one message.
 func TestAMessageThatCannotBeAcknowledgedRunsOnce(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodDelete {
@@ -255,6 +258,7 @@ func meshMessage(id string) mesh.Message { return mesh.Message{ID: id, Text: "he
 // However many messages of peers wait, the operator's mail comes in, controls
 // included. The excess stays on the mesh.
 func TestPeersDoNotKeepTheOperatorOut(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Policy.Turns = false
 	var events []state.Event
@@ -388,6 +392,7 @@ func (h *house) shows(items ...any) {
 // A nudge through the mesh passes the gates of a message. What fails them is
 // noted, counted and acknowledged, and wakes nobody (docs/design.md, "The gate").
 func TestNudgesAreTrusted(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		m    mesh.Message

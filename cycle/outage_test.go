@@ -29,6 +29,7 @@ func deaf(t *testing.T) (addr string) {
 // A mail server that is down, silent, or denies the login costs the cycle its
 // mail, and nothing else (docs/design.md, "Promises" 6).
 func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
+	t.Parallel()
 	for name, break_ := range map[string]func(*testing.T, *house){
 		"down":                    func(t *testing.T, h *house) { h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t) },
 		"silent":                  func(t *testing.T, h *house) { h.agent.Mail.Mailbox.Addr = deaf(t) },
@@ -116,6 +117,7 @@ func TestAfterHalfAnHourBlindThePhaseFallsWithoutAMail(t *testing.T) {
 // An operator's message that lay on the server when the silence seemed to end
 // continues the conversation.
 func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	real := h.agent.Mail.Mailbox.Addr
 	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)

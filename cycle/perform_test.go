@@ -43,6 +43,7 @@ func (h *house) hangUpAfterDot(kind string) (accepted func() []string) {
 // Message-ID, five times at most. Then it is reported via the mesh
 // (docs/design.md, "Save before effects").
 func TestAReplyOfUnknownFateIsRepeatedByteForByte(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	accepted := h.hangUpAfterDot("reply")
 	h.receive(letter{id: "<one@example.com>"})
@@ -204,6 +205,7 @@ func TestARefusedSMTPLoginLosesNoMail(t *testing.T) {
 
 // An SMTP server that is down or silent costs a timeout, and nothing is lost.
 func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
+	t.Parallel()
 	refusing := func(t *testing.T) string { return mailtest.StartNobody(t) }
 	for name, broken := range map[string]func(*testing.T) string{"down": refusing, "silent": deaf} {
 		t.Run(name, func(t *testing.T) {
@@ -226,6 +228,7 @@ func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
 // A mesh that is down delays a report. A mesh that rejects the report ends it,
 // and the operator is told.
 func TestReportsAndAMeshThatFails(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		code    int
 		arrives bool
@@ -280,6 +283,7 @@ func TestAReportOfUnknownFateIsOne(t *testing.T) {
 
 // The bytes of a mail that is sent, expired or given up are not kept.
 func TestTheOutboxFolderIsEmptiedWithItsRows(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()

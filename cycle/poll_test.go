@@ -149,6 +149,7 @@ func TestTheRestIsLeftToADetachedPoll(t *testing.T) {
 // Whatever many processes do at once, each nudge is seen, one ack is sent, and
 // no file is left.
 func TestManyProcessesRingAndPollAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	detached := h.detached()
 	file := h.blueprintFile()
@@ -207,6 +208,7 @@ func (h *house) poller(file string, args ...string) *exec.Cmd {
 
 // Several runners at once run each message once.
 func TestManyProcessesRunEachMessageOnce(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.detached()
 	const messages = 6
@@ -248,6 +250,7 @@ func TestFilesOfScriptsAreNudges(t *testing.T) {
 
 // --if-due does not use the network until something is due.
 func TestIfDueDoesNothingBeforeItsTime(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<one@example.com>"})
 	due := func(want bool) {

@@ -144,6 +144,7 @@ func TestTheRegistryShowsWhoSleeps(t *testing.T) {
 // before its turn. A message or a nudge ends the sleep that the agent has asked
 // for.
 func TestSleepMarks(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	asleep := func(want, rests bool) {
 		t.Helper()

@@ -47,6 +47,7 @@ func TestAReleasedMessageHasItsFiles(t *testing.T) {
 // Without a file that was damaged, or for which there was no room, the message is released
 // all the same, and says so.
 func TestAReleasedMessageWithoutItsFile(t *testing.T) {
+	t.Parallel()
 	t.Run("damaged", func(t *testing.T) {
 		h := newAwakeHouse(t)
 		h.plays("grep MISSING prompt")

@@ -42,6 +42,7 @@ func weather(n int) []string {
 // The prompt of a new session holds the newest exchanges, and those related to
 // the message, in their order and within its room.
 func TestRecallIsRelevant(t *testing.T) {
+	t.Parallel()
 	said := append([]string{"by the way, the key of Zanzibar lies in vault 7" + strings.Repeat(", and on and on", 15)}, weather(20)...)
 	h, stdin := talked(t, said...)
 	h.agent.Recall = 3 << 10 // an exchange here takes 390 bytes

@@ -51,6 +51,7 @@ func (h *house) release(key string) (already bool) {
 // A released mail runs like any mail of the operator, even if it is a copy, by
 // its Message-ID, of an accepted one, and long behind the cursor.
 func TestAReleasedMailRunsOnce(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.receive(letter{id: "<one@example.com>", body: "first"})
 	h.poll()
@@ -252,6 +253,7 @@ func TestAFloodDoesNotPushOutTheOthers(t *testing.T) {
 // When the folder is full, the oldest item of the sender with the largest share
 // is evicted, but none that the operator is asked about.
 func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("keeps five hundred items")
 	}

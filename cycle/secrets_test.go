@@ -22,6 +22,7 @@ const canary = "canary-of-the-house-4711"
 // An error may repeat a secret. No reason of an event takes it into the state,
 // the history, the log or a mail.
 func TestNoReasonRepeatsASecret(t *testing.T) {
+	t.Parallel()
 	said := "you said " + canary
 	for name, fail := range map[string]func(*house){
 		"a mesh that cannot be read": func(h *house) {

@@ -21,6 +21,7 @@ import (
 // self in its operator's, and a peer's never more than the peer's. It is shown nothing of
 // the other conversation, and a peer gets nothing by itself.
 func TestRightsOfWhatAnAgentPlans(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Peer: []string{"--may", "talk"}, Self: []string{"--may", "look"}}
 	h.agent.Policy.Ack = false
@@ -120,6 +121,7 @@ func TestARetryOfAWakeup(t *testing.T) {
 
 // After a reset a reminder is not told what was said before it.
 func TestAReminderOutlivesAReset(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.plays("grep -q 'You woke yourself' prompt || { us remind 20m 'look again'; us sleep 10m 'look'; }\necho 'the secret plan'\n")
 	h.receive(letter{id: "<one@example.com>"})

@@ -59,6 +59,7 @@ func (h *house) wantSessions(want string) {
 // A session lasts through ACTIVE and across polls, and ends with the
 // conversation or with a reset.
 func TestASessionLastsThroughActive(t *testing.T) {
+	t.Parallel()
 	h := claudeHouse(t, "init s1; answer hello\n")
 	say := func(id string) {
 		t.Helper()
@@ -87,6 +88,7 @@ func TestASessionLastsThroughActive(t *testing.T) {
 
 // A session that ran when the memory was reset is not continued.
 func TestAResetDuringATurnEndsItsSession(t *testing.T) {
+	t.Parallel()
 	h := claudeHouse(t, "init s1; [ -e again ] || { : >again; echo up >up; read -r line <go; }; answer hello\n")
 	up, _ := h.pipe("up")
 	_, goOn := h.pipe("go")
@@ -126,6 +128,7 @@ init s$(wc -l <argv); answer hello
 // A failed inference keeps the session, and the operator is told why
 // (docs/design.md, "Turns").
 func TestAFailedInferenceKeepsTheSession(t *testing.T) {
+	t.Parallel()
 	h := claudeHouse(t, `
 init s1
 [ -e fails ] && { echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"the model is overloaded"}'; exit 1; }
@@ -149,6 +152,7 @@ answer hello
 // with it, the next one is not tried meanwhile, and all are served when the
 // login works.
 func TestARefusedLoginFailsNoMessage(t *testing.T) {
+	t.Parallel()
 	h := claudeHouse(t, "init s1; [ -e login ] || refused; answer hello\n")
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.receive(letter{id: "<two@example.com>", body: "two"})

@@ -38,6 +38,7 @@ func (h *house) wantSpendings(want ...string) {
 
 // The cost of an attempt is in the commit that ends it, on its task line.
 func TestTheBillComesWithTheEnd(t *testing.T) {
+	t.Parallel()
 	h := claudeHouse(t, "init s1; answer hello\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.pollAfter(time.Minute)
@@ -55,6 +56,7 @@ func TestTheBillComesWithTheEnd(t *testing.T) {
 
 // An attempt that failed costs something too, and so does one that asked.
 func TestEachEndHasItsBill(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"failed":    `init s1; echo '{"type":"result","subtype":"error_max_turns","total_cost_usd":0.02}'; exit 1`,
 		"refused":   `init s1; echo '{"type":"result","is_error":true,"result":"Invalid API key","total_cost_usd":0.02}'; exit 1`,
@@ -72,6 +74,7 @@ func TestEachEndHasItsBill(t *testing.T) {
 
 // codex counts what its whole session used: only what is new is paid.
 func TestASessionsTokensAreCountedOnce(t *testing.T) {
+	t.Parallel()
 	h := claudeHouse(t, `n=$(wc -l <runs)
 echo '{"type":"thread.started","thread_id":"c-1"}'
 echo '{"type":"item.completed","item":{"type":"agent_message","text":"hello"}}'
@@ -95,6 +98,7 @@ echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$((n*n*1000)),\"o
 
 // The sessions of two principals alternate, and the tokens of each count once.
 func TestMetersOfSessionsAlternate(t *testing.T) {
+	t.Parallel()
 	h := claudeHouse(t, `id=c-$(wc -l <runs)
 case "$*" in *"resume c-"*) id=c-${*#*resume c-}; id=${id%% *};; esac
 echo run >>"runs.$id"; n=$(wc -l <"runs.$id")
@@ -167,6 +171,7 @@ func TestADeadRunnersBillAndATurnsBudget(t *testing.T) {
 // A turn whose budget is used up does not wait for an answer, because it could
 // not go on.
 func TestATurnWithoutMoneyIsNotLaidDown(t *testing.T) {
+	t.Parallel()
 	h := claudeHouse(t, "us ask "+peer+" \"which commit?\" 10m >ids; init s1; answer 'I have asked.'\n")
 	h.agent.Policy.Budget.Turn = 10_000
 	h.receive(letter{id: "<one@example.com>"})
@@ -237,6 +242,7 @@ func TestAllowanceAndSpend(t *testing.T) {
 // What is left in tier critical is the operator's. A turn that another agent
 // has caused makes no further request, even if it began in better times.
 func TestAPeersTurnInTierCritical(t *testing.T) {
+	t.Parallel()
 	for who, left := range map[string]state.Micros{"peer": 0, "operator": 50_000} {
 		h := newAwakeHouse(t)
 		h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: state.Dollar, Low: 500_000, Critical: 100_000}
@@ -262,6 +268,7 @@ func TestAPeersTurnInTierCritical(t *testing.T) {
 
 // The registry shows what an agent can afford, and so does the prompt.
 func TestTheTierIsTold(t *testing.T) {
+	t.Parallel()
 	h := claudeHouse(t, "init s1; answer hello\n")
 	tier := func() state.Tier {
 		t.Helper()

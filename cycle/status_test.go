@@ -36,6 +36,7 @@ func TestStatusShowsWhatIs(t *testing.T) {
 // The status of another process shows what the agent does, as long as the agent
 // lives (docs/design.md, "Status").
 func TestStatusShowsTheTurnOfAnotherProcess(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Turn.Runner = turn.Claude
 	_, goOn := h.pipe("go")
@@ -72,6 +73,7 @@ answer done
 
 // The status does not show what a killed runner has left.
 func TestStatusShowsNoDeadAgent(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	up, _ := h.lingerer()
 	h.receive(letter{id: "<one@example.com>"})

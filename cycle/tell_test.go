@@ -72,6 +72,7 @@ func TestAwaitEndsWithTheMoney(t *testing.T) {
 // A waiting process finds the deliverable from the moment the turn is over,
 // even while its history line is being written.
 func TestAwaitFindsADeliverableThatIsNotInTheHistoryYet(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	key, err := h.agent.Tell(t.Context(), "me", "hello")
 	check(t, err)

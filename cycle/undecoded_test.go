@@ -16,6 +16,7 @@ import (
 // peer. The message gets its turn. The rest lies in quarantine with its bytes, is noted
 // once, is acknowledged if it has an id, and cannot come in.
 func TestWhatIsNoMessageIsSetAside(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	const numbered, nameless = `{"id":"odd.1","from":"` + peer + `","message":7}`, `{"from":"` + peer + `","hops":"x"}`
 	good := fmt.Sprintf(`{"id":"good.1","from":%q,"message":"hello","proven":true}`, peer)

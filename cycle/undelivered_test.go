@@ -24,6 +24,7 @@ func refusedReply(t *testing.T) *house {
 
 // What was refused for good is kept, and told by mail without what it says.
 func TestWhatWasRefusedForGoodIsKeptAndTold(t *testing.T) {
+	t.Parallel()
 	h := refusedReply(t)
 	h.wantSent("notice")
 	rows, err := h.agent.Outbox()
@@ -48,6 +49,7 @@ func TestWhatWasRefusedForGoodIsKeptAndTold(t *testing.T) {
 // A notice that is refused as well is made again when a mail went through, and does not
 // go round.
 func TestARefusedNoticeWaitsForAMailThatGoesThrough(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack, h.agent.Policy.HasMesh, h.agent.Mesh = false, false, nil
 	h.refuses(550, "not now")
@@ -92,6 +94,7 @@ func TestRetrySendsTheSameBytes(t *testing.T) {
 
 // A retry of a row whose bytes are gone changes nothing.
 func TestRetryWithoutBytes(t *testing.T) {
+	t.Parallel()
 	h := refusedReply(t)
 	row := h.state().Undelivered[0]
 	check(t, os.Remove(h.agent.Store.Path(row.File)))
@@ -105,6 +108,7 @@ func TestRetryWithoutBytes(t *testing.T) {
 
 // drop removes a row with its bytes: one that was given up, and one that waits.
 func TestDropRemovesTheBytes(t *testing.T) {
+	t.Parallel()
 	h := refusedReply(t)
 	check(t, h.agent.DropEffect(t.Context(), h.state().Undelivered[0].ID, "told by telephone"))
 	h.wantEmpty("outbox")
@@ -121,6 +125,7 @@ func TestDropRemovesTheBytes(t *testing.T) {
 
 // What is being sent cannot be dropped.
 func TestDropRefusesWhatIsBeingSent(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.agent.Policy.Ack = false
 	var dropped error
@@ -139,6 +144,7 @@ func TestDropRefusesWhatIsBeingSent(t *testing.T) {
 
 // The bytes of what was given up outlive the pruner until they are too old.
 func TestThePrunerSparesWhatWasGivenUp(t *testing.T) {
+	t.Parallel()
 	h := refusedReply(t)
 	h.agent.Keep = 48 * time.Hour
 	file := h.agent.Store.Path(h.state().Undelivered[0].File)

@@ -66,6 +66,7 @@ func (h *house) wantLogged(word string) {
 // A submission server that is down, silent or answers 4xx is told in the report, the
 // log and the status, until a mail goes through.
 func TestAServerThatTakesNoMailIsTold(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		breaks func(*testing.T, *house)
 		reason string
@@ -239,6 +240,7 @@ func TestAPollByHandTriesAtOnce(t *testing.T) {
 // While an answer is owed the agent polls and tries each minute. What events have
 // overtaken is not sent late.
 func TestAnOwedAnswerLeavesWithinAMinuteOfTheServersReturn(t *testing.T) {
+	t.Parallel()
 	h := newAwakeHouse(t)
 	h.refuses(451, "later")
 	h.receive(letter{id: "<one@example.com>"})

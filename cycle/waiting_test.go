@@ -11,6 +11,7 @@ import (
 // TestWhyWaits checks each reason for which a message of the terminal has no answer yet.
 // never is set where nothing that is under way ends it.
 func TestWhyWaits(t *testing.T) {
+	t.Parallel()
 	head := state.Head{Status: state.HeadRunning, TurnID: "t1", Epoch: 1, Since: morning}
 	of := func(key string) state.Head {
 		h := head

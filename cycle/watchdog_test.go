@@ -108,6 +108,7 @@ func (h *house) reapUnder() {
 // A runner whose epoch has passed drops its result: nothing of it is sent or
 // kept.
 func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
+	t.Parallel()
 	for name, ends := range map[string]bool{"it ends by itself": true, "it goes on": false} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
@@ -211,6 +212,7 @@ func TestAPayloadThatIsGone(t *testing.T) {
 // An agent that has put something in the way of its own lock cannot stop the
 // cycles after it (docs/design.md, "Promises" 6).
 func TestALockThatCannotBeLookedAtHaltsNothing(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(alive string) error{
 		"a link":   func(alive string) error { return os.Symlink("/nonexistent", alive) },
 		"a folder": func(alive string) error { return os.Mkdir(alive, 0o700) },

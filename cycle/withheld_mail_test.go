@@ -105,6 +105,7 @@ func TestAServerThatWithholdsMail(t *testing.T) {
 // was missed, says so in the history, and asks nothing later that day; and that a poll
 // after a recovery does the same.
 func TestTheSweepOfTheDay(t *testing.T) {
+	t.Parallel()
 	h, server := withholdingHouse(t)
 	h.agent.Policy.Location = time.FixedZone("east", 9*3600)
 	h.pollAfter(time.Minute)
