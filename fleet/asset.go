@@ -46,9 +46,9 @@ type Consumer struct {
 	Deliver    string        `json:"deliver_policy"`
 	AckPolicy  string        `json:"ack_policy"`
 	AckWait    time.Duration `json:"ack_wait"`
-	MaxDeliver int           `json:"max_deliver"` // -1: any number of times
-	MaxPending int           `json:"max_ack_pending"`
-	Replicas   int           `json:"num_replicas"` // 0: as many as the stream has
+	MaxDeliver int           `json:"max_deliver"`     // -1: any number of times
+	MaxPending int           `json:"max_ack_pending"` // -1: any number; at a limit the engine leaves a pull unanswered
+	Replicas   int           `json:"num_replicas"`    // 0: as many as the stream has
 	Memory     bool          `json:"mem_storage"`
 	Push       string        `json:"deliver_subject"`    // "": it is asked
 	Headers    bool          `json:"headers_only"`       // off: bodies as well
@@ -109,7 +109,7 @@ func Replicas(servers int) int { return max(1, min(servers, maxReplicas)) }
 // Mailbox returns the consumer with which an agent reads its mailbox.
 func Mailbox(handle string) Consumer {
 	return Consumer{Durable: handle, Filter: boxSubject(handle, "*"), Deliver: "all", AckPolicy: "explicit",
-		AckWait: time.Minute, MaxDeliver: -1, MaxPending: 1000}
+		AckWait: time.Minute, MaxDeliver: -1, MaxPending: -1}
 }
 
 // StoreSize returns how many bytes a server must have for all streams at their limits,
