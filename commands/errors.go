@@ -14,6 +14,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
 	"agentstateloop/cycle/quarantine"
+	"agentstateloop/fleet"
 	"agentstateloop/internal/regular"
 	"agentstateloop/mesh"
 	"agentstateloop/state/store"
@@ -215,6 +216,9 @@ func isNotAwaited(err error) bool {
 
 // generalHint returns the hint for errors of a kind.
 func generalHint(err error) string {
+	if e, ok := errors.AsType[*fleet.Error](err); ok {
+		return engineHint(e)
+	}
 	if e, ok := errors.AsType[*mesh.Error](err); ok {
 		return meshErrorHint(e)
 	}
@@ -244,6 +248,21 @@ func meshErrorHint(e *mesh.Error) string {
 		return "a mesh serves the handles in its --tokens file; `" + name + " status --all` shows those seen lately"
 	case http.StatusTooManyRequests:
 		return "the mesh takes five messages a minute from each agent, and as many nudges, HALTs and GOs; try again in a minute"
+	}
+	return ""
+}
+
+// engineHint returns what to do about an error of the mesh over NATS.
+func engineHint(e *fleet.Error) string {
+	switch {
+	case e.Denied && e.Server == "":
+		return "correct key_file in [mesh], or make a key with `" + name + " fleet key`"
+	case e.Denied:
+		return "`" + name + " fleet key` shows the public key of this agent: give it to `" + name + " fleet plan`, as HANDLE=KEY, and reload the servers"
+	case e.Code == 0:
+		return "is nats-server running, and url in [mesh] right? `" + name + " doctor` tries each server"
+	case e.Full():
+		return "the agent has not read its messages for a long time: `" + name + " status --all` shows when it was last seen"
 	}
 	return ""
 }

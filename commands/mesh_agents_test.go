@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"agentstateloop/cron/crontest"
+	"agentstateloop/fleet/fleettest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
@@ -26,7 +27,8 @@ import (
 type meshAgents struct {
 	t       *testing.T
 	program string
-	url     string            // of the mesh
+	url     string            // of the mesh over HTTP
+	engine  *fleettest.Engine // or over NATS
 	dirs    map[string]string // by handle
 	env     []string          // more variables of the commands
 }
@@ -36,20 +38,34 @@ type meshAgents struct {
 func TestAgentsOnOneMesh(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
-	for name, test := range map[string]func(*testing.T, *meshAgents){
-		"an answer resumes the turn":       testAnswerResumesTheTurn,
-		"two answers resume the turn":      testTwoAnswersResumeTheTurn,
-		"a question times out":             testQuestionTimesOut,
-		"a question back is answered busy": testQuestionBackIsAnsweredBusy,
-		"tell supersedes a question":       testTellSupersedesAQuestion,
-		"submit":                           testSubmit,
-		"results and the chain":            testResultsAndTheChain,
-	} {
+	for name, test := range agentStories {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, newMeshAgents(t, program))
 		})
 	}
+}
+
+// TestAgentsOverNATS runs them on a real nats-server.
+func TestAgentsOverNATS(t *testing.T) {
+	t.Parallel()
+	program := buildProgram(t, t.TempDir())
+	for name, test := range agentStories {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newNATSAgents(t, program))
+		})
+	}
+}
+
+var agentStories = map[string]func(*testing.T, *meshAgents){
+	"an answer resumes the turn":       testAnswerResumesTheTurn,
+	"two answers resume the turn":      testTwoAnswersResumeTheTurn,
+	"a question times out":             testQuestionTimesOut,
+	"a question back is answered busy": testQuestionBackIsAnsweredBusy,
+	"tell supersedes a question":       testTellSupersedesAQuestion,
+	"submit":                           testSubmit,
+	"results and the chain":            testResultsAndTheChain,
 }
 
 func newMeshAgents(t *testing.T, program string) *meshAgents {
@@ -59,13 +75,38 @@ func newMeshAgents(t *testing.T, program string) *meshAgents {
 	return &meshAgents{t: t, program: program, url: web.URL, dirs: map[string]string{}}
 }
 
+// newNATSAgents makes agents called alpha, beta and gamma that meet over NATS. Each knows
+// the keys of the others.
+func newNATSAgents(t *testing.T, program string) *meshAgents {
+	t.Helper()
+	return &meshAgents{t: t, program: program, engine: fleettest.Start(t, "alpha", "beta", "gamma"), dirs: map[string]string{}}
+}
+
+// meshConfig returns how an agent reaches the mesh.
+func (s *meshAgents) meshConfig(handle string, peers []string) string {
+	config := fmt.Sprintf("peers = %s\n", strings.ReplaceAll(fmt.Sprintf("%q", peers), " ", ", "))
+	if s.engine == nil {
+		return fmt.Sprintf("[trust]\nmesh = \"open\"\n[mesh]\nurl = %q\n", s.url) + config
+	}
+	if err := os.WriteFile(filepath.Join(s.dirs[handle], "key"), []byte(s.engine.Users[handle].Seed+"\n"), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	config = fmt.Sprintf("[mesh]\nurl = %q\nkey_file = \"key\"\n", s.engine.URL()) + config + "[mesh.keys]\n"
+	for other, key := range s.engine.Keys() {
+		if other != handle {
+			config += fmt.Sprintf("%s = %q\n", other, key)
+		}
+	}
+	return config
+}
+
 // add adds an agent whose program is this shell script.
 func (s *meshAgents) add(handle, script string, peers ...string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	s.dirs[handle] = dir
-	config := fmt.Sprintf("[agent]\nhandle = %q\nstate_dir = \"state\"\n[turn]\ncommand = [\"./agent.sh\"]\ntimeout = \"1m\"\n[schedule]\nmode = \"none\"\n"+
-		"[trust]\nmesh = \"open\"\n[mesh]\nurl = %q\npeers = %s\n", handle, s.url, strings.ReplaceAll(fmt.Sprintf("%q", peers), " ", ", "))
+	config := fmt.Sprintf("[agent]\nhandle = %q\nstate_dir = \"state\"\n[turn]\ncommand = [\"./agent.sh\"]\ntimeout = \"1m\"\n[schedule]\nmode = \"none\"\n", handle) +
+		s.meshConfig(handle, peers)
 	if err := os.WriteFile(filepath.Join(dir, "agent.toml"), []byte(config), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
