@@ -49,6 +49,7 @@ func rooms() map[string][]string {
 		"cycle/heartbeat":         {"mail"},
 		"cycle/hook":              {"state"},
 		"cycle/listen":            fromCycle,
+		"cycle/natsfaults":        {"cycle", "fleet", "mesh", "mesh/natsmesh", "state", "state/store", "turn"},
 		"cycle/prompt":            {"state"},
 		"cycle/quarantine":        {"state", "state/store"},
 		"cycle/simulator":         slices.Concat([]string{"mesh/natsmesh"}, fromCycle, helpers),
