@@ -283,7 +283,9 @@ func writeCluster(b *strings.Builder, servers []planned, listen string, local bo
 
 func (p Plan) writeAccounts(b *strings.Builder) {
 	b.WriteString(`
-# Each agent may use the subjects below, and no others.
+# The streams and their administrator have an account of their own. A server answers
+# wherever a request names as its reply, and obeys itself: in this account an agent could
+# have it delete a stream.
 accounts {
   ASL {
     jetstream: enabled
@@ -294,6 +296,24 @@ accounts {
 	} else {
 		b.WriteString("      # FILL IN the administrator's key, from agentstateloop fleet key --file admin.nk:\n      # { nkey: U... }\n")
 	}
+	b.WriteString("    ]\n    exports: [\n")
+	for _, s := range services() {
+		many := ""
+		if s.many {
+			many = ", response_type: stream"
+		}
+		fmt.Fprintf(b, "      { service: %q, accounts: [AGENTS]%s }\n", s.subject, many)
+	}
+	b.WriteString(`    ]
+  }
+  # Agents reach what is imported here. Each may use the subjects below, and no others.
+  AGENTS {
+    imports: [
+`)
+	for _, s := range services() {
+		fmt.Fprintf(b, "      { service: { account: ASL, subject: %q } }\n", s.subject)
+	}
+	b.WriteString("    ]\n    users: [\n")
 	for _, handle := range slices.Sorted(maps.Keys(p.Users)) {
 		rights := Rights(handle)
 		fmt.Fprintf(b, "      # %s\n      { nkey: %s, permissions: {\n", handle, p.Users[handle])

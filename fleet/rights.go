@@ -38,3 +38,35 @@ func Rights(handle string) Permissions {
 		},
 	}
 }
+
+// service is what the account of the agents takes from the account that has the streams.
+type service struct {
+	subject string
+	many    bool // a request may have more than one answer
+}
+
+// services returns all that agents can reach. In the account of the streams the server
+// obeys what it writes itself, as an answer to a request that names as its reply, say, the
+// subject that deletes a stream. An answer to an agent stays in the account of the agents,
+// where only these subjects lead to the streams.
+func services() []service {
+	const api = "$JS.API."
+	return []service{
+		{subject: taskSubject("*")},
+		{subject: boxSubject("*", "*")},
+		{subject: "asl.blob.>"},
+		{subject: whoSubject(">")},
+		{subject: haltSubject},
+		{subject: api + "DIRECT.GET." + WhoStream, many: true},
+		{subject: api + "DIRECT.GET." + WhoStream + ".>"},
+		{subject: api + "DIRECT.GET." + MeshStream + ".>"},
+		{subject: api + "DIRECT.GET." + BlobStream + ".>"},
+		{subject: api + "CONSUMER.MSG.NEXT." + BoxStream + ".*", many: true},
+		{subject: api + "CONSUMER.INFO." + BoxStream + ".*"},
+		{subject: "$JS.ACK." + BoxStream + ".>"},
+
+		// No agent has a right to this one. Without it nats-server adds all of $JS.API to
+		// the account of the agents, and answers there that JetStream is off.
+		{subject: api + "INFO"},
+	}
+}

@@ -1,0 +1,358 @@
+package natsmesh_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"agentstateloop/fleet"
+	"agentstateloop/fleet/fleettest"
+	"agentstateloop/mesh"
+)
+
+// intruder is a user of the engine with a program of its own.
+type intruder struct {
+	*nats.Conn
+	t      testing.TB
+	inbox  string
+	answer chan *nats.Msg
+
+	mu      sync.Mutex
+	refused []error
+}
+
+// intrude connects with the key of a handle, "" for the administrator's.
+func intrude(t testing.TB, e *fleettest.Engine, handle string) *intruder {
+	t.Helper()
+	key, inbox := e.Users[handle], "_INBOX_"+handle
+	if handle == "" {
+		key, inbox = e.Admin, "_INBOX"
+	}
+	pair, err := nkeys.FromSeed([]byte(key.Seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &intruder{t: t, inbox: inbox + ".answer", answer: make(chan *nats.Msg, 100)}
+	in.Conn, err = nats.Connect(e.URL(), nats.Nkey(key.Public, pair.Sign), nats.CustomInboxPrefix(inbox), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.refused = append(in.refused, err)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(in.Close)
+	if _, err := in.ChanSubscribe(in.inbox, in.answer); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// settle waits until the server has read what we sent.
+func (in *intruder) settle() {
+	in.t.Helper()
+	if err := in.Flush(); err != nil {
+		in.t.Fatal(err)
+	}
+}
+
+// isRefused waits until the server has said that we lack the right to a subject.
+func (in *intruder) isRefused(subject string) {
+	in.t.Helper()
+	in.settle()
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // it is told in the background
+		in.mu.Lock()
+		n := slices.IndexFunc(in.refused, func(err error) bool {
+			return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), strconv.Quote(subject))
+		})
+		if n >= 0 {
+			in.refused = slices.Delete(in.refused, n, n+1)
+		}
+		in.mu.Unlock()
+		if n >= 0 {
+			return
+		}
+		if time.Now().After(end) {
+			in.t.Errorf("%s is not refused", subject)
+			return
+		}
+	}
+}
+
+// ask publishes a request and returns its answer, which may be an error of JetStream.
+func (in *intruder) ask(m *nats.Msg) *nats.Msg {
+	in.t.Helper()
+	m.Reply = in.inbox
+	if err := in.PublishMsg(m); err != nil {
+		in.t.Fatal(err)
+	}
+	select {
+	case a := <-in.answer:
+		return a
+	case <-time.After(10 * time.Second):
+		in.t.Fatalf("%s is not answered", m.Subject)
+		return nil
+	}
+}
+
+// holdings returns what the engine holds, in words, so that two of them can be compared:
+// the numbers of all messages but those under a name, and how mailboxes are read.
+func holdings(t testing.TB, e *fleettest.Engine, but string) string {
+	t.Helper()
+	admin := intrude(t, e, "")
+	defer admin.Close()
+	var all strings.Builder
+	for _, a := range fleet.Assets(1) {
+		for next := uint64(1); ; {
+			m := admin.ask(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + a.Stream.Name, Data: fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">"}`, next)})
+			var got struct {
+				Message *struct {
+					Subject  string `json:"subject"`
+					Sequence uint64 `json:"seq"`
+				} `json:"message"`
+			}
+			if err := json.Unmarshal(m.Data, &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Message == nil {
+				break
+			}
+			next = got.Message.Sequence + 1
+			if !strings.Contains(got.Message.Subject, but) {
+				fmt.Fprintln(&all, got.Message.Subject, got.Message.Sequence)
+			}
+		}
+		m := admin.ask(&nats.Msg{Subject: "$JS.API.CONSUMER.LIST." + a.Stream.Name})
+		var list struct {
+			Consumers []struct {
+				Name    string          `json:"name"`
+				Unacked int             `json:"num_ack_pending"`
+				Config  json.RawMessage `json:"config"`
+			} `json:"consumers"`
+		}
+		if err := json.Unmarshal(m.Data, &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range list.Consumers {
+			if c.Name != but {
+				fmt.Fprintln(&all, a.Stream.Name, c.Name, c.Unacked, string(c.Config))
+			}
+		}
+	}
+	return all.String()
+}
+
+// victims starts an engine in which alice has sent bob a message with a file, both are in
+// the registry, and bob has been told what a turn of his came to. It returns the file.
+func victims(t testing.TB) (*fleettest.Engine, mesh.File) {
+	t.Helper()
+	e := fleettest.Start(t, "alice", "bob", "mallory")
+	alice, bob := e.Client("alice"), e.Client("bob")
+	secret := []byte("secret")
+	sum := sha256.Sum256(secret)
+	f := mesh.File{SHA256: hex.EncodeToString(sum[:]), Name: "secret.txt", Size: int64(len(secret))}
+	if err := alice.PutBlob(t.Context(), "bob", f.SHA256, f.Size, bytes.NewReader(secret)); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		send(t, alice, mesh.Message{ID: fmt.Sprint("honest", n), To: "bob", Text: "honest", Files: []mesh.File{f}})
+	}
+	for _, c := range []interface {
+		Register(context.Context, mesh.Presence) error
+		Announce(context.Context, mesh.Task) error
+		Go(context.Context) error
+	}{alice, bob} {
+		for _, err := range []error{c.Register(t.Context(), mesh.Presence{}), c.Announce(t.Context(), mesh.Task{Event: "task.success", At: time.Now()}), c.Go(t.Context())} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return e, f
+}
+
+// served checks that bob gets what alice has sent, with its file, and nothing from others
+// that is proven.
+func served(t testing.TB, e *fleettest.Engine, f mesh.File) {
+	t.Helper()
+	bob := e.Client("bob")
+	box := take(t, bob)
+	honest := 0
+	for _, m := range box.Messages {
+		if m.Proven && m.From == "alice" && m.Text == "honest" {
+			honest++
+		} else if m.Proven && m.From != "mallory" {
+			t.Errorf("this is proven: %+v", m)
+		}
+	}
+	if honest != 2 || box.Halted {
+		t.Errorf("bob got %d of 2 honest messages, halted: %v", honest, box.Halted)
+	}
+	err := bob.GetBlob(t.Context(), "alice", f, func(r io.Reader) error {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	})
+	if err != nil {
+		t.Errorf("the file: %v", err)
+	}
+}
+
+// forbidden are requests that nobody but the administrator, or bob, may make.
+func forbidden(f mesh.File) []*nats.Msg {
+	const api = "$JS.API."
+	var all []*nats.Msg
+	add := func(body string, subjects ...string) {
+		for _, s := range subjects {
+			all = append(all, &nats.Msg{Subject: s, Data: []byte(body)})
+		}
+	}
+	chunk := "asl.blob.bob.alice." + f.SHA256 + ".0"
+	// To read what is others'.
+	add(`{"batch":10,"no_wait":true}`, api+"CONSUMER.MSG.NEXT.ASL_BOX.bob")
+	for _, stream := range []string{"ASL_BOX", "ASL_BLOB", "ASL_EVT", "KV_asl-who", "KV_asl-mesh"} {
+		add(`{"stream_name":"`+stream+`","config":{"ack_policy":"none","deliver_subject":"_INBOX_mallory.answer"}}`,
+			api+"CONSUMER.CREATE."+stream, api+"CONSUMER.CREATE."+stream+".mallory", api+"CONSUMER.DURABLE.CREATE."+stream+".mallory")
+		add(`{"seq":1}`, api+"STREAM.MSG.GET."+stream)
+		add(`{"name":"`+stream+`"}`, api+"STREAM.CREATE."+stream, api+"STREAM.UPDATE."+stream)
+		add(`{"deliver_subject":"_INBOX_mallory.answer"}`, api+"STREAM.SNAPSHOT."+stream)
+		add("", api+"STREAM.INFO."+stream, api+"STREAM.PURGE."+stream, api+"STREAM.DELETE."+stream, api+"STREAM.RESTORE."+stream,
+			api+"STREAM.LEADER.STEPDOWN."+stream, api+"CONSUMER.NAMES."+stream, api+"CONSUMER.LIST."+stream)
+		add(`{"seq":1}`, api+"STREAM.MSG.DELETE."+stream)
+	}
+	add("", api+"DIRECT.GET.ASL_BOX.asl.box.bob.alice", api+"DIRECT.GET.ASL_BLOB."+chunk, api+"DIRECT.GET.ASL_EVT.evt.agent.alice.task")
+	for _, body := range []string{
+		`{"seq":1}`, `{"last_by_subj":"asl.box.bob.alice"}`, `{"next_by_subj":"asl.box.bob.alice"}`, `{"multi_last":["asl.>"],"batch":10}`,
+		`{"seq":1,"batch":10}`, `{"last_by_subj":"` + chunk + `"}`,
+	} {
+		add(body, api+"DIRECT.GET.ASL_BOX", api+"DIRECT.GET.ASL_BLOB", api+"DIRECT.GET.KV_asl-mesh", api+"DIRECT.GET.ASL_EVT")
+	}
+	add("", api+"CONSUMER.INFO.ASL_BOX.bob", api+"CONSUMER.DELETE.ASL_BOX.bob", api+"CONSUMER.PAUSE.ASL_BOX.bob", api+"CONSUMER.UNPIN.ASL_BOX.bob",
+		api+"CONSUMER.RESET.ASL_BOX.bob", api+"CONSUMER.LEADER.STEPDOWN.ASL_BOX.bob", api+"CONSUMER.DELETE.ASL_BOX.mallory",
+		api+"INFO", api+"STREAM.NAMES", api+"STREAM.LIST", api+"META.LEADER.STEPDOWN", "$SYS.REQ.SERVER.PING", "$SYS.REQ.USER.INFO")
+	// To take or remove it.
+	for _, verdict := range []string{"+ACK", "+TERM", "-NAK", "+WPI", "+NXT", ""} {
+		add(verdict, "$JS.ACK.ASL_BOX.bob.1.1.1.1700000000000000000.0", "$JS.ACK.ASL_BOX.bob.1.2.2.1700000000000000000.0")
+	}
+	// To write as others.
+	add("{}", "asl.box.bob.alice", chunk, "asl.blob.bob.alice."+f.SHA256+".1", "$KV.asl-who.alice", "$KV.asl-who.bob.alpha", "$KV.asl-mesh.other",
+		"evt.agent.alice.task", "_INBOX_bob.x", "_INBOX.x", "_R_.x", "$JS.FC.ASL_BOX.bob.x", "$JS.ACK.ASL_BLOB.mallory.1.1.1.1.0")
+	return all
+}
+
+// TestWhatIsOthers checks that a key gives no way to read, take, remove or write what is
+// another agent's.
+func TestWhatIsOthers(t *testing.T) {
+	t.Parallel()
+	e, f := victims(t)
+	mallory := intrude(t, e, "mallory")
+	before := holdings(t, e, "mallory")
+	for _, m := range forbidden(f) {
+		m.Reply = mallory.inbox
+		if err := mallory.PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+		mallory.isRefused(m.Subject)
+	}
+	for _, subject := range []string{
+		">", "*", "*.>", "asl.>", "asl.box.bob.*", "asl.box.mallory.*", "asl.blob.>", "cmd.agent.bob.wakeup", "cmd.agent.*.wakeup", "evt.agent.>",
+		"$KV.>", "$KV.asl-who.>", "_INBOX.>", "_INBOX_bob.>", "_INBOX_*.>", "*.answer", "_R_.>", "$JS.>", "$JS.ACK.>", "$JS.API.>", "$SYS.>",
+	} {
+		if _, err := mallory.ChanSubscribe(subject, mallory.answer); err != nil {
+			t.Fatal(err)
+		}
+		mallory.isRefused(subject)
+	}
+	if after := holdings(t, e, "mallory"); after != before {
+		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
+	}
+	served(t, e, f)
+	mallory.settle()
+	if len(mallory.answer) > 0 {
+		t.Errorf("mallory was answered: %s", (<-mallory.answer).Data)
+	}
+}
+
+// TestReplySubjects checks what an agent can do by the reply subject of a request, where
+// the server writes with rights of its own: nothing that others notice.
+func TestReplySubjects(t *testing.T) {
+	t.Parallel()
+	e, f := victims(t)
+	mallory := intrude(t, e, "mallory")
+	replies := []string{"asl.box.bob.alice", "asl.box.bob.carol", "$KV.asl-mesh.other", "$KV.asl-who.alice", "evt.agent.alice.task",
+		"$JS.API.CONSUMER.MSG.NEXT.ASL_BOX.bob"}
+	for _, m := range forbidden(f) {
+		replies = append(replies, m.Subject)
+	}
+	before := holdings(t, e, "mallory")
+	for _, reply := range replies {
+		// Answers with a body that mallory chooses, without one, and with that of the server.
+		for _, body := range []string{"", "+ACK", `{"halted":true}`, `{"stream_name":"ASL_BLOB","config":{"ack_policy":"none","deliver_subject":"_INBOX_mallory.answer"}}`} {
+			mallory.ask(&nats.Msg{Subject: "$KV.asl-who.mallory", Data: []byte(body)})
+			for _, m := range []*nats.Msg{
+				{Subject: "$JS.API.DIRECT.GET.KV_asl-who.$KV.asl-who.mallory"},
+				{Subject: "$JS.API.DIRECT.GET.KV_asl-who", Data: []byte(`{"seq":1,"next_by_subj":"$KV.asl-who.mallory","batch":9}`)},
+			} {
+				m.Reply = reply
+				_ = mallory.PublishMsg(m)
+			}
+		}
+		for _, m := range []*nats.Msg{
+			{Subject: "$JS.API.DIRECT.GET.KV_asl-who.$KV.asl-who.nobody"},
+			{Subject: "$JS.API.CONSUMER.MSG.NEXT.ASL_BOX.mallory", Data: []byte(`{"batch":1,"no_wait":true}`)},
+			{Subject: "$JS.API.CONSUMER.INFO.ASL_BOX.mallory"},
+			{Subject: "asl.box.bob.mallory", Data: []byte("not even JSON")},
+			{Subject: "asl.box.nobody.mallory", Data: []byte("{}")},
+			{Subject: "$JS.ACK.ASL_BOX.mallory.1.1.1.1700000000000000000.0", Data: []byte("+ACK")},
+		} {
+			m.Reply = reply
+			_ = mallory.PublishMsg(m)
+		}
+		mallory.settle()
+	}
+	if after := holdings(t, e, "mallory"); after != before {
+		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
+	}
+	served(t, e, f)
+	if len(mallory.answer) > 0 {
+		t.Errorf("mallory was answered: %s", (<-mallory.answer).Data)
+	}
+}
+
+// TestHeadersThatStreamsObey checks that no header makes the engine remove, replace or
+// write what another one may.
+func TestHeadersThatStreamsObey(t *testing.T) {
+	t.Parallel()
+	e, f := victims(t)
+	mallory := intrude(t, e, "mallory")
+	before := holdings(t, e, "mallory")
+	for _, subject := range []string{"asl.box.bob.mallory", "asl.blob.bob.mallory." + f.SHA256 + ".0", "evt.agent.mallory.task", "$KV.asl-who.mallory"} {
+		for _, header := range []nats.Header{
+			{"Nats-Rollup": {"all"}}, {"Nats-Rollup": {"sub"}}, {"KV-Operation": {"PURGE"}, "Nats-Rollup": {"sub"}}, {"Nats-TTL": {"1s"}, "Nats-Rollup": {"all"}},
+			{"Nats-Schedule": {"@every 1s"}, "Nats-Schedule-Target": {"asl.box.bob.alice"}}, {"Nats-Schedule": {"@at 2026-01-01T00:00:00Z"}, "Nats-Schedule-Target": {"$KV.asl-who.alice"}},
+			{"Nats-Incr": {"1"}}, {"Nats-Batch-Id": {"b"}, "Nats-Batch-Sequence": {"1"}, "Nats-Batch-Commit": {"1"}},
+			{"Nats-Expected-Stream": {"ASL_EVT"}}, {"Nats-Expected-Last-Sequence": {"0"}}, {"Nats-Stream-Source": {"ASL_BOX 1"}},
+			{"Nats-Request-Info": {`{"acc":"ASL","svc":"ASL"}`}, "Nats-Rollup": {"all"}},
+		} {
+			_ = mallory.PublishMsg(&nats.Msg{Subject: subject, Header: header, Data: []byte("{}"), Reply: mallory.inbox})
+		}
+	}
+	mallory.settle()
+	if after := holdings(t, e, "mallory"); after != before {
+		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
+	}
+	served(t, e, f)
+}
