@@ -31,8 +31,10 @@ func (o observer) observeMesh(ctx context.Context, ad *admission, room int, obs 
 	obs.events = append(obs.events,
 		state.CredentialWorked{Name: state.CredentialMesh, Reading: true},
 		state.SourceRead{Source: state.Mesh},
-		state.Switched{Mesh: true, On: box.Halted},
 	)
+	if !box.HaltUnproven {
+		obs.events = append(obs.events, state.Switched{Mesh: true, On: box.Halted})
+	}
 	files := downloader{carrier: o.mesh.Carrier, store: o.store, now: o.now, until: o.now().Add(startWithin)}
 	pace := senderPace{state: ad.state, now: o.now()}
 	var rejected []mesh.Message // with files, for which those that passed have the time first

@@ -79,7 +79,7 @@ func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
 	if now := time.Now(); rejects && now.Sub(w.rejected) >= rejectsEvery {
 		w.rejected, news = now, true
 	}
-	if s, err := w.store.Read(); err == nil && s.HaltedMesh != box.Halted {
+	if s, err := w.store.Read(); err == nil && !box.HaltUnproven && s.HaltedMesh != box.Halted {
 		known[haltChanged] = true
 		news = news || !w.known[haltChanged]
 	}

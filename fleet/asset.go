@@ -91,7 +91,7 @@ func Assets(servers int) []Asset {
 	who := stream(WhoStream, "$KV.asl-who.>")
 	who.PerSubject, who.MaxAge, who.MaxSize, who.MaxBytes = 1, 7*day, 16<<10, 64<<20
 
-	mesh := stream(MeshStream, "$KV.asl-mesh.>")
+	mesh := stream(MeshStream, haltSubject)
 	mesh.PerSubject, mesh.MaxSize, mesh.MaxBytes = 4, 16<<10, 1<<20
 
 	return []Asset{

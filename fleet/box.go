@@ -64,8 +64,8 @@ func (c *Conn) Post(ctx context.Context, to, id string, at time.Time, body []byt
 
 // Taken is what one look into the engine showed.
 type Taken struct {
-	Items  []Item // of our mailbox, oldest first
-	Halted bool
+	Items []Item // of our mailbox, oldest first
+	Halt  Halt
 }
 
 // Take pulls at most that many messages out of our mailbox, of so many bytes together,
@@ -118,7 +118,7 @@ func (c *Conn) gather(f *flight, taken *Taken, messages int) error {
 			came++
 			pulling = pulling && came < messages
 		case "halt":
-			if taken.Halted, err = f.readHalt(a); err != nil {
+			if taken.Halt, err = f.readHalt(a); err != nil {
 				return err
 			}
 			asking = false

@@ -3,6 +3,8 @@ package fleet
 import (
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 )
 
 // TestDelivery checks what is read of the subject of an acknowledgement.
@@ -37,12 +39,12 @@ func TestParseHalt(t *testing.T) {
 		`true`:                  "error",
 		`{"halted":true} trail`: "error",
 	} {
-		halted, err := parseHalt([]byte(value))
+		h := parseHalt(&nats.Msg{Data: []byte(value)})
 		got := "false"
 		switch {
-		case err != nil:
+		case h.Broken:
 			got = "error"
-		case halted:
+		case h.Halted:
 			got = "true"
 		}
 		if got != want {

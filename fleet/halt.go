@@ -13,64 +13,121 @@ import (
 // haltGet asks for the HALT of the mesh.
 const haltGet = "$JS.API.DIRECT.GET." + MeshStream + "." + haltSubject
 
-// haltValue is what haltSubject holds.
+// Halt is what was last set for the mesh, HALT or GO. All of it but Stored is as its
+// setter, or a forger, wrote it.
+type Halt struct {
+	Unset  bool      // nobody has ever set it
+	Broken bool      // it cannot be read
+	Halted bool      // HALT
+	By     string    // a handle
+	At     time.Time // when it was signed
+	Stored time.Time // by the engine's clock; zero if it was heard before it was stored
+
+	after           uint64 // the number of what it was set after
+	sequence        uint64 // its own number; 0 if it was heard before it was stored
+	body, signature string
+}
+
+// SignedBy reports whether a key made the signature, for what was set right before: a
+// value that comes again after another one says nothing.
+func (h Halt) SignedBy(public string) bool {
+	return (h.sequence == 0 || h.sequence == h.after+1) && verifies(public, h.signature, haltLine, []byte(h.body))
+}
+
+// haltValue is what haltSubject holds. It is signed as it stands.
 type haltValue struct {
 	Halted *bool     `json:"halted"`
 	By     string    `json:"by"`
 	At     time.Time `json:"at"`
+	After  uint64    `json:"after"`
 }
 
-var errHalt = errors.New("the HALT of the mesh cannot be read: set it again with mesh halt or mesh resume")
-
-// parseHalt reads the value.
-func parseHalt(data []byte) (bool, error) {
+// parseHalt reads a value.
+func parseHalt(m *nats.Msg) Halt {
 	var v haltValue
-	if json.Unmarshal(data, &v) != nil || v.Halted == nil {
-		return false, errHalt
+	if json.Unmarshal(m.Data, &v) != nil || v.Halted == nil {
+		return Halt{Broken: true}
 	}
-	return *v.Halted, nil
+	return Halt{Halted: *v.Halted, By: v.By, At: v.At, after: v.After, body: string(m.Data), signature: m.Header.Get(headerSignature)}
 }
 
 // readHalt reads the answer to haltGet. A server that lags may know an older one than we
 // have seen; it is asked again.
-func (f *flight) readHalt(a answer) (bool, error) {
-	var sequence uint64
+func (f *flight) readHalt(a answer) (Halt, error) {
+	h := Halt{Unset: true}
 	if a.status == 0 {
+		h = parseHalt(a.Msg)
 		var err error
-		if sequence, err = strconv.ParseUint(last(a.Header, "Nats-Sequence"), 10, 64); err != nil {
-			return false, &Error{Server: f.link.server, Err: errStrange}
+		if h.sequence, err = strconv.ParseUint(last(a.Header, "Nats-Sequence"), 10, 64); err != nil {
+			return Halt{}, &Error{Server: f.link.server, Err: errStrange}
+		}
+		if h.Stored, err = time.Parse(time.RFC3339Nano, last(a.Header, "Nats-Time-Stamp")); err != nil {
+			return Halt{}, &Error{Server: f.link.server, Err: errStrange}
 		}
 	} else if a.status != 404 {
-		return false, &Error{Server: f.link.server, Code: a.status, Err: errHalt}
+		return Halt{}, &Error{Server: f.link.server, Code: a.status, Err: errStrange}
 	}
-	if f.link.sawHalt(sequence) {
-		return false, lostError(f.link.server, 503, errors.New("it lags behind the other servers"))
+	if f.link.sawHalt(h.sequence) {
+		return Halt{}, lostError(f.link.server, 503, errors.New("it lags behind the other servers"))
 	}
-	if sequence == 0 {
-		return false, nil // nobody has ever set it
-	}
-	halted, err := parseHalt(a.Data)
-	if err != nil {
-		return false, &Error{Server: f.link.server, Err: err}
-	}
-	return halted, nil
+	return h, nil
 }
+
+// errHaltRaced means that others set HALT or GO whenever we did.
+var errHaltRaced = errors.New("others set HALT or GO at the same time: try again")
 
 // SetHalt sets or lifts the HALT of the mesh, and waits until the engine has it on disk.
 func (c *Conn) SetHalt(ctx context.Context, halted bool, at time.Time) error {
-	data, err := json.Marshal(haltValue{Halted: &halted, By: c.Handle, At: at.UTC()})
-	if err != nil {
-		return err
-	}
-	var stored *link
-	s, err := c.store(ctx, MeshStream, &nats.Msg{Subject: haltSubject, Data: data}, func(f *flight) error {
-		stored = f.link
-		return nil
-	})
-	if err == nil {
+	for range 3 {
+		after, err := c.lastHalt(ctx)
+		if err != nil {
+			return err
+		}
+		data, err := json.Marshal(haltValue{Halted: &halted, By: c.Handle, At: at.UTC(), After: after})
+		if err != nil {
+			return err
+		}
+		sig, err := c.sign(ctx, haltLine, data)
+		if err != nil {
+			return err
+		}
+		var stored *link
+		m := &nats.Msg{Subject: haltSubject, Header: nats.Header{headerSignature: {sig}}, Data: data}
+		s, err := c.store(ctx, MeshStream, m, func(f *flight) error {
+			stored = f.link
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 		stored.sawHalt(s.Sequence)
+		if s.Sequence == after+1 {
+			return nil
+		}
 	}
-	return err
+	return &Error{Code: 409, Err: errHaltRaced}
+}
+
+// lastHalt returns the number of what was last set, 0 if nothing was.
+func (c *Conn) lastHalt(ctx context.Context) (sequence uint64, err error) {
+	err = c.do(ctx, func(ctx context.Context, l *link) error {
+		f, err := l.begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer f.end()
+		if err := f.ask("halt", haltGet, nil, nil); err != nil {
+			return err
+		}
+		a, err := f.next()
+		if err != nil {
+			return err
+		}
+		h, err := f.readHalt(a)
+		sequence = h.sequence
+		return err
+	})
+	return sequence, err
 }
 
 // sawHalt notes the number of a HALT that this connection has shown, and reports whether

@@ -22,7 +22,7 @@ func (r Ring) SignedBy(public string) bool {
 // Heard is what came while we listened.
 type Heard struct {
 	Rings   []Ring
-	Halted  bool
+	Halt    Halt
 	Waiting int // messages in our mailbox, if they were counted
 }
 
@@ -37,7 +37,7 @@ type bell struct {
 
 	mu      sync.Mutex
 	counted bool // our mailbox was counted after the subscription began
-	halted  bool // as it was last told
+	told    Halt // HALT, as it was last heard or read
 }
 
 // ring returns the message that rings an agent.
@@ -71,9 +71,9 @@ func (c *Conn) Listen(ctx context.Context, wait time.Duration) (Heard, error) {
 	defer timer.Stop()
 	select {
 	case m := <-b.rung:
-		return c.hear(l, b, m)
+		return c.hear(b, m), nil
 	case m := <-b.halt:
-		return c.hear(l, b, m)
+		return c.hear(b, m), nil
 	case <-l.lost:
 		return c.Count(ctx) // on another connection
 	case <-timer.C:
@@ -154,7 +154,7 @@ func (c *Conn) Count(ctx context.Context) (h Heard, err error) {
 			case "waiting":
 				h.Waiting, err = f.waiting(a)
 			case "halt":
-				h.Halted, err = f.readHalt(a)
+				h.Halt, err = f.readHalt(a)
 			}
 			if err != nil {
 				return err
@@ -162,32 +162,29 @@ func (c *Conn) Count(ctx context.Context) (h Heard, err error) {
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.counted, b.halted = true, h.Halted
+		b.counted, b.told = true, h.Halt
 		return nil
 	})
 	return h, err
 }
 
 // hear collects what has come by now.
-func (c *Conn) hear(l *link, b *bell, m *nats.Msg) (Heard, error) {
+func (c *Conn) hear(b *bell, m *nats.Msg) Heard {
 	var h Heard
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for ; m != nil; m = b.more() {
+	for range queued { // who rings faster than we read must not hold us here
 		if m.Subject == haltSubject {
-			halted, err := parseHalt(m.Data)
-			if err != nil {
-				return Heard{}, &Error{Server: l.server, Err: err}
-			}
-			b.halted = halted
-			continue
-		}
-		if len(h.Rings) < maxRings {
+			b.told = parseHalt(m)
+		} else if len(h.Rings) < maxRings {
 			h.Rings = append(h.Rings, Ring{From: string(m.Data[:min(len(m.Data), 256)]), to: c.Handle, signature: m.Header.Get(headerSignature)})
 		}
+		if m = b.more(); m == nil {
+			break
+		}
 	}
-	h.Halted = b.halted
-	return h, nil
+	h.Halt = b.told
+	return h
 }
 
 // more returns what has come, or nil.

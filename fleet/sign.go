@@ -21,6 +21,9 @@ func boxLine(to, from, id, at string) string {
 
 func whoLine(name, at string) string { return "asl1 who " + name + " " + at + "\n" }
 
+// haltLine begins what is signed of a HALT or GO.
+const haltLine = "asl1 halt\n"
+
 func taskLine(handle, at string) string { return "asl1 task " + handle + " " + at + "\n" }
 
 func ringLine(to, from string) string { return "asl1 wakeup " + to + " " + from + "\n" }

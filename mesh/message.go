@@ -127,6 +127,10 @@ type Mailbox struct {
 	Halted   bool      `json:"halted"`
 	Messages []Message `json:"messages"`
 
+	// HaltUnproven means that nothing proves what the mesh shows: whether it is halted is
+	// as it was.
+	HaltUnproven bool `json:"-"`
+
 	// Undecoded holds what is not a message. It keeps no message away.
 	Undecoded []Undecoded `json:"undecoded,omitempty"`
 }

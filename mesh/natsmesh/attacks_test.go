@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -355,4 +356,109 @@ func TestHeadersThatStreamsObey(t *testing.T) {
 		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
 	}
 	served(t, e, f)
+}
+
+// TestForgedHalt checks that everybody can halt the mesh, that only a key that we know
+// lets it go on, and that no value keeps an agent from its mailbox.
+func TestForgedHalt(t *testing.T) {
+	t.Parallel()
+	e, f := victims(t)
+	alice, bob, mallory := e.Client("alice"), e.Client("bob"), intrude(t, e, "mallory")
+	bob.Keys = map[string]string{"alice": e.Users["alice"].Public}
+	const subject = "$KV.asl-mesh.halt"
+	stored := func() *nats.Msg {
+		return mallory.ask(&nats.Msg{Subject: "$JS.API.DIRECT.GET.KV_asl-mesh." + subject})
+	}
+	known := stored() // a GO of alice
+	if err := alice.Halt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	shows := func(what, want string) {
+		t.Helper()
+		box := take(t, bob)
+		got := fmt.Sprint(box.Halted)
+		if box.HaltUnproven {
+			got = "unproven"
+		}
+		if got != want {
+			t.Errorf("%s: halted: %s, want %s", what, got, want)
+		}
+	}
+	shows("HALT of alice", "true")
+	sequence := func() uint64 {
+		n, err := strconv.ParseUint(stored().Header.Get("Nats-Sequence"), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	value := func(by string) []byte {
+		return fmt.Appendf(nil, `{"halted":false,"by":%q,"at":%q,"after":%d}`, by, time.Now().UTC().Format(time.RFC3339Nano), sequence())
+	}
+	for what, m := range map[string]*nats.Msg{
+		"nothing":                     {},
+		"no JSON":                     {Data: []byte("GO")},
+		"no GO":                       {Data: []byte(`{"by":"alice"}`)},
+		"no signature":                {Data: value("alice")},
+		"the signature of another GO": {Data: value("alice"), Header: nats.Header{"Asl-Sig": known.Header["Asl-Sig"]}},
+		"a GO of before":              {Data: known.Data, Header: nats.Header{"Asl-Sig": known.Header["Asl-Sig"]}},
+	} {
+		m.Subject = subject
+		mallory.ask(m)
+		shows(what, "unproven")
+	}
+	for _, by := range []string{"mallory", "alice", "bob", "nobody"} {
+		body := value(by)
+		mallory.ask(&nats.Msg{Subject: subject, Data: body, Header: nats.Header{"Asl-Sig": {signature(t, e, "mallory", "asl1 halt\n", body)}}})
+		shows("GO of "+by+", signed by mallory", "unproven")
+	}
+	for _, m := range []*nats.Msg{
+		{Subject: "asl.box.mallory.mallory", Data: []byte("{}"), Reply: subject},
+		{Subject: "$JS.API.DIRECT.GET.KV_asl-who.$KV.asl-who.alice", Reply: subject},
+	} {
+		before := sequence()
+		if err := mallory.PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+		e.Until("the answer is stored as HALT", func(context.Context) error {
+			if sequence() == before {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+		shows("an answer of the server", "unproven")
+	}
+	if err := alice.Go(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	shows("GO of alice", "false")
+	mallory.ask(&nats.Msg{Subject: subject, Data: []byte(`{"halted":true}`)})
+	shows("HALT without a signature", "true")
+	if err := alice.Go(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	comesAgainAfter(t, e, "bob", time.Millisecond) // it was shown above
+	e.Until("what was shown comes again", func(ctx context.Context) error {
+		box, err := bob.Mailbox(ctx, 0)
+		if err == nil && len(box.Messages) < 2 {
+			err = errors.New("it does not")
+		}
+		return err
+	})
+	comesAgainAfter(t, e, "bob", time.Minute)
+	served(t, e, f)
+}
+
+// signature signs as an agent does, with the key of a user.
+func signature(t testing.TB, e *fleettest.Engine, handle, line string, body []byte) string {
+	t.Helper()
+	pair, err := nkeys.FromSeed([]byte(e.Users[handle].Seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sig, err := pair.Sign(append([]byte(line), body...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.RawStdEncoding.EncodeToString(sig)
 }

@@ -42,11 +42,11 @@ func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (mesh.Mailbox,
 		if err != nil || !box.Empty() || left <= 0 {
 			return box, err
 		}
-		heard, err := c.engine().Listen(ctx, left)
+		heard, err := c.Watch(ctx, left)
 		if err != nil {
-			return mesh.Mailbox{}, failure("read mailbox", err)
+			return mesh.Mailbox{}, err
 		}
-		if heard.Halted != box.Halted {
+		if !heard.HaltUnproven && heard.Halted != box.Halted {
 			end = time.Now()
 		}
 	}
@@ -66,11 +66,12 @@ func (c *Client) peek(ctx context.Context) (mesh.Mailbox, error) {
 
 // show returns what was taken as a mailbox, and remembers how it is acknowledged.
 func (c *Client) show(ctx context.Context, taken fleet.Taken) (mesh.Mailbox, error) {
-	box := mesh.Mailbox{Halted: taken.Halted}
 	keys, err := c.keyring(ctx)
 	if err != nil {
 		return mesh.Mailbox{}, failure("read mailbox", err)
 	}
+	var box mesh.Mailbox
+	box.Halted, box.HaltUnproven = keys.halted(taken.Halt)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pulled = time.Now()

@@ -135,10 +135,15 @@ func (c *Client) Status(ctx context.Context) (mesh.Status, error) {
 	if err != nil {
 		return mesh.Status{}, failure(op, err)
 	}
+	keys, err := c.keyring(ctx)
+	if err != nil {
+		return mesh.Status{}, failure(op, err)
+	}
+	s.Halted, _ = keys.halted(heard.Halt)
 	online, err := c.Online(ctx)
 	if err != nil {
 		return mesh.Status{}, err
 	}
-	s.Halted, s.Waiting, s.Online = heard.Halted, heard.Waiting, len(online)
+	s.Waiting, s.Online = heard.Waiting, len(online)
 	return s, nil
 }

@@ -58,6 +58,18 @@ func (k keyring) proves(i fleet.Item, m mesh.Message) bool {
 		late <= maxLate && late >= -maxEarly && i.SignedBy(key)
 }
 
+// halted reports whether the mesh is halted, or that nothing proves the value it has.
+// Everybody may stop it. To let it go on takes a key that we know: that causes turns.
+func (k keyring) halted(h fleet.Halt) (halted, unproven bool) {
+	if h.Unset || h.Halted {
+		return h.Halted, false
+	}
+	key := k.of(h.By)
+	late := h.Stored.Sub(h.At)
+	proven := !h.Broken && key != "" && h.SignedBy(key) && (h.Stored.IsZero() || late <= maxLate && late >= -maxEarly)
+	return false, !proven
+}
+
 // read returns the message in an item, or what it is instead.
 func (k keyring) read(i fleet.Item) (mesh.Message, *mesh.Undecoded) {
 	broken := func(reason string) (mesh.Message, *mesh.Undecoded) {

@@ -17,16 +17,14 @@ func (c *Client) Watch(ctx context.Context, wait time.Duration) (mesh.Mailbox, e
 	if err != nil {
 		return mesh.Mailbox{}, failure(op, err)
 	}
-	box := mesh.Mailbox{Halted: heard.Halted}
-	if heard.Waiting > 0 {
-		box.Messages = append(box.Messages, c.nudge(c.Handle, true))
-	}
-	if len(heard.Rings) == 0 {
-		return box, nil
-	}
 	keys, err := c.keyring(ctx)
 	if err != nil {
 		return mesh.Mailbox{}, failure(op, err)
+	}
+	var box mesh.Mailbox
+	box.Halted, box.HaltUnproven = keys.halted(heard.Halt)
+	if heard.Waiting > 0 {
+		box.Messages = append(box.Messages, c.nudge(c.Handle, true))
 	}
 	judged := map[fleet.Ring]bool{}
 	for _, r := range heard.Rings {
