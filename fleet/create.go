@@ -37,7 +37,7 @@ const (
 type Change struct {
 	Asset string   // a stream, or a stream and a mailbox: ASL_BOX goulard3120
 	Did   string   // Same, Made, Mended, Differs; with Wanted.Check Made and Mended are still to do
-	What  []string // the settings that are or were different: "max_age is 1h0m0s, not 168h0m0s"
+	What  []string // the settings that are or were different: "max_age 1h0m0s instead of 168h0m0s"
 	Hint  string   // what the administrator can do about what was left
 }
 

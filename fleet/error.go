@@ -67,10 +67,10 @@ func connError(server string, err error) *Error {
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked),
 		errors.Is(err, nats.ErrAccountAuthExpired):
-		e.Denied, e.lost, e.Err = true, false, errors.New("it refuses the key of this agent: is the public key in the configuration of the servers?")
+		e.Denied, e.lost, e.Err = true, false, errors.New("it refuses the key: is its public key in the configuration of the servers?")
 	case errors.Is(err, nats.ErrPermissionViolation):
 		_, right, _ := strings.Cut(err.Error(), "Permissions Violation for ")
-		e.Denied, e.lost, e.Err = true, false, fmt.Errorf("the key of this agent lacks a right: %s", plain.Line(plain.Cut(right, 200)))
+		e.Denied, e.lost, e.Err = true, false, fmt.Errorf("the key lacks a right: %s", plain.Line(plain.Cut(right, 200)))
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		e.lost, e.Err = false, errors.New("it does not speak TLS")
 	case errors.Is(err, nats.ErrMaxConnectionsExceeded):

@@ -16,7 +16,7 @@ type difference struct {
 }
 
 func (d difference) String() string {
-	return fmt.Sprintf("%s is %s, not %s", d.field, setting(d.field, d.have), setting(d.field, d.want))
+	return fmt.Sprintf("%s %s instead of %s", d.field, setting(d.field, d.have), setting(d.field, d.want))
 }
 
 // setting returns the value of a setting as people read it.

@@ -209,7 +209,7 @@ func (p Plan) writeHead(b *strings.Builder, servers []planned, local bool) {
 	fmt.Fprintf(b, `#
 # Then make the streams and the mailboxes, from any machine:
 #
-#   agentstateloop fleet create --admin-key admin.nk --url %s
+#   agentstateloop fleet create --admin-key admin.nk --url %s %s
 #
 # In agent.toml of each agent:
 #
@@ -218,7 +218,7 @@ func (p Plan) writeHead(b *strings.Builder, servers []planned, local bool) {
 #
 # After a change: nats-server --signal reload, on each server.
 
-`, url, url)
+`, url, strings.Join(slices.Sorted(maps.Keys(p.Users)), " "), url)
 }
 
 // writeStore writes where streams are kept. Without sync_interval a server reports as
