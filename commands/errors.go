@@ -170,10 +170,18 @@ func errorCodeOf(err error) errorCode {
 			return known.code
 		}
 	}
-	if _, ok := errors.AsType[*mesh.Error](err); ok {
-		return codeMesh
+	for _, isMesh := range []func(error) bool{is[*mesh.Error], is[*fleet.Error], is[*fleet.Refusal]} {
+		if isMesh(err) {
+			return codeMesh
+		}
 	}
 	return codeOther
+}
+
+// is reports whether err is or wraps an error of a type.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 // explain returns the hint, the word and the exit code of an error.

@@ -16,6 +16,7 @@ func (p *program) commands() []group {
 			loginCommand(p),
 			listenCommand(p),
 			meshCommand(p),
+			fleetCommand(p),
 			completionCommand(p),
 			demoCommand(p),
 			uninstallCommand(p),

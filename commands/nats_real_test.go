@@ -21,6 +21,8 @@ type engineKey struct{}
 //	alpha/agent.sh, beta/agent.sh      their turns
 //	alpha/secret, beta/secret          their passwords
 //	engine stop, engine start          what becomes of the server
+//	$URL                               its url
+//	nats-server                        is in the PATH
 func TestStoriesOverNATS(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/nats/*.txtar")
@@ -30,11 +32,14 @@ func TestStoriesOverNATS(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			e := fleettest.Start(t, "goulard3120", "dorlange3120")
-			printed := t.TempDir()
+			printed, bin := t.TempDir(), t.TempDir()
+			if err := os.Symlink(fleettest.Program(t), filepath.Join(bin, "nats-server")); err != nil {
+				t.Fatal(err)
+			}
 			t.Cleanup(func() { checkJSONRuns(t, printed) })
 			testscript.Run(t, testscript.Params{
 				Files: []string{file},
-				Setup: func(env *testscript.Env) error { return setUpNATS(env, e, printed) },
+				Setup: func(env *testscript.Env) error { return setUpNATS(env, e, printed, bin) },
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"engine": scriptEngine, "mail": scriptMail, "sent": scriptSent, "settle": scriptSettle, "exits": scriptExits,
 				},
@@ -44,11 +49,13 @@ func TestStoriesOverNATS(t *testing.T) {
 }
 
 // setUpNATS makes the world of two agents on an engine.
-func setUpNATS(env *testscript.Env, e *fleettest.Engine, printed string) error {
+func setUpNATS(env *testscript.Env, e *fleettest.Engine, printed, bin string) error {
 	if err := setUp(env, printed); err != nil {
 		return err
 	}
 	env.Values[engineKey{}] = e
+	env.Setenv("URL", e.URL())
+	env.Setenv("PATH", bin+":"+env.Getenv("PATH"))
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(env.WorkDir, name))
 		if err != nil {

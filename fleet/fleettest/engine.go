@@ -51,7 +51,7 @@ const patience = 30 * time.Second
 
 func start(t testing.TB, servers int, handles []string) *Engine {
 	t.Helper()
-	path := program(t)
+	path := Program(t)
 	e := &Engine{Admin: NewKey(t), Users: map[string]Key{}, t: t}
 	dir := t.TempDir()
 	plan := fleet.Plan{Users: map[string]string{}, Admin: e.Admin.Public}

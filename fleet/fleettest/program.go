@@ -16,10 +16,10 @@ import (
 
 const module = "github.com/nats-io/nats-server/v2"
 
-// program returns the path of a nats-server of the version in go.mod. The test is skipped
+// Program returns the path of a nats-server of the version in go.mod. The test is skipped
 // if there is none; with AGENTSTATELOOP_REQUIRE_REAL=1 it is built, once for all tests,
 // which takes a minute.
-func program(t testing.TB) string {
+func Program(t testing.TB) string {
 	t.Helper()
 	path, err := built()
 	if err != nil && os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {

@@ -1,0 +1,275 @@
+package commands
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/fleet"
+	"agentstateloop/mail"
+	"agentstateloop/state"
+)
+
+type fleetCreateCmd struct {
+	agents agents
+	loader *config.Loader
+	out    *terminal.Output
+}
+
+func fleetCreateCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "create",
+		Usage:     "make or mend what the NATS servers hold",
+		ArgsUsage: "[HANDLE...]",
+		Description: `Makes the streams of the mesh and a mailbox for each HANDLE, where they are
+missing, and mends their settings. It deletes nothing, and leaves a setting that
+it cannot change without a loss, with the command that can. Run it again when an
+agent joins, and after an upgrade.
+
+Without --url it takes url and ca_file from [mesh] of the configuration, and
+without HANDLE that agent and its peers. Each message is stored on as many
+servers as --url names, at most three.
+
+With --check it changes nothing. Exits 1 if something is left to do.
+
+Example:
+  agentstateloop fleet create --admin-key admin.nk --url nats://127.0.0.1:4222 \
+    goulard3120 dorlange3120
+  agentstateloop fleet create --admin-key admin.nk --check`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "admin-key", Usage: "`FILE` (0600) with the administrator's seed, from fleet key"},
+			&cli.StringFlag{Name: "url", Usage: "`URL` of the servers, tls://HOST:PORT,HOST:PORT"},
+			&cli.StringFlag{Name: "ca-file", Usage: "`FILE` with the certificates of their authority"},
+			&cli.IntFlag{Name: "servers", Usage: "that there are `N` servers", DefaultText: "as many as --url names"},
+			switchFlag("check", "change nothing, only say what is to do"),
+		},
+		Action: fleetCreateCmd{p.agents(), p.loader, &p.out}.run,
+	}
+}
+
+// fleetCreateOutput is the JSON output of fleet create.
+type fleetCreateOutput struct {
+	URL     string        `json:"url"`
+	Checked bool          `json:"checked"` // nothing was changed
+	Assets  []fleetChange `json:"assets"`
+}
+
+// fleetChange is the JSON output for one stream or mailbox.
+type fleetChange struct {
+	Asset string   `json:"asset"`
+	Did   string   `json:"did"`
+	What  []string `json:"what"`
+	Hint  *string  `json:"hint"`
+}
+
+// engine is what the command line says of the servers.
+type engine struct {
+	url, caFile string
+	wanted      fleet.Wanted
+}
+
+func (f fleetCreateCmd) run(c *cli.Context) error {
+	key := c.String("admin-key")
+	if err := refuseSeeds(append(c.Args().Slice(), key, c.String("url"))...); err != nil {
+		return err
+	}
+	if key == "" {
+		return terminal.Usagef("`"+name+" fleet key --file admin.nk` makes one, and fleet plan --admin gives it its rights", "--admin-key is missing: the file with the administrator's seed")
+	}
+	e, err := f.engine(c)
+	if err != nil {
+		return err
+	}
+	if _, err := mail.TLSConfig("", e.caFile); err != nil {
+		return err
+	}
+	conn := &fleet.Conn{URL: e.url, Seed: f.loader.SecretFile(key), Secrets: f.loader.Secrets,
+		TLS: func(host string) (*tls.Config, error) { return mail.TLSConfig(host, e.caFile) }}
+	defer conn.Close()
+	changes, err := fleet.Create(c.Context, func(ctx context.Context, subject string, body []byte) ([]byte, error) {
+		answer, err := conn.Request(ctx, subject, body, nil)
+		return answer.Data, err
+	}, e.wanted)
+	if !c.Bool("json") {
+		f.print(changes, e.wanted.Check)
+	}
+	if err != nil {
+		return adminError(err)
+	}
+	if c.Bool("json") {
+		if err := f.out.JSON(fleetCreateOutput{e.url, e.wanted.Check, jsonOf(changes)}); err != nil {
+			return err
+		}
+	} else if len(e.wanted.Handles) == 0 {
+		f.out.Warn("no agent was named, so no mailbox was looked at: name the handles")
+	}
+	return leftToDo(changes, e.wanted.Check)
+}
+
+// engine reads the command line and, where that says too little, the configuration.
+func (f fleetCreateCmd) engine(c *cli.Context) (engine, error) {
+	e := engine{url: c.String("url"), caFile: c.String("ca-file"), wanted: fleet.Wanted{Check: c.Bool("check")}}
+	for _, arg := range c.Args().Slice() {
+		handle := strings.TrimPrefix(arg, "@")
+		if !state.ValidHandle(handle) {
+			return e, terminal.Usagef("name the agents by their handles alone", "%q is not a valid handle", arg)
+		}
+		e.wanted.Handles = append(e.wanted.Handles, handle)
+	}
+	if e.url == "" || c.IsSet("config") || c.IsSet("agent") {
+		if err := f.fromConfig(c, &e); err != nil {
+			return e, err
+		}
+	}
+	servers, err := fleet.Servers(e.url)
+	if err != nil {
+		return e, terminal.Usagef(createURLHint, "--url: %v", err)
+	}
+	e.wanted.Servers = len(servers)
+	if c.IsSet("servers") {
+		e.wanted.Servers = c.Int("servers")
+	}
+	if e.wanted.Servers < 1 {
+		return e, terminal.Usagef("", "--servers %d: there is at least one", e.wanted.Servers)
+	}
+	return e, nil
+}
+
+const createURLHint = "name the servers, as in --url tls://n1.example.com:4222,n2.example.com:4222"
+
+// fromConfig takes from the configuration what the command line does not say.
+func (f fleetCreateCmd) fromConfig(c *cli.Context, e *engine) error {
+	path, err := f.agents.configPath(c)
+	if err != nil && !c.IsSet("config") && !c.IsSet("agent") {
+		return terminal.Usagef(createURLHint, "--url is missing, and no configuration was found that has one")
+	}
+	if err != nil {
+		return err
+	}
+	conf, err := f.loader.Read(path)
+	if err != nil {
+		return err
+	}
+	m := conf.File.Mesh
+	if e.url == "" && !m.OverNATS() {
+		return terminal.Usagef(createURLHint, "--url is missing, and [mesh] in %s has no url of NATS servers", path)
+	}
+	if e.url == "" {
+		e.url = m.URL
+		if e.caFile == "" && m.CAFile != "" {
+			e.caFile = conf.Resolve(m.CAFile)
+		}
+	}
+	if len(e.wanted.Handles) > 0 {
+		return nil
+	}
+	for _, handle := range append([]string{conf.File.Agent.Handle}, m.Peers...) {
+		if !state.ValidHandle(handle) {
+			return &config.Error{Path: path, Text: fmt.Sprintf("%q is not a valid handle", handle)}
+		}
+		e.wanted.Handles = append(e.wanted.Handles, handle)
+	}
+	return nil
+}
+
+// print tells what was done, or is to do.
+func (f fleetCreateCmd) print(changes []fleet.Change, check bool) {
+	words := map[string]string{fleet.Made: "made", fleet.Mended: "mended", fleet.Differs: "differs"}
+	if check {
+		words[fleet.Made], words[fleet.Mended] = "missing", "to mend"
+	}
+	same := 0
+	for _, change := range changes {
+		if change.Did == fleet.Same {
+			same++
+			continue
+		}
+		line := fmt.Sprintf("%-8s %s", words[change.Did], change.Asset)
+		if len(change.What) > 0 {
+			line += ": " + strings.Join(change.What, "; ")
+		}
+		f.out.Printf("%s\n", f.out.Fit(line, 9))
+		if change.Hint != "" {
+			f.out.Printf("%s\n", f.out.Fit("         hint: "+change.Hint, 15))
+		}
+	}
+	if same > 0 {
+		f.out.Printf("%d of %d are as they should be\n", same, len(changes))
+	}
+}
+
+func jsonOf(changes []fleet.Change) []fleetChange {
+	all := []fleetChange{}
+	for _, change := range changes {
+		one := fleetChange{Asset: change.Asset, Did: change.Did, What: append([]string{}, change.What...)}
+		if change.Hint != "" {
+			one.Hint = &change.Hint
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// leftToDo returns an error if something is not as it should be.
+func leftToDo(changes []fleet.Change, check bool) error {
+	left := len(slices.DeleteFunc(slices.Clone(changes), func(c fleet.Change) bool {
+		return c.Did == fleet.Same || !check && c.Did != fleet.Differs
+	}))
+	switch {
+	case left == 0:
+		return nil
+	case check:
+		return coded(codeFailed, terminal.WithHint(fmt.Errorf("%d of %d are not as they should be", left, len(changes)), "without --check it makes and mends what it can"))
+	}
+	return coded(codeFailed, terminal.WithHint(fmt.Errorf("%d of %d differ, and were left as they are", left, len(changes)), "the hints above say what can be done; agents may work nevertheless"))
+}
+
+// adminError adds what the administrator can do about an error of the engine.
+func adminError(err error) error {
+	if refused, ok := errors.AsType[*fleet.Refusal](err); ok {
+		return terminal.WithHint(err, refusalHint(refused))
+	}
+	e, ok := errors.AsType[*fleet.Error](err)
+	if !ok || terminal.HintOf(err) != "" {
+		return err
+	}
+	if e.Code == 0 {
+		err = e // it was not about the stream that was asked for
+	}
+	hint := ""
+	switch {
+	case e.Denied && e.Server == "":
+		hint = "--admin-key names the file that `" + name + " fleet key --file " + "admin.nk" + "` made"
+	case e.Denied:
+		hint = "it must be the key of --admin in `" + name + " fleet plan`; after a change reload the servers"
+	case e.Code == 503:
+		hint = "the servers need JetStream, and of three at least two must run: try again in a moment"
+	case e.Code == 0:
+		hint = "is nats-server running, of three servers on two at least, and is the url right?"
+	}
+	return terminal.WithHint(err, hint)
+}
+
+// JetStream's numbers of refusals that an administrator may meet.
+const (
+	numberNoPeers   = 10005 // too few servers for the copies
+	numberNoStorage = 10047
+	numberNoCluster = 10074 // copies are wanted of one server
+)
+
+func refusalHint(r *fleet.Refusal) string {
+	switch r.Number {
+	case numberNoPeers, numberNoCluster:
+		return "do all servers of --url run, and are they one cluster? --servers says how many there are"
+	case numberNoStorage:
+		return "raise max_file_store in the configuration of the servers, as fleet plan has it"
+	}
+	return ""
+}
