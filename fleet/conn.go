@@ -280,7 +280,6 @@ func natsOptions(o *nats.Options, patience time.Duration) {
 	o.AllowReconnect = false
 	o.IgnoreDiscoveredServers = true
 	o.SkipHostLookup = true // the dialer looks up names, within its time
-	o.SubChanLen = queued
 	o.FlusherTimeout = patience // of one write to a server that does not read
 	o.Name = "agentstateloop"
 }

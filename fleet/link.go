@@ -157,6 +157,7 @@ type flight struct {
 	link   *link
 	sub    *nats.Subscription
 	inbox  string // each answer comes to a subject that begins with it
+	came   chan *nats.Msg
 
 	mu       sync.Mutex
 	subjects []string
@@ -164,7 +165,7 @@ type flight struct {
 
 // begin begins a flight. It must be ended.
 func (l *link) begin(ctx context.Context) (*flight, error) {
-	f := &flight{link: l, inbox: l.prefix + rand.Text() + "."}
+	f := &flight{link: l, inbox: l.prefix + rand.Text() + ".", came: make(chan *nats.Msg, queued)}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
 	f.subjects = []string{f.inbox + "*"}
 	l.mu.Lock()
@@ -175,7 +176,9 @@ func (l *link) begin(ctx context.Context) (*flight, error) {
 		f.end()
 		return nil, broken
 	}
-	sub, err := l.nc.SubscribeSync(f.inbox + "*")
+	// NextMsg of the library takes an empty message with a status of its sender's choice
+	// for an answer of the server.
+	sub, err := l.nc.ChanSubscribe(f.inbox+"*", f.came)
 	if err != nil {
 		f.end()
 		return nil, connError(l.server, err)
@@ -238,9 +241,24 @@ type answer struct {
 	text   string // of the status
 }
 
+// message waits for the next message. One that is there comes before the end of the flight.
+func (f *flight) message() (*nats.Msg, error) {
+	select {
+	case m := <-f.came:
+		return m, nil
+	default:
+	}
+	select {
+	case m := <-f.came:
+		return m, nil
+	case <-f.ctx.Done():
+		return nil, f.ctx.Err()
+	}
+}
+
 // next waits for the next answer.
 func (f *flight) next() (answer, error) {
-	m, err := f.sub.NextMsgWithContext(f.ctx)
+	m, err := f.message()
 	if err != nil {
 		return answer{}, f.cause(err)
 	}
