@@ -44,6 +44,10 @@ Keeps an existing configuration, and then only installs the crontab line; with
 one when the new one works. Give another agent a file of its own with --config
 FILE.
 
+For a mesh over NATS, whose URL begins with tls:// or nats://, it makes the
+agent's key, if there is none, and prints the public key: fleet plan needs it.
+There --peer takes the peer's public key as well, as HANDLE=KEY.
+
 A password is read from a file, typed without being shown, or read with
 --password-stdin; it is never an argument. The preset decides what proves that
 a mail is yours: see docs/security.md.
@@ -82,7 +86,9 @@ Example:
 			&cli.StringFlag{Name: "state-dir", Usage: "`FOLDER` of the agent's state"},
 			&cli.StringFlag{Name: "mesh-url", Usage: "`URL` of the mesh"},
 			&cli.StringFlag{Name: "mesh-token-file", Usage: "`FILE` (0600) with the agent's token"},
-			repeatedFlag("peer", "`HANDLE` of an agent to answer; may be repeated"),
+			&cli.StringFlag{Name: "mesh-key-file", Usage: "`FILE` for its key over NATS; init makes it"},
+			&cli.StringFlag{Name: "mesh-ca-file", Usage: "`FILE` with the certificates of NATS servers"},
+			repeatedFlag("peer", "`HANDLE` to answer, or HANDLE=KEY; may be repeated"),
 			&cli.StringFlag{Name: "keymaster", Usage: "`HANDLE` that learns of failing passwords"},
 			&cli.StringFlag{Name: "schedule", Usage: "`MODE`: what polls: crontab, fixed or none"},
 			&cli.StringFlag{Name: "crontab", Usage: "the crontab `PROGRAM`"},
@@ -99,12 +105,16 @@ type initOutput struct {
 	Config   string           `json:"config"`
 	Created  bool             `json:"created"`       // false: it existed, and is kept
 	Password *string          `json:"password_file"` // that has a new password; null: none
+	Key      *string          `json:"public_key"`    // of the agent on a mesh over NATS that is set up now; null: none
 	Checks   []doctor.Finding `json:"checks"`
 	Next     string           `json:"next"`
 }
 
 func (k initCmd) run(c *cli.Context) error {
 	if err := arguments(c, 0, 0); err != nil {
+		return err
+	}
+	if err := refuseSeeds(append(wordsOf(c, "peer"), c.String("mesh-key-file"))...); err != nil {
 		return err
 	}
 	path, err := k.initPath(c)
@@ -132,6 +142,9 @@ func (k initCmd) run(c *cli.Context) error {
 		}
 		if result.Created, err = plan.Write(c.Context, path); err != nil {
 			return err
+		}
+		if plan.Key != "" {
+			result.Key = &plan.Key
 		}
 	} else if err != nil {
 		return err
@@ -180,7 +193,8 @@ func initOptions(c *cli.Context) setup.Options {
 		ClientID: c.String("client-id"), ClientSecretFile: c.String("client-secret-file"),
 		Runner: c.String("runner"), Command: wordsOf(c, "command"), Workdir: c.String("workdir"), Sandbox: c.String("sandbox"),
 		APIProvider: c.String("api-provider"), APIModel: c.String("api-model"), APIBaseURL: c.String("api-base-url"), APIKeyFile: c.String("api-key-file"),
-		MeshURL: c.String("mesh-url"), MeshTokenFile: c.String("mesh-token-file"), Peers: wordsOf(c, "peer"), Keymaster: c.String("keymaster"),
+		MeshURL: c.String("mesh-url"), MeshTokenFile: c.String("mesh-token-file"), MeshKeyFile: c.String("mesh-key-file"), MeshCAFile: c.String("mesh-ca-file"),
+		Peers: wordsOf(c, "peer"), Keymaster: c.String("keymaster"),
 		Schedule: c.String("schedule"), Crontab: c.String("crontab"),
 		Print: c.Bool("print"),
 	}
@@ -202,6 +216,10 @@ func (k initCmd) printWritten(c *cli.Context, r initOutput, plan setup.Plan) {
 			k.out.Printf("wrote %s (mode 0600)\n", secret.File)
 		}
 		k.out.Printf("wrote %s (mode 0600)\n\n", r.Config)
+		if plan.Key != "" {
+			k.out.Printf("The agent's public key, for fleet plan and for [mesh.keys] of other agents:\n")
+			k.out.Verbatim("  " + r.Agent + "=" + plan.Key + "\n\n")
+		}
 		return
 	}
 	k.out.Printf("kept %s, which exists already\n", r.Config)

@@ -23,6 +23,7 @@ var refusedToPeers = []string{
 	"tell --no-wait 'I am the operator'", "poll --dry-run", "poll --json --dry-run", "reset", "reset --message x", "transition ACTIVE",
 	"stop", "halt", "resume", "credit", "credit 100", "doctor", "doctor --no-network", "init --print", "uninstall",
 	"mesh inbox", "mesh send beta x", "mesh halt", "mesh resume", "login", "demo", "listen", "mesh serve",
+	"fleet key", "fleet key --file k", "fleet plan beta=U", "fleet create --admin-key k --url nats://127.0.0.1:1",
 }
 
 // TestAPeersTurnMayCallLittle runs each command in a turn that another agent caused,

@@ -17,8 +17,8 @@ const (
 	urlHint  = `write it like "http://127.0.0.1:8801", or like "tls://n1.example.com:4222" for a mesh over NATS`
 )
 
-// wireMesh wires [mesh]. It returns nil if mesh.url is not set.
-func (l *Loader) wireMesh(c *Config) (*cycle.Mesh, error) {
+// Mesh wires [mesh]. It returns nil if mesh.url is not set.
+func (l *Loader) Mesh(c *Config) (*cycle.Mesh, error) {
 	if err := c.oneOf("trust.mesh", c.File.Trust.Mesh, "token", "open"); err != nil {
 		return nil, err
 	}

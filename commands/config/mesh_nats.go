@@ -24,8 +24,11 @@ const (
 )
 
 // OverNATS reports whether the URL is that of a mesh over NATS.
-func (m meshSection) OverNATS() bool {
-	return strings.HasPrefix(m.URL, "nats://") || strings.HasPrefix(m.URL, "tls://")
+func (m meshSection) OverNATS() bool { return OverNATS(m.URL) }
+
+// OverNATS reports whether a URL is that of a mesh over NATS.
+func OverNATS(url string) bool {
+	return strings.HasPrefix(url, "nats://") || strings.HasPrefix(url, "tls://")
 }
 
 // wireNATSMesh returns the client of a mesh over NATS.

@@ -9,7 +9,7 @@ import (
 )
 
 // wireTrust sets in f how the sender of a mail is proved. It wires [trust] without
-// trust.mesh, which wireMesh wires.
+// trust.mesh, which Mesh wires.
 func (c *Config) wireTrust(f *mail.Filter) error {
 	t := c.File.Trust
 	if err := c.oneOf("trust.require", t.Require, mail.RequireDMARC, mail.RequireChallenge, mail.RequireFrom); err != nil {

@@ -32,7 +32,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	var wrong problems
 	mail, err := l.wireMail(c)
 	wrong.add(err)
-	mesh, err := l.wireMesh(c)
+	mesh, err := l.Mesh(c)
 	wrong.add(err)
 	schedule, err := c.wireSchedule(self)
 	wrong.add(err)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/commands/terminal"
+	"agentstateloop/fleet"
 	"agentstateloop/state"
 )
 
@@ -33,6 +35,15 @@ func isHandle(text string) error {
 		return errors.New("use a-z, 0-9 and -, at most 32, without the @")
 	}
 	return nil
+}
+
+// isPeer accepts a handle, and HANDLE=KEY.
+func isPeer(text string) error {
+	handle, key, keyed := strings.Cut(text, "=")
+	if keyed && !fleet.ValidPublicKey(key) {
+		return errors.New("behind the = comes a public key, U and 55 more characters: `" + terminal.Program + " fleet key` prints it on the machine of that agent")
+	}
+	return isHandle(handle)
 }
 
 func isHost(text string) error {

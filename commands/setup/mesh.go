@@ -1,11 +1,30 @@
 package setup
 
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/fleet"
+)
+
 // meshPart is [mesh].
 type meshPart struct {
-	url, tokenFile string
-	peers          []string
-	keymaster      string
+	url, tokenFile  string
+	keyFile, caFile string // over NATS
+	seed            string // to be written to keyFile; "": none
+	public          string // the public key of the seed, or of what is in keyFile; "": not known
+	peers           []string
+	keys            []peerKey
+	keymaster       string
 }
+
+// peerKey is the public key of another agent.
+type peerKey struct{ handle, key string }
 
 func (m meshPart) write(d *document) {
 	if m.url == "" {
@@ -16,10 +35,83 @@ func (m meshPart) write(d *document) {
 	if m.tokenFile != "" {
 		d.line("token_file", path(m.tokenFile), "mode 0600")
 	}
+	if m.keyFile != "" {
+		d.line("key_file", path(m.keyFile), "mode 0600")
+	}
+	if m.caFile != "" {
+		d.line("ca_file", path(m.caFile), "")
+	}
 	if len(m.peers) > 0 {
 		d.line("peers", m.peers, "their messages cause turns")
 	}
 	if m.keymaster != "" {
 		d.line("keymaster", m.keymaster, "learns of passwords that fail")
 	}
+	if config.OverNATS(m.url) || len(m.keys) > 0 {
+		m.writeKeys(d)
+	}
+}
+
+// writeKeys writes [mesh.keys], with a gap for each peer whose key is not known.
+func (m meshPart) writeKeys(d *document) {
+	d.section("mesh.keys")
+	d.text("# The public keys of other agents: without its key a sender is unproven.\n")
+	for _, k := range m.keys {
+		d.line(k.handle, k.key, "")
+	}
+	for _, peer := range m.peers {
+		if !slices.ContainsFunc(m.keys, func(k peerKey) bool { return k.handle == peer }) {
+			d.text("# " + peer + " = \"U...\"\n")
+		}
+	}
+}
+
+// askMeshKey learns which file has the agent's key for a mesh over NATS, or makes a key
+// for it, which is written with the rest.
+func (in *interview) askMeshKey(ctx context.Context, handle string, m *meshPart, given string) error {
+	for config.OverNATS(m.url) {
+		file, err := in.askKeyFile(ctx, handle, m.keyFile, given)
+		if file == "" || err != nil {
+			return err
+		}
+		m.keyFile, m.seed, m.public = file, "", ""
+		if err := in.makeAbsolute(&m.keyFile); err != nil || in.Print {
+			return err
+		}
+		if err = in.readOrMakeKey(ctx, m); err == nil {
+			return nil
+		}
+		if !in.Asker.CanAsk() {
+			return in.Asker.Wrong(terminal.HintOf(err), "--mesh-key-file: %v", err)
+		}
+		if kept, err := in.Asker.Keep(ctx, err, "keep it as it is?"); kept || err != nil {
+			return err
+		}
+		given = ""
+	}
+	return nil
+}
+
+// askKeyFile asks for the file of the key. A script takes the usual one.
+func (in *interview) askKeyFile(ctx context.Context, handle, before, given string) (string, error) {
+	guess := before
+	if guess == "" {
+		guess = in.secretFile(handle, "nk")
+	}
+	if given == "" && !in.Asker.CanAsk() {
+		given = guess
+	}
+	return in.Asker.Ask(ctx, given, terminal.Question{Flag: "mesh-key-file", Text: "the file with the agent's key for the mesh, which is made if it is missing", Guess: guess, Check: isText})
+}
+
+// readOrMakeKey finds the public key of the key file, or makes a key if there is none.
+func (in *interview) readOrMakeKey(ctx context.Context, m *meshPart) (err error) {
+	if _, err := os.Lstat(m.keyFile); !errors.Is(err, fs.ErrNotExist) {
+		m.public, err = PublicKey(ctx, in.Loader, m.keyFile)
+		return err
+	}
+	if m.seed, m.public, err = fleet.NewKey(); err == nil {
+		in.Loader.Secrets.Learn(m.keyFile, m.seed)
+	}
+	return err
 }

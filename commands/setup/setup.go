@@ -35,8 +35,9 @@ type Options struct {
 	Runner, Workdir, Sandbox                      string
 	Command                                       []string
 	APIProvider, APIModel, APIBaseURL, APIKeyFile string
-	MeshURL, MeshTokenFile, Keymaster             string
-	Peers                                         []string
+	MeshURL, MeshTokenFile, MeshKeyFile           string
+	MeshCAFile, Keymaster                         string
+	Peers                                         []string // HANDLE, or HANDLE=KEY
 	Schedule, Crontab                             string
 
 	Print bool // only the text is wanted: no secret is asked for
@@ -55,6 +56,7 @@ type Plan struct {
 	Text    string   // of agent.toml
 	Secrets []Secret // to be written to files of their own
 	Workdir string   // to be made; "": none
+	Key     string   // its public key on a mesh over NATS; "": none
 }
 
 // Secret is a secret that was typed or read from standard input.
@@ -93,13 +95,15 @@ func (s Setup) Plan(ctx context.Context, o Options, path string) (Plan, error) {
 	if err := in.check(p.complete().text(home)); err != nil {
 		return Plan{}, err
 	}
-	return Plan{Text: p.text(home), Workdir: p.turn.workdir, Secrets: p.secrets()}, s.Asker.Problems()
+	return Plan{Text: p.text(home), Workdir: p.turn.workdir, Secrets: p.secrets(), Key: p.mesh.public}, s.Asker.Problems()
 }
 
 // ask learns the parts, in the order of the questions. The secrets come last.
 func (in *interview) ask(ctx context.Context) (parts, error) {
 	p := parts{
-		mesh:     meshPart{url: in.MeshURL, tokenFile: in.MeshTokenFile, peers: in.Peers, keymaster: in.Keymaster},
+		mesh: meshPart{
+			url: in.MeshURL, tokenFile: in.MeshTokenFile, keyFile: in.MeshKeyFile, caFile: in.MeshCAFile, peers: in.Peers, keymaster: in.Keymaster,
+		},
 		schedule: schedulePart{mode: in.Schedule, crontab: in.Crontab},
 	}
 	if err := in.checkFlags(&p.mesh); err != nil {
@@ -130,7 +134,7 @@ func (in *interview) ask(ctx context.Context) (parts, error) {
 		return p, err
 	}
 	p.agent.stateDir = in.StateDir
-	if err := in.makeAbsolute(&p.agent.stateDir, &p.mesh.tokenFile); err != nil {
+	if err := in.makeAbsolute(&p.agent.stateDir, &p.mesh.tokenFile, &p.mesh.keyFile, &p.mesh.caFile); err != nil {
 		return p, err
 	}
 	if err := in.makeProgramAbsolute(&p.schedule.crontab); err != nil {
@@ -145,6 +149,9 @@ func (in *interview) ask(ctx context.Context) (parts, error) {
 		if err := in.askKey(ctx, p.agent.handle, p.api, p.turn); err != nil {
 			return p, err
 		}
+	}
+	if err := in.askMeshKey(ctx, p.agent.handle, &p.mesh, in.MeshKeyFile); err != nil {
+		return p, err
 	}
 	return p, in.tryMesh(ctx, p.agent.handle, &p.mesh)
 }
@@ -171,12 +178,17 @@ func (in *interview) checkFlags(m *meshPart) error {
 	}
 	var peers []string
 	for _, peer := range m.peers {
-		bad, err := wrong("peer", peer, isHandle)
+		bad, err := wrong("peer", peer, isPeer)
 		if err != nil {
 			return err
 		}
-		if !bad {
-			peers = append(peers, peer)
+		if bad {
+			continue
+		}
+		handle, key, keyed := strings.Cut(peer, "=")
+		peers = append(peers, handle)
+		if keyed {
+			m.keys = append(m.keys, peerKey{handle, key})
 		}
 	}
 	m.peers = peers
@@ -237,6 +249,9 @@ func (p parts) secrets() []Secret {
 	}
 	if p.api != nil && p.api.key != "" {
 		all = append(all, Secret{"API key", p.api.keyFile, p.api.key})
+	}
+	if p.mesh.seed != "" {
+		all = append(all, Secret{"key", p.mesh.keyFile, p.mesh.seed})
 	}
 	return all
 }

@@ -1,0 +1,79 @@
+package commands
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"agentstateloop/fleet"
+	"agentstateloop/fleet/fleettest"
+)
+
+// TestFleetCreateTellsWhatDiffers changes settings of streams, and checks what fleet create
+// tells of them: what it mends, and what it leaves with a hint.
+func TestFleetCreateTellsWhatDiffers(t *testing.T) {
+	t.Parallel()
+	e := fleettest.Start(t, "alice")
+	admin := e.Conn("")
+	ask := func(subject string, request any) map[string]any {
+		t.Helper()
+		body, err := json.Marshal(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := admin.Request(t.Context(), "$JS.API."+subject, body, nil)
+		var answer map[string]any
+		if err != nil || json.Unmarshal(got.Data, &answer) != nil || answer["error"] != nil {
+			t.Fatalf("%s: %s, %v", subject, got.Data, err)
+		}
+		return answer
+	}
+	stream := ask("STREAM.INFO."+fleet.EventStream, struct{}{})["config"].(map[string]any)
+	stream["max_age"] = 3600e9
+	stream["duplicate_window"] = 60e9
+	ask("STREAM.UPDATE."+fleet.EventStream, stream)
+	stream = ask("STREAM.INFO."+fleet.MeshStream, struct{}{})["config"].(map[string]any)
+	ask("STREAM.DELETE."+fleet.MeshStream, struct{}{})
+	stream["storage"] = "memory"
+	ask("STREAM.CREATE."+fleet.MeshStream, stream)
+
+	key := filepath.Join(t.TempDir(), "admin.nk")
+	if err := os.WriteFile(key, []byte(e.Admin.Seed+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	create := func(args ...string) (out string, code int) {
+		var printed bytes.Buffer
+		p := testProgram()
+		p.out.Stdout, p.out.Stderr = &printed, &printed
+		code = p.run(t.Context(), append([]string{name, "fleet", "create", "--admin-key", key, "--url", e.URL(), "alice"}, args...))
+		return printed.String(), code
+	}
+	const (
+		event = " ASL_EVT: duplicate_window 1m0s instead of 1h0m0s; max_age 1h0m0s instead of 720h0m0s\n"
+		halt  = "differs  KV_asl-mesh: storage \"memory\" instead of \"file\": it cannot be changed\n" +
+			"         hint: keep what is in it (nats stream backup KV_asl-mesh FOLDER), delete it (nats stream rm KV_asl-mesh), and run fleet create again\n"
+	)
+	for _, step := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--check"}, "to mend " + event + halt + "4 of 6 are as they should be\n" +
+			"agentstateloop: error: 2 of 6 are not as they should be\nagentstateloop: hint: without --check it makes and mends what it can\n"},
+		{nil, "mended  " + event + halt + "4 of 6 are as they should be\n" +
+			"agentstateloop: error: 1 of 6 differ, and were left as they are\nagentstateloop: hint: the hints above say what can be done; agents may work nevertheless\n"},
+		{[]string{"--check"}, halt + "5 of 6 are as they should be\n" +
+			"agentstateloop: error: 1 of 6 are not as they should be\nagentstateloop: hint: without --check it makes and mends what it can\n"},
+	} {
+		if out, code := create(step.args...); out != step.want || code != exitError {
+			t.Errorf("fleet create %s exits %d:\n%s\nwant\n%s", strings.Join(step.args, " "), code, out, step.want)
+		}
+	}
+	out, _ := create("--json")
+	document, _, _ := strings.Cut(out, "\nagentstateloop: ")
+	if err := readSchemas(t).named("fleet_create.json").validate([]byte(document)); err != nil || !strings.Contains(out, `"hint": "keep what is in it`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
