@@ -228,8 +228,11 @@ func (c *Conn) answer(ctx context.Context, verdict string, items []Item) error {
 }
 
 func (c *Conn) askWaiting(f *flight) error {
-	return f.ask("waiting", "$JS.API.CONSUMER.INFO."+BoxStream+"."+c.Handle, nil, nil)
+	return f.ask("waiting", infoSubject(c.Handle), nil, nil)
 }
+
+// infoSubject asks for the state of the mailbox of an agent.
+func infoSubject(handle string) string { return "$JS.API.CONSUMER.INFO." + BoxStream + "." + handle }
 
 // waiting reads the answer to askWaiting.
 func (f *flight) waiting(a answer) (int, error) {

@@ -30,6 +30,8 @@ type link struct {
 	flights map[*flight]bool
 	broken  error
 
+	refused chan<- string // takes the errors of rights; nil: they end the calls that they concern
+
 	halt uint64 // the newest HALT that this connection has shown
 	bell *bell  // a subscription to what wakes us; nil until a call listens
 }
@@ -122,6 +124,9 @@ func (l *link) failed(err error) {
 	case errors.Is(err, nats.ErrPermissionViolation):
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		if l.refused != nil {
+			l.refused <- err.Error()
+		}
 		for f := range l.flights {
 			if f.names(err.Error()) {
 				f.cancel(connError(l.server, err))
@@ -262,23 +267,30 @@ func (f *flight) next() (answer, error) {
 	if err != nil {
 		return answer{}, f.cause(err)
 	}
-	a := answer{Msg: m}
-	a.name, _ = strings.CutPrefix(m.Subject, f.inbox)
-	if a.name == m.Subject {
-		a.name = ""
-		return a, nil
+	name, ok := strings.CutPrefix(m.Subject, f.inbox)
+	if !ok {
+		return answer{Msg: m}, nil
 	}
-	if status := m.Header["Status"]; len(status) > 0 && len(m.Header["Nats-Stream"]) == 0 {
-		// A message that is stored may have a status as well, which its sender chose.
-		if a.status, err = strconv.Atoi(status[0]); err != nil {
-			return answer{}, &Error{Server: f.link.server, Err: errStrange}
-		}
-		a.text = strings.Join(m.Header["Description"], " ")
+	a, err := answerOf(m)
+	if err != nil {
+		return answer{}, &Error{Server: f.link.server, Err: errStrange}
 	}
 	if a.status == 503 {
 		return answer{}, lostError(f.link.server, 503, errNoResponder)
 	}
+	a.name = name
 	return a, nil
+}
+
+// answerOf reads the status of an answer.
+func answerOf(m *nats.Msg) (a answer, err error) {
+	a.Msg = m
+	if status := m.Header["Status"]; len(status) > 0 && len(m.Header["Nats-Stream"]) == 0 {
+		// A message that is stored may have a status as well, which its sender chose.
+		a.status, err = strconv.Atoi(status[0])
+		a.text = strings.Join(m.Header["Description"], " ")
+	}
+	return a, err
 }
 
 // cause returns why a flight ended before its answers came.

@@ -1,0 +1,95 @@
+package fleet
+
+import (
+	"context"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nkeys"
+)
+
+// Examination is what an agent can see of the engine. The settings of the streams are for
+// the administrator alone: they would show who writes to whom.
+type Examination struct {
+	Servers []ServerSeen // in the order of the url
+	Asked   string       // the server that answered the rest; "" if there was none
+
+	Lacks  []string // the rights that the key needs and lacks
+	Excess []string // what the key may do and should not
+	Tried  int      // how many of the needed rights were tried
+	Assets []AssetSeen
+	Box    MailboxSeen
+	Halted bool
+}
+
+// ServerSeen is one server of the url.
+type ServerSeen struct {
+	Address string // host:port
+	Err     error  // why it could not be used, an *Error; nil: all below is known
+
+	Name, Version, Cluster string
+	MaxPayload             int64
+	Trip                   time.Duration // one round trip
+
+	link *link
+}
+
+// MinPayload is how many bytes a server must take at once: a chunk of a file.
+const MinPayload = blobChunk + headerRoom
+
+// Examine looks at each server of the url, and at what one of them shows to this agent
+// and lets it do. It stores nothing, takes no message, and wakes nobody. Its error is
+// that of a key that cannot be read, or of a url that names no servers.
+func (c *Conn) Examine(ctx context.Context) (Examination, error) {
+	servers, err := Servers(c.URL)
+	if err != nil {
+		return Examination{}, &Error{Err: err}
+	}
+	pair, err := c.key(ctx)
+	if err != nil {
+		return Examination{}, err
+	}
+	seen := Examination{Servers: make([]ServerSeen, len(servers))}
+	var all sync.WaitGroup
+	for i, server := range servers {
+		all.Go(c.Secrets.Guarded(func() { seen.Servers[i] = c.see(ctx, server, pair) }))
+	}
+	all.Wait()
+	defer func() {
+		for _, s := range seen.Servers {
+			if s.link != nil {
+				s.link.nc.Close()
+			}
+		}
+	}()
+	for _, s := range seen.Servers {
+		if s.link != nil {
+			c.examine(ctx, s.link, &seen)
+			break
+		}
+	}
+	return seen, nil
+}
+
+// see connects to one server, and lets the connection be.
+func (c *Conn) see(ctx context.Context, server *url.URL, pair nkeys.KeyPair) ServerSeen {
+	seen := ServerSeen{Address: server.Host}
+	l, failed := c.dial(ctx, server, pair, time.Now().Add(c.patience()))
+	if failed != nil {
+		seen.Err = failed
+		return seen
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.patience())
+	defer cancel()
+	began := time.Now()
+	if err := l.nc.FlushWithContext(ctx); err != nil {
+		l.nc.Close()
+		seen.Err = connError(l.server, err)
+		return seen
+	}
+	seen.Trip = time.Since(began)
+	seen.Name, seen.Version, seen.Cluster = l.nc.ConnectedServerName(), l.nc.ConnectedServerVersion(), l.nc.ConnectedClusterName()
+	seen.MaxPayload, seen.link = l.nc.MaxPayload(), l
+	return seen
+}
