@@ -267,6 +267,8 @@ func engineHint(e *fleet.Error) string {
 		return "correct key_file in [mesh], or make a key with `" + name + " fleet key`"
 	case e.Denied:
 		return "`" + name + " fleet key` shows the public key of this agent: give it to `" + name + " fleet plan`, as HANDLE=KEY, and reload the servers"
+	case errors.Is(e, fleet.ErrAuthority):
+		return "set ca_file in [mesh] to the certificate of that authority, if it is your own"
 	case e.Code == 0:
 		return "is nats-server running, and url in [mesh] right? `" + name + " doctor` tries each server"
 	case e.Full():

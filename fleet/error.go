@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -42,6 +43,10 @@ const numberStoreFailed = 10077
 // Full reports whether a limit of the stream refused what was published.
 func (e *Error) Full() bool { return e.Number == numberStoreFailed }
 
+// ErrAuthority means that a server is not trusted: the certificates of this machine do not
+// prove its own.
+var ErrAuthority = errors.New("its certificate is signed by an authority that this machine does not know")
+
 var (
 	errNoAnswer    = errors.New("it does not answer")
 	errNoResponder = errors.New("JetStream does not answer: the servers may be choosing a leader, or have no quorum, or the assets were not made (agentstateloop fleet create)")
@@ -73,6 +78,12 @@ func connError(server string, err error) *Error {
 		e.Denied, e.lost, e.Err = true, false, fmt.Errorf("the key lacks a right: %s", plain.Line(plain.Cut(right, 200)))
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		e.lost, e.Err = false, errors.New("it does not speak TLS")
+	case isA[x509.UnknownAuthorityError](err):
+		e.lost, e.Err = false, ErrAuthority
+	case isA[x509.HostnameError](err):
+		e.lost, e.Err = false, errors.New("its certificate is for another name than that in url")
+	case isA[x509.CertificateInvalidError](err):
+		e.lost, e.Err = false, errors.New("its certificate is not valid: has it expired?")
 	case errors.Is(err, nats.ErrMaxConnectionsExceeded):
 		e.Err = errors.New("it has too many connections")
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrStaleConnection), errors.Is(err, nats.ErrDisconnected),
@@ -87,4 +98,9 @@ func connError(server string, err error) *Error {
 		e.Err = errors.New(strings.TrimPrefix(plain.Line(plain.Cut(err.Error(), 200)), "nats: "))
 	}
 	return e
+}
+
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }

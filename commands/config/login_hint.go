@@ -47,8 +47,12 @@ func (c *Config) secretHint(s serverSection) string {
 	return "correct the " + what
 }
 
-// MeshTokenHint returns what to do when the mesh refuses the token of handle.
-func (c *Config) MeshTokenHint(handle string) string {
+// MeshSecretHint returns what to do when the mesh refuses the token, or the key, of
+// handle.
+func (c *Config) MeshSecretHint(handle string) string {
+	if c.File.Mesh.OverNATS() {
+		return fmt.Sprintf("the servers must know the public key of %s: give it to `%s fleet plan`, as %[1]s=U…, with those of the other agents, and reload the servers", handle, terminal.Program)
+	}
 	known := fmt.Sprintf("the one that FILE of `%s mesh serve --tokens FILE` has for %s", terminal.Program, handle)
 	switch secret := c.File.Mesh.Secret(); {
 	case secret.File != "":

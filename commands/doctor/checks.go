@@ -28,6 +28,7 @@ func (e *examination) checks() []check {
 		e.withNetwork(imapCheck{config: e.config, agent: a, now: now}, a.Mail != nil, "mail", "imap", "stamps"),
 		e.withNetwork(smtpCheck{config: e.config, mail: a.Mail}, a.Mail != nil, "mail", "smtp"),
 		e.withNetwork(meshCheck{config: e.config, mesh: a.Mesh, handle: a.Handle, keymaster: a.Policy.Keymaster, outbox: e.state.Outbox, now: now}, a.Mesh != nil, "mesh", "mesh"),
+		meshKeysCheck{config: e.config, mesh: a.Mesh, keymaster: a.Policy.Keymaster},
 		crontab,
 		lineCheck{agent: a, mode: e.mode, table: e.table, readable: e.tableErr == nil, state: e.state, err: e.stateErr},
 		binaryCheck{mode: e.mode, self: a.Schedule.Binary, pinned: e.state.Schedule.Binary, version: e.Loader.Version},

@@ -12,10 +12,11 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
+	"agentstateloop/mesh/natsmesh"
 	"agentstateloop/state"
 )
 
-// meshCheck checks that the mesh answers and accepts our token, and which agents
+// meshCheck checks that the mesh answers and accepts our token or key, and which agents
 // are online.
 type meshCheck struct {
 	config    *config.Config
@@ -29,20 +30,30 @@ type meshCheck struct {
 func (c meshCheck) run(ctx context.Context) []Finding {
 	const name = "mesh"
 	carrier := c.mesh.Carrier
+	if client, ok := carrier.(*natsmesh.Client); ok {
+		return c.overNATS(ctx, client)
+	}
 	status, err := carrier.Status(ctx)
 	if err != nil {
 		return []Finding{failure(name, "start `agentstateloop mesh serve`, or correct url in [mesh]; mail works without the mesh", err)}
 	}
 	found := []Finding{good(name, "%s answers: %s online, %s waiting", carrier.Address(), terminal.Count(status.Online, "agent"), terminal.Count(status.Waiting, "message"))}
-	if status.Halted {
-		found = append(found, bad(Warn, name, "run `agentstateloop mesh resume` to lift it", "HALT is set on the mesh: none of its agents runs a turn"))
-	}
-	if skew := status.Date.Sub(c.now()).Abs(); !status.Date.IsZero() && skew > maxSkew {
-		found = append(found, bad(Warn, "clock", clockHint, "this machine's clock differs from the mesh's by %s", terminal.Short(skew)))
-	}
+	found = append(found, c.haltAndClock(status.Halted, status.Date)...)
 	found = append(found, c.token(ctx))
 	found = append(found, c.notTaken()...)
 	return append(found, c.peers(ctx)...)
+}
+
+// haltAndClock returns the findings about HALT, and about our clock next to that of the
+// mesh. date is zero if that is not known.
+func (c meshCheck) haltAndClock(halted bool, date time.Time) (found []Finding) {
+	if halted {
+		found = append(found, bad(Warn, "mesh", "run `agentstateloop mesh resume` to lift it", "HALT is set on the mesh: none of its agents runs a turn"))
+	}
+	if skew := date.Sub(c.now()).Abs(); !date.IsZero() && skew > maxSkew {
+		found = append(found, bad(Warn, "clock", clockHint, "this machine's clock differs from the mesh's by %s", terminal.Short(skew)))
+	}
+	return found
 }
 
 // token reads our mailbox, which needs our token and removes no message.
@@ -52,7 +63,7 @@ func (c meshCheck) token(ctx context.Context) Finding {
 	if err != nil {
 		hint := "polls will fail in the same way"
 		if e, ok := errors.AsType[*mesh.Error](err); ok && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden) {
-			hint = c.config.MeshTokenHint(c.handle)
+			hint = c.config.MeshSecretHint(c.handle)
 		}
 		return failure(name, hint, err)
 	}

@@ -57,7 +57,7 @@ func (c pollsCheck) credentialHint(name string) string {
 	case state.CredentialIMAP, state.CredentialSMTP:
 		return c.config.LoginHint("mail." + name)
 	case state.CredentialMesh:
-		return c.config.MeshTokenHint(c.config.File.Agent.Handle)
+		return c.config.MeshSecretHint(c.config.File.Agent.Handle)
 	}
 	return "correct it; each poll reads it again"
 }

@@ -40,6 +40,9 @@ func (c secretsCheck) run(ctx context.Context) []Finding {
 	}
 	if m := c.agent.Mesh; m != nil && file.Mesh.Secret().CountSet() == 1 {
 		check("secret.mesh", file.Mesh.Secret())
+		if file.Mesh.OverNATS() {
+			found[len(found)-1] = c.meshKey(ctx, found[len(found)-1])
+		}
 	}
 	if key := file.API.Secret(); c.agent.Turn != nil && c.agent.Turn.Runner == turn.API && key.CountSet() == 1 {
 		check("secret.api", key)

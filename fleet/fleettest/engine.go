@@ -3,6 +3,7 @@ package fleettest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net"
 	"os"
@@ -171,6 +172,47 @@ func (e *Engine) Until(what string, try func(context.Context) error) {
 		case <-ctx.Done():
 			e.t.Fatalf("wait until %s: %v", what, err)
 		}
+	}
+}
+
+// Ask sends a request to the API of JetStream as the administrator, and decodes its
+// answer into a value, unless that is nil.
+func (e *Engine) Ask(call string, request, into any) {
+	e.t.Helper()
+	var body []byte
+	if request != nil {
+		var err error
+		if body, err = json.Marshal(request); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	c := e.Conn("")
+	defer c.Close()
+	data, err := asker(c)(e.t.Context(), "$JS.API."+call, body)
+	if err == nil && strings.Contains(string(data), `"error":`) {
+		err = errors.New(string(data))
+	}
+	if err == nil && into != nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		e.t.Fatalf("%s: %v", call, err)
+	}
+}
+
+// Configure changes the configuration, and restarts all servers with it.
+func (e *Engine) Configure(change func(text string) string) {
+	e.t.Helper()
+	path := e.Servers[0].config
+	text, err := os.ReadFile(path)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(change(string(text))), 0o600); err != nil {
+		e.t.Fatal(err)
+	}
+	for _, s := range e.Servers {
+		s.Restart()
 	}
 }
 

@@ -84,6 +84,13 @@ func (c *Client) Go(ctx context.Context) error {
 	return failure("resume", c.engine().SetHalt(ctx, false, c.now()))
 }
 
+// Examine looks at each server, and at what one of them shows to this agent and lets it
+// do. It stores nothing, and takes no message.
+func (c *Client) Examine(ctx context.Context) (fleet.Examination, error) {
+	seen, err := c.engine().Examine(ctx)
+	return seen, failure("examine", err)
+}
+
 // failure returns the error of a call as package mesh has them.
 func failure(op string, err error) error {
 	if err == nil {

@@ -1,0 +1,203 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/fleet"
+	"agentstateloop/mesh/natsmesh"
+	"agentstateloop/state"
+)
+
+const (
+	// slowTrip is how long one exchange with a server may take without a warning.
+	slowTrip = 500 * time.Millisecond
+
+	// oldestServer is the oldest version of nats-server that does what the mesh needs.
+	oldestServer = "2.14"
+
+	createHint = "`agentstateloop fleet create --admin-key FILE` makes it if it is missing"
+	planHint   = "print the configuration of the servers again with `agentstateloop fleet plan`, and reload them"
+	quorumHint = "more than half of the servers must run and reach one another; just after one stopped the others need some seconds: run doctor again"
+)
+
+// overNATS checks the engine of a mesh over NATS: each server, our rights, our mailbox and
+// the streams. It stores nothing there, and takes no message.
+func (c meshCheck) overNATS(ctx context.Context, client *natsmesh.Client) []Finding {
+	const name = "mesh"
+	seen, err := client.Examine(ctx)
+	if _, ok := state.CredentialFailure(err); ok {
+		return []Finding{skip(name, "the key could not be read", "see secret.mesh")}
+	}
+	if err != nil {
+		return []Finding{failure(name, "correct url in [mesh]", err)}
+	}
+	found := c.servers(seen.Servers)
+	if seen.Asked == "" {
+		return found
+	}
+	found = append(found, c.haltAndClock(seen.Halted, seen.Box.Clock)...)
+	found = append(found, rights(seen)...)
+	found = append(found, c.mailbox(seen)...)
+	found = append(found, streams(seen)...)
+	if registry := assetOf(seen, fleet.WhoStream); registry != fleet.AssetThere {
+		return append(found, skip("peers", "the registry cannot be read", "see mesh.streams"))
+	}
+	return append(found, c.peers(ctx)...)
+}
+
+// servers returns a finding for each server of the url.
+func (c meshCheck) servers(servers []fleet.ServerSeen) (found []Finding) {
+	const name = "mesh"
+	level := Error
+	if slices.ContainsFunc(servers, func(s fleet.ServerSeen) bool { return s.Err == nil }) {
+		level = Warn // the others carry the mesh
+	}
+	clusters := map[string]bool{}
+	for _, s := range servers {
+		if s.Err != nil {
+			found = append(found, bad(level, name, c.serverHint(s.Err), "%v", s.Err))
+			continue
+		}
+		clusters[s.Cluster] = true
+		f := good(name, "%s answers: nats-server %s, %s; it accepts the key; a round trip takes %s", s.Address, s.Version, s.Name, trip(s.Trip))
+		switch {
+		case older(s.Version, oldestServer):
+			f.Level, f.Hint = Warn, "install nats-server "+oldestServer+" or later"
+		case s.Trip > slowTrip:
+			f.Level, f.Hint = Warn, "each poll takes at least five of them; choose servers nearby"
+		case s.MaxPayload < fleet.MinPayload:
+			f = bad(Warn, name, "set max_payload to 1MB in the configuration of the servers, which is its default",
+				"%s takes at most %d bytes at once: files of messages come in pieces of %d", s.Address, s.MaxPayload, fleet.MinPayload)
+		}
+		found = append(found, f)
+	}
+	if len(clusters) > 1 || len(servers) > 1 && clusters[""] {
+		found = append(found, bad(Warn, name, planHint, "the servers of url are not one cluster: what one has the others do not"))
+	}
+	return found
+}
+
+func trip(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
+
+// older reports whether a version such as 2.9.3 is older than one such as 2.14.
+func older(version, than string) bool {
+	have, want := strings.Split(version, "."), strings.Split(than, ".")
+	for i := range min(len(have), len(want)) {
+		h, err := strconv.Atoi(have[i])
+		w, _ := strconv.Atoi(want[i]) // it is ours
+		if err != nil || h != w {
+			return err == nil && h < w
+		}
+	}
+	return false
+}
+
+// serverHint returns what to do about a server that cannot be used.
+func (c meshCheck) serverHint(err error) string {
+	if errors.Is(err, fleet.ErrAuthority) {
+		return "set ca_file in [mesh] to the certificate of that authority, if it is your own"
+	}
+	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Denied {
+		return c.config.MeshSecretHint(c.handle)
+	}
+	return "start nats-server there, or correct url in [mesh]; mail works without the mesh"
+}
+
+// rights returns the findings about what our key may do.
+func rights(seen fleet.Examination) (found []Finding) {
+	const name = "mesh.rights"
+	for _, right := range seen.Lacks {
+		found = append(found, bad(Error, name, planHint, "the key lacks a right: it may not %s", right))
+	}
+	if len(seen.Excess) > 0 {
+		found = append(found, bad(Warn, name, "is it the key of the administrator? Else "+planHint,
+			"the key may do what an agent must not: %s", strings.Join(seen.Excess, "; ")))
+	}
+	if len(found) == 0 {
+		found = append(found, good(name, "%s are there, and what an agent must not do is refused; nothing was sent", terminal.Count(seen.Tried, "right")))
+	}
+	return found
+}
+
+// mailbox returns the findings about our mailbox, and about the copies that the engine
+// keeps.
+func (c meshCheck) mailbox(seen fleet.Examination) (found []Finding) {
+	const name = "mesh.mailbox"
+	box := seen.Box
+	switch box.State {
+	case fleet.AssetThere:
+	case fleet.AssetMissing:
+		return []Finding{bad(Error, name, createHint, "the engine has no mailbox for %s, and takes no message for it", c.handle)}
+	case fleet.AssetUnseen:
+		return []Finding{skip(name, "the key has no right to ask", "see mesh.rights")}
+	default:
+		return []Finding{bad(Error, name, quorumHint, "the engine does not answer for the mailbox: it has no quorum")}
+	}
+	if len(box.Differs) > 0 {
+		found = append(found, bad(Warn, name, "`agentstateloop fleet create --admin-key FILE` mends it", "the mailbox is not as it should be: %s", strings.Join(box.Differs, "; ")))
+	}
+	if want := fleet.Replicas(len(seen.Servers)); len(seen.Servers) > 1 && len(box.Copies) < want {
+		found = append(found, bad(Warn, name, "`agentstateloop fleet create --check --admin-key FILE` says what to change",
+			"messages are kept on %s alone, of %d servers: they are lost with it", strings.Join(box.Copies, " and "), len(seen.Servers)))
+	}
+	if len(box.Behind) > 0 {
+		found = append(found, bad(Warn, name, "start it, and see that the servers reach one another; the others go on without it",
+			"the copy on %s is away, or lags", strings.Join(box.Behind, " and on ")))
+	}
+	if len(found) > 0 {
+		return found
+	}
+	text := terminal.Count(box.Waiting, "message") + " waiting"
+	if len(box.Copies) > 1 {
+		text += ", kept on " + strings.Join(box.Copies, ", ")
+	}
+	return []Finding{good(name, "%s", text)}
+}
+
+// streams returns the findings about the streams of the engine.
+func streams(seen fleet.Examination) (found []Finding) {
+	const name = "mesh.streams"
+	var there, unseen []string
+	for _, a := range seen.Assets {
+		switch a.State {
+		case fleet.AssetThere:
+			there = append(there, a.Stream)
+		case fleet.AssetUnseen:
+			unseen = append(unseen, a.Stream)
+		case fleet.AssetMissing:
+			hint := createHint
+			if len(seen.Servers) > 1 {
+				hint += "; else " + quorumHint
+			}
+			found = append(found, bad(Error, name, hint, "nobody answers for %s, %s", a.Stream, a.Holds))
+		case fleet.AssetStuck:
+			found = append(found, bad(Error, name, quorumHint, "%s, %s, can be read and takes nothing: it has no quorum", a.Stream, a.Holds))
+		default:
+			found = append(found, bad(Error, name, quorumHint, "%s, %s, does not answer: it has no quorum", a.Stream, a.Holds))
+		}
+	}
+	if len(there) > 0 {
+		found = append(found, good(name, "%s: there", strings.Join(there, ", ")))
+	}
+	text := "an agent cannot see the settings of the streams, nor sync_interval of the servers, which must be always"
+	if len(unseen) > 0 {
+		text = "an agent cannot see " + strings.Join(unseen, ", ") + ", the settings of the other streams, nor sync_interval of the servers, which must be always"
+	}
+	return append(found, bad(Info, name, "`agentstateloop fleet create --check --admin-key FILE` compares the streams; look for `sync_interval: always` in the configuration of each server", "%s", text))
+}
+
+func assetOf(seen fleet.Examination, stream string) fleet.AssetState {
+	for _, a := range seen.Assets {
+		if a.Stream == stream {
+			return a.State
+		}
+	}
+	return fleet.AssetUnseen
+}

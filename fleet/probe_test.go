@@ -1,0 +1,49 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestProbes checks that each right to publish is tried with a subject that it covers, save
+// for that to tell what turns have come to, and that what must be refused is covered by none.
+func TestProbes(t *testing.T) {
+	rights := Rights("goulard3120").Publish
+	all := probes("goulard3120", []byte(`{"halted":false}`))
+	for _, right := range rights {
+		n := slices.IndexFunc(all, func(p probe) bool { return p.right == right })
+		if right == taskSubject("goulard3120") {
+			if n >= 0 {
+				t.Errorf("%s is tried", right)
+			}
+			continue
+		}
+		if n < 0 || !covers(right, all[n].subject) {
+			t.Errorf("%s is not tried", right)
+		}
+	}
+	for _, p := range all {
+		covered := slices.ContainsFunc(rights, func(right string) bool { return covers(right, p.subject) })
+		if covered != (p.right != "") {
+			t.Errorf("%s: covered by a right is %v", p.subject, covered)
+		}
+		if p.right != "" && !slices.Contains(rights, p.right) {
+			t.Errorf("%s is no right", p.right)
+		}
+	}
+}
+
+// covers reports whether a pattern of NATS matches a subject.
+func covers(pattern, subject string) bool {
+	want, have := strings.Split(pattern, "."), strings.Split(subject, ".")
+	for i, w := range want {
+		switch {
+		case w == ">":
+			return len(have) > i
+		case i >= len(have) || w != "*" && w != have[i]:
+			return false
+		}
+	}
+	return len(want) == len(have)
+}
