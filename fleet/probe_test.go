@@ -29,7 +29,7 @@ func TestProbes(t *testing.T) {
 			t.Errorf("%s: covered by a right is %v", p.subject, covered)
 		}
 		if p.right != "" && !slices.Contains(rights, p.right) {
-			t.Errorf("%s is no right", p.right)
+			t.Errorf("%s is not a right of an agent", p.right)
 		}
 	}
 }
