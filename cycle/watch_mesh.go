@@ -24,7 +24,7 @@ func (a *Agent) WatchMesh(ctx context.Context, kick <-chan struct{}, reached, no
 func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct{}, reached, notify func()) {
 	w := meshWatch{mesh: m, store: st, notify: notify}
 	pauses := Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
-	away := true
+	away, burst := true, 0
 	for ctx.Err() == nil {
 		asked, patience := time.Now(), meshPatience
 		if away {
@@ -37,17 +37,30 @@ func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct
 		}
 		away = err != nil
 		held := back || time.Since(asked) > time.Second
-		if !away && (w.compare(box) || box.Empty() && held) {
+		if !away && held {
+			burst = 0
 			pauses.Reset()
 		}
-		if !away && box.Empty() && held {
+		news := !away && w.compare(box)
+		if news {
+			burst++
+			pauses.Reset()
+		}
+		switch {
+		case !away && box.Empty() && held:
 			continue // the mesh waited, or was not asked to
+		case news && burst <= maxBurst:
+			continue // what comes now is another wake; a mesh that shows this again is asked once more
 		}
 		// The mesh is away, has no long poll, or shows what a poll is about to
 		// take.
 		pause(ctx, pauses.Next(), kick)
 	}
 }
+
+// maxBurst is how many wakes may follow each other without a pause, until the mesh is
+// quiet for a second. More of them wait a quarter of a second for each other.
+const maxBurst = 10
 
 // rejectsEvery is the time between two polls that only take what the gate
 // rejects. Without it a stranger could make the agent poll at each ring.
@@ -59,6 +72,7 @@ type meshWatch struct {
 	store    *store.Store
 	notify   func()
 	known    map[string]bool
+	halted   bool      // as the mesh said last
 	rejected time.Time // when notify was last called for items that the gate rejects
 }
 
@@ -79,13 +93,25 @@ func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
 	if now := time.Now(); rejects && now.Sub(w.rejected) >= rejectsEvery {
 		w.rejected, news = now, true
 	}
-	if s, err := w.store.Read(); err == nil && !box.HaltUnproven && s.HaltedMesh != box.Halted {
-		known[haltChanged] = true
-		news = news || !w.known[haltChanged]
+	if !box.HaltUnproven && w.switched(box.Halted, known) {
+		news = true
 	}
 	w.known = known
 	if news {
 		w.notify()
+	}
+	return news
+}
+
+// switched notes whether the mesh is halted, in known as well if the state does not show it
+// yet, and reports whether that is news.
+func (w *meshWatch) switched(on bool, known map[string]bool) (news bool) {
+	// What a poll that runs is about to commit may be older.
+	news = on != w.halted
+	w.halted = on
+	if s, err := w.store.Read(); err == nil && s.HaltedMesh != on {
+		known[haltChanged] = true
+		news = news || !w.known[haltChanged]
 	}
 	return news
 }

@@ -1,0 +1,127 @@
+package listen_test
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/fleet/fleettest"
+	"agentstateloop/mesh"
+	"agentstateloop/mesh/natsmesh"
+	"agentstateloop/state"
+)
+
+const stranger = "mallory"
+
+// counted is a carrier that counts how often polls take what waits.
+type counted struct {
+	*natsmesh.Client
+	takes atomic.Int32
+	asked atomic.Int64 // when a poll last did, in Unix nanoseconds
+}
+
+func (c *counted) Take(ctx context.Context) (mesh.Mailbox, error) {
+	c.takes.Add(1)
+	c.asked.Store(time.Now().UnixNano())
+	return c.Client.Take(ctx)
+}
+
+// overNATS moves the agent to an engine. It knows the key of its peer alone.
+func (h *fixture) overNATS(e *fleettest.Engine) (*counted, *natsmesh.Client) {
+	c := &counted{Client: e.Client(handle)}
+	c.Keys = map[string]string{peer: e.Users[peer].Public}
+	h.agent.Mesh = &cycle.Mesh{Carrier: c, Handle: handle, Peers: []string{peer}, Paces: true}
+	return c, e.Client(peer)
+}
+
+// TestEveryWayWakesOverNATS checks that what another agent does on the mesh wakes a
+// listener, again and again.
+func TestEveryWayWakesOverNATS(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	_, other := h.overNATS(fleettest.Start(t, handle, peer))
+	h.listen()
+	for range 2 {
+		_, err := other.Send(t.Context(), mesh.Message{To: handle, Text: "hello"})
+		check(t, err)
+		h.untilPhase(state.PREP)
+		h.idle()
+		check(t, other.Nudge(t.Context(), handle, "", "look"))
+		h.untilPhase(state.PREP)
+		check(t, other.Halt(t.Context()))
+		h.until("HALT", func(s state.State) bool { return s.HaltedMesh })
+		check(t, other.Go(t.Context()))
+		h.until("GO", func(s state.State) bool { return !s.HaltedMesh })
+		h.idle()
+	}
+}
+
+// idle sends the agent back to IDLE, whatever poll runs.
+func (h *fixture) idle() {
+	h.t.Helper()
+	_, err := h.agent.Order(h.t.Context(), state.IDLE, "test", true)
+	check(h.t, err)
+}
+
+// TestTheEngineComesBack checks that a listener hears what was sent while the server that
+// it listened to was away: with one server after that is back, with three through another.
+func TestTheEngineComesBack(t *testing.T) {
+	for name, start := range map[string]func(testing.TB, ...string) *fleettest.Engine{"one": fleettest.Start, "three": fleettest.StartCluster} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newFixture(t)
+			e := start(t, handle, peer)
+			c, other := h.overNATS(e)
+			var mu sync.Mutex
+			reached := ""
+			c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				mu.Lock()
+				reached = addr
+				mu.Unlock()
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			}
+			h.listen()
+			check(t, other.Nudge(t.Context(), handle, "", ""))
+			h.until("the first nudge", func(state.State) bool { return h.nudged() == 1 })
+			mu.Lock()
+			n := slices.IndexFunc(e.Servers, func(s *fleettest.Server) bool { return s.Addr == reached })
+			mu.Unlock()
+			e.Servers[n].Kill()
+			if len(e.Servers) == 1 {
+				e.Servers[n].Start()
+			}
+			e.Until("the second nudge is sent", func(ctx context.Context) error { return other.Nudge(ctx, handle, "", "") })
+			h.until("the second nudge", func(state.State) bool { return h.nudged() == 2 })
+		})
+	}
+}
+
+// TestStrangersRing checks that rings which nothing proves make a listener poll once a
+// minute at most, and keep no wake of a peer away.
+func TestStrangersRing(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	e := fleettest.Start(t, handle, peer, stranger)
+	c, other := h.overNATS(e)
+	h.listen()
+	check(t, other.Nudge(t.Context(), handle, "", ""))
+	h.until("it listens", func(state.State) bool { return h.nudged() == 1 })
+	forger := e.Conn(peer) // the right name, and another's key
+	seed := e.Users[stranger].Seed
+	forger.Handle, forger.Seed = stranger, func(context.Context) (string, error) { return seed, nil }
+	began, before := time.Now(), c.takes.Load()
+	for range 40 {
+		check(t, forger.Ring(t.Context(), handle))
+		<-time.After(25 * time.Millisecond) // so that they are not one ring
+	}
+	if polls, most := c.takes.Load()-before, 2+int32(time.Since(began)/time.Minute); polls > most {
+		t.Errorf("40 rings of a stranger made %d polls, want %d at most", polls, most)
+	}
+	check(t, other.Nudge(t.Context(), handle, "", ""))
+	h.until("the nudge of a peer", func(state.State) bool { return h.nudged() == 2 })
+}
