@@ -15,6 +15,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
+	"agentstateloop/fleet/fleettest"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
@@ -127,6 +128,44 @@ func (h *fixture) wakes(b *testing.B, ring func(h *fixture, n int)) {
 			start = append(start, time.Unix(0, h.mesh.asked.Load()).Sub(began))
 		}
 	}
+	report(b, start, prep)
+}
+
+// BenchmarkWakeNATS measures the same for the nudge of another agent on a mesh over NATS
+// with one server and with three, from the call that nudges. The engine has the nudge on
+// disk before it rings.
+//
+//	go test -bench WakeNATS -benchtime 200x -run '^$' ./cycle/listen
+func BenchmarkWakeNATS(b *testing.B) {
+	const burst = 8 // then it is quiet for a second: more wakes wait for each other
+	for name, begin := range map[string]func(testing.TB, ...string) *fleettest.Engine{"one": fleettest.Start, "three": fleettest.StartCluster} {
+		b.Run(name, func(b *testing.B) {
+			h := newFixture(b)
+			c, other := h.overNATS(begin(b, handle, peer))
+			h.listen()
+			check(b, other.Nudge(b.Context(), handle, "", ""))
+			h.untilPhase(state.PREP)
+			var start, prep []time.Duration
+			for n := range b.N {
+				h.idle()
+				if n%burst == 0 {
+					<-time.After(1100 * time.Millisecond)
+				}
+				began, takes := time.Now(), c.takes.Load()
+				check(b, other.Nudge(b.Context(), handle, "", ""))
+				h.untilPhase(state.PREP)
+				prep = append(prep, time.Since(began))
+				if c.takes.Load() > takes {
+					start = append(start, time.Unix(0, c.asked.Load()).Sub(began))
+				}
+			}
+			report(b, start, prep)
+		})
+	}
+}
+
+// report reports medians and 99th percentiles in milliseconds.
+func report(b *testing.B, start, prep []time.Duration) {
 	for name, took := range map[string][]time.Duration{"start": start, "prep": prep} {
 		if len(took) == 0 {
 			continue // the poll that found it began earlier

@@ -1,0 +1,50 @@
+package natsmesh_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"agentstateloop/fleet/fleettest"
+	"agentstateloop/mesh"
+)
+
+// BenchmarkWatch measures the time from the call that sends a message until the watch of
+// its recipient returns, on one server and on three. The engine has the message on disk
+// before it rings. It reports the median and the 99th percentile in milliseconds.
+//
+//	go test -bench Watch -benchtime 1000x -run '^$' ./mesh/natsmesh
+func BenchmarkWatch(b *testing.B) {
+	for name, start := range map[string]func(testing.TB, ...string) *fleettest.Engine{"one": fleettest.Start, "three": fleettest.StartCluster} {
+		b.Run(name, func(b *testing.B) {
+			e := start(b, "alice", "bob")
+			alice, bob := e.Client("alice"), e.Client("bob")
+			if _, err := bob.Watch(b.Context(), 0); err != nil { // it listens from now on
+				b.Fatal(err)
+			}
+			var took []time.Duration
+			for range b.N {
+				heard := make(chan error, 1)
+				go func() {
+					box, err := bob.Watch(b.Context(), time.Minute)
+					if err == nil && (len(box.Messages) != 1 || box.Messages[0].From != "alice") {
+						b.Errorf("heard %+v", box)
+					}
+					heard <- err
+				}()
+				began := time.Now()
+				send(b, alice, mesh.Message{To: "bob", Text: "hello"})
+				if err := <-heard; err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(began))
+				ack(b, bob, take(b, bob))
+			}
+			slices.Sort(took)
+			ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+			b.ReportMetric(ms(took[len(took)/2]), "p50-ms")
+			b.ReportMetric(ms(took[len(took)*99/100]), "p99-ms")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
