@@ -58,52 +58,45 @@ func Run(ctx context.Context, out io.Writer, self, runner string) error {
 	return s.play(ctx)
 }
 
-// stage holds the agent, its servers and what was printed so far.
+// stage holds an agent, its servers and what was printed of it so far.
 type stage struct {
-	out   io.Writer
-	now   time.Time
-	agent *cycle.Agent
-	mail  *mailtest.Servers
-	mesh  *http.Server
-	peer  *mesh.Client
-	table string // the file that holds the crontab
-	model func() // stops the model; nil: the agent needs none
+	*timeline
+	host   string // on which the agent is; "" if there is one host
+	handle string
+	agent  *cycle.Agent
+	mail   *mailtest.Servers
+	mesh   *http.Server // nil: the story has another mesh
+	peer   *mesh.Client
+	table  string // the file that holds the crontab
+	model  func() // stops the model; nil: the agent needs none
 
 	// loop returns the command of a turn that begins now; nil: it never changes.
 	loop func() []string
 
-	seen    int    // number of sent mails that were printed
-	line    string // the crontab line printed last
-	phase   state.Phase
-	mailed  []string // mails printed since the last call of expect
-	printed string   // the clock printed last
-	empty   int      // polls since the last line that found nothing
+	seen   int    // number of sent mails that were printed
+	line   string // the crontab line printed last
+	phase  state.Phase
+	mailed []string // mails printed since the last call of expect
+	empty  int      // polls since the last line that found nothing
+}
+
+// morning returns nine o'clock of a day.
+func morning(day time.Time) time.Time {
+	return time.Date(day.Year(), day.Month(), day.Day(), 9, 0, 0, 0, time.UTC)
 }
 
 func newStage(dir, self, runner string, out io.Writer) (*stage, error) {
-	s := &stage{out: out, phase: state.IDLE, now: time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)}
-	var err error
-	if s.mail, err = mailtest.Start(dir, mailtest.Options{Username: address}); err != nil {
-		return nil, err
-	}
+	s := &stage{timeline: &timeline{out: out, now: morning(time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC))}, handle: handle, phase: state.IDLE}
 	url, err := s.serveMesh()
 	if err != nil {
-		s.close()
-		return nil, err
-	}
-	command, table, err := crontest.Write(dir)
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	s.table = table
-	script := filepath.Join(dir, "agent.sh")
-	if err := crontest.WriteScript(script, agentScript); err != nil {
-		s.close()
 		return nil, err
 	}
 	s.peer = &mesh.Client{URL: url, Handle: peer}
-	s.agent = s.newAgent(dir, self, url, command, script)
+	wired := &cycle.Mesh{Carrier: &mesh.Client{URL: url, Handle: handle, Timeout: 10 * time.Second}, Handle: handle, Peers: []string{peer}, Open: true}
+	if err := s.enter(dir, self, address, agentScript, wired); err != nil {
+		s.close()
+		return nil, err
+	}
 	if runner == turn.API {
 		if err := s.serveModel(dir, self, url); err != nil {
 			s.close()
@@ -111,6 +104,25 @@ func newStage(dir, self, runner string, out io.Writer) (*stage, error) {
 		}
 	}
 	return s, nil
+}
+
+// enter makes the agent, with a mailbox, a crontab and a state of its own in dir.
+func (s *stage) enter(dir, self, address, script string, wired *cycle.Mesh) error {
+	var err error
+	if s.mail, err = mailtest.Start(dir, mailtest.Options{Username: address}); err != nil {
+		return err
+	}
+	command, table, err := crontest.Write(dir)
+	if err != nil {
+		return err
+	}
+	s.table = table
+	program := filepath.Join(dir, "agent.sh")
+	if err := crontest.WriteScript(program, script); err != nil {
+		return err
+	}
+	s.agent = s.newAgent(dir, self, command, program, wired)
+	return nil
 }
 
 // agentScript is the agent of the demo. It reads the prompt and answers in a line.
@@ -130,7 +142,9 @@ func (s *stage) serveMesh() (url string, err error) {
 }
 
 func (s *stage) close() {
-	s.mail.Close()
+	if s.mail != nil {
+		s.mail.Close()
+	}
 	if s.mesh != nil {
 		s.mesh.Close()
 	}
@@ -139,7 +153,7 @@ func (s *stage) close() {
 	}
 }
 
-func (s *stage) newAgent(dir, self, meshURL, crontab, script string) *cycle.Agent {
+func (s *stage) newAgent(dir, self, crontab, script string, wired *cycle.Mesh) *cycle.Agent {
 	clock := func() time.Time { return s.now }
 	secret := func(context.Context) (string, error) { return s.mail.Password, nil }
 	imap := mail.Server{
@@ -150,26 +164,23 @@ func (s *stage) newAgent(dir, self, meshURL, crontab, script string) *cycle.Agen
 	smtp.Addr = s.mail.SMTPTLS
 	reply := func(text string) *template.Template { return template.Must(template.New("").Parse(text)) }
 	return &cycle.Agent{
-		Handle: handle,
+		Handle: s.handle,
 		Config: "/home/you/.config/agentstateloop/agent.toml",
-		Store:  &store.Store{Dir: filepath.Join(dir, "state"), Agent: handle},
+		Store:  &store.Store{Dir: filepath.Join(dir, "state"), Agent: s.handle},
 		Policy: state.Policy{
 			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
-			Location: time.UTC, HasMail: true, HasMesh: true, Operator: operator,
+			Location: time.UTC, HasMail: true, HasMesh: true, PacesMesh: wired.Paces, Operator: operator,
 			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
 			Turns: true, SelfTurns: 10, MaxAttempts: 3,
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: clock},
 			SMTP:    smtp,
-			Filter:  mail.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: "from"},
-			Address: address,
+			Filter:  mail.Filter{Handle: s.handle, Operators: []string{operator}, Own: s.mail.Username, Require: "from"},
+			Address: s.mail.Username,
 		},
-		Mesh: &cycle.Mesh{
-			Carrier: &mesh.Client{URL: meshURL, Handle: handle, Timeout: 10 * time.Second}, Handle: handle,
-			Peers: []string{peer}, Open: true,
-		},
+		Mesh: wired,
 		Schedule: cycle.Schedule{
 			Mode:   cycle.ModeCrontab,
 			Table:  cron.Table{Command: crontab, Lock: filepath.Join(dir, "crontab.lock"), Backup: filepath.Join(dir, "backup")},

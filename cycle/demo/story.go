@@ -136,7 +136,7 @@ func (s *stage) prepTimeout(ctx context.Context) error {
 
 // receive puts a mail of the operator into the mailbox.
 func (s *stage) receive(id, subject, text string) error {
-	raw := fmt.Sprintf("From: The Operator <%s>\r\nTo: %s\r\nSubject: %s\r\nMessage-ID: %s\r\n\r\n%s\r\n", operator, address, subject, id, text)
+	raw := fmt.Sprintf("From: The Operator <%s>\r\nTo: %s\r\nSubject: %s\r\nMessage-ID: %s\r\n\r\n%s\r\n", operator, s.mail.Username, subject, id, text)
 	s.event(in, "mail from the operator, %q: %q", subject, text)
 	_, err := s.mail.Append([]byte(raw), s.now)
 	return err
@@ -181,7 +181,7 @@ func (s *stage) installed() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	lines := cron.Find(table, handle)
+	lines := cron.Find(table, s.handle)
 	if len(lines) != 1 {
 		return "", fmt.Errorf("%w: the crontab has %d lines of the agent", ErrDeviates, len(lines))
 	}
@@ -226,13 +226,4 @@ func (s *stage) expect(phase state.Phase, schedule string, mails ...string) erro
 		}
 	}
 	return nil
-}
-
-// clock returns a time of the day of the demo.
-func (s *stage) clock(hhmm string) time.Time {
-	t, err := time.Parse("15:04", hhmm)
-	if err != nil {
-		panic(err) // a mistake in the story
-	}
-	return time.Date(s.now.Year(), s.now.Month(), s.now.Day(), t.Hour(), t.Minute(), 0, 0, time.UTC)
 }

@@ -3,13 +3,31 @@ package demo
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"time"
 
 	"agentstateloop/cycle"
 	"agentstateloop/mail/message"
 )
 
+// timeline is where the story is printed, and the clock of all who play in it.
+type timeline struct {
+	out     io.Writer
+	now     time.Time
+	printed string // the clock printed last
+}
+
 // print prints a line.
-func (s *stage) print(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
+func (t *timeline) print(format string, args ...any) { fmt.Fprintf(t.out, format+"\n", args...) }
+
+// clock returns a time of the day of the demo.
+func (t *timeline) clock(hhmm string) time.Time {
+	at, err := time.Parse("15:04", hhmm)
+	if err != nil {
+		panic(err) // a mistake in the story
+	}
+	return time.Date(t.now.Year(), t.now.Month(), t.now.Day(), at.Hour(), at.Minute(), 0, 0, time.UTC)
+}
 
 // The directions of an event on the timeline.
 const (
@@ -18,7 +36,7 @@ const (
 	between = "  "
 )
 
-// event prints one event with the clock, the phase and the direction.
+// event prints one event with the clock, the host, the phase and the direction.
 func (s *stage) event(direction, format string, args ...any) {
 	s.showEmpty()
 	clock := s.now.Format("15:04")
@@ -27,7 +45,15 @@ func (s *stage) event(direction, format string, args ...any) {
 	} else {
 		s.printed = clock
 	}
-	fmt.Fprintf(s.out, "  %s  %-6s  %s %s\n", clock, s.phase, direction, fmt.Sprintf(format, args...))
+	fmt.Fprintf(s.out, "  %s  %s  %s %s\n", clock, s.where(), direction, fmt.Sprintf(format, args...))
+}
+
+// where says on which host and in which phase the agent is.
+func (s *stage) where() string {
+	if s.host == "" {
+		return fmt.Sprintf("%-6s", s.phase)
+	}
+	return fmt.Sprintf("%-5s  %-6s", s.host, s.phase)
 }
 
 // cutLine is the number of bytes of the crontab line that are shown.
@@ -36,7 +62,7 @@ const cutLine = 48
 // showEmpty prints the number of polls that found nothing, if any.
 func (s *stage) showEmpty() {
 	if s.empty > 0 {
-		fmt.Fprintf(s.out, "    ...  %-6s     polls that found nothing: %d\n", s.phase, s.empty)
+		fmt.Fprintf(s.out, "    ...  %s     polls that found nothing: %d\n", s.where(), s.empty)
 		s.empty = 0
 	}
 }
