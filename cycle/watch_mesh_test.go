@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 )
 
@@ -68,5 +69,43 @@ func TestStrangersDoNotMakeAWatcherPoll(t *testing.T) {
 	}
 	if polls.Load() == before.Load() {
 		t.Error("the nudge of a peer asked for no poll")
+	}
+}
+
+// A GO is news to a watcher also if it has not looked since the HALT was heeded.
+func TestGoIsNewsRightAfterHalt(t *testing.T) {
+	h := newAwakeHouse(t)
+	var halted atomic.Bool
+	halted.Store(true)
+	shown := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(mesh.Mailbox{Halted: halted.Load()})
+	})
+	h.onMesh.Store(&shown)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	kick, ended, polls := make(chan struct{}), make(chan struct{}), 0
+	go func() {
+		defer close(ended)
+		h.agent.WatchMesh(ctx, kick, nil, func() {
+			if polls++; polls == 2 {
+				stop()
+				return
+			}
+			if _, err := h.agent.Poll(ctx, cycle.PollOptions{}); err != nil {
+				t.Error(err)
+			}
+			halted.Store(false)
+		})
+	}()
+	for watching := true; watching; {
+		select {
+		case kick <- struct{}{}:
+		case <-ended:
+			watching = false
+		}
+	}
+	if polls != 2 {
+		t.Errorf("HALT and GO asked for %d polls, want 2", polls)
 	}
 }
