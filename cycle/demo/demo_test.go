@@ -19,12 +19,9 @@ func TestMain(m *testing.M) {
 
 // The demo plays to its end. Run fails at the first deviation.
 func TestTheStoryIsTrue(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
 	var out bytes.Buffer
-	if err := Run(t.Context(), &out, self, turn.Exec); err != nil {
+	if err := Run(t.Context(), &out, self(t), turn.Exec); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	t.Log(out.String())

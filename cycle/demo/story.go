@@ -16,10 +16,7 @@ import (
 // play plays the day. Each scene checks what must have happened by its end.
 func (s *stage) play(ctx context.Context) error {
 	s.print("A day in the life of @%s. Only the clock is simulated. The mail and mesh\nservers, the crontab and the agent are real and private to this demo.", handle)
-	scenes := []struct {
-		title string
-		play  func(context.Context) error
-	}{
+	return s.act(ctx, []scene{
 		{"The agent is installed", s.install},
 		{"The operator writes; the agent polls every 30 minutes", s.firstMail},
 		{"The operator answers: a conversation", s.secondMail},
@@ -28,14 +25,24 @@ func (s *stage) play(ctx context.Context) error {
 		{"A backup script nudges; the agent wakes at once", s.nudge},
 		{"Nobody writes", s.prepTimeout},
 		{"Another agent nudges; a listener wakes the agent at once", s.meshNudge},
-	}
+	})
+}
+
+// scene is a part of a story.
+type scene struct {
+	title string
+	play  func(context.Context) error
+}
+
+// act plays the scenes of a story.
+func (t *timeline) act(ctx context.Context, scenes []scene) error {
 	for _, scene := range scenes {
-		s.print("\n%s", scene.title)
+		t.print("\n%s", scene.title)
 		if err := scene.play(ctx); err != nil {
 			return fmt.Errorf("%s: %w", strings.ToLower(scene.title), err)
 		}
 	}
-	s.print("\nEverything went as designed.")
+	t.print("\nEverything went as designed.")
 	return nil
 }
 
@@ -142,24 +149,29 @@ func (s *stage) receive(id, subject, text string) error {
 	return err
 }
 
-// until plays cron up to and including a minute of the day. It reads the crontab
-// and polls whenever the agent's line fires.
-func (s *stage) until(ctx context.Context, hhmm string) error {
-	end := s.clock(hhmm)
-	for next := s.now.Truncate(time.Minute).Add(time.Minute); !next.After(end); next = next.Add(time.Minute) {
-		fires, err := s.fires(next)
-		if err != nil {
-			return err
-		}
-		if !fires {
-			continue
-		}
-		s.now = next
-		if err := s.poll(ctx); err != nil {
-			return err
+// until plays cron up to and including a minute of the day.
+func (s *stage) until(ctx context.Context, hhmm string) error { return until(ctx, s.timeline, hhmm, s) }
+
+// until plays the cron of some agents up to and including a minute of the day. It reads
+// their crontabs and polls whenever the line of an agent fires.
+func until(ctx context.Context, t *timeline, hhmm string, agents ...*stage) error {
+	end := t.clock(hhmm)
+	for next := t.now.Truncate(time.Minute).Add(time.Minute); !next.After(end); next = next.Add(time.Minute) {
+		for _, s := range agents {
+			fires, err := s.fires(next)
+			if err != nil {
+				return err
+			}
+			if !fires {
+				continue
+			}
+			t.now = next
+			if err := s.poll(ctx); err != nil {
+				return err
+			}
 		}
 	}
-	s.now = end
+	t.now = end
 	return nil
 }
 

@@ -1,0 +1,180 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/fleet"
+	"agentstateloop/internal/regular"
+	"agentstateloop/mesh/natsmesh"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// RunNATS plays a story of two agents on two hosts, which meet over a nats-server. server
+// is the path of that program; RunNATS starts it, and ends it whatever happens. All else
+// is as Run has it.
+func RunNATS(ctx context.Context, out io.Writer, self, server string) error {
+	dir, err := os.MkdirTemp("", "agentstateloop-demo-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the demo: %w", err)
+	}
+	defer regular.RemoveAll(dir)
+	p := &pair{timeline: &timeline{out: out, now: morning(time.Now().UTC().AddDate(0, 0, -1))}}
+	defer p.close()
+	if err := p.start(ctx, dir, self, server); err != nil {
+		return fmt.Errorf("start the demo's servers: %w", err)
+	}
+	if err := p.play(ctx); err != nil {
+		return p.server.explain(err)
+	}
+	return nil
+}
+
+// pair is two agents on two hosts, and the server between them. Their clock begins
+// yesterday: what is signed counts for a week, by the clock of the server.
+type pair struct {
+	*timeline
+	server      *natsServer
+	admin       userKey
+	alpha, beta *stage
+	bell        doorbell // of the agent on beta
+}
+
+// userKey is the key of a user of the server.
+type userKey struct{ seed, public string }
+
+func newUserKey() (k userKey, err error) {
+	k.seed, k.public, err = fleet.NewKey()
+	return k, err
+}
+
+func (k userKey) secret(context.Context) (string, error) { return k.seed, nil }
+
+// start starts the servers and makes the agents.
+func (p *pair) start(ctx context.Context, dir, self, server string) error {
+	keys, users := map[string]userKey{}, map[string]string{}
+	for _, h := range []string{handle, peer} {
+		key, err := newUserKey()
+		if err != nil {
+			return err
+		}
+		keys[h], users[h] = key, key.public
+	}
+	var err error
+	if p.admin, err = newUserKey(); err != nil {
+		return err
+	}
+	if p.server, err = newNATSServer(server, dir, users, p.admin.public); err != nil {
+		return err
+	}
+	if err := p.server.start(ctx); err != nil {
+		return err
+	}
+	admin := &fleet.Conn{URL: p.server.url(), Seed: p.admin.secret}
+	defer admin.Close()
+	if err := p.server.create(ctx, admin, handle, peer); err != nil {
+		return err
+	}
+	p.alpha = &stage{timeline: p.timeline, host: "alpha", handle: handle, phase: state.IDLE}
+	p.beta = &stage{timeline: p.timeline, host: "beta", handle: peer, phase: state.IDLE}
+	if err := p.meet(p.alpha, dir, self, keys[handle], peer, keys[peer]); err != nil {
+		return err
+	}
+	return p.meet(p.beta, dir, self, keys[peer], handle, keys[handle])
+}
+
+// meet makes an agent that has a key, and knows another agent by its key.
+func (p *pair) meet(s *stage, dir, self string, own userKey, other string, theirs userKey) error {
+	home := filepath.Join(dir, s.host)
+	if err := os.Mkdir(home, 0o700); err != nil {
+		return err
+	}
+	client := p.client(s.handle, own)
+	client.Host, client.Keys = s.host, map[string]string{other: theirs.public}
+	wired := &cycle.Mesh{Carrier: client, Handle: s.handle, Peers: []string{other}, Paces: true}
+	if err := s.enter(home, self, s.handle+"@example.org", askingScript, wired); err != nil {
+		return err
+	}
+	s.agent.RunTurn = s.attempt
+	return nil
+}
+
+// client returns a side of the mesh.
+func (p *pair) client(handle string, key userKey) *natsmesh.Client {
+	return &natsmesh.Client{URL: p.server.url(), Handle: handle, Seed: key.secret, Timeout: 10 * time.Second}
+}
+
+func (p *pair) close() {
+	p.bell.stop()
+	for _, s := range []*stage{p.alpha, p.beta} {
+		if s == nil {
+			continue
+		}
+		if s.agent != nil {
+			s.agent.Close()
+		}
+		s.close()
+	}
+	if p.server != nil {
+		p.server.stop()
+	}
+}
+
+// askingScript is the agent on both hosts. A line in the file ask or send is what it has
+// for the other one.
+const askingScript = `#!/bin/sh
+cat >prompt
+inside() { sed -n "/^<$1 /,/^<\/$1 /p" prompt | sed '1d;$d' | head -n 1; }
+text=$(inside message)
+report=$(inside report)
+case "$text:$report" in
+'Which commit is live?:') echo 'which commit is live?' >ask; echo 'I ask.' ;;
+'Which commit is live?:'*) echo "dorlange3120 says: $report" ;;
+'Say that we deploy at noon.:'*) echo 'we deploy at noon' >send; echo 'It will be told.' ;;
+'which commit is live?:'*) echo 'It is 4f22127.' ;;
+*) echo "You wrote \"$text\". Consider it done." ;;
+esac
+`
+
+// attempt runs the agent's script, and does with the files that it leaves what
+// `agentstateloop ask` and `agentstateloop send` do in a turn.
+func (s *stage) attempt(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+	result, err := s.agent.Turn.Run(ctx, at, nil)
+	if err != nil {
+		return result, err
+	}
+	inside, to := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, s.agent.Mesh.Peers[0]
+	if text, err := s.left("ask"); text != "" || err != nil {
+		if err == nil {
+			_, err = s.agent.Ask(ctx, inside, cycle.Question{To: to, Text: text, Patience: time.Hour})
+		}
+		return result, err
+	}
+	text, err := s.left("send")
+	if text != "" {
+		err = s.agent.Send(ctx, inside, to, text)
+	}
+	return result, err
+}
+
+// left returns what the agent has left in a file, and removes it.
+func (s *stage) left(name string) (string, error) {
+	file := filepath.Join(s.agent.Turn.Workdir, name)
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(text)), os.Remove(file)
+}

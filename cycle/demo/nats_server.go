@@ -1,0 +1,156 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"agentstateloop/fleet"
+	"agentstateloop/internal/capture"
+)
+
+// natsServer is a nats-server that the demo starts for itself.
+type natsServer struct {
+	program string
+	dir     string // of its configuration, its streams and its log
+	addr    string
+
+	cmd   *exec.Cmd     // nil while it does not run
+	ended chan struct{} // is closed when cmd has ended
+}
+
+// newNATSServer writes the configuration of a server for these users and an administrator.
+func newNATSServer(program, dir string, users map[string]string, admin string) (*natsServer, error) {
+	s := &natsServer{program: program, dir: dir}
+	var err error
+	if s.addr, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	config, err := fleet.Plan{Servers: []string{s.addr}, Users: users, Admin: admin}.Config()
+	if err != nil {
+		return nil, err
+	}
+	return s, os.WriteFile(s.config(), []byte(config), 0o600)
+}
+
+func (s *natsServer) config() string { return filepath.Join(s.dir, "fleet.conf") }
+func (s *natsServer) log() string    { return filepath.Join(s.dir, "nats-server.log") }
+func (s *natsServer) url() string    { return "nats://" + s.addr }
+
+// freeAddress returns an address on loopback that a server of a plan may have: of the
+// highest ports it may not.
+func freeAddress() (string, error) {
+	const highest = 60_000
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		addr := l.Addr().(*net.TCPAddr)
+		if err := l.Close(); err != nil {
+			return "", err
+		}
+		if addr.Port <= highest {
+			return addr.String(), nil
+		}
+	}
+}
+
+// start starts the server, with what it stored before, and waits until it takes
+// connections.
+func (s *natsServer) start(ctx context.Context) error {
+	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd, ended := exec.Command(s.program, "-c", s.config()), make(chan struct{})
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the demo, which ends the server
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.cmd, s.ended = cmd, ended
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return s.failed(ctx.Err())
+		case <-ended:
+			return s.failed(errors.New("it ended"))
+		case <-tick.C:
+		}
+	}
+}
+
+// failed returns an error with the end of the log.
+func (s *natsServer) failed(err error) error {
+	const lines = 5
+	text, _ := os.ReadFile(s.log()) // it may not have begun
+	last := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return fmt.Errorf("%s: %w: %s", s.program, err, strings.Join(last[max(0, len(last)-lines):], "; "))
+}
+
+// explain adds to an error that the server has ended by itself, if it has.
+func (s *natsServer) explain(err error) error {
+	if s.cmd == nil {
+		return err
+	}
+	select {
+	case <-s.ended:
+		return fmt.Errorf("%w: %w", err, s.failed(errors.New("it ended")))
+	default:
+		return err
+	}
+}
+
+// stop kills the server, and waits for its end.
+func (s *natsServer) stop() {
+	if s.cmd == nil {
+		return
+	}
+	_ = capture.KillGroup(s.cmd) // it fails if the server has ended
+	<-s.ended
+	s.cmd = nil
+}
+
+// create makes the streams and the mailboxes, as `fleet create` does.
+func (s *natsServer) create(ctx context.Context, admin *fleet.Conn, handles ...string) error {
+	ask := func(ctx context.Context, subject string, body []byte) ([]byte, error) {
+		a, err := admin.Request(ctx, subject, body, nil)
+		return a.Data, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := fleet.Create(ctx, ask, fleet.Wanted{Handles: handles, Servers: 1})
+		if _, refused := errors.AsType[*fleet.Refusal](err); err == nil || refused {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return s.failed(err)
+		case <-tick.C: // its streams are not there yet
+		}
+	}
+}
