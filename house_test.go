@@ -23,7 +23,7 @@ var leaves = []string{"mail", "mesh", "fleet", "cron", "turn"}
 var internals = []string{"internal/capture", "internal/durable", "internal/memory", "internal/plain", "internal/regular", "internal/secret"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
-var helpers = []string{"fleet/fleettest", "mail/mailtest", "cron/crontest", "turn/clitest", "turn/react/scripted", "state/statetest"}
+var helpers = []string{"fleet/fleettest", "fleet/fleettest/memory", "mail/mailtest", "cron/crontest", "turn/clitest", "turn/react/scripted", "state/statetest"}
 
 // mayImport lists the packages of the house, and which of ours each may import
 // besides internals (docs/design.md, "The house").
@@ -55,23 +55,24 @@ func rooms() map[string][]string {
 		"cycle/simulator":         slices.Concat([]string{"mesh/natsmesh"}, fromCycle, helpers),
 		"cycle/simulator/mutants": nil,
 
-		"mail":                {"mail/message", "state"},
-		"mail/mailtest":       nil,
-		"mail/message":        {"mail/markdown"},
-		"mail/markdown":       nil,
-		"mesh":                {"state"},
-		"mesh/natsmesh":       {"fleet", "mesh", "state"},
-		"fleet":               {"state"},
-		"fleet/fleettest":     {"fleet", "mesh", "mesh/natsmesh", "state"},
-		"cron":                {"state"},
-		"cron/crontest":       nil,
-		"turn":                {"state", "turn/box"},
-		"turn/box":            nil,
-		"turn/relay":          nil,
-		"turn/acp":            {"turn", "turn/box"},
-		"turn/react":          {"state", "turn", "turn/box"},
-		"turn/react/scripted": nil,
-		"turn/clitest":        nil,
+		"mail":                   {"mail/message", "state"},
+		"mail/mailtest":          nil,
+		"mail/message":           {"mail/markdown"},
+		"mail/markdown":          nil,
+		"mesh":                   {"state"},
+		"mesh/natsmesh":          {"fleet", "mesh", "state"},
+		"fleet":                  {"state"},
+		"fleet/fleettest":        {"fleet", "mesh", "mesh/natsmesh", "state"},
+		"fleet/fleettest/memory": {"fleet"},
+		"cron":                   {"state"},
+		"cron/crontest":          nil,
+		"turn":                   {"state", "turn/box"},
+		"turn/box":               nil,
+		"turn/relay":             nil,
+		"turn/acp":               {"turn", "turn/box"},
+		"turn/react":             {"state", "turn", "turn/box"},
+		"turn/react/scripted":    nil,
+		"turn/clitest":           nil,
 
 		"turn/toolserver": {"turn/box", "turn/react"},
 

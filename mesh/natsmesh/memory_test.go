@@ -1,0 +1,129 @@
+package natsmesh_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"agentstateloop/fleet"
+	"agentstateloop/fleet/fleettest/memory"
+	"agentstateloop/mesh"
+	"agentstateloop/mesh/natsmesh"
+	"agentstateloop/state"
+)
+
+// inMemory starts an engine in memory, and returns a client of it for each handle.
+func inMemory(t *testing.T, replicas int, handles ...string) (e *memory.Engine, clients []*natsmesh.Client) {
+	t.Helper()
+	seeds, public := map[string]string{}, map[string]string{}
+	for _, h := range handles {
+		var err error
+		if seeds[h], public[h], err = fleet.NewKey(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e = memory.New(memory.Options{Users: public, Replicas: replicas})
+	for _, h := range handles {
+		c := &natsmesh.Client{
+			URL: "nats://127.0.0.1:4222", Handle: h, Host: "alpha", Keys: public, Timeout: 10 * time.Second,
+			Seed: func(context.Context) (string, error) { return seeds[h], nil },
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				client, server := net.Pipe()
+				go e.Serve(server)
+				return client, nil
+			},
+		}
+		t.Cleanup(c.Close)
+		clients = append(clients, c)
+	}
+	return e, clients
+}
+
+// TestAnEngineInMemory checks that all that agents do with one another works on an engine
+// in memory as on a real one, also after it was started again.
+func TestAnEngineInMemory(t *testing.T) {
+	t.Parallel()
+	for _, replicas := range []int{1, 3} {
+		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
+			t.Parallel()
+			e, clients := inMemory(t, replicas, "alice", "bob")
+			alice, bob := clients[0], clients[1]
+			if box, err := bob.Watch(t.Context(), 0); err != nil || !box.Empty() {
+				t.Fatalf("an empty mailbox: %+v, %v", box, err)
+			}
+			heard := make(chan mesh.Mailbox, 1)
+			go func() {
+				box, err := bob.Watch(t.Context(), time.Minute)
+				if err != nil {
+					t.Error(err)
+				}
+				heard <- box
+			}()
+			content := bytes.Repeat([]byte("agent"), 100_000)
+			sum := sha256.Sum256(content)
+			f := mesh.File{SHA256: hex.EncodeToString(sum[:]), Name: "file.txt", Size: int64(len(content))}
+			if err := alice.PutBlob(t.Context(), "bob", f.SHA256, f.Size, bytes.NewReader(content)); err != nil {
+				t.Fatal(err)
+			}
+			send(t, alice, mesh.Message{ID: "one", To: "bob", Text: "hello", Files: []mesh.File{f}})
+			if box := <-heard; len(box.Messages) != 1 || !box.Messages[0].Proven {
+				t.Errorf("a listener heard %+v", box)
+			}
+			e.Restart()
+			box := take(t, bob)
+			if len(box.Messages) != 1 || box.Messages[0].Text != "hello" || !box.Messages[0].Proven || len(box.Messages[0].Files) != 1 {
+				t.Fatalf("bob got %+v", box)
+			}
+			var got []byte
+			read := func(r io.Reader) (err error) {
+				got, err = io.ReadAll(r)
+				return err
+			}
+			if err := bob.GetBlob(t.Context(), "alice", f, read); err != nil || !bytes.Equal(got, content) {
+				t.Fatalf("%d bytes of the file came, %v", len(got), err)
+			}
+			ack(t, bob, box)
+			if s, err := bob.Status(t.Context()); err != nil || s.Waiting != 0 || len(e.Messages(fleet.BoxStream)) != 0 {
+				t.Errorf("after it was acknowledged: %+v, %v; the engine holds %v", s, err, e.Messages(fleet.BoxStream))
+			}
+			if err := alice.Register(t.Context(), mesh.Presence{Callsign: "@alice", Phase: state.ACTIVE}); err != nil {
+				t.Fatal(err)
+			}
+			online, err := bob.Online(t.Context())
+			if err != nil || len(online) != 2 || online[0].Handle != "alice" || online[0].Phase != state.ACTIVE {
+				t.Errorf("online: %+v, %v", online, err)
+			}
+			if err := alice.Halt(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if box := take(t, bob); !box.Halted {
+				t.Error("a poll did not hear of HALT")
+			}
+		})
+	}
+}
+
+// TestAFullMailboxInMemory checks that an engine in memory refuses the 101st message of a
+// sender.
+func TestAFullMailboxInMemory(t *testing.T) {
+	t.Parallel()
+	_, clients := inMemory(t, 1, "alice", "bob")
+	for n := range 100 {
+		send(t, clients[0], mesh.Message{ID: fmt.Sprint(n), To: "bob", Text: "hello"})
+	}
+	_, err := clients[0].Send(t.Context(), mesh.Message{To: "bob", Text: "one too many"})
+	if e, ok := errors.AsType[*mesh.Error](err); !ok || e.Code != http.StatusServiceUnavailable {
+		t.Errorf("the 101st message: %v", err)
+	}
+	if box := take(t, clients[1]); len(box.Messages) != 100 {
+		t.Errorf("%d messages came", len(box.Messages))
+	}
+}
