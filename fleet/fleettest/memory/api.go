@@ -98,7 +98,10 @@ const kind = "io.nats.jetstream.api.v1."
 
 // fail is an answer that is an error.
 func fail(response string, code, number int, text string) any {
-	return map[string]any{"type": kind + response, "error": refusal{code, number, text}}
+	return struct {
+		Type  string  `json:"type"`
+		Error refusal `json:"error"`
+	}{kind + response, refusal{code, number, text}}
 }
 
 func noStream(response string) any { return fail(response, 404, 10059, "stream not found") }

@@ -124,11 +124,26 @@ func (e *Engine) readMessage(c *client, args []string, withHeader bool, from *bu
 		c.refuse("Permissions Violation for Publish to " + strconv.Quote(m.subject))
 		return nil
 	}
+	if reserved(m.reply) {
+		c.refuse("Permissions Violation for Publish with Reply of " + strconv.Quote(m.reply))
+		return nil
+	}
 	c.ok()
 	if !e.publish(m) {
 		c.nobodyThere(m)
 	}
 	return nil
+}
+
+// reserved reports whether a subject is one that no client may name as its reply. An answer
+// there could count as an acknowledgement.
+func reserved(reply string) bool {
+	for _, prefix := range []string{"$JS.ACK.", "_R_.", "_GR_.", "$GR."} {
+		if strings.HasPrefix(reply, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // published reads the arguments of PUB or HPUB.

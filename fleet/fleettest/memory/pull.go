@@ -106,10 +106,13 @@ func (e *Engine) serveConsumer(c *consumer) {
 		}
 		c.delivers(m, e.now())
 		p.came = true
-		later = append(later, func() { e.deliver(p.reply, out) })
 		if e.replicas == 1 {
-			later[len(later)-1]()
-			later = later[:len(later)-1]
+			e.deliver(p.reply, out)
+		} else {
+			later = append(later, func() { e.deliver(p.reply, out) })
+		}
+		if p.batch == 0 && p.bytes > 0 {
+			e.answer(p.reply, p.left(409, "Batch Completed"))
 		}
 	}
 }

@@ -205,7 +205,7 @@ func (s *stream) unexpected(m message) *refusal {
 	return &refusal{400, 10071, "wrong last sequence: " + strconv.FormatUint(newest, 10)}
 }
 
-// full returns the refusal of a message for which there is no room.
+// full returns the refusal of a message for which a limit leaves too little room.
 func (s *stream) full(m message) *refusal {
 	if s.config.Discard != "new" {
 		return nil
