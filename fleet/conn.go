@@ -279,7 +279,7 @@ func (c *Conn) sign(ctx context.Context, line string, body []byte) (string, erro
 func natsOptions(o *nats.Options, patience time.Duration) {
 	o.AllowReconnect = false
 	o.IgnoreDiscoveredServers = true
-	o.SkipHostLookup = true // the dialer looks up names, within its time
+	o.SkipHostLookup = true     // the dialer looks up names, within its time
 	o.FlusherTimeout = patience // of one write to a server that does not read
 	o.Name = "agentstateloop"
 }

@@ -38,38 +38,40 @@ type probe struct {
 	subject string
 	body    []byte
 	stream  string // that answers, if it is there
+
+	signature string // of the body; "" for most
 }
 
 // probes returns one probe for each right to publish, save for two. HALT is tried with the
 // value that it has. What turns have come to is not tried: who watches would hear it.
 //
 // A stream refuses what expects another stream, before it stores or counts anything.
-func probes(handle string, halt []byte) []probe {
+func probes(handle string, halt probe) []probe {
 	get := "$JS.API.DIRECT.GET."
 	consumer := BoxStream + "." + handle
 	registry, _ := json.Marshal(map[string]any{"seq": 1, "next_by_subj": whoSubject(handle), "batch": 1}) // strings and numbers
 	all := []probe{
-		{wakeupSubject("*"), wakeupSubject(nobody), nil, ""},
-		{boxSubject("*", handle), boxSubject(nobody, handle), nil, BoxStream},
-		{"asl.blob.*." + handle + ".>", blobSubject(nobody, handle, nobody, 0), nil, BlobStream},
-		{"asl.blob." + handle + ".>", blobSubject(handle, nobody, nobody, 0), nil, BlobStream},
-		{whoSubject(handle), whoSubject(handle), nil, WhoStream},
-		{lookSubject(handle, "*"), lookSubject(handle, nobody), nil, WhoStream},
-		{get + WhoStream, get + WhoStream, registry, WhoStream},
-		{get + WhoStream + ".>", get + WhoStream + "." + whoSubject(handle), nil, WhoStream},
-		{get + MeshStream + ".>", haltGet, nil, MeshStream},
-		{get + BlobStream + ".asl.blob." + handle + ".>", get + BlobStream + "." + blobSubject(handle, nobody, nobody, 0), nil, BlobStream},
-		{"$JS.API.CONSUMER.MSG.NEXT." + consumer, "$JS.API.CONSUMER.MSG.NEXT." + consumer, []byte("{"), ""}, // no JSON: an error comes, and no message
-		{infoSubject(handle), infoSubject(handle), nil, ""},
-		{"$JS.ACK." + consumer + ".>", "$JS.ACK." + consumer + "." + nobody, nil, ""},
+		{right: wakeupSubject("*"), subject: wakeupSubject(nobody)},
+		{right: boxSubject("*", handle), subject: boxSubject(nobody, handle), stream: BoxStream},
+		{right: "asl.blob.*." + handle + ".>", subject: blobSubject(nobody, handle, nobody, 0), stream: BlobStream},
+		{right: "asl.blob." + handle + ".>", subject: blobSubject(handle, nobody, nobody, 0), stream: BlobStream},
+		{right: whoSubject(handle), subject: whoSubject(handle), stream: WhoStream},
+		{right: lookSubject(handle, "*"), subject: lookSubject(handle, nobody), stream: WhoStream},
+		{right: get + WhoStream, subject: get + WhoStream, body: registry, stream: WhoStream},
+		{right: get + WhoStream + ".>", subject: get + WhoStream + "." + whoSubject(handle), stream: WhoStream},
+		{right: get + MeshStream + ".>", subject: haltGet, stream: MeshStream},
+		{right: get + BlobStream + ".asl.blob." + handle + ".>", subject: get + BlobStream + "." + blobSubject(handle, nobody, nobody, 0), stream: BlobStream},
+		{right: "$JS.API.CONSUMER.MSG.NEXT." + consumer, subject: "$JS.API.CONSUMER.MSG.NEXT." + consumer, body: []byte("{")}, // no JSON: an error comes, and no message
+		{right: infoSubject(handle), subject: infoSubject(handle)},
+		{right: "$JS.ACK." + consumer + ".>", subject: "$JS.ACK." + consumer + "." + nobody},
 	}
-	if halt != nil {
-		all = append(all, probe{haltSubject, haltSubject, halt, MeshStream})
+	if halt.body != nil {
+		all = append(all, halt)
 	}
 	return append(all,
-		probe{"", boxSubject(handle, nobody), nil, ""},                         // a message in another's name
-		probe{"", "$JS.API.STREAM.INFO." + BoxStream, nil, ""},                 // who writes to whom
-		probe{"", get + BoxStream + "." + boxSubject(nobody, nobody), nil, ""}, // others' messages
+		probe{subject: boxSubject(handle, nobody)},                         // a message in another's name
+		probe{subject: "$JS.API.STREAM.INFO." + BoxStream},                 // who writes to whom
+		probe{subject: get + BoxStream + "." + boxSubject(nobody, nobody)}, // others' messages
 	)
 }
 
@@ -94,7 +96,7 @@ func (c *Conn) examine(ctx context.Context, l *link, seen *Examination) {
 		return
 	}
 	first := t.try(ctx, []probe{{subject: haltGet}})
-	halt, halted := haltOf(first[0])
+	halt, halted := haltProbe(first[0])
 	tried := probes(c.Handle, halt)
 	got := t.try(ctx, tried)
 	t.finish()
@@ -135,6 +137,9 @@ func (t *trial) try(ctx context.Context, probes []probe) []*answer {
 		m := &nats.Msg{Subject: p.subject, Reply: t.inbox + strconv.Itoa(n), Data: p.body}
 		if !strings.HasPrefix(p.subject, "$JS.API.") {
 			m.Header = nats.Header{"Nats-Expected-Stream": {nobody}}
+		}
+		if p.signature != "" {
+			m.Header[headerSignature] = []string{p.signature}
 		}
 		if t.link.nc.PublishMsg(m) != nil {
 			return got
@@ -250,20 +255,23 @@ func (t *trial) stateOf(stream string, probes []probe, got []*answer) AssetState
 	return AssetUnseen
 }
 
-// haltOf returns the value of HALT, so that it can be published again, or nil if it is
-// not known.
-func haltOf(a *answer) (value []byte, halted bool) {
+// haltProbe returns a probe that publishes HALT as it stands, so that those who hear it learn
+// nothing new, or one without a body if it is not known.
+func haltProbe(a *answer) (p probe, halted bool) {
+	p = probe{right: haltSubject, subject: haltSubject, stream: MeshStream}
 	switch {
 	case a == nil:
-		return nil, false
+		return p, false
 	case a.status == 404:
-		return []byte(`{"halted":false}`), false
+		p.body = []byte(`{"halted":false}`)
+		return p, false
 	case a.status != 0:
-		return nil, false
+		return p, false
 	}
-	halted, err := parseHalt(a.Data)
-	if err != nil {
-		return nil, false
+	h := parseHalt(a.Msg)
+	if h.Broken {
+		return p, false
 	}
-	return a.Data, halted
+	p.body, p.signature = a.Data, h.signature
+	return p, h.Halted
 }

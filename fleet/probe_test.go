@@ -10,7 +10,7 @@ import (
 // for that to tell what turns have come to, and that what must be refused is covered by none.
 func TestProbes(t *testing.T) {
 	rights := Rights("goulard3120").Publish
-	all := probes("goulard3120", []byte(`{"halted":false}`))
+	all := probes("goulard3120", probe{right: haltSubject, subject: haltSubject, body: []byte(`{"halted":false}`)})
 	for _, right := range rights {
 		n := slices.IndexFunc(all, func(p probe) bool { return p.right == right })
 		if right == taskSubject("goulard3120") {
