@@ -141,7 +141,7 @@ func TestMeshOverNATS(t *testing.T) {
 
 	a.write("key", fleettest.NewKey(t).Seed)
 	a.expect("a key that the server does not know", well,
-		`ok secret.mesh: `, `error mesh: 127.*: it refuses the key of this agent.*; .*fleet plan.*goulard3120=U`)
+		`ok secret.mesh: `, `error mesh: 127.*: it refuses the key.*; .*fleet plan.*goulard3120=U`)
 	a.write("key", "SUAAA")
 	a.expect("no seed", well, `error secret.mesh: .*not the seed.*; make a key with`, `skipped mesh: the key could not be read; see secret.mesh`)
 	if err := os.Remove(filepath.Join(a.dir, "key")); err != nil {
@@ -241,7 +241,7 @@ func TestMeshOfThreeServers(t *testing.T) {
 	e.Ask("STREAM.CREATE."+box.Name, box, nil)
 	e.Ask("CONSUMER.DURABLE.CREATE."+box.Name+".goulard3120", map[string]any{"stream_name": box.Name, "config": mailbox}, nil)
 	a.until("one copy", well, `warn mesh.mailbox: messages are kept on n\d alone, of 3 servers: they are lost with it; .*fleet create --check`,
-		`warn mesh.mailbox: the mailbox is not as it should be: ack_wait is 30s, not 1m0s`)
+		`warn mesh.mailbox: the mailbox is not as it should be: ack_wait 30s instead of 1m0s`)
 
 	for _, s := range e.Servers {
 		s.Kill()
