@@ -30,8 +30,11 @@ func setting(field string, value any) string {
 		}
 		return fmt.Sprintf("%.0f", v)
 	}
-	text, _ := json.Marshal(value) // it was read from JSON
-	return string(text)
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(value) // it was read from JSON
+	return strings.TrimSpace(text.String())
 }
 
 // compare returns where have, which JetStream answered, differs from want. What want does

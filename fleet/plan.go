@@ -95,7 +95,7 @@ func onePort(servers []planned) bool {
 
 func parseServer(text string) (planned, error) {
 	s := planned{host: text, port: defaultPort, route: routePort}
-	if host, port, err := net.SplitHostPort(text); err == nil {
+	if host, port, err := net.SplitHostPort(text); err == nil && !strings.Contains(text, "/") {
 		s.host = host
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {

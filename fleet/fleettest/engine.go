@@ -145,12 +145,13 @@ func (e *Engine) Create() {
 	defer c.Close()
 	want := fleet.Wanted{Handles: slices.Sorted(maps.Keys(e.Users)), Servers: len(e.Servers)}
 	e.Until("the streams can be made", func(ctx context.Context) error {
-		_, err := fleet.Create(ctx, asker(c), want)
+		_, err := fleet.Create(ctx, Asker(c), want)
 		return err
 	})
 }
 
-func asker(c *fleet.Conn) fleet.Ask {
+// Asker returns what asks the engine for fleet.Create.
+func Asker(c *fleet.Conn) fleet.Ask {
 	return func(ctx context.Context, subject string, body []byte) ([]byte, error) {
 		a, err := c.Request(ctx, subject, body, nil)
 		return a.Data, err
@@ -223,7 +224,7 @@ func (e *Engine) Leader(stream string) *Server {
 	defer c.Close()
 	var leader *Server
 	e.Until(stream+" has a leader", func(ctx context.Context) error {
-		data, err := asker(c)(ctx, "$JS.API.STREAM.INFO."+stream, nil)
+		data, err := Asker(c)(ctx, "$JS.API.STREAM.INFO."+stream, nil)
 		if err != nil {
 			return err
 		}

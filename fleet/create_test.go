@@ -1,0 +1,225 @@
+package fleet_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"agentstateloop/fleet"
+	"agentstateloop/fleet/fleettest"
+)
+
+// creating asks an engine as its administrator.
+type creating struct {
+	t   *testing.T
+	ask fleet.Ask
+}
+
+func newCreating(t *testing.T) creating {
+	e := fleettest.Start(t, "alice", "bob")
+	return creating{t, fleettest.Asker(e.Conn(""))}
+}
+
+// api makes a request that must succeed, and returns its answer.
+func (c creating) api(subject string, request any) map[string]any {
+	c.t.Helper()
+	var body []byte
+	if request != nil {
+		var err error
+		if body, err = json.Marshal(request); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	data, err := c.ask(c.t.Context(), "$JS.API."+subject, body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var answer map[string]any
+	if err := json.Unmarshal(data, &answer); err != nil || answer["error"] != nil {
+		c.t.Fatalf("%s: %s", subject, data)
+	}
+	return answer
+}
+
+// config returns the configuration of a stream or a consumer.
+func (c creating) config(subject string) map[string]any {
+	c.t.Helper()
+	return c.api(subject, nil)["config"].(map[string]any)
+}
+
+// create returns what Create did, by asset.
+func (c creating) create(check bool) map[string]fleet.Change {
+	c.t.Helper()
+	changes, err := fleet.Create(c.t.Context(), c.ask, fleet.Wanted{Handles: []string{"bob", "alice", "bob"}, Servers: 1, Check: check})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	did := map[string]fleet.Change{}
+	for _, change := range changes {
+		did[change.Asset] = change
+	}
+	if len(did) != len(changes) || len(did) != 7 {
+		c.t.Errorf("it did %+v", changes)
+	}
+	return did
+}
+
+// all checks that the same was done with all assets.
+func (c creating) all(did map[string]fleet.Change, want string) {
+	c.t.Helper()
+	for asset, change := range did {
+		if change.Did != want || len(change.What) > 0 || change.Hint != "" {
+			c.t.Errorf("%s: %+v, want %s", asset, change, want)
+		}
+	}
+}
+
+// TestCreate checks that an engine that has nothing gets everything, that a check changes
+// nothing, and that all is the same the second time.
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	c := newCreating(t)
+	c.all(c.create(false), fleet.Same)
+	for _, a := range fleet.Assets(1) {
+		c.api("STREAM.DELETE."+a.Stream.Name, nil)
+	}
+	c.all(c.create(true), fleet.Made)
+	if names := c.api("STREAM.NAMES", nil)["streams"]; names != nil {
+		t.Errorf("a check has made %v", names)
+	}
+	c.all(c.create(false), fleet.Made)
+	c.all(c.create(false), fleet.Same)
+	c.api("CONSUMER.DELETE.ASL_BOX.bob", nil)
+	for _, check := range []bool{true, false} {
+		did := c.create(check)
+		if did["ASL_BOX bob"].Did != fleet.Made || did["ASL_BOX alice"].Did != fleet.Same {
+			t.Errorf("after a mailbox was deleted: %+v", did)
+		}
+	}
+	c.all(c.create(false), fleet.Same)
+}
+
+// TestMend checks that settings which were changed are mended and named, and that what
+// an administrator may choose stays.
+func TestMend(t *testing.T) {
+	t.Parallel()
+	c := newCreating(t)
+	for stream, changed := range map[string]map[string]any{
+		"ASL_BOX":     {"max_msgs_per_subject": 10, "discard_new_per_subject": false, "max_msg_size": 1000, "duplicate_window": 120e9, "description": "ours", "max_bytes": 5 << 20},
+		"ASL_BLOB":    {"max_age": 3600e9},
+		"ASL_EVT":     {"discard": "new", "max_msgs": 5},
+		"KV_asl-who":  {"allow_rollup_hdrs": true, "allow_direct": false, "max_bytes": -1},
+		"KV_asl-mesh": {"subjects": []string{"$KV.asl-mesh.>"}},
+	} {
+		config := c.config("STREAM.INFO." + stream)
+		maps.Copy(config, changed)
+		c.api("STREAM.UPDATE."+stream, config)
+	}
+	consumer := c.config("CONSUMER.INFO.ASL_BOX.bob")
+	consumer["ack_wait"], consumer["max_ack_pending"] = 5e9, 10
+	c.api("CONSUMER.DURABLE.CREATE.ASL_BOX.bob", map[string]any{"stream_name": "ASL_BOX", "config": consumer, "action": "update"})
+	for _, check := range []bool{true, false} {
+		did := c.create(check)
+		for asset, want := range map[string]string{
+			"ASL_BOX":       "discard_new_per_subject is not set, not true; duplicate_window is 2m0s, not 1h0m0s; max_msg_size is 1000, not 71680; max_msgs_per_subject is 10, not 100",
+			"ASL_BLOB":      "max_age is 1h0m0s, not 168h0m0s",
+			"ASL_EVT":       `discard is "new", not "old"; max_msgs is 5, not -1`,
+			"KV_asl-who":    "allow_direct is false, not true; allow_rollup_hdrs is true, not false; max_bytes is -1, not 67108864",
+			"KV_asl-mesh":   `subjects is ["$KV.asl-mesh.>"], not ["$KV.asl-mesh.halt"]`,
+			"ASL_BOX bob":   "ack_wait is 5s, not 1m0s; max_ack_pending is 10, not -1",
+			"ASL_BOX alice": "",
+		} {
+			got := strings.Join(did[asset].What, "; ")
+			if got != want || did[asset].Hint != "" || (did[asset].Did == fleet.Mended) != (want != "") {
+				t.Errorf("%s: %s: %s %s\nwant %s", asset, did[asset].Did, got, did[asset].Hint, want)
+			}
+		}
+	}
+	c.all(c.create(false), fleet.Same)
+	box := c.config("STREAM.INFO.ASL_BOX")
+	if box["description"] != "ours" || box["max_bytes"] != float64(5<<20) {
+		t.Errorf("what the administrator chose is %v, %v", box["description"], box["max_bytes"])
+	}
+}
+
+// TestWhatIsLeft checks that nothing is changed that would delete messages, or that the
+// engine cannot change, and what the administrator is told.
+func TestWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	c := newCreating(t)
+	who := c.config("STREAM.INFO.KV_asl-who")
+	who["max_msgs_per_subject"], who["max_bytes"] = 5, -1
+	c.api("STREAM.UPDATE.KV_asl-who", who)
+	for range 3 {
+		if _, err := c.ask(t.Context(), "$KV.asl-who.alice", []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.api("STREAM.DELETE.ASL_BLOB", nil)
+	c.api("STREAM.CREATE.ASL_BLOB", map[string]any{"name": "ASL_BLOB", "subjects": []string{"asl.blob.*.*.*.*"}, "retention": "limits", "storage": "memory"})
+	c.api("CONSUMER.DELETE.ASL_BOX.bob", nil)
+	bob := fleet.Mailbox("bob")
+	bob.Push = "asl.pushed"
+	c.api("CONSUMER.DURABLE.CREATE.ASL_BOX.bob", map[string]any{"stream_name": "ASL_BOX", "config": bob, "action": "create"})
+	for range 2 { // once it is made out, it is found again
+		did := c.create(false)
+		for asset, want := range map[string][2]string{
+			"KV_asl-who":  {"max_msgs_per_subject is 5, not 1: the new limit could delete messages", "nats stream edit KV_asl-who --max-msgs-per-subject=1"},
+			"ASL_BLOB":    {`storage is "memory", not "file": it cannot be changed`, "nats stream backup ASL_BLOB FOLDER), delete it (nats stream rm ASL_BLOB), and run fleet create again"},
+			"ASL_BOX bob": {`deliver_subject is "asl.pushed", not ""`, "delete the consumer with: nats consumer rm ASL_BOX bob"},
+		} {
+			got := did[asset]
+			if got.Did != fleet.Differs || !strings.Contains(strings.Join(got.What, "; "), want[0]) || !strings.Contains(got.Hint, want[1]) {
+				t.Errorf("%s: %+v", asset, got)
+			}
+		}
+		if did["ASL_BOX"].Did != fleet.Same || did["ASL_BOX alice"].Did != fleet.Same {
+			t.Errorf("it did %+v", did)
+		}
+	}
+	if messages := c.api("STREAM.INFO.KV_asl-who", nil)["state"].(map[string]any)["messages"]; messages != 3.0 {
+		t.Errorf("the registry has %v of 3 messages", messages)
+	}
+	if bytes := c.config("STREAM.INFO.KV_asl-who")["max_bytes"]; bytes != float64(64<<20) {
+		t.Errorf("the other setting of the registry is %v", bytes)
+	}
+}
+
+// TestCreateErrors checks that an engine which refuses or is none is told in words, with
+// what was done before.
+func TestCreateErrors(t *testing.T) {
+	made := []byte(`{"config":{}}`)
+	for want, ask := range map[string]fleet.Ask{
+		"ASL_BOX: it is down":  func(context.Context, string, []byte) ([]byte, error) { return nil, errors.New("it is down") },
+		"is this a NATS":       func(context.Context, string, []byte) ([]byte, error) { return []byte("<html>"), nil },
+		"ASL_EVT: no (10023)":  refusing("STREAM.CREATE.ASL_EVT", made),
+		"mailbox of alice: no": refusing("CONSUMER.DURABLE.CREATE", made),
+	} {
+		changes, err := fleet.Create(t.Context(), ask, fleet.Wanted{Handles: []string{"alice"}, Servers: 1})
+		if err == nil || !strings.Contains(err.Error(), want) || (len(changes) == 2) != strings.Contains(want, "EVT") {
+			t.Errorf("%s: %v, after %+v", want, err, changes)
+		}
+	}
+}
+
+// refusing is an engine that has nothing, and refuses one call.
+func refusing(call string, answer []byte) fleet.Ask {
+	return func(_ context.Context, subject string, _ []byte) ([]byte, error) {
+		number := 0
+		switch {
+		case strings.Contains(subject, "STREAM.INFO"):
+			number = 10059
+		case strings.Contains(subject, "CONSUMER.INFO"):
+			number = 10014
+		case strings.Contains(subject, call):
+			number = 10023
+		default:
+			return answer, nil
+		}
+		return fmt.Appendf(nil, `{"error":{"code":400,"err_code":%d,"description":"no"}}`, number), nil
+	}
+}
