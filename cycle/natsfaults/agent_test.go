@@ -121,3 +121,22 @@ func (m *member) turn(ctx context.Context, at turn.Attempt) (turn.Result, error)
 	}
 	return done, nil
 }
+
+// restless returns why an agent is not at rest, "" if nothing is left to do, and its state.
+func (m *member) restless(ctx context.Context) (state.State, string) {
+	s, err := m.Store.Read()
+	if err != nil {
+		return s, err.Error()
+	}
+	if len(s.Inbox)+len(s.Outbox)+len(s.ToAck) > 0 || s.Turn.Status != state.HeadIdle {
+		return s, fmt.Sprintf("%s has %d in its inbox, %d in its outbox, %d to acknowledge, its turn is %s: %+v", m.Handle, len(s.Inbox), len(s.Outbox), len(s.ToAck), s.Turn.Status, s.Turn.Waiting)
+	}
+	heard, err := m.client.Watch(ctx, 0)
+	if err != nil {
+		return s, err.Error()
+	}
+	if !heard.Empty() {
+		return s, fmt.Sprintf("%s has messages on the mesh", m.Handle)
+	}
+	return s, ""
+}

@@ -200,16 +200,14 @@ func (k *killing) one(slots chan struct{}, handle string, round, point int) {
 		if _, err := m.Poll(ctx, cycle.PollOptions{}); err != nil {
 			t.Errorf("point %d: %v", point, err)
 		}
-		s, err := m.Store.Read()
-		_, seen := s.Seen[q.Key()]
-		heard, countErr := m.client.Watch(ctx, 0)
-		if err == nil && countErr == nil && seen && len(s.Inbox)+len(s.Outbox)+len(s.ToAck) == 0 && heard.Empty() {
+		s, why := m.restless(ctx)
+		if _, seen := s.Seen[q.Key()]; seen && why == "" {
 			break
 		}
 		select {
 		case <-tick.C:
 		case <-over:
-			t.Errorf("point %d: it does not come to rest: %+v, %v, %v", point, s.Inbox, err, countErr)
+			t.Errorf("point %d: it does not come to rest: %s", point, why)
 			return
 		}
 	}

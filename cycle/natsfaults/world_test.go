@@ -15,7 +15,6 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/fleet"
 	"agentstateloop/fleet/fleettest"
-	"agentstateloop/state"
 )
 
 // world is an engine of three servers, and agents that write to each other through it.
@@ -181,12 +180,8 @@ func (w *world) rest() {
 
 func (w *world) restless(admin *fleet.Conn) string {
 	for _, m := range w.members {
-		s, err := m.Store.Read()
-		switch {
-		case err != nil:
-			return err.Error()
-		case len(s.Inbox)+len(s.Outbox)+len(s.ToAck) > 0 || s.Turn.Status != state.HeadIdle:
-			return fmt.Sprintf("%s has %d in its inbox, %d in its outbox, %d to acknowledge, its turn is %s: %+v", m.Handle, len(s.Inbox), len(s.Outbox), len(s.ToAck), s.Turn.Status, s.Turn.Waiting)
+		if _, why := m.restless(w.t.Context()); why != "" {
+			return why
 		}
 	}
 	var info struct {

@@ -4,122 +4,33 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 
 	"agentstateloop/fleet"
 	"agentstateloop/fleet/fleettest"
 	"agentstateloop/mesh"
 )
 
-// intruder is a user of the engine with a program of its own.
-type intruder struct {
-	*nats.Conn
-	t      testing.TB
-	inbox  string
-	answer chan *nats.Msg
-
-	mu      sync.Mutex
-	refused []error
-}
-
-// intrude connects with the key of a handle, "" for the administrator's.
-func intrude(t testing.TB, e *fleettest.Engine, handle string) *intruder {
-	t.Helper()
-	key, inbox := e.Users[handle], "_INBOX_"+handle
-	if handle == "" {
-		key, inbox = e.Admin, "_INBOX"
-	}
-	pair, err := nkeys.FromSeed([]byte(key.Seed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := &intruder{t: t, inbox: inbox + ".answer", answer: make(chan *nats.Msg, 100)}
-	in.Conn, err = nats.Connect(e.URL(), nats.Nkey(key.Public, pair.Sign), nats.CustomInboxPrefix(inbox), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		in.refused = append(in.refused, err)
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(in.Close)
-	if _, err := in.ChanSubscribe(in.inbox, in.answer); err != nil {
-		t.Fatal(err)
-	}
-	return in
-}
-
-// settle waits until the server has read what we sent.
-func (in *intruder) settle() {
-	in.t.Helper()
-	if err := in.Flush(); err != nil {
-		in.t.Fatal(err)
-	}
-}
-
-// isRefused waits until the server has said that we lack the right to a subject.
-func (in *intruder) isRefused(subject string) {
-	in.t.Helper()
-	in.settle()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // it is told in the background
-		in.mu.Lock()
-		n := slices.IndexFunc(in.refused, func(err error) bool {
-			return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), strconv.Quote(subject))
-		})
-		if n >= 0 {
-			in.refused = slices.Delete(in.refused, n, n+1)
-		}
-		in.mu.Unlock()
-		if n >= 0 {
-			return
-		}
-		if time.Now().After(end) {
-			in.t.Errorf("%s is not refused", subject)
-			return
-		}
-	}
-}
-
-// ask publishes a request and returns its answer, which may be an error of JetStream.
-func (in *intruder) ask(m *nats.Msg) *nats.Msg {
-	in.t.Helper()
-	m.Reply = in.inbox
-	if err := in.PublishMsg(m); err != nil {
-		in.t.Fatal(err)
-	}
-	select {
-	case a := <-in.answer:
-		return a
-	case <-time.After(10 * time.Second):
-		in.t.Fatalf("%s is not answered", m.Subject)
-		return nil
-	}
-}
-
 // holdings returns what the engine holds, in words, so that two of them can be compared:
 // the numbers of all messages but those under a name, and how mailboxes are read.
 func holdings(t testing.TB, e *fleettest.Engine, but string) string {
 	t.Helper()
-	admin := intrude(t, e, "")
+	admin := e.Intrude("")
 	defer admin.Close()
 	var all strings.Builder
 	for _, a := range fleet.Assets(1) {
 		for next := uint64(1); ; {
-			m := admin.ask(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + a.Stream.Name, Data: fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">"}`, next)})
+			m := admin.Ask(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + a.Stream.Name, Data: fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">"}`, next)})
 			var got struct {
 				Message *struct {
 					Subject  string `json:"subject"`
@@ -137,7 +48,7 @@ func holdings(t testing.TB, e *fleettest.Engine, but string) string {
 				fmt.Fprintln(&all, got.Message.Subject, got.Message.Sequence)
 			}
 		}
-		m := admin.ask(&nats.Msg{Subject: "$JS.API.CONSUMER.LIST." + a.Stream.Name})
+		m := admin.Ask(&nats.Msg{Subject: "$JS.API.CONSUMER.LIST." + a.Stream.Name})
 		var list struct {
 			Consumers []struct {
 				Name    string          `json:"name"`
@@ -259,31 +170,31 @@ func forbidden(f mesh.File) []*nats.Msg {
 func TestWhatIsOthers(t *testing.T) {
 	t.Parallel()
 	e, f := victims(t)
-	mallory := intrude(t, e, "mallory")
+	mallory := e.Intrude("mallory")
 	before := holdings(t, e, "mallory")
 	for _, m := range forbidden(f) {
-		m.Reply = mallory.inbox
+		m.Reply = mallory.Inbox
 		if err := mallory.PublishMsg(m); err != nil {
 			t.Fatal(err)
 		}
-		mallory.isRefused(m.Subject)
+		mallory.IsRefused(m.Subject)
 	}
 	for _, subject := range []string{
 		">", "*", "*.>", "asl.>", "asl.box.bob.*", "asl.box.mallory.*", "asl.blob.>", "cmd.agent.bob.wakeup", "cmd.agent.*.wakeup", "evt.agent.>",
 		"$KV.>", "$KV.asl-who.>", "_INBOX.>", "_INBOX_bob.>", "_INBOX_*.>", "*.answer", "_R_.>", "$JS.>", "$JS.ACK.>", "$JS.API.>", "$SYS.>",
 	} {
-		if _, err := mallory.ChanSubscribe(subject, mallory.answer); err != nil {
+		if _, err := mallory.ChanSubscribe(subject, mallory.Answer); err != nil {
 			t.Fatal(err)
 		}
-		mallory.isRefused(subject)
+		mallory.IsRefused(subject)
 	}
 	if after := holdings(t, e, "mallory"); after != before {
 		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
 	}
 	served(t, e, f)
-	mallory.settle()
-	if len(mallory.answer) > 0 {
-		t.Errorf("mallory was answered: %s", (<-mallory.answer).Data)
+	mallory.Settle()
+	if len(mallory.Answer) > 0 {
+		t.Errorf("mallory was answered: %s", (<-mallory.Answer).Data)
 	}
 }
 
@@ -292,7 +203,7 @@ func TestWhatIsOthers(t *testing.T) {
 func TestReplySubjects(t *testing.T) {
 	t.Parallel()
 	e, f := victims(t)
-	mallory := intrude(t, e, "mallory")
+	mallory := e.Intrude("mallory")
 	replies := []string{"asl.box.bob.alice", "asl.box.bob.carol", "$KV.asl-mesh.other", "$KV.asl-who.alice", "evt.agent.alice.task",
 		"$JS.API.CONSUMER.MSG.NEXT.ASL_BOX.bob"}
 	for _, m := range forbidden(f) {
@@ -302,7 +213,7 @@ func TestReplySubjects(t *testing.T) {
 	for _, reply := range replies {
 		// Answers with a body that mallory chooses, without one, and with that of the server.
 		for _, body := range []string{"", "+ACK", `{"halted":true}`, `{"stream_name":"ASL_BLOB","config":{"ack_policy":"none","deliver_subject":"_INBOX_mallory.answer"}}`} {
-			mallory.ask(&nats.Msg{Subject: "$KV.asl-who.mallory", Data: []byte(body)})
+			mallory.Ask(&nats.Msg{Subject: "$KV.asl-who.mallory", Data: []byte(body)})
 			for _, m := range []*nats.Msg{
 				{Subject: "$JS.API.DIRECT.GET.KV_asl-who.$KV.asl-who.mallory"},
 				{Subject: "$JS.API.DIRECT.GET.KV_asl-who", Data: []byte(`{"seq":1,"next_by_subj":"$KV.asl-who.mallory","batch":9}`)},
@@ -322,14 +233,14 @@ func TestReplySubjects(t *testing.T) {
 			m.Reply = reply
 			_ = mallory.PublishMsg(m)
 		}
-		mallory.settle()
+		mallory.Settle()
 	}
 	if after := holdings(t, e, "mallory"); after != before {
 		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
 	}
 	served(t, e, f)
-	if len(mallory.answer) > 0 {
-		t.Errorf("mallory was answered: %s", (<-mallory.answer).Data)
+	if len(mallory.Answer) > 0 {
+		t.Errorf("mallory was answered: %s", (<-mallory.Answer).Data)
 	}
 }
 
@@ -338,7 +249,7 @@ func TestReplySubjects(t *testing.T) {
 func TestHeadersThatStreamsObey(t *testing.T) {
 	t.Parallel()
 	e, f := victims(t)
-	mallory := intrude(t, e, "mallory")
+	mallory := e.Intrude("mallory")
 	before := holdings(t, e, "mallory")
 	for _, subject := range []string{"asl.box.bob.mallory", "asl.blob.bob.mallory." + f.SHA256 + ".0", "evt.agent.mallory.task", "$KV.asl-who.mallory"} {
 		for _, header := range []nats.Header{
@@ -348,10 +259,10 @@ func TestHeadersThatStreamsObey(t *testing.T) {
 			{"Nats-Expected-Stream": {"ASL_EVT"}}, {"Nats-Expected-Last-Sequence": {"0"}}, {"Nats-Stream-Source": {"ASL_BOX 1"}},
 			{"Nats-Request-Info": {`{"acc":"ASL","svc":"ASL"}`}, "Nats-Rollup": {"all"}},
 		} {
-			_ = mallory.PublishMsg(&nats.Msg{Subject: subject, Header: header, Data: []byte("{}"), Reply: mallory.inbox})
+			_ = mallory.PublishMsg(&nats.Msg{Subject: subject, Header: header, Data: []byte("{}"), Reply: mallory.Inbox})
 		}
 	}
-	mallory.settle()
+	mallory.Settle()
 	if after := holdings(t, e, "mallory"); after != before {
 		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
 	}
@@ -363,11 +274,11 @@ func TestHeadersThatStreamsObey(t *testing.T) {
 func TestForgedHalt(t *testing.T) {
 	t.Parallel()
 	e, f := victims(t)
-	alice, bob, mallory := e.Client("alice"), e.Client("bob"), intrude(t, e, "mallory")
+	alice, bob, mallory := e.Client("alice"), e.Client("bob"), e.Intrude("mallory")
 	bob.Keys = map[string]string{"alice": e.Users["alice"].Public}
 	const subject = "$KV.asl-mesh.halt"
 	stored := func() *nats.Msg {
-		return mallory.ask(&nats.Msg{Subject: "$JS.API.DIRECT.GET.KV_asl-mesh." + subject})
+		return mallory.Ask(&nats.Msg{Subject: "$JS.API.DIRECT.GET.KV_asl-mesh." + subject})
 	}
 	known := stored() // a GO of alice
 	if err := alice.Halt(t.Context()); err != nil {
@@ -404,12 +315,12 @@ func TestForgedHalt(t *testing.T) {
 		"a GO of before":              {Data: known.Data, Header: nats.Header{"Asl-Sig": known.Header["Asl-Sig"]}},
 	} {
 		m.Subject = subject
-		mallory.ask(m)
+		mallory.Ask(m)
 		shows(what, "unproven")
 	}
 	for _, by := range []string{"mallory", "alice", "bob", "nobody"} {
 		body := value(by)
-		mallory.ask(&nats.Msg{Subject: subject, Data: body, Header: nats.Header{"Asl-Sig": {signature(t, e, "mallory", "asl1 halt\n", body)}}})
+		mallory.Ask(&nats.Msg{Subject: subject, Data: body, Header: nats.Header{"Asl-Sig": {e.Sign("mallory", "asl1 halt\n", body)}}})
 		shows("GO of "+by+", signed by mallory", "unproven")
 	}
 	for _, m := range []*nats.Msg{
@@ -432,7 +343,7 @@ func TestForgedHalt(t *testing.T) {
 		t.Fatal(err)
 	}
 	shows("GO of alice", "false")
-	mallory.ask(&nats.Msg{Subject: subject, Data: []byte(`{"halted":true}`)})
+	mallory.Ask(&nats.Msg{Subject: subject, Data: []byte(`{"halted":true}`)})
 	shows("HALT without a signature", "true")
 	if err := alice.Go(t.Context()); err != nil {
 		t.Fatal(err)
@@ -447,18 +358,4 @@ func TestForgedHalt(t *testing.T) {
 	})
 	comesAgainAfter(t, e, "bob", time.Minute)
 	served(t, e, f)
-}
-
-// signature signs as an agent does, with the key of a user.
-func signature(t testing.TB, e *fleettest.Engine, handle, line string, body []byte) string {
-	t.Helper()
-	pair, err := nkeys.FromSeed([]byte(e.Users[handle].Seed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sig, err := pair.Sign(append([]byte(line), body...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return base64.RawStdEncoding.EncodeToString(sig)
 }

@@ -1,0 +1,113 @@
+package fleettest
+
+import (
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+)
+
+// Intruder is a user of the engine with a program of its own.
+type Intruder struct {
+	*nats.Conn
+	Inbox  string // where it is answered
+	Answer chan *nats.Msg
+
+	engine  *Engine
+	mu      sync.Mutex
+	refused []error
+}
+
+// Intrude connects with the key of a handle, "" for the administrator's.
+func (e *Engine) Intrude(handle string) *Intruder {
+	e.t.Helper()
+	key, inbox := e.Users[handle], "_INBOX_"+handle
+	if handle == "" {
+		key, inbox = e.Admin, "_INBOX"
+	}
+	pair, err := nkeys.FromSeed([]byte(key.Seed))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	in := &Intruder{engine: e, Inbox: inbox + ".answer", Answer: make(chan *nats.Msg, 100)}
+	in.Conn, err = nats.Connect(e.URL(), nats.Nkey(key.Public, pair.Sign), nats.CustomInboxPrefix(inbox), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.refused = append(in.refused, err)
+	}))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(in.Close)
+	if _, err := in.ChanSubscribe(in.Inbox, in.Answer); err != nil {
+		e.t.Fatal(err)
+	}
+	return in
+}
+
+// Settle waits until the server has read what was sent.
+func (in *Intruder) Settle() {
+	in.engine.t.Helper()
+	if err := in.Flush(); err != nil {
+		in.engine.t.Fatal(err)
+	}
+}
+
+// IsRefused waits until the server has said that the user lacks the right to a subject.
+func (in *Intruder) IsRefused(subject string) {
+	in.engine.t.Helper()
+	in.Settle()
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // it is told in the background
+		in.mu.Lock()
+		n := slices.IndexFunc(in.refused, func(err error) bool {
+			return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), strconv.Quote(subject))
+		})
+		if n >= 0 {
+			in.refused = slices.Delete(in.refused, n, n+1)
+		}
+		in.mu.Unlock()
+		if n >= 0 {
+			return
+		}
+		if time.Now().After(end) {
+			in.engine.t.Errorf("%s is not refused", subject)
+			return
+		}
+	}
+}
+
+// Ask publishes a request and returns its answer, which may be an error of JetStream.
+func (in *Intruder) Ask(m *nats.Msg) *nats.Msg {
+	in.engine.t.Helper()
+	m.Reply = in.Inbox
+	if err := in.PublishMsg(m); err != nil {
+		in.engine.t.Fatal(err)
+	}
+	select {
+	case a := <-in.Answer:
+		return a
+	case <-time.After(patience):
+		in.engine.t.Fatalf("%s is not answered", m.Subject)
+		return nil
+	}
+}
+
+// Sign signs a line and a body as an agent does, with the key of a user.
+func (e *Engine) Sign(handle, line string, body []byte) string {
+	e.t.Helper()
+	pair, err := nkeys.FromSeed([]byte(e.Users[handle].Seed))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	sig, err := pair.Sign(append([]byte(line), body...))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return base64.RawStdEncoding.EncodeToString(sig)
+}
