@@ -109,12 +109,13 @@ func (c *Conn) unless(asked context.Context, err error) error {
 	return err
 }
 
-// attempt calls try once, and drops a connection that it lost or on which no answer came.
+// attempt calls try once, and drops a connection that it lost, or on which no answer came:
+// the next try goes to another server, which may not be cut off from the rest.
 func (c *Conn) attempt(ctx context.Context, l *link, try func(context.Context, *link) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
 	err := try(ctx, l)
-	if e, ok := errors.AsType[*Error](err); ok && e.Code == 0 && e.lost {
+	if e, ok := errors.AsType[*Error](err); ok && e.lost && (e.Code == 0 || e.Err == errNoResponder && e.Code == 503) {
 		c.drop(l)
 	}
 	return err

@@ -50,7 +50,6 @@ var ErrAuthority = errors.New("its certificate is signed by an authority that th
 var (
 	errNoAnswer    = errors.New("it does not answer")
 	errNoResponder = errors.New("JetStream does not answer: the servers may be choosing a leader, or have no quorum, or the assets were not made (agentstateloop fleet create)")
-	errNotMade     = errors.New("it has no stream for this: make the assets with agentstateloop fleet create")
 	errStrange     = errors.New("its answer cannot be read: is this a NATS server with JetStream?")
 )
 
