@@ -128,7 +128,11 @@ func publicKeyOf(ctx context.Context, read func(context.Context) (string, error)
 	if err != nil {
 		return "", err
 	}
-	return fleet.PublicKey(seed)
+	public, err := fleet.PublicKey(seed)
+	if err != nil {
+		return "", fmt.Errorf("the key of the agent: %w", err)
+	}
+	return public, nil
 }
 
 // print shows the key, and the lines to copy. Those are not wrapped.

@@ -1,0 +1,37 @@
+package natsmesh_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/fleet/fleettest"
+	"agentstateloop/mesh"
+)
+
+// TestAMessageLooksLikeNoAnswer has an agent send what the server sends where nobody
+// answers: an empty message with a status. The mailbox and the registry stay readable.
+func TestAMessageLooksLikeNoAnswer(t *testing.T) {
+	t.Parallel()
+	e := fleettest.Start(t, "alice", "bob", "mallory")
+	mallory, alice, bob := e.Conn("mallory"), e.Client("alice"), e.Client("bob")
+	for _, subject := range []string{"asl.box.bob.mallory", "$KV.asl-who.mallory"} {
+		answer, err := mallory.Request(t.Context(), subject, nil, map[string][]string{"Status": {"503"}})
+		if err != nil || !strings.Contains(string(answer.Data), `"stream"`) {
+			t.Fatalf("%s: %s, %v", subject, answer.Data, err)
+		}
+	}
+	if _, err := alice.Send(t.Context(), mesh.Message{To: "bob", Text: "hello"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	box, err := bob.Take(ctx)
+	if err != nil || len(box.Messages) != 1 || box.Messages[0].Text != "hello" {
+		t.Errorf("bob got %+v, %v", box, err)
+	}
+	if _, err := bob.Online(ctx); err != nil {
+		t.Error(err)
+	}
+}
