@@ -92,7 +92,8 @@ func (k statusCmd) all(c *cli.Context) error {
 	}
 	var failed error
 	if h.others, err = others(c.Context, all); err != nil {
-		failed = &sourceError{failed: []string{plain.Line(err.Error())}}
+		failed = terminal.WithHint(&sourceError{failed: []string{plain.Line(err.Error())}},
+			"of the agents elsewhere nothing is known now; `"+name+" doctor` shows what is wrong with the mesh")
 	}
 	if c.Bool("json") {
 		err = k.out.JSON(statusAllOutput{Agents: h.agents, Others: presencesOf(h.others), Error: outputOf(failed)})

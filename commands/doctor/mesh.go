@@ -101,7 +101,7 @@ func (c meshCheck) peers(ctx context.Context) []Finding {
 	isOnline := func(handle string) bool {
 		return slices.ContainsFunc(online, func(p mesh.Presence) bool { return p.Handle == handle })
 	}
-	found := []Finding{c.checkKeymaster(isOnline)}
+	found := append(c.elsewhere(online), c.checkKeymaster(isOnline))
 	peers := c.mesh.Peers
 	if len(peers) == 0 {
 		return append(found, bad(Info, name, "add the agents whose messages may cause turns to peers in [mesh]", "none: the agent answers no other agent"))
@@ -110,6 +110,24 @@ func (c meshCheck) peers(ctx context.Context) []Finding {
 		return append(found, bad(Info, name, "messages for them wait on the mesh", "not online: %s", strings.Join(away, ", ")))
 	}
 	return append(found, good(name, "online: %s", strings.Join(peers, ", ")))
+}
+
+// elsewhere looks for other machines on which an agent of our handle polls: each of its
+// messages is for one of them alone. A mesh over HTTP names no hosts.
+func (c meshCheck) elsewhere(online []mesh.Presence) (found []Finding) {
+	client, ok := c.mesh.Carrier.(*natsmesh.Client)
+	if !ok {
+		return nil
+	}
+	for _, p := range online {
+		for _, h := range p.Hosts {
+			if p.Handle == c.handle && h.Host != client.Host && !h.Away {
+				found = append(found, bad(Warn, "mesh", "run `agentstateloop uninstall` on one of the two, unless the agent has just moved",
+					"@%s also polls on %s, last seen %s: each message reaches one of the two machines", c.handle, h.Host, terminal.Clock(h.SeenAt, c.now())))
+			}
+		}
+	}
+	return found
 }
 
 // checkKeymaster checks that the agent informed about failing passwords is

@@ -130,6 +130,14 @@ func TestMeshOverNATS(t *testing.T) {
 	a.expect("our key for a peer's", fmt.Sprintf(peerConfig, own.Public),
 		`warn secret.mesh: the key of this agent stands in \[mesh.keys\] as that of dorlange3120`)
 
+	twin := e.Client("goulard3120")
+	twin.Host = "elsewhere"
+	if _, err := twin.Take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.expect("a second machine", well, `warn mesh: @goulard3120 also polls on elsewhere, last seen \d\d:\d\d:\d\d: each message reaches one of the two machines`)
+	e.Ask("STREAM.PURGE."+fleet.WhoStream, nil, nil)
+
 	a.ahead = time.Hour
 	a.expect("a clock that is wrong", well, `warn clock: this machine's clock differs from the mesh's by 1h`)
 	a.ahead = 0
