@@ -106,8 +106,8 @@ func (c *Conn) Take(ctx context.Context, host string, now time.Time, messages, b
 // gather reads the answers to a pull and to the question about HALT. What an earlier try
 // was sent stays: the engine does not show it again soon.
 func (c *Conn) gather(f *flight, taken *Taken, messages int) error {
-	pulling, asking, came := true, true, 0
-	for pulling || asking {
+	asking, came, coming := true, 0, messages
+	for asking || came < coming {
 		a, err := f.next()
 		if err != nil {
 			return err
@@ -116,14 +116,13 @@ func (c *Conn) gather(f *flight, taken *Taken, messages int) error {
 		case "":
 			taken.add(c.item(a.Msg))
 			came++
-			pulling = pulling && came < messages
 		case "halt":
 			if taken.Halt, err = f.readHalt(a); err != nil {
 				return err
 			}
 			asking = false
 		case "end":
-			if pulling, err = f.pulls(a, len(taken.Items) > 0); err != nil {
+			if coming, err = f.coming(a, messages, came, len(taken.Items) > 0); err != nil {
 				return err
 			}
 		}
@@ -131,17 +130,24 @@ func (c *Conn) gather(f *flight, taken *Taken, messages int) error {
 	return nil
 }
 
-// pulls reads what ends a pull, and reports whether it goes on.
-func (f *flight) pulls(a answer, came bool) (bool, error) {
+// coming reads what ends a pull, and returns how many messages the pull has in all. A
+// cluster may end it before these arrive: the servers agree on each message first.
+func (f *flight) coming(a answer, messages, came int, some bool) (int, error) {
+	left, err := strconv.Atoi(last(a.Header, "Nats-Pending-Messages"))
+	counted := err == nil && left >= 0 && left < messages
 	switch {
-	case a.status == 404, a.status == 408, a.status == 409 && came:
-		return false, nil // nothing more waits, or fits
-	case a.status == 409:
-		return false, lostError(f.link.server, 409, errNoResponder) // its leader changes
 	case a.status == 100:
-		return true, nil
+		return messages, nil
+	case a.status == 404:
+		return came, nil
+	case (a.status == 408 || a.status == 409) && counted:
+		return messages - left, nil
+	case a.status == 408, a.status == 409 && some:
+		return came, nil // nothing more waits, or fits
+	case a.status == 409:
+		return 0, lostError(f.link.server, 409, errNoResponder) // its leader changes
 	}
-	return false, &Error{Server: f.link.server, Err: errStrange}
+	return 0, &Error{Server: f.link.server, Err: errStrange}
 }
 
 // add adds an item. A delivery that is newer than that of an earlier try replaces it.

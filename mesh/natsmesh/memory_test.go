@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,5 +126,37 @@ func TestAFullMailboxInMemory(t *testing.T) {
 	}
 	if box := take(t, clients[1]); len(box.Messages) != 100 {
 		t.Errorf("%d messages came", len(box.Messages))
+	}
+}
+
+// TestMailboxesOfAClusterInMemory checks that a poll waits for the messages of a pull that
+// a cluster ends before they arrive, which it does with each that is full.
+func TestMailboxesOfAClusterInMemory(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"many": 1, "large": 60_000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, clients := inMemory(t, 3, "bob", "alice", "carol", "dora")
+			sent := 0
+			for _, c := range clients[1:] {
+				for range 80 {
+					send(t, c, mesh.Message{ID: fmt.Sprint(sent), To: "bob", Text: strings.Repeat("x", size)})
+					sent++
+				}
+			}
+			came := 0
+			for range 6 {
+				box := take(t, clients[0])
+				for _, m := range box.Messages {
+					if m.ID != fmt.Sprint(came) {
+						t.Fatalf("message %d has the id %s", came, m.ID)
+					}
+					came++
+				}
+			}
+			if came != sent {
+				t.Errorf("%d messages of %d came", came, sent)
+			}
+		})
 	}
 }
