@@ -36,7 +36,8 @@ func noted(t *testing.T, server string) (program, file string) {
 	return program, file
 }
 
-// haveEnded checks that so many processes were noted, and that none of them is there.
+// haveEnded checks that so many processes were noted, and that none of them is there. One
+// that is, is killed.
 func haveEnded(t *testing.T, file string, want int) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -52,7 +53,7 @@ func haveEnded(t *testing.T, file string, want int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
 			t.Errorf("the server %d is still there: %v", pid, err)
 		}
 	}

@@ -52,6 +52,14 @@ const patience = 30 * time.Second
 
 func start(t testing.TB, servers int, handles []string) *Engine {
 	t.Helper()
+	e := StartBare(t, servers, handles...)
+	e.Create()
+	return e
+}
+
+// StartBare starts so many servers, which know the users and have no streams yet.
+func StartBare(t testing.TB, servers int, handles ...string) *Engine {
+	t.Helper()
 	path := Program(t)
 	e := &Engine{Admin: NewKey(t), Users: map[string]Key{}, t: t}
 	dir := t.TempDir()
@@ -84,7 +92,6 @@ func start(t testing.TB, servers int, handles []string) *Engine {
 		s.clustered = servers > 1
 		s.Start()
 	}
-	e.Create()
 	return e
 }
 
