@@ -12,7 +12,6 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/fleet/fleettest"
 	"agentstateloop/mesh"
-	"agentstateloop/mesh/natsmesh"
 	"agentstateloop/state"
 )
 
@@ -20,7 +19,7 @@ const stranger = "mallory"
 
 // counted is a carrier that counts how often polls take what waits.
 type counted struct {
-	*natsmesh.Client
+	cycle.Carrier
 	takes atomic.Int32
 	asked atomic.Int64 // when a poll last did, in Unix nanoseconds
 }
@@ -28,13 +27,19 @@ type counted struct {
 func (c *counted) Take(ctx context.Context) (mesh.Mailbox, error) {
 	c.takes.Add(1)
 	c.asked.Store(time.Now().UnixNano())
-	return c.Client.Take(ctx)
+	return c.Carrier.Take(ctx)
 }
 
-// overNATS moves the agent to an engine. It knows the key of its peer alone.
-func (h *fixture) overNATS(e *fleettest.Engine) (*counted, *natsmesh.Client) {
-	c := &counted{Client: e.Client(handle)}
-	c.Keys = map[string]string{peer: e.Users[peer].Public}
+// dialer connects to a server.
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// overNATS moves the agent to an engine. It knows the key of its peer alone. dial may be
+// nil.
+func (h *fixture) overNATS(e *fleettest.Engine, dial dialer) (ours *counted, theirs cycle.Carrier) {
+	client := e.Client(handle)
+	c := &counted{Carrier: client}
+	client.Dial = dial
+	client.Keys = map[string]string{peer: e.Users[peer].Public}
 	h.agent.Mesh = &cycle.Mesh{Carrier: c, Handle: handle, Peers: []string{peer}, Paces: true}
 	return c, e.Client(peer)
 }
@@ -44,7 +49,7 @@ func (h *fixture) overNATS(e *fleettest.Engine) (*counted, *natsmesh.Client) {
 func TestEveryWayWakesOverNATS(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	_, other := h.overNATS(fleettest.Start(t, handle, peer))
+	_, other := h.overNATS(fleettest.Start(t, handle, peer), nil)
 	h.listen()
 	for range 2 {
 		_, err := other.Send(t.Context(), mesh.Message{To: handle, Text: "hello"})
@@ -76,15 +81,14 @@ func TestTheEngineComesBack(t *testing.T) {
 			t.Parallel()
 			h := newFixture(t)
 			e := start(t, handle, peer)
-			c, other := h.overNATS(e)
 			var mu sync.Mutex
 			reached := ""
-			c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			_, other := h.overNATS(e, func(ctx context.Context, network, addr string) (net.Conn, error) {
 				mu.Lock()
 				reached = addr
 				mu.Unlock()
 				return new(net.Dialer).DialContext(ctx, network, addr)
-			}
+			})
 			h.listen()
 			check(t, other.Nudge(t.Context(), handle, "", ""))
 			h.until("the first nudge", func(state.State) bool { return h.nudged() == 1 })
@@ -107,7 +111,7 @@ func TestStrangersRing(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	e := fleettest.Start(t, handle, peer, stranger)
-	c, other := h.overNATS(e)
+	c, other := h.overNATS(e, nil)
 	h.listen()
 	check(t, other.Nudge(t.Context(), handle, "", ""))
 	h.until("it listens", func(state.State) bool { return h.nudged() == 1 })

@@ -196,7 +196,7 @@ func (e *Engine) Ask(call string, request, into any) {
 	}
 	c := e.Conn("")
 	defer c.Close()
-	data, err := asker(c)(e.t.Context(), "$JS.API."+call, body)
+	data, err := Asker(c)(e.t.Context(), "$JS.API."+call, body)
 	if err == nil && strings.Contains(string(data), `"error":`) {
 		err = errors.New(string(data))
 	}

@@ -69,7 +69,7 @@ func holdings(t testing.TB, e *fleettest.Engine, but string) string {
 }
 
 // victims starts an engine in which alice has sent bob a message with a file, both are in
-// the registry, and bob has been told what a turn of his came to. It returns the file.
+// the registry, and what turns of both came to is known. It returns the file.
 func victims(t testing.TB) (*fleettest.Engine, mesh.File) {
 	t.Helper()
 	e := fleettest.Start(t, "alice", "bob", "mallory")
@@ -312,7 +312,7 @@ func TestForgedHalt(t *testing.T) {
 		"no GO":                       {Data: []byte(`{"by":"alice"}`)},
 		"no signature":                {Data: value("alice")},
 		"the signature of another GO": {Data: value("alice"), Header: nats.Header{"Asl-Sig": known.Header["Asl-Sig"]}},
-		"a GO of before":              {Data: known.Data, Header: nats.Header{"Asl-Sig": known.Header["Asl-Sig"]}},
+		"an earlier GO":               {Data: known.Data, Header: nats.Header{"Asl-Sig": known.Header["Asl-Sig"]}},
 	} {
 		m.Subject = subject
 		mallory.Ask(m)
