@@ -29,9 +29,6 @@ func (e *Engine) request(subject string, m message) bool {
 		e.pull(c, m)
 		return true
 	}
-	if e.leaderless {
-		return true // the servers hear it, and none answers
-	}
 	if data, err := json.Marshal(e.call(call, m.body)); err == nil {
 		e.answer(m.reply, message{body: data})
 	}
@@ -39,7 +36,11 @@ func (e *Engine) request(subject string, m message) bool {
 }
 
 // call returns the answer to a call that names a stream, or a stream and a consumer.
+// Without leaders a cluster tells of streams alone, after some seconds of silence.
 func (e *Engine) call(call string, body []byte) any {
+	if e.leaderless && !strings.HasPrefix(call, "STREAM.INFO.") {
+		return fail("", 503, 10008, "JetStream system temporarily unavailable")
+	}
 	for _, c := range []struct {
 		name   string
 		answer func(name string, body []byte) any

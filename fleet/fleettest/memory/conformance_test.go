@@ -26,76 +26,152 @@ type exchange struct {
 
 // dialogue is an exchange with one engine.
 type dialogue struct {
+	*engine
 	t      *testing.T
-	keys   map[string]fleettest.Key // by handle; "" is the administrator
-	dial   func() (net.Conn, error)
 	bob    string            // the handle of the agent whom the texts call bob; no other exchange uses it
 	base   map[string]uint64 // the last number of each stream when it began
 	opened int
 	lines  []string
 }
 
+// engine is one that exchanges are played with.
+type engine struct {
+	keys map[string]fleettest.Key // by handle; "" is the administrator
+	dial func() (net.Conn, error)
+	lose func() // takes the leaders away from those whom dial reaches; nil: it has none
+}
+
 // TestConformance plays each exchange with an engine in memory, as one server and as
 // three, and with the real nats-server, likewise. What they answer must be the same.
 func TestConformance(t *testing.T) {
 	exchanges := slices.Concat(publishing, pulling, getting, rights)
-	handles := []string{"alice", "carol"}
-	for n := range exchanges {
-		handles = append(handles, bobOf(n))
-	}
-	real := func(start func(testing.TB, ...string) *fleettest.Engine) func(*testing.T) (map[string]fleettest.Key, func() (net.Conn, error)) {
-		return func(t *testing.T) (map[string]fleettest.Key, func() (net.Conn, error)) {
-			e := start(t, handles...)
-			keys := e.Users
-			keys[""] = e.Admin
-			return keys, func() (net.Conn, error) { return net.Dial("tcp", e.Servers[0].Addr) }
-		}
-	}
-	fake := func(replicas int) func(*testing.T) (map[string]fleettest.Key, func() (net.Conn, error)) {
-		return func(t *testing.T) (map[string]fleettest.Key, func() (net.Conn, error)) {
-			keys := map[string]fleettest.Key{"": fleettest.NewKey(t)}
-			users := map[string]string{}
-			for _, h := range handles {
-				keys[h] = fleettest.NewKey(t)
-				users[h] = keys[h].Public
-			}
-			e := memory.New(memory.Options{Users: users, Admin: keys[""].Public, Replicas: replicas})
-			return keys, func() (net.Conn, error) {
-				client, server := net.Pipe()
-				go e.Serve(server)
-				return client, nil
-			}
-		}
-	}
-	for _, engine := range []struct {
-		name  string
-		three bool
-		start func(*testing.T) (map[string]fleettest.Key, func() (net.Conn, error))
-	}{
-		{"one in memory", false, fake(1)},
-		{"three in memory", true, fake(3)},
-		{"one", false, real(fleettest.Start)},
-		{"three", true, real(fleettest.StartCluster)},
+	for name, start := range map[string]func(*testing.T, []string) *engine{
+		"one in memory": inMemory(1), "three in memory": inMemory(3), "one": one, "three": three,
 	} {
-		t.Run(engine.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keys, dial := engine.start(t)
+			e := start(t, slices.Concat([]string{"alice", "carol"}, bobs(len(exchanges)+1)))
 			for n, x := range exchanges {
-				t.Run(x.name, func(t *testing.T) {
-					d := &dialogue{t: t, keys: keys, dial: dial, bob: bobOf(n)}
-					d.begin()
-					x.play(d)
-					want := x.want
-					if engine.three && x.ofR3 != "" {
-						want = x.ofR3
-					}
-					if got := strings.Join(d.lines, "\n"); got != strings.TrimSpace(want) {
-						t.Errorf("the engine answered:\n%s\nwant:\n%s", got, strings.TrimSpace(want))
-					}
-				})
+				e.play(t, x, bobOf(n), strings.HasPrefix(name, "three"))
+			}
+			if e.lose != nil {
+				e.play(t, leaderless, bobOf(len(exchanges)), true)
 			}
 		})
 	}
+}
+
+// play plays an exchange with an agent whom its texts call bob.
+func (e *engine) play(t *testing.T, x exchange, bob string, three bool) {
+	t.Run(x.name, func(t *testing.T) {
+		d := &dialogue{t: t, engine: e, bob: bob}
+		d.begin()
+		x.play(d)
+		want := x.want
+		if three && x.ofR3 != "" {
+			want = x.ofR3
+		}
+		if got := strings.Join(d.lines, "\n"); got != strings.TrimSpace(want) {
+			t.Errorf("the engine answered:\n%s\nwant:\n%s", got, strings.TrimSpace(want))
+		}
+	})
+}
+
+func inMemory(replicas int) func(*testing.T, []string) *engine {
+	return func(t *testing.T, handles []string) *engine {
+		keys := map[string]fleettest.Key{"": fleettest.NewKey(t)}
+		users := map[string]string{}
+		for _, h := range handles {
+			keys[h] = fleettest.NewKey(t)
+			users[h] = keys[h].Public
+		}
+		server := memory.New(memory.Options{Users: users, Admin: keys[""].Public, Replicas: replicas})
+		e := &engine{keys: keys}
+		e.dial = func() (net.Conn, error) {
+			near, far := net.Pipe()
+			go server.Serve(far)
+			return near, nil
+		}
+		if replicas > 1 {
+			e.lose = func() { server.SetLeaderless(true) }
+		}
+		return e
+	}
+}
+
+func one(t *testing.T, handles []string) *engine { return real(fleettest.Start(t, handles...)) }
+
+func three(t *testing.T, handles []string) *engine {
+	servers := fleettest.StartCluster(t, handles...)
+	e := real(servers)
+	bob := handles[len(handles)-1]
+	e.lose = func() { e.dial = reach(survivor(t, e, servers, bob)) }
+	return e
+}
+
+func real(servers *fleettest.Engine) *engine {
+	servers.Users[""] = servers.Admin
+	return &engine{keys: servers.Users, dial: reach(servers.Servers[0])}
+}
+
+func reach(s *fleettest.Server) func() (net.Conn, error) {
+	return func() (net.Conn, error) { return net.Dial("tcp", s.Addr) }
+}
+
+// survivor kills two servers, and returns the third, which leads neither the mailboxes nor
+// the one of bob. A leader that is alone does not answer for some seconds.
+func survivor(t *testing.T, e *engine, servers *fleettest.Engine, bob string) *fleettest.Server {
+	t.Helper()
+	d := &dialogue{t: t, engine: e, bob: bob}
+	var info struct {
+		Cluster struct {
+			Leader string `json:"leader"`
+		} `json:"cluster"`
+	}
+	_, data, _ := strings.Cut(d.connect(bob).ask("$JS.API.CONSUMER.INFO.ASL_BOX."+bob, ""), " ")
+	if err := json.Unmarshal([]byte(data), &info); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	leader := servers.Leader(fleet.BoxStream)
+	var left *fleettest.Server
+	for _, s := range servers.Servers {
+		if left == nil && s != leader && s.Name != info.Cluster.Leader {
+			left = s
+		} else {
+			s.Kill()
+		}
+	}
+	return left
+}
+
+// leaderless is played last, since its engine does not recover.
+var leaderless = exchange{name: "no leader", play: func(d *dialogue) {
+	d.fill(1)
+	d.lose()
+	alice, bob := d.connect("alice"), d.connect(d.bob)
+	d.until("503", func() string { return alice.ask("asl.box."+d.bob+".alice", "hello") })
+	d.until("503", func() string {
+		return bob.ask("$JS.API.CONSUMER.MSG.NEXT.ASL_BOX."+d.bob, `{"batch":1,"no_wait":true}`)
+	})
+	d.say(d.connect("").ask("$JS.ACK.ASL_BOX."+d.bob+".1.0.1.1.0", "+ACK"))
+	d.say(bob.ask("$JS.API.DIRECT.GET.KV_asl-who.$KV.asl-who.nobody", ""))
+	bob.write("SUB cmd.agent." + d.bob + ".wakeup 7\r\n")
+	bob.synced()
+	alice.publish("cmd.agent."+d.bob+".wakeup", "", "alice")
+	d.say(bob.next())
+}, want: `
+1 pending, 0 unacknowledged
+inbox [NATS/1.0 503; Nats-Subject: asl.box.bob.alice]
+inbox [NATS/1.0 503; Nats-Subject: $JS.API.CONSUMER.MSG.NEXT.ASL_BOX.bob]
+inbox [NATS/1.0 503; Nats-Subject: $JS.ACK.ASL_BOX.bob.1.0.1.T.0]
+inbox [NATS/1.0 404 Message Not Found]
+cmd.agent.bob.wakeup alice`}
+
+func bobs(n int) (handles []string) {
+	for i := range n {
+		handles = append(handles, bobOf(i))
+	}
+	return handles
 }
 
 func bobOf(exchange int) string { return fmt.Sprintf("bob%02d", exchange) }

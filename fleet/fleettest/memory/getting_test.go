@@ -41,11 +41,11 @@ inbox [NATS/1.0; Asl-Chunks: 1; Nats-Stream: ASL_BLOB; Nats-Subject: asl.blob.bo
 		pageUntil := func(part string, from uint64, rest string) {
 			d.until(part, func() string { return strings.Join(page(from, rest), "\n") })
 		}
-		pageUntil("Nats-Num-Pending: 1", 1, `,"batch":2`)
+		pageUntil("Nats-Sequence: #3", 1, `,"batch":2`)
 		pageUntil("Nats-Num-Pending: 0", first+3, `,"batch":2`)
 		d.sayAll(page(first+4, `,"batch":2`))
-		pageUntil("Nats-Num-Pending: 2", first, `,"batch":5,"max_bytes":20`)
-		pageUntil("#2", first, ``)
+		pageUntil("EOB; Nats-Num-Pending: 2; Nats-Last-Sequence: #2", first, `,"batch":5,"max_bytes":20`)
+		pageUntil("Nats-Sequence: #2", first, ``)
 	}, want: `
 inbox [NATS/1.0 404 Message Not Found]
 inbox {"stream":"KV_asl-who","seq":#1}

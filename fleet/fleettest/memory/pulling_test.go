@@ -155,7 +155,7 @@ asl.box.bob.alice reply $JS.ACK.ASL_BOX.bob.1.#4.4.T.0 [NATS/1.0; Asl-Id: 4] tex
 		d.say(first)
 		second := bob.pull(`{"batch":1,"no_wait":true}`)[0]
 		d.say(second)
-		// Bob acknowledges what is carol's, under the name of bob.
+		// Bob acknowledges what is carol's, as a delivery to bob.
 		bob.publish(strings.Replace(ackOf(second), fmt.Sprintf(".%d.1.", d.base[fleet.BoxStream]+2), fmt.Sprintf(".%d.1.", d.base[fleet.BoxStream]+1), 1), "", "+ACK")
 		d.say(bob.synced())
 		bob.acknowledge(second)

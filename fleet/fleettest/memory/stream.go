@@ -22,7 +22,7 @@ type stream struct {
 	subjects  map[string][]*stored
 	last      uint64 // the number of the newest, even if it is gone
 	bytes     int64
-	seen      map[string]seen // the ids of messages, for the time of their window
+	seen      map[string]seen // the ids of messages, which count for the time of their window
 	consumers []*consumer     // in the order of their names
 }
 
@@ -64,16 +64,22 @@ func (s *stream) stores(subject string) bool { return covers(s.config.Subjects, 
 
 // age removes what is too old.
 func (s *stream) age(now time.Time) {
+	if s.config.MaxAge <= 0 && !s.config.TTL {
+		return
+	}
 	for _, m := range slices.Clone(s.messages) {
 		if s.config.MaxAge > 0 && !now.Before(m.at.Add(s.config.MaxAge)) || !m.ends.IsZero() && !now.Before(m.ends) {
 			s.remove(m)
 		}
 	}
-	for id, known := range s.seen {
-		if !now.Before(known.at.Add(s.config.Duplicates)) {
-			delete(s.seen, id)
-		}
+}
+
+// known returns the number of the message that had an id lately; 0 if none had.
+func (s *stream) known(id string, now time.Time) uint64 {
+	if known := s.seen[id]; now.Before(known.at.Add(s.config.Duplicates)) {
+		return known.sequence
 	}
+	return 0
 }
 
 func (s *stream) remove(m *stored) {
@@ -136,7 +142,7 @@ type refusal struct {
 // publish stores a message, and returns the acknowledgement of that or the reason why not.
 func (s *stream) publish(m message, now time.Time, replicas int) []byte {
 	m.header = withoutStatus(m.header)
-	duplicate, refused := s.check(m, replicas)
+	duplicate, refused := s.check(m, now, replicas)
 	switch {
 	case refused != nil:
 		data, _ := json.Marshal(struct {
@@ -153,7 +159,7 @@ func (s *stream) publish(m message, now time.Time, replicas int) []byte {
 
 // check returns the number of the message of which m is a duplicate, or why m is refused.
 // One server looks at what the sender expects first, and a cluster at the id.
-func (s *stream) check(m message, replicas int) (duplicate uint64, refused *refusal) {
+func (s *stream) check(m message, now time.Time, replicas int) (duplicate uint64, refused *refusal) {
 	if s.config.MaxSize >= 0 && len(m.header)+len(m.body) > s.config.MaxSize {
 		return 0, &refusal{400, 10054, "message size exceeds maximum allowed"}
 	}
@@ -172,7 +178,7 @@ func (s *stream) check(m message, replicas int) (duplicate uint64, refused *refu
 			return 0, refused
 		}
 	}
-	known := s.seen[field(m.header, "Nats-Msg-Id")].sequence
+	known := s.known(field(m.header, "Nats-Msg-Id"), now)
 	if replicas > 1 && known > 0 {
 		return known, nil
 	}
