@@ -141,7 +141,7 @@ func BenchmarkWakeNATS(b *testing.B) {
 	for name, begin := range map[string]func(testing.TB, ...string) *fleettest.Engine{"one": fleettest.Start, "three": fleettest.StartCluster} {
 		b.Run(name, func(b *testing.B) {
 			h := newFixture(b)
-			c, other := h.overNATS(begin(b, handle, peer), nil)
+			c, other := h.overNATS(begin(b, handle, peer))
 			h.listen()
 			check(b, other.Nudge(b.Context(), handle, "", ""))
 			h.untilPhase(state.PREP)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,8 +19,9 @@ const stranger = "mallory"
 // counted is a carrier that counts how often polls take what waits.
 type counted struct {
 	cycle.Carrier
-	takes atomic.Int32
-	asked atomic.Int64 // when a poll last did, in Unix nanoseconds
+	takes   atomic.Int32
+	asked   atomic.Int64           // when a poll last did, in Unix nanoseconds
+	reached atomic.Pointer[string] // the server that it dialed last
 }
 
 func (c *counted) Take(ctx context.Context) (mesh.Mailbox, error) {
@@ -30,16 +30,15 @@ func (c *counted) Take(ctx context.Context) (mesh.Mailbox, error) {
 	return c.Carrier.Take(ctx)
 }
 
-// dialer connects to a server.
-type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-
-// overNATS moves the agent to an engine. It knows the key of its peer alone. dial may be
-// nil.
-func (h *fixture) overNATS(e *fleettest.Engine, dial dialer) (ours *counted, theirs cycle.Carrier) {
+// overNATS moves the agent to an engine. It knows the key of its peer alone.
+func (h *fixture) overNATS(e *fleettest.Engine) (c *counted, other cycle.Carrier) {
 	client := e.Client(handle)
-	c := &counted{Carrier: client}
-	client.Dial = dial
+	c = &counted{Carrier: client}
 	client.Keys = map[string]string{peer: e.Users[peer].Public}
+	client.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c.reached.Store(&addr)
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
 	h.agent.Mesh = &cycle.Mesh{Carrier: c, Handle: handle, Peers: []string{peer}, Paces: true}
 	return c, e.Client(peer)
 }
@@ -49,7 +48,7 @@ func (h *fixture) overNATS(e *fleettest.Engine, dial dialer) (ours *counted, the
 func TestEveryWayWakesOverNATS(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	_, other := h.overNATS(fleettest.Start(t, handle, peer), nil)
+	_, other := h.overNATS(fleettest.Start(t, handle, peer))
 	h.listen()
 	for range 2 {
 		_, err := other.Send(t.Context(), mesh.Message{To: handle, Text: "hello"})
@@ -81,20 +80,11 @@ func TestTheEngineComesBack(t *testing.T) {
 			t.Parallel()
 			h := newFixture(t)
 			e := start(t, handle, peer)
-			var mu sync.Mutex
-			reached := ""
-			_, other := h.overNATS(e, func(ctx context.Context, network, addr string) (net.Conn, error) {
-				mu.Lock()
-				reached = addr
-				mu.Unlock()
-				return new(net.Dialer).DialContext(ctx, network, addr)
-			})
+			c, other := h.overNATS(e)
 			h.listen()
 			check(t, other.Nudge(t.Context(), handle, "", ""))
 			h.until("the first nudge", func(state.State) bool { return h.nudged() == 1 })
-			mu.Lock()
-			n := slices.IndexFunc(e.Servers, func(s *fleettest.Server) bool { return s.Addr == reached })
-			mu.Unlock()
+			n := slices.IndexFunc(e.Servers, func(s *fleettest.Server) bool { return s.Addr == *c.reached.Load() })
 			e.Servers[n].Kill()
 			if len(e.Servers) == 1 {
 				e.Servers[n].Start()
@@ -111,7 +101,7 @@ func TestStrangersRing(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	e := fleettest.Start(t, handle, peer, stranger)
-	c, other := h.overNATS(e, nil)
+	c, other := h.overNATS(e)
 	h.listen()
 	check(t, other.Nudge(t.Context(), handle, "", ""))
 	h.until("it listens", func(state.State) bool { return h.nudged() == 1 })
