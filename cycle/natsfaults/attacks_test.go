@@ -162,7 +162,7 @@ func again(m *nats.Msg, subject, body string, headers ...string) *nats.Msg {
 }
 
 // TestForgedSenders checks that nothing which the key of its sender did not sign causes a
-// turn, with any right to publish.
+// turn, not even of a user who may publish everywhere.
 func TestForgedSenders(t *testing.T) {
 	t.Parallel()
 	s := newSiege(t)
@@ -222,8 +222,8 @@ func TestForgedSenders(t *testing.T) {
 	}
 	s.poll()
 	s.unharmed()
-	// Four have the same id and body, and count as one. What says that it is from bob is
-	// only noted.
+	// Four have the same id and body, and count as one. What says that
+	// it is from bob is noted.
 	if n, want := s.gated(), len(attacks)+1-3-1; n["proof"]+n["form"] != want || n["form"] != 2 {
 		t.Errorf("of %d attacks the gates have rejected %v, not %d", len(attacks)+1, n, want)
 	}
@@ -231,7 +231,7 @@ func TestForgedSenders(t *testing.T) {
 }
 
 // TestReplays checks that a signed message that is published again causes no second turn:
-// while it is known, and after it was signed longer ago than keys are remembered.
+// while it is known, and at an age at which it may be forgotten.
 func TestReplays(t *testing.T) {
 	t.Parallel()
 	s := newSiege(t)

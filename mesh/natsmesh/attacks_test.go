@@ -69,7 +69,7 @@ func holdings(t testing.TB, e *fleettest.Engine, but string) string {
 }
 
 // victims starts an engine in which alice has sent bob a message with a file, both are in
-// the registry, and what turns of both came to is known. It returns the file.
+// the registry, and both have announced a turn. It returns the file.
 func victims(t testing.TB) (*fleettest.Engine, mesh.File) {
 	t.Helper()
 	e := fleettest.Start(t, "alice", "bob", "mallory")
