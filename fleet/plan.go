@@ -167,6 +167,7 @@ func (p Plan) Config() (string, error) {
 	}
 	fmt.Fprintf(&b, "listen: %q\n", net.JoinHostPort(listen, strconv.Itoa(servers[0].port)))
 	if !local {
+		b.WriteString("server_name: $SERVER   # from the environment; it must stay the same\n")
 		b.WriteString(tlsBlock)
 	}
 	writeStore(&b)
@@ -194,11 +195,15 @@ func (p Plan) writeHead(b *strings.Builder, servers []planned, local bool) {
 	}
 	b.WriteString("# Start it:\n#\n")
 	for _, s := range servers {
-		fmt.Fprintf(b, "#   nats-server -c fleet.conf -n %s", s.name)
-		if local && len(servers) > 1 {
-			fmt.Fprintf(b, " -p %d --cluster nats://%s -sd nats/%s", s.port, net.JoinHostPort(s.host, strconv.Itoa(s.route)), s.name)
+		switch {
+		case !local:
+			fmt.Fprintf(b, "#   SERVER=%s nats-server -c fleet.conf\n", s.name)
+		case len(servers) == 1:
+			b.WriteString("#   nats-server -c fleet.conf\n")
+		default:
+			fmt.Fprintf(b, "#   nats-server -c fleet.conf -n %s -p %d --cluster nats://%s -sd nats/%s\n",
+				s.name, s.port, net.JoinHostPort(s.host, strconv.Itoa(s.route)), s.name)
 		}
-		b.WriteString("\n")
 	}
 	if len(servers) > 1 && !local {
 		b.WriteString("#\n# Each server has this same file, and is started with its own name.\n")
@@ -216,9 +221,21 @@ func (p Plan) writeHead(b *strings.Builder, servers []planned, local bool) {
 #   [mesh]
 #   url = %q
 #
-# After a change: nats-server --signal reload, on each server.
+# After a change: %s
 
-`, url, strings.Join(slices.Sorted(maps.Keys(p.Users)), " "), url)
+`, url, strings.Join(slices.Sorted(maps.Keys(p.Users)), " "), url, afterChange(servers, local))
+}
+
+// afterChange returns how servers take a new configuration. They refuse to reload one when
+// they were started with a name as an argument.
+func afterChange(servers []planned, local bool) string {
+	switch {
+	case local && len(servers) > 1:
+		return "restart each server, one after another."
+	case local:
+		return "nats-server --signal reload"
+	}
+	return "nats-server --signal reload, on each server."
 }
 
 // writeStore writes where streams are kept. Without sync_interval a server reports as
