@@ -7,13 +7,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"agentstateloop/internal/plain"
+	"agentstateloop/internal/secret"
 )
 
 // Ask sends a request to the engine as the administrator, and returns the body of its
-// answer.
+// answer. It may be called concurrently.
 type Ask func(ctx context.Context, subject string, body []byte) ([]byte, error)
 
 // Wanted is what an engine should have.
@@ -23,6 +25,8 @@ type Wanted struct {
 
 	// Check changes nothing, and returns what would be done.
 	Check bool
+
+	Secrets *secret.Known // what no report of a crash may hold; may be nil
 }
 
 // What Create did with an asset, or would do.
@@ -54,12 +58,49 @@ func Create(ctx context.Context, ask Ask, w Wanted) ([]Change, error) {
 	}
 	handles := slices.Clone(w.Handles)
 	slices.Sort(handles)
-	for _, handle := range slices.Compact(handles) {
-		if err := c.mailbox(ctx, handle); err != nil {
-			return c.changes, fmt.Errorf("mailbox of %s: %w", handle, err)
+	err := c.mailboxes(ctx, slices.Compact(handles))
+	return c.changes, err
+}
+
+// atOnce is how many mailboxes are made at the same time. Most of the time that one takes,
+// the servers choose a leader for it.
+const atOnce = 8
+
+// mailboxes makes or mends the mailboxes of some agents. After an error it begins no more.
+func (c *creation) mailboxes(ctx context.Context, handles []string) error {
+	changes, done := make([]Change, len(handles)), make([]bool, len(handles))
+	next, failed := make(chan int), make(chan error, atOnce)
+	var working sync.WaitGroup
+	for range atOnce {
+		working.Go(c.Secrets.Guarded(func() {
+			for i := range next {
+				change, err := c.mailbox(ctx, handles[i])
+				if err != nil {
+					failed <- fmt.Errorf("mailbox of %s: %w", handles[i], err)
+					return
+				}
+				changes[i], done[i] = change, true
+			}
+		}))
+	}
+	var err error
+	for i := 0; i < len(handles) && err == nil; i++ {
+		select {
+		case next <- i:
+		case err = <-failed:
 		}
 	}
-	return c.changes, nil
+	close(next)
+	working.Wait() // what has begun may be made, and is told of then
+	for i, change := range changes {
+		if done[i] {
+			c.changes = append(c.changes, change)
+		}
+	}
+	if err == nil && len(failed) > 0 {
+		err = <-failed
+	}
+	return err
 }
 
 // creation is one call of Create.
@@ -195,7 +236,7 @@ func (c *creation) update(ctx context.Context, stream string, config, mend map[s
 }
 
 // mailbox makes or mends the consumer of one agent.
-func (c *creation) mailbox(ctx context.Context, handle string) error {
+func (c *creation) mailbox(ctx context.Context, handle string) (Change, error) {
 	want := Mailbox(handle)
 	change := Change{Asset: BoxStream + " " + handle, Did: Made}
 	var info struct {
@@ -208,13 +249,9 @@ func (c *creation) mailbox(ctx context.Context, handle string) error {
 	}
 	switch {
 	case refusedAs(err, numberNoConsumer):
-		if err := c.setMailbox(ctx, name, "create", want); err != nil {
-			return err
-		}
-		c.changes = append(c.changes, change)
-		return nil
+		return change, c.setMailbox(ctx, name, "create", want)
 	case err != nil:
-		return err
+		return change, err
 	}
 	found := compare(want, info.Config)
 	change.Did = Same
@@ -229,11 +266,10 @@ func (c *creation) mailbox(ctx context.Context, handle string) error {
 			change.Did = Differs
 			change.Hint = fmt.Sprintf("JetStream cannot change it: %v; delete the consumer with: nats consumer rm %s %s, and run fleet create again: its messages stay", refused, BoxStream, handle)
 		} else if err != nil {
-			return err
+			return change, err
 		}
 	}
-	c.changes = append(c.changes, change)
-	return nil
+	return change, nil
 }
 
 func (c *creation) setMailbox(ctx context.Context, name, action string, config any) error {

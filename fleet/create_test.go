@@ -223,3 +223,52 @@ func refusing(call string, answer []byte) fleet.Ask {
 		return fmt.Appendf(nil, `{"error":{"code":400,"err_code":%d,"description":"no"}}`, number), nil
 	}
 }
+// TestCreateManyMailboxes checks that Create makes each mailbox once and returns them in
+// order, and that an error names the one that cannot be made and leaves those that were made.
+func TestCreateManyMailboxes(t *testing.T) {
+	t.Parallel()
+	var handles []string
+	for n := range 30 {
+		handles = append(handles, fmt.Sprintf("agent%02d", n))
+	}
+	admin := fleettest.Start(t, "alice").Conn("")
+	const broken = "agent20"
+	breaks := true
+	ask := func(ctx context.Context, subject string, body []byte) ([]byte, error) {
+		if breaks && strings.HasSuffix(subject, "."+broken) {
+			return nil, errors.New("it is broken")
+		}
+		a, err := admin.Request(ctx, subject, body, nil)
+		return a.Data, err
+	}
+	made := map[string]bool{}
+	create := func() error {
+		changes, err := fleet.Create(t.Context(), ask, fleet.Wanted{Handles: append(handles, handles[0]), Servers: 1})
+		last := ""
+		for _, c := range changes {
+			handle, isMailbox := strings.CutPrefix(c.Asset, fleet.BoxStream+" ")
+			if !isMailbox {
+				continue
+			}
+			if handle <= last {
+				t.Errorf("%s comes after %s", handle, last)
+			}
+			last = handle
+			if want := map[bool]string{true: fleet.Same, false: fleet.Made}[made[handle]]; c.Did != want {
+				t.Errorf("%s: %s, want %s", handle, c.Did, want)
+			}
+			made[handle] = true
+		}
+		return err
+	}
+	if err := create(); err == nil || err.Error() != "mailbox of agent20: it is broken" {
+		t.Errorf("the error is %v", err)
+	}
+	if made[broken] || len(made) < 12 {
+		t.Errorf("told of %d mailboxes: %v", len(made), made)
+	}
+	breaks = false
+	if err := create(); err != nil || len(made) != len(handles) {
+		t.Errorf("%d mailboxes, %v", len(made), err)
+	}
+}
