@@ -281,16 +281,16 @@ func (e Replied) apply(m *machine) {
 	m.noteSeen(msg.Key)
 	m.noteSeen(e.Digest)
 	w.Report, w.Sum, w.Status = msg.Payload, e.Message.Sum, Success
-	turn := m.closeQuestion(w)
+	turn, trace := m.closeQuestion(w)
 	l := Line{
 		Kind: LineEdge, What: edgeReport, Key: msg.Key, Source: msg.Source, From: msg.From, To: m.Agent,
-		Request: w.ID, Response: msg.Key, TurnID: turn, Outcome: Success, Digest: e.Digest,
+		Request: w.ID, Response: msg.Key, TurnID: turn, Outcome: Success, Digest: e.Digest, Trace: trace,
 	}
 	if msg.Source == Mail {
 		l.Sent = at
 	}
 	m.line(l)
-	m.line(Line{Kind: LineEdge, What: edgeJoin, Request: w.ID, Response: msg.Key, TurnID: turn})
+	m.line(Line{Kind: LineEdge, What: edgeJoin, Request: w.ID, Response: msg.Key, TurnID: turn, Trace: trace})
 	m.LastOperator = m.now
 	m.operatorHeard()
 	m.messageFollowed()
@@ -316,12 +316,12 @@ func (e Replied) otherwise(m *machine) {
 }
 
 // closeQuestion keeps w, which is answered now, in the place of the open question. It
-// returns the id of the turn that waits for it.
-func (m *machine) closeQuestion(w Wait) (turnID string) {
+// returns the id of the turn that waits for it, and its chain.
+func (m *machine) closeQuestion(w Wait) (turnID, trace string) {
 	for i := range m.Turn.Waiting {
 		if m.Turn.Waiting[i].ID == w.ID {
 			m.Turn.Waiting[i] = w
-			return m.Turn.TurnID
+			return m.Turn.TurnID, m.turnTrace()
 		}
 	}
 	for i, x := range m.Expected {
@@ -329,10 +329,10 @@ func (m *machine) closeQuestion(w Wait) (turnID string) {
 			m.Expected[i].Wait = w
 			row := m.Expected[i]
 			m.line(Line{Kind: LineEdge, What: "expected", Request: w.ID, From: m.Agent, To: w.To, Expected: &row, Trace: x.Cause.Trace})
-			return x.Cause.TurnID
+			return x.Cause.TurnID, x.Cause.Trace
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // Redacted implements [Redactable].
