@@ -125,12 +125,12 @@ func TestMend(t *testing.T) {
 	for _, check := range []bool{true, false} {
 		did := c.create(check)
 		for asset, want := range map[string]string{
-			"ASL_BOX":       "discard_new_per_subject is not set, not true; duplicate_window is 2m0s, not 1h0m0s; max_msg_size is 1000, not 71680; max_msgs_per_subject is 10, not 100",
-			"ASL_BLOB":      "max_age is 1h0m0s, not 168h0m0s",
-			"ASL_EVT":       `discard is "new", not "old"; max_msgs is 5, not -1`,
-			"KV_asl-who":    "allow_direct is false, not true; allow_rollup_hdrs is true, not false; max_bytes is -1, not 67108864",
-			"KV_asl-mesh":   `subjects is ["$KV.asl-mesh.>"], not ["$KV.asl-mesh.halt"]`,
-			"ASL_BOX bob":   "ack_wait is 5s, not 1m0s; max_ack_pending is 10, not -1",
+			"ASL_BOX":       "discard_new_per_subject not set instead of true; duplicate_window 2m0s instead of 1h0m0s; max_msg_size 1000 instead of 71680; max_msgs_per_subject 10 instead of 100",
+			"ASL_BLOB":      "max_age 1h0m0s instead of 168h0m0s",
+			"ASL_EVT":       `discard "new" instead of "old"; max_msgs 5 instead of -1`,
+			"KV_asl-who":    "allow_direct false instead of true; allow_rollup_hdrs true instead of false; max_bytes -1 instead of 67108864",
+			"KV_asl-mesh":   `subjects ["$KV.asl-mesh.>"] instead of ["$KV.asl-mesh.halt"]`,
+			"ASL_BOX bob":   "ack_wait 5s instead of 1m0s; max_ack_pending 10 instead of -1",
 			"ASL_BOX alice": "",
 		} {
 			got := strings.Join(did[asset].What, "; ")
@@ -168,9 +168,9 @@ func TestWhatIsLeft(t *testing.T) {
 	for range 2 { // once it is made out, it is found again
 		did := c.create(false)
 		for asset, want := range map[string][2]string{
-			"KV_asl-who":  {"max_msgs_per_subject is 5, not 1: the new limit could delete messages", "nats stream edit KV_asl-who --max-msgs-per-subject=1"},
-			"ASL_BLOB":    {`storage is "memory", not "file": it cannot be changed`, "nats stream backup ASL_BLOB FOLDER), delete it (nats stream rm ASL_BLOB), and run fleet create again"},
-			"ASL_BOX bob": {`deliver_subject is "asl.pushed", not ""`, "delete the consumer with: nats consumer rm ASL_BOX bob"},
+			"KV_asl-who":  {"max_msgs_per_subject 5 instead of 1: the new limit could delete messages", "nats stream edit KV_asl-who --max-msgs-per-subject=1"},
+			"ASL_BLOB":    {`storage "memory" instead of "file": it cannot be changed`, "nats stream backup ASL_BLOB FOLDER), delete it (nats stream rm ASL_BLOB), and run fleet create again"},
+			"ASL_BOX bob": {`deliver_subject "asl.pushed" instead of ""`, "delete the consumer with: nats consumer rm ASL_BOX bob"},
 		} {
 			got := did[asset]
 			if got.Did != fleet.Differs || !strings.Contains(strings.Join(got.What, "; "), want[0]) || !strings.Contains(got.Hint, want[1]) {
@@ -223,6 +223,7 @@ func refusing(call string, answer []byte) fleet.Ask {
 		return fmt.Appendf(nil, `{"error":{"code":400,"err_code":%d,"description":"no"}}`, number), nil
 	}
 }
+
 // TestCreateManyMailboxes checks that Create makes each mailbox once and returns them in
 // order, and that an error names the one that cannot be made and leaves those that were made.
 func TestCreateManyMailboxes(t *testing.T) {
