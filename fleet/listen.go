@@ -116,7 +116,7 @@ func (c *Conn) hang(f *flight) (*bell, error) {
 	if l.bell != nil {
 		return l.bell, nil
 	}
-	b := &bell{rung: make(chan *nats.Msg, queued), halt: make(chan *nats.Msg, queued)}
+	b := &bell{rung: make(chan *nats.Msg, maxRings), halt: make(chan *nats.Msg, maxRings)}
 	for subject, channel := range map[string]chan *nats.Msg{wakeupSubject(c.Handle): b.rung, haltSubject: b.halt} {
 		if _, err := l.nc.ChanSubscribe(subject, channel); err != nil {
 			return nil, connError(l.server, err)
