@@ -91,7 +91,7 @@ func (c *creation) mailboxes(ctx context.Context, handles []string) error {
 		}
 	}
 	close(next)
-	working.Wait() // what has begun may be made, and is told of then
+	working.Wait() // what has begun may be made, and is a change then
 	for i, change := range changes {
 		if done[i] {
 			c.changes = append(c.changes, change)

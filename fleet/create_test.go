@@ -266,7 +266,7 @@ func TestCreateManyMailboxes(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	if made[broken] || len(made) < 12 {
-		t.Errorf("told of %d mailboxes: %v", len(made), made)
+		t.Errorf("it returned %d mailboxes: %v", len(made), made)
 	}
 	breaks = false
 	if err := create(); err != nil || len(made) != len(handles) {
