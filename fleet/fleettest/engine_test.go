@@ -26,7 +26,7 @@ func TestEngines(t *testing.T) {
 				// The server that a mailbox is read on may be behind the others for a moment.
 				e.Until("bob has the "+text+" message", func(ctx context.Context) (err error) {
 					if box, err = bob.Take(ctx); err == nil && box.Empty() {
-						err = errors.New("his mailbox is empty")
+						err = errors.New("the mailbox is empty")
 					}
 					return err
 				})
