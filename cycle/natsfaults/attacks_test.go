@@ -178,14 +178,15 @@ func TestForgedSenders(t *testing.T) {
 	forged := func(from, id string) string {
 		return fmt.Sprintf(`{"id":%q,"from":%q,"to":"bob","message":"forged"}`, id, from)
 	}
-	by := func(signer, from, id string) *nats.Msg {
-		body := forged(from, id)
+	naming := func(signer, from, id, named string) *nats.Msg {
+		body := forged(named, id)
 		line := "asl1 box bob " + from + " " + id + " " + at + "\n"
 		return &nats.Msg{Subject: "asl.box.bob." + from, Data: []byte(body), Header: nats.Header{
 			"Asl-Id": {id}, "Asl-At": {at}, "Asl-Sig": {s.engine.Sign(signer, line, []byte(body))},
 			"Asl-Key": {s.engine.Users[signer].Public}, "Nkey": {s.engine.Users[signer].Public},
 		}}
 	}
+	by := func(signer, from, id string) *nats.Msg { return naming(signer, from, id, from) }
 	attacks := []*nats.Msg{
 		by("mallory", "alice", "m1"), by("eve", "carol", "m2"), by("mallory", "mallory", "m3"), by("alice", "mallory", "m4"), by("mallory", "bob", "m5"),
 		{Subject: "asl.box.bob.alice", Data: []byte(forged("alice", "n1"))},
@@ -201,7 +202,7 @@ func TestForgedSenders(t *testing.T) {
 		again(signed, "asl.box.bob.mallory", ""),                                 //
 		again(other, "asl.box.bob.alice", ""),                                    // another recipient
 		again(other, "asl.box.bob.alice", forged("alice", "told2")),              //
-		again(by("alice", "alice", "x1"), "", forged("carol", "x1")),             // another name in the body
+		naming("alice", "alice", "x1", "carol"),                                  // another name in the body
 		{Subject: "asl.box.bob.alice", Header: signed.Header, Data: []byte{}},    // no body
 		{Subject: "asl.box.bob.alice", Header: signed.Header, Data: []byte("[")}, // no message
 	}
