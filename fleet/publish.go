@@ -22,6 +22,9 @@ func (l *link) refusal(e apiError) error {
 	const temporarilyUnavailable, duplicateInProcess = 10163, 10158
 	// 503 and the two others mean that it is not known whether it is stored.
 	err.lost = e.Code == 503 && !err.Full() || e.Number == temporarilyUnavailable || e.Number == duplicateInProcess
+	if err.lost {
+		err.Code = 503 // a repeat that is in process is answered 409, which would end an outbox's tries
+	}
 	return err
 }
 
