@@ -115,7 +115,7 @@ func (f fleetCreateCmd) run(c *cli.Context) error {
 
 // engine reads the command line and, where that says too little, the configuration.
 func (f fleetCreateCmd) engine(c *cli.Context) (engine, error) {
-	e := engine{url: c.String("url"), caFile: c.String("ca-file"), wanted: fleet.Wanted{Check: c.Bool("check")}}
+	e := engine{url: c.String("url"), caFile: c.String("ca-file"), wanted: fleet.Wanted{Check: c.Bool("check"), Secrets: f.loader.Secrets}}
 	for _, arg := range c.Args().Slice() {
 		handle := strings.TrimPrefix(arg, "@")
 		if !state.ValidHandle(handle) {

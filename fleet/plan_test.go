@@ -31,7 +31,7 @@ func TestPlan(t *testing.T) {
 		has, not []string
 	}{
 		"by default": {nil, admin, "nats://127.0.0.1:4222", []string{
-			`listen: "127.0.0.1:4222"`, "nats-server -c fleet.conf -n n1\n", "sync_interval: always", "max_file_store: 6GB", "{ nkey: " + admin + " }", "for trying",
+			`listen: "127.0.0.1:4222"`, "#   nats-server -c fleet.conf\n", "sync_interval: always", "max_file_store: 6GB", "{ nkey: " + admin + " }", "for trying",
 		}, []string{"cluster {", "tls {", "FILL IN"}},
 		"no administrator yet": {nil, "", "nats://127.0.0.1:4222", []string{"FILL IN the administrator's key"}, nil},
 		"two on this machine": {[]string{"localhost:4001", "localhost:4002"}, admin, "nats://localhost:4001,localhost:4002", []string{
@@ -41,7 +41,7 @@ func TestPlan(t *testing.T) {
 			`"nats-route://127.0.0.1:6003"`, "no_advertise: true", `listen: "127.0.0.1:6001"`,
 		}, []string{"tls {", "Two servers"}},
 		"one elsewhere": {[]string{"n1.example.com"}, admin, "tls://n1.example.com:4222", []string{
-			`listen: "0.0.0.0:4222"`, "tls {", "nats-server -c fleet.conf -n n1.example.com\n",
+			`listen: "0.0.0.0:4222"`, "tls {", "SERVER=n1.example.com nats-server -c fleet.conf\n",
 		}, []string{"cluster {", "for trying"}},
 		"two elsewhere": {[]string{"n1:4333", "n2:4333"}, admin, "tls://n1:4333,n2:4333", []string{"Two servers stop when either one does", "ca_file:"}, nil},
 		"three elsewhere": {[]string{"n1", "n2", "n3"}, admin, "tls://n1:4222,n2:4222,n3:4222", []string{
@@ -104,6 +104,7 @@ func accepted(t *testing.T, program, text string) {
 		}
 	}
 	cmd := exec.Command(program, "-c", "fleet.conf", "-t")
+	cmd.Env = append(os.Environ(), "SERVER=n1")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("nats-server refuses it: %v\n%s\n%s", err, out, text)
