@@ -30,7 +30,7 @@ func (e *Engine) request(subject string, m message) bool {
 		return true
 	}
 	if data, err := json.Marshal(e.call(call, m.body)); err == nil {
-		e.answer(m.reply, message{body: data})
+		e.answer(m, message{body: data})
 	}
 	return true
 }

@@ -19,14 +19,14 @@ type get struct {
 func (e *Engine) getNewest(s *stream, subject string, m message) {
 	var g get
 	if len(m.body) > 0 && json.Unmarshal(m.body, &g) != nil {
-		e.answer(m.reply, status(408, "Malformed Request"))
+		e.answer(m, status(408, "Malformed Request"))
 		return
 	}
 	if g != (get{Bytes: g.Bytes}) {
-		e.answer(m.reply, status(408, "Bad Request"))
+		e.answer(m, status(408, "Bad Request"))
 		return
 	}
-	e.answer(m.reply, s.shownAs(s.newest(subject)))
+	e.answer(m, s.shownAs(s.newest(subject)))
 }
 
 // getSome answers with the messages that the body of a request asks for.
@@ -34,28 +34,28 @@ func (e *Engine) getSome(s *stream, m message) {
 	var g get
 	switch {
 	case len(m.body) == 0:
-		e.answer(m.reply, status(408, "Empty Request"))
+		e.answer(m, status(408, "Empty Request"))
 	case json.Unmarshal(m.body, &g) != nil:
-		e.answer(m.reply, status(408, "Malformed Request"))
+		e.answer(m, status(408, "Malformed Request"))
 	case g.Sequence == 0 && g.Last == "" && g.Next == "":
-		e.answer(m.reply, status(408, "Empty Request"))
+		e.answer(m, status(408, "Empty Request"))
 	case g.Last != "" && (g.Sequence > 0 || g.Next != "" || g.Batch > 0):
-		e.answer(m.reply, status(408, "Bad Request"))
+		e.answer(m, status(408, "Bad Request"))
 	case g.Last != "":
-		e.answer(m.reply, s.shownAs(s.newest(g.Last)))
+		e.answer(m, s.shownAs(s.newest(g.Last)))
 	case g.Next == "" && g.Batch == 0:
 		var one *stored
 		if at, found := s.find(g.Sequence); found {
 			one = s.messages[at]
 		}
-		e.answer(m.reply, s.shownAs(one))
+		e.answer(m, s.shownAs(one))
 	default:
-		e.getBatch(s, g, m.reply)
+		e.getBatch(s, g, m)
 	}
 }
 
 // getBatch answers with a page of messages, and with what ends it.
-func (e *Engine) getBatch(s *stream, g get, reply string) {
+func (e *Engine) getBatch(s *stream, g get, asked message) {
 	const limit = 64 << 20 // what a server has in flight for a client
 	if g.Next == "" {
 		g.Next = ">"
@@ -70,7 +70,7 @@ func (e *Engine) getBatch(s *stream, g get, reply string) {
 			break
 		}
 		if m == nil {
-			e.answer(reply, s.shownAs(nil))
+			e.answer(asked, s.shownAs(nil))
 			return
 		}
 		shown := s.shownAs(m)
@@ -79,14 +79,14 @@ func (e *Engine) getBatch(s *stream, g get, reply string) {
 			shown.header = withField(shown.header, "Nats-Num-Pending", strconv.Itoa(pending))
 			shown.header = withField(shown.header, "Nats-Last-Sequence", strconv.FormatUint(before, 10))
 		}
-		e.answer(reply, shown)
+		e.answer(asked, shown)
 		before, next = m.sequence, m.sequence+1
 		if sent += len(m.subject) + len(m.header) + len(m.body); sent >= g.Bytes {
 			break
 		}
 	}
 	if g.Batch > 0 {
-		e.answer(reply, status(204, "EOB", "Nats-Num-Pending", strconv.Itoa(pending), "Nats-Last-Sequence", strconv.FormatUint(before, 10)))
+		e.answer(asked, status(204, "EOB", "Nats-Num-Pending", strconv.Itoa(pending), "Nats-Last-Sequence", strconv.FormatUint(before, 10)))
 	}
 }
 

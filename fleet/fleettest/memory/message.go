@@ -10,6 +10,8 @@ type message struct {
 	subject, reply string
 	header         []byte // as on the wire; nil for none
 	body           []byte
+
+	agents bool // it is of the account of the agents, and so is what answers it
 }
 
 const (

@@ -26,6 +26,9 @@ func usersOf(o Options) map[string]*user {
 	return users
 }
 
+// isAgent reports whether the user is of the account of the agents.
+func (u *user) isAgent() bool { return u.rights != nil }
+
 func (u *user) mayPublish(subject string) bool {
 	return u.rights == nil || covers(u.rights.Publish, subject)
 }

@@ -129,6 +129,7 @@ func (e *Engine) readMessage(c *client, args []string, withHeader bool, from *bu
 		return nil
 	}
 	c.ok()
+	m.agents = c.user.isAgent()
 	if !e.publish(m) {
 		c.nobodyThere(m)
 	}

@@ -98,7 +98,7 @@ inbox {"stream":"ASL_BOX","seq":#101}
 inbox {"stream":"ASL_BOX","seq":#102}`},
 	{name: "too large for its stream", play: func(d *dialogue) {
 		alice := d.connect("alice")
-		d.say(alice.ask("asl.box."+d.bob+".alice", strings.Repeat("x", 70<<10)))
+		d.say(alice.ask("asl.box."+d.bob+".alice", strings.Repeat("x", 69<<10)))
 		d.say(alice.ask("asl.box."+d.bob+".alice", strings.Repeat("x", 70<<10+1)))
 		d.say(alice.ask("asl.box."+d.bob+".alice", strings.Repeat("x", 70<<10), "Asl-Id: one"))
 		d.say(alice.ask("$KV.asl-who.alice", strings.Repeat("x", 16<<10+1)))

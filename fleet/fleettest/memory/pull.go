@@ -10,7 +10,7 @@ import (
 
 // pull is a request for the next messages of a consumer.
 type pull struct {
-	reply   string
+	asked   message
 	batch   int // messages that it still takes
 	bytes   int // likewise, if limited
 	limited bool
@@ -44,16 +44,16 @@ func (e *Engine) pull(c *consumer, m message) {
 	}
 	if body := bytes.TrimSpace(m.body); len(body) > 0 {
 		if err := json.Unmarshal(body, &r); err != nil {
-			e.answer(m.reply, status(400, "Bad Request - "+err.Error()))
+			e.answer(m, status(400, "Bad Request - "+err.Error()))
 			return
 		}
 	}
 	c.expire(e.now())
 	if r.NoWait && r.Expires == 0 && c.undelivered()+len(c.again) == 0 {
-		e.answer(m.reply, status(404, "No Messages"))
+		e.answer(m, status(404, "No Messages"))
 		return
 	}
-	p := &pull{reply: m.reply, batch: max(1, r.Batch), bytes: r.Bytes, limited: r.Bytes > 0, noWait: r.NoWait, expires: r.Expires}
+	p := &pull{asked: m, batch: max(1, r.Batch), bytes: r.Bytes, limited: r.Bytes > 0, noWait: r.NoWait, expires: r.Expires}
 	c.waiting = append(c.waiting, p)
 	e.serveConsumer(c)
 	if r.Expires > 0 && slices.Contains(c.waiting, p) {
@@ -66,7 +66,7 @@ func (e *Engine) pullExpires(c *consumer, p *pull) {
 	defer e.mu.Unlock()
 	if slices.Contains(c.waiting, p) {
 		c.drop(p)
-		e.answer(p.reply, p.left(408, "Request Timeout"))
+		e.answer(p.asked, p.left(408, "Request Timeout"))
 	}
 }
 
@@ -107,12 +107,12 @@ func (e *Engine) serveConsumer(c *consumer) {
 		c.delivers(m, e.now())
 		p.came = true
 		if e.replicas == 1 {
-			e.deliver(p.reply, out)
+			e.deliver(p.asked, out)
 		} else {
-			later = append(later, func() { e.deliver(p.reply, out) })
+			later = append(later, func() { e.deliver(p.asked, out) })
 		}
 		if p.batch == 0 && p.bytes > 0 {
-			e.answer(p.reply, p.left(409, "Batch Completed"))
+			e.answer(p.asked, p.left(409, "Batch Completed"))
 		}
 	}
 }
@@ -122,12 +122,12 @@ func (e *Engine) whoTakes(c *consumer, size int) *pull {
 	for len(c.waiting) > 0 {
 		p := c.waiting[0]
 		switch {
-		case !e.interested(p.reply):
+		case !e.interested(p.asked):
 			c.drop(p)
 			continue
 		case p.limited && size > p.bytes:
 			c.drop(p)
-			e.answer(p.reply, p.left(409, "Message Size Exceeds MaxBytes"))
+			e.answer(p.asked, p.left(409, "Message Size Exceeds MaxBytes"))
 			continue
 		case p.limited:
 			if p.bytes -= size; p.bytes == 0 {
@@ -159,7 +159,7 @@ func (e *Engine) nothingMore(c *consumer) (later []func()) {
 		if e.replicas > 1 && p.came {
 			end = p.left(408, "Request Timeout")
 		}
-		later = append(later, func() { e.answer(p.reply, end) })
+		later = append(later, func() { e.answer(p.asked, end) })
 	}
 	return later
 }

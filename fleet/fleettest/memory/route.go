@@ -5,41 +5,59 @@ import (
 	"strings"
 )
 
-// publish brings a message to all who listen to its subject: clients, streams, and
-// JetStream itself. It reports whether there was anybody.
-func (e *Engine) publish(m message) bool { return e.deliver(m.subject, m) }
-
-// answer publishes an answer of the engine, with its own rights: a request may name any
-// subject as its reply.
-func (e *Engine) answer(to string, m message) {
-	if to == "" {
-		return
-	}
-	m.subject, m.reply = to, ""
-	e.publish(m)
-}
-
-// deliver brings a message to all who listen to a subject, which need not be its own: what
-// a consumer delivers keeps the subject under which it was stored.
-func (e *Engine) deliver(to string, m message) bool {
-	delivered := false
-	for _, c := range slices.Clone(e.clients) {
-		delivered = c.deliver(to, m) || delivered
-	}
-	if s := e.storing(to); s != nil {
+// publish brings a message to all who listen to its subject: clients of its account,
+// streams, and JetStream itself. It reports whether there was anybody.
+func (e *Engine) publish(m message) bool {
+	delivered := e.tell(m.subject, m)
+	if s := e.storing(m.subject); s != nil {
 		delivered = true
 		if acknowledgement := s.publish(m, e.now(), e.replicas); acknowledgement != nil {
-			e.answer(m.reply, message{body: acknowledgement})
+			e.answer(m, message{body: acknowledgement})
 		}
 		e.serve(s)
 	}
-	return e.request(to, m) || delivered
+	return e.request(m.subject, m) || delivered
 }
 
-// interested reports whether anybody listens to a subject.
-func (e *Engine) interested(subject string) bool {
-	return e.storing(subject) != nil || strings.HasPrefix(subject, "$JS.") ||
-		slices.ContainsFunc(e.clients, func(c *client) bool { return c.subscription(subject) != nil })
+// tell brings a message to the clients of its account that listen to a subject, and reports
+// whether there was one.
+func (e *Engine) tell(to string, m message) (delivered bool) {
+	for _, c := range slices.Clone(e.clients) {
+		if c.user != nil && c.user.isAgent() == m.agents {
+			delivered = c.deliver(to, m) || delivered
+		}
+	}
+	return delivered
+}
+
+// answer answers what was asked.
+func (e *Engine) answer(asked, m message) {
+	m.subject, m.reply = asked.reply, ""
+	e.deliver(asked, m)
+}
+
+// deliver brings a message to where an answer is wanted; what a consumer delivers keeps the
+// subject under which it was stored. An answer to an agent stays in the account of the
+// agents, whatever subject it names. The administrator's goes wherever the request says,
+// with the rights of the engine.
+func (e *Engine) deliver(asked, m message) {
+	m.agents = asked.agents
+	switch {
+	case asked.reply == "":
+	case asked.agents:
+		e.tell(asked.reply, m)
+	case m.subject == asked.reply:
+		e.publish(m)
+	default:
+		e.tell(asked.reply, m)
+	}
+}
+
+// interested reports whether anybody hears an answer. What an agent asks goes through the
+// border of its account, behind which the engine cannot see.
+func (e *Engine) interested(asked message) bool {
+	return asked.agents || e.storing(asked.reply) != nil || strings.HasPrefix(asked.reply, "$JS.") ||
+		slices.ContainsFunc(e.clients, func(c *client) bool { return c.subscription(asked.reply) != nil })
 }
 
 // serve delivers what the pulls of a stream's consumers wait for.
