@@ -22,7 +22,11 @@ func (w *World) wait(s Step) error {
 		d := min(next.Sub(now), left)
 		w.clock.pass(d)
 		left -= d
-		if !w.clock.machine().Equal(next) || fired >= maxFired {
+		if !w.clock.machine().Equal(next) {
+			continue
+		}
+		if fired >= maxFired {
+			w.rested(false) // it may sleep through the minute of an alarm line
 			continue
 		}
 		if !w.fires(next) {
@@ -36,6 +40,7 @@ func (w *World) wait(s Step) error {
 		faults = nil
 		w.powerOn()
 		w.passOutages()
+		w.sweep()
 		if w.over() {
 			return nil
 		}
