@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"agentstateloop/cycle"
@@ -36,10 +35,8 @@ func (w *World) calm() {
 		w.violate("simulator", "edit the crontab: %v", err)
 	}
 	w.clock.settle()
-	for {
-		if code, _ := w.callMesh("POST", "/resume", struct{}{}); code != http.StatusTooManyRequests {
-			break
-		}
+	w.sweep()
+	for !w.setMeshHalt(false) {
 		w.clock.pass(time.Minute)
 	}
 	w.topUp(Step{}, plenty)
@@ -61,7 +58,7 @@ func (w *World) calm() {
 			w.run("go", nil, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Resume(ctx, ""); return err })
 		}
 		// If the machine is busy, a server may be slow and still hold a message.
-		if isAtRest(s) && len(r.Failed) == 0 {
+		if isAtRest(s) && len(r.Failed) == 0 && !w.mailWaits() {
 			if w.missesMail() && nights < maxNights { // until its next try, or the sweep of another day
 				w.clock.pass(missed)
 				nights++
@@ -116,14 +113,14 @@ func (w *World) finish() {
 		r, err = w.poll(nil, cycle.PollOptions{})
 		reads = w.record.readings()
 		conns = w.record.connections()
-		if err == nil && len(r.Failed) == 0 && conns["http"] == 1 && r.Sent+r.Posted == 0 && len(reads) < 2 {
+		if err == nil && len(r.Failed) == 0 && conns[w.wire()] == 1 && r.Sent+r.Posted == 0 && len(reads) < 2 {
 			break
 		}
 	}
 	if err != nil || r.Found() || len(r.Failed) > 0 {
 		w.violate("6", "a poll at rest finds something: %+v, %v", r, err)
 	}
-	if conns["imap"] != 1 || conns["http"] != 1 || conns["smtp"] != 0 {
+	if conns["imap"] != 1 || conns[w.wire()] != 1 || conns["smtp"] != 0 {
 		w.violate("9", "an empty poll makes these connections: %v", conns)
 	}
 	if len(reads) > 1 { // a mail that is gone is not asked for again

@@ -137,6 +137,7 @@ func (w *World) checkAll() {
 	w.checkOutside(h)
 	w.checkAsking(h)
 	w.checkCollected(h)
+	w.checkNATS(h)
 }
 
 // checkMeshMessages checks that each mesh message has one report, or none if it
@@ -220,15 +221,8 @@ func (w *World) checkNudges(h history) {
 
 // checkSources checks that no message and no nudge is left at its source.
 func (w *World) checkSources() {
-	_, answer := w.callMesh("GET", "/mailbox/"+handle, nil)
-	var box struct {
-		Messages []struct{ ID, From, Kind string }
-	}
-	if err := json.Unmarshal(answer, &box); err != nil {
-		w.violate("simulator", "read mailbox: %v", err)
-	}
-	if len(box.Messages) > 0 {
-		w.violate("1", "%d messages were left on the mesh: %+v", len(box.Messages), box.Messages)
+	if left := w.leftOnMesh(); len(left) > 0 {
+		w.violate("1", "%d messages were left on the mesh: %q", len(left), left)
 	}
 	if names := w.nudgesLeft(); len(names) > 0 {
 		w.violate("7", "nudges were left: %v", names)

@@ -42,17 +42,24 @@ const (
 	byStranger = "a stranger"
 )
 
-// memoryFiles are the files of the speakers' memories. The first peer has a token.
-var memoryFiles = map[string]string{
-	byOperator:          "memory.md",
-	peers[0]:            "memory.d/peer-" + peers[0] + ".md",
-	peers[1]:            "memory.d/unproven-" + peers[1] + ".md",
-	byProgram + webhook: "memory.d/event-" + webhook + ".md",
+// memoryFiles returns the files of the speakers' memories. The first peer has a token, and
+// over NATS both have a key.
+func (w *World) memoryFiles() map[string]string {
+	second := "unproven-"
+	if w.nats != nil {
+		second = "peer-"
+	}
+	return map[string]string{
+		byOperator:          "memory.md",
+		peers[0]:            "memory.d/peer-" + peers[0] + ".md",
+		peers[1]:            "memory.d/" + second + peers[1] + ".md",
+		byProgram + webhook: "memory.d/event-" + webhook + ".md",
+	}
 }
 
-func newNotes() notes {
+func newNotes(w *World) notes {
 	n := notes{of: map[string]*note{}}
-	for who := range memoryFiles {
+	for who := range w.memoryFiles() {
 		n.of[who] = &note{now: map[string]bool{"": true}, lately: map[string]bool{"": true}}
 	}
 	return n
@@ -191,7 +198,7 @@ func (w *World) reset(s Step) error {
 			w.violate("memory", "reset set %q aside, but the memory was %q: %v", aside, held[0], err)
 		}
 	}
-	for who := range memoryFiles {
+	for who := range w.memoryFiles() {
 		saw.notes.change(who, "", began, sure)
 	}
 	saw.notes.changes++
@@ -341,7 +348,7 @@ func (h history) dispatchedSinceReset(turn string) bool {
 func (w *World) checkMemory() {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
-	for who, file := range memoryFiles {
+	for who, file := range w.memoryFiles() {
 		data, err := os.ReadFile(filepath.Join(w.stateDir(), file))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			w.violate("memory", "%v", err)

@@ -65,13 +65,21 @@ type observedOutage struct {
 func (p *process) undisturbed(took time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.name == "poll" && p.world.depth() == 1 && p.strikes == p.world.strikeCount() && !p.interrupted && took < networkTimeout
+	return p.name == "poll" && p.world.depth() == 1 && p.strikes == p.world.strikeCount() && !p.interrupted && took < p.world.patience()
+}
+
+// patience returns the time after which some server may have been too slow for a process.
+func (w *World) patience() time.Duration {
+	if w.nats != nil {
+		return natsPatience / 2
+	}
+	return networkTimeout
 }
 
 // checkOutageReported checks, after an undisturbed poll in which a credential was
 // refused, that the keymaster and the operator were informed.
 func (w *World) checkOutageReported(p *process, took time.Duration) {
-	if took >= networkTimeout {
+	if took >= w.patience() {
 		w.troubled("mesh", "smtp") // the machine is busy; any server may have been too slow
 	}
 	p.mu.Lock()
@@ -87,7 +95,7 @@ func (w *World) checkOutageReported(p *process, took time.Duration) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	now := h.outages()
-	mesh := w.record.isFree("mesh") && !now.fails("mesh")
+	mesh := w.record.isFree("mesh") && !now.fails("mesh") && !w.paced(h)
 	operator := w.record.isFree("smtp")
 	if now.fails("smtp") {
 		operator = mesh // a peer mails the operator in this case
@@ -194,7 +202,7 @@ func minute(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }
 // channelOf returns the channel that a point belongs to, or "".
 func channelOf(site string) string {
 	switch {
-	case strings.HasPrefix(site, "mesh "):
+	case strings.HasPrefix(site, "mesh "), strings.HasPrefix(site, "nats "):
 		return "mesh"
 	case strings.HasPrefix(site, "smtp "):
 		return "smtp"

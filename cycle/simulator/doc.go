@@ -16,6 +16,9 @@
 //	                         │             people.go, crontab.go          │
 //	                         └───────────── shrink.go ◀───────────────────┘
 //
+// The mesh of a story is over HTTP or over NATS; the seed says which. Over NATS the program
+// speaks with an engine in memory, through nats_link.go.
+//
 // A process of the agent is a goroutine with its own cycle.Agent. It reaches a
 // point before every write, fsync, rename, link, removal and append, before
 // every network command and its answer, and around the agent's work. At a point

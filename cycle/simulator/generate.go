@@ -7,7 +7,10 @@ import (
 
 // Make returns the story of a seed, with the given number of steps. The same seed
 // and number always make the same story.
-func Make(seed int64, steps int) Story {
+func Make(seed int64, steps int) Story { return MakeOver(CarrierOf(seed), seed, steps) }
+
+// MakeOver is Make with a carrier for the mesh: OverNATS, or "" for HTTP.
+func MakeOver(carrier string, seed int64, steps int) Story {
 	g := generator{rand.New(rand.NewPCG(uint64(seed), 0))}
 	s := Story{Seed: seed}
 	for range steps {
@@ -16,6 +19,9 @@ func Make(seed int64, steps int) Story {
 	s.AckAfter = ackAfter(seed)
 	s.Prompts = clockPrompts(seed)
 	s.Steps = asking(seed, s.Steps)
+	if s.Carrier = carrier; carrier == OverNATS {
+		s.Steps = overNATS(seed, s.Steps)
+	}
 	return s
 }
 

@@ -40,6 +40,10 @@ func (w *World) postJunk(s Step) {
 		}
 		j.text = fmt.Sprintf(j.text, j.id)
 	}
+	if w.nats != nil {
+		w.nats.postJunk(j.text)
+		j.acked = true // or else it is left: see checkSources
+	}
 	w.record.junk = append(w.record.junk, j)
 	w.count.happened("a message that cannot be decoded was on the mesh")
 }

@@ -25,7 +25,7 @@ type slot struct {
 // a point of the process that uses it.
 type proxy struct {
 	slot     *slot
-	protocol string // imap, smtp or http
+	protocol string // imap, smtp, http or nats
 	listener net.Listener
 	server   *inlet
 }
@@ -88,16 +88,33 @@ func (w *proxy) accept() {
 		if p == nil || p.isDead() || w.slot.world.down(w.protocol) {
 			w.slot.mu.Unlock()
 			hangUp(c)
-			w.slot.world.troubled(strings.Replace(w.protocol, "http", "mesh", 1))
+			w.slot.world.troubled(channel(w.protocol))
 			continue
 		}
 		l := &link{proxy: w, process: p, client: c, server: w.server.connect(c)}
 		w.slot.open[l] = true
+		if w.protocol == "nats" {
+			l.nats = engineLink{subs: map[string]string{}, asked: map[string]frame{}, fates: map[string]verdict{}}
+			l.running.Add(2)
+		}
 		w.slot.mu.Unlock()
 		p.world.record.connected(p, w.protocol)
+		if w.protocol == "nats" {
+			go l.framesIn()
+			go l.framesOut()
+			continue
+		}
 		go l.answers()
 		go l.commands()
 	}
+}
+
+// channel returns the channel that a protocol carries: "mesh", or its own name.
+func channel(protocol string) string {
+	if protocol == "http" || protocol == "nats" {
+		return "mesh"
+	}
+	return protocol
 }
 
 // link is one connection through a proxy.
@@ -106,12 +123,14 @@ type link struct {
 	process *process
 	client  net.Conn
 	server  net.Conn
+	running sync.WaitGroup // NATS: what forwards its frames
 
 	mu       sync.Mutex
 	fate     verdict // what happens to the next answer
 	data     bool    // SMTP: the body of a mail is being sent
 	fetching string  // IMAP: FETCH, SEARCH or SELECT, while it is being answered
 	denies   string  // IMAP: NO or BAD, with which that answer ends
+	nats     engineLink
 }
 
 func (l *link) cut() {

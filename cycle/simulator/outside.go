@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -134,9 +133,9 @@ func (w *World) report(id, way string, faults []Fault) error {
 	if way == "other" {
 		from = peers[1]
 	}
-	w.callMesh(http.MethodPost, "/message", map[string]any{
+	w.post(map[string]any{
 		"id": fmt.Sprintf("outcome-%d", n), "from": from, "to": handle, "kind": "report", "correlation_id": id, "message": r.text, "status": "success",
-	})
+	}, true)
 	return nil
 }
 

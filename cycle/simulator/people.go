@@ -204,12 +204,12 @@ func (w *World) postMessage(s Step) {
 	if s.Kind == "form" {
 		m["result_fields"] = wanted
 	}
-	code, _ := w.callMesh(http.MethodPost, "/message", m)
-	if s.Kind == "again" {
-		w.callMesh(http.MethodPost, "/message", m)
+	var taken bool
+	if p.id, taken = w.post(m, s.Kind != "whisper"); !taken {
+		return
 	}
-	if code != http.StatusAccepted {
-		return // the rate limit
+	if s.Kind == "again" {
+		w.post(m, true)
 	}
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
@@ -243,7 +243,7 @@ func (w *World) answerQuestion(s Step) {
 	if s.N%2 == 0 { // the others are agents of an older version
 		m["status"], m["fields"], m["trace_id"] = []string{"success", "partial", "failed"}[s.N/2%3], map[string]any{"marker": q.id}, "trace.of.another"
 	}
-	w.callMesh(http.MethodPost, "/message", m)
+	w.post(m, true)
 }
 
 // callMesh makes a request to the mesh on behalf of somebody else.

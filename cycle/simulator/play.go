@@ -25,7 +25,7 @@ type Outcome struct {
 // with flock and hard links. An error means that the simulator itself failed.
 func Play(dir string, s Story) (Outcome, error) {
 	begin := beginning(s.Seed)
-	w, err := newWorld(dir, s.Seed, begin)
+	w, err := newWorld(dir, s, begin)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("make a world: %w", err)
 	}
@@ -97,6 +97,7 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 	}
 	if err == nil && !killed && r.Skipped == "" && w.wasUndisturbed() {
 		w.checkProgress()
+		w.checkMeshHalt(r)
 		w.checkLines()
 		w.checkWaiting(began.Add(w.clock.skewed()), o)
 		w.checkSending(r, o, began)
@@ -112,6 +113,7 @@ func (w *World) perform(s Step) {
 	if w.depth() == 0 {
 		w.powerOn()
 		w.passOutages()
+		w.sweep()
 	}
 }
 
@@ -162,6 +164,8 @@ func (w *World) do(s Step) error {
 		w.postMessage(s)
 	case Junk:
 		w.postJunk(s)
+	case Forge:
+		w.forge(s)
 	case Return:
 		return w.returnMail(s)
 	case Report:
@@ -176,7 +180,7 @@ func (w *World) do(s Step) error {
 		return w.burst(s)
 	case Nudge:
 		if from := ringers[s.Kind]; from != "" {
-			w.callMesh("POST", "/nudge/"+handle, map[string]any{"from": from, "reason": "wake up"})
+			w.nudge(from)
 			return nil
 		}
 		name, err := w.dropNudge(s.N)
@@ -211,8 +215,7 @@ func (w *World) do(s Step) error {
 	case Outage:
 		return w.startOutage(s)
 	case MeshHalt:
-		path := map[string]string{"on": "/kill", "off": "/resume"}[s.Kind]
-		w.callMesh("POST", path, struct{}{})
+		w.setMeshHalt(s.Kind == "on")
 	default:
 		panic("unknown deed " + string(s.Do))
 	}
@@ -294,6 +297,15 @@ func (w *World) startOutage(s Step) error {
 			mode = ""
 		}
 		return w.crontab.setMode(mode)
+	}
+	switch {
+	case s.Kind == "engine-restart" && w.nats != nil:
+		w.nats.restart()
+		return nil
+	case s.Kind == "box-full" && w.nats != nil:
+		w.nats.fill()
+	case s.Kind == "engine-leaderless" && w.nats != nil:
+		w.nats.engine.SetLeaderless(true)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

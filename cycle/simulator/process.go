@@ -91,6 +91,10 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 			}
 		}()
 		err = do(p.ctx, p.agent)
+		if !p.isDead() {
+			p.agent.Close()
+			slot.drain()
+		}
 		ended = true
 	}()
 	select {
@@ -147,6 +151,9 @@ func (p *process) point(lane Lane, site string) verdict {
 	var fault *Fault
 	for i := range p.faults {
 		f := &p.faults[i]
+		if f.What == Meanwhile && lane == Aside {
+			continue // the process does not wait
+		}
 		if f.Site == "" && f.Lane == lane && f.At == p.points[lane] || f.Site == site && f.At == p.sites[site] {
 			fault = f
 		}

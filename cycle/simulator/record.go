@@ -156,7 +156,7 @@ type question struct{ id, peer, correlation string }
 func newRecord(w *World) *record {
 	return &record{
 		world: w, mails: map[string]*outgoing{}, reports: map[string]*outgoing{}, conns: map[string]int{}, validity: 1,
-		notes: newNotes(), sessions: map[string]string{}, refused: map[string]int{}, struck: map[string]bool{}, lastTrouble: map[string]time.Time{}, observedOutages: map[string]*observedOutage{},
+		notes: newNotes(w), sessions: map[string]string{}, refused: map[string]int{}, struck: map[string]bool{}, lastTrouble: map[string]time.Time{}, observedOutages: map[string]*observedOutage{},
 	}
 }
 

@@ -13,6 +13,7 @@ type scenario struct {
 	name string
 	was  string // what was wrong, if the story found a bug
 	must string // an event that must have happened, or the story proves nothing
+	over string // what carries the mesh
 	step []sim.Step
 }
 
@@ -440,11 +441,11 @@ var scenarios = []scenario{
 }
 
 func TestScenarios(t *testing.T) {
-	for _, s := range slices.Concat(scenarios, selfTurns, hookStories, unrulyServers, outside, questions, bursts) {
+	for _, s := range slices.Concat(scenarios, selfTurns, hookStories, unrulyServers, outside, questions, bursts, natsStories) {
 		t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			for seed := range *lives {
-				out := play(t, sim.Story{Seed: seed, Steps: s.step})
+				out := play(t, sim.Story{Seed: seed, Steps: s.step, Carrier: s.over})
 				if out.Broken != nil {
 					t.Fatalf("seed %d: %v\n%s", seed, out.Broken, strings.Join(out.Log, "\n"))
 				}
@@ -483,7 +484,7 @@ var regressions = map[int64]string{
 
 func TestRegressions(t *testing.T) {
 	for seed, was := range regressions {
-		story := sim.Make(seed, 30)
+		story := sim.MakeOver("", seed, 30)
 		story.AckAfter, story.Prompts = 0, nil // as it was
 		out := play(t, story)
 		if out.Broken != nil {

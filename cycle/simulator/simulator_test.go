@@ -19,12 +19,13 @@ var (
 	during = flag.Duration("for", 0, "play these seeds, then fresh ones for this long; all rare events must then happen")
 	all    = flag.Bool("all", false, "continue after a seed that failed")
 	alone  = flag.Bool("noshrink", false, "print a story that failed without shortening it")
+	over   = flag.String("over", "", "what carries the mesh: http, nats, or nothing for what the seed says")
 	lives  = flag.Int64("lives", 2, "number of seeds to play each scenario with")
 )
 
 func TestSimulate(t *testing.T) {
 	if *seed >= 0 {
-		out := play(t, simulator.Make(*seed, *length))
+		out := play(t, story(*seed))
 		t.Log("\n" + strings.Join(out.Log, "\n"))
 		if out.Broken != nil {
 			t.Error(out.Broken)
@@ -32,6 +33,17 @@ func TestSimulate(t *testing.T) {
 		return
 	}
 	many(t)
+}
+
+// story returns the story of a seed.
+func story(seed int64) simulator.Story {
+	switch *over {
+	case "http":
+		return simulator.MakeOver("", seed, *length)
+	case simulator.OverNATS:
+		return simulator.MakeOver(simulator.OverNATS, seed, *length)
+	}
+	return simulator.Make(seed, *length)
 }
 
 // many plays stories on two processors: the requested seeds, and with -for then
@@ -61,14 +73,14 @@ func many(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for n := range next {
-				out := play(t, simulator.Make(n, *length))
+				out := play(t, story(n))
 				mu.Lock()
 				counts.Add(out.Counts)
 				days += out.Time.Hours() / 24
 				played++
 				mu.Unlock()
 				if out.Broken != nil {
-					report(t, simulator.Make(n, *length), out)
+					report(t, story(n), out)
 				}
 			}
 		})

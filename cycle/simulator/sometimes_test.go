@@ -101,6 +101,27 @@ var mustHappen = []string{
 	"interleaved: reset",
 	"interleaved: report",
 	"interleaved: transition",
+	"a message was published again over NATS",
+	"the engine knew a message that was published again",
+	"the engine had no leader",
+	"the engine was started again",
+	"our part of a mailbox was full",
+	"an answer about HALT never came",
+	"an answer about HALT was an old one",
+	"the mesh over NATS was halted",
+	"messages of a peer waited for its pace",
+	"messages left as fast as they may",
+	"the end of a turn was an event on NATS",
+	"forged over NATS: unsigned",
+	"forged over NATS: stranger",
+	"forged over NATS: altered",
+	"forged over NATS: late",
+	"forged over NATS: usurped",
+	"forged over NATS: twins",
+	"forged over NATS: replayed",
+	"forged over NATS: nudge",
+	"forged over NATS: report",
+	"forged over NATS: flood",
 }
 
 // mustDie are the points before each effect and before its record. A process must
@@ -109,6 +130,7 @@ var mustDie = []string{
 	"done state.json", "write state.json.tmp", "append history", "imap STORE", "mesh DELETE mailbox", "mesh POST message",
 	"mesh PUT registry", "smtp dot", "agent start", "agent work", "agent end",
 	"hook call", "hook answer",
+	"nats post", "nats stored", "nats pull", "nats delivery", "nats end", "nats ack", "nats halted",
 }
 
 // passedOften is how often a point may be passed before a process must have died

@@ -14,6 +14,7 @@ type Story struct {
 
 	AckAfter time.Duration // [replies] ack_after
 	Prompts  []ClockPrompt
+	Carrier  string // of the mesh: OverNATS, or "" for HTTP
 }
 
 // Step is one event of a story.
@@ -58,6 +59,7 @@ const (
 	Outside Deed = "outside" // what a turn has started reports; Kind: local, mesh, other or unknown
 	Burst   Deed = "burst"   // one sender writes in a row; Kind: mail, tell, message or mixed
 	Junk    Deed = "junk"    // a mesh message arrives that cannot be decoded; Kind: see junk
+	Forge   Deed = "forge"   // over NATS somebody posts what no peer has; Kind: see forgeries
 	Return  Deed = "return"  // a mail of ours comes back; Kind: see returned
 
 	Clock    Deed = "clock"    // the clock of the machine jumps by For
@@ -90,8 +92,10 @@ type Lane string
 // The lanes.
 const (
 	Main   Lane = "main"
-	ByMail Lane = "mail" // reading the mailbox
-	ByMesh Lane = "mesh" // reading the mailbox on the mesh
+	ByMail Lane = "mail"  // reading the mailbox
+	ByMesh Lane = "mesh"  // reading the mailbox on the mesh
+	Back   Lane = "back"  // what the mesh over NATS answers
+	Aside  Lane = "aside" // what is said there and not waited for
 )
 
 // What is the effect of a fault.
@@ -153,6 +157,9 @@ func (f Fault) String() string {
 // String returns the story for people, one step per line.
 func (s Story) String() string {
 	var b strings.Builder
+	if s.Carrier != "" {
+		fmt.Fprintf(&b, "     the mesh is over %s\n", s.Carrier)
+	}
 	if s.AckAfter > 0 {
 		fmt.Fprintf(&b, "     acks wait for %s\n", s.AckAfter)
 	}

@@ -22,6 +22,7 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
+	"agentstateloop/mesh/natsmesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -70,8 +71,9 @@ type World struct {
 
 	hooks   []*listener
 	mail    *mailtest.Servers
-	mesh    *mesh.Server
+	mesh    *mesh.Server // over HTTP
 	http    *http.Server
+	nats    *natsMesh // or over NATS
 	inlets  map[string]*inlet
 	crontab *userCrontab
 
@@ -104,12 +106,16 @@ type Violation struct {
 
 func (v Violation) String() string { return fmt.Sprintf("promise %s: %s", v.Promise, v.What) }
 
-func newWorld(dir string, seed int64, begin time.Time) (*World, error) {
+func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	w := &World{
-		dir: dir, rng: rand.New(rand.NewPCG(uint64(seed), 1)), count: newCounters(), hooks: newListeners(),
+		dir: dir, rng: rand.New(rand.NewPCG(uint64(s.Seed), 1)), count: newCounters(), hooks: newListeners(),
 		clock: clock{true: begin}, outages: map[string]int{},
-		inlets: map[string]*inlet{"imap": newInlet(), "smtp": newInlet(), "http": newInlet()},
+		inlets: map[string]*inlet{"imap": newInlet(), "smtp": newInlet()},
 	}
+	if s.Carrier == OverNATS {
+		w.nats = newNATSMesh(w)
+	}
+	w.inlets[w.wire()] = newInlet()
 	w.record = newRecord(w)
 	for _, d := range []string{w.stateDir(), filepath.Join(dir, "spare")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
@@ -134,9 +140,7 @@ func newWorld(dir string, seed int64, begin time.Time) (*World, error) {
 	}
 	go w.mail.ServeIMAP(w.inlets["imap"])
 	go w.mail.ServeSMTP(w.inlets["smtp"])
-	w.mesh = mesh.NewServer(mesh.Options{Open: true, Tokens: meshTokens, Now: w.clock.servers})
-	w.http = &http.Server{Handler: w.record.watchMesh(w.mesh)}
-	go w.http.Serve(w.inlets["http"])
+	w.serveMesh()
 	for range maxProcesses {
 		s, err := w.newSlot()
 		if err != nil {
@@ -154,7 +158,11 @@ func (w *World) close() {
 		s.close()
 	}
 	w.mail.Close()
-	w.http.Close()
+	if w.nats != nil {
+		w.nats.close()
+	} else {
+		w.http.Close()
+	}
 	for _, i := range w.inlets {
 		i.Close()
 	}
@@ -196,7 +204,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			Peers: peers, Login: program.Login(), Challenge: true, Budget: budget,
 			Ack: true, AckAfter: w.ackAfter, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
 			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: w.hourly(), EventRate: eventRate,
-			Collect: w.silence(),
+			Collect: w.silence(), PacesMesh: w.nats != nil,
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,
@@ -205,13 +213,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 				Require: mail.RequireDMARC, AuthservID: authserv, Fallback: true,
 			},
 		},
-		Mesh: &cycle.Mesh{
-			Carrier: &mesh.Client{
-				URL: "http://" + p.slot.addr("http"), Handle: handle, Timeout: networkTimeout,
-				Token: secret(meshTokens[handle], wrongToken, "token"),
-			},
-			Handle: handle, Peers: peers, Open: true,
-		},
+		Mesh: w.newMesh(p, secret),
 		Schedule: cycle.Schedule{Mode: cycle.ModeCrontab, Binary: binary, Table: cron.Table{
 			Command: w.crontab.command, Lock: filepath.Join(w.dir, "crontab.lock"), Backup: filepath.Join(w.dir, "backup"),
 		}},
@@ -227,6 +229,40 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 	p.configureHooks(a)
 	p.configurePrompts(a)
 	return a
+}
+
+// serveMesh lets the servers of the mesh answer.
+func (w *World) serveMesh() {
+	if w.nats != nil {
+		go w.nats.serve(w.inlets["nats"])
+		return
+	}
+	w.mesh = mesh.NewServer(mesh.Options{Open: true, Tokens: meshTokens, Now: w.clock.servers})
+	w.http = &http.Server{Handler: w.record.watchMesh(w.mesh)}
+	go w.http.Serve(w.inlets["http"])
+}
+
+// newMesh wires the mesh of one process. Over HTTP trust.mesh is "open", and over NATS
+// both peers have a key.
+func (w *World) newMesh(p *process, secret func(right, wrong string, outages ...string) func(context.Context) (string, error)) *cycle.Mesh {
+	if w.nats == nil {
+		return &cycle.Mesh{
+			Carrier: &mesh.Client{
+				URL: "http://" + p.slot.addr("http"), Handle: handle, Timeout: networkTimeout,
+				Token: secret(meshTokens[handle], wrongToken, "token"),
+			},
+			Handle: handle, Peers: peers, Open: true,
+		}
+	}
+	return &cycle.Mesh{
+		Carrier: &natsmesh.Client{
+			URL: "nats://127.0.0.1:4222", Handle: handle, Host: "alpha", Timeout: natsPatience, Now: w.clock.machine,
+			Seed: secret(natsKeys[handle].seed, natsKeys[unknown].seed, "token"),
+			Keys: map[string]string{peers[0]: natsKeys[peers[0]].public, peers[1]: natsKeys[peers[1]].public},
+			Dial: func(_ context.Context, network, _ string) (net.Conn, error) { return p.dial(network) },
+		},
+		Handle: handle, Peers: peers, Paces: true,
+	}
 }
 
 func (w *World) takeSlot() *slot {
@@ -324,6 +360,20 @@ func (w *World) passOutages() {
 		}
 	}
 }
+
+// sweep lets the others on the mesh over NATS read their mailboxes, and the engine have a
+// leader again when its time is over.
+func (w *World) sweep() {
+	if w.nats == nil {
+		return
+	}
+	w.nats.engine.SetLeaderless(w.down("engine-leaderless"))
+	w.nats.sweep()
+}
+
+// mailWaits reports whether the mesh over NATS has something for us. Over HTTP a poll
+// takes all of it.
+func (w *World) mailWaits() bool { return w.nats != nil && len(w.nats.left()) > 0 }
 
 func (w *World) countStrike() {
 	w.mu.Lock()

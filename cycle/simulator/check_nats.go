@@ -1,0 +1,194 @@
+package simulator
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/fleet"
+	"agentstateloop/state"
+)
+
+// These checks hold what the mesh over NATS adds (docs/design.md, "The mesh over NATS").
+
+// pace is how many messages may leave, and of a sender may be taken, within a minute.
+const pace = 5
+
+// checkNATS checks what the history says of the mesh over NATS.
+func (w *World) checkNATS(h history) {
+	if w.nats == nil {
+		return
+	}
+	w.checkUnproven(h)
+	w.checkEvents(h)
+	w.checkHalts(h)
+	if w.clock.wasWrong() || h.says("recovery", "", "") {
+		return
+	}
+	w.checkPosts(h)
+	w.checkTaken(h)
+}
+
+// checkUnproven checks that nothing that no signature proves has woken anybody, was taken
+// for an answer, or came in before a person released it.
+func (w *World) checkUnproven(h history) {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	for _, l := range h.lines {
+		if !strings.Contains(l.Key, ":unproven.") {
+			continue
+		}
+		released := slices.ContainsFunc(w.record.meshMessages, func(p *meshMessage) bool {
+			return strings.HasSuffix(l.Key, ":"+p.id) && p.touched()
+		})
+		if (l.Kind == "nudge" || l.Kind == "edge" || l.Kind == "message" || l.Kind == "turn") && !released {
+			w.violate("4", "nothing proves who sent %s", l)
+		}
+	}
+}
+
+// checkEvents checks what the engine has of the ends of turns: each once, signed, and as the
+// history has it.
+func (w *World) checkEvents(h history) {
+	seen := map[string]bool{}
+	for _, m := range w.nats.engine.Messages(fleet.EventStream) {
+		var e struct {
+			Event, ID, Status string
+			Turn              string `json:"turn_id"`
+			Epoch             uint64 `json:"turn_epoch"`
+		}
+		if err := json.Unmarshal(m.Body, &e); err != nil {
+			w.violate("event", "the engine has the event %s: %v", m.Body, err)
+			continue
+		}
+		at, signature := headerOf(m.Header, "Asl-At"), headerOf(m.Header, "Asl-Sig")
+		sig, err := base64.RawStdEncoding.DecodeString(signature)
+		text := fmt.Sprintf("asl1 task %s %s\n%s", handle, at, m.Body)
+		if err != nil || natsKeys[handle].pair.Verify([]byte(text), sig) != nil {
+			w.violate("event", "the event %s is not signed", m.Body)
+		}
+		if seen[e.ID] {
+			w.violate("event", "the event %s is there twice", m.Body)
+		}
+		seen[e.ID] = true
+		is := func(l line) bool {
+			return l.Kind == "task" && l.TurnID == e.Turn && l.Epoch == e.Epoch && l.Status == e.Status && e.Event == "task."+l.Status
+		}
+		if !slices.ContainsFunc(h.lines, is) {
+			w.violate("event", "no turn has come to what the event says: %s", m.Body)
+		}
+		w.count.happened("the end of a turn was an event on NATS")
+	}
+}
+
+// posts returns when messages left through the mesh.
+func (h history) posts() (sent []time.Time) {
+	byMesh := map[string]bool{}
+	for _, l := range h.lines {
+		if l.Kind == "effect" && l.Effect != nil && l.Effect.Channel == "mesh" {
+			byMesh[l.ID] = true
+		}
+		if l.Kind == "delivery" && l.What == "sent" && byMesh[l.ID] {
+			sent = append(sent, l.At)
+		}
+	}
+	return sent
+}
+
+// paced reports whether the next message must wait for the pace over NATS.
+func (w *World) paced(h history) bool {
+	sent := h.posts()
+	return w.nats != nil && len(sent) >= pace && w.clock.machine().Sub(sent[len(sent)-pace]) < time.Minute
+}
+
+// checkPosts checks that no more than five messages leave within a minute.
+func (w *World) checkPosts(h history) {
+	sent := h.posts()
+	for i := pace; i < len(sent); i++ {
+		if sent[i].Sub(sent[i-pace]) < time.Minute {
+			w.violate("pace", "%d messages left within a minute, from %s to %s", pace+1, sent[i-pace], sent[i])
+		}
+		if sent[i].Sub(sent[i-pace]) < 2*time.Minute {
+			w.count.happened("messages left as fast as they may")
+		}
+	}
+}
+
+// checkTaken checks that no more than five messages of a peer come in within a minute. The
+// state knows when to the second.
+func (w *World) checkTaken(h history) {
+	for _, peer := range peers {
+		var taken []time.Time
+		seen := map[string]bool{}
+		for _, l := range h.lines {
+			if l.Source != "mesh" || l.Kind == "nudge" || l.Kind == "rejected" || !strings.HasPrefix(l.Key, "mesh:"+peer+":") || strings.Contains(l.Key, ":unproven.") || seen[l.Key] {
+				continue
+			}
+			seen[l.Key] = true
+			taken = append(taken, l.At)
+		}
+		for i := pace; i < len(taken); i++ {
+			if taken[i].Sub(taken[i-pace]) < time.Minute-time.Second {
+				w.violate("pace", "%d messages of %s came in within a minute, from %s to %s", pace+1, peer, taken[i-pace], taken[i])
+			}
+			if taken[i].Sub(taken[i-pace]) < 2*time.Minute {
+				w.count.happened("messages of a peer waited for its pace")
+			}
+		}
+	}
+}
+
+// checkHalts checks that nobody took the mesh for halted, or for going on, in another order
+// than it was, unless a server that lags said so.
+func (w *World) checkHalts(h history) {
+	if w.nats.lagged {
+		return
+	}
+	next := 0
+	for _, l := range h.lines {
+		if l.Kind != "halt" || l.From != "mesh" {
+			continue
+		}
+		i := slices.Index(w.nats.switched[next:], l.What == "halt")
+		if i < 0 {
+			w.violate("HALT", "the mesh over NATS was halted, and not, as %v; a poll has it as %s", w.nats.switched, l)
+			return
+		}
+		next += i + 1
+	}
+}
+
+// checkMeshHalt checks, after a poll that nothing disturbed and that read the mesh, that the
+// HALT of the mesh over NATS is known.
+func (w *World) checkMeshHalt(r cycle.Report) {
+	failed := slices.ContainsFunc(r.Failed, func(f cycle.SourceFailure) bool { return f.Source == state.Mesh })
+	if w.nats == nil || failed || w.down("halt-stale") {
+		return
+	}
+	w.nats.mu.Lock()
+	halted, ever := w.nats.halted, len(w.nats.switched) > 0
+	w.nats.mu.Unlock()
+	if !ever {
+		return // nor can the history say so: see checkHalts
+	}
+	h, err := w.readHistory()
+	if err != nil {
+		return
+	}
+	known := false
+	for _, l := range h.lines {
+		if l.Kind == "halt" && l.From == "mesh" {
+			known = l.What == "halt"
+		}
+	}
+	if halted {
+		w.count.happened("the mesh over NATS was halted")
+	}
+	if known != halted {
+		w.violate("HALT", "the mesh over NATS is halted: %v, and a poll has it as %v", halted, known)
+	}
+}
