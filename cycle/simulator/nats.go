@@ -166,13 +166,17 @@ func (n *natsMesh) letter(from, id string, body []byte) letter {
 // signed returns the letter with the signature of a user's key, as docs/design.md, "The
 // mesh over NATS", says.
 func (l letter) signed(by string) letter {
-	line := fmt.Sprintf("asl1 box %s %s %s %s\n", l.to, l.from, l.id, l.at)
-	signature, err := natsKeys[by].pair.Sign(append([]byte(line), l.body...))
+	l.signature = natsSignature(by, fmt.Sprintf("asl1 box %s %s %s %s\n", l.to, l.from, l.id, l.at), l.body)
+	return l
+}
+
+// natsSignature returns the signature of a user's key over a line and a body.
+func natsSignature(by, line string, body []byte) string {
+	signature, err := natsKeys[by].pair.Sign(append([]byte(line), body...))
 	if err != nil {
 		panic(err)
 	}
-	l.signature = base64.RawStdEncoding.EncodeToString(signature)
-	return l
+	return base64.RawStdEncoding.EncodeToString(signature)
 }
 
 // unproven returns how the key of the letter ends if nothing proves it.
@@ -232,8 +236,13 @@ func encode(m map[string]any) []byte {
 
 // setHalt sets or lifts the HALT of the mesh, as a peer does.
 func (n *natsMesh) setHalt(on bool) (taken bool) {
-	body := fmt.Sprintf(`{"halted":%t,"by":%q,"at":%q}`, on, peers[0], n.world.clock.servers().UTC().Format(time.RFC3339))
-	_, taken = n.publish(peers[0], "$KV.asl-mesh.halt", nil, []byte(body))
+	after := uint64(0)
+	for _, m := range n.engine.Messages(fleet.MeshStream) {
+		after = m.Sequence
+	}
+	body := fmt.Appendf(nil, `{"halted":%t,"by":%q,"at":%q,"after":%d}`, on, peers[0], n.world.clock.servers().UTC().Format(time.RFC3339), after)
+	header := map[string][]string{"Asl-Sig": {natsSignature(peers[0], "asl1 halt\n", body)}}
+	_, taken = n.publish(peers[0], "$KV.asl-mesh.halt", header, body)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if taken {
