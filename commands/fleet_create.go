@@ -47,7 +47,7 @@ Example:
 			&cli.StringFlag{Name: "admin-key", Usage: "`FILE` (0600) with the administrator's seed, from fleet key"},
 			&cli.StringFlag{Name: "url", Usage: "`URL` of the servers, tls://HOST:PORT,HOST:PORT"},
 			&cli.StringFlag{Name: "ca-file", Usage: "`FILE` with the certificates of their authority"},
-			&cli.IntFlag{Name: "servers", Usage: "that there are `N` servers", DefaultText: "as many as --url names"},
+			&cli.IntFlag{Name: "servers", Usage: "the number `N` of servers", DefaultText: "as many as --url names"},
 			switchFlag("check", "change nothing, only say what is to do"),
 		},
 		Action: fleetCreateCmd{p.agents(), p.loader, &p.out}.run,

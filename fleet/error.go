@@ -72,6 +72,8 @@ func connError(server string, err error) *Error {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked),
 		errors.Is(err, nats.ErrAccountAuthExpired):
 		e.Denied, e.lost, e.Err = true, false, errors.New("it refuses the key: is its public key in the configuration of the servers?")
+	case errors.Is(err, nats.ErrNkeysNotSupported):
+		e.lost, e.Err = false, errors.New("it knows no keys: was it started with the configuration of fleet plan?")
 	case errors.Is(err, nats.ErrPermissionViolation):
 		_, right, _ := strings.Cut(err.Error(), "Permissions Violation for ")
 		e.Denied, e.lost, e.Err = true, false, fmt.Errorf("the key lacks a right: %s", plain.Line(plain.Cut(right, 200)))

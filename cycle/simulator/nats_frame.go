@@ -108,7 +108,7 @@ var published = []struct {
 	{"asl.blob.", Main, "nats file"},
 	{"$JS.API.CONSUMER.MSG.NEXT.", ByMesh, "nats pull"},
 	{"$JS.API.DIRECT.GET.KV_asl-mesh.", ByMesh, "nats halt"},
-	{"$KV.asl-who." + handle + ".", ByMesh, "nats look"},
+	{"$KV.asl-who." + handle + ".", Aside, "nats look"},
 	{"$KV.asl-who.", Main, "nats register"},
 	{"$JS.ACK.", Aside, "nats ack"},
 	{"cmd.agent.", Aside, "nats ring"},

@@ -26,7 +26,7 @@ const lastWords = time.Second
 // framesOut forwards the frames of a client to the engine. A client that closes had its
 // last words read before the link ends.
 func (l *link) framesOut() {
-	defer l.running.Done()
+	defer l.proxy.slot.framing.Done()
 	from := bufio.NewReaderSize(l.client, 16<<10)
 	for {
 		f, err := readFrame(from)
@@ -144,7 +144,7 @@ func (l *link) refuseFrame(f frame, site, sid string) bool {
 
 // framesIn forwards the frames of the engine to a client.
 func (l *link) framesIn() {
-	defer l.running.Done()
+	defer l.proxy.slot.framing.Done()
 	from := bufio.NewReaderSize(l.server, 16<<10)
 	for {
 		f, err := readFrame(from)
@@ -256,19 +256,4 @@ func (p *process) dial(network string) (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	return net.Dial(network, p.slot.addr("nats"))
-}
-
-// drain waits until what a process said last to the engine was read.
-func (s *slot) drain() {
-	s.mu.Lock()
-	var links []*link
-	for l := range s.open {
-		if l.proxy.protocol == "nats" {
-			links = append(links, l)
-		}
-	}
-	s.mu.Unlock()
-	for _, l := range links {
-		l.running.Wait()
-	}
 }

@@ -15,6 +15,7 @@ import (
 type slot struct {
 	world   *World
 	proxies map[string]*proxy
+	framing sync.WaitGroup // what forwards the frames of NATS
 
 	mu   sync.Mutex
 	user *process
@@ -95,7 +96,7 @@ func (w *proxy) accept() {
 		w.slot.open[l] = true
 		if w.protocol == "nats" {
 			l.nats = engineLink{subs: map[string]string{}, asked: map[string]frame{}, fates: map[string]verdict{}}
-			l.running.Add(2)
+			w.slot.framing.Add(2)
 		}
 		w.slot.mu.Unlock()
 		p.world.record.connected(p, w.protocol)
@@ -123,7 +124,6 @@ type link struct {
 	process *process
 	client  net.Conn
 	server  net.Conn
-	running sync.WaitGroup // NATS: what forwards its frames
 
 	mu       sync.Mutex
 	fate     verdict // what happens to the next answer

@@ -93,7 +93,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 		err = do(p.ctx, p.agent)
 		if !p.isDead() {
 			p.agent.Close()
-			slot.drain()
+			slot.framing.Wait() // the engine reads what it said last
 		}
 		ended = true
 	}()
@@ -106,6 +106,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	}
 	p.cancel()
 	slot.leave()
+	slot.framing.Wait() // a step that happens meanwhile may last longer
 	if p.isDead() || !ended {
 		return nil, true
 	}
