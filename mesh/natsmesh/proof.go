@@ -52,10 +52,15 @@ func (k keyring) of(handle string) string {
 // message in it, to us, and lately.
 func (k keyring) proves(i fleet.Item, m mesh.Message) bool {
 	key := k.of(i.From)
-	late := i.Stored.Sub(i.At)
 	return key != "" && m.From == i.From && m.To == k.handle && i.To == k.handle && m.ID == i.ID && m.CanAck() &&
 		!strings.HasPrefix(m.ID, unproven) && !strings.HasPrefix(m.ID, undecoded) &&
-		late <= maxLate && late >= -maxEarly && i.SignedBy(key)
+		lately(i.At, i.Stored) && i.SignedBy(key)
+}
+
+// lately reports whether what was signed at a time was stored soon enough to prove anything.
+func lately(signed, stored time.Time) bool {
+	late := stored.Sub(signed)
+	return late <= maxLate && late >= -maxEarly
 }
 
 // halted reports whether the mesh is halted, or that nothing proves the value it has.
@@ -65,8 +70,7 @@ func (k keyring) halted(h fleet.Halt) (halted, unproven bool) {
 		return h.Halted, false
 	}
 	key := k.of(h.By)
-	late := h.Stored.Sub(h.At)
-	proven := !h.Broken && key != "" && h.SignedBy(key) && (h.Stored.IsZero() || late <= maxLate && late >= -maxEarly)
+	proven := !h.Broken && key != "" && h.SignedBy(key) && (h.Stored.IsZero() || lately(h.At, h.Stored))
 	return false, !proven
 }
 
