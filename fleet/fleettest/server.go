@@ -74,8 +74,15 @@ func (s *Server) Restart() {
 	s.Start()
 }
 
-// Stop stops the server, as a machine that hangs.
-func (s *Server) Stop() { s.signal(syscall.SIGSTOP) }
+// Stop stops the server, as a machine that hangs, and waits until all of it has stopped.
+func (s *Server) Stop() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(s.PID(), &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		s.t.Fatalf("nats-server %s does not stop: %v", s.Name, err)
+	}
+}
 
 // Continue lets it go on.
 func (s *Server) Continue() { s.signal(syscall.SIGCONT) }
