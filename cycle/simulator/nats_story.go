@@ -20,8 +20,9 @@ var natsSites = map[string]string{
 
 // natsPoints are the points at which the mesh over NATS can go wrong.
 var natsPoints = []string{
-	"nats post", "nats post", "nats stored", "nats stored", "nats stored", "nats pull", "nats delivery", "nats delivery", "nats end", "nats ack", "nats ack",
+	"nats post", "nats post", "nats post", "nats post", "nats post", "nats stored", "nats stored", "nats stored", "nats stored", "nats stored", "nats pull", "nats delivery", "nats delivery", "nats end", "nats ack", "nats ack",
 	"nats halt", "nats halted", "nats look", "nats ring", "nats register", "nats registered", "nats connect", "nats event", "nats kept", "nats file", "nats filed",
+	"agent end", "agent end", // what it has begun is under way
 }
 
 // overNATS changes the steps of a story so that its mesh is over NATS. What it adds is
@@ -31,14 +32,14 @@ func overNATS(seed int64, steps []Step) []Step {
 	var all []Step
 	for _, s := range steps {
 		s = s.overNATS()
-		if g.chance(3) && s.mayFail() {
+		if g.chance(2) && s.mayFail() {
 			s.Faults = append(slices.Clone(s.Faults), g.natsFault())
 		}
 		all = append(all, s)
 		if g.chance(6) {
 			all = append(all, Step{Do: Forge, Kind: pickWeighted(g, forgeries), N: g.IntN(100), Wish: pickOne(g, wishes...)})
 		}
-		if g.chance(15) {
+		if g.chance(12) {
 			all = append(all, g.natsOutage())
 		}
 	}
@@ -81,7 +82,7 @@ func (g generator) natsFault() Fault {
 	})
 	if f.What == Meanwhile {
 		then := pickOne(g, Step{Do: Outage, Kind: "engine-restart"}, Step{Do: Forge, Kind: pickWeighted(g, forgeries), N: g.IntN(100), Wish: "answer"},
-			Step{Do: MeshHalt, Kind: "off"}, Step{Do: Poll})
+			Step{Do: MeshHalt, Kind: "off"}, Step{Do: Poll}, Step{Do: Report, Kind: "answer", N: g.IntN(100)}, Step{Do: Report, Kind: "twice", N: g.IntN(100)})
 		f.Then = &then
 	}
 	return f
@@ -90,7 +91,7 @@ func (g generator) natsFault() Fault {
 // natsOutage returns an outage of the engine. Those that cost real time are short.
 func (g generator) natsOutage() Step {
 	return pickWeighted(g, weighted[Step]{
-		{3, Step{Do: Outage, Kind: "engine-restart"}}, {2, Step{Do: Outage, Kind: "box-full", N: 1 + g.IntN(4)}}, {2, Step{Do: Outage, Kind: "engine-leaderless", N: 1}},
+		{3, Step{Do: Outage, Kind: "engine-restart"}}, {5, Step{Do: Outage, Kind: "box-full", N: 1 + g.IntN(4)}}, {2, Step{Do: Outage, Kind: "engine-leaderless", N: 1}},
 		{1, Step{Do: Outage, Kind: "halt-mute", N: 1}}, {2, Step{Do: Outage, Kind: "halt-stale", N: 1 + g.IntN(4)}}, {1, Step{Do: MeshHalt, Kind: "on"}}, {1, Step{Do: MeshHalt, Kind: "off"}},
 	})
 }
