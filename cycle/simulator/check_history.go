@@ -29,6 +29,7 @@ type historyChecker struct {
 
 	phase      string
 	operator   map[string]bool   // messages of the operator
+	prompts    map[string]bool   // messages of prompts by the clock
 	open       map[string]bool   // operator messages whose turn has not ended
 	acceptedAt map[string]uint64 // serial of acceptance, by key
 	ended      map[string]string // status of turns that have ended, by id
@@ -70,7 +71,7 @@ func (v *historyChecker) happened(what string) {
 func (v *historyChecker) read(l line) {
 	if v.open == nil {
 		v.phase = "IDLE"
-		v.operator = map[string]bool{}
+		v.operator, v.prompts = map[string]bool{}, map[string]bool{}
 		v.open, v.acceptedAt, v.ended, v.keys = map[string]bool{}, map[string]uint64{}, map[string]string{}, map[string]string{}
 		v.money = newLedger()
 		v.nudged, v.halted, v.effects, v.submitted = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -141,7 +142,8 @@ func (v *historyChecker) message(l line) {
 		v.broken("2", "%s was accepted twice", l.Key)
 	}
 	v.acceptedAt[l.Key] = l.Serial
-	if l.Source == "prompt" { // likewise; and what the operator has set is held back in tier critical
+	if l.Source == "prompt" { // likewise; in tier critical one that has begun goes on
+		v.prompts[l.Key] = true
 		return
 	}
 	if l.Source == "self" { // wakes nobody, and is not work before its turn
@@ -203,7 +205,8 @@ func (v *historyChecker) turned(l line) {
 		if v.submitted[l.TurnID] {
 			v.broken("2", "turn %s was dispatched again after its deliverable was submitted", l.TurnID)
 		}
-		if v.tier == "dead" || v.tier == "critical" && !v.operator[l.Key] {
+		goesOn := v.prompts[l.Key] && v.keys[l.Key] == l.TurnID
+		if v.tier == "dead" || v.tier == "critical" && !v.operator[l.Key] && !goesOn {
 			v.broken("budget", "turn %s was dispatched in tier %s", l.TurnID, v.tier)
 		}
 		v.affords(l)
