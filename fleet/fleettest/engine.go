@@ -184,7 +184,7 @@ func (e *Engine) Until(what string, try func(context.Context) error) {
 }
 
 // Ask sends a request to the API of JetStream as the administrator, and decodes its
-// answer into a value, unless that is nil.
+// answer into a value, unless that is nil. While servers come and go it is sent again.
 func (e *Engine) Ask(call string, request, into any) {
 	e.t.Helper()
 	var body []byte
@@ -196,16 +196,21 @@ func (e *Engine) Ask(call string, request, into any) {
 	}
 	c := e.Conn("")
 	defer c.Close()
-	data, err := Asker(c)(e.t.Context(), "$JS.API."+call, body)
-	if err == nil && strings.Contains(string(data), `"error":`) {
-		err = errors.New(string(data))
-	}
-	if err == nil && into != nil {
-		err = json.Unmarshal(data, into)
-	}
-	if err != nil {
-		e.t.Fatalf("%s: %v", call, err)
-	}
+	deletes := strings.HasPrefix(call, "STREAM.DELETE.")
+	e.Until(call+" is answered", func(ctx context.Context) error {
+		data, err := Asker(c)(ctx, "$JS.API."+call, body)
+		switch {
+		case err != nil:
+			return err
+		case deletes && strings.Contains(string(data), "stream not found"):
+			return nil // an answer was lost
+		case strings.Contains(string(data), `"error":`):
+			return errors.New(string(data))
+		case into != nil:
+			return json.Unmarshal(data, into)
+		}
+		return nil
+	})
 }
 
 // Configure changes the configuration, and restarts all servers with it.
