@@ -34,7 +34,11 @@ func openTurn(t *testing.T, s *meshAgents) turnOpen {
 	s.add("alpha", "env >env.tmp; mv env.tmp env; while [ ! -e over ]; do sleep 0.02; done; echo printed\n", "beta")
 	dir := s.dirs["alpha"]
 	tell := exec.Command(s.program, "--config", filepath.Join(dir, "agent.toml"), "tell", "--no-wait", "the lighthouse needs a test") // and it leaves a poll behind
-	if err := tell.Run(); err != nil {
+	lock := filepath.Join(dir, "turn-running")                                                                                        // not the lock of s.run, which would wait for the end of the turn
+	release := mark(t, tell, lock)
+	err := tell.Run()
+	release()
+	if err != nil {
 		t.Fatal(err)
 	}
 	end := sync.OnceFunc(func() {
@@ -45,7 +49,12 @@ func openTurn(t *testing.T, s *meshAgents) turnOpen {
 			time.Sleep(20 * time.Millisecond)
 		}
 	})
-	t.Cleanup(func() { os.WriteFile(filepath.Join(dir, "over"), nil, 0o600) })
+	t.Cleanup(func() {
+		os.WriteFile(filepath.Join(dir, "over"), nil, 0o600)
+		if err := settle(lock); err != nil { // or that poll still writes while the test's directory is removed
+			t.Error(err)
+		}
+	})
 	for {
 		text, err := os.ReadFile(filepath.Join(dir, "env"))
 		if err == nil {

@@ -148,19 +148,10 @@ func (s *meshAgents) runExpecting(code int, handle string, args ...string) strin
 	cmd.Env = append(os.Environ(), s.env...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	// Every process that the command starts inherits the lock.
 	lock := filepath.Join(s.dirs[handle], "running")
-	running, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer running.Close()
-	if err := syscall.Flock(int(running.Fd()), syscall.LOCK_SH); err != nil {
-		s.t.Fatal(err)
-	}
-	cmd.ExtraFiles = []*os.File{running}
+	release := mark(s.t, cmd, lock)
 	out, err := cmd.Output()
-	running.Close()
+	release()
 	if err := settle(lock); err != nil {
 		s.t.Fatal(err)
 	}
@@ -168,6 +159,22 @@ func (s *meshAgents) runExpecting(code int, handle string, args ...string) strin
 		s.t.Fatalf("%s %q: %v, want exit %d\n%s", handle, args, err, code, errs.String())
 	}
 	return string(out)
+}
+
+// mark makes a command hold a lock, which each process that it starts inherits. Call
+// release once the command has run; after that, settle waits for what it left in the
+// background.
+func mark(t *testing.T, cmd *exec.Cmd, lock string) (release func() error) {
+	t.Helper()
+	running, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		err = syscall.Flock(int(running.Fd()), syscall.LOCK_SH)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{running}
+	return running.Close
 }
 
 // history returns the lines that `history --json` prints.
