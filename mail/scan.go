@@ -197,6 +197,9 @@ func (sc *scanner) run() error {
 	if err := sc.sweep(); err != nil {
 		return err
 	}
+	if err := sc.takeHeadless(); err != nil {
+		return err
+	}
 	// What failed earlier comes last and alone. If it breaks the connection
 	// again, nothing else is lost.
 	for _, u := range append(failing, fresh...) {

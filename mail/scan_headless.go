@@ -20,14 +20,15 @@ func (sc *scanner) noteHeadless(h head) {
 	sc.headless = append(sc.headless, h)
 }
 
-// takeHeadless takes the mails whose header came empty by how they begin. Each is
+// takeHeadless takes the mails whose header has come empty by how they begin. Each is
 // asked for alone, so that one of them that breaks the connection holds up no other
 // mail.
 func (sc *scanner) takeHeadless() error {
-	for _, h := range sc.headless {
+	for ; len(sc.headless) > 0; sc.headless = sc.headless[1:] {
 		if sc.full() {
 			return errLimit
 		}
+		h := sc.headless[0]
 		began, err := sc.beginning(h.uid)
 		switch {
 		case err != nil && serverRefused(err):

@@ -1,7 +1,9 @@
 package mail_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"agentstateloop/mail/mailtest"
 )
@@ -34,6 +36,31 @@ func TestUnparsedHeader(t *testing.T) {
 			w.rests()
 		})
 	}
+}
+
+// TestUnparsedHeaderBeforeFailing checks that a mail whose header comes empty does not
+// wait behind mails that break the connection each time.
+func TestUnparsedHeaderBeforeFailing(t *testing.T) {
+	w := newWithholding(t)
+	bad := []uint32{w.put("@goulard3120 bad"), w.put("@goulard3120 bad too")}
+	lie := atHeader("* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] {0}\r\n)")
+	w.Do(func(s *mailtest.Scripted) {
+		s.Lie = func(_ int, uid uint32, body bool) string {
+			if slices.Contains(bad, uid) {
+				return mailtest.HangUp
+			}
+			return lie(uid, body)
+		}
+	})
+	for range bad {
+		w.scan()
+	}
+	w.now = w.now.Add(time.Hour) // both are due
+	unparsed := w.put("@goulard3120 unparsed")
+	wantUIDs(t, "taken", uids(w.scan()), []uint32{unparsed})
+	w.Do(func(s *mailtest.Scripted) { s.Lie = nil })
+	w.now = w.now.Add(time.Hour)
+	wantUIDs(t, "at last", uids(w.scan()), bad)
 }
 
 // TestNoHeader checks that a mail which begins with an empty line is passed. Anybody can
