@@ -202,8 +202,8 @@ func (w *World) checkTimes(h history, c ClockPrompt, decided map[string]time.Tim
 		return
 	}
 	for i, poll := range w.promptPolls {
-		if w.clock.wasWrong() || h.heldAt(poll.at) || c.Asks && (i == 0 || w.promptPolls[i-1].strike != poll.strike || poll.at.Sub(w.promptPolls[i-1].at) > time.Hour) {
-			continue // an earlier process may be asking still
+		if w.clock.wasWrong() || h.heldAt(poll.at) || c.Asks && w.mayBeAsked(i) {
+			continue
 		}
 		newest := time.Time{}
 		for at := times.Next(poll.at.Add(-25*time.Hour), zone); !at.After(poll.at); at = times.Next(at, zone) {
@@ -217,6 +217,18 @@ func (w *World) checkTimes(h history, c ClockPrompt, decided map[string]time.Tim
 		}
 		w.count.happened("a poll made what was due by the clock")
 	}
+}
+
+// mayBeAsked reports whether the program of a prompt may be asked still, at the time of a
+// poll, by a process that a fault has struck: its lease holds others back.
+func (w *World) mayBeAsked(poll int) bool {
+	now := w.promptPolls[poll]
+	for _, before := range slices.Backward(w.promptPolls[:poll]) {
+		if passed := now.at.Sub(before.at); passed > state.PromptLease || before.strike != now.strike {
+			return before.strike != now.strike || passed > time.Hour
+		}
+	}
+	return true
 }
 
 // heldAt reports whether prompts may have been held back at a time: under HALT, or for
