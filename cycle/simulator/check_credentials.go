@@ -64,8 +64,11 @@ func (w *World) checkCredentialMessages(h history) {
 	heard := map[string][]string{}
 	all := w.record.credentialMessages()
 	for _, s := range all {
-		// After the clock was set back, an outage may have another begin.
-		for outage, most := range map[string]int{s.name: outages[s.name], s.name + " " + s.since: max(outages[s.name+" "+s.since], 1)} {
+		since := max(outages[s.name+" "+s.since], 1)
+		if w.clock.wasSetBack() {
+			since = outages[s.name] // an outage may have got another begin, also that of the next one
+		}
+		for outage, most := range map[string]int{s.name: outages[s.name], s.name + " " + s.since: since} {
 			key := s.what + " of " + outage + " to the " + s.who
 			if heard[key] = append(heard[key], s.id); len(heard[key]) > most {
 				w.violate("credentials", "%s: %v", key, heard[key])
