@@ -46,7 +46,7 @@ func (w *World) checkRate(h history) {
 	var told []time.Time
 	for _, o := range w.record.mails {
 		if strings.Contains(strings.Join(strings.Fields(o.text), " "), "mails must wait, because more than") {
-			told = append(told, o.at)
+			told = append(told, h.queuedAt(o.id))
 		}
 	}
 	slices.SortFunc(told, time.Time.Compare)
@@ -58,6 +58,16 @@ func (w *World) checkRate(h history) {
 			w.violate("rate", "the operator heard at %s and at %s that mails wait", told[i-1], told[i])
 		}
 	}
+}
+
+// queuedAt returns when a mail was queued, which HALT may hold back for hours.
+func (h history) queuedAt(id string) (at time.Time) {
+	for _, l := range h.lines {
+		if l.Kind == "effect" && l.What == "queued" && strings.HasPrefix(id, l.ID+".") {
+			at = l.At
+		}
+	}
+	return at
 }
 
 // rateChange is a limit of mails an hour, from a moment of the machine's clock on.

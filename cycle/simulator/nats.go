@@ -277,7 +277,7 @@ func (n *natsMesh) published(f frame) {
 		return
 	}
 	n.world.count.happened("a message was published again over NATS")
-	if before != sum {
+	if before != sum && !n.world.clock.wasSetBack() { // then the state moves the times it has, and one of them is signed
 		n.world.violate("2", "%s was published over NATS as two messages, at last:\n%s%s", id, f.header, f.body)
 	}
 }
