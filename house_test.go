@@ -20,7 +20,7 @@ var leaves = []string{"mail", "mesh", "fleet", "cron", "turn"}
 
 // internals import nothing of ours but one another. All other packages may import
 // them.
-var internals = []string{"internal/capture", "internal/durable", "internal/memory", "internal/plain", "internal/regular", "internal/secret"}
+var internals = []string{"internal/capture", "internal/durable", "internal/freeport", "internal/memory", "internal/plain", "internal/regular", "internal/secret"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
 var helpers = []string{"fleet/fleettest", "fleet/fleettest/memory", "mail/mailtest", "cron/crontest", "turn/clitest", "turn/react/scripted", "state/statetest"}
@@ -80,12 +80,13 @@ func rooms() map[string][]string {
 		"state/statetest": {"state"},
 		"state/store":     {"state"},
 
-		"internal/capture": nil,
-		"internal/durable": nil,
-		"internal/memory":  {"internal/secret"},
-		"internal/plain":   nil,
-		"internal/regular": nil,
-		"internal/secret":  {"internal/plain"},
+		"internal/capture":  nil,
+		"internal/durable":  nil,
+		"internal/freeport": nil,
+		"internal/memory":   {"internal/secret"},
+		"internal/plain":    nil,
+		"internal/regular":  nil,
+		"internal/secret":   {"internal/plain"},
 	}
 }
 

@@ -8,11 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"agentstateloop/internal/freeport"
 )
 
 // TestRealToolServers runs the stories of testdata/real with MCP servers from npm:
@@ -53,7 +56,11 @@ const farToken = "far-token-0123456789"
 // requests with the token pass, and returns the proxy's address.
 func farServer(t *testing.T, program string) string {
 	t.Helper()
-	port := freePort(t)
+	free, err := freeport.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(free)
 	cmd := exec.Command(program, "streamableHttp")
 	cmd.Env = append(os.Environ(), "PORT="+port)
 	if err := cmd.Start(); err != nil {
@@ -89,16 +96,4 @@ func farServer(t *testing.T, program string) string {
 	go front.Serve(listener)
 	t.Cleanup(func() { front.Close() })
 	return "http://" + listener.Addr().String() + "/mcp"
-}
-
-// freePort returns a port on which nothing listens.
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	return port
 }

@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"agentstateloop/fleet"
 	"agentstateloop/internal/capture"
+	"agentstateloop/internal/freeport"
 )
 
 // natsServer is a nats-server that the demo starts for itself.
@@ -28,11 +30,11 @@ type natsServer struct {
 
 // newNATSServer writes the configuration of a server for these users and an administrator.
 func newNATSServer(program, dir string, users map[string]string, admin string) (*natsServer, error) {
-	s := &natsServer{program: program, dir: dir}
-	var err error
-	if s.addr, err = freeAddress(); err != nil {
+	port, err := freeport.Find()
+	if err != nil {
 		return nil, err
 	}
+	s := &natsServer{program: program, dir: dir, addr: "127.0.0.1:" + strconv.Itoa(port)}
 	config, err := fleet.Plan{Servers: []string{s.addr}, Users: users, Admin: admin}.Config()
 	if err != nil {
 		return nil, err
@@ -43,25 +45,6 @@ func newNATSServer(program, dir string, users map[string]string, admin string) (
 func (s *natsServer) config() string { return filepath.Join(s.dir, "fleet.conf") }
 func (s *natsServer) log() string    { return filepath.Join(s.dir, "nats-server.log") }
 func (s *natsServer) url() string    { return "nats://" + s.addr }
-
-// freeAddress returns an address on loopback that a server of a plan may have: of the
-// highest ports it may not.
-func freeAddress() (string, error) {
-	const highest = 60_000
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", err
-		}
-		addr := l.Addr().(*net.TCPAddr)
-		if err := l.Close(); err != nil {
-			return "", err
-		}
-		if addr.Port <= highest {
-			return addr.String(), nil
-		}
-	}
-}
 
 // start starts the server, with what it stored before, and waits until it takes
 // connections.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"agentstateloop/fleet"
+	"agentstateloop/internal/freeport"
 	"agentstateloop/mesh/natsmesh"
 )
 
@@ -69,7 +69,10 @@ func StartBare(t testing.TB, servers int, handles ...string) *Engine {
 		plan.Users[h] = e.Users[h].Public
 	}
 	for n := range servers {
-		port := freePort(t)
+		port, err := freeport.Find(besideForRoutes)
+		if err != nil {
+			t.Fatal(err)
+		}
 		s := &Server{Name: "n" + strconv.Itoa(n+1), Addr: "127.0.0.1:" + strconv.Itoa(port), port: port, t: t, program: path}
 		s.config, s.store = filepath.Join(dir, "fleet.conf"), filepath.Join(dir, s.Name)
 		e.Servers = append(e.Servers, s)
@@ -257,27 +260,6 @@ func (e *Engine) Leader(stream string) *Server {
 		return context.DeadlineExceeded
 	})
 	return leader
-}
-
-// freePort returns a port that is free, as is the one that servers of a cluster
-// use among themselves.
-func freePort(t testing.TB) int {
-	t.Helper()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		if port+besideForRoutes > 1<<16-1 {
-			continue
-		}
-		if l, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+besideForRoutes)); err == nil {
-			l.Close()
-			return port
-		}
-	}
 }
 
 // besideForRoutes is what fleet.Plan adds to a port on this machine for routes.

@@ -11,9 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"agentstateloop/internal/freeport"
 )
 
 // Dovecot is a running Dovecot with one user. The ports are on loopback; the
@@ -287,13 +290,14 @@ func answers(ctx context.Context, addr string) error {
 // freePorts returns n ports that were free a moment ago.
 func freePorts(n int) ([]int, error) {
 	var ports []int
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+	for len(ports) < n {
+		port, err := freeport.Find()
 		if err != nil {
 			return nil, err
 		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+		if !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
 	}
 	return ports, nil
 }
