@@ -55,6 +55,7 @@ func TestTheAckOfALongTurn(t *testing.T) {
 	h.clock.advance(5 * time.Second)
 	goOn()
 	wait()
+	h.poll() // the detached one, if the process still held cycle.lock for the ack when the answer came
 	h.wantSent("ack reply")
 	if at := h.state().AckWaits.Until; !at.IsZero() {
 		t.Errorf("another ack waits until %v", at)
@@ -77,6 +78,7 @@ func TestAPollSendsTheAckOfALongTurn(t *testing.T) {
 	until(t, "the ack", func() bool { return h.kinds() == "ack" })
 	goOn()
 	wait()
+	h.poll() // as above
 	h.wantSent("ack reply")
 }
 
@@ -123,6 +125,7 @@ func TestAnAckThatFailedIsWithdrawn(t *testing.T) {
 	h.onRcpt.Store(nil)
 	goOn()
 	wait()
+	h.poll() // as above
 	h.wantSent("reply")
 	if got := strings.Join(h.noted(state.LineDelivery, "overtaken"), ", "); !strings.Contains(got, "its answer is ready") {
 		t.Errorf("history: %q", got)
