@@ -92,7 +92,9 @@ func (w *World) checkLost(h history, l *incomingMail) {
 	lost := slices.ContainsFunc(h.lines, func(line line) bool {
 		return line.Kind == "bounce" && line.What == "lost" && strings.HasPrefix(l.about, line.ID+".")
 	})
-	passed := l.passed || w.record.cursorHurt // by the cursor; a sweep finds only the operator's mail
+	// The cursor may have passed it, and a sweep or a new baseline finds only the
+	// operator's mail.
+	passed := l.passed || w.record.cursorHurt || h.says("recovery", "", "")
 	switch {
 	case lost:
 		w.count.happened("a mail that came back was recorded as lost")
