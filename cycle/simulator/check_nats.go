@@ -163,17 +163,20 @@ func (w *World) checkHalts(h history) {
 }
 
 // checkMeshHalt checks, after a poll that nothing disturbed and that read the mesh, that the
-// HALT of the mesh over NATS is known.
-func (w *World) checkMeshHalt(r cycle.Report) {
+// HALT of the mesh over NATS is known. Before the poll it had been switched so many times.
+func (w *World) checkMeshHalt(r cycle.Report, before int) {
 	failed := slices.ContainsFunc(r.Failed, func(f cycle.SourceFailure) bool { return f.Source == state.Mesh })
 	if w.nats == nil || failed || w.down("halt-stale") {
 		return
 	}
 	w.nats.mu.Lock()
-	halted, ever := w.nats.halted, len(w.nats.switched) > 0
+	halted, switched := w.nats.halted, len(w.nats.switched)
 	w.nats.mu.Unlock()
-	if !ever {
-		return // nor can the history say so: see checkHalts
+	if switched == 0 { // nor can the history say so: see checkHalts
+		return
+	}
+	if switched != before { // during the poll, by somebody in a turn of it
+		return
 	}
 	h, err := w.readHistory()
 	if err != nil {
@@ -191,4 +194,14 @@ func (w *World) checkMeshHalt(r cycle.Report) {
 	if known != halted {
 		w.violate("HALT", "the mesh over NATS is halted: %v, and a poll has it as %v", halted, known)
 	}
+}
+
+// haltsSwitched returns how often the HALT of the mesh over NATS has been switched.
+func (w *World) haltsSwitched() int {
+	if w.nats == nil {
+		return 0
+	}
+	w.nats.mu.Lock()
+	defer w.nats.mu.Unlock()
+	return len(w.nats.switched)
 }

@@ -84,7 +84,7 @@ func (w *World) install() {
 
 // poll runs one poll. It returns no error if the process was killed.
 func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err error) {
-	began := w.clock.servers()
+	began, switched := w.clock.servers(), w.haltsSwitched()
 	err, killed := w.run("poll", faults, func(ctx context.Context, a *cycle.Agent) (err error) {
 		r, err = a.Poll(ctx, o)
 		return err
@@ -97,7 +97,7 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 	}
 	if err == nil && !killed && r.Skipped == "" && w.wasUndisturbed() {
 		w.checkProgress()
-		w.checkMeshHalt(r)
+		w.checkMeshHalt(r, switched)
 		w.checkLines()
 		w.checkWaiting(began.Add(w.clock.skewed()), o)
 		w.checkSending(r, o, began)
