@@ -33,8 +33,10 @@ func openTurn(t *testing.T, s *meshAgents) turnOpen {
 	t.Helper()
 	s.add("alpha", "env >env.tmp; mv env.tmp env; while [ ! -e over ]; do sleep 0.02; done; echo printed\n", "beta")
 	dir := s.dirs["alpha"]
-	tell := exec.Command(s.program, "--config", filepath.Join(dir, "agent.toml"), "tell", "--no-wait", "the lighthouse needs a test") // and it leaves a poll behind
-	lock := filepath.Join(dir, "turn-running")                                                                                        // not the lock of s.run, which would wait for the end of the turn
+	// It leaves a poll behind, which runs until the end of the turn. The lock of s.run
+	// would have s.run wait for that.
+	tell := exec.Command(s.program, "--config", filepath.Join(dir, "agent.toml"), "tell", "--no-wait", "the lighthouse needs a test")
+	lock := filepath.Join(dir, "turn-running")
 	release := mark(t, tell, lock)
 	err := tell.Run()
 	release()
