@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ var leaves = []string{"mail", "mesh", "fleet", "cron", "turn"}
 
 // internals import nothing of ours but one another. All other packages may import
 // them.
-var internals = []string{"internal/capture", "internal/durable", "internal/freeport", "internal/memory", "internal/plain", "internal/regular", "internal/secret"}
+var internals = []string{"internal/capture", "internal/durable", "internal/freeport", "internal/lazy", "internal/memory", "internal/plain", "internal/regular", "internal/secret"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
 var helpers = []string{"fleet/fleettest", "fleet/fleettest/memory", "mail/mailtest", "cron/crontest", "turn/clitest", "turn/react/scripted", "state/statetest"}
@@ -83,6 +84,7 @@ func rooms() map[string][]string {
 		"internal/capture":  nil,
 		"internal/durable":  nil,
 		"internal/freeport": nil,
+		"internal/lazy":     nil,
 		"internal/memory":   {"internal/secret"},
 		"internal/plain":    nil,
 		"internal/regular":  nil,
@@ -230,6 +232,58 @@ func called(e ast.Expr) string {
 		return ""
 	}
 	return method.Sel.Name
+}
+
+// TestNothingIsCompiledAtStart checks that no package compiles a regular expression or a
+// template when the program starts, which cron makes it do each minute: internal/lazy.
+// What is compiled later must be right as well.
+func TestNothingIsCompiledAtStart(t *testing.T) {
+	onlyInTests := []string{"cycle/simulator", "cycle/simulator/mutants", "cycle/natsfaults", "fleet/fleettest"}
+	for _, s := range sources(t) {
+		if s.test || slices.Contains(onlyInTests, s.folder) {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			if _, ok := d.(*ast.FuncDecl); ok {
+				continue
+			}
+			ast.Inspect(d, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok && slices.Contains([]string{"MustCompile", "Compile", "Must"}, called(call)) {
+					t.Errorf("%s: %s when the program starts", s.at(n), called(call))
+				}
+				_, later := n.(*ast.FuncLit)
+				return !later
+			})
+		}
+		for n := range ast.Preorder(s.file) {
+			if call, ok := n.(*ast.CallExpr); ok && called(call) == "NewRegexp" {
+				checkExpression(t, s, call.Args[0])
+			}
+		}
+	}
+}
+
+// checkExpression checks a regular expression that is written out, in one part or more.
+func checkExpression(t *testing.T, s source, e ast.Expr) {
+	t.Helper()
+	var text func(ast.Expr) (string, bool)
+	text = func(e ast.Expr) (string, bool) {
+		switch e := e.(type) {
+		case *ast.BasicLit:
+			part, err := strconv.Unquote(e.Value)
+			return part, err == nil
+		case *ast.BinaryExpr:
+			left, known := text(e.X)
+			right, also := text(e.Y)
+			return left + right, known && also
+		}
+		return "", false // a constant
+	}
+	if expr, known := text(e); known {
+		if _, err := regexp.Compile(expr); err != nil {
+			t.Errorf("%s: %v", s.at(e), err)
+		}
+	}
 }
 
 // TestOnlyMainExits checks that only main exits, that nothing prints but to a

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/lazy"
 	"agentstateloop/state"
 )
 
@@ -79,11 +79,11 @@ func (k creditCmd) topUp(c *cli.Context, a *cycle.Agent, amount state.Micros) (s
 }
 
 // usd matches an amount as a person types it.
-var usd = regexp.MustCompile(`^\$?([0-9]{1,6}(?:\.[0-9]{1,6})?)$`)
+var usd = lazy.NewRegexp(`^\$?([0-9]{1,6}(?:\.[0-9]{1,6})?)$`)
 
 // parseUSD reads an amount above zero and below a million dollars.
 func parseUSD(text string) (state.Micros, error) {
-	parts := usd.FindStringSubmatch(strings.TrimSpace(text))
+	parts := usd.Get().FindStringSubmatch(strings.TrimSpace(text))
 	if parts == nil {
 		return 0, fmt.Errorf("%q is not an amount in dollars", text)
 	}

@@ -2,20 +2,20 @@ package commands
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/lazy"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
 // askedForm is NAME, NAME:TYPE or NAME:TYPE=DESCRIPTION. A ? or ! after the name or the
 // type says that the field may be missing, or not.
-var askedForm = regexp.MustCompile(`(?s)^([^:=?!]+)([?!]?)(?::([^:=?!]*)([?!]?))?(?:=(.*))?$`)
+var askedForm = lazy.NewRegexp(`(?s)^([^:=?!]+)([?!]?)(?::([^:=?!]*)([?!]?))?(?:=(.*))?$`)
 
 // askedFields returns the results that --field asks for.
 func askedFields(c *cli.Context) (mesh.ResultFields, error) {
@@ -29,7 +29,7 @@ func askedFields(c *cli.Context) (mesh.ResultFields, error) {
 			fields = append(fields, list[0])
 			continue
 		}
-		parts := askedForm.FindStringSubmatch(word)
+		parts := askedForm.Get().FindStringSubmatch(word)
 		if parts == nil {
 			return nil, terminal.Usagef("for example --field 'tests?:integer=how many passed'", "--field %q is not NAME, NAME:TYPE or NAME:TYPE=DESCRIPTION", word)
 		}

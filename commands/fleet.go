@@ -1,12 +1,12 @@
 package commands
 
 import (
-	"regexp"
 	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/lazy"
 )
 
 func fleetCommand(p *program) *cli.Command {
@@ -22,12 +22,12 @@ func fleetCommand(p *program) *cli.Command {
 }
 
 // seedIn matches the seed of an nkey. A public key may have the same letters within it.
-var seedIn = regexp.MustCompile(`\bS[ACNOUX][A-Z2-7]{20,}`)
+var seedIn = lazy.NewRegexp(`\bS[ACNOUX][A-Z2-7]{20,}`)
 
 // refuseSeeds returns an error if a word of the command line has a seed in it. The error
 // does not repeat the word.
 func refuseSeeds(given ...string) error {
-	if !slices.ContainsFunc(given, seedIn.MatchString) {
+	if !slices.ContainsFunc(given, seedIn.Get().MatchString) {
 		return nil
 	}
 	return terminal.Usagef("others could have seen it, in the list of processes or the history of the shell: make another key, in another file, with `"+name+" fleet key`",

@@ -3,9 +3,9 @@ package cron
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"agentstateloop/internal/durable"
+	"agentstateloop/internal/lazy"
 	"agentstateloop/internal/regular"
 )
 
@@ -13,7 +13,7 @@ import (
 const keepBackups = 20
 
 // anyAgentLine matches the line of any agent.
-var anyAgentLine = regexp.MustCompile(`(?m)^[ \t]*[0-9*@].* # agentstateloop [a-z0-9-]+( alarm)?[ \t\r]*$\n?`)
+var anyAgentLine = lazy.NewRegexp(`(?m)^[ \t]*[0-9*@].* # agentstateloop [a-z0-9-]+( alarm)?[ \t\r]*$\n?`)
 
 // backUp saves table to a file with mode 0600 in the backup folder, durably, and
 // returns its path. It returns "" for an empty table and saves nothing.

@@ -2,16 +2,17 @@ package cron
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
+
+	"agentstateloop/internal/lazy"
 )
 
 // JobPath is the PATH of a job if the table does not set another one.
 const JobPath = "/usr/bin:/bin"
 
 // settingLine matches an environment line of a table (crontab(5)).
-var settingLine = regexp.MustCompile(`^[ \t]*("[A-Za-z_]\w*"|'[A-Za-z_]\w*'|[A-Za-z_]\w*)[ \t]*=[ \t]*(.*?)[ \t\r]*$`)
+var settingLine = lazy.NewRegexp(`^[ \t]*("[A-Za-z_]\w*"|'[A-Za-z_]\w*'|[A-Za-z_]\w*)[ \t]*=[ \t]*(.*?)[ \t\r]*$`)
 
 // Environ returns the environment that the table sets for agent's job, as
 // "NAME=value". These are the variables set above the agent's line, or in the
@@ -22,7 +23,7 @@ func Environ(table []byte, agent string) []string {
 		if isOurs(line, agent) {
 			break
 		}
-		m := settingLine.FindSubmatch(bytes.TrimSuffix(line, []byte("\n")))
+		m := settingLine.Get().FindSubmatch(bytes.TrimSuffix(line, []byte("\n")))
 		if m == nil {
 			continue
 		}

@@ -3,10 +3,10 @@ package cron
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
+	"agentstateloop/internal/lazy"
 	"agentstateloop/state"
 )
 
@@ -14,7 +14,7 @@ import (
 // included. Debian's crontab refuses a command of 999 bytes or more.
 const maxLine = 900
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@+-]+$`)
+var plainWord = lazy.NewRegexp(`^[A-Za-z0-9_./:=,@+-]+$`)
 
 // Job describes the crontab lines of one agent: that of its interval, and while Alarm
 // is set an alarm line.
@@ -84,7 +84,7 @@ func (j Job) line(expr string, args []string, tag string) (string, error) {
 
 	words := []string{expr, quote(j.Binary), "--config", quote(j.Config), "poll", "--if-due", "--quiet"}
 	for _, arg := range args {
-		if !plainWord.MatchString(arg) {
+		if !plainWord.Get().MatchString(arg) {
 			arg = quote(arg)
 		}
 		words = append(words, arg)

@@ -58,7 +58,7 @@ func CutLine(table []byte, line string) (number int) {
 
 // backupName returns the name of the backup of a table.
 func backupName(table []byte) string {
-	sum := sha256.Sum256(anyAgentLine.ReplaceAll(table, nil))
+	sum := sha256.Sum256(anyAgentLine.Get().ReplaceAll(table, nil))
 	return fmt.Sprintf("crontab-%x", sum[:6])
 }
 
@@ -87,7 +87,7 @@ func (t Table) backups() []string {
 // Debian's crontab does not always show, and without empty ones.
 func linesOfOthers(table []byte) []string {
 	var lines []string
-	for line := range bytes.Lines(anyAgentLine.ReplaceAll(table, nil)) {
+	for line := range bytes.Lines(anyAgentLine.Get().ReplaceAll(table, nil)) {
 		if text := strings.TrimRight(string(line), "\r\n"); text != "" && text[0] != '#' {
 			lines = append(lines, text)
 		}
@@ -102,7 +102,7 @@ func lostLines(backup []byte, now []string) (lost []int) {
 	for line := range bytes.Lines(backup) {
 		number++
 		text := strings.TrimRight(string(line), "\r\n")
-		if text != "" && text[0] != '#' && !anyAgentLine.Match(line) && !slices.Contains(now, text) {
+		if text != "" && text[0] != '#' && !anyAgentLine.Get().Match(line) && !slices.Contains(now, text) {
 			lost = append(lost, number)
 		}
 	}

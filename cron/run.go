@@ -7,10 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 
 	"agentstateloop/internal/capture"
+	"agentstateloop/internal/lazy"
 )
 
 // maxTable is more than any cron reads. Longer output is not a crontab.
@@ -26,9 +26,9 @@ const (
 var (
 	// noCrontab matches the message of a crontab program that the user has no
 	// table. Vixie's family prints the first form, BusyBox the second.
-	noCrontab = regexp.MustCompile(`(?m)^(\S+: )?(no crontab for \S+|can't open '[^'/]+': No such file or directory)$`)
+	noCrontab = lazy.NewRegexp(`(?m)^(\S+: )?(no crontab for \S+|can't open '[^'/]+': No such file or directory)$`)
 
-	notAllowed = regexp.MustCompile(`not allowed to (use|access)|not authorized to use cron`)
+	notAllowed = lazy.NewRegexp(`not allowed to (use|access)|not authorized to use cron`)
 )
 
 // result is the output of one crontab process. stderr holds only the beginning,
@@ -83,7 +83,7 @@ func explain(ctx context.Context, err error, stderr string) error {
 		return fmt.Errorf("%w: %w", ErrNoProgram, err)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case notAllowed.MatchString(stderr):
+	case notAllowed.Get().MatchString(stderr):
 		return fmt.Errorf("%w: %q", ErrNotAllowed, stderr)
 	case stderr != "":
 		return fmt.Errorf("%w: %q", err, stderr)

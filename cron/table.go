@@ -53,7 +53,7 @@ func (t Table) Read(ctx context.Context) ([]byte, error) {
 
 func (t Table) list(ctx context.Context, env ...string) ([]byte, error) {
 	res, err := t.run(ctx, nil, env, "-l")
-	if len(res.stdout) == 0 && exited(err) && noCrontab.MatchString(res.stderr) {
+	if len(res.stdout) == 0 && exited(err) && noCrontab.Get().MatchString(res.stderr) {
 		return nil, nil
 	}
 	if err != nil {

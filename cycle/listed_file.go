@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/internal/lazy"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
@@ -35,13 +35,13 @@ const (
 )
 
 // mediaTypePattern matches a media type that can be shown as it is.
-var mediaTypePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,80}$`)
+var mediaTypePattern = lazy.NewRegexp(`^[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,80}$`)
 
 // line returns a file as one line, NAME (TITLE, TYPE, SIZE): PLACE. The title is left out
 // where it is the name.
 func (f listedFile) line() string {
 	kind := f.kind
-	if !mediaTypePattern.MatchString(kind) {
+	if !mediaTypePattern.Get().MatchString(kind) {
 		kind = "of unknown type"
 	}
 	about := kind + ", " + plain.Size(f.size)
@@ -103,7 +103,7 @@ func meshNames(files []mesh.File) (names []string) {
 	var given fileNames
 	for i, f := range files {
 		ext := strings.ToLower(path.Ext(f.Name))
-		if !plainExt.MatchString(ext) {
+		if !plainExt.Get().MatchString(ext) {
 			ext = ""
 		}
 		names = append(names, given.add(f.Name, fmt.Sprintf("attachment-%d%s", i+1, ext)))
@@ -112,7 +112,7 @@ func meshNames(files []mesh.File) (names []string) {
 }
 
 // plainExt matches an extension that a name of ours can have.
-var plainExt = regexp.MustCompile(`^\.[a-z0-9]{1,8}$`)
+var plainExt = lazy.NewRegexp(`^\.[a-z0-9]{1,8}$`)
 
 // fenced returns the text of one message, with what was wrong with its mail and with the
 // list of its files.

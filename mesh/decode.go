@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"agentstateloop/internal/lazy"
 )
 
 // One message that cannot be decoded must not keep the others away (docs/design.md,
@@ -164,7 +165,7 @@ func undecoded(raw []byte, keys Keys, why error) Undecoded {
 }
 
 // wholeNumber is a number that may stand in the place of an id.
-var wholeNumber = regexp.MustCompile(`^[0-9]{1,20}$`)
+var wholeNumber = lazy.NewRegexp(`^[0-9]{1,20}$`)
 
 // soleText returns the text of the one member of that name, or "".
 func soleText(members []member, name string) (text string) {
@@ -174,7 +175,7 @@ func soleText(members []member, name string) (text string) {
 			continue
 		}
 		found++
-		if wholeNumber.Match(m.raw) {
+		if wholeNumber.Get().Match(m.raw) {
 			text = string(m.raw)
 		} else if !utf8.Valid(m.raw) || json.Unmarshal(m.raw, &text) != nil {
 			text = ""

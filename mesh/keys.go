@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
+
+	"agentstateloop/internal/lazy"
 )
 
 // Keys renames members of JSON objects, for a mesh that names them otherwise. A key
@@ -40,7 +41,7 @@ const undecodedKey = "undecoded"
 // bodyKey is another name of the member message.
 const bodyKey = "body"
 
-var foreignKey = regexp.MustCompile(`^[A-Za-z0-9_.$@-]{1,64}$`)
+var foreignKey = lazy.NewRegexp(`^[A-Za-z0-9_.$@-]{1,64}$`)
 
 // CheckIn returns what is wrong with keys for what a mesh answers: the first key in
 // the order of their names, and an error that does not repeat it.
@@ -68,7 +69,7 @@ func (k Keys) check(objects []reflect.Type) (string, error) {
 		if !slices.Contains(known, key) {
 			return key, fmt.Errorf("unknown key: use one of %s", strings.Join(usable, ", "))
 		}
-		if !foreignKey.MatchString(k[key]) {
+		if !foreignKey.Get().MatchString(k[key]) {
 			return key, fmt.Errorf("%q must have 1 to 64 of the characters A-Z a-z 0-9 _ . $ @ -", k[key])
 		}
 		for _, o := range objects {

@@ -9,13 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"agentstateloop/internal/capture"
+	"agentstateloop/internal/lazy"
 )
 
 // ACPCommand is the hidden subcommand that speaks the Agent Client Protocol with an
@@ -86,8 +86,8 @@ func acpAgent() agent {
 		argv:         execArgv,
 		parse:        func() parser { return parseACP },
 		hosted:       true,
-		loginRefused: regexp.MustCompile(`^` + APIRefused + `|(?i)not logged in|please run /login|codex login|invalid (x-)?api[ -]?key|api key not valid|api_key_invalid|authentication_error|authentication_failed|authentication required|please set an auth method|credit balance is too low|401 unauthorized`),
-		sessionGone:  regexp.MustCompile(`^` + SessionGone),
+		loginRefused: lazy.NewRegexp(`^` + APIRefused + `|(?i)not logged in|please run /login|codex login|invalid (x-)?api[ -]?key|api key not valid|api_key_invalid|authentication_error|authentication_failed|authentication required|please set an auth method|credit balance is too low|401 unauthorized`),
+		sessionGone:  lazy.NewRegexp(`^` + SessionGone),
 	}
 }
 

@@ -2,7 +2,8 @@ package turn
 
 import (
 	"fmt"
-	"regexp"
+
+	"agentstateloop/internal/lazy"
 )
 
 // agent holds what differs between the runners' programs.
@@ -30,7 +31,7 @@ type agent struct {
 	// loginRefused and sessionGone match what the agent prints, on either stream,
 	// when its login or its credit is refused, and when the session to resume is
 	// gone. Nil matches nothing.
-	loginRefused, sessionGone *regexp.Regexp
+	loginRefused, sessionGone *lazy.Regexp
 
 	// loginExit is the exit code that means a refused login; 0 if none does.
 	loginExit int
@@ -65,7 +66,7 @@ const NotLoggedIn = 77
 func execAgent() agent {
 	return agent{
 		argv:         execArgv,
-		loginRefused: regexp.MustCompile(`(?i)not logged in|please run /login|codex login|invalid (x-)?api[ -]key|api key not valid|authentication_error|please set an auth method`),
+		loginRefused: lazy.NewRegexp(`(?i)not logged in|please run /login|codex login|invalid (x-)?api[ -]key|api key not valid|authentication_error|please set an auth method`),
 		loginExit:    NotLoggedIn,
 	}
 }
@@ -74,8 +75,8 @@ func execArgv(command []string, a Attempt) []string {
 	return append(command[:len(command):len(command)], a.Extra...)
 }
 
-var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+var plainID = lazy.NewRegexp(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // validSession reports whether id may stand in argv as a session. Agents choose
 // the ids, and what an agent printed must not become an option.
-func validSession(id string) bool { return len(id) <= 128 && plainID.MatchString(id) }
+func validSession(id string) bool { return len(id) <= 128 && plainID.Get().MatchString(id) }

@@ -2,7 +2,8 @@ package turn
 
 import (
 	"encoding/json"
-	"regexp"
+
+	"agentstateloop/internal/lazy"
 )
 
 // APIRefused begins the Error event by which our own loop reports that its key
@@ -17,7 +18,7 @@ func apiAgent() agent {
 		argv:         func(command []string, _ Attempt) []string { return command },
 		parse:        func() parser { return parseAPI },
 		billsCalls:   true,
-		loginRefused: regexp.MustCompile(`^` + APIRefused),
+		loginRefused: lazy.NewRegexp(`^` + APIRefused),
 	}
 }
 

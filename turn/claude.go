@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"agentstateloop/internal/lazy"
 )
 
 // claudeAgent runs `claude -p --output-format stream-json --verbose`. A
@@ -23,8 +24,8 @@ func claudeAgent() agent {
 		},
 		parse:        claudeParser,
 		separator:    "\n\n",
-		loginRefused: regexp.MustCompile(`(?i)not logged in|invalid (x-)?api[ -]key|please run /login|authentication_failed|authentication_error|billing_error|credit balance is too low|oauth token (has expired|revoked)|failed to authenticate`),
-		sessionGone:  regexp.MustCompile(`(?i)no conversation found with session id`),
+		loginRefused: lazy.NewRegexp(`(?i)not logged in|invalid (x-)?api[ -]key|please run /login|authentication_failed|authentication_error|billing_error|credit balance is too low|oauth token (has expired|revoked)|failed to authenticate`),
+		sessionGone:  lazy.NewRegexp(`(?i)no conversation found with session id`),
 	}
 }
 

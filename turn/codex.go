@@ -3,10 +3,11 @@ package turn
 import (
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"agentstateloop/internal/lazy"
 )
 
 // codexAgent runs `codex exec --json -`, or `codex exec --json resume ID -`,
@@ -26,8 +27,8 @@ func codexAgent() agent {
 		parse:        codexParser,
 		separator:    "\n\n",
 		cumulative:   true,
-		loginRefused: regexp.MustCompile(`(?i)401 unauthorized|not logged in|codex login|log (out and )?sign in again|missing environment variable|usage limit|quota exceeded|insufficient_quota|upgrade to plus`),
-		sessionGone:  regexp.MustCompile(`(?i)no rollout found|thread not found|no saved session found`),
+		loginRefused: lazy.NewRegexp(`(?i)401 unauthorized|not logged in|codex login|log (out and )?sign in again|missing environment variable|usage limit|quota exceeded|insufficient_quota|upgrade to plus`),
+		sessionGone:  lazy.NewRegexp(`(?i)no rollout found|thread not found|no saved session found`),
 	}
 }
 

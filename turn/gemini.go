@@ -2,7 +2,8 @@ package turn
 
 import (
 	"encoding/json"
-	"regexp"
+
+	"agentstateloop/internal/lazy"
 )
 
 // geminiAgent runs `gemini --output-format stream-json --skip-trust` with the
@@ -18,8 +19,8 @@ func geminiAgent() agent {
 			return append(argv, a.Extra...)
 		},
 		parse:        func() parser { return parseGemini },
-		loginRefused: regexp.MustCompile(`(?i)please set an auth method|invalid auth method|when using (gemini api|vertex ai), you must|api key not valid|api_key_invalid|unauthenticated|manual authorization is required`),
-		sessionGone:  regexp.MustCompile(`(?i)error resuming session: (no previous sessions found|invalid session identifier|failed to load session)`),
+		loginRefused: lazy.NewRegexp(`(?i)please set an auth method|invalid auth method|when using (gemini api|vertex ai), you must|api key not valid|api_key_invalid|unauthenticated|manual authorization is required`),
+		sessionGone:  lazy.NewRegexp(`(?i)error resuming session: (no previous sessions found|invalid session identifier|failed to load session)`),
 	}
 }
 

@@ -2,9 +2,9 @@ package turn
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
+	"agentstateloop/internal/lazy"
 	"agentstateloop/internal/plain"
 )
 
@@ -225,12 +225,12 @@ func (s *supervisor) classifyFailure(res *Result) {
 }
 
 // firstMatch returns the first line that matches, truncated, or "".
-func firstMatch(text string, pattern *regexp.Regexp) string {
+func firstMatch(text string, pattern *lazy.Regexp) string {
 	if pattern == nil {
 		return ""
 	}
 	for line := range strings.Lines(text) {
-		if pattern.MatchString(line) {
+		if pattern.Get().MatchString(line) {
 			return plain.Cut(strings.TrimSpace(line), maxLastLine)
 		}
 	}

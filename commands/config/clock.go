@@ -63,7 +63,7 @@ func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.Clock
 	switch {
 	case s.Name == "":
 		return fail("name", `such as "morning": its mails and `+"`agentstateloop prompt run` go by it", "is missing")
-	case !sectionName.MatchString(s.Name):
+	case !sectionName.Get().MatchString(s.Name):
 		return fail("name", "use a-z, 0-9 and -, at most 32 characters", "%q is not a valid name", s.Name)
 	case s.At == "":
 		return fail("at", `five fields as in a crontab, such as "0 8 * * 1-5": at 8:00 from Monday to Friday`, "is missing")

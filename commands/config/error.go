@@ -3,13 +3,13 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 
+	"agentstateloop/internal/lazy"
 	"agentstateloop/internal/plain"
 )
 
@@ -79,9 +79,9 @@ func (c *Config) lineOf(key toml.Key) int {
 // These match the library's errors for a value of a wrong type. Such an error
 // carries the line and the key only in its text.
 var (
-	wrongValue = regexp.MustCompile(`^toml: (?:line (\d+) )?\(last key (".*")\): (.*)$`)
-	wrongType  = regexp.MustCompile(`^incompatible types: TOML value has type (\S+); destination has type (.+)$`)
-	noTable    = regexp.MustCompile(`^type mismatch for .*: expected table but found (\S+)$`)
+	wrongValue = lazy.NewRegexp(`^toml: (?:line (\d+) )?\(last key (".*")\): (.*)$`)
+	wrongType  = lazy.NewRegexp(`^incompatible types: TOML value has type (\S+); destination has type (.+)$`)
+	noTable    = lazy.NewRegexp(`^type mismatch for .*: expected table but found (\S+)$`)
 )
 
 // decodeError returns the Error for an error of the TOML library.
@@ -89,7 +89,7 @@ func (c *Config) decodeError(err error) error {
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
 		return &Error{Path: c.Path, Line: e.Position.Line, Key: plain.Line(e.LastKey), Text: plain.Line(e.Message)}
 	}
-	found := wrongValue.FindStringSubmatch(err.Error())
+	found := wrongValue.Get().FindStringSubmatch(err.Error())
 	if found == nil {
 		return &Error{Path: c.Path, Text: plain.Line(err.Error())}
 	}
@@ -98,9 +98,9 @@ func (c *Config) decodeError(err error) error {
 	if key, err := strconv.Unquote(found[2]); err == nil {
 		e.Key = plain.Line(key)
 	}
-	if types := wrongType.FindStringSubmatch(found[3]); types != nil {
+	if types := wrongType.Get().FindStringSubmatch(found[3]); types != nil {
 		e.Text = fmt.Sprintf("must be %s, not %s", typeName(types[2]), typeName(types[1]))
-	} else if types := noTable.FindStringSubmatch(found[3]); types != nil {
+	} else if types := noTable.Get().FindStringSubmatch(found[3]); types != nil {
 		e.Text = fmt.Sprintf("must be a table, not %s", typeName(types[1]))
 	}
 	return e

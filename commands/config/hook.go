@@ -18,6 +18,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle/hook"
+	"agentstateloop/internal/lazy"
 	"agentstateloop/state"
 )
 
@@ -27,7 +28,7 @@ const (
 )
 
 // sectionName matches the names of hooks and prompts.
-var sectionName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+var sectionName = lazy.NewRegexp(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
 // wireHooks wires the tables [[hook]].
 func (l *Loader) wireHooks(c *Config, self string) ([]hook.Hook, error) {
@@ -63,10 +64,10 @@ func (c *Config) wrongIn(kind string, at int, key, hint, format string, args ...
 }
 
 // headerName matches the names of headers that a hook may set.
-var headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+var headerName = lazy.NewRegexp(`^[A-Za-z0-9-]{1,64}$`)
 
 // anyTable matches the line that begins a table.
-var anyTable = regexp.MustCompile(`^\s*\[`)
+var anyTable = lazy.NewRegexp(`^\s*\[`)
 
 // lineIn returns the line of a key of the table at a place among those of one kind, or
 // that of the table.
@@ -81,7 +82,7 @@ func (c *Config) lineIn(kind string, at int, key string) int {
 			}
 		case at == -1 && own.MatchString(line):
 			return i + 1
-		case at == -1 && anyTable.MatchString(line) && !strings.Contains(line, kind):
+		case at == -1 && anyTable.Get().MatchString(line) && !strings.Contains(line, kind):
 			return table
 		}
 	}
@@ -92,7 +93,7 @@ func (c *Config) lineIn(kind string, at int, key string) int {
 func (l *Loader) wireHook(c *Config, self string, at int, s hookSection) (hook.Hook, error) {
 	h := hook.Hook{Redact: l.Secrets.Redact, Name: cmp.Or(s.Name, "hook-"+strconv.Itoa(at+1)), On: slices.Clone(s.On), Timeout: cmp.Or(time.Duration(s.Timeout), hook.DefaultTimeout)}
 	switch {
-	case !sectionName.MatchString(h.Name):
+	case !sectionName.Get().MatchString(h.Name):
 		return h, c.wrongHook(at, "name", "use a-z, 0-9 and -, at most 32 characters", "%q is not a valid name", h.Name)
 	case len(s.On) == 0:
 		return h, c.wrongHook(at, "on", `such as ["task.failed", "blocker"]; docs/events.md has all events`, "is missing")
@@ -204,7 +205,7 @@ func (l *Loader) hookAddress(c *Config, at int, h hook.Hook, s hookSection) (*ho
 	}
 	for name, value := range s.Headers {
 		t, err := hookTemplate(h, value)
-		if err == nil && (!headerName.MatchString(name) || ownHeaders[http.CanonicalHeaderKey(name)]) {
+		if err == nil && (!headerName.Get().MatchString(name) || ownHeaders[http.CanonicalHeaderKey(name)]) {
 			err = fmt.Errorf("%q cannot be set", name)
 		}
 		if err != nil {

@@ -2,9 +2,10 @@ package config
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
+
+	"agentstateloop/internal/lazy"
 )
 
 // Source is the place where a secret is found (docs/design.md, "Credentials"). Of
@@ -17,7 +18,7 @@ type Source struct {
 }
 
 // namesSecret matches the names of environment variables that hold a secret.
-var namesSecret = regexp.MustCompile(`(?i)(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)$`)
+var namesSecret = lazy.NewRegexp(`(?i)(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)$`)
 
 // CountSet returns how many of File, Env and Command are set.
 func (s Source) CountSet() int {

@@ -3,11 +3,11 @@ package config
 import (
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"agentstateloop/internal/lazy"
 	"agentstateloop/turn/react"
 	"agentstateloop/turn/toolserver"
 )
@@ -20,7 +20,7 @@ const (
 
 // serverName matches the names of tool servers. What a model calls a tool is the name of
 // its server, "__" and its own, so neither may be a part of the other.
-var serverName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+var serverName = lazy.NewRegexp(`^[a-z][a-z0-9_]*$`)
 
 // isServer reports whether a tool of the user's is an MCP server.
 func (c *Config) isServer(name string) bool { return c.Has("tools." + name + ".mcp") }
@@ -52,7 +52,7 @@ func (l *Loader) server(c *Config, name string, t toolSection) (toolserver.Serve
 		s.Timeout = time.Duration(t.Timeout)
 	}
 	switch {
-	case !serverName.MatchString(name), len(name) > 32, strings.Contains(name, "__"), strings.HasSuffix(name, "_"):
+	case !serverName.Get().MatchString(name), len(name) > 32, strings.Contains(name, "__"), strings.HasSuffix(name, "_"):
 		return s, c.At(dotted(key), "use a-z, 0-9 and single _, at most 32 characters", "%q is not a valid name for a tool server", name)
 	case react.BuiltIn(name):
 		return s, c.Wrong(key, "%q is a built-in tool: choose another name", name)
@@ -138,7 +138,7 @@ func (l *Loader) serverEnv(c *Config, key string, m mcpSection, s *toolserver.Se
 		if !validVariable(name) || strings.Contains(value, "\x00") {
 			return c.Wrong(key+".env", "%q is not a valid name of an environment variable", name)
 		}
-		if namesSecret.MatchString(name) {
+		if namesSecret.Get().MatchString(name) {
 			l.Secrets.Learn(c.Path+" "+key+" "+name, value)
 		}
 		env[name] = value

@@ -69,7 +69,7 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 		if key == "" || strings.ContainsAny(key, "=\x00") {
 			return nil, c.Wrong("turn.env", "%q is not a valid name of an environment variable", key)
 		}
-		if namesSecret.MatchString(key) {
+		if namesSecret.Get().MatchString(key) {
 			l.Secrets.Learn(c.Path+" env "+key, value)
 		}
 	}

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"net"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"agentstateloop/internal/lazy"
 )
 
 // An address that cannot be used. The texts hold no part of it.
@@ -54,7 +55,7 @@ func loopback(host string) bool {
 }
 
 // kumaPath matches the path of a push monitor of Uptime Kuma.
-var kumaPath = regexp.MustCompile(`/api/push/[^/]+/?$`)
+var kumaPath = lazy.NewRegexp(`/api/push/[^/]+/?$`)
 
 // failing returns where a failure is reported: /fail behind the path, as healthchecks.io
 // has it. An address of Uptime Kuma, which has the state in its query, gets status=down
@@ -70,7 +71,7 @@ func failing(u url.URL, reason string) *url.URL {
 			msg = i
 		}
 	}
-	if !kumaPath.MatchString(u.EscapedPath()) && (status < 0 || fields[status] != "status=up") {
+	if !kumaPath.Get().MatchString(u.EscapedPath()) && (status < 0 || fields[status] != "status=up") {
 		u.Path = strings.TrimSuffix(u.Path, "/") + "/fail"
 		if u.RawPath != "" {
 			u.RawPath = strings.TrimSuffix(u.RawPath, "/") + "/fail"
@@ -92,7 +93,7 @@ func failing(u url.URL, reason string) *url.URL {
 
 // slug matches what a person may have chosen, and what may stand elsewhere with another
 // meaning, such as a handle.
-var slug = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
+var slug = lazy.NewRegexp(`^[a-z0-9_-]{1,32}$`)
 
 // Secrets returns the texts by which an address may be known: the address, its path and
 // query, and the keys in them. Its host is not one: an error that cannot name it helps
@@ -104,7 +105,7 @@ func Secrets(address string) []string {
 		return texts
 	}
 	parts := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
-	if len(parts) > 1 || !slug.MatchString(parts[0]) {
+	if len(parts) > 1 || !slug.Get().MatchString(parts[0]) {
 		texts = append(texts, u.EscapedPath(), u.RequestURI())
 	}
 	for _, field := range strings.Split(u.RawQuery, "&") {
@@ -112,7 +113,7 @@ func Secrets(address string) []string {
 		parts = append(parts, value)
 	}
 	for _, part := range parts {
-		if !slug.MatchString(part) {
+		if !slug.Get().MatchString(part) {
 			texts = append(texts, part)
 		}
 	}

@@ -5,9 +5,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"agentstateloop/internal/lazy"
 )
 
 // Answer is one answer of an IMAP server: text and literals by turns, text first. A
@@ -33,10 +34,10 @@ func ReadAnswer(r *bufio.Reader) (Answer, error) {
 	}
 }
 
-var literalEnd = regexp.MustCompile(`\{(\d+)\}\r\n$`)
+var literalEnd = lazy.NewRegexp(`\{(\d+)\}\r\n$`)
 
 func literalLength(line []byte) (n int, ok bool) {
-	m := literalEnd.FindSubmatch(line)
+	m := literalEnd.Get().FindSubmatch(line)
 	if m == nil {
 		return 0, false
 	}
@@ -48,20 +49,20 @@ func literalLength(line []byte) (n int, ok bool) {
 func (a Answer) Bytes() []byte { return bytes.Join(a, nil) }
 
 var (
-	fetchAnswer  = regexp.MustCompile(`(?i)^\* \d+ FETCH `)
-	answerUID    = regexp.MustCompile(`(?i)\bUID (\d+)`)
-	taggedOK     = regexp.MustCompile(`(?i)^([^*+ ]\S*) OK\b.*\r\n$`)
-	searchAnswer = regexp.MustCompile(`(?i)^\* (?:SEARCH|ESEARCH .*\bALL)((?:[ ,][\d:]+)+)`)
-	bodyItem     = regexp.MustCompile(`(?i)( ?)(BODY\[([^\]]*)\](?:<\d+>)?) \{\d+\}\r\n$`)
+	fetchAnswer  = lazy.NewRegexp(`(?i)^\* \d+ FETCH `)
+	answerUID    = lazy.NewRegexp(`(?i)\bUID (\d+)`)
+	taggedOK     = lazy.NewRegexp(`(?i)^([^*+ ]\S*) OK\b.*\r\n$`)
+	searchAnswer = lazy.NewRegexp(`(?i)^\* (?:SEARCH|ESEARCH .*\bALL)((?:[ ,][\d:]+)+)`)
+	bodyItem     = lazy.NewRegexp(`(?i)( ?)(BODY\[([^\]]*)\](?:<\d+>)?) \{\d+\}\r\n$`)
 )
 
 // UID returns the UID that a FETCH answer is about, or 0.
 func (a Answer) UID() uint32 {
-	if len(a) == 0 || !fetchAnswer.Match(a[0]) {
+	if len(a) == 0 || !fetchAnswer.Get().Match(a[0]) {
 		return 0
 	}
 	for i := 0; i < len(a); i += 2 {
-		if m := answerUID.FindSubmatch(a[i]); m != nil {
+		if m := answerUID.Get().FindSubmatch(a[i]); m != nil {
 			n, _ := strconv.ParseUint(string(m[1]), 10, 32)
 			return uint32(n)
 		}
@@ -71,7 +72,7 @@ func (a Answer) UID() uint32 {
 
 // Found returns the UIDs that a SEARCH answer names.
 func (a Answer) Found() (uids []uint32) {
-	m := searchAnswer.FindSubmatch(a[0])
+	m := searchAnswer.Get().FindSubmatch(a[0])
 	if m == nil {
 		return nil
 	}
@@ -92,7 +93,7 @@ func (a Answer) Found() (uids []uint32) {
 // Part returns the part of a mail that a FETCH answer brings: "head", "body" or "".
 func (a Answer) Part() string {
 	for i := 0; i < len(a)-1; i += 2 {
-		m := bodyItem.FindSubmatch(a[i])
+		m := bodyItem.Get().FindSubmatch(a[i])
 		switch {
 		case m == nil:
 		case strings.HasPrefix(strings.ToUpper(string(m[3])), "HEADER"):
@@ -109,7 +110,7 @@ func (a Answer) Part() string {
 func (a Answer) WithBody(words string) Answer {
 	var other []byte
 	for i := 0; i < len(a); i++ {
-		m := bodyItem.FindSubmatchIndex(a[i])
+		m := bodyItem.Get().FindSubmatchIndex(a[i])
 		if i%2 == 1 || m == nil || i+1 == len(a) {
 			other = append(other, a[i]...)
 			continue
@@ -127,7 +128,7 @@ func (a Answer) WithBody(words string) Answer {
 // Refused returns the answer that ends a command with "NO" or "BAD" where a says OK.
 // ok reports whether a ends one so.
 func (a Answer) Refused(word string) (refused Answer, ok bool) {
-	m := taggedOK.FindSubmatch(a[0])
+	m := taggedOK.Get().FindSubmatch(a[0])
 	if m == nil {
 		return a, false
 	}

@@ -1,10 +1,9 @@
 package message
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 
+	"agentstateloop/internal/lazy"
 	"agentstateloop/internal/plain"
 )
 
@@ -24,7 +23,7 @@ func ReplyText(text string) string {
 var (
 	// "On Mon, Jan 2, 2006 at 15:04 Ann <ann@example.com> wrote:", joined from
 	// up to four lines.
-	attributionLine = pattern(`(?i)^(` +
+	attributionLine = lazy.NewRegexp(`(?i)^(` +
 		`on\b.{4,300}\bwrote:` +
 		`|am\b.{4,300}\bschrieb\b.{0,200}:` +
 		`|le\b.{4,300}\ba écrit\s?:` +
@@ -33,24 +32,18 @@ var (
 		`|op\b.{4,300}\bschreef\b.{0,200}:` +
 		`|em\b.{4,300}\bescreveu:` +
 		`)$`)
-	attributionStart = pattern(`(?i)^(on|am|le|el|il|op|em)\b`)
+	attributionStart = lazy.NewRegexp(`(?i)^(on|am|le|el|il|op|em)\b`)
 
-	originalMessage = pattern(`(?i)^-{2,}\s*(original message|ursprüngliche nachricht|message d'origine|original-nachricht)\s*-{2,}$`)
+	originalMessage = lazy.NewRegexp(`(?i)^-{2,}\s*(original message|ursprüngliche nachricht|message d'origine|original-nachricht)\s*-{2,}$`)
 
 	// The block of Outlook: a From line, with a Sent line soon after it.
-	outlookFrom = pattern(`(?i)^\*?(from|von|de)\s?:\*?\s+\S`)
-	outlookSent = pattern(`(?i)^\*?(sent|gesendet|envoyé|date|datum)\s?:\*?\s+\S`)
+	outlookFrom = lazy.NewRegexp(`(?i)^\*?(from|von|de)\s?:\*?\s+\S`)
+	outlookSent = lazy.NewRegexp(`(?i)^\*?(sent|gesendet|envoyé|date|datum)\s?:\*?\s+\S`)
 
-	forwarded = pattern(`(?i)^(-{2,}\s*(forwarded message|weitergeleitete nachricht|message transféré)\s*-{2,}|begin forwarded message:|anfang der weitergeleiteten nachricht:|début du message réexpédié\s?:)$`)
+	forwarded = lazy.NewRegexp(`(?i)^(-{2,}\s*(forwarded message|weitergeleitete nachricht|message transféré)\s*-{2,}|begin forwarded message:|anfang der weitergeleiteten nachricht:|début du message réexpédié\s?:)$`)
 
-	deviceLine = pattern(`(?i)^(sent from (my|mail for|outlook|yahoo|proton)\b.*|get outlook for .*|von meinem .{1,40} gesendet|gesendet (von|mit) .*|outlook für .* beziehen|envoyé de(puis)? mon .*|télécharger outlook pour .*)$`)
+	deviceLine = lazy.NewRegexp(`(?i)^(sent from (my|mail for|outlook|yahoo|proton)\b.*|get outlook for .*|von meinem .{1,40} gesendet|gesendet (von|mit) .*|outlook für .* beziehen|envoyé de(puis)? mon .*|télécharger outlook pour .*)$`)
 )
-
-// pattern compiles an expression when it is first needed. A poll that finds no
-// mail would spend more time on these than on the rest of its start.
-func pattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
 
 // trimHistory leaves out quoted lines, and everything below a line that
 // introduces history that is not quoted line by line.
@@ -59,7 +52,7 @@ func trimHistory(lines []string) []string {
 	written := false // there is text of the sender above
 	for i := 0; i < len(lines); {
 		line := strings.TrimSpace(lines[i])
-		if forwarded().MatchString(line) {
+		if forwarded.Get().MatchString(line) {
 			return append(kept, lines[i:]...)
 		}
 		if n := attributionLines(lines[i:]); n > 0 {
@@ -98,7 +91,7 @@ func withoutRule(lines []string) []string {
 // attributionLines returns the number of lines, at the start of lines, that
 // together introduce a quotation, or 0. Mail programs wrap this text anywhere.
 func attributionLines(lines []string) int {
-	if !attributionStart().MatchString(strings.TrimSpace(lines[0])) {
+	if !attributionStart.Get().MatchString(strings.TrimSpace(lines[0])) {
 		return 0
 	}
 	joined := ""
@@ -108,7 +101,7 @@ func attributionLines(lines []string) int {
 			return 0
 		}
 		joined = strings.TrimSpace(joined + " " + part)
-		if attributionLine().MatchString(joined) {
+		if attributionLine.Get().MatchString(joined) {
 			return n
 		}
 	}
@@ -120,17 +113,17 @@ func attributionLines(lines []string) int {
 // mail instead.
 func historyBlock(lines []string) bool {
 	line := strings.TrimSpace(lines[0])
-	if originalMessage().MatchString(line) {
+	if originalMessage.Get().MatchString(line) {
 		return true
 	}
 	if strings.Trim(line, "_") == "" && len(line) >= 20 {
-		return outlookFrom().MatchString(nextText(lines[1:]))
+		return outlookFrom.Get().MatchString(nextText(lines[1:]))
 	}
-	if !outlookFrom().MatchString(line) {
+	if !outlookFrom.Get().MatchString(line) {
 		return false
 	}
 	for _, l := range lines[1:min(4, len(lines))] {
-		if outlookSent().MatchString(strings.TrimSpace(l)) {
+		if outlookSent.Get().MatchString(strings.TrimSpace(l)) {
 			return true
 		}
 	}
@@ -155,7 +148,7 @@ const maxSignature = 8
 // a last line that a device has added.
 func trimSignature(lines []string) []string {
 	for i, l := range lines {
-		if forwarded().MatchString(strings.TrimSpace(l)) {
+		if forwarded.Get().MatchString(strings.TrimSpace(l)) {
 			return lines // a signature below is part of what was forwarded
 		}
 		if l == "-- " || l == "--" && len(lines)-i-1 <= maxSignature {
@@ -165,7 +158,7 @@ func trimSignature(lines []string) []string {
 	}
 	for len(lines) > 0 {
 		last := strings.TrimSpace(lines[len(lines)-1])
-		if last != "" && (len(last) > 100 || !deviceLine().MatchString(last)) {
+		if last != "" && (len(last) > 100 || !deviceLine.Get().MatchString(last)) {
 			break
 		}
 		lines = lines[:len(lines)-1]

@@ -8,10 +8,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"agentstateloop/internal/lazy"
 	"agentstateloop/turn"
 )
 
@@ -93,18 +93,18 @@ func (c *client) ours(r call) bool {
 		return false
 	}
 	for _, server := range c.Servers {
-		if tool, ok := strings.CutPrefix(cmp.Or(r.Name, r.Title), "mcp__"+server.Name+"__"); ok && toolName.MatchString(tool) {
+		if tool, ok := strings.CutPrefix(cmp.Or(r.Name, r.Title), "mcp__"+server.Name+"__"); ok && toolName.Get().MatchString(tool) {
 			return true
 		}
 		tool, ok := strings.CutSuffix(r.Title, " ("+server.Name+" MCP Server)")
-		if ok && r.Name == "" && toolName.MatchString(tool) && strings.HasPrefix(r.ID, "mcp_"+server.Name+"_"+tool+"__") {
+		if ok && r.Name == "" && toolName.Get().MatchString(tool) && strings.HasPrefix(r.ID, "mcp_"+server.Name+"_"+tool+"__") {
 			return true
 		}
 	}
 	return false
 }
 
-var toolName = regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
+var toolName = lazy.NewRegexp(`^[a-z]+(_[a-z]+)*$`)
 
 // parseRequest reads a request for permission. An option that is not understood is left
 // out.

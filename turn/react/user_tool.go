@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"agentstateloop/internal/lazy"
 )
 
 // Program is a tool from the configuration: any executable, with a JSON schema. It
@@ -52,12 +53,12 @@ type Pauses struct {
 // CorrelationVariable holds the id of its report in the environment of a program.
 const CorrelationVariable = "AGENTSTATELOOP_CORRELATION_ID"
 
-var toolName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+var toolName = lazy.NewRegexp(`^[a-z][a-z0-9_]{0,63}$`)
 
 // Tool returns the callable tool.
 func (p Program) Tool() (Tool, error) {
 	switch {
-	case !toolName.MatchString(p.Name):
+	case !toolName.Get().MatchString(p.Name):
 		return Tool{}, fmt.Errorf("%q is not a valid tool name: use a-z, 0-9 and _", p.Name)
 	case BuiltIn(p.Name):
 		return Tool{}, fmt.Errorf("%q is a built-in tool: choose another name", p.Name)

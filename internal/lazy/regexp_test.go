@@ -1,0 +1,34 @@
+package lazy
+
+import (
+	"sync"
+	"testing"
+)
+
+func TestRegexp(t *testing.T) {
+	r := NewRegexp(`^a+$`)
+	if r.re != nil {
+		t.Error("compiled before its first use")
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if !r.Get().MatchString("aa") || r.Get().MatchString("b") {
+				t.Error("matches something else")
+			}
+		})
+	}
+	all.Wait()
+	if r.Get() != r.Get() {
+		t.Error("compiled twice")
+	}
+}
+
+func TestWrongRegexp(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("Get of a wrong expression returned")
+		}
+	}()
+	NewRegexp(`(`).Get()
+}
