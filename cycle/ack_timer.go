@@ -14,17 +14,17 @@ import (
 // (docs/design.md, "Phases"). No poll may come before the answer does.
 type ackTimer struct {
 	store   *store.Store
-	policy  state.Policy
+	policy  *state.Policy
 	now     func() time.Time
 	secrets *secret.Known
 	log     logger
-	journal journal
-	flusher flusher
+	journal *journal
+	flusher *flusher
 }
 
 // begin sends in the background what comes due, until stop is called. stop returns when
 // nothing is being sent any more.
-func (t ackTimer) begin(ctx context.Context) (stop func()) {
+func (t *ackTimer) begin(ctx context.Context) (stop func()) {
 	if t.policy.AckAfter <= 0 {
 		return func() {}
 	}
@@ -38,7 +38,7 @@ func (t ackTimer) begin(ctx context.Context) (stop func()) {
 }
 
 // watch looks at the state twice a second.
-func (t ackTimer) watch(ctx context.Context, over <-chan struct{}) {
+func (t *ackTimer) watch(ctx context.Context, over <-chan struct{}) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
@@ -60,7 +60,7 @@ func (t ackTimer) watch(ctx context.Context, over <-chan struct{}) {
 }
 
 // send has the ack made, and sends it if no other process holds cycle.lock.
-func (t ackTimer) send(ctx context.Context) error {
+func (t *ackTimer) send(ctx context.Context) error {
 	s, err := t.journal.commit(ctx)
 	if err != nil {
 		return err

@@ -39,11 +39,11 @@ func (a *Agent) Answer(ctx context.Context, which, from, text string) (GivenAnsw
 type answerTaker struct {
 	now     func() time.Time
 	store   *store.Store
-	journal journal
+	journal *journal
 }
 
 // take is Answer.
-func (t answerTaker) take(ctx context.Context, which, from, text string) (g GivenAnswer, err error) {
+func (t *answerTaker) take(ctx context.Context, which, from, text string) (g GivenAnswer, err error) {
 	if strings.TrimSpace(text) == "" {
 		return g, errors.New("the answer is empty")
 	}
@@ -81,7 +81,7 @@ func (t answerTaker) take(ctx context.Context, which, from, text string) (g Give
 
 // asked returns the open question that which names, and the key of the message whose turn
 // asks.
-func (t answerTaker) asked(s state.State, which string) (w state.Wait, key string, err error) {
+func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key string, err error) {
 	type row struct {
 		state.Wait
 		key string
@@ -121,7 +121,7 @@ func (t answerTaker) asked(s state.State, which string) (w state.Wait, key strin
 }
 
 // over returns why nothing asks what which names: its turn is over, or it was never asked.
-func (t answerTaker) over(which string) error {
+func (t *answerTaker) over(which string) error {
 	asked := false
 	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
 		switch {

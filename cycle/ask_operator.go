@@ -50,12 +50,12 @@ type operatorAsker struct {
 	handle   string
 	operator string // the first address, or ""
 	mail     *Mail  // nil: no mail is configured
-	journal  journal
-	flusher  flusher
+	journal  *journal
+	flusher  *flusher
 }
 
 // ask is AskOperator.
-func (o operatorAsker) ask(ctx context.Context, in Inside, q OperatorQuestion) (id string, err error) {
+func (o *operatorAsker) ask(ctx context.Context, in Inside, q OperatorQuestion) (id string, err error) {
 	if err := q.Check(); err != nil {
 		return "", err
 	}

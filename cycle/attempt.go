@@ -20,20 +20,20 @@ type attempter struct {
 	granter   granter
 	guard     turnGuard
 	launcher  launcher
-	journal   journal
-	prompter  prompter
+	journal   *journal
+	prompter  *prompter
 	recaller  recaller
-	compactor compactor
-	deliverer deliverer
-	ender     turnEnder
+	compactor *compactor
+	deliverer *deliverer
+	ender     *turnEnder
 	sessions  sessions
-	biller    biller
+	biller    *biller
 }
 
 // runTurn makes one attempt at the message that s has just dispatched, and
 // commits what came of it. It returns when the agent's process has ended. It calls
 // answered, before that, if the turn was delivered while the process lives.
-func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache, answered func(state.State) error) (state.State, error) {
+func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache, answered func(state.State) error) (state.State, error) {
 	head := s.Turn
 	msg, _ := s.Message(head.Key)
 	m, err := readMessage(at.store, head, msg)
@@ -111,7 +111,7 @@ func (at attempter) runTurn(ctx context.Context, s state.State, p exchangeCache,
 
 // linger delivers the answer of an agent whose process lives, and returns when the
 // process has ended (docs/design.md, "Turns").
-func (at attempter) linger(ctx context.Context, m turnMessage, result turn.Result, answered func(state.State) error) (state.State, error) {
+func (at *attempter) linger(ctx context.Context, m turnMessage, result turn.Result, answered func(state.State) error) (state.State, error) {
 	s, ok, err := at.ender.answer(ctx, m, result)
 	if err == nil && ok {
 		err = answered(s)
@@ -131,7 +131,7 @@ func (at attempter) linger(ctx context.Context, m turnMessage, result turn.Resul
 // what the one before it has left on purpose. So does one of our own loop, whose steps
 // say what is finished there. For any other retry it is evidence: what is half written
 // must not go out with the answer by itself.
-func (at attempter) boxes(h state.Head, m turnMessage) turn.Boxes {
+func (at *attempter) boxes(h state.Head, m turnMessage) turn.Boxes {
 	if h.Resumed {
 		if h.Box == "" {
 			return turn.Boxes{}

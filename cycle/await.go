@@ -73,10 +73,10 @@ func (a *Agent) Suspend(ctx context.Context, in Inside, text string, patience ti
 }
 
 // awaiter lets turns wait.
-type awaiter struct{ journal journal }
+type awaiter struct{ journal *journal }
 
 // await commits e for the turn, and returns the id of the wait.
-func (aw awaiter) await(ctx context.Context, in Inside, e state.Awaited) (id string, err error) {
+func (aw *awaiter) await(ctx context.Context, in Inside, e state.Awaited) (id string, err error) {
 	e.TurnID, e.Epoch = in.TurnID, in.Epoch
 	var refused string
 	s, err := aw.journal.commitWith(ctx, func(next state.State) error {

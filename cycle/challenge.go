@@ -22,19 +22,19 @@ const excerptLength = 200
 // challenger asks the operator about mails that nothing proves to be theirs.
 type challenger struct {
 	handle   string
-	policy   state.Policy
+	policy   *state.Policy
 	now      func() time.Time
 	store    *store.Store
-	journal  journal
-	renderer renderer
-	sweeper  sweeper
+	journal  *journal
+	renderer *renderer
+	sweeper  *sweeper
 }
 
 // challenge asks the operator about one mail, if it is time to. Only the bytes of
 // the challenge hold the token, and they are removed once it is sent; the state
 // holds the token's hash.
-func (c challenger) challenge(ctx context.Context, s state.State) (state.State, error) {
-	key, due := s.ToChallenge(c.policy, c.now())
+func (c *challenger) challenge(ctx context.Context, s state.State) (state.State, error) {
+	key, due := s.ToChallenge(*c.policy, c.now())
 	if !due {
 		return s, nil
 	}
@@ -72,7 +72,7 @@ func (c challenger) challenge(ctx context.Context, s state.State) (state.State, 
 }
 
 // discard takes out an item that the operator is not asked about.
-func (c challenger) discard(ctx context.Context, key, reason string) (state.State, error) {
+func (c *challenger) discard(ctx context.Context, key, reason string) (state.State, error) {
 	s, err := c.journal.commit(ctx, state.Discarded{Key: key, Reason: reason})
 	if err != nil {
 		return s, err

@@ -92,19 +92,19 @@ type clockPrompts struct {
 	all     []ClockPrompt
 	standIn func(context.Context, ClockPrompt) (nothing string, err error) // nil: the program itself
 	store   *store.Store
-	policy  state.Policy
+	policy  *state.Policy
 	now     func() time.Time
 	secrets *secret.Known
 	log     logger
-	journal journal
+	journal *journal
 
 	detacher detacher
-	flusher  flusher
+	flusher  *flusher
 }
 
 // promptRound is the making of prompts by one poll.
 type promptRound struct {
-	clockPrompts
+	*clockPrompts
 	asking sync.WaitGroup
 
 	mu     sync.Mutex
@@ -125,7 +125,7 @@ func (r *promptRound) look(ctx context.Context, ask bool) {
 	if err != nil {
 		return
 	}
-	for _, f := range s.DuePrompts(r.policy, r.now()) {
+	for _, f := range s.DuePrompts(*r.policy, r.now()) {
 		i := slices.IndexFunc(r.all, func(c ClockPrompt) bool { return c.Name == f.Name })
 		switch {
 		case i < 0 || ctx.Err() != nil:
@@ -183,7 +183,7 @@ func (r *promptRound) leave(o PollOptions, report Report) error {
 }
 
 // send sends what waits, if no other process is about to.
-func (p clockPrompts) send(ctx context.Context) error {
+func (p *clockPrompts) send(ctx context.Context) error {
 	s, err := p.store.Read()
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (p clockPrompts) send(ctx context.Context) error {
 // ask asks the program of a prompt, unless another process does, and makes its message if
 // there is something to do. It reports whether it has made one, and whether the program
 // did not work.
-func (p clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (made, broken bool, err error) {
+func (p *clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (made, broken bool, err error) {
 	id := store.NewID()
 	s, err := p.journal.commit(ctx, state.PromptAsked{Name: f.Name, ID: id})
 	if err != nil || !slices.ContainsFunc(s.Prompts, func(row state.TimedPrompt) bool { return row.Name == f.Name && row.AskedBy == id }) {
@@ -223,7 +223,7 @@ func (p clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (m
 
 // make makes the message of a firing. A text that cannot be had is told to the operator.
 // It reports whether this process has made the message.
-func (p clockPrompts) make(ctx context.Context, c ClockPrompt, e state.Prompted) (made bool, err error) {
+func (p *clockPrompts) make(ctx context.Context, c ClockPrompt, e state.Prompted) (made bool, err error) {
 	words, err := c.Words()
 	if err != nil {
 		p.log.printf("prompt %s: %v", c.Name, err)
@@ -247,7 +247,7 @@ func (p clockPrompts) make(ctx context.Context, c ClockPrompt, e state.Prompted)
 
 // keep keeps the words of a prompt in a file of its own, and returns what the message
 // holds of them.
-func (p clockPrompts) keep(c ClockPrompt, words string) (state.Message, error) {
+func (p *clockPrompts) keep(c ClockPrompt, words string) (state.Message, error) {
 	words = p.secrets.Redact(words)
 	first, _, _ := strings.Cut(words, "\n")
 	m := state.Message{

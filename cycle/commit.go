@@ -16,10 +16,10 @@ import (
 // journal makes events durable. Nothing else changes the state.
 type journal struct {
 	store     *store.Store
-	policy    state.Policy
+	policy    *state.Policy
 	now       func() time.Time
 	secrets   *secret.Known
-	renderer  renderer
+	renderer  *renderer
 	announcer announcer
 
 	announced  *uint32 // set when something was committed for a hook
@@ -31,13 +31,13 @@ type journal struct {
 // effects that it ended. A commit that has begun is finished even if ctx ends,
 // because what has happened must be recorded. What failed because ctx has ended is
 // not recorded.
-func (j journal) commit(ctx context.Context, events ...state.Event) (state.State, error) {
+func (j *journal) commit(ctx context.Context, events ...state.Event) (state.State, error) {
 	return j.commitWith(ctx, func(state.State) error { return nil }, events...)
 }
 
 // commitWith is commit, and calls with while it holds state.lock: after the step,
 // before its result is durable. An error of with undoes the step.
-func (j journal) commitWith(ctx context.Context, with func(next state.State) error, events ...state.Event) (state.State, error) {
+func (j *journal) commitWith(ctx context.Context, with func(next state.State) error, events ...state.Event) (state.State, error) {
 	if ctx.Err() != nil && len(events) > 0 {
 		if events = withoutFaults(events); len(events) == 0 {
 			return j.store.Read()
@@ -50,7 +50,7 @@ func (j journal) commitWith(ctx context.Context, with func(next state.State) err
 		if why != "" {
 			events = append([]state.Event{state.Recovered{Reason: string(why)}}, events...)
 		}
-		next := state.Step(s, j.redact(events), j.policy, now)
+		next := state.Step(s, j.redact(events), *j.policy, now)
 		if err := with(next); err != nil {
 			return next, err
 		}
@@ -76,13 +76,13 @@ func (j journal) commitWith(ctx context.Context, with func(next state.State) err
 
 // redact returns the events without the secrets that this process knows, because
 // the texts in them are kept, mailed and shown.
-func (j journal) redact(events []state.Event) []state.Event {
+func (j *journal) redact(events []state.Event) []state.Event {
 	return state.Redact(events, j.secrets.Redact)
 }
 
 // renderNew writes the bytes of the effects that this step queued, before the
 // state that names them. It skips effects that came rendered.
-func (j journal) renderNew(s *state.State, now time.Time) error {
+func (j *journal) renderNew(s *state.State, now time.Time) error {
 	for _, rows := range [][]state.Effect{s.Outbox, s.HookCalls} {
 		for i := range rows {
 			if rows[i].File != "" {
@@ -97,7 +97,7 @@ func (j journal) renderNew(s *state.State, now time.Time) error {
 }
 
 // keepRendered writes the bytes of one effect.
-func (j journal) keepRendered(s *state.State, row *state.Effect, now time.Time) error {
+func (j *journal) keepRendered(s *state.State, row *state.Effect, now time.Time) error {
 	data, err := j.renderer.render(*s, *row, now)
 	if err != nil {
 		return fmt.Errorf("render %s: %w", row.ID, err)

@@ -95,22 +95,22 @@ func waitForTurns(ctx context.Context, st *store.Store, patience time.Duration) 
 // compactor replaces a session by a summary.
 type compactor struct {
 	store     *store.Store
-	policy    state.Policy
+	policy    *state.Policy
 	now       func() time.Time
 	secrets   *secret.Known
 	log       logger
 	guard     turnGuard
-	journal   journal
-	watchdog  watchdog
-	summaries summaryMaker
+	journal   *journal
+	watchdog  *watchdog
+	summaries *summaryMaker
 	sessions  sessions
-	biller    biller
+	biller    *biller
 }
 
 // rotate replaces the session that the turn of s continues by a summary if it is
 // nearly full, before that turn, which s has dispatched. If that fails, the turn goes on with its
 // session. The caller holds turn.lock.
-func (c compactor) rotate(ctx context.Context, s state.State) (state.State, error) {
+func (c *compactor) rotate(ctx context.Context, s state.State) (state.State, error) {
 	who := s.TurnPrincipal()
 	talk := s.ConversationWith(who)
 	if c.sessions.full(talk) < compactAt || talk.Session.FailedSummaries >= maxFailedSummaries {
@@ -130,7 +130,7 @@ func (c compactor) rotate(ctx context.Context, s state.State) (state.State, erro
 }
 
 // compactNow is Compact for a caller that holds turn.lock.
-func (c compactor) compactNow(ctx context.Context) (state.State, error) {
+func (c *compactor) compactNow(ctx context.Context) (state.State, error) {
 	s, err := c.watchdog.reap(ctx)
 	if err != nil {
 		return s, err
@@ -141,7 +141,7 @@ func (c compactor) compactNow(ctx context.Context) (state.State, error) {
 	switch {
 	case s.Halted():
 		return s, errors.New("the agent is HALTED: run `agentstateloop resume` first")
-	case s.Tier(c.policy, c.now()) == state.TierDead:
+	case s.Tier(*c.policy, c.now()) == state.TierDead:
 		return s, errors.New("the budget is used up: see `agentstateloop status`")
 	}
 	return c.compact(ctx, s, state.OperatorPrincipal, "")
@@ -149,7 +149,7 @@ func (c compactor) compactNow(ctx context.Context) (state.State, error) {
 
 // compact makes a summary of what s shows of one principal, and commits it. The cost of the
 // summary counts even if it fails. A crash before the commit changes nothing.
-func (c compactor) compact(ctx context.Context, s state.State, who state.Principal, turnID string) (state.State, error) {
+func (c *compactor) compact(ctx context.Context, s state.State, who state.Principal, turnID string) (state.State, error) {
 	e := state.Compacted{With: who, Session: c.sessions.continued(s.ConversationWith(who)), Through: through(s)}
 	r, err := c.summaries.summarise(ctx, s, who)
 	if errors.Is(err, ErrNothing) {
@@ -190,7 +190,7 @@ func through(s state.State) uint64 {
 }
 
 // bill returns the events that count the cost of a summary.
-func (c compactor) bill(s state.State, turnID string, r turn.Result) []state.Event {
+func (c *compactor) bill(s state.State, turnID string, r turn.Result) []state.Event {
 	r.Settled = false // the API runner reports the calls of a turn one by one, but not this one
 	bill := c.biller.bill(s, state.Head{TurnID: cmp.Or(turnID, summaryID)}, r.Bill)
 	for i, e := range bill {
@@ -209,7 +209,7 @@ type summaryMaker struct {
 	summary  *turn.Config // of the program that makes summaries; nil: the agent does
 	rights   Rights
 	launcher launcher
-	prompter prompter
+	prompter *prompter
 	sessions sessions
 	recaller recaller // with room for all that is summarised
 }
@@ -218,7 +218,7 @@ type summaryMaker struct {
 // its result. The program of
 // [turn] summary, if one is configured, summarises the exchanges. Otherwise the
 // agent does, in the session that is to end, or in a new one if it has none.
-func (m summaryMaker) summarise(ctx context.Context, s state.State, who state.Principal) (turn.Result, error) {
+func (m *summaryMaker) summarise(ctx context.Context, s state.State, who state.Principal) (turn.Result, error) {
 	question, err := m.prompter.summaryQuestion()
 	if err != nil {
 		return turn.Result{}, err
@@ -251,7 +251,7 @@ func (m summaryMaker) summarise(ctx context.Context, s state.State, who state.Pr
 	program, attempt := &config, turn.Attempt{
 		Dir: dir, TurnID: summaryID, Prompt: []byte(question + "\n"), Session: session, Extra: extra, Env: m.launcher.env(),
 	}
-	if m.summary == nil && isShort(s.Tier(m.prompter.policy, m.prompter.now())) {
+	if m.summary == nil && isShort(s.Tier(*m.prompter.policy, m.prompter.now())) {
 		program, attempt = config.Lowered(attempt)
 	}
 	r, err := m.launcher.launch(ctx, program, attempt)
@@ -263,7 +263,7 @@ func (m summaryMaker) summarise(ctx context.Context, s state.State, who state.Pr
 
 // material returns what was said with a principal since the last summary, with
 // that summary, for an agent whose session does not hold it.
-func (m summaryMaker) material(s state.State, who state.Principal) (string, error) {
+func (m *summaryMaker) material(s state.State, who state.Principal) (string, error) {
 	r, err := m.recaller.recall(s, who, exchangeCache{})
 	if err != nil {
 		return "", err

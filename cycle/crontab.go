@@ -22,7 +22,7 @@ const verifyEvery = 30 * time.Minute
 type crontab struct {
 	handle, config string
 	schedule       Schedule
-	policy         state.Policy
+	policy         *state.Policy
 	store          *store.Store
 	now            func() time.Time
 }
@@ -33,18 +33,18 @@ func (a *Agent) Job(s state.State) cron.Job { return a.crontab().job(s) }
 // job is Job. The binary is the one that the line was first installed with, as
 // long as that exists, so trying out another build does not move the agent to
 // it.
-func (c crontab) job(s state.State) cron.Job {
+func (c *crontab) job(s state.State) cron.Job {
 	binary := c.schedule.Binary
 	if pinned := s.Schedule.Binary; pinned != "" {
 		if _, err := os.Stat(pinned); err == nil {
 			binary = pinned
 		}
 	}
-	job := cron.Job{Agent: c.handle, Binary: binary, Config: c.config, Interval: s.Interval(c.policy)}
+	job := cron.Job{Agent: c.handle, Binary: binary, Config: c.config, Interval: s.Interval(*c.policy)}
 	if c.schedule.Linger > 0 && s.Phase.Engaged() && !s.Halted() {
 		job.Args = []string{"--linger", c.schedule.Linger.String()}
 	}
-	if at, ok := s.NextAlarm(c.policy, c.now()); ok {
+	if at, ok := s.NextAlarm(*c.policy, c.now()); ok {
 		job.Alarm = at.In(cmp.Or(c.policy.Location, time.UTC))
 	}
 	return job
@@ -53,7 +53,7 @@ func (c crontab) job(s state.State) cron.Job {
 // project installs the line of the interval that the state asks for, and the alarm
 // line with it. It does nothing if that line was verified less than verifyEvery ago, so
 // a steady poll starts no crontab process. An alarm line alone is left to reschedule.
-func (c crontab) project(ctx context.Context, s state.State) []state.Event {
+func (c *crontab) project(ctx context.Context, s state.State) []state.Event {
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (c crontab) project(ctx context.Context, s state.State) []state.Event {
 // reschedule installs the lines that the state asks for if it asks for others by now.
 // It is called when a cycle has done what was due, so that an effect which failed has
 // the time of its next try.
-func (c crontab) reschedule(ctx context.Context, s state.State) []state.Event {
+func (c *crontab) reschedule(ctx context.Context, s state.State) []state.Event {
 	if !c.misplaced(s) {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (c crontab) reschedule(ctx context.Context, s state.State) []state.Event {
 }
 
 // install makes the lines of job ours, in one write of the table.
-func (c crontab) install(ctx context.Context, s state.State, job cron.Job) []state.Event {
+func (c *crontab) install(ctx context.Context, s state.State, job cron.Job) []state.Event {
 	line, alarm, err := job.Lines()
 	if err != nil {
 		return c.notInstalled(s, s.Schedule.Installed, s.Schedule.AlarmLine, err)
@@ -101,7 +101,7 @@ func (c crontab) install(ctx context.Context, s state.State, job cron.Job) []sta
 }
 
 // notInstalled returns the event for lines that could not be installed.
-func (c crontab) notInstalled(s state.State, line, alarm string, err error) []state.Event {
+func (c *crontab) notInstalled(s state.State, line, alarm string, err error) []state.Event {
 	e := state.Scheduled{Line: line, AlarmLine: alarm, Binary: s.Schedule.Binary, Reason: err.Error()}
 	if alarm == s.Schedule.AlarmLine {
 		e.Alarm = s.Schedule.Alarm
@@ -111,7 +111,7 @@ func (c crontab) notInstalled(s state.State, line, alarm string, err error) []st
 
 // installed returns the lines that are in the table now, or "" if the table cannot be
 // read. If crontab hangs, it returns the lines that were installed last.
-func (c crontab) installed(ctx context.Context, s state.State) (line, alarm string) {
+func (c *crontab) installed(ctx context.Context, s state.State) (line, alarm string) {
 	table, err := c.schedule.Table.Read(ctx)
 	if errors.Is(err, cron.ErrHangs) {
 		return s.Schedule.Installed, s.Schedule.AlarmLine
@@ -133,7 +133,7 @@ func first(lines []string) string {
 // misplaced reports whether the installed lines differ from those that the state asks
 // for although the table can be written: the phase has changed since, or a row has
 // come or gone that has a time.
-func (c crontab) misplaced(s state.State) bool {
+func (c *crontab) misplaced(s state.State) bool {
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed || s.Schedule.Error != "" {
 		return false
 	}
@@ -142,13 +142,13 @@ func (c crontab) misplaced(s state.State) bool {
 }
 
 // status compares the installed lines with those that the state asks for.
-func (c crontab) status(s state.State) StatusSchedule {
+func (c *crontab) status(s state.State) StatusSchedule {
 	st := StatusSchedule{
 		Error:     orNull(s.Schedule.Error),
 		Installed: orNull(timeFields(s.Schedule.Installed)), AlarmInstalled: orNull(timeFields(s.Schedule.AlarmLine)),
 	}
-	if at, ok := s.NextAlarm(c.policy, c.now()); ok {
-		st.Alarm, st.AlarmReason = &at, orNull(s.Due(c.policy, at))
+	if at, ok := s.NextAlarm(*c.policy, c.now()); ok {
+		st.Alarm, st.AlarmReason = &at, orNull(s.Due(*c.policy, at))
 	}
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed {
 		return st

@@ -39,17 +39,17 @@ func ofAgent(names []string) []string {
 type deliverer struct {
 	turn     *turn.Config // nil: no turn is run here
 	store    *store.Store
-	journal  journal
-	replier  replier
+	journal  *journal
+	replier  *replier
 	sessions sessions
-	biller   biller
+	biller   *biller
 }
 
 // deliver closes the turn of s, whose attempt came to r. What was submitted, or
 // else the final text, becomes a file of the output box. Its reply is rendered,
 // and one commit makes both count. If the turn belongs to another attempt by now,
 // the commit leaves a history line and nothing else.
-func (d deliverer) deliver(ctx context.Context, s state.State, m turnMessage, r turn.Result) (state.State, error) {
+func (d *deliverer) deliver(ctx context.Context, s state.State, m turnMessage, r turn.Result) (state.State, error) {
 	next, err := d.tryDeliver(ctx, s, m, r)
 	if !diskFull(err) || !d.makeRoom(m, &r) {
 		return next, err
@@ -57,7 +57,7 @@ func (d deliverer) deliver(ctx context.Context, s state.State, m turnMessage, r 
 	return d.tryDeliver(ctx, s, m, r)
 }
 
-func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage, r turn.Result) (state.State, error) {
+func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage, r turn.Result) (state.State, error) {
 	worked := r.Status == turn.Success
 	var back handedBack
 	if s.Turn.Submitted != "" && s.Turn.Owns(m.head.TurnID, m.head.Epoch) {
@@ -129,7 +129,7 @@ func (d deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage,
 
 // clockThread returns the conversation of the answer to a prompt of the clock, which each
 // firing begins.
-func (rp replier) clockThread(m state.Message) state.Thread {
+func (rp *replier) clockThread(m state.Message) state.Thread {
 	at := m.At.In(cmp.Or(rp.renderer.policy.Location, time.UTC))
 	return state.Thread{Subject: "@" + rp.handle + ": " + m.From + ", " + at.Format(dateAndTime)}
 }
@@ -147,7 +147,7 @@ func reporting(h state.Head) string {
 // nextSession returns the session of the next turn of the same principal. An
 // inference that failed keeps the session that there was (docs/design.md,
 // "Turns").
-func (d deliverer) nextSession(s state.State, m turnMessage, r turn.Result) state.Session {
+func (d *deliverer) nextSession(s state.State, m turnMessage, r turn.Result) state.Session {
 	if r.Session == "" || d.turn == nil {
 		return s.ConversationWith(m.msg.Principal()).Session
 	}
@@ -156,7 +156,7 @@ func (d deliverer) nextSession(s state.State, m turnMessage, r turn.Result) stat
 
 // keepDeliverable writes the text and the fields into the box, and returns the file of
 // the fields, if there are any. What the agent has put in their place is removed.
-func (d deliverer) keepDeliverable(box string, back handedBack) (fieldsName string, err error) {
+func (d *deliverer) keepDeliverable(box string, back handedBack) (fieldsName string, err error) {
 	if err := d.store.CheckFolders(box); err != nil {
 		return "", fmt.Errorf("keep deliverable: %w", err)
 	}
@@ -189,7 +189,7 @@ func (d deliverer) keepDeliverable(box string, back handedBack) (fieldsName stri
 
 // submitted returns r with the attempt's own ending replaced by what the agent
 // submitted. That is the deliverable, however the process ended.
-func (d deliverer) submitted(m turnMessage, head state.Head, r turn.Result) (mesh.Fields, turn.Result) {
+func (d *deliverer) submitted(m turnMessage, head state.Head, r turn.Result) (mesh.Fields, turn.Result) {
 	r.TextFile = ""
 	back, err := readSubmitted(d.store, m.dir(), head)
 	if err != nil {
@@ -231,7 +231,7 @@ func deliverable(r turn.Result, unsent []string) string {
 // attachments returns the files of the output box that go with a mail. Large ones, and
 // those that go with a report, are kept in the outbox, and become m.outgoing. unsent names
 // the others, each with the reason. A full disk is an error.
-func (d deliverer) attachments(m *turnMessage, names []string) (files []message.Attachment, unsent []string, err error) {
+func (d *deliverer) attachments(m *turnMessage, names []string) (files []message.Attachment, unsent []string, err error) {
 	switch {
 	case m.msg.Source == state.Mail, m.repliesByMail(d.replier.mail):
 		return d.replier.attachments(m, names)

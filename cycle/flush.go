@@ -12,11 +12,11 @@ import (
 // flusher sends, outside of a poll, what a commit has put into the outbox.
 type flusher struct {
 	store     *store.Store
-	policy    state.Policy
+	policy    *state.Policy
 	now       func() time.Time
-	crontab   crontab
-	projector projector
-	performer performer
+	crontab   *crontab
+	projector *projector
+	performer *performer
 	detacher  detacher
 }
 
@@ -24,12 +24,12 @@ type flusher struct {
 // holds cycle.lock, that process sends. Otherwise other processes find the lock
 // taken and leave; sendNow then starts a detached poll for what they brought,
 // because its own caller may be busy with a turn for minutes.
-func (f flusher) sendNow(ctx context.Context, s state.State) error {
+func (f *flusher) sendNow(ctx context.Context, s state.State) error {
 	return f.sendDue(ctx, s, new(Report))
 }
 
 // sendDue is sendNow, and adds to the report what it sent and what failed.
-func (f flusher) sendDue(ctx context.Context, s state.State, r *Report) error {
+func (f *flusher) sendDue(ctx context.Context, s state.State, r *Report) error {
 	if len(s.DueEffects(f.now())) == 0 && len(s.ToAck) == 0 && !f.crontab.misplaced(s) {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (f flusher) sendDue(ctx context.Context, s state.State, r *Report) error {
 }
 
 // flush makes steps 4 and 5 alone. The caller holds cycle.lock.
-func (f flusher) flush(ctx context.Context, r *Report) (s state.State, err error) {
+func (f *flusher) flush(ctx context.Context, r *Report) (s state.State, err error) {
 	if s, err = f.store.Read(); err != nil {
 		return s, err
 	}
@@ -66,7 +66,7 @@ func (f flusher) flush(ctx context.Context, r *Report) (s state.State, err error
 // reschedule installs the crontab lines again if the state asks for others by now: a
 // hook that failed has the time of its next call. If another process holds cycle.lock,
 // that process does.
-func (f flusher) reschedule(ctx context.Context) error {
+func (f *flusher) reschedule(ctx context.Context) error {
 	s, err := f.store.Read()
 	if err != nil || !f.crontab.misplaced(s) {
 		return err
@@ -83,7 +83,7 @@ func (f flusher) reschedule(ctx context.Context) error {
 // unseen looks once more after cycle.lock was released. It reports whether a
 // nudge has come, the time of a row has come since this process looked, or another
 // process has committed something for a cycle to do.
-func (f flusher) unseen(r *Report) (bool, error) {
+func (f *flusher) unseen(r *Report) (bool, error) {
 	s, err := f.store.Read()
 	if err != nil {
 		return false, err
@@ -96,5 +96,5 @@ func (f flusher) unseen(r *Report) (bool, error) {
 	}
 	// What a cycle cannot do now (a server is down) is due as well, and is left
 	// to the next cycle. Only what another process committed is new.
-	return f.crontab.misplaced(s) || s.CameDue(f.policy, r.looked, f.now()) || s.Serial != r.serial && len(s.DueEffects(f.now())) > 0, nil
+	return f.crontab.misplaced(s) || s.CameDue(*f.policy, r.looked, f.now()) || s.Serial != r.serial && len(s.DueEffects(f.now())) > 0, nil
 }

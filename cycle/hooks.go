@@ -25,7 +25,7 @@ type hooks struct {
 	now     func() time.Time
 	secrets *secret.Known
 	log     logger
-	journal journal
+	journal *journal
 
 	detacher  detacher
 	announced *uint32 // this process has committed something for a hook
@@ -41,7 +41,7 @@ type calling struct {
 
 // begin calls hooks in the background until wait. It does nothing if none is
 // configured, or if another process is at it.
-func (h hooks) begin(ctx context.Context) *calling {
+func (h *hooks) begin(ctx context.Context) *calling {
 	c := &calling{finish: make(chan struct{}), ended: make(chan struct{})}
 	if len(h.all) == 0 || h.standIn != nil {
 		close(c.ended)
@@ -57,7 +57,7 @@ func (h hooks) begin(ctx context.Context) *calling {
 // serve calls all hooks side by side as rows for them come, until finish is closed and
 // nothing is due for any. While one is busy, for however long, the others are called
 // for what comes meanwhile. The caller holds hook.lock.
-func (h hooks) serve(ctx context.Context, finish <-chan struct{}, late *atomic.Bool) error {
+func (h *hooks) serve(ctx context.Context, finish <-chan struct{}, late *atomic.Bool) error {
 	errs := make([]error, len(h.all))
 	if h.standIn != nil { // the simulator's processes do one thing at a time
 		for i, configured := range h.all {
@@ -104,7 +104,7 @@ func (s *shift) resume() bool {
 
 // watch calls one hook as rows for it come: until finish, once more after it, and on
 // while other hooks are busy.
-func (h hooks) watch(ctx context.Context, name string, finish <-chan struct{}, late *atomic.Bool, s *shift) error {
+func (h *hooks) watch(ctx context.Context, name string, finish <-chan struct{}, late *atomic.Bool, s *shift) error {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for ending := false; ; {
@@ -134,7 +134,7 @@ func (h hooks) watch(ctx context.Context, name string, finish <-chan struct{}, l
 // wait ends the calling, and begins nothing after startWithin: what is left, and what
 // another process that holds hook.lock may not have seen, is left to a detached
 // process.
-func (h hooks) wait(ctx context.Context, c *calling) error {
+func (h *hooks) wait(ctx context.Context, c *calling) error {
 	close(c.finish)
 	limit := time.AfterFunc(startWithin, h.secrets.Guarded(func() { c.late.Store(true) }))
 	<-c.ended
@@ -148,7 +148,7 @@ func (h hooks) wait(ctx context.Context, c *calling) error {
 
 // call calls the hooks until nothing is due. If another process is at it, that process
 // looks once more after it has released the lock.
-func (h hooks) call(ctx context.Context) error {
+func (h *hooks) call(ctx context.Context) error {
 	now := make(chan struct{})
 	close(now)
 	for ctx.Err() == nil {
@@ -168,7 +168,7 @@ func (h hooks) call(ctx context.Context) error {
 
 // leave starts a detached process that calls the hooks, if this process has committed
 // something for them, and no other process calls them.
-func (h hooks) leave() error {
+func (h *hooks) leave() error {
 	if atomic.SwapUint32(h.announced, 0) == 0 || h.standIn != nil {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (h hooks) leave() error {
 }
 
 // due reports whether a hook is to be called now.
-func (h hooks) due() (bool, error) {
+func (h *hooks) due() (bool, error) {
 	if len(h.all) == 0 {
 		return false, nil
 	}
@@ -193,13 +193,13 @@ func (h hooks) due() (bool, error) {
 }
 
 // index returns the place of a hook, or -1.
-func (h hooks) index(name string) int {
+func (h *hooks) index(name string) int {
 	return slices.IndexFunc(h.all, func(configured hook.Hook) bool { return configured.Name == name })
 }
 
 // callFor calls one hook, row after row, until nothing is due for it, or it is late.
 // The caller holds hook.lock. An error is about the state, not about the hook.
-func (h hooks) callFor(ctx context.Context, name string, late *atomic.Bool) error {
+func (h *hooks) callFor(ctx context.Context, name string, late *atomic.Bool) error {
 	for ctx.Err() == nil && !late.Load() {
 		s, err := h.store.Read()
 		if err != nil {
@@ -222,7 +222,7 @@ func (h hooks) callFor(ctx context.Context, name string, late *atomic.Bool) erro
 }
 
 // deliver calls a hook for one row and returns the result, or nil if ctx ended.
-func (h hooks) deliver(ctx context.Context, row state.Effect) state.Event {
+func (h *hooks) deliver(ctx context.Context, row state.Effect) state.Event {
 	i := h.index(row.To)
 	if i < 0 || row.Announces == nil {
 		return state.HookFailed{ID: row.ID, Permanent: true, Reason: "the hook is not configured any more"}

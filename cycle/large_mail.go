@@ -23,14 +23,14 @@ type largeMail struct {
 	now      func() time.Time
 	secrets  *secret.Known
 	log      logger
-	observer observer
-	journal  journal
-	flusher  flusher
+	observer *observer
+	journal  *journal
+	flusher  *flusher
 }
 
 // due returns the UIDs of the mails that are to be fetched now. While the inbox is
 // full there are none.
-func (l largeMail) due(s state.State) []uint32 {
+func (l *largeMail) due(s state.State) []uint32 {
 	if l.mail == nil || len(s.Inbox) >= maxWaiting {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (l largeMail) due(s state.State) []uint32 {
 }
 
 // waits reports whether a large mail is to be fetched now, and no process does it.
-func (l largeMail) waits() (bool, error) {
+func (l *largeMail) waits() (bool, error) {
 	s, err := l.store.Read()
 	if err != nil || len(l.due(s)) == 0 {
 		return false, err
@@ -56,7 +56,7 @@ type fetching struct {
 
 // begin fetches in the background what is due. It does nothing if another process
 // is at it.
-func (l largeMail) begin(ctx context.Context) *fetching {
+func (l *largeMail) begin(ctx context.Context) *fetching {
 	f := &fetching{came: make(chan struct{}, 1), ended: make(chan struct{})}
 	waits, err := l.waits()
 	if err != nil || !waits {
@@ -95,7 +95,7 @@ func (f *fetching) wait(r *Report, turns func() error) error {
 
 // fetchAll fetches every large mail that is due, each once. The caller holds
 // fetch.lock.
-func (l largeMail) fetchAll(ctx context.Context, f *fetching) error {
+func (l *largeMail) fetchAll(ctx context.Context, f *fetching) error {
 	tried := map[string]bool{}
 	for ctx.Err() == nil {
 		s, err := l.store.Read()
@@ -116,7 +116,7 @@ func (l largeMail) fetchAll(ctx context.Context, f *fetching) error {
 
 // fetch fetches one mail and commits what came of it. That a server failed is in
 // the report.
-func (l largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fetching) error {
+func (l *largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fetching) error {
 	began := l.now()
 	events, failed := l.observer.observeLarge(ctx, s, uid)
 	f.report.fail(failed)
@@ -149,7 +149,7 @@ func (l largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fetc
 
 // observeLarge fetches one large mail, and returns what is to be committed: nothing
 // if the server was not reached, or if ctx ended.
-func (o observer) observeLarge(ctx context.Context, s state.State, uid uint32) ([]state.Event, []SourceFailure) {
+func (o *observer) observeLarge(ctx context.Context, s state.State, uid uint32) ([]state.Event, []SourceFailure) {
 	var obs observation
 	filter, err := o.idKeys.filter(o.mail)
 	if err != nil {

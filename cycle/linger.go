@@ -48,14 +48,14 @@ type lingerer struct {
 	mesh    *Mesh
 	secrets *secret.Known
 	mailbox *mail.Watch // of the poll that came before; nil: none could be opened
-	poller  poller
+	poller  *poller
 	reasons pollReasons
-	runner  runner
+	runner  *runner
 }
 
 // linger waits for d, and polls for what comes. It adds to the report what failed. It
 // does nothing if another process lingers.
-func (l lingerer) linger(ctx context.Context, d time.Duration, report *Report) error {
+func (l *lingerer) linger(ctx context.Context, d time.Duration, report *Report) error {
 	if d <= 0 {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (l lingerer) linger(ctx context.Context, d time.Duration, report *Report) e
 
 // lingerLocked polls for what comes within d, until a turn can run. A poll that
 // began in time is finished.
-func (l lingerer) lingerLocked(ctx context.Context, d time.Duration, report *Report) (turn bool, err error) {
+func (l *lingerer) lingerLocked(ctx context.Context, d time.Duration, report *Report) (turn bool, err error) {
 	arrived := make(chan struct{}, 1)
 	notify := func() {
 		select {

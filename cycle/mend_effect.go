@@ -20,14 +20,14 @@ import (
 type effectMender struct {
 	now      func() time.Time
 	store    *store.Store
-	renderer renderer
-	replier  replier
+	renderer *renderer
+	replier  *replier
 }
 
 // read returns the bytes of an effect, as its row says. If they cannot be had, it
 // returns the events that say what becomes of the row; the file may be whole again
 // once they are committed.
-func (em effectMender) read(s state.State, e state.Effect) ([]byte, []state.Event) {
+func (em *effectMender) read(s state.State, e state.Effect) ([]byte, []state.Event) {
 	data, err := em.store.ReadSummed(e.File, e.Sum)
 	if err == nil && !isFor(e, data) {
 		err = store.Damaged(e.File, errors.New("it is not addressed to "+e.To))
@@ -55,7 +55,7 @@ func isFor(e state.Effect, data []byte) bool {
 
 // mend makes the file of an effect again. If a copy may have left, only the same
 // bytes may take the place of the damaged ones.
-func (em effectMender) mend(s state.State, e state.Effect, damage error) state.Event {
+func (em *effectMender) mend(s state.State, e state.Effect, damage error) state.Event {
 	failed := state.SendFailed{ID: e.ID, Permanent: true, Unknown: e.MayHaveLeft()}
 	fresh, err := em.render(s, e)
 	if err != nil {
@@ -74,7 +74,7 @@ func (em effectMender) mend(s state.State, e state.Effect, damage error) state.E
 }
 
 // render returns the bytes of an effect from what they were rendered from.
-func (em effectMender) render(s state.State, e state.Effect) ([]byte, error) {
+func (em *effectMender) render(s state.State, e state.Effect) ([]byte, error) {
 	switch {
 	case e.Channel == state.ByMail && em.renderer.mail == nil:
 		return nil, errors.New("no mail is configured any more")

@@ -17,13 +17,13 @@ import (
 type payloadGuard struct {
 	now     func() time.Time
 	store   *store.Store
-	journal journal
+	journal *journal
 }
 
 // check reads the payload of the message that would have its turn next. While that is
 // damaged, check commits it, and goes on with the next. It returns how many were
 // damaged.
-func (g payloadGuard) check(ctx context.Context, p state.Policy) (damaged int, err error) {
+func (g *payloadGuard) check(ctx context.Context, p state.Policy) (damaged int, err error) {
 	s, err := g.store.Read()
 	for found := map[string]bool{}; err == nil; damaged++ {
 		msg, broken := g.firstDamaged(s.NextLease(p, g.now()))
@@ -38,7 +38,7 @@ func (g payloadGuard) check(ctx context.Context, p state.Policy) (damaged int, e
 
 // firstDamaged returns the first of the messages that is damaged, and what is wrong with
 // it. What cannot be read for another reason the turn reads again, and says so.
-func (g payloadGuard) firstDamaged(all []state.Message) (state.Message, error) {
+func (g *payloadGuard) firstDamaged(all []state.Message) (state.Message, error) {
 	for _, msg := range all {
 		if _, err := g.store.ReadSummed(msg.Payload, msg.Sum); errors.Is(err, store.ErrDamaged) {
 			return msg, err
@@ -50,7 +50,7 @@ func (g payloadGuard) firstDamaged(all []state.Message) (state.Message, error) {
 // refetch has the damaged mails that wait fetched again, through the session that
 // this observation has open. A mail is taken only if it has the bytes that it had.
 // After until it begins nothing more.
-func (o observer) refetch(ctx context.Context, ad *admission, obs *observation, until time.Time) {
+func (o *observer) refetch(ctx context.Context, ad *admission, obs *observation, until time.Time) {
 	for _, msg := range ad.state.Inbox {
 		if !msg.Damaged || msg.Source != state.Mail || obs.mailbox == nil || time.Now().After(until) {
 			continue

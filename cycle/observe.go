@@ -40,7 +40,7 @@ type observer struct {
 	store    *store.Store
 	mail     *Mail // nil: no mail is configured
 	mesh     *Mesh // nil: no mesh is configured
-	policy   state.Policy
+	policy   *state.Policy
 	now      func() time.Time
 	secrets  *secret.Known
 	session  *mailSession
@@ -50,9 +50,10 @@ type observer struct {
 }
 
 // dryRun returns an observer that downloads no files.
-func (o observer) dryRun() observer {
-	o.dry = true
-	return o
+func (o *observer) dryRun() *observer {
+	dry := *o
+	dry.dry = true
+	return &dry
 }
 
 // observation holds the events and failures of one reading of every source.
@@ -75,7 +76,7 @@ func (obs *observation) close() {
 // payloads of what is for this agent in files. Nothing of it counts before the
 // commit. observe never fails: a source that fails is an event. In a further
 // round of the same poll (again) it skips a source whose credential was denied.
-func (o observer) observe(ctx context.Context, files payloads, s state.State, again bool) *observation {
+func (o *observer) observe(ctx context.Context, files payloads, s state.State, again bool) *observation {
 	room := min(maxAtOnce, maxWaiting-len(s.Inbox))
 	ad := o.admission(files, s)
 	forPeers := min(room, maxFromPeers-ofPeers(s))
@@ -107,7 +108,7 @@ func (o observer) observe(ctx context.Context, files payloads, s state.State, ag
 }
 
 // admission returns what takes in the finds of one observation, which begins with s.
-func (o observer) admission(files payloads, s state.State) *admission {
+func (o *observer) admission(files payloads, s state.State) *admission {
 	folder := quarantine.Folder{Store: o.store}
 	return &admission{
 		accepter: o.accepter, files: files, state: s, now: o.now, folder: folder,
@@ -116,7 +117,7 @@ func (o observer) admission(files payloads, s state.State) *admission {
 }
 
 // done ends an observation.
-func (o observer) done(obs *observation) { o.session.done(obs) }
+func (o *observer) done(obs *observation) { o.session.done(obs) }
 
 // ofPeers counts the messages of other agents that wait.
 func ofPeers(s state.State) (n int) {
@@ -151,7 +152,7 @@ func upTo(room int, events []state.Event) []state.Event {
 }
 
 // observeNudges lists nudges/.
-func (o observer) observeNudges(ad *admission) *observation {
+func (o *observer) observeNudges(ad *admission) *observation {
 	var obs observation
 	rung, err := o.store.Nudges()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // observeMail scans the mailbox. What it took before a failure counts.
-func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs *observation) {
+func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs *observation) {
 	filter, err := o.idKeys.filter(o.mail)
 	if err != nil {
 		obs.fail(state.Mail, err)
@@ -24,7 +24,7 @@ func (o observer) observeMail(ctx context.Context, ad *admission, room int, obs 
 	mailbox := o.mail.Mailbox
 	mailbox.Until = time.Now().Add(startWithin)
 	mailbox.Room = ad.mayKeep
-	mailbox.Sweep, mailbox.Known = ad.state.SweepDue(o.policy, o.now()), ad.knowsMail
+	mailbox.Sweep, mailbox.Known = ad.state.SweepDue(*o.policy, o.now()), ad.knowsMail
 	session, err := o.session.open(ctx, mailbox)
 	if err != nil {
 		obs.fail(state.Mail, err)

@@ -17,7 +17,7 @@ import (
 )
 
 // observeMesh reads our mailbox on the mesh.
-func (o observer) observeMesh(ctx context.Context, ad *admission, room int, obs *observation) {
+func (o *observer) observeMesh(ctx context.Context, ad *admission, room int, obs *observation) {
 	read := o.mesh.Carrier.Take
 	if o.dry {
 		read = func(ctx context.Context) (mesh.Mailbox, error) { return o.mesh.Carrier.Mailbox(ctx, 0) }

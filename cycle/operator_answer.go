@@ -54,7 +54,7 @@ func (a OperatorAnswer) shown() string {
 
 // operatorAnswers returns the file of the context box with all answers of the operator
 // that the turn has.
-func (p prompter) operatorAnswers(waiting []state.Wait) []turn.File {
+func (p *prompter) operatorAnswers(waiting []state.Wait) []turn.File {
 	var answers []OperatorAnswer
 	for _, w := range waiting {
 		if w.Operator && w.Answered() {
@@ -75,7 +75,7 @@ func (p prompter) operatorAnswers(waiting []state.Wait) []turn.File {
 
 // operatorAnswer reads what the operator has answered. It returns the files that came
 // along, to be put into a folder of the context box.
-func (p prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer, files []turn.File) {
+func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer, files []turn.File) {
 	a = OperatorAnswer{ID: w.ID, Question: w.Text, Options: append([]string{}, w.Options...), Outcome: OperatorAnswered}
 	switch {
 	case w.Missed == state.MissedTimeout:

@@ -78,13 +78,13 @@ func (a *Agent) DropEffect(ctx context.Context, id, reason string) error {
 type outbox struct {
 	store   *store.Store
 	now     func() time.Time
-	journal journal
-	flusher flusher
-	hooks   hooks
+	journal *journal
+	flusher *flusher
+	hooks   *hooks
 }
 
 // rows is Outbox.
-func (o outbox) rows() ([]OutboxRow, error) {
+func (o *outbox) rows() ([]OutboxRow, error) {
 	s, err := o.store.Read()
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (o outbox) rows() ([]OutboxRow, error) {
 	return rows, nil
 }
 
-func (o outbox) describe(e state.Effect) OutboxRow {
+func (o *outbox) describe(e state.Effect) OutboxRow {
 	r := OutboxRow{
 		Number: numeral("", e.Number), ID: e.ID, Kind: e.Kind, Channel: e.Channel, To: e.To, Subject: e.Thread.Subject, TurnID: e.TurnID,
 		Created: orNull(e.Created), Attempts: e.Attempts, Copies: e.Copies, Reason: e.Reason,
@@ -145,7 +145,7 @@ func (o outbox) describe(e state.Effect) OutboxRow {
 }
 
 // row is OutboxRow.
-func (o outbox) row(id string) (OutboxRow, error) {
+func (o *outbox) row(id string) (OutboxRow, error) {
 	rows, err := o.rows()
 	if err != nil {
 		return OutboxRow{}, err
@@ -159,7 +159,7 @@ func (o outbox) row(id string) (OutboxRow, error) {
 }
 
 // retry is RetryEffect.
-func (o outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, err error) {
+func (o *outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, err error) {
 	if r, err = o.row(id); err != nil {
 		return r, false, err
 	}
@@ -195,7 +195,7 @@ func (o outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, e
 }
 
 // ended returns what the history says of the end of a row that has just gone.
-func (o outbox) ended(id string) (what, reason string, err error) {
+func (o *outbox) ended(id string) (what, reason string, err error) {
 	s, err := o.store.Read() // first: a line moves from the state into a file
 	if err != nil {
 		return "", "", err
@@ -219,7 +219,7 @@ func (o outbox) ended(id string) (what, reason string, err error) {
 
 // hasBytes returns an error if the bytes of a row are missing: then it would be given
 // up again at once.
-func (o outbox) hasBytes(id string) error {
+func (o *outbox) hasBytes(id string) error {
 	s, err := o.store.Read()
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func (o outbox) hasBytes(id string) error {
 }
 
 // drop is DropEffect.
-func (o outbox) drop(ctx context.Context, id, reason string) error {
+func (o *outbox) drop(ctx context.Context, id, reason string) error {
 	r, err := o.row(id)
 	if err != nil {
 		return err

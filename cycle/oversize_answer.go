@@ -15,7 +15,7 @@ import (
 
 // keepWhole moves an answer that is too long for a mail's text into the output
 // box, as a file that goes with the reply.
-func (d deliverer) keepWhole(m turnMessage, r *turn.Result) {
+func (d *deliverer) keepWhole(m turnMessage, r *turn.Result) {
 	if r.TextFile == "" {
 		return
 	}
@@ -46,7 +46,7 @@ func diskFull(err error) bool {
 // makeRoom removes what the agent has left in its output box, which may be what
 // fills the disk: the deliverable matters more. It reports whether it removed
 // anything.
-func (d deliverer) makeRoom(m turnMessage, r *turn.Result) bool {
+func (d *deliverer) makeRoom(m turnMessage, r *turn.Result) bool {
 	if d.store.CheckFolders(path.Join(m.dir(), "output", deliverableFile)) != nil {
 		return false
 	}

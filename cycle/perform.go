@@ -24,16 +24,16 @@ type performer struct {
 	mesh    *Mesh // nil: no mesh is configured
 	now     func() time.Time
 	store   *store.Store
-	journal journal
+	journal *journal
 	log     logger
-	mender  effectMender
+	mender  *effectMender
 }
 
 // perform sends what the outbox holds, one effect at a time, and commits each
 // result before it begins the next. It begins nothing after startWithin. It
 // returns the state as it is then, and adds to the report what was sent and what
 // failed, which the log has too. The caller holds cycle.lock.
-func (p performer) perform(ctx context.Context, s state.State, r *Report) (state.State, error) {
+func (p *performer) perform(ctx context.Context, s state.State, r *Report) (state.State, error) {
 	sg := sending{performer: p}
 	defer sg.close()
 	for began := p.now(); p.now().Sub(began) < startWithin && ctx.Err() == nil; {
@@ -59,7 +59,7 @@ func (p performer) perform(ctx context.Context, s state.State, r *Report) (state
 
 // sending holds the connections and findings of one perform.
 type sending struct {
-	performer
+	*performer
 	sender *mail.Sender // opened by the first mail
 	last   state.Effect // what was tried last
 
@@ -210,7 +210,7 @@ func (sg *sending) mailFailed(ctx context.Context, e state.Effect, err error) []
 
 // beforeDot commits that the effect may have happened from now on. It returns
 // errWithdrawn if the effect must not be sent any more.
-func (p performer) beforeDot(ctx context.Context, id string) error {
+func (p *performer) beforeDot(ctx context.Context, id string) error {
 	s, err := p.journal.commit(ctx, state.Sending{ID: id})
 	if err != nil {
 		return err

@@ -50,23 +50,23 @@ func (a *Agent) Poll(ctx context.Context, o PollOptions) (Report, error) {
 // poller makes polls.
 type poller struct {
 	store    *store.Store
-	policy   state.Policy
+	policy   *state.Policy
 	now      func() time.Time
 	log      logger
-	cycle    oneCycle
-	crontab  crontab
-	flusher  flusher
+	cycle    *oneCycle
+	crontab  *crontab
+	flusher  *flusher
 	detacher detacher
-	runner   runner
-	large    largeMail
-	hooks    hooks
+	runner   *runner
+	large    *largeMail
+	hooks    *hooks
 
 	heartbeats heartbeats
-	prompts    clockPrompts
+	prompts    *clockPrompts
 }
 
 // poll is Poll.
-func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
+func (p *poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	if o.IfDue {
 		skip, err := p.notDue()
 		if skip == state.DueHooks {
@@ -117,7 +117,7 @@ func (p poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 // afterCycle runs the turns of a poll, logs it, and stays on while the crontab line
 // is stuck. Its heartbeat is asked when the turns have ended; that of a poll whose
 // caller sees to a turn is left to the poll of the turn.
-func (p poller) afterCycle(ctx context.Context, o PollOptions, r *Report, beat *beat) error {
+func (p *poller) afterCycle(ctx context.Context, o PollOptions, r *Report, beat *beat) error {
 	err := p.turns(ctx, o, r)
 	err = errors.Join(err, p.conclude(r))
 	if !o.NoTurn || !o.LeaveLarge || !r.TurnWaiting {
@@ -135,7 +135,7 @@ func (p poller) afterCycle(ctx context.Context, o PollOptions, r *Report, beat *
 }
 
 // askLater has the heartbeat asked during the turns of a poll, if they take long.
-func (p poller) askLater(beat *beat, r Report) {
+func (p *poller) askLater(beat *beat, r Report) {
 	if beat == nil {
 		return
 	}
@@ -146,7 +146,7 @@ func (p poller) askLater(beat *beat, r Report) {
 }
 
 // conclude adds to the report how the agent stands.
-func (p poller) conclude(r *Report) error {
+func (p *poller) conclude(r *Report) error {
 	s, err := p.store.Read()
 	if err != nil {
 		return err
@@ -154,13 +154,13 @@ func (p poller) conclude(r *Report) error {
 	r.addCredentials(s)
 	r.addUnsent(s, p.now())
 	r.After, r.NextDue = s.Phase, s.NextDue
-	r.TurnWaiting = s.CanRun(p.policy, p.now())
+	r.TurnWaiting = s.CanRun(*p.policy, p.now())
 	return nil
 }
 
 // leaveLarge starts a detached poll if large mail is to be fetched. If a turn is
 // waiting as well, the caller starts one.
-func (p poller) leaveLarge(o PollOptions, r Report) error {
+func (p *poller) leaveLarge(o PollOptions, r Report) error {
 	waits, err := p.large.waits()
 	if err != nil || !waits || o.NoTurn && r.TurnWaiting {
 		return err
@@ -170,7 +170,7 @@ func (p poller) leaveLarge(o PollOptions, r Report) error {
 
 // turns runs the messages that wait. What turns out to be damaged is had again in
 // another round, if it can be had again, and has its turn then.
-func (p poller) turns(ctx context.Context, o PollOptions, r *Report) error {
+func (p *poller) turns(ctx context.Context, o PollOptions, r *Report) error {
 	if o.NoTurn {
 		return nil
 	}
@@ -185,13 +185,13 @@ func (p poller) turns(ctx context.Context, o PollOptions, r *Report) error {
 
 // notDue returns why --if-due has nothing to do, state.DueHooks if it has only hooks
 // to call, or "" if something else is due.
-func (p poller) notDue() (string, error) {
+func (p *poller) notDue() (string, error) {
 	s, err := p.store.Read()
 	if err != nil {
 		return "", err
 	}
 	rung, _ := p.store.Nudges() // a cycle that is due reports the error
-	due := s.Due(p.policy, p.now())
+	due := s.Due(*p.policy, p.now())
 	switch {
 	case len(rung) == 0 && due == state.DueHooks:
 		return due, nil
@@ -203,7 +203,7 @@ func (p poller) notDue() (string, error) {
 
 // rounds makes steps 1 to 6 of a cycle until nothing new is seen. It reports
 // whether another process was at work.
-func (p poller) rounds(ctx context.Context, o PollOptions, r *Report) (busy bool, err error) {
+func (p *poller) rounds(ctx context.Context, o PollOptions, r *Report) (busy bool, err error) {
 	for round := range maxRounds {
 		held, err := withLock(p.store, store.CycleLock, func() error { return p.cycle.round(ctx, o, r, round > 0) })
 		if err != nil {
@@ -224,19 +224,19 @@ func (p poller) rounds(ctx context.Context, o PollOptions, r *Report) (busy bool
 type oneCycle struct {
 	store      *store.Store
 	log        logger
-	watchdog   watchdog
-	observer   observer
-	journal    journal
-	sweeper    sweeper
-	projector  projector
-	challenger challenger
-	performer  performer
-	pruner     pruner
+	watchdog   *watchdog
+	observer   *observer
+	journal    *journal
+	sweeper    *sweeper
+	projector  *projector
+	challenger *challenger
+	performer  *performer
+	pruner     *pruner
 }
 
 // round makes steps 1 to 5 and adds to the report; again is true in a further
 // round of the same poll. The caller holds cycle.lock.
-func (c oneCycle) round(ctx context.Context, o PollOptions, r *Report, again bool) error {
+func (c *oneCycle) round(ctx context.Context, o PollOptions, r *Report, again bool) error {
 	s, err := c.store.Read()
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func (a *Agent) PollReason() (string, error) { return a.pollReasons().reason() }
 // pollReasons finds out why a poll should be made now.
 type pollReasons struct {
 	store  *store.Store
-	policy state.Policy
+	policy *state.Policy
 	now    func() time.Time
 }
 
@@ -38,7 +38,7 @@ func (p pollReasons) reason() (string, error) {
 	if lost, err := p.lostTurn(s); err != nil || lost {
 		return "turn without a runner", err
 	}
-	now, policy := p.now(), p.policy
+	now, policy := p.now(), *p.policy
 	if s.Turn.Lingering() {
 		policy.Turns = false // none begins before its runner has seen the end of the agent
 	}

@@ -20,11 +20,11 @@ const republishEvery = 6 * time.Hour
 // phase, whether we sleep, and the budget tier. It leaves the wake address there
 // to the listener. It asks nothing of a mesh that did not answer in this cycle. A
 // mesh that rejects the request has no registry, and counts as informed.
-func (p projector) publish(ctx context.Context, s state.State, obs *observation) []state.Event {
+func (p *projector) publish(ctx context.Context, s state.State, obs *observation) []state.Event {
 	if p.mesh == nil || obs == nil || obs.lacks(state.Mesh) {
 		return nil
 	}
-	tier := s.Tier(p.policy, p.now())
+	tier := s.Tier(*p.policy, p.now())
 	now := state.Registered{Phase: s.Phase, Asleep: s.Asleep, Tier: tier}
 	published := s.Published.Phase == now.Phase && s.Published.Asleep == now.Asleep && cmp.Or(s.Published.Tier, state.TierNormal) == tier
 	if published && p.now().Sub(s.Published.At) < republishEvery {

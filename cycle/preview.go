@@ -59,16 +59,16 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) { return a.preview
 type previewer struct {
 	handle   string
 	store    *store.Store
-	policy   state.Policy
+	policy   *state.Policy
 	now      func() time.Time
-	observer observer
-	journal  journal
-	renderer renderer
-	crontab  crontab
+	observer *observer
+	journal  *journal
+	renderer *renderer
+	crontab  *crontab
 }
 
 // preview is Preview.
-func (p previewer) preview(ctx context.Context) (Preview, error) {
+func (p *previewer) preview(ctx context.Context) (Preview, error) {
 	s, err := p.store.Read()
 	if err != nil {
 		return Preview{}, err
@@ -77,7 +77,7 @@ func (p previewer) preview(ctx context.Context) (Preview, error) {
 	files := new(dryFiles)
 	obs := p.observer.observe(ctx, files, s, false)
 	defer obs.close()
-	next := state.Step(s, p.journal.redact(obs.events), p.policy, p.now())
+	next := state.Step(s, p.journal.redact(obs.events), *p.policy, p.now())
 	v := Preview{Before: s.Phase, After: next.Phase, Failed: obs.failed}
 	for _, l := range next.Lines {
 		switch l.Kind {
@@ -114,8 +114,8 @@ func (p previewer) preview(ctx context.Context) (Preview, error) {
 // challenge returns the challenge that would be sent now, about an item that is
 // in quarantine already or would be after this poll. It shows no token: a token
 // is made when the challenge is sent.
-func (p previewer) challenge(s state.State, files *dryFiles) (PreviewMail, bool) {
-	key, due := s.ToChallenge(p.policy, p.now())
+func (p *previewer) challenge(s state.State, files *dryFiles) (PreviewMail, bool) {
+	key, due := s.ToChallenge(*p.policy, p.now())
 	if !due {
 		return PreviewMail{}, false
 	}
@@ -135,7 +135,7 @@ func (p previewer) challenge(s state.State, files *dryFiles) (PreviewMail, bool)
 }
 
 // mail returns a row of the outbox as it would be sent.
-func (p previewer) mail(s state.State, e state.Effect) (PreviewMail, error) {
+func (p *previewer) mail(s state.State, e state.Effect) (PreviewMail, error) {
 	m := PreviewMail{Channel: e.Channel, To: e.To, Subject: e.Thread.Subject}
 	if e.Channel == state.ByMail && e.Thread.MessageID != "" {
 		m.Subject = message.ReplySubject(m.Subject)

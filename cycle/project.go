@@ -15,11 +15,11 @@ type projector struct {
 	handle  string
 	mail    *Mail // nil: no mail is configured
 	mesh    *Mesh // nil: no mesh is configured
-	policy  state.Policy
+	policy  *state.Policy
 	now     func() time.Time
 	store   *store.Store
-	journal journal
-	crontab crontab
+	journal *journal
+	crontab *crontab
 }
 
 // project removes the nudge files that were taken, marks our mail \Seen,
@@ -27,7 +27,7 @@ type projector struct {
 // phase in the mesh's registry. None of these is an effect: each is derived from
 // the state, and the next cycle repairs it if this one is cut short. project
 // commits what changed.
-func (p projector) project(ctx context.Context, s state.State, obs *observation) (state.State, error) {
+func (p *projector) project(ctx context.Context, s state.State, obs *observation) (state.State, error) {
 	var events []state.Event
 	if obs != nil {
 		p.dropNudges(s, obs.rung)
@@ -44,7 +44,7 @@ func (p projector) project(ctx context.Context, s state.State, obs *observation)
 
 // reschedule installs the crontab lines that the state asks for when a cycle has done
 // what was due, and commits that.
-func (p projector) reschedule(ctx context.Context, s state.State) (state.State, error) {
+func (p *projector) reschedule(ctx context.Context, s state.State) (state.State, error) {
 	events := p.crontab.reschedule(ctx, s)
 	if len(events) == 0 {
 		return s, nil
@@ -54,7 +54,7 @@ func (p projector) reschedule(ctx context.Context, s state.State) (state.State, 
 
 // dropNudges removes the nudge files whose nudges are committed. The state
 // recognizes one that cannot be removed by its key.
-func (p projector) dropNudges(s state.State, rung []store.NudgeFile) {
+func (p *projector) dropNudges(s state.State, rung []store.NudgeFile) {
 	for _, n := range rung {
 		if s.TookNudge(n.Key) {
 			_ = p.store.Unring(n)
@@ -64,7 +64,7 @@ func (p projector) dropNudges(s state.State, rung []store.NudgeFile) {
 
 // markSeen sets \Seen on the mail that was committed. It drops the UIDs of another
 // or a renumbered mailbox, which mean nothing any more.
-func (p projector) markSeen(ctx context.Context, s state.State, obs *observation) []state.Event {
+func (p *projector) markSeen(ctx context.Context, s state.State, obs *observation) []state.Event {
 	owed := s.ToFlag
 	if len(owed.UIDs) == 0 || obs.mailbox == nil {
 		return nil
@@ -84,7 +84,7 @@ func (p projector) markSeen(ctx context.Context, s state.State, obs *observation
 // first failure and after startWithin; the next cycle goes on. An acknowledgement
 // that the mesh refuses for good does not hold up the others: if the message is
 // still there, it comes again and is recognized.
-func (p projector) ackMesh(ctx context.Context, s state.State) []state.Event {
+func (p *projector) ackMesh(ctx context.Context, s state.State) []state.Event {
 	if p.mesh == nil || len(s.ToAck) == 0 {
 		return nil
 	}

@@ -19,18 +19,18 @@ import (
 type prompter struct {
 	handle    string
 	turn      *turn.Config // nil: no turn is run here
-	policy    state.Policy
+	policy    *state.Policy
 	now       func() time.Time
 	store     *store.Store
 	log       logger
 	templates prompt.Templates
 	sessions  sessions
-	biller    biller
+	biller    *biller
 }
 
 // render returns the prompt of a turn, and logs the user's templates that could
 // not be used.
-func (p prompter) render(d prompt.Data) (prompt.Prompt, error) {
+func (p *prompter) render(d prompt.Data) (prompt.Prompt, error) {
 	layers, err := p.templates.Layers(d)
 	if err != nil {
 		return prompt.Prompt{}, err
@@ -44,12 +44,12 @@ func (p prompter) render(d prompt.Data) (prompt.Prompt, error) {
 }
 
 // summaryQuestion returns the question that asks an agent for a summary.
-func (p prompter) summaryQuestion() (string, error) {
+func (p *prompter) summaryQuestion() (string, error) {
 	return p.templates.SummaryQuestion(p.agentData())
 }
 
 // agentData returns what a template can name of the agent itself.
-func (p prompter) agentData() prompt.Data {
+func (p *prompter) agentData() prompt.Data {
 	d := prompt.Data{CanAsk: p.policy.HasMail, Handle: p.handle, Callsign: "@" + p.handle, Now: p.now().UTC(), NoPlans: p.policy.SelfTurns <= 0}
 	if local := d.Now.In(cmp.Or(p.policy.Location, time.UTC)); local.Format(zoneOffset) != d.Now.Format(zoneOffset) {
 		d.Local = local.Format(dateAndTime)
@@ -61,14 +61,14 @@ func (p prompter) agentData() prompt.Data {
 }
 
 // data returns what the templates of one turn can name.
-func (p prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data {
+func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data {
 	d, fences := p.agentData(), newFences()
 	d.Boundary = fences.Boundary
 	who := m.msg.Principal()
 	talk := s.ConversationWith(who)
 	d.Fresh = p.sessions.continued(talk) == ""
 	d.Phase, d.PhaseSince = s.Phase, s.PhaseSince.UTC()
-	if deadline, ok := s.Deadline(p.policy); ok {
+	if deadline, ok := s.Deadline(*p.policy); ok {
 		d.Deadline = deadline.UTC()
 	}
 	d.Source, d.From, d.Operator = m.msg.Source, fences.Line(m.msg.From), m.msg.Operator
@@ -191,7 +191,7 @@ const boundaryLen = 16
 
 // reports returns what a resumed turn waited for: each question with its
 // report, or with the note that stands in for a missing one.
-func (p prompter) reports(waiting []state.Wait) (reports []prompt.Report, files []turn.File) {
+func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, files []turn.File) {
 	for _, w := range waiting {
 		if !w.Answered() || w.Handed {
 			continue
@@ -264,7 +264,7 @@ func awaited(h state.Head) (lines []string) {
 
 // readReport reads what an agent has reported. It returns the files that came along, to
 // be put into a folder of the context box.
-func (p prompter) readReport(w state.Wait, r *prompt.Report, folder string) []turn.File {
+func (p *prompter) readReport(w state.Wait, r *prompt.Report, folder string) []turn.File {
 	var m mesh.Message
 	data, err := p.store.ReadSummed(w.Report, w.Sum)
 	if err == nil {

@@ -55,12 +55,12 @@ func (a *Agent) PromptFrom(handle string, proof state.Proof) (PromptView, error)
 
 // promptViewer renders prompts to look at.
 type promptViewer struct {
-	prompter prompter
+	prompter *prompter
 	recaller recaller
 }
 
 // view renders the prompt of m.
-func (v promptViewer) view(s state.State, m turnMessage) (PromptView, error) {
+func (v *promptViewer) view(s state.State, m turnMessage) (PromptView, error) {
 	p, who := v.prompter, m.msg.Principal()
 	r, err := v.recaller.recall(s, who, exchangeCache{}, m.subject, m.text)
 	if err != nil {
@@ -73,7 +73,7 @@ func (v promptViewer) view(s state.State, m turnMessage) (PromptView, error) {
 
 // message returns the message with this key, from the inbox of s or the
 // history.
-func (p prompter) message(s state.State, key string) (turnMessage, error) {
+func (p *prompter) message(s state.State, key string) (turnMessage, error) {
 	msg, err := findMessage(p.store, s, key)
 	if err != nil {
 		return turnMessage{}, err

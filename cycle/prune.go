@@ -24,12 +24,12 @@ type pruner struct {
 	store   *store.Store
 	keep    time.Duration // 0: everything is kept
 	now     func() time.Time
-	journal journal
+	journal *journal
 }
 
 // prune removes turns, messages, quarantine and leftover rendered effects that
 // are older than keep, except those that something in the state still needs.
-func (p pruner) prune(ctx context.Context, s state.State) (state.State, error) {
+func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 	now := p.now()
 	if p.keep <= 0 || now.Sub(s.Pruned) < pruneEvery {
 		return s, nil

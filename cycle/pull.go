@@ -71,20 +71,20 @@ func (a *Agent) Next(ctx context.Context) (Pulled, error) {
 
 // puller hands messages out.
 type puller struct {
-	policy    state.Policy
+	policy    *state.Policy
 	now       func() time.Time
 	store     *store.Store
-	journal   journal
-	watchdog  watchdog
-	guard     payloadGuard
-	deliverer deliverer
-	flusher   flusher
+	journal   *journal
+	watchdog  *watchdog
+	guard     *payloadGuard
+	deliverer *deliverer
+	flusher   *flusher
 }
 
 // next takes the first message that can be read. A message that cannot be read
 // is answered with the error. The caller holds turn.lock.
-func (p puller) next(ctx context.Context) (Pulled, error) {
-	policy := p.policy
+func (p *puller) next(ctx context.Context) (Pulled, error) {
+	policy := *p.policy
 	policy.Turns = true // for this agent, which takes its turn itself
 	for {
 		if _, err := p.guard.check(ctx, policy); err != nil {
@@ -125,9 +125,9 @@ func (p puller) next(ctx context.Context) (Pulled, error) {
 }
 
 // notTaken returns why no message could be taken; ErrNothing if none waits.
-func (p puller) notTaken(s state.State) error {
+func (p *puller) notTaken(s state.State) error {
 	now := p.now()
-	noMoney := broke(s, p.policy, now)
+	noMoney := broke(s, *p.policy, now)
 	switch {
 	case len(s.Inbox) == 0:
 		return ErrNothing
@@ -137,7 +137,7 @@ func (p puller) notTaken(s state.State) error {
 		return fmt.Errorf("after five failed turns no message is handed out until %s", s.CooldownUntil.Format(time.RFC3339))
 	case noMoney != "":
 		return fmt.Errorf("the agent is out of money: %s", noMoney)
-	case s.Tier(p.policy, now) == state.TierCritical:
+	case s.Tier(*p.policy, now) == state.TierCritical:
 		return errors.New("money is short: only the operator's messages are handed out, and none waits: see `agentstateloop status`")
 	}
 	return errors.New("the waiting messages are deferred: see `agentstateloop inbox list`")

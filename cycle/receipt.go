@@ -95,7 +95,7 @@ func (a *Agent) AwaitNudge(ctx context.Context, nudge RecordedNudge, to Point, w
 // receipts follows nudges.
 type receipts struct {
 	store  *store.Store
-	policy state.Policy
+	policy *state.Policy
 	now    func() time.Time
 }
 
@@ -124,7 +124,7 @@ func (rs receipts) advance(r *Receipt, mark string, to Point) (reached bool, err
 	if s.Halted() {
 		return false, ErrHalted
 	}
-	if s.Turn.Status != state.HeadIdle || s.CanRun(rs.policy, rs.now()) {
+	if s.Turn.Status != state.HeadIdle || s.CanRun(*rs.policy, rs.now()) {
 		return false, nil
 	}
 	if r.Turned == nil {

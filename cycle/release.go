@@ -86,12 +86,12 @@ func (a *Agent) Expel(ctx context.Context, key, reason string) error {
 // sweeper removes from the folder what has left the quarantine.
 type sweeper struct {
 	folder  quarantine.Folder
-	journal journal
+	journal *journal
 }
 
 // sweep removes the folders of items that have left the quarantine in s, and
 // corrects the count.
-func (w sweeper) sweep(ctx context.Context, s state.State, keys ...string) (state.State, error) {
+func (w *sweeper) sweep(ctx context.Context, s state.State, keys ...string) (state.State, error) {
 	for _, key := range keys {
 		if err := w.folder.Remove(key); err != nil {
 			return s, fmt.Errorf("clear quarantine: %w", err)
@@ -105,7 +105,7 @@ func (w sweeper) sweep(ctx context.Context, s state.State, keys ...string) (stat
 }
 
 // sweepLast sweeps the items that left with the last commit, whose state is s.
-func (w sweeper) sweepLast(ctx context.Context, s state.State) (state.State, error) {
+func (w *sweeper) sweepLast(ctx context.Context, s state.State) (state.State, error) {
 	var keys []string
 	for _, l := range s.Lines {
 		if l.Kind == state.LineQuarantine {

@@ -23,7 +23,7 @@ type renderer struct {
 	handle  string
 	mail    *Mail // nil: no mail is configured
 	replies Replies
-	policy  state.Policy
+	policy  *state.Policy
 	now     func() time.Time
 	store   *store.Store
 	idKeys  idKeys
@@ -33,7 +33,7 @@ type renderer struct {
 
 // render returns the bytes of an effect with a short text: an ack, a quiet, a
 // notice, an answer, a question. A turn's reply comes rendered from its runner.
-func (r renderer) render(s state.State, e state.Effect, now time.Time) ([]byte, error) {
+func (r *renderer) render(s state.State, e state.Effect, now time.Time) ([]byte, error) {
 	if e.Channel == state.ByHook {
 		return r.event(e)
 	}
@@ -52,7 +52,7 @@ func (r renderer) render(s state.State, e state.Effect, now time.Time) ([]byte, 
 
 // event returns what a hook is handed. A template that fails with this event does not
 // hold up the commit: the hook gets JSON.
-func (r renderer) event(e state.Effect) ([]byte, error) {
+func (r *renderer) event(e state.Effect) ([]byte, error) {
 	i := slices.IndexFunc(r.hooks, func(h hook.Hook) bool { return h.Name == e.To })
 	configured := hook.Hook{Name: e.To}
 	if i >= 0 {
@@ -68,7 +68,7 @@ func (r renderer) event(e state.Effect) ([]byte, error) {
 
 // threadOf returns the conversation of the message that has its turn now, which
 // need not be the newest one.
-func (r renderer) threadOf(s state.State) state.Thread {
+func (r *renderer) threadOf(s state.State) state.Thread {
 	msg, _ := s.TurnMessage()
 	m, err := readMessage(r.store, s.Turn, msg)
 	if err != nil {
@@ -84,7 +84,7 @@ type said struct {
 }
 
 // renderMail returns the bytes of a mail of ours, in the thread of the effect.
-func (r renderer) renderMail(e state.Effect, what said, files []message.Attachment, now time.Time) ([]byte, error) {
+func (r *renderer) renderMail(e state.Effect, what said, files []message.Attachment, now time.Time) ([]byte, error) {
 	key, err := r.idKeys.key()
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func meshKind(k state.EffectKind) string {
 }
 
 // text returns the text of an effect.
-func (r renderer) text(s state.State, e state.Effect) (string, error) {
+func (r *renderer) text(s state.State, e state.Effect) (string, error) {
 	if len(e.Tells) > 0 {
 		return r.undelivered(s, e), nil
 	}
@@ -187,8 +187,8 @@ func (r renderer) text(s state.State, e state.Effect) (string, error) {
 
 // brokeNote returns what a mail that promises a turn adds while the agent can
 // afford none.
-func (r renderer) brokeNote(s state.State) string {
-	why := broke(s, r.policy, r.now())
+func (r *renderer) brokeNote(s state.State) string {
+	why := broke(s, *r.policy, r.now())
 	if why == "" {
 		return ""
 	}
@@ -197,7 +197,7 @@ func (r renderer) brokeNote(s state.State) string {
 
 // answer returns the mail that confirms a control to the operator, with the
 // agent's status.
-func (r renderer) answer(s state.State, control string) string {
+func (r *renderer) answer(s state.State, control string) string {
 	var b strings.Builder
 	switch control {
 	case state.ControlStop:
@@ -223,13 +223,13 @@ func (r renderer) answer(s state.State, control string) string {
 	}
 	r.wakeups(&b, s)
 	r.prompts(&b, s)
-	today, month := s.SpentOn(r.policy, r.now())
+	today, month := s.SpentOn(*r.policy, r.now())
 	fmt.Fprintf(&b, "spent: %v today, %v this month\n", today, month)
 	if head, err := r.store.Head(); err == nil && head.Sum != "" {
 		fmt.Fprintf(&b, "history: %v\n", head)
 	}
-	if limit, limited := s.Tightest(r.policy, r.now()); limited {
-		fmt.Fprintf(&b, "tier: %s, %v is left of %s\n", s.Tier(r.policy, r.now()), max(0, limit.Left), limit.What())
+	if limit, limited := s.Tightest(*r.policy, r.now()); limited {
+		fmt.Fprintf(&b, "tier: %s, %v is left of %s\n", s.Tier(*r.policy, r.now()), max(0, limit.Left), limit.What())
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[name]
@@ -239,8 +239,8 @@ func (r renderer) answer(s state.State, control string) string {
 }
 
 // prompts adds when each prompt of the clock is next.
-func (r renderer) prompts(b *strings.Builder, s state.State) {
-	for _, p := range promptStatus(s, r.policy, r.now()) {
+func (r *renderer) prompts(b *strings.Builder, s state.State) {
+	for _, p := range promptStatus(s, *r.policy, r.now()) {
 		switch {
 		case p.Next == nil:
 		case p.Held != "":
@@ -255,8 +255,8 @@ func (r renderer) prompts(b *strings.Builder, s state.State) {
 const mostWakeups = 5
 
 // wakeups adds what the agent has planned, the next first.
-func (r renderer) wakeups(b *strings.Builder, s state.State) {
-	rows := wakeups(s, r.policy, r.now(), func(state.Message) bool { return true })
+func (r *renderer) wakeups(b *strings.Builder, s state.State) {
+	rows := wakeups(s, *r.policy, r.now(), func(state.Message) bool { return true })
 	for _, w := range rows[:min(len(rows), mostWakeups)] {
 		fmt.Fprintf(b, "%s: %s, %s", w.Kind, w.At.Format(time.RFC3339), plain.Line(w.Title))
 		if w.Held != "" {
@@ -270,7 +270,7 @@ func (r renderer) wakeups(b *strings.Builder, s state.State) {
 }
 
 // fill executes a reply template.
-func (r renderer) fill(t *template.Template, phase state.Phase) (string, error) {
+func (r *renderer) fill(t *template.Template, phase state.Phase) (string, error) {
 	if t == nil {
 		return "", fmt.Errorf("this mail has no template")
 	}

@@ -26,14 +26,14 @@ type replier struct {
 	mail     *Mail // nil: no mail is configured
 	now      func() time.Time
 	store    *store.Store
-	renderer renderer
+	renderer *renderer
 }
 
 // reply returns the effect that hands a turn's deliverable back, its bytes kept:
 // a mail to the operator, or a report to the peer that asked. It returns nil for
 // `tell`, which reads the deliverable from the box, and for what the agent planned in
 // another agent's turn: only a question has an answer there.
-func (rp replier) reply(m turnMessage, how state.Outcome, back handedBack, files []message.Attachment) (*state.Effect, error) {
+func (rp *replier) reply(m turnMessage, how state.Outcome, back handedBack, files []message.Attachment) (*state.Effect, error) {
 	e := state.Effect{
 		ID: "reply." + m.head.TurnID, Kind: state.Reply, To: m.msg.From,
 		TurnID: m.head.TurnID, Epoch: m.head.Epoch, Origin: originOf(back, files, m.outgoing), Trace: m.msg.Trace,
@@ -77,7 +77,7 @@ func (m turnMessage) repliesByMail(mail *Mail) bool {
 // render returns the bytes of a reply. A report repeats the correlation id of its
 // cause, or else the cause's own id, and adds us to its hops (docs/design.md, "The
 // mesh").
-func (rp replier) render(e state.Effect, back handedBack, files []message.Attachment) ([]byte, error) {
+func (rp *replier) render(e state.Effect, back handedBack, files []message.Attachment) ([]byte, error) {
 	if e.Channel == state.ByMail {
 		return rp.renderer.renderMail(e, said{text: back.whole(), markdown: !back.failed()}, files, rp.now())
 	}
@@ -88,7 +88,7 @@ func (rp replier) render(e state.Effect, back handedBack, files []message.Attach
 
 // again renders a reply from the deliverable in its output box, if that and the
 // files that go with it are what it was rendered from.
-func (rp replier) again(e state.Effect) ([]byte, error) {
+func (rp *replier) again(e state.Effect) ([]byte, error) {
 	dir := attemptDir(e.TurnID, e.Epoch)
 	box, fields := path.Join(dir, "output"), fieldsFile
 	if _, err := os.Lstat(rp.store.Path(path.Join(box, fields))); errors.Is(err, fs.ErrNotExist) {
@@ -136,7 +136,7 @@ func originOf(back handedBack, files []message.Attachment, refs []state.FileRef)
 
 // keepForReport keeps the named files of an attempt's output box that go with a report.
 // unsent names the others, each with the reason. A full disk is an error.
-func (rp replier) keepForReport(m *turnMessage, names []string) (unsent []string, err error) {
+func (rp *replier) keepForReport(m *turnMessage, names []string) (unsent []string, err error) {
 	keeper, left := outgoingFiles{rp.store}, int64(mesh.MaxFilesBytes)
 	names = ofAgent(names)
 	sent := sentNames(names)
@@ -159,7 +159,7 @@ func (rp replier) keepForReport(m *turnMessage, names []string) (unsent []string
 }
 
 // keepOutput keeps one file of the output box, if the report has room for it.
-func (rp replier) keepOutput(dir, name, as string, before int, left int64) (ref state.FileRef, err error) {
+func (rp *replier) keepOutput(dir, name, as string, before int, left int64) (ref state.FileRef, err error) {
 	if before == mesh.MaxFiles {
 		return ref, fmt.Errorf("a report takes %d files", mesh.MaxFiles)
 	}

@@ -30,7 +30,7 @@ const (
 // attachments returns the named files of the output box that go with a mail. Large ones
 // are copied into the outbox, and become m.outgoing. unsent names the others, each
 // with the reason. A full disk is an error.
-func (rp replier) attachments(m *turnMessage, names []string) (files []message.Attachment, unsent []string, err error) {
+func (rp *replier) attachments(m *turnMessage, names []string) (files []message.Attachment, unsent []string, err error) {
 	names = ofAgent(names)
 	sent := sentNames(names)
 	var sizes int64
@@ -58,7 +58,7 @@ func (rp replier) attachments(m *turnMessage, names []string) (files []message.A
 
 // attach returns one file of the output box as an attachment, if it has no more than left
 // bytes. It is sent under the name as.
-func (rp replier) attach(m *turnMessage, name, as string, left int64, apart bool) (a message.Attachment, size int64, err error) {
+func (rp *replier) attach(m *turnMessage, name, as string, left int64, apart bool) (a message.Attachment, size int64, err error) {
 	f, size, err := rp.openOutput(m.dir(), name, left)
 	if err != nil {
 		return a, 0, err
@@ -83,7 +83,7 @@ func (rp replier) attach(m *turnMessage, name, as string, left int64, apart bool
 }
 
 // apart returns the attachment whose content is file number n, from 1, of a row.
-func (rp replier) apart(ref state.FileRef, n int) message.Attachment {
+func (rp *replier) apart(ref state.FileRef, n int) message.Attachment {
 	return message.Attachment{
 		Name: ref.FileName, Type: ref.Type, Apart: n,
 		Foreign: strings.HasPrefix(ref.Type, "text/") && !rp.isUTF8(ref.File),
@@ -91,7 +91,7 @@ func (rp replier) apart(ref state.FileRef, n int) message.Attachment {
 }
 
 // isUTF8 reports whether a file of ours is a text in UTF-8.
-func (rp replier) isUTF8(name string) bool {
+func (rp *replier) isUTF8(name string) bool {
 	f, err := rp.store.Open(name)
 	if err != nil {
 		return false
@@ -111,7 +111,7 @@ func (rp replier) isUTF8(name string) bool {
 var errTooMuchAttached = fmt.Errorf("the attachments of a reply are limited to %d MiB", maxAttached>>20)
 
 // openOutput opens a file of the output box, if it has no more than n bytes.
-func (rp replier) openOutput(dir, name string, n int64) (f *os.File, size int64, err error) {
+func (rp *replier) openOutput(dir, name string, n int64) (f *os.File, size int64, err error) {
 	if f, err = turn.OpenOutput(rp.store.Path(dir), name); err != nil {
 		return nil, 0, err
 	}
@@ -128,7 +128,7 @@ func (rp replier) openOutput(dir, name string, n int64) (f *os.File, size int64,
 
 // attachedAgain returns the attachments with which a reply was rendered, as far as they are
 // still there. Those that the row names need not be in the output box.
-func (rp replier) attachedAgain(e state.Effect) (files []message.Attachment, err error) {
+func (rp *replier) attachedAgain(e state.Effect) (files []message.Attachment, err error) {
 	m := turnMessage{head: state.Head{TurnID: e.TurnID, Epoch: e.Epoch}}
 	names, _, err := turn.ListOutput(rp.store.Path(m.dir()))
 	if err != nil {

@@ -102,16 +102,16 @@ func (a *Agent) Wakeups(in Inside) ([]Wakeup, error) {
 
 // planner makes the rows of the agent itself.
 type planner struct {
-	policy  state.Policy
+	policy  *state.Policy
 	now     func() time.Time
 	store   *store.Store
 	secrets *secret.Known
-	journal journal
-	flusher flusher
+	journal *journal
+	flusher *flusher
 }
 
 // remind plans a reminder.
-func (p planner) remind(ctx context.Context, in Inside, e state.Planned, when, text string) (time.Time, error) {
+func (p *planner) remind(ctx context.Context, in Inside, e state.Planned, when, text string) (time.Time, error) {
 	at, err := ParseWhen(when, p.now(), p.policy.Location)
 	if err != nil {
 		return time.Time{}, err
@@ -125,7 +125,7 @@ var errNoRoom = fmt.Errorf("%d wakeups of this agent wait already, or half as ma
 
 // plan adds the row of e, with its words in a file. It returns the time at which the
 // agent wakes. The row is durable then.
-func (p planner) plan(ctx context.Context, in Inside, e state.Planned, words string) (time.Time, error) {
+func (p *planner) plan(ctx context.Context, in Inside, e state.Planned, words string) (time.Time, error) {
 	words = p.secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(words, "\uFFFD")))
 	switch {
 	case p.policy.SelfTurns <= 0:

@@ -39,7 +39,7 @@ func wokenBy(m state.Message) string {
 // wake adds what a turn is told that the agent caused itself: why it woke, what it
 // said before, unless a reset has ended the memory of that, and what came meanwhile. The
 // rest of d is complete.
-func (p prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
+func (p *prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 	if m.msg.Source != state.Self {
 		d.EndedSleep = fences.Line(m.endedSleep())
 		p.clock(d, m.msg)
@@ -61,7 +61,7 @@ func (p prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 }
 
 // clock adds what a turn is told that a prompt of the clock has caused.
-func (p prompter) clock(d *prompt.Data, m state.Message) {
+func (p *prompter) clock(d *prompt.Data, m state.Message) {
 	if m.Source != state.Clock {
 		return
 	}
@@ -87,7 +87,7 @@ func (m turnMessage) endedSleep() string {
 // meanwhile returns how many messages and nudges came since a row was made, in words,
 // and the newest of them, one a line. A row of another agent's conversation is shown
 // what came from that agent.
-func (p prompter) meanwhile(fences prompt.Fences, row state.Message) (came string, lines []string) {
+func (p *prompter) meanwhile(fences prompt.Fences, row state.Message) (came string, lines []string) {
 	messages, nudges := 0, 0
 	for l, err := range p.store.Newest(meanwhileRead, state.LineMessage, state.LineNudge) {
 		if err != nil {

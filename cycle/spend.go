@@ -39,16 +39,16 @@ func (a *Agent) Allowance(in Inside) (Allowance, error) {
 type biller struct {
 	turn   *turn.Config // nil: no turn is run here
 	prices turn.Prices
-	policy state.Policy
+	policy *state.Policy
 	now    func() time.Time
 	store  *store.Store
 }
 
 // allowance returns what the turn of a message may still spend.
-func (b biller) allowance(s state.State, msg state.Message) Allowance {
+func (b *biller) allowance(s state.State, msg state.Message) Allowance {
 	now := b.now()
-	least, limited := s.Tightest(b.policy, now)
-	w := Allowance{Tier: s.Tier(b.policy, now), Left: max(0, least.Left), Limited: limited}
+	least, limited := s.Tightest(*b.policy, now)
+	w := Allowance{Tier: s.Tier(*b.policy, now), Left: max(0, least.Left), Limited: limited}
 	if limited {
 		w.What = least.What()
 	}
@@ -89,13 +89,13 @@ func savings(t *turn.Config, tier state.Tier) []string {
 
 // affords reports whether the tier lets the turn of a message run (docs/design.md,
 // "Phases").
-func (b biller) affords(s state.State, msg state.Message) bool {
-	tier := s.Tier(b.policy, b.now())
+func (b *biller) affords(s state.State, msg state.Message) bool {
+	tier := s.Tier(*b.policy, b.now())
 	return tier != state.TierDead && (tier != state.TierCritical || msg.Operator)
 }
 
 // turnBudget returns the budget of one turn, in words.
-func (b biller) turnBudget() string {
+func (b *biller) turnBudget() string {
 	return fmt.Sprintf("the budget of one turn, %v,", b.policy.Budget.Turn)
 }
 
@@ -126,7 +126,7 @@ func senderOf(s state.State, turnID string) string {
 // priced returns the spending with its cost: the provider's own figure if it is
 // plausible, or else that of the price table. odd describes a figure that was not
 // believed.
-func (b biller) priced(sp state.Spending, usd float64) (_ state.Spending, odd string) {
+func (b *biller) priced(sp state.Spending, usd float64) (_ state.Spending, odd string) {
 	own, ok := state.Dollars(usd)
 	if ok && own > 0 && own <= state.MaxSpent {
 		sp.Cost, sp.Basis = own, state.BasisProvider
@@ -146,7 +146,7 @@ func (b biller) priced(sp state.Spending, usd float64) (_ state.Spending, odd st
 // bill returns the cost of an attempt as events for the commit that ends it. It
 // returns none if the agent reported no cost, or has reported it already. The
 // cost counts once, under the attempt's own id, however often it is committed.
-func (b biller) bill(s state.State, h state.Head, reported turn.Bill) []state.Event {
+func (b *biller) bill(s state.State, h state.Head, reported turn.Bill) []state.Event {
 	if b.turn == nil || reported.Settled {
 		return nil
 	}
@@ -182,7 +182,7 @@ func onTop(now state.Tokens, last state.Meter) state.Tokens {
 
 // billed returns the bill of an attempt whose runner died before it committed
 // one.
-func (b biller) billed(s state.State, h state.Head) []state.Event {
+func (b *biller) billed(s state.State, h state.Head) []state.Event {
 	if h.Pulled || h.TurnID == "" {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (b biller) billed(s state.State, h state.Head) []state.Event {
 }
 
 // replayed returns the bill of the attempt in dir, whose runner died.
-func (b biller) replayed(dir string) turn.Bill {
+func (b *biller) replayed(dir string) turn.Bill {
 	if b.turn == nil {
 		return turn.Bill{}
 	}
@@ -199,7 +199,7 @@ func (b biller) replayed(dir string) turn.Bill {
 
 // overspent reports whether a turn has used up its own budget, this bill
 // included.
-func (b biller) overspent(s state.State, h state.Head, bill []state.Event) bool {
+func (b *biller) overspent(s state.State, h state.Head, bill []state.Event) bool {
 	limit := b.policy.Budget.Turn
 	msg, ok := s.Message(h.Key)
 	if limit <= 0 || !ok {

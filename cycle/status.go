@@ -171,18 +171,18 @@ func (a *Agent) StatusOf(s state.State) Status { return a.statusMaker().status(s
 // statusMaker makes the status of a state.
 type statusMaker struct {
 	handle     string
-	policy     state.Policy
+	policy     *state.Policy
 	mail       *Mail
 	mesh       *Mesh
 	turn       *turn.Config
 	now        func() time.Time
 	store      *store.Store
-	crontab    crontab
+	crontab    *crontab
 	quarantine quarantine.Folder
 }
 
 // status is StatusOf.
-func (sm statusMaker) status(s state.State) Status {
+func (sm *statusMaker) status(s state.State) Status {
 	now := sm.now()
 	st := Status{
 		Agent:       sm.handle,
@@ -191,7 +191,7 @@ func (sm statusMaker) status(s state.State) Status {
 		NextDue:     orNull(s.NextDue),
 		AckDue:      orNull(s.AckWaits.Until),
 		LastLook:    orNull(s.LastMailRead),
-		Offline:     offline(s, sm.policy, sm.mail != nil),
+		Offline:     offline(s, *sm.policy, sm.mail != nil),
 		Halted:      s.Halted(),
 		HaltedBy:    HaltedBy(s),
 		Inbox:       StatusInbox{Quarantined: s.Quarantined, Deferrals: []StatusDeferral{}},
@@ -199,8 +199,8 @@ func (sm statusMaker) status(s state.State) Status {
 		Credentials: map[string]StatusCredential{},
 		Sending:     sendingStatus(s),
 		LastNudge:   orNull(StatusNudge(s.LastRing)),
-		Hooks:       hookStatus(s, sm.policy),
-		Prompts:     promptStatus(s, sm.policy, now),
+		Hooks:       hookStatus(s, *sm.policy),
+		Prompts:     promptStatus(s, *sm.policy, now),
 		Schedule:    sm.crontab.status(s),
 		Asleep:      s.Asleep,
 		Lost:        []StatusLost{},
@@ -209,7 +209,7 @@ func (sm statusMaker) status(s state.State) Status {
 		Questions:   questions(s, sm.policy.Operator, sm.quarantine, now),
 	}
 	st.Self = StatusSelf{
-		Wakeups: wakeups(s, sm.policy, now, func(state.Message) bool { return true }),
+		Wakeups: wakeups(s, *sm.policy, now, func(state.Message) bool { return true }),
 		Turns:   s.Streak.Turns, Limit: sm.policy.SelfTurns,
 	}
 	if len(st.Self.Wakeups) > 0 {
@@ -224,7 +224,7 @@ func (sm statusMaker) status(s state.State) Status {
 	if s.CooldownUntil.After(now) {
 		st.Cooldown = &s.CooldownUntil
 	}
-	if deadline, ok := s.Deadline(sm.policy); ok {
+	if deadline, ok := s.Deadline(*sm.policy); ok {
 		st.Deadline = &deadline
 	}
 	for _, m := range s.Inbox {
@@ -242,7 +242,7 @@ func (sm statusMaker) status(s state.State) Status {
 			Failures: c.Failures, Since: c.Since, Reason: c.Reason, KeymasterTold: c.Keymaster.Sent, OperatorTold: c.Operator.Sent || c.ToldByHook,
 		}
 	}
-	st.Tier, st.Spend = s.Tier(sm.policy, now), spendStatus(s, sm.policy, now)
+	st.Tier, st.Spend = s.Tier(*sm.policy, now), spendStatus(s, *sm.policy, now)
 	st.Spend.Savings = savings(sm.turn, st.Tier)
 	if sm.mesh != nil {
 		st.Mesh = orNull(sm.mesh.Carrier.Address())

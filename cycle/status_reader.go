@@ -8,7 +8,7 @@ import (
 // StatusReader returns the status of an agent again and again.
 type StatusReader struct {
 	store *store.Store
-	maker statusMaker
+	maker *statusMaker
 	stamp store.Stamp
 	state state.State
 	read  bool

@@ -14,7 +14,7 @@ import (
 // written, so cron would come back only at the idle interval. Holding linger.lock, this
 // process polls at each minute at which the wanted lines would fire, until the phase is
 // IDLE and no row needs it, or the table can be written (docs/design.md, "The crontab").
-func (p poller) pollWhileStuck(ctx context.Context) error {
+func (p *poller) pollWhileStuck(ctx context.Context) error {
 	s, err := p.store.Read()
 	if err != nil || !p.crontab.stuck(s) {
 		return err
@@ -46,23 +46,23 @@ func (p poller) pollWhileStuck(ctx context.Context) error {
 
 // stuck reports whether cron would come back too late: at the idle interval to an
 // engaged agent, or without an alarm line to one that needs it.
-func (c crontab) stuck(s state.State) bool {
+func (c *crontab) stuck(s state.State) bool {
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed || s.Schedule.Error == "" {
 		return false
 	}
-	return s.Interval(c.policy) != c.policy.IdleInterval && !c.linesUp(s) || c.alarmIsMissing(s)
+	return s.Interval(*c.policy) != c.policy.IdleInterval && !c.linesUp(s) || c.alarmIsMissing(s)
 }
 
 // alarmIsMissing reports whether the state asks for an alarm line that is not in the
 // table.
-func (c crontab) alarmIsMissing(s state.State) bool {
+func (c *crontab) alarmIsMissing(s state.State) bool {
 	alarm, err := c.job(s).AlarmLine()
 	return err == nil && alarm != "" && alarm != s.Schedule.AlarmLine
 }
 
 // nextMinute returns when the wanted lines fire next.
-func (c crontab) nextMinute(s state.State) time.Time {
-	if at, ok := s.NextAlarm(c.policy, c.now()); ok && at.Before(s.NextDue) {
+func (c *crontab) nextMinute(s state.State) time.Time {
+	if at, ok := s.NextAlarm(*c.policy, c.now()); ok && at.Before(s.NextDue) {
 		return at
 	}
 	return s.NextDue
@@ -70,7 +70,7 @@ func (c crontab) nextMinute(s state.State) time.Time {
 
 // linesUp reports whether the installed line, stuck at the short interval, is
 // the one that the state asks for.
-func (c crontab) linesUp(s state.State) bool {
+func (c *crontab) linesUp(s state.State) bool {
 	want, err := c.job(s).Line()
 	return err == nil && want == s.Schedule.Installed
 }

@@ -52,11 +52,11 @@ type reportTaker struct {
 	handle  string
 	now     func() time.Time
 	store   *store.Store
-	journal journal
+	journal *journal
 }
 
 // take is TakeReport.
-func (t reportTaker) take(ctx context.Context, id string, r LocalReport) (bool, error) {
+func (t *reportTaker) take(ctx context.Context, id string, r LocalReport) (bool, error) {
 	if err := r.Check(); err != nil {
 		return false, err
 	}
@@ -106,7 +106,7 @@ func (t reportTaker) take(ctx context.Context, id string, r LocalReport) (bool, 
 const overSearched = 64 << 20
 
 // over returns why nothing waits for a report by this id: nil if it came before.
-func (t reportTaker) over(id string) error {
+func (t *reportTaker) over(id string) error {
 	reported := false
 	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
 		if err != nil {

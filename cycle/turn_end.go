@@ -25,18 +25,18 @@ const deniedRest = 45 * time.Second
 // turnEnder decides what becomes of a turn whose attempt has ended.
 type turnEnder struct {
 	store     *store.Store
-	policy    state.Policy
-	journal   journal
-	deliverer deliverer
+	policy    *state.Policy
+	journal   *journal
+	deliverer *deliverer
 	sessions  sessions
-	biller    biller
+	biller    *biller
 }
 
 // answer delivers the turn of an agent that has answered and whose process lives. ok
 // is false if what becomes of the turn depends on more than its answer: it waits for
 // other agents, its login was denied, or its session is gone. Then nothing is
 // committed.
-func (e turnEnder) answer(ctx context.Context, m turnMessage, r turn.Result) (s state.State, ok bool, err error) {
+func (e *turnEnder) answer(ctx context.Context, m turnMessage, r turn.Result) (s state.State, ok bool, err error) {
 	for {
 		if s, err = e.store.Read(); err != nil {
 			return s, false, err
@@ -56,7 +56,7 @@ func (e turnEnder) answer(ctx context.Context, m turnMessage, r turn.Result) (s 
 
 // exited commits that the process of an agent that lingered has ended, with what the
 // attempt has cost. from caused the turn.
-func (e turnEnder) exited(ctx context.Context, head state.Head, from string, bill turn.Bill) (state.State, error) {
+func (e *turnEnder) exited(ctx context.Context, head state.Head, from string, bill turn.Bill) (state.State, error) {
 	live, _ := turn.ReadLive(e.store.Path(attemptDir(head.TurnID, head.Epoch))) // without it the reason stays unknown
 	s, err := e.store.Read()
 	if err != nil {
@@ -67,7 +67,7 @@ func (e turnEnder) exited(ctx context.Context, head state.Head, from string, bil
 }
 
 // left is exited for an agent whose runner has died.
-func (e turnEnder) left(ctx context.Context, head state.Head, reason string) (state.State, error) {
+func (e *turnEnder) left(ctx context.Context, head state.Head, reason string) (state.State, error) {
 	s, err := e.store.Read()
 	if err != nil {
 		return s, err
@@ -78,7 +78,7 @@ func (e turnEnder) left(ctx context.Context, head state.Head, reason string) (st
 
 // tidy ends the boxes of an agent that lingered. While it lived it may have needed what
 // lies in its context box, and the large files of its answer.
-func (e turnEnder) tidy(s state.State, head state.Head) {
+func (e *turnEnder) tidy(s state.State, head state.Head) {
 	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
 	for _, row := range s.Outbox {
 		if row.Kind == state.Reply && row.TurnID == head.TurnID && row.Epoch == head.Epoch {
@@ -105,7 +105,7 @@ func causedBy(from string, bill []state.Event) []state.Event {
 
 // conclude commits the end of an attempt that came to r: its turn is delivered,
 // suspended, or given back. errDenied means that the agent's login was denied.
-func (e turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) (state.State, error) {
+func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) (state.State, error) {
 	s, err := e.store.Read()
 	if err != nil {
 		return s, err
@@ -153,7 +153,7 @@ func endedWell(r turn.Result) bool {
 
 // letGo ends an attempt whose runner was told to go. The message is given back,
 // unless its turn was submitted or stopped.
-func (e turnEnder) letGo(ctx context.Context, head state.Head) (state.State, error) {
+func (e *turnEnder) letGo(ctx context.Context, head state.Head) (state.State, error) {
 	const reason = "its runner was told to stop"
 	s, err := e.store.Read()
 	if err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
@@ -167,7 +167,7 @@ func (e turnEnder) letGo(ctx context.Context, head state.Head) (state.State, err
 }
 
 // returned returns a message to the inbox after a fault of ours, and returns the fault.
-func (e turnEnder) returned(ctx context.Context, s state.State, fault error) (state.State, error) {
+func (e *turnEnder) returned(ctx context.Context, s state.State, fault error) (state.State, error) {
 	s, err := e.giveBack(ctx, s, fault.Error())
 	return s, errors.Join(fault, err)
 }
@@ -175,7 +175,7 @@ func (e turnEnder) returned(ctx context.Context, s state.State, fault error) (st
 // giveBack returns a turn's message to the inbox for another attempt. A turn
 // that was submitted or stopped, or has used up its attempts or its budget, is
 // closed instead.
-func (e turnEnder) giveBack(ctx context.Context, s state.State, reason string) (state.State, error) {
+func (e *turnEnder) giveBack(ctx context.Context, s state.State, reason string) (state.State, error) {
 	head := s.Turn
 	msg, ok := s.Message(head.Key)
 	bill := e.biller.billed(s, head)
@@ -198,7 +198,7 @@ func (e turnEnder) giveBack(ctx context.Context, s state.State, reason string) (
 
 // closeTurn closes the turn of s with a fallback deliverable: the ending r, the
 // output of its agent so far, and the files in its output box.
-func (e turnEnder) closeTurn(ctx context.Context, s state.State, r turn.Result) (state.State, error) {
+func (e *turnEnder) closeTurn(ctx context.Context, s state.State, r turn.Result) (state.State, error) {
 	msg, _ := s.TurnMessage()
 	m, err := readMessage(e.store, s.Turn, msg)
 	if err != nil {

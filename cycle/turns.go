@@ -23,19 +23,19 @@ func (a *Agent) Turns(ctx context.Context) (int, error) {
 type runner struct {
 	store     *store.Store
 	turn      *turn.Config // nil: no turn is run here
-	policy    state.Policy
+	policy    *state.Policy
 	now       func() time.Time
-	journal   journal
-	watchdog  watchdog
-	guard     payloadGuard
-	compactor compactor
-	attempts  attempter
-	flusher   flusher
-	acks      ackTimer
+	journal   *journal
+	watchdog  *watchdog
+	guard     *payloadGuard
+	compactor *compactor
+	attempts  *attempter
+	flusher   *flusher
+	acks      *ackTimer
 }
 
 // run is Turns; it adds what it ran and sent to the report.
-func (r runner) run(ctx context.Context, report *Report) error {
+func (r *runner) run(ctx context.Context, report *Report) error {
 	if r.turn == nil {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (r runner) run(ctx context.Context, report *Report) error {
 		if err != nil {
 			return err
 		}
-		if !s.CanRun(r.policy, r.now()) {
+		if !s.CanRun(*r.policy, r.now()) {
 			return nil
 		}
 		held, err := withLock(r.store, store.TurnLock, func() error { return r.drain(ctx, report) })
@@ -61,7 +61,7 @@ func (r runner) run(ctx context.Context, report *Report) error {
 
 // drain claims and runs messages until none is left. The caller holds
 // turn.lock, so a turn that drain finds under way has lost its runner.
-func (r runner) drain(ctx context.Context, report *Report) error {
+func (r *runner) drain(ctx context.Context, report *Report) error {
 	if _, err := r.watchdog.reap(ctx); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (r runner) drain(ctx context.Context, report *Report) error {
 	}
 	p := exchangeCache{}
 	for ctx.Err() == nil {
-		damaged, err := r.guard.check(ctx, r.policy)
+		damaged, err := r.guard.check(ctx, *r.policy)
 		if err != nil {
 			return err
 		}

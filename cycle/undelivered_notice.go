@@ -13,7 +13,7 @@ import (
 // undelivered returns the notice about rows that were given up: what each was, to whom,
 // the server's words and where it lies, but nothing of what it says. A peer that is
 // asked to pass the notice on learns neither subjects nor paths.
-func (r renderer) undelivered(s state.State, e state.Effect) string {
+func (r *renderer) undelivered(s state.State, e state.Effect) string {
 	var b strings.Builder
 	b.WriteString("I could not deliver what is listed here. It is kept, and is not sent\nagain by itself.\n")
 	for _, id := range e.Tells {

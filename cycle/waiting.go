@@ -66,7 +66,7 @@ type waitReasons struct {
 	store    *store.Store
 	turn     *turn.Config
 	mail     *Mail
-	policy   state.Policy
+	policy   *state.Policy
 	schedule Schedule
 	now      func() time.Time
 }
@@ -91,7 +91,7 @@ func (wr waitReasons) of(s state.State, key string) Waiting {
 	if msg.Status == state.Deferred && msg.NextRetryAt.After(now) {
 		return Waiting{Why: WaitDeferred, Until: msg.NextRetryAt, Reason: msg.Reason}
 	}
-	if first := s.Before(key, wr.policy, now); len(first) > 0 {
+	if first := s.Before(key, *wr.policy, now); len(first) > 0 {
 		return Waiting{Why: WaitBehind, Who: first[0].From, Source: first[0].Source, Count: len(first)}
 	}
 	return wr.heldByPoll(s)
@@ -108,7 +108,7 @@ func (wr waitReasons) heldForAll(s state.State) (w Waiting, ok bool) {
 	if rest := s.CooldownUntil.Sub(wr.now()); rest > 0 {
 		return Waiting{Why: WaitCooldown, Never: rest > shortRest, Until: s.CooldownUntil}, true
 	}
-	if why := broke(s, wr.policy, wr.now()); why != "" {
+	if why := broke(s, *wr.policy, wr.now()); why != "" {
 		return Waiting{Why: WaitMoney, Never: true, Reason: why}, true
 	}
 	if err := wr.store.Blocked(s); err != nil {
@@ -161,7 +161,7 @@ func (wr waitReasons) heldByPoll(s state.State) Waiting {
 	if c, fails := s.Credentials[state.CredentialIMAP]; fails {
 		return Waiting{Why: WaitSource, Who: state.CredentialIMAP, Since: c.Since, Reason: c.Reason}
 	}
-	if offline(s, wr.policy, wr.mail != nil) {
+	if offline(s, *wr.policy, wr.mail != nil) {
 		return Waiting{Why: WaitSource, Since: s.LastMailRead}
 	}
 	return Waiting{Why: WaitPoll, Until: s.NextDue, Never: wr.unpolled(s, now)}
@@ -186,7 +186,7 @@ func (wr waitReasons) ofNudge(r Receipt) (w Waiting, ok bool) {
 	if w, ok := heldByTurn(s, state.Message{}); ok {
 		return w, true
 	}
-	if next, ok := s.NextToRun(wr.policy, wr.now()); ok {
+	if next, ok := s.NextToRun(*wr.policy, wr.now()); ok {
 		return Waiting{Why: WaitBehind, Who: next.From, Source: next.Source, Count: 1}, true
 	}
 	if len(s.Outbox) == 0 {

@@ -12,16 +12,16 @@ import (
 // watchdog ends the turns whose runner has died.
 type watchdog struct {
 	store  *store.Store
-	policy state.Policy
+	policy *state.Policy
 	now    func() time.Time
 	log    logger
-	ender  turnEnder
+	ender  *turnEnder
 }
 
 // watch runs at the start of each cycle. If s shows a turn that should have a
 // runner, and turn.lock is free, watch reaps the turn and holds turn.lock while
 // it does (docs/design.md, "The watchdog").
-func (d watchdog) watch(ctx context.Context, s state.State) (state.State, error) {
+func (d *watchdog) watch(ctx context.Context, s state.State) (state.State, error) {
 	if !owned(s.Turn) && !laidDown(s.Turn) && !s.Turn.Lingering() {
 		return s, nil
 	}
@@ -45,7 +45,7 @@ func laidDown(h state.Head) bool { return h.Status == state.HeadSuspended && h.S
 // reap ends the turn that the state shows, if it has no runner, and an agent that
 // lingers after its answer and has none. The caller
 // holds turn.lock, so no runner is at work.
-func (d watchdog) reap(ctx context.Context) (state.State, error) {
+func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 	s, err := d.store.Read()
 	if err != nil {
 		return s, err
@@ -78,7 +78,7 @@ func (d watchdog) reap(ctx context.Context) (state.State, error) {
 
 // endOrphan ends what is left of a dead runner's agent, and returns in words
 // what it found.
-func (d watchdog) endOrphan(ctx context.Context, head state.Head) (string, error) {
+func (d *watchdog) endOrphan(ctx context.Context, head state.Head) (string, error) {
 	if head.Pulled {
 		return "it was taken by `inbox next` and not done", nil
 	}

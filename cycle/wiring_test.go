@@ -16,7 +16,8 @@ const maxFields = 13
 
 // TestEachJobIsAType holds docs/decisions/0017-a-type-for-each-job.md: an
 // unexported method of Agent only makes a part, with one return of a struct with
-// named fields; no part holds an Agent; no part is a bag of everything.
+// named fields; no part holds an Agent; no part is a bag of everything. A part
+// holds others by pointer.
 func TestEachJobIsAType(t *testing.T) {
 	fset, files := sources(t)
 	made := map[string]bool{} // the types of the parts
@@ -89,8 +90,8 @@ func isAgent(e ast.Expr) bool {
 	return ok && name.Name == "Agent"
 }
 
-// constructs reports whether a method only returns one struct literal, and of
-// which type.
+// constructs reports whether a method only returns one struct literal, or its
+// address, and of which type.
 func constructs(f *ast.FuncDecl) (part string, ok bool) {
 	if len(f.Body.List) != 1 {
 		return "", false
@@ -99,7 +100,11 @@ func constructs(f *ast.FuncDecl) (part string, ok bool) {
 	if !ok || len(ret.Results) != 1 {
 		return "", false
 	}
-	lit, ok := ret.Results[0].(*ast.CompositeLit)
+	made := ret.Results[0]
+	if address, ok := made.(*ast.UnaryExpr); ok && address.Op == token.AND {
+		made = address.X
+	}
+	lit, ok := made.(*ast.CompositeLit)
 	if !ok {
 		return "", false
 	}
