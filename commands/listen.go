@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -101,6 +102,9 @@ func (k listenCmd) run(c *cli.Context) error {
 		// it. This saves a third for each agent.
 		debug.SetGCPercent(30)
 	}
+	// The configurations and first polls of all agents leave garbage behind.
+	settled := time.AfterFunc(20*time.Second, debug.FreeOSMemory)
+	defer settled.Stop()
 	err = l.Run(c.Context)
 	if errors.Is(err, listen.ErrRunning) {
 		return terminal.WithHint(err, "one listener for an agent is enough, and that one goes on")

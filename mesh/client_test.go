@@ -241,7 +241,7 @@ func TestTokenStaysSecret(t *testing.T) {
 	other := serve(t, stranger)
 	// net/http reads the environment's proxy once per process, and never uses it
 	// for loopback. A variable set here would not show whether it is used.
-	if plainClient(&net.Dialer{}).Transport.(*http.Transport).Proxy != nil {
+	if plainClient(&net.Dialer{}).Transport.(*exchanger).transport().Proxy != nil {
 		t.Error("a proxy would see the token")
 	}
 	c := serve(t, http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))

@@ -189,7 +189,7 @@ func TestLongPollOutlivesTimeouts(t *testing.T) {
 		h := s.HTTPServer()
 		go h.Serve(conns)
 		c := &Client{URL: "http://127.0.0.1", Handle: "goulard", Timeout: 5 * time.Second, http: plainClient(&net.Dialer{})}
-		c.http.Transport.(*http.Transport).DialContext = conns.dial
+		c.http.Transport.(*exchanger).dial = conns.dial
 		time.AfterFunc(59*time.Second, func() {
 			if err := s.deliverNudge(Message{ID: "1", From: "a", To: "goulard", Kind: KindNudge}); err != nil {
 				t.Error(err)

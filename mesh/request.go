@@ -252,9 +252,7 @@ func (c *Client) forget(token string) {
 	}
 }
 
-// client returns the HTTP client. It makes the client at the first call. It uses no proxy and
-// follows no redirect: neither may see the token. It does not ask for gzip, so
-// the limit on bytes read limits the answer. No connection outlives its call.
+// client returns the HTTP client, which it makes at the first call.
 func (c *Client) client() *http.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,17 +260,4 @@ func (c *Client) client() *http.Client {
 		c.http = plainClient(&net.Dialer{})
 	}
 	return c.http
-}
-
-func plainClient(d *net.Dialer) *http.Client {
-	return &http.Client{
-		Transport: &http.Transport{
-			DialContext:            d.DialContext,
-			DisableKeepAlives:      true,
-			DisableCompression:     true,
-			MaxResponseHeaderBytes: 64 << 10,
-			ExpectContinueTimeout:  time.Second,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }
