@@ -97,7 +97,7 @@ func serveMesh(b *testing.B) string {
 }
 
 // agentsOnMesh makes a folder with the configurations of that many agents, a0.toml and so
-// on, which are reached over the mesh alone.
+// on, which are reached through the mesh alone.
 func agentsOnMesh(b *testing.B, agents int, url string) string {
 	b.Helper()
 	dir := b.TempDir()

@@ -73,6 +73,11 @@ func TestAnswersAreRead(t *testing.T) {
 			t.Errorf("%s: %d %q, %v", name, code, body, err)
 		}
 	}
+	const long = 2 * maxHeader
+	url := raw(t, func(conn net.Conn) { heard(conn); io.WriteString(conn, "HTTP/1.0 200 OK\r\n\r\n"+strings.Repeat("x", long)) })
+	if _, body, err := postRaw(t.Context(), url, nil); err != nil || len(body) != long {
+		t.Errorf("%d bytes of %d, %v", len(body), long, err)
+	}
 }
 
 // A server that refuses a large body need not read it.
