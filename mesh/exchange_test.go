@@ -74,7 +74,10 @@ func TestAnswersAreRead(t *testing.T) {
 		}
 	}
 	const long = 2 * maxHeader
-	url := raw(t, func(conn net.Conn) { heard(conn); io.WriteString(conn, "HTTP/1.0 200 OK\r\n\r\n"+strings.Repeat("x", long)) })
+	url := raw(t, func(conn net.Conn) {
+		heard(conn)
+		io.WriteString(conn, "HTTP/1.0 200 OK\r\n\r\n"+strings.Repeat("x", long))
+	})
 	if _, body, err := postRaw(t.Context(), url, nil); err != nil || len(body) != long {
 		t.Errorf("%d bytes of %d, %v", len(body), long, err)
 	}
