@@ -82,7 +82,6 @@ func (v *meshVariant) poll(b *testing.B, program string) (cpu, wall float64) {
 		b.Fatalf("%s: %v\n%s", v.name, err, out)
 	}
 	took := time.Since(began)
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	return ms(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()), ms(took)
 }
 

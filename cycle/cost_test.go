@@ -69,6 +69,14 @@ func BenchmarkEmptyPoll(b *testing.B) {
 			h.benchmarkPolls(b)
 		})
 	}
+	b.Run("unread-of-others=50000", func(b *testing.B) {
+		h := newHouse(b)
+		raw := letter{from: "stranger@example.net", subject: "hello"}.raw()
+		for range 50_000 {
+			h.receiveRaw(raw)
+		}
+		h.benchmarkPolls(b)
+	})
 	for _, lines := range []int{100, 100_000} {
 		b.Run(fmt.Sprintf("history=%d", lines), func(b *testing.B) {
 			h := newAwakeHouse(b)
