@@ -10,15 +10,17 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/secret"
 )
 
 // nudgeTimeout is how long nudge --wait waits.
 const nudgeTimeout = 5 * time.Minute
 
 type nudgeCmd struct {
-	agents agents
-	out    *terminal.Output
-	now    func() time.Time
+	agents  agents
+	out     *terminal.Output
+	now     func() time.Time
+	secrets *secret.Known
 }
 
 func nudgeCommand(p *program) *cli.Command {
@@ -50,7 +52,7 @@ Example:
 			durationFlag("timeout", "give up waiting after `DURATION`", nudgeTimeout),
 			switchFlag("no-poll", "only record it, for the next poll"),
 		},
-		Action: nudgeCmd{p.agents(), &p.out, p.loader.Now}.run,
+		Action: nudgeCmd{p.agents(), &p.out, p.loader.Now, p.loader.Secrets}.run,
 	}
 }
 
@@ -80,16 +82,22 @@ func (n nudgeCmd) run(c *cli.Context) error {
 		}
 		a = own
 	}
-	rung, err := a.RingMarked(c.String("from"), c.String("reason"))
+	rung, settle, err := a.RingAtOnce(c.String("from"), c.String("reason"))
 	if err != nil {
 		return err
 	}
+	// The disk need not be waited for before the poll, only before we say that it is recorded.
+	settled := make(chan error, 1)
+	go n.secrets.Guarded(func() { settled <- settle() })()
 	result := nudgeOutput{Agent: a.Handle}
 	if !c.Bool("no-poll") {
 		if r, ok := pollAfter(c.Context, a, n.out); ok {
 			v := reportOf(r)
 			result.Poll = &v
 		}
+	}
+	if err := <-settled; err != nil {
+		return err
 	}
 	var failed error
 	if point := waitPoint(c); point != "" {

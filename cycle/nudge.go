@@ -10,16 +10,17 @@ import (
 // returns. The next poll sees it; a poll under way looks for it before it ends.
 func (a *Agent) Ring(from, reason string) error { return a.Store.Ring(from, reason) }
 
-// RecordedNudge is a nudge that is durable, for AwaitNudge.
+// RecordedNudge is a nudge that was recorded, for AwaitNudge.
 type RecordedNudge struct {
 	mark string
 	at   time.Time
 }
 
-// RingMarked is Ring, for AwaitNudge.
-func (a *Agent) RingMarked(from, reason string) (RecordedNudge, error) {
-	mark, err := a.Store.RingMarked(from, reason)
-	return RecordedNudge{mark, a.Now().UTC()}, err
+// RingAtOnce is Ring for a caller that polls meanwhile, and for AwaitNudge. The nudge is
+// durable when settle, which must be called once, has returned nil.
+func (a *Agent) RingAtOnce(from, reason string) (rung RecordedNudge, settle func() error, err error) {
+	mark, settle, err := a.Store.RingAtOnce(from, reason)
+	return RecordedNudge{mark, a.Now().UTC()}, settle, err
 }
 
 // ErrNoMesh means that another agent is reached only through the mesh, and none

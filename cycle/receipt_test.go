@@ -12,8 +12,9 @@ import (
 func TestReceiptOrder(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	rung, err := h.agent.RingMarked("test", "")
+	rung, settle, err := h.agent.RingAtOnce("test", "")
 	check(t, err)
+	check(t, settle())
 	h.clock.advance(time.Second)
 	h.poll()
 	h.clock.advance(time.Second)

@@ -21,23 +21,79 @@ import (
 
 // Ring adds a nudge: a file in nudges/, which is durable when Ring returns.
 func (st *Store) Ring(from, reason string) error {
-	_, err := st.RingMarked(from, reason)
-	return err
+	_, settle, err := st.RingAtOnce(from, reason)
+	if err != nil {
+		return err
+	}
+	return settle()
 }
 
-// RingMarked is Ring, and returns the beginning of the nudge's key, which no other
-// key has.
-func (st *Store) RingMarked(from, reason string) (mark string, err error) {
+// RingAtOnce is Ring for a caller that polls meanwhile: the file can be seen when it
+// returns, and is durable when settle has returned nil. settle must be called, and once.
+// A power loss before that may leave a nudge without its text. mark is the beginning of
+// the nudge's key, which no other key has.
+func (st *Store) RingAtOnce(from, reason string) (mark string, settle func() error, err error) {
 	note, err := json.Marshal(nudgeNote{From: from, Reason: reason})
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	name := NewID() + ".json"
-	// The folder's name must be durable, too: no commit follows.
-	if err := st.KeepAmong(filepath.Join(NudgesDir, name), strings.NewReader(string(note)+"\n")); err != nil {
-		return "", fmt.Errorf("record nudge: %w", err)
+	file := NewID() + ".json"
+	name := filepath.Join(NudgesDir, file)
+	f, err := st.place(name, string(note)+"\n")
+	if err != nil {
+		return "", nil, fmt.Errorf("record nudge: %w", err)
 	}
-	return "nudge:" + url.PathEscape(name) + "@", nil
+	settle = func() error {
+		defer f.Close()
+		if err := st.settle(name, f); err != nil {
+			return fmt.Errorf("record nudge: %w", err)
+		}
+		return nil
+	}
+	return "nudge:" + url.PathEscape(file) + "@", settle, nil
+}
+
+// place writes a file under its name, complete for all who read it, and leaves it open.
+func (st *Store) place(name, text string) (*os.File, error) {
+	if err := st.makeFolder(filepath.Dir(name)); err != nil {
+		return nil, err
+	}
+	path := st.path(name)
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = st.Hook.at("write", path+".tmp")
+	if err == nil {
+		_, err = f.WriteString(text)
+	}
+	if err == nil {
+		err = st.Hook.at("rename", path)
+	}
+	if err == nil {
+		err = os.Rename(path+".tmp", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, errors.Join(err, removeIfThere(path+".tmp"))
+	}
+	return f, nil
+}
+
+// settle makes a file that was placed durable. A poll may have removed it meanwhile,
+// which is no error. The name of its folder must be durable, too: something else may
+// have created it, and no commit need follow.
+func (st *Store) settle(name string, f *os.File) error {
+	if err := st.Hook.at("fsync", st.path(name)); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := syncDir(st.Hook, st.path(filepath.Dir(name))); err != nil {
+		return err
+	}
+	return syncDir(st.Hook, st.Dir)
 }
 
 type nudgeNote struct {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -58,16 +59,54 @@ func TestRingLasts(t *testing.T) {
 	if err := os.Mkdir(st.Path(NudgesDir), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	synced := map[string]bool{}
+	synced, files := map[string]bool{}, 0
 	st.Hook = func(step, path string) error {
 		synced[path] = synced[path] || step == "fsyncdir"
+		if step == "fsync" && filepath.Dir(path) == st.Path(NudgesDir) {
+			files++
+		}
 		return nil
 	}
 	if err := st.Ring("shell", ""); err != nil {
 		t.Fatal(err)
 	}
-	if !synced[st.Path(NudgesDir)] || !synced[filepath.Clean(st.Dir)] {
-		t.Errorf("fsynced: %v", synced)
+	if !synced[st.Path(NudgesDir)] || !synced[filepath.Clean(st.Dir)] || files != 1 {
+		t.Errorf("fsynced: %v, and %d files", synced, files)
+	}
+}
+
+// A poll may see a nudge, and remove it, while the disk still writes it.
+func TestANudgeIsTakenBeforeItIsSettled(t *testing.T) {
+	st := &Store{Dir: t.TempDir()}
+	mark, settle, err := st.RingAtOnce("shell", "now")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rung, err := st.Nudges()
+	if err != nil || len(rung) != 1 || rung[0].Reason != "now" || !strings.HasPrefix(rung[0].Key, mark) {
+		t.Fatalf("seen: %+v, %v", rung, err)
+	}
+	if err := st.Unring(rung[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := settle(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A nudge is recorded when the disk has it, or it is an error.
+func TestANudgeThatIsNotSettled(t *testing.T) {
+	for _, fails := range []string{"write", "rename", "fsync", "fsyncdir"} {
+		st := &Store{Dir: t.TempDir()}
+		st.Hook = func(step, path string) error {
+			if step == fails && path != filepath.Clean(st.Dir) {
+				return errors.New("the disk is gone")
+			}
+			return nil
+		}
+		if err := st.Ring("shell", ""); err == nil || !strings.Contains(err.Error(), "record nudge: the disk is gone") {
+			t.Errorf("%s: %v", fails, err)
+		}
 	}
 }
 
