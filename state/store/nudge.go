@@ -81,7 +81,7 @@ func (st *Store) place(name, text string) (*os.File, error) {
 }
 
 // settle makes a file that was placed durable. A poll may have removed it meanwhile,
-// which is no error. The name of its folder must be durable, too: something else may
+// which does no harm. The name of its folder must be durable, too: something else may
 // have created it, and no commit need follow.
 func (st *Store) settle(name string, f *os.File) error {
 	if err := st.Hook.at("fsync", st.path(name)); err != nil {
