@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -10,32 +11,55 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// app returns the command line.
+// app returns the command line with all commands and their help.
 func (p *program) app() *cli.App {
-	groups := p.commands()
+	app := p.appOf(builders())
+	app.CustomAppHelpTemplate = appHelp(app)
+	for _, c := range app.Commands {
+		setHelp(c)
+	}
+	return app
+}
+
+// appFor returns the command line for these arguments, without the program's name. Of
+// all commands it has only those that the arguments could name, without their help. It
+// runs what app would run. Arguments that name no command, or ask for help, need all of
+// it.
+func (p *program) appFor(args []string) *cli.App {
+	app := p.appOf(slices.DeleteFunc(builders(), func(b builder) bool { return !slices.Contains(args, b.name) }))
+	if asked := arrangeLoosely(app, args); asked.help || len(asked.commands) == 0 {
+		return p.app()
+	}
+	return app
+}
+
+// appOf returns the command line with some of the commands.
+func (p *program) appOf(some []builder) *cli.App {
 	app := &cli.App{
 		Name:    name,
 		Usage:   "an AI agent that sleeps in cron and wakes for its operator",
-		Version: version(),
+		Version: p.loader.Version,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "the agent with this `HANDLE`"},
 			&cli.StringFlag{Name: "config", Usage: "the agent's configuration `FILE`"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON, errors too: docs/json.md says what"},
 		},
-		Commands:        commandsOf(groups),
 		Reader:          p.stdin,
 		Writer:          p.out.Page(),
 		ErrWriter:       p.out.Stderr,
 		HideHelpCommand: true,
 		// A value may hold a comma.
 		DisableSliceFlagSeparator: true,
-		CustomAppHelpTemplate:     appHelp(groups),
 		OnUsageError:              asUsageError,
 		// program.run reports errors and makes exit codes of them.
 		ExitErrHandler: func(*cli.Context, error) {},
+		// Otherwise the library looks at the program's file.
+		Compiled: p.loader.Now(),
 	}
-	for _, c := range app.Commands {
+	for _, b := range some {
+		c := b.build(p)
 		p.finish(c)
+		app.Commands = append(app.Commands, c)
 	}
 	return app
 }
@@ -47,7 +71,6 @@ func (p *program) finish(c *cli.Command) {
 	if len(c.Subcommands) == 0 || c.Action != nil {
 		c.Before = p.agents().checkCaller
 	}
-	c.CustomHelpTemplate = commandHelp + flagLines(c.Flags)
 	for _, sub := range c.Subcommands {
 		p.finish(sub)
 	}

@@ -1,72 +1,86 @@
 package commands
 
-import "github.com/urfave/cli/v2"
+import (
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/cycle"
+	"agentstateloop/turn"
+)
 
 // group is a part of --help: the commands that one needs at one time.
 type group struct {
 	title    string // "" = not shown
-	commands []*cli.Command
+	commands []builder
 }
 
-// commands returns all commands, in the order of --help (docs/design.md, "Commands").
-func (p *program) commands() []group {
+// builder builds a command when a command line needs it: cron starts a poll each minute,
+// which needs none of the others.
+type builder struct {
+	name  string // of the command
+	build func(*program) *cli.Command
+}
+
+// groups returns all commands, in the order of --help (docs/design.md, "Commands").
+func groups() []group {
 	return []group{
-		{"set up", []*cli.Command{
-			initCommand(p),
-			loginCommand(p),
-			listenCommand(p),
-			meshCommand(p),
-			fleetCommand(p),
-			completionCommand(p),
-			demoCommand(p),
-			uninstallCommand(p),
+		{"set up", []builder{
+			{"init", initCommand},
+			{"login", loginCommand},
+			{"listen", listenCommand},
+			{"mesh", meshCommand},
+			{"fleet", fleetCommand},
+			{"completion", completionCommand},
+			{"demo", demoCommand},
+			{"uninstall", uninstallCommand},
 		}},
-		{"every day", []*cli.Command{
-			statusCommand(p),
-			tellCommand(p),
-			answerCommand(p),
-			inboxCommand(p),
-			outboxCommand(p),
-			historyCommand(p),
-			remindCommand(p),
-			creditCommand(p),
-			resetCommand(p),
-			compactCommand(p),
+		{"every day", []builder{
+			{"status", statusCommand},
+			{"tell", tellCommand},
+			{"answer", answerCommand},
+			{"inbox", inboxCommand},
+			{"outbox", outboxCommand},
+			{"history", historyCommand},
+			{"remind", remindCommand},
+			{"credit", creditCommand},
+			{"reset", resetCommand},
+			{"compact", compactCommand},
 		}},
-		{"when something is wrong", []*cli.Command{
-			doctorCommand(p),
-			stopCommand(p),
-			haltCommand(p),
-			resumeCommand(p),
-			promptCommand(p),
+		{"when something is wrong", []builder{
+			{"doctor", doctorCommand},
+			{"stop", stopCommand},
+			{"halt", haltCommand},
+			{"resume", resumeCommand},
+			{"prompt", promptCommand},
 		}},
-		{"for scripts", []*cli.Command{
-			pollCommand(p),
-			nudgeCommand(p),
-			transitionCommand(p),
-			reportCommand(p),
-			eventsCommand(p),
-			hookCommand(p),
-			versionCommand(p),
+		{"for scripts", []builder{
+			{"poll", pollCommand},
+			{"nudge", nudgeCommand},
+			{"transition", transitionCommand},
+			{"report", reportCommand},
+			{"events", eventsCommand},
+			{"hook", hookCommand},
+			{"version", versionCommand},
 		}},
-		{"for the agent", []*cli.Command{
-			submitCommand(p),
-			askCommand(p),
-			sendCommand(p),
-			sleepCommand(p),
-			rememberCommand(p),
-			mcpCommand(p),
+		{"for the agent", []builder{
+			{"submit", submitCommand},
+			{"ask", askCommand},
+			{"send", sendCommand},
+			{"sleep", sleepCommand},
+			{"remember", rememberCommand},
+			{turn.ToolServerCommand, mcpCommand},
 		}},
-		{"", []*cli.Command{
-			reactCommand(p),
-			callHooksCommand(p),
+		{"", []builder{
+			{config.APICommand, reactCommand},
+			{cycle.HooksCommand, callHooksCommand},
 		}},
 	}
 }
 
-func commandsOf(groups []group) []*cli.Command {
-	var all []*cli.Command
-	for _, g := range groups {
+// entries returns all commands, in the same order.
+func builders() []builder {
+	var all []builder
+	for _, g := range groups() {
 		all = append(all, g.commands...)
 	}
 	return all

@@ -7,21 +7,21 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// appHelp returns the page of --help, as a template of urfave/cli. Its lines stay within
-// 80 columns.
-func appHelp(groups []group) string {
+// appHelp returns the page of --help for an app with all commands, as a template of
+// urfave/cli. Its lines stay within 80 columns.
+func appHelp(app *cli.App) string {
 	var b strings.Builder
 	b.WriteString(`{{.Name}} - {{.Usage}}
 
 usage: {{.Name}} [@HANDLE] [--json] COMMAND [flags] [arguments]
 `)
-	for _, g := range groups {
+	for _, g := range groups() {
 		if g.title == "" {
 			continue
 		}
 		fmt.Fprintf(&b, "\n%s:\n", g.title)
 		for _, c := range g.commands {
-			fmt.Fprintf(&b, "  %-11s %s\n", c.Name, c.Usage)
+			fmt.Fprintf(&b, "  %-11s %s\n", c.name, app.Command(c.name).Usage)
 		}
 	}
 	return b.String() + `
@@ -41,6 +41,14 @@ exit codes: 0 done, or nothing to do; 1 error; 2 invalid usage or configuration;
 3 the cycle ran but mail, mesh or a login failed; 75 another poll is running;
 of nudge --wait: 4 refused, 5 timed out, 6 failed
 `
+}
+
+// setHelp sets the page of a command and those of its subcommands.
+func setHelp(c *cli.Command) {
+	c.CustomHelpTemplate = commandHelp + flagLines(c.Flags)
+	for _, sub := range c.Subcommands {
+		setHelp(sub)
+	}
 }
 
 // commandHelp is the page of a command, without its flags.

@@ -116,10 +116,8 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 	if len(args) > 1 && args[1] == turn.ACPCommand {
 		return p.acp(ctx, args[2:])
 	}
-	app := p.app()
-	p.json = wantsJSON(app, tail(args))
 	p.loader.Explain = explain
-	err := p.runApp(ctx, app, tail(args))
+	err := p.command(ctx, tail(args))
 	p.leaveHooks()
 	for _, a := range p.loaded {
 		a.Close()
@@ -163,9 +161,21 @@ func (p *program) agents() agents { return agents{p.loader, &p.out, &p.loaded} }
 // input returns what reads the texts of a command line.
 func (p *program) input() input { return input{p.stdin} }
 
+// command runs the command that the arguments name.
+func (p *program) command(ctx context.Context, args []string) error {
+	if len(args) == 1 && args[0] == "--version" {
+		p.out.Printf("%s\n", versionLine()) // which needs none of the rest
+		return nil
+	}
+	app := p.appFor(args)
+	p.json = wantsJSON(app, args)
+	return p.runApp(ctx, app, args)
+}
+
 func (p *program) runApp(ctx context.Context, app *cli.App, args []string) error {
 	arranged, err := arrange(app, args)
 	if err != nil {
+		_, err = arrange(p.app(), args) // the error may list all commands
 		return err
 	}
 	if p.json {

@@ -29,9 +29,12 @@ func printVersion(c *cli.Context, out *terminal.Output) error {
 	if c.Bool("json") {
 		return out.JSON(buildOf())
 	}
-	out.Printf("%s version %s\n", name, version())
+	out.Printf("%s\n", versionLine())
 	return nil
 }
+
+// versionLine returns the line of --version.
+func versionLine() string { return name + " version " + version() }
 
 // versionOutput is the JSON output of version.
 type versionOutput struct {
