@@ -58,6 +58,9 @@ func (k Keys) CheckIn() (key string, err error) {
 func (k Keys) CheckOut() (key string, err error) { return k.check(sent) }
 
 func (k Keys) check(objects []reflect.Type) (string, error) {
+	if len(k) == 0 {
+		return "", nil
+	}
 	var known []string
 	for _, o := range objects {
 		known = append(known, memberNames(o)...)

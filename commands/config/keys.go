@@ -3,6 +3,7 @@ package config
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 
@@ -12,6 +13,9 @@ import (
 // checkKeys rejects a key that File does not have. The library ignores such a key
 // and accepts a key in another case.
 func (c *Config) checkKeys() error {
+	if c.allKnown() {
+		return nil
+	}
 	for _, key := range c.meta.Keys() {
 		for last := range key {
 			siblings, ours := keysOf(key[:last])
@@ -27,6 +31,20 @@ func (c *Config) checkKeys() error {
 		}
 	}
 	return nil
+}
+
+// allKnown is a quick look that spares checkKeys its work at each start; false says
+// nothing. Our keys are in lower case. So if all keys are, the library has not accepted
+// one in another case, and Undecoded names those that File does not have.
+func (c *Config) allKnown() bool {
+	for _, key := range c.meta.Keys() {
+		for _, part := range key {
+			if strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+				return false
+			}
+		}
+	}
+	return len(c.meta.Undecoded()) == 0
 }
 
 // keysOf returns the keys that a table of the file may have. ours is false if the

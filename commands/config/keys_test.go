@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -42,6 +43,51 @@ func TestKeysOf(t *testing.T) {
 	} {
 		if keys, ours := keysOf(test.table); !reflect.DeepEqual(keys, test.keys) || ours != test.ours {
 			t.Errorf("%s has %q, %v; want %q, %v", test.table, keys, ours, test.keys, test.ours)
+		}
+	}
+}
+
+// TestKeysAreInLowerCase checks what allKnown relies on.
+func TestKeysAreInLowerCase(t *testing.T) {
+	for _, key := range allKeys(nil) {
+		if rest := strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789_."); rest != "" {
+			t.Errorf("%s has %q", key, rest)
+		}
+	}
+}
+
+// TestQuickLookFindsEachUnknownKey checks that the quick look lets pass only what the
+// whole check lets pass.
+func TestQuickLookFindsEachUnknownKey(t *testing.T) {
+	for _, test := range []struct {
+		text   string
+		quick  bool
+		refuse string // the key
+	}{
+		{smallConfig + smallMail, true, ""},
+		{"[[hook]]\nname = \"a\"\non = [\"*\"]\n[tools.x]\nmcp = { url = \"http://x\" }\n[prices.m]\ninput = 1", true, ""},
+		{"[turn.env]\nPATH = \"/bin\"\n[prices.\"gpt-4.1\"]\ninput = 1", false, ""},
+		{"[turn]\ntimeuot = \"1m\"", false, "turn.timeuot"},
+		{"[turn]\nTimeout = \"1m\"", false, "turn.Timeout"},
+		{"[\"tru\u017ft\"]\nverify = \"server\"", false, "\"tru\u017ft\""}, // s in another case
+		{"[[hook]]\nname = \"a\"\n[[hook]]\nnmae = \"b\"", false, "hook.nmae"},
+		{"[tools.x]\nmcp = { uri = \"http://x\" }", false, "tools.x.mcp.uri"},
+		{"[prices.m]\ninputs = 1", false, "prices.m.inputs"},
+	} {
+		c, err := testLoader().decode("agent.toml", test.text)
+		if err != nil {
+			t.Errorf("%s: %v", test.text, err)
+			continue
+		}
+		if quick := c.allKnown(); quick != test.quick {
+			t.Errorf("%s: the quick look reports %v, want %v", test.text, quick, test.quick)
+		}
+		refused := ""
+		if e, ok := errors.AsType[*Error](c.checkKeys()); ok {
+			refused = e.Key
+		}
+		if refused != test.refuse {
+			t.Errorf("%s: refused %q, want %q", test.text, refused, test.refuse)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func testLoader() *Loader {
 	}
 }
 
-func writeConfig(t *testing.T, text string) string {
+func writeConfig(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "agent.toml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
