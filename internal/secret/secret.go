@@ -34,7 +34,7 @@ const minSecret = 8
 type Known struct {
 	mu    sync.Mutex
 	named map[string][]string // the last two values of each secret
-	forms []string            // every disguise of every value, the longest first
+	forms []string            // every disguise of every value, the longest first; nil: not made yet
 }
 
 // Learn adds the present value of a secret. name distinguishes it from others, such as
@@ -55,14 +55,6 @@ func (s *Known) Learn(name, value string) {
 	}
 	s.named[name] = append([]string{value}, known[:min(1, len(known))]...)
 	s.forms = nil
-	for _, values := range s.named {
-		for _, v := range values {
-			s.forms = append(s.forms, Disguises(v)...)
-		}
-	}
-	// A form that contains another one must be replaced first.
-	slices.SortFunc(s.forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	s.forms = slices.Compact(s.forms)
 }
 
 // Redact replaces every known secret of eight bytes or more in text by ***, in
@@ -78,6 +70,17 @@ func (s *Known) Redact(text string) string {
 func (s *Known) disguises() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.forms != nil {
+		return s.forms
+	}
+	for _, values := range s.named {
+		for _, v := range values {
+			s.forms = append(s.forms, Disguises(v)...)
+		}
+	}
+	// A form that contains another one must be replaced first.
+	slices.SortFunc(s.forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	s.forms = slices.Compact(s.forms)
 	return s.forms
 }
 
@@ -186,14 +189,9 @@ func Disguises(secret string) []string {
 	if secret == "" {
 		return nil
 	}
-	forms := []string{
-		secret,
-		strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(secret),
-		inner(strconv.Quote(secret)), inner(strconv.QuoteToASCII(secret)),
-		inTheMiddle(secret, true), inTheMiddle(secret, false), string(plain.JSON([]byte(inTheMiddle(secret, false)))),
-		html.EscapeString(secret),
-		url.QueryEscape(secret), url.PathEscape(secret), percent(url.QueryEscape(secret)), percent(url.PathEscape(secret)),
-		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
+	forms := []string{secret, hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret)))}
+	if !looksTheSame(secret) {
+		forms = append(forms, quoted(secret)...)
 	}
 	for before := range 3 {
 		forms = append(forms, within(base64.StdEncoding, secret, before), within(base64.URLEncoding, secret, before))
@@ -202,6 +200,23 @@ func Disguises(secret string) []string {
 	// In base64, the part of a short secret that its neighbours do not change may be
 	// too short to look for.
 	return slices.DeleteFunc(slices.Compact(forms), func(form string) bool { return form != secret && len(form) < min(len(secret), minSecret) })
+}
+
+// looksTheSame reports whether secret has only characters that no quotes change. Most
+// secrets are such, and every poll learns one.
+func looksTheSame(secret string) bool {
+	return strings.Trim(secret, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
+}
+
+// quoted returns the forms of a secret in quotes, and in a URL.
+func quoted(secret string) []string {
+	return []string{
+		strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(secret),
+		inner(strconv.Quote(secret)), inner(strconv.QuoteToASCII(secret)),
+		inTheMiddle(secret, true), inTheMiddle(secret, false), string(plain.JSON([]byte(inTheMiddle(secret, false)))),
+		html.EscapeString(secret),
+		url.QueryEscape(secret), url.PathEscape(secret), percent(url.QueryEscape(secret)), percent(url.PathEscape(secret)),
+	}
 }
 
 // inTheMiddle returns secret as it appears inside a JSON string.
