@@ -15,7 +15,7 @@ func appHelp(app *cli.App) string {
 
 usage: {{.Name}} [@HANDLE] [--json] COMMAND [flags] [arguments]
 `)
-	for _, g := range groups() {
+	for _, g := range groups {
 		if g.title == "" {
 			continue
 		}

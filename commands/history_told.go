@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"agentstateloop/commands/terminal"
@@ -31,54 +32,56 @@ type tell func(b *book, l state.Line) told
 const anyWhat = "*"
 
 // tellings decides, for each kind of line and what it records, what its user is told.
-// TestEachLineIsDecided fails if one is missing.
-var tellings = map[state.LineKind]map[string]tell{
-	state.LineMessage:    {"": (*book).message, "retried": (*book).retried, "report": nil},
-	state.LineDuplicate:  {"": nil},
-	state.LineGate:       {"": (*book).setAside, "to be asked about": (*book).setAside, "not kept": (*book).notKept, "a copy": nil},
-	state.LineQuarantine: {"released": (*book).leftQuarantine, "dropped": (*book).leftQuarantine},
-	state.LineChallenge:  {"made": (*book).challenged, "answered": say("you answered whether a mail was yours"), "expired": (*book).unanswered, "spoiled": nil},
-	state.LineNudge:      {"": (*book).nudged},
-	state.LineNote:       {"relay": (*book).relayed, anyWhat: nil},
-	state.LineTransition: {"": (*book).phase},
-	state.LineTurn: {
-		"stop": (*book).stopped, "reaped": (*book).reaped, "given back": (*book).givenBack, "dispatched": nil, "running": nil, "suspended": nil,
-		"submitted": nil, "exited": nil, "finished": nil, "refused": nil, "stale": nil,
-	},
-	state.LineTask:       {"": (*book).task},
-	state.LineEnded:      {"skipped": (*book).ended, "error": (*book).ended},
-	state.LineEffect:     {"queued": (*book).wrote, "rendered again": nil},
-	state.LineDelivery:   {"undeliverable": (*book).givenUp, "dropped": (*book).notSent, "expired": nil, "sent": nil, "unknown": nil, "overtaken": nil, "withdrawn": nil, "refused": nil, "lost": nil},
-	state.LineCredential: {"failed": (*book).refused, "recovered": (*book).works, "blocker": nil, "blocker over": nil},
-	state.LineHalt:       {"halt": (*book).halted, "go": (*book).halted},
-	state.LineControl:    {anyWhat: (*book).control},
-	state.LineReset:      {"": (*book).reset},
-	state.LineMemory:     {"": (*book).remembered},
-	state.LineCompaction: {"made": say("a summary stands for what was said so far"), state.CompactionFailed: withReason("could not sum up what was said"), "stale": nil},
-	state.LinePrompt:     {"missed": (*book).promptMissed, "skipped": (*book).promptSkipped, "failed": (*book).promptFailed, "next": nil, "removed": nil},
-	state.LineSleep:      {"asked": (*book).sleeps, "held": (*book).selfHeld, "retried": nil, "over": nil, "asleep": nil},
-	state.LineEdge: {
-		"await": (*book).awaits, "report": (*book).reported, "enqueue": nil, "join": nil, "withdrawn": nil, "expected": nil, "lapsed": (*book).lapsed,
-	},
-	state.LineSchedule: {anyWhat: (*book).schedule},
-	state.LineRecovery: {"": withReason("state restored")},
-	state.LineSpend:    {"": nil},
-	state.LineAck:      {"waits": nil, "not needed": nil},
-	state.LineCredit:   {"opened": (*book).credit, "topped up": (*book).credit},
-	state.LineTier:     {anyWhat: (*book).tier},
-	state.LineFetch:    {"failing": (*book).unfetched, "still failing": (*book).unfetched, "ended": (*book).unfetched},
-	state.LineSweep:    {"": withReason("a mail had been missed")},
-	state.LineDamage:   {"damaged": (*book).damaged, "mended": (*book).damaged, "not there": nil},
-	state.LineBounce:   {"lost": (*book).cameBack, "delayed": (*book).cameBack, "told": nil},
-	state.LineNumber:   {"": nil},
-	state.LineGivenUp:  {"retried": say("what was given up is sent again"), "dropped": (*book).notSent, "forgotten": nil},
-	state.LineSending:  {"failed": withReason("no mail can be sent"), "works again": say("mail can be sent again"), "nothing waits": nil},
-}
+// TestEachLineIsDecided fails if one is missing. It is made when a history is told.
+var tellings = sync.OnceValue(func() map[state.LineKind]map[string]tell {
+	return map[state.LineKind]map[string]tell{
+		state.LineMessage:    {"": (*book).message, "retried": (*book).retried, "report": nil},
+		state.LineDuplicate:  {"": nil},
+		state.LineGate:       {"": (*book).setAside, "to be asked about": (*book).setAside, "not kept": (*book).notKept, "a copy": nil},
+		state.LineQuarantine: {"released": (*book).leftQuarantine, "dropped": (*book).leftQuarantine},
+		state.LineChallenge:  {"made": (*book).challenged, "answered": say("you answered whether a mail was yours"), "expired": (*book).unanswered, "spoiled": nil},
+		state.LineNudge:      {"": (*book).nudged},
+		state.LineNote:       {"relay": (*book).relayed, anyWhat: nil},
+		state.LineTransition: {"": (*book).phase},
+		state.LineTurn: {
+			"stop": (*book).stopped, "reaped": (*book).reaped, "given back": (*book).givenBack, "dispatched": nil, "running": nil, "suspended": nil,
+			"submitted": nil, "exited": nil, "finished": nil, "refused": nil, "stale": nil,
+		},
+		state.LineTask:       {"": (*book).task},
+		state.LineEnded:      {"skipped": (*book).ended, "error": (*book).ended},
+		state.LineEffect:     {"queued": (*book).wrote, "rendered again": nil},
+		state.LineDelivery:   {"undeliverable": (*book).givenUp, "dropped": (*book).notSent, "expired": nil, "sent": nil, "unknown": nil, "overtaken": nil, "withdrawn": nil, "refused": nil, "lost": nil},
+		state.LineCredential: {"failed": (*book).refused, "recovered": (*book).works, "blocker": nil, "blocker over": nil},
+		state.LineHalt:       {"halt": (*book).halted, "go": (*book).halted},
+		state.LineControl:    {anyWhat: (*book).control},
+		state.LineReset:      {"": (*book).reset},
+		state.LineMemory:     {"": (*book).remembered},
+		state.LineCompaction: {"made": say("a summary stands for what was said so far"), state.CompactionFailed: withReason("could not sum up what was said"), "stale": nil},
+		state.LinePrompt:     {"missed": (*book).promptMissed, "skipped": (*book).promptSkipped, "failed": (*book).promptFailed, "next": nil, "removed": nil},
+		state.LineSleep:      {"asked": (*book).sleeps, "held": (*book).selfHeld, "retried": nil, "over": nil, "asleep": nil},
+		state.LineEdge: {
+			"await": (*book).awaits, "report": (*book).reported, "enqueue": nil, "join": nil, "withdrawn": nil, "expected": nil, "lapsed": (*book).lapsed,
+		},
+		state.LineSchedule: {anyWhat: (*book).schedule},
+		state.LineRecovery: {"": withReason("state restored")},
+		state.LineSpend:    {"": nil},
+		state.LineAck:      {"waits": nil, "not needed": nil},
+		state.LineCredit:   {"opened": (*book).credit, "topped up": (*book).credit},
+		state.LineTier:     {anyWhat: (*book).tier},
+		state.LineFetch:    {"failing": (*book).unfetched, "still failing": (*book).unfetched, "ended": (*book).unfetched},
+		state.LineSweep:    {"": withReason("a mail had been missed")},
+		state.LineDamage:   {"damaged": (*book).damaged, "mended": (*book).damaged, "not there": nil},
+		state.LineBounce:   {"lost": (*book).cameBack, "delayed": (*book).cameBack, "told": nil},
+		state.LineNumber:   {"": nil},
+		state.LineGivenUp:  {"retried": say("what was given up is sent again"), "dropped": (*book).notSent, "forgotten": nil},
+		state.LineSending:  {"failed": withReason("no mail can be sent"), "works again": say("mail can be sent again"), "nothing waits": nil},
+	}
+})
 
 // tellingOf returns what decides about a line. ok is false if nothing does: the line is of
 // a newer version.
 func tellingOf(l state.Line) (t tell, ok bool) {
-	whats := tellings[l.Kind]
+	whats := tellings()[l.Kind]
 	if t, ok = whats[l.What]; !ok {
 		t, ok = whats[anyWhat]
 	}

@@ -90,13 +90,13 @@ func TestEachLineIsDecided(t *testing.T) {
 	for name, kind := range constants {
 		if strings.HasPrefix(name, "Line") {
 			kinds++
-			if len(tellings[state.LineKind(kind)]) == 0 {
+			if len(tellings()[state.LineKind(kind)]) == 0 {
 				t.Errorf("nothing decides what the history tells of lines %q: see tellings", kind)
 			}
 		}
 	}
-	if kinds != len(tellings) {
-		t.Errorf("%d kinds of lines, and tellings has %d", kinds, len(tellings))
+	if kinds != len(tellings()) {
+		t.Errorf("%d kinds of lines, and tellings has %d", kinds, len(tellings()))
 	}
 	for _, f := range files {
 		ast.Inspect(f, func(n ast.Node) bool {
@@ -230,7 +230,7 @@ func TestTold(t *testing.T) {
 
 // TestEveryLineIsToldOfAnything calls every telling with a line that holds nothing else.
 func TestEveryLineIsToldOfAnything(t *testing.T) {
-	for kind, whats := range tellings {
+	for kind, whats := range tellings() {
 		for what, telling := range whats {
 			got := newBook(time.Time{}).note(state.Line{Kind: kind, What: what})
 			if telling == nil && got.text != "" {

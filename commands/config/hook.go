@@ -205,7 +205,7 @@ func (l *Loader) hookAddress(c *Config, at int, h hook.Hook, s hookSection) (*ho
 	}
 	for name, value := range s.Headers {
 		t, err := hookTemplate(h, value)
-		if err == nil && (!headerName.Get().MatchString(name) || ownHeaders[http.CanonicalHeaderKey(name)]) {
+		if err == nil && (!headerName.Get().MatchString(name) || isOwnHeader(http.CanonicalHeaderKey(name))) {
 			err = fmt.Errorf("%q cannot be set", name)
 		}
 		if err != nil {
@@ -223,11 +223,16 @@ func isPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// ownHeaders are the headers that the configuration cannot set.
-var ownHeaders = map[string]bool{
-	"Host": true, "Content-Length": true, "Content-Type": true, "Transfer-Encoding": true, "Connection": true, "Authorization": true,
-	http.CanonicalHeaderKey(hook.EventHeader): true, http.CanonicalHeaderKey(hook.DeliveryHeader): true,
-	http.CanonicalHeaderKey(hook.TimestampHeader): true, http.CanonicalHeaderKey(hook.SignatureHeader): true,
+// isOwnHeader reports whether a header is one that the configuration cannot set. name is
+// in its canonical form.
+func isOwnHeader(name string) bool {
+	switch name {
+	case "Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Authorization",
+		http.CanonicalHeaderKey(hook.EventHeader), http.CanonicalHeaderKey(hook.DeliveryHeader),
+		http.CanonicalHeaderKey(hook.TimestampHeader), http.CanonicalHeaderKey(hook.SignatureHeader):
+		return true
+	}
+	return false
 }
 
 // looksLikeJSON reports whether the body template of a hook makes JSON.
