@@ -3,8 +3,8 @@
 package memory
 
 import (
+	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"time"
 
 	"agentstateloop/internal/secret"
@@ -42,9 +42,11 @@ func Guard(limit uint64, secrets *secret.Known, f func()) (within bool) {
 	}
 }
 
-// held returns how many bytes the process has from the operating system.
+// held returns how many bytes the process has from the operating system. It stops the
+// world for some microseconds. runtime/metrics does not, but its package costs each
+// start of the program more than the few looks of a poll.
 func held() uint64 {
-	m := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(m)
-	return m[0].Value.Uint64() - m[1].Value.Uint64()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Sys - m.HeapReleased
 }
