@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/emersion/go-message/charset"
 	"golang.org/x/text/encoding/charmap"
 )
 
@@ -32,8 +31,8 @@ func (c *contentReader) charset(b []byte, label string) string {
 			c.problem("the text is not all UTF-8")
 			return strings.ToValidUTF8(string(b), "\uFFFD")
 		}
-	} else if r, err := charset.Reader(label, bytes.NewReader(b)); err == nil {
-		if s, err := io.ReadAll(r); err == nil {
+	} else if known := encodingOf(label); known != nil {
+		if s, err := known.NewDecoder().Bytes(b); err == nil {
 			return string(s)
 		}
 	}

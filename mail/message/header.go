@@ -14,7 +14,6 @@ import (
 
 	"agentstateloop/internal/plain"
 
-	"github.com/emersion/go-message/charset"
 	"golang.org/x/text/encoding/charmap"
 )
 
@@ -205,8 +204,8 @@ func wordDecoder(most int) *mime.WordDecoder {
 			return strings.NewReader(wide.decode(text)), err
 		}
 		if opened++; opened <= most {
-			if dec, err := charset.Reader(label, r); err == nil {
-				return dec, nil
+			if known := encodingOf(label); known != nil {
+				return known.NewDecoder().Reader(r), nil
 			}
 		}
 		return charmap.Windows1252.NewDecoder().Reader(r), nil

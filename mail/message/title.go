@@ -3,7 +3,6 @@ package message
 import (
 	"bytes"
 	"encoding/base64"
-	"io"
 	"net/url"
 	"path"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/emersion/go-message/charset"
 	"golang.org/x/text/encoding/charmap"
 
 	"agentstateloop/internal/plain"
@@ -242,11 +240,11 @@ func decodeCharset(b []byte, label string) (string, bool) {
 		s := wide.decode(b)
 		return s, len(b)%wide.width == 0 && !strings.ContainsRune(s, utf8.RuneError)
 	}
-	r, err := charset.Reader(label, bytes.NewReader(b))
-	if err != nil {
+	known := encodingOf(label)
+	if known == nil {
 		return "", false
 	}
-	s, err := io.ReadAll(r)
+	s, err := known.NewDecoder().Bytes(b)
 	return string(s), err == nil && !bytes.ContainsRune(s, utf8.RuneError)
 }
 
