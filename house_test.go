@@ -167,7 +167,7 @@ func TestWhoImportsWhom(t *testing.T) {
 // file, reaches a network, starts a process or has a source of randomness.
 var pure = []string{
 	"cmp", "crypto/sha256", "crypto/subtle", "encoding/hex", "errors", "fmt", "iter", "maps", "math",
-	"reflect", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8",
+	"reflect", "slices", "strconv", "strings", "sync", "time", "unicode", "unicode/utf8",
 }
 
 // TestStateIsPure checks that the machine does no I/O and reads no clock: time
@@ -234,11 +234,12 @@ func called(e ast.Expr) string {
 	return method.Sel.Name
 }
 
-// TestNothingIsCompiledAtStart checks that no package compiles a regular expression or a
-// template when the program starts, which cron makes it do each minute: internal/lazy.
-// What is compiled later must be right as well.
-func TestNothingIsCompiledAtStart(t *testing.T) {
-	onlyInTests := []string{"cycle/simulator", "cycle/simulator/mutants", "cycle/natsfaults", "fleet/fleettest"}
+// TestNothingIsMadeAtStart checks that no package compiles a regular expression or a
+// template, or makes a map, when the program starts, which cron makes it do each minute.
+// internal/lazy, sync.OnceValue or a switch does it without. What is compiled later must
+// be right as well.
+func TestNothingIsMadeAtStart(t *testing.T) {
+	onlyInTests := []string{"cycle/simulator", "cycle/simulator/mutants", "cycle/natsfaults", "fleet/fleettest", "state/statetest"}
 	for _, s := range sources(t) {
 		if s.test || slices.Contains(onlyInTests, s.folder) {
 			continue
@@ -251,6 +252,9 @@ func TestNothingIsCompiledAtStart(t *testing.T) {
 				if call, ok := n.(*ast.CallExpr); ok && slices.Contains([]string{"MustCompile", "Compile", "Must"}, called(call)) {
 					t.Errorf("%s: %s when the program starts", s.at(n), called(call))
 				}
+				if _, ok := n.(*ast.MapType); ok && !isType(d) {
+					t.Errorf("%s: a map when the program starts", s.at(n))
+				}
 				_, later := n.(*ast.FuncLit)
 				return !later
 			})
@@ -261,6 +265,12 @@ func TestNothingIsCompiledAtStart(t *testing.T) {
 			}
 		}
 	}
+}
+
+// isType reports whether d declares types.
+func isType(d ast.Decl) bool {
+	g, ok := d.(*ast.GenDecl)
+	return ok && g.Tok == token.TYPE
 }
 
 // checkExpression checks a regular expression that is written out, in one part or more.

@@ -247,7 +247,7 @@ func saying(text string) string {
 // effectName says what kind of an effect has an id: "the answer".
 func effectName(id string) string {
 	kind, _, _ := strings.Cut(id, ".")
-	if name := effectNames[state.EffectKind(kind)]; name != "" {
+	if name := effectNames()[state.EffectKind(kind)]; name != "" {
 		return name
 	}
 	return plain.Line(id)

@@ -3,6 +3,7 @@ package commands
 import (
 	"cmp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -73,12 +74,14 @@ func outboxNumber(r cycle.OutboxRow) string {
 }
 
 // effectNames are what a person calls the kinds of effects.
-var effectNames = map[state.EffectKind]string{
-	state.Ack: "awake", state.Quiet: "going quiet", state.Notice: "notice", state.Working: "still working",
-	state.Reply: "answer", state.Answer: "answer to a control", state.Question: "question", state.OperatorQuestion: "question to you", state.Post: "message",
-	state.Alarm: "alarm", state.Relay: "request to mail you", state.Relayed: "for another agent",
-	state.Challenge: "did you write this?", state.HookCall: "event",
-}
+var effectNames = sync.OnceValue(func() map[state.EffectKind]string {
+	return map[state.EffectKind]string{
+		state.Ack: "awake", state.Quiet: "going quiet", state.Notice: "notice", state.Working: "still working",
+		state.Reply: "answer", state.Answer: "answer to a control", state.Question: "question", state.OperatorQuestion: "question to you", state.Post: "message",
+		state.Alarm: "alarm", state.Relay: "request to mail you", state.Relayed: "for another agent",
+		state.Challenge: "did you write this?", state.HookCall: "event",
+	}
+})
 
 // outboxSubject says what a row is, and what about.
 func outboxSubject(r cycle.OutboxRow) string {
@@ -87,7 +90,7 @@ func outboxSubject(r cycle.OutboxRow) string {
 		before, _, _ := strings.Cut(r.ID, ".")
 		kind = state.EffectKind(before)
 	}
-	what := cmp.Or(effectNames[kind], plain.Line(string(kind)))
+	what := cmp.Or(effectNames()[kind], plain.Line(string(kind)))
 	if r.Subject == "" {
 		return what
 	}

@@ -31,7 +31,7 @@ func results(asked mesh.ResultFields, given []Field) (mesh.Fields, error) {
 			f.Value = valueOf(g.Text, kind)
 		}
 		if !json.Valid(f.Value) || !hasType(f.Value, kind) {
-			return nil, fmt.Errorf("the result field %s must be %s, and %s is not", g.Name, typeWords[kind], shortLine(string(f.Value)))
+			return nil, fmt.Errorf("the result field %s must be %s, and %s is not", g.Name, typeWord(kind), shortLine(string(f.Value)))
 		}
 		fields = append(fields, f)
 	}
@@ -51,10 +51,23 @@ func valueOf(text, kind string) json.RawMessage {
 	return data
 }
 
-// typeWords are the types as an error names them.
-var typeWords = map[string]string{
-	"": "valid JSON", state.TypeString: "a string", state.TypeNumber: "a number", state.TypeInteger: "an integer",
-	state.TypeBoolean: "true or false", state.TypeArray: "an array of JSON", state.TypeObject: "an object of JSON",
+// typeWord returns a type as an error names it.
+func typeWord(kind string) string {
+	switch kind {
+	case state.TypeString:
+		return "a string"
+	case state.TypeNumber:
+		return "a number"
+	case state.TypeInteger:
+		return "an integer"
+	case state.TypeBoolean:
+		return "true or false"
+	case state.TypeArray:
+		return "an array of JSON"
+	case state.TypeObject:
+		return "an object of JSON"
+	}
+	return "valid JSON"
 }
 
 // hasType reports whether a value of JSON has the type.

@@ -37,19 +37,19 @@ type OperatorAnswer struct {
 	files string // what came along, as a prompt lists it
 }
 
-// noAnswer says in words why there is none.
-var noAnswer = map[string]string{
-	OperatorLate:    "(no answer: your operator did not answer in time; if they do later, it comes as a message of its own)",
-	OperatorElse:    "(no answer: your operator wrote about something else, and that waits for this turn to end)",
-	OperatorDamaged: "(no answer: your operator answered, but the answer was damaged on this machine and cannot be read)",
-}
-
-// shown returns the answer as a prompt shows it.
+// shown returns the answer as a prompt shows it, or why there is none.
 func (a OperatorAnswer) shown() string {
-	if a.Outcome == OperatorAnswered {
+	switch a.Outcome {
+	case OperatorAnswered:
 		return a.Answer
+	case OperatorLate:
+		return "(no answer: your operator did not answer in time; if they do later, it comes as a message of its own)"
+	case OperatorElse:
+		return "(no answer: your operator wrote about something else, and that waits for this turn to end)"
+	case OperatorDamaged:
+		return "(no answer: your operator answered, but the answer was damaged on this machine and cannot be read)"
 	}
-	return noAnswer[a.Outcome]
+	return ""
 }
 
 // operatorAnswers returns the file of the context box with all answers of the operator

@@ -207,7 +207,7 @@ func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, files
 			continue
 		}
 		if w.Outside && w.Missed != "" {
-			r.Text += outsideMissed[w.Missed == state.MissedTimeout]
+			r.Text += outsideMissed(w.Missed)
 		}
 		if w.Report != "" {
 			files = append(files, p.readReport(w, &r, fmt.Sprintf("reports/%d", len(reports)+1))...)
@@ -217,10 +217,12 @@ func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, files
 	return reports, files
 }
 
-// outsideMissed says what becomes of a report that is missing, by whether it is late.
-var outsideMissed = map[bool]string{
-	true:  "\n(no report came in time; a later one changes nothing)",
-	false: "\n(your operator has written meanwhile; when the report comes, you are woken with it)",
+// outsideMissed returns what becomes of a report that is missing.
+func outsideMissed(missed string) string {
+	if missed == state.MissedTimeout {
+		return "\n(no report came in time; a later one changes nothing)"
+	}
+	return "\n(your operator has written meanwhile; when the report comes, you are woken with it)"
 }
 
 // otherMessages returns in words how many messages wait besides the one of a turn. What

@@ -92,7 +92,7 @@ func withoutHTMLEscapes(value []byte) []byte {
 			continue
 		}
 		if i+6 <= len(value) {
-			if c, ok := htmlEscapes[string(value[i:i+6])]; ok {
+			if c := htmlEscaped(string(value[i : i+6])); c != 0 {
 				plain = append(plain, c)
 				i += 5
 				continue
@@ -104,7 +104,18 @@ func withoutHTMLEscapes(value []byte) []byte {
 	return plain
 }
 
-var htmlEscapes = map[string]byte{`\u003c`: '<', `\u003e`: '>', `\u0026`: '&'}
+// htmlEscaped returns the character of an escape that json.Marshal makes for HTML, or 0.
+func htmlEscaped(escape string) byte {
+	switch escape {
+	case `\u003c`:
+		return '<'
+	case `\u003e`:
+		return '>'
+	case `\u0026`:
+		return '&'
+	}
+	return 0
+}
 
 // Check returns an error unless a report can carry these fields.
 func (fs Fields) Check() error {

@@ -22,14 +22,18 @@ type posted struct {
 	ID string `json:"id"`
 }
 
-// The objects whose members may be renamed: what a mesh answers, and what we post.
-var (
-	answered = []reflect.Type{
+// answered are the objects whose members may be renamed in what a mesh answers.
+func answered() []reflect.Type {
+	return []reflect.Type{
 		reflect.TypeFor[Mailbox](), reflect.TypeFor[Message](), reflect.TypeFor[posted](),
 		reflect.TypeFor[onlineList](), reflect.TypeFor[Presence](), reflect.TypeFor[Status](),
 	}
-	sent = []reflect.Type{reflect.TypeFor[postBody](), reflect.TypeFor[nudgeBody](), reflect.TypeFor[Presence]()}
-)
+}
+
+// sent are those in what we post.
+func sent() []reflect.Type {
+	return []reflect.Type{reflect.TypeFor[postBody](), reflect.TypeFor[nudgeBody](), reflect.TypeFor[Presence]()}
+}
 
 // provenKey is the member by which a mesh says that a token proves the sender.
 // Were it renamed, it could be read from a member that the sender chooses.
@@ -51,11 +55,11 @@ func (k Keys) CheckIn() (key string, err error) {
 			return key, errors.New("proven cannot be renamed: it is the mesh's word about the sender, and no member of a message may take its place")
 		}
 	}
-	return k.check(answered)
+	return k.check(answered())
 }
 
 // CheckOut is CheckIn for what we post.
-func (k Keys) CheckOut() (key string, err error) { return k.check(sent) }
+func (k Keys) CheckOut() (key string, err error) { return k.check(sent()) }
 
 func (k Keys) check(objects []reflect.Type) (string, error) {
 	if len(k) == 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -166,38 +167,41 @@ func (l Line) credentialEvent() string {
 
 // plainEvents are the events of lines that need no further look: by kind alone, or by
 // kind and what they record.
-var plainEvents = map[LineKind]map[string]string{
-	LineMessage:    {"": "message", lineFollowUp: "message"},
-	LineEnded:      {"": "message.ended"},
-	LineNudge:      {"": "nudge"},
-	LineHalt:       {"halt": "halt", "go": "go"},
-	LineTier:       {"": "tier"},
-	LineDelivery:   {"sent": "sent", "undeliverable": "undelivered"},
-	LineBounce:     {bounceLost: "lost"},
-	LineSending:    {sendingFails: "sending.failed", sendingWorks: "sending.recovered"},
-	LineGate:       {"": "quarantine"},
-	LineChallenge:  {"": "challenge"},
-	LineControl:    {"": "control"},
-	LineReset:      {"": "reset"},
-	LineSchedule:   {"": "schedule"},
-	LineSleep:      {"": "sleep"},
-	LineSpend:      {"": "spend"},
-	LineCredit:     {"": "credit"},
-	LineMemory:     {"": "memory"},
-	LineCompaction: {"": "compaction"},
-	LineFetch:      {"": "fetch"},
-	LineSweep:      {"": "sweep"},
-	LineDamage:     {"": "damage"},
-	LineRecovery:   {"": "recovery"},
-	LinePrompt:     {promptMissed: "prompt.missed", promptSkipped: "prompt.skipped", promptFailed: "prompt.failed"},
-}
+var plainEvents = sync.OnceValue(func() map[LineKind]map[string]string {
+	return map[LineKind]map[string]string{
+		LineMessage:    {"": "message", lineFollowUp: "message"},
+		LineEnded:      {"": "message.ended"},
+		LineNudge:      {"": "nudge"},
+		LineHalt:       {"halt": "halt", "go": "go"},
+		LineTier:       {"": "tier"},
+		LineDelivery:   {"sent": "sent", "undeliverable": "undelivered"},
+		LineBounce:     {bounceLost: "lost"},
+		LineSending:    {sendingFails: "sending.failed", sendingWorks: "sending.recovered"},
+		LineGate:       {"": "quarantine"},
+		LineChallenge:  {"": "challenge"},
+		LineControl:    {"": "control"},
+		LineReset:      {"": "reset"},
+		LineSchedule:   {"": "schedule"},
+		LineSleep:      {"": "sleep"},
+		LineSpend:      {"": "spend"},
+		LineCredit:     {"": "credit"},
+		LineMemory:     {"": "memory"},
+		LineCompaction: {"": "compaction"},
+		LineFetch:      {"": "fetch"},
+		LineSweep:      {"": "sweep"},
+		LineDamage:     {"": "damage"},
+		LineRecovery:   {"": "recovery"},
+		LinePrompt:     {promptMissed: "prompt.missed", promptSkipped: "prompt.skipped", promptFailed: "prompt.failed"},
+	}
+})
 
 // plainEvent returns the event of a line by the table, or "".
 func (l Line) plainEvent() string {
-	if event, ok := plainEvents[l.Kind][l.What]; ok {
+	events := plainEvents()[l.Kind]
+	if event, ok := events[l.What]; ok {
 		return event
 	}
-	return plainEvents[l.Kind][""]
+	return events[""]
 }
 
 // details returns what a line says of its event.

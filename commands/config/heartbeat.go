@@ -12,13 +12,6 @@ import (
 // heartbeatHint says how the address of the heartbeat is written.
 const heartbeatHint = `write it like "https://hc-ping.com/…", or name a file with it in heartbeat_file`
 
-// heartbeatHints are the hints for an address of the heartbeat that cannot be used.
-var heartbeatHints = map[error]string{
-	heartbeat.ErrPort:        "a port is a number from 1 to 65535",
-	heartbeat.ErrPassword:    "its path and its query are secret enough",
-	heartbeat.ErrUnencrypted: "use https; heartbeat_insecure = true allows http within your own network",
-}
-
 // wireHeartbeat wires the keys heartbeat… of [schedule]. It returns nil if none is set. No
 // error holds the address.
 func (l *Loader) wireHeartbeat(c *Config) (*heartbeat.Monitor, error) {
@@ -66,10 +59,13 @@ func (l *Loader) learnHeartbeat(address string) {
 
 // HeartbeatHint returns what to do about an error of an address.
 func HeartbeatHint(err error) string {
-	for known, hint := range heartbeatHints {
-		if errors.Is(err, known) {
-			return hint
-		}
+	switch {
+	case errors.Is(err, heartbeat.ErrPort):
+		return "a port is a number from 1 to 65535"
+	case errors.Is(err, heartbeat.ErrPassword):
+		return "its path and its query are secret enough"
+	case errors.Is(err, heartbeat.ErrUnencrypted):
+		return "use https; heartbeat_insecure = true allows http within your own network"
 	}
 	return heartbeatHint
 }

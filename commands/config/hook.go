@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"os/user"
@@ -205,7 +204,7 @@ func (l *Loader) hookAddress(c *Config, at int, h hook.Hook, s hookSection) (*ho
 	}
 	for name, value := range s.Headers {
 		t, err := hookTemplate(h, value)
-		if err == nil && (!headerName.Get().MatchString(name) || isOwnHeader(http.CanonicalHeaderKey(name))) {
+		if err == nil && (!headerName.Get().MatchString(name) || slices.ContainsFunc(ownHeaders, func(own string) bool { return strings.EqualFold(own, name) })) {
 			err = fmt.Errorf("%q cannot be set", name)
 		}
 		if err != nil {
@@ -223,16 +222,10 @@ func isPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// isOwnHeader reports whether a header is one that the configuration cannot set. name is
-// in its canonical form.
-func isOwnHeader(name string) bool {
-	switch name {
-	case "Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Authorization",
-		http.CanonicalHeaderKey(hook.EventHeader), http.CanonicalHeaderKey(hook.DeliveryHeader),
-		http.CanonicalHeaderKey(hook.TimestampHeader), http.CanonicalHeaderKey(hook.SignatureHeader):
-		return true
-	}
-	return false
+// ownHeaders are the headers that the configuration cannot set.
+var ownHeaders = []string{
+	"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Authorization",
+	hook.EventHeader, hook.DeliveryHeader, hook.TimestampHeader, hook.SignatureHeader,
 }
 
 // looksLikeJSON reports whether the body template of a hook makes JSON.

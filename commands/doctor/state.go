@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,21 +115,21 @@ func (c stateDirCheck) checkNudges() []Finding {
 }
 
 // asides are the patterns of what was in the place of our files and was set aside.
-var asides = map[string]string{
-	"state.json.corrupt-*":     "an unusable state",
-	"history-*.jsonl.wrong-*":  "something in the place of a file of the history",
-	"*.folder-*":               "a folder in the place of a file",
-	"message-id.key.damaged-*": "an unusable key of our Message-IDs",
+var asides = []struct{ pattern, what string }{
+	{"*.folder-*", "a folder in the place of a file"},
+	{"history-*.jsonl.wrong-*", "something in the place of a file of the history"},
+	{"message-id.key.damaged-*", "an unusable key of our Message-IDs"},
+	{"state.json.corrupt-*", "an unusable state"},
 }
 
 // checkSetAside looks for what could not be used and was set aside.
 func (c stateDirCheck) checkSetAside() []Finding {
 	var found []Finding
-	for _, pattern := range slices.Sorted(maps.Keys(asides)) {
-		aside, _ := filepath.Glob(filepath.Join(config.QuoteGlob(c.dir), pattern))
+	for _, a := range asides {
+		aside, _ := filepath.Glob(filepath.Join(config.QuoteGlob(c.dir), a.pattern))
 		if len(aside) > 0 {
 			found = append(found, bad(Info, "state", "remove it after you have looked at it; see docs/files.md",
-				"%s was set aside as %s", asides[pattern], filepath.Base(aside[len(aside)-1])))
+				"%s was set aside as %s", a.what, filepath.Base(aside[len(aside)-1])))
 		}
 	}
 	return found

@@ -51,15 +51,20 @@ func (in *interview) tryRunner(path string) func(context.Context, string) error 
 	}
 }
 
-// whatCommand says what the command of a runner is that needs one.
-var whatCommand = map[string]string{
-	turn.Exec: "that program, which reads the prompt on stdin and prints the answer",
-	turn.ACP:  "that agent, with the arguments that make it speak ACP, such as gemini --acp",
+// whatCommand returns what the command of a runner is that needs one, or "".
+func whatCommand(runner string) string {
+	switch runner {
+	case turn.Exec:
+		return "that program, which reads the prompt on stdin and prints the answer"
+	case turn.ACP:
+		return "that agent, with the arguments that make it speak ACP, such as gemini --acp"
+	}
+	return ""
 }
 
 // askCommand learns the command of the agent. Only runner = "exec" and "acp" need one.
 func (in *interview) askCommand(ctx context.Context, t *turnPart) error {
-	if len(t.command) == 0 && whatCommand[t.runner] == "" {
+	if len(t.command) == 0 && whatCommand(t.runner) == "" {
 		return nil
 	}
 	if len(t.command) > 0 {
@@ -72,7 +77,7 @@ func (in *interview) askCommand(ctx context.Context, t *turnPart) error {
 		}
 	}
 	command, err := in.Asker.Ask(ctx, "", terminal.Question{
-		Flag: "command", Text: cmp.Or(whatCommand[t.runner], whatCommand[turn.Exec]),
+		Flag: "command", Text: cmp.Or(whatCommand(t.runner), whatCommand(turn.Exec)),
 		Guess: strings.Join(t.command, " "), Check: isText,
 		Try: func(_ context.Context, answer string) error { return in.lookFor(strings.Fields(answer)[0], t.path) },
 	})

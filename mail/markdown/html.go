@@ -206,9 +206,9 @@ func (w *writer) table(n *extast.Table) {
 }
 
 func (w *writer) cell(tag string, c *extast.TableCell) {
-	align := cellStyle[c.Alignment]
+	align := cellStyle(c.Alignment)
 	if align == "" && tag == "th" {
-		align = cellStyle[extast.AlignLeft] // a heading is centered otherwise
+		align = cellStyle(extast.AlignLeft) // a heading is centered otherwise
 	}
 	dir := ""
 	if strings.ContainsFunc(w.plainText(c), func(r rune) bool { return r >= 0x80 }) {

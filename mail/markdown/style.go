@@ -35,20 +35,25 @@ const (
 	columnsStyle = ` dir="ltr" style="` + block + mono + `white-space:pre;tab-size:8;overflow-x:auto;overflow-wrap:normal"`
 )
 
-var (
-	// headingStyle is by level.
-	headingStyle = [6]string{
-		` style="margin:16px 0 8px;font-size:22px;line-height:1.3"`,
-		` style="margin:16px 0 8px;font-size:19px;line-height:1.3"`,
-		` style="margin:16px 0 8px;font-size:17px;line-height:1.3"`,
-		` style="margin:12px 0 8px;font-size:16px;line-height:1.3"`,
-		` style="margin:12px 0 8px;font-size:16px;line-height:1.3"`,
-		` style="margin:12px 0 8px;font-size:16px;line-height:1.3"`,
+// headingStyle is by level.
+var headingStyle = [6]string{
+	` style="margin:16px 0 8px;font-size:22px;line-height:1.3"`,
+	` style="margin:16px 0 8px;font-size:19px;line-height:1.3"`,
+	` style="margin:16px 0 8px;font-size:17px;line-height:1.3"`,
+	` style="margin:12px 0 8px;font-size:16px;line-height:1.3"`,
+	` style="margin:12px 0 8px;font-size:16px;line-height:1.3"`,
+	` style="margin:12px 0 8px;font-size:16px;line-height:1.3"`,
+}
+
+// cellStyle is by alignment. A cell has no more than it needs: there may be hundreds.
+func cellStyle(a extast.Alignment) string {
+	switch a {
+	case extast.AlignLeft:
+		return ` align="left"`
+	case extast.AlignRight:
+		return ` align="right"`
+	case extast.AlignCenter:
+		return ` align="center"`
 	}
-	// cellStyle is by alignment. A cell has no more than it needs: there may be hundreds.
-	cellStyle = map[extast.Alignment]string{
-		extast.AlignLeft:   ` align="left"`,
-		extast.AlignRight:  ` align="right"`,
-		extast.AlignCenter: ` align="center"`,
-	}
-)
+	return ""
+}

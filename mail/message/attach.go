@@ -56,19 +56,39 @@ func extension(e entity) string {
 			return "." + ext
 		}
 	}
-	if ext, ok := commonExtensions[e.mediaType]; ok {
-		return ext
-	}
-	return ".bin"
+	return commonExtension(e.mediaType)
 }
 
-// commonExtensions is our own table, because that of the system differs from
-// machine to machine.
-var commonExtensions = map[string]string{
-	"application/json": ".json", "application/pdf": ".pdf", "application/zip": ".zip",
-	"image/gif": ".gif", "image/jpeg": ".jpg", "image/png": ".png", "image/svg+xml": ".svg",
-	"message/rfc822": ".eml", "text/calendar": ".ics", "text/csv": ".csv",
-	"text/html": ".html", "text/plain": ".txt",
+// commonExtension returns the extension of a media type, or ".bin". The table is our own,
+// because that of the system differs from machine to machine.
+func commonExtension(mediaType string) string {
+	switch mediaType {
+	case "application/json":
+		return ".json"
+	case "application/pdf":
+		return ".pdf"
+	case "application/zip":
+		return ".zip"
+	case "image/gif":
+		return ".gif"
+	case "image/jpeg":
+		return ".jpg"
+	case "image/png":
+		return ".png"
+	case "image/svg+xml":
+		return ".svg"
+	case "message/rfc822":
+		return ".eml"
+	case "text/calendar":
+		return ".ics"
+	case "text/csv":
+		return ".csv"
+	case "text/html":
+		return ".html"
+	case "text/plain":
+		return ".txt"
+	}
+	return ".bin"
 }
 
 // sealed returns why what a part holds cannot be read here, or "".

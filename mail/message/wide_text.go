@@ -6,17 +6,6 @@ import (
 	"unicode/utf16"
 )
 
-// wideLabels are the charsets of two or four bytes for each character, in lower case
-// and without dashes, underscores and the year of a standard.
-var wideLabels = map[string]wideCharset{
-	"utf16": {2, nil}, "unicode": {2, nil}, "ucs2": {2, nil}, "iso10646ucs2": {2, nil}, "csunicode": {2, nil},
-	"utf16le": {2, binary.LittleEndian}, "unicodelittle": {2, binary.LittleEndian}, "ucs2le": {2, binary.LittleEndian},
-	"utf16be": {2, binary.BigEndian}, "unicodebig": {2, binary.BigEndian}, "ucs2be": {2, binary.BigEndian}, "unicodefffe": {2, binary.BigEndian},
-	"utf32": {4, nil}, "ucs4": {4, nil}, "iso10646ucs4": {4, nil}, "csucs4": {4, nil},
-	"utf32le": {4, binary.LittleEndian}, "ucs4le": {4, binary.LittleEndian},
-	"utf32be": {4, binary.BigEndian}, "ucs4be": {4, binary.BigEndian},
-}
-
 // wideCharset is a charset of so many bytes for each unit. A nil order is that of the
 // byte order mark, or of the zero bytes.
 type wideCharset struct {
@@ -24,10 +13,24 @@ type wideCharset struct {
 	order binary.ByteOrder
 }
 
-// wideCharsetOf returns the charset of this label, if it is a wide one.
+// wideCharsetOf returns the charset of this label, if it is a wide one. It compares labels
+// in lower case and without dashes, underscores and the year of a standard.
 func wideCharsetOf(label string) (w wideCharset, ok bool) {
-	w, ok = wideLabels[strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(label))]
-	return w, ok
+	switch strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(label)) {
+	case "utf16", "unicode", "ucs2", "iso10646ucs2", "csunicode":
+		return wideCharset{2, nil}, true
+	case "utf16le", "unicodelittle", "ucs2le":
+		return wideCharset{2, binary.LittleEndian}, true
+	case "utf16be", "unicodebig", "ucs2be", "unicodefffe":
+		return wideCharset{2, binary.BigEndian}, true
+	case "utf32", "ucs4", "iso10646ucs4", "csucs4":
+		return wideCharset{4, nil}, true
+	case "utf32le", "ucs4le":
+		return wideCharset{4, binary.LittleEndian}, true
+	case "utf32be", "ucs4be":
+		return wideCharset{4, binary.BigEndian}, true
+	}
+	return wideCharset{}, false
 }
 
 // decode decodes b. An incomplete unit at the end, half of a surrogate pair and what is

@@ -21,10 +21,13 @@ var folders = []string{MessagesDir, OutboxDir, QuarantineDir, NudgesDir, TurnsDi
 
 // files are the names of our files, as patterns of filepath.Match, each with the size in
 // bytes from which on it cannot be used.
-var files = map[string]int64{
-	stateFile: maxState, prevFile: maxState, "history-*.jsonl": maxHistory, IDKeyFile: maxKeyFile,
-	MemoryFile: maxOldMemory, MemoryPrevFile: maxOldMemory,
-	logFile: math.MaxInt64, logFile + ".1": math.MaxInt64, "*.lock": math.MaxInt64,
+var files = []struct {
+	pattern string
+	limit   int64
+}{
+	{stateFile, maxState}, {prevFile, maxState}, {"history-*.jsonl", maxHistory}, {IDKeyFile, maxKeyFile},
+	{MemoryFile, maxOldMemory}, {MemoryPrevFile, maxOldMemory},
+	{logFile, math.MaxInt64}, {logFile + ".1", math.MaxInt64}, {"*.lock", math.MaxInt64},
 }
 
 // Obstacles returns an error for each file or folder of the directory in whose place
@@ -45,9 +48,9 @@ func (st *Store) Obstacles(s state.State) []error {
 		if slices.Contains(folders, e.Name()) {
 			add(usableFolder(path))
 		}
-		for pattern, limit := range files {
-			if ours, _ := filepath.Match(pattern, e.Name()); ours {
-				add(usableFile(path, limit))
+		for _, f := range files {
+			if ours, _ := filepath.Match(f.pattern, e.Name()); ours {
+				add(usableFile(path, f.limit))
 			}
 		}
 	}

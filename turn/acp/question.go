@@ -14,11 +14,31 @@ import (
 // maxQuestion bounds, in bytes, a request that the operator is shown.
 const maxQuestion = 3 << 10
 
-// verbs say what an agent wants to do with a tool of a kind.
-var verbs = map[string]string{
-	"read": "read something", "edit": "change a file", "delete": "delete something", "move": "move something",
-	"search": "search", "execute": "run a command", "think": "think", "fetch": "fetch something from a network",
-	"switch_mode": "switch its mode", "other": "use a tool",
+// verb returns what an agent wants to do with a tool of a kind.
+func verb(kind string) string {
+	switch kind {
+	case "read":
+		return "read something"
+	case "edit":
+		return "change a file"
+	case "delete":
+		return "delete something"
+	case "move":
+		return "move something"
+	case "search":
+		return "search"
+	case "execute":
+		return "run a command"
+	case "think":
+		return "think"
+	case "fetch":
+		return "fetch something from a network"
+	case "switch_mode":
+		return "switch its mode"
+	case "other":
+		return "use a tool"
+	}
+	return ""
 }
 
 // question returns the words that put a request to the operator. All of the request is
@@ -26,7 +46,7 @@ var verbs = map[string]string{
 // character is seen. An error means that it is too long.
 func question(r call) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "May the agent %s (%s)? It says:\n\n", verbs[r.kind()], r.kind())
+	fmt.Fprintf(&b, "May the agent %s (%s)? It says:\n\n", verb(r.kind()), r.kind())
 	quote(&b, "", r.Title)
 	described := r.Title != ""
 	for _, part := range []struct {

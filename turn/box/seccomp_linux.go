@@ -9,9 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// archs are the machines whose system calls we can filter. On others nothing runs in a box.
-var archs = map[string]uint32{
-	"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64, "riscv64": unix.AUDIT_ARCH_RISCV64,
+// arch returns the number of the machine, if we can filter its system calls. On others
+// nothing runs in a box.
+func arch() (number uint32, ok bool) {
+	switch runtime.GOARCH {
+	case "amd64":
+		return unix.AUDIT_ARCH_X86_64, true
+	case "arm64":
+		return unix.AUDIT_ARCH_AARCH64, true
+	case "riscv64":
+		return unix.AUDIT_ARCH_RISCV64, true
+	}
+	return 0, false
 }
 
 // endOfCalls is the first system call that was not known when this filter was
@@ -20,7 +29,7 @@ var archs = map[string]uint32{
 const endOfCalls = unix.SYS_LISTNS + 1
 
 // Where struct seccomp_data has its fields. Of an argument this is the lower half on
-// the machines of archs.
+// the machines of arch.
 const (
 	atNumber = 0
 	atArch   = 4
@@ -83,7 +92,7 @@ const personalityQuery = 0xffffffff
 // filterCalls denies system calls to what this thread becomes. The caller has set
 // no_new_privs and locked the thread. With local it may use unix sockets.
 func filterCalls(local bool) error {
-	arch, ok := archs[runtime.GOARCH]
+	arch, ok := arch()
 	if !ok {
 		return fmt.Errorf("system calls of %s cannot be filtered", runtime.GOARCH)
 	}

@@ -18,7 +18,7 @@ func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
 	}
 	for i, c := range a.Calls {
 		if after := l.conversation.ended.After; after != "" {
-			if err := l.refuseCall(c, notRun[after]); err != nil {
+			if err := l.refuseCall(c, notRun(after)); err != nil {
 				return nil, err
 			}
 			continue

@@ -25,17 +25,22 @@ type Ending struct {
 // Error returns the result.
 func (e Ending) Error() string { return e.Text }
 
-// notRun is why a call is not run that stands behind one which ended the run.
-var notRun = map[After]string{
-	Suspend:   "a call before it suspended your turn. Make it again, if you still need it, when the turn goes on.",
-	Terminate: "a call before it ended your turn.",
+// notRun returns why a call is not run that stands behind one which ended the run.
+func notRun(after After) string {
+	switch after {
+	case Suspend:
+		return "a call before it suspended your turn. Make it again, if you still need it, when the turn goes on."
+	case Terminate:
+		return "a call before it ended your turn."
+	}
+	return ""
 }
 
 // endCalled returns the end of a run that a call has ended. It may be called again in a
 // later attempt: all it does is idempotent.
 func (l *Loop) endCalled(ctx context.Context) (*runEnd, error) {
 	for _, c := range append([]Call(nil), l.conversation.open...) {
-		if err := l.refuseCall(c, notRun[l.conversation.ended.After]); err != nil {
+		if err := l.refuseCall(c, notRun(l.conversation.ended.After)); err != nil {
 			return nil, err
 		}
 	}

@@ -93,7 +93,7 @@ func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 		data = plain.TrimPartial(data)
 		end = a.Offset + int64(len(data))
 	}
-	if a.Offset == 0 && pictureTypes[http.DetectContentType(data)] != "" {
+	if a.Offset == 0 && pictureOf(http.DetectContentType(data)) != "" {
 		return r.show(a.Path)
 	}
 	if !utf8.Valid(data) {

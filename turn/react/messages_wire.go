@@ -74,7 +74,7 @@ func toolUseBlock(c Call) messageBlock {
 // shownBlock returns a file as the model sees it.
 func shownBlock(s Shown) messageBlock {
 	b := messageBlock{Type: "image", Source: &messageSource{Type: "base64", MediaType: s.Type, Data: base64.StdEncoding.EncodeToString(s.data)}}
-	if pictureTypes[s.Type] == PDF {
+	if pictureOf(s.Type) == PDF {
 		b.Type = "document"
 	}
 	return b

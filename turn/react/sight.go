@@ -61,10 +61,16 @@ const (
 	pageBytes    = 50 << 10
 )
 
-// pictureTypes are the types that the APIs take, and what a model must be able to see
-// for them. http.DetectContentType knows each by its first bytes.
-var pictureTypes = map[string]string{
-	"image/png": Image, "image/jpeg": Image, "image/gif": Image, "image/webp": Image, "application/pdf": PDF,
+// pictureOf returns what a model must be able to see for a type that the APIs take, or "".
+// http.DetectContentType knows each by its first bytes.
+func pictureOf(mediaType string) string {
+	switch mediaType {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return Image
+	case "application/pdf":
+		return PDF
+	}
+	return ""
 }
 
 // otherPictures are the extensions of pictures that no API takes.
@@ -93,7 +99,7 @@ func (r Folders) look(name string, inContext bool) (Shown, error) {
 		return s, pathError(name, err)
 	}
 	s.Type, s.Size = http.DetectContentType(head[:n]), info.Size()
-	kind := pictureTypes[s.Type]
+	kind := pictureOf(s.Type)
 	switch {
 	case kind == "" && (strings.HasPrefix(s.Type, "image/") || slices.Contains(otherPictures, strings.ToLower(path.Ext(name)))):
 		return s, errors.New("only PNG, JPEG, GIF, WebP and PDF can be shown")
@@ -155,7 +161,7 @@ func pdfPages(data []byte) int {
 
 // sees reports whether a model can be shown a file.
 func (g *Sight) sees(model string, s Shown) bool {
-	return g != nil && g.Sees != nil && slices.Contains(g.Sees(model), pictureTypes[s.Type])
+	return g != nil && g.Sees != nil && slices.Contains(g.Sees(model), pictureOf(s.Type))
 }
 
 // cameWith are the folders of the context box in which the files of messages and reports
