@@ -39,7 +39,8 @@ func buildProgram(t testing.TB, dir string) string {
 	return program
 }
 
-// built is the program, which is built once and removed when the tests have run.
+// built is the program, which is built once, with the tag of the README, and removed when
+// the tests have run.
 var built oneBuild
 
 type oneBuild struct {
@@ -53,7 +54,7 @@ func (b *oneBuild) program() (file string, err error) {
 		if b.dir, b.err = os.MkdirTemp("", name+"-build-"); b.err != nil {
 			return
 		}
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(b.dir, name), "..").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", filepath.Join(b.dir, name), "..").CombinedOutput(); err != nil {
 			b.err = fmt.Errorf("build: %w\n%s", err, out)
 		}
 	})
