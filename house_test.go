@@ -21,7 +21,7 @@ var leaves = []string{"mail", "mesh", "fleet", "cron", "turn"}
 
 // internals import nothing of ours but one another. All other packages may import
 // them.
-var internals = []string{"internal/capture", "internal/durable", "internal/freeport", "internal/lazy", "internal/memory", "internal/plain", "internal/regular", "internal/secret"}
+var internals = []string{"internal/capture", "internal/durable", "internal/freeport", "internal/lazy", "internal/members", "internal/memory", "internal/plain", "internal/regular", "internal/secret"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
 var helpers = []string{"fleet/fleettest", "fleet/fleettest/memory", "mail/mailtest", "cron/crontest", "turn/clitest", "turn/react/scripted", "state/statetest"}
@@ -85,6 +85,7 @@ func rooms() map[string][]string {
 		"internal/durable":  nil,
 		"internal/freeport": nil,
 		"internal/lazy":     nil,
+		"internal/members":  nil,
 		"internal/memory":   {"internal/secret"},
 		"internal/plain":    nil,
 		"internal/regular":  nil,

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/members"
 	"agentstateloop/state"
 	"agentstateloop/state/statetest"
 )
@@ -409,6 +410,12 @@ func (l *life) step(events []state.Event) {
 	var read state.State
 	if err := json.Unmarshal([]byte(text), &read); err != nil || statetest.JSON(t, read) != text {
 		t.Fatalf("%v: does not survive state.json: %v", events, err)
+	}
+	if data, ok := members.Append(nil, &after, (*state.State).Members); !ok || string(data) != text {
+		t.Fatalf("%v: written as\n%s (%v), want\n%s", events, data, ok, text)
+	}
+	if read = (state.State{}); !members.Read([]byte(text), &read, (*state.State).Members) || statetest.JSON(t, read) != text {
+		t.Fatalf("%v: read as %+v\n%s", events, read, text)
 	}
 	l.s = after
 	l.wantShape(before, events)

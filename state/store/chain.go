@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,15 +55,15 @@ func sumAfter(before string, line digest) string {
 // returns the same bytes for the line that state.json gives back, where a character
 // stands for invalid UTF-8.
 func encodeLine(l state.Line) ([]byte, error) {
-	data, err := json.Marshal(l)
+	data, err := marshalLine(&l)
 	if err != nil || !bytes.Contains(data, []byte(`\ufffd`)) {
 		return data, err
 	}
-	var back state.Line
-	if err := json.Unmarshal(data, &back); err != nil {
+	back, err := unmarshalLine(data)
+	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(back)
+	return marshalLine(&back)
 }
 
 // unsealed returns a line of a file without its sum, and the sum. ok is false for a

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -94,8 +93,7 @@ func wanted(kinds []state.LineKind) parser {
 }
 
 func parseLine(raw []byte) (state.Line, bool) {
-	var l state.Line
-	err := json.Unmarshal(raw, &l)
+	l, err := unmarshalLine(raw)
 	return l, err == nil && l.Kind != ""
 }
 

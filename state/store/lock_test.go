@@ -19,6 +19,13 @@ import (
 
 // TestMain lets the test binary act as another process of the same agent.
 func TestMain(m *testing.M) {
+	if dir := os.Getenv("STATE_TEST_COLD"); dir != "" {
+		if err := measureCold(os.Stdout, dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if dir := os.Getenv("STATE_TEST_COMMIT"); dir != "" {
 		if err := commitMany(os.Stdout, dir, os.Getenv("STATE_TEST_NAME"), os.Getenv("STATE_TEST_COUNT")); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -131,11 +131,10 @@ func (st *Store) setAside(file, why string, now time.Time) error {
 // write makes s the state: it fsyncs s under a temporary name, links the old state
 // to .prev, renames the new one and fsyncs the directory.
 func (st *Store) write(s stored) error {
-	data, err := json.Marshal(s)
+	data, err := encodeState(&s)
 	if err != nil {
 		return err
 	}
-	data = append(data, '\n')
 	tmp, prev, prevTmp := st.path(stateFile+".tmp"), st.path(prevFile), st.path(prevFile+".tmp")
 	if err := writeSynced(st.Hook, tmp, bytes.NewReader(data)); err != nil {
 		return errors.Join(err, removeIfThere(tmp))
@@ -183,8 +182,7 @@ func (st *Store) parseStored(name string) (stored, error) {
 	if s, ok := st.recent.of(data); ok {
 		return s, nil
 	}
-	var s stored
-	err = json.Unmarshal(data, &s)
+	s, err := decodeState(data)
 	if err != nil {
 		// A newer program may write what does not fit our fields.
 		var head struct {

@@ -1,0 +1,53 @@
+package state
+
+import "agentstateloop/internal/members"
+
+// The members of a history line; see members_state.go.
+
+// Members lists the members of a line for [members.Append] and [members.Read].
+func (l *Line) Members(c *members.Coder) {
+	members.Number(c, "serial", &l.Serial)
+	members.Number(c, "n", &l.N)
+	members.OptBool(c, "last", &l.Last)
+	members.Time(c, "at", &l.At)
+	members.Text(c, "kind", &l.Kind)
+	members.OptText(c, "key", &l.Key)
+	members.OptText(c, "source", &l.Source)
+	members.OptText(c, "from", &l.From)
+	members.OptText(c, "to", &l.To)
+	members.OptText(c, "gate", &l.Gate)
+	members.OptNumber(c, "count", &l.Count)
+	members.OptText(c, "what", &l.What)
+	members.OptText(c, "reason", &l.Reason)
+	members.OptText(c, "old", &l.Old)
+	members.OptText(c, "new", &l.New)
+	members.OptText(c, "turn_id", &l.TurnID)
+	members.OptNumber(c, "turn_epoch", &l.Epoch)
+	members.OptText(c, "status", &l.Outcome)
+	members.OptText(c, "output_box", &l.OutputBox)
+	members.OptText(c, "deliverable", &l.Deliverable)
+	members.OptText(c, "request", &l.Request)
+	members.OptText(c, "response", &l.Response)
+	members.OptText(c, "text", &l.Text)
+	members.OptText(c, "with", &l.With)
+	members.OptText(c, "file", &l.File)
+	members.OptText(c, "id", &l.ID)
+	members.OptPointer(c, "message", &l.Message, (*Message).members)
+	members.OptPointer(c, "head", &l.Head, (*Head).members)
+	members.OptPointer(c, "row", &l.Row, (*Message).members)
+	members.OptText(c, "digest", &l.Digest)
+	members.OptPointer(c, "effect", &l.Effect, (*Effect).members)
+	members.OptPointer(c, "spending", &l.Spending, (*Spending).members)
+	members.OptText(c, "day", &l.Day)
+	members.OptPointer(c, "meter", &l.Meter, (*Meter).members)
+	members.OptNumber(c, "micros", &l.Amount)
+	members.OptText(c, "trace_id", &l.Trace)
+	members.OptText(c, "fields", &l.Fields)
+	members.OptObjects(c, "collected", &l.Collected, (*Message).members)
+	members.OptPointer(c, "expected", &l.Expected, (*Expected).members)
+	members.OptBool(c, "alarm", &l.Alarm)
+	members.OptNumber(c, "number", &l.Number)
+	members.OptPointer(c, "ack", &l.Ack, (*WaitingAck).members)
+	members.OptPointer(c, "prompt", &l.Prompt, (*TimedPrompt).members)
+	members.OptTime(c, "sent", &l.Sent)
+}

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"agentstateloop/internal/members"
+	"agentstateloop/state"
+	"agentstateloop/state/statetest"
+)
+
+// What this program writes it reads without encoding/json, whose look at the types costs
+// a fresh process more than the rest of an empty poll.
+func TestOwnFilesNeedNoReflection(t *testing.T) {
+	st, _ := startedStore(t)
+	for _, name := range []string{stateFile, prevFile} {
+		data, err := os.ReadFile(st.path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s stored
+		if !members.Read(bytes.TrimSuffix(data, []byte("\n")), &s, (*stored).Members) || s.Chain == (chain{}) {
+			t.Errorf("%s is left to encoding/json: %s", name, data)
+		}
+	}
+	names, err := st.historyFiles()
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	data, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for raw := range bytes.Lines(data) {
+		var l fileLine
+		if !members.Read(bytes.TrimSuffix(raw, []byte("\n")), &l, (*fileLine).Members) || l.Sum == "" {
+			t.Errorf("this line is left to encoding/json: %s", raw)
+		}
+	}
+}
+
+// What another program writes is read all the same: in another order, with spaces, with
+// fields that this one does not know.
+func TestOtherJSONIsRead(t *testing.T) {
+	st, _ := startedStore(t)
+	want, err := st.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(st.path(stateFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	all["of_another_version"] = []int{1}
+	pretty, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(st.path(stateFile)); err != nil { // .prev may be a link to it
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(st.path(stateFile), pretty, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, why, err := (&Store{Dir: st.Dir, Agent: st.Agent}).load()
+	if err != nil || why != "" {
+		t.Fatalf("%q, %v", why, err)
+	}
+	statetest.SameState(t, got, want)
+}
+
+// BenchmarkCold starts a process for each round, as cron does. It reports what the first
+// reading of the state and the commit of an empty poll cost there: processor time in µs, and
+// page faults. The same for encoding/json comes last.
+func BenchmarkCold(b *testing.B) {
+	for _, n := range []int{0, 6} {
+		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+			st := &Store{Dir: filepath.Join(b.TempDir(), "agent"), Agent: "goulard3120"}
+			commit(b, st, func(state.State) state.State { return waiting(n) })
+			commit(b, st, func(s state.State) state.State { return state.Step(s, plainPoll(), statetest.Policy(), benchNow) })
+			var sum [6]float64
+			for b.Loop() {
+				cmd := exec.Command(os.Args[0])
+				cmd.Env = append(os.Environ(), "STATE_TEST_COLD="+st.Dir)
+				out, err := cmd.Output()
+				if err != nil {
+					b.Fatal(err)
+				}
+				var one [6]float64
+				if _, err := fmt.Sscan(string(out), &one[0], &one[1], &one[2], &one[3], &one[4], &one[5]); err != nil {
+					b.Fatal(err)
+				}
+				for i := range sum {
+					sum[i] += one[i]
+				}
+			}
+			for i, unit := range []string{"read-µs", "read-faults", "commit-µs", "commit-faults", "json-µs", "json-faults"} {
+				b.ReportMetric(sum[i]/float64(b.N), unit)
+			}
+		})
+	}
+}
+
+// measureCold is the process of BenchmarkCold.
+func measureCold(out io.Writer, dir string) error {
+	st := &Store{Dir: dir, Agent: "goulard3120"}
+	if err := measured(out, func() error { _, err := st.Read(); return err }); err != nil {
+		return err
+	}
+	events, p := plainPoll(), statetest.Policy()
+	err := measured(out, func() error {
+		_, err := st.Commit(context.Background(), benchNow, func(s state.State, _ Recovery) (state.State, error) {
+			return state.Step(s, events, p, benchNow.Add(time.Minute)), nil
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return measured(out, func() error {
+		data, err := os.ReadFile(st.path(stateFile))
+		if err != nil {
+			return err
+		}
+		var s stored
+		return json.Unmarshal(data, &s)
+	})
+}
+
+// measured prints the processor time in µs and the page faults of f.
+func measured(out io.Writer, f func() error) error {
+	var before, after syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &before); err != nil {
+		return err
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &after); err != nil {
+		return err
+	}
+	used := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+	_, err := fmt.Fprintln(out, float64(used)/1000, after.Minflt-before.Minflt)
+	return err
+}
