@@ -319,7 +319,7 @@ func TestHolds(t *testing.T) {
 		}
 		f.Close()
 	}
-	if err := st.write(stored{mustState(t, st), last}); err != nil {
+	if err := st.write(stored{State: mustState(t, st), Chain: last}); err != nil {
 		t.Fatal(err)
 	}
 	a = wantWhole(t, st) // the forgery is consistent

@@ -37,10 +37,17 @@ func (c chain) head() Head { return Head{Serial: c.Serial, Sum: c.Sum} }
 type stored struct {
 	state.State
 	Chain chain `json:"chain,omitzero"`
+
+	// Settled is set by a commit that changed only times: all else that the state
+	// holds was durable before. See writeTimes.
+	Settled bool `json:"settled,omitempty"`
 }
 
 // copy returns a copy that shares nothing that a step changes.
-func (s stored) copy() stored { return stored{s.State.Copy(), s.Chain} }
+func (s stored) copy() stored {
+	s.State = s.State.Copy()
+	return s
+}
 
 // digest is the SHA-256 of a line without its sum.
 type digest [sha256.Size]byte

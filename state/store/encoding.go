@@ -17,6 +17,7 @@ import (
 func (s *stored) Members(c *members.Coder) {
 	s.State.Members(c)
 	members.OptObject(c, "chain", &s.Chain, (*chain).members)
+	members.OptBool(c, "settled", &s.Settled)
 }
 
 func (c *chain) members(m *members.Coder) {

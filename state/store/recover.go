@@ -53,7 +53,7 @@ func (st *Store) loadStored() (stored, Recovery, error) {
 		why = "it was missing"
 	}
 	if prevErr == nil {
-		return stored{state.Replay(prev, lines), end}, why, nil
+		return stored{State: state.Replay(prev, lines), Chain: end}, why, nil
 	}
-	return stored{state.Rebuild(state.New(st.Agent, NewID()), lines), end}, why + ", and its copy too", nil
+	return stored{State: state.Rebuild(state.New(st.Agent, NewID()), lines), Chain: end}, why + ", and its copy too", nil
 }

@@ -3,7 +3,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,7 +53,9 @@ func (st *Store) Read() (state.State, error) {
 // Commit replaces the state by what change returns for it. Under state.lock it
 // reads the state, calls change, writes and fsyncs a new file, keeps the old one
 // as state.json.prev, renames the new one, fsyncs the directory and appends the
-// new history lines. When Commit returns nil the new state is durable. On an error
+// new history lines. When Commit returns nil the new state is durable. If it differs
+// from the old one only in the times of a poll, a power loss may bring back the old one: see
+// writeTimes. On an error
 // the caller must act as if nothing had happened. A crash at the right moment may
 // still show the new state to the next reader, complete.
 //
@@ -92,7 +93,7 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.St
 	if err != nil {
 		return state.State{}, fmt.Errorf("read history: %w", err)
 	}
-	if err := st.write(stored{next, chain}); err != nil {
+	if err := st.save(old, stored{State: next, Chain: chain}, recovery); err != nil {
 		return state.State{}, fmt.Errorf("save state: %w", err)
 	}
 	if err := st.appendSealed(lines); err != nil {
@@ -126,42 +127,6 @@ func (st *Store) setAside(file, why string, now time.Time) error {
 		return err
 	}
 	return nil
-}
-
-// write makes s the state: it fsyncs s under a temporary name, links the old state
-// to .prev, renames the new one and fsyncs the directory.
-func (st *Store) write(s stored) error {
-	data, err := encodeState(&s)
-	if err != nil {
-		return err
-	}
-	tmp, prev, prevTmp := st.path(stateFile+".tmp"), st.path(prevFile), st.path(prevFile+".tmp")
-	if err := writeSynced(st.Hook, tmp, bytes.NewReader(data)); err != nil {
-		return errors.Join(err, removeIfThere(tmp))
-	}
-	// A leftover link must go first: rename between links of one inode does
-	// nothing and would leave both names.
-	if err := errors.Join(makeWay(prevTmp), removeIfThere(prevTmp)); err != nil {
-		return err
-	}
-	if err := st.Hook.at("link", prev); err != nil {
-		return err
-	}
-	if err := os.Link(st.path(stateFile), prevTmp); err == nil {
-		if err := renameOver(prevTmp, prev); err != nil {
-			return err
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := st.Hook.at("rename", st.path(stateFile)); err != nil {
-		return err
-	}
-	if err := renameOver(tmp, st.path(stateFile)); err != nil {
-		return err
-	}
-	st.recent.keep(data, s)
-	return syncDir(st.Hook, st.Dir)
 }
 
 // parse is parseStored for a caller that does not need the chain.

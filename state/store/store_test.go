@@ -28,6 +28,13 @@ const crashStory = `
 09:31:02 halt
 `
 
+// emptyPolls go on from crashStory with commits of nothing but times.
+const emptyPolls = `
+09:32 poll
+09:33 poll
+09:34 poll
+`
+
 // commitLine commits the Step of one line of a story, which continues from the
 // committed state.
 func commitLine(st *Store, story *statetest.Story, line string) error {
@@ -146,7 +153,7 @@ func TestCommitCutShort(t *testing.T) {
 			story := statetest.New()
 			var told []state.Line // what the history must hold
 			points := 0
-			for _, line := range storyLines(crashStory) {
+			for _, line := range storyLines(crashStory + emptyPolls) {
 				before, events, now := story.S, mustRead(t, story, line), story.Now
 				after := state.Step(before, events, story.P, now)
 				for n := 1; breakCommit(t, f, n, base, before, after, told); n++ {
@@ -181,12 +188,16 @@ func breakCommit(t *testing.T, f fault, n int, base *Store, before, after state.
 	t.Helper()
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: base.Agent}
 	copyDir(t, base.Dir, st.Dir)
-	where := ""
+	where, renamed := "", false
 	st.Hook = func(step, path string) error {
+		renamed = renamed || step == "rename"
 		if n--; n != 0 {
 			return nil
 		}
 		where = step + " " + filepath.Base(path)
+		if step == "fsyncdir" && !renamed {
+			panic(errCrash) // what has its name now was durable before
+		}
 		return f.strike(t, st, step, path)
 	}
 	now := after.LastStep
