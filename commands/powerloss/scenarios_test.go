@@ -11,6 +11,7 @@ import (
 // scenarios are all stories.
 var scenarios = []scenario{
 	{name: "mail", shards: 2, set: setMail, tell: tellMail, hold: holdMail},
+	{name: "empty", set: setEmpty, tell: tellEmpty, hold: holdEmpty},
 	{name: "serve", tell: tellServe, hold: holdServe},
 	{name: "hand", set: setHand, tell: tellHand, hold: holdHand},
 	{name: "mesh", set: setMesh, tell: tellMesh, hold: holdMesh},
