@@ -297,6 +297,19 @@ func checkExpression(t *testing.T, s source, e ast.Expr) {
 	}
 }
 
+// TestCryptoTLSVerifies checks that crypto/tls verifies the certificate of every server
+// itself: nothing switches that off, in the tests neither
+// (docs/decisions/0058-the-root-of-the-last-good-chain.md).
+func TestCryptoTLSVerifies(t *testing.T) {
+	for _, s := range sources(t) {
+		for n := range ast.Preorder(s.file) {
+			if id, ok := n.(*ast.Ident); ok && id.Name == "InsecureSkipVerify" {
+				t.Errorf("%s: %s", s.at(id), id.Name)
+			}
+		}
+	}
+}
+
 // TestOnlyMainExits checks that only main exits, that nothing prints but to a
 // writer that it got as an argument, and that nothing runs before main.
 func TestOnlyMainExits(t *testing.T) {

@@ -87,11 +87,11 @@ func (f fleetCreateCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := mail.TLSConfig("", e.caFile); err != nil {
+	if _, err := mail.TLSConfig("", e.caFile, nil); err != nil {
 		return err
 	}
 	conn := &fleet.Conn{URL: e.url, Seed: f.loader.SecretFile(key), Secrets: f.loader.Secrets,
-		TLS: func(host string) (*tls.Config, error) { return mail.TLSConfig(host, e.caFile) }}
+		TLS: func(host string) (*tls.Config, error) { return mail.TLSConfig(host, e.caFile, nil) }}
 	defer conn.Close()
 	changes, err := fleet.Create(c.Context, func(ctx context.Context, subject string, body []byte) ([]byte, error) {
 		answer, err := conn.Request(ctx, subject, body, nil)

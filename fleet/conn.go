@@ -29,7 +29,8 @@ type Conn struct {
 	// Seed returns the seed of the user's key. Its error must not contain it.
 	Seed func(context.Context) (string, error)
 
-	// TLS returns the configuration for a server of this name; nil: that of Go.
+	// TLS returns the configuration for a server of this name; nil: that of Go. It is
+	// asked once more when its first one did not verify the server's chain.
 	TLS func(host string) (*tls.Config, error)
 
 	Timeout time.Duration // of one call, in addition to its wait; 0: 30 s

@@ -2,10 +2,14 @@ package fleet
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -118,5 +122,57 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 	c := &Conn{URL: "nats://127.0.0.1:1", Seed: func(context.Context) (string, error) { cancel(); return "", ctx.Err() }}
 	if e, ok := errors.AsType[*Error](c.Ring(ctx, "x")); !ok || e.Denied {
 		t.Errorf("given up: %v", e)
+	}
+}
+
+// TestAChainThatDidNotVerify checks that TLS is asked once more for a chain that its
+// first configuration did not verify, and no third time.
+func TestAChainThatDidNotVerify(t *testing.T) {
+	web := httptest.NewTLSServer(nil)
+	defer web.Close()
+	believed := x509.NewCertPool()
+	believed.AddCert(web.Certificate())
+	for name, tt := range map[string]struct {
+		pools    []*x509.CertPool
+		asked    int32
+		verified bool
+	}{
+		"at once":       {[]*x509.CertPool{believed}, 1, true},
+		"at the second": {[]*x509.CertPool{x509.NewCertPool(), believed}, 2, true},
+		"never":         {[]*x509.CertPool{x509.NewCertPool(), x509.NewCertPool(), believed}, 2, false},
+	} {
+		var asked atomic.Int32
+		verified := make(chan bool, 8)
+		server := listening(t, func(c net.Conn) {
+			defer c.Close()
+			_, _ = io.WriteString(c, `INFO {"tls_required":true,"nonce":"a","max_payload":1024}`+"\r\n")
+			verified <- tls.Server(c, web.TLS).Handshake() == nil
+		})
+		seed, _, err := NewKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := Conn{
+			URL: "tls://" + server.Addr().String(), Seed: func(context.Context) (string, error) { return seed, nil }, Timeout: 200 * time.Millisecond,
+			TLS: func(host string) (*tls.Config, error) {
+				return &tls.Config{ServerName: host, RootCAs: tt.pools[asked.Add(1)-1], MaxVersion: tls.VersionTLS12}, nil
+			},
+		}
+		servers, err := Servers(conn.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := conn.key(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, why := conn.dial(t.Context(), servers[0], pair, time.Now().Add(10*time.Second))
+		got := false
+		for range asked.Load() {
+			got = <-verified
+		}
+		if asked.Load() != tt.asked || got != tt.verified {
+			t.Errorf("%s: asked %d times, verified %v: %v", name, asked.Load(), got, why)
+		}
 	}
 }

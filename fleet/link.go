@@ -64,15 +64,16 @@ func (c *Conn) dial(ctx context.Context, server *url.URL, pair nkeys.KeyPair, en
 		dialed = err
 		return conn, err
 	})
-	if server.Scheme == "tls" {
-		o.Secure = true
-		if o.TLSConfig, err = c.tlsConfig(server.Hostname()); err != nil {
-			return nil, &Error{Server: server.Host, Err: err}
-		}
-	}
 	o.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { c.Secrets.Guarded(func() { l.failed(err) })() }
 	o.ClosedCB = func(nc *nats.Conn) { c.Secrets.Guarded(func() { l.end(nc.LastError()) })() }
+	if err := c.secure(&o, server); err != nil {
+		return nil, &Error{Server: server.Host, Err: err}
+	}
 	nc, err := o.Connect()
+	if isA[*tls.CertificateVerificationError](err) && c.secure(&o, server) == nil {
+		stop()
+		nc, err = o.Connect() // TLS may believe more roots now
+	}
 	if !stop() && err == nil {
 		nc.Close()
 		err = context.DeadlineExceeded
@@ -110,11 +111,18 @@ func (c *Conn) dialTCP(ctx context.Context, server *url.URL, network, addr strin
 	return conn, nil
 }
 
-func (c *Conn) tlsConfig(host string) (*tls.Config, error) {
-	if c.TLS == nil {
-		return &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}, nil
+// secure has a connection to server protected, if its scheme asks for it.
+func (c *Conn) secure(o *nats.Options, server *url.URL) (err error) {
+	if server.Scheme != "tls" {
+		return nil
 	}
-	return c.TLS(host)
+	o.Secure = true
+	if c.TLS == nil {
+		o.TLSConfig = &tls.Config{ServerName: server.Hostname(), MinVersion: tls.VersionTLS12}
+		return nil
+	}
+	o.TLSConfig, err = c.TLS(server.Hostname())
+	return err
 }
 
 // failed handles an error that the server sent, or that arose, by itself. A right that is

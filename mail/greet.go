@@ -12,6 +12,11 @@ import (
 // GreetIMAP connects, completes the handshake and waits until the server shows that
 // it speaks IMAP. It does not log in. Its errors name no host.
 func (s Server) GreetIMAP(ctx context.Context) error {
+	_, err := trusting(s, func() (none struct{}, err error) { return none, s.greetIMAP(ctx) })
+	return err
+}
+
+func (s Server) greetIMAP(ctx context.Context) error {
 	conn, err := s.dial(ctx)
 	if err != nil {
 		return cause(ctx, err)

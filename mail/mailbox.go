@@ -106,7 +106,9 @@ func (m Mailbox) Open(ctx context.Context) (*Session, error) {
 // handler for what the server reports unasked; how may be nil, and selects the
 // mailbox in another way, such as read-only.
 func (m Mailbox) open(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions) (*Session, error) {
-	return openWithSecret(ctx, m.Server, "imap", func(secret string) (*Session, error) { return m.openWith(ctx, options, how, secret) })
+	return openWithSecret(ctx, m.Server, "imap", func(secret string) (*Session, error) {
+		return trusting(m.Server, func() (*Session, error) { return m.openWith(ctx, options, how, secret) })
+	})
 }
 
 func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions, secret string) (*Session, error) {

@@ -1,9 +1,11 @@
-//go:build !unix || darwin
+//go:build !linux
 
 package mail
 
-import "crypto/tls"
+import (
+	"errors"
+	"os"
+)
 
-// useSystemRoots leaves verification to crypto/tls. On these platforms the
-// system verifies, and no bundle is parsed at start.
-func useSystemRoots(*tls.Config) {}
+// openBundle returns an error: on other systems than Linux no root is remembered.
+func openBundle() (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -43,6 +43,7 @@ type Server struct {
 	Renew func(ctx context.Context, refused string) (string, error)
 
 	CAFile  string        // PEM file of roots; replaces those of the system
+	Roots   *Roots        // remembers which root of the system ended the server's chain; may be nil
 	Timeout time.Duration // for one network phase without progress: connect, login, search, fetch, send; 0 means 30 s
 }
 
@@ -114,27 +115,30 @@ func (s Server) handshake(ctx context.Context, conn net.Conn) (*tls.Conn, error)
 	return tc, nil
 }
 
-// SystemTLS returns the configuration of a client that believes the roots of the system,
-// for a server with this name or address.
-func SystemTLS(host string) *tls.Config {
-	cfg := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
-	useSystemRoots(cfg)
-	return cfg
-}
-
 func (s Server) tlsConfig() (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil || host == "" {
 		return nil, fmt.Errorf("tls: %q is not host:port", s.Addr)
 	}
-	return TLSConfig(host, s.CAFile)
+	return TLSConfig(host, s.CAFile, s.Roots)
+}
+
+// trusting calls open. If the server's chain does not end in the root that is
+// remembered for it, it calls open once more, for all roots of the system.
+func trusting[C any](s Server, open func() (C, error)) (C, error) {
+	conn, err := open()
+	if host, _, _ := net.SplitHostPort(s.Addr); s.CAFile == "" && s.Roots.Doubted(host, err) {
+		return open()
+	}
+	return conn, err
 }
 
 // TLSConfig returns the configuration of a client for a server with this name or address.
-// It believes the roots in the PEM file, or if that is "", those of the system.
-func TLSConfig(host, caFile string) (*tls.Config, error) {
+// It believes the roots in the PEM file, or if that is "", those of the system, as roots
+// says.
+func TLSConfig(host, caFile string, roots *Roots) (*tls.Config, error) {
 	if caFile == "" {
-		return SystemTLS(host), nil
+		return roots.Config(host), nil
 	}
 	cfg := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	pem, err := os.ReadFile(caFile)

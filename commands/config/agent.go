@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/mail"
 	"agentstateloop/state"
 )
 
@@ -35,6 +36,14 @@ func (c *Config) stateDir() string {
 		return c.Resolve(c.File.Agent.StateDir)
 	}
 	return filepath.Join(c.stateFolder(), c.File.Agent.Handle)
+}
+
+// roots returns what the agent remembers of the system's roots.
+func (c *Config) roots() *mail.Roots {
+	if c.systemRoots == nil {
+		c.systemRoots = mail.NewRoots(filepath.Join(c.stateDir(), "roots"))
+	}
+	return c.systemRoots
 }
 
 // operators returns the operator's addresses, at least one. own is the agent's.

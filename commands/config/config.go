@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 
+	"agentstateloop/mail"
+
 	"github.com/BurntSushi/toml"
 )
 
@@ -17,6 +19,8 @@ type Config struct {
 	text string
 	meta toml.MetaData
 	home string // the user's home folder, for "~"
+
+	systemRoots *mail.Roots // see roots
 }
 
 // Read reads an agent.toml. It checks the syntax, the keys and the types of the

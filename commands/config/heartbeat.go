@@ -29,7 +29,7 @@ func (l *Loader) wireHeartbeat(c *Config) (*heartbeat.Monitor, error) {
 	case n == 0:
 		return nil, nil
 	}
-	m := &heartbeat.Monitor{Insecure: s.HeartbeatInsecure}
+	m := &heartbeat.Monitor{Insecure: s.HeartbeatInsecure, Roots: c.roots()}
 	if s.Heartbeat == "" {
 		read := l.Secret(c, source)
 		m.Address = func(ctx context.Context) (string, error) {

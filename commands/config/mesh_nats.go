@@ -66,7 +66,7 @@ func (l *Loader) wireNATSMesh(c *Config) (cycle.Carrier, error) {
 		Host:    fleet.HostToken(host),
 		Seed:    l.Secret(c, own),
 		Keys:    m.Keys,
-		TLS:     func(host string) (*tls.Config, error) { return mail.TLSConfig(host, caFile) },
+		TLS:     func(host string) (*tls.Config, error) { return mail.TLSConfig(host, caFile, c.roots()) },
 		Timeout: time.Duration(c.File.Timing.NetworkTimeout),
 		Secrets: l.Secrets,
 		Now:     l.Now,

@@ -30,6 +30,7 @@ func (l *Loader) wireServer(c *Config, section string, s serverSection, address 
 		Auth:     s.Auth,
 		Username: cmp.Or(s.Username, address),
 		CAFile:   caFile,
+		Roots:    c.roots(),
 		Timeout:  time.Duration(c.File.Timing.NetworkTimeout),
 	}
 	if s.OAuth2.IsSet() {

@@ -14,18 +14,21 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"sync"
 	"testing"
 	"time"
 
 	"agentstateloop/cycle/heartbeat"
 	"agentstateloop/internal/secret"
+	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 )
 
-// ca is what this process takes for a root of the system.
-var ca *mailtest.CA
+// ca and another are what this process takes for the roots of the system.
+var ca, another *mailtest.CA
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "heartbeat")
@@ -33,7 +36,10 @@ func TestMain(m *testing.M) {
 		ca, err = mailtest.NewCA()
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "roots.pem"), ca.PEM, 0o600)
+		another, err = mailtest.NewCA()
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "roots.pem"), slices.Concat(ca.PEM, another.PEM), 0o600)
 	}
 	if err != nil {
 		panic(err)
@@ -210,6 +216,38 @@ func TestTLS(t *testing.T) {
 		server.Close()
 		if (err == nil) != test.ok || err != nil && strings.Contains(err.Error(), "a-key") {
 			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
+// A monitor whose chain ends in another root than before is believed at the second
+// connection.
+func TestAnotherRoot(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "roots")
+	for _, test := range []struct {
+		from        *mailtest.CA
+		connections int32
+	}{{another, 1}, {ca, 2}, {ca, 1}} {
+		cert, err := test.from.Issue("monitor.test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+		server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		var connections atomic.Int32
+		server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+			if s == http.StateNew {
+				connections.Add(1)
+			}
+		}
+		server.StartTLS()
+		m := monitor(server.URL)
+		m.Roots = mail.NewRoots(file)
+		err = ask(t.Context(), m, "")
+		server.Close()
+		if err != nil || connections.Load() != test.connections {
+			t.Errorf("%v after %d connections, want %d", err, connections.Load(), test.connections)
 		}
 	}
 }

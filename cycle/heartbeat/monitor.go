@@ -36,6 +36,8 @@ type Monitor struct {
 
 	Insecure bool // http is allowed to other machines too
 
+	Roots *mail.Roots // remembers which root of the system ended the monitor's chain; may be nil
+
 	// TurnPatience is how long the request of a poll waits for the end of its turns. 0: a
 	// minute.
 	TurnPatience time.Duration
@@ -45,6 +47,7 @@ type Monitor struct {
 type Call struct {
 	url      *url.URL
 	insecure bool
+	roots    *mail.Roots
 	conn     net.Conn // nil: it was used, or is too old
 	since    time.Time
 }
@@ -62,7 +65,7 @@ func (m *Monitor) Connect(ctx context.Context) (*Call, error) {
 	if err != nil {
 		return nil, fmt.Errorf("its address %w", err)
 	}
-	c := &Call{url: u, insecure: m.Insecure}
+	c := &Call{url: u, insecure: m.Insecure, roots: m.Roots}
 	if c.conn, err = c.dial(ctx); err != nil {
 		return nil, worded(ctx, err)
 	}
@@ -123,6 +126,14 @@ func (c *Call) take(ctx context.Context, _, _ string) (net.Conn, error) {
 
 // dial connects to the host of the address, by TLS unless it is http.
 func (c *Call) dial(ctx context.Context) (net.Conn, error) {
+	conn, err := c.dialOnce(ctx)
+	if c.roots.Doubted(c.url.Hostname(), err) {
+		return c.dialOnce(ctx) // for all roots of the system
+	}
+	return conn, err
+}
+
+func (c *Call) dialOnce(ctx context.Context) (net.Conn, error) {
 	port := c.url.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[c.url.Scheme]
@@ -140,7 +151,7 @@ func (c *Call) dial(ctx context.Context) (net.Conn, error) {
 		}
 		return conn, nil
 	}
-	secured := tls.Client(conn, mail.SystemTLS(host))
+	secured := tls.Client(conn, c.roots.Config(host))
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close()
 		return nil, err

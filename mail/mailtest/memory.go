@@ -26,6 +26,7 @@ type Options struct {
 	Username string // default "agent@example.org"
 	Password string // default "correct horse"
 	Token    string // accepted by XOAUTH2 and OAUTHBEARER; "" refuses both
+	CA       *CA    // issues the certificate; nil: a new authority
 	Echo     bool   // the answer to a refused login repeats all that was sent
 
 	// Trace, if not nil, gets every byte of the IMAP conversations, in both
@@ -83,7 +84,10 @@ func Start(dir string, options Options) (*Servers, error) {
 	if options.Password == "" {
 		options.Password = "correct horse"
 	}
-	ca, err := NewCA()
+	ca, err := options.CA, error(nil)
+	if ca == nil {
+		ca, err = NewCA()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,251 @@
+package mail
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"agentstateloop/internal/regular"
+)
+
+// Roots makes the configuration of a client that believes the roots of the system,
+// and remembers for each server which of them ended its chain. Go parses all roots
+// of the system at the first handshake of a process, which costs more than
+// everything else in an empty poll (docs/design.md, "Round trips").
+//
+// crypto/tls verifies every chain. Only the pool differs: it is the remembered root
+// alone, if the bundle of the system still holds it, and otherwise all of the
+// system. So it accepts nothing that the whole pool would refuse. A chain that does
+// not end in the remembered root is for the whole pool: the next configuration for
+// that server has it, and a caller for which Doubted says so connects once more.
+//
+// A nil *Roots remembers nothing. The methods may be called concurrently.
+type Roots struct {
+	file string
+
+	mu     sync.Mutex
+	read   bool
+	places []place
+	doubts []string // servers that have not yet shown a chain for the remembered root
+}
+
+// NewRoots returns Roots that keep what they remember in file. What is in it is not
+// believed, and may be lost.
+func NewRoots(file string) *Roots { return &Roots{file: file} }
+
+// place is where in the bundle of the system the root of a server stands: a whole PEM
+// block, with the end of the line before it if there is one.
+type place struct {
+	host   string
+	offset int64
+	length int
+	sum    [sha256.Size]byte
+}
+
+const (
+	maxPlaces = 16       // servers that are remembered
+	maxBlock  = 16 << 10 // bytes of a remembered block
+	maxBundle = 64 << 20 // bytes of a bundle in which a root is looked up
+)
+
+// Config returns the configuration of a client for a server with this name or address.
+func (r *Roots) Config(host string) *tls.Config {
+	cfg := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	if r == nil {
+		return cfg
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.Contains(r.doubts, host) {
+		cfg.VerifyConnection = r.learner(host)
+		return cfg
+	}
+	pool := r.pool(host)
+	if pool == nil {
+		cfg.VerifyConnection = r.learner(host)
+		return cfg
+	}
+	r.doubts = append(r.doubts, host)
+	cfg.RootCAs = pool
+	cfg.VerifyConnection = func(tls.ConnectionState) error { // after the chain was verified
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.believe(host)
+		return nil
+	}
+	return cfg
+}
+
+// Doubted reports whether err, of a handshake with the server, may be due to the root
+// that is remembered for it. Then another one uses the whole pool.
+func (r *Roots) Doubted(host string, err error) bool {
+	if _, refused := errors.AsType[*tls.CertificateVerificationError](err); r == nil || !refused {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.doubts, host)
+}
+
+// believe ends the doubt about the server.
+func (r *Roots) believe(host string) {
+	r.doubts = slices.DeleteFunc(r.doubts, func(h string) bool { return h == host })
+}
+
+// pool returns the remembered root of the server, or nil if the bundle of the system
+// does not hold it in its place.
+//
+// The block is compared as a whole, from the end of the line before it to the end of
+// its last line. Whatever stands before and behind it, encoding/pem finds a block that
+// stands so, and crypto/x509 makes it a part of its own pool.
+func (r *Roots) pool(host string) *x509.CertPool {
+	r.readFile()
+	i := slices.IndexFunc(r.places, func(p place) bool { return p.host == host })
+	if i < 0 {
+		return nil
+	}
+	bundle, err := openBundle()
+	if err != nil {
+		return nil
+	}
+	defer bundle.Close()
+	p := r.places[i]
+	block := make([]byte, p.length)
+	if _, err := bundle.ReadAt(block, p.offset); err != nil || sha256.Sum256(block) != p.sum {
+		return nil
+	}
+	root, err := x509.ParseCertificate(standing(block, p.offset))
+	if err != nil {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(root)
+	return pool
+}
+
+// standing returns the content of block, at offset of a bundle, if it is one certificate
+// that begins and ends with a line, and else nothing.
+func standing(block []byte, offset int64) []byte {
+	text, began := block, true
+	if offset > 0 {
+		text, began = bytes.CutPrefix(block, []byte("\n"))
+	}
+	if !began || !bytes.HasPrefix(text, []byte("-----BEGIN CERTIFICATE-----\n")) || !bytes.HasSuffix(text, []byte("\n")) {
+		return nil
+	}
+	found, rest := pem.Decode(text)
+	if found == nil || len(rest) > 0 || len(found.Headers) > 0 {
+		return nil
+	}
+	return found.Bytes
+}
+
+// learner returns a function that remembers the root of a chain which the whole pool
+// has verified.
+func (r *Roots) learner(host string) func(tls.ConnectionState) error {
+	return func(cs tls.ConnectionState) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.believe(host)
+		for _, chain := range cs.VerifiedChains {
+			if p, ok := find(chain[len(chain)-1]); ok {
+				p.host = host
+				r.remember(p)
+				break
+			}
+		}
+		return nil // what cannot be remembered only costs time
+	}
+}
+
+// find returns the place of root in the bundle of the system.
+func find(root *x509.Certificate) (place, bool) {
+	bundle, err := openBundle()
+	if err != nil {
+		return place{}, false
+	}
+	defer bundle.Close()
+	all, err := io.ReadAll(io.LimitReader(bundle, maxBundle))
+	if err != nil {
+		return place{}, false
+	}
+	for rest := all; ; {
+		found, next := pem.Decode(rest)
+		if found == nil {
+			return place{}, false
+		}
+		block := rest[:len(rest)-len(next)] // and what stands before it
+		end := int64(len(all) - len(next))
+		rest = next
+		if !bytes.Equal(found.Bytes, root.Raw) {
+			continue
+		}
+		begin := bytes.LastIndex(block, []byte("-----BEGIN "))
+		offset := max(end-int64(len(block)-begin)-1, 0)
+		block = all[offset:end]
+		if len(block) > maxBlock || standing(block, offset) == nil {
+			continue
+		}
+		return place{offset: offset, length: len(block), sum: sha256.Sum256(block)}, true
+	}
+}
+
+// remember writes p into the file, instead of what was known of the server.
+func (r *Roots) remember(p place) {
+	r.read = false
+	r.readFile() // another process may have written it
+	r.places = slices.DeleteFunc(r.places, func(old place) bool { return old.host == p.host })
+	r.places = append(r.places, p)
+	r.places = r.places[max(0, len(r.places)-maxPlaces):]
+	var text strings.Builder
+	for _, p := range r.places {
+		fmt.Fprintf(&text, "%s %d %d %x\n", p.host, p.offset, p.length, p.sum)
+	}
+	f, err := regular.OpenFile(r.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	_, _ = f.WriteString(text.String())
+}
+
+// readFile reads the file, once. A line that is not one of ours is left out.
+func (r *Roots) readFile() {
+	if r.read {
+		return
+	}
+	r.read, r.places = true, nil
+	text, err := regular.ReadFile(r.file, maxPlaces*1024)
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(text)) {
+		if p, ok := parsePlace(strings.Fields(line)); ok {
+			r.places = append(r.places, p)
+		}
+	}
+}
+
+func parsePlace(fields []string) (p place, ok bool) {
+	if len(fields) != 4 {
+		return p, false
+	}
+	offset, err1 := strconv.ParseInt(fields[1], 10, 64)
+	length, err2 := strconv.Atoi(fields[2])
+	sum, err3 := hex.DecodeString(fields[3])
+	if err1 != nil || err2 != nil || err3 != nil || offset < 0 || length < 1 || length > maxBlock || len(sum) != sha256.Size {
+		return p, false
+	}
+	return place{host: fields[0], offset: offset, length: length, sum: [sha256.Size]byte(sum)}, true
+}
