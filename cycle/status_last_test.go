@@ -11,6 +11,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // TestStatusHolds checks that each reason for which a row of the outbox waits is told in
@@ -145,9 +146,11 @@ func TestStatusReader(t *testing.T) {
 	if again, err := reader.Status(); err != nil || again.Phase != state.IDLE {
 		t.Errorf("an unchanged file was read again: %s, %v", again.Phase, err)
 	}
+	h.agent.Store = &store.Store{Dir: h.agent.Store.Dir, Agent: handle}
 	if other, err := h.agent.StatusReader().Status(); err != nil || other.Phase != state.PREP {
 		t.Errorf("another reader sees %s, %v", other.Phase, err)
 	}
+	reader = h.agent.StatusReader()
 	h.agent.Store.Dir = filepath.Join(t.TempDir(), "fresh")
 	if s, err := reader.Status(); err != nil || s.NextDue != nil {
 		t.Errorf("of another file: %v, %v", s.NextDue, err)

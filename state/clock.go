@@ -29,9 +29,6 @@ func (m *machine) unskew() {
 		x := &m.Expected[i]
 		past = append(past, &x.Asked, &x.Cause.At, &x.Cause.Observed)
 	}
-	for i := range m.Inbox {
-		past = append(past, &m.Inbox[i].At, &m.Inbox[i].Observed)
-	}
 	for i := range m.Outbox {
 		past = append(past, &m.Outbox[i].Created)
 	}
@@ -67,6 +64,7 @@ func (m *machine) unskew() {
 	for _, t := range past {
 		*t = earlier(*t, m.now)
 	}
+	m.unskewRows()
 	for name, f := range m.FailingHooks {
 		f.Since, f.Told = earlier(f.Since, m.now), earlier(f.Told, m.now)
 		m.FailingHooks[name] = f
@@ -77,11 +75,24 @@ func (m *machine) unskew() {
 	}
 	for key, at := range m.Seen {
 		if at > m.now.Unix() {
-			m.Seen[key] = m.now.Unix()
+			m.noteSeen(key)
 		}
 	}
 	m.unskewFailures()
 	m.unskewDeadlines()
+}
+
+// unskewRows does the same for the rows of the inbox, of which there may be many.
+func (m *machine) unskewRows() {
+	for i := range m.Inbox {
+		row := &m.Inbox[i]
+		if row.At.After(m.now) {
+			row.At = m.now
+		}
+		if row.Observed.After(m.now) {
+			row.Observed = m.now
+		}
+	}
 }
 
 // unskewFailures does the same for the mails that cannot be fetched. A scan brings
@@ -134,8 +145,8 @@ func (m *machine) unskewDeadlines() {
 		nearest(&m.Expected[i].By, min(m.Expected[i].Span, MaxPatience))
 	}
 	for i := range m.Inbox {
-		if !m.Inbox[i].overRate() { // its time follows from Accepted
-			nearest(&m.Inbox[i].NextRetryAt, m.Inbox[i].maxWait())
+		if row := &m.Inbox[i]; !row.NextRetryAt.IsZero() && !row.overRate() { // its time follows from Accepted
+			nearest(&row.NextRetryAt, row.maxWait())
 		}
 	}
 	for i := range m.Outbox {

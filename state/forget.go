@@ -36,16 +36,19 @@ func (m *machine) prune() {
 		horizon = complete
 	}
 	oldest := horizon.Add(-seenFor).Unix()
-	var old []string
+	var old, rejections []string
 	for key, at := range m.Seen {
 		if at < oldest {
 			old = append(old, key)
 		}
+		if strings.HasPrefix(key, rejectionPrefix) {
+			rejections = append(rejections, key)
+		}
 	}
-	m.forgetRejections()
+	m.forgetRejections(rejections)
 	slices.Sort(old) // Step is pure: the order of a map must not decide
 	for _, key := range old[:min(len(old), pruneAtOnce)] {
-		delete(m.Seen, key)
+		delete(m.ownSeen(), key)
 	}
 }
 
@@ -65,14 +68,8 @@ func relaysAfter(relays []Relaying, t time.Time) []Relaying {
 	return slices.DeleteFunc(relays, func(r Relaying) bool { return !r.At.After(t) })
 }
 
-// forgetRejections keeps the youngest rejections only.
-func (m *machine) forgetRejections() {
-	var keys []string
-	for key := range m.Seen {
-		if strings.HasPrefix(key, rejectionPrefix) {
-			keys = append(keys, key)
-		}
-	}
+// forgetRejections keeps the youngest rejections only. keys are all of them.
+func (m *machine) forgetRejections(keys []string) {
 	if len(keys) <= maxRejections {
 		return
 	}
@@ -80,7 +77,7 @@ func (m *machine) forgetRejections() {
 		return cmp.Or(cmp.Compare(m.Seen[a], m.Seen[b]), cmp.Compare(a, b))
 	})
 	for _, key := range keys[:len(keys)-maxRejections] {
-		delete(m.Seen, key)
+		delete(m.ownSeen(), key)
 	}
 }
 

@@ -75,8 +75,9 @@ func (m *machine) ration(msg *Message) {
 
 // held returns the places in the inbox of the messages above a limit.
 func (m *machine) held(r ration) (held []int) {
-	for i, msg := range m.Inbox {
-		if msg.overRate() && msg.Reason == r.reason {
+	for i := range m.Inbox {
+		// Steps look here several times, and most rows wait for their turn only.
+		if msg := &m.Inbox[i]; msg.Status == Deferred && msg.Reason == r.reason {
 			held = append(held, i)
 		}
 	}

@@ -1,5 +1,7 @@
 package state
 
+import "maps"
+
 // seen reports whether a key or digest was accepted before. If it was, its time
 // is renewed, because its source may bring it again. A waiting message counts as
 // seen even after its key was forgotten.
@@ -17,8 +19,17 @@ func (m *machine) noteSeen(key string) {
 	if key == "" {
 		return
 	}
+	m.ownSeen()[key] = m.now.Unix()
+}
+
+// ownSeen returns the map of keys to change it. Most steps do not, and leave the map of the
+// state before, which may be large.
+func (m *machine) ownSeen() map[string]int64 {
+	if !m.seenOwned {
+		m.Seen, m.seenOwned = maps.Clone(m.Seen), true
+	}
 	if m.Seen == nil {
 		m.Seen = map[string]int64{}
 	}
-	m.Seen[key] = m.now.Unix()
+	return m.Seen
 }

@@ -133,7 +133,8 @@ func New(agent, seed string) State {
 	return State{Version: Version, Agent: agent, Seed: seed, Phase: IDLE, Turn: Head{Status: HeadIdle}}
 }
 
-// clone copies everything that Step may change, so that its input stays as it was.
+// clone copies everything that Step may change, so that its input stays as it was. The
+// machine copies Seen when it changes it.
 func (s State) clone() State {
 	s.Acks = slices.Clone(s.Acks)
 	s.Quiets = slices.Clone(s.Quiets)
@@ -148,7 +149,6 @@ func (s State) clone() State {
 	s.Cursor = s.Cursor.Clone()
 	s.ToFlag.UIDs = slices.Clone(s.ToFlag.UIDs)
 	s.ToAck = slices.Clone(s.ToAck)
-	s.Seen = maps.Clone(s.Seen)
 	s.Nudges = slices.Clone(s.Nudges)
 	s.Inbox = slices.Clone(s.Inbox)
 	s.Unfetched = maps.Clone(s.Unfetched)
@@ -179,6 +179,7 @@ func (s State) clone() State {
 func (s State) Copy() State {
 	c := s.clone()
 	c.Lines = slices.Clone(s.Lines)
+	c.Seen = maps.Clone(s.Seen)
 	return c
 }
 

@@ -100,6 +100,8 @@ type machine struct {
 
 	task Line // the last one that was replayed
 
+	seenOwned bool // Seen is a copy; see ownSeen
+
 	trace string // of the chain that the event which is applied now belongs to, or ""
 }
 

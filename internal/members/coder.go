@@ -21,6 +21,8 @@ type Coder struct {
 	reading bool
 	first   bool // the next member is the first one of its object
 	failed  bool
+
+	before, memo *Memo // of AppendAgain: what was written before, and what is written now
 }
 
 // Append appends a value to data. ok is false if encoding/json must write it, because it

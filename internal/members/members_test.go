@@ -2,8 +2,13 @@ package members
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -115,6 +120,90 @@ func TestReadLeaves(t *testing.T) {
 		if Read([]byte(text), &v, (*thing).members) {
 			t.Errorf("%s was read as %+v", text, v)
 		}
+	}
+}
+
+// list has rows and a map that a memo remembers.
+type list struct {
+	Head string           `json:"head"`
+	Rows []part           `json:"rows,omitempty"`
+	Set  map[string]int64 `json:"set,omitempty"`
+	Tail []part           `json:"tail,omitempty"`
+}
+
+func (v *list) members(c *Coder) {
+	Text(c, "head", &v.Head)
+	OptRows(c, "rows", &v.Rows, (*part).members)
+	OptSet(c, "set", &v.Set)
+	OptObjects(c, "tail", &v.Tail, (*part).members)
+}
+
+// Whatever happens to the rows of a value, with the memo of the last one it is written as
+// without.
+func TestAppendAgain(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var v list
+	var memo *Memo
+	for n := range 3000 {
+		v.Head = strings.Repeat("h", rng.IntN(5))
+		v.Rows = slices.Clone(v.Rows)
+		switch at := rng.IntN(len(v.Rows) + 1); rng.IntN(9) {
+		case 0, 1, 2:
+			v.Rows = append(v.Rows, part{B: n})
+		case 3:
+			v.Rows = slices.Insert(v.Rows, at, part{A: "new", B: n}, part{})
+		case 4:
+			v.Rows = slices.Delete(v.Rows, max(0, at-rng.IntN(2*maxGone)), at)
+		case 5:
+			for i := range v.Rows[at:] {
+				v.Rows[at+i].A = "changed"
+			}
+		case 6:
+			if at < len(v.Rows) {
+				v.Rows[at].B = -n
+			}
+		case 7:
+			v.Set = maps.Clone(v.Set)
+			if v.Set == nil || n%5 == 0 {
+				v.Set = map[string]int64{}
+			}
+			v.Set[strconv.Itoa(n)] = int64(n)
+		case 8:
+			if n%20 == 0 {
+				v.Rows, v.Set = nil, nil
+			}
+		}
+		want, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, next, ok := AppendAgain(nil, &v, (*list).members, memo)
+		if !ok || string(data) != string(want) {
+			t.Fatalf("round %d: written as\n%s, want\n%s", n, data, want)
+		}
+		memo = next
+	}
+}
+
+// Rows that stay are not written again: their bytes are copied.
+func TestRowsAreCopied(t *testing.T) {
+	v := list{Rows: make([]part, 100), Set: map[string]int64{"a": 1, "b": 2}}
+	written := 0
+	members := func(v *list, c *Coder) {
+		Text(c, "head", &v.Head)
+		OptRows(c, "rows", &v.Rows, func(p *part, c *Coder) { written++; p.members(c) })
+		OptSet(c, "set", &v.Set)
+	}
+	for i := range v.Rows {
+		v.Rows[i].B = i
+	}
+	_, memo, _ := AppendAgain(nil, &v, members, nil)
+	v.Rows = slices.Delete(slices.Clone(v.Rows), 10, 12)
+	v.Rows[50].A = "changed"
+	v.Rows = append(v.Rows, part{})
+	written = 0
+	if _, _, ok := AppendAgain(nil, &v, members, memo); !ok || written != 2 {
+		t.Errorf("wrote %d rows, want 2", written)
 	}
 }
 

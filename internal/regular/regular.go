@@ -94,6 +94,11 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return ReadAll(f, limit)
+}
+
+// ReadAll returns the content of an open file, from where it stands, as ReadFile does.
+func ReadAll(f *os.File, limit int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -102,7 +107,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
 	_, err = data.ReadFrom(io.LimitReader(f, limit+1))
 	if err == nil && int64(data.Len()) > limit { // it grew
-		err = tooLarge(path, int64(data.Len()), limit)
+		err = tooLarge(f.Name(), int64(data.Len()), limit)
 	}
 	if err != nil {
 		return nil, err

@@ -43,12 +43,6 @@ type stored struct {
 	Settled bool `json:"settled,omitempty"`
 }
 
-// copy returns a copy that shares nothing that a step changes.
-func (s stored) copy() stored {
-	s.State = s.State.Copy()
-	return s
-}
-
 // digest is the SHA-256 of a line without its sum.
 type digest [sha256.Size]byte
 

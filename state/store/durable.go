@@ -44,6 +44,9 @@ func writeDurably(hook Hook, path string, r io.Reader) error {
 
 // renameOver renames a file, which replaces whatever is at path, a folder included.
 func renameOver(tmp, path string) error {
+	if os.Rename(tmp, path) == nil {
+		return nil
+	}
 	if err := makeWay(path); err != nil {
 		return err
 	}
@@ -64,27 +67,49 @@ const setAsideFolder = ".folder-"
 
 // writeSynced writes r to a new file at path and fsyncs it.
 func writeSynced(hook Hook, path string, r io.Reader) error {
-	if err := errors.Join(makeWay(path), removeIfThere(path)); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := openSynced(hook, path, r)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if err := hook.at("write", path); err != nil {
+	return f.Close()
+}
+
+// openSynced is writeSynced, and returns the file.
+func openSynced(hook Hook, path string, r io.Reader) (*os.File, error) {
+	f, err := createNew(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeAndSync(hook, f, r); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// createNew creates a file, in the place of whatever is there.
+func createNew(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if !errors.Is(err, fs.ErrExist) {
+		return f, err
+	}
+	if err := errors.Join(makeWay(path), removeIfThere(path)); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+func writeAndSync(hook Hook, f *os.File, r io.Reader) error {
+	if err := hook.at("write", f.Name()); err != nil {
 		return err
 	}
 	if _, err := io.Copy(f, r); err != nil {
 		return err // the error names the file
 	}
-	if err := hook.at("fsync", path); err != nil {
+	if err := hook.at("fsync", f.Name()); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	return f.Close()
+	return f.Sync()
 }
 
 // syncDir makes the names in a directory durable.

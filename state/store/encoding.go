@@ -26,16 +26,18 @@ func (c *chain) members(m *members.Coder) {
 	members.Text(m, "before", &c.Before)
 }
 
-// encodeState returns the content of state.json.
-func encodeState(s *stored) ([]byte, error) {
-	data, ok := members.Append(nil, s, (*stored).Members)
+// encodeState appends the content of state.json to data, which is empty. It returns the memo
+// of it. last is the memo of an earlier state, or nil.
+func encodeState(data []byte, s *stored, last *members.Memo) ([]byte, *members.Memo, error) {
+	data, memo, ok := members.AppendAgain(data, s, (*stored).Members, last)
 	if !ok {
 		var err error
 		if data, err = json.Marshal(s); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		memo = nil
 	}
-	return append(data, '\n'), nil
+	return append(data, '\n'), memo, nil
 }
 
 // decodeState reads what encodeState returned, and any other JSON of a state. On an

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+
+	"agentstateloop/internal/members"
 )
 
 // save makes next the state after old.
@@ -12,14 +14,14 @@ func (st *Store) save(old, next stored, recovery Recovery) error {
 	if recovery == "" && old.Serial > 0 && len(old.Lines) == 0 && len(next.Lines) == 0 {
 		settled := next
 		settled.Settled = true
-		data, err := encodeState(&settled)
+		data, memo, err := st.recent.encode(&settled)
 		if err != nil {
 			return err
 		}
 		same := settled
 		same.State = old.WithTimesOf(next.State)
-		if was, err := encodeState(&same); err == nil && bytes.Equal(was, data) {
-			return st.writeTimes(settled, data, old.Settled)
+		if was, _, err := st.recent.encode(&same); err == nil && bytes.Equal(was, data) {
+			return st.writeTimes(encoded{settled, data, memo}, old.Settled)
 		}
 	}
 	return st.write(next)
@@ -28,24 +30,31 @@ func (st *Store) save(old, next stored, recovery Recovery) error {
 // write makes s the state: it fsyncs it under a temporary name, links the old state to
 // .prev, renames the new one and fsyncs the directory.
 func (st *Store) write(s stored) error {
-	data, err := encodeState(&s)
+	data, memo, err := st.recent.encode(&s)
 	if err != nil {
 		return err
 	}
-	if err := st.writeNew(data); err != nil {
+	f, err := st.writeNew(data)
+	if err != nil {
 		return err
 	}
 	if err := st.keepPrevious(); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := st.renameNew(f, encoded{s, data, memo}); err != nil {
 		return err
 	}
-	if err := st.renameNew(); err != nil {
-		return err
-	}
-	st.recent.keep(data, s)
 	return syncDir(st.Hook, st.Dir)
 }
 
-// writeTimes makes s, whose JSON is data, the state. It differs from the old one only in the
+// encoded is a state with its JSON.
+type encoded struct {
+	state stored
+	data  []byte
+	memo  *members.Memo
+}
+
+// writeTimes makes s the state. It differs from the old one only in the
 // times of a poll. writeTimes fsyncs the new file and renames it: so the file under the name is whole, whenever the power
 // goes. The name is not fsynced, and a power loss may bring back the state before, or that of
 // an earlier commit of this kind. They differ in nothing but the times.
@@ -54,7 +63,7 @@ func (st *Store) write(s stored) error {
 // directory. The caller acts by what it holds, so the first commit of this kind makes it
 // durable, as .prev as well. Those after it find it settled, and leave .prev as it is: but for
 // times, nothing has changed since.
-func (st *Store) writeTimes(s stored, data []byte, settled bool) error {
+func (st *Store) writeTimes(s encoded, settled bool) error {
 	if !settled {
 		if err := st.keepPrevious(); err != nil {
 			return err
@@ -63,49 +72,56 @@ func (st *Store) writeTimes(s stored, data []byte, settled bool) error {
 			return err
 		}
 	}
-	if err := st.writeNew(data); err != nil {
+	f, err := st.writeNew(s.data)
+	if err != nil {
 		return err
 	}
-	if err := st.renameNew(); err != nil {
-		return err
-	}
-	st.recent.keep(data, s)
-	return nil
+	return st.renameNew(f, s)
 }
 
-// writeNew writes and fsyncs data under a temporary name.
-func (st *Store) writeNew(data []byte) error {
+// writeNew writes and fsyncs data under a temporary name. It returns the open file.
+func (st *Store) writeNew(data []byte) (*os.File, error) {
 	tmp := st.path(stateFile + ".tmp")
-	if err := writeSynced(st.Hook, tmp, bytes.NewReader(data)); err != nil {
-		return errors.Join(err, removeIfThere(tmp))
+	f, err := openSynced(st.Hook, tmp, bytes.NewReader(data))
+	if err != nil {
+		return nil, errors.Join(err, removeIfThere(tmp))
 	}
-	return nil
+	return f, nil
 }
 
 // keepPrevious links the state to .prev.
 func (st *Store) keepPrevious() error {
 	prev, tmp := st.path(prevFile), st.path(prevFile+".tmp")
-	// A leftover link must go first: rename between links of one inode does
-	// nothing and would leave both names.
-	if err := errors.Join(makeWay(tmp), removeIfThere(tmp)); err != nil {
-		return err
-	}
 	if err := st.Hook.at("link", prev); err != nil {
 		return err
 	}
-	if err := os.Link(st.path(stateFile), tmp); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+	err := os.Link(st.path(stateFile), tmp)
+	if errors.Is(err, fs.ErrExist) {
+		// A leftover link must go first: rename between links of one inode does
+		// nothing and would leave both names.
+		if err := errors.Join(makeWay(tmp), removeIfThere(tmp)); err != nil {
+			return err
 		}
+		err = os.Link(st.path(stateFile), tmp)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	return renameOver(tmp, prev)
 }
 
-// renameNew gives the new file the name of the state.
-func (st *Store) renameNew() error {
-	if err := st.Hook.at("rename", st.path(stateFile)); err != nil {
-		return err
+// renameNew gives the new file f, which holds s, the name of the state.
+func (st *Store) renameNew(f *os.File, s encoded) error {
+	err := st.Hook.at("rename", st.path(stateFile))
+	if err == nil {
+		err = renameOver(st.path(stateFile+".tmp"), st.path(stateFile))
 	}
-	return renameOver(st.path(stateFile+".tmp"), st.path(stateFile))
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	st.recent.keep(f, s.data, s.state, s.memo)
+	return nil
 }

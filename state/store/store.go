@@ -44,7 +44,8 @@ var ErrOtherAgent = errors.New("the state directory belongs to another agent")
 var errCorrupt = errors.New("corrupt")
 
 // Read returns the state. It takes no lock and changes nothing. Before the first
-// commit it returns a new state.
+// commit it returns a new state. What the state points to is shared and must not be
+// changed; Step copies it.
 func (st *Store) Read() (state.State, error) {
 	s, _, err := st.load()
 	return s, err
@@ -137,16 +138,37 @@ func (st *Store) parse(name string) (state.State, error) {
 
 // parseStored reads one state file.
 func (st *Store) parseStored(name string) (stored, error) {
-	data, err := regular.ReadFile(st.path(name), maxState)
-	if errors.Is(err, regular.ErrKind) || errors.Is(err, regular.ErrTooLarge) {
-		return stored{}, fmt.Errorf("%w: %w", errCorrupt, err)
+	if s, ok := st.recent.of(st.path(name)); ok {
+		return s, nil
 	}
+	f, data, err := st.openState(name)
 	if err != nil {
 		return stored{}, err
 	}
-	if s, ok := st.recent.of(data); ok {
-		return s, nil
+	s, err := st.decode(name, data)
+	if err != nil || name != stateFile {
+		f.Close()
+		return s, err
 	}
+	st.recent.keep(f, data, s, nil)
+	return s, nil
+}
+
+// openState opens one state file and reads it.
+func (st *Store) openState(name string) (f *os.File, data []byte, err error) {
+	if f, err = regular.OpenAtMost(st.path(name), maxState); err == nil {
+		if data, err = regular.ReadAll(f, maxState); err != nil {
+			f.Close()
+		}
+	}
+	if errors.Is(err, regular.ErrKind) || errors.Is(err, regular.ErrTooLarge) {
+		err = fmt.Errorf("%w: %w", errCorrupt, err)
+	}
+	return f, data, err
+}
+
+// decode reads the content of one state file, and checks it.
+func (st *Store) decode(name string, data []byte) (stored, error) {
 	s, err := decodeState(data)
 	if err != nil {
 		// A newer program may write what does not fit our fields.
@@ -167,7 +189,6 @@ func (st *Store) parseStored(name string) (stored, error) {
 	if s.Agent != st.Agent {
 		return stored{}, fmt.Errorf("%s belongs to %q, not to %q: %w", st.path(name), s.Agent, st.Agent, ErrOtherAgent)
 	}
-	st.recent.keep(data, s)
 	return s, nil
 }
 
