@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,7 +125,7 @@ func TestADamagedMessageIsNotReplacedByAnotherOne(t *testing.T) {
 	check(t, err)
 	// The mailbox has another mail than the row says.
 	_, err = h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		s = s.Copy()
+		s.Inbox = slices.Clone(s.Inbox)
 		s.Serial++
 		s.Inbox[0].Sum = store.Sum(append(whole, ' '))
 		s.Lines = nil

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -325,7 +326,7 @@ func TestAMailWithoutASum(t *testing.T) {
 			h.receive(letter{id: "<one@example.com>"})
 			h.poll()
 			_, err := h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-				s = s.Copy()
+				s.Outbox = slices.Clone(s.Outbox)
 				s.Serial++
 				for i := range s.Outbox {
 					s.Outbox[i].Sum, s.Outbox[i].Origin, s.Outbox[i].Epoch = "", "", 0

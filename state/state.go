@@ -174,15 +174,6 @@ func (s State) clone() State {
 	return s
 }
 
-// Copy is a clone with the history lines, which nobody changes once they are
-// written.
-func (s State) Copy() State {
-	c := s.clone()
-	c.Lines = slices.Clone(s.Lines)
-	c.Seen = maps.Clone(s.Seen)
-	return c
-}
-
 // Valid refuses what parses but cannot have been written by us.
 func (s State) Valid() error {
 	switch {

@@ -477,7 +477,7 @@ func (l *life) wantAlarm() {
 	if !ok {
 		return
 	}
-	due := l.s.Copy()
+	due := l.s
 	due.NextDue = at.Add(time.Hour) // of itself no poll is due
 	switch {
 	case !at.After(l.now) || at.Sub(l.now) > l.s.Interval(l.p)+time.Minute || at.Second() != 0:

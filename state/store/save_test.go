@@ -113,7 +113,7 @@ func TestOtherChangesAreDurable(t *testing.T) {
 			var steps []string
 			st.Hook = recordSteps(&steps)
 			_, err := st.Commit(context.Background(), now, func(s state.State, _ Recovery) (state.State, error) {
-				next := s.Copy()
+				next := s
 				next.Serial++
 				change(&next)
 				return next, nil
