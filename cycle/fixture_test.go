@@ -364,18 +364,26 @@ func (h *house) inbox(readOnly bool) *imapclient.Client {
 	return c
 }
 
-// unread returns the UIDs of the mailbox that are not \Seen.
-func (h *house) unread() []uint32 {
+// unread returns the UIDs of the mailbox that are not \Seen. A poll does not wait for the
+// last marks, so unread does, for a while.
+func (h *house) unread() (uids []uint32) {
 	h.t.Helper()
 	c := h.inbox(true)
 	defer c.Close()
-	found, err := c.UIDSearch(&imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, nil).Wait()
-	check(h.t, err)
-	var uids []uint32
-	for _, u := range found.AllUIDs() {
-		uids = append(uids, uint32(u))
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		check(h.t, c.Noop().Wait())
+		found, err := c.UIDSearch(&imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, nil).Wait()
+		check(h.t, err)
+		uids = nil
+		for _, u := range found.AllUIDs() {
+			uids = append(uids, uint32(u))
+		}
+		s, err := h.agent.Store.Read()
+		underWay := func(u uint32) bool { return slices.Contains(s.ToFlag.UIDs, u) }
+		if err != nil || !slices.ContainsFunc(uids, underWay) || time.Now().After(end) {
+			return uids
+		}
 	}
-	return uids
 }
 
 // sent is one mail of our agent.

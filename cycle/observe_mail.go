@@ -24,6 +24,7 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 	mailbox := o.mail.Mailbox
 	mailbox.Until = time.Now().Add(startWithin)
 	mailbox.Room = ad.mayKeep
+	mailbox.Ahead = ad.state.Cursor
 	mailbox.Sweep, mailbox.Known = ad.state.SweepDue(*o.policy, o.now()), ad.knowsMail
 	session, err := o.session.open(ctx, mailbox)
 	if err != nil {
@@ -34,6 +35,7 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 	obs.mailbox = session
 	obs.events = append(obs.events, state.CredentialWorked{Name: state.CredentialIMAP, Reading: true})
 
+	o.markLeft(ad.state.ToFlag, obs)
 	began := ad.state.Cursor
 	events := map[string]state.Event{} // by key
 	scan, err := session.Scan(ctx, began, filter, room, func(m *mail.Message, raw io.Reader) (err error) {
@@ -51,6 +53,7 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 	default:
 		obs.events = append(obs.events, state.SourceRead{Source: state.Mail, Cursor: &scan.Cursor, Large: began.Large})
 	}
+	o.marked(ctx, ad.state.ToFlag, obs)
 	o.refetch(ctx, ad, obs, mailbox.Until)
 	if err == nil {
 		obs.failWithheld(scan)
@@ -59,6 +62,43 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 	if scan.Swept != nil {
 		obs.events = append(obs.events, state.Swept{Keys: scan.Swept.Keys, Looked: scan.Swept.Looked})
 	}
+}
+
+// markLeft marks what was committed in earlier polls, which have not seen the server do
+// it: they did not wait for it, or died.
+func (o observer) markLeft(owed state.ToFlag, obs *observation) {
+	if !o.dry && obs.has(owed) {
+		obs.mailbox.MarkSeen(owed.UIDs)
+	}
+}
+
+// marked waits until the server has marked what markLeft asked for. The UIDs of another
+// or a renumbered mailbox mean nothing any more, and are dropped.
+func (o observer) marked(ctx context.Context, owed state.ToFlag, obs *observation) {
+	if o.dry || len(owed.UIDs) == 0 || obs.mailbox == nil {
+		return
+	}
+	if err := obs.mailbox.Marked(ctx); err != nil {
+		if ctx.Err() == nil {
+			obs.failed = append(obs.failed, SourceFailure{Source: state.Mail, Reason: err.Error()})
+		}
+		return
+	}
+	obs.events = append(obs.events, state.Flagged(owed))
+}
+
+// markSeen has the mail marked \Seen that was committed, and does not wait for it: that
+// would be one more round trip. It stays owed until the next poll, which asks again and
+// waits.
+func (obs *observation) markSeen(owed state.ToFlag) {
+	if obs.has(owed) {
+		obs.mailbox.MarkSeen(owed.UIDs)
+	}
+}
+
+// has reports whether the mailbox that is open is the one of the UIDs.
+func (obs *observation) has(owed state.ToFlag) bool {
+	return obs.mailbox != nil && owed.Mailbox == obs.mailbox.ID() && owed.Validity == obs.mailbox.UIDValidity()
 }
 
 // failWithheld records what a server that works as a whole has refused in a scan.

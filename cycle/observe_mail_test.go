@@ -258,3 +258,31 @@ func TestRepliesSwitchedOff(t *testing.T) {
 	h.wantPhase(state.IDLE)
 	h.wantSent("reply")
 }
+
+// A mark for which no poll has waited stays owed until the next poll has seen the server
+// do it. So a mark that was lost is made again, and the mail is not taken again.
+func TestALostMarkIsMadeAgain(t *testing.T) {
+	h := newAwakeHouse(t)
+	uid := h.receive(letter{subject: "@goulard3120 one"})
+	if r := h.poll(); r.Arrived != 1 {
+		t.Fatalf("%+v", r)
+	}
+	if owed := h.state().ToFlag.UIDs; !slices.Equal(owed, []uint32{uid}) {
+		t.Errorf("owed: %v", owed)
+	}
+	h.unread() // until it is marked
+	c := h.inbox(false)
+	defer c.Close()
+	lost := &imap.StoreFlags{Op: imap.StoreFlagsDel, Silent: true, Flags: []imap.Flag{imap.FlagSeen}}
+	check(t, c.Store(imap.UIDSetNum(imap.UID(uid)), lost, nil).Close())
+
+	if r := h.pollAfter(time.Minute); r.Arrived != 0 {
+		t.Errorf("%+v", r)
+	}
+	if owed := h.state().ToFlag.UIDs; len(owed) != 0 {
+		t.Errorf("owed after the next poll: %v", owed)
+	}
+	if left := h.unread(); len(left) != 0 {
+		t.Errorf("unread: %v", left)
+	}
+}

@@ -263,6 +263,8 @@ func (c *oneCycle) round(ctx context.Context, o PollOptions, r *Report, again bo
 	if s, err = c.sweeper.sweepLast(ctx, s); err != nil {
 		return err
 	}
+	obs.markSeen(s.ToFlag)
+	c.observer.done(obs)
 	if s, err = c.projector.project(ctx, s, obs); err != nil {
 		return err
 	}

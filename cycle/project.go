@@ -22,16 +22,14 @@ type projector struct {
 	crontab *crontab
 }
 
-// project removes the nudge files that were taken, marks our mail \Seen,
-// acknowledges mesh messages, installs the wanted crontab line, and shows the
-// phase in the mesh's registry. None of these is an effect: each is derived from
-// the state, and the next cycle repairs it if this one is cut short. project
-// commits what changed.
+// project removes the nudge files that were taken, acknowledges mesh messages,
+// installs the wanted crontab line, and shows the phase in the mesh's registry. None
+// of these is an effect: each is derived from the state, and the next cycle repairs it
+// if this one is cut short. project commits what changed.
 func (p *projector) project(ctx context.Context, s state.State, obs *observation) (state.State, error) {
 	var events []state.Event
 	if obs != nil {
 		p.dropNudges(s, obs.rung)
-		events = append(events, p.markSeen(ctx, s, obs)...)
 	}
 	events = append(events, p.ackMesh(ctx, s)...)
 	events = append(events, p.crontab.project(ctx, s)...)
@@ -60,24 +58,6 @@ func (p *projector) dropNudges(s state.State, rung []store.NudgeFile) {
 			_ = p.store.Unring(n)
 		}
 	}
-}
-
-// markSeen sets \Seen on the mail that was committed. It drops the UIDs of another
-// or a renumbered mailbox, which mean nothing any more.
-func (p *projector) markSeen(ctx context.Context, s state.State, obs *observation) []state.Event {
-	owed := s.ToFlag
-	if len(owed.UIDs) == 0 || obs.mailbox == nil {
-		return nil
-	}
-	if owed.Mailbox == p.mail.Mailbox.ID() && owed.Validity == obs.mailbox.UIDValidity() {
-		if err := obs.mailbox.MarkSeen(ctx, owed.UIDs); err != nil && ctx.Err() != nil {
-			return nil
-		} else if err != nil {
-			obs.failed = append(obs.failed, SourceFailure{Source: state.Mail, Reason: err.Error()})
-			return nil
-		}
-	}
-	return []state.Event{state.Flagged(owed)}
 }
 
 // ackMesh takes what was committed out of the mesh's mailbox. It stops at the

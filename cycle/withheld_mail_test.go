@@ -94,7 +94,8 @@ func TestAServerThatWithholdsMail(t *testing.T) {
 			}
 			t.Logf("%d swept, %d told", len(h.lines(state.LineSweep)), len(told))
 			server.Do(func(*mailtest.Scripted) {})
-			if h.pollAfter(time.Minute); len(server.Commands) != 0 {
+			next := fmt.Sprintf("UID FETCH %d:", h.state().Cursor.Next)
+			if h.pollAfter(time.Minute); len(server.Commands) != 1 || !strings.HasPrefix(server.Commands[0], next) {
 				t.Errorf("an empty poll asks %q", server.Commands)
 			}
 		})

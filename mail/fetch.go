@@ -46,11 +46,14 @@ type head struct {
 // It asks for whole headers, because what proves a sender depends on the order
 // of all fields.
 func (sc *scanner) headers(set imap.UIDSet) ([]head, error) {
-	section := &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}
-	return sc.heads(set, message.MaxHeader, section, func(h *head) {
+	return sc.heads(set, message.MaxHeader, headerSection(), func(h *head) {
 		sc.classify(h)
 		h.raw = nil // a chunk of them may be large
 	})
+}
+
+func headerSection() *imap.FetchItemBodySection {
+	return &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}
 }
 
 // heads fetches one section of each mail of set, and of each section at most
@@ -58,15 +61,24 @@ func (sc *scanner) headers(set imap.UIDSet) ([]head, error) {
 // it returns those that came before it, and the session cannot be used any more.
 func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBodySection, read func(*head)) ([]head, error) {
 	s.mailbox.startPhase(s.conn)
-	cmd := s.client.Fetch(set, &imap.FetchOptions{
+	return s.readHeads(s.fetchHeads(set, section), most, int(s.mails()), read)
+}
+
+// fetchHeads asks for one section of each mail of set.
+func (s *Session) fetchHeads(set imap.NumSet, section *imap.FetchItemBodySection) *imapclient.FetchCommand {
+	return s.client.Fetch(set, &imap.FetchOptions{
 		UID: true, Flags: true, InternalDate: true, RFC822Size: true,
 		BodySection: []*imap.FetchItemBodySection{section},
 	})
+}
+
+// readHeads reads the answer, which may be about limit mails.
+func (s *Session) readHeads(cmd *imapclient.FetchCommand, most int64, limit int, read func(*head)) ([]head, error) {
 	var heads []head
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
 		h, err := s.readHead(msg, most)
-		if err == nil && len(heads) >= int(s.mails()) {
-			err = fmt.Errorf("the server answered with more mails than the %d that it has", s.mails())
+		if err == nil && len(heads) >= limit {
+			err = fmt.Errorf("the server answered with more mails than the %d that it has", limit)
 		}
 		if err != nil {
 			s.abandon(cmd, err)

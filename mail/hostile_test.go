@@ -193,6 +193,7 @@ func TestHostileServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := plainMailbox(liar(t, l))
 			cur := state.Cursor{Mailbox: b.ID(), Validity: 7, Next: 3}
+			b.Ahead = cur
 			var got mail.Scan
 			spent(t, func() {
 				s, err := b.Open(t.Context())

@@ -25,32 +25,49 @@ const maxLoginLine = 64 << 10
 // because go-imap waits twice for AUTHENTICATE, asks for capabilities that
 // nobody needs, and does not report a BYE.
 //
-// startLogin writes the command. The first Read reads the answer, and then
-// presents the greeting of a server that is already logged in. So the first
-// command of the library, SELECT, leaves in the same flight as the login.
+// The first Read reads the answer, and then presents the greeting of a server that is
+// already logged in. So the first commands of the library leave in the same flight as
+// the login. What is written before release leaves in one piece.
 type loginConn struct {
 	fixedDeadline
 	br      *bufio.Reader
-	secrets []string      // what must not appear in an error
-	greet   *bytes.Reader // nil until the login has been answered
-	failed  error         // set before Read returns it; see Mailbox.openWith
+	held    []byte          // what is not written yet; nil after release
+	secrets func() []string // what must not appear in an error
+	greet   *bytes.Reader   // nil until the login has been answered
+	failed  error           // set before Read returns it; see Mailbox.openWith
 }
 
 // greeting replaces the greeting of the server. With it go-imap asks for no
 // capabilities.
 const greeting = "* PREAUTH [CAPABILITY IMAP4rev1] logged in\r\n"
 
-// startLogin writes the login command for s.
+// startLogin begins with the login command for s, which leaves at release.
 func startLogin(conn *boundedConn, br *bufio.Reader, s Server, secret string) (*loginConn, error) {
 	line, err := loginLine(s, secret)
 	if err != nil {
 		return nil, &state.CredentialError{Name: "imap", Err: err}
 	}
-	c := &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, secrets: secretForms(s, secret)}
-	if _, err := conn.Write([]byte(line)); err != nil {
-		return nil, fmt.Errorf("login: %w", worded(err))
+	forms := func() []string { return secretForms(s, secret) }
+	return &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, held: []byte(line), secrets: forms}, nil
+}
+
+// Write keeps p until release, or writes it.
+func (c *loginConn) Write(p []byte) (int, error) {
+	if c.held != nil {
+		c.held = append(c.held, p...)
+		return len(p), nil
 	}
-	return c, nil
+	return c.fixedDeadline.Write(p)
+}
+
+// release writes what was kept. The library must not be writing meanwhile.
+func (c *loginConn) release() error {
+	held := c.held
+	c.held = nil
+	if _, err := c.fixedDeadline.Write(held); err != nil {
+		return fmt.Errorf("login: %w", worded(err))
+	}
+	return nil
 }
 
 // loginLine returns LOGIN if its quoted strings can carry the secret, because
@@ -82,7 +99,7 @@ func quotable(s string) bool {
 }
 
 func quote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+	return `"` + strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), `"`, `\"`) + `"`
 }
 
 // secretForms returns the forms in which a server could echo the secret.
@@ -148,7 +165,7 @@ func (c *loginConn) readAnswer() error {
 		case tag == loginTag:
 			return c.refusal(kind, text)
 		case tag == "*" && kind == "BYE" && !greeted:
-			return fmt.Errorf("login: the server closed the connection at once: %s", redact(c.secrets, text))
+			return fmt.Errorf("login: the server closed the connection at once: %s", redact(c.secrets(), text))
 		case tag == "*" && kind == "BYE":
 			return c.refusal(kind, text)
 		case tag == "+":
@@ -156,7 +173,7 @@ func (c *loginConn) readAnswer() error {
 		case tag == "*":
 			greeted = true
 		default:
-			return fmt.Errorf("login: the server does not speak IMAP: %.60q", redact(c.secrets, line))
+			return fmt.Errorf("login: the server does not speak IMAP: %.60q", redact(c.secrets(), line))
 		}
 	}
 }
@@ -165,7 +182,7 @@ func (c *loginConn) readAnswer() error {
 // credential, unless the server cannot log anybody in at the moment
 // (docs/design.md, "Credentials").
 func (c *loginConn) refusal(kind, text string) error {
-	err := fmt.Errorf("login: %s %s", kind, redact(c.secrets, text))
+	err := fmt.Errorf("login: %s %s", kind, redact(c.secrets(), text))
 	if kind == "BAD" || busy(text) {
 		return err
 	}
@@ -200,7 +217,7 @@ func (c *loginConn) tokenRefusal(b64 string) error {
 	if err != nil || len(text) == 0 {
 		return errors.New("login: the server does not accept an initial response with AUTHENTICATE; use another auth")
 	}
-	return &state.CredentialError{Name: "imap", Err: fmt.Errorf("login: the server refused the token: %s", redact(c.secrets, string(text)))}
+	return &state.CredentialError{Name: "imap", Err: fmt.Errorf("login: the server refused the token: %s", redact(c.secrets(), string(text)))}
 }
 
 // readLine reads one line without its end, of at most maxLoginLine bytes.

@@ -2,6 +2,7 @@ package mail
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"agentstateloop/internal/secret"
+	"agentstateloop/state"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
@@ -40,6 +42,11 @@ type Mailbox struct {
 	// Large is the size, in bytes, above which a mail is left to FetchLarge; 0 means
 	// 1 MiB.
 	Large int64
+
+	// Ahead is the cursor of the next Scan. Where it is in order, Open asks along with
+	// SELECT for the headers of the first mails behind it, so that a mail which is new
+	// costs one round trip less. The zero value asks for none.
+	Ahead state.Cursor
 
 	// Secrets are kept out of the report of a crash; nil: none are known.
 	Secrets *secret.Known
@@ -86,10 +93,12 @@ type Session struct {
 	exists      uint32 // the number of mails at SELECT
 
 	anonymous *atomic.Bool // a mail came without its UID
+	ahead     ahead
+	marks     []chan error // of each MarkSeen that Marked has not waited for
 }
 
-// Open connects, logs in and selects the mailbox. After TCP and TLS, login and
-// SELECT go out in one flight, without waiting for the greeting
+// Open connects, logs in and selects the mailbox. After TCP and TLS, login, SELECT
+// and what Ahead asks for go out in one flight, without waiting for the greeting
 // (docs/design.md, "Round trips"); STARTTLS costs three round trips more.
 //
 // If the secret is refused or cannot be read, the error is a
@@ -134,20 +143,30 @@ func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 		return nil, err
 	}
 	anonymous := new(atomic.Bool)
-	client := imapclient.New(lc, noting(options, anonymous))
-	data, err := client.Select(m.name(), how).Wait()
+	s := &Session{mailbox: m, conn: conn, client: imapclient.New(lc, noting(options, anonymous)), anonymous: anonymous}
+	selected := s.client.Select(m.name(), how)
+	headers := s.askAhead()
+	if err := lc.release(); err != nil {
+		s.client.Close()
+		return nil, conn.failure(err)
+	}
+	// The answer to SELECT comes first, but the library holds up everything behind a
+	// literal that nobody reads.
+	s.readAhead(headers)
+	data, err := selected.Wait()
 	if err != nil {
-		client.Close() // waits for the reader, which sets lc.failed
+		s.client.Close() // waits for the reader, which sets lc.failed
 		if lc.failed != nil {
 			return nil, conn.failure(lc.failed)
 		}
 		return nil, fmt.Errorf("select: %w", conn.failure(err))
 	}
 	if data.UIDValidity == 0 {
-		client.Close()
+		s.client.Close()
 		return nil, errors.New("select: the server sent no UIDVALIDITY, so its UIDs cannot be relied on")
 	}
-	return &Session{mailbox: m, conn: conn, client: client, uidValidity: data.UIDValidity, uidNext: uint32(data.UIDNext), exists: data.NumMessages, anonymous: anonymous}, nil
+	s.uidValidity, s.uidNext, s.exists = data.UIDValidity, uint32(data.UIDNext), data.NumMessages
+	return s, nil
 }
 
 // noting returns options with which the library sets anonymous when the server
@@ -180,22 +199,40 @@ func (s *Session) mails() uint32 {
 	return n
 }
 
+// ID returns the ID of the mailbox.
+func (s *Session) ID() string { return s.mailbox.ID() }
+
 // UIDValidity returns the UIDVALIDITY of the mailbox, which is never 0.
 func (s *Session) UIDValidity() uint32 { return s.uidValidity }
 
-// MarkSeen sets \Seen on uids and waits until the server has done so. It is for
-// mail of this agent, after its commit (docs/design.md, "Keys and the cursor").
+// MarkSeen asks the server to set \Seen on uids, and does not wait for it: the
+// request leaves, also if Close follows at once, and Marked says what came of it. It is
+// for mail of this agent, after its commit (docs/design.md, "Keys and the cursor").
 // UIDs that no longer exist are ignored.
-func (s *Session) MarkSeen(ctx context.Context, uids []uint32) error {
+func (s *Session) MarkSeen(uids []uint32) {
 	if len(uids) == 0 {
-		return nil
+		return
 	}
-	stop := closeOnDone(ctx, s.conn)
-	defer stop()
 	s.mailbox.startPhase(s.conn)
 	seen := &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.FlagSeen}}
-	if err := s.client.Store(uidSet(uids), seen, nil).Close(); err != nil {
-		return fmt.Errorf("mark %d messages seen: %w", len(uids), cause(ctx, err))
+	cmd := s.client.Store(uidSet(uids), seen, nil)
+	marked := make(chan error, 1)
+	s.marks = append(s.marks, marked)
+	// What the server says about these mails must be read, or the library says nothing more.
+	go s.mailbox.Secrets.Guarded(func() { marked <- cmd.Close() })()
+}
+
+// Marked waits until the server has done what MarkSeen has asked for so far.
+func (s *Session) Marked(ctx context.Context) error {
+	stop := closeOnDone(ctx, s.conn)
+	defer stop()
+	var failed error
+	for _, marked := range s.marks {
+		failed = cmp.Or(failed, <-marked)
+	}
+	s.marks = nil
+	if failed != nil {
+		return fmt.Errorf("mark messages seen: %w", cause(ctx, failed))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -29,7 +30,8 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// An empty poll sends login, SELECT and LOGOUT, and nothing more.
+// An empty poll sends login, SELECT and LOGOUT, and asks for what may be new, which is
+// nothing.
 func TestEmptyPollAsksNothing(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
@@ -46,6 +48,9 @@ func TestEmptyPollAsksNothing(t *testing.T) {
 		switch command {
 		case "LOGIN", "SELECT", "LOGOUT":
 		default:
+			if strings.HasPrefix(rest, fmt.Sprintf("UID FETCH %d:", l.Cursor.Next)) {
+				continue
+			}
 			t.Errorf("an empty poll sent %q", line)
 		}
 	}

@@ -32,7 +32,10 @@ func (sc *scanner) lookAgain(asked state.UIDRanges) error {
 	if asked.Count() > searchAbove || suspected() {
 		return sc.searchAgain(asked)
 	}
-	heads, err := sc.headers(setOf(asked))
+	heads, came, err := sc.againAhead(asked)
+	if !came {
+		heads, err = sc.headers(setOf(asked))
+	}
 	heads = only(heads, asked.Contains)
 	if err != nil && serverRefused(err) {
 		return sc.searchAgain(asked)

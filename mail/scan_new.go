@@ -18,7 +18,7 @@ import (
 func (sc *scanner) scanNew() (suspects []uint32, err error) {
 	cur := &sc.out.Cursor
 	if sc.uidNext != 0 && sc.uidNext <= cur.Next {
-		return nil, nil
+		return nil, sc.ahead.err
 	}
 	if sc.full() {
 		return nil, errLimit
@@ -41,7 +41,10 @@ func (sc *scanner) takeRange(first, end uint32) error {
 	if end != 0 {
 		stop = imap.UID(end - 1)
 	}
-	heads, err := sc.headers(imap.UIDSet{imap.UIDRange{Start: imap.UID(first), Stop: stop}})
+	heads, came, err := sc.newAhead(first, end)
+	if !came {
+		heads, err = sc.headers(imap.UIDSet{imap.UIDRange{Start: imap.UID(first), Stop: stop}})
+	}
 	// "n:*" returns the last message even if its UID is below n. go-imap drops
 	// it, but the cursor does not rely on that.
 	heads = only(heads, func(u uint32) bool { return u >= first && (end == 0 || u < end) })

@@ -117,6 +117,7 @@ func (s shelf) keep(m *mail.Message, raw io.Reader) error {
 // scan opens the mailbox, scans once and closes it.
 func scan(t testing.TB, b mail.Mailbox, cur state.Cursor, limit int, keep mail.Keep) (mail.Scan, error) {
 	t.Helper()
+	b.Ahead = cur
 	s, err := b.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func (w *withholding) scan() mail.Scan {
 	return l
 }
 
-// rests fails unless nothing waits, and a scan asks for nothing.
+// rests fails unless nothing waits, and a scan asks for nothing but what may be new.
 func (w *withholding) rests() {
 	w.t.Helper()
 	if l := w.scan(); len(l.Messages) != 0 {
@@ -76,7 +76,7 @@ func (w *withholding) rests() {
 	if len(w.cur.Owed)+len(w.cur.Unseen)+len(w.cur.Failures) != 0 || !w.cur.Complete.Equal(w.now) {
 		w.t.Errorf("not at rest: %+v", w.cur)
 	}
-	if len(w.Commands) != 0 {
+	if !onlyAhead(w.Commands, w.cur) {
 		w.t.Errorf("an empty scan asks %q", w.Commands)
 	}
 }
@@ -202,6 +202,11 @@ func TestWithheldForLong(t *testing.T) {
 	}
 }
 
+// onlyAhead reports whether commands only ask for the headers of what may be new.
+func onlyAhead(commands []string, cur state.Cursor) bool {
+	return len(commands) == 1 && strings.HasPrefix(commands[0], fmt.Sprintf("UID FETCH %d:%d (", cur.Next, cur.Next+15))
+}
+
 // TestNothingShown checks that a FETCH of new mail that is answered OK, with nothing
 // or only a part, passes none of it, and that of what is gone a second session is
 // asked, once.
@@ -225,7 +230,7 @@ func TestNothingShown(t *testing.T) {
 	w.Do(func(s *mailtest.Scripted) { s.Answer = nil; delete(s.Mails, all[1]) })
 	more := w.put("@goulard3120 more")
 	wantUIDs(t, "taken in order", uids(w.scan()), []uint32{all[0], all[2], all[3], all[4], more})
-	if len(w.Commands) != 4 { // two sets, headers and bodies
+	if len(w.Commands) != 3 { // the headers of both sets, and their bodies
 		t.Errorf("asked %q", w.Commands)
 	}
 	w.rests()
@@ -235,7 +240,7 @@ func TestNothingShown(t *testing.T) {
 	if w.scan(); !w.cur.Unseen.Contains(gone) {
 		t.Errorf("gone after one session: %+v", w.cur)
 	}
-	if w.scan(); len(w.Commands) != 1 || !strings.Contains(w.Commands[0], fmt.Sprintf("FETCH %d ", gone)) {
+	if w.scan(); len(w.Commands) != 1 || !strings.HasPrefix(w.Commands[0], fmt.Sprintf("UID FETCH %d:%d ", gone, gone+1+15)) {
 		t.Errorf("the second session was asked %q", w.Commands)
 	}
 	w.rests()

@@ -1,0 +1,200 @@
+package mail_test
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
+	"agentstateloop/state"
+
+	"github.com/emersion/go-imap/v2"
+)
+
+// flights returns the commands of a conversation in their flights: what was sent before
+// the next answer.
+func flights(conversation string) (all [][]string) {
+	answered := true
+	for line := range strings.Lines(conversation) {
+		tag, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		command, _, _ := strings.Cut(rest, " (")
+		switch {
+		case command == "LOGOUT": // of the session before
+			continue
+		case !slices.Contains([]string{"L1", "T1", "T2", "T3"}, tag) || strings.HasPrefix(rest, "OK"):
+			answered = true
+			continue
+		}
+		if answered {
+			all = append(all, nil)
+		}
+		answered = false
+		name, _, _ := strings.Cut(command, " \"")
+		all[len(all)-1] = append(all[len(all)-1], name)
+	}
+	return all
+}
+
+// TestRoundTrips counts the flights of a poll after TCP and TLS: one with nothing new,
+// two with mail that is new, and the mark and LOGOUT, for which it does not wait.
+func TestRoundTrips(t *testing.T) {
+	tr := newTrace()
+	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
+	h.append(letter("@goulard3120 known"), true)
+	b := mailboxOf(h)
+	cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
+	poll := func() (got mail.Scan, sent [][]string) {
+		before := len(tr.String())
+		b.Ahead = cur
+		s, err := b.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err = s.Scan(t.Context(), cur, filter, 10, shelf{}.keep); err != nil {
+			t.Fatal(err)
+		}
+		sent = flights(tr.String()[before:])
+		s.Close()
+		cur = got.Cursor
+		return got, sent
+	}
+	ahead := func() string { return fmt.Sprintf("UID FETCH %d:%d", cur.Next, cur.Next+15) }
+
+	first := []string{"LOGIN", "SELECT INBOX", ahead()}
+	if _, sent := poll(); !slices.EqualFunc(sent, [][]string{first}, slices.Equal) {
+		t.Errorf("nothing new: %q", sent)
+	}
+	one := h.append(letter("@goulard3120 one"), false)
+	want := [][]string{first, {fmt.Sprintf("UID FETCH %d", one)}}
+	if got, sent := poll(); !slices.EqualFunc(sent, want, slices.Equal) || !slices.Equal(uids(got), []uint32{one}) {
+		t.Errorf("one new: %q, got %v", sent, uids(got))
+	}
+	first[2] = ahead()
+	h.append(letter("somebody else's", "operator@example.com", "shop@example.net"), false)
+	if _, sent := poll(); !slices.EqualFunc(sent, [][]string{first}, slices.Equal) {
+		t.Errorf("mail of others: %q", sent)
+	}
+	for range 40 {
+		h.append(letter("@goulard3120 many"), false)
+	}
+	got, _ := poll()
+	if got, _ := poll(); len(got.Messages) != 10 {
+		t.Errorf("%d after a limit", len(got.Messages))
+	}
+	if len(got.Messages) != 10 {
+		t.Errorf("%d of many", len(got.Messages))
+	}
+}
+
+// TestMarkingIsNotWaitedFor checks that the request to mark a mail arrives although the
+// connection is closed before the server has answered it.
+func TestMarkingIsNotWaitedFor(t *testing.T) {
+	closed, stored := make(chan bool), make(chan bool, 8)
+	h, _ := memoryHost(t, mailtest.Options{OnStore: func(imap.NumSet, *imap.StoreFlags) { <-closed; stored <- true }})
+	uid := h.append(letter("@goulard3120 one"), false)
+	s, err := mailboxOf(h).Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.MarkSeen([]uint32{uid})
+	s.Close()
+	close(closed)
+	<-stored
+	wantUIDs(t, "unseen", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)), nil)
+}
+
+// TestMarksArrive is the same with a real server, many times.
+func TestMarksArrive(t *testing.T) {
+	d := mailtest.StartDovecot(t)
+	m := mail.Mailbox{Server: mail.Server{Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: fixedSecret(d.Password), CAFile: d.CAFile}}
+	for range 20 {
+		if err := d.Append([]byte(letter("@goulard3120 one")), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, uid := range uids(mustScan(t, m, state.Cursor{}, 30, shelf{}.keep)) {
+		s, err := m.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.MarkSeen([]uint32{uid})
+		s.Close()
+	}
+	var left []uint32
+	for range 100 { // the last one may still be on its way
+		if left = uids(mustScan(t, m, state.Cursor{}, 30, shelf{}.keep)); len(left) == 0 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("not marked: %v", left)
+}
+
+// TestAHeaderAheadThatBreaks checks that a header that the server refuses, or that breaks
+// the connection, does no more harm ahead than otherwise: the mail comes, and what is owed
+// does not wait for it.
+func TestAHeaderAheadThatBreaks(t *testing.T) {
+	for name, breaks := range map[string]func(net.Conn) error{
+		"refused":          func(net.Conn) error { return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "no"} },
+		"a broken session": func(c net.Conn) error { c.Close(); return nil },
+	} {
+		broken, asked := true, 0
+		h, _ := memoryHost(t, mailtest.Options{OnFetch: func(c net.Conn, set imap.NumSet, _ *imap.FetchOptions) error {
+			if asked++; broken {
+				return breaks(c)
+			}
+			return nil
+		}})
+		b := mailboxOf(h)
+		cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
+		if _, err := scan(t, b, cur, 10, shelf{}.keep); (err == nil) != (name == "refused") {
+			t.Errorf("%s, nothing new: %v", name, err)
+		}
+		uid := h.append(letter("@goulard3120 one"), false)
+		got, err := scan(t, b, cur, 10, shelf{}.keep)
+		if len(got.Messages) != 0 || asked == 0 {
+			t.Errorf("%s: %v, %v", name, uids(got), err)
+		}
+		if name == "a broken session" && (err == nil || got.Cursor.Failures[uid].Tries != 1) {
+			t.Errorf("%s: %v, cursor %+v", name, err, got.Cursor)
+		}
+		broken = false
+		b.Now = func() time.Time { return noon.Add(time.Hour) }
+		got = mustScan(t, b, got.Cursor, 10, shelf{}.keep)
+		wantUIDs(t, name, uids(got), []uint32{uid})
+	}
+}
+
+// TestNothingAheadOfWhatIsOwed checks that only a cursor in order asks ahead.
+func TestNothingAheadOfWhatIsOwed(t *testing.T) {
+	tr := newTrace()
+	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
+	h.append(letter("@goulard3120 one"), true)
+	b := mailboxOf(h)
+	cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
+	for name, edit := range map[string]func(*state.Cursor){
+		"owed":           func(c *state.Cursor) { c.Owed = []uint32{1} },
+		"failing":        func(c *state.Cursor) { c.Failures = map[uint32]state.Failure{2: {Tries: 1}} },
+		"to read again":  func(c *state.Cursor) { c.Reread = &state.Reread{} },
+		"another":        func(c *state.Cursor) { c.Mailbox = "another" },
+		"many not shown": func(c *state.Cursor) { c.Unseen = state.UIDRanges{{First: 1, Last: 5000}} },
+		"at the end":     func(c *state.Cursor) { c.Next = 1<<32 - 3 },
+		"none":           func(c *state.Cursor) { *c = state.Cursor{} },
+	} {
+		before := len(tr.String())
+		b.Ahead = cur.Clone()
+		edit(&b.Ahead)
+		s, err := b.Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sent := flights(tr.String()[before:]); !slices.EqualFunc(sent, [][]string{{"LOGIN", "SELECT INBOX"}}, slices.Equal) {
+			t.Errorf("%s: %q", name, sent)
+		}
+		s.Close()
+	}
+}
