@@ -61,8 +61,9 @@ type Sender struct {
 	server  Server
 	conn    *boundedConn // its deadlines work, unlike those of a fixedDeadline
 	client  *smtp.Client
-	secrets []string // what must not appear in an error
-	closed  error    // why nothing more can be sent on this connection; nil while it is open
+	ahead   *aheadConn // under client; nil: each command waits for the answer before it
+	secrets []string   // what must not appear in an error
+	closed  error      // why nothing more can be sent on this connection; nil while it is open
 }
 
 // OpenSender connects, greets, starts TLS if configured, and logs in. With an
@@ -102,7 +103,8 @@ func (s Server) greetAndLogin(ctx context.Context, login func(*smtp.Client) erro
 	defer stop()
 
 	s.startPhase(conn)
-	client, err := s.smtpClient(conn)
+	ahead := &aheadConn{Conn: fixedDeadline{conn}}
+	client, err := s.smtpClient(ahead)
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -118,20 +120,23 @@ func (s Server) greetAndLogin(ctx context.Context, login func(*smtp.Client) erro
 			return nil, err
 		}
 	}
-	return &Sender{server: s, conn: conn, client: client, secrets: hide}, nil
+	if pipelining, _ := client.Extension("PIPELINING"); !pipelining || s.TLS == TLSStart { // there TLS lies between
+		ahead = nil
+	}
+	return &Sender{server: s, conn: conn, client: client, ahead: ahead, secrets: hide}, nil
 }
 
 // smtpClient returns a client for conn, after STARTTLS if s asks for it (RFC
 // 3207).
 func (s Server) smtpClient(conn net.Conn) (*smtp.Client, error) {
 	if s.TLS != TLSStart {
-		return smtp.NewClient(fixedDeadline{conn}), nil
+		return smtp.NewClient(conn), nil
 	}
 	cfg, err := s.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
-	client, err := smtp.NewClientStartTLS(fixedDeadline{conn}, cfg)
+	client, err := smtp.NewClientStartTLS(conn, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("starttls: %w", worded(err))
 	}
@@ -267,15 +272,42 @@ func (c *Sender) begin(from string, to []string) (io.WriteCloser, error) {
 	if len(to) == 0 {
 		return nil, &smtp.SMTPError{Code: 554, Message: "no recipient"}
 	}
-	if err := c.client.Mail(from, opts); err != nil {
-		return nil, fmt.Errorf("from <%s>: %w", from, err)
+	if c.ahead != nil {
+		c.ahead.next = envelopeAhead(to)
+	}
+	err := c.client.Mail(from, opts)
+	if c.ahead != nil {
+		c.ahead.next = nil // MAIL may have failed before it was written
+	}
+	if err != nil {
+		err = fmt.Errorf("from <%s>: %w", from, err)
 	}
 	for _, r := range to {
-		if err := c.client.Rcpt(r, nil); err != nil {
-			return nil, &recipientError{fmt.Errorf("to <%s>: %w", r, err)}
+		if err != nil && !c.answersFollow(err) {
+			return nil, err
+		}
+		if refused := c.client.Rcpt(r, nil); refused != nil && err == nil {
+			err = &recipientError{fmt.Errorf("to <%s>: %w", r, refused)}
 		}
 	}
-	return c.client.Data()
+	if err != nil && !c.answersFollow(err) {
+		return nil, err
+	}
+	data, refused := c.client.Data()
+	if err != nil && refused == nil {
+		c.hangUp(err) // the server takes the mail for some, and must not get it
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, refused
+}
+
+// answersFollow reports whether err is a refusal, and the commands behind the refused
+// one have been sent: their answers are to be read.
+func (c *Sender) answersFollow(err error) bool {
+	_, refused := errors.AsType[*smtp.SMTPError](err)
+	return refused && c.ahead != nil && len(c.ahead.sent) > 0
 }
 
 // recipientError is the answer to RCPT.
@@ -306,6 +338,8 @@ func (c *Sender) refusal(ctx context.Context, err error) error {
 	if reply.Code == 421 {
 		failure.Recipient = false // the server goes away
 		c.hangUp(err)
+	} else if c.closed != nil {
+		return failure
 	} else if err := c.client.Reset(); err != nil {
 		c.hangUp(err)
 	}
@@ -323,11 +357,13 @@ func (c *Sender) hangUp(why error) {
 	c.conn.Close()
 }
 
-// Close sends QUIT, waits at most a second for the answer, and hangs up.
+// Close sends QUIT and hangs up without waiting for the answer: everything is sent, and
+// was answered.
 func (c *Sender) Close() error {
 	if c.closed == nil {
 		c.conn.SetDeadline(time.Now().Add(time.Second))
-		c.client.Quit() // a failure does not matter: everything is sent
+		c.conn.SetReadDeadline(time.Now())
+		c.client.Quit()
 		c.hangUp(net.ErrClosed)
 	}
 	return nil

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -175,6 +177,144 @@ func TestEchoAfterLogin(t *testing.T) {
 	err := c.Send(t.Context(), "a@example.org", []string{"b@example.com"}, strings.NewReader("Subject: x\r\n\r\nx\r\n"), nil)
 	if err == nil || strings.Contains(err.Error(), "pass-") || strings.Contains(err.Error(), "cGFzcy1") {
 		t.Errorf("%v", err)
+	}
+}
+
+// countingConn counts the flights of a client: what it writes after it has read.
+type countingConn struct {
+	net.Conn
+	mu      sync.Mutex
+	read    bool
+	flights [][]byte
+}
+
+func (c *countingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read = c.read || n > 0
+	return n, err
+}
+
+func (c *countingConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.read || len(c.flights) == 0 {
+		c.flights = append(c.flights, nil)
+	}
+	c.read = false
+	c.flights[len(c.flights)-1] = append(c.flights[len(c.flights)-1], p...)
+	return c.Conn.Write(p)
+}
+
+// relayed returns the address of a server that hands one connection on to addr, and its
+// flights, which are those of the client.
+func relayed(t *testing.T, addr string) (string, func() []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	done := make(chan []string, 1)
+	go func() {
+		here, err := l.Accept()
+		if err != nil {
+			return
+		}
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			return
+		}
+		there := &countingConn{Conn: conn}
+		answered := make(chan bool)
+		go func() {
+			p := make([]byte, 4096)
+			for {
+				n, err := there.Read(p)
+				here.Write(p[:n])
+				if err != nil {
+					close(answered)
+					return
+				}
+			}
+		}()
+		io.Copy(there, here)
+		conn.Close()
+		here.Close()
+		<-answered
+		var said []string
+		for _, f := range there.flights {
+			said = append(said, string(f))
+		}
+		done <- said
+	}()
+	return l.Addr().String(), func() []string { return <-done }
+}
+
+// A mail takes four flights after the greeting: EHLO, the login, the envelope with DATA,
+// and the mail. With TCP, TLS and the greeting that is seven round trips.
+func TestRoundTripsOfAMail(t *testing.T) {
+	_, s := sink(t, mailtest.Options{})
+	addr, flights := relayed(t, s.SMTP)
+	server := mail.Server{Addr: addr, TLS: mail.TLSNone, Username: s.Username, Secret: fixedSecret(s.Password)}
+	c := open(t, server)
+	for range 2 {
+		if err := c.Send(t.Context(), "a@example.org", []string{"b@example.com"}, strings.NewReader("Subject: x\r\n\r\nx\r\n"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Close()
+	var commands []string
+	for _, f := range flights() {
+		lines := strings.Split(strings.TrimSpace(f), "\r\n")
+		if strings.HasPrefix(f, "Subject") {
+			lines = []string{"(mail)"}
+		}
+		for i, line := range lines {
+			lines[i], _, _ = strings.Cut(line, " ")
+		}
+		commands = append(commands, strings.Join(lines, "+"))
+	}
+	want := []string{"EHLO", "AUTH", "MAIL+RCPT+DATA", "(mail)", "MAIL+RCPT+DATA", "(mail)", "QUIT"}
+	if !slices.Equal(commands, want) || len(s.Sent()) != 2 {
+		t.Errorf("%q, want %q", commands, want)
+	}
+}
+
+// A server that refuses the recipient and asks for the mail all the same does not get it,
+// nor the dot.
+func TestNoMailForARefusedRecipient(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	after := make(chan string, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "220 x\r\n")
+		lines := bufio.NewReader(conn)
+		for _, answer := range []string{"250-x\r\n250 PIPELINING", "250 ok", "550 nobody", "354 go on"} {
+			if _, err := lines.ReadString('\n'); err != nil {
+				return
+			}
+			io.WriteString(conn, answer+"\r\n")
+		}
+		rest, _ := io.ReadAll(lines)
+		after <- string(rest)
+	}()
+	c := open(t, mail.Server{Addr: l.Addr().String(), TLS: mail.TLSNone})
+	err = c.Send(t.Context(), "a@example.org", []string{"b@example.com"}, strings.NewReader("Subject: x\r\n\r\nx\r\n"), nil)
+	failure, ok := errors.AsType[*mail.SendError](err)
+	if !ok || failure.Verdict != mail.Permanent || !failure.Recipient {
+		t.Errorf("%v", err)
+	}
+	if rest := <-after; rest != "" {
+		t.Errorf("the server was sent %q", rest)
 	}
 }
 

@@ -1,0 +1,56 @@
+package mail
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"strings"
+)
+
+// aheadConn sends commands before the library does (RFC 2920): go-smtp waits for the
+// answer to each. What the library then writes must be what was sent, and is not sent
+// again; the answers come in the same order.
+type aheadConn struct {
+	net.Conn
+	next []byte // goes out behind MAIL
+	sent []byte // went out, and is not written by the library yet
+}
+
+// errOtherCommand is the error for a library that writes another command than the one
+// that was sent.
+var errOtherCommand = errors.New("smtp: another command than was sent ahead")
+
+// Write writes p, unless it was sent before.
+func (c *aheadConn) Write(p []byte) (int, error) {
+	if len(c.sent) > 0 {
+		rest, same := bytes.CutPrefix(c.sent, p)
+		if !same {
+			return 0, errOtherCommand
+		}
+		c.sent = rest
+		return len(p), nil
+	}
+	if len(c.next) == 0 || !bytes.HasPrefix(p, []byte("MAIL ")) { // behind RSET it greets again first
+		return c.Conn.Write(p)
+	}
+	n, err := c.Conn.Write(append(bytes.Clone(p), c.next...))
+	c.sent, c.next = c.next, nil
+	return min(n, len(p)), err
+}
+
+// envelopeAhead returns the commands that may follow MAIL at once, as the library writes
+// them. DATA is only for one recipient: if that is refused, the server refuses it too.
+// An address that the library will not send is not sent here.
+func envelopeAhead(to []string) []byte {
+	var lines []byte
+	for _, r := range to {
+		if strings.ContainsAny(r, "\r\n") {
+			return nil
+		}
+		lines = append(lines, "RCPT TO:<"+r+">\r\n"...)
+	}
+	if len(to) == 1 {
+		lines = append(lines, "DATA\r\n"...)
+	}
+	return lines
+}
