@@ -66,7 +66,7 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 
 // markLeft marks what was committed in earlier polls, which have not seen the server do
 // it: they did not wait for it, or died.
-func (o observer) markLeft(owed state.ToFlag, obs *observation) {
+func (o *observer) markLeft(owed state.ToFlag, obs *observation) {
 	if !o.dry && obs.has(owed) {
 		obs.mailbox.MarkSeen(owed.UIDs)
 	}
@@ -74,7 +74,7 @@ func (o observer) markLeft(owed state.ToFlag, obs *observation) {
 
 // marked waits until the server has marked what markLeft asked for. The UIDs of another
 // or a renumbered mailbox mean nothing any more, and are dropped.
-func (o observer) marked(ctx context.Context, owed state.ToFlag, obs *observation) {
+func (o *observer) marked(ctx context.Context, owed state.ToFlag, obs *observation) {
 	if o.dry || len(owed.UIDs) == 0 || obs.mailbox == nil {
 		return
 	}

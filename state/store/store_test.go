@@ -397,7 +397,7 @@ func TestCommitOrder(t *testing.T) {
 	if err := st.Ring("shell", ""); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"write", "fsync", "rename", "fsyncdir", "fsyncdir"}; !slices.Equal(steps, want) {
+	if want := []string{"write", "rename", "fsync", "fsyncdir", "fsyncdir"}; !slices.Equal(steps, want) {
 		t.Errorf("a nudge: steps %v, want %v", steps, want)
 	}
 }
