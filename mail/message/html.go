@@ -15,19 +15,18 @@ import (
 // tree, so deep nesting costs nothing.
 func htmlText(s string) string {
 	w := htmlWriter{}
-	z := html.NewTokenizer(strings.NewReader(s))
-	for {
-		switch z.Next() {
-		case html.ErrorToken:
-			return strings.TrimSpace(plain.Text(w.out.String()))
+	t := newHTMLTokens(s)
+	for t.next() {
+		switch t.kind {
 		case html.TextToken:
-			w.text(string(z.Text()))
+			w.text(t.text())
 		case html.StartTagToken, html.SelfClosingTagToken:
-			w.start(z.Token())
+			w.start(t)
 		case html.EndTagToken:
-			w.end(z.Token().DataAtom)
+			w.end(t.tag)
 		}
 	}
+	return strings.TrimSpace(plain.Text(w.out.String()))
 }
 
 type htmlWriter struct {
@@ -88,14 +87,14 @@ func (w *htmlWriter) write(s string) {
 
 func (w *htmlWriter) breakLine(n int) { w.newline = max(w.newline, n) }
 
-func (w *htmlWriter) start(t html.Token) {
+func (w *htmlWriter) start(t *htmlTokens) {
 	if w.hidden != 0 {
 		return
 	}
-	switch t.DataAtom {
+	switch t.tag {
 	case atom.Script, atom.Style, atom.Title:
-		if t.Type == html.StartTagToken {
-			w.hidden = t.DataAtom
+		if t.kind == html.StartTagToken {
+			w.hidden = t.tag
 		}
 	case atom.Br:
 		w.newline = min(w.newline+1, 2)
@@ -119,10 +118,10 @@ func (w *htmlWriter) start(t html.Token) {
 		w.breakLine(1)
 		w.quotes++
 	case atom.A:
-		w.link = oneLine(attribute(t, "href"), 2000)
+		w.link = oneLine(t.attribute("href"), 2000)
 		w.linkAt = w.out.Len()
 	case atom.Img:
-		if alt := oneLine(attribute(t, "alt"), 200); alt != "" {
+		if alt := oneLine(t.attribute("alt"), 200); alt != "" {
 			w.write("[" + alt + "]")
 		}
 	}
@@ -167,13 +166,4 @@ func (w *htmlWriter) endLink() {
 	}
 	w.space = true
 	w.write("<" + bare + ">")
-}
-
-func attribute(t html.Token, name string) string {
-	for _, a := range t.Attr {
-		if a.Key == name {
-			return a.Val
-		}
-	}
-	return ""
 }
