@@ -19,7 +19,7 @@ func TestRegexp(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if r.Get() != r.Get() {
+	if first := r.Get(); first != r.Get() {
 		t.Error("compiled twice")
 	}
 }
