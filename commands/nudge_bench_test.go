@@ -3,7 +3,6 @@ package commands
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,7 +16,7 @@ import (
 //
 //	go test -bench Nudge -benchtime 300x -run '^$' ./commands
 func BenchmarkNudge(b *testing.B) {
-	program, nothing := installProgram(b), buildEmpty(b)
+	program, nothing := installProgram(b), emptyProgram(b, b.TempDir())
 	asked := make(chan time.Time, 64)
 	mesh := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/mailbox") {
@@ -54,17 +53,5 @@ func BenchmarkNudge(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// buildEmpty builds a program that does nothing, and returns its path.
-func buildEmpty(b *testing.B) string {
-	b.Helper()
-	dir := b.TempDir()
-	noError(b, os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o600))
-	built := exec.Command("go", "build", "-ldflags", "-s -w", "-o", filepath.Join(dir, "empty"), filepath.Join(dir, "main.go"))
-	built.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := built.CombinedOutput(); err != nil {
-		b.Fatalf("%v\n%s", err, out)
-	}
-	return filepath.Join(dir, "empty")
-}
-
+// ms returns a duration in milliseconds.
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -11,7 +11,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +24,8 @@ import (
 
 // BenchmarkPollMesh measures an empty poll, from fork to exit, with the binary that the
 // README installs: without a mesh, and with one over HTTP, over NATS, and over NATS with
-// TLS. They take turns. It reports the medians of processor time and of time.
+// TLS. They take turns. It reports the medians of processor time, of time and of the most
+// memory that was resident, the pages of the program's file included.
 //
 //	go test -bench PollMesh -benchtime 200x -run '^$' ./commands
 func BenchmarkPollMesh(b *testing.B) {
@@ -55,13 +58,14 @@ func BenchmarkPollMesh(b *testing.B) {
 	}
 	for b.Loop() {
 		for _, v := range variants {
-			cpu, wall := v.poll(b, program)
-			v.cpu, v.wall = append(v.cpu, cpu), append(v.wall, wall)
+			cpu, wall, peak := v.poll(b, program)
+			v.cpu, v.wall, v.peak = append(v.cpu, cpu), append(v.wall, wall), append(v.peak, peak)
 		}
 	}
 	for _, v := range variants {
 		b.ReportMetric(median(v.cpu), v.name+"-cpu-ms")
 		b.ReportMetric(median(v.wall), v.name+"-ms")
+		b.ReportMetric(median(v.peak), v.name+"-peak-MiB")
 	}
 	b.ReportMetric(0, "ns/op")
 }
@@ -69,12 +73,12 @@ func BenchmarkPollMesh(b *testing.B) {
 // meshVariant is an agent, and what its polls took.
 type meshVariant struct {
 	name, section, dir string
-	cpu, wall          []float64
+	cpu, wall, peak    []float64
 }
 
 // poll polls once, and returns the processor time and the time that it took, in
-// milliseconds.
-func (v *meshVariant) poll(b *testing.B, program string) (cpu, wall float64) {
+// milliseconds, and its most resident memory, in MiB.
+func (v *meshVariant) poll(b *testing.B, program string) (cpu, wall, peak float64) {
 	b.Helper()
 	cmd := exec.Command(program, "--config", filepath.Join(v.dir, "agent.toml"), "poll")
 	began := time.Now()
@@ -82,7 +86,19 @@ func (v *meshVariant) poll(b *testing.B, program string) (cpu, wall float64) {
 		b.Fatalf("%s: %v\n%s", v.name, err, out)
 	}
 	took := time.Since(began)
-	return ms(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()), ms(took)
+	return ms(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()), ms(took), peakMiB(cmd)
+}
+
+// peakMiB returns the most memory of a process that has ended that was resident.
+func peakMiB(cmd *exec.Cmd) float64 {
+	used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	if runtime.GOOS == "darwin" {
+		return float64(used.Maxrss) / (1 << 20) // bytes there, KiB elsewhere
+	}
+	return float64(used.Maxrss) / (1 << 10)
 }
 
 func noError(b *testing.B, err error) {
