@@ -26,8 +26,10 @@ func TestFullDisk(t *testing.T) {
 		d.deliverMail(free)
 		filler := d.fill(t, free*page)
 		code, out := d.poll(t)
-		if free == 0 && code != exitError {
-			t.Errorf("on a full disk: poll: exit %d, want %d: %s", code, exitError, out)
+		// Where the mail cannot be kept, the times may still be written: the state
+		// before has made room.
+		if free == 0 && code != exitError && code != exitSource {
+			t.Errorf("on a full disk: poll: exit %d, want %d or %d: %s", code, exitError, exitSource, out)
 		}
 		if free == 0 && len(d.replies()) > 0 {
 			t.Error("a mail was answered, and the turn could not be recorded")
