@@ -54,7 +54,14 @@ func (d *deliverer) deliver(ctx context.Context, s state.State, m turnMessage, r
 	if !diskFull(err) || !d.makeRoom(m, &r) {
 		return next, err
 	}
-	return d.tryDeliver(ctx, s, m, r)
+	// A process that has a removed file open, and is about to end, still takes its room.
+	for range 10 {
+		if next, err = d.tryDeliver(ctx, s, m, r); !diskFull(err) {
+			break
+		}
+		pause(ctx, 100*time.Millisecond, nil)
+	}
+	return next, err
 }
 
 func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage, r turn.Result) (state.State, error) {
