@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -102,14 +103,28 @@ func (k listenCmd) run(c *cli.Context) error {
 		// it. This saves a third for each agent.
 		debug.SetGCPercent(30)
 	}
-	// The configurations and first polls of all agents leave garbage behind.
-	settled := time.AfterFunc(20*time.Second, debug.FreeOSMemory)
-	defer settled.Stop()
+	go k.loader.Secrets.Guarded(func() { freeMemory(c.Context) })()
 	err = l.Run(c.Context)
 	if errors.Is(err, listen.ErrRunning) {
 		return terminal.WithHint(err, "one listener for an agent is enough, and that one goes on")
 	}
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))
+}
+
+// freeMemory gives back what is free, until ctx ends. All agents of a listener poll when it
+// starts, and ask their mesh again together when nothing has come: the runtime would keep the
+// garbage of that for minutes.
+func freeMemory(ctx context.Context) {
+	often := time.NewTicker(30 * time.Second)
+	defer often.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-often.C:
+			debug.FreeOSMemory()
+		}
+	}
 }
 
 // listenOutput is the line of JSON that listen prints when it is ready.
