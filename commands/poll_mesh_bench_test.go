@@ -11,21 +11,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
 	"agentstateloop/fleet/fleettest"
 	"agentstateloop/mail/mailtest"
-	"agentstateloop/mesh"
 )
 
 // BenchmarkPollMesh measures an empty poll, from fork to exit, with the binary that the
 // README installs: without a mesh, and with one over HTTP, over NATS, and over NATS with
-// TLS. They take turns. It reports the medians of processor time, of time and of the most
-// memory that was resident, the pages of the program's file included.
+// TLS. They take turns. It reports the medians of processor time and of time.
 //
 //	go test -bench PollMesh -benchtime 200x -run '^$' ./commands
 func BenchmarkPollMesh(b *testing.B) {
@@ -34,19 +30,11 @@ func BenchmarkPollMesh(b *testing.B) {
 	mail := mailtest.StartMemory(b, mailtest.Options{Username: "goulard@example.org"})
 	engine := fleettest.Start(b, handle)
 	overTLS, caFile := serveTLS(b, engine.Servers[0].Addr)
-	server, err := mesh.OpenServer(b.TempDir(), mesh.Options{Open: true})
-	noError(b, err)
-	b.Cleanup(func() { server.Close() })
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	noError(b, err)
-	web := server.HTTPServer()
-	go web.Serve(listener) // ends with Close
-	b.Cleanup(func() { web.Close() })
 
 	overNATS := func(url string) string { return fmt.Sprintf("[mesh]\nurl = %q\nkey_file = \"key\"\n", url) }
 	variants := []*meshVariant{
 		{name: "off"},
-		{name: "http", section: fmt.Sprintf("[mesh]\nurl = \"http://%s\"\n", listener.Addr())},
+		{name: "http", section: fmt.Sprintf("[mesh]\nurl = %q\n", serveMesh(b))},
 		{name: "nats", section: overNATS(engine.URL())},
 		{name: "nats-tls", section: overNATS("tls://"+overTLS) + fmt.Sprintf("ca_file = %q\n", caFile)},
 	}
@@ -58,14 +46,13 @@ func BenchmarkPollMesh(b *testing.B) {
 	}
 	for b.Loop() {
 		for _, v := range variants {
-			cpu, wall, peak := v.poll(b, program)
-			v.cpu, v.wall, v.peak = append(v.cpu, cpu), append(v.wall, wall), append(v.peak, peak)
+			cpu, wall := v.poll(b, program)
+			v.cpu, v.wall = append(v.cpu, cpu), append(v.wall, wall)
 		}
 	}
 	for _, v := range variants {
 		b.ReportMetric(median(v.cpu), v.name+"-cpu-ms")
 		b.ReportMetric(median(v.wall), v.name+"-ms")
-		b.ReportMetric(median(v.peak), v.name+"-peak-MiB")
 	}
 	b.ReportMetric(0, "ns/op")
 }
@@ -73,12 +60,12 @@ func BenchmarkPollMesh(b *testing.B) {
 // meshVariant is an agent, and what its polls took.
 type meshVariant struct {
 	name, section, dir string
-	cpu, wall, peak    []float64
+	cpu, wall          []float64
 }
 
 // poll polls once, and returns the processor time and the time that it took, in
-// milliseconds, and its most resident memory, in MiB.
-func (v *meshVariant) poll(b *testing.B, program string) (cpu, wall, peak float64) {
+// milliseconds.
+func (v *meshVariant) poll(b *testing.B, program string) (cpu, wall float64) {
 	b.Helper()
 	cmd := exec.Command(program, "--config", filepath.Join(v.dir, "agent.toml"), "poll")
 	began := time.Now()
@@ -86,19 +73,7 @@ func (v *meshVariant) poll(b *testing.B, program string) (cpu, wall, peak float6
 		b.Fatalf("%s: %v\n%s", v.name, err, out)
 	}
 	took := time.Since(began)
-	return ms(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()), ms(took), peakMiB(cmd)
-}
-
-// peakMiB returns the most memory of a process that has ended that was resident.
-func peakMiB(cmd *exec.Cmd) float64 {
-	used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0
-	}
-	if runtime.GOOS == "darwin" {
-		return float64(used.Maxrss) / (1 << 20) // bytes there, KiB elsewhere
-	}
-	return float64(used.Maxrss) / (1 << 10)
+	return ms(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()), ms(took)
 }
 
 func noError(b *testing.B, err error) {
