@@ -37,7 +37,7 @@ type recaller struct {
 // recalledText is the part of a prompt about the past.
 type recalledText struct {
 	summary   string            // of what was compacted
-	exchanges []prompt.Exchange // since then, oldest first
+	exchanges []prompt.Recalled // since then, oldest first
 }
 
 // exchangeCache holds, for each principal, the exchanges that one recall has read
@@ -45,10 +45,12 @@ type recalledText struct {
 // them again for each message.
 type exchangeCache map[state.Principal][]exchange
 
-// exchange is one message with its answer.
+// exchange is one message with its answer, and where its task line is in the history.
 type exchange struct {
-	line state.Line // its task line
-	said prompt.Exchange
+	serial uint64
+	n      int
+	epoch  uint64
+	past   *prompt.Past
 }
 
 // recall rebuilds the conversation with a principal since the last reset: what they
@@ -66,11 +68,11 @@ func (rc recaller) recall(s state.State, who state.Principal, p exchangeCache, q
 	if err := rc.readExchanges(who, after, p, room); err != nil {
 		return recalledText{}, fmt.Errorf("read history: %w", err)
 	}
-	var said []prompt.Exchange
+	var past []*prompt.Past
 	for _, e := range p[who] {
-		said = append(said, e.said)
+		past = append(past, e.past)
 	}
-	return recalledText{summary: summary, exchanges: prompt.Recall(said, room, question...)}, nil
+	return recalledText{summary: summary, exchanges: prompt.Recall(past, room, question...)}, nil
 }
 
 // readExchanges brings p up to date for one principal: it reads the history back to
@@ -79,11 +81,11 @@ func (rc recaller) recall(s state.State, who state.Principal, p exchangeCache, q
 func (rc recaller) readExchanges(who state.Principal, after uint64, p exchangeCache, room int) error {
 	most := max(1, room/recallPer)
 	known := p[who]
-	p[who] = nil
+	p[who] = make([]exchange, 0, len(known)+1)
 	read := 0
 	add := func(e exchange) (more bool) {
 		p[who] = append(p[who], e)
-		read += len(e.said.Plain())
+		read += e.past.Len()
 		return len(p[who]) < most && read < recallTimes*room
 	}
 	for l, err := range rc.store.Newest(max(int64(most)*recallRead, recallScan), state.LineTask, state.LineReset) {
@@ -92,9 +94,9 @@ func (rc recaller) readExchanges(who state.Principal, after uint64, p exchangeCa
 			return err
 		case l.Kind == state.LineReset || l.Epoch <= after:
 			return nil
-		case len(known) > 0 && known[0].line.Serial == l.Serial && known[0].line.N == l.N:
+		case len(known) > 0 && known[0].serial == l.Serial && known[0].n == l.N:
 			for _, e := range known {
-				if e.line.Epoch <= after || !add(e) {
+				if e.epoch <= after || !add(e) {
 					break
 				}
 			}
@@ -102,7 +104,8 @@ func (rc recaller) readExchanges(who state.Principal, after uint64, p exchangeCa
 		case !rc.isOf(who, l):
 			continue
 		}
-		if !add(exchange{line: l, said: rc.exchange(l, min(recallPart, room/8))}) {
+		past := prompt.NewPast(rc.exchange(l, min(recallPart, room/8)))
+		if !add(exchange{serial: l.Serial, n: l.N, epoch: l.Epoch, past: past}) {
 			return nil
 		}
 	}

@@ -2,7 +2,6 @@ package prompt
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"unicode"
@@ -44,47 +43,50 @@ type Ranking struct {
 	Common bool
 
 	texts, words int
-	in           map[int]int // texts that have a term, by the term's number
+	in           []int // texts that have a term, by the term's number
 	hits         []hit
+	often        []int // of the text that Add counts: how often a term is in it, by the term's number
 }
 
 // NewRanking returns a ranking by the words of a question.
-func NewRanking(question ...string) *Ranking { return &Ranking{asked: termsOf(question...)} }
+func NewRanking(question ...string) *Ranking {
+	asked := termsOf(question...)
+	return &Ranking{asked: asked, in: make([]int, len(asked)), often: make([]int, len(asked))}
+}
 
 // Empty reports whether the question has no word.
 func (r *Ranking) Empty() bool { return len(r.asked) == 0 }
 
 // hit is a text that has some of the terms.
 type hit struct {
-	id    int         // from Add
-	words int         // of the text
-	has   map[int]int // how often, by the term's number
+	id    int // from Add
+	words int // of the text
+	has   []count
 }
+
+// count is how often a text has a term.
+type count struct{ term, often int }
 
 // Add adds a text, and reports whether it has any of the question's words.
 func (r *Ranking) Add(id int, text string) bool {
 	h := hit{id: id}
+	clear(r.often)
 	eachWord(text, func(word []byte) {
 		h.words++
-		n, asked := r.asked[string(word)]
-		if !asked {
-			return
+		if n, asked := r.asked[string(word)]; asked {
+			r.often[n]++
 		}
-		if h.has == nil {
-			h.has = map[int]int{}
-		}
-		h.has[n]++
 	})
 	r.texts++
 	r.words += h.words
+	for n, often := range r.often {
+		if often > 0 {
+			h.has = append(h.has, count{n, often})
+			r.in[n]++
+		}
+	}
 	if h.has == nil {
 		return false
-	}
-	if r.in == nil {
-		r.in = map[int]int{}
-	}
-	for n := range h.has {
-		r.in[n]++
 	}
 	r.hits = append(r.hits, h)
 	return true
@@ -108,9 +110,9 @@ func (r *Ranking) Best() []int {
 func (r *Ranking) score(h hit) float64 {
 	usual := max(1, float64(r.words)/float64(r.texts))
 	sum := 0.0
-	for _, n := range slices.Sorted(maps.Keys(h.has)) { // in a fixed order, because sums of floats depend on it
-		often := float64(h.has[n])
-		sum += r.weight(n) * often * (rankK1 + 1) / (often + rankK1*(1-rankB+rankB*float64(h.words)/usual))
+	for _, c := range h.has { // in a fixed order, because sums of floats depend on it
+		often := float64(c.often)
+		sum += r.weight(c.term) * often * (rankK1 + 1) / (often + rankK1*(1-rankB+rankB*float64(h.words)/usual))
 	}
 	return sum
 }

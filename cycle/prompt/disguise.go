@@ -20,7 +20,10 @@ const brokenBy = `\`
 // character references of HTML, white space and what cannot be seen make no
 // difference. Tag characters, by which a text can hold another that nobody sees, are
 // dropped. Invalid UTF-8 becomes U+FFFD.
-func (f Fences) defuse(text string) string {
+func (f Fences) defuse(text string) string { return f.breakBoundary(breakTags(text)) }
+
+// breakTags is what defuse does in every prompt alike.
+func breakTags(text string) string {
 	text = dropTagCharacters(text)
 	var out strings.Builder
 	from := 0
@@ -34,11 +37,15 @@ func (f Fences) defuse(text string) string {
 		}
 	}
 	out.WriteString(text[from:])
-	text = out.String()
-	if f.Boundary != "" {
-		text = strings.ReplaceAll(text, f.Boundary, f.Boundary[:1]+brokenBy+f.Boundary[1:])
+	return out.String()
+}
+
+// breakBoundary breaks up the boundary in a text.
+func (f Fences) breakBoundary(text string) string {
+	if f.Boundary == "" {
+		return text
 	}
-	return text
+	return strings.ReplaceAll(text, f.Boundary, f.Boundary[:1]+brokenBy+f.Boundary[1:])
 }
 
 // Alters reports whether a text would not stand in a fence as it is.

@@ -5,18 +5,18 @@ import "slices"
 // Recall chooses from exchanges, newest first, those that a prompt holds in room
 // bytes, and returns them oldest first. The newest fill half of the room; those
 // that share most words with the question fill the rest.
-func Recall(all []Exchange, room int, question ...string) []Exchange {
+func Recall(all []*Past, room int, question ...string) []Recalled {
 	rank := NewRanking(question...)
-	for i, e := range all {
-		rank.Add(i, e.Plain())
+	for i, p := range all {
+		rank.Add(i, p.plain)
 	}
 	return inOrder(all, pick(all, rank.Best(), room))
 }
 
 // pick chooses exchanges, newest first, for room bytes: the newest up to half of the
 // room, then the best in their order, then the newest again.
-func pick(all []Exchange, best []int, room int) map[int]bool {
-	taken, used := map[int]bool{}, 0
+func pick(all []*Past, best []int, room int) []bool {
+	taken, used := make([]bool, len(all)), 0
 	take := func(i, most int) bool {
 		size := all[i].size()
 		if taken[i] || used+size > most {
@@ -41,18 +41,18 @@ func pick(all []Exchange, best []int, room int) map[int]bool {
 
 // inOrder returns the taken exchanges, oldest first, each with the number of those
 // left out before it. The oldest left out are not counted.
-func inOrder(all []Exchange, taken map[int]bool) []Exchange {
-	var chosen []Exchange
+func inOrder(all []*Past, taken []bool) []Recalled {
+	var chosen []Recalled
 	gap := 0
-	for i, e := range slices.Backward(all) {
+	for i, p := range slices.Backward(all) {
 		if !taken[i] {
 			gap++
 			continue
 		}
-		if len(chosen) > 0 {
-			e.Skipped = gap
+		if len(chosen) == 0 {
+			gap = 0
 		}
-		chosen, gap = append(chosen, e), 0
+		chosen, gap = append(chosen, Recalled{Past: p, Skipped: gap}), 0
 	}
 	return chosen
 }

@@ -10,16 +10,16 @@ import (
 // their order. Each exchange here takes as much of the room as any other, but for
 // the long one.
 func TestRecall(t *testing.T) {
-	texts := func(words ...string) []Exchange { // newest first, as Recall takes them
-		var all []Exchange
+	texts := func(words ...string) []*Past { // newest first, as Recall takes them
+		var all []*Past
 		for _, w := range words {
-			all = append(all, Exchange{Asked: Said{Text: fmt.Sprintf("%-9s", w)}})
+			all = append(all, NewPast(Exchange{Asked: Said{Text: fmt.Sprintf("%-9s", w)}}))
 		}
 		return all
 	}
 	each := texts("one")[0].size()
 	for name, c := range map[string]struct {
-		texts    []Exchange
+		texts    []*Past
 		room     int  // of so many exchanges
 		short    bool // by one byte
 		question string
@@ -62,11 +62,11 @@ func TestRecall(t *testing.T) {
 				room--
 			}
 			var words []string
-			for _, e := range Recall(c.texts, room, c.question) {
-				if e.Skipped > 0 {
-					words = append(words, fmt.Sprintf("(%d left out)", e.Skipped))
+			for _, r := range Recall(c.texts, room, c.question) {
+				if r.Skipped > 0 {
+					words = append(words, fmt.Sprintf("(%d left out)", r.Skipped))
 				}
-				words = append(words, strings.TrimSpace(e.Asked.Text))
+				words = append(words, strings.TrimSpace(r.asked.Text))
 			}
 			if got := strings.Join(words, " "); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)

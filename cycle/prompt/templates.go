@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 )
 
@@ -18,6 +19,27 @@ var builtIn embed.FS
 
 // templateExt ends the name of a layer's file.
 const templateExt = ".tmpl"
+
+// parsed has the built-in templates that were used, by the name of their layer: a
+// backlog renders each of them for each of its turns.
+var parsed sync.Map
+
+// builtInTemplate returns the built-in template of a layer.
+func builtInTemplate(name string) (*template.Template, error) {
+	if t, ok := parsed.Load(name); ok {
+		return t.(*template.Template), nil
+	}
+	text, err := builtIn.ReadFile("templates/" + name + templateExt)
+	if err != nil {
+		return nil, err
+	}
+	t, err := template.New(name).Parse(string(text))
+	if err != nil {
+		return nil, err
+	}
+	parsed.Store(name, t)
+	return t, nil
+}
 
 // maxTemplate bounds, in bytes, a template of the user's.
 const maxTemplate = 64 << 10
@@ -53,14 +75,14 @@ func (t Templates) SummaryQuestion(d Data) (string, error) {
 // the user has none or a broken one. The layer says why a template was not used.
 func (t Templates) layer(name string, d Data) (Layer, error) {
 	l := Layer{Name: name, From: BuiltIn}
-	text, err := builtIn.ReadFile("templates/" + name + templateExt)
+	ours, err := builtInTemplate(name)
 	if err != nil {
 		return l, fmt.Errorf("prompt layer %s: %w", name, err)
 	}
 	if file, own, err := t.own(name); err != nil {
 		l.Fault = err.Error()
 	} else if own != "" {
-		if l.Text, err = execute(file, own, d); err == nil {
+		if l.Text, err = executeText(file, own, d); err == nil {
 			err = checkMessage(name, file, l.Text, d)
 		}
 		if err == nil {
@@ -69,7 +91,7 @@ func (t Templates) layer(name string, d Data) (Layer, error) {
 		}
 		l.Fault = err.Error()
 	}
-	l.Text, err = execute(name, string(text), d)
+	l.Text, err = execute(ours, d)
 	if err != nil {
 		return l, fmt.Errorf("prompt layer %s: %w", name, err)
 	}
@@ -103,12 +125,16 @@ func (t Templates) own(name string) (file, text string, err error) {
 	return file, string(data), nil
 }
 
-// execute executes a template. Errors name it.
-func execute(name, text string, d Data) (string, error) {
-	t, err := template.New(name).Parse(text)
+// executeText executes a template of the user's. Errors name its file.
+func executeText(file, text string, d Data) (string, error) {
+	t, err := template.New(file).Parse(text)
 	if err != nil {
 		return "", err
 	}
+	return execute(t, d)
+}
+
+func execute(t *template.Template, d Data) (string, error) {
 	var b strings.Builder
 	if err := t.Execute(&b, d); err != nil {
 		return "", err

@@ -134,8 +134,9 @@ func (st *Store) Newest(limit int64, kinds ...state.LineKind) iter.Seq2[state.Li
 	}
 }
 
-// yieldNewest yields the lines of a file from its end. It reads a chunk at a time, no
-// more than is asked for and at most limit bytes.
+// yieldNewest yields the lines of a file from its end. It reads a chunk at a time, each
+// twice as long as the one before up to a bound, because most readers want a few lines. It
+// reads at most limit bytes.
 func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line, error) bool) bool {
 	f, err := openHistory(name)
 	if err != nil {
@@ -149,7 +150,7 @@ func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line,
 	if err != nil {
 		return yield(state.Line{}, err)
 	}
-	for chunk := int64(4 * tailChunk); end > 0 && *limit > 0; {
+	for chunk := int64(tailChunk); end > 0 && *limit > 0; {
 		start := max(0, end-min(chunk, *limit))
 		data := make([]byte, end-start)
 		if _, err := f.ReadAt(data, start); err != nil && !errors.Is(err, io.EOF) {
@@ -170,6 +171,7 @@ func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line,
 			return false
 		}
 		end = start
+		chunk = max(chunk, min(2*chunk, 16*tailChunk))
 	}
 	return true
 }

@@ -195,7 +195,7 @@ func startOf(path string, serial uint64) (start int64, err error) {
 
 // tailChunk is how many bytes of a history file's end are read at a time. A line is
 // seldom longer.
-const tailChunk = 16 << 10
+const tailChunk = 4 << 10
 
 // wholeLines returns the offset after the last whole line. A torn line, left by a
 // crash, is written over.
