@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -73,6 +74,11 @@ func (k pollCmd) run(c *cli.Context) error {
 			return a.PollLingering(ctx, o, d)
 		}
 	}
+	if k.agents.loader.Env("GOGC") == "" {
+		// A poll is short, and an empty one has no garbage to collect. A backlog makes
+		// the same garbage for each message; withinMemory bounds it.
+		debug.SetGCPercent(pollGC)
+	}
 	var r cycle.Report
 	err = withinMemory(a, maxMemory, func() (err error) {
 		r, err = poll(c.Context, o)
@@ -124,6 +130,9 @@ func (k pollCmd) collect(ctx context.Context, a *cycle.Agent, o cycle.PollOption
 	}
 	return nil
 }
+
+// pollGC is how much a poll's memory may grow before garbage is collected, in percent.
+const pollGC = 300
 
 // maxCollectPolls bounds the polls of one process while senders still write.
 const maxCollectPolls = 10
