@@ -10,11 +10,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/turn"
 )
 
@@ -47,27 +47,12 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "__poller" {
 		os.Exit(poller(os.Args[2], os.Args[3:]))
 	}
-	if err := keepInMemory(); err != nil {
+	if err := tempdir.InMemory(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitFailed)
 	}
 	flag.Set("test.parallel", "4") // most of these tests wait; the command line may say another number
 	os.Exit(m.Run())
-}
-
-// keepInMemory puts the folders of the tests into memory, where the machine has room
-// there: these tests make thousands of polls, and each waits for the disk many times.
-// A run that requires everything to be real stays on the disk.
-func keepInMemory() error {
-	const memory, room = "/dev/shm", 1 << 30
-	var fs syscall.Statfs_t
-	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" || os.Getenv("TMPDIR") != "" {
-		return nil
-	}
-	if err := syscall.Statfs(memory, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < room {
-		return nil
-	}
-	return os.Setenv("TMPDIR", memory)
 }
 
 // poller is one process of the agent whose blueprint is in file. args say what

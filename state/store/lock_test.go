@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/state"
 	"agentstateloop/state/statetest"
 )
@@ -32,6 +33,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if err := tempdir.InMemory(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
