@@ -17,31 +17,35 @@ import (
 // and the next message is served.
 func TestWhateverAnAgentDoes(t *testing.T) {
 	t.Parallel()
+	flood := "200000000"
+	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
+		flood = "20000000" // above the limit as well
+	}
 	for name, c := range map[string]struct {
 		does    string // the script, on the message "bad"
 		claude  bool
 		outcome state.Outcome
 		says    string // in the reply
 	}{
-		"prints nothing":            {does: "exit 0", outcome: state.Failed, says: "Inference failed. the agent ended without an answer"},
-		"prints blanks":             {does: `printf ' \n\t\n'`, outcome: state.Failed, says: "Inference failed. the agent ended without an answer"},
-		"prints 200 MB":             {does: "head -c 200000000 /dev/zero | tr '\\0' x", outcome: state.Partial, says: "the answer is truncated at 16777216 bytes of 200000000"},
-		"prints 200 MB in one line": {does: "head -c 200000000 /dev/zero | tr '\\0' x", claude: true, outcome: state.Failed, says: "the agent's stream ended without a result"},
-		"prints binary":             {does: "head -c 100000 /dev/urandom; echo; echo END", outcome: state.Success, says: "END"},
-		"prints NUL":                {does: `printf 'a\000b\033[2Jc'`, outcome: state.Success, says: "ab[2Jc"},
-		"half a JSON line":          {does: `printf '{"type":"assistant","message":{"content":[{"type":"text","te'`, claude: true, outcome: state.Failed, says: "the agent's stream ended without a result"},
-		"JSON of no kind":           {does: `printf '7\n[]\n{"type":[]}\nnull\n"x"\n'`, claude: true, outcome: state.Failed, says: "the agent's stream ended without a result"},
-		"a stream cut after text":   {does: `init s1; printf '{"type":"assistant","message":{"content":[{"type":"text","text":"half of it"}]}}\n'`, claude: true, outcome: state.Partial, says: "half of it\n\n[partial: the agent's stream ended without a result]"},
-		"exits with 3":              {does: "echo so far; echo 'out of luck' >&2; exit 3", outcome: state.Failed, says: "so far\n\nInference failed. exit status 3: out of luck"},
-		"forks a daemon":            {does: "(setsid sh -c 'sleep 300' >/dev/null 2>&1 & echo $! >daemon); echo forked", outcome: state.Success, says: "forked"},
-		"leaves a child":            {does: "sleep 300 & echo forked", outcome: state.Success, says: "forked"},
-		"ignores TERM":              {does: "trap '' TERM; echo busy; while :; do sleep 1; done", outcome: state.Timeout, says: "busy\n\n[timeout: ran longer than "},
-		"deletes its box":           {does: `rm -rf "$AGENTSTATELOOP_OUTPUT"; echo gone`, outcome: state.Success, says: "gone"},
-		"puts a file for its box":   {does: `rm -rf "$AGENTSTATELOOP_OUTPUT"; echo x >"$AGENTSTATELOOP_OUTPUT"; echo gone`, outcome: state.Success, says: "gone"},
-		"puts a link for its box":   {does: `rm -rf "$AGENTSTATELOOP_OUTPUT"; ln -s /etc "$AGENTSTATELOOP_OUTPUT"; echo gone`, outcome: state.Success, says: "gone"},
-		"deletes its whole attempt": {does: `rm -rf "$AGENTSTATELOOP_OUTPUT/.."/* ; rm -rf "$(dirname "$AGENTSTATELOOP_OUTPUT")"; echo gone`, outcome: state.Success, says: "gone"},
-		"a folder as deliverable":   {does: `mkdir -p "$AGENTSTATELOOP_OUTPUT/deliverable.txt/x"; echo put`, outcome: state.Success, says: "put"},
-		"kills itself":              {does: "echo ouch; kill -9 $$", outcome: state.Failed, says: "ouch\n\nInference failed. signal: killed"},
+		"prints nothing":             {does: "exit 0", outcome: state.Failed, says: "Inference failed. the agent ended without an answer"},
+		"prints blanks":              {does: `printf ' \n\t\n'`, outcome: state.Failed, says: "Inference failed. the agent ended without an answer"},
+		"prints a flood":             {does: "head -c " + flood + " /dev/zero | tr '\\0' x", outcome: state.Partial, says: "the answer is truncated at 16777216 bytes of " + flood},
+		"prints a flood in one line": {does: "head -c " + flood + " /dev/zero | tr '\\0' x", claude: true, outcome: state.Failed, says: "the agent's stream ended without a result"},
+		"prints binary":              {does: "head -c 100000 /dev/urandom; echo; echo END", outcome: state.Success, says: "END"},
+		"prints NUL":                 {does: `printf 'a\000b\033[2Jc'`, outcome: state.Success, says: "ab[2Jc"},
+		"half a JSON line":           {does: `printf '{"type":"assistant","message":{"content":[{"type":"text","te'`, claude: true, outcome: state.Failed, says: "the agent's stream ended without a result"},
+		"JSON of no kind":            {does: `printf '7\n[]\n{"type":[]}\nnull\n"x"\n'`, claude: true, outcome: state.Failed, says: "the agent's stream ended without a result"},
+		"a stream cut after text":    {does: `init s1; printf '{"type":"assistant","message":{"content":[{"type":"text","text":"half of it"}]}}\n'`, claude: true, outcome: state.Partial, says: "half of it\n\n[partial: the agent's stream ended without a result]"},
+		"exits with 3":               {does: "echo so far; echo 'out of luck' >&2; exit 3", outcome: state.Failed, says: "so far\n\nInference failed. exit status 3: out of luck"},
+		"forks a daemon":             {does: "(setsid sh -c 'sleep 300' >/dev/null 2>&1 & echo $! >daemon); echo forked", outcome: state.Success, says: "forked"},
+		"leaves a child":             {does: "sleep 300 & echo forked", outcome: state.Success, says: "forked"},
+		"ignores TERM":               {does: "trap '' TERM; echo busy; while :; do sleep 1; done", outcome: state.Timeout, says: "busy\n\n[timeout: ran longer than "},
+		"deletes its box":            {does: `rm -rf "$AGENTSTATELOOP_OUTPUT"; echo gone`, outcome: state.Success, says: "gone"},
+		"puts a file for its box":    {does: `rm -rf "$AGENTSTATELOOP_OUTPUT"; echo x >"$AGENTSTATELOOP_OUTPUT"; echo gone`, outcome: state.Success, says: "gone"},
+		"puts a link for its box":    {does: `rm -rf "$AGENTSTATELOOP_OUTPUT"; ln -s /etc "$AGENTSTATELOOP_OUTPUT"; echo gone`, outcome: state.Success, says: "gone"},
+		"deletes its whole attempt":  {does: `rm -rf "$AGENTSTATELOOP_OUTPUT/.."/* ; rm -rf "$(dirname "$AGENTSTATELOOP_OUTPUT")"; echo gone`, outcome: state.Success, says: "gone"},
+		"a folder as deliverable":    {does: `mkdir -p "$AGENTSTATELOOP_OUTPUT/deliverable.txt/x"; echo put`, outcome: state.Success, says: "put"},
+		"kills itself":               {does: "echo ouch; kill -9 $$", outcome: state.Failed, says: "ouch\n\nInference failed. signal: killed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// If the agent is to time out, it gets more and more time until it

@@ -508,7 +508,7 @@ func TestAChallengeSurvivesACrashAtAnyStep(t *testing.T) {
 		t.Skip("starts a hundred processes")
 	}
 	t.Parallel() // it mostly waits for the disk
-	for n := 1; ; n++ {
+	for n := 1; ; n += stride() {
 		h := newAskingHouse(t)
 		h.receive(letter{id: "<one@example.com>", body: "do it"})
 		first := exitCode(h.poller(h.blueprintFile(), "die-at", strconv.Itoa(n)).Run())

@@ -29,7 +29,11 @@ func withholdingHouse(t *testing.T) (*house, *mailtest.Scripted) {
 // honest again, each mail gets its one answer within a day.
 func TestAServerThatWithholdsMail(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	seeds := uint64(4)
+	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
+		seeds = 1
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			h, server := withholdingHouse(t)
 			r, people := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)) // the server's, and ours
