@@ -1,6 +1,7 @@
 package simulator_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -482,8 +483,13 @@ var regressions = map[int64]string{
 	97000339: "a late report of a damaged message was told as a message of which nothing was done",
 }
 
+// All of them are played where all that is real is required, else every third.
 func TestRegressions(t *testing.T) {
-	for seed, was := range regressions {
+	for i, seed := range slices.Sorted(maps.Keys(regressions)) {
+		if i%int(part(1, 3)) != 0 {
+			continue
+		}
+		was := regressions[seed]
 		story := sim.MakeOver("", seed, 30)
 		story.AckAfter, story.Prompts = 0, nil // as it was
 		out := play(t, story)

@@ -13,15 +13,24 @@ import (
 
 var (
 	seed   = flag.Int64("seed", -1, "replay only this seed and print everything that happens")
-	seeds  = flag.Int64("seeds", 8, "number of seeds to play")
+	seeds  = flag.Int64("seeds", part(8, 4), "number of seeds to play")
 	first  = flag.Int64("first", 1, "first seed to play")
 	length = flag.Int("steps", 30, "number of steps of a story")
 	during = flag.Duration("for", 0, "play these seeds, then fresh ones for this long; all rare events must then happen")
 	all    = flag.Bool("all", false, "continue after a seed that failed")
 	alone  = flag.Bool("noshrink", false, "print a story that failed without shortening it")
 	over   = flag.String("over", "", "what carries the mesh: http, nats, or nothing for what the seed says")
-	lives  = flag.Int64("lives", 2, "number of seeds to play each scenario with")
+	lives  = flag.Int64("lives", part(2, 1), "number of seeds to play each scenario with")
 )
+
+// part returns how many of something are tried: the whole where all that is real is required,
+// else some.
+func part(whole, some int64) int64 {
+	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
+		return whole
+	}
+	return some
+}
 
 func TestSimulate(t *testing.T) {
 	if *seed >= 0 {
