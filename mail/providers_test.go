@@ -323,7 +323,7 @@ func (c corpus) lookAlikes(text string) (attacks []attack) {
 
 // No mail that somebody made of a mail that the operator signed has an effect
 // that the operator's own would not have had. All attacks are tried if all that is real
-// is required, else a third of them.
+// is required, else a ninth of them.
 func TestSignedMailThatWasChanged(t *testing.T) {
 	t.Parallel()
 	c := newCorpus(t)
@@ -337,8 +337,10 @@ func TestSignedMailThatWasChanged(t *testing.T) {
 			}
 		}
 		// A keyword is judged after the sender: a third of the attacks, each time another one.
-		if n > 0 || os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
-			attacks = everyThird(attacks, n)
+		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
+			attacks = every(9, attacks, n)
+		} else if n > 0 {
+			attacks = every(3, attacks, n)
 		}
 		for mode, f := range c.filters() {
 			for chunk := range slices.Chunk(attacks, 300) {
@@ -354,9 +356,9 @@ func TestSignedMailThatWasChanged(t *testing.T) {
 	t.Logf("%5d attacks held", total)
 }
 
-// everyThird returns a third of all, from the one at first on.
-func everyThird(all []attack, first int) (some []attack) {
-	for i := first; i < len(all); i += 3 {
+// every returns every nth of all, from the one at first on.
+func every(nth int, all []attack, first int) (some []attack) {
+	for i := first; i < len(all); i += nth {
 		some = append(some, all[i])
 	}
 	return some
