@@ -16,13 +16,15 @@ import (
 )
 
 // TestFullDisk runs polls on a disk that is full, or becomes full at any page of a
-// cycle. No mail is consumed: once there is room, each has one answer
+// cycle, or at every fifth unless all that is real is required. No mail is consumed: once there is room, each has one answer
 // (docs/design.md, "Save before effects").
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	d := newAgentOnDisk(t)
 	const page = 4096
-	for free := range 24 {
+	mails := 0
+	for free := 0; free < 24; free += part(1, 5) {
+		mails++
 		d.deliverMail(free)
 		filler := d.fill(t, free*page)
 		code, out := d.poll(t)
@@ -40,7 +42,7 @@ func TestFullDisk(t *testing.T) {
 		if err := os.Remove(filler); err != nil {
 			t.Fatal(err)
 		}
-		d.wantAllAnswered(t, fmt.Sprintf("%d pages free", free), free+1)
+		d.wantAllAnswered(t, fmt.Sprintf("%d pages free", free), mails)
 	}
 }
 

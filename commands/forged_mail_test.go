@@ -142,7 +142,8 @@ var trustSettings = []struct {
 // TestForgedMailEndToEnd sends mail by SMTP to a server that checks it, and polls its
 // mailbox with the real program. The operator's mail has its turn. A forged mail
 // causes no turn, no change of phase, and no mail except a challenge to the
-// operator. Where Dovecot is installed, the test runs with its mailbox as well.
+// operator. Where Dovecot is installed, the test runs with its mailbox as well, under every
+// second setting unless all that is real is required.
 func TestForgedMailEndToEnd(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
@@ -166,7 +167,10 @@ func TestForgedMailEndToEnd(t *testing.T) {
 	})
 	t.Run("Dovecot", func(t *testing.T) {
 		dovecot := mailtest.StartDovecot(t)
-		for _, trust := range trustSettings {
+		for i, trust := range trustSettings {
+			if i%part(1, 2) != 0 {
+				continue
+			}
 			t.Run(trust.name, func(t *testing.T) {
 				w := newAttackedAgent(t, program)
 				d := dovecot.Fresh(t)

@@ -23,6 +23,15 @@ import (
 // missing real server into a failure.
 const requireReal = "AGENTSTATELOOP_REQUIRE_REAL"
 
+// part returns how many of something are tried, or how far it is from one that is tried to
+// the next: the whole where all that is real is required, else the other number.
+func part(whole, short int) int {
+	if os.Getenv(requireReal) != "" {
+		return whole
+	}
+	return short
+}
+
 // buildProgram puts the program into dir and returns its path. Tests that kill the
 // program or let cron start it need it. Each has a link of its own, by whose path its
 // processes are found. A copy could be busy: what another test starts meanwhile may

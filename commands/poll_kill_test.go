@@ -41,10 +41,7 @@ func TestKilledPolls(t *testing.T) {
 		t.Fatalf("first poll: %v\n%s", err, out)
 	}
 	const messages = 10
-	kills := 20
-	if os.Getenv(requireReal) != "" {
-		kills = 50
-	}
+	kills := part(50, 10)
 	sent := 0
 	for killed := 0; killed < kills; {
 		if sent < messages && killed >= sent*kills/messages {

@@ -21,16 +21,13 @@ import (
 // TestReplacedFiles puts something else in the place of each file and folder of a state
 // directory, one at a time, and runs the program on it: it must not hang, not write
 // through a link, stay within its memory, name the file, and go on with the rest.
-// With AGENTSTATELOOP_SOAK each place gets all obstacles, else every tenth one is tried,
-// or every fifth if all that is real is required.
+// With AGENTSTATELOOP_SOAK each place gets all obstacles, else every thirty-first one is
+// tried, or every fifth if all that is real is required.
 func TestReplacedFiles(t *testing.T) {
 	t.Parallel()
 	world := newReplacedWorld(t)
 	all := os.Getenv(soakVariable) != ""
-	each := 10
-	if os.Getenv(requireReal) != "" {
-		each = 5
-	}
+	each := part(5, 31)
 	number := 0
 	for _, place := range world.places(t) {
 		for _, kind := range obstaclesOf(place.folder) {

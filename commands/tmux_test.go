@@ -277,17 +277,18 @@ func helpPages(t *testing.T) string {
 
 // TestOutputFitsTheTerminal runs the real program in a real terminal of several widths.
 // The terminal never has to break a line: the program breaks its lines itself, at words.
+// Without all that is real the wider ones get every third command.
 func TestOutputFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	needPrograms(t, "tmux")
 	program := buildProgram(t, t.TempDir())
 	agent := newBusyAgent(t, program)
-	for _, columns := range []int{60, 80, 200} {
+	for first, columns := range []int{60, 80, 200} {
 		t.Run(fmt.Sprint(columns), func(t *testing.T) {
 			w := startTmux(t, agent, program, columns, 40)
 			windows := map[string]string{}
 			var order []string
-			for _, script := range []string{
+			for i, script := range []string{
 				"$P status", "$P status --all", "$P inbox list", "$P inbox list --quarantined", "$P outbox list", "$P remind --list",
 				"$P history", "$P history --all", "$P history --all -n 0", "$P history --cost", "$P history --search build",
 				"$P doctor", "$P doctor --all", "$P doctor --all --no-network", "$P poll --dry-run", "$P inbox show 2",
@@ -295,6 +296,9 @@ func TestOutputFitsTheTerminal(t *testing.T) {
 				"$P nudge somebody", "$P tell --no-wait ''", "$P transition SOON",
 				helpPages(t),
 			} {
+				if columns > 60 && (i+first)%part(1, 3) != 0 {
+					continue
+				}
 				order = append(order, script)
 				windows[script] = w.window(script)
 			}
