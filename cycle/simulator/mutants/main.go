@@ -12,9 +12,9 @@
 // The old text must occur in the file exactly once. "test" is the argument of go
 // test; the default is the simulator. Run it in the root of the module:
 //
-//	go run ./cycle/simulator/mutants [-only NAME]
+//	AGENTSTATELOOP_REQUIRE_REAL=1 go run ./cycle/simulator/mutants [-only NAME]
 //
-// It works on a copy of the tree. It exits 1 if no test notices a break, or if a
+// Without the variable the tests are shorter, and may miss a break. It works on a copy of the tree. It exits 1 if no test notices a break, or if a
 // break no longer fits the code.
 package main
 
