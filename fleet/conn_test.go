@@ -153,7 +153,7 @@ func TestAChainThatDidNotVerify(t *testing.T) {
 			t.Fatal(err)
 		}
 		conn := Conn{
-			URL: "tls://" + server.Addr().String(), Seed: func(context.Context) (string, error) { return seed, nil }, Timeout: 200 * time.Millisecond,
+			URL: "tls://" + server.Addr().String(), Seed: func(context.Context) (string, error) { return seed, nil }, Timeout: 10 * time.Second,
 			TLS: func(host string) (*tls.Config, error) {
 				return &tls.Config{ServerName: host, RootCAs: tt.pools[asked.Add(1)-1], MaxVersion: tls.VersionTLS12}, nil
 			},
