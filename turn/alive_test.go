@@ -127,7 +127,7 @@ func TestOrphanHoldsTheAttempt(t *testing.T) {
 func TestEndKillsWhatIgnoresTerm(t *testing.T) {
 	t.Parallel()
 	b := orphan(t, `trap '' TERM; echo up; while :; do sleep 0.05; done`)
-	if abandoned, err := End(t.Context(), b.Dir, 200*time.Millisecond); abandoned || err != nil {
+	if abandoned, err := End(t.Context(), b.Dir, time.Second); abandoned || err != nil {
 		t.Errorf("abandoned %v, %v", abandoned, err)
 	}
 	if held, _, _ := Probe(b.Dir); held {
