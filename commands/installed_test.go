@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -76,10 +75,6 @@ type tests struct{ m *testing.M }
 
 // Run runs the tests and removes the program that they have built.
 func (s tests) Run() int {
-	if err := tempdir.InMemory(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return exitError
-	}
 	defer func() { os.RemoveAll(built.dir) }()
 	return s.m.Run()
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"agentstateloop/internal/regular"
-	"agentstateloop/internal/tempdir"
 	"agentstateloop/turn/box"
 )
 
@@ -35,10 +34,6 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
 		flag.Set("test.parallel", "8") // these tests wait; the real agents, which run otherwise, work
-	}
-	if err := tempdir.InMemory(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
