@@ -119,7 +119,6 @@ func startMailHosts(t *testing.T) mailHosts {
 // TestInitTriesEachAnswer types wrong hosts, ports, names and passwords at init, which
 // tries each and asks again. In the end the agent works.
 func TestInitTriesEachAnswer(t *testing.T) {
-	t.Parallel() // the server lets a refused login wait
 	h := startMailHosts(t)
 	d := startInitOnline(t, t.TempDir(), "--runner", "none", "--ca-file", h.bundle)
 	d.types("which you write from", "operator@example.com")
@@ -180,7 +179,6 @@ func TestInitTriesEachAnswer(t *testing.T) {
 // TestInitKeepsWhatDoesNotWork keeps servers that are not known to work: one whose
 // certificate nobody vouches for, one that hangs, and no mesh.
 func TestInitKeepsWhatDoesNotWork(t *testing.T) {
-	t.Parallel() // the server lets a refused login wait
 	h := startMailHosts(t)
 	d := startInitOnline(t, t.TempDir(), "--runner", "none", "--operator", "operator@example.com", "--address", "agent@example.org",
 		"--handle", "agent", "--imap-host", h.imap.IMAPTLS, "--mesh-url", "http://"+h.closed)
@@ -257,7 +255,6 @@ func TestInitLooksForTheProgram(t *testing.T) {
 // TestInitTakesANewPassword replaces the password of an agent that exists, only once the
 // new one works.
 func TestInitTakesANewPassword(t *testing.T) {
-	t.Parallel() // the server lets a refused login wait
 	h := startMailHosts(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "agent.password")
@@ -336,7 +333,6 @@ func startInitExisting(t *testing.T, dir string, flags ...string) *initDialogue 
 
 // TestInitPasswordOfAScript takes the new password from standard input.
 func TestInitPasswordOfAScript(t *testing.T) {
-	t.Parallel() // the server lets a refused login wait
 	h := startMailHosts(t)
 	for name, c := range map[string]struct {
 		secret, password string
