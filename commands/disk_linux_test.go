@@ -16,8 +16,8 @@ import (
 )
 
 // TestFullDisk runs polls on a disk that is full, or becomes full at any page of a
-// cycle, or at every fifth unless all that is real is required. No mail is consumed: once there is room, each has one answer
-// (docs/design.md, "Save before effects").
+// cycle, or at every fifth unless all that is real is required. No mail is consumed:
+// once there is room, each has one answer (docs/design.md, "Save before effects").
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	d := newAgentOnDisk(t)

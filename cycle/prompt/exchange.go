@@ -32,7 +32,7 @@ func NewPast(e Exchange) *Past {
 }
 
 func (s Said) defused() Said {
-	return Said{Head: breakTags(plain.Line(s.Head)), Text: strings.TrimRight(breakTags(s.Text), "\n")}
+	return Said{Head: breakTags(plain.Line(s.Head)), Text: breakTags(s.Text)}
 }
 
 // Len returns the length in bytes of the exchange as a person reads it.
@@ -88,10 +88,8 @@ func (f Fences) writePast(b *strings.Builder, p *Past) {
 }
 
 func (f Fences) writeSaid(b *strings.Builder, tag string, s Said) {
-	for _, part := range [...]string{
-		f.breakBoundary(s.Head), ":\n",
-		"<", tag, " ", f.Boundary, ">\n", f.breakBoundary(s.Text), "\n</", tag, " ", f.Boundary, ">\n",
-	} {
-		b.WriteString(part)
-	}
+	b.WriteString(f.breakBoundary(s.Head))
+	b.WriteString(":\n")
+	b.WriteString(f.enclose(tag, "", f.breakBoundary(s.Text)))
+	b.WriteByte('\n')
 }

@@ -38,7 +38,8 @@ func (f Fences) Fence(tag, text string) string { return f.enclose(tag, "", f.def
 // enclose puts lines that are safe already between tags, the first of them with
 // attributes.
 func (f Fences) enclose(tag, attributes, safe string) string {
-	return fmt.Sprintf("<%s %s%s>\n%s\n</%[1]s %[2]s>", tag, f.Boundary, attributes, strings.TrimRight(safe, "\n"))
+	name := tag + " " + f.Boundary
+	return "<" + name + attributes + ">\n" + strings.TrimRight(safe, "\n") + "\n</" + name + ">"
 }
 
 // fenced is Fence, but returns "" for an empty text.
