@@ -67,7 +67,31 @@ func (p *pair) question(ctx context.Context) error {
 	if err := p.alpha.until(ctx, "09:13"); err != nil {
 		return err
 	}
+	if err := p.pollForReport(ctx); err != nil {
+		return err
+	}
 	return p.alpha.expect(state.PREP, "*/1 * * * *", "goulard3120 standing by. what do you need?", "dorlange3120 says: It is 4f22127.")
+}
+
+// pollForReport polls on alpha until its turn has its report. The server gives out a message
+// that was looked at and returned a moment later; cron would find it a minute later.
+func (p *pair) pollForReport(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		now, err := p.alpha.agent.Store.Read()
+		if err != nil || len(now.Turn.Waiting) == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: no poll finds the report", ErrDeviates)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if err := p.alpha.poll(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // answerBell polls on beta whenever its listener hears something, until a poll has found
