@@ -1,0 +1,45 @@
+// Package limittest tries limits at their edge. Each package lists its limits in a table,
+// and TestEveryLimitIsTried in the root folder fails for a constant that no table names.
+package limittest
+
+import (
+	"testing"
+	"time"
+)
+
+// Limit is one limit of a package.
+type Limit struct {
+	// Const is the name of the constant in the source.
+	Const string
+	// Max is the largest value that is within the limit. Write it as a number, not as
+	// the constant, so that a changed constant is noticed.
+	Max int64
+	// Step is the distance of the neighbours of Max. The default is 1. A Max in
+	// nanoseconds may need a second.
+	Step int64
+	// Within reports whether n is within the limit, by the code that the constant
+	// limits.
+	Within func(t *testing.T, n int64) bool
+}
+
+// Run tries each limit one step below Max, at Max, and one step above. The first two must
+// be within the limit, and the third must not.
+func Run(t *testing.T, limits []Limit) {
+	for _, l := range limits {
+		t.Run(l.Const, func(t *testing.T) {
+			step := max(l.Step, 1)
+			for _, n := range []int64{l.Max - step, l.Max, l.Max + step} {
+				if got, want := l.Within(t, n), n <= l.Max; got != want {
+					t.Errorf("%s: %d is within the limit: %v, want %v", l.Const, n, got, want)
+				}
+			}
+		})
+	}
+}
+
+// Duration returns a limit of time. The neighbours of its longest time are one step away.
+func Duration(name string, longest, step time.Duration, within func(t *testing.T, d time.Duration) bool) Limit {
+	return Limit{Const: name, Max: int64(longest), Step: int64(step), Within: func(t *testing.T, n int64) bool {
+		return within(t, time.Duration(n))
+	}}
+}

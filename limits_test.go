@@ -1,0 +1,148 @@
+package main_test
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// notLimits are constants with a number that limits nothing, each with the reason.
+var notLimits = map[string]string{
+	// state, state/store, cycle, internal
+
+	// mail, mesh, fleet
+
+	// turn, commands, cron
+}
+
+// constant is one constant of the product whose value is a number that somebody chose.
+type constant struct {
+	name string // behind its package: mail.maxSize
+	at   string
+}
+
+// TestEveryLimitIsTried checks that a table of internal/limittest names each constant of
+// the product, or notLimits does, and that a comparison with a number has a name for it.
+func TestEveryLimitIsTried(t *testing.T) {
+	machinery := slices.Concat(helpers, []string{"internal/limittest", "internal/freeport", "internal/tempdir", "cycle/demo", "cycle/natsfaults", "cycle/simulator", "cycle/simulator/mutants"})
+	tried, found := map[string]int{}, map[string][]constant{}
+	for _, s := range sources(t) {
+		if s.test {
+			for _, name := range namedInTables(s) {
+				tried[s.folder+"."+name]++
+			}
+			continue
+		}
+		if slices.Contains(machinery, s.folder) {
+			continue
+		}
+		for _, c := range chosen(s) {
+			found[c.name] = append(found[c.name], c)
+		}
+		for n := range ast.Preorder(s.file) {
+			if number := comparedWith(n); number != "" {
+				t.Errorf("%s: a comparison with %s: give the number a name", s.at(n), number)
+			}
+		}
+	}
+	for name, reason := range notLimits {
+		if found[name] == nil {
+			t.Errorf("notLimits: there is no constant %s", name)
+		}
+		if tried[name] > 0 || reason == "" {
+			t.Errorf("notLimits: %s is tried by a table, or has no reason", name)
+		}
+		tried[name] = len(found[name])
+	}
+	for name, all := range found {
+		if tried[name] < len(all) {
+			t.Errorf("%s: no table of limits tries %s at its edge: add it to limits_test.go there, or to notLimits", all[0].at, name)
+		}
+	}
+	for name := range tried {
+		if found[name] == nil && !strings.HasPrefix(name, "internal/limittest.") {
+			t.Errorf("a table of limits names %s, but no constant with a number has that name", name)
+		}
+	}
+}
+
+// chosen returns the constants of a file, those of its functions too, whose value has a
+// number in it. Enumerations and file modes are left out.
+func chosen(s source) []constant {
+	var all []constant
+	for n := range ast.Preorder(s.file) {
+		decl, ok := n.(*ast.GenDecl)
+		if !ok || decl.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range decl.Specs {
+			v := spec.(*ast.ValueSpec)
+			for i, id := range v.Names {
+				if i < len(v.Values) && hasNumber(v.Values[i]) {
+					all = append(all, constant{s.folder + "." + id.Name, s.at(id)})
+				}
+			}
+		}
+	}
+	return all
+}
+
+func hasNumber(e ast.Expr) bool {
+	number := false
+	for n := range ast.Preorder(e) {
+		switch n := n.(type) {
+		case *ast.BasicLit:
+			number = number || n.Kind == token.FLOAT || n.Kind == token.INT && !strings.HasPrefix(n.Value, "0o")
+		case *ast.Ident:
+			if n.Name == "iota" {
+				return false
+			}
+		}
+	}
+	return number
+}
+
+// comparedWith returns the number of 16 or more with which n compares, or "".
+func comparedWith(n ast.Node) string {
+	b, ok := n.(*ast.BinaryExpr)
+	if !ok || !slices.Contains([]token.Token{token.LSS, token.GTR, token.LEQ, token.GEQ}, b.Op) {
+		return ""
+	}
+	for _, e := range []ast.Expr{b.X, b.Y} {
+		if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.INT {
+			if v, err := strconv.ParseInt(lit.Value, 0, 64); err == nil && v >= 16 && !strings.HasPrefix(lit.Value, "0x") {
+				return lit.Value
+			}
+		}
+	}
+	return ""
+}
+
+// namedInTables returns the constants that the tables of a test name: the field Const of
+// a limittest.Limit, and the first argument of limittest.Duration.
+func namedInTables(s source) []string {
+	var names []string
+	add := func(e ast.Expr) {
+		if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if name, err := strconv.Unquote(lit.Value); err == nil {
+				names = append(names, name)
+			}
+		}
+	}
+	for n := range ast.Preorder(s.file) {
+		switch n := n.(type) {
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Const" {
+				add(n.Value)
+			}
+		case *ast.CallExpr:
+			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Duration" && len(n.Args) == 4 {
+				add(n.Args[0])
+			}
+		}
+	}
+	return names
+}
