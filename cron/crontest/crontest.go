@@ -1,5 +1,6 @@
-// Package crontest writes a crontab(1) for tests and for the demo. Neither may
-// ever touch the crontab of the user who runs them.
+// Package crontest writes a crontab(1) for tests and for the demo, and the processes of a
+// machine for tests. A test may neither touch the crontab of the user who runs it nor
+// depend on the cron daemon of the machine.
 package crontest
 
 import (
@@ -58,6 +59,21 @@ func Write(dir string) (command, tablePath string, err error) {
 		return "", "", err
 	}
 	return command, tablePath, nil
+}
+
+// WriteProc writes the processes of a machine on which cron runs, as procfs shows them:
+// init is process 1, and cron is process 7. It returns the folder.
+func WriteProc(dir string) (proc string, err error) {
+	proc = filepath.Join(dir, "proc")
+	for pid, cmdline := range map[string]string{"1": "/sbin/init\x00", "7": "/usr/sbin/cron\x00-f\x00"} {
+		if err := os.MkdirAll(filepath.Join(proc, pid), 0o700); err != nil {
+			return "", fmt.Errorf("write a test procfs: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(proc, pid, "cmdline"), []byte(cmdline), 0o600); err != nil {
+			return "", fmt.Errorf("write a test procfs: %w", err)
+		}
+	}
+	return proc, nil
 }
 
 // WriteScript writes an executable file that can be started at once, even while
