@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -128,6 +129,11 @@ func TestNothingOutlivesTheCall(t *testing.T) {
 
 // A box ends with the process that made it, however that ends.
 func TestNothingOutlivesTheRunner(t *testing.T) {
+	// Under nohup this test starts with HUP ignored, and so would the runner. A signal
+	// that is caught here has its default action in a new program.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, unix.SIGHUP)
+	defer signal.Stop(caught)
 	for _, sig := range []syscall.Signal{unix.SIGKILL, unix.SIGTERM, unix.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			inEachWay(t, func(t *testing.T, w box.Way) {
