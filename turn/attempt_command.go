@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,9 +49,21 @@ func Main(args []string) error {
 	if _, err := recorded.Read(make([]byte, 1)); err != nil {
 		return fmt.Errorf("%s: the runner is gone: %w", attemptCommand, err)
 	}
+	defaultActions()
 	err := unix.Exec(args[0], args[1:], os.Environ())
 	_, writeErr := fault.WriteString(err.Error())
 	return errors.Join(fmt.Errorf("start %s: %w", args[0], err), writeErr)
+}
+
+// defaultActions gives the next program the default actions of HUP and INT, as cron
+// does. Under nohup HUP is ignored, in the background of a script INT is, and a shell
+// that starts so can never catch it. Other signals are not ignored in a Go program.
+func defaultActions() {
+	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGINT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig) // exec(2) resets what is caught
+		}
+	}
 }
 
 // WithholdLock keeps the lock on alive, if this process runs inside an attempt,

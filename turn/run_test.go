@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,6 +51,14 @@ func TestEnvironment(t *testing.T) {
 	if strings.Contains(res.Text, "SECRET_OF_THE_RUNNER") {
 		t.Error("the runner's environment leaked")
 	}
+}
+
+// The agent's program has the default actions of HUP and INT, however we were started.
+func TestSignalsOfTheAgentHaveTheirDefaultActions(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT) // as under nohup, in the background of a script
+	defer signal.Reset(syscall.SIGHUP, syscall.SIGINT)
+	b := newBench(t, `for s in HUP INT; do trap "echo $s" $s; kill -$s $$; done`)
+	b.run().check(t, Success, ExitClean, "HUP\nINT", "")
 }
 
 // The log of an attempt begins with how it was started and ends with why it ended.
