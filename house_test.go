@@ -21,7 +21,7 @@ var leaves = []string{"mail", "mesh", "fleet", "cron", "turn"}
 
 // internals import nothing of ours but one another. All other packages may import
 // them.
-var internals = []string{"internal/capture", "internal/durable", "internal/freeport", "internal/lazy", "internal/limittest", "internal/members", "internal/memory", "internal/plain", "internal/regular", "internal/secret", "internal/tempdir"}
+var internals = []string{"internal/account", "internal/capture", "internal/durable", "internal/freeport", "internal/lazy", "internal/limittest", "internal/members", "internal/memory", "internal/plain", "internal/regular", "internal/secret", "internal/tempdir"}
 
 // helpers are servers and tools for tests, the demo and the simulator.
 var helpers = []string{"fleet/fleettest", "fleet/fleettest/memory", "mail/mailtest", "cron/crontest", "turn/clitest", "turn/react/scripted", "state/statetest"}
@@ -81,6 +81,7 @@ func rooms() map[string][]string {
 		"state/statetest": {"state"},
 		"state/store":     {"state"},
 
+		"internal/account":   nil,
 		"internal/capture":   nil,
 		"internal/durable":   nil,
 		"internal/freeport":  nil,

@@ -1,16 +1,15 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"os"
-	"os/user"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/account"
 	"agentstateloop/state"
 )
 
@@ -83,9 +82,6 @@ func parseHandle(text string) (string, error) {
 
 // userName returns the name of the user who runs us, for the history.
 func userName() string {
-	u, err := user.LookupId(strconv.Itoa(os.Getuid()))
-	if err != nil {
-		return "operator"
-	}
-	return u.Username
+	u, _ := account.Current()
+	return cmp.Or(u.Name, "operator")
 }

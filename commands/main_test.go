@@ -218,6 +218,7 @@ func setUp(env *testscript.Env, printed string) error {
 		return err
 	}
 	env.Setenv("TEST_HOME", dir)
+	env.Setenv("HOME", dir)
 	env.Setenv("TEST_JSON", printed)
 	proc, err := crontest.WriteProc(dir)
 	if err != nil {

@@ -8,9 +8,7 @@ import (
 	"io"
 	"log"
 	"os"
-	"os/user"
 	"runtime/debug"
-	"strconv"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -18,6 +16,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 	"agentstateloop/turn"
 	"agentstateloop/turn/box"
@@ -197,15 +196,11 @@ func tail(args []string) []string {
 	return args[1:]
 }
 
-// userHome returns the home of the user who runs us, from the user database.
-// Cron, shells and daemons agree on that, and do not agree on $HOME.
+// userHome returns the home directory of the user who runs us.
 func userHome() (string, error) {
-	u, err := user.LookupId(strconv.Itoa(os.Getuid()))
+	u, err := account.Current()
 	if err != nil {
-		return "", fmt.Errorf("look up home of user %d: %w", os.Getuid(), err)
+		return "", terminal.Usagef("set HOME to your home directory", "%v", err)
 	}
-	if u.HomeDir == "" {
-		return "", fmt.Errorf("user %s has no home in the user database", u.Username)
-	}
-	return u.HomeDir, nil
+	return u.Home, nil
 }

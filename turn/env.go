@@ -6,11 +6,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"agentstateloop/internal/account"
 )
 
 // defaultPath is where programs are looked for if Env has no PATH.
@@ -28,10 +29,7 @@ func (c Config) environ(a Attempt) map[string]string {
 		"NO_COLOR": "1",
 		"SHELL":    "/bin/sh",
 	}
-	// From the user database, because cron, su and daemons set HOME differently.
-	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
-		env["HOME"], env["USER"], env["LOGNAME"] = u.HomeDir, u.Username, u.Username
-	}
+	maps.Copy(env, account.Environ())
 	maps.Copy(env, c.Env)
 	if dir := filepath.Dir(c.Self); !slices.Contains(filepath.SplitList(env["PATH"]), dir) {
 		env["PATH"] += ":" + dir

@@ -3,7 +3,6 @@ package config
 import (
 	"os"
 	"path/filepath"
-	"strings"
 
 	"agentstateloop/commands/terminal"
 )
@@ -21,17 +20,19 @@ func (l *Loader) Find(flag string) (string, error) {
 			return filepath.Abs(path)
 		}
 	}
-	places := []string{fileName}
-	if path, err := l.UserFile(); err == nil {
-		places = append(places, path)
+	if _, err := os.Stat(fileName); err == nil {
+		return filepath.Abs(fileName)
 	}
-	for _, path := range places {
-		if _, err := os.Stat(path); err == nil {
-			return filepath.Abs(path)
-		}
+	path, err := l.UserFile()
+	if err != nil {
+		return "", terminal.Usagef("set HOME to your home directory, or name your configuration with --config FILE",
+			"no configuration found: %s does not exist in this folder, and your home directory is unknown: %v", fileName, err)
 	}
-	return "", terminal.Usagef("run `agentstateloop init` to create one, or name yours with --config FILE",
-		"no configuration found: neither %s exists", strings.Join(places, " nor "))
+	if _, err := os.Stat(path); err != nil {
+		return "", terminal.Usagef("run `agentstateloop init` to create one, or name yours with --config FILE",
+			"no configuration found: neither %s nor %s exists", fileName, path)
+	}
+	return filepath.Abs(path)
 }
 
 // UserFile returns the path of agent.toml in the user's configuration folder.

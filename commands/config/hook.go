@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"os"
-	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +15,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle/hook"
+	"agentstateloop/internal/account"
 	"agentstateloop/internal/lazy"
 	"agentstateloop/state"
 )
@@ -156,9 +155,7 @@ type environment map[string]string
 // smallEnv returns the small environment that an agent gets, and [turn.env].
 func (c *Config) smallEnv(self string) environment {
 	env := environment{"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
-	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err == nil {
-		env["HOME"], env["USER"], env["LOGNAME"] = u.HomeDir, u.Username, u.Username
-	}
+	maps.Copy(env, account.Environ())
 	maps.Copy(env, c.File.Turn.Env)
 	if dir := filepath.Dir(self); !slices.Contains(filepath.SplitList(env["PATH"]), dir) {
 		env["PATH"] += ":" + dir

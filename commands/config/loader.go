@@ -11,7 +11,7 @@ import (
 // Loader reads configurations and wires agents for one process.
 type Loader struct {
 	Environ    []string               // of the process, as in os.Environ
-	Home       func() (string, error) // of the user, from the user database
+	Home       func() (string, error) // of the user, from passwd
 	Executable func() (string, error) // absolute path of this program
 	Version    string                 // of this program
 	Now        func() time.Time

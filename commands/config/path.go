@@ -35,8 +35,8 @@ func QuoteGlob(path string) string {
 	return string(quoted)
 }
 
-// Resolve makes a path absolute. "~" stands for the user's home folder from the
-// user database. A relative path starts at the folder of the configuration.
+// Resolve makes a path absolute. "~" stands for the user's home directory in
+// passwd. A relative path starts at the folder of the configuration.
 func (c *Config) Resolve(path string) string {
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		return filepath.Join(c.home, path[1:])

@@ -1,6 +1,11 @@
 package doctor
 
-import "context"
+import (
+	"context"
+	"os"
+
+	"agentstateloop/internal/account"
+)
 
 // check examines one part of an agent.
 type check interface {
@@ -14,11 +19,13 @@ func (e *examination) checks() []check {
 	crontab := crontabCheck{mode: e.mode, table: e.crontab, text: e.table, err: e.tableErr, proc: e.Proc, lines: []string{e.state.Schedule.Installed, e.state.Schedule.AlarmLine}, lastError: e.state.Schedule.Error}
 	environment := environmentCheck{mode: e.mode, loader: e.cronLoader, readable: e.tableErr == nil}
 	daemon := daemonCheck{mode: e.mode, proc: e.Proc}
+	user, _ := account.Current()
+	homes := homeCheck{home: home, variable: e.Loader.Env("HOME"), user: os.Getuid(), known: user.Known}
 	clock := clockCheck{lastStep: e.state.LastStep, now: now}
 	if e.agent == nil {
 		return []check{
 			needsConfig("secrets"), needsConfig("imap"), needsConfig("smtp"), needsConfig("mesh"),
-			crontab, needsConfig("line"), environment, daemon,
+			crontab, needsConfig("line"), homes, environment, daemon,
 			needsConfig("state"), needsConfig("files"), needsConfig("history"), clock, needsConfig("agent"), needsConfig("polls"),
 		}
 	}
@@ -32,6 +39,7 @@ func (e *examination) checks() []check {
 		crontab,
 		lineCheck{agent: a, mode: e.mode, table: e.table, readable: e.tableErr == nil, state: e.state, err: e.stateErr},
 		binaryCheck{mode: e.mode, self: a.Schedule.Binary, pinned: e.state.Schedule.Binary, version: e.Loader.Version},
+		homes,
 		environment,
 		daemon,
 		stateDirCheck{dir: a.Store.Dir, store: a.Store, state: e.state, err: e.stateErr, handle: a.Handle, now: now},

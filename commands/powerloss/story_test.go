@@ -102,7 +102,7 @@ func (s *story) start(args ...string) (cmd *exec.Cmd, read func()) {
 }
 
 // command returns a command for which the user's home is on the disk: the program
-// takes it from the user database.
+// takes it from passwd.
 func (s *story) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("bwrap", append([]string{"--dev-bind", "/", "/", "--ro-bind", filepath.Join(s.dir, "passwd"), "/etc/passwd", "--"}, args...)...)
 	cmd.Env, cmd.Dir = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "CLIENT_SECRET=client-canary-0123"}, s.dir
