@@ -185,6 +185,32 @@ func TestScript(t *testing.T) {
 	})
 }
 
+// TestStoriesSayWhyACommandFails checks that a story which expects a command to fail looks
+// at what it prints: an exit code alone may have another reason on another machine.
+func TestStoriesSayWhyACommandFails(t *testing.T) {
+	fails := regexp.MustCompile(`^(exits [1-9]\d* |! (exec )?agentstateloop )`)
+	looks := regexp.MustCompile(`^(! )?(stdout|stderr) `)
+	files, err := filepath.Glob("testdata/*/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		story, _, _ := strings.Cut(readFile(t, file), "\n-- ")
+		waiting := ""
+		for line := range strings.Lines(story + "\n") {
+			switch line = strings.TrimSpace(line); {
+			case line == "" || strings.HasPrefix(line, "#"):
+				continue
+			case waiting != "" && !looks.MatchString(line):
+				t.Errorf("%s: %q fails, and the story does not check why", file, waiting)
+			}
+			if waiting = ""; fails.MatchString(line) && !strings.HasSuffix(line, "&") {
+				waiting = line
+			}
+		}
+	}
+}
+
 // setUp makes the world of a script. Its runs for JSON are recorded in the folder
 // printed.
 func setUp(env *testscript.Env, printed string) error {
