@@ -70,7 +70,7 @@ func TestKilledAPIRunner(t *testing.T) {
 
 // testKillAfterLine kills the loop as soon as steps.jsonl has this many lines.
 func testKillAfterLine(t *testing.T, program string, line int) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	model := &scripted.Server{Script: notchModel}
 	url, stop, err := model.Start()

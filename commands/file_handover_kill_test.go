@@ -89,7 +89,7 @@ func (unheard) Write(p []byte) (int, error) { return len(p), nil }
 func (unheard) WriteHeader(int)             {}
 
 func testKillAtStep(t *testing.T, program string, step int, after bool) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	var mu sync.Mutex // guards the processes that a kill ends
 	var server, poll *exec.Cmd
 	killed, met := false, false

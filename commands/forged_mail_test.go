@@ -197,7 +197,7 @@ type attackedAgent struct {
 func newAttackedAgent(t *testing.T, program string) *attackedAgent {
 	t.Helper()
 	w := &attackedAgent{
-		t: t, dir: t.TempDir(), program: program, dns: mailtest.NewDNS(t),
+		t: t, dir: tempDir(t), program: program, dns: mailtest.NewDNS(t),
 		servers: mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"}),
 	}
 	w.mx = mailtest.StartMX(t, "mx.example.org", w.dns, func(raw []byte) error { return w.deliver(raw) })

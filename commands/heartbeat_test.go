@@ -85,7 +85,7 @@ func scriptBeats(ts *testscript.TestScript, neg bool, args []string) {
 // and the next one repeats nothing.
 func TestKilledHeartbeat(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := tempDir(t)
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	m := newMonitor()
 	defer m.Close()

@@ -17,7 +17,7 @@ const unlisted = 54321
 func TestUserWithoutARowInPasswd(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
-	home := t.TempDir()
+	home := tempDir(t)
 	write := func(path, text string) {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -49,7 +50,7 @@ func buildProgram(t testing.TB, dir string) string {
 }
 
 // built is the program, which is built once, with the tag of the README, and removed when
-// the tests have run.
+// the tests have run. Its home directory is $TEST_HOME, if that is set.
 var built oneBuild
 
 type oneBuild struct {
@@ -63,7 +64,7 @@ func (b *oneBuild) program() (file string, err error) {
 		if b.dir, b.err = os.MkdirTemp("", name+"-build-"); b.err != nil {
 			return
 		}
-		if out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", filepath.Join(b.dir, name), "..").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags", "-X agentstateloop/internal/account.testHome=TEST_HOME", "-o", filepath.Join(b.dir, name), "..").CombinedOutput(); err != nil {
 			b.err = fmt.Errorf("build: %w\n%s", err, out)
 		}
 	})
@@ -73,10 +74,26 @@ func (b *oneBuild) program() (file string, err error) {
 // tests are the tests, and what they leave behind.
 type tests struct{ m *testing.M }
 
-// Run runs the tests and removes the program that they have built.
+// Run runs the tests with a home directory of their own, and removes it and the program
+// that they have built.
 func (s tests) Run() int {
-	defer func() { os.RemoveAll(built.dir) }()
+	home, err := os.MkdirTemp("", name+"-home-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitError
+	}
+	os.Setenv("TEST_HOME", home)
+	defer func() { os.RemoveAll(built.dir); os.RemoveAll(home) }()
 	return s.m.Run()
+}
+
+// tempDir returns a new folder for the state of an agent. Only root can remove the
+// read-only folders in it.
+func tempDir(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Cleanup(func() { regular.MakeWritable(dir) })
+	return dir
 }
 
 // installedAgent is the built program, and the folder with its agent.toml.

@@ -76,7 +76,7 @@ type hungAgent struct {
 }
 
 func newHungAgent(t *testing.T, what string) hungAgent {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	if _, err := servers.Append([]byte("From: operator@example.com\r\nSubject: @goulard3120 hi\r\nMessage-ID: <1@example.com>\r\n\r\nhi\r\n"), time.Now()); err != nil {
 		t.Fatal(err)

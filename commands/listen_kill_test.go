@@ -27,7 +27,7 @@ func TestKilledListeners(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 0))
-	dir := t.TempDir()
+	dir := tempDir(t)
 	program := buildProgram(t, dir)
 	for file, text := range map[string]string{
 		"agent.toml": "[agent]\nhandle = \"goulard3120\"\noperator = [\"operator@example.com\"]\nstate_dir = \"state\"\n[turn]\nrunner = \"none\"\n[schedule]\nmode = \"none\"\n",

@@ -41,7 +41,7 @@ func TestTenThousandConnections(t *testing.T) {
 		t.Skipf("this process may open %d files, and the test needs %d: ulimit -n %[2]d", limit.Cur, filesNeeded)
 	}
 	t.Run("mesh serve", func(t *testing.T) {
-		dir := t.TempDir()
+		dir := tempDir(t)
 		tokens := filepath.Join(dir, "tokens")
 		if err := os.WriteFile(tokens, []byte("goulard3120 one\ndorlange3120 two\n"), 0o600); err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ func TestManyProcessesAtOnce(t *testing.T) {
 	if soakFor(t) > 0 {
 		processes = 200
 	}
-	p := installedAgent{dir: t.TempDir()}
+	p := installedAgent{dir: tempDir(t)}
 	p.program = buildProgram(t, p.dir)
 	config := "[agent]\nhandle = \"goulard3120\"\noperator = [\"operator@example.com\"]\nstate_dir = \"state\"\n[turn]\ncommand = [\"echo\", \"done\"]\n[schedule]\nmode = \"none\"\n"
 	if err := os.WriteFile(filepath.Join(p.dir, "agent.toml"), []byte(config), 0o600); err != nil {

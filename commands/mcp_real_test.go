@@ -30,7 +30,7 @@ func realTurn(t *testing.T, s *meshAgents, runner, extra string, answers ...clit
 		t.Skipf("no %s: set AGENTSTATELOOP_CLIS to the node_modules/.bin that has it", runner)
 	}
 	model = clitest.New(t, answers...)
-	home := t.TempDir()
+	home := tempDir(t)
 	args, env, err := clitest.Home(runner, home, model.URL)
 	if err != nil {
 		t.Fatal(err)

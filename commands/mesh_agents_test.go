@@ -103,7 +103,7 @@ func (s *meshAgents) meshConfig(handle string, peers []string) string {
 // add adds an agent whose program is this shell script.
 func (s *meshAgents) add(handle, script string, peers ...string) {
 	s.t.Helper()
-	dir := s.t.TempDir()
+	dir := tempDir(s.t)
 	s.dirs[handle] = dir
 	config := fmt.Sprintf("[agent]\nhandle = %q\nstate_dir = \"state\"\n[turn]\ncommand = [\"./agent.sh\"]\ntimeout = \"1m\"\n[schedule]\nmode = \"none\"\n", handle) +
 		s.meshConfig(handle, peers)

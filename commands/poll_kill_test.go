@@ -26,7 +26,7 @@ func TestKilledPolls(t *testing.T) {
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 0))
 
-	dir := t.TempDir()
+	dir := tempDir(t)
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	program := buildProgram(t, dir)
 	writeAgent(t, dir, servers, "[turn]\ncommand = [\"./slow.sh\"]\n[schedule]\nmode = \"none\"\n")

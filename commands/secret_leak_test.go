@@ -76,7 +76,7 @@ func TestNoSecretLeaks(t *testing.T) {
 
 func newLeakStory(t *testing.T) *leakStory {
 	t.Helper()
-	l := &leakStory{t: t, dir: t.TempDir(), secret: canarySecrets(), recorded: map[string]string{}}
+	l := &leakStory{t: t, dir: tempDir(t), secret: canarySecrets(), recorded: map[string]string{}}
 	l.write("secrets/here", "")
 	for name, value := range l.secret {
 		l.write("secrets/"+name, value+"\n")

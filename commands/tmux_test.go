@@ -39,7 +39,7 @@ type tmux struct {
 
 func startTmux(t *testing.T, agent, program string, columns, rows int) *tmux {
 	t.Helper()
-	w := &tmux{t: t, program: program, dir: t.TempDir(), agent: agent}
+	w := &tmux{t: t, program: program, dir: tempDir(t), agent: agent}
 	t.Cleanup(func() { endTmux(t, w.command) })
 	w.run("-f", "/dev/null", "-u", "new-session", "-d", "-x", strconv.Itoa(columns), "-y", strconv.Itoa(rows), "exec sleep 600")
 	w.run("set-option", "-g", "history-limit", "20000")
@@ -183,7 +183,7 @@ func needPrograms(t *testing.T, programs ...string) {
 // and with a history. It returns its folder.
 func newBusyAgent(t *testing.T, program string) (dir string) {
 	t.Helper()
-	dir = t.TempDir()
+	dir = tempDir(t)
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	config := fmt.Sprintf(`[agent]
 handle = "goulard3120"

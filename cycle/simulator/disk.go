@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"agentstateloop/internal/regular"
 )
 
 // disk keeps what a power cut would lose now: bytes that were written but not
@@ -224,7 +226,7 @@ func (d *disk) loseFolders(rng *rand.Rand) (lost []string, err error) {
 			continue
 		}
 		lost = append(lost, "the folder "+d.name(path))
-		if err := os.RemoveAll(path); err != nil {
+		if err := regular.RemoveAll(path); err != nil {
 			return lost, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/simulator"
+	"agentstateloop/internal/regular"
 )
 
 var (
@@ -111,7 +112,7 @@ func play(t *testing.T, s simulator.Story) simulator.Outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer regular.RemoveAll(dir)
 	out, err := simulator.Play(dir, s)
 	if err != nil {
 		t.Error(err)

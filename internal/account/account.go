@@ -11,6 +11,11 @@ import (
 	"strconv"
 )
 
+// testHome names a variable of the environment that replaces the home directory. Only the
+// tests of the built program have it, by a flag of the linker: they must not write into the
+// home directory of the user who runs them.
+var testHome string
+
 // Account is the user who runs the program.
 type Account struct {
 	Name  string // "" if neither passwd nor USER has one
@@ -23,6 +28,9 @@ type Account struct {
 // user id that passwd does not list: then HOME and USER count. If passwd cannot be read,
 // HOME does not count: the agent's files would be looked for in another place.
 func Current() (Account, error) {
+	if home := os.Getenv(testHome); testHome != "" && home != "" {
+		return Account{Name: os.Getenv("USER"), Home: home, Known: true}, nil
+	}
 	id := os.Getuid()
 	u, err := user.LookupId(strconv.Itoa(id))
 	if _, unknown := errors.AsType[user.UnknownUserIdError](err); unknown || errors.Is(err, fs.ErrNotExist) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/internal/secret"
 	"agentstateloop/turn/react"
 	"agentstateloop/turn/toolserver"
@@ -48,7 +49,12 @@ func TestResults(t *testing.T) {
 // that there is an end to it.
 func TestPictures(t *testing.T) {
 	const png = "\x89PNG\r\n\x1a\n0000"
-	folders := react.Folders{Context: t.TempDir()}
+	folder := func() string {
+		dir := t.TempDir()
+		t.Cleanup(func() { regular.MakeWritable(dir) }) // only root removes files from a read-only folder
+		return dir
+	}
+	folders := react.Folders{Context: folder()}
 	kept := 0
 	s := toolserver.Server{Name: "s", Keep: func(name string, data []byte) (react.Shown, error) {
 		kept++
@@ -67,7 +73,7 @@ func TestPictures(t *testing.T) {
 	if _, err := folders.KeepPicture("s__tool-1", []byte(png)); err == nil {
 		t.Error("a picture was replaced")
 	}
-	folders.Context, kept = t.TempDir(), 0
+	folders.Context, kept = folder(), 0
 	_, err = toolserver.ReadResult([]byte(`{"content":[`+strings.Repeat(picture+",", 30)+picture+`]}`), s)
 	if !errors.As(err, &showing) || len(showing.Files) != 20 || kept != 20 {
 		t.Errorf("of 31 pictures %d were kept: %v", kept, err)
