@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 	if code, ok := Become(os.Args, os.Stderr); ok {
 		os.Exit(code)
 	}
+	syscall.Umask(0o022) // doctor warns of files that others can write to
 	flag.Set("test.parallel", "4") // most of these tests wait for processes; the command line may say another number
 	testscript.Main(tests{m}, map[string]func(){name: func() { os.Exit(runForScript()) }})
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/regular"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/state/store"
 )
@@ -115,7 +116,7 @@ func newReplacedWorld(t *testing.T) *replacedWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(base) })
+	t.Cleanup(func() { regular.RemoveAll(base) })
 	if err := os.Chmod(base, 0o755); err != nil { // for the user
 		t.Fatal(err)
 	}
@@ -210,12 +211,18 @@ func (w *replacedWorld) try(t *testing.T, p place, o obstacle, all bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer regular.RemoveAll(dir)
 	canary := filepath.Join(dir, "canary")
 	path := filepath.Join(dir, "state", p.name)
 	if out, err := exec.Command("cp", "-a", w.template+"/.", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	// The context of an attempt is read-only, which stops an ordinary user.
+	folder, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	regular.MakeWritable(filepath.Dir(path))
 	if err := os.Rename(path, canary); err != nil {
 		t.Fatal(err)
 	}
@@ -223,6 +230,9 @@ func (w *replacedWorld) try(t *testing.T, p place, o obstacle, all bool) {
 		if o.name == "a device" {
 			t.Skip(err)
 		}
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(path), folder.Mode().Perm()); err != nil {
 		t.Fatal(err)
 	}
 	var user *syscall.Credential

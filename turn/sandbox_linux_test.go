@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"agentstateloop/internal/account"
 	"agentstateloop/turn/box"
 )
 
@@ -48,10 +49,7 @@ func TestAnAgentInABox(t *testing.T) {
 func TestWhatIsNotInTheBox(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	writeConfig(t, secret, "hunter2")
-	outside, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	outside := account.Environ()["HOME"]
 	victim := newBystander(t, &unix.SysProcAttr{Setsid: true})
 	b := boxed(t, fmt.Sprintf(`cat '%s' /etc/shadow "${AGENTSTATELOOP_CONTEXT%%/*}/process" "${AGENTSTATELOOP_CONTEXT%%/*}/alive" '%s/.bashrc'
 ls "${AGENTSTATELOOP_CONTEXT%%/*}"
