@@ -32,6 +32,9 @@ type underNATS struct {
 func newUnderNATS(t *testing.T, e *fleettest.Engine) *underNATS {
 	t.Helper()
 	a := &underNATS{t: t, engine: e, dir: t.TempDir(), url: e.URL()}
+	if err := os.Chmod(a.dir, 0o700); err != nil { // also under umask 000
+		t.Fatal(err)
+	}
 	a.write("key", e.Users["goulard3120"].Seed)
 	return a
 }
