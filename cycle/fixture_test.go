@@ -154,7 +154,7 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 			QuietPrep:   reply("going quiet"),
 			QuietActive: reply("going quiet -- ping me when you need me"),
 		},
-		Now: now,
+		Now: now, CheckEvery: 20 * time.Millisecond,
 	}
 }
 
