@@ -22,7 +22,7 @@ import (
 func host(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	p := Process{Stdin: os.Stdin, Stdout: os.Stdout, Ask: askByFile}
+	p := Process{Stdin: os.Stdin, Stdout: os.Stdout, Ask: askByFile, ExitWithin: 500 * time.Millisecond}
 	if err := p.Main(ctx, args); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		return 1
