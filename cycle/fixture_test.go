@@ -372,7 +372,7 @@ func (h *house) unread() (uids []uint32) {
 	h.t.Helper()
 	c := h.inbox(true)
 	defer c.Close()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) { // a server tells nobody when it has done a STORE of another session
 		check(h.t, c.Noop().Wait())
 		found, err := c.UIDSearch(&imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, nil).Wait()
 		check(h.t, err)

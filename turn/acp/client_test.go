@@ -62,7 +62,7 @@ var scripts = map[string]func(*scripted){
 		s.reply(load, nil)
 		s.say("more of it") // as gemini does
 		for range 5 {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // it goes on for a while, as gemini does
 			s.say("and more")
 		}
 		for {

@@ -253,7 +253,7 @@ func TestNothingOutlivesUs(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	for deadline := time.Now().Add(time.Minute); running(mark) > 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); running(mark) > 0; time.Sleep(10 * time.Millisecond) { // they are not our children: we cannot wait for their end
 		if time.Now().After(deadline) {
 			t.Fatalf("%d processes are left", running(mark))
 		}
