@@ -192,11 +192,11 @@ func (l launcher) env() map[string]string {
 // turn.
 var errLost = errors.New("the turn is not ours any more")
 
-// DefaultCheckEvery is the default of Agent.CheckEvery.
-const DefaultCheckEvery = 500 * time.Millisecond
+// checkEvery is the default of Agent.CheckEvery.
+const checkEvery = 500 * time.Millisecond
 
-// checkEvery returns how often the processes of an agent read the state.
-func checkEvery(a *Agent) time.Duration { return cmp.Or(a.CheckEvery, DefaultCheckEvery) }
+// checkInterval returns how often the processes of an agent read the state.
+func checkInterval(a *Agent) time.Duration { return cmp.Or(a.CheckEvery, checkEvery) }
 
 // turnGuard watches, while an agent runs, whether its turn is still its own.
 type turnGuard struct {

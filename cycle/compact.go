@@ -55,7 +55,7 @@ func (a *Agent) Compact(ctx context.Context, patience time.Duration) (text strin
 	if a.Turn == nil {
 		return "", errors.New(`runner = "none" keeps no context, so there is nothing to compact`)
 	}
-	lock, err := waitForTurns(ctx, a.Store, patience, checkEvery(a))
+	lock, err := waitForTurns(ctx, a.Store, patience, checkInterval(a))
 	if err != nil {
 		return "", err
 	}

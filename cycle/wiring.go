@@ -39,7 +39,7 @@ func (a *Agent) announcer() announcer {
 func (a *Agent) hooks() *hooks {
 	return &hooks{
 		all: a.Hooks, standIn: a.CallHook, store: a.Store, now: a.Now, secrets: a.Secrets, log: a.logger(), journal: a.journal(),
-		checkEvery: checkEvery(a), detacher: a.detacher(), announced: &a.announced,
+		checkEvery: checkInterval(a), detacher: a.detacher(), announced: &a.announced,
 	}
 }
 
@@ -77,7 +77,7 @@ func (a *Agent) reportTaker() *reportTaker {
 }
 
 func (a *Agent) turnGuard() turnGuard {
-	return turnGuard{store: a.Store, secrets: a.Secrets, checkEvery: checkEvery(a)}
+	return turnGuard{store: a.Store, secrets: a.Secrets, checkEvery: checkInterval(a)}
 }
 
 // What a turn is told, costs and hands back.
@@ -159,7 +159,7 @@ func (a *Agent) attempter() *attempter {
 func (a *Agent) ackTimer() *ackTimer {
 	return &ackTimer{
 		store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets, log: a.logger(), journal: a.journal(), flusher: a.flusher(),
-		checkEvery: checkEvery(a),
+		checkEvery: checkInterval(a),
 	}
 }
 
@@ -278,7 +278,7 @@ func (a *Agent) pollReasons() pollReasons {
 func (a *Agent) lingerer(mailbox *mail.Watch) *lingerer {
 	return &lingerer{
 		store: a.Store, mesh: a.Mesh, secrets: a.Secrets, mailbox: mailbox,
-		poller: a.poller(new(mailSession)), reasons: a.pollReasons(), runner: a.runner(), checkEvery: checkEvery(a),
+		poller: a.poller(new(mailSession)), reasons: a.pollReasons(), runner: a.runner(), checkEvery: checkInterval(a),
 	}
 }
 
