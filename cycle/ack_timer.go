@@ -20,6 +20,8 @@ type ackTimer struct {
 	log     logger
 	journal *journal
 	flusher *flusher
+
+	checkEvery time.Duration
 }
 
 // begin sends in the background what comes due, until stop is called. stop returns when
@@ -37,9 +39,9 @@ func (t *ackTimer) begin(ctx context.Context) (stop func()) {
 	}
 }
 
-// watch looks at the state twice a second.
+// watch looks at the state as often as checkEvery says.
 func (t *ackTimer) watch(ctx context.Context, over <-chan struct{}) {
-	tick := time.NewTicker(checkEvery)
+	tick := time.NewTicker(t.checkEvery)
 	defer tick.Stop()
 	for {
 		select {

@@ -48,7 +48,9 @@ func TestTheAckOfALongTurn(t *testing.T) {
 	wait := h.pollInBackground()
 	up()
 	h.clock.advance(29 * time.Second)
-	time.Sleep(700 * time.Millisecond) // in which it has looked
+	asked := func() int { h.clock.mu.Lock(); defer h.clock.mu.Unlock(); return h.clock.asked }
+	before := asked()
+	until(t, "a look at the clock, and a second one, which comes after what the first one does", func() bool { return asked() > before+1 })
 	h.wantSent("")
 	h.clock.advance(time.Second)
 	until(t, "the ack", func() bool { return h.kinds() == "ack" })

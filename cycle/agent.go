@@ -50,6 +50,10 @@ type Agent struct {
 	// configuration, a subcommand to be appended.
 	Self []string
 
+	// CheckEvery is how often a process reads the state while it waits for a turn; 0: 500
+	// ms. A poll that lingers looks half as often.
+	CheckEvery time.Duration
+
 	// Now is the clock; time.Now outside demo and simulator.
 	Now func() time.Time
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -288,14 +289,14 @@ func TestALingeringPollReachesTheMinute(t *testing.T) {
 	if why := h.wants(); why != "" {
 		t.Errorf("a listener would poll for %q", why)
 	}
-	polled := make(chan struct{}, 9)
-	h.onCommit(func(state.State) { polled <- struct{}{} })
-	go func() {
-		<-polled // the lingering poll has looked
-		time.Sleep(10 * time.Millisecond)
-		h.clock.advance(40 * time.Second)
-	}()
-	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, 3*time.Second)
+	var once atomic.Bool
+	lingers := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("wait") && once.CompareAndSwap(false, true) { // only a poll that lingers holds a long poll
+			h.clock.advance(40 * time.Second)
+		}
+	})
+	h.onMesh.Store(&lingers)
+	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
 	check(t, err)
 	if n := len(h.runs()); n != 1 {
 		t.Errorf("%d turns", n)

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path"
@@ -191,13 +192,17 @@ func (l launcher) env() map[string]string {
 // turn.
 var errLost = errors.New("the turn is not ours any more")
 
-// checkEvery is how often a process reads the state while it waits for a turn.
+// checkEvery is the default of Agent.CheckEvery.
 const checkEvery = 500 * time.Millisecond
+
+// checkInterval returns how often the processes of an agent read the state.
+func checkInterval(a *Agent) time.Duration { return cmp.Or(a.CheckEvery, checkEvery) }
 
 // turnGuard watches, while an agent runs, whether its turn is still its own.
 type turnGuard struct {
-	store   *store.Store
-	secrets *secret.Known
+	store      *store.Store
+	secrets    *secret.Known
+	checkEvery time.Duration
 }
 
 // context returns a context that ends when the turn of head belongs to another
@@ -207,7 +212,7 @@ func (g turnGuard) context(ctx context.Context, head state.Head) (guarded contex
 	guarded, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go g.secrets.Guarded(func() {
-		tick := time.NewTicker(checkEvery)
+		tick := time.NewTicker(g.checkEvery)
 		defer tick.Stop()
 		for {
 			select {

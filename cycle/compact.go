@@ -55,7 +55,7 @@ func (a *Agent) Compact(ctx context.Context, patience time.Duration) (text strin
 	if a.Turn == nil {
 		return "", errors.New(`runner = "none" keeps no context, so there is nothing to compact`)
 	}
-	lock, err := waitForTurns(ctx, a.Store, patience)
+	lock, err := waitForTurns(ctx, a.Store, patience, checkInterval(a))
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +72,7 @@ func (a *Agent) Compact(ctx context.Context, patience time.Duration) (text strin
 
 // waitForTurns takes turn.lock. It returns ErrBusy if a turn still runs after
 // patience.
-func waitForTurns(ctx context.Context, st *store.Store, patience time.Duration) (*store.Lock, error) {
+func waitForTurns(ctx context.Context, st *store.Store, patience, checkEvery time.Duration) (*store.Lock, error) {
 	over := time.NewTimer(patience)
 	defer over.Stop()
 	tick := time.NewTicker(checkEvery)

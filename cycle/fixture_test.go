@@ -81,13 +81,15 @@ func (t *traffic) Write(p []byte) (int, error) {
 
 // clock is the time of a house.
 type clock struct {
-	mu  sync.Mutex
-	now time.Time
+	mu    sync.Mutex
+	now   time.Time
+	asked int // how often
 }
 
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.asked++
 	return c.now
 }
 
@@ -154,7 +156,7 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 			QuietPrep:   reply("going quiet"),
 			QuietActive: reply("going quiet -- ping me when you need me"),
 		},
-		Now: now,
+		Now: now, CheckEvery: 20 * time.Millisecond,
 	}
 }
 
@@ -370,7 +372,7 @@ func (h *house) unread() (uids []uint32) {
 	h.t.Helper()
 	c := h.inbox(true)
 	defer c.Close()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) { // a server tells nobody when it has done a STORE of another session
 		check(h.t, c.Noop().Wait())
 		found, err := c.UIDSearch(&imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagSeen}}, nil).Wait()
 		check(h.t, err)

@@ -85,7 +85,7 @@ func (b *beat) ask(r Report, err error) {
 	})
 }
 
-// end waits for the request, for heartbeat.Patience at most, or drops it if it was never
+// end waits for the request, for the monitor's Patience at most, or drops it if it was never
 // asked for.
 func (b *beat) end() {
 	switch {
@@ -115,7 +115,8 @@ func (b *beat) finish() {
 
 // send makes the request. A failure of it is a line of the log and nothing else.
 func (b *beat) send(reason string) {
-	ctx, cancel := context.WithTimeout(b.ctx, heartbeat.Patience)
+	patience := cmp.Or(b.monitor.Patience, heartbeat.Patience)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	failed := atomic.SwapUint32(b.turnFailed, 0) != 0
 	owed := b.owes()
@@ -142,7 +143,7 @@ func (b *beat) send(reason string) {
 	switch {
 	case err == nil, b.ctx.Err() != nil:
 	case errors.Is(err, context.DeadlineExceeded):
-		b.log.printf("heartbeat: no answer within %v", heartbeat.Patience)
+		b.log.printf("heartbeat: no answer within %v", patience)
 	default:
 		b.log.printf("heartbeat: %v", err)
 	}

@@ -27,8 +27,9 @@ type hooks struct {
 	log     logger
 	journal *journal
 
-	detacher  detacher
-	announced *uint32 // this process has committed something for a hook
+	checkEvery time.Duration
+	detacher   detacher
+	announced  *uint32 // this process has committed something for a hook
 }
 
 // calling is the calling of hooks that a poll has begun.
@@ -105,7 +106,7 @@ func (s *shift) resume() bool {
 // watch calls one hook as rows for it come: until finish, once more after it, and on
 // while other hooks are busy.
 func (h *hooks) watch(ctx context.Context, name string, finish <-chan struct{}, late *atomic.Bool, s *shift) error {
-	tick := time.NewTicker(checkEvery)
+	tick := time.NewTicker(h.checkEvery)
 	defer tick.Stop()
 	for ending := false; ; {
 		err := h.callFor(ctx, name, late)

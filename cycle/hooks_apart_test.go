@@ -3,6 +3,7 @@ package cycle_test
 import (
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,39 +46,33 @@ func TestAHookThatFailsCausesNothing(t *testing.T) {
 func TestABusyHookHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	h := newAwakeHouse(t)
+	goOn := make(chan struct{})
 	got := h.hooked(func(path string, _ int) int {
 		if path == "/slow" {
-			time.Sleep(400 * time.Millisecond)
+			<-goOn
 		}
 		return 204
 	}, hook.Hook{Name: "slow", On: []string{"halt", "go"}, Timeout: time.Minute}, hook.Hook{Name: "quick", On: []string{"halt"}, Timeout: time.Minute})
+	release := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(release) // before the server is closed
 	toggle := func() {
 		_, err := h.agent.Halt(t.Context(), "")
 		check(t, err)
 		_, err = h.agent.Resume(t.Context(), "")
 		check(t, err)
 	}
-	for range 5 {
-		toggle()
-	}
+	toggle()
 	called := make(chan error, 1)
 	go func() { called <- h.agent.CallHooks(t.Context()) }()
-	deadline := time.Now().Add(30 * time.Second)
-	for len(got("/slow")) < 2 {
-		if time.Now().After(deadline) {
-			t.Fatal("the slow hook is not called")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	until(t, "the first calls", func() bool { return len(got("/slow")) == 1 && len(got("/quick")) == 1 })
 	toggle()
-	for len(got("/quick")) < 6 {
-		if n := len(got("/slow")); n >= 10 {
-			t.Fatalf("the quick hook heard %d of 6 events, after %d calls of the slow one", len(got("/quick")), n)
-		}
-		time.Sleep(10 * time.Millisecond)
+	until(t, "the second call of the quick hook", func() bool { return len(got("/quick")) == 2 })
+	if n := len(got("/slow")); n != 1 {
+		t.Errorf("%d calls of the slow hook, which has not answered the first", n)
 	}
+	release()
 	check(t, <-called)
-	if n := len(got("/slow")); n != 12 || len(h.state().HookCalls) != 0 {
+	if n := len(got("/slow")); n != 4 || len(h.state().HookCalls) != 0 {
 		t.Errorf("%d calls of the slow hook, and %d wait", n, len(h.state().HookCalls))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ echo small >"$AGENTSTATELOOP_OUTPUT/small.txt"
 echo the answer
 `
 
-var largeFile = []byte(strings.Repeat("large file\n", 2_000_000/11+1)[:2_000_000])
+var largeFile = sync.OnceValue(func() []byte { return []byte(strings.Repeat("large file\n", 2_000_000/11+1)[:2_000_000]) })
 
 // wantWhole checks that the last answer holds both files.
 func (h *house) wantWhole() {
@@ -33,7 +34,7 @@ func (h *house) wantWhole() {
 		h.t.Fatal("no answer")
 	}
 	c := message.ContentOf([]byte(replies[len(replies)-1].raw))
-	if len(c.Attachments) != 2 || len(c.Problems) > 0 || !bytes.Equal(c.Attachments[0].Data, largeFile) || string(c.Attachments[1].Data) != "small\n" ||
+	if len(c.Attachments) != 2 || len(c.Problems) > 0 || !bytes.Equal(c.Attachments[0].Data, largeFile()) || string(c.Attachments[1].Data) != "small\n" ||
 		c.Attachments[0].Type != "text/csv" || !strings.HasPrefix(c.Text, "the answer") {
 		h.t.Errorf("%q, %d attachments, %q", c.Text, len(c.Attachments), c.Problems)
 	}
@@ -65,7 +66,7 @@ func TestALargeFileOfAnAnswerIsKeptOnce(t *testing.T) {
 			h.wantWhole()
 		},
 		"after a crash before it was taken out": func(h *house, again func()) {
-			check(h.t, os.WriteFile(h.largePlace(), largeFile, 0o600))
+			check(h.t, os.WriteFile(h.largePlace(), largeFile(), 0o600))
 			again()
 			h.pollAfter(2 * time.Minute)
 			h.wantWhole()
@@ -85,7 +86,7 @@ func TestALargeFileOfAnAnswerIsKeptOnce(t *testing.T) {
 				t.Errorf("the rendered mail has %d bytes: %v", info.Size(), err)
 			}
 			end(h, again)
-			if data, err := os.ReadFile(h.largePlace()); err != nil || !bytes.Equal(data, largeFile) {
+			if data, err := os.ReadFile(h.largePlace()); err != nil || !bytes.Equal(data, largeFile()) {
 				t.Errorf("the output box has %d bytes of it: %v", len(data), err)
 			}
 			left, err := filepath.Glob(h.agent.Store.Path("outbox/*"))
@@ -135,10 +136,8 @@ func TestAnAgentThatLingersKeepsItsLargeFile(t *testing.T) {
 	again := h.smtpRefuses()
 	h.receive(letter{id: "<one@example.com>"})
 	wait := h.pollInBackground()
-	for len(h.lines(state.LineTask)) == 0 {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if data, err := os.ReadFile(h.largePlace()); err != nil || !bytes.Equal(data, largeFile) {
+	until(t, "the end of the turn", func() bool { return len(h.lines(state.LineTask)) > 0 })
+	if data, err := os.ReadFile(h.largePlace()); err != nil || !bytes.Equal(data, largeFile()) {
 		t.Errorf("while it lives: %d bytes, %v", len(data), err)
 	}
 	h.write("go", "")

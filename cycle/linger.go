@@ -51,6 +51,8 @@ type lingerer struct {
 	poller  *poller
 	reasons pollReasons
 	runner  *runner
+
+	checkEvery time.Duration
 }
 
 // linger waits for d, and polls for what comes. It adds to the report what failed. It
@@ -100,7 +102,7 @@ func (l *lingerer) lingerLocked(ctx context.Context, d time.Duration, report *Re
 			}
 		}))
 	}
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(2 * l.checkEvery)
 	defer tick.Stop()
 	for {
 		select {

@@ -63,7 +63,7 @@ func (h *house) pollBeside() cycle.Report {
 			check(h.t, err)
 			return r
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // a lock tells nobody that it is free
 	}
 }
 

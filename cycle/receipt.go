@@ -72,7 +72,7 @@ func (a *Agent) AwaitNudge(ctx context.Context, nudge RecordedNudge, to Point, w
 		return r, nil
 	}
 	receipts, reasons := a.receipts(), a.waitReasons()
-	tick := time.NewTicker(checkEvery / 5)
+	tick := time.NewTicker(checkInterval(a) / 5)
 	defer tick.Stop()
 	for {
 		reached, err := receipts.advance(&r, nudge.mark, to)

@@ -50,7 +50,7 @@ func (d Deliverable) Whole() string { return withFields(d.Fields, d.Text) }
 // money for the turn. While it waits it tells each of watch why, ten times a second, and
 // ends with an error of theirs.
 func (a *Agent) Await(ctx context.Context, key string, watch ...func(Waiting) error) (Deliverable, error) {
-	tick := time.NewTicker(checkEvery / 5)
+	tick := time.NewTicker(checkInterval(a) / 5)
 	defer tick.Stop()
 	for {
 		s, err := a.Store.Read()

@@ -1,6 +1,7 @@
 package cycle_test
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"os"
@@ -211,12 +212,21 @@ func TestAFlushThatFailsIsLogged(t *testing.T) {
 func TestALingeringPollTellsWhatFailed(t *testing.T) {
 	t.Parallel()
 	h := newAwakeHouse(t)
-	h.agent.Mesh = nil
-	h.agent.Now = time.Now
+	h.agent.Mesh, h.agent.Turn, h.agent.Policy.Turns = nil, nil, false
 	h.agent.Mail.SMTP.Addr = mailtest.StartNobody(t)
-	h.poll()
-	check(t, h.agent.Ring("test", ""))
-	r, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, 3*time.Second)
+	observed := make(chan struct{}, 99)
+	ctx, enough := context.WithCancel(t.Context())
+	h.onCommit(func(s state.State) {
+		observed <- struct{}{}
+		if len(s.Outbox) > 0 && s.Outbox[0].Attempts > 0 {
+			enough()
+		}
+	})
+	go func() {
+		<-observed // the first poll has read the mailbox
+		h.receive(letter{id: "<one@example.com>"})
+	}()
+	r, err := h.agent.PollLingering(ctx, cycle.PollOptions{}, time.Minute)
 	check(t, err)
 	if sendingFailure(r) == "" {
 		t.Errorf("report: %+v", r)

@@ -39,7 +39,7 @@ func (a *Agent) announcer() announcer {
 func (a *Agent) hooks() *hooks {
 	return &hooks{
 		all: a.Hooks, standIn: a.CallHook, store: a.Store, now: a.Now, secrets: a.Secrets, log: a.logger(), journal: a.journal(),
-		detacher: a.detacher(), announced: &a.announced,
+		checkEvery: checkInterval(a), detacher: a.detacher(), announced: &a.announced,
 	}
 }
 
@@ -77,7 +77,7 @@ func (a *Agent) reportTaker() *reportTaker {
 }
 
 func (a *Agent) turnGuard() turnGuard {
-	return turnGuard{store: a.Store, secrets: a.Secrets}
+	return turnGuard{store: a.Store, secrets: a.Secrets, checkEvery: checkInterval(a)}
 }
 
 // What a turn is told, costs and hands back.
@@ -159,6 +159,7 @@ func (a *Agent) attempter() *attempter {
 func (a *Agent) ackTimer() *ackTimer {
 	return &ackTimer{
 		store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets, log: a.logger(), journal: a.journal(), flusher: a.flusher(),
+		checkEvery: checkInterval(a),
 	}
 }
 
@@ -277,7 +278,7 @@ func (a *Agent) pollReasons() pollReasons {
 func (a *Agent) lingerer(mailbox *mail.Watch) *lingerer {
 	return &lingerer{
 		store: a.Store, mesh: a.Mesh, secrets: a.Secrets, mailbox: mailbox,
-		poller: a.poller(new(mailSession)), reasons: a.pollReasons(), runner: a.runner(),
+		poller: a.poller(new(mailSession)), reasons: a.pollReasons(), runner: a.runner(), checkEvery: checkInterval(a),
 	}
 }
 

@@ -141,12 +141,16 @@ func TestAChainThatDidNotVerify(t *testing.T) {
 		"at the second": {[]*x509.CertPool{x509.NewCertPool(), believed}, 2, true},
 		"never":         {[]*x509.CertPool{x509.NewCertPool(), x509.NewCertPool(), believed}, 2, false},
 	} {
-		var asked atomic.Int32
-		verified := make(chan bool, 8)
+		var asked, connected atomic.Int32
+		verified := make([]chan bool, len(tt.pools)) // of each connection
+		for i := range verified {
+			verified[i] = make(chan bool, 1)
+		}
 		server := listening(t, func(c net.Conn) {
 			defer c.Close()
+			n := connected.Add(1) - 1 // before INFO: the client makes no other connection until it has that
 			_, _ = io.WriteString(c, `INFO {"tls_required":true,"nonce":"a","max_payload":1024}`+"\r\n")
-			verified <- tls.Server(c, web.TLS).Handshake() == nil
+			verified[n] <- tls.Server(c, web.TLS).Handshake() == nil
 		})
 		seed, _, err := NewKey()
 		if err != nil {
@@ -167,10 +171,7 @@ func TestAChainThatDidNotVerify(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, why := conn.dial(t.Context(), servers[0], pair, time.Now().Add(10*time.Second))
-		got := false
-		for range asked.Load() {
-			got = <-verified
-		}
+		got := <-verified[asked.Load()-1]
 		if asked.Load() != tt.asked || got != tt.verified {
 			t.Errorf("%s: asked %d times, verified %v: %v", name, asked.Load(), got, why)
 		}

@@ -129,7 +129,7 @@ func TestMarksArrive(t *testing.T) {
 		if left = uids(mustScan(t, m, state.Cursor{}, 30, shelf{}.keep)); len(left) == 0 {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // Dovecot tells nobody that it has done a STORE
 	}
 	t.Errorf("not marked: %v", left)
 }

@@ -159,6 +159,7 @@ func (c corpus) judged(f mail.Filter, mails []string) map[string]mail.Message {
 
 // Honest mail of every provider comes in, in both modes.
 func TestHonestMailOfEveryProvider(t *testing.T) {
+	t.Parallel()
 	c := newCorpus(t)
 	const thread = "about @goulard3120" // the subject of our mails
 	id := c.ids.Make("reply.t1", "the weather")
@@ -191,7 +192,21 @@ func TestHonestMailOfEveryProvider(t *testing.T) {
 }
 
 // attack is a mail that somebody made of a signed one.
-type attack struct{ class, name, raw, original string }
+type attack struct {
+	class, name, raw, original string
+
+	sent bool // raw has not arrived yet; see arrived
+}
+
+// arrived returns attacks as the server of the agent stamps them.
+func (c corpus) arrived(attacks []attack) []attack {
+	for i, a := range attacks {
+		if a.sent {
+			attacks[i].raw, attacks[i].sent = c.arrives(a.raw), false
+		}
+	}
+	return attacks
+}
 
 // elsewhere are attacks on a mail that the operator wrote to somebody else.
 func (c corpus) elsewhere(p provider, text string) (attacks []attack) {
@@ -202,7 +217,7 @@ func (c corpus) elsewhere(p provider, text string) (attacks []attack) {
 		raw := c.sends(p, write("Friend <friend@example.net>", "lunch", "Cc: other@example.net\r\n", b[0], b[1]))
 		bare := c.sends(p, write("Friend <friend@example.net>", "lunch", "", b[0], b[1]))
 		add := func(class, name, raw string) {
-			attacks = append(attacks, attack{class, kind + ": " + name, c.arrives(raw), ""})
+			attacks = append(attacks, attack{class: class, name: kind + ": " + name, raw: raw, sent: true})
 		}
 		for _, id := range []string{id, guessed, invented, strings.ToUpper(id)} {
 			for _, original := range []string{raw, bare} {
@@ -248,7 +263,7 @@ func (c corpus) changed(p provider, text string) (attacks []attack) {
 		raw := c.sends(p, whole)
 		original := c.arrives(raw)
 		add := func(class, name, raw string) {
-			attacks = append(attacks, attack{class, kind + ": " + name, c.arrives(raw), original})
+			attacks = append(attacks, attack{class, kind + ": " + name, raw, original, true})
 		}
 		for _, typed := range types {
 			for _, encoded := range encodings {
@@ -283,7 +298,7 @@ func (c corpus) changed(p provider, text string) (attacks []attack) {
 		c.dns.Set(below.Name(), below.Record)
 		add("signed by a subdomain", "", string(below.SignFields([]byte(whole), p.covers(header))))
 		spf := ar + "; spf=pass smtp.mailfrom=operator@example.com; dkim=none; dmarc=pass header.from=example.com\r\n" + whole
-		attacks = append(attacks, attack{"SPF alone", kind, spf, ""})
+		attacks = append(attacks, attack{class: "SPF alone", name: kind, raw: spf})
 	}
 	return attacks
 }
@@ -310,11 +325,11 @@ func (c corpus) lookAlikes(text string) (attacks []attack) {
 		"with a value that is not": lavish("example.com", "s1", value[:8]+"!"+value[8:]),
 	} {
 		for _, at := range []string{other + field + raw, field + strings.Replace(raw, "\r\nFrom:", "\r\n"+other+"From:", 1)} {
-			attacks = append(attacks, attack{"a signature that looks alike", name, c.arrives(at), ""})
+			attacks = append(attacks, attack{class: "a signature that looks alike", name: name, raw: c.arrives(at)})
 			for _, junk := range []string{" ", "!", "=", "-"} { // in the one that is valid
 				bent := strings.Replace(at, "\r\n b="+value, "\r\n b="+value[:4]+junk+value[4:], 1)
 				stamp, _, _ := strings.Cut(c.arrives(at), "\r\n")
-				attacks = append(attacks, attack{"a signature that looks alike", name + ", and junk in the other", stamp + "\r\n" + bent, ""})
+				attacks = append(attacks, attack{class: "a signature that looks alike", name: name + ", and junk in the other", raw: stamp + "\r\n" + bent})
 			}
 		}
 	}
@@ -342,6 +357,7 @@ func TestSignedMailThatWasChanged(t *testing.T) {
 		} else if n > 0 {
 			attacks = every(3, attacks, n)
 		}
+		attacks = c.arrived(attacks)
 		for mode, f := range c.filters() {
 			for chunk := range slices.Chunk(attacks, 300) {
 				c.wantHeld(mode, f, chunk, tried)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/mailtest"
 )
 
@@ -29,6 +30,7 @@ var system, systemToo, systemDir *mailtest.CA
 // TestMain gives the process system roots of its own, before crypto/x509 reads
 // them once and for all.
 func TestMain(m *testing.M) {
+	must(0, tempdir.InMemory())
 	dir, err := os.MkdirTemp("", "roots")
 	if err != nil {
 		panic(err)

@@ -76,6 +76,7 @@ func TestBrokenMail(t *testing.T) {
 				}})
 				now := noon
 				b := mailboxOf(h)
+				b.Addr, b.TLS = h.plain, mail.TLSNone
 				b.Now = func() time.Time { return now }
 				cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
 				var good []uint32

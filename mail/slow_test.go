@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,27 +34,37 @@ func storySlowLine(t *testing.T, h host) {
 	raw := longLetter("@goulard3120 hello", 300<<10)
 	uid := h.append(raw, false)
 	withTime(t, func(timeout time.Duration) bool {
+		var slow atomic.Bool
+		var fetching sync.WaitGroup
 		for _, way := range []string{mail.TLSImplicit, mail.TLSStart, mail.TLSNone} {
 			b := mailboxOf(h)
 			if b.TLS = way; way != mail.TLSImplicit {
 				b.Addr = h.plain
 			}
 			b.Addr, b.Timeout = slowly(t, b.Addr, len(raw), timeout).Addr, timeout
-			s, err := b.Open(t.Context())
-			if err != nil {
-				return false
-			}
-			defer s.Close()
-			kept := shelf{}
-			if _, err := s.Scan(t.Context(), state.Cursor{}, filter, 10, kept.keep); err != nil {
-				return false
-			}
-			if kept[uid] != raw {
-				t.Errorf("%s: %d bytes came in, not %d", way, len(kept[uid]), len(raw))
-			}
+			fetching.Go(func() {
+				kept := shelf{}
+				if err := scanAll(t, b, kept); err != nil {
+					slow.Store(true)
+				} else if kept[uid] != raw {
+					t.Errorf("%s: %d bytes came in, not %d", way, len(kept[uid]), len(raw))
+				}
+			})
 		}
-		return true
+		fetching.Wait()
+		return !slow.Load()
 	})
+}
+
+// scanAll fetches what is in a mailbox.
+func scanAll(t *testing.T, b mail.Mailbox, kept shelf) error {
+	s, err := b.Open(t.Context())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	_, err = s.Scan(t.Context(), state.Cursor{}, filter, 10, kept.keep)
+	return err
 }
 
 // A server that never falls silent and never comes to an end does not hold a scan,
@@ -67,6 +79,7 @@ func TestDrippingServers(t *testing.T) {
 	} {
 		for _, drips := range []int{10, 5000} {
 			t.Run(fmt.Sprintf("%s of %d", name, drips), func(t *testing.T) {
+				t.Parallel()
 				withTime(t, func(timeout time.Duration) bool {
 					asked := make(chan bool, 1)
 					b := plainMailbox(liar(t, lie{l.at, func(w io.Writer, _ string) {
@@ -108,6 +121,7 @@ func drip(w io.Writer, n int, pause time.Duration) {
 // A long answer leaves over a slow line: what is still on its way when all is
 // written is waited for.
 func TestSlowlySentMail(t *testing.T) {
+	t.Parallel()
 	server, s := sink(t, mailtest.Options{})
 	raw := longLetter("an answer", 300<<10)
 	withTime(t, func(timeout time.Duration) bool {
@@ -126,6 +140,7 @@ func TestSlowlySentMail(t *testing.T) {
 
 // A server that takes no more of a mail ends its delivery, before the dot.
 func TestServerThatReadsNoMore(t *testing.T) {
+	t.Parallel()
 	stop := make(chan struct{})
 	defer close(stop)
 	addr := scripted(t, func(c net.Conn) {

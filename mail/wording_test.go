@@ -1,9 +1,11 @@
 package mail_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -60,15 +62,20 @@ func TestErrorsOfServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := mail.Server{Addr: c.addr, TLS: c.tls, CAFile: c.ca, Username: "agent@example.org", Secret: fixedSecret("another password"), Timeout: 2 * time.Second}
-			_, open := mail.Mailbox{Server: s}.Open(t.Context())
-			_, send := s.OpenSender(t.Context())
-			for _, got := range []struct {
+			type call struct {
 				err  error
 				want string
-			}{
-				{s.GreetIMAP(t.Context()), c.want.imap}, {s.GreetSMTP(t.Context()), c.want.smtp}, {open, c.want.open}, {send, c.want.send},
-				{mail.Mailbox{Server: s}.TryLogin(t.Context()), strings.TrimPrefix(c.want.open, ": ")}, {s.TryLogin(t.Context()), strings.TrimPrefix(c.want.send, ": ")},
+			}
+			calls := []call{{want: c.want.imap}, {want: c.want.smtp}, {want: c.want.open}, {want: c.want.send}, {want: strings.TrimPrefix(c.want.open, ": ")}, {want: strings.TrimPrefix(c.want.send, ": ")}}
+			var calling sync.WaitGroup
+			for i, try := range []func(context.Context) error{
+				s.GreetIMAP, s.GreetSMTP, func(ctx context.Context) error { _, err := mail.Mailbox{Server: s}.Open(ctx); return err },
+				func(ctx context.Context) error { _, err := s.OpenSender(ctx); return err }, mail.Mailbox{Server: s}.TryLogin, s.TryLogin,
 			} {
+				calling.Go(func() { calls[i].err = try(t.Context()) })
+			}
+			calling.Wait()
+			for _, got := range calls {
 				if got.want == "" && got.err == nil {
 					continue
 				}

@@ -55,6 +55,7 @@ var calls = map[string]func(context.Context, *Client) error{
 // Every call to a server that is not a mesh returns a temporary error: nobody
 // refused the message.
 func TestNotAMesh(t *testing.T) {
+	t.Parallel()
 	endless := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		block := []byte(strings.Repeat(" ", 1<<16))
@@ -149,6 +150,7 @@ func TestNoMesh(t *testing.T) {
 
 // A mesh that accepts a connection and does not answer costs one timeout.
 func TestSilentMesh(t *testing.T) {
+	t.Parallel()
 	done := make(chan struct{})
 	c := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done }))
 	defer close(done)

@@ -256,6 +256,7 @@ func TestClientAndServer(t *testing.T) {
 // The server refuses a body of 100 MB without reading it, and closes a connection
 // that does not send a header.
 func TestAbusiveConnections(t *testing.T) {
+	t.Parallel()
 	s := NewServer(Options{Open: true})
 	start := func(readHeader time.Duration) (address string) {
 		h := httptest.NewUnstartedServer(s)
@@ -315,6 +316,7 @@ func TestOptionsCheck(t *testing.T) {
 // Requests that are malformed on the wire, or that try to be two, change nothing
 // and leave the server answering.
 func TestHostileRequests(t *testing.T) {
+	t.Parallel()
 	s, url := startServer(t, Options{Tokens: twoTokens(), Now: newTestClock().now})
 	address := strings.TrimPrefix(url, "http://")
 	const auth, host = "Authorization: Bearer td\r\n", "Host: localhost\r\n"

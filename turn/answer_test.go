@@ -75,7 +75,7 @@ func TestWorkBeforeTheAnswerCounts(t *testing.T) {
 	writeConfig(t, filepath.Join(b.Workdir, "rest"), strings.ReplaceAll(claudeGood, "One file.", "Two files."))
 	go func() {
 		for l, _ := ReadLive(b.Dir); l.Lifecycle != LifecycleWorking || l.State != StateResponding; l, _ = ReadLive(b.Dir) {
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) // the live view is a file of another process
 		}
 		os.WriteFile(filepath.Join(b.Workdir, "go"), nil, 0o600)
 	}()

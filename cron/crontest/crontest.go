@@ -19,7 +19,7 @@ table=%s
 case "$#:$1" in
 1:-l)
 	if [ ! -e "$table" ]; then
-		echo "no crontab for $(id -un)" >&2
+		echo "no crontab for ${LOGNAME:-you}" >&2
 		exit 1
 	fi
 	exec cat "$table"
@@ -31,7 +31,7 @@ case "$#:$1" in
 	new="$table.$$"
 	trap 'rm -f "$new"' EXIT
 	cat >"$new" || exit 1
-	if [ -s "$new" ] && [ "$(tail -c 1 "$new" | wc -l)" -eq 0 ]; then
+	if [ -n "$(tail -c 1 "$new" | tr '\000' x)" ]; then # $() takes a newline away
 		echo "new crontab file is missing newline before EOF, can't install." >&2
 		exit 1
 	fi

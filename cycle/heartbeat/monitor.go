@@ -1,6 +1,7 @@
 package heartbeat
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,7 +16,7 @@ import (
 	"agentstateloop/mail"
 )
 
-// Patience is how long a request may take, and how long connecting ahead of it may.
+// Patience is the default of Monitor.Patience.
 const Patience = 3 * time.Second
 
 // fresh is how long a connection may wait for its request. Servers end one that says
@@ -38,6 +39,9 @@ type Monitor struct {
 
 	Roots *mail.Roots // remembers which root of the system ended the monitor's chain; may be nil
 
+	// Patience is how long a request may take, and how long connecting ahead of it may. 0: 3 s.
+	Patience time.Duration
+
 	// TurnPatience is how long the request of a poll waits for the end of its turns. 0: a
 	// minute.
 	TurnPatience time.Duration
@@ -48,6 +52,7 @@ type Call struct {
 	url      *url.URL
 	insecure bool
 	roots    *mail.Roots
+	patience time.Duration
 	conn     net.Conn // nil: it was used, or is too old
 	since    time.Time
 }
@@ -55,7 +60,8 @@ type Call struct {
 // Connect reads the address and connects to it, within Patience. The caller ends the
 // Call by Send or Close.
 func (m *Monitor) Connect(ctx context.Context) (*Call, error) {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	patience := cmp.Or(m.Patience, Patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	address, err := m.Address(ctx)
 	if err != nil {
@@ -65,9 +71,9 @@ func (m *Monitor) Connect(ctx context.Context) (*Call, error) {
 	if err != nil {
 		return nil, fmt.Errorf("its address %w", err)
 	}
-	c := &Call{url: u, insecure: m.Insecure, roots: m.Roots}
+	c := &Call{url: u, insecure: m.Insecure, roots: m.Roots, patience: patience}
 	if c.conn, err = c.dial(ctx); err != nil {
-		return nil, worded(ctx, err)
+		return nil, worded(ctx, err, patience)
 	}
 	c.since = time.Now()
 	return c, nil
@@ -86,7 +92,7 @@ func (c *Call) Close() {
 // It is an error unless the answer shows that the monitor took it.
 func (c *Call) Send(ctx context.Context, reason string) error {
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	to := c.url
 	if reason != "" {
@@ -108,7 +114,7 @@ func (c *Call) Send(ctx context.Context, reason string) error {
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		return worded(ctx, err)
+		return worded(ctx, err, c.patience)
 	}
 	defer answer.Body.Close()
 	return verdict(answer)
@@ -179,12 +185,12 @@ func verdict(answer *http.Response) error {
 }
 
 // worded returns an error of a request without its URL.
-func worded(ctx context.Context, err error) error {
+func worded(ctx context.Context, err error, patience time.Duration) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("no answer within %v", Patience)
+		return fmt.Errorf("no answer within %v", patience)
 	}
 	return err
 }

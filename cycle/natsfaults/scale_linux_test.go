@@ -127,7 +127,7 @@ func (f *manyAgents) make() {
 	took := time.Since(began)
 	f.b.Logf("mailboxes made in %v", took)
 	f.b.ReportMetric(float64(took.Milliseconds())/float64(len(f.handles)), "ms/mailbox")
-	time.Sleep(5 * time.Second)
+	time.Sleep(5 * time.Second) // as above
 	f.report("mailbox", f.bare, f.used(), 0)
 }
 

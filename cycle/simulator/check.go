@@ -43,7 +43,7 @@ func (w *World) checkNudgeSeen(p *process) {
 			w.count.happened("a nudge was left to a detached poll")
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the detached poll is a process of its own, and says only by a file that it began
 	}
 	w.violate("7", "%s was nudged while it was running, and did not look again", p.name)
 }

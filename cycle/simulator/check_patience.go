@@ -108,7 +108,7 @@ func (p *process) takeTime(ctx context.Context, a *livingAgent, marker string) {
 }
 
 // awaitAck gives the runner time to send the ack whose time has come. It looks twice a
-// second.
+// second, and what it has sent is in the state alone.
 func (p *process) awaitAck(ctx context.Context, a *livingAgent) {
 	w, strikes := p.world, p.world.strikeCount()
 	for end := time.Now().Add(10 * time.Second); w.ackWaits(); time.Sleep(10 * time.Millisecond) {

@@ -208,7 +208,7 @@ func isFree(lock string) bool {
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			return true
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // flock with a wait cannot be given up
 	}
 	return false
 }

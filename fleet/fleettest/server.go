@@ -50,7 +50,7 @@ func (s *Server) Start() {
 		if time.Now().After(end) {
 			s.t.Fatalf("nats-server %s does not start:\n%s", s.Name, s.Log())
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // a server says in its log alone that it listens
 	}
 }
 

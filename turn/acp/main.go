@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,8 @@ type Process struct {
 
 	// Ask is that of Settings.
 	Ask func(ctx context.Context, text string) (id string, err error)
+
+	ExitWithin time.Duration // that of Settings
 
 	Secrets *secret.Known // kept out of the report of a crash; nil: none are known
 }
@@ -38,7 +41,7 @@ func (p Process) Main(ctx context.Context, args []string) error {
 	}
 	settings := Settings{
 		Command: args[1:], Dir: dir, Version: s.Version, Session: s.Session, Grants: s.Grants,
-		Ask: p.Ask, Emit: p.emit, Cancel: p.cancelled(ctx), Secrets: p.Secrets,
+		Ask: p.Ask, Emit: p.emit, Cancel: p.cancelled(ctx), ExitWithin: p.ExitWithin, Secrets: p.Secrets,
 	}
 	if s.Tools != nil {
 		settings.Servers = []Server{serverOf(*s.Tools)}

@@ -22,7 +22,7 @@ import (
 func host(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	p := Process{Stdin: os.Stdin, Stdout: os.Stdout, Ask: askByFile}
+	p := Process{Stdin: os.Stdin, Stdout: os.Stdout, Ask: askByFile, ExitWithin: 500 * time.Millisecond}
 	if err := p.Main(ctx, args); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		return 1
@@ -87,7 +87,7 @@ func (b *bench) wantOver() {
 	b.t.Helper()
 	held, _, err := turn.Probe(b.Dir)
 	for until := time.Now().Add(5 * time.Second); held && time.Now().Before(until); held, _, err = turn.Probe(b.Dir) {
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // a lock tells nobody that it is free
 	}
 	if held || err != nil {
 		b.t.Errorf("it lives: %v, %v", held, err)
@@ -126,7 +126,7 @@ func (b *bench) stopWhen(holds func() bool) turn.Result {
 	defer cancel(nil)
 	go func() {
 		for !holds() && ctx.Err() == nil {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // what holds is a file of another process
 		}
 		cancel(turn.ErrStopped)
 	}()

@@ -77,6 +77,7 @@ func parse(t *testing.T, text string) []result {
 // The sockets of the machine stay out of reach when its network is granted. What
 // listens on loopback does not.
 func TestNetwork(t *testing.T) {
+	t.Parallel()
 	p := newPrey(t)
 	arg, err := json.Marshal(p)
 	if err != nil {

@@ -66,7 +66,7 @@ func await(t *testing.T, what string, so func() bool) {
 		if so() {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // what is awaited is of processes that are not our children
 	}
 	t.Fatalf("still waiting: %s", what)
 }
@@ -103,7 +103,7 @@ func TestNothingOutlivesTheCall(t *testing.T) {
 				if c.cancel {
 					go func() {
 						for !exists1(filepath.Join(dir, "ready"))() {
-							time.Sleep(10 * time.Millisecond)
+							time.Sleep(10 * time.Millisecond) // the program is in a box: a file is all that it can say
 						}
 						cancel(errors.New("enough"))
 					}()

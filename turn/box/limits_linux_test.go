@@ -14,6 +14,7 @@ import (
 // A program that uses more than its limits fails, or all of the box is ended, and the
 // output says why.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	limits := box.Limits{Processes: 64, Memory: 128 << 20, FileSize: 1 << 20, CPU: time.Second}
 	for name, c := range map[string]struct{ script, want string }{
 		"a fork bomb":         {"f() { [ -e stop ] || f | f & }; f; sleep 2", "more than 64|Cannot fork|Resource temporarily"},

@@ -47,6 +47,7 @@ func alternate(calls []string, which int) (some []string) {
 // TestHostileAPI checks that an answer without end ends as an error, whatever it is
 // made of.
 func TestHostileAPI(t *testing.T) {
+	t.Parallel()
 	stream := func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/event-stream") }
 	endless := map[string]func(w http.ResponseWriter){
 		"a line":            func(w http.ResponseWriter) { stream(w); forever(w, "data: ", "x") },
@@ -87,6 +88,7 @@ func TestHostileAPI(t *testing.T) {
 // TestLinesWithoutEnd checks that a stream of lines which say nothing ends as an
 // error long before its bytes are too many.
 func TestLinesWithoutEnd(t *testing.T) {
+	t.Parallel()
 	lines := map[string]string{
 		"empty lines":  "\n",
 		"blank lines":  "\r\n",

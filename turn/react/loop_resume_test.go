@@ -45,6 +45,7 @@ func carver(q scripted.Request) scripted.Reply {
 // TestResume truncates the steps of a run after every line and in the middle of
 // every line, as a kill or a power failure would, and goes on.
 func TestResume(t *testing.T) {
+	t.Parallel()
 	eachAPI(t, func(t *testing.T, api string) {
 		whole := newBench(t, api)
 		whole.server.Script = carver

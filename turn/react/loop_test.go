@@ -195,6 +195,7 @@ func TestTools(t *testing.T) {
 
 // A stream that breaks off anywhere costs a request and nothing else.
 func TestCutStreams(t *testing.T) {
+	t.Parallel()
 	eachAPI(t, func(t *testing.T, api string) {
 		calls := scripted.Reply{Text: "Let me cut a notch.", Calls: []scripted.Call{notch("c1", "left"), notch("c2", "right")}}
 		n := scripted.Events(api, calls)
@@ -421,6 +422,7 @@ func TestMostCalls(t *testing.T) {
 
 // An answer of 5 MB is emitted in pieces, and kept.
 func TestLongAnswer(t *testing.T) {
+	t.Parallel()
 	eachAPI(t, func(t *testing.T, api string) {
 		long := strings.Repeat("All work and no play. ", 5<<20/22)
 		b := newBench(t, api, scripted.Reply{Text: long, Piece: 64 << 10, Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: long, Piece: 64 << 10})

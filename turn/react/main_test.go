@@ -2,6 +2,7 @@ package react_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -20,5 +21,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	flag.Set("test.parallel", "8") // the parallel tests wait
 	os.Exit(m.Run())
 }

@@ -286,6 +286,7 @@ func TestWhatIsShownCounts(t *testing.T) {
 
 // Of very many files as many are shown as a request takes.
 func TestShownIsBounded(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "anthropic", scripted.Reply{Text: "I see."})
 	files := map[string][]byte{}
 	for i := range 25 {

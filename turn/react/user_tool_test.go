@@ -21,6 +21,7 @@ func program(t *testing.T, script string, timeout time.Duration) []react.Tool {
 }
 
 func TestUserTool(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, script, args, want, fault string }{
 		{"arguments on stdin, result on stdout", "cat; echo; echo noise >&2", `{"city":"Artificer's Rest; $(reboot)"}`, "", "maxLength"},
 		{"no shell reads them", "cat", `{"city":"$(reboot)"}`, `{"city":"$(reboot)"}`, ""},
@@ -31,6 +32,7 @@ func TestUserTool(t *testing.T) {
 		{"another key", "cat", `{"town":"x"}`, "", "town"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			got, err := call(t, program(t, c.script, time.Minute), "weather", c.args)
 			if c.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fault) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agentstateloop/internal/secret"
+	"agentstateloop/mail/mailtest"
 	"agentstateloop/turn/toolserver"
 )
 
@@ -154,9 +155,8 @@ func TestARemoteServerThatRefuses(t *testing.T) {
 	if other.leaked.Load() > 0 {
 		t.Error("a redirect was followed")
 	}
-	gone := newRemote(t)
-	s := gone.server()
-	gone.Close()
+	s := newRemote(t).server()
+	s.URL = "http://" + mailtest.StartNobody(t) // a program that another test starts holds our listeners for a moment
 	if _, err := toolserver.Start(t.Context(), s); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("a server that is not there: %v", err)
 	}

@@ -273,7 +273,7 @@ func (d *dialogue) plain(text string) string {
 // of a cluster lag behind one another.
 func (d *dialogue) until(part string, ask func() string) string {
 	d.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // and say nothing when they have caught up
 		if got := ask(); strings.Contains(d.plain(got), part) || time.Now().After(end) {
 			d.say(got)
 			return got
