@@ -12,6 +12,9 @@ import (
 // notLimits are constants with a number that limits nothing, each with the reason.
 var notLimits = map[string]string{
 	// state, state/store, cycle, internal
+	"state.Dollar":          "the unit in which amounts are written",
+	"state.Version":         "the format of state.json",
+	"state.DefaultPatience": "a default that turn/react and commands name in their tools and flags",
 
 	// mail, mesh, fleet
 

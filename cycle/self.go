@@ -132,8 +132,8 @@ func (p *planner) plan(ctx context.Context, in Inside, e state.Planned, words st
 		return time.Time{}, ErrNoSelfTurns
 	case words == "":
 		return time.Time{}, errors.New("the reminder is empty: say what the agent is to do then")
-	case len(words) > state.MaxSelfText:
-		return time.Time{}, fmt.Errorf("the text has %d bytes, and the limit is %d: put the rest into a file, and name it", len(words), state.MaxSelfText)
+	case len(words) > maxSelfText:
+		return time.Time{}, fmt.Errorf("the text has %d bytes, and the limit is %d: put the rest into a file, and name it", len(words), maxSelfText)
 	}
 	e.TurnID, e.Epoch = in.TurnID, in.Epoch
 	e.Key = "self:" + store.NewID()
