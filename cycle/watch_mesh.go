@@ -20,10 +20,13 @@ func (a *Agent) WatchMesh(ctx context.Context, kick <-chan struct{}, reached, no
 	watchMesh(ctx, a.Mesh, a.Store, kick, reached, notify)
 }
 
+// meshPauses returns the pauses between the looks at a mesh that is away.
+func meshPauses() Backoff { return Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second} }
+
 // watchMesh is WatchMesh.
 func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct{}, reached, notify func()) {
 	w := meshWatch{mesh: m, store: st, notify: notify}
-	pauses := Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
+	pauses := meshPauses()
 	away, burst := true, 0
 	for ctx.Err() == nil {
 		asked, patience := time.Now(), meshPatience

@@ -537,10 +537,12 @@ func failedBefore(n int64) state.Credential {
 }
 
 // hooked steps an agent with a hook that hears everything.
-func hooked(s state.State, events ...state.Event) state.State {
+func hooked(s state.State, events ...state.Event) state.State { return hookedAt(s, nine, events...) }
+
+func hookedAt(s state.State, now time.Time, events ...state.Event) state.State {
 	p := statetest.Policy()
 	p.Hooks = []state.HookPolicy{{Name: "ops", On: []string{"*"}}}
-	return state.Step(s, events, p, nine)
+	return state.Step(s, events, p, now)
 }
 
 // morning returns an agent with a prompt that is due since eight.

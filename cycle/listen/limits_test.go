@@ -53,6 +53,16 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// TestPauses checks the pauses after a connection was lost, after a login was refused, and
+// after a poll that has failed.
+func TestPauses(t *testing.T) {
+	const ms, s, m = time.Millisecond, time.Second, time.Minute
+	lost, refused, poll := lostPauses(), refusedPauses(), pollPauses()
+	limittest.Pauses(t, lost.Next, s, 2*s, 4*s, 8*s, 16*s, 32*s, 64*s, 128*s, 256*s, 5*m, 5*m)
+	limittest.Pauses(t, refused.Next, 2*m, 4*m, 8*m, 16*m, 30*m, 30*m)
+	limittest.Pauses(t, poll.Next, 100*ms, 200*ms, 400*ms, 800*ms, 1600*ms, 3200*ms, 6400*ms, 12800*ms, 25600*ms, 51200*ms, m, m)
+}
+
 // takes reports whether a call may have a body of n bytes. They are spaces, which are an
 // empty body.
 func takes(t *testing.T, path string, n int64) bool {
