@@ -12,6 +12,34 @@ import (
 // notLimits are constants with a number that limits nothing, each with the reason.
 var notLimits = map[string]string{
 	// state, state/store, cycle, internal
+	"state.Dollar":          "the unit in which amounts are written",
+	"state.Version":         "the format of state.json",
+	"state.DefaultPatience": "a default that turn/react and commands name in their tools and flags",
+
+	"state/store.sumLen":       "the form of a sum",
+	"state/store.secretLength": "the form of a key",
+	"state/store.tailChunk":    "how much is read at a time, which changes no result",
+
+	"cycle.FollowEvery":   "how often is looked",
+	"cycle.checkEvery":    "how often is looked",
+	"cycle.eventsRead":    "how much of the history is read: store.Newest is tried at its edge, with a short history",
+	"cycle.meanwhileRead": "as eventsRead",
+	"cycle.numbersRead":   "as eventsRead",
+	"cycle.overSearched":  "as eventsRead",
+	"cycle.recallScan":    "as eventsRead",
+	"cycle.recallPer":     "a factor: how much is read for so much room",
+	"cycle.recallRead":    "a factor: how much is read for so much room",
+	"cycle.recallTimes":   "a factor: how much is read for so much room",
+	"cycle.wholeSerial":   "a mark: the place behind all lines of a serial",
+
+	"cycle/listen.scanEvery":    "how often is looked",
+	"cycle/prompt.maxReference": "a bound of work: a reference of HTML has 32 bytes at most, so that longer names mean nothing",
+	"cycle/prompt.fencing":      "an estimate, which is part of each exchange's size",
+	"cycle/prompt.rankB":        "a parameter of BM25",
+	"cycle/prompt.rankK1":       "a parameter of BM25",
+
+	"internal/capture.signalDelay": "a wait for a signal that is under way to this process, after which the result is the same",
+	"internal/memory.every":        "how often is looked",
 
 	// mail, mesh, fleet
 

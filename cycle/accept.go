@@ -53,6 +53,15 @@ func peek(raw io.Reader) (head []byte, whole io.Reader, err error) {
 	return head, io.MultiReader(bytes.NewReader(head), raw), err
 }
 
+// controlOf returns the control that a mail of this length and text is, or "". A longer
+// one is none: its text may go on.
+func controlOf(length int, text string) string {
+	if length >= peekLength {
+		return ""
+	}
+	return message.Control(text)
+}
+
 // accept keeps a mail that passed the gate, and returns its event. A mail that
 // lacks only a proof of its sender is accepted if it answers an open challenge,
 // and else rejected.
@@ -62,10 +71,7 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 		return nil, err
 	}
 	content := message.ReadContent(bytes.NewReader(head))
-	control := ""
-	if len(head) < peekLength {
-		control = message.Control(content.Text)
-	}
+	control := controlOf(len(head), content.Text)
 	if token := mail.Consent(content.Text); token != "" && ad.mail.Filter.Challenges() {
 		return ad.consent(m, token, whole)
 	}
@@ -204,10 +210,7 @@ func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw
 	if ac.mail == nil {
 		return nil, fmt.Errorf("%s is a mail, and no mail is configured any more", i.Key)
 	}
-	control := ""
-	if len(raw) < peekLength {
-		control = message.Control(message.ContentOf(raw).Text)
-	}
+	control := controlOf(len(raw), message.ContentOf(raw[:min(len(raw), peekLength)]).Text)
 	// The answer must not go to a stranger in From.
 	from := ac.operator
 	if ac.mail.Filter.Operator(i.From) {

@@ -67,7 +67,7 @@ func (o *operatorAsker) ask(ctx context.Context, in Inside, q OperatorQuestion) 
 		return "", ErrNoOperatorMail
 	}
 	e := state.Effect{Kind: state.OperatorQuestion, Channel: state.ByMail, To: o.operator, Text: q.Text, Options: slices.Clone(q.Options), TurnID: in.TurnID}
-	e.Thread.Subject = "@" + o.handle + " asks: " + plain.Shorten(plain.Line(q.Text), maxTitle)
+	e.Thread.Subject = "@" + o.handle + " asks: " + titleOf(q.Text)
 	if msg, ok := s.TurnMessage(); ok && msg.Source == state.Mail {
 		m, err := readMessage(o.journal.store, s.Turn, msg)
 		if err != nil {

@@ -251,7 +251,7 @@ func (p *clockPrompts) keep(c ClockPrompt, words string) (state.Message, error) 
 	words = p.secrets.Redact(words)
 	first, _, _ := strings.Cut(words, "\n")
 	m := state.Message{
-		Kind: c.Kind, Title: plain.Shorten(plain.Line(plain.Cut(first, 4*maxTitle)), maxTitle), Size: len(words),
+		Kind: c.Kind, Title: titleOf(plain.Cut(first, 4*maxTitle)), Size: len(words),
 		Payload: store.PayloadName(store.MessagesDir, "prompt:"+c.Name+":"+store.NewID(), ".txt"),
 	}
 	var err error

@@ -32,6 +32,11 @@ const maxFailedSummaries = 2
 // SummaryTimeout is the timeout for making a summary.
 const SummaryTimeout = 5 * time.Minute
 
+// summaryTimeout returns the timeout for making a summary, by that of a turn.
+func summaryTimeout(turns time.Duration) time.Duration {
+	return min(cmp.Or(turns, turn.DefaultTimeout), SummaryTimeout)
+}
+
 const (
 	maxSummary    = 16 << 10  // bytes of one that are kept
 	maxSummarized = 256 << 10 // bytes of exchanges that one is made of
@@ -113,7 +118,7 @@ type compactor struct {
 func (c *compactor) rotate(ctx context.Context, s state.State) (state.State, error) {
 	who := s.TurnPrincipal()
 	talk := s.ConversationWith(who)
-	if c.sessions.full(talk) < compactAt || talk.Session.FailedSummaries >= maxFailedSummaries {
+	if !c.sessions.toCompact(talk) {
 		return s, nil
 	}
 	head := s.Turn
@@ -155,7 +160,7 @@ func (c *compactor) compact(ctx context.Context, s state.State, who state.Princi
 	if errors.Is(err, ErrNothing) {
 		return s, err
 	}
-	text := truncate(strings.TrimSpace(c.secrets.Redact(r.Text)), maxSummary)
+	text := c.kept(r.Text)
 	switch {
 	case err != nil:
 	case r.Status != turn.Success:
@@ -179,6 +184,11 @@ func (c *compactor) compact(ctx context.Context, s state.State, who state.Princi
 		err = errors.New("the memory was reset, or another session began, while the summary was made, so nothing was changed")
 	}
 	return next, err
+}
+
+// kept returns a summary as it is kept.
+func (c *compactor) kept(summary string) string {
+	return truncate(strings.TrimSpace(c.secrets.Redact(summary)), maxSummary)
 }
 
 // through returns the last epoch whose exchange a summary made now covers.
@@ -240,7 +250,7 @@ func (m *summaryMaker) summarise(ctx context.Context, s state.State, who state.P
 	case config.Runner == turn.API:
 		config.Command = append(slices.Clone(config.Command), "--summary")
 	}
-	config.Timeout = min(cmp.Or(config.Timeout, turn.DefaultTimeout), SummaryTimeout)
+	config.Timeout = summaryTimeout(config.Timeout)
 	if err := endSummary(ctx, m.store); err != nil { // it checks the folders, too
 		return turn.Result{}, err
 	}

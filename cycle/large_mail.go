@@ -31,7 +31,7 @@ type largeMail struct {
 // due returns the UIDs of the mails that are to be fetched now. While the inbox is
 // full there are none.
 func (l *largeMail) due(s state.State) []uint32 {
-	if l.mail == nil || len(s.Inbox) >= maxWaiting {
+	if room, _ := rooms(s); l.mail == nil || room <= 0 {
 		return nil
 	}
 	return s.Cursor.LargeDue(l.now())

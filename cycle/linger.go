@@ -32,14 +32,19 @@ func (a *Agent) PollLingering(ctx context.Context, o PollOptions, d time.Duratio
 	if err != nil || r.Skipped != "" || r.Turns > 0 || r.TurnWaiting {
 		return r, err
 	}
-	until := began.Add(d)
-	if fires := r.NextDue.Add(-lingerGap); fires.Before(until) {
-		until = fires
-	}
+	until := lingersUntil(began.Add(d), r.NextDue)
 	l := a.lingerer(session.watch)
 	l.poller.heartbeats.waited = &beats
 	err = l.linger(ctx, until.Sub(a.Now()), &r)
 	return r, err
+}
+
+// lingersUntil returns when a poll goes that is to stay until then, and not to meet cron.
+func lingersUntil(until, cronFires time.Time) time.Time {
+	if gone := cronFires.Add(-lingerGap); gone.Before(until) {
+		return gone
+	}
+	return until
 }
 
 // lingerer stays on after a poll.

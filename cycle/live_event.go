@@ -87,9 +87,12 @@ func ParseCursor(text string) (Cursor, error) {
 	return c, nil
 }
 
+// maxTurnID is how many characters the id of a turn may have.
+const maxTurnID = 64
+
 // isTurnID reports whether text can be the id of a turn, and so the name of a folder.
 func isTurnID(text string) bool {
-	return text != "" && len(text) <= 64 && !strings.ContainsFunc(text, func(r rune) bool {
+	return text != "" && len(text) <= maxTurnID && !strings.ContainsFunc(text, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
 }

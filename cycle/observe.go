@@ -17,6 +17,9 @@ import (
 // waits for the next cycle, so a server that stalls costs one cycle.
 const startWithin = 20 * time.Second
 
+// mayStart reports whether what began then may still begin something new.
+func mayStart(began, now time.Time) bool { return now.Sub(began) < startWithin }
+
 // maxAtOnce is how many messages one poll takes, and maxWaiting how many may
 // wait. Above it the cursor waits and the mail stays on the server
 // (docs/design.md, "The inbox").
@@ -77,9 +80,8 @@ func (obs *observation) close() {
 // commit. observe never fails: a source that fails is an event. In a further
 // round of the same poll (again) it skips a source whose credential was denied.
 func (o *observer) observe(ctx context.Context, files payloads, s state.State, again bool) *observation {
-	room := min(maxAtOnce, maxWaiting-len(s.Inbox))
+	room, forPeers := rooms(s)
 	ad := o.admission(files, s)
-	forPeers := min(room, maxFromPeers-ofPeers(s))
 	var byMail, byMesh observation
 	var wg sync.WaitGroup
 	switch {
@@ -105,6 +107,13 @@ func (o *observer) observe(ctx context.Context, files payloads, s state.State, a
 	obs.failed = append(append(obs.failed, byMail.failed...), byMesh.failed...)
 	obs.mailbox = byMail.mailbox
 	return obs
+}
+
+// rooms returns how many messages a poll takes, and how many of them may be of other
+// agents.
+func rooms(s state.State) (room, forPeers int) {
+	room = min(maxAtOnce, maxWaiting-len(s.Inbox))
+	return room, min(room, maxFromPeers-ofPeers(s))
 }
 
 // admission returns what takes in the finds of one observation, which begins with s.

@@ -153,11 +153,14 @@ func verdictOnMesh(e state.Rejected) quarantine.Verdict {
 	return quarantine.Verdict{Key: e.Key, Source: e.Source, From: e.From, Gate: e.Gate, Reason: e.Reason, At: e.At}
 }
 
+// firstYear is the first year in which a message may say that it was sent.
+const firstYear = 1970
+
 // rejectMesh returns the event of an item that the gate rejects. What the sender
 // says of itself may be of any size.
 func (ad *admission) rejectMesh(m mesh.Message, gate, reason string, unkept bool) state.Rejected {
 	at := m.SentAt
-	if now := ad.now().UTC(); at.Year() < 1970 || at.After(now) {
+	if now := ad.now().UTC(); at.Year() < firstYear || at.After(now) {
 		at = now
 	}
 	return state.Rejected{

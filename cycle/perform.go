@@ -36,7 +36,7 @@ type performer struct {
 func (p *performer) perform(ctx context.Context, s state.State, r *Report) (state.State, error) {
 	sg := sending{performer: p}
 	defer sg.close()
-	for began := p.now(); p.now().Sub(began) < startWithin && ctx.Err() == nil; {
+	for began := p.now(); mayStart(began, p.now()) && ctx.Err() == nil; {
 		result := sg.next(ctx, s)
 		if len(result) == 0 {
 			break

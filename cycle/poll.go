@@ -204,20 +204,29 @@ func (p *poller) notDue() (string, error) {
 // rounds makes steps 1 to 6 of a cycle until nothing new is seen. It reports
 // whether another process was at work.
 func (p *poller) rounds(ctx context.Context, o PollOptions, r *Report) (busy bool, err error) {
-	for round := range maxRounds {
+	again, err := inRounds(func(round int) (again bool, err error) {
 		held, err := withLock(p.store, store.CycleLock, func() error { return p.cycle.round(ctx, o, r, round > 0) })
-		if err != nil {
+		if err != nil || !held {
+			busy = err == nil && round == 0 // in a later round, the holder sees what we saw
 			return false, err
 		}
-		if !held {
-			return round == 0, nil // in a later round, the holder sees what we saw
-		}
-		again, err := p.flusher.unseen(r)
-		if err != nil || !again {
+		return p.flusher.unseen(r)
+	})
+	if err != nil || !again {
+		return busy, err
+	}
+	return false, p.detacher.detach()
+}
+
+// inRounds calls round until it says that nothing new was seen, maxRounds times at most. It
+// reports whether the last one saw something new.
+func inRounds(round func(n int) (again bool, err error)) (again bool, err error) {
+	for n := range maxRounds {
+		if again, err = round(n); err != nil || !again {
 			return false, err
 		}
 	}
-	return false, p.detacher.detach()
+	return true, nil
 }
 
 // oneCycle makes steps 1 to 5 of a cycle.

@@ -38,15 +38,19 @@ func (p pollReasons) reason() (string, error) {
 	if lost, err := p.lostTurn(s); err != nil || lost {
 		return "turn without a runner", err
 	}
-	now, policy := p.now(), *p.policy
+	return dueWithoutCron(s, *p.policy, p.now()), nil
+}
+
+// dueWithoutCron returns why a poll is due that cron is not about to make, or "".
+func dueWithoutCron(s state.State, policy state.Policy, now time.Time) string {
 	if s.Turn.Lingering() {
 		policy.Turns = false // none begins before its runner has seen the end of the agent
 	}
 	why := s.Due(policy, now)
 	if why == "next poll" && now.Before(s.NextDue.Add(overdueAfter)) {
-		return s.DueRow(policy, now), nil // cron is about to come, and a row does not wait for it
+		return s.DueRow(policy, now) // cron is about to come, and a row does not wait for it
 	}
-	return why, nil
+	return why
 }
 
 // lostTurn reports whether the watchdog of a cycle would find a turn to reap.

@@ -71,7 +71,7 @@ func (p *projector) ackMesh(ctx context.Context, s state.State) []state.Event {
 	var acked state.MeshAcked
 	began := p.now()
 	for _, id := range s.ToAck {
-		if p.now().Sub(began) >= startWithin {
+		if !mayStart(began, p.now()) {
 			break
 		}
 		if err := p.mesh.Carrier.Ack(ctx, id); err != nil && !refused(err) {

@@ -81,9 +81,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	if p.turn != nil && isShort(allowed.Tier) {
 		d.Cheaper, d.Sparing, d.Fewer = p.turn.Cheaper(), len(p.turn.Low.Args) > 0, p.turn.Runner == turn.API
 	}
-	if full := p.sessions.full(talk); full >= warnAt {
-		d.Full = full
-	}
+	d.Full = p.sessions.warning(talk)
 
 	memory, err := p.store.Memory(who)
 	if err != nil {

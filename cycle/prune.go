@@ -27,11 +27,14 @@ type pruner struct {
 	journal *journal
 }
 
+// due reports whether the folders are to be searched now.
+func (p *pruner) due(s state.State) bool { return p.keep > 0 && p.now().Sub(s.Pruned) >= pruneEvery }
+
 // prune removes turns, messages, quarantine and leftover rendered effects that
 // are older than keep, except those that something in the state still needs.
 func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 	now := p.now()
-	if p.keep <= 0 || now.Sub(s.Pruned) < pruneEvery {
+	if !p.due(s) {
 		return s, nil
 	}
 	needed := map[string]bool{path.Join(store.TurnsDir, s.Turn.TurnID): true}

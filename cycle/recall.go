@@ -34,6 +34,9 @@ type recaller struct {
 	room  int // bytes; 0: DefaultRecall
 }
 
+// bytes returns how many bytes of exchanges are recalled.
+func (rc recaller) bytes() int { return cmp.Or(rc.room, DefaultRecall) }
+
 // recalledText is the part of a prompt about the past.
 type recalledText struct {
 	summary   string            // of what was compacted
@@ -58,7 +61,7 @@ type exchange struct {
 // room; those that share most words with the question fill the rest. A summary
 // stands for what was compacted.
 func (rc recaller) recall(s state.State, who state.Principal, p exchangeCache, question ...string) (recalledText, error) {
-	room := cmp.Or(rc.room, DefaultRecall)
+	room := rc.bytes()
 	talk := s.ConversationWith(who)
 	after := s.Reset.Epoch
 	summary := rc.summaryText(talk)

@@ -53,7 +53,7 @@ func join(found []prompt.Exchange, text func(prompt.Exchange) string) string {
 
 // search is SearchHistory among the task lines that shown reports true for.
 func (rc recaller) search(s state.State, query string, n int, shown func(state.Line) bool) ([]prompt.Exchange, error) {
-	n = min(max(1, n), searchMost)
+	n = mostFound(n)
 	ranking := prompt.NewRanking(query)
 	ranking.Common = true
 	if ranking.Empty() {
@@ -64,7 +64,7 @@ func (rc recaller) search(s state.State, query string, n int, shown func(state.L
 		if err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
-		if sinceReset(s, l) && shown(l) && ranking.Add(len(lines), rc.exchange(l, searchRead).Plain()) {
+		if sinceReset(s, l) && shown(l) && ranking.Add(len(lines), rc.searched(l)) {
 			lines = append(lines, l)
 		}
 	}
@@ -77,3 +77,9 @@ func (rc recaller) search(s state.State, query string, n int, shown func(state.L
 	}
 	return found, nil
 }
+
+// mostFound returns how many exchanges a search for n of them returns at most.
+func mostFound(n int) int { return min(max(1, n), searchMost) }
+
+// searched returns the text of a turn in which words are looked for.
+func (rc recaller) searched(l state.Line) string { return rc.exchange(l, searchRead).Plain() }

@@ -19,8 +19,13 @@ import (
 // ErrNoSelfTurns means that the configuration lets the agent cause no turns itself.
 var ErrNoSelfTurns = errors.New("this agent may not wake itself: [turn] self_turns is 0")
 
-// maxTitle bounds, in bytes, what a row holds of its words.
-const maxTitle = 80
+const (
+	maxSelfText = 4 << 10 // bytes of the words of a wakeup
+	maxTitle    = 80      // characters of the words that a row holds
+)
+
+// titleOf returns the beginning of a text, as a row holds it.
+func titleOf(text string) string { return plain.Shorten(plain.Line(text), maxTitle) }
 
 // Sleep records that the agent wants to be left alone for d. If why is not empty, it
 // wakes then, and has a turn that is told why. A message or a nudge ends the sleep.
@@ -132,12 +137,12 @@ func (p *planner) plan(ctx context.Context, in Inside, e state.Planned, words st
 		return time.Time{}, ErrNoSelfTurns
 	case words == "":
 		return time.Time{}, errors.New("the reminder is empty: say what the agent is to do then")
-	case len(words) > state.MaxSelfText:
-		return time.Time{}, fmt.Errorf("the text has %d bytes, and the limit is %d: put the rest into a file, and name it", len(words), state.MaxSelfText)
+	case len(words) > maxSelfText:
+		return time.Time{}, fmt.Errorf("the text has %d bytes, and the limit is %d: put the rest into a file, and name it", len(words), maxSelfText)
 	}
 	e.TurnID, e.Epoch = in.TurnID, in.Epoch
 	e.Key = "self:" + store.NewID()
-	e.Title = plain.Shorten(plain.Line(words), maxTitle)
+	e.Title = titleOf(words)
 	e.Payload = store.PayloadName(store.MessagesDir, e.Key, ".txt")
 	var err error
 	if e.Sum, err = p.store.KeepSummed(e.Payload, strings.NewReader(words)); err != nil {

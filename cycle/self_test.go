@@ -148,7 +148,7 @@ func TestRoomForWakeups(t *testing.T) {
 	if _, err := h.agent.RemindByHand(t.Context(), "op", "10m", "one more"); err == nil || !strings.Contains(err.Error(), "50 wakeups") {
 		t.Errorf("above the limit: %v", err)
 	}
-	if _, err := h.agent.RemindByHand(t.Context(), "op", "10m", strings.Repeat("x", state.MaxSelfText+1)); err == nil || !strings.Contains(err.Error(), "4097 bytes") {
+	if _, err := h.agent.RemindByHand(t.Context(), "op", "10m", strings.Repeat("x", 4097)); err == nil || !strings.Contains(err.Error(), "4097 bytes") {
 		t.Errorf("too long: %v", err)
 	}
 	files, err := os.ReadDir(h.agent.Store.Path(store.MessagesDir))

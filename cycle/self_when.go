@@ -70,10 +70,13 @@ func parseTime(when string, now time.Time) (at time.Time, ok bool, err error) {
 	return at, true, nil
 }
 
+// maxDays is how many days a duration may have: a hundred years.
+const maxDays = 36500
+
 // parseSpan reads a duration: days, or what Go reads.
 func parseSpan(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 36500 {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= maxDays {
 			return time.Duration(n) * 24 * time.Hour, nil
 		}
 	}

@@ -44,6 +44,21 @@ func (ss sessions) full(c state.Conversation) int {
 	return int(min(1000, c.Session.Context*100/window))
 }
 
+// warning returns how many percent of its window the continued session fills, if the agent
+// is warned of that, and else 0.
+func (ss sessions) warning(c state.Conversation) int {
+	if full := ss.full(c); full >= warnAt {
+		return full
+	}
+	return 0
+}
+
+// toCompact reports whether a summary is to replace the continued session before its next
+// turn.
+func (ss sessions) toCompact(c state.Conversation) bool {
+	return ss.full(c) >= compactAt && c.Session.FailedSummaries < maxFailedSummaries
+}
+
 // holds returns how many tokens a session holds after an attempt: as the agent
 // reports, or else the average of one of its calls.
 func holds(s state.State, r turn.Result) int64 {

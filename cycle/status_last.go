@@ -172,7 +172,7 @@ func askedAbout(key string, quarantined quarantine.Folder) string {
 	if err != nil {
 		return fmt.Sprintf("did you write the mail %s?", plain.Line(key))
 	}
-	return fmt.Sprintf("did you write the mail %q, which claims to be from %s?", plain.Shorten(plain.Line(item.Subject), maxTitle), plain.Shorten(plain.Line(item.From), maxTitle))
+	return fmt.Sprintf("did you write the mail %q, which claims to be from %s?", titleOf(item.Subject), titleOf(item.From))
 }
 
 // WithoutWords returns the status without what was said: subjects, questions, what

@@ -128,7 +128,7 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 		clearContext(e.store, m.dir())
 		s, err = e.journal.commit(ctx, append(bill,
 			state.CredentialFailed{Name: denied.Name, Reason: denied.Err.Error()},
-			state.GivenBack{TurnID: id, Epoch: epoch, Reason: denied.Error(), Wait: deniedRest})...)
+			giveBackDenied(m.head, denied))...)
 		return s, cmp.Or(err, errDenied)
 	case waits && e.biller.overspent(s, m.head, bill):
 		r.Status, r.Reason = turn.Partial, e.biller.turnBudget()+" is used up, so it does not wait for its answers"
@@ -143,6 +143,11 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 		return s, err
 	}
 	return e.deliverer.deliver(ctx, s, m, r)
+}
+
+// giveBackDenied returns the event of an attempt whose agent's login was denied.
+func giveBackDenied(head state.Head, denied *state.CredentialError) state.GivenBack {
+	return state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: denied.Error(), Wait: deniedRest}
 }
 
 // endedWell reports whether the agent ended by itself, or was ended because it

@@ -20,10 +20,13 @@ func (a *Agent) WatchMesh(ctx context.Context, kick <-chan struct{}, reached, no
 	watchMesh(ctx, a.Mesh, a.Store, kick, reached, notify)
 }
 
+// meshPauses returns the pauses between the looks at a mesh that is away.
+func meshPauses() Backoff { return Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second} }
+
 // watchMesh is WatchMesh.
 func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct{}, reached, notify func()) {
 	w := meshWatch{mesh: m, store: st, notify: notify}
-	pauses := Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
+	pauses := meshPauses()
 	away, burst := true, 0
 	for ctx.Err() == nil {
 		asked, patience := time.Now(), meshPatience
@@ -49,7 +52,7 @@ func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct
 		switch {
 		case !away && box.Empty() && held:
 			continue // the mesh waited, or was not asked to
-		case news && burst <= maxBurst:
+		case news && atOnce(burst):
 			continue // what comes now is another wake; a mesh that shows this again is asked once more
 		}
 		// The mesh is away, has no long poll, or shows what a poll is about to
@@ -61,6 +64,9 @@ func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct
 // maxBurst is how many wakes may follow each other without a pause, until the mesh is
 // quiet for a second. More of them wait a quarter of a second for each other.
 const maxBurst = 10
+
+// atOnce reports whether the nth wake since the mesh was quiet is followed without a pause.
+func atOnce(n int) bool { return n <= maxBurst }
 
 // rejectsEvery is the time between two polls that only take what the gate
 // rejects. Without it a stranger could make the agent poll at each ring.

@@ -23,6 +23,12 @@ func TestOldWaitsKeepTheirDeadline(t *testing.T) {
 	if at, ok := s.Turn.NextDeadline(); !ok || !at.Equal(now.Add(10*time.Minute)) {
 		t.Errorf("the next deadline is %v, %v", at, ok)
 	}
+	old := s
+	old.Turn.ResumeBy, old.Turn.Patience = now.Add(26*time.Hour), 10*time.Minute
+	old.Turn.Waiting = []state.Wait{{ID: "ask.1", To: "dorlange3120"}}
+	if at, _ := state.Step(old, nil, statetest.Policy(), now).Turn.NextDeadline(); !at.Equal(now.Add(10 * time.Minute)) {
+		t.Errorf("after the clock was set back by a day, the deadline is %v", at)
+	}
 	s = state.Step(s, nil, statetest.Policy(), now.Add(10*time.Minute))
 	for _, w := range s.Turn.Waiting {
 		if w.Missed != "timeout" {

@@ -113,10 +113,13 @@ func earlier(t, u time.Time) time.Time {
 	return t
 }
 
+// firstYear is the first year in which a server may say that something happened.
+const firstYear = 1970
+
 // happened returns the time of something that a server says has happened: now, if it
 // is to come, or before computers kept time. JSON has no year before 0.
 func happened(t, now time.Time) time.Time {
-	if t.Year() < 1970 {
+	if t.Year() < firstYear {
 		return now
 	}
 	return earlier(t, now)

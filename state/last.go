@@ -10,7 +10,7 @@ import (
 // records below say so. They change only in steps that record the mail or the turn
 // itself.
 
-// maxLastSubject bounds, in bytes, what LastMail holds of a subject.
+// maxLastSubject is how many characters LastMail holds of a subject.
 const maxLastSubject = 120
 
 // LastMail is the newest mail of the operator, a message or a control. A state that

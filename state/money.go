@@ -29,6 +29,9 @@ func Dollars(usd float64) (Micros, bool) {
 // USD returns the amount in dollars.
 func (m Micros) USD() float64 { return float64(m) / float64(Dollar) }
 
+// fourPlaces is the least amount that String writes with four places.
+const fourPlaces Micros = 100
+
 // String returns dollars and cents, and with four or six places what is less than
 // a dollar and not whole cents: "$1.25", "$0.0421".
 func (m Micros) String() string {
@@ -39,7 +42,7 @@ func (m Micros) String() string {
 	places := 2
 	switch {
 	case abs >= Dollar || abs%10_000 == 0:
-	case abs >= 100:
+	case abs >= fourPlaces:
 		places = 4
 	default:
 		places = 6

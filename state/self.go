@@ -15,12 +15,11 @@ const (
 	KindReminder = "reminder" // stays whatever comes meanwhile
 )
 
-// MaxReminder bounds how far ahead a reminder may be, MaxSelfRows how many rows of
-// the agent itself wait at once, and MaxSelfText the words of one, in bytes.
+// MaxReminder bounds how far ahead a reminder may be, and MaxSelfRows how many rows of
+// the agent itself wait at once.
 const (
 	MaxReminder = 366 * 24 * time.Hour
 	MaxSelfRows = 50
-	MaxSelfText = 4 << 10
 )
 
 // maxSpan returns how far ahead a row of this kind may be.

@@ -103,10 +103,7 @@ func (c *Call) Send(ctx context.Context, reason string) error {
 		return ErrNotURL // its own text would hold the address
 	}
 	request.Header.Set("User-Agent", "agentStateLoop")
-	transport := &http.Transport{
-		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxAnswerHeader,
-		DialContext: c.take, DialTLSContext: c.take,
-	}
+	transport := c.transport()
 	defer transport.CloseIdleConnections()
 	client := &http.Client{
 		Transport:     transport,
@@ -118,6 +115,14 @@ func (c *Call) Send(ctx context.Context, reason string) error {
 	}
 	defer answer.Body.Close()
 	return verdict(answer)
+}
+
+// transport returns the client's way to the monitor, for one request.
+func (c *Call) transport() *http.Transport {
+	return &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxAnswerHeader,
+		DialContext: c.take, DialTLSContext: c.take,
+	}
 }
 
 // take returns the connection that was made ahead, or another one if that is too old.
@@ -172,9 +177,9 @@ func verdict(answer *http.Response) error {
 	code := answer.StatusCode
 	status := strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code))) // the server's own text may repeat the address
 	switch said := strings.TrimSpace(string(text)); {
-	case code >= 300 && code < 400:
+	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
 		return fmt.Errorf("the server answered %s, and redirects are not followed", status)
-	case code < 200 || code >= 300:
+	case code < http.StatusOK || code >= http.StatusMultipleChoices:
 		return fmt.Errorf("the server answered %s", status)
 	case said == "OK (not found)":
 		return errors.New("the monitor does not know this address")

@@ -59,10 +59,7 @@ func (a *Address) post(ctx context.Context, c Call, said func([]byte) string) er
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{
-		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxAnswerHeader,
-		DialContext: new(net.Dialer).DialContext, // each dial ends with ctx
-	}
+	transport := newTransport()
 	defer transport.CloseIdleConnections()
 	client := &http.Client{
 		Transport:     transport,
@@ -74,6 +71,14 @@ func (a *Address) post(ctx context.Context, c Call, said func([]byte) string) er
 	}
 	defer answer.Body.Close()
 	return a.verdict(answer, said)
+}
+
+// newTransport returns a client's way to an address, for one request.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxAnswerHeader,
+		DialContext: new(net.Dialer).DialContext, // each dial ends with ctx
+	}
 }
 
 // request returns the request of a call, its secrets included.
@@ -147,12 +152,12 @@ var again = []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusToo
 // verdict returns what an answer means.
 func (a *Address) verdict(answer *http.Response, said func([]byte) string) error {
 	code := answer.StatusCode
-	if code >= 200 && code < 300 {
+	if code >= http.StatusOK && code < http.StatusMultipleChoices {
 		return nil
 	}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer)) // a part is as good
-	e := &Error{Reason: "the server answered " + answer.Status, Permanent: code < 500 && !slices.Contains(again, code)}
-	if code >= 300 && code < 400 {
+	e := &Error{Reason: "the server answered " + answer.Status, Permanent: code < http.StatusInternalServerError && !slices.Contains(again, code)}
+	if code >= http.StatusMultipleChoices && code < http.StatusBadRequest {
 		e.Reason += ", and redirects are not followed"
 	} else if words := said(text); words != "" {
 		e.Reason += ": " + words

@@ -37,7 +37,7 @@ func (h Hook) said(text []byte) string {
 	return plain.Shorten(plain.Line(words), maxSaid)
 }
 
-// maxSaid bounds what is shown of what comes back, in bytes.
+// maxSaid is how many characters are shown of what comes back.
 const maxSaid = 200
 
 // Call is one event on its way to a hook. Its ID is the same at each try.

@@ -38,9 +38,12 @@ func signal(c chan struct{}) {
 	}
 }
 
+// pollPauses returns the pauses after a poll that has failed.
+func pollPauses() cycle.Backoff { return cycle.Backoff{Min: 100 * time.Millisecond, Max: time.Minute} }
+
 // run polls whenever a poll is requested.
 func (p *servedAgent) run(ctx context.Context) {
-	again := cycle.Backoff{Min: 100 * time.Millisecond, Max: time.Minute}
+	again := pollPauses()
 	for {
 		select {
 		case <-ctx.Done():

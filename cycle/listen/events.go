@@ -55,7 +55,7 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(w.running, cancel)()
-	follower := &follower{rw: rw, connection: http.NewResponseController(rw), heartbeat: cmp.Or(w.Heartbeat, heartbeat), patience: followerPatience}
+	follower := w.follower(rw)
 	// The server's limit is for requests; reading on shows when the follower goes.
 	if err := follower.connection.SetReadDeadline(time.Time{}); err != nil {
 		refuse(rw, http.StatusInternalServerError, "events cannot be streamed here")
@@ -81,6 +81,11 @@ type follower struct {
 	heartbeat  time.Duration
 	patience   time.Duration
 	wrote      time.Time
+}
+
+// follower returns the follower at the other end of a connection.
+func (w *webServer) follower(rw http.ResponseWriter) *follower {
+	return &follower{rw: rw, connection: http.NewResponseController(rw), heartbeat: cmp.Or(w.Heartbeat, heartbeat), patience: followerPatience}
 }
 
 // send sends events, or a heartbeat when there was nothing for long.

@@ -63,12 +63,16 @@ func (m *mailboxWatch) sharing() []*servedAgent {
 	return m.agents
 }
 
+// lostPauses returns the pauses after a connection is lost, refusedPauses those after a
+// login is refused.
+func lostPauses() cycle.Backoff    { return cycle.Backoff{Min: time.Second, Max: 5 * time.Minute} }
+func refusedPauses() cycle.Backoff { return cycle.Backoff{Min: 2 * time.Minute, Max: 30 * time.Minute} }
+
 // watch keeps a connection that reports new mail, and reconnects when it is lost.
 // After a refused login it waits minutes, not seconds: a server may take frequent
 // attempts for an attack.
 func (m *mailboxWatch) watch(ctx context.Context) {
-	lost := cycle.Backoff{Min: time.Second, Max: 5 * time.Minute}
-	refused := cycle.Backoff{Min: 2 * time.Minute, Max: 30 * time.Minute}
+	lost, refused := lostPauses(), refusedPauses()
 	logged := ""
 	for ctx.Err() == nil {
 		began := time.Now()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -86,7 +87,7 @@ func (p *pipe) read(ctx context.Context) {
 func (p *pipe) lines(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { p.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	r := bufio.NewReaderSize(p.file, maxLine)
+	r := lineReader(p.file)
 	inside := false // inside a line that is too long
 	for ctx.Err() == nil {
 		p.file.SetReadDeadline(time.Now().Add(checkPipeEvery))
@@ -106,6 +107,9 @@ func (p *pipe) lines(ctx context.Context) {
 		inside = more
 	}
 }
+
+// lineReader returns a reader of lines, which returns the beginning of one that is too long.
+func lineReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, maxLine) }
 
 // isCurrent reports whether the open pipe is still the one at its path.
 func (p *pipe) isCurrent() bool {

@@ -62,6 +62,9 @@ func TestBest(t *testing.T) {
 		"a word of most texts finds nothing": {
 			question: "go on", texts: []string{"go on", "go on now", "go"},
 		},
+		"a word of most texts does not count against a text": {
+			question: "red go", texts: []string{"red go", "red up", "go", "go", "go", "go", "x"}, want: []int{0, 1},
+		},
 		"unless common words count": {
 			question: "go", common: true, texts: []string{"go on", "stay", "go"}, want: []int{2, 0},
 		},

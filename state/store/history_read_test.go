@@ -70,6 +70,17 @@ func TestNewestIsHistoryBackwards(t *testing.T) {
 	if len(got) < 50 || len(got) > 200 || !slices.Equal(got, want[:len(got)]) {
 		t.Errorf("of 20 KiB %d lines: %v", len(got), got)
 	}
+	data, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := bytes.SplitAfter(data[:bytes.LastIndexByte(data, '\n')+1], []byte("\n"))
+	last := int64(len(whole[len(whole)-2]))
+	for limit, want := range map[int64]int{last: 0, last + 1: 1, last + 2: 1} { // the newline before it shows where it begins
+		if got := newest(limit); len(got) != want {
+			t.Errorf("the last line has %d bytes, and of %d: %v", last, limit, got)
+		}
+	}
 	for l, err := range st.Newest(1 << 30) { // the caller may stop at any line
 		if err != nil || l.Serial != 600 {
 			t.Errorf("the newest: %+v, %v", l, err)

@@ -1,0 +1,137 @@
+package state_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/statetest"
+)
+
+// TestOrderOfStep checks in which order one Step does all that it may have to do at once,
+// by its history lines: the cause of a line comes before it, and the mails to the
+// operator leave in this order.
+func TestOrderOfStep(t *testing.T) {
+	p := statetest.Policy()
+	p.AckAfter, p.Rate, p.Login = time.Minute, 1, "agent:claude"
+	p.Budget = state.Budget{HasCredit: true, Credit: state.Dollar, Low: 2 * state.Dollar, Critical: state.Dollar / 10}
+	p.Hooks = []state.HookPolicy{{Name: "ops", On: []string{"tier"}}}
+	relay := state.Effect{ID: "relay.0", Kind: state.Relay, Channel: state.ByMesh, To: "dorlange3120", Credential: "smtp", Created: nine}
+
+	suspended := running("")
+	suspended.Phase, suspended.PhaseSince = state.PREP, nine
+	suspended.Turn.Status = state.HeadSuspended
+	suspended.Turn.Waiting = []state.Wait{
+		{ID: "wait.late", To: "deploy", Outside: true, Asked: nine.Add(-time.Hour), By: nine, Span: time.Hour},
+		{ID: "wait.open", To: "deploy", Outside: true, Asked: nine, By: nine.Add(time.Hour), Span: time.Hour},
+	}
+	suspended.Expected = []state.Expected{{Wait: state.Wait{ID: "wait.over", To: "deploy", Outside: true, By: nine}}}
+	deferred := func(m state.Message, reason string) state.Message {
+		m.Status, m.Reason, m.NextRetryAt = state.Deferred, reason, nine
+		return m
+	}
+	self := state.Message{Key: "self:1", Source: state.Self, Kind: state.KindReminder, Operator: true}
+	suspended.Inbox = append(suspended.Inbox, said(1, 1), deferred(mailOf("m2"), state.OverRate), deferred(self, state.KindReminder))
+	suspended.Accepted, suspended.Streak = []time.Time{nine}, state.SelfStreak{Turns: 3}
+	suspended.AckWaits = state.WaitingAck{Until: nine}
+	suspended.Challenges = []state.OpenChallenge{{ID: "challenge.1", Key: "m0", Until: nine}}
+	suspended.Credentials = map[string]state.Credential{"agent:codex": {Failures: 1}, "imap": {Failures: 3}}
+	suspended.Cursor = state.Cursor{Mailbox: "box", Validity: 7, Owed: []uint32{5}, Failures: map[uint32]state.Failure{5: {Tries: 9, Told: state.ToldLater}}}
+	suspended.SendingFails = state.SendingFailure{Since: nine}
+	suspended.Lost = []state.Returned{{ID: "reply.lost", To: "op@example.com", At: nine}}
+	suspended.Undelivered = givenUp(100).Undelivered
+	suspended.Outbox = []state.Effect{
+		relay,
+		{ID: "reply.old", Kind: state.Reply, Channel: state.ByMail, To: "op@example.com", Created: nine, Waited: 5 * 24 * time.Hour, Attempts: 1},
+		{ID: "notice.0", Kind: state.Notice, Channel: state.ByMail, To: "op@example.com", Created: nine, Tells: []string{"reply.t0"}},
+	}
+	suspended.HookCalls = []state.Effect{{ID: "hook.0", To: "gone"}}
+
+	long := running("")
+	long.Turn.Since = nine.Add(-2 * time.Minute)
+	long.Outbox, long.AckWaits = []state.Effect{relay}, state.WaitingAck{Until: nine}
+
+	spent := state.Spent{Spending: state.Spending{ID: "s1", Cost: state.Dollar * 95 / 100}}
+	for name, c := range map[string]struct {
+		before state.State
+		events []state.Event
+		want   []string
+	}{
+		"a suspended turn": {suspended, []state.Event{spent, state.Polled{}}, []string{
+			"credit opened",
+			"tier low_compute",
+			"credential recovered agent:codex",
+			"challenge expired challenge.1",
+			"spend",
+			"edge report wait.late", "edge join wait.late",
+			"edge expected wait.open", "edge report wait.open", "edge join wait.open",
+			"edge lapsed wait.over",
+			"delivery undeliverable reply.old", "effect queued relay",
+			"undelivered forgotten reply.t0",
+			"delivery withdrawn notice.0",
+			"sending nothing waits",
+			"effect queued alarm", "credential blocker imap", "effect queued notice",
+			"effect queued relay", "bounce told",
+			"effect queued notice",
+			"sleep held", "effect queued notice",
+			"delivery withdrawn relay.0", "effect queued notice",
+			"effect queued ack",
+			"tier critical",
+			"number",
+			"delivery withdrawn hook.0",
+			"effect queued hook", "effect queued hook",
+		}},
+		"a long turn": {long, []state.Event{spent}, []string{
+			"credit opened",
+			"tier low_compute",
+			"spend",
+			"delivery withdrawn relay.0", "effect queued notice",
+			"effect queued working",
+			"ack not needed",
+			"tier critical",
+			"effect queued hook", "effect queued hook",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := state.Step(c.before, c.events, p, nine)
+			if got := told(after.Lines); !slices.Equal(got, c.want) {
+				t.Errorf("the lines are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
+
+// told returns each line in words: its kind, what it records, and of what.
+func told(lines []state.Line) (all []string) {
+	for _, l := range lines {
+		words := []string{string(l.Kind), l.What}
+		switch l.Kind {
+		case state.LineEffect:
+			words = append(words, string(l.Effect.Kind))
+		case state.LineEdge:
+			words = append(words, l.Request)
+		case state.LineCredential:
+			words = append(words, l.From)
+		default:
+			words = append(words, l.ID)
+		}
+		all = append(all, strings.Join(strings.Fields(strings.Join(words, " ")), " "))
+	}
+	return all
+}
+
+// TestGivenUpHookCallsMakeRoom checks that rows which are given up make room for what is
+// announced in the same step.
+func TestGivenUpHookCallsMakeRoom(t *testing.T) {
+	s := agent()
+	s.HookCalls = many(200, func(i int) state.Effect { return state.Effect{ID: fmt.Sprint("hook.", i), To: "ops"} })
+	s.HookCalls[0].Waited, s.HookCalls[0].Attempts = 24*time.Hour, 1
+	s = hooked(s, state.MemoryReset{})
+	want := []string{"reset", "delivery undeliverable hook.0", "effect queued notice", "effect queued hook"}
+	if got := told(s.Lines); !slices.Equal(got, want) {
+		t.Errorf("the lines are %q, want %q", got, want)
+	}
+}
