@@ -34,6 +34,14 @@ func (h historyCmd) find(c *cli.Context, n int) (handle, found string, err error
 	return a.Handle, found, err
 }
 
+// foundAtMost returns how many exchanges a search returns.
+func foundAtMost(c *cli.Context) int {
+	if c.IsSet("n") {
+		return c.Int("n")
+	}
+	return defaultFound
+}
+
 // search searches what was said, for the operator or for the agent.
 func (h historyCmd) search(c *cli.Context) error {
 	for _, flag := range []string{"cost", "by", "follow", "all"} {
@@ -41,10 +49,7 @@ func (h historyCmd) search(c *cli.Context) error {
 			return terminal.Usagef("", "--search searches what was said: --%s does not work with it", flag)
 		}
 	}
-	n := defaultFound
-	if c.IsSet("n") {
-		n = c.Int("n")
-	}
+	n := foundAtMost(c)
 	if n < 1 {
 		return terminal.Usagef("see "+name+" history --help", "with --search, -n must be 1 or more")
 	}

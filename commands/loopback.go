@@ -40,7 +40,12 @@ func listenLoopback(addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return netutil.LimitListener(listener, maxConnections), nil
+	return limited(listener), nil
+}
+
+// limited returns a listener that serves maxConnections at once.
+func limited(listener net.Listener) net.Listener {
+	return netutil.LimitListener(listener, maxConnections)
 }
 
 // serveUntil serves until ctx ends, and then lets the calls under way finish.

@@ -109,8 +109,13 @@ func (k pollCmd) run(c *cli.Context) error {
 // collect waits while a sender still writes, and polls again for what they wrote. Each
 // wait ends within a minute, and all of them with the turn.
 func (k pollCmd) collect(ctx context.Context, a *cycle.Agent, o cycle.PollOptions, r *cycle.Report) error {
+	return collect(ctx, a.CollectWait, func() (cycle.Report, error) { return a.Poll(ctx, cycle.PollOptions{Stay: o.Stay}) }, r)
+}
+
+// collect polls again after each wait, until there is none.
+func collect(ctx context.Context, nextWait func() (time.Duration, error), poll func() (cycle.Report, error), r *cycle.Report) error {
 	for range maxCollectPolls {
-		wait, err := a.CollectWait()
+		wait, err := nextWait()
 		if err != nil || wait == 0 {
 			return err
 		}
@@ -119,7 +124,7 @@ func (k pollCmd) collect(ctx context.Context, a *cycle.Agent, o cycle.PollOption
 			return nil
 		case <-time.After(wait + time.Millisecond):
 		}
-		more, err := a.Poll(ctx, cycle.PollOptions{Stay: o.Stay})
+		more, err := poll()
 		if errors.Is(err, cycle.ErrBusy) {
 			return nil // that poll runs the turn, and this one has done its own work
 		}

@@ -44,8 +44,8 @@ func (r resetCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(note) > maxNote {
-		return terminal.Usagef("put the rest into a file that the agent can read", "--message is %d bytes long, and the limit is %d", len(note), maxNote)
+	if err := checkNote(note); err != nil {
+		return err
 	}
 	a, err := r.agents.load(c)
 	if err != nil {
@@ -61,6 +61,14 @@ func (r resetCmd) run(c *cli.Context) error {
 		}{a.Handle, true})
 	}
 	r.out.Printf("@%s has forgotten the conversation; the history keeps it\n", a.Handle)
+	return nil
+}
+
+// checkNote rejects a text for the next context that is too long.
+func checkNote(note string) error {
+	if len(note) > maxNote {
+		return terminal.Usagef("put the rest into a file that the agent can read", "--message is %d bytes long, and the limit is %d", len(note), maxNote)
+	}
 	return nil
 }
 

@@ -77,6 +77,9 @@ func execArgv(command []string, a Attempt) []string {
 
 var plainID = lazy.NewRegexp(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
+// maxSession bounds, in bytes, the id of a session.
+const maxSession = 128
+
 // validSession reports whether id may stand in argv as a session. Agents choose
 // the ids, and what an agent printed must not become an option.
-func validSession(id string) bool { return len(id) <= 128 && plainID.Get().MatchString(id) }
+func validSession(id string) bool { return len(id) <= maxSession && plainID.Get().MatchString(id) }

@@ -1,12 +1,16 @@
 package turn
 
 import (
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"agentstateloop/state"
 )
@@ -136,6 +140,56 @@ func TestStreams(t *testing.T) {
 				t.Errorf("credential %v", res.Credential)
 			}
 		})
+	}
+}
+
+// TestFaultBeforeStderr checks that what an agent reports as an error explains why it
+// failed, and not what it printed on stderr, whatever came last.
+func TestFaultBeforeStderr(t *testing.T) {
+	failing := exec.Command("/bin/sh", "-c", "exit 3")
+	if err := failing.Run(); err == nil {
+		t.Fatal("it did not fail")
+	}
+	for runner, c := range map[string]struct{ fault, refusal string }{
+		Claude: {`{"type":"assistant","error":"%s"}`, "authentication_failed"},
+		Codex:  {`{"type":"error","message":"%s"}`, "401 unauthorized"},
+		Gemini: {`{"type":"error","message":"%s"}`, "api key not valid"},
+		API:    {`{"kind":"error","text":"%s"}`, "credential refused: 401"},
+		ACP:    {`{"kind":"error","text":"%s"}`, "credential refused: 401"},
+	} {
+		for _, stderrLast := range []bool{false, true} {
+			kind, _, err := agentFor(runner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &supervisor{
+				config:  Config{Runner: runner},
+				process: &process{state: failing.ProcessState, exitedAt: time.Now()}, output: newOutput(Config{}, Attempt{}, kind, nil),
+			}
+			parse := kind.parse()
+			report := func() {
+				for _, e := range parse(fmt.Appendf(nil, c.fault, c.refusal+", as it reports")) {
+					s.output.apply(e)
+				}
+			}
+			complain := func() { io.WriteString(&s.output.stderr, c.refusal+", on stderr\n") }
+			if stderrLast {
+				report()
+				complain()
+			} else {
+				complain()
+				report()
+			}
+			res := Result{ExitCode: 3, Stderr: s.output.stderr.String()}
+			s.decideStatus(&res, "")
+			s.classifyFailure(&res)
+			if want := "exit status 3: " + c.refusal + ", as it reports"; res.Reason != want {
+				t.Errorf("%s, stderr last %v: the reason is %q, want %q", runner, stderrLast, res.Reason, want)
+			}
+			if res.Credential == nil || !strings.Contains(res.Credential.Error(), "as it reports") {
+				t.Errorf("%s, stderr last %v: the login was refused, by %v", runner, stderrLast, res.Credential)
+			}
+		}
 	}
 }
 

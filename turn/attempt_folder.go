@@ -138,6 +138,20 @@ func writeInto(root *os.Root, name string, from io.Reader, mode fs.FileMode) err
 	return errors.Join(err, f.Close())
 }
 
+// copyRoom is how many bytes may still be copied.
+type copyRoom int64
+
+func roomForCopies() copyRoom { return maxCopied }
+
+// take takes a file of that size. The error says that it does not fit.
+func (c *copyRoom) take(size int64) error {
+	if size > int64(*c) {
+		return fmt.Errorf("it has %d bytes, and %d MiB are copied in all", size, maxCopied>>20)
+	}
+	*c -= copyRoom(size)
+	return nil
+}
+
 // copyOutput copies the regular files of an output box into the folder name below to.
 // It returns what was left out, and why.
 func copyOutput(from, to, name string, mode fs.FileMode) (leftOut []string, err error) {
@@ -153,7 +167,7 @@ func copyOutput(from, to, name string, mode fs.FileMode) (leftOut []string, err 
 		return nil, err
 	}
 	defer root.Close()
-	left := int64(maxCopied)
+	left := roomForCopies()
 	for _, n := range names {
 		f, err := openOutputFile(from, n)
 		if err != nil { // its mode forbids it, or it changed since it was listed
@@ -161,15 +175,14 @@ func copyOutput(from, to, name string, mode fs.FileMode) (leftOut []string, err 
 			continue
 		}
 		info, err := f.Stat()
-		if err == nil && info.Size() > left {
-			err = fmt.Errorf("it has %d bytes, and %d MiB are copied in all", info.Size(), maxCopied>>20)
+		if err == nil {
+			err = left.take(info.Size())
 		}
 		if err != nil {
 			leftOut = append(leftOut, fmt.Sprintf("output: %q: %v", n, err))
 			f.Close()
 			continue
 		}
-		left -= info.Size()
 		// A writer that survived its attempt may still append.
 		err = writeInto(root, path.Join(name, n), io.LimitReader(f, info.Size()), mode)
 		f.Close()

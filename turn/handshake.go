@@ -20,9 +20,15 @@ const maxFault = 4 << 10
 // handshake is the runner's side of what it agrees with Main: the process is
 // recorded before it becomes the agent.
 type handshake struct {
-	release *os.File // a byte lets the process become the agent
-	fault   *os.File // what Main writes
-	begun   bool     // the process was ready, and is recorded
+	release *os.File      // a byte lets the process become the agent
+	fault   deadlinedPipe // what Main writes
+	begun   bool          // the process was ready, and is recorded
+}
+
+// deadlinedPipe is an *os.File of a pipe.
+type deadlinedPipe interface {
+	io.ReadCloser
+	SetReadDeadline(time.Time) error
 }
 
 // begin waits until the process is ready, records it, and lets it become the

@@ -21,6 +21,7 @@ const (
 	maxOutputFiles   = 1000
 	maxOutputEntries = 20_000 // folders and what is not listed count, too
 	maxOutputDepth   = 64     // folders within folders
+	maxFileName      = 255    // bytes
 )
 
 // OpenOutput opens a file that Result.Output or ListOutput names. It never leaves
@@ -159,7 +160,7 @@ func (l *listing) entry(name string, d fs.DirEntry, depth int) {
 // plainName reports whether a mail and a terminal can show a name as it is. The blanks
 // of any script count as seen, and so do the two joiners that many scripts and emoji need.
 func plainName(name string) bool {
-	if !utf8.ValidString(name) || len(name) > 255 {
+	if !utf8.ValidString(name) || len(name) > maxFileName {
 		return false
 	}
 	for _, r := range name {

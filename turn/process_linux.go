@@ -18,6 +18,10 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
+// statFields is how many fields behind the name are read of proc_pid_stat(5). The last is
+// when the process started.
+const statFields = 20
+
 // lookUp reads proc_pid_stat(5). A zombie counts as gone: where pid 1 does not
 // reap, as in many containers, it stays forever.
 func lookUp(pid int) (proc, error) {
@@ -27,7 +31,7 @@ func lookUp(pid int) (proc, error) {
 	}
 	// Only the name, which is field 2, may hold blanks and parentheses.
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(f) < 20 {
+	if len(f) < statFields {
 		return proc{}, fmt.Errorf("read /proc/%d/stat: %d fields", pid, len(f))
 	}
 	if f[0] == "Z" || f[0] == "X" {
@@ -35,7 +39,7 @@ func lookUp(pid int) (proc, error) {
 	}
 	parent, err1 := strconv.Atoi(f[1])
 	group, err2 := strconv.Atoi(f[2])
-	return proc{pid: pid, parent: parent, group: group, start: f[19]}, errors.Join(err1, err2)
+	return proc{pid: pid, parent: parent, group: group, start: f[statFields-1]}, errors.Join(err1, err2)
 }
 
 // processes returns the living processes of this machine that we may see.

@@ -53,13 +53,18 @@ func (b toolbox) theirs(ctx context.Context, servers []toolserver.Server, patter
 		for _, name := range patterns.Missing(server.Name, started[i].Names()) {
 			b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("The tool server %s lists no tool %s now.", server.Name, name))
 		}
-		if left := maxForeign - len(tools); len(theirs) > left {
-			b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("%d tools of %s are left out: a turn has at most %d tools of servers.", len(theirs)-left, server.Name, maxForeign))
-			theirs = theirs[:left]
-		}
-		tools = append(tools, theirs...)
+		tools = b.add(tools, theirs, server.Name)
 	}
 	return tools, sessions
+}
+
+// add adds the tools of a server to those of others, up to the limit.
+func (b toolbox) add(tools, theirs []react.Tool, server string) []react.Tool {
+	if left := maxForeign - len(tools); len(theirs) > left {
+		b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("%d tools of %s are left out: a turn has at most %d tools of servers.", len(theirs)-left, server, maxForeign))
+		theirs = theirs[:left]
+	}
+	return append(tools, theirs...)
 }
 
 // confined returns a server as it runs in this turn: with the folders of exec.

@@ -76,12 +76,17 @@ func (l *Loader) readSecretEnv(key string) (string, error) {
 	return CheckSecret(value, "$"+key)
 }
 
+// withSecretTimeout returns the context of a command that prints a secret.
+func withSecretTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, secretTimeout)
+}
+
 // readSecretCommand runs a command without a shell and returns the first line that
 // it prints. It drops the command's stderr, which could hold the secret. A command
 // that prints more than MaxSecret bytes to either is killed.
 func (l *Loader) readSecretCommand(ctx context.Context, c *Config, argv []string) (string, error) {
 	program := c.resolveProgram(argv[0])
-	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
+	ctx, cancel := withSecretTimeout(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, argv[1:]...)
 	cmd.Env = l.Environ

@@ -16,6 +16,7 @@ import (
 const (
 	maxServers       = 16
 	maxServerTimeout = time.Hour
+	maxServerName    = 32 // bytes
 )
 
 // serverName matches the names of tool servers. What a model calls a tool is the name of
@@ -52,7 +53,7 @@ func (l *Loader) server(c *Config, name string, t toolSection) (toolserver.Serve
 		s.Timeout = time.Duration(t.Timeout)
 	}
 	switch {
-	case !serverName.Get().MatchString(name), len(name) > 32, strings.Contains(name, "__"), strings.HasSuffix(name, "_"):
+	case !serverName.Get().MatchString(name), len(name) > maxServerName, strings.Contains(name, "__"), strings.HasSuffix(name, "_"):
 		return s, c.At(dotted(key), "use a-z, 0-9 and single _, at most 32 characters", "%q is not a valid name for a tool server", name)
 	case react.BuiltIn(name):
 		return s, c.Wrong(key, "%q is a built-in tool: choose another name", name)

@@ -15,6 +15,11 @@ import (
 // agent written in JavaScript takes seconds on a small machine.
 const versionTimeout = 20 * time.Second
 
+// forVersion returns the context in which an agent is asked for its version.
+func forVersion(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, versionTimeout)
+}
+
 // agentCheck looks for the agent's program where a turn started by cron would
 // look. It asks a supported agent for its version.
 type agentCheck struct {
@@ -55,7 +60,7 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 	if t.Runner == turn.ACP {
 		return askACP(ctx, t)
 	}
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	ctx, cancel := forVersion(ctx)
 	defer cancel()
 	version, err := t.AskVersion(ctx)
 	switch {
@@ -74,10 +79,15 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 // acpTimeout limits how long an agent may take to say what it is.
 const acpTimeout = 45 * time.Second
 
+// forACP returns the context in which an agent says what it is.
+func forACP(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, acpTimeout)
+}
+
 // askACP starts the agent of runner = "acp" and asks what it is. It runs no turn.
 func askACP(ctx context.Context, t *turn.Config) Finding {
 	const name = "agent"
-	ctx, cancel := context.WithTimeout(ctx, acpTimeout)
+	ctx, cancel := forACP(ctx)
 	defer cancel()
 	about, err := t.AskACP(ctx)
 	if err != nil && t.Box != nil {

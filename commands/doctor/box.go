@@ -22,8 +22,21 @@ import (
 // boxTimeout bounds the tries to leave a box.
 const boxTimeout = 30 * time.Second
 
+// forBox returns the context of the tries.
+func forBox(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, boxTimeout)
+}
+
 // lowestOutside is a pid from which on none exists in a box with so few processes.
 const lowestOutside = 64
+
+// outside returns a pid if no process of a box can have it, or else 0.
+func outside(pid int) int {
+	if pid < lowestOutside {
+		return 0
+	}
+	return pid
+}
 
 // boxCheck makes the box that the configuration asks for, and tries to leave it from
 // inside.
@@ -35,7 +48,7 @@ type boxCheck struct {
 
 func (c boxCheck) run(ctx context.Context) []Finding {
 	const name = "box"
-	ctx, cancel := context.WithTimeout(ctx, boxTimeout)
+	ctx, cancel := forBox(ctx)
 	defer cancel()
 	t := c.agent.Turn
 	switch {
@@ -81,10 +94,7 @@ func (c boxCheck) try(ctx context.Context, way box.Way, b box.Box) Finding {
 	targets := box.Targets{
 		Hidden: map[string]string{"the configuration": c.config.Path, "the state": c.agent.Store.Dir, "the keys of ssh": filepath.Join(c.home, ".ssh")},
 		Marker: filepath.Join(filepath.Dir(c.agent.Turn.Workdir), fmt.Sprintf(".agentstateloop-doctor-%d", os.Getpid())),
-		PID:    os.Getpid(), Local: b.LocalSockets,
-	}
-	if targets.PID < lowestOutside {
-		targets.PID = 0
+		PID:    outside(os.Getpid()), Local: b.LocalSockets,
 	}
 	if !b.Network {
 		server, err := net.Listen("tcp", "127.0.0.1:0")

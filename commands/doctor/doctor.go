@@ -52,9 +52,7 @@ func (s Subject) examine(ctx context.Context) (*examination, []Finding) {
 	var all sync.WaitGroup
 	for i, check := range checks {
 		all.Go(s.Loader.Secrets.Guarded(func() {
-			ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, fmt.Errorf("timed out after %v", checkTimeout))
-			defer cancel()
-			results[i] = check.run(ctx)
+			results[i] = runCheck(ctx, check)
 		}))
 	}
 	all.Wait()
@@ -62,4 +60,11 @@ func (s Subject) examine(ctx context.Context) (*examination, []Finding) {
 		found = append(found, r...)
 	}
 	return e, found
+}
+
+// runCheck runs one check, for as long as it may take.
+func runCheck(ctx context.Context, c check) []Finding {
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, fmt.Errorf("timed out after %v", checkTimeout))
+	defer cancel()
+	return c.run(ctx)
 }

@@ -11,6 +11,9 @@ import (
 const (
 	littleSpace = 200 << 20
 	noSpace     = 10 << 20
+
+	// fewFiles is how many more files a file system must have room for.
+	fewFiles = 100
 )
 
 // checkFileSystem checks that the file system of dir has what a commit needs:
@@ -45,7 +48,7 @@ func checkSpace(stat *unix.Statfs_t) []Finding {
 		}
 		found = append(found, bad(level, "state", "free some space: a poll that cannot write accepts no mail", "its file system has only %d MiB free", free>>20))
 	}
-	if stat.Files > 0 && stat.Ffree < 100 {
+	if stat.Files > 0 && stat.Ffree < fewFiles {
 		found = append(found, bad(Error, "state", "remove small files: the file system is running out of inodes", "its file system has room for only %d more files", stat.Ffree))
 	}
 	return found

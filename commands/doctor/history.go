@@ -16,9 +16,16 @@ type historyCheck struct{ store *store.Store }
 func (c historyCheck) run(context.Context) []Finding {
 	const name = "history"
 	a, err := c.store.Audit()
-	switch {
-	case err != nil:
+	if err != nil {
 		return []Finding{failure(name, "see docs/files.md", err)}
+	}
+	return auditFindings(a)
+}
+
+// auditFindings returns what the chain shows.
+func auditFindings(a store.Audit) []Finding {
+	const name = "history"
+	switch {
 	case len(a.Breaks) == 0 && a.Lines == 0:
 		return []Finding{bad(Info, name, "", "its chain begins with the next line")}
 	case len(a.Breaks) == 0:

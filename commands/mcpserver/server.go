@@ -43,7 +43,7 @@ func (s Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		Instructions: s.Instructions,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})
-	calls := &calls{ctx: ctx, slots: make(chan struct{}, atOnce)}
+	calls := newCalls(ctx)
 	for _, tool := range s.Tools {
 		server.AddTool(&mcp.Tool{Name: tool.Name, Description: tool.Description, InputSchema: tool.Schema}, calls.handler(tool))
 	}
@@ -73,6 +73,11 @@ func (s Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 type calls struct {
 	ctx   context.Context // of the session
 	slots chan struct{}
+}
+
+// newCalls returns the calls of a session that ends with ctx.
+func newCalls(ctx context.Context) *calls {
+	return &calls{ctx: ctx, slots: make(chan struct{}, atOnce)}
 }
 
 // handler returns what the SDK calls for a tool. Whatever goes wrong in the tool is for the

@@ -19,6 +19,11 @@ const noSandbox = "none"
 // written in JavaScript takes seconds on a small machine.
 const trialTimeout = 20 * time.Second
 
+// forTrial returns the context of an agent that prints its version in a box.
+func forTrial(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, trialTimeout)
+}
+
 // askSandbox learns whether the agent runs in a box (docs/design.md, "The box of an
 // agent"). It asks only at a terminal, and only where a box can be made. An empty line
 // takes the box if the program works in it.
@@ -56,7 +61,7 @@ func (t turnPart) worksInBox(ctx context.Context, self string) bool {
 	if t.runner == turn.Codex {
 		return false // its tools run in a box of its own, which cannot be made in ours
 	}
-	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
+	ctx, cancel := forTrial(ctx)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "agentstateloop-init-")
 	if err != nil {

@@ -12,3 +12,24 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+// TestEdits counts the changes that turn one word into another. Two neighbours that
+// changed places are one change.
+func TestEdits(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"poll", "poll", 0},
+		{"pol", "poll", 1}, {"polll", "poll", 1}, {"pill", "poll", 1},
+		{"plol", "poll", 1}, {"opll", "poll", 1}, {"hatl", "halt", 1}, {"nugde", "nudge", 1}, {"abcd", "badc", 2},
+		{"ab", "cd", 2}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2},
+	} {
+		if got := edits(test.a, test.b); got != test.want {
+			t.Errorf("edits(%q, %q) = %d, want %d", test.a, test.b, got, test.want)
+		}
+		if got := edits(test.b, test.a); got != test.want {
+			t.Errorf("edits(%q, %q) = %d, want %d", test.b, test.a, got, test.want)
+		}
+	}
+}

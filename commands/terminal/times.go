@@ -50,13 +50,16 @@ func Short(d time.Duration) string {
 
 var errDuration = errors.New(`is not a duration: write "90s", "30m", "2h" or "90d"`)
 
+// maxDays is the longest duration in days: a century.
+const maxDays = 36500
+
 // ParseDuration parses a duration above zero, such as "1h30m" or "90d". It accepts
 // all that time.ParseDuration accepts, and whole days. Its errors continue a
 // sentence that begins with the text.
 func ParseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.Atoi(days)
-		if err != nil || n < 1 || n > 36500 {
+		if err != nil || n < 1 || n > maxDays {
 			return 0, errDuration
 		}
 		return time.Duration(n) * 24 * time.Hour, nil

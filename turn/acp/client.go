@@ -124,8 +124,8 @@ func Probe(ctx context.Context, s Settings) (turn.ACPAgent, error) {
 	return about.agent(), nil
 }
 
-// start starts the agent.
-func start(ctx context.Context, s Settings) (*client, error) {
+// withDefaults returns s with the default in place of each time that is not set.
+func (s Settings) withDefaults() Settings {
 	if s.StartWithin <= 0 {
 		s.StartWithin = defaultStart
 	}
@@ -135,6 +135,12 @@ func start(ctx context.Context, s Settings) (*client, error) {
 	if s.ExitWithin <= 0 {
 		s.ExitWithin = defaultExit
 	}
+	return s
+}
+
+// start starts the agent.
+func start(ctx context.Context, s Settings) (*client, error) {
+	s = s.withDefaults()
 	a, err := startAgent(s)
 	if err != nil {
 		return nil, err

@@ -51,9 +51,14 @@ func Own(ctx context.Context, self string) (Way, error) {
 	return w, nil
 }
 
+// forProbe returns the context of a trial.
+func forProbe(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, probeTimeout)
+}
+
 // probe makes a box and puts up all its walls.
 func (w Way) probe(ctx context.Context, self string) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := forProbe(ctx)
 	defer cancel()
 	var said bytes.Buffer
 	err := Box{Self: self}.Run(ctx, w, Program{Env: os.Environ(), Stdout: &said, Stderr: &said})

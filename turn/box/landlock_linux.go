@@ -13,6 +13,9 @@ import (
 // move files between folders. Without that git and others fail.
 const minLandlock = 2
 
+// suffices reports whether a version of Landlock is new enough.
+func suffices(version uintptr) bool { return version >= minLandlock }
+
 // devices are files that programs expect to open.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
@@ -21,7 +24,7 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 // second wall. With Strict a kernel without it is an error.
 func (s stage) landlock() error {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1) // 1: LANDLOCK_CREATE_RULESET_VERSION
-	if errno != 0 || version < minLandlock {
+	if errno != 0 || !suffices(version) {
 		if s.Strict {
 			return errors.New("this kernel cannot confine programs with it (Linux 5.19 or later, with landlock in lsm=)")
 		}

@@ -39,7 +39,6 @@ func (b Box) Run(ctx context.Context, w Way, p Program) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Stdin, p.Stdout, p.Stderr
 	cmd.ExtraFiles = []*os.File{inner}
 	cmd.Cancel = outer.Close
-	cmd.WaitDelay = killDelay
 	err = cmd.Run()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -58,6 +57,7 @@ func (b Box) command(ctx context.Context, w Way, s stage, argv []string) *exec.C
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.SysProcAttr = attr
+	cmd.WaitDelay = killDelay
 	return cmd
 }
 

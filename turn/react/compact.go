@@ -122,6 +122,10 @@ func (l *Loop) summed(summary string) string {
 // in the steps that earlier versions wrote.
 const summaryMark = "\n\n[What you did since, as a summary, which stands for all that was said. Go on from it.]\n\n"
 
+// shortestPart is how many bytes of a part stay when a transcript is shortened. At the
+// last try half of them do.
+const shortestPart = 64
+
 // transcript returns a conversation as a text of at most about room bytes. If
 // it is too long, only the beginnings of its longest parts are kept.
 func transcript(messages []Message, room int) string {
@@ -151,7 +155,7 @@ func transcript(messages []Message, room int) string {
 				part("you call "+c.Name+" as "+c.ID, c.Args)
 			}
 		}
-		if b.Len() <= room || most < 64 {
+		if b.Len() <= room || most < shortestPart {
 			return b.String()[:min(b.Len(), room)]
 		}
 	}

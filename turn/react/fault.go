@@ -68,7 +68,7 @@ func classify(err error) faultClass {
 		return refused
 	case holds(words, brokeWords) || f.Status == 0 && holds(words, loginWords):
 		return refused
-	case f.Status == http.StatusTooManyRequests || f.Status == http.StatusRequestTimeout || f.Status == http.StatusConflict || f.Status >= 500:
+	case f.Status == http.StatusTooManyRequests || f.Status == http.StatusRequestTimeout || f.Status == http.StatusConflict || f.Status >= http.StatusInternalServerError:
 		return transient
 	case f.Status == http.StatusRequestEntityTooLarge || holds(words, longWords):
 		return tooLong
@@ -111,6 +111,9 @@ func faultFrom(body []byte) *Fault {
 	return f
 }
 
+// maxStatus is the highest status of HTTP.
+const maxStatus = 599
+
 // coded takes in the code of an error: a name of the API's, or a status of HTTP.
 func (f *Fault) coded(code any) {
 	switch code := code.(type) {
@@ -121,7 +124,7 @@ func (f *Fault) coded(code any) {
 	case int:
 		f.coded(float64(code))
 	case float64:
-		if code >= 400 && code < 600 {
+		if code >= http.StatusBadRequest && code < maxStatus+1 {
 			f.Status = int(code)
 		}
 	}

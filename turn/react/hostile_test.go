@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -153,4 +154,50 @@ func TestRetryAfterBounds(t *testing.T) {
 	if got := retryAfter("Fri, 31 Dec 9999 23:59:59 GMT", now); got < 0 {
 		t.Errorf("a date far away: %v", got)
 	}
+}
+
+// TestPauses checks how long a loop waits after the first fault that may pass, the second,
+// and so on, and that it does wait.
+func TestPauses(t *testing.T) {
+	l := loopWith(t, nil)
+	seconds := func(chance float64, retryAfter time.Duration) (all []float64) {
+		for n := range 8 {
+			all = append(all, l.pause(n, &Fault{Status: http.StatusTooManyRequests, RetryAfter: retryAfter}, chance).Seconds())
+		}
+		return all
+	}
+	for _, c := range []struct {
+		chance     float64
+		retryAfter time.Duration
+		want       []float64
+	}{
+		{0.5, 0, []float64{1, 2, 4, 8, 16, 32, 60, 60}},
+		{0, 0, []float64{0.75, 1.5, 3, 6, 12, 24, 45, 45}},
+		{1, 0, []float64{1.25, 2.5, 5, 10, 20, 40, 75, 75}},
+		{0.5, 10 * time.Second, []float64{10, 10, 10, 10, 16, 32, 60, 60}},
+		{0.5, 2 * time.Hour, []float64{7200, 7200, 7200, 7200, 7200, 7200, 7200, 7200}},
+	} {
+		if got := seconds(c.chance, c.retryAfter); !slices.Equal(got, c.want) {
+			t.Errorf("chance %v, Retry-After %v: %v, want %v", c.chance, c.retryAfter, got, c.want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		for n := range 3 {
+			if err := l.backOff(t.Context(), n, errBrokenOff); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if waited := time.Since(begin).Seconds(); waited < 5.25 || waited > 8.75 {
+			t.Errorf("three pauses took %v seconds together, want 7 and up to a quarter more or less", waited)
+		}
+		begin, l.Deadline = time.Now(), time.Now().Add(time.Minute)
+		if err := l.backOff(t.Context(), 0, &Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Minute}); err != nil || time.Since(begin) != time.Minute {
+			t.Errorf("a pause that ends with the turn: %v after %v", err, time.Since(begin))
+		}
+		l.Deadline = time.Now().Add(time.Minute)
+		if err := l.backOff(t.Context(), 0, &Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Minute + 1}); err == nil {
+			t.Error("a pause that ends after the turn began")
+		}
+	})
 }

@@ -107,17 +107,24 @@ func (l *Loop) nameCalls(a *Answer) {
 // maxBackoff bounds the wait before the next try.
 const maxBackoff = time.Minute
 
+// pause returns how long to wait after the n-th fault. chance is from 0 to 1, so that many
+// clients do not come back at once. What the API asks for counts if it is longer.
+func (l *Loop) pause(n int, fault error, chance float64) time.Duration {
+	wait := min(l.Backoff<<min(n, 16), maxBackoff)
+	wait += time.Duration((chance - 0.5) * float64(wait) / 2)
+	if f, ok := errors.AsType[*Fault](fault); ok {
+		wait = max(wait, f.RetryAfter)
+	}
+	return wait
+}
+
 // backOff waits before the next try after the n-th fault. It returns the fault
 // if no further try makes sense.
 func (l *Loop) backOff(ctx context.Context, n int, fault error) error {
 	if _, ours := errors.AsType[*internalError](fault); ours || classify(fault) != transient {
 		return fault
 	}
-	wait := min(l.Backoff<<min(n, 16), maxBackoff)
-	wait += time.Duration((rand.Float64() - 0.5) * float64(wait) / 2) // so that many clients do not come back at once
-	if f, ok := errors.AsType[*Fault](fault); ok {
-		wait = max(wait, f.RetryAfter)
-	}
+	wait := l.pause(n, fault, rand.Float64())
 	if !l.Deadline.IsZero() && time.Now().Add(wait).After(l.Deadline) {
 		return fmt.Errorf("%w (tries: %d; the next would come in %v, after the end of the turn)", fault, n+1, wait.Round(time.Second))
 	}

@@ -153,6 +153,9 @@ func pastSteps(dir string) ([]Step, error) {
 	return readSteps(filepath.Join(filepath.Dir(dir), strconv.FormatUint(newest, 10), stepsName))
 }
 
+// beginning returns as much of a file of steps as is read.
+func beginning(f io.Reader) io.Reader { return io.LimitReader(f, maxSteps) }
+
 // readSteps reads what is whole of a file of steps. Its writer may have died,
 // or the power gone, in the middle of a line.
 func readSteps(name string) ([]Step, error) {
@@ -162,7 +165,7 @@ func readSteps(name string) ([]Step, error) {
 	}
 	defer f.Close()
 	var steps []Step
-	dec := json.NewDecoder(bufio.NewReader(io.LimitReader(f, maxSteps)))
+	dec := json.NewDecoder(bufio.NewReader(beginning(f)))
 	for {
 		var s Step
 		if dec.Decode(&s) != nil {

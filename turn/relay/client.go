@@ -15,15 +15,22 @@ const answerWithin = 2 * time.Minute
 // Call asks the runner that listens in folder. An error means that the runner was
 // not reached or did not answer, so it is unknown whether the request was met.
 func Call(ctx context.Context, folder string, r Request) (Answer, error) {
+	return call(ctx, func(ctx context.Context) (net.Conn, error) {
+		dir, err := os.Open(folder)
+		if err != nil {
+			return nil, err
+		}
+		defer dir.Close()
+		return new(net.Dialer).DialContext(ctx, "unix", address(dir))
+	}, r)
+}
+
+// call asks the runner to which dial connects.
+func call(ctx context.Context, dial func(context.Context) (net.Conn, error), r Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	var a Answer
-	dir, err := os.Open(folder)
-	if err != nil {
-		return a, fmt.Errorf("reach the runner: %w", err)
-	}
-	defer dir.Close()
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", address(dir))
+	conn, err := dial(ctx)
 	if err != nil {
 		return a, fmt.Errorf("reach the runner: %w", err)
 	}

@@ -109,9 +109,9 @@ func (a *address) refusal(req *http.Request, res *http.Response) string {
 	}
 	status := fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode))
 	switch code := res.StatusCode; {
-	case code < 300:
+	case code < http.StatusMultipleChoices:
 		return ""
-	case code < 400:
+	case code < http.StatusBadRequest:
 		to := clip(res.Header.Get("Location"), maxNoise)
 		return fmt.Sprintf("it has moved (%s): set url to the address that it has now, %s", status, to)
 	case code == http.StatusUnauthorized && a.token == "":

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	maxDepth = 16   // levels of a schema
-	maxWord  = 1000 // bytes of a description in it
+	maxDepth    = 16   // levels of a schema
+	maxWord     = 1000 // bytes of a description in it
+	maxProperty = 64   // bytes of the name of an argument
 )
 
 // cleanSchema returns the schema of a tool's arguments as every provider accepts it: an
@@ -107,7 +108,7 @@ func cleanValue(key string, value any, redact func(string) string, depth int) (a
 // accepts. For another name a provider refuses the whole request.
 func validProperty(name string) bool {
 	bad := func(r rune) bool { return r != '.' && !nameRune(r) }
-	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, bad)
+	return name != "" && len(name) <= maxProperty && !strings.ContainsFunc(name, bad)
 }
 
 func compiles(pattern string) bool {

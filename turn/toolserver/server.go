@@ -56,8 +56,9 @@ const closeTimeout = time.Second
 // Session is a server that was started, and the list of its tools.
 type Session struct {
 	server Server
-	tools  []*mcp.Tool // sorted by name
-	notes  []string    // what is wrong with the list
+	open   func(context.Context) (link, error) // makes the link
+	tools  []*mcp.Tool                         // sorted by name
+	notes  []string                            // what is wrong with the list
 	ended  <-chan struct{}
 
 	mu       sync.Mutex
@@ -96,18 +97,26 @@ var versions = []string{"2025-11-25", ""}
 // closed. It also ends with ctx. An error says in words what went wrong, and nothing of
 // the server is left.
 func Start(ctx context.Context, s Server) (*Session, error) {
-	session := &Session{server: s, ended: ctx.Done()}
-	limited, cancel := context.WithTimeout(ctx, StartTimeout)
-	defer cancel()
-	if err := session.connect(ctx, limited); err != nil {
-		return nil, session.failed("start", err)
-	}
-	if err := session.list(limited); err != nil {
-		err = session.failed("list its tools", err)
-		session.Close()
+	session := &Session{server: s, open: s.open, ended: ctx.Done()}
+	if err := session.start(ctx); err != nil {
 		return nil, err
 	}
 	return session, nil
+}
+
+// start connects the session and lists the tools.
+func (s *Session) start(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
+	if err := s.connect(ctx, limited); err != nil {
+		return s.failed("start", err)
+	}
+	if err := s.list(limited); err != nil {
+		err = s.failed("list its tools", err)
+		s.Close()
+		return err
+	}
+	return nil
 }
 
 // failed returns the error of what was done with the server and failed.
@@ -119,7 +128,7 @@ func (s *Session) failed(what string, err error) error {
 // limited bounds the beginning.
 func (s *Session) connect(ctx, limited context.Context) (err error) {
 	for _, version := range versions {
-		if s.link, err = s.server.open(ctx); err != nil {
+		if s.link, err = s.open(ctx); err != nil {
 			return err
 		}
 		client := mcp.NewClient(&mcp.Implementation{Name: "agentstateloop", Version: s.server.Version}, &mcp.ClientOptions{

@@ -1,0 +1,50 @@
+package apirunner
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/internal/limittest"
+	"agentstateloop/turn/react"
+)
+
+// slow answers requests after a time.
+type slow time.Duration
+
+func (d slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case <-time.After(time.Duration(d)):
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"data":[]}`)), Header: http.Header{}}, nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+func TestLimits(t *testing.T) {
+	usual := http.DefaultTransport
+	t.Cleanup(func() { http.DefaultTransport = usual })
+	limittest.Run(t, []limittest.Limit{
+		limittest.Duration("stallAfter", 5*time.Minute, 2, func(t *testing.T, d time.Duration) (answered bool) {
+			synctest.Test(t, func(t *testing.T) {
+				http.DefaultTransport = slow(d - 1)
+				model, err := new(Runner).model(t.Context(), config.API{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = model.(config.Model).Models(t.Context())
+				answered = err == nil
+			})
+			return answered
+		}),
+		{Const: "maxForeign", Max: 100, Within: func(t *testing.T, n int64) bool {
+			b := toolbox{outlook: new(outlook)}
+			tools := b.add(make([]react.Tool, 7), make([]react.Tool, n-7), "theirs")
+			return len(tools) == int(n) && b.outlook.missing == nil
+		}},
+	})
+}

@@ -1,0 +1,67 @@
+package cron
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/internal/limittest"
+)
+
+func TestLimits(t *testing.T) {
+	printed := func(t *testing.T, n int64, redirect string) (result, error) {
+		table, _ := newTable(t, fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x %s; exit 0", n, redirect))
+		return table.run(t.Context(), nil, nil, "-l")
+	}
+	limittest.Run(t, []limittest.Limit{
+		{Const: "maxLine", Max: 900, Within: func(t *testing.T, n int64) bool {
+			j := job("goulard3120")
+			j.Config += strings.Repeat("x", int(n)-len(mustLine(t, j)))
+			_, err := j.Line()
+			return err == nil
+		}},
+		{Const: "maxTable", Max: 16 << 20, Within: func(t *testing.T, n int64) bool {
+			_, err := printed(t, n, "")
+			return err == nil
+		}},
+		{Const: "maxComplaint", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
+			_, err := printed(t, n, ">&2")
+			return err == nil
+		}},
+		{Const: "maxStderr", Max: 4 << 10, Within: func(t *testing.T, n int64) bool {
+			got, err := printed(t, n, ">&2")
+			return err == nil && len(got.stderr) == int(n)
+		}},
+		{Const: "keepBackups", Max: 20, Within: func(t *testing.T, n int64) bool {
+			table := Table{Backup: t.TempDir()}
+			for i := range n {
+				path := filepath.Join(table.Backup, fmt.Sprintf("crontab-%d", i))
+				put(t, path, "x")
+				if err := os.Chtimes(path, time.Time{}, time.Unix(1e9+i, 0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			table.prune()
+			_, err := os.Stat(filepath.Join(table.Backup, "crontab-0"))
+			return err == nil
+		}},
+		{Const: "contextLines", Max: 2, Within: func(t *testing.T, n int64) bool {
+			lines := "far\n" + strings.Repeat("near\n", int(n)-1)
+			return strings.Contains(Change{Before: []byte(lines), After: []byte(lines + "new\n")}.Diff(), " far\n")
+		}},
+		{Const: "maxYears", Max: 12, Within: func(t *testing.T, n int64) bool {
+			times, err := ParseTimes("0 8 29 2 */7") // February 29 on a Sunday: 2004, 2032
+			if err != nil {
+				t.Fatal(err)
+			}
+			return !times.Next(time.Date(2032-int(n), 6, 1, 0, 0, 0, 0, time.UTC), nil).IsZero()
+		}},
+		limittest.Duration("day", 24*time.Hour, 12*time.Hour, func(t *testing.T, d time.Duration) bool {
+			_, err := Expr(d)
+			return err == nil
+		}),
+	})
+}

@@ -1,0 +1,285 @@
+package turn
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentstateloop/internal/limittest"
+)
+
+// put writes a file that begins with a text and has that size, mostly as a hole.
+func put(t *testing.T, path, text string, size int64) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600), os.Truncate(path, size)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// padded returns a value of JSON with spaces before it, n bytes long.
+func padded(n int64, value string) string { return strings.Repeat(" ", int(n)-len(value)) + value }
+
+// exists reports whether there is a file.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// numbered returns the number behind a name in arguments.
+func numbered(args []string, name string) (n int64) {
+	for _, arg := range args {
+		if text, ok := strings.CutPrefix(arg, name); ok {
+			fmt.Sscan(text, &n)
+		}
+	}
+	return n
+}
+
+func TestLimits(t *testing.T) {
+	x := func(n int64) string { return strings.Repeat("x", int(n)) }
+	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	defaults := Config{}.withDefaults()
+	file := t.TempDir()
+	put(t, filepath.Join(file, "a"), "", 0)
+	entries, err := os.ReadDir(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	regular := entries[0]
+	limittest.Run(t, []limittest.Limit{
+		// Times.
+		limittest.Duration("DefaultTimeout", 10*time.Minute, 2, func(t *testing.T, d time.Duration) bool {
+			deadlines := newDeadlines(defaults, begin)
+			at, _ := deadlines.atWork(false)
+			return begin.Add(d - 1).Before(at)
+		}),
+		limittest.Duration("DefaultLinger", 30*time.Second, 2, func(t *testing.T, d time.Duration) bool {
+			deadlines := newDeadlines(defaults, begin)
+			deadlines.doneAt = begin
+			at, _ := deadlines.afterDone()
+			return begin.Add(d - 1).Before(at)
+		}),
+		limittest.Duration("DefaultSettle", 500*time.Millisecond, 2, func(t *testing.T, d time.Duration) bool {
+			deadlines := newDeadlines(defaults, begin)
+			deadlines.doneAt = begin
+			return begin.Add(d - 1).Before(deadlines.settled())
+		}),
+		limittest.Duration("DefaultGrace", 5*time.Second, 2, func(t *testing.T, d time.Duration) bool {
+			p := &process{grace: defaults.Grace, killedAt: begin}
+			return !p.over(begin.Add(d-1), false)
+		}),
+		limittest.Duration("drainMost", 10*time.Second, 2, func(t *testing.T, d time.Duration) bool {
+			p := &process{exitedAt: begin}
+			return !p.settled(begin.Add(d-1), true)
+		}),
+		limittest.Duration("liveEvery", 500*time.Millisecond, 2, func(t *testing.T, d time.Duration) bool {
+			v := &liveView{stale: true, written: begin}
+			return !v.due(begin.Add(d - 1))
+		}),
+		limittest.Duration("readyWithin", 30*time.Second, 2, func(t *testing.T, d time.Duration) (inTime bool) {
+			synctest.Test(t, func(t *testing.T) {
+				theirs, release, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer theirs.Close()
+				fault, main := net.Pipe()
+				go func() {
+					time.Sleep(d - 1)
+					io.WriteString(main, ready) // the runner may have given up
+				}()
+				h := handshake{release: release, fault: fault}
+				inTime = h.begin(t.TempDir(), os.Getpid()) == nil
+				fault.Close()
+				time.Sleep(d)
+			})
+			return inTime
+		}),
+		{Const: "codexToolTimeout", Max: 150, Within: func(t *testing.T, n int64) bool {
+			return n <= numbered(ToolServer{Name: "ours"}.codexArguments(), "mcp_servers.ours.tool_timeout_sec=")
+		}},
+
+		// What the agent says.
+		{Const: "DefaultMaxText", Max: 256 << 10, Within: func(t *testing.T, n int64) bool {
+			dir := t.TempDir()
+			put(t, filepath.Join(dir, eventsName), `{"kind":"done","text":"`+x(n)+`"}`, n+25)
+			s := spool{path: filepath.Join(dir, answerName), maxMem: defaults.MaxText, maxFile: defaults.MaxOutput}
+			s.write(x(n))
+			text, name := s.close()
+			whole := ReplayOutput(dir) == x(n)
+			if (text == x(n) && name == "") != whole {
+				t.Errorf("%d bytes: whole in a replay: %v; in memory: %d", n, whole, len(text))
+			}
+			return whole
+		}},
+		{Const: "DefaultMaxOutput", Max: 16 << 20, Within: func(t *testing.T, n int64) bool {
+			s := spool{path: filepath.Join(t.TempDir(), answerName), maxFile: defaults.MaxOutput}
+			s.write(x(n))
+			s.close()
+			info, err := os.Stat(s.path)
+			if whole := err == nil && info.Size() == n; whole == s.truncated() {
+				t.Errorf("%d bytes: truncated: %v, %v", n, s.truncated(), err)
+			}
+			return !s.truncated()
+		}},
+		{Const: "DefaultMaxEvents", Max: 8<<20 - 1, Within: func(t *testing.T, n int64) bool { // what is written before an event
+			l := openEventLog(t.TempDir(), defaults.MaxEvents)
+			l.room -= n
+			l.event(begin, Event{Kind: TextDelta})
+			return l.end(endLine{}) == nil && l.dropped == 0
+		}},
+		{Const: "maxEventText", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
+			dir := t.TempDir()
+			l := openEventLog(dir, 1<<20)
+			l.event(begin, Event{Kind: TextDelta, Text: x(n)})
+			return l.end(endLine{}) == nil && ReplayOutput(dir) == x(n)
+		}},
+		{Const: "maxReplay", Max: 16 << 20, Within: func(t *testing.T, n int64) bool {
+			const line = `{"kind":"text_delta","text":"one"}`
+			dir := t.TempDir()
+			padding := strings.Repeat(strings.Repeat(" ", 1<<20-1)+"\n", 15)
+			put(t, filepath.Join(dir, eventsName), padding+strings.Repeat(" ", int(n)-len(padding)-len(line)-1)+"\n"+line, n)
+			return ReplayOutput(dir) == "one"
+		}},
+		{Const: "maxLine", Max: 4 << 20, Within: func(t *testing.T, n int64) (read bool) {
+			readLines(strings.NewReader(x(n-1)+"\n"), func([]byte) []Event { read = true; return nil }, func(Event) {})
+			return read
+		}},
+		{Const: "maxUnknown", Max: 4 << 10, Within: func(t *testing.T, n int64) bool { return unknown([]byte(x(n)))[0].Text == x(n) }},
+		{Const: "stderrTail", Max: 8 << 10, Within: func(t *testing.T, n int64) bool {
+			o := newOutput(defaults, Attempt{}, agent{}, nil)
+			io.WriteString(&o.stderr, x(n-3))
+			io.WriteString(&o.stderr, "xxx")
+			o.apply(Event{Kind: Error, Text: x(n - 1)}) // with the end of its line
+			whole := len(o.stderr.buf) == int(n)
+			if o.faults.String() != x(n-1) && whole {
+				t.Errorf("of a fault of %d bytes %d are kept", n, len(o.faults.buf))
+			}
+			return whole
+		}},
+		{Const: "maxLastLine", Max: 300, Within: func(t *testing.T, n int64) bool { return lastLine("first\n"+x(n)+"\n") == x(n) }},
+		{Const: "maxReason", Max: 2000, Within: func(t *testing.T, n int64) bool {
+			s := &supervisor{process: &process{}, output: output{done: &Event{Kind: Done, Failed: true, Text: x(n)}}}
+			var failed, cut Result
+			s.decideStatus(&failed, "")
+			s.output.done = &Event{Kind: Done, Cut: x(n)}
+			s.decideStatus(&cut, "")
+			if failed.Reason != cut.Reason {
+				t.Errorf("%d bytes of a failure are kept, and %d of why an answer was cut", len(failed.Reason), len(cut.Reason))
+			}
+			return failed.Reason == x(n)
+		}},
+		{Const: "maxUsage", Max: 1_000_000_000_000, Within: func(t *testing.T, n int64) bool {
+			u := Usage{n, n, n, n}
+			return u.believed() == u
+		}},
+		{Const: "maxModel", Max: 128, Within: func(t *testing.T, n int64) bool {
+			var b Bill
+			agent{}.add(&b, Event{Kind: SessionStart, Model: x(n)})
+			if named := modelIn([]string{"--model", x(n)}); named != b.Model {
+				t.Errorf("an argument names the model %q, and the agent %q", named, b.Model)
+			}
+			return b.Model == x(n)
+		}},
+		{Const: "maxSession", Max: 128, Within: func(t *testing.T, n int64) bool { return validSession(x(n)) }},
+		{Const: "maxStepName", Max: 128, Within: func(t *testing.T, n int64) bool { return shortName(x(n)) == x(n) }},
+		{Const: "maxVersion", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
+			bin := t.TempDir()
+			writeScript(t, bin, "codex", fmt.Sprintf("head -c %d /dev/zero", n))
+			_, err := (Config{Runner: Codex, Workdir: bin, Self: "/usr/bin/x", Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}}).AskVersion(t.Context())
+			return err == nil
+		}},
+
+		// Files of an attempt.
+		{Const: "maxFault", Max: 4 << 10, Within: func(t *testing.T, n int64) bool {
+			fault, main := net.Pipe()
+			go func() { io.WriteString(main, x(n)); main.Close() }()
+			h := handshake{fault: fault}
+			defer fault.Close()
+			return h.reason() == x(n)
+		}},
+		{Const: "maxRecord", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
+			dir := t.TempDir()
+			put(t, filepath.Join(dir, recordName), padded(n, `{"pid":7}`), n)
+			p, err := readProcess(dir)
+			return err == nil && p.PID == 7
+		}},
+		{Const: "maxLive", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
+			dir := t.TempDir()
+			put(t, filepath.Join(dir, liveName), padded(n, `{"pid":7}`), n)
+			l, err := ReadLive(dir)
+			return err == nil && l.PID == 7
+		}},
+		{Const: "maxFeed", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
+			dir := t.TempDir()
+			put(t, filepath.Join(dir, feedName), padded(n, `{"kind":"done"}`+"\n"), n)
+			steps, err := (&FeedReader{Dir: dir}).Next()
+			return err == nil && len(steps) == 1
+		}},
+		{Const: "maxKeptPrompt", Max: 256 << 10, Within: func(t *testing.T, n int64) bool {
+			dir := t.TempDir()
+			put(t, filepath.Join(dir, promptName), "", n)
+			ClearContext(dir)
+			return exists(filepath.Join(dir, promptName))
+		}},
+		{Const: "maxEvidence", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
+			dir := t.TempDir()
+			put(t, filepath.Join(dir, "1", outputName, "a"), "", n-1)
+			put(t, filepath.Join(dir, "1", outputName, "b"), "", 1)
+			DropEarlier(filepath.Join(dir, "2"), []string{"c"})
+			return exists(filepath.Join(dir, "1", outputName, "a"))
+		}},
+		{Const: "maxCopied", Max: 256 << 20, Within: func(t *testing.T, n int64) bool {
+			left := roomForCopies()
+			return errors.Join(left.take(1), left.take(n-1)) == nil
+		}},
+		{Const: "maxOutputFiles", Max: 1000, Within: func(t *testing.T, n int64) bool {
+			var l listing
+			for range n {
+				l.entry("a", regular, 0)
+			}
+			return len(l.names) == int(n) && l.notes == nil
+		}},
+		{Const: "maxOutputEntries", Max: 20_000, Within: func(t *testing.T, n int64) bool {
+			l := listing{entries: int(n) - 1}
+			l.entry("a", regular, 0)
+			return l.notes == nil
+		}},
+		{Const: "maxOutputDepth", Max: 64, Within: func(t *testing.T, n int64) bool {
+			dir := t.TempDir()
+			put(t, filepath.Join(dir, strings.Repeat("d/", int(n)), "a"), "", 0)
+			names, _, err := listOutputBox(dir)
+			return err == nil && len(names) == 1
+		}},
+		{Const: "maxFileName", Max: 255, Within: func(t *testing.T, n int64) bool { return plainName(x(n)) }},
+		{Const: "maxGeminiSettings", Max: 4 << 20, Within: func(t *testing.T, n int64) bool {
+			file := filepath.Join(t.TempDir(), "settings.json")
+			put(t, file, "{}", n)
+			b, err := readSettings(file)
+			return err == nil && len(b) == int(n)
+		}},
+
+		// The programs of an agent.
+		{Const: "maxInterpreters", Max: 4, Within: func(t *testing.T, n int64) bool {
+			dir := t.TempDir()
+			script := func(i int64) string { return filepath.Join(dir, fmt.Sprint(i)) }
+			for i := range n {
+				text := "#!" + script(i+1) + "\n"
+				put(t, script(i), text, int64(len(text)))
+			}
+			return len(installation(script(0), "", dir)) == int(n)
+		}},
+		{Const: "maxShebang", Max: 256, Within: func(t *testing.T, n int64) bool {
+			file := filepath.Join(t.TempDir(), "script")
+			put(t, file, "#!/"+x(n-3), n)
+			return interpreter(file, "", "") == "/"+x(n-3)
+		}},
+	})
+}
