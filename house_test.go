@@ -157,7 +157,7 @@ func TestWhoImportsWhom(t *testing.T) {
 			may = slices.Concat(may, internals)
 		}
 		if s.test {
-			may = slices.Concat(may, helpers, []string{s.folder, "state/store"})
+			may = slices.Concat(may, helpers, []string{s.folder, "state/store", "internal/limittest"})
 		}
 		for spec, p := range s.imports(t) {
 			if ours, ok := strings.CutPrefix(p, module+"/"); ok && !slices.Contains(may, ours) {
