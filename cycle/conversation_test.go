@@ -150,7 +150,7 @@ func (s *salon) introduced() {
 // However it went, nobody is told what another has said.
 func TestConversationsAreApart(t *testing.T) {
 	t.Parallel()
-	for name, between := range map[string]func(*salon){
+	for name, between := range some(map[string]func(*salon){
 		"nothing": func(*salon) {},
 		"the session fills and is compacted": func(s *salon) {
 			s.agent.Window = 1
@@ -178,7 +178,7 @@ func TestConversationsAreApart(t *testing.T) {
 			check(s.t, os.WriteFile(s.agent.Store.Path("state.json"), []byte("{"), 0o600))
 		},
 		"no sessions": func(s *salon) { s.agent.Turn.Runner = turn.Gemini }, // the recorded ones are claude's
-	} {
+	}, 1) {
 		t.Run(name, func(t *testing.T) {
 			s := newSalon(t)
 			s.introduced()
