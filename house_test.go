@@ -144,7 +144,7 @@ func (s source) imports(t *testing.T) map[*ast.ImportSpec]string {
 }
 
 // TestWhoImportsWhom checks the imports of every file. A test may also import
-// its own package, the store and the helpers.
+// its own package, the store, limittest and the helpers.
 func TestWhoImportsWhom(t *testing.T) {
 	for _, s := range sources(t) {
 		may, known := mayImport[s.folder]
@@ -156,7 +156,7 @@ func TestWhoImportsWhom(t *testing.T) {
 			may = slices.Concat(may, internals)
 		}
 		if s.test {
-			may = slices.Concat(may, helpers, []string{s.folder, "state/store"})
+			may = slices.Concat(may, helpers, []string{s.folder, "state/store", "internal/limittest"})
 		}
 		for spec, p := range s.imports(t) {
 			if ours, ok := strings.CutPrefix(p, module+"/"); ok && !slices.Contains(may, ours) {

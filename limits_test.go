@@ -78,7 +78,7 @@ func TestEveryLimitIsTried(t *testing.T) {
 	}
 	for name, reason := range notLimits {
 		if found[name] == nil {
-			t.Errorf("notLimits: there is no constant %s", name)
+			t.Errorf("notLimits: no such constant exists: %s", name)
 		}
 		if tried[name] > 0 || reason == "" {
 			t.Errorf("notLimits: %s is tried by a table, or has no reason", name)
