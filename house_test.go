@@ -145,7 +145,7 @@ func (s source) imports(t *testing.T) map[*ast.ImportSpec]string {
 }
 
 // TestWhoImportsWhom checks the imports of every file. A test may also import
-// its own package, the store and the helpers.
+// its own package, the store, limittest and the helpers.
 func TestWhoImportsWhom(t *testing.T) {
 	for _, s := range sources(t) {
 		may, known := mayImport[s.folder]

@@ -17,7 +17,7 @@ import (
 // of its arguments and handles every event in every state.
 //
 // Step applies events in the order given, then arrivals in the order of their
-// own time, then Polled.
+// own time, then Polled. TestOrderOfStep holds the order of everything else.
 func Step(s State, events []Event, p Policy, now time.Time) State {
 	m := machine{State: s.clone(), policy: p, now: now.UTC().Round(0)} // without the monotonic clock, as state.json keeps it
 	m.Serial++

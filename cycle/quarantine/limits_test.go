@@ -36,8 +36,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// hasRoom reports whether an item comes in and evicts no other, where its sender has had
-// this many items of this size for this age.
+// hasRoom reports whether an item comes in, and evicts none, where its sender has items
+// of this size and age.
 func hasRoom(t *testing.T, items, size int64, age time.Duration, next int64) bool {
 	in := intake(newFolder(t), state.State{})
 	in.loaded = true

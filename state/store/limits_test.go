@@ -111,7 +111,7 @@ func fill(t *testing.T, st *Store, name, content string) {
 	}
 }
 
-// isUsable reports whether a file of n bytes can be used.
+// isUsable reports whether Obstacles accepts a file of n bytes.
 func isUsable(t *testing.T, name string, n int64) bool {
 	st := storeWith(t, name, "x")
 	if err := os.Truncate(st.path(name), n); err != nil {
