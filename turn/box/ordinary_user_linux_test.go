@@ -29,7 +29,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	}
 	path, tmp := filepath.Join(base, "test"), filepath.Join(base, "tmp")
 	for _, err := range []error{
-		os.Chmod(base, 0o755), os.WriteFile(path, program, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, nobody, nobody),
+		os.WriteFile(path, program, 0o700), os.Chmod(path, 0o755), os.Chmod(base, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, nobody, nobody),
 	} {
 		if err != nil {
 			t.Fatal(err)
