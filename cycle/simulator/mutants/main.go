@@ -50,6 +50,9 @@ func run(only, hash string) (failed int, err error) {
 		}
 	}
 	breaks = slices.DeleteFunc(breaks, func(b mutant) bool { return !strings.Contains(b.name, only) })
+	if len(breaks) == 0 {
+		return 0, fmt.Errorf("no break has a name with %q", only)
+	}
 	failed = pairwise(unbroken(breaks), func(test string) error {
 		out, err := goTest(test, "")
 		if err != nil {
@@ -112,9 +115,23 @@ func unbroken(breaks []mutant) []string {
 	return commands
 }
 
-// failure finds, in the output of a test that fails, the broken promise of the
-// simulator or the name of the test.
-var failure = regexp.MustCompile(`seed \d+: promise \w+: [^\n]{0,80}|--- FAIL: \S+|DATA RACE|panic: [^\n]{0,60}`)
+// failure finds who noticed in the output of a test that fails, the most exact first:
+// the broken promise of the simulator, a subtest, a test.
+var failure = []*regexp.Regexp{
+	regexp.MustCompile(`seed \d+: promise \w+: [^\n]{0,80}`),
+	regexp.MustCompile(`--- FAIL: [^\s/]+/\S+`),
+	regexp.MustCompile(`--- FAIL: \S+|DATA RACE|panic: [^\n]{0,60}`),
+}
+
+// noticed returns who noticed the break by the output of its test, or "".
+func noticed(out []byte) string {
+	for _, kind := range failure {
+		if found := kind.Find(out); found != nil {
+			return string(found)
+		}
+	}
+	return ""
+}
 
 // try runs the test of the break with the broken file, and prints what noticed the
 // break. It is an error if nothing did.
@@ -130,14 +147,14 @@ func (b mutant) try() error {
 		return fmt.Errorf("%s: NOT TRIED: %w", b.name, err)
 	}
 	out, err := goTest(b.test, overlay)
-	noticed := failure.Find(out)
+	by := noticed(out)
 	switch {
 	case err == nil:
 		return fmt.Errorf("%s: NOT CAUGHT: %s", b.name, b.what)
-	case bytes.Contains(out, []byte("[build failed]")), noticed == nil:
+	case bytes.Contains(out, []byte("[build failed]")), by == "":
 		return fmt.Errorf("%s: NOT TRIED: %s", b.name, out)
 	}
-	fmt.Printf("%-28s %3.0f s  %s\n", b.name, time.Since(began).Seconds(), noticed)
+	fmt.Printf("%-28s %3.0f s  %s\n", b.name, time.Since(began).Seconds(), by)
 	return nil
 }
 
