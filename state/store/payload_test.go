@@ -1,10 +1,12 @@
 package store
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 // TestPayloadName checks that every key has its own name, directly below its folder,
@@ -52,7 +54,7 @@ func TestPayloadName(t *testing.T) {
 // TestKeep checks that a payload is either whole under its name or not there, and
 // that the old one stays until then.
 func TestKeep(t *testing.T) {
-	for _, step := range []string{"write", "fsync", "rename", "fsyncdir"} {
+	for _, step := range []string{"write", "copy", "fsync", "rename", "fsyncdir"} {
 		st := &Store{Dir: t.TempDir()}
 		if err := st.Keep("outbox/ack.1.eml", strings.NewReader("old")); err != nil {
 			t.Fatal(err)
@@ -63,7 +65,11 @@ func TestKeep(t *testing.T) {
 			}
 			return nil
 		}
-		err := st.Keep("outbox/ack.1.eml", strings.NewReader("new"))
+		var content io.Reader = strings.NewReader("new")
+		if step == "copy" {
+			content = io.MultiReader(content, iotest.ErrReader(errNoSpace))
+		}
+		err := st.Keep("outbox/ack.1.eml", content)
 		data, readErr := os.ReadFile(st.Path("outbox/ack.1.eml"))
 		if err == nil || readErr != nil {
 			t.Errorf("%s: %v, %v", step, err, readErr)

@@ -1,187 +1,198 @@
 // Command mutants breaks the program on purpose, one break at a time, and prints
-// which test notices. Each break is a file next to this one:
+// which test notices. breaks.txt lists the breaks. Run it in the root of the module:
 //
-//	what: the reply gets the id of the attempt, not of the turn
-//	file: cycle/deliver.go
-//	test: ./cycle
-//	-- old --
-//	"reply." + w.head.TurnID
-//	-- new --
-//	"reply." + strconv.Itoa(int(w.head.Epoch))
+//	go run ./cycle/simulator/mutants              # all breaks
+//	go run ./cycle/simulator/mutants -only ack    # those whose names contain "ack"
+//	go run ./cycle/simulator/mutants -third HASH  # a third, chosen by the hash of a commit
 //
-// The old text must occur in the file exactly once. "test" is the argument of go
-// test; the default is the simulator. Run it in the root of the module:
-//
-//	AGENTSTATELOOP_REQUIRE_REAL=1 go run ./cycle/simulator/mutants [-only NAME]
-//
-// Without the variable the tests are shorter, and may miss a break. It works on a copy of the tree. It exits 1 if no test notices a break, or if a
-// break no longer fits the code.
+// It leaves the tree as it is: an overlay shows the go command the broken file. It
+// tries two breaks at a time. It exits 1 if no test notices a break, if a break does
+// not build, or if a test fails without any break.
 package main
 
 import (
 	"bytes"
-	"errors"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
-// simulator is the test that must notice unless the break names another.
-const simulator = "./cycle/simulator -seeds 1500 -noshrink"
-
 func main() {
 	only := flag.String("only", "", "try only the breaks whose names contain this")
+	hash := flag.String("third", "", "try a third of the breaks: a commit's `hash` chooses which")
 	flag.Parse()
-	missed, err := run(*only)
+	failed, err := run(*only, *hash)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
-	if missed > 0 {
+	if failed > 0 {
 		os.Exit(1)
 	}
 }
 
-// mutant is one deliberate break.
-type mutant struct {
-	name, what, file, test string
-	old, new               string
-}
-
-func run(only string) (missed int, err error) {
-	names, err := filepath.Glob("cycle/simulator/mutants/*.txt")
-	if err != nil || len(names) == 0 {
-		return 0, errors.Join(err, errors.New("no breaks found: run it in the root of the module"))
-	}
-	tree, err := copyTree()
+func run(only, hash string) (failed int, err error) {
+	breaks, err := readBreaks(filepath.Join("cycle", "simulator", "mutants", listName))
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(tree)
-	caught := 0
-	for _, name := range names {
-		m, err := read(name)
-		if err != nil {
-			return missed, err
+	if hash != "" {
+		if breaks, err = third(breaks, hash); err != nil {
+			return 0, err
 		}
-		if !strings.Contains(m.name, only) {
-			continue
-		}
-		began := time.Now()
-		by, err := m.try(tree)
-		if err != nil {
-			by = "NOT TRIED: " + err.Error()
-		}
-		if by == "" {
-			by = "NOT CAUGHT"
-		}
-		if by == "NOT CAUGHT" || err != nil {
-			missed++
-		} else {
-			caught++
-		}
-		fmt.Printf("%-28s %4.0f s  %-60s %s\n", m.name, time.Since(began).Seconds(), m.what, by)
 	}
-	fmt.Printf("%d caught, %d not\n", caught, missed)
-	return missed, nil
+	breaks = slices.DeleteFunc(breaks, func(b mutant) bool { return !strings.Contains(b.name, only) })
+	if len(breaks) == 0 {
+		return 0, fmt.Errorf("no break has a name with %q", only)
+	}
+	failed = pairwise(unbroken(breaks), func(test string) error {
+		out, err := goTest(test, "")
+		if err != nil {
+			return fmt.Errorf("%s: FAILS WITHOUT A BREAK:\n%s", test, out)
+		}
+		return nil
+	})
+	if failed > 0 {
+		return failed, nil
+	}
+	failed = pairwise(breaks, mutant.try)
+	fmt.Printf("%d breaks: %d caught, %d not\n", len(breaks), len(breaks)-failed, failed)
+	return failed, nil
 }
 
-// copyTree copies the files of the module that git tracks to a temporary folder.
-func copyTree() (string, error) {
-	tree, err := os.MkdirTemp("", "mutants-")
-	if err != nil {
-		return "", err
+// pairwise calls do with each item, two at a time, prints the errors and counts them.
+func pairwise[T any](items []T, do func(T) error) (failed int) {
+	next := make(chan T)
+	go func() {
+		defer close(next)
+		for _, item := range items {
+			next <- item
+		}
+	}()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for item := range next {
+				if err := do(item); err != nil {
+					fmt.Println(err)
+					mu.Lock()
+					failed++
+					mu.Unlock()
+				}
+			}
+		})
 	}
-	list, err := exec.Command("git", "ls-files", "-z").Output()
-	if err != nil {
-		return tree, fmt.Errorf("list files: %w", err)
-	}
-	for name := range bytes.SplitSeq(bytes.TrimSuffix(list, []byte{0}), []byte{0}) {
-		data, err := os.ReadFile(string(name))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // deleted but not committed
-		}
-		if err != nil {
-			return tree, err
-		}
-		to := filepath.Join(tree, string(name))
-		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-			return tree, err
-		}
-		if err := os.WriteFile(to, data, 0o700); err != nil {
-			return tree, err
-		}
-	}
-	return tree, nil
+	wg.Wait()
+	return failed
 }
 
-func read(name string) (mutant, error) {
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return mutant{}, err
-	}
-	m := mutant{name: strings.TrimSuffix(filepath.Base(name), ".txt"), test: simulator}
-	head, rest, ok := strings.Cut(string(data), "-- old --\n")
-	old, new, ok2 := strings.Cut(rest, "-- new --\n")
-	if !ok || !ok2 {
-		return m, fmt.Errorf("%s: a head, -- old -- and -- new -- are required", name)
-	}
-	m.old, m.new = strings.TrimSuffix(old, "\n"), strings.TrimSuffix(new, "\n")
-	for line := range strings.Lines(head) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		switch key {
-		case "what":
-			m.what = value
-		case "file":
-			m.file = value
-		case "test":
-			m.test = value
+// unbroken returns the test commands that run each test of the breaks once: one
+// command for all tests that differ only in their -run.
+func unbroken(breaks []mutant) []string {
+	patterns := map[string][]string{}
+	var commands []string
+	for _, b := range breaks {
+		command, pattern := b.splitTest()
+		if patterns[command] == nil {
+			commands = append(commands, command)
+		}
+		if !slices.Contains(patterns[command], pattern) {
+			patterns[command] = append(patterns[command], pattern)
 		}
 	}
-	return m, nil
+	for i, command := range commands {
+		commands[i] = command + " -run " + strings.Join(patterns[command], "|")
+	}
+	return commands
 }
 
-// The output of a test that fails: the broken promise, or else the name of the test.
-var (
-	promise = regexp.MustCompile(`seed \d+: promise \w+: [^\n]{0,80}`)
-	failure = regexp.MustCompile(`--- FAIL: \S+|DATA RACE|panic: [^\n]{0,60}`)
-)
+// failure finds who noticed in the output of a test that fails, the most exact first:
+// the broken promise of the simulator, a subtest, a test.
+var failure = []*regexp.Regexp{
+	regexp.MustCompile(`seed \d+: promise \w+: [^\n]{0,80}`),
+	regexp.MustCompile(`--- FAIL: [^\s/]+/\S+`),
+	regexp.MustCompile(`--- FAIL: \S+|DATA RACE|panic: [^\n]{0,60}`),
+}
 
-// try applies the break, runs its test and undoes the break. It returns what noticed
-// the break, or "".
-func (m mutant) try(tree string) (by string, err error) {
-	path := filepath.Join(tree, m.file)
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	if n := strings.Count(string(whole), m.old); n != 1 {
-		return "", fmt.Errorf("the old text occurs %d times in %s", n, m.file)
-	}
-	defer os.WriteFile(path, whole, 0o700)
-	if err := os.WriteFile(path, []byte(strings.Replace(string(whole), m.old, m.new, 1)), 0o700); err != nil {
-		return "", err
-	}
-	build := exec.Command("go", "build", "./...")
-	build.Dir = tree
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("the break does not build: %s", bytes.TrimSpace(out))
-	}
-	test := exec.Command("go", append([]string{"test", "-count=1", "-failfast", "-timeout", "20m"}, strings.Fields(m.test)...)...)
-	test.Dir = tree
-	out, err := test.CombinedOutput()
-	if err == nil {
-		return "", nil
-	}
-	for _, kind := range []*regexp.Regexp{promise, failure} {
+// noticed returns who noticed the break by the output of its test, or "".
+func noticed(out []byte) string {
+	for _, kind := range failure {
 		if found := kind.Find(out); found != nil {
-			return string(found), nil
+			return string(found)
 		}
 	}
-	return "", fmt.Errorf("go test: %s", bytes.TrimSpace(out[max(0, len(out)-300):]))
+	return ""
+}
+
+// try runs the test of the break with the broken file, and prints what noticed the
+// break. It is an error if nothing did.
+func (b mutant) try() error {
+	began := time.Now()
+	folder, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	overlay, err := b.overlay(folder)
+	if err != nil {
+		return fmt.Errorf("%s: NOT TRIED: %w", b.name, err)
+	}
+	out, err := goTest(b.test, overlay)
+	by := noticed(out)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%s: NOT CAUGHT: %s", b.name, b.what)
+	case bytes.Contains(out, []byte("[build failed]")), by == "":
+		return fmt.Errorf("%s: NOT TRIED: %s", b.name, out)
+	}
+	fmt.Printf("%-28s %3.0f s  %s\n", b.name, time.Since(began).Seconds(), by)
+	return nil
+}
+
+// overlay writes the broken file into folder, and the overlay that shows it to the go
+// command in the place of the file that it breaks. It returns the name of the overlay.
+func (b mutant) overlay(folder string) (string, error) {
+	whole, err := os.ReadFile(b.file)
+	if err != nil {
+		return "", err
+	}
+	broken, err := b.apply(string(whole))
+	if err != nil {
+		return "", err
+	}
+	path, err := filepath.Abs(b.file)
+	if err != nil {
+		return "", err
+	}
+	instead := filepath.Join(folder, filepath.Base(b.file))
+	if err := os.WriteFile(instead, []byte(broken), 0o600); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(map[string]map[string]string{"Replace": {path: instead}})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(folder, "overlay.json")
+	return name, os.WriteFile(name, data, 0o600)
+}
+
+// goTest runs a test, with an overlay if it names one. The overlay is in GOFLAGS, so
+// that a test which builds the program builds the broken one. A result without an
+// overlay may come from the cache.
+func goTest(test, overlay string) ([]byte, error) {
+	args := append([]string{"test", "-failfast", "-vet=off", "-p=1", "-ldflags=-w", "-timeout=5m"}, strings.Fields(test)...)
+	command := exec.Command("go", args...)
+	if overlay != "" {
+		command.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay)
+	}
+	return command.CombinedOutput()
 }
