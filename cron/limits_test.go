@@ -25,10 +25,16 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxTable", Max: 16 << 20, Within: func(t *testing.T, n int64) bool {
 			_, err := printed(t, n, "")
+			if err != nil && !strings.Contains(err.Error(), "which is not a crontab") {
+				t.Errorf("%d bytes: %v", n, err)
+			}
 			return err == nil
 		}},
 		{Const: "maxComplaint", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			_, err := printed(t, n, ">&2")
+			if err != nil && !strings.Contains(err.Error(), "bytes of errors") {
+				t.Errorf("%d bytes: %v", n, err)
+			}
 			return err == nil
 		}},
 		{Const: "maxStderr", Max: 4 << 10, Within: func(t *testing.T, n int64) bool {
@@ -60,6 +66,9 @@ func TestLimits(t *testing.T) {
 			return !times.Next(time.Date(2032-int(n), 6, 1, 0, 0, 0, 0, time.UTC), nil).IsZero()
 		}},
 		limittest.Duration("day", 24*time.Hour, 12*time.Hour, func(t *testing.T, d time.Duration) bool {
+			if _, err := Expr(48 * time.Hour); err == nil {
+				t.Error("two days are an interval")
+			}
 			_, err := Expr(d)
 			return err == nil
 		}),

@@ -105,8 +105,10 @@ func opens(family int) bool {
 	return true
 }
 
+func dialer() *net.Dialer { return &net.Dialer{Timeout: dialTimeout} }
+
 func reachable(address string) bool {
-	conn, err := net.DialTimeout("tcp", address, dialTimeout)
+	conn, err := dialer().Dial("tcp", address)
 	if err != nil {
 		return false
 	}

@@ -56,6 +56,7 @@ func TestLimitsAtTheirEdge(t *testing.T) {
 		limittest.Duration("killDelay", 2*time.Second, 1, func(t *testing.T, d time.Duration) bool {
 			return d <= Box{Self: "/bin/true"}.command(t.Context(), Way{}, stage{}, nil).WaitDelay
 		}),
+		limittest.Duration("dialTimeout", 2*time.Second, 1, func(t *testing.T, d time.Duration) bool { return d <= dialer().Timeout }),
 		limittest.Duration("probeTimeout", 10*time.Second, 2, func(t *testing.T, d time.Duration) (lives bool) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := forProbe(context.Background())

@@ -330,6 +330,13 @@ func TestLimits(t *testing.T) {
 
 		// What an API sends. A body with the whole limit is refused when its end is read.
 		{Const: "maxBody", Max: 64<<20 - 1, Within: func(t *testing.T, n int64) bool {
+			for n, want := range map[int]bool{64 << 20: true, 64<<20 + 1: false} { // of arguments
+				d := deltas{answer: Answer{Calls: []Call{{Name: "a"}}}, args: []*strings.Builder{{}}, checked: n - 2}
+				d.args[0].WriteString("{}")
+				if got := d.startsCall(0, openai.ToolCall{Function: openai.FunctionCall{Name: "b"}}); got != want {
+					t.Errorf("after %d bytes of arguments another call begins: %v", n, got)
+				}
+			}
 			_, err := io.Copy(io.Discard, body(x(100), maxBody-n+100, maxLines))
 			return err == nil
 		}},

@@ -123,7 +123,11 @@ func TestLimits(t *testing.T) {
 			for i := range n {
 				names = append(names, fmt.Sprintf("tool-%d", i))
 			}
-			return len(listed(t, 1, names...).Names()) == int(n)
+			all := len(listed(t, 1, names...).Names()) == int(n)
+			if again := listed(t, 2, names...); (again.notes == nil) != all {
+				t.Errorf("%d tools on the first of two pages: %q", n, again.notes)
+			}
+			return all
 		}},
 		{Const: "maxPages", Max: 21, Within: func(t *testing.T, n int64) bool { // the first, and 20 more
 			return listed(t, int(n), "a").notes == nil

@@ -1,0 +1,195 @@
+package commands
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"flag"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/oauth2"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/internal/limittest"
+	"agentstateloop/mail"
+	"agentstateloop/state"
+)
+
+// pipes is a listener in memory. It ends when it is closed.
+type pipes struct {
+	conns  chan net.Conn
+	closed context.Context
+	end    func()
+}
+
+func newPipes() pipes {
+	p := pipes{conns: make(chan net.Conn)}
+	p.closed, p.end = context.WithCancel(context.Background())
+	return p
+}
+
+func (p pipes) Close() error   { p.end(); return nil }
+func (p pipes) Addr() net.Addr { return new(net.TCPAddr) }
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// dial returns the caller's end of a connection, or nil if it is not accepted.
+func (p pipes) dial() net.Conn {
+	caller, served := net.Pipe()
+	select {
+	case p.conns <- served:
+		return caller
+	case <-p.closed.Done():
+		return nil
+	}
+}
+
+// usualTime returns the default of a flag of a command.
+func usualTime(t *testing.T, command *cli.Command, name string) time.Duration {
+	for _, f := range command.Flags {
+		if f, ok := f.(*cli.GenericFlag); ok && f.Name == name {
+			return time.Duration(*f.Value.(*duration))
+		}
+	}
+	t.Fatalf("%s has no flag --%s", command.Name, name)
+	return 0
+}
+
+func TestLimits(t *testing.T) {
+	x := func(n int64) string { return strings.Repeat("x", int(n)) }
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	limittest.Run(t, []limittest.Limit{
+		// What is read.
+		{Const: "maxText", Max: 4 << 20, Within: func(t *testing.T, n int64) bool {
+			_, err := input{strings.NewReader(x(n))}.text("-")
+			if got, _ := (input{strings.NewReader(x(n))}).beginning("-"); (len(got) == int(n)) != (err == nil) {
+				t.Errorf("of %d bytes the beginning has %d: %v", n, len(got), err)
+			}
+			return err == nil
+		}},
+		{Const: "maxNote", Max: 8 << 10, Within: func(t *testing.T, n int64) bool { return checkNote(x(n)) == nil }},
+
+		// What is shown.
+		{Const: "quotedWords", Max: 120, Within: func(t *testing.T, n int64) bool { return inQuotes(x(n)) == `"`+x(n)+`"` }},
+		{Const: "eventsWidth", Max: 80, Within: func(t *testing.T, n int64) bool {
+			line := func(n int) string {
+				return eventText(cycle.LiveEvent{At: now, Data: state.Details{Reason: x(int64(n))}}, now)
+			}
+			rest := utf8.RuneCountInString(line(1)) - 1
+			return strings.HasSuffix(line(int(n)-rest), "x")
+		}},
+		{Const: "maxShownFiles", Max: 50, Within: func(t *testing.T, n int64) bool {
+			var out bytes.Buffer
+			printCame(&terminal.Output{Stdout: &out}, "last", cycle.CameWith{Files: make([]cycle.ReceivedFile, n)})
+			return !strings.Contains(out.String(), "more\n")
+		}},
+		{Const: "maxObstacles", Max: 5, Within: func(t *testing.T, n int64) bool {
+			text := statusText(new(terminal.Output), cycle.Status{Obstacles: make([]string, n)}, "", false, now)
+			return strings.Count(text, "FILE") == int(n) && !strings.Contains(text, "more: ")
+		}},
+		{Const: "defaultFound", Max: 5, Within: func(t *testing.T, n int64) bool {
+			return n <= int64(foundAtMost(cli.NewContext(nil, flag.NewFlagSet("", flag.ContinueOnError), nil)))
+		}},
+
+		// How long a command waits.
+		limittest.Duration("compactWait", 10*time.Minute, 1, func(t *testing.T, d time.Duration) bool {
+			return d <= usualTime(t, compactCommand(new(program)), "wait")
+		}),
+		limittest.Duration("nudgeTimeout", 5*time.Minute, 1, func(t *testing.T, d time.Duration) bool {
+			return d <= usualTime(t, nudgeCommand(&program{loader: new(config.Loader)}), "timeout")
+		}),
+		limittest.Duration("sayAfter", 3*time.Second-1, 1, func(t *testing.T, d time.Duration) (silent bool) {
+			synctest.Test(t, func(t *testing.T) {
+				why := whyWaits{out: &terminal.Output{Stderr: io.Discard}, now: time.Now}
+				why.tell(cycle.Waiting{Why: cycle.WaitHalted})
+				time.Sleep(d)
+				why.tell(cycle.Waiting{Why: cycle.WaitHalted})
+				silent = !why.said
+			})
+			return silent
+		}),
+		limittest.Duration("consentTimeout", 15*time.Minute, 1, func(t *testing.T, d time.Duration) (waits bool) {
+			synctest.Test(t, func(t *testing.T) {
+				listener := newPipes()
+				defer listener.Close()
+				begin := time.Now()
+				k := loginCmd{loader: new(config.Loader)}
+				if _, err := k.consent(t.Context(), mail.OAuth{}, oauth2.Config{}, "", listener, func(string, string) error { return nil }); err == nil {
+					t.Error("nobody consented")
+				}
+				waits = d <= time.Since(begin)
+			})
+			return waits
+		}),
+		{Const: "maxCollectPolls", Max: 10, Within: func(t *testing.T, n int64) bool {
+			polls := int64(0)
+			synctest.Test(t, func(t *testing.T) {
+				wait := func() (time.Duration, error) { return time.Minute, nil }
+				poll := func() (cycle.Report, error) { polls++; return cycle.Report{}, nil }
+				if err := collect(t.Context(), wait, poll, new(cycle.Report)); err != nil {
+					t.Fatal(err)
+				}
+			})
+			return n <= polls
+		}},
+
+		// Our own servers.
+		{Const: "maxConnections", Max: 4096, Within: func(t *testing.T, n int64) bool {
+			var accepted atomic.Int64
+			synctest.Test(t, func(t *testing.T) {
+				p := newPipes()
+				listener := limited(p)
+				go func() {
+					for {
+						if _, err := listener.Accept(); err != nil {
+							return
+						}
+						accepted.Add(1)
+					}
+				}()
+				for range n {
+					go p.dial()
+				}
+				synctest.Wait()
+				listener.Close()
+			})
+			return accepted.Load() == n
+		}},
+		limittest.Duration("shutdownTimeout", 5*time.Second, 2, func(t *testing.T, d time.Duration) (answered bool) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				listener := newPipes()
+				server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					cancel()
+					time.Sleep(d - 1)
+					io.WriteString(w, "done")
+				})}
+				go serveUntil(ctx, server, listener, nil)
+				caller := listener.dial()
+				io.WriteString(caller, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+				answer, err := bufio.NewReader(caller).ReadString('\n')
+				answered = err == nil && strings.Contains(answer, "200 OK")
+				caller.Close()
+				time.Sleep(time.Minute)
+			})
+			return answered
+		}),
+	})
+}
