@@ -54,6 +54,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 			return closed(regular.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600))
 		},
 		"ReadFile": func(path string) error { _, err := regular.ReadFile(path, 100); return err },
+		"Lock":     func(path string) error { _, err := regular.Lock(path); return err },
 	}
 	for words, put := range obstacles(t, canary) {
 		t.Run(words, func(t *testing.T) {
