@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"agentstateloop/commands/config"
+	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 )
 
 // testLoader returns a loader with a fixed home and program path.
 func testLoader() *config.Loader {
 	return &config.Loader{
-		Home:       func() (string, error) { return "/home/you", nil },
+		Account:    func() (account.Account, error) { return account.Account{Home: "/home/you", Known: true}, nil },
 		Executable: func() (string, error) { return "/usr/local/bin/agentstateloop", nil },
 		Now:        time.Now,
 		Secrets:    new(secret.Known),

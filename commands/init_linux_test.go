@@ -18,6 +18,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 	"agentstateloop/turn/box"
 )
@@ -75,7 +76,7 @@ func startInit(t *testing.T, dir, self string, flags ...string) *initDialogue {
 		stdin: d.tty,
 		loader: &config.Loader{
 			Environ:    []string{"PATH=" + filepath.Join(d.dir, "bin") + ":/usr/bin:/bin"},
-			Home:       func() (string, error) { return d.dir, nil },
+			Account:    func() (account.Account, error) { return account.Account{Home: d.dir, Known: true}, nil },
 			Executable: func() (string, error) { return self, nil },
 			Now:        time.Now,
 			Secrets:    new(secret.Known),

@@ -14,6 +14,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
@@ -33,7 +34,7 @@ func startInitOnline(t *testing.T, dir string, flags ...string) *initDialogue {
 			stdin: d.tty, out: terminal.Output{Stdout: &d.printed, Stderr: stderr}, proc: "/proc",
 			loader: &config.Loader{
 				Environ:    []string{"PATH=" + filepath.Join(dir, "bin") + ":/usr/bin:/bin"},
-				Home:       func() (string, error) { return dir, nil },
+				Account:    func() (account.Account, error) { return account.Account{Home: dir, Known: true}, nil },
 				Executable: func() (string, error) { return "/usr/bin/" + name, nil },
 				Now:        time.Now,
 				Secrets:    new(secret.Known),
@@ -325,7 +326,7 @@ func startInitExisting(t *testing.T, dir string, flags ...string) *initDialogue 
 	d.listen(func(ctx context.Context, stderr io.Writer) int {
 		p := testProgram()
 		p.stdin, p.out, p.proc = d.tty, terminal.Output{Stdout: &d.printed, Stderr: stderr}, "/proc"
-		p.loader.Home = func() (string, error) { return dir, nil }
+		p.loader.Account = func() (account.Account, error) { return account.Account{Home: dir, Known: true}, nil }
 		return p.run(ctx, append([]string{name, "init", "--config", d.config()}, flags...))
 	})
 	return d
@@ -366,7 +367,7 @@ func TestInitPasswordOfAScript(t *testing.T) {
 			var out bytes.Buffer
 			p := testProgram()
 			p.stdin, p.out.Stdout, p.out.Stderr, p.proc = strings.NewReader(c.password+"\n"), &out, &out, "/proc"
-			p.loader.Home = func() (string, error) { return dir, nil }
+			p.loader.Account = func() (account.Account, error) { return account.Account{Home: dir, Known: true}, nil }
 			code := p.run(t.Context(), append([]string{"agentstateloop", "init", "--config", filepath.Join(dir, "agent.toml")}, c.flags...))
 			if code != c.code || !strings.Contains(out.String(), c.problem) {
 				t.Errorf("exit %d, want %d and %q: %s", code, c.code, c.problem, &out)

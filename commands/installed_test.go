@@ -83,6 +83,9 @@ func (s tests) Run() int {
 		return exitError
 	}
 	os.Setenv("TEST_HOME", home)
+	if os.Getenv("HOME") == "" { // passwd may not list the user
+		os.Setenv("HOME", home)
+	}
 	defer func() { os.RemoveAll(built.dir); os.RemoveAll(home) }()
 	return s.m.Run()
 }

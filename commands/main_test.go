@@ -25,6 +25,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 	if code, ok := Become(os.Args, os.Stderr); ok {
 		os.Exit(code)
 	}
-	syscall.Umask(0o022) // doctor warns of files that others can write to
+	syscall.Umask(0o022)           // doctor warns of files that others can write to
 	flag.Set("test.parallel", "4") // most of these tests wait for processes; the command line may say another number
 	testscript.Main(tests{m}, map[string]func(){name: func() { os.Exit(runForScript()) }})
 }
@@ -67,8 +68,10 @@ func runForScript() int {
 			Rows: terminal.RowsOf(os.Stdout),
 		},
 		loader: &config.Loader{
-			Environ:    os.Environ(),
-			Home:       func() (string, error) { return os.Getenv("TEST_HOME"), nil },
+			Environ: os.Environ(),
+			Account: func() (account.Account, error) {
+				return account.Account{Home: os.Getenv("TEST_HOME"), Known: true}, nil
+			},
 			Executable: os.Executable,
 			Version:    version(),
 			Now:        now,

@@ -41,7 +41,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		},
 		loader: &config.Loader{
 			Environ:    environ,
-			Home:       userHome,
+			Account:    account.Current,
 			Executable: os.Executable,
 			Version:    version(),
 			Now:        time.Now,
@@ -194,13 +194,4 @@ func tail(args []string) []string {
 		return nil
 	}
 	return args[1:]
-}
-
-// userHome returns the home directory of the user who runs us.
-func userHome() (string, error) {
-	u, err := account.Current()
-	if err != nil {
-		return "", terminal.Usagef("set HOME to your home directory", "%v", err)
-	}
-	return u.Home, nil
 }

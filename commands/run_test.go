@@ -6,6 +6,8 @@ import (
 	"log"
 	"strings"
 	"testing"
+
+	"agentstateloop/internal/account"
 )
 
 // TestLibraryLogIsRedacted checks that secrets are redacted in what libraries log.
@@ -30,7 +32,7 @@ func TestCrashInJSON(t *testing.T) {
 	p := testProgram()
 	p.out.Stdout, p.out.Stderr = &out, &errs
 	p.loader.Secrets.Learn("imap", "imap-canary-4711")
-	p.loader.Home = func() (string, error) { panic(errors.New("the server said imap-canary-4711")) }
+	p.loader.Account = func() (account.Account, error) { panic(errors.New("the server said imap-canary-4711")) }
 	code := p.run(t.Context(), []string{name, "--config", writeConfig(t, smallConfig), "status", "--json"})
 	want := `{"error":{"code":"internal","message":"internal: the server said ***","hint":"nothing recorded is lost; please report this","at":null}}` + "\n"
 	if code != exitError || out.String() != want {
@@ -48,7 +50,7 @@ func TestCrashReportIsRedacted(t *testing.T) {
 	p := testProgram()
 	p.out.Stdout, p.out.Stderr = &out, &errs
 	p.loader.Secrets.Learn("imap", "imap-canary-4711")
-	p.loader.Home = func() (string, error) { panic(errors.New("the server said imap-canary-4711")) }
+	p.loader.Account = func() (account.Account, error) { panic(errors.New("the server said imap-canary-4711")) }
 	code := p.run(t.Context(), []string{name, "--config", writeConfig(t, smallConfig), "status"})
 	stderr := errs.String()
 	if code != exitError || !strings.HasPrefix(stderr, "agentstateloop: error: internal: the server said ***\n") ||

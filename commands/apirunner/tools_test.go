@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"agentstateloop/commands/config"
+	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 )
 
@@ -26,7 +27,7 @@ func TestRedacted(t *testing.T) {
 
 // TestEnviron: programs of tools get neither the key of the API nor the token of a server.
 func TestEnviron(t *testing.T) {
-	l := &config.Loader{Environ: []string{"A=a", "MODEL_KEY=k", "FAR_TOKEN=t"}, Home: func() (string, error) { return "/", nil }, Secrets: new(secret.Known)}
+	l := &config.Loader{Environ: []string{"A=a", "MODEL_KEY=k", "FAR_TOKEN=t"}, Account: func() (account.Account, error) { return account.Account{Home: "/", Known: true}, nil }, Secrets: new(secret.Known)}
 	c, err := l.Parse("/agent.toml", "[api]\nkey_env = \"MODEL_KEY\"\n[tools.far]\nmcp = { url = \"https://a/\", token_env = \"FAR_TOKEN\" }\n")
 	if err != nil {
 		t.Fatal(err)

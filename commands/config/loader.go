@@ -4,16 +4,18 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 )
 
 // Loader reads configurations and wires agents for one process.
 type Loader struct {
-	Environ    []string               // of the process, as in os.Environ
-	Home       func() (string, error) // of the user, from passwd
-	Executable func() (string, error) // absolute path of this program
-	Version    string                 // of this program
+	Environ    []string                        // of the process, as in os.Environ
+	Account    func() (account.Account, error) // of the user
+	Executable func() (string, error)          // absolute path of this program
+	Version    string                          // of this program
 	Now        func() time.Time
 	Secrets    *secret.Known // learns each secret that is read
 
@@ -32,6 +34,15 @@ func (l *Loader) Load(path string) (*cycle.Agent, error) {
 		return nil, errs[0]
 	}
 	return a, nil
+}
+
+// Home returns the home directory of the user.
+func (l *Loader) Home() (string, error) {
+	u, err := l.Account()
+	if err != nil {
+		return "", terminal.Usagef("set HOME to your home directory", "%v", err)
+	}
+	return u.Home, nil
 }
 
 // Env returns the value of an environment variable, or "".

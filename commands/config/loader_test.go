@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 )
 
 // testLoader returns a Loader with a home folder and a program of its own.
 func testLoader() *Loader {
 	return &Loader{
-		Home:       func() (string, error) { return "/home/you", nil },
+		Account:    func() (account.Account, error) { return account.Account{Home: "/home/you", Known: true}, nil },
 		Executable: func() (string, error) { return "/usr/local/bin/agentstateloop", nil },
 		Version:    "v0",
 		Now:        time.Now,

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"agentstateloop/internal/account"
 )
 
 func TestProviderNote(t *testing.T) {
@@ -39,7 +41,7 @@ func TestLoginHint(t *testing.T) {
 			"get a new refresh token with `agentstateloop login`, as a@example.org", "get a new refresh token with `agentstateloop login`, as a@example.org",
 		},
 	} {
-		l := &Loader{Home: func() (string, error) { return "/home/me", nil }}
+		l := &Loader{Account: func() (account.Account, error) { return account.Account{Home: "/home/me", Known: true}, nil }}
 		c, err := l.Parse("/c/agent.toml", text)
 		if err != nil {
 			t.Fatalf("%v in %s", err, text)

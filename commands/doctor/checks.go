@@ -3,8 +3,6 @@ package doctor
 import (
 	"context"
 	"os"
-
-	"agentstateloop/internal/account"
 )
 
 // check examines one part of an agent.
@@ -14,13 +12,12 @@ type check interface {
 
 // checks returns the table of all checks, in the order of their lines.
 func (e *examination) checks() []check {
-	home, _ := e.Loader.Home()
 	path, now := e.cronLoader.Env("PATH"), e.Loader.Now
 	crontab := crontabCheck{mode: e.mode, table: e.crontab, text: e.table, err: e.tableErr, proc: e.Proc, lines: []string{e.state.Schedule.Installed, e.state.Schedule.AlarmLine}, lastError: e.state.Schedule.Error}
 	environment := environmentCheck{mode: e.mode, loader: e.cronLoader, readable: e.tableErr == nil}
 	daemon := daemonCheck{mode: e.mode, proc: e.Proc}
-	user, _ := account.Current()
-	homes := homeCheck{home: home, variable: e.Loader.Env("HOME"), user: os.Getuid(), known: user.Known}
+	user, _ := e.Loader.Account()
+	homes := homeCheck{home: user.Home, variable: e.Loader.Env("HOME"), user: os.Getuid(), known: user.Known}
 	clock := clockCheck{lastStep: e.state.LastStep, now: now}
 	if e.agent == nil {
 		return []check{
@@ -47,7 +44,7 @@ func (e *examination) checks() []check {
 		historyCheck{store: a.Store},
 		clock,
 		agentCheck{loader: e.cronLoader, config: e.config, turn: a.Turn, network: e.Network},
-		boxCheck{config: e.config, agent: a, home: home},
+		boxCheck{config: e.config, agent: a, home: user.Home},
 		toolServersCheck{loader: e.cronLoader, config: e.config, agent: a, network: e.Network},
 		promptCheck{agent: a},
 		hooksCheck{agent: a, state: e.state},

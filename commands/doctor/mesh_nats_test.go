@@ -16,6 +16,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/fleet"
 	"agentstateloop/fleet/fleettest"
+	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail/mailtest"
 )
@@ -65,7 +66,7 @@ url = %q
 key_file = "key"
 %s`, a.url, more))
 	loader := &config.Loader{
-		Home:       func() (string, error) { return a.dir, nil },
+		Account:    func() (account.Account, error) { return account.Account{Home: a.dir, Known: true}, nil },
 		Executable: func() (string, error) { return "/bin/false", nil },
 		Now:        func() time.Time { return time.Now().Add(a.ahead) },
 		Secrets:    &secret.Known{},

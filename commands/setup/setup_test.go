@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"agentstateloop/commands/config"
+	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
 	"agentstateloop/turn"
@@ -25,7 +26,7 @@ func TestText(t *testing.T) {
 	}
 	text := p.text(home)
 	loader := &config.Loader{
-		Home:       func() (string, error) { return home, nil },
+		Account:    func() (account.Account, error) { return account.Account{Home: home, Known: true}, nil },
 		Executable: func() (string, error) { return "/bin/agentstateloop", nil },
 		Secrets:    new(secret.Known),
 	}
