@@ -352,3 +352,18 @@ func TestManyAgents(t *testing.T) {
 		}
 	}
 }
+
+// A write that failed is the reason, also where the table cannot be read afterwards.
+func TestReasonOfAWrite(t *testing.T) {
+	table, path := newTable(t, `if [ "$1" = - ]; then : >"$dir/wrote"; echo 'errors in crontab file' >&2; exit 1; fi
+		if [ "$1" = -l ] && [ -e "$dir/wrote" ]; then mkfifo "$dir/never"; cat "$dir/never"; fi`)
+	put(t, path, foreign)
+	var err error
+	withTime(t, func(timeout time.Duration) bool {
+		os.Remove(filepath.Join(filepath.Dir(path), "wrote"))
+		table.Timeout = timeout
+		_, err = table.Install(t.Context(), job("goulard3120"))
+		return err != nil && strings.Contains(err.Error(), "nobody knows which table is installed")
+	})
+	wantError(t, err, "errors in crontab file")
+}

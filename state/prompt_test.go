@@ -50,3 +50,18 @@ func TestPromptsWait(t *testing.T) {
 		t.Error("a poll is due for a prompt that has to wait")
 	}
 }
+
+// TestFiringWhileAnotherIsMade checks that a time which comes while the firing before it is
+// made has its own firing: the next time is after that of the firing, and not after now.
+func TestFiringWhileAnotherIsMade(t *testing.T) {
+	at := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	p := state.Policy{Turns: true, Prompts: []state.PromptPolicy{{Name: "often", At: "* * * * *", CatchUp: time.Hour, Next: func(after time.Time, _ *time.Location) time.Time {
+		return after.Truncate(time.Minute).Add(time.Minute)
+	}}}}
+	s := state.Step(state.New("goulard3120", "seed"), []state.Event{state.Polled{}}, p, at.Add(-time.Second))
+	s = state.Step(s, []state.Event{state.Prompted{Name: "often", At: at}}, p, at.Add(90*time.Second))
+	want := state.Firing{Name: "often", At: at.Add(time.Minute)}
+	if due := s.DuePrompts(p, at.Add(90*time.Second)); len(due) != 1 || due[0] != want {
+		t.Errorf("due: %+v, want %+v", due, want)
+	}
+}

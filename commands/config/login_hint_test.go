@@ -40,6 +40,9 @@ func TestLoginHint(t *testing.T) {
 		imap + "auth = \"xoauth2\"\n[mail.imap.oauth2]\nprovider = \"google\"\nclient_id = \"1\"\nrefresh_token_file = \"r\"": {
 			"get a new refresh token with `agentstateloop login`, as a@example.org", "get a new refresh token with `agentstateloop login`, as a@example.org",
 		},
+		imap + "username = \"u\"\nauth = \"xoauth2\"\n[mail.imap.oauth2]\nprovider = \"google\"\nclient_id = \"1\"\nrefresh_token_file = \"r\"": {
+			"get a new refresh token with `agentstateloop login`, as u", "get a new refresh token with `agentstateloop login`, as u",
+		},
 	} {
 		l := &Loader{Account: func() (account.Account, error) { return account.Account{Home: "/home/me", Known: true}, nil }}
 		c, err := l.Parse("/c/agent.toml", text)

@@ -30,10 +30,11 @@ func TestCheckType(t *testing.T) {
 func TestCheckSpace(t *testing.T) {
 	for _, tt := range []struct {
 		mib   uint64
+		all   uint64 // files; a file system may not tell
 		files uint64
 		want  string
-	}{{1000, 1000, ""}, {199, 1000, "warn"}, {9, 1000, "error"}, {1000, 99, "error"}} {
-		stat := unix.Statfs_t{Bsize: 1 << 20, Bavail: tt.mib, Files: 1000, Ffree: tt.files}
+	}{{1000, 1000, 1000, ""}, {199, 1000, 1000, "warn"}, {9, 1000, 1000, "error"}, {1000, 1000, 99, "error"}, {1000, 0, 0, ""}} {
+		stat := unix.Statfs_t{Bsize: 1 << 20, Bavail: tt.mib, Files: tt.all, Ffree: tt.files}
 		if got := levels(checkSpace(&stat)); got != tt.want {
 			t.Errorf("%d MiB and %d files: got %q, want %q", tt.mib, tt.files, got, tt.want)
 		}

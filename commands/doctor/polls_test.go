@@ -47,6 +47,9 @@ func TestPolls(t *testing.T) {
 					t.Errorf("no hint: %+v", f)
 				}
 			}
+			if want := "the last change was 1m ago, the next poll is due in 1m"; tt.name == "all is well" && found[0].Text != want {
+				t.Errorf("got %q, want %q", found[0].Text, want)
+			}
 			if got := strings.Join(wrong, ", "); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}

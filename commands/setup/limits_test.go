@@ -14,10 +14,14 @@ func TestLimits(t *testing.T) {
 	limittest.Run(t, []limittest.Limit{
 		limittest.Duration("trialTime", 8*time.Second, 2, func(t *testing.T, d time.Duration) (inTime bool) {
 			synctest.Test(t, func(t *testing.T) {
-				inTime = Setup{Asker: new(terminal.Asker)}.trial(t.Context(), "a server", func(ctx context.Context) error {
+				err := Setup{Asker: new(terminal.Asker)}.trial(t.Context(), "a server", func(ctx context.Context) error {
 					time.Sleep(d - 1)
 					return ctx.Err()
-				}) == nil
+				})
+				inTime = err == nil
+				if !inTime && err.Error() != "no answer within 8s" {
+					t.Errorf("a trial that ends by its timeout: %v", err)
+				}
 			})
 			return inTime
 		}),

@@ -86,9 +86,14 @@ func (in *interview) askPassword(ctx context.Context, m *mailPart) error {
 		in.Asker.Missing("--password-file or --password-stdin", "the mailbox's password")
 		return nil
 	}
-	what := cmp.Or(m.known.secret, "password")
-	l.password, err = in.askSecret(ctx, l.passwordFile, fmt.Sprintf("the %s of %s (not shown; leave empty to add it later): ", what, cmp.Or(m.username, m.address)))
+	l.password, err = in.askSecret(ctx, l.passwordFile, m.passwordPrompt())
 	return err
+}
+
+// passwordPrompt asks for the password of the user name, which may differ from the address.
+func (m *mailPart) passwordPrompt() string {
+	what := cmp.Or(m.known.secret, "password")
+	return fmt.Sprintf("the %s of %s (not shown; leave empty to add it later): ", what, cmp.Or(m.username, m.address))
 }
 
 // askSecret asks for a secret that will be in file, until it can be one. It returns ""

@@ -16,6 +16,18 @@ func TestShort(t *testing.T) {
 	}
 }
 
+func TestDistance(t *testing.T) {
+	now := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
+	for d, want := range map[time.Duration]string{
+		0: "now", 499 * time.Millisecond: "now", 500 * time.Millisecond: "in 1s", -499 * time.Millisecond: "now",
+		-1500 * time.Millisecond: "2s ago", 39600 * time.Millisecond: "in 40s", -3 * time.Minute: "3m ago",
+	} {
+		if got := Distance(now.Add(d), now); got != want {
+			t.Errorf("Distance of %v = %q, want %q", d, got, want)
+		}
+	}
+}
+
 func TestParseDuration(t *testing.T) {
 	for in, want := range map[string]time.Duration{"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "90d": 90 * 24 * time.Hour} {
 		if got, err := ParseDuration(in); err != nil || got != want {

@@ -183,3 +183,13 @@ func TestRender(t *testing.T) {
 		}
 	}
 }
+
+// TestDeliverEnds checks that a call which its caller has ended is not a failure of the hook.
+func TestDeliverEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	h := hook.Hook{Name: "x", Program: &hook.Program{Command: []string{"/bin/true"}, Dir: t.TempDir()}}
+	if err := h.Deliver(ctx, hook.Call{ID: "hook.1", Event: event}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%T: %v", err, err)
+	}
+}

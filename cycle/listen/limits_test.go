@@ -89,3 +89,37 @@ type slowFollower struct {
 func (f *slowFollower) SetWriteDeadline(t time.Time) error { f.until = t; return nil }
 
 func (f *slowFollower) Write(p []byte) (int, error) { return len(p), nil }
+
+// TestPausesBeginAgain checks that a poll which works ends the growth of the pauses: after
+// the next failure they begin again. Each poll takes one of pollSlots, and the test sees when.
+func TestPausesBeginAgain(t *testing.T) {
+	st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
+	synctest.Test(t, func(t *testing.T) {
+		l := &Listener{Logf: func(string, ...any) {}, pollSlots: make(chan struct{})}
+		p := &servedAgent{Agent: &cycle.Agent{Handle: "goulard3120", Store: st, Now: time.Now}, listener: l, requested: make(chan struct{}, 1)}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go p.run(ctx)
+		poll := func() (pause time.Duration) {
+			began := time.Now()
+			l.pollSlots <- <-l.pollSlots
+			return time.Since(began)
+		}
+		for range 2 {
+			other, err := st.TryLock(store.CycleLock) // so the polls fail
+			if other == nil {
+				t.Fatal(err)
+			}
+			p.requestPoll()
+			poll()
+			if pause := poll(); pause == 0 || pause > pollPauses().Min {
+				t.Errorf("the first pause is %v", pause)
+			}
+			poll()
+			poll()
+			other.Unlock()
+			poll() // works
+			synctest.Wait()
+		}
+	})
+}

@@ -30,7 +30,8 @@ func TestWebMessage(t *testing.T) {
 		{"a long body", "/message", `{"text": "` + strings.Repeat("x", 1<<20) + `"}`, []string{"Authorization", bearer}, 413},
 		{"an unknown handle", "/message/nobody", `{"text": "x"}`, []string{"Authorization", bearer}, 404},
 		{"a text", "/message", `{"from": "ci/main\nx", "subject": "red", "text": "the build is red"}`, []string{"Authorization", bearer}, 202},
-		{"a message", "/message/" + handle, `{"message": "another"}`, []string{"Authorization", bearer}, 202},
+		{"a message", "/message/" + handle, `{"message": "another", "body": "not this"}`, []string{"Authorization", bearer}, 202},
+		{"a text and a message", "/message", `{"text": "the text", "message": "not this"}`, []string{"Authorization", bearer}, 202},
 		{"a body", "/message/" + handle, `{"body": "and one more"}`, []string{"Authorization", bearer}, 202},
 	} {
 		if got := h.call("POST", c.path, c.body, c.header...); got != c.want {
@@ -46,7 +47,7 @@ func TestWebMessage(t *testing.T) {
 		}
 		got = append(got, m.From+": "+m.Title)
 	}
-	if want := "ci-main-x: red, webhook: another, webhook: and one more"; strings.Join(got, ", ") != want {
+	if want := "ci-main-x: red, webhook: another, webhook: the text, webhook: and one more"; strings.Join(got, ", ") != want {
 		t.Errorf("the inbox has %q", got)
 	}
 }

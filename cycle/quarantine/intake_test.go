@@ -319,3 +319,28 @@ func TestMailIn(t *testing.T) {
 		t.Errorf("on the disk: %s", got)
 	}
 }
+
+// TestRoomAfterEviction checks that an item of a sender who was at the limit is kept again
+// when another of theirs has made room for somebody else.
+func TestRoomAfterEviction(t *testing.T) {
+	files := &sized{}
+	in := NewIntake(newFolder(t), files, state.State{}, func() time.Time { return now }, noneKnown)
+	put := func(key, gate string, size int64) (kept bool) {
+		v := verdict(key)
+		v.Gate = gate
+		unkept, err := in.Keep(v, "", size, strings.NewReader(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !unkept
+	}
+	for i := range senderItems {
+		put(fmt.Sprint("a", i), "a", 1)
+	}
+	if put("refused", "a", 1) || !put("large", "b", maxBytes-senderItems+1) || len(files.removed) != 1 {
+		t.Fatalf("removed %q", files.removed)
+	}
+	if !put("again", "a", 1) {
+		t.Error("the room of the item that was removed is not used")
+	}
+}

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"maps"
 	"os"
 	"os/user"
 	"strconv"
@@ -28,6 +29,22 @@ func TestEnvironmentWithoutPasswd(t *testing.T) {
 		got, err := fromEnvironment(7, func(key string) string { return map[string]string{"HOME": home, "USER": "u"}[key] })
 		if err == nil && (want != "" || got != Account{Name: "u", Home: "/data"}) || err != nil && err.Error() != want {
 			t.Errorf("HOME=%q: %+v, %v; want %q", home, got, err, want)
+		}
+	}
+}
+
+// TestEnvironWithoutName checks that a user without a name has no empty USER and LOGNAME.
+func TestEnvironWithoutName(t *testing.T) {
+	testHome = "ACCOUNT_TEST_HOME"
+	defer func() { testHome = "" }()
+	t.Setenv(testHome, "/data")
+	for user, want := range map[string]map[string]string{
+		"":  {"HOME": "/data"},
+		"u": {"HOME": "/data", "USER": "u", "LOGNAME": "u"},
+	} {
+		t.Setenv("USER", user)
+		if got := Environ(); !maps.Equal(got, want) {
+			t.Errorf("USER=%q: %q, want %q", user, got, want)
 		}
 	}
 }

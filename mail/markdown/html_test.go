@@ -50,6 +50,7 @@ func TestHTML(t *testing.T) {
 		{"> said", "<blockquote>\n<p>said</p>\n</blockquote>"},
 		{"```\na\n  b\n```", "<pre>a\n  b</pre>"},
 		{"a\n\n---\n\nb", "<p>a</p>\n<hr>\n<p>b</p>"},
+		{"|a|b|\n|-|-|\n|1\\\\|2|", "<div><table>\n<tr><th align=\"left\">a</th><th align=\"left\">b</th></tr>\n<tr><td>1\\</td><td>2</td></tr>\n</table></div>"},
 		{"|a|b|\n|-|-:|\n|1 \\| 2|`3\\|4`<br>5|", "<div><table>\n<tr><th align=\"left\">a</th><th align=\"right\">b</th></tr>\n<tr><td>1 | 2</td><td align=\"right\"><code>3|4</code><br>5</td></tr>\n</table></div>"},
 		{"words\n|a|\n|-|\n|1|", "<p>words</p>\n<div><table>\n<tr><th align=\"left\">a</th></tr>\n<tr><td>1</td></tr>\n</table></div>"},
 		{"[x](https://example.com/a?b=1&c=2)", "<p><a href=\"https://example.com/a?b=1&amp;c=2\">x</a></p>"},

@@ -118,6 +118,16 @@ var scripts = map[string]func(*scripted){
 		s.end(p, "end_turn")
 		s.until("")
 	},
+	"models": func(s *scripted) {
+		s.initialize(object{})
+		s.session = "s1"
+		s.reply(s.until("session/new"), object{
+			"sessionId": "s1", "models": object{"currentModelId": "of models"},
+			"configOptions": []object{{"id": "mode", "currentValue": "default"}, {"id": "x", "category": "model", "currentValue": "of options"}},
+		})
+		s.end(s.until("session/prompt"), "end_turn")
+		s.until("")
+	},
 	"modes refused": func(s *scripted) {
 		s.initialize(object{})
 		s.reply(s.until("session/new"), object{"sessionId": "s1", "modes": object{"currentModeId": "yolo", "availableModes": []object{{"id": "yolo"}, {"id": "default"}}}})
@@ -214,6 +224,13 @@ func TestModeThatAsks(t *testing.T) {
 	}
 	if p := play(t, "modes refused", nil); !p.done(t).Failed || strings.Contains(p.wire, "session/prompt") {
 		t.Errorf("%+v", p.events)
+	}
+}
+
+// Of two models that an agent names, that of the options counts.
+func TestModelOfTheOptions(t *testing.T) {
+	if d := play(t, "models", nil).done(t); d.Model != "of options" {
+		t.Errorf("%+v", d)
 	}
 }
 

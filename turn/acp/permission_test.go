@@ -78,8 +78,9 @@ func init() {
 	scripts["cancels in order"] = func(s *scripted) {
 		p := s.begin()
 		s.say("I would like to. ")
-		s.say(s.ask(shell("ls"), allOptions))
-		if !s.cancelled {
+		answer := s.ask(shell("ls"), allOptions)
+		s.say(answer)
+		if answer == "cancelled" && !s.cancelled {
 			s.until("session/cancel")
 		}
 		s.end(p, "cancelled")

@@ -31,12 +31,15 @@ func (p pipes) Addr() net.Addr { return nil }
 func asked(t *testing.T, request, text string, beforeRequest, beforeAnswer time.Duration) (got string) {
 	synctest.Test(t, func(t *testing.T) {
 		caller, conn := net.Pipe()
-		go new(Server{handle: func(context.Context, Request) Answer { return Answer{Text: text} }}).answer(t.Context(), conn)
+		go new(Server{handle: func(context.Context, Request) Answer {
+			time.Sleep(2 * requestWithin) // no limit counts the time of the handler
+			return Answer{Text: text}
+		}}).answer(t.Context(), conn)
 		go func() {
 			time.Sleep(beforeRequest)
 			io.WriteString(caller, request) // a server that gave up does not read all of it
 		}()
-		time.Sleep(beforeAnswer)
+		time.Sleep(2*requestWithin + beforeAnswer)
 		answer, _ := io.ReadAll(caller)
 		got = string(answer)
 		time.Sleep(beforeRequest)

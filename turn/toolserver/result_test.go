@@ -70,6 +70,10 @@ func TestPictures(t *testing.T) {
 	if !strings.HasPrefix(showing.Text, "look\n[a picture (image/svg, 5 bytes) is not shown: only PNG") {
 		t.Errorf("the text: %q", showing.Text)
 	}
+	_, err = toolserver.ReadResult([]byte(`{"content":[{"type":"text","text":"no"},`+picture+`],"isError":true}`), toolserver.Server{Name: "t", Keep: folders.KeepPicture})
+	if err == nil || errors.As(err, new(react.Showing)) || err.Error() != "no" {
+		t.Errorf("an error with a picture: %v", err)
+	}
 	if _, err := folders.KeepPicture("s__tool-1", []byte(png)); err == nil {
 		t.Error("a picture was replaced")
 	}

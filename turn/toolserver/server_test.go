@@ -103,6 +103,21 @@ func hangs(t *testing.T, timeout time.Duration) bool {
 	if err != nil || got != "{}" {
 		t.Errorf("the call after it: %q, %v", got, err)
 	}
+	if _, err := call("silent", `{}`); err == nil || !strings.Contains(err.Error(), late) {
+		t.Errorf("another call without an answer: %v", err)
+	}
+	if _, err := call("silent", `{}`); err == nil || strings.Contains(err.Error(), "was ended") {
+		t.Errorf("the second one in a row: %v", err)
+	}
+	if _, err := call("refuse", `{}`); err != nil && strings.Contains(err.Error(), late) {
+		return false
+	}
+	if _, err := call("silent", `{}`); err == nil || strings.Contains(err.Error(), "was ended") {
+		t.Errorf("one after a refusal, which is an answer: %v", err)
+	}
+	if _, err := call("echo", `{}`); err != nil && strings.Contains(err.Error(), late) {
+		return false
+	}
 	for range 2 {
 		if _, err := call("hang", `{}`); err == nil || !strings.Contains(err.Error(), late) {
 			t.Errorf("a call that hangs: %v", err)
