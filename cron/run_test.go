@@ -52,6 +52,32 @@ cat "$dir/never"`)
 	})
 }
 
+// TestPatience checks how long the next processes may take after one that timed out: after
+// a write a tenth, and after a read none is started.
+func TestPatience(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		lost   []bool // whether each that timed out was to write
+		want   time.Duration
+		starts bool
+	}{
+		{"all is well", nil, 20 * time.Second, true},
+		{"a write timed out", []bool{true}, 2 * time.Second, true},
+		{"a read timed out", []bool{false}, 0, false},
+		{"a write, and a read after it", []bool{true, false}, 0, false},
+		{"two writes", []bool{true, true}, 0, false},
+	} {
+		ctx := Patient(t.Context())
+		for _, writing := range c.lost {
+			lose(patience(ctx), writing)
+		}
+		limit, starts := timeLeft(patience(Patient(ctx)), 20*time.Second)
+		if limit != c.want || starts != c.starts || Hangs(ctx) == starts {
+			t.Errorf("%s: %v, %v; want %v, %v", c.name, limit, starts, c.want, c.starts)
+		}
+	}
+}
+
 // withTime calls reached with longer and longer timeouts until it returns true.
 // How long that takes depends on the machine.
 func withTime(t *testing.T, reached func(timeout time.Duration) bool) {

@@ -193,6 +193,28 @@ func TestFaultBeforeStderr(t *testing.T) {
 	}
 }
 
+// TestDoneBeforeText checks that the answer is what Done says, or else what was said after
+// the last tool, and that a program that could not be started has no answer.
+func TestDoneBeforeText(t *testing.T) {
+	for _, c := range []struct{ done, fault, want, reason string }{
+		{"the answer", "", "the answer", ""},
+		{"", "", "after the tool", ""},
+		{"the answer", "no such file", "before itafter the tool", "the command cannot be started: no such file"},
+	} {
+		config := Config{}.withDefaults()
+		s := &supervisor{config: config, process: &process{}, output: newOutput(config, Attempt{Dir: t.TempDir()}, agent{}, nil)}
+		for _, e := range []Event{{Kind: TextDelta, Text: "before it"}, {Kind: ToolUse}, {Kind: ToolResult}, {Kind: TextDelta, Text: "after the tool"}, {Kind: Done, Text: c.done}} {
+			s.output.apply(e)
+		}
+		var res Result
+		s.decideStatus(&res, c.fault)
+		s.takeAnswer(&res)
+		if res.Text != c.want || res.Reason != c.reason {
+			t.Errorf("Done says %q, fault %q: %q, %q; want %q, %q", c.done, c.fault, res.Text, res.Reason, c.want, c.reason)
+		}
+	}
+}
+
 func untilLast(stream string) string {
 	return stream[:strings.LastIndexByte(strings.TrimSpace(stream), '\n')+1]
 }

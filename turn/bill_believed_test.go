@@ -14,3 +14,19 @@ func TestUsageBelieved(t *testing.T) {
 		t.Errorf("%+v, want %+v", b.Usage, want)
 	}
 }
+
+// TestLastModelCounts checks that the model that an agent names last is that of its bill.
+func TestLastModelCounts(t *testing.T) {
+	b := agent{}.openBill([]string{"claude", "--model", "asked"})
+	for _, c := range []struct {
+		event Event
+		want  string
+	}{
+		{Event{Kind: SessionStart}, "asked"}, {Event{Kind: SessionStart, Model: "begun"}, "begun"},
+		{Event{Kind: Done}, "begun"}, {Event{Kind: Done, Model: "ended"}, "ended"},
+	} {
+		if (agent{}).add(&b, c.event); b.Model != c.want {
+			t.Errorf("after %+v the model is %s, want %s", c.event, b.Model, c.want)
+		}
+	}
+}

@@ -84,3 +84,37 @@ func TestTimeouts(t *testing.T) {
 	}, printed)
 	res.check(t, Success, ExitClean, "whole", "")
 }
+
+// TestTheEarlierDeadline checks which deadline counts where an agent has two.
+func TestTheEarlierDeadline(t *testing.T) {
+	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	c := Config{Timeout: 10 * time.Minute, Silence: 2 * time.Minute, Linger: 5 * time.Minute}.withDefaults()
+	for _, test := range []struct {
+		what       string
+		at         time.Duration // of the last output, or of Done
+		done, tool bool
+		want       time.Duration
+		reason     string
+	}{
+		{"silence comes first", time.Minute, false, false, 3 * time.Minute, "printed nothing for 2m0s"},
+		{"silence just before the end", 8*time.Minute - 1, false, false, 10*time.Minute - 1, "printed nothing for 2m0s"},
+		{"both at once", 8 * time.Minute, false, false, 10 * time.Minute, "ran longer than 10m0s"},
+		{"the end comes first", 9 * time.Minute, false, false, 10 * time.Minute, "ran longer than 10m0s"},
+		{"a tool may be silent", time.Minute, false, true, 10 * time.Minute, "ran longer than 10m0s"},
+		{"lingering ends first", time.Minute, true, false, 6 * time.Minute, "lingered after it was done"},
+		{"the end comes before that of lingering", 6 * time.Minute, true, false, 10 * time.Minute, "lingered after it was done"},
+	} {
+		d := newDeadlines(c, begin)
+		d.lastOutput, d.doneAt = begin.Add(test.at), begin.Add(test.at)
+		at, why := d.atWork(test.tool)
+		if test.done {
+			at, why = d.afterDone()
+		}
+		if got := at.Sub(begin); got != test.want || why.reason != test.reason {
+			t.Errorf("%s: after %v: %s; want %v: %s", test.what, got, why.reason, test.want, test.reason)
+		}
+	}
+	if settle := (Config{Linger: time.Millisecond, Settle: time.Second}).withDefaults().Settle; settle != time.Millisecond {
+		t.Errorf("an answer is awaited for %v after Done, longer than the agent may linger", settle)
+	}
+}

@@ -37,3 +37,15 @@ func TestHowFullTheSessionIs(t *testing.T) {
 		}
 	}
 }
+
+// TestContextIsKept checks that a Done which does not say how full the session is takes
+// nothing from one that did.
+func TestContextIsKept(t *testing.T) {
+	o := newOutput(Config{}, Attempt{}, agent{}, nil)
+	for _, e := range []Event{{Kind: Done, Context: 10, Window: 20}, {Kind: Done}} {
+		o.apply(e)
+	}
+	if o.context != 10 || o.window != 20 {
+		t.Errorf("%d of %d tokens", o.context, o.window)
+	}
+}

@@ -4,43 +4,50 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"agentstateloop/internal/account"
 )
 
-// TestFind takes the places of a configuration away one after the other. Each time the
-// next one counts.
-func TestFind(t *testing.T) {
-	here, home := t.TempDir(), t.TempDir()
-	t.Chdir(here)
-	users := filepath.Join(home, ".config", "agentstateloop", fileName)
-	if err := os.MkdirAll(filepath.Dir(users), 0o700); err != nil {
+// TestFindPrefers checks which of several configurations is used: that of the flag, of
+// the variable, of the working folder, of the user's configuration folder.
+func TestFindPrefers(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{users, fileName} {
+	at := func(elem ...string) string { return filepath.Join(append([]string{root}, elem...)...) }
+	work, xdg, home := at("work", "agent.toml"), at("xdg", "agentstateloop", "agent.toml"), at("home", ".config", "agentstateloop", "agent.toml")
+	for _, path := range []string{work, xdg, home} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	l := &Loader{Home: func() (string, error) { return home, nil }, Environ: []string{"AGENTSTATELOOP_CONFIG=/environ.toml"}}
-	want := func(flag, path string) {
+	t.Chdir(at("work"))
+	l := testLoader()
+	l.Account = func() (account.Account, error) { return account.Account{Home: at("home"), Known: true}, nil }
+	find := func(flag, want string, environ ...string) {
 		t.Helper()
-		if got, err := l.Find(flag); got != path || err != nil {
-			t.Errorf("Find(%q) = %q, %v, want %q", flag, got, err, path)
+		l.Environ = environ
+		if got, err := l.Find(flag); err != nil || got != want {
+			t.Errorf("flag %q, environment %q: %s, %v; want %s", flag, environ, got, err, want)
 		}
 	}
-	want("/flag.toml", "/flag.toml")
-	want("", "/environ.toml")
-	l.Environ = nil
-	folder, err := os.Getwd()
-	if err != nil {
+	byVariable, folder := "AGENTSTATELOOP_CONFIG="+at("b.toml"), "XDG_CONFIG_HOME="+at("xdg")
+	find(at("a.toml"), at("a.toml"), byVariable, folder)
+	find("", at("b.toml"), byVariable, folder)
+	find("", at("c.toml"), byVariable, "AGENTSTATELOOP_CONFIG="+at("c.toml")) // the last of a name counts
+	find("", work, folder)
+	if err := os.Remove(work); err != nil {
 		t.Fatal(err)
 	}
-	want("", filepath.Join(folder, fileName))
-	if err := os.Remove(fileName); err != nil {
-		t.Fatal(err)
-	}
-	want("", users)
-	l.Environ = []string{"XDG_CONFIG_HOME=/nowhere"}
+	find("", xdg, folder)
+	find("", home)
+	find("", home, "XDG_CONFIG_HOME=xdg")
+	l.Environ = []string{"XDG_CONFIG_HOME=" + at("empty")}
 	if path, err := l.Find(""); err == nil {
-		t.Errorf("found %s, but no configuration exists", path)
+		t.Errorf("found %s, which is not in the folder of the variable", path)
 	}
 }

@@ -3,9 +3,11 @@ package config
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,6 +39,9 @@ func TestDefaults(t *testing.T) {
 		{"cooldown", a.Policy.Cooldown, 5 * time.Minute},
 		{"operator", a.Policy.Operator, "you@example.com"},
 		{"attempts", a.Policy.MaxAttempts, 3},
+		{"self turns", a.Policy.SelfTurns, 10},
+		{"mails and events an hour", []int{a.Policy.Rate, a.Policy.EventRate}, []int{60, 60}},
+		{"prompt slack", a.Policy.PromptSlack, time.Duration(0)},
 		{"mails", []bool{a.Policy.Ack, a.Policy.QuietPrep, a.Policy.QuietActive, a.Policy.Notices, a.Policy.Working}, []bool{true, true, true, true, true}},
 		{"operators", a.Mail.Filter.Operators, []string{"you@example.com", "you@example.net"}},
 		{"mailbox", a.Mail.Mailbox.Name, "INBOX"},
@@ -88,5 +93,72 @@ replies = { ack = "", quiet_prep = "", quiet_active = "bye {{.Callsign}}", notic
 	}
 	if want := filepath.Join(filepath.Dir(a.Config), "bin/crontab"); a.Schedule.Table.Command != want {
 		t.Errorf("crontab is %s, want %s", a.Schedule.Table.Command, want)
+	}
+}
+
+// TestPreferred checks which of two values counts where both could.
+func TestPreferred(t *testing.T) {
+	wired := func(text string) *cycle.Agent {
+		t.Helper()
+		a, err := load(t, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	parsed := func(text string) (*Config, API) {
+		t.Helper()
+		path := writeConfig(t, text)
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), "schema.json"), []byte(`{"type":"object"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := testLoader()
+		c, err := l.Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		api, err := l.API(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, api
+	}
+	const both = smallConfig + smallMail + "username = \"imap\"\n[mail.smtp]\n"
+	own := wired(both + "host = \"smtp.example.com:587\"\nusername = \"smtp\"\ntls = \"starttls\"\npassword_file = \"own\"\n")
+	other := wired(both)
+	const rights = smallConfig + "[turn.permissions]\noperator = [\"o\"]\npeer = [\"p\"]\n"
+	slow := aTool + "after_execution = \"suspend\"\n"
+	_, usual := parsed(apiConfig + slow)
+	blind, set := parsed(apiConfig + "vision = []\n" + slow + "timeout = \"7s\"\ndeadline = \"9m\"\n")
+	seeing, _ := parsed(apiConfig)
+	const server = "[turn.env]\nPATH = \"/turn\"\n[tools.files]\nmcp = { command = [\"x\"]%s }\n"
+	_, ours := parsed(apiConfig + fmt.Sprintf(server, ""))
+	_, theirs := parsed(apiConfig + fmt.Sprintf(server, `, env = { PATH = "/server" }`))
+	const url = "[[hook]]\non = [\"*\"]\nurl = \"https://a.example\"\n"
+	hooks := wired(smallConfig + "env = { A = \"b\", LANG = \"de\" }\n" + aHook + url + url + "name = \"text\"\nbody = \"{{.Event}}\"\n" + url + "name = \"own\"\ncontent_type = \"text/x\"\n").Hooks
+	for _, test := range []struct{ what, got, want any }{
+		{"its own smtp host", own.Mail.SMTP.Addr, "smtp.example.com:587"},
+		{"its own smtp user", own.Mail.SMTP.Username, "smtp"},
+		{"its own smtp tls", own.Mail.SMTP.TLS, mail.TLSStart},
+		{"the smtp host of Gmail", other.Mail.SMTP.Addr, "smtp.gmail.com:465"},
+		{"the smtp user of imap", other.Mail.SMTP.Username, "imap"},
+		{"the imap user before the address", other.Mail.Mailbox.Username, "imap"},
+		{"the workdir", filepath.Base(wired(smallConfig + "workdir = \"desk\"\n").Turn.Workdir), "desk"},
+		{"the slack of prompts without a schedule", wired(smallConfig + "[schedule]\nmode = \"none\"\n").Policy.PromptSlack, 35 * time.Minute},
+		{"event as peer", wired(rights).Rights.Event, []string{"p"}},
+		{"self as operator", wired(rights).Rights.Self, []string{"o"}},
+		{"its own event and self", fmt.Sprint(wired(rights + "event = [\"e\"]\nself = []\n").Rights), fmt.Sprint(cycle.Rights{Operator: []string{"o"}, Peer: []string{"p"}, Task: []string{"o"}, Self: []string{}, Event: []string{"e"}, Summary: []string{}})},
+		{"what a known model sees", seeing.Sees("gpt-4o"), []string{"image"}},
+		{"what it sees by vision", len(blind.Sees("gpt-4o")), 0},
+		{"the usual times of a tool", []time.Duration{usual.Programs[0].Timeout, usual.Programs[0].Deadline}, []time.Duration{time.Minute, time.Hour}},
+		{"its own times", []time.Duration{set.Programs[0].Timeout, set.Programs[0].Deadline}, []time.Duration{7 * time.Second, 9 * time.Minute}},
+		{"PATH of the turn for a server", ours.Servers[0].Env, []string{"LANG=C.UTF-8", "PATH=/turn"}},
+		{"PATH of a server", theirs.Servers[0].Env, []string{"LANG=C.UTF-8", "PATH=/server"}},
+		{"the environment of a hook", []bool{slices.Contains(hooks[0].Program.Env, "A=b"), slices.Contains(hooks[0].Program.Env, "LANG=de")}, []bool{true, true}},
+		{"content types", []string{hooks[1].Address.ContentType, hooks[2].Address.ContentType, hooks[3].Address.ContentType}, []string{"application/json", "text/plain; charset=utf-8", "text/x"}},
+	} {
+		if !reflect.DeepEqual(test.got, test.want) {
+			t.Errorf("%v: %v, want %v", test.what, test.got, test.want)
+		}
 	}
 }

@@ -5,11 +5,15 @@ import "testing"
 func TestNearest(t *testing.T) {
 	words := []string{"poll", "nudge", "status", "handle", "pull"}
 	for word, want := range map[string]string{
+		"hxxxle": "handle", "hxxxxe": "", "handlexxx": "handle", "handlexxxx": "", // half of the word, and at most three
 		"pol": "poll", "polll": "poll", "nugde": "nudge", "handel": "handle", "pill": "poll" /* and not "pull" after it */, "x": "", "completely": "",
 	} {
 		if got := Nearest(word, words); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
 		}
+	}
+	if got := Nearest("malt", []string{"poll", "salt", "halt"}); got != "salt" {
+		t.Errorf("of two that are as near it takes %q, not the first", got)
 	}
 }
 
