@@ -200,6 +200,29 @@ func TestStateIsPure(t *testing.T) {
 	}
 }
 
+// TestSleepsHaveAReason checks that a test that sleeps has a comment on the line of the sleep. A
+// sleep of hours is a program that hangs, and testing/synctest has a clock that moves at
+// once.
+func TestSleepsHaveAReason(t *testing.T) {
+	for _, s := range sources(t) {
+		isFake := slices.ContainsFunc(s.file.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"testing/synctest"` })
+		if !s.test || isFake {
+			continue
+		}
+		text, err := os.ReadFile(s.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		for call := range selectors(s.file, "time") {
+			line := lines[s.fset.Position(call.Pos()).Line-1]
+			if call.Sel.Name == "Sleep" && !strings.Contains(line, "time.Hour)") && !strings.Contains(line, "//") {
+				t.Errorf("%s: a sleep without a comment that says why", s.at(call))
+			}
+		}
+	}
+}
+
 // TestGoroutinesAreGuarded checks that every goroutine begins with a guard, which
 // redacts its crash report. Packages that hold no secret need none.
 func TestGoroutinesAreGuarded(t *testing.T) {

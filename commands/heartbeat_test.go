@@ -111,7 +111,7 @@ func TestKilledHeartbeat(t *testing.T) {
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for over := time.Now().Add(time.Minute); len(m.heard()) == 0; time.Sleep(time.Millisecond) {
+	for over := time.Now().Add(time.Minute); len(m.heard()) == 0; time.Sleep(time.Millisecond) { // the kill comes while the monitor is asked
 		if time.Now().After(over) {
 			t.Fatal("the monitor was not asked")
 		}

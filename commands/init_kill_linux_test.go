@@ -211,7 +211,7 @@ func TestCtrlCAtInit(t *testing.T) {
 // waitForEcho waits until the terminal shows what is typed, or hides it.
 func waitForEcho(t *testing.T, tty *os.File, shown bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // a terminal does not report such a change
 		attributes, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
 		if err != nil {
 			t.Fatal(err)

@@ -48,7 +48,7 @@ func openTurn(t *testing.T, s *meshAgents) turnOpen {
 			t.Error(err)
 		}
 		for len(s.tasks("alpha")) == 0 && t.Context().Err() == nil {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // the state is a file of another process
 		}
 	})
 	t.Cleanup(func() {
@@ -65,7 +65,7 @@ func openTurn(t *testing.T, s *meshAgents) turnOpen {
 		if t.Context().Err() != nil {
 			t.Fatal("no turn began")
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // the agent can only write a file
 	}
 }
 
@@ -284,7 +284,7 @@ func testMCPSubmit(t *testing.T, s *meshAgents) {
 		if time.Now().After(deadline) {
 			t.Fatal("the turn was not ended")
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the state is a file of another process
 	}
 	task := s.tasks("alpha")[0]
 	for file, want := range map[string]string{"deliverable.txt": "all green", "report.pdf": "a report", "deliverable.fields.json": `412`} {
@@ -396,7 +396,7 @@ func testMCPTerm(t *testing.T, s *meshAgents) {
 			}
 		}
 	}()
-	time.Sleep(100 * time.Millisecond) // its output is full then
+	time.Sleep(100 * time.Millisecond) // its output is full then, which only the server itself can see
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (s *screen) keys(text string, keys ...string) {
 func (s *screen) wait(text string) {
 	s.t.Helper()
 	shown := ""
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) { // tmux does not report what a program writes
 		if shown = s.tmux("capture-pane", "-p"); strings.Contains(shown, text) {
 			return
 		}

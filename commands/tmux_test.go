@@ -86,7 +86,7 @@ func endTmux(t *testing.T, command func(args ...string) *exec.Cmd) {
 				t.Errorf("processes %v of a terminal of tmux do not end", pids)
 				return
 			}
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // they are not our children
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (w *tmux) wait(window, text string) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("no %q in\n%s", text, w.screen(window))
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // tmux does not report what a program writes
 	}
 }
 
@@ -330,10 +330,12 @@ func TestWatchOnATerminal(t *testing.T) {
 	watch := w.window("echo before\n$P status --watch & echo $! >watcher\nwait\n")
 	w.wait(watch, "@goulard3120 is")
 	first := w.screen(watch)
-	time.Sleep(2500 * time.Millisecond)
-	later := w.screen(watch)
-	if first == later {
-		t.Errorf("after two seconds nothing has moved:\n%s", later)
+	later := first
+	for deadline := time.Now().Add(time.Minute); later == first; later = w.screen(watch) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the view does not move:\n%s", later)
+		}
+		time.Sleep(50 * time.Millisecond) // as in wait
 	}
 	if got := facts(watch); got != "alternate 1 cursor 0 scrolled 0" {
 		t.Errorf("while it watches: %s", got)

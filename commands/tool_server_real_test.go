@@ -71,7 +71,7 @@ func farServer(t *testing.T, program string) string {
 		_ = cmd.Wait()
 	})
 	target := &url.URL{Scheme: "http", Host: "127.0.0.1:" + port}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // the server of npm says when it listens in words that change
 		res, err := http.Get(target.String())
 		if err == nil {
 			res.Body.Close()

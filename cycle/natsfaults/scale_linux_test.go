@@ -155,7 +155,7 @@ func (f *manyAgents) report(what string, before, after []usage, during time.Dura
 // rest lets the servers rest for a while.
 func (f *manyAgents) rest(what string, during time.Duration) {
 	before := f.used()
-	time.Sleep(during)
+	time.Sleep(during) // what is measured
 	f.report(what, before, f.used(), during)
 }
 

@@ -173,7 +173,7 @@ func init() {
 	}
 	scripts["dies at once"] = func(*scripted) { fmt.Fprintln(os.Stderr, "no such option --acp"); os.Exit(2) }
 	scripts["closes its output"] = func(s *scripted) { s.begin(); os.Stdout.Close(); time.Sleep(time.Hour) }
-	scripts["hangs"] = func(*scripted) { time.Sleep(time.Hour) }
+	scripts["hangs"] = func(*scripted) { time.Sleep(time.Hour) } // select {} would be a deadlock, which ends a program
 	scripts["hangs at new"] = func(s *scripted) { s.initialize(object{}); time.Sleep(time.Hour) }
 	scripts["another version"] = func(s *scripted) { s.reply(s.until("initialize"), object{"protocolVersion": 9}); s.until("") }
 	scripts["login"] = func(s *scripted) {
