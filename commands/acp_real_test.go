@@ -12,6 +12,7 @@ import (
 // TestRealToolsOverACP has the real agents use our tools over ACP. The calls need no
 // permission.
 func TestRealToolsOverACP(t *testing.T) {
+	t.Parallel()
 	program := buildProgram(t, t.TempDir())
 	for runner, replace := range map[string][2]string{
 		"gemini": {`"gemini-2.5-pro"]`, `"gemini-2.5-pro", "--acp", "--skip-trust"]`},

@@ -105,6 +105,7 @@ func calls(runner, tool string, args map[string]any) clitest.Answer {
 // TestRealTools has the real agents use our tools, with permissions that let them run no
 // command at all.
 func TestRealTools(t *testing.T) {
+	t.Parallel()
 	program := buildProgram(t, t.TempDir())
 	for runner, config := range map[string]string{
 		"claude": "[turn.permissions]\noperator = [\"--allowedTools\", \"Read\", \"--disallowedTools\", \"Bash\", \"--permission-mode\", \"dontAsk\"]\n",
@@ -121,6 +122,7 @@ func TestRealTools(t *testing.T) {
 // TestRealToolsInABox has them use the tools in a box, where neither the configuration nor
 // the state exists.
 func TestRealToolsInABox(t *testing.T) {
+	t.Parallel()
 	program := buildProgram(t, t.TempDir())
 	if _, err := box.Bubblewrap(t.Context(), program); err != nil {
 		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
