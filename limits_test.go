@@ -42,6 +42,23 @@ var notLimits = map[string]string{
 	"internal/memory.every":        "how often is looked",
 
 	// mail, mesh, fleet
+	"fleet.day":                    "a unit",
+	"fleet.defaultPort":            "a port",
+	"fleet.duplicateInProcess":     "the number of an error of nats-server",
+	"fleet.gib":                    "a unit",
+	"fleet.long":                   "the format of a subject of nats-server",
+	"fleet.numberNoConsumer":       "the number of an error of nats-server",
+	"fleet.numberNoStream":         "the number of an error of nats-server",
+	"fleet.numberStoreFailed":      "the number of an error of nats-server",
+	"fleet.pageBytes":              "how much is asked for at a time, which changes no result",
+	"fleet.pageRows":               "how much is asked for at a time, which changes no result",
+	"fleet.routePort":              "a port",
+	"fleet.short":                  "the format of a subject of nats-server",
+	"fleet.temporarilyUnavailable": "the number of an error of nats-server",
+	"mesh.journalVersion":          "a version, of the log",
+	"mesh.secretLength":            "the form of a secret",
+	"mesh.written":                 "a mark: no code of HTTP",
+	"mesh/natsmesh.maxRows":        "an argument of fleet.Conn.Rows, which TestRowsAtMost tries",
 
 	// turn, commands, cron
 	"commands.allIndent":              "a column, at which a wrapped line goes on",

@@ -83,16 +83,11 @@ func (c *Conn) SetHalt(ctx context.Context, halted bool, at time.Time) error {
 		if err != nil {
 			return err
 		}
-		data, err := json.Marshal(haltValue{Halted: &halted, By: c.Handle, At: at.UTC(), After: after})
-		if err != nil {
-			return err
-		}
-		sig, err := c.sign(ctx, haltLine, data)
+		m, err := c.haltMessage(ctx, halted, at, after)
 		if err != nil {
 			return err
 		}
 		var stored *link
-		m := &nats.Msg{Subject: haltSubject, Header: nats.Header{headerSignature: {sig}}, Data: data}
 		s, err := c.store(ctx, MeshStream, m, func(f *flight) error {
 			stored = f.link
 			return nil
@@ -106,6 +101,19 @@ func (c *Conn) SetHalt(ctx context.Context, halted bool, at time.Time) error {
 		}
 	}
 	return &Error{Code: 409, Err: errHaltRaced}
+}
+
+// haltMessage returns the message that sets or lifts HALT, signed.
+func (c *Conn) haltMessage(ctx context.Context, halted bool, at time.Time, after uint64) (*nats.Msg, error) {
+	data, err := json.Marshal(haltValue{Halted: &halted, By: c.Handle, At: at.UTC(), After: after})
+	if err != nil {
+		return nil, err
+	}
+	sig, err := c.sign(ctx, haltLine, data)
+	if err != nil {
+		return nil, err
+	}
+	return &nats.Msg{Subject: haltSubject, Header: nats.Header{headerSignature: {sig}}, Data: data}, nil
 }
 
 // lastHalt returns the number of what was last set, 0 if nothing was.

@@ -173,11 +173,14 @@ func (c *Conn) hear(b *bell, m *nats.Msg) Heard {
 	var h Heard
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for range queued { // who rings faster than we read must not hold us here
+	for left := queued; ; left-- { // who rings faster than we read must not hold us here
 		if m.Subject == haltSubject {
 			b.told = parseHalt(m)
 		} else if len(h.Rings) < maxRings {
 			h.Rings = append(h.Rings, Ring{From: string(m.Data[:min(len(m.Data), 256)]), to: c.Handle, signature: m.Header.Get(headerSignature)})
+		}
+		if left == 1 {
+			break // what is not read now stays for the next call
 		}
 		if m = b.more(); m == nil {
 			break

@@ -37,6 +37,6 @@ func (e *Error) Temporary() bool {
 	case e.Code == http.StatusRequestTimeout, e.Code == http.StatusTooManyRequests:
 		return true
 	default:
-		return e.Code < 400 || e.Code > 499
+		return e.Code/100 != 4
 	}
 }

@@ -39,6 +39,7 @@ const (
 	MaxMailbox  = 4 << 20  // bytes of one mailbox answer
 	MaxMessages = 200      // messages of one mailbox answer
 	MaxHops     = 4        // handles that a message may have passed through
+	MaxCallsign = 64       // bytes
 	MaxWait     = time.Minute
 )
 

@@ -40,8 +40,8 @@ func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, caller stri
 		}
 		p.Tier = tier
 	}
-	if len(p.Callsign) > 64 || strings.ContainsFunc(p.Callsign, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		return 0, nil, refuse(http.StatusBadRequest, "callsign is longer than 64 bytes or not printable")
+	if len(p.Callsign) > MaxCallsign || strings.ContainsFunc(p.Callsign, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return 0, nil, refuse(http.StatusBadRequest, "callsign is longer than %d bytes or not printable", MaxCallsign)
 	}
 	if body.Wake != nil && isOldWake(handle, *body.Wake) {
 		*body.Wake = ""

@@ -167,7 +167,8 @@ func (r request) read(resp *http.Response, keys Keys) error {
 // quoteShort quotes a header of the answer. A long one is not truncated: the rest
 // of a token could not be recognized as a secret.
 func quoteShort(s string) string {
-	if len(s) > 80 {
+	const maxQuoted = 80 // bytes
+	if len(s) > maxQuoted {
 		return "something long"
 	}
 	return strconv.Quote(s)
@@ -178,11 +179,14 @@ func isJSON(contentType string) bool {
 	return err == nil && (t == "application/json" || strings.HasSuffix(t, "+json"))
 }
 
+// maxRetryAfter limits what a mesh may ask for in Retry-After, in seconds.
+const maxRetryAfter = 3600
+
 // refusal returns the error for an answer with a status that is not accepted.
 func (c *Client) refusal(op string, resp *http.Response, token string) error {
 	e := &Error{Op: op, Code: resp.StatusCode}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
-		e.RetryAfter = time.Duration(min(s, 3600)) * time.Second
+		e.RetryAfter = time.Duration(min(s, maxRetryAfter)) * time.Second
 	}
 	var answer struct {
 		Error string `json:"error"`

@@ -53,20 +53,25 @@ func (c *Client) GetBlob(ctx context.Context, from string, f mesh.File, take fun
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.files[fileOf{from, f.SHA256}] == nil && len(c.files) >= maxFiles {
-		clear(c.files) // the engine removes them in a week
-	}
-	if c.files == nil {
-		c.files = map[fileOf]*fleet.Blob{}
-	}
-	c.files[fileOf{from, f.SHA256}] = blob
+	c.remember(fileOf{from, f.SHA256}, blob)
 	return nil
 }
 
 // maxFiles is how many downloaded files we remember to remove.
 const maxFiles = 1024
+
+// remember remembers a file that was downloaded.
+func (c *Client) remember(f fileOf, blob *fleet.Blob) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.files[f] == nil && len(c.files) >= maxFiles {
+		clear(c.files) // the engine removes them in a week
+	}
+	if c.files == nil {
+		c.files = map[fileOf]*fleet.Blob{}
+	}
+	c.files[f] = blob
+}
 
 // removeFiles removes the files of a message that was acknowledged, unless another one
 // that was shown names them. A failure costs the engine some room for a week.

@@ -62,7 +62,11 @@ func (c *Client) Seen(ctx context.Context) ([]mesh.Presence, error) {
 	if err != nil {
 		return nil, failure(op, err)
 	}
-	now := c.now()
+	return keys.seen(rows, c.now()), nil
+}
+
+// seen returns the agents of some rows.
+func (k keyring) seen(rows []fleet.Row, now time.Time) []mesh.Presence {
 	for _, r := range rows {
 		if r.Stored.After(now) {
 			now = r.Stored // our clock is behind that of the engine
@@ -70,7 +74,7 @@ func (c *Client) Seen(ctx context.Context) ([]mesh.Presence, error) {
 	}
 	agents := map[string]*mesh.Presence{}
 	for _, r := range rows {
-		if !keys.believes(r) {
+		if !k.believes(r) {
 			continue
 		}
 		p := agents[r.Handle]
@@ -94,7 +98,7 @@ func (c *Client) Seen(ctx context.Context) ([]mesh.Presence, error) {
 		seen = append(seen, *p)
 	}
 	slices.SortFunc(seen, func(a, b mesh.Presence) int { return strings.Compare(a.Handle, b.Handle) })
-	return seen, nil
+	return seen
 }
 
 // believes reports whether a row of the registry counts.
@@ -103,8 +107,11 @@ func (k keyring) believes(r fleet.Row) bool {
 		return false
 	}
 	key := k.of(r.Handle)
-	return key == "" || r.Stored.Sub(r.At) <= onlineFor && r.SignedBy(key)
+	return key == "" || isFresh(r) && r.SignedBy(key)
 }
+
+// isFresh reports whether a row was stored soon after it was signed.
+func isFresh(r fleet.Row) bool { return r.Stored.Sub(r.At) <= onlineFor }
 
 // describe reads what an agent says of itself. What a registry would not take is left out.
 func describe(p *mesh.Presence, body []byte) {
@@ -112,7 +119,7 @@ func describe(p *mesh.Presence, body []byte) {
 	if json.Unmarshal(body, &r) != nil {
 		return
 	}
-	if len(r.Callsign) <= 64 && !strings.ContainsFunc(r.Callsign, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+	if len(r.Callsign) <= mesh.MaxCallsign && !strings.ContainsFunc(r.Callsign, func(r rune) bool { return !unicode.IsGraphic(r) }) {
 		p.Callsign = cmp.Or(r.Callsign, p.Callsign)
 	}
 	p.Phase, _ = state.ParsePhase(r.Phase) // "" if it is none

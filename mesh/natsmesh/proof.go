@@ -80,8 +80,8 @@ func (k keyring) read(i fleet.Item) (mesh.Message, *mesh.Undecoded) {
 		u := &mesh.Undecoded{Raw: i.Body, ID: undecoded + digest(i), From: i.From, Reason: reason}
 		return mesh.Message{}, u
 	}
-	if len(i.Body) > fleet.MaxBody {
-		return broken(fmt.Sprintf("it is over %d bytes", fleet.MaxBody))
+	if len(i.Body) > mesh.MaxMessage {
+		return broken(fmt.Sprintf("it is over %d bytes", mesh.MaxMessage))
 	}
 	m, err := mesh.Decode(i.Body)
 	if err != nil {
