@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -109,8 +110,16 @@ func (s source) at(n ast.Node) string { return s.fset.Position(n.Pos()).String()
 // sources returns all Go files of the module.
 func sources(t *testing.T) []source {
 	t.Helper()
-	var all []source
-	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// parsed parses the Go files of the module, once for all tests.
+var parsed = sync.OnceValues(func() (all []source, err error) {
+	err = fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -124,11 +133,8 @@ func sources(t *testing.T) []source {
 		all = append(all, s)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
+	return all, err
+})
 
 // imports returns the paths that a file imports, by the import.
 func (s source) imports(t *testing.T) map[*ast.ImportSpec]string {

@@ -61,7 +61,8 @@ type oneBuild struct {
 
 func (b *oneBuild) program() (file string, err error) {
 	b.once.Do(func() {
-		if b.dir, b.err = os.MkdirTemp("", name+"-build-"); b.err != nil {
+		// In the folder that T.TempDir uses too: links do not leave a file system.
+		if b.dir, b.err = os.MkdirTemp(os.Getenv("GOTMPDIR"), name+"-build-"); b.err != nil {
 			return
 		}
 		if out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-ldflags", "-X agentstateloop/internal/account.testHome=TEST_HOME", "-o", filepath.Join(b.dir, name), "..").CombinedOutput(); err != nil {

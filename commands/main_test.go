@@ -27,6 +27,7 @@ import (
 	"agentstateloop/cron/crontest"
 	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -39,6 +40,10 @@ func TestMain(m *testing.M) {
 	// In a box our binary has another name, by which testscript does not know it.
 	if code, ok := Become(os.Args, os.Stderr); ok {
 		os.Exit(code)
+	}
+	if err := tempdir.InMemoryWithoutBoxes(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitError)
 	}
 	syscall.Umask(0o022)           // doctor warns of files that others can write to
 	flag.Set("test.parallel", "4") // most of these tests wait for processes; the command line may say another number

@@ -28,7 +28,7 @@ func BenchmarkListenThousand(b *testing.B) {
 			time.Sleep(30 * time.Second) // the first polls, and the garbage of the start
 			before := cpuOf(b, listener.Process.Pid)
 			const idle = time.Minute // each asks the mesh again in it
-			time.Sleep(idle) // what is measured
+			time.Sleep(idle)         // what is measured
 			used := cpuOf(b, listener.Process.Pid) - before
 			resident := residentOf(b, listener.Process.Pid)
 			noError(b, listener.Process.Signal(syscall.SIGTERM))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agentstateloop/internal/regular"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/turn/box"
 )
 
@@ -34,6 +35,10 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
 		flag.Set("test.parallel", "8") // these tests wait; the real agents, which run otherwise, work
+	}
+	if err := tempdir.InMemoryWithoutBoxes(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
