@@ -42,6 +42,9 @@ var notLimits = map[string]string{
 	"internal/memory.every":        "how often is looked",
 
 	// mail, mesh, fleet
+	"mail/message.chunkLines": "how much is encoded at a time, which changes no result",
+	"mail/message.macLetters": "the form of a Message-ID",
+	"mail/message.partOfMAC":  "the form of a Message-ID",
 
 	// turn, commands, cron
 	"commands.allIndent":              "a column, at which a wrapped line goes on",
