@@ -70,7 +70,10 @@ func (w *writer) text(n *ast.Text) {
 
 var lineBreaks = strings.NewReplacer("&lt;br&gt;", "<br>", "&lt;br/&gt;", "<br>", "&lt;br /&gt;", "<br>", "&lt;BR&gt;", "<br>")
 
-// indent returns the number of blanks before a text that begins a line.
+// maxIndent is the most blanks that stay at the beginning of a line.
+const maxIndent = 20
+
+// indent returns the number of blanks before a text that begins a line, or maxIndent.
 func (w *writer) indent(n *ast.Text) int {
 	start := n.Segment.Start
 	for start > 0 && w.src[start-1] == ' ' {
@@ -79,7 +82,7 @@ func (w *writer) indent(n *ast.Text) int {
 	if start > 0 && w.src[start-1] != '\n' {
 		return 0
 	}
-	return min(n.Segment.Start-start, 20)
+	return min(n.Segment.Start-start, maxIndent)
 }
 
 func (w *writer) codeSpan(n *ast.CodeSpan) string {
@@ -133,6 +136,9 @@ func isName(text []byte) bool {
 	return len(text) > 0
 }
 
+// maxReference is the longest character reference, in bytes without its semicolon.
+const maxReference = 40
+
 // unescaped returns a text without its backslashes and with its character references
 // resolved. Both are done in one pass: what the one makes the other does not read.
 func unescaped(raw []byte) string {
@@ -144,7 +150,7 @@ func unescaped(raw []byte) string {
 			b.WriteByte(raw[i])
 		case c == '&':
 			n := 1
-			for n < 40 && i+n < len(raw) && raw[i+n] != ';' {
+			for n < maxReference && i+n < len(raw) && raw[i+n] != ';' {
 				n++
 			}
 			if i+n < len(raw) && raw[i+n] == ';' {

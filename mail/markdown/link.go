@@ -14,6 +14,9 @@ import (
 // maxAddress is the longest address, in bytes, to which there is a link.
 const maxAddress = 2000
 
+// maxShownAddress is how many characters of an address are shown as text.
+const maxShownAddress = 200
+
 // address returns where a link leads, as it stands in HTML, and false if nothing may lead
 // there: only http, https and mailto addresses that a person can check. A name in front
 // of the host, as in https://bank.example@evil.example, is there to deceive.
@@ -55,7 +58,7 @@ func (w *writer) link(destination string, n ast.Node) {
 // aside writes an address as text.
 func (w *writer) aside(destination string) {
 	if destination = plain.Line(unescaped([]byte(destination))); destination != "" {
-		w.out.WriteString(" (" + html.EscapeString(plain.Shorten(destination, 200)) + ")")
+		w.out.WriteString(" (" + html.EscapeString(plain.Shorten(destination, maxShownAddress)) + ")")
 	}
 }
 

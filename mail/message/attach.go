@@ -5,8 +5,11 @@ import (
 	"strings"
 )
 
-// maxHints bounds the charsets that are tried for raw bytes in a name.
-const maxHints = 3
+// The limits of the charsets that are tried for raw bytes in a name.
+const (
+	maxHints = 3
+	maxLabel = 39 // bytes of the name of a charset
+)
 
 // charsetsOf returns the charsets that the fields of a mail show, other than UTF-8: those
 // of its encoded words.
@@ -16,7 +19,7 @@ func charsetsOf(raw []byte) (labels []string) {
 			continue
 		}
 		if _, word, ok := strings.Cut(f.Value, "=?"); ok && len(labels) < maxHints {
-			if label, _, _ := strings.Cut(word, "?"); len(label) < 40 && !utf8Label(label) {
+			if label, _, _ := strings.Cut(word, "?"); len(label) <= maxLabel && !utf8Label(label) {
 				labels = append(labels, label)
 			}
 		}
@@ -43,12 +46,15 @@ func (c *contentReader) attach(e entity) {
 	})
 }
 
+// maxExtension is the longest extension of a sender that our name of a file takes over.
+const maxExtension = 8
+
 // extension returns the extension that the sender used if it is short and
 // plain, and else one for the type.
 func extension(e entity) string {
 	if i := strings.LastIndexByte(e.title, '.'); i >= 0 {
 		ext := strings.ToLower(e.title[i+1:])
-		plain := len(ext) > 0 && len(ext) <= 8
+		plain := len(ext) > 0 && len(ext) <= maxExtension
 		for _, r := range ext {
 			plain = plain && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
 		}

@@ -16,6 +16,9 @@ const (
 	maxText    = 4 << 20  // bytes of text
 	maxDepth   = 50       // multiparts inside one another
 	maxParts   = 1000
+
+	maxProblems = 20
+	maxProblem  = 200 // bytes
 )
 
 // Content is the readable part of a mail.
@@ -89,13 +92,13 @@ type contentReader struct {
 
 func (c *contentReader) problem(format string, args ...any) {
 	p := problem(format, args...)
-	if len(c.out.Problems) < 20 && !slices.Contains(c.out.Problems, p) {
+	if len(c.out.Problems) < maxProblems && !slices.Contains(c.out.Problems, p) {
 		c.out.Problems = append(c.out.Problems, p)
 	}
 }
 
 func problem(format string, args ...any) string {
-	return plain.Cut(plain.Line(fmt.Sprintf(format, args...)), 200)
+	return plain.Cut(plain.Line(fmt.Sprintf(format, args...)), maxProblem)
 }
 
 // entity is one MIME entity, its body still encoded.

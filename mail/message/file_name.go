@@ -44,8 +44,14 @@ const (
 	zeroWidthJoiner    = '\u200d'
 )
 
-// maxWords is the most bytes of a file name in encoded words.
-const maxWords = 3 * 45
+// maxWords is the most bytes of a file name in encoded words, and wordBytes of one of them.
+const (
+	wordBytes = 45
+	maxWords  = 3 * wordBytes
+)
+
+// maxKeptExtension is the longest extension, with its dot, that a shortened name keeps.
+const maxKeptExtension = 20
 
 // shortName returns a name of at most most bytes, cut before its extension.
 func shortName(name string, most int) string {
@@ -53,7 +59,7 @@ func shortName(name string, most int) string {
 		return name
 	}
 	ext := ""
-	if i := strings.LastIndexByte(name, '.'); i > 0 && len(name)-i <= 20 {
+	if i := strings.LastIndexByte(name, '.'); i > 0 && len(name)-i <= maxKeptExtension {
 		ext = name[i:]
 	}
 	return strings.TrimSpace(plain.Cut(name[:len(name)-len(ext)], most-len(ext))) + ext
@@ -144,11 +150,11 @@ func percentEncoded(r rune) string {
 	return b.String()
 }
 
-// encodedWords returns s as encoded words in base64 (RFC 2047), of 45 bytes at most each,
-// cut between characters.
+// encodedWords returns s as encoded words in base64 (RFC 2047), of wordBytes bytes at
+// most each, cut between characters.
 func encodedWords(s string) (words []string) {
 	for s != "" {
-		word := plain.Cut(s, 45)
+		word := plain.Cut(s, wordBytes)
 		words = append(words, "=?utf-8?b?"+base64.StdEncoding.EncodeToString([]byte(word))+"?=")
 		s = s[len(word):]
 	}

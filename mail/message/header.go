@@ -23,6 +23,8 @@ const (
 	maxSubject    = 1000      // bytes, decoded
 	maxFroms      = 20        // From fields of which the addresses are read
 	maxParsed     = 8 << 10   // bytes of a From field or of parameters that are parsed
+	maxValue      = 100       // bytes of another field, decoded
+	maxReturnPath = 200       // bytes
 	maxMessageID  = 500       // bytes; a longer one is ignored
 	maxReferences = 50        // the first and the latest are kept
 )
@@ -87,29 +89,29 @@ func ParseHeader(raw []byte) Header {
 			// Of several, one that is not "no" counts.
 			automatic := strings.TrimSpace(v) != "" && Keyword(v) != "no"
 			if h.AutoSubmitted == "" || automatic && !h.Automatic {
-				h.AutoSubmitted = oneLine(v, 100)
+				h.AutoSubmitted = oneLine(v, maxValue)
 			}
 			h.Automatic = h.Automatic || automatic
 		case "x-autoreply", "x-autorespond", "x-autoresponder":
-			autoReply = append(autoReply, f.Name+": "+oneLine(v, 100))
+			autoReply = append(autoReply, f.Name+": "+oneLine(v, maxValue))
 		case "precedence":
 			// Of several, one that speaks of many recipients or of an automatic reply counts.
 			if word := Keyword(v); h.Precedence == "" || slices.Contains(impersonal, word) && !slices.Contains(impersonal, h.PrecedenceWord) {
-				h.Precedence, h.PrecedenceWord = oneLine(v, 100), word
+				h.Precedence, h.PrecedenceWord = oneLine(v, maxValue), word
 			}
 		case "list-id", "list-post":
-			h.ListID = cmp.Or(h.ListID, f.Name+": "+oneLine(v, 100))
+			h.ListID = cmp.Or(h.ListID, f.Name+": "+oneLine(v, maxValue))
 		case "return-path":
 			if IsNullPath(v) {
 				h.ReturnPath = "<>"
 			}
-			h.ReturnPath = cmp.Or(h.ReturnPath, oneLine(v, 200))
+			h.ReturnPath = cmp.Or(h.ReturnPath, oneLine(v, maxReturnPath))
 		case "content-type":
 			if t, _ := mediaType(v); h.MediaType == "" || t == "multipart/report" {
 				h.MediaType = t
 			}
 		case "x-agentstateloop":
-			h.Agent = cmp.Or(h.Agent, oneLine(v, 100))
+			h.Agent = cmp.Or(h.Agent, oneLine(v, maxValue))
 		}
 		switch f.Name {
 		case "from", "date", "subject", "message-id":

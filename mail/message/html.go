@@ -9,6 +9,13 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
+// The limits of htmlText.
+const (
+	maxQuotes = 5    // marks of quoted history on a line
+	maxLink   = 2000 // bytes of an address
+	maxAlt    = 200  // bytes of the text of a picture
+)
+
 // htmlText returns the readable text of an HTML mail. Blocks stand on lines of
 // their own, links are followed by their address, quoted history has "> " in
 // front, and scripts and styles are left out. It reads tokens and builds no
@@ -71,11 +78,11 @@ func (w *htmlWriter) write(s string) {
 	if w.newline > 0 && w.started {
 		for range min(w.newline, 2) {
 			w.out.WriteByte('\n')
-			w.out.WriteString(strings.Repeat("> ", min(w.quotes, 5)))
+			w.out.WriteString(strings.Repeat("> ", min(w.quotes, maxQuotes)))
 		}
 		w.space = false
 	} else if !w.started {
-		w.out.WriteString(strings.Repeat("> ", min(w.quotes, 5)))
+		w.out.WriteString(strings.Repeat("> ", min(w.quotes, maxQuotes)))
 		w.space = false
 	}
 	if w.space {
@@ -118,10 +125,10 @@ func (w *htmlWriter) start(t *htmlTokens) {
 		w.breakLine(1)
 		w.quotes++
 	case atom.A:
-		w.link = oneLine(t.attribute("href"), 2000)
+		w.link = oneLine(t.attribute("href"), maxLink)
 		w.linkAt = w.out.Len()
 	case atom.Img:
-		if alt := oneLine(t.attribute("alt"), 200); alt != "" {
+		if alt := oneLine(t.attribute("alt"), maxAlt); alt != "" {
 			w.write("[" + alt + "]")
 		}
 	}

@@ -24,6 +24,9 @@ func MediaType(name string, head []byte) string {
 	return t
 }
 
+// maxMediaType is the longest media type, in bytes, that a mail of ours names.
+const maxMediaType = 100
+
 // partType returns the Content-Type of a file, without its name. A text that is UTF-8 says
 // so. For any other text the reader's guess is as good as ours. A type of several parts,
 // such as message/rfc822, must not be encoded (RFC 2045 section 6.4), but its bytes
@@ -31,7 +34,7 @@ func MediaType(name string, head []byte) string {
 func partType(kind string, isUTF8 bool) string {
 	parsed, _, err := mime.ParseMediaType(kind)
 	switch {
-	case err != nil, strings.Count(parsed, "/") != 1, len(parsed) > 100, !IsASCII(parsed),
+	case err != nil, strings.Count(parsed, "/") != 1, len(parsed) > maxMediaType, !IsASCII(parsed),
 		strings.HasPrefix(parsed, "multipart/"), strings.HasPrefix(parsed, "message/"):
 		return octetStream
 	case strings.HasPrefix(parsed, "text/") && isUTF8:

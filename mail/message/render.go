@@ -46,6 +46,15 @@ type Draft struct {
 // when a mail was rendered (docs/design.md, "The audit chain").
 const HistoryField = "X-AgentStateLoop-History"
 
+// The limits of a mail of ours.
+const (
+	maxPlainID       = 200 // bytes of the id of an effect, or of a handle
+	maxAddress       = 320 // bytes: 64 before the @ and 255 behind it (RFC 5321 section 4.5.3.1)
+	maxOwnReferences = 20  // the first and the latest are kept
+	maxFolded        = 76  // characters of a line of the subject, if it has blanks
+	maxLine          = 78  // bytes of a line of text that is sent as it is
+)
+
 // Render writes the exact bytes of the mail of d. They are the same for the
 // same Draft, so that a repeated effect is the same mail (docs/design.md, "The
 // outbox"). Lines end in CRLF and have at most 998 bytes. Everything is ASCII,
@@ -108,7 +117,7 @@ func references(d Draft) []string {
 			refs = append(refs, id)
 		}
 	}
-	return thin(refs, 20)
+	return thin(refs, maxOwnReferences)
 }
 
 func plainID(s string) bool {
@@ -117,12 +126,12 @@ func plainID(s string) bool {
 			return false
 		}
 	}
-	return s != "" && len(s) <= 200
+	return s != "" && len(s) <= maxPlainID
 }
 
 func checkAddress(a string) error {
 	at := strings.LastIndexByte(a, '@')
-	if at < 1 || at == len(a)-1 || len(a) > 320 || !utf8.ValidString(a) {
+	if at < 1 || at == len(a)-1 || len(a) > maxAddress || !utf8.ValidString(a) {
 		return fmt.Errorf("%q is not an email address", oneLine(a, 100))
 	}
 	for _, r := range a {
@@ -148,14 +157,14 @@ func subject(s string, answer bool) string {
 	return prefix + strings.Join(encodedWords(s), "\r\n ")
 }
 
-// foldWords folds s at its blanks into lines of at most 76 characters, where it
+// foldWords folds s at its blanks into lines of at most maxFolded characters, where it
 // can.
 func foldWords(s string, used int) string {
 	var b strings.Builder
 	for i, word := range strings.Split(s, " ") {
 		switch {
 		case i == 0:
-		case used+1+len(word) > 76:
+		case used+1+len(word) > maxFolded:
 			b.WriteString("\r\n ")
 			used = 1
 		default:
@@ -219,7 +228,7 @@ func textPart(b *bytes.Buffer, kind, text string) {
 	foreign, plain := 0, !strings.Contains(text, "=_")
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		if len(line) > 78 || strings.HasSuffix(line, " ") || strings.HasSuffix(line, "\t") || strings.HasPrefix(line, "From ") || line == "." {
+		if len(line) > maxLine || strings.HasSuffix(line, " ") || strings.HasSuffix(line, "\t") || strings.HasPrefix(line, "From ") || line == "." {
 			plain = false
 		}
 		for i := range len(line) {

@@ -88,6 +88,15 @@ func withoutRule(lines []string) []string {
 	return lines
 }
 
+// The limits of the lines that introduce history, and of the one of a device.
+const (
+	maxAttributionLines = 4
+	maxAttribution      = 600 // bytes, without the blanks between the lines
+	minRule             = 20  // characters of the line that Outlook draws
+	maxAboveSent        = 3   // lines below From, up to Sent
+	maxDeviceLine       = 100 // bytes
+)
+
 // attributionLines returns the number of lines, at the start of lines, that
 // together introduce a quotation, or 0. Mail programs wrap this text anywhere.
 func attributionLines(lines []string) int {
@@ -95,9 +104,9 @@ func attributionLines(lines []string) int {
 		return 0
 	}
 	joined := ""
-	for n := 1; n <= 4 && n <= len(lines); n++ {
+	for n := 1; n <= maxAttributionLines && n <= len(lines); n++ {
 		part := strings.TrimSpace(lines[n-1])
-		if part == "" || len(joined)+len(part) > 600 {
+		if part == "" || len(joined)+len(part) > maxAttribution {
 			return 0
 		}
 		joined = strings.TrimSpace(joined + " " + part)
@@ -116,13 +125,13 @@ func historyBlock(lines []string) bool {
 	if originalMessage.Get().MatchString(line) {
 		return true
 	}
-	if strings.Trim(line, "_") == "" && len(line) >= 20 {
+	if strings.Trim(line, "_") == "" && len(line) >= minRule {
 		return outlookFrom.Get().MatchString(nextText(lines[1:]))
 	}
 	if !outlookFrom.Get().MatchString(line) {
 		return false
 	}
-	for _, l := range lines[1:min(4, len(lines))] {
+	for _, l := range lines[1:min(1+maxAboveSent, len(lines))] {
 		if outlookSent.Get().MatchString(strings.TrimSpace(l)) {
 			return true
 		}
@@ -158,7 +167,7 @@ func trimSignature(lines []string) []string {
 	}
 	for len(lines) > 0 {
 		last := strings.TrimSpace(lines[len(lines)-1])
-		if last != "" && (len(last) > 100 || !deviceLine.Get().MatchString(last)) {
+		if last != "" && (len(last) > maxDeviceLine || !deviceLine.Get().MatchString(last)) {
 			break
 		}
 		lines = lines[:len(lines)-1]

@@ -100,6 +100,9 @@ func (r *reportReader) part(raw []byte, depth int) {
 // maxReportText is how many bytes of the text of a report are read, or not much more.
 const maxReportText = 256 << 10
 
+// maxSearched is how many bytes of the text of a report are searched for words and codes.
+const maxSearched = 16 << 10
+
 // returnedTypes are the media types of a mail or a header that came back (RFC 6522,
 // RFC 6532).
 var returnedTypes = []string{
@@ -186,7 +189,7 @@ func (r *reportReader) judge(daemon bool) {
 		r.out.IDs = r.answered // it returns nothing, and the fields for machines decide
 	}
 	if !r.status {
-		said := Lower(r.subject + "\n" + plain.Cut(text, 16<<10))
+		said := Lower(r.subject + "\n" + plain.Cut(text, maxSearched))
 		saysSo := func(words []string) bool {
 			return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
 		}
@@ -254,7 +257,7 @@ var failureWords = []string{
 // reasonIn returns the line of a text that gives a reason: the first one with the code
 // of a refusal.
 func reasonIn(text string) string {
-	for line := range strings.Lines(plain.Cut(text, 16<<10)) {
+	for line := range strings.Lines(plain.Cut(text, maxSearched)) {
 		line = strings.TrimSpace(line)
 		for word := range strings.FieldsSeq(line) {
 			if refusalCode(strings.Trim(word, "#():;,[]<>-")) {

@@ -79,8 +79,11 @@ func utf8Label(label string) bool {
 	return false
 }
 
+// maxBegin is within how many bytes of a text the tag begins that makes it HTML.
+const maxBegin = 100
+
 func beginsAsHTML(text []byte) bool {
-	begin := strings.ToLower(string(bytes.TrimLeft(text[:min(len(text), 100)], "\ufeff \t\r\n")))
+	begin := strings.ToLower(string(bytes.TrimLeft(text[:min(len(text), maxBegin)], "\ufeff \t\r\n")))
 	for _, tag := range []string{"<!doctype html", "<html"} {
 		if rest, ok := strings.CutPrefix(begin, tag); ok && (rest == "" || strings.ContainsAny(rest[:1], "> \t\r\n")) {
 			return true
@@ -227,9 +230,12 @@ func contentField(line string) bool {
 	return ok && fieldName(name) && strings.HasPrefix(strings.ToLower(name), "content-")
 }
 
+// maxBoundary is the longest boundary, in bytes. RFC 2046 has 70.
+const maxBoundary = 200
+
 // boundaryText reports whether s may be a boundary (RFC 2046 section 5.1.1).
 func boundaryText(s string) bool {
-	if s == "" || len(s) > 200 || strings.HasSuffix(s, " ") {
+	if s == "" || len(s) > maxBoundary || strings.HasSuffix(s, " ") {
 		return false
 	}
 	for _, r := range s {

@@ -99,10 +99,13 @@ func cutMark(s string) (mark, string) {
 	return m, strings.TrimSpace(rest)
 }
 
+// maxMark is the longest word, in bytes, that may be a mark.
+const maxMark = 40
+
 // markOf returns what the word before a colon means. It may hold a count, as in
 // "Re[2]".
 func markOf(word string) mark {
-	word = plain.Cut(word, 40)
+	word = plain.Cut(word, maxMark)
 	if i := strings.IndexAny(word, "[(^*"); i > 0 && strings.Trim(word[i:], "[](^)*0123456789 ") == "" {
 		word = word[:i]
 	}

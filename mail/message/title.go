@@ -55,7 +55,7 @@ func shortTitle(title string) string {
 		return title
 	}
 	ext := path.Ext(title)
-	if len(ext) > 20 {
+	if len(ext) > maxKeptExtension {
 		ext = ""
 	}
 	const cut = "…"

@@ -1,0 +1,53 @@
+package markdown
+
+import (
+	"strings"
+	"testing"
+
+	"agentstateloop/internal/limittest"
+)
+
+// TestLimits tries each limit of a page at its edge.
+func TestLimits(t *testing.T) {
+	formatted := func(text string) bool {
+		_, ok := HTML(text)
+		return ok
+	}
+	repeated := func(s string, n int64) string { return strings.Repeat(s, int(n)) }
+	limittest.Run(t, []limittest.Limit{
+		{Const: "MaxText", Max: 65_536, Within: func(_ *testing.T, n int64) bool { return formatted("# " + repeated("a", n-2)) }},
+		{Const: "maxDepth", Max: 18, Within: func(_ *testing.T, n int64) bool { return formatted(repeated("> ", n) + "a") }}, // with the page and its text 20
+		{Const: "maxDepth", Max: 20, Within: func(_ *testing.T, n int64) bool { return readable("```\n" + repeated(">", n) + "\n```") }},
+		{Const: "maxPage", Max: 100_000, Within: func(_ *testing.T, n int64) bool {
+			const marks = 10_000 // of five bytes each
+			empty, _ := HTML("# a")
+			rest := int(n) - len(empty) + len("a") - marks*len("&amp;")
+			page, ok := HTML("# " + strings.Repeat("&", marks) + strings.Repeat("a", rest))
+			return ok && len(page) == int(n)
+		}},
+		{Const: "maxMarks", Max: 3000, Within: func(_ *testing.T, n int64) bool { return readable(repeated("*", n)) }},
+		{Const: "maxColumns", Max: 50, Within: func(_ *testing.T, n int64) bool {
+			return formatted("|" + repeated("a|", n) + "\n|" + repeated("-|", n))
+		}},
+		{Const: "maxAddress", Max: 2000, Within: func(_ *testing.T, n int64) bool {
+			_, ok := address("https://" + repeated("a", n-8))
+			return ok
+		}},
+		{Const: "maxAddress", Max: 1999, Within: func(_ *testing.T, n int64) bool { // behind which the text of a link is read
+			src := []byte(repeated("a", n-1) + "\nb")
+			w := writer{src: src}
+			return strings.HasSuffix(w.plainText(parse(src).FirstChild()), "b")
+		}},
+		{Const: "maxShownAddress", Max: 200, Within: func(_ *testing.T, n int64) bool {
+			page, _ := HTML("# [a](" + repeated("é", n) + ")")
+			return strings.Contains(page, "a ("+repeated("é", n)+")")
+		}},
+		{Const: "maxReference", Max: 40, Within: func(_ *testing.T, n int64) bool {
+			return unescaped([]byte("&#"+repeated("0", n-4)+"65;")) == "A"
+		}},
+		{Const: "maxIndent", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			page, _ := HTML("**a**\n" + repeated(" ", n) + "b")
+			return strings.Contains(page, "\n"+repeated("&nbsp;", n)+"b")
+		}},
+	})
+}

@@ -1,0 +1,338 @@
+package message
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"agentstateloop/internal/limittest"
+)
+
+// TestHeaderLimits tries the limits of the fields of a mail that arrived.
+func TestHeaderLimits(t *testing.T) {
+	limittest.Run(t, []limittest.Limit{
+		{Const: "MaxHeader", Max: 262_144, Within: func(_ *testing.T, n int64) bool {
+			return Fields([]byte(filled("X: ", n, "y")))[0].Value == filled("", n-3, "y")
+		}},
+		{Const: "MaxHeader", Max: 262_143, Within: func(_ *testing.T, n int64) bool { // one that is cut there is refused
+			_, err := StrictFields([]byte(filled("X: ", n, "\n\n")))
+			return err == nil
+		}},
+		{Const: "maxSubject", Max: 1000, Within: func(_ *testing.T, n int64) bool {
+			return ParseHeader([]byte("Subject: "+filled("", n, "y"))).Subject == filled("", n, "y")
+		}},
+		{Const: "maxSubject", Max: 1000, Within: func(_ *testing.T, n int64) bool { return ReplySubject(filled("", n, "y")) == "Re: "+filled("", n, "y") }},
+		{Const: "maxSubject", Max: 1000, Within: func(_ *testing.T, n int64) bool { return subject(filled("", n, "y"), false) == filled("", n, "y") }},
+		{Const: "maxSubject", Max: 1000, Within: func(_ *testing.T, n int64) bool { return Forwarded(filled("", n, "(fwd)")) }},
+		{Const: "maxBase", Max: 200, Within: func(_ *testing.T, n int64) bool {
+			return baseSubject(strings.Repeat("é", int(n))) == strings.Repeat("é", int(n))
+		}},
+		{Const: "maxMark", Max: 40, Within: func(_ *testing.T, n int64) bool { return markOf(filled("re[", n, "x")) == noMark }},
+		{Const: "maxFroms", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			return len(ParseHeader([]byte(strings.Repeat("From: a@example.com\n", int(n)))).Froms) == int(n)
+		}},
+		valueLimit("Auto-Submitted", func(h Header) string { return h.AutoSubmitted }),
+		valueLimit("X-Autoreply", func(h Header) string { return strings.TrimPrefix(h.AutoReply, "x-autoreply: ") }),
+		valueLimit("Precedence", func(h Header) string { return h.Precedence }),
+		valueLimit("List-Id", func(h Header) string { return strings.TrimPrefix(h.ListID, "list-id: ") }),
+		valueLimit("X-AgentStateLoop", func(h Header) string { return h.Agent }),
+		{Const: "maxReturnPath", Max: 200, Within: func(_ *testing.T, n int64) bool {
+			return ParseHeader([]byte("Return-Path: "+filled("", n, "y"))).ReturnPath == filled("", n, "y")
+		}},
+		{Const: "maxMessageID", Max: 500, Within: func(_ *testing.T, n int64) bool { return len(ThreadIDs(filled("<", n, "@b>"))) == 1 }},
+		{Const: "maxMessageID", Max: 500, Within: func(_ *testing.T, n int64) bool {
+			return IDs{Handle: "goulard3120", Address: "agent@example.com"}.HasForm(filled("<", n, ".goulard3120@example.com>"))
+		}},
+		{Const: "maxReferences", Max: 50, Within: func(_ *testing.T, n int64) bool {
+			return len(ParseHeader([]byte("References: "+strings.Repeat("<a@b>", int(n)))).References) == int(n)
+		}},
+		{Const: "minSecret", Max: 15, Within: func(_ *testing.T, n int64) bool { // too short to make an id good
+			ids := IDs{Handle: "goulard3120", Address: "agent@example.com", IDKey: IDKey{Secret: make([]byte, n)}}
+			_, ok := ids.Effect(ids.Make("ack.1", "x"))
+			return !ok
+		}},
+		{Const: "maxDecoded", Max: 4096, Within: func(_ *testing.T, n int64) bool {
+			return strings.HasSuffix(decodeWords(filled("", n, " =?utf-8?q?y?=")), " y")
+		}},
+		{Const: "maxCharsets", Max: 60, Within: func(_ *testing.T, n int64) bool {
+			return decodeWords(strings.Repeat("=?koi8-r?q?=C1?= ", int(n))) == strings.Repeat("а", int(n))+" "
+		}},
+		{Const: "maxDomain", Max: 1024, Within: func(_ *testing.T, n int64) bool { return IsASCII(NormalAddress(filled("é@", n+2, ".é"))[2:]) }}, // with the @
+		{Const: "maxDomain", Max: 1024, Within: func(_ *testing.T, n int64) bool {
+			_, ok := ASCIIDomain(filled("a", n, ".b"))
+			return ok
+		}},
+
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return len(senders(padded(n))) == 1 }},
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool {
+			_, err := SoleSender([]Field{{"from", padded(n)}})
+			return err == nil
+		}},
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool {
+			_, params := mediaType(filled("a/b; c=", n, "y"))
+			return params["c"] == filled("", n-7, "y")
+		}},
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool {
+			return parameters(filled("a; c=", n, "y"))[0].value == filled("", n-5, "y")
+		}},
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { // of the subject of a mail that is a file
+			var c contentReader
+			c.attach(entity{mediaType: "message/rfc822", body: []byte("Subject: " + filled("", n, ".y"))})
+			return strings.HasSuffix(c.out.Attachments[0].Title, ".y")
+		}},
+	})
+}
+
+// filled returns a text of n bytes between its beginning and its end: zeros.
+func filled(begin string, n int64, end string) string {
+	return begin + strings.Repeat("0", int(n)-len(begin)-len(end)) + end
+}
+
+// padded returns an address of n bytes, with a comment.
+func padded(n int64) string { return filled("(", n, ") op@example.com") }
+
+// valueLimit returns the limit of a field that is kept as it is.
+func valueLimit(name string, kept func(Header) string) limittest.Limit {
+	return limittest.Limit{Const: "maxValue", Max: 100, Within: func(_ *testing.T, n int64) bool {
+		return kept(ParseHeader([]byte(name+": "+filled("", n, "y")))) == filled("", n, "y")
+	}}
+}
+
+// TestContentLimits tries the limits of the body of a mail that arrived, and of its files.
+func TestContentLimits(t *testing.T) {
+	large := append([]byte("Content-Type: application/zip\n\n"), make([]byte, 64<<20)...)
+	limittest.Run(t, []limittest.Limit{
+		{Const: "maxContent", Max: 67_108_864, Within: func(_ *testing.T, n int64) bool { return len(ReadContent(bytes.NewReader(large[:n])).Problems) == 0 }},
+		{Const: "maxText", Max: 4_194_304, Within: func(_ *testing.T, n int64) bool {
+			c := ContentOf([]byte(filled("\n", n+1, "y")))
+			return len(c.Full) == int(n) && len(c.Problems) == 0
+		}},
+		{Const: "most", Max: 8_388_608, Within: func(_ *testing.T, n int64) bool {
+			return len(new(contentReader).text(entity{body: []byte(filled("", n, "y"))})) == int(n)
+		}},
+		{Const: "most", Max: 8_388_608, Within: func(_ *testing.T, n int64) bool { // bytes in UTF-8
+			body := []byte("0" + strings.Repeat("\xe9", int(n)/2))[1-n%2:]
+			return len(new(contentReader).text(entity{params: map[string]string{"charset": "latin1"}, body: body})) == int(n)
+		}},
+		{Const: "most", Max: 8_388_608, Within: func(_ *testing.T, n int64) bool { // bytes of other texts, behind which one is read
+			return (&contentReader{length: int(n)}).text(entity{body: []byte("y")}) == "y"
+		}},
+		{Const: "maxDepth", Max: 50, Within: func(_ *testing.T, n int64) bool { return ContentOf([]byte(nested(n, "\ny"))).Text == "y" }},
+		{Const: "maxDepth", Max: 50, Within: func(_ *testing.T, n int64) bool { return firstLeaf([]byte(nested(n, "\ny")), 0) == "text/plain" }},
+		{Const: "maxParts", Max: 1000, Within: func(_ *testing.T, n int64) bool {
+			return len(ContentOf([]byte(parted(n-1, fileHead))).Attachments) == int(n)-1
+		}},
+		{Const: "maxParts", Max: 1001, Within: func(_ *testing.T, n int64) bool { return len(splitParts([]byte(parted(n, fileHead)), "b")) == int(n) }}, // one more, which is noticed
+		{Const: "maxParts", Max: 1001, Within: func(_ *testing.T, n int64) bool { // lines that may close a multipart
+			return !holdsParts([]byte(lines(n, func(i int) string { return fmt.Sprintf("--%d--", i) })))
+		}},
+		{Const: "maxProblems", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			var c contentReader
+			for i := range n {
+				c.problem("%d", i)
+			}
+			return len(c.out.Problems) == int(n)
+		}},
+		{Const: "maxProblem", Max: 200, Within: func(_ *testing.T, n int64) bool { return problem("%s", filled("", n, "y")) == filled("", n, "y") }},
+		{Const: "maxHints", Max: 3, Within: func(_ *testing.T, n int64) bool {
+			return len(charsetsOf([]byte(strings.Repeat("Subject: =?koi8-r?q?y?=\n", int(n))))) == int(n)
+		}},
+		{Const: "maxHints", Max: 3, Within: func(_ *testing.T, n int64) bool {
+			var c contentReader
+			for range n {
+				c.text(entity{params: map[string]string{"charset": "koi8-r"}})
+			}
+			return len(c.charsets) == int(n)
+		}},
+		{Const: "maxLabel", Max: 39, Within: func(_ *testing.T, n int64) bool {
+			return len(charsetsOf([]byte("Subject: =?"+filled("", n, "y")+"?q?y?="))) == 1
+		}},
+		{Const: "maxExtension", Max: 8, Within: func(_ *testing.T, n int64) bool {
+			return extension(entity{title: "a." + filled("", n, "y")}) == "."+filled("", n, "y")
+		}},
+		{Const: "maxKeptExtension", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			return strings.HasSuffix(shortTitle(filled("", 256, filled(".", n, "y"))), filled(".", n, "y"))
+		}},
+		{Const: "maxTitle", Max: 255, Within: func(_ *testing.T, n int64) bool { return shortTitle(filled("", n, "y")) == filled("", n, "y") }},
+		{Const: "maxDecoded", Max: 2048, Within: func(_ *testing.T, n int64) bool {
+			return strings.HasSuffix(decodeTitle(filled("", n, " =?utf-8?q?y?=")), " y")
+		}}, // half of it
+		{Const: "maxTitleCharsets", Max: 3, Within: func(_ *testing.T, n int64) bool {
+			words := lines(n, func(i int) string { return []string{"=?koi8-r?q?=C1?=", "=?koi8-r?b?wQ==?="}[i%2] })
+			return decodeTitle(words) == strings.Repeat("а", int(n))
+		}},
+		{Const: "maxNamed", Max: 5, Within: func(_ *testing.T, n int64) bool {
+			return !strings.Contains(Content{Attachments: make([]Attachment, n)}.Instead(), "more")
+		}},
+
+		{Const: "minBroken", Max: 49, Within: func(_ *testing.T, n int64) bool { return !likeQuotedPrintable([]byte(filled("", n, "=")+"\ny"), true) }},
+		{Const: "maxQuotedLine", Max: 76, Within: func(_ *testing.T, n int64) bool {
+			ok, _ := wholeQuotedPrintable([]byte(filled("", n, "y") + "\n"))
+			return ok
+		}},
+		{Const: "maxBoundary", Max: 200, Within: func(_ *testing.T, n int64) bool { return boundaryText(filled("", n, "y")) }},
+		{Const: "maxBegin", Max: 100, Within: func(_ *testing.T, n int64) bool {
+			return beginsAsHTML([]byte(strings.Repeat(" ", int(n)-5) + "<html>"))
+		}},
+		{Const: "maxQuotes", Max: 5, Within: func(_ *testing.T, n int64) bool {
+			marks := strings.Repeat("> ", int(n))
+			return htmlText(strings.Repeat("<blockquote>", int(n))+"a<br>b") == marks+"a\n"+marks+"b"
+		}},
+		{Const: "maxLink", Max: 2000, Within: func(_ *testing.T, n int64) bool {
+			address := filled("https://a/", n, "y")
+			return htmlText("<a href="+address+">b</a>") == "b <"+address+">"
+		}},
+		{Const: "maxAlt", Max: 200, Within: func(_ *testing.T, n int64) bool {
+			return htmlText("<img alt="+filled("", n, "y")+">") == "["+filled("", n, "y")+"]"
+		}},
+	})
+}
+
+const fileHead = "Content-Type: application/zip\n"
+
+// nested returns a mail of n multiparts inside one another, and a part in the last.
+func nested(n int64, part string) string {
+	for i := range n {
+		part = fmt.Sprintf("Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n%s\n--b%d--\n", i, i, part, i)
+	}
+	return part
+}
+
+// parted returns a mail of n parts that are empty.
+func parted(n int64, head string) string {
+	return "Content-Type: multipart/mixed; boundary=b\n\n" + strings.Repeat("--b\n"+head+"\n", int(n)) + "--b--\n"
+}
+
+func lines(n int64, line func(i int) string) string {
+	var all []string
+	for i := range int(n) {
+		all = append(all, line(i))
+	}
+	return strings.Join(all, "\n")
+}
+
+// TestReplyTextLimits tries the limits of the lines that are left out of an answer.
+func TestReplyTextLimits(t *testing.T) {
+	same := func(line string) func(int) string { return func(int) string { return line } }
+	limittest.Run(t, []limittest.Limit{
+		{Const: "maxSignature", Max: 8, Within: func(_ *testing.T, n int64) bool { return ReplyText("hello\n--\n"+lines(n, same("Ann"))) == "hello" }},
+		{Const: "maxAttributionLines", Max: 4, Within: func(_ *testing.T, n int64) bool {
+			return ReplyText("hello\nOn Monday\n"+lines(n-2, same("Ann"))+"\nAnn wrote:\n> x") == "hello"
+		}},
+		{Const: "maxAttribution", Max: 600, Within: func(_ *testing.T, n int64) bool {
+			ann := strings.Repeat("é", int(n)/2-6) + "abc"[1-n%2:]
+			return ReplyText("hello\nOn "+ann+" wrote:\n> x") == "hello"
+		}},
+		{Const: "minRule", Max: 19, Within: func(_ *testing.T, n int64) bool { // which draws no rule
+			return ReplyText("hello\n"+strings.Repeat("_", int(n))+"\nFrom: Ann") != "hello"
+		}},
+		{Const: "maxAboveSent", Max: 3, Within: func(_ *testing.T, n int64) bool {
+			return ReplyText("hello\nFrom: Ann\n"+lines(n-1, same("To: Op"))+"\nSent: Monday") == "hello"
+		}},
+		{Const: "maxDeviceLine", Max: 100, Within: func(_ *testing.T, n int64) bool {
+			return ReplyText("hello\n"+filled("Sent from my ", n, "y")) == "hello"
+		}},
+	})
+}
+
+// TestReportLimits tries the limits of ReadReport.
+func TestReportLimits(t *testing.T) {
+	const returned = "Content-Type: message/rfc822\n\nMessage-ID: <a@b>\n"
+	limittest.Run(t, []limittest.Limit{
+		{Const: "maxReportParts", Max: 50, Within: func(_ *testing.T, n int64) bool { // with the mail itself
+			return len(ReadReport([]byte(strings.Replace(parted(n-1, fileHead), fileHead+"\n--b--", returned, 1))).IDs) == 1
+		}},
+		{Const: "maxReportDepth", Max: 8, Within: func(_ *testing.T, n int64) bool { return len(ReadReport([]byte(nested(n, returned))).IDs) == 1 }},
+		{Const: "maxReportIDs", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			return len(ReadReport([]byte("Content-Type: message/rfc822\n\n"+strings.Repeat("Message-ID: <a@b>\n", int(n)))).IDs) == int(n)
+		}},
+		{Const: "maxRecipients", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			r := ReadReport([]byte(lines(n, func(i int) string { return "X-Failed-Recipients: " + strconv.Itoa(i) + "@example.com" })))
+			return len(r.Recipients) == int(n)
+		}},
+		{Const: "maxReasonLine", Max: 300, Within: func(_ *testing.T, n int64) bool {
+			reason := "550 " + strings.Repeat("𐍈", int(n)-4)
+			return ReadReport([]byte("\n"+reason)).Reason == reason
+		}},
+		{Const: "maxReportText", Max: 262_143, Within: func(_ *testing.T, n int64) bool { // behind which another text is read
+			var r reportReader
+			r.text.WriteString(filled("", n, "y"))
+			r.part([]byte("\ny"), 1)
+			return r.text.Len() > int(n)
+		}},
+		{Const: "maxSearched", Max: 16_384, Within: func(_ *testing.T, n int64) bool { return reasonIn(filled("", n, "\n550")) != "" }},
+		{Const: "maxSearched", Max: 16_384, Within: func(_ *testing.T, n int64) bool {
+			return ReadReport([]byte("\n" + filled("", n, " user unknown"))).Failed
+		}},
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return fromDaemon([]Field{{"from", filled("", n, "mailer-daemon")}}) }},
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool {
+			var r reportReader
+			r.returned([]Field{{"to", padded(n)}})
+			return slices.Equal(r.copied, []string{"op@example.com"})
+		}},
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return recipientOf("Original-Recipient: rfc822; " + padded(n)) }},
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return recipientOf("Final-Recipient: rfc822; " + padded(n)) }},
+	})
+}
+
+// recipientOf reports whether a delivery status with this field names op@example.com.
+func recipientOf(field string) bool {
+	var r reportReader
+	r.deliveryStatus([]byte("Action: failed\n" + field + "\n"))
+	return slices.Equal(r.recipients, []string{"op@example.com"})
+}
+
+// TestRenderLimits tries the limits of a mail of ours.
+func TestRenderLimits(t *testing.T) {
+	valid := func(change func(d *Draft)) bool {
+		d := Draft{ID: "ack.1", IDKey: IDKey{Secret: make([]byte, 16)}, Handle: "goulard3120", From: "agent@example.com", To: "op@example.com", Auto: AutoGenerated}
+		change(&d)
+		return Render(new(bytes.Buffer), d) == nil
+	}
+	limittest.Run(t, []limittest.Limit{
+		{Const: "minSecret", Max: 15, Within: func(_ *testing.T, n int64) bool { // too short
+			return !valid(func(d *Draft) { d.IDKey.Secret = make([]byte, n) })
+		}},
+		{Const: "maxPlainID", Max: 200, Within: func(_ *testing.T, n int64) bool { return valid(func(d *Draft) { d.ID = filled("", n, "y") }) }},
+		{Const: "maxAddress", Max: 320, Within: func(_ *testing.T, n int64) bool { return valid(func(d *Draft) { d.To = filled("", n, "@b") }) }},
+		{Const: "maxOwnReferences", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			ids := strings.Split(lines(n, func(i int) string { return fmt.Sprintf("<%d@b>", i) }), "\n")
+			return slices.Equal(references(Draft{References: ids[1:], InReplyTo: ids[0]}), append(ids[1:], ids[0]))
+		}},
+		{Const: "maxFolded", Max: 76, Within: func(_ *testing.T, n int64) bool {
+			return !strings.Contains(subject(strings.TrimPrefix(filled("Subject: a ", n, "y"), "Subject: "), false), "\n")
+		}},
+		{Const: "maxLine", Max: 78, Within: func(_ *testing.T, n int64) bool {
+			var b bytes.Buffer
+			textPart(&b, "text/plain", filled("", n, "y"))
+			return strings.Contains(b.String(), "7bit")
+		}},
+		{Const: "lineBytes", Max: 57, Within: func(_ *testing.T, n int64) bool {
+			var b bytes.Buffer
+			base64Lines(&b, make([]byte, n))
+			return strings.Count(b.String(), "\n") == 1
+		}},
+		{Const: "maxMediaType", Max: 100, Within: func(_ *testing.T, n int64) bool { return partType(filled("a/", n, "y"), false) == filled("a/", n, "y") }},
+		{Const: "maxFileName", Max: 240, Within: func(_ *testing.T, n int64) bool { return FileName(filled("", n, "y"), 1) == filled("", n, "y") }},
+		{Const: "maxKeptExtension", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			return strings.HasSuffix(shortName(filled("", 241, filled(".", n, "y")), 240), filled(".", n, "y"))
+		}},
+		{Const: "maxWords", Max: 135, Within: func(_ *testing.T, n int64) bool {
+			ofType, _ := nameParameters(filled("é", n, "y"))
+			return titleOf(nil, []byte(strings.ReplaceAll(ofType, "\r\n", "")), nil) == filled("é", n, "y")
+		}},
+		{Const: "wordBytes", Max: 45, Within: func(_ *testing.T, n int64) bool { return len(encodedWords(filled("", n, "y"))) == 1 }},
+		{Const: "maxParameter", Max: 60, Within: func(_ *testing.T, n int64) bool {
+			return strings.HasPrefix(fileNameParameter(filled("", n, "y")), ";\r\n filename=\"")
+		}},
+		{Const: "maxParameter", Max: 60, Within: func(_ *testing.T, n int64) bool { // in UTF-8
+			return strings.HasPrefix(fileNameParameter("é"+filled("", n-int64(len("UTF-8''%C3%A9")), "y")), ";\r\n filename*=")
+		}},
+		{Const: "maxContinued", Max: 391, Within: func(_ *testing.T, n int64) bool { // characters for which lines of maxParameter are enough
+			return strings.Contains(fileNameParameter(filled("", n, "y")), " filename*0=\""+filled("", 60, "0")+"\"")
+		}},
+	})
+}
