@@ -87,7 +87,15 @@ func TestKilledListeners(t *testing.T) {
 		cmd, url := listen()
 		dead := make(chan struct{})
 		lives := time.Duration(1+chance.IntN(max(60, wakes/100))) * time.Millisecond
-		time.AfterFunc(lives, func() { cmd.Process.Kill(); cmd.Wait(); close(dead) })
+		time.AfterFunc(lives, func() {
+			defer close(dead)
+			cmd.Process.Kill()
+			cmd.Wait()
+			// A program that it was about to start has its lock until that program begins.
+			if err := settle(filepath.Join(dir, "state", "listen.lock")); err != nil {
+				t.Error(err)
+			}
+		})
 		var calls sync.WaitGroup
 		for caller := range callers {
 			calls.Go(func() {
