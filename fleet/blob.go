@@ -135,12 +135,9 @@ func (b *Blob) fetchPatiently() error {
 	}
 }
 
-// ahead is how many chunks the next flight asks for.
-func (b *Blob) ahead() int { return min(chunksAhead, b.count-b.next) }
-
 // fetch asks for the next chunks, in one flight.
 func (b *Blob) fetch() error {
-	first, count := b.next, b.ahead()
+	first, count := b.next, min(chunksAhead, b.count-b.next)
 	got := make([][]byte, count)
 	known := make([]chunk, count)
 	err := b.conn.do(b.ctx, func(ctx context.Context, l *link) error {

@@ -40,32 +40,23 @@ func (i Item) Same(other Item) bool { return i.sequence == other.sequence }
 // engine has it on disk, and rings. If once is true, the engine knows a repeat with the
 // same id, time and body for an hour.
 func (c *Conn) Post(ctx context.Context, to, id string, at time.Time, body []byte, once bool) (Stored, error) {
-	m, err := c.posted(ctx, to, id, at, body)
+	signed := at.UTC().Format(timeLayout)
+	sig, err := c.sign(ctx, boxLine(to, c.Handle, id, signed), body)
 	if err != nil {
 		return Stored{}, err
 	}
+	header := nats.Header{headerID: {id}, headerAt: {signed}, headerSignature: {sig}}
 	if once {
 		// Nobody can claim it before us: it is a part of the signature.
-		m.Header["Nats-Msg-Id"] = []string{m.Header.Get(headerSignature)[:22]}
+		header["Nats-Msg-Id"] = []string{sig[:22]}
 	}
 	ring, err := c.ring(ctx, to)
 	if err != nil {
 		return Stored{}, err
 	}
-	return c.store(ctx, BoxStream, m, func(f *flight) error {
+	return c.store(ctx, BoxStream, &nats.Msg{Subject: boxSubject(to, c.Handle), Header: header, Data: body}, func(f *flight) error {
 		return f.tell(ring.Subject, ring.Header, ring.Data)
 	})
-}
-
-// posted returns a message for a mailbox, signed.
-func (c *Conn) posted(ctx context.Context, to, id string, at time.Time, body []byte) (*nats.Msg, error) {
-	signed := at.UTC().Format(timeLayout)
-	sig, err := c.sign(ctx, boxLine(to, c.Handle, id, signed), body)
-	if err != nil {
-		return nil, err
-	}
-	header := nats.Header{headerID: {id}, headerAt: {signed}, headerSignature: {sig}}
-	return &nats.Msg{Subject: boxSubject(to, c.Handle), Header: header, Data: body}, nil
 }
 
 // Taken is what one look into the engine showed.

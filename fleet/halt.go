@@ -83,7 +83,7 @@ func (c *Conn) SetHalt(ctx context.Context, halted bool, at time.Time) error {
 		if err != nil {
 			return err
 		}
-		m, err := c.haltMessage(ctx, halted, at, after)
+		m, err := c.halt(ctx, halted, at, after)
 		if err != nil {
 			return err
 		}
@@ -103,8 +103,8 @@ func (c *Conn) SetHalt(ctx context.Context, halted bool, at time.Time) error {
 	return &Error{Code: 409, Err: errHaltRaced}
 }
 
-// haltMessage returns the message that sets or lifts HALT, signed.
-func (c *Conn) haltMessage(ctx context.Context, halted bool, at time.Time, after uint64) (*nats.Msg, error) {
+// halt returns the message that sets HALT or GO after the number of what was last set.
+func (c *Conn) halt(ctx context.Context, halted bool, at time.Time, after uint64) (*nats.Msg, error) {
 	data, err := json.Marshal(haltValue{Halted: &halted, By: c.Handle, At: at.UTC(), After: after})
 	if err != nil {
 		return nil, err

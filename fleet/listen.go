@@ -30,6 +30,9 @@ type Heard struct {
 // nothing more.
 const maxRings = 64
 
+// maxFrom is how many bytes of who rang are shown. A handle has fewer.
+const maxFrom = 256
+
 // bell is the subscription of a connection to what wakes us. HALT has a channel of its
 // own, which calls of the doorbell, however many, do not fill.
 type bell struct {
@@ -177,7 +180,7 @@ func (c *Conn) hear(b *bell, m *nats.Msg) Heard {
 		if m.Subject == haltSubject {
 			b.told = parseHalt(m)
 		} else if len(h.Rings) < maxRings {
-			h.Rings = append(h.Rings, Ring{From: string(m.Data[:min(len(m.Data), 256)]), to: c.Handle, signature: m.Header.Get(headerSignature)})
+			h.Rings = append(h.Rings, Ring{From: string(m.Data[:min(len(m.Data), maxFrom)]), to: c.Handle, signature: m.Header.Get(headerSignature)})
 		}
 		if left == 1 {
 			break // what is not read now stays for the next call

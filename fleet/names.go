@@ -45,6 +45,7 @@ func inboxPrefix(handle string) string { return "_INBOX_" + handle }
 // HostToken returns the name of a host as one token of a subject: lower case, with a
 // hyphen for each byte that is neither a letter nor a digit, and at most 63 bytes.
 func HostToken(host string) string {
+	const maxToken = 63
 	token := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-':
@@ -57,5 +58,5 @@ func HostToken(host string) string {
 	if token == "" {
 		return "host"
 	}
-	return token[:min(len(token), 63)]
+	return token[:min(len(token), maxToken)]
 }

@@ -11,21 +11,12 @@ import (
 // the engine has it on disk. The engine knows a repeat with the same time and body for an
 // hour.
 func (c *Conn) Announce(ctx context.Context, at time.Time, body []byte) error {
-	m, err := c.task(ctx, at, body)
-	if err != nil {
-		return err
-	}
-	_, err = c.store(ctx, EventStream, m, nil)
-	return err
-}
-
-// task returns the message that Announce publishes, signed.
-func (c *Conn) task(ctx context.Context, at time.Time, body []byte) (*nats.Msg, error) {
 	signed := at.UTC().Format(timeLayout)
 	sig, err := c.sign(ctx, taskLine(c.Handle, signed), body)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	header := nats.Header{headerAt: {signed}, headerSignature: {sig}, "Nats-Msg-Id": {sig[:22]}}
-	return &nats.Msg{Subject: taskSubject(c.Handle), Header: header, Data: body}, nil
+	_, err = c.store(ctx, EventStream, &nats.Msg{Subject: taskSubject(c.Handle), Header: header, Data: body}, nil)
+	return err
 }

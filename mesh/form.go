@@ -12,7 +12,7 @@ import (
 // The limits of what a message says of itself (docs/design.md, "The mesh").
 const (
 	maxID          = 256 // bytes of an id that is acknowledged
-	maxOurID       = 128 // bytes of an id that our mesh takes
+	maxSentID      = 128 // bytes of an id that our mesh takes
 	maxKind        = 64  // bytes
 	maxCorrelation = 256 // bytes
 	maxKeptHops    = 32  // of a message that passed too many agents, and that a person may release

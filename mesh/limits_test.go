@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,8 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,328 +19,412 @@ import (
 	"agentstateloop/internal/limittest"
 )
 
+const day = 24 * time.Hour
+
 func x(n int64) string { return strings.Repeat("x", int(n)) }
 
-// padded returns a text with spaces behind it, n bytes long.
-func padded(text string, n int64) string { return text + strings.Repeat(" ", int(n)-len(text)) }
-
-// sized returns n files of these sizes.
-func sized(sizes ...int64) []File {
-	files := make([]File, len(sizes))
-	for i, size := range sizes {
-		files[i] = File{SHA256: strings.Repeat("0", 64), Name: "f", Size: size}
+func many[T any](n int64, item func(i int) T) []T {
+	var all []T
+	for i := range int(n) {
+		all = append(all, item(i))
 	}
-	return files
+	return all
 }
 
-// fields returns n results, and a value for each.
-func fields(n int64, value string) (fs Fields) {
-	for i := range n {
-		fs = append(fs, Field{Name: fmt.Sprint("f", i), Value: json.RawMessage(value)})
-	}
-	return fs
+// before returns the last time before d has passed.
+func before(d time.Duration) time.Duration { return d - 1 }
+
+// called returns the code of one call with the token of goulard. A body whose length is
+// not announced is not a *strings.Reader.
+func called(s *Server, method, path string, body io.Reader) int {
+	r := httptest.NewRequest(method, "http://127.0.0.1"+path, body)
+	r.Header.Set("Authorization", "Bearer tg")
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code
 }
 
-// mailboxOf returns a mailbox with n messages of 100 bytes.
-func mailboxOf(n int64) (box []heldMessage) {
-	for i := range n {
-		box = append(box, heldMessage{Message: Message{ID: fmt.Sprint(i)}, size: 100})
+// TestLimitsOfMessages tries each limit of the profile at its edge.
+func TestLimitsOfMessages(t *testing.T) {
+	malformed := func(m Message) bool { return m.Malformed() != "" }
+	posted := func(n int64, wrap func(io.Reader) io.Reader) bool {
+		const rest = `{"to":"dorlange","message":""}`
+		body := `{"to":"dorlange","message":"` + x(n-int64(len(rest))) + `"}`
+		return called(NewServer(Options{Tokens: twoTokens()}), "POST", "/message", wrap(strings.NewReader(body))) == http.StatusAccepted
 	}
-	return box
-}
-
-func TestLimitsOfTheLedger(t *testing.T) {
-	limittest.Run(t, []limittest.Limit{
-		{Const: "maxPerMailbox", Max: 1000, Within: func(_ *testing.T, n int64) bool {
-			l := newLedger()
-			l.mailboxes["b"] = make([]heldMessage, n-1)
-			return l.room(Message{To: "b", Proven: true})
-		}},
-		{Const: "maxHeld", Max: 100_000, Within: func(_ *testing.T, n int64) bool {
-			l := newLedger()
-			l.count = int(n) - 1
-			return l.room(Message{To: "b", Proven: true})
-		}},
-		{Const: "maxBytes", Max: 256 << 20, Within: func(_ *testing.T, n int64) bool {
-			l := newLedger()
-			l.bytes = int(n) - 3
-			return l.room(Message{To: "b", Text: "abc", Proven: true})
-		}},
-		{Const: "maxBytes", Max: 128 << 20, Within: func(_ *testing.T, n int64) bool { // for unproven senders
-			l := newLedger()
-			l.bytes = int(n) - 3
-			return l.room(Message{To: "b", Text: "abc"})
-		}},
-		{Const: "maxAgents", Max: 10_000, Within: func(t *testing.T, n int64) bool {
-			s := NewServer(Options{})
-			defer s.Close()
-			for i := range n - 1 {
-				s.ledger.agents[strconv.FormatInt(i, 10)] = Presence{}
-			}
-			return s.publish(Presence{Handle: "one-more"}, nil, true) == nil
-		}},
-		{Const: "maxAgents", Max: 10_000, Within: func(_ *testing.T, n int64) bool { // of a list that a mesh shows
-			var list presenceList
-			return json.Unmarshal([]byte("["+strings.Repeat("{},", int(n)-1)+"{}]"), &list) == nil
-		}},
-		{Const: "maxSeen", Max: 200_000, Within: func(_ *testing.T, n int64) bool {
-			l := newLedger()
-			first := seenPost{postKey: postKey{ID: "first"}}
-			l.markSeen(first)
-			l.seenOrder = append(l.seenOrder, make([]seenPost, n-2)...)
-			l.markSeen(seenPost{postKey: postKey{ID: "last"}})
-			return l.seen[first.postKey]
-		}},
-		limittest.Duration("keepSeen", 7*24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool {
-			l, at := newLedger(), newTestClock().now()
-			first := seenPost{postKey: postKey{ID: "first"}, At: at}
-			l.markSeen(first)
-			l.markSeen(seenPost{postKey: postKey{ID: "last"}, At: at.Add(d)})
-			return l.seen[first.postKey]
-		}),
-		{Const: "maxUnprovenNudges", Max: 8, Within: func(_ *testing.T, n int64) bool {
-			l := newLedger()
-			for i := range n {
-				l.add(Message{Kind: KindNudge, From: fmt.Sprint("a", i), To: "b"})
-			}
-			return len(l.mailboxes["b"]) == int(n)
-		}},
-		{Const: "MaxMessages", Max: 200, Within: func(_ *testing.T, n int64) bool {
-			l := newLedger()
-			l.mailboxes["b"] = mailboxOf(n)
-			return len(l.oldest("b")) == int(n)
-		}},
-		{Const: "MaxMailbox", Max: 4 << 20, Within: func(_ *testing.T, n int64) bool {
-			l := newLedger()
-			l.mailboxes["b"] = mailboxOf(2)
-			l.mailboxes["b"][1].size = int(n) - len(`{"halted":false,"messages":[,,]}`) - 100
-			return len(l.oldest("b")) == 2
-		}},
-		{Const: "maxLongPolls", Max: 4, Within: func(t *testing.T, n int64) (begun bool) {
-			s := NewServer(Options{})
-			defer s.Close()
-			for range n {
-				begun = s.beginPolling("a", "a")
-			}
-			return begun
-		}},
-		{Const: "maxUnprovenPolls", Max: 1000, Within: func(t *testing.T, n int64) bool {
-			s := NewServer(Options{})
-			defer s.Close()
-			s.polling[""] = int(n) - 1
-			return s.beginPolling("a", "")
-		}},
-		{Const: "callsPerMinute", Max: 5, Within: func(_ *testing.T, n int64) bool {
-			p, wait := newRateLimit(), time.Duration(0)
-			for range n {
-				wait = p.take(rateKey{from: "a", proven: true}, newTestClock().now())
-			}
-			return wait == 0
-		}},
-		{Const: "maxUnprovenSenders", Max: 50_000, Within: func(_ *testing.T, n int64) bool {
-			p, now := newRateLimit(), newTestClock().now()
-			p.swept, p.unproven = now, int(n)-1
-			return p.take(rateKey{from: "a"}, now) == 0
-		}},
-		limittest.Duration("keepUploaded", 24*time.Hour-1, 1, func(t *testing.T, d time.Duration) bool {
-			now := newTestClock()
-			b := newBlobs(&memoryBlobs{held: map[blobKey][]byte{}}, memoryQuota, now.now)
-			b.held[blobKey{"a", "sum"}] = &blob{at: now.Time}
-			now.Time = now.Add(d)
-			b.sweep()
-			return len(b.held) == 1
-		}),
-		{Const: "maxRecord", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
-			l := newLedger()
-			record := fmt.Sprintf(`{"message":{"to":"b","message":%q}}`+"\n", x(n-int64(len(`{"message":{"to":"b","message":""}}`+"\n"))))
-			damaged, err := l.replay(strings.NewReader(`{"version":1}` + "\n" + record))
-			if err != nil || len(record) != int(n) {
-				t.Fatal(err, len(record))
-			}
-			return !damaged && l.count == 1
-		}},
-	})
-}
-
-func TestLimitsOfAMessage(t *testing.T) {
-	sendable := func(m Message) bool {
-		m.ID, m.Kind, m.Text = "1", KindMessage, "hello"
-		return m.Unsendable() == ""
+	list := func(n int64, format string) Mailbox {
+		var box Mailbox
+		items := many(n, func(i int) string { return fmt.Sprintf(format, i) })
+		if err := box.UnmarshalJSON([]byte(`{"messages":[` + strings.Join(items, ",") + `]}`)); err != nil {
+			t.Error(err)
+		}
+		return box
 	}
-	posted := func(n int64, length func(int64) int64) bool {
-		r := httptest.NewRequest(http.MethodPost, "/message", strings.NewReader(padded(`{"from":"a"}`, n)))
-		r.ContentLength = length(n)
-		return readBody(httptest.NewRecorder(), r, &postBody{}) == nil
+	field := func(n int64, value string) Fields {
+		return many(n, func(i int) Field { return Field{fmt.Sprint("f", i), json.RawMessage(value)} })
+	}
+	files := func(n int64, size int64) []File {
+		return many(n, func(int) File { return File{SHA256: strings.Repeat("0", 64), Name: "a", Size: size} })
 	}
 	limittest.Run(t, []limittest.Limit{
 		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool {
-			return posted(n, func(n int64) int64 { return n })
+			return posted(n, func(r io.Reader) io.Reader { return r })
 		}},
-		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { // of unknown length
-			return posted(n, func(int64) int64 { return -1 })
+		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { // whose length is not announced
+			return posted(n, func(r io.Reader) io.Reader { return io.MultiReader(r) })
 		}},
-		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { return Message{Text: x(n)}.Malformed() == "" }},
+		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{Text: x(n)}) }},
+		{Const: "MaxMailbox", Max: 4 << 20, Within: func(_ *testing.T, n int64) bool {
+			resp := &http.Response{Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader("{}" + strings.Repeat(" ", int(n)-2)))}
+			return request{into: &Status{}}.read(resp, nil) == nil
+		}},
+		{Const: "MaxMailbox", Max: 4 << 20, Within: func(_ *testing.T, n int64) bool { // with a comma before each message, and brackets
+			l := newLedger()
+			l.mailboxes["a"] = []heldMessage{{Message{ID: "1"}, 1000}, {Message{ID: "2"}, int(n) - 1000 - len(`{"halted":false,"messages":[,,]}`)}}
+			return len(l.oldest("a")) == 2
+		}},
+		{Const: "MaxMessages", Max: 200, Within: func(_ *testing.T, n int64) bool {
+			l := newLedger()
+			l.mailboxes["a"] = many(n, func(i int) heldMessage { return heldMessage{Message: Message{ID: fmt.Sprint(i)}} })
+			return len(l.oldest("a")) == int(n)
+		}},
+		{Const: "MaxMessages", Max: 200, Within: func(_ *testing.T, n int64) bool { return len(list(n, `{"id":"%d"}`).Messages) == int(n) }},
+		{Const: "MaxMessages", Max: 200, Within: func(_ *testing.T, n int64) bool { return len(list(n, `{"message":"%d"}`).Messages) == int(n) }},
+		{Const: "MaxMessages", Max: 200, Within: func(_ *testing.T, n int64) bool { return len(list(n, `%d`).Undecoded) == int(n) }},
 		{Const: "MaxHops", Max: 4, Within: func(_ *testing.T, n int64) bool {
-			return sendable(Message{Hops: strings.Split(strings.Repeat("a ", int(n)-1)+"a", " ")})
+			m := Message{ID: "m", Kind: KindAsk, Text: "x", Hops: many(n, func(int) string { return "a" })}
+			return m.Unsendable() == "" && !malformed(m)
 		}},
 		{Const: "maxKeptHops", Max: 32, Within: func(_ *testing.T, n int64) bool {
-			return Message{Hops: strings.Split(strings.Repeat("a ", int(n)-1)+"a", " ")}.Malformed() == ""
+			return !malformed(Message{Hops: many(n, func(int) string { return "a" })})
 		}},
-		{Const: "maxID", Max: 256, Within: func(_ *testing.T, n int64) bool { return Message{ID: x(n)}.Malformed() == "" }},
-		{Const: "maxOurID", Max: 128, Within: func(_ *testing.T, n int64) bool { return ValidTrace(x(n)) }},
-		{Const: "maxKind", Max: 64, Within: func(_ *testing.T, n int64) bool { return Message{Kind: x(n)}.Malformed() == "" }},
-		{Const: "maxCorrelation", Max: 256, Within: func(_ *testing.T, n int64) bool { return sendable(Message{Correlation: x(n)}) }},
-		{Const: "longest", Max: 96, Within: func(_ *testing.T, n int64) bool { return keyPart(x(n)) == x(n) }},
-		{Const: "longest", Max: 96, Within: func(_ *testing.T, n int64) bool { // of an escaped id
-			return keyPart(x(n-3)+"/") == x(n-3)+"%2F"
+		{Const: "maxID", Max: 256, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{ID: x(n)}) }},
+		{Const: "maxSentID", Max: 128, Within: func(_ *testing.T, n int64) bool {
+			return Message{ID: x(n), Kind: KindAsk, Text: "x"}.Unsendable() == "" && ValidTrace(x(n))
 		}},
-		{Const: "MaxCallsign", Max: 64, Within: func(t *testing.T, n int64) bool {
-			_, url := startServer(t, Options{Tokens: twoTokens()})
-			resp, _ := rawCall(t, http.MethodPut, url+"/registry/goulard", "tg", `{"callsign":"`+x(n)+`"}`)
-			return resp.StatusCode == http.StatusNoContent
+		{Const: "maxKind", Max: 64, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{Kind: x(n)}) }},
+		{Const: "maxCorrelation", Max: 256, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{Correlation: x(n)}) }},
+		{Const: "maxPart", Max: 96, Within: func(_ *testing.T, n int64) bool { return keyPart(x(n)) == x(n) }},
+		{Const: "maxPart", Max: 96, Step: 3, Within: func(_ *testing.T, n int64) bool { // escaped
+			return keyPart(strings.Repeat(":", int(n/3))) == strings.Repeat("%3A", int(n/3))
 		}},
 
-		// Files and results.
-		{Const: "MaxFiles", Max: 16, Within: func(_ *testing.T, n int64) bool { return sendable(Message{Files: sized(make([]int64, n)...)}) }},
-		{Const: "MaxFile", Max: 16 << 20, Within: func(_ *testing.T, n int64) bool { return sendable(Message{Files: sized(n)}) }},
-		{Const: "MaxFile", Max: 16 << 20, Within: func(t *testing.T, n int64) bool { // of an upload
-			s := NewServer(Options{Tokens: twoTokens()})
-			defer s.Close()
-			r := httptest.NewRequest(http.MethodPut, "/blob/"+strings.Repeat("0", 64), strings.NewReader(""))
-			r.ContentLength, r.Host = n, "127.0.0.1"
-			r.Header.Set("Authorization", "Bearer tg")
-			w := httptest.NewRecorder()
-			s.ServeHTTP(w, r)
-			return w.Code != http.StatusRequestEntityTooLarge
-		}},
-		{Const: "MaxFilesBytes", Max: 32 << 20, Within: func(_ *testing.T, n int64) bool {
-			return sendable(Message{Files: sized(12<<20, 12<<20, n-24<<20)})
-		}},
-		{Const: "maxFileName", Max: 255, Within: func(_ *testing.T, n int64) bool { return ValidFileName(x(n)) }},
-		{Const: "maxFileType", Max: 127, Within: func(_ *testing.T, n int64) bool { return ValidFileType("text/" + x(n-5)) }},
-		{Const: "MaxFields", Max: 64, Within: func(_ *testing.T, n int64) bool { return sendable(Message{Fields: fields(n, "1")}) }},
-		{Const: "MaxFields", Max: 64, Within: func(t *testing.T, n int64) bool { // that are read
-			data, err := fields(n, "1").MarshalJSON()
+		// Fields and files.
+		{Const: "MaxFields", Max: 64, Within: func(_ *testing.T, n int64) bool { return field(n, "1").Check() == nil }},
+		{Const: "MaxFields", Max: 64, Within: func(t *testing.T, n int64) bool {
+			data, err := encode(field(n, "1"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			return json.Unmarshal(data, &Fields{}) == nil
+			return json.Unmarshal(data, new(Fields)) == nil
 		}},
 		{Const: "MaxFieldsBytes", Max: 32 << 10, Within: func(_ *testing.T, n int64) bool {
-			return sendable(Message{Fields: fields(1, `"`+x(n-int64(len(`{"f0":""}`)))+`"`)})
+			return Fields{{"a", json.RawMessage(`"` + x(n-int64(len(`{"a":""}`))) + `"`)}}.Check() == nil
 		}},
 		{Const: "MaxFieldDepth", Max: 100, Within: func(_ *testing.T, n int64) bool {
-			return sendable(Message{Fields: fields(1, strings.Repeat("[", int(n))+strings.Repeat("]", int(n)))})
+			return field(1, strings.Repeat("[", int(n))+strings.Repeat("]", int(n))).Check() == nil
 		}},
+		{Const: "MaxFiles", Max: 16, Within: func(_ *testing.T, n int64) bool { return CheckFiles(files(n, 0)) == nil }},
+		{Const: "MaxFile", Max: 16 << 20, Within: func(_ *testing.T, n int64) bool { return CheckFiles(files(1, n)) == nil }},
+		{Const: "MaxFile", Max: 16 << 20, Within: func(_ *testing.T, n int64) bool { // of an upload
+			r := httptest.NewRequest("PUT", "/", nil)
+			r.SetPathValue("sha256", strings.Repeat("0", 64))
+			r.ContentLength = n // the body is shorter, which is another refusal
+			_, _, err := NewServer(Options{}).putBlob(httptest.NewRecorder(), r, "goulard")
+			return err.(*refusal).code != http.StatusRequestEntityTooLarge
+		}},
+		{Const: "MaxFile", Max: 16<<20 + 1, Within: func(_ *testing.T, n int64) bool { // of what is read: a byte more than an upload has
+			b := newBlobs(zeros(n), memoryQuota, time.Now)
+			k := blobKey{"goulard", zeros(n).sum()}
+			b.held[k] = &blob{size: n}
+			_, size, err := b.read(k)
+			return err == nil && size == n
+		}},
+		{Const: "MaxFilesBytes", Max: 32 << 20, Within: func(_ *testing.T, n int64) bool {
+			return CheckFiles(append(files(2, 15<<20), files(1, n-30<<20)...)) == nil
+		}},
+		{Const: "maxFileName", Max: 255, Within: func(_ *testing.T, n int64) bool { return ValidFileName(x(n)) }},
+		{Const: "maxFileType", Max: 127, Within: func(_ *testing.T, n int64) bool { return ValidFileType("text/" + x(n-5)) }},
 	})
 }
 
-// answeredWith has exchange read an answer from memory.
-func answeredWith(t *testing.T, answer string) (*http.Response, error) {
-	client, server := net.Pipe()
-	t.Cleanup(func() { client.Close(); server.Close() })
-	go func() {
-		if _, err := http.ReadRequest(bufio.NewReader(server)); err == nil {
-			io.WriteString(server, answer)
-		}
-		server.Close()
-	}()
-	req, err := http.NewRequest(http.MethodGet, "http://mesh.test/status", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return exchange(client, req)
+// zeros is a store that holds one blob of so many zeros.
+type zeros int64
+
+func (z zeros) keep(blobKey, io.Reader, func() error) error { return nil }
+func (z zeros) remove(blobKey) error                        { return nil }
+func (z zeros) data() []byte                                { return make([]byte, z) }
+
+func (z zeros) open(blobKey) (io.ReadSeekCloser, error) {
+	return readSeekNopCloser{bytes.NewReader(z.data())}, nil
 }
 
-// decoded returns what is read of a mailbox with n messages, each of this form.
-func decoded(t *testing.T, n int64, form string) (box Mailbox) {
-	var list []string
-	for i := range n {
-		list = append(list, fmt.Sprintf(form, i))
-	}
-	if err := box.decode([]byte(`{"messages":[`+strings.Join(list, ",")+`]}`), nil); err != nil {
-		t.Fatal(err)
-	}
-	return box
-}
+func (z zeros) sum() string { return fileOf("", string(z.data())).SHA256 }
 
-// oneConn is a listener that accepts one connection.
-type oneConn struct {
-	conn chan net.Conn
-	done chan struct{}
-}
-
-func (l oneConn) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conn:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
+// TestLimitsOfTheServer tries each limit of the ledger and of its callers at its edge.
+func TestLimitsOfTheServer(t *testing.T) {
+	clock := newTestClock()
+	room := func(proven bool, change func(*ledger)) bool {
+		l := newLedger()
+		change(&l)
+		return l.room(Message{To: "a", Text: "text", Proven: proven})
 	}
-}
-func (l oneConn) Close() error   { close(l.done); return nil }
-func (l oneConn) Addr() net.Addr { return &net.TCPAddr{} }
-
-func TestLimitsOfACall(t *testing.T) {
-	answer := func(n int64) *http.Response {
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(padded("{}", n)))}
+	polls := func(handle string, n int64) bool {
+		s := NewServer(Options{Open: true})
+		s.polling[handle] = int(n) - 1
+		return s.beginPolling("goulard", "")
 	}
 	limittest.Run(t, []limittest.Limit{
-		{Const: "MaxMessages", Max: 200, Within: func(t *testing.T, n int64) bool { return int64(len(decoded(t, n, `{"id":"%d"}`).Messages)) == n }},
-		{Const: "MaxMessages", Max: 200, Within: func(t *testing.T, n int64) bool { // that cannot be decoded
-			return int64(len(decoded(t, n, `{"id":%d}`).Undecoded)) == n
+		{Const: "maxPerMailbox", Max: 1000, Within: func(_ *testing.T, n int64) bool {
+			return room(true, func(l *ledger) { l.mailboxes["a"] = make([]heldMessage, n-1) })
 		}},
-		{Const: "MaxMailbox", Max: 4 << 20, Within: func(_ *testing.T, n int64) bool { return request{}.read(answer(n), nil) == nil }},
-		{Const: "maxQuoted", Max: 80, Within: func(_ *testing.T, n int64) bool { return quoteShort(x(n)) == `"`+x(n)+`"` }},
-		{Const: "maxRetryAfter", Max: 3600, Within: func(t *testing.T, n int64) bool {
-			refused := answer(2)
-			refused.StatusCode = http.StatusTooManyRequests
-			refused.Header.Set("Retry-After", strconv.FormatInt(n, 10))
-			err, ok := new(Client).refusal("send message", refused, "").(*Error)
-			return ok && err.RetryAfter == time.Duration(n)*time.Second
+		{Const: "maxPerMailbox", Max: 500, Within: func(_ *testing.T, n int64) bool {
+			return room(false, func(l *ledger) { l.mailboxes["a"] = make([]heldMessage, n-1) })
 		}},
-		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
-			const rest = "HTTP/1.1 204 No Content\r\nX: \r\n\r\n"
-			resp, err := answeredWith(t, strings.Replace(rest, "X: ", "X: "+x(n-int64(len(rest))), 1))
-			return err == nil && resp.StatusCode == http.StatusNoContent
+		{Const: "maxHeld", Max: 100_000, Within: func(_ *testing.T, n int64) bool { return room(true, func(l *ledger) { l.count = int(n) - 1 }) }},
+		{Const: "maxHeld", Max: 50_000, Within: func(_ *testing.T, n int64) bool { return room(false, func(l *ledger) { l.count = int(n) - 1 }) }},
+		{Const: "maxBytes", Max: 256 << 20, Within: func(_ *testing.T, n int64) bool {
+			return room(true, func(l *ledger) { l.bytes = int(n) - len("text") })
 		}},
-		limittest.Duration("ringTimeout", 2*time.Second, time.Second, func(t *testing.T, d time.Duration) (within bool) {
-			synctest.Test(t, func(t *testing.T) {
-				s := NewServer(Options{})
-				defer s.Close()
-				s.wake = &http.Client{Transport: &exchanger{dial: func(context.Context, string, string) (net.Conn, error) {
-					client, server := net.Pipe()
-					go func() {
-						defer server.Close()
-						if _, err := http.ReadRequest(bufio.NewReader(server)); err != nil {
-							return
-						}
-						time.Sleep(d - 1)
-						io.WriteString(server, "HTTP/1.1 204 No Content\r\n\r\n")
-					}()
-					return client, nil
-				}}}
-				within = s.callWake("a", testWake("127.0.0.1:9", "a")) == nil
-				time.Sleep(d) // until the listener has ended
-			})
-			return within
+		{Const: "maxBytes", Max: 128 << 20, Within: func(_ *testing.T, n int64) bool {
+			return room(false, func(l *ledger) { l.bytes = int(n) - len("text") })
+		}},
+		{Const: "maxUnprovenNudges", Max: 8, Within: func(_ *testing.T, n int64) bool {
+			l := newLedger()
+			for i := range n {
+				l.add(Message{ID: "n", From: fmt.Sprint("a", i), To: "goulard", Kind: KindNudge})
+			}
+			return len(l.mailboxes["goulard"]) == int(n)
+		}},
+		{Const: "maxSeen", Max: 200_000, Within: func(_ *testing.T, n int64) bool {
+			l := newLedger()
+			l.seenOrder = make([]seenPost, n-1)
+			l.markSeen(seenPost{postKey: postKey{ID: "new"}})
+			return len(l.seenOrder) == int(n)
+		}},
+		limittest.Duration("keepSeen", 7*day, 1, func(_ *testing.T, d time.Duration) bool {
+			l := newLedger()
+			l.markSeen(seenPost{postKey{ID: "old"}, clock.now()})
+			l.markSeen(seenPost{postKey{ID: "new"}, clock.now().Add(d)})
+			return l.seen[postKey{ID: "old"}]
 		}),
-		limittest.Duration("writeTimeout", 30*time.Second, time.Second, func(t *testing.T, d time.Duration) (within bool) {
-			synctest.Test(t, func(t *testing.T) {
-				s := NewServer(Options{})
-				defer s.Close()
-				h, l := s.HTTPServer(), oneConn{make(chan net.Conn, 1), make(chan struct{})}
-				client, server := net.Pipe()
-				l.conn <- server
-				go h.Serve(l)
-				io.WriteString(client, "GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-				time.Sleep(d - 1) // the answer waits for its reader
-				_, err := http.ReadResponse(bufio.NewReader(client), nil)
-				within = err == nil
-				client.Close()
-				h.Close()
-			})
-			return within
+		{Const: "maxRecord", Max: 1 << 20, Within: func(t *testing.T, n int64) bool { // with its newline
+			const rest = `{"message":{"message":""}}` + "\n"
+			l := newLedger()
+			log := `{"version":1}` + "\n" + `{"message":{"message":"` + x(n-int64(len(rest))) + `"}}` + "\n"
+			damaged, err := l.replay(strings.NewReader(log))
+			if err != nil || damaged == (l.count == 1) {
+				t.Errorf("%v; damaged: %t; %d messages", err, damaged, l.count)
+			}
+			return !damaged
+		}},
+		{Const: "maxAgents", Max: 10_000, Within: func(_ *testing.T, n int64) bool { return registers(n, true) }},
+		{Const: "maxAgents", Max: 5000, Within: func(_ *testing.T, n int64) bool { return registers(n, false) }},
+		{Const: "maxAgents", Max: 10_000, Within: func(_ *testing.T, n int64) bool {
+			rows := `{"agents":[{}` + strings.Repeat(",{}", int(n)-1) + `]}`
+			plain, renamed := new(onlineList).decode([]byte(rows), nil), new(onlineList).decode([]byte(rows), Keys{"phase": "p"})
+			if (plain == nil) != (renamed == nil) {
+				t.Errorf("%d agents: %v, but with other names %v", n, plain, renamed)
+			}
+			return plain == nil
+		}},
+		{Const: "MaxCallsign", Max: 64, Within: func(_ *testing.T, n int64) bool {
+			s := NewServer(Options{Tokens: twoTokens()})
+			return called(s, "PUT", "/registry/goulard", strings.NewReader(`{"callsign":"`+x(n)+`"}`)) == http.StatusNoContent
+		}},
+		{Const: "maxLongPolls", Max: 4, Within: func(_ *testing.T, n int64) bool { return polls("goulard", n) }},
+		{Const: "maxUnprovenPolls", Max: 1000, Within: func(_ *testing.T, n int64) bool { return polls("", n) }},
+		{Const: "callsPerMinute", Max: 5, Within: func(_ *testing.T, n int64) (all bool) {
+			p := newRateLimit()
+			for range n {
+				all = p.take(rateKey{from: "goulard", proven: true}, clock.now()) == 0
+			}
+			return all
+		}},
+		{Const: "maxUnprovenSenders", Max: 50_000, Within: func(_ *testing.T, n int64) bool {
+			p := newRateLimit()
+			p.unproven, p.swept = int(n)-1, clock.now()
+			return p.take(rateKey{from: "liar"}, clock.now()) == 0
+		}},
+
+		// Files that no waiting message names.
+		limittest.Duration("keepUploaded", before(day), 1, func(_ *testing.T, d time.Duration) bool {
+			return keeps(clock, blob{at: clock.Add(-d)})
 		}),
 	})
+}
+
+// registers reports whether a registry takes its row number n.
+func registers(n int64, proven bool) bool {
+	s := NewServer(Options{})
+	for i := range n - 1 {
+		s.ledger.agents[fmt.Sprint(i)] = Presence{}
+	}
+	return s.publish(Presence{Handle: "new"}, nil, proven) == nil
+}
+
+// keeps reports whether a blob is kept.
+func keeps(clock *testClock, kept blob) bool {
+	b := newBlobs(&memoryBlobs{}, memoryQuota, clock.now)
+	b.held[blobKey{}] = &kept
+	b.sweep()
+	return len(b.held) == 1
+}
+
+// TestLimitsOfCalls tries each limit of a connection at its edge.
+func TestLimitsOfCalls(t *testing.T) {
+	get := func(expect string) func(*http.Client) error {
+		return func(c *http.Client) error {
+			r := httptest.NewRequest("GET", "http://127.0.0.1:1/", nil)
+			r.RequestURI = ""
+			r.Header.Set("Expect", expect)
+			_, err := c.Do(r)
+			return err
+		}
+	}
+	refusal := func(after, body string) *Error {
+		resp := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {after}}, Body: io.NopCloser(strings.NewReader(body))}
+		return new(Client).refusal("call", resp, "").(*Error)
+	}
+	limittest.Run(t, []limittest.Limit{
+		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return accepted(t, n, 0, get("")) }},
+		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { // of the answer to an upload
+			return accepted(t, n, 0, get("100-continue"))
+		}},
+		{Const: "maxRetryAfter", Max: 3600, Within: func(_ *testing.T, n int64) bool {
+			return refusal(fmt.Sprint(n), "").RetryAfter == time.Duration(n)*time.Second
+		}},
+		{Const: "maxRefusal", Max: 4 << 10, Within: func(_ *testing.T, n int64) bool {
+			return refusal("", fmt.Sprintf("%*s", int(n), `{"error":"no"}`)).Err != nil
+		}},
+		{Const: "maxQuoted", Max: 80, Within: func(_ *testing.T, n int64) bool { return quoteShort(x(n)) == `"`+x(n)+`"` }},
+		limittest.Duration("ringTimeout", 2*time.Second, 2, func(t *testing.T, d time.Duration) bool {
+			return accepted(t, 0, d-1, func(c *http.Client) error {
+				s := NewServer(Options{})
+				s.wake = c
+				return s.callWake("goulard", testWake("127.0.0.1:1", "goulard"))
+			})
+		}),
+		limittest.Duration("writeTimeout", 30*time.Second, 2, func(t *testing.T, d time.Duration) bool { return takes(t, getStatus, d-1, "") }),
+	})
+}
+
+// TestLimitsWithoutAConstant tries the limits that are defaults, or a unit of time, at
+// their edge.
+func TestLimitsWithoutAConstant(t *testing.T) {
+	clock := newTestClock()
+	later := func(first, second string) func(*testing.T, time.Duration) bool {
+		return func(t *testing.T, d time.Duration) bool { return takes(t, first, d-1, second) }
+	}
+	for name, l := range map[string]struct {
+		longest time.Duration
+		step    time.Duration // two if the limit ends something that sleeps
+		within  func(*testing.T, time.Duration) bool
+	}{
+		"a released file": {before(time.Hour), 1, func(_ *testing.T, d time.Duration) bool {
+			return keeps(clock, blob{at: clock.Add(-d), released: true})
+		}},
+		"a look for old files": {before(time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
+			b := newBlobs(&memoryBlobs{}, memoryQuota, clock.now)
+			b.swept = clock.Add(-d)
+			b.sweep()
+			return b.swept.Equal(clock.Add(-d))
+		}},
+		"an agent that is online": {before(35 * time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
+			return NewServer(Options{Now: clock.now}).isOnline(Presence{SeenAt: clock.Add(-d)})
+		}},
+		"a call that counts": {before(time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
+			return len(recent([]time.Time{clock.Add(-d)}, clock.now())) == 1
+		}},
+		"a long poll": {time.Minute, 2, func(t *testing.T, d time.Duration) (whole bool) {
+			synctest.Test(t, func(*testing.T) {
+				began := time.Now()
+				called(NewServer(Options{Tokens: twoTokens()}), "GET", "/mailbox/goulard?wait="+d.String(), nil)
+				whole = time.Since(began) == d
+			})
+			return whole
+		}},
+		"an answer": {30 * time.Second, 2, func(t *testing.T, d time.Duration) bool {
+			return accepted(t, 0, d-1, func(c *http.Client) error {
+				return (&Client{URL: "http://127.0.0.1:1", http: c}).Ack(context.Background(), "m") // not of a test outside the bubble
+			})
+		}},
+		"the header of a request": {5 * time.Second, 2, later("GET /status HTTP/1.1\r\n", "Host: 127.0.0.1\r\n\r\n")},
+		"a whole request":         {15 * time.Second, 2, later("POST /nudge/a HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 12\r\n\r\n", `{"from":"b"}`)},
+		"an upload":               {time.Minute, 2, later("PUT /blob/"+fileOf("", "x").SHA256+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\n\r\n", "x")},
+	} {
+		limittest.Run(t, []limittest.Limit{limittest.Duration(name, l.longest, l.step, l.within)})
+	}
+}
+
+const getStatus = "GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+// takes reports whether a server takes a request whose second part comes after a pause,
+// behind which its answer is read.
+func takes(t *testing.T, first string, pause time.Duration, second string) (ok bool) {
+	synctest.Test(t, func(t *testing.T) {
+		conns, h := make(pipes), NewServer(Options{Open: true}).HTTPServer()
+		go h.Serve(conns)
+		conn, _ := conns.dial(t.Context(), "", "")
+		io.WriteString(conn, first)
+		time.Sleep(pause)
+		io.WriteString(conn, second) // it fails if the server has hung up
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		ok = err == nil && resp.StatusCode/100 == 2
+		h.Close()
+	})
+	return ok
+}
+
+// accepted reports whether a client takes an answer whose header has so many bytes, or the
+// least there can be, and that comes after a pause.
+func accepted(t *testing.T, header int64, pause time.Duration, call func(*http.Client) error) (ok bool) {
+	synctest.Test(t, func(*testing.T) {
+		conns, c := make(pipes, 1), plainClient(&net.Dialer{})
+		c.Transport.(*exchanger).dial = conns.dial
+		var server sync.WaitGroup
+		server.Go(func() {
+			conn := <-conns
+			defer conn.Close()
+			if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+				return
+			}
+			time.Sleep(pause)
+			const least = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: \r\n\r\n"
+			io.WriteString(conn, strings.Replace(least, "X: ", "X: "+x(max(header-int64(len(least)), 0)), 1))
+		})
+		ok = call(c) == nil
+		server.Wait()
+	})
+	return ok
+}
+
+// TestQuotas tries the room for files at its edge: that of one sender, of the whole, and
+// the quarter of the whole that all unproven senders have.
+func TestQuotas(t *testing.T) {
+	for _, tt := range []struct {
+		total        blobQuota
+		owner, other string
+		bytes, count int64
+	}{
+		{blobQuota{1 << 40, 1 << 20}, "goulard", "goulard", 128 << 20, 256},
+		{memoryQuota, "goulard", "dorlange", 128 << 20, 1024},
+		{diskQuota, "goulard", "dorlange", 2 << 30, 8192},
+		{memoryQuota, unprovenOwner, "dorlange", 32 << 20, 256},
+		{diskQuota, unprovenOwner, "dorlange", 512 << 20, 2048},
+	} {
+		room := func(held ...int64) bool {
+			b := newBlobs(&memoryBlobs{}, tt.total, time.Now)
+			for i, size := range held {
+				b.held[blobKey{tt.other, fmt.Sprint(i)}] = &blob{size: size, named: 1}
+			}
+			_, err := b.reserve(blobKey{tt.owner, "new"}, 10)
+			return err == nil
+		}
+		name := fmt.Sprint(tt.owner, " besides ", tt.other)
+		limittest.Run(t, []limittest.Limit{
+			{Const: name, Max: tt.bytes, Within: func(_ *testing.T, n int64) bool { return room(n - 10) }},
+			{Const: name, Max: tt.count, Within: func(_ *testing.T, n int64) bool { return room(make([]int64, n-1)...) }},
+		})
+	}
 }

@@ -39,7 +39,7 @@ const (
 	MaxMailbox  = 4 << 20  // bytes of one mailbox answer
 	MaxMessages = 200      // messages of one mailbox answer
 	MaxHops     = 4        // handles that a message may have passed through
-	MaxCallsign = 64       // bytes
+	MaxCallsign = 64       // bytes of a name in the registry
 	MaxWait     = time.Minute
 )
 
@@ -98,8 +98,8 @@ func (m Message) SenderKey() string { return "mesh:" + keyPart(m.From) + ":" }
 // other bytes become %XX. A long part becomes a digest, which begins with a
 // tilde; an escaped part never contains one.
 func keyPart(s string) string {
-	const longest = 96
-	if len(s) > longest {
+	const maxPart = 96
+	if len(s) > maxPart {
 		return digest([]byte(s))
 	}
 	var b strings.Builder
@@ -111,7 +111,7 @@ func keyPart(s string) string {
 			fmt.Fprintf(&b, "%%%02X", c)
 		}
 	}
-	if b.Len() > longest {
+	if b.Len() > maxPart {
 		return digest([]byte(s))
 	}
 	return b.String()

@@ -122,7 +122,7 @@ func (s *Server) clock() time.Time { return s.now().UTC().Round(0) }
 
 // validID reports whether s can stand in a path, a log line and a Message-ID.
 func validID(s string) bool {
-	if s == "" || len(s) > maxOurID || strings.Trim(s, ".") == "" {
+	if s == "" || len(s) > maxSentID || strings.Trim(s, ".") == "" {
 		return false
 	}
 	return !strings.ContainsFunc(s, func(r rune) bool {

@@ -167,7 +167,7 @@ func (r request) read(resp *http.Response, keys Keys) error {
 // quoteShort quotes a header of the answer. A long one is not truncated: the rest
 // of a token could not be recognized as a secret.
 func quoteShort(s string) string {
-	const maxQuoted = 80 // bytes
+	const maxQuoted = 80
 	if len(s) > maxQuoted {
 		return "something long"
 	}
@@ -179,8 +179,11 @@ func isJSON(contentType string) bool {
 	return err == nil && (t == "application/json" || strings.HasSuffix(t, "+json"))
 }
 
-// maxRetryAfter limits what a mesh may ask for in Retry-After, in seconds.
-const maxRetryAfter = 3600
+// The limits of what is read of a refusal.
+const (
+	maxRetryAfter = 3600    // seconds of its Retry-After
+	maxRefusal    = 4 << 10 // bytes of its body
+)
 
 // refusal returns the error for an answer with a status that is not accepted.
 func (c *Client) refusal(op string, resp *http.Response, token string) error {
@@ -191,7 +194,7 @@ func (c *Client) refusal(op string, resp *http.Response, token string) error {
 	var answer struct {
 		Error string `json:"error"`
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // a broken body only costs the reason
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // a broken body only costs the reason
 	if json.Unmarshal(body, &answer) == nil && answer.Error != "" {
 		e.Err = hideToken(token, errors.New(answer.Error))
 		e.Err = errors.New(foreignLine(e.Err.Error()))

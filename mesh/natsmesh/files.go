@@ -60,7 +60,6 @@ func (c *Client) GetBlob(ctx context.Context, from string, f mesh.File, take fun
 // maxFiles is how many downloaded files we remember to remove.
 const maxFiles = 1024
 
-// remember remembers a file that was downloaded.
 func (c *Client) remember(f fileOf, blob *fleet.Blob) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,98 +2,202 @@ package natsmesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"agentstateloop/fleet"
+	"agentstateloop/fleet/fleettest/memory"
 	"agentstateloop/internal/limittest"
 	"agentstateloop/mesh"
 )
 
-// ofMesh returns a limit whose constant is one of the package mesh.
-func ofMesh(name string, most int64, within func(t *testing.T, n int64) bool) limittest.Limit {
-	return limittest.Limit{Const: name, Max: most, Within: within}
+// noon is the time of an engine in memory.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// clients returns the clients of an engine in memory. Their clock and the engine's is that
+// of the test.
+func clients(t *testing.T, now func() time.Time) (alice, bob *Client) {
+	t.Helper()
+	var all []*Client
+	keys, seeds := map[string]string{}, map[string]string{}
+	for _, handle := range []string{"alice", "bob"} {
+		var err error
+		if seeds[handle], keys[handle], err = fleet.NewKey(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := memory.New(memory.Options{Users: keys, Now: now})
+	for _, handle := range []string{"alice", "bob"} {
+		c := &Client{
+			URL: "nats://127.0.0.1:4222", Handle: handle, Host: "alpha", Keys: keys, Now: now,
+			Seed: func(context.Context) (string, error) { return seeds[handle], nil },
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				go e.Serve(theirs)
+				return ours, nil
+			},
+		}
+		t.Cleanup(c.Close)
+		all = append(all, c)
+	}
+	return all[0], all[1]
 }
 
-// client returns a client that needs no engine for what it is asked here.
-func client(t *testing.T) *Client {
-	seed, _, err := fleet.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Client{Handle: "alice", Seed: func(context.Context) (string, error) { return seed, nil }}
+// alone returns a client that reaches no engine.
+func alone(t *testing.T) *Client {
+	c, _ := clients(t, nil)
+	c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no engine") }
+	return c
 }
 
-// shown returns how many of some items a mailbox shows.
-func shown(t *testing.T, bodies ...[]byte) int64 {
-	var taken fleet.Taken
-	for i, body := range bodies {
-		taken.Items = append(taken.Items, fleet.Item{From: "bob", ID: fmt.Sprint(i), Body: body})
-	}
-	box, err := client(t).show(t.Context(), taken)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int64(len(box.Messages) + len(box.Undecoded))
-}
+// before returns the last time before d has passed.
+func before(d time.Duration) time.Duration { return d - 1 }
 
+// TestLimits tries each limit of the mesh over NATS at its edge.
 func TestLimits(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	away := func(rows ...fleet.Row) mesh.Presence { return keyring{}.agents(rows, noon)[0] }
 	limittest.Run(t, []limittest.Limit{
-		limittest.Duration("onlineFor", 35*time.Minute-1, 1, func(_ *testing.T, d time.Duration) bool {
-			seen := keyring{}.seen([]fleet.Row{{Handle: "bob", Stored: at}}, at.Add(d))
-			return !seen[0].Away
+		limittest.Duration("onlineFor", before(35*time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
+			return !away(fleet.Row{Handle: "bob", Stored: noon.Add(-d)}).Away
 		}),
-		limittest.Duration("onlineFor", 35*time.Minute-1, 1, func(_ *testing.T, d time.Duration) bool { // on a host
-			seen := keyring{}.seen([]fleet.Row{{Handle: "bob", Host: "beta", Stored: at}}, at.Add(d))
-			return !seen[0].Hosts[0].Away
+		limittest.Duration("onlineFor", before(35*time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
+			return !away(fleet.Row{Handle: "bob", Host: "alpha", Stored: noon.Add(-d)}).Hosts[0].Away
 		}),
-		limittest.Duration("onlineFor", 35*time.Minute, 1, func(_ *testing.T, d time.Duration) bool { // since it was signed
-			return isFresh(fleet.Row{At: at, Stored: at.Add(d)})
+		limittest.Duration("onlineFor", 35*time.Minute, 1, func(t *testing.T, d time.Duration) bool { // from the signature of a row
+			alice, bob := clients(t, func() time.Time { return noon })
+			bob.Now = func() time.Time { return noon.Add(-d) }
+			if err := bob.Register(t.Context(), mesh.Presence{}); err != nil {
+				t.Fatal(err)
+			}
+			seen, err := alice.Seen(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(seen) == 1
 		}),
-		limittest.Duration("maxLate", 7*24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool { return lately(at, at.Add(d)) }),
-		limittest.Duration("maxEarly", 24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool { return lately(at, at.Add(-d)) }),
-		limittest.Duration("heldFor", 10*time.Minute, 1, func(t *testing.T, d time.Duration) (within bool) {
-			c := client(t)
+		limittest.Duration("heldFor", 10*time.Minute, 1, func(t *testing.T, d time.Duration) (known bool) {
 			synctest.Test(t, func(t *testing.T) {
-				c.held = map[string]*held{"1": {shown: time.Now()}}
-				time.Sleep(d)
+				c := alone(t)
+				c.held = map[string]*held{"m": {shown: time.Now().Add(-d)}}
 				if _, err := c.show(t.Context(), fleet.Taken{}); err != nil {
 					t.Fatal(err)
 				}
-				within = c.held["1"] != nil
+				known = c.held["m"] != nil
 			})
-			return within
+			return known
 		}),
 		{Const: "maxFiles", Max: 1024, Within: func(t *testing.T, n int64) bool {
-			c := client(t)
+			c := new(Client)
 			for i := range n {
-				c.remember(fileOf{from: "bob", sum: fmt.Sprint(i)}, &fleet.Blob{})
+				c.remember(fileOf{"bob", fmt.Sprint(i)}, &fleet.Blob{})
 			}
 			return len(c.files) == int(n)
 		}},
-		ofMesh("MaxMessage", 64<<10, func(_ *testing.T, n int64) bool {
-			text := strings.Repeat("x", int(n)-len(`{"from":"bob","to":"alice","message":""}`))
-			_, broken := keyring{handle: "alice"}.read(fleet.Item{From: "bob", ID: "1", Body: []byte(`{"from":"bob","to":"alice","message":"` + text + `"}`)})
-			return broken == nil
-		}),
-		ofMesh("MaxMessages", 200, func(t *testing.T, n int64) bool {
-			bodies := make([][]byte, n)
-			for i := range bodies {
-				bodies[i] = fmt.Appendf(nil, `{"from":"bob","to":"alice","message":"%d"}`, i)
-			}
-			return shown(t, bodies...) == n
-		}),
-		ofMesh("MaxMailbox", 4<<20, func(t *testing.T, n int64) bool {
-			return shown(t, make([]byte, n/2), make([]byte, n-n/2)) == 2
-		}),
-		ofMesh("MaxCallsign", 64, func(_ *testing.T, n int64) bool {
-			p := mesh.Presence{Callsign: "@bob"}
-			describe(&p, fmt.Appendf(nil, `{"callsign":%q}`, strings.Repeat("x", int(n))))
-			return len(p.Callsign) == int(n)
-		}),
+		limittest.Duration("maxLate", 7*24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool { return lately(noon, noon.Add(d)) }),
+		limittest.Duration("maxEarly", 24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool { return lately(noon, noon.Add(-d)) }),
 	})
+}
+
+// TestLimitsOfPackageMesh tries the limits that package mesh has the constants of at their
+// edge here.
+func TestLimitsOfPackageMesh(t *testing.T) {
+	x := func(n int64) string { return strings.Repeat("x", int(n)) }
+	shown := func(t *testing.T, sizes ...int64) int {
+		var taken fleet.Taken
+		for i, size := range sizes {
+			const rest = `{"id":"12345678","message":""}`
+			body := fmt.Sprintf(`{"id":"%8d","message":"%s"}`, i, x(size-int64(len(rest))))
+			taken.Items = append(taken.Items, fleet.Item{From: "bob", Body: []byte(body)})
+		}
+		box, err := alone(t).show(t.Context(), taken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(box.Messages)
+	}
+	for name, l := range map[string]limittest.Limit{
+		"messages of a mailbox": {Max: 200, Within: func(t *testing.T, n int64) bool {
+			sizes := make([]int64, n)
+			for i := range sizes {
+				sizes[i] = 100
+			}
+			return shown(t, sizes...) == int(n)
+		}},
+		"bytes of a mailbox": {Max: 4 << 20, Within: func(t *testing.T, n int64) bool {
+			sizes := make([]int64, 128)
+			for i := range sizes {
+				sizes[i] = 32 << 10
+			}
+			sizes[0] += n - 4<<20
+			return shown(t, sizes...) == len(sizes)
+		}},
+		"bytes of a message": {Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return shown(t, n) == 1 }},
+		"bytes of a message that is sent": {Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
+			m := mesh.Message{ID: "m", To: "bob"}
+			rest, err := encode(mesh.Message{ID: "m", To: "bob", From: "alice", Kind: mesh.KindMessage})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Text = x(n - int64(len(rest)))
+			return sent(t, func(c *Client) error { _, err := c.Send(t.Context(), m); return err })
+		}},
+		"bytes of a nudge": {Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
+			rest, err := encode(mesh.Message{ID: fleet.NudgeID(), To: "bob", From: "alice", Kind: mesh.KindNudge})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sent(t, func(c *Client) error { return c.Nudge(t.Context(), "bob", "", x(n-int64(len(rest)))) })
+		}},
+		"bytes of a callsign": {Max: 64, Within: func(_ *testing.T, n int64) bool {
+			var p mesh.Presence
+			describe(&p, []byte(`{"callsign":"`+x(n)+`"}`))
+			return p.Callsign == x(n)
+		}},
+		"a wait": during(time.Minute, func(t *testing.T, d time.Duration) (whole bool) {
+			synctest.Test(t, func(t *testing.T) {
+				_, bob := clients(t, nil)
+				began := time.Now()
+				if _, err := bob.Mailbox(t.Context(), d); err != nil {
+					t.Error(err)
+				}
+				whole = time.Since(began) == d
+				bob.Close()
+				synctest.Wait()
+			})
+			return whole
+		}),
+		"a look before an acknowledgement": during(before(time.Minute), func(t *testing.T, d time.Duration) (none bool) {
+			synctest.Test(t, func(t *testing.T) {
+				c := alone(t)
+				c.pulled = time.Now().Add(-d)
+				none = c.Ack(t.Context(), "m") == nil
+			})
+			return none
+		}),
+		"the time of a call": during(30*time.Second, func(_ *testing.T, d time.Duration) bool { return new(Client).timeout() >= d }),
+	} {
+		l.Const = name
+		limittest.Run(t, []limittest.Limit{l})
+	}
+}
+
+// during returns a limit of time that has no constant.
+func during(longest time.Duration, within func(*testing.T, time.Duration) bool) limittest.Limit {
+	return limittest.Limit{Max: int64(longest), Within: func(t *testing.T, n int64) bool { return within(t, time.Duration(n)) }}
+}
+
+// sent reports whether alice can send what the caller sends.
+func sent(t *testing.T, send func(alice *Client) error) bool {
+	t.Helper()
+	alice, _ := clients(t, nil)
+	err := send(alice)
+	if e, ok := errors.AsType[*mesh.Error](err); err != nil && (!ok || e.Code != 413) {
+		t.Error(err)
+	}
+	return err == nil
 }

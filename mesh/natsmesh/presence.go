@@ -62,16 +62,17 @@ func (c *Client) Seen(ctx context.Context) ([]mesh.Presence, error) {
 	if err != nil {
 		return nil, failure(op, err)
 	}
-	return keys.seen(rows, c.now()), nil
-}
-
-// seen returns the agents of some rows.
-func (k keyring) seen(rows []fleet.Row, now time.Time) []mesh.Presence {
+	now := c.now()
 	for _, r := range rows {
 		if r.Stored.After(now) {
 			now = r.Stored // our clock is behind that of the engine
 		}
 	}
+	return keys.agents(rows, now), nil
+}
+
+// agents returns the agents in the rows of a registry, sorted by handle.
+func (k keyring) agents(rows []fleet.Row, now time.Time) (seen []mesh.Presence) {
 	agents := map[string]*mesh.Presence{}
 	for _, r := range rows {
 		if !k.believes(r) {
@@ -91,7 +92,6 @@ func (k keyring) seen(rows []fleet.Row, now time.Time) []mesh.Presence {
 			p.Hosts = append(p.Hosts, mesh.HostSeen{Host: r.Host, SeenAt: r.Stored, Away: now.Sub(r.Stored) >= onlineFor})
 		}
 	}
-	var seen []mesh.Presence
 	for _, p := range agents {
 		p.Away = now.Sub(p.SeenAt) >= onlineFor
 		slices.SortFunc(p.Hosts, func(a, b mesh.HostSeen) int { return strings.Compare(a.Host, b.Host) })
@@ -107,11 +107,8 @@ func (k keyring) believes(r fleet.Row) bool {
 		return false
 	}
 	key := k.of(r.Handle)
-	return key == "" || isFresh(r) && r.SignedBy(key)
+	return key == "" || r.Stored.Sub(r.At) <= onlineFor && r.SignedBy(key)
 }
-
-// isFresh reports whether a row was stored soon after it was signed.
-func isFresh(r fleet.Row) bool { return r.Stored.Sub(r.At) <= onlineFor }
 
 // describe reads what an agent says of itself. What a registry would not take is left out.
 func describe(p *mesh.Presence, body []byte) {
