@@ -88,6 +88,9 @@ func loginLine(s Server, secret string) (string, error) {
 	return loginTag + " AUTHENTICATE " + mech + " " + base64.StdEncoding.EncodeToString(initial) + "\r\n", nil
 }
 
+// maxQuoted is the longest string, in bytes, that is sent in quotes.
+const maxQuoted = 1000
+
 // quotable reports whether s may stand in a quoted string (RFC 3501 section 9).
 func quotable(s string) bool {
 	for i := range len(s) {
@@ -95,7 +98,7 @@ func quotable(s string) bool {
 			return false
 		}
 	}
-	return len(s) <= 1000
+	return len(s) <= maxQuoted
 }
 
 func quote(s string) string {
@@ -220,20 +223,20 @@ func (c *loginConn) tokenRefusal(b64 string) error {
 	return &state.CredentialError{Name: "imap", Err: fmt.Errorf("login: the server refused the token: %s", redact(c.secrets(), string(text)))}
 }
 
-// readLine reads one line without its end, of at most maxLoginLine bytes.
+// readLine reads one line, of at most maxLoginLine bytes with its end, and returns it
+// without.
 func readLine(br *bufio.Reader) (string, error) {
 	var line []byte
 	for {
 		part, err := br.ReadSlice('\n')
-		line = append(line, part...)
+		if line = append(line, part...); len(line) > maxLoginLine {
+			return "", fmt.Errorf("a line of more than %d bytes", maxLoginLine)
+		}
 		if err == nil {
 			return strings.TrimRight(string(line), "\r\n"), nil
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return "", err
-		}
-		if len(line) > maxLoginLine {
-			return "", fmt.Errorf("a line of more than %d bytes", maxLoginLine)
 		}
 	}
 }

@@ -236,7 +236,7 @@ func refusesGrant(status int, code string) bool {
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return true
-	case status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500:
+	case status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status/100 >= 5:
 		return false
 	}
 	return code != "" && code != "temporarily_unavailable" && code != "server_error" && code != "slow_down"

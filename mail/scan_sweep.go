@@ -22,6 +22,18 @@ type Sweep struct {
 	Keys   []string // of those that were missed and are in Messages
 }
 
+// sweepSearch returns the search for unread mail before the UID next.
+func sweepSearch(next uint32, now time.Time) imap.SearchCriteria {
+	return imap.SearchCriteria{
+		UID:     []imap.UIDSet{{imap.UIDRange{Start: 1, Stop: imap.UID(next - 1)}}},
+		Since:   now.AddDate(0, 0, -sweepDays),
+		NotFlag: []imap.Flag{imap.FlagSeen},
+	}
+}
+
+// newest returns the last of some UIDs, maxSwept at most.
+func newest(uids []uint32) []uint32 { return uids[max(0, len(uids)-maxSwept):] }
+
 // sweep takes the unread mail of the last week that the state does not know. A
 // refusal of its search is not an error of the scan.
 func (sc *scanner) sweep() error {
@@ -30,11 +42,7 @@ func (sc *scanner) sweep() error {
 	}
 	cur := &sc.out.Cursor
 	now := sc.mailbox.now().UTC()
-	found, _, err := sc.searchOperator(imap.SearchCriteria{
-		UID:     []imap.UIDSet{{imap.UIDRange{Start: 1, Stop: imap.UID(sc.before.Next - 1)}}},
-		Since:   now.AddDate(0, 0, -sweepDays),
-		NotFlag: []imap.Flag{imap.FlagSeen},
-	})
+	found, _, err := sc.searchOperator(sweepSearch(sc.before.Next, now))
 	if err != nil && refusal(err) {
 		sc.out.SweepErr = fmt.Errorf("sweep: %w", err)
 		return nil
@@ -45,11 +53,10 @@ func (sc *scanner) sweep() error {
 	missed := slices.DeleteFunc(slices.Clone(found), func(u uint32) bool {
 		return u >= sc.before.Next || sc.known(u) || cur.Unseen.Contains(u) || sc.took(u)
 	})
-	missed = missed[max(0, len(missed)-maxSwept):]
 
 	n := len(sc.out.Messages)
 	sc.sweeping = true
-	_, err = sc.takeFound(missed)
+	_, err = sc.takeFound(newest(missed))
 	sc.sweeping = false
 	sc.out.Swept = &Sweep{Looked: len(found)}
 	for _, m := range sc.out.Messages[n:] {

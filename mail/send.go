@@ -235,7 +235,7 @@ func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Rea
 		// A reply that does not refuse, such as one sent twice, belongs to
 		// something else. The answer to the dot is then not known.
 		var reply *smtp.SMTPError
-		if errors.As(err, &reply) && reply.Code >= 400 {
+		if errors.As(err, &reply) && reply.Code/100 >= 4 {
 			return c.refusal(ctx, err)
 		}
 		c.hangUp(err)
@@ -332,7 +332,7 @@ func (c *Sender) refusal(ctx context.Context, err error) error {
 		failure.Err = &state.CredentialError{Name: "smtp", Err: failure.Err}
 	case reply.EnhancedCode == smtp.EnhancedCode{5, 4, 5}:
 		// The daily limit of Gmail, which ends by itself.
-	case reply.Code >= 500:
+	case reply.Code/100 >= 5:
 		failure.Verdict = Permanent
 	}
 	if reply.Code == 421 {

@@ -1,0 +1,314 @@
+package mail
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+
+	"agentstateloop/internal/limittest"
+	"agentstateloop/mail/message"
+	"agentstateloop/state"
+)
+
+// arrived is when a mail of these tests came.
+var arrived = time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
+
+// silent returns a connection on which nothing comes.
+func silent(t *testing.T) *boundedConn {
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { ours.Close(); theirs.Close() })
+	paced := newPacedConn(ours)
+	return newBoundedConn(paced, paced)
+}
+
+// bytewise is a connection that gives one byte at a time, and notes what is written.
+type bytewise struct {
+	net.Conn
+	r      io.Reader
+	writes []int
+}
+
+func (c *bytewise) Read(p []byte) (int, error) { return c.r.Read(p[:1]) }
+func (c *bytewise) Write(p []byte) (int, error) {
+	c.writes = append(c.writes, len(p))
+	return len(p), nil
+}
+
+func (c *bytewise) SetWriteDeadline(time.Time) error { return nil }
+
+// literalOf is a literal of some length, of which nothing comes.
+type literalOf int64
+
+func (l literalOf) Size() int64              { return int64(l) }
+func (l literalOf) Read([]byte) (int, error) { return 0, io.EOF }
+
+// scannerFor returns a scan of a mailbox whose server says nothing.
+func scannerFor(t *testing.T, f Filter, now time.Time) *scanner {
+	s := &Session{conn: silent(t), anonymous: new(atomic.Bool), mailbox: Mailbox{Now: func() time.Time { return now }}}
+	return s.scanner(t.Context(), state.Cursor{}, f, 10, func(_ *Message, raw io.Reader) error {
+		_, err := io.Copy(io.Discard, raw)
+		return err
+	})
+}
+
+// signatureOf returns a DKIM-Signature field of a domain, which may be read and is not
+// valid.
+func signatureOf(domain string) string {
+	return "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=" + domain + "; s=key; h=from:to:date:subject; bh=" +
+		strings.Repeat("A", 43) + "=; b=" + strings.Repeat("A", 342) + "==\r\n"
+}
+
+// mailOf returns the header of a mail from the operator.
+func mailOf(above string, at time.Time) string {
+	return above + "From: op@example.com\r\nTo: agent@example.org\r\nDate: " + at.Format(time.RFC1123Z) + "\r\nSubject: @agent hello\r\n\r\n"
+}
+
+// folder is a store of tokens.
+type folder string
+
+func (f folder) Path(name string) string             { return filepath.Join(string(f), name) }
+func (f folder) Keep(name string, r io.Reader) error { return errors.ErrUnsupported }
+
+// idling returns how long a watch waits before it speaks again.
+func idling(t *testing.T, noIdle bool) (d time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		go func() {
+			io.WriteString(theirs, "* PREAUTH [CAPABILITY IMAP4rev1 IDLE] ready\r\n")
+			r, asked := bufio.NewReader(theirs), time.Now()
+			for {
+				line, err := r.ReadString('\n')
+				if err != nil {
+					return
+				}
+				tag, command, _ := strings.Cut(strings.TrimSpace(line), " ")
+				switch {
+				case command == "IDLE":
+					io.WriteString(theirs, "+ idling\r\n")
+				case tag == "DONE":
+					d = time.Since(asked)
+					io.WriteString(theirs, "T1 OK done\r\n")
+				default:
+					d = time.Since(asked)
+					fmt.Fprintf(theirs, "%s OK done\r\n", tag)
+				}
+			}
+		}()
+		paced := newPacedConn(ours)
+		conn := newBoundedConn(paced, paced)
+		w := &Watch{Session: &Session{conn: conn, client: imapclient.New(conn, nil)}, news: make(chan struct{}, 1), noIdle: noIdle}
+		err := w.client.WaitGreeting()
+		if err == nil && noIdle {
+			err = w.noop(t.Context())
+		} else if err == nil {
+			err = w.idle(t.Context())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		conn.Close()
+		theirs.Close()
+	})
+	return d
+}
+
+func TestLimits(t *testing.T) {
+	x := func(n int64) string { return strings.Repeat("x", int(n)) }
+	f := Filter{Handle: "agent", Operators: []string{"op@example.com"}, Own: "agent@example.org", Require: RequireDMARC, Verify: VerifyDKIM, Resolver: "127.0.0.1:1"}
+	signatures := func(n int64) []message.Field {
+		return message.Fields([]byte(mailOf(strings.Repeat(signatureOf("example.net"), int(n)-1)+signatureOf("example.com"), arrived)))
+	}
+	limittest.Run(t, []limittest.Limit{
+		// Connections.
+		{Const: "maxAnswer", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
+			c := newBoundedConn(&bytewise{r: strings.NewReader(x(n))}, nil)
+			_, err := io.ReadFull(c, make([]byte, n))
+			return err == nil
+		}},
+		{Const: "minRate", Max: 8192, Within: func(_ *testing.T, n int64) bool { return timeFor(n) <= time.Second }},
+		{Const: "mailAnswer", Max: 8192, Within: func(t *testing.T, n int64) bool {
+			c := silent(t)
+			c.paced.in.left = 0
+			c.nextMail()
+			return timeFor(n) <= c.paced.in.left
+		}},
+		{Const: "writePiece", Max: 8192, Within: func(_ *testing.T, n int64) bool {
+			under := &bytewise{}
+			c := &pacedConn{Conn: under, out: pace{set: under.SetWriteDeadline}}
+			_, err := c.Write([]byte(x(n)))
+			return err == nil && slices.Equal(under.writes, []int{int(n)})
+		}},
+		limittest.Duration("maxUnderWay", 10*time.Minute, time.Second, func(_ *testing.T, d time.Duration) bool {
+			return underWay(int64(d/time.Second)*8192) == d
+		}),
+		limittest.Duration("idleFor", 8*time.Minute+30*time.Second, 1, func(t *testing.T, d time.Duration) bool { return idling(t, false) >= d }),
+		limittest.Duration("noopEvery", 20*time.Second, 1, func(t *testing.T, d time.Duration) bool { return idling(t, true) >= d }),
+		{Const: "maxLoginLine", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool {
+			line, err := readLine(bufio.NewReader(strings.NewReader(x(n-2) + "\r\n")))
+			return err == nil && line == x(n-2)
+		}},
+		{Const: "maxQuoted", Max: 1000, Within: func(_ *testing.T, n int64) bool { return quotable(x(n)) }},
+
+		// Tokens and roots.
+		limittest.Duration("renewBefore", 5*time.Minute, 1, func(_ *testing.T, d time.Duration) bool { // a token of an hour is renewed
+			g := grant{Access: "token", Got: arrived, Expiry: arrived.Add(time.Hour)}
+			return !g.fresh(g.Expiry.Add(-d))
+		}),
+		{Const: "maxGrant", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
+			o := OAuth{Store: folder(t.TempDir()), Name: "imap"}
+			kept, err := json.Marshal(grant{From: o.load("refresh").From, Access: "token"})
+			if err == nil {
+				err = os.WriteFile(o.Store.Path("imap.json"), []byte(string(kept)+strings.Repeat(" ", int(n)-len(kept))), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o.load("refresh").Access == "token"
+		}},
+		{Const: "maxPlaces", Max: 16, Within: func(t *testing.T, n int64) bool {
+			r := NewRoots(filepath.Join(t.TempDir(), "roots"))
+			for i := range n {
+				r.remember(place{host: fmt.Sprint("mail", i), length: 1})
+			}
+			return len(r.places) == int(n)
+		}},
+		{Const: "maxBlock", Max: 16 << 10, Within: func(_ *testing.T, n int64) bool {
+			_, ok := parsePlace([]string{"mail", "0", fmt.Sprint(n), strings.Repeat("0", 64)})
+			return ok
+		}},
+
+		// The proof of a mail.
+		{Const: "maxSignatures", Max: 10, Within: func(_ *testing.T, n int64) bool {
+			proofs, _ := f.signatureProofs(signatures(n), "op@example.com")
+			return len(proofs) == 1
+		}},
+		{Const: "maxNamed", Max: 50, Within: func(_ *testing.T, n int64) bool {
+			_, reason := f.namedProofs(nil, signatures(n), "op@example.com")
+			return reason == errNoDKIM+"example.com"
+		}},
+		{Const: "maxKnownKeys", Max: 1000, Within: func(_ *testing.T, n int64) bool {
+			asked, keys := int64(0), &knownKeys{}
+			for i := range n {
+				for range 2 {
+					_, _ = keys.lookup(fmt.Sprint(i), func(string) ([]string, error) { asked++; return nil, nil })
+				}
+			}
+			return asked == n
+		}},
+		limittest.Duration("maxTravel", 7*24*time.Hour, time.Second, func(_ *testing.T, d time.Duration) bool {
+			return replayable(message.Fields([]byte(mailOf("", arrived))), arrived.Add(d)) == ""
+		}),
+		limittest.Duration("maxTravel", 7*24*time.Hour, time.Second, func(_ *testing.T, d time.Duration) bool { // that is dated ahead
+			return replayable(message.Fields([]byte(mailOf("", arrived))), arrived.Add(-d)) == ""
+		}),
+		limittest.Duration("maxUnverified", 24*time.Hour-1, 1, func(t *testing.T, d time.Duration) bool {
+			raw := mailOf(signatureOf("example.com"), arrived)
+			head := f.judgeProof(message.Fields([]byte(raw)), "op@example.com", arrived)
+			if len(head.proofs) != 1 {
+				t.Fatalf("%+v", head)
+			}
+			err := scannerFor(t, f, arrived.Add(d)).proveBody(&Message{At: arrived}, head, strings.NewReader(raw+"hello\r\n"))
+			_, waits := errors.AsType[*unprovenError](err)
+			return waits
+		}),
+
+		// A scan.
+		{Const: "maxFound", Max: 1 << 18, Within: func(t *testing.T, n int64) bool {
+			uids, more, err := foundUIDs(imap.UIDSet{{Start: 1, Stop: imap.UID(n)}}, uint32(n))
+			return err == nil && !more && len(uids) == int(n)
+		}},
+		{Const: "maxAhead", Max: 16, Within: func(t *testing.T, n int64) bool {
+			sc := scannerFor(t, f, arrived)
+			sc.ahead.first = 7
+			_, came, err := sc.newAhead(7, uint32(7+n))
+			return came && err == nil
+		}},
+		{Const: "maxAhead", Max: 16, Within: func(_ *testing.T, n int64) bool { // so near to the last UID nothing is asked for ahead
+			var m Mailbox
+			return !m.inOrder(state.Cursor{Mailbox: m.ID(), Next: math.MaxUint32 - uint32(n)})
+		}},
+		{Const: "maxAgain", Max: 100, Within: func(_ *testing.T, n int64) bool {
+			var m Mailbox
+			return m.inOrder(state.Cursor{Mailbox: m.ID(), Next: 1000, Unseen: state.UIDRanges{{First: 1, Last: uint32(n)}}})
+		}},
+		{Const: "maxBeyond", Max: 100, Within: func(t *testing.T, n int64) bool {
+			sc := scannerFor(t, f, arrived)
+			for range n {
+				sc.count(&Message{})
+			}
+			return len(sc.out.Beyond) == int(n) && sc.out.Further == nil
+		}},
+		{Const: "largeMail", Max: 1 << 20, Within: func(t *testing.T, n int64) bool { return !scannerFor(t, f, arrived).leaves(&head{size: n}) }},
+		{Const: "maxLiteral", Max: 256 << 20, Within: func(t *testing.T, n int64) bool {
+			_, err := scannerFor(t, f, arrived).literal(1, literalOf(n), 0)
+			return err == nil
+		}},
+		{Const: "maxLiteral", Max: 256 << 20, Within: func(t *testing.T, n int64) bool { // where the gate has no limit
+			sc := scannerFor(t, f, arrived)
+			sc.apart = true
+			return sc.worthReading(n) == n
+		}},
+		limittest.Duration("rereadAll", 13*24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool {
+			failing := map[uint32]state.Failure{1: {After: arrived.Add(-d)}}
+			return !sinceComplete(state.Cursor{Complete: arrived, Owed: []uint32{1}, Failures: failing}).Unread
+		}),
+		{Const: "sweepDays", Max: 7, Within: func(_ *testing.T, n int64) bool {
+			return !arrived.AddDate(0, 0, -int(n)).Before(sweepSearch(2, arrived).Since)
+		}},
+		{Const: "maxSwept", Max: 500, Within: func(_ *testing.T, n int64) bool { return len(newest(make([]uint32, n))) == int(n) }},
+
+		// Delivery reports.
+		{Const: "maxReports", Max: 100, Within: func(t *testing.T, n int64) bool {
+			sc := scannerFor(t, f, arrived)
+			for i := range n {
+				sc.noteReport(&head{uid: uint32(i + 1), raw: []byte("From: MAILER-DAEMON@mx.example.com\r\nTo: agent@example.org\r\nContent-Type: multipart/report; report-type=delivery-status\r\n\r\n")})
+			}
+			return len(sc.out.Cursor.Reports) == int(n)
+		}},
+		{Const: "maxReportTries", Max: 2, Within: func(t *testing.T, n int64) bool { // after so many failures it is tried again
+			sc := scannerFor(t, f, arrived)
+			sc.out.Cursor.Reports = []state.UnreadReport{{UID: 1}}
+			sc.conn.Close()
+			sc.client = imapclient.New(sc.conn, nil)
+			for range n {
+				if err := sc.takeReports(); err == nil {
+					t.Fatal("a report was read over a closed connection")
+				}
+			}
+			return len(sc.out.Cursor.Reports) == 1
+		}},
+	})
+}
+
+// TestMaxSize tries the operator's limit on a mail at its edge.
+func TestMaxSize(t *testing.T) {
+	edge := func(name string, within func(f Filter, n int64) bool) limittest.Limit {
+		return limittest.Limit{Const: name, Max: 1000, Within: func(_ *testing.T, n int64) bool { return within(Filter{MaxSize: 1000}, n) }}
+	}
+	limittest.Run(t, []limittest.Limit{
+		edge("the size that the server says", func(f Filter, n int64) bool {
+			f.Handle, f.Operators, f.Require = "agent", []string{"op@example.com"}, RequireFrom
+			_, gate, _ := f.gate(message.ParseHeader([]byte(mailOf("", arrived))), n)
+			return gate == ""
+		}),
+		edge("the size of the mail", func(f Filter, n int64) bool { return !(&scanner{filter: f}).tooBig(n) }),
+		edge("what is worth reading", func(f Filter, n int64) bool {
+			return (&scanner{filter: f, apart: true}).worthReading(n) == n
+		}),
+	})
+}
