@@ -23,6 +23,16 @@ func TestTitles(t *testing.T) {
 		{`attachment; filename="old.csv" (a table)`, ``, "old.csv"},
 		{`attachment; filename=""`, `text/csv; name=x.csv`, "x.csv"},
 
+		// Of several names one counts.
+		{`attachment; name=other.csv; filename=old.csv`, ``, "old.csv"},
+		{`attachment`, `text/csv; filename=other.csv; name=old.csv`, "old.csv"},
+		{`attachment; filename=old.csv; filename=other.csv`, ``, "old.csv"},
+		{`attachment; filename*=utf-8''old.csv; filename*0=other.csv`, ``, "old.csv"},
+		{`attachment; filename*0=other.csv; filename*=utf-8''old.csv`, ``, "old.csv"},
+		{`attachment; filename=other.csv; filename*0=old; filename*1=.csv`, ``, "old.csv"},
+		{`attachment; filename*0=old; filename*0=other; filename*1=.csv`, ``, "old.csv"},
+		{`attachment; filename*0*=utf-8''old; filename*1*=a''b.csv`, ``, "olda''b.csv"},
+
 		// RFC 2231.
 		{`attachment; filename*=UTF-8''Gr%C3%BC%C3%9Fe.pdf; filename="Gruesse.pdf"`, ``, "Grüße.pdf"},
 		{`attachment; filename="Gruesse.pdf"; filename*=utf-8'de'Gr%c3%bc%c3%9fe.pdf`, ``, "Grüße.pdf"},
@@ -68,6 +78,17 @@ func TestTitles(t *testing.T) {
 		}
 		if got := readEntity([]byte(header + "\nx\n")).title; got != tt.want {
 			t.Errorf("%s %s: %q, want %q", tt.disposition, tt.contentType, got, tt.want)
+		}
+	}
+}
+
+// Raw bytes of a name are in the charset of its part, or else in the first of those of the
+// mail.
+func TestRawTitles(t *testing.T) {
+	const disposition = "Content-Disposition: attachment; filename=\xd4\xc9.txt\n\n"
+	for contentType, want := range map[string]string{"": "ти.txt", "Content-Type: text/plain; charset=gbk\n": "陨.txt"} {
+		if got := readEntity([]byte(contentType+disposition), "koi8-r", "big5").title; got != want {
+			t.Errorf("%s: %q, want %q", contentType, got, want)
 		}
 	}
 }
