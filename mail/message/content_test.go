@@ -39,6 +39,8 @@ func TestContent(t *testing.T) {
 		{"alternative of two plain texts", "Content-Type: multipart/alternative; boundary=b\n\n--b\n\none\n--b\n\ntwo\n--b--\n", "one", ""},
 		{"alternative of two pages", "Content-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/html\n\none\n--b\nContent-Type: text/html\n\ntwo\n--b--\n", "one", ""},
 		{"two types, of which the first counts", "Content-Type: text/plain\nContent-Type: text/html\n\n<b>hello</b>\n", "<b>hello</b>", ""},
+		{"a comment and a boundary with a semicolon", "Content-Type: multipart/mixed (x); boundary=\"a;b\"\n\n--a;b\n\nhello\n--a;b--\n", "hello", ""},
+		{"a broken type with two boundaries", "Content-Type: multipart/mixed; x; boundary=a; boundary=b\n\n--a\n\nhello\n--a--\n", "hello", ""},
 		{"two encodings, of which the last counts", "Content-Transfer-Encoding: base64\nContent-Transfer-Encoding: 7bit\n\naGVsbG8=\n", "aGVsbG8=", ""},
 		{"another charset that is UTF-8, too", "Content-Type: text/plain; charset=windows-1252\n\n\xc3\xa9\n", "Ã©", ""},
 		{"utf8 that is none", "Content-Type: text/plain; charset=utf8\n\ncaf\xe9 !\n", "caf\uFFFD !", "not all UTF-8"},

@@ -44,6 +44,9 @@ func TestTitles(t *testing.T) {
 		{`attachment; filename*=''Gr%C3%BC%C3%9Fe.pdf`, ``, "Grüße.pdf"},
 		{`attachment; filename*="UTF-8''Gr%C3%BC%C3%9Fe.pdf"`, ``, "Grüße.pdf"},
 		{`attachment; filename="utf-8''Gr%C3%BC%C3%9Fe.pdf"`, ``, "Grüße.pdf"},
+		{`attachment; filename="utf-8''Gruesse.pdf"`, ``, "utf-8''Gruesse.pdf"},
+		{`attachment; filename="''Gr%C3%BC%C3%9Fe.pdf"`, ``, "''Gr%C3%BC%C3%9Fe.pdf"},
+		{`attachment; filename*=utf-16''G%00r%00%FC%00%DF%00e%00`, ``, "Grüße"},
 		{`attachment; filename*0*=UTF-8''Gr%C3; filename*1*=%BC%C3%9Fe; filename*2=" 1.pdf"`, ``, "Grüße 1.pdf"},
 		{`attachment; filename*1=" table.pdf"; filename*0="tide"`, ``, "tide table.pdf"},
 		{`attachment; filename*1=tide; filename*2=".pdf"`, ``, "tide.pdf"},
@@ -82,13 +85,16 @@ func TestTitles(t *testing.T) {
 	}
 }
 
-// Raw bytes of a name are in the charset of its part, or else in the first of those of the
-// mail.
+// Raw bytes of a name are UTF-8 if they can be, or else in the charset of its part, or else
+// in the first of those of the mail.
 func TestRawTitles(t *testing.T) {
-	const disposition = "Content-Disposition: attachment; filename=\xd4\xc9.txt\n\n"
-	for contentType, want := range map[string]string{"": "ти.txt", "Content-Type: text/plain; charset=gbk\n": "陨.txt"} {
-		if got := readEntity([]byte(contentType+disposition), "koi8-r", "big5").title; got != want {
-			t.Errorf("%s: %q, want %q", contentType, got, want)
+	for raw, want := range map[string]string{
+		"Content-Disposition: attachment; filename=\xd4\xc9\n\n":                                        "ти",
+		"Content-Type: text/plain; charset=gbk\nContent-Disposition: attachment; filename=\xd4\xc9\n\n": "陨",
+		"Content-Disposition: attachment; filename=ти\n\n":                                              "ти",
+	} {
+		if got := readEntity([]byte(raw), "koi8-r", "big5").title; got != want {
+			t.Errorf("%s: %q, want %q", raw, got, want)
 		}
 	}
 }
