@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -35,6 +36,16 @@ func TestContent(t *testing.T) {
 		{"boundary inside another", "Content-Type: multipart/mixed; boundary=b\n\n--b\n\n--bc is text\n--b--\n", "--bc is text", ""},
 		{"alternative", "Content-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/html\n\n<b>html</b>\n--b\n\nplain\n--b--\n", "plain", ""},
 		{"alternative with empty plain", "Content-Type: multipart/alternative; boundary=b\n\n--b\n\n \n--b\nContent-Type: text/html\n\n<b>html</b>\n--b--\n", "html", ""},
+		{"alternative of two plain texts", "Content-Type: multipart/alternative; boundary=b\n\n--b\n\none\n--b\n\ntwo\n--b--\n", "one", ""},
+		{"alternative of two pages", "Content-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/html\n\none\n--b\nContent-Type: text/html\n\ntwo\n--b--\n", "one", ""},
+		{"two types, of which the first counts", "Content-Type: text/plain\nContent-Type: text/html\n\n<b>hello</b>\n", "<b>hello</b>", ""},
+		{"a comment and a boundary with a semicolon", "Content-Type: multipart/mixed (x); boundary=\"a;b\"\n\n--a;b\n\nhello\n--a;b--\n", "hello", ""},
+		{"a broken type with two boundaries", "Content-Type: multipart/mixed; x; boundary=a; boundary=b\n\n--a\n\nhello\n--a--\n", "hello", ""},
+		{"two encodings, of which the last counts", "Content-Transfer-Encoding: base64\nContent-Transfer-Encoding: 7bit\n\naGVsbG8=\n", "aGVsbG8=", ""},
+		{"another charset that is UTF-8, too", "Content-Type: text/plain; charset=windows-1252\n\n\xc3\xa9\n", "Ã©", ""},
+		{"utf8 that is none", "Content-Type: text/plain; charset=utf8\n\ncaf\xe9 !\n", "caf\uFFFD !", "not all UTF-8"},
+		{"ASCII that is none", "Content-Type: text/plain; charset=us-ascii\n\ncaf\xe9\n", "café", "us-ascii"},
+		{"no charset", "\ncaf\xe9\n", "café", "Windows-1252"},
 		{"html", "Content-Type: text/html\n\n<html><head><title>no</title><style>p{}</style></head><body><p>Hello&nbsp;you,</p><p>see <a href=\"https://x.org/a\">this</a><br>and<script>alert(1)</script> that</p><ul><li>one</li><li>two</li></ul></body>\n",
 			"Hello you,\n\nsee this <https://x.org/a>\nand that\n\n- one\n- two", ""},
 		{"html never closed", "Content-Type: text/html\n\n<head><p>hello <b>there<blockquote>quoted", "hello there", ""},
@@ -70,6 +81,23 @@ func TestAttachments(t *testing.T) {
 		if got := c.Attachments[i]; got.Name != want.Name || got.Type != want.Type || got.Title != want.Title || !bytes.Equal(got.Data, want.Data) {
 			t.Errorf("attachment %d: %+v, want %+v", i+1, got, want)
 		}
+	}
+}
+
+// The extension of the sender counts if it is plain, and else that of the type.
+func TestExtension(t *testing.T) {
+	for title, want := range map[string]string{"tides.TXT": ".txt", "tides": ".pdf", "tides.t-t": ".pdf", "tides.": ".pdf"} {
+		if got := extension(entity{title: title, mediaType: "application/pdf"}); got != want {
+			t.Errorf("%s: %s, want %s", title, got, want)
+		}
+	}
+}
+
+// Charsets are those of the encoded words in the subject and in From.
+func TestCharsetsOf(t *testing.T) {
+	got := charsetsOf([]byte("From: =?koi8-r?q?x?= <a@b>\nTo: =?gbk?q?x?= <c@d>\nSubject: =?big5?q?x?= =?gbk?q?x?=\nSubject: =?utf-8?q?x?=\n"))
+	if !slices.Equal(got, []string{"koi8-r", "big5"}) {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -156,6 +184,9 @@ func TestBrokenMIME(t *testing.T) {
 		{name: "name in pieces", raw: mixed + "--=b\nContent-Type: application/pdf\nContent-Disposition: attachment;\n filename*0*=UTF-8''Gr%C3%BC;\n filename*1*=%C3%9Fe.pdf\n\nx\n--=b--\n", attachments: "Grüße.pdf:x"},
 		{name: "name in encoded words", raw: mixed + "--=b\nContent-Type: application/pdf; name=\"=?utf-8?q?Gr=C3=BC=C3=9Fe.pdf?=\"\n\nx\n--=b--\n", attachments: "Grüße.pdf:x"},
 		{name: "name with a blank, not quoted", raw: mixed + "--=b\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=tide table.pdf\n\nx\n--=b--\n", attachments: "tide table.pdf:x"},
+		{name: "two dispositions, of which the last counts", raw: mixed + "--=b\nContent-Disposition: inline; filename=one.txt\nContent-Disposition: attachment; filename=two.txt\n\nx\n--=b--\n", attachments: "two.txt:x"},
+		{name: "a forwarded mail with a name", raw: mixed + "--=b\nContent-Type: message/rfc822; name=tides.eml\n\nSubject: moon\n--=b--\n", attachments: "tides.eml:Subject: moon"},
+		{name: "a forwarded mail with two subjects, of which the last counts", raw: mixed + "--=b\nContent-Type: message/rfc822\n\nSubject: one\nSubject: two\n--=b--\n", attachments: "two:Subject: one\r\nSubject: two"},
 		{name: "a picture within HTML", raw: "Content-Type: multipart/related; boundary=\"=b\"\n\n--=b\nContent-Type: text/html\n\n<p>hello <img src=\"cid:1\"></p>\n--=b\nContent-Type: image/png\nContent-ID: <1>\nContent-Disposition: inline; filename=p.png\n\nx\n--=b--\n", text: "hello", attachments: "p.png:x"},
 	} {
 		c := read(tt.raw)

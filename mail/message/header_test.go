@@ -3,10 +3,12 @@ package message
 import (
 	"bytes"
 	"mime"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A header full of words in a charset that is expensive to open costs about as
@@ -107,6 +109,39 @@ func TestParseHeader(t *testing.T) {
 	}
 }
 
+// TestSeveralValues checks which value counts if a header has several.
+func TestSeveralValues(t *testing.T) {
+	for raw, want := range map[string]Header{
+		"Subject: one\nSubject: two\n":                                     {Subject: "one"},
+		"From: a@example.com, b@example.com\nFrom: c@example.com\n":        {From: "a@example.com", Froms: []string{"a@example.com", "b@example.com", "c@example.com"}, FromFields: 2},
+		"From: op@example.com <eve@example.net>\n":                         {From: "eve@example.net", Froms: []string{"eve@example.net"}, FromFields: 1},
+		"Message-ID: <1@b> <2@b>\nMessage-ID: <3@b>\n":                     {MessageID: "<1@b>"},
+		"Message-ID: one\nMessage-ID: <2@b>\n":                             {MessageID: "<2@b>"},
+		"In-Reply-To: <1@b> <2@b>\nIn-Reply-To: <3@b>\n":                   {InReplyTo: "<1@b>", References: []string{"<1@b>", "<2@b>", "<3@b>"}},
+		"In-Reply-To: <1@b>\nReferences: <2@b>\nReferences: <3@b> <4@b>\n": {InReplyTo: "<1@b>", References: []string{"<2@b>", "<3@b>", "<4@b>"}},
+		"References: <a <1@b>\n":                                           {References: []string{"<1@b>"}},
+		"Auto-Submitted: auto-generated\nAuto-Submitted: auto-replied\n":   {AutoSubmitted: "auto-generated", Automatic: true},
+		"Auto-Submitted: no\nAuto-Submitted: auto-replied\n":               {AutoSubmitted: "auto-replied", Automatic: true},
+		"Auto-Submitted: no\nAuto-Submitted: NO\n":                         {AutoSubmitted: "no"},
+		"X-Autorespond: one\nX-Autoreply: two\n":                           {AutoReply: "x-autorespond: one"},
+		"Precedence: normal\nPrecedence: special\n":                        {Precedence: "normal", PrecedenceWord: "normal"},
+		"Precedence: normal\nPrecedence: list\nPrecedence: bulk\n":         {Precedence: "list", PrecedenceWord: "list"},
+		"List-Post: one\nList-Id: two\n":                                   {ListID: "list-post: one"},
+		"Return-Path: <a@b>\nReturn-Path: <c@d>\n":                         {ReturnPath: "<a@b>"},
+		"Content-Type: text/plain\nContent-Type: text/html\n":              {MediaType: "text/plain"},
+		"X-AgentStateLoop: one\nX-AgentStateLoop: two\n":                   {Agent: "one"},
+	} {
+		got := ParseHeader([]byte(raw))
+		got.stable = ""
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, want %+v", raw, got, want)
+		}
+	}
+	if got := thin([]string{"1", "2", "3", "4"}, 3); !slices.Equal(got, []string{"1", "3", "4"}) {
+		t.Errorf("of four references %q are kept", got)
+	}
+}
+
 // Copies of one mail have the same digest, by whatever way they came. Other
 // mails have another.
 func TestDigest(t *testing.T) {
@@ -120,6 +155,13 @@ func TestDigest(t *testing.T) {
 	}
 	if got := ParseHeader([]byte(strings.Replace(mail, ": x", ": y", 1) + "\r\n")).stable; got == same {
 		t.Error("another subject under the same Message-ID, the same digest")
+	}
+	// Time and size count only if there is no Message-ID.
+	for raw, same := range map[string]bool{mail: true, "From: a@b\r\n": false} {
+		h, at := ParseHeader([]byte(raw)), time.Unix(1, 0)
+		if (Digest(h, at, 1) == Digest(h, at.Add(time.Second), 1)) != same || (Digest(h, at, 1) == Digest(h, at, 2)) != same {
+			t.Errorf("%q: %s", raw, Digest(h, at, 1))
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package message
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -112,6 +113,40 @@ func TestReadReport(t *testing.T) {
 					t.Error("its header does not look like that of a report")
 				}
 			})
+		}
+	}
+}
+
+// TestReportChoices checks which counts if the parts of a report say different things.
+func TestReportChoices(t *testing.T) {
+	const inText = "Message-ID: <text@b>\nTo: text@b"
+	for _, tt := range []struct {
+		name, raw string
+		want      Report
+	}{
+		{"the first id of In-Reply-To", dsn("References: <3@b>\nIn-Reply-To: <1@b> <2@b>\n", "", "Action: failed", "", ""), Report{IDs: []string{"<1@b>"}, Failed: true}},
+		{"the last id of References", dsn("References: <1@b> <2@b>\n", "", "Action: failed", "", ""), Report{IDs: []string{"<2@b>"}, Failed: true}},
+		{"the mail that came back before what the report answers and its text", dsn("In-Reply-To: <1@b>\n", inText, "Action: failed", "message/rfc822", "Message-ID: <2@b>"), Report{IDs: []string{"<2@b>"}, Failed: true}},
+		{"the text before what the report answers", dsn("In-Reply-To: <1@b>\n", inText, "Action: failed", "", ""), Report{IDs: []string{"<text@b>"}, Failed: true, Recipients: []string{"text@b"}}},
+		{"no id that a text answers", "In-Reply-To: <1@b>\nSubject: undeliverable\n\nx\n", Report{Failed: true, Reason: "undeliverable"}},
+		{"recipients", dsn("X-Failed-Recipients: 1@b\n", "", "Final-Recipient: rfc822; 3@b\nOriginal-Recipient: rfc822; 2@b\nFinal-Recipient: rfc822; 4@b\nAction: failed\n\nFinal-Recipient: rfc822; 5@b\nAction: failed", "message/rfc822", "To: 6@b"),
+			Report{Failed: true, Recipients: []string{"1@b", "2@b", "3@b", "4@b", "5@b", "6@b"}}},
+		{"delayed by its status", dsn("", "", "Status: 4.0.0", "", ""), Report{Delayed: true, Reason: "4.0.0"}},
+		{"failed by its status", dsn("", "", "Status: 5.0.0", "", ""), Report{Failed: true, Reason: "5.0.0"}},
+		{"an action before a status that failed", dsn("", "", "Action: delayed\nStatus: 5.0.0", "", ""), Report{Delayed: true, Reason: "5.0.0"}},
+		{"an action before a status that is delayed", dsn("", "", "Action: expanded\nStatus: 4.0.0", "", ""), Report{}},
+		{"two actions, of which the last counts", dsn("", "", "Action: delayed\nAction: failed", "", ""), Report{Failed: true}},
+		{"a failure before a delay", dsn("", "", "Final-Recipient: rfc822; 1@b\nStatus: 5.0.1\n\nFinal-Recipient: rfc822; 2@b\nStatus: 4.0.2", "", ""), Report{Failed: true, Recipients: []string{"1@b"}, Reason: "5.0.1"}},
+		{"a failure behind a delay", dsn("", "", "Status: 4.0.1\n\nStatus: 5.0.2\n\nStatus: 5.0.3", "", ""), Report{Failed: true, Reason: "5.0.2"}},
+		{"the reason of the fields", dsn("Subject: one\n", "550 two", "Action: failed\nDiagnostic-Code: smtp; three\nStatus: 5.0.0", "", ""), Report{Failed: true, Reason: "5.0.0 three"}},
+		{"the reason in the text", dsn("Subject: one\n", "550 two\n550 three", "Action: failed", "", ""), Report{Failed: true, Reason: "550 two"}},
+		{"the last subject", dsn("Subject: one\nSubject: two\n", "", "Action: failed", "", ""), Report{Failed: true, Reason: "two"}},
+		{"fields before words", dsn("", "could not be delivered, will be retried", "Action: expanded", "", ""), Report{}},
+		{"words of a delay before those of a failure", "From: mailer-daemon@b\nSubject: undelivered\n\nIt will be retried.\n", Report{Delayed: true, Reason: "undelivered"}},
+		{"a field before words of a delay", "X-Failed-Recipients: 1@b\nSubject: delayed\n\nIt will be retried.\n", Report{Failed: true, Recipients: []string{"1@b"}, Reason: "delayed"}},
+	} {
+		if got := ReadReport([]byte(tt.raw)); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
 }

@@ -23,6 +23,16 @@ func TestTitles(t *testing.T) {
 		{`attachment; filename="old.csv" (a table)`, ``, "old.csv"},
 		{`attachment; filename=""`, `text/csv; name=x.csv`, "x.csv"},
 
+		// Of several names one counts.
+		{`attachment; name=other.csv; filename=old.csv`, ``, "old.csv"},
+		{`attachment`, `text/csv; filename=other.csv; name=old.csv`, "old.csv"},
+		{`attachment; filename=old.csv; filename=other.csv`, ``, "old.csv"},
+		{`attachment; filename*=utf-8''old.csv; filename*0=other.csv`, ``, "old.csv"},
+		{`attachment; filename*0=other.csv; filename*=utf-8''old.csv`, ``, "old.csv"},
+		{`attachment; filename=other.csv; filename*0=old; filename*1=.csv`, ``, "old.csv"},
+		{`attachment; filename*0=old; filename*0=other; filename*1=.csv`, ``, "old.csv"},
+		{`attachment; filename*0*=utf-8''old; filename*1*=a''b.csv`, ``, "olda''b.csv"},
+
 		// RFC 2231.
 		{`attachment; filename*=UTF-8''Gr%C3%BC%C3%9Fe.pdf; filename="Gruesse.pdf"`, ``, "Grüße.pdf"},
 		{`attachment; filename="Gruesse.pdf"; filename*=utf-8'de'Gr%c3%bc%c3%9fe.pdf`, ``, "Grüße.pdf"},
@@ -34,6 +44,9 @@ func TestTitles(t *testing.T) {
 		{`attachment; filename*=''Gr%C3%BC%C3%9Fe.pdf`, ``, "Grüße.pdf"},
 		{`attachment; filename*="UTF-8''Gr%C3%BC%C3%9Fe.pdf"`, ``, "Grüße.pdf"},
 		{`attachment; filename="utf-8''Gr%C3%BC%C3%9Fe.pdf"`, ``, "Grüße.pdf"},
+		{`attachment; filename="utf-8''Gruesse.pdf"`, ``, "utf-8''Gruesse.pdf"},
+		{`attachment; filename="''Gr%C3%BC%C3%9Fe.pdf"`, ``, "''Gr%C3%BC%C3%9Fe.pdf"},
+		{`attachment; filename*=utf-16''G%00r%00%FC%00%DF%00e%00`, ``, "Grüße"},
 		{`attachment; filename*0*=UTF-8''Gr%C3; filename*1*=%BC%C3%9Fe; filename*2=" 1.pdf"`, ``, "Grüße 1.pdf"},
 		{`attachment; filename*1=" table.pdf"; filename*0="tide"`, ``, "tide table.pdf"},
 		{`attachment; filename*1=tide; filename*2=".pdf"`, ``, "tide.pdf"},
@@ -68,6 +81,20 @@ func TestTitles(t *testing.T) {
 		}
 		if got := readEntity([]byte(header + "\nx\n")).title; got != tt.want {
 			t.Errorf("%s %s: %q, want %q", tt.disposition, tt.contentType, got, tt.want)
+		}
+	}
+}
+
+// Raw bytes of a name are UTF-8 if they can be, or else in the charset of its part, or else
+// in the first of those of the mail.
+func TestRawTitles(t *testing.T) {
+	for raw, want := range map[string]string{
+		"Content-Disposition: attachment; filename=\xd4\xc9\n\n":                                        "ти",
+		"Content-Type: text/plain; charset=gbk\nContent-Disposition: attachment; filename=\xd4\xc9\n\n": "陨",
+		"Content-Disposition: attachment; filename=ти\n\n":                                              "ти",
+	} {
+		if got := readEntity([]byte(raw), "koi8-r", "big5").title; got != want {
+			t.Errorf("%s: %q, want %q", raw, got, want)
 		}
 	}
 }

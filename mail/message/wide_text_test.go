@@ -41,6 +41,8 @@ func TestWideText(t *testing.T) {
 		{"a mark, little", "utf-16", wide("\uFEFFSTOP", little), "STOP"},
 		{"a mark, big", "utf-16", wide("\uFEFFSTOP", big), "STOP"},
 		{"a mark and no zero byte, little", "utf-16", wide("\uFEFF停止", little), "停止"},
+		{"a mark before a zero byte, big", "utf-16", wide("\uFEFF一", big), "一"},
+		{"a mark before a zero byte, little", "utf-16", wide("\uFEFF一", little), "一"},
 		{"no zero byte", "utf-16", wide("停止", big), "停止"},
 		{"Cyrillic with a blank, little", "utf-16", wide("стоп да", little), "стоп да"},
 		{"Cyrillic with a blank, big", "utf-16", wide("стоп да", big), "стоп да"},
