@@ -26,18 +26,18 @@ func TestWhoSaysWhat(t *testing.T) {
 		at       time.Time
 		want     string // proven, id, from, to, correlation, when
 	}{
-		"as sent":             {"m1", `{"id":"m1","from":"alice","to":"bob"}`, noon, "true m1 alice bob  12:00"},
-		"another sender":      {"m2", `{"id":"m2","from":"mallory","to":"bob"}`, noon, "false unproven alice bob m2 12:00"},
-		"another recipient":   {"m3", `{"id":"m3","from":"alice","to":"carol"}`, noon, "false unproven alice bob m3 12:00"},
-		"another id":          {"m4", `{"id":"m5","from":"alice","to":"bob"}`, noon, "false unproven alice bob m5 12:00"},
-		"signed long before":  {"m6", `{"id":"m6","from":"alice","to":"bob"}`, noon.Add(-8 * 24 * time.Hour), "false unproven alice bob m6 12:00"},
-		"signed before":       {"m7", `{"id":"m7","from":"alice","to":"bob"}`, noon.Add(-6 * 24 * time.Hour), "true m7 alice bob  12:00"},
-		"signed long after":   {"m8", `{"id":"m8","from":"alice","to":"bob"}`, noon.Add(6 * 24 * time.Hour), "false unproven alice bob m8 12:00"},
-		"an unproven id":      {"unproven.1", `{"id":"unproven.1","from":"alice","to":"bob"}`, noon, "false unproven alice bob unproven.1 12:00"},
-		"an undecoded id":     {"undecoded.1", `{"id":"undecoded.1","from":"alice","to":"bob"}`, noon, "false unproven alice bob undecoded.1 12:00"},
-		"an answer":           {"m9", `{"id":"m9","from":"alice","to":"bob","correlation_id":"c"}`, noon, "true m9 alice bob c 12:00"},
-		"an unproven answer":  {"m10", `{"id":"m10","from":"mallory","to":"bob","correlation_id":"c"}`, noon, "false unproven alice bob c 12:00"},
-		"a file that is gone": {"m11", `{"id":"m11","from":"alice","to":"bob","files":[{"name":"a","missing":"a lie"}]}`, noon, "true m11 alice bob  12:00"},
+		"as sent":             {"m1", `{"id":"m1","from":"alice","to":"bob"}`, noon, "true m1 alice bob  1 12:00"},
+		"another sender":      {"m2", `{"id":"m2","from":"mallory","to":"bob"}`, noon, "false unproven alice bob m2 1 12:00"},
+		"another recipient":   {"m3", `{"id":"m3","from":"alice","to":"carol"}`, noon, "false unproven alice bob m3 1 12:00"},
+		"another id":          {"m4", `{"id":"m5","from":"alice","to":"bob"}`, noon, "false unproven alice bob m5 1 12:00"},
+		"signed long before":  {"m6", `{"id":"m6","from":"alice","to":"bob"}`, noon.Add(-8 * 24 * time.Hour), "false unproven alice bob m6 1 12:00"},
+		"signed before":       {"m7", `{"id":"m7","from":"alice","to":"bob"}`, noon.Add(-6 * 24 * time.Hour), "true m7 alice bob  1 12:00"},
+		"signed long after":   {"m8", `{"id":"m8","from":"alice","to":"bob"}`, noon.Add(6 * 24 * time.Hour), "false unproven alice bob m8 1 12:00"},
+		"an unproven id":      {"unproven.1", `{"id":"unproven.1","from":"alice","to":"bob"}`, noon, "false unproven alice bob unproven.1 1 12:00"},
+		"an undecoded id":     {"undecoded.1", `{"id":"undecoded.1","from":"alice","to":"bob"}`, noon, "false unproven alice bob undecoded.1 1 12:00"},
+		"an answer":           {"m9", `{"id":"m9","from":"alice","to":"bob","correlation_id":"c"}`, noon, "true m9 alice bob c 1 12:00"},
+		"an unproven answer":  {"m10", `{"id":"m10","from":"mallory","to":"bob","correlation_id":"c"}`, noon, "false unproven alice bob c 1 12:00"},
+		"a file that is gone": {"m11", `{"id":"m11","from":"alice","to":"bob","files":[{"name":"a","missing":"a lie"}]}`, noon, "true m11 alice bob  1 12:00"},
 	} {
 		if _, err := alice.engine().Post(t.Context(), "bob", tt.id, tt.at, []byte(tt.body), false); err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func TestWhoSaysWhat(t *testing.T) {
 		}
 		m := box.Messages[0]
 		id, _, _ := strings.Cut(m.ID, ".")
-		if got := fmt.Sprint(m.Proven, " ", id, " ", m.From, " ", m.To, " ", m.Correlation, " ", m.SentAt.Format("15:04")); got != tt.want {
+		if got := fmt.Sprint(m.Proven, " ", id, " ", m.From, " ", m.To, " ", m.Correlation, " ", m.SentAt.Format("2 15:04")); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 		if len(m.Files) > 0 && m.Files[0].Missing != "" {

@@ -1,0 +1,158 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// TestWhichOfTwoCounts checks which of two sources counts where an answer, a delivery or an
+// error has both.
+func TestWhichOfTwoCounts(t *testing.T) {
+	// The engine writes its headers behind those of a sender, which may have the same names.
+	m := &nats.Msg{Data: []byte(`{"halted":true}`), Header: nats.Header{
+		"Nats-Sequence": {"1", "7"}, "Nats-Time-Stamp": {"2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"},
+		"Nats-Subject": {whoSubject("mallory"), whoSubject("alice")}, headerAt: {"2026-01-02T03:04:04Z"},
+	}}
+	at := time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)
+	f := &flight{link: &link{}}
+	if h, err := f.readHalt(answer{Msg: m}); err != nil || h.sequence != 7 || !h.Stored.Equal(at) {
+		t.Errorf("HALT: %+v, %v", h, err)
+	}
+	if _, c, err := new(Blob).chunk(f, answer{Msg: m}, 1); err != nil || c.sequence != 7 || !c.stored.Equal(at) {
+		t.Errorf("a chunk: %+v, %v", c, err)
+	}
+	if r, ok := rowOf(m); !ok || r.Handle != "alice" || !r.Stored.Equal(at) || !r.At.Equal(at.Add(-2*time.Second)) {
+		t.Errorf("a row: %+v", r)
+	}
+	m.Header["Nats-Sequence"] = []string{"6"}
+	if _, err := f.readHalt(answer{Msg: m}); !lost(err) {
+		t.Errorf("a HALT that is older than one before: %v", err)
+	}
+
+	// A status counts unless a stream holds the message: its sender chose it then.
+	for stream, want := range map[string]int{"": 503, BoxStream: 0} {
+		header := nats.Header{"Status": {"503"}}
+		if stream != "" {
+			header["Nats-Stream"] = []string{stream}
+		}
+		if a, err := answerOf(&nats.Msg{Header: header}); err != nil || a.status != want {
+			t.Errorf("a message of %q: status %d, %v", stream, a.status, err)
+		}
+	}
+
+	// The subject says who sent a message, and the newest delivery is acknowledged.
+	c := &Conn{Handle: "alice"}
+	i := c.item(&nats.Msg{Subject: boxSubject("alice", "bob"), Reply: "$JS.ACK.ASL_BOX.alice.1.7.3.1000000500.0", Header: nats.Header{headerID: {"m"}}})
+	if i.To != "alice" || i.From != "bob" || i.ID != "m" || i.sequence != 7 {
+		t.Errorf("an item: %+v", i)
+	}
+	var taken Taken
+	for _, reply := range []string{"old", "new"} {
+		i.reply = reply
+		taken.add(i)
+	}
+	if len(taken.Items) != 1 || taken.Items[0].reply != "new" {
+		t.Errorf("two deliveries of one message: %+v", taken.Items)
+	}
+}
+
+// TestHowAPullEnds checks how many messages a pull of ten has, of which two have come.
+func TestHowAPullEnds(t *testing.T) {
+	f := &flight{link: &link{}}
+	for _, tt := range []struct {
+		status  int
+		pending string
+		some    bool
+		want    int
+		lost    bool
+	}{
+		{100, "3", false, 10, false}, {404, "3", false, 2, false}, {408, "3", false, 7, false}, {409, "3", false, 7, false},
+		{408, "", false, 2, false}, {409, "", true, 2, false}, {409, "", false, 0, true}, {409, "11", true, 2, false}, {409, "-1", true, 2, false},
+	} {
+		a := answer{Msg: &nats.Msg{Header: nats.Header{"Nats-Pending-Messages": {"99", tt.pending}}}, status: tt.status}
+		if got, err := f.coming(a, 10, 2, tt.some); got != tt.want || lost(err) != tt.lost {
+			t.Errorf("%+v: %d, %v", tt, got, err)
+		}
+	}
+}
+
+// TestWhichErrorCounts checks the error of a call that has two.
+func TestWhichErrorCounts(t *testing.T) {
+	lostLink, gaveUp := errors.New("the link"), errors.New("the caller gave up")
+	asked, giveUp := context.WithCancelCause(t.Context())
+	c := new(Conn)
+	if err := c.unless(asked, lostLink); err != lostLink {
+		t.Errorf("of a caller that waits: %v", err)
+	}
+	giveUp(gaveUp)
+	if err := c.unless(asked, lostLink); !errors.Is(err, gaveUp) {
+		t.Errorf("of a caller that gave up: %v", err)
+	}
+	f := &flight{link: &link{broken: lostLink}, came: make(chan *nats.Msg, 1)}
+	f.ctx, f.cancel = context.WithCancelCause(t.Context())
+	f.cancel(nil)
+	if err := f.cause(f.ctx.Err()); err != lostLink {
+		t.Errorf("of a flight whose link broke: %v", err)
+	}
+	f.ctx, f.cancel = context.WithCancelCause(t.Context())
+	right := &Error{Denied: true, Err: errors.New("a right")}
+	f.cancel(right)
+	if err := f.cause(f.ctx.Err()); err != error(right) {
+		t.Errorf("of a flight that lacks a right: %v", err)
+	}
+	f.came <- &nats.Msg{Subject: "x"}
+	if m, err := f.message(); err != nil || m.Subject != "x" {
+		t.Errorf("a message that is there when the flight ends: %v", err)
+	}
+}
+
+// TestHaltIsHeardFirst checks that calls of the doorbell do not hide a HALT, and that one
+// that was heard before counts until another is.
+func TestHaltIsHeardFirst(t *testing.T) {
+	b := &bell{rung: make(chan *nats.Msg, 2*queued), halt: make(chan *nats.Msg, 1)}
+	for _, m := range ringing(2*queued, "bob") {
+		b.rung <- m
+	}
+	b.halt <- &nats.Msg{Subject: haltSubject, Data: []byte(`{"halted":true}`)}
+	for range 2 {
+		if h := new(Conn).hear(b, <-b.rung); !h.Halt.Halted || len(h.Rings) == 0 {
+			t.Errorf("%+v", h.Halt)
+		}
+	}
+}
+
+// TestTheServerThatFailedIsTriedLast checks the order of servers.
+func TestTheServerThatFailedIsTriedLast(t *testing.T) {
+	seed, _, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := map[string]bool{}
+	for range 50 {
+		var asked []string
+		c := &Conn{
+			URL: "nats://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", shunned: "127.0.0.1:2",
+			Seed: func(context.Context) (string, error) { return seed, nil },
+			Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+				asked = append(asked, address)
+				return nil, errors.New("away")
+			},
+		}
+		if err := c.Ring(t.Context(), "bob"); err == nil {
+			t.Fatal("no server answered")
+		}
+		if asked = slices.Compact(asked); len(asked) != 3 || asked[2] != c.shunned {
+			t.Fatalf("asked: %q", asked)
+		}
+		first[asked[0]] = true
+	}
+	if len(first) != 2 {
+		t.Errorf("the first is always one of %v", first)
+	}
+}
