@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
 )
 
 func TestOnline(t *testing.T) {
@@ -80,5 +82,26 @@ func TestOnlineBound(t *testing.T) {
 		if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
 			t.Errorf("%d agents took %d MiB", tt.n, grown>>20)
 		}
+	}
+}
+
+// TestAnUnchangedPresenceCounts checks that a presence that is published again shows that
+// its agent is there, although it has not changed.
+func TestAnUnchangedPresenceCounts(t *testing.T) {
+	clock := newTestClock()
+	s, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
+	g := client(url, "goulard", "tg")
+	for range 2 {
+		clock.Time = clock.Add(time.Hour)
+		if err := g.Register(t.Context(), Presence{Phase: state.IDLE}); err != nil {
+			t.Fatal(err)
+		}
+		list, err := g.Online(t.Context())
+		if err != nil || len(list) != 1 || !list[0].SeenAt.Equal(clock.Time) || list[0].Callsign != "@goulard" {
+			t.Errorf("%+v, %v", list, err)
+		}
+	}
+	if err := g.Register(t.Context(), Presence{Callsign: "Goulard"}); err != nil || s.ledger.agents["goulard"].Callsign != "Goulard" {
+		t.Errorf("a callsign of one's own: %+v, %v", s.ledger.agents, err)
 	}
 }

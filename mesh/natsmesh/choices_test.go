@@ -211,3 +211,32 @@ func TestWhichFailureCounts(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestGoIsProvenByItsTime checks that a GO that is heard before it is stored counts, and
+// that one that was signed long before it was stored does not.
+func TestGoIsProvenByItsTime(t *testing.T) {
+	alice, bob := clients(t, func() time.Time { return noon })
+	if _, err := bob.Watch(t.Context(), 0); err != nil { // it hears what is set from now on
+		t.Fatal(err)
+	}
+	for _, set := range []struct {
+		halt   func() error
+		halted bool
+	}{{func() error { return alice.Halt(t.Context()) }, true}, {func() error { return alice.Go(t.Context()) }, false}} {
+		if err := set.halt(); err != nil {
+			t.Fatal(err)
+		}
+		if heard, err := bob.Watch(t.Context(), time.Minute); err != nil || heard.Halted != set.halted || heard.HaltUnproven {
+			t.Errorf("halted: %t: %+v, %v", set.halted, heard, err)
+		}
+	}
+	for age, unproven := range map[time.Duration]bool{6 * 24 * time.Hour: false, 8 * 24 * time.Hour: true} {
+		alice.Now = func() time.Time { return noon.Add(-age) }
+		if err := alice.Go(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if box, err := bob.Take(t.Context()); err != nil || box.HaltUnproven != unproven {
+			t.Errorf("signed %v before: %+v, %v", age, box, err)
+		}
+	}
+}
