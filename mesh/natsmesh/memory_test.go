@@ -161,21 +161,15 @@ func TestMailboxesOfAClusterInMemory(t *testing.T) {
 	}
 }
 
-// TestRowsAtMost checks that no more rows of the registry are read than were asked for.
-func TestRowsAtMost(t *testing.T) {
+// TestAnnounceNamesTheHost checks that the end of a turn is announced with the host of the
+// client, also if the task names another one.
+func TestAnnounceNamesTheHost(t *testing.T) {
 	t.Parallel()
-	_, clients := inMemory(t, 1, "alice", "bob", "carol")
-	for _, c := range clients {
-		if err := c.Register(t.Context(), mesh.Presence{}); err != nil {
-			t.Fatal(err)
-		}
+	e, clients := inMemory(t, 1, "alice")
+	if err := clients[0].Announce(t.Context(), mesh.Task{Agent: "alice", Host: "elsewhere"}); err != nil {
+		t.Fatal(err)
 	}
-	c := clients[0]
-	conn := fleet.Conn{URL: c.URL, Handle: c.Handle, Seed: c.Seed, Dial: c.Dial}
-	defer conn.Close()
-	for most, want := range map[int]int{2: 2, 3: 3, 4: 3} {
-		if rows, err := conn.Rows(t.Context(), most); err != nil || len(rows) != want {
-			t.Errorf("at most %d: %d rows, %v", most, len(rows), err)
-		}
+	if all := e.Messages(fleet.EventStream); len(all) != 1 || !bytes.Contains(all[0].Body, []byte(`"host":"alpha"`)) {
+		t.Errorf("%q", all)
 	}
 }
