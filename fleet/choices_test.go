@@ -30,9 +30,19 @@ func TestWhichOfTwoCounts(t *testing.T) {
 	if r, ok := rowOf(m); !ok || r.Handle != "alice" || !r.Stored.Equal(at) || !r.At.Equal(at.Add(-2*time.Second)) {
 		t.Errorf("a row: %+v", r)
 	}
-	m.Header["Nats-Sequence"] = []string{"6"}
-	if _, err := f.readHalt(answer{Msg: m}); !lost(err) {
-		t.Errorf("a HALT that is older than one before: %v", err)
+	for _, tt := range []struct {
+		sequence string
+		lags     bool
+	}{{"7", false}, {"6", true}, {"6", true}, {"8", false}} {
+		m.Header["Nats-Sequence"] = []string{tt.sequence}
+		if _, err := f.readHalt(answer{Msg: m}); lost(err) != tt.lags {
+			t.Errorf("HALT number %s: %v", tt.sequence, err)
+		}
+	}
+	for status, unset := range map[int]bool{404: true, 400: false} {
+		if h, err := (&flight{link: &link{}}).readHalt(answer{Msg: m, status: status}); h.Unset != unset || (err == nil) != unset {
+			t.Errorf("HALT of status %d: %+v, %v", status, h, err)
+		}
 	}
 
 	// A status counts unless a stream holds the message: its sender chose it then.
@@ -62,6 +72,29 @@ func TestWhichOfTwoCounts(t *testing.T) {
 	}
 }
 
+// TestWhoChooses checks that the operator's choice counts: of the time of a call, and of
+// the room of a stream that has a limit.
+func TestWhoChooses(t *testing.T) {
+	c := &Conn{Timeout: 4 * time.Second}
+	if c.timeout() != 4*time.Second || c.patience() != 2*time.Second {
+		t.Errorf("a call has %v, and a try of it %v", c.timeout(), c.patience())
+	}
+	for _, tt := range []struct {
+		field      string
+		have, want float64
+		agree      bool
+	}{{"max_bytes", 5, 6, true}, {"max_bytes", -1, 6, false}, {"max_bytes", 5, -1, false}, {"max_age", 5, 6, false}, {"max_age", 6, 6, true}} {
+		if agrees(tt.field, tt.have, tt.want) != tt.agree {
+			t.Errorf("%+v", tt)
+		}
+	}
+	for copies, left := range map[float64]bool{1: true, 5: false} {
+		if (streamInfo{}).whyLeft(difference{"num_replicas", float64(3), copies}) != "" != left {
+			t.Errorf("three copies, and %v are wanted", copies)
+		}
+	}
+}
+
 // TestHowAPullEnds checks how many messages a pull of ten has, of which two have come.
 func TestHowAPullEnds(t *testing.T) {
 	f := &flight{link: &link{}}
@@ -73,7 +106,7 @@ func TestHowAPullEnds(t *testing.T) {
 		lost    bool
 	}{
 		{100, "3", false, 10, false}, {404, "3", false, 2, false}, {408, "3", false, 7, false}, {409, "3", false, 7, false},
-		{408, "", false, 2, false}, {409, "", true, 2, false}, {409, "", false, 0, true}, {409, "11", true, 2, false}, {409, "-1", true, 2, false},
+		{408, "", false, 2, false}, {408, "10", false, 2, false}, {409, "", true, 2, false}, {409, "", false, 0, true}, {409, "11", true, 2, false}, {409, "-1", true, 2, false},
 	} {
 		a := answer{Msg: &nats.Msg{Header: nats.Header{"Nats-Pending-Messages": {"99", tt.pending}}}, status: tt.status}
 		if got, err := f.coming(a, 10, 2, tt.some); got != tt.want || lost(err) != tt.lost {

@@ -70,7 +70,11 @@ func TestDomainsOfSignatures(t *testing.T) {
 			return Item{To: "alice", From: "alice", ID: "id", At: at, Body: body, at: signed, signature: sig}.SignedBy(public)
 		}},
 		{"asl1 halt", func() { _, _ = c.halt(ctx, halted, at, 7) }, func(sig string) bool {
-			return Halt{body: string(body), signature: sig}.SignedBy(public)
+			late := Halt{body: string(body), signature: sig, after: 7, sequence: 9} // another was set between
+			if late.SignedBy(public) {
+				t.Error("a HALT that came again after another one is accepted")
+			}
+			return Halt{body: string(body), signature: sig, after: 7, sequence: 8}.SignedBy(public)
 		}},
 		{"asl1 task", func() { _ = c.Announce(ctx, at, body) }, func(sig string) bool { // as those who watch read it
 			return verifies(public, sig, "asl1 task alice "+signed+"\n", body)

@@ -88,7 +88,7 @@ func TestWhatIsSent(t *testing.T) {
 		}
 	}
 	box, err := bob.Take(t.Context())
-	if err != nil || len(box.Messages) != 1 || box.Messages[0].Kind != mesh.KindAsk {
+	if err != nil || len(box.Messages) != 1 || box.Messages[0].Kind != mesh.KindAsk || len(bob.held["m"].items) != 1 {
 		t.Errorf("%+v, %v", box, err)
 	}
 	if _, err := alice.Send(t.Context(), mesh.Message{From: "bob", To: "bob", Text: "x"}); err == nil {

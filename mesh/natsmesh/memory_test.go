@@ -170,6 +170,6 @@ func TestAnnounceNamesTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if all := e.Messages(fleet.EventStream); len(all) != 1 || !bytes.Contains(all[0].Body, []byte(`"host":"alpha"`)) {
-		t.Errorf("%q", all)
+		t.Errorf("%+v", all)
 	}
 }
