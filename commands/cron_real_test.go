@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -85,7 +86,7 @@ func underCron(t *testing.T) (dir string, servers *mailtest.Servers, program str
 // takes one or two minutes, at the same time as TestRealCronDaemon.
 func TestRealCronAlarm(t *testing.T) {
 	dir, servers, program := underCron(t)
-	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte("#!/bin/sh\ncat >/dev/null\ndate >>'"+dir+"/ran'\necho NOTHING\n"), 0o700); err != nil {
+	if err := tempdir.WriteProgram(filepath.Join(dir, "agent"), "#!/bin/sh\ncat >/dev/null\ndate >>'"+dir+"/ran'\necho NOTHING\n"); err != nil {
 		t.Fatal(err)
 	}
 	writeAgent(t, dir, servers, "[turn]\nrunner = \"exec\"\ncommand = [\"./agent\"]\n[timing]\nidle_interval = \"24h\"\n")

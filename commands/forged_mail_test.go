@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -329,7 +330,7 @@ mode = "none"
 		"agent.toml": config, "imap": w.password, "smtp": w.servers.Password,
 		"agent.sh": "#!/bin/sh\necho run >>runs\nsed -n '/^<message [a-z0-9]*>$/,/^<\\/message [a-z0-9]*>$/p' | sed '1d;$d'\n",
 	} {
-		if err := os.WriteFile(filepath.Join(w.dir, file), []byte(text), 0o700); err != nil {
+		if err := tempdir.WriteProgram(filepath.Join(w.dir, file), text); err != nil {
 			w.t.Fatal(err)
 		}
 		if file != "agent.sh" {

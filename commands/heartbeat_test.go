@@ -3,7 +3,6 @@ package commands
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/mailtest"
 )
 
@@ -91,7 +91,7 @@ func TestKilledHeartbeat(t *testing.T) {
 	defer m.Close()
 	program := buildProgram(t, dir)
 	writeAgent(t, dir, servers, "[turn]\ncommand = [\"./reply.sh\"]\n[schedule]\nmode = \"none\"\nheartbeat = \""+m.URL+"/key\"\n")
-	if err := os.WriteFile(filepath.Join(dir, "reply.sh"), []byte("#!/bin/sh\ncat >/dev/null\necho yes\n"), 0o700); err != nil {
+	if err := tempdir.WriteProgram(filepath.Join(dir, "reply.sh"), "#!/bin/sh\ncat >/dev/null\necho yes\n"); err != nil {
 		t.Fatal(err)
 	}
 	poll := func() *exec.Cmd {

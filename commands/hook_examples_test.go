@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"agentstateloop/cycle/hook"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/state"
 )
 
@@ -46,7 +47,7 @@ func TestHookExamples(t *testing.T) {
 	dir := filepath.Dir(file)
 	const program = "#!/bin/sh\necho \"$AGENTSTATELOOP_EVENT $AGENTSTATELOOP_HANDLE $PWD\" > heard; cat >> heard\n"
 	for name, content := range map[string]string{"telegram-token": "123:abc-def-token\n", "on-event.sh": program} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
+		if err := tempdir.WriteProgram(filepath.Join(dir, name), content); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"agentstateloop/cron/crontest"
 	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/turn/box"
 )
 
@@ -262,7 +263,7 @@ func TestInitOffersTheBox(t *testing.T) {
 			}
 			program := filepath.Join(dir, "bin", c.runner)
 			for file, text := range map[string]string{program: "#!/bin/sh\n" + c.script + "\n", filepath.Join(dir, "private"): "hunter2\n"} {
-				if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
+				if err := tempdir.WriteProgram(file, text); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -292,7 +293,7 @@ func TestInitOffersTheBox(t *testing.T) {
 	// Where no box can be made, nothing is asked.
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "self")
-	if err := os.WriteFile(broken, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
+	if err := tempdir.WriteProgram(broken, "#!/bin/sh\nexit 1\n"); err != nil {
 		t.Fatal(err)
 	}
 	startInit(t, dir, broken, "--print", "--preset", "none", "--schedule", "none", "--handle", "goulard3120", "--command", "/bin/cat").wantSandbox("")

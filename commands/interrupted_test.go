@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/state/store"
 )
@@ -114,7 +115,7 @@ func newHungAgent(t *testing.T, what string) hungAgent {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"secret.sh": secret, "crontab.sh": crontab} {
-		if err := crontest.WriteScript(filepath.Join(dir, name), "#!/bin/sh\n"+text+"\n"); err != nil {
+		if err := tempdir.WriteProgram(filepath.Join(dir, name), "#!/bin/sh\n"+text+"\n"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -249,7 +249,7 @@ func setUp(env *testscript.Env, printed string) error {
 			return err
 		}
 	}
-	if err := crontest.WriteScript(filepath.Join(dir, "reply.sh"), replyScript); err != nil {
+	if err := tempdir.WriteProgram(filepath.Join(dir, "reply.sh"), replyScript); err != nil {
 		return err
 	}
 	env.Setenv("TEST_HOME", dir)

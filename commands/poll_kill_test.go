@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
 	"agentstateloop/state/store"
@@ -30,7 +30,7 @@ func TestKilledPolls(t *testing.T) {
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	program := buildProgram(t, dir)
 	writeAgent(t, dir, servers, "[turn]\ncommand = [\"./slow.sh\"]\n[schedule]\nmode = \"none\"\n")
-	if err := os.WriteFile(filepath.Join(dir, "slow.sh"), []byte(slowScript), 0o700); err != nil {
+	if err := tempdir.WriteProgram(filepath.Join(dir, "slow.sh"), slowScript); err != nil {
 		t.Fatal(err)
 	}
 	poll := func() *exec.Cmd {

@@ -22,6 +22,7 @@ import (
 
 	"agentstateloop/cron/crontest"
 	"agentstateloop/internal/secret"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/mailtest"
 )
 
@@ -138,7 +139,7 @@ func (l *leakStory) write(name, text string) {
 func (l *leakStory) writeScript(name, text string) {
 	l.t.Helper()
 	record := fmt.Sprintf("#!/bin/sh\nLIFE=%q\necho \"$0 $*\" >>\"$LIFE/arguments\"\nps -A -o args >>\"$LIFE/arguments\" 2>/dev/null\n", l.dir)
-	if err := crontest.WriteScript(filepath.Join(l.dir, name), record+text); err != nil {
+	if err := tempdir.WriteProgram(filepath.Join(l.dir, name), record+text); err != nil {
 		l.t.Fatal(err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
 
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
@@ -145,7 +146,7 @@ func newSoak(t *testing.T, f *faults, mailbox soakedMailbox) *soak {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "slow.sh"), []byte(slowScript), 0o700); err != nil {
+	if err := tempdir.WriteProgram(filepath.Join(s.dir, "slow.sh"), slowScript); err != nil {
 		t.Fatal(err)
 	}
 	if out, code, _ := s.run(t.Context(), "poll"); code != 0 { // the baseline

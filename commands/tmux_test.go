@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/mailtest"
 )
 
@@ -209,7 +210,7 @@ authserv_id = "mx.example.org"
 fallback = "challenge"
 `, servers.IMAPTLS, servers.CAFile)
 	for file, text := range map[string]string{"agent.toml": config, "password": servers.Password, "agent.sh": "#!/bin/sh\necho it is green\n"} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o700); err != nil {
+		if err := tempdir.WriteProgram(filepath.Join(dir, file), text); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,11 +1,14 @@
 package cron
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"agentstateloop/internal/tempdir"
 )
 
 // Only a process that may not gain privileges cannot use a set-id program.
@@ -18,7 +21,7 @@ func TestObstacle(t *testing.T) {
 	}
 	write := func(path, text string, mode os.FileMode) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		if err := tempdir.WriteProgram(path, text); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Chmod(path, mode); err != nil {
@@ -72,7 +75,7 @@ func TestRealObstacle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(program, data, 0o755); err != nil {
+	if err := errors.Join(tempdir.WriteProgram(program, string(data)), os.Chmod(program, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.Remove(program) })

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/tempdir"
 )
 
 const foreign = "MAILTO=me@example.com\r\n# caf\xe9\n0 5 * * * backup\n"
@@ -30,7 +31,7 @@ func newTable(t *testing.T, quirk string) (Table, string) {
 	if quirk != "" {
 		wrapper := filepath.Join(dir, "wrapper")
 		text := fmt.Sprintf("#!/bin/sh\ndir='%s' real='%s' table='%s'\n%s\nexec \"$real\" \"$@\"\n", dir, command, path, quirk)
-		if err := crontest.WriteScript(wrapper, text); err != nil {
+		if err := tempdir.WriteProgram(wrapper, text); err != nil {
 			t.Fatal(err)
 		}
 		command = wrapper

@@ -15,6 +15,7 @@ import (
 	"agentstateloop/cron"
 	"agentstateloop/cron/crontest"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -97,7 +98,7 @@ func (h *house) countCrontab() (calls func() int) {
 func (h *house) crontab(lines string) {
 	h.t.Helper()
 	path := filepath.Join(h.blueprint.Dir, "crontab-in-front")
-	check(h.t, crontest.WriteScript(path, "#!/bin/sh\n"+lines+"\nexec '"+h.blueprint.Crontab+"' \"$@\"\n"))
+	check(h.t, tempdir.WriteProgram(path, "#!/bin/sh\n"+lines+"\nexec '"+h.blueprint.Crontab+"' \"$@\"\n"))
 	h.agent.Schedule.Table.Command = path
 }
 
@@ -269,7 +270,7 @@ func TestAPollStaysWhileTheLineIsStuck(t *testing.T) {
 		before := mustRead(t, table)
 
 		in := filepath.Join(dir, "in-front")
-		check(t, crontest.WriteScript(in, "#!/bin/sh\n[ \"$1\" = - ] && { echo 'disk full' >&2; exit 1; }\nexec '"+command+"' \"$@\"\n"))
+		check(t, tempdir.WriteProgram(in, "#!/bin/sh\n[ \"$1\" = - ] && { echo 'disk full' >&2; exit 1; }\nexec '"+command+"' \"$@\"\n"))
 		agent.Schedule.Table.Command = in
 		began := time.Now()
 		check(t, agent.Ring("test", ""))

@@ -27,6 +27,7 @@ import (
 	"agentstateloop/cron/crontest"
 	"agentstateloop/cycle"
 	"agentstateloop/internal/regular"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
@@ -226,7 +227,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-func (h *house) script(text string) { check(h.t, crontest.WriteScript(h.blueprint.Script, text)) }
+func (h *house) script(text string) { check(h.t, tempdir.WriteProgram(h.blueprint.Script, text)) }
 
 func (h *house) serveMesh() (url string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

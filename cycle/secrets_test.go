@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cron/crontest"
 	"agentstateloop/internal/secret"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/state/store"
 )
 
@@ -40,7 +40,7 @@ func TestNoReasonRepeatsASecret(t *testing.T) {
 			h.pollAfter(time.Minute)
 		},
 		"a crontab that cannot be written": func(h *house) {
-			check(h.t, crontest.WriteScript(h.blueprint.Crontab, "#!/bin/sh\necho '"+said+"' >&2\nexit 1\n"))
+			check(h.t, tempdir.WriteProgram(h.blueprint.Crontab, "#!/bin/sh\necho '"+said+"' >&2\nexit 1\n"))
 			h.pollAfter(time.Hour)
 		},
 		"an agent that fails": func(h *house) {

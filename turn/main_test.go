@@ -93,7 +93,7 @@ func self(t *testing.T) string {
 func writeScript(t *testing.T, dir, name, script string) string {
 	t.Helper()
 	file := filepath.Join(dir, name)
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+	if err := tempdir.WriteProgram(file, "#!/bin/sh\n"+script); err != nil {
 		t.Fatal(err)
 	}
 	return file

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"agentstateloop/internal/tempdir"
 )
 
 func TestSecretFile(t *testing.T) {
@@ -76,7 +78,7 @@ func TestSecretCommand(t *testing.T) {
 	dir := t.TempDir()
 	c := &Config{Path: filepath.Join(dir, "agent.toml"), home: dir}
 	script := filepath.Join(dir, "ask.sh")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho s3cret; echo the rest\n"), 0o700); err != nil {
+	if err := tempdir.WriteProgram(script, "#!/bin/sh\necho s3cret; echo the rest\n"); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

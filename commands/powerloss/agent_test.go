@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/message"
 )
 
@@ -67,7 +67,7 @@ func (s *story) configure(parts ...string) {
 	s.Helper()
 	s.writeFile("agent.toml", agentPart+strings.Join(parts, ""))
 	s.writeFile("secret", s.world.mail.Password+"\n")
-	if err := crontest.WriteScript(filepath.Join(s.dir, "agent.sh"), fmt.Sprintf(agentScript, s.program, s.notes())); err != nil {
+	if err := tempdir.WriteProgram(filepath.Join(s.dir, "agent.sh"), fmt.Sprintf(agentScript, s.program, s.notes())); err != nil {
 		s.Fatal(err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/turn/react/scripted"
 )
 
@@ -85,7 +85,7 @@ func setAPI(s *story) {
 	if err := os.Mkdir(filepath.Join(s.dir, "work"), 0o700); err != nil {
 		s.Fatal(err)
 	}
-	if err := crontest.WriteScript(filepath.Join(s.dir, "notch.sh"), fmt.Sprintf(notchScript, s.notes(), s.program, filepath.Join(s.dir, "kill-me"))); err != nil {
+	if err := tempdir.WriteProgram(filepath.Join(s.dir, "notch.sh"), fmt.Sprintf(notchScript, s.notes(), s.program, filepath.Join(s.dir, "kill-me"))); err != nil {
 		s.Fatal(err)
 	}
 	s.writeFile("kill-me", "")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/tempdir"
 )
 
 // scenarios are all stories.
@@ -30,7 +31,7 @@ func setMail(s *story) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if err := crontest.WriteScript(s.path("crontab.table"), userLine); err != nil {
+	if err := tempdir.WriteProgram(s.path("crontab.table"), userLine); err != nil {
 		s.Fatal(err)
 	}
 	s.configure(s.mailbox(), scriptPart, "[schedule]\ncrontab = \""+command+"\"\n")

@@ -8,7 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"agentstateloop/internal/tempdir"
 )
 
 // script keeps the table in one file. Like Debian's crontab it supports -l, -r
@@ -55,8 +56,8 @@ func Write(dir string) (command, tablePath string, err error) {
 	}
 	command, tablePath = filepath.Join(dir, "crontab"), filepath.Join(dir, "crontab.table")
 	text := fmt.Sprintf(script, "'"+strings.ReplaceAll(tablePath, "'", `'\''`)+"'")
-	if err := WriteScript(command, text); err != nil {
-		return "", "", err
+	if err := tempdir.WriteProgram(command, text); err != nil {
+		return "", "", fmt.Errorf("write a test crontab: %w", err)
 	}
 	return command, tablePath, nil
 }
@@ -74,17 +75,4 @@ func WriteProc(dir string) (proc string, err error) {
 		}
 	}
 	return proc, nil
-}
-
-// WriteScript writes an executable file that can be started at once, even while
-// other goroutines start processes. A process that is being started holds a copy
-// of every open file for a moment, and a program that is open for writing cannot
-// be started ("text file busy").
-func WriteScript(path, text string) error {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-		return fmt.Errorf("write a test crontab: %w", err)
-	}
-	return nil
 }

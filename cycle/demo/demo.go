@@ -20,6 +20,7 @@ import (
 	"agentstateloop/cron/crontest"
 	"agentstateloop/cycle"
 	"agentstateloop/internal/regular"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
@@ -118,7 +119,7 @@ func (s *stage) enter(dir, self, address, script string, wired *cycle.Mesh) erro
 	}
 	s.table = table
 	program := filepath.Join(dir, "agent.sh")
-	if err := crontest.WriteScript(program, script); err != nil {
+	if err := tempdir.WriteProgram(program, script); err != nil {
 		return err
 	}
 	s.agent = s.newAgent(dir, self, command, program, wired)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/tempdir"
 )
 
 // userCrontab is the user's crontab: a program, the file that holds the table, and
@@ -61,7 +61,7 @@ func newCrontab(dir string) (*userCrontab, error) {
 	if err := os.WriteFile(t.file, []byte(t.foreign), 0o600); err != nil {
 		return nil, err
 	}
-	return t, crontest.WriteScript(t.command, fmt.Sprintf(crontabScript, "'"+t.file+"'", "'"+t.modeFile+"'"))
+	return t, tempdir.WriteProgram(t.command, fmt.Sprintf(crontabScript, "'"+t.file+"'", "'"+t.modeFile+"'"))
 }
 
 // setMode sets the failure mode of the program; "" means none.

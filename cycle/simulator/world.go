@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"agentstateloop/cron"
-	"agentstateloop/cron/crontest"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mesh"
@@ -127,7 +127,7 @@ func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	if w.crontab, err = newCrontab(dir); err != nil {
 		return nil, err
 	}
-	if err := crontest.WriteScript(w.detached(), "#!/bin/sh\n: >\"$0.started\"\n"); err != nil {
+	if err := tempdir.WriteProgram(w.detached(), "#!/bin/sh\n: >\"$0.started\"\n"); err != nil {
 		return nil, err
 	}
 	w.mail, err = mailtest.Start(dir, mailtest.Options{

@@ -1,4 +1,4 @@
-// Package tempdir says where the tests of a package make their folders.
+// Package tempdir has the folders of tests, and the programs that tests write.
 package tempdir
 
 import (
@@ -29,4 +29,13 @@ func InMemoryWithoutBoxes() error {
 		return nil
 	}
 	return InMemory()
+}
+
+// WriteProgram writes a program that can be started at once, even while other goroutines
+// start processes. A process that is being started holds a copy of every open file for a
+// moment, and a program that is open for writing cannot be started ("text file busy").
+func WriteProgram(path, text string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, []byte(text), 0o700)
 }

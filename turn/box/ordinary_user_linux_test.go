@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"agentstateloop/internal/tempdir"
 )
 
 const nobody = 65534
@@ -29,7 +31,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	}
 	path, tmp := filepath.Join(base, "test"), filepath.Join(base, "tmp")
 	for _, err := range []error{
-		os.WriteFile(path, program, 0o700), os.Chmod(path, 0o755), os.Chmod(base, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, nobody, nobody),
+		tempdir.WriteProgram(path, string(program)), os.Chmod(path, 0o755), os.Chmod(base, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, nobody, nobody),
 	} {
 		if err != nil {
 			t.Fatal(err)
