@@ -14,29 +14,38 @@ import (
 
 // script keeps the table in one file. Like Debian's crontab it supports -l, -r
 // and -, prints "no crontab for" if the table is missing, refuses a table without
-// a newline at its end, and replaces the table atomically.
+// a newline at its end, and replaces the table atomically. The shell itself copies a
+// table, without the NUL bytes that no table has: tests call it thousands of times.
 const script = `#!/bin/sh
 table=%s
+export LC_ALL=C
+copy() {
+	while IFS= read -r line; do
+		printf '%%s\n' "$line" || exit 1
+	done
+	printf '%%s' "$line" # a last line without a newline
+	[ -z "$line" ]
+}
 case "$#:$1" in
 1:-l)
 	if [ ! -e "$table" ]; then
 		echo "no crontab for ${LOGNAME:-you}" >&2
 		exit 1
 	fi
-	exec cat "$table"
+	copy <"$table"
+	exit 0
 	;;
 1:-r)
 	exec rm "$table"
 	;;
 1:-)
 	new="$table.$$"
-	trap 'rm -f "$new"' EXIT
-	cat >"$new" || exit 1
-	if [ -n "$(tail -c 1 "$new" | tr '\000' x)" ]; then # $() takes a newline away
+	if ! copy >"$new"; then
+		rm -f "$new"
 		echo "new crontab file is missing newline before EOF, can't install." >&2
 		exit 1
 	fi
-	mv "$new" "$table"
+	exec mv "$new" "$table"
 	;;
 *)
 	echo "usage: crontab -l | -r | -" >&2

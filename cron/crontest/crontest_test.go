@@ -22,10 +22,10 @@ func TestWrite(t *testing.T) {
 	for _, step := range []struct{ arg, stdin, want, fails string }{
 		{"-l", "", "", "no crontab for "},
 		{"-r", "", "", "No such file"},
-		{"-", "a\n\x00\xe9\n", "", ""},
-		{"-l", "", "a\n\x00\xe9\n", ""},
+		{"-", "a \\ \xe9\n\n\t%s\n", "", ""},
+		{"-l", "", "a \\ \xe9\n\n\t%s\n", ""},
 		{"-", "no newline", "", "missing newline"},
-		{"-l", "", "a\n\x00\xe9\n", ""},
+		{"-l", "", "a \\ \xe9\n\n\t%s\n", ""},
 		{"-", "", "", ""},
 		{"-l", "", "", ""},
 		{"-r", "", "", ""},
