@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -52,6 +53,7 @@ func TestMain(m *testing.M) {
 		os.Exit(exitFailed)
 	}
 	flag.Set("test.parallel", "4") // most of these tests wait; the command line may say another number
+	debug.SetGCPercent(400)        // many short tests, of which none holds much
 	os.Exit(m.Run())
 }
 

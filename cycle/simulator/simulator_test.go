@@ -3,6 +3,7 @@ package simulator_test
 import (
 	"flag"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,11 @@ var (
 	over   = flag.String("over", "", "what carries the mesh: http, nats, or nothing for what the seed says")
 	lives  = flag.Int64("lives", part(2, 1), "number of seeds to play each scenario with")
 )
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // many short stories, of which none holds much
+	os.Exit(m.Run())
+}
 
 // part returns how many of something are tried: the whole where all that is real is required,
 // else some.
