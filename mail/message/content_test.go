@@ -48,6 +48,7 @@ func TestContent(t *testing.T) {
 		{"no charset", "\ncaf\xe9\n", "café", "Windows-1252"},
 		{"html", "Content-Type: text/html\n\n<html><head><title>no</title><style>p{}</style></head><body><p>Hello&nbsp;you,</p><p>see <a href=\"https://x.org/a\">this</a><br>and<script>alert(1)</script> that</p><ul><li>one</li><li>two</li></ul></body>\n",
 			"Hello you,\n\nsee this <https://x.org/a>\nand that\n\n- one\n- two", ""},
+		{"html links", "Content-Type: text/html\n\n<a href=mailto:a@b>mailto:a@b</a> <a href=mailto:a@b>a@b</a> <a href=https://a>b<a href=https://c>d</a>", "mailto:a@b a@b bd <https://c>", ""},
 		{"html never closed", "Content-Type: text/html\n\n<head><p>hello <b>there<blockquote>quoted", "hello there", ""},
 	} {
 		c := read(tt.raw)
