@@ -43,11 +43,12 @@ func TestContent(t *testing.T) {
 		{"a broken type with two boundaries", "Content-Type: multipart/mixed; x; boundary=a; boundary=b\n\n--a\n\nhello\n--a--\n", "hello", ""},
 		{"two encodings, of which the last counts", "Content-Transfer-Encoding: base64\nContent-Transfer-Encoding: 7bit\n\naGVsbG8=\n", "aGVsbG8=", ""},
 		{"another charset that is UTF-8, too", "Content-Type: text/plain; charset=windows-1252\n\n\xc3\xa9\n", "Ã©", ""},
-		{"utf8 that cannot be read as such", "Content-Type: text/plain; charset=utf8\n\ncaf\xe9 !\n", "caf\uFFFD !", "not all UTF-8"},
-		{"ASCII that cannot be read as such", "Content-Type: text/plain; charset=us-ascii\n\ncaf\xe9\n", "café", "us-ascii"},
+		{"utf8 that is not UTF-8", "Content-Type: text/plain; charset=utf8\n\ncaf\xe9 !\n", "caf\uFFFD !", "not all UTF-8"},
+		{"ASCII that is not ASCII", "Content-Type: text/plain; charset=us-ascii\n\ncaf\xe9\n", "café", "us-ascii"},
 		{"no charset", "\ncaf\xe9\n", "café", "Windows-1252"},
 		{"html", "Content-Type: text/html\n\n<html><head><title>no</title><style>p{}</style></head><body><p>Hello&nbsp;you,</p><p>see <a href=\"https://x.org/a\">this</a><br>and<script>alert(1)</script> that</p><ul><li>one</li><li>two</li></ul></body>\n",
 			"Hello you,\n\nsee this <https://x.org/a>\nand that\n\n- one\n- two", ""},
+		{"html links", "Content-Type: text/html\n\n<a href=mailto:a@b>mailto:a@b</a> <a href=mailto:a@b>a@b</a> <a href=https://a>b<a href=https://c>d</a>", "mailto:a@b a@b bd <https://c>", ""},
 		{"html never closed", "Content-Type: text/html\n\n<head><p>hello <b>there<blockquote>quoted", "hello there", ""},
 	} {
 		c := read(tt.raw)

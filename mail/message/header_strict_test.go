@@ -105,6 +105,19 @@ func TestSoleAddress(t *testing.T) {
 	}
 }
 
+// Two From fields have no sole sender, even if they are alike.
+func TestSoleSender(t *testing.T) {
+	from := Field{Name: "from", Value: "op@example.com"}
+	if got, err := SoleSender([]Field{from}); got != "op@example.com" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, fields := range [][]Field{nil, {from, from}} {
+		if got, err := SoleSender(fields); err == nil {
+			t.Errorf("%q has the sender %s", fields, got)
+		}
+	}
+}
+
 // What soleAddress accepts has one @ outside quotes and comments. The address
 // is plain and normalised.
 func FuzzSoleAddress(f *testing.F) {

@@ -156,7 +156,7 @@ func TestDigest(t *testing.T) {
 	if got := ParseHeader([]byte(strings.Replace(mail, ": x", ": y", 1) + "\r\n")).stable; got == same {
 		t.Error("another subject under the same Message-ID, the same digest")
 	}
-	// Time and size count only without a Message-ID.
+	// Time and size are not part of it if the mail has a Message-ID.
 	for raw, same := range map[string]bool{mail: true, "From: a@b\r\n": false} {
 		h, at := ParseHeader([]byte(raw)), time.Unix(1, 0)
 		if (Digest(h, at, 1) == Digest(h, at.Add(time.Second), 1)) != same || (Digest(h, at, 1) == Digest(h, at, 2)) != same {

@@ -339,3 +339,22 @@ func TestRenderLimits(t *testing.T) {
 		}},
 	})
 }
+
+// TestRenderChoices checks which encoding, type, content and references a mail of ours has.
+func TestRenderChoices(t *testing.T) {
+	for text, want := range map[string]string{"abcd": "7bit", "éabc": "quoted-printable", "éab": "base64"} { // a third of it foreign, and more
+		var b bytes.Buffer
+		textPart(&b, "text/plain", text)
+		if !strings.Contains(b.String(), "Encoding: "+want+"\r\n") {
+			t.Errorf("%s: want %s: %s", text, want, b.String())
+		}
+	}
+	var b bytes.Buffer
+	attachmentPart(&b, Attachment{Name: "a", Type: "text/csv", Data: []byte("x"), Apart: 1, Foreign: true}, 1)
+	if !strings.HasSuffix(b.String(), "\r\n\r\n"+apartLine(1)) || strings.Contains(b.String(), "utf-8") {
+		t.Errorf("an attachment that lies apart: %s", b.String())
+	}
+	if got := references(Draft{References: []string{"<1@b>", "<2@b>", "<2@b>", "<1@b>"}, InReplyTo: "<1@b>"}); !slices.Equal(got, []string{"<1@b>", "<2@b>", "<1@b>"}) {
+		t.Errorf("references %q", got)
+	}
+}

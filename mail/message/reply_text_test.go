@@ -92,6 +92,7 @@ func TestReplyTextByKind(t *testing.T) {
 
 		// Signatures.
 		{name: "signature", in: "Noon is fine.\n\n-- \nOle\nHarbour Office\n", want: "Noon is fine."},
+		{name: "a long signature with its blank", in: "Noon is fine.\n-- \n" + strings.Repeat("Ole\n", 9), want: "Noon is fine."},
 		{name: "signature above history", in: "Noon is fine.\n-- \nOle\n\nOn 02/03/2026 09:12 AM, Pia wrote:\n> " + history + "\n", want: "Noon is fine."},
 		{name: "device", in: "Noon is fine.\n\nSent from my mobile\n", want: "Noon is fine."},
 		{name: "dashes in the text", in: "Three points:\n--\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n", want: "Three points:\n--\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine"},

@@ -94,7 +94,7 @@ func TestRawTitles(t *testing.T) {
 		"Content-Disposition: attachment; filename=ти\n\n":                                              "ти",
 	} {
 		if got := readEntity([]byte(raw), "koi8-r", "big5").title; got != want {
-			t.Errorf("%s: %q, want %q", raw, got, want)
+			t.Errorf("%q: %q, want %q", raw, got, want)
 		}
 	}
 }
