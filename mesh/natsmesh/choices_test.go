@@ -72,7 +72,7 @@ func TestWhoSaysWhat(t *testing.T) {
 	}
 	box, err := bob.Take(t.Context())
 	if err != nil || len(box.Undecoded) != 1 || box.Undecoded[0].From != "alice" || bob.held[box.Undecoded[0].ID] == nil {
-		t.Errorf("what cannot be decoded: %+v, %v", box, err)
+		t.Errorf("what is not a message: %+v, %v", box, err)
 	}
 }
 
