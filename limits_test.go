@@ -58,7 +58,6 @@ var notLimits = map[string]string{
 	"fleet.temporarilyUnavailable": "the number of an error of nats-server",
 	"mail.bodyGroup":               "how much is asked for at a time, which changes no result",
 	"mail.headerChunk":             "how much is asked for at a time, which changes no result",
-	"mail.maxBundle":               "bounds work: no test has a bundle of 64 MiB",
 	"mail.maxQuestions":            "how much is asked for at a time, which changes no result",
 	"mail.parenthesis":             "a factor, of what a byte counts for",
 	"mail.searchAbove":             "when the server is asked to search, which changes no result",

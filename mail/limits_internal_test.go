@@ -164,7 +164,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxQuoted", Max: 1000, Within: func(_ *testing.T, n int64) bool { return quotable(x(n)) }},
 
-		// Tokens and roots.
+		// Tokens.
 		limittest.Duration("renewBefore", 5*time.Minute, 1, func(_ *testing.T, d time.Duration) bool { // a token of an hour is renewed
 			g := grant{Access: "token", Got: arrived, Expiry: arrived.Add(time.Hour)}
 			return !g.fresh(g.Expiry.Add(-d))
@@ -179,17 +179,6 @@ func TestLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			return o.load("refresh").Access == "token"
-		}},
-		{Const: "maxPlaces", Max: 16, Within: func(t *testing.T, n int64) bool {
-			r := NewRoots(filepath.Join(t.TempDir(), "roots"))
-			for i := range n {
-				r.remember(place{host: fmt.Sprint("mail", i), length: 1})
-			}
-			return len(r.places) == int(n)
-		}},
-		{Const: "maxBlock", Max: 16 << 10, Within: func(_ *testing.T, n int64) bool {
-			_, ok := parsePlace([]string{"mail", "0", fmt.Sprint(n), strings.Repeat("0", 64)})
-			return ok
 		}},
 
 		// The proof of a mail.

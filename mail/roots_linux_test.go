@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/limittest"
 	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail/mailtest"
 )
@@ -297,6 +298,51 @@ func TestRootsAreFew(t *testing.T) {
 	if !remembers(roots, "mail10.test", system) || remembers(roots, "mail2.test", system) {
 		t.Error("others than the first are forgotten")
 	}
+}
+
+// TestLimitsOfRoots tries the limits on the bundle of the system and on what is remembered.
+func TestLimitsOfRoots(t *testing.T) {
+	must(x509.SystemCertPool())
+	bundle := filepath.Join(t.TempDir(), "bundle.pem")
+	t.Setenv("SSL_CERT_FILE", bundle)
+	at := func(n int64) place { return place{host: fmt.Sprint(n), length: 1} }
+	remembered := func(file string) int {
+		roots := NewRoots(file)
+		roots.readFile()
+		return len(roots.places)
+	}
+	limittest.Run(t, []limittest.Limit{
+		{Const: "maxPlaces", Max: 16, Within: func(t *testing.T, n int64) bool {
+			roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
+			for i := range n {
+				roots.remember(at(i))
+			}
+			return remembered(roots.file) == int(n)
+		}},
+		{Const: "maxPlaces", Max: 16 << 10, Within: func(t *testing.T, n int64) bool { // bytes of the file
+			roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
+			roots.remember(at(0))
+			must(0, os.Truncate(roots.file, n))
+			return remembered(roots.file) == 1
+		}},
+		{Const: "maxBlock", Max: 16 << 10, Within: func(t *testing.T, n int64) bool {
+			block := bytes.Replace(system.PEM, []byte("\n"), []byte("\n"+strings.Repeat("\n", int(n)-len(system.PEM))), 1)
+			must(0, os.WriteFile(bundle, block, 0o600))
+			p, found := find(system.Cert)
+			return found && p.length == int(n)
+		}},
+		{Const: "maxBlock", Max: 16 << 10, Within: func(t *testing.T, n int64) bool { // of a place in the file
+			_, ok := parsePlace(strings.Fields(fmt.Sprintf("mail.test 0 %d %x", n, sha256.Sum256(nil))))
+			return ok
+		}},
+		{Const: "maxBundle", Max: 64 << 20, Within: func(t *testing.T, n int64) bool {
+			f := must(os.Create(bundle))
+			defer f.Close()
+			must(f.WriteAt(append([]byte("\n"), system.PEM...), n-int64(len(system.PEM))-1))
+			_, found := find(system.Cert)
+			return found
+		}},
+	})
 }
 
 // Every connection of this package is made once more for a root that is new: by IMAP
