@@ -48,3 +48,55 @@ func TestSoleAuthor(t *testing.T) {
 		}
 	}
 }
+
+// TestAuthBlock checks which fields count as the server's: the topmost ones with its id,
+// and none behind another field.
+func TestAuthBlock(t *testing.T) {
+	field := func(id, result string) string { return "Authentication-Results: " + id + "; " + result + "\r\n" }
+	for name, tt := range map[string]struct{ header, want string }{
+		"one":                    {field("mx", "spf=pass"), "mx; spf=pass"},
+		"two":                    {field("mx", "spf=pass") + field("MX", "dkim=pass"), "mx; spf=pass | MX; dkim=pass"},
+		"below other fields":     {"A: b\r\n" + field("mx", "spf=pass"), "mx; spf=pass"},
+		"behind another id":      {field("mx", "spf=pass") + field("other", "none") + field("mx", "dkim=pass"), "mx; spf=pass"},
+		"behind another field":   {field("mx", "spf=pass") + "A: b\r\n" + field("mx", "dkim=pass"), "mx; spf=pass"},
+		"behind OpenDKIM's mark": {field("mx", "spf=pass") + "DKIM-Filter: x\r\n" + field("mx", "dkim=pass"), "mx; spf=pass | mx; dkim=pass"},
+		"another id first":       {field("other", "none") + field("mx", "dkim=pass"), ""},
+	} {
+		block, reason := authBlock(message.Fields([]byte(tt.header+"\r\n")), "mx")
+		if got := strings.Join(block, " | "); got != tt.want || (got == "") != (reason != "") {
+			t.Errorf("%s: %q, %q; want %q", name, got, reason, tt.want)
+		}
+	}
+}
+
+// TestServerProofs checks which word of the server counts: that the operator handed the
+// mail in, then a signature, and SPF only where the server names no signature.
+func TestServerProofs(t *testing.T) {
+	const from = "op@example.com"
+	signed, spf := "dkim=pass header.d=example.com header.s=key; ", "spf=pass smtp.mailfrom="+from
+	f := Filter{Handle: "agent", Own: "agent@example.org", AllowSPF: true}
+	fields := message.Fields([]byte(mailOf(signatureOf("example.com"), arrived)))
+	for name, tt := range map[string]struct {
+		results   string
+		submitted bool
+		all       bool // the mail counts as it is, and not what the signature covers
+	}{
+		"a submission":             {signed + spf, true, true},
+		"a signature before SPF":   {signed + spf, false, false},
+		"SPF without a signature":  {spf, false, true},
+		"a signature without SPF":  {strings.TrimSuffix(signed, "; "), false, false},
+		"a submission without any": {"none", true, true},
+	} {
+		results, err := authResults("mx; " + tt.results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proofs, reason := f.serverProofs(serverVerdict{results: results, submitted: tt.submitted}, fields, from)
+		if reason != "" || len(proofs) != 1 || proofs[0].covers[0].all != tt.all {
+			t.Errorf("%s: %+v, %s", name, proofs, reason)
+		}
+	}
+	if proofs, reason := (Filter{}).serverProofs(serverVerdict{}, fields, from); reason == "" {
+		t.Errorf("nothing proves it: %+v", proofs)
+	}
+}
