@@ -254,6 +254,7 @@ func setUp(env *testscript.Env, printed string) error {
 	}
 	env.Setenv("TEST_HOME", dir)
 	env.Setenv("HOME", dir)
+	env.Setenv("PATH", dir+string(os.PathListSeparator)+env.Getenv("PATH")) // its crontab, also where no configuration names it
 	env.Setenv("TEST_JSON", printed)
 	proc, err := crontest.WriteProc(dir)
 	if err != nil {

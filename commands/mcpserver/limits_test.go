@@ -24,8 +24,9 @@ func TestLimits(t *testing.T) {
 			return err == nil && len(line) == int(n)-1
 		}},
 		{Const: "atOnce", Max: 8, Within: func(t *testing.T, n int64) bool {
-			var begun atomic.Int64
+			within := false
 			synctest.Test(t, func(t *testing.T) {
+				var begun atomic.Int64
 				ctx, cancel := context.WithCancel(t.Context())
 				work := newCalls(ctx).handler(react.Tool{Run: func(ctx context.Context, _ json.RawMessage) (string, error) {
 					begun.Add(1)
@@ -36,9 +37,10 @@ func TestLimits(t *testing.T) {
 					go work(ctx, &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{}})
 				}
 				synctest.Wait()
+				within = begun.Load() == n
 				cancel()
 			})
-			return begun.Load() == n
+			return within
 		}},
 		limittest.Duration("lastAnswers", 10*time.Second, 2, func(t *testing.T, d time.Duration) (awaited bool) {
 			synctest.Test(t, func(t *testing.T) {

@@ -14,6 +14,11 @@ func TestFind(t *testing.T) {
 	if port < lowest || port > highest {
 		t.Errorf("Find() = %d", port)
 	}
+	for _, p := range []int{port - 1, port, port + 1} {
+		if hold(p, []int{1}) {
+			t.Errorf("hold(%d, 1) = true, and Find has returned %d and the port above it", p, port)
+		}
+	}
 	for _, p := range []int{port, port + 1} {
 		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p))
 		if err != nil {
@@ -21,9 +26,12 @@ func TestFind(t *testing.T) {
 		}
 		defer l.Close()
 	}
-	for _, p := range []int{port, port - 1} {
-		if isFree(p, []int{1}) {
-			t.Errorf("isFree(%d, 1) = true while something listens", p)
-		}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if p := listener.Addr().(*net.TCPAddr).Port; hold(p, nil) || hold(p-1, []int{1}) {
+		t.Errorf("hold(%d) = true while something listens", p)
 	}
 }
