@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -287,7 +286,7 @@ func answers(ctx context.Context, addr string) error {
 	}
 }
 
-// freePorts returns n ports that were free a moment ago.
+// freePorts returns n ports that are free.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for len(ports) < n {
@@ -295,9 +294,7 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(ports, port) {
-			ports = append(ports, port)
-		}
+		ports = append(ports, port)
 	}
 	return ports, nil
 }
