@@ -147,7 +147,10 @@ func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 	selected := s.client.Select(m.name(), how)
 	headers := s.askAhead()
 	if err := lc.release(); err != nil {
-		s.client.Close()
+		s.client.Close() // waits for the reader, which sets lc.failed
+		if lc.failed != nil && !errors.Is(lc.failed, net.ErrClosed) {
+			err = lc.failed // the server has said why it hung up
+		}
 		return nil, conn.failure(err)
 	}
 	// The answer to SELECT comes first, but the library holds up everything behind a

@@ -18,8 +18,7 @@ import (
 // TestWhoSaysWhat checks which of two sources counts where a message that alice signed, and
 // the mailbox that it is in, say the same thing.
 func TestWhoSaysWhat(t *testing.T) {
-	now := noon
-	alice, bob := clients(t, func() time.Time { return now })
+	alice, bob := clients(t, func() time.Time { return noon })
 	bob.Keys["bob"] = bob.Keys["alice"] // our own key is not looked up
 	for name, tt := range map[string]struct {
 		id, body string
@@ -79,10 +78,10 @@ func TestWhoSaysWhat(t *testing.T) {
 // TestWhatIsSent checks which of two sources counts where a sender may say something, or
 // leave it out.
 func TestWhatIsSent(t *testing.T) {
-	now := noon
-	alice, bob := clients(t, func() time.Time { return now })
+	now := newClock(noon)
+	alice, bob := clients(t, now.read)
 	for i := range 2 { // the second is a repeat, which the engine knows by the time that is signed
-		now = noon.Add(time.Duration(i) * time.Minute)
+		now.set(noon.Add(time.Duration(i) * time.Minute))
 		if id, err := alice.Send(t.Context(), mesh.Message{ID: "m", To: "bob", Kind: mesh.KindAsk, Text: "x", SentAt: noon}); err != nil || id != "m" {
 			t.Fatalf("%s, %v", id, err)
 		}
@@ -120,14 +119,14 @@ func TestWhatIsSent(t *testing.T) {
 // TestTheNewestRowCounts checks which of two sources counts in the registry. A row that has
 // not changed, and is published again, shows that its agent was there later.
 func TestTheNewestRowCounts(t *testing.T) {
-	now := noon.Add(-40 * time.Minute)
-	alice, bob := clients(t, func() time.Time { return now })
+	now := newClock(noon.Add(-40 * time.Minute))
+	alice, bob := clients(t, now.read)
 	alice.Now = func() time.Time { return noon.Add(-30 * time.Minute) } // behind the clock of the engine
 	for _, register := range []struct {
 		c  *Client
 		at time.Time
 	}{{bob, noon.Add(-time.Hour)}, {alice, noon.Add(-40 * time.Minute)}, {bob, noon}} {
-		now = register.at
+		now.set(register.at)
 		if err := register.c.Register(t.Context(), mesh.Presence{Host: "elsewhere"}); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,18 @@ import (
 
 // noon is the time of an engine in memory.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// clock is a clock that a test sets while an engine reads it.
+type clock struct{ at atomic.Pointer[time.Time] }
+
+func newClock(at time.Time) *clock {
+	c := &clock{}
+	c.set(at)
+	return c
+}
+
+func (c *clock) set(at time.Time) { c.at.Store(&at) }
+func (c *clock) read() time.Time  { return *c.at.Load() }
 
 // clients returns the clients of an engine in memory. Their clock and the engine's is that
 // of the test.
