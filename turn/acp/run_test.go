@@ -15,6 +15,7 @@ import (
 
 	"agentstateloop/internal/regular"
 	"agentstateloop/turn"
+	"agentstateloop/turn/box"
 )
 
 // host is turn.ACPCommand. A question to the operator is written to a file, and its id is
@@ -381,13 +382,13 @@ func TestAskACP(t *testing.T) {
 // In a box both our process and the agent run.
 func TestBoxed(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat("/usr/bin/bwrap"); err != nil {
-		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
-			t.Fatal("no bubblewrap")
-		}
-		t.Skip("no bubblewrap")
-	}
 	b := newBench(t, "waits")
+	if _, err := box.Bubblewrap(t.Context(), b.Self); err != nil {
+		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
 	b.Box = &turn.Sandbox{Network: true}
 	check(t, b.stopAt("working"), turn.Canceled, "working, cancelled", "stopped")
 	b = newBench(t, "plain")
