@@ -56,7 +56,11 @@ func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...st
 	if stdin != nil {
 		cmd.Stdin = stdin
 	}
-	printed, err := capture.Run(ctx, cmd, capture.Limits{Stdout: maxTable, Stderr: maxComplaint})
+	run := t.Run
+	if run == nil {
+		run = capture.Run
+	}
+	printed, err := run(ctx, cmd, capture.Limits{Stdout: maxTable, Stderr: maxComplaint})
 	switch {
 	case errors.Is(err, exec.ErrWaitDelay):
 		_ = capture.KillGroup(cmd) // an error means that the group has ended

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
+	"agentstateloop/internal/capture"
 	"agentstateloop/internal/regular"
 )
 
@@ -33,6 +35,10 @@ type Table struct {
 	Lock    string        // lock file shared by all agents of the user; its folder is created
 	Backup  string        // folder for backups; it is created with mode 0700
 	Timeout time.Duration // limit for the lock, and for each crontab process
+
+	// Run is capture.Run if nil. Tests that poll thousands of times set it, because to
+	// start the program costs more than the poll.
+	Run func(context.Context, *exec.Cmd, capture.Limits) (capture.Printed, error)
 }
 
 func (t Table) command() string        { return cmp.Or(t.Command, "crontab") }

@@ -139,9 +139,20 @@ func (h *house) pipe(name string) (wait, open func()) {
 	}
 	open = func() {
 		h.t.Helper()
-		check(h.t, os.WriteFile(path, []byte("go\n"), 0))
+		h.letGoOn(path)
 	}
 	return wait, open
+}
+
+// letGoOn lets an agent go on that reads the fifo. It does not wait for it: the agent
+// may have been ended, or may not read yet.
+func (h *house) letGoOn(fifo string) {
+	h.t.Helper()
+	f, err := os.OpenFile(fifo, os.O_RDWR, 0)
+	check(h.t, err)
+	h.t.Cleanup(func() { f.Close() }) // what nobody has read ends with the last descriptor
+	_, err = f.WriteString("go\n")
+	check(h.t, err)
 }
 
 // pollInBackground polls in the background; wait returns its report.

@@ -145,7 +145,8 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 		Schedule: cycle.Schedule{
 			Mode: b.ScheduleMode, Binary: b.Binary,
 			Table: cron.Table{
-				Command: b.Crontab, Lock: filepath.Join(b.Dir, "crontab.lock"), Backup: filepath.Join(b.Dir, "backup"),
+				Command: b.Crontab, Run: crontest.Play(b.Crontab, b.Crontab+".table"),
+				Lock: filepath.Join(b.Dir, "crontab.lock"), Backup: filepath.Join(b.Dir, "backup"),
 			},
 		},
 		Turn: &turn.Config{
@@ -162,11 +163,18 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 }
 
 // answering is the agent's program: it notes that it ran, keeps its prompt, and
-// answers with the message's text.
+// answers with the message's text. The shell itself copies: a thousand turns start no
+// cat.
 const answering = `#!/bin/sh
+copy() {
+	while IFS= read -r line; do
+		printf '%s\n' "$line"
+	done
+	printf %s "$line"
+}
 echo "$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH" >>runs
-cat >prompt
-echo "I read: $(cat "$AGENTSTATELOOP_CONTEXT/text.txt")"
+copy >prompt
+echo "I read: $(copy <"$AGENTSTATELOOP_CONTEXT/text.txt")"
 `
 
 // newHouse builds a house whose agent has never polled.

@@ -40,7 +40,8 @@ func TestNoReasonRepeatsASecret(t *testing.T) {
 			h.pollAfter(time.Minute)
 		},
 		"a crontab that cannot be written": func(h *house) {
-			check(h.t, tempdir.WriteProgram(h.blueprint.Crontab, "#!/bin/sh\necho '"+said+"' >&2\nexit 1\n"))
+			h.agent.Schedule.Table.Command += ".fails"
+			check(h.t, tempdir.WriteProgram(h.agent.Schedule.Table.Command, "#!/bin/sh\necho '"+said+"' >&2\nexit 1\n"))
 			h.pollAfter(time.Hour)
 		},
 		"an agent that fails": func(h *house) {

@@ -50,7 +50,7 @@ func (h *house) lingerer() (up, goOn func()) {
 	}
 	goOn = func() {
 		h.t.Helper()
-		check(h.t, os.WriteFile(filepath.Join(h.blueprint.Dir, "go"), []byte("go\n"), 0))
+		h.letGoOn(filepath.Join(h.blueprint.Dir, "go"))
 	}
 	return up, goOn
 }

@@ -4,11 +4,17 @@
 package crontest
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
+	"agentstateloop/internal/capture"
 	"agentstateloop/internal/tempdir"
 )
 
@@ -69,6 +75,49 @@ func Write(dir string) (command, tablePath string, err error) {
 		return "", "", fmt.Errorf("write a test crontab: %w", err)
 	}
 	return command, tablePath, nil
+}
+
+// Play returns the Run of a [agentstateloop/cron.Table] with the program and the table
+// that Write returned. It reads and writes the table as the program does, without a
+// process; a missing table is no error. It starts the program where that would fail or
+// remove the table, and starts every other program.
+func Play(command, table string) func(context.Context, *exec.Cmd, capture.Limits) (capture.Printed, error) {
+	return func(ctx context.Context, cmd *exec.Cmd, most capture.Limits) (capture.Printed, error) {
+		if cmd.Path == command && ctx.Err() == nil {
+			switch strings.Join(cmd.Args[1:], " ") {
+			case "-l":
+				text, err := os.ReadFile(table)
+				if os.IsNotExist(err) {
+					return capture.Printed{Stderr: []byte("no crontab for you\n")}, nil
+				}
+				if err == nil && len(text) <= most.Stdout {
+					return capture.Printed{Stdout: bytes.ReplaceAll(text, []byte{0}, nil)}, nil
+				}
+			case "-":
+				if stdin, ok := cmd.Stdin.(*os.File); ok && replace(table, stdin) {
+					return capture.Printed{}, nil
+				}
+			}
+		}
+		return capture.Run(ctx, cmd, most)
+	}
+}
+
+// number makes the names of new tables differ.
+var number atomic.Int64
+
+// replace makes the text of a file the table, unless the program would refuse it. Then
+// the file can be read again.
+func replace(table string, stdin *os.File) bool {
+	text, err := io.ReadAll(stdin)
+	if err == nil && (len(text) == 0 || text[len(text)-1] == '\n') {
+		made := fmt.Sprintf("%s.%d", table, number.Add(1))
+		if os.WriteFile(made, text, 0o600) == nil && os.Rename(made, table) == nil {
+			return true
+		}
+	}
+	_, _ = stdin.Seek(0, io.SeekStart) // the program fails as well
+	return false
 }
 
 // WriteProc writes the processes of a machine on which cron runs, as procfs shows them:

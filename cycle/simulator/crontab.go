@@ -2,12 +2,16 @@ package simulator
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 
+	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/capture"
 	"agentstateloop/internal/tempdir"
 )
 
@@ -15,15 +19,19 @@ import (
 // the lines of others.
 type userCrontab struct {
 	command, file, modeFile string
+	play                    runs // does what the program does in no mode, without a process
 
 	mu      sync.Mutex
 	foreign string // the lines of others as they must be
 	torn    bool   // the next table will be torn
 }
 
+// runs is what runs a program for cron.Table.
+type runs func(context.Context, *exec.Cmd, capture.Limits) (capture.Printed, error)
+
 // crontabScript is the program. In mode "deaf" it refuses everything, in mode "mute"
 // it refuses to write, and in mode "torn" it installs only the begin of the next
-// table, once.
+// table, once. In no mode it is the program of package crontest.
 const crontabScript = `#!/bin/sh
 table=%[1]s mode=
 [ -e %[2]s ] && read mode <%[2]s
@@ -38,30 +46,31 @@ torn:-)
 	exit 0
 	;;
 esac
-case "$1" in
--l)
-	[ -e "$table" ] && exec cat "$table"
-	echo "no crontab for you" >&2
-	exit 1
-	;;
--r)
-	exec rm "$table"
-	;;
--)
-	cat >"$table.new" && exec mv "$table.new" "$table"
-	;;
-esac
+exec %[3]s "$@"
 `
 
 func newCrontab(dir string) (*userCrontab, error) {
+	sound, file, err := crontest.Write(dir)
+	if err != nil {
+		return nil, err
+	}
 	t := &userCrontab{
-		command: filepath.Join(dir, "crontab"), file: filepath.Join(dir, "crontab.table"), modeFile: filepath.Join(dir, "crontab.mode"),
+		command: filepath.Join(dir, "crontab.moody"), file: file, modeFile: filepath.Join(dir, "crontab.mode"),
 		foreign: "MAILTO=you@example.com\n\n# backups\n15 3 * * *\tbackup --all > /dev/null 2>&1\n",
 	}
+	t.play = crontest.Play(t.command, file)
 	if err := os.WriteFile(t.file, []byte(t.foreign), 0o600); err != nil {
 		return nil, err
 	}
-	return t, tempdir.WriteProgram(t.command, fmt.Sprintf(crontabScript, "'"+t.file+"'", "'"+t.modeFile+"'"))
+	return t, tempdir.WriteProgram(t.command, fmt.Sprintf(crontabScript, "'"+t.file+"'", "'"+t.modeFile+"'", "'"+sound+"'"))
+}
+
+// run is the Run of a cron.Table.
+func (t *userCrontab) run(ctx context.Context, cmd *exec.Cmd, most capture.Limits) (capture.Printed, error) {
+	if _, err := os.Stat(t.modeFile); err == nil {
+		return capture.Run(ctx, cmd, most)
+	}
+	return t.play(ctx, cmd, most)
 }
 
 // setMode sets the failure mode of the program; "" means none.

@@ -215,7 +215,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 		},
 		Mesh: w.newMesh(p, secret),
 		Schedule: cycle.Schedule{Mode: cycle.ModeCrontab, Binary: binary, Table: cron.Table{
-			Command: w.crontab.command, Lock: filepath.Join(w.dir, "crontab.lock"), Backup: filepath.Join(w.dir, "backup"),
+			Command: w.crontab.command, Run: w.crontab.run, Lock: filepath.Join(w.dir, "crontab.lock"), Backup: filepath.Join(w.dir, "backup"),
 		}},
 		Turn: program, Rights: rights,
 		Replies: cycle.Replies{
