@@ -79,8 +79,8 @@ func Write(dir string) (command, tablePath string, err error) {
 
 // Play returns the Run of a [agentstateloop/cron.Table] with the program and the table
 // that Write returned. It reads and writes the table as the program does, without a
-// process; a missing table is no error. It starts the program where that would fail or
-// remove the table, and starts every other program.
+// process, but a missing table is not an error. It starts the program where that would
+// fail or remove the table, and it starts every other program.
 func Play(command, table string) func(context.Context, *exec.Cmd, capture.Limits) (capture.Printed, error) {
 	return func(ctx context.Context, cmd *exec.Cmd, most capture.Limits) (capture.Printed, error) {
 		if cmd.Path == command && ctx.Err() == nil {
