@@ -6,7 +6,6 @@ package mailtest
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"io"
 	"log"
 	"net"
@@ -65,9 +64,10 @@ type Servers struct {
 	CAFile             string
 	Username, Password string
 
-	options Options
-	imap    *imapserver.Server
-	smtp    *smtp.Server
+	options   Options
+	imap      *imapserver.Server
+	smtp      *smtp.Server
+	breakable breakable // the listeners and connections of smtp
 
 	mu   sync.Mutex
 	user *imapmemserver.User
@@ -141,7 +141,7 @@ func (s *Servers) serve(cfg *tls.Config) error {
 		serve func(net.Listener) error
 	}{
 		{&s.IMAP, false, s.imap.Serve}, {&s.IMAPTLS, true, s.imap.Serve},
-		{&s.SMTP, false, s.smtp.Serve}, {&s.SMTPTLS, true, s.smtp.Serve},
+		{&s.SMTP, false, s.ServeSMTP}, {&s.SMTPTLS, true, s.ServeSMTP},
 	} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -161,18 +161,64 @@ func (s *Servers) serve(cfg *tls.Config) error {
 func (s *Servers) ServeIMAP(l net.Listener) error { return s.imap.Serve(l) }
 
 // ServeSMTP does the same for SMTP.
-func (s *Servers) ServeSMTP(l net.Listener) error { return s.smtp.Serve(l) }
+func (s *Servers) ServeSMTP(l net.Listener) error { return s.smtp.Serve(s.breakable.listener(l)) }
 
 // Close stops the servers and breaks their connections.
 func (s *Servers) Close() error {
-	var errs []error
-	if s.imap != nil {
-		errs = append(errs, s.imap.Close())
+	s.breakable.close()
+	if s.imap == nil {
+		return nil
 	}
-	if s.smtp != nil {
-		errs = append(errs, s.smtp.Close())
+	return s.imap.Close()
+}
+
+// breakable closes listeners and the connections that they accepted. The Close of
+// go-smtp does that as well, but it changes sessions that other goroutines use.
+type breakable struct {
+	mu     sync.Mutex
+	open   []io.Closer
+	closed bool
+}
+
+// add reports whether it is too late: then it has closed c.
+func (b *breakable) add(c io.Closer) (late bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		c.Close()
+		return true
 	}
-	return errors.Join(errs...)
+	b.open = append(b.open, c)
+	return false
+}
+
+func (b *breakable) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for _, c := range b.open {
+		c.Close() // an error means that it is closed
+	}
+	b.open = nil
+}
+
+// listener returns l, whose connections b closes as well.
+func (b *breakable) listener(l net.Listener) net.Listener {
+	b.add(l)
+	return breakableListener{l, b}
+}
+
+type breakableListener struct {
+	net.Listener
+	of *breakable
+}
+
+func (l breakableListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil && l.of.add(c) {
+		return nil, net.ErrClosed
+	}
+	return c, err
 }
 
 func (s *Servers) currentUser() *imapmemserver.User {
