@@ -199,7 +199,7 @@ func called(r request) {
 	case "requests":
 		forever(func() { fmt.Println(`{"jsonrpc":"2.0","id":1,"method":"ping"}`) })(r)
 	case "notify":
-		for range 20_000 {
+		for range 2_000 {
 			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 		}
 		fmt.Println(`{"jsonrpc":"2.0","id":"s","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`)
