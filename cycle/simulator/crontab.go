@@ -19,15 +19,11 @@ import (
 // the lines of others.
 type userCrontab struct {
 	command, file, modeFile string
-	play                    runs // does what the program does in no mode, without a process
 
 	mu      sync.Mutex
 	foreign string // the lines of others as they must be
 	torn    bool   // the next table will be torn
 }
-
-// runs is what runs a program for cron.Table.
-type runs func(context.Context, *exec.Cmd, capture.Limits) (capture.Printed, error)
 
 // crontabScript is the program. In mode "deaf" it refuses everything, in mode "mute"
 // it refuses to write, and in mode "torn" it installs only the begin of the next
@@ -58,19 +54,18 @@ func newCrontab(dir string) (*userCrontab, error) {
 		command: filepath.Join(dir, "crontab.moody"), file: file, modeFile: filepath.Join(dir, "crontab.mode"),
 		foreign: "MAILTO=you@example.com\n\n# backups\n15 3 * * *\tbackup --all > /dev/null 2>&1\n",
 	}
-	t.play = crontest.Play(t.command, file)
 	if err := os.WriteFile(t.file, []byte(t.foreign), 0o600); err != nil {
 		return nil, err
 	}
 	return t, tempdir.WriteProgram(t.command, fmt.Sprintf(crontabScript, "'"+t.file+"'", "'"+t.modeFile+"'", "'"+sound+"'"))
 }
 
-// run is the Run of a cron.Table.
+// run is the Run of a cron.Table. In no mode it starts no process.
 func (t *userCrontab) run(ctx context.Context, cmd *exec.Cmd, most capture.Limits) (capture.Printed, error) {
 	if _, err := os.Stat(t.modeFile); err == nil {
 		return capture.Run(ctx, cmd, most)
 	}
-	return t.play(ctx, cmd, most)
+	return crontest.Play(t.command, t.file)(ctx, cmd, most)
 }
 
 // setMode sets the failure mode of the program; "" means none.
