@@ -256,14 +256,16 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestPauses checks the pauses between the looks at a mesh that is away, and that they
-// begin again.
+// TestPauses checks the pauses between the looks at a mesh that is away, that they
+// begin again, and the pauses between the polls that HALT asks for.
 func TestPauses(t *testing.T) {
 	p := meshPauses()
 	const ms, s = time.Millisecond, time.Second
 	limittest.Pauses(t, p.Next, 250*ms, 500*ms, s, 2*s, 4*s, 8*s, 16*s, 30*s, 30*s)
 	p.Reset()
 	limittest.Pauses(t, p.Next, 250*ms, 500*ms)
+	p = haltPauses()
+	limittest.Pauses(t, p.Next, s, 2*s, 4*s, 8*s, 16*s, 32*s, 50*s, 50*s)
 }
 
 // text returns n bytes, which are a word.

@@ -23,15 +23,22 @@ func (a *Agent) WatchMesh(ctx context.Context, kick <-chan struct{}, reached, no
 // meshPauses returns the pauses between the looks at a mesh that is away.
 func meshPauses() Backoff { return Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second} }
 
+// haltPauses returns the pauses between the polls that HALT or GO asks for while the state
+// does not show it: a mesh may announce it before it can be read there.
+func haltPauses() Backoff { return Backoff{Min: time.Second, Max: meshPatience} }
+
 // watchMesh is WatchMesh.
 func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct{}, reached, notify func()) {
-	w := meshWatch{mesh: m, store: st, notify: notify}
+	w := meshWatch{mesh: m, store: st, notify: notify, repeats: haltPauses()}
 	pauses := meshPauses()
 	away, burst := true, 0
 	for ctx.Err() == nil {
 		asked, patience := time.Now(), meshPatience
-		if away {
+		switch {
+		case away:
 			patience = 0 // learn at once whether it is back
+		case !w.repeat.IsZero():
+			patience = time.Until(w.repeat)
 		}
 		box, err := m.Carrier.Watch(ctx, patience)
 		back := err == nil && away
@@ -79,12 +86,10 @@ type meshWatch struct {
 	notify   func()
 	known    map[string]bool
 	halted   bool      // as the mesh said last
+	repeat   time.Time // when HALT or GO asks for a poll again; zero: the state shows it
+	repeats  Backoff
 	rejected time.Time // when notify was last called for items that the gate rejects
 }
-
-// haltChanged is the key for a HALT or a GO on the mesh that the state does not
-// show yet.
-const haltChanged = "halt"
 
 // compare calls notify if box holds something that was not there before, and
 // reports whether it did. What the gate rejects is news once in rejectsEvery.
@@ -99,7 +104,7 @@ func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
 	if now := time.Now(); rejects && now.Sub(w.rejected) >= rejectsEvery {
 		w.rejected, news = now, true
 	}
-	if !box.HaltUnproven && w.switched(box.Halted, known) {
+	if !box.HaltUnproven && w.switched(box.Halted) {
 		news = true
 	}
 	w.known = known
@@ -109,15 +114,20 @@ func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
 	return news
 }
 
-// switched notes whether the mesh is halted, in known as well if the state does not show it
-// yet, and reports whether that is news.
-func (w *meshWatch) switched(on bool, known map[string]bool) (news bool) {
+// switched notes whether the mesh is halted, and reports whether a poll is to look at that:
+// because it has changed, or because the state does not show it, again and again.
+func (w *meshWatch) switched(on bool) (news bool) {
 	// What a poll that runs is about to commit may be older.
 	news = on != w.halted
 	w.halted = on
-	if s, err := w.store.Read(); err == nil && s.HaltedMesh != on {
-		known[haltChanged] = true
-		news = news || !w.known[haltChanged]
+	s, err := w.store.Read()
+	if err != nil || s.HaltedMesh == on {
+		w.repeat = time.Time{}
+		w.repeats.Reset()
+		return news
+	}
+	if now := time.Now(); news || !now.Before(w.repeat) {
+		w.repeat, news = now.Add(w.repeats.Next()), true
 	}
 	return news
 }

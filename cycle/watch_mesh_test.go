@@ -8,10 +8,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // What the gate rejects makes a watcher ask for a poll once a minute at most,
@@ -108,4 +111,51 @@ func TestGoIsNewsRightAfterHalt(t *testing.T) {
 	if polls != 2 {
 		t.Errorf("HALT and GO asked for %d polls, want 2", polls)
 	}
+}
+
+// TestHaltAsksForPollsUntilTheStateShowsIt checks that HALT and GO ask for another poll while
+// the polls find the mesh as it was before: it may announce them before it can be read.
+func TestHaltAsksForPollsUntilTheStateShowsIt(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &cycle.Agent{Store: &store.Store{Dir: t.TempDir()}, Mesh: &cycle.Mesh{Carrier: &quietMesh{halted: on}}}
+			show := func(halted bool) {
+				_, err := a.Store.Commit(t.Context(), time.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
+					s.HaltedMesh, s.Serial = halted, s.Serial+1
+					return s, nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			show(!on)
+			ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+			defer stop()
+			polls, began := 0, time.Now()
+			var last time.Duration
+			a.WatchMesh(ctx, nil, nil, func() {
+				if polls++; polls == 5 {
+					show(on)
+				}
+				last = time.Since(began)
+			})
+			if polls != 5 || last > 16*time.Second {
+				t.Errorf("halted %v: %d polls in %v, want 5 in 1+2+4+8 seconds at most", on, polls, last)
+			}
+		})
+	}
+}
+
+// quietMesh is a mesh on which nothing happens, and which says whether it is halted.
+type quietMesh struct {
+	cycle.Carrier
+	halted bool
+}
+
+func (c *quietMesh) Watch(ctx context.Context, wait time.Duration) (mesh.Mailbox, error) {
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+	}
+	return mesh.Mailbox{Halted: c.halted}, nil
 }

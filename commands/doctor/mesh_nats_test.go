@@ -232,7 +232,8 @@ func TestMeshOfThreeServers(t *testing.T) {
 	well := fmt.Sprintf(peerConfig, e.Users["dorlange3120"].Public)
 	server := func(n int) string { return regexp.QuoteMeta(e.Servers[n].Addr) }
 
-	a.expect("three", well, `ok mesh: `+server(0), `ok mesh: `+server(1), `ok mesh: `+server(2),
+	// The copies of a new mailbox need a moment to catch up.
+	a.until("three", well, `ok mesh: `+server(0), `ok mesh: `+server(1), `ok mesh: `+server(2),
 		`ok mesh.mailbox: 0 messages waiting, kept on n\d, n\d, n\d`)
 
 	// A server that leads nothing, so that nobody waits for another leader.
