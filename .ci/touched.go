@@ -3,8 +3,8 @@
 //
 //	go run .ci/touched.go [BASE]
 //
-// BASE is the commit before the change. The default is the newest one that is six
-// hours older than HEAD. A changed story of testscript, and a changed transcript of the
+// BASE is the commit before the change. The default is the newest one that is
+// three hours older than HEAD. A changed story of testscript, and a changed transcript of the
 // machine, count as the subtest that reads them. Tests of real programs (TestReal…) are
 // left out: cron alone lets each wait for a minute of the clock.
 package main
@@ -45,7 +45,7 @@ var subtests = map[string]string{
 func run(base string) error {
 	if base == "" {
 		var err error
-		if base, err = sixHoursBefore(); err != nil {
+		if base, err = threeHoursBefore(); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func run(base string) error {
 	return nil
 }
 
-func sixHoursBefore() (string, error) {
+func threeHoursBefore() (string, error) {
 	at, err := git("log", "-1", "--format=%ct")
 	if err != nil {
 		return "", err
@@ -87,7 +87,7 @@ func sixHoursBefore() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	before := time.Unix(seconds, 0).Add(-6 * time.Hour).Format(time.RFC3339)
+	before := time.Unix(seconds, 0).Add(-3 * time.Hour).Format(time.RFC3339)
 	base, err := git("rev-list", "-1", "--before="+before, "HEAD")
 	if err == nil && base == "" {
 		err = fmt.Errorf("no commit is older than %s: name one", before)

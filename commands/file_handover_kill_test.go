@@ -40,6 +40,9 @@ func TestKilledFileHandover(t *testing.T) {
 	// There and back, each call meets both.
 	after := []bool{false, true, false, true, true, false, true, false}
 	for step, call := range handoverSteps {
+		if step%part(1, 2) != 0 {
+			continue
+		}
 		t.Run(fmt.Sprintf("%d %s after %v", step+1, strings.ReplaceAll(call, "/", ""), after[step]), func(t *testing.T) {
 			t.Parallel()
 			testKillAtStep(t, program, step, after[step])

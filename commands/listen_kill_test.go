@@ -66,7 +66,7 @@ func TestKilledListeners(t *testing.T) {
 	}
 	st := &store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
 
-	wakes := 200
+	wakes := part(200, 60)
 	if most := os.Getenv("AGENTSTATELOOP_WAKES"); most != "" {
 		var err error
 		if wakes, err = strconv.Atoi(most); err != nil {

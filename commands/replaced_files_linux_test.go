@@ -22,13 +22,13 @@ import (
 // TestReplacedFiles puts something else in the place of each file and folder of a state
 // directory, one at a time, and runs the program on it: it must not hang, not write
 // through a link, stay within its memory, name the file, and go on with the rest.
-// With AGENTSTATELOOP_SOAK each place gets all obstacles, else every thirty-first one is
+// With AGENTSTATELOOP_SOAK each place gets all obstacles, else every forty-seventh one is
 // tried, or every fifth if all that is real is required.
 func TestReplacedFiles(t *testing.T) {
 	t.Parallel()
 	world := newReplacedWorld(t)
 	all := os.Getenv(soakVariable) != ""
-	each := part(5, 31)
+	each := part(5, 47)
 	number := 0
 	for _, place := range world.places(t) {
 		for _, kind := range obstaclesOf(place.folder) {

@@ -353,7 +353,7 @@ func TestSignedMailThatWasChanged(t *testing.T) {
 		}
 		// A keyword is judged after the sender: a third of the attacks, each time another one.
 		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
-			attacks = every(9, attacks, n)
+			attacks = every(15, attacks, n)
 		} else if n > 0 {
 			attacks = every(3, attacks, n)
 		}

@@ -18,11 +18,16 @@ import (
 
 // TestReplay checks, in every story, that an older state with the newer history
 // applied equals the lost state in all that a recovery must bring back
-// (docs/design.md, "Recovery").
+// (docs/design.md, "Recovery"). It is the last two states and each third one before, or
+// all where all that is real is required.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("../testdata/*.txt")
 	if err != nil {
 		t.Fatal(err)
+	}
+	every := 3
+	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
+		every = 1
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
@@ -48,7 +53,10 @@ func TestReplay(t *testing.T) {
 				lines = append(lines, story.S.Lines...)
 				want := durable(story.S)
 				w := statetest.JSON(t, want)
-				for _, older := range states {
+				for age, older := range slices.Backward(states) {
+					if age%every != 0 && age < len(states)-2 {
+						continue
+					}
 					got := durable(state.Replay(older, slices.Clone(lines)))
 					got.Seen = only(got.Seen, want.Seen) // replay forgets nothing by age
 					if reflect.DeepEqual(got, want) {
