@@ -146,7 +146,7 @@ func TestHaltAsksForPollsUntilTheStateShowsIt(t *testing.T) {
 	}
 }
 
-// quietMesh is a mesh on which nothing happens, and which says whether it is halted.
+// quietMesh is a mesh on which nothing happens, and which is halted or not.
 type quietMesh struct {
 	cycle.Carrier
 	halted bool
