@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -24,6 +25,14 @@ var (
 	only  = flag.Int("loss", -1, "try only this way to lose power, 0 to 9")
 	tries = flag.Int("tries", 3, "with -disks 0, draw this many disks at each point where chance decides")
 )
+
+// umask is that of all processes, whatever the machine's is: a trace does not show it.
+const umask = 0o022
+
+func TestMain(m *testing.M) {
+	syscall.Umask(umask)
+	m.Run()
+}
 
 // TestPowerLoss plays each scenario and cuts the power in it.
 func TestPowerLoss(t *testing.T) {

@@ -200,7 +200,7 @@ func (d *disk) play(c call) error {
 		} else if strings.Contains(flags, "O_") == false {
 			flags, mode = c.args[len(c.args)-2], number(flags)
 		}
-		return d.open(c.opened, strings.Contains(flags, "O_CREAT"), strings.Contains(flags, "O_TRUNC"), mode&^0o022)
+		return d.open(c.opened, strings.Contains(flags, "O_CREAT"), strings.Contains(flags, "O_TRUNC"), mode&^umask)
 	case "write", "writev":
 		return d.write(described(c.args[0]), -1, text(c.args[1])[:c.ret])
 	case "pwrite64", "pwritev":
@@ -228,9 +228,9 @@ func (d *disk) play(c call) error {
 	case "unlinkat":
 		return d.unlink(c.at(0))
 	case "mkdir":
-		return d.mkdir(c.path(0), number(c.args[1])&^0o022)
+		return d.mkdir(c.path(0), number(c.args[1])&^umask)
 	case "mkdirat":
-		return d.mkdir(c.at(0), number(c.args[2])&^0o022)
+		return d.mkdir(c.at(0), number(c.args[2])&^umask)
 	case "chmod":
 		return d.chmod(c.path(0), number(c.args[1]))
 	case "fchmod":
