@@ -26,7 +26,7 @@ func TestUserTool(t *testing.T) {
 		{"arguments on stdin, result on stdout", "cat; echo; echo noise >&2", `{"city":"Artificer's Rest; $(reboot)"}`, "", "maxLength"},
 		{"no shell reads them", "cat", `{"city":"$(reboot)"}`, `{"city":"$(reboot)"}`, ""},
 		{"a failure says why", "echo half; echo no such city >&2; exit 3", `{"city":"x"}`, "", "exit status 3\nhalf\nno such city"},
-		{"a hundred megabytes", "head -c 104857600 /dev/zero | tr '\\0' x", `{"city":"x"}`, "bytes more]", ""},
+		{"ten megabytes", "head -c 10485760 /dev/zero | tr '\\0' x", `{"city":"x"}`, "bytes more]", ""},
 		{"not text", `printf '\377\376'`, `{"city":"x"}`, "\uFFFD", ""},
 		{"something left running blocks nobody", "sleep 60 & echo done", `{"city":"x"}`, "done", ""},
 		{"another key", "cat", `{"town":"x"}`, "", "town"},

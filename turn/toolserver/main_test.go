@@ -195,7 +195,8 @@ func called(r request) {
 		hang(r)
 	case "silent": // goes on, without an answer
 	case "flood":
-		forever(func() { fmt.Println(strings.Repeat("x", 1000)) })(r)
+		line := strings.Repeat("x", 100_000)
+		forever(func() { fmt.Println(line) })(r)
 	case "requests":
 		forever(func() { fmt.Println(`{"jsonrpc":"2.0","id":1,"method":"ping"}`) })(r)
 	case "notify":

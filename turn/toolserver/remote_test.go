@@ -102,11 +102,12 @@ func TestARemoteServerThatRefuses(t *testing.T) {
 			return true
 		}
 	}
+	block := strings.Repeat("x", 1<<20)
 	endless := func(kind string) func(http.ResponseWriter, *http.Request, string) bool {
 		return func(w http.ResponseWriter, _ *http.Request, _ string) bool {
 			w.Header().Set("Content-Type", kind)
 			for {
-				if _, err := fmt.Fprint(w, strings.Repeat("x", 1<<20)); err != nil {
+				if _, err := io.WriteString(w, block); err != nil {
 					return true
 				}
 			}
