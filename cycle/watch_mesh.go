@@ -104,7 +104,9 @@ func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
 	if now := time.Now(); rejects && now.Sub(w.rejected) >= rejectsEvery {
 		w.rejected, news = now, true
 	}
-	if !box.HaltUnproven && w.switched(box.Halted) {
+	if box.HaltUnproven {
+		w.repeat = time.Time{} // a poll changes nothing
+	} else if w.switched(box.Halted) {
 		news = true
 	}
 	w.known = known

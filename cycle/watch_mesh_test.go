@@ -146,10 +146,26 @@ func TestHaltAsksForPollsUntilTheStateShowsIt(t *testing.T) {
 	}
 }
 
+// TestAnUnprovenGoIsNotAskedForAgain checks that a watcher waits as long as ever when nothing
+// proves the GO that came after a HALT.
+func TestAnUnprovenGoIsNotAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quiet := &quietMesh{halted: true}
+		a := &cycle.Agent{Store: &store.Store{Dir: t.TempDir()}, Mesh: &cycle.Mesh{Carrier: quiet}}
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		a.WatchMesh(ctx, nil, nil, func() { quiet.unproven = true })
+		if quiet.watches > 80 {
+			t.Errorf("%d looks in an hour, want one in 50 s", quiet.watches)
+		}
+	})
+}
+
 // quietMesh is a mesh on which nothing happens, and which is halted or not.
 type quietMesh struct {
 	cycle.Carrier
-	halted bool
+	halted, unproven bool
+	watches          int
 }
 
 func (c *quietMesh) Watch(ctx context.Context, wait time.Duration) (mesh.Mailbox, error) {
@@ -157,5 +173,6 @@ func (c *quietMesh) Watch(ctx context.Context, wait time.Duration) (mesh.Mailbox
 	case <-time.After(wait):
 	case <-ctx.Done():
 	}
-	return mesh.Mailbox{Halted: c.halted}, nil
+	c.watches++
+	return mesh.Mailbox{Halted: c.halted, HaltUnproven: c.unproven}, nil
 }

@@ -1,6 +1,8 @@
 package react_test
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -22,11 +24,15 @@ func program(t *testing.T, script string, timeout time.Duration) []react.Tool {
 
 func TestUserTool(t *testing.T) {
 	t.Parallel()
+	flood := 100 << 20
+	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
+		flood /= 10
+	}
 	for _, c := range []struct{ name, script, args, want, fault string }{
 		{"arguments on stdin, result on stdout", "cat; echo; echo noise >&2", `{"city":"Artificer's Rest; $(reboot)"}`, "", "maxLength"},
 		{"no shell reads them", "cat", `{"city":"$(reboot)"}`, `{"city":"$(reboot)"}`, ""},
 		{"a failure says why", "echo half; echo no such city >&2; exit 3", `{"city":"x"}`, "", "exit status 3\nhalf\nno such city"},
-		{"ten megabytes", "head -c 10485760 /dev/zero | tr '\\0' x", `{"city":"x"}`, "bytes more]", ""},
+		{"a flood", fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x`, flood), `{"city":"x"}`, "bytes more]", ""},
 		{"not text", `printf '\377\376'`, `{"city":"x"}`, "\uFFFD", ""},
 		{"something left running blocks nobody", "sleep 60 & echo done", `{"city":"x"}`, "done", ""},
 		{"another key", "cat", `{"town":"x"}`, "", "town"},
