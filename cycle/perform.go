@@ -41,6 +41,7 @@ func (p *performer) perform(ctx context.Context, s state.State, r *Report) (stat
 		if len(result) == 0 {
 			break
 		}
+		interrupted := ctx.Err() != nil // that alone may have made the send fail
 		next, err := p.journal.commit(ctx, result...)
 		if err != nil {
 			return s, err
@@ -48,7 +49,7 @@ func (p *performer) perform(ctx context.Context, s state.State, r *Report) (stat
 		if _, ok := result[0].(state.Sent); ok {
 			r.sent(sg.last.Channel)
 		}
-		if f, failed := failedSend(sg.last, result); failed && ctx.Err() == nil {
+		if f, failed := failedSend(sg.last, result); failed && !interrupted {
 			r.fail([]SourceFailure{f})
 			p.log.printf("send: %s", f.Reason)
 		}
