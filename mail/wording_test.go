@@ -61,18 +61,30 @@ func TestErrorsOfServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := mail.Server{Addr: c.addr, TLS: c.tls, CAFile: c.ca, Username: "agent@example.org", Secret: fixedSecret("another password"), Timeout: 2 * time.Second}
+			patient := mail.Server{Addr: c.addr, TLS: c.tls, CAFile: c.ca, Username: "agent@example.org", Secret: fixedSecret("another password"), Timeout: time.Minute}
+			hasty := patient // where the server is silent
+			hasty.Timeout = 2 * time.Second
 			type call struct {
 				err  error
 				want string
 			}
 			calls := []call{{want: c.want.imap}, {want: c.want.smtp}, {want: c.want.open}, {want: c.want.send}, {want: strings.TrimPrefix(c.want.open, ": ")}, {want: strings.TrimPrefix(c.want.send, ": ")}}
 			var calling sync.WaitGroup
-			for i, try := range []func(context.Context) error{
-				s.GreetIMAP, s.GreetSMTP, func(ctx context.Context) error { _, err := mail.Mailbox{Server: s}.Open(ctx); return err },
-				func(ctx context.Context) error { _, err := s.OpenSender(ctx); return err }, mail.Mailbox{Server: s}.TryLogin, s.TryLogin,
+			for i, try := range []func(mail.Server, context.Context) error{
+				mail.Server.GreetIMAP, mail.Server.GreetSMTP,
+				func(s mail.Server, ctx context.Context) error {
+					_, err := mail.Mailbox{Server: s}.Open(ctx)
+					return err
+				},
+				func(s mail.Server, ctx context.Context) error { _, err := s.OpenSender(ctx); return err },
+				func(s mail.Server, ctx context.Context) error { return mail.Mailbox{Server: s}.TryLogin(ctx) },
+				mail.Server.TryLogin,
 			} {
-				calling.Go(func() { calls[i].err = try(t.Context()) })
+				s := patient
+				if strings.HasSuffix(calls[i].want, "timed out") {
+					s = hasty
+				}
+				calling.Go(func() { calls[i].err = try(s, t.Context()) })
 			}
 			calling.Wait()
 			for _, got := range calls {
