@@ -233,6 +233,27 @@ func TestALingeringPollTellsWhatFailed(t *testing.T) {
 	}
 }
 
+// A poll that is stopped while it commits a failed send tells of the failure.
+func TestAPollStoppedAfterAFailedSendTellsOfIt(t *testing.T) {
+	h := newAwakeHouse(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var tried atomic.Bool
+	refuse := func(string) error { tried.Store(true); return &smtp.SMTPError{Code: 451, Message: "later"} }
+	h.onRcpt.Store(&refuse)
+	h.agent.Store.Hook = func(step, _ string) error {
+		if step == "done" && tried.Load() {
+			stop()
+		}
+		return nil
+	}
+	h.receive(letter{id: "<one@example.com>"})
+	r, err := h.agent.Poll(ctx, cycle.PollOptions{NoTurn: true})
+	if ctx.Err() == nil || sendingFailure(r) == "" {
+		t.Errorf("stopped: %v, report: %+v, %v", ctx.Err(), r, err)
+	}
+	h.wantLogged("send: ")
+}
+
 // A person who polls does not wait for a pause to end.
 func TestAPollByHandTriesAtOnce(t *testing.T) {
 	h := newAwakeHouse(t)
