@@ -117,7 +117,7 @@ func (b blueprint) detachedSelf() []string { return []string{b.Self, "__detached
 // agent wires the agent as package commands does.
 func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 	imap := mail.Server{
-		Addr: b.IMAP, TLS: mail.TLSNone, Username: b.Username, Timeout: 20 * time.Second,
+		Addr: b.IMAP, TLS: mail.TLSNone, Username: b.Username, Timeout: time.Minute,
 		Secret: func(context.Context) (string, error) { return b.Password, nil },
 	}
 	smtp := imap
@@ -139,7 +139,7 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 			Filter: mail.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: cmp.Or(b.Require, mail.RequireFrom)},
 		},
 		Mesh: &cycle.Mesh{
-			Carrier: &mesh.Client{URL: b.Mesh, Handle: handle, Timeout: 20 * time.Second}, Handle: handle,
+			Carrier: &mesh.Client{URL: b.Mesh, Handle: handle, Timeout: time.Minute}, Handle: handle,
 			Peers: []string{peer}, Open: true,
 		},
 		Schedule: cycle.Schedule{

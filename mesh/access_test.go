@@ -13,7 +13,7 @@ import (
 // mailbox of a handle that has a token stays closed.
 func TestOpen(t *testing.T) {
 	s, url := startServer(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
-	script := &Client{URL: url, Handle: "script", Timeout: 20 * time.Second}
+	script := &Client{URL: url, Handle: "script", Timeout: time.Minute}
 	for i, to := range []string{"goulard", "newcomer"} {
 		if _, err := script.Send(t.Context(), Message{ID: fmt.Sprint(i), To: to, Text: "x"}); err != nil {
 			t.Fatal(err)
@@ -23,7 +23,7 @@ func TestOpen(t *testing.T) {
 	if err != nil || len(box.Messages) != 1 || box.Messages[0].Proven {
 		t.Errorf("goulard: %+v, %v", box, err)
 	}
-	box, err = (&Client{URL: url, Handle: "newcomer", Timeout: 20 * time.Second}).Mailbox(t.Context(), 0)
+	box, err = (&Client{URL: url, Handle: "newcomer", Timeout: time.Minute}).Mailbox(t.Context(), 0)
 	if err != nil || len(box.Messages) != 1 {
 		t.Errorf("newcomer: %+v, %v", box, err)
 	}

@@ -25,7 +25,7 @@ func serve(t *testing.T, h http.Handler) *Client {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return &Client{URL: s.URL, Handle: "goulard", Timeout: 5 * time.Second}
+	return &Client{URL: s.URL, Handle: "goulard", Timeout: time.Minute}
 }
 
 func answer(code int, contentType, body string) http.HandlerFunc {
@@ -138,7 +138,7 @@ func TestNoMesh(t *testing.T) {
 		"unparsed":  "http://u:hunter2@127.0.0.1:x",
 	} {
 		for call, do := range calls {
-			err := do(t.Context(), &Client{URL: url, Handle: "goulard", Timeout: 5 * time.Second})
+			err := do(t.Context(), &Client{URL: url, Handle: "goulard", Timeout: time.Minute})
 			if e, ok := errors.AsType[*Error](err); !ok || e.Code != 0 || !e.Temporary() {
 				t.Errorf("%s: %s: got %v", name, call, err)
 			} else if strings.Contains(err.Error(), "hunter2") {

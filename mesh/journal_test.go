@@ -156,7 +156,7 @@ func TestKilled(t *testing.T) {
 		enough := make(chan struct{})
 		for sender := range 4 {
 			senders.Go(func() {
-				c := &Client{URL: url, Handle: fmt.Sprint("sender", sender), Timeout: 20 * time.Second}
+				c := &Client{URL: url, Handle: fmt.Sprint("sender", sender), Timeout: time.Minute}
 				for i := 0; ; i++ {
 					m := Message{ID: fmt.Sprintf("%d.%d.%d", round, sender, i), To: fmt.Sprint("agent", round), Text: "x"}
 					if _, err := c.Send(t.Context(), m); err != nil {

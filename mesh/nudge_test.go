@@ -56,7 +56,7 @@ func TestNudgesOfOthersStay(t *testing.T) {
 	for i := range 30 {
 		for _, from := range []string{"dorlange", fmt.Sprint("mallory", i)} {
 			clock.Time = clock.Add(time.Minute)
-			unproven := &Client{URL: url, Handle: from, Timeout: 20 * time.Second}
+			unproven := &Client{URL: url, Handle: from, Timeout: time.Minute}
 			if err := unproven.Nudge(t.Context(), "goulard", "", fmt.Sprint(i)); err != nil {
 				t.Fatal(err)
 			}

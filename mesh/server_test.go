@@ -49,7 +49,7 @@ func twoTokens() map[string]string { return map[string]string{"goulard": "tg", "
 
 func client(url, handle, token string) *Client {
 	return &Client{
-		URL: url, Handle: handle, Timeout: 20 * time.Second,
+		URL: url, Handle: handle, Timeout: time.Minute,
 		Token: func(context.Context) (string, error) { return token, nil },
 	}
 }

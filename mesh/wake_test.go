@@ -160,7 +160,7 @@ func TestUnprovenRingsArePaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 50 {
-		liar := &Client{URL: url, Handle: fmt.Sprint("liar", i), Timeout: 20 * time.Second}
+		liar := &Client{URL: url, Handle: fmt.Sprint("liar", i), Timeout: time.Minute}
 		if err := liar.Nudge(t.Context(), "goulard", "", ""); err != nil {
 			t.Fatal(err)
 		}

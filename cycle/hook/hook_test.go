@@ -29,7 +29,7 @@ func deliver(t *testing.T, h hook.Hook) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = h.Deliver(ctx, hook.Call{ID: "hook.1", Event: event, Body: body})
 	failed, ok := errors.AsType[*hook.Error](err)

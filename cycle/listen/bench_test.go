@@ -83,7 +83,7 @@ func mailIn(h *fixture, n int)    { h.receive(fmt.Sprintf("bench%d", n)) }
 func inDovecot(b *testing.B, h *fixture) func(h *fixture, n int) {
 	d := mailtest.StartDovecot(b)
 	h.agent.Mail.Mailbox.Server = mail.Server{
-		Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, CAFile: d.CAFile, Timeout: 10 * time.Second,
+		Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, CAFile: d.CAFile, Timeout: time.Minute,
 		Secret: func(context.Context) (string, error) { return d.Password, nil },
 	}
 	_, err := h.agent.Poll(b.Context(), cycle.PollOptions{})

@@ -130,7 +130,7 @@ func newFixture(t testing.TB) *fixture {
 
 func (h *fixture) newAgent(name string) *cycle.Agent {
 	imap := mail.Server{
-		Addr: h.mail.IMAP, TLS: mail.TLSNone, Username: h.mail.Username, Timeout: 10 * time.Second,
+		Addr: h.mail.IMAP, TLS: mail.TLSNone, Username: h.mail.Username, Timeout: time.Minute,
 		Secret: func(context.Context) (string, error) { return h.mail.Password, nil },
 	}
 	smtp := imap
@@ -148,7 +148,7 @@ func (h *fixture) newAgent(name string) *cycle.Agent {
 			Mailbox: mail.Mailbox{Server: imap}, SMTP: smtp, Address: h.mail.Username,
 			Filter: mail.Filter{Handle: name, Operators: []string{operator}, Own: h.mail.Username, Require: "from"},
 		},
-		Mesh:     &cycle.Mesh{Carrier: &mesh.Client{URL: h.mesh.url, Handle: name, Timeout: 10 * time.Second}, Handle: name, Peers: []string{peer}, Open: true},
+		Mesh:     &cycle.Mesh{Carrier: &mesh.Client{URL: h.mesh.url, Handle: name, Timeout: time.Minute}, Handle: name, Peers: []string{peer}, Open: true},
 		Schedule: cycle.Schedule{Mode: cycle.ModeNone},
 		Self:     []string{"/bin/false"},
 		Now:      time.Now,

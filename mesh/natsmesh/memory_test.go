@@ -34,7 +34,7 @@ func inMemory(t *testing.T, replicas int, handles ...string) (e *memory.Engine, 
 	e = memory.New(memory.Options{Users: public, Replicas: replicas})
 	for _, h := range handles {
 		c := &natsmesh.Client{
-			URL: "nats://127.0.0.1:4222", Handle: h, Host: "alpha", Keys: public, Timeout: 10 * time.Second,
+			URL: "nats://127.0.0.1:4222", Handle: h, Host: "alpha", Keys: public, Timeout: time.Minute,
 			Seed: func(context.Context) (string, error) { return seeds[h], nil },
 			Dial: func(context.Context, string, string) (net.Conn, error) {
 				client, server := net.Pipe()

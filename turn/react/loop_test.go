@@ -49,7 +49,7 @@ func newBench(t *testing.T, api string, replies ...scripted.Reply) *bench {
 	b.Names = react.Names{Usual: "usual", Low: "low", Summary: "summary"}
 	b.System = "You are @goulard3120."
 	b.Backoff = time.Millisecond
-	b.Deadline = time.Now().Add(time.Minute)
+	b.Deadline = time.Now().Add(10 * time.Minute)
 	b.Tools = notches(&b.notched)
 	b.Emit = func(e turn.Event) { b.events = append(b.events, e) }
 	b.Check = func(context.Context) (react.Outlook, error) { return b.outlook, nil }
@@ -76,9 +76,9 @@ func notches(into *[]string) []react.Tool {
 
 func (b *bench) model(key string) react.Model {
 	if b.api == "anthropic" {
-		return react.NewMessages(b.url, key, 30*time.Second)
+		return react.NewMessages(b.url, key, 5*time.Minute)
 	}
-	return react.NewChat(b.url+"/v1", key, 30*time.Second)
+	return react.NewChat(b.url+"/v1", key, 5*time.Minute)
 }
 
 // run runs an attempt.

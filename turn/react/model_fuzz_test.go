@@ -35,7 +35,7 @@ func fuzzStream(f *testing.F, model func(url string) react.Model, seeds ...strin
 	f.Fuzz(func(t *testing.T, stream string) {
 		body = stream
 		said := ""
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		a, err := m.Answer(ctx, react.Question{
 			Model: "m", MaxOutput: 100, Messages: []react.Message{{Text: "hello"}},

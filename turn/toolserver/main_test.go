@@ -65,7 +65,7 @@ func hold(mark string) {
 // serverIn returns a server in a mode, with more arguments, in its box.
 func serverIn(mode, self string, way box.Way, more ...string) toolserver.Server {
 	return toolserver.Server{
-		Name: "bad", Command: append([]string{self, "serve", mode}, more...), Timeout: 20 * time.Second, Version: "test", Way: way,
+		Name: "bad", Command: append([]string{self, "serve", mode}, more...), Timeout: 5 * time.Minute, Version: "test", Way: way,
 		Env: []string{"PATH=/usr/bin:/bin"}, Box: box.Box{Self: self, Read: []string{filepath.Dir(self)}},
 	}
 }

@@ -71,7 +71,7 @@ func (s *remote) server() toolserver.Server {
 	secrets := &secret.Known{}
 	secrets.Learn("test", token)
 	return toolserver.Server{
-		Name: "far", URL: s.URL + "/mcp", Timeout: 10 * time.Second, Secrets: secrets,
+		Name: "far", URL: s.URL + "/mcp", Timeout: 5 * time.Minute, Secrets: secrets,
 		Token: func(context.Context) (string, error) { return token, nil },
 	}
 }
@@ -142,7 +142,7 @@ func TestARemoteServerThatRefuses(t *testing.T) {
 			if c.bare {
 				s.Token = nil
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			session, err := toolserver.Start(ctx, s)
 			if err == nil {
