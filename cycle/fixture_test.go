@@ -431,8 +431,7 @@ func (h *house) ids() message.IDs {
 	h.t.Helper()
 	key, err := h.agent.Store.ReadIDKey()
 	check(h.t, err)
-	until := key.OldIDsUntil(h.clock.Now())
-	return message.IDs{Handle: handle, Address: address, IDKey: message.IDKey{Secret: key.Secret, OldUntil: until}}
+	return message.IDs{Handle: handle, Address: address, IDKey: message.IDKey{Secret: key.Secret}}
 }
 
 func messageID(raw []byte) string { return message.ParseHeader(raw).MessageID }

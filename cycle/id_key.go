@@ -46,5 +46,5 @@ func (k idKeys) key() (message.IDKey, error) {
 		return message.IDKey{}, err
 	}
 	k.secrets.Learn(k.store.Path(store.IDKeyFile), base64.StdEncoding.EncodeToString(kept.Secret))
-	return message.IDKey{Secret: kept.Secret, OldUntil: kept.OldIDsUntil(k.now())}, nil
+	return message.IDKey{Secret: kept.Secret}, nil
 }

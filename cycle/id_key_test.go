@@ -20,16 +20,13 @@ func TestOurMailHasIDsWithAMAC(t *testing.T) {
 		h.pollAfter(time.Minute)
 	}
 	ids := h.ids()
-	if !ids.OldUntil.IsZero() {
-		t.Error("a new agent accepts ids without a MAC")
-	}
 	all := h.sent()
 	if len(all) < 4 {
 		t.Fatalf("sent: %s", h.kinds())
 	}
 	for _, m := range all {
 		answer := message.ReplySubject(m.head.Subject)
-		if !ids.Ours(m.head.MessageID, h.clock.Now()) || !ids.OfThread(m.head.MessageID, answer) {
+		if !ids.Ours(m.head.MessageID) || !ids.OfThread(m.head.MessageID, answer) {
 			t.Errorf("%s with the subject %q: the answer %q is of another thread", m.head.MessageID, m.head.Subject, answer)
 		}
 		for _, other := range all {
@@ -43,35 +40,6 @@ func TestOurMailHasIDsWithAMAC(t *testing.T) {
 	secret, _, _ := strings.Cut(strings.TrimPrefix(string(key), `{"secret":"`), `"`)
 	if rest := strings.Replace(h.everything(), secret, "", 1); len(secret) != 44 || strings.Contains(rest, secret) {
 		t.Error("the key is in another file")
-	}
-}
-
-// An agent that is upgraded makes its key with the first poll, and goes on.
-func TestAnUpgradedAgentMakesItsKey(t *testing.T) {
-	h := newAwakeHouse(t)
-	st := h.agent.Store
-	data, err := os.ReadFile(st.Path("state.json"))
-	check(t, err)
-	check(t, os.WriteFile(st.Path("state.json"), bytes.Replace(data, []byte(`"ids_keyed":true,`), nil, 1), 0o600))
-	check(t, os.Remove(st.Path(store.IDKeyFile)))
-	before := h.everything()
-	_, err = h.agent.Preview(t.Context())
-	check(t, err)
-	if h.everything() != before {
-		t.Error("a dry run has made the key")
-	}
-
-	h.receive(letter{id: "<one@example.com>", subject: "no callsign", fields: "In-Reply-To: <reply.t1.goulard3120@example.org>\r\n"})
-	if r := h.poll(); r.Arrived != 1 {
-		t.Errorf("report: %+v", r)
-	}
-	old, ids, now := "<reply.t1.goulard3120@example.org>", h.ids(), h.clock.Now()
-	if !ids.Ours(old, now) || !ids.Ours(old, now.Add(13*24*time.Hour)) || ids.Ours(old, now.Add(15*24*time.Hour)) {
-		t.Errorf("at %v old ids count until %v", now, ids.OldUntil)
-	}
-	h.pollAfter(20 * 24 * time.Hour)
-	if later := h.ids(); !bytes.Equal(later.Secret, ids.Secret) || !later.OldUntil.Equal(ids.OldUntil) {
-		t.Error("a later poll has made another key, or moved the end of old ids")
 	}
 }
 
@@ -96,8 +64,8 @@ func TestAnAgentWithoutItsKeyGoesOn(t *testing.T) {
 				t.Fatalf("sent: %s", h.kinds())
 			}
 			ids := h.ids()
-			if bytes.Equal(ids.Secret, first.Secret) || !ids.OldUntil.IsZero() || !ids.Ours(replies[0].head.MessageID, h.clock.Now()) {
-				t.Errorf("the reply has the id %s; old ids count until %v", replies[0].head.MessageID, ids.OldUntil)
+			if bytes.Equal(ids.Secret, first.Secret) || !ids.Ours(replies[0].head.MessageID) {
+				t.Errorf("the reply has the id %s", replies[0].head.MessageID)
 			}
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
@@ -33,39 +32,33 @@ func TestAnswersByTheirIDs(t *testing.T) {
 	for _, c := range []struct {
 		name, subject, id string
 		signs             []string
-		upgraded          time.Duration // since when the agent makes MACs
 		gate              string
 	}{
-		{"an answer", "Re: " + thread, id, signsAnswers, 0, ""},
-		{"an answer under another subject, all signed", "Re: lunch", id, signsAnswers, 0, ""},
-		{"an answer, nothing signed", "Re: " + thread, id, signsNeither, 0, ""},
-		{"an answer in German", "AW: [EXTERNAL] Plans for  friday", id, signsNeither, 0, ""},
-		{"an answer in capitals", "RE: " + thread, strings.ToUpper(id), signsNeither, 0, ""},
-		{"an answer in small letters", "Re: " + thread, strings.ToLower(id), signsNeither, 0, ""},
-		{"an answer with a folded id", "Re: " + thread, strings.Replace(id, ".goulard", ".\r\n goulard", 1), signsNeither, 0, ""},
-		{"an answer to a thread", "Re: " + thread, "<x@example.com>\r\n " + id + "\r\n <y@example.com>", signsNeither, 0, ""},
+		{"an answer", "Re: " + thread, id, signsAnswers, ""},
+		{"an answer under another subject, all signed", "Re: lunch", id, signsAnswers, ""},
+		{"an answer, nothing signed", "Re: " + thread, id, signsNeither, ""},
+		{"an answer in German", "AW: [EXTERNAL] Plans for  friday", id, signsNeither, ""},
+		{"an answer in capitals", "RE: " + thread, strings.ToUpper(id), signsNeither, ""},
+		{"an answer in small letters", "Re: " + thread, strings.ToLower(id), signsNeither, ""},
+		{"an answer with a folded id", "Re: " + thread, strings.Replace(id, ".goulard", ".\r\n goulard", 1), signsNeither, ""},
+		{"an answer to a thread", "Re: " + thread, "<x@example.com>\r\n " + id + "\r\n <y@example.com>", signsNeither, ""},
 
-		{"an id without a MAC", "Re: " + thread, old, signsNeither, 0, mail.GateTrust},
-		{"an id without a MAC, signed", "Re: " + thread, old, signsAnswers, 0, mail.GateTrust},
-		{"the id of the first attack", "Re: " + thread, "<e1.goulard3120@example.org>", signsNeither, 0, mail.GateTrust},
-		{"a guess", "Re: " + thread, "<reply.t1." + strings.Repeat("a", 32) + ".goulard3120@example.org>", signsAnswers, 0, mail.GateTrust},
-		{"a truncated MAC", "Re: " + thread, id[:26] + ".goulard3120@example.org>", signsAnswers, 0, mail.GateTrust},
-		{"the MAC of another effect", "Re: " + thread, strings.Replace(id, ".t1.", ".t2.", 1), signsAnswers, 0, mail.GateTrust},
-		{"the MAC of another agent", "Re: " + thread, strings.Replace(otherAgent.Make("reply.t1", thread), "dorlange", "goulard", 1), signsAnswers, 0, mail.GateTrust},
-		{"another agent's key", "Re: " + thread, otherKey.Make("reply.t1", thread), signsAnswers, 0, mail.GateTrust},
-		{"an answer to another agent", "Re: " + thread, otherAgent.Make("reply.t1", thread), signsAnswers, 0, foreign},
-		{"a good id among a hundred bad ones", "lunch", strings.Repeat(old+" ", 100) + id, signsNeither, 0, mail.GateTrust},
+		{"an id without a MAC", "Re: " + thread, old, signsNeither, foreign},
+		{"an id without a MAC, signed", "Re: " + thread, old, signsAnswers, foreign},
+		{"the id of the first attack", "Re: " + thread, "<e1.goulard3120@example.org>", signsNeither, foreign},
+		{"a guess", "Re: " + thread, "<reply.t1." + strings.Repeat("a", 32) + ".goulard3120@example.org>", signsAnswers, foreign},
+		{"a truncated MAC", "Re: " + thread, id[:26] + ".goulard3120@example.org>", signsAnswers, foreign},
+		{"the MAC of another effect", "Re: " + thread, strings.Replace(id, ".t1.", ".t2.", 1), signsAnswers, foreign},
+		{"the MAC of another agent", "Re: " + thread, strings.Replace(otherAgent.Make("reply.t1", thread), "dorlange", "goulard", 1), signsAnswers, foreign},
+		{"another agent's key", "Re: " + thread, otherKey.Make("reply.t1", thread), signsAnswers, foreign},
+		{"an answer to another agent", "Re: " + thread, otherAgent.Make("reply.t1", thread), signsAnswers, foreign},
+		{"a good id among a hundred bad ones", "lunch", strings.Repeat(old+" ", 100) + id, signsNeither, mail.GateTrust},
 
-		{"the id of another thread", "Re: lunch", id, signsNeither, 0, mail.GateTrust},
-		{"the id of another thread, To signed", "Re: " + thread, id, signsRecipients, 0, mail.GateTrust},
-		{"no subject", "Re:", id, signsNeither, 0, mail.GateTrust},
-		{"a forward", "FW: " + thread, id, signsNeither, 0, mail.GateTrust},
-		{"a forward, all signed", "Fwd: " + thread, id, signsAnswers, 0, mail.GateTrust},
-
-		{"an upgrade a day ago, signed", "Re: " + thread, old, signsAnswers, 24 * time.Hour, ""},
-		{"an upgrade a day ago, not signed", "Re: " + thread, old, signsNeither, 24 * time.Hour, mail.GateTrust},
-		{"an upgrade long ago", "Re: " + thread, old, signsAnswers, 15 * 24 * time.Hour, mail.GateTrust},
-		{"an upgrade long ago, a new id", "Re: " + thread, id, signsNeither, 15 * 24 * time.Hour, ""},
+		{"the id of another thread", "Re: lunch", id, signsNeither, mail.GateTrust},
+		{"the id of another thread, To signed", "Re: " + thread, id, signsRecipients, mail.GateTrust},
+		{"no subject", "Re:", id, signsNeither, mail.GateTrust},
+		{"a forward", "FW: " + thread, id, signsNeither, mail.GateTrust},
+		{"a forward, all signed", "Fwd: " + thread, id, signsAnswers, mail.GateTrust},
 	} {
 		for _, verify := range []string{mail.VerifyDKIM, mail.VerifyServer} {
 			t.Run(c.name+", "+verify, func(t *testing.T) {
@@ -83,9 +76,6 @@ func TestAnswersByTheirIDs(t *testing.T) {
 				if verify == mail.VerifyServer {
 					f = trusting()
 					raw = ar + "; dkim=pass header.d=example.com header.s=s1; dmarc=pass header.from=example.com\r\n" + raw
-				}
-				if c.upgraded > 0 {
-					f.IDKey.OldUntil = time.Now().Add(14*24*time.Hour - c.upgraded)
 				}
 				h, _ := memoryHost(t, mailtest.Options{})
 				found := gatesOf(t, h, f, []string{raw})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"agentstateloop/mail/message"
 )
@@ -25,8 +24,8 @@ import (
 // Some providers sign neither the fields of an answer nor those of its
 // recipients. Then such an id, which only a holder of that mail of ours knows,
 // binds an answer under the subject of its thread, which is signed.
-func (f Filter) unbound(c coverage, fields []message.Field, h message.Header, now time.Time) string {
-	if f.callsHandle(h.Subject) && c.covered(fields, "subject") || f.addressed(c, fields) {
+func (f Filter) unbound(c coverage, fields []message.Field, h message.Header) string {
+	if f.called(h.Subject) && c.covered(fields, "subject") || f.addressed(c, fields) {
 		return ""
 	}
 	whole := "its Subject does not call @" + f.Handle + ", no To or Cc that is signed names " + f.Own
@@ -35,7 +34,7 @@ func (f Filter) unbound(c coverage, fields []message.Field, h message.Header, no
 	}
 	answers := false // by a field that is not signed
 	for _, name := range []string{"in-reply-to", "references"} {
-		ours := f.oursIn(fields, name, now)
+		ours := f.oursIn(fields, name)
 		switch {
 		case len(ours) == 0:
 		case c.covered(fields, name):
@@ -78,11 +77,11 @@ func (f Filter) isOurs(address string) bool {
 func (f Filter) addresses() []string { return append([]string{f.Own}, f.Aliases...) }
 
 // oursIn returns the Message-IDs in the fields of that name that this agent made.
-func (f Filter) oursIn(fields []message.Field, name string, now time.Time) []string {
+func (f Filter) oursIn(fields []message.Field, name string) []string {
 	var ours []string
 	for _, value := range message.Values(fields, name) {
 		for _, id := range message.ThreadIDs(value) {
-			if f.ids().Ours(id, now) {
+			if f.ids().Ours(id) {
 				ours = append(ours, id)
 			}
 		}

@@ -68,13 +68,11 @@ const (
 // gate decides by the header of a mail and its size in bytes. It leaves out the
 // proof of the sender, which needs more, see prove.
 //
-// mine reports whether the mail is for this agent: one of its From addresses is
-// exactly an operator's, and either the subject holds the handle as a whole
-// word, or the mail answers one of ours. gate is "" if nothing here speaks
-// against the mail. Otherwise it is the gate that rejects it, and reason is the
-// evidence in one line.
+// mine reports whether the mail is for this agent, see mine. gate is "" if nothing
+// here speaks against the mail. Otherwise it is the gate that rejects it, and
+// reason is the evidence in one line.
 func (f Filter) gate(h message.Header, size int64) (mine bool, gate, reason string) {
-	if !f.fromOperator(h) || !f.callsHandle(h.Subject) && !f.answersUs(h) {
+	if !f.mine(h) {
 		return false, "", ""
 	}
 	if h.FromFields != 1 || len(h.Froms) != 1 {
@@ -85,7 +83,7 @@ func (f Filter) gate(h message.Header, size int64) (mine bool, gate, reason stri
 		return true, GateSelf, "From is our own address " + h.From
 	case strings.EqualFold(h.Agent, f.Handle):
 		return true, GateSelf, "X-AgentStateLoop: " + h.Agent
-	case f.ids().HasForm(h.MessageID):
+	case f.ids().Ours(h.MessageID):
 		return true, GateSelf, "Message-ID is ours: " + h.MessageID
 	}
 	if gate, reason := notByHand(h); gate != "" {
@@ -133,9 +131,25 @@ func (f Filter) Operator(address string) bool {
 	return slices.ContainsFunc(f.Operators, func(op string) bool { return op != "" && message.NormalAddress(op) == address })
 }
 
-func (f Filter) answersUs(h message.Header) bool {
-	ours := f.ids().HasForm
-	return ours(h.InReplyTo) || slices.ContainsFunc(h.References, ours)
+// mine reports whether a mail is for this agent. One of its From addresses must be
+// exactly an operator's. Then its subject decides: it calls this agent, or it calls
+// nobody and the mail answers one of ours. A subject that calls other agents only is
+// theirs, unless it is the subject of a thread in which we have written.
+//
+// Only ids with a good MAC count. Several agents may read one mailbox, and anybody can
+// add an id of our form to a mail for another of them.
+func (f Filter) mine(h message.Header) bool {
+	if !f.fromOperator(h) {
+		return false
+	}
+	if f.called(h.Subject) {
+		return true
+	}
+	ours := f.ids().Ours
+	if len(callsigns(h.Subject)) > 0 {
+		ours = func(id string) bool { return f.ids().OfThread(id, h.Subject) }
+	}
+	return slices.ContainsFunc(answered(h), ours)
 }
 
 // ids tells the Message-IDs of this agent from others.
@@ -143,18 +157,21 @@ func (f Filter) ids() message.IDs {
 	return message.IDs{Handle: f.Handle, Address: f.Own, IDKey: f.IDKey}
 }
 
-// callsHandle reports whether subject holds @Handle as a whole word, in any
-// case. It must not be inside an address, nor the start of a longer handle.
-func (f Filter) callsHandle(subject string) bool {
-	handle := strings.ToLower(f.Handle)
-	if handle == "" {
-		return false
-	}
-	s := strings.ToLower(subject)
+// called reports whether subject calls this agent.
+func (f Filter) called(subject string) bool {
+	return f.Handle != "" && slices.Contains(callsigns(subject), strings.ToLower(f.Handle))
+}
+
+// callsigns returns the handles that a subject calls, in lower case. A callsign is a
+// whole word, in any case: "x@goulard3120" calls nobody, nor does an address. In scripts
+// that put no blanks between words, any letter ends it.
+func callsigns(subject string) []string {
+	var called []string
+	s := strings.ReplaceAll(strings.ToLower(subject), "\uff20", "@") // full width
 	for {
 		i := strings.IndexByte(s, '@')
 		if i < 0 {
-			return false
+			return called
 		}
 		before, _ := utf8.DecodeLastRuneInString(s[:i])
 		rest := s[i+1:]
@@ -163,11 +180,13 @@ func (f Filter) callsHandle(subject string) bool {
 			end = len(rest)
 		}
 		after, _ := utf8.DecodeRuneInString(rest[end:])
-		// "@goulard3120-- please": a dash at the end is not part of the handle.
-		sign := rest[:end]
-		whole := sign == handle || strings.TrimRight(sign, "-") == handle
-		if whole && !wordRune(before) && !wordRune(after) {
-			return true
+		if !joins(before) && !joins(after) {
+			// "@goulard3120-- please": a dash at the end is not part of the handle.
+			for _, handle := range []string{rest[:end], strings.TrimRight(rest[:end], "-")} {
+				if state.ValidHandle(handle) && !slices.Contains(called, handle) {
+					called = append(called, handle)
+				}
+			}
 		}
 		// Keep what precedes the next @, because it is checked again.
 		s = s[i+1:]
@@ -176,4 +195,17 @@ func (f Filter) callsHandle(subject string) bool {
 
 func wordRune(r rune) bool {
 	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
+}
+
+// joins reports whether a character next to a callsign makes it part of a longer word.
+func joins(r rune) bool { return wordRune(r) && !unicode.In(r, spaceless...) }
+
+// spaceless are the scripts that are written without spaces between words, or, as
+// Hangul, with particles that follow a name without one. The last range has the signs
+// that Han, Hiragana and Katakana share.
+var spaceless = []*unicode.RangeTable{
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Hangul, unicode.Yi,
+	unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan, unicode.Javanese, unicode.Balinese,
+	unicode.Tai_Le, unicode.New_Tai_Lue, unicode.Tai_Tham, unicode.Tai_Viet,
+	{R16: []unicode.Range16{{Lo: 0x3000, Hi: 0x30ff, Stride: 1}, {Lo: 0xff66, Hi: 0xff9f, Stride: 1}}},
 }

@@ -10,6 +10,7 @@ import (
 var testFilter = Filter{
 	Handle: "goulard3120", Operators: []string{"Operator@Example.com", "second@exämple.net"},
 	Own: "artificer3120@example.org", MaxSize: 1000, Require: "from",
+	IDKey: message.IDKey{Secret: []byte("sixteen bytes are")},
 }
 
 func judge(raw string) (bool, string, string) {
@@ -37,6 +38,17 @@ func TestCallsign(t *testing.T) {
 		"@goulard3120-dev":                           false,
 		"@goulard3120_":                              false,
 		"@goulard3120é":                              false,
+		"@goulard3120さん、状況は？":                        true,
+		"東京の@goulard3120へ":                           true,
+		"＠goulard3120 状況":                            true,
+		"@goulard3120에게 묻는다":                         true,
+		"@goulard3120เป็นอย่างไร":                    true,
+		"@goulard3120តើ":                             true,
+		"@goulard3120ー":                              true,
+		"@goulard3120現在":                             true,
+		"@goulard31203現在":                            false,
+		"@goulard3120что":                            false,
+		"@goulard3120ß":                              false,
 		"x@goulard3120":                              false,
 		"é@goulard3120":                              false,
 		"@ goulard3120":                              false,
@@ -77,24 +89,64 @@ func TestSender(t *testing.T) {
 	}
 }
 
-func TestAnswerNeedsNoCallsign(t *testing.T) {
-	made := func(handle, address string) string {
-		return message.IDs{Handle: handle, Address: address}.Make("reply.t1", "hm")
+// TestWhoseMailItIs checks for which agent a mail of the operator is, where several
+// agents read one mailbox, and that fields added by somebody else change nothing.
+func TestWhoseMailItIs(t *testing.T) {
+	ids := func(handle, address, key string) message.IDs {
+		return message.IDs{Handle: handle, Address: address, IDKey: message.IDKey{Secret: []byte(key)}}
 	}
-	own := made("goulard3120", "artificer3120@example.org")
-	for field, want := range map[string]bool{
-		"In-Reply-To: " + own:                                               true,
-		"References: <x@example.com>\n " + own:                              true,
-		"In-Reply-To: <x@example.com> " + own:                               true,
-		"In-Reply-To: " + made("dorlange3120", "artificer3120@example.org"): false,
-		"In-Reply-To: " + made("goulard3120", "x@example.net"):              false,
-		"In-Reply-To: <goulard3120@example.org>":                            false,
-	} {
-		if mine, gate, _ := judge("From: operator@example.com\nSubject: Re: hm\n" + field + "\n\n"); mine != want || gate != "" {
-			t.Errorf("%s: mine = %v, want %v; gate %q", field, mine, want, gate)
+	const own, key = "artificer3120@example.org", "sixteen bytes are"
+	ours := ids("goulard3120", own, key)
+	good := ours.Make("reply.t1", "hm")
+	forged := map[string]string{
+		"no MAC":               "<e1.goulard3120@example.org>",
+		"no MAC, a known kind": "<reply.t1.goulard3120@example.org>",
+		"another key":          ids("goulard3120", own, "another sixteen bytes").Make("reply.t1", "hm"),
+		"no key":               message.IDs{Handle: "goulard3120", Address: own}.Make("reply.t1", "hm"),
+		"another effect":       strings.Replace(good, ".t1.", ".t2.", 1),
+		"another agent":        strings.Replace(ids("dorlange3120", own, key).Make("reply.t1", "hm"), "dorlange", "goulard", 1),
+		"cut":                  good[:20] + ".goulard3120@example.org>",
+		"another domain":       ids("goulard3120", "x@example.net", key).Make("reply.t1", "hm"),
+		"a name alone":         "<goulard3120@example.org>",
+	}
+	fields := func(id string) []string {
+		return []string{
+			"In-Reply-To: " + id, "References: " + id, "References: <x@example.com>\n " + id, "In-Reply-To: <x@example.com> " + id,
+			"References: " + strings.ToUpper(id) + " <y@example.com>",
 		}
 	}
-	if mine, _, _ := judge("From: x@example.com\nSubject: Re: hm\nIn-Reply-To: " + own + "\n\n"); mine {
+	mine := func(subject, field string) bool {
+		m, gate, reason := judge("From: operator@example.com\nSubject: " + subject + "\n" + field + "\n\n")
+		if gate != "" {
+			t.Errorf("%s, %s: gate %s: %s", subject, field, gate, reason)
+		}
+		return m
+	}
+	subjects := []string{"@dorlange3120 deploy", "Re: @dorlange3120: done", "deploy, @dorlange3120!", "Fwd: @dorlange3120", "lunch", "Re: hm", "x@goulard3120 @dorlange3120"}
+	for _, subject := range subjects {
+		for name, id := range forged {
+			for _, field := range fields(id) {
+				if mine(subject, field) {
+					t.Errorf("%s: with %s it is ours", subject, field)
+				}
+				if !mine("@goulard3120 and "+subject, field) {
+					t.Errorf("%s: with our callsign and an id of %s it is not ours", subject, name)
+				}
+			}
+		}
+		calls := strings.Contains(subject, " @dorlange") || strings.HasPrefix(subject, "@dorlange")
+		for _, field := range fields(good) {
+			if mine(subject, field) == calls {
+				t.Errorf("%s: with %s ours is %v", subject, field, !calls)
+			}
+		}
+		for _, field := range fields(ours.Make("reply.t1", subject)) {
+			if !mine("Re: "+subject, field) && !strings.HasPrefix(subject, "Fwd:") {
+				t.Errorf("%s: an answer in a thread of ours is not ours", subject)
+			}
+		}
+	}
+	if mine, _, _ := judge("From: x@example.com\nSubject: Re: hm\nIn-Reply-To: " + good + "\n\n"); mine {
 		t.Error("a stranger's answer is for us")
 	}
 }
@@ -114,7 +166,8 @@ func TestGate(t *testing.T) {
 		{"From: evil@example.net, operator@example.com\n", GateFrom, "2 addresses"},
 		{"From: Friends: operator@example.com, evil@example.net;\n", GateFrom, "2 addresses"},
 		{from + "X-AgentStateLoop: goulard3120\n", GateSelf, "X-AgentStateLoop"},
-		{from + "Message-ID: <ack.x.goulard3120@example.org>\n", GateSelf, "Message-ID is ours"},
+		{from + "Message-ID: " + testFilter.ids().Make("ack.x", "") + "\n", GateSelf, "Message-ID is ours"},
+		{from + "Message-ID: <ack.x.goulard3120@example.org>\n", "", ""},
 		{from + "Auto-Submitted: auto-replied\n", GateAuto, "auto-replied"},
 		{from + "Auto-Submitted: no\nAuto-Submitted: auto-generated; x=y\n", GateAuto, "auto-generated"},
 		{from + "Auto-Submitted: AUTO-NOTIFIED\n", GateAuto, "AUTO-NOTIFIED"},

@@ -108,7 +108,7 @@ func (f Filter) judgeBinding(h headerVerdict, m *Message) headerVerdict {
 		reason := ""
 		for _, c := range p.covers {
 			if reason == "" {
-				reason = f.unbound(c, h.fields, m.Header, m.At)
+				reason = f.unbound(c, h.fields, m.Header)
 			}
 		}
 		if reason == "" {

@@ -51,7 +51,7 @@ func TestRepliesToHTML(t *testing.T) {
 			t.Errorf("%s, HTML alone: %q", name, c.Text)
 		}
 		h := message.ParseHeader(htmlReply(t, body))
-		if !agentIDs.Ours(h.InReplyTo, today) {
+		if !agentIDs.Ours(h.InReplyTo) {
 			t.Errorf("%s: it answers %q", name, h.InReplyTo)
 		}
 	}

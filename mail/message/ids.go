@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"hash"
 	"strings"
-	"time"
 )
 
 // IDs makes the Message-IDs of one agent's mail, and tells them from others
@@ -29,10 +28,6 @@ type IDs struct {
 // IDKey is what makes ids an agent's own.
 type IDKey struct {
 	Secret []byte // at least minSecret bytes; without one no MAC is good
-
-	// OldUntil is until when ids without a MAC count, as earlier versions made
-	// them. They do not if it is zero.
-	OldUntil time.Time
 }
 
 const (
@@ -57,15 +52,10 @@ func (i IDs) HasForm(msgid string) bool {
 	return ok
 }
 
-// Ours reports whether this agent made msgid, which a mail that arrived at that
-// time answers: its first MAC is good, or it has none, and such ids still counted.
-func (i IDs) Ours(msgid string, arrived time.Time) bool {
-	local, ok := i.local(msgid)
-	if !ok {
-		return false
-	}
-	effect, mac, ok := cutMAC(local)
-	return ok && i.good(mac[:len(mac)/2], i.identity(effect)) || arrived.Before(i.OldUntil)
+// Ours reports whether this agent made msgid: its first MAC is good.
+func (i IDs) Ours(msgid string) bool {
+	_, ok := i.Effect(msgid)
+	return ok
 }
 
 // Effect returns the effect, in lower case, of which msgid is the mail. ok is false

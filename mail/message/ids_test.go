@@ -29,10 +29,10 @@ func TestAnIDIsOursAndOfItsThread(t *testing.T) {
 	moved.Address = "other@EXAMPLE.org"
 	for name, got := range map[string]bool{
 		"has the form":                      agentIDs.HasForm(id),
-		"is ours":                           agentIDs.Ours(id, today),
-		"is ours in capitals":               agentIDs.Ours(strings.ToUpper(id), today),
-		"is ours with blanks around it":     agentIDs.Ours("  "+id+"\t", today),
-		"is ours at another local part":     moved.Ours(id, today),
+		"is ours":                           agentIDs.Ours(id),
+		"is ours in capitals":               agentIDs.Ours(strings.ToUpper(id)),
+		"is ours with blanks around it":     agentIDs.Ours("  " + id + "\t"),
+		"is ours at another local part":     moved.Ours(id),
 		"is of its thread":                  agentIDs.OfThread(id, "@goulard3120 status"),
 		"is of its thread in capitals":      agentIDs.OfThread(strings.ToUpper(id), "RE: @GOULARD3120 STATUS"),
 		"is of its thread for an answer":    agentIDs.OfThread(id, "Re: AW:  @goulard3120 status"),
@@ -53,7 +53,7 @@ func TestAnIDIsOursAndOfItsThread(t *testing.T) {
 			t.Errorf("%s is of the thread", name)
 		}
 	}
-	if empty := agentIDs.Make("reply.t1", "Re:"); agentIDs.OfThread(empty, "") || !agentIDs.Ours(empty, today) {
+	if empty := agentIDs.Make("reply.t1", "Re:"); agentIDs.OfThread(empty, "") || !agentIDs.Ours(empty) {
 		t.Error("an empty subject names a thread")
 	}
 }
@@ -97,7 +97,7 @@ func TestAForgedIDIsNotOurs(t *testing.T) {
 		"empty":                     "",
 		"very long":                 "<" + strings.Repeat("x", 10_000) + id[1:],
 	} {
-		if agentIDs.Ours(forged, today) {
+		if agentIDs.Ours(forged) {
 			t.Errorf("%s: %.100s is ours", name, forged)
 		}
 		if agentIDs.OfThread(forged, subject) {
@@ -106,14 +106,14 @@ func TestAForgedIDIsNotOurs(t *testing.T) {
 	}
 	for name, reader := range map[string]message.IDs{"no key": keyless, "a short key": short, "no agent": {IDKey: agentIDs.IDKey}} {
 		made := reader.Make(effect, subject)
-		if reader.Ours(made, today) || reader.OfThread(made, subject) {
+		if reader.Ours(made) || reader.OfThread(made, subject) {
 			t.Errorf("with %s, %s is ours", name, made)
 		}
 	}
 	// The second half decides about the thread alone.
 	half := "<reply.t1." + local[:31] + flip(local[31]) + ".goulard3120@example.org>"
-	if !agentIDs.Ours(half, today) || agentIDs.OfThread(half, subject) {
-		t.Errorf("with a wrong second half: ours %v, of the thread %v", agentIDs.Ours(half, today), agentIDs.OfThread(half, subject))
+	if !agentIDs.Ours(half) || agentIDs.OfThread(half, subject) {
+		t.Errorf("with a wrong second half: ours %v, of the thread %v", agentIDs.Ours(half), agentIDs.OfThread(half, subject))
 	}
 }
 
@@ -125,37 +125,6 @@ func flip(c byte) string {
 	return "a"
 }
 
-// An id from before MACs counts for a time, and never names a thread.
-func TestOldIDsCountForATime(t *testing.T) {
-	ids := agentIDs
-	ids.OldUntil = today.Add(14 * 24 * time.Hour)
-	old := "<reply.t1.goulard3120@example.org>"
-	for name, c := range map[string]struct {
-		at   time.Time
-		want bool
-	}{
-		"before the upgrade": {today.Add(-time.Hour), true},
-		"at once":            {today, true},
-		"a day later":        {today.Add(24 * time.Hour), true},
-		"in the last second": {ids.OldUntil.Add(-time.Second), true},
-		"afterwards":         {ids.OldUntil, false},
-		"a year later":       {today.AddDate(1, 0, 0), false},
-	} {
-		if got := ids.Ours(old, c.at); got != c.want {
-			t.Errorf("%s: ours is %v", name, got)
-		}
-		if ids.OfThread(old, "status") {
-			t.Errorf("%s: it is of a thread", name)
-		}
-	}
-	if agentIDs.Ours(old, today) || agentIDs.Ours(old, time.Time{}) {
-		t.Error("it counts where none are from before")
-	}
-	if stranger := "<reply.t1.dorlange3120@example.org>"; ids.Ours(stranger, today) {
-		t.Error("another agent's old id counts")
-	}
-}
-
 // Reading an id never fails, and only an id that was made is ours.
 func FuzzIDs(f *testing.F) {
 	made := agentIDs.Make("reply.t1", "status")
@@ -165,7 +134,7 @@ func FuzzIDs(f *testing.F) {
 	f.Add("<..goulard3120@example.org>", "\xff(fwd)")
 	f.Add(" <a>\x00", "[fwd: [fwd:")
 	f.Fuzz(func(t *testing.T, id, subject string) {
-		ours, ofThread := agentIDs.Ours(id, today), agentIDs.OfThread(id, subject)
+		ours, ofThread := agentIDs.Ours(id), agentIDs.OfThread(id, subject)
 		if ofThread && !ours || ours && !agentIDs.HasForm(id) {
 			t.Errorf("%q: form %v, ours %v, of the thread %v", id, agentIDs.HasForm(id), ours, ofThread)
 		}
@@ -175,7 +144,7 @@ func FuzzIDs(f *testing.F) {
 		// What is rendered is read back, whatever the subject.
 		again := agentIDs.Make("ack.1", subject)
 		answer := message.ReplySubject(subject)
-		if !agentIDs.Ours(again, today) {
+		if !agentIDs.Ours(again) {
 			t.Errorf("our own id %q is not ours", again)
 		}
 		if agentIDs.OfThread(again, subject) && len(subject) < 900 && !agentIDs.OfThread(again, answer) {

@@ -48,7 +48,7 @@ func TestRender(t *testing.T) {
 		}
 	}
 	h := message.ParseHeader(raw)
-	if !agentIDs.Ours(h.MessageID, today) || !agentIDs.OfThread(h.MessageID, "AW: @goulard3120 Status") {
+	if !agentIDs.Ours(h.MessageID) || !agentIDs.OfThread(h.MessageID, "AW: @goulard3120 Status") {
 		t.Errorf("our own Message-ID %q is not recognised", h.MessageID)
 	}
 	if c := message.ReadContent(bytes.NewReader(raw)); c.Full != d.Text || len(c.Problems) != 0 {

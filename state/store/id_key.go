@@ -31,27 +31,14 @@ type KeyCause string
 // The causes of keys.
 const (
 	KeyOfNew   KeyCause = "first poll" // the directory was new
-	KeyUpgrade KeyCause = "upgrade"    // an earlier version made ids without a MAC
 	KeyLost    KeyCause = "lost"       // the key before it was missing
 	KeyDamaged KeyCause = "damaged"    // the key before it could not be read
 )
 
 const (
-	secretLength = 32                  // bytes
-	maxKeyFile   = 4 << 10             // bytes
-	oldIDsCount  = 14 * 24 * time.Hour // from an upgrade on
-	clockSlack   = 24 * time.Hour      // by which the clock of an upgrade may have been ahead
+	secretLength = 32      // bytes
+	maxKeyFile   = 4 << 10 // bytes
 )
-
-// OldIDsUntil returns until when ids without a MAC count: for fourteen days from
-// an upgrade on. It is zero if they do not. That is so too if the upgrade is in
-// the future, because then its clock was wrong.
-func (k IDKey) OldIDsUntil(now time.Time) time.Time {
-	if k.Cause != KeyUpgrade || k.Made.Sub(now) > clockSlack {
-		return time.Time{}
-	}
-	return k.Made.Add(oldIDsCount)
-}
 
 // ReadIDKey returns the key. It takes no lock and changes nothing. The error
 // wraps fs.ErrNotExist if none was made yet; after any other the key is unusable.
@@ -136,8 +123,6 @@ func causeOf(s state.State, err error) KeyCause {
 		return KeyDamaged
 	case s.Serial == 0:
 		return KeyOfNew
-	case !s.IDsKeyed:
-		return KeyUpgrade
 	default:
 		return KeyLost
 	}

@@ -29,23 +29,6 @@ func step(t *testing.T, st *Store) state.State {
 	return s
 }
 
-// beforeMACs makes the directory what an earlier version would have left.
-func beforeMACs(t *testing.T, st *Store) {
-	t.Helper()
-	step(t, st)
-	data, err := os.ReadFile(st.path(stateFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := bytes.Replace(data, []byte(`"ids_keyed":true,`), nil, 1)
-	if bytes.Equal(old, data) {
-		t.Fatal("the state does not say that its ids are keyed")
-	}
-	if err := errors.Join(os.WriteFile(st.path(stateFile), old, 0o600), os.Remove(st.path(IDKeyFile))); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestAnIDKeyIsMadeOnceAndSaysWhy(t *testing.T) {
 	lose := func(t *testing.T, st *Store) {
 		step(t, st)
@@ -66,7 +49,6 @@ func TestAnIDKeyIsMadeOnceAndSaysWhy(t *testing.T) {
 		want    KeyCause
 	}{
 		"a new directory":     {func(*testing.T, *Store) {}, KeyOfNew},
-		"an upgrade":          {beforeMACs, KeyUpgrade},
 		"a key that is lost":  {lose, KeyLost},
 		"an empty key":        {damage(""), KeyDamaged},
 		"no JSON":             {damage("\x00\x01\x02"), KeyDamaged},
@@ -112,24 +94,6 @@ func TestAnIDKeyIsMadeOnceAndSaysWhy(t *testing.T) {
 	}
 }
 
-// Old ids count for fourteen days after an upgrade, whatever the clock does.
-func TestOldIDsOfAKey(t *testing.T) {
-	for _, cause := range []KeyCause{KeyOfNew, KeyLost, KeyDamaged, "", "anything"} {
-		if until := (IDKey{Made: noon, Cause: cause}).OldIDsUntil(noon); !until.IsZero() {
-			t.Errorf("%q: until %v", cause, until)
-		}
-	}
-	upgraded := IDKey{Made: noon, Cause: KeyUpgrade}
-	for name, now := range map[string]time.Time{"at once": noon, "later": noon.Add(time.Hour), "after an hour's correction": noon.Add(-time.Hour)} {
-		if until := upgraded.OldIDsUntil(now); until.Sub(noon) != 14*24*time.Hour {
-			t.Errorf("%s: until %v", name, until)
-		}
-	}
-	if until := upgraded.OldIDsUntil(noon.AddDate(-10, 0, 0)); !until.IsZero() {
-		t.Errorf("with an upgrade in the future, until %v", until)
-	}
-}
-
 // Processes that start at the same time agree on one key: some commit, some only
 // want the key, and the file may be damaged.
 func TestProcessesAgreeOnOneIDKey(t *testing.T) {
@@ -171,7 +135,10 @@ func TestProcessesAgreeOnOneIDKey(t *testing.T) {
 func TestAnIDKeySurvivesACrash(t *testing.T) {
 	for n := 1; ; n++ {
 		st := &Store{Dir: t.TempDir(), Agent: "goulard"}
-		beforeMACs(t, st)
+		step(t, st)
+		if err := os.Remove(st.path(IDKeyFile)); err != nil {
+			t.Fatal(err)
+		}
 		steps, crashed := 0, false
 		st.Hook = func(op, path string) error {
 			if steps++; steps == n {
@@ -186,7 +153,7 @@ func TestAnIDKeySurvivesACrash(t *testing.T) {
 		}
 		st.Hook = nil
 		next, err := st.IDKey(noon.Add(time.Hour))
-		if err != nil || next.Cause != KeyUpgrade || used.Secret != nil && !bytes.Equal(used.Secret, next.Secret) {
+		if err != nil || next.Cause != KeyLost || used.Secret != nil && !bytes.Equal(used.Secret, next.Secret) {
 			t.Errorf("step %d: the next process has a key because of %q, %v", n, next.Cause, err)
 		}
 		if !crashed {

@@ -18,7 +18,6 @@ import (
 // TestLimits tries each limit of our files at its edge. Large files are sparse.
 func TestLimits(t *testing.T) {
 	made := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
-	upgraded := func() IDKey { return IDKey{Made: made, Cause: KeyUpgrade} }
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxState", Max: 268_435_456, Within: func(t *testing.T, n int64) bool { return isUsable(t, stateFile, n) }},
 		{Const: "maxState", Max: 268_435_456, Within: func(t *testing.T, n int64) bool { return isUsable(t, prevFile, n) }},
@@ -67,12 +66,6 @@ func TestLimits(t *testing.T) {
 		{Const: "longest", Max: 200, Within: func(_ *testing.T, n int64) bool {
 			return PayloadName("", strings.Repeat("x", int(n)), "") == strings.Repeat("x", int(n))
 		}},
-		limittest.Duration("oldIDsCount", 14*24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool {
-			return !made.Add(d).After(upgraded().OldIDsUntil(made))
-		}),
-		limittest.Duration("clockSlack", 24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool {
-			return !upgraded().OldIDsUntil(made.Add(-d)).IsZero()
-		}),
 		limittest.Duration("commitPatience", 10*time.Second, 1, func(t *testing.T, d time.Duration) (within bool) {
 			st := storeWith(t, "log", "")
 			held, err := st.lockState(t.Context())
