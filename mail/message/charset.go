@@ -14,7 +14,9 @@ import (
 
 // encodingOf returns the encoding of the charset named label, or nil if it is unknown.
 // It knows the names of IANA and of the WHATWG for every encoding of x/text.
-// US-ASCII is read as UTF-8, of which it is a part.
+// US-ASCII is read as UTF-8, of which it is a part. ISO-8859-1 and ISO-8859-9 are read as
+// the Windows charsets that extend them, as browsers do: programs write those under these
+// names.
 //
 // The indexes of x/text know the same names, but they make maps of 1,200 names at each
 // start of the program. The test compares them with these.
@@ -31,9 +33,6 @@ func encodingOf(label string) encoding.Encoding {
 		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
 	case "csunicode", "csutf16le", "iso-10646-ucs-2", "ucs-2", "unicode", "unicodefeff", "utf-16le", "utf16le":
 		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
-	case "ansi_x3.110-1983", "cp819", "csisolatin1", "ibm819", "iso-8859-1", "iso-ir-100", "iso_8859-1", "iso_8859-1:1987", "isolatin1",
-		"l1", "latin1":
-		return charmap.ISO8859_1
 	case "csisolatin2", "iso-8859-2", "iso-ir-101", "iso8859-2", "iso88592", "iso_8859-2", "iso_8859-2:1987", "isolatin2", "l2", "latin2":
 		return charmap.ISO8859_2
 	case "csisolatin3", "iso-8859-3", "iso-ir-109", "iso8859-3", "iso88593", "iso_8859-3", "iso_8859-3:1988", "isolatin3", "l3", "latin3":
@@ -59,8 +58,6 @@ func encodingOf(label string) encoding.Encoding {
 		return charmap.ISO8859_8E
 	case "csiso88598i", "iso-8859-8-i", "iso88598i", "iso_8859-8-i", "logical":
 		return charmap.ISO8859_8I
-	case "csisolatin5", "iso-8859-9", "iso-ir-148", "iso_8859-9", "iso_8859-9:1989", "isolatin5", "l5", "latin5":
-		return charmap.ISO8859_9
 	case "csisolatin6", "iso-8859-10", "iso-ir-157", "iso8859-10", "iso885910", "iso_8859-10:1992", "isolatin6", "l6", "latin6":
 		return charmap.ISO8859_10
 	case "csiso885913", "iso-8859-13", "iso8859-13", "iso885913":
@@ -78,11 +75,13 @@ func encodingOf(label string) encoding.Encoding {
 		return charmap.Windows1250
 	case "cp1251", "cswindows1251", "windows-1251", "windows1251", "x-cp1251":
 		return charmap.Windows1251
-	case "cp1252", "cswindows1252", "iso8859-1", "iso88591", "windows-1252", "windows1252", "x-cp1252":
+	case "ansi_x3.110-1983", "cp1252", "cp819", "csisolatin1", "cswindows1252", "ibm819", "iso-8859-1", "iso-ir-100", "iso8859-1", "iso88591",
+		"iso_8859-1", "iso_8859-1:1987", "isolatin1", "l1", "latin1", "windows-1252", "windows1252", "x-cp1252":
 		return charmap.Windows1252
 	case "cp1253", "cswindows1253", "windows-1253", "windows1253", "x-cp1253":
 		return charmap.Windows1253
-	case "cp1254", "cswindows1254", "iso8859-9", "iso88599", "windows-1254", "windows1254", "x-cp1254":
+	case "cp1254", "csisolatin5", "cswindows1254", "iso-8859-9", "iso-ir-148", "iso8859-9", "iso88599", "iso_8859-9", "iso_8859-9:1989",
+		"isolatin5", "l5", "latin5", "windows-1254", "windows1254", "x-cp1254":
 		return charmap.Windows1254
 	case "cp1255", "cswindows1255", "windows-1255", "windows1255", "x-cp1255":
 		return charmap.Windows1255

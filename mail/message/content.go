@@ -171,22 +171,31 @@ func (c *contentReader) part(raw []byte, depth int) {
 		c.texts = append(c.texts, c.text(e))
 	default:
 		c.attach(e)
+		if depth == 0 { // no signature need cover the name, which could be an order
+			c.out.Attachments[0].Title = ""
+		}
 	}
 }
 
 // isText reports whether a part may be read as the text of the mail.
-func isText(e entity) bool { return e.mediaType == "text/plain" || e.mediaType == "text/html" }
+func isText(e entity) bool {
+	switch e.mediaType {
+	case "text/plain", "text/html", "text/markdown", "text/x-markdown", "text/enriched", "text/richtext":
+		return true
+	}
+	return false
+}
 
 // readNamed reads the texts that are files if the mail has no other text: the plain ones,
 // or else those in HTML. So nothing that was written is lost with a program that gives
 // its text a name.
 func (c *contentReader) readNamed() {
-	for _, kind := range []string{"text/plain", "text/html"} {
+	for _, html := range []bool{false, true} {
 		if strings.TrimSpace(strings.Join(c.texts, "")) != "" {
 			return
 		}
 		for _, e := range c.named {
-			if e.mediaType == kind {
+			if html == (e.mediaType == "text/html") {
 				c.texts = append(c.texts, c.text(e))
 			}
 		}
@@ -299,8 +308,5 @@ func (c *contentReader) text(e entity) string {
 	s := plain.Cut(c.charset(encoded, e.params["charset"]), most)
 	s = strings.ReplaceAll(s, "\uFFFC", "") // an iPhone writes it where a picture stands
 	c.length += len(s)
-	if e.mediaType == "text/html" {
-		return htmlText(s)
-	}
-	return plain.Text(s)
+	return e.readable(s)
 }

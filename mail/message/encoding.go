@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,22 +17,28 @@ func (e entity) soleDecoding(typeSigned, encodingSigned bool) ([]byte, error) {
 		var c contentReader
 		return c.decode(e), nil
 	}
-	inUTF8 := !typeSigned || utf8Label(e.params["charset"])
+	foreign := minForeign
+	switch {
+	case typeSigned && utf8Label(e.params["charset"]):
+		foreign = math.MaxInt
+	case typeSigned:
+		foreign = 0
+	}
 	switch e.encoding {
 	case "", "7bit", "8bit", "binary":
-		if likeBase64(e.body, inUTF8) || likeQuotedPrintable(e.body, inUTF8) {
+		if likeBase64(e.body, foreign) || likeQuotedPrintable(e.body, foreign) {
 			return nil, errors.New("the body looks encoded, and no field says so")
 		}
 		return e.body, nil
 	case "base64":
-		text, ok := wholeBase64(e.body, inUTF8)
+		text, ok := wholeBase64(e.body, foreign)
 		if !ok {
 			return nil, errors.New("the body is not all base64 of a text")
 		}
 		return text, nil
 	case "quoted-printable":
 		ok, escapes := wholeQuotedPrintable(e.body)
-		if !ok || escapes && !likeQuotedPrintable(e.body, inUTF8) || likeBase64(e.body, inUTF8) {
+		if !ok || escapes && !likeQuotedPrintable(e.body, foreign) || likeBase64(e.body, foreign) {
 			return nil, errors.New("the body is not what an encoder of quoted-printable writes")
 		}
 		return decodeQuotedPrintable(e.body)
@@ -40,9 +47,9 @@ func (e entity) soleDecoding(typeSigned, encodingSigned bool) ([]byte, error) {
 }
 
 // wholeBase64 decodes a body that is the base64 of a text and nothing else: full
-// lines of one length and a last one, and no bit more than needed. If inUTF8,
-// the text must be UTF-8.
-func wholeBase64(body []byte, inUTF8 bool) (text []byte, ok bool) {
+// lines of one length and a last one, and no bit more than needed. A text that is not
+// UTF-8 must have so many characters of base64.
+func wholeBase64(body []byte, foreign int) (text []byte, ok bool) {
 	body = bytes.TrimRight(body, " \t\r\n")
 	first := bytes.IndexByte(body, '\n')
 	width := len(body)
@@ -64,24 +71,34 @@ func wholeBase64(body []byte, inUTF8 bool) (text []byte, ok bool) {
 	text = make([]byte, base64.StdEncoding.DecodedLen(len(dense)))
 	n, err := base64.StdEncoding.Strict().Decode(text, dense)
 	text = text[:n]
-	return text, err == nil && printable(text) && (!inUTF8 || utf8.Valid(text))
+	return text, err == nil && printable(text) && (utf8.Valid(text) || len(dense) >= foreign)
 }
 
-// likeBase64 reports whether a body may have been base64 of a text, by a less
-// careful encoder.
-func likeBase64(body []byte, inUTF8 bool) bool {
+// minForeign is the length, in characters of base64, from which on a body may be base64
+// of a text that is not UTF-8, if its charset is not signed. A shorter one, such as
+// "HALT", is a text.
+const minForeign = 20
+
+// likeBase64 reports whether a body may have been base64 of a text: of one in UTF-8 by a
+// less careful encoder, or of another one as wholeBase64 reads it.
+func likeBase64(body []byte, foreign int) bool {
 	text, broken := decodeBase64(body)
-	return !broken && len(text) > 0 && printable(text) && (!inUTF8 || utf8.Valid(text))
+	if !broken && len(text) > 0 && printable(text) && utf8.Valid(text) {
+		return true
+	}
+	_, whole := wholeBase64(body, foreign)
+	return whole
 }
 
 // likeQuotedPrintable reports whether a body may have been quoted-printable, by
 // a less careful encoder: each "=" ends a line or begins an escape, and one of
 // them does what only an encoder does. "timeout=20" and "?id=fa" are texts.
 //
-// If inUTF8, the text that was encoded is UTF-8. Otherwise nothing but the
-// letters of an escape, which encoders write in upper case, tells it from a text.
-func likeQuotedPrintable(body []byte, inUTF8 bool) bool {
-	encoded, beyondASCII, upper := false, false, true
+// If foreign is math.MaxInt, the text that was encoded is UTF-8. Otherwise it is told from
+// a text by the letters of an escape, which encoders write in upper case, and by an escape outside of
+// URLs, in which texts have them: "?v=C3xx".
+func likeQuotedPrintable(body []byte, foreign int) bool {
+	encoded, beyondASCII, outside, upper := false, false, false, true
 	body = bytes.TrimRight(body, " \t\r\n")
 	for line := range bytes.Lines(body) {
 		last := line[len(line)-1] != '\n'
@@ -100,17 +117,21 @@ func likeQuotedPrintable(body []byte, inUTF8 bool) bool {
 			}
 			encoded = encoded || b == '='
 			beyondASCII = beyondASCII || b >= 0x80
+			outside = outside || b >= 0x80 && !inURL(line[:i])
 			upper = upper && bytes.Equal(bytes.ToUpper(line[i+1:i+3]), line[i+1:i+3])
 		}
 	}
 	if encoded || !beyondASCII {
 		return encoded
 	}
-	if !inUTF8 {
-		return upper
-	}
 	text, err := decodeQuotedPrintable(body)
-	return err == nil && utf8.Valid(text)
+	return err == nil && utf8.Valid(text) || foreign < math.MaxInt && upper && outside
+}
+
+// inURL reports whether the word that line ends with is the beginning of a URL.
+func inURL(line []byte) bool {
+	word := line[bytes.LastIndexAny(line, " \t")+1:]
+	return bytes.Contains(word, []byte("://")) || bytes.ContainsAny(word, "?&")
 }
 
 // minBroken is the length from which on a line may be one that an encoder has

@@ -2,7 +2,9 @@ package message
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,7 +171,16 @@ func TestContentLimits(t *testing.T) {
 			return !strings.Contains(Content{Attachments: make([]Attachment, n)}.Instead(), "more")
 		}},
 
-		{Const: "minBroken", Max: 49, Within: func(_ *testing.T, n int64) bool { return !likeQuotedPrintable([]byte(filled("", n, "=")+"\ny"), true) }},
+		{Const: "minBroken", Max: 49, Within: func(_ *testing.T, n int64) bool {
+			return !likeQuotedPrintable([]byte(filled("", n, "=")+"\ny"), math.MaxInt)
+		}},
+		{Const: "minForeign", Max: 19, Within: func(_ *testing.T, n int64) bool { // too short to be base64 of a text in latin1
+			whole := []byte(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\xfc", int(n)/4*3))))
+			return !likeBase64(whole, minForeign)
+		}},
+		{Const: "maxQuoteDepth", Max: 50, Within: func(_ *testing.T, n int64) bool {
+			return unflow(strings.Repeat(">", int(n))+"y", false) == strings.Repeat(">", int(n))+" y"
+		}},
 		{Const: "maxQuotedLine", Max: 76, Within: func(_ *testing.T, n int64) bool {
 			ok, _ := wholeQuotedPrintable([]byte(filled("", n, "y") + "\n"))
 			return ok

@@ -8,20 +8,26 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"agentstateloop/internal/plain"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/unicode"
 )
 
 // Where a signature covers the body but not the fields that say how to read it,
 // anybody who holds the mail can replace these fields. Then only a body is read
 // that itself leaves one way to do so (docs/design.md, "The gate").
 
-// SoleReading returns nil if the body of raw, a whole mail, can be read in only
-// one way, whatever Content-Type and Content-Transfer-Encoding say, and these
-// fields name that way. Otherwise the error says what is in doubt. typeSigned
-// and encodingSigned report which of the fields cannot have been replaced.
+// SoleReading returns nil if the body of raw, a whole mail, has only one reading as
+// text, whatever Content-Type and Content-Transfer-Encoding say, and these fields name
+// it. Otherwise the error says what is in doubt. typeSigned and encodingSigned report
+// which of the fields cannot have been replaced.
 //
-// Of any two mails with one body and different fields that pass, ReadContent
-// returns the same. The rules by which a body shows what it is exclude one
-// another:
+// Of any two mails with one body and different fields that pass, ReadContent returns
+// the same text, or takes the whole body for a file, which is no instruction. The rules
+// by which a body shows what it is exclude one another:
 //
 //   - A multipart begins with a boundary line, with nothing before it but a
 //     sentence that programs write there, and ends with the closing line of that
@@ -30,15 +36,20 @@ import (
 //   - A text holds no such line. It is HTML if it begins as an HTML document.
 //   - A body is base64 or quoted-printable if it is what an encoder of a text
 //     writes, to the last byte.
+//   - A text that is valid UTF-8 is UTF-8, and one that switches to Japanese by escape
+//     sequences is ISO-2022-JP. In other charsets each byte of ASCII must stand for
+//     itself. So two charsets can give such a text other letters beyond ASCII, and the
+//     same words in ASCII ([decision 62] has the table).
+//
+// [decision 62]: docs/decisions/0062-signed-mail-in-doubt.md
 func SoleReading(raw []byte, typeSigned, encodingSigned bool) error {
 	e := readEntity(raw)
-	if strings.HasPrefix(e.mediaType, "multipart/") {
-		if typeSigned {
-			return nil // the encoding of a multipart has no effect
-		}
+	switch {
+	case strings.HasPrefix(e.mediaType, "multipart/") && typeSigned:
+		return nil // the encoding of a multipart has no effect
+	case strings.HasPrefix(e.mediaType, "multipart/"):
 		return soleMultipart(e)
-	}
-	if typeSigned && encodingSigned {
+	case !isText(e) || typeSigned && encodingSigned:
 		return nil
 	}
 	text, err := e.soleDecoding(typeSigned, encodingSigned)
@@ -48,25 +59,107 @@ func SoleReading(raw []byte, typeSigned, encodingSigned bool) error {
 	return soleText(e, text)
 }
 
-// soleText returns an error if a body that claims to be one text could be
-// something else. text is the body, decoded.
+// soleText returns an error if a body that claims to be one text could be another
+// text. text is the body, decoded.
 func soleText(e entity, text []byte) error {
-	if e.mediaType != "text/plain" && e.mediaType != "text/html" {
-		return fmt.Errorf("the whole body is %s", oneLine(e.mediaType, 100))
-	}
-	if label := e.params["charset"]; !utf8Label(label) {
-		return fmt.Errorf("the charset is %q and not UTF-8", oneLine(label, 40))
-	}
-	if !utf8.Valid(text) {
-		return errors.New("the text is not UTF-8")
-	}
-	if holdsParts(e.body) {
+	switch {
+	case e.attached:
+		return errors.New("Content-Disposition makes the text a file")
+	case holdsParts(e.body):
 		return errors.New("a text that holds boundary lines may be a multipart")
-	}
-	if html := beginsAsHTML(text); html != (e.mediaType == "text/html") {
+	case beginsAsFile(text):
+		return errors.New("the text begins as a file does")
+	case beginsAsHTML(text) != (e.mediaType == "text/html"):
 		return fmt.Errorf("the text is called %s, and begins otherwise", e.mediaType)
+	case e.mediaType == "text/enriched" || e.mediaType == "text/richtext":
+		return fmt.Errorf("as %s it has other words", e.mediaType)
+	}
+	return soleCharset(e, text)
+}
+
+// soleCharset returns an error if text could be in another charset than its label says,
+// in which it has other words, or has other words by the other parameters.
+func soleCharset(e entity, text []byte) error {
+	label := e.params["charset"]
+	known := encodingOf(label)
+	if strings.TrimSpace(label) == "" {
+		known = unicode.UTF8
+	}
+	if _, wide := wideCharsetOf(label); wide || known == nil {
+		return fmt.Errorf("the charset is %q, which is no known charset that keeps ASCII", oneLine(label, 40))
+	}
+	inJapanese, inUTF8 := switchesToJapanese(text), utf8.Valid(text)
+	fits := false
+	switch {
+	case inJapanese:
+		fits = known == japanese.ISO2022JP
+	case inUTF8 && !isASCII(text):
+		fits = known == unicode.UTF8
+	default:
+		fits = (inUTF8 || known != unicode.UTF8 && e.mediaType != "text/html") && keepsASCII(known, text)
+	}
+	if !fits {
+		return fmt.Errorf("the charset is %q, and the text may be in another", oneLine(label, 40))
+	}
+	if s, _ := decoded(known, text); e.mediaType != "text/html" && !slices.Equal(unquotedWords(plain.Text(s)), unquotedWords(e.readable(s))) {
+		return errors.New("a parameter of Content-Type that is not signed changes its words")
 	}
 	return nil
+}
+
+// switchesToJapanese reports whether text is ISO-2022-JP: it has escape sequences, and
+// no error in that charset.
+func switchesToJapanese(text []byte) bool {
+	if !bytes.Contains(text, []byte("\x1b")) {
+		return false
+	}
+	_, ok := decoded(japanese.ISO2022JP, text)
+	return ok
+}
+
+// keepsASCII reports whether text has no error in a charset, and its bytes of ASCII
+// stand for themselves there: they are not part of other characters, and no other byte
+// becomes a character of ASCII.
+func keepsASCII(known encoding.Encoding, text []byte) bool {
+	s, ok := decoded(known, text)
+	if !ok {
+		return false
+	}
+	var here, there []byte
+	for _, b := range text {
+		if b < utf8.RuneSelf {
+			here = append(here, b)
+		}
+	}
+	for i := range len(s) {
+		if s[i] < utf8.RuneSelf {
+			there = append(there, s[i])
+		}
+	}
+	return bytes.Equal(here, there)
+}
+
+// decoded decodes text. ok is false if it has an error in that charset, or a character
+// beyond ASCII that is left out of a text, which would join the words next to it.
+func decoded(known encoding.Encoding, text []byte) (s string, ok bool) {
+	b, err := known.NewDecoder().Bytes(text)
+	s = string(b)
+	return s, err == nil && !strings.ContainsFunc(s, func(r rune) bool {
+		return r == utf8.RuneError || r >= utf8.RuneSelf && plain.Text(string(r)) == ""
+	})
+}
+
+func isASCII(text []byte) bool {
+	return !bytes.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf })
+}
+
+// fileBegins are how files begin that a mail can be, and that a mail program shows as
+// such: the body of an invitation must not pass for a text.
+var fileBegins = []string{"BEGIN:VCALENDAR", "BEGIN:VCARD", "%PDF-", "%!PS", "{\\rtf", "<?xml"}
+
+func beginsAsFile(text []byte) bool {
+	begin := strings.ToUpper(string(bytes.TrimLeft(text[:min(len(text), maxBegin)], "\ufeff \t\r\n")))
+	return slices.ContainsFunc(fileBegins, func(file string) bool { return strings.HasPrefix(begin, strings.ToUpper(file)) })
 }
 
 // utf8Label reports whether contentReader reads valid UTF-8 as such under this
