@@ -37,7 +37,7 @@ var tellings = sync.OnceValue(func() map[state.LineKind]map[string]tell {
 	return map[state.LineKind]map[string]tell{
 		state.LineMessage:    {"": (*book).message, "retried": (*book).retried, "report": nil},
 		state.LineDuplicate:  {"": nil},
-		state.LineGate:       {"": (*book).setAside, "to be asked about": (*book).setAside, "not kept": (*book).notKept, "a copy": nil},
+		state.LineGate:       {"": (*book).setAside, "to be asked about": (*book).setAside, "signed, in doubt": (*book).setAside, "not kept": (*book).notKept, "a copy": nil},
 		state.LineQuarantine: {"released": (*book).leftQuarantine, "dropped": (*book).leftQuarantine},
 		state.LineChallenge:  {"made": (*book).challenged, "answered": say("you answered whether a mail was yours"), "expired": (*book).unanswered, "spoiled": nil},
 		state.LineNudge:      {"": (*book).nudged},

@@ -76,6 +76,9 @@ func statusText(out *terminal.Output, s cycle.Status, mode string, unproved bool
 		last := s.Lost[n-1]
 		row("LOST", "%s came back undelivered, the last at %s: %s to %s%s", terminal.Count(n, "mail"), terminal.Clock(last.At, now), last.ID, plain.Line(last.To), because(plain.Line(last.Reason)))
 	}
+	if n := s.Inbox.RefusedSigned; n > 0 {
+		row("REFUSED", "%s that you signed: answer YES to the question about each, or see `%s inbox list --quarantined`", terminal.Count(n, "mail"), name)
+	}
 	for _, obstacle := range s.Obstacles[:min(len(s.Obstacles), maxObstacles)] {
 		row("FILE", "%s", obstacle)
 	}

@@ -37,7 +37,7 @@ type admission struct {
 // takeMail keeps a mail and returns its event: in messages/ if it is accepted,
 // else in quarantine.
 func (ad *admission) takeMail(m *mail.Message, raw io.Reader) (state.Event, error) {
-	if m.Gate == "" || m.Ask {
+	if m.Gate == "" || m.Ask || m.Doubtful {
 		return ad.accept(m, raw)
 	}
 	return ad.reject(m, false, raw)
@@ -64,7 +64,8 @@ func controlOf(length int, text string) string {
 
 // accept keeps a mail that passed the gate, and returns its event. A mail that
 // lacks only a proof of its sender is accepted if it answers an open challenge,
-// and else rejected.
+// and else rejected. One that is signed and has two readings says YES to a challenge,
+// or is rejected.
 func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error) {
 	head, whole, err := peek(raw)
 	if err != nil {
@@ -72,8 +73,11 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 	}
 	content := message.ReadContent(bytes.NewReader(head))
 	control := controlOf(len(head), content.Text)
-	if token := mail.Consent(content.Text); token != "" && ad.mail.Filter.Challenges() {
+	if token := mail.Consent(content.Text); token != "" && (m.Gate == "" || m.Doubtful || ad.mail.Filter.Challenges()) {
 		return ad.consent(m, token, whole)
+	}
+	if m.Doubtful {
+		return ad.reject(m, false, whole)
 	}
 	question, err := ad.question(m.Header)
 	if err != nil {
@@ -121,8 +125,17 @@ func (ad *admission) reject(m *mail.Message, ask bool, raw io.Reader) (state.Eve
 func verdictOn(m *mail.Message) quarantine.Verdict {
 	return quarantine.Verdict{
 		Key: m.Key, Source: state.Mail, From: m.Header.From, Subject: m.Header.Subject,
-		Gate: m.Gate, Reason: m.Reason, At: m.At,
+		Gate: m.Gate, Reason: m.Reason, At: m.At, Doubtful: m.Doubtful, Digest: digestOfDoubt(m),
 	}
+}
+
+// digestOfDoubt returns the digest of a mail that is kept because of a doubt. It is then
+// known when the mail comes in.
+func digestOfDoubt(m *mail.Message) string {
+	if !m.Doubtful {
+		return ""
+	}
+	return m.Digest
 }
 
 // keptSize returns what the quarantine keeps of a mail, in bytes.
@@ -136,7 +149,7 @@ func keptSize(m *mail.Message) int64 {
 func rejection(m *mail.Message, unkept, ask bool) state.Rejected {
 	return state.Rejected{
 		Key: m.Key, Source: state.Mail, From: m.Header.From,
-		Gate: m.Gate, Reason: m.Reason, At: m.At, Digest: m.Digest, Unkept: unkept, Ask: ask,
+		Gate: m.Gate, Reason: m.Reason, At: m.At, Digest: m.Digest, Unkept: unkept, Ask: ask, Doubtful: m.Doubtful,
 	}
 }
 
@@ -216,7 +229,7 @@ func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw
 	if ac.mail.Filter.Operator(i.From) {
 		from = i.From
 	}
-	m := mail.Message{Key: i.Key, At: i.At, Header: message.ParseHeader(raw)}
+	m := mail.Message{Key: i.Key, At: i.At, Header: message.ParseHeader(raw), Digest: i.Digest}
 	m.Header.From = from
 	event, err := keepMail(files, m, control, bytes.NewReader(raw))
 	if err != nil {

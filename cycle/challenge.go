@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -18,6 +19,10 @@ import (
 
 // excerptLength is how much of a mail a challenge quotes, in characters.
 const excerptLength = 200
+
+// doubtLength is how much of a signed mail a challenge quotes, in characters: all that most
+// people write on a phone.
+const doubtLength = 2000
 
 // challenger asks the operator about mails that nothing proves to be theirs.
 type challenger struct {
@@ -87,14 +92,19 @@ func challengeSubject(handle string) string { return "@" + handle + ": did you w
 // say YES.
 func challengeText(handle string, item quarantine.Item, raw []byte, token string) string {
 	content := message.ContentOf(raw)
+	came := fmt.Sprintf("It came on %s, has %s and %s", item.At.UTC().Format(time.RFC1123),
+		counted(utf8.RuneCountInString(content.Text), "character"), counted(len(content.Attachments), "attachment"))
+	if item.Doubtful {
+		return doubtText(handle, item, came, content.Text, token)
+	}
 	quote := mail.Excerpt(content.Text, excerptLength)
 	if quote == "" {
-		quote = "(no text)"
+		quote = noText
 	}
 	return fmt.Sprintf(`A mail came to @%s that says it is from you, and nothing proves it.
 It is in quarantine: nothing was run, nobody was answered.
 
-It came on %s, has %d characters and %d attachments,
+%s,
 and begins:
 
 > %s
@@ -107,8 +117,60 @@ YES %s
 Any other answer to this mail counts as a message from you by itself,
 and leaves that one in quarantine. Either works once, within 24 hours.
 If you did not write it, do nothing.
-`, handle, item.At.UTC().Format(time.RFC1123),
-		utf8.RuneCountInString(content.Text), len(content.Attachments), quote, token)
+`, handle, came, quote, token)
+}
+
+// doubtText returns the challenge about a mail that is signed and has two readings. text
+// is what YES runs.
+func doubtText(handle string, item quarantine.Item, came, text, token string) string {
+	end := ""
+	if utf8.RuneCountInString(text) > doubtLength {
+		end = "\n\nThe rest is in `agentstateloop inbox list --quarantined`."
+	}
+	return fmt.Sprintf(`A mail of yours came to @%s. Its signature is valid, but its text may
+not be what you wrote: %s.
+It is in quarantine: nothing was run.
+
+%s.
+@%s reads this:
+
+%s%s
+
+If that is what you wrote, and you want it done, answer with this line
+and nothing above it:
+
+YES %s
+
+That works once, within 24 hours. If it is not what you wrote, do
+nothing, and send it again as plain text in UTF-8.
+`, handle, item.Reason, came, handle, quoteLines(text, doubtLength), end, token)
+}
+
+// noText stands in a challenge for the text of a mail that has none.
+const noText = "(no text)"
+
+// quoteLines quotes the beginning of a text, line by line.
+func quoteLines(text string, most int) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if most <= 0 {
+			break
+		}
+		lines = append(lines, strings.TrimRight("> "+mail.Excerpt(line, most), " "))
+		most -= utf8.RuneCountInString(line) + 1
+	}
+	if strings.TrimSpace(text) == "" {
+		lines = []string{"> " + noText}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// counted returns a number of things, as "1 character" and "2 characters".
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // consent takes a mail that says YES with a token. It releases the item that the
@@ -133,6 +195,7 @@ func (ad *admission) consent(m *mail.Message, token string, whole io.Reader) (st
 	if m.Gate == "" {
 		return late, nil
 	}
+	m.Doubtful = false // the operator is not asked whether they wrote a YES
 	return ad.reject(m, false, whole)
 }
 

@@ -14,6 +14,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -539,4 +540,103 @@ func TestAChallengeSurvivesACrashAtAnyStep(t *testing.T) {
 			return
 		}
 	}
+}
+
+// signedMail returns a mail whose provider does not sign how its body is to be read.
+func signedMail(h *house, l letter) []byte {
+	l.fields += "Date: " + h.clock.Now().Format(time.RFC1123Z) + "\r\nX-Signed: yes\r\n"
+	signed := mailtest.Signature("example.com", "From", "To", "Subject", "Date", "In-Reply-To", "References")
+	return append([]byte(mailtest.Verdict("mx.example.org", "example.com")+"\r\n"+signed+"\r\n"), l.raw()...)
+}
+
+// newStrictHouse returns a house with [trust] as it is by default, that has polled once.
+func newStrictHouse(t testing.TB) *house {
+	t.Helper()
+	h := newHouse(t)
+	h.blueprint.Require, h.blueprint.ScheduleMode = mail.RequireDMARC, cycle.ModeNone
+	self := h.agent.Self
+	h.agent = h.blueprint.agent(h.clock.Now)
+	h.agent.Self = self
+	h.agent.Mail.Filter.AuthservID = "mx.example.org"
+	h.poll()
+	return h
+}
+
+// The operator is asked about a mail that is signed and has two readings, whatever [trust]
+// says. YES runs what the challenge shows, once.
+func TestASignedMailInDoubt(t *testing.T) {
+	t.Parallel()
+	h := newStrictHouse(t)
+	doubtful := letter{
+		id: "<one@example.com>", subject: "@goulard3120 the build", body: "deploy h\xc3\xa4user\r\nand see ci.example.com",
+		fields: "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: 8bit\r\n",
+	}
+	raw := signedMail(h, doubtful)
+	h.receiveRaw(raw)
+	h.poll()
+	h.wantUntouched()
+	h.wantCounted(1)
+	if st, err := h.agent.Status(); err != nil || st.Inbox.RefusedSigned != 1 {
+		t.Errorf("status: %+v, %v", st.Inbox, err)
+	}
+	asked, token := h.challenged()
+	for _, want := range []string{"Its signature is valid", `the charset is "iso-8859-1", and the text may be in another`, "> deploy hÃ¤user\n> and see ci[.]example[.]com\n", "send it again as plain text in UTF-8"} {
+		if text := message.ContentOf([]byte(asked.raw)).Full; !strings.Contains(text, want) {
+			t.Errorf("the challenge lacks %q:\n%s", want, text)
+		}
+	}
+
+	// Copies with other fields, and other mails, change nothing.
+	for _, charset := range []string{"iso-8859-2", "koi8-r", "utf-16", "unknown"} {
+		h.receiveRaw([]byte(strings.Replace(string(raw), "iso-8859-1", charset, 1)))
+	}
+	unsigned := replyTo(asked, "Yes "+token)
+	h.receive(unsigned)
+	h.pollAfter(time.Minute)
+	h.wantSent("challenge")
+	h.wantUntouched()
+
+	// The program that wrote the doubtful mail writes the YES as well.
+	yes := replyTo(asked, "Yes "+token+"\r\n\r\ngr\xc3\xbc\xc3\x9fe")
+	yes.fields += doubtful.fields
+	h.receiveRaw(signedMail(h, yes))
+	if r := h.pollAfter(time.Minute); r.Turns != 1 || r.After != state.PREP {
+		t.Errorf("after YES: %+v", r)
+	}
+	h.wantSent("challenge ack reply")
+	if reply := h.sentOf("reply")[0]; !strings.HasPrefix(reply.text, "I read: deploy hÃ¤user") || reply.head.InReplyTo != "<one@example.com>" {
+		t.Errorf("reply: %+v", reply)
+	}
+
+	// What came in by YES is known: a copy is not asked about, and does not run.
+	h.receiveRaw([]byte(strings.Replace(string(raw), "iso-8859-1", "iso-8859-5", 1)))
+	h.receiveRaw(signedMail(h, yes))
+	h.pollAfter(time.Minute)
+	h.wantSent("challenge ack reply")
+}
+
+// Signed mails in doubt are asked about at once, each once, and apart from those that
+// nothing proves. HALT holds the questions back.
+func TestSignedMailsInDoubtAreBounded(t *testing.T) {
+	t.Parallel()
+	h := newStrictHouse(t)
+	h.agent.Mail.Filter.Fallback, h.agent.Policy.Challenge = true, true
+	for i := range 7 {
+		h.receive(letter{id: fmt.Sprintf("<forged%d@example.com>", i)})
+	}
+	h.poll()
+	for i := range 3 {
+		h.receiveRaw(signedMail(h, letter{id: fmt.Sprintf("<doubt%d@example.com>", i), body: fmt.Sprintf("h\xe4 %d", i)}))
+		h.pollAfter(time.Minute)
+	}
+	doubts := 0
+	for _, m := range h.sentOf("challenge") {
+		if strings.Contains(m.text, "Its signature is valid") {
+			doubts++
+		}
+	}
+	if doubts != 3 || len(h.sentOf("challenge")) != 4 {
+		t.Errorf("%d challenges about signed mails, %d in all", doubts, len(h.sentOf("challenge")))
+	}
+	h.wantUntouched()
 }

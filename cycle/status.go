@@ -54,6 +54,10 @@ type StatusInbox struct {
 	Deferred    int `json:"deferred"`
 	Quarantined int `json:"quarantined"`
 
+	// RefusedSigned counts the mails in quarantine whose sender is proved and whose text is
+	// not: the operator has to answer the question about each.
+	RefusedSigned int `json:"refused_signed"`
+
 	Deferrals []StatusDeferral `json:"deferrals"` // why Deferred messages wait, the next first
 }
 
@@ -181,6 +185,23 @@ type statusMaker struct {
 	quarantine quarantine.Folder
 }
 
+// refusedSigned counts the signed mails in quarantine, each of them once: somebody else
+// may have sent copies. A folder that cannot be read counts as none: the obstacles name
+// it.
+func (sm *statusMaker) refusedSigned(s state.State) int {
+	if s.Quarantined == 0 {
+		return 0
+	}
+	items, _ := sm.quarantine.Items()
+	refused := map[string]bool{}
+	for _, i := range items {
+		if _, accepted := s.Seen[i.Digest]; i.Doubtful && !accepted {
+			refused[i.Digest] = true
+		}
+	}
+	return len(refused)
+}
+
 // status is StatusOf.
 func (sm *statusMaker) status(s state.State) Status {
 	now := sm.now()
@@ -194,7 +215,7 @@ func (sm *statusMaker) status(s state.State) Status {
 		Offline:     offline(s, *sm.policy, sm.mail != nil),
 		Halted:      s.Halted(),
 		HaltedBy:    HaltedBy(s),
-		Inbox:       StatusInbox{Quarantined: s.Quarantined, Deferrals: []StatusDeferral{}},
+		Inbox:       StatusInbox{Quarantined: s.Quarantined, RefusedSigned: sm.refusedSigned(s), Deferrals: []StatusDeferral{}},
 		Outbox:      outboxStatus(s, now),
 		Credentials: map[string]StatusCredential{},
 		Sending:     sendingStatus(s),

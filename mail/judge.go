@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/mail"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 
 // verdict is what a judgement says about a mail. It passes if gate is "".
 type verdict struct {
-	gate, reason string // as in Message
-	ask          bool   // as in Message
+	gate, reason  string // as in Message
+	ask, doubtful bool   // as in Message
 }
 
 // headerVerdict is what the header of a mail says.
@@ -157,29 +158,15 @@ func (f Filter) weakness(s signature, fields []message.Field, from string) strin
 		return reason
 	}
 	c := s.covers()
-	missing := c.uncovered(fields)
-	if missing == "" && hidesText(fields) && !c.sealed(fields, "content-disposition") {
-		missing = "content-disposition, which makes the text a file"
-	}
-	if missing != "" {
+	if missing := c.uncovered(fields); missing != "" {
 		return fmt.Sprintf("the DKIM signature of %s does not cover %s", oneLine(s.domain, 100), missing)
 	}
 	return ""
 }
 
-// hidesText reports whether the header makes the whole mail a file.
-func hidesText(fields []message.Field) bool {
-	for _, v := range message.Values(fields, "content-disposition") {
-		if message.Keyword(v) != "inline" {
-			return true
-		}
-	}
-	return false
-}
-
 // judgeBody judges a mail whose header passed. read returns the mail from its
-// first byte on, each time that it is called. For a mail that passes, digest is
-// its digest.
+// first byte on, each time that it is called. For a mail whose sender is proved,
+// digest is its digest.
 //
 // The error is an *unprovenError if the mail can be judged only later.
 func (f Filter) judgeBody(ctx context.Context, head headerVerdict, read func() (*bufio.Reader, error)) (v verdict, digest string, err error) {
@@ -205,7 +192,7 @@ func (f Filter) judgeBody(ctx context.Context, head headerVerdict, read func() (
 		return v, "", err
 	}
 	if reason != "" {
-		return f.unproved(reason), "", nil
+		v = verdict{gate: GateTrust, reason: reason, doubtful: true}
 	}
 	if whole, err = read(); err != nil {
 		return v, "", err
@@ -217,14 +204,17 @@ func (f Filter) judgeBody(ctx context.Context, head headerVerdict, read func() (
 	return v, digest, err
 }
 
-// doubtful begins the reason for a mail whose body is in doubt.
-const doubtful = "the signature does not cover how the body is to be read, and "
+// readingFields are the fields that say how a body is to be read.
+var readingFields = []string{"content-type", "content-transfer-encoding", "content-disposition"}
+
+// unsealedBody begins the reason for a mail whose body is in doubt.
+const unsealedBody = "the signature does not cover how the body is to be read, and "
 
 // doubtfulBody returns the reason why what the sender wrote is in doubt under
 // each of the proofs, or "".
 func doubtfulBody(head headerVerdict, whole io.Reader) (reason string, err error) {
 	for _, p := range head.proofs {
-		if p.sealed(head.fields, "content-type") && p.sealed(head.fields, "content-transfer-encoding") {
+		if !slices.ContainsFunc(readingFields, func(name string) bool { return !p.sealed(head.fields, name) }) {
 			return "", nil
 		}
 	}
@@ -233,11 +223,14 @@ func doubtfulBody(head headerVerdict, whole io.Reader) (reason string, err error
 		return "", err
 	}
 	for _, p := range head.proofs {
-		doubt := message.SoleReading(raw, p.sealed(head.fields, "content-type"), p.sealed(head.fields, "content-transfer-encoding"))
+		doubt := message.SoleReading(raw, message.Sealed{
+			Type: p.sealed(head.fields, "content-type"), Encoding: p.sealed(head.fields, "content-transfer-encoding"),
+			Disposition: p.sealed(head.fields, "content-disposition"),
+		})
 		if doubt == nil {
 			return "", nil
 		}
-		reason = doubtful + doubt.Error()
+		reason = unsealedBody + doubt.Error()
 	}
 	return reason, nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"agentstateloop/mail/message"
@@ -188,7 +187,7 @@ func (f Filter) try(ctx context.Context, h head, most int64) Trial {
 		}
 	}
 	t.Gate, t.Reason = v.gate, v.reason
-	t.Doubtful = strings.HasPrefix(v.reason, doubtful)
+	t.Doubtful = v.doubtful
 	if v.gate != "" && head.gate == "" && !t.Doubtful {
 		t.Signing = nil // the signature is not valid
 	}

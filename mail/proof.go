@@ -46,7 +46,7 @@ func (sc *scanner) prove(m *Message, body io.Reader) error {
 }
 
 func (sc *scanner) keepRejected(m *Message, v verdict, body io.Reader) error {
-	m.Gate, m.Reason, m.Ask = v.gate, v.reason, v.ask
+	m.Gate, m.Reason, m.Ask, m.Doubtful = v.gate, v.reason, v.ask, v.doubtful
 	return sc.keep(m, body)
 }
 
@@ -77,10 +77,12 @@ func (sc *scanner) proveBody(m *Message, head headerVerdict, body io.Reader) err
 	if err != nil {
 		return err
 	}
+	if digest != "" {
+		m.OldDigest, m.Digest = m.Digest, digest
+	}
 	if v.gate != "" {
 		return sc.keepRejected(m, v, read)
 	}
-	m.OldDigest, m.Digest = m.Digest, digest
 	return sc.keep(m, read)
 }
 

@@ -42,6 +42,10 @@ type Message struct {
 	// Ask reports whether only a proof of the sender is missing, and the operator
 	// may be asked for it. The gate is GateTrust, which a token lifts.
 	Ask bool
+
+	// Doubtful reports whether the sender is proved, and the mail could be read in
+	// another way as well. The gate is GateTrust, and the operator is to be asked.
+	Doubtful bool
 }
 
 // Keep stores the raw bytes of a mail for this agent, including one that a gate

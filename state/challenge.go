@@ -13,10 +13,15 @@ const (
 	challengeEvery = 10 * time.Minute // at most one
 	maxOpen        = 5                // open at the same time, so at most five go unanswered in a day
 	maxUnasked     = 5                // mails that wait to be asked about
+
+	// Of signed mails in doubt nobody but the operator can send many: a copy of one is not
+	// asked about again.
+	maxOpenDoubtful = 20 // open at the same time
+	maxDoubtful     = 20 // that wait to be asked about
 )
 
-// OpenChallenge is a mail that asks the operator whether they wrote another mail,
-// which nothing proves and which is in quarantine. Only the hash of the token
+// OpenChallenge is a mail that asks the operator whether they wrote another mail, which
+// is in quarantine: nothing proves it, or it is signed and has two readings. Only the hash of the token
 // that an answer must show is kept.
 type OpenChallenge struct {
 	ID    string    `json:"id"`   // of the effect that asks
@@ -24,6 +29,8 @@ type OpenChallenge struct {
 	Hash  string    `json:"hash"` // of the token, by HashToken
 	Made  time.Time `json:"made"`
 	Until time.Time `json:"until"`
+
+	Doubtful bool `json:"doubtful,omitempty"` // it asks about a signed mail
 }
 
 // HashToken returns the form in which a token is kept. A token has 128 random
@@ -54,18 +61,22 @@ func (s State) openHash(hash string, now time.Time) (found OpenChallenge, ok boo
 // now. ok is false if there is none.
 func (s State) ToChallenge(p Policy, now time.Time) (key string, ok bool) {
 	switch {
-	case !p.Challenge || !p.HasMail || s.Halted() || len(s.Unasked) == 0:
+	case !p.HasMail || s.Halted():
 		return "", false
-	case s.openAt(now) >= maxOpen || now.Before(s.LastChallenge.Add(challengeEvery)):
+	case len(s.Doubtful) > 0 && s.openAt(now, true) < maxOpenDoubtful:
+		return s.Doubtful[0], true
+	case !p.Challenge || len(s.Unasked) == 0:
+		return "", false
+	case s.openAt(now, false) >= maxOpen || now.Before(s.LastChallenge.Add(challengeEvery)):
 		return "", false
 	}
 	return s.Unasked[0], true
 }
 
-// openAt counts the challenges that are open at now.
-func (s State) openAt(now time.Time) (n int) {
+// openAt counts the challenges about mails of one kind that are open at now.
+func (s State) openAt(now time.Time, doubtful bool) (n int) {
 	for _, c := range s.Challenges {
-		if now.Before(c.Until) {
+		if c.Doubtful == doubtful && now.Before(c.Until) {
 			n++
 		}
 	}
@@ -75,7 +86,7 @@ func (s State) openAt(now time.Time) (n int) {
 // challengeTimes returns the times at which the operator may be asked about another
 // mail, as far as the limits on challenges go.
 func (s State) challengeTimes() []time.Time {
-	if len(s.Unasked) == 0 {
+	if len(s.Unasked)+len(s.Doubtful) == 0 {
 		return nil
 	}
 	times := []time.Time{s.LastChallenge.Add(challengeEvery)}
@@ -88,7 +99,7 @@ func (s State) challengeTimes() []time.Time {
 // Asks reports whether a challenge about the item under key is open or waits to
 // be made.
 func (s State) Asks(key string) bool {
-	return slices.Contains(s.Unasked, key) || slices.ContainsFunc(s.Challenges, func(c OpenChallenge) bool { return c.Key == key })
+	return slices.Contains(s.Unasked, key) || slices.Contains(s.Doubtful, key) || slices.ContainsFunc(s.Challenges, func(c OpenChallenge) bool { return c.Key == key })
 }
 
 // What a challenge line records.
@@ -179,15 +190,24 @@ func (m *machine) expireChallenges() {
 func (m *machine) applyChallengeLine(l Line) {
 	switch l.What {
 	case challengeMade:
+		doubtful := slices.Contains(m.Doubtful, l.Key)
 		m.unask(l.Key)
-		m.LastChallenge = l.At
-		m.Challenges = append(m.Challenges, OpenChallenge{ID: l.ID, Key: l.Key, Hash: l.Digest, Made: l.At, Until: l.At.Add(tokenLife)})
+		if !doubtful {
+			m.LastChallenge = l.At
+		}
+		m.Challenges = append(m.Challenges, OpenChallenge{
+			ID: l.ID, Key: l.Key, Hash: l.Digest, Made: l.At, Until: l.At.Add(tokenLife), Doubtful: doubtful,
+		})
 		return
 	case challengeAnswered:
 		m.noteSeen(l.Key)
-	case challengeSpoiled:
+	case challengeSpoiled: // the operator has not seen it
+		if m.asksAboutDoubt(l.ID) {
+			m.Doubtful = append([]string{l.Key}, m.Doubtful...)
+			break
+		}
 		m.Unasked = append([]string{l.Key}, m.Unasked...)
-		m.LastChallenge = time.Time{} // the operator has not seen it
+		m.LastChallenge = time.Time{}
 	}
 	m.Challenges = slices.DeleteFunc(m.Challenges, func(c OpenChallenge) bool { return c.ID == l.ID })
 }
@@ -200,7 +220,13 @@ func (m *machine) forgetChallenge(key string) {
 }
 
 func (m *machine) unask(key string) {
-	m.Unasked = slices.DeleteFunc(m.Unasked, func(k string) bool { return k == key })
+	other := func(k string) bool { return k == key }
+	m.Unasked, m.Doubtful = slices.DeleteFunc(m.Unasked, other), slices.DeleteFunc(m.Doubtful, other)
+}
+
+// asksAboutDoubt reports whether the challenge with this id asks about a signed mail.
+func (m *machine) asksAboutDoubt(id string) bool {
+	return slices.ContainsFunc(m.Challenges, func(c OpenChallenge) bool { return c.ID == id && c.Doubtful })
 }
 
 // challengeIsOpen reports whether the effect with this id is the mail of an open

@@ -54,6 +54,7 @@ func (s *State) Members(c *members.Coder) {
 	members.OptNumberMap(c, "unfetched", &s.Unfetched)
 	members.OptObjects(c, "challenges", &s.Challenges, (*OpenChallenge).members)
 	members.OptTexts(c, "unasked", &s.Unasked)
+	members.OptTexts(c, "doubtful", &s.Doubtful)
 	members.OptTime(c, "last_challenge", &s.LastChallenge)
 	members.OptObjects(c, "outbox", &s.Outbox, (*Effect).members)
 	members.OptObject(c, "sending_fails", &s.SendingFails, (*SendingFailure).members)
@@ -163,6 +164,7 @@ func (o *OpenChallenge) members(c *members.Coder) {
 	members.Text(c, "hash", &o.Hash)
 	members.Time(c, "made", &o.Made)
 	members.Time(c, "until", &o.Until)
+	members.OptBool(c, "doubtful", &o.Doubtful)
 }
 
 func (s *SelfStreak) members(c *members.Coder) {

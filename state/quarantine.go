@@ -17,20 +17,22 @@ const (
 	lineUnkept    = "not kept"
 	lineCopy      = "a copy"
 	lineAsk       = "to be asked about"
+	lineDoubt     = "signed, in doubt"
 	lineReleased  = "released"
 	lineDiscarded = "dropped"
 )
 
 // Rejected reports that an item for this agent did not pass the gate. It is in
 // quarantine, or was beyond the limits of the quarantine (Unkept). If Ask is set,
-// it lacks nothing but a proof of its sender, so the operator may be asked.
+// it lacks nothing but a proof of its sender, so the operator may be asked. If Doubtful
+// is set, its sender is proved and its text is not, so the operator is asked.
 type Rejected struct {
 	Key, From, Gate, Reason string
 	Source                  Source
 	At                      time.Time
 	Digest                  string // as of Arrived
 	MeshID                  string
-	Unkept, Ask             bool
+	Unkept, Ask, Doubtful   bool
 }
 
 // apply counts what the gate rejected. It wakes nothing. An item under a key that
@@ -46,7 +48,9 @@ func (e Rejected) apply(m *machine) {
 		l.What = lineCopy
 	case e.Unkept:
 		l.What = lineUnkept
-	case e.Ask && m.policy.Challenge && len(m.Unasked) < maxUnasked:
+	case e.Doubtful && len(m.Doubtful) < maxDoubtful && !m.seen(doubtKey(e.Digest)):
+		l.What, l.Digest = lineDoubt, e.Digest
+	case e.Ask && !e.Doubtful && m.policy.Challenge && len(m.Unasked) < maxUnasked:
 		l.What = lineAsk
 	}
 	if l.isKept() {
@@ -98,6 +102,10 @@ func (m *machine) applyGateLine(l Line) {
 		m.Unkept++
 	case lineAsk:
 		m.Unasked = append(m.Unasked, l.Key)
+		m.Quarantined++
+	case lineDoubt:
+		m.Doubtful = append(m.Doubtful, l.Key)
+		m.noteSeen(doubtKey(l.Digest))
 		m.Quarantined++
 	default:
 		m.Quarantined++
@@ -189,6 +197,11 @@ func (m *machine) applyQuarantineLine(l Line) {
 func rejectionKey(key string) string { return rejectionPrefix + key }
 
 const rejectionPrefix = "refused "
+
+// doubtKey returns the key under which Seen keeps that the operator is asked about a
+// signed mail: somebody who holds it can send it again with other fields, as often as
+// they like.
+func doubtKey(digest string) string { return "doubt " + digest }
 
 // KnowsRejected reports whether an item that the gate rejects is known: it was
 // rejected before under this key, it was let in since, or it is a copy of an

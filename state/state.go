@@ -83,6 +83,7 @@ type State struct {
 
 	Challenges    []OpenChallenge `json:"challenges,omitempty"` // open
 	Unasked       []string        `json:"unasked,omitempty"`    // keys of the mails to ask the operator about next
+	Doubtful      []string        `json:"doubtful,omitempty"`   // the same of signed mails that have two readings
 	LastChallenge time.Time       `json:"last_challenge,omitzero"`
 
 	Outbox []Effect `json:"outbox,omitempty"` // in order of creation
@@ -153,7 +154,7 @@ func (s State) clone() State {
 	s.Inbox = slices.Clone(s.Inbox)
 	s.Unfetched = maps.Clone(s.Unfetched)
 	s.Challenges = slices.Clone(s.Challenges)
-	s.Unasked = slices.Clone(s.Unasked)
+	s.Unasked, s.Doubtful = slices.Clone(s.Unasked), slices.Clone(s.Doubtful)
 	s.Outbox = slices.Clone(s.Outbox)
 	s.Undelivered = slices.Clone(s.Undelivered)
 	s.Lost = slices.Clone(s.Lost)

@@ -68,11 +68,17 @@ func (c providerCheck) signing(p provider) []Finding {
 			"it does not sign %s: an answer needs the agent's address in To, or @%s in its subject", p.missing("in-reply-to", "references"), c.handle))
 	}
 	if p.leavesOut("content-type", "content-transfer-encoding") {
-		found = append(found, bad(Info, name, "write to the agent as your mail program does by itself; what waits is in `inbox list --quarantined`",
-			"it does not sign %s: a mail whose body can be read in two ways waits in quarantine", p.missing("content-type", "content-transfer-encoding")))
+		found = append(found, bad(Warn, name, signBodyFields,
+			"it does not sign %s: a mail whose text can be read in two ways waits until you answer YES to a question about it", p.missing("content-type", "content-transfer-encoding")))
 	}
 	return found
 }
+
+// signBodyFields is how the fields that say how a body is to be read become signed, or do
+// not matter.
+const signBodyFields = `if the mail server is yours, sign these fields: in opendkim.conf "SignHeaders *,+content-type,+content-transfer-encoding", ` +
+	`or in rspamd's local.d/dkim_signing.conf sign_headers = "from:sender:to:cc:subject:date:message-id:in-reply-to:references:mime-version:content-type:content-transfer-encoding"; ` +
+	`in mutt, write in UTF-8: set send_charset = "us-ascii:utf-8"`
 
 // provider is what the signatures of several mails cover.
 type provider struct {

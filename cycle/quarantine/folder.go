@@ -36,6 +36,11 @@ type Verdict struct {
 	// Sum is that of the payload, as store.Sum makes it; "" in items of older versions.
 	Sum string `json:"sha256,omitempty"`
 
+	// Doubtful is set if the sender of the mail is proved, and its text is not. Digest is
+	// then that of the mail.
+	Doubtful bool   `json:"doubtful,omitempty"`
+	Digest   string `json:"digest,omitempty"`
+
 	// Files is how many bytes the files have that came along and lie next to the payload.
 	Files int64 `json:"files_bytes,omitempty"`
 }

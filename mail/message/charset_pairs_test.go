@@ -50,7 +50,7 @@ func TestCharsetsOfOneText(t *testing.T) {
 		var all []reading
 		for _, label := range labels {
 			raw := append([]byte("Content-Type: text/plain; charset=\""+label+"\"\nContent-Transfer-Encoding: 8bit\n\n"), body...)
-			if SoleReading(raw, false, false) == nil {
+			if SoleReading(raw, Sealed{}) == nil {
 				all = append(all, reading{label, ContentOf(raw).Full})
 				passed[label] = true
 			}

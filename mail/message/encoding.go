@@ -12,21 +12,21 @@ import (
 
 // soleDecoding returns the body of e, decoded, or an error if it could be decoded
 // in another way as well.
-func (e entity) soleDecoding(typeSigned, encodingSigned bool) ([]byte, error) {
-	if encodingSigned {
+func (e entity) soleDecoding(signed Sealed) ([]byte, error) {
+	if signed.Encoding {
 		var c contentReader
 		return c.decode(e), nil
 	}
 	foreign := minForeign
 	switch {
-	case typeSigned && utf8Label(e.params["charset"]):
+	case signed.Type && utf8Label(e.params["charset"]):
 		foreign = math.MaxInt
-	case typeSigned:
+	case signed.Type:
 		foreign = 0
 	}
 	switch e.encoding {
 	case "", "7bit", "8bit", "binary":
-		if likeBase64(e.body, foreign) || likeQuotedPrintable(e.body, foreign) {
+		if likeBase64(e.body, foreign) || isFileInBase64(e.body) || likeQuotedPrintable(e.body, foreign) {
 			return nil, errors.New("the body looks encoded, and no field says so")
 		}
 		return e.body, nil
@@ -46,10 +46,23 @@ func (e entity) soleDecoding(typeSigned, encodingSigned bool) ([]byte, error) {
 	return nil, fmt.Errorf("the transfer encoding %q is not known", oneLine(e.encoding, 40))
 }
 
-// wholeBase64 decodes a body that is the base64 of a text and nothing else: full
-// lines of one length and a last one, and no bit more than needed. A text that is not
-// UTF-8 must have so many characters of base64.
+// wholeBase64 decodes a body that is strictly base64 of a text. A text that is not UTF-8
+// must have so many characters of base64.
 func wholeBase64(body []byte, foreign int) (text []byte, ok bool) {
+	text, _, ok = strictBase64(body)
+	return text, ok && printable(text) && (utf8.Valid(text) || base64.StdEncoding.EncodedLen(len(text)) >= foreign)
+}
+
+// isFileInBase64 reports whether a body is base64 of a file: of bytes that begin as one, or
+// of several lines of bytes that are no text.
+func isFileInBase64(body []byte) bool {
+	file, lines, ok := strictBase64(body)
+	return ok && (beginsAsFile(file) || lines > 1 && !printable(file))
+}
+
+// strictBase64 decodes a body that is base64 and nothing else: full lines of one length and
+// a last one, and no bit more than needed.
+func strictBase64(body []byte) (decoded []byte, lines int, ok bool) {
 	body = bytes.TrimRight(body, " \t\r\n")
 	first := bytes.IndexByte(body, '\n')
 	width := len(body)
@@ -57,21 +70,21 @@ func wholeBase64(body []byte, foreign int) (text []byte, ok bool) {
 		width = len(bytes.TrimSuffix(body[:first], []byte("\r")))
 	}
 	if width == 0 {
-		return nil, false
+		return nil, 0, false
 	}
 	dense := make([]byte, 0, len(body))
 	for line := range bytes.Lines(body) {
 		whole := line[len(line)-1] == '\n'
 		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 		if bytes.IndexByte(line, '\r') >= 0 || len(line)%4 != 0 || len(line) > width || whole && len(line) != width {
-			return nil, false
+			return nil, 0, false
 		}
 		dense = append(dense, line...)
+		lines++
 	}
-	text = make([]byte, base64.StdEncoding.DecodedLen(len(dense)))
-	n, err := base64.StdEncoding.Strict().Decode(text, dense)
-	text = text[:n]
-	return text, err == nil && printable(text) && (utf8.Valid(text) || len(dense) >= foreign)
+	decoded = make([]byte, base64.StdEncoding.DecodedLen(len(dense)))
+	n, err := base64.StdEncoding.Strict().Decode(decoded, dense)
+	return decoded[:n], lines, err == nil
 }
 
 // minForeign is the length, in characters of base64, from which on a body may be base64

@@ -22,17 +22,17 @@ import (
 
 // SoleReading returns nil if the body of raw, a whole mail, has only one reading as
 // text, whatever Content-Type and Content-Transfer-Encoding say, and these fields name
-// it. Otherwise the error says what is in doubt. typeSigned and encodingSigned report
-// which of the fields cannot have been replaced.
+// it. Otherwise the error says what is in doubt.
 //
 // Of any two mails with one body and different fields that pass, ReadContent returns
-// the same text, or takes the whole body for a file, which is no instruction. The rules
-// by which a body shows what it is exclude one another:
+// the same. The rules by which a body shows what it is exclude one another:
 //
 //   - A multipart begins with a boundary line, with nothing before it but a
 //     sentence that programs write there, and ends with the closing line of that
 //     boundary. Its subtype matters where it has several texts: an alternative is
 //     one plain text and one HTML behind it.
+//   - A file begins with the signature of its format, or is base64 of bytes that are no
+//     text. It is no instruction, and its name decides nothing.
 //   - A text holds no such line. It is HTML if it begins as an HTML document.
 //   - A body is base64 or quoted-printable if it is what an encoder of a text
 //     writes, to the last byte.
@@ -42,29 +42,37 @@ import (
 //     same words in ASCII ([decision 62] has the table).
 //
 // [decision 62]: docs/decisions/0062-signed-mail-in-doubt.md
-func SoleReading(raw []byte, typeSigned, encodingSigned bool) error {
+func SoleReading(raw []byte, signed Sealed) error {
 	e := readEntity(raw)
 	switch {
-	case strings.HasPrefix(e.mediaType, "multipart/") && typeSigned:
+	case strings.HasPrefix(e.mediaType, "multipart/") && signed.Type:
 		return nil // the encoding of a multipart has no effect
 	case strings.HasPrefix(e.mediaType, "multipart/"):
 		return soleMultipart(e)
-	case !isText(e) || typeSigned && encodingSigned:
+	case !isText(e) && signed.Type:
+		return nil
+	case !isText(e):
+		return soleFile(e)
+	case e.attached && !signed.Disposition:
+		return errors.New("Content-Disposition makes the text a file")
+	case signed.Type && signed.Encoding:
 		return nil
 	}
-	text, err := e.soleDecoding(typeSigned, encodingSigned)
-	if err != nil || typeSigned {
+	text, err := e.soleDecoding(signed)
+	if err != nil || signed.Type {
 		return err
 	}
 	return soleText(e, text)
 }
 
+// Sealed reports which of the fields that say how a body is to be read cannot have been
+// replaced: Content-Type, Content-Transfer-Encoding and Content-Disposition.
+type Sealed struct{ Type, Encoding, Disposition bool }
+
 // soleText returns an error if a body that claims to be one text could be another
 // text. text is the body, decoded.
 func soleText(e entity, text []byte) error {
 	switch {
-	case e.attached:
-		return errors.New("Content-Disposition makes the text a file")
 	case holdsParts(e.body):
 		return errors.New("a text that holds boundary lines may be a multipart")
 	case beginsAsFile(text):
@@ -151,6 +159,25 @@ func decoded(known encoding.Encoding, text []byte) (s string, ok bool) {
 
 func isASCII(text []byte) bool {
 	return !bytes.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf })
+}
+
+// soleFile returns an error if a body that claims to be a file could be a text.
+func soleFile(e entity) error {
+	begins := beginsAsFile(e.body)
+	switch e.encoding {
+	case "", "7bit", "8bit", "binary":
+	case "quoted-printable":
+		whole, _ := wholeQuotedPrintable(e.body)
+		begins = begins && whole
+	case "base64":
+		begins = isFileInBase64(e.body)
+	default:
+		begins = false
+	}
+	if !begins {
+		return fmt.Errorf("the whole body is called %s, and may be a text", oneLine(e.mediaType, 100))
+	}
+	return nil
 }
 
 // fileBegins are how files begin that a mail can be, and that a mail program shows as

@@ -44,6 +44,11 @@ var readings = []struct {
 	{"GB2312", "Content-Type: text/plain; charset=gb2312\n", "\xc4\xe3\xba\xc3 ok\n", true},
 	{"ISO-2022-JP", "Content-Type: text/plain; charset=iso-2022-jp\n", "\x1b$B%F%9%H\x1b(B ok\n", true},
 	{"markdown", "Content-Type: text/markdown; charset=utf-8\n", "# hello\n", true},
+	{"a file of text alone", "Content-Type: text/csv\n", "delete,everything\n", false},
+	{"a short picture alone", "Content-Type: image/png\nContent-Transfer-Encoding: base64\n", base64Of("\x89PNG\x00"), false},
+	{"a picture alone", "Content-Type: image/png\nContent-Transfer-Encoding: base64\n", base64Of("\x89PNG" + strings.Repeat("\x00\x01\x02", 40)), true},
+	{"a picture called a text", "Content-Type: text/plain\n", base64Of("\x89PNG" + strings.Repeat("\x00\x01\x02", 40)), false},
+	{"a PDF called a text", "Content-Type: text/plain\n", base64Of("%PDF-1.4\n"), false},
 	{"a PDF alone", "Content-Type: application/pdf\nContent-Transfer-Encoding: base64\n", base64Of("%PDF-1.4\n%\xe2\xe3\xcf\xd3\n"), true},
 	{"an invitation alone", "Content-Type: text/calendar; method=REQUEST\n", "BEGIN:VCALENDAR\nEND:VCALENDAR\n", true},
 	{"8 bit", "Content-Type: text/plain; charset=\"utf-8\"\nContent-Transfer-Encoding: 8bit\n", "Grüße\n", true},
@@ -92,9 +97,9 @@ var readings = []struct {
 	{"a multipart called text", "Content-Type: text/plain\n", parts, false},
 	{"a multipart without fields", "", files, false},
 	{"a multipart called HTML", "Content-Type: text/html\n", "<html>\n" + parts, false},
-	{"a multipart called a mail", "Content-Type: message/rfc822\n", parts, true},
-	{"a text called a mail", "Content-Type: message/rfc822\n", "hello\n", true},
-	{"a text called a file", "Content-Type: application/pdf\n", "hello\n", true},
+	{"a multipart called a mail", "Content-Type: message/rfc822\n", parts, false},
+	{"a text called a mail", "Content-Type: message/rfc822\n", "hello\n", false},
+	{"a text called a file", "Content-Type: application/pdf\n", "hello\n", false},
 	{"a text called HTML", "Content-Type: text/html\n", "hello\n" + quotedOrder, false},
 	{"HTML called a text", "Content-Type: text/plain\n", "<html><!-- delete everything --></html>\n", false},
 	{"a boundary within a text", "Content-Type: multipart/mixed; boundary=b2\n", "hello\n--b2\n\ndelete everything\n--b2--\n", false},
@@ -130,7 +135,7 @@ var readings = []struct {
 
 func TestSoleReading(t *testing.T) {
 	for _, r := range readings {
-		err := SoleReading([]byte(r.fields+"\n"+r.body), false, false)
+		err := SoleReading([]byte(r.fields+"\n"+r.body), Sealed{})
 		if (err == nil) != r.ok {
 			t.Errorf("%s: %v, want ok %v", r.name, err, r.ok)
 		}
@@ -145,17 +150,14 @@ func TestReplacedFieldsChangeNothing(t *testing.T) {
 		var first *Content
 		for _, other := range readings {
 			raw := []byte(other.fields + "\n" + r.body)
-			if SoleReading(raw, false, false) != nil {
+			if SoleReading(raw, Sealed{}) != nil {
 				continue
 			}
 			passed++
 			c := readAs(raw)
-			if isFile(c) {
-				continue
-			}
 			if first == nil {
 				first = &c
-			} else if inASCII(c.Full) != inASCII(first.Full) || !reflect.DeepEqual(c.Attachments, first.Attachments) {
+			} else if !sameReading(c, *first) {
 				t.Errorf("%s, under the fields of %q: %+v, and else %+v", r.name, other.name, c, *first)
 			}
 		}
@@ -163,9 +165,13 @@ func TestReplacedFieldsChangeNothing(t *testing.T) {
 	t.Logf("%d bodies under %d headers each, %d pass", len(readings), len(readings), passed)
 }
 
-// isFile reports whether a mail was read as nothing but a file, whose name decides nothing.
-func isFile(c Content) bool {
-	return c.Full == "" && len(c.Attachments) == 1 && c.Attachments[0].Title == ""
+// sameReading reports whether two readings of a body have the same words in ASCII and the
+// same files. The type of a mail that is one file may be another.
+func sameReading(a, b Content) bool {
+	if a.Full == "" && b.Full == "" && len(a.Attachments) == 1 && len(b.Attachments) == 1 {
+		return a.Attachments[0].Title == "" && b.Attachments[0].Title == ""
+	}
+	return inASCII(a.Full) == inASCII(b.Full) && reflect.DeepEqual(a.Attachments, b.Attachments)
 }
 
 // inASCII returns the words of a text, with "?" for the characters beyond ASCII.
@@ -199,7 +205,7 @@ func TestSignedFieldsAreBelieved(t *testing.T) {
 		{"an odd encoding, signed", "Content-Type: text/plain\nContent-Transfer-Encoding: quoted-printable\n", "STO=50\n", false, true, true},
 		{"type replaced, encoding signed", "Content-Type: text/html\nContent-Transfer-Encoding: quoted-printable\n", "a =3C b\n", false, true, false},
 	} {
-		err := SoleReading([]byte(tt.fields+"\n"+tt.body), tt.typeSigned, tt.encodingSigned)
+		err := SoleReading([]byte(tt.fields+"\n"+tt.body), Sealed{Type: tt.typeSigned, Encoding: tt.encodingSigned, Disposition: true})
 		if (err == nil) != tt.ok {
 			t.Errorf("%s: %v, want ok %v", tt.name, err, tt.ok)
 		}
@@ -233,11 +239,11 @@ func FuzzSoleReading(f *testing.F) {
 				signed.encoded && ea.encoding != eb.encoding {
 				continue
 			}
-			if SoleReading(a, signed.typed, signed.encoded) != nil || SoleReading(b, signed.typed, signed.encoded) != nil {
+			if SoleReading(a, Sealed{Type: signed.typed, Encoding: signed.encoded}) != nil || SoleReading(b, Sealed{Type: signed.typed, Encoding: signed.encoded}) != nil {
 				continue
 			}
 			x, y := words(a), words(b)
-			if !isFile(x) && !isFile(y) && (inASCII(x.Full) != inASCII(y.Full) || !reflect.DeepEqual(x.Attachments, y.Attachments)) {
+			if !sameReading(x, y) {
 				t.Errorf("signed %+v: under\n%q\n%+v\nunder\n%q\n%+v", signed, one, x, other, y)
 			}
 		}

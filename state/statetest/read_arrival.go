@@ -58,6 +58,7 @@ func (st *Story) rejection(p phrase) state.Rejected {
 	return state.Rejected{
 		Key: p.word(0), Source: state.Mail, From: "mallory@example.com", Gate: p.word(1), Reason: p.opts["text"], At: st.Now,
 		Digest: p.opts["digest"], Unkept: p.has("unkept"), Ask: p.has("ask"),
+		Doubtful: p.has("doubtful"),
 	}
 }
 

@@ -94,6 +94,9 @@ func (st *Story) quarantine() []string {
 	if len(st.S.Unasked) > 0 {
 		rows = append(rows, "to be asked about: "+strings.Join(st.S.Unasked, " "))
 	}
+	if len(st.S.Doubtful) > 0 {
+		rows = append(rows, "signed, to be asked about: "+strings.Join(st.S.Doubtful, " "))
+	}
 	return rows
 }
 

@@ -114,6 +114,7 @@ func durable(s state.State) state.State {
 	}
 	kept.Challenges = append(kept.Challenges, s.Challenges...)
 	kept.Unasked = append(kept.Unasked, s.Unasked...)
+	kept.Doubtful = append(kept.Doubtful, s.Doubtful...)
 	kept.Expected = append(kept.Expected, s.Expected...)
 	for key := range s.Seen {
 		// A further report about a mail that is lost already has no line. Read
