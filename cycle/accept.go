@@ -166,7 +166,7 @@ func mailArrived(m mail.Message, control, sum string) state.Event {
 	arrived := state.Arrived{
 		Message: state.Message{
 			Key: m.Key, Source: state.Mail, From: m.Header.From, Operator: true,
-			At: m.At, Payload: mailPayload(m.Key), Sum: sum, Size: int(m.Size),
+			At: m.At, Payload: mailPayload(m.Key), Sum: sum, Size: int(m.Size), Nameless: m.Nameless,
 		},
 		Digest:    m.Digest,
 		OldDigest: m.OldDigest,

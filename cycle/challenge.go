@@ -35,14 +35,25 @@ type challenger struct {
 	sweeper  *sweeper
 }
 
-// challenge asks the operator about one mail, if it is time to. Only the bytes of
-// the challenge hold the token, and they are removed once it is sent; the state
-// holds the token's hash.
+// challenge asks the operator about the mails for which it is time to.
 func (c *challenger) challenge(ctx context.Context, s state.State) (state.State, error) {
-	key, due := s.ToChallenge(*c.policy, c.now())
-	if !due {
-		return s, nil
+	last := ""
+	for {
+		key, due := s.ToChallenge(*c.policy, c.now())
+		if !due || key == last { // another process has asked
+			return s, nil
+		}
+		last = key
+		var err error
+		if s, err = c.ask(ctx, s, key); err != nil {
+			return s, err
+		}
 	}
+}
+
+// ask asks the operator about the mail under key. Only the bytes of the challenge hold
+// the token, and they are removed once it is sent; the state holds the token's hash.
+func (c *challenger) ask(ctx context.Context, s state.State, key string) (state.State, error) {
 	item, raw, err := quarantine.Folder{Store: c.store}.Open(key)
 	if err != nil { // nobody can be shown it, and it must not stop the poll
 		return c.discard(ctx, key, "cannot be asked about: "+err.Error())

@@ -68,6 +68,12 @@ func TestLimits(t *testing.T) {
 			return strings.Contains(challengeText("goulard3120", quarantine.Item{}, []byte("Subject: x\r\n\r\n"+text(n)), "token"), text(n)+"\n")
 		}},
 
+		{Const: "doubtLength", Max: 2000, Within: func(_ *testing.T, n int64) bool {
+			doubt := quarantine.Item{Verdict: quarantine.Verdict{Doubtful: true}}
+			said := challengeText("goulard3120", doubt, []byte("Subject: x\r\n\r\n"+text(n)), "token")
+			return strings.Contains(said, text(n)+"\n") && !strings.Contains(said, "The rest is in")
+		}},
+
 		// The poll.
 		{Const: "maxRounds", Max: 3, Within: func(_ *testing.T, n int64) bool {
 			last := 0

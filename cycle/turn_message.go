@@ -60,6 +60,9 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 	switch msg.Source {
 	case state.Mail:
 		m.content = message.ContentOf(m.raw)
+		if msg.Nameless && len(m.content.Attachments) == 1 { // the agent could take the name for an order
+			m.content.Attachments[0].Title = ""
+		}
 		m.text, m.full = cmp.Or(m.content.Instead(), m.content.Text), m.content.Full
 		header := message.ParseHeader(m.raw)
 		m.thread, m.subject = mailThread(header), header.Subject

@@ -21,6 +21,7 @@ import (
 type verdict struct {
 	gate, reason  string // as in Message
 	ask, doubtful bool   // as in Message
+	nameless      bool   // as in Message
 }
 
 // headerVerdict is what the header of a mail says.
@@ -187,12 +188,8 @@ func (f Filter) judgeBody(ctx context.Context, head headerVerdict, read func() (
 			return v, "", err
 		}
 	}
-	reason, err := doubtfulBody(head, whole)
-	if err != nil {
+	if v, err = judgeReading(head, whole); err != nil {
 		return v, "", err
-	}
-	if reason != "" {
-		v = verdict{gate: GateTrust, reason: reason, doubtful: true}
 	}
 	if whole, err = read(); err != nil {
 		return v, "", err
@@ -210,17 +207,17 @@ var readingFields = []string{"content-type", "content-transfer-encoding", "conte
 // unsealedBody begins the reason for a mail whose body is in doubt.
 const unsealedBody = "the signature does not cover how the body is to be read, and "
 
-// doubtfulBody returns the reason why what the sender wrote is in doubt under
-// each of the proofs, or "".
-func doubtfulBody(head headerVerdict, whole io.Reader) (reason string, err error) {
+// judgeReading returns the verdict on a mail whose sender is proved: whether the body has
+// one reading under one of the proofs.
+func judgeReading(head headerVerdict, whole io.Reader) (v verdict, err error) {
 	for _, p := range head.proofs {
 		if !slices.ContainsFunc(readingFields, func(name string) bool { return !p.sealed(head.fields, name) }) {
-			return "", nil
+			return verdict{}, nil
 		}
 	}
 	raw, err := io.ReadAll(whole)
 	if err != nil {
-		return "", err
+		return v, err
 	}
 	for _, p := range head.proofs {
 		doubt := message.SoleReading(raw, message.Sealed{
@@ -228,11 +225,13 @@ func doubtfulBody(head headerVerdict, whole io.Reader) (reason string, err error
 			Disposition: p.sealed(head.fields, "content-disposition"),
 		})
 		if doubt == nil {
-			return "", nil
+			v.gate, v.reason, v.doubtful = "", "", false
+			break
 		}
-		reason = unsealedBody + doubt.Error()
+		v = verdict{gate: GateTrust, reason: unsealedBody + doubt.Error(), doubtful: true}
 	}
-	return reason, nil
+	v.nameless = message.IsFile(raw)
+	return v, nil
 }
 
 // soleAuthor reads a header strictly, as it must be before anything in it is

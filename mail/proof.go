@@ -80,6 +80,7 @@ func (sc *scanner) proveBody(m *Message, head headerVerdict, body io.Reader) err
 	if digest != "" {
 		m.OldDigest, m.Digest = m.Digest, digest
 	}
+	m.Nameless = v.nameless
 	if v.gate != "" {
 		return sc.keepRejected(m, v, read)
 	}

@@ -46,6 +46,9 @@ type Message struct {
 	// Doubtful reports whether the sender is proved, and the mail could be read in
 	// another way as well. The gate is GateTrust, and the operator is to be asked.
 	Doubtful bool
+
+	// Nameless reports whether the whole mail is one file whose name is not signed.
+	Nameless bool
 }
 
 // Keep stores the raw bytes of a mail for this agent, including one that a gate

@@ -203,6 +203,19 @@ func TestLimits(t *testing.T) {
 			return len(step(agent(), nine, many(n, func(i int) state.Event { return state.Rejected{Key: fmt.Sprint("m", i), Ask: true} })...).Unasked) == int(n)
 		}},
 
+		{Const: "maxOpenDoubtful", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			s := agent()
+			s.Doubtful = []string{"m1"}
+			s.Challenges = many(n-1, func(int) state.OpenChallenge { return state.OpenChallenge{Until: nine.Add(time.Hour), Doubtful: true} })
+			_, asks := s.ToChallenge(statetest.Policy(), nine)
+			return asks
+		}},
+		{Const: "maxDoubtful", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			return len(step(agent(), nine, many(n, func(i int) state.Event {
+				return state.Rejected{Key: fmt.Sprint("m", i), Digest: fmt.Sprint("d", i), Doubtful: true}
+			})...).Doubtful) == int(n)
+		}},
+
 		// The outbox.
 		limittest.Duration("ackLife", before(10*time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
 			return len(step(step(agent(), nine, state.Ordered{To: state.PREP}), nine.Add(d)).Outbox) == 1

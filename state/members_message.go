@@ -27,6 +27,7 @@ func (msg *Message) members(c *members.Coder) {
 	members.OptText(c, "note", &msg.Note)
 	members.OptBool(c, "working", &msg.Working)
 	members.OptText(c, "reason", &msg.Reason)
+	members.OptBool(c, "nameless", &msg.Nameless)
 	members.OptText(c, "sha256", &msg.Sum)
 	members.OptNumber(c, "size", &msg.Size)
 	members.OptBool(c, "damaged", &msg.Damaged)

@@ -79,6 +79,10 @@ type Message struct {
 	Working     bool      `json:"working,omitempty"` // its turn's "still working" mail was made
 	Reason      string    `json:"reason,omitempty"`  // why it is deferred, in words
 
+	// Nameless is set of a mail that is one file whose name the sender need not have
+	// written.
+	Nameless bool `json:"nameless,omitempty"`
+
 	// Sum is the SHA-256 of the payload, in hexadecimal; "" in rows of older versions.
 	// Damaged is set while the payload is not that, and the message waits until it was
 	// had again. Refetches counts the polls that could not have it.

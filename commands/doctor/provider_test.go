@@ -25,7 +25,7 @@ func TestProvider(t *testing.T) {
 		{"Gmail, no answer among them", []mail.Trial{signing("from to cc subject date message-id", "from to cc subject date message-id", "content-type")}, []string{
 			"ok your provider signs From, To, Cc, Subject, Date, Message-ID (nobody can add a second From, To, Cc, Subject, Date or Message-ID); " +
 				"a mail is for the agent by its address in To or Cc or @goulard3120 in the subject; none of these mails is an answer",
-			"info it does not sign Content-Type: a mail whose body can be read in two ways waits in quarantine"}},
+			"warn it does not sign Content-Type: a mail whose text can be read in two ways waits until you answer YES to a question about it"}},
 		{"Gmail, one answer", []mail.Trial{signing("from to subject date", "", ""), signing("from to subject date in-reply-to references", "", "")}, []string{
 			"ok your provider signs From, To, Subject, Date, In-Reply-To, References; a mail is for the agent by its address in To, @goulard3120 in the subject or an answer to its mail"}},
 		{"Microsoft 365", []mail.Trial{signing("from subject date message-id content-type", "", "to in-reply-to references")}, []string{
@@ -34,7 +34,7 @@ func TestProvider(t *testing.T) {
 		{"iCloud", []mail.Trial{signing("from to subject date", "", "in-reply-to references content-type content-transfer-encoding")}, []string{
 			"ok your provider signs From, To, Subject, Date; a mail is for the agent by its address in To or @goulard3120 in the subject",
 			"info it does not sign In-Reply-To or References: an answer needs the agent's address in To, or @goulard3120 in its subject",
-			"info it does not sign Content-Type or Content-Transfer-Encoding: a mail whose body can be read in two ways waits in quarantine"}},
+			"warn it does not sign Content-Type or Content-Transfer-Encoding: a mail whose text can be read in two ways waits until you answer YES to a question about it"}},
 		{"one mail of two has a To that is not signed", []mail.Trial{signing("from to subject date", "", ""), signing("from subject date", "", "to")}, []string{
 			"ok your provider signs From, Subject, Date; a mail is for the agent by @goulard3120 in the subject or an answer to its mail under the subject of the thread",
 			"info it does not sign To: the agent's address there makes no mail an order"}},

@@ -171,9 +171,6 @@ func (c *contentReader) part(raw []byte, depth int) {
 		c.texts = append(c.texts, c.text(e))
 	default:
 		c.attach(e)
-		if depth == 0 { // no signature need cover the name, which could be an order
-			c.out.Attachments[0].Title = ""
-		}
 	}
 }
 

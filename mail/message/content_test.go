@@ -180,7 +180,7 @@ func TestBrokenMIME(t *testing.T) {
 		// Attachments.
 		{name: "attachment without a type", raw: mixed + "--=b\n\nhello\n--=b\nContent-Disposition: attachment; filename=n.txt\n\nnote\n--=b--\n", text: "hello", attachments: "n.txt:note"},
 		{name: "attachment without a disposition", raw: mixed + "--=b\n\nhello\n--=b\nContent-Type: application/pdf; name=\"t.pdf\"\nContent-Transfer-Encoding: base64\n\nJVBERg==\n--=b--\n", text: "hello", attachments: "t.pdf:%PDF"},
-		{name: "nothing but an attachment", raw: "Content-Type: application/pdf\nContent-Disposition: attachment; filename=t.pdf\nContent-Transfer-Encoding: base64\n\nJVBERg==\n", attachments: ":%PDF"},
+		{name: "nothing but an attachment", raw: "Content-Type: application/pdf\nContent-Disposition: attachment; filename=t.pdf\nContent-Transfer-Encoding: base64\n\nJVBERg==\n", attachments: "t.pdf:%PDF"},
 		{name: "name in raw Latin-1", raw: mixed + "--=b\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=\"Gr\xfc\xdfe.pdf\"\n\nx\n--=b--\n", attachments: "Grüße.pdf:x"},
 		{name: "name in pieces", raw: mixed + "--=b\nContent-Type: application/pdf\nContent-Disposition: attachment;\n filename*0*=UTF-8''Gr%C3%BC;\n filename*1*=%C3%9Fe.pdf\n\nx\n--=b--\n", attachments: "Grüße.pdf:x"},
 		{name: "name in encoded words", raw: mixed + "--=b\nContent-Type: application/pdf; name=\"=?utf-8?q?Gr=C3=BC=C3=9Fe.pdf?=\"\n\nx\n--=b--\n", attachments: "Grüße.pdf:x"},

@@ -11,7 +11,7 @@ const maxQuoteDepth = 50
 
 // unflow returns a text in format=flowed (RFC 3676) with each paragraph on one line. A
 // quoted paragraph begins with one ">" for each level and a blank. If delsp is true, the
-// blank that breaks a line is no part of the text.
+// blank that breaks a line is not part of the text.
 func unflow(text string, delsp bool) string {
 	var out strings.Builder
 	first := true

@@ -31,8 +31,8 @@ import (
 //     sentence that programs write there, and ends with the closing line of that
 //     boundary. Its subtype matters where it has several texts: an alternative is
 //     one plain text and one HTML behind it.
-//   - A file begins with the signature of its format, or is base64 of bytes that are no
-//     text. It is no instruction, and its name decides nothing.
+//   - A file begins with the signature of its format, or is base64 of bytes that are not
+//     text. It is not an instruction. Its name may have been replaced, see IsFile.
 //   - A text holds no such line. It is HTML if it begins as an HTML document.
 //   - A body is base64 or quoted-printable if it is what an encoder of a text
 //     writes, to the last byte.
@@ -65,6 +65,12 @@ func SoleReading(raw []byte, signed Sealed) error {
 	return soleText(e, text)
 }
 
+// IsFile reports whether a whole mail is one file, whose name is in the header.
+func IsFile(raw []byte) bool {
+	e := readEntity(raw)
+	return !strings.HasPrefix(e.mediaType, "multipart/") && !isText(e)
+}
+
 // Sealed reports which of the fields that say how a body is to be read cannot have been
 // replaced: Content-Type, Content-Transfer-Encoding and Content-Disposition.
 type Sealed struct{ Type, Encoding, Disposition bool }
@@ -94,7 +100,7 @@ func soleCharset(e entity, text []byte) error {
 		known = unicode.UTF8
 	}
 	if _, wide := wideCharsetOf(label); wide || known == nil {
-		return fmt.Errorf("the charset is %q, which is no known charset that keeps ASCII", oneLine(label, 40))
+		return fmt.Errorf("the charset is %q, which is not a known charset that keeps ASCII", oneLine(label, 40))
 	}
 	inJapanese, inUTF8 := switchesToJapanese(text), utf8.Valid(text)
 	fits := false
