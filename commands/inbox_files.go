@@ -54,6 +54,9 @@ func printCame(out *terminal.Output, which string, came cycle.CameWith) {
 			break
 		}
 	}
+	if came.LeftOut != "" {
+		out.Printf("left out: %s; the agent finds the whole text, as below, in full.txt\n", came.LeftOut)
+	}
 	for _, p := range came.Problems {
 		out.Printf("problem: %s\n", plain.Line(p))
 	}

@@ -57,6 +57,7 @@ type messageOutput struct {
 	Deliverable *cycle.Deliverable   `json:"deliverable"`
 	Files       []cycle.ReceivedFile `json:"files"`
 	Problems    []string             `json:"problems"` // of a mail's structure
+	LeftOut     *string              `json:"left_out"` // of the text that the agent is told
 }
 
 func (k inboxShowCmd) run(c *cli.Context) error {
@@ -107,7 +108,7 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	if err := saveFiles(c, which, &came); err != nil {
 		return err
 	}
-	v.Files, v.Problems, v.Text = came.Files, came.Problems, withInstead(v.Text, came)
+	v.Files, v.Problems, v.LeftOut, v.Text = came.Files, came.Problems, orNull(came.LeftOut), withInstead(v.Text, came)
 	if c.Bool("json") {
 		return k.out.JSON(v)
 	}
@@ -161,6 +162,7 @@ type quarantineOutput struct {
 	Text     string               `json:"text"`
 	Files    []cycle.ReceivedFile `json:"files"`
 	Problems []string             `json:"problems"` // of a mail's structure
+	LeftOut  *string              `json:"left_out"` // of the text that the agent is told
 }
 
 // printQuarantined shows an item in quarantine.
@@ -174,7 +176,7 @@ func (k inboxShowCmd) printQuarantined(c *cli.Context, a *cycle.Agent, q quarant
 	if err := saveFiles(c, c.Args().First(), &came); err != nil {
 		return err
 	}
-	v := quarantineOutput{Listed: row, Field: a.EvidenceField(q), Files: came.Files, Problems: came.Problems}
+	v := quarantineOutput{Listed: row, Field: a.EvidenceField(q), Files: came.Files, Problems: came.Problems, LeftOut: orNull(came.LeftOut)}
 	if v.Text, err = readPayload(a, q.Key, q.Source, q.Payload, q.Sum); err != nil {
 		return err
 	}
@@ -222,5 +224,5 @@ func readPayload(a *cycle.Agent, key string, source state.Source, file, sum stri
 	if source != state.Mail {
 		return string(raw), nil
 	}
-	return message.ReadContent(bytes.NewReader(raw)).Full, nil
+	return message.ReadContent(bytes.NewReader(raw), message.Sent{}).Full, nil
 }

@@ -157,7 +157,7 @@ echo done
 			answer = m.Raw
 		}
 	}
-	files := message.ContentOf(answer).Attachments
+	files := message.ContentOf(answer, message.Sent{}).Attachments
 	if len(files) != 1 || !bytes.Equal(files[0].Data, a.file) {
 		t.Fatalf("the answer has %d bytes and %d files", len(answer), len(files))
 	}

@@ -100,7 +100,7 @@ func effectText(r cycle.OutboxRow) (string, error) {
 		return "", err
 	}
 	if r.Channel == state.ByMail {
-		return message.ReadContent(bytes.NewReader(raw)).Full, nil
+		return message.ReadContent(bytes.NewReader(raw), message.Sent{}).Full, nil
 	}
 	if r.Channel == state.ByHook {
 		return string(raw), nil

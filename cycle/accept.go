@@ -71,7 +71,7 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 	if err != nil {
 		return nil, err
 	}
-	content := message.ReadContent(bytes.NewReader(head))
+	content := message.ContentOf(head, ad.sentTo(m.Header))
 	control := controlOf(len(head), content.Text)
 	if token := mail.Consent(content.Text); token != "" && (m.Gate == "" || m.Doubtful || ad.mail.Filter.Challenges()) {
 		return ad.consent(m, token, whole)
@@ -186,8 +186,26 @@ func mailThread(h message.Header) state.Thread {
 
 func mailPayload(key string) string { return store.PayloadName(store.MessagesDir, key, ".eml") }
 
+// sentTo returns what a mail with this header may repeat of ours: also of the challenge
+// that it answers, which is not kept once it has left.
+func (ad *admission) sentTo(h message.Header) message.Sent {
+	sent := repeated(ad.store, h)
+	for _, token := range mail.Tokens(h, ad.handle, ad.mail.Address, "") {
+		c, open := ad.state.ChallengeOf(token, ad.now())
+		if !open {
+			continue
+		}
+		if item, raw, err := ad.folder.Open(c.Key); err == nil {
+			sent.Texts = append(sent.Texts, challengeText(ad.handle, item, raw, token))
+			sent.Names = append(sent.Names, ad.mail.Address)
+		}
+	}
+	return sent
+}
+
 // accepter turns what comes in into events.
 type accepter struct {
+	store    *store.Store
 	handle   string
 	operator string // the operator's first address
 	mail     *Mail  // nil: no mail is configured
@@ -223,7 +241,7 @@ func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw
 	if ac.mail == nil {
 		return nil, fmt.Errorf("%s is a mail, and no mail is configured any more", i.Key)
 	}
-	control := controlOf(len(raw), message.ContentOf(raw[:min(len(raw), peekLength)]).Text)
+	control := controlOf(len(raw), contentOf(ac.store, raw[:min(len(raw), peekLength)]).Text)
 	// The answer must not go to a stranger in From.
 	from := ac.operator
 	if ac.mail.Filter.Operator(i.From) {

@@ -34,6 +34,7 @@ func (f ReceivedFile) Line() string {
 type CameWith struct {
 	Files    []ReceivedFile // never nil
 	Problems []string       // what was wrong with a mail's structure; never nil
+	LeftOut  string         // which lines of a mail the agent finds in full.txt alone, or ""
 	Instead  string         // what there is to say of a mail without text of its own, or ""
 }
 
@@ -88,7 +89,7 @@ func attachmentsOf(s state.State, key string) string {
 
 // cameWithMail returns what came with the text of a mail.
 func cameWithMail(content message.Content) CameWith {
-	came := CameWith{Files: []ReceivedFile{}, Problems: append([]string{}, content.Problems...), Instead: content.Instead()}
+	came := CameWith{Files: []ReceivedFile{}, Problems: append([]string{}, content.Problems...), LeftOut: content.Left.String(), Instead: content.Instead()}
 	listed, _ := mailFiles("", content.Attachments)
 	for i, l := range listed {
 		data := content.Attachments[i].Data
@@ -105,7 +106,7 @@ func cameWithMail(content message.Content) CameWith {
 func (a *Agent) CameWithQuarantined(item quarantine.Item) CameWith {
 	if item.Source == state.Mail {
 		if raw, err := a.Store.ReadSummed(item.Payload, item.Sum); err == nil {
-			return cameWithMail(message.ContentOf(raw))
+			return cameWithMail(contentOf(a.Store, raw))
 		}
 	}
 	return CameWith{Files: heldFiles{a.Store}.received(item), Problems: []string{}}

@@ -102,7 +102,7 @@ func challengeSubject(handle string) string { return "@" + handle + ": did you w
 // token does not come first: a program that answers with our own text must not
 // say YES.
 func challengeText(handle string, item quarantine.Item, raw []byte, token string) string {
-	content := message.ContentOf(raw)
+	content := message.ContentOf(raw, message.Sent{})
 	came := fmt.Sprintf("It came on %s, has %s and %s", item.At.UTC().Format(time.RFC1123),
 		counted(utf8.RuneCountInString(content.Text), "character"), counted(len(content.Attachments), "attachment"))
 	if item.Doubtful {

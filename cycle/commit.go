@@ -67,11 +67,21 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 	}
 	for _, e := range slices.Concat(old.Outbox, old.Undelivered, old.HookCalls) {
 		if !next.Keeps(e.ID) && e.File != "" {
-			_ = j.store.Remove(e.File) // its trace is in the history
+			j.strike(e)
 			outgoingFiles{j.store}.giveBack(e.Files)
 		}
 	}
 	return next, nil
+}
+
+// strike takes the bytes of an effect out of the outbox: its trace is in the history. A
+// mail is kept to find our text in the answers to it, but for a challenge, which holds a
+// token. That it may be lost costs the agent some reading.
+func (j *journal) strike(e state.Effect) {
+	if e.Channel == state.ByMail && e.Kind != state.Challenge && j.store.Move(e.File, sentFile(e.ID)) == nil {
+		return
+	}
+	_ = j.store.Remove(e.File)
 }
 
 // redact returns the events without the secrets that this process knows, because

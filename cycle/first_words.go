@@ -44,7 +44,7 @@ func (a *Agent) FirstWords(m state.Message) (words string, ok bool) {
 func textOf(source state.Source, raw []byte) string {
 	switch source {
 	case state.Mail:
-		if text := message.ReadContent(bytes.NewReader(raw)).Text; plain.Line(text) != "" {
+		if text := message.ReadContent(bytes.NewReader(raw), message.Sent{}).Text; plain.Line(text) != "" {
 			return text
 		}
 		return message.ParseHeader(raw).Subject

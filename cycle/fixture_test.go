@@ -414,7 +414,7 @@ func (h *house) sent() []sent {
 		head := message.ParseHeader(m.Raw)
 		all = append(all, sent{
 			kind: kindOf(head.MessageID), to: strings.Join(m.To, ","), head: head, raw: string(m.Raw),
-			text: strings.TrimSpace(message.ReadContent(bytes.NewReader(m.Raw)).Text),
+			text: strings.TrimSpace(message.ReadContent(bytes.NewReader(m.Raw), message.Sent{}).Text),
 		})
 	}
 	return all

@@ -104,7 +104,7 @@ func wholeHeadline(source state.Source, raw []byte) headline {
 	switch source {
 	case state.Mail:
 		head := headline{Subject: message.ParseHeader(raw).Subject, Files: []string{}}
-		for _, f := range message.ContentOf(raw).Attachments {
+		for _, f := range message.ContentOf(raw, message.Sent{}).Attachments {
 			head.Files = append(head.Files, fileTitle(f))
 		}
 		return head

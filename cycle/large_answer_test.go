@@ -33,7 +33,7 @@ func (h *house) wantWhole() {
 	if len(replies) == 0 {
 		h.t.Fatal("no answer")
 	}
-	c := message.ContentOf([]byte(replies[len(replies)-1].raw))
+	c := message.ContentOf([]byte(replies[len(replies)-1].raw), message.Sent{})
 	if len(c.Attachments) != 2 || len(c.Problems) > 0 || !bytes.Equal(c.Attachments[0].Data, largeFile()) || string(c.Attachments[1].Data) != "small\n" ||
 		c.Attachments[0].Type != "text/csv" || !strings.HasPrefix(c.Text, "the answer") {
 		h.t.Errorf("%q, %d attachments, %q", c.Text, len(c.Attachments), c.Problems)

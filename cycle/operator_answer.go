@@ -7,7 +7,6 @@ import (
 	"path"
 	"strings"
 
-	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
@@ -88,7 +87,7 @@ func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer
 	data, err := p.store.ReadSummed(w.Report, w.Sum)
 	switch {
 	case err == nil && strings.HasSuffix(w.Report, ".eml"):
-		content := message.ContentOf(data)
+		content := contentOf(p.store, data)
 		a.Answer = cmp.Or(content.Instead(), content.Text)
 		var came []listedFile
 		came, files = mailFiles(path.Join(folder, attachmentsFolder), content.Attachments)

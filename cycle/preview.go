@@ -155,7 +155,7 @@ func (p *previewer) mail(s state.State, e state.Effect) (PreviewMail, error) {
 	}
 	if e.Channel == state.ByMail {
 		m.Subject = message.ParseHeader(data).Subject
-		m.Text = message.ReadContent(bytes.NewReader(data)).Full
+		m.Text = message.ReadContent(bytes.NewReader(data), message.Sent{}).Full
 		return m, nil
 	}
 	var posted mesh.Message

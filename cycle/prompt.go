@@ -129,7 +129,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	d.BeforeReset = !s.Reset.At.IsZero() && m.msg.Seq <= s.Reset.Arrivals
 	p.wake(&d, fences, m)
 	d.ResultFields = fences.ResultFields(m.sent.ResultFields)
-	d.Message, d.Files = m.message(fences), fences.Files(listFiles(m.allFiles()))
+	d.Message, d.Files, d.LeftOut = m.message(fences), fences.Files(listFiles(m.allFiles())), m.content.Left.String()
 	return d
 }
 

@@ -30,7 +30,7 @@ type pruner struct {
 // due reports whether the folders are to be searched now.
 func (p *pruner) due(s state.State) bool { return p.keep > 0 && p.now().Sub(s.Pruned) >= pruneEvery }
 
-// prune removes turns, messages, quarantine and leftover rendered effects that
+// prune removes turns, messages, quarantine, sent mails and leftover rendered effects that
 // are older than keep, except those that something in the state still needs.
 func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 	now := p.now()
@@ -69,7 +69,7 @@ func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) 
 		}
 	}
 	left := pruneAtOnce
-	for _, folder := range []string{store.TurnsDir, store.MessagesDir, store.OutboxDir, store.QuarantineDir} {
+	for _, folder := range []string{store.TurnsDir, store.MessagesDir, store.OutboxDir, store.SentDir, store.QuarantineDir} {
 		spared := func(name string) bool { return needed[path.Join(folder, name)] }
 		n, err := p.store.Prune(folder, now.Add(-p.keep), spared, left)
 		if err != nil {

@@ -59,7 +59,7 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 	}
 	switch msg.Source {
 	case state.Mail:
-		m.content = message.ContentOf(m.raw)
+		m.content = contentOf(st, m.raw)
 		if msg.Nameless && len(m.content.Attachments) == 1 { // the agent could take the name for an order
 			m.content.Attachments[0].Title = ""
 		}

@@ -189,7 +189,7 @@ func (a *Agent) puller() *puller {
 // The steps of a cycle.
 
 func (a *Agent) accepter() accepter {
-	return accepter{handle: a.Handle, operator: a.Policy.Operator, mail: a.Mail, mesh: a.Mesh, idKeys: a.idKeys()}
+	return accepter{store: a.Store, handle: a.Handle, operator: a.Policy.Operator, mail: a.Mail, mesh: a.Mesh, idKeys: a.idKeys()}
 }
 
 func (a *Agent) observer(session *mailSession) *observer {

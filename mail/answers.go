@@ -10,7 +10,7 @@ import (
 // MayAnswer reports whether a mail refers to a Message-ID that has the form of one of
 // ours, for an effect of that kind. It proves nothing.
 func (f Filter) MayAnswer(h message.Header, kind string) bool {
-	return slices.ContainsFunc(answered(h), func(id string) bool {
+	return slices.ContainsFunc(h.Answered(), func(id string) bool {
 		return f.ids().HasForm(id) && strings.HasPrefix(message.Lower(id), "<"+kind+".")
 	})
 }
@@ -22,17 +22,10 @@ func (f Filter) Answers(h message.Header, kind string) (effect string) {
 	if message.Forwarded(h.Subject) {
 		return ""
 	}
-	for _, id := range answered(h) {
+	for _, id := range h.Answered() {
 		if effect, ok := f.ids().Effect(id); ok && strings.HasPrefix(effect, kind+".") {
 			return effect
 		}
 	}
 	return ""
-}
-
-// answered returns the Message-IDs that a mail refers to, the nearest first.
-func answered(h message.Header) []string {
-	ids := slices.Clone(h.References)
-	slices.Reverse(ids)
-	return append([]string{h.InReplyTo}, ids...)
 }

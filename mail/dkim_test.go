@@ -452,7 +452,7 @@ func storySigned(t *testing.T, h host) {
 	if m := l.Messages[1]; m.Gate != mail.GateTrust {
 		t.Errorf("the forged one: gate %q (%s)", m.Gate, m.Reason)
 	}
-	if text := message.ReadContent(strings.NewReader(got[genuine])).Text; !strings.HasPrefix(text, "Grüße,\n") {
+	if text := message.ReadContent(strings.NewReader(got[genuine]), message.Sent{}).Text; !strings.HasPrefix(text, "Grüße,\n") {
 		t.Errorf("kept %q", text)
 	}
 }

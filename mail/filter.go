@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
 )
@@ -149,7 +150,7 @@ func (f Filter) mine(h message.Header) bool {
 	if len(callsigns(h.Subject)) > 0 {
 		ours = func(id string) bool { return f.ids().OfThread(id, h.Subject) }
 	}
-	return slices.ContainsFunc(answered(h), ours)
+	return slices.ContainsFunc(h.Answered(), ours)
 }
 
 // ids tells the Message-IDs of this agent from others.
@@ -198,14 +199,4 @@ func wordRune(r rune) bool {
 }
 
 // joins reports whether a character next to a callsign makes it part of a longer word.
-func joins(r rune) bool { return wordRune(r) && !unicode.In(r, spaceless...) }
-
-// spaceless are the scripts that are written without spaces between words, or, as
-// Hangul, with particles that follow a name without one. The last range has the signs
-// that Han, Hiragana and Katakana share.
-var spaceless = []*unicode.RangeTable{
-	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Hangul, unicode.Yi,
-	unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan, unicode.Javanese, unicode.Balinese,
-	unicode.Tai_Le, unicode.New_Tai_Lue, unicode.Tai_Tham, unicode.Tai_Viet,
-	{R16: []unicode.Range16{{Lo: 0x3000, Hi: 0x30ff, Stride: 1}, {Lo: 0xff66, Hi: 0xff9f, Stride: 1}}},
-}
+func joins(r rune) bool { return wordRune(r) && !unicode.In(r, plain.Spaceless...) }

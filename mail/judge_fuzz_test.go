@@ -183,5 +183,5 @@ func pass(t *testing.T, f Filter, raw string) (text string, passed bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return message.ReadContent(strings.NewReader(raw)).Full, v.gate == ""
+	return message.ReadContent(strings.NewReader(raw), message.Sent{}).Full, v.gate == ""
 }

@@ -407,7 +407,7 @@ func (c corpus) wantHeld(mode string, f mail.Filter, attacks []attack, tried map
 }
 
 func sameText(a, b string) bool {
-	x, y := message.ReadContent(strings.NewReader(a)), message.ReadContent(strings.NewReader(b))
+	x, y := message.ReadContent(strings.NewReader(a), message.Sent{}), message.ReadContent(strings.NewReader(b), message.Sent{})
 	same := x.Full == y.Full && x.Text == y.Text && len(x.Attachments) == len(y.Attachments)
 	for i := range x.Attachments {
 		same = same && bytes.Equal(x.Attachments[i].Data, y.Attachments[i].Data)

@@ -176,7 +176,7 @@ type ours struct{ id, to, body string }
 
 func read(raw string) ours {
 	h := message.ParseHeader([]byte(raw))
-	return ours{h.MessageID, h.InReplyTo, message.ContentOf([]byte(raw)).Full}
+	return ours{h.MessageID, h.InReplyTo, message.ContentOf([]byte(raw), message.Sent{}).Full}
 }
 
 // wantAnswered checks that each of the operator's mails that had come is answered, in

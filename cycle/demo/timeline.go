@@ -99,7 +99,7 @@ func (s *stage) sent() []string {
 	all := s.mail.Sent()
 	var texts []string
 	for _, m := range all[s.seen:] {
-		texts = append(texts, message.ReadContent(bytes.NewReader(m.Raw)).Full)
+		texts = append(texts, message.ReadContent(bytes.NewReader(m.Raw), message.Sent{}).Full)
 	}
 	s.seen = len(all)
 	return texts

@@ -77,6 +77,7 @@ type Data struct {
 	BeforeReset  bool   // it was queued before the memory was reset
 	ResultFields string // that its sender asks for, fenced
 	Message      string // its new text and the list of its files, fenced
+	LeftOut      string // which lines of a mail are in full.txt alone, in words; ""
 	Files        string // that list alone, one file a line, fenced; "" if no file came along
 }
 

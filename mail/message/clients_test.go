@@ -25,7 +25,7 @@ func TestClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := ContentOf(raw)
+		c := ContentOf(raw, Sent{})
 		fmt.Fprintf(&b, "== %s\nsubject: %s\ntext: %s\n", filepath.Base(file), ParseHeader(raw).Subject, strings.ReplaceAll(c.Text, "\n", "\n      "))
 		if instead := c.Instead(); instead != "" {
 			fmt.Fprintf(&b, "instead: %s\n", instead)

@@ -23,8 +23,9 @@ const (
 
 // Content is the readable part of a mail.
 type Content struct {
-	Text        string // the text without quoted history and signatures, see ReplyText
-	Full        string // the whole text
+	Text        string  // what the sender wrote, see ownText
+	Full        string  // the whole text
+	Left        LeftOut // what of Full is not in Text
 	Attachments []Attachment
 	Problems    []string // what could not be read as intended, one line each
 }
@@ -50,12 +51,12 @@ type Attachment struct {
 // ReadContent reads a raw mail. It never fails: if a part cannot be read as
 // what it claims to be, ReadContent returns it as what it is, notes that in
 // Problems, and reads the rest. Of alternatives it takes the plain text, or
-// else the HTML converted to text.
+// else the HTML converted to text. sent is what the mail may repeat of ours.
 //
 // It reads at most 64 MiB of mail, 4 MiB of text and 1000 parts.
-func ReadContent(r io.Reader) Content {
+func ReadContent(r io.Reader, sent Sent) Content {
 	raw, err := io.ReadAll(io.LimitReader(r, maxContent+1))
-	c := ContentOf(raw)
+	c := ContentOf(raw, sent)
 	if err != nil {
 		c.Problems = append(c.Problems, problem("read: %v", err))
 	}
@@ -64,7 +65,7 @@ func ReadContent(r io.Reader) Content {
 
 // ContentOf is ReadContent of a mail that is in memory. What it returns may share
 // raw, which must not change.
-func ContentOf(raw []byte) Content {
+func ContentOf(raw []byte, sent Sent) Content {
 	c := contentReader{charsets: charsetsOf(raw)}
 	if len(raw) > maxContent {
 		raw = raw[:maxContent]
@@ -77,7 +78,7 @@ func ContentOf(raw []byte) Content {
 		c.out.Full = plain.Cut(c.out.Full, maxText)
 		c.problem("the text is truncated at %d bytes", maxText)
 	}
-	c.out.Text = ReplyText(c.out.Full)
+	c.out.Text, c.out.Left = ownText(c.out.Full, kindOf(raw), sent)
 	return c.out
 }
 

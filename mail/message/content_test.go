@@ -11,7 +11,7 @@ import (
 )
 
 func read(raw string) Content {
-	return ReadContent(strings.NewReader(strings.ReplaceAll(raw, "\n", "\r\n")))
+	return ReadContent(strings.NewReader(strings.ReplaceAll(raw, "\n", "\r\n")), Sent{})
 }
 
 func TestContent(t *testing.T) {
@@ -49,7 +49,7 @@ func TestContent(t *testing.T) {
 		{"html", "Content-Type: text/html\n\n<html><head><title>no</title><style>p{}</style></head><body><p>Hello&nbsp;you,</p><p>see <a href=\"https://x.org/a\">this</a><br>and<script>alert(1)</script> that</p><ul><li>one</li><li>two</li></ul></body>\n",
 			"Hello you,\n\nsee this <https://x.org/a>\nand that\n\n- one\n- two", ""},
 		{"html links", "Content-Type: text/html\n\n<a href=mailto:a@b>mailto:a@b</a> <a href=mailto:a@b>a@b</a> <a href=https://a>b<a href=https://c>d</a>", "mailto:a@b a@b bd <https://c>", ""},
-		{"html never closed", "Content-Type: text/html\n\n<head><p>hello <b>there<blockquote>quoted", "hello there", ""},
+		{"html never closed", "Content-Type: text/html\n\n<head><p>hello <b>there<blockquote>quoted", "hello there\n> quoted", ""},
 	} {
 		c := read(tt.raw)
 		if c.Text != tt.text {
@@ -237,7 +237,7 @@ func FuzzContent(f *testing.F) {
 	f.Add([]byte("Content-Type: text/plain; charset=utf-16\nContent-Transfer-Encoding: quoted-printable\n\n=00=0\n=xx"))
 	f.Add([]byte("Content-Transfer-Encoding: base64\nContent-Disposition: attachment; filename*=utf-8''%00\n\n====\x00"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		c := ReadContent(bytes.NewReader(raw))
+		c := ReadContent(bytes.NewReader(raw), Sent{})
 		if !utf8.ValidString(c.Full) || !utf8.ValidString(c.Text) || strings.ContainsAny(c.Full, "\x00\r") {
 			t.Errorf("text is not clean: %q", c.Full)
 		}

@@ -105,7 +105,7 @@ func TestFileNames(t *testing.T) {
 	if bytes.Contains(raw, []byte("filename*9")) {
 		t.Error("a name has ten lines, which several programs sort as words")
 	}
-	c := message.ReadContent(bytes.NewReader(raw))
+	c := message.ReadContent(bytes.NewReader(raw), message.Sent{})
 	for i, a := range c.Attachments {
 		if a.Title != names[i] && len(names[i]) < 200 && !strings.Contains(names[i], "=?") {
 			t.Errorf("we read %q, want %q", a.Title, names[i])
@@ -159,7 +159,7 @@ func FuzzFileName(f *testing.F) {
 		d := draft()
 		d.Attachments = []message.Attachment{{Name: name}}
 		raw := render(t, d)
-		c := message.ReadContent(bytes.NewReader(raw))
+		c := message.ReadContent(bytes.NewReader(raw), message.Sent{})
 		if len(c.Attachments) != 1 || len(c.Problems) != 0 {
 			t.Errorf("%q: %d attachments, problems %q", name, len(c.Attachments), c.Problems)
 		}

@@ -39,7 +39,7 @@ func TestUnflow(t *testing.T) {
 		"text/plain; format=fixed":             "a \nb",
 		"text/markdown; format=flowed":         "a \nb",
 	} {
-		if got := ContentOf([]byte("Content-Type: " + kind + "\n\na \nb\n")).Full; got != want {
+		if got := ContentOf([]byte("Content-Type: "+kind+"\n\na \nb\n"), Sent{}).Full; got != want {
 			t.Errorf("%s: %q, want %q", kind, got, want)
 		}
 	}
@@ -59,7 +59,7 @@ func TestEnriched(t *testing.T) {
 		strings.Repeat("<param>", 3) + "x" + "</param>" + "after": "after",
 	} {
 		raw := "Content-Type: text/enriched\n\n" + in
-		if got := ContentOf([]byte(raw)).Full; got != want {
+		if got := ContentOf([]byte(raw), Sent{}).Full; got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}

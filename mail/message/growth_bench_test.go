@@ -70,7 +70,7 @@ func BenchmarkLongHeaders(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				for b.Loop() {
 					ParseHeader(raw)
-					ReadContent(bytes.NewReader(raw))
+					ReadContent(bytes.NewReader(raw), Sent{})
 					if fields, err := StrictFields(raw); err == nil {
 						SoleSender(fields)
 					}
@@ -92,7 +92,7 @@ func BenchmarkManyFiles(b *testing.B) {
 		mail := []byte(raw.String())
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				ContentOf(mail)
+				ContentOf(mail, Sent{})
 			}
 		})
 	}

@@ -56,6 +56,13 @@ type Header struct {
 	stable string
 }
 
+// Answered returns the Message-IDs that a mail refers to, the nearest first.
+func (h Header) Answered() []string {
+	ids := slices.Clone(h.References)
+	slices.Reverse(ids)
+	return append([]string{h.InReplyTo}, ids...)
+}
+
 // Field is one header field, unfolded.
 type Field struct{ Name, Value string }
 

@@ -29,7 +29,7 @@ func TestWordsThatCost(t *testing.T) {
 	}{
 		"Subject": {func(w string) []byte { return header("Subject: ", w, " ") }, func(b []byte) { ParseHeader(b) }},
 		"From":    {func(w string) []byte { return header("From: ", w, " <a@b.example>,") }, func(b []byte) { ParseHeader(b) }},
-		"a file":  {part, func(b []byte) { ReadContent(bytes.NewReader(b)) }},
+		"a file":  {part, func(b []byte) { ReadContent(bytes.NewReader(b), Sent{}) }},
 	} {
 		cost := func(word string) float64 {
 			raw := c.make(word)

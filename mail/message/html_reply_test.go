@@ -31,6 +31,7 @@ func TestRepliesToHTML(t *testing.T) {
 	if !ok {
 		t.Fatal("no HTML")
 	}
+	sent := message.Sent{Texts: []string{answered}, Names: []string{"artificer3120@example.org", "goulard3120"}}
 	_, inner, _ := strings.Cut(page, "<body")
 	_, inner, _ = strings.Cut(inner, ">")
 	inner, _, _ = strings.Cut(inner, "</body>")
@@ -46,7 +47,7 @@ func TestRepliesToHTML(t *testing.T) {
 		"Thunderbird": `<html><head><meta charset="UTF-8"></head><body><p>Thanks, go on.</p><div class="moz-cite-prefix">On 1/5/26 13:00, goulard3120 wrote:<br></div><blockquote type="cite" cite="mid:reply.t1@example.org">` + inner + `</blockquote></body></html>`,
 		"Yahoo":       `<html><head></head><body><div class="ydp1yahoo-style-wrap"><div dir="ltr">Thanks, go on.</div><div><br></div></div><div id="ydp2yahoo_quoted_1" class="yahoo_quoted"><div><div>On Monday, January 5, 2026 at 01:00:00 PM GMT+1, goulard3120 &lt;artificer3120@example.org&gt; wrote: </div><div><br></div><div><br></div><div><div id="ydp3">` + inner + `</div></div></div></div></body></html>`,
 	} {
-		c := message.ReadContent(bytes.NewReader(htmlReply(t, body)))
+		c := message.ReadContent(bytes.NewReader(htmlReply(t, body)), sent)
 		if strings.TrimSpace(c.Text) != "Thanks, go on." {
 			t.Errorf("%s, HTML alone: %q", name, c.Text)
 		}
@@ -65,7 +66,8 @@ func TestRepliesToHTML(t *testing.T) {
 		"Outlook":            "Thanks, go on.\n\nFrom: goulard3120 <artificer3120@example.org>\nSent: Monday, January 5, 2026 1:00 PM\nTo: operator@example.com\nSubject: Re: @goulard3120 status\n\n" + bare,
 		"Yahoo":              "Thanks, go on.\n\nOn Monday, January 5, 2026 at 01:00:00 PM GMT+1, goulard3120 <artificer3120@example.org> wrote:\n\n" + bare,
 	} {
-		if got := message.ReplyText(text); got != "Thanks, go on." {
+		raw := "In-Reply-To: <x@example.org>\nContent-Type: text/plain; charset=utf-8\n\n" + text
+		if got := message.ContentOf([]byte(raw), sent).Text; got != "Thanks, go on." {
 			t.Errorf("%s, text: %q", name, got)
 		}
 	}

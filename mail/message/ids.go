@@ -72,6 +72,21 @@ func (i IDs) Effect(msgid string) (effect string, ok bool) {
 	return effect, true
 }
 
+// EffectOf returns the effect, in lower case, that an id with the form of one of this
+// handle names. It proves nothing.
+func EffectOf(msgid, handle string) (effect string, ok bool) {
+	at := strings.LastIndexByte(msgid, '@')
+	if at < 0 || len(msgid) > maxMessageID {
+		return "", false
+	}
+	local, ok := strings.CutSuffix(Lower(strings.TrimPrefix(strings.TrimSpace(msgid[:at]), "<")), "."+strings.ToLower(handle))
+	if !ok {
+		return "", false
+	}
+	effect, _, ok = cutMAC(local)
+	return effect, ok
+}
+
 // OfThread reports whether this agent made msgid for a mail in the thread to
 // which an answer with this subject belongs. It needs a good MAC: an id
 // without one names no thread. A subject that marks a mail as forwarded is

@@ -107,9 +107,11 @@ func valueLimit(name string, kept func(Header) string) limittest.Limit {
 func TestContentLimits(t *testing.T) {
 	large := append([]byte("Content-Type: application/zip\n\n"), make([]byte, 64<<20)...)
 	limittest.Run(t, []limittest.Limit{
-		{Const: "maxContent", Max: 67_108_864, Within: func(_ *testing.T, n int64) bool { return len(ReadContent(bytes.NewReader(large[:n])).Problems) == 0 }},
+		{Const: "maxContent", Max: 67_108_864, Within: func(_ *testing.T, n int64) bool {
+			return len(ReadContent(bytes.NewReader(large[:n]), Sent{}).Problems) == 0
+		}},
 		{Const: "maxText", Max: 4_194_304, Within: func(_ *testing.T, n int64) bool {
-			c := ContentOf([]byte(filled("\n", n+1, "y")))
+			c := ContentOf([]byte(filled("\n", n+1, "y")), Sent{})
 			return len(c.Full) == int(n) && len(c.Problems) == 0
 		}},
 		{Const: "most", Max: 8_388_608, Within: func(_ *testing.T, n int64) bool {
@@ -123,10 +125,10 @@ func TestContentLimits(t *testing.T) {
 		{Const: "most", Max: 8_388_608, Within: func(_ *testing.T, n int64) bool { // bytes of other texts, behind which one is read
 			return (&contentReader{length: int(n)}).text(entity{body: []byte("y")}) == "y"
 		}},
-		{Const: "maxDepth", Max: 50, Within: func(_ *testing.T, n int64) bool { return ContentOf([]byte(nested(n, "\ny"))).Text == "y" }},
+		{Const: "maxDepth", Max: 50, Within: func(_ *testing.T, n int64) bool { return ContentOf([]byte(nested(n, "\ny")), Sent{}).Text == "y" }},
 		{Const: "maxDepth", Max: 50, Within: func(_ *testing.T, n int64) bool { return firstLeaf([]byte(nested(n, "\ny")), 0) == "text/plain" }},
 		{Const: "maxParts", Max: 1000, Within: func(_ *testing.T, n int64) bool {
-			return len(ContentOf([]byte(parted(n-1, fileHead))).Attachments) == int(n)-1
+			return len(ContentOf([]byte(parted(n-1, fileHead)), Sent{}).Attachments) == int(n)-1
 		}},
 		{Const: "maxParts", Max: 1001, Within: func(_ *testing.T, n int64) bool { return len(splitParts([]byte(parted(n, fileHead)), "b")) == int(n) }}, // one more, which is noticed
 		{Const: "maxParts", Max: 1001, Within: func(_ *testing.T, n int64) bool { // lines that may close a multipart
@@ -226,30 +228,6 @@ func lines(n int64, line func(i int) string) string {
 		all = append(all, line(i))
 	}
 	return strings.Join(all, "\n")
-}
-
-// TestReplyTextLimits tries the limits of the lines that are left out of an answer.
-func TestReplyTextLimits(t *testing.T) {
-	same := func(line string) func(int) string { return func(int) string { return line } }
-	limittest.Run(t, []limittest.Limit{
-		{Const: "maxSignature", Max: 8, Within: func(_ *testing.T, n int64) bool { return ReplyText("hello\n--\n"+lines(n, same("Ann"))) == "hello" }},
-		{Const: "maxAttributionLines", Max: 4, Within: func(_ *testing.T, n int64) bool {
-			return ReplyText("hello\nOn Monday\n"+lines(n-2, same("Ann"))+"\nAnn wrote:\n> x") == "hello"
-		}},
-		{Const: "maxAttribution", Max: 600, Within: func(_ *testing.T, n int64) bool {
-			ann := strings.Repeat("é", int(n)/2-6) + "abc"[1-n%2:]
-			return ReplyText("hello\nOn "+ann+" wrote:\n> x") == "hello"
-		}},
-		{Const: "minRule", Max: 19, Within: func(_ *testing.T, n int64) bool { // which draws no rule
-			return ReplyText("hello\n"+strings.Repeat("_", int(n))+"\nFrom: Ann") != "hello"
-		}},
-		{Const: "maxAboveSent", Max: 3, Within: func(_ *testing.T, n int64) bool {
-			return ReplyText("hello\nFrom: Ann\n"+lines(n-1, same("To: Op"))+"\nSent: Monday") == "hello"
-		}},
-		{Const: "maxDeviceLine", Max: 100, Within: func(_ *testing.T, n int64) bool {
-			return ReplyText("hello\n"+filled("Sent from my ", n, "y")) == "hello"
-		}},
-	})
 }
 
 // TestReportLimits tries the limits of ReadReport.

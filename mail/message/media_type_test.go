@@ -60,7 +60,7 @@ func TestTypesOfParts(t *testing.T) {
 		if got := mime.FormatMediaType(kind, params); err != nil || got != test.want {
 			t.Errorf("%q: %q, %v, want %q", test.kind, got, err, test.want)
 		}
-		if c := message.ReadContent(strings.NewReader(raw)); len(c.Attachments) != 1 || !bytes.Equal(c.Attachments[0].Data, []byte(test.data)) {
+		if c := message.ReadContent(strings.NewReader(raw), message.Sent{}); len(c.Attachments) != 1 || !bytes.Equal(c.Attachments[0].Data, []byte(test.data)) {
 			t.Errorf("%q: the bytes are not what they were", test.kind)
 		}
 	}

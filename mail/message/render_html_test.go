@@ -87,7 +87,7 @@ func TestRenderMarkdown(t *testing.T) {
 				t.Errorf("%s: %s is %q, and %q without HTML", name, field, m.Header.Get(field), before.Header.Get(field))
 			}
 		}
-		with, without := message.ReadContent(bytes.NewReader(raw)), message.ReadContent(bytes.NewReader(plainly))
+		with, without := message.ReadContent(bytes.NewReader(raw), message.Sent{}), message.ReadContent(bytes.NewReader(plainly), message.Sent{})
 		if with.Full != without.Full || with.Full != strings.TrimSpace(d.Text) || len(with.Problems) != 0 || len(with.Attachments) != len(d.Attachments) {
 			t.Errorf("%s: text %q, problems %q, %d attachments", name, with.Full, with.Problems, len(with.Attachments))
 		}

@@ -51,7 +51,7 @@ func TestRender(t *testing.T) {
 	if !agentIDs.Ours(h.MessageID) || !agentIDs.OfThread(h.MessageID, "AW: @goulard3120 Status") {
 		t.Errorf("our own Message-ID %q is not recognised", h.MessageID)
 	}
-	if c := message.ReadContent(bytes.NewReader(raw)); c.Full != d.Text || len(c.Problems) != 0 {
+	if c := message.ReadContent(bytes.NewReader(raw), message.Sent{}); c.Full != d.Text || len(c.Problems) != 0 {
 		t.Errorf("text %q, problems %q", c.Full, c.Problems)
 	}
 }
@@ -105,7 +105,7 @@ func TestRenderOddDrafts(t *testing.T) {
 		if m.Header.Get("Bcc") != "" || m.Header.Get("X") != "" || len(m.Header["Subject"]) != 1 {
 			t.Errorf("%s: header %v", name, m.Header)
 		}
-		c := message.ReadContent(bytes.NewReader(raw))
+		c := message.ReadContent(bytes.NewReader(raw), message.Sent{})
 		if len(c.Attachments) != len(d.Attachments) || len(c.Problems) != 0 {
 			t.Errorf("%s: %d attachments, problems %q", name, len(c.Attachments), c.Problems)
 		}

@@ -182,7 +182,7 @@ func inASCII(text string) string {
 
 // readAs reads a mail without what is only noted about it.
 func readAs(raw []byte) Content {
-	c := ReadContent(strings.NewReader(string(raw)))
+	c := ReadContent(strings.NewReader(string(raw)), Sent{})
 	c.Problems = nil
 	return c
 }
@@ -216,7 +216,7 @@ func TestSignedFieldsAreBelieved(t *testing.T) {
 // blank added to it must not change where the header of a part ends.
 func TestBlanksEndAHeader(t *testing.T) {
 	body := "--b1\nContent-Type: text/plain\n \nContent-Disposition: attachment\n\nhello\n--b1--\n"
-	c := ReadContent(strings.NewReader("Content-Type: multipart/mixed; boundary=b1\n\n" + body))
+	c := ReadContent(strings.NewReader("Content-Type: multipart/mixed; boundary=b1\n\n"+body), Sent{})
 	if want := "Content-Disposition: attachment\n\nhello"; c.Text != want || len(c.Attachments) != 0 {
 		t.Errorf("read %q with %d attachments, want %q", c.Text, len(c.Attachments), want)
 	}
@@ -242,7 +242,7 @@ func FuzzSoleReading(f *testing.F) {
 			if SoleReading(a, Sealed{Type: signed.typed, Encoding: signed.encoded}) != nil || SoleReading(b, Sealed{Type: signed.typed, Encoding: signed.encoded}) != nil {
 				continue
 			}
-			x, y := words(a), words(b)
+			x, y := readWords(a), readWords(b)
 			if !sameReading(x, y) {
 				t.Errorf("signed %+v: under\n%q\n%+v\nunder\n%q\n%+v", signed, one, x, other, y)
 			}
@@ -250,8 +250,8 @@ func FuzzSoleReading(f *testing.F) {
 	})
 }
 
-// words is what reaches the agent: the text and the files, but for their names.
-func words(raw []byte) Content {
+// readWords is what reaches the agent: the text and the files, but for their names.
+func readWords(raw []byte) Content {
 	c := readAs(raw)
 	for i := range c.Attachments {
 		c.Attachments[i].Title, c.Attachments[i].Name = "", ""

@@ -121,7 +121,7 @@ func TestNamedTexts(t *testing.T) {
 		{"as the whole mail", "Content-Type: text/plain; name=notes.txt\n\nhello\n", "hello", ""},
 		{"in HTML, alone", mixed + "--b\nContent-Type: text/html; name=a.html\n\n<p>hello\n--b--\n", "hello", "a.html"},
 	} {
-		c := ContentOf([]byte(tt.raw))
+		c := ContentOf([]byte(tt.raw), Sent{})
 		var files []string
 		for _, a := range c.Attachments {
 			files = append(files, a.Title)

@@ -63,14 +63,14 @@ func TestWideText(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			raw := "Content-Type: text/plain; charset=" + tt.charset + "\nContent-Transfer-Encoding: (odd) BASE64\n\n" + base64.StdEncoding.EncodeToString(tt.body) + "\n"
-			if got := ReadContent(strings.NewReader(raw)).Full; got != tt.want {
+			if got := ReadContent(strings.NewReader(raw), Sent{}).Full; got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
 	}
 	for _, order := range []binary.AppendByteOrder{little, big} {
 		raw := "Content-Type: text/plain; charset=utf-16\nContent-Transfer-Encoding: base64\n\n" + base64.StdEncoding.EncodeToString(wide("HALT\r\n", order))
-		if got := Control(ReadContent(strings.NewReader(raw)).Text); got != "HALT" {
+		if got := Control(ReadContent(strings.NewReader(raw), Sent{}).Text); got != "HALT" {
 			t.Errorf("control %q", got)
 		}
 		subject := "Subject: =?utf-16?B?" + base64.StdEncoding.EncodeToString(wide("@goulard3120 hi", order)) + "?=\n"

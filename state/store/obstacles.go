@@ -17,7 +17,7 @@ import (
 
 // folders are what must be a folder, if it is there. All else that has a name of ours
 // must be a regular file.
-var folders = []string{MessagesDir, OutboxDir, QuarantineDir, NudgesDir, TurnsDir, MemoryDir, MemoryPrevDir, "crontab-backups"}
+var folders = []string{MessagesDir, OutboxDir, SentDir, QuarantineDir, NudgesDir, TurnsDir, MemoryDir, MemoryPrevDir, "crontab-backups"}
 
 // files are the names of our files, as patterns of filepath.Match, each with the size in
 // bytes from which on it cannot be used.

@@ -20,6 +20,7 @@ import (
 const (
 	MessagesDir   = "messages"   // raw payloads
 	OutboxDir     = "outbox"     // rendered effects
+	SentDir       = "sent"       // rendered mails that have left
 	QuarantineDir = "quarantine" // what failed the gate
 	NudgesDir     = "nudges"     // drop a file here to nudge
 	TurnsDir      = "turns"      // one folder per turn, and in it one per attempt
@@ -58,6 +59,18 @@ func (st *Store) Remove(name string) error {
 		return err
 	}
 	return regular.RemoveAll(path)
+}
+
+// Move renames a file of the directory, to be found under another name. It does not make
+// that durable.
+func (st *Store) Move(name, place string) error {
+	if err := errors.Join(regular.Folders(st.Dir, name), st.makeFolder(filepath.Dir(place))); err != nil {
+		return err
+	}
+	if err := st.Hook.at("rename", st.path(place)); err != nil {
+		return err
+	}
+	return os.Rename(st.path(name), st.path(place))
 }
 
 // MoveBack renames a file to the place in a folder from which it came. If the folder is
