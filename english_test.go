@@ -32,7 +32,6 @@ var banned = []struct{ phrase, write string }{
 // quotedAsData are the places where a banned phrase is not ours: it is data of a
 // test, or the text of somebody else.
 var quotedAsData = []struct{ file, phrase, why string }{
-	{"mail/message/testdata/reply_text/prose.txt", "he", "a mail that somebody writes about somebody"},
 	{"state/compact.go", "in vain", "a value in the history, which older programs wrote"},
 	{"state/testdata/compact.txt", "in vain", "the same value"},
 }

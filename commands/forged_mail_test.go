@@ -228,7 +228,7 @@ func (w *attackedAgent) attack(trust string, asks, believes bool) {
 		}
 	}
 	w.poll()
-	w.wantNoEffect(asks)
+	w.wantNoEffect(asks, believes)
 
 	if asks {
 		w.answerChallenge()
@@ -284,7 +284,7 @@ func (w *attackedAgent) answerChallenge() {
 	}
 	w.send("", answer("From: operator@example.com\n", yes)) // the null return path is that of a bounce
 	w.poll()
-	w.wantNoEffect(true)
+	w.wantNoEffect(true, false)
 
 	before := len(w.servers.Sent())
 	w.send("operator@example.com", answer("From: operator@example.com\n", "that was not me"))
@@ -357,8 +357,9 @@ func (w *attackedAgent) run(args ...string) []byte {
 func (w *attackedAgent) poll() { w.t.Helper(); w.run("poll") }
 
 // wantNoEffect checks that the mails are in quarantine and had no effect, except for
-// one challenge to the operator if asks.
-func (w *attackedAgent) wantNoEffect(asks bool) {
+// a challenge to the operator about a mail that nothing proves, if asks, and one about a
+// signed mail in doubt, if believes.
+func (w *attackedAgent) wantNoEffect(asks, believes bool) {
 	w.t.Helper()
 	var s state.State
 	data, err := os.ReadFile(filepath.Join(w.dir, "state", "state.json"))
@@ -383,7 +384,14 @@ func (w *attackedAgent) wantNoEffect(asks bool) {
 			w.t.Errorf("to %s:\n%s", to, m.Raw)
 		}
 	}
-	if want := map[bool]int{true: 1, false: 0}[asks]; len(sent) != want {
+	want := 0
+	if asks {
+		want++ // about a mail that nothing proves
+	}
+	if believes {
+		want++ // about the signed mail whose file was made its text
+	}
+	if len(sent) != want {
 		w.t.Errorf("%d mails were sent, want %d", len(sent), want)
 	}
 }

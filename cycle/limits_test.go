@@ -74,6 +74,29 @@ func TestLimits(t *testing.T) {
 			return strings.Contains(said, text(n)+"\n") && !strings.Contains(said, "The rest is in")
 		}},
 
+		{Const: "maxAnswered", Max: 5, Within: func(t *testing.T, n int64) bool {
+			ids := message.IDs{Handle: "goulard3120", Address: "bot@example.org", IDKey: message.IDKey{Secret: make([]byte, 16)}}
+			st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
+			var answers message.Header
+			for i := range n {
+				id := ids.Make(fmt.Sprint("reply.", i), "")
+				if err := st.Keep(sentFile(fmt.Sprint("reply.", i)), strings.NewReader("Message-ID: "+id+"\r\n\r\nx")); err != nil {
+					t.Fatal(err)
+				}
+				answers.References = append(answers.References, id)
+			}
+			return len(repeated(st, answers).Texts) == int(n)
+		}},
+		{Const: "maxSentMail", Max: 1_048_576, Within: func(t *testing.T, n int64) bool {
+			id := message.IDs{Handle: "goulard3120", Address: "bot@example.org", IDKey: message.IDKey{Secret: make([]byte, 16)}}.Make("reply.1", "")
+			head := "Message-ID: " + id + "\r\n\r\n"
+			st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
+			if err := st.Keep(sentFile("reply.1"), strings.NewReader(head+strings.Repeat("x", int(n)-len(head)))); err != nil {
+				t.Fatal(err)
+			}
+			return len(repeated(st, message.Header{InReplyTo: id}).Texts) == 1
+		}},
+
 		// The poll.
 		{Const: "maxRounds", Max: 3, Within: func(_ *testing.T, n int64) bool {
 			last := 0

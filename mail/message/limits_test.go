@@ -230,6 +230,63 @@ func lines(n int64, line func(i int) string) string {
 	return strings.Join(all, "\n")
 }
 
+// TestHistoryLimits tries the limits of what is left out of an answer.
+func TestHistoryLimits(t *testing.T) {
+	same := func(line string) func(int) string { return func(int) string { return line } }
+	counted := func(from, n int64) string { // n different words
+		return lines(n, func(i int) string { return fmt.Sprintf("w%d", from+int64(i)) })
+	}
+	onlyHello := func(in, sent string) bool {
+		text, _ := ownText("hello\n\n"+in, mailKind{answers: true, mobile: true}, Sent{Texts: []string{sent}, Names: []string{"bot@x", "bot"}})
+		return text == "hello"
+	}
+	const wrote = "bot@x wrote:\n"
+	limittest.Run(t, []limittest.Limit{
+		{Const: "maxSignature", Max: 8, Within: func(_ *testing.T, n int64) bool { return onlyHello("--\n"+lines(n, same("Ann")), "") }},
+		{Const: "maxDeviceLine", Max: 100, Within: func(_ *testing.T, n int64) bool { return onlyHello(filled("Sent from my ", n, "y"), "") }},
+		{Const: "maxDeviceWords", Max: 8, Within: func(_ *testing.T, n int64) bool {
+			return onlyHello(strings.Repeat("a ", int(n)-1)+"iPhone", "")
+		}},
+		{Const: "maxSentWords", Max: 50_000, Within: func(_ *testing.T, n int64) bool {
+			return len(words(strings.Repeat("x ", int(n)), maxSentWords)) == int(n)
+		}},
+		{Const: "maxSkipped", Max: 400, Within: func(_ *testing.T, n int64) bool { return onlyHello("> a b c", counted(0, n)+" a b c") }},
+		{Const: "minSkipping", Max: 2, Within: func(_ *testing.T, n int64) bool { // too short to skip anything
+			return !onlyHello("> "+strings.Repeat("a ", int(n)), "x "+strings.Repeat("a ", int(n)))
+		}},
+		{Const: "minFuzzy", Max: 4, Within: func(_ *testing.T, n int64) bool { // too short to differ
+			return !onlyHello("> x "+strings.ReplaceAll(counted(1, n-1), "\n", " "), counted(0, n))
+		}},
+		{Const: "maxFuzzy", Max: 200, Within: func(_ *testing.T, n int64) bool {
+			return onlyHello("> x "+strings.ReplaceAll(counted(1, n-1), "\n", " "), counted(0, n))
+		}},
+		{Const: "maxIntroLines", Max: 4, Within: func(_ *testing.T, n int64) bool {
+			return onlyHello("On 2026-11-25\n"+lines(n-2, same("at"))+"\n"+wrote+"> a b c", "a b c")
+		}},
+		{Const: "maxBlockLines", Max: 12, Within: func(_ *testing.T, n int64) bool {
+			return onlyHello("From: bot@x\n"+lines(n-1, same("To: op"))+"\n\na b c", "a b c")
+		}},
+		{Const: "minBlockLines", Max: 2, Within: func(_ *testing.T, n int64) bool { // too few for a block
+			return !onlyHello("From: bot@x\n"+lines(n-1, same("To: op"))+"\n\na b c", "a b c")
+		}},
+		{Const: "maxIntro", Max: 600, Within: func(_ *testing.T, n int64) bool {
+			return onlyHello(filled("", n, " bot@x wrote:")+"\n> a b c", "a b c")
+		}},
+		{Const: "maxFieldName", Max: 30, Within: func(_ *testing.T, n int64) bool { return hasLabel(strings.Repeat("y", int(n)) + ": x") }},
+		{Const: "maxFirstLines", Max: 3, Within: func(_ *testing.T, n int64) bool {
+			return !strings.Contains(fmt.Sprint(ownText("hello\n\n"+wrote+"> "+lines(n, func(i int) string {
+				if i == int(n)-1 {
+					return "> a b c"
+				}
+				return "> other"
+			}), mailKind{answers: true}, Sent{Texts: []string{"a b c"}, Names: []string{"bot@x"}})), "wrote")
+		}},
+		{Const: "maxGap", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			return onlyHello("> a b c\n"+lines(n-1, same("> other"))+"\n> d e f", "a b c d e f")
+		}},
+	})
+}
+
 // TestReportLimits tries the limits of ReadReport.
 func TestReportLimits(t *testing.T) {
 	const returned = "Content-Type: message/rfc822\n\nMessage-ID: <a@b>\n"
