@@ -231,7 +231,7 @@ func (w *attackedAgent) attack(trust string, asks, believes bool) {
 	w.wantNoEffect(asks, believes)
 
 	if asks {
-		w.answerChallenge()
+		w.answerChallenge(believes)
 	}
 	if !believes {
 		return
@@ -258,7 +258,7 @@ func (w *attackedAgent) configure(trust string) {
 // answerChallenge answers the challenge that a forged mail caused. Answers that a
 // forger, an autoresponder or a mailing list might send have no effect. The
 // operator's answer has.
-func (w *attackedAgent) answerChallenge() {
+func (w *attackedAgent) answerChallenge(believes bool) {
 	w.t.Helper()
 	sent := w.servers.Sent()
 	asked := sent[len(sent)-1].Raw
@@ -284,7 +284,7 @@ func (w *attackedAgent) answerChallenge() {
 	}
 	w.send("", answer("From: operator@example.com\n", yes)) // the null return path is that of a bounce
 	w.poll()
-	w.wantNoEffect(true, false)
+	w.wantNoEffect(true, believes)
 
 	before := len(w.servers.Sent())
 	w.send("operator@example.com", answer("From: operator@example.com\n", "that was not me"))
