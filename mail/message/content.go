@@ -306,5 +306,12 @@ func (c *contentReader) text(e entity) string {
 	s := plain.Cut(c.charset(encoded, e.params["charset"]), most)
 	s = strings.ReplaceAll(s, "\uFFFC", "") // an iPhone writes it where a picture stands
 	c.length += len(s)
+	if e.mediaType == "text/html" {
+		text, hidden := htmlText(s)
+		if hidden > 0 {
+			c.problem("%d bytes of text that mail programs do not show are left out", hidden)
+		}
+		return text
+	}
 	return e.readable(s)
 }

@@ -48,7 +48,8 @@ func unflow(text string, delsp bool) string {
 func (e entity) readable(s string) string {
 	switch {
 	case e.mediaType == "text/html":
-		return htmlText(s)
+		text, _ := htmlText(s)
+		return text
 	case e.mediaType == "text/enriched" || e.mediaType == "text/richtext":
 		return enrichedText(s)
 	case e.mediaType == "text/plain" && e.has("format", "flowed"):

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"iter"
 	"strings"
 
 	"agentstateloop/internal/plain"
@@ -18,10 +19,22 @@ const (
 
 // htmlText returns the readable text of an HTML mail. Blocks stand on lines of
 // their own, links are followed by their address, quoted history has "> " in
-// front, and scripts and styles are left out. It reads tokens and builds no
-// tree, so deep nesting costs nothing.
-func htmlText(s string) string {
+// front, and scripts and styles are left out. Struck out text stands between ~~: without
+// the marks the rest would say something else. Text that mail programs do not show is left
+// out, and hidden is its length in bytes. htmlText reads tokens and builds no tree, so deep
+// nesting costs nothing.
+func htmlText(s string) (text string, hidden int) {
 	w := htmlWriter{}
+	w.read(s)
+	if w.unseen.tag != 0 { // without its end nobody knows what is hidden
+		w = htmlWriter{showsAll: true}
+		w.read(s)
+	}
+	return strings.TrimSpace(plain.Text(w.out.String())), w.hiddenBytes
+}
+
+// read writes the text of a page.
+func (w *htmlWriter) read(s string) {
 	t := newHTMLTokens(s)
 	for t.next() {
 		switch t.kind {
@@ -33,10 +46,39 @@ func htmlText(s string) string {
 			w.end(t.tag)
 		}
 	}
-	return strings.TrimSpace(plain.Text(w.out.String()))
+}
+
+// element is an open element that changes how its text is read; tag is 0 if there is none.
+type element struct {
+	tag   atom.Atom
+	depth int // of elements of this name, one in another
+}
+
+func (e *element) open(tag atom.Atom) {
+	if tag == e.tag {
+		e.depth++
+	}
+}
+
+// close reports whether an end tag ends the element.
+func (e *element) close(tag atom.Atom) bool {
+	if tag != e.tag || e.tag == 0 {
+		return false
+	}
+	if e.depth--; e.depth > 0 {
+		return false
+	}
+	*e = element{}
+	return true
 }
 
 type htmlWriter struct {
+	unseen      element // not shown by mail programs
+	struck      element // struck out
+	mark        string  // due before the next text
+	hiddenBytes int
+	showsAll    bool // nothing is left out as hidden
+
 	out     strings.Builder
 	hidden  atom.Atom // the element whose content is skipped, or 0
 	pre     int
@@ -49,7 +91,10 @@ type htmlWriter struct {
 }
 
 func (w *htmlWriter) text(s string) {
-	if w.hidden != 0 {
+	if w.unseen.tag != 0 {
+		w.hiddenBytes += len(strings.TrimSpace(s))
+	}
+	if w.hidden != 0 || w.unseen.tag != 0 {
 		return
 	}
 	if w.pre > 0 {
@@ -88,8 +133,8 @@ func (w *htmlWriter) write(s string) {
 	if w.space {
 		w.out.WriteByte(' ')
 	}
-	w.newline, w.space, w.started = 0, false, true
-	w.out.WriteString(s)
+	w.out.WriteString(w.mark + s)
+	w.newline, w.space, w.started, w.mark = 0, false, true, ""
 }
 
 func (w *htmlWriter) breakLine(n int) { w.newline = max(w.newline, n) }
@@ -97,6 +142,22 @@ func (w *htmlWriter) breakLine(n int) { w.newline = max(w.newline, n) }
 func (w *htmlWriter) start(t *htmlTokens) {
 	if w.hidden != 0 {
 		return
+	}
+	if w.unseen.tag == atom.P && endsParagraph(t.tag) {
+		w.unseen = element{}
+	}
+	if w.unseen.tag != 0 {
+		w.unseen.open(t.tag)
+		return
+	}
+	if !w.showsAll && hides(t) {
+		w.unseen = element{t.tag, 1}
+		return
+	}
+	w.struck.open(t.tag)
+	if w.struck.tag == 0 && strikes(t) {
+		w.struck = element{t.tag, 1}
+		w.mark = strikeMark
 	}
 	switch t.tag {
 	case atom.Script, atom.Style, atom.Title:
@@ -141,6 +202,16 @@ func (w *htmlWriter) end(a atom.Atom) {
 		}
 		return
 	}
+	if w.unseen.tag != 0 {
+		w.unseen.close(a)
+		return
+	}
+	if w.struck.close(a) {
+		if w.mark == "" {
+			w.out.WriteString(strikeMark)
+		}
+		w.mark = ""
+	}
 	switch a {
 	case atom.P, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Table, atom.Ul, atom.Ol:
 		w.breakLine(2)
@@ -173,4 +244,72 @@ func (w *htmlWriter) endLink() {
 	}
 	w.space = true
 	w.write("<" + bare + ">")
+}
+
+// strikeMark stands on both sides of text that is struck out, as in Markdown.
+const strikeMark = "~~"
+
+// hides reports whether mail programs do not show what is in an element.
+func hides(t *htmlTokens) bool {
+	if t.kind != html.StartTagToken || t.tag == 0 || isVoid(t.tag) {
+		return false
+	}
+	if _, hidden := t.findAttribute("hidden"); hidden {
+		return true
+	}
+	for property := range declarations(t) {
+		switch property {
+		case "display:none", "visibility:hidden", "visibility:collapse", "mso-hide:all", "opacity:0", "font-size:0", "font-size:0px", "font-size:0pt", "font-size:0em", "font-size:0%":
+			return true
+		}
+	}
+	return false
+}
+
+// strikes reports whether an element strikes its text out.
+func strikes(t *htmlTokens) bool {
+	if t.kind != html.StartTagToken || t.tag == 0 || isVoid(t.tag) {
+		return false
+	}
+	if t.tag == atom.S || t.tag == atom.Strike || t.tag == atom.Del {
+		return true
+	}
+	for property := range declarations(t) {
+		if name, value, _ := strings.Cut(property, ":"); (name == "text-decoration" || name == "text-decoration-line") && strings.Contains(value, "line-through") {
+			return true
+		}
+	}
+	return false
+}
+
+// declarations returns the declarations in the style of an element, in lower case and
+// without blanks.
+func declarations(t *htmlTokens) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for d := range strings.SplitSeq(Lower(t.attribute("style")), ";") {
+			d = strings.TrimSuffix(strings.Join(strings.Fields(d), ""), "!important")
+			if !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// endsParagraph reports whether the start of an element ends an open paragraph.
+func endsParagraph(a atom.Atom) bool {
+	switch a {
+	case atom.P, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Table, atom.Ul, atom.Ol, atom.Div, atom.Hr, atom.Pre, atom.Blockquote,
+		atom.Section, atom.Article, atom.Header, atom.Footer, atom.Dl, atom.Form, atom.Address, atom.Fieldset, atom.Main, atom.Nav, atom.Aside:
+		return true
+	}
+	return false
+}
+
+// isVoid reports whether an element has no end tag.
+func isVoid(a atom.Atom) bool {
+	switch a {
+	case atom.Area, atom.Base, atom.Br, atom.Col, atom.Embed, atom.Hr, atom.Img, atom.Input, atom.Link, atom.Meta, atom.Source, atom.Track, atom.Wbr:
+		return true
+	}
+	return false
 }

@@ -55,15 +55,21 @@ func (t *htmlTokens) text() string {
 const htmlSpace = " \n\t\f"
 
 // attribute returns the value of the first attribute of the start tag that has this
-// name, or "". The name must have no k and no s: EqualFold takes letters beyond ASCII
-// for them.
+// name, or "".
 func (t *htmlTokens) attribute(name string) string {
+	value, _ := t.findAttribute(name)
+	return value
+}
+
+// findAttribute returns the value of the first attribute that has this name, in lower
+// case, and whether there is one.
+func (t *htmlTokens) findAttribute(name string) (value string, ok bool) {
 	tag := strings.TrimSuffix(string(t.z.Raw()), ">")
 	_, rest := cutBefore(tag, htmlSpace+"/")
 	for {
 		rest = strings.TrimLeft(rest, htmlSpace+"/")
 		if rest == "" {
-			return ""
+			return "", false
 		}
 		key, after := cutBefore(rest[1:], htmlSpace+"/=") // a name may begin with =
 		key = rest[:1+len(key)]
@@ -72,8 +78,8 @@ func (t *htmlTokens) attribute(name string) string {
 		if assigned, ok := strings.CutPrefix(rest, "="); ok {
 			value, rest = attributeValue(strings.TrimLeft(assigned, htmlSpace))
 		}
-		if strings.EqualFold(key, name) {
-			return unescapeHTML(withoutNUL(value), true)
+		if Lower(key) == name {
+			return unescapeHTML(withoutNUL(value), true), true
 		}
 	}
 }

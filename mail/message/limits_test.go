@@ -192,17 +192,17 @@ func TestContentLimits(t *testing.T) {
 			return beginsAsHTML([]byte(strings.Repeat(" ", int(n)-5) + "<html>"))
 		}},
 		{Const: "maxQuotes", Max: 5, Within: func(_ *testing.T, n int64) bool {
-			return strings.HasPrefix(htmlText(strings.Repeat("<blockquote>", int(n))+"a"), strings.Repeat("> ", int(n))+"a")
+			return strings.HasPrefix(textOfPage(strings.Repeat("<blockquote>", int(n))+"a"), strings.Repeat("> ", int(n))+"a")
 		}},
 		{Const: "maxQuotes", Max: 5, Within: func(_ *testing.T, n int64) bool {
-			return strings.HasSuffix(htmlText(strings.Repeat("<blockquote>", int(n))+"a<br>b"), "\n"+strings.Repeat("> ", int(n))+"b")
+			return strings.HasSuffix(textOfPage(strings.Repeat("<blockquote>", int(n))+"a<br>b"), "\n"+strings.Repeat("> ", int(n))+"b")
 		}},
 		{Const: "maxLink", Max: 2000, Within: func(_ *testing.T, n int64) bool {
 			address := filled("https://a/", n, "y")
-			return htmlText("<a href="+address+">b</a>") == "b <"+address+">"
+			return textOfPage("<a href="+address+">b</a>") == "b <"+address+">"
 		}},
 		{Const: "maxAlt", Max: 200, Within: func(_ *testing.T, n int64) bool {
-			return htmlText("<img alt="+filled("", n, "y")+">") == "["+filled("", n, "y")+"]"
+			return textOfPage("<img alt="+filled("", n, "y")+">") == "["+filled("", n, "y")+"]"
 		}},
 	})
 }
