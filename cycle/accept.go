@@ -72,6 +72,10 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 		return nil, err
 	}
 	content := message.ContentOf(head, ad.sentTo(m.Header))
+	if m.Gate == "" && content.Automatic != "" {
+		m.Gate, m.Reason = mail.GateAuto, content.Automatic
+		return ad.reject(m, false, whole)
+	}
 	control := controlOf(len(head), content.Text)
 	if token := mail.Consent(content.Text); token != "" && (m.Gate == "" || m.Doubtful || ad.mail.Filter.Challenges()) {
 		return ad.consent(m, token, whole)

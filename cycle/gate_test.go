@@ -30,6 +30,8 @@ func TestMailThatFailsTheGateIsQuarantined(t *testing.T) {
 		"list mail":        {letter{fields: "List-Id: <all.example.com>\r\n"}, mail.GateList},
 		"bulk mail":        {letter{fields: "Precedence: bulk\r\n"}, mail.GateList},
 		"a mail of ours":   {letter{id: ours}, mail.GateSelf},
+		"a reaction":       {letter{fields: "Content-Type: multipart/alternative; boundary=b\r\n", body: "--b\r\n\r\nAnn reacted\r\n--b\r\nContent-Type: text/vnd.google.email-reaction+json\r\n\r\n{}\r\n--b--\r\n"}, mail.GateAuto},
+		"an absence note":  {letter{subject: "Automatic reply: @goulard3120", fields: "In-Reply-To: <x@example.com>\r\n"}, mail.GateAuto},
 		"marked as ours":   {letter{fields: "X-AgentStateLoop: " + handle + "\r\n"}, mail.GateSelf},
 		"an unsubject one": {letter{subject: "no callsign", fields: "In-Reply-To: " + ours + "\r\nAuto-Submitted: auto-replied\r\n"}, mail.GateAuto},
 	} {

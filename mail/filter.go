@@ -107,6 +107,8 @@ func notByHand(h message.Header) (gate, reason string) {
 		return GateAuto, "Auto-Submitted: " + h.AutoSubmitted
 	case h.AutoReply != "":
 		return GateAuto, h.AutoReply
+	case h.InReplyTo != "" && message.IsAbsence(h.Subject):
+		return GateAuto, "Subject: " + oneLine(h.Subject, 100)
 	case h.MediaType == "multipart/report":
 		return GateBounce, "Content-Type: multipart/report"
 	case h.ReturnPath == "<>":

@@ -89,6 +89,26 @@ func TestSender(t *testing.T) {
 	}
 }
 
+// TestAbsences checks that an absence note without any field that says so is known by its
+// subject, and that a mail which answers nothing is an order.
+func TestAbsences(t *testing.T) {
+	for subject, want := range map[string]string{
+		"Automatic reply: @goulard3120: done":      GateAuto,
+		"Automatische Antwort: @goulard3120":       GateAuto,
+		"Réponse automatique\u00a0: @goulard3120":  GateAuto,
+		"自動返信： @goulard3120":                       GateAuto,
+		"АВТОМАТИЧЕСКИЙ ОТВЕТ: @goulard3120":       GateAuto,
+		"Re: Automatic reply: @goulard3120":        "",
+		"@goulard3120 automatic reply: set one up": "",
+	} {
+		for field, gate := range map[string]string{"In-Reply-To: <x@example.org>\n": want, "": ""} {
+			if mine, got, _ := judge("From: operator@example.com\nSubject: " + subject + "\n" + field + "\n"); !mine || got != gate {
+				t.Errorf("%s, %s: ours %v, gate %q, want %q", subject, field, mine, got, gate)
+			}
+		}
+	}
+}
+
 // TestWhoseMailItIs checks for which agent a mail of the operator is, where several
 // agents read one mailbox, and that fields added by somebody else change nothing.
 func TestWhoseMailItIs(t *testing.T) {
@@ -175,6 +195,10 @@ func TestGate(t *testing.T) {
 		{from + "Precedence: (x) list\n", GateList, "list"},
 		{from + "Return-Path: (null) <>\n", GateBounce, "Return-Path"},
 		{from + "X-Autoreply: yes\n", GateAuto, "x-autoreply"},
+		{from + "X-Auto-Response-Suppress: All\n", GateAuto, "x-auto-response-suppress"},
+		{from + "X-Auto-Response-Suppress: DR, OOF, AutoReply\n", GateAuto, "OOF"},
+		{from + "X-Auto-Response-Suppress: DR, RN\n", "", ""},
+		{from + "X-MS-Exchange-Inbox-Rules-Loop: operator@example.com\n", GateAuto, "rules-loop"},
 		{from + "Precedence: auto_reply\n", GateAuto, "auto_reply"},
 		{from + "Content-Type: multipart/report; report-type=delivery-status\n", GateBounce, "report"},
 		{from + "Return-Path: <>\n", GateBounce, "Return-Path"},

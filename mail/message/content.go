@@ -28,6 +28,7 @@ type Content struct {
 	Left        LeftOut // what of Full is not in Text
 	Attachments []Attachment
 	Problems    []string // what could not be read as intended, one line each
+	Automatic   string   // what shows that nobody wrote the mail by hand, or ""
 }
 
 // Attachment is a file in a mail that came or that is to be sent.
@@ -78,7 +79,11 @@ func ContentOf(raw []byte, sent Sent) Content {
 		c.out.Full = plain.Cut(c.out.Full, maxText)
 		c.problem("the text is truncated at %d bytes", maxText)
 	}
-	c.out.Text, c.out.Left = ownText(c.out.Full, kindOf(raw), sent)
+	text, armour := unarmoured(c.out.Full)
+	if armour != "" {
+		c.problem("%s", armour)
+	}
+	c.out.Text, c.out.Left = ownText(text, kindOf(raw), sent)
 	return c.out
 }
 
@@ -163,6 +168,8 @@ func (c *contentReader) part(raw []byte, depth int) {
 	}
 	e := readEntity(raw, c.charsets...)
 	switch {
+	case e.mediaType == "text/vnd.google.email-reaction+json":
+		c.out.Automatic = "a reaction to a mail"
 	case strings.HasPrefix(e.mediaType, "multipart/"):
 		c.multipart(e, depth)
 	case !e.attached && depth > 0 && e.title != "" && isText(e):
@@ -171,6 +178,9 @@ func (c *contentReader) part(raw []byte, depth int) {
 	case !e.attached && isText(e):
 		c.texts = append(c.texts, c.text(e))
 	default:
+		if e.mediaType == "text/calendar" && e.has("method", "reply") {
+			c.out.Automatic = "the answer of a calendar to an invitation"
+		}
 		c.attach(e)
 	}
 }
@@ -243,9 +253,28 @@ func (c *contentReader) alternative(parts [][]byte, depth int) {
 			other = append(other, said)
 		}
 	}
+	if len(plain) > 0 && len(other) > 0 && refersToHTML(plain[0], other[0]) {
+		plain = nil
+	}
 	if chosen := append(plain, other...); len(chosen) > 0 {
 		c.texts = append(c.texts, chosen[0])
 	}
+}
+
+// maxReference is how many words a text has at most that only says that the mail is HTML.
+const maxReference = 60
+
+// refersToHTML reports whether the plain text of an alternative only says that the mail is
+// HTML: it is short, names HTML, and shares few of its words with the other form.
+func refersToHTML(plain, other string) bool {
+	here, there := words(plain, maxReference+1), words(other, maxSentWords)
+	shared := 0
+	for _, w := range here {
+		if slices.Contains(there, w) {
+			shared++
+		}
+	}
+	return len(here) <= maxReference && slices.Contains(here, "html") && 2*shared < len(here)
 }
 
 // splitParts splits a multipart body at its boundary lines (RFC 2046 section

@@ -99,7 +99,11 @@ func ParseHeader(raw []byte) Header {
 				h.AutoSubmitted = oneLine(v, maxValue)
 			}
 			h.Automatic = h.Automatic || automatic
-		case "x-autoreply", "x-autorespond", "x-autoresponder":
+		case "x-auto-response-suppress": // Exchange sends it with its own mail, and with absence notes
+			if v := Lower(v); strings.Contains(v, "all") || strings.Contains(v, "oof") || strings.Contains(v, "autoreply") {
+				autoReply = append(autoReply, f.Name+": "+oneLine(f.Value, maxValue))
+			}
+		case "x-autoreply", "x-autorespond", "x-autoresponder", "x-ms-exchange-inbox-rules-loop":
 			autoReply = append(autoReply, f.Name+": "+oneLine(v, maxValue))
 		case "precedence":
 			// Of several, one that speaks of many recipients or of an automatic reply counts.

@@ -281,6 +281,9 @@ func TestHistoryLimits(t *testing.T) {
 				return "> other"
 			}), mailKind{answers: true}, Sent{Texts: []string{"a b c"}, Names: []string{"bot@x"}})), "wrote")
 		}},
+		{Const: "maxReference", Max: 60, Within: func(_ *testing.T, n int64) bool {
+			return refersToHTML("html "+strings.Repeat("a ", int(n)-1), "b")
+		}},
 		{Const: "maxGap", Max: 20, Within: func(_ *testing.T, n int64) bool {
 			return onlyHello("> a b c\n"+lines(n-1, same("> other"))+"\n> d e f", "a b c d e f")
 		}},

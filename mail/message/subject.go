@@ -1,6 +1,7 @@
 package message
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -32,6 +33,24 @@ func Forwarded(subject string) bool {
 		mark, rest = cutMark(rest)
 	}
 	return mark == forwardMark
+}
+
+// absences begin the subject of an absence note as Exchange and Outlook write it, in
+// small letters: some of their notes have no other sign.
+var absences = []string{
+	"automatic reply:", "out of office", "automatische antwort:", "abwesenheitsnotiz", "réponse automatique", "absence du bureau", "respuesta automática:",
+	"fuera de oficina", "risposta automatica:", "fuori sede", "resposta automática:", "automatisch antwoord:", "automatiskt svar:", "automatisk svar:",
+	"automaattinen vastaus:", "odpowiedź automatyczna:", "automatyczna odpowiedź:", "automatická odpověď:", "automatická odpoveď:", "automatikus válasz:",
+	"răspuns automat:", "автоматический ответ:", "автоматична відповідь:", "автоматичен отговор:", "otomatik yanıt:", "αυτόματη απάντηση:", "תשובה אוטומטית:",
+	"رد تلقائي:", "自動応答:", "自動返信:", "自动答复:", "自动回复:", "自動回覆:", "자동 회신:", "automatski odgovor:", "samodejni odgovor:", "ตอบกลับอัตโนมัติ:", "trả lời tự động:",
+	"balasan otomatis:", "automātiskā atbilde:", "automatinis atsakymas:", "automaatvastus:",
+}
+
+// IsAbsence reports whether a mail with this subject is an absence note, if it answers a
+// mail.
+func IsAbsence(subject string) bool {
+	subject = strings.ReplaceAll(Lower(strings.TrimSpace(subject)), "\uff1a", ":")
+	return slices.ContainsFunc(absences, func(a string) bool { return strings.HasPrefix(subject, a) })
 }
 
 // maxBase is how many characters of a subject tell threads apart. Some servers
