@@ -15,6 +15,7 @@ func TestLimits(t *testing.T) {
 	}
 	repeated := func(s string, n int64) string { return strings.Repeat(s, int(n)) }
 	limittest.Run(t, []limittest.Limit{
+		{Const: "minTopLevel", Max: 1, Within: func(_ *testing.T, n int64) bool { return hostOf("example."+strings.Repeat("x", int(n))) == "" }},
 		{Const: "MaxText", Max: 65_536, Within: func(_ *testing.T, n int64) bool { return formatted("# " + repeated("a", n-2)) }},
 		{Const: "maxDepth", Max: 18, Within: func(_ *testing.T, n int64) bool { return formatted(repeated("> ", n) + "a") }}, // with the page and its text 20
 		{Const: "maxDepth", Max: 20, Within: func(_ *testing.T, n int64) bool { return readable("```\n" + repeated(">", n) + "\n```") }},

@@ -3,6 +3,7 @@ package markdown
 import (
 	"html"
 	"net/url"
+	"path"
 	"strings"
 	"unicode"
 
@@ -31,6 +32,7 @@ func address(destination string) (href string, ok bool) {
 	}
 	switch {
 	case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Opaque == "" && u.User == nil:
+		toASCII(u)
 	case u.Scheme == "mailto" && strings.Contains(u.Opaque, "@"):
 	default:
 		return "", false
@@ -48,16 +50,38 @@ func (w *writer) link(destination string, n ast.Node) {
 		return
 	}
 	w.tag(`<a href="` + href + `"` + linkStyle + ">")
-	w.inlines(n)
+	said := w.plainText(n)
+	if clear := withoutMixedHosts(said); clear != said {
+		w.out.WriteString(html.EscapeString(clear))
+	} else {
+		w.inlines(n)
+	}
 	w.out.WriteString("</a>")
-	if said := w.plainText(n); looksLikeAddress(said) && !sameAddress(said, html.UnescapeString(href)) {
+	to := html.UnescapeString(href)
+	if looksLikeAddress(said) && !sameAddress(inASCII(said), to) || namesAnotherHost(said, to) {
 		w.aside(destination)
 	}
 }
 
+// namesAnotherHost reports whether a word of a link's text is a host to which the link does
+// not lead. The name of the file to which it leads is not one.
+func namesAnotherHost(said, to string) bool {
+	u, err := url.Parse(to)
+	if err != nil {
+		return false
+	}
+	host := hostOf(to)
+	for word := range strings.FieldsSeq(said) {
+		if named := hostOf(word); named != "" && named != host && !strings.HasSuffix(host, "."+named) && path.Base(u.Path) != word {
+			return true
+		}
+	}
+	return false
+}
+
 // aside writes an address as text.
 func (w *writer) aside(destination string) {
-	if destination = plain.Line(unescaped([]byte(destination))); destination != "" {
+	if destination = withoutMixedHosts(plain.Line(unescaped([]byte(destination)))); destination != "" {
 		w.out.WriteString(" (" + html.EscapeString(plain.Shorten(destination, maxShownAddress)) + ")")
 	}
 }
@@ -95,7 +119,7 @@ func (w *writer) autoLink(n *ast.AutoLink) {
 		w.out.WriteString(html.EscapeString(said))
 		return
 	}
-	w.out.WriteString(`<a href="` + href + `"` + linkStyle + ">" + html.EscapeString(said) + "</a>")
+	w.out.WriteString(`<a href="` + href + `"` + linkStyle + ">" + html.EscapeString(withoutMixedHosts(said)) + "</a>")
 }
 
 func inLink(n ast.Node) bool {
