@@ -25,6 +25,8 @@ func flights(conversation string) (all [][]string) {
 		switch {
 		case command == "LOGOUT": // of the session before
 			continue
+		case tag == "I1" && command == "ID":
+			continue // with the login
 		case !slices.Contains([]string{"L1", "T1", "T2", "T3"}, tag) || strings.HasPrefix(rest, "OK"):
 			answered = true
 			continue

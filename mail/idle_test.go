@@ -52,8 +52,9 @@ func TestWatch(t *testing.T) {
 func selected(t *testing.T, next func(c net.Conn, br *bufio.Reader)) string {
 	return scripted(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
-		br.ReadString('\n')
-		br.ReadString('\n')
+		for range 3 { // LOGIN, ID, SELECT
+			br.ReadString('\n')
+		}
 		io.WriteString(c, "* OK ready\r\nL1 OK in\r\n* 0 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 3] x\r\nT1 OK selected\r\n")
 		next(c, br)
 	})

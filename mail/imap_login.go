@@ -17,6 +17,14 @@ import (
 // loginTag is the tag of the login command. go-imap uses T1, T2 and so on.
 const loginTag = "L1"
 
+// The command that says which program this is (RFC 2971), behind the login: 163.com and
+// 126.com refuse SELECT without it. Whether a server offers ID could be asked only with
+// another round trip. One that does not know the command answers BAD, and goes on.
+const (
+	idTag     = "I1"
+	idCommand = idTag + ` ID ("name" "agentstateloop" "version" "1" "vendor" "agentstateloop")` + "\r\n"
+)
+
 // maxLoginLine limits one line of a server that has not shown to be an IMAP
 // server yet, in bytes.
 const maxLoginLine = 64 << 10
@@ -34,6 +42,8 @@ type loginConn struct {
 	held    []byte          // what is not written yet; nil after release
 	secrets func() []string // what must not appear in an error
 	greet   *bytes.Reader   // nil until the login has been answered
+	line    []byte          // the rest of a line for the library, up to the first tagged one
+	begun   bool            // the library has its first tagged line
 	failed  error           // set before Read returns it; see Mailbox.openWith
 }
 
@@ -48,7 +58,7 @@ func startLogin(conn *boundedConn, br *bufio.Reader, s Server, secret string) (*
 		return nil, &state.CredentialError{Name: "imap", Err: err}
 	}
 	forms := func() []string { return secretForms(s, secret) }
-	return &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, held: []byte(line), secrets: forms}, nil
+	return &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, held: []byte(line + idCommand), secrets: forms}, nil
 }
 
 // Write keeps p until release, or writes it.
@@ -146,7 +156,28 @@ func (c *loginConn) Read(p []byte) (int, error) {
 	if c.greet.Len() > 0 {
 		return c.greet.Read(p)
 	}
-	return c.br.Read(p)
+	if c.begun && len(c.line) == 0 {
+		return c.br.Read(p)
+	}
+	return c.readFirst(p)
+}
+
+// readFirst reads what comes before and with the answer to the first command of the
+// library, without the answer to ID, of which the library knows nothing.
+func (c *loginConn) readFirst(p []byte) (int, error) {
+	for len(c.line) == 0 {
+		line, err := readLine(c.br)
+		if err != nil {
+			return 0, err
+		}
+		if strings.HasPrefix(line, idTag+" ") || strings.HasPrefix(strings.ToUpper(line), "* ID ") {
+			continue
+		}
+		c.line, c.begun = []byte(line+"\r\n"), c.begun || !strings.HasPrefix(line, "* ")
+	}
+	n := copy(p, c.line)
+	c.line = c.line[n:]
+	return n, nil
 }
 
 // readAnswer reads up to the tagged answer of the login. That answer alone

@@ -15,11 +15,11 @@ import (
 	"agentstateloop/state"
 )
 
-// Login and SELECT are sent before the server has said anything.
+// Login, ID and SELECT are sent before the server has said anything.
 func TestOneFlight(t *testing.T) {
 	addr := scripted(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
-		for _, want := range []string{"LOGIN", "SELECT"} {
+		for _, want := range []string{"LOGIN", "ID", "SELECT"} {
 			line, err := br.ReadString('\n')
 			if err != nil || !strings.Contains(line, want) {
 				t.Errorf("got %q, %v; want %s", line, err, want)
@@ -36,6 +36,48 @@ func TestOneFlight(t *testing.T) {
 	defer s.Close()
 	if s.UIDValidity() != 7 {
 		t.Errorf("Validity() = %d", s.UIDValidity())
+	}
+}
+
+// TestServersThatWantAnID checks that the ID goes to a server that opens no mailbox without
+// it, in the flight of the login, and that no answer to it matters.
+func TestServersThatWantAnID(t *testing.T) {
+	for name, answer := range map[string]string{
+		"it wants it":        "* ID (\"name\" \"Coremail\")\r\nI1 OK ID completed\r\n",
+		"it does not know":   "I1 BAD unknown command\r\n",
+		"it refuses":         "I1 NO not now\r\n",
+		"it says NIL":        "* ID NIL\r\nI1 OK done\r\n",
+		"it does not answer": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := scripted(t, func(c net.Conn) {
+				br := bufio.NewReader(c)
+				io.WriteString(c, "* OK ready\r\n")
+				identified := false
+				for {
+					line, err := br.ReadString('\n')
+					if err != nil {
+						return
+					}
+					tag, command, _ := strings.Cut(strings.TrimSpace(line), " ")
+					switch {
+					case strings.HasPrefix(command, "ID "):
+						identified = strings.Contains(command, `"name" "agentstateloop"`)
+						io.WriteString(c, answer)
+					case strings.HasPrefix(command, "SELECT") && !identified:
+						io.WriteString(c, tag+" NO SELECT Unsafe Login. Please contact kefu@188.com for help\r\n")
+					case strings.HasPrefix(command, "SELECT"):
+						io.WriteString(c, "* FLAGS (\\Seen)\r\n* 0 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 3] x\r\n"+tag+" OK selected\r\n")
+					default:
+						io.WriteString(c, tag+" OK done\r\n")
+					}
+				}
+			})
+			cur := state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 3}
+			if l := mustScan(t, plainMailbox(addr), cur, 10, shelf{}.keep); l.Cursor.Next != 3 {
+				t.Errorf("cursor at %d", l.Cursor.Next)
+			}
+		})
 	}
 }
 
