@@ -129,6 +129,8 @@ const (
 type Replies struct {
 	Ack, QuietPrep, QuietActive *template.Template
 
+	Name string // in From of our mail; "": the handle
+
 	// HTML adds an HTML part to the answer of a turn, if that is formatted.
 	HTML bool
 }

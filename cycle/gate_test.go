@@ -107,3 +107,27 @@ func TestMeshMessagesThatFailTheGate(t *testing.T) {
 		})
 	}
 }
+
+// A mail of the operator to the agent's address that calls nobody does nothing, and is
+// counted. Others are not: they are not for the agent, or nobody wrote them by hand.
+func TestMailThatCallsNobodyIsCounted(t *testing.T) {
+	h := newAwakeHouse(t)
+	for _, l := range []letter{
+		{subject: "status?"}, {subject: "goulard3120, status?"}, // no callsign
+		{subject: "@dorlange3120 status?"}, {from: "stranger@example.net", subject: "status?"},
+		{subject: "status?", fields: "Auto-Submitted: auto-replied\r\n"},
+	} {
+		h.receive(l)
+	}
+	h.receiveRaw([]byte("From: " + operator + "\r\nTo: friend@example.net\r\nSubject: lunch\r\n\r\nhi\r\n"))
+	if r := h.poll(); r.Arrived != 0 || r.Rejected != 0 || r.Turns != 0 {
+		t.Errorf("report: %+v", r)
+	}
+	h.poll()
+	h.wantSent("")
+	st, err := h.agent.Status()
+	check(t, err)
+	if u := st.Inbox.Uncalled; u == nil || u.Count != 2 {
+		t.Errorf("uncalled: %+v", u)
+	}
+}

@@ -97,6 +97,10 @@ func TestLimits(t *testing.T) {
 			return len(repeated(st, message.Header{InReplyTo: id}).Texts) == 1
 		}},
 
+		limittest.Duration("uncalledFor", before(7*24*time.Hour), 1, func(_ *testing.T, d time.Duration) bool {
+			return uncalledStatus(state.Uncalled{Count: 1, Last: noon}, noon.Add(d)) != nil
+		}),
+
 		// The poll.
 		{Const: "maxRounds", Max: 3, Within: func(_ *testing.T, n int64) bool {
 			last := 0

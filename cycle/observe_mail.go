@@ -120,6 +120,9 @@ func (obs *observation) found(scan mail.Scan, kept map[string]state.Event) {
 	for _, r := range scan.Returned {
 		obs.events = append(obs.events, state.Bounced{Key: r.Key, UID: r.UID, ID: r.Effect, To: r.To, Reason: r.Reason, Delayed: r.Delayed})
 	}
+	if scan.Uncalled > 0 {
+		obs.events = append(obs.events, state.CalledNobody{Count: scan.Uncalled, At: scan.LastOne})
+	}
 	if scan.Forged > 0 {
 		obs.events = append(obs.events, state.RejectedMore{Gate: mail.GateBounce, Source: state.Mail, Count: scan.Forged})
 	}

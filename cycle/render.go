@@ -97,6 +97,7 @@ func (r *renderer) renderMail(e state.Effect, what said, files []message.Attachm
 		ID:          e.ID,
 		IDKey:       key,
 		Handle:      r.handle,
+		Name:        r.replies.Name,
 		From:        r.mail.Address,
 		To:          e.To,
 		Subject:     e.Thread.Subject,

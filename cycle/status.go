@@ -58,7 +58,26 @@ type StatusInbox struct {
 	// not: the operator has to answer the question about each.
 	RefusedSigned int `json:"refused_signed"`
 
+	Uncalled *StatusUncalled `json:"uncalled"` // null: none in the last week
+
 	Deferrals []StatusDeferral `json:"deferrals"` // why Deferred messages wait, the next first
+}
+
+// StatusUncalled counts the mails of the operator that came to the agent's address and
+// called no agent.
+type StatusUncalled struct {
+	Count int       `json:"count"`
+	Last  time.Time `json:"last"`
+}
+
+// uncalledFor is how long status shows the last of them.
+const uncalledFor = 7 * 24 * time.Hour
+
+func uncalledStatus(u state.Uncalled, now time.Time) *StatusUncalled {
+	if now.Sub(u.Last) >= uncalledFor {
+		return nil
+	}
+	return orNull(StatusUncalled(u))
 }
 
 // StatusDeferral says why messages wait for a time. Of a few that wait for the same
@@ -229,6 +248,7 @@ func (sm *statusMaker) status(s state.State) Status {
 		LastAnswer:  answerStatus(s, now),
 		Questions:   questions(s, sm.policy.Operator, sm.quarantine, now),
 	}
+	st.Inbox.Uncalled = uncalledStatus(s.Uncalled, now)
 	st.Self = StatusSelf{
 		Wakeups: wakeups(s, *sm.policy, now, func(state.Message) bool { return true }),
 		Turns:   s.Streak.Turns, Limit: sm.policy.SelfTurns,

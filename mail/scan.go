@@ -64,6 +64,8 @@ type Scan struct {
 	Beyond   []Message      // rejected, and without Room: not fetched, not kept; the first maxBeyond
 	Further  map[string]int // how many more of those there were, by gate
 	Returned []Returned     // what delivery reports say about mail of ours
+	Uncalled int            // how many mails of the operator to this agent's address call no agent
+	LastOne  time.Time      // when the last of these came
 	Forged   int            // how many reports were about mail that only looks like ours
 	Rest     bool           // more may wait: the limit or Mailbox.Until was reached
 

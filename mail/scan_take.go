@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"agentstateloop/mail/message"
 )
@@ -181,6 +182,7 @@ func (sc *scanner) classify(h *head) {
 		sc.noteReport(h)
 	}
 	if !mine {
+		sc.noteUncalled(h, header)
 		return
 	}
 	if h.at.IsZero() {
@@ -199,6 +201,27 @@ func (sc *scanner) classify(h *head) {
 	}
 	if rejected.Gate != "" {
 		h.rejected = &rejected
+	}
+}
+
+// noteUncalled counts a mail that the operator wrote to this agent's address by hand, and
+// that calls no agent.
+func (sc *scanner) noteUncalled(h *head, header message.Header) {
+	f := sc.filter
+	if sc.sweeping || !f.fromOperator(header) || len(callsigns(header.Subject)) > 0 {
+		return
+	}
+	if gate, _ := notByHand(header); gate != "" || f.ids().Ours(header.MessageID) || strings.EqualFold(header.Agent, f.Handle) {
+		return
+	}
+	for _, field := range message.Fields(h.raw) {
+		if (field.Name == "to" || field.Name == "cc") && f.isOwn(field.Value) {
+			sc.out.Uncalled++
+			if h.at.After(sc.out.LastOne) {
+				sc.out.LastOne = h.at
+			}
+			return
+		}
 	}
 }
 

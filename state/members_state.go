@@ -50,6 +50,7 @@ func (s *State) Members(c *members.Coder) {
 	members.Number(c, "arrivals", &s.Arrivals)
 	members.OptNumber(c, "quarantined", &s.Quarantined)
 	members.OptNumber(c, "unkept", &s.Unkept)
+	members.OptObject(c, "uncalled", &s.Uncalled, (*Uncalled).members)
 	members.OptObject(c, "numbers", &s.Numbers, (*Numbers).members)
 	members.OptNumberMap(c, "unfetched", &s.Unfetched)
 	members.OptObjects(c, "challenges", &s.Challenges, (*OpenChallenge).members)
@@ -156,6 +157,11 @@ func (n *Numbers) members(c *members.Coder) {
 	members.OptNumber(c, "unfetched", &n.Unfetched)
 	members.OptNumber(c, "effects", &n.Effects)
 	members.OptNumber(c, "hook_calls", &n.HookCalls)
+}
+
+func (u *Uncalled) members(c *members.Coder) {
+	members.Number(c, "count", &u.Count)
+	members.Time(c, "last", &u.Last)
 }
 
 func (o *OpenChallenge) members(c *members.Coder) {

@@ -78,6 +78,8 @@ type State struct {
 	Quarantined int       `json:"quarantined,omitempty"` // items in quarantine/
 	Unkept      int       `json:"unkept,omitempty"`      // ever rejected beyond what quarantine/ takes
 
+	Uncalled Uncalled `json:"uncalled,omitzero"`
+
 	Numbers   Numbers           `json:"numbers,omitzero"`
 	Unfetched map[string]uint64 `json:"unfetched,omitempty"` // the numbers of mails that are not fetched yet, by key
 

@@ -248,6 +248,7 @@ type scheduleSection struct {
 }
 
 type repliesSection struct {
+	Name        string `toml:"name"`
 	Ack         string `toml:"ack"`
 	QuietPrep   string `toml:"quiet_prep"`
 	QuietActive string `toml:"quiet_active"`

@@ -63,6 +63,10 @@ const (
 func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
 	limittest.Run(t, []limittest.Limit{
+		{Const: "maxName", Max: 60, Within: func(t *testing.T, n int64) bool {
+			_, err := testLoader().Load(writeConfig(t, smallConfig+smallMail+"[replies]\nname = \""+strings.Repeat("y", int(n))+"\"\n"))
+			return err == nil
+		}},
 		// Settings.
 		{Const: "maxBudget", Max: 1_000_000, Within: accepts(smallConfig + "[budget]\nday_usd = %d\n")},
 		{Const: "maxPrice", Max: 10_000, Within: accepts(smallConfig + "[prices.m]\ninput = 1\noutput = %d\n")},

@@ -4,16 +4,25 @@ import (
 	"io"
 	"text/template"
 	"time"
+	"unicode/utf8"
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
+
+// maxName is how many characters the display name of the agent may have.
+const maxName = 60
 
 // wireReplies parses the templates of [replies]. It executes each once to find its
 // errors now, and not when a mail must be sent.
 func wireReplies(c *Config) (cycle.Replies, error) {
-	replies := cycle.Replies{HTML: c.File.Replies.HTML}
+	name := c.File.Replies.Name
+	replies := cycle.Replies{Name: name, HTML: c.File.Replies.HTML}
+	if plain.Line(name) != name || utf8.RuneCountInString(name) > maxName {
+		return replies, c.Wrong("replies.name", "write one line of at most %d characters", maxName)
+	}
 	for _, r := range []struct {
 		key  string
 		text string

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,21 @@ func TestAckAfter(t *testing.T) {
 			t.Errorf("%q: acks wait for %v, want %v", test.text, a.Policy.AckAfter, test.want)
 		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
 			t.Errorf("%q: %v, want %q", test.text, err, test.err)
+		}
+	}
+}
+
+func TestDisplayName(t *testing.T) {
+	for name, want := range map[string]string{
+		"Goulard": "", "Gouláрд, the 3rd \"x\"": "", strings.Repeat("ü", 60): "", "": "",
+		strings.Repeat("ü", 61): "at most 60 characters", "two\nlines": "one line", " blank": "one line",
+	} {
+		a, err := testLoader().Load(writeConfig(t, smallConfig+smallMail+fmt.Sprintf("[replies]\nname = %q\n", name)))
+		switch {
+		case want == "" && (err != nil || a.Replies.Name != name):
+			t.Errorf("%q: %v", name, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), "replies.name: ") || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: %v, want %q", name, err, want)
 		}
 	}
 }

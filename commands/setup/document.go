@@ -27,6 +27,10 @@ func (p parts) text(home string) string {
 		p.api.write(d)
 	}
 	p.schedule.write(d)
+	if p.mail != nil {
+		d.section("replies")
+		d.line("ack_after", "20s", "an answer that is ready by then comes without \"what do you need?\" before it")
+	}
 	return d.String()
 }
 

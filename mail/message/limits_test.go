@@ -284,6 +284,10 @@ func TestHistoryLimits(t *testing.T) {
 		{Const: "maxReference", Max: 60, Within: func(_ *testing.T, n int64) bool {
 			return refersToHTML("html "+strings.Repeat("a ", int(n)-1), "b")
 		}},
+		{Const: "maxName", Max: 200, Within: func(_ *testing.T, n int64) bool {
+			d := Draft{Name: strings.Repeat("y", int(n)), From: "a@b"}
+			return d.sender() == `"`+d.Name+`" <a@b>`
+		}},
 		{Const: "maxGap", Max: 20, Within: func(_ *testing.T, n int64) bool {
 			return onlyHello("> a b c\n"+lines(n-1, same("> other"))+"\n> d e f", "a b c d e f")
 		}},

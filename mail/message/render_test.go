@@ -160,3 +160,31 @@ func TestReIsAddedOnce(t *testing.T) {
 		t.Errorf("a new thread: %+v", h)
 	}
 }
+
+// TestDisplayName renders From with names that need quotes or encoding.
+func TestDisplayName(t *testing.T) {
+	for name, want := range map[string]string{
+		"":               "goulard3120 <artificer3120@example.org>",
+		"Goulard":        `"Goulard" <artificer3120@example.org>`,
+		`G. "x", y\z`:    `"G. \"x\", y\\z" <artificer3120@example.org>`,
+		"a\r\nBcc: evil": `"a Bcc: evil" <artificer3120@example.org>`,
+	} {
+		d := draft()
+		d.Name = name
+		raw := string(render(t, d))
+		if line, _, _ := strings.Cut(raw, "\r\n"); line != "From: "+want {
+			t.Errorf("%q: %q", name, line)
+		}
+	}
+	long := draft()
+	long.Name = strings.Repeat("Ünïcödé ", 7)
+	raw := render(t, long)
+	if got := message.SenderName(raw); got != strings.TrimSpace(long.Name) {
+		t.Errorf("%q is read as %q", long.Name, got)
+	}
+	for line := range strings.SplitSeq(string(raw), "\r\n") {
+		if len(line) > 100 {
+			t.Errorf("a line of %d bytes: %s", len(line), line)
+		}
+	}
+}
