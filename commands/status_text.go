@@ -98,6 +98,9 @@ func statusText(out *terminal.Output, s cycle.Status, mode string, unproved bool
 		row("nudged", "at %s%s%s", terminal.Clock(n.At, now), by(plain.Line(n.From)), because(plain.Line(n.Reason)))
 	}
 	row("inbox", "%d waiting, %d deferred, %d quarantined", s.Inbox.Waiting, s.Inbox.Deferred, s.Inbox.Quarantined)
+	if w := s.Inbox.Withheld; w != nil {
+		row("WITHHELD", "%s that the server does not hand out; next try %s (%s); see `%s inbox list`", terminal.Count(w.Count, "mail"), terminal.Clock(w.Next, now), terminal.Distance(w.Next, now), name)
+	}
 	if u := s.Inbox.Uncalled; u != nil {
 		row("UNCALLED", "%s of yours came to the agent's address and called no agent, the last at %s: write @%s into the subject", terminal.Count(u.Count, "mail"), terminal.Clock(u.Last, now), s.Agent)
 	}

@@ -58,9 +58,27 @@ type StatusInbox struct {
 	// not: the operator has to answer the question about each.
 	RefusedSigned int `json:"refused_signed"`
 
+	Withheld *StatusWithheld `json:"withheld"` // null: the server hands out every mail
 	Uncalled *StatusUncalled `json:"uncalled"` // null: none in the last week
 
 	Deferrals []StatusDeferral `json:"deferrals"` // why Deferred messages wait, the next first
+}
+
+// StatusWithheld counts the mails that the server does not hand out. The next one is
+// asked for again at Next.
+type StatusWithheld struct {
+	Count int       `json:"count"`
+	Next  time.Time `json:"next"`
+}
+
+func withheldStatus(s state.State) *StatusWithheld {
+	var w StatusWithheld
+	for _, f := range s.FailingMails() {
+		if w.Count++; w.Count == 1 || f.Next.Before(w.Next) {
+			w.Next = f.Next
+		}
+	}
+	return orNull(w)
 }
 
 // StatusUncalled counts the mails of the operator that came to the agent's address and
@@ -248,7 +266,7 @@ func (sm *statusMaker) status(s state.State) Status {
 		LastAnswer:  answerStatus(s, now),
 		Questions:   questions(s, sm.policy.Operator, sm.quarantine, now),
 	}
-	st.Inbox.Uncalled = uncalledStatus(s.Uncalled, now)
+	st.Inbox.Uncalled, st.Inbox.Withheld = uncalledStatus(s.Uncalled, now), withheldStatus(s)
 	st.Self = StatusSelf{
 		Wakeups: wakeups(s, *sm.policy, now, func(state.Message) bool { return true }),
 		Turns:   s.Streak.Turns, Limit: sm.policy.SelfTurns,

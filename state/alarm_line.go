@@ -57,8 +57,7 @@ func (s State) nextTimed(p Policy, t time.Time) (next time.Time, ok bool) {
 
 // timed yields, in no order, the times at which rows make a poll due, as far as the
 // state shows now: at each of them Due names a row. Left out is what could not be done
-// at its time, and what is done at the polls that come anyway: a mail that its server
-// withholds, and whatever waits for a credential that is denied.
+// at its time, and whatever waits for a credential that is denied.
 func (s State) timed(p Policy) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		if deadline, ok := s.Deadline(p); ok && !s.hasWork(p, deadline) && !yield(deadline) {
@@ -80,6 +79,11 @@ func (s State) timed(p Policy) iter.Seq[time.Time] {
 		}
 		for _, at := range s.promptTimes(p) {
 			if !yield(at) {
+				return
+			}
+		}
+		for _, f := range s.retriedMails(p) {
+			if !yield(f.Next) {
 				return
 			}
 		}

@@ -86,6 +86,15 @@ func (s State) FailingMails() []FailingMail {
 	return failing
 }
 
+// retriedMails returns the mails that are fetched again at their times. The others wait for
+// the credential of the mailbox.
+func (s State) retriedMails(p Policy) []FailingMail {
+	if !p.HasMail || s.Fails(CredentialIMAP) {
+		return nil
+	}
+	return s.FailingMails()
+}
+
 // FailingMail returns the mail with this key that cannot be fetched.
 func (s State) FailingMail(key string) (FailingMail, bool) {
 	failing := s.FailingMails()

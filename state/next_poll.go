@@ -1,6 +1,9 @@
 package state
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // dueSlack is how early a poll may come and still count as the due one. cron fires
 // within seconds of the minute, on either side of the computed time.
@@ -86,6 +89,9 @@ func (s State) DueRow(p Policy, now time.Time) string {
 	}
 	if len(s.DuePrompts(p, now)) > 0 {
 		return DuePrompt
+	}
+	if slices.ContainsFunc(s.retriedMails(p), func(f FailingMail) bool { return !now.Before(f.Next) }) {
+		return "withheld mail"
 	}
 	if _, ok := s.ToChallenge(p, now); ok {
 		return "challenge"
