@@ -169,10 +169,10 @@ func TestLimitsOfTheServer(t *testing.T) {
 		change(&l)
 		return l.room(Message{To: "a", Text: "text", Proven: proven})
 	}
-	polls := func(handle string, n int64) bool {
+	polls := func(caller string, n int64) bool {
 		s := NewServer(Options{Open: true})
-		s.polling[handle] = int(n) - 1
-		return s.beginPolling("goulard", "")
+		s.pollingBy[caller] = int(n) - 1
+		return s.beginPolling("goulard", caller) == nil
 	}
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxPerMailbox", Max: 1000, Within: func(_ *testing.T, n int64) bool {
@@ -232,7 +232,23 @@ func TestLimitsOfTheServer(t *testing.T) {
 			s := NewServer(Options{Tokens: twoTokens()})
 			return called(s, "PUT", "/registry/goulard", strings.NewReader(`{"callsign":"`+x(n)+`"}`)) == http.StatusNoContent
 		}},
-		{Const: "maxLongPolls", Max: 4, Within: func(_ *testing.T, n int64) bool { return polls("goulard", n) }},
+		{Const: "maxLongPolls", Max: 4, Within: func(_ *testing.T, n int64) bool {
+			s := NewServer(Options{Open: true})
+			s.polling["goulard"] = int(n) - 1
+			return s.mayWait("goulard")
+		}},
+		{Const: "maxCallerPolls", Max: 16, Within: func(_ *testing.T, n int64) bool { return polls("goulard", n) }},
+		{Const: "maxAllPolls", Max: 1024, Within: func(_ *testing.T, n int64) bool {
+			s := NewServer(Options{Open: true})
+			s.pollingAll = int(n) - 1
+			return s.beginPolling("goulard", "goulard") == nil
+		}},
+		limittest.Duration("longPollPause", 5*time.Second, time.Second, func(_ *testing.T, d time.Duration) bool {
+			s := NewServer(Options{Open: true})
+			s.pollingAll = maxAllPolls
+			r, ok := s.beginPolling("goulard", "").(*refusal)
+			return ok && d <= r.after
+		}),
 		{Const: "maxUnprovenPolls", Max: 1000, Within: func(_ *testing.T, n int64) bool { return polls("", n) }},
 		{Const: "callsPerMinute", Max: 5, Within: func(_ *testing.T, n int64) (all bool) {
 			p := newRateLimit()

@@ -13,6 +13,13 @@ const (
 	// maxUnprovenPolls is how many all unproven callers together hold. They choose
 	// their handles, and each long poll takes a connection.
 	maxUnprovenPolls = 1_000
+
+	// maxCallerPolls is how many a token holds, of whatever mailboxes. maxAllPolls is how
+	// many the mesh holds.
+	maxCallerPolls = 16
+	maxAllPolls    = 1_024
+
+	longPollPause = 5 * time.Second // for which a refused caller is to wait
 )
 
 // waiters are the long polls of one mailbox. changed is closed when they should
@@ -25,7 +32,8 @@ type waiters struct {
 // getMailbox answers with the content of a mailbox and consumes nothing. With
 // ?wait= an empty mailbox is answered when something arrives, HALT changes or
 // the wait is over. The wait is at most MaxWait. A handle has maxLongPolls at a
-// time; a further call is answered at once, which loses nothing.
+// time; a further call is answered at once, which loses nothing. So many that they cost
+// the mesh its memory are refused.
 func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	var wait time.Duration
 	if text := r.URL.Query().Get("wait"); text != "" {
@@ -47,8 +55,11 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, caller strin
 	defer s.mu.Unlock()
 	s.markSeen(handle)
 	halted := s.ledger.halted
-	over := wait == 0 || !s.beginPolling(handle, caller)
+	over := wait == 0 || !s.mayWait(handle)
 	if !over {
+		if err := s.beginPolling(handle, caller); err != nil {
+			return 0, nil, err
+		}
 		defer s.endPolling(handle, caller)
 	}
 	for {
@@ -75,27 +86,37 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, caller strin
 	}
 }
 
-// beginPolling counts a long poll, or returns false if there are too many. The
-// polls of unproven callers are counted a second time, under "". The caller holds
-// mu.
-func (s *Server) beginPolling(handle, caller string) bool {
-	if s.polling[handle] >= maxLongPolls || caller == "" && s.polling[""] >= maxUnprovenPolls {
-		return false
-	}
-	s.polling[handle]++
+// mayWait reports whether another long poll of a mailbox may wait. The caller holds mu.
+func (s *Server) mayWait(handle string) bool { return s.polling[handle] < maxLongPolls }
+
+// beginPolling counts a long poll of a mailbox, or refuses it: the caller or the mesh has
+// too many. Unproven callers count as one. The caller of it holds mu.
+func (s *Server) beginPolling(handle, caller string) error {
+	most, whose := maxCallerPolls, "of this token"
 	if caller == "" {
-		s.polling[""]++
+		most, whose = maxUnprovenPolls, "of callers without a token"
 	}
-	return true
+	if s.pollingAll >= maxAllPolls {
+		most, whose = maxAllPolls, "in all"
+	} else if s.pollingBy[caller] < most {
+		s.polling[handle]++
+		s.pollingBy[caller]++
+		s.pollingAll++
+		return nil
+	}
+	r := refuse(http.StatusTooManyRequests, "the mesh holds %d long polls %s, which is the limit", most, whose)
+	r.after = longPollPause
+	return r
 }
 
 // endPolling takes back what beginPolling has counted. The caller holds mu.
 func (s *Server) endPolling(handle, caller string) {
-	if caller == "" {
-		s.polling[""]--
-	}
+	s.pollingAll--
 	if s.polling[handle]--; s.polling[handle] == 0 {
 		delete(s.polling, handle)
+	}
+	if s.pollingBy[caller]--; s.pollingBy[caller] == 0 {
+		delete(s.pollingBy, caller)
 	}
 }
 

@@ -278,7 +278,11 @@ func TestLongPollsOfInventedHandles(t *testing.T) {
 				r.Header.Set("Authorization", "Bearer "+token)
 			}
 			began := time.Now()
-			s.ServeHTTP(httptest.NewRecorder(), r)
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			if waited := time.Since(began); (w.Code == http.StatusTooManyRequests) != (waited == 0) || waited == 0 && w.Header().Get("Retry-After") != "5" {
+				t.Errorf("%s: %d after %v", handle, w.Code, waited)
+			}
 			return time.Since(began)
 		}
 		var held sync.WaitGroup
@@ -293,8 +297,8 @@ func TestLongPollsOfInventedHandles(t *testing.T) {
 			t.Errorf("an agent waited for %v", waited)
 		}
 		held.Wait()
-		if waited := ask("another", ""); waited != 50*time.Second || s.polling[""] != 0 {
-			t.Errorf("afterwards one waited for %v; counted %d", waited, s.polling[""])
+		if waited := ask("another", ""); waited != 50*time.Second || s.pollingBy[""] != 0 || s.pollingAll != 0 {
+			t.Errorf("afterwards one waited for %v; counted %d, %d", waited, s.pollingBy[""], s.pollingAll)
 		}
 	})
 }

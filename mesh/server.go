@@ -90,7 +90,10 @@ type Server struct {
 	rateLimit rateLimit
 	waiters   map[string]*waiters
 	polling   map[string]int // long polls, by handle
-	ringing   map[string]*ringState
+	pollingBy map[string]int // the same, by caller; "" are all unproven ones
+
+	pollingAll int // all long polls
+	ringing    map[string]*ringState
 }
 
 // NewServer returns a mesh that lives in memory. It panics if the options do
@@ -110,6 +113,7 @@ func NewServer(o Options) *Server {
 		rateLimit: newRateLimit(),
 		waiters:   map[string]*waiters{},
 		polling:   map[string]int{},
+		pollingBy: map[string]int{},
 		ringing:   map[string]*ringState{},
 	}
 	if s.now == nil {
