@@ -93,6 +93,7 @@ func (d *initDialogue) ends(code int) string {
 const (
 	keep     = "keep it as it is? [y/N]"
 	shown    = "(not shown; leave empty to add it later)"
+	again    = "again (not shown; leave empty for another username)"
 	newShown = "(not shown; leave empty to keep the old one)"
 )
 
@@ -152,12 +153,17 @@ func TestInitTriesEachAnswer(t *testing.T) {
 	d.types("the password of agent@example.org "+shown, "let-me-in-please")
 	d.says("trying to log in to "+h.imap.IMAPTLS+" as agent@example.org …\n", "  the server refuses the login: NO [AUTHENTICATIONFAILED]", "hint: some servers want another username")
 	d.types(keep, "")
+	d.types("the password of agent@example.org "+again, "let-me-in-2")
+	d.says("as agent@example.org …\n", "the server refuses the login")
+	d.types(keep, "")
+	d.types("the password of agent@example.org "+again, "")
+	d.types("the username at the server [agent@example.org]", "let-me-in-2") // is no name, and goes nowhere
+	d.says("that is the password that you have just typed")
 	d.types("the username at the server [agent@example.org]", h.imap.Username)
 	d.types("the password of "+h.imap.Username+" "+shown, "let-me-in-please")
 	d.says("the server refuses the login")
 	d.types(keep, "")
-	d.types("the username at the server ["+h.imap.Username+"]", "")
-	d.types("the password of "+h.imap.Username+" "+shown, h.imap.Password)
+	d.types("the password of "+h.imap.Username+" "+again, h.imap.Password)
 	d.says("to log in to "+h.imap.IMAPTLS, "to log in to "+h.smtp.SMTPTLS)
 	d.ends(exitDone)
 	for _, secret := range []string{"let-me-in", h.imap.Password} {

@@ -54,7 +54,7 @@ func (in *interview) tryLogin(ctx context.Context, m *mailPart) error {
 		case unread(err):
 			continue // it may be there by now
 		case refused(err):
-			err = in.askUsername(ctx, m)
+			err = in.askLoginAgain(ctx, m)
 		default:
 			m.imap, err = in.askIMAP(ctx, m, "")
 		}
@@ -113,6 +113,25 @@ func (in *interview) secret(m *mailPart) (func(context.Context) (string, error),
 		return in.Loader.SecretFile(l.passwordFile), nil
 	}
 	return nil, nil
+}
+
+// askLoginAgain asks for what is wrong about a login that was refused. A password that was
+// typed is asked for first, because a mistake in it is the most likely one, and nothing of
+// it may be typed where the terminal shows it.
+func (in *interview) askLoginAgain(ctx context.Context, m *mailPart) error {
+	if m.login.password == "" {
+		return in.askUsername(ctx, m)
+	}
+	prompt := fmt.Sprintf("the %s of %s again (not shown; leave empty for another username): ", cmp.Or(m.known.secret, "password"), cmp.Or(m.username, m.address))
+	password, err := in.askSecret(ctx, m.login.passwordFile, prompt)
+	if err != nil {
+		return err
+	}
+	if password != "" {
+		m.login.password = password
+		return nil
+	}
+	return in.askUsername(ctx, m)
 }
 
 // askUsername asks for the name to log in with, and for a password that was typed.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -21,6 +22,7 @@ type Asker struct {
 	lines    *bufio.Reader
 	out      *Output
 	secrets  *secret.Known
+	typed    []string  // the answers of Secret
 	problems []problem // see Problems
 }
 
@@ -86,6 +88,10 @@ func (a *Asker) Ask(ctx context.Context, value string, q Question) (string, erro
 		if answer == "" {
 			continue
 		}
+		if slices.Contains(a.typed, answer) {
+			a.Tell("that is the password that you have just typed, and it was sent nowhere: type something else here")
+			continue
+		}
 		if err = q.Check(answer); err != nil {
 			a.Tell("%s: %v", answer, err)
 			continue
@@ -145,7 +151,7 @@ func (a *Asker) line(ctx context.Context, prompt string) (string, error) {
 }
 
 // Secret prints prompt and returns the next line, which the terminal does not
-// echo.
+// echo. Ask takes the same line for no other answer: it would be shown, and sent.
 func (a *Asker) Secret(ctx context.Context, prompt string) (string, error) {
 	fmt.Fprint(a.out.Stderr, prompt)
 	defer fmt.Fprintln(a.out.Stderr)
@@ -163,7 +169,11 @@ func (a *Asker) Secret(ctx context.Context, prompt string) (string, error) {
 	if err != nil {
 		return "", errInterrupted
 	}
-	return strings.TrimSpace(answer), nil
+	answer = strings.TrimSpace(answer)
+	if answer != "" {
+		a.typed = append(a.typed, answer)
+	}
+	return answer, nil
 }
 
 // await returns what read returns, or the error of ctx when that ends first. Then
