@@ -94,6 +94,7 @@ Example:
 			&cli.StringFlag{Name: "crontab", Usage: "the crontab `PROGRAM`"},
 			switchFlag("print", "only print the configuration"),
 			switchFlag("no-network", "contact no server: try nothing there"),
+			switchFlag("no-check", "take --command as it is, also if that program is missing"),
 		},
 		Action: initCmd{p.agents(), p.loader, p.stdin, &p.out, p.proc}.run,
 	}
@@ -158,6 +159,10 @@ func (k initCmd) run(c *cli.Context) error {
 		return err
 	}
 	result.Agent = a.Handle
+	if handle := c.String("handle"); !result.Created && handle != a.Handle && state.ValidHandle(handle) {
+		return terminal.Usagef(fmt.Sprintf("give @%s a file of its own: --config %s", handle, filepath.Join(filepath.Dir(path), handle+".toml")),
+			"%s is the file of @%s, and nothing was changed", path, a.Handle)
+	}
 	if !result.Created {
 		if result.Password, err = k.newPassword(c, plans, a); err != nil {
 			return err
@@ -196,7 +201,7 @@ func initOptions(c *cli.Context) setup.Options {
 		MeshURL: c.String("mesh-url"), MeshTokenFile: c.String("mesh-token-file"), MeshKeyFile: c.String("mesh-key-file"), MeshCAFile: c.String("mesh-ca-file"),
 		Peers: wordsOf(c, "peer"), Keymaster: c.String("keymaster"),
 		Schedule: c.String("schedule"), Crontab: c.String("crontab"),
-		Print: c.Bool("print"),
+		Print: c.Bool("print"), NoCheck: c.Bool("no-check"),
 	}
 }
 
@@ -227,10 +232,7 @@ func (k initCmd) printWritten(c *cli.Context, r initOutput, plan setup.Plan) {
 		k.out.Printf("wrote the new password to %s (mode 0600)\n", *r.Password)
 	}
 	k.out.Printf("\n")
-	switch handle := c.String("handle"); {
-	case handle != r.Agent && state.ValidHandle(handle):
-		k.out.Warn("%s is the file of @%s; give @%s a file of its own: --config %s", r.Config, r.Agent, handle, filepath.Join(filepath.Dir(r.Config), handle+".toml"))
-	case r.Password == nil && describesAgent(c):
+	if r.Password == nil && describesAgent(c) {
 		k.out.Warn("the flags that describe the agent were ignored: edit the file, or give another agent a file of its own with --config FILE")
 	}
 }
@@ -243,7 +245,7 @@ func describesAgent(c *cli.Context) bool { return !onlyFlags(c, "handle", "passw
 // nothing.
 func onlyFlags(c *cli.Context, these ...string) bool {
 	return !slices.ContainsFunc(c.LocalFlagNames(), func(flag string) bool {
-		return !slices.Contains(append([]string{"config", "json", "no-network"}, these...), flag)
+		return !slices.Contains(append([]string{"config", "json", "no-network", "no-check"}, these...), flag)
 	})
 }
 

@@ -62,6 +62,18 @@ func whatCommand(runner string) string {
 	return ""
 }
 
+// commandHint returns what helps if the program of a command is missing.
+func commandHint(command []string, err error) string {
+	hint := "--no-check takes it as it is"
+	if words := strings.Fields(command[0]); len(words) > 1 {
+		return "each word needs a --command of its own: --command " + strings.Join(words, " --command ")
+	}
+	if first := terminal.HintOf(err); first != "" {
+		hint = first + "; " + hint
+	}
+	return hint
+}
+
 // askCommand learns the command of the agent. Only runner = "exec" and "acp" need one.
 func (in *interview) askCommand(ctx context.Context, t *turnPart) error {
 	if len(t.command) == 0 && whatCommand(t.runner) == "" {
@@ -69,8 +81,11 @@ func (in *interview) askCommand(ctx context.Context, t *turnPart) error {
 	}
 	if len(t.command) > 0 {
 		err := in.lookFor(t.command[0], t.path)
-		if err == nil || !in.Asker.CanAsk() {
+		switch {
+		case err == nil || in.NoCheck || in.Print:
 			return nil
+		case !in.Asker.CanAsk():
+			return in.Asker.Wrong(commandHint(t.command, err), "--command: %v", err)
 		}
 		if kept, err := in.Asker.Keep(ctx, err, "keep it as it is?"); kept || err != nil {
 			return err

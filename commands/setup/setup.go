@@ -40,7 +40,8 @@ type Options struct {
 	Peers                                         []string // HANDLE, or HANDLE=KEY
 	Schedule, Crontab                             string
 
-	Print bool // only the text is wanted: no secret is asked for
+	Print   bool // only the text is wanted: no secret is asked for
+	NoCheck bool // Command is taken although its program is missing
 }
 
 // Setup makes configurations.
