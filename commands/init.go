@@ -94,7 +94,7 @@ Example:
 			&cli.StringFlag{Name: "crontab", Usage: "the crontab `PROGRAM`"},
 			switchFlag("print", "only print the configuration"),
 			switchFlag("no-network", "contact no server: try nothing there"),
-			switchFlag("no-check", "take --command as it is, also if that program is missing"),
+			switchFlag("no-check", "take --command although its program is missing"),
 		},
 		Action: initCmd{p.agents(), p.loader, p.stdin, &p.out, p.proc}.run,
 	}

@@ -157,7 +157,7 @@ func TestInitTriesEachAnswer(t *testing.T) {
 	d.says("as agent@example.org …\n", "the server refuses the login")
 	d.types(keep, "")
 	d.types("the password of agent@example.org "+again, "")
-	d.types("the username at the server [agent@example.org]", "let-me-in-2") // is no name, and goes nowhere
+	d.types("the username at the server [agent@example.org]", "let-me-in-2") // not a name; it goes nowhere
 	d.says("that is the password that you have just typed")
 	d.types("the username at the server [agent@example.org]", h.imap.Username)
 	d.types("the password of "+h.imap.Username+" "+shown, "let-me-in-please")
