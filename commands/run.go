@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -176,6 +177,9 @@ func (p *program) runApp(ctx context.Context, app *cli.App, args []string) error
 	if err != nil {
 		_, err = arrange(p.app(), args) // the error may list all commands
 		return err
+	}
+	if asked := arrangeLoosely(app, args); len(asked.commands) == 0 && !asked.help && asked.hasSwitch("a", "agent", "config") {
+		return terminal.Usagef(fmt.Sprintf("say what to do: %s %s status; %[1]s --help lists the commands", name, strings.Join(args, " ")), "no command is given")
 	}
 	if p.json {
 		if asked := arrangeLoosely(app, args); asked.help || len(asked.commands) == 0 {

@@ -20,7 +20,7 @@ import (
 // in which state the table is now.
 var (
 	// ErrNoProgram reports that the crontab program does not exist.
-	ErrNoProgram = errors.New("crontab program not found: install cron, or use [schedule] mode = \"fixed\"")
+	ErrNoProgram = errors.New("crontab program not found: `apt install cron`, or run `agentstateloop listen` with [schedule] mode = \"none\"")
 
 	// ErrNotAllowed reports that cron.allow, cron.deny or PAM forbids this user
 	// to use crontab.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"syscall"
 
 	"agentstateloop/mail"
 
@@ -64,6 +66,9 @@ func readFile(path string) (string, error) {
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err // Error names the path
+	}
+	if errors.Is(err, syscall.EISDIR) {
+		return "", &Error{Path: path, Text: "is a folder", Advice: "name the file in it: --config " + filepath.Join(path, "agent.toml")}
 	}
 	if err != nil {
 		return "", &Error{Path: path, Text: fmt.Sprintf("cannot be read: %v", err), Advice: "make it readable for you, or name another file with --config FILE"}

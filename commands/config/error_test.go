@@ -25,6 +25,8 @@ func TestWrongConfig(t *testing.T) {
 	for _, test := range []struct{ name, text, want, hint string }{
 		{"syntax", "[agent]\nhandle = goulard\n", `:2: agent.handle: `, ""},
 		{"unknown section", turn + "[tiimng]\n", `:6: tiimng: unknown section`, "did you mean timing?"},
+		{"a key above all sections", "handel = \"a\"\n" + turn, `:1: handel: this key stands in no section`, "did you mean handle in [agent]?"},
+		{"a strange key above all sections", "zzzzzzzz = 1\n" + turn, `:1: zzzzzzzz: this key stands in no section`, "see agent.toml.example"},
 		{"unknown key", turn + "# x\n[timing]\nprep_timout = \"5m\"\n", `:8: timing.prep_timout: unknown key`, "did you mean prep_timeout?"},
 		{"unknown key below", mailWith("pasword_file = \"x\"\n"), `:13: mail.imap.pasword_file: unknown key`, "did you mean password_file?"},
 		{"key in other case", "[agent]\nHandle = \"a\"\n", `:2: agent.Handle: unknown key`, "did you mean handle?"},

@@ -22,15 +22,36 @@ func (c *Config) checkKeys() error {
 			if !ours || slices.Contains(siblings, key[last]) {
 				continue
 			}
-			what := "key"
-			if last == 0 {
-				what = "section"
+			const all = "see agent.toml.example for all keys"
+			switch {
+			case last > 0:
+				return c.At(key[:last+1], terminal.DidYouMean(key[last], siblings, all), "unknown key")
+			case c.meta.Type(key[0]) == "Hash" || c.meta.Type(key[0]) == "ArrayHash":
+				return c.At(key[:1], terminal.DidYouMean(key[0], siblings, all), "unknown section")
 			}
-			hint := terminal.DidYouMean(key[last], siblings, "see agent.toml.example for all keys")
-			return c.At(key[:last+1], hint, "unknown %s", what)
+			return c.At(key[:1], inSection(key[0], siblings, all), "this key stands in no section, and is unknown there")
 		}
 	}
 	return nil
+}
+
+// inSection returns a hint for a key that stands above all sections: which key of which
+// section it may be, or other.
+func inSection(key string, sections []string, other string) string {
+	var all []string
+	section := map[string]string{} // of each key, the first
+	for _, s := range sections {
+		keys, _ := keysOf(toml.Key{s})
+		for _, k := range keys {
+			if section[k] == "" {
+				all, section[k] = append(all, k), s
+			}
+		}
+	}
+	if near := terminal.Nearest(key, all); near != "" {
+		return "did you mean " + near + " in [" + section[near] + "]?"
+	}
+	return other
 }
 
 // allKnown is a quick look that spares checkKeys its work at each start; false says
