@@ -2,6 +2,7 @@ package commands
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -90,14 +91,19 @@ func (n nudgeCmd) run(c *cli.Context) error {
 	settled := make(chan error, 1)
 	go n.secrets.Guarded(func() { settled <- settle() })()
 	result := nudgeOutput{Agent: a.Handle}
+	var polled error
 	if !c.Bool("no-poll") {
-		if r, ok := pollAfter(c.Context, a, n.out); ok {
+		var r cycle.Report
+		if r, polled = runPoll(c.Context, a, n.out); polled == nil {
 			v := reportOf(r)
 			result.Poll = &v
 		}
 	}
 	if err := <-settled; err != nil {
 		return err
+	}
+	if polled != nil && !errors.Is(polled, cycle.ErrBusy) && !errors.Is(polled, cycle.ErrInterrupted) {
+		return terminal.WithHint(fmt.Errorf("the nudge is recorded, but the poll after it failed: %w", polled), "`"+name+" doctor` says why; the next poll that works sees the nudge")
 	}
 	var failed error
 	if point := waitPoint(c); point != "" {
@@ -117,6 +123,8 @@ func (n nudgeCmd) run(c *cli.Context) error {
 		n.out.Printf("nudged @%s: %s\n", a.Handle, reportText(result.Poll.Report, n.now()))
 	case c.Bool("no-poll"):
 		n.out.Printf("nudged @%s: recorded for its next poll\n", a.Handle)
+	case polled != nil && errors.Is(polled, cycle.ErrInterrupted):
+		n.out.Printf("nudged @%s: recorded; the poll after it was interrupted, and the next one sees it\n", a.Handle)
 	default:
 		n.out.Printf("nudged @%s: recorded; the poll that is running sees it\n", a.Handle)
 	}

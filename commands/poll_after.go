@@ -9,22 +9,26 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// pollAfter runs a cycle for what was just recorded, and leaves a turn that
-// could run now to a detached poll. ok is false if no cycle ran: then another
-// poll is running, and looks once more. Nothing can be lost any more, so trouble
-// is a warning (docs/design.md, "Save before effects").
-func pollAfter(ctx context.Context, a *cycle.Agent, out *terminal.Output) (r cycle.Report, ok bool) {
-	r, err := a.Poll(ctx, cycle.PollOptions{NoTurn: true, LeaveLarge: true})
-	if errors.Is(err, cycle.ErrBusy) {
-		return r, false
-	}
-	if errors.Is(err, cycle.ErrInterrupted) {
+// pollAfter is runPoll. Nothing can be lost any more, so trouble is a warning
+// (docs/design.md, "Save before effects").
+func pollAfter(ctx context.Context, a *cycle.Agent, out *terminal.Output) {
+	_, err := runPoll(ctx, a, out)
+	switch {
+	case err == nil, errors.Is(err, cycle.ErrBusy):
+	case errors.Is(err, cycle.ErrInterrupted):
 		out.Warn("recorded; the poll after it was interrupted, and the next one goes on")
-		return r, false
-	}
-	if err != nil {
+	default:
 		out.Warn("recorded, but the poll after it failed: %v", err)
-		return r, false
+	}
+}
+
+// runPoll runs a cycle for what was just recorded, and leaves a turn that could run now to a
+// detached poll. The error wraps cycle.ErrBusy if another poll is running, which looks once
+// more.
+func runPoll(ctx context.Context, a *cycle.Agent, out *terminal.Output) (cycle.Report, error) {
+	r, err := a.Poll(ctx, cycle.PollOptions{NoTurn: true, LeaveLarge: true})
+	if err != nil {
+		return r, err
 	}
 	for _, f := range r.Failed {
 		out.Warn("%s: %s", f.Source, plain.Line(f.Reason))
@@ -32,7 +36,7 @@ func pollAfter(ctx context.Context, a *cycle.Agent, out *terminal.Output) (r cyc
 	if r.TurnWaiting {
 		detach(a, out)
 	}
-	return r, true
+	return r, nil
 }
 
 // detach starts a poll in the background, which runs the turn.
