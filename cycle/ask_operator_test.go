@@ -39,6 +39,7 @@ func TestTheOperatorIsAsked(t *testing.T) {
 	for name, c := range map[string]struct{ reply, option, told string }{
 		"an option":      {"Yes.", "yes", "They chose: yes"},
 		"its number":     {"2", "no", "They chose: no"},
+		"below a banner": {"[EXTERNAL]\n\nyes", "yes", "They chose: yes"},
 		"something else": {"only those of May", "", "only those of May"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
@@ -99,6 +100,9 @@ func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer
 		p.log.printf("the answer to %s cannot be read: %v", w.ID, err)
 		return a, nil
 	}
-	a.Option, _ = state.Option(w.Options, a.Answer)
+	var chosen bool
+	if a.Option, chosen = state.Option(w.Options, a.Answer); !chosen {
+		a.Option, _ = state.Option(w.Options, message.WithoutBanners(a.Answer))
+	}
 	return a, files
 }

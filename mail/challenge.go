@@ -57,7 +57,7 @@ func Tokens(h message.Header, handle, own, text string) []string {
 // "YES TOKEN", in any case, and else "". Only the first line counts: a program
 // that answers by itself may quote our mail, but puts its own text first.
 func Consent(replyText string) (token string) {
-	line, _, _ := strings.Cut(strings.TrimSpace(replyText), "\n")
+	line, _, _ := strings.Cut(message.WithoutBanners(replyText), "\n")
 	if strings.HasPrefix(line, ">") {
 		return "" // quoted from our mail
 	}

@@ -103,6 +103,8 @@ const (
 	maxFieldName  = 30     // bytes of the name of a header field, in any language
 	maxFirstLines = 3      // below an introduction, of which one must be ours
 	maxGap        = 20     // lines between two lines of ours that are taken along
+
+	maxControlLines = 60 // above an introduction, that may be a control and its banners
 )
 
 // trimHistory returns the lines of an answer without history, and how many it left out.
@@ -277,8 +279,27 @@ func (h *history) introduction(i int) (n, below int, quoted bool) {
 	case !h.known && quoted:
 		h.removeQuotation(below)
 		return n, below, quoted
+	case !quoted && h.controlAbove(i):
+		h.remove(below, len(h.lines))
+		return n, len(h.lines), quoted
 	}
 	return 0, 0, false
+}
+
+// controlAbove reports whether nothing but a control stands above line i. Below it, the
+// whole rest is history although we do not know its text: a mail that says HALT first must
+// not run a turn.
+func (h *history) controlAbove(i int) bool {
+	if i > maxControlLines {
+		return false
+	}
+	var above []string
+	for j, l := range h.lines[:h.ruleAbove(i)] {
+		if !h.gone[j] {
+			above = append(above, l.text)
+		}
+	}
+	return Control(strings.Join(above, "\n")) != ""
 }
 
 // beginsOurs reports whether one of the first lines from i on repeats our text.

@@ -281,6 +281,26 @@ func TestHistoryLimits(t *testing.T) {
 				return "> other"
 			}), mailKind{answers: true}, Sent{Texts: []string{"a b c"}, Names: []string{"bot@x"}})), "wrote")
 		}},
+		{Const: "maxControlLines", Max: 60, Within: func(_ *testing.T, n int64) bool {
+			text, _ := ownText("HALT"+strings.Repeat("\n", int(n))+wrote+"a b c", mailKind{answers: true}, Sent{Names: []string{"bot@x"}})
+			return Control(text) == "HALT"
+		}},
+		{Const: "maxTag", Max: 100, Within: func(_ *testing.T, n int64) bool { return isTag(filled("[", n, "]")) }},
+		{Const: "maxBannerLabel", Max: 30, Within: func(_ *testing.T, n int64) bool { return isBanner(strings.Repeat("Y", int(n)-1) + ": a b c d e") }},
+		{Const: "minBannerWords", Max: 4, Within: func(_ *testing.T, n int64) bool {
+			return !isBanner(strings.TrimSpace("X: " + strings.Repeat("a ", int(n)-1)))
+		}},
+		{Const: "minFooterWords", Max: 11, Within: func(_ *testing.T, n int64) bool {
+			text := "HALT\n\nconfidential" + strings.Repeat(" a", int(n)-1)
+			return WithoutBanners(text) == text
+		}},
+		{Const: "minFooterRule", Max: 9, Within: func(_ *testing.T, n int64) bool {
+			text := "HALT\n" + strings.Repeat("-", int(n)) + "\nx"
+			return WithoutBanners(text) == text
+		}},
+		{Const: "maxBannerRounds", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			return WithoutBanners(strings.Repeat("[EXTERNAL]\n", int(n))+"HALT") == "HALT"
+		}},
 		{Const: "maxReference", Max: 60, Within: func(_ *testing.T, n int64) bool {
 			return refersToHTML("html "+strings.Repeat("a ", int(n)-1), "b")
 		}},
