@@ -234,6 +234,7 @@ func sendFailed(e state.Effect, err error) []state.Event {
 	case errors.As(err, &unsentMesh):
 		event.Permanent = !unsentMesh.Temporary()
 		event.RetryAfter = unsentMesh.RetryAfter
+		event.NoReceipt = errors.Is(err, mesh.ErrNotTaken)
 	}
 	events := []state.Event{event}
 	if credential, ok := state.CredentialFailure(err); ok {

@@ -35,6 +35,10 @@ type Client struct {
 	// it answers and of what it is sent; nil: those of the profile.
 	KeysIn, KeysOut Keys
 
+	// StatusIsReceipt says that the status of an answer alone shows that the mesh took a
+	// message or a nudge. Without it, the answer must show an id.
+	StatusIsReceipt bool
+
 	mu    sync.Mutex
 	token string // the last one read, until the mesh refuses it
 	http  *http.Client
@@ -108,12 +112,13 @@ func (c *Client) Ack(ctx context.Context, id string) error {
 
 // ErrNotTaken means that an answer does not show that the mesh took what it was
 // sent: another service may have answered.
-var ErrNotTaken = errors.New("the answer does not repeat the message's id, so nothing shows that the mesh took it: is this the mesh?")
+var ErrNotTaken = errors.New("the answer does not repeat the message's id, so nothing shows that the mesh took it: is this the mesh? For one that never repeats an id set receipt = \"status\" in [mesh]")
 
 // Send posts m and returns its id. From defaults to our handle, the id to a new
 // one. With an ID in m, a Send whose answer was lost can be repeated: the mesh
 // stores the message once. Only an answer that repeats the id means that the mesh
-// took the message; after any other the error is an *Error with ErrNotTaken.
+// took the message, unless StatusIsReceipt; after any other answer of JSON, of text or of
+// nothing the error is an *Error with ErrNotTaken.
 func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	var answer posted
 	m.ID = cmp.Or(m.ID, rand.Text())
@@ -122,16 +127,19 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 		op: op, method: http.MethodPost,
 		path: cmp.Or(c.Paths.Message, "/message"),
 		body: m.posted(c.Handle),
-		into: &answer, accept: []int{http.StatusOK, http.StatusCreated, http.StatusAccepted},
+		into: &answer, receipt: true, accept: taken,
 	})
 	if err != nil {
 		return "", err
 	}
-	if answer.ID != m.ID {
+	if answer.ID != m.ID && !c.StatusIsReceipt {
 		return "", &Error{Op: op, Code: http.StatusOK, Err: ErrNotTaken}
 	}
 	return m.ID, nil
 }
+
+// taken are the statuses by which a mesh says that it took something.
+var taken = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
 
 // posted returns what a sender may say of a message.
 func (m Message) posted(handle string) postBody {
@@ -147,7 +155,7 @@ func (m Message) posted(handle string) postBody {
 func (m Message) Posted() ([]byte, error) { return encode(m.posted("")) }
 
 // Nudge sends a nudge to an agent. from defaults to our handle. Only an answer with
-// the id of the nudge means that the mesh took it.
+// the id of the nudge means that the mesh took it, unless StatusIsReceipt.
 func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	var answer posted
 	op := "nudge " + foreignLine(handle)
@@ -155,9 +163,9 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 		op: op, method: http.MethodPost,
 		path: join(cmp.Or(c.Paths.Nudge, "/nudge"), handle),
 		body: nudgeBody{From: cmp.Or(from, c.Handle), Reason: reason},
-		into: &answer, accept: []int{http.StatusOK, http.StatusCreated, http.StatusAccepted},
+		into: &answer, receipt: true, accept: taken,
 	})
-	if err == nil && answer.ID == "" {
+	if err == nil && answer.ID == "" && !c.StatusIsReceipt {
 		return &Error{Op: op, Code: http.StatusOK, Err: errNoNudge}
 	}
 	return err
@@ -172,7 +180,7 @@ func (c *Client) Register(ctx context.Context, p Presence) error {
 		op: "register", method: http.MethodPut,
 		path:   join(cmp.Or(c.Paths.Registry, "/registry"), c.Handle),
 		body:   p,
-		accept: []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent},
+		accept: taken,
 	})
 }
 

@@ -172,6 +172,27 @@ func TestOnlyAnAnswerThatShowsIt(t *testing.T) {
 			t.Error("a nudge that nothing shows to be taken counts")
 		}
 	}
+	// Answers without a body, or of text, show nothing. A page comes from another service.
+	for _, c := range []struct{ kind, body string }{{"", ""}, {"text/plain", "OK"}, {"application/json", `"queued"`}, {"application/json", "[]"}} {
+		client := serve(t, answer(200, c.kind, c.body))
+		if _, err := client.Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"}); !errors.Is(err, ErrNotTaken) {
+			t.Errorf("%s %q: %v", c.kind, c.body, err)
+		}
+		client.StatusIsReceipt = true
+		if id, err := client.Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"}); id != "x" || err != nil {
+			t.Errorf("%s %q: with the status as receipt: %q, %v", c.kind, c.body, id, err)
+		}
+		if err := client.Nudge(t.Context(), "b", "", ""); err != nil {
+			t.Errorf("%s %q: nudge: %v", c.kind, c.body, err)
+		}
+	}
+	for code, kind := range map[int]string{200: "text/html", 500: "application/json", 404: "application/json"} {
+		client := serve(t, answer(code, kind, `{"id":"other"}<p>`))
+		client.StatusIsReceipt = true
+		if _, err := client.Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"}); err == nil || errors.Is(err, ErrNotTaken) {
+			t.Errorf("%d %s: with the status as receipt: %v", code, kind, err)
+		}
+	}
 	// A message without an id gets one, so that the answer can show it.
 	id, err := serve(t, NewServer(Options{Open: true})).Send(t.Context(), Message{To: "b", Text: "hello"})
 	if err != nil || id == "" {

@@ -29,6 +29,7 @@ type request struct {
 	body         any        // nil: none
 	into         any        // nil: the answer's body is ignored
 	date         *time.Time // receives the answer's Date; may be nil
+	receipt      bool       // into is a receipt: an answer that has none leaves it empty
 	accept       []int
 	wait         time.Duration // how long the server may delay its answer
 
@@ -136,7 +137,7 @@ func (r request) read(resp *http.Response, keys Keys) error {
 	if len(body) > MaxMailbox {
 		return fmt.Errorf("answer is over %d bytes", MaxMailbox)
 	}
-	if r.into == nil && len(body) == 0 {
+	if (r.into == nil || r.receipt) && len(body) == 0 || r.receipt && !isPage(resp, body) && !isObject(resp, body) {
 		return nil
 	}
 	if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
@@ -145,7 +146,7 @@ func (r request) read(resp *http.Response, keys Keys) error {
 	if !isJSON(resp.Header.Get("Content-Type")) {
 		return fmt.Errorf("answer is %s, not JSON: is this the mesh?", quoteShort(resp.Header.Get("Content-Type")))
 	}
-	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
+	if !isObject(resp, body) {
 		return errors.New("answer is not a JSON object: is this the mesh?")
 	}
 	if r.into == nil {
@@ -162,6 +163,17 @@ func (r request) read(resp *http.Response, keys Keys) error {
 		return fmt.Errorf("decode answer: %s", foreignLine(err.Error())) // the error can quote the answer
 	}
 	return nil
+}
+
+// isObject reports whether an answer is a JSON object.
+func isObject(resp *http.Response, body []byte) bool {
+	return isJSON(resp.Header.Get("Content-Type")) && bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
+}
+
+// isPage reports whether an answer is a page for people, which no mesh sends.
+func isPage(resp *http.Response, body []byte) bool {
+	t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return err == nil && t == "text/html" || bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("<"))
 }
 
 // quoteShort quotes a header of the answer. A long one is not truncated: the rest

@@ -60,6 +60,7 @@ type SendFailed struct {
 	ID         string
 	Permanent  bool
 	Unknown    bool // broke after the final dot
+	NoReceipt  bool // the mesh took the call, and its answer does not show that it took the message
 	Denied     bool // its credential was denied: the next cycle tries again
 	Server     bool // it is a mail, and the server or the connection failed, not this mail alone
 	Reason     string
@@ -67,14 +68,18 @@ type SendFailed struct {
 }
 
 // apply sets a backoff, or gives up what can never arrive. A failure that the
-// server reported after the dot is an answer: that copy did not arrive.
+// server reported after the dot is an answer: that copy did not arrive. One without a
+// receipt may have arrived, so that there are not too many of it.
 func (e SendFailed) apply(m *machine) {
 	i, ok := m.effectIndex(e.ID)
 	if !ok {
 		return
 	}
 	row := &m.Outbox[i]
-	if row.Sending && !e.Unknown {
+	switch {
+	case e.NoReceipt && !row.Sending:
+		row.Copies++
+	case row.Sending && !e.Unknown && !e.NoReceipt:
 		row.Copies--
 	}
 	row.Unknown = e.Unknown
@@ -179,7 +184,7 @@ func (m *machine) unreachable(row Effect, refused bool) []string {
 // age, and counts it as sent if it may have arrived.
 func (m *machine) lapse(row Effect) {
 	switch {
-	case row.Unknown:
+	case row.Unknown, row.Copies > 0:
 		m.changeNotification(row.ID, func(t *Notification) { t.Sent = true })
 	case row.Waited >= giveUpAfter && m.isNotification(row.ID):
 		m.renotify(row.ID, "")

@@ -26,7 +26,7 @@ func (m *machine) queue(e Effect) (id string) {
 }
 
 // DueEffects returns the effects that may be performed now, in order: of each
-// channel and recipient only the first, so that order holds and one that backs off
+// lane only the first, so that order holds and one that backs off
 // does not hold up the others (docs/design.md, "The outbox"). What needs a
 // credential that was denied in this cycle waits for the next, and does not make a
 // poll due.
@@ -50,13 +50,19 @@ func (s State) firstOfLanes() []Effect {
 	return first
 }
 
-// lane is a channel and a recipient. Of each lane only the first row may be sent.
+// lane is a channel and a recipient. Of each lane only the first row may be sent. What is
+// about a credential has lanes of its own, one for the keymaster and one for the operator,
+// so that nothing else holds up a credential blocker.
 type lane struct {
-	channel Channel
-	to      string
+	channel    Channel
+	to         string
+	credential string
+	relayed    bool
 }
 
-func (e Effect) lane() lane { return lane{e.Channel, e.To} }
+func (e Effect) lane() lane {
+	return lane{e.Channel, e.To, e.Credential, e.Credential != "" && e.Kind == Relay}
+}
 
 // Unpaused reports that a person asks for a poll, which tries at once what waits,
 // whatever its pause.

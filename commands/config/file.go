@@ -104,6 +104,9 @@ type meshSection struct {
 	CAFile     string            `toml:"ca_file"`
 	Keys       map[string]string `toml:"keys"`
 
+	// What shows that another mesh took a message: "id" or "status".
+	Receipt string `toml:"receipt"`
+
 	// The names of members on a mesh that names them otherwise, by ours.
 	KeysIn  map[string]string `toml:"keys_in"`
 	KeysOut map[string]string `toml:"keys_out"`

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"time"
@@ -23,6 +24,9 @@ func (l *Loader) Mesh(c *Config) (*cycle.Mesh, error) {
 		return nil, err
 	}
 	m := c.File.Mesh
+	if err := c.oneOf("mesh.receipt", cmp.Or(m.Receipt, "id"), "id", "status"); err != nil {
+		return nil, err
+	}
 	if m.URL == "" {
 		return nil, nil
 	}
@@ -78,7 +82,7 @@ func (l *Loader) wireHTTPMesh(c *Config) (cycle.Carrier, error) {
 			Message: m.Paths.Message, Mailbox: m.Paths.Mailbox, Nudge: m.Paths.Nudge, Registry: m.Paths.Registry,
 			Online: m.Paths.Online, Status: m.Paths.Status, Halt: m.Paths.Halt, Go: m.Paths.Go, Blob: m.Paths.Blob,
 		},
-		KeysIn: in, KeysOut: out,
+		KeysIn: in, KeysOut: out, StatusIsReceipt: m.Receipt == "status",
 	}
 	if token.CountSet() == 1 {
 		client.Token = l.Secret(c, token)

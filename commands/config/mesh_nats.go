@@ -102,6 +102,8 @@ func (m meshSection) onlyOverHTTP() string {
 		return "token_command"
 	case m.Paths != (pathsSection{}):
 		return "paths"
+	case m.Receipt != "":
+		return "receipt"
 	case len(m.KeysIn) > 0:
 		return "keys_in"
 	case len(m.KeysOut) > 0:

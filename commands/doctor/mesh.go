@@ -87,8 +87,8 @@ func (c meshCheck) notTaken() []Finding {
 		return nil
 	}
 	return []Finding{bad(Warn, "mesh.taken",
-		`another service may listen at url or message in [mesh.paths]; if its answer names the id otherwise, set id in [mesh.keys_in]`,
-		"%s was answered without its id, so it is sent again until the mesh repeats it", terminal.Count(n, "message"))}
+		`if this mesh never repeats an id, set receipt = "status" in [mesh]; if it names the id otherwise, set id in [mesh.keys_in]; else another service listens at url`,
+		"%s was answered without its id; each is sent five times at most, then it is undeliverable", terminal.Count(n, "message"))}
 }
 
 // peers looks for the agents that the configuration names.

@@ -17,6 +17,7 @@ type timedRows struct {
 	Inbox  []inboxRow
 	Outbox []struct {
 		ID, Kind, Channel, To string
+		Credential            string
 		NotBefore             time.Time `json:"not_before"`
 		Unknown               bool
 		Copies                int
@@ -75,7 +76,7 @@ func (s timedRows) next(now time.Time, prompts []ClockPrompt) (at time.Time, wha
 		if e.Copies >= 5 || e.Unknown && (e.Kind == "ack" || e.Kind == "quiet" || e.Kind == "working") {
 			continue
 		}
-		if lane := e.Channel + " " + e.To; !lanes[lane] {
+		if lane := fmt.Sprintf("%s %s %s %t", e.Channel, e.To, e.Credential, e.Credential != "" && e.Kind == "relay"); !lanes[lane] {
 			lanes[lane] = true
 			take(e.NotBefore, e.ID)
 		}

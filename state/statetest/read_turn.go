@@ -13,7 +13,7 @@ import (
 
 // sending reads `sending ack.1`, `sent ack.1`, `failed ack.1 permanent "550 no"`,
 // `failed ack.1 unknown`, `failed ack.1 after=2m`, `failed ack.1 refused` and
-// `failed ack.1 server "451 later"`.
+// `failed ack.1 server "451 later"` and `failed reply.1 no-receipt`.
 func (st *Story) sending(p phrase) ([]state.Event, error) {
 	id := st.id(p.word(0))
 	switch p.verb {
@@ -24,7 +24,7 @@ func (st *Story) sending(p phrase) ([]state.Event, error) {
 	}
 	after, err := time.ParseDuration(cmp.Or(p.opts["after"], "0s"))
 	return []state.Event{state.SendFailed{
-		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Denied: p.has("refused"), Server: p.has("server"),
+		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Denied: p.has("refused"), Server: p.has("server"), NoReceipt: p.has("no-receipt"),
 		Reason: p.opts["text"], RetryAfter: after,
 	}}, err
 }
