@@ -28,7 +28,7 @@ func failed(r cycle.Report) string {
 func (h *house) wantCredentials(want string) {
 	h.t.Helper()
 	var all []string
-	for _, name := range []string{"agent:claude", "imap", "mesh", "smtp"} {
+	for _, name := range []string{"agent:claude", "agent:exec", "imap", "mesh", "smtp"} {
 		if c, fails := h.state().Credentials[name]; fails {
 			all = append(all, fmt.Sprintf("%s %d", name, c.Failures))
 		}
@@ -262,5 +262,33 @@ func TestAnAgentsDeadLoginIsTold(t *testing.T) {
 	h.wantCredentials("")
 	if got := h.kinds(); got != "notice reply notice" {
 		t.Errorf("sent %q", got)
+	}
+}
+
+// So is the login of a program of runner exec, by its exit code or by what it says last.
+func TestAProgramsDeadLoginIsTold(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"exit code": "exit 77\n", "401 on stdout": "echo 'HTTP 401'; exit 1\n", "401 on stderr": "echo 'error: 401 Unauthorized' >&2; exit 1\n",
+		"an expired token": "echo 'the access token has expired' >&2; exit 2\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newAwakeHouse(t)
+			h.plays(script)
+			h.receive(letter{id: "<one@example.com>"})
+			for i := range 3 {
+				if r := h.pollAfter(time.Minute); failed(r) != "agent" || r.Turns != 1 {
+					t.Errorf("poll %d: %+v", i, r)
+				}
+			}
+			h.wantCredentials("agent:exec 3")
+			h.wantPeerGot("message credential agent:exec")
+			h.wantTasks()
+			h.plays("echo hello\n")
+			h.pollAfter(time.Minute)
+			h.wantCredentials("")
+			h.wantTasks(state.Success)
+		})
 	}
 }

@@ -80,13 +80,14 @@ type ACPAgent struct {
 }
 
 // acpAgent runs our own process that speaks with the agent. Its stream is Events, one a
-// line. The agent's own messages about a missing login are recognized as those of exec.
+// line. The agent's own messages about a missing login count as those of exec.
 func acpAgent() agent {
 	return agent{
 		argv:         execArgv,
 		parse:        func() parser { return parseACP },
 		hosted:       true,
-		loginRefused: lazy.NewRegexp(`^` + APIRefused + `|(?i)not logged in|please run /login|codex login|invalid (x-)?api[ -]?key|api key not valid|api_key_invalid|authentication_error|authentication_failed|authentication required|please set an auth method|credit balance is too low|401 unauthorized`),
+		loginRefused: lazy.NewRegexp(`^` + APIRefused + `|(?i)` + knownLogins + `|api_key_invalid|authentication_failed|authentication required|credit balance is too low|401 unauthorized`),
+		anyLogin:     true,
 		sessionGone:  lazy.NewRegexp(`^` + SessionGone),
 	}
 }

@@ -35,6 +35,9 @@ type agent struct {
 
 	// loginExit is the exit code that means a refused login; 0 if none does.
 	loginExit int
+
+	// anyLogin means that the words count by which any program reports a refused login.
+	anyLogin bool
 }
 
 // agentFor returns the agent of a runner and its default program.
@@ -56,18 +59,13 @@ func agentFor(runner string) (agent, string, error) {
 	return agent{}, "", fmt.Errorf("turn.runner %q starts no program: use exec, claude, codex, gemini, acp or api", runner)
 }
 
-// NotLoggedIn is the exit code with which a program of runner "exec" reports that
-// its own login was refused. It is EX_NOPERM of sysexits(3).
-const NotLoggedIn = 77
-
-// execAgent runs any program. Many scripts call a well-known agent, so the
-// messages of those agents about a missing login are recognized. Nothing more is:
-// a message must not wait forever because some web page answered 401.
+// execAgent runs any program.
 func execAgent() agent {
 	return agent{
 		argv:         execArgv,
-		loginRefused: lazy.NewRegexp(`(?i)not logged in|please run /login|codex login|invalid (x-)?api[ -]key|api key not valid|authentication_error|please set an auth method`),
+		loginRefused: lazy.NewRegexp(`(?i)` + knownLogins),
 		loginExit:    NotLoggedIn,
+		anyLogin:     true,
 	}
 }
 

@@ -122,8 +122,16 @@ func TestStreams(t *testing.T) {
 			want: Result{Status: Failed, Reason: "exit status 77: the token has expired"}},
 		"exec says it and answers": {runner: Exec, stream: "an answer", stderr: "not logged in to the registry",
 			want: Result{Status: Success, Text: "an answer"}},
-		"exec that met a closed page": {runner: Exec, stderr: "401 Unauthorized", tail: "exit 1",
+		"exec by 401": {runner: Exec, stderr: "401 Unauthorized", tail: "exit 1", refused: true,
 			want: Result{Status: Failed, Reason: "exit status 1: 401 Unauthorized"}},
+		"exec by 401 on stdout": {runner: Exec, stream: "error: 401", tail: "exit 1", refused: true,
+			want: Result{Status: Failed, Text: "error: 401", Reason: "exit status 1"}},
+		"exec that met a closed page": {runner: Exec, stderr: "GET /x: 401 Unauthorized\nno such host", tail: "exit 1",
+			want: Result{Status: Failed, Reason: "exit status 1: no such host"}},
+		"exec that answers about 401": {runner: Exec, stream: "your page answers 401 Unauthorized",
+			want: Result{Status: Success, Text: "your page answers 401 Unauthorized"}},
+		"gemini by its exit code": {runner: Gemini, stderr: "no such account", tail: "exit 41", refused: true,
+			want: Result{Status: Failed, Reason: "exit status 41: no such account"}},
 		"gemini stale session": {runner: Gemini, stderr: "Error resuming session: No previous sessions found for this project.", tail: "exit 42", session: "g-0",
 			want: Result{Status: Failed, Reason: "exit status 42: Error resuming session: No previous sessions found for this project.", SessionStale: true}},
 	} {
@@ -140,6 +148,45 @@ func TestStreams(t *testing.T) {
 				t.Errorf("credential %v", res.Credential)
 			}
 		})
+	}
+}
+
+// refusals are what a program of any runner but api may say last about its login, and
+// harmless are lines that it may say.
+var (
+	refusals = []string{
+		"401", "HTTP 401", "HTTP/1.1 401 Unauthorized", "Error code: 401 - {'error': {'message': 'Incorrect API key provided'}}",
+		"curl: (22) The requested URL returned error: 401", "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://x",
+		"API Error: 401 {\"type\":\"error\"}", "status=401", "request failed (401)", "Unauthorized", "error: unauthorised",
+		"the token has expired", "API key is invalid", "api_key revoked", "invalid access token", "Invalid credentials",
+		"invalid_grant", "Authentication failed", "authentication required", "Please log in again", "login required", "You must sign in",
+		"your session has expired", "password was rejected",
+	}
+	harmless = []string{
+		"port 4010 is in use", "line 401: syntax error", "took 401 ms", "401 files changed", "the disk is full", "exit status 1",
+		"HTTP 500", "connection refused", "10.0.0.401", "no token in the stream", "403 Forbidden", "error in file login.py",
+	}
+)
+
+// TestAnyLogin checks the words by which any program reports that its login was refused, with
+// each runner, and those by which none does.
+func TestAnyLogin(t *testing.T) {
+	for _, runner := range []string{Exec, Claude, Codex, Gemini, ACP} {
+		kind, _, err := agentFor(runner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &supervisor{config: Config{Runner: runner}, output: newOutput(Config{}, Attempt{}, kind, nil)}
+		for _, said := range refusals {
+			if s.refusedLogin(&Result{Reason: "exit status 1: " + said, ExitCode: 1}, "") == "" {
+				t.Errorf("%s: %q does not count as a refusal", runner, said)
+			}
+		}
+		for _, said := range harmless {
+			if line := s.refusedLogin(&Result{Reason: "exit status 1: " + said, ExitCode: 1}, ""); line != "" {
+				t.Errorf("%s: %q counts as a refusal", runner, line)
+			}
+		}
 	}
 }
 

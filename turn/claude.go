@@ -25,6 +25,7 @@ func claudeAgent() agent {
 		parse:        claudeParser,
 		separator:    "\n\n",
 		loginRefused: lazy.NewRegexp(`(?i)not logged in|invalid (x-)?api[ -]key|please run /login|authentication_failed|authentication_error|billing_error|credit balance is too low|oauth token (has expired|revoked)|failed to authenticate`),
+		anyLogin:     true,
 		sessionGone:  lazy.NewRegexp(`(?i)no conversation found with session id`),
 	}
 }

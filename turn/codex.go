@@ -28,6 +28,7 @@ func codexAgent() agent {
 		separator:    "\n\n",
 		cumulative:   true,
 		loginRefused: lazy.NewRegexp(`(?i)401 unauthorized|not logged in|codex login|log (out and )?sign in again|missing environment variable|usage limit|quota exceeded|insufficient_quota|upgrade to plus`),
+		anyLogin:     true,
 		sessionGone:  lazy.NewRegexp(`(?i)no rollout found|thread not found|no saved session found`),
 	}
 }

@@ -217,10 +217,8 @@ func (s *supervisor) classifyFailure(res *Result) {
 		res.SessionStale, res.Session = true, ""
 		return
 	}
-	if line := firstMatch(text, kind.loginRefused); line != "" {
+	if line := s.refusedLogin(res, text); line != "" {
 		res.Credential = s.config.credential(line)
-	} else if kind.loginExit > 0 && res.ExitCode == kind.loginExit {
-		res.Credential = s.config.credential(res.Reason)
 	}
 }
 

@@ -1,0 +1,53 @@
+package turn
+
+import (
+	"strings"
+
+	"agentstateloop/internal/lazy"
+)
+
+// NotLoggedIn is the exit code with which a program of runner "exec" reports that
+// its own login was refused. It is EX_NOPERM of sysexits(3).
+const NotLoggedIn = 77
+
+// geminiNotLoggedIn is the exit code by which gemini reports that its login was refused.
+const geminiNotLoggedIn = 41
+
+// knownLogins are what well-known agents print about a missing login. Scripts and agents of
+// ACP often call one of them. It is part of a regular expression.
+const knownLogins = `not logged in|please run /login|codex login|invalid (x-)?api[ -]?key|api key not valid|authentication_error|please set an auth method`
+
+// unauthorized matches the line by which any program reports that a server answered 401, or
+// that its login has ended (RFC 9110, section 15.5.2; RFC 6750, section 3.1).
+var unauthorized = lazy.NewRegexp(`(?i)` +
+	`(^|: )[^a-z0-9]*401[^a-z0-9]*$` +
+	`|\b(https?|status|code|error|api|response|returned|got|server|failed)\b[^0-9\n]{0,30}\b401\b` +
+	`|\b401\b[^0-9a-z\n]{0,5}(unauthori[sz]ed|client error|error|auth|invalid|access|login|{)` +
+	`|\bunauthori[sz]ed\b|\bunauthenticated\b|\binvalid_(api_key|token|grant)\b` +
+	`|\b(api[ _-]?key|token|credentials?|log-?in|session|password)\b( is| are| has| have| was| were)?( been)? (not valid|invalid|expired|revoked|incorrect|refused|rejected)\b` +
+	`|\b(invalid|expired|revoked|incorrect) ((access|auth|refresh|oauth|bearer|api|session)[ _-]?)?(key|token|credentials?|login)\b` +
+	`|\bauthentication (has )?(failed|required|error|expired)\b` +
+	`|\b(log|sign) ?in again\b|\b(login|log-in|sign-in) (is )?required\b|\b(must|need to|please|have to) (first )?(log|sign) ?in\b`)
+
+// refusedLogin returns the line by which an agent that failed reports that its own login was
+// refused, or "". Words of its runner count in every line of reported, which is its error
+// events and stderr. An exit code of the runner counts. The words of any program count only
+// where it says why it failed: in the reason and, of a program without a stream, in the last
+// line that it printed. A page that answered 401 before that is no login.
+func (s *supervisor) refusedLogin(res *Result, reported string) string {
+	kind := s.output.agent
+	if line := firstMatch(reported, kind.loginRefused); line != "" {
+		return line
+	}
+	if kind.loginExit > 0 && res.ExitCode == kind.loginExit {
+		return res.Reason
+	}
+	if !kind.anyLogin {
+		return ""
+	}
+	last := []string{lastLine(res.Reason)}
+	if kind.parse == nil && res.ExitCode != 0 {
+		last = append(last, lastLine(res.Stderr), lastLine(res.Text))
+	}
+	return firstMatch(strings.Join(last, "\n"), unauthorized)
+}
