@@ -97,6 +97,7 @@ var notLimits = map[string]string{
 	"commands/terminal.fewestColumns": "a width, for which a narrower terminal is taken",
 	"turn.NotLoggedIn":                "an exit code",
 	"turn.geminiNotLoggedIn":          "an exit code",
+	"mail/message.threadBytes":        "the form of the id of a thread",
 	"turn.environTries":               "looks at a process that has no environment for an instant, while the kernel starts its program",
 	"turn.keptFD":                     "a descriptor, on which the agent has its lock",
 	"turn.pollEvery":                  "a period, of looks at processes",

@@ -88,7 +88,7 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 		return nil, err
 	}
 	if m.Gate == "" {
-		arrived, err := keepMail(ad.files, *m, control, whole)
+		arrived, err := ad.keepMail(ad.files, *m, control, whole)
 		return asReply(arrived, question), err
 	}
 	if event, err := ad.takeProvenByQuestion(m, question, control, whole); event != nil || err != nil {
@@ -99,7 +99,7 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 	if !open {
 		return ad.reject(m, m.Ask, whole)
 	}
-	arrived, err := keepMail(ad.files, *m, control, whole)
+	arrived, err := ad.keepMail(ad.files, *m, control, whole)
 	return state.Vouched{Key: m.Key, Hash: answered.Hash, UID: m.UID, At: m.At, Then: arrived, Else: rejection(m, true, false)}, err
 }
 
@@ -159,14 +159,18 @@ func rejection(m *mail.Message, unkept, ask bool) state.Rejected {
 
 // keepMail keeps a mail that is accepted, and returns its event. control is the
 // control that the mail consists of, or "".
-func keepMail(files payloads, m mail.Message, control string, whole io.Reader) (state.Event, error) {
+func (ac accepter) keepMail(files payloads, m mail.Message, control string, whole io.Reader) (state.Event, error) {
+	thread, err := ac.threadID(m.Header)
+	if err != nil {
+		return nil, err
+	}
 	sum, err := files.KeepSummed(mailPayload(m.Key), whole)
-	return mailArrived(m, control, sum), err
+	return mailArrived(m, thread, control, sum), err
 }
 
-// mailArrived returns the event of a mail that is accepted. sum is that of its
-// payload.
-func mailArrived(m mail.Message, control, sum string) state.Event {
+// mailArrived returns the event of a mail that is accepted. thread is the id of its
+// conversation, and sum that of its payload.
+func mailArrived(m mail.Message, thread, control, sum string) state.Event {
 	arrived := state.Arrived{
 		Message: state.Message{
 			Key: m.Key, Source: state.Mail, From: m.Header.From, Operator: true,
@@ -175,7 +179,7 @@ func mailArrived(m mail.Message, control, sum string) state.Event {
 		Digest:    m.Digest,
 		OldDigest: m.OldDigest,
 		UID:       m.UID,
-		Thread:    mailThread(m.Header),
+		Thread:    mailThread(m.Header, thread),
 	}
 	if control != "" {
 		return state.Controlled{Arrived: arrived, Control: control}
@@ -184,8 +188,19 @@ func mailArrived(m mail.Message, control, sum string) state.Event {
 }
 
 // mailThread returns the conversation of a mail, as an answer continues it.
-func mailThread(h message.Header) state.Thread {
-	return state.Thread{Subject: h.Subject, MessageID: h.MessageID, References: h.References}
+func mailThread(h message.Header, id string) state.Thread {
+	return state.Thread{Subject: h.Subject, MessageID: h.MessageID, References: h.References, ID: id}
+}
+
+// threadID returns the id of the conversation that a mail belongs to, or "" if threads have
+// none of their own.
+func (ac accepter) threadID(h message.Header) (string, error) {
+	if !ac.byThread {
+		return "", nil
+	}
+	key, err := ac.idKeys.key()
+	ids := message.IDs{Handle: ac.handle, Address: ac.mail.Address, IDKey: key}
+	return ids.ThreadOf(h), err
 }
 
 func mailPayload(key string) string { return store.PayloadName(store.MessagesDir, key, ".eml") }
@@ -215,6 +230,7 @@ type accepter struct {
 	mail     *Mail  // nil: no mail is configured
 	mesh     *Mesh  // nil: no mesh is configured
 	idKeys   idKeys
+	byThread bool // each mail thread is a conversation of its own
 }
 
 // isKnown reports whether from is an operator or a listed peer.
@@ -253,7 +269,7 @@ func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw
 	}
 	m := mail.Message{Key: i.Key, At: i.At, Header: message.ParseHeader(raw), Digest: i.Digest}
 	m.Header.From = from
-	event, err := keepMail(files, m, control, bytes.NewReader(raw))
+	event, err := ac.keepMail(files, m, control, bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("release %s: %w", i.Key, err)
 	}

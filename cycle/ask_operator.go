@@ -68,7 +68,9 @@ func (o *operatorAsker) ask(ctx context.Context, in Inside, q OperatorQuestion) 
 	}
 	e := state.Effect{Kind: state.OperatorQuestion, Channel: state.ByMail, To: o.operator, Text: q.Text, Options: slices.Clone(q.Options), TurnID: in.TurnID}
 	e.Thread.Subject = "@" + o.handle + " asks: " + titleOf(q.Text)
-	if msg, ok := s.TurnMessage(); ok && msg.Source == state.Mail {
+	if msg, ok := s.TurnMessage(); ok && msg.Operator && msg.Source != state.Mail {
+		e.Thread.ID = msg.ThreadID
+	} else if ok && msg.Source == state.Mail {
 		m, err := readMessage(o.journal.store, s.Turn, msg)
 		if err != nil {
 			return "", err
@@ -177,7 +179,7 @@ func (ad *admission) takeProvenByQuestion(m *mail.Message, question, control str
 		return nil, nil
 	}
 	ad.answered[question] = true
-	arrived, err := keepMail(ad.files, *m, control, whole)
+	arrived, err := ad.keepMail(ad.files, *m, control, whole)
 	e := state.Replied{Question: question, Else: rejection(m, true, false), Control: control}
 	switch a := arrived.(type) {
 	case state.Arrived:

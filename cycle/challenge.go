@@ -191,7 +191,7 @@ func counted(n int, thing string) string {
 func (ad *admission) consent(m *mail.Message, token string, whole io.Reader) (state.Event, error) {
 	late := state.Event(rejection(m, true, false))
 	if m.Gate == "" {
-		late = mailArrived(*m, message.ControlYes, "") // a control has no turn
+		late = mailArrived(*m, "", message.ControlYes, "") // a control has no turn
 	}
 	answered, open := ad.openChallenge(token)
 	if open {

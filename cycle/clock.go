@@ -15,6 +15,7 @@ import (
 	"agentstateloop/internal/plain"
 	"agentstateloop/internal/regular"
 	"agentstateloop/internal/secret"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -253,6 +254,9 @@ func (p *clockPrompts) keep(c ClockPrompt, words string) (state.Message, error) 
 	m := state.Message{
 		Kind: c.Kind, Title: titleOf(plain.Cut(first, 4*maxTitle)), Size: len(words),
 		Payload: store.PayloadName(store.MessagesDir, "prompt:"+c.Name+":"+store.NewID(), ".txt"),
+	}
+	if p.policy.ByThread {
+		m.ThreadID = message.NewThread("prompt " + c.Name) // of all its firings
 	}
 	var err error
 	if m.Sum, err = p.store.KeepSummed(m.Payload, strings.NewReader(words)); err != nil {

@@ -72,7 +72,7 @@ func (a *Agent) Compact(ctx context.Context, patience time.Duration) (text strin
 	if s.CanRun(a.Policy, a.Now()) { // a runner that found turn.lock taken has left
 		err = a.Detach()
 	}
-	return a.recaller().summaryText(s.Conversation), err
+	return a.recaller().summaryText(s.ConversationOf(s.NewestTalk(a.Policy))), err
 }
 
 // waitForTurns takes turn.lock. It returns ErrBusy if a turn still runs after
@@ -116,15 +116,14 @@ type compactor struct {
 // nearly full, before that turn, which s has dispatched. If that fails, the turn goes on with its
 // session. The caller holds turn.lock.
 func (c *compactor) rotate(ctx context.Context, s state.State) (state.State, error) {
-	who := s.TurnPrincipal()
-	talk := s.ConversationWith(who)
-	if !c.sessions.toCompact(talk) {
+	talk := s.TurnTalk(*c.policy)
+	if !c.sessions.toCompact(s.ConversationOf(talk)) {
 		return s, nil
 	}
 	head := s.Turn
 	guarded, release := c.guard.context(ctx, head)
 	defer release()
-	next, err := c.compact(guarded, s, who, head.TurnID)
+	next, err := c.compact(guarded, s, talk, head.TurnID)
 	if err != nil {
 		c.log.printf("compact: the session is kept: %v", err)
 	}
@@ -149,14 +148,14 @@ func (c *compactor) compactNow(ctx context.Context) (state.State, error) {
 	case s.Tier(*c.policy, c.now()) == state.TierDead:
 		return s, errors.New("the budget is used up: see `agentstateloop status`")
 	}
-	return c.compact(ctx, s, state.OperatorPrincipal, "")
+	return c.compact(ctx, s, s.NewestTalk(*c.policy), "")
 }
 
-// compact makes a summary of what s shows of one principal, and commits it. The cost of the
+// compact makes a summary of what s shows of one conversation, and commits it. The cost of the
 // summary counts even if it fails. A crash before the commit changes nothing.
-func (c *compactor) compact(ctx context.Context, s state.State, who state.Principal, turnID string) (state.State, error) {
-	e := state.Compacted{With: who, Session: c.sessions.continued(s.ConversationWith(who)), Through: through(s)}
-	r, err := c.summaries.summarise(ctx, s, who)
+func (c *compactor) compact(ctx context.Context, s state.State, talk state.Talk, turnID string) (state.State, error) {
+	e := state.Compacted{Talk: talk, Session: c.sessions.continued(s.ConversationOf(talk)), Through: through(s)}
+	r, err := c.summaries.summarise(ctx, s, talk)
 	if errors.Is(err, ErrNothing) {
 		return s, err
 	}
@@ -179,7 +178,7 @@ func (c *compactor) compact(ctx context.Context, s state.State, who state.Princi
 		return s, fmt.Errorf("keep summary: %w", err)
 	}
 	next, err := c.journal.commit(ctx, append(events, e)...)
-	if err == nil && next.ConversationWith(who).Compacted.File != e.File {
+	if err == nil && next.ConversationOf(talk).Compacted.File != e.File {
 		_ = c.store.Remove(e.File) // no row names it
 		err = errors.New("the memory was reset, or another session began, while the summary was made, so nothing was changed")
 	}
@@ -224,21 +223,21 @@ type summaryMaker struct {
 	recaller recaller // with room for all that is summarised
 }
 
-// summarise runs what makes a summary of one principal's conversation and returns
+// summarise runs what makes a summary of one conversation and returns
 // its result. The program of
 // [turn] summary, if one is configured, summarises the exchanges. Otherwise the
 // agent does, in the session that is to end, or in a new one if it has none.
-func (m *summaryMaker) summarise(ctx context.Context, s state.State, who state.Principal) (turn.Result, error) {
+func (m *summaryMaker) summarise(ctx context.Context, s state.State, talk state.Talk) (turn.Result, error) {
 	question, err := m.prompter.summaryQuestion()
 	if err != nil {
 		return turn.Result{}, err
 	}
-	config, session, extra := *m.turn, m.sessions.continued(s.ConversationWith(who)), m.rights.Summary
+	config, session, extra := *m.turn, m.sessions.continued(s.ConversationOf(talk)), m.rights.Summary
 	if m.summary != nil {
 		config, session, extra = *m.summary, "", nil
 	}
 	if session == "" {
-		said, err := m.material(s, who)
+		said, err := m.material(s, talk)
 		if err != nil {
 			return turn.Result{}, err
 		}
@@ -271,10 +270,10 @@ func (m *summaryMaker) summarise(ctx context.Context, s state.State, who state.P
 	return r, err
 }
 
-// material returns what was said with a principal since the last summary, with
+// material returns what was said in a conversation since the last summary, with
 // that summary, for an agent whose session does not hold it.
-func (m *summaryMaker) material(s state.State, who state.Principal) (string, error) {
-	r, err := m.recaller.recall(s, who, exchangeCache{})
+func (m *summaryMaker) material(s state.State, talk state.Talk) (string, error) {
+	r, err := m.recaller.recall(s, talk, exchangeCache{})
 	if err != nil {
 		return "", err
 	}

@@ -85,16 +85,7 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 		outgoingFiles{d.store}.drop(m.outgoing)
 		return s, err
 	}
-	switch m.msg.Source {
-	case state.Self:
-		m.thread = s.Thread
-	case state.Clock:
-		m.thread = d.replier.clockThread(m.msg)
-	case state.EventSource:
-		m.thread = state.Thread{Subject: "@" + d.replier.handle + ": " + m.msg.Title}
-	case state.CLI:
-		m.thread = state.Thread{Subject: "@" + d.replier.handle + ": " + reporting(m.head) + " reported"}
-	}
+	m.thread = d.replier.threadOf(m)
 	var reply *state.Effect
 	if len(back.Fields) > 0 || !m.needsNoReply(r) {
 		reply, err = d.replier.reply(m, state.Outcome(r.Status), back, files)
@@ -134,11 +125,42 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 	return s, nil
 }
 
-// clockThread returns the conversation of the answer to a prompt of the clock, which each
-// firing begins.
-func (rp *replier) clockThread(m state.Message) state.Thread {
-	at := m.At.In(cmp.Or(rp.renderer.policy.Location, time.UTC))
-	return state.Thread{Subject: "@" + rp.handle + ": " + m.From + ", " + at.Format(dateAndTime)}
+// threadOf returns the mail thread that the answer of a turn goes to. What a mail did not
+// cause begins one, and what the agent planned itself goes where it was planned.
+func (rp *replier) threadOf(m turnMessage) state.Thread {
+	subject := m.msg.Title
+	switch m.msg.Source {
+	case state.Mail, state.Mesh:
+		return m.thread
+	case state.Self:
+		if m.msg.Thread != nil {
+			return *m.msg.Thread
+		}
+	case state.Clock:
+		at := m.msg.At.In(cmp.Or(rp.renderer.policy.Location, time.UTC))
+		subject = m.msg.From + ", " + at.Format(dateAndTime)
+	case state.CLI:
+		subject = reporting(m.head) + " reported"
+	}
+	return state.Thread{Subject: "@" + rp.handle + ": " + subject, ID: m.msg.ThreadID}
+}
+
+// plannedThread returns the mail thread of the answer to what the agent plans in a turn, or
+// nil if that answer begins one: nobody mails what the turn itself comes to.
+func (rp *replier) plannedThread(m turnMessage) (*state.Thread, error) {
+	if m.msg.Source == state.CLI && !m.repliesByMail(rp.mail) || !m.msg.Operator || rp.mail == nil {
+		return nil, nil
+	}
+	t := rp.threadOf(m)
+	if t.MessageID == "" { // it begins with the answer of the turn
+		key, err := rp.renderer.idKeys.key()
+		if err != nil {
+			return nil, err
+		}
+		ids := message.IDs{Handle: rp.handle, Address: rp.mail.Address, IDKey: key}
+		t.MessageID = ids.Make(message.InThread("reply."+m.head.TurnID, t.ID), t.Subject)
+	}
+	return &t, nil
 }
 
 // reporting returns what has reported to a turn of its own: "tool deploy".
@@ -151,12 +173,12 @@ func reporting(h state.Head) string {
 	return "what a turn started"
 }
 
-// nextSession returns the session of the next turn of the same principal. An
+// nextSession returns the session of the next turn of the same conversation. An
 // inference that failed keeps the session that there was (docs/design.md,
 // "Turns").
 func (d *deliverer) nextSession(s state.State, m turnMessage, r turn.Result) state.Session {
 	if r.Session == "" || d.turn == nil {
-		return s.ConversationWith(m.msg.Principal()).Session
+		return s.ConversationOf(d.journal.policy.TalkOf(m.msg)).Session
 	}
 	return d.sessions.after(s, r)
 }

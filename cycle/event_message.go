@@ -9,6 +9,7 @@ import (
 
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/internal/plain"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -46,6 +47,9 @@ func (a *Agent) TellEvent(ctx context.Context, e EventMessage) (key string, err 
 		return "", err
 	}
 	arrived.Message.At, arrived.IfRoom = a.Now(), !e.Operator
+	if e.Operator && a.Policy.ByThread { // its answer is mailed, and begins a thread
+		arrived.Message.ThreadID = message.NewThread(arrived.Message.Key)
+	}
 	if s, err = a.journal().commit(ctx, arrived); err != nil {
 		return "", err
 	}

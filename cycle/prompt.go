@@ -65,7 +65,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	d, fences := p.agentData(), newFences()
 	d.Boundary = fences.Boundary
 	who := m.msg.Principal()
-	talk := s.ConversationWith(who)
+	talk := s.ConversationOf(p.policy.TalkOf(m.msg))
 	d.Fresh = p.sessions.continued(talk) == ""
 	d.Phase, d.PhaseSince = s.Phase, s.PhaseSince.UTC()
 	if deadline, ok := s.Deadline(*p.policy); ok {

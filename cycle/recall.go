@@ -29,9 +29,10 @@ const (
 
 // recaller rebuilds what was said from the history.
 type recaller struct {
-	store *store.Store
-	log   logger
-	room  int // bytes; 0: DefaultRecall
+	store  *store.Store
+	policy *state.Policy
+	log    logger
+	room   int // bytes; 0: DefaultRecall
 }
 
 // bytes returns how many bytes of exchanges are recalled.
@@ -43,10 +44,10 @@ type recalledText struct {
 	exchanges []prompt.Recalled // since then, oldest first
 }
 
-// exchangeCache holds, for each principal, the exchanges that one recall has read
+// exchangeCache holds, for each conversation, the exchanges that one recall has read
 // for the next one of the same runner, newest first. So a backlog does not read
 // them again for each message.
-type exchangeCache map[state.Principal][]exchange
+type exchangeCache map[state.Talk][]exchange
 
 // exchange is one message with its answer, and where its task line is in the history.
 type exchange struct {
@@ -56,40 +57,40 @@ type exchange struct {
 	past   *prompt.Past
 }
 
-// recall rebuilds the conversation with a principal since the last reset: what they
-// said to the agent and what it answered. The newest exchanges fill half of the
+// recall rebuilds a conversation since the last reset: what was
+// said to the agent in it and what it answered. The newest exchanges fill half of the
 // room; those that share most words with the question fill the rest. A summary
 // stands for what was compacted.
-func (rc recaller) recall(s state.State, who state.Principal, p exchangeCache, question ...string) (recalledText, error) {
+func (rc recaller) recall(s state.State, talk state.Talk, p exchangeCache, question ...string) (recalledText, error) {
 	room := rc.bytes()
-	talk := s.ConversationWith(who)
+	kept := s.ConversationOf(talk)
 	after := s.Reset.Epoch
-	summary := rc.summaryText(talk)
+	summary := rc.summaryText(kept)
 	if summary != "" {
-		after = max(after, talk.Compacted.Through)
+		after = max(after, kept.Compacted.Through)
 	}
-	if err := rc.readExchanges(who, after, p, room); err != nil {
+	if err := rc.readExchanges(talk, after, p, room); err != nil {
 		return recalledText{}, fmt.Errorf("read history: %w", err)
 	}
 	var past []*prompt.Past
-	for _, e := range p[who] {
+	for _, e := range p[talk] {
 		past = append(past, e.past)
 	}
 	return recalledText{summary: summary, exchanges: prompt.Recall(past, room, question...)}, nil
 }
 
-// readExchanges brings p up to date for one principal: it reads the history back to
+// readExchanges brings p up to date for one conversation: it reads the history back to
 // what p holds, and drops what is too old. Attempts up to the epoch after are not
 // read.
-func (rc recaller) readExchanges(who state.Principal, after uint64, p exchangeCache, room int) error {
+func (rc recaller) readExchanges(talk state.Talk, after uint64, p exchangeCache, room int) error {
 	most := max(1, room/recallPer)
-	known := p[who]
-	p[who] = make([]exchange, 0, len(known)+1)
+	known := p[talk]
+	p[talk] = make([]exchange, 0, len(known)+1)
 	read := 0
 	add := func(e exchange) (more bool) {
-		p[who] = append(p[who], e)
+		p[talk] = append(p[talk], e)
 		read += e.past.Len()
-		return len(p[who]) < most && read < recallTimes*room
+		return len(p[talk]) < most && read < recallTimes*room
 	}
 	for l, err := range rc.store.Newest(max(int64(most)*recallRead, recallScan), state.LineTask, state.LineReset) {
 		switch {
@@ -104,7 +105,7 @@ func (rc recaller) readExchanges(who state.Principal, after uint64, p exchangeCa
 				}
 			}
 			return nil
-		case !rc.isOf(who, l):
+		case !rc.isOf(talk, l):
 			continue
 		}
 		past := prompt.NewPast(rc.exchange(l, min(recallPart, room/8)))
@@ -121,8 +122,13 @@ func sinceReset(s state.State, l state.Line) bool {
 	return l.Kind == state.LineTask && l.Row != nil && l.Epoch > s.Reset.Epoch
 }
 
-// isOf reports whether the turn of a task line answered this principal.
-func (rc recaller) isOf(who state.Principal, task state.Line) bool {
+// isOf reports whether the turn of a task line was one of this conversation.
+func (rc recaller) isOf(talk state.Talk, task state.Line) bool {
+	return rc.answered(talk.With, task) && rc.policy.TalkOf(*task.Row).Thread == talk.Thread
+}
+
+// answered reports whether the turn of a task line answered this principal.
+func (rc recaller) answered(who state.Principal, task state.Line) bool {
 	if task.Row == nil {
 		return false
 	}

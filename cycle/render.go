@@ -103,6 +103,7 @@ func (r *renderer) renderMail(e state.Effect, what said, files []message.Attachm
 		Subject:     e.Thread.Subject,
 		InReplyTo:   e.Thread.MessageID,
 		References:  e.Thread.References,
+		Thread:      e.Thread.ID,
 		Date:        now,
 		Text:        what.text,
 		Markdown:    what.markdown && r.replies.HTML,

@@ -24,7 +24,7 @@ func (a *Agent) SearchInside(in Inside, query string, n int) (string, error) {
 		return "", fmt.Errorf("search history: %w", err)
 	}
 	rc, who := a.recaller(), s.TurnPrincipal()
-	found, err := rc.search(s, query, n, func(l state.Line) bool { return rc.isOf(who, l) })
+	found, err := rc.search(s, query, n, func(l state.Line) bool { return rc.answered(who, l) })
 	fences := newFences()
 	return join(found, fences.Exchange), err
 }

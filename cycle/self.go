@@ -113,6 +113,7 @@ type planner struct {
 	secrets *secret.Known
 	journal *journal
 	flusher *flusher
+	replier *replier
 }
 
 // remind plans a reminder.
@@ -141,6 +142,9 @@ func (p *planner) plan(ctx context.Context, in Inside, e state.Planned, words st
 		return time.Time{}, fmt.Errorf("the text has %d bytes, and the limit is %d: put the rest into a file, and name it", len(words), maxSelfText)
 	}
 	e.TurnID, e.Epoch = in.TurnID, in.Epoch
+	if err := p.setThread(&e); err != nil {
+		return time.Time{}, err
+	}
 	e.Key = "self:" + store.NewID()
 	e.Title = titleOf(words)
 	e.Payload = store.PayloadName(store.MessagesDir, e.Key, ".txt")
@@ -164,6 +168,21 @@ func (p *planner) plan(ctx context.Context, in Inside, e state.Planned, words st
 		return time.Time{}, err
 	}
 	return row.NextRetryAt, p.flusher.sendNow(ctx, s)
+}
+
+// setThread sets the mail thread of the answer to what a turn plans.
+func (p *planner) setThread(e *state.Planned) error {
+	s, err := p.store.Read()
+	if err != nil || !s.Turn.Owns(e.TurnID, e.Epoch) {
+		return err // without a turn, or in one that is over
+	}
+	msg, _ := s.TurnMessage()
+	m, err := readMessage(p.store, s.Turn, msg)
+	if err != nil {
+		return err
+	}
+	e.Thread, err = p.replier.plannedThread(m)
+	return err
 }
 
 // wakeups returns the rows of the agent itself that wait and that shown reports true

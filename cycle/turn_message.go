@@ -65,7 +65,7 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 		}
 		m.text, m.full = cmp.Or(m.content.Instead(), m.content.Text), m.content.Full
 		header := message.ParseHeader(m.raw)
-		m.thread, m.subject = mailThread(header), header.Subject
+		m.thread, m.subject = mailThread(header, msg.ThreadID), header.Subject
 	case state.Mesh:
 		if err := json.Unmarshal(m.raw, &m.sent); err != nil {
 			return m, fmt.Errorf("read message %s: %w", msg.Key, err)

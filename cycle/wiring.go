@@ -91,7 +91,7 @@ func (a *Agent) sessions() sessions {
 }
 
 func (a *Agent) recaller() recaller {
-	return recaller{store: a.Store, log: a.logger(), room: a.Recall}
+	return recaller{store: a.Store, policy: &a.Policy, log: a.logger(), room: a.Recall}
 }
 
 func (a *Agent) prompter() *prompter {
@@ -133,7 +133,7 @@ func (a *Agent) summaryMaker() *summaryMaker {
 	return &summaryMaker{
 		store: a.Store, turn: a.Turn, summary: a.Summary, rights: a.Rights,
 		launcher: a.launcher(), prompter: a.prompter(), sessions: a.sessions(),
-		recaller: recaller{store: a.Store, log: a.logger(), room: maxSummarized},
+		recaller: recaller{store: a.Store, policy: &a.Policy, log: a.logger(), room: maxSummarized},
 	}
 }
 
@@ -189,7 +189,7 @@ func (a *Agent) puller() *puller {
 // The steps of a cycle.
 
 func (a *Agent) accepter() accepter {
-	return accepter{store: a.Store, handle: a.Handle, operator: a.Policy.Operator, mail: a.Mail, mesh: a.Mesh, idKeys: a.idKeys()}
+	return accepter{store: a.Store, handle: a.Handle, operator: a.Policy.Operator, mail: a.Mail, mesh: a.Mesh, idKeys: a.idKeys(), byThread: a.Policy.ByThread}
 }
 
 func (a *Agent) observer(session *mailSession) *observer {
@@ -295,7 +295,7 @@ func (a *Agent) outgoing() outgoing {
 
 func (a *Agent) planner() *planner {
 	return &planner{
-		policy: &a.Policy, now: a.Now, store: a.Store, secrets: a.Secrets, journal: a.journal(), flusher: a.flusher(),
+		policy: &a.Policy, now: a.Now, store: a.Store, secrets: a.Secrets, journal: a.journal(), flusher: a.flusher(), replier: a.replier(),
 	}
 }
 

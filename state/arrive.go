@@ -52,6 +52,7 @@ func (e Arrived) apply(m *machine) {
 	m.noteSeen(msg.Key)
 	m.noteSeen(e.Digest)
 
+	msg.ThreadID = cmp.Or(msg.ThreadID, e.Thread.ID)
 	m.Arrivals++
 	msg.Seq = m.Arrivals
 	msg.Observed = m.now

@@ -78,7 +78,7 @@ func (e Suspended) apply(m *machine) {
 	m.Turn.Status = HeadSuspended
 	m.Turn.Since = m.now
 	m.Turn.Box = e.Box
-	m.keepSession(m.TurnPrincipal(), e.Session, e.Epoch)
+	m.keepSession(m.TurnTalk(m.policy), e.Session, e.Epoch)
 	m.turnLine("suspended", "")
 }
 

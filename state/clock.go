@@ -16,8 +16,8 @@ func (m *machine) unskew() {
 		&m.Published.At, &m.LastChallenge, &m.RateTold, &m.SendingFails.Since, &m.Cursor.Swept, &m.LastRing.At,
 		&m.LastMail.At, &m.LastAnswer.At, &m.LastAnswer.Sent,
 	}
-	for i := range m.Agents {
-		past = append(past, &m.Agents[i].Compacted.At)
+	for i := range m.Others {
+		past = append(past, &m.Others[i].Compacted.At)
 	}
 	for i := range m.Challenges {
 		past = append(past, &m.Challenges[i].Made)

@@ -34,7 +34,7 @@ func (p Policy) collects(msg Message) bool {
 // sameSender reports whether one sender has written both in the same way, with no reset
 // of the memory between them.
 func (s State) sameSender(a, b Message) bool {
-	return a.Source == b.Source && a.From == b.From && a.Proof == b.Proof && a.Operator == b.Operator &&
+	return a.Source == b.Source && a.From == b.From && a.Proof == b.Proof && a.Operator == b.Operator && a.ThreadID == b.ThreadID &&
 		(a.Seq <= s.Reset.Arrivals) == (b.Seq <= s.Reset.Arrivals)
 }
 

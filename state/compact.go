@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Summary replaces what was said and done for one principal up to an epoch, since
+// Summary replaces what was said and done in one conversation up to an epoch, since
 // the last reset.
 // Its text is a payload, and every summary is in the history, too.
 type Summary struct {
@@ -23,35 +23,35 @@ const (
 )
 
 // Compacted reports that a summary (Text, kept durably in File) stands for all
-// exchanges with one principal of attempts up to Through, and for the session of
-// that id, if they have one. File is empty if no summary could be made, for Reason.
+// exchanges of one conversation in attempts up to Through, and for the session of
+// that id, if it has one. File is empty if no summary could be made, for Reason.
 type Compacted struct {
-	With       Principal
+	Talk       Talk
 	Session    string
 	Through    uint64
 	File, Text string
 	Reason     string
 }
 
-// apply makes the principal's next context begin with the summary. A summary that comes too
+// apply makes the next context of the conversation begin with the summary. A summary that comes too
 // late changes nothing: while it was made, the memory was reset or another session
 // began.
 func (e Compacted) apply(m *machine) {
-	c := m.ConversationWith(e.With)
+	c := m.ConversationOf(e.Talk)
 	if e.Session != c.Session.ID || e.Through <= m.Reset.Epoch || e.Through < c.Compacted.Through {
-		m.line(Line{Kind: LineCompaction, With: e.With, What: "stale", Reason: e.Reason})
+		m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: "stale", Reason: e.Reason})
 		return
 	}
 	if e.File == "" {
 		if c.Session.ID != "" {
 			c.Session.FailedSummaries++
-			m.keepConversation(e.With, c)
+			m.keepConversation(e.Talk, c)
 		}
-		m.line(Line{Kind: LineCompaction, With: e.With, What: CompactionFailed, Reason: e.Reason})
+		m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: CompactionFailed, Reason: e.Reason})
 		return
 	}
-	m.keepConversation(e.With, Conversation{Compacted: summaryOf(m.now, e.File, e.Text, e.Through)})
-	m.line(Line{Kind: LineCompaction, With: e.With, What: compactionMade, Epoch: e.Through, File: e.File, Text: e.Text, Reason: e.Reason})
+	m.keepConversation(e.Talk, Conversation{Compacted: summaryOf(m.now, e.File, e.Text, e.Through)})
+	m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: compactionMade, Epoch: e.Through, File: e.File, Text: e.Text, Reason: e.Reason})
 }
 
 // Redacted implements [Redactable].
@@ -70,5 +70,5 @@ func (m *machine) applyCompactionLine(l Line) {
 		return
 	}
 	who := cmp.Or(l.With, OperatorPrincipal) // older versions kept one summary, with all in it
-	m.keepConversation(who, Conversation{Compacted: summaryOf(l.At, l.File, l.Text, l.Epoch)})
+	m.keepConversation(Talk{who, l.Thread}, Conversation{Compacted: summaryOf(l.At, l.File, l.Text, l.Epoch)})
 }

@@ -9,11 +9,54 @@ type Conversation struct {
 	Compacted Summary `json:"compacted,omitzero"` // the last one since the reset
 }
 
-// AgentConversation is the conversation with another agent.
-type AgentConversation struct {
-	With Principal `json:"with"`
+// Talk names a conversation: all that is said between the agent and one principal or, with
+// Policy.ByThread, in one mail thread of the operator. The operator's Talk without a thread
+// is what they say outside of mail.
+type Talk struct {
+	With   Principal
+	Thread string
+}
+
+// OperatorTalk is the operator's conversation outside of mail threads.
+func OperatorTalk() Talk { return Talk{With: OperatorPrincipal} }
+
+// TalkOf returns the conversation that a message belongs to.
+func (p Policy) TalkOf(m Message) Talk {
+	t := Talk{With: m.Principal()}
+	if p.ByThread && m.Operator {
+		t.Thread = m.ThreadID
+	}
+	return t
+}
+
+// TurnTalk returns the conversation of the active turn, or none if no turn is active.
+func (s State) TurnTalk(p Policy) Talk {
+	msg, ok := s.TurnMessage()
+	if !ok {
+		return Talk{}
+	}
+	return p.TalkOf(msg)
+}
+
+// NewestTalk returns the operator's newest conversation by mail, or all that they say if
+// threads have no conversations of their own.
+func (s State) NewestTalk(p Policy) Talk {
+	t := OperatorTalk()
+	if p.ByThread {
+		t.Thread = s.Thread.ID
+	}
+	return t
+}
+
+// OtherConversation is the conversation with another agent, or in one mail thread of the
+// operator.
+type OtherConversation struct {
+	With   Principal `json:"with"`
+	Thread string    `json:"thread,omitempty"`
 	Conversation
 }
+
+func (o OtherConversation) talk() Talk { return Talk{o.With, o.Thread} }
 
 // Session is the agent's own session, which the next turn of its principal
 // continues.
@@ -29,77 +72,91 @@ type Session struct {
 	FailedSummaries int   `json:"vain,omitempty"`
 }
 
-// MaxConversations is how many conversations with other agents are kept. The one
+// MaxConversations is how many conversations with other agents are kept, and MaxThreads how
+// many of the operator's mail threads. The one
 // that was used least recently goes first: its next turn begins a session, and is
 // shown the exchanges that a summary stood for.
-const MaxConversations = 32
+const (
+	MaxConversations = 32
+	MaxThreads       = 100
+)
 
-// ConversationWith returns the conversation with a principal. It is empty if none is
-// kept.
-func (s State) ConversationWith(who Principal) Conversation {
-	if who == OperatorPrincipal {
+// ConversationOf returns a conversation. It is empty if none is kept.
+func (s State) ConversationOf(t Talk) Conversation {
+	if t == OperatorTalk() {
 		return s.Conversation
 	}
-	i := s.agentIndex(who)
+	i := s.otherIndex(t)
 	if i < 0 {
 		return Conversation{}
 	}
-	return s.Agents[i].Conversation
+	return s.Others[i].Conversation
 }
 
-func (s State) agentIndex(who Principal) int {
-	return slices.IndexFunc(s.Agents, func(a AgentConversation) bool { return a.With == who })
+func (s State) otherIndex(t Talk) int {
+	return slices.IndexFunc(s.Others, func(o OtherConversation) bool { return o.talk() == t })
 }
 
-// keepConversation replaces the conversation with a principal.
-func (m *machine) keepConversation(who Principal, c Conversation) {
-	if who == OperatorPrincipal {
+// keepConversation replaces a conversation.
+func (m *machine) keepConversation(t Talk, c Conversation) {
+	if t == OperatorTalk() {
 		m.Conversation = c
 		return
 	}
-	if i := m.agentIndex(who); i >= 0 {
-		m.Agents = slices.Delete(m.Agents, i, i+1)
+	if i := m.otherIndex(t); i >= 0 {
+		m.Others = slices.Delete(m.Others, i, i+1)
 	}
-	if who == "" || c == (Conversation{}) {
+	if t.With == "" || c == (Conversation{}) {
 		return
 	}
-	m.Agents = append(m.Agents, AgentConversation{With: who, Conversation: c})
-	m.Agents = slices.Delete(m.Agents, 0, max(0, len(m.Agents)-MaxConversations))
+	m.Others = append(m.Others, OtherConversation{With: t.With, Thread: t.Thread, Conversation: c})
+	most, kept := MaxConversations, 0
+	if t.Thread != "" {
+		most = MaxThreads
+	}
+	for i := len(m.Others) - 1; i >= 0; i-- {
+		if (m.Others[i].Thread != "") != (t.Thread != "") {
+			continue
+		}
+		if kept++; kept > most {
+			m.Others = slices.Delete(m.Others, i, i+1)
+		}
+	}
 }
 
-// keepSession keeps the session that the next turn of a principal continues. One
+// keepSession keeps the session that the next turn of a conversation continues. One
 // that began before a reset, or that ends in IDLE, holds what is to be forgotten.
-func (m *machine) keepSession(who Principal, s Session, epoch uint64) {
+func (m *machine) keepSession(t Talk, s Session, epoch uint64) {
 	if epoch <= m.Reset.Epoch || m.Phase == IDLE {
 		s = Session{}
 	}
-	c := m.ConversationWith(who)
+	c := m.ConversationOf(t)
 	if s.ID != "" && s.ID == c.Session.ID {
 		s.FailedSummaries = c.Session.FailedSummaries
 	}
 	c.Session = s
-	m.keepConversation(who, c)
+	m.keepConversation(t, c)
 }
 
 // endSessions ends every session. The history keeps what was said in them.
 func (m *machine) endSessions() {
 	m.Session = Session{}
-	for i := range m.Agents {
-		m.Agents[i].Session = Session{}
+	for i := range m.Others {
+		m.Others[i].Session = Session{}
 	}
-	m.Agents = slices.DeleteFunc(m.Agents, func(a AgentConversation) bool { return a.Conversation == Conversation{} })
+	m.Others = slices.DeleteFunc(m.Others, func(o OtherConversation) bool { return o.Conversation == Conversation{} })
 }
 
 // endConversations ends every session, and drops every summary.
 func (m *machine) endConversations() {
-	m.Conversation, m.Agents = Conversation{}, nil
+	m.Conversation, m.Others = Conversation{}, nil
 }
 
 // Summaries returns the files of all summaries.
 func (s State) Summaries() []string {
 	files := []string{s.Compacted.File}
-	for _, a := range s.Agents {
-		files = append(files, a.Compacted.File)
+	for _, o := range s.Others {
+		files = append(files, o.Compacted.File)
 	}
 	return files
 }

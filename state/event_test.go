@@ -142,7 +142,7 @@ var notRedacted = map[string]string{
 	"Message.Note":        "written by Step only",
 	"Message.Reason":      "written by Step only, from what was redacted",
 	"Message.Title":       "written by Step only, from what was redacted", "Message.EndedSleep": "written by Step only, from what was redacted",
-	"Message.MadeBy": "id", "Message.FollowsUp": "key", "Message.Said": "file", "Ended.Submitted": "file",
+	"Message.MadeBy": "id", "Message.ThreadID": "hash", "Thread": "hash", "Message.FollowsUp": "key", "Message.Said": "file", "Ended.Submitted": "file",
 }
 
 // exempt returns the entry of notRedacted that covers a field.

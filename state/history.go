@@ -88,6 +88,8 @@ type Line struct {
 	With Principal `json:"with,omitempty"` // whose; older lines are the operator's
 	File string    `json:"file,omitempty"` // of a summary
 
+	Thread string `json:"thread,omitempty"` // of a summary: the mail thread
+
 	ID      string   `json:"id,omitempty"` // of an effect
 	Message *Message `json:"message,omitempty"`
 

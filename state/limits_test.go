@@ -174,8 +174,15 @@ func TestLimits(t *testing.T) {
 		{Const: "maxRejections", Max: 500, Within: func(_ *testing.T, n int64) bool { return len(step(remembers("refused ", n), nine).Seen) == int(n) }},
 		{Const: "MaxConversations", Max: 32, Within: func(_ *testing.T, n int64) bool {
 			return len(step(agent(), nine, many(n, func(i int) state.Event {
-				return state.Compacted{With: state.Principal(fmt.Sprint("peer:", i)), Through: 1, File: "messages/s"}
-			})...).Agents) == int(n)
+				return state.Compacted{Talk: state.Talk{With: state.Principal(fmt.Sprint("peer:", i))}, Through: 1, File: "messages/s"}
+			})...).Others) == int(n)
+		}},
+
+		{Const: "MaxThreads", Max: 100, Within: func(_ *testing.T, n int64) bool {
+			s := step(agent(), nine, state.Compacted{Talk: state.Talk{With: "peer:1"}, Through: 1, File: "messages/s"})
+			return len(step(s, nine, many(n, func(i int) state.Event {
+				return state.Compacted{Talk: state.Talk{With: state.OperatorPrincipal, Thread: fmt.Sprint("t", i)}, Through: 1, File: "messages/s"}
+			})...).Others) == int(n)+1
 		}},
 
 		// Challenges.
@@ -400,7 +407,7 @@ func TestLimits(t *testing.T) {
 			s.Purse.Unpriced = many(n-1, func(i int) string { return fmt.Sprint("before", i) })
 			return len(spent(s, state.Spending{Model: "new", Basis: state.BasisDearest}).Purse.Unpriced) == int(n)
 		}},
-		{Const: "metersKept", Max: 33, Within: func(_ *testing.T, n int64) bool { // besides that of the last session
+		{Const: "metersKept", Max: 133, Within: func(_ *testing.T, n int64) bool { // besides that of the last session
 			meters := many(n+1, func(i int) state.Event {
 				return state.Spent{Spending: state.Spending{ID: fmt.Sprint("s", i)}, Meter: state.Meter{Session: fmt.Sprint("session", i)}}
 			})

@@ -31,6 +31,7 @@ func (l *Line) Members(c *members.Coder) {
 	members.OptText(c, "text", &l.Text)
 	members.OptText(c, "with", &l.With)
 	members.OptText(c, "file", &l.File)
+	members.OptText(c, "thread", &l.Thread)
 	members.OptText(c, "id", &l.ID)
 	members.OptPointer(c, "message", &l.Message, (*Message).members)
 	members.OptPointer(c, "head", &l.Head, (*Head).members)

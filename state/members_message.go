@@ -40,6 +40,8 @@ func (msg *Message) members(c *members.Coder) {
 	members.OptBool(c, "by_hand", &msg.ByHand)
 	members.OptBool(c, "by_clock", &msg.ByClock)
 	members.OptText(c, "follows_up", &msg.FollowsUp)
+	members.OptText(c, "thread_id", &msg.ThreadID)
+	members.OptPointer(c, "thread", &msg.Thread, (*Thread).members)
 	members.OptText(c, "ended_sleep", &msg.EndedSleep)
 }
 
@@ -47,6 +49,7 @@ func (t *Thread) members(c *members.Coder) {
 	members.OptText(c, "subject", &t.Subject)
 	members.OptText(c, "message_id", &t.MessageID)
 	members.OptTexts(c, "references", &t.References)
+	members.OptText(c, "id", &t.ID)
 }
 
 func (w *WaitingAck) members(c *members.Coder) {

@@ -77,7 +77,7 @@ func (s *State) Members(c *members.Coder) {
 	members.OptObjects(c, "prompts", &s.Prompts, (*TimedPrompt).members)
 	members.OptObjects(c, "expected", &s.Expected, (*Expected).members)
 	s.Conversation.members(c)
-	members.OptObjects(c, "agents", &s.Agents, (*AgentConversation).members)
+	members.OptObjects(c, "agents", &s.Others, (*OtherConversation).members)
 	members.OptTime(c, "pruned", &s.Pruned)
 	members.OptObjectMap(c, "credentials", &s.Credentials, (*Credential).members)
 	members.OptObject(c, "schedule", &s.Schedule, (*Schedule).members)
@@ -105,9 +105,10 @@ func (s *Summary) members(c *members.Coder) {
 	members.OptText(c, "sha256", &s.Sum)
 }
 
-func (a *AgentConversation) members(c *members.Coder) {
-	members.Text(c, "with", &a.With)
-	a.Conversation.members(c)
+func (o *OtherConversation) members(c *members.Coder) {
+	members.Text(c, "with", &o.With)
+	members.OptText(c, "thread", &o.Thread)
+	o.Conversation.members(c)
 }
 
 func (l *LastMail) members(c *members.Coder) {

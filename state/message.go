@@ -109,6 +109,12 @@ type Message struct {
 	// FollowsUp is the key of the message that this one stands for, whose turn is over.
 	FollowsUp string `json:"follows_up,omitempty"`
 
+	// ThreadID is the id of the mail thread that the message belongs to, if that is a
+	// conversation of its own; see Thread.ID. Thread is, of a row of the agent itself, where
+	// its answer goes; nil: a new thread. It is never changed, so that rows can be compared.
+	ThreadID string  `json:"thread_id,omitempty"`
+	Thread   *Thread `json:"thread,omitempty"`
+
 	// EndedSleep is the beginning of the words with which the agent would have woken
 	// itself, had this message not come.
 	EndedSleep string `json:"ended_sleep,omitempty"`
@@ -120,6 +126,10 @@ type Thread struct {
 	Subject    string   `json:"subject,omitempty"`
 	MessageID  string   `json:"message_id,omitempty"`
 	References []string `json:"references,omitempty"`
+
+	// ID is the same for all mails of a thread; "" if threads have no conversations of their
+	// own, or the conversation is not a mail thread.
+	ID string `json:"id,omitempty"`
 }
 
 // MaxEventMessages is how many messages of programs may wait.

@@ -36,8 +36,9 @@ type Policy struct {
 	MaxAttempts int  // of one turn
 	// TurnTimeout limits a turn that was taken by `inbox next`.
 	TurnTimeout time.Duration
-	Rate        int // operator messages an hour before more are deferred; 0 = no limit
-	EventRate   int // the same of the messages of programs
+	ByThread    bool // each mail thread of the operator is a conversation of its own
+	Rate        int  // operator messages an hour before more are deferred; 0 = no limit
+	EventRate   int  // the same of the messages of programs
 
 	// Collect is how long a sender must be silent before what they wrote has one turn; 0:
 	// each message has its own at once.

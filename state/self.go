@@ -79,7 +79,8 @@ type Planned struct {
 	Key     string
 	At      time.Time
 	For     time.Duration
-	Title   string // the beginning of its words, on one line
+	Title   string  // the beginning of its words, on one line
+	Thread  *Thread // that the answer goes to; nil: a new one
 	Payload string
 	Sum     string // of the payload
 }
@@ -129,6 +130,9 @@ func (e Planned) apply(m *machine) {
 	row.Seq, row.At, row.Observed = m.Arrivals, m.now, m.now
 	row.Status, row.Reason, row.Title = Deferred, e.Kind, e.Title
 	row.Payload, row.Sum = e.Payload, e.Sum
+	if row.Thread = e.Thread; e.Thread != nil {
+		row.ThreadID = e.Thread.ID
+	}
 	m.Inbox = append(m.Inbox, row)
 	kept := row
 	m.line(Line{Kind: LineMessage, Key: row.Key, Source: Self, From: row.From, TurnID: e.TurnID, Message: &kept})

@@ -98,7 +98,7 @@ const (
 	countedKept   = 256
 	countedBefore = 16 // of these, ids of earlier turns
 	unpricedKept  = 8
-	metersKept    = MaxConversations + 1
+	metersKept    = MaxConversations + MaxThreads + 1
 )
 
 // MaxSpent bounds one spending. A higher figure is not believed.

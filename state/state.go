@@ -119,7 +119,7 @@ type State struct {
 	Expected []Expected `json:"expected,omitempty"` // reports that may come without a turn that waits for them
 
 	Conversation                     // with the operator
-	Agents       []AgentConversation `json:"agents,omitempty"` // the one used last at the end
+	Others       []OtherConversation `json:"agents,omitempty"` // the one used last at the end
 
 	Pruned time.Time `json:"pruned,omitzero"` // when the folders last held nothing older than is kept
 
@@ -171,7 +171,7 @@ func (s State) clone() State {
 	s.Purse.Counted = slices.Clone(s.Purse.Counted)
 	s.Purse.Unpriced = slices.Clone(s.Purse.Unpriced)
 	s.Purse.Meters = slices.Clone(s.Purse.Meters)
-	s.Agents = slices.Clone(s.Agents)
+	s.Others = slices.Clone(s.Others)
 	s.Credentials = maps.Clone(s.Credentials)
 	s.Lines = nil
 	return s

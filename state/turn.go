@@ -120,7 +120,7 @@ func (e Ended) apply(m *machine) {
 		Kind: LineTask, Key: m.Turn.Key, TurnID: e.TurnID, Epoch: e.Epoch, Outcome: e.Outcome,
 		OutputBox: e.OutputBox, Deliverable: e.Deliverable, Fields: e.Fields, Reason: e.Reason,
 	}
-	who := m.TurnPrincipal()
+	talk := m.TurnTalk(m.policy)
 	msg, ok := m.TurnMessage()
 	if ok {
 		task.Row = &msg
@@ -145,7 +145,7 @@ func (e Ended) apply(m *machine) {
 	if e.Lingers {
 		m.Turn.TurnID, m.Turn.Epoch, m.Turn.Since, m.Turn.Lingers = e.TurnID, e.Epoch, m.now, true
 	}
-	m.keepSession(who, e.Session, e.Epoch)
+	m.keepSession(talk, e.Session, e.Epoch)
 	m.countOutcome(e.Outcome)
 	if !m.Asleep && m.nothingToDo() {
 		m.Asleep = true
@@ -241,7 +241,7 @@ func (e GivenBack) apply(m *machine) {
 	}
 	m.turnLine("given back", e.Reason)
 	if e.Forget {
-		m.keepSession(m.TurnPrincipal(), Session{}, e.Epoch)
+		m.keepSession(m.TurnTalk(m.policy), Session{}, e.Epoch)
 	}
 	if msg := m.message(m.Turn.Key); msg != nil && !m.Turn.Resumed {
 		msg.Attempts = max(0, msg.Attempts-1)

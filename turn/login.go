@@ -33,7 +33,7 @@ var unauthorized = lazy.NewRegexp(`(?i)` +
 // refused, or "". Words of its runner count in every line of reported, which is its error
 // events and stderr. An exit code of the runner counts. The words of any program count only
 // where it says why it failed: in the reason and, of a program without a stream, in the last
-// line that it printed. A page that answered 401 before that is no login.
+// line that it printed. A page that answered 401 before that does not count.
 func (s *supervisor) refusedLogin(res *Result, reported string) string {
 	kind := s.output.agent
 	if line := firstMatch(reported, kind.loginRefused); line != "" {

@@ -138,7 +138,10 @@ type turnSection struct {
 	MCP         bool             `toml:"mcp"`
 	Prompts     string           `toml:"prompts"`
 	Recall      int              `toml:"recall"`
-	Collect     ZeroDuration     `toml:"collect"`
+
+	Conversation string `toml:"conversation"`
+
+	Collect ZeroDuration `toml:"collect"`
 
 	ContextWindow int               `toml:"context_window"`
 	Summary       []string          `toml:"summary"`
@@ -323,7 +326,7 @@ func defaults() File {
 			// Config.SMTP takes what [mail.smtp] leaves out from [mail.imap].
 		},
 		Trust: trustSection{Require: "dmarc", Verify: "server", Mesh: "token"},
-		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), Settle: Duration(500 * time.Millisecond), MaxAttempts: 3, SelfTurns: 10, Recall: 32, Box: boxSection{Network: true}},
+		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), Settle: Duration(500 * time.Millisecond), MaxAttempts: 3, SelfTurns: 10, Recall: 32, Conversation: ConversationOperator, Box: boxSection{Network: true}},
 		API: apiSection{
 			ContextWindow: react.DefaultWindow, MaxOutput: react.DefaultMaxOutput, MaxCalls: react.DefaultMaxCalls, MaxTools: react.DefaultMaxTools,
 			Exec: execSection{Processes: 512, Memory: 4096, FileSize: 1024, CPU: Duration(5 * time.Minute)},

@@ -35,6 +35,7 @@ func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Confi
 		PrepTimeout:     time.Duration(c.File.Timing.PrepTimeout),
 		ActiveTimeout:   time.Duration(c.File.Timing.ActiveTimeout),
 		Cooldown:        time.Duration(c.File.Timing.Cooldown),
+		ByThread:        c.File.Turn.Conversation == ConversationThread,
 		Collect:         time.Duration(c.File.Turn.Collect),
 		TurnTimeout:     time.Duration(c.File.Turn.Timeout),
 		Budget:          budget,

@@ -15,6 +15,13 @@ import (
 // it as the agent of a turn.
 const APICommand = "__react"
 
+// The values of [turn] conversation: the operator has one conversation, or one in each mail
+// thread.
+const (
+	ConversationOperator = "operator"
+	ConversationThread   = "thread"
+)
+
 // maxCollect is how long a sender must be silent, at most, before what they wrote has its
 // turn.
 const maxCollect = 5 * time.Minute
@@ -48,6 +55,9 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 	t := c.File.Turn
 	if t.MaxAttempts < 1 {
 		return nil, c.Wrong("turn.max_attempts", "must be 1 or more")
+	}
+	if err := c.oneOf("turn.conversation", t.Conversation, ConversationOperator, ConversationThread); err != nil {
+		return nil, err
 	}
 	if time.Duration(t.Collect) > maxCollect {
 		return nil, c.Wrong("turn.collect", "must be at most %v", maxCollect)

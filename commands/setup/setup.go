@@ -32,7 +32,7 @@ type Options struct {
 	PasswordCommand                                       []string
 	ClientID, ClientSecretFile                            string
 
-	Runner, Workdir, Sandbox                      string
+	Runner, Workdir, Sandbox, Conversation        string
 	Command                                       []string
 	APIProvider, APIModel, APIBaseURL, APIKeyFile string
 	MeshURL, MeshTokenFile, MeshKeyFile           string
@@ -133,6 +133,11 @@ func (in *interview) ask(ctx context.Context) (parts, error) {
 	}
 	if p.api, err = in.askAPI(ctx, p.turn.runner); err != nil {
 		return p, err
+	}
+	if p.mail != nil && p.turn.runner != "none" {
+		if p.turn.conversation, err = in.askConversation(ctx); err != nil {
+			return p, err
+		}
 	}
 	p.agent.stateDir = in.StateDir
 	if err := in.makeAbsolute(&p.agent.stateDir, &p.mesh.tokenFile, &p.mesh.keyFile, &p.mesh.caFile); err != nil {

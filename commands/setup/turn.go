@@ -20,6 +20,7 @@ type turnPart struct {
 	sandbox         string // "": none
 	command         []string
 	path            string // PATH for the agent
+	conversation    string // "": without mail
 }
 
 func (t turnPart) write(d *document) {
@@ -30,6 +31,9 @@ func (t turnPart) write(d *document) {
 	}
 	if t.workdir != "" {
 		d.line("workdir", path(t.workdir), "where the agent works")
+	}
+	if t.conversation != "" {
+		d.line("conversation", t.conversation, "operator: one with you; thread: one in each mail thread")
 	}
 	if t.sandbox != "" {
 		d.line("sandbox", t.sandbox, "the agent runs in a box; [turn.box] grants more")
@@ -77,6 +81,18 @@ func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, erro
 	}
 	t.sandbox, err = in.askSandbox(ctx, t)
 	return t, err
+}
+
+// askConversation learns whether each mail thread is a conversation of its own.
+func (in *interview) askConversation(ctx context.Context) (string, error) {
+	value := in.Conversation
+	if value == "" && !in.Asker.CanAsk() {
+		value = config.ConversationOperator
+	}
+	return in.Asker.Ask(ctx, value, terminal.Question{
+		Flag: "conversation", Text: "how it remembers: operator (one conversation with you) or thread (one in each mail thread, so that topics do not mix)",
+		Guess: config.ConversationOperator, Check: isOneOf(config.ConversationOperator, config.ConversationThread),
+	})
 }
 
 // lastingPath returns a PATH that a cron job can use: absolute folders, each

@@ -13,8 +13,9 @@ import (
 // (docs/design.md, "Our mail"). An id is
 //
 //	<EFFECT.MAC.HANDLE@domain>
+//	<EFFECT+THREAD.MAC.HANDLE@domain>
 //
-// HANDLE holds no dot. MAC is two MACs with the agent's key: the first over the
+// HANDLE holds no dot. THREAD is the id of a conversation of its own, see ThreadOf. MAC is two MACs with the agent's key: the first over the
 // rest of the id, the second over that and the subject of the thread. So only
 // somebody who has a mail of ours knows an id with a good MAC, and a reader of
 // it knows the thread that it belongs to.
@@ -40,7 +41,8 @@ const (
 const lowerBase32 = "abcdefghijklmnopqrstuvwxyz234567"
 
 // Make returns the Message-ID of the mail with effect id in the thread of
-// subject, with its brackets. It is always the same for the same arguments.
+// subject, with its brackets. It is always the same for the same arguments. For a mail of a
+// conversation of its own, effect is what InThread returns.
 func (i IDs) Make(effect, subject string) string {
 	return "<" + effect + "." + i.identity(effect) + i.membership(effect, subject) + i.suffix() + ">"
 }
@@ -61,15 +63,64 @@ func (i IDs) Ours(msgid string) bool {
 // Effect returns the effect, in lower case, of which msgid is the mail. ok is false
 // unless its MAC shows that this agent made the id.
 func (i IDs) Effect(msgid string) (effect string, ok bool) {
+	effect, _, ok = i.read(msgid)
+	return effect, ok
+}
+
+// threadMark separates the effect from the thread. No effect holds one.
+const threadMark = "+"
+
+// InThread returns the id of an effect with that of its thread, if that is not "".
+func InThread(effect, thread string) string {
+	if thread == "" {
+		return effect
+	}
+	return effect + threadMark + thread
+}
+
+// read returns the parts of an id that this agent made.
+func (i IDs) read(msgid string) (effect, thread string, ok bool) {
 	local, ok := i.local(msgid)
 	if !ok {
-		return "", false
+		return "", "", false
 	}
 	effect, mac, ok := cutMAC(local)
 	if !ok || !i.good(mac[:len(mac)/2], i.identity(effect)) {
-		return "", false
+		return "", "", false
 	}
-	return effect, true
+	effect, thread, _ = strings.Cut(effect, threadMark)
+	return effect, thread, true
+}
+
+// threadBytes is how much of a hash is the id of a thread: enough that two threads of one
+// person never meet.
+const threadBytes = 5
+
+// ThreadOf returns the id of the thread that a mail belongs to: that of the newest mail of
+// ours that it answers, which the MAC proves; else one made from the first Message-ID of its
+// chain, so that a mail which answers the operator's own is in the same thread. The subject
+// does not matter.
+func (i IDs) ThreadOf(h Header) string {
+	for _, id := range h.Answered() {
+		if _, thread, ours := i.read(id); ours && thread != "" {
+			return thread
+		}
+	}
+	root := h.MessageID
+	if h.InReplyTo != "" {
+		root = h.InReplyTo
+	}
+	if len(h.References) > 0 {
+		root = h.References[0]
+	}
+	return NewThread(root)
+}
+
+// NewThread returns the id of the thread that begins with this Message-ID, or with anything
+// else that is always the same for it.
+func NewThread(root string) string {
+	sum := sha256.Sum256([]byte(Lower(strings.TrimSpace(root))))
+	return base32.NewEncoding(lowerBase32).WithPadding(base32.NoPadding).EncodeToString(sum[:threadBytes])
 }
 
 // EffectOf returns the effect, in lower case, that an id with the form of one of this
@@ -84,6 +135,7 @@ func EffectOf(msgid, handle string) (effect string, ok bool) {
 		return "", false
 	}
 	effect, _, ok = cutMAC(local)
+	effect, _, _ = strings.Cut(effect, threadMark)
 	return effect, ok
 }
 

@@ -37,6 +37,7 @@ type Draft struct {
 	InReplyTo  string   // the Message-ID answered; "" starts a thread
 	References []string // of the mail answered, oldest first
 
+	Thread      string // id of the conversation that the thread is, which goes into the Message-ID; or ""
 	Text        string
 	Markdown    bool // Text is Markdown: if it is formatted, an HTML part shows it so
 	Attachments []Attachment
@@ -83,8 +84,8 @@ func (d Draft) sender() string {
 }
 
 func (d Draft) header(b *bytes.Buffer) error {
-	if !plainID(d.ID) || !plainID(d.Handle) {
-		return errors.New("id and handle must consist of letters, digits, dots, dashes and underscores")
+	if !plainID(d.ID) || !plainID(d.Handle) || d.Thread != "" && !plainID(d.Thread) {
+		return errors.New("id, thread and handle must consist of letters, digits, dots, dashes and underscores")
 	}
 	if d.History != "" && !plainID(d.History) {
 		return errors.New("the head of the history must consist of digits and a dot")
@@ -104,7 +105,7 @@ func (d Draft) header(b *bytes.Buffer) error {
 	fmt.Fprintf(b, "To: <%s>\r\n", d.To)
 	fmt.Fprintf(b, "Subject: %s\r\n", subject(d.Subject, d.InReplyTo != ""))
 	fmt.Fprintf(b, "Date: %s\r\n", d.Date.UTC().Format("Mon, 02 Jan 2006 15:04:05 -0700"))
-	fmt.Fprintf(b, "Message-ID: %s\r\n", IDs{Handle: d.Handle, Address: d.From, IDKey: d.IDKey}.Make(d.ID, d.Subject))
+	fmt.Fprintf(b, "Message-ID: %s\r\n", IDs{Handle: d.Handle, Address: d.From, IDKey: d.IDKey}.Make(InThread(d.ID, d.Thread), d.Subject))
 	if validMessageID(d.InReplyTo) {
 		fmt.Fprintf(b, "In-Reply-To: %s\r\n", d.InReplyTo)
 	}

@@ -164,9 +164,9 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 	case "credit":
 		amount, err := money(p.word(0))
 		return []state.Event{state.Credited{Amount: amount, By: "op"}}, err
-	case "compact": // compact with=peer:bob session=s1 through=1 "the summary"; without one it came to nothing
+	case "compact": // compact with=peer:bob thread=t1 session=s1 through=1 "the summary"; without one it came to nothing
 		with := cmp.Or(state.Principal(p.opts["with"]), state.OperatorPrincipal)
-		e := state.Compacted{With: with, Session: p.opts["session"], Through: uint64(atoi(p.opts["through"])), Text: p.opts["text"]}
+		e := state.Compacted{Talk: state.Talk{With: with, Thread: p.opts["thread"]}, Session: p.opts["session"], Through: uint64(atoi(p.opts["through"])), Text: p.opts["text"]}
 		if e.Text != "" {
 			e.File = "messages/summary"
 		} else if p.has("fails") {

@@ -238,8 +238,12 @@ func (st *Story) waits() []string {
 		rows = append(rows, st.wait(x.Wait)+", expected for "+x.For)
 	}
 	rows = append(rows, conversation(st.S.Conversation, "")...)
-	for _, a := range st.S.Agents {
-		rows = append(rows, conversation(a.Conversation, " with "+string(a.With))...)
+	for _, o := range st.S.Others {
+		with := " with " + string(o.With)
+		if o.Thread != "" {
+			with += " in " + o.Thread
+		}
+		rows = append(rows, conversation(o.Conversation, with)...)
 	}
 	if k := st.S.Streak; k != (state.SelfStreak{}) {
 		row := fmt.Sprintf("%d self turns", k.Turns)
