@@ -176,10 +176,12 @@ func (r *record) queryMail(id string) *outgoing {
 	return nil
 }
 
-// effectOf returns the id of the effect of a Message-ID of ours: its first two parts.
+// effectOf returns the id of the effect of a Message-ID of ours: its first two parts, without
+// the thread.
 func effectOf(id string) string {
 	parts := strings.SplitN(id, ".", 3)
-	return strings.Join(parts[:min(2, len(parts))], ".")
+	effect, _, _ := strings.Cut(strings.Join(parts[:min(2, len(parts))], "."), "+")
+	return effect
 }
 
 // query is a question to the operator, as the history tells of it.

@@ -114,7 +114,7 @@ func (r *record) unthreaded(h history, l *incomingMail) (n int) {
 	}
 	for turn := range turns {
 		for id, o := range r.mails {
-			if o.answers == "" && strings.HasPrefix(id, replyKind+turn+".") {
+			if o.answers == "" && effectOf(id) == replyKind+turn {
 				n++
 			}
 		}

@@ -201,7 +201,7 @@ func (w *World) checkFollowUps(h history) {
 		n := 0
 		for _, sent := range []map[string]*outgoing{w.record.mails, w.record.reports} {
 			for id := range sent {
-				if strings.HasPrefix(id+".", replyKind+tasks[0].TurnID+".") {
+				if effectOf(id) == replyKind+tasks[0].TurnID {
 					n++
 				}
 			}

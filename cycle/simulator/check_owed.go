@@ -153,7 +153,7 @@ func (r *record) checkLate(o outgoing, h history) {
 	}
 	for i, l := range h.lines {
 		switch {
-		case l.Kind == "effect" && l.What == "queued" && strings.HasPrefix(id, l.ID+"."):
+		case l.Kind == "effect" && l.What == "queued" && effectOf(id) == l.ID:
 			created, turn = i, l.Effect.TurnID
 		case created < 0, o.at.Sub(l.At) <= margin:
 		case o.kind == "quiet" && l.Kind == "transition" && l.New != "IDLE",

@@ -75,14 +75,13 @@ func (r *record) checkAckFirst(o outgoing, h history) {
 	if o.kind != "ack" {
 		return
 	}
-	id, _, _ := strings.Cut(o.id, "@")
 	for _, l := range h.lines {
-		if l.Kind != "effect" || l.What != "queued" || l.Effect.Cause == "" || !strings.HasPrefix(id, l.ID+".") {
+		if l.Kind != "effect" || l.What != "queued" || l.Effect.Cause == "" || effectOf(o.id) != l.ID {
 			continue
 		}
 		for _, task := range h.tasks[l.Effect.Cause] {
 			for reply := range r.mails {
-				if strings.HasPrefix(reply, replyKind+task.TurnID+".") {
+				if effectOf(reply) == replyKind+task.TurnID {
 					r.world.violate("3", "%s was sent after %s, the answer to what it is about", o.id, reply)
 				}
 			}

@@ -63,7 +63,7 @@ func (w *World) checkRate(h history) {
 // queuedAt returns when a mail was queued, which HALT may hold back for hours.
 func (h history) queuedAt(id string) (at time.Time) {
 	for _, l := range h.lines {
-		if l.Kind == "effect" && l.What == "queued" && strings.HasPrefix(id, l.ID+".") {
+		if l.Kind == "effect" && l.What == "queued" && effectOf(id) == l.ID {
 			at = l.At
 		}
 	}

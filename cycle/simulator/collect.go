@@ -133,7 +133,7 @@ func (r *record) answeredWith(h history, l *incomingMail) int {
 				continue
 			}
 			for id, o := range r.mails {
-				if strings.HasPrefix(id, replyKind+task.TurnID+".") && (strings.Contains(o.refs, "<"+l.id+">") || r.wasHurt(other.Key)) {
+				if effectOf(id) == replyKind+task.TurnID && (strings.Contains(o.refs, "<"+l.id+">") || r.wasHurt(other.Key)) {
 					return 1
 				}
 			}

@@ -145,7 +145,7 @@ func (w *World) checkProgram(h history, hurt map[string]bool, e *program) {
 func (w *World) checkMailed(h history, marker string, task line) {
 	n := 0
 	for _, id := range sortedKeys(w.record.mails) {
-		if strings.HasPrefix(id, replyKind+task.TurnID+".") {
+		if effectOf(id) == replyKind+task.TurnID {
 			n++
 		}
 	}

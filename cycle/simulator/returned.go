@@ -90,7 +90,7 @@ func (w *World) checkReturned(h history) {
 // hold mu of the record.
 func (w *World) checkLost(h history, l *incomingMail) {
 	lost := slices.ContainsFunc(h.lines, func(line line) bool {
-		return line.Kind == "bounce" && line.What == "lost" && strings.HasPrefix(l.about, line.ID+".")
+		return line.Kind == "bounce" && line.What == "lost" && effectOf(l.about) == line.ID
 	})
 	// The cursor may have passed it, and a sweep or a new baseline finds only the
 	// operator's mail.

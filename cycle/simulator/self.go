@@ -195,7 +195,7 @@ func (w *World) checkSelfReply(h history, task line, forOperator bool) {
 	}
 	mails := 0
 	for id := range w.record.mails {
-		if strings.HasPrefix(id, replyKind+task.TurnID+".") {
+		if effectOf(id) == replyKind+task.TurnID {
 			mails++
 		}
 	}
@@ -229,7 +229,7 @@ func (h history) isSelf(o *outgoing) bool {
 	}
 	for key, tasks := range h.tasks {
 		for _, task := range tasks {
-			if (strings.HasPrefix(key, "self:") || strings.HasPrefix(key, "prompt:") || strings.HasPrefix(key, followUpKey)) && strings.HasPrefix(o.id+".", replyKind+task.TurnID+".") {
+			if (strings.HasPrefix(key, "self:") || strings.HasPrefix(key, "prompt:") || strings.HasPrefix(key, followUpKey)) && effectOf(o.id) == replyKind+task.TurnID {
 				return true
 			}
 		}

@@ -13,6 +13,7 @@ type Story struct {
 	Steps []Step
 
 	AckAfter time.Duration // [replies] ack_after
+	ByThread bool          // [turn] conversation = "thread"
 	Prompts  []ClockPrompt
 	Carrier  string // of the mesh: OverNATS, or "" for HTTP
 }
@@ -159,6 +160,9 @@ func (s Story) String() string {
 	var b strings.Builder
 	if s.Carrier != "" {
 		fmt.Fprintf(&b, "     the mesh is over %s\n", s.Carrier)
+	}
+	if s.ByThread {
+		fmt.Fprintln(&b, "     each mail thread is a conversation")
 	}
 	if s.AckAfter > 0 {
 		fmt.Fprintf(&b, "     acks wait for %s\n", s.AckAfter)

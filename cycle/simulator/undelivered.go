@@ -90,7 +90,7 @@ func (r *record) wentThrough(h history, id string) bool {
 			after = l.What == "undeliverable"
 		case after && l.Kind == "delivery" && l.What == "sent" && !strings.HasPrefix(l.ID, "notice"):
 			for mail := range r.mails {
-				if strings.HasPrefix(mail, l.ID+".") {
+				if effectOf(mail) == l.ID {
 					return true
 				}
 			}

@@ -63,6 +63,7 @@ type World struct {
 	record *record
 
 	ackAfter time.Duration // [replies] ack_after
+	byThread bool          // [turn] conversation = "thread"
 
 	prompts     []ClockPrompt // that are configured now
 	configured  []ClockPrompt // that were
@@ -204,7 +205,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			Peers: peers, Login: program.Login(), Challenge: true, Budget: budget,
 			Ack: true, AckAfter: w.ackAfter, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
 			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: w.hourly(), EventRate: eventRate,
-			Collect: w.silence(), PacesMesh: w.nats != nil,
+			Collect: w.silence(), PacesMesh: w.nats != nil, ByThread: w.byThread,
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,
