@@ -98,7 +98,7 @@ func viewOf(c *cli.Context, a *cycle.Agent) (cycle.PromptView, error) {
 	}
 	handle := strings.TrimPrefix(c.String("from"), "@")
 	if !state.ValidHandle(handle) {
-		return cycle.PromptView{}, terminal.Usagef("a handle matches "+state.HandlePattern, "%q is not a valid handle", c.String("from"))
+		return cycle.PromptView{}, terminal.Usagef(state.HandleRule, "%q is not a valid handle", c.String("from"))
 	}
 	proof := state.ByToken
 	if c.Bool("unproven") {

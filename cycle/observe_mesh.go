@@ -193,6 +193,8 @@ func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, ra
 		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, Sum: sum, MeshID: m.ID, ToolCallID: m.Correlation, At: m.SentAt, Status: m.Status, Trace: m.Trace, Proven: m.Proven}, err
 	case m.Kind == mesh.KindAsk && slices.Contains(m.Hops, ac.handle):
 		return ac.busy(m), nil
+	case isScript(m):
+		return scriptArrived(files, s, m)
 	case !causesTurn(m):
 		return noted(m, "a "+m.Kind+" causes no turn"), nil
 	}
@@ -207,6 +209,43 @@ func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, ra
 		},
 		MeshID: m.ID,
 	}, nil
+}
+
+// isScript reports whether the sender of a message is not an agent: nothing proves them, and
+// what they call themselves is not a handle but a label.
+func isScript(m mesh.Message) bool { return !m.Proven && !state.ValidHandle(m.From) }
+
+// scriptGate is gate for a message of a sender that is not an agent. It is a message of a
+// program, as one that comes through `tell --from` or a file in nudges/.
+func (m *Mesh) scriptGate(msg mesh.Message) (gate, reason string) {
+	switch {
+	case !m.Open:
+		return "proof", "its sender is not an agent, nothing proved the sender, and trust.mesh is \"token\": " + state.HandleRule
+	case msg.Kind != mesh.KindNudge && msg.Kind != mesh.KindMessage, len(msg.Files) > 0, len(msg.ResultFields) > 0:
+		return "form", "its sender is not an agent, and may send a nudge, or a message without files: " + state.HandleRule
+	case msg.Malformed() != "":
+		return "form", msg.Malformed()
+	case msg.Kind == mesh.KindMessage && store.EventFault([]byte(msg.Text)) != "":
+		return "form", store.EventFault([]byte(msg.Text))
+	}
+	return "", ""
+}
+
+// scriptArrived returns the event of a message whose sender is not an agent. It stays on the
+// mesh while as many messages of programs wait as may.
+func scriptArrived(files payloads, s state.State, m mesh.Message) (state.Event, error) {
+	var arrived state.Arrived
+	if _, known := s.Seen[m.Key()]; known {
+		arrived.Message = state.Message{Key: m.Key(), Source: state.EventSource, From: eventName(m.From)}
+	} else {
+		var err error
+		if arrived, err = eventArrived(files, m.Key(), EventMessage{From: m.From, Text: m.Text}); err != nil {
+			return nil, err
+		}
+	}
+	arrived.Message.At, arrived.Message.Trace = m.SentAt, m.Trace
+	arrived.MeshID, arrived.IfRoom = ackID(m), true
+	return arrived, nil
 }
 
 // proofOf returns what proved the sender of a message.
@@ -261,6 +300,9 @@ func (m *Mesh) lists(handle string) bool { return slices.Contains(m.Peers, handl
 // message says of itself has limits (docs/design.md, "The mesh").
 func (m *Mesh) gate(msg mesh.Message) (gate, reason string) {
 	ours := msg.Kind == mesh.KindNudge && msg.From == m.Handle
+	if isScript(msg) {
+		return m.scriptGate(msg)
+	}
 	switch {
 	case !m.lists(msg.From) && !ours:
 		return "peer", "the sender is not listed in mesh.peers"

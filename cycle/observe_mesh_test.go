@@ -567,3 +567,54 @@ func TestAnAcknowledgementThatIsRefusedHoldsUpNone(t *testing.T) {
 		t.Errorf("acknowledged %q", got)
 	}
 }
+
+// TestAScriptOnTheMesh checks that a sender that is not an agent is a program: its message has
+// a turn with the rights of one, which is mailed, and its nudge wakes. An agent that believes
+// tokens alone keeps both out.
+func TestAScriptOnTheMesh(t *testing.T) {
+	t.Parallel()
+	for _, open := range []bool{true, false} {
+		h := newAwakeHouse(t)
+		h.agent.Mesh.Open = open
+		h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Peer: []string{"--may", "talk"}, Event: []string{"--may", "look"}}
+		h.plays("echo \"$*\" >>argv\necho noted\n")
+		script := &mesh.Client{URL: h.blueprint.Mesh, Handle: "nightly backup"}
+		_, err := script.Send(t.Context(), mesh.Message{ID: "b1", To: handle, Text: "the disk is full"})
+		check(t, err)
+		r := h.poll()
+		if !open {
+			if r.Arrived != 0 || r.Turns != 0 || h.state().Quarantined != 1 {
+				t.Errorf("with tokens alone: %+v", r)
+			}
+			continue
+		}
+		if r.Arrived != 1 || r.Turns != 1 || h.left("argv") != "--may look" || !strings.Contains(h.prompt(), "the disk is full") {
+			t.Errorf("report %+v, rights %q", r, h.left("argv"))
+		}
+		h.pollAfter(time.Minute)
+		if mails := h.sentOf("reply"); len(mails) != 1 || mails[0].to != operator || !strings.Contains(mails[0].text, "noted") {
+			t.Errorf("mails: %+v", mails)
+		}
+		if msg := h.lines(state.LineTask)[0].Row; msg.Source != state.EventSource || msg.From != "nightly_backup" || msg.Cause() != state.CauseEvent {
+			t.Errorf("the message: %+v", msg)
+		}
+		if left := h.waiting(); len(left) != 0 {
+			t.Errorf("not acknowledged: %+v", left)
+		}
+		// It can neither ask nor report, nor send files, and a relay needs a proof.
+		for i, m := range []mesh.Message{{Kind: mesh.KindAsk}, {Kind: mesh.KindReport}, {Kind: mesh.KindRelay}, {Kind: mesh.KindNotice}} {
+			m.ID, m.To, m.Text = fmt.Sprintf("b%d", 2+i), handle, "hello"
+			_, err := script.Send(t.Context(), m)
+			check(t, err)
+		}
+		if r := h.pollAfter(time.Minute); r.Turns != 0 || r.Rejected != 4 {
+			t.Errorf("other kinds: %+v", r)
+		}
+		h.pollAfter(11 * time.Minute)
+		h.wantPhase(state.IDLE)
+		check(t, script.Nudge(t.Context(), handle, "", "the backup is done"))
+		if r := h.pollAfter(time.Minute); r.After != state.PREP {
+			t.Errorf("a nudge: %+v", r)
+		}
+	}
+}

@@ -131,7 +131,7 @@ func (p Plan) check() error {
 		key := p.Users[handle]
 		switch {
 		case !state.ValidHandle(handle):
-			return fmt.Errorf("%q is not a valid handle: it must match %s", handle, state.HandlePattern)
+			return fmt.Errorf("%q is not a valid handle: %s", handle, state.HandleRule)
 		case !ValidPublicKey(key):
 			return fmt.Errorf("the key of %s is not the public key of a user, which begins with U and has 56 characters%s", handle, notASeed(key))
 		case owner[key] != "":

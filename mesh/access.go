@@ -51,7 +51,7 @@ func CheckBrowser(r *http.Request, hosts ...string) error {
 func (s *Server) authenticate(r *http.Request, a access) (caller string, err error) {
 	handle := r.PathValue("handle")
 	if handle != "" && !state.ValidHandle(handle) {
-		return "", refuse(http.StatusBadRequest, "invalid handle: use "+state.HandlePattern)
+		return "", refuse(http.StatusBadRequest, "invalid handle: "+state.HandleRule)
 	}
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, token, _ := strings.Cut(header, " ")
@@ -76,25 +76,42 @@ func (s *Server) allowsUnproven(r *http.Request) bool {
 }
 
 // resolveSender returns the sender of a message or nudge: the handle that the
-// token proves, or else the claimed one.
+// token proves, or else the claimed one, or a label.
 func resolveSender(caller, claimed string) (from string, err error) {
 	switch {
-	case caller == "" && !state.ValidHandle(claimed):
-		return "", refuse(http.StatusBadRequest, "from is not a valid handle: use "+state.HandlePattern)
 	case caller != "" && claimed != "" && claimed != caller:
-		return "", refuse(http.StatusForbidden, "the token belongs to another handle than from")
+		return "", refuse(http.StatusForbidden, "from must be %s, whose token this is: leave it out, or send without a token if the mesh is open", caller)
 	case caller != "":
 		return caller, nil
-	default:
-		return claimed, nil
+	case strings.TrimSpace(claimed) == "":
+		return "", refuse(http.StatusBadRequest, "from is missing: a script gives a name of its own, an agent its handle; "+state.HandleRule)
 	}
+	return label(claimed), nil
+}
+
+// maxLabel bounds, in characters, the name of a sender that is not an agent.
+const maxLabel = 64
+
+// label returns the name that an unproven sender gives itself: a handle as it is, and
+// of anything else what fits into a key and a line. It never makes a handle of what is none.
+func label(name string) string {
+	if state.ValidHandle(strings.TrimSpace(name)) {
+		return strings.TrimSpace(name)
+	}
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._@-", r) {
+			return r
+		}
+		return '_'
+	}, strings.TrimSpace(name))
+	return clean[:min(len(clean), maxLabel)]
 }
 
 // checkRecipient returns an error for a handle whose mailbox nobody can read: one
 // without a token, on a mesh that is not open.
 func (s *Server) checkRecipient(handle string) error {
 	if !state.ValidHandle(handle) {
-		return refuse(http.StatusBadRequest, "to is not a valid handle: use "+state.HandlePattern)
+		return refuse(http.StatusBadRequest, "to is not a valid handle: "+state.HandleRule)
 	}
 	if s.options.Tokens[handle] == "" && !s.options.Open {
 		return refuse(http.StatusNotFound, "unknown handle %s", handle)

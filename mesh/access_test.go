@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -71,5 +72,42 @@ func TestBrowsersAreRefused(t *testing.T) {
 		if resp, body := send(t, req); resp.StatusCode != tt.code {
 			t.Errorf("%+v: got %d %s", tt, resp.StatusCode, body)
 		}
+	}
+}
+
+// TestLabels checks what an open mesh makes of senders that are not agents. A label is never a
+// handle, and cannot end a part of a key.
+func TestLabels(t *testing.T) {
+	_, url := startServer(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
+	for from, want := range map[string]string{
+		"backup.sh": "backup.sh", "Backup Job": "Backup_Job", " dorlange ": "dorlange", "dor lange": "dor_lange", "a:b/c": "a_b_c",
+		"Zoë": "Zo_", "Goulard": "Goulard", "-x": "-x", "a\nb": "a_b", strings.Repeat("x", 100): strings.Repeat("x", 64),
+	} {
+		if got := label(from); got != want {
+			t.Errorf("label(%q) = %q, want %q", from, got, want)
+		}
+		body, _ := json.Marshal(map[string]string{"from": from, "to": "goulard", "message": "x"})
+		if resp, answer := rawCall(t, "POST", url+"/message", "", string(body)); resp.StatusCode != http.StatusAccepted {
+			t.Errorf("%q: %d %s", from, resp.StatusCode, answer)
+		}
+		nudge, _ := json.Marshal(map[string]string{"from": from})
+		if resp, answer := rawCall(t, "POST", url+"/nudge/goulard", "", string(nudge)); resp.StatusCode != http.StatusAccepted && resp.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("%q: nudge: %d %s", from, resp.StatusCode, answer)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"to":"goulard","message":"x"}`:                            "from is missing: a script gives a name of its own, an agent its handle; a handle has 1 to 32",
+		`{"from":"  ","to":"goulard","message":"x"}`:                "from is missing",
+		`{"from":"backup.sh","to":"Goulard","message":"x"}`:         "to is not a valid handle: a handle has 1 to 32 lower-case letters",
+		`{"from":"backup.sh","to":"goulard","message":"x","id":""}`: "",
+	} {
+		resp, answer := rawCall(t, "POST", url+"/message", "", body)
+		if want == "" && resp.StatusCode != http.StatusAccepted || !strings.Contains(answer, want) {
+			t.Errorf("%s: %d %s", body, resp.StatusCode, answer)
+		}
+	}
+	// A token proves one name.
+	if resp, answer := rawCall(t, "POST", url+"/message", "tg", `{"from":"backup.sh","to":"goulard","message":"x"}`); resp.StatusCode != http.StatusForbidden || !strings.Contains(answer, "from must be goulard") {
+		t.Errorf("with a token: %d %s", resp.StatusCode, answer)
 	}
 }

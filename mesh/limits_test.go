@@ -67,6 +67,7 @@ func TestLimitsOfMessages(t *testing.T) {
 		return many(n, func(int) File { return File{SHA256: strings.Repeat("0", 64), Name: "a", Size: size} })
 	}
 	limittest.Run(t, []limittest.Limit{
+		{Const: "maxLabel", Max: 64, Within: func(_ *testing.T, n int64) bool { return int64(len(label(strings.Repeat("X", int(n))))) == n }},
 		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool {
 			return posted(n, func(r io.Reader) io.Reader { return r })
 		}},

@@ -3,8 +3,8 @@ package state
 // MaxHandle is the most characters that a handle may have.
 const MaxHandle = 32
 
-// HandlePattern is the rule of ValidHandle as a regular expression, for errors.
-const HandlePattern = "[a-z0-9][a-z0-9-]{0,31}"
+// HandleRule is the rule of ValidHandle in words, for errors.
+const HandleRule = "a handle has 1 to 32 lower-case letters, digits and hyphens, and begins with no hyphen"
 
 // ValidHandle reports whether s is a handle, the name of an agent: a lower-case
 // letter or digit, followed by at most 31 lower-case letters, digits and hyphens
