@@ -14,7 +14,8 @@ import (
 // app returns the command line with all commands and their help.
 func (p *program) app() *cli.App {
 	app := p.appOf(builders())
-	app.CustomAppHelpTemplate = appHelp(app)
+	note := p.loader.HomeNote()
+	app.CustomAppHelpTemplate = appHelp(app, note)
 	for _, c := range app.Commands {
 		setHelp(c)
 	}

@@ -2,14 +2,15 @@ package commands
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 )
 
 // appHelp returns the page of --help for an app with all commands, as a template of
-// urfave/cli. Its lines stay within 80 columns.
-func appHelp(app *cli.App) string {
+// urfave/cli. Its lines stay within 80 columns. note is about this machine, or "".
+func appHelp(app *cli.App, note string) string {
 	var b strings.Builder
 	b.WriteString(`{{.Name}} - {{.Usage}}
 
@@ -24,6 +25,9 @@ usage: {{.Name}} [@HANDLE] [--json] COMMAND [flags] [arguments]
 			fmt.Fprintf(&b, "  %-11s %s\n", c.name, app.Command(c.name).Usage)
 		}
 	}
+	if note != "" {
+		note = "\n" + literal(note) + "\n"
+	}
 	return b.String() + `
 flags, before or after the command:
   -a HANDLE      the agent with this handle, as does @HANDLE: found where
@@ -34,7 +38,7 @@ flags, before or after the command:
   --json         print JSON, errors too: docs/json.md says what
   --help         show this, or the help of a command
   --version      print the version
-
+` + note + `
 begin with agentstateloop init; agentstateloop COMMAND --help shows more
 
 exit codes: 0 done, or nothing to do; 1 error; 2 invalid usage or configuration;
@@ -42,6 +46,9 @@ exit codes: 0 done, or nothing to do; 1 error; 2 invalid usage or configuration;
 of nudge --wait: 4 refused, 5 timed out, 6 failed
 `
 }
+
+// literal returns a text of which a template makes the same text.
+func literal(text string) string { return "{{" + strconv.Quote(text) + "}}" }
 
 // setHelp sets the page of a command and those of its subcommands.
 func setHelp(c *cli.Command) {

@@ -94,12 +94,12 @@ func found(l state.Line) string {
 	return because(plain.Line(reason))
 }
 
-func (b *book) setAside(l state.Line) told {
+func (b *book) quarantined(l state.Line) told {
 	number := ""
 	if n := b.numbers[l.Key]; n != "" {
 		number = " as " + n
 	}
-	return sentenceOf(itemOf(l), " set aside", number, found(l))
+	return sentenceOf(itemOf(l), " quarantined", number, found(l))
 }
 
 func (b *book) notKept(l state.Line) told {
@@ -161,43 +161,48 @@ func (b *book) givenBack(l state.Line) told {
 	return sentenceOf("its turn could not run and is tried again", because(l.Reason))
 }
 
-// task tells how a turn ended, how long after its message came, and what it has cost.
+// task tells how a turn ended: what it answers, how long after that came, and what it has
+// cost.
 func (b *book) task(l state.Line) told {
 	what, wrong := "answered", ""
 	switch l.Outcome {
 	case state.Success:
 	case state.Partial:
-		what, wrong = "answered in part", because(l.Reason)
+		what, wrong = "answered in part", because(plain.Line(l.Reason))
 	case state.Timeout:
-		what, wrong = "timed out", because(l.Reason)
+		what, wrong = "timed out on", because(plain.Line(l.Reason))
 	case state.Canceled:
-		what, wrong = "stopped", because(l.Reason)
+		what, wrong = "stopped work on", because(plain.Line(l.Reason))
 	default:
-		what, wrong = "failed", because(l.Reason)
+		what, wrong = "failed on", because(plain.Line(l.Reason))
 	}
-	cost := b.costs[l.TurnID]
-	if m := l.Row; m != nil {
+	cost, after := b.costs[l.TurnID], ""
+	m := l.Row
+	if m != nil {
 		cost = max(cost, m.Cost)
-		switch {
-		case l.Outcome == state.Success && m.Source == state.Self:
-			what = "did what it had planned"
-		case len(l.Collected) > 0:
-			what += fmt.Sprintf(" %d messages", len(l.Collected)+1)
-		case !m.Operator && l.Outcome == state.Success:
-			what += " " + plain.Line(m.From)
-		}
 		since := m.Observed
-		if m.Source == state.Self {
+		switch {
+		case m.Source == state.Self && l.Outcome == state.Success:
+			what, since = "did what it had planned for", m.NextRetryAt
+		case m.Source == state.Self:
 			since = m.NextRetryAt
+		case len(l.Collected) > 0:
+			what += fmt.Sprintf(" %d messages, the first of", len(l.Collected)+1)
+		case !m.Operator:
+			what += " " + whoWrote(*m)
 		}
 		if !since.IsZero() {
-			what += " after " + tookFor(l.At.Sub(since))
+			what += " " + b.clock(since, l.At)
+			after = " after " + tookFor(l.At.Sub(since))
 		}
 	}
 	if cost > 0 {
-		what += ", " + cost.String()
+		after += ", " + cost.String()
 	}
-	return sentenceOf(what, wrong)
+	if m == nil {
+		return sentenceOf(strings.TrimSuffix(what, " on"), after, wrong)
+	}
+	return told{text: what, quote: m, within: true, after: after + wrong}
 }
 
 // ended tells of messages that left without a turn, but for what the agent planned and
@@ -322,7 +327,7 @@ func (b *book) reported(l state.Line) told {
 	case l.AnswersOperatorQuestion():
 		return sentenceOf("you answered at the terminal")
 	case asksYou && strings.HasPrefix(l.Response, state.MissedTimeout+":"):
-		return sentenceOf("its question to you was set aside: you wrote about something else")
+		return sentenceOf("its question to you is closed: you wrote about something else")
 	case asksYou && l.Response == state.MissedTimeout:
 		return sentenceOf("no answer from you: it goes on without one")
 	case l.Source != "" || strings.HasPrefix(l.Response, state.MissedTimeout+":"):

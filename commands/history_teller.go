@@ -43,6 +43,10 @@ func (t *teller) text(what told) string {
 	}
 	words, ok := t.words(*what.quote)
 	switch {
+	case what.within && ok && words != "":
+		return what.text + " " + inQuotes(words) + what.after
+	case what.within:
+		return what.text + what.after
 	case !ok:
 		return what.text + ": (not kept any more)" + what.after
 	case words == "":

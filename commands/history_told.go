@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/lazy"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
@@ -15,9 +16,10 @@ import (
 // told is what the history tells its user about a line: a sentence, around the first
 // words of a message if there is one. The zero told is nothing.
 type told struct {
-	text  string
-	quote *state.Message
-	after string
+	text   string
+	quote  *state.Message
+	within bool // the quote is a part of the sentence: no colon comes before it
+	after  string
 }
 
 // sentenceOf returns what is told without the words of a message, on one line.
@@ -37,7 +39,7 @@ var tellings = sync.OnceValue(func() map[state.LineKind]map[string]tell {
 	return map[state.LineKind]map[string]tell{
 		state.LineMessage:    {"": (*book).message, "retried": (*book).retried, "report": nil},
 		state.LineDuplicate:  {"": nil},
-		state.LineGate:       {"": (*book).setAside, "to be asked about": (*book).setAside, "signed, in doubt": (*book).setAside, "not kept": (*book).notKept, "a copy": nil},
+		state.LineGate:       {"": (*book).quarantined, "to be asked about": (*book).quarantined, "signed, in doubt": (*book).quarantined, "not kept": (*book).notKept, "a copy": nil},
 		state.LineQuarantine: {"released": (*book).leftQuarantine, "dropped": (*book).leftQuarantine},
 		state.LineChallenge:  {"made": (*book).challenged, "answered": say("you answered whether a mail was yours"), "expired": (*book).unanswered, "spoiled": nil},
 		state.LineNudge:      {"": (*book).nudged},
@@ -127,6 +129,7 @@ func (b *book) note(l state.Line) told {
 	var what told
 	if t != nil {
 		what = t(b, l)
+		what.text, what.after = b.localTimes(what.text, l.At), b.localTimes(what.after, l.At)
 	}
 	switch l.Kind {
 	case state.LineTask:
@@ -147,6 +150,26 @@ func (b *book) clock(t, at time.Time) string {
 		return t.Local().Format("15:04")
 	}
 	return t.Local().Format("2006-01-02 15:04")
+}
+
+// moments are times of UTC as reasons name them.
+var moments = lazy.NewRegexp(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z| UTC)`)
+
+// localTimes returns a text in which times of UTC are those of the user's zone, as all times
+// of the history are.
+func (b *book) localTimes(text string, at time.Time) string {
+	if !strings.Contains(text, ":") {
+		return text
+	}
+	return moments.Get().ReplaceAllStringFunc(text, func(moment string) string {
+		bare := strings.TrimSuffix(strings.TrimSuffix(moment, " UTC"), "Z")
+		for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"} {
+			if t, err := time.Parse(layout, bare); err == nil {
+				return b.clock(t, at)
+			}
+		}
+		return moment
+	})
 }
 
 // tookFor says how long something took: "4 s", "1h30m".

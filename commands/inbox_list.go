@@ -28,7 +28,7 @@ A mail with a number like f2 is not fetched yet: it is large, or the server
 lists it and does not hand it out. That is tried for as long as the mail is in
 the mailbox; inbox drop f2 ends it.
 
-With --quarantined, lists the messages that were set aside instead, with numbers
+With --quarantined, lists the messages in quarantine instead, with numbers
 like q3: first why, then the sender (not proved) and the subject. inbox show q3
 shows the evidence, and inbox release q3 lets it in.
 

@@ -29,7 +29,7 @@ func (st standing) of(row cycle.Listed) string {
 		return fmt.Sprintf("cannot be fetched, %s, again at %s%s",
 			terminal.Count(row.Tries, "failure"), st.clock(*row.NextRetryAt), because(value(row.Reason)))
 	case cycle.ListedQuarantined:
-		return "set aside by gate " + value(row.Gate) + because(value(row.Reason))
+		return "quarantined by gate " + value(row.Gate) + because(value(row.Reason))
 	}
 	return st.ofMessage(*row.Message)
 }

@@ -48,6 +48,10 @@ For a mesh over NATS, whose URL begins with tls:// or nats://, it makes the
 agent's key, if there is none, and prints the public key: fleet plan needs it.
 There --peer takes the peer's public key as well, as HANDLE=KEY.
 
+Writes ~/.config/agentstateloop/agent.toml, or --config FILE, with the secrets in
+files next to it. The state is in ~/.local/state/agentstateloop/HANDLE. ~ is the
+home directory in passwd: init says so first if HOME is another one.
+
 A password is read from a file, typed without being shown, or read with
 --password-stdin; it is never an argument. The preset decides what proves that
 a mail is yours: see docs/security.md.
@@ -122,6 +126,9 @@ func (k initCmd) run(c *cli.Context) error {
 	path, err := k.initPath(c)
 	if err != nil {
 		return err
+	}
+	if note := k.loader.HomeNote(); note != "" {
+		k.out.Warn("%s", strings.ReplaceAll(note, "\n", " "))
 	}
 	plans := setup.Setup{
 		Loader: k.loader, Asker: terminal.NewAsker(k.stdin, k.out, k.loader.Secrets), Stdin: k.stdin, Network: !c.Bool("no-network"),

@@ -126,7 +126,10 @@ func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 		}
 		online, err := a.Others(ctx)
 		if err != nil {
-			failed = append(failed, err)
+			// Agents of one mesh that is down meet the same error.
+			if !slices.ContainsFunc(failed, func(other error) bool { return other.Error() == err.Error() }) {
+				failed = append(failed, err)
+			}
 			continue
 		}
 		asked[a.Mesh.Carrier.Address()] = true

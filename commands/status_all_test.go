@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
@@ -56,5 +57,17 @@ func TestAgentsOfManyHosts(t *testing.T) {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("lacks %s\n%s", want, data)
 		}
+	}
+}
+
+// TestAMeshThatIsDownIsNamedOnce checks that two agents of a mesh that does not answer cause
+// one error.
+func TestAMeshThatIsDownIsNamedOnce(t *testing.T) {
+	agent := func(handle string) *cycle.Agent {
+		return &cycle.Agent{Handle: handle, Mesh: &cycle.Mesh{Carrier: &mesh.Client{URL: "http://127.0.0.1:1", Handle: handle}, Handle: handle}}
+	}
+	_, err := others(t.Context(), []*cycle.Agent{agent("alpha"), agent("beta")})
+	if err == nil || strings.Count(err.Error(), "mesh: ") != 1 {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -43,6 +45,16 @@ func (l *Loader) Home() (string, error) {
 		return "", terminal.Usagef("set HOME to your home directory", "%v", err)
 	}
 	return u.Home, nil
+}
+
+// HomeNote says in lines which home directory counts, if HOME names another one; else "".
+func (l *Loader) HomeNote() string {
+	home, err := l.Home()
+	variable := l.Env("HOME")
+	if err != nil || variable == "" || filepath.Clean(variable) == filepath.Clean(home) {
+		return ""
+	}
+	return fmt.Sprintf("HOME is %s, but passwd says\n%s: ~ is the latter, as in cron jobs", variable, home)
 }
 
 // Env returns the value of an environment variable, or "".

@@ -50,7 +50,7 @@ func (e *examination) checks() []check {
 		hooksCheck{agent: a, state: e.state},
 		promptsCheck{agent: a, state: e.state, now: a.Now()},
 		heartbeatCheck{config: e.config, monitor: a.Heartbeat, network: e.Network},
-		pollsCheck{config: e.config, state: e.state, err: e.stateErr, mode: e.mode, dir: a.Store.Dir, now: now},
+		pollsCheck{config: e.config, state: e.state, err: e.stateErr, mode: e.mode, hasMail: a.Mail != nil, dir: a.Store.Dir, now: now},
 	}
 }
 

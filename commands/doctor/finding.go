@@ -52,11 +52,25 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Count returns the number of findings with a level.
+// severity is the order of the levels, from good to bad.
+var severity = []Level{Fixed, OK, Skipped, Info, Warn, Error}
+
+// worst returns the worst level of each check.
+func worst(found []Finding) map[string]Level {
+	levels := map[string]Level{}
+	for _, f := range found {
+		if known, ok := levels[f.Check]; !ok || slices.Index(severity, f.Level) > slices.Index(severity, known) {
+			levels[f.Check] = f.Level
+		}
+	}
+	return levels
+}
+
+// Count returns the number of checks whose worst finding has a level.
 func Count(found []Finding, level Level) int {
 	n := 0
-	for _, f := range found {
-		if f.Level == level {
+	for _, of := range worst(found) {
+		if of == level {
 			n++
 		}
 	}
@@ -72,15 +86,16 @@ var (
 )
 
 // Print prints the findings of the levels that are shown, and those that Fix can mend,
-// as a table for a person. It names the others in a line or two.
+// as a table for a person. It names the other checks in a line or two, each by its worst
+// finding.
 func Print(out *terminal.Output, found []Finding, shown []Level) error {
 	var rows [][]string
-	var hidden []Finding
+	listed, shownChecks := worst(found), map[string]bool{}
 	for _, f := range found {
 		if !slices.Contains(shown, f.Level) && f.fix == nil {
-			hidden = append(hidden, f)
 			continue
 		}
+		shownChecks[f.Check] = true
 		rows = append(rows, []string{fmt.Sprintf("%-7s", f.Level), fmt.Sprintf("%-11s", f.Check), f.Text})
 		if f.Hint != "" {
 			rows = append(rows, []string{"", "", "hint: " + f.Hint})
@@ -89,14 +104,22 @@ func Print(out *terminal.Output, found []Finding, shown []Level) error {
 	if err := out.Grid([]terminal.Column{{}, {}, {}}, rows); err != nil {
 		return err
 	}
-	if names := checks(hidden, OK); len(names) > 0 {
+	hidden := func(level Level) (names []string) {
+		for _, f := range found {
+			if listed[f.Check] == level && !shownChecks[f.Check] && !slices.Contains(names, f.Check) {
+				names = append(names, f.Check)
+			}
+		}
+		return names
+	}
+	if names := hidden(OK); len(names) > 0 {
 		out.Printf("%s well: %s\n", are(len(names)), strings.Join(names, ", "))
 	}
 	rest := ""
-	if names := checks(hidden, Info); len(names) > 0 {
+	if names := hidden(Info); len(names) > 0 {
 		rest += fmt.Sprintf("%s worth a look: %s; ", are(len(names)), strings.Join(names, ", "))
 	}
-	if names := checks(hidden, Skipped); len(names) > 0 {
+	if names := hidden(Skipped); len(names) > 0 {
 		rest += fmt.Sprintf("%s skipped: %s; ", are(len(names)), strings.Join(names, ", "))
 	}
 	if rest != "" {
@@ -111,16 +134,6 @@ func are(n int) string {
 		return "1 check is"
 	}
 	return terminal.Count(n, "check") + " are"
-}
-
-// checks returns the names of the checks with findings of a level, each once.
-func checks(found []Finding, level Level) (names []string) {
-	for _, f := range found {
-		if f.Level == level && !slices.Contains(names, f.Check) {
-			names = append(names, f.Check)
-		}
-	}
-	return names
 }
 
 // good returns a finding that all is well.

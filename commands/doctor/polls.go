@@ -20,12 +20,13 @@ const lateness = 2 * time.Minute
 // pollsCheck reports what the state says about polls, HALT, credentials and
 // messages.
 type pollsCheck struct {
-	config *config.Config
-	state  state.State
-	err    error  // of reading the state
-	mode   string // of [schedule]
-	dir    string // the state directory
-	now    func() time.Time
+	config  *config.Config
+	state   state.State
+	err     error  // of reading the state
+	mode    string // of [schedule]
+	hasMail bool
+	dir     string // the state directory
+	now     func() time.Time
 }
 
 func (c pollsCheck) run(context.Context) []Finding {
@@ -67,7 +68,11 @@ func (c pollsCheck) polls(now time.Time) Finding {
 	s := c.state
 	switch {
 	case s.NextDue.IsZero():
-		return bad(Info, name, "run `agentstateloop poll --dry-run` to see what the first poll would do: it reads all unread mail; later polls read new mail", "none yet")
+		hint := "run `agentstateloop poll --dry-run` to see what the first poll would do"
+		if c.hasMail {
+			hint += ": it reads all unread mail; later polls read new mail"
+		}
+		return bad(Info, name, hint, "none yet")
 	case now.Sub(s.NextDue) > lateness:
 		hint := terminal.OverdueHint(c.mode == cycle.ModeNone) + " the file log in the state directory has a line for each poll; `fuser -v " +
 			filepath.Join(c.dir, store.CycleLock) + "` shows a poll that hangs"

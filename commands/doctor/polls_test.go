@@ -1,13 +1,43 @@
 package doctor
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
 
 	"agentstateloop/commands/config"
+	"agentstateloop/commands/terminal"
 	"agentstateloop/state"
 )
+
+// TestAnAgentWithoutMail checks that an agent without mail is not told about mail.
+func TestAnAgentWithoutMail(t *testing.T) {
+	now := time.Now()
+	for _, hasMail := range []bool{true, false} {
+		found := pollsCheck{config: new(config.Config), state: state.New("a", "seed"), now: func() time.Time { return now }, hasMail: hasMail}.run(t.Context())
+		if got := strings.Contains(found[0].Hint, "mail"); got != hasMail || !strings.Contains(found[0].Hint, "--dry-run") {
+			t.Errorf("with mail %v: %q", hasMail, found[0].Hint)
+		}
+	}
+}
+
+// TestACheckIsOfItsWorstLevel checks that each check is counted and listed once.
+func TestACheckIsOfItsWorstLevel(t *testing.T) {
+	found := []Finding{good("a", "fine"), bad(Warn, "a", "h", "odd"), good("b", "fine"), good("b", "also"), bad(Error, "c", "h", "bad"), bad(Warn, "c", "h", "odd"), bad(Info, "d", "h", "look"), good("d", "fine")}
+	var out bytes.Buffer
+	if err := Print(&terminal.Output{Stdout: &out}, found, Trouble); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, "1 check is well: b\n") || !strings.Contains(got, "1 check is worth a look: d;") {
+		t.Errorf("printed:\n%s", got)
+	}
+	for level, want := range map[Level]int{OK: 1, Info: 1, Warn: 1, Error: 1} {
+		if got := Count(found, level); got != want {
+			t.Errorf("%s: %d checks, want %d", level, got, want)
+		}
+	}
+}
 
 // TestPolls checks the findings about the state and the clock. Each finding that
 // is not ok has a hint.

@@ -141,7 +141,7 @@ func (a *Asker) Tell(format string, args ...any) {
 
 // line prints prompt and returns the next line. It stops waiting when ctx ends.
 func (a *Asker) line(ctx context.Context, prompt string) (string, error) {
-	fmt.Fprint(a.out.Stderr, prompt)
+	a.out.Prompt(prompt)
 	answer, err := await(ctx, a.secrets, func() (string, error) { return a.lines.ReadString('\n') })
 	if err != nil {
 		fmt.Fprintln(a.out.Stderr)
@@ -153,7 +153,7 @@ func (a *Asker) line(ctx context.Context, prompt string) (string, error) {
 // Secret prints prompt and returns the next line, which the terminal does not
 // echo. Ask takes the same line for no other answer: it would be shown, and sent.
 func (a *Asker) Secret(ctx context.Context, prompt string) (string, error) {
-	fmt.Fprint(a.out.Stderr, prompt)
+	a.out.Prompt(prompt)
 	defer fmt.Fprintln(a.out.Stderr)
 	fd := int(a.terminal.Fd())
 	before, err := term.GetState(fd)

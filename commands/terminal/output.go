@@ -106,6 +106,11 @@ func (o *Output) Aside(text string) {
 	fmt.Fprintln(o.Stderr, WrapHanging("  "+plain.Line(text), columnsOf(o.ErrColumns), 4))
 }
 
+// Prompt prints a question, wrapped at words, and leaves the cursor behind it.
+func (o *Output) Prompt(text string) {
+	fmt.Fprint(o.Stderr, WrapHanging(strings.TrimRight(text, " "), columnsOf(o.ErrColumns), 2)+" ")
+}
+
 // JSON prints one value as indented JSON, which is the one document of a command.
 // Characters that cannot be seen are escaped (plain.JSON).
 func (o *Output) JSON(v any) error {

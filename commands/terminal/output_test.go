@@ -33,3 +33,13 @@ func TestJSONIsSafe(t *testing.T) {
 		}
 	}
 }
+
+// TestPrompt checks that a question is wrapped at words, with the cursor behind it.
+func TestPrompt(t *testing.T) {
+	var out bytes.Buffer
+	o := &Output{Stderr: &out, ErrColumns: func() int { return 30 }}
+	o.Prompt("how it remembers: operator or thread [operator]: ")
+	if want := "how it remembers: operator or\n  thread [operator]: "; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
