@@ -265,6 +265,10 @@ func (b *book) givenUp(l state.Line) told {
 	return sentenceOf("gave up sending: ", effectName(l.ID), because(l.Reason))
 }
 
+func (b *book) notFiled(l state.Line) told {
+	return sentenceOf("no copy in the folder for sent mail: ", effectName(l.ID), because(l.Reason))
+}
+
 func (b *book) notSent(l state.Line) told {
 	if strings.HasPrefix(l.ID, string(state.HookCall)+".") {
 		return b.givenUp(l)

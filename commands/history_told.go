@@ -52,7 +52,7 @@ var tellings = sync.OnceValue(func() map[state.LineKind]map[string]tell {
 		state.LineTask:       {"": (*book).task},
 		state.LineEnded:      {"skipped": (*book).ended, "error": (*book).ended},
 		state.LineEffect:     {"queued": (*book).wrote, "rendered again": nil},
-		state.LineDelivery:   {"undeliverable": (*book).givenUp, "dropped": (*book).notSent, "expired": nil, "sent": nil, "unknown": nil, "overtaken": nil, "withdrawn": nil, "refused": nil, "lost": nil},
+		state.LineDelivery:   {"undeliverable": (*book).givenUp, "dropped": (*book).notSent, "not filed": (*book).notFiled, "expired": nil, "sent": nil, "unknown": nil, "overtaken": nil, "withdrawn": nil, "refused": nil, "lost": nil},
 		state.LineCredential: {"failed": (*book).refused, "recovered": (*book).works, "blocker": nil, "blocker over": nil},
 		state.LineHalt:       {"halt": (*book).halted, "go": (*book).halted},
 		state.LineControl:    {anyWhat: (*book).control},

@@ -130,6 +130,7 @@ type Replies struct {
 	Ack, QuietPrep, QuietActive *template.Template
 
 	Name string // in From of our mail; "": the handle
+	Sent string // the folder for copies of our mail; "": none
 
 	// HTML adds an HTML part to the answer of a turn, if that is formatted.
 	HTML bool

@@ -68,7 +68,14 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 	for _, e := range slices.Concat(old.Outbox, old.Undelivered, old.HookCalls) {
 		if !next.Keeps(e.ID) && e.File != "" {
 			j.strike(e)
-			outgoingFiles{j.store}.giveBack(e.Files)
+			if !next.KeepsFiles(e.ID) {
+				outgoingFiles{j.store}.giveBack(e.Files)
+			}
+		}
+	}
+	for _, u := range old.Unfiled {
+		if !next.KeepsFiles(u.ID) {
+			outgoingFiles{j.store}.giveBack(u.Files)
 		}
 	}
 	return next, nil

@@ -55,6 +55,12 @@ func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) 
 			needed[f.File] = true
 		}
 	}
+	for _, u := range s.Unfiled {
+		needed[sentFile(u.ID)] = true
+		for _, f := range u.Files {
+			needed[f.File] = true
+		}
+	}
 	for _, w := range s.Turn.Waiting {
 		needed[w.Report] = true
 		for _, f := range (incomingFiles{p.store}).filesIn(w.Report, w.Sum) {

@@ -267,7 +267,7 @@ func (a *Agent) poller(session *mailSession) *poller {
 	return &poller{
 		store: a.Store, policy: &a.Policy, now: a.Now, log: a.logger(),
 		cycle: a.oneCycle(session), crontab: a.crontab(), flusher: a.flusher(), detacher: a.detacher(), runner: a.runner(),
-		large: a.largeMail(), hooks: a.hooks(), heartbeats: a.heartbeats(), prompts: a.clockPrompts(),
+		large: a.largeMail(), hooks: a.hooks(), filer: a.filer(), heartbeats: a.heartbeats(), prompts: a.clockPrompts(),
 	}
 }
 
@@ -297,6 +297,10 @@ func (a *Agent) planner() *planner {
 	return &planner{
 		policy: &a.Policy, now: a.Now, store: a.Store, secrets: a.Secrets, journal: a.journal(), flusher: a.flusher(), replier: a.replier(),
 	}
+}
+
+func (a *Agent) filer() *filer {
+	return &filer{store: a.Store, mail: a.Mail, folder: a.Replies.Sent, now: a.Now, log: a.logger(), journal: a.journal()}
 }
 
 func (a *Agent) outgoingFiles() outgoingFiles { return outgoingFiles{store: a.Store} }

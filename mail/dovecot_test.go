@@ -152,3 +152,59 @@ func TestDovecotOfAKilledTest(t *testing.T) {
 		}
 	}
 }
+
+// TestDovecotFiles puts mails into a folder of a real server, and finds them there.
+func TestDovecotFiles(t *testing.T) {
+	t.Parallel()
+	d := mailtest.StartDovecot(t)
+	b := mail.Mailbox{Server: mail.Server{
+		Addr: d.IMAP, TLS: mail.TLSNone, Username: d.Username, Secret: fixedSecret(d.Password), Timeout: time.Minute,
+	}}
+	if _, err := b.OpenFolder(t.Context(), "Sent"); err == nil {
+		t.Fatal("a folder that is not there opens")
+	}
+	if _, there, err := b.SentFolders(t.Context(), "Sent"); there || err != nil {
+		t.Fatalf("there %v, %v", there, err)
+	}
+	if out, err := exec.Command("doveadm", "-c", d.Conf(), "mailbox", "create", "-u", d.Username, "Sent").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if _, there, err := b.SentFolders(t.Context(), "Sent"); !there || err != nil {
+		t.Fatalf("there %v, %v", there, err)
+	}
+	s, err := b.OpenFolder(t.Context(), "Sent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i, size := range []int{10, 3 << 20} {
+		id := fmt.Sprintf("<reply.t%d+abc.mac.goulard3120@example.org>", i)
+		raw := "From: a@example.org\r\nMessage-ID: " + id + "\r\nSubject: x\r\n\r\n" + strings.Repeat("0123456789abcdef\r\n", size/18) + "end\r\n"
+		for _, want := range []bool{false, true} {
+			there, err := s.Holds(t.Context(), id)
+			if there != want || err != nil {
+				t.Fatalf("%d bytes: there %v, want %v, %v", len(raw), there, want, err)
+			}
+			if want {
+				break
+			}
+			if err := s.Append(t.Context(), int64(len(raw)), strings.NewReader(raw), noon); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if there, err := s.Holds(t.Context(), "<reply.t9+abc.mac.goulard3120@example.org>"); there || err != nil {
+		t.Errorf("another id: %v, %v", there, err)
+	}
+	// Too few bytes break the connection, and leave nothing.
+	if err := s.Append(t.Context(), 100, strings.NewReader("short"), noon); err == nil {
+		t.Error("a mail that ends early was appended")
+	}
+	if s, err = b.OpenFolder(t.Context(), "Sent"); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if n, err := s.Holds(t.Context(), "<reply.t1+abc.mac.goulard3120@example.org>"); !n || err != nil {
+		t.Errorf("after a broken connection: %v, %v", n, err)
+	}
+}

@@ -35,6 +35,9 @@ func (m *machine) unskew() {
 	for i := range m.HookCalls {
 		past = append(past, &m.HookCalls[i].Created)
 	}
+	for i := range m.Unfiled {
+		past = append(past, &m.Unfiled[i].Sent)
+	}
 	for i := range m.Undelivered {
 		past = append(past, &m.Undelivered[i].Created, &m.Undelivered[i].GivenUp)
 	}
@@ -158,6 +161,9 @@ func (m *machine) unskewDeadlines() {
 	}
 	for i := range m.HookCalls {
 		nearest(&m.HookCalls[i].NotBefore, maxBackoff)
+	}
+	for i := range m.Unfiled {
+		nearest(&m.Unfiled[i].NotBefore, maxBackoff)
 	}
 	for i := range m.Undelivered {
 		nearest(&m.Undelivered[i].Expires, m.Undelivered[i].Kind.life())

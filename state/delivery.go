@@ -44,6 +44,7 @@ func (e Sent) apply(m *machine) {
 	row := m.Outbox[i]
 	m.answered(row)
 	m.endEffect(i, "sent", "")
+	m.toFile(row)
 	m.changeNotification(e.ID, func(t *Notification) { t.Sent = true })
 	switch row.Channel {
 	case ByMail:

@@ -239,6 +239,11 @@ func TestLimits(t *testing.T) {
 			return len(waiting(state.Effect{Kind: state.Reply, Copies: int(n)}).DueEffects(nine)) == 1
 		}},
 		{Const: "undeliveredKept", Max: 100, Within: func(_ *testing.T, n int64) bool { return len(step(givenUp(n), nine).Undelivered) == int(n) }},
+		{Const: "maxUnfiled", Max: 100, Within: func(_ *testing.T, n int64) bool { return len(copying(unfiled(n), nine).Unfiled) == int(n) }},
+		limittest.Duration("unfiledLife", before(day), 1, func(_ *testing.T, d time.Duration) bool {
+			s := copying(unfiled(1), nine, state.Filed{ID: "reply.0", Failed: "no such folder"})
+			return len(copying(s, nine.Add(d)).Unfiled) == 1
+		}),
 		{Const: "toldAtOnce", Max: 20, Within: func(_ *testing.T, n int64) bool {
 			s := givenUp(n)
 			s.Outbox = []state.Effect{{ID: "ack.1", Kind: state.Ack, Channel: state.ByMail, To: "op@example.com"}}
@@ -577,4 +582,20 @@ func morning(catchUp string) (state.State, state.Policy, time.Time) {
 func spent(s state.State, sp state.Spending) state.State {
 	sp.ID = "s1"
 	return step(s, nine, state.Spent{Spending: sp})
+}
+
+// copying is step, with copies of sent mail.
+func copying(s state.State, now time.Time, events ...state.Event) state.State {
+	p := statetest.Policy()
+	p.Copies = true
+	return state.Step(s, events, p, now)
+}
+
+// unfiled returns a state in which n mails wait for their copy.
+func unfiled(n int64) state.State {
+	s := agent()
+	for i := range n {
+		s.Unfiled = append(s.Unfiled, state.Unfiled{ID: fmt.Sprint("reply.", i), Sent: nine})
+	}
+	return s
 }

@@ -107,3 +107,13 @@ func (d *Details) members(c *members.Coder) {
 	members.OptTimePointer(c, "until", &d.Until)
 	members.OptTexts(c, "with", &d.With)
 }
+
+func (u *Unfiled) members(c *members.Coder) {
+	members.Text(c, "id", &u.ID)
+	members.Time(c, "sent", &u.Sent)
+	members.OptText(c, "sha256", &u.Sum)
+	members.OptObjects(c, "files", &u.Files, (*FileRef).members)
+	members.OptNumber(c, "attempts", &u.Attempts)
+	members.OptTime(c, "not_before", &u.NotBefore)
+	members.OptText(c, "reason", &u.Reason)
+}

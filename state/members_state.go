@@ -60,6 +60,7 @@ func (s *State) Members(c *members.Coder) {
 	members.OptObjects(c, "outbox", &s.Outbox, (*Effect).members)
 	members.OptObject(c, "sending_fails", &s.SendingFails, (*SendingFailure).members)
 	members.OptObjects(c, "undelivered", &s.Undelivered, (*Effect).members)
+	members.OptObjects(c, "unfiled", &s.Unfiled, (*Unfiled).members)
 	members.OptBool(c, "owing", &s.Owing)
 	members.OptObjects(c, "lost", &s.Lost, (*Returned).members)
 	members.OptObjects(c, "hook_calls", &s.HookCalls, (*Effect).members)

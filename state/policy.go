@@ -25,6 +25,7 @@ type Policy struct {
 
 	// Which mails are sent.
 	Ack, QuietPrep, QuietActive, Notices, Working bool
+	Copies                                        bool // of our mails are put into the folder for sent mail
 	NoPeerAck                                     bool // no ack when a message of another agent wakes this one
 
 	// AckAfter is how long an ack waits for the answer, and is not made if that is there

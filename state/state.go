@@ -94,7 +94,8 @@ type State struct {
 	// Undelivered holds the rows that were given up, the oldest first.
 	SendingFails SendingFailure `json:"sending_fails,omitzero"`
 	Undelivered  []Effect       `json:"undelivered,omitempty"`
-	Owing        bool           `json:"owing,omitempty"` // in IDLE, and an answer of the last hour could not be delivered
+	Unfiled      []Unfiled      `json:"unfiled,omitempty"` // the oldest first
+	Owing        bool           `json:"owing,omitempty"`   // in IDLE, and an answer of the last hour could not be delivered
 
 	Lost []Returned `json:"lost,omitempty"` // mails that came back, in that order
 
@@ -159,6 +160,7 @@ func (s State) clone() State {
 	s.Unasked, s.Doubtful = slices.Clone(s.Unasked), slices.Clone(s.Doubtful)
 	s.Outbox = slices.Clone(s.Outbox)
 	s.Undelivered = slices.Clone(s.Undelivered)
+	s.Unfiled = slices.Clone(s.Unfiled)
 	s.Lost = slices.Clone(s.Lost)
 	s.HookCalls = slices.Clone(s.HookCalls)
 	s.FailingHooks = maps.Clone(s.FailingHooks)

@@ -46,6 +46,7 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	m.forgetExpected()
 	m.expire()
 	m.forgetUndelivered()
+	m.forgetUnfiled()
 	m.withdrawNotices()
 	m.forgetSending()
 	m.hurry()

@@ -262,6 +262,7 @@ type repliesSection struct {
 	Working     bool   `toml:"working"`
 	Notices     bool   `toml:"notices"`
 	HTML        bool   `toml:"html"`
+	Sent        string `toml:"sent"`
 
 	AckAfter ZeroDuration `toml:"ack_after"`
 }

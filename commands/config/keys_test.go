@@ -34,7 +34,7 @@ func TestKeysOf(t *testing.T) {
 		keys  []string
 		ours  bool
 	}{
-		{toml.Key{"replies"}, []string{"name", "ack", "quiet_prep", "quiet_active", "ack_peers", "working", "notices", "html", "ack_after"}, true},
+		{toml.Key{"replies"}, []string{"name", "ack", "quiet_prep", "quiet_active", "ack_peers", "working", "notices", "html", "sent", "ack_after"}, true},
 		{toml.Key{"turn", "env"}, nil, false},
 		{toml.Key{"prices"}, nil, false},
 		{toml.Key{"prices", "gpt-4.1"}, []string{"input", "output", "cache_read", "cache_write"}, true},

@@ -24,6 +24,7 @@ func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Confi
 		Notices:         c.File.Replies.Notices,
 		Working:         c.File.Replies.Working,
 		NoPeerAck:       !c.File.Replies.AckPeers,
+		Copies:          c.File.Replies.Sent != "",
 		AckAfter:        time.Duration(c.File.Replies.AckAfter),
 		Turns:           turns != nil,
 		SelfTurns:       c.File.Turn.SelfTurns,

@@ -19,7 +19,7 @@ const maxName = 60
 // errors now, and not when a mail must be sent.
 func wireReplies(c *Config) (cycle.Replies, error) {
 	name := c.File.Replies.Name
-	replies := cycle.Replies{Name: name, HTML: c.File.Replies.HTML}
+	replies := cycle.Replies{Name: name, HTML: c.File.Replies.HTML, Sent: c.File.Replies.Sent}
 	if plain.Line(name) != name || utf8.RuneCountInString(name) > maxName {
 		return replies, c.Wrong("replies.name", "write one line of at most %d characters", maxName)
 	}

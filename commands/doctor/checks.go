@@ -31,6 +31,7 @@ func (e *examination) checks() []check {
 		secretsCheck{loader: e.cronLoader, config: e.config, agent: a, path: path},
 		e.withNetwork(imapCheck{config: e.config, agent: a, now: now}, a.Mail != nil, "mail", "imap", "stamps"),
 		e.withNetwork(smtpCheck{config: e.config, mail: a.Mail}, a.Mail != nil, "mail", "smtp"),
+		e.withNetwork(sentCheck{mail: a.Mail, folder: a.Replies.Sent}, a.Mail != nil, "mail", "sent"),
 		e.withNetwork(meshCheck{config: e.config, mesh: a.Mesh, handle: a.Handle, keymaster: a.Policy.Keymaster, outbox: e.state.Outbox, now: now}, a.Mesh != nil, "mesh", "mesh"),
 		meshKeysCheck{config: e.config, mesh: a.Mesh, keymaster: a.Policy.Keymaster},
 		crontab,

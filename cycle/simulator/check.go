@@ -138,6 +138,7 @@ func (w *World) checkAll() {
 	w.checkAsking(h)
 	w.checkCollected(h)
 	w.checkNATS(h)
+	w.checkCopies(h)
 }
 
 // checkMeshMessages checks that each mesh message has one report, or none if it

@@ -17,7 +17,7 @@ func MakeOver(carrier string, seed int64, steps int) Story {
 		s.Steps = append(s.Steps, g.step())
 	}
 	s.AckAfter = ackAfter(seed)
-	s.ByThread = seed%3 == 0
+	s.ByThread, s.Copies = seed%3 == 0, seed%2 == 0
 	s.Prompts = clockPrompts(seed)
 	s.Steps = asking(seed, s.Steps)
 	if s.Carrier = carrier; carrier == OverNATS {

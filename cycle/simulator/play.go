@@ -30,7 +30,7 @@ func Play(dir string, s Story) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("make a world: %w", err)
 	}
 	defer w.close()
-	w.ackAfter, w.byThread, w.prompts, w.configured = s.AckAfter, s.ByThread, s.Prompts, s.Prompts
+	w.ackAfter, w.byThread, w.copies, w.prompts, w.configured = s.AckAfter, s.ByThread, s.Copies, s.Prompts, s.Prompts
 	w.disk.settle(w.stateDir())
 	w.install()
 	for i, step := range s.Steps {

@@ -14,6 +14,7 @@ type Story struct {
 
 	AckAfter time.Duration // [replies] ack_after
 	ByThread bool          // [turn] conversation = "thread"
+	Copies   bool          // [replies] sent
 	Prompts  []ClockPrompt
 	Carrier  string // of the mesh: OverNATS, or "" for HTTP
 }
@@ -163,6 +164,9 @@ func (s Story) String() string {
 	}
 	if s.ByThread {
 		fmt.Fprintln(&b, "     each mail thread is a conversation")
+	}
+	if s.Copies {
+		fmt.Fprintln(&b, "     copies of sent mail are made")
 	}
 	if s.AckAfter > 0 {
 		fmt.Fprintf(&b, "     acks wait for %s\n", s.AckAfter)

@@ -64,6 +64,7 @@ type World struct {
 
 	ackAfter time.Duration // [replies] ack_after
 	byThread bool          // [turn] conversation = "thread"
+	copies   bool          // [replies] sent
 
 	prompts     []ClockPrompt // that are configured now
 	configured  []ClockPrompt // that were
@@ -139,6 +140,9 @@ func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := w.mail.Create(sentFolder); err != nil {
+		return nil, err
+	}
 	go w.mail.ServeIMAP(w.inlets["imap"])
 	go w.mail.ServeSMTP(w.inlets["smtp"])
 	w.serveMesh()
@@ -205,7 +209,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			Peers: peers, Login: program.Login(), Challenge: true, Budget: budget,
 			Ack: true, AckAfter: w.ackAfter, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
 			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: w.hourly(), EventRate: eventRate,
-			Collect: w.silence(), PacesMesh: w.nats != nil, ByThread: w.byThread,
+			Collect: w.silence(), PacesMesh: w.nats != nil, ByThread: w.byThread, Copies: w.copies,
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,
@@ -220,7 +224,8 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 		}},
 		Turn: program, Rights: rights,
 		Replies: cycle.Replies{
-			Ack: reply("{{.Handle}} standing by. what do you need?"), QuietPrep: reply("going quiet"),
+			Sent: w.sentFolder(),
+			Ack:  reply("{{.Handle}} standing by. what do you need?"), QuietPrep: reply("going quiet"),
 			QuietActive: reply("going quiet -- ping me when you need me"),
 		},
 		Self:    []string{w.detached()}, // a detached poll; the next poll of cron does the same work
@@ -429,4 +434,12 @@ func (w *World) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
+
+// sentFolder returns the folder for copies of sent mail, or "".
+func (w *World) sentFolder() string {
+	if w.copies {
+		return sentFolder
+	}
+	return ""
 }

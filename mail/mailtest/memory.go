@@ -227,10 +227,18 @@ func (s *Servers) currentUser() *imapmemserver.User {
 	return s.user
 }
 
+// Create makes another folder.
+func (s *Servers) Create(folder string) error { return s.currentUser().Create(folder, nil) }
+
 // Append adds a mail to the INBOX and returns its UID. If at is zero, the mail
 // arrives now.
 func (s *Servers) Append(raw []byte, at time.Time, flags ...imap.Flag) (uint32, error) {
-	data, err := s.currentUser().Append("INBOX", literal{bytes.NewReader(raw)}, &imap.AppendOptions{Time: at, Flags: flags})
+	return s.AppendTo("INBOX", raw, at, flags...)
+}
+
+// AppendTo is Append for another folder.
+func (s *Servers) AppendTo(folder string, raw []byte, at time.Time, flags ...imap.Flag) (uint32, error) {
+	data, err := s.currentUser().Append(folder, literal{bytes.NewReader(raw)}, &imap.AppendOptions{Time: at, Flags: flags})
 	if err != nil {
 		return 0, err
 	}

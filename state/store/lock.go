@@ -20,6 +20,7 @@ const (
 	LingerLock = "linger.lock" // held by a poll that stays
 	FetchLock  = "fetch.lock"  // held by a poll that fetches large mail
 	HookLock   = "hook.lock"   // held by a process that calls hooks
+	SentLock   = "sent.lock"   // held by a process that files copies of sent mail
 	stateLock  = "state.lock"  // held by Commit for milliseconds
 )
 

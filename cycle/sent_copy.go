@@ -1,0 +1,112 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"agentstateloop/mail"
+	"agentstateloop/mail/message"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// filer puts copies of the mails that have left into the folder for sent mail
+// ([replies] sent). It looks for the Message-ID before it appends, so a crash, or a
+// server that keeps a copy itself, causes no second one.
+type filer struct {
+	store   *store.Store
+	mail    *Mail // nil: no mail is configured
+	folder  string
+	now     func() time.Time
+	log     logger
+	journal *journal
+}
+
+// file makes the copies that are due, unless another process is at it. What a server
+// failed at is not an error: it is tried again at a later poll.
+func (f *filer) file(ctx context.Context) error {
+	if f.mail == nil || f.folder == "" {
+		return nil
+	}
+	s, err := f.store.Read()
+	if err != nil || len(s.UnfiledDue(f.now())) == 0 {
+		return err
+	}
+	_, err = withLock(f.store, store.SentLock, func() error { return f.fileDue(ctx) })
+	return err
+}
+
+// fileDue is file for a caller that holds sent.lock.
+func (f *filer) fileDue(ctx context.Context) error {
+	s, err := f.store.Read()
+	if err != nil {
+		return err
+	}
+	due := s.UnfiledDue(f.now())
+	if len(due) == 0 {
+		return nil
+	}
+	folder, err := f.mail.Mailbox.OpenFolder(ctx, f.folder)
+	if err != nil {
+		return f.failed(ctx, due[0], err)
+	}
+	defer folder.Close()
+	for began := f.now(); len(due) > 0 && mayStart(began, f.now()) && ctx.Err() == nil; due = due[1:] {
+		if err := f.fileOne(ctx, folder, due[0]); err != nil {
+			return f.failed(ctx, due[0], err)
+		}
+		if _, err := f.journal.commit(ctx, state.Filed{ID: due[0].ID}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failed records why a copy could not be made. The others wait for a later poll as well.
+func (f *filer) failed(ctx context.Context, u state.Unfiled, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	f.log.printf("no copy of %s in %s yet: %v", u.ID, f.folder, err)
+	_, err = f.journal.commit(ctx, state.Filed{ID: u.ID, Failed: err.Error(), Never: neverFiled(err)})
+	return err
+}
+
+// neverFiled reports whether there can never be a copy: its bytes are gone, or the server
+// refuses this one.
+func neverFiled(err error) bool {
+	return errors.Is(err, store.ErrDamaged) || errors.Is(err, mail.ErrTooBig)
+}
+
+// fileOne makes one copy.
+func (f *filer) fileOne(ctx context.Context, folder *mail.Session, u state.Unfiled) error {
+	rendered, err := f.store.ReadSummed(sentFile(u.ID), u.Sum)
+	if err != nil {
+		return store.Damaged(sentFile(u.ID), err)
+	}
+	there, err := folder.Holds(ctx, message.ParseHeader(rendered).MessageID)
+	if err != nil || there {
+		return err
+	}
+	size := int64(len(rendered))
+	row := state.Effect{ID: u.ID, File: sentFile(u.ID), Files: u.Files}
+	if len(u.Files) > 0 { // IMAP wants the size first
+		whole, closeAll, err := wholeMail(f.store, row, rendered)
+		if err != nil {
+			return err
+		}
+		size, err = io.Copy(io.Discard, whole)
+		closeAll()
+		if err != nil {
+			return err
+		}
+	}
+	whole, closeAll, err := wholeMail(f.store, row, rendered)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	return folder.Append(ctx, size, whole, u.Sent)
+}
