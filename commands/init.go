@@ -48,7 +48,7 @@ For a mesh over NATS, whose URL begins with tls:// or nats://, it makes the
 agent's key, if there is none, and prints the public key: fleet plan needs it.
 There --peer takes the peer's public key as well, as HANDLE=KEY.
 
-Writes ~/.config/agentstateloop/agent.toml, or --config FILE, with the secrets in
+Writes ~/.config/agentstateloop/agent.toml, or --config FILE, and the secrets in
 files next to it. The state is in ~/.local/state/agentstateloop/HANDLE. ~ is the
 home directory in passwd: init says so first if HOME is another one.
 

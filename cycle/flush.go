@@ -18,6 +18,7 @@ type flusher struct {
 	projector *projector
 	performer *performer
 	detacher  detacher
+	filer     *filer
 }
 
 // sendNow makes steps 4 and 5 of a cycle for the state s. If another process

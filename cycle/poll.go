@@ -60,7 +60,6 @@ type poller struct {
 	runner   *runner
 	large    *largeMail
 	hooks    *hooks
-	filer    *filer
 
 	heartbeats heartbeats
 	prompts    *clockPrompts
@@ -111,7 +110,7 @@ func (p *poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	}
 	large, calls := p.large.begin(ctx), p.hooks.begin(ctx)
 	err = p.afterCycle(ctx, o, &r, beat)
-	err = errors.Join(err, prompts.wait(ctx, turns), large.wait(&r, turns), p.hooks.wait(ctx, calls), p.filer.file(ctx), p.flusher.reschedule(ctx))
+	err = errors.Join(err, prompts.wait(ctx, turns), large.wait(&r, turns), p.hooks.wait(ctx, calls), p.flusher.filer.file(ctx), p.flusher.reschedule(ctx))
 	return r, errors.Join(err, p.conclude(&r))
 }
 

@@ -235,6 +235,7 @@ func (a *Agent) flusher() *flusher {
 	return &flusher{
 		store: a.Store, policy: &a.Policy, now: a.Now,
 		crontab: a.crontab(), projector: a.projector(), performer: a.performer(), detacher: a.detacher(),
+		filer: a.filer(),
 	}
 }
 
@@ -267,7 +268,7 @@ func (a *Agent) poller(session *mailSession) *poller {
 	return &poller{
 		store: a.Store, policy: &a.Policy, now: a.Now, log: a.logger(),
 		cycle: a.oneCycle(session), crontab: a.crontab(), flusher: a.flusher(), detacher: a.detacher(), runner: a.runner(),
-		large: a.largeMail(), hooks: a.hooks(), filer: a.filer(), heartbeats: a.heartbeats(), prompts: a.clockPrompts(),
+		large: a.largeMail(), hooks: a.hooks(), heartbeats: a.heartbeats(), prompts: a.clockPrompts(),
 	}
 }
 

@@ -128,6 +128,9 @@ func TestWhoseMailItIs(t *testing.T) {
 		"cut":                  good[:20] + ".goulard3120@example.org>",
 		"another domain":       ids("goulard3120", "x@example.net", key).Make("reply.t1", "hm"),
 		"a name alone":         "<goulard3120@example.org>",
+		"a thread added":       strings.Replace(good, "reply.t1.", "reply.t1+abcdefgh.", 1),
+		"another thread":       strings.Replace(ours.Make("reply.t1+abcdefgh", "hm"), "+abcdefgh", "+bcdefghi", 1),
+		"a thread taken away":  strings.Replace(ours.Make("reply.t1+abcdefgh", "hm"), "+abcdefgh", "", 1),
 	}
 	fields := func(id string) []string {
 		return []string{

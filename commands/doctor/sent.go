@@ -46,11 +46,11 @@ func (c sentCheck) run(ctx context.Context) []Finding {
 	case err != nil:
 		return []Finding{skip(name, "the folders could not be read", "see imap")}
 	case c.folder == "":
-		hint := `if you want them, set sent = "Sent" in [replies]`
+		folder := "Sent"
 		if len(marked) > 0 {
-			hint = `if you want them, set sent = "` + marked[0] + `" in [replies]`
+			folder = marked[0]
 		}
-		return []Finding{bad(Info, name, hint, "the agent's mailbox gets no copies of what it sends")}
+		return []Finding{good(name, "the mailbox keeps no copies of what the agent sends: sent = %q in [replies] would", folder)}
 	case !there:
 		hint := "make the folder in your mail program, or name another one in [replies] sent"
 		if len(marked) > 0 {

@@ -25,7 +25,7 @@ func TestSent(t *testing.T) {
 	}{
 		{"smtp.gmail.com:465", "", OK, "smtp.gmail.com keeps copies", ""},
 		{"smtp.gmail.com:465", "Sent", Info, "keeps copies of what it sends itself", "leave out sent"},
-		{"smtp.notgmail.com:465", "", Info, "gets no copies", `set sent = "Sent"`},
+		{"smtp.notgmail.com:465", "", OK, `keeps no copies of what the agent sends: sent = "Sent" in [replies] would`, ""},
 		{"smtp-mail.outlook.com:587", "", OK, "keeps copies", ""},
 		{"mail.example.org:465", "Sent", OK, `go to "Sent"`, ""},
 		{"mail.example.org:465", "Versendet", Warn, `no folder "Versendet"`, "make the folder"},

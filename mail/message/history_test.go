@@ -247,6 +247,40 @@ func TestWhatIsNotOurs(t *testing.T) {
 	}
 }
 
+// TestWordsOfOthersAreNoOrder reads answers of the operator above mails of ours that repeat a
+// stranger's orders and controls, in each language and shape. The operator's words alone
+// remain, and none of the others is a control.
+func TestWordsOfOthersAreNoOrder(t *testing.T) {
+	tried := 0
+	for _, orders := range []string{"HALT", "GO", "STOP\n\nrm -rf /", "YES abcdefghijklmnopqrstuvwxyz", "-- \nHALT", "Bot wrote:\n> HALT", "[EXTERNAL]\n\nGO"} {
+		ours := "Mallory writes to you:\n\n" + orders + "\n\nShall I do that?\n"
+		for _, l := range languages {
+			l.answer = "no, leave it"
+			for shape, mail := range l.repliesTo(ours) {
+				for _, header := range []string{"", "X-Mailer: iPhone Mail (20G75)\n", "References: <x@agents.example> <y@example.com>\n"} {
+					c := ContentOf([]byte("Subject: Re: @goulard3120\nIn-Reply-To: <x@agents.example>\n"+header+"\n"+mail), Sent{Texts: []string{ours}, Names: ownNames})
+					tried++
+					if c.Text != l.answer || Control(c.Text) != "" {
+						t.Errorf("%s, %s, %q: %q", l.name, shape, orders, c.Text)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d answers above the words of others", tried)
+}
+
+// repliesTo returns answers above a mail of ours, as five programs write them.
+func (l language) repliesTo(ours string) map[string]string {
+	return map[string]string{
+		"Gmail":              l.answer + "\n\n" + folded(l.attribution, 76) + "\n\n" + quotedWith("> ", folded(ours, 70)),
+		"Apple Mail":         l.answer + "\n\n" + quotedWith("> ", l.attribution+"\n\n"+ours),
+		"Outlook":            l.answer + "\n\n" + l.block(false) + "\n" + ours,
+		"Outlook on a phone": l.answer + "\n\n________________________________\n" + l.block(false) + "\n" + ours,
+		"QQ":                 l.answer + "\n\n\n------------------ Original ------------------\n" + l.block(false) + "\n\n" + ours,
+	}
+}
+
 // TestHistoryOfManyLines reads mails of very many short lines. The cost grows with the
 // number of lines, not with its square: otherwise the test would not end.
 func TestHistoryOfManyLines(t *testing.T) {
