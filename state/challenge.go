@@ -107,7 +107,7 @@ const (
 	challengeMade     = "made"
 	challengeAnswered = "answered"
 	challengeExpired  = "expired"
-	challengeSpoiled  = "spoiled" // its mail was damaged before it left; to be asked again
+	challengeSpoiled  = "spoiled" // its mail was damaged before it left, or never left; to be asked again
 )
 
 // Challenged reports that a mail was rendered that asks the operator whether they
@@ -174,13 +174,17 @@ func (e Vouched) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// expireChallenges closes the challenges that were not answered in time.
+// expireChallenges closes the challenges that were not answered in time. What nobody could be
+// asked, because its mail has never left, is asked again.
 func (m *machine) expireChallenges() {
 	for _, c := range slices.Clone(m.Challenges) {
 		if m.now.Before(c.Until) {
 			continue
 		}
 		l := Line{Kind: LineChallenge, What: challengeExpired, ID: c.ID, Key: c.Key}
+		if row, waits := m.Effect(c.ID); waits && !row.MayHaveLeft() {
+			l.What = challengeSpoiled
+		}
 		m.line(l)
 		m.applyChallengeLine(l)
 	}

@@ -128,6 +128,9 @@ func (w *World) checkTokens() {
 			continue
 		}
 		w.count.happened("a token released a mail")
+		if l.kind == "doubtful" || l.kind == "opened" {
+			w.count.happened("a signed mail in doubt came in by YES")
+		}
 		if used[l.token] = append(used[l.token], l.marker+" ("+l.kind+")"); len(used[l.token]) > 1 {
 			w.violate("4", "one token released %v", used[l.token])
 		}
@@ -147,4 +150,24 @@ func (h history) asksLater() bool {
 		}
 	}
 	return len(later) > 0
+}
+
+// checkDoubts checks that the operator was asked about each signed mail that has two readings,
+// whatever struck the polls.
+func (w *World) checkDoubts(h history) {
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	asked := map[string]bool{}
+	for _, c := range w.record.challenges() {
+		asked[c.about] = true
+	}
+	for _, l := range w.record.incoming {
+		switch {
+		case l.kind != "doubtful":
+		case asked[l.marker]:
+			w.count.happened("the operator was asked about a signed mail in doubt")
+		case l.dropped == 0 && l.sure == 0 && !l.gone && !l.excused() && !l.touched() && !h.undeliverable("") && !w.record.struckAny():
+			w.violate("doubts", "nobody was asked about %s, which the operator had signed", l.marker)
+		}
+	}
 }

@@ -121,6 +121,7 @@ func (w *World) checkAll() {
 	w.checkCredentialMessages(h)
 	w.checkRelays(h)
 	w.checkTokens()
+	w.checkDoubts(h)
 	w.checkMoney(h)
 	w.checkMemory()
 	w.checkSecrets()

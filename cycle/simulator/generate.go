@@ -98,7 +98,7 @@ func (g generator) detail(s Step) Step {
 	case Mail:
 		s.Kind = pickWeighted(g, weighted[string]{
 			{16, "new"}, {3, "shout"}, {5, "reply"}, {3, "twice"}, {2, "html"}, {1, "broken"}, {2, "other"}, {1, "nobody"},
-			{4, "unproved"}, {1, "smuggled"}, {1, "mimic"}, {2, "bent"}, {1, "opened"}, {1, "topped"}, {1, "forged"}, {1, "display"}, {1, "twofrom"}, {1, "auto"}, {1, "cron"}, {1, "wide"}, {1, "WIDE"}, {1, "list"}, {1, "bounce"}, {1, "echo"},
+			{4, "unproved"}, {1, "smuggled"}, {1, "mimic"}, {2, "bent"}, {1, "opened"}, {3, "doubtful"}, {1, "topped"}, {1, "forged"}, {1, "display"}, {1, "twofrom"}, {1, "auto"}, {1, "cron"}, {1, "wide"}, {1, "WIDE"}, {1, "list"}, {1, "bounce"}, {1, "echo"},
 			{2, "STOP"}, {1, "HALT"}, {2, "GO"}, {1, "STATUS"},
 		})
 		s.Wish = pickOne(g, wishes...)

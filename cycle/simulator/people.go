@@ -35,6 +35,7 @@ var mails = map[string]struct {
 	"mimic":    {"Received: from mx.evil.example\n" + proof(signed...) + "From: " + operator + "\nSubject: @" + handle + " %s\n", kept},
 	"bent":     {"From: " + operator + "\nSubject: about %s\n", kept}, // written to somebody else, and made an answer to us
 	"opened":   {"From: " + operator + "\nSubject: @" + handle + " %s\nContent-Type: text/plain\n", kept},
+	"doubtful": {"From: " + operator + "\nSubject: @" + handle + " %s\nContent-Type: text/plain; charset=x-unknown\nContent-Transfer-Encoding: 8bit\n", kept}, // signed, but for how it is read
 	"topped":   {"Subject: @" + handle + " %s\nFrom: " + operator + "\nSubject: lunch?\n", kept},
 	"twofrom":  {"From: " + operator + "\nFrom: mallory@evil.example\nSubject: @" + handle + " %s\n", kept},
 	"auto":     {"From: " + operator + "\nSubject: @" + handle + " away %s\nAuto-Submitted: auto-replied\n", kept},
@@ -87,6 +88,8 @@ func (w *World) receiveMail(s Step) error {
 		body += "\nOn Mon, Jan 5, 2026 at 9:00 goulard3120 <" + address + "> wrote:\n> quoted\n"
 	case "html":
 		body = "<html><p>" + body + "</p></html>"
+	case "doubtful":
+		body = fmt.Sprintf("%s do=%s gr\xfc\xdfe\n", l.marker, s.Wish)
 	case "opened": // it was a mail with a file
 		body = "--x\n\nsee the file\n--x\nContent-Type: text/plain\nContent-Disposition: attachment\n\n" + body + "--x--\n"
 	case "broken":

@@ -251,6 +251,24 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name: "a signed mail in doubt comes in by YES, once, and not without one",
+		must: "a signed mail in doubt came in by YES",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "doubtful", Wish: "answer"},
+			{Do: sim.Mail, Kind: "doubtful", Wish: "answer"}, // about which nobody says anything
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.Crash}}},
+			{Do: sim.Poll},
+			{Do: sim.Reply, Kind: "guess"},
+			{Do: sim.Reply, Kind: "auto"},
+			{Do: sim.Poll},
+			{Do: sim.Reply, Kind: "yes"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "append history", What: sim.Crash}}},
+			{Do: sim.Reply, Kind: "yes"},
+			{Do: sim.Poll},
+			{Do: sim.Wait, For: 25 * time.Hour},
+		},
+	},
+	{
 		name: "an answer with the token proves only itself",
 		must: "a token released a mail",
 		step: []sim.Step{

@@ -15,6 +15,9 @@ import (
 // lingers is too rare for chance: the scenarios reach it.
 var mustHappen = []string{
 	"a deliverable was submitted",
+	"a sent mail was filed",
+	"the operator was asked about a signed mail in doubt",
+	"a signed mail in doubt came in by YES",
 	"a report had fields",
 	"a report was partial",
 	"a question was asked",
