@@ -26,6 +26,10 @@ type timedRows struct {
 		ID, To    string
 		NotBefore time.Time `json:"not_before"`
 	} `json:"hook_calls"`
+	Cursor struct {
+		Owed     []uint32
+		Failures map[uint32]struct{ Next time.Time } // of mails that the server does not hand out
+	}
 	Turn struct {
 		Status  string
 		Waiting []struct {
@@ -47,6 +51,9 @@ type timedRows struct {
 	Credentials map[string]any
 	Cooldown    time.Time `json:"cooldown_until"`
 }
+
+// withheldRow is a mail that the server does not hand out, as next names it.
+const withheldRow = "a mail that the server does not hand out"
 
 // inboxRow is what an outsider reads of a message that waits.
 type inboxRow struct {
@@ -85,6 +92,11 @@ func (s timedRows) next(now time.Time, prompts []ClockPrompt) (at time.Time, wha
 		if lane := "hook " + e.To; !lanes[lane] {
 			lanes[lane] = true
 			take(e.NotBefore, e.ID)
+		}
+	}
+	for _, uid := range s.Cursor.Owed {
+		if f, fails := s.Cursor.Failures[uid]; fails {
+			take(f.Next, withheldRow)
 		}
 	}
 	for _, row := range s.Prompts {
@@ -160,6 +172,9 @@ func (w *World) nextTimed() (by time.Time, what string) {
 		return time.Time{}, ""
 	}
 	w.count.happened("a row had a time for the alarm line")
+	if what == withheldRow {
+		w.count.happened("a withheld mail had a time for the alarm line")
+	}
 	return at.Add(time.Minute - 1).Truncate(time.Minute), what
 }
 

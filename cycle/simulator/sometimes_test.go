@@ -16,6 +16,7 @@ import (
 var mustHappen = []string{
 	"a deliverable was submitted",
 	"a sent mail was filed",
+	"a withheld mail had a time for the alarm line",
 	"the operator was asked about a signed mail in doubt",
 	"a signed mail in doubt came in by YES",
 	"a report had fields",
