@@ -97,3 +97,21 @@ func BenchmarkManyFiles(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAnswer reads an answer to a mail of ours, with the text of that mail and without:
+// what the folder sent/ costs when a mail comes.
+func BenchmarkAnswer(b *testing.B) {
+	for _, size := range []int{2 << 10, 64 << 10, 128 << 10} {
+		ours := strings.Repeat("The build is green, and three tests of two hundred and twelve were skipped on host number 17.\n", size/94)
+		raw := []byte("Subject: Re: x\nIn-Reply-To: <x@agents.example>\n\nyes\n\n" + languages[0].attribution + "\n\n" + quotedWith("> ", folded(ours, 70)))
+		for name, sent := range map[string]Sent{"without": {Names: ownNames}, "with": {Texts: []string{ours}, Names: ownNames}} {
+			b.Run(fmt.Sprintf("%d KiB, %s", size>>10, name), func(b *testing.B) {
+				for b.Loop() {
+					if ContentOf(raw, sent).Text != "yes" {
+						b.Fatal("history stays")
+					}
+				}
+			})
+		}
+	}
+}
