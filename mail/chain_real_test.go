@@ -189,7 +189,7 @@ rm -rf "$1"`
 				said, _ := os.ReadFile(filepath.Join(dir, "out"))
 				t.Fatalf("%s does not answer: %v\n%s", signer, err, said)
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // between two tries: nothing tells when a server of others listens
 		}
 	}
 	return c
