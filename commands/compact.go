@@ -28,7 +28,8 @@ func compactCommand(p *program) *cli.Command {
 since the last summary: by the program of [turn] summary, or else by the agent
 itself. The operator's next context begins with it; the history keeps all of it.
 An empty summary changes nothing. Waits for a turn that runs, and exits 75 if
-that takes too long.
+that takes too long. With conversation = "thread" in [turn], the conversation is
+the newest mail thread.
 
 Example:
   agentstateloop compact --wait 2m`,

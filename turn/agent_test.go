@@ -7,7 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -187,6 +189,48 @@ func TestAnyLogin(t *testing.T) {
 				t.Errorf("%s: %q counts as a refusal", runner, line)
 			}
 		}
+	}
+}
+
+// TestDocumentedLogins tries each word and each exit code that docs/operating.md names as a
+// refused login, with its runner.
+func TestDocumentedLogins(t *testing.T) {
+	text, err := os.ReadFile("../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := regexp.MustCompile("`([^`]+)`")
+	tried := map[string]int{}
+	for _, runner := range []string{Exec, Claude, Codex, Gemini, ACP, API} {
+		kind, _, err := agentFor(runner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &supervisor{config: Config{Runner: runner}, output: newOutput(Config{}, Attempt{}, kind, nil)}
+		row := regexp.MustCompile("(?m)^\\| `" + runner + "` \\| (\\d*) ?\\| (.*) \\| .* \\|$").FindSubmatch(text)
+		if row == nil {
+			t.Errorf("no row has the words of %s", runner)
+			continue
+		}
+		if code, _ := strconv.Atoi(string(row[1])); code != kind.loginExit {
+			t.Errorf("%s: the exit code is %d, and %d is documented", runner, kind.loginExit, code)
+		}
+		for _, word := range quoted.FindAllSubmatch(row[2], -1) {
+			said := string(word[1])
+			if said == Exec || said == "auth_required" { // the words of another runner; no text, but an error of the protocol
+				continue
+			}
+			tried[runner]++
+			if s.refusedLogin(&Result{ExitCode: 1}, "error: "+said+" (as it says)") == "" {
+				t.Errorf("%s: %q does not count", runner, said)
+			}
+		}
+		if other := s.refusedLogin(&Result{ExitCode: 1, Reason: "no such file"}, "no such file"); other != "" {
+			t.Errorf("%s: %q counts", runner, other)
+		}
+	}
+	if tried[Exec] < 5 || tried[Claude] < 5 || tried[Codex] < 5 || tried[Gemini] < 3 || tried[ACP] < 3 {
+		t.Errorf("tried: %v", tried)
 	}
 }
 

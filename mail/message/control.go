@@ -39,6 +39,8 @@ var (
 	// bannerLabel has the beginnings of the common labels. In another language the label must be in
 	// capitals.
 	bannerLabel = lazy.NewRegexp(`(?i)^(caution|warning|external|notice|disclaimer|achtung|vorsicht|warnung|hinweis|attention|avertissement|atención|advertencia|precaución|aviso|atenção|attenzione|avviso|let op|waarschuwing|uwaga|pozor|upozornění|figyelem|varning|advarsel|huomio|внимание|увага|dikkat|uyarı|注意|警告|주의|경고)`)
+	// bannerWords are what the common banners say that have no label.
+	bannerWords = lazy.NewRegexp(`(?i)(outside( of)?|external to) (the|your|our|this) (organi[sz]ation|company)|external (sender|e-?mail|source)|don['’]t often get e-?mail from|außerhalb (der|ihrer|unserer|dieser) (organisation|firma)|externe[rn]? (absender|e-?mail)|ext[ée]rieur de (l['’]|votre |notre )(organisation|entreprise)|fuera de (la|su|nuestra) organizaci|de fora da (sua |nossa )?organiza|estern[oa] (all['’]organizzazione|alla)|buiten (de|uw|onze) organisatie|spoza (twojej |naszej )?(organizacj|firmy)|внешн\S* (отправител|источник|почт)|извне|组织外部|外部邮件|社外から|外部からの`)
 	// footerWords are about who may read a mail, and what was searched for in it.
 	footerWords = lazy.NewRegexp(`(?i)confidential|confidentiel|confidencial|vertraulich|vertrouwelijk|riservat|poufn|důvěrn|bizalmas|konfidentiel|конфиденц|конфіденц|gizli|機密|机密|保密|기밀|intended recipient|virus`)
 )
@@ -136,11 +138,15 @@ func isTag(line string) bool {
 	return isRule(line)
 }
 
-// isBanner reports whether a paragraph begins with a label and says more than a few words.
+// isBanner reports whether a paragraph says more than a few words, and begins with a label or
+// says what the common banners say.
 func isBanner(paragraph string) bool {
 	paragraph = strings.TrimLeftFunc(paragraph, func(r rune) bool { return !unicode.IsLetter(r) })
 	if len(words(paragraph, minBannerWords)) < minBannerWords {
 		return false
+	}
+	if bannerWords.Get().MatchString(strings.Join(strings.Fields(paragraph), " ")) {
+		return true
 	}
 	label := labelOf(paragraph)
 	return label != "" && (isCapitals(label) || bannerLabel.Get().MatchString(label))

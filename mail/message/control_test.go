@@ -19,6 +19,10 @@ var banners = []struct{ name, text string }{
 	{"Russian", "ВНИМАНИЕ! Это письмо пришло извне. Не открывайте вложения."},
 	{"Greek, in capitals", "ΠΡΟΣΟΧΗ: αυτό το μήνυμα ήρθε από άλλον οργανισμό."},
 	{"Chinese", "警告：此邮件来自外部，请勿点击链接。"},
+	{"no label", "This email originated from outside of the organization. Do not click links."},
+	{"no label, folded", "You don't often get email from op@example.com. Learn why this\nis important"},
+	{"no label, German", "Diese E-Mail kommt von außerhalb der Organisation."},
+	{"no label, French", "Ce message provient de l'extérieur de votre organisation."},
 	{"a sign", "⚠ WARNING: External sender, be careful with links and files."},
 }
 
