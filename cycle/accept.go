@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -160,7 +161,7 @@ func rejection(m *mail.Message, unkept, ask bool) state.Rejected {
 // keepMail keeps a mail that is accepted, and returns its event. control is the
 // control that the mail consists of, or "".
 func (ac accepter) keepMail(files payloads, m mail.Message, control string, whole io.Reader) (state.Event, error) {
-	thread, err := ac.threadID(m.Header)
+	thread, err := ac.threadID(m.Key, m.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -192,15 +193,15 @@ func mailThread(h message.Header, id string) state.Thread {
 	return state.Thread{Subject: h.Subject, MessageID: h.MessageID, References: h.References, ID: id}
 }
 
-// threadID returns the id of the conversation that a mail belongs to, or "" if threads have
-// none of their own.
-func (ac accepter) threadID(h message.Header) (string, error) {
+// threadID returns the id of the conversation that the mail under key belongs to, or "" if
+// threads have none of their own.
+func (ac accepter) threadID(key string, h message.Header) (string, error) {
 	if !ac.byThread {
 		return "", nil
 	}
-	key, err := ac.idKeys.key()
-	ids := message.IDs{Handle: ac.handle, Address: ac.mail.Address, IDKey: key}
-	return ids.ThreadOf(h), err
+	idKey, err := ac.idKeys.key()
+	ids := message.IDs{Handle: ac.handle, Address: ac.mail.Address, IDKey: idKey}
+	return cmp.Or(ids.ThreadOf(h), message.NewThread(key)), err
 }
 
 func mailPayload(key string) string { return store.PayloadName(store.MessagesDir, key, ".eml") }

@@ -160,6 +160,16 @@ func TestWhichThread(t *testing.T) {
 	}
 }
 
+// TestMailsWithoutAnID checks that two mails that have no Message-ID are two threads.
+func TestMailsWithoutAnID(t *testing.T) {
+	t.Parallel()
+	th := newThreads(t)
+	th.receives("first", letter{body: "the code is " + operatorsWord})
+	if got := th.receives("second", letter{body: "what do you know?"}); strings.Contains(got.all, operatorsWord) || got.session != "" {
+		t.Errorf("the second is told:\n%s", got.all)
+	}
+}
+
 // TestTellAndTheMeshHaveTheirOwn checks that what is said outside of mail is in no thread,
 // and that a program which collects mails does not mix threads.
 func TestTellAndTheMeshHaveTheirOwn(t *testing.T) {

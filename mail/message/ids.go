@@ -99,7 +99,7 @@ const threadBytes = 5
 // ThreadOf returns the id of the thread that a mail belongs to: that of the newest mail of
 // ours that it answers, which the MAC proves; else one made from the first Message-ID of its
 // chain, so that a mail which answers the operator's own is in the same thread. The subject
-// does not matter.
+// does not matter. It is "" for a mail that has no id at all.
 func (i IDs) ThreadOf(h Header) string {
 	for _, id := range h.Answered() {
 		if _, thread, ours := i.read(id); ours && thread != "" {
@@ -112,6 +112,9 @@ func (i IDs) ThreadOf(h Header) string {
 	}
 	if len(h.References) > 0 {
 		root = h.References[0]
+	}
+	if root == "" {
+		return ""
 	}
 	return NewThread(root)
 }
