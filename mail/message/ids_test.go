@@ -4,18 +4,14 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"agentstateloop/mail/message"
 )
 
-// Whose ids the tests are about, and when.
-var (
-	agentIDs = message.IDs{
-		Handle: "goulard3120", Address: "artificer3120@example.org", IDKey: message.IDKey{Secret: bytes.Repeat([]byte{7}, 32)},
-	}
-	today = time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
-)
+// agentIDs are whose ids the tests are about.
+var agentIDs = message.IDs{
+	Handle: "goulard3120", Address: "artificer3120@example.org", IDKey: message.IDKey{Secret: bytes.Repeat([]byte{7}, 32)},
+}
 
 func TestAnIDIsOursAndOfItsThread(t *testing.T) {
 	id := agentIDs.Make("reply.t1", "@goulard3120 status")
