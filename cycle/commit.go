@@ -85,8 +85,12 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 // mail is kept to find our text in the answers to it, but for a challenge, which holds a
 // token. That it may be lost costs the agent some reading.
 func (j *journal) strike(e state.Effect) {
-	if e.Channel == state.ByMail && e.Kind != state.Challenge && j.store.Move(e.File, sentFile(e.ID)) == nil {
-		return
+	if e.Channel == state.ByMail && e.Kind != state.Challenge {
+		err := j.store.Move(e.File, sentFile(e.ID))
+		if err == nil {
+			return
+		}
+		j.renderer.log.printf("%s is not kept in %s/: %v", e.ID, store.SentDir, err)
 	}
 	_ = j.store.Remove(e.File)
 }

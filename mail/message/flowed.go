@@ -1,6 +1,7 @@
 package message
 
 import (
+	"slices"
 	"strings"
 
 	"agentstateloop/internal/plain"
@@ -62,6 +63,9 @@ func (e entity) readable(s string) string {
 func (e entity) has(name, value string) bool {
 	return strings.EqualFold(strings.TrimSpace(e.params[name]), value)
 }
+
+// sameWords reports whether two texts have the same words without their quotation marks.
+func sameWords(a, b string) bool { return slices.Equal(unquotedWords(a), unquotedWords(b)) }
 
 // unquotedWords returns the words of a text without its quotation marks.
 func unquotedWords(text string) []string {

@@ -115,7 +115,13 @@ func soleCharset(e entity, text []byte) error {
 	if !fits {
 		return fmt.Errorf("the charset is %q, and the text may be in another", oneLine(label, 40))
 	}
-	if s, _ := decoded(known, text); e.mediaType != "text/html" && !slices.Equal(unquotedWords(plain.Text(s)), unquotedWords(e.readable(s))) {
+	if e.mediaType != "text/plain" || !e.has("format", "flowed") {
+		return nil
+	}
+	if len(text) > maxText {
+		return fmt.Errorf("it is called flowed, and has more than %d bytes", maxText)
+	}
+	if s, _ := decoded(known, text); !sameWords(plain.Text(s), e.readable(s)) {
 		return errors.New("a parameter of Content-Type that is not signed changes its words")
 	}
 	return nil
