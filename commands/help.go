@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
 )
 
 // appHelp returns the page of --help for an app with all commands, as a template of
@@ -26,7 +28,7 @@ usage: {{.Name}} [@HANDLE] [--json] COMMAND [flags] [arguments]
 		}
 	}
 	if note != "" {
-		note = "\n" + literal(note) + "\n"
+		note = "\n" + literal(terminal.Wrap(note, 80)) + "\n"
 	}
 	return b.String() + `
 flags, before or after the command:

@@ -128,7 +128,7 @@ func (k initCmd) run(c *cli.Context) error {
 		return err
 	}
 	if note := k.loader.HomeNote(); note != "" {
-		k.out.Warn("%s", strings.ReplaceAll(note, "\n", " "))
+		k.out.Warn("%s", note)
 	}
 	plans := setup.Setup{
 		Loader: k.loader, Asker: terminal.NewAsker(k.stdin, k.out, k.loader.Secrets), Stdin: k.stdin, Network: !c.Bool("no-network"),

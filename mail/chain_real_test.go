@@ -28,6 +28,7 @@ import (
 	"golang.org/x/text/encoding/simplifiedchinese"
 
 	"agentstateloop/mail"
+	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
 )
 
@@ -122,7 +123,10 @@ func startChain(t *testing.T, signer string, key []byte) *chain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports := freePorts(t, 2)
+	ports, err := mailtest.FreePorts(2)
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := &chain{addr: fmt.Sprintf("127.0.0.1:%d", ports[0]), home: filepath.Join(dir, "home"), mails: make(chan []byte, 1)}
 	files := map[string]string{
 		"main.cf": fmt.Sprintf(postfixConf, dir, c.sink(t), ports[1]), "master.cf": fmt.Sprintf(postfixServices, ports[0]),
@@ -177,19 +181,12 @@ rm -rf "$1"`
 		in.Close()
 		servers.Wait()
 	})
-	deadline := time.Now().Add(4 * time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
 	for _, port := range ports {
-		for {
-			conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-			if err == nil {
-				conn.Close()
-				break
-			}
-			if time.Now().After(deadline) {
-				said, _ := os.ReadFile(filepath.Join(dir, "out"))
-				t.Fatalf("%s does not answer: %v\n%s", signer, err, said)
-			}
-			time.Sleep(100 * time.Millisecond) // between two tries: nothing tells when a server of others listens
+		if err := mailtest.Answers(ctx, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+			said, _ := os.ReadFile(filepath.Join(dir, "out"))
+			t.Fatalf("%s does not answer: %v\n%s", signer, err, said)
 		}
 	}
 	return c
@@ -221,20 +218,6 @@ func (r chainSink) Data(from io.Reader) error {
 		r.mails <- raw
 	}
 	return err
-}
-
-// freePorts returns ports of loopback that nobody uses.
-func freePorts(t *testing.T, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }
 
 // send runs a mail program and returns the mail that came through the chain.

@@ -47,14 +47,14 @@ func (l *Loader) Home() (string, error) {
 	return u.Home, nil
 }
 
-// HomeNote says in lines which home directory counts, if HOME names another one; else "".
+// HomeNote says which home directory counts, if HOME names another one; else "".
 func (l *Loader) HomeNote() string {
 	home, err := l.Home()
 	variable := l.Env("HOME")
 	if err != nil || variable == "" || filepath.Clean(variable) == filepath.Clean(home) {
 		return ""
 	}
-	return fmt.Sprintf("HOME is %s, but passwd says\n%s: ~ is the latter, as in cron jobs", variable, home)
+	return fmt.Sprintf("HOME is %s, but passwd says %s: ~ is %[2]s, as in cron jobs", variable, home)
 }
 
 // Env returns the value of an environment variable, or "".

@@ -17,7 +17,7 @@ func (e *examination) checks() []check {
 	environment := environmentCheck{mode: e.mode, loader: e.cronLoader, readable: e.tableErr == nil}
 	daemon := daemonCheck{mode: e.mode, proc: e.Proc}
 	user, _ := e.Loader.Account()
-	homes := homeCheck{home: user.Home, variable: e.Loader.Env("HOME"), user: os.Getuid(), known: user.Known}
+	homes := homeCheck{home: user.Home, note: e.Loader.HomeNote(), user: os.Getuid(), known: user.Known}
 	clock := clockCheck{lastStep: e.state.LastStep, now: now}
 	if e.agent == nil {
 		return []check{

@@ -12,10 +12,10 @@ import (
 // homeCheck reports that HOME and passwd differ, or that passwd does not list the user
 // (internal/account).
 type homeCheck struct {
-	home     string // the home directory that counts
-	variable string // HOME of this process
-	user     int    // user id
-	known    bool   // to passwd
+	home  string // the home directory that counts
+	note  string // see config.Loader.HomeNote
+	user  int    // user id
+	known bool   // to passwd
 }
 
 func (c homeCheck) run(context.Context) []Finding {
@@ -24,9 +24,8 @@ func (c homeCheck) run(context.Context) []Finding {
 	case !c.known:
 		return []Finding{bad(Info, name, `cron runs no jobs for such a user: keep `+"`agentstateloop listen`"+` running, with mode = "none" in [schedule]`,
 			"user %d is not in passwd: ~ is HOME, %s", c.user, c.home)}
-	case c.variable != "" && filepath.Clean(c.variable) != filepath.Clean(c.home):
-		return []Finding{bad(Info, name, "to use other files, name their configuration with --config FILE",
-			"HOME is %s, but passwd says %s: ~ is %[2]s, as in cron jobs", c.variable, c.home)}
+	case c.note != "":
+		return []Finding{bad(Info, name, "to use other files, name their configuration with --config FILE", "%s", c.note)}
 	}
 	return nil
 }

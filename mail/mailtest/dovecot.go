@@ -128,7 +128,7 @@ func startDovecot(t T) (*Dovecot, error) {
 	if err := endWith(t, dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	ports, err := freePorts(2)
+	ports, err := FreePorts(2)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func startDovecot(t T) (*Dovecot, error) {
 		return nil, err
 	}
 	for _, addr := range []string{d.IMAP, d.IMAPTLS} {
-		if err := answers(ctx, addr); err != nil {
+		if err := Answers(ctx, addr); err != nil {
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
 			return nil, fmt.Errorf("dovecot does not answer: %w\n%s", err, log)
 		}
@@ -271,8 +271,8 @@ func (d *Dovecot) Fresh(t T) *Dovecot {
 	return &other
 }
 
-// answers waits until something listens at addr.
-func answers(ctx context.Context, addr string) error {
+// Answers waits until something listens at addr.
+func Answers(ctx context.Context, addr string) error {
 	for {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 		if err == nil {
@@ -286,8 +286,8 @@ func answers(ctx context.Context, addr string) error {
 	}
 }
 
-// freePorts returns n ports that are free.
-func freePorts(n int) ([]int, error) {
+// FreePorts returns n ports that are free.
+func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for len(ports) < n {
 		port, err := freeport.Find()
