@@ -20,6 +20,13 @@ var notLimits = map[string]string{
 	"state/store.secretLength": "the form of a key",
 	"state/store.tailChunk":    "how much is read at a time, which changes no result",
 
+	"state.obstaclePause": "a pause below a minute: the story backends-fallback has its edge",
+
+	"turn.TryLater":   "a code of sysexits(3)",
+	"turn.lastHour":   "the form of a time",
+	"turn.lastMinute": "the form of a time",
+	"turn.noon":       "the form of a time",
+
 	"cycle.FollowEvery":   "how often is looked",
 	"cycle.checkEvery":    "how often is looked",
 	"cycle.eventsRead":    "how much of the history is read: store.Newest is tried at its edge, with a short history",

@@ -48,8 +48,13 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	if head.Resumed {
 		m.said = saidBefore(at.store, path.Dir(head.Box), head.Waiting)
 	}
-	if s, err = at.compactor.rotate(ctx, s); err != nil {
-		return s, err
+	if !msg.Fresh {
+		if s, err = at.compactor.rotate(ctx, s); err != nil {
+			return s, err
+		}
+	}
+	if o, out := s.OutageOf(at.ender.backend.name(), at.compactor.now()); out && s.Turn.Owns(head.TurnID, head.Epoch) {
+		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: o.Reason})
 	}
 	if !head.Resumed && s.Turn.Owns(head.TurnID, head.Epoch) && !at.biller.affords(s, msg) {
 		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "the summary of its session used up the money"})
@@ -74,6 +79,9 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		return at.ender.returned(ctx, s, err)
 	}
 	session := at.sessions.continued(s.ConversationOf(at.prompter.policy.TalkOf(msg)))
+	if msg.Fresh {
+		session = ""
+	}
 	s, err = at.journal.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch})
 	if err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
 		clearContext(at.store, m.dir())

@@ -108,6 +108,7 @@ type compactor struct {
 	journal   *journal
 	watchdog  *watchdog
 	summaries *summaryMaker
+	backend   backend // that makes summaries, unless another program does
 	sessions  sessions
 	biller    *biller
 }
@@ -168,6 +169,11 @@ func (c *compactor) compact(ctx context.Context, s state.State, talk state.Talk,
 		err = errors.New("the summary is empty")
 	}
 	events := c.bill(s, turnID, r)
+	if r.Outage != nil && c.summaries.summary == nil {
+		out := state.BackendFailed{Backend: c.backend.name(), Kind: r.Outage.Kind, Reason: r.Outage.Reason, Until: r.Outage.Until}
+		next, failed := c.journal.commit(ctx, append(events, out)...)
+		return next, errors.Join(err, failed)
+	}
 	if err != nil {
 		e.Reason = err.Error()
 		next, failed := c.journal.commit(ctx, append(events, e)...)

@@ -322,7 +322,7 @@ func TestARetriedTurnIsItsOwn(t *testing.T) {
 		r, err := s.attempt(ctx, at)
 		if !failed {
 			failed = true
-			return turn.Result{Status: turn.Failed, SessionStale: true}, nil
+			return turn.Result{Status: turn.Failed, SessionFailed: true}, nil
 		}
 		return r, err
 	}

@@ -41,6 +41,7 @@ type deliverer struct {
 	store    *store.Store
 	journal  *journal
 	replier  *replier
+	backend  backend
 	sessions sessions
 	biller   *biller
 }
@@ -105,7 +106,7 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 		Lingers: r.Rest != nil, Submitted: s.Turn.Submitted,
 	})
 	if worked && d.turn != nil {
-		events = append(events, state.CredentialWorked{Name: d.turn.Login()})
+		events = append(events, state.CredentialWorked{Name: d.turn.Login()}, state.BackendWorked{Backend: d.backend.name()})
 	}
 	if r.Rest == nil {
 		clearContext(d.store, m.dir())
@@ -177,7 +178,8 @@ func reporting(h state.Head) string {
 // inference that failed keeps the session that there was (docs/design.md,
 // "Turns").
 func (d *deliverer) nextSession(s state.State, m turnMessage, r turn.Result) state.Session {
-	if r.Session == "" || d.turn == nil {
+	failed := r.Status != turn.Success && r.Status != turn.Partial
+	if r.Session == "" || d.turn == nil || m.msg.Fresh && failed {
 		return s.ConversationOf(d.journal.policy.TalkOf(m.msg)).Session
 	}
 	return d.sessions.after(s, r)

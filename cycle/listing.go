@@ -66,7 +66,7 @@ func (a *Agent) Listing() ([]Listed, state.State, error) {
 	l := a.lister()
 	rows := []Listed{}
 	for i := range s.Inbox {
-		row := l.message(s.Inbox[i])
+		row := l.message(deferredByOutage(s, a.Policy, s.Inbox[i], a.Now()))
 		row.Questions = operatorQuestions(s, row.Key)
 		rows = append(rows, row)
 	}

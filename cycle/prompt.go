@@ -66,7 +66,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	d.Boundary = fences.Boundary
 	who := m.msg.Principal()
 	talk := s.ConversationOf(p.policy.TalkOf(m.msg))
-	d.Fresh = p.sessions.continued(talk) == ""
+	d.Fresh = m.msg.Fresh || p.sessions.continued(talk) == ""
 	d.Phase, d.PhaseSince = s.Phase, s.PhaseSince.UTC()
 	if deadline, ok := s.Deadline(*p.policy); ok {
 		d.Deadline = deadline.UTC()
@@ -81,7 +81,9 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	if p.turn != nil && isShort(allowed.Tier) {
 		d.Cheaper, d.Sparing, d.Fewer = p.turn.Cheaper(), len(p.turn.Low.Args) > 0, p.turn.Runner == turn.API
 	}
-	d.Full = p.sessions.warning(talk)
+	if !d.Fresh {
+		d.Full = p.sessions.warning(talk)
+	}
 
 	memory, err := p.store.Memory(who)
 	if err != nil {

@@ -61,7 +61,7 @@ func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) 
 			needed[f.File] = true
 		}
 	}
-	for _, w := range s.Turn.Waiting {
+	for _, w := range slices.Concat(s.Turn.Waiting, s.Turn.Given) {
 		needed[w.Report] = true
 		for _, f := range (incomingFiles{p.store}).filesIn(w.Report, w.Sum) {
 			needed[f.name] = true

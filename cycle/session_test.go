@@ -13,6 +13,12 @@ import (
 const fakeClaude = `
 echo "$*" >>argv
 init() { echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$1\"}"; }
+say() { echo "{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}}"; }
+limited() {
+	echo "{\"type\":\"rate_limit_event\",\"rate_limit_info\":{\"status\":\"rejected\",\"resetsAt\":$1}}"
+	echo "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":true,\"result\":\"You've hit your 5-hour limit\"}"
+	exit 1
+}
 tool() { echo "{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"$1\"}]}}"; }
 answer() {
 	echo "{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}}"
@@ -23,6 +29,16 @@ refused() {
 	exit 1
 }
 `
+
+// count returns how many history lines of a kind have this word.
+func (h *house) count(kind state.LineKind, what string) (n int) {
+	for _, l := range h.lines(kind) {
+		if l.What == what {
+			n++
+		}
+	}
+	return n
+}
 
 // claudeHouse returns a house whose agent is a fake claude that plays script.
 func claudeHouse(t *testing.T, script string) *house {
@@ -103,35 +119,47 @@ func TestAResetDuringATurnEndsItsSession(t *testing.T) {
 	h.wantSessions("- -")
 }
 
-// A session that claude does not find any more is cleared, and the turn is
-// repeated at once with a fresh one; that attempt does not count.
-func TestAStaleSessionIsTriedAfresh(t *testing.T) {
-	h := claudeHouse(t, `
-case "$*" in *--resume*) echo "No conversation found with session ID: s1" >&2; exit 1;; esac
+// A session that claude cannot go on with is dropped, whatever its words, once the turn has
+// succeeded with a fresh one, which is tried at once. That attempt does not count.
+func TestASessionThatCannotGoOn(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]string{
+		"gone":     `echo "No conversation found with session ID: s1" >&2; exit 1`,
+		"too long": `init s1; say "Prompt is too long"; echo '{"type":"result","subtype":"success","is_error":true,"result":"Prompt is too long"}'; exit 1`,
+		"orphan":   `init s1; echo '{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400 tool_use ids were found without tool_result blocks"}'; exit 1`,
+		"wordless": `exit 3`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := claudeHouse(t, `
+case "$*" in *--resume*s1*) `+fails+`;; esac
 init s$(wc -l <argv); answer hello
 `)
-	h.agent.Policy.MaxAttempts = 1
-	h.receive(letter{id: "<one@example.com>"})
-	h.poll()
-	h.receive(letter{id: "<two@example.com>"})
-	h.pollAfter(time.Minute)
-	h.wantSessions("- s1 -")
-	h.wantTasks(state.Success, state.Success)
-	if replies := h.sentOf("reply"); len(replies) != 2 || replies[1].text != "hello" {
-		t.Errorf("replies: %+v", replies)
-	}
-	if s := h.state().Session; s.ID != "s3" {
-		t.Errorf("session: %+v", s)
+			h.agent.Policy.MaxAttempts = 1
+			h.receive(letter{id: "<one@example.com>", body: "the password is swordfish"})
+			h.poll()
+			h.receive(letter{id: "<two@example.com>"})
+			h.pollAfter(time.Minute)
+			h.receive(letter{id: "<three@example.com>"})
+			h.pollAfter(time.Minute)
+			h.wantSessions("- s1 - s3")
+			h.wantTasks(state.Success, state.Success, state.Success)
+			if replies := h.sentOf("reply"); len(replies) != 3 || replies[1].text != "hello" {
+				t.Errorf("replies: %+v", replies)
+			}
+			if n := h.count(state.LineTurn, "fresh session"); n != 1 {
+				t.Errorf("%d history lines say that the session was dropped", n)
+			}
+		})
 	}
 }
 
-// A failed inference keeps the session, and the operator is told why
+// An inference that fails without its session, too, keeps that, and the operator is told why
 // (docs/design.md, "Turns").
 func TestAFailedInferenceKeepsTheSession(t *testing.T) {
 	t.Parallel()
 	h := claudeHouse(t, `
 init s1
-[ -e fails ] && { echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"the model is overloaded"}'; exit 1; }
+[ -e fails ] && { echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"the model says no"}'; exit 1; }
 answer hello
 `)
 	h.receive(letter{id: "<one@example.com>"})
@@ -141,9 +169,9 @@ answer hello
 	h.pollAfter(time.Minute)
 	h.receive(letter{id: "<three@example.com>"})
 	h.pollAfter(time.Minute)
-	h.wantSessions("- s1 s1")
+	h.wantSessions("- s1 - s1 -")
 	replies := h.sentOf("reply")
-	if len(replies) != 3 || !strings.Contains(replies[1].text, "Inference failed. the model is overloaded") {
+	if len(replies) != 3 || !strings.Contains(replies[1].text, "Inference failed. the model says no") {
 		t.Errorf("replies: %+v", replies)
 	}
 }

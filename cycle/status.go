@@ -290,7 +290,7 @@ func (sm *statusMaker) status(s state.State) Status {
 		if m.Status == state.Deferred && m.Source == state.Self {
 			continue // in Self
 		}
-		if m.Status == state.Deferred {
+		if m = deferredByOutage(s, *sm.policy, m, now); m.Status == state.Deferred {
 			st.Inbox.deferred(m)
 		} else {
 			st.Inbox.Waiting++
@@ -315,6 +315,15 @@ func (sm *statusMaker) status(s state.State) Status {
 		st.Obstacles = append(st.Obstacles, err.Error())
 	}
 	return st
+}
+
+// deferredByOutage returns a message as it is shown: one that could have its turn, but for its
+// backends, waits until one of them is tried again.
+func deferredByOutage(s state.State, p state.Policy, m state.Message, now time.Time) state.Message {
+	if name, o, out := s.AllOut(p, now); out && m.Status == state.Queued && !m.Damaged {
+		m.Status, m.Reason, m.NextRetryAt = state.Deferred, o.Sentence(name), o.Until
+	}
+	return m
 }
 
 // deferred counts a message that waits for a time.

@@ -28,20 +28,21 @@ type turnEnder struct {
 	policy    *state.Policy
 	journal   *journal
 	deliverer *deliverer
+	backend   backend
 	sessions  sessions
 	biller    *biller
 }
 
 // answer delivers the turn of an agent that has answered and whose process lives. ok
 // is false if what becomes of the turn depends on more than its answer: it waits for
-// other agents, its login was denied, or its session is gone. Then nothing is
+// other agents, its backend cannot be used, or its session cannot go on. Then nothing is
 // committed.
 func (e *turnEnder) answer(ctx context.Context, m turnMessage, r turn.Result) (s state.State, ok bool, err error) {
 	for {
 		if s, err = e.store.Read(); err != nil {
 			return s, false, err
 		}
-		if !s.Turn.Owns(m.head.TurnID, m.head.Epoch) || s.Turn.Waits() && !s.Turn.Finish || r.SessionStale || r.Credential != nil {
+		if !s.Turn.Owns(m.head.TurnID, m.head.Epoch) || s.Turn.Waits() && !s.Turn.Finish || r.SessionFailed || r.Outage != nil || r.Credential != nil {
 			return s, false, nil
 		}
 		seen := s.Turn.Submitted
@@ -116,13 +117,16 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 	switch {
 	case s.Turn.Submitted != "":
 		return e.deliverer.deliver(ctx, s, m, r)
-	case s.Turn.Stop != "" && (r.SessionStale || r.Credential != nil):
+	case s.Turn.Stop != "" && (r.SessionFailed || r.Outage != nil || r.Credential != nil):
 		r.Status, r.Reason = turn.Canceled, "stopped"
 		return e.deliverer.deliver(ctx, s, m, r)
-	case r.SessionStale:
+	case r.SessionFailed:
 		clearContext(e.store, m.dir())
-		return e.journal.commit(ctx, append(bill,
-			state.GivenBack{TurnID: id, Epoch: epoch, Reason: "its session was gone; a fresh one begins", Forget: true})...)
+		reason := "its session could not go on, so it is tried with a fresh one: " + r.Reason
+		return e.journal.commit(ctx, append(bill, state.GivenBack{TurnID: id, Epoch: epoch, Reason: reason, Fresh: true})...)
+	case r.Outage != nil && !e.mayTryAgain(s, m, r, bill):
+	case r.Outage != nil:
+		return e.putOff(ctx, s, m, r, bill)
 	case r.Credential != nil && r.Status != turn.Success:
 		denied, _ := state.CredentialFailure(r.Credential)
 		clearContext(e.store, m.dir())
@@ -136,13 +140,35 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 		clearContext(e.store, m.dir())
 		s, err = e.journal.commit(ctx, append(bill, state.Suspended{
 			TurnID: id, Epoch: epoch, Box: path.Join(m.dir(), "output"), Session: e.sessions.after(s, r),
-		})...)
+		}, state.BackendWorked{Backend: e.backend.name()})...)
 		if err == nil {
 			turn.DropEarlier(e.store.Path(m.dir()), r.Output)
 		}
 		return s, err
 	}
 	return e.deliverer.deliver(ctx, s, m, r)
+}
+
+// putOff gives the message of an attempt back whose backend cannot be used now.
+func (e *turnEnder) putOff(ctx context.Context, s state.State, m turnMessage, r turn.Result, bill []state.Event) (state.State, error) {
+	clearContext(e.store, m.dir())
+	back := state.GivenBack{TurnID: m.head.TurnID, Epoch: m.head.Epoch, Reason: r.Outage.Reason, Worked: r.Worked, Counts: counts(r)}
+	if r.Worked {
+		back.Session = e.sessions.after(s, r)
+	}
+	return e.journal.commit(ctx, append(bill,
+		state.BackendFailed{Backend: e.backend.name(), Kind: r.Outage.Kind, Reason: r.Outage.Reason, Until: r.Outage.Until}, back)...)
+}
+
+// counts reports whether an attempt whose backend failed counts as one of those that a turn may
+// have: it did something, and what it met has no known end.
+func counts(r turn.Result) bool {
+	return r.Outage.Kind == state.Overload && (r.Worked || r.Text != "")
+}
+
+// mayTryAgain reports whether the turn of an attempt whose backend failed may have another one.
+func (e *turnEnder) mayTryAgain(s state.State, m turnMessage, r turn.Result, bill []state.Event) bool {
+	return !(counts(r) && m.msg.Attempts >= e.policy.MaxAttempts) && !e.biller.overspent(s, m.head, bill)
 }
 
 // giveBackDenied returns the event of an attempt whose agent's login was denied.
@@ -171,9 +197,18 @@ func (e *turnEnder) letGo(ctx context.Context, head state.Head) (state.State, er
 	return e.journal.commit(ctx, append(e.biller.billed(s, head), state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
 }
 
-// returned returns a message to the inbox after a fault of ours, and returns the fault.
+// returned returns a message to the inbox after a fault on this machine, and returns the fault.
+// The next poll tries again.
 func (e *turnEnder) returned(ctx context.Context, s state.State, fault error) (state.State, error) {
-	s, err := e.giveBack(ctx, s, fault.Error())
+	head := s.Turn
+	if head.Submitted != "" || head.Stop != "" {
+		s, err := e.giveBack(ctx, s, fault.Error())
+		return s, errors.Join(fault, err)
+	}
+	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
+	s, err := e.journal.commit(ctx, append(e.biller.billed(s, head),
+		state.BackendFailed{Backend: e.backend.name(), Kind: state.Obstacle, Reason: fault.Error()},
+		state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: fault.Error()})...)
 	return s, errors.Join(fault, err)
 }
 

@@ -107,7 +107,7 @@ func (a *Agent) promptViewer() *promptViewer {
 
 func (a *Agent) deliverer() *deliverer {
 	return &deliverer{
-		turn: a.Turn, store: a.Store,
+		turn: a.Turn, store: a.Store, backend: a.backend(),
 		journal: a.journal(), replier: a.replier(), sessions: a.sessions(), biller: a.biller(),
 	}
 }
@@ -119,11 +119,13 @@ func (a *Agent) replier() *replier {
 func (a *Agent) turnEnder() *turnEnder {
 	return &turnEnder{
 		store: a.Store, policy: &a.Policy,
-		journal: a.journal(), deliverer: a.deliverer(), sessions: a.sessions(), biller: a.biller(),
+		journal: a.journal(), deliverer: a.deliverer(), backend: a.backend(), sessions: a.sessions(), biller: a.biller(),
 	}
 }
 
 // What runs turns.
+
+func (a *Agent) backend() backend { return backend{policy: &a.Policy} }
 
 func (a *Agent) watchdog() *watchdog {
 	return &watchdog{store: a.Store, policy: &a.Policy, now: a.Now, log: a.logger(), ender: a.turnEnder()}
@@ -140,7 +142,7 @@ func (a *Agent) summaryMaker() *summaryMaker {
 func (a *Agent) compactor() *compactor {
 	return &compactor{
 		store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets, log: a.logger(), guard: a.turnGuard(),
-		journal: a.journal(), watchdog: a.watchdog(), summaries: a.summaryMaker(), sessions: a.sessions(), biller: a.biller(),
+		journal: a.journal(), watchdog: a.watchdog(), summaries: a.summaryMaker(), backend: a.backend(), sessions: a.sessions(), biller: a.biller(),
 	}
 }
 

@@ -66,7 +66,7 @@ func (s State) timed(p Policy) iter.Seq[time.Time] {
 		if missed, ok := s.Turn.NextDeadline(); ok && !yield(missed) {
 			return
 		}
-		if s.CanRun(p, s.CooldownUntil) && !yield(s.CooldownUntil) {
+		if reopens := s.reopens(p, s.LastStep); s.CanRun(p, reopens) && !yield(reopens) {
 			return
 		}
 		for _, msg := range s.Inbox {

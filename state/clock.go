@@ -22,6 +22,9 @@ func (m *machine) unskew() {
 	for i := range m.Challenges {
 		past = append(past, &m.Challenges[i].Made)
 	}
+	for i := range m.Turn.Given {
+		past = append(past, &m.Turn.Given[i].Asked)
+	}
 	for i := range m.Turn.Waiting {
 		past = append(past, &m.Turn.Waiting[i].Asked)
 	}
@@ -75,6 +78,10 @@ func (m *machine) unskew() {
 	for name, c := range m.Credentials {
 		c.Since = earlier(c.Since, m.now)
 		m.Credentials[name] = c
+	}
+	for name, o := range m.Outages {
+		o.Since = earlier(o.Since, m.now)
+		m.Outages[name] = o
 	}
 	for key, at := range m.Seen {
 		if at > m.now.Unix() {
@@ -138,11 +145,18 @@ func (m *machine) unskewDeadlines() {
 	nearest(&m.CooldownUntil, m.policy.Cooldown)
 	nearest(&m.AckWaits.Until, m.policy.AckAfter)
 	nearest(&m.SleepUntil, cmp.Or(m.SleepFor, MaxSleep)) // 0: of an older version
+	for name, o := range m.Outages {
+		nearest(&o.Until, min(o.Wait, maxOutage))
+		m.Outages[name] = o
+	}
 	for i := range m.Prompts {
 		nearest(&m.Prompts[i].AskedUntil, PromptLease)
 	}
 	for i := range m.Challenges {
 		nearest(&m.Challenges[i].Until, tokenLife)
+	}
+	for i := range m.Turn.Given {
+		nearest(&m.Turn.Given[i].By, min(m.Turn.Given[i].Span, MaxPatience))
 	}
 	for i := range m.Turn.Waiting {
 		nearest(&m.Turn.Waiting[i].By, min(m.Turn.Waiting[i].Span, MaxPatience))

@@ -160,7 +160,7 @@ func (m *machine) followLead(lead Message) {
 			continue
 		}
 		row.TurnID, row.Epoch, row.Attempts, row.Cost, row.Status = lead.TurnID, lead.Epoch, lead.Attempts, lead.Cost, lead.Status
-		row.NextRetryAt, row.Reason, row.Note, row.Working = lead.NextRetryAt, lead.Reason, lead.Note, lead.Working
+		row.NextRetryAt, row.Reason, row.Note, row.Fresh, row.Working = lead.NextRetryAt, lead.Reason, lead.Note, lead.Fresh, lead.Working
 	}
 }
 
@@ -173,7 +173,7 @@ func (m *machine) leaveLease(msg *Message) {
 	}
 	shared := slices.ContainsFunc(m.Inbox, func(row Message) bool { return row.Key != msg.Key && msg.TurnID != "" && row.TurnID == msg.TurnID })
 	if shared {
-		msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note = Queued, "", 0, 0, 0, ""
+		msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note, msg.Fresh = Queued, "", 0, 0, 0, "", false
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // everyEvent holds one of each event. TestEveryEventIsListed keeps it complete.
 var everyEvent = []state.Event{
-	state.AgentEnded{}, state.Arrived{}, state.AskAgain{}, state.Asked{}, state.Awaited{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{}, state.Damaged{},
+	state.AgentEnded{}, state.Arrived{}, state.AskAgain{}, state.Asked{}, state.Awaited{}, state.BackendFailed{}, state.BackendWorked{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{}, state.Damaged{},
 	state.Discarded{}, state.Dropped{}, state.Ended{}, state.FetchEnded{}, state.Filed{}, state.Finished{}, state.Flagged{}, state.LargeFetched{}, state.GivenBack{}, state.HookFailed{}, state.HookTook{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
 	state.CalledNobody{}, state.Online{}, state.Ordered{}, state.OutboxDropped{}, state.OutboxRetried{}, state.NotMended{}, state.Planned{}, state.Polled{}, state.Posted{}, state.PromptAsked{}, state.Prompted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
 	state.Released{}, state.Remembered{}, state.Replied{}, state.Reported{}, state.MemoryReset{}, state.Mended{}, state.Rendered{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.Slept{}, state.Spent{},
@@ -122,7 +122,7 @@ var notRedacted = map[string]string{
 	// Keys and ids: another one would name something else.
 	"Key": "key", "Cause": "key", "Keys": "keys", "ID": "id", "IDs": "ids", "Tells": "ids", "MeshID": "id", "TurnID": "id", "ToolCallID": "id", "Correlation": "id", "Trace": "id",
 	"Hand": "key", "Digest": "hash", "OldDigest": "hash", "Hash": "hash", "Same": "hash", "Sum": "hash", "WordsSum": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
-	"Name": "name of a credential", "Credential": "name of a credential", "Model": "name of a model",
+	"Name": "name of a credential", "Credential": "name of a credential", "Backend": "name of a backend", "Model": "name of a model",
 
 	// Names of agents and people.
 	"From": "handle, address or user", "To": "handle, address or phase", "Origin": "handle", "By": "user", "Handles": "handles", "With": "principal", "Asker": "principal", "Replied.Question": "id", "Tried": "addresses, handles", "Peers": "handles", "Hops": "handles",

@@ -17,6 +17,7 @@ type HeldBack struct {
 // turns before its own: it runs when it comes to it.
 func (s State) HeldBack(msg Message, p Policy, now time.Time) (h HeldBack, ok bool) {
 	tier := s.Tier(p, now)
+	backend, o, allOut := s.AllOut(p, now)
 	switch {
 	case msg.Damaged:
 		return HeldBack{Why: cmp.Or(msg.Reason, "its file is damaged") + "; it is fetched again"}, true
@@ -28,6 +29,8 @@ func (s State) HeldBack(msg Message, p Policy, now time.Time) (h HeldBack, ok bo
 		return HeldBack{Why: "`inbox next` takes it"}, true
 	case now.Before(s.CooldownUntil):
 		return HeldBack{Why: fmt.Sprintf("cool-down after %s that failed", times(s.FailedTurns, "turn")), Until: s.CooldownUntil}, true
+	case allOut:
+		return HeldBack{Why: o.Sentence(backend), Until: o.Until}, true
 	case s.SelfHeld(msg, p, now) != "":
 		return HeldBack{Why: s.SelfHeld(msg, p, now)}, true
 	case tier == TierDead:

@@ -21,6 +21,7 @@ const (
 	LineEffect     LineKind = "effect"     // queued; holds the row
 	LineDelivery   LineKind = "delivery"   // sent, unknown, expired, undeliverable
 	LineCredential LineKind = "credential" // failed, recovered
+	LineBackend    LineKind = "backend"    // out, works
 	LineHalt       LineKind = "halt"       // HALT and GO
 	LineControl    LineKind = "control"    // STOP, HALT, GO, STATUS by mail; stop by hand
 	LineReset      LineKind = "reset"      // the agent's memory begins after it
@@ -129,6 +130,8 @@ type Line struct {
 	Prompt *TimedPrompt `json:"prompt,omitempty"` // the row after the step
 
 	Sent time.Time `json:"sent,omitzero"` // of an answer to a question by mail: when it was sent
+
+	Outage *Outage `json:"outage,omitempty"` // of a backend that is out
 }
 
 // After reports whether the line comes after position (serial, n).

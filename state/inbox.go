@@ -91,7 +91,7 @@ func (e Retried) apply(m *machine) {
 	m.noteSeen(msg.Key)
 	m.Arrivals++
 	msg.Seq, msg.Observed, msg.At = m.Arrivals, m.now, happened(msg.At.UTC(), m.now)
-	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note, msg.Reason = Queued, "", 0, 0, 0, "", ""
+	msg.Status, msg.TurnID, msg.Epoch, msg.Attempts, msg.Cost, msg.Note, msg.Fresh, msg.Reason = Queued, "", 0, 0, 0, "", false, ""
 	msg.Damaged, msg.Refetches = false, 0
 	msg.Trace = cmp.Or(msg.Trace, m.mintTrace(msg.Key))
 	if msg.Source == Clock {

@@ -71,6 +71,10 @@ func TestLimits(t *testing.T) {
 		{Const: "maxCollectedBytes", Max: 262_144, Within: func(_ *testing.T, n int64) bool {
 			return len(collected([]int{1, int(n) - 1})) == 2
 		}},
+		limittest.Duration("maxOutage", 8*day, 1, func(_ *testing.T, d time.Duration) bool {
+			return outage(state.UsageLimit, 1, d).Wait == d
+		}),
+		{Const: "tellAtTry", Max: 1, Within: func(_ *testing.T, n int64) bool { return !outage(state.Overload, int(n), 0).Told }},
 		limittest.Duration("collectTimes", time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
 			p := statetest.Policy()
 			p.Collect = 20 * time.Second // three times this
@@ -598,4 +602,20 @@ func unfiled(n int64) state.State {
 		s.Unfiled = append(s.Unfiled, state.Unfiled{ID: fmt.Sprint("reply.", i), Sent: nine})
 	}
 	return s
+}
+
+// outage returns the outage of the only backend after so many failures, whose end is known if
+// lasts is not zero.
+func outage(kind state.OutageKind, failures int, lasts time.Duration) state.Outage {
+	p := statetest.Policy()
+	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	var s state.State
+	e := state.BackendFailed{Backend: p.Login, Kind: kind}
+	if lasts > 0 {
+		e.Until = now.Add(lasts)
+	}
+	for range failures {
+		s = state.Step(s, []state.Event{e}, p, now)
+	}
+	return s.Outages[p.Login]
 }

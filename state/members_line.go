@@ -51,4 +51,5 @@ func (l *Line) Members(c *members.Coder) {
 	members.OptPointer(c, "ack", &l.Ack, (*WaitingAck).members)
 	members.OptPointer(c, "prompt", &l.Prompt, (*TimedPrompt).members)
 	members.OptTime(c, "sent", &l.Sent)
+	members.OptPointer(c, "outage", &l.Outage, (*Outage).members)
 }

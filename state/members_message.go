@@ -25,6 +25,7 @@ func (msg *Message) members(c *members.Coder) {
 	members.OptNumber(c, "micros", &msg.Cost)
 	members.OptTime(c, "next_retry_at", &msg.NextRetryAt)
 	members.OptText(c, "note", &msg.Note)
+	members.OptBool(c, "fresh", &msg.Fresh)
 	members.OptBool(c, "working", &msg.Working)
 	members.OptText(c, "reason", &msg.Reason)
 	members.OptBool(c, "nameless", &msg.Nameless)

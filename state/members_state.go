@@ -81,6 +81,7 @@ func (s *State) Members(c *members.Coder) {
 	members.OptObjects(c, "agents", &s.Others, (*OtherConversation).members)
 	members.OptTime(c, "pruned", &s.Pruned)
 	members.OptObjectMap(c, "credentials", &s.Credentials, (*Credential).members)
+	members.OptObjectMap(c, "outages", &s.Outages, (*Outage).members)
 	members.OptObject(c, "schedule", &s.Schedule, (*Schedule).members)
 	members.OptObject(c, "published", &s.Published, (*Published).members)
 	members.OptObjects(c, "lines", &s.Lines, (*Line).Members)
@@ -215,6 +216,17 @@ func (s *Schedule) members(c *members.Coder) {
 	members.OptText(c, "error", &s.Error)
 	members.OptText(c, "binary", &s.Binary)
 	members.OptBool(c, "removed", &s.Removed)
+}
+
+func (o *Outage) members(c *members.Coder) {
+	members.Text(c, "kind", &o.Kind)
+	members.Time(c, "since", &o.Since)
+	members.Time(c, "until", &o.Until)
+	members.Number(c, "wait", &o.Wait)
+	members.Number(c, "tries", &o.Tries)
+	members.OptBool(c, "known", &o.Known)
+	members.OptBool(c, "told", &o.Told)
+	members.OptText(c, "reason", &o.Reason)
 }
 
 func (v *Credential) members(c *members.Coder) {

@@ -21,6 +21,7 @@ func (h *Head) members(c *members.Coder) {
 	members.OptTexts(c, "with", &h.With)
 	members.OptBool(c, "finish", &h.Finish)
 	members.OptObjects(c, "waiting", &h.Waiting, (*Wait).members)
+	members.OptObjects(c, "given", &h.Given, (*Wait).members)
 	members.OptTime(c, "resume_by", &h.ResumeBy)
 	members.OptNumber(c, "patience", &h.Patience)
 }

@@ -76,6 +76,7 @@ type Message struct {
 	Cost        Micros    `json:"micros,omitempty"` // of all attempts of its turn so far
 	NextRetryAt time.Time `json:"next_retry_at,omitzero"`
 	Note        string    `json:"note,omitempty"`    // the agent reads it in the prompt
+	Fresh       bool      `json:"fresh,omitempty"`   // its next attempt begins a session, because the last one could not go on with its own
 	Working     bool      `json:"working,omitempty"` // its turn's "still working" mail was made
 	Reason      string    `json:"reason,omitempty"`  // why it is deferred, in words
 

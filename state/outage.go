@@ -114,6 +114,7 @@ func (e Effect) neverSent() bool { return e.Copies == 0 && e.Attempts == 0 }
 // beginCycle lets a new poll try again what was denied. It ends the outage of a
 // credential that is not configured any more.
 func (m *machine) beginCycle() {
+	m.forgetBackends()
 	for _, name := range slices.Sorted(maps.Keys(m.Credentials)) {
 		if !m.uses(name) {
 			m.endOutage(name, "is not used any more")

@@ -72,6 +72,10 @@ func (Unpaused) apply(m *machine) {
 	for i := range m.Outbox {
 		m.Outbox[i].NotBefore = time.Time{}
 	}
+	for backend, o := range m.Outages {
+		o.Until = earlier(o.Until, m.now)
+		m.Outages[backend] = o
+	}
 }
 
 // effectIndex returns the index of the effect with this id.

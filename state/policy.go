@@ -21,6 +21,7 @@ type Policy struct {
 	Keymaster string   // handle of the agent that rotates credentials; "" = none
 	Peers     []string // listed handles, which may be asked to mail the operator
 	Login     string   // name of the agent's own credential, "agent:claude"; "" = unknown
+	Backends  []string // names of what runs turns, in the order of trying; none: the one named Login
 	Challenge bool     // the operator is asked about mail that nothing proves to be theirs
 
 	// Which mails are sent.

@@ -148,6 +148,8 @@ func (m *machine) applyLine(l Line) {
 		m.applyDamageLine(l)
 	case LineCredential:
 		m.applyCredentialLine(l)
+	case LineBackend:
+		m.applyBackendLine(l)
 	case LineHalt:
 		m.applyHaltLine(l)
 	case LineSpend:

@@ -12,11 +12,14 @@ func (s State) runnable(msg Message, p Policy, now time.Time) bool {
 
 // mayRun is runnable for a message whose time has come.
 func (s State) mayRun(msg Message, p Policy, now time.Time) bool {
-	return p.Turns && s.turnsAllowed(now) && s.Tier(p, now).allows(msg) && s.SelfHeld(msg, p, now) == ""
+	return p.Turns && s.turnsAllowed(p, now) && s.Tier(p, now).allows(msg) && s.SelfHeld(msg, p, now) == ""
 }
 
 // turnsAllowed reports whether any turn may run.
-func (s State) turnsAllowed(now time.Time) bool { return !s.Halted() && !now.Before(s.CooldownUntil) }
+func (s State) turnsAllowed(p Policy, now time.Time) bool {
+	_, open := s.Backend(p, now)
+	return open && !s.Halted() && !now.Before(s.CooldownUntil)
+}
 
 // isDue reports whether the message could have its turn at now.
 func (msg Message) isDue(now time.Time) bool {
@@ -30,7 +33,7 @@ func (s State) CanRun(p Policy, now time.Time) bool {
 		return s.nextMessage(p, now) >= 0
 	}
 	msg, _ := s.TurnMessage()
-	return p.Turns && s.turnsAllowed(now) && s.Turn.ready() && s.affords(p, now) && !msg.Damaged
+	return p.Turns && s.turnsAllowed(p, now) && s.Turn.ready() && s.affords(p, now) && !msg.Damaged
 }
 
 // NextToRun returns the message whose turn would be claimed at now: the first that
@@ -92,7 +95,7 @@ func (s State) hasWork(p Policy, now time.Time) bool {
 	switch s.Turn.Status {
 	case HeadIdle:
 	case HeadSuspended:
-		if s.affords(p, now) {
+		if _, usable := s.Backend(p, now); s.affords(p, now) && (usable || s.Turn.open()) {
 			return true
 		}
 	default:

@@ -125,6 +125,7 @@ type State struct {
 	Pruned time.Time `json:"pruned,omitzero"` // when the folders last held nothing older than is kept
 
 	Credentials map[string]Credential `json:"credentials,omitempty"`
+	Outages     map[string]Outage     `json:"outages,omitempty"` // of backends, by name
 	Schedule    Schedule              `json:"schedule,omitzero"`
 	Published   Published             `json:"published,omitzero"`
 
@@ -168,6 +169,7 @@ func (s State) clone() State {
 	s.Expected = slices.Clone(s.Expected)
 	s.Prompts = slices.Clone(s.Prompts)
 	s.Turn.With = slices.Clone(s.Turn.With)
+	s.Turn.Given = slices.Clone(s.Turn.Given)
 	s.Purse.Days = slices.Clone(s.Purse.Days)
 	s.Purse.Months = slices.Clone(s.Purse.Months)
 	s.Purse.Counted = slices.Clone(s.Purse.Counted)
@@ -175,6 +177,7 @@ func (s State) clone() State {
 	s.Purse.Meters = slices.Clone(s.Purse.Meters)
 	s.Others = slices.Clone(s.Others)
 	s.Credentials = maps.Clone(s.Credentials)
+	s.Outages = maps.Clone(s.Outages)
 	s.Lines = nil
 	return s
 }

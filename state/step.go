@@ -79,7 +79,7 @@ func (m *machine) recordHead(before Head) {
 	}
 	l := &m.Lines[len(m.Lines)-1]
 	head := m.Turn
-	head.Waiting = slices.Clone(head.Waiting)
+	head.Waiting, head.Given = slices.Clone(head.Waiting), slices.Clone(head.Given)
 	l.Head = &head
 	if row, ok := m.Message(cmp.Or(head.Key, before.Key)); ok {
 		l.Row = &row

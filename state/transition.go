@@ -44,12 +44,12 @@ func (m *machine) applyTransitionLine(l Line) {
 	}
 }
 
-// goIdle enters IDLE. If mail is set it sends a quiet, unless there is work or an
-// answer is owed.
+// goIdle enters IDLE. If mail is set it sends a quiet, unless there is work, an
+// answer is owed, or a message of the operator waits for a backend.
 func (m *machine) goIdle(why string, mail bool) {
 	from := m.Phase
 	m.enter(IDLE, why)
-	if mail && from != IDLE && !m.hasWork(m.policy, m.now) && !m.owes() {
+	if mail && from != IDLE && !m.hasWork(m.policy, m.now) && !m.owes() && !m.waitsForBackend() {
 		m.quiet(from)
 	}
 }

@@ -145,6 +145,9 @@ func (e Ended) apply(m *machine) {
 	if e.Lingers {
 		m.Turn.TurnID, m.Turn.Epoch, m.Turn.Since, m.Turn.Lingers = e.TurnID, e.Epoch, m.now, true
 	}
+	if ok && msg.Fresh && (e.Outcome == Success || e.Outcome == Partial) {
+		m.line(Line{Kind: LineTurn, Key: msg.Key, TurnID: e.TurnID, Epoch: e.Epoch, What: freshSession})
+	}
 	m.keepSession(talk, e.Session, e.Epoch)
 	m.countOutcome(e.Outcome)
 	if !m.Asleep && m.nothingToDo() {
@@ -180,6 +183,10 @@ func (m *machine) recordReply(msg Message, e Ended) {
 		m.noteAnswer(msg, edge, m.now)
 	}
 }
+
+// freshSession is the word of the line of a turn that its session could not go on with. It
+// has begun another one.
+const freshSession = "fresh session"
 
 // countOutcome counts failed turns in a row, which cause a cool-down.
 func (m *machine) countOutcome(o Outcome) {
@@ -224,33 +231,62 @@ func (e Reaped) Redacted(redact func(string) string) Event {
 }
 
 // GivenBack reports that the attempt could not do its work for a reason other than
-// the message: its credential was denied, its session is gone, its runner was told
-// to stop. The attempt does not count, and is repeated after Wait.
+// the message: its credential was denied, its backend is out, its session cannot go on, its
+// runner was told to stop. The attempt is repeated after Wait.
 type GivenBack struct {
 	TurnID string
 	Epoch  uint64
 	Reason string
 	Wait   time.Duration
-	Forget bool // the session is gone
+
+	// Fresh: the next attempt is to begin a session of its own. Session, if it is not zero,
+	// is the one to continue instead.
+	Fresh   bool
+	Session Session
+
+	// Worked: the attempt had called tools. Counts: it counts as one of those that a turn
+	// may have.
+	Worked, Counts bool
 }
 
-// apply returns the message to the queue without counting the attempt.
+// apply returns the message to the queue. A resumed turn is suspended again, with the
+// answers that the attempt was given.
 func (e GivenBack) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "given back") {
 		return
 	}
 	m.turnLine("given back", e.Reason)
-	if e.Forget {
-		m.keepSession(m.TurnTalk(m.policy), Session{}, e.Epoch)
+	if e.Session != (Session{}) {
+		m.keepSession(m.TurnTalk(m.policy), e.Session, e.Epoch)
 	}
-	if msg := m.message(m.Turn.Key); msg != nil && !m.Turn.Resumed {
-		msg.Attempts = max(0, msg.Attempts-1)
+	if msg := m.message(m.Turn.Key); msg != nil {
+		msg.Fresh = e.Fresh
+		if !m.Turn.Resumed && !e.Counts {
+			msg.Attempts = max(0, msg.Attempts-1)
+		}
+		if e.Worked {
+			msg.Note = retryNote
+		}
 	}
-	if e.Wait > 0 {
+	switch {
+	case m.Turn.Resumed:
+		m.suspendAgain()
+	case e.Wait > 0:
 		m.requeue(Message{Status: Deferred, NextRetryAt: m.now.Add(min(e.Wait, maxDeferral)), Reason: e.Reason})
-		return
+	default:
+		m.requeue(Message{Status: Queued})
 	}
-	m.requeue(Message{Status: Queued})
+}
+
+// suspendAgain returns a resumed turn to where its attempt found it.
+func (m *machine) suspendAgain() {
+	m.Epoch++
+	m.Turn.Status, m.Turn.Epoch, m.Turn.Since, m.Turn.Resumed = HeadSuspended, m.Epoch, m.now, false
+	m.Turn.takeBack()
+	if msg := m.message(m.Turn.Key); msg != nil {
+		msg.Epoch = m.Epoch
+		m.followLead(*msg)
+	}
 }
 
 // Redacted implements [Redactable].

@@ -75,6 +75,7 @@ type Head struct {
 	// what it started outside, until it ends. ResumeBy is the latest deadline of the open ones. Patience is that of an older
 	// version, in which all of them had the deadline ResumeBy.
 	Waiting  []Wait        `json:"waiting,omitempty"`
+	Given    []Wait        `json:"given,omitempty"` // whose answers this attempt was handed
 	ResumeBy time.Time     `json:"resume_by,omitzero"`
 	Patience time.Duration `json:"patience,omitempty"`
 }
@@ -128,10 +129,29 @@ func (w Wait) stays() bool { return w.Outside || w.Operator }
 
 // hand notes that an attempt has been given all answers that there are.
 func (h *Head) hand() {
+	h.Given = nil
+	for _, w := range h.Waiting {
+		if w.Answered() && !w.Handed {
+			h.Given = append(h.Given, w)
+		}
+	}
 	h.Waiting = slices.DeleteFunc(h.Waiting, func(w Wait) bool { return w.Answered() && !w.stays() })
 	for i, w := range h.Waiting {
 		h.Waiting[i].Handed = w.Answered()
 	}
+}
+
+// takeBack undoes hand, for an attempt that could do nothing with the answers.
+func (h *Head) takeBack() {
+	given := h.Given
+	h.Given = nil
+	for i, w := range h.Waiting {
+		if again := slices.IndexFunc(given, func(g Wait) bool { return g.ID == w.ID }); again >= 0 {
+			h.Waiting[i].Handed = false
+			given = slices.Delete(slices.Clone(given), again, again+1)
+		}
+	}
+	h.Waiting = slices.Concat(given, h.Waiting)
 }
 
 // Waits reports whether the turn has something to wait for, or an answer that it was

@@ -23,10 +23,6 @@ import (
 // where SETTINGS is an ACPSettings as JSON.
 const ACPCommand = "__acp"
 
-// SessionGone begins the Error event by which ACPCommand reports that the session to
-// continue could not be loaded.
-const SessionGone = "session gone: "
-
 // ACPSettings is what ACPCommand must know of an attempt. It stands in a command line,
 // so it holds no secret.
 type ACPSettings struct {
@@ -88,7 +84,7 @@ func acpAgent() agent {
 		hosted:       true,
 		loginRefused: lazy.NewRegexp(`^` + APIRefused + `|(?i)` + knownLogins + `|api_key_invalid|authentication_failed|authentication required|credit balance is too low|401 unauthorized`),
 		anyLogin:     true,
-		sessionGone:  lazy.NewRegexp(`^` + SessionGone),
+		anyLimit:     true,
 	}
 }
 

@@ -28,16 +28,18 @@ type agent struct {
 	// billsCalls means that it reports the cost of each call while it runs.
 	billsCalls bool
 
-	// loginRefused and sessionGone match what the agent prints, on either stream,
-	// when its login or its credit is refused, and when the session to resume is
-	// gone. Nil matches nothing.
-	loginRefused, sessionGone *lazy.Regexp
+	// loginRefused matches what the agent prints, on either stream, when its login or its
+	// credit is refused. Nil matches nothing.
+	loginRefused *lazy.Regexp
 
 	// loginExit is the exit code that means a refused login; 0 if none does.
 	loginExit int
 
 	// anyLogin means that the words count by which any program reports a refused login.
 	anyLogin bool
+
+	// anyLimit means that the words count by which any program reports a limit.
+	anyLimit bool
 }
 
 // agentFor returns the agent of a runner and its default program.
@@ -66,6 +68,7 @@ func execAgent() agent {
 		loginRefused: lazy.NewRegexp(`(?i)` + knownLogins),
 		loginExit:    NotLoggedIn,
 		anyLogin:     true,
+		anyLimit:     true,
 	}
 }
 

@@ -122,7 +122,7 @@ func realStories(t *testing.T, a realAgent) {
 			second = second.Rest()
 		}
 		second.check(t, Success, ExitClean, "and the sea", "")
-		if second.Session == "" || second.SessionStale {
+		if second.Session == "" || second.SessionFailed {
 			t.Errorf("session %q after %q", second.Session, first.Session)
 		}
 		// The earlier cost of the session is not reported as this process's again.
@@ -245,7 +245,7 @@ func realStories(t *testing.T, a realAgent) {
 		b, _ := a.start(t, clitest.Answer{Text: "fresh"})
 		b.Session = "12345678-1234-4234-8234-123456789012"
 		res := b.run()
-		if !res.SessionStale || res.Session != "" || res.Status != Failed || res.Credential != nil {
+		if !res.SessionFailed || res.Session != "" || res.Status != Failed || res.Credential != nil {
 			t.Errorf("%+v", res)
 		}
 		b.again("2")

@@ -89,7 +89,7 @@ func TestStreams(t *testing.T) {
 		"claude out of credit": {runner: Claude, stream: claudeNoCredit, tail: "exit 1", refused: true,
 			want: Result{Status: Failed, Reason: "Credit balance is too low"}},
 		"claude stale session": {runner: Claude, stream: claudeStale, tail: "exit 1", session: "s-0",
-			want: Result{Status: Failed, Reason: "No conversation found with session ID: s-0", SessionStale: true}},
+			want: Result{Status: Failed, Reason: "No conversation found with session ID: s-0", SessionFailed: true}},
 		"claude too many turns": {runner: Claude, stream: claudeTurns, tail: "exit 1",
 			want: Result{Status: Failed, Reason: "error_max_turns", Bill: Bill{CostUSD: 1}}},
 		"claude without a result": {runner: Claude, stream: untilLast(claudeGood),
@@ -109,7 +109,7 @@ func TestStreams(t *testing.T) {
 		"codex broken off": {runner: Codex, stream: codexBroken, tail: "exit 1",
 			want: Result{Status: Failed, Reason: "stream disconnected before completion", Text: "half", Session: "c-1", Bill: Bill{Meter: "c-1"}}},
 		"codex stale session": {runner: Codex, stderr: "Error: thread/resume failed: no rollout found for thread id c-0", tail: "exit 1", session: "c-0",
-			want: Result{Status: Failed, Reason: "exit status 1: Error: thread/resume failed: no rollout found for thread id c-0", SessionStale: true}},
+			want: Result{Status: Failed, Reason: "exit status 1: Error: thread/resume failed: no rollout found for thread id c-0", SessionFailed: true}},
 		"gemini": {runner: Gemini, stream: geminiGood, want: Result{Status: Success, Text: "One file.", Session: "g-1",
 			Bill: Bill{Model: "m", Usage: Usage{Input: 7, Output: 5, CacheRead: 3}}}},
 		"gemini broken off": {runner: Gemini, stream: geminiBroken, tail: "exit 1",
@@ -135,14 +135,14 @@ func TestStreams(t *testing.T) {
 		"gemini by its exit code": {runner: Gemini, stderr: "no such account", tail: "exit 41", refused: true,
 			want: Result{Status: Failed, Reason: "exit status 41: no such account"}},
 		"gemini stale session": {runner: Gemini, stderr: "Error resuming session: No previous sessions found for this project.", tail: "exit 42", session: "g-0",
-			want: Result{Status: Failed, Reason: "exit status 42: Error resuming session: No previous sessions found for this project.", SessionStale: true}},
+			want: Result{Status: Failed, Reason: "exit status 42: Error resuming session: No previous sessions found for this project.", SessionFailed: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := fakeCLI(t, c.runner, c.stream, "printf '%s' '"+c.stderr+"' >&2\n"+c.tail)
 			b.Session = c.session
 			res := b.run()
 			got := Result{Status: res.Status, Text: res.Text, Reason: res.Reason, Session: res.Session,
-				SessionStale: res.SessionStale, Bill: res.Bill}
+				SessionFailed: res.SessionFailed, Bill: res.Bill}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
@@ -180,16 +180,29 @@ func TestAnyLogin(t *testing.T) {
 		}
 		s := &supervisor{config: Config{Runner: runner}, output: newOutput(Config{}, Attempt{}, kind, nil)}
 		for _, said := range refusals {
-			if s.refusedLogin(&Result{Reason: "exit status 1: " + said, ExitCode: 1}, "") == "" {
+			if refused(s, "exit status 1: "+said, "") == "" {
 				t.Errorf("%s: %q does not count as a refusal", runner, said)
 			}
 		}
 		for _, said := range harmless {
-			if line := s.refusedLogin(&Result{Reason: "exit status 1: " + said, ExitCode: 1}, ""); line != "" {
+			if line := refused(s, "exit status 1: "+said, ""); line != "" {
 				t.Errorf("%s: %q counts as a refusal", runner, line)
 			}
 		}
 	}
+}
+
+// refused returns what a program says about its login that failed with exit code 1, for a
+// reason and with errors that it reported, or "".
+func refused(s *supervisor, reason, reported string) string {
+	s.output.faults = tail{max: stderrTail}
+	fmt.Fprintln(&s.output.faults, reported)
+	res := Result{Status: Failed, Reason: reason, ExitCode: 1}
+	s.classifyFailure(&res)
+	if res.Credential == nil {
+		return ""
+	}
+	return res.Credential.Error()
 }
 
 // TestDocumentedLogins tries each word and each exit code that docs/operating.md names as a
@@ -221,11 +234,11 @@ func TestDocumentedLogins(t *testing.T) {
 				continue
 			}
 			tried[runner]++
-			if s.refusedLogin(&Result{ExitCode: 1}, "error: "+said+" (as it says)") == "" {
+			if refused(s, "", "error: "+said+" (as it says)") == "" {
 				t.Errorf("%s: %q does not count", runner, said)
 			}
 		}
-		if other := s.refusedLogin(&Result{ExitCode: 1, Reason: "no such file"}, "no such file"); other != "" {
+		if other := refused(s, "no such file", "no such file"); other != "" {
 			t.Errorf("%s: %q counts", runner, other)
 		}
 	}

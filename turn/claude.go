@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"agentstateloop/internal/lazy"
 )
@@ -26,7 +28,7 @@ func claudeAgent() agent {
 		separator:    "\n\n",
 		loginRefused: lazy.NewRegexp(`(?i)not logged in|invalid (x-)?api[ -]key|please run /login|authentication_failed|authentication_error|billing_error|credit balance is too low|oauth token (has expired|revoked)|failed to authenticate`),
 		anyLogin:     true,
-		sessionGone:  lazy.NewRegexp(`(?i)no conversation found with session id`),
+		anyLimit:     true,
 	}
 }
 
@@ -58,10 +60,17 @@ type claudeLine struct {
 	Message struct {
 		// An array of blocks, or a string in a user's line.
 		Content json.RawMessage `json:"content"`
+		Model   string          `json:"model"` // "<synthetic>" of what the CLI itself says
 		Usage   claudeUsage     `json:"usage"` // of its call, repeated with each block
 	} `json:"message"`
 
-	Error json.RawMessage `json:"error"` // a string or an object
+	Error     json.RawMessage `json:"error"`            // a string or an object
+	APIStatus int             `json:"api_error_status"` // of HTTP, with an error of the API
+
+	RateLimit struct {
+		Status   string `json:"status"`   // allowed, allowed_warning, rejected
+		ResetsAt int64  `json:"resetsAt"` // Unix seconds
+	} `json:"rate_limit_info"`
 
 	// Of result only.
 	IsError bool     `json:"is_error"`
@@ -155,12 +164,21 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 		}
 		return unknown(line)
 	case "assistant":
-		if reason := errorText(l.Error); reason != "" {
+		if reason := errorText(l.Error); reason != "" || l.Message.Model == "<synthetic>" && l.Parent == "" {
 			// An error message of the CLI in the form of a model's text. The
 			// result that follows repeats it.
-			return []Event{{Kind: Error, Text: reason}}
+			return []Event{l.limited(Event{Kind: Error, Text: cmp.Or(reason, l.text())})}
 		}
 		return claudeBlocks(line, l)
+	case "rate_limit_event":
+		if l.RateLimit.Status != "rejected" {
+			return nil
+		}
+		e := Event{Kind: Error, Limited: true}
+		if l.RateLimit.ResetsAt > 0 {
+			e.Until = time.Unix(l.RateLimit.ResetsAt, 0).UTC()
+		}
+		return []Event{e}
 	case "user":
 		return claudeBlocks(line, l)
 	}
@@ -209,7 +227,28 @@ func claudeResult(l claudeLine, spent float64) Event {
 	if e.Failed && e.Text == "" {
 		e.Text = l.Subtype
 	}
+	if e.Failed {
+		return l.limited(e)
+	}
 	return e
+}
+
+// limited marks the event of an error of the API that ends by itself.
+func (l claudeLine) limited(e Event) Event {
+	e.Limited = l.APIStatus == http.StatusTooManyRequests
+	e.Overload = l.APIStatus >= http.StatusInternalServerError
+	return e
+}
+
+// text returns the text of a message.
+func (l claudeLine) text() string {
+	var blocks []claudeBlock
+	_ = json.Unmarshal(l.Message.Content, &blocks)
+	var text []string
+	for _, b := range blocks {
+		text = append(text, b.Text)
+	}
+	return strings.Join(text, "\n")
 }
 
 // errorText returns the text of an error that is a string, or an object with a

@@ -27,9 +27,9 @@ func codexAgent() agent {
 		parse:        codexParser,
 		separator:    "\n\n",
 		cumulative:   true,
-		loginRefused: lazy.NewRegexp(`(?i)401 unauthorized|not logged in|codex login|log (out and )?sign in again|missing environment variable|usage limit|quota exceeded|insufficient_quota|upgrade to plus`),
+		loginRefused: lazy.NewRegexp(`(?i)401 unauthorized|not logged in|codex login|log (out and )?sign in again|missing environment variable|quota exceeded\. check your plan|insufficient_quota`),
 		anyLogin:     true,
-		sessionGone:  lazy.NewRegexp(`(?i)no rollout found|thread not found|no saved session found`),
+		anyLimit:     true,
 	}
 }
 

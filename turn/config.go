@@ -47,6 +47,9 @@ type Config struct {
 	Command []string
 	Workdir string
 
+	// LoginName is the name of the agent's own credential; "" means "agent:" and the runner.
+	LoginName string
+
 	// Timeout is how long one attempt may take; zero means DefaultTimeout.
 	// Silence is how long the agent may print nothing while no tool runs; zero
 	// means forever. Linger is how long its process may stay after it reported

@@ -1,5 +1,7 @@
 package turn
 
+import "time"
+
 // EventKind is the kind of an Event.
 type EventKind string
 
@@ -28,9 +30,16 @@ type Event struct {
 	Session string    `json:"session,omitempty"`
 	Model   string    `json:"model,omitempty"`
 	Failed  bool      `json:"failed,omitempty"`
-	Cut     string    `json:"cut,omitempty"` // why the answer is not whole
-	CostUSD float64   `json:"cost_usd,omitempty"`
-	Usage   Usage     `json:"usage,omitzero"`
+
+	// Limited says that the account, or with Overload the provider, can answer later; at
+	// Until, if that is not zero.
+	Limited  bool      `json:"limited,omitempty"`
+	Overload bool      `json:"overload,omitempty"`
+	Until    time.Time `json:"until,omitzero"`
+
+	Cut     string  `json:"cut,omitempty"` // why the answer is not whole
+	CostUSD float64 `json:"cost_usd,omitempty"`
+	Usage   Usage   `json:"usage,omitzero"`
 	// Question is the id of the question that was put to the operator.
 	Question string `json:"question,omitempty"`
 

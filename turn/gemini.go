@@ -22,7 +22,7 @@ func geminiAgent() agent {
 		loginRefused: lazy.NewRegexp(`(?i)please set an auth method|invalid auth method|when using (gemini api|vertex ai), you must|api key not valid|api_key_invalid|unauthenticated|manual authorization is required`),
 		loginExit:    geminiNotLoggedIn,
 		anyLogin:     true,
-		sessionGone:  lazy.NewRegexp(`(?i)error resuming session: (no previous sessions found|invalid session identifier|failed to load session)`),
+		anyLimit:     true,
 	}
 }
 

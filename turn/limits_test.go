@@ -55,6 +55,12 @@ func TestLimits(t *testing.T) {
 	regular := entries[0]
 	limittest.Run(t, []limittest.Limit{
 		// Times.
+		limittest.Duration("justPassed", 10*time.Minute, time.Minute, func(_ *testing.T, d time.Duration) bool {
+			return saidTime("resets at "+begin.Add(-d).Format("15:04"), begin, time.UTC).IsZero()
+		}),
+		{Const: "maxWaitUnits", Max: 10_000, Within: func(_ *testing.T, n int64) bool {
+			return waitOf(fmt.Sprint(n, " days")) == time.Duration(n)*24*time.Hour
+		}},
 		limittest.Duration("DefaultTimeout", 10*time.Minute, 2, func(t *testing.T, d time.Duration) bool {
 			deadlines := newDeadlines(defaults, begin)
 			at, _ := deadlines.atWork(false)

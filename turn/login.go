@@ -29,12 +29,10 @@ var unauthorized = lazy.NewRegexp(`(?i)` +
 	`|\bauthentication (has )?(failed|required|error|expired)\b` +
 	`|\b(log|sign) ?in again\b|\b(login|log-in|sign-in) (is )?required\b|\b(must|need to|please|have to) (first )?(log|sign) ?in\b`)
 
-// refusedLogin returns the line by which an agent that failed reports that its own login was
-// refused, or "". Words of its runner count in every line of reported, which is its error
-// events and stderr. An exit code of the runner counts. The words of any program count only
-// where it says why it failed: in the reason and, of a program without a stream, in the last
-// line that it printed. A page that answered 401 before that does not count.
-func (s *supervisor) refusedLogin(res *Result, reported string) string {
+// loginOfRunner returns the line by which an agent that failed reports, in the words of its
+// runner, that its own login was refused, or "". They count in every line of reported, which is
+// its error events and stderr. An exit code of the runner counts, too.
+func (s *supervisor) loginOfRunner(res *Result, reported string) string {
 	kind := s.output.agent
 	if line := firstMatch(reported, kind.loginRefused); line != "" {
 		return line
@@ -42,6 +40,14 @@ func (s *supervisor) refusedLogin(res *Result, reported string) string {
 	if kind.loginExit > 0 && res.ExitCode == kind.loginExit {
 		return res.Reason
 	}
+	return ""
+}
+
+// loginOfAny is loginOfRunner for the words of any program. They count only where it says why
+// it failed: in the reason and, of a program without a stream, in the last line that it
+// printed. A page that answered 401 before that does not count.
+func (s *supervisor) loginOfAny(res *Result) string {
+	kind := s.output.agent
 	if !kind.anyLogin {
 		return ""
 	}

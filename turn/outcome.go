@@ -6,6 +6,7 @@ import (
 
 	"agentstateloop/internal/lazy"
 	"agentstateloop/internal/plain"
+	"agentstateloop/state"
 )
 
 // maxReason bounds, in bytes, what an agent says in Result.Reason.
@@ -109,6 +110,7 @@ func (s *supervisor) decideStatus(res *Result, fault string) {
 	switch {
 	case fault != "":
 		res.Status, res.Reason = Failed, "the command cannot be started: "+fault
+		res.Outage = &Outage{Kind: state.Obstacle, Reason: res.Reason}
 	case done != nil && done.Failed:
 		res.Status, res.Reason = Failed, plain.Cut(clean(done.Text), maxReason)
 		if res.Reason == "" {
@@ -205,19 +207,28 @@ func (s *supervisor) requireAnswer(res *Result) {
 	res.Status = Failed
 }
 
-// classifyFailure searches what the agent reported for a refused login and for a
-// session that is gone. An agent whose login is refused may try again and again
-// until our own deadline.
+// classifyFailure decides whether the message is at fault. It is not if the login of the agent
+// is refused, if a limit is reached that ends by itself, or if the session to resume cannot
+// go on. An agent may try against each of them again and again until our own deadline.
 func (s *supervisor) classifyFailure(res *Result) {
-	if res.Status == Success || res.Status == Canceled || res.Status == TimedOut && res.Text != "" {
+	res.Worked = s.output.calls > 0
+	if res.Outage != nil || res.Status == Success || res.Status == Canceled || res.Status == TimedOut && res.Text != "" {
 		return
 	}
-	text, kind := s.output.faults.String()+"\n"+res.Stderr, s.output.agent
-	if s.attempt.Session != "" && firstMatch(text, kind.sessionGone) != "" {
-		res.SessionStale, res.Session = true, ""
+	resumed := s.attempt.Session != "" && !res.Worked && !s.output.answered()
+	reported := s.output.faults.String() + "\n" + res.Stderr
+	if line := s.loginOfRunner(res, reported); line != "" {
+		res.Credential = s.config.credential(line)
 		return
 	}
-	if line := s.refusedLogin(res, text); line != "" {
+	if res.Outage = s.reachedLimit(res); res.Outage != nil {
+		return
+	}
+	if resumed {
+		res.SessionFailed, res.Session = true, ""
+		return
+	}
+	if line := s.loginOfAny(res); line != "" {
 		res.Credential = s.config.credential(line)
 	}
 }

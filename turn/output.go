@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"agentstateloop/state"
 )
 
 // stderrTail bounds, in bytes, what is kept of stderr and of reported errors.
@@ -20,6 +22,7 @@ type output struct {
 	stderr  tail
 	done    *Event // the last Done; nil while the agent works
 	session string
+	limit   *Outage // that it has reported since it last worked
 	bill    Bill
 
 	context int64 // tokens that the session held at the last Done
@@ -44,6 +47,7 @@ func newOutput(c Config, a Attempt, kind agent, argv []string) output {
 // apply takes one event in.
 func (o *output) apply(e Event) {
 	o.agent.add(&o.bill, e)
+	o.noteLimit(e)
 	switch e.Kind {
 	case SessionStart:
 		if validSession(e.Session) {
@@ -84,4 +88,31 @@ func (o *output) text(piece string) {
 	if o.segment.Len() <= o.maxText { // a longer segment is not used
 		o.segment.WriteString(piece)
 	}
+}
+
+// noteLimit keeps the limit that an event reports, until the agent works again.
+func (o *output) noteLimit(e Event) {
+	switch {
+	case e.Limited || e.Overload:
+		l := Outage{Kind: state.UsageLimit, Until: e.Until, Reason: lastLine(e.Text)}
+		if !e.Limited {
+			l.Kind = state.Overload
+		}
+		if o.limit != nil && o.limit.Kind == l.Kind && l.Until.IsZero() {
+			l.Until = o.limit.Until
+		}
+		o.limit = &l
+	case e.Kind == TextDelta, e.Kind == ToolUse, e.Kind == Done && !e.Failed:
+		o.limit = nil
+	}
+}
+
+// answered reports whether the agent has said something to its user. What it repeats as the
+// reason of its failure is not that.
+func (o *output) answered() bool {
+	said := strings.TrimSpace(o.segment.String())
+	if o.done != nil && o.done.Failed && said == strings.TrimSpace(o.done.Text) {
+		return false
+	}
+	return said != ""
 }

@@ -53,11 +53,16 @@ type Result struct {
 	ExitCode int    // -1 if ended by a signal or never started
 	Stderr   string // its last lines
 
-	// Session is the agent's session to resume next time. SessionStale means
-	// that the session to resume is gone: the caller should forget it and try
-	// again with a new one.
-	Session      string
-	SessionStale bool
+	// Session is the agent's session to resume next time. SessionFailed means that the
+	// attempt resumed one and failed before it called a tool or answered: the caller should
+	// try once more without it.
+	Session       string
+	SessionFailed bool
+
+	Worked bool // it called a tool
+
+	// Outage is set if the attempt can succeed later, and its message is not at fault.
+	Outage *Outage
 
 	// Credential is a *state.CredentialError if the agent reported that it is not
 	// logged in or out of credit. Then the message is not at fault

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,9 +162,13 @@ func (s *supervisor) conclude(ctx context.Context) (Result, error) {
 	return res, nil
 }
 
-// failed returns the result of an attempt whose agent was not started.
+// failed returns the result of an attempt whose agent was not started, because of something on
+// this machine.
 func failed(err error) Result {
-	return Result{Status: Failed, Reason: err.Error(), Exit: ExitError, ExitCode: -1}
+	return Result{
+		Status: Failed, Reason: err.Error(), Exit: ExitError, ExitCode: -1,
+		Outage: &Outage{Kind: state.Obstacle, Reason: err.Error()},
+	}
 }
 
 // find looks for the workdir and the program before anything is started, because
@@ -194,7 +199,7 @@ func (r Result) closeLog(log *eventLog) Result {
 
 // Login returns the name of the agent's own credential, such as "agent:claude"
 // (docs/design.md, "Credentials").
-func (c Config) Login() string { return "agent:" + c.Runner }
+func (c Config) Login() string { return cmp.Or(c.LoginName, "agent:"+c.Runner) }
 
 // credential returns the error of an agent whose login was refused.
 func (c Config) credential(said string) error {

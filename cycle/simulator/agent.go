@@ -303,7 +303,7 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		}
 	case "stale-session":
 		if first {
-			return turn.Result{Status: turn.Failed, Reason: "no such session", Exit: turn.ExitError, ExitCode: 1, SessionStale: true}
+			return turn.Result{Status: turn.Failed, Reason: "no such session", Exit: turn.ExitError, ExitCode: 1, SessionFailed: true}
 		}
 	case "trouble":
 		// Put a file in the place of the folder for the deliverable.

@@ -109,6 +109,17 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 			return []state.Event{state.CredentialWorked{Name: p.word(0), Reading: p.has("reading")}}, nil
 		}
 		return []state.Event{state.CredentialFailed{Name: p.word(0), Reason: p.opts["text"]}}, nil
+	case "out": // out agent:claude limit until=14:00 "resets 2pm"
+		e := state.BackendFailed{Backend: p.word(0), Kind: state.OutageKind(p.word(1)), Reason: p.opts["text"]}
+		if at, ok := p.opts["until"]; ok {
+			var err error
+			if e.Until, err = st.clock(at); err != nil {
+				return nil, err
+			}
+		}
+		return []state.Event{e}, nil
+	case "works":
+		return []state.Event{state.BackendWorked{Backend: p.word(0)}}, nil
 	case "relay":
 		return []state.Event{state.RelayAsked{Key: p.word(0), From: cmp.Or(p.opts["from"], "dorlange3120"), Text: p.opts["text"], MeshID: p.opts["id"]}}, nil
 	case "online":

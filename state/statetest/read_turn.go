@@ -73,7 +73,7 @@ func (st *Story) turning(p phrase) ([]state.Event, error) {
 // inside reads what the agent, or its runner, does from inside its turn:
 // `ask dorlange3120 for=10m "which commit?"`, `post dorlange3120 "done"`,
 // `submit`, `sleep for=10m`, `remember "text"`, `suspend`, `giveback for=1m "not logged in"`,
-// `giveback forget`, `await deploy for=1h peers=dorlange3120`, `withdraw wait.1 "exit status 1"`,
+// `giveback fresh`, `giveback worked`, `giveback counts`, `await deploy for=1h peers=dorlange3120`, `withdraw wait.1 "exit status 1"`,
 // `finish`, `plan sleep s1 for=10m "check"`, `plan reminder r1 for=24h`; by=op sets a
 // reminder at the terminal. turn= and epoch= name another turn.
 func (st *Story) inside(p phrase) ([]state.Event, error) {
@@ -132,7 +132,7 @@ func (st *Story) inside(p phrase) ([]state.Event, error) {
 		box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
 		return []state.Event{state.Suspended{TurnID: turn, Epoch: epoch, Box: box, Session: state.Session{Runner: "claude", ID: "s1"}}}, nil
 	default:
-		return []state.Event{state.GivenBack{TurnID: turn, Epoch: epoch, Reason: p.opts["text"], Wait: span, Forget: p.has("forget")}}, nil
+		return []state.Event{state.GivenBack{TurnID: turn, Epoch: epoch, Reason: p.opts["text"], Wait: span, Fresh: p.has("fresh"), Worked: p.has("worked"), Counts: p.has("counts")}}, nil
 	}
 }
 

@@ -100,7 +100,21 @@ func (st *Story) show() {
 	st.showChanged("large", st.S.LargeMails())
 	st.showChanged("failing", st.failing())
 	st.showChanged("quarantine", st.quarantine())
+	st.showChanged("out", st.backends())
 	st.showChanged("spent", st.spent())
+}
+
+// backends returns what is out, and until when.
+func (st *Story) backends() (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(st.S.Outages)) {
+		o := st.S.Outages[name]
+		words := fmt.Sprintf("%s %s until %s, try %d", name, o.Kind, st.at(o.Until), o.Tries)
+		if o.Told {
+			words += ", told"
+		}
+		out = append(out, words)
+	}
+	return out
 }
 
 // spent returns the totals.
@@ -339,6 +353,8 @@ func (st *Story) line(l state.Line) string {
 		return fmt.Sprintf("spend %s %v of %s for %s by %s, on %s%s", l.Spending.ID, l.Spending.Cost, l.TurnID, l.From, l.Spending.Basis, l.Day, reason)
 	case state.LineCredit:
 		return fmt.Sprintf("credit %s %v", l.What, l.Amount)
+	case state.LineBackend:
+		return fmt.Sprintf("backend %s %s%s", l.From, l.What, reason)
 	case state.LineTier:
 		return fmt.Sprintf("tier %s → %s%s", l.From, l.What, reason)
 	case state.LineMemory:

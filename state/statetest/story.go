@@ -188,6 +188,8 @@ func (st *Story) setPolicy(settings []string) error {
 			st.P.Others = strings.Split(value, ",")
 		case "login":
 			st.P.Login = value
+		case "backends":
+			st.P.Backends = strings.Split(value, ",")
 		case "hooks": // hooks=ops:task,blocker+log:*
 			st.P.Hooks = hooks(value)
 		case "prompts": // prompts=morning@08:00/24h+check@09:30/0s?

@@ -207,8 +207,8 @@ func TestResumeIsPreferred(t *testing.T) {
 
 func TestSessionIsGone(t *testing.T) {
 	for script, want := range map[string]string{
-		"gone":             turn.SessionGone + "Internal error: no such session",
-		"plain":            turn.SessionGone + "the agent cannot load sessions",
+		"gone":             "Internal error: no such session",
+		"plain":            "the agent cannot load sessions",
 		"load needs login": turn.APIRefused + "Authentication required",
 	} {
 		if d := play(t, script, func(s *Settings) { s.Session = "kept" }).done(t); !d.Failed || d.Text != want {

@@ -114,7 +114,7 @@ func (a realAgent) stories(t *testing.T) {
 		if second.Status != turn.Success || !strings.HasSuffix(second.Text, "I may not.") || strings.Contains(second.Text, "It says so.") {
 			t.Errorf("%+v", second)
 		}
-		if second.SessionStale || second.Session != first.Session {
+		if second.SessionFailed || second.Session != first.Session {
 			t.Errorf("%+v", second)
 		}
 		if asked := model.Asked(); !strings.Contains(asked[len(asked)-1], "It says so.") || !strings.Contains(asked[len(asked)-1], "what else?") {
@@ -176,7 +176,7 @@ func (a realAgent) stories(t *testing.T) {
 			t.Errorf("%+v, %v", about, err)
 		}
 		b.Session = "12345678-1234-4234-8234-123456789012"
-		if r := b.run(); !r.SessionStale || r.Session != "" || r.Status != turn.Failed || r.Credential != nil {
+		if r := b.run(); !r.SessionFailed || r.Session != "" || r.Status != turn.Failed || r.Credential != nil {
 			t.Errorf("%+v", r)
 		}
 	})

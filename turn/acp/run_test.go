@@ -322,7 +322,7 @@ func TestSessionIsKept(t *testing.T) {
 	}
 	b = newBench(t, "gone")
 	b.Session = "kept"
-	if r := b.run(); !r.SessionStale || r.Session != "" || r.Credential != nil {
+	if r := b.run(); !r.SessionFailed || r.Session != "" || r.Credential != nil {
 		t.Errorf("%+v", r)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"agentstateloop/internal/plain"
@@ -163,16 +164,13 @@ func (c *client) open(ctx context.Context, a about) error {
 		case a.Capabilities.Loads:
 			method = "session/load"
 		default:
-			return &gone{errors.New("the agent cannot load sessions")}
+			return errors.New("the agent cannot load sessions")
 		}
 	}
 	c.replaying = c.Session != ""
 	defer func() { c.replaying = false }()
 	result, err := c.call(ctx, method, params, c.StartWithin)
 	if err != nil {
-		if fault, ok := errors.AsType[*Fault](err); ok && c.Session != "" && fault.Code != codeAuthRequired {
-			return &gone{err}
-		}
 		return err
 	}
 	var opened struct {
@@ -275,25 +273,22 @@ func (c *client) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// gone means that the session to continue could not be loaded.
-type gone struct{ error }
-
 // failed returns the last event of a turn that failed.
 func (c *client) failed(err error) turn.Event {
 	if errors.Is(err, errCancelled) || errors.Is(err, errEnded) && c.cancelled {
 		return turn.Event{Kind: turn.Done, Cut: "the turn was cancelled"}
 	}
-	return turn.Event{Kind: turn.Done, Failed: true, Text: plain.Cut(c.explain(err).Error(), maxText)}
+	done := turn.Event{Kind: turn.Done, Failed: true, Text: plain.Cut(c.explain(err).Error(), maxText)}
+	if fault, ok := errors.AsType[*Fault](err); ok { // some agents pass on the status of their provider
+		done.Limited, done.Overload = fault.Code == http.StatusTooManyRequests, fault.Code >= http.StatusInternalServerError
+	}
+	return done
 }
 
-// explain returns an error in the words by which package turn knows a refused login and
-// a session that is gone.
+// explain returns an error in the words by which package turn knows a refused login.
 func (c *client) explain(err error) error {
 	if errors.Is(err, errEnded) {
 		return fmt.Errorf("%w: %s", err, c.agent.how())
-	}
-	if lost, ok := errors.AsType[*gone](err); ok {
-		return fmt.Errorf("%s%s", turn.SessionGone, plain.Line(lost.Error()))
 	}
 	if fault, ok := errors.AsType[*Fault](err); ok {
 		text := plain.Line(fault.Error())

@@ -1,0 +1,268 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// OutageKind is why a backend cannot be used for a while.
+type OutageKind string
+
+// The kinds of outages.
+const (
+	UsageLimit   OutageKind = "limit"    // what its account may use is used up until a time
+	Overload     OutageKind = "overload" // its provider is overloaded or cannot be reached
+	LoginRefused OutageKind = "login"    // its login is refused, and there is a fallback
+	Obstacle     OutageKind = "obstacle" // something on this machine prevents it
+)
+
+// Valid reports whether k is one of the kinds.
+func (k OutageKind) Valid() bool { return slices.Contains(outageKinds[:], k) }
+
+var outageKinds = [...]OutageKind{UsageLimit, Overload, LoginRefused, Obstacle}
+
+// pauses returns the first and the longest pause of an outage whose end nobody knows. Each
+// pause is twice as long as the one before.
+func (k OutageKind) pauses() (first, longest time.Duration) {
+	switch k {
+	case Overload:
+		return time.Minute, 15 * time.Minute
+	case Obstacle:
+		return obstaclePause, obstaclePause
+	}
+	return 5 * time.Minute, time.Hour
+}
+
+// obstaclePause ends before the next poll, which cron may start somewhat less than a minute
+// later.
+const obstaclePause = 45 * time.Second
+
+// maxOutage bounds how long a backend is left alone, whatever its provider says. The longest
+// limits of subscriptions are those of a week.
+const maxOutage = 8 * 24 * time.Hour
+
+// Outage is a backend that cannot be used until a time (docs/design.md, "Backends"). A row
+// exists from the first failure until the backend has worked.
+type Outage struct {
+	Kind   OutageKind    `json:"kind"`
+	Since  time.Time     `json:"since"`           // the first failure
+	Until  time.Time     `json:"until"`           // when it is tried again
+	Wait   time.Duration `json:"wait"`            // from the last failure to Until
+	Tries  int           `json:"tries"`           // failures in a row, of this kind
+	Known  bool          `json:"known,omitempty"` // the provider has said until when
+	Told   bool          `json:"told,omitempty"`  // the operator was mailed about it
+	Reason string        `json:"reason,omitempty"`
+}
+
+// BackendFailed reports that an attempt found that its backend cannot be used. Until is when
+// that ends, or zero if nobody knows.
+type BackendFailed struct {
+	Backend string
+	Kind    OutageKind
+	Reason  string
+	Until   time.Time
+}
+
+// apply notes the outage. The operator hears of it once, if no other backend can take over.
+func (e BackendFailed) apply(m *machine) {
+	o, known := m.Outages[e.Backend]
+	if !known {
+		o.Since = m.now
+	}
+	if o.Kind != e.Kind {
+		o.Kind, o.Tries = e.Kind, 0
+	}
+	o.Tries++
+	o.Reason, o.Known = e.Reason, e.Until.After(m.now)
+	o.Wait = o.pause()
+	if o.Known {
+		o.Wait = min(e.Until.Sub(m.now), maxOutage)
+	}
+	o.Until = m.now.Add(o.Wait)
+	m.setOutage(e.Backend, o)
+	m.tellOutage(e.Backend)
+	o = m.Outages[e.Backend]
+	m.line(Line{Kind: LineBackend, What: backendOut, From: e.Backend, Reason: e.Reason, Outage: &o})
+}
+
+// Redacted implements [Redactable].
+func (e BackendFailed) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	return e
+}
+
+// pause returns how long a backend is left alone whose outage has no known end.
+func (o Outage) pause() time.Duration {
+	pause, longest := o.Kind.pauses()
+	for n := 1; n < o.Tries && pause < longest; n++ {
+		pause *= 2
+	}
+	return min(pause, longest)
+}
+
+// BackendWorked reports that a backend has answered.
+type BackendWorked struct{ Backend string }
+
+func (e BackendWorked) apply(m *machine) {
+	if _, out := m.Outages[e.Backend]; !out {
+		return
+	}
+	delete(m.Outages, e.Backend)
+	m.line(Line{Kind: LineBackend, What: backendWorks, From: e.Backend})
+}
+
+// What a backend line records.
+const (
+	backendOut   = "out"
+	backendWorks = "works"
+)
+
+func (m *machine) setOutage(backend string, o Outage) {
+	if m.Outages == nil {
+		m.Outages = map[string]Outage{}
+	}
+	m.Outages[backend] = o
+}
+
+func (m *machine) applyBackendLine(l Line) {
+	switch {
+	case l.What == backendWorks:
+		delete(m.Outages, l.From)
+	case l.Outage != nil:
+		m.setOutage(l.From, *l.Outage)
+	}
+}
+
+// forgetBackends ends the outages of backends that are not configured any more.
+func (m *machine) forgetBackends() {
+	backends := m.policy.BackendNames()
+	for name := range m.Outages {
+		if m.policy.Turns && !slices.Contains(backends, name) {
+			delete(m.Outages, name)
+		}
+	}
+}
+
+// BackendNames returns the names of the backends, in the order in which they are tried.
+func (p Policy) BackendNames() []string {
+	if len(p.Backends) > 0 {
+		return p.Backends
+	}
+	return []string{p.Login}
+}
+
+// OutageOf returns the outage of a backend that is not to be tried at now.
+func (s State) OutageOf(backend string, now time.Time) (o Outage, out bool) {
+	o, out = s.Outages[backend]
+	return o, out && now.Before(o.Until)
+}
+
+// Backend returns the index of the backend that runs a turn at now: the first that can be
+// used. ok is false if none can.
+func (s State) Backend(p Policy, now time.Time) (i int, ok bool) {
+	i = slices.IndexFunc(p.BackendNames(), func(name string) bool {
+		_, out := s.OutageOf(name, now)
+		return !out
+	})
+	return i, i >= 0
+}
+
+// AllOut returns the outage that ends first, and its backend, if no backend can be used at
+// now.
+func (s State) AllOut(p Policy, now time.Time) (backend string, first Outage, out bool) {
+	for _, name := range p.BackendNames() {
+		o, isOut := s.OutageOf(name, now)
+		if !isOut {
+			return "", Outage{}, false
+		}
+		if backend == "" || o.Until.Before(first.Until) {
+			backend, first = name, o
+		}
+	}
+	return backend, first, true
+}
+
+// reopens returns when turns are possible again, as far as failures hold them back, or the
+// zero time if none do. What this machine prevents has no such time: each poll tries it.
+func (s State) reopens(p Policy, now time.Time) time.Time {
+	_, o, out := s.AllOut(p, now)
+	if !out || o.Kind == Obstacle {
+		return s.CooldownUntil
+	}
+	return latest(s.CooldownUntil, o.Until)
+}
+
+// waitsForBackend reports whether a message of the operator has no turn because every backend
+// is out.
+func (m *machine) waitsForBackend() bool {
+	_, _, out := m.AllOut(m.policy, m.now)
+	return out && slices.ContainsFunc(m.Inbox, func(msg Message) bool { return msg.Operator && !msg.ByItself() })
+}
+
+// tellAtTry is at which failure in a row the operator hears of an overload. Most end before.
+const tellAtTry = 2
+
+// tellOutage mails the operator once that no backend can be used, and until when.
+func (m *machine) tellOutage(backend string) {
+	_, first, out := m.AllOut(m.policy, m.now)
+	o := m.Outages[backend]
+	if !out || o.Told || o.Kind == LoginRefused || o.Kind == Overload && o.Tries < tellAtTry {
+		return
+	}
+	o.Told = true
+	m.Outages[backend] = o
+	var text string
+	for _, name := range m.policy.BackendNames() {
+		text += m.Outages[name].Sentence(name) + "\n"
+	}
+	text += "\nMessages wait, and none is lost. "
+	if first.Kind == Obstacle {
+		m.notice(text + "I try it again at every poll.")
+		return
+	}
+	text += "I try again at " + m.policy.clock(first.Until)
+	if !first.Known {
+		_, longest := first.Kind.pauses()
+		text += fmt.Sprintf(", and then with pauses of up to %d minutes", longest/time.Minute)
+	}
+	m.notice(text + ". `agentstateloop poll` on the agent's machine tries at once.")
+}
+
+// Sentence says in words why a backend is out.
+func (o Outage) Sentence(backend string) string {
+	name := BackendName(backend)
+	switch o.Kind {
+	case UsageLimit:
+		return "The usage limit of " + name + " is reached: " + o.Reason
+	case Overload:
+		return name + " is overloaded or cannot be reached: " + o.Reason
+	case LoginRefused:
+		return "The login of " + name + " is refused: " + o.Reason
+	}
+	return name + " cannot run on this machine: " + o.Reason
+}
+
+// BackendName returns the name of a backend as people read it: "claude", "claude with
+// low_args" or "fallback 1 (codex)".
+func BackendName(backend string) string {
+	runner, rest, _ := strings.Cut(strings.TrimPrefix(backend, "agent:"), ":")
+	switch rest {
+	case "":
+		return cmp.Or(runner, "the agent")
+	case LowBackend:
+		return runner + " (low)"
+	}
+	return "fallback " + rest + " (" + runner + ")"
+}
+
+// LowBackend ends the name of the backend that runs the usual one with what [turn] low_…
+// says, while that has a limit.
+const LowBackend = "low"
+
+// clock formats a time for the operator, in the zone of the schedule.
+func (p Policy) clock(t time.Time) string {
+	return t.In(cmp.Or(p.Location, time.UTC)).Format("2006-01-02 15:04 MST")
+}
