@@ -282,6 +282,17 @@ func (b *book) refused(l state.Line) told {
 
 func (b *book) works(l state.Line) told { return sentenceOf("login ", l.From, " works again") }
 
+func (b *book) backendOut(l state.Line) told {
+	if l.Outage == nil {
+		return sentenceOf(state.BackendName(l.From), " cannot be used", because(l.Reason))
+	}
+	return sentenceOf(plain.Line(l.Outage.Sentence(l.From)), "; again at ", terminal.Clock(l.Outage.Until, b.now))
+}
+
+func (b *book) backendWorks(l state.Line) told {
+	return sentenceOf(state.BackendName(l.From), " works again")
+}
+
 func (b *book) halted(l state.Line) told {
 	what, where := "HALT", ""
 	if l.What == "go" {

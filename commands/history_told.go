@@ -46,7 +46,8 @@ var tellings = sync.OnceValue(func() map[state.LineKind]map[string]tell {
 		state.LineNote:       {"relay": (*book).relayed, anyWhat: nil},
 		state.LineTransition: {"": (*book).phase},
 		state.LineTurn: {
-			"stop": (*book).stopped, "reaped": (*book).reaped, "given back": (*book).givenBack, "dispatched": nil, "running": nil, "suspended": nil,
+			"fresh session": say("its session could not go on, so a fresh one began"),
+			"stop":          (*book).stopped, "reaped": (*book).reaped, "given back": (*book).givenBack, "dispatched": nil, "running": nil, "suspended": nil,
 			"submitted": nil, "exited": nil, "finished": nil, "refused": nil, "stale": nil,
 		},
 		state.LineTask:       {"": (*book).task},
@@ -54,6 +55,7 @@ var tellings = sync.OnceValue(func() map[state.LineKind]map[string]tell {
 		state.LineEffect:     {"queued": (*book).wrote, "rendered again": nil},
 		state.LineDelivery:   {"undeliverable": (*book).givenUp, "dropped": (*book).notSent, "not filed": (*book).notFiled, "expired": nil, "sent": nil, "unknown": nil, "overtaken": nil, "withdrawn": nil, "refused": nil, "lost": nil},
 		state.LineCredential: {"failed": (*book).refused, "recovered": (*book).works, "blocker": nil, "blocker over": nil},
+		state.LineBackend:    {"out": (*book).backendOut, "works": (*book).backendWorks},
 		state.LineHalt:       {"halt": (*book).halted, "go": (*book).halted},
 		state.LineControl:    {anyWhat: (*book).control},
 		state.LineReset:      {"": (*book).reset},

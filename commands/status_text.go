@@ -51,6 +51,9 @@ func statusText(out *terminal.Output, s cycle.Status, mode string, unproved bool
 	if s.Cooldown != nil {
 		row("COOL-DOWN", "too many turns failed in a row: no turn until %s (%s)", terminal.Clock(*s.Cooldown, now), terminal.Distance(*s.Cooldown, now))
 	}
+	for _, o := range s.Outages {
+		row(outageLabel(o.Kind), "%s; again at %s (%s)", plain.Line(state.Outage{Kind: o.Kind, Reason: o.Reason}.Sentence(o.Backend)), terminal.Clock(o.Until, now), terminal.Distance(o.Until, now))
+	}
 	if s.Spend.Remedy != nil && s.Spend.Limit != nil {
 		row("BROKE", "%s is used up: no turns %s", *s.Spend.Limit, *s.Spend.Remedy)
 	}
@@ -176,6 +179,19 @@ func inBrackets(reason string) string {
 		return ""
 	}
 	return " (" + reason + ")"
+}
+
+// outageLabel returns the label of the row about a backend that is out.
+func outageLabel(kind state.OutageKind) string {
+	switch kind {
+	case state.UsageLimit:
+		return "LIMIT"
+	case state.Overload:
+		return "OVERLOAD"
+	case state.LoginRefused:
+		return "LOGIN"
+	}
+	return "BLOCKED"
 }
 
 // informed returns who has been informed about a credential that fails.

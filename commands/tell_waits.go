@@ -78,6 +78,8 @@ func waitText(w cycle.Waiting, now time.Time) string {
 		return "the agent is out of money: " + w.Reason
 	case cycle.WaitCooldown:
 		return "too many turns failed in a row, and the agent answers" + until(" after %s (%s)")
+	case cycle.WaitBackend:
+		return plain.Line(w.Reason) + "; it is tried again" + until(" at %s (%s)")
 	case cycle.WaitBlocked:
 		return "no turn can run: " + plain.Line(w.Reason)
 	case cycle.WaitCredential:
@@ -152,6 +154,8 @@ func waitHint(w cycle.Waiting, mode string) string {
 		return "`" + name + " credit USD` adds credit"
 	case cycle.WaitCredential, cycle.WaitCooldown, cycle.WaitBlocked:
 		return "`" + name + " doctor` checks the agent"
+	case cycle.WaitBackend:
+		return "`" + name + " poll` tries it at once"
 	case cycle.WaitAnswer, cycle.WaitQuestion:
 		return "`" + name + " answer " + w.Key + " TEXT` answers, as does a reply to its mail"
 	case cycle.WaitNoRunner:

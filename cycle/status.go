@@ -37,6 +37,7 @@ type Status struct {
 	SleepUntil  *time.Time                  `json:"sleep_until"` // the agent asked to be left alone until then
 	Self        StatusSelf                  `json:"self"`
 	Cooldown    *time.Time                  `json:"cooldown_until"` // no turns until then: too many failed in a row
+	Outages     []StatusOutage              `json:"outages"`        // of the backends, in the order in which they are tried
 	Credentials map[string]StatusCredential `json:"credentials"`
 	Sending     *StatusSending              `json:"sending"`    // null: mail can be sent, as far as is known
 	LastNudge   *StatusNudge                `json:"last_nudge"` // null: none yet
@@ -168,6 +169,29 @@ type StatusCredential struct {
 	OperatorTold  bool      `json:"operator_told"`
 }
 
+// StatusOutage is a backend that cannot be used until a time.
+type StatusOutage struct {
+	Backend string           `json:"backend"` // "agent:claude", "agent:claude:low", "agent:codex:1"
+	Name    string           `json:"name"`    // as people read it
+	Kind    state.OutageKind `json:"kind"`
+	Since   time.Time        `json:"since"`
+	Until   time.Time        `json:"until"`
+	Reason  string           `json:"reason"`
+	Told    bool             `json:"operator_told"`
+}
+
+func outages(s state.State, p state.Policy, now time.Time) []StatusOutage {
+	out := []StatusOutage{}
+	for _, backend := range p.BackendNames() {
+		if o, isOut := s.OutageOf(backend, now); isOut {
+			out = append(out, StatusOutage{
+				Backend: backend, Name: state.BackendName(backend), Kind: o.Kind, Since: o.Since, Until: o.Until, Reason: o.Reason, Told: o.Told,
+			})
+		}
+	}
+	return out
+}
+
 // StatusSchedule compares the wanted crontab lines with the installed ones.
 type StatusSchedule struct {
 	Wanted    *string `json:"wanted"` // the five fields
@@ -254,6 +278,7 @@ func (sm *statusMaker) status(s state.State) Status {
 		HaltedBy:    HaltedBy(s),
 		Inbox:       StatusInbox{Quarantined: s.Quarantined, RefusedSigned: sm.refusedSigned(s), Deferrals: []StatusDeferral{}},
 		Outbox:      outboxStatus(s, now),
+		Outages:     outages(s, *sm.policy, now),
 		Credentials: map[string]StatusCredential{},
 		Sending:     sendingStatus(s),
 		LastNudge:   orNull(StatusNudge(s.LastRing)),

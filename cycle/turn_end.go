@@ -120,7 +120,7 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 	case s.Turn.Stop != "" && (r.SessionFailed || r.Outage != nil || r.Credential != nil):
 		r.Status, r.Reason = turn.Canceled, "stopped"
 		return e.deliverer.deliver(ctx, s, m, r)
-	case r.SessionFailed:
+	case r.SessionFailed && !waits:
 		clearContext(e.store, m.dir())
 		reason := "its session could not go on, so it is tried with a fresh one: " + r.Reason
 		return e.journal.commit(ctx, append(bill, state.GivenBack{TurnID: id, Epoch: epoch, Reason: reason, Fresh: true})...)

@@ -18,6 +18,7 @@ const (
 	WaitHalted     WaitReason = "halted"     //
 	WaitMoney      WaitReason = "money"      //
 	WaitCooldown   WaitReason = "cooldown"   // too many turns failed in a row
+	WaitBackend    WaitReason = "backend"    // no backend can be used now
 	WaitBlocked    WaitReason = "blocked"    // a file stands in the way of every turn
 	WaitCredential WaitReason = "credential" // the agent's own login is refused
 
@@ -107,6 +108,9 @@ func (wr waitReasons) heldForAll(s state.State) (w Waiting, ok bool) {
 	}
 	if rest := s.CooldownUntil.Sub(wr.now()); rest > 0 {
 		return Waiting{Why: WaitCooldown, Never: rest > shortRest, Until: s.CooldownUntil}, true
+	}
+	if backend, o, out := s.AllOut(*wr.policy, wr.now()); out {
+		return Waiting{Why: WaitBackend, Never: o.Until.Sub(wr.now()) > shortRest, Until: o.Until, Since: o.Since, Reason: o.Sentence(backend)}, true
 	}
 	if why := broke(s, *wr.policy, wr.now()); why != "" {
 		return Waiting{Why: WaitMoney, Never: true, Reason: why}, true

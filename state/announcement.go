@@ -40,7 +40,8 @@ type Details struct {
 	New        Phase  `json:"new,omitempty"`
 	Tier       Tier   `json:"tier,omitempty"`
 	Credential string `json:"credential,omitempty"`
-	Effect     string `json:"effect,omitempty"` // its id
+	Backend    string `json:"backend,omitempty"` // that is out, or works again; What is why
+	Effect     string `json:"effect,omitempty"`  // its id
 	Gate       string `json:"gate,omitempty"`
 	Count      int    `json:"count,omitempty"`
 	Request    string `json:"request,omitempty"` // of an edge
@@ -49,7 +50,7 @@ type Details struct {
 	Reason     string `json:"reason,omitempty"`
 	Trace      string `json:"trace_id,omitempty"` // of the chain that it belongs to
 
-	Until *time.Time `json:"until,omitempty"` // when a turn goes on without the answer
+	Until *time.Time `json:"until,omitempty"` // when a turn goes on without the answer; when a backend is tried again
 
 	With []string `json:"with,omitempty"` // the keys of the other messages that the turn answered
 }
@@ -67,7 +68,7 @@ const (
 func EventNames() []string {
 	names := []string{
 		EventBlocker, EventBlockerOver, "ack", "quiet", "message", "message.ended", "nudge", "halt", "go", "tier", "sent", "undelivered", "lost",
-		"sending.failed", "sending.recovered", "credential.failed", "credential.recovered", "quarantine", "challenge", "control", "reset",
+		"sending.failed", "sending.recovered", "credential.failed", "credential.recovered", "backend.out", "backend.works", "quarantine", "challenge", "control", "reset",
 		"schedule", "prompt.missed", "prompt.skipped", "prompt.failed", "sleep", "spend", "credit", "memory", "compaction", "fetch", "sweep", "damage", "recovery",
 		EventQuestion, "edge.enqueue", "edge.report", "edge.join", "edge.await", "edge.withdrawn", "edge.expected", "edge.lapsed",
 		"turn.dispatched", "turn.started", "turn.resumed", "turn.suspended", "turn.submitted", "turn.stopped", "turn.reaped", "turn.given_back", "turn.exited",
@@ -174,6 +175,7 @@ var plainEvents = sync.OnceValue(func() map[LineKind]map[string]string {
 		LineNudge:      {"": "nudge"},
 		LineHalt:       {"halt": "halt", "go": "go"},
 		LineTier:       {"": "tier"},
+		LineBackend:    {backendOut: "backend.out", backendWorks: "backend.works"},
 		LineDelivery:   {"sent": "sent", "undeliverable": "undelivered"},
 		LineBounce:     {bounceLost: "lost"},
 		LineSending:    {sendingFails: "sending.failed", sendingWorks: "sending.recovered"},
@@ -223,6 +225,11 @@ func (l Line) details() Details {
 	switch l.Kind { // What goes where the name of the event says it
 	case LineCredential:
 		d.Credential, d.From, d.What = l.From, "", ""
+	case LineBackend:
+		d.Backend, d.From, d.What = l.From, "", ""
+		if o := l.Outage; o != nil {
+			d.What, d.Until = string(o.Kind), &o.Until
+		}
 	case LineTier:
 		d.Tier, d.What = Tier(l.What), ""
 	case LineEffect:

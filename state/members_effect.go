@@ -96,6 +96,7 @@ func (d *Details) members(c *members.Coder) {
 	members.OptText(c, "new", &d.New)
 	members.OptText(c, "tier", &d.Tier)
 	members.OptText(c, "credential", &d.Credential)
+	members.OptText(c, "backend", &d.Backend)
 	members.OptText(c, "effect", &d.Effect)
 	members.OptText(c, "gate", &d.Gate)
 	members.OptNumber(c, "count", &d.Count)
