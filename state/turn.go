@@ -122,6 +122,9 @@ func (e Ended) apply(m *machine) {
 	}
 	talk := m.TurnTalk(m.policy)
 	msg, ok := m.TurnMessage()
+	if msg.Fresh && (e.Outcome == Success || e.Outcome == Partial) {
+		m.turnLine(freshSession, "")
+	}
 	if ok {
 		task.Row = &msg
 		task.Collected = m.collected()
@@ -144,9 +147,6 @@ func (e Ended) apply(m *machine) {
 	m.passOn(msg.Key)
 	if e.Lingers {
 		m.Turn.TurnID, m.Turn.Epoch, m.Turn.Since, m.Turn.Lingers = e.TurnID, e.Epoch, m.now, true
-	}
-	if ok && msg.Fresh && (e.Outcome == Success || e.Outcome == Partial) {
-		m.line(Line{Kind: LineTurn, Key: msg.Key, TurnID: e.TurnID, Epoch: e.Epoch, What: freshSession})
 	}
 	m.keepSession(talk, e.Session, e.Epoch)
 	m.countOutcome(e.Outcome)
