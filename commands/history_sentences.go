@@ -282,6 +282,14 @@ func (b *book) refused(l state.Line) told {
 
 func (b *book) works(l state.Line) told { return sentenceOf("login ", l.From, " works again") }
 
+// runs tells of a turn that another backend than the first one runs.
+func (b *book) runs(l state.Line) told {
+	if l.Reason == "" {
+		return told{}
+	}
+	return sentenceOf(plain.Line(l.Reason))
+}
+
 func (b *book) backendOut(l state.Line) told {
 	if l.Outage == nil {
 		return sentenceOf(state.BackendName(l.From), " cannot be used", because(l.Reason))

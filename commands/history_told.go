@@ -47,7 +47,7 @@ var tellings = sync.OnceValue(func() map[state.LineKind]map[string]tell {
 		state.LineTransition: {"": (*book).phase},
 		state.LineTurn: {
 			"fresh session": say("its session could not go on, so a fresh one began"),
-			"stop":          (*book).stopped, "reaped": (*book).reaped, "given back": (*book).givenBack, "dispatched": nil, "running": nil, "suspended": nil,
+			"stop":          (*book).stopped, "reaped": (*book).reaped, "given back": (*book).givenBack, "dispatched": nil, "running": (*book).runs, "suspended": nil,
 			"submitted": nil, "exited": nil, "finished": nil, "refused": nil, "stale": nil,
 		},
 		state.LineTask:       {"": (*book).task},

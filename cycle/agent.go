@@ -29,6 +29,7 @@ type Agent struct {
 	Mesh     *Mesh // nil: no mesh is configured
 	Schedule Schedule
 	Turn     *turn.Config // nil: runner "none", messages wait for `inbox`
+	Backends []Backend    // that run turns while Turn has an outage, in the order of trying
 	Replies  Replies
 	Prices   turn.Prices  // of models, for agents that report tokens and no cost
 	Prompts  string       // folder of the user's prompt templates; "": none
@@ -76,6 +77,11 @@ type Agent struct {
 	// Accessed atomically: 1 if this process has committed something for a hook; that a
 	// turn failed.
 	announced, turnFailed uint32
+
+	// Of an agent that through has returned: the one that was configured, and the number of
+	// its backend.
+	first  *Agent
+	chosen int
 }
 
 // Mail is how mail reaches the agent and leaves it.

@@ -82,7 +82,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	if msg.Fresh {
 		session = ""
 	}
-	s, err = at.journal.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch})
+	s, err = at.journal.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch, Instead: at.ender.backend.instead(s)})
 	if err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
 		clearContext(at.store, m.dir())
 		return s, err
@@ -96,10 +96,13 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	program, attempt := at.turn, turn.Attempt{
 		Dir: dir, TurnID: head.TurnID, Epoch: head.Epoch,
 		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.granter.rights.arguments(msg),
-		Env: env, MayBeSilent: msg.MayBeSilent(), Grants: at.granter.grants(head, msg, m.reports),
+		Env: env, Backend: at.ender.backend.name(), MayBeSilent: msg.MayBeSilent(), Grants: at.granter.grants(head, msg, m.reports),
 	}
-	if isShort(state.Tier(data.Tier)) {
+	if at.ender.backend.low || isShort(state.Tier(data.Tier)) {
 		program, attempt = program.Lowered(attempt)
+	}
+	if at.ender.backend.low {
+		program = program.ForcedLow()
 	}
 	result, err := at.launcher.launch(guarded, program, attempt)
 	defer release()

@@ -1,13 +1,92 @@
 package cycle
 
-import "agentstateloop/state"
+import (
+	"fmt"
+	"slices"
+	"strings"
 
-// backend is what runs the turns of an agent: a program, or our own loop with a model. n is its
-// place in the order in which the backends are tried.
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// Backend is what can run the turns of an agent besides Agent.Turn, with what it may do there.
+type Backend struct {
+	Name   string // as the state knows it; see state.BackendName
+	Turn   *turn.Config
+	Rights Rights
+	Kinds  Kinds
+	Window int64 // as Agent.Window
+
+	// Low: it is Agent.Turn as it runs while money is short.
+	Low bool
+}
+
+// MaxFallbacks is how many fallbacks an agent can have.
+const MaxFallbacks = 4
+
+// BackendNames returns the names of the backends of an agent, in the order in which they are
+// tried.
+func BackendNames(usual *turn.Config, others []Backend) []string {
+	names := []string{usual.Login()}
+	for _, b := range others {
+		names = append(names, b.Name)
+	}
+	return names
+}
+
+// LowBackend returns the backend that is the usual one with the cheaper settings.
+func LowBackend(usual *turn.Config) Backend {
+	low := *usual
+	low.LoginName = usual.Login()
+	return Backend{Name: usual.Login() + ":" + state.LowBackend, Turn: &low, Low: true}
+}
+
+// through returns the agent with another backend: 0 is Agent.Turn, n the nth of
+// Agent.Backends.
+func (a *Agent) through(n int) *Agent {
+	if n == 0 {
+		return a
+	}
+	b := a.Backends[n-1]
+	other := *a
+	other.first, other.chosen, other.Turn = a, n, b.Turn
+	if !b.Low {
+		other.Rights, other.Kinds, other.Window = b.Rights, b.Kinds, b.Window
+	}
+	return &other
+}
+
+// root returns the agent as it was configured.
+func (a *Agent) root() *Agent {
+	if a.first != nil {
+		return a.first
+	}
+	return a
+}
+
+// backend is the backend that runs a turn. n is its place in the order in which they are tried.
 type backend struct {
 	policy *state.Policy
 	n      int
+	low    bool
 }
 
 // name returns the name by which the state knows the backend.
 func (b backend) name() string { return b.policy.BackendNames()[b.n] }
+
+// isOnly reports whether the agent has no other backend.
+func (b backend) isOnly() bool { return len(b.policy.BackendNames()) == 1 }
+
+// instead returns why the backend runs a turn instead of the first one, or "".
+func (b backend) instead(s state.State) string {
+	if b.n == 0 {
+		return ""
+	}
+	var why []string
+	for _, name := range b.policy.BackendNames()[:b.n] {
+		if o, out := s.Outages[name]; out {
+			why = append(why, strings.TrimSuffix(o.Sentence(name), "."))
+		}
+	}
+	return fmt.Sprintf("answered by %s. %s", state.BackendName(b.name()), strings.Join(slices.Compact(why), ". "))
+}

@@ -79,6 +79,9 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 		outgoingFiles{d.store}.drop(m.outgoing)
 		return s, err
 	}
+	if why := d.backend.instead(s); why != "" && m.msg.Operator && d.turn != nil {
+		unsent = append(unsent, why)
+	}
 	back.Text = deliverable(r, unsent)
 	box := path.Join(m.dir(), "output")
 	fields, err := d.keepDeliverable(box, back)

@@ -127,6 +127,10 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 	case r.Outage != nil && !e.mayTryAgain(s, m, r, bill):
 	case r.Outage != nil:
 		return e.putOff(ctx, s, m, r, bill)
+	case r.Credential != nil && r.Status != turn.Success && !e.backend.isOnly():
+		denied, _ := state.CredentialFailure(r.Credential)
+		r.Outage = &turn.Outage{Kind: state.LoginRefused, Reason: denied.Err.Error()}
+		return e.putOff(ctx, s, m, r, append(bill, state.CredentialFailed{Name: denied.Name, Reason: denied.Err.Error()}))
 	case r.Credential != nil && r.Status != turn.Success:
 		denied, _ := state.CredentialFailure(r.Credential)
 		clearContext(e.store, m.dir())

@@ -29,7 +29,7 @@ type runner struct {
 	watchdog  *watchdog
 	guard     *payloadGuard
 	compactor *compactor
-	attempts  *attempter
+	attempts  []*attempter // one for each backend
 	flusher   *flusher
 	acks      *ackTimer
 }
@@ -79,7 +79,8 @@ func (r *runner) drain(ctx context.Context, report *Report) error {
 		if err != nil || s.Turn.Status != state.HeadDispatched {
 			return err
 		}
-		s, err = r.attempts.runTurn(ctx, s, p, func(s state.State) error { return r.flusher.sendDue(ctx, s, report) })
+		n, _ := s.Backend(*r.policy, r.now()) // the claim has found one, or the message is pulled
+		s, err = r.attempts[max(0, n)].runTurn(ctx, s, p, func(s state.State) error { return r.flusher.sendDue(ctx, s, report) })
 		denied := errors.Is(err, errDenied)
 		if err != nil && !denied {
 			return err

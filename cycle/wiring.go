@@ -28,7 +28,7 @@ func (a *Agent) renderer() *renderer {
 func (a *Agent) journal() *journal {
 	return &journal{
 		store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets, renderer: a.renderer(), announcer: a.announcer(),
-		announced: &a.announced, turnFailed: &a.turnFailed,
+		announced: &a.root().announced, turnFailed: &a.root().turnFailed,
 	}
 }
 
@@ -125,7 +125,17 @@ func (a *Agent) turnEnder() *turnEnder {
 
 // What runs turns.
 
-func (a *Agent) backend() backend { return backend{policy: &a.Policy} }
+func (a *Agent) backend() backend {
+	return backend{policy: &a.Policy, n: a.chosen, low: a.chosen > 0 && a.Backends[a.chosen-1].Low}
+}
+
+// attempters returns what makes attempts, one for each backend.
+func (a *Agent) attempters() (all []*attempter) {
+	for n := range len(a.Backends) + 1 {
+		all = append(all, a.through(n).attempter())
+	}
+	return all
+}
 
 func (a *Agent) watchdog() *watchdog {
 	return &watchdog{store: a.Store, policy: &a.Policy, now: a.Now, log: a.logger(), ender: a.turnEnder()}
@@ -168,7 +178,7 @@ func (a *Agent) ackTimer() *ackTimer {
 func (a *Agent) runner() *runner {
 	return &runner{
 		store: a.Store, turn: a.Turn, policy: &a.Policy, now: a.Now, journal: a.journal(),
-		watchdog: a.watchdog(), guard: a.payloadGuard(), compactor: a.compactor(), attempts: a.attempter(), flusher: a.flusher(),
+		watchdog: a.watchdog(), guard: a.payloadGuard(), compactor: a.compactor(), attempts: a.attempters(), flusher: a.flusher(),
 		acks: a.ackTimer(),
 	}
 }

@@ -134,7 +134,7 @@ func (m *machine) uses(name string) bool {
 	case name == CredentialMesh:
 		return m.policy.HasMesh
 	case strings.HasPrefix(name, "agent:"):
-		return m.policy.Turns && name == cmp.Or(m.policy.Login, name)
+		return m.policy.Turns && (name == cmp.Or(m.policy.Login, name) || slices.Contains(m.policy.Backends, name))
 	}
 	return true
 }

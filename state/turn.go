@@ -75,6 +75,9 @@ func (m *machine) resume() {
 type Started struct {
 	TurnID string
 	Epoch  uint64
+
+	// Instead says which backend runs the turn, and why not the first one; "" if that does.
+	Instead string
 }
 
 func (e Started) apply(m *machine) {
@@ -88,7 +91,13 @@ func (e Started) apply(m *machine) {
 		msg.Status = Processing
 		m.followLead(*msg)
 	}
-	m.turnLine("running", "")
+	m.turnLine("running", e.Instead)
+}
+
+// Redacted implements [Redactable].
+func (e Started) Redacted(redact func(string) string) Event {
+	e.Instead = redact(e.Instead)
+	return e
 }
 
 // Ended reports that the turn is over, with its deliverable.

@@ -122,6 +122,20 @@ func (c *Config) Lowered(a Attempt) (*Config, Attempt) {
 	return &low, a
 }
 
+// LowFlag tells our own loop to ask the cheaper model, whatever money is left.
+const LowFlag = "--low"
+
+// ForcedLow returns how our own loop runs an attempt with the cheaper model although money is
+// not short.
+func (c *Config) ForcedLow() *Config {
+	if c.Runner != API {
+		return c
+	}
+	low := *c
+	low.Command = append(slices.Clone(c.Command), LowFlag)
+	return &low
+}
+
 // KeepsLow reports whether a session that went on with the model of Low keeps it when
 // money is there again: claude asks the model that a session had last, unless its
 // arguments or its environment name one. extra are those of an attempt.
@@ -135,6 +149,8 @@ type Attempt struct {
 	Dir    string // absolute, made by Prepare
 	TurnID string
 	Epoch  uint64
+
+	Backend string // its name, for who stands in for the program
 
 	Prompt  []byte            // goes to stdin, never to argv
 	Session string            // the agent's own session to resume; "" begins one
