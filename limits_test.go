@@ -27,6 +27,8 @@ var notLimits = map[string]string{
 	"turn.lastMinute": "the form of a time",
 	"turn.noon":       "the form of a time",
 
+	"cycle.MaxFallbacks": "TestWrongFallbacks of commands/config has five",
+
 	"cycle.FollowEvery":   "how often is looked",
 	"cycle.checkEvery":    "how often is looked",
 	"cycle.eventsRead":    "how much of the history is read: store.Newest is tried at its edge, with a short history",

@@ -3,6 +3,7 @@ package commands
 import (
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -27,6 +28,8 @@ func reactCommand(p *program) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.TimestampFlag{Name: "now", Layout: time.RFC3339, Usage: "the time of the demo's clock"},
 			&cli.BoolFlag{Name: "summary", Usage: "answer standard input by a summary"},
+			&cli.BoolFlag{Name: strings.TrimPrefix(turn.LowFlag, "--"), Usage: "ask the cheaper model"},
+			&cli.IntFlag{Name: config.FallbackFlag, Usage: "be this fallback"},
 		},
 	}
 }
@@ -43,10 +46,13 @@ func (k reactCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.Turn == nil || a.Turn.Runner != turn.API {
+	r, err := apirunner.New(apirunner.Process{
+		Loader: k.loader, Stdin: k.stdin, Stdout: k.out.Stdout, Begun: begun,
+		Fallback: c.Int(config.FallbackFlag), Low: c.Bool(strings.TrimPrefix(turn.LowFlag, "--")),
+	}, a, in)
+	if errors.Is(err, apirunner.ErrNotAPI) {
 		return terminal.Usagef("", `%s is for agentstateloop's own use, with runner = "api"`, config.APICommand)
 	}
-	r, err := apirunner.New(apirunner.Process{Loader: k.loader, Stdin: k.stdin, Stdout: k.out.Stdout, Begun: begun}, a, in)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	if !head.Resumed && s.Turn.Owns(head.TurnID, head.Epoch) && !at.biller.affords(s, msg) {
 		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "the summary of its session used up the money"})
 	}
-	past, err := at.recaller.recall(s, at.prompter.policy.TalkOf(msg), p, m.subject, m.text)
+	past, err := at.recaller.recallFor(at.sessions, s, at.prompter.policy.TalkOf(msg), p, m.subject, m.text)
 	if err != nil {
 		return at.ender.returned(ctx, s, err)
 	}
@@ -78,7 +78,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	if err := boxes.Prepare(dir); err != nil {
 		return at.ender.returned(ctx, s, err)
 	}
-	session := at.sessions.continued(s.ConversationOf(at.prompter.policy.TalkOf(msg)))
+	session := at.sessions.of(s, at.prompter.policy.TalkOf(msg)).ID
 	if msg.Fresh {
 		session = ""
 	}

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"agentstateloop/cycle"
 	"agentstateloop/state"
 )
 
@@ -53,5 +55,101 @@ init s1; [ -e limit ] && limited $(cat limit); answer hello
 	h.wantTasks(state.Success, state.Success)
 	if len(h.state().Outages) != 0 || h.state().FailedTurns != 0 {
 		t.Errorf("%+v", h.state().Outages)
+	}
+}
+
+// fallbackHouse returns a house with a fake claude that is out while the file "limit" exists,
+// and a fallback of the same kind with sessions of its own that begin with f.
+func fallbackHouse(t *testing.T, fallback string) *house {
+	h := claudeHouse(t, `
+case "$*" in *second*) `+fallback+`;; esac
+init s1; [ -e limit ] && limited $(cat limit); [ -e login ] && refused; answer first
+`)
+	second := *h.agent.Turn
+	second.Command = append(slices.Clone(second.Command), "second")
+	second.LoginName = "agent:claude:1"
+	h.agent.Backends = []cycle.Backend{{Name: second.LoginName, Turn: &second, Rights: h.agent.Rights}}
+	h.agent.Policy.Login = h.agent.Turn.Login()
+	h.agent.Policy.Backends = cycle.BackendNames(h.agent.Turn, h.agent.Backends)
+	return h
+}
+
+// TestAFallbackAnswers checks that another backend answers during a limit, that the mail and
+// the history say why, that each keeps its session, and that the first one goes on as soon as
+// it can, with what was said meanwhile.
+func TestAFallbackAnswers(t *testing.T) {
+	t.Parallel()
+	h := fallbackHouse(t, `init f1; answer second; exit`)
+	h.receive(letter{id: "<one@example.com>", body: "one"})
+	h.poll()
+	until := h.clock.Now().Add(time.Hour)
+	h.write("limit", fmt.Sprint(until.Unix()))
+	h.receive(letter{id: "<two@example.com>", body: "the word is swordfish"})
+	h.receive(letter{id: "<three@example.com>", body: "three"})
+	h.pollAfter(time.Minute)
+	h.wantSessions("- s1 - f1")
+	h.wantTasks(state.Success, state.Success, state.Success)
+	replies := h.sentOf("reply")
+	if last := strings.TrimSpace(replies[2].text); !strings.HasPrefix(last, "second\n") || !strings.HasSuffix(last, "[answered by fallback 1 (claude). The usage limit of claude is reached: You've hit your 5-hour limit]") {
+		t.Errorf("the reply: %q", last)
+	}
+	if len(h.sentOf("notice")) > 0 {
+		t.Errorf("notices: %+v", h.sentOf("notice"))
+	}
+	if n := h.count(state.LineBackend, "out"); n != 1 {
+		t.Errorf("%d lines about the limit", n)
+	}
+	check(t, os.Remove(filepath.Join(h.blueprint.Dir, "limit")))
+	for at := h.clock.Now(); !at.After(until); at = h.clock.Now() { // the phase stays, and with it the sessions
+		h.receive(letter{id: fmt.Sprintf("<%d@example.com>", at.Unix()), body: "go on"})
+		h.pollAfter(5 * time.Minute)
+	}
+	if got := h.sessions(); !strings.HasSuffix(got, "f1 s1") {
+		t.Errorf("sessions: %q", got)
+	}
+	wantWords(t, h.prompt(), "while another model answered instead of you", "the word is swordfish")
+}
+
+// A login that is refused, and a program that cannot be started, are no reason to wait where
+// there is a fallback.
+func TestAFallbackForARefusedLogin(t *testing.T) {
+	t.Parallel()
+	h := fallbackHouse(t, `init f1; answer second; exit`)
+	h.write("login", "")
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.wantTasks(state.Success)
+	h.wantCredentials("agent:claude 1")
+	if o := h.state().Outages["agent:claude"]; o.Kind != state.LoginRefused {
+		t.Errorf("%+v", h.state().Outages)
+	}
+	h.agent.Turn.Command = []string{"no-such-agent"}
+	h.receive(letter{id: "<two@example.com>"})
+	h.pollAfter(10 * time.Minute)
+	h.wantTasks(state.Success, state.Success)
+	wantWords(t, h.sentOf("reply")[1].text, "claude cannot run on this machine")
+}
+
+// With every backend out, the message waits for the first that comes back.
+func TestAllBackendsOut(t *testing.T) {
+	t.Parallel()
+	h := fallbackHouse(t, `init f1; [ -e limit ] && limited $(cat late); answer second; exit`)
+	now := h.clock.Now()
+	h.write("limit", fmt.Sprint(now.Add(time.Hour).Unix()))
+	h.write("late", fmt.Sprint(now.Add(3*time.Hour).Unix()))
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	h.wantTasks()
+	told := h.sentOf("notice")
+	if len(told) != 1 || !strings.Contains(told[0].text, now.Add(time.Hour).UTC().Format("15:04")) || !strings.Contains(told[0].text, "fallback 1") {
+		t.Errorf("notices: %+v", told)
+	}
+	check(t, os.Remove(filepath.Join(h.blueprint.Dir, "limit")))
+	h.pollAfter(59 * time.Minute)
+	h.wantTasks()
+	h.pollAfter(2 * time.Minute)
+	h.wantTasks(state.Success)
+	if len(h.runs()) != 3 {
+		t.Errorf("attempts: %q", h.runs())
 	}
 }

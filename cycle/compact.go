@@ -118,7 +118,7 @@ type compactor struct {
 // session. The caller holds turn.lock.
 func (c *compactor) rotate(ctx context.Context, s state.State) (state.State, error) {
 	talk := s.TurnTalk(*c.policy)
-	if !c.sessions.toCompact(s.ConversationOf(talk)) {
+	if !c.sessions.toCompact(c.sessions.of(s, talk)) {
 		return s, nil
 	}
 	head := s.Turn
@@ -155,7 +155,7 @@ func (c *compactor) compactNow(ctx context.Context) (state.State, error) {
 // compact makes a summary of what s shows of one conversation, and commits it. The cost of the
 // summary counts even if it fails. A crash before the commit changes nothing.
 func (c *compactor) compact(ctx context.Context, s state.State, talk state.Talk, turnID string) (state.State, error) {
-	e := state.Compacted{Talk: talk, Session: c.sessions.continued(s.ConversationOf(talk)), Through: through(s)}
+	e := state.Compacted{Talk: talk, Session: c.sessions.of(s, talk).ID, Through: through(s)}
 	r, err := c.summaries.summarise(ctx, s, talk)
 	if errors.Is(err, ErrNothing) {
 		return s, err
@@ -238,7 +238,7 @@ func (m *summaryMaker) summarise(ctx context.Context, s state.State, talk state.
 	if err != nil {
 		return turn.Result{}, err
 	}
-	config, session, extra := *m.turn, m.sessions.continued(s.ConversationOf(talk)), m.rights.Summary
+	config, session, extra := *m.turn, m.sessions.of(s, talk).ID, m.rights.Summary
 	if m.summary != nil {
 		config, session, extra = *m.summary, "", nil
 	}

@@ -158,12 +158,12 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("deniedRest", 45*time.Second, 1, func(_ *testing.T, d time.Duration) bool {
 			return d <= giveBackDenied(state.Head{}, &state.CredentialError{Err: io.EOF}).Wait
 		}),
-		{Const: "warnAt", Max: 74, Within: func(_ *testing.T, n int64) bool { ss, c := filled(n); return ss.warning(c) == 0 }},
-		{Const: "compactAt", Max: 89, Within: func(_ *testing.T, n int64) bool { ss, c := filled(n); return !ss.toCompact(c) }},
+		{Const: "warnAt", Max: 74, Within: func(_ *testing.T, n int64) bool { ss, c := filled(n); return ss.warning(c.Session) == 0 }},
+		{Const: "compactAt", Max: 89, Within: func(_ *testing.T, n int64) bool { ss, c := filled(n); return !ss.toCompact(c.Session) }},
 		{Const: "maxFailedSummaries", Max: 1, Within: func(_ *testing.T, n int64) bool { // after which there is another try
 			ss, c := filled(95)
 			c.Session.FailedSummaries = int(n)
-			return ss.toCompact(c)
+			return ss.toCompact(c.Session)
 		}},
 		limittest.Duration("SummaryTimeout", 5*time.Minute, 1, func(_ *testing.T, d time.Duration) bool { return summaryTimeout(d) == d }),
 		{Const: "maxSummary", Max: 16_384, Within: func(_ *testing.T, n int64) bool { return new(compactor).kept(text(n)) == text(n) }},

@@ -65,8 +65,9 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	d, fences := p.agentData(), newFences()
 	d.Boundary = fences.Boundary
 	who := m.msg.Principal()
-	talk := s.ConversationOf(p.policy.TalkOf(m.msg))
-	d.Fresh = m.msg.Fresh || p.sessions.continued(talk) == ""
+	session := p.sessions.of(s, p.policy.TalkOf(m.msg))
+	d.Fresh = m.msg.Fresh || session.ID == ""
+	d.Missed = r.missed && !d.Fresh
 	d.Phase, d.PhaseSince = s.Phase, s.PhaseSince.UTC()
 	if deadline, ok := s.Deadline(*p.policy); ok {
 		d.Deadline = deadline.UTC()
@@ -82,7 +83,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 		d.Cheaper, d.Sparing, d.Fewer = p.turn.Cheaper(), len(p.turn.Low.Args) > 0, p.turn.Runner == turn.API
 	}
 	if !d.Fresh {
-		d.Full = p.sessions.warning(talk)
+		d.Full = p.sessions.warning(session)
 	}
 
 	memory, err := p.store.Memory(who)

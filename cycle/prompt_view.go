@@ -62,11 +62,11 @@ type promptViewer struct {
 // view renders the prompt of m.
 func (v *promptViewer) view(s state.State, m turnMessage) (PromptView, error) {
 	p, talk := v.prompter, v.prompter.policy.TalkOf(m.msg)
-	r, err := v.recaller.recall(s, talk, exchangeCache{}, m.subject, m.text)
+	r, err := v.recaller.recallFor(p.sessions, s, talk, exchangeCache{}, m.subject, m.text)
 	if err != nil {
 		return PromptView{}, err
 	}
-	view := PromptView{Key: m.msg.Key, Session: p.sessions.continued(s.ConversationOf(talk)), Faults: p.templates.Faults()}
+	view := PromptView{Key: m.msg.Key, Session: p.sessions.of(s, talk).ID, Faults: p.templates.Faults()}
 	view.Layers, err = p.templates.Layers(p.data(s, m, r))
 	return view, err
 }

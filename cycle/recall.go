@@ -42,6 +42,7 @@ func (rc recaller) bytes() int { return cmp.Or(rc.room, DefaultRecall) }
 type recalledText struct {
 	summary   string            // of what was compacted
 	exchanges []prompt.Recalled // since then, oldest first
+	missed    bool              // they are those that the session to continue does not know
 }
 
 // exchangeCache holds, for each conversation, the exchanges that one recall has read
@@ -77,6 +78,19 @@ func (rc recaller) recall(s state.State, talk state.Talk, p exchangeCache, quest
 		past = append(past, e.past)
 	}
 	return recalledText{summary: summary, exchanges: prompt.Recall(past, room, question...)}, nil
+}
+
+// recallFor is recall for a turn with these sessions. If other backends have had turns of the
+// conversation since its session was used, only those are recalled.
+func (rc recaller) recallFor(ss sessions, s state.State, talk state.Talk, p exchangeCache, question ...string) (recalledText, error) {
+	after := ss.missed(s, talk)
+	if after == 0 {
+		return rc.recall(s, talk, p, question...)
+	}
+	s.Reset.Epoch = max(s.Reset.Epoch, after)
+	r, err := rc.recall(s, talk, exchangeCache{}, question...)
+	r.summary, r.missed = "", true
+	return r, err
 }
 
 // readExchanges brings p up to date for one conversation: it reads the history back to

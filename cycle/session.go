@@ -2,25 +2,39 @@ package cycle
 
 import (
 	"cmp"
+	"strings"
 
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
 
-// sessions answers questions about the agent's sessions with its model, of which
-// each principal has its own.
+// sessions answers questions about the sessions of one backend with its model. Each
+// conversation has its own, and each backend.
 type sessions struct {
 	turn   *turn.Config // nil: no turn is run here
 	window int64        // tokens that a session can hold; 0: as the agent says
 }
 
-// continued returns the session that a turn of this conversation continues, or ""
-// for a fresh one.
-func (ss sessions) continued(c state.Conversation) string {
-	if ss.turn == nil || c.Session.Runner != ss.turn.Runner {
-		return ""
+// runner returns the name under which the state keeps the sessions of the backend.
+func (ss sessions) runner() string { return strings.TrimPrefix(ss.turn.Login(), "agent:") }
+
+// of returns the session that a turn of this conversation continues. Without an ID a fresh one
+// begins.
+func (ss sessions) of(s state.State, t state.Talk) state.Session {
+	if ss.turn == nil {
+		return state.Session{}
 	}
-	return c.Session.ID
+	return s.SessionOf(t, ss.runner())
+}
+
+// missed returns the last attempt that the session knows, if other backends have had turns of
+// the conversation since, and 0 if it knows them all.
+func (ss sessions) missed(s state.State, t state.Talk) (after uint64) {
+	own, last := ss.of(s, t), s.ConversationOf(t).Session
+	if own.ID == "" || own == last {
+		return 0
+	}
+	return own.Epoch
 }
 
 // after returns the session of the principal's next turn.
@@ -28,35 +42,33 @@ func (ss sessions) after(s state.State, r turn.Result) state.Session {
 	if r.Session == "" {
 		return state.Session{}
 	}
-	return state.Session{Runner: ss.turn.Runner, ID: r.Session, Context: holds(s, r), Window: r.Window}
+	return state.Session{Runner: ss.runner(), ID: r.Session, Context: holds(s, r), Window: r.Window}
 }
 
-// full returns how many percent of its window the continued session fills, or 0
-// if that is unknown.
-func (ss sessions) full(c state.Conversation) int {
-	if ss.continued(c) == "" {
+// full returns how many percent of its window a session fills, or 0 if that is unknown.
+func (ss sessions) full(session state.Session) int {
+	if session.ID == "" {
 		return 0
 	}
-	window := cmp.Or(ss.window, c.Session.Window, turn.RunnerWindow(c.Session.Runner))
+	window := cmp.Or(ss.window, session.Window, turn.RunnerWindow(ss.turn.Runner))
 	if window <= 0 {
 		return 0
 	}
-	return int(min(1000, c.Session.Context*100/window))
+	return int(min(1000, session.Context*100/window))
 }
 
-// warning returns how many percent of its window the continued session fills, if the agent
-// is warned of that, and else 0.
-func (ss sessions) warning(c state.Conversation) int {
-	if full := ss.full(c); full >= warnAt {
+// warning returns how many percent of its window a session fills, if the agent is warned of
+// that, and else 0.
+func (ss sessions) warning(session state.Session) int {
+	if full := ss.full(session); full >= warnAt {
 		return full
 	}
 	return 0
 }
 
-// toCompact reports whether a summary is to replace the continued session before its next
-// turn.
-func (ss sessions) toCompact(c state.Conversation) bool {
-	return ss.full(c) >= compactAt && c.Session.FailedSummaries < maxFailedSummaries
+// toCompact reports whether a summary is to replace a session before its next turn.
+func (ss sessions) toCompact(session state.Session) bool {
+	return ss.full(session) >= compactAt && session.FailedSummaries < maxFailedSummaries
 }
 
 // holds returns how many tokens a session holds after an attempt: as the agent

@@ -70,6 +70,52 @@ type Session struct {
 	Context         int64 `json:"context,omitempty"`
 	Window          int64 `json:"window,omitempty"`
 	FailedSummaries int   `json:"vain,omitempty"`
+
+	// Epoch is the last attempt that used it.
+	Epoch uint64 `json:"epoch,omitempty"`
+}
+
+// ParkedSession is the session of a conversation with a backend that is not the one used last.
+// Runner is what the session has.
+type ParkedSession struct {
+	With   Principal `json:"with"`
+	Thread string    `json:"thread,omitempty"`
+	Session
+}
+
+// maxParked is how many such sessions are kept. The one that was parked first goes first.
+const maxParked = 64
+
+// SessionOf returns the session of a conversation with a backend, whose name without "agent:"
+// is runner.
+func (s State) SessionOf(t Talk, runner string) Session {
+	if current := s.ConversationOf(t).Session; current.Runner == runner {
+		return current
+	}
+	i := s.parkedIndex(t, runner)
+	if i < 0 {
+		return Session{}
+	}
+	return s.Parked[i].Session
+}
+
+func (s State) parkedIndex(t Talk, runner string) int {
+	return slices.IndexFunc(s.Parked, func(p ParkedSession) bool { return Talk{p.With, p.Thread} == t && p.Runner == runner })
+}
+
+// park keeps the current session of a conversation for when its backend has a turn again, and
+// takes out the one of the backend that has one now.
+func (m *machine) park(t Talk, current, next Session) {
+	if i := m.parkedIndex(t, next.Runner); i >= 0 {
+		m.Parked = slices.Delete(m.Parked, i, i+1)
+	}
+	if current.ID == "" || current.Runner == next.Runner {
+		return
+	}
+	m.Parked = append(m.Parked, ParkedSession{With: t.With, Thread: t.Thread, Session: current})
+	if over := len(m.Parked) - maxParked; over > 0 {
+		m.Parked = slices.Delete(m.Parked, 0, over)
+	}
 }
 
 // MaxConversations is how many conversations with other agents are kept, and MaxThreads how
@@ -134,13 +180,19 @@ func (m *machine) keepSession(t Talk, s Session, epoch uint64) {
 	if s.ID != "" && s.ID == c.Session.ID {
 		s.FailedSummaries = c.Session.FailedSummaries
 	}
+	if s.ID != "" {
+		if s != c.Session { // an attempt that failed keeps the one that there was
+			s.Epoch = epoch
+		}
+		m.park(t, c.Session, s)
+	}
 	c.Session = s
 	m.keepConversation(t, c)
 }
 
 // endSessions ends every session. The history keeps what was said in them.
 func (m *machine) endSessions() {
-	m.Session = Session{}
+	m.Session, m.Parked = Session{}, nil
 	for i := range m.Others {
 		m.Others[i].Session = Session{}
 	}
@@ -149,7 +201,7 @@ func (m *machine) endSessions() {
 
 // endConversations ends every session, and drops every summary.
 func (m *machine) endConversations() {
-	m.Conversation, m.Others = Conversation{}, nil
+	m.Conversation, m.Others, m.Parked = Conversation{}, nil, nil
 }
 
 // Summaries returns the files of all summaries.

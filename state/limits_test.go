@@ -74,6 +74,7 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("maxOutage", 8*day, 1, func(_ *testing.T, d time.Duration) bool {
 			return outage(state.UsageLimit, 1, d).Wait == d
 		}),
+		{Const: "maxParked", Max: 64, Within: func(_ *testing.T, n int64) bool { return len(parked(int(n))) == int(n) }},
 		{Const: "tellAtTry", Max: 1, Within: func(_ *testing.T, n int64) bool { return !outage(state.Overload, int(n), 0).Told }},
 		limittest.Duration("collectTimes", time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
 			p := statetest.Policy()
@@ -618,4 +619,20 @@ func outage(kind state.OutageKind, failures int, lasts time.Duration) state.Outa
 		s = state.Step(s, []state.Event{e}, p, now)
 	}
 	return s.Outages[p.Login]
+}
+
+// parked returns the sessions that are parked when so many agents have each had a turn with one
+// backend and then with another.
+func parked(agents int) []state.ParkedSession {
+	s, now := agent(), time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	for i := range agents {
+		for _, runner := range []string{"claude", "codex:1"} {
+			key := fmt.Sprintf("q%d.%s", i, runner)
+			m := state.Message{Key: key, Source: state.Mesh, From: fmt.Sprint("peer", i), Proof: state.ByToken, At: now}
+			s = step(s, now, state.Arrived{Message: m})
+			s = step(s, now, state.Claimed{})
+			s = step(s, now, state.Ended{TurnID: s.Turn.TurnID, Epoch: s.Turn.Epoch, Outcome: state.Success, Session: state.Session{Runner: runner, ID: key}})
+		}
+	}
+	return s.Parked
 }

@@ -79,6 +79,7 @@ func (s *State) Members(c *members.Coder) {
 	members.OptObjects(c, "expected", &s.Expected, (*Expected).members)
 	s.Conversation.members(c)
 	members.OptObjects(c, "agents", &s.Others, (*OtherConversation).members)
+	members.OptObjects(c, "parked", &s.Parked, (*ParkedSession).members)
 	members.OptTime(c, "pruned", &s.Pruned)
 	members.OptObjectMap(c, "credentials", &s.Credentials, (*Credential).members)
 	members.OptObjectMap(c, "outages", &s.Outages, (*Outage).members)
@@ -98,6 +99,13 @@ func (s *Session) members(c *members.Coder) {
 	members.OptNumber(c, "context", &s.Context)
 	members.OptNumber(c, "window", &s.Window)
 	members.OptNumber(c, "vain", &s.FailedSummaries)
+	members.OptNumber(c, "epoch", &s.Epoch)
+}
+
+func (p *ParkedSession) members(c *members.Coder) {
+	members.Text(c, "with", &p.With)
+	members.OptText(c, "thread", &p.Thread)
+	p.Session.members(c)
 }
 
 func (s *Summary) members(c *members.Coder) {

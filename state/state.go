@@ -121,6 +121,7 @@ type State struct {
 
 	Conversation                     // with the operator
 	Others       []OtherConversation `json:"agents,omitempty"` // the one used last at the end
+	Parked       []ParkedSession     `json:"parked,omitempty"` // of backends that were not used last
 
 	Pruned time.Time `json:"pruned,omitzero"` // when the folders last held nothing older than is kept
 
@@ -175,7 +176,7 @@ func (s State) clone() State {
 	s.Purse.Counted = slices.Clone(s.Purse.Counted)
 	s.Purse.Unpriced = slices.Clone(s.Purse.Unpriced)
 	s.Purse.Meters = slices.Clone(s.Purse.Meters)
-	s.Others = slices.Clone(s.Others)
+	s.Others, s.Parked = slices.Clone(s.Others), slices.Clone(s.Parked)
 	s.Credentials = maps.Clone(s.Credentials)
 	s.Outages = maps.Clone(s.Outages)
 	s.Lines = nil

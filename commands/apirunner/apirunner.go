@@ -40,6 +40,9 @@ type Process struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Begun  time.Time // by the machine's clock
+
+	Fallback int  // which one the loop is, from 1; 0: the usual runner
+	Low      bool // the cheaper model is asked, whatever money is left
 }
 
 // Runner runs the loop for one attempt.
@@ -54,13 +57,28 @@ type Runner struct {
 }
 
 // New returns the runner of an attempt of agent, which must have runner = "api".
-func New(p Process, agent *cycle.Agent, turn cycle.Inside) (*Runner, error) {
+func New(p Process, agent *cycle.Agent, in cycle.Inside) (*Runner, error) {
 	c, err := p.Loader.Read(agent.Config)
 	if err != nil {
 		return nil, err
 	}
-	return &Runner{Process: p, agent: agent, turn: turn, config: c, events: events{p.Stdout, p.Loader.Secrets}}, nil
+	if p.Fallback < 0 || p.Fallback > len(c.File.Turn.Fallback) {
+		return nil, ErrNotAPI
+	}
+	if p.Fallback > 0 {
+		c = c.Fallback(p.Fallback)
+	}
+	if c.File.Turn.Runner != turn.API {
+		return nil, ErrNotAPI
+	}
+	if p.Low {
+		c.File.API.Model = cmp.Or(c.File.API.LowModel, c.File.API.Model)
+	}
+	return &Runner{Process: p, agent: agent, turn: in, config: c, events: events{p.Stdout, p.Loader.Secrets}}, nil
 }
+
+// ErrNotAPI means that the configuration does not run the built-in loop.
+var ErrNotAPI = errors.New("the runner is not api")
 
 // Turn runs the turn for the message on standard input.
 func (r *Runner) Turn(ctx context.Context) error {

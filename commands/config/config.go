@@ -23,6 +23,8 @@ type Config struct {
 	home string // the user's home folder, for "~"
 
 	systemRoots *mail.Roots // see roots
+
+	fallback int // that stands in the place of the usual runner, from 1; 0: none
 }
 
 // Read reads an agent.toml. It checks the syntax, the keys and the types of the
@@ -90,4 +92,9 @@ func (l *Loader) decode(path, text string) (*Config, error) {
 }
 
 // Has reports whether the file sets a key such as "turn.timeout".
-func (c *Config) Has(key string) bool { return c.meta.IsDefined(dotted(key)...) }
+func (c *Config) Has(key string) bool {
+	if has, ok := c.hasOfFallback(key); ok {
+		return has
+	}
+	return c.meta.IsDefined(dotted(key)...)
+}

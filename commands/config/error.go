@@ -40,7 +40,11 @@ func (e *Error) Hint() string { return e.Advice }
 
 // At returns an error about the value of key, with a hint that may be empty.
 func (c *Config) At(key toml.Key, hint, format string, args ...any) error {
-	return &Error{Path: c.Path, Line: c.lineOf(key), Key: key.String(), Text: fmt.Sprintf(format, args...), Advice: hint}
+	key, line := c.placed(key)
+	if line == 0 {
+		line = c.lineOf(key)
+	}
+	return &Error{Path: c.Path, Line: line, Key: key.String(), Text: fmt.Sprintf(format, args...), Advice: hint}
 }
 
 // Wrong returns an error about a key such as "turn.timeout", without a hint.

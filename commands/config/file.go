@@ -147,6 +147,8 @@ type turnSection struct {
 	Summary       []string          `toml:"summary"`
 	LowCommand    []string          `toml:"low_command"`
 	LowArgs       []string          `toml:"low_args"`
+	OnLimit       string            `toml:"on_limit"`
+	Fallback      []fallbackSection `toml:"fallback"`
 	Env           map[string]string `toml:"env"`
 	Permissions   rightsSection     `toml:"permissions"`
 	ACP           acpSection        `toml:"acp"`
@@ -327,7 +329,7 @@ func defaults() File {
 			// Config.SMTP takes what [mail.smtp] leaves out from [mail.imap].
 		},
 		Trust: trustSection{Require: "dmarc", Verify: "server", Mesh: "token"},
-		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), Settle: Duration(500 * time.Millisecond), MaxAttempts: 3, SelfTurns: 10, Recall: 32, Conversation: ConversationOperator, Box: boxSection{Network: true}},
+		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), Settle: Duration(500 * time.Millisecond), MaxAttempts: 3, SelfTurns: 10, Recall: 32, Conversation: ConversationOperator, OnLimit: OnLimitWait, Box: boxSection{Network: true}},
 		API: apiSection{
 			ContextWindow: react.DefaultWindow, MaxOutput: react.DefaultMaxOutput, MaxCalls: react.DefaultMaxCalls, MaxTools: react.DefaultMaxTools,
 			Exec: execSection{Processes: 512, Memory: 4096, FileSize: 1024, CPU: Duration(5 * time.Minute)},

@@ -41,9 +41,6 @@ func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Confi
 		TurnTimeout:     time.Duration(c.File.Turn.Timeout),
 		Budget:          budget,
 	}
-	if turns != nil {
-		policy.Login = turns.Login()
-	}
 	if mail != nil {
 		policy.Operator, policy.Others = mail.Filter.Operators[0], mail.Filter.Operators[1:]
 		policy.Challenge = mail.Filter.Challenges()

@@ -121,8 +121,7 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 // Runners that can start it do, unless mcp says otherwise.
 func (c *Config) offersTools() (bool, error) {
 	t := c.File.Turn
-	switch t.Runner {
-	case turn.Claude, turn.Codex, turn.Gemini, turn.ACP:
+	if startsTools(t.Runner) {
 		return t.MCP || !c.Has("turn.mcp"), nil
 	}
 	if !t.MCP {
@@ -222,6 +221,9 @@ func (l *Loader) apiEnv(c *Config) map[string]string {
 // built-in loop alone, and not for its tools.
 func (c *Config) SecretVariables() []string {
 	names := []string{c.File.API.KeyEnv}
+	for _, f := range c.File.Turn.Fallback {
+		names = append(names, f.KeyEnv)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
 		names = append(names, c.File.Tools[name].MCP.TokenEnv)
 	}

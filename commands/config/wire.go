@@ -38,6 +38,8 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	wrong.add(err)
 	turns, err := l.wireTurn(c, self)
 	wrong.add(err)
+	backends, err := l.wireBackends(c, turns, self)
+	wrong.add(err)
 	replies, err := wireReplies(c)
 	wrong.add(err)
 	prompt, err := wirePrompt(c, turns)
@@ -55,6 +57,9 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	prompted, prompts, err := c.wirePrompts(self)
 	wrong.add(err)
 	policy := wirePolicy(c, mail, mesh, turns, replies, budget)
+	if turns != nil {
+		policy.Login, policy.Backends = turns.Login(), cycle.BackendNames(turns, backends)
+	}
 	policy.Hooks, policy.Prompts, policy.PromptSlack = hookPolicies(hooks), prompts, c.promptSlack()
 	wrong.add(c.checkIntervals())
 	wrong.add(c.checkAckAfter())
@@ -68,6 +73,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 		Mesh:      mesh,
 		Schedule:  schedule,
 		Turn:      turns,
+		Backends:  backends,
 		Replies:   replies,
 		Prices:    prices,
 		Prompts:   prompt.folder,

@@ -29,6 +29,9 @@ func (c *Config) checkWorkdir(reason string) error {
 func (c *Config) holdsOwn(dir string) string {
 	mail, mesh := c.File.Mail, c.File.Mesh
 	own := append(c.ownPrograms(), c.serverSecrets()...)
+	for _, f := range c.File.Turn.Fallback {
+		own = append(own, f.KeyFile)
+	}
 	for _, h := range c.File.Hooks {
 		own = append(own, h.TokenFile, h.SecretFile)
 	}
@@ -51,6 +54,9 @@ func (c *Config) ownPrograms() []string {
 		c.File.API.KeyCommand, mesh.TokenCommand, mesh.KeyCommand, mail.IMAP.PasswordCommand, mail.SMTP.PasswordCommand,
 		mail.IMAP.TokenCommand, mail.SMTP.TokenCommand, mail.IMAP.OAuth2.ClientSecretCommand,
 		c.File.Turn.Summary, {c.File.Schedule.Crontab},
+	}
+	for _, f := range c.File.Turn.Fallback {
+		commands = append(commands, f.KeyCommand)
 	}
 	var paths []string
 	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {

@@ -16,6 +16,7 @@ type Data struct {
 	MCP      bool   // its commands are offered as tools, by the server agentstateloop
 	Boundary string // the word that the tags of this prompt hold
 	Fresh    bool   // a session begins; one that continues has most of this already
+	Missed   bool   // a session continues, and History is what it does not know
 
 	Now        time.Time
 	Local      string // the same in the time zone of this machine, as `remind` reads it; "" in UTC

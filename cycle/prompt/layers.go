@@ -31,6 +31,7 @@ const BuiltIn = "built-in"
 const (
 	layerMessage = "message"
 	layerSummary = "summary"
+	layerHistory = "history"
 )
 
 // layers are all layers, in their order. A session that continues gets those that
@@ -48,7 +49,7 @@ var layers = [...]struct {
 	{"budget", PartSystem, true},
 	{"memory", PartSystem, false},
 	{"wake", PartMessage, true},
-	{"history", PartMessage, false},
+	{layerHistory, PartMessage, false},
 	{layerMessage, PartMessage, true},
 	{layerSummary, PartSummary, false},
 }

@@ -1,0 +1,209 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agentstateloop/cycle"
+	"agentstateloop/turn"
+)
+
+// The values of [turn] on_limit: messages wait for the end of a limit, or run with the
+// cheaper settings.
+const (
+	OnLimitWait = "wait"
+	OnLimitLow  = "low"
+)
+
+// fallbackSection is one [[turn.fallback]]: the keys of [turn] and [api] that a runner has of
+// its own. Everything else is as in these sections.
+type fallbackSection struct {
+	Runner      string            `toml:"runner"`
+	Command     []string          `toml:"command"`
+	Env         map[string]string `toml:"env"`
+	Permissions rightsSection     `toml:"permissions"`
+
+	Provider      string   `toml:"provider"`
+	BaseURL       string   `toml:"base_url"`
+	Model         string   `toml:"model"`
+	KeyFile       string   `toml:"key_file"`
+	KeyEnv        string   `toml:"key_env"`
+	KeyCommand    []string `toml:"key_command"`
+	Vision        []string `toml:"vision"`
+	ContextWindow int      `toml:"context_window"`
+	MaxOutput     int      `toml:"max_output"`
+}
+
+// rights returns the lists of a section with their names.
+func (s *rightsSection) lists() map[string]*[]string {
+	return map[string]*[]string{
+		"operator": &s.Operator, "peer": &s.Peer, "event": &s.Event, "task": &s.Task, "self": &s.Self, "summary": &s.Summary,
+	}
+}
+
+// Fallback returns the configuration as it is with the nth fallback, from 1, in the place of
+// the usual runner.
+func (c *Config) Fallback(n int) *Config {
+	v, f := *c, c.File.Turn.Fallback[n-1]
+	v.fallback = n
+	t := &v.File.Turn
+	usual := t.Runner
+	t.Runner, t.Command, t.ContextWindow = f.Runner, f.Command, f.ContextWindow
+	t.LowCommand, t.LowArgs, t.Fallback, t.OnLimit = nil, nil, nil, OnLimitWait
+	t.MCP = t.MCP && startsTools(f.Runner)
+	t.Env = maps.Clone(t.Env)
+	if t.Env == nil {
+		t.Env = map[string]string{}
+	}
+	maps.Copy(t.Env, f.Env)
+	own := f.Permissions.lists()
+	for cause, args := range t.Permissions.lists() {
+		if *own[cause] != nil || f.Runner != usual {
+			*args = *own[cause]
+		}
+	}
+	a := &v.File.API
+	a.Provider, a.BaseURL, a.Model, a.LowModel, a.SummaryModel = f.Provider, f.BaseURL, f.Model, "", ""
+	a.KeyFile, a.KeyEnv, a.KeyCommand, a.Vision = f.KeyFile, f.KeyEnv, f.KeyCommand, f.Vision
+	a.ContextWindow, a.MaxOutput = cmp.Or(f.ContextWindow, a.ContextWindow), cmp.Or(f.MaxOutput, min(a.MaxOutput, cmp.Or(f.ContextWindow, a.ContextWindow)/2))
+	return &v
+}
+
+// startsTools reports whether a runner can start the server of our tools.
+func startsTools(runner string) bool {
+	return slices.Contains([]string{turn.Claude, turn.Codex, turn.Gemini, turn.ACP}, runner)
+}
+
+// hasOfFallback reports whether the fallback that c shows sets a key of [turn] or [api]. ok is
+// false if the key is not one of a fallback's own.
+func (c *Config) hasOfFallback(key string) (has, ok bool) {
+	if c.fallback == 0 {
+		return false, false
+	}
+	t, a := &c.File.Turn, &c.File.API
+	if cause, is := strings.CutPrefix(key, "turn.permissions."); is {
+		return *t.Permissions.lists()[cause] != nil, true
+	}
+	switch key {
+	case "turn.acp":
+		return t.Runner == turn.ACP && c.meta.IsDefined("turn", "acp"), true
+	case "api.vision":
+		return a.Vision != nil, true
+	}
+	return false, false
+}
+
+// placed returns where a key of the configuration that c shows stands in the file: those of a
+// fallback's own are in its section. Line is 0 if it is where the key says.
+func (c *Config) placed(key []string) (at []string, line int) {
+	section, name, _ := strings.Cut(strings.Join(key, "."), ".")
+	if c.fallback == 0 || section != "turn" && section != "api" || !isFallbackKey(name) {
+		return key, 0
+	}
+	return append([]string{"turn", "fallback"}, dotted(name)...), c.lineOfFallback(c.fallback)
+}
+
+// isFallbackKey reports whether a fallback has a key of [turn] or [api] of its own.
+func isFallbackKey(name string) bool {
+	keys, _ := keysOf([]string{"turn", "fallback"})
+	first, _, _ := strings.Cut(name, ".")
+	return slices.Contains(keys, first)
+}
+
+// lineOfFallback returns the line on which the nth fallback begins, or 0.
+func (c *Config) lineOfFallback(n int) int {
+	for i, line := range strings.Split(c.text, "\n") {
+		if strings.HasPrefix(strings.TrimSpace(line), "[[turn.fallback]]") {
+			if n--; n == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// wireBackends returns what runs turns while usual is out: the cheaper settings, with on_limit
+// = "low", and the fallbacks.
+func (l *Loader) wireBackends(c *Config, usual *turn.Config, self string) ([]cycle.Backend, error) {
+	t := c.File.Turn
+	if err := c.oneOf("turn.on_limit", t.OnLimit, OnLimitWait, OnLimitLow); err != nil {
+		return nil, err
+	}
+	if n := len(t.Fallback); n > cycle.MaxFallbacks {
+		return nil, c.Wrong("turn.fallback", "there are %d of them, and at most %d are tried", n, cycle.MaxFallbacks)
+	}
+	if usual == nil {
+		if len(t.Fallback) > 0 {
+			return nil, c.At(dotted("turn.fallback"), "remove it", `has no effect with runner = "none"`)
+		}
+		return nil, nil
+	}
+	var all []cycle.Backend
+	if t.OnLimit == OnLimitLow {
+		if !usual.Cheaper() {
+			return nil, c.At(dotted("turn.on_limit"), `set low_args to the arguments that name a cheaper model, low_command with runner = "exec", or low_model in [api]`, `"low" needs a cheaper model`)
+		}
+		all = append(all, cycle.LowBackend(usual))
+	}
+	for i := range t.Fallback {
+		b, err := l.wireFallback(c, i+1, self)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// wireFallback wires the nth fallback.
+func (l *Loader) wireFallback(c *Config, n int, self string) (cycle.Backend, error) {
+	v := c.Fallback(n)
+	if err := v.checkFallback(c.File.Turn); err != nil {
+		return cycle.Backend{}, err
+	}
+	t, err := l.wireTurn(v, self)
+	if err != nil {
+		return cycle.Backend{}, err
+	}
+	kinds, err := v.wireKinds()
+	if err != nil {
+		return cycle.Backend{}, err
+	}
+	t.LoginName = fmt.Sprintf("agent:%s:%d", t.Runner, n)
+	if t.Runner == turn.API {
+		t.Command = append(t.Command, "--"+FallbackFlag, strconv.Itoa(n))
+	}
+	return cycle.Backend{Name: t.Login(), Turn: t, Rights: v.rights(), Kinds: kinds, Window: int64(v.File.Turn.ContextWindow)}, nil
+}
+
+// FallbackFlag is the flag by which our own loop knows which fallback it is.
+const FallbackFlag = "fallback"
+
+// checkFallback checks what only a fallback can have wrong. usual is [turn] without it.
+func (c *Config) checkFallback(usual turnSection) error {
+	runner := c.File.Turn.Runner
+	switch {
+	case runner == "":
+		return c.Missing("turn.runner", "set it to one of: "+strings.Join(fallbackRunners(), ", "))
+	case !slices.Contains(fallbackRunners(), runner):
+		return c.Wrong("turn.runner", "%q is not one of: %s", runner, strings.Join(fallbackRunners(), ", "))
+	case runner == turn.API || runner == usual.Runner:
+		return nil
+	}
+	// What a turn may do is in arguments of its runner. A fallback must not do more.
+	for cause, args := range usual.Permissions.lists() {
+		if *args != nil && *c.File.Turn.Permissions.lists()[cause] == nil {
+			return c.Missing("turn.permissions."+cause, fmt.Sprintf("[turn.permissions] limits such turns with arguments of %s; set those of %s in [turn.fallback.permissions], or [] for none", usual.Runner, runner))
+		}
+	}
+	return nil
+}
+
+// fallbackRunners returns the runners that a fallback can have.
+func fallbackRunners() []string {
+	return slices.DeleteFunc(Runners(), func(r string) bool { return r == "none" })
+}
