@@ -55,6 +55,9 @@ func (c *Config) Fallback(n int) *Config {
 	t.Runner, t.Command, t.ContextWindow = f.Runner, f.Command, f.ContextWindow
 	t.LowCommand, t.LowArgs, t.Fallback, t.OnLimit = nil, nil, nil, OnLimitWait
 	t.MCP = t.MCP && startsTools(f.Runner)
+	if f.Runner == turn.API {
+		t.Sandbox = "" // its tools are in boxes of their own
+	}
 	t.Env = maps.Clone(t.Env)
 	if t.Env == nil {
 		t.Env = map[string]string{}

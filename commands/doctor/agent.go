@@ -3,11 +3,13 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"agentstateloop/commands/config"
+	"agentstateloop/cycle"
 	"agentstateloop/turn"
 )
 
@@ -27,22 +29,35 @@ type agentCheck struct {
 	config  *config.Config
 	turn    *turn.Config // nil: runner = "none", or [turn] has an error
 	network bool
+
+	backends []cycle.Backend // besides turn
+	name     string          // of the finding
 }
 
 func (c agentCheck) run(ctx context.Context) []Finding {
-	return []Finding{c.finding(ctx)}
+	c.name = "agent"
+	found := []Finding{c.finding(ctx)}
+	n := 0
+	for _, b := range c.backends {
+		if b.Low {
+			continue // its program was checked with the usual one
+		}
+		n++
+		fallback := agentCheck{loader: c.loader, config: c.config.Fallback(n), turn: b.Turn, network: c.network, name: fmt.Sprintf("fallback.%d", n)}
+		found = append(found, fallback.finding(ctx))
+	}
+	return found
 }
 
 func (c agentCheck) finding(ctx context.Context) Finding {
-	const name = "agent"
-	t := c.turn
+	name, t := c.name, c.turn
 	switch {
 	case t == nil && c.config.File.Turn.Runner == "none":
 		return good(name, `[turn] runner = "none": messages wait for `+"`agentstateloop inbox next`")
 	case t == nil:
 		return skip(name, "[turn] has an error; see config", "")
 	case t.Runner == turn.API:
-		return apiCheck{loader: c.loader, config: c.config, network: c.network}.finding(ctx)
+		return apiCheck{loader: c.loader, config: c.config, network: c.network, name: name}.finding(ctx)
 	}
 	program, err := t.Find()
 	if err != nil {
@@ -58,7 +73,7 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 		return good(name, "%s is executable", program)
 	}
 	if t.Runner == turn.ACP {
-		return askACP(ctx, t)
+		return askACP(ctx, name, t)
 	}
 	ctx, cancel := forVersion(ctx)
 	defer cancel()
@@ -85,8 +100,7 @@ func forACP(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // askACP starts the agent of runner = "acp" and asks what it is. It runs no turn.
-func askACP(ctx context.Context, t *turn.Config) Finding {
-	const name = "agent"
+func askACP(ctx context.Context, name string, t *turn.Config) Finding {
 	ctx, cancel := forACP(ctx)
 	defer cancel()
 	about, err := t.AskACP(ctx)

@@ -14,11 +14,11 @@ type apiCheck struct {
 	loader  *config.Loader
 	config  *config.Config
 	network bool
+	name    string // of the finding
 }
 
 func (c apiCheck) finding(ctx context.Context) Finding {
-	const name = "agent"
-	s := c.config.File.API
+	name, s := c.name, c.config.File.API
 	api, err := c.loader.API(c.config)
 	if err != nil {
 		return skip(name, "[api] has an error; see config", "fix the configuration")

@@ -44,7 +44,7 @@ func (e *examination) checks() []check {
 		filesCheck{agent: a},
 		historyCheck{store: a.Store},
 		clock,
-		agentCheck{loader: e.cronLoader, config: e.config, turn: a.Turn, network: e.Network},
+		agentCheck{loader: e.cronLoader, config: e.config, turn: a.Turn, network: e.Network, backends: a.Backends},
 		boxCheck{config: e.config, agent: a, home: user.Home},
 		toolServersCheck{loader: e.cronLoader, config: e.config, agent: a, network: e.Network},
 		promptCheck{agent: a},

@@ -47,6 +47,11 @@ func (c secretsCheck) run(ctx context.Context) []Finding {
 	if key := file.API.Secret(); c.agent.Turn != nil && c.agent.Turn.Runner == turn.API && key.CountSet() == 1 {
 		check("secret.api", key)
 	}
+	for i, f := range file.Turn.Fallback {
+		if key := c.config.Fallback(i + 1).File.API.Secret(); f.Runner == turn.API && key.CountSet() == 1 {
+			check(fmt.Sprintf("secret.fallback.%d", i+1), key)
+		}
+	}
 	return found
 }
 
