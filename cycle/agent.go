@@ -77,11 +77,6 @@ type Agent struct {
 	// Accessed atomically: 1 if this process has committed something for a hook; that a
 	// turn failed.
 	announced, turnFailed uint32
-
-	// Of an agent that through has returned: the one that was configured, and the number of
-	// its backend.
-	first  *Agent
-	chosen int
 }
 
 // Mail is how mail reaches the agent and leaves it.

@@ -41,34 +41,38 @@ func LowBackend(usual *turn.Config) Backend {
 	return Backend{Name: usual.Login() + ":" + state.LowBackend, Turn: &low, Low: true}
 }
 
-// through returns the agent with another backend: 0 is Agent.Turn, n the nth of
-// Agent.Backends.
-func (a *Agent) through(n int) *Agent {
-	if n == 0 {
-		return a
-	}
-	b := a.Backends[n-1]
-	other := *a
-	other.first, other.chosen, other.Turn = a, n, b.Turn
-	if !b.Low {
-		other.Rights, other.Kinds, other.Window = b.Rights, b.Kinds, b.Window
-	}
-	return &other
-}
-
-// root returns the agent as it was configured.
-func (a *Agent) root() *Agent {
-	if a.first != nil {
-		return a.first
-	}
-	return a
-}
-
-// backend is the backend that runs a turn. n is its place in the order in which they are tried.
+// backend is what runs a turn. n is its place in the order in which backends are tried.
 type backend struct {
 	policy *state.Policy
 	n      int
 	low    bool
+
+	turn   *turn.Config // nil: no turn is run here
+	rights Rights
+	kinds  Kinds
+	window int64
+}
+
+// backendsOf returns the backends of an agent, in the order in which they are tried.
+func backendsOf(a *Agent) []backend {
+	all := []backend{a.usual()}
+	for i, other := range a.Backends {
+		b := a.usual()
+		b.n, b.low, b.turn = i+1, other.Low, other.Turn
+		if !b.low {
+			b.rights, b.kinds, b.window = other.Rights, other.Kinds, other.Window
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// attempters returns what makes attempts, one for each backend.
+func attempters(a *Agent) (all []*attempter) {
+	for _, b := range backendsOf(a) {
+		all = append(all, a.attempter(b))
+	}
+	return all
 }
 
 // name returns the name by which the state knows the backend.

@@ -64,7 +64,7 @@ func (a *Agent) Compact(ctx context.Context, patience time.Duration) (text strin
 	if err != nil {
 		return "", err
 	}
-	s, err := a.compactor().compactNow(ctx)
+	s, err := a.compactor(a.usual()).compactNow(ctx)
 	lock.Unlock()
 	if err != nil {
 		return "", err

@@ -37,7 +37,6 @@ func ofAgent(names []string) []string {
 
 // deliverer closes turns with their deliverable.
 type deliverer struct {
-	turn     *turn.Config // nil: no turn is run here
 	store    *store.Store
 	journal  *journal
 	replier  *replier
@@ -79,7 +78,7 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 		outgoingFiles{d.store}.drop(m.outgoing)
 		return s, err
 	}
-	if why := d.backend.instead(s); why != "" && m.msg.Operator && d.turn != nil {
+	if why := d.backend.instead(s); why != "" && m.msg.Operator && d.backend.turn != nil {
 		unsent = append(unsent, why)
 	}
 	back.Text = deliverable(r, unsent)
@@ -108,8 +107,8 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 		OutputBox: box, Deliverable: deliverableFile, Fields: fields, Reply: reply, Session: d.nextSession(s, m, r),
 		Lingers: r.Rest != nil, Submitted: s.Turn.Submitted,
 	})
-	if worked && d.turn != nil {
-		events = append(events, state.CredentialWorked{Name: d.turn.Login()}, state.BackendWorked{Backend: d.backend.name()})
+	if worked && d.backend.turn != nil {
+		events = append(events, state.CredentialWorked{Name: d.backend.turn.Login()}, state.BackendWorked{Backend: d.backend.name()})
 	}
 	if r.Rest == nil {
 		clearContext(d.store, m.dir())
@@ -182,7 +181,7 @@ func reporting(h state.Head) string {
 // "Turns").
 func (d *deliverer) nextSession(s state.State, m turnMessage, r turn.Result) state.Session {
 	failed := r.Status != turn.Success && r.Status != turn.Partial
-	if r.Session == "" || d.turn == nil || m.msg.Fresh && failed {
+	if r.Session == "" || d.backend.turn == nil || m.msg.Fresh && failed {
 		return s.ConversationOf(d.journal.policy.TalkOf(m.msg)).Session
 	}
 	return d.sessions.after(s, r)

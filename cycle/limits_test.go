@@ -167,7 +167,7 @@ func TestLimits(t *testing.T) {
 		}},
 		limittest.Duration("SummaryTimeout", 5*time.Minute, 1, func(_ *testing.T, d time.Duration) bool { return summaryTimeout(d) == d }),
 		{Const: "maxSummary", Max: 16_384, Within: func(_ *testing.T, n int64) bool { return new(compactor).kept(text(n)) == text(n) }},
-		{Const: "maxSummarized", Max: 262_144, Within: func(t *testing.T, n int64) bool { return int(n) <= agentIn(t).summaryMaker().recaller.bytes() }},
+		{Const: "maxSummarized", Max: 262_144, Within: func(t *testing.T, n int64) bool { return int(n) <= agentIn(t).summaryMaker(backend{}).recaller.bytes() }},
 		{Const: "DefaultRecall", Max: 32_768, Within: func(t *testing.T, n int64) bool { return int(n) <= agentIn(t).recaller().bytes() }},
 		{Const: "recallPart", Max: 4096, Within: func(t *testing.T, n int64) bool {
 			a := agentIn(t)
@@ -182,7 +182,7 @@ func TestLimits(t *testing.T) {
 		{Const: "meanwhileMost", Max: 20, Within: func(t *testing.T, n int64) bool {
 			a := agentIn(t)
 			_, err := a.journal().commit(t.Context(), many(n, func(i int) state.Event { return state.Nudged{Key: fmt.Sprint("n", i)} })...)
-			_, lines := a.prompter().meanwhile(newFences(), state.Message{Operator: true})
+			_, lines := a.prompter(a.usual()).meanwhile(newFences(), state.Message{Operator: true})
 			return err == nil && len(lines) == int(n)
 		}},
 		{Const: "maxListed", Max: 50, Within: func(_ *testing.T, n int64) bool {

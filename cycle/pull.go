@@ -179,7 +179,7 @@ func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Fiel
 			return err
 		}
 	}
-	if s, err = a.turnEnder().closeTurn(ctx, s, turn.Result{Status: turn.Success, Text: text}); err != nil {
+	if s, err = a.turnEnder(a.usual()).closeTurn(ctx, s, turn.Result{Status: turn.Success, Text: text}); err != nil {
 		return err
 	}
 	return a.flusher().sendNow(ctx, s)

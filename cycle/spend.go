@@ -32,7 +32,7 @@ func (a *Agent) Allowance(in Inside) (Allowance, error) {
 		return Allowance{}, err
 	}
 	msg, _ := s.TurnMessage()
-	return a.biller().allowance(s, msg), nil
+	return a.biller(a.usual()).allowance(s, msg), nil
 }
 
 // biller counts what turns cost.
@@ -109,7 +109,7 @@ func (a *Agent) Spend(ctx context.Context, in Inside, sp state.Spending, usd flo
 		return err
 	}
 	e := state.Spent{TurnID: in.TurnID, Epoch: in.Epoch, From: senderOf(s, in.TurnID)}
-	e.Spending, e.Odd = a.biller().priced(sp, usd)
+	e.Spending, e.Odd = a.biller(a.usual()).priced(sp, usd)
 	if s, err = a.journal().commit(ctx, e); err != nil {
 		return err
 	}

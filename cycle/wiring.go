@@ -28,7 +28,7 @@ func (a *Agent) renderer() *renderer {
 func (a *Agent) journal() *journal {
 	return &journal{
 		store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets, renderer: a.renderer(), announcer: a.announcer(),
-		announced: &a.root().announced, turnFailed: &a.root().turnFailed,
+		announced: &a.announced, turnFailed: &a.turnFailed,
 	}
 }
 
@@ -82,33 +82,33 @@ func (a *Agent) turnGuard() turnGuard {
 
 // What a turn is told, costs and hands back.
 
-func (a *Agent) biller() *biller {
-	return &biller{turn: a.Turn, prices: a.Prices, policy: &a.Policy, now: a.Now, store: a.Store}
+func (a *Agent) biller(b backend) *biller {
+	return &biller{turn: b.turn, prices: a.Prices, policy: &a.Policy, now: a.Now, store: a.Store}
 }
 
-func (a *Agent) sessions() sessions {
-	return sessions{turn: a.Turn, window: a.Window}
+func (a *Agent) sessions(b backend) sessions {
+	return sessions{turn: b.turn, window: b.window}
 }
 
 func (a *Agent) recaller() recaller {
 	return recaller{store: a.Store, policy: &a.Policy, log: a.logger(), room: a.Recall}
 }
 
-func (a *Agent) prompter() *prompter {
+func (a *Agent) prompter(b backend) *prompter {
 	return &prompter{
-		handle: a.Handle, turn: a.Turn, policy: &a.Policy, now: a.Now, store: a.Store, log: a.logger(),
-		templates: prompt.Templates{Folder: a.Prompts}, sessions: a.sessions(), biller: a.biller(),
+		handle: a.Handle, turn: b.turn, policy: &a.Policy, now: a.Now, store: a.Store, log: a.logger(),
+		templates: prompt.Templates{Folder: a.Prompts}, sessions: a.sessions(b), biller: a.biller(b),
 	}
 }
 
 func (a *Agent) promptViewer() *promptViewer {
-	return &promptViewer{prompter: a.prompter(), recaller: a.recaller()}
+	return &promptViewer{prompter: a.prompter(a.usual()), recaller: a.recaller()}
 }
 
-func (a *Agent) deliverer() *deliverer {
+func (a *Agent) deliverer(b backend) *deliverer {
 	return &deliverer{
-		turn: a.Turn, store: a.Store, backend: a.backend(),
-		journal: a.journal(), replier: a.replier(), sessions: a.sessions(), biller: a.biller(),
+		store: a.Store, backend: b,
+		journal: a.journal(), replier: a.replier(), sessions: a.sessions(b), biller: a.biller(b),
 	}
 }
 
@@ -116,55 +116,48 @@ func (a *Agent) replier() *replier {
 	return &replier{handle: a.Handle, mail: a.Mail, now: a.Now, store: a.Store, renderer: a.renderer()}
 }
 
-func (a *Agent) turnEnder() *turnEnder {
+func (a *Agent) turnEnder(b backend) *turnEnder {
 	return &turnEnder{
 		store: a.Store, policy: &a.Policy,
-		journal: a.journal(), deliverer: a.deliverer(), backend: a.backend(), sessions: a.sessions(), biller: a.biller(),
+		journal: a.journal(), deliverer: a.deliverer(b), backend: b, sessions: a.sessions(b), biller: a.biller(b),
 	}
 }
 
 // What runs turns.
 
-func (a *Agent) backend() backend {
-	return backend{policy: &a.Policy, n: a.chosen, low: a.chosen > 0 && a.Backends[a.chosen-1].Low}
-}
-
-// attempters returns what makes attempts, one for each backend.
-func (a *Agent) attempters() (all []*attempter) {
-	for n := range len(a.Backends) + 1 {
-		all = append(all, a.through(n).attempter())
-	}
-	return all
+// usual is the backend that runs turns unless it has an outage.
+func (a *Agent) usual() backend {
+	return backend{policy: &a.Policy, turn: a.Turn, rights: a.Rights, kinds: a.Kinds, window: a.Window}
 }
 
 func (a *Agent) watchdog() *watchdog {
-	return &watchdog{store: a.Store, policy: &a.Policy, now: a.Now, log: a.logger(), ender: a.turnEnder()}
+	return &watchdog{store: a.Store, policy: &a.Policy, now: a.Now, log: a.logger(), ender: a.turnEnder(a.usual())}
 }
 
-func (a *Agent) summaryMaker() *summaryMaker {
+func (a *Agent) summaryMaker(b backend) *summaryMaker {
 	return &summaryMaker{
-		store: a.Store, turn: a.Turn, summary: a.Summary, rights: a.Rights,
-		launcher: a.launcher(), prompter: a.prompter(), sessions: a.sessions(),
+		store: a.Store, turn: b.turn, summary: a.Summary, rights: b.rights,
+		launcher: a.launcher(), prompter: a.prompter(b), sessions: a.sessions(b),
 		recaller: recaller{store: a.Store, policy: &a.Policy, log: a.logger(), room: maxSummarized},
 	}
 }
 
-func (a *Agent) compactor() *compactor {
+func (a *Agent) compactor(b backend) *compactor {
 	return &compactor{
 		store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets, log: a.logger(), guard: a.turnGuard(),
-		journal: a.journal(), watchdog: a.watchdog(), summaries: a.summaryMaker(), backend: a.backend(), sessions: a.sessions(), biller: a.biller(),
+		journal: a.journal(), watchdog: a.watchdog(), summaries: a.summaryMaker(b), backend: b, sessions: a.sessions(b), biller: a.biller(b),
 	}
 }
 
-func (a *Agent) granter() granter {
-	return granter{turn: a.Turn, store: a.Store, rights: a.Rights, kinds: a.Kinds}
+func (a *Agent) granter(b backend) granter {
+	return granter{turn: b.turn, store: a.Store, rights: b.rights, kinds: b.kinds}
 }
 
-func (a *Agent) attempter() *attempter {
+func (a *Agent) attempter(b backend) *attempter {
 	return &attempter{
-		store: a.Store, turn: a.Turn, granter: a.granter(), guard: a.turnGuard(), launcher: a.launcher(),
-		journal: a.journal(), prompter: a.prompter(), recaller: a.recaller(), compactor: a.compactor(),
-		deliverer: a.deliverer(), ender: a.turnEnder(), sessions: a.sessions(), biller: a.biller(),
+		store: a.Store, turn: b.turn, granter: a.granter(b), guard: a.turnGuard(), launcher: a.launcher(),
+		journal: a.journal(), prompter: a.prompter(b), recaller: a.recaller(), compactor: a.compactor(b),
+		deliverer: a.deliverer(b), ender: a.turnEnder(b), sessions: a.sessions(b), biller: a.biller(b),
 	}
 }
 
@@ -178,7 +171,7 @@ func (a *Agent) ackTimer() *ackTimer {
 func (a *Agent) runner() *runner {
 	return &runner{
 		store: a.Store, turn: a.Turn, policy: &a.Policy, now: a.Now, journal: a.journal(),
-		watchdog: a.watchdog(), guard: a.payloadGuard(), compactor: a.compactor(), attempts: a.attempters(), flusher: a.flusher(),
+		watchdog: a.watchdog(), guard: a.payloadGuard(), compactor: a.compactor(a.usual()), attempts: attempters(a), flusher: a.flusher(),
 		acks: a.ackTimer(),
 	}
 }
@@ -194,7 +187,7 @@ func (a *Agent) operatorAsker() *operatorAsker {
 func (a *Agent) puller() *puller {
 	return &puller{
 		store: a.Store, policy: &a.Policy, now: a.Now,
-		journal: a.journal(), watchdog: a.watchdog(), guard: a.payloadGuard(), deliverer: a.deliverer(), flusher: a.flusher(),
+		journal: a.journal(), watchdog: a.watchdog(), guard: a.payloadGuard(), deliverer: a.deliverer(a.usual()), flusher: a.flusher(),
 	}
 }
 
