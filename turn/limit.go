@@ -171,6 +171,10 @@ func saidTime(text string, now time.Time, zone *time.Location) time.Time {
 	return at
 }
 
+// SaidTime returns the first time after now that an error of a provider names as the end of a
+// limit, or the zero time.
+func SaidTime(text string, now time.Time) time.Time { return saidTime(text, now, time.UTC) }
+
 // fullTimeOf reads a match of fullTime.
 func fullTimeOf(m []string, zone *time.Location) time.Time {
 	clock := m[2]

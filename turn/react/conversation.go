@@ -133,7 +133,7 @@ func (t *conversation) answered(a Answer) {
 		return // no API accepts an empty message
 	}
 	t.blanks = 0
-	m := Message{Model: true, Text: truncated(a.Text, maxAnswerRepeated)}
+	m := Message{Model: true, Text: truncated(a.Text, maxAnswerRepeated), Kept: a.Kept}
 	for _, c := range a.Calls {
 		c.Name = sendable(c.Name)
 		m.Calls = append(m.Calls, c)

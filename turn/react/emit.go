@@ -70,7 +70,7 @@ func (l *Loop) fail(err error) error {
 	if classify(err) == refused {
 		l.Emit(turn.Event{Kind: turn.Error, Text: turn.APIRefused + err.Error()})
 	}
-	e := l.done()
+	e := limited(l.done(), err, time.Now())
 	e.Failed, e.Text = true, err.Error()
 	l.Emit(e)
 	if b, ok := errors.AsType[*internalError](err); ok {

@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/turn"
 )
 
 // Fault is an error response from a model API.
@@ -16,6 +20,7 @@ type Fault struct {
 	Status int    // of HTTP; 0 for a fault in the middle of a stream
 	Type   string // the API's own name, such as "overloaded_error"
 	Text   string // the message
+	Param  string // which member of the request is at fault, if the API says so
 
 	// RetryAfter is how long the API asks to wait; 0 if it does not.
 	RetryAfter time.Duration
@@ -43,7 +48,7 @@ const (
 // those would be compiled at each start of the program, even for an empty poll.
 var (
 	brokeWords = []string{"insufficient_quota", "insufficient credits", "credit balance is too low", "billing"}
-	longWords  = []string{"prompt is too long", "context_length_exceeded", "context length", "context limit", "context window", "context size", "maximum number of tokens"}
+	longWords  = []string{"prompt is too long", "too many tokens", "input is too long", "maximum context", "exceeds the available context", "exceed context", "context_length_exceeded", "context length", "context limit", "context window", "context size", "maximum number of tokens"}
 	loginWords = []string{"authentication_error", "permission_error", "invalid_api_key"}
 	badRequest = []string{"invalid_request", "not_found"}
 	flagWords  = []string{"flagged", "moderation"}
@@ -66,7 +71,7 @@ func classify(err error) faultClass {
 		return fatal
 	case f.Status == http.StatusUnauthorized || f.Status == http.StatusForbidden || f.Status == http.StatusPaymentRequired:
 		return refused
-	case holds(words, brokeWords) || f.Status == 0 && holds(words, loginWords):
+	case (holds(words, brokeWords) && !f.endsByItself(words)) || f.Status == 0 && holds(words, loginWords):
 		return refused
 	case f.Status == http.StatusTooManyRequests || f.Status == http.StatusRequestTimeout || f.Status == http.StatusConflict || f.Status >= http.StatusInternalServerError:
 		return transient
@@ -76,6 +81,33 @@ func classify(err error) faultClass {
 		return transient
 	}
 	return fatal
+}
+
+// endsByItself reports whether a fault about a quota is one of a time: Google speaks of plan and
+// billing then, too.
+func (f *Fault) endsByItself(words string) bool {
+	return f.Status == http.StatusTooManyRequests && !strings.Contains(words, "insufficient_quota") &&
+		(f.RetryAfter > 0 || strings.Contains(words, "resource_exhausted"))
+}
+
+// isVague reports whether a fault may mean that the question is too long, whatever its words.
+func isVague(err error) bool {
+	f, ok := errors.AsType[*Fault](err)
+	return ok && classify(err) == fatal && (f.Status == http.StatusBadRequest || f.Status == http.StatusUnprocessableEntity)
+}
+
+// limited marks the event of a fault that passes by itself.
+func limited(e turn.Event, err error, now time.Time) turn.Event {
+	if _, ours := errors.AsType[*internalError](err); ours || classify(err) != transient {
+		return e
+	}
+	f, ok := errors.AsType[*Fault](err)
+	e.Limited = ok && f.Status == http.StatusTooManyRequests
+	e.Overload = !e.Limited
+	if ok && f.RetryAfter > 0 {
+		e.Until = now.Add(f.RetryAfter)
+	}
+	return e
 }
 
 // refusesShown reports whether a question may pass without the files that it shows: the same
@@ -89,43 +121,84 @@ func refusesShown(err error) bool {
 // errBrokenOff means that the stream ended before the answer did.
 var errBrokenOff = errors.New("the connection broke off in the middle of the answer")
 
-// faultFrom reads the error of either API, or what a proxy sends in its place. The
-// fault has a Status if the error has one as its code.
+// faultFrom reads the error of an API, in the forms that are known, or what a proxy sends in its
+// place. The fault has a Status if the error has one as its code.
 func faultFrom(body []byte) *Fault {
-	var said struct {
-		Error struct {
-			Type    string `json:"type"`
-			Code    any    `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
+	r := &chunkReader{}
+	top, ok := first(body)
+	if !ok {
+		return &Fault{Text: string(body)}
 	}
-	if json.Unmarshal(body, &said) != nil || said.Error.Message == "" {
-		var short struct {
-			Error string `json:"error"`
+	if errs := r.list("errors", top["errors"]); len(errs) > 0 {
+		top = errs[0]
+	}
+	said := top
+	var inner members
+	switch err := top["error"]; {
+	case json.Unmarshal(err, &inner) == nil && inner != nil:
+		said = inner
+	case !isNull(err) && isNull(top["message"]):
+		said = members{"message": err}
+		if reason := top["error_description"]; !isNull(reason) {
+			said["message"] = reason
 		}
-		_ = json.Unmarshal(body, &short)
-		return &Fault{Text: cmp.Or(short.Error, string(body))}
 	}
-	f := &Fault{Type: said.Error.Type, Text: said.Error.Message}
-	f.coded(said.Error.Code)
+	f := &Fault{Type: r.text("type", said["type"]), Param: r.text("param", said["param"])}
+	for _, name := range []string{"message", "detail", "msg", "title"} {
+		if f.Text == "" {
+			f.Text = plain.Line(r.text(name, said[name]))
+		}
+	}
+	if f.Text == "" {
+		return &Fault{Text: string(body)}
+	}
+	f.coded(r.text("code", said["code"]))
+	f.coded(r.text("status", said["status"]))
+	f.RetryAfter = retryIn(said, top)
 	return f
 }
+
+// retryIn returns how long an error asks to wait in its members, or 0.
+func retryIn(objects ...members) time.Duration {
+	r := &chunkReader{}
+	now := time.Now()
+	for _, o := range objects {
+		for _, name := range []string{"resets_in_seconds", "retry_after", "retry_after_seconds"} {
+			if s := r.number(name, o[name]); s > 0 {
+				return time.Duration(min(s, maxRetrySeconds) * float64(time.Second))
+			}
+		}
+		if at := r.number("resets_at", o["resets_at"]); at > 0 {
+			return time.Unix(int64(min(at, maxUnix)), 0).Sub(now)
+		}
+		for _, detail := range r.list("details", o["details"]) { // of Google
+			if wait, err := time.ParseDuration(r.text("retryDelay", detail["retryDelay"])); err == nil && wait > 0 {
+				return wait
+			}
+		}
+		if at := turn.SaidTime(r.text("message", o["message"]), now); !at.IsZero() {
+			return at.Sub(now)
+		}
+	}
+	return 0
+}
+
+// Bounds of what a server may say about times, so that no sum overflows.
+const (
+	maxRetrySeconds = 1e6
+	maxUnix         = 1 << 36
+)
 
 // maxStatus is the highest status of HTTP.
 const maxStatus = 599
 
 // coded takes in the code of an error: a name of the API's, or a status of HTTP.
-func (f *Fault) coded(code any) {
-	switch code := code.(type) {
-	case string:
-		if code != f.Type {
-			f.Type = strings.TrimSpace(f.Type + " " + code)
-		}
-	case int:
-		f.coded(float64(code))
-	case float64:
-		if code >= http.StatusBadRequest && code < maxStatus+1 {
-			f.Status = int(code)
-		}
+func (f *Fault) coded(code string) {
+	status, err := strconv.Atoi(strings.TrimSuffix(code, ".0"))
+	switch {
+	case err == nil && status >= http.StatusBadRequest && status <= maxStatus:
+		f.Status = status
+	case err != nil && code != "" && code != f.Type:
+		f.Type = strings.TrimSpace(f.Type + " " + code)
 	}
 }

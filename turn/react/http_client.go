@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/internal/lazy"
 	"agentstateloop/internal/plain"
 )
 
@@ -58,7 +59,8 @@ func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	stream := bufio.NewReader(all)
 	if res.StatusCode/100 == 2 {
 		// A POST asks for a stream, and a stream never begins with a brace.
-		if first, _ := stream.Peek(1); req.Method != http.MethodPost || string(first) != "{" {
+		first, _ := stream.Peek(1)
+		if page := isHTML(res.Header, first); !page && (req.Method != http.MethodPost || string(first) != "{") {
 			res.Body = struct {
 				io.Reader
 				io.Closer
@@ -67,17 +69,66 @@ func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 		}
 	}
 	defer all.Close()
-	text, _ := io.ReadAll(io.LimitReader(stream, maxFault))
+	most := int64(maxFault)
 	if res.StatusCode/100 == 2 {
-		return nil, w.notStream(text)
+		most = maxAnswer // the whole answer of a server that does not stream
+	}
+	text, _ := io.ReadAll(io.LimitReader(stream, most))
+	if isHTML(res.Header, text) {
+		return nil, w.notAPI(res.StatusCode, text)
+	}
+	if res.StatusCode/100 == 2 {
+		return nil, &wholeError{text, w.notStream(text)}
 	}
 	f := faultFrom(text)
 	f.Status, f.Text = res.StatusCode, w.clean(f.Text)
-	f.RetryAfter = retryAfter(res.Header.Get("Retry-After"), time.Now())
+	f.RetryAfter = max(f.RetryAfter, waitOf(res.Header, time.Now()))
 	if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
 		f.Text = "the API has moved: set base_url to the beginning of " + w.clean(to)
 	}
 	return nil, f
+}
+
+// wholeError is the fault of a server that answers with JSON where a stream was asked for, with
+// what it sent.
+type wholeError struct {
+	body  []byte
+	fault *Fault
+}
+
+func (e *wholeError) Error() string { return e.fault.Error() }
+
+func (e *wholeError) Unwrap() error { return e.fault }
+
+// wholeAnswer returns the body of an answer that came all at once, or nil.
+func wholeAnswer(err error) []byte {
+	if e, ok := errors.AsType[*wholeError](err); ok {
+		return e.body
+	}
+	return nil
+}
+
+// isHTML reports whether a body that begins so is a page for people.
+func isHTML(h http.Header, beginning []byte) bool {
+	return strings.HasPrefix(h.Get("Content-Type"), "text/html") || len(beginning) > 0 && beginning[0] == '<'
+}
+
+var pageTitle = lazy.NewRegexp(`(?is)<title[^>]*>(.*?)</title>`)
+
+// notAPI returns the fault of an address that answers with a page of HTML.
+func (w *httpClient) notAPI(status int, page []byte) *Fault {
+	text := "the answer is a page of HTML"
+	if m := pageTitle.Get().FindSubmatch(page); m != nil {
+		text += fmt.Sprintf(" (%q)", w.clean(string(m[1])))
+	}
+	text += ", not of an API: "
+	if status/100 == 2 {
+		text += "check base_url, which often ends with /v1"
+		status = http.StatusNotFound
+	} else {
+		text += "it may come from a proxy"
+	}
+	return &Fault{Status: status, Text: text}
 }
 
 // streamFault returns the fault that a server sends in the middle of a stream.
@@ -152,6 +203,53 @@ func (w *httpClient) clean(text string) string {
 		return plain.Cut(text, maxFaultText) + "…"
 	}
 	return text
+}
+
+// waitOf returns how long the headers of a response ask to wait, or 0.
+func waitOf(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return time.Duration(min(ms, maxRetrySeconds*1000) * float64(time.Millisecond))
+	}
+	if wait := retryAfter(h.Get("Retry-After"), now); wait > 0 {
+		return wait
+	}
+	var longest time.Duration
+	for name, values := range h {
+		name = strings.ToLower(name)
+		if !strings.Contains(name, "ratelimit") || !strings.Contains(name, "reset") || isLeft(h, name) {
+			continue
+		}
+		longest = max(longest, resetIn(values[0], now))
+	}
+	return longest
+}
+
+// isLeft reports whether something is left of the limit that a header is about, so that it is
+// not the one that was reached.
+func isLeft(h http.Header, reset string) bool {
+	remaining := h.Get(strings.Replace(reset, "reset", "remaining", 1))
+	return remaining != "" && remaining != "0"
+}
+
+// resetIn reads when a limit begins anew: a duration ("6m0s"), seconds, the time of Unix in
+// seconds or milliseconds, or a date.
+func resetIn(value string, now time.Time) time.Duration {
+	if d, err := time.ParseDuration(value); err == nil {
+		return max(0, d)
+	}
+	if at, err := time.Parse(time.RFC3339, value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	n, err := strconv.ParseFloat(value, 64)
+	switch {
+	case err != nil || n <= 0:
+		return 0
+	case n > 1e11:
+		return max(0, time.UnixMilli(int64(min(n, maxUnix*1000))).Sub(now))
+	case n > 1e8:
+		return max(0, time.Unix(int64(n), 0).Sub(now))
+	}
+	return time.Duration(min(n, maxRetrySeconds) * float64(time.Second))
 }
 
 // retryAfter reads seconds or a date (RFC 9110 section 10.2.3).

@@ -3,6 +3,8 @@ package react
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"agentstateloop/turn"
@@ -24,13 +26,39 @@ type Question struct {
 	Messages  []Message
 	Tools     []Tool
 	MaxOutput int // tokens
+	Shape     Shape
+}
+
+// thinks reports whether the model takes the limit of an answer as max_completion_tokens.
+func (q Question) thinks() bool { return turn.Thinks(q.Model) }
+
+// keptNames returns the names of the members that go back to the server.
+func (q Question) keptNames() (all []string) {
+	add := func(m members) {
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	for _, m := range q.Messages {
+		if m.Kept == nil {
+			continue
+		}
+		add(m.Kept.Message)
+		for _, c := range m.Kept.Calls {
+			add(c.Call)
+			add(c.Function)
+		}
+	}
+	return all
 }
 
 // size returns the length of the question in bytes.
 func (q Question) size() int {
 	n := len(q.System)
 	for _, m := range q.Messages {
-		n += len(m.Text)
+		n += len(m.Text) + m.Kept.size()
 		for _, c := range m.Calls {
 			n += len(c.Name) + len(c.Args)
 		}
@@ -55,6 +83,7 @@ type Message struct {
 	Calls   []Call
 	Results []Result
 	Shown   []Shown
+	Kept    *Kept // of a message of the model with calls
 }
 
 // Call is a tool call as the model wrote it.
@@ -100,6 +129,11 @@ type Answer struct {
 	// it has none.
 	Usage   turn.Usage `json:"usage,omitzero"`
 	CostUSD float64    `json:"cost_usd,omitempty"`
+
+	Kept *Kept `json:"kept,omitempty"`
+
+	// Unread are the members that could not be read, in words.
+	Unread []string `json:"unread,omitempty"`
 }
 
 // empty reports whether the answer has neither text nor calls.
@@ -117,7 +151,7 @@ func (a *Answer) fillIn() {
 
 // size returns the length of the text and the arguments in bytes.
 func (a Answer) size() int {
-	n := len(a.Text)
+	n := len(a.Text) + a.Kept.size()
 	for _, c := range a.Calls {
 		n += len(c.Name) + len(c.Args)
 	}

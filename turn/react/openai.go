@@ -1,17 +1,17 @@
 package react
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
-
-	"github.com/sashabaranov/go-openai"
 
 	"agentstateloop/turn"
 )
@@ -22,43 +22,41 @@ const OpenAIURL = "https://api.openai.com/v1"
 // Chat is the chat completions API: OpenAI's own, and that of compatible servers
 // such as Ollama, vLLM and OpenRouter.
 type Chat struct {
-	client *openai.Client
-	http   *httpClient
-	url    string
+	http *httpClient
+	url  string
 }
 
 // NewChat returns a client of the API at url, which does not include
 // "/chat/completions". The key may be empty if the server needs none. stall is how
 // long the API may send nothing.
 func NewChat(url, key string, stall time.Duration) *Chat {
-	c := &Chat{http: newHTTPClient(key, stall), url: strings.TrimSuffix(cmp.Or(url, OpenAIURL), "/")}
-	config := openai.DefaultConfig(key)
-	config.BaseURL = c.url
-	config.HTTPClient = c.http
-	config.EmptyMessagesLimit = maxBody // comments that keep a connection alive count too
-	c.client = openai.NewClientWithConfig(config)
-	return c
+	return &Chat{http: newHTTPClient(key, stall), url: strings.TrimSuffix(cmp.Or(url, OpenAIURL), "/")}
 }
 
 // Answer implements Model.
 func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer, error) {
-	stream, err := c.client.CreateChatCompletionStream(ctx, chatRequest(q))
+	res, err := c.post(ctx, q)
+	if whole := wholeAnswer(err); whole != nil {
+		return c.readWhole(whole, q, say)
+	}
 	if err != nil {
 		return Answer{}, c.fault(ctx, err)
 	}
-	defer stream.Close()
-	var d deltas
-	for err == nil {
-		var line []byte
-		if line, err = stream.RecvRaw(); err != nil {
+	defer res.Body.Close()
+	events := chatEvents{bufio.NewReaderSize(res.Body, 64<<10)}
+	d := deltas{from: c.from(q)}
+	for {
+		var data []byte
+		if data, err = events.next(); err != nil {
 			break
 		}
-		var chunk chatChunk
-		if json.Unmarshal(line, &chunk) != nil {
-			continue // the missing stop reason shows it
+		chunk, unread := readChunk(data)
+		if unread != nil {
+			d.answer.Unread = append(d.answer.Unread, "an event: "+string(data[:min(len(data), maxUnread)]))
+			continue
 		}
 		d.take(chunk, say)
-		if f := c.broke(chunk, line); f != nil {
+		if f := c.broke(chunk); f != nil {
 			d.answer.Stop = ""
 			return d.finish(), f
 		}
@@ -67,9 +65,17 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 			break
 		}
 	}
-	switch a := d.finish(); {
+	if errors.Is(err, errDone) && d.answer.Stop == "" && !d.isEmpty() {
+		d.answer.Stop = StopEnd // some servers send no reason
+	}
+	a := d.finish()
+	switch {
 	case a.Stop != "":
 		return a, nil // only the usage can be missing
+	case errors.Is(err, errDone) && len(a.Unread) > 0:
+		return a, &Fault{Status: http.StatusOK, Text: "its answer cannot be read: " + c.http.clean(strings.Join(a.Unread, "; "))}
+	case errors.Is(err, errDone):
+		return a, &Fault{Text: "its answer was empty"}
 	case errors.Is(err, io.EOF):
 		return a, errBrokenOff
 	default:
@@ -77,7 +83,48 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 	}
 }
 
-// fault returns an error of the library as one of ours.
+// from names what a member that is kept is sent back to.
+func (c *Chat) from(q Question) string { return c.url + " " + q.Model }
+
+// post sends the question, and returns the response with the stream.
+func (c *Chat) post(ctx context.Context, q Question) (*http.Response, error) {
+	body, err := q.Shape.apply(chatBody(q, c.from(q)))
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return nil, c.http.redactError(err)
+	}
+	r.Header = http.Header{"User-Agent": {"agentStateLoop"}, "Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}
+	if c.http.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.http.key)
+	}
+	q.Shape.addHeaders(r.Header)
+	return c.http.Do(r)
+}
+
+// readWhole reads an answer of a server that does not stream.
+func (c *Chat) readWhole(data []byte, q Question, say func(string)) (Answer, error) {
+	d := deltas{from: c.from(q)}
+	chunk, err := readChunk(data)
+	if err != nil {
+		return Answer{}, c.http.notStream(data)
+	}
+	d.take(chunk, say)
+	if f := c.broke(chunk); f != nil {
+		return d.finish(), f
+	}
+	if d.answer.Stop == "" && !d.isEmpty() {
+		d.answer.Stop = StopEnd
+	}
+	if d.answer.Stop == "" {
+		return d.finish(), c.http.notStream(data)
+	}
+	return d.finish(), nil
+}
+
+// fault returns an error of the client as one of ours.
 func (c *Chat) fault(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -85,66 +132,60 @@ func (c *Chat) fault(ctx context.Context, err error) error {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
 	}
-	if said, ok := errors.AsType[*openai.APIError](err); ok { // in the middle of the stream
-		f := &Fault{Type: said.Type, Text: c.http.clean(said.Message)}
-		f.coded(said.Code)
-		return f
-	}
 	return c.http.redactError(err)
 }
 
-// chatRequest returns q in the form of the API.
-func chatRequest(q Question) openai.ChatCompletionRequest {
-	r := openai.ChatCompletionRequest{
-		Model:         q.Model,
-		Stream:        true,
-		StreamOptions: &openai.StreamOptions{IncludeUsage: true},
-	}
+// chatBody returns q in the form of the API. from is what the members that are kept must come
+// from.
+func chatBody(q Question, from string) chatRequest {
+	r := chatRequest{Model: q.Model, Stream: true, StreamOptions: &streamOptions{IncludeUsage: true}, ReasoningEffort: q.Shape.Effort}
 	if turn.Thinks(q.Model) {
 		r.MaxCompletionTokens = q.MaxOutput
 	} else {
-		//lint:ignore SA1019 the only name that all servers accept
-		r.MaxTokens = q.MaxOutput
+		r.MaxTokens = q.MaxOutput // the only name that all servers accept
 	}
 	if q.System != "" {
-		r.Messages = append(r.Messages, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleSystem, Content: q.System})
+		r.Messages = append(r.Messages, chatMessage{Role: "system", Content: q.System})
 	}
 	for _, m := range q.Messages {
-		r.Messages = append(r.Messages, chatMessages(m)...)
+		r.Messages = append(r.Messages, chatMessages(m, from)...)
 	}
 	for _, t := range q.Tools {
-		r.Tools = append(r.Tools, openai.Tool{
-			Type:     openai.ToolTypeFunction,
-			Function: &openai.FunctionDefinition{Name: t.Name, Description: t.Description, Parameters: t.Schema},
-		})
+		r.Tools = append(r.Tools, chatTool{Type: "function", Function: chatToolText{Name: t.Name, Description: t.Description, Parameters: t.Schema}})
 	}
 	return r
 }
 
 // chatMessages returns a message for each result, and one for the rest.
-func chatMessages(m Message) []openai.ChatCompletionMessage {
-	var all []openai.ChatCompletionMessage
+func chatMessages(m Message, from string) []chatMessage {
+	var all []chatMessage
 	for _, r := range m.Results {
 		text := cmp.Or(r.Text, "(nothing)")
 		if r.Failed {
 			text = "error: " + text
 		}
-		all = append(all, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleTool, ToolCallID: r.ID, Content: text})
+		all = append(all, chatMessage{Role: "tool", ToolCallID: r.ID, Content: text})
 	}
-	own := openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, Content: m.Text}
+	own := chatMessage{Role: "user"}
+	if m.Text != "" {
+		own.Content = m.Text
+	}
 	if m.Model {
-		own.Role = openai.ChatMessageRoleAssistant
-		for _, c := range m.Calls {
-			own.ToolCalls = append(own.ToolCalls, openai.ToolCall{
-				ID: c.ID, Type: openai.ToolTypeFunction,
-				Function: openai.FunctionCall{Name: c.Name, Arguments: string(c.input())},
-			})
+		own.Role = "assistant"
+		kept := m.Kept.forServer(from)
+		own.kept = kept.Message
+		for i, c := range m.Calls {
+			call := chatCall{ID: c.ID, Type: "function", Function: chatFunction{Name: c.Name, Arguments: string(c.input())}}
+			if i < len(kept.Calls) {
+				call.kept, call.Function.kept = kept.Calls[i].Call, kept.Calls[i].Function
+			}
+			own.ToolCalls = append(own.ToolCalls, call)
 		}
 	}
 	if len(m.Shown) > 0 {
-		own.Content, own.MultiContent = "", shownParts(m)
+		own.Content = shownParts(m)
 	}
-	if own.Content != "" || len(own.ToolCalls) > 0 || len(own.MultiContent) > 0 {
+	if own.Content != nil || len(own.ToolCalls) > 0 {
 		all = append(all, own)
 	}
 	return all
@@ -152,42 +193,30 @@ func chatMessages(m Message) []openai.ChatCompletionMessage {
 
 // shownParts returns a message with the pictures that it shows. The API has no place for
 // other files.
-func shownParts(m Message) (parts []openai.ChatMessagePart) {
+func shownParts(m Message) (parts []chatPart) {
 	text := func(s string) {
 		if strings.TrimSpace(s) != "" {
-			parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: s})
+			parts = append(parts, chatPart{Type: "text", Text: s})
 		}
 	}
 	for _, s := range m.Shown {
 		text(s.line())
 		url := "data:" + s.Type + ";base64," + base64.StdEncoding.EncodeToString(s.data)
-		parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: url}})
+		parts = append(parts, chatPart{Type: "image_url", ImageURL: &chatImage{URL: url}})
 	}
 	text(m.Text)
 	return parts
 }
 
-// chatChunk is one event of the stream. Some servers report the cost of a call.
-type chatChunk struct {
-	openai.ChatCompletionStreamResponse
-	Usage *struct {
-		openai.Usage
-		Cost float64 `json:"cost"`
-	} `json:"usage"`
-
-	// Error is why the answer breaks off here, as OpenRouter reports it. The stop
-	// reason is then "error".
-	Error json.RawMessage `json:"error"`
-}
-
 const stopError = "error"
 
-// broke returns the fault with which the answer ends at this chunk, or nil.
-func (c *Chat) broke(chunk chatChunk, line []byte) *Fault {
-	if len(chunk.Error) > 0 && string(chunk.Error) != "null" {
-		return c.http.streamFault(line)
+// broke returns the fault with which the answer ends at this chunk, or nil: OpenRouter and
+// others report it in the stream.
+func (c *Chat) broke(chunk chatChunk) *Fault {
+	if chunk.fault != nil {
+		return c.http.streamFault([]byte(`{"error":` + string(chunk.fault) + `}`))
 	}
-	if len(chunk.Choices) > 0 && chunk.Choices[0].FinishReason == stopError {
+	if chunk.choice != nil && chunk.choice.finish == stopError {
 		return &Fault{Text: `the answer broke off; the only reason is "error"`}
 	}
 	return nil
@@ -195,6 +224,7 @@ func (c *Chat) broke(chunk chatChunk, line []byte) *Fault {
 
 // deltas gathers an answer from the events of its stream.
 type deltas struct {
+	from    string
 	answer  Answer
 	text    strings.Builder
 	refusal strings.Builder
@@ -202,35 +232,54 @@ type deltas struct {
 	index   []int              // the stream's index of each call
 	checked int                // bytes of arguments of which startsCall asked whether they are whole
 	size    int
+	kept    Kept
+}
+
+// isEmpty reports whether nothing of an answer has come.
+func (d *deltas) isEmpty() bool {
+	return d.text.Len() == 0 && d.refusal.Len() == 0 && len(d.answer.Calls) == 0
 }
 
 func (d *deltas) take(chunk chatChunk, say func(string)) {
-	d.answer.Model = cmp.Or(chunk.Model, d.answer.Model)
-	if u := chunk.Usage; u != nil {
-		cached := 0
-		if u.PromptTokensDetails != nil {
-			cached = min(u.PromptTokensDetails.CachedTokens, u.PromptTokens)
+	d.answer.Model = cmp.Or(chunk.model, d.answer.Model)
+	for _, what := range chunk.unread {
+		if len(d.answer.Unread) < maxUnread {
+			d.answer.Unread = append(d.answer.Unread, what)
 		}
-		d.answer.Usage = turn.Usage{Input: int64(u.PromptTokens - cached), Output: int64(u.CompletionTokens), CacheRead: int64(cached)}
-		d.answer.CostUSD = u.Cost
 	}
-	if len(chunk.Choices) == 0 {
+	if u := chunk.usage; u != nil {
+		d.answer.Usage = turn.Usage{Input: u.input - u.cached, Output: u.output, CacheRead: u.cached}
+		d.answer.CostUSD = u.cost
+	}
+	choice := chunk.choice
+	if choice == nil {
 		return
 	}
-	choice := chunk.Choices[0]
-	if text := choice.Delta.Content; text != "" {
-		d.size += len(text)
-		d.text.WriteString(text)
-		say(text)
+	if choice.text != "" {
+		d.size += len(choice.text)
+		d.text.WriteString(choice.text)
+		say(choice.text)
 	}
-	d.size += len(choice.Delta.Refusal)
-	d.refusal.WriteString(choice.Delta.Refusal)
-	for _, call := range choice.Delta.ToolCalls {
+	d.size += len(choice.refusal)
+	d.refusal.WriteString(choice.refusal)
+	d.keep(&d.kept.Message, choice.kept)
+	for _, call := range choice.calls {
 		d.call(call)
 	}
-	if choice.FinishReason != "" {
-		d.answer.Stop, d.answer.Word = chatStop(choice.FinishReason)
+	if choice.finish != "" {
+		d.answer.Stop, d.answer.Word = chatStop(choice.finish)
 	}
+}
+
+// keep adds members that are sent back.
+func (d *deltas) keep(to *members, next members) {
+	if len(next) == 0 {
+		return
+	}
+	for _, value := range next {
+		d.size += len(value)
+	}
+	*to = to.join(next)
 }
 
 // maxCalls is how many calls of one answer are taken. Each piece is compared with
@@ -238,10 +287,10 @@ func (d *deltas) take(chunk chatChunk, say func(string)) {
 const maxCalls = 1000
 
 // call takes a piece of a call.
-func (d *deltas) call(piece openai.ToolCall) {
+func (d *deltas) call(piece callPiece) {
 	at := len(d.answer.Calls) - 1
-	if piece.Index != nil {
-		for at >= 0 && d.index[at] != *piece.Index {
+	if piece.indexed {
+		for at >= 0 && d.index[at] != piece.index {
 			at--
 		}
 	}
@@ -250,31 +299,34 @@ func (d *deltas) call(piece openai.ToolCall) {
 			return
 		}
 		index := at
-		if piece.Index != nil {
-			index = *piece.Index
+		if piece.indexed {
+			index = piece.index
 		}
 		d.answer.Calls = append(d.answer.Calls, Call{})
 		d.args = append(d.args, &strings.Builder{})
 		d.index = append(d.index, index)
+		d.kept.Calls = append(d.kept.Calls, KeptCall{})
 	}
 	c := &d.answer.Calls[at]
-	c.ID = cmp.Or(c.ID, piece.ID)
-	c.Name = cmp.Or(c.Name, piece.Function.Name)
-	d.args[at].WriteString(piece.Function.Arguments)
-	d.size += len(piece.Function.Arguments)
+	c.ID = cmp.Or(c.ID, piece.id)
+	c.Name = cmp.Or(c.Name, piece.name)
+	d.args[at].WriteString(piece.args)
+	d.size += len(piece.args)
+	d.keep(&d.kept.Calls[at].Call, piece.kept)
+	d.keep(&d.kept.Calls[at].Function, piece.keptIn)
 }
 
 // startsCall reports whether a piece begins a new call, although its index, or its
 // missing index, assigns it to the call at. The index is not enough: some servers
 // send whole calls, each with the index of the first (Ollama, Gemini). The id is not
 // enough either: others give each piece an id of its own (vLLM), or send it late.
-func (d *deltas) startsCall(at int, piece openai.ToolCall) bool {
+func (d *deltas) startsCall(at int, piece callPiece) bool {
 	known := d.answer.Calls[at]
-	other := piece.ID != "" && known.ID != "" && piece.ID != known.ID
-	if piece.Function.Name == "" || known.Name == "" {
-		return other && piece.Index == nil
+	other := piece.id != "" && known.ID != "" && piece.id != known.ID
+	if piece.name == "" || known.Name == "" {
+		return other && !piece.indexed
 	}
-	if other || piece.ID != "" {
+	if other || piece.id != "" {
 		return other
 	}
 	d.checked += d.args[at].Len()
@@ -294,18 +346,20 @@ func (d *deltas) finish() Answer {
 	if said := d.refusal.String(); said != "" {
 		a.Stop, a.Word = StopRefusal, fmt.Sprintf("refusal: %s", said)
 	}
+	if len(a.Calls) > 0 {
+		a.Kept = d.kept.fromServer(d.from)
+	}
 	return a
 }
 
 // chatStop reads a finish_reason.
-func chatStop(reason openai.FinishReason) (Stop, string) {
-	word := string(reason)
-	switch reason {
-	case openai.FinishReasonToolCalls, openai.FinishReasonFunctionCall:
+func chatStop(word string) (Stop, string) {
+	switch word {
+	case "tool_calls", "function_call", "tool_use":
 		return StopTools, word
-	case openai.FinishReasonLength:
+	case "length", "max_tokens", "model_length", "MAX_TOKENS":
 		return StopLength, word
-	case openai.FinishReasonContentFilter:
+	case "content_filter", "SAFETY":
 		return StopRefusal, word
 	}
 	return StopEnd, word

@@ -1,0 +1,456 @@
+package react
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// What chat completions are sent and send, as far as we use it. Servers call themselves
+// compatible and send members of other types: arguments as an object, content as an array, an
+// index as a text. Each member that is read is read whatever its type, or is told.
+
+type chatRequest struct {
+	Model               string         `json:"model"`
+	Messages            []chatMessage  `json:"messages"`
+	Tools               []chatTool     `json:"tools,omitempty"`
+	MaxTokens           int            `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
+	Stream              bool           `json:"stream"`
+	StreamOptions       *streamOptions `json:"stream_options,omitempty"`
+	ReasoningEffort     string         `json:"reasoning_effort,omitempty"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+// chatMessage is one message. Kept are the members that the server sent with it; see Kept.
+type chatMessage struct {
+	Role       string     `json:"role"`
+	Content    any        `json:"content,omitempty"` // a text, or []chatPart
+	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+
+	kept members
+}
+
+type chatCall struct {
+	ID       string       `json:"id"`
+	Type     string       `json:"type"`
+	Function chatFunction `json:"function"`
+
+	kept members
+}
+
+type chatFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+
+	kept members
+}
+
+type chatTool struct {
+	Type     string       `json:"type"`
+	Function chatToolText `json:"function"`
+}
+
+type chatToolText struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// chatPart is a part of a content: "text" or "image_url".
+type chatPart struct {
+	Type     string     `json:"type"`
+	Text     string     `json:"text,omitempty"`
+	ImageURL *chatImage `json:"image_url,omitempty"`
+}
+
+type chatImage struct {
+	URL string `json:"url"`
+}
+
+// members are members of an object by name, as they came.
+type members map[string]json.RawMessage
+
+// MarshalJSON adds the members that were kept.
+func (m chatMessage) MarshalJSON() ([]byte, error) {
+	type plain chatMessage
+	return withMembers(plain(m), m.kept)
+}
+
+// MarshalJSON adds the members that were kept.
+func (c chatCall) MarshalJSON() ([]byte, error) {
+	type plain chatCall
+	return withMembers(plain(c), c.kept)
+}
+
+// MarshalJSON adds the members that were kept.
+func (f chatFunction) MarshalJSON() ([]byte, error) {
+	type plain chatFunction
+	return withMembers(plain(f), f.kept)
+}
+
+// withMembers returns v as JSON with further members. Those of v itself count.
+func withMembers(v any, more members) ([]byte, error) {
+	data, err := json.Marshal(v)
+	if err != nil || len(more) == 0 {
+		return data, err
+	}
+	own := members{}
+	if err := json.Unmarshal(data, &own); err != nil {
+		return nil, err
+	}
+	for name, value := range more {
+		if _, taken := own[name]; !taken {
+			own[name] = value
+		}
+	}
+	return json.Marshal(own)
+}
+
+// chatChunk is what is read of one event of the stream.
+type chatChunk struct {
+	model  string
+	usage  *chatUsage
+	fault  json.RawMessage // an error in the place of an answer, or with it
+	choice *chatChoice     // the first; nil if there is none
+
+	unread []string // what could not be read, in words
+}
+
+type chatChoice struct {
+	text    string
+	refusal string
+	calls   []callPiece
+	kept    members // what else stands in the delta
+	finish  string
+}
+
+type chatUsage struct {
+	input, output, cached int64
+	cost                  float64
+}
+
+// callPiece is a piece of a call.
+type callPiece struct {
+	index    int
+	indexed  bool
+	id, name string
+	args     string
+
+	kept, keptIn members // what else stands in the call, and in its function
+}
+
+// chunkReader reads the members of one chunk, and notes what it cannot read.
+type chunkReader struct{ unread []string }
+
+// readChunk reads one event. The error means that it is not an object of JSON.
+func readChunk(data []byte) (chatChunk, error) {
+	var top members
+	if err := json.Unmarshal(data, &top); err != nil {
+		var list []json.RawMessage // an error may stand in an array
+		if json.Unmarshal(data, &list) == nil && len(list) > 0 {
+			return readChunk(list[0])
+		}
+		return chatChunk{}, err
+	}
+	r := &chunkReader{}
+	c := chatChunk{model: r.text("model", top["model"])}
+	if e := top["error"]; len(e) > 0 && string(e) != "null" {
+		c.fault = e
+	}
+	c.usage = r.usage(top["usage"])
+	if choice, ok := first(top["choices"]); ok {
+		c.choice = r.choice(choice)
+	}
+	c.unread = r.unread
+	return c, nil
+}
+
+// first returns the first object of an array, or the object itself.
+func first(data json.RawMessage) (members, bool) {
+	var list []members
+	if json.Unmarshal(data, &list) == nil {
+		if len(list) == 0 {
+			return nil, false
+		}
+		return list[0], list[0] != nil
+	}
+	var one members
+	return one, json.Unmarshal(data, &one) == nil && one != nil
+}
+
+// choice reads a choice of a stream, or one of an answer that came all at once.
+func (r *chunkReader) choice(m members) *chatChoice {
+	c := &chatChoice{finish: r.text("finish_reason", m["finish_reason"])}
+	delta := m["delta"]
+	if isNull(delta) {
+		delta = m["message"]
+	}
+	if isNull(delta) {
+		if text := m["text"]; !isNull(text) { // of the older completions
+			c.text = r.text("text", text)
+		}
+		return c
+	}
+	var d members
+	if json.Unmarshal(delta, &d) != nil {
+		c.text = r.text("delta", delta)
+		return c
+	}
+	c.text, c.refusal = r.text("content", d["content"]), r.text("refusal", d["refusal"])
+	for _, call := range r.list("tool_calls", d["tool_calls"]) {
+		c.calls = append(c.calls, r.call(call))
+	}
+	if f := d["function_call"]; !isNull(f) { // of older servers: one call, without an id
+		c.calls = append(c.calls, r.call(members{"function": f}))
+	}
+	c.kept = others(d, "role", "content", "refusal", "tool_calls", "function_call", "audio", "annotations")
+	return c
+}
+
+// list returns the objects of an array, or the object itself.
+func (r *chunkReader) list(name string, data json.RawMessage) []members {
+	if isNull(data) {
+		return nil
+	}
+	var list []members
+	if json.Unmarshal(data, &list) == nil {
+		return list
+	}
+	var one members
+	if json.Unmarshal(data, &one) == nil {
+		return []members{one}
+	}
+	r.fault(name, data)
+	return nil
+}
+
+// call reads a piece of a call. The arguments may be a text or the object itself.
+func (r *chunkReader) call(m members) callPiece {
+	p := callPiece{id: r.text("id", m["id"])}
+	if n, err := strconv.Atoi(strings.TrimSuffix(r.text("index", m["index"]), ".0")); err == nil {
+		p.index, p.indexed = n, true
+	}
+	f := m
+	if inner := m["function"]; !isNull(inner) {
+		f = nil
+		if json.Unmarshal(inner, &f) != nil {
+			r.fault("function", inner)
+		}
+		p.keptIn = others(f, "name", "arguments")
+	}
+	p.name = r.text("name", f["name"])
+	args := f["arguments"]
+	if args == nil {
+		args = f["input"]
+	}
+	if object := bytes.TrimSpace(args); len(object) > 0 && (object[0] == '{' || object[0] == '[') {
+		p.args = string(object)
+	} else {
+		p.args = r.text("arguments", args)
+	}
+	p.kept = others(m, "index", "id", "type", "function", "name", "arguments", "input")
+	return p
+}
+
+// usage reads how many tokens were used.
+func (r *chunkReader) usage(data json.RawMessage) *chatUsage {
+	if isNull(data) {
+		return nil
+	}
+	var m, details members
+	if json.Unmarshal(data, &m) != nil {
+		r.fault("usage", data)
+		return nil
+	}
+	u := &chatUsage{input: r.count("prompt_tokens", m), output: r.count("completion_tokens", m), cost: r.number("cost", m["cost"])}
+	if json.Unmarshal(m["prompt_tokens_details"], &details) == nil {
+		u.cached = r.count("cached_tokens", details)
+	}
+	if u.cached == 0 {
+		u.cached = r.count("prompt_cache_hit_tokens", m) // DeepSeek
+	}
+	u.cached = min(u.cached, u.input)
+	return u
+}
+
+func (r *chunkReader) count(name string, m members) int64 { return int64(r.number(name, m[name])) }
+
+// number reads a number, or a text that is one.
+func (r *chunkReader) number(name string, data json.RawMessage) float64 {
+	text := r.text(name, data)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		r.fault(name, data)
+	}
+	return n
+}
+
+// text reads a text: of a text, of a number, of the texts of an array of parts. What a model
+// thinks is none.
+func (r *chunkReader) text(name string, data json.RawMessage) string {
+	if isNull(data) {
+		return ""
+	}
+	var s string
+	if json.Unmarshal(data, &s) == nil {
+		return s
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(data, &parts) == nil {
+		var b strings.Builder
+		for _, part := range parts {
+			b.WriteString(r.text(name, part))
+		}
+		return b.String()
+	}
+	var part members
+	if json.Unmarshal(data, &part) == nil {
+		return r.part(name, data, part)
+	}
+	return string(data) // a number or a truth value
+}
+
+// part reads the text of a part of a content.
+func (r *chunkReader) part(name string, data json.RawMessage, part members) string {
+	kind := r.text("type", part["type"])
+	switch {
+	case strings.Contains(kind, "think") || strings.Contains(kind, "reason"):
+		return ""
+	case part["text"] != nil:
+		return r.text(name, part["text"])
+	case part["content"] != nil:
+		return r.text(name, part["content"])
+	case part["refusal"] != nil:
+		return r.text(name, part["refusal"])
+	}
+	r.fault(name, data)
+	return ""
+}
+
+// maxUnread bounds how much of what cannot be read is told, in bytes.
+const maxUnread = 100
+
+func (r *chunkReader) fault(name string, data json.RawMessage) {
+	r.unread = append(r.unread, fmt.Sprintf("%s: %s", name, data[:min(len(data), maxUnread)]))
+}
+
+func isNull(data json.RawMessage) bool { return len(data) == 0 || string(data) == "null" }
+
+// others returns the members of an object besides these that hold something.
+func others(m members, names ...string) members {
+	kept := members{}
+	for name, value := range m {
+		kept[name] = value
+	}
+	for _, name := range names {
+		delete(kept, name)
+	}
+	for name, value := range kept {
+		switch string(value) {
+		case "null", `""`, "[]", "{}":
+			delete(kept, name)
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// join adds the members of the next chunk. Texts and arrays go on, of the rest the last
+// counts.
+func (m members) join(next members) members {
+	if m == nil {
+		m = members{}
+	}
+	for name, value := range next {
+		m[name] = joined(m[name], value)
+	}
+	return m
+}
+
+func joined(before, next json.RawMessage) json.RawMessage {
+	var a, b string
+	if json.Unmarshal(before, &a) == nil && json.Unmarshal(next, &b) == nil {
+		text, _ := json.Marshal(a + b)
+		return text
+	}
+	var as, bs []json.RawMessage
+	if json.Unmarshal(before, &as) == nil && json.Unmarshal(next, &bs) == nil {
+		for _, b := range bs {
+			as = joinPart(as, b)
+		}
+		list, _ := json.Marshal(as)
+		return list
+	}
+	return next
+}
+
+// joinPart adds a part to an array of parts. The pieces of one part, which have the same type
+// and index, are put together.
+func joinPart(parts []json.RawMessage, next json.RawMessage) []json.RawMessage {
+	var last, m members
+	if len(parts) == 0 || json.Unmarshal(next, &m) != nil || json.Unmarshal(parts[len(parts)-1], &last) != nil ||
+		m["index"] == nil || !bytes.Equal(last["index"], m["index"]) || !bytes.Equal(last["type"], m["type"]) {
+		return append(parts, next)
+	}
+	for name, value := range m {
+		switch name {
+		case "index", "type", "format", "id":
+			last[name] = value
+		default:
+			last[name] = joined(last[name], value)
+		}
+	}
+	whole, err := json.Marshal(last)
+	if err != nil {
+		return append(parts, next)
+	}
+	parts[len(parts)-1] = whole
+	return parts
+}
+
+// chatEvents reads the data of the events of a stream, line by line: some servers leave out the
+// blank line between events, or send an error without "data:".
+type chatEvents struct{ lines *bufio.Reader }
+
+// errDone is the end that the server marks.
+var errDone = errors.New("[DONE]")
+
+// next returns the data of the next event. The error is errDone at the marked end, and io.EOF
+// if the body ends without it.
+func (e chatEvents) next() ([]byte, error) {
+	for {
+		line, err := e.lines.ReadBytes('\n')
+		line = bytes.TrimSpace(line)
+		data, is := bytes.CutPrefix(line, []byte("data:"))
+		switch {
+		case is:
+			data = bytes.TrimSpace(data)
+		case len(line) > 0 && (line[0] == '{' || line[0] == '['):
+			data = line
+		default:
+			data = nil
+		}
+		switch {
+		case string(data) == "[DONE]":
+			return nil, errDone
+		case len(data) > 0:
+			return data, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
