@@ -14,6 +14,7 @@ const (
 	ToolResult   EventKind = "tool_result"   // ToolID
 	Done         EventKind = "done"          // Text: the whole answer, or why it failed. Failed, Cut, CostUSD, Usage, Context, Window
 	Error        EventKind = "error"         // Text: an error that may pass
+	Note         EventKind = "note"          // Text: what the operator should hear at the end of the answer
 	Permission   EventKind = "permission"    // Tool: its kind; ToolID: what identifies the request; Text: how it was decided; Question
 	Unknown      EventKind = "unknown"       // Text: the line that was not understood, truncated
 )

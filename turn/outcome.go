@@ -9,6 +9,9 @@ import (
 	"agentstateloop/state"
 )
 
+// maxNotes bounds how many remarks of an agent reach its operator.
+const maxNotes = 20
+
 // maxReason bounds, in bytes, what an agent says in Result.Reason.
 const maxReason = 2000
 
@@ -32,6 +35,7 @@ func (s *supervisor) outcome() (Result, error) {
 		return Result{}, err
 	}
 
+	res.Notes = append(res.Notes, s.output.notes[:min(len(s.output.notes), maxNotes)]...)
 	s.decideStatus(&res, fault)
 	s.takeAnswer(&res)
 	s.listOutput(&res)
@@ -154,6 +158,7 @@ func (s *supervisor) takeAnswer(res *Result) {
 		if whole == "" && o.segment.Len() <= s.config.MaxText {
 			whole = o.segment.String()
 		}
+		whole = withoutThoughts(whole)
 		if whole != "" || s.attempt.MayBeSilent && o.segment.Len() == 0 {
 			o.answer.reset()
 			o.answer.write(whole)
@@ -164,7 +169,7 @@ func (s *supervisor) takeAnswer(res *Result) {
 	if file != "" {
 		text = string(plain.TrimPartial([]byte(text)))
 	}
-	res.Text, res.TextFile = clean(text), file
+	res.Text, res.TextFile = clean(withoutThoughts(text)), file
 	switch {
 	case !truncated || res.Status != Success:
 	case why != nil:

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
 
@@ -23,6 +24,7 @@ type output struct {
 	done    *Event // the last Done; nil while the agent works
 	session string
 	limit   *Outage // that it has reported since it last worked
+	notes   []string
 	bill    Bill
 
 	context int64 // tokens that the session held at the last Done
@@ -63,6 +65,8 @@ func (o *output) apply(e Event) {
 		o.inTools = true
 	case ToolResult:
 		o.inTools = false
+	case Note:
+		o.notes = append(o.notes, plain.Cut(clean(e.Text), maxReason))
 	case Error:
 		fmt.Fprintln(&o.faults, e.Text)
 	case Done:

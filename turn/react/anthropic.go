@@ -33,11 +33,11 @@ func NewMessages(url, key string, stall time.Duration) *Messages {
 
 // stream asks, and returns the answer as it comes.
 func (m *Messages) stream(ctx context.Context, q Question) (*ssestream.Stream[messageEvent], error) {
-	params, err := messageParams(q)
+	params, err := messageParams(q, m.from(q))
 	if err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(params)
+	body, err := q.Shape.apply(params)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +50,7 @@ func (m *Messages) stream(ctx context.Context, q Question) (*ssestream.Stream[me
 		"X-Api-Key": {m.http.key}, "Anthropic-Version": {messagesVersion}, "User-Agent": {"agentStateLoop"},
 		"Content-Type": {"application/json"}, "Accept": {"application/json"},
 	}
+	q.Shape.addHeaders(r.Header)
 	res, err := m.http.Do(r)
 	if err != nil {
 		return nil, err
@@ -57,11 +58,17 @@ func (m *Messages) stream(ctx context.Context, q Question) (*ssestream.Stream[me
 	return ssestream.NewStream[messageEvent](ssestream.NewDecoder(res), nil), nil
 }
 
+// from names what a member that is kept is sent back to.
+func (m *Messages) from(q Question) string { return cmp.Or(m.url, AnthropicURL) + " " + q.Model }
+
 // Answer implements Model.
 func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (Answer, error) {
 	stream, err := m.stream(ctx, q)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return Answer{}, cause
+	}
+	if whole := wholeAnswer(err); whole != nil {
+		return m.readWhole(whole, q, say)
 	}
 	if err != nil {
 		return Answer{}, err
@@ -70,12 +77,12 @@ func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (An
 	var b blocks
 	for stream.Next() {
 		b.take(stream.Current(), say)
-		if b.size() > maxAnswer {
+		if b.size > maxAnswer {
 			b.answer.Stop = StopLength
 			break
 		}
 	}
-	b.finish()
+	b.finish(m.from(q))
 	switch err := stream.Err(); {
 	case b.answer.Stop != "":
 		return b.answer, nil // nothing of use comes after the stop reason
@@ -86,6 +93,31 @@ func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (An
 	default:
 		return b.answer, m.fault(err)
 	}
+}
+
+// readWhole reads an answer of a server that does not stream.
+func (m *Messages) readWhole(data []byte, q Question, say func(string)) (Answer, error) {
+	r := &chunkReader{}
+	top, ok := first(data)
+	if !ok || isNull(top["content"]) {
+		return Answer{}, m.http.notStream(data)
+	}
+	var b blocks
+	b.counted(r.messageUsage(top["usage"]))
+	for _, block := range r.list("content", top["content"]) {
+		var e messageEvent
+		event, _ := json.Marshal(map[string]any{"type": "content_block_start", "content_block": block}) // it was made from JSON
+		if json.Unmarshal(event, &e) == nil {
+			b.take(e, say)
+		}
+	}
+	b.answer.Stop, b.answer.Word = messageStop(r.text("stop_reason", top["stop_reason"]))
+	b.take(messageEvent{Type: "message_stop"}, say)
+	b.finish(m.from(q))
+	if b.answer.Stop == "" {
+		return b.answer, m.http.notStream(data)
+	}
+	return b.answer, nil
 }
 
 // inStream is the text that the library writes before the data of an error event, for which
@@ -104,8 +136,11 @@ func (m *Messages) fault(err error) error {
 }
 
 // messageParams returns q in the form of the API.
-func messageParams(q Question) (messagesRequest, error) {
+func messageParams(q Question, from string) (messagesRequest, error) {
 	params := messagesRequest{Model: q.Model, MaxTokens: q.MaxOutput, Stream: true}
+	if q.Shape.Effort != "" {
+		params.OutputConfig = &outputConfig{Effort: q.Shape.Effort}
+	}
 	if q.System != "" {
 		params.System = []messageBlock{textBlock(q.System)}
 		params.System[0].cached()
@@ -118,7 +153,7 @@ func messageParams(q Question) (messagesRequest, error) {
 		params.Tools = append(params.Tools, tool)
 	}
 	for _, msg := range q.Messages {
-		params.Messages = append(params.Messages, messageOf(msg))
+		params.Messages = append(params.Messages, messageOf(msg, from))
 	}
 	// The next call pays a tenth for everything up to here.
 	last := params.Messages[len(params.Messages)-1].Content
@@ -137,8 +172,11 @@ func newMessageTool(t Tool) (messageTool, error) {
 }
 
 // messageOf puts the results of calls first, as the API requires.
-func messageOf(m Message) messageTurn {
+func messageOf(m Message, from string) messageTurn {
 	said := messageTurn{Role: "user"}
+	for _, b := range m.Kept.forServer(from).Blocks {
+		said.Content = append(said.Content, messageBlock{raw: b})
+	}
 	for _, r := range m.Results {
 		said.Content = append(said.Content, toolResultBlock(r.ID, cmp.Or(r.Text, "(nothing)"), r.Failed))
 	}
@@ -162,34 +200,79 @@ type blocks struct {
 	answer Answer
 	text   strings.Builder
 	args   strings.Builder
+
+	kept    Kept
+	keeping members // the block that is under way, if it is kept
+	size    int
 }
 
-func (b *blocks) size() int { return b.answer.size() + b.text.Len() + b.args.Len() }
-
 func (b *blocks) take(e messageEvent, say func(string)) {
+	for _, what := range e.unread {
+		if len(b.answer.Unread) < maxUnread {
+			b.answer.Unread = append(b.answer.Unread, what)
+		}
+	}
 	switch e.Type {
 	case "message_start":
-		b.answer.Model = e.Message.Model
-		u := e.Message.Usage
+		b.answer.Model = e.Model
+		u := e.Usage
 		b.answer.Usage = turn.Usage{Input: u.InputTokens, Output: u.OutputTokens, CacheRead: u.CacheReadInputTokens, CacheWrite: u.CacheCreationInputTokens}
 	case "content_block_start":
 		b.close()
-		if e.ContentBlock.Type == "tool_use" {
-			b.answer.Calls = append(b.answer.Calls, Call{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name, Args: wholeInput(e.ContentBlock.Input)})
+		switch {
+		case e.Block == nil:
+		case e.Kind == "tool_use":
+			b.answer.Calls = append(b.answer.Calls, Call{ID: e.ID, Name: e.Name, Args: wholeInput(e.Input)})
+		case e.Kind == "text":
+			b.say(e.Text, say)
+		default: // what the model thinks, or a block of tomorrow
+			b.keeping = e.Block
 		}
 	case "content_block_delta":
-		switch e.Delta.Type {
-		case "text_delta":
-			b.text.WriteString(e.Delta.Text)
-			say(e.Delta.Text)
-		case "input_json_delta":
-			b.args.WriteString(e.Delta.PartialJSON)
-		}
+		b.delta(e, say)
 	case "content_block_stop":
 		b.close()
 	case "message_delta":
-		b.answer.Stop, b.answer.Word = messageStop(e.Delta.StopReason)
+		if e.Stop != "" {
+			b.answer.Stop, b.answer.Word = messageStop(e.Stop)
+		}
 		b.counted(e.Usage)
+	case "message_stop":
+		if b.answer.Stop == "" && !b.isEmpty() {
+			b.answer.Stop = StopEnd // some servers send no reason
+			if len(b.answer.Calls) > 0 {
+				b.answer.Stop = StopTools
+			}
+		}
+	}
+}
+
+// isEmpty reports whether nothing of an answer has come.
+func (b *blocks) isEmpty() bool { return b.text.Len() == 0 && len(b.answer.Calls) == 0 }
+
+func (b *blocks) say(text string, say func(string)) {
+	if text == "" {
+		return
+	}
+	b.size += len(text)
+	b.text.WriteString(text)
+	say(text)
+}
+
+// delta takes a piece of the block that is under way.
+func (b *blocks) delta(e messageEvent, say func(string)) {
+	switch {
+	case e.Kind == "text_delta":
+		b.say(e.Text, say)
+	case e.Kind == "input_json_delta":
+		b.size += len(e.PartialJSON)
+		b.args.WriteString(e.PartialJSON)
+	case b.keeping != nil:
+		piece := others(e.Block, "type")
+		for _, value := range piece {
+			b.size += len(value)
+		}
+		b.keeping = b.keeping.join(piece)
 	}
 }
 
@@ -211,28 +294,36 @@ func (b *blocks) counted(u messageUsage) {
 func (b *blocks) close() {
 	if n := len(b.answer.Calls); n > 0 && b.args.Len() > 0 {
 		b.answer.Calls[n-1].Args = b.args.String()
-		b.args.Reset()
 	}
+	b.args.Reset()
+	if b.keeping != nil {
+		block, _ := json.Marshal(b.keeping) // it was made from JSON
+		b.kept.Blocks = append(b.kept.Blocks, block)
+	}
+	b.keeping = nil
 }
 
-func (b *blocks) finish() {
+func (b *blocks) finish(from string) {
 	b.close()
+	if len(b.answer.Calls) > 0 {
+		b.answer.Kept = b.kept.fromServer(from)
+	}
 	b.answer.Text = b.text.String()
 	b.answer.fillIn()
 }
 
-// wholeInput returns the input that some servers send with the beginning of a call.
-// Anthropic itself sends none there.
-func wholeInput(input any) string {
-	object, _ := input.(map[string]any)
-	if len(object) == 0 {
+// wholeInput returns the input that some servers send with the beginning of a call, as an object
+// or as a text. Anthropic itself sends an empty object there.
+func wholeInput(input json.RawMessage) string {
+	var text string
+	if json.Unmarshal(input, &text) == nil {
+		return text
+	}
+	var object members
+	if json.Unmarshal(input, &object) != nil || len(object) == 0 {
 		return ""
 	}
-	args, err := json.Marshal(object)
-	if err != nil {
-		return ""
-	}
-	return string(args)
+	return string(input)
 }
 
 // messageStop reads a stop_reason.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"agentstateloop/turn"
 )
@@ -76,12 +77,14 @@ func (l *Loop) Summary(ctx context.Context, text string) error {
 // summarise asks for a summary. It tries again after faults that may pass,
 // while there is time.
 func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
+	begun, lessons := time.Now(), 0
 	for n := 0; ; n++ {
 		o, err := l.check(ctx)
 		if err != nil {
 			return Answer{}, err
 		}
-		q := Question{Model: cmp.Or(l.Names.Summary, l.Names.pick(o)), Messages: []Message{{Text: text}}, MaxOutput: l.MaxOutput}
+		model := cmp.Or(l.Names.Summary, l.Names.pick(o))
+		q := Question{Model: model, Messages: []Message{{Text: text}}, MaxOutput: min(l.MaxOutput, max(1, l.Window/2)), Shape: l.shape(model)}
 		answer, err := l.query(ctx, q, func(string) {})
 		switch {
 		case err == nil && answer.Stop != StopEnd:
@@ -93,7 +96,14 @@ func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 		case ctx.Err() != nil:
 			return answer, err
 		}
-		if err := l.backOff(ctx, n, err); err != nil {
+		if f, ok := errors.AsType[*Fault](err); ok && lessons < maxLessons {
+			if lesson, _, taught := q.Shape.lesson(f, q); taught {
+				lessons++
+				l.keepLesson(model, lesson)
+				continue
+			}
+		}
+		if err := l.backOff(ctx, n, begun, err); err != nil {
 			return answer, err
 		}
 	}
@@ -110,7 +120,7 @@ func (l *Loop) summed(summary string) string {
 		task = task[:at]
 	}
 	if most := l.Window * bytesPerToken / 8; len(task) > most {
-		task = "[…]" + strings.ToValidUTF8(task[len(task)-most:], "") // the question stands at the end
+		task = lastOf(task, most)
 	}
 	if len(l.conversation.shown()) > 0 {
 		task += "\n\n[The files that you saw are not shown any more. read_file shows one again.]"

@@ -64,9 +64,20 @@ func (t *conversation) apply(s Step) {
 		t.started[s.ID] = true
 	case StepResult:
 		t.resulted(s)
+	case StepShorter:
+		t.shortened(s.Text)
 	case StepSummary:
 		t.summarised(s)
 	}
+}
+
+// shortened replaces what the model was told by a shorter text. What it is shown stays.
+func (t *conversation) shortened(text string) {
+	shown := t.shown()
+	t.messages, t.open = nil, nil
+	t.size, t.counted, t.since = 0, 0, 0
+	t.addText(text)
+	t.show(shown)
 }
 
 // summarised replaces the conversation by a summary. A summary that failed was

@@ -1,7 +1,6 @@
 package react
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -130,9 +129,9 @@ func TestLinesWithoutEnd(t *testing.T) {
 func TestCallsWithoutEnd(t *testing.T) {
 	var d deltas
 	for n := range 20 * maxCalls {
-		var chunk chatChunk
 		text := fmt.Sprintf(`{"choices":[{"delta":{"tool_calls":[{"index":%d,"id":"c%d","function":{"name":"f","arguments":"{}"}}]}}]}`, n, n)
-		if err := json.Unmarshal([]byte(text), &chunk); err != nil {
+		chunk, err := readChunk([]byte(text))
+		if err != nil {
 			t.Fatal(err)
 		}
 		d.take(chunk, func(string) {})
@@ -187,7 +186,7 @@ func TestPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		for n := range 3 {
-			if err := l.backOff(t.Context(), n, errBrokenOff); err != nil {
+			if err := l.backOff(t.Context(), n, begin, errBrokenOff); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -195,11 +194,11 @@ func TestPauses(t *testing.T) {
 			t.Errorf("three pauses took %v seconds together, want 7 and up to a quarter more or less", waited)
 		}
 		begin, l.Deadline = time.Now(), time.Now().Add(time.Minute)
-		if err := l.backOff(t.Context(), 0, &Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Minute}); err != nil || time.Since(begin) != time.Minute {
+		if err := l.backOff(t.Context(), 0, time.Now(), &Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Minute}); err != nil || time.Since(begin) != time.Minute {
 			t.Errorf("a pause that ends with the turn: %v after %v", err, time.Since(begin))
 		}
 		l.Deadline = time.Now().Add(time.Minute)
-		if err := l.backOff(t.Context(), 0, &Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Minute + 1}); err == nil {
+		if err := l.backOff(t.Context(), 0, time.Now(), &Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Minute + 1}); err == nil {
 			t.Error("a pause that ends after the turn began")
 		}
 	})

@@ -14,8 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	openai "github.com/sashabaranov/go-openai"
-
 	"agentstateloop/internal/limittest"
 	"agentstateloop/turn"
 )
@@ -215,15 +213,23 @@ func TestLimits(t *testing.T) {
 		{Const: "maxCalls", Max: 1000, Within: func(t *testing.T, n int64) bool {
 			var d deltas
 			for i := range int(n) {
-				d.call(openai.ToolCall{Index: &i})
+				d.call(callPiece{index: i, indexed: true})
 			}
 			return len(d.answer.Calls) == int(n)
 		}},
 		{Const: "maxStatus", Max: 599, Within: func(t *testing.T, n int64) bool {
 			var f Fault
-			f.coded(float64(n))
+			f.coded(fmt.Sprint(n))
 			return f.Status == int(n)
 		}},
+		limittest.Duration("maxPatience", 2*time.Minute, time.Second, func(t *testing.T, d time.Duration) bool {
+			var err error
+			synctest.Test(t, func(t *testing.T) {
+				l := loopWith(t, nil)
+				err = l.backOff(t.Context(), 0, time.Now(), &Fault{Status: http.StatusServiceUnavailable, RetryAfter: d})
+			})
+			return err == nil
+		}),
 		{Const: "maxSteps", Max: 256 << 20, Within: func(t *testing.T, n int64) bool {
 			got, err := io.CopyN(io.Discard, beginning(zeros{}), n)
 			return got == n && err == nil
@@ -331,9 +337,9 @@ func TestLimits(t *testing.T) {
 		// What an API sends. A body with the whole limit is refused when its end is read.
 		{Const: "maxBody", Max: 64<<20 - 1, Within: func(t *testing.T, n int64) bool {
 			for n, want := range map[int]bool{64 << 20: true, 64<<20 + 1: false} { // of arguments
-				d := deltas{answer: Answer{Calls: []Call{{Name: "a"}}}, args: []*strings.Builder{{}}, checked: n - 2}
+				d := deltas{answer: Answer{Calls: []Call{{Name: "a"}}}, args: []*strings.Builder{{}}, index: []int{0}, checked: n - 2}
 				d.args[0].WriteString("{}")
-				if got := d.startsCall(0, openai.ToolCall{Function: openai.FunctionCall{Name: "b"}}); got != want {
+				if got := d.startsCall(0, callPiece{name: "b"}); got != want {
 					t.Errorf("after %d bytes of arguments another call begins: %v", n, got)
 				}
 			}

@@ -20,6 +20,8 @@ type Loop struct {
 	meter        meter
 	noted        map[string]bool // notes that the model has
 
+	learned map[string]Lesson // by model
+
 	// While money is short: see heed.
 	low      bool
 	lowCalls int
@@ -109,10 +111,11 @@ func (l *Loop) maxTools() int {
 }
 
 func (l *Loop) maxOutput() int {
+	most := min(l.MaxOutput, max(1, l.Window/2))
 	if l.low {
-		return half(l.MaxOutput)
+		return half(most)
 	}
-	return l.MaxOutput
+	return most
 }
 
 // finished returns the last words of a run that had ended when its process

@@ -249,7 +249,7 @@ func TestFaultsThatStay(t *testing.T) {
 		{"flagged", scripted.Reply{Status: 403, Fault: "Your chosen model requires moderation and your input was flagged"}, "was flagged", false},
 		{"no credit", scripted.Reply{Status: 429, Fault: "insufficient_quota: check your plan and billing details"}, "insufficient_quota", true},
 		{"no such model", scripted.Reply{Status: 404, Fault: "model: usual"}, "404: model: usual", false},
-		{"wait beyond the turn", scripted.Reply{Status: 429, Fault: "later", RetryAfter: "7200"}, "after the end of the turn", false},
+		{"wait beyond the turn", scripted.Reply{Status: 429, Fault: "later", RetryAfter: "7200"}, "429: later (tries: 1)", false},
 		{"moved", scripted.Reply{Status: 307, Fault: "away"}, "307", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package react
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 )
 
 // What the Messages API is sent and sends, as far as we use it (version 2023-06-01). The
@@ -20,6 +19,12 @@ type messagesRequest struct {
 	Tools     []messageTool  `json:"tools,omitempty"`
 	Messages  []messageTurn  `json:"messages"`
 	Stream    bool           `json:"stream"`
+
+	OutputConfig *outputConfig `json:"output_config,omitempty"`
+}
+
+type outputConfig struct {
+	Effort string `json:"effort"`
 }
 
 type messageTool struct {
@@ -47,6 +52,17 @@ type messageBlock struct {
 	IsError      *bool          `json:"is_error,omitempty"`
 	Source       *messageSource `json:"source,omitempty"`
 	CacheControl *cacheControl  `json:"cache_control,omitempty"`
+
+	raw json.RawMessage // in the place of all: a block that goes back as it came
+}
+
+// MarshalJSON writes the block, or the one that goes back as it came.
+func (b messageBlock) MarshalJSON() ([]byte, error) {
+	if b.raw != nil {
+		return b.raw, nil
+	}
+	type plain messageBlock
+	return json.Marshal(plain(b))
 }
 
 // messageSource holds the bytes of a picture or a PDF.
@@ -83,43 +99,77 @@ func shownBlock(s Shown) messageBlock {
 // cached marks a block as the end of what a later call may find in the cache.
 func (b *messageBlock) cached() { b.CacheControl = &cacheControl{Type: "ephemeral"} }
 
-// messageEvent is one event of the stream of an answer.
+// messageEvent is what is read of one event of the stream of an answer. Block is the block that
+// begins, or the piece of one. Kind is its type.
 type messageEvent struct {
-	Type    string `json:"type"`
-	Message struct {
-		Model string       `json:"model"`
-		Usage messageUsage `json:"usage"`
-	} `json:"message"`
-	ContentBlock struct {
-		Type  string `json:"type"`
-		ID    string `json:"id"`
-		Name  string `json:"name"`
-		Input any    `json:"input"`
-	} `json:"content_block"`
-	Delta struct {
-		Type        string `json:"type"`
-		Text        string `json:"text"`
-		PartialJSON string `json:"partial_json"`
-		StopReason  string `json:"stop_reason"`
-	} `json:"delta"`
-	Usage messageUsage `json:"usage"`
+	Type  string
+	Model string
+	Usage messageUsage
+
+	Block       members
+	Kind        string
+	ID, Name    string
+	Text        string
+	Input       json.RawMessage
+	PartialJSON string
+	Stop        string // of message_delta
+
+	unread []string // what could not be read, in words
 }
 
 type messageUsage struct {
-	InputTokens              int64 `json:"input_tokens"`
-	OutputTokens             int64 `json:"output_tokens"`
-	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
-	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"`
+	InputTokens              int64
+	OutputTokens             int64
+	CacheReadInputTokens     int64
+	CacheCreationInputTokens int64
 }
 
-// UnmarshalJSON reads an event. A member of another type than the API promises is left
-// out, as Anthropic's client does: a server that only speaks like Anthropic's may have
-// its own.
+// UnmarshalJSON reads an event. A server that only speaks like Anthropic's may send members of
+// other types.
 func (e *messageEvent) UnmarshalJSON(data []byte) error {
-	type plain messageEvent
-	err := json.Unmarshal(data, (*plain)(e))
-	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return nil
+	var top members
+	if err := json.Unmarshal(data, &top); err != nil {
+		return err
 	}
-	return err
+	r := &chunkReader{}
+	e.Type = r.text("type", top["type"])
+	e.Usage = r.messageUsage(top["usage"])
+	var message members
+	if json.Unmarshal(top["message"], &message) == nil {
+		e.Model = r.text("model", message["model"])
+		e.Usage = r.messageUsage(message["usage"])
+	}
+	for _, name := range []string{"content_block", "delta"} {
+		if isNull(top[name]) {
+			continue
+		}
+		if json.Unmarshal(top[name], &e.Block) != nil {
+			r.fault(name, top[name])
+			continue
+		}
+		e.Kind = r.text("type", e.Block["type"])
+		e.Stop = r.text("stop_reason", e.Block["stop_reason"])
+		switch e.Kind {
+		case "text", "text_delta":
+			e.Text = r.text("text", e.Block["text"])
+		case "tool_use":
+			e.ID, e.Name, e.Input = r.text("id", e.Block["id"]), r.text("name", e.Block["name"]), e.Block["input"]
+		case "input_json_delta":
+			e.PartialJSON = r.text("partial_json", e.Block["partial_json"])
+		}
+	}
+	e.unread = r.unread
+	return nil
+}
+
+func (r *chunkReader) messageUsage(data json.RawMessage) messageUsage {
+	var m members
+	if isNull(data) || json.Unmarshal(data, &m) != nil {
+		return messageUsage{}
+	}
+	quiet := &chunkReader{} // a count that is none changes no answer
+	return messageUsage{
+		InputTokens: quiet.count("input_tokens", m), OutputTokens: quiet.count("output_tokens", m),
+		CacheReadInputTokens: quiet.count("cache_read_input_tokens", m), CacheCreationInputTokens: quiet.count("cache_creation_input_tokens", m),
+	}
 }

@@ -130,6 +130,9 @@ type Answer struct {
 	Usage   turn.Usage `json:"usage,omitzero"`
 	CostUSD float64    `json:"cost_usd,omitempty"`
 
+	// Reported is Usage before what is missing was estimated.
+	Reported turn.Usage `json:"-"`
+
 	Kept *Kept `json:"kept,omitempty"`
 
 	// Unread are the members that could not be read, in words.

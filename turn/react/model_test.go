@@ -144,7 +144,7 @@ func TestStreams(t *testing.T) {
 		{"a stop that says error", "openai", chat(said, `{"choices":[{"index":0,"delta":{},"finish_reason":"error"}]}`, done), "", "error"},
 		{"an error as an event", "openai", chat(said, `{"error":{"message":"overloaded","type":"server_error","code":null}}`), "", "overloaded"},
 		{"an error instead of a stream", "openai", `{"error":{"message":"no such route","type":"invalid_request_error","code":404}}`, "", "no such route"},
-		{"an answer all at once", "openai", `{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`, "", "where a stream was asked for"},
+		{"an answer all at once", "openai", `{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`, react.StopEnd, ""},
 		{"an error instead of a stream", "anthropic", `{"type":"error","error":{"type":"invalid_request_error","message":"no such route"}}`, "", "no such route"},
 		{"no more room in the window", "anthropic", messages(start, text, hi, stop, ends("model_context_window_exceeded")), react.StopLength, ""},
 		{"a refusal", "anthropic", messages(start, text, hi, stop, ends("refusal")), react.StopRefusal, ""},

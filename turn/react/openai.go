@@ -55,8 +55,9 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 			d.answer.Unread = append(d.answer.Unread, "an event: "+string(data[:min(len(data), maxUnread)]))
 			continue
 		}
+		ended := d.answer.Stop != ""
 		d.take(chunk, say)
-		if f := c.broke(chunk); f != nil {
+		if f := c.broke(chunk); f != nil && !ended { // after its end an answer is whole
 			d.answer.Stop = ""
 			return d.finish(), f
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -13,9 +14,9 @@ import (
 )
 
 // ask puts the conversation to the model. It tries again after faults that may
-// pass, while there is time.
+// pass, while there is time, and after those that teach how to ask this server.
 func (l *Loop) ask(ctx context.Context) (Answer, error) {
-	shrunk := false
+	begun, lessons, brokenOff := time.Now(), 0, ""
 	for n := 0; ; n++ {
 		o, err := l.check(ctx)
 		if err != nil {
@@ -25,16 +26,24 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 			return Answer{}, err
 		}
 		model := l.Names.pick(o)
-		q := Question{Model: model, System: l.System, Messages: l.visible(model), Tools: l.Tools, MaxOutput: l.maxOutput()}
+		l.recallLesson(model)
+		q := Question{Model: model, System: l.System, Messages: l.visible(model), Tools: l.Tools, MaxOutput: l.maxOutput(), Shape: l.shape(model)}
 		l.speech.begin()
 		answer, err := l.query(ctx, q, l.speech.add)
 		l.speech.flush()
 		if err == nil {
+			l.noteCut(q, answer)
 			l.nameCalls(&answer)
 			return answer, nil
 		}
 		if ctx.Err() != nil {
 			return answer, err
+		}
+		if errors.Is(err, errBrokenOff) && answer.Text != "" {
+			if answer.Text == brokenOff {
+				return answer, &Fault{Status: http.StatusOK, Text: "the answer broke off twice at the same place, so it is not asked for again"}
+			}
+			brokenOff = answer.Text
 		}
 		if len(answer.Text) > 0 {
 			l.Emit(turn.Event{Kind: turn.TextDelta, Text: "\n[The connection broke off here. The answer begins again.]"})
@@ -45,14 +54,16 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 			}
 			continue
 		}
-		if classify(err) == tooLong && !shrunk && l.canSummarise() {
-			shrunk = true
-			if err := l.compact(ctx); err != nil {
+		if lessons++; lessons <= maxLessons {
+			learned, err := l.learn(ctx, q, err)
+			if err != nil {
 				return answer, err
 			}
-			continue
+			if learned {
+				continue
+			}
 		}
-		if err := l.backOff(ctx, n, err); err != nil {
+		if err := l.backOff(ctx, n, begun, err); err != nil {
 			return answer, err
 		}
 	}
@@ -79,7 +90,15 @@ func (l *Loop) note(o Outlook) error {
 
 // query makes one request and reports its expense to Spent.
 func (l *Loop) query(ctx context.Context, q Question, say func(string)) (Answer, error) {
-	answer, err := l.Model.Answer(ctx, q, say)
+	think := &thinkFilter{say: say}
+	answer, err := l.Model.Answer(ctx, q, think.add)
+	think.end()
+	answer.Text = turn.WithoutThoughts(answer.Text)
+	for _, what := range answer.Unread {
+		l.Emit(turn.Event{Kind: turn.Error, Text: "a part of the answer could not be read: " + what})
+	}
+	answer.Unread = nil
+	answer.Reported = answer.Usage
 	answer.Usage = used(q, answer, err == nil)
 	if answer.Usage == (turn.Usage{}) {
 		return answer, err
@@ -107,6 +126,10 @@ func (l *Loop) nameCalls(a *Answer) {
 // maxBackoff bounds the wait before the next try.
 const maxBackoff = time.Minute
 
+// maxPatience is how long one question is asked again and again. After it the message waits
+// outside of a turn, for minutes or for as long as the API says.
+const maxPatience = 2 * time.Minute
+
 // pause returns how long to wait after the n-th fault. chance is from 0 to 1, so that many
 // clients do not come back at once. What the API asks for counts if it is longer.
 func (l *Loop) pause(n int, fault error, chance float64) time.Duration {
@@ -118,15 +141,16 @@ func (l *Loop) pause(n int, fault error, chance float64) time.Duration {
 	return wait
 }
 
-// backOff waits before the next try after the n-th fault. It returns the fault
-// if no further try makes sense.
-func (l *Loop) backOff(ctx context.Context, n int, fault error) error {
+// backOff waits before the next try after the n-th fault of a question that was first asked at
+// begun. It returns the fault if no further try makes sense.
+func (l *Loop) backOff(ctx context.Context, n int, begun time.Time, fault error) error {
 	if _, ours := errors.AsType[*internalError](fault); ours || classify(fault) != transient {
 		return fault
 	}
 	wait := l.pause(n, fault, rand.Float64())
-	if !l.Deadline.IsZero() && time.Now().Add(wait).After(l.Deadline) {
-		return fmt.Errorf("%w (tries: %d; the next would come in %v, after the end of the turn)", fault, n+1, wait.Round(time.Second))
+	next := time.Now().Add(wait)
+	if late := !l.Deadline.IsZero() && next.After(l.Deadline); late || next.Sub(begun) > maxPatience {
+		return fmt.Errorf("%w (tries: %d)", fault, n+1)
 	}
 	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("%v; trying again in %v", fault, wait.Round(100*time.Millisecond))})
 	timer := time.NewTimer(wait)

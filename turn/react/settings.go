@@ -17,6 +17,9 @@ type Settings struct {
 	Steps  *Steps
 	Sight  *Sight // nil: the model sees nothing
 
+	Shape   Shape   // of the requests, as the user sets it
+	Lessons Lessons // nil: nothing is remembered
+
 	Window    int // tokens of a conversation that the models take
 	MaxOutput int // tokens of an answer
 	MaxCalls  int // answers of one run
@@ -92,6 +95,10 @@ type Callbacks struct {
 	// Rest is called at the end of a run in which the agent has neither asked
 	// another agent nor said how long to rest.
 	Rest func(context.Context) error
+
+	// Shorter returns the message that the run began with in at most about so many bytes, with
+	// less of what was said before. It may be nil.
+	Shorter func(bytes int) (string, error)
 
 	// Finish is called when a tool has ended the turn, perhaps again after a crash. It
 	// may be nil.

@@ -45,6 +45,7 @@ const (
 	StepResult  StepKind = "result"  // ID, Text, Failed, After, Shown
 	StepWarning StepKind = "warning" // Text: a note that the window fills
 	StepBlind   StepKind = "blind"   // Text: nothing of what was Shown is shown any more
+	StepShorter StepKind = "shorter" // Text: replaces all before it, which did not fit the model's window
 	StepSummary StepKind = "summary" // Text: replaces all before it; Failed: it could not be made
 )
 
