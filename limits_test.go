@@ -22,6 +22,13 @@ var notLimits = map[string]string{
 
 	"state.obstaclePause": "a pause below a minute: the story backends-fallback has its edge",
 
+	"turn/react.maxRetrySeconds": "a bound against overflow, far beyond any limit",
+	"turn/react.maxUnix":         "as maxRetrySeconds",
+	"turn/react.maxUnread":       "how much of a fault is told",
+	"turn/react.cutBytes":        "an estimate",
+
+	"cycle.minRecall": "where a search ends, whose result may have any length",
+
 	"turn.TryLater":   "a code of sysexits(3)",
 	"turn.lastHour":   "the form of a time",
 	"turn.lastMinute": "the form of a time",

@@ -41,6 +41,34 @@ func (a *Agent) Prompt(key string) (PromptView, error) {
 	return a.promptViewer().view(s, m)
 }
 
+// ShorterPrompt renders what the agent of a turn is told about the message with this key, in at
+// most about so many bytes: with less of what was said before, or nothing of it.
+func (a *Agent) ShorterPrompt(key string, bytes int) (string, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return "", err
+	}
+	v := a.promptViewer()
+	m, err := v.prompter.message(s, key)
+	if err != nil {
+		return "", err
+	}
+	for {
+		view, err := v.view(s, m)
+		if err != nil {
+			return "", err
+		}
+		text := prompt.Join(view.Layers, true).Stdin
+		if room := v.recaller.bytes(); len(text) <= bytes || room <= minRecall {
+			return text, nil
+		}
+		v.recaller.room = max(minRecall, v.recaller.bytes()/4)
+	}
+}
+
+// minRecall is how little is recalled in the end, in bytes.
+const minRecall = 256
+
 // PromptFrom renders the prompt that a message of another agent would have now, if
 // proof is what proves its sender. It changes nothing.
 func (a *Agent) PromptFrom(handle string, proof state.Proof) (PromptView, error) {

@@ -145,6 +145,8 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 			Tools:     tools,
 			Steps:     steps,
 			Sight:     &react.Sight{Folders: look.folders, Sees: r.config.Sees},
+			Shape:     r.config.Shape(),
+			Lessons:   lessons{r.agent.Store.Dir, api.Address()},
 			Window:    s.ContextWindow,
 			MaxOutput: s.MaxOutput,
 			MaxCalls:  s.MaxCalls,
@@ -158,6 +160,9 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 			Check:  look.check,
 			Spent:  look.recordSpending,
 			Rest:   r.rest,
+			Shorter: func(bytes int) (string, error) {
+				return r.agent.ShorterPrompt(msg.Key, bytes)
+			},
 			Finish: func(ctx context.Context) error { return r.agent.Finish(ctx, r.turn) },
 		},
 	}, nil

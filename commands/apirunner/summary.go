@@ -45,7 +45,8 @@ func (r *Runner) summaryLoop(ctx context.Context) (*react.Loop, string, error) {
 	r.events.emit(turn.Event{Kind: turn.SessionStart, Model: cmp.Or(names.Summary, names.Usual)})
 	return &react.Loop{
 		Settings: react.Settings{
-			Model: model, Names: names, MaxOutput: s.MaxOutput,
+			Model: model, Names: names, MaxOutput: s.MaxOutput, Window: s.ContextWindow,
+			Shape: r.config.Shape(), Lessons: lessons{r.agent.Store.Dir, api.Address()},
 			Deadline: r.Begun.Add(min(r.agent.Turn.Timeout, cycle.SummaryTimeout)),
 		},
 		Callbacks: react.Callbacks{

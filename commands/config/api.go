@@ -1,12 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"agentstateloop/internal/lazy"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
@@ -93,6 +95,9 @@ func (c *Config) checkModel() error {
 			return c.Wrong(n.key, "must be %d or more", n.from)
 		}
 	}
+	if err := c.checkShape(); err != nil {
+		return err
+	}
 	if time.Duration(s.Rest) > state.MaxSleep {
 		return c.Wrong("api.rest", "must be a day at most")
 	}
@@ -142,6 +147,37 @@ func ListsModel(models []string, name string) bool {
 func (s apiSection) Secret() Source {
 	return Source{File: s.KeyFile, Env: s.KeyEnv, Command: slices.Clone(s.KeyCommand)}
 }
+
+// Address names the API, for what is learned about its models.
+func (a API) Address() string { return cmp.Or(a.url, a.provider) }
+
+// Shape returns what [api] changes in requests.
+func (c *Config) Shape() react.Shape {
+	s := c.File.API
+	return react.Shape{Omit: s.Omit, Extra: s.Extra, Headers: s.Headers, Effort: s.Effort}
+}
+
+// checkShape checks omit, extra and headers. The request needs a model and its messages.
+func (c *Config) checkShape() error {
+	s := c.File.API
+	for _, needed := range []string{"model", "messages", "stream"} {
+		_, extra := s.Extra[needed]
+		if slices.Contains(s.Omit, needed) || extra {
+			return c.At(dotted("api"), "remove it from omit and extra", "%q is in every request", needed)
+		}
+	}
+	for name, value := range s.Headers {
+		if !validHeader.Get().MatchString(name) || strings.ContainsAny(value, "\r\n") {
+			return c.Wrong("api.headers", "%q is not a valid header", name)
+		}
+		if namesSecret.Get().MatchString(name) {
+			return c.At(dotted("api.headers"), "keep the key in a file, and name that in key_file", "%q would stand in the configuration as it is", name)
+		}
+	}
+	return nil
+}
+
+var validHeader = lazy.NewRegexp(`^[A-Za-z0-9-]{1,64}$`)
 
 // Model is a model API that can also list its models.
 type Model interface {

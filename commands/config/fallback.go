@@ -36,6 +36,11 @@ type fallbackSection struct {
 	Vision        []string `toml:"vision"`
 	ContextWindow int      `toml:"context_window"`
 	MaxOutput     int      `toml:"max_output"`
+
+	Omit    []string          `toml:"omit"`
+	Extra   map[string]any    `toml:"extra"`
+	Headers map[string]string `toml:"headers"`
+	Effort  string            `toml:"effort"`
 }
 
 // rights returns the lists of a section with their names.
@@ -72,6 +77,7 @@ func (c *Config) Fallback(n int) *Config {
 	a := &v.File.API
 	a.Provider, a.BaseURL, a.Model, a.LowModel, a.SummaryModel = f.Provider, f.BaseURL, f.Model, "", ""
 	a.KeyFile, a.KeyEnv, a.KeyCommand, a.Vision = f.KeyFile, f.KeyEnv, f.KeyCommand, f.Vision
+	a.Omit, a.Extra, a.Headers, a.Effort = f.Omit, f.Extra, f.Headers, f.Effort
 	a.ContextWindow, a.MaxOutput = cmp.Or(f.ContextWindow, a.ContextWindow), cmp.Or(f.MaxOutput, min(a.MaxOutput, cmp.Or(f.ContextWindow, a.ContextWindow)/2))
 	return &v
 }

@@ -190,7 +190,13 @@ type apiSection struct {
 	MaxCalls      int              `toml:"max_calls"`
 	MaxTools      int              `toml:"max_tools"`
 	Rest          OptionalDuration `toml:"rest"`
-	Tools         toolsSection     `toml:"tools"`
+
+	Omit    []string          `toml:"omit"`
+	Extra   map[string]any    `toml:"extra"`
+	Headers map[string]string `toml:"headers"`
+	Effort  string            `toml:"effort"`
+
+	Tools toolsSection `toml:"tools"`
 	Exec          execSection      `toml:"exec"`
 }
 

@@ -231,7 +231,7 @@ func isLeft(h http.Header, reset string) bool {
 	return remaining != "" && remaining != "0"
 }
 
-// resetIn reads when a limit begins anew: a duration ("6m0s"), seconds, the time of Unix in
+// resetIn reads when a limit begins again: a duration ("6m0s"), seconds, the time of Unix in
 // seconds or milliseconds, or a date.
 func resetIn(value string, now time.Time) time.Duration {
 	if d, err := time.ParseDuration(value); err == nil {

@@ -16,7 +16,7 @@ const maxLessons = 8
 const minWindow = 1024
 
 // Lessons keeps what was learned about the models of one address. It may be nil: then each run
-// learns anew.
+// learns it again.
 type Lessons interface {
 	Of(model string) Lesson
 	Learn(model string, l Lesson) error
@@ -26,7 +26,7 @@ type Lessons interface {
 func (l *Loop) lesson(model string) Lesson {
 	known := l.learned[model]
 	if l.Lessons != nil {
-		known = l.Lessons.Of(model).with(known)
+		known = l.Lessons.Of(model).With(known)
 	}
 	return known
 }
@@ -47,7 +47,7 @@ func (l *Loop) keepLesson(model string, lesson Lesson) {
 	if l.learned == nil {
 		l.learned = map[string]Lesson{}
 	}
-	l.learned[model] = l.learned[model].with(lesson)
+	l.learned[model] = l.learned[model].With(lesson)
 	if l.Lessons == nil {
 		return
 	}

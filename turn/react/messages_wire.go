@@ -167,7 +167,7 @@ func (r *chunkReader) messageUsage(data json.RawMessage) messageUsage {
 	if isNull(data) || json.Unmarshal(data, &m) != nil {
 		return messageUsage{}
 	}
-	quiet := &chunkReader{} // a count that is none changes no answer
+	quiet := &chunkReader{} // a count that cannot be read changes no answer
 	return messageUsage{
 		InputTokens: quiet.count("input_tokens", m), OutputTokens: quiet.count("output_tokens", m),
 		CacheReadInputTokens: quiet.count("cache_read_input_tokens", m), CacheCreationInputTokens: quiet.count("cache_creation_input_tokens", m),

@@ -25,8 +25,8 @@ const (
 	memberTools         = "tools"
 )
 
-// refusable are the members that are left out if a server refuses them. Without one of the
-// others there is no request.
+// refusable are the members that are left out if a server refuses them. A request needs the
+// others.
 var refusable = []string{memberMaxCompletion, memberMaxTokens, "stream_options", "cache_control", "reasoning_effort", "output_config", "thinking"}
 
 // apply returns a request as JSON in this shape.
@@ -140,8 +140,8 @@ type Lesson struct {
 	Cut    bool `json:"cut,omitempty"`
 }
 
-// with returns the lesson with another one.
-func (l Lesson) with(more Lesson) Lesson {
+// With returns the lesson with another one.
+func (l Lesson) With(more Lesson) Lesson {
 	for _, name := range more.Omit {
 		if !slices.Contains(l.Omit, name) {
 			l.Omit = append(slices.Clone(l.Omit), name)

@@ -26,7 +26,7 @@ func (f *thinkFilter) add(text string) {
 	}
 }
 
-// end passes on what was held and is no thought.
+// end passes on what was held, unless it is a thought.
 func (f *thinkFilter) end() {
 	if rest := turn.WithoutThoughts(f.held); !f.past && rest != "" {
 		f.say(rest)

@@ -1,0 +1,71 @@
+package apirunner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"agentstateloop/internal/regular"
+	"agentstateloop/turn/react"
+)
+
+// lessonsName is the file of the state directory with what was learned about models. It may be
+// deleted: then the next turn learns it again.
+const lessonsName = "models.json"
+
+// maxLessons bounds that file, in bytes.
+const maxLessons = 256 << 10
+
+// lessons keeps what was learned about the models of one address.
+type lessons struct {
+	dir, address string
+}
+
+// read returns all that was learned, by address and model. What cannot be read is learned
+// again.
+func (l lessons) read() map[string]react.Lesson {
+	all := map[string]react.Lesson{}
+	data, err := regular.ReadFile(filepath.Join(l.dir, lessonsName), maxLessons)
+	if err == nil {
+		_ = json.Unmarshal(data, &all)
+	}
+	if all == nil {
+		all = map[string]react.Lesson{}
+	}
+	return all
+}
+
+func (l lessons) key(model string) string { return l.address + " " + model }
+
+// Of implements react.Lessons.
+func (l lessons) Of(model string) react.Lesson { return l.read()[l.key(model)] }
+
+// Learn implements react.Lessons. The file is replaced as a whole.
+func (l lessons) Learn(model string, lesson react.Lesson) error {
+	all := l.read()
+	all[l.key(model)] = all[l.key(model)].With(lesson)
+	data, err := json.MarshalIndent(all, "", "\t")
+	if err != nil {
+		return err
+	}
+	if len(data) >= maxLessons {
+		return fmt.Errorf("%s would be longer than %d bytes", lessonsName, maxLessons)
+	}
+	name := filepath.Join(l.dir, lessonsName)
+	tmp := name + ".tmp"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(data, '\n'))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	return os.Rename(tmp, name)
+}
