@@ -58,6 +58,13 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("justPassed", 10*time.Minute, time.Minute, func(_ *testing.T, d time.Duration) bool {
 			return saidTime("resets at "+begin.Add(-d).Format("15:04"), begin, time.UTC).IsZero()
 		}),
+		{Const: "maxNotes", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			var o output
+			for range n {
+				o.apply(Event{Kind: Note, Text: "a remark"})
+			}
+			return len(o.remarks()) == int(n)
+		}},
 		{Const: "maxWaitUnits", Max: 10_000, Within: func(_ *testing.T, n int64) bool {
 			return waitOf(fmt.Sprint(n, " days")) == time.Duration(n)*24*time.Hour
 		}},

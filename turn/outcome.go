@@ -9,9 +9,6 @@ import (
 	"agentstateloop/state"
 )
 
-// maxNotes bounds how many remarks of an agent reach its operator.
-const maxNotes = 20
-
 // maxReason bounds, in bytes, what an agent says in Result.Reason.
 const maxReason = 2000
 
@@ -35,7 +32,7 @@ func (s *supervisor) outcome() (Result, error) {
 		return Result{}, err
 	}
 
-	res.Notes = append(res.Notes, s.output.notes[:min(len(s.output.notes), maxNotes)]...)
+	res.Notes = append(res.Notes, s.output.remarks()...)
 	s.decideStatus(&res, fault)
 	s.takeAnswer(&res)
 	s.listOutput(&res)

@@ -120,3 +120,9 @@ func (o *output) answered() bool {
 	}
 	return said != ""
 }
+
+// maxNotes bounds how many remarks of an agent reach its operator.
+const maxNotes = 20
+
+// remarks returns what the operator should hear at the end of the answer.
+func (o *output) remarks() []string { return o.notes[:min(len(o.notes), maxNotes)] }

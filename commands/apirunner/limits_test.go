@@ -25,10 +25,17 @@ func (d slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
+// lessonsAround is how long the file of one lesson is, without what it says.
+const lessonsAround = len("{\n\t\"a m\": {\n\t\t\"omit\": [\n\t\t\t\"\"\n\t\t]\n\t}\n}")
+
 func TestLimits(t *testing.T) {
 	usual := http.DefaultTransport
 	t.Cleanup(func() { http.DefaultTransport = usual })
 	limittest.Run(t, []limittest.Limit{
+		{Const: "maxLessons", Max: 256<<10 - 1, Within: func(t *testing.T, n int64) bool {
+			l := lessons{t.TempDir(), "a"}
+			return l.Learn("m", react.Lesson{Omit: []string{strings.Repeat("x", int(n)-lessonsAround)}}) == nil && l.Of("m").Omit != nil
+		}},
 		limittest.Duration("stallAfter", 5*time.Minute, 2, func(t *testing.T, d time.Duration) (answered bool) {
 			synctest.Test(t, func(t *testing.T) {
 				http.DefaultTransport = slow(d - 1)

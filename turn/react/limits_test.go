@@ -217,6 +217,32 @@ func TestLimits(t *testing.T) {
 			}
 			return len(d.answer.Calls) == int(n)
 		}},
+		{Const: "minCut", Max: 12<<10 - 1, Within: func(t *testing.T, n int64) bool {
+			l := loopWith(t, nil)
+			l.noteCut(Question{System: x(n)}, Answer{Reported: turn.Usage{Input: 1}})
+			return l.Window == DefaultWindow
+		}},
+		{Const: "minWindow", Max: 1024, Within: func(t *testing.T, n int64) bool {
+			l := loopWith(t, nil)
+			l.Window = int(n)
+			shrunk, err := l.shrink(t.Context(), Question{}, true)
+			return !shrunk && err == nil && l.Window == int(n)
+		}},
+		{Const: "maxLessons", Max: 8, Within: func(t *testing.T, n int64) bool {
+			refusals := 0
+			l := loopWith(t, func(q Question) (Answer, error) {
+				if refusals++; refusals > int(n) {
+					return Answer{Text: "hi", Stop: StopEnd}, nil
+				}
+				return Answer{}, &Fault{Status: http.StatusBadRequest, Text: fmt.Sprint("unknown member x", refusals)}
+			})
+			l.Shape.Extra = map[string]any{}
+			for i := range 20 {
+				l.Shape.Extra[fmt.Sprint("x", i)] = true
+			}
+			_, err := l.ask(t.Context())
+			return err == nil
+		}},
 		{Const: "maxStatus", Max: 599, Within: func(t *testing.T, n int64) bool {
 			var f Fault
 			f.coded(fmt.Sprint(n))
