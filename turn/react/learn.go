@@ -125,25 +125,16 @@ func (l *Loop) shorten() (bool, error) {
 // has not read all of the question.
 const cutBytes = 12
 
-// minCut is how long a question is, in bytes, before such a difference means something.
-const minCut = 12 << 10
-
 // noteCut tells once that a server has left out a part of a question without a word, which it
-// shows by its count, and makes the window as small as that.
+// shows by its count. A count below any window means something else, such as what a cache held.
 func (l *Loop) noteCut(q Question, a Answer) {
 	u := a.Reported
-	read := u.Input + u.CacheRead + u.CacheWrite
-	size := q.size()
-	if read <= 0 || size < minCut || read >= int64(size)/cutBytes {
+	read, size := u.Input+u.CacheRead+u.CacheWrite, q.size()
+	if read < minWindow || read >= int64(size)/cutBytes || l.lesson(q.Model).Cut {
 		return
 	}
-	known := l.lesson(q.Model)
-	lesson := Lesson{Window: max(minWindow, int(read)), Cut: true}
-	l.Window = min(l.Window, lesson.Window)
-	if !known.Cut {
-		l.Emit(turn.Event{Kind: turn.Note, Text: fmt.Sprintf("the server of %s has read %d tokens of a question of about %d and said nothing: its window is smaller than context_window in [api]", q.Model, read, size/bytesPerToken)})
-	}
-	l.keepLesson(q.Model, lesson)
+	l.Emit(turn.Event{Kind: turn.Note, Text: fmt.Sprintf("the server of %s has read %d tokens of a question of about %d and said nothing: set context_window in [api] to what it can hold", q.Model, read, size/bytesPerToken)})
+	l.keepLesson(q.Model, Lesson{Cut: true})
 }
 
 // lastOf returns the end of a text, at most about n bytes of it: the question stands there.

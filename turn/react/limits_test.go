@@ -217,11 +217,6 @@ func TestLimits(t *testing.T) {
 			}
 			return len(d.answer.Calls) == int(n)
 		}},
-		{Const: "minCut", Max: 12<<10 - 1, Within: func(t *testing.T, n int64) bool {
-			l := loopWith(t, nil)
-			l.noteCut(Question{System: x(n)}, Answer{Reported: turn.Usage{Input: 1}})
-			return l.Window == DefaultWindow
-		}},
 		{Const: "minWindow", Max: 1024, Within: func(t *testing.T, n int64) bool {
 			l := loopWith(t, nil)
 			l.Window = int(n)
