@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"agentstateloop/internal/capture"
 	"agentstateloop/internal/lazy"
@@ -31,6 +32,12 @@ type ACPSettings struct {
 	Session string    `json:"session,omitempty"` // to continue; "" begins one
 	Grants  ACPGrants `json:"grants,omitzero"`
 	Tools   *ACPTools `json:"tools,omitempty"` // nil: the agent is offered none
+
+	// How long the agent's text is awaited after it has answered the prompt; see Config.
+	// Without a text, and unless it may be silent, as long as Linger.
+	Settle      time.Duration `json:"settle,omitempty"`
+	Linger      time.Duration `json:"linger,omitempty"`
+	MayBeSilent bool          `json:"may_be_silent,omitempty"`
 }
 
 // ACPTools says how the agent starts the server of our tools (ToolServer). The variables

@@ -34,6 +34,10 @@ type Settings struct {
 	Servers []Server // of tools, that the agent shall use
 	Grants  turn.ACPGrants
 
+	// Settle, Linger and MayBeSilent are those of turn.ACPSettings.
+	Settle, Linger time.Duration
+	MayBeSilent    bool
+
 	// Ask puts a question to the operator, with the answers turn.Allow and
 	// turn.Refuse, and returns its id. It is not called unless Grants.Ask is set.
 	Ask func(ctx context.Context, text string) (id string, err error)

@@ -28,6 +28,23 @@ var scripts = map[string]func(*scripted){
 		s.end(p, "end_turn")
 		s.until("")
 	},
+	"answers before it speaks": func(s *scripted) {
+		p := s.begin()
+		s.end(p, "end_turn")
+		time.Sleep(700 * time.Millisecond) // longer than settle: nothing has been said
+		s.say("It is ")
+		time.Sleep(50 * time.Millisecond) // so that it comes after the answer
+		s.say("late.")
+		s.until("")
+	},
+	"answers in the middle": func(s *scripted) {
+		p := s.begin()
+		s.say("It is ")
+		s.end(p, "end_turn")
+		time.Sleep(50 * time.Millisecond) // so that it comes after the answer
+		s.say("late.")
+		s.until("")
+	},
 	"lenient": func(s *scripted) {
 		s.line("Debugger attached.")
 		s.line("{not json")

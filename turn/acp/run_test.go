@@ -310,6 +310,16 @@ func TestCredential(t *testing.T) {
 	}
 }
 
+// Text that comes after the answer to the prompt belongs to the answer.
+func TestTextAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, script := range []string{"answers before it speaks", "answers in the middle"} {
+		if r := newBench(t, script).run(); r.Status != turn.Success || r.Text != "It is late." {
+			t.Errorf("%s: %s %q", script, r.Status, r.Text)
+		}
+	}
+}
+
 func TestSessionIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "tells its session")

@@ -121,10 +121,47 @@ func (c *client) turn(ctx context.Context) turn.Event {
 	case err != nil:
 		done = c.failed(err)
 	default:
+		c.listen(ctx)
 		done = ending(ended.Reason, c.cancelled)
 	}
 	c.meter.bill(&done)
 	return done
+}
+
+// listen takes in what the agent says after it has answered the prompt: some agents answer
+// before their text is out. It is over when nothing more has come for Settle.
+func (c *client) listen(ctx context.Context) {
+	over := time.Now().Add(c.Linger)
+	for until := c.quietUntil(over); time.Now().Before(until); {
+		select {
+		case m, ok := <-c.messages:
+			if !ok {
+				return
+			}
+			c.take(ctx, m)
+			until = c.quietUntil(over)
+		case <-c.Cancel:
+			return
+		case <-time.After(time.Until(until)):
+		}
+	}
+}
+
+// quietUntil returns how long the agent must stay silent from now on. An agent that has said
+// nothing since its last tool is awaited until over.
+func (c *client) quietUntil(over time.Time) time.Time {
+	if c.asked != "" {
+		return time.Time{}
+	}
+	if !c.said.began || c.said.broken {
+		if !c.MayBeSilent {
+			return over
+		}
+	}
+	if settled := time.Now().Add(c.Settle); settled.Before(over) {
+		return settled
+	}
+	return over
 }
 
 // ending returns the last event of a turn that ended for that reason. cancelled means
