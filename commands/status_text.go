@@ -216,6 +216,9 @@ func spendRows(row row, s cycle.Status) {
 	if len(s.Spend.Savings) > 0 {
 		row("saving", "%s", strings.Join(s.Spend.Savings, ", "))
 	}
+	for _, backend := range s.Spend.Uncounted {
+		row("UNCOUNTED", "%s reports neither a cost nor tokens: the budget cannot count its turns", state.BackendName(backend))
+	}
 	for _, model := range s.Spend.Unpriced {
 		row("PRICE", "no price of %q is known: it is counted as the most expensive model; set [prices.%q]", model, model)
 	}

@@ -108,6 +108,9 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 		Lingers: r.Rest != nil, Submitted: s.Turn.Submitted,
 	})
 	if worked && d.backend.turn != nil {
+		if r.Rest == nil {
+			events = append(events, d.billed(r.Bill))
+		}
 		events = append(events, state.CredentialWorked{Name: d.backend.turn.Login()}, state.BackendWorked{Backend: d.backend.name()})
 	}
 	if r.Rest == nil {
@@ -126,6 +129,11 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 		outgoingFiles{d.store}.takeOut(m.outgoing)
 	}
 	return s, nil
+}
+
+// billed returns whether an attempt that succeeded has said what it cost.
+func (d *deliverer) billed(b turn.Bill) state.Billed {
+	return state.Billed{Backend: d.backend.name(), Known: b.Settled || b.CostUSD != 0 || b.Usage != (turn.Usage{})}
 }
 
 // threadOf returns the mail thread that the answer of a turn goes to. What a mail did not

@@ -218,6 +218,7 @@ type StatusSpend struct {
 	Remedy    *string  `json:"remedy"`     // what revives a dead agent
 	Savings   []string `json:"savings"`    // what is done because money is short, in words
 	Unpriced  []string `json:"unpriced"`   // models without a price, counted as the dearest
+	Uncounted []string `json:"uncounted"`  // backends that report neither a cost nor tokens, so that the budget cannot count their turns
 }
 
 // Status reads the state without a lock and without the network.
@@ -408,7 +409,7 @@ func HaltedBy(s state.State) []string {
 
 func spendStatus(s state.State, p state.Policy, now time.Time) StatusSpend {
 	today, month := s.SpentOn(p, now)
-	st := StatusSpend{DayUSD: today.USD(), MonthUSD: month.USD(), Unpriced: append([]string{}, s.Purse.Unpriced...)}
+	st := StatusSpend{DayUSD: today.USD(), MonthUSD: month.USD(), Unpriced: append([]string{}, s.Purse.Unpriced...), Uncounted: append([]string{}, s.Uncounted(p)...)}
 	if left, known := s.Balance(p); known {
 		usd := left.USD()
 		st.CreditUSD = &usd

@@ -64,7 +64,7 @@ func (e *turnEnder) exited(ctx context.Context, head state.Head, from string, bi
 		return s, err
 	}
 	e.tidy(s, head)
-	return e.journal.commit(ctx, append(causedBy(from, e.biller.bill(s, head, bill)), agentEnded(head, live.Reason))...)
+	return e.journal.commit(ctx, append(causedBy(from, e.biller.bill(s, head, bill)), e.deliverer.billed(bill), agentEnded(head, live.Reason))...)
 }
 
 // left is exited for an agent whose runner has died.

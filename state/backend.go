@@ -144,6 +144,7 @@ func (m *machine) forgetBackends() {
 			delete(m.Outages, name)
 		}
 	}
+	m.Purse.Unbilled = slices.DeleteFunc(m.Purse.Unbilled, func(name string) bool { return m.policy.Turns && !slices.Contains(backends, name) })
 }
 
 // BackendNames returns the names of the backends, in the order in which they are tried.

@@ -17,7 +17,7 @@ import (
 
 // everyEvent holds one of each event. TestEveryEventIsListed keeps it complete.
 var everyEvent = []state.Event{
-	state.AgentEnded{}, state.Arrived{}, state.AskAgain{}, state.Asked{}, state.Awaited{}, state.BackendFailed{}, state.BackendWorked{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{}, state.Damaged{},
+	state.AgentEnded{}, state.Arrived{}, state.AskAgain{}, state.Asked{}, state.Awaited{}, state.BackendFailed{}, state.BackendWorked{}, state.Billed{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{}, state.Damaged{},
 	state.Discarded{}, state.Dropped{}, state.Ended{}, state.FetchEnded{}, state.Filed{}, state.Finished{}, state.Flagged{}, state.LargeFetched{}, state.GivenBack{}, state.HookFailed{}, state.HookTook{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
 	state.CalledNobody{}, state.Online{}, state.Ordered{}, state.OutboxDropped{}, state.OutboxRetried{}, state.NotMended{}, state.Planned{}, state.Polled{}, state.Posted{}, state.PromptAsked{}, state.Prompted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
 	state.Released{}, state.Remembered{}, state.Replied{}, state.Reported{}, state.MemoryReset{}, state.Mended{}, state.Rendered{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.Slept{}, state.Spent{},

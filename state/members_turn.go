@@ -64,6 +64,7 @@ func (p *Purse) members(c *members.Coder) {
 	members.OptObject(c, "meter", &p.Meter, (*Meter).members)
 	members.OptObjects(c, "meters", &p.Meters, (*Meter).members)
 	members.OptTexts(c, "unpriced", &p.Unpriced)
+	members.OptTexts(c, "unbilled", &p.Unbilled)
 	members.OptText(c, "tier", &p.Tier)
 	members.OptText(c, "mourned", &p.DeathTold)
 }

@@ -79,6 +79,7 @@ type Purse struct {
 	Meters  []Meter  `json:"meters,omitempty"`  // of other sessions, the newest last
 
 	Unpriced  []string `json:"unpriced,omitempty"` // models without a price
+	Unbilled  []string `json:"unbilled,omitempty"` // backends that report neither a cost nor tokens
 	Tier      Tier     `json:"tier,omitempty"`     // as last recorded
 	DeathTold string   `json:"mourned,omitempty"`  // the death that the operator was informed of
 }
@@ -287,4 +288,30 @@ func (m *machine) applySpendLine(l Line) {
 	if l.Spending != nil && !slices.Contains(m.Purse.Counted, l.Spending.ID) {
 		m.book(l)
 	}
+}
+
+// Billed reports whether the last turn of a backend has said what it cost, in dollars or in
+// tokens. Without that no budget can count it.
+type Billed struct {
+	Backend string
+	Known   bool
+}
+
+// apply remembers which backends cannot be counted.
+func (e Billed) apply(m *machine) {
+	i := slices.Index(m.Purse.Unbilled, e.Backend)
+	switch {
+	case e.Known && i >= 0:
+		m.Purse.Unbilled = slices.Delete(m.Purse.Unbilled, i, i+1)
+	case !e.Known && i < 0:
+		m.Purse.Unbilled = append(m.Purse.Unbilled, e.Backend)
+	}
+}
+
+// Uncounted returns the backends whose turns no budget can count, if one is set.
+func (s State) Uncounted(p Policy) []string {
+	if b := p.Budget; !b.HasCredit && b.Day == 0 && b.Turn == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Purse.Unbilled), func(name string) bool { return !slices.Contains(p.BackendNames(), name) })
 }

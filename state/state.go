@@ -174,7 +174,7 @@ func (s State) clone() State {
 	s.Purse.Days = slices.Clone(s.Purse.Days)
 	s.Purse.Months = slices.Clone(s.Purse.Months)
 	s.Purse.Counted = slices.Clone(s.Purse.Counted)
-	s.Purse.Unpriced = slices.Clone(s.Purse.Unpriced)
+	s.Purse.Unpriced, s.Purse.Unbilled = slices.Clone(s.Purse.Unpriced), slices.Clone(s.Purse.Unbilled)
 	s.Purse.Meters = slices.Clone(s.Purse.Meters)
 	s.Others, s.Parked = slices.Clone(s.Others), slices.Clone(s.Parked)
 	s.Credentials = maps.Clone(s.Credentials)

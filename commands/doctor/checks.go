@@ -47,6 +47,7 @@ func (e *examination) checks() []check {
 		agentCheck{loader: e.cronLoader, config: e.config, turn: a.Turn, network: e.Network, backends: a.Backends},
 		boxCheck{config: e.config, agent: a, home: user.Home},
 		toolServersCheck{loader: e.cronLoader, config: e.config, agent: a, network: e.Network},
+		budgetCheck{agent: a, state: e.state},
 		promptCheck{agent: a},
 		hooksCheck{agent: a, state: e.state},
 		promptsCheck{agent: a, state: e.state, now: a.Now()},
