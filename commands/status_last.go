@@ -17,6 +17,9 @@ func lastRows(p *statusPage, s cycle.Status) {
 	}
 	if a := s.LastAnswer; a != nil {
 		row("answer", "%s: %s%s%s; %s", moment(a.At, now), a.Outcome, took(a.Took), costOf(a.CostUSD), delivery(*a, now))
+		if a.NotPermitted != nil {
+			row("REFUSED", "the agent was not permitted: %s", plain.Line(*a.NotPermitted))
+		}
 	}
 }
 

@@ -81,6 +81,9 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 	if why := d.backend.instead(s); why != "" && m.msg.Operator && d.backend.turn != nil {
 		unsent = append(unsent, why)
 	}
+	for _, what := range r.Refused {
+		unsent = append(unsent, "not permitted: "+what)
+	}
 	back.Text = deliverable(r, unsent)
 	box := path.Join(m.dir(), "output")
 	fields, err := d.keepDeliverable(box, back)
@@ -105,7 +108,7 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 		TurnID: m.head.TurnID, Epoch: m.head.Epoch,
 		Outcome: state.Outcome(r.Status), Reason: r.Reason,
 		OutputBox: box, Deliverable: deliverableFile, Fields: fields, Reply: reply, Session: d.nextSession(s, m, r),
-		Lingers: r.Rest != nil, Submitted: s.Turn.Submitted,
+		Lingers: r.Rest != nil, Submitted: s.Turn.Submitted, Refused: strings.Join(r.Refused, "; "),
 	})
 	if worked && d.backend.turn != nil {
 		if r.Rest == nil {

@@ -49,6 +49,8 @@ type StatusAnswer struct {
 	Delivery string     `json:"delivery"`
 	Sent     *time.Time `json:"sent"`
 	Waits    *string    `json:"waits"` // why it is not sent yet, in words
+
+	NotPermitted *string `json:"not_permitted"` // what the agent was not permitted to do, in words
 }
 
 // What an open question is.
@@ -87,7 +89,7 @@ func answerStatus(s state.State, now time.Time) *StatusAnswer {
 		return nil
 	}
 	st := StatusAnswer{
-		Key: a.Key, Source: a.Source, TurnID: a.TurnID, Outcome: a.Outcome, At: a.At, CostUSD: a.Cost.USD(), Sent: orNull(a.Sent),
+		Key: a.Key, Source: a.Source, TurnID: a.TurnID, Outcome: a.Outcome, At: a.At, CostUSD: a.Cost.USD(), NotPermitted: orNull(a.Refused), Sent: orNull(a.Sent),
 	}
 	if a.Took > 0 {
 		seconds := a.Took.Seconds()

@@ -32,6 +32,7 @@ type LastAnswer struct {
 	At      time.Time     `json:"at,omitzero"`    // when the turn ended
 	Took    time.Duration `json:"took,omitempty"` // since the message came, or was due; 0 = unknown
 	Cost    Micros        `json:"micros,omitempty"`
+	Refused string        `json:"not_permitted,omitempty"` // what the agent was not permitted to do, in words
 
 	// Reply is the effect that carries it, "" for `tell`. Sent is when the server took
 	// that, and Ended how it ended otherwise, as its history line says.
@@ -55,7 +56,7 @@ func (m *machine) noteAnswer(msg Message, edge Line, at time.Time) {
 	if msg.Principal() != OperatorPrincipal && msg.Cause() != CauseEvent {
 		return
 	}
-	a := LastAnswer{Key: msg.Key, Source: msg.Source, TurnID: edge.TurnID, Outcome: edge.Outcome, At: at, Cost: msg.Cost}
+	a := LastAnswer{Key: msg.Key, Source: msg.Source, TurnID: edge.TurnID, Outcome: edge.Outcome, At: at, Cost: msg.Cost, Refused: plain.Shorten(edge.Reason, maxLastSubject)}
 	if edge.Response != edge.TurnID {
 		a.Reply = edge.Response
 	}

@@ -136,6 +136,7 @@ func (l *LastAnswer) members(c *members.Coder) {
 	members.OptTime(c, "at", &l.At)
 	members.OptNumber(c, "took", &l.Took)
 	members.OptNumber(c, "micros", &l.Cost)
+	members.OptText(c, "not_permitted", &l.Refused)
 	members.OptText(c, "reply", &l.Reply)
 	members.OptTime(c, "sent", &l.Sent)
 	members.OptText(c, "ended", &l.Ended)

@@ -111,6 +111,7 @@ type Ended struct {
 	Fields      string  // another, with the results; "" if there are none
 	Reply       *Effect // rendered; nil if the sender is not to be sent one
 	Session     Session // that the next turn continues; zero if none
+	Refused     string  // what the agent was not permitted to do, in words
 
 	// Lingers reports that the agent has answered and its process lives. Submitted
 	// is then what it had submitted when the deliverable was chosen.
@@ -133,6 +134,9 @@ func (e Ended) apply(m *machine) {
 	msg, ok := m.TurnMessage()
 	if msg.Fresh && (e.Outcome == Success || e.Outcome == Partial) {
 		m.turnLine(freshSession, "")
+	}
+	if e.Refused != "" {
+		m.turnLine(notPermitted, e.Refused)
 	}
 	if ok {
 		task.Row = &msg
@@ -167,7 +171,7 @@ func (e Ended) apply(m *machine) {
 
 // Redacted implements [Redactable].
 func (e Ended) Redacted(redact func(string) string) Event {
-	e.Reason = redact(e.Reason)
+	e.Reason, e.Refused = redact(e.Reason), redact(e.Refused)
 	e.Reply = redactedEffect(e.Reply, redact)
 	return e
 }
@@ -182,7 +186,7 @@ func (m *machine) recordReply(msg Message, e Ended) {
 	}
 	edge := Line{
 		Kind: LineEdge, What: edgeReport, Source: msg.Source, From: m.Agent, To: msg.From,
-		Request: msg.request(), Response: e.TurnID, TurnID: e.TurnID, Outcome: e.Outcome,
+		Request: msg.request(), Response: e.TurnID, TurnID: e.TurnID, Outcome: e.Outcome, Reason: e.Refused,
 	}
 	if reply != nil {
 		edge.To, edge.Response = reply.To, reply.ID
@@ -192,6 +196,9 @@ func (m *machine) recordReply(msg Message, e Ended) {
 		m.noteAnswer(msg, edge, m.now)
 	}
 }
+
+// notPermitted is the word of the line about what the agent of a turn was not permitted to do.
+const notPermitted = "not permitted"
 
 // freshSession is the word of the line of a turn that its session could not go on with. It
 // has begun another one.

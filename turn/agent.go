@@ -32,6 +32,10 @@ type agent struct {
 	// credit is refused. Nil matches nothing.
 	loginRefused *lazy.Regexp
 
+	// refusals matches what the agent prints on stderr about something that it was not
+	// permitted to do: a tool, and what. Nil matches nothing.
+	refusals *lazy.Regexp
+
 	// loginExit is the exit code that means a refused login; 0 if none does.
 	loginExit int
 

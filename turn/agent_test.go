@@ -427,3 +427,80 @@ func TestSilentAfterATool(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsNotPermitted checks that what an agent was not permitted to do is told, in the words
+// of each of the real CLIs.
+func TestWhatIsNotPermitted(t *testing.T) {
+	for name, c := range map[string]struct{ runner, stream, stderr, want string }{
+		"claude": {Claude, `{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"t1"}
+{"type":"result","subtype":"success","is_error":false,"result":"I could not.","permission_denials":[{"tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"git push"}},{"tool_name":"Write","tool_use_id":"t2","tool_input":{"file_path":"/etc/x","content":"y"}},{"tool_name":"Bash","tool_use_id":"t3","tool_input":{"command":"git push"}}]}
+`, "", "Bash: git push|Write: /etc/x"},
+		"codex, declined": {Codex, `{"type":"thread.started","thread_id":"c-1"}
+{"type":"item.completed","item":{"id":"i1","type":"command_execution","command":"git push","status":"declined"}}
+{"type":"item.completed","item":{"id":"i2","type":"agent_message","text":"I could not."}}
+{"type":"turn.completed","usage":{}}
+`, "", "command_execution: git push"},
+		"codex, on stderr": {Codex, `{"type":"thread.started","thread_id":"c-1"}
+{"type":"item.completed","item":{"id":"i2","type":"agent_message","text":"I could not."}}
+{"type":"turn.completed","usage":{}}
+`, "2026-11-28T04:55:49Z ERROR codex_core::tools::router: error=exec_command failed: CreateProcess { message: \"Rejected(\\\"rm -rf x rejected: not permitted\\\")\" }", "exec_command: rm -rf x rejected: not permitted"},
+		"gemini": {Gemini, `{"type":"init","session_id":"g-1","model":"m"}
+{"type":"tool_use","tool_name":"run_shell_command","tool_id":"t1","parameters":{"command":"git push"}}
+{"type":"tool_result","tool_id":"t1","status":"error","error":{"type":"tool_not_registered","message":"Tool not found"}}
+{"type":"tool_use","tool_name":"read_file","tool_id":"t2","parameters":{"file_path":"x"}}
+{"type":"tool_result","tool_id":"t2","status":"error","error":{"type":"file_not_found","message":"no such file"}}
+{"type":"message","role":"assistant","content":"I could not.","delta":true}
+{"type":"result","status":"success","stats":{}}
+`, "", "run_shell_command: git push"},
+	} {
+		b := fakeCLI(t, c.runner, c.stream, "printf '%s' '"+c.stderr+"' >&2")
+		if res := b.run(); res.Status != Success || res.Text != "I could not." || strings.Join(res.Refused, "|") != c.want {
+			t.Errorf("%s: %s %q, not permitted: %q", name, res.Status, res.Text, res.Refused)
+		}
+	}
+}
+
+// TestLimitsOfStreams checks that the streams of the real CLIs tell a limit, and until when.
+func TestLimitsOfStreams(t *testing.T) {
+	const synthetic = `{"type":"assistant","message":{"model":"<synthetic>","content":[{"type":"text","text":"%s"}]},"error":"%s","api_error_status":%d}
+{"type":"result","subtype":"success","is_error":true,"api_error_status":%d,"result":"%s"}
+`
+	at := time.Now().Add(time.Hour).Truncate(time.Second)
+	for name, c := range map[string]struct {
+		runner, stream string
+		kind           state.OutageKind
+		until          time.Time
+	}{
+		"claude, a subscription": {Claude, fmt.Sprintf(`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":%d,"rateLimitType":"five_hour"}}
+`, at.Unix()) + fmt.Sprintf(synthetic, "You have hit your 5-hour limit", "rate_limit", 429, 429, "You have hit your 5-hour limit"), state.UsageLimit, at},
+		"claude, a key":    {Claude, fmt.Sprintf(synthetic, "API Error: Request rejected (429)", "rate_limit", 429, 429, "API Error: Request rejected (429)"), state.UsageLimit, time.Time{}},
+		"claude, overload": {Claude, fmt.Sprintf(synthetic, "API Error: 529 Overloaded", "server_error", 529, 529, "API Error: 529 Overloaded"), state.Overload, time.Time{}},
+		"claude, an older one": {Claude, `{"type":"assistant","message":{"model":"<synthetic>","content":[{"type":"text","text":"Claude AI usage limit reached|` + fmt.Sprint(at.Unix()) + `"}]}}
+{"type":"result","subtype":"success","is_error":true,"result":"Claude AI usage limit reached|` + fmt.Sprint(at.Unix()) + `"}
+`, state.UsageLimit, at},
+		"codex": {Codex, `{"type":"thread.started","thread_id":"c-1"}
+{"type":"error","message":"You have hit your usage limit. Upgrade to Pro or try again at ` + at.Local().Format("Jan 2, 2006 15:04") + `."}
+{"type":"turn.failed","error":{"message":"You have hit your usage limit. Upgrade to Pro or try again at ` + at.Local().Format("Jan 2, 2006 15:04") + `."}}
+`, state.UsageLimit, at.Truncate(time.Minute)},
+		"gemini": {Gemini, `{"type":"init","session_id":"g-1","model":"m"}
+{"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: You have exhausted your daily quota on this model.]"},"stats":{}}
+`, state.UsageLimit, time.Time{}},
+	} {
+		b := fakeCLI(t, c.runner, c.stream, "exit 1")
+		b.Session = "s-0" // a limit is not the session's fault
+		res := b.run()
+		if res.Status != Failed || res.Outage == nil || res.SessionFailed || res.Credential != nil {
+			t.Errorf("%s: %+v", name, res)
+			continue
+		}
+		if res.Outage.Kind != c.kind || !res.Outage.Until.Equal(c.until) {
+			t.Errorf("%s: %+v, want %s until %v", name, *res.Outage, c.kind, c.until)
+		}
+	}
+	// A limit that was passed by is none: the agent has worked since.
+	b := fakeCLI(t, Claude, `{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1}}
+`+claudeGood, "")
+	if res := b.run(); res.Status != Success || res.Outage != nil {
+		t.Errorf("%+v", res)
+	}
+}

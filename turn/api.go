@@ -28,7 +28,7 @@ func parseAPI(line []byte) []Event {
 		return unknown(line)
 	}
 	switch e.Kind {
-	case SessionStart, Thinking, TextDelta, ToolUse, ToolResult, Permission, Done, Error, Note, Unknown:
+	case SessionStart, Thinking, TextDelta, ToolUse, ToolResult, Permission, Done, Error, Note, Refused, Unknown:
 		return []Event{e}
 	}
 	return unknown(line)

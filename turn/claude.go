@@ -80,6 +80,10 @@ type claudeLine struct {
 	Since   map[string]struct {
 		CostUSD float64 `json:"costUSD"`
 	} `json:"model_usage_since_last_result"`
+	Denials []struct {
+		Tool  string          `json:"tool_name"`
+		Input json.RawMessage `json:"tool_input"`
+	} `json:"permission_denials"`
 	Usage  claudeUsage `json:"usage"`
 	Models map[string]struct {
 		Window int64 `json:"contextWindow"`
@@ -135,7 +139,11 @@ func claudeParser() parser {
 		}
 		done := claudeResult(l, spent)
 		done.Context, done.Window = context, l.Models[model].Window
-		return []Event{done}
+		var events []Event
+		for _, d := range l.Denials {
+			events = append(events, Event{Kind: Refused, Tool: toolName(d.Tool), Text: toolInput(d.Input)})
+		}
+		return append(events, done)
 	}
 }
 
@@ -269,4 +277,18 @@ func errorText(raw json.RawMessage) string {
 		return o.Message
 	}
 	return o.Type
+}
+
+// toolInput returns what a tool was to do, as people read it: its command, its file, or all of
+// its input.
+func toolInput(input json.RawMessage) string {
+	var known struct {
+		Command  string `json:"command"`
+		FilePath string `json:"file_path"`
+		URL      string `json:"url"`
+	}
+	if json.Unmarshal(input, &known) == nil && cmp.Or(known.Command, known.FilePath, known.URL) != "" {
+		return cmp.Or(known.Command, known.FilePath, known.URL)
+	}
+	return string(input)
 }

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"encoding/json"
 	"path"
 	"slices"
@@ -29,6 +30,7 @@ func codexAgent() agent {
 		cumulative:   true,
 		loginRefused: lazy.NewRegexp(`(?i)401 unauthorized|not logged in|codex login|log (out and )?sign in again|missing environment variable|quota exceeded\. check your plan|insufficient_quota`),
 		anyLogin:     true,
+		refusals:     lazy.NewRegexp(`codex_core::tools::router: error=(\w+) failed:? .*?Rejected\(\\?"(.+?)\\?"\)`),
 		anyLimit:     true,
 	}
 }
@@ -86,6 +88,8 @@ type codexLine struct {
 		Message string `json:"message"`
 		Server  string `json:"server"` // of mcp_tool_call
 		Tool    string `json:"tool"`
+		Status  string `json:"status"`  // "declined" of what was not permitted
+		Command string `json:"command"` // of command_execution
 	} `json:"item"`
 	Usage struct {
 		Input      int64 `json:"input_tokens"` // including the cached ones
@@ -117,6 +121,9 @@ func codexParser() parser {
 			if e.Kind == TextDelta {
 				last = e.Text
 			}
+			if l.Type == "item.completed" && l.Item.Status == "declined" {
+				return []Event{{Kind: Refused, Tool: l.Item.Type, Text: cmp.Or(l.Item.Command, l.Item.Tool)}, e}
+			}
 			return []Event{e}
 		case "turn.completed":
 			return []Event{{Kind: Done, Text: last, Usage: Usage{
@@ -146,8 +153,8 @@ func codexItem(l codexLine) Event {
 			return Event{Kind: Thinking, Text: l.Item.Text}
 		}
 	case "error":
-		// A warning of the CLI itself. The turn goes on.
-		return Event{Kind: Error, Text: l.Item.Message}
+		// A warning of the CLI itself. The turn goes on, and if it fails, it is not why.
+		return Event{Kind: Unknown}
 	case "command_execution", "file_change", "mcp_tool_call", "collab_tool_call", "web_search":
 		if done {
 			return Event{Kind: ToolResult, ToolID: l.Item.ID}

@@ -15,6 +15,7 @@ const (
 	Done         EventKind = "done"          // Text: the whole answer, or why it failed. Failed, Cut, CostUSD, Usage, Context, Window
 	Error        EventKind = "error"         // Text: an error that may pass
 	Note         EventKind = "note"          // Text: what the operator should hear at the end of the answer
+	Refused      EventKind = "refused"       // Tool, Text: what the agent was not permitted to do
 	Permission   EventKind = "permission"    // Tool: its kind; ToolID: what identifies the request; Text: how it was decided; Question
 	Unknown      EventKind = "unknown"       // Text: the line that was not understood, truncated
 )

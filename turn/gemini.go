@@ -18,7 +18,7 @@ func geminiAgent() agent {
 			}
 			return append(argv, a.Extra...)
 		},
-		parse:        func() parser { return parseGemini },
+		parse:        geminiParser,
 		loginRefused: lazy.NewRegexp(`(?i)please set an auth method|invalid auth method|when using (gemini api|vertex ai), you must|api key not valid|api_key_invalid|unauthenticated|manual authorization is required`),
 		loginExit:    geminiNotLoggedIn,
 		anyLogin:     true,
@@ -35,7 +35,9 @@ type geminiLine struct {
 	Content string `json:"content"`
 	Tool    string `json:"tool_name"`
 	ToolID  string `json:"tool_id"`
-	Message string `json:"message"` // of error
+
+	Parameters json.RawMessage `json:"parameters"` // of tool_use
+	Message    string          `json:"message"`    // of error
 
 	Status string          `json:"status"`
 	Error  json.RawMessage `json:"error"`
@@ -46,11 +48,45 @@ type geminiLine struct {
 	} `json:"stats"`
 }
 
-func parseGemini(line []byte) []Event {
-	var l geminiLine
-	if json.Unmarshal(line, &l) != nil {
-		return unknown(line)
+// geminiParser returns a parser that knows what the tools are called for which it was told that
+// they may not run.
+func geminiParser() parser {
+	asked := map[string]geminiLine{}
+	return func(line []byte) []Event {
+		var l geminiLine
+		if json.Unmarshal(line, &l) != nil {
+			return unknown(line)
+		}
+		events := geminiEvents(line, l)
+		switch {
+		case l.Type == "tool_use" && len(asked) < maxOpenTools:
+			asked[l.ToolID] = l
+		case l.Type == "tool_result":
+			if call := asked[l.ToolID]; l.Status == "error" && notPermitted.Get().MatchString(errorType(l.Error)) {
+				events = append(events, Event{Kind: Refused, Tool: toolName(call.Tool), Text: toolInput(call.Parameters)})
+			}
+			delete(asked, l.ToolID)
+		}
+		return events
 	}
+}
+
+// maxOpenTools bounds how many calls without a result are remembered.
+const maxOpenTools = 1000
+
+// notPermitted matches the types of the errors of calls that were not run.
+var notPermitted = lazy.NewRegexp(`^(tool_not_registered|policy_violation|.*denied.*|.*rejected.*)$`)
+
+// errorType returns the type of an error.
+func errorType(raw json.RawMessage) string {
+	var e struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(raw, &e)
+	return e.Type
+}
+
+func geminiEvents(line []byte, l geminiLine) []Event {
 	switch l.Type {
 	case "init":
 		return []Event{{Kind: SessionStart, Session: l.Session, Model: l.Model}}

@@ -58,6 +58,28 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("justPassed", 10*time.Minute, time.Minute, func(_ *testing.T, d time.Duration) bool {
 			return saidTime("resets at "+begin.Add(-d).Format("15:04"), begin, time.UTC).IsZero()
 		}),
+		{Const: "maxRefused", Max: 10, Within: func(_ *testing.T, n int64) bool {
+			var o output
+			for i := range n {
+				o.apply(Event{Kind: Refused, Tool: fmt.Sprint("tool ", i)})
+			}
+			return len(o.refused) == int(n)
+		}},
+		{Const: "maxRefusedText", Max: 200, Within: func(_ *testing.T, n int64) bool {
+			var o output
+			o.apply(Event{Kind: Refused, Tool: "t", Text: x(n)})
+			return o.refused[0] == "t: "+x(n)
+		}},
+		{Const: "maxOpenTools", Max: 1000, Within: func(_ *testing.T, n int64) bool {
+			parse, told := geminiParser(), false
+			for i := range n {
+				parse(fmt.Appendf(nil, `{"type":"tool_use","tool_name":"t","tool_id":"%d"}`, i))
+			}
+			for _, e := range parse(fmt.Appendf(nil, `{"type":"tool_result","tool_id":"%d","status":"error","error":{"type":"policy_violation"}}`, n-1)) {
+				told = told || e.Kind == Refused && e.Tool == "t"
+			}
+			return told
+		}},
 		{Const: "maxNotes", Max: 20, Within: func(_ *testing.T, n int64) bool {
 			var o output
 			for range n {

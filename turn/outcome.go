@@ -33,6 +33,7 @@ func (s *supervisor) outcome() (Result, error) {
 	}
 
 	res.Notes = append(res.Notes, s.output.remarks()...)
+	res.Refused = s.refused()
 	s.decideStatus(&res, fault)
 	s.takeAnswer(&res)
 	s.listOutput(&res)
@@ -61,6 +62,16 @@ func (s *supervisor) finalAnswer() Result {
 		res.ExitCode = s.process.state.ExitCode()
 	}
 	return res
+}
+
+// refused returns what the agent was not permitted to do. Some say it on stderr alone.
+func (s *supervisor) refused() []string {
+	if pattern := s.output.agent.refusals; pattern != nil {
+		for _, m := range pattern.Get().FindAllStringSubmatch(s.output.stderr.String(), -1) {
+			s.output.refuse(m[1], m[2])
+		}
+	}
+	return s.output.refused
 }
 
 // exitWord returns in words how the agent's process ended.

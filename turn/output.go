@@ -3,6 +3,7 @@ package turn
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"agentstateloop/internal/plain"
@@ -25,6 +26,7 @@ type output struct {
 	session string
 	limit   *Outage // that it has reported since it last worked
 	notes   []string
+	refused []string
 	bill    Bill
 
 	context int64 // tokens that the session held at the last Done
@@ -67,6 +69,8 @@ func (o *output) apply(e Event) {
 		o.inTools = false
 	case Note:
 		o.notes = append(o.notes, plain.Cut(clean(e.Text), maxReason))
+	case Refused:
+		o.refuse(e.Tool, e.Text)
 	case Error:
 		fmt.Fprintln(&o.faults, e.Text)
 	case Done:
@@ -126,3 +130,20 @@ const maxNotes = 20
 
 // remarks returns what the operator should hear at the end of the answer.
 func (o *output) remarks() []string { return o.notes[:min(len(o.notes), maxNotes)] }
+
+// Bounds of what an agent was not permitted to do, as its operator hears of it.
+const (
+	maxRefused     = 10  // things
+	maxRefusedText = 200 // bytes of each
+)
+
+// refuse notes something that the agent was not permitted to do, once.
+func (o *output) refuse(tool, what string) {
+	text := plain.Line(tool)
+	if what = plain.Shorten(plain.Line(clean(what)), maxRefusedText); what != "" {
+		text += ": " + what
+	}
+	if len(o.refused) < maxRefused && !slices.Contains(o.refused, text) {
+		o.refused = append(o.refused, text)
+	}
+}

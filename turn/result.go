@@ -61,6 +61,9 @@ type Result struct {
 
 	Worked bool // it called a tool
 
+	// Refused is what it was not permitted to do, such as "Bash: git push", each once.
+	Refused []string
+
 	// Outage is set if the attempt can succeed later, and its message is not at fault.
 	Outage *Outage
 

@@ -83,5 +83,5 @@ func FuzzAPI(f *testing.F) {
 }
 
 func FuzzGemini(f *testing.F) {
-	fuzzParser(f, func() parser { return parseGemini }, geminiGood, geminiBroken)
+	fuzzParser(f, geminiParser, geminiGood, geminiBroken)
 }

@@ -142,6 +142,7 @@ func (c *client) allow(r call, options []option, decision string) outcome {
 
 func (c *client) reject(r call, options []option, decision string) outcome {
 	c.decided(r, decision, "")
+	c.Emit(turn.Event{Kind: turn.Refused, Tool: r.kind(), Text: cmp.Or(r.Title, r.Name)})
 	if id, ok := choose(options, "reject_once", "reject_always"); ok {
 		return selected(id)
 	}
