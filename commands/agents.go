@@ -40,6 +40,10 @@ func (l agents) configPath(c *cli.Context) (string, error) {
 
 // load loads the agent that the command line names (configPath).
 func (l agents) load(c *cli.Context) (*cycle.Agent, error) {
+	if _, boxed := relayedTurnOf(l.loader); boxed && !c.IsSet("config") && !c.IsSet("agent") {
+		err := fmt.Errorf("%s is not for an agent in its box: it needs the configuration and the state, which are not there", c.Command.HelpName)
+		return nil, terminal.WithHint(coded(codeNotAllowed, err), "`"+name+" --help` lists the commands for the agent; ask your operator for anything else")
+	}
 	path, err := l.configPath(c)
 	if err != nil {
 		return nil, err

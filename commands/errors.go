@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
@@ -200,6 +201,8 @@ func ownHint(err error) string {
 	switch {
 	case errors.Is(err, cycle.ErrBusy):
 		return "another poll of this agent is running and will see what is new; try again in a moment"
+	case errors.Is(err, syscall.ENOLCK):
+		return "the file system of the state directory has no locks, as NFS without its lock service: set state_dir in [agent] to a folder on a disk of this machine"
 	case errors.Is(err, store.ErrOtherAgent):
 		return "give each agent a state_dir of its own in [agent]"
 	case errors.Is(err, context.Canceled) && err.Error() != "":

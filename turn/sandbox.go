@@ -40,7 +40,7 @@ func (c Config) entered(ctx context.Context, a Attempt, program string, argv []s
 func (c Config) enter(ctx context.Context, a Attempt, program string, argv []string, env map[string]string, host *ACPSettings) ([]string, error) {
 	way, err := box.Bubblewrap(ctx, c.Self)
 	if err != nil {
-		return nil, fmt.Errorf("the agent was not started, because it must run in a box: %w; install bubblewrap, or change sandbox in [turn]; `agentstateloop doctor` says more", err)
+		return nil, fmt.Errorf("the agent was not started, because it must run in a box: %w; %s; or change sandbox in [turn]", err, box.Advice(err))
 	}
 	b, err := c.boxOf(a, program, env)
 	if err != nil {

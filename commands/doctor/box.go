@@ -57,7 +57,7 @@ func (c boxCheck) run(ctx context.Context) []Finding {
 	case t.Box != nil:
 		way, err := box.Bubblewrap(ctx, t.Self)
 		if err != nil {
-			return []Finding{bad(Error, name, `install bubblewrap (on Debian: apt install bubblewrap); until then no turn runs, as sandbox = "bwrap" is set`, "no box can be made: %v", err)}
+			return []Finding{bad(Error, name, box.Advice(err)+`; until then no turn runs, as sandbox = "bwrap" is set`, "no box can be made: %v", err)}
 		}
 		program, err := t.Find()
 		if err != nil {

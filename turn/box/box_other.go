@@ -15,6 +15,9 @@ func Find(context.Context, string) (Way, error) { return Way{}, errLinuxOnly }
 // Bubblewrap returns an error: it exists on Linux only.
 func Bubblewrap(context.Context, string) (Way, error) { return Way{}, errLinuxOnly }
 
+// Advice returns what the operator can do: nothing on this system.
+func Advice(error) string { return "set sandbox = \"\" in [turn]" }
+
 // Run returns an error; nothing is run.
 func (b Box) Run(context.Context, Way, Program) error { return errLinuxOnly }
 

@@ -24,7 +24,7 @@ func Find(ctx context.Context, self string) (Way, error) {
 	}
 	w, err := Own(ctx, self)
 	if err != nil {
-		return Way{}, fmt.Errorf("programs cannot be confined on this machine: %w; our own way: %w; %s", noBwrap, err, advice())
+		return Way{}, fmt.Errorf("programs cannot be confined on this machine: %w; our own way: %w; %s", noBwrap, err, Advice(noBwrap))
 	}
 	return w, nil
 }
@@ -68,18 +68,41 @@ func (w Way) probe(ctx context.Context, self string) error {
 	return err
 }
 
-// advice returns what the operator can do where no way works.
-func advice() string {
-	const more = "; or install bubblewrap, if it is missing"
+// Advice returns what the operator can do about an error of Bubblewrap or Find, by what this
+// machine has and allows.
+func Advice(err error) string {
+	_, missing := findBwrap()
 	switch {
-	case setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-		return "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1" + more
 	case setting("/proc/sys/user/max_user_namespaces") == "0":
-		return "allow user namespaces: sysctl -w user.max_user_namespaces=10000" + more
+		return "allow user namespaces: sysctl -w user.max_user_namespaces=10000"
+	case setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+		return "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1"
 	case setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-		return "give bwrap or agentstateloop an AppArmor profile with \"userns,\", or run sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+		return "give bwrap an AppArmor profile with \"userns,\" (Ubuntu: apt install apparmor-profiles), or run sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+	case missing != nil:
+		return "install bubblewrap (on Debian: apt install bubblewrap)"
+	case forbidden(err):
+		return "bubblewrap is installed, and this machine forbids it to make namespaces: in a container, start that with a seccomp profile that allows unshare and clone, such as docker run --security-opt seccomp=unconfined"
 	}
-	return "install bubblewrap, and allow user namespaces if this is a container"
+	return "run " + bwrapTrial + ", which shows why bubblewrap fails"
+}
+
+// bwrapTrial is a command that makes a box and nothing else.
+const bwrapTrial = "bwrap --unshare-all --ro-bind / / true"
+
+// forbidden reports whether an error says that the kernel refuses namespaces. The words are
+// bubblewrap's, and those of the system for EPERM, EACCES, ENOSPC and EINVAL.
+func forbidden(err error) bool {
+	if err == nil {
+		return false
+	}
+	words := strings.ToLower(err.Error())
+	for _, word := range []string{"no permissions to create", "creating new namespace failed", "operation not permitted", "permission denied", "no space left on device", "unshare", "setting up uid map"} {
+		if strings.Contains(words, word) {
+			return true
+		}
+	}
+	return false
 }
 
 func setting(path string) string {
