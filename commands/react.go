@@ -29,6 +29,7 @@ func reactCommand(p *program) *cli.Command {
 			&cli.TimestampFlag{Name: "now", Layout: time.RFC3339, Usage: "the time of the demo's clock"},
 			&cli.BoolFlag{Name: "summary", Usage: "answer standard input by a summary"},
 			&cli.BoolFlag{Name: strings.TrimPrefix(turn.LowFlag, "--"), Usage: "ask the cheaper model"},
+			&cli.StringFlag{Name: strings.TrimPrefix(turn.ModelFlag, "--"), Usage: "ask this model"},
 			&cli.IntFlag{Name: config.FallbackFlag, Usage: "be this fallback"},
 		},
 	}
@@ -48,7 +49,7 @@ func (k reactCmd) run(c *cli.Context) error {
 	}
 	r, err := apirunner.New(apirunner.Process{
 		Loader: k.loader, Stdin: k.stdin, Stdout: k.out.Stdout, Begun: begun,
-		Fallback: c.Int(config.FallbackFlag), Low: c.Bool(strings.TrimPrefix(turn.LowFlag, "--")),
+		Fallback: c.Int(config.FallbackFlag), Low: c.Bool(strings.TrimPrefix(turn.LowFlag, "--")), Model: c.String(strings.TrimPrefix(turn.ModelFlag, "--")),
 	}, a, in)
 	if errors.Is(err, apirunner.ErrNotAPI) {
 		return terminal.Usagef("", `%s is for agentstateloop's own use, with runner = "api"`, config.APICommand)

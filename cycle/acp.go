@@ -22,6 +22,8 @@ type granter struct {
 	store  *store.Store
 	rights Rights
 	kinds  Kinds
+
+	prompts []ClockPrompt
 }
 
 // grants returns what an attempt of h at m may do: what its cause is granted, and what

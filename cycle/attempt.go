@@ -41,6 +41,8 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	if err != nil {
 		return at.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()})
 	}
+	own := promptOf(at.granter.prompts, msg)
+	m.apart = own.Fresh
 	m.receive(at.store, "", attachmentsFolder)
 	m.collect(at.store, s.Collected())
 	m.reports, m.reportFiles = at.prompter.reports(head.Waiting)
@@ -48,7 +50,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	if head.Resumed {
 		m.said = saidBefore(at.store, path.Dir(head.Box), head.Waiting)
 	}
-	if !msg.Fresh {
+	if !msg.Fresh && !m.apart {
 		if s, err = at.compactor.rotate(ctx, s); err != nil {
 			return s, err
 		}
@@ -79,7 +81,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		return at.ender.returned(ctx, s, err)
 	}
 	session := at.sessions.of(s, at.prompter.policy.TalkOf(msg)).ID
-	if msg.Fresh {
+	if msg.Fresh || m.apart {
 		session = ""
 	}
 	s, err = at.journal.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch, Instead: at.ender.backend.instead(s)})
@@ -98,6 +100,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.granter.rights.arguments(msg),
 		Env: env, Backend: at.ender.backend.name(), MayBeSilent: msg.MayBeSilent(), Grants: at.granter.grants(head, msg, m.reports),
 	}
+	program, attempt = own.own(program, attempt)
 	if at.ender.backend.low || isShort(state.Tier(data.Tier)) {
 		program, attempt = program.Lowered(attempt)
 	}

@@ -18,6 +18,7 @@ import (
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
+	"agentstateloop/turn"
 )
 
 // Prompts by the clock (docs/design.md, "Prompts by the clock").
@@ -32,6 +33,45 @@ type ClockPrompt struct {
 	Kind string        // state.KindAlways or state.KindSaid
 
 	Patience time.Duration // with If; 0: PromptTimeout
+
+	// What its turns have of their own. Fresh: each begins a session, which the conversation
+	// does not go on with. Args are added to the command of the agent, if that is Runner; Model
+	// is asked by our own loop, and Workdir is absolute; "" of both: as usual.
+	Fresh          bool
+	Args           []string
+	Runner         string
+	Model, Workdir string
+}
+
+// promptOf returns the prompt of the clock that has caused a message. Of another message it is
+// empty.
+func promptOf(all []ClockPrompt, msg state.Message) ClockPrompt {
+	if msg.Source != state.Clock {
+		return ClockPrompt{}
+	}
+	i := slices.IndexFunc(all, func(c ClockPrompt) bool { return c.Name == msg.From })
+	if i < 0 {
+		return ClockPrompt{}
+	}
+	return all[i]
+}
+
+// own returns how the agent runs a turn of the prompt.
+func (c ClockPrompt) own(program *turn.Config, at turn.Attempt) (*turn.Config, turn.Attempt) {
+	own := *program
+	if c.Workdir != "" {
+		own.Workdir = c.Workdir
+	}
+	if c.Model != "" && own.Runner == turn.API && own.LoginName == "" { // a fallback has models of its own
+		own.Command = append(slices.Clone(own.Command), turn.ModelFlag, c.Model)
+	}
+	if own.Runner == c.Runner {
+		at.Extra = slices.Concat(at.Extra, c.Args)
+	}
+	if c.Fresh {
+		at.Session = ""
+	}
+	return &own, at
 }
 
 // MaxPromptText limits the text of a prompt, in bytes.

@@ -192,7 +192,7 @@ func reporting(h state.Head) string {
 // "Turns").
 func (d *deliverer) nextSession(s state.State, m turnMessage, r turn.Result) state.Session {
 	failed := r.Status != turn.Success && r.Status != turn.Partial
-	if r.Session == "" || d.backend.turn == nil || m.msg.Fresh && failed {
+	if r.Session == "" || d.backend.turn == nil || m.msg.Fresh && failed || m.apart {
 		return s.ConversationOf(d.journal.policy.TalkOf(m.msg)).Session
 	}
 	return d.sessions.after(s, r)

@@ -66,7 +66,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	d.Boundary = fences.Boundary
 	who := m.msg.Principal()
 	session := p.sessions.of(s, p.policy.TalkOf(m.msg))
-	d.Fresh = m.msg.Fresh || session.ID == ""
+	d.Fresh = m.msg.Fresh || session.ID == "" || m.apart
 	d.Missed = r.missed && !d.Fresh
 	d.Phase, d.PhaseSince = s.Phase, s.PhaseSince.UTC()
 	if deadline, ok := s.Deadline(*p.policy); ok {

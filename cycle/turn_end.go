@@ -143,7 +143,7 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 	case waits:
 		clearContext(e.store, m.dir())
 		s, err = e.journal.commit(ctx, append(bill, state.Suspended{
-			TurnID: id, Epoch: epoch, Box: path.Join(m.dir(), "output"), Session: e.sessions.after(s, r),
+			TurnID: id, Epoch: epoch, Box: path.Join(m.dir(), "output"), Session: e.deliverer.nextSession(s, m, r),
 		}, state.BackendWorked{Backend: e.backend.name()})...)
 		if err == nil {
 			turn.DropEarlier(e.store.Path(m.dir()), r.Output)

@@ -38,6 +38,7 @@ type turnMessage struct {
 	with        []turnMessage   // of the same sender, which the turn answers as well, the oldest first
 	reports     []prompt.Report // what a resumed turn waited for
 	said        string          // the agent's output before the turn was suspended
+	apart       bool            // its turn has a session of its own, with which nothing goes on
 }
 
 // attemptDir returns the folder of one attempt, below the agent's directory.

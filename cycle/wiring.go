@@ -150,7 +150,7 @@ func (a *Agent) compactor(b backend) *compactor {
 }
 
 func (a *Agent) granter(b backend) granter {
-	return granter{turn: b.turn, store: a.Store, rights: b.rights, kinds: b.kinds}
+	return granter{turn: b.turn, store: a.Store, rights: b.rights, kinds: b.kinds, prompts: a.Prompted}
 }
 
 func (a *Agent) attempter(b backend) *attempter {

@@ -125,6 +125,9 @@ func (c *Config) Lowered(a Attempt) (*Config, Attempt) {
 // LowFlag tells our own loop to ask the cheaper model, whatever money is left.
 const LowFlag = "--low"
 
+// ModelFlag tells our own loop which model to ask.
+const ModelFlag = "--model"
+
 // ForcedLow returns how our own loop runs an attempt with the cheaper model although money is
 // not short.
 func (c *Config) ForcedLow() *Config {

@@ -43,6 +43,8 @@ type Process struct {
 
 	Fallback int  // which one the loop is, from 1; 0: the usual runner
 	Low      bool // the cheaper model is asked, whatever money is left
+
+	Model string // that is asked instead of the usual one; "" for that
 }
 
 // Runner runs the loop for one attempt.
@@ -71,6 +73,7 @@ func New(p Process, agent *cycle.Agent, in cycle.Inside) (*Runner, error) {
 	if c.File.Turn.Runner != turn.API {
 		return nil, ErrNotAPI
 	}
+	c.File.API.Model = cmp.Or(p.Model, c.File.API.Model)
 	if p.Low {
 		c.File.API.Model = cmp.Or(c.File.API.LowModel, c.File.API.Model)
 	}
@@ -156,10 +159,10 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 			MayBeSilent: msg.MayBeSilent(),
 		},
 		Callbacks: react.Callbacks{
-			Emit:   r.events.emit,
-			Check:  look.check,
-			Spent:  look.recordSpending,
-			Rest:   r.rest,
+			Emit:  r.events.emit,
+			Check: look.check,
+			Spent: look.recordSpending,
+			Rest:  r.rest,
 			Shorter: func(bytes int) (string, error) {
 				return r.agent.ShorterPrompt(msg.Key, bytes)
 			},

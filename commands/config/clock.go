@@ -10,6 +10,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/hook"
 	"agentstateloop/state"
+	"agentstateloop/turn"
 )
 
 const (
@@ -28,7 +29,15 @@ type promptSection struct {
 	If      []string      `toml:"if"`
 	Mail    string        `toml:"mail"`
 	CatchUp *ZeroDuration `toml:"catch_up"`
+	Session string        `toml:"session"`
+	Args    []string      `toml:"args"`
+	Model   string        `toml:"model"`
+	Workdir string        `toml:"workdir"`
 }
+
+// SessionFresh is the value of session in a [[prompt]] with which each of its turns has a
+// session of its own.
+const SessionFresh = "fresh"
 
 // wirePrompts wires the tables [[prompt]]: what the agent is told, and when.
 func (c *Config) wirePrompts(self string) (all []cycle.ClockPrompt, policies []state.PromptPolicy, err error) {
@@ -77,6 +86,12 @@ func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.Clock
 		return fail("mail", `"said": nothing is mailed when the agent says nothing`, "%q is not one of: always, said", s.Mail)
 	case s.If != nil && (len(s.If) == 0 || s.If[0] == ""):
 		return fail("if", `such as ["./changed.sh"]; exit code 1 means that there is nothing to do`, "names no program")
+	case s.Session != "" && s.Session != SessionFresh:
+		return fail("session", `"fresh": each of its turns has a session of its own`, "%q is not fresh", s.Session)
+	case len(s.Args) > 0 && c.File.Turn.Runner == turn.API:
+		return fail("args", "set model", `has no effect with runner = "api"`)
+	case s.Model != "" && !slices.Contains([]string{turn.Claude, turn.Codex, turn.Gemini, turn.API}, c.File.Turn.Runner):
+		return fail("model", "name it in args, as your program takes it", "has no effect with runner = %q", c.File.Turn.Runner)
 	case s.CatchUp != nil && time.Duration(*s.CatchUp) > maxCatchUp:
 		return fail("catch_up", "", "must be at most %d days", int(maxCatchUp/(24*time.Hour)))
 	}
@@ -87,6 +102,16 @@ func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.Clock
 	policy.Next = times.Next
 	if s.CatchUp != nil {
 		policy.CatchUp = time.Duration(*s.CatchUp)
+	}
+	prompt.Fresh, prompt.Args, prompt.Runner = s.Session == SessionFresh, s.Args, c.File.Turn.Runner
+	switch {
+	case s.Model != "" && prompt.Runner == turn.API:
+		prompt.Model = s.Model
+	case s.Model != "":
+		prompt.Args = append([]string{"--model", s.Model}, prompt.Args...)
+	}
+	if s.Workdir != "" { // claude and gemini resume a session only where it began
+		prompt.Workdir, prompt.Fresh = c.Resolve(s.Workdir), true
 	}
 	if s.Mail != "" {
 		prompt.Kind = s.Mail

@@ -197,7 +197,7 @@ type apiSection struct {
 	Effort  string            `toml:"effort"`
 
 	Tools toolsSection `toml:"tools"`
-	Exec          execSection      `toml:"exec"`
+	Exec  execSection  `toml:"exec"`
 }
 
 // execSection configures the box of the tool exec.

@@ -1,0 +1,51 @@
+package cycle_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// A prompt of the clock may have a session, arguments and a folder of its own. The conversation
+// goes on with its own session afterwards.
+func TestAPromptWithASessionOfItsOwn(t *testing.T) {
+	t.Parallel()
+	h := claudeHouse(t, `
+case "$*" in *--resume*) ;; *--model*) init p1; answer report; exit;; esac
+init s1; answer hello
+`)
+	folder := t.TempDir()
+	h.agent.Prompted = []cycle.ClockPrompt{{
+		Name: "morning", Text: "Report.", Kind: state.KindAlways,
+		Fresh: true, Args: []string{"--model", "haiku"}, Runner: turn.Claude,
+	}, {
+		Name: "elsewhere", Text: "Report.", Kind: state.KindAlways, Fresh: true, Workdir: folder,
+	}}
+	h.agent.Policy.Prompts = []state.PromptPolicy{{Name: "morning", Next: never}, {Name: "elsewhere", Next: never}}
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	for _, name := range []string{"morning", "elsewhere"} {
+		_, err := h.agent.RunPrompt(t.Context(), name)
+		check(t, err)
+		h.pollAfter(time.Minute)
+	}
+	h.receive(letter{id: "<two@example.com>"})
+	h.pollAfter(time.Minute)
+	h.wantSessions("- - s1")
+	if there, err := os.ReadFile(filepath.Join(folder, "argv")); err != nil || strings.Contains(string(there), "--resume") {
+		t.Errorf("in the other folder: %q, %v", there, err)
+	}
+	h.wantTasks(state.Success, state.Success, state.Success, state.Success)
+	if args := strings.Split(h.left("argv"), "\n"); !strings.Contains(args[1], "--model haiku") || strings.Contains(args[0]+args[len(args)-1], "haiku") {
+		t.Errorf("arguments: %q", args)
+	}
+}
+
+// never is when a prompt has its time that only a person runs.
+func never(time.Time, *time.Location) time.Time { return time.Time{} }
