@@ -26,6 +26,7 @@ var notLimits = map[string]string{
 	"turn/react.maxUnix":         "as maxRetrySeconds",
 	"turn/react.maxUnread":       "how much of a fault is told",
 	"turn/react.cutBytes":        "an estimate",
+	"turn/react.ollamaDefault":   "a default of Ollama's",
 
 	"cycle.minRecall": "where a search ends, whose result may have any length",
 

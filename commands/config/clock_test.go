@@ -37,6 +37,8 @@ func TestWrongPrompt(t *testing.T) {
 		{"name = \"m\"\n" + at + text + "if = \"./changed.sh\"\n", `:14: prompt.if: must be an array, not a string$`, ""},
 		{"name = \"m\"\n" + at + text + "catch_up = \"400d\"\n", `:14: prompt.catch_up: .*at most 366 days$`, ""},
 		{"name = \"m\"\n" + at + text + "catch_up = \"soon\"\n", `:14: prompt.catch_up: "soon" is not a`, ""},
+		{"name = \"m\"\n" + at + text + "session = \"old\"\n", `:14: prompt.session: .*"old" is not fresh$`, "fresh"},
+		{"name = \"m\"\n" + at + text + "model = \"haiku\"\n", `:14: prompt.model: .*has no effect with runner = "exec"$`, "args"},
 		{"name = \"m\"\n" + at + text + "catchup = \"1h\"\n", `:14: prompt.catchup: unknown key$`, "did you mean catch_up?"},
 	} {
 		path := writeConfig(t, first+"[[prompt]]\n"+test.prompt)

@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"agentstateloop/commands/config"
 	"agentstateloop/turn/react"
@@ -34,6 +35,12 @@ func (c apiCheck) finding(ctx context.Context) Finding {
 		}
 	}
 	models, err := api.Model(key, checkTimeout).Models(ctx)
+	asking, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if window, ok := react.OllamaWindow(asking, s.BaseURL, s.Model); ok && window < s.ContextWindow {
+		return bad(Warn, name, fmt.Sprintf("set context_window = %d in [api], or OLLAMA_CONTEXT_LENGTH=%d for Ollama", window, s.ContextWindow),
+			"Ollama reads %d tokens of a question for %s and cuts the rest without a word; context_window is %d", window, s.Model, s.ContextWindow)
+	}
 	switch {
 	case react.ListUnsupported(err):
 		return good(name, "built-in loop with %s from %s, which answers but does not list its models", s.Model, where)

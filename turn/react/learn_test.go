@@ -3,6 +3,9 @@ package react_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -224,5 +227,27 @@ func TestThoughtsStayInside(t *testing.T) {
 	b := benchOn(t, s, "openai")
 	if err := b.run("hello", false); err != nil || strings.Contains(fmt.Sprint(b.events), "secret") {
 		t.Errorf("%v, %+v", err, b.events)
+	}
+}
+
+// TestOllamaWindow checks what Ollama is asked about how much of a question it reads.
+func TestOllamaWindow(t *testing.T) {
+	for _, c := range []struct {
+		name, version, ps, show string
+		want                    int
+		ok                      bool
+	}{
+		{"loaded", `{"version":"0.12.0"}`, `{"models":[{"name":"qwen3:latest","context_length":16384}]}`, `{}`, 16384, true},
+		{"by its file", `{"version":"0.12.0"}`, `{"models":[]}`, `{"parameters":"stop \"x\"\nnum_ctx                        8192"}`, 8192, true},
+		{"by default", `{"version":"0.12.0"}`, `{"models":[{"name":"other","context_length":16384}]}`, `{"parameters":""}`, 4096, true},
+		{"another server", `<html>`, `{}`, `{}`, 0, false},
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, map[string]string{"/api/version": c.version, "/api/ps": c.ps, "/api/show": c.show}[r.URL.Path])
+		}))
+		if got, ok := react.OllamaWindow(t.Context(), srv.URL+"/v1", "qwen3"); got != c.want || ok != c.ok {
+			t.Errorf("%s: %d, %v; want %d, %v", c.name, got, ok, c.want, c.ok)
+		}
+		srv.Close()
 	}
 }
