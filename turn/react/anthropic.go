@@ -202,7 +202,7 @@ type blocks struct {
 	args   strings.Builder
 
 	kept    Kept
-	keeping members // the block that is under way, if it is kept
+	keeping gathered // the block that is under way, if it is kept
 	size    int
 }
 
@@ -226,7 +226,7 @@ func (b *blocks) take(e messageEvent, say func(string)) {
 		case e.Kind == "text":
 			b.say(e.Text, say)
 		default: // what the model thinks, or a block of tomorrow
-			b.keeping = e.Block
+			b.keeping.add(e.Block)
 		}
 	case "content_block_delta":
 		b.delta(e, say)
@@ -272,7 +272,7 @@ func (b *blocks) delta(e messageEvent, say func(string)) {
 		for _, value := range piece {
 			b.size += len(value)
 		}
-		b.keeping = b.keeping.join(piece)
+		b.keeping.add(piece)
 	}
 }
 
@@ -297,7 +297,7 @@ func (b *blocks) close() {
 	}
 	b.args.Reset()
 	if b.keeping != nil {
-		block, _ := json.Marshal(b.keeping) // it was made from JSON
+		block, _ := json.Marshal(b.keeping.whole()) // it was made from JSON
 		b.kept.Blocks = append(b.kept.Blocks, block)
 	}
 	b.keeping = nil

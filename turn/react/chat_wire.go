@@ -369,59 +369,6 @@ func others(m members, names ...string) members {
 	return kept
 }
 
-// join adds the members of the next chunk. Texts and arrays go on, of the rest the last
-// counts.
-func (m members) join(next members) members {
-	if m == nil {
-		m = members{}
-	}
-	for name, value := range next {
-		m[name] = joined(m[name], value)
-	}
-	return m
-}
-
-func joined(before, next json.RawMessage) json.RawMessage {
-	var a, b string
-	if json.Unmarshal(before, &a) == nil && json.Unmarshal(next, &b) == nil {
-		text, _ := json.Marshal(a + b)
-		return text
-	}
-	var as, bs []json.RawMessage
-	if json.Unmarshal(before, &as) == nil && json.Unmarshal(next, &bs) == nil {
-		for _, b := range bs {
-			as = joinPart(as, b)
-		}
-		list, _ := json.Marshal(as)
-		return list
-	}
-	return next
-}
-
-// joinPart adds a part to an array of parts. The pieces of one part, which have the same type
-// and index, are put together.
-func joinPart(parts []json.RawMessage, next json.RawMessage) []json.RawMessage {
-	var last, m members
-	if len(parts) == 0 || json.Unmarshal(next, &m) != nil || json.Unmarshal(parts[len(parts)-1], &last) != nil ||
-		m["index"] == nil || !bytes.Equal(last["index"], m["index"]) || !bytes.Equal(last["type"], m["type"]) {
-		return append(parts, next)
-	}
-	for name, value := range m {
-		switch name {
-		case "index", "type", "format", "id":
-			last[name] = value
-		default:
-			last[name] = joined(last[name], value)
-		}
-	}
-	whole, err := json.Marshal(last)
-	if err != nil {
-		return append(parts, next)
-	}
-	parts[len(parts)-1] = whole
-	return parts
-}
-
 // chatEvents reads the data of the events of a stream, line by line: some servers leave out the
 // blank line between events, or send an error without "data:".
 type chatEvents struct{ lines *bufio.Reader }

@@ -1,6 +1,10 @@
 package react
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
 
 // Kept are the members of an answer with calls that mean nothing to us, and that its server may
 // want back with the results of the calls: reasoning_content, extra_content, thought_signature,
@@ -58,4 +62,89 @@ func (k *Kept) size() (n int) {
 		n += len(b)
 	}
 	return n
+}
+
+// gathered are members that come in pieces, by name. They are put together once, at the end: a
+// model may think in many thousands of pieces.
+type gathered map[string][]json.RawMessage
+
+// add takes the next piece of each member.
+func (g *gathered) add(next members) {
+	if *g == nil {
+		*g = gathered{}
+	}
+	for name, piece := range next {
+		(*g)[name] = append((*g)[name], piece)
+	}
+}
+
+// whole returns the members. Texts and arrays go on, of the rest the last piece counts.
+func (g gathered) whole() members {
+	if len(g) == 0 {
+		return nil
+	}
+	m := members{}
+	for name, pieces := range g {
+		m[name] = joined(pieces)
+	}
+	return m
+}
+
+// joined puts the pieces of one member together.
+func joined(pieces []json.RawMessage) json.RawMessage {
+	last := pieces[len(pieces)-1]
+	var text strings.Builder
+	var list []json.RawMessage
+	texts, lists := true, true
+	for _, piece := range pieces {
+		var s string
+		var part []json.RawMessage
+		texts = texts && json.Unmarshal(piece, &s) == nil
+		lists = lists && json.Unmarshal(piece, &part) == nil
+		text.WriteString(s)
+		list = append(list, part...)
+	}
+	var data []byte
+	switch {
+	case texts:
+		data, _ = json.Marshal(text.String())
+	case lists:
+		data, _ = json.Marshal(joinedParts(list))
+	default:
+		return last
+	}
+	return data
+}
+
+// joinedParts puts the pieces of the parts of an array together: neighbours that have the same
+// type and the same index.
+func joinedParts(list []json.RawMessage) (parts []json.RawMessage) {
+	var part gathered
+	var before members
+	end := func() {
+		if part == nil {
+			return
+		}
+		data, _ := json.Marshal(part.whole()) // it was made from JSON
+		parts, part, before = append(parts, data), nil, nil
+	}
+	for _, piece := range list {
+		var m members
+		if json.Unmarshal(piece, &m) != nil || m["index"] == nil {
+			end()
+			parts = append(parts, piece)
+			continue
+		}
+		if !bytes.Equal(before["index"], m["index"]) || !bytes.Equal(before["type"], m["type"]) {
+			end()
+		}
+		if before == nil {
+			before = m
+			part.add(m)
+			continue
+		}
+		part.add(others(m, "index", "type", "format", "id")) // which are the same in each piece
+	}
+	end()
+	return parts
 }

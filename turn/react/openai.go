@@ -233,8 +233,13 @@ type deltas struct {
 	index   []int              // the stream's index of each call
 	checked int                // bytes of arguments of which startsCall asked whether they are whole
 	size    int
-	kept    Kept
+
+	kept   gathered // what else stands in the message
+	ofCall []callGathered
 }
+
+// callGathered is what else stands in a call, and in its function.
+type callGathered struct{ call, function gathered }
 
 // isEmpty reports whether nothing of an answer has come.
 func (d *deltas) isEmpty() bool {
@@ -263,7 +268,7 @@ func (d *deltas) take(chunk chatChunk, say func(string)) {
 	}
 	d.size += len(choice.refusal)
 	d.refusal.WriteString(choice.refusal)
-	d.keep(&d.kept.Message, choice.kept)
+	d.keep(&d.kept, choice.kept)
 	for _, call := range choice.calls {
 		d.call(call)
 	}
@@ -273,14 +278,11 @@ func (d *deltas) take(chunk chatChunk, say func(string)) {
 }
 
 // keep adds members that are sent back.
-func (d *deltas) keep(to *members, next members) {
-	if len(next) == 0 {
-		return
-	}
+func (d *deltas) keep(to *gathered, next members) {
 	for _, value := range next {
 		d.size += len(value)
 	}
-	*to = to.join(next)
+	to.add(next)
 }
 
 // maxCalls is how many calls of one answer are taken. Each piece is compared with
@@ -306,15 +308,15 @@ func (d *deltas) call(piece callPiece) {
 		d.answer.Calls = append(d.answer.Calls, Call{})
 		d.args = append(d.args, &strings.Builder{})
 		d.index = append(d.index, index)
-		d.kept.Calls = append(d.kept.Calls, KeptCall{})
+		d.ofCall = append(d.ofCall, callGathered{})
 	}
 	c := &d.answer.Calls[at]
 	c.ID = cmp.Or(c.ID, piece.id)
 	c.Name = cmp.Or(c.Name, piece.name)
 	d.args[at].WriteString(piece.args)
 	d.size += len(piece.args)
-	d.keep(&d.kept.Calls[at].Call, piece.kept)
-	d.keep(&d.kept.Calls[at].Function, piece.keptIn)
+	d.keep(&d.ofCall[at].call, piece.kept)
+	d.keep(&d.ofCall[at].function, piece.keptIn)
 }
 
 // startsCall reports whether a piece begins a new call, although its index, or its
@@ -348,7 +350,11 @@ func (d *deltas) finish() Answer {
 		a.Stop, a.Word = StopRefusal, fmt.Sprintf("refusal: %s", said)
 	}
 	if len(a.Calls) > 0 {
-		a.Kept = d.kept.fromServer(d.from)
+		kept := Kept{Message: d.kept.whole()}
+		for _, c := range d.ofCall {
+			kept.Calls = append(kept.Calls, KeptCall{Call: c.call.whole(), Function: c.function.whole()})
+		}
+		a.Kept = kept.fromServer(d.from)
 	}
 	return a
 }
