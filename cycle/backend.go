@@ -78,6 +78,11 @@ func attempters(a *Agent) (all []*attempter) {
 // name returns the name by which the state knows the backend.
 func (b backend) name() string { return b.policy.BackendNames()[b.n] }
 
+// failed returns the event of an attempt that met an outage.
+func (b backend) failed(o turn.Outage) state.BackendFailed {
+	return state.BackendFailed{Backend: b.name(), Kind: o.Kind, Reason: o.Reason, Until: o.Until}
+}
+
 // isOnly reports whether the agent has no other backend.
 func (b backend) isOnly() bool { return len(b.policy.BackendNames()) == 1 }
 

@@ -68,9 +68,6 @@ func (c ClockPrompt) own(program *turn.Config, at turn.Attempt) (*turn.Config, t
 	if own.Runner == c.Runner {
 		at.Extra = slices.Concat(at.Extra, c.Args)
 	}
-	if c.Fresh {
-		at.Session = ""
-	}
 	return &own, at
 }
 

@@ -170,8 +170,7 @@ func (c *compactor) compact(ctx context.Context, s state.State, talk state.Talk,
 	}
 	events := c.bill(s, turnID, r)
 	if r.Outage != nil && c.summaries.summary == nil {
-		out := state.BackendFailed{Backend: c.backend.name(), Kind: r.Outage.Kind, Reason: r.Outage.Reason, Until: r.Outage.Until}
-		next, failed := c.journal.commit(ctx, append(events, out)...)
+		next, failed := c.journal.commit(ctx, append(events, c.backend.failed(*r.Outage))...)
 		return next, errors.Join(err, failed)
 	}
 	if err != nil {

@@ -160,8 +160,7 @@ func (e *turnEnder) putOff(ctx context.Context, s state.State, m turnMessage, r 
 	if r.Worked {
 		back.Session = e.sessions.after(s, r)
 	}
-	return e.journal.commit(ctx, append(bill,
-		state.BackendFailed{Backend: e.backend.name(), Kind: r.Outage.Kind, Reason: r.Outage.Reason, Until: r.Outage.Until}, back)...)
+	return e.journal.commit(ctx, append(bill, e.backend.failed(*r.Outage), back)...)
 }
 
 // counts reports whether an attempt whose backend failed counts as one of those that a turn may
@@ -211,7 +210,7 @@ func (e *turnEnder) returned(ctx context.Context, s state.State, fault error) (s
 	}
 	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
 	s, err := e.journal.commit(ctx, append(e.biller.billed(s, head),
-		state.BackendFailed{Backend: e.backend.name(), Kind: state.Obstacle, Reason: fault.Error()},
+		e.backend.failed(turn.Outage{Kind: state.Obstacle, Reason: fault.Error()}),
 		state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: fault.Error()})...)
 	return s, errors.Join(fault, err)
 }
