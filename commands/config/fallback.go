@@ -27,20 +27,7 @@ type fallbackSection struct {
 	Env         map[string]string `toml:"env"`
 	Permissions rightsSection     `toml:"permissions"`
 
-	Provider      string   `toml:"provider"`
-	BaseURL       string   `toml:"base_url"`
-	Model         string   `toml:"model"`
-	KeyFile       string   `toml:"key_file"`
-	KeyEnv        string   `toml:"key_env"`
-	KeyCommand    []string `toml:"key_command"`
-	Vision        []string `toml:"vision"`
-	ContextWindow int      `toml:"context_window"`
-	MaxOutput     int      `toml:"max_output"`
-
-	Omit    []string          `toml:"omit"`
-	Extra   map[string]any    `toml:"extra"`
-	Headers map[string]string `toml:"headers"`
-	Effort  string            `toml:"effort"`
+	modelSection
 }
 
 // rights returns the lists of a section with their names.
@@ -75,10 +62,10 @@ func (c *Config) Fallback(n int) *Config {
 		}
 	}
 	a := &v.File.API
-	a.Provider, a.BaseURL, a.Model, a.LowModel, a.SummaryModel = f.Provider, f.BaseURL, f.Model, "", ""
-	a.KeyFile, a.KeyEnv, a.KeyCommand, a.Vision = f.KeyFile, f.KeyEnv, f.KeyCommand, f.Vision
-	a.Omit, a.Extra, a.Headers, a.Effort = f.Omit, f.Extra, f.Headers, f.Effort
-	a.ContextWindow, a.MaxOutput = cmp.Or(f.ContextWindow, a.ContextWindow), cmp.Or(f.MaxOutput, min(a.MaxOutput, cmp.Or(f.ContextWindow, a.ContextWindow)/2))
+	usualModel := a.modelSection
+	a.modelSection, a.LowModel, a.SummaryModel = f.modelSection, "", ""
+	a.ContextWindow = cmp.Or(f.ContextWindow, usualModel.ContextWindow)
+	a.MaxOutput = cmp.Or(f.MaxOutput, min(usualModel.MaxOutput, a.ContextWindow/2))
 	return &v
 }
 

@@ -176,28 +176,33 @@ type rightsSection struct {
 
 // apiSection configures runner = "api".
 type apiSection struct {
-	Provider      string           `toml:"provider"`
-	BaseURL       string           `toml:"base_url"`
-	Model         string           `toml:"model"`
-	LowModel      string           `toml:"low_model"`
-	SummaryModel  string           `toml:"summary_model"`
-	KeyFile       string           `toml:"key_file"`
-	KeyEnv        string           `toml:"key_env"`
-	KeyCommand    []string         `toml:"key_command"`
-	Vision        []string         `toml:"vision"`
-	ContextWindow int              `toml:"context_window"`
-	MaxOutput     int              `toml:"max_output"`
-	MaxCalls      int              `toml:"max_calls"`
-	MaxTools      int              `toml:"max_tools"`
-	Rest          OptionalDuration `toml:"rest"`
+	modelSection
+	LowModel     string           `toml:"low_model"`
+	SummaryModel string           `toml:"summary_model"`
+	MaxCalls     int              `toml:"max_calls"`
+	MaxTools     int              `toml:"max_tools"`
+	Rest         OptionalDuration `toml:"rest"`
+
+	Tools toolsSection `toml:"tools"`
+	Exec  execSection  `toml:"exec"`
+}
+
+// modelSection names a model, and says how it is asked.
+type modelSection struct {
+	Provider      string   `toml:"provider"`
+	BaseURL       string   `toml:"base_url"`
+	Model         string   `toml:"model"`
+	KeyFile       string   `toml:"key_file"`
+	KeyEnv        string   `toml:"key_env"`
+	KeyCommand    []string `toml:"key_command"`
+	Vision        []string `toml:"vision"`
+	ContextWindow int      `toml:"context_window"`
+	MaxOutput     int      `toml:"max_output"`
 
 	Omit    []string          `toml:"omit"`
 	Extra   map[string]any    `toml:"extra"`
 	Headers map[string]string `toml:"headers"`
 	Effort  string            `toml:"effort"`
-
-	Tools toolsSection `toml:"tools"`
-	Exec  execSection  `toml:"exec"`
 }
 
 // execSection configures the box of the tool exec.
@@ -337,7 +342,7 @@ func defaults() File {
 		Trust: trustSection{Require: "dmarc", Verify: "server", Mesh: "token"},
 		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), Settle: Duration(500 * time.Millisecond), MaxAttempts: 3, SelfTurns: 10, Recall: 32, Conversation: ConversationOperator, OnLimit: OnLimitWait, Box: boxSection{Network: true}},
 		API: apiSection{
-			ContextWindow: react.DefaultWindow, MaxOutput: react.DefaultMaxOutput, MaxCalls: react.DefaultMaxCalls, MaxTools: react.DefaultMaxTools,
+			modelSection: modelSection{ContextWindow: react.DefaultWindow, MaxOutput: react.DefaultMaxOutput}, MaxCalls: react.DefaultMaxCalls, MaxTools: react.DefaultMaxTools,
 			Exec: execSection{Processes: 512, Memory: 4096, FileSize: 1024, CPU: Duration(5 * time.Minute)},
 		},
 		Schedule: scheduleSection{

@@ -89,7 +89,7 @@ func keysOf(table toml.Key) (keys []string, ours bool) {
 	if t.Kind() != reflect.Struct {
 		return nil, false
 	}
-	for f := range t.Fields() {
+	for _, f := range fieldsOf(t) {
 		keys = append(keys, f.Tag.Get("toml"))
 	}
 	return keys, true
@@ -104,9 +104,14 @@ func elementOf(t reflect.Type) reflect.Type {
 	return t
 }
 
+// fieldsOf returns the fields of a section, with those of a section that it embeds.
+func fieldsOf(t reflect.Type) []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous })
+}
+
 // fieldOf returns the field of a section with a key.
 func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
-	for f := range t.Fields() {
+	for _, f := range fieldsOf(t) {
 		if f.Tag.Get("toml") == key {
 			return f, true
 		}
