@@ -36,9 +36,20 @@ func (k OutageKind) pauses() (first, longest time.Duration) {
 	return 5 * time.Minute, time.Hour
 }
 
-// obstaclePause ends before the next poll, which cron may start somewhat less than a minute
-// later.
+// obstaclePause keeps one poll from trying again and again. The next poll tries whatever is
+// left of it.
 const obstaclePause = 45 * time.Second
+
+// tryObstacles ends the pauses of what this machine prevents: every poll tries that once, as
+// only a try shows whether it is mended.
+func (m *machine) tryObstacles() {
+	for backend, o := range m.Outages {
+		if o.Kind == Obstacle {
+			o.Until = earlier(o.Until, m.now)
+			m.Outages[backend] = o
+		}
+	}
+}
 
 // maxOutage bounds how long a backend is left alone, whatever its provider says. The longest
 // limits of subscriptions are those of a week.

@@ -7,13 +7,17 @@ import "time"
 const unreadPatience = 30 * time.Minute
 
 // Polled ends the observation of one cycle. Timers are checked only here. Again is
-// set in a later round of the same poll, which tries no credential twice.
+// set in a later round of the same poll, which tries neither a credential nor an obstacle
+// twice.
 type Polled struct{ Again bool }
 
 // apply checks the timers and sets the next poll.
-func (Polled) apply(m *machine) {
+func (e Polled) apply(m *machine) {
 	if !m.mailUnread() {
 		m.LastMailRead = m.now
+	}
+	if !e.Again {
+		m.tryObstacles()
 	}
 	m.planPrompts()
 	m.silence()
