@@ -26,6 +26,7 @@ type Asked struct {
 	Epoch    uint64
 	Question Effect
 	Patience time.Duration // how long the turn waits for the report at most
+	Permit   string        // identifies the call of a tool that the operator is asked to permit, or ""
 }
 
 // apply queues the question and waits for its report from here on, before the
@@ -50,7 +51,7 @@ func (e Asked) apply(m *machine) {
 	m.Turn.Waiting = append(m.Turn.Waiting, Wait{
 		ID: question.ID, To: question.To, Text: plain.Shorten(plain.Line(question.Text), 200),
 		Asked: m.now, By: m.now.Add(patience), Span: patience,
-		Operator: operator, Options: slices.Clone(question.Options),
+		Operator: operator, Options: slices.Clone(question.Options), Permit: e.Permit,
 	})
 	m.line(Line{Kind: LineEdge, What: edgeEnqueue, Request: question.ID, From: m.Agent, To: question.To, TurnID: e.TurnID})
 }
@@ -60,6 +61,30 @@ func (e Asked) Redacted(redact func(string) string) Event {
 	e.Question = e.Question.redacted(redact)
 	return e
 }
+
+// Permitted reports that a call of a tool goes ahead because the operator has permitted it
+// in answer to this question. One answer permits one call.
+type Permitted struct {
+	TurnID   string
+	Epoch    uint64
+	Question string // its id
+}
+
+func (e Permitted) apply(m *machine) {
+	if m.notUnderWay(e.TurnID, e.Epoch, "permitted") {
+		return
+	}
+	for i, w := range m.Turn.Waiting {
+		if w.ID == e.Question && w.Permit != "" && w.Answered() && !w.Used {
+			m.Turn.Waiting[i].Used = true
+			m.turnLine(TurnPermitted, w.Text)
+			return
+		}
+	}
+}
+
+// TurnPermitted is the word of the line of a call that the operator has permitted.
+const TurnPermitted = "permitted"
 
 // Suspended reports that an attempt which asked has ended well and submitted
 // nothing.

@@ -19,7 +19,7 @@ import (
 var everyEvent = []state.Event{
 	state.AgentEnded{}, state.Arrived{}, state.AskAgain{}, state.Asked{}, state.Awaited{}, state.BackendFailed{}, state.BackendWorked{}, state.Billed{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{}, state.Damaged{},
 	state.Discarded{}, state.Dropped{}, state.Ended{}, state.FetchEnded{}, state.Filed{}, state.Finished{}, state.Flagged{}, state.LargeFetched{}, state.GivenBack{}, state.HookFailed{}, state.HookTook{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
-	state.CalledNobody{}, state.Online{}, state.Ordered{}, state.OutboxDropped{}, state.OutboxRetried{}, state.NotMended{}, state.Planned{}, state.Polled{}, state.Posted{}, state.PromptAsked{}, state.Prompted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
+	state.CalledNobody{}, state.Online{}, state.Ordered{}, state.OutboxDropped{}, state.OutboxRetried{}, state.Permitted{}, state.NotMended{}, state.Planned{}, state.Polled{}, state.Posted{}, state.PromptAsked{}, state.Prompted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
 	state.Released{}, state.Remembered{}, state.Replied{}, state.Reported{}, state.MemoryReset{}, state.Mended{}, state.Rendered{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.Slept{}, state.Spent{},
 	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Swept{}, state.Switched{}, state.TookFile{}, state.Unpaused{}, state.Unscheduled{}, state.Vouched{}, state.Withdrawn{},
 }
@@ -121,11 +121,11 @@ func settable(e state.Event) reflect.Value {
 var notRedacted = map[string]string{
 	// Keys and ids: another one would name something else.
 	"Key": "key", "Cause": "key", "Keys": "keys", "ID": "id", "IDs": "ids", "Tells": "ids", "MeshID": "id", "TurnID": "id", "ToolCallID": "id", "Correlation": "id", "Trace": "id",
-	"Hand": "key", "Digest": "hash", "OldDigest": "hash", "Hash": "hash", "Same": "hash", "Sum": "hash", "WordsSum": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
+	"Hand": "key", "Digest": "hash", "OldDigest": "hash", "Hash": "hash", "Same": "hash", "Sum": "hash", "Permit": "hash", "WordsSum": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
 	"Name": "name of a credential", "Credential": "name of a credential", "Backend": "name of a backend", "Model": "name of a model",
 
 	// Names of agents and people.
-	"From": "handle, address or user", "To": "handle, address or phase", "Origin": "handle", "By": "user", "Handles": "handles", "With": "principal", "Asker": "principal", "Replied.Question": "id", "Tried": "addresses, handles", "Peers": "handles", "Hops": "handles",
+	"From": "handle, address or user", "To": "handle, address or phase", "Origin": "handle", "By": "user", "Handles": "handles", "With": "principal", "Asker": "principal", "Replied.Question": "id", "Permitted.Question": "id", "Tried": "addresses, handles", "Peers": "handles", "Hops": "handles",
 
 	// Files of the state directory or of the output box.
 	"File": "file", "Payload": "file", "Box": "folder", "OutputBox": "folder", "Words": "file", "Deliverable": "file of the output box", "Fields": "file of the output box",

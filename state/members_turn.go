@@ -43,6 +43,8 @@ func (w *Wait) members(c *members.Coder) {
 	members.OptBool(c, "operator", &w.Operator)
 	members.OptTexts(c, "options", &w.Options)
 	members.OptBool(c, "told", &w.Told)
+	members.OptText(c, "permit", &w.Permit)
+	members.OptBool(c, "used", &w.Used)
 	members.OptText(c, "sha256", &w.Sum)
 	members.OptText(c, "status", &w.Status)
 }

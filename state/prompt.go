@@ -195,6 +195,7 @@ func (m *machine) planPrompts() {
 			if !m.policy.tooLate(c, at, m.now) {
 				continue
 			}
+			row.noteDone(at) // a clock that is set back shows it again
 			m.promptLine(*row, promptMissed, PromptKey(c.Name, at), fmt.Sprintf("it was due at %s, and catch_up is %v", m.shown(at), short(c.CatchUp)))
 			m.planNext(row, c)
 		}
@@ -213,6 +214,12 @@ func (m *machine) planNext(row *TimedPrompt, c PromptPolicy) {
 	}
 	row.Next = next
 	m.promptLine(*row, promptNext, "", "")
+}
+
+// noteDone notes that something came of a time.
+func (row *TimedPrompt) noteDone(at time.Time) {
+	row.Done = append(slices.Clone(row.Done), at.UTC())
+	row.Done = row.Done[max(0, len(row.Done)-maxDone):]
 }
 
 // cameOf reports whether something came of a time of a prompt.
@@ -315,8 +322,7 @@ func (e Prompted) apply(m *machine) {
 	key := PromptKey(e.Name, e.At)
 	fresh := !m.cameOf(*row, e.At)
 	m.noteSeen(key)
-	row.Done = append(slices.Clone(row.Done), e.At.UTC())
-	row.Done = row.Done[max(0, len(row.Done)-maxDone):]
+	row.noteDone(e.At)
 	row.AskedBy, row.AskedUntil, row.Next = "", time.Time{}, m.policy.next(c, e.At)
 	failedBefore := row.Fails != ""
 	switch {

@@ -262,7 +262,11 @@ func (l *life) event() state.Event {
 		}
 		l.asked++
 		q := state.Effect{ID: fmt.Sprint("ask.", l.asked), Kind: state.Question, Channel: state.ByMesh, To: "dorlange3120"}
-		return state.Asked{TurnID: turn, Epoch: epoch, Question: q, Patience: leaps[l.next(len(leaps))]}
+		e := state.Asked{TurnID: turn, Epoch: epoch, Question: q, Patience: leaps[l.next(len(leaps))]}
+		if l.next(3) == 0 {
+			e.Question.Kind, e.Question.Channel, e.Permit = state.OperatorQuestion, state.ByMail, l.pick("", "rm", "ls")
+		}
+		return e
 	case 27:
 		return state.Suspended{TurnID: turn, Epoch: epoch}
 	case 28:
@@ -271,7 +275,7 @@ func (l *life) event() state.Event {
 			Local: l.next(2) == 0, Proven: l.next(2) == 0, Status: state.Outcome(l.pick("", "success", "failed", "partial")), Trace: l.pick("", "trace.of.another"),
 		}
 	case 29:
-		return state.GivenBack{TurnID: turn, Epoch: epoch, Wait: leaps[l.next(len(leaps))]}
+		return l.givenBack(turn, epoch)
 	case 30:
 		return state.Slept{TurnID: turn, Epoch: epoch, For: leaps[l.next(len(leaps))]}
 	case 38:
@@ -309,6 +313,20 @@ func (l *life) event() state.Event {
 	default:
 		return l.any()
 	}
+}
+
+// givenBack makes an event of an attempt that came to nothing, or of its backend.
+func (l *life) givenBack(turn string, epoch uint64) state.Event {
+	backend := l.p.BackendNames()[0]
+	switch l.next(6) {
+	case 0:
+		return state.BackendFailed{Backend: backend, Kind: state.OutageKind(l.pick("limit", "overload", "login", "obstacle")), Until: l.at()}
+	case 1:
+		return state.BackendWorked{Backend: backend}
+	case 2:
+		return state.Permitted{TurnID: turn, Epoch: epoch, Question: l.wait()}
+	}
+	return state.GivenBack{TurnID: turn, Epoch: epoch, Wait: leaps[l.next(len(leaps))], Fresh: l.next(3) == 0, Worked: l.next(2) == 0, Counts: l.next(2) == 0}
 }
 
 // any makes one of all events, with fields that fit the state.

@@ -112,6 +112,11 @@ type Wait struct {
 	Options  []string `json:"options,omitempty"`
 	Told     bool     `json:"told,omitempty"`
 
+	// Permit identifies the call of a tool that the operator is asked to permit; "" if they
+	// are asked something else. Used is set once it was permitted.
+	Permit string `json:"permit,omitempty"`
+	Used   bool   `json:"used,omitempty"`
+
 	// Sum is the SHA-256 of the report's payload, in hexadecimal.
 	Sum string `json:"sha256,omitempty"`
 
@@ -122,6 +127,14 @@ type Wait struct {
 
 // Answered reports whether the question is closed.
 func (w Wait) Answered() bool { return w.Report != "" || w.Missed != "" }
+
+// asksPermission reports whether the operator has not yet said whether a tool may be called.
+func (w Wait) asksPermission() bool { return w.Permit != "" && !w.Answered() }
+
+// AsksPermission reports whether the turn waits for a permission.
+func (h Head) AsksPermission() bool {
+	return slices.ContainsFunc(h.Waiting, Wait.asksPermission)
+}
 
 // stays reports whether the turn keeps what it waits for until it ends, through all its
 // attempts: nobody is to be asked twice, and nothing is to be started twice.
