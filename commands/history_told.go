@@ -46,9 +46,10 @@ var tellings = sync.OnceValue(func() map[state.LineKind]map[string]tell {
 		state.LineNote:       {"relay": (*book).relayed, anyWhat: nil},
 		state.LineTransition: {"": (*book).phase},
 		state.LineTurn: {
-			"not permitted": withReason("the agent was not permitted something"),
-			"fresh session": say("its session could not go on, so a fresh one began"),
-			"stop":          (*book).stopped, "reaped": (*book).reaped, "given back": (*book).givenBack, "dispatched": nil, "running": (*book).runs, "suspended": nil,
+			state.TurnPermitted: withReason("did what you had permitted"),
+			"not permitted":     withReason("the agent was not permitted something"),
+			"fresh session":     say("its session could not go on, so a fresh one began"),
+			"stop":              (*book).stopped, "reaped": (*book).reaped, "given back": (*book).givenBack, "dispatched": nil, "running": (*book).runs, "suspended": nil,
 			"submitted": nil, "exited": nil, "finished": nil, "refused": nil, "stale": nil,
 		},
 		state.LineTask:       {"": (*book).task},

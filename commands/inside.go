@@ -17,6 +17,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
+	"agentstateloop/turn"
 	"agentstateloop/turn/relay"
 )
 
@@ -29,6 +30,7 @@ type turnActions interface {
 	// ask and send open the files at these paths; q has none.
 	ask(ctx context.Context, q cycle.Question, files []string) (id string, err error)
 	askOperator(context.Context, cycle.OperatorQuestion) (id string, err error)
+	permit(ctx context.Context, tool string, input json.RawMessage) (cycle.Permission, error)
 	send(ctx context.Context, to, text string, files []string) error
 	sleep(ctx context.Context, d time.Duration, why string) error
 	remind(ctx context.Context, when, text string) (time.Time, error)
@@ -83,6 +85,10 @@ func (t ownTurn) ask(ctx context.Context, q cycle.Question, files []string) (str
 
 func (t ownTurn) askOperator(ctx context.Context, q cycle.OperatorQuestion) (string, error) {
 	return t.agent.AskOperator(ctx, t.in, q)
+}
+
+func (t ownTurn) permit(ctx context.Context, tool string, input json.RawMessage) (cycle.Permission, error) {
+	return t.agent.Permit(ctx, t.in, turn.ClaudeRequest(tool, input))
 }
 
 func (t ownTurn) send(ctx context.Context, to, text string, files []string) error {
@@ -161,6 +167,17 @@ func (t relayedTurn) ask(ctx context.Context, q cycle.Question, files []string) 
 
 func (t relayedTurn) askOperator(ctx context.Context, q cycle.OperatorQuestion) (string, error) {
 	return t.call(ctx, relay.Request{Verb: relay.AskOperator, Text: q.Text, Options: q.Options, For: q.Patience})
+}
+
+func (t relayedTurn) permit(ctx context.Context, tool string, input json.RawMessage) (p cycle.Permission, err error) {
+	text, err := t.call(ctx, relay.Request{Verb: relay.Permit, Tool: tool, Input: input})
+	if err != nil {
+		return p, err
+	}
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return p, fmt.Errorf("read the runner's answer: %w", err)
+	}
+	return p, nil
 }
 
 func (t relayedTurn) send(ctx context.Context, to, text string, files []string) error {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,6 +44,9 @@ Outside of a turn its tools are listed, and each call is an error.
 Example:
   codex exec -c 'mcp_servers.agent.command="agentstateloop"' \
     -c 'mcp_servers.agent.args=["mcp"]' "remember that it rained"`,
+		Flags: []cli.Flag{&cli.BoolFlag{
+			Name: strings.TrimPrefix(turn.ApproveFlag, "--"), Usage: "also decide claude's requests for permission ([turn] approve)",
+		}},
 		Action: mcpCmd{agents{loader: p.loader, out: &p.out}, p.stdin, &p.out}.run,
 	}
 }
@@ -62,6 +66,9 @@ func (m mcpCmd) run(c *cli.Context) error {
 	}
 	for i := range tools {
 		tools[i].Run = explained(m.agents.loader.Secrets, tools[i].Run)
+	}
+	if c.Bool(strings.TrimPrefix(turn.ApproveFlag, "--")) {
+		tools = append(tools, caller.approveTool())
 	}
 	server := mcpserver.Server{Name: name, Version: version(), Tools: tools, Instructions: caller.instructions(), Secrets: m.agents.loader.Secrets}
 	return server.Serve(c.Context, m.stdin, m.out.Stdout)
@@ -99,6 +106,48 @@ type mcpCaller struct {
 	out    *terminal.Output
 
 	loading sync.Mutex
+}
+
+// approval is what claude reads of a decision about a call of a tool.
+type approval struct {
+	Behavior  string          `json:"behavior"` // allow or deny
+	Input     json.RawMessage `json:"updatedInput,omitempty"`
+	Message   string          `json:"message,omitempty"`
+	Interrupt bool            `json:"interrupt,omitempty"` // ends the run of claude
+}
+
+// approveTool returns the tool by which claude asks for permission. A later version of it may
+// say more than we read.
+func (m *mcpCaller) approveTool() react.Tool {
+	return react.Tool{
+		Name:        turn.ApproveTool,
+		Description: "Decides whether a tool may be called. Your program asks it; you need not.",
+		Schema:      json.RawMessage(`{"type":"object","properties":{"tool_name":{"type":"string"},"input":{"type":"object"}},"required":["tool_name","input"]}`),
+		Run: func(ctx context.Context, args json.RawMessage) (string, error) {
+			var asked struct {
+				Tool  string          `json:"tool_name"`
+				Input json.RawMessage `json:"input"`
+			}
+			if err := json.Unmarshal(args, &asked); err != nil || asked.Tool == "" || len(asked.Input) == 0 {
+				return "", errors.New("tool_name or input is missing")
+			}
+			text, err := json.Marshal(m.approve(ctx, asked.Tool, asked.Input))
+			return string(text), err
+		},
+	}
+}
+
+// approve decides a request for permission. Where that cannot be decided, it is refused.
+func (m *mcpCaller) approve(ctx context.Context, tool string, input json.RawMessage) approval {
+	var p cycle.Permission
+	err := m.act(func(t turnActions) (err error) { p, err = t.permit(ctx, tool, input); return err })
+	switch {
+	case err != nil:
+		return approval{Behavior: "deny", Message: m.agents.loader.Secrets.Redact(err.Error())}
+	case p.Decision == turn.PermissionUsed:
+		return approval{Behavior: "allow", Input: input}
+	}
+	return approval{Behavior: "deny", Message: p.Why, Interrupt: p.Decision == turn.PermissionAsked}
 }
 
 // instructions are what the model reads of the server.

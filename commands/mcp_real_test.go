@@ -222,3 +222,56 @@ func testRealTools(t *testing.T, s *meshAgents, runner, config string) {
 		t.Errorf("%s is now:\n%s", users, after)
 	}
 }
+
+// TestRealApprove has the real claude ask the operator whether it may run a command, by mail.
+// What they allow it does once; what they refuse it does not do.
+func TestRealApprove(t *testing.T) {
+	t.Parallel()
+	program := buildProgram(t, t.TempDir())
+	for name, sandbox := range map[string]string{"plain": "", "in a box": "sandbox = \"bwrap\"\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := box.Bubblewrap(t.Context(), program); err != nil && sandbox != "" && os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
+				t.Skip(err)
+			}
+			s := newMeshAgents(t, program)
+			s.add("beta", "agentstateloop send alpha 'make three'; echo sent", "alpha")
+			run := func(file string) clitest.Answer {
+				return clitest.Answer{Text: "I will.", Tool: "Bash", Args: map[string]any{"command": "touch " + file, "description": "make it"}}
+			}
+			model, _ := realTurn(t, s, "claude", "approve = true\n"+sandbox,
+				run("one"), run("one"), run("two"), clitest.Answer{Text: "It is all done."}, run("three"), clitest.Answer{Text: "I may not."})
+			exists := func(file string) bool {
+				_, err := os.Stat(filepath.Join(s.dirs["alpha"], "work", file))
+				return err == nil
+			}
+			key := strings.TrimSpace(s.run("alpha", "tell", "--no-wait", "make the files"))
+			s.run("alpha", "poll")
+			asked := s.run("alpha", "status")
+			if exists("one") || len(model.Asked()) != 1 || !strings.Contains(asked, "May the agent run a command (execute)?") {
+				t.Fatalf("made: %t; the model was asked %d times\n%s", exists("one"), len(model.Asked()), asked)
+			}
+			s.run("alpha", "answer", "1", "allow")
+			s.run("alpha", "poll")
+			if !exists("one") || exists("two") || len(model.Asked()) != 3 {
+				t.Fatalf("after the permission: made: %t, %t; the model was asked %d times\n%s", exists("one"), exists("two"), len(model.Asked()), s.run("alpha", "status"))
+			}
+			s.run("alpha", "answer", "1", "refuse")
+			s.run("alpha", "poll")
+			if shown := s.run("alpha", "inbox", "show", key, "--json"); exists("two") || !strings.Contains(shown, `"text": "It is all done."`) || !strings.Contains(shown, `"status": "success"`) {
+				t.Errorf("made two: %t\n%s", exists("two"), shown)
+			}
+
+			// What others ask for is never asked about.
+			s.run("beta", "tell", "--no-wait", "have three made")
+			s.run("beta", "poll")
+			s.run("alpha", "poll")
+			if status := s.run("alpha", "status"); exists("three") || strings.Contains(status, "asked") {
+				t.Errorf("made three: %t\n%s", exists("three"), status)
+			}
+			if history := s.run("alpha", "history", "-n", "0"); !strings.Contains(history, "not permitted") {
+				t.Errorf("what was refused is not in the history:\n%s", history)
+			}
+		})
+	}
+}

@@ -34,14 +34,14 @@ func (gr granter) grants(h state.Head, m state.Message, reports []prompt.Report)
 	if gr.turn.Runner != turn.ACP {
 		return turn.ACPGrants{}
 	}
-	var g turn.ACPGrants
+	g := turn.ACPGrants{Ask: mayAskForPermission(m)}
 	switch m.Cause() {
 	case state.CauseOperator:
-		g.Kinds, g.Ask = gr.kinds.Operator, true
+		g.Kinds = gr.kinds.Operator
 	case state.CauseSelf:
-		g.Kinds, g.Ask = gr.kinds.Self, true
+		g.Kinds = gr.kinds.Self
 	case state.CauseTask:
-		g.Kinds, g.Ask = gr.kinds.Task, true
+		g.Kinds = gr.kinds.Task
 	case state.CauseEvent:
 		g.Kinds = gr.kinds.Event
 	default:
@@ -51,6 +51,14 @@ func (gr granter) grants(h state.Head, m state.Message, reports []prompt.Report)
 		g.Once, g.Refused = turn.Answered(gr.store.Path(path.Dir(attemptDir(h.TurnID, h.Epoch))), permissions(reports))
 	}
 	return g
+}
+
+// mayAskForPermission reports whether the operator is asked what a turn of this message may do:
+// the message is theirs, or the agent or its clock has planned the turn for them. In any other
+// turn a stranger could have them asked.
+func mayAskForPermission(m state.Message) bool {
+	cause := m.Cause()
+	return cause == state.CauseOperator || cause == state.CauseSelf || cause == state.CauseTask
 }
 
 // permissions returns which of the operator's answers allow what the agent asked for, by

@@ -42,7 +42,7 @@ func (q OperatorQuestion) Check() error {
 // same turn, with the operator's answer or when that is late. The errors are ErrStale,
 // ErrNoOperatorMail, those of Check, of the limits, and of the disk.
 func (a *Agent) AskOperator(ctx context.Context, in Inside, q OperatorQuestion) (id string, err error) {
-	return a.operatorAsker().ask(ctx, in, q)
+	return a.operatorAsker().ask(ctx, in, q, "")
 }
 
 // operatorAsker asks the operator.
@@ -54,8 +54,9 @@ type operatorAsker struct {
 	flusher  *flusher
 }
 
-// ask is AskOperator.
-func (o *operatorAsker) ask(ctx context.Context, in Inside, q OperatorQuestion) (id string, err error) {
+// ask is AskOperator. If the question is whether a tool may be called, permit identifies the
+// call.
+func (o *operatorAsker) ask(ctx context.Context, in Inside, q OperatorQuestion, permit string) (id string, err error) {
 	if err := q.Check(); err != nil {
 		return "", err
 	}
@@ -88,7 +89,7 @@ func (o *operatorAsker) ask(ctx context.Context, in Inside, q OperatorQuestion) 
 			}
 		}
 		return nil
-	}, state.Asked{TurnID: in.TurnID, Epoch: in.Epoch, Question: e, Patience: cmp.Or(q.Patience, state.DefaultOperatorPatience)})
+	}, state.Asked{TurnID: in.TurnID, Epoch: in.Epoch, Question: e, Patience: cmp.Or(q.Patience, state.DefaultOperatorPatience), Permit: permit})
 	if err != nil {
 		return "", err
 	}

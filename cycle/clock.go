@@ -65,6 +65,9 @@ func (c ClockPrompt) own(program *turn.Config, at turn.Attempt) (*turn.Config, t
 	if c.Model != "" && own.Runner == turn.API && own.LoginName == "" { // a fallback has models of its own
 		own.Command = append(slices.Clone(own.Command), turn.ModelFlag, c.Model)
 	}
+	if c.Model != "" && own.Runner == turn.ACP && own.LoginName == "" {
+		own = *own.WithOptions(map[string]string{"model": c.Model})
+	}
 	if own.Runner == c.Runner {
 		at.Extra = slices.Concat(at.Extra, c.Args)
 	}

@@ -115,6 +115,13 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 		return a.Ask(ctx, in, q)
 	case relay.AskOperator:
 		return a.AskOperator(ctx, in, OperatorQuestion{Text: r.Text, Options: r.Options, Patience: r.For})
+	case relay.Permit:
+		p, err := a.Permit(ctx, in, turn.ClaudeRequest(r.Tool, r.Input))
+		if err != nil {
+			return "", err
+		}
+		text, err := json.Marshal(p)
+		return string(text), err
 	case relay.Send:
 		return "", a.Send(ctx, in, r.To, r.Text, files...)
 	case relay.Sleep:

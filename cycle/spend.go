@@ -78,6 +78,9 @@ func savings(t *turn.Config, tier state.Tier) []string {
 	if len(t.Low.Args) > 0 {
 		saved = append(saved, "low_args are added")
 	}
+	if len(t.Low.Options) > 0 {
+		saved = append(saved, "low_options are chosen")
+	}
 	if t.Low.Model != "" {
 		saved = append(saved, "low_model is asked")
 	}

@@ -113,7 +113,11 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 	}
 	id, epoch := m.head.TurnID, m.head.Epoch
 	bill := e.biller.bill(s, m.head, r.Bill)
-	waits := endedWell(r) && s.Turn.Waits() && !s.Turn.Finish && s.Turn.Owns(id, epoch)
+	asks := s.Turn.AsksPermission() && r.Exit == turn.ExitError
+	if asks { // its program gives up where it is not permitted a call
+		r.Status, r.Reason = turn.Partial, "it waits for a permission"
+	}
+	waits := (endedWell(r) || asks) && s.Turn.Waits() && !s.Turn.Finish && s.Turn.Owns(id, epoch)
 	switch {
 	case s.Turn.Submitted != "":
 		return e.deliverer.deliver(ctx, s, m, r)

@@ -184,6 +184,10 @@ func (a *Agent) operatorAsker() *operatorAsker {
 	return &operatorAsker{handle: a.Handle, operator: a.Policy.Operator, mail: a.Mail, journal: a.journal(), flusher: a.flusher()}
 }
 
+func (a *Agent) permitter() permitter {
+	return permitter{journal: a.journal(), prompter: a.prompter(a.usual()), asker: a.operatorAsker()}
+}
+
 func (a *Agent) puller() *puller {
 	return &puller{
 		store: a.Store, policy: &a.Policy, now: a.Now,

@@ -33,6 +33,8 @@ type ACPSettings struct {
 	Grants  ACPGrants `json:"grants,omitzero"`
 	Tools   *ACPTools `json:"tools,omitempty"` // nil: the agent is offered none
 
+	Options map[string]string `json:"options,omitempty"` // those of Config
+
 	// How long the agent's text is awaited after it has answered the prompt; see Config.
 	// Without a text, and unless it may be silent, as long as Linger.
 	Settle      time.Duration `json:"settle,omitempty"`

@@ -39,7 +39,11 @@ func (s ToolServer) claudeArguments() []string {
 	config := map[string]any{"mcpServers": map[string]any{s.Name: map[string]any{
 		"type": "stdio", "command": s.Command, "args": s.Args, "alwaysLoad": true,
 	}}}
-	return []string{"--mcp-config=" + quoted(config), "--allowedTools=mcp__" + s.Name}
+	args := []string{"--mcp-config=" + quoted(config), "--allowedTools=mcp__" + s.Name}
+	if s.approves {
+		args = append(args, "--permission-prompt-tool=mcp__"+s.Name+"__"+ApproveTool)
+	}
+	return args
 }
 
 // claudeLine holds the fields that we read of a line. Its Type is system,
@@ -277,6 +281,15 @@ func errorText(raw json.RawMessage) string {
 		return o.Message
 	}
 	return o.Type
+}
+
+// ClaudeRequest returns what claude asks permission for: a tool of its own, and the input.
+func ClaudeRequest(tool string, input json.RawMessage) ToolRequest {
+	kinds := map[string]string{
+		"Bash": "execute", "Read": "read", "Glob": "search", "Grep": "search", "WebFetch": "fetch", "WebSearch": "fetch",
+		"Edit": "edit", "MultiEdit": "edit", "Write": "edit", "NotebookEdit": "edit",
+	}
+	return ToolRequest{Name: tool, Title: tool, Kind: cmp.Or(kinds[tool], "other"), Input: input}
 }
 
 // toolInput returns what a tool was to do, as people read it: its command, its file, or all of

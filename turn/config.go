@@ -2,6 +2,7 @@ package turn
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -75,6 +76,13 @@ type Config struct {
 	// what the user has configured.
 	MCP bool
 
+	// Approve has Claude ask us whether it may call a tool about which the user's own rules
+	// say nothing, by the tool ApproveTool of that server.
+	Approve bool
+
+	// Options are the settings of a session that an agent of ACP is to have, by name.
+	Options map[string]string
+
 	// Low changes how the agent runs while money is short.
 	Low Low
 
@@ -96,19 +104,20 @@ type Config struct {
 	MaxEvents int64
 }
 
-// Low is what changes while money is short ([turn] low_command and low_args, [api]
-// low_model). API heeds Model itself, and halves what it may take.
+// Low is what changes while money is short ([turn] low_command and low_args, [turn.acp]
+// low_options, [api] low_model). API heeds Model itself, and halves what it may take.
 type Low struct {
-	Command []string // instead of Config.Command; empty: the same
-	Args    []string // added to the arguments of an attempt
-	Model   string   // that API asks instead of the usual one
+	Command []string          // instead of Config.Command; empty: the same
+	Args    []string          // added to the arguments of an attempt
+	Options map[string]string // in the place of those of Config
+	Model   string            // that API asks instead of the usual one
 }
 
 // Cheaper reports whether another program or model than usual runs the agent while
 // money is short.
 func (c *Config) Cheaper() bool {
 	model := modelIn(c.Low.Args)
-	return len(c.Low.Command) > 0 && !slices.Equal(c.Low.Command, c.Command) || c.Low.Model != "" || model != "" && model != modelIn(c.Command)
+	return len(c.Low.Command) > 0 && !slices.Equal(c.Low.Command, c.Command) || len(c.Low.Options) > 0 || c.Low.Model != "" || model != "" && model != modelIn(c.Command)
 }
 
 // Lowered returns how the agent runs an attempt while money is short: with another
@@ -119,7 +128,21 @@ func (c *Config) Lowered(a Attempt) (*Config, Attempt) {
 		low.Command = c.Low.Command
 	}
 	a.Extra = slices.Concat(a.Extra, c.Low.Args)
-	return &low, a
+	return low.WithOptions(c.Low.Options), a
+}
+
+// WithOptions returns c with further options.
+func (c *Config) WithOptions(options map[string]string) *Config {
+	if len(options) == 0 {
+		return c
+	}
+	own := *c
+	own.Options = maps.Clone(c.Options)
+	if own.Options == nil {
+		own.Options = map[string]string{}
+	}
+	maps.Copy(own.Options, options)
+	return &own
 }
 
 // LowFlag tells our own loop to ask the cheaper model, whatever money is left.

@@ -39,6 +39,9 @@ type Event struct {
 	Overload bool      `json:"overload,omitempty"`
 	Until    time.Time `json:"until,omitzero"`
 
+	// Obstacle says that something on this machine, or in its configuration, prevents the turn.
+	Obstacle bool `json:"obstacle,omitempty"`
+
 	Cut     string  `json:"cut,omitempty"` // why the answer is not whole
 	CostUSD float64 `json:"cost_usd,omitempty"`
 	Usage   Usage   `json:"usage,omitzero"`

@@ -58,6 +58,15 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("justPassed", 10*time.Minute, time.Minute, func(_ *testing.T, d time.Duration) bool {
 			return saidTime("resets at "+begin.Add(-d).Format("15:04"), begin, time.UTC).IsZero()
 		}),
+		{Const: "maxQuestion", Max: 3 << 10, Within: func(t *testing.T, n int64) bool {
+			ask := func(title string) (string, error) { return ToolRequest{Kind: "read", Title: title}.Question() }
+			short, err := ask("x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = ask(strings.Repeat("x", int(1+n-int64(len(short)))))
+			return err == nil
+		}},
 		{Const: "maxRefused", Max: 10, Within: func(_ *testing.T, n int64) bool {
 			var o output
 			for i := range n {

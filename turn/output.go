@@ -101,6 +101,8 @@ func (o *output) text(piece string) {
 // noteLimit keeps the limit that an event reports, until the agent works again.
 func (o *output) noteLimit(e Event) {
 	switch {
+	case e.Obstacle:
+		o.limit = &Outage{Kind: state.Obstacle, Reason: lastLine(e.Text)}
 	case e.Limited || e.Overload:
 		l := Outage{Kind: state.UsageLimit, Until: e.Until, Reason: lastLine(e.Text)}
 		if !e.Limited {

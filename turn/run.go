@@ -85,7 +85,7 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 	}
 	var host *ACPSettings
 	if kind.hosted {
-		host = &ACPSettings{Session: a.Session, Grants: a.Grants, Settle: c.Settle, Linger: c.Linger, MayBeSilent: a.MayBeSilent}
+		host = &ACPSettings{Session: a.Session, Grants: a.Grants, Options: c.Options, Settle: c.Settle, Linger: c.Linger, MayBeSilent: a.MayBeSilent}
 		if c.MCP {
 			host.Tools = c.toolServer(env).acpTools()
 		}

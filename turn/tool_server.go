@@ -14,6 +14,13 @@ const ToolServerCommand = "mcp"
 // ToolServerName is how an agent's program knows that server.
 const ToolServerName = "agentstateloop"
 
+// ApproveTool is the tool of that server that decides requests for permission. ApproveFlag
+// has the server offer it.
+const (
+	ApproveTool = "approve"
+	ApproveFlag = "--approve"
+)
+
 // ToolServer says how to start the server of our tools.
 type ToolServer struct {
 	Name    string
@@ -23,6 +30,8 @@ type ToolServer struct {
 	// Env is what it needs of the attempt's environment: which turn it serves, and where
 	// its runner listens. No secret is in it.
 	Env map[string]string
+
+	approves bool // it offers ApproveTool
 }
 
 // toolServer returns the server for an environment of an attempt.
@@ -31,7 +40,11 @@ func (c Config) toolServer(env map[string]string) ToolServer {
 	maps.DeleteFunc(ours, func(name, _ string) bool {
 		return !strings.HasPrefix(name, "AGENTSTATELOOP_") && name != "XDG_CONFIG_HOME"
 	})
-	return ToolServer{Name: ToolServerName, Command: c.Self, Args: []string{ToolServerCommand}, Env: ours}
+	server := ToolServer{Name: ToolServerName, Command: c.Self, Args: []string{ToolServerCommand}, Env: ours, approves: c.Approve}
+	if c.Approve {
+		server.Args = append(server.Args, ApproveFlag)
+	}
+	return server
 }
 
 // variables returns the names of Env, sorted. A command line names the variables and not

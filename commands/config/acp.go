@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -17,6 +18,9 @@ type acpSection struct {
 	Event    []string `toml:"event"`
 	Task     []string `toml:"task"`
 	Self     []string `toml:"self"`
+
+	Options    map[string]string `toml:"options"`
+	LowOptions map[string]string `toml:"low_options"`
 }
 
 // readingKinds are what a turn may do by default: the tools that change nothing.
@@ -40,6 +44,12 @@ func (c *Config) wireKinds() (cycle.Kinds, error) {
 				hint := terminal.DidYouMean(kind, all, "the kinds are "+strings.Join(all, ", "))
 				return cycle.Kinds{}, c.At(dotted("turn.acp."+cause.name), hint, "%q is not a kind of tools", kind)
 			}
+		}
+	}
+	for name := range s.LowOptions {
+		if _, usual := s.Options[name]; !usual {
+			hint := fmt.Sprintf("set %s in options too: a session keeps what was chosen, also when money is there again", name)
+			return cycle.Kinds{}, c.At(dotted("turn.acp.low_options."+name), hint, "options does not name the usual value")
 		}
 	}
 	kinds := cycle.Kinds{Operator: s.Operator, Peer: s.Peer, Event: s.Event, Task: s.Task, Self: s.Self}

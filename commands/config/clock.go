@@ -90,7 +90,7 @@ func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.Clock
 		return fail("session", `"fresh": each of its turns has a session of its own`, "%q is not fresh", s.Session)
 	case len(s.Args) > 0 && c.File.Turn.Runner == turn.API:
 		return fail("args", "set model", `has no effect with runner = "api"`)
-	case s.Model != "" && !slices.Contains([]string{turn.Claude, turn.Codex, turn.Gemini, turn.API}, c.File.Turn.Runner):
+	case s.Model != "" && !slices.Contains([]string{turn.Claude, turn.Codex, turn.Gemini, turn.ACP, turn.API}, c.File.Turn.Runner):
 		return fail("model", "name it in args, as your program takes it", "has no effect with runner = %q", c.File.Turn.Runner)
 	case s.CatchUp != nil && time.Duration(*s.CatchUp) > maxCatchUp:
 		return fail("catch_up", "", "must be at most %d days", int(maxCatchUp/(24*time.Hour)))
@@ -105,7 +105,7 @@ func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.Clock
 	}
 	prompt.Fresh, prompt.Args, prompt.Runner = s.Session == SessionFresh, s.Args, c.File.Turn.Runner
 	switch {
-	case s.Model != "" && prompt.Runner == turn.API:
+	case s.Model != "" && (prompt.Runner == turn.API || prompt.Runner == turn.ACP):
 		prompt.Model = s.Model
 	case s.Model != "":
 		prompt.Args = append([]string{"--model", s.Model}, prompt.Args...)

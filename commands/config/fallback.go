@@ -26,6 +26,7 @@ type fallbackSection struct {
 	Command     []string          `toml:"command"`
 	Env         map[string]string `toml:"env"`
 	Permissions rightsSection     `toml:"permissions"`
+	Options     map[string]string `toml:"options"`
 
 	modelSection
 }
@@ -47,6 +48,8 @@ func (c *Config) Fallback(n int) *Config {
 	t.Runner, t.Command, t.ContextWindow = f.Runner, f.Command, f.ContextWindow
 	t.LowCommand, t.LowArgs, t.Fallback, t.OnLimit = nil, nil, nil, OnLimitWait
 	t.MCP = t.MCP && startsTools(f.Runner)
+	t.ACP.Options, t.ACP.LowOptions = f.Options, nil
+	t.Approve = t.Approve && f.Runner == turn.Claude
 	if f.Runner == turn.API {
 		t.Sandbox = "" // its tools are in boxes of their own
 	}

@@ -136,6 +136,7 @@ type turnSection struct {
 	MaxAttempts int              `toml:"max_attempts"`
 	SelfTurns   int              `toml:"self_turns"`
 	MCP         bool             `toml:"mcp"`
+	Approve     bool             `toml:"approve"`
 	Prompts     string           `toml:"prompts"`
 	Recall      int              `toml:"recall"`
 

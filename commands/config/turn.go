@@ -87,6 +87,9 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.checkApprove(mcp); err != nil {
+		return nil, err
+	}
 	sandbox, err := c.wireSandbox(self)
 	if err != nil {
 		return nil, err
@@ -110,7 +113,9 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 		Env:     env,
 		Box:     sandbox,
 		MCP:     mcp,
-		Low:     turn.Low{Command: c.turnCommand(t.LowCommand), Args: t.LowArgs, Model: c.lowModel()},
+		Approve: t.Approve,
+		Options: t.ACP.Options,
+		Low:     turn.Low{Command: c.turnCommand(t.LowCommand), Args: t.LowArgs, Options: t.ACP.LowOptions, Model: c.lowModel()},
 		Self:    self,
 		Version: l.Version,
 		Secrets: l.Secrets,
@@ -135,6 +140,26 @@ func (c *Config) offersTools() (bool, error) {
 		hint = "remove it; `agentstateloop inbox` is for such an agent"
 	}
 	return false, c.At(dotted("turn.mcp"), hint, `has an effect only with runner = "claude", "codex", "gemini" or "acp"`)
+}
+
+// checkApprove checks [turn] approve.
+func (c *Config) checkApprove(mcp bool) error {
+	const key = "turn.approve"
+	t := c.File.Turn
+	switch {
+	case !t.Approve:
+		return nil
+	case t.Runner != turn.Claude:
+		return c.At(dotted(key), `remove it; with runner = "acp" an agent asks by itself (see "Approve from your phone" in docs/operating.md)`, `has an effect only with runner = "claude"`)
+	case !mcp:
+		return c.At(dotted(key), "remove mcp = false, or approve", "needs the server of our tools, and mcp is false")
+	}
+	for _, arg := range t.Command {
+		if strings.HasPrefix(arg, "--permission-prompt-tool") {
+			return c.At(dotted(key), "remove approve, or the argument from command", "command has %s already", arg)
+		}
+	}
+	return nil
 }
 
 // lowModel returns the model that runner "api" asks while money is short, or "" if it

@@ -33,6 +33,7 @@ type Settings struct {
 	Prompt  string
 	Servers []Server // of tools, that the agent shall use
 	Grants  turn.ACPGrants
+	Options map[string]string // the settings of the session that are chosen, by name
 
 	// Settle, Linger and MayBeSilent are those of turn.ACPSettings.
 	Settle, Linger time.Duration

@@ -146,14 +146,9 @@ func TestLimits(t *testing.T) {
 			calls.keep(call{ID: "1", Input: []byte(x(n - 1))})
 			return calls.open["1"].Input != nil
 		}},
-		{Const: "maxQuestion", Max: 3 << 10, Within: func(t *testing.T, n int64) bool {
-			ask := func(title string) (string, error) { return question(call{Kind: "read", Title: title}) }
-			short, err := ask("x")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = ask(x(1 + n - int64(len(short))))
-			return err == nil
+		{Const: "maxNamed", Max: 20, Within: func(_ *testing.T, n int64) bool {
+			values := strings.Fields(strings.Repeat("v ", int(n)))
+			return !strings.Contains(notAmong("model", "x", values).Error(), "…")
 		}},
 		{Const: "maxStderr", Max: 2 << 10, Within: func(t *testing.T, n int64) bool {
 			var whole, pieces tail

@@ -40,7 +40,7 @@ func (p Process) Main(ctx context.Context, args []string) error {
 		return err
 	}
 	settings := Settings{
-		Command: args[1:], Dir: dir, Version: s.Version, Session: s.Session, Grants: s.Grants, Settle: s.Settle, Linger: s.Linger, MayBeSilent: s.MayBeSilent,
+		Command: args[1:], Dir: dir, Version: s.Version, Session: s.Session, Grants: s.Grants, Options: s.Options, Settle: s.Settle, Linger: s.Linger, MayBeSilent: s.MayBeSilent,
 		Ask: p.Ask, Emit: p.emit, Cancel: p.cancelled(ctx), ExitWithin: p.ExitWithin, Secrets: p.Secrets,
 	}
 	if s.Tools != nil {

@@ -1,11 +1,8 @@
 package acp
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -68,7 +65,7 @@ func (c *client) permit(ctx context.Context, params json.RawMessage) outcome {
 	if c.asked != "" || c.cancelled || !c.prompting {
 		return cancelledOutcome()
 	}
-	identity := r.identity()
+	identity := r.request().Identity()
 	switch {
 	case c.ours(r):
 		return c.allow(r, options, turn.PermissionGranted)
@@ -152,7 +149,7 @@ func (c *client) reject(r call, options []option, decision string) outcome {
 // ask asks the operator, and cancels the turn. A request that cannot be shown as a whole
 // is refused: nobody can allow what they cannot read.
 func (c *client) ask(ctx context.Context, r call, options []option) outcome {
-	text, err := question(r)
+	text, err := r.request().Question()
 	id := ""
 	if err == nil {
 		id, err = c.Ask(ctx, text) // an error besides an id is of the mail, which is sent later
@@ -168,34 +165,5 @@ func (c *client) ask(ctx context.Context, r call, options []option) outcome {
 }
 
 func (c *client) decided(r call, decision, question string) {
-	c.Emit(turn.Event{Kind: turn.Permission, Tool: r.kind(), ToolID: r.identity(), Text: decision, Question: question})
-}
-
-// identity returns what distinguishes a request from every other one: a hash of all that
-// the agent says of it, but for the number and the state of the call. Two requests that
-// differ in anything that the operator was shown, or could have been, have different
-// ones.
-func (c call) identity() string {
-	text, err := json.Marshal([]any{c.kind(), c.Kind, c.Name, c.Title, canonical(c.Input), canonical(c.Content), canonical(c.Locations)})
-	if err != nil {
-		panic(err) // texts can be marshalled
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16])
-}
-
-// canonical returns a JSON value in a form that does not depend on the order of its keys
-// or on blanks.
-func canonical(raw json.RawMessage) string {
-	var v any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
-		return string(raw)
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return string(raw)
-	}
-	return string(text)
+	c.Emit(turn.Event{Kind: turn.Permission, Tool: r.kind(), ToolID: r.request().Identity(), Text: decision, Question: question})
 }

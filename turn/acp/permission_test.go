@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/internal/plain"
 	"agentstateloop/turn"
 )
 
@@ -23,7 +22,7 @@ func identityOf(t *testing.T, call object) string {
 	if !ok {
 		t.Fatal(call)
 	}
-	return said.identity()
+	return said.request().Identity()
 }
 
 func init() {
@@ -186,26 +185,26 @@ func TestIdentity(t *testing.T) {
 		return o
 	}
 	want := identityOf(t, base)
-	for _, same := range []object{with("toolCallId", "t9"), with("status", "pending")} {
+	for _, same := range []object{with("toolCallId", "t9"), with("status", "pending"), with("content", []object{{"type": "terminal", "terminalId": "t9"}})} {
 		if identityOf(t, same) != want {
 			t.Errorf("%v is another request", same)
 		}
 	}
 	said, _ := parseCall([]byte(`{"locations": [ {"path":"/a"} ], "content":[], "rawInput":{ "n":1, "command":"ls"},"title":"ls","kind":"execute","name":"Bash","toolCallId":"x"}`))
-	if said.identity() != want {
+	if said.request().Identity() != want {
 		t.Error("the order of keys, or a blank, makes another request")
 	}
 	for _, other := range []object{
 		with("name", "Sh"), with("kind", "read"), with("kind", "Execute"), with("title", "ls "), with("title", "ls -l"),
 		with("rawInput", object{"command": "ls -l", "n": 1}), with("rawInput", object{"command": "ls", "n": 2}), with("rawInput", object{"command": "ls"}),
-		with("content", []any{object{"type": "x"}}), with("locations", []any{object{"path": "/b"}}), with("locations", nil),
+		with("content", []any{object{"type": "x"}}), with("content", []object{{"type": "terminal", "terminalId": "t9", "text": "x"}}), with("locations", []any{object{"path": "/b"}}), with("locations", nil),
 	} {
 		if identityOf(t, other) == want {
 			t.Errorf("%v is the same request", other)
 		}
 	}
 	big, bigger := call{ID: "a", Kind: "execute", Title: "1", Input: []byte("12345678901234567890")}, call{ID: "a", Kind: "execute", Title: "1", Input: []byte("12345678901234567891")}
-	if big.identity() == bigger.identity() {
+	if big.request().Identity() == bigger.request().Identity() {
 		t.Error("large numbers are not told apart")
 	}
 }
@@ -247,67 +246,6 @@ func TestOperatorCannotBeAsked(t *testing.T) {
 	})
 	if p.decisions()[0] != "execute refused" || !strings.Contains(p.texts(turn.Error), "the operator was not asked: no mail") || strings.Contains(p.wire, "session/cancel") {
 		t.Errorf("%+v", p.events)
-	}
-}
-
-// All of a request is shown, and every character of it, in lines that cannot be taken
-// for ours.
-func TestQuestion(t *testing.T) {
-	r, _ := parseCall([]byte(`{"toolCallId":"1","kind":"edit","title":"a \u202egpj.exe\nand **bold**","rawInput":{"path":"x\ny","all":true,"k\u0007":[1]},
-		"content":[{"type":"diff","path":"/a","oldText":"old\nlines","newText":"new"},{"type":"content","content":{"type":"text","text":"why"}},{"type":"terminal","terminalId":"\u200b"}],
-		"locations":[{"path":"/a","line":3},{"path":"/b"}]}`))
-	got, err := question(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `May the agent change a file (edit)? It says:
-
-    "a \u202egpj.exe\nand **bold**"
-
-Input:
-
-    all: true
-    "k\u0007": [1]
-    path:
-    x
-    y
-
-Contents:
-
-    file: /a
-    old:
-    old
-    lines
-    new: new
-    why
-    {"terminalId":"\u200b","type":"terminal"}
-
-Where:
-
-    /a:3
-    /b
-`
-	if got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
-	}
-	for line := range strings.Lines(got) {
-		if text := strings.TrimSpace(line); plain.Line(text) != text {
-			t.Errorf("%q holds what is not seen", line)
-		}
-	}
-}
-
-// A request that cannot be shown as a whole, or says nothing, is not asked about.
-func TestQuestionThatCannotBePut(t *testing.T) {
-	for name, r := range map[string]call{
-		"long title": {ID: "1", Kind: "execute", Title: strings.Repeat("x ", maxQuestion)},
-		"long input": {ID: "1", Kind: "execute", Input: []byte(`{"command":"` + strings.Repeat("x", maxQuestion) + `"}`)},
-		"grows":      {ID: "1", Kind: "execute", Input: []byte(`{"command":"` + strings.Repeat(`\n`, maxQuestion/3) + `"}`)},
-		"nothing":    {ID: "1", Kind: "execute", Input: []byte("{}")},
-	} {
-		if text, err := question(r); err == nil {
-			t.Errorf("%s: %d bytes", name, len(text))
-		}
 	}
 }
 

@@ -226,3 +226,12 @@ func (p played) decisions() (all []string) {
 	}
 	return all
 }
+
+// jsonText returns v as JSON.
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}

@@ -212,11 +212,6 @@ func (c *client) open(ctx context.Context, a about) error {
 	}
 	var opened struct {
 		Session string `json:"sessionId"`
-		Models  struct {
-			Current string `json:"currentModelId"`
-		} `json:"models"`
-		Options json.RawMessage `json:"configOptions"`
-		Modes   json.RawMessage `json:"modes"`
 	}
 	if err := json.Unmarshal(result, &opened); err != nil && c.Session == "" {
 		return fmt.Errorf("its answer to %s was not understood: %w", method, err)
@@ -228,10 +223,8 @@ func (c *client) open(ctx context.Context, a about) error {
 	if c.session == "" {
 		return fmt.Errorf("its answer to %s names no session", method)
 	}
-	c.meter.model = opened.Models.Current
-	if model := modelOption(opened.Options); model != "" {
-		c.meter.model = model
-	}
+	offered := parseOffers(result)
+	c.meter.model = offered.model()
 	begun := turn.Event{Kind: turn.SessionStart, Model: shown(c.meter.model)}
 	if c.keeps {
 		begun.Session = c.session
@@ -242,34 +235,7 @@ func (c *client) open(ctx context.Context, a about) error {
 			return err
 		}
 	}
-	return c.setMode(ctx, opened.Modes)
-}
-
-// askingMode is the mode in which agents ask for permission, by the name that those which
-// have modes give it.
-const askingMode = "default"
-
-// setMode puts the agent into the mode in which it asks, if it has one and is in another.
-// In another it may decide by itself what the cause of the turn has to decide.
-func (c *client) setMode(ctx context.Context, modes json.RawMessage) error {
-	var m struct {
-		Current   string `json:"currentModeId"`
-		Available []struct {
-			ID string `json:"id"`
-		} `json:"availableModes"`
-	}
-	if json.Unmarshal(modes, &m) != nil || m.Current == askingMode {
-		return nil
-	}
-	for _, mode := range m.Available {
-		if mode.ID != askingMode {
-			continue
-		}
-		if _, err := c.call(ctx, "session/set_mode", map[string]any{"sessionId": c.session, "modeId": mode.ID}, c.StartWithin); err != nil {
-			return fmt.Errorf("the agent does not leave its mode %s for %s, in which it asks for permission: %w", shown(m.Current), mode.ID, err)
-		}
-	}
-	return nil
+	return c.choose(ctx, offered)
 }
 
 // awaitReplay waits until the agent has told all that was said in a session. It should
@@ -316,6 +282,10 @@ func (c *client) failed(err error) turn.Event {
 		return turn.Event{Kind: turn.Done, Cut: "the turn was cancelled"}
 	}
 	done := turn.Event{Kind: turn.Done, Failed: true, Text: plain.Cut(c.explain(err).Error(), maxText)}
+	if _, wrong := errors.AsType[*unfit](err); wrong {
+		done.Obstacle = true
+		return done
+	}
 	if fault, ok := errors.AsType[*Fault](err); ok { // some agents pass on the status of their provider
 		done.Limited, done.Overload = fault.Code == http.StatusTooManyRequests, fault.Code >= http.StatusInternalServerError
 	}
@@ -335,23 +305,4 @@ func (c *client) explain(err error) error {
 		return errors.New(text)
 	}
 	return err
-}
-
-// modelOption returns the model that the options of a session name, or "".
-func modelOption(options json.RawMessage) string {
-	var all []struct {
-		ID       string          `json:"id"`
-		Category string          `json:"category"`
-		Current  json.RawMessage `json:"currentValue"`
-	}
-	if json.Unmarshal(options, &all) != nil {
-		return ""
-	}
-	for _, o := range all {
-		var value string
-		if (o.Category == "model" || o.ID == "model") && json.Unmarshal(o.Current, &value) == nil {
-			return value
-		}
-	}
-	return ""
 }

@@ -40,12 +40,12 @@ func (c *client) update(params json.RawMessage) {
 	}
 	switch u.Kind {
 	case "agent_message_chunk":
-		if text, ok := textOf(u.Content); ok {
+		if text, ok := turn.TextBlock(u.Content); ok {
 			c.Emit(turn.Event{Kind: turn.TextDelta, Text: c.said.next(text, u.Message)})
 			return
 		}
 	case "agent_thought_chunk":
-		if text, ok := textOf(u.Content); ok {
+		if text, ok := turn.TextBlock(u.Content); ok {
 			c.Emit(turn.Event{Kind: turn.Thinking, Text: text})
 			return
 		}
@@ -57,18 +57,6 @@ func (c *client) update(params json.RawMessage) {
 		return // nothing of it is ours to show
 	}
 	c.unknown(string(p.Update))
-}
-
-// textOf returns the text of a block of content.
-func textOf(content json.RawMessage) (string, bool) {
-	var block struct {
-		Type string  `json:"type"`
-		Text *string `json:"text"`
-	}
-	if json.Unmarshal(content, &block) != nil || block.Type != "text" || block.Text == nil {
-		return "", false
-	}
-	return *block.Text, true
 }
 
 // transcript puts an empty line between the messages of an agent, whose pieces do not say
@@ -154,17 +142,16 @@ func (c call) over(later call) call {
 }
 
 // size returns how many bytes it has.
-func (c call) size() int {
-	return len(c.ID) + len(c.Name) + len(c.Title) + len(c.Kind) + len(c.Input) + len(c.Content) + len(c.Locations)
+func (c call) size() int { return len(c.ID) + c.request().Size() }
+
+// request returns what permission is asked for. The number and the state of the call do not
+// belong to that.
+func (c call) request() turn.ToolRequest {
+	return turn.ToolRequest{Name: c.Name, Title: c.Title, Kind: c.Kind, Input: c.Input, Content: c.Content, Locations: c.Locations}
 }
 
 // kind returns the kind of the tool, of turn.ToolKinds.
-func (c call) kind() string {
-	if slices.Contains(turn.ToolKinds(), c.Kind) {
-		return c.Kind
-	}
-	return "other"
-}
+func (c call) kind() string { return c.request().KnownKind() }
 
 func (c call) ended() bool { return c.Status == "completed" || c.Status == "failed" }
 

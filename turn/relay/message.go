@@ -15,6 +15,7 @@ const (
 	Suspend     = "suspend" // submit --after suspend
 	Ask         = "ask"
 	AskOperator = "ask_operator"
+	Permit      = "permit"
 	Send        = "send"
 	Sleep       = "sleep"
 	Remind      = "remind"
@@ -43,6 +44,10 @@ type Request struct {
 	Options []string      `json:"options,omitempty"` // of ask_operator
 	When    string        `json:"when,omitempty"`    // of remind
 	Files   []string      `json:"files,omitempty"`   // of ask and send: names in the outgoing folder
+
+	// Of permit: the tool, and what it is to be called with.
+	Tool  string          `json:"tool,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
 }
 
 // Field is one named result: a value of JSON, or a text whose type the runner knows.

@@ -1,6 +1,9 @@
-package acp
+package turn
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +14,81 @@ import (
 	"agentstateloop/internal/plain"
 )
 
+// ToolRequest is a call of a tool for which an agent asks permission.
+type ToolRequest struct {
+	Name  string // of the tool
+	Title string // what the agent says of the call
+	Kind  string // as the agent says it
+
+	Input, Content, Locations json.RawMessage // as in the Agent Client Protocol
+}
+
+// KnownKind returns the kind of the tool, one of ToolKinds.
+func (r ToolRequest) KnownKind() string {
+	if slices.Contains(ToolKinds(), r.Kind) {
+		return r.Kind
+	}
+	return "other"
+}
+
+// Size returns how many bytes it has.
+func (r ToolRequest) Size() int {
+	return len(r.Name) + len(r.Title) + len(r.Kind) + len(r.Input) + len(r.Content) + len(r.Locations)
+}
+
+// Identity returns what distinguishes a request from every other one: a hash of all that
+// the agent says of it. Two requests that differ in anything that the operator was shown, or
+// could have been, have different ones.
+func (r ToolRequest) Identity() string {
+	text, err := json.Marshal([]any{r.KnownKind(), r.Kind, r.Name, r.Title, canonical(r.Input), canonical(r.contents()), canonical(r.Locations)})
+	if err != nil {
+		panic(err) // texts can be marshalled
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// contents returns the contents without the terminals: each is the number of the place where
+// the output is shown, and another one in every call.
+func (r ToolRequest) contents() json.RawMessage {
+	var blocks []json.RawMessage
+	if json.Unmarshal(r.Content, &blocks) != nil || !slices.ContainsFunc(blocks, isTerminal) {
+		return r.Content
+	}
+	rest, err := json.Marshal(append([]json.RawMessage{}, slices.DeleteFunc(blocks, isTerminal)...))
+	if err != nil {
+		return r.Content
+	}
+	return rest
+}
+
+// isTerminal reports whether a block of content names a terminal, and says nothing else.
+func isTerminal(block json.RawMessage) bool {
+	var fields map[string]json.RawMessage
+	return json.Unmarshal(block, &fields) == nil && len(fields) == 2 && string(fields["type"]) == `"terminal"` && len(fields["terminalId"]) > 0
+}
+
+// canonical returns a JSON value in a form that does not depend on the order of its keys
+// or on blanks.
+func canonical(raw json.RawMessage) string {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return string(raw)
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return string(raw)
+	}
+	return string(text)
+}
+
 // maxQuestion bounds, in bytes, a request that the operator is shown.
 const maxQuestion = 3 << 10
 
-// verb returns what an agent wants to do with a tool of a kind.
-func verb(kind string) string {
+// toolVerb returns what an agent wants to do with a tool of a kind.
+func toolVerb(kind string) string {
 	switch kind {
 	case "read":
 		return "read something"
@@ -41,24 +114,24 @@ func verb(kind string) string {
 	return ""
 }
 
-// question returns the words that put a request to the operator. All of the request is
+// Question returns the words that put the request to the operator. All of the request is
 // in them, as lines that are set in, which Markdown shows as they are, and in which every
 // character is seen. An error means that it is too long.
-func question(r call) (string, error) {
+func (r ToolRequest) Question() (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "May the agent %s (%s)? It says:\n\n", verb(r.kind()), r.kind())
+	fmt.Fprintf(&b, "May the agent %s (%s)? It says:\n\n", toolVerb(r.KnownKind()), r.KnownKind())
 	quote(&b, "", r.Title)
 	described := r.Title != ""
 	for _, part := range []struct {
 		name string
 		raw  json.RawMessage
 		show func(*strings.Builder, json.RawMessage)
-	}{{"Input", r.Input, showInput}, {"Contents", r.Content, showContent}, {"Where", r.Locations, showLocations}} {
+	}{{"Input", r.Input, showInput}, {"Contents", r.contents(), showContent}, {"Where", r.Locations, showLocations}} {
 		if text := string(part.raw); text == "" || text == "{}" || text == "[]" {
 			continue
 		}
 		if len(part.raw) > maxQuestion {
-			return "", fmt.Errorf("the request is too long to show, %s", plain.Size(int64(r.size())))
+			return "", fmt.Errorf("the request is too long to show, %s", plain.Size(int64(r.Size())))
 		}
 		described = true
 		fmt.Fprintf(&b, "\n%s:\n\n", part.name)
@@ -68,7 +141,7 @@ func question(r call) (string, error) {
 		return "", errors.New("the agent does not say what it wants to do")
 	}
 	if b.Len() > maxQuestion || len(r.Title) > maxQuestion {
-		return "", fmt.Errorf("the request is too long to show, %s", plain.Size(int64(r.size())))
+		return "", fmt.Errorf("the request is too long to show, %s", plain.Size(int64(r.Size())))
 	}
 	return b.String(), nil
 }
@@ -156,7 +229,7 @@ func showContent(b *strings.Builder, content json.RawMessage) {
 		}
 		text, isText := "", false
 		if json.Unmarshal(block, &d) == nil && d.Type == "content" {
-			text, isText = textOf(d.Content)
+			text, isText = TextBlock(d.Content)
 		}
 		switch {
 		case isText:
@@ -190,4 +263,16 @@ func showLocations(b *strings.Builder, locations json.RawMessage) {
 		}
 		quote(b, "", f.Path)
 	}
+}
+
+// TextBlock returns the text of a block of content.
+func TextBlock(content json.RawMessage) (string, bool) {
+	var block struct {
+		Type string  `json:"type"`
+		Text *string `json:"text"`
+	}
+	if json.Unmarshal(content, &block) != nil || block.Type != "text" || block.Text == nil {
+		return "", false
+	}
+	return *block.Text, true
 }

@@ -1,0 +1,100 @@
+package cycle
+
+import (
+	"context"
+	"fmt"
+
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// An agent whose own program knows no answer asks whether it may call a tool (docs/design.md,
+// "Permissions").
+
+// Permission is how such a request was decided.
+type Permission struct {
+	// Decision is turn.PermissionUsed, which alone permits the call, turn.PermissionAsked,
+	// turn.PermissionDenied or turn.PermissionRefused.
+	Decision string `json:"decision"`
+	Why      string `json:"why"` // a refusal in words for the agent
+}
+
+// Permit decides whether the agent of a turn may call a tool. What the operator has permitted
+// in this turn is permitted once. Otherwise they are asked, and the attempt is to end: it goes
+// on, as the same turn, with their answer. Only turns of the operator, of the agent itself and
+// of the clock may ask. The errors are ErrStale and those of the disk.
+func (a *Agent) Permit(ctx context.Context, in Inside, r turn.ToolRequest) (Permission, error) {
+	return a.permitter().permit(ctx, in, r)
+}
+
+// permitter decides what an agent may do.
+type permitter struct {
+	journal  *journal
+	prompter *prompter
+	asker    *operatorAsker
+}
+
+func (p permitter) permit(ctx context.Context, in Inside, r turn.ToolRequest) (Permission, error) {
+	s, err := in.state(p.journal.store)
+	if err != nil {
+		return Permission{}, err
+	}
+	if msg, ok := s.TurnMessage(); !ok || !mayAskForPermission(msg) {
+		return Permission{turn.PermissionRefused, "the message is not your operator's, so they are not asked; do without this tool"}, nil
+	}
+	if s.Turn.AsksPermission() {
+		return waitForOperator(), nil
+	}
+	identity := r.Identity()
+	denied := false
+	for _, w := range s.Turn.Waiting {
+		if w.Permit != identity || w.Used {
+			continue
+		}
+		if answer, _ := p.prompter.operatorAnswer(w, ""); answer.Option != turn.Allow {
+			denied = true
+			continue
+		}
+		used, err := p.use(ctx, in, w.ID)
+		if used || err != nil {
+			return Permission{Decision: turn.PermissionUsed}, err
+		}
+	}
+	if denied {
+		return Permission{turn.PermissionDenied, "your operator was asked about exactly this, and has not allowed it; do without it"}, nil
+	}
+	return p.ask(ctx, in, r, identity)
+}
+
+// use takes the permission that was given in answer to a question. It returns false if another
+// call has taken it.
+func (p permitter) use(ctx context.Context, in Inside, question string) (used bool, err error) {
+	s, err := p.journal.commitWith(ctx, func(next state.State) error {
+		for _, l := range next.Lines {
+			used = used || l.Kind == state.LineTurn && l.What == state.TurnPermitted
+		}
+		return nil
+	}, state.Permitted{TurnID: in.TurnID, Epoch: in.Epoch, Question: question})
+	if err != nil {
+		return false, err
+	}
+	return used, in.check(s)
+}
+
+// ask asks the operator. A request that cannot be shown as a whole is refused: nobody can
+// allow what they cannot read.
+func (p permitter) ask(ctx context.Context, in Inside, r turn.ToolRequest, identity string) (Permission, error) {
+	text, err := r.Question()
+	if err != nil {
+		return Permission{turn.PermissionRefused, err.Error()}, nil
+	}
+	id, err := p.asker.ask(ctx, in, OperatorQuestion{Text: text, Options: []string{turn.Allow, turn.Refuse}}, identity)
+	if id == "" { // an error besides an id is of the mail, which is sent later
+		return Permission{turn.PermissionRefused, fmt.Sprintf("your operator could not be asked: %v", err)}, nil
+	}
+	return waitForOperator(), nil
+}
+
+func waitForOperator() Permission {
+	return Permission{turn.PermissionAsked, "your operator is asked by mail; this turn goes on with their answer"}
+}

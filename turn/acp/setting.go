@@ -1,0 +1,281 @@
+package acp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// offer is a setting of a session that an agent lets its client choose.
+type offer struct {
+	ID       string          `json:"id"`
+	Category string          `json:"category"`
+	Type     string          `json:"type"` // select or boolean
+	Current  json.RawMessage `json:"currentValue"`
+	Values   []offered       `json:"options"`
+}
+
+// offered is a value of a setting, or a group of values.
+type offered struct {
+	Value  string    `json:"value"`
+	Values []offered `json:"options"`
+}
+
+// The settings that have had requests of their own before there were settings of any kind.
+const (
+	modelSetting = "model"
+	modeSetting  = "mode"
+)
+
+// offers are the settings of a session. An agent may name its models and modes in the older
+// way, in the newer, or in both.
+type offers struct {
+	settings      []offer
+	models, modes choice
+}
+
+// choice is a setting of the older kind.
+type choice struct {
+	current string
+	ids     []string
+}
+
+// parseOffers reads the answer to the request that opened a session. What is not understood is
+// not offered.
+func parseOffers(result json.RawMessage) (o offers) {
+	var all struct {
+		Settings []json.RawMessage `json:"configOptions"`
+		Models   json.RawMessage   `json:"models"`
+		Modes    json.RawMessage   `json:"modes"`
+	}
+	_ = json.Unmarshal(result, &all) // fields that fit are read
+	for _, raw := range all.Settings {
+		var s offer
+		if json.Unmarshal(raw, &s) == nil && s.ID != "" {
+			o.settings = append(o.settings, s)
+		}
+	}
+	var models struct {
+		Current string `json:"currentModelId"`
+		All     []struct {
+			ID string `json:"modelId"`
+		} `json:"availableModels"`
+	}
+	if json.Unmarshal(all.Models, &models) == nil {
+		o.models.current = models.Current
+		for _, m := range models.All {
+			o.models.ids = append(o.models.ids, m.ID)
+		}
+	}
+	var modes struct {
+		Current string `json:"currentModeId"`
+		All     []struct {
+			ID string `json:"id"`
+		} `json:"availableModes"`
+	}
+	if json.Unmarshal(all.Modes, &modes) == nil {
+		o.modes.current = modes.Current
+		for _, m := range modes.All {
+			o.modes.ids = append(o.modes.ids, m.ID)
+		}
+	}
+	return o
+}
+
+// setting returns the setting with a name: its id, or else its category.
+func (o offers) setting(name string) (offer, bool) {
+	i := slices.IndexFunc(o.settings, func(s offer) bool { return s.ID == name })
+	if i < 0 {
+		i = slices.IndexFunc(o.settings, func(s offer) bool { return s.Category == name })
+	}
+	if i < 0 {
+		return offer{}, false
+	}
+	return o.settings[i], true
+}
+
+// model returns the model of the session, or "".
+func (o offers) model() string {
+	if s, ok := o.setting(modelSetting); ok {
+		return cmp.Or(s.current(), o.models.current)
+	}
+	return o.models.current
+}
+
+// names returns the names by which settings can be chosen.
+func (o offers) names() (names []string) {
+	for _, s := range o.settings {
+		names = append(names, shown(s.ID))
+	}
+	if len(o.models.ids) > 0 {
+		names = append(names, modelSetting)
+	}
+	if len(o.modes.ids) > 0 {
+		names = append(names, modeSetting)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// current returns the value as a text.
+func (s offer) current() string {
+	var text string
+	if json.Unmarshal(s.Current, &text) == nil {
+		return text
+	}
+	return string(s.Current)
+}
+
+// ids returns the values, which are in groups for some agents.
+func (s offer) ids() []string { return values(s.Values) }
+
+func values(all []offered) (ids []string) {
+	for _, v := range all {
+		if v.Value != "" {
+			ids = append(ids, v.Value)
+		}
+		ids = append(ids, values(v.Values)...)
+	}
+	return ids
+}
+
+// unfit is the error of a setting that the agent does not have, or does not accept.
+type unfit struct{ text string }
+
+func (e *unfit) Error() string { return e.text }
+
+// choose chooses what Settings say, the model first, on which other settings may depend. Unless
+// they name a mode, the agent is put into the one in which it asks.
+func (c *client) choose(ctx context.Context, o offers) (err error) {
+	names := slices.SortedFunc(maps.Keys(c.Options), func(a, b string) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+	})
+	for _, name := range names {
+		if o, err = c.set(ctx, o, name, c.Options[name]); err != nil {
+			return err
+		}
+	}
+	if model := o.model(); model != "" {
+		c.meter.model = model
+	}
+	if _, chosen := c.Options[modeSetting]; chosen || o.modes.current == askingMode || !slices.Contains(o.modes.ids, askingMode) {
+		return nil
+	}
+	if err := c.request(ctx, "session/set_mode", map[string]any{"modeId": askingMode}); err != nil {
+		return fmt.Errorf("the agent does not leave its mode %s for %s, in which it asks for permission: %w", shown(o.modes.current), askingMode, err)
+	}
+	return nil
+}
+
+// askingMode is the mode in which agents ask for permission, by the name that most of those
+// which have modes give it. In another an agent may decide by itself what the cause of the turn
+// has to decide.
+const askingMode = "default"
+
+// place orders the settings: the model is chosen first, the mode last.
+func place(name string) int {
+	switch name {
+	case modelSetting:
+		return 0
+	case modeSetting:
+		return 2
+	}
+	return 1
+}
+
+// set chooses one setting, and returns the settings as they are then.
+func (c *client) set(ctx context.Context, o offers, name, value string) (offers, error) {
+	s, ok := o.setting(name)
+	switch {
+	case ok && s.current() == value:
+		return o, nil
+	case ok && len(s.ids()) > 0 && !slices.Contains(s.ids(), value):
+		return o, notAmong(name, value, s.ids())
+	case ok:
+		return c.setSetting(ctx, o, s, value)
+	case name == modelSetting && len(o.models.ids) > 0:
+		was := o.models
+		o.models.current = value
+		return o, c.setOld(ctx, was, name, value, "session/set_model", "modelId")
+	case name == modeSetting && len(o.modes.ids) > 0:
+		was := o.modes
+		o.modes.current = value
+		return o, c.setOld(ctx, was, name, value, "session/set_mode", "modeId")
+	}
+	return o, &unfit{fmt.Sprintf("the agent has no setting %q; it has: %s", name, cmp.Or(strings.Join(o.names(), ", "), "none"))}
+}
+
+func (c *client) setSetting(ctx context.Context, o offers, s offer, value string) (offers, error) {
+	params := map[string]any{"configId": s.ID, "value": value}
+	if s.Type == "boolean" {
+		on, err := strconv.ParseBool(value)
+		if err != nil {
+			return o, notAmong(s.ID, value, []string{"true", "false"})
+		}
+		params["type"], params["value"] = s.Type, on
+	}
+	params["sessionId"] = c.session
+	result, err := c.call(ctx, "session/set_config_option", params, c.StartWithin)
+	if err != nil {
+		return o, refusedSetting(s.ID, value, err)
+	}
+	after := parseOffers(result)
+	if len(after.settings) > 0 {
+		o.settings = after.settings
+	}
+	return o, nil
+}
+
+func (c *client) setOld(ctx context.Context, was choice, name, value, method, key string) error {
+	switch {
+	case was.current == value:
+		return nil
+	case !slices.Contains(was.ids, value):
+		return notAmong(name, value, was.ids)
+	}
+	if err := c.request(ctx, method, map[string]any{key: value}); err != nil {
+		return refusedSetting(name, value, err)
+	}
+	return nil
+}
+
+// request makes a request about the session.
+func (c *client) request(ctx context.Context, method string, params map[string]any) error {
+	params["sessionId"] = c.session
+	_, err := c.call(ctx, method, params, c.StartWithin)
+	return err
+}
+
+// maxNamed bounds how many values of a setting an error names.
+const maxNamed = 20
+
+func notAmong(name, value string, known []string) error {
+	more := ""
+	if len(known) > maxNamed {
+		known, more = known[:maxNamed], ", …"
+	}
+	return &unfit{fmt.Sprintf("the setting %s cannot be %q; the agent offers: %s%s", name, value, shownAll(known), more)}
+}
+
+func shownAll(values []string) string {
+	var all []string
+	for _, v := range values {
+		all = append(all, shown(v))
+	}
+	return strings.Join(all, ", ")
+}
+
+// refusedSetting returns the error of a setting that the agent has not accepted. An agent that
+// is not logged in, or has ended, says nothing about the setting.
+func refusedSetting(name, value string, err error) error {
+	if fault, ok := errors.AsType[*Fault](err); ok && fault.Code != codeAuthRequired {
+		return &unfit{fmt.Sprintf("the agent does not accept %q for its setting %s: %s", value, name, shown(fault.Error()))}
+	}
+	return err
+}
