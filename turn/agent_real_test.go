@@ -214,6 +214,54 @@ func realStories(t *testing.T, a realAgent) {
 		b.run().check(t, Success, ExitClean, "here now", "")
 	})
 
+	t.Run("limited until a time, then well", func(t *testing.T) {
+		until := time.Now().Add(90 * time.Minute)
+		b, p := a.start(t, clitest.Limit(a.runner, until), clitest.Answer{Text: "here again"})
+		if a.runner == Claude { // with an API key it does not say when
+			delete(b.Config.Env, "ANTHROPIC_API_KEY")
+			b.Config.Env["CLAUDE_CODE_OAUTH_TOKEN"] = "sk-ant-oat01-test"
+		}
+		res := b.run()
+		if res.Status != Failed || res.Outage == nil || res.Outage.Kind != state.UsageLimit || res.Credential != nil || res.Worked {
+			t.Fatalf("%+v", res)
+		}
+		late := res.Outage.Until.Sub(until)
+		if a.runner == Gemini && !res.Outage.Until.IsZero() { // it does not say when
+			t.Errorf("it says when: %+v", res.Outage)
+		}
+		if a.runner != Gemini && (late < -2*time.Minute || late > 2*time.Minute) {
+			t.Errorf("it ends %v after the provider's time: %+v", late, res.Outage)
+		}
+		if n := len(p.Asked()); n != 1 {
+			t.Errorf("the limit was met %d times", n)
+		}
+		b.again("2")
+		b.Session = ""
+		b.run().check(t, Success, ExitClean, "here again", "")
+	})
+
+	t.Run("overloaded for long", func(t *testing.T) {
+		b, _ := a.start(t, clitest.Answer{Status: a.overloaded, Fault: "Overloaded"})
+		b.Timeout = time.Minute
+		if res := b.run(); res.Outage == nil || res.Outage.Kind != state.Overload || res.Credential != nil || res.Worked {
+			t.Errorf("%+v", res)
+		}
+	})
+
+	t.Run("a session that is too long", func(t *testing.T) {
+		b, p := a.start(t, clitest.Answer{Text: "one"}, clitest.Answer{Status: 400, Fault: "prompt is too long: 205000 tokens > 200000 maximum"})
+		first := b.run()
+		first.check(t, Success, ExitClean, "one", "")
+		b.again("2")
+		b.Session = first.Session
+		if res := b.run(); !res.SessionFailed || res.Session != "" || res.Status != Failed || res.Outage != nil {
+			t.Errorf("%+v", res)
+		}
+		if n, most := len(p.Asked())-1, map[string]int{Claude: 5, Codex: 1, Gemini: 1}[a.runner]; n > most { // claude sums up first
+			t.Errorf("it was asked %d times, want %d at most", n, most)
+		}
+	})
+
 	t.Run("refused", func(t *testing.T) {
 		b, _ := a.start(t, clitest.Answer{Status: 401, Fault: "invalid x-api-key"})
 		res := b.run()

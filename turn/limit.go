@@ -99,6 +99,9 @@ func (s *supervisor) reachedLimit(res *Result) *Outage {
 	switch {
 	case res.Status == TimedOut: // it tried again and again
 		text = lastLine(s.output.faults.String())
+		if !res.Worked && res.Text == "" && kind.parse != nil {
+			text += "\n" + res.Stderr // gemini says there alone what it meets
+		}
 	case s.ending == nil && res.ExitCode < 0: // somebody killed it
 		return nil
 	}

@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Answer is the scripted provider's answer to one request.
@@ -24,6 +26,34 @@ type Answer struct {
 	Status    int            // an HTTP error instead
 	Fault     string         // its message
 	Cut       bool           // break the stream off after the text
+
+	// Of an HTTP error: its header, and its body instead of one with Fault.
+	Header map[string]string
+	Body   any
+}
+
+// Limit returns the answer of an account that has used up what it may use until a time, as the
+// service of an agent gives it. The times are those that the real services send.
+func Limit(runner string, until time.Time) Answer {
+	a := Answer{Status: http.StatusTooManyRequests}
+	switch runner {
+	case "claude":
+		a.Header = map[string]string{
+			"Anthropic-Ratelimit-Unified-Status": "rejected", "Anthropic-Ratelimit-Unified-Reset": strconv.FormatInt(until.Unix(), 10),
+			"Anthropic-Ratelimit-Unified-Representative-Claim": "five_hour", "X-Should-Retry": "false",
+		}
+		a.Body = object{"type": "error", "error": object{"type": "rate_limit_error", "message": "This request would exceed your account's rate limit. Please try again later."}}
+	case "codex":
+		a.Header = map[string]string{"X-Codex-Primary-Used-Percent": "100", "X-Codex-Primary-Window-Minutes": "300"}
+		a.Body = object{"error": object{"type": "usage_limit_reached", "message": "The usage limit has been reached", "plan_type": "plus", "resets_at": until.Unix()}}
+	case "gemini":
+		a.Body = object{"error": object{"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "You exceeded your current quota, please check your plan and billing details.",
+			"details": []any{
+				object{"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": []any{object{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}}},
+				object{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": fmt.Sprintf("%ds", int(time.Until(until).Seconds()))},
+			}}}
+	}
+	return a
 }
 
 // T is the part of *testing.T that New needs.
@@ -129,8 +159,15 @@ func fault(w http.ResponseWriter, a Answer, body object) bool {
 		return false
 	}
 	w.Header().Set("Content-Type", "application/json")
+	for name, value := range a.Header {
+		w.Header().Set(name, value)
+	}
 	w.WriteHeader(a.Status)
-	json.NewEncoder(w).Encode(body)
+	if a.Body != nil {
+		json.NewEncoder(w).Encode(a.Body)
+	} else {
+		json.NewEncoder(w).Encode(body)
+	}
 	return true
 }
 
