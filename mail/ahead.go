@@ -3,6 +3,7 @@ package mail
 import (
 	"math"
 	"slices"
+	"time"
 
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
@@ -64,25 +65,38 @@ func (s *Session) readAhead(cmd *imapclient.FetchCommand) {
 	s.ahead.heads, s.ahead.err = heads, err
 }
 
-// newAhead returns the heads of the mails from first up to, but without, end, if all of
-// them came ahead. An error is what broke the session meanwhile.
-func (sc *scanner) newAhead(first, end uint32) (heads []head, came bool, err error) {
-	a := sc.ahead
-	came = a.first == first && end != 0 && end-first <= maxAhead && sc.before.Validity == sc.uidValidity
-	if !came && a.err == nil {
-		return nil, false, nil
+// blameAhead counts the end of the session against the first mail that did not come ahead,
+// whatever else there is to do: with the suspicion the next session asks for nothing ahead,
+// and does that first.
+func (sc *scanner) blameAhead(err error) {
+	if !sc.mayBlameMail(err) {
+		return
 	}
-	return sc.judged(func(u uint32) bool { return u >= first }), true, a.err
+	at, ok := firstUnshown(sc.ahead.again, sc.ahead.heads)
+	if !ok {
+		at = sc.ahead.first
+		for _, h := range sc.ahead.heads {
+			at = max(at, h.uid+1)
+		}
+	}
+	sc.suspect(at, time.Time{}, reasonOf(err))
+}
+
+// newAhead returns the heads of the mails from first up to, but without, end, if all of
+// them came ahead.
+func (sc *scanner) newAhead(first, end uint32) (heads []head, came bool) {
+	if sc.ahead.first != first || end == 0 || end-first > maxAhead || sc.before.Validity != sc.uidValidity {
+		return nil, false
+	}
+	return sc.judged(func(u uint32) bool { return u >= first }), true
 }
 
 // againAhead does the same for UIDs that were not shown before.
-func (sc *scanner) againAhead(asked state.UIDRanges) (heads []head, came bool, err error) {
-	a := sc.ahead
-	came = slices.Equal(a.again, asked) && sc.before.Validity == sc.uidValidity
-	if !came && a.err == nil {
-		return nil, false, nil
+func (sc *scanner) againAhead(asked state.UIDRanges) (heads []head, came bool) {
+	if !slices.Equal(sc.ahead.again, asked) || sc.before.Validity != sc.uidValidity {
+		return nil, false
 	}
-	return sc.judged(asked.Contains), true, a.err
+	return sc.judged(asked.Contains), true
 }
 
 // judged returns the wanted ones among the heads that came ahead, judged.

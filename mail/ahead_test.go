@@ -171,6 +171,57 @@ func TestAHeaderAheadThatBreaks(t *testing.T) {
 	}
 }
 
+// TestNoMailAheadHoldsUpOthers has a mail whose header always breaks the connection, and looks
+// whether other mail comes in all the same: also where the mailbox was renumbered meanwhile, and
+// where so much is new that nothing of it comes ahead.
+func TestNoMailAheadHoldsUpOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, behind int
+		renumbered     bool
+	}{
+		"the first of two":        {0, 1, false},
+		"renumbered":              {1, 1, true},
+		"the first of very many":  {0, 1200, false},
+		"renumbered, one of many": {3, 30, true},
+	} {
+		ill := uint32(0)
+		h, _ := memoryHost(t, mailtest.Options{OnFetch: func(c net.Conn, set imap.NumSet, _ *imap.FetchOptions) error {
+			if uids, ok := set.(imap.UIDSet); ok && ill != 0 && uids.Contains(imap.UID(ill)) {
+				c.Close()
+			}
+			return nil
+		}})
+		h.append(letter("@goulard3120 known"), true)
+		b := mailboxOf(h)
+		cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
+		if c.renumbered {
+			h.renumber()
+		}
+		var want []uint32
+		for range c.before {
+			want = append(want, h.append(letter("@goulard3120 before"), false))
+		}
+		ill = h.append(letter("@goulard3120 ill"), false)
+		for range c.behind {
+			want = append(want, h.append(letter("@goulard3120 behind"), false))
+		}
+		came := map[uint32]bool{}
+		for n := range 8 {
+			b.Now = func() time.Time { return noon.Add(time.Duration(n) * time.Hour) } // beyond the pauses
+			got, _ := scan(t, b, cur, 2000, shelf{}.keep)
+			for _, u := range uids(got) {
+				came[u] = true
+			}
+			cur = got.Cursor
+		}
+		for _, u := range want {
+			if !came[u] {
+				t.Fatalf("%s: %d of %d came; the cursor: %+v", name, len(came), len(want), cur)
+			}
+		}
+	}
+}
+
 // TestNothingAheadOfWhatIsOwed checks that only a cursor in order asks ahead.
 func TestNothingAheadOfWhatIsOwed(t *testing.T) {
 	tr := newTrace()

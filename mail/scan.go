@@ -185,6 +185,10 @@ type scanner struct {
 }
 
 func (sc *scanner) run() error {
+	if err := sc.ahead.err; err != nil {
+		sc.blameAhead(err)
+		return err
+	}
 	if err := sc.placeCursor(); err != nil {
 		return err
 	}

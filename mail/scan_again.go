@@ -32,7 +32,8 @@ func (sc *scanner) lookAgain(asked state.UIDRanges) error {
 	if asked.Count() > searchAbove || suspected() {
 		return sc.searchAgain(asked)
 	}
-	heads, came, err := sc.againAhead(asked)
+	var err error
+	heads, came := sc.againAhead(asked)
 	if !came {
 		heads, err = sc.headers(setOf(asked))
 	}

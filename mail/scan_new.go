@@ -18,7 +18,7 @@ import (
 func (sc *scanner) scanNew() (suspects []uint32, err error) {
 	cur := &sc.out.Cursor
 	if sc.uidNext != 0 && sc.uidNext <= cur.Next {
-		return nil, sc.ahead.err
+		return nil, nil
 	}
 	if sc.full() {
 		return nil, errLimit
@@ -41,7 +41,8 @@ func (sc *scanner) takeRange(first, end uint32) error {
 	if end != 0 {
 		stop = imap.UID(end - 1)
 	}
-	heads, came, err := sc.newAhead(first, end)
+	var err error
+	heads, came := sc.newAhead(first, end)
 	if !came {
 		heads, err = sc.headers(imap.UIDSet{imap.UIDRange{Start: imap.UID(first), Stop: stop}})
 	}
