@@ -50,6 +50,13 @@ init s1; [ -e limit ] && limited $(cat limit); answer hello
 	if runs := h.runs(); len(runs) != 2 || len(h.sentOf("notice")) != 1 {
 		t.Errorf("attempts: %q", runs)
 	}
+	for range 4 { // more often than a message may fail
+		h.pollAfter(2 * time.Hour)
+	}
+	if runs := h.runs(); len(runs) != 6 || len(h.sentOf("notice")) != 1 {
+		t.Errorf("attempts: %q", runs)
+	}
+	h.wantTasks()
 	check(t, os.Remove(filepath.Join(h.blueprint.Dir, "limit")))
 	h.pollAfter(2 * time.Hour)
 	h.wantTasks(state.Success, state.Success)

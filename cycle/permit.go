@@ -48,7 +48,7 @@ func (p permitter) permit(ctx context.Context, in Inside, r turn.ToolRequest) (P
 	identity := r.Identity()
 	denied := false
 	for _, w := range s.Turn.Waiting {
-		if w.Permit != identity || w.Used {
+		if w.Permit != identity {
 			continue
 		}
 		if answer, _ := p.prompter.operatorAnswer(w, ""); answer.Option != turn.Allow {

@@ -213,6 +213,9 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 	if v == refused || v == lost {
 		return turn.Result{Status: turn.Failed, Reason: "the agent was killed by signal 9", Exit: turn.ExitError, ExitCode: -1}
 	}
+	if r, out := w.meetOutage(at, do, first, "session-"+at.TurnID); out {
+		return r
+	}
 	answer := turn.Result{Status: turn.Success, Text: fmt.Sprintf("%s answered by %s.%d", marker, at.TurnID, at.Epoch), Exit: turn.ExitClean}
 	if ctx.Err() != nil {
 		return answer
@@ -300,6 +303,11 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 	case "no-login":
 		if first {
 			return turn.Result{Status: turn.Failed, Reason: "not logged in", Exit: turn.ExitError, ExitCode: 1, Credential: errNoLogin}
+		}
+	case "dead-session":
+		if at.Session != "" {
+			w.count.happened("a session could not go on")
+			return turn.Result{Status: turn.Failed, Reason: tooLong, Exit: turn.ExitError, ExitCode: 1, SessionFailed: true}
 		}
 	case "stale-session":
 		if first {

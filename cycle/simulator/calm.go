@@ -25,7 +25,7 @@ func (w *World) calm() {
 	w.logf("     %s  calm", w.clock.machine().Format("Jan 2 15:04:05"))
 	w.mu.Lock()
 	clear(w.outages)
-	w.inside, w.prompts = nil, nil
+	w.inside, w.prompts, w.calmed = nil, nil, true
 	w.mu.Unlock()
 	w.limit(0)
 	w.mendHooks()
@@ -70,6 +70,13 @@ func (w *World) calm() {
 				n = 0
 				continue
 			}
+			w.clock.pass(31 * time.Minute) // the crontab is checked twice an hour
+			w.poll(nil, cycle.PollOptions{})
+			if s, err := w.status(); err == nil && !isAtRest(s) && nights < maxNights { // a withheld mail has come
+				nights++
+				n = 0
+				continue
+			}
 			w.finish()
 			return
 		}
@@ -98,8 +105,6 @@ func (w *World) missesMail() bool {
 // finish makes more polls. The last one must find nothing and make only the
 // connections of an empty poll.
 func (w *World) finish() {
-	w.clock.pass(31 * time.Minute) // the crontab is checked twice an hour
-	w.poll(nil, cycle.PollOptions{})
 	var r cycle.Report
 	var err error
 	var conns map[string]int

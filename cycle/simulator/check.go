@@ -140,6 +140,7 @@ func (w *World) checkAll() {
 	w.checkCollected(h)
 	w.checkNATS(h)
 	w.checkCopies(h)
+	w.checkOutages(h)
 }
 
 // checkMeshMessages checks that each mesh message has one report, or none if it

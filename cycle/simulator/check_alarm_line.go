@@ -49,6 +49,7 @@ type timedRows struct {
 		AskedUntil time.Time `json:"asked_until"`
 	}
 	Credentials map[string]any
+	Outages     backendOutages
 	Cooldown    time.Time `json:"cooldown_until"`
 }
 
@@ -111,8 +112,12 @@ func (s timedRows) next(now time.Time, prompts []ClockPrompt) (at time.Time, wha
 	}
 	switch s.Turn.Status {
 	case "idle":
+		limited := s.Outages.limited(now)
 		for _, m := range s.Inbox {
-			if s.waits(m) {
+			switch {
+			case !limited.IsZero() && m.Operator && !m.Damaged && !limited.Before(m.NextRetryAt) && !strings.HasPrefix(m.Key, "self:") && !strings.HasPrefix(m.Key, "prompt:"):
+				take(limited, "the end of a limit")
+			case len(s.Outages) == 0 && s.waits(m):
 				take(m.NextRetryAt, m.Key)
 			}
 		}
@@ -158,6 +163,9 @@ func (w *World) nextTimed() (by time.Time, what string) {
 	data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json"))
 	if err != nil || json.Unmarshal(data, &s) != nil || len(s.Credentials) > 0 {
 		return time.Time{}, ""
+	}
+	if w.fallback {
+		s.Outages = nil // the second backend runs what waits
 	}
 	now := w.clock.machine()
 	at, what := s.next(now, w.clockPrompts())

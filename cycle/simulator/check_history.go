@@ -47,6 +47,7 @@ type historyChecker struct {
 	rings     rings
 	owed      owed
 	streak    streak
+	backends  backendOutages
 	failed    int // failed turns in a row
 	acks      int // acks that may still be queued
 	patience  patienceChecker
@@ -76,6 +77,7 @@ func (v *historyChecker) read(l line) {
 		v.money = newLedger()
 		v.nudged, v.halted, v.effects, v.submitted = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 		v.collected = map[string]bool{}
+		v.backends = backendOutages{}
 	}
 	if l.Serial != v.serial {
 		v.patience.committed(v)
@@ -85,6 +87,7 @@ func (v *historyChecker) read(l line) {
 		}
 	}
 	v.at = l.At
+	v.backends.read(l)
 	v.streak.read(v, l)
 	switch l.Kind {
 	case "message":
@@ -268,9 +271,9 @@ func (v *historyChecker) finished(l line) {
 // held, too.
 func (v *historyChecker) works(at time.Time) bool {
 	if v.head != "" {
-		return !v.suspended || v.runs(at, v.operator[v.asked])
+		return !v.suspended || v.runs(at, v.operator[v.asked]) && !v.backends.all(at, v.world.fallback)
 	}
-	held := v.halted["here"] || v.halted["mesh"] || v.failed >= 5
+	held := v.halted["here"] || v.halted["mesh"] || v.failed >= 5 || v.backends.all(at, v.world.fallback)
 	return len(v.open) > 0 && !held && v.runs(at, true)
 }
 

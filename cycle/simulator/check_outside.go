@@ -230,7 +230,7 @@ func (w *World) checkWaiting(began time.Time, o cycle.PollOptions) {
 			}
 		}
 	}
-	if o.NoTurn || s.Turn.Status != "idle" || len(s.Credentials) > 0 || began.Before(s.Cooldown) {
+	if o.NoTurn || s.Turn.Status != "idle" || len(s.Credentials) > 0 || len(s.Outages) > 0 || began.Before(s.Cooldown) {
 		return
 	}
 	for _, m := range s.Inbox {

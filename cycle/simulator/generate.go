@@ -20,6 +20,7 @@ func MakeOver(carrier string, seed int64, steps int) Story {
 	s.ByThread, s.Copies = seed%3 == 0, seed%2 == 0
 	s.Prompts = clockPrompts(seed)
 	s.Steps = asking(seed, s.Steps)
+	withOutages(seed, &s)
 	if s.Carrier = carrier; carrier == OverNATS {
 		s.Steps = overNATS(seed, s.Steps)
 	}

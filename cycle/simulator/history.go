@@ -57,7 +57,8 @@ type line struct {
 	Ack *struct {
 		Until time.Time `json:"until"`
 	} `json:"ack"`
-	Amount   int64 `json:"micros"`
+	Outage   *backendOutage `json:"outage"`
+	Amount   int64          `json:"micros"`
 	Spending *struct {
 		ID     string `json:"id"`
 		Micros int64  `json:"micros"`

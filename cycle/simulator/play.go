@@ -30,7 +30,7 @@ func Play(dir string, s Story) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("make a world: %w", err)
 	}
 	defer w.close()
-	w.ackAfter, w.byThread, w.copies, w.prompts, w.configured = s.AckAfter, s.ByThread, s.Copies, s.Prompts, s.Prompts
+	w.ackAfter, w.byThread, w.copies, w.fallback, w.prompts, w.configured = s.AckAfter, s.ByThread, s.Copies, s.Fallback, s.Prompts, s.Prompts
 	w.disk.settle(w.stateDir())
 	w.install()
 	for i, step := range s.Steps {
@@ -85,6 +85,11 @@ func (w *World) install() {
 // poll runs one poll. It returns no error if the process was killed.
 func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err error) {
 	began, switched := w.clock.servers(), w.haltsSwitched()
+	if o.ByHand {
+		w.record.mu.Lock()
+		w.record.byHand = w.clock.machine()
+		w.record.mu.Unlock()
+	}
 	err, killed := w.run("poll", faults, func(ctx context.Context, a *cycle.Agent) (err error) {
 		r, err = a.Poll(ctx, o)
 		return err

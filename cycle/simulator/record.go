@@ -28,6 +28,7 @@ type record struct {
 	incoming     []*incomingMail
 	meshMessages []*meshMessage
 	tells        []*tellCommand
+	byHand       time.Time // by the machine's clock, when a person last asked for a poll
 	programs     []*program
 	nudgeFiles   []string // names of the nudge files
 	prompts      []prompt
@@ -174,6 +175,7 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	if owner, _, ok := selfWishOf(p.text); ok {
 		p.owner = owner
 	}
+	r.checkTried(at, h)
 	r.checkRecalled(p, h)
 	r.checkRights(p, at.Extra, h)
 	r.checkClockRights(p, at.Extra)

@@ -17,6 +17,7 @@ type Story struct {
 	Copies   bool          // [replies] sent
 	Prompts  []ClockPrompt
 	Carrier  string // of the mesh: OverNATS, or "" for HTTP
+	Fallback bool   // [[turn.fallback]]
 }
 
 // Step is one event of a story.
@@ -167,6 +168,9 @@ func (s Story) String() string {
 	}
 	if s.Copies {
 		fmt.Fprintln(&b, "     copies of sent mail are made")
+	}
+	if s.Fallback {
+		fmt.Fprintln(&b, "     a second provider answers while the first cannot")
 	}
 	if s.AckAfter > 0 {
 		fmt.Fprintf(&b, "     acks wait for %s\n", s.AckAfter)

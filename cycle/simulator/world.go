@@ -65,6 +65,9 @@ type World struct {
 	ackAfter time.Duration // [replies] ack_after
 	byThread bool          // [turn] conversation = "thread"
 	copies   bool          // [replies] sent
+	fallback bool          // [[turn.fallback]]
+	provider provider
+	calmed   bool // no outage of the provider begins any more
 
 	prompts     []ClockPrompt // that are configured now
 	configured  []ClockPrompt // that were
@@ -232,6 +235,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 		Now:     w.clock.machine,
 		RunTurn: p.attempt,
 	}
+	w.configureBackends(a)
 	p.configureHooks(a)
 	p.configurePrompts(a)
 	return a

@@ -1,0 +1,199 @@
+package simulator
+
+import (
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+	"agentstateloop/turn"
+)
+
+// This file has providers that cannot answer for a while (docs/design.md, "Backends"), and
+// checks that no message is lost by it, that none is tried before its time, and that the
+// operator hears of it once.
+
+// The backends of the agent. Half of the stories with outages have the second.
+const (
+	usualBackend  = "agent:exec"
+	secondBackend = "agent:exec:1"
+)
+
+// outageWishes are what a message asks an agent whose provider then cannot answer. It can some
+// time later; until then nothing can be asked of it.
+var outageWishes = []string{"limit", "limit", "limit-unsaid", "limit-at-work", "overload", "blocked", "dead-session", "dead-session"}
+
+// withOutages lets some messages of a story meet an outage. It draws apart, so that the steps of
+// a seed are otherwise what they were.
+func withOutages(seed int64, s *Story) {
+	g := generator{rand.New(rand.NewPCG(uint64(seed), 60))}
+	if !g.chance(3) {
+		return
+	}
+	s.Fallback = g.chance(2)
+	for i := range s.Steps {
+		if s.Steps[i].Wish != "" && g.chance(2) {
+			s.Steps[i].Wish = pickOne(g, outageWishes...)
+		}
+	}
+}
+
+// provider is the service that the usual backend asks.
+type provider struct {
+	until time.Time // by the servers' clock, it cannot answer
+	kind  state.OutageKind
+	says  bool // it says until when
+	began int  // outages so far
+}
+
+// meetOutage returns the result of an attempt whose provider cannot answer, or false. first is
+// set if no attempt has received the message yet.
+func (w *World) meetOutage(at turn.Attempt, do string, first bool, session string) (turn.Result, bool) {
+	if at.Backend != usualBackend {
+		w.count.happened("a second provider answered")
+		return turn.Result{}, false
+	}
+	now := w.clock.servers()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := &w.provider
+	if first && !now.Before(p.until) && !w.calmed {
+		kind, lasts, says := outageOf(do)
+		if kind == "" {
+			return turn.Result{}, false
+		}
+		*p = provider{now.Add(lasts), kind, says, p.began + 1}
+	}
+	if !now.Before(p.until) {
+		return turn.Result{}, false
+	}
+	w.count.happened("a provider could not answer: " + string(p.kind))
+	r := turn.Result{Status: turn.Failed, Reason: cannotAnswer, Exit: turn.ExitError, ExitCode: 1, Outage: &turn.Outage{Kind: p.kind, Reason: cannotAnswer}}
+	if p.says {
+		r.Outage.Until = w.clock.machine().Add(p.until.Sub(now))
+	}
+	if do == "limit-at-work" && first {
+		r.Worked, r.Session = true, session
+	}
+	return r, true
+}
+
+// outageOf returns which outage begins with a message, how long it lasts, and whether the
+// provider says so.
+func outageOf(do string) (kind state.OutageKind, lasts time.Duration, says bool) {
+	switch do {
+	case "limit", "limit-at-work":
+		return state.UsageLimit, 40 * time.Minute, true
+	case "limit-unsaid":
+		return state.UsageLimit, 25 * time.Minute, false
+	case "overload":
+		return state.Overload, 4 * time.Minute, false
+	case "blocked":
+		return state.Obstacle, 90 * time.Second, false
+	}
+	return "", 0, false
+}
+
+// configureBackends gives the agent of a process its second backend.
+func (w *World) configureBackends(a *cycle.Agent) {
+	a.Policy.Backends = []string{usualBackend}
+	if !w.fallback {
+		return
+	}
+	second := *a.Turn
+	second.LoginName = secondBackend
+	a.Backends = []cycle.Backend{{Name: secondBackend, Turn: &second, Rights: a.Rights}}
+	a.Policy.Backends = append(a.Policy.Backends, secondBackend)
+}
+
+// backendOutages are the outages of backends that a history says there are.
+type backendOutages map[string]backendOutage
+
+// backendOutage is one of them. Until is when the backend is tried again.
+type backendOutage struct {
+	Kind  string    `json:"kind"`
+	Until time.Time `json:"until"`
+	Known bool      `json:"known"`
+	at    time.Time
+}
+
+func (o backendOutages) read(l line) {
+	switch {
+	case l.Kind != "backend":
+	case l.What == "works":
+		delete(o, l.From)
+	case l.Outage != nil:
+		out := *l.Outage
+		out.at = l.At
+		o[l.From] = out
+	}
+}
+
+// all reports whether no backend can be used.
+func (o backendOutages) all(at time.Time, fallback bool) bool {
+	out := func(backend string) bool { u, is := o[backend]; return is && at.Before(u.Until) }
+	return out(usualBackend) && (!fallback || out(secondBackend))
+}
+
+// limited returns when the usual backend, the only one, is tried again, or the zero time.
+func (o backendOutages) limited(now time.Time) time.Time {
+	u, out := o[usualBackend]
+	if !out || len(o) > 1 || u.Kind != string(state.UsageLimit) || !now.Before(u.Until) {
+		return time.Time{}
+	}
+	return u.Until
+}
+
+// Reasons that no failure of a message may have.
+const (
+	cannotAnswer = "the provider cannot answer"
+	tooLong      = "the session is too long"
+)
+
+// checkOutages checks that no message fails because of an outage or of its session, and that
+// the operator hears of an outage once.
+func (w *World) checkOutages(h history) {
+	for _, l := range h.lines {
+		if l.Kind == "task" && l.Status == "failed" && (strings.Contains(l.Reason, cannotAnswer) || strings.Contains(l.Reason, tooLong)) {
+			w.violate("limit", "%s failed: %s", l.Key, l.Reason)
+		}
+	}
+	if h.says("recovery", "", "") {
+		return
+	}
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	told := 0
+	for _, o := range w.record.mails {
+		if o.kind == "notice" && strings.Contains(strings.Join(strings.Fields(o.text), " "), "Messages wait, and none is lost.") {
+			told++
+			w.count.happened("the operator heard of an outage")
+		}
+	}
+	if told > w.provider.began {
+		w.violate("limit", "the operator heard %d times of %d outages", told, w.provider.began)
+	}
+}
+
+// checkTried checks that an attempt does not begin while a limit is known to last, unless a
+// person has asked for a poll since, and that the second backend is used only while the first
+// is out.
+func (r *record) checkTried(at turn.Attempt, h history) {
+	w := r.world
+	if w.clock.wasWrong() || h.says("recovery", "", "") {
+		return
+	}
+	outs := backendOutages{}
+	for _, l := range h.lines {
+		outs.read(l)
+	}
+	now := w.clock.machine()
+	o, out := outs[at.Backend]
+	if usual, is := outs[usualBackend]; at.Backend == secondBackend && (!is || !now.Before(usual.Until)) && !r.byHand.After(usual.at.Add(-time.Second)) {
+		w.violate("limit", "turn %s.%d was tried with the second backend, and the first can be used", at.TurnID, at.Epoch)
+	}
+	if out && o.Known && now.Before(o.Until) && !r.byHand.After(o.at.Add(-time.Second)) {
+		w.violate("limit", "turn %s.%d was tried at %s, and its limit lasts until %s", at.TurnID, at.Epoch, now.Format(time.TimeOnly), o.Until.Format(time.TimeOnly))
+	}
+}
