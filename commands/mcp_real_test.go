@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/turn/box"
@@ -271,6 +272,53 @@ func TestRealApprove(t *testing.T) {
 			}
 			if history := s.run("alpha", "history", "-n", "0"); !strings.Contains(history, "not permitted") {
 				t.Errorf("what was refused is not in the history:\n%s", history)
+			}
+		})
+	}
+}
+
+// TestRealOutages has the services of the real programs limit them, find a session too long,
+// and recover. No message fails, and no call is made that nobody needs.
+func TestRealOutages(t *testing.T) {
+	t.Parallel()
+	program := buildProgram(t, t.TempDir())
+	tooLong := clitest.Answer{Status: 400, Fault: "prompt is too long: 205000 tokens > 200000 maximum"}
+	for runner, answers := range map[string][]clitest.Answer{
+		"claude": {{Text: "one"}}, // which sums up by itself, in calls of its own
+		"codex":  {{Text: "one"}, tooLong, {Text: "two"}},
+		"gemini": {{Text: "one"}, tooLong, {Text: "two"}},
+	} {
+		t.Run(runner, func(t *testing.T) {
+			t.Parallel()
+			s := newMeshAgents(t, program)
+			limit := clitest.Limit(runner, time.Now().Add(90*time.Minute))
+			model, _ := realTurn(t, s, runner, "", append([]clitest.Answer{limit}, answers...)...)
+			first := strings.TrimSpace(s.run("alpha", "tell", "--no-wait", "the first"))
+			s.run("alpha", "poll", "--if-due")
+			if status := s.run("alpha", "status"); !strings.Contains(status, "LIMIT") || !strings.Contains(status, "1 deferred") {
+				t.Errorf("during the limit:\n%s", status)
+			}
+			s.run("alpha", "poll", "--if-due")
+			if n := len(model.Asked()); n != 1 {
+				t.Errorf("the limit was met %d times", n)
+			}
+			s.run("alpha", "poll") // a person, who has paid
+			wantShown := func(key, text string) {
+				if shown := s.run("alpha", "inbox", "show", key, "--json"); !strings.Contains(shown, fmt.Sprintf("%q: %q", "text", text)) || !strings.Contains(shown, `"status": "success"`) {
+					t.Errorf("the answer is:\n%s", shown)
+				}
+			}
+			wantShown(first, "one")
+			if len(answers) > 1 {
+				second := strings.TrimSpace(s.run("alpha", "tell", "--no-wait", "the second"))
+				s.run("alpha", "poll")
+				wantShown(second, "two")
+			}
+			if n := len(model.Asked()); n != 1+len(answers) {
+				t.Errorf("%d calls were paid for, want %d", n, 1+len(answers))
+			}
+			if status := s.run("alpha", "status"); strings.Contains(status, "LIMIT") {
+				t.Errorf("after the limit:\n%s", status)
 			}
 		})
 	}
