@@ -1,6 +1,9 @@
 package turn
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,5 +92,30 @@ func TestSaidLimit(t *testing.T) {
 	}
 	if l := saidLimit("connection refused", false, now, berlin); l != nil {
 		t.Errorf("the network of a program that need not ask a model: %+v", l)
+	}
+}
+
+// TestDocumentedLimits tries each sentence of docs/operating.md that is said to report a limit,
+// and each time in it.
+func TestDocumentedLimits(t *testing.T) {
+	text, err := os.ReadFile("../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Your subscription's limit\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	now, tried := time.Date(2026, 12, 4, 19, 0, 0, 0, time.UTC), 0
+	for _, said := range regexp.MustCompile(`"([A-Za-z][^"\n]{15,})"`).FindAllStringSubmatch(section, -1) {
+		tried++
+		limit := saidLimit(said[1], true, now, time.UTC)
+		if strings.HasPrefix(said[1], "Suggested") { // which goes with the words before it
+			limit = saidLimit("exhausted your daily quota. "+said[1], true, now, time.UTC)
+		}
+		if limit == nil || limit.Kind != state.UsageLimit || limit.Until.IsZero() && regexp.MustCompile(`\d`).MatchString(said[1]) {
+			t.Errorf("%q: %+v", said[1], limit)
+		}
+	}
+	if tried < 4 {
+		t.Errorf("%d sentences", tried)
 	}
 }
