@@ -177,6 +177,7 @@ func (p *poller) turns(ctx context.Context, o PollOptions, r *Report) error {
 	if err := p.runner.run(ctx, r); err != nil || r.damaged == 0 {
 		return err
 	}
+	o.ByHand = false // the person's wish has been heard: what has failed since waits
 	if _, err := p.rounds(ctx, o, r); err != nil {
 		return err
 	}

@@ -50,6 +50,7 @@ type timedRows struct {
 	}
 	Credentials map[string]any
 	Outages     backendOutages
+	Schedule    struct{ Installed string }
 	Cooldown    time.Time `json:"cooldown_until"`
 }
 
@@ -163,6 +164,9 @@ func (w *World) nextTimed() (by time.Time, what string) {
 	data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json"))
 	if err != nil || json.Unmarshal(data, &s) != nil || len(s.Credentials) > 0 {
 		return time.Time{}, ""
+	}
+	if ours, _, _ := w.crontab.read(); !slices.Contains(ours, s.Schedule.Installed) {
+		return time.Time{}, "" // a process died between the table and the state, which the next look mends
 	}
 	if w.fallback {
 		s.Outages = nil // the second backend runs what waits

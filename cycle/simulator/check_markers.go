@@ -1,20 +1,23 @@
 package simulator
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // checkMarkers checks that each prompt has the message of its turn, as it was sent:
 // not a part of it, and not one that a damage has altered.
 func (w *World) checkMarkers(h history) {
-	keys := map[string]string{}
+	keys := map[string]string{} // by turn and epoch: what a turn collects may have another lead later
 	for _, l := range h.lines {
 		if l.Kind == "turn" && l.What == "dispatched" {
-			keys[l.TurnID] = l.Key
+			keys[fmt.Sprintf("%s.%d", l.TurnID, l.Epoch)] = l.Key
 		}
 	}
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	for _, p := range w.record.prompts {
-		want := w.record.markerOfKey(keys[p.turn])
+		want := w.record.markerOfKey(keys[fmt.Sprintf("%s.%d", p.turn, p.epoch)])
 		if want != "" && p.marker != want {
 			w.violate("payload", "the prompt of %s.%d has the message %q, want %s:\n%s", p.turn, p.epoch, p.marker, want, p.text)
 		}

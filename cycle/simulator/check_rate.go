@@ -54,7 +54,8 @@ func (w *World) checkRate(h history) {
 		w.violate("rate", "mails were above the limit of the hour, and the operator was not told")
 	}
 	for i := 1; i < len(told); i++ {
-		if told[i].Sub(told[i-1]) < time.Hour && !h.says("recovery", "", "") {
+		_, fixed := w.record.rateBetween(told[i-1], told[i])
+		if fixed && told[i].Sub(told[i-1]) < time.Hour && !h.says("recovery", "", "") {
 			w.violate("rate", "the operator heard at %s and at %s that mails wait", told[i-1], told[i])
 		}
 	}
