@@ -26,7 +26,7 @@ func (p *program) askPermission(ctx context.Context, text string) (id string, er
 	if err != nil {
 		return "", err
 	}
-	return actions.askOperator(ctx, cycle.OperatorQuestion{Text: text, Options: []string{turn.Allow, turn.Refuse}})
+	return actions.askOperator(ctx, cycle.OperatorQuestion{Text: text, Options: []string{turn.Allow, turn.Refuse}, Permit: true})
 }
 
 // ownTurn returns the actions of the turn that this process serves.

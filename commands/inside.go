@@ -166,7 +166,7 @@ func (t relayedTurn) ask(ctx context.Context, q cycle.Question, files []string) 
 }
 
 func (t relayedTurn) askOperator(ctx context.Context, q cycle.OperatorQuestion) (string, error) {
-	return t.call(ctx, relay.Request{Verb: relay.AskOperator, Text: q.Text, Options: q.Options, For: q.Patience})
+	return t.call(ctx, relay.Request{Verb: relay.AskOperator, Text: q.Text, Options: q.Options, For: q.Patience, Permit: q.Permit})
 }
 
 func (t relayedTurn) permit(ctx context.Context, tool string, input json.RawMessage) (p cycle.Permission, err error) {

@@ -24,7 +24,15 @@ type OperatorQuestion struct {
 	Text     string
 	Options  []string      // answers that the mail offers; any other text is an answer, too
 	Patience time.Duration // how long the turn waits at most; 0 = state.DefaultOperatorPatience
+
+	// Permit is set if the question is whether a tool may be called. What the answer permits
+	// is found in the events of the attempt.
+	Permit bool
 }
+
+// byEvents stands for the identity of a call that is in the events of the attempt. It is the
+// identity of none.
+const byEvents = "in the events"
 
 // ErrNoOperatorMail means that the agent has no way to ask its operator.
 var ErrNoOperatorMail = errors.New("this agent cannot ask its operator: it has no mail, or no operator address")
@@ -42,7 +50,11 @@ func (q OperatorQuestion) Check() error {
 // same turn, with the operator's answer or when that is late. The errors are ErrStale,
 // ErrNoOperatorMail, those of Check, of the limits, and of the disk.
 func (a *Agent) AskOperator(ctx context.Context, in Inside, q OperatorQuestion) (id string, err error) {
-	return a.operatorAsker().ask(ctx, in, q, "")
+	permit := ""
+	if q.Permit {
+		permit = byEvents
+	}
+	return a.operatorAsker().ask(ctx, in, q, permit)
 }
 
 // operatorAsker asks the operator.

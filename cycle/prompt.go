@@ -203,7 +203,8 @@ func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, files
 		}
 		if w.Operator {
 			came, boxFiles := p.operatorAnswer(w, fmt.Sprintf("reports/%d", len(reports)+1))
-			r.Operator, r.Status, r.Text, r.Option, r.Files = true, "", came.shown(), came.Option, came.files
+			r.Operator, r.Permit, r.Status, r.Text, r.Option, r.Files = true, w.Permit != "", "", came.shown(), came.Option, came.files
+			r.Allowed = came.Option == turn.Allow
 			reports, files = append(reports, r), append(files, boxFiles...)
 			continue
 		}

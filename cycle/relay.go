@@ -114,7 +114,7 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 		}
 		return a.Ask(ctx, in, q)
 	case relay.AskOperator:
-		return a.AskOperator(ctx, in, OperatorQuestion{Text: r.Text, Options: r.Options, Patience: r.For})
+		return a.AskOperator(ctx, in, OperatorQuestion{Text: r.Text, Options: r.Options, Patience: r.For, Permit: r.Permit})
 	case relay.Permit:
 		p, err := a.Permit(ctx, in, turn.ClaudeRequest(r.Tool, r.Input))
 		if err != nil {

@@ -96,7 +96,9 @@ type Report struct {
 	Files    string        // what came along, one file a line; "" if nothing
 	Outside  bool          // no agent was asked: To names what the turn had started, or is ""
 	Operator bool          // the operator was asked
-	Option   string        // of those that the question offered, the one that they chose; "" for another answer
+	Permit   bool          // whether a tool may be called; Allowed is what they said
+	Allowed  bool
+	Option   string // of those that the question offered, the one that they chose; "" for another answer
 }
 
 // Report returns a question, on one line, with its report: the status, which is ours to
@@ -104,6 +106,8 @@ type Report struct {
 func (f Fences) Report(r Report) string {
 	did := "You asked @" + f.Line(r.To)
 	switch {
+	case r.Permit:
+		did = "A call of yours waited until your operator was asked"
 	case r.Operator:
 		did = "You asked your operator"
 	case r.Outside && r.To == "":
@@ -117,6 +121,9 @@ func (f Fences) Report(r Report) string {
 	}
 	if r.Option != "" {
 		parts = append(parts, "They chose: "+f.Line(r.Option))
+		if r.Permit && r.Allowed {
+			parts = append(parts, "Make exactly the same call again: it goes ahead, once.")
+		}
 	}
 	if r.Fields != "" {
 		parts = append(parts, f.Fence(tagFields, r.Fields))

@@ -45,6 +45,8 @@ type Request struct {
 	When    string        `json:"when,omitempty"`    // of remind
 	Files   []string      `json:"files,omitempty"`   // of ask and send: names in the outgoing folder
 
+	Permit bool `json:"permit,omitempty"` // of ask_operator: may a tool be called?
+
 	// Of permit: the tool, and what it is to be called with.
 	Tool  string          `json:"tool,omitempty"`
 	Input json.RawMessage `json:"input,omitempty"`
