@@ -39,6 +39,9 @@ func (p permitter) permit(ctx context.Context, in Inside, r turn.ToolRequest) (P
 	if err != nil {
 		return Permission{}, err
 	}
+	if r.Name == turn.ClaudeAsks {
+		return Permission{turn.PermissionRefused, "your operator is not at a terminal; ask them with ask_operator of the server " + turn.ToolServerName}, nil
+	}
 	if msg, ok := s.TurnMessage(); !ok || !mayAskForPermission(msg) {
 		return Permission{turn.PermissionRefused, "the message is not your operator's, so they are not asked; do without this tool"}, nil
 	}

@@ -75,10 +75,24 @@ func TestPermissions(t *testing.T) {
 	want(attempt("pwd"), "pwd denied")
 	h.wantTasks(state.Success)
 
+	h.receive(letter{id: "<two@example.com>", body: "ask me"})
+	asksPerson := func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+		p, err := h.agent.Permit(ctx, cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, turn.ClaudeRequest(turn.ClaudeAsks, json.RawMessage(`{"questions":[]}`)))
+		check(t, err)
+		if p.Decision != turn.PermissionRefused || !strings.Contains(p.Why, "ask_operator") {
+			t.Errorf("%+v", p)
+		}
+		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, nil
+	}
+	usual := h.agent.RunTurn
+	h.agent.RunTurn = asksPerson
+	h.pollAfter(time.Minute)
+	h.agent.RunTurn = usual
+
 	h.post(mesh.Message{ID: "q1", Text: "you could try"})
 	want(attempt("pwd"), "pwd refused")
 	if n := len(h.sentOf("question")); n != 4 {
 		t.Errorf("%d questions", n)
 	}
-	h.wantTasks(state.Success, state.Success)
+	h.wantTasks(state.Success, state.Success, state.Success)
 }

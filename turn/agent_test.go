@@ -433,7 +433,7 @@ func TestSilentAfterATool(t *testing.T) {
 func TestWhatIsNotPermitted(t *testing.T) {
 	for name, c := range map[string]struct{ runner, stream, stderr, want string }{
 		"claude": {Claude, `{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"t1"}
-{"type":"result","subtype":"success","is_error":false,"result":"I could not.","permission_denials":[{"tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"git push"}},{"tool_name":"Write","tool_use_id":"t2","tool_input":{"file_path":"/etc/x","content":"y"}},{"tool_name":"Bash","tool_use_id":"t3","tool_input":{"command":"git push"}}]}
+{"type":"result","subtype":"success","is_error":false,"result":"I could not.","permission_denials":[{"tool_name":"AskUserQuestion","tool_use_id":"t0","tool_input":{"questions":[]}},{"tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"git push"}},{"tool_name":"Write","tool_use_id":"t2","tool_input":{"file_path":"/etc/x","content":"y"}},{"tool_name":"Bash","tool_use_id":"t3","tool_input":{"command":"git push"}}]}
 `, "", "Bash: git push|Write: /etc/x"},
 		"codex, declined": {Codex, `{"type":"thread.started","thread_id":"c-1"}
 {"type":"item.completed","item":{"id":"i1","type":"command_execution","command":"git push","status":"declined"}}

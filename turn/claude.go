@@ -145,6 +145,9 @@ func claudeParser() parser {
 		done.Context, done.Window = context, l.Models[model].Window
 		var events []Event
 		for _, d := range l.Denials {
+			if d.Tool == ClaudeAsks {
+				continue // it has heard how to ask
+			}
 			events = append(events, Event{Kind: Refused, Tool: toolName(d.Tool), Text: toolInput(d.Input)})
 		}
 		return append(events, done)
@@ -282,6 +285,10 @@ func errorText(raw json.RawMessage) string {
 	}
 	return o.Type
 }
+
+// ClaudeAsks is the tool by which claude asks the person at its terminal. It has it only where
+// somebody answers its requests for permission.
+const ClaudeAsks = "AskUserQuestion"
 
 // ClaudeRequest returns what claude asks permission for: a tool of its own, and the input.
 func ClaudeRequest(tool string, input json.RawMessage) ToolRequest {
