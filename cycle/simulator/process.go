@@ -43,6 +43,9 @@ type process struct {
 	refused     []string // credentials that servers have refused
 	interrupted bool     // another process ran meanwhile
 	readOnly    bool     // the disk refuses writes
+
+	over   bool           // it has ended: nothing happens meanwhile any more
+	during sync.WaitGroup // what happens meanwhile
 }
 
 // verdict decides what happens to the step after a point.
@@ -104,6 +107,10 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 		w.abandon()
 		return nil, true
 	}
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+	p.during.Wait()
 	p.cancel()
 	slot.leave()
 	slot.framing.Wait() // a step that happens meanwhile may last longer
@@ -230,6 +237,14 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 		p.mu.Unlock()
 		return goOn
 	}
+	p.mu.Lock()
+	if p.over { // of a request that it has not waited for
+		p.mu.Unlock()
+		return goOn
+	}
+	p.during.Add(1)
+	p.mu.Unlock()
+	defer p.during.Done()
 	w.count.happened("interleaved: " + string(f.Then.Do))
 	w.logf("  ! %s: before %s, meanwhile: %s", p.name, site, f.Then)
 	p.mu.Lock()
