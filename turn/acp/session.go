@@ -68,6 +68,7 @@ func (c *client) initialize(ctx context.Context) (about, error) {
 		"clientCapabilities": map[string]any{
 			"fs":       map[string]any{"readTextFile": false, "writeTextFile": false},
 			"terminal": false,
+			"session":  map[string]any{"notices": map[string]any{}}, // or else codex says its warnings in the answer
 		},
 	}, c.StartWithin)
 	if err != nil {

@@ -125,3 +125,37 @@ func TestAWrongSettingIsAnObstacle(t *testing.T) {
 		t.Errorf("lowered: %v; usual: %v", low.Options, b.Config.Options)
 	}
 }
+
+func init() {
+	scripts["warns"] = func(s *scripted) { // as codex-acp does
+		h := s.until("initialize")
+		s.reply(h, object{"protocolVersion": 1, "agentCapabilities": object{}})
+		var p struct {
+			Client struct {
+				Session struct {
+					Notices map[string]any `json:"notices"`
+				} `json:"session"`
+			} `json:"clientCapabilities"`
+		}
+		knows := json.Unmarshal(h.Params, &p) == nil && p.Client.Session.Notices != nil
+		s.newSession()
+		prompt := s.until("session/prompt")
+		if knows {
+			s.update("notice", object{"severity": "warning", "title": "Model metadata not found"})
+		} else {
+			s.say("Warning: Model metadata not found\n\n")
+		}
+		s.say("It is green.")
+		s.end(prompt, "end_turn")
+		s.until("")
+	}
+}
+
+// TestWarningsAreNoAnswer has the program of the agent warn its user: codex says so in the
+// answer, unless its client takes notices.
+func TestWarningsAreNoAnswer(t *testing.T) {
+	p := play(t, "warns", nil)
+	if p.said() != "It is green." {
+		t.Errorf("the answer is %q", p.said())
+	}
+}
