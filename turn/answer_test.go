@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // answer runs the agent until it has answered.
@@ -126,5 +128,21 @@ func TestKilledWithTheReason(t *testing.T) {
 		if l, err := ReadLive(b.Dir); err != nil || l.Lifecycle != LifecycleKilled || l.Reason != want || l.State != StateIdle {
 			t.Errorf("%s: %+v, %v; want %s", script, l, err, want)
 		}
+	}
+}
+
+// A program that stays on after it has reported a limit was not killed: the limit counts.
+func TestALimitOfAProgramThatStaysOn(t *testing.T) {
+	t.Parallel()
+	failed := `{"type":"result","subtype":"success","is_error":true,"result":"You’ve hit your usage limit. Try again in 2 hours."}` + "\n"
+	b := fakeCLI(t, Claude, failed, "while [ ! -e go ]; do sleep 0.02; done")
+	b.Settle = 50 * time.Millisecond
+	res := b.answer(t.Context())
+	if res.Rest == nil || res.Outage == nil || res.Outage.Kind != state.UsageLimit || time.Until(res.Outage.Until) < time.Hour {
+		t.Errorf("%+v", res)
+	}
+	writeConfig(t, filepath.Join(b.Workdir, "go"), "")
+	if last := res.Rest(); last.Outage == nil || last.Exit != ExitClean {
+		t.Errorf("%+v", last)
 	}
 }

@@ -102,7 +102,7 @@ func (s *supervisor) reachedLimit(res *Result) *Outage {
 		if !res.Worked && res.Text == "" && kind.parse != nil {
 			text += "\n" + res.Stderr // gemini says there alone what it meets
 		}
-	case s.ending == nil && res.ExitCode < 0: // somebody killed it
+	case s.ending == nil && res.ExitCode < 0 && s.process != nil && !s.process.runs(): // somebody killed it
 		return nil
 	}
 	if kind.parse == nil && res.ExitCode != 0 {

@@ -93,6 +93,9 @@ type client struct {
 	calls tools
 	meter meter
 	said  transcript
+
+	last   string // that the agent has said, one piece
+	gaveUp bool   // it says itself that its turn has failed
 }
 
 // errCancelled means that the turn was to end before the prompt was sent.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"agentstateloop/internal/plain"
@@ -124,6 +125,9 @@ func (c *client) turn(ctx context.Context) turn.Event {
 	default:
 		c.listen(ctx)
 		done = ending(ended.Reason, c.cancelled)
+		if c.gaveUp && !c.cancelled {
+			done.Failed, done.Text = true, plain.Cut(strings.TrimSpace(c.last), maxText)
+		}
 	}
 	c.meter.bill(&done)
 	return done

@@ -159,3 +159,39 @@ func TestWarningsAreNoAnswer(t *testing.T) {
 		t.Errorf("the answer is %q", p.said())
 	}
 }
+
+func init() {
+	scripts["gives up"] = func(s *scripted) { // as codex-acp does
+		p := s.begin()
+		thread := func(status string) {
+			s.update("session_info_update", object{"_meta": object{"codex": object{"threadStatus": object{"type": status}}}})
+		}
+		thread("active")
+		s.update("session_info_update", object{"title": "a title"})
+		thread("systemError")
+		s.say("unexpected status 503 Service Unavailable: Overloaded\n\n")
+		s.end(p, "end_turn")
+		s.until("")
+	}
+	scripts["gave up before"] = func(s *scripted) {
+		p := s.begin()
+		for _, status := range []string{"systemError", "active"} {
+			s.update("session_info_update", object{"_meta": object{"codex": object{"threadStatus": object{"type": status}}}})
+		}
+		s.say("It is green.")
+		s.end(p, "end_turn")
+		s.until("")
+	}
+}
+
+// TestAnAgentThatGivesUp has an agent report that its turn has failed, and end it as if it had
+// not: what it says then is the reason, and no answer.
+func TestAnAgentThatGivesUp(t *testing.T) {
+	if done := play(t, "gives up", nil).done(t); !done.Failed || done.Text != "unexpected status 503 Service Unavailable: Overloaded" {
+		t.Errorf("%+v", done)
+	}
+	if r := newBench(t, "gives up").run(); r.Outage == nil || r.Outage.Kind != "overload" {
+		t.Errorf("%+v", r)
+	}
+	check(t, newBench(t, "gave up before").run(), turn.Success, "It is green.", "")
+}

@@ -39,8 +39,12 @@ func (c *client) update(params json.RawMessage) {
 		return
 	}
 	switch u.Kind {
+	case "session_info_update":
+		c.noteThread(p.Update)
+		return
 	case "agent_message_chunk":
 		if text, ok := turn.TextBlock(u.Content); ok {
+			c.last = text
 			c.Emit(turn.Event{Kind: turn.TextDelta, Text: c.said.next(text, u.Message)})
 			return
 		}
@@ -53,10 +57,27 @@ func (c *client) update(params json.RawMessage) {
 		if c.tool(p.Update) {
 			return
 		}
-	case "user_message_chunk", "plan", "available_commands_update", "current_mode_update", "config_option_update", "session_info_update":
+	case "user_message_chunk", "plan", "available_commands_update", "current_mode_update", "config_option_update":
 		return // nothing of it is ours to show
 	}
 	c.unknown(string(p.Update))
+}
+
+// noteThread notes whether codex has given the turn up. It says why in a message, as if that
+// were an answer, and ends the turn as if all were well.
+func (c *client) noteThread(update json.RawMessage) {
+	var u struct {
+		Meta struct {
+			Codex struct {
+				Thread struct {
+					Type string `json:"type"`
+				} `json:"threadStatus"`
+			} `json:"codex"`
+		} `json:"_meta"`
+	}
+	if json.Unmarshal(update, &u) == nil && u.Meta.Codex.Thread.Type != "" {
+		c.gaveUp = u.Meta.Codex.Thread.Type == "systemError"
+	}
 }
 
 // transcript puts an empty line between the messages of an agent, whose pieces do not say
