@@ -3,6 +3,7 @@ package turn
 import (
 	"cmp"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -117,13 +118,25 @@ func (s *supervisor) reachedLimit(res *Result) *Outage {
 	return nil
 }
 
-// zone returns the time zone in which the agent's program writes times.
+// zone returns the time zone in which the agent's program writes times: that of its own
+// environment, or else that of the machine, whatever zone our environment names.
 func (c Config) zone() *time.Location {
 	if zone, err := time.LoadLocation(c.Env["TZ"]); err == nil && c.Env["TZ"] != "" {
 		return zone
 	}
-	return time.Local
+	if os.Getenv("TZ") == "" {
+		return time.Local
+	}
+	if data, err := os.ReadFile(localtime); err == nil {
+		if zone, err := time.LoadLocationFromTZData("Local", data); err == nil {
+			return zone
+		}
+	}
+	return time.UTC
 }
+
+// localtime is the machine's time zone.
+const localtime = "/etc/localtime"
 
 // How programs say when a limit ends.
 var (

@@ -119,3 +119,15 @@ func TestDocumentedLimits(t *testing.T) {
 		t.Errorf("%d sentences", tried)
 	}
 }
+
+// TestZoneOfTheAgent checks that the times of an agent are read in its own zone: it does not
+// have the TZ of our environment.
+func TestZoneOfTheAgent(t *testing.T) {
+	t.Setenv("TZ", "America/St_Johns")
+	if zone := (Config{}).zone(); zone.String() == "America/St_Johns" {
+		t.Error("it is ours")
+	}
+	if zone := (Config{Env: map[string]string{"TZ": "Europe/Berlin"}}).zone(); zone.String() != "Europe/Berlin" {
+		t.Errorf("the agent's own is %s", zone)
+	}
+}
