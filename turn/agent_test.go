@@ -479,8 +479,8 @@ func TestLimitsOfStreams(t *testing.T) {
 {"type":"result","subtype":"success","is_error":true,"result":"Claude AI usage limit reached|` + fmt.Sprint(at.Unix()) + `"}
 `, state.UsageLimit, at},
 		"codex": {Codex, `{"type":"thread.started","thread_id":"c-1"}
-{"type":"error","message":"You have hit your usage limit. Upgrade to Pro or try again at ` + at.Local().Format("Jan 2, 2006 15:04") + `."}
-{"type":"turn.failed","error":{"message":"You have hit your usage limit. Upgrade to Pro or try again at ` + at.Local().Format("Jan 2, 2006 15:04") + `."}}
+{"type":"error","message":"You have hit your usage limit. Upgrade to Pro or try again at ` + at.In(Config{}.zone()).Format("Jan 2, 2006 15:04") + `."}
+{"type":"turn.failed","error":{"message":"You have hit your usage limit. Upgrade to Pro or try again at ` + at.In(Config{}.zone()).Format("Jan 2, 2006 15:04") + `."}}
 `, state.UsageLimit, at.Truncate(time.Minute)},
 		"gemini": {Gemini, `{"type":"init","session_id":"g-1","model":"m"}
 {"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: You have exhausted your daily quota on this model.]"},"stats":{}}
