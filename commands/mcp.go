@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -45,7 +44,7 @@ Example:
   codex exec -c 'mcp_servers.agent.command="agentstateloop"' \
     -c 'mcp_servers.agent.args=["mcp"]' "remember that it rained"`,
 		Flags: []cli.Flag{&cli.BoolFlag{
-			Name: strings.TrimPrefix(turn.ApproveFlag, "--"), Usage: "also decide claude's requests for permission ([turn] approve)",
+			Name: turn.ApproveFlag, Usage: "also decide claude's requests for permission ([turn] approve)",
 		}},
 		Action: mcpCmd{agents{loader: p.loader, out: &p.out}, p.stdin, &p.out}.run,
 	}
@@ -67,7 +66,7 @@ func (m mcpCmd) run(c *cli.Context) error {
 	for i := range tools {
 		tools[i].Run = explained(m.agents.loader.Secrets, tools[i].Run)
 	}
-	if c.Bool(strings.TrimPrefix(turn.ApproveFlag, "--")) {
+	if c.Bool(turn.ApproveFlag) {
 		tools = append(tools, caller.approveTool())
 	}
 	server := mcpserver.Server{Name: name, Version: version(), Tools: tools, Instructions: caller.instructions(), Secrets: m.agents.loader.Secrets}

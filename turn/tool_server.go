@@ -18,7 +18,7 @@ const ToolServerName = "agentstateloop"
 // has the server offer it.
 const (
 	ApproveTool = "approve"
-	ApproveFlag = "--approve"
+	ApproveFlag = "approve"
 )
 
 // ToolServer says how to start the server of our tools.
@@ -42,7 +42,7 @@ func (c Config) toolServer(env map[string]string) ToolServer {
 	})
 	server := ToolServer{Name: ToolServerName, Command: c.Self, Args: []string{ToolServerCommand}, Env: ours, approves: c.Approve}
 	if c.Approve {
-		server.Args = append(server.Args, ApproveFlag)
+		server.Args = append(server.Args, "--"+ApproveFlag)
 	}
 	return server
 }

@@ -132,9 +132,7 @@ func (s offer) current() string {
 	return string(s.Current)
 }
 
-// ids returns the values, which are in groups for some agents.
-func (s offer) ids() []string { return values(s.Values) }
-
+// values returns what can be chosen. Some agents put it into groups.
 func values(all []offered) (ids []string) {
 	for _, v := range all {
 		if v.Value != "" {
@@ -192,11 +190,12 @@ func place(name string) int {
 // set chooses one setting, and returns the settings as they are then.
 func (c *client) set(ctx context.Context, o offers, name, value string) (offers, error) {
 	s, ok := o.setting(name)
+	known := values(s.Values)
 	switch {
 	case ok && s.current() == value:
 		return o, nil
-	case ok && len(s.ids()) > 0 && !slices.Contains(s.ids(), value):
-		return o, notAmong(name, value, s.ids())
+	case ok && len(known) > 0 && !slices.Contains(known, value):
+		return o, notAmong(name, value, known)
 	case ok:
 		return c.setSetting(ctx, o, s, value)
 	case name == modelSetting && len(o.models.ids) > 0:
