@@ -158,7 +158,7 @@ func (a *Agent) EvidenceField(i quarantine.Item) *string {
 		return nil
 	}
 	for _, f := range message.Fields(raw) {
-		if value := plain.Cut(plain.Line(f.Value), len(evidence)); value != "" && strings.HasPrefix(evidence, value) {
+		if value := plain.OneLine(f.Value, len(evidence)); value != "" && strings.HasPrefix(evidence, value) {
 			return orNull(textproto.CanonicalMIMEHeaderKey(f.Name))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 )
 
@@ -266,7 +267,7 @@ func dmarcFault(results []authResult, from string) string {
 		return fmt.Sprintf("dmarc=pass with %d header.from, not one", len(proved))
 	}
 	if !sameDomain(proved[0], message.Domain(from)) {
-		return fmt.Sprintf("dmarc=pass is for %s, and From is %s", oneLine(proved[0], 100), from)
+		return fmt.Sprintf("dmarc=pass is for %s, and From is %s", plain.OneLine(proved[0], 100), from)
 	}
 	return ""
 }

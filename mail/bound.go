@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 )
 
@@ -102,5 +103,5 @@ func (f Filter) boundElsewhere(s signature) string {
 		}
 	}
 	return fmt.Sprintf("it was sent to %q (darn= of the signature), and not to the domain of %s",
-		oneLine(strings.Join(s.bound, ", "), 100), f.Own)
+		plain.OneLine(strings.Join(s.bound, ", "), 100), f.Own)
 }

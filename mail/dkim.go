@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 
 	"github.com/emersion/go-msgauth/dkim"
@@ -22,7 +23,6 @@ import (
 // Limits on a mail whose signature is verified here.
 const (
 	maxSignatures = 10                 // signatures that are verified, from the top
-	maxUnverified = 24 * time.Hour     // the wait for its key, from its arrival on
 	maxTravel     = 7 * 24 * time.Hour // from its Date to its arrival, or the other way round
 )
 
@@ -116,7 +116,7 @@ func (f Filter) validSignatures(ctx context.Context, head headerVerdict, whole i
 
 // invalid returns the reason for a signature of domain that does not verify.
 func invalid(domain string, err error) string {
-	return fmt.Sprintf("the DKIM signature of %s is not valid: %s", oneLine(domain, 100), oneLine(err.Error(), 200))
+	return fmt.Sprintf("the DKIM signature of %s is not valid: %s", plain.OneLine(domain, 100), plain.OneLine(err.Error(), 200))
 }
 
 // aligned reports whether the signing domain d speaks for from, an ASCII

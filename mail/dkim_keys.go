@@ -9,73 +9,7 @@ import (
 	"agentstateloop/mail/message"
 )
 
-const (
-	maxKnownKeys = 1000 // answers that a scan keeps
-	maxQuestions = 32   // that wait for their answers at the same time
-)
-
-// findKeys asks for the keys by which the mails of heads may be proved, many at
-// the same time, and rejects those mails for which there is none. So thousands of
-// forged mails, each with a selector of its own, cost no bodies, and not much
-// more time than one.
-//
-// A question without an answer rejects nothing: it is for the judgement of the
-// body.
-func (sc *scanner) findKeys(heads []head) {
-	sc.conn.paced.pause() // it is read all the time, and must outlast the questions
-	defer sc.conn.paced.resume()
-	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
-	defer cancel()
-	absent := sc.absentKeys(ctx, heads)
-	for i := range heads {
-		h := &heads[i]
-		if len(h.keys) == 0 || !allIn(h.keys, absent) {
-			continue
-		}
-		rejected := *h.message
-		v := sc.filter.unproved(invalid(h.keys[0].domain, errNoKey))
-		rejected.Gate, rejected.Reason, rejected.Ask = v.gate, v.reason, v.ask
-		h.rejected = &rejected
-	}
-}
-
-// absentKeys returns those keys of heads that the DNS says do not exist.
-func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[keyName]bool {
-	var mu sync.Mutex
-	var asking sync.WaitGroup
-	defer asking.Wait()
-	free := make(chan struct{}, maxQuestions)
-	absent, asked := map[keyName]bool{}, map[keyName]bool{}
-	resolver := sc.filter.resolver()
-	for _, h := range heads {
-		for _, k := range h.keys {
-			if asked[k] || sc.late() || ctx.Err() != nil {
-				continue
-			}
-			asked[k] = true
-			free <- struct{}{}
-			asking.Go(sc.mailbox.Secrets.Guarded(func() {
-				defer func() { <-free }()
-				_, err := sc.filter.keys.lookup(k.inDNS(), func(name string) ([]string, error) { return resolver.LookupTXT(ctx, name) })
-				if isNotFound(err) {
-					mu.Lock()
-					defer mu.Unlock()
-					absent[k] = true
-				}
-			}))
-		}
-	}
-	return absent
-}
-
-func allIn(keys []keyName, absent map[keyName]bool) bool {
-	for _, k := range keys {
-		if !absent[k] {
-			return false
-		}
-	}
-	return true
-}
+const maxKnownKeys = 1000 // answers that a scan keeps
 
 // keyName names the key of a signature.
 type keyName struct{ selector, domain string }
@@ -104,6 +38,22 @@ func (f Filter) keysOf(head headerVerdict) []keyName {
 
 // errNoKey is the error of a signature whose key does not exist.
 var errNoKey = errors.New("its key is not in the DNS")
+
+// withoutKey returns the verdict on a mail whose signing key does not exist.
+func (f Filter) withoutKey(k keyName) verdict { return f.unproved(invalid(k.domain, errNoKey)) }
+
+// withKeyCache returns f with a cache of DNS answers, for one scan.
+func (f Filter) withKeyCache() Filter {
+	f.keys = &knownKeys{}
+	return f
+}
+
+// keyAbsent reports whether the DNS answers that k does not exist. It is false if the DNS
+// does not answer.
+func (f Filter) keyAbsent(ctx context.Context, k keyName) bool {
+	_, err := f.keys.lookup(k.inDNS(), func(name string) ([]string, error) { return f.resolver().LookupTXT(ctx, name) })
+	return isNotFound(err)
+}
 
 // isNotFound reports whether the DNS answered, and has no such name.
 func isNotFound(err error) bool {

@@ -8,7 +8,7 @@ import (
 
 // evidence returns a reason with the field it rests on, as one line.
 func evidence(reason, field string) string {
-	return reason + ": " + oneLine(field, 400)
+	return reason + ": " + plain.OneLine(field, 400)
 }
 
 // Finding splits the reason of a gate into what was found, such as "dmarc=fail", and the
@@ -20,7 +20,3 @@ func Finding(gate, reason string) (finding, evidence string) {
 	finding, evidence, _ = strings.Cut(reason, ": ")
 	return finding, evidence
 }
-
-// oneLine returns foreign text as one line of at most max bytes, fit for an
-// error or for the reason of a gate.
-func oneLine(s string, max int) string { return plain.Cut(plain.Line(s), max) }

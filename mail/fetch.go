@@ -329,6 +329,6 @@ func (w *wholeReader) Read(p []byte) (int, error) {
 // than message.MaxHeader bytes. It ignores an error of reading, which is found
 // again when the literal is finished.
 func headerOnly(r io.Reader) io.Reader {
-	header, _ := cutHeader(bufio.NewReader(r))
+	header, _ := message.CutHeader(bufio.NewReader(r))
 	return bytes.NewReader(header)
 }

@@ -77,7 +77,7 @@ func (f Filter) gate(h message.Header, size int64) (mine bool, gate, reason stri
 		return false, "", ""
 	}
 	if h.FromFields != 1 || len(h.Froms) != 1 {
-		return true, GateFrom, fmt.Sprintf("%d From fields with %d addresses: %s", h.FromFields, len(h.Froms), oneLine(strings.Join(h.Froms, ", "), 200))
+		return true, GateFrom, fmt.Sprintf("%d From fields with %d addresses: %s", h.FromFields, len(h.Froms), plain.OneLine(strings.Join(h.Froms, ", "), 200))
 	}
 	switch {
 	case f.Own != "" && h.From == message.NormalAddress(f.Own):
@@ -108,7 +108,7 @@ func notByHand(h message.Header) (gate, reason string) {
 	case h.AutoReply != "":
 		return GateAuto, h.AutoReply
 	case h.InReplyTo != "" && message.IsAbsence(h.Subject):
-		return GateAuto, "Subject: " + oneLine(h.Subject, 100)
+		return GateAuto, "Subject: " + plain.OneLine(h.Subject, 100)
 	case h.MediaType == "multipart/report":
 		return GateBounce, "Content-Type: multipart/report"
 	case h.ReturnPath == "<>":
@@ -153,6 +153,23 @@ func (f Filter) mine(h message.Header) bool {
 		ours = func(id string) bool { return f.ids().OfThread(id, h.Subject) }
 	}
 	return slices.ContainsFunc(h.Answered(), ours)
+}
+
+// uncalled reports whether the operator wrote a mail to this agent's address by hand, and its
+// subject calls no agent. raw is its header, and h the same, parsed.
+func (f Filter) uncalled(raw []byte, h message.Header) bool {
+	if !f.fromOperator(h) || len(callsigns(h.Subject)) > 0 {
+		return false
+	}
+	if gate, _ := notByHand(h); gate != "" || f.ids().Ours(h.MessageID) || strings.EqualFold(h.Agent, f.Handle) {
+		return false
+	}
+	for _, field := range message.Fields(raw) {
+		if (field.Name == "to" || field.Name == "cc") && f.isOwn(field.Value) {
+			return true
+		}
+	}
+	return false
 }
 
 // ids tells the Message-IDs of this agent from others.

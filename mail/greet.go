@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/internal/plain"
 	"bufio"
 	"context"
 	"fmt"
@@ -40,14 +41,14 @@ func (s Server) greetIMAP(ctx context.Context) error {
 // logins.
 func greets(line string) error {
 	upper := strings.ToUpper(line)
-	text := func(words string) string { return oneLine(strings.TrimSpace(line[len(words):]), 300) }
+	text := func(words string) string { return plain.OneLine(strings.TrimSpace(line[len(words):]), 300) }
 	switch {
 	case strings.HasPrefix(upper, "* OK"), strings.HasPrefix(upper, "* PREAUTH"):
 		return nil
 	case strings.HasPrefix(upper, "* BYE"):
 		return fmt.Errorf("the server closed the connection at once: %s", text("* BYE"))
 	}
-	return fmt.Errorf("the server does not speak IMAP: %.60q", oneLine(line, 60))
+	return fmt.Errorf("the server does not speak IMAP: %.60q", plain.OneLine(line, 60))
 }
 
 // GreetSMTP connects, completes the handshake and greets. It does not log in. Its

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 )
@@ -137,7 +138,7 @@ func redact(traces []string, text string) string {
 	for _, t := range traces {
 		text = strings.ReplaceAll(text, t, "***")
 	}
-	return oneLine(text, 300)
+	return plain.OneLine(text, 300)
 }
 
 // Read returns the greeting once the login has succeeded, and then what the
@@ -293,7 +294,7 @@ func (s Server) startTLS(ctx context.Context, conn *boundedConn) (*boundedConn, 
 			continue
 		}
 		if !strings.HasPrefix(strings.ToUpper(rest), "OK") {
-			return nil, fmt.Errorf("starttls: %s", oneLine(rest, 300))
+			return nil, fmt.Errorf("starttls: %s", plain.OneLine(rest, 300))
 		}
 		if br.Buffered() > 0 {
 			return nil, errors.New("starttls: the server sent data before the handshake")

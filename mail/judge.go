@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 )
 
@@ -17,11 +18,27 @@ import (
 // only the header, so what it rejects need not be fetched. judgeBody needs the
 // whole mail.
 
-// verdict is what a judgement says about a mail. It passes if gate is "".
+// unprovenError is the error for a mail whose sender cannot be proved now, but
+// may be later.
+type unprovenError struct{ err error }
+
+func (e *unprovenError) Error() string { return e.err.Error() }
+func (e *unprovenError) Unwrap() error { return e.err }
+
+// verdict is the decision about a mail. The mail passes if gate is "".
 type verdict struct {
-	gate, reason  string // as in Message
-	ask, doubtful bool   // as in Message
-	nameless      bool   // as in Message
+	gate, reason string // the gate that rejected the mail, and the evidence
+
+	// ask reports whether only a proof of the sender is missing, and the operator may be
+	// asked for it. The gate is GateTrust.
+	ask bool
+
+	// doubtful reports whether the sender is proved, and the mail has a second reading. The
+	// gate is GateTrust, and the operator is asked.
+	doubtful bool
+
+	// nameless reports whether the whole mail is one file whose name is not signed.
+	nameless bool
 }
 
 // headerVerdict is what the header of a mail says.
@@ -55,26 +72,26 @@ func (f Filter) unproved(reason string) verdict {
 }
 
 // judgeHeader judges a mail by raw, its whole header with the empty line that
-// ends it. m has the same header, parsed, and the size and the arrival of the
-// mail. It must not be called under RequireFrom.
-func (f Filter) judgeHeader(raw []byte, m *Message) headerVerdict {
-	mine, gate, reason := f.gate(m.Header, m.Size)
+// ends it. header is the same, parsed; size and arrived are those of the mail. It must
+// not be called under RequireFrom.
+func (f Filter) judgeHeader(raw []byte, header message.Header, size int64, arrived time.Time) headerVerdict {
+	mine, gate, reason := f.gate(header, size)
 	if !mine {
-		gate, reason = GateFrom, "the header of the mail is not what the server had reported: From: "+oneLine(m.Header.From, 200)
+		gate, reason = GateFrom, "the header of the mail is not what the server had reported: From: "+plain.OneLine(header.From, 200)
 	}
 	if gate != "" {
 		return headerVerdict{verdict: verdict{gate: gate, reason: reason}}
 	}
-	fields, from, gate, reason := soleAuthor(raw, m.Header)
+	fields, from, gate, reason := soleAuthor(raw, header)
 	if gate != "" {
 		return headerVerdict{verdict: verdict{gate: gate, reason: reason}}
 	}
 	if f.Require == RequireChallenge {
 		return headerVerdict{verdict: f.unproved("only an answer to a challenge is believed")}
 	}
-	h := f.judgeProof(fields, from, m.At)
+	h := f.judgeProof(fields, from, arrived)
 	if h.gate == "" {
-		h = f.judgeBinding(h, m)
+		h = f.judgeBinding(h, header)
 	}
 	return h
 }
@@ -103,14 +120,14 @@ func (f Filter) judgeProof(fields []message.Field, from string, arrived time.Tim
 }
 
 // judgeBinding leaves only the proofs that bind the mail to this agent.
-func (f Filter) judgeBinding(h headerVerdict, m *Message) headerVerdict {
+func (f Filter) judgeBinding(h headerVerdict, header message.Header) headerVerdict {
 	var bound []proof
 	var first string
 	for _, p := range h.proofs {
 		reason := ""
 		for _, c := range p.covers {
 			if reason == "" {
-				reason = f.unbound(c, h.fields, m.Header)
+				reason = f.unbound(c, h.fields, header)
 			}
 		}
 		if reason == "" {
@@ -160,7 +177,7 @@ func (f Filter) weakness(s signature, fields []message.Field, from string) strin
 	}
 	c := s.covers()
 	if missing := c.uncovered(fields); missing != "" {
-		return fmt.Sprintf("the DKIM signature of %s does not cover %s", oneLine(s.domain, 100), missing)
+		return fmt.Sprintf("the DKIM signature of %s does not cover %s", plain.OneLine(s.domain, 100), missing)
 	}
 	return ""
 }
@@ -194,7 +211,7 @@ func (f Filter) judgeBody(ctx context.Context, head headerVerdict, read func() (
 	if whole, err = read(); err != nil {
 		return v, "", err
 	}
-	if _, err := cutHeader(whole); err != nil {
+	if _, err := message.CutHeader(whole); err != nil {
 		return v, "", err
 	}
 	digest, err = signedDigest(head.fields, whole)
@@ -246,7 +263,7 @@ func soleAuthor(raw []byte, header message.Header) (fields []message.Field, from
 		return nil, "", GateFrom, err.Error()
 	}
 	if from != header.From {
-		return nil, "", GateFrom, fmt.Sprintf("From can be read as both %s and %s", from, oneLine(header.From, 200))
+		return nil, "", GateFrom, fmt.Sprintf("From can be read as both %s and %s", from, plain.OneLine(header.From, 200))
 	}
 	return fields, from, "", ""
 }

@@ -174,8 +174,8 @@ func picked(fields []message.Field, names []string) string {
 // pass judges a mail as a scan does, and returns the text that is read in it.
 func pass(t *testing.T, f Filter, raw string) (text string, passed bool) {
 	i := strings.Index(raw, "\r\n\r\n") + 4
-	m := &Message{At: fuzzArrived, Size: int64(len(raw)), Header: message.ParseHeader([]byte(raw[:i]))}
-	head := f.judgeHeader([]byte(raw[:i]), m)
+	header := []byte(raw[:i])
+	head := f.judgeHeader(header, message.ParseHeader(header), int64(len(raw)), fuzzArrived)
 	if head.gate != "" {
 		return "", false
 	}

@@ -1,14 +1,12 @@
 package mail
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 
 	"github.com/emersion/go-imap/v2"
@@ -36,30 +34,6 @@ type Probe struct {
 
 	// Trials are the last mails of the operator, the newest first.
 	Trials []Trial
-}
-
-// Trial describes what the gate would do with one mail of the operator.
-type Trial struct {
-	At         time.Time // INTERNALDATE
-	From       string
-	ForUs      bool   // it calls the agent, or answers a mail of the agent
-	AuthservID string // the topmost authserv-id; "" if it has none
-
-	// Gate is "" for mail that would come in if it is for us. Otherwise it is
-	// the gate that would reject the mail, and Reason is the evidence.
-	Gate, Reason string
-
-	// Signing is what the signature covers that proves who sent the mail; nil if
-	// nothing does. SPFAlone is true if the server proves it by SPF and by no
-	// signature, and Doubtful if it is not signed how the body is to be read, and
-	// there is more than one way.
-	Signing  *Signing
-	SPFAlone bool
-	Doubtful bool
-
-	// NoAnswer is why the DNS has not said which key signs the mail: nobody knows
-	// yet whether the signature is valid.
-	NoAnswer error
 }
 
 // Probe opens the mailbox read-only and checks its last mails as Scan would. It
@@ -137,76 +111,9 @@ func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Tri
 	var trials []Trial
 	for _, h := range slices.Backward(heads) {
 		s.mailbox.startPhase(s.conn) // the DNS may be slow
-		trials = append(trials, f.try(ctx, h, most))
+		trials = append(trials, f.try(ctx, h.raw, h.size, h.at, most))
 	}
 	return trials, nil
-}
-
-// try checks one mail of the operator. For one that is not for us it still
-// reports whether the sender is proved.
-func (f Filter) try(ctx context.Context, h head, most int64) Trial {
-	header := message.ParseHeader(h.raw)
-	t := Trial{At: h.at, From: header.From, AuthservID: topAuthservID(h.raw)}
-	t.ForUs, t.Gate, t.Reason = f.gate(header, h.size)
-	if t.Gate != "" || f.Require != RequireDMARC {
-		return t
-	}
-	raw, err := cutHeader(bufio.NewReader(bytes.NewReader(h.raw)))
-	if err != nil {
-		t.Gate, t.Reason = GateTrust, err.Error()
-		return t
-	}
-	fields, from, gate, reason := soleAuthor(raw, header)
-	if gate != "" {
-		t.Gate, t.Reason = gate, reason
-		return t
-	}
-	head := f.judgeProof(fields, from, h.at)
-	t.SPFAlone = f.bySPFAlone(fields, from)
-	if len(head.proofs) > 0 {
-		t.Signing = head.proofs[0].signing(fields)
-	}
-	if head.gate == "" && t.ForUs {
-		head = f.judgeBinding(head, &Message{At: h.at, Header: header})
-	}
-	v := head.verdict
-	switch {
-	case v.gate != "":
-	case h.size > most && f.Verify != VerifyDKIM:
-	case h.size > most:
-		v = f.unproved(fmt.Sprintf("%d bytes: the signature of a mail this long is not verified here", h.size))
-	default:
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		whole := func() (*bufio.Reader, error) { return bufio.NewReader(bytes.NewReader(h.raw)), nil }
-		if v, _, err = f.judgeBody(ctx, head, whole); err != nil {
-			v = f.unproved(err.Error())
-			if u, ok := errors.AsType[*unprovenError](err); ok {
-				t.NoAnswer = u.err
-			}
-		}
-	}
-	t.Gate, t.Reason = v.gate, v.reason
-	t.Doubtful = v.doubtful
-	if v.gate != "" && head.gate == "" && !t.Doubtful {
-		t.Signing = nil // the signature is not valid
-	}
-	return t
-}
-
-// topAuthservID returns the authserv-id of the first Authentication-Results
-// field, or "".
-func topAuthservID(header []byte) string {
-	for _, f := range message.Fields(header) {
-		if f.Name == "authentication-results" {
-			id, err := authserv(f.Value)
-			if err != nil {
-				return ""
-			}
-			return oneLine(id, 100)
-		}
-	}
-	return ""
 }
 
 // ProbeSender logs in as OpenSender does, with the same errors, and sends QUIT.
@@ -218,5 +125,5 @@ func (s Server) ProbeSender(ctx context.Context) (auth string, err error) {
 	}
 	defer c.Close()
 	_, auth = c.client.Extension("AUTH")
-	return oneLine(auth, 200), nil
+	return plain.OneLine(auth, 200), nil
 }

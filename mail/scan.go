@@ -130,7 +130,7 @@ func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit in
 }
 
 func (s *Session) scanner(ctx context.Context, cur state.Cursor, f Filter, limit int, keep Keep) *scanner {
-	f.keys = &knownKeys{}
+	f = f.withKeyCache()
 	sc := scanner{Session: s, ctx: ctx, filter: f, keep: keep, left: limit, before: cur.Clone()}
 	sc.out.Cursor = cur.Clone()
 	return &sc

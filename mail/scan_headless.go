@@ -58,7 +58,7 @@ func (sc *scanner) beginning(uid uint32) (header []byte, err error) {
 	section := &imap.FetchItemBodySection{Peek: true, Partial: &imap.SectionPartial{Size: message.MaxHeader}}
 	_, err = sc.heads(uidSet([]uint32{uid}), message.MaxHeader, section, func(h *head) {
 		if h.uid == uid && !h.broken {
-			header, _ = cutHeader(bufio.NewReader(bytes.NewReader(h.raw))) // memory has no error but its end
+			header, _ = message.CutHeader(bufio.NewReader(bytes.NewReader(h.raw))) // memory has no error but its end
 		}
 	})
 	return header, err

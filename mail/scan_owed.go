@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-imap/v2"
@@ -131,7 +132,7 @@ func (sc *scanner) suspect(u uint32, at time.Time, reason string) {
 	if !at.IsZero() {
 		f.After = at.UTC()
 	}
-	sc.setFailure(u, f.Again(sc.mailbox.now(), oneLine(reason, 200)))
+	sc.setFailure(u, f.Again(sc.mailbox.now(), plain.OneLine(reason, 200)))
 }
 
 func (sc *scanner) setFailure(u uint32, f state.Failure) {

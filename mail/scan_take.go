@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"agentstateloop/mail/message"
 )
@@ -195,7 +194,7 @@ func (sc *scanner) classify(h *head) {
 	}
 	rejected := *h.message
 	if gate == "" && sc.filter.Require != RequireFrom {
-		v := sc.filter.judgeHeader(endHeader(h.raw), h.message)
+		v := sc.filter.judgeHeader(endHeader(h.raw), header, h.size, h.message.At)
 		rejected.Gate, rejected.Reason, rejected.Ask = v.gate, v.reason, v.ask
 		h.keys = sc.filter.keysOf(v)
 	}
@@ -207,21 +206,12 @@ func (sc *scanner) classify(h *head) {
 // noteUncalled counts a mail that the operator wrote to this agent's address by hand, and
 // that calls no agent.
 func (sc *scanner) noteUncalled(h *head, header message.Header) {
-	f := sc.filter
-	if sc.sweeping || !f.fromOperator(header) || len(callsigns(header.Subject)) > 0 {
+	if sc.sweeping || !sc.filter.uncalled(h.raw, header) {
 		return
 	}
-	if gate, _ := notByHand(header); gate != "" || f.ids().Ours(header.MessageID) || strings.EqualFold(header.Agent, f.Handle) {
-		return
-	}
-	for _, field := range message.Fields(h.raw) {
-		if (field.Name == "to" || field.Name == "cc") && f.isOwn(field.Value) {
-			sc.out.Uncalled++
-			if h.at.After(sc.out.LastOne) {
-				sc.out.LastOne = h.at
-			}
-			return
-		}
+	sc.out.Uncalled++
+	if h.at.After(sc.out.LastOne) {
+		sc.out.LastOne = h.at
 	}
 }
 

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/internal/plain"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func wording(err error) string {
 	}
 	if words, ok := errors.AsType[textproto.ProtocolError](err); ok {
 		_, said, _ := strings.Cut(string(words), ": ")
-		return fmt.Sprintf("the server does not speak SMTP: %q", oneLine(strings.Trim(said, `"`), 60))
+		return fmt.Sprintf("the server does not speak SMTP: %q", plain.OneLine(strings.Trim(said, `"`), 60))
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return "the server closed the connection"

@@ -69,5 +69,5 @@ func complaint(stderr []byte) string {
 	if len(stderr) == 0 {
 		return ""
 	}
-	return ": " + plain.Cut(plain.Line(string(stderr)), 300)
+	return ": " + plain.OneLine(string(stderr), 300)
 }

@@ -121,7 +121,7 @@ func (c stampsCheck) hintFor(t mail.Trial) string {
 	// It is proved, and nothing binds it to the agent.
 	hint := "put @" + c.handle + " in the subject"
 	if len(t.Signing.To) > 0 {
-		hint += fmt.Sprintf("; if %s is an address of the agent, add it to aliases in [mail]", plain.Cut(plain.Line(orList(t.Signing.To)), 200))
+		hint += fmt.Sprintf("; if %s is an address of the agent, add it to aliases in [mail]", plain.OneLine(orList(t.Signing.To), 200))
 	}
 	return hint
 }

@@ -62,6 +62,9 @@ func Cut(s string, n int) string {
 	return s[:n]
 }
 
+// OneLine returns foreign text as one line of at most n bytes.
+func OneLine(s string, n int) string { return Cut(Line(s), n) }
+
 // TrimPartial returns b without the beginning of a character at its end whose
 // rest is missing.
 func TrimPartial(b []byte) []byte {

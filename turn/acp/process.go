@@ -118,5 +118,5 @@ func (t *tail) lastLine() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text := strings.TrimSpace(plain.Text(string(t.buf)))
-	return plain.Cut(plain.Line(text[strings.LastIndexByte(text, '\n')+1:]), 300)
+	return plain.OneLine(text[strings.LastIndexByte(text, '\n')+1:], 300)
 }

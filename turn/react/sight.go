@@ -294,5 +294,5 @@ func (q Question) shows() bool {
 // blinded goes on without pictures after a provider refused them: they are not shown again.
 func (l *Loop) blinded(fault error) error {
 	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("%v; trying again without the files that were shown", fault)})
-	return l.keep(Step{Kind: StepBlind, Text: fmt.Sprintf("[The files that were shown are not shown any more, because the provider refused the request with them: %s]", plain.Cut(plain.Line(fault.Error()), 300))})
+	return l.keep(Step{Kind: StepBlind, Text: fmt.Sprintf("[The files that were shown are not shown any more, because the provider refused the request with them: %s]", plain.OneLine(fault.Error(), 300))})
 }

@@ -7,16 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 )
 
-// unprovenError is the error for a mail whose sender cannot be proved now, but
-// may be later.
-type unprovenError struct{ err error }
-
-func (e *unprovenError) Error() string { return e.err.Error() }
-func (e *unprovenError) Unwrap() error { return e.err }
+// maxUnverified is how long a mail waits for its key, from its arrival on.
+const maxUnverified = 24 * time.Hour
 
 // prove checks a mail by its own bytes, where [trust] demands a proof of the
 // sender, and hands it to keep. The fields that the server picked out of the
@@ -30,7 +28,7 @@ func (sc *scanner) prove(m *Message, body io.Reader) error {
 		return sc.keep(m, body)
 	}
 	br := bufio.NewReader(body)
-	raw, err := cutHeader(br)
+	raw, err := message.CutHeader(br)
 	if err != nil {
 		return err
 	}
@@ -38,7 +36,7 @@ func (sc *scanner) prove(m *Message, body io.Reader) error {
 
 	m.Header = message.ParseHeader(raw)
 	m.Digest = message.Digest(m.Header, m.At, m.Size)
-	head := sc.filter.judgeHeader(raw, m)
+	head := sc.filter.judgeHeader(raw, m.Header, m.Size, m.At)
 	if head.gate != "" {
 		return sc.keepRejected(m, head.verdict, whole)
 	}
@@ -68,7 +66,7 @@ func (sc *scanner) proveBody(m *Message, head headerVerdict, body io.Reader) err
 	v, digest, err := sc.filter.judgeBody(ctx, head, whole.fromStart)
 	sc.conn.paced.resume()
 	if u, ok := errors.AsType[*unprovenError](err); ok && sc.mailbox.now().Sub(m.At) >= maxUnverified {
-		v, err = sc.filter.unproved(fmt.Sprintf("could not be proved within %v: %s", maxUnverified, oneLine(u.Error(), 200))), nil
+		v, err = sc.filter.unproved(fmt.Sprintf("could not be proved within %v: %s", maxUnverified, plain.OneLine(u.Error(), 200))), nil
 	}
 	if err != nil {
 		return err
@@ -85,26 +83,6 @@ func (sc *scanner) proveBody(m *Message, head headerVerdict, body io.Reader) err
 		return sc.keepRejected(m, v, read)
 	}
 	return sc.keep(m, read)
-}
-
-// cutHeader reads up to and including the first empty line. It stops at the
-// end, or a little beyond message.MaxHeader bytes.
-func cutHeader(br *bufio.Reader) ([]byte, error) {
-	var header []byte
-	whole := true // the last line was read to its end
-	for len(header) < message.MaxHeader {
-		line, err := br.ReadSlice('\n')
-		header = append(header, line...)
-		empty := whole && len(bytes.TrimRight(line, "\r\n")) == 0
-		whole = err == nil
-		switch {
-		case err == io.EOF || empty && err == nil:
-			return header, nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
-			return header, err
-		}
-	}
-	return header, nil
 }
 
 // deferProof notes why a mail is owed until it can be proved.

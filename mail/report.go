@@ -1,0 +1,80 @@
+package mail
+
+import (
+	"slices"
+	"time"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/mail/message"
+)
+
+// Returned is what a delivery report says about a mail of ours.
+type Returned struct {
+	Key     string    // of the report, as of Message
+	UID     uint32    // of the report
+	At      time.Time // INTERNALDATE of the report
+	Effect  string    // of which the mail was, in lower case
+	To      string    // who did not get it
+	Reason  string
+	Delayed bool // its server goes on trying
+}
+
+// reportsToUs reports whether a header may be that of a delivery report for this agent.
+// likely is true if it names a Message-ID of ours.
+func (f Filter) reportsToUs(raw []byte) (ok, likely bool) {
+	fields := message.Fields(raw)
+	if !message.LooksLikeReport(fields) {
+		return false, false
+	}
+	addressed, anybody := false, false
+	for _, field := range fields {
+		switch field.Name {
+		case "in-reply-to", "references":
+			likely = likely || slices.ContainsFunc(message.ThreadIDs(field.Value), func(id string) bool {
+				_, ours := f.ids().Effect(id)
+				return ours
+			})
+		case "to", "cc":
+			anybody = true
+			addressed = addressed || f.isOwn(field.Value)
+		case "delivered-to", "x-original-to", "envelope-to", "x-delivered-to":
+			addressed = addressed || f.isOwn(field.Value)
+		}
+	}
+	return likely || addressed || !anybody, likely
+}
+
+// isOwn reports whether a list of addresses holds one of this agent's.
+func (f Filter) isOwn(list string) bool {
+	return slices.ContainsFunc(message.Addresses(list), func(a string) bool {
+		return a == message.NormalAddress(f.Own) || slices.ContainsFunc(f.Aliases, func(alias string) bool { return a == message.NormalAddress(alias) })
+	})
+}
+
+// readReport returns what a report says about a mail of ours. ok is false if it says
+// nothing; forged is true if it names an id that only looks like ours.
+func (f Filter) readReport(raw []byte) (r Returned, ok, forged bool) {
+	report := message.ReadReport(raw)
+	for _, id := range report.IDs {
+		effect, ours := f.ids().Effect(id)
+		if !ours {
+			forged = forged || f.ids().HasForm(id)
+			continue
+		}
+		r = Returned{Effect: effect, To: f.lostTo(report.Recipients), Reason: report.Reason, Delayed: report.Delayed}
+		return r, report.Failed || report.Delayed, false
+	}
+	return r, false, forged
+}
+
+// lostTo returns the recipient who did not get a mail of ours: an operator, or whom the
+// report names.
+func (f Filter) lostTo(recipients []string) string {
+	if i := slices.IndexFunc(recipients, f.Operator); i >= 0 {
+		return recipients[i]
+	}
+	if len(recipients) > 0 {
+		return plain.OneLine(recipients[0], 200)
+	}
+	return ""
+}

@@ -1,0 +1,104 @@
+package mail
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/mail/message"
+)
+
+// Trial describes what the gate would do with one mail of the operator.
+type Trial struct {
+	At         time.Time // INTERNALDATE
+	From       string
+	ForUs      bool   // it calls the agent, or answers a mail of the agent
+	AuthservID string // the topmost authserv-id; "" if it has none
+
+	// Gate is "" for mail that would come in if it is for us. Otherwise it is
+	// the gate that would reject the mail, and Reason is the evidence.
+	Gate, Reason string
+
+	// Signing is what the signature covers that proves who sent the mail; nil if
+	// nothing does. SPFAlone is true if the server proves it by SPF and by no
+	// signature, and Doubtful if it is not signed how the body is to be read, and
+	// there is more than one way.
+	Signing  *Signing
+	SPFAlone bool
+	Doubtful bool
+
+	// NoAnswer is why the DNS has not said which key signs the mail: nobody knows
+	// yet whether the signature is valid.
+	NoAnswer error
+}
+
+// try checks one mail of the operator, of which raw holds the first most bytes. For one that
+// is not for this agent it still reports whether the sender is proved.
+func (f Filter) try(ctx context.Context, raw []byte, size int64, at time.Time, most int64) Trial {
+	header := message.ParseHeader(raw)
+	t := Trial{At: at, From: header.From, AuthservID: topAuthservID(raw)}
+	t.ForUs, t.Gate, t.Reason = f.gate(header, size)
+	if t.Gate != "" || f.Require != RequireDMARC {
+		return t
+	}
+	rawHeader, err := message.CutHeader(bufio.NewReader(bytes.NewReader(raw)))
+	if err != nil {
+		t.Gate, t.Reason = GateTrust, err.Error()
+		return t
+	}
+	fields, from, gate, reason := soleAuthor(rawHeader, header)
+	if gate != "" {
+		t.Gate, t.Reason = gate, reason
+		return t
+	}
+	head := f.judgeProof(fields, from, at)
+	t.SPFAlone = f.bySPFAlone(fields, from)
+	if len(head.proofs) > 0 {
+		t.Signing = head.proofs[0].signing(fields)
+	}
+	if head.gate == "" && t.ForUs {
+		head = f.judgeBinding(head, header)
+	}
+	v := head.verdict
+	switch {
+	case v.gate != "":
+	case size > most && f.Verify != VerifyDKIM:
+	case size > most:
+		v = f.unproved(fmt.Sprintf("%d bytes: the signature of a mail this long is not verified here", size))
+	default:
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		whole := func() (*bufio.Reader, error) { return bufio.NewReader(bytes.NewReader(raw)), nil }
+		if v, _, err = f.judgeBody(ctx, head, whole); err != nil {
+			v = f.unproved(err.Error())
+			if u, ok := errors.AsType[*unprovenError](err); ok {
+				t.NoAnswer = u.err
+			}
+		}
+	}
+	t.Gate, t.Reason = v.gate, v.reason
+	t.Doubtful = v.doubtful
+	if v.gate != "" && head.gate == "" && !t.Doubtful {
+		t.Signing = nil // the signature is not valid
+	}
+	return t
+}
+
+// topAuthservID returns the authserv-id of the first Authentication-Results
+// field, or "".
+func topAuthservID(header []byte) string {
+	for _, f := range message.Fields(header) {
+		if f.Name == "authentication-results" {
+			id, err := authserv(f.Value)
+			if err != nil {
+				return ""
+			}
+			return plain.OneLine(id, 100)
+		}
+	}
+	return ""
+}
