@@ -10,6 +10,7 @@ import (
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mail"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -74,11 +75,11 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 	}
 	content := message.ContentOf(head, ad.sentTo(m.Header))
 	if m.Gate == "" && content.Automatic != "" {
-		m.Gate, m.Reason = mail.GateAuto, content.Automatic
+		m.Gate, m.Reason = trust.GateAuto, content.Automatic
 		return ad.reject(m, false, whole)
 	}
 	control := controlOf(len(head), content.Text)
-	if token := mail.Consent(content.Text); token != "" && (m.Gate == "" || m.Doubtful || ad.mail.Filter.Challenges()) {
+	if token := trust.Consent(content.Text); token != "" && (m.Gate == "" || m.Doubtful || ad.mail.Filter.Challenges()) {
 		return ad.consent(m, token, whole)
 	}
 	if m.Doubtful {
@@ -95,7 +96,7 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 	if event, err := ad.takeProvenByQuestion(m, question, control, whole); event != nil || err != nil {
 		return event, err
 	}
-	tokens := mail.Tokens(m.Header, ad.handle, ad.mail.Address, content.Full)
+	tokens := trust.Tokens(m.Header, ad.handle, ad.mail.Address, content.Full)
 	answered, open := ad.openChallenge(tokens...)
 	if !open {
 		return ad.reject(m, m.Ask, whole)
@@ -145,7 +146,7 @@ func digestOfDoubt(m *mail.Message) string {
 
 // keptSize returns what the quarantine keeps of a mail, in bytes.
 func keptSize(m *mail.Message) int64 {
-	if m.Gate == mail.GateSize {
+	if m.Gate == trust.GateSize {
 		return 0 // only its header
 	}
 	return m.Size
@@ -210,7 +211,7 @@ func mailPayload(key string) string { return store.PayloadName(store.MessagesDir
 // that it answers, which is not kept once it has left.
 func (ad *admission) sentTo(h message.Header) message.Sent {
 	sent := repeated(ad.store, h)
-	for _, token := range mail.Tokens(h, ad.handle, ad.mail.Address, "") {
+	for _, token := range trust.Tokens(h, ad.handle, ad.mail.Address, "") {
 		c, open := ad.state.ChallengeOf(token, ad.now())
 		if !open {
 			continue
@@ -245,7 +246,7 @@ func (ac accepter) isKnown(source state.Source, from string) bool {
 // release keeps the payload of a quarantined item as a message's, and returns
 // the event of that message.
 func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw []byte) (state.Event, error) {
-	if i.Gate == mail.GateSize {
+	if i.Gate == trust.GateSize {
 		return nil, fmt.Errorf("%s is too big, and only its header was kept: %s", i.Key, i.Reason)
 	}
 	if i.Source == state.Mesh {

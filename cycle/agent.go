@@ -11,6 +11,7 @@ import (
 	"agentstateloop/cycle/hook"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -83,7 +84,7 @@ type Agent struct {
 type Mail struct {
 	Mailbox mail.Mailbox
 	SMTP    mail.Server
-	Filter  mail.Filter
+	Filter  trust.Filter
 	Address string // ours
 }
 

@@ -13,6 +13,7 @@ import (
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mail"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -61,13 +62,13 @@ func (c *challenger) ask(ctx context.Context, s state.State, key string) (state.
 	if s.WasReleased(item.Same(raw)) {
 		return c.discard(ctx, key, state.CopyOfReleased)
 	}
-	token := mail.NewToken()
+	token := trust.NewToken()
 	e := state.Effect{
 		ID: fmt.Sprintf("%s.%s", state.Challenge, store.NewID()), Kind: state.Challenge,
 		Channel: state.ByMail, To: c.policy.Operator,
 	}
 	shown := e
-	shown.ID = mail.ChallengeID(token)
+	shown.ID = trust.ChallengeID(token)
 	shown.Thread.Subject = challengeSubject(c.handle)
 	data, err := c.renderer.renderMail(shown, said{text: challengeText(c.handle, item, raw, token)}, nil, c.now())
 	if err != nil {
@@ -108,7 +109,7 @@ func challengeText(handle string, item quarantine.Item, raw []byte, token string
 	if item.Doubtful {
 		return doubtText(handle, item, came, content.Text, token)
 	}
-	quote := mail.Excerpt(content.Text, excerptLength)
+	quote := trust.Excerpt(content.Text, excerptLength)
 	if quote == "" {
 		quote = noText
 	}
@@ -167,7 +168,7 @@ func quoteLines(text string, most int) string {
 		if most <= 0 {
 			break
 		}
-		lines = append(lines, strings.TrimRight("> "+mail.Excerpt(line, most), " "))
+		lines = append(lines, strings.TrimRight("> "+trust.Excerpt(line, most), " "))
 		most -= utf8.RuneCountInString(line) + 1
 	}
 	if strings.TrimSpace(text) == "" {

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -24,7 +24,7 @@ import (
 func newAskingHouse(t testing.TB) *house {
 	t.Helper()
 	h := newHouse(t)
-	h.blueprint.Require = mail.RequireChallenge
+	h.blueprint.Require = trust.RequireChallenge
 	h.blueprint.ScheduleMode = cycle.ModeNone
 	self := h.agent.Self
 	h.agent = h.blueprint.agent(h.clock.Now)
@@ -86,7 +86,7 @@ func TestAChallengeIsAnsweredWithYes(t *testing.T) {
 	if asked.to != operator || !strings.Contains(asked.raw, "> is it green? see http[:]//ci[.]example[.]com/7") || !strings.Contains(asked.text, "Mon, 05 Jan 2026 09:00:00 UTC, has 40 characters and 0 attachments,\nand begins:") {
 		t.Errorf("to %s:\n%s", asked.to, asked.text)
 	}
-	if want := h.ids().Make(mail.ChallengeID(token), asked.head.Subject); asked.head.MessageID != want {
+	if want := h.ids().Make(trust.ChallengeID(token), asked.head.Subject); asked.head.MessageID != want {
 		t.Errorf("Message-ID %s, want %s", asked.head.MessageID, want)
 	}
 	if asked.head.AutoSubmitted != "auto-generated" {
@@ -168,7 +168,7 @@ func TestAnotherAnswerProvesItself(t *testing.T) {
 			if reply := h.sentOf("reply")[0]; !strings.HasPrefix(reply.text, "I read: no, but tell me the time") {
 				t.Errorf("reply: %s", reply.text)
 			}
-			if item := h.quarantined(); item.Gate != mail.GateTrust {
+			if item := h.quarantined(); item.Gate != trust.GateTrust {
 				t.Errorf("in quarantine: %+v", item)
 			}
 			h.wantCounted(1)
@@ -427,7 +427,7 @@ func TestFallbackToAChallenge(t *testing.T) {
 	t.Parallel()
 	h := newAwakeHouse(t)
 	f := &h.agent.Mail.Filter
-	f.Require, f.AuthservID, f.Fallback = mail.RequireDMARC, "mx.example.org", true
+	f.Require, f.AuthservID, f.Fallback = trust.RequireDMARC, "mx.example.org", true
 	h.agent.Policy.Challenge = true
 	proved := func(l letter) []byte {
 		l.fields += "Date: " + h.clock.Now().Format(time.RFC1123Z) + "\r\n"
@@ -553,7 +553,7 @@ func signedMail(h *house, l letter) []byte {
 func newStrictHouse(t testing.TB) *house {
 	t.Helper()
 	h := newHouse(t)
-	h.blueprint.Require, h.blueprint.ScheduleMode = mail.RequireDMARC, cycle.ModeNone
+	h.blueprint.Require, h.blueprint.ScheduleMode = trust.RequireDMARC, cycle.ModeNone
 	self := h.agent.Self
 	h.agent = h.blueprint.agent(h.clock.Now)
 	h.agent.Self = self

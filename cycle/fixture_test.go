@@ -31,6 +31,7 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -132,11 +133,11 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
 			Location: time.UTC, HasMail: true, HasMesh: true, Operator: operator, Keymaster: peer, Peers: []string{peer},
 			Ack: true, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
-			Turns: true, SelfTurns: 3, MaxAttempts: 3, Challenge: b.Require == mail.RequireChallenge,
+			Turns: true, SelfTurns: 3, MaxAttempts: 3, Challenge: b.Require == trust.RequireChallenge,
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: now}, SMTP: smtp, Address: address,
-			Filter: mail.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: cmp.Or(b.Require, mail.RequireFrom)},
+			Filter: trust.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: cmp.Or(b.Require, trust.RequireFrom)},
 		},
 		Mesh: &cycle.Mesh{
 			Carrier: &mesh.Client{URL: b.Mesh, Handle: handle, Timeout: time.Minute}, Handle: handle,

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"agentstateloop/cycle/quarantine"
-	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -23,17 +23,17 @@ func TestMailThatFailsTheGateIsQuarantined(t *testing.T) {
 		letter letter
 		gate   string
 	}{
-		"two From fields":  {letter{fields: "From: stranger@example.net\r\n"}, mail.GateFrom},
-		"two in one From":  {letter{from: "x@example.net>, <" + operator}, mail.GateFrom},
-		"an auto-reply":    {letter{fields: "Auto-Submitted: auto-replied\r\n"}, mail.GateAuto},
-		"a bounce":         {letter{fields: "Return-Path: <>\r\n"}, mail.GateBounce},
-		"list mail":        {letter{fields: "List-Id: <all.example.com>\r\n"}, mail.GateList},
-		"bulk mail":        {letter{fields: "Precedence: bulk\r\n"}, mail.GateList},
-		"a mail of ours":   {letter{id: ours}, mail.GateSelf},
-		"a reaction":       {letter{fields: "Content-Type: multipart/alternative; boundary=b\r\n", body: "--b\r\n\r\nAnn reacted\r\n--b\r\nContent-Type: text/vnd.google.email-reaction+json\r\n\r\n{}\r\n--b--\r\n"}, mail.GateAuto},
-		"an absence note":  {letter{subject: "Automatic reply: @goulard3120", fields: "In-Reply-To: <x@example.com>\r\n"}, mail.GateAuto},
-		"marked as ours":   {letter{fields: "X-AgentStateLoop: " + handle + "\r\n"}, mail.GateSelf},
-		"an unsubject one": {letter{subject: "no callsign", fields: "In-Reply-To: " + ours + "\r\nAuto-Submitted: auto-replied\r\n"}, mail.GateAuto},
+		"two From fields":  {letter{fields: "From: stranger@example.net\r\n"}, trust.GateFrom},
+		"two in one From":  {letter{from: "x@example.net>, <" + operator}, trust.GateFrom},
+		"an auto-reply":    {letter{fields: "Auto-Submitted: auto-replied\r\n"}, trust.GateAuto},
+		"a bounce":         {letter{fields: "Return-Path: <>\r\n"}, trust.GateBounce},
+		"list mail":        {letter{fields: "List-Id: <all.example.com>\r\n"}, trust.GateList},
+		"bulk mail":        {letter{fields: "Precedence: bulk\r\n"}, trust.GateList},
+		"a mail of ours":   {letter{id: ours}, trust.GateSelf},
+		"a reaction":       {letter{fields: "Content-Type: multipart/alternative; boundary=b\r\n", body: "--b\r\n\r\nAnn reacted\r\n--b\r\nContent-Type: text/vnd.google.email-reaction+json\r\n\r\n{}\r\n--b--\r\n"}, trust.GateAuto},
+		"an absence note":  {letter{subject: "Automatic reply: @goulard3120", fields: "In-Reply-To: <x@example.com>\r\n"}, trust.GateAuto},
+		"marked as ours":   {letter{fields: "X-AgentStateLoop: " + handle + "\r\n"}, trust.GateSelf},
+		"an unsubject one": {letter{subject: "no callsign", fields: "In-Reply-To: " + ours + "\r\nAuto-Submitted: auto-replied\r\n"}, trust.GateAuto},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)

@@ -10,8 +10,8 @@ import (
 
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/internal/plain"
-	"agentstateloop/mail"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -149,7 +149,7 @@ func fileTitle(f message.Attachment) string {
 // EvidenceField returns the name of the field of a mail in quarantine that is the evidence
 // for the reason of its gate, or nil.
 func (a *Agent) EvidenceField(i quarantine.Item) *string {
-	_, evidence := mail.Finding(i.Gate, i.Reason)
+	_, evidence := trust.Finding(i.Gate, i.Reason)
 	if i.Source != state.Mail || evidence == "" {
 		return nil
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"agentstateloop/internal/secret"
-	"agentstateloop/mail"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state/store"
 )
 
@@ -19,14 +19,14 @@ type idKeys struct {
 }
 
 // filter returns the filter of m as a poll uses it, with the key.
-func (k idKeys) filter(m *Mail) (f mail.Filter, err error) {
+func (k idKeys) filter(m *Mail) (f trust.Filter, err error) {
 	f = m.Filter
 	f.IDKey, err = k.key()
 	return f, err
 }
 
 // MailFilter returns the filter as a poll would use it now. It changes nothing.
-func (a *Agent) MailFilter() (mail.Filter, error) {
+func (a *Agent) MailFilter() (trust.Filter, error) {
 	keys := a.idKeys()
 	keys.dry = true
 	return keys.filter(a.Mail)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/quarantine"
-	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )
 
@@ -129,7 +129,7 @@ func (l lister) message(m state.Message) Listed {
 func (l lister) proved(m state.Message) bool {
 	switch m.Source {
 	case state.Mail:
-		return l.mail != nil && l.mail.Filter.Require != mail.RequireFrom
+		return l.mail != nil && l.mail.Filter.Require != trust.RequireFrom
 	case state.CLI, state.Self, state.Clock:
 		return true
 	case state.EventSource:
@@ -177,7 +177,7 @@ func (a *Agent) ListedItem(i quarantine.Item) (Listed, error) {
 
 // item returns the row of an item in quarantine.
 func (l lister) item(i quarantine.Item, number uint64) Listed {
-	reason, evidence := mail.Finding(i.Gate, i.Reason)
+	reason, evidence := trust.Finding(i.Gate, i.Reason)
 	head := l.heads.of(i.Source, i.Payload, i.Sum, 0)
 	row := Listed{
 		Number: numeral(quarantineMark, number), Key: i.Key, Source: i.Source, At: orNull(i.At.UTC()), From: i.From,

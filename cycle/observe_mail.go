@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )
 
@@ -124,7 +125,7 @@ func (obs *observation) found(scan mail.Scan, kept map[string]state.Event) {
 		obs.events = append(obs.events, state.CalledNobody{Count: scan.Uncalled, At: scan.LastOne})
 	}
 	if scan.Forged > 0 {
-		obs.events = append(obs.events, state.RejectedMore{Gate: mail.GateBounce, Source: state.Mail, Count: scan.Forged})
+		obs.events = append(obs.events, state.RejectedMore{Gate: trust.GateBounce, Source: state.Mail, Count: scan.Forged})
 	}
 	for _, gate := range slices.Sorted(maps.Keys(scan.Further)) {
 		obs.events = append(obs.events, state.RejectedMore{Gate: gate, Source: state.Mail, Count: scan.Further[gate]})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/quarantine"
-	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -179,7 +179,7 @@ func TestAMailThatIsTooBigIsNotReleased(t *testing.T) {
 	h.receive(letter{body: strings.Repeat("x", 2000)})
 	h.poll()
 	item := h.quarantined()
-	if item.Gate != mail.GateSize {
+	if item.Gate != trust.GateSize {
 		t.Fatalf("item: %+v", item)
 	}
 	if _, err := h.agent.Release(t.Context(), item.Key); err == nil || !strings.Contains(err.Error(), "only its header was kept") {
@@ -277,7 +277,7 @@ func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
 	h.wantCounted(500)
 	items, err := h.agent.Quarantine()
 	check(t, err)
-	if items[0].Gate != mail.GateList {
+	if items[0].Gate != trust.GateList {
 		t.Errorf("the oldest is now %+v", items[0])
 	}
 	for _, key := range asked {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/trust"
 )
 
 // What providers sign of an answer: all that makes it one, its recipients only,
@@ -52,15 +52,15 @@ func TestAnswersByTheirIDs(t *testing.T) {
 		{"the MAC of another agent", "Re: " + thread, strings.Replace(otherAgent.Make("reply.t1", thread), "dorlange", "goulard", 1), signsAnswers, foreign},
 		{"another agent's key", "Re: " + thread, otherKey.Make("reply.t1", thread), signsAnswers, foreign},
 		{"an answer to another agent", "Re: " + thread, otherAgent.Make("reply.t1", thread), signsAnswers, foreign},
-		{"a good id among a hundred bad ones", "lunch", strings.Repeat(old+" ", 100) + id, signsNeither, mail.GateTrust},
+		{"a good id among a hundred bad ones", "lunch", strings.Repeat(old+" ", 100) + id, signsNeither, trust.GateTrust},
 
-		{"the id of another thread", "Re: lunch", id, signsNeither, mail.GateTrust},
-		{"the id of another thread, To signed", "Re: " + thread, id, signsRecipients, mail.GateTrust},
-		{"no subject", "Re:", id, signsNeither, mail.GateTrust},
-		{"a forward", "FW: " + thread, id, signsNeither, mail.GateTrust},
-		{"a forward, all signed", "Fwd: " + thread, id, signsAnswers, mail.GateTrust},
+		{"the id of another thread", "Re: lunch", id, signsNeither, trust.GateTrust},
+		{"the id of another thread, To signed", "Re: " + thread, id, signsRecipients, trust.GateTrust},
+		{"no subject", "Re:", id, signsNeither, trust.GateTrust},
+		{"a forward", "FW: " + thread, id, signsNeither, trust.GateTrust},
+		{"a forward, all signed", "Fwd: " + thread, id, signsAnswers, trust.GateTrust},
 	} {
-		for _, verify := range []string{mail.VerifyDKIM, mail.VerifyServer} {
+		for _, verify := range []string{trust.VerifyDKIM, trust.VerifyServer} {
 			t.Run(c.name+", "+verify, func(t *testing.T) {
 				field := "References: " + c.id + "\r\n"
 				mime := "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 7bit\r\n"
@@ -73,7 +73,7 @@ func TestAnswersByTheirIDs(t *testing.T) {
 					raw = field + raw
 				}
 				f := verifying(d.dns)
-				if verify == mail.VerifyServer {
+				if verify == trust.VerifyServer {
 					f = trusting()
 					raw = ar + "; dkim=pass header.d=example.com header.s=s1; dmarc=pass header.from=example.com\r\n" + raw
 				}

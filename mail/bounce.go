@@ -26,7 +26,7 @@ var reporters = []string{"mailer-daemon", "postmaster"}
 // noteReport notes a mail that may be a delivery report, to be read after all others.
 // Of too many, one that names an id of ours takes the place of one that does not.
 func (sc *scanner) noteReport(h *head) {
-	ok, likely := sc.filter.reportsToUs(h.raw)
+	ok, likely := sc.filter.ReportsToUs(h.raw)
 	reports := &sc.out.Cursor.Reports
 	if !ok || slices.ContainsFunc(*reports, func(r state.UnreadReport) bool { return r.UID == h.uid }) {
 		return
@@ -86,7 +86,7 @@ func (sc *scanner) takeReport(uid uint32) error {
 		if h.uid != uid || h.broken {
 			continue
 		}
-		r, ok, forged := sc.filter.readReport(h.raw)
+		r, ok, forged := sc.filter.ReadReport(h.raw)
 		if forged {
 			sc.out.Forged++
 		}

@@ -27,9 +27,9 @@ import (
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/simplifiedchinese"
 
-	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 )
 
 // The programs of the real chain. A mail goes from a real mail program to Postfix, which has
@@ -392,7 +392,7 @@ func TestRealChain(t *testing.T) {
 						if got := message.ContentOf([]byte(raw), message.Sent{}).Text; !strings.Contains(got, m.text) {
 							t.Errorf("%s, %s: %q arrives as %q", mode, m.name, m.text, got)
 						}
-					case trial.Gate == mail.GateTrust && trial.Doubtful:
+					case trial.Gate == trust.GateTrust && trial.Doubtful:
 						if m.text != "" {
 							t.Errorf("%s, %s: asked about, and the text can be read in one way alone", mode, m.name)
 						}

@@ -19,6 +19,7 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-msgauth/dkim"
@@ -48,8 +49,8 @@ func signer(t *testing.T, dns *mailtest.DNS, domain, selector string) *mailtest.
 }
 
 // verifying returns a filter that verifies signatures with the keys in dns.
-func verifying(dns *mailtest.DNS) mail.Filter {
-	return trusting(func(f *mail.Filter) { f.AuthservID, f.Verify, f.Resolver = "", mail.VerifyDKIM, dns.Addr })
+func verifying(dns *mailtest.DNS) trust.Filter {
+	return trusting(func(f *trust.Filter) { f.AuthservID, f.Verify, f.Resolver = "", trust.VerifyDKIM, dns.Addr })
 }
 
 // dated returns a letter with the current date.
@@ -109,38 +110,38 @@ func TestSignatures(t *testing.T) {
 		{"an answer, signed as one", sign(t, d.Signer, answer("In-Reply-To: "+own)), "", ""},
 		{"an answer by its References", sign(t, d.Signer, answer("References: "+own)), "", ""},
 
-		{"no signature", hello, mail.GateTrust, "no DKIM signature"},
-		{"a verdict is not a signature", pass + hello, mail.GateTrust, "no DKIM signature"},
-		{"signed by a stranger", sign(t, other, hello), mail.GateTrust, "no DKIM signature of example.com"},
-		{"signed by a subdomain", sign(t, below, hello), mail.GateTrust, "no DKIM signature of example.com"},
-		{"From changed to the operator", strings.Replace(sign(t, other, dated("@goulard3120", "operator@example.com", "evil@example.net")), "evil@example.net", "operator@example.com", 1), mail.GateTrust, ""},
-		{"From changed within the domain", strings.Replace(sign(t, d.Signer, dated("@goulard3120", "operator@example.com", "evil@example.com")), "evil@example.com", "operator@example.com", 1), mail.GateTrust, "did not verify"},
-		{"body changed", strings.Replace(good, "hello", "rm -rf", 1), mail.GateTrust, "did not verify"},
-		{"body added", good + "and more\r\n", mail.GateTrust, "did not verify"},
-		{"body added under l=", withLength(t, d, hello) + "and more\r\n", mail.GateTrust, "length"},
-		{"subject changed", strings.Replace(good, "do it", "do that", 1), mail.GateTrust, "did not verify"},
-		{"a subject above", "Subject: @goulard3120 do that\r\n" + good, mail.GateTrust, "2 subject fields"},
-		{"a subject below", strings.Replace(good, "\r\nMessage-ID", "\r\nSubject: @goulard3120 do that\r\nMessage-ID", 1), mail.GateTrust, "2 subject fields"},
-		{"a date above", "Date: Mon, 05 Jan 2026 10:00:00 +0000\r\n" + good, mail.GateTrust, "2 date fields"},
-		{"two content types", "Content-Type: text/html\r\nContent-Type: text/plain\r\n" + good, mail.GateTrust, "2 content-type fields"},
-		{"From above", "From: evil@example.net\r\n" + good, mail.GateFrom, ""},
-		{"the same From above", "From: operator@example.com\r\n" + good, mail.GateFrom, ""},
-		{"subject not signed", sign(t, d.Signer, hello, over("From", "Date")), mail.GateTrust, "does not cover subject"},
-		{"date not signed", sign(t, d.Signer, hello, over("From", "Subject")), mail.GateTrust, "does not cover date"},
-		{"no date", sign(t, d.Signer, strings.Replace(hello, "Date:", "X-Date:", 1)), mail.GateTrust, "no date field"},
-		{"date not a date", sign(t, d.Signer, letter("@goulard3120", "Mon, 05 Jan", "May 35")), mail.GateTrust, "not a date"},
-		{"an old mail, sent again", sign(t, d.Signer, letter("@goulard3120")), mail.GateTrust, "dated 2026-01-05"},
-		{"a mail from the future", sign(t, d.Signer, letter("@goulard3120", "2026", "2096", "Mon", "Thu")), mail.GateTrust, "dated 2096"},
-		{"expired", sign(t, d.Signer, hello, func(o *dkim.SignOptions) { o.Expiration = time.Now().Add(-time.Minute) }), mail.GateTrust, "expired"},
-		{"an answer made of another mail", strings.Replace(sign(t, d.Signer, dated("ok", "Message-ID", "X-Y"), over("From", "Subject", "Date")), "X-Y", "In-Reply-To: "+own+"\r\nX-Y", 1), mail.GateTrust, "no To or Cc that is signed names"},
-		{"key not there", sign(t, gone, hello), mail.GateTrust, "not in the DNS"},
-		{"key without a record", sign(t, lost, hello), mail.GateTrust, ""},
-		{"key twice", sign(t, double, hello), mail.GateTrust, "multiple"},
-		{"key revoked", sign(t, revoked, hello), mail.GateTrust, "revoked"},
-		{"key only tried out", sign(t, tried, hello), mail.GateTrust, "t=y"},
+		{"no signature", hello, trust.GateTrust, "no DKIM signature"},
+		{"a verdict is not a signature", pass + hello, trust.GateTrust, "no DKIM signature"},
+		{"signed by a stranger", sign(t, other, hello), trust.GateTrust, "no DKIM signature of example.com"},
+		{"signed by a subdomain", sign(t, below, hello), trust.GateTrust, "no DKIM signature of example.com"},
+		{"From changed to the operator", strings.Replace(sign(t, other, dated("@goulard3120", "operator@example.com", "evil@example.net")), "evil@example.net", "operator@example.com", 1), trust.GateTrust, ""},
+		{"From changed within the domain", strings.Replace(sign(t, d.Signer, dated("@goulard3120", "operator@example.com", "evil@example.com")), "evil@example.com", "operator@example.com", 1), trust.GateTrust, "did not verify"},
+		{"body changed", strings.Replace(good, "hello", "rm -rf", 1), trust.GateTrust, "did not verify"},
+		{"body added", good + "and more\r\n", trust.GateTrust, "did not verify"},
+		{"body added under l=", withLength(t, d, hello) + "and more\r\n", trust.GateTrust, "length"},
+		{"subject changed", strings.Replace(good, "do it", "do that", 1), trust.GateTrust, "did not verify"},
+		{"a subject above", "Subject: @goulard3120 do that\r\n" + good, trust.GateTrust, "2 subject fields"},
+		{"a subject below", strings.Replace(good, "\r\nMessage-ID", "\r\nSubject: @goulard3120 do that\r\nMessage-ID", 1), trust.GateTrust, "2 subject fields"},
+		{"a date above", "Date: Mon, 05 Jan 2026 10:00:00 +0000\r\n" + good, trust.GateTrust, "2 date fields"},
+		{"two content types", "Content-Type: text/html\r\nContent-Type: text/plain\r\n" + good, trust.GateTrust, "2 content-type fields"},
+		{"From above", "From: evil@example.net\r\n" + good, trust.GateFrom, ""},
+		{"the same From above", "From: operator@example.com\r\n" + good, trust.GateFrom, ""},
+		{"subject not signed", sign(t, d.Signer, hello, over("From", "Date")), trust.GateTrust, "does not cover subject"},
+		{"date not signed", sign(t, d.Signer, hello, over("From", "Subject")), trust.GateTrust, "does not cover date"},
+		{"no date", sign(t, d.Signer, strings.Replace(hello, "Date:", "X-Date:", 1)), trust.GateTrust, "no date field"},
+		{"date not a date", sign(t, d.Signer, letter("@goulard3120", "Mon, 05 Jan", "May 35")), trust.GateTrust, "not a date"},
+		{"an old mail, sent again", sign(t, d.Signer, letter("@goulard3120")), trust.GateTrust, "dated 2026-01-05"},
+		{"a mail from the future", sign(t, d.Signer, letter("@goulard3120", "2026", "2096", "Mon", "Thu")), trust.GateTrust, "dated 2096"},
+		{"expired", sign(t, d.Signer, hello, func(o *dkim.SignOptions) { o.Expiration = time.Now().Add(-time.Minute) }), trust.GateTrust, "expired"},
+		{"an answer made of another mail", strings.Replace(sign(t, d.Signer, dated("ok", "Message-ID", "X-Y"), over("From", "Subject", "Date")), "X-Y", "In-Reply-To: "+own+"\r\nX-Y", 1), trust.GateTrust, "no To or Cc that is signed names"},
+		{"key not there", sign(t, gone, hello), trust.GateTrust, "not in the DNS"},
+		{"key without a record", sign(t, lost, hello), trust.GateTrust, ""},
+		{"key twice", sign(t, double, hello), trust.GateTrust, "multiple"},
+		{"key revoked", sign(t, revoked, hello), trust.GateTrust, "revoked"},
+		{"key only tried out", sign(t, tried, hello), trust.GateTrust, "t=y"},
 		{"broken header", strings.Replace(good, "\r\nMessage-ID", "\r\noops\r\nMessage-ID", 1), unreadable, ""},
-		{"a NUL in the header", "X-Y: \x00\r\n" + good, mail.GateTrust, "NUL"},
-		{"group", sign(t, d.Signer, dated("@goulard3120", "The Operator <operator@example.com>", "Us: operator@example.com;")), mail.GateFrom, ""},
+		{"a NUL in the header", "X-Y: \x00\r\n" + good, trust.GateTrust, "NUL"},
+		{"group", sign(t, d.Signer, dated("@goulard3120", "The Operator <operator@example.com>", "Us: operator@example.com;")), trust.GateFrom, ""},
 		{"not called", sign(t, d.Signer, dated("lunch?")), foreign, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -236,7 +237,7 @@ func TestKeyOutOfReach(t *testing.T) {
 	late := b
 	late.Now = func() time.Time { return time.Now().Add(25 * time.Hour) }
 	l, err := scanNow(late, cur, shelf{}.keep)
-	if err != nil || len(l.Messages) != 1 || l.Messages[0].Gate != mail.GateTrust || len(l.Cursor.Owed) != 0 {
+	if err != nil || len(l.Messages) != 1 || l.Messages[0].Gate != trust.GateTrust || len(l.Cursor.Owed) != 0 {
 		t.Errorf("after a day: %+v, %v", l, err)
 	}
 
@@ -449,7 +450,7 @@ func storySigned(t *testing.T, h host) {
 	if m := l.Messages[0]; m.Gate != "" {
 		t.Errorf("the genuine one: gate %q (%s)", m.Gate, m.Reason)
 	}
-	if m := l.Messages[1]; m.Gate != mail.GateTrust {
+	if m := l.Messages[1]; m.Gate != trust.GateTrust {
 		t.Errorf("the forged one: gate %q (%s)", m.Gate, m.Reason)
 	}
 	if text := message.ReadContent(strings.NewReader(got[genuine]), message.Sent{}).Text; !strings.HasPrefix(text, "Grüße,\n") {
@@ -461,7 +462,7 @@ func storySigned(t *testing.T, h host) {
 // without.
 func TestKeepOfProvedMail(t *testing.T) {
 	d := newSigning(t)
-	for _, f := range []mail.Filter{trusting(), verifying(d.dns)} {
+	for _, f := range []trust.Filter{trusting(), verifying(d.dns)} {
 		h, _ := memoryHost(t, mailtest.Options{})
 		one := h.append(pass+sign(t, d.Signer, dated("@goulard3120 one")), false)
 		h.append(pass+sign(t, d.Signer, dated("@goulard3120 two", "hello", strings.Repeat("line\r\n", 100_000))), false)
@@ -548,7 +549,7 @@ func TestForgedSelectors(t *testing.T) {
 		t.Fatalf("%d mails were rejected by their header, want 100", len(l.Beyond))
 	}
 	for _, m := range l.Beyond {
-		if m.Gate != mail.GateTrust || !strings.Contains(m.Reason, "its key is not in the DNS") {
+		if m.Gate != trust.GateTrust || !strings.Contains(m.Reason, "its key is not in the DNS") {
 			t.Errorf("UID %d: gate %q, %s", m.UID, m.Gate, m.Reason)
 		}
 	}

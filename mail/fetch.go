@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
@@ -28,10 +29,10 @@ type head struct {
 	broken  bool     // the server answered without a header
 	message *Message // nil if the mail is not for this agent
 
-	rejected *Message  // message with the verdict of the gates on the header; nil if it passes
-	keys     []keyName // of the signatures that may prove it; VerifyDKIM only
-	asked    bool      // whether there is room for what was rejected
-	beyond   bool      // there is none
+	rejected *Message        // message with the verdict of the gates on the header; nil if it passes
+	keys     []trust.KeyName // of the signatures that may prove it; VerifyDKIM only
+	asked    bool            // whether there is room for what was rejected
+	beyond   bool            // there is none
 
 	answered bool // the server said something about the body
 	done     bool // kept, gone or failed
@@ -286,7 +287,7 @@ func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	}
 	body := io.Reader(&wholeReader{countingReader: raw, size: literal.Size()})
 	if sc.tooBig(literal.Size()) && m.Gate == "" {
-		m.Gate, m.Reason = GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server had reported %d", literal.Size(), sc.filter.MaxSize, m.Size)
+		m.Gate, m.Reason = trust.GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server had reported %d", literal.Size(), sc.filter.MaxSize, m.Size)
 	}
 	if sc.tooBig(max(m.Size, literal.Size())) {
 		body = headerOnly(raw)
@@ -295,7 +296,7 @@ func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	if torn := raw.finish(literal.Size()); torn != nil {
 		return &brokenBodyError{h.uid, torn}
 	}
-	if u, ok := errors.AsType[*unprovenError](err); ok {
+	if u, ok := errors.AsType[*trust.UnprovenError](err); ok {
 		sc.deferProof(h, u)
 		return nil
 	}

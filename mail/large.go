@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )
 
@@ -29,7 +30,7 @@ var ErrOtherMailbox = errors.New("the mailbox is another one, or was renumbered"
 
 // FetchLarge takes the mail uid of cur.Large, with the judgement and the errors of
 // Scan. The result is about this mail alone, its cursor too.
-func (s *Session) FetchLarge(ctx context.Context, cur state.Cursor, uid uint32, f Filter, keep Keep) (Scan, error) {
+func (s *Session) FetchLarge(ctx context.Context, cur state.Cursor, uid uint32, f trust.Filter, keep Keep) (Scan, error) {
 	if cur.Mailbox != s.mailbox.ID() || cur.Validity != s.uidValidity {
 		return Scan{Cursor: cur}, ErrOtherMailbox
 	}

@@ -22,6 +22,7 @@ import (
 
 	"agentstateloop/internal/limittest"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )
 
@@ -58,7 +59,7 @@ func (l literalOf) Size() int64              { return int64(l) }
 func (l literalOf) Read([]byte) (int, error) { return 0, io.EOF }
 
 // scannerFor returns a scan of a mailbox whose server says nothing.
-func scannerFor(t *testing.T, f Filter, now time.Time) *scanner {
+func scannerFor(t *testing.T, f trust.Filter, now time.Time) *scanner {
 	s := &Session{conn: silent(t), anonymous: new(atomic.Bool), mailbox: Mailbox{Now: func() time.Time { return now }}}
 	return s.scanner(t.Context(), state.Cursor{}, f, 10, func(_ *Message, raw io.Reader) error {
 		_, err := io.Copy(io.Discard, raw)
@@ -129,7 +130,7 @@ func idling(t *testing.T, noIdle bool) (d time.Duration) {
 
 func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
-	f := Filter{Handle: "agent", Operators: []string{"op@example.com"}, Own: "agent@example.org", Require: RequireDMARC, Verify: VerifyDKIM, Resolver: "127.0.0.1:1"}
+	f := trust.Filter{Handle: "agent", Operators: []string{"op@example.com"}, Own: "agent@example.org", Require: trust.RequireDMARC, Verify: trust.VerifyDKIM, Resolver: "127.0.0.1:1"}
 	limittest.Run(t, []limittest.Limit{
 		// Connections.
 		{Const: "maxAnswer", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
@@ -181,12 +182,12 @@ func TestLimits(t *testing.T) {
 		// The proof of a mail.
 		limittest.Duration("maxUnverified", 24*time.Hour-1, 1, func(t *testing.T, d time.Duration) bool {
 			raw := mailOf(signatureOf("example.com"), arrived)
-			head := f.judgeHeader([]byte(raw), message.ParseHeader([]byte(raw)), int64(len(raw)), arrived)
-			if head.gate != "" {
+			head := f.JudgeHeader([]byte(raw), message.ParseHeader([]byte(raw)), int64(len(raw)), arrived)
+			if head.Gate != "" {
 				t.Fatalf("%+v", head)
 			}
 			err := scannerFor(t, f, arrived.Add(d)).proveBody(&Message{At: arrived}, head, strings.NewReader(raw+"hello\r\n"))
-			_, waits := errors.AsType[*unprovenError](err)
+			_, waits := errors.AsType[*trust.UnprovenError](err)
 			return waits
 		}),
 
@@ -260,12 +261,12 @@ func TestLimits(t *testing.T) {
 
 // TestMaxSize tries the operator's limit on a mail at its edge.
 func TestMaxSize(t *testing.T) {
-	edge := func(name string, within func(f Filter, n int64) bool) limittest.Limit {
-		return limittest.Limit{Const: name, Max: 1000, Within: func(_ *testing.T, n int64) bool { return within(Filter{MaxSize: 1000}, n) }}
+	edge := func(name string, within func(f trust.Filter, n int64) bool) limittest.Limit {
+		return limittest.Limit{Const: name, Max: 1000, Within: func(_ *testing.T, n int64) bool { return within(trust.Filter{MaxSize: 1000}, n) }}
 	}
 	limittest.Run(t, []limittest.Limit{
-		edge("the size of the mail", func(f Filter, n int64) bool { return !(&scanner{filter: f}).tooBig(n) }),
-		edge("what is worth reading", func(f Filter, n int64) bool {
+		edge("the size of the mail", func(f trust.Filter, n int64) bool { return !(&scanner{filter: f}).tooBig(n) }),
+		edge("what is worth reading", func(f trust.Filter, n int64) bool {
 			return (&scanner{filter: f, apart: true}).worthReading(n) == n
 		}),
 	})

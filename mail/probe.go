@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 
 	"github.com/emersion/go-imap/v2"
 )
@@ -33,13 +34,13 @@ type Probe struct {
 	AuthservIDs []string
 
 	// Trials are the last mails of the operator, the newest first.
-	Trials []Trial
+	Trials []trust.Trial
 }
 
 // Probe opens the mailbox read-only and checks its last mails as Scan would. It
 // changes nothing: it uses EXAMINE instead of SELECT, and PEEK. Its errors are
 // those of Open.
-func (m Mailbox) Probe(ctx context.Context, f Filter) (Probe, error) {
+func (m Mailbox) Probe(ctx context.Context, f trust.Filter) (Probe, error) {
 	s, err := m.open(ctx, nil, &imap.SelectOptions{ReadOnly: true})
 	if err != nil {
 		return Probe{}, fmt.Errorf("open mailbox %s at %s: %w", m.name(), m.Addr, cause(ctx, err))
@@ -54,7 +55,7 @@ func (m Mailbox) Probe(ctx context.Context, f Filter) (Probe, error) {
 	return found, nil
 }
 
-func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
+func (s *Session) probe(ctx context.Context, f trust.Filter) (Probe, error) {
 	found := Probe{Mails: s.exists}
 	s.mailbox.startPhase(s.conn)
 	caps, err := s.client.Capability().Wait()
@@ -84,8 +85,8 @@ func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
 		if h.at.After(found.Newest) {
 			found.Newest = h.at
 		}
-		found.AuthservIDs = append(found.AuthservIDs, topAuthservID(h.raw))
-		if wanted > 0 && f.fromOperator(message.ParseHeader(h.raw)) {
+		found.AuthservIDs = append(found.AuthservIDs, trust.TopAuthservID(h.raw))
+		if wanted > 0 && f.FromOperator(message.ParseHeader(h.raw)) {
 			theirs.AddNum(imap.UID(h.uid))
 			wanted--
 		}
@@ -98,9 +99,9 @@ func (s *Session) probe(ctx context.Context, f Filter) (Probe, error) {
 }
 
 // trials checks mails of the operator.
-func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Trial, error) {
+func (s *Session) trials(ctx context.Context, f trust.Filter, uids imap.UIDSet) ([]trust.Trial, error) {
 	section, most := &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}, int64(message.MaxHeader)
-	if f.Require == RequireDMARC {
+	if f.Require == trust.RequireDMARC {
 		section.Specifier, most = imap.PartSpecifierNone, probeMail
 		section.Partial = &imap.SectionPartial{Size: probeMail}
 	}
@@ -108,10 +109,10 @@ func (s *Session) trials(ctx context.Context, f Filter, uids imap.UIDSet) ([]Tri
 	if err != nil {
 		return nil, fmt.Errorf("fetch mails of the operator: %w", err)
 	}
-	var trials []Trial
+	var trials []trust.Trial
 	for _, h := range slices.Backward(heads) {
 		s.mailbox.startPhase(s.conn) // the DNS may be slow
-		trials = append(trials, f.try(ctx, h.raw, h.size, h.at, most))
+		trials = append(trials, f.Try(ctx, h.raw, h.size, h.at, most))
 	}
 	return trials, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )
 
@@ -71,7 +72,7 @@ func TestProbeVerifiesSignatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(found.Trials) != 2 || found.Trials[0].Gate != "" || found.Trials[1].Gate != mail.GateTrust {
+	if len(found.Trials) != 2 || found.Trials[0].Gate != "" || found.Trials[1].Gate != trust.GateTrust {
 		t.Errorf("trials %+v", found.Trials)
 	}
 }

@@ -9,14 +9,15 @@ import (
 
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )
 
 // trusting returns a filter that believes the server mx.example.org.
-func trusting(change ...func(*mail.Filter)) mail.Filter {
+func trusting(change ...func(*trust.Filter)) trust.Filter {
 	f := filter
 	f.Operators = []string{"operator@example.com", "Second <not read>", "bücher@exämple.net", "op@mail.example.com"}
-	f.Require, f.AuthservID = mail.RequireDMARC, "mx.example.org"
+	f.Require, f.AuthservID = trust.RequireDMARC, "mx.example.org"
 	for _, c := range change {
 		c(&f)
 	}
@@ -90,108 +91,108 @@ var forgeries = []struct{ name, header, gate string }{
 	{"two addresses that are in a comment", pass + "From: operator@example.com (evil@example.net, x@example.net)\r\n" + call, ""},
 
 	// The server says nothing, or nothing good.
-	{"no stamp", op + call, mail.GateTrust},
-	{"nothing found", ar + "; none\r\n" + op + call, mail.GateTrust},
-	{"no dmarc", ar + "; spf=pass smtp.mailfrom=example.com; dkim=pass header.d=example.com\r\n" + op + call, mail.GateTrust},
-	{"fail", ar + "; dmarc=fail header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"none", ar + "; dmarc=none header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"bestguesspass", ar + "; dmarc=bestguesspass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"temperror", ar + "; dmarc=temperror header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"passed is not pass", ar + "; dmarc=passed header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"pass with a long s", ar + "; dmarc=paſſ header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"xdmarc", ar + "; xdmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"another version of the method", ar + "; dmarc/2=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"another version of the field", ar + " 2; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"no header.from", ar + "; dmarc=pass\r\n" + op + call, mail.GateTrust},
-	{"two header.from", ar + "; dmarc=pass header.from=example.net header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"two header.from, the first good", ar + "; dmarc=pass header.from=example.com header.from=example.net\r\n" + op + call, mail.GateTrust},
-	{"header.from of another result", ar + "; dmarc=pass; spf=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"header.from is an address", ar + "; dmarc=pass header.from=operator@example.com\r\n" + op + call, mail.GateTrust},
-	{"submission, which no setting allows", ar + "; auth=pass smtp.auth=operator@example.com\r\n" + op + call, mail.GateTrust},
+	{"no stamp", op + call, trust.GateTrust},
+	{"nothing found", ar + "; none\r\n" + op + call, trust.GateTrust},
+	{"no dmarc", ar + "; spf=pass smtp.mailfrom=example.com; dkim=pass header.d=example.com\r\n" + op + call, trust.GateTrust},
+	{"fail", ar + "; dmarc=fail header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"none", ar + "; dmarc=none header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"bestguesspass", ar + "; dmarc=bestguesspass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"temperror", ar + "; dmarc=temperror header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"passed is not pass", ar + "; dmarc=passed header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"pass with a long s", ar + "; dmarc=paſſ header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"xdmarc", ar + "; xdmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"another version of the method", ar + "; dmarc/2=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"another version of the field", ar + " 2; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"no header.from", ar + "; dmarc=pass\r\n" + op + call, trust.GateTrust},
+	{"two header.from", ar + "; dmarc=pass header.from=example.net header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"two header.from, the first good", ar + "; dmarc=pass header.from=example.com header.from=example.net\r\n" + op + call, trust.GateTrust},
+	{"header.from of another result", ar + "; dmarc=pass; spf=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"header.from is an address", ar + "; dmarc=pass header.from=operator@example.com\r\n" + op + call, trust.GateTrust},
+	{"submission, which no setting allows", ar + "; auth=pass smtp.auth=operator@example.com\r\n" + op + call, trust.GateTrust},
 
 	// The proof is for another domain.
-	{"another domain", ar + "; dmarc=pass header.from=example.net\r\n" + op + call, mail.GateTrust},
-	{"the domain above", ar + "; dmarc=pass header.from=example.com\r\nFrom: op@mail.example.com\r\n" + call, mail.GateTrust},
-	{"a domain below", ar + "; dmarc=pass header.from=mail.example.com\r\n" + op + call, mail.GateTrust},
-	{"a longer domain", ar + "; dmarc=pass header.from=example.com.evil.net\r\n" + op + call, mail.GateTrust},
-	{"a look-alike in the verdict", ar + "; dmarc=pass header.from=exаmple.com\r\n" + op + call, mail.GateTrust}, // Cyrillic а
-	{"full-width letters in the verdict", ar + "; dmarc=pass header.from=ｅxample.com\r\n" + op + call, mail.GateTrust},
-	{"a dot too many", ar + "; dmarc=pass header.from=example.com.\r\n" + op + call, mail.GateTrust},
+	{"another domain", ar + "; dmarc=pass header.from=example.net\r\n" + op + call, trust.GateTrust},
+	{"the domain above", ar + "; dmarc=pass header.from=example.com\r\nFrom: op@mail.example.com\r\n" + call, trust.GateTrust},
+	{"a domain below", ar + "; dmarc=pass header.from=mail.example.com\r\n" + op + call, trust.GateTrust},
+	{"a longer domain", ar + "; dmarc=pass header.from=example.com.evil.net\r\n" + op + call, trust.GateTrust},
+	{"a look-alike in the verdict", ar + "; dmarc=pass header.from=exаmple.com\r\n" + op + call, trust.GateTrust}, // Cyrillic а
+	{"full-width letters in the verdict", ar + "; dmarc=pass header.from=ｅxample.com\r\n" + op + call, trust.GateTrust},
+	{"a dot too many", ar + "; dmarc=pass header.from=example.com.\r\n" + op + call, trust.GateTrust},
 
 	// Two statements.
-	{"two results in a field", ar + "; dmarc=fail header.from=example.com; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"two passes", ar + "; dmarc=pass header.from=example.com; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"one result in each of two fields", ar + "; dmarc=fail header.from=example.com\r\n" + pass + op + call, mail.GateTrust},
-	{"another version next to it", ar + "; dmarc=pass header.from=example.com; dmarc/2=fail\r\n" + op + call, mail.GateTrust},
+	{"two results in a field", ar + "; dmarc=fail header.from=example.com; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"two passes", ar + "; dmarc=pass header.from=example.com; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"one result in each of two fields", ar + "; dmarc=fail header.from=example.com\r\n" + pass + op + call, trust.GateTrust},
+	{"another version next to it", ar + "; dmarc=pass header.from=example.com; dmarc/2=fail\r\n" + op + call, trust.GateTrust},
 
 	// The server that says it.
-	{"id forged below another server's", "Authentication-Results: mx.example.net; dmarc=fail header.from=example.com\r\n" + pass + op + call, mail.GateTrust},
-	{"id forged below an empty one of the server", ar + "; none\r\nReceived: from evil\r\n" + pass + op + call, mail.GateTrust},
-	{"a longer id", "Authentication-Results: mx.example.org.evil.net; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"a shorter id", "Authentication-Results: example.org; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"id in a comment", "Authentication-Results: (mx.example.org) evil.net; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"id in quotes with more", "Authentication-Results: \"mx.example.org; x\"; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"id of look-alike letters", "Authentication-Results: mx.eхample.org; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust}, // Cyrillic х
-	{"no id, as Microsoft stamps it", "Authentication-Results: spf=pass (sender IP is 192.0.2.1)\r\n smtp.mailfrom=example.com; dkim=pass (signature was verified)\r\n header.d=example.com;dmarc=pass action=none\r\n header.from=example.com;compauth=pass reason=100\r\n" + op + call, mail.GateTrust},
-	{"ARC only", "ARC-Authentication-Results: i=1; mx.example.org; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"X- only", "X-Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"Original- only", "Authentication-Results-Original: mx.example.org; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
+	{"id forged below another server's", "Authentication-Results: mx.example.net; dmarc=fail header.from=example.com\r\n" + pass + op + call, trust.GateTrust},
+	{"id forged below an empty one of the server", ar + "; none\r\nReceived: from evil\r\n" + pass + op + call, trust.GateTrust},
+	{"a longer id", "Authentication-Results: mx.example.org.evil.net; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"a shorter id", "Authentication-Results: example.org; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"id in a comment", "Authentication-Results: (mx.example.org) evil.net; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"id in quotes with more", "Authentication-Results: \"mx.example.org; x\"; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"id of look-alike letters", "Authentication-Results: mx.eхample.org; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust}, // Cyrillic х
+	{"no id, as Microsoft stamps it", "Authentication-Results: spf=pass (sender IP is 192.0.2.1)\r\n smtp.mailfrom=example.com; dkim=pass (signature was verified)\r\n header.d=example.com;dmarc=pass action=none\r\n header.from=example.com;compauth=pass reason=100\r\n" + op + call, trust.GateTrust},
+	{"ARC only", "ARC-Authentication-Results: i=1; mx.example.org; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"X- only", "X-Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"Original- only", "Authentication-Results-Original: mx.example.org; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
 
 	// Smuggled.
-	{"in a quoted envelope sender", ar + "; spf=pass smtp.mailfrom=\"x; dmarc=pass header.from=example.com\"@evil.net\r\n" + op + call, mail.GateTrust},
-	{"in a quoted envelope sender, with the verdict", ar + "; spf=none smtp.mailfrom=\"x; dmarc=pass header.from=example.com; \"@evil.net; dmarc=fail header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"behind an escaped quote", ar + "; spf=pass smtp.mailfrom=\"x\\\"; dmarc=pass header.from=example.com; y=\\\"\"@evil.net\r\n" + op + call, mail.GateTrust},
-	{"in a comment", ar + "; spf=pass (evil; dmarc=pass header.from=example.com) smtp.mailfrom=evil.net\r\n" + op + call, mail.GateTrust},
-	{"in a nested comment", ar + "; spf=pass (a (b) ; dmarc=pass header.from=example.com) smtp.mailfrom=evil.net\r\n" + op + call, mail.GateTrust},
-	{"behind an escaped bracket", ar + "; spf=pass (a \\) ; dmarc=pass header.from=example.com) smtp.mailfrom=evil.net\r\n" + op + call, mail.GateTrust},
-	{"a quote in a comment", ar + "; spf=pass (\" ) ; dmarc=fail header.from=example.com (\" ; dmarc=pass header.from=example.com )\r\n" + op + call, mail.GateTrust},
-	{"in a reason", ar + "; dkim=fail reason=\"; dmarc=pass header.from=example.com\"\r\n" + op + call, mail.GateTrust},
-	{"folded within quotes", ar + "; spf=pass smtp.mailfrom=\"x\r\n ; dmarc=pass header.from=example.com\"\r\n" + op + call, mail.GateTrust},
-	{"an encoded word", ar + "; =?utf-8?q?dmarc=3Dpass_header.from=3Dexample.com?=\r\n" + op + call, mail.GateTrust},
-	{"as a property", ar + "; spf=pass dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"as the id", "Authentication-Results: mx.example.org dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
+	{"in a quoted envelope sender", ar + "; spf=pass smtp.mailfrom=\"x; dmarc=pass header.from=example.com\"@evil.net\r\n" + op + call, trust.GateTrust},
+	{"in a quoted envelope sender, with the verdict", ar + "; spf=none smtp.mailfrom=\"x; dmarc=pass header.from=example.com; \"@evil.net; dmarc=fail header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"behind an escaped quote", ar + "; spf=pass smtp.mailfrom=\"x\\\"; dmarc=pass header.from=example.com; y=\\\"\"@evil.net\r\n" + op + call, trust.GateTrust},
+	{"in a comment", ar + "; spf=pass (evil; dmarc=pass header.from=example.com) smtp.mailfrom=evil.net\r\n" + op + call, trust.GateTrust},
+	{"in a nested comment", ar + "; spf=pass (a (b) ; dmarc=pass header.from=example.com) smtp.mailfrom=evil.net\r\n" + op + call, trust.GateTrust},
+	{"behind an escaped bracket", ar + "; spf=pass (a \\) ; dmarc=pass header.from=example.com) smtp.mailfrom=evil.net\r\n" + op + call, trust.GateTrust},
+	{"a quote in a comment", ar + "; spf=pass (\" ) ; dmarc=fail header.from=example.com (\" ; dmarc=pass header.from=example.com )\r\n" + op + call, trust.GateTrust},
+	{"in a reason", ar + "; dkim=fail reason=\"; dmarc=pass header.from=example.com\"\r\n" + op + call, trust.GateTrust},
+	{"folded within quotes", ar + "; spf=pass smtp.mailfrom=\"x\r\n ; dmarc=pass header.from=example.com\"\r\n" + op + call, trust.GateTrust},
+	{"an encoded word", ar + "; =?utf-8?q?dmarc=3Dpass_header.from=3Dexample.com?=\r\n" + op + call, trust.GateTrust},
+	{"as a property", ar + "; spf=pass dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"as the id", "Authentication-Results: mx.example.org dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
 
 	// Malformed fields of the server are not believed.
-	{"open quote", ar + "; dmarc=pass header.from=example.com; spf=pass smtp.mailfrom=\"x\r\n" + op + call, mail.GateTrust},
-	{"open comment", ar + "; dmarc=pass header.from=example.com (\r\n" + op + call, mail.GateTrust},
-	{"bracket too many", ar + "; dmarc=pass header.from=example.com )\r\n" + op + call, mail.GateTrust},
-	{"malformed field next to a good one", pass + ar + "; spf=\"pass\"\r\n" + op + call, mail.GateTrust},
-	{"unreadable field next to a good one", pass + "Authentication-Results: \"\r\n" + op + call, mail.GateTrust},
-	{"no result and no none", ar + "\r\n" + op + call, mail.GateTrust},
-	{"quoted pass", ar + "; dmarc=\"pass\" header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"pass and more", ar + "; dmarc=pass.not header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"none and more", ar + "; none; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
-	{"empty result", ar + ";; dmarc=pass header.from=example.com\r\n" + op + call, mail.GateTrust},
+	{"open quote", ar + "; dmarc=pass header.from=example.com; spf=pass smtp.mailfrom=\"x\r\n" + op + call, trust.GateTrust},
+	{"open comment", ar + "; dmarc=pass header.from=example.com (\r\n" + op + call, trust.GateTrust},
+	{"bracket too many", ar + "; dmarc=pass header.from=example.com )\r\n" + op + call, trust.GateTrust},
+	{"malformed field next to a good one", pass + ar + "; spf=\"pass\"\r\n" + op + call, trust.GateTrust},
+	{"unreadable field next to a good one", pass + "Authentication-Results: \"\r\n" + op + call, trust.GateTrust},
+	{"no result and no none", ar + "\r\n" + op + call, trust.GateTrust},
+	{"quoted pass", ar + "; dmarc=\"pass\" header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"pass and more", ar + "; dmarc=pass.not header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"none and more", ar + "; none; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
+	{"empty result", ar + ";; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
 
 	// The header is broken.
 	{"NUL in From", pass + "From: operator@example.com\x00evil.net\r\n" + call, foreign},
-	{"CR in the header", pass + "X-Y: a\rFrom: evil@example.net\r\n" + op + call, mail.GateTrust},
+	{"CR in the header", pass + "X-Y: a\rFrom: evil@example.net\r\n" + op + call, trust.GateTrust},
 	{"CR CR LF for the end", pass + op + call + "\r\r\nFrom: evil@example.net\r\n", unreadable},
-	{"line of blanks for the end", pass + op + call + " \r\nX-Y: z\r\n", mail.GateTrust},
+	{"line of blanks for the end", pass + op + call + " \r\nX-Y: z\r\n", trust.GateTrust},
 	{"a line that is not a field", pass + "this is not a field\r\n" + op + call, unreadable},
 	{"a From with a byte order mark before it", pass + "\ufeffFrom: evil@example.com\r\n" + op + call, unreadable},
-	{"From with a blank before the colon", pass + "From : operator@example.com\r\n" + call, mail.GateTrust},
+	{"From with a blank before the colon", pass + "From : operator@example.com\r\n" + call, trust.GateTrust},
 	{"begins with a continuation", " x\r\n" + pass + op + call, unreadable},
-	{"a header that is too long", pass + op + call + "X-Y: " + strings.Repeat("x", 300<<10) + "\r\n", mail.GateTrust},
-	{"a second From behind a long line", pass + op + call + "X-Y: " + strings.Repeat("x", 4096-5) + "\r\nFrom: evil@example.net\r\n", mail.GateFrom},
+	{"a header that is too long", pass + op + call + "X-Y: " + strings.Repeat("x", 300<<10) + "\r\n", trust.GateTrust},
+	{"a second From behind a long line", pass + op + call + "X-Y: " + strings.Repeat("x", 4096-5) + "\r\nFrom: evil@example.net\r\n", trust.GateFrom},
 
 	// From is not exactly one address, or is another one.
-	{"two From fields", pass + op + "From: evil@example.net\r\n" + call, mail.GateFrom},
-	{"two From fields, the first evil", pass + "From: evil@example.net\r\n" + op + call, mail.GateFrom},
-	{"the same From twice", pass + op + op + call, mail.GateFrom},
-	{"two addresses", pass + "From: operator@example.com, evil@example.net\r\n" + call, mail.GateFrom},
-	{"group", pass + "From: Us: operator@example.com;\r\n" + call, mail.GateFrom},
-	{"group of two", pass + "From: Us: operator@example.com, evil@example.net;\r\n" + call, mail.GateFrom},
+	{"two From fields", pass + op + "From: evil@example.net\r\n" + call, trust.GateFrom},
+	{"two From fields, the first evil", pass + "From: evil@example.net\r\n" + op + call, trust.GateFrom},
+	{"the same From twice", pass + op + op + call, trust.GateFrom},
+	{"two addresses", pass + "From: operator@example.com, evil@example.net\r\n" + call, trust.GateFrom},
+	{"group", pass + "From: Us: operator@example.com;\r\n" + call, trust.GateFrom},
+	{"group of two", pass + "From: Us: operator@example.com, evil@example.net;\r\n" + call, trust.GateFrom},
 	{"empty group", pass + "From: operator@example.com:;\r\n" + call, foreign},
 	{"route", pass + "From: <@evil.net:operator@example.com>\r\n" + call, foreign},
-	{"two angle addresses", pass + "From: <operator@example.com> <evil@example.net>\r\n" + call, mail.GateFrom},
+	{"two angle addresses", pass + "From: <operator@example.com> <evil@example.net>\r\n" + call, trust.GateFrom},
 	{"address before angle address", pass + "From: operator@example.com <evil@example.net>\r\n" + call, foreign},
-	{"address behind angle address", pass + "From: <operator@example.com> evil@example.net\r\n" + call, mail.GateFrom},
-	{"unquoted comma in the name", pass + "From: Operator, Jr. <operator@example.com>\r\n" + call, mail.GateFrom},
-	{"comment in the address", pass + "From: operator(evil)@example.com\r\n" + call, mail.GateFrom},
+	{"address behind angle address", pass + "From: <operator@example.com> evil@example.net\r\n" + call, trust.GateFrom},
+	{"unquoted comma in the name", pass + "From: Operator, Jr. <operator@example.com>\r\n" + call, trust.GateFrom},
+	{"comment in the address", pass + "From: operator(evil)@example.com\r\n" + call, trust.GateFrom},
 	{"blank in the address", pass + "From: operator @example.com\r\n" + call, foreign},
-	{"quoted local part", pass + "From: \"operator\"@example.com\r\n" + call, mail.GateFrom},
-	{"open comment in From", pass + "From: operator@example.com (\r\n" + call, mail.GateFrom},
+	{"quoted local part", pass + "From: \"operator\"@example.com\r\n" + call, trust.GateFrom},
+	{"open comment in From", pass + "From: operator@example.com (\r\n" + call, trust.GateFrom},
 	{"open quote in From", pass + "From: \"x <operator@example.com>\r\n" + call, foreign},
 	{"operator in the name only", pass + "From: \"operator@example.com\" <evil@example.com>\r\n" + call, foreign},
 	{"operator encoded in the name", pass + "From: =?utf-8?q?operator=40example=2Ecom?= <evil@example.com>\r\n" + call, foreign},
@@ -200,8 +201,8 @@ var forgeries = []struct{ name, header, gate string }{
 	{"plus address", pass + "From: operator+x@example.com\r\n" + call, foreign},
 	{"look-alike domain", ar + "; dmarc=pass header.from=xn--exmple-4nf.com\r\nFrom: operator@exаmple.com\r\n" + call, foreign}, // Cyrillic а
 	{"look-alike local part", pass + "From: оperator@example.com\r\n" + call, foreign},                                          // Cyrillic о
-	{"full-width domain", pass + "From: operator@ｅxample.com\r\n" + call, mail.GateFrom},
-	{"composed by two characters", ar + "; dmarc=pass header.from=exämple.net\r\nFrom: bücher@exa\u0308mple.net\r\n" + call, mail.GateFrom},
+	{"full-width domain", pass + "From: operator@ｅxample.com\r\n" + call, trust.GateFrom},
+	{"composed by two characters", ar + "; dmarc=pass header.from=exämple.net\r\nFrom: bücher@exa\u0308mple.net\r\n" + call, trust.GateFrom},
 	{"subdomain", pass + "From: operator@sub.example.com\r\n" + call, foreign},
 	{"a longer domain in From", pass + "From: operator@example.com.evil.net\r\n" + call, foreign},
 	{"Sender is not From", pass + "Sender: operator@example.com\r\nFrom: evil@example.com\r\n" + call, foreign},
@@ -210,13 +211,13 @@ var forgeries = []struct{ name, header, gate string }{
 
 	// Proved mail meets the other gates.
 	{"proved, not called", pass + op + "Subject: lunch?\r\n", foreign},
-	{"proved, by a machine", pass + op + call + "Auto-Submitted: auto-replied\r\n", mail.GateAuto},
-	{"proved, to a list", pass + op + call + "List-Id: <x.example.com>\r\n", mail.GateList},
+	{"proved, by a machine", pass + op + call + "Auto-Submitted: auto-replied\r\n", trust.GateAuto},
+	{"proved, to a list", pass + op + call + "List-Id: <x.example.com>\r\n", trust.GateList},
 }
 
 // gatesOf appends mails to the mailbox and returns the gate that each of them
 // meets, by UID. It is foreign for a mail that leaves no trace.
-func gatesOf(t *testing.T, h host, f mail.Filter, mails []string) map[string]mail.Message {
+func gatesOf(t *testing.T, h host, f trust.Filter, mails []string) map[string]mail.Message {
 	t.Helper()
 	uids := map[uint32]string{}
 	for _, m := range mails {
@@ -284,31 +285,31 @@ func TestSameProvider(t *testing.T) {
 		pass + end: "",
 		ar + "; auth=pass (plain) smtp.auth=operator@example.com\r\n" + end:                                                           "",
 		ar + "; auth=pass smtp.auth=Operator@Example.com header.from=operator@example.com; dmarc=fail\r\n" + end:                      "",
-		ar + "; auth=pass smtp.auth=evil@example.com\r\n" + end:                                                                       mail.GateTrust,
-		ar + "; auth=pass smtp.auth=evil@example.com header.from=operator@example.com\r\n" + end:                                      mail.GateTrust,
-		ar + "; auth=pass smtp.auth=operator\r\n" + end:                                                                               mail.GateTrust,
-		ar + "; auth=pass\r\n" + end:                                                                                                  mail.GateTrust,
-		ar + "; auth=pass smtp.mailfrom=operator@example.com\r\n" + end:                                                               mail.GateTrust,
-		ar + "; auth=fail smtp.auth=operator@example.com\r\n" + end:                                                                   mail.GateTrust,
-		ar + "; auth=pass smtp.auth=operator@example.com; auth=pass smtp.auth=operator@example.com\r\n" + end:                         mail.GateTrust,
-		ar + "; spf=pass smtp.mailfrom=\"; auth=pass smtp.auth=operator@example.com\"\r\n" + end:                                      mail.GateTrust,
-		"Authentication-Results: evil.net; auth=pass smtp.auth=operator@example.com\r\n" + end:                                        mail.GateTrust,
-		ar + "; auth=pass smtp.auth=operator@example.com\r\n" + op + "From: evil@example.com\r\n" + call + "\r\nhello\r\n":            mail.GateFrom,
-		"X-Y: z\r\n" + ar + "; auth/2=pass smtp.auth=operator@example.com\r\n" + end:                                                  mail.GateTrust,
+		ar + "; auth=pass smtp.auth=evil@example.com\r\n" + end:                                                                       trust.GateTrust,
+		ar + "; auth=pass smtp.auth=evil@example.com header.from=operator@example.com\r\n" + end:                                      trust.GateTrust,
+		ar + "; auth=pass smtp.auth=operator\r\n" + end:                                                                               trust.GateTrust,
+		ar + "; auth=pass\r\n" + end:                                                                                                  trust.GateTrust,
+		ar + "; auth=pass smtp.mailfrom=operator@example.com\r\n" + end:                                                               trust.GateTrust,
+		ar + "; auth=fail smtp.auth=operator@example.com\r\n" + end:                                                                   trust.GateTrust,
+		ar + "; auth=pass smtp.auth=operator@example.com; auth=pass smtp.auth=operator@example.com\r\n" + end:                         trust.GateTrust,
+		ar + "; spf=pass smtp.mailfrom=\"; auth=pass smtp.auth=operator@example.com\"\r\n" + end:                                      trust.GateTrust,
+		"Authentication-Results: evil.net; auth=pass smtp.auth=operator@example.com\r\n" + end:                                        trust.GateTrust,
+		ar + "; auth=pass smtp.auth=operator@example.com\r\n" + op + "From: evil@example.com\r\n" + call + "\r\nhello\r\n":            trust.GateFrom,
+		"X-Y: z\r\n" + ar + "; auth/2=pass smtp.auth=operator@example.com\r\n" + end:                                                  trust.GateTrust,
 		ar + "; auth=pass smtp.auth=op@mail.example.com\r\nFrom: op@mail.example.com\r\n" + call + "\r\nhello\r\n":                    "",
-		ar + "; auth=pass smtp.auth=operator@example.com\r\nFrom: op@mail.example.com\r\n" + call + "\r\nhello\r\n":                   mail.GateTrust,
-		ar + "; auth=pass reason=\"smtp.auth=operator@example.com\"\r\n" + end:                                                        mail.GateTrust,
+		ar + "; auth=pass smtp.auth=operator@example.com\r\nFrom: op@mail.example.com\r\n" + call + "\r\nhello\r\n":                   trust.GateTrust,
+		ar + "; auth=pass reason=\"smtp.auth=operator@example.com\"\r\n" + end:                                                        trust.GateTrust,
 		"X-Y: z\r\n" + ar + "; auth=pass smtp.auth=\"operator@example.com\"\r\n" + end:                                                "",
-		"X-Y: z\r\n" + ar + "; auth=pass smtp.auth=\"operator@example.com evil\"\r\n" + end:                                           mail.GateTrust,
-		"X-Y: z\r\n" + ar + "; auth=pass smtp.auth=operator@example.com smtp.auth=evil@example.com\r\n" + end:                         mail.GateTrust,
+		"X-Y: z\r\n" + ar + "; auth=pass smtp.auth=\"operator@example.com evil\"\r\n" + end:                                           trust.GateTrust,
+		"X-Y: z\r\n" + ar + "; auth=pass smtp.auth=operator@example.com smtp.auth=evil@example.com\r\n" + end:                         trust.GateTrust,
 		"X-Y: z\r\nReceived: x\r\n" + ar + "; dmarc=none\r\n" + ar + "; auth=pass smtp.auth=operator@example.com\r\n" + end:           "",
-		"X-Y: z\r\nReceived: x\r\n" + ar + "; dmarc=none\r\nX-Y: z\r\n" + ar + "; auth=pass smtp.auth=operator@example.com\r\n" + end: mail.GateTrust,
+		"X-Y: z\r\nReceived: x\r\n" + ar + "; dmarc=none\r\nX-Y: z\r\n" + ar + "; auth=pass smtp.auth=operator@example.com\r\n" + end: trust.GateTrust,
 	}
 	var mails []string
 	for raw := range cases {
 		mails = append(mails, raw)
 	}
-	found := gatesOf(t, h, trusting(func(f *mail.Filter) { f.SameProvider = true }), mails)
+	found := gatesOf(t, h, trusting(func(f *trust.Filter) { f.SameProvider = true }), mails)
 	for raw, want := range cases {
 		if got := gateOf(found, raw); got != want {
 			t.Errorf("gate %q (%s), want %q for\n%s", got, found[raw].Reason, want, raw)
@@ -324,10 +325,10 @@ func TestEmptyAuthservID(t *testing.T) {
 		"Authentication-Results: ; dmarc=pass header.from=example.com\r\n" + op + call + "\r\nhello\r\n",
 		"Authentication-Results: \"\"; dmarc=pass header.from=example.com\r\n" + op + call + "\r\nhello\r\n",
 	}
-	found := gatesOf(t, h, trusting(func(f *mail.Filter) { f.AuthservID = "" }), mails)
+	found := gatesOf(t, h, trusting(func(f *trust.Filter) { f.AuthservID = "" }), mails)
 	for _, raw := range mails {
-		if got := gateOf(found, raw); got != mail.GateTrust {
-			t.Errorf("gate %q, want %q for\n%s", got, mail.GateTrust, raw)
+		if got := gateOf(found, raw); got != trust.GateTrust {
+			t.Errorf("gate %q, want %q for\n%s", got, trust.GateTrust, raw)
 		}
 	}
 }
@@ -337,11 +338,11 @@ func TestEmptyAuthservID(t *testing.T) {
 func TestServerGivesAnotherHeader(t *testing.T) {
 	for body, want := range map[string]string{
 		pass + op + call: "",
-		pass + "From: evil@example.com\r\n" + call:         mail.GateFrom,
-		pass + op + "From: evil@example.com\r\n" + call:    mail.GateFrom,
-		pass + op + "Subject: something else\r\n":          mail.GateFrom,
-		pass + op + call + "Auto-Submitted: generated\r\n": mail.GateAuto,
-		op + call: mail.GateTrust,
+		pass + "From: evil@example.com\r\n" + call:         trust.GateFrom,
+		pass + op + "From: evil@example.com\r\n" + call:    trust.GateFrom,
+		pass + op + "Subject: something else\r\n":          trust.GateFrom,
+		pass + op + call + "Auto-Submitted: generated\r\n": trust.GateAuto,
+		op + call: trust.GateTrust,
 	} {
 		body += "\r\nhello\r\n"
 		addr := scripted(t, func(c net.Conn) {

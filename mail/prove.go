@@ -11,6 +11,7 @@ import (
 
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 )
 
 // maxUnverified is how long a mail waits for its key, from its arrival on.
@@ -21,10 +22,10 @@ const maxUnverified = 24 * time.Hour
 // header were enough to see whether the mail may be for us. What comes in is
 // decided by the header in the mail that is kept.
 //
-// An *unprovenError means that nothing was kept, and the mail is to be tried
+// An *UnprovenError means that nothing was kept, and the mail is to be tried
 // again.
 func (sc *scanner) prove(m *Message, body io.Reader) error {
-	if m.Gate != "" || sc.filter.Require == RequireFrom {
+	if m.Gate != "" || sc.filter.Require == trust.RequireFrom {
 		return sc.keep(m, body)
 	}
 	br := bufio.NewReader(body)
@@ -36,23 +37,23 @@ func (sc *scanner) prove(m *Message, body io.Reader) error {
 
 	m.Header = message.ParseHeader(raw)
 	m.Digest = message.Digest(m.Header, m.At, m.Size)
-	head := sc.filter.judgeHeader(raw, m.Header, m.Size, m.At)
-	if head.gate != "" {
-		return sc.keepRejected(m, head.verdict, whole)
+	head := sc.filter.JudgeHeader(raw, m.Header, m.Size, m.At)
+	if head.Gate != "" {
+		return sc.keepRejected(m, head.Verdict, whole)
 	}
 	return sc.proveBody(m, head, whole)
 }
 
-func (sc *scanner) keepRejected(m *Message, v verdict, body io.Reader) error {
-	m.Gate, m.Reason, m.Ask, m.Doubtful = v.gate, v.reason, v.ask, v.doubtful
+func (sc *scanner) keepRejected(m *Message, v trust.Verdict, body io.Reader) error {
+	m.Gate, m.Reason, m.Ask, m.Doubtful = v.Gate, v.Reason, v.Ask, v.Doubtful
 	return sc.keep(m, body)
 }
 
 // proveBody writes the mail to a temporary file, because it must be read to its
 // end before the first byte of it is kept.
-func (sc *scanner) proveBody(m *Message, head headerVerdict, body io.Reader) error {
-	if sc.filter.Verify == VerifyDKIM && sc.late() {
-		return &unprovenError{errors.New("the time of this scan is up")}
+func (sc *scanner) proveBody(m *Message, head trust.HeaderVerdict, body io.Reader) error {
+	if sc.filter.Verify == trust.VerifyDKIM && sc.late() {
+		return &trust.UnprovenError{Err: errors.New("the time of this scan is up")}
 	}
 	whole, err := newSpool(body)
 	if err != nil {
@@ -63,10 +64,10 @@ func (sc *scanner) proveBody(m *Message, head headerVerdict, body io.Reader) err
 	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
 	defer cancel()
 	sc.conn.paced.pause() // that the proof takes time is not the server's fault
-	v, digest, err := sc.filter.judgeBody(ctx, head, whole.fromStart)
+	v, digest, err := sc.filter.JudgeBody(ctx, head, whole.fromStart)
 	sc.conn.paced.resume()
-	if u, ok := errors.AsType[*unprovenError](err); ok && sc.mailbox.now().Sub(m.At) >= maxUnverified {
-		v, err = sc.filter.unproved(fmt.Sprintf("could not be proved within %v: %s", maxUnverified, plain.OneLine(u.Error(), 200))), nil
+	if u, ok := errors.AsType[*trust.UnprovenError](err); ok && sc.mailbox.now().Sub(m.At) >= maxUnverified {
+		v, err = sc.filter.Unproved(fmt.Sprintf("could not be proved within %v: %s", maxUnverified, plain.OneLine(u.Error(), 200))), nil
 	}
 	if err != nil {
 		return err
@@ -78,8 +79,8 @@ func (sc *scanner) proveBody(m *Message, head headerVerdict, body io.Reader) err
 	if digest != "" {
 		m.OldDigest, m.Digest = m.Digest, digest
 	}
-	m.Nameless = v.nameless
-	if v.gate != "" {
+	m.Nameless = v.Nameless
+	if v.Gate != "" {
 		return sc.keepRejected(m, v, read)
 	}
 	return sc.keep(m, read)

@@ -14,6 +14,7 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 
 	"github.com/emersion/go-msgauth/dkim"
 )
@@ -76,17 +77,17 @@ func newCorpus(t *testing.T) corpus {
 }
 
 // filters are both ways to prove a mail.
-func (c corpus) filters() map[string]mail.Filter {
-	server := trusting(func(f *mail.Filter) { f.IDKey, f.Operators = corpusKey, []string{"operator@example.com"} })
+func (c corpus) filters() map[string]trust.Filter {
+	server := trusting(func(f *trust.Filter) { f.IDKey, f.Operators = corpusKey, []string{"operator@example.com"} })
 	own := verifying(c.dns)
 	own.IDKey, own.Operators = corpusKey, server.Operators
-	return map[string]mail.Filter{"server": server, "dkim": own}
+	return map[string]trust.Filter{"server": server, "dkim": own}
 }
 
 // write returns a header with a body, as a mail program writes it.
 func write(to, subject, fields, typed, body string) string {
 	return "From: The Operator <operator@example.com>\r\nTo: " + to + "\r\nSubject: " + subject +
-		"\r\nDate: " + time.Now().Format(time.RFC1123Z) + "\r\nMessage-ID: <" + mail.NewToken() + "@example.com>\r\nMIME-Version: 1.0\r\n" +
+		"\r\nDate: " + time.Now().Format(time.RFC1123Z) + "\r\nMessage-ID: <" + trust.NewToken() + "@example.com>\r\nMIME-Version: 1.0\r\n" +
 		fields + typed + "\r\n" + body
 }
 
@@ -152,7 +153,7 @@ func some(all map[string][2]string, names ...string) map[string][2]string {
 }
 
 // judged is what becomes of mails, by the mail as it arrived.
-func (c corpus) judged(f mail.Filter, mails []string) map[string]mail.Message {
+func (c corpus) judged(f trust.Filter, mails []string) map[string]mail.Message {
 	h, _ := memoryHost(c.t, mailtest.Options{})
 	return gatesOf(c.t, h, f, mails)
 }
@@ -382,7 +383,7 @@ func every(nth int, all []attack, first int) (some []attack) {
 
 // wantHeld fails for each attack that comes in, unless it is the same order as
 // the original, and counts as that.
-func (c corpus) wantHeld(mode string, f mail.Filter, attacks []attack, tried map[string]int) {
+func (c corpus) wantHeld(mode string, f trust.Filter, attacks []attack, tried map[string]int) {
 	c.t.Helper()
 	var mails []string
 	for _, a := range attacks {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )
 
@@ -59,15 +60,15 @@ type Keep func(m *Message, raw io.Reader) error
 
 // Scan is the result of one scan of the mailbox.
 type Scan struct {
-	Cursor   state.Cursor   // to be made durable in one commit with Messages
-	Messages []Message      // for this agent, all kept, by ascending UID
-	Beyond   []Message      // rejected, and without Room: not fetched, not kept; the first maxBeyond
-	Further  map[string]int // how many more of those there were, by gate
-	Returned []Returned     // what delivery reports say about mail of ours
-	Uncalled int            // how many mails of the operator to this agent's address call no agent
-	LastOne  time.Time      // when the last of these came
-	Forged   int            // how many reports were about mail that only looks like ours
-	Rest     bool           // more may wait: the limit or Mailbox.Until was reached
+	Cursor   state.Cursor     // to be made durable in one commit with Messages
+	Messages []Message        // for this agent, all kept, by ascending UID
+	Beyond   []Message        // rejected, and without Room: not fetched, not kept; the first maxBeyond
+	Further  map[string]int   // how many more of those there were, by gate
+	Returned []trust.Returned // what delivery reports say about mail of ours
+	Uncalled int              // how many mails of the operator to this agent's address call no agent
+	LastOne  time.Time        // when the last of these came
+	Forged   int              // how many reports were about mail that only looks like ours
+	Rest     bool             // more may wait: the limit or Mailbox.Until was reached
 
 	Failed []FailedFetch // in this scan; each is tried again
 	Ended  []EndedFetch  // of mails whose fetch had failed in an earlier scan
@@ -124,13 +125,13 @@ type EndedFetch struct {
 // With an error, Scan still returns what was kept before it, and the Cursor is
 // right for that. Complete moves only when nothing is owed any more but mails
 // whose fetch has failed. A session sees the mailbox as it was when it was opened.
-func (s *Session) Scan(ctx context.Context, cur state.Cursor, f Filter, limit int, keep Keep) (Scan, error) {
+func (s *Session) Scan(ctx context.Context, cur state.Cursor, f trust.Filter, limit int, keep Keep) (Scan, error) {
 	sc := s.scanner(ctx, cur, f, limit, keep)
 	return sc.scan(sc.run)
 }
 
-func (s *Session) scanner(ctx context.Context, cur state.Cursor, f Filter, limit int, keep Keep) *scanner {
-	f = f.withKeyCache()
+func (s *Session) scanner(ctx context.Context, cur state.Cursor, f trust.Filter, limit int, keep Keep) *scanner {
+	f = f.WithKeyCache()
 	sc := scanner{Session: s, ctx: ctx, filter: f, keep: keep, left: limit, before: cur.Clone()}
 	sc.out.Cursor = cur.Clone()
 	return &sc
@@ -171,7 +172,7 @@ var errLimit = errors.New("limit reached")
 type scanner struct {
 	*Session // sees the mailbox as it was at SELECT
 	ctx      context.Context
-	filter   Filter
+	filter   trust.Filter
 	keep     Keep
 	left     int  // mails that may still come in
 	apart    bool // this is FetchLarge

@@ -1,8 +1,8 @@
 package mail_test
 
 import (
-	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/trust"
 	"fmt"
 	"testing"
 )
@@ -12,13 +12,13 @@ import (
 func TestWhatIsAskedAbout(t *testing.T) {
 	for _, f := range []struct {
 		name   string
-		filter mail.Filter
+		filter trust.Filter
 		ask    bool
 	}{
 		{"dmarc", trusting(), false},
-		{"dmarc, fallback", trusting(func(f *mail.Filter) { f.Fallback = true }), true},
-		{"dkim, fallback", trusting(func(f *mail.Filter) { f.Verify, f.Fallback = mail.VerifyDKIM, true }), true},
-		{"challenge", trusting(func(f *mail.Filter) { f.Require = mail.RequireChallenge }), true},
+		{"dmarc, fallback", trusting(func(f *trust.Filter) { f.Fallback = true }), true},
+		{"dkim, fallback", trusting(func(f *trust.Filter) { f.Verify, f.Fallback = trust.VerifyDKIM, true }), true},
+		{"challenge", trusting(func(f *trust.Filter) { f.Require = trust.RequireChallenge }), true},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			h, _ := memoryHost(t, mailtest.Options{})
@@ -42,7 +42,7 @@ func TestWhatIsAskedAbout(t *testing.T) {
 			found := gatesOf(t, h, f.filter, mails)
 			for header, want := range cases {
 				m, ok := found[whole[header]]
-				if !ok || m.Gate == "" || m.Ask != want || m.Ask && m.Gate != mail.GateTrust {
+				if !ok || m.Gate == "" || m.Ask != want || m.Ask && m.Gate != trust.GateTrust {
 					t.Errorf("%q: found %v, gate %q (%s), ask %v, want %v", header, ok, m.Gate, m.Reason, m.Ask, want)
 				}
 			}
@@ -55,8 +55,8 @@ func TestWhatIsAskedAbout(t *testing.T) {
 func TestChallengeBelievesNobody(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	raw := pass + op + call + "\r\nhello\r\n"
-	found := gatesOf(t, h, trusting(func(f *mail.Filter) { f.Require = mail.RequireChallenge }), []string{raw})
-	if m := found[raw]; m.Gate != mail.GateTrust || !m.Ask {
+	found := gatesOf(t, h, trusting(func(f *trust.Filter) { f.Require = trust.RequireChallenge }), []string{raw})
+	if m := found[raw]; m.Gate != trust.GateTrust || !m.Ask {
 		t.Errorf("%+v", m)
 	}
 }

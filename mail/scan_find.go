@@ -134,7 +134,7 @@ func earlier(t, u time.Time) time.Time {
 	return t
 }
 
-// fromOperator narrows c to mail that may be from the operator. The server
+// FromOperator narrows c to mail that may be from the operator. The server
 // compares only parts of the From field, so this is just a filter ahead of the
 // real one. With an address that the server may not be able to compare, c stays
 // as it is. Mail of others is found as well.

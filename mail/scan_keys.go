@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"agentstateloop/mail/trust"
 	"context"
 	"sync"
 )
@@ -26,19 +27,19 @@ func (sc *scanner) findKeys(heads []head) {
 			continue
 		}
 		rejected := *h.message
-		v := sc.filter.withoutKey(h.keys[0])
-		rejected.Gate, rejected.Reason, rejected.Ask = v.gate, v.reason, v.ask
+		v := sc.filter.WithoutKey(h.keys[0])
+		rejected.Gate, rejected.Reason, rejected.Ask = v.Gate, v.Reason, v.Ask
 		h.rejected = &rejected
 	}
 }
 
 // absentKeys returns those keys of heads that the DNS says do not exist.
-func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[keyName]bool {
+func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[trust.KeyName]bool {
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	free := make(chan struct{}, maxQuestions)
-	absent, asked := map[keyName]bool{}, map[keyName]bool{}
+	absent, asked := map[trust.KeyName]bool{}, map[trust.KeyName]bool{}
 	for _, h := range heads {
 		for _, k := range h.keys {
 			if asked[k] || sc.late() || ctx.Err() != nil {
@@ -48,7 +49,7 @@ func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[keyName]boo
 			free <- struct{}{}
 			asking.Go(sc.mailbox.Secrets.Guarded(func() {
 				defer func() { <-free }()
-				if sc.filter.keyAbsent(ctx, k) {
+				if sc.filter.KeyAbsent(ctx, k) {
 					mu.Lock()
 					defer mu.Unlock()
 					absent[k] = true
@@ -59,7 +60,7 @@ func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[keyName]boo
 	return absent
 }
 
-func allIn(keys []keyName, absent map[keyName]bool) bool {
+func allIn(keys []trust.KeyName, absent map[trust.KeyName]bool) bool {
 	for _, k := range keys {
 		if !absent[k] {
 			return false

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 )
 
 // This file takes the mails that a scan has found: it asks the gates, fetches the
@@ -176,8 +177,8 @@ func (sc *scanner) classify(h *head) {
 		return
 	}
 	header := message.ParseHeader(h.raw)
-	mine, gate, reason := sc.filter.gate(header, h.size)
-	if !mine || gate == GateBounce || gate == GateAuto {
+	mine, gate, reason := sc.filter.Gate(header, h.size)
+	if !mine || gate == trust.GateBounce || gate == trust.GateAuto {
 		sc.noteReport(h)
 	}
 	if !mine {
@@ -193,10 +194,10 @@ func (sc *scanner) classify(h *head) {
 		Digest: message.Digest(header, h.at, h.size), Gate: gate, Reason: reason,
 	}
 	rejected := *h.message
-	if gate == "" && sc.filter.Require != RequireFrom {
-		v := sc.filter.judgeHeader(endHeader(h.raw), header, h.size, h.message.At)
-		rejected.Gate, rejected.Reason, rejected.Ask = v.gate, v.reason, v.ask
-		h.keys = sc.filter.keysOf(v)
+	if gate == "" && sc.filter.Require != trust.RequireFrom {
+		v := sc.filter.JudgeHeader(endHeader(h.raw), header, h.size, h.message.At)
+		rejected.Gate, rejected.Reason, rejected.Ask = v.Gate, v.Reason, v.Ask
+		h.keys = sc.filter.KeysOf(v)
 	}
 	if rejected.Gate != "" {
 		h.rejected = &rejected
@@ -206,7 +207,7 @@ func (sc *scanner) classify(h *head) {
 // noteUncalled counts a mail that the operator wrote to this agent's address by hand, and
 // that calls no agent.
 func (sc *scanner) noteUncalled(h *head, header message.Header) {
-	if sc.sweeping || !sc.filter.uncalled(h.raw, header) {
+	if sc.sweeping || !sc.filter.Uncalled(h.raw, header) {
 		return
 	}
 	sc.out.Uncalled++

@@ -16,6 +16,7 @@ import (
 
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )
 
@@ -434,8 +435,8 @@ func storyTooBig(t *testing.T, h host) {
 	got := shelf{}
 	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, got.keep)
 	wantUIDs(t, "big mail", uids(l), []uint32{uid})
-	if l.Messages[0].Gate != mail.GateSize {
-		t.Errorf("gate %q, want %q", l.Messages[0].Gate, mail.GateSize)
+	if l.Messages[0].Gate != trust.GateSize {
+		t.Errorf("gate %q, want %q", l.Messages[0].Gate, trust.GateSize)
 	}
 	header, _, _ := strings.Cut(big, "\r\n\r\n")
 	if strings.TrimRight(got[uid], "\r\n") != header {

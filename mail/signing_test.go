@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/trust"
 )
 
 // A look at the mailbox shows what each provider signs of an answer.
@@ -57,7 +57,7 @@ func TestProbeShowsWhatAProviderSigns(t *testing.T) {
 }
 
 // probed returns what a look shows of the one mail of a mailbox.
-func probed(t *testing.T, f mail.Filter, raw string) mail.Trial {
+func probed(t *testing.T, f trust.Filter, raw string) trust.Trial {
 	t.Helper()
 	h, _ := memoryHost(t, mailtest.Options{})
 	h.append(raw, false)
@@ -81,13 +81,13 @@ func TestProbeOfMailThatIsNotProved(t *testing.T) {
 	elsewhere := c.arrives(c.sends(provider{always: gmail.present}, write("The List <list@example.org>", "lunch", "", plain[0], plain[1])))
 	inDoubt := c.arrives(strings.Replace(c.sends(gmail, write(filter.Own, "@goulard3120 hello", "", many[0], many[1])), many[0], plain[0], 1))
 	for mode, f := range c.filters() {
-		if got := probed(t, f, bySPF); got.Gate != mail.GateTrust || got.Signing != nil || got.SPFAlone != (mode == "server") {
+		if got := probed(t, f, bySPF); got.Gate != trust.GateTrust || got.Signing != nil || got.SPFAlone != (mode == "server") {
 			t.Errorf("%s, by SPF: %+v", mode, got)
 		}
-		if got := probed(t, f, forged); got.Gate != mail.GateTrust || got.Signing != nil || got.SPFAlone || got.Doubtful {
+		if got := probed(t, f, forged); got.Gate != trust.GateTrust || got.Signing != nil || got.SPFAlone || got.Doubtful {
 			t.Errorf("%s, forged: %+v", mode, got)
 		}
-		if got := probed(t, f, inDoubt); got.Gate != mail.GateTrust || got.Signing == nil || !got.Doubtful {
+		if got := probed(t, f, inDoubt); got.Gate != trust.GateTrust || got.Signing == nil || !got.Doubtful {
 			t.Errorf("%s, in doubt: %+v", mode, got)
 		}
 		if got := probed(t, f, elsewhere); got.Signing == nil || !slices.Equal(got.Signing.To, []string{"list@example.org"}) {

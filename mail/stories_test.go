@@ -13,6 +13,7 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )
 
@@ -74,7 +75,7 @@ func memoryHost(t testing.TB, options mailtest.Options) (host, *mailtest.Servers
 	}, s
 }
 
-var filter = mail.Filter{
+var filter = trust.Filter{
 	Handle:    "goulard3120",
 	Operators: []string{"operator@example.com"},
 	Own:       "artificer3120@example.org",

@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 )
 
 // maxMail is the size, in bytes, above which a mail is rejected. Providers accept
@@ -37,7 +38,7 @@ func (l *Loader) wireMail(c *Config) (*cycle.Mail, error) {
 	if err != nil {
 		return nil, err
 	}
-	filter := mail.Filter{Handle: c.File.Agent.Handle, Operators: operators, Own: address, Aliases: aliases, MaxSize: maxMail}
+	filter := trust.Filter{Handle: c.File.Agent.Handle, Operators: operators, Own: address, Aliases: aliases, MaxSize: maxMail}
 	if err := c.wireTrust(&filter); err != nil {
 		return nil, err
 	}

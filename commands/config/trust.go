@@ -5,38 +5,38 @@ import (
 	"strings"
 
 	"agentstateloop/cycle"
-	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 )
 
 // wireTrust sets in f how the sender of a mail is proved. It wires [trust] without
 // trust.mesh, which Mesh wires.
-func (c *Config) wireTrust(f *mail.Filter) error {
+func (c *Config) wireTrust(f *trust.Filter) error {
 	t := c.File.Trust
-	if err := c.oneOf("trust.require", t.Require, mail.RequireDMARC, mail.RequireChallenge, mail.RequireFrom); err != nil {
+	if err := c.oneOf("trust.require", t.Require, trust.RequireDMARC, trust.RequireChallenge, trust.RequireFrom); err != nil {
 		return err
 	}
 	f.Require = t.Require
 	switch {
-	case t.Fallback != "" && t.Require != mail.RequireDMARC:
+	case t.Fallback != "" && t.Require != trust.RequireDMARC:
 		return c.Wrong("trust.fallback", `can only be used with require = "dmarc"`)
-	case t.Fallback != "" && t.Fallback != mail.RequireChallenge:
+	case t.Fallback != "" && t.Fallback != trust.RequireChallenge:
 		return c.Wrong("trust.fallback", `%q is not valid: set "challenge" or remove it`, t.Fallback)
-	case t.Require != mail.RequireDMARC:
+	case t.Require != trust.RequireDMARC:
 		return nil
 	}
 	f.Fallback = t.Fallback != ""
 	f.Verify = t.Verify
 	switch t.Verify {
-	case mail.VerifyServer:
+	case trust.VerifyServer:
 		return c.wireServerCheck(f, t)
-	case mail.VerifyDKIM:
+	case trust.VerifyDKIM:
 		return c.wireDKIM(f, t)
 	}
-	return c.oneOf("trust.verify", t.Verify, mail.VerifyServer, mail.VerifyDKIM)
+	return c.oneOf("trust.verify", t.Verify, trust.VerifyServer, trust.VerifyDKIM)
 }
 
 // wireServerCheck wires verify = "server": the mail server checks the sender.
-func (c *Config) wireServerCheck(f *mail.Filter, t trustSection) error {
+func (c *Config) wireServerCheck(f *trust.Filter, t trustSection) error {
 	switch {
 	case t.AuthservID == "":
 		return c.At([]string{"trust", "authserv_id"}, c.authservHint(),
@@ -62,7 +62,7 @@ func (c *Config) authservHint() string {
 }
 
 // wireDKIM wires verify = "dkim": we verify the signature of a mail.
-func (c *Config) wireDKIM(f *mail.Filter, t trustSection) error {
+func (c *Config) wireDKIM(f *trust.Filter, t trustSection) error {
 	for _, other := range []struct {
 		key string
 		set bool
@@ -85,4 +85,6 @@ func (c *Config) wireDKIM(f *mail.Filter, t trustSection) error {
 }
 
 // Unproved reports whether the agent accepts mail whose sender is not proved.
-func Unproved(a *cycle.Agent) bool { return a.Mail != nil && a.Mail.Filter.Require == mail.RequireFrom }
+func Unproved(a *cycle.Agent) bool {
+	return a.Mail != nil && a.Mail.Filter.Require == trust.RequireFrom
+}

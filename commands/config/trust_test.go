@@ -5,18 +5,18 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 )
 
 // TestTrust checks that the sender must be proved, except with "from".
 func TestTrust(t *testing.T) {
-	for lines, want := range map[string]mail.Filter{
-		`authserv_id = "mx.google.com"`:                                 {Require: mail.RequireDMARC, Verify: mail.VerifyServer, AuthservID: "mx.google.com"},
-		`authserv_id = "mx.example.com"` + "\nsame_provider = \"auth\"": {Require: mail.RequireDMARC, Verify: mail.VerifyServer, AuthservID: "mx.example.com", SameProvider: true},
-		`authserv_id = "mx.example.com"` + "\nallow_spf = true":         {Require: mail.RequireDMARC, Verify: mail.VerifyServer, AuthservID: "mx.example.com", AllowSPF: true},
-		`verify = "dkim"`: {Require: mail.RequireDMARC, Verify: mail.VerifyDKIM},
-		`verify = "dkim"` + "\nresolver = \"[::1]:53\"": {Require: mail.RequireDMARC, Verify: mail.VerifyDKIM, Resolver: "[::1]:53"},
-		`require = "from"`: {Require: mail.RequireFrom},
+	for lines, want := range map[string]trust.Filter{
+		`authserv_id = "mx.google.com"`:                                 {Require: trust.RequireDMARC, Verify: trust.VerifyServer, AuthservID: "mx.google.com"},
+		`authserv_id = "mx.example.com"` + "\nsame_provider = \"auth\"": {Require: trust.RequireDMARC, Verify: trust.VerifyServer, AuthservID: "mx.example.com", SameProvider: true},
+		`authserv_id = "mx.example.com"` + "\nallow_spf = true":         {Require: trust.RequireDMARC, Verify: trust.VerifyServer, AuthservID: "mx.example.com", AllowSPF: true},
+		`verify = "dkim"`: {Require: trust.RequireDMARC, Verify: trust.VerifyDKIM},
+		`verify = "dkim"` + "\nresolver = \"[::1]:53\"": {Require: trust.RequireDMARC, Verify: trust.VerifyDKIM, Resolver: "[::1]:53"},
+		`require = "from"`: {Require: trust.RequireFrom},
 	} {
 		a, err := testLoader().Load(writeConfig(t, smallConfig+strings.Replace(smallMail, `require = "from"`, lines, 1)))
 		if err != nil {
@@ -28,7 +28,7 @@ func TestTrust(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", lines, got, want)
 		}
-		if Unproved(a) != (want.Require == mail.RequireFrom) {
+		if Unproved(a) != (want.Require == trust.RequireFrom) {
 			t.Errorf("%s: unproved is %v", lines, Unproved(a))
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 )
 
 // providerCheck reports what the operator's provider signs, as the last mails
@@ -13,13 +13,13 @@ import (
 // gate"). What it does not sign is not a fault of the setup, but the operator
 // should know what follows from it.
 type providerCheck struct {
-	trials []mail.Trial
+	trials []trust.Trial
 	handle string
 }
 
 func (c providerCheck) findings() []Finding {
 	const name = "provider"
-	var signed []*mail.Signing
+	var signed []*trust.Signing
 	whole := 0
 	for _, t := range c.trials {
 		switch {
@@ -85,7 +85,7 @@ type provider struct {
 	signed, added, unsigned map[string]bool // by the name of a field
 }
 
-func newProvider(signed []*mail.Signing) provider {
+func newProvider(signed []*trust.Signing) provider {
 	p := provider{signed: map[string]bool{}, added: map[string]bool{}, unsigned: map[string]bool{}}
 	for _, s := range signed {
 		note(p.signed, s.Signed)

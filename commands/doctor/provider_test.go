@@ -5,40 +5,40 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 )
 
 // TestProvider checks what doctor says of providers that sign in different ways.
 func TestProvider(t *testing.T) {
-	signing := func(signed, added, unsigned string) mail.Trial {
-		return mail.Trial{Signing: &mail.Signing{Signed: strings.Fields(signed), Added: strings.Fields(added), Unsigned: strings.Fields(unsigned)}}
+	signing := func(signed, added, unsigned string) trust.Trial {
+		return trust.Trial{Signing: &trust.Signing{Signed: strings.Fields(signed), Added: strings.Fields(added), Unsigned: strings.Fields(unsigned)}}
 	}
 	for _, tt := range []struct {
 		name   string
-		trials []mail.Trial
+		trials []trust.Trial
 		want   []string // "level text" of each finding
 	}{
-		{"nothing is proved", []mail.Trial{{}, {Gate: mail.GateTrust}}, nil},
-		{"rspamd", []mail.Trial{signing("from to subject date message-id in-reply-to references content-type", "from to", "")}, []string{
+		{"nothing is proved", []trust.Trial{{}, {Gate: trust.GateTrust}}, nil},
+		{"rspamd", []trust.Trial{signing("from to subject date message-id in-reply-to references content-type", "from to", "")}, []string{
 			"ok your provider signs From, To, Subject, Date, Message-ID, In-Reply-To, References, Content-Type (nobody can add a second From or To); " +
 				"a mail is for the agent by its address in To, @goulard3120 in the subject or an answer to its mail"}},
-		{"Gmail, no answer among them", []mail.Trial{signing("from to cc subject date message-id", "from to cc subject date message-id", "content-type")}, []string{
+		{"Gmail, no answer among them", []trust.Trial{signing("from to cc subject date message-id", "from to cc subject date message-id", "content-type")}, []string{
 			"ok your provider signs From, To, Cc, Subject, Date, Message-ID (nobody can add a second From, To, Cc, Subject, Date or Message-ID); " +
 				"a mail is for the agent by its address in To or Cc or @goulard3120 in the subject; none of these mails is an answer",
 			"warn it does not sign Content-Type: a mail whose text can be read in two ways waits until you answer YES to a question about it"}},
-		{"Gmail, one answer", []mail.Trial{signing("from to subject date", "", ""), signing("from to subject date in-reply-to references", "", "")}, []string{
+		{"Gmail, one answer", []trust.Trial{signing("from to subject date", "", ""), signing("from to subject date in-reply-to references", "", "")}, []string{
 			"ok your provider signs From, To, Subject, Date, In-Reply-To, References; a mail is for the agent by its address in To, @goulard3120 in the subject or an answer to its mail"}},
-		{"Microsoft 365", []mail.Trial{signing("from subject date message-id content-type", "", "to in-reply-to references")}, []string{
+		{"Microsoft 365", []trust.Trial{signing("from subject date message-id content-type", "", "to in-reply-to references")}, []string{
 			"ok your provider signs From, Subject, Date, Message-ID, Content-Type; a mail is for the agent by @goulard3120 in the subject or an answer to its mail under the subject of the thread",
 			"info it does not sign To: the agent's address there makes no mail an order"}},
-		{"iCloud", []mail.Trial{signing("from to subject date", "", "in-reply-to references content-type content-transfer-encoding")}, []string{
+		{"iCloud", []trust.Trial{signing("from to subject date", "", "in-reply-to references content-type content-transfer-encoding")}, []string{
 			"ok your provider signs From, To, Subject, Date; a mail is for the agent by its address in To or @goulard3120 in the subject",
 			"info it does not sign In-Reply-To or References: an answer needs the agent's address in To, or @goulard3120 in its subject",
 			"warn it does not sign Content-Type or Content-Transfer-Encoding: a mail whose text can be read in two ways waits until you answer YES to a question about it"}},
-		{"one mail of two has a To that is not signed", []mail.Trial{signing("from to subject date", "", ""), signing("from subject date", "", "to")}, []string{
+		{"one mail of two has a To that is not signed", []trust.Trial{signing("from to subject date", "", ""), signing("from subject date", "", "to")}, []string{
 			"ok your provider signs From, Subject, Date; a mail is for the agent by @goulard3120 in the subject or an answer to its mail under the subject of the thread",
 			"info it does not sign To: the agent's address there makes no mail an order"}},
-		{"believed as it is", []mail.Trial{{Signing: &mail.Signing{Whole: true}}, {}}, []string{
+		{"believed as it is", []trust.Trial{{Signing: &trust.Signing{Whole: true}}, {}}, []string{
 			"info 1 of your last 2 mails count as they came, without a signature: by allow_spf or same_provider in [trust]"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

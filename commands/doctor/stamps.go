@@ -9,12 +9,13 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 )
 
 // stampsCheck reports what the gate would do with the operator's last mails. If
 // they fail because of authserv_id, it suggests another one.
 type stampsCheck struct {
-	filter mail.Filter
+	filter trust.Filter
 	probe  mail.Probe
 	handle string
 	now    time.Time
@@ -23,10 +24,10 @@ type stampsCheck struct {
 func (c stampsCheck) findings() []Finding {
 	const name = "stamps"
 	f := c.filter
-	if f.Require == mail.RequireFrom {
+	if f.Require == trust.RequireFrom {
 		return []Finding{skip(name, `not used with require = "from"`, "")}
 	}
-	if f.Require == mail.RequireChallenge {
+	if f.Require == trust.RequireChallenge {
 		return []Finding{skip(name, `not used with require = "challenge": you confirm each mail`, "")}
 	}
 	if len(c.probe.Trials) == 0 {
@@ -51,7 +52,7 @@ func (c stampsCheck) findings() []Finding {
 		return found
 	}
 	calls := ""
-	if !slices.ContainsFunc(c.probe.Trials, func(t mail.Trial) bool { return t.ForUs }) {
+	if !slices.ContainsFunc(c.probe.Trials, func(t trust.Trial) bool { return t.ForUs }) {
 		calls = fmt.Sprintf("; none is addressed to the agent: put @%s in the subject", c.handle)
 	}
 	proved := good(name, "%d of your last %s verified by %s%s", passed, terminal.Count(len(c.probe.Trials), "mail"), c.verifier(), calls)
@@ -70,14 +71,14 @@ func (c stampsCheck) withoutDNS(err error) Finding {
 }
 
 // rejected returns the finding for a mail that did not pass a gate.
-func (c stampsCheck) rejected(t mail.Trial) Finding {
+func (c stampsCheck) rejected(t trust.Trial) Finding {
 	const name = "stamps"
 	when := terminal.Clock(t.At, c.now)
-	if t.Gate != mail.GateTrust && t.Gate != mail.GateFrom {
+	if t.Gate != trust.GateTrust && t.Gate != trust.GateFrom {
 		return bad(Info, name, "send it by hand, from your own address", "the mail from %s at %s would be rejected (%s): %s", t.From, when, t.Gate, t.Reason)
 	}
 	fate := "would be rejected"
-	if c.filter.Fallback && t.Gate == mail.GateTrust {
+	if c.filter.Fallback && t.Gate == trust.GateTrust {
 		fate = "would wait until you confirm it"
 	}
 	return bad(Warn, name, c.hintFor(t), "the mail from %s at %s %s: %s", t.From, when, fate, t.Reason)
@@ -88,7 +89,7 @@ func (c stampsCheck) rejected(t mail.Trial) Finding {
 func (c stampsCheck) withoutMail() []Finding {
 	found := []Finding{bad(Info, "stamps", "send the agent a mail, then run doctor again",
 		"none of the last mails is from you, so the check of the sender could not be tried")}
-	if stamp, all := onlyStamp(c.probe.AuthservIDs); c.filter.Verify != mail.VerifyDKIM && all && !strings.EqualFold(stamp, c.filter.AuthservID) {
+	if stamp, all := onlyStamp(c.probe.AuthservIDs); c.filter.Verify != trust.VerifyDKIM && all && !strings.EqualFold(stamp, c.filter.AuthservID) {
 		found = append(found, bad(Warn, "stamps", c.hint(), "authserv_id is %q, but no mail here carries that name", c.filter.AuthservID))
 	}
 	return found
@@ -96,7 +97,7 @@ func (c stampsCheck) withoutMail() []Finding {
 
 // bySignature reports whether the agent verifies senders by DKIM signatures.
 func (c stampsCheck) bySignature() bool {
-	return c.filter.Require == mail.RequireDMARC && c.filter.Verify == mail.VerifyDKIM
+	return c.filter.Require == trust.RequireDMARC && c.filter.Verify == trust.VerifyDKIM
 }
 
 // verifier returns what verifies a sender, for the user.
@@ -108,7 +109,7 @@ func (c stampsCheck) verifier() string {
 }
 
 // hintFor returns what to do about one mail.
-func (c stampsCheck) hintFor(t mail.Trial) string {
+func (c stampsCheck) hintFor(t trust.Trial) string {
 	if t.SPFAlone && !c.filter.AllowSPF {
 		return "your provider must sign your mail by DKIM; allow_spf = true in [trust] believes every server of your domain instead"
 	}

@@ -6,24 +6,25 @@ import (
 	"testing"
 
 	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 )
 
 // TestStamps checks the findings about the Authentication-Results of the last
 // mails. A name is suggested only if all mails carry it, because a sender can
 // write any name.
 func TestStamps(t *testing.T) {
-	server := mail.Filter{Require: mail.RequireDMARC, AuthservID: "mx.example.org"}
-	dkim := mail.Filter{Require: mail.RequireDMARC, Verify: mail.VerifyDKIM}
-	asking := mail.Filter{Require: mail.RequireDMARC, AuthservID: "mx.example.org", Fallback: true}
-	refused := []mail.Trial{{ForUs: true, Gate: mail.GateTrust, Reason: "the first field is not of it"}}
-	resolver := mail.Filter{Require: mail.RequireDMARC, Verify: mail.VerifyDKIM, Resolver: "127.0.0.2:53"}
+	server := trust.Filter{Require: trust.RequireDMARC, AuthservID: "mx.example.org"}
+	dkim := trust.Filter{Require: trust.RequireDMARC, Verify: trust.VerifyDKIM}
+	asking := trust.Filter{Require: trust.RequireDMARC, AuthservID: "mx.example.org", Fallback: true}
+	refused := []trust.Trial{{ForUs: true, Gate: trust.GateTrust, Reason: "the first field is not of it"}}
+	resolver := trust.Filter{Require: trust.RequireDMARC, Verify: trust.VerifyDKIM, Resolver: "127.0.0.2:53"}
 	down := &net.DNSError{Err: "i/o timeout", Name: "x._domainkey.example.org", Server: "127.0.0.1:53", IsTimeout: true}
-	unanswered := []mail.Trial{{ForUs: true, Gate: mail.GateTrust, Reason: "r", NoAnswer: down}, {Gate: mail.GateTrust, NoAnswer: down}}
-	good := []mail.Trial{{ForUs: true}, {}}
+	unanswered := []trust.Trial{{ForUs: true, Gate: trust.GateTrust, Reason: "r", NoAnswer: down}, {Gate: trust.GateTrust, NoAnswer: down}}
+	good := []trust.Trial{{ForUs: true}, {}}
 	for _, tt := range []struct {
 		name   string
-		filter mail.Filter
-		trials []mail.Trial
+		filter trust.Filter
+		trials []trust.Trial
 		stamps []string
 		level  Level
 		want   string // of the first finding
@@ -38,15 +39,15 @@ func TestStamps(t *testing.T) {
 		{"our name, not passed", server, refused, []string{"mx.example.org", "mx.example.org", "mx.example.org"}, Warn, "would be rejected", "did not pass"},
 		{"not verified, with fallback", asking, refused, []string{"mx.other.net", "MX.other.net", "mx.other.net"}, Warn, "until you confirm it", `set authserv_id = "mx.other.net"`},
 		{"no signature", dkim, refused, []string{"x", "x", "x"}, Warn, "would be rejected", "must sign"},
-		{"by SPF alone", server, []mail.Trial{{Gate: mail.GateTrust, SPFAlone: true}}, nil, Warn, "would be rejected", "allow_spf = true"},
-		{"a body in doubt", server, []mail.Trial{{Gate: mail.GateTrust, Doubtful: true, Signing: &mail.Signing{}}}, nil, Warn, "would be rejected", "plain text"},
-		{"to an alias", server, []mail.Trial{{Gate: mail.GateTrust, Signing: &mail.Signing{To: []string{"a@example.org", "b@example.net"}}}}, nil, Warn,
+		{"by SPF alone", server, []trust.Trial{{Gate: trust.GateTrust, SPFAlone: true}}, nil, Warn, "would be rejected", "allow_spf = true"},
+		{"a body in doubt", server, []trust.Trial{{Gate: trust.GateTrust, Doubtful: true, Signing: &trust.Signing{}}}, nil, Warn, "would be rejected", "plain text"},
+		{"to an alias", server, []trust.Trial{{Gate: trust.GateTrust, Signing: &trust.Signing{To: []string{"a@example.org", "b@example.net"}}}}, nil, Warn,
 			"would be rejected", "put @goulard3120 in the subject; if a@example.org or b@example.net is an address of the agent, add it to aliases in [mail]"},
-		{"a bounce", server, []mail.Trial{{Gate: mail.GateBounce, Reason: "r"}}, nil, Info, "would be rejected (bounce): r", "by hand"},
+		{"a bounce", server, []trust.Trial{{Gate: trust.GateBounce, Reason: "r"}}, nil, Info, "would be rejected (bounce): r", "by hand"},
 		{"the DNS is down", dkim, unanswered, nil, Error, "the DNS does not answer, so the signatures of your mails cannot be verified: the name server of this machine (/etc/resolv.conf) says: lookup x._domainkey.example.org on 127.0.0.1:53: i/o timeout", "check the network and that name server"},
 		{"the resolver is down", resolver, unanswered, nil, Error, "127.0.0.2:53, the resolver in [trust], says: lookup x", "check the network"},
 		{"no mail from the operator", server, nil, []string{"", ""}, Info, "none of the last mails is from you", "send the agent a mail"},
-		{"not used", mail.Filter{Require: mail.RequireFrom}, good, nil, Skipped, "not used with", ""},
+		{"not used", trust.Filter{Require: trust.RequireFrom}, good, nil, Skipped, "not used with", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := stampsCheck{filter: tt.filter, probe: mail.Probe{Trials: tt.trials, AuthservIDs: tt.stamps}, handle: "goulard3120"}

@@ -8,6 +8,7 @@ import (
 	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 	"agentstateloop/turn"
 )
 
@@ -44,7 +45,7 @@ func TestText(t *testing.T) {
 		{"smtp", a.Mail.SMTP.Addr + " " + a.Mail.SMTP.TLS, p.mail.smtp + " " + mail.TLSImplicit},
 		{"ca_file", a.Mail.SMTP.CAFile, p.mail.caFile},
 		{"password_file", conf.Resolve(conf.File.Mail.IMAP.PasswordFile), p.mail.login.passwordFile},
-		{"verify", a.Mail.Filter.Verify, mail.VerifyDKIM},
+		{"verify", a.Mail.Filter.Verify, trust.VerifyDKIM},
 		{"runner", a.Turn.Runner, turn.Exec},
 		{"command", strings.Join(a.Turn.Command, "\n"), strings.Join(p.turn.command, "\n")},
 		{"workdir", a.Turn.Workdir, p.turn.workdir},

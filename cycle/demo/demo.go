@@ -23,6 +23,7 @@ import (
 	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -178,7 +179,7 @@ func (s *stage) newAgent(dir, self, crontab, script string, wired *cycle.Mesh) *
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: clock},
 			SMTP:    smtp,
-			Filter:  mail.Filter{Handle: s.handle, Operators: []string{operator}, Own: s.mail.Username, Require: "from"},
+			Filter:  trust.Filter{Handle: s.handle, Operators: []string{operator}, Own: s.mail.Username, Require: "from"},
 			Address: s.mail.Username,
 		},
 		Mesh: wired,

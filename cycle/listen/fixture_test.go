@@ -19,6 +19,7 @@ import (
 	"agentstateloop/cycle/listen"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -146,7 +147,7 @@ func (h *fixture) newAgent(name string) *cycle.Agent {
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap}, SMTP: smtp, Address: h.mail.Username,
-			Filter: mail.Filter{Handle: name, Operators: []string{operator}, Own: h.mail.Username, Require: "from"},
+			Filter: trust.Filter{Handle: name, Operators: []string{operator}, Own: h.mail.Username, Require: "from"},
 		},
 		Mesh:     &cycle.Mesh{Carrier: &mesh.Client{URL: h.mesh.url, Handle: name, Timeout: time.Minute}, Handle: name, Peers: []string{peer}, Open: true},
 		Schedule: cycle.Schedule{Mode: cycle.ModeNone},

@@ -21,6 +21,7 @@ import (
 	"agentstateloop/internal/tempdir"
 	"agentstateloop/mail"
 	"agentstateloop/mail/mailtest"
+	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
 	"agentstateloop/mesh/natsmesh"
 	"agentstateloop/state"
@@ -216,9 +217,9 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,
-			Filter: mail.Filter{
+			Filter: trust.Filter{
 				Handle: handle, Operators: []string{operator}, Own: address,
-				Require: mail.RequireDMARC, AuthservID: authserv, Fallback: true,
+				Require: trust.RequireDMARC, AuthservID: authserv, Fallback: true,
 			},
 		},
 		Mesh: w.newMesh(p, secret),

@@ -1,4 +1,4 @@
-package mail
+package trust
 
 import (
 	"context"
@@ -11,27 +11,27 @@ import (
 
 const maxKnownKeys = 1000 // answers that a scan keeps
 
-// keyName names the key of a signature.
-type keyName struct{ selector, domain string }
+// KeyName names the key of a signature.
+type KeyName struct{ selector, domain string }
 
 // inDNS returns where the key is. The dot at the end keeps the resolver from
 // trying its search list.
-func (k keyName) inDNS() string {
+func (k KeyName) inDNS() string {
 	d, _ := message.ASCIIDomain(k.domain)
 	return k.selector + belowDomain + d + "."
 }
 
-// keysOf returns the keys of the signatures that may prove a mail, as its header
+// KeysOf returns the keys of the signatures that may prove a mail, as its header
 // says. There are none unless signatures are verified here.
-func (f Filter) keysOf(head headerVerdict) []keyName {
+func (f Filter) KeysOf(head HeaderVerdict) []KeyName {
 	if f.Verify != VerifyDKIM || len(head.proofs) == 0 {
 		return nil
 	}
-	var keys []keyName
+	var keys []KeyName
 	signatures := signatureFields(head.fields)
 	for _, p := range head.proofs {
 		s := signatures[p.at].signature
-		keys = append(keys, keyName{selector: s.selector, domain: s.domain})
+		keys = append(keys, KeyName{selector: s.selector, domain: s.domain})
 	}
 	return keys
 }
@@ -39,18 +39,18 @@ func (f Filter) keysOf(head headerVerdict) []keyName {
 // errNoKey is the error of a signature whose key does not exist.
 var errNoKey = errors.New("its key is not in the DNS")
 
-// withoutKey returns the verdict on a mail whose signing key does not exist.
-func (f Filter) withoutKey(k keyName) verdict { return f.unproved(invalid(k.domain, errNoKey)) }
+// WithoutKey returns the verdict on a mail whose signing key does not exist.
+func (f Filter) WithoutKey(k KeyName) Verdict { return f.Unproved(invalid(k.domain, errNoKey)) }
 
-// withKeyCache returns f with a cache of DNS answers, for one scan.
-func (f Filter) withKeyCache() Filter {
+// WithKeyCache returns f with a cache of DNS answers, for one scan.
+func (f Filter) WithKeyCache() Filter {
 	f.keys = &knownKeys{}
 	return f
 }
 
-// keyAbsent reports whether the DNS answers that k does not exist. It is false if the DNS
+// KeyAbsent reports whether the DNS answers that k does not exist. It is false if the DNS
 // does not answer.
-func (f Filter) keyAbsent(ctx context.Context, k keyName) bool {
+func (f Filter) KeyAbsent(ctx context.Context, k KeyName) bool {
 	_, err := f.keys.lookup(k.inDNS(), func(name string) ([]string, error) { return f.resolver().LookupTXT(ctx, name) })
 	return isNotFound(err)
 }

@@ -1,4 +1,4 @@
-package mail
+package trust
 
 import (
 	"fmt"
@@ -66,13 +66,13 @@ const (
 	VerifyDKIM   = "dkim"   // this program, by the DKIM signatures of the mail (RFC 6376)
 )
 
-// gate decides by the header of a mail and its size in bytes. It leaves out the
+// Gate decides by the header of a mail and its size in bytes. It leaves out the
 // proof of the sender, which needs more, see prove.
 //
 // mine reports whether the mail is for this agent, see mine. gate is "" if nothing
 // here speaks against the mail. Otherwise it is the gate that rejects it, and
 // reason is the evidence in one line.
-func (f Filter) gate(h message.Header, size int64) (mine bool, gate, reason string) {
+func (f Filter) Gate(h message.Header, size int64) (mine bool, gate, reason string) {
 	if !f.mine(h) {
 		return false, "", ""
 	}
@@ -126,7 +126,7 @@ func notByHand(h message.Header) (gate, reason string) {
 	return "", ""
 }
 
-func (f Filter) fromOperator(h message.Header) bool { return slices.ContainsFunc(h.Froms, f.Operator) }
+func (f Filter) FromOperator(h message.Header) bool { return slices.ContainsFunc(h.Froms, f.Operator) }
 
 // Operator reports whether address is one of the operator's.
 func (f Filter) Operator(address string) bool {
@@ -142,23 +142,23 @@ func (f Filter) Operator(address string) bool {
 // Only ids with a good MAC count. Several agents may read one mailbox, and anybody can
 // add an id of our form to a mail for another of them.
 func (f Filter) mine(h message.Header) bool {
-	if !f.fromOperator(h) {
+	if !f.FromOperator(h) {
 		return false
 	}
 	if f.called(h.Subject) {
 		return true
 	}
 	ours := f.ids().Ours
-	if len(callsigns(h.Subject)) > 0 {
+	if len(Callsigns(h.Subject)) > 0 {
 		ours = func(id string) bool { return f.ids().OfThread(id, h.Subject) }
 	}
 	return slices.ContainsFunc(h.Answered(), ours)
 }
 
-// uncalled reports whether the operator wrote a mail to this agent's address by hand, and its
+// Uncalled reports whether the operator wrote a mail to this agent's address by hand, and its
 // subject calls no agent. raw is its header, and h the same, parsed.
-func (f Filter) uncalled(raw []byte, h message.Header) bool {
-	if !f.fromOperator(h) || len(callsigns(h.Subject)) > 0 {
+func (f Filter) Uncalled(raw []byte, h message.Header) bool {
+	if !f.FromOperator(h) || len(Callsigns(h.Subject)) > 0 {
 		return false
 	}
 	if gate, _ := notByHand(h); gate != "" || f.ids().Ours(h.MessageID) || strings.EqualFold(h.Agent, f.Handle) {
@@ -172,20 +172,20 @@ func (f Filter) uncalled(raw []byte, h message.Header) bool {
 	return false
 }
 
-// ids tells the Message-IDs of this agent from others.
+// IDs tells the Message-IDs of this agent from others.
 func (f Filter) ids() message.IDs {
 	return message.IDs{Handle: f.Handle, Address: f.Own, IDKey: f.IDKey}
 }
 
 // called reports whether subject calls this agent.
 func (f Filter) called(subject string) bool {
-	return f.Handle != "" && slices.Contains(callsigns(subject), strings.ToLower(f.Handle))
+	return f.Handle != "" && slices.Contains(Callsigns(subject), strings.ToLower(f.Handle))
 }
 
-// callsigns returns the handles that a subject calls, in lower case. A callsign is a
+// Callsigns returns the handles that a subject calls, in lower case. A callsign is a
 // whole word, in any case: "x@goulard3120" calls nobody, nor does an address. In scripts
 // that put no blanks between words, any letter ends it.
-func callsigns(subject string) []string {
+func Callsigns(subject string) []string {
 	var called []string
 	s := strings.ReplaceAll(strings.ToLower(subject), "\uff20", "@") // full width
 	for {

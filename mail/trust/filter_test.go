@@ -1,4 +1,4 @@
-package mail
+package trust
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ var testFilter = Filter{
 }
 
 func judge(raw string) (bool, string, string) {
-	return testFilter.gate(message.ParseHeader([]byte(raw)), int64(len(raw)))
+	return testFilter.Gate(message.ParseHeader([]byte(raw)), int64(len(raw)))
 }
 
 func TestCallsign(t *testing.T) {
@@ -217,13 +217,13 @@ func TestGate(t *testing.T) {
 
 	own := testFilter
 	own.Operators = []string{own.Own}
-	if mine, gate, _ := own.gate(message.ParseHeader([]byte("From: artificer3120@example.org\nSubject: @goulard3120\n\n")), 1); !mine || gate != GateSelf {
+	if mine, gate, _ := own.Gate(message.ParseHeader([]byte("From: artificer3120@example.org\nSubject: @goulard3120\n\n")), 1); !mine || gate != GateSelf {
 		t.Errorf("mail from our own address: %v, %q", mine, gate)
 	}
 	for _, require := range []string{"", "Challenge", "DMARC"} {
 		f := testFilter
 		f.Require = require
-		if mine, gate, _ := f.gate(message.ParseHeader([]byte(from+"Subject: @goulard3120\n\n")), 1); !mine || gate != GateTrust {
+		if mine, gate, _ := f.Gate(message.ParseHeader([]byte(from+"Subject: @goulard3120\n\n")), 1); !mine || gate != GateTrust {
 			t.Errorf("require %q: %v, %q, want it refused", require, mine, gate)
 		}
 	}
@@ -235,7 +235,7 @@ func FuzzHeader(f *testing.F) {
 	f.Add([]byte("References: <<a@b>>\n\t<\x00>\nContent-Type: ;;;==\nPrecedence"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		h := message.ParseHeader(raw)
-		mine, gate, reason := testFilter.gate(h, int64(len(raw)))
+		mine, gate, reason := testFilter.Gate(h, int64(len(raw)))
 		if !mine && gate != "" || (gate == "") != (reason == "") {
 			t.Errorf("mine %v, gate %q, reason %q", mine, gate, reason)
 		}

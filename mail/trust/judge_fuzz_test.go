@@ -1,4 +1,4 @@
-package mail
+package trust
 
 import (
 	"bufio"
@@ -175,13 +175,13 @@ func picked(fields []message.Field, names []string) string {
 func pass(t *testing.T, f Filter, raw string) (text string, passed bool) {
 	i := strings.Index(raw, "\r\n\r\n") + 4
 	header := []byte(raw[:i])
-	head := f.judgeHeader(header, message.ParseHeader(header), int64(len(raw)), fuzzArrived)
-	if head.gate != "" {
+	head := f.JudgeHeader(header, message.ParseHeader(header), int64(len(raw)), fuzzArrived)
+	if head.Gate != "" {
 		return "", false
 	}
-	v, _, err := f.judgeBody(t.Context(), head, func() (*bufio.Reader, error) { return bufio.NewReader(strings.NewReader(raw)), nil })
+	v, _, err := f.JudgeBody(t.Context(), head, func() (*bufio.Reader, error) { return bufio.NewReader(strings.NewReader(raw)), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return message.ReadContent(strings.NewReader(raw), message.Sent{}).Full, v.gate == ""
+	return message.ReadContent(strings.NewReader(raw), message.Sent{}).Full, v.Gate == ""
 }

@@ -1,4 +1,4 @@
-package mail
+package trust
 
 import (
 	"fmt"
@@ -56,7 +56,7 @@ func TestTrustLimits(t *testing.T) {
 		}),
 		{Const: "MaxSize", Max: 1000, Within: func(_ *testing.T, n int64) bool {
 			f := Filter{Handle: "agent", Operators: []string{"op@example.com"}, Require: RequireFrom, MaxSize: 1000}
-			_, gate, _ := f.gate(message.ParseHeader([]byte(orderHeader("", received))), n)
+			_, gate, _ := f.Gate(message.ParseHeader([]byte(orderHeader("", received))), n)
 			return gate == ""
 		}},
 	})

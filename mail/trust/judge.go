@@ -1,4 +1,4 @@
-package mail
+package trust
 
 import (
 	"bufio"
@@ -14,36 +14,36 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// A mail is judged in two steps (docs/design.md, "The gate"). judgeHeader needs
-// only the header, so what it rejects need not be fetched. judgeBody needs the
+// A mail is judged in two steps (docs/design.md, "The gate"). JudgeHeader needs
+// only the header, so what it rejects need not be fetched. JudgeBody needs the
 // whole mail.
 
-// unprovenError is the error for a mail whose sender cannot be proved now, but
+// UnprovenError is the error for a mail whose sender cannot be proved now, but
 // may be later.
-type unprovenError struct{ err error }
+type UnprovenError struct{ Err error }
 
-func (e *unprovenError) Error() string { return e.err.Error() }
-func (e *unprovenError) Unwrap() error { return e.err }
+func (e *UnprovenError) Error() string { return e.Err.Error() }
+func (e *UnprovenError) Unwrap() error { return e.Err }
 
-// verdict is the decision about a mail. The mail passes if gate is "".
-type verdict struct {
-	gate, reason string // the gate that rejected the mail, and the evidence
+// Verdict is the decision about a mail. The mail passes if gate is "".
+type Verdict struct {
+	Gate, Reason string // the gate that rejected the mail, and the evidence
 
-	// ask reports whether only a proof of the sender is missing, and the operator may be
+	// Ask reports whether only a proof of the sender is missing, and the operator may be
 	// asked for it. The gate is GateTrust.
-	ask bool
+	Ask bool
 
-	// doubtful reports whether the sender is proved, and the mail has a second reading. The
+	// Doubtful reports whether the sender is proved, and the mail has a second reading. The
 	// gate is GateTrust, and the operator is asked.
-	doubtful bool
+	Doubtful bool
 
-	// nameless reports whether the whole mail is one file whose name is not signed.
-	nameless bool
+	// Nameless reports whether the whole mail is one file whose name is not signed.
+	Nameless bool
 }
 
-// headerVerdict is what the header of a mail says.
-type headerVerdict struct {
-	verdict
+// HeaderVerdict is what the header of a mail says.
+type HeaderVerdict struct {
+	Verdict
 	fields []message.Field // read strictly
 	from   string          // the one sender
 	proofs []proof         // not empty if the header passes
@@ -66,31 +66,31 @@ func (p proof) sealed(fields []message.Field, name string) bool {
 	return true
 }
 
-// unproved returns the verdict on a mail of which only the proof is missing.
-func (f Filter) unproved(reason string) verdict {
-	return verdict{gate: GateTrust, reason: reason, ask: f.Challenges()}
+// Unproved returns the verdict on a mail of which only the proof is missing.
+func (f Filter) Unproved(reason string) Verdict {
+	return Verdict{Gate: GateTrust, Reason: reason, Ask: f.Challenges()}
 }
 
-// judgeHeader judges a mail by raw, its whole header with the empty line that
+// JudgeHeader judges a mail by raw, its whole header with the empty line that
 // ends it. header is the same, parsed; size and arrived are those of the mail. It must
 // not be called under RequireFrom.
-func (f Filter) judgeHeader(raw []byte, header message.Header, size int64, arrived time.Time) headerVerdict {
-	mine, gate, reason := f.gate(header, size)
+func (f Filter) JudgeHeader(raw []byte, header message.Header, size int64, arrived time.Time) HeaderVerdict {
+	mine, gate, reason := f.Gate(header, size)
 	if !mine {
 		gate, reason = GateFrom, "the header of the mail is not what the server had reported: From: "+plain.OneLine(header.From, 200)
 	}
 	if gate != "" {
-		return headerVerdict{verdict: verdict{gate: gate, reason: reason}}
+		return HeaderVerdict{Verdict: Verdict{Gate: gate, Reason: reason}}
 	}
 	fields, from, gate, reason := soleAuthor(raw, header)
 	if gate != "" {
-		return headerVerdict{verdict: verdict{gate: gate, reason: reason}}
+		return HeaderVerdict{Verdict: Verdict{Gate: gate, Reason: reason}}
 	}
 	if f.Require == RequireChallenge {
-		return headerVerdict{verdict: f.unproved("only an answer to a challenge is believed")}
+		return HeaderVerdict{Verdict: f.Unproved("only an answer to a challenge is believed")}
 	}
 	h := f.judgeProof(fields, from, arrived)
-	if h.gate == "" {
+	if h.Gate == "" {
 		h = f.judgeBinding(h, header)
 	}
 	return h
@@ -98,8 +98,8 @@ func (f Filter) judgeHeader(raw []byte, header message.Header, size int64, arriv
 
 // judgeProof judges what the header says about its own proof. It leaves out
 // whether the mail is for this agent.
-func (f Filter) judgeProof(fields []message.Field, from string, arrived time.Time) headerVerdict {
-	h := headerVerdict{fields: fields, from: from}
+func (f Filter) judgeProof(fields []message.Field, from string, arrived time.Time) HeaderVerdict {
+	h := HeaderVerdict{fields: fields, from: from}
 	reason := ""
 	find := func() (proofs []proof, reason string) { return f.signatureProofs(fields, from) }
 	if f.Verify != VerifyDKIM {
@@ -114,13 +114,13 @@ func (f Filter) judgeProof(fields []message.Field, from string, arrived time.Tim
 		h.proofs, reason = find()
 	}
 	if reason != "" {
-		h.verdict = f.unproved(reason)
+		h.Verdict = f.Unproved(reason)
 	}
 	return h
 }
 
 // judgeBinding leaves only the proofs that bind the mail to this agent.
-func (f Filter) judgeBinding(h headerVerdict, header message.Header) headerVerdict {
+func (f Filter) judgeBinding(h HeaderVerdict, header message.Header) HeaderVerdict {
 	var bound []proof
 	var first string
 	for _, p := range h.proofs {
@@ -137,7 +137,7 @@ func (f Filter) judgeBinding(h headerVerdict, header message.Header) headerVerdi
 		}
 	}
 	if h.proofs = bound; len(bound) == 0 {
-		h.verdict = f.unproved("nothing that is signed says that the mail is for this agent: " + first)
+		h.Verdict = f.Unproved("nothing that is signed says that the mail is for this agent: " + first)
 	}
 	return h
 }
@@ -182,12 +182,12 @@ func (f Filter) weakness(s signature, fields []message.Field, from string) strin
 	return ""
 }
 
-// judgeBody judges a mail whose header passed. read returns the mail from its
+// JudgeBody judges a mail whose header passed. read returns the mail from its
 // first byte on, each time that it is called. For a mail whose sender is proved,
 // digest is its digest.
 //
-// The error is an *unprovenError if the mail can be judged only later.
-func (f Filter) judgeBody(ctx context.Context, head headerVerdict, read func() (*bufio.Reader, error)) (v verdict, digest string, err error) {
+// The error is an *UnprovenError if the mail can be judged only later.
+func (f Filter) JudgeBody(ctx context.Context, head HeaderVerdict, read func() (*bufio.Reader, error)) (v Verdict, digest string, err error) {
 	whole, err := read()
 	if err != nil {
 		return v, "", err
@@ -198,7 +198,7 @@ func (f Filter) judgeBody(ctx context.Context, head headerVerdict, read func() (
 			return v, "", err
 		}
 		if reason != "" {
-			return f.unproved(reason), "", nil
+			return f.Unproved(reason), "", nil
 		}
 		head.proofs = proofs
 		if whole, err = read(); err != nil {
@@ -226,10 +226,10 @@ const unsealedBody = "the signature does not cover how the body is to be read, a
 
 // judgeReading returns the verdict on a mail whose sender is proved: whether the body has
 // one reading under one of the proofs.
-func judgeReading(head headerVerdict, whole io.Reader) (v verdict, err error) {
+func judgeReading(head HeaderVerdict, whole io.Reader) (v Verdict, err error) {
 	for _, p := range head.proofs {
 		if !slices.ContainsFunc(readingFields, func(name string) bool { return !p.sealed(head.fields, name) }) {
-			return verdict{}, nil
+			return Verdict{}, nil
 		}
 	}
 	raw, err := io.ReadAll(whole)
@@ -242,12 +242,12 @@ func judgeReading(head headerVerdict, whole io.Reader) (v verdict, err error) {
 			Disposition: p.sealed(head.fields, "content-disposition"),
 		})
 		if doubt == nil {
-			v.gate, v.reason, v.doubtful = "", "", false
+			v.Gate, v.Reason, v.Doubtful = "", "", false
 			break
 		}
-		v = verdict{gate: GateTrust, reason: unsealedBody + doubt.Error(), doubtful: true}
+		v = Verdict{Gate: GateTrust, Reason: unsealedBody + doubt.Error(), Doubtful: true}
 	}
-	v.nameless = message.IsFile(raw)
+	v.Nameless = message.IsFile(raw)
 	return v, nil
 }
 

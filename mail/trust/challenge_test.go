@@ -1,24 +1,37 @@
-package mail_test
+package trust_test
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
 
-	"agentstateloop/mail"
 	"agentstateloop/mail/message"
+	"agentstateloop/mail/trust"
 )
 
+// filter is that of the agent in these tests.
+var filter = trust.Filter{Handle: "goulard3120", Own: "artificer3120@example.org", IDKey: message.IDKey{Secret: bytes.Repeat([]byte{7}, 32)}}
+
+func ids(handle, own string) message.IDs {
+	return message.IDs{Handle: handle, Address: own, IDKey: filter.IDKey}
+}
+
+// ownID returns the Message-ID of that agent's mail for an effect.
+func ownID(effect, subject string) string {
+	return ids(filter.Handle, filter.Own).Make(effect, subject)
+}
+
 func TestToken(t *testing.T) {
-	aToken := mail.NewToken()
-	if other := mail.NewToken(); other == aToken {
+	aToken := trust.NewToken()
+	if other := trust.NewToken(); other == aToken {
 		t.Fatal("two tokens are the same")
 	}
-	if got := mail.Consent("YES " + aToken); got != aToken {
+	if got := trust.Consent("YES " + aToken); got != aToken {
 		t.Errorf("a new token %q is read as %q", aToken, got)
 	}
-	id := ownID(mail.ChallengeID(aToken), "")
-	if got := mail.Tokens(message.Header{InReplyTo: id}, filter.Handle, filter.Own, ""); !slices.Equal(got, []string{aToken}) {
+	id := ownID(trust.ChallengeID(aToken), "")
+	if got := trust.Tokens(message.Header{InReplyTo: id}, filter.Handle, filter.Own, ""); !slices.Equal(got, []string{aToken}) {
 		t.Errorf("the token of %s is %v, want %s", id, got, aToken)
 	}
 }
@@ -52,7 +65,7 @@ func TestConsent(t *testing.T) {
 		"YES " + strings.Replace(aToken, "k", "\u212a", 1): "",
 		"": "",
 	} {
-		if got := mail.Consent(text); got != want {
+		if got := trust.Consent(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
@@ -60,8 +73,8 @@ func TestConsent(t *testing.T) {
 
 // An answer shows the token in several places.
 func TestTokensOfAnAnswer(t *testing.T) {
-	ids := idsOf("goulard3120", "agent@example.org")
-	id := ids.Make(mail.ChallengeID(aToken), "did you write this?")
+	ids := ids("goulard3120", "agent@example.org")
+	id := ids.Make(trust.ChallengeID(aToken), "did you write this?")
 	const other = "zyxwvutsrqponmlkjihgfedc76"
 	for name, c := range map[string]struct {
 		header message.Header
@@ -84,7 +97,7 @@ func TestTokensOfAnAnswer(t *testing.T) {
 		"nothing":                       {message.Header{}, "hello", nil},
 		"wrapped, as nobody wraps them": {message.Header{}, aToken[:13] + "\n" + aToken[13:], nil},
 	} {
-		if got := mail.Tokens(c.header, "goulard3120", "agent@example.org", c.text); !slices.Equal(got, c.want) {
+		if got := trust.Tokens(c.header, "goulard3120", "agent@example.org", c.text); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -105,7 +118,7 @@ func TestExcerpt(t *testing.T) {
 		"at 9:30: two things: 3.14 of 9": "at 9[:]30: two things: 3[.]14 of 9",
 		"":                               "",
 	} {
-		if got := mail.Excerpt(text, 40); got != want {
+		if got := trust.Excerpt(text, 40); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

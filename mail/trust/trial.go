@@ -1,4 +1,4 @@
-package mail
+package trust
 
 import (
 	"bufio"
@@ -36,12 +36,12 @@ type Trial struct {
 	NoAnswer error
 }
 
-// try checks one mail of the operator, of which raw holds the first most bytes. For one that
+// Try checks one mail of the operator, of which raw holds the first most bytes. For one that
 // is not for this agent it still reports whether the sender is proved.
-func (f Filter) try(ctx context.Context, raw []byte, size int64, at time.Time, most int64) Trial {
+func (f Filter) Try(ctx context.Context, raw []byte, size int64, at time.Time, most int64) Trial {
 	header := message.ParseHeader(raw)
-	t := Trial{At: at, From: header.From, AuthservID: topAuthservID(raw)}
-	t.ForUs, t.Gate, t.Reason = f.gate(header, size)
+	t := Trial{At: at, From: header.From, AuthservID: TopAuthservID(raw)}
+	t.ForUs, t.Gate, t.Reason = f.Gate(header, size)
 	if t.Gate != "" || f.Require != RequireDMARC {
 		return t
 	}
@@ -60,37 +60,37 @@ func (f Filter) try(ctx context.Context, raw []byte, size int64, at time.Time, m
 	if len(head.proofs) > 0 {
 		t.Signing = head.proofs[0].signing(fields)
 	}
-	if head.gate == "" && t.ForUs {
+	if head.Gate == "" && t.ForUs {
 		head = f.judgeBinding(head, header)
 	}
-	v := head.verdict
+	v := head.Verdict
 	switch {
-	case v.gate != "":
+	case v.Gate != "":
 	case size > most && f.Verify != VerifyDKIM:
 	case size > most:
-		v = f.unproved(fmt.Sprintf("%d bytes: the signature of a mail this long is not verified here", size))
+		v = f.Unproved(fmt.Sprintf("%d bytes: the signature of a mail this long is not verified here", size))
 	default:
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		whole := func() (*bufio.Reader, error) { return bufio.NewReader(bytes.NewReader(raw)), nil }
-		if v, _, err = f.judgeBody(ctx, head, whole); err != nil {
-			v = f.unproved(err.Error())
-			if u, ok := errors.AsType[*unprovenError](err); ok {
-				t.NoAnswer = u.err
+		if v, _, err = f.JudgeBody(ctx, head, whole); err != nil {
+			v = f.Unproved(err.Error())
+			if u, ok := errors.AsType[*UnprovenError](err); ok {
+				t.NoAnswer = u.Err
 			}
 		}
 	}
-	t.Gate, t.Reason = v.gate, v.reason
-	t.Doubtful = v.doubtful
-	if v.gate != "" && head.gate == "" && !t.Doubtful {
+	t.Gate, t.Reason = v.Gate, v.Reason
+	t.Doubtful = v.Doubtful
+	if v.Gate != "" && head.Gate == "" && !t.Doubtful {
 		t.Signing = nil // the signature is not valid
 	}
 	return t
 }
 
-// topAuthservID returns the authserv-id of the first Authentication-Results
+// TopAuthservID returns the authserv-id of the first Authentication-Results
 // field, or "".
-func topAuthservID(header []byte) string {
+func TopAuthservID(header []byte) string {
 	for _, f := range message.Fields(header) {
 		if f.Name == "authentication-results" {
 			id, err := authserv(f.Value)

@@ -1,4 +1,4 @@
-package mail
+package trust
 
 import (
 	"bufio"
@@ -80,8 +80,8 @@ const errNoSignature = "no DKIM signature of "
 // validSignatures verifies the signatures of a mail. It returns those of the
 // proofs of its header that are valid, or the reason why none is. If a key could
 // not be looked up and no other key proved the mail, the error is an
-// *unprovenError.
-func (f Filter) validSignatures(ctx context.Context, head headerVerdict, whole io.Reader) (proofs []proof, reason string, err error) {
+// *UnprovenError.
+func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole io.Reader) (proofs []proof, reason string, err error) {
 	keys := keyLookup{ctx: ctx, resolver: f.resolver(), known: f.keys, from: message.Domain(head.from)}
 	found, err := dkim.VerifyWithOptions(whole, &dkim.VerifyOptions{LookupTXT: keys.txt, MaxVerifications: maxSignatures})
 	if err != nil && !errors.Is(err, dkim.ErrTooManySignatures) {
@@ -109,7 +109,7 @@ func (f Filter) validSignatures(ctx context.Context, head headerVerdict, whole i
 		return proofs, "", nil
 	}
 	if err := keys.temporaryError(); err != nil {
-		return nil, "", &unprovenError{err}
+		return nil, "", &UnprovenError{err}
 	}
 	return nil, reason, nil
 }
@@ -160,7 +160,7 @@ func (k *keyLookup) txt(name string) ([]string, error) {
 	if i < 0 || !aligned(name[i+len(belowDomain):], k.from) {
 		return nil, errors.New("a domain that does not speak for From")
 	}
-	at := keyName{selector: name[:i], domain: name[i+len(belowDomain):]}.inDNS()
+	at := KeyName{selector: name[:i], domain: name[i+len(belowDomain):]}.inDNS()
 	records, err := k.known.lookup(at, func(name string) ([]string, error) { return k.resolver.LookupTXT(k.ctx, name) })
 	if err == nil {
 		if keyFlag(records, "s") {

@@ -1,4 +1,4 @@
-package mail
+package trust
 
 import (
 	"slices"
@@ -19,9 +19,9 @@ type Returned struct {
 	Delayed bool // its server goes on trying
 }
 
-// reportsToUs reports whether a header may be that of a delivery report for this agent.
+// ReportsToUs reports whether a header may be that of a delivery report for this agent.
 // likely is true if it names a Message-ID of ours.
-func (f Filter) reportsToUs(raw []byte) (ok, likely bool) {
+func (f Filter) ReportsToUs(raw []byte) (ok, likely bool) {
 	fields := message.Fields(raw)
 	if !message.LooksLikeReport(fields) {
 		return false, false
@@ -51,9 +51,9 @@ func (f Filter) isOwn(list string) bool {
 	})
 }
 
-// readReport returns what a report says about a mail of ours. ok is false if it says
+// ReadReport returns what a report says about a mail of ours. ok is false if it says
 // nothing; forged is true if it names an id that only looks like ours.
-func (f Filter) readReport(raw []byte) (r Returned, ok, forged bool) {
+func (f Filter) ReadReport(raw []byte) (r Returned, ok, forged bool) {
 	report := message.ReadReport(raw)
 	for _, id := range report.IDs {
 		effect, ours := f.ids().Effect(id)
