@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"flag"
 	"maps"
 	"os"
 	"regexp"
@@ -49,21 +50,38 @@ func TestTheDiagramAgrees(t *testing.T) {
 	if block == nil {
 		t.Fatal("docs/architecture.md has no diagram below \"Who imports whom\"")
 	}
-	arrows := importsByFolder(t)
-	if drawn, want := string(block[1]), drawing(arrows); drawn != want {
-		t.Errorf("the diagram of docs/architecture.md differs from the imports, which are:\n%s", want)
+	compareOrUpdate(t, "docs/architecture.md", string(block[1]), drawing(importsByFolder(t)))
+}
+
+var update = flag.Bool("update", false, "write the plan of docs/design.md and the diagram of docs/architecture.md")
+
+// compareOrUpdate compares a block of a document with its generated text, or replaces it.
+func compareOrUpdate(t *testing.T, name, block, want string) {
+	t.Helper()
+	if block == want {
+		return
+	}
+	if !*update {
+		t.Errorf("%s is out of date: run go test . -update", name)
+		return
+	}
+	body, err := os.ReadFile(name)
+	if err == nil {
+		err = os.WriteFile(name, []byte(strings.Replace(string(body), block, want, 1)), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
 // importsByFolder returns the packages of ours that the packages of ours import.
-// Tests are left out, and so are the packages that exist for tests, and the
-// internal ones, which every package may import.
+// Tests are left out, and so are the internal packages.
 func importsByFolder(t *testing.T) map[string][]string {
 	t.Helper()
-	leftOut := slices.Concat(helpers, internals, []string{"cycle/simulator/mutants"})
+	leftOut := func(folder string) bool { return strings.HasPrefix(folder, "internal/") }
 	arrows := map[string][]string{}
 	for _, s := range sources(t) {
-		if s.test || slices.Contains(leftOut, s.folder) {
+		if s.test || leftOut(s.folder) {
 			continue
 		}
 		if arrows[s.folder] == nil {
@@ -71,7 +89,7 @@ func importsByFolder(t *testing.T) map[string][]string {
 		}
 		for _, p := range s.imports(t) {
 			ours, ok := strings.CutPrefix(p, module+"/")
-			if ok && !slices.Contains(leftOut, ours) && !slices.Contains(arrows[s.folder], ours) {
+			if ok && !leftOut(ours) && !slices.Contains(arrows[s.folder], ours) {
 				arrows[s.folder] = append(arrows[s.folder], ours)
 			}
 		}

@@ -17,84 +17,103 @@ import (
 
 const module = "agentstateloop"
 
-// leaves are the packages that touch the world, each one part of it.
-var leaves = []string{"mail", "mesh", "fleet", "cron", "turn"}
+// room is one package of the house.
+type room struct {
+	path    string // of the folder; "." is main
+	purpose string // one line for the plan in docs/design.md, "The house"
 
-// internals import nothing of ours but one another. All other packages may import
-// them.
-var internals = []string{"internal/account", "internal/capture", "internal/durable", "internal/freeport", "internal/lazy", "internal/limittest", "internal/members", "internal/memory", "internal/plain", "internal/regular", "internal/secret", "internal/tempdir"}
+	// imports are the packages of ours that it may import, besides those in internal. A
+	// test of the package may also import state/store and internal/testkit.
+	imports []string
+}
 
-// helpers are servers and tools for tests, the demo and the simulator.
-var helpers = []string{"fleet/fleettest", "fleet/fleettest/memory", "mail/mailtest", "cron/crontest", "turn/clitest", "turn/react/scripted", "state/statetest"}
+// testkit is the folder of the test machinery. Its packages may import each other and
+// whatever they test, and they are exempt from the rules for the product.
+const testkit = "internal/testkit"
 
-// mayImport lists the packages of the house, and which of ours each may import
-// besides internals (docs/design.md, "The house").
-var mayImport = rooms()
+func isTestkit(folder string) bool {
+	return folder == testkit || strings.HasPrefix(folder, testkit+"/")
+}
 
-func rooms() map[string][]string {
-	belowCycle := slices.Concat(leaves, []string{"mail/message", "state", "state/store", "turn/box", "turn/relay"})
-	fromCycle := slices.Concat([]string{"cycle", "cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, belowCycle)
-	command := slices.Concat([]string{"commands/config", "commands/terminal", "mesh/natsmesh", "turn/react", "turn/toolserver"}, fromCycle)
-	return map[string][]string{
-		".":                  {"commands"},
-		"commands":           slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/doctor", "commands/mcpserver", "commands/setup", "cycle/demo", "cycle/listen"}, command),
-		"commands/apirunner": command,
-		"commands/doctor":    command,
-		"commands/setup":     command,
-		"commands/config":    slices.Concat([]string{"commands/terminal", "mesh/natsmesh", "turn/react", "turn/toolserver"}, fromCycle),
-		"commands/mcpserver": {"turn/react"},
-		"commands/powerloss": {"mail/message", "mesh"},
-		"commands/terminal":  nil,
+func isInternal(folder string) bool {
+	return strings.HasPrefix(folder, "internal/") && !isTestkit(folder)
+}
 
-		"cycle":                   slices.Concat([]string{"cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, belowCycle),
-		"cycle/demo":              slices.Concat([]string{"cycle/listen", "mesh/natsmesh"}, fromCycle, helpers),
-		"cycle/heartbeat":         {"mail"},
-		"cycle/hook":              {"state"},
-		"cycle/listen":            fromCycle,
-		"cycle/natsfaults":        {"cycle", "fleet", "mesh", "mesh/natsmesh", "state", "state/store", "turn"},
-		"cycle/prompt":            {"state"},
-		"cycle/quarantine":        {"state", "state/store"},
-		"cycle/simulator":         slices.Concat([]string{"mesh/natsmesh"}, fromCycle, helpers),
-		"cycle/simulator/mutants": nil,
+// house is the list of all packages. The plan in docs/design.md and the diagram in
+// docs/architecture.md are written from it by go test . -update.
+var house = rooms()
 
-		"mail":                   {"mail/message", "state"},
-		"mail/mailtest":          nil,
-		"mail/message":           {"mail/markdown"},
-		"mail/markdown":          nil,
-		"mesh":                   {"state"},
-		"mesh/natsmesh":          {"fleet", "mesh", "state"},
-		"fleet":                  {"state"},
-		"fleet/fleettest":        {"fleet", "mesh", "mesh/natsmesh", "state"},
-		"fleet/fleettest/memory": {"fleet"},
-		"cron":                   {"state"},
-		"cron/crontest":          nil,
-		"turn":                   {"state", "turn/box"},
-		"turn/box":               nil,
-		"turn/relay":             nil,
-		"turn/acp":               {"turn", "turn/box"},
-		"turn/react":             {"state", "turn", "turn/box"},
-		"turn/react/scripted":    nil,
-		"turn/clitest":           nil,
+func rooms() []room {
+	leaves := []string{"mail", "mail/message", "mail/trust", "mesh", "fleet", "cron", "turn", "turn/box", "turn/relay", "state", "state/store"}
+	belowCycle := slices.Concat([]string{"cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, leaves)
+	fromCycle := slices.Concat([]string{"cycle"}, belowCycle)
+	config := slices.Concat([]string{"commands/terminal", "mesh/natsmesh", "turn/react", "turn/toolserver"}, fromCycle)
+	command := slices.Concat([]string{"commands/config"}, config)
+	return []room{
+		{".", "signals, commands.Run, exit code", []string{"commands"}},
+		{"commands", "one file per command: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/doctor", "commands/mcpserver", "commands/setup", "cycle/demo", "cycle/listen"}, command)},
+		{"commands/config", "agent.toml → *cycle.Agent", config},
+		{"commands/doctor", "the checks of `doctor`", command},
+		{"commands/setup", "the questions of `init`, and the files that it writes", command},
+		{"commands/terminal", "times, tables, JSON, questions, passwords", nil},
+		{"commands/apirunner", "the hidden process behind runner = \"api\"", command},
+		{"commands/mcpserver", "offers tools to a program, by the Model Context Protocol", []string{"turn/react"}},
+		{"cycle", "the one place where everything meets: poll, observe, commit, project, perform, turns, deliver, watchdog", belowCycle},
+		{"cycle/prompt", "layers, templates, recall; data in, text out", []string{"state"}},
+		{"cycle/quarantine", "the folder and its limits", []string{"state", "state/store"}},
+		{"cycle/heartbeat", "asks the address that notices when the machine is dead", []string{"mail"}},
+		{"cycle/hook", "calls the programs and addresses that hear of events", []string{"state"}},
+		{"cycle/listen", "the daemon that wakes agents at once", fromCycle},
+		{"cycle/demo", "a day in the life of an agent, against servers in memory", slices.Concat([]string{"cycle/listen", "mesh/natsmesh"}, fromCycle)},
+		{"state", "the machine: pure", nil},
+		{"state/store", "state.json, its copy, the history, locks, payloads, nudges, log", []string{"state"}},
+		{"mail", "IMAP in, SMTP out", []string{"mail/message", "mail/trust", "state"}},
+		{"mail/trust", "decides whether a mail is an order: gates, DKIM, server verdicts, challenges", []string{"mail/message", "state"}},
+		{"mail/message", "bytes in, text out: header, content, HTML, reply text, render", []string{"mail/markdown"}},
+		{"mail/markdown", "the HTML part of an answer, from its text", nil},
+		{"mesh", "localMesh: the client, and an embedded mesh", []string{"state"}},
+		{"mesh/natsmesh", "the mesh over NATS, between machines", []string{"fleet", "mesh", "state"}},
+		{"fleet", "NATS servers, their subjects, keys, signatures and rights", []string{"state"}},
+		{"cron", "the crontab line: text editing, and crontab(1)", []string{"state"}},
+		{"turn", "runs the agent on one message: a subprocess, its event stream, its sandboxes", []string{"state", "turn/box"}},
+		{"turn/react", "the built-in loop that asks a model and runs tools", []string{"state", "turn", "turn/box"}},
+		{"turn/acp", "speaks the Agent Client Protocol with an agent, for runner = \"acp\"", []string{"turn", "turn/box"}},
+		{"turn/box", "namespaces in which the programs of an agent run", nil},
+		{"turn/relay", "carries the commands of a sandboxed agent to its runner", nil},
+		{"turn/toolserver", "MCP servers as tools of the built-in loop", []string{"turn/box", "turn/react"}},
 
-		"turn/toolserver": {"turn/box", "turn/react"},
+		{"internal/account", "the user who runs the program: home directory and name", nil},
+		{"internal/capture", "runs a program, and keeps its output up to a limit", nil},
+		{"internal/lazy", "regular expressions that are compiled at their first use", nil},
+		{"internal/members", "writes and reads JSON without reflection", nil},
+		{"internal/memory", "ends the process when it uses too much memory", []string{"internal/secret"}},
+		{"internal/osfile", "opens regular files only, and makes names survive a power loss", nil},
+		{"internal/plain", "foreign text made fit to show", nil},
+		{"internal/secret", "known secrets and their redaction", []string{"internal/plain"}},
 
-		"state":           nil,
-		"state/statetest": {"state"},
-		"state/store":     {"state"},
-
-		"internal/account":   nil,
-		"internal/capture":   nil,
-		"internal/durable":   nil,
-		"internal/freeport":  nil,
-		"internal/lazy":      nil,
-		"internal/limittest": nil,
-		"internal/members":   nil,
-		"internal/memory":    {"internal/secret"},
-		"internal/plain":     nil,
-		"internal/regular":   nil,
-		"internal/secret":    {"internal/plain"},
-		"internal/tempdir":   nil,
+		{testkit, "test machinery: ports and folders", nil},
+		{testkit + "/clitest", "stand-ins for agent programs", nil},
+		{testkit + "/crontest", "a crontab(1) for tests", nil},
+		{testkit + "/fleettest", "a NATS server in the process", nil},
+		{testkit + "/fleettest/memory", "the NATS protocol in memory", nil},
+		{testkit + "/limittest", "tries limits at their edge", nil},
+		{testkit + "/mailtest", "IMAP and SMTP servers in the process", nil},
+		{testkit + "/natsfaults", "breaks the mesh over NATS while agents write to each other", nil},
+		{testkit + "/powerloss", "cuts the power of the real program", nil},
+		{testkit + "/scripted", "a model that follows a script", nil},
+		{testkit + "/simulator", "tries to break every promise, from seeds", nil},
+		{testkit + "/simulator/mutants", "breaks the code, and runs the tests that must notice", nil},
+		{testkit + "/statetest", "invariants of every state", nil},
 	}
+}
+
+// roomOf returns the room of a folder.
+func roomOf(folder string) (room, bool) {
+	i := slices.IndexFunc(house, func(r room) bool { return r.path == folder })
+	if i < 0 {
+		return room{}, false
+	}
+	return house[i], true
 }
 
 // source is one Go file, parsed.
@@ -150,24 +169,39 @@ func (s source) imports(t *testing.T) map[*ast.ImportSpec]string {
 	return paths
 }
 
-// TestWhoImportsWhom checks the imports of every file. A test may also import
-// its own package, the store, limittest and the helpers.
-func TestWhoImportsWhom(t *testing.T) {
+// TestImports checks the imports of every file. Of the product, only the demo may import
+// test machinery.
+func TestImports(t *testing.T) {
 	for _, s := range sources(t) {
-		may, known := mayImport[s.folder]
+		r, known := roomOf(s.folder)
 		if !known {
-			t.Errorf("%s: the house has no room %s: add it to the table, and to docs/design.md, \"The house\"", s.name, s.folder)
+			t.Errorf("%s: the house has no room %s: add it to the list, and run go test . -update", s.name, s.folder)
 			continue
 		}
-		if !strings.HasPrefix(s.folder, "internal/") {
-			may = slices.Concat(may, internals)
-		}
-		if s.test {
-			may = slices.Concat(may, helpers, []string{s.folder, "state/store", "internal/limittest"})
+		if isTestkit(s.folder) {
+			continue
 		}
 		for spec, p := range s.imports(t) {
-			if ours, ok := strings.CutPrefix(p, module+"/"); ok && !slices.Contains(may, ours) {
-				t.Errorf("%s: %s may not import %s, only %v", s.at(spec), s.folder, ours, may)
+			ours, ok := strings.CutPrefix(p, module+"/")
+			switch {
+			case !ok || slices.Contains(r.imports, ours):
+			case isInternal(ours) && !isInternal(s.folder):
+			case isTestkit(ours) && (s.test || s.folder == "cycle/demo"):
+			case s.test && (ours == s.folder || ours == "state/store"):
+			default:
+				t.Errorf("%s: %s may not import %s, only %v", s.at(spec), s.folder, ours, r.imports)
+			}
+		}
+	}
+}
+
+// TestTrustHasNoConnection checks that the decision about a mail knows no mail server: an
+// audit of it reads one package.
+func TestTrustHasNoConnection(t *testing.T) {
+	for _, s := range sources(t) {
+		for spec, p := range s.imports(t) {
+			if s.folder == "mail/trust" && (strings.Contains(p, "/go-imap") || strings.Contains(p, "/go-smtp") || p == "os") {
+				t.Errorf("%s: mail/trust may not import %s", s.at(spec), p)
 			}
 		}
 	}
@@ -232,9 +266,9 @@ func TestSleepsHaveAReason(t *testing.T) {
 // TestGoroutinesAreGuarded checks that every goroutine begins with a guard, which
 // redacts its crash report. Packages that hold no secret need none.
 func TestGoroutinesAreGuarded(t *testing.T) {
-	exempt := append([]string{"turn/box", "cycle/demo", "cycle/simulator", "cycle/simulator/mutants"}, helpers...)
+	exempt := []string{"turn/box", "cycle/demo"}
 	for _, s := range sources(t) {
-		if s.test || slices.Contains(exempt, s.folder) {
+		if s.test || isTestkit(s.folder) || slices.Contains(exempt, s.folder) {
 			continue
 		}
 		for n := range ast.Preorder(s.file) {
@@ -272,9 +306,8 @@ func called(e ast.Expr) string {
 // internal/lazy, sync.OnceValue or a switch does it without. What is compiled later must
 // be right as well.
 func TestNothingIsMadeAtStart(t *testing.T) {
-	onlyInTests := []string{"cycle/simulator", "cycle/simulator/mutants", "cycle/natsfaults", "fleet/fleettest", "state/statetest"}
 	for _, s := range sources(t) {
-		if s.test || slices.Contains(onlyInTests, s.folder) {
+		if s.test || isTestkit(s.folder) {
 			continue
 		}
 		for _, d := range s.file.Decls {
@@ -398,8 +431,8 @@ func selectors(file *ast.File, pkg string) func(yield func(*ast.SelectorExpr) bo
 // there needs a decision record.
 func TestRooms(t *testing.T) {
 	rooms := []string{"docs", "testdata"}
-	for folder := range mayImport {
-		top, _, _ := strings.Cut(folder, "/")
+	for _, r := range house {
+		top, _, _ := strings.Cut(r.path, "/")
 		rooms = append(rooms, top)
 	}
 	entries, err := os.ReadDir(".")

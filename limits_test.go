@@ -76,9 +76,9 @@ var notLimits = map[string]string{
 	"mail.bodyGroup":               "how much is asked for at a time, which changes no result",
 	"mail.headerChunk":             "how much is asked for at a time, which changes no result",
 	"mail.maxQuestions":            "how much is asked for at a time, which changes no result",
-	"mail.parenthesis":             "a factor, of what a byte counts for",
+	"mail.parenthesis":       "a factor, of what a byte counts for",
 	"mail.searchAbove":             "when the server is asked to search, which changes no result",
-	"mail.tokenLength":             "the form of a token",
+	"mail/trust.tokenLength":       "the form of a token",
 	"mail.uidLength":               "the form of a UID in an answer",
 	"mail/message.chunkLines":      "how much is encoded at a time, which changes no result",
 	"mail/message.macLetters":      "the form of a Message-ID",
@@ -146,10 +146,9 @@ type constant struct {
 	at   string
 }
 
-// TestEveryLimitIsTried checks that a table of internal/limittest names each constant of
+// TestEveryLimitIsTried checks that a table of internal/testkit/limittest names each constant of
 // the product, or notLimits does, and that a comparison with a number has a name for it.
 func TestEveryLimitIsTried(t *testing.T) {
-	machinery := slices.Concat(helpers, []string{"internal/limittest", "internal/freeport", "internal/tempdir", "cycle/demo", "cycle/natsfaults", "cycle/simulator", "cycle/simulator/mutants"})
 	tried, found := map[string]int{}, map[string][]constant{}
 	for _, s := range sources(t) {
 		if s.test {
@@ -158,7 +157,7 @@ func TestEveryLimitIsTried(t *testing.T) {
 			}
 			continue
 		}
-		if slices.Contains(machinery, s.folder) {
+		if isTestkit(s.folder) || s.folder == "cycle/demo" {
 			continue
 		}
 		for _, c := range chosen(s) {
@@ -185,7 +184,7 @@ func TestEveryLimitIsTried(t *testing.T) {
 		}
 	}
 	for name := range tried {
-		if found[name] == nil && !strings.HasPrefix(name, "internal/limittest.") {
+		if found[name] == nil && !strings.HasPrefix(name, "internal/testkit/limittest.") {
 			t.Errorf("a table of limits names %s, but no constant with a number has that name", name)
 		}
 	}

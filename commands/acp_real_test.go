@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/turn/clitest"
+	"agentstateloop/internal/testkit/clitest"
 )
 
 // TestRealToolsOverACP has the real agents use our tools over ACP. The calls need no

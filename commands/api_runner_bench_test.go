@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/mail/mailtest"
-	"agentstateloop/turn/react/scripted"
+	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/internal/testkit/scripted"
 )
 
 // apiRunnerConfig is the rest of agent.toml, after the mail, for the built-in loop.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"agentstateloop/commands/config"
-	"agentstateloop/mail/mailtest"
-	"agentstateloop/turn/react/scripted"
+	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/internal/testkit/scripted"
 )
 
 // notchPlaces are where the model of TestKilledAPIRunner has a notch cut.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/tempdir"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -86,7 +86,7 @@ func underCron(t *testing.T) (dir string, servers *mailtest.Servers, program str
 // takes one or two minutes, at the same time as TestRealCronDaemon.
 func TestRealCronAlarm(t *testing.T) {
 	dir, servers, program := underCron(t)
-	if err := tempdir.WriteProgram(filepath.Join(dir, "agent"), "#!/bin/sh\ncat >/dev/null\ndate >>'"+dir+"/ran'\necho NOTHING\n"); err != nil {
+	if err := testkit.WriteProgram(filepath.Join(dir, "agent"), "#!/bin/sh\ncat >/dev/null\ndate >>'"+dir+"/ran'\necho NOTHING\n"); err != nil {
 		t.Fatal(err)
 	}
 	writeAgent(t, dir, servers, "[turn]\nrunner = \"exec\"\ncommand = [\"./agent\"]\n[timing]\nidle_interval = \"24h\"\n")

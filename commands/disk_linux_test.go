@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/message"
 )
 

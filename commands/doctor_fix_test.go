@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"agentstateloop/cron/crontest"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/crontest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // TestFixLeavesForeignFilesAlone runs doctor --fix as root for an agent whose files

@@ -16,7 +16,7 @@ import (
 	"agentstateloop/cycle/listen"
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/fleet"
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/mesh"
 	"agentstateloop/state/store"
 )
@@ -236,7 +236,7 @@ func generalHint(err error) string {
 	if e, ok := errors.AsType[*sourceError](err); ok && len(e.failed) > 0 {
 		return "the rest was done, and each poll tries again; `" + name + " doctor` shows what is wrong"
 	}
-	if errors.Is(err, regular.ErrKind) {
+	if errors.Is(err, osfile.ErrKind) {
 		return "move away what is there; the next poll makes what it needs, and `" + name + " status` names all such files"
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, fs.ErrNotExist) {

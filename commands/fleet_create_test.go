@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"agentstateloop/fleet"
-	"agentstateloop/fleet/fleettest"
+	"agentstateloop/internal/testkit/fleettest"
 )
 
 // TestFleetCreateTellsWhatDiffers changes settings of streams, and checks what fleet create

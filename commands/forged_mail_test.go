@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/tempdir"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 
@@ -330,7 +330,7 @@ mode = "none"
 		"agent.toml": config, "imap": w.password, "smtp": w.servers.Password,
 		"agent.sh": "#!/bin/sh\necho run >>runs\nsed -n '/^<message [a-z0-9]*>$/,/^<\\/message [a-z0-9]*>$/p' | sed '1d;$d'\n",
 	} {
-		if err := tempdir.WriteProgram(filepath.Join(w.dir, file), text); err != nil {
+		if err := testkit.WriteProgram(filepath.Join(w.dir, file), text); err != nil {
 			w.t.Fatal(err)
 		}
 		if file != "agent.sh" {

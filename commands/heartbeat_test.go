@@ -13,8 +13,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"agentstateloop/internal/tempdir"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // monitor is what hears heartbeats.
@@ -91,7 +91,7 @@ func TestKilledHeartbeat(t *testing.T) {
 	defer m.Close()
 	program := buildProgram(t, dir)
 	writeAgent(t, dir, servers, "[turn]\ncommand = [\"./reply.sh\"]\n[schedule]\nmode = \"none\"\nheartbeat = \""+m.URL+"/key\"\n")
-	if err := tempdir.WriteProgram(filepath.Join(dir, "reply.sh"), "#!/bin/sh\ncat >/dev/null\necho yes\n"); err != nil {
+	if err := testkit.WriteProgram(filepath.Join(dir, "reply.sh"), "#!/bin/sh\ncat >/dev/null\necho yes\n"); err != nil {
 		t.Fatal(err)
 	}
 	poll := func() *exec.Cmd {

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"agentstateloop/cycle/hook"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/state"
 )
 
@@ -47,7 +47,7 @@ func TestHookExamples(t *testing.T) {
 	dir := filepath.Dir(file)
 	const program = "#!/bin/sh\necho \"$AGENTSTATELOOP_EVENT $AGENTSTATELOOP_HANDLE $PWD\" > heard; cat >> heard\n"
 	for name, content := range map[string]string{"telegram-token": "123:abc-def-token\n", "on-event.sh": program} {
-		if err := tempdir.WriteProgram(filepath.Join(dir, name), content); err != nil {
+		if err := testkit.WriteProgram(filepath.Join(dir, name), content); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"agentstateloop/cron/crontest"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/crontest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // TestInitKilledAtEachWrite ends init at its system calls that change files: by KILL, after

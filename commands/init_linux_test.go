@@ -17,10 +17,10 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
-	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/turn/box"
 )
 
@@ -263,7 +263,7 @@ func TestInitOffersTheBox(t *testing.T) {
 			}
 			program := filepath.Join(dir, "bin", c.runner)
 			for file, text := range map[string]string{program: "#!/bin/sh\n" + c.script + "\n", filepath.Join(dir, "private"): "hunter2\n"} {
-				if err := tempdir.WriteProgram(file, text); err != nil {
+				if err := testkit.WriteProgram(file, text); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -293,7 +293,7 @@ func TestInitOffersTheBox(t *testing.T) {
 	// Where no box can be made, nothing is asked.
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "self")
-	if err := tempdir.WriteProgram(broken, "#!/bin/sh\nexit 1\n"); err != nil {
+	if err := testkit.WriteProgram(broken, "#!/bin/sh\nexit 1\n"); err != nil {
 		t.Fatal(err)
 	}
 	startInit(t, dir, broken, "--print", "--preset", "none", "--schedule", "none", "--handle", "goulard3120", "--command", "/bin/cat").wantSandbox("")

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/fleet/fleettest"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/fleettest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // TestInitTriesTheMeshOverNATS asks again for the URL and the key of a mesh over NATS,

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/regular"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/osfile"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -96,7 +96,7 @@ func (s tests) Run() int {
 func tempDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	t.Cleanup(func() { regular.MakeWritable(dir) })
+	t.Cleanup(func() { osfile.MakeWritable(dir) })
 	return dir
 }
 

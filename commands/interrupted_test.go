@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cron/crontest"
-	"agentstateloop/internal/tempdir"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/crontest"
+	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state/store"
 )
 
@@ -115,7 +115,7 @@ func newHungAgent(t *testing.T, what string) hungAgent {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"secret.sh": secret, "crontab.sh": crontab} {
-		if err := tempdir.WriteProgram(filepath.Join(dir, name), "#!/bin/sh\n"+text+"\n"); err != nil {
+		if err := testkit.WriteProgram(filepath.Join(dir, name), "#!/bin/sh\n"+text+"\n"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // slowBox is an agent whose mailbox, in Dovecot, lies behind a slow line.

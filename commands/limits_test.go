@@ -21,7 +21,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/mail"
 	"agentstateloop/state"
 )

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // TestLogin plays the person, the browser and the provider.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mesh"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/mail/message"
 )
 
@@ -60,7 +60,7 @@ func newSizedAgent(t *testing.T, compose func(file []byte, header string) []byte
 	w.imap, w.imapCA, w.username, w.password = w.servers.IMAPTLS, w.servers.CAFile, w.servers.Username, w.servers.Password
 	w.configure(believed)
 	a := &sizedAgent{attackedAgent: w, file: sizedFile()}
-	if err := tempdir.WriteProgram(filepath.Join(w.dir, "agent.sh"), "#!/bin/sh\n"+script); err != nil {
+	if err := testkit.WriteProgram(filepath.Join(w.dir, "agent.sh"), "#!/bin/sh\n"+script); err != nil {
 		t.Fatal(err)
 	}
 	w.poll()

@@ -24,15 +24,15 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
-	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
-	"agentstateloop/internal/tempdir"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
-	"agentstateloop/turn/react/scripted"
+	"agentstateloop/internal/testkit/scripted"
 )
 
 // TestMain makes the test binary be the program itself, for the scripts.
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	if code, ok := Become(os.Args, os.Stderr); ok {
 		os.Exit(code)
 	}
-	if err := tempdir.InMemoryWithoutBoxes(); err != nil {
+	if err := testkit.InMemoryWithoutBoxes(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitError)
 	}
@@ -249,7 +249,7 @@ func setUp(env *testscript.Env, printed string) error {
 			return err
 		}
 	}
-	if err := tempdir.WriteProgram(filepath.Join(dir, "reply.sh"), replyScript); err != nil {
+	if err := testkit.WriteProgram(filepath.Join(dir, "reply.sh"), replyScript); err != nil {
 		return err
 	}
 	env.Setenv("TEST_HOME", dir)

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/turn/box"
-	"agentstateloop/turn/clitest"
+	"agentstateloop/internal/testkit/clitest"
 )
 
 // realTurn makes alpha an agent whose program is one of the real ones, whose model is

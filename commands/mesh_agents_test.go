@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/fleet/fleettest"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit/fleettest"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
@@ -129,7 +129,7 @@ func (s *meshAgents) appendConfig(handle, section, lines string) {
 // setScript replaces an agent's program.
 func (s *meshAgents) setScript(handle, script string) {
 	s.t.Helper()
-	if err := tempdir.WriteProgram(filepath.Join(s.dirs[handle], "agent.sh"), "#!/bin/sh\ncat >prompt\n"+script); err != nil {
+	if err := testkit.WriteProgram(filepath.Join(s.dirs[handle], "agent.sh"), "#!/bin/sh\ncat >prompt\n"+script); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
-	"agentstateloop/internal/regular"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -91,7 +91,7 @@ func effectText(r cycle.OutboxRow) (string, error) {
 	if r.File == "" {
 		return "", nil
 	}
-	raw, err := regular.ReadFile(r.File, store.MaxPayload)
+	raw, err := osfile.ReadFile(r.File, store.MaxPayload)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", terminal.WithHint(fmt.Errorf("the file of %s is missing: %w", r.ID, err),
 			"it may have been sent meanwhile, see "+name+" outbox list")

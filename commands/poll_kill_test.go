@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/tempdir"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/message"
 	"agentstateloop/state/store"
 )
@@ -30,7 +30,7 @@ func TestKilledPolls(t *testing.T) {
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	program := buildProgram(t, dir)
 	writeAgent(t, dir, servers, "[turn]\ncommand = [\"./slow.sh\"]\n[schedule]\nmode = \"none\"\n")
-	if err := tempdir.WriteProgram(filepath.Join(dir, "slow.sh"), slowScript); err != nil {
+	if err := testkit.WriteProgram(filepath.Join(dir, "slow.sh"), slowScript); err != nil {
 		t.Fatal(err)
 	}
 	poll := func() *exec.Cmd {

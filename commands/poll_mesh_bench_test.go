@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/fleet/fleettest"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/fleettest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // BenchmarkPollMesh measures an empty poll, from fork to exit, with the binary that the

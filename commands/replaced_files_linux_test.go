@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/regular"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/osfile"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state/store"
 )
 
@@ -116,7 +116,7 @@ func newReplacedWorld(t *testing.T) *replacedWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { regular.RemoveAll(base) })
+	t.Cleanup(func() { osfile.RemoveAll(base) })
 	if err := os.Chmod(base, 0o755); err != nil { // for the user
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func (w *replacedWorld) try(t *testing.T, p place, o obstacle, all bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer regular.RemoveAll(dir)
+	defer osfile.RemoveAll(dir)
 	canary := filepath.Join(dir, "canary")
 	path := filepath.Join(dir, "state", p.name)
 	if out, err := exec.Command("cp", "-a", w.template+"/.", dir).CombinedOutput(); err != nil {
@@ -222,7 +222,7 @@ func (w *replacedWorld) try(t *testing.T, p place, o obstacle, all bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	regular.MakeWritable(filepath.Dir(path))
+	osfile.MakeWritable(filepath.Dir(path))
 	if err := os.Rename(path, canary); err != nil {
 		t.Fatal(err)
 	}

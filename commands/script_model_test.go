@@ -16,7 +16,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
-	"agentstateloop/turn/react/scripted"
+	"agentstateloop/internal/testkit/scripted"
 )
 
 // apiConfig is the [api] section for the model of a script.

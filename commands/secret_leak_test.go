@@ -20,10 +20,10 @@ import (
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-smtp"
 
-	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/secret"
-	"agentstateloop/internal/tempdir"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // canarySecrets returns the secrets of TestNoSecretLeaks by file name. Each is a
@@ -139,7 +139,7 @@ func (l *leakStory) write(name, text string) {
 func (l *leakStory) writeScript(name, text string) {
 	l.t.Helper()
 	record := fmt.Sprintf("#!/bin/sh\nLIFE=%q\necho \"$0 $*\" >>\"$LIFE/arguments\"\nps -A -o args >>\"$LIFE/arguments\" 2>/dev/null\n", l.dir)
-	if err := tempdir.WriteProgram(filepath.Join(l.dir, name), record+text); err != nil {
+	if err := testkit.WriteProgram(filepath.Join(l.dir, name), record+text); err != nil {
 		l.t.Fatal(err)
 	}
 }

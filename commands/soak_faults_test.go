@@ -15,7 +15,7 @@ import (
 
 	"github.com/emersion/go-smtp"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // faults makes the servers of a soak misbehave while on is set, and the disk lose

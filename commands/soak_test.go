@@ -20,8 +20,8 @@ import (
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
 
-	"agentstateloop/internal/tempdir"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -146,7 +146,7 @@ func newSoak(t *testing.T, f *faults, mailbox soakedMailbox) *soak {
 			t.Fatal(err)
 		}
 	}
-	if err := tempdir.WriteProgram(filepath.Join(s.dir, "slow.sh"), slowScript); err != nil {
+	if err := testkit.WriteProgram(filepath.Join(s.dir, "slow.sh"), slowScript); err != nil {
 		t.Fatal(err)
 	}
 	if out, code, _ := s.run(t.Context(), "poll"); code != 0 { // the baseline

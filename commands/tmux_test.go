@@ -15,8 +15,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/internal/tempdir"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // hostileSubjects are what mails of the operator and of strangers say in their subjects.
@@ -210,7 +210,7 @@ authserv_id = "mx.example.org"
 fallback = "challenge"
 `, servers.IMAPTLS, servers.CAFile)
 	for file, text := range map[string]string{"agent.toml": config, "password": servers.Password, "agent.sh": "#!/bin/sh\necho it is green\n"} {
-		if err := tempdir.WriteProgram(filepath.Join(dir, file), text); err != nil {
+		if err := testkit.WriteProgram(filepath.Join(dir, file), text); err != nil {
 			t.Fatal(err)
 		}
 	}

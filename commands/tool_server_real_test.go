@@ -15,7 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"agentstateloop/internal/freeport"
+	"agentstateloop/internal/testkit"
 )
 
 // TestRealToolServers runs the stories of testdata/real with MCP servers from npm:
@@ -56,7 +56,7 @@ const farToken = "far-token-0123456789"
 // requests with the token pass, and returns the proxy's address.
 func farServer(t *testing.T, program string) string {
 	t.Helper()
-	free, err := freeport.Find()
+	free, err := testkit.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

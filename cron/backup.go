@@ -4,9 +4,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"agentstateloop/internal/durable"
 	"agentstateloop/internal/lazy"
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // keepBackups is the number of backups that are kept.
@@ -23,10 +22,10 @@ var anyAgentLine = lazy.NewRegexp(`(?m)^[ \t]*[0-9*@].* # agentstateloop [a-z0-9
 // stays until the user's own lines have changed 20 times. A table that a broken
 // crontab mangled does not replace the last good one.
 func (t Table) backUp(table []byte) (string, error) {
-	if err := durable.MkdirAll(t.Backup); err != nil {
+	if err := osfile.MkdirAll(t.Backup); err != nil {
 		return "", err
 	}
-	if err := regular.Folder(t.Backup); err != nil {
+	if err := osfile.Folder(t.Backup); err != nil {
 		return "", err
 	}
 	if len(table) == 0 {
@@ -61,7 +60,7 @@ func writeFile(path string, data []byte) error {
 	if err := os.Rename(file.Name(), path); err != nil {
 		return err
 	}
-	return durable.SyncDir(filepath.Dir(path))
+	return osfile.SyncDir(filepath.Dir(path))
 }
 
 // prune removes all but the newest keepBackups backups. A backup that cannot be

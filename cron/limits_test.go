@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 func TestLimits(t *testing.T) {

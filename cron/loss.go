@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // Loss is what a table lacks of a backup, apart from the lines of agents.
@@ -27,7 +27,7 @@ type Loss struct {
 func (t Table) Lost(table []byte) (loss Loss, damaged []string) {
 	now := linesOfOthers(table)
 	for i, path := range t.backups() {
-		backup, err := regular.ReadFile(path, maxTable)
+		backup, err := osfile.ReadFile(path, maxTable)
 		if err != nil || filepath.Base(path) != backupName(backup) {
 			damaged = append(damaged, path)
 			continue

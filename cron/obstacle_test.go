@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit"
 )
 
 // Only a process that may not gain privileges cannot use a set-id program.
@@ -21,7 +21,7 @@ func TestObstacle(t *testing.T) {
 	}
 	write := func(path, text string, mode os.FileMode) {
 		t.Helper()
-		if err := tempdir.WriteProgram(path, text); err != nil {
+		if err := testkit.WriteProgram(path, text); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Chmod(path, mode); err != nil {
@@ -75,7 +75,7 @@ func TestRealObstacle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(tempdir.WriteProgram(program, string(data)), os.Chmod(program, 0o755)); err != nil {
+	if err := errors.Join(testkit.WriteProgram(program, string(data)), os.Chmod(program, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.Remove(program) })

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"agentstateloop/internal/capture"
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // The errors that a caller may want to distinguish. Any other error of [Table]
@@ -166,7 +166,7 @@ func (t Table) lock(ctx context.Context) (unlock func(), err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.timeout())
 	defer cancel()
-	lock, err := regular.Lock(t.Lock)
+	lock, err := osfile.Lock(t.Lock)
 	if err != nil {
 		return nil, fmt.Errorf("lock crontab: %w", err)
 	}

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cron/crontest"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit/crontest"
+	"agentstateloop/internal/testkit"
 )
 
 const foreign = "MAILTO=me@example.com\r\n# caf\xe9\n0 5 * * * backup\n"
@@ -31,7 +31,7 @@ func newTable(t *testing.T, quirk string) (Table, string) {
 	if quirk != "" {
 		wrapper := filepath.Join(dir, "wrapper")
 		text := fmt.Sprintf("#!/bin/sh\ndir='%s' real='%s' table='%s'\n%s\nexec \"$real\" \"$@\"\n", dir, command, path, quirk)
-		if err := tempdir.WriteProgram(wrapper, text); err != nil {
+		if err := testkit.WriteProgram(wrapper, text); err != nil {
 			t.Fatal(err)
 		}
 		command = wrapper

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 )
 

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"agentstateloop/cycle/hook"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
-	"agentstateloop/internal/regular"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
@@ -102,7 +102,7 @@ func readWords(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return regular.ReadFile(path, MaxPromptText)
+	return osfile.ReadFile(path, MaxPromptText)
 }
 
 // ErrNoPrompt means that no prompt has this name.

@@ -16,7 +16,7 @@ import (
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/hook"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -51,7 +51,7 @@ func newClockHouseBefore(t *testing.T, change func(h *house, c *cycle.ClockPromp
 // asks makes the script that a prompt asks.
 func asks(h *house, c *cycle.ClockPrompt, script string) {
 	path := filepath.Join(h.t.TempDir(), "changed.sh")
-	check(h.t, tempdir.WriteProgram(path, "#!/bin/sh\n"+script))
+	check(h.t, testkit.WriteProgram(path, "#!/bin/sh\n"+script))
 	c.If = &hook.Program{Command: []string{path}, Dir: filepath.Dir(path), Env: []string{"PATH=/usr/bin:/bin"}}
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -309,5 +309,5 @@ func endSummary(ctx context.Context, st *store.Store) error {
 			return fmt.Errorf("end what makes a summary: %w", err)
 		}
 	}
-	return regular.RemoveAll(dir)
+	return osfile.RemoveAll(dir)
 }

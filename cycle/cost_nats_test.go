@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"agentstateloop/fleet/fleettest"
+	"agentstateloop/internal/testkit/fleettest"
 )
 
 // An empty cycle over NATS makes two calls as well. That into the mesh is one flight on

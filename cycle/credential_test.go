@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"agentstateloop/cron"
-	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/cycle"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -98,7 +98,7 @@ func (h *house) countCrontab() (calls func() int) {
 func (h *house) crontab(lines string) {
 	h.t.Helper()
 	path := filepath.Join(h.blueprint.Dir, "crontab-in-front")
-	check(h.t, tempdir.WriteProgram(path, "#!/bin/sh\n"+lines+"\nexec '"+h.blueprint.Crontab+"' \"$@\"\n"))
+	check(h.t, testkit.WriteProgram(path, "#!/bin/sh\n"+lines+"\nexec '"+h.blueprint.Crontab+"' \"$@\"\n"))
 	h.agent.Schedule.Table.Command = path
 }
 
@@ -270,7 +270,7 @@ func TestAPollStaysWhileTheLineIsStuck(t *testing.T) {
 		before := mustRead(t, table)
 
 		in := filepath.Join(dir, "in-front")
-		check(t, tempdir.WriteProgram(in, "#!/bin/sh\n[ \"$1\" = - ] && { echo 'disk full' >&2; exit 1; }\nexec '"+command+"' \"$@\"\n"))
+		check(t, testkit.WriteProgram(in, "#!/bin/sh\n[ \"$1\" = - ] && { echo 'disk full' >&2; exit 1; }\nexec '"+command+"' \"$@\"\n"))
 		agent.Schedule.Table.Command = in
 		began := time.Now()
 		check(t, agent.Ring("test", ""))

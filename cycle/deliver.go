@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
-	"agentstateloop/internal/regular"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -211,7 +211,7 @@ func (d *deliverer) keepDeliverable(box string, back handedBack) (fieldsName str
 		}
 	}
 	for _, name := range []string{deliverableFile, fieldsFile} {
-		if err := regular.RemoveAll(path.Join(dir, name)); err != nil {
+		if err := osfile.RemoveAll(path.Join(dir, name)); err != nil {
 			return "", fmt.Errorf("keep deliverable: %w", err)
 		}
 	}

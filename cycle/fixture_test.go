@@ -24,12 +24,12 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 
 	"agentstateloop/cron"
-	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/cycle"
-	"agentstateloop/internal/regular"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/osfile"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
@@ -182,7 +182,7 @@ echo "I read: $(copy <"$AGENTSTATELOOP_CONTEXT/text.txt")"
 func newHouse(t testing.TB) *house {
 	t.Helper()
 	dir := t.TempDir()
-	t.Cleanup(func() { regular.MakeWritable(dir) }) // context boxes are read-only
+	t.Cleanup(func() { osfile.MakeWritable(dir) }) // context boxes are read-only
 	self, err := os.Executable()
 	check(t, err)
 	h := &house{t: t, clock: &clock{now: morning}}
@@ -236,7 +236,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-func (h *house) script(text string) { check(h.t, tempdir.WriteProgram(h.blueprint.Script, text)) }
+func (h *house) script(text string) { check(h.t, testkit.WriteProgram(h.blueprint.Script, text)) }
 
 func (h *house) serveMesh() (url string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -10,7 +10,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/quarantine"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 )
 

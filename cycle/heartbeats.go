@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/heartbeat"
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -157,7 +157,7 @@ func (h heartbeats) owes() bool {
 
 // owe leaves it to the next poll to report a turn that failed.
 func (h heartbeats) owe() {
-	f, err := regular.OpenFile(h.store.Path(failedTurnFile), os.O_WRONLY|os.O_CREATE, 0o600)
+	f, err := osfile.OpenFile(h.store.Path(failedTurnFile), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err == nil {
 		err = f.Close()
 	}

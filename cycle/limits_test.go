@@ -15,7 +15,7 @@ import (
 	"agentstateloop/cycle/hook"
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/cycle/quarantine"
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"

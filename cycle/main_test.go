@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/turn"
 )
 
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "__poller" {
 		os.Exit(poller(os.Args[2], os.Args[3:]))
 	}
-	if err := tempdir.InMemory(); err != nil {
+	if err := testkit.InMemory(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitFailed)
 	}

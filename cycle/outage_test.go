@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 

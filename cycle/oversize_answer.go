@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/turn"
 )
 
@@ -58,7 +58,7 @@ func (d *deliverer) makeRoom(m turnMessage, r *turn.Result) bool {
 	var gone []string
 	for _, entry := range left {
 		ours := strings.HasPrefix(entry.Name(), deliverableFile) || strings.HasPrefix(entry.Name(), fieldsFile)
-		if !ours && regular.RemoveAll(path.Join(box, entry.Name())) == nil {
+		if !ours && osfile.RemoveAll(path.Join(box, entry.Name())) == nil {
 			gone = append(gone, fmt.Sprintf("%q", entry.Name()))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"agentstateloop/internal/secret"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/state/store"
 )
 
@@ -41,7 +41,7 @@ func TestNoReasonRepeatsASecret(t *testing.T) {
 		},
 		"a crontab that cannot be written": func(h *house) {
 			h.agent.Schedule.Table.Command += ".fails"
-			check(h.t, tempdir.WriteProgram(h.agent.Schedule.Table.Command, "#!/bin/sh\necho '"+said+"' >&2\nexit 1\n"))
+			check(h.t, testkit.WriteProgram(h.agent.Schedule.Table.Command, "#!/bin/sh\necho '"+said+"' >&2\nexit 1\n"))
 			h.pollAfter(time.Hour)
 		},
 		"an agent that fails": func(h *house) {

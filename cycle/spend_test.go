@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -321,7 +321,7 @@ func TestLowCompute(t *testing.T) {
 			t.Parallel()
 			h := newAwakeHouse(t)
 			for _, name := range []string{"usual", "cheap"} {
-				check(t, tempdir.WriteProgram(filepath.Join(h.blueprint.Dir, name), "#!/bin/sh\ncat >prompt\necho \""+name+": $*\" >ran\necho done\n"))
+				check(t, testkit.WriteProgram(filepath.Join(h.blueprint.Dir, name), "#!/bin/sh\ncat >prompt\necho \""+name+": $*\" >ran\necho done\n"))
 			}
 			h.agent.Turn.Command, h.agent.Turn.Low = []string{"./usual"}, c.low
 			h.agent.Rights.Operator = []string{"--rights"}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-smtp"

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"agentstateloop/fleet"
-	"agentstateloop/fleet/fleettest"
+	"agentstateloop/internal/testkit/fleettest"
 )
 
 // creating asks an engine as its administrator.

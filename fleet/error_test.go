@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"agentstateloop/fleet"
-	"agentstateloop/fleet/fleettest"
+	"agentstateloop/internal/testkit/fleettest"
 )
 
 // TestNobodyAnswers checks the error of a request that no part of the engine serves, which

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"agentstateloop/fleet"
-	"agentstateloop/fleet/fleettest"
+	"agentstateloop/internal/testkit/fleettest"
 )
 
 // TestPlan checks what is planned for one, two and three servers, on this machine and on

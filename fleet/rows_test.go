@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/fleet"
-	"agentstateloop/fleet/fleettest/memory"
+	"agentstateloop/internal/testkit/fleettest/memory"
 )
 
 // TestRows checks how many rows of the registry are read at most, and that a row that has

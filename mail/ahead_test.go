@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-imap/v2"

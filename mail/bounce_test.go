@@ -9,7 +9,7 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 )
 

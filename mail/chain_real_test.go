@@ -27,7 +27,7 @@ import (
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/simplifiedchinese"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
 )

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 )
 

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 )
 

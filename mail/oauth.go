@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/secret"
 )
 
@@ -324,7 +324,7 @@ func (g grant) fresh(now time.Time) bool {
 func (o OAuth) load(refresh string) grant {
 	sum := sha256.Sum256([]byte(refresh))
 	none := grant{From: hex.EncodeToString(sum[:]), refresh: refresh}
-	data, err := regular.ReadFile(o.Store.Path(o.Name+".json"), maxGrant)
+	data, err := osfile.ReadFile(o.Store.Path(o.Name+".json"), maxGrant)
 	var g grant
 	if err != nil || json.Unmarshal(data, &g) != nil || g.From != none.From {
 		return none

@@ -14,7 +14,7 @@ import (
 
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"sync"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // Roots makes the configuration of a client that believes the roots of the system,
@@ -212,7 +212,7 @@ func (r *Roots) remember(p place) {
 	for _, p := range r.places {
 		fmt.Fprintf(&text, "%s %d %d %x\n", p.host, p.offset, p.length, p.sum)
 	}
-	f, err := regular.OpenFile(r.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := osfile.OpenFile(r.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return
 	}
@@ -226,7 +226,7 @@ func (r *Roots) readFile() {
 		return
 	}
 	r.read, r.places = true, nil
-	text, err := regular.ReadFile(r.file, maxPlaces*1024)
+	text, err := osfile.ReadFile(r.file, maxPlaces*1024)
 	if err != nil {
 		return
 	}

@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/limittest"
-	"agentstateloop/internal/tempdir"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/limittest"
+	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // system is an authority that the process takes for a root of the system, and so are
@@ -31,7 +31,7 @@ var system, systemToo, systemDir *mailtest.CA
 // TestMain gives the process system roots of its own, before crypto/x509 reads
 // them once and for all.
 func TestMain(m *testing.M) {
-	must(0, tempdir.InMemory())
+	must(0, testkit.InMemory())
 	dir, err := os.MkdirTemp("", "roots")
 	if err != nil {
 		panic(err)

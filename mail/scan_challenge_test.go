@@ -1,7 +1,7 @@
 package mail_test
 
 import (
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/trust"
 	"fmt"
 	"testing"

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // TestUnparsedHeader checks that a mail whose header the server cannot parse comes in by

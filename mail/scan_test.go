@@ -15,7 +15,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
 

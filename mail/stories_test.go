@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state"

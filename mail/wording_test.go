@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // speaker is a server that says these words to each client, and then nothing.

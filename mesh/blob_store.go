@@ -13,8 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"agentstateloop/internal/durable"
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // blobKey names a blob. Each uploader's bytes are its own, even if another one has
@@ -99,14 +98,14 @@ const uploadPrefix = "upload-"
 // openDiskBlobs opens the folder, removes uploads that were torn, and returns what is
 // there. What is not a blob is left alone.
 func openDiskBlobs(dir string) (*diskBlobs, []heldBlob, error) {
-	if err := durable.MkdirAll(dir); err != nil {
+	if err := osfile.MkdirAll(dir); err != nil {
 		return nil, nil, err
 	}
-	if err := regular.Folder(dir); err != nil {
+	if err := osfile.Folder(dir); err != nil {
 		return nil, nil, err
 	}
 	// A process that was killed may have made the folder of a sender without an fsync.
-	if err := durable.SyncDir(dir); err != nil {
+	if err := osfile.SyncDir(dir); err != nil {
 		return nil, nil, err
 	}
 	owners, err := os.ReadDir(dir)
@@ -139,10 +138,10 @@ func openDiskBlobs(dir string) (*diskBlobs, []heldBlob, error) {
 func (d *diskBlobs) path(k blobKey) string { return filepath.Join(d.dir, k.owner, k.sum) }
 
 func (d *diskBlobs) keep(k blobKey, r io.Reader, check func() error) (err error) {
-	if err := durable.MkdirAll(filepath.Join(d.dir, k.owner)); err != nil {
+	if err := osfile.MkdirAll(filepath.Join(d.dir, k.owner)); err != nil {
 		return keepError(err)
 	}
-	f, err := regular.OpenFile(filepath.Join(d.dir, uploadPrefix+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := osfile.OpenFile(filepath.Join(d.dir, uploadPrefix+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return keepError(err)
 	}
@@ -171,13 +170,13 @@ func (d *diskBlobs) keep(k blobKey, r io.Reader, check func() error) (err error)
 	if err := os.Rename(f.Name(), d.path(k)); err != nil {
 		return keepError(err)
 	}
-	if err := durable.SyncDir(filepath.Join(d.dir, k.owner)); err != nil {
+	if err := osfile.SyncDir(filepath.Join(d.dir, k.owner)); err != nil {
 		return keepError(err)
 	}
 	return nil
 }
 
-func (d *diskBlobs) open(k blobKey) (io.ReadSeekCloser, error) { return regular.Open(d.path(k)) }
+func (d *diskBlobs) open(k blobKey) (io.ReadSeekCloser, error) { return osfile.Open(d.path(k)) }
 
 func (d *diskBlobs) remove(k blobKey) error {
 	if err := os.Remove(d.path(k)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"agentstateloop/internal/secret"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 )
 

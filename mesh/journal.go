@@ -17,8 +17,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"agentstateloop/internal/durable"
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // journalVersion is written into the first line of a log. A mesh refuses a log of
@@ -61,10 +60,10 @@ func OpenServer(dir string, o Options) (*Server, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	if err := durable.MkdirAll(dir); err != nil {
+	if err := osfile.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make mesh directory: %w", err)
 	}
-	lock, err := regular.Lock(filepath.Join(dir, "mesh.lock"))
+	lock, err := osfile.Lock(filepath.Join(dir, "mesh.lock"))
 	if err != nil {
 		return nil, fmt.Errorf("lock mesh directory: %w", err)
 	}
@@ -98,7 +97,7 @@ func (s *Server) SetAside() string { return s.setAside }
 // load replays the log. It ignores a last line without a newline, which was
 // never acknowledged.
 func (s *Server) load() error {
-	f, err := regular.Open(s.journal.path)
+	f, err := osfile.Open(s.journal.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -126,7 +125,7 @@ func (s *Server) load() error {
 // written last are no damage: a power loss leaves them of what was never acknowledged.
 func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
 	first, torn := true, false
-	for line, err := range regular.Lines(log, maxRecord) {
+	for line, err := range osfile.Lines(log, maxRecord) {
 		if err != nil {
 			return damaged, err
 		}
@@ -237,7 +236,7 @@ func (j *journal) append(lines []byte, synced bool) error {
 
 // rewrite replaces the log.
 func (j *journal) rewrite(all []record) (err error) {
-	f, err := regular.OpenFile(j.path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := osfile.OpenFile(j.path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -268,7 +267,7 @@ func (j *journal) rewrite(all []record) (err error) {
 	if err := os.Rename(f.Name(), j.path); err != nil {
 		return err
 	}
-	if err := durable.SyncDir(filepath.Dir(j.path)); err != nil {
+	if err := osfile.SyncDir(filepath.Dir(j.path)); err != nil {
 		return err
 	}
 	if j.file != nil {

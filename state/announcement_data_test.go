@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // documentedData returns the fields of each event, as the table of docs/events.md has

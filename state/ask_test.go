@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // In a state of an older version all questions have one deadline. Each keeps it.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // everyEvent holds one of each event. TestEveryEventIsListed keeps it complete.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 var nine = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)

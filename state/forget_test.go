@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // TestSeenIsCapped checks that what was accepted is remembered for two weeks, and

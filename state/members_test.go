@@ -8,7 +8,7 @@ import (
 
 	"agentstateloop/internal/members"
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // TestEveryMember sets each field that a state can reach, alone and with all others, and

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // TestObstacleIsTriedByEveryPoll proves that the pause of an obstacle holds within a poll and

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // WithTimesOf takes these fields and no other: what a power loss may take back.

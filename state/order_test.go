@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // TestOrderOfStep checks in which order one Step does all that it may have to do at once,

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // tellPrompts plays lines, and returns the story and all history lines.

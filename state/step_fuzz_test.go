@@ -15,7 +15,7 @@ import (
 
 	"agentstateloop/internal/members"
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // FuzzStep steps a life of random events, from a new or a random state, and checks

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // TestMintedIDs checks that an id is never minted twice, not even by a state that

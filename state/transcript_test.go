@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 var update = flag.Bool("update", false, "write what the machine does into testdata/*.txt")

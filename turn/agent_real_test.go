@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/turn/clitest"
+	"agentstateloop/internal/testkit/clitest"
 )
 
 // realCLI prepares an attempt of one of the real CLIs, with a home of its own

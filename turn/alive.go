@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 const (
@@ -34,8 +34,8 @@ func Probe(dir string) (held bool, p Process, err error) {
 
 // lockHeld reports whether a process holds the lock on alive.
 func lockHeld(dir string) (bool, error) {
-	f, err := regular.Open(filepath.Join(dir, aliveName))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, regular.ErrKind) {
+	f, err := osfile.Open(filepath.Join(dir, aliveName))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrKind) {
 		return false, nil
 	}
 	if err != nil {
@@ -111,7 +111,7 @@ func endWith(ctx context.Context, dir string, family *processFamily, sig unix.Si
 // reading only, because the agent inherits it. An attempt whose agent was recorded
 // before is an error.
 func lockAlive(dir string) (*os.File, error) {
-	f, err := regular.OpenFile(filepath.Join(dir, aliveName), os.O_RDONLY|os.O_CREATE, 0o400)
+	f, err := osfile.OpenFile(filepath.Join(dir, aliveName), os.O_RDONLY|os.O_CREATE, 0o400)
 	if err != nil {
 		return nil, fmt.Errorf("lock attempt: %w", err)
 	}

@@ -4,7 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 const answerName = "answer.txt"
@@ -30,7 +30,7 @@ func (s *spool) write(b string) {
 		return
 	}
 	if s.file == nil {
-		s.file, s.err = regular.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		s.file, s.err = osfile.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 		if s.err != nil {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 const (
@@ -66,7 +66,7 @@ func (b Boxes) Prepare(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, aliveName)); err == nil {
 		return fmt.Errorf("prepare %s: the attempt was started already", dir)
 	}
-	if err := regular.RemoveAll(dir); err != nil {
+	if err := osfile.RemoveAll(dir); err != nil {
 		return fmt.Errorf("prepare attempt: %w", err)
 	}
 	for _, d := range []string{dir, filepath.Join(dir, contextName), filepath.Join(dir, outputName)} {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // maxKeptPrompt is how large a prompt may be, in bytes, that stays after the attempt. A
@@ -27,7 +27,7 @@ func ClearContext(dir string, keep ...string) {
 	if info, err := os.Lstat(box); err != nil || !info.IsDir() {
 		return // it was never made, or the agent has put something else there
 	}
-	regular.MakeWritable(box)
+	osfile.MakeWritable(box)
 	root, err := openOutputBox(box)
 	if err != nil {
 		return
@@ -76,7 +76,7 @@ func DropEarlier(dir string, own []string) {
 		epoch, err := strconv.ParseUint(e.Name(), 10, 64)
 		box := filepath.Join(filepath.Dir(dir), e.Name(), outputName)
 		if err == nil && epoch < last && boxSize(box) > maxEvidence {
-			_ = regular.RemoveAll(box)
+			_ = osfile.RemoveAll(box)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
-	"agentstateloop/internal/regular"
 )
 
 const (
@@ -178,7 +178,7 @@ type FeedReader struct {
 // Next returns the steps that were written since the last call. An attempt without a
 // feed has none. Lines that do not parse are left out.
 func (r *FeedReader) Next() ([]Step, error) {
-	f, err := regular.OpenAtMost(filepath.Join(r.Dir, feedName), maxFeed)
+	f, err := osfile.OpenAtMost(filepath.Join(r.Dir, feedName), maxFeed)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

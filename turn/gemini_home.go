@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // geminiHomeVariable names the folder in which gemini looks for its .gemini, instead of
@@ -60,7 +60,7 @@ func (s ToolServer) geminiHome(a *Attempt, env map[string]string) error {
 // linkGeminiHome makes home, with links to what the user's has.
 func linkGeminiHome(users, home string) error {
 	theirs, ours := filepath.Join(users, geminiFolder), filepath.Join(home, geminiFolder)
-	if err := regular.RemoveAll(home); err != nil {
+	if err := osfile.RemoveAll(home); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(ours, 0o700); err != nil {

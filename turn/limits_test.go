@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 // put writes a file that begins with a text and has that size, mostly as a hole.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 const (
@@ -46,7 +46,7 @@ const maxLive = 1 << 20
 // attempt without one the error is os.ErrNotExist.
 func ReadLive(dir string) (Live, error) {
 	var l Live
-	b, err := regular.ReadFile(filepath.Join(dir, liveName), maxLive)
+	b, err := osfile.ReadFile(filepath.Join(dir, liveName), maxLive)
 	if err != nil {
 		return l, fmt.Errorf("read live view: %w", err)
 	}
@@ -88,7 +88,7 @@ func writeLive(dir string, l Live) error {
 		return err
 	}
 	tmp := filepath.Join(dir, "."+liveName)
-	f, err := regular.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := osfile.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/regular"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/osfile"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/turn/box"
 )
 
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
 		flag.Set("test.parallel", "8") // these tests wait; the real agents, which run otherwise, work
 	}
-	if err := tempdir.InMemoryWithoutBoxes(); err != nil {
+	if err := testkit.InMemoryWithoutBoxes(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -77,7 +77,7 @@ func newBench(t *testing.T, script string) *bench {
 func removable(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	t.Cleanup(func() { regular.MakeWritable(dir) })
+	t.Cleanup(func() { osfile.MakeWritable(dir) })
 	return dir
 }
 
@@ -93,7 +93,7 @@ func self(t *testing.T) string {
 func writeScript(t *testing.T, dir, name, script string) string {
 	t.Helper()
 	file := filepath.Join(dir, name)
-	if err := tempdir.WriteProgram(file, "#!/bin/sh\n"+script); err != nil {
+	if err := testkit.WriteProgram(file, "#!/bin/sh\n"+script); err != nil {
 		t.Fatal(err)
 	}
 	return file

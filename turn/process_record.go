@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // recordName is the file in which the runner records the agent's process. No
@@ -67,11 +67,11 @@ func recorded(dir string) bool {
 // record stood in alive. A record that cannot be understood names no process,
 // because an agent without a box can write anything there.
 func readProcess(dir string) (Process, error) {
-	f, err := regular.Open(filepath.Join(dir, recordName))
+	f, err := osfile.Open(filepath.Join(dir, recordName))
 	if errors.Is(err, fs.ErrNotExist) {
-		f, err = regular.Open(filepath.Join(dir, aliveName))
+		f, err = osfile.Open(filepath.Join(dir, aliveName))
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, regular.ErrKind) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrKind) {
 		return Process{}, nil
 	}
 	if err != nil {

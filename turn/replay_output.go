@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
-	"agentstateloop/internal/regular"
 )
 
 // maxReplay bounds, in bytes, how much of an events.jsonl is read. Its writer
@@ -37,7 +37,7 @@ func ReplayOutput(dir string) string {
 // openEvents opens the events.jsonl of an attempt. The agent may have put anything
 // in its place, even a fifo.
 func openEvents(dir string) (*os.File, error) {
-	return regular.Open(filepath.Join(dir, eventsName))
+	return osfile.Open(filepath.Join(dir, eventsName))
 }
 
 // outputReplay gathers an agent's text from its events.

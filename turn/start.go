@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 const promptName = "prompt"
@@ -107,7 +107,7 @@ func (p agentPipes) closeTheirs() {
 // pipe, so an agent that never reads its input blocks nobody.
 func promptFile(a Attempt) (*os.File, error) {
 	name := filepath.Join(a.Dir, promptName)
-	f, err := regular.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := osfile.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("write prompt: %w", err)
 	}
@@ -115,7 +115,7 @@ func promptFile(a Attempt) (*os.File, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("write prompt: %w", err)
 	}
-	r, err := regular.Open(name)
+	r, err := osfile.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("open prompt: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/cycle"
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/secret"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
@@ -121,7 +121,7 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 		return nil, err
 	}
 	folder := filepath.Dir(r.Loader.Env("AGENTSTATELOOP_CONTEXT")) // of the attempt
-	system, err := regular.ReadFile(filepath.Join(folder, "context", "system.md"), 16<<20)
+	system, err := osfile.ReadFile(filepath.Join(folder, "context", "system.md"), 16<<20)
 	if err != nil {
 		return nil, fmt.Errorf("read prompt: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/turn/react"
 )
 
@@ -28,7 +28,7 @@ type lessons struct {
 // again.
 func (l lessons) read() map[string]react.Lesson {
 	all := map[string]react.Lesson{}
-	data, err := regular.ReadFile(filepath.Join(l.dir, lessonsName), maxLessons)
+	data, err := osfile.ReadFile(filepath.Join(l.dir, lessonsName), maxLessons)
 	if err == nil {
 		_ = json.Unmarshal(data, &all)
 	}

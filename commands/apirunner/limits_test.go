@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/commands/config"
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/turn/react"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron"
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
 
@@ -96,7 +96,7 @@ func addKnown(all []Known, path string) []Known {
 
 // handleIn returns the handle in a configuration, or "".
 func handleIn(path string) string {
-	text, err := regular.ReadFile(path, maxLookedAt)
+	text, err := osfile.ReadFile(path, maxLookedAt)
 	if err != nil {
 		return ""
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 // apiConfig is a configuration of the built-in loop.

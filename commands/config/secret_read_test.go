@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit"
 )
 
 func TestSecretFile(t *testing.T) {
@@ -78,7 +78,7 @@ func TestSecretCommand(t *testing.T) {
 	dir := t.TempDir()
 	c := &Config{Path: filepath.Join(dir, "agent.toml"), home: dir}
 	script := filepath.Join(dir, "ask.sh")
-	if err := tempdir.WriteProgram(script, "#!/bin/sh\necho s3cret; echo the rest\n"); err != nil {
+	if err := testkit.WriteProgram(script, "#!/bin/sh\necho s3cret; echo the rest\n"); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

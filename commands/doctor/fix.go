@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/internal/durable"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
 )
 
@@ -185,6 +185,6 @@ func makeFolder(path string) *repair {
 		return nil
 	}
 	return &repair{do: func(context.Context) (string, error) {
-		return "made the folder " + path, durable.MkdirAll(path)
+		return "made the folder " + path, osfile.MkdirAll(path)
 	}}
 }

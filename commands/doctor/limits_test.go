@@ -16,7 +16,7 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/fleet"
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )

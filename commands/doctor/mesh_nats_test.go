@@ -15,10 +15,10 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/fleet"
-	"agentstateloop/fleet/fleettest"
+	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // underNATS is an agent with a mesh over NATS, as doctor sees it.

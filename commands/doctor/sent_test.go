@@ -8,7 +8,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // TestSent checks what doctor says about the folder for copies of sent mail.

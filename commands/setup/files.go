@@ -14,7 +14,7 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
-	"agentstateloop/internal/durable"
+	"agentstateloop/internal/osfile"
 )
 
 // Write writes the secrets, makes the agent's folder and then writes the
@@ -40,7 +40,7 @@ func (p Plan) Write(ctx context.Context, path string) (created bool, err error) 
 	}
 	if p.Workdir != "" {
 		made.folders(p.Workdir)
-		if err := durable.MkdirAll(p.Workdir); err != nil {
+		if err := osfile.MkdirAll(p.Workdir); err != nil {
 			return false, fmt.Errorf("make workdir: %w", err)
 		}
 	}
@@ -91,7 +91,7 @@ func (t *trail) undo() {
 // (0700). A file that exists stays as it is, and written is false.
 func writeNew(path, text string) (written bool, err error) {
 	dir := filepath.Dir(path)
-	if err := durable.MkdirAll(dir); err != nil {
+	if err := osfile.MkdirAll(dir); err != nil {
 		return false, err
 	}
 	f, err := draft(dir, text)
@@ -106,7 +106,7 @@ func writeNew(path, text string) (written bool, err error) {
 	} else if err != nil {
 		return false, err
 	}
-	return true, durable.SyncDir(dir)
+	return true, osfile.SyncDir(dir)
 }
 
 // replace gives a file (0600) a new text in one step, durably. If path is a link, the
@@ -124,7 +124,7 @@ func replace(path, text string) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return durable.SyncDir(dir)
+	return osfile.SyncDir(dir)
 }
 
 // draftPattern is the pattern of the names of drafts.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 func TestLimits(t *testing.T) {

@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"agentstateloop/cron"
-	"agentstateloop/cron/crontest"
+	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/cycle"
-	"agentstateloop/internal/regular"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/osfile"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -51,7 +51,7 @@ func Run(ctx context.Context, out io.Writer, self, runner string) error {
 	if err != nil {
 		return fmt.Errorf("make a folder for the demo: %w", err)
 	}
-	defer regular.RemoveAll(dir)
+	defer osfile.RemoveAll(dir)
 	s, err := newStage(dir, self, runner, out)
 	if err != nil {
 		return fmt.Errorf("start the demo's servers: %w", err)
@@ -120,7 +120,7 @@ func (s *stage) enter(dir, self, address, script string, wired *cycle.Mesh) erro
 	}
 	s.table = table
 	program := filepath.Join(dir, "agent.sh")
-	if err := tempdir.WriteProgram(program, script); err != nil {
+	if err := testkit.WriteProgram(program, script); err != nil {
 		return err
 	}
 	s.agent = s.newAgent(dir, self, command, program, wired)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"agentstateloop/turn"
-	"agentstateloop/turn/react/scripted"
+	"agentstateloop/internal/testkit/scripted"
 )
 
 // loopConfig is the agent.toml of the loop, which runs in its own process. It

@@ -13,7 +13,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/fleet"
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/mesh/natsmesh"
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -27,7 +27,7 @@ func RunNATS(ctx context.Context, out io.Writer, self, server string) error {
 	if err != nil {
 		return fmt.Errorf("make a folder for the demo: %w", err)
 	}
-	defer regular.RemoveAll(dir)
+	defer osfile.RemoveAll(dir)
 	p := &pair{timeline: &timeline{out: out, now: morning(time.Now().UTC().AddDate(0, 0, -1))}}
 	defer p.close()
 	if err := p.start(ctx, dir, self, server); err != nil {

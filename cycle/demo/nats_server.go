@@ -15,7 +15,7 @@ import (
 
 	"agentstateloop/fleet"
 	"agentstateloop/internal/capture"
-	"agentstateloop/internal/freeport"
+	"agentstateloop/internal/testkit"
 )
 
 // natsServer is a nats-server that the demo starts for itself.
@@ -30,7 +30,7 @@ type natsServer struct {
 
 // newNATSServer writes the configuration of a server for these users and an administrator.
 func newNATSServer(program, dir string, users map[string]string, admin string) (*natsServer, error) {
-	port, err := freeport.Find()
+	port, err := testkit.FreePort()
 	if err != nil {
 		return nil, err
 	}

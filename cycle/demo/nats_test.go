@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"agentstateloop/fleet/fleettest"
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit/fleettest"
+	"agentstateloop/internal/testkit"
 )
 
 func self(t *testing.T) string {
@@ -30,7 +30,7 @@ func noted(t *testing.T, server string) (program, file string) {
 	t.Helper()
 	dir := t.TempDir()
 	program, file = filepath.Join(dir, "nats-server"), filepath.Join(dir, "pids")
-	if err := tempdir.WriteProgram(program, fmt.Sprintf("#!/bin/sh\necho $$ >>%s\n%s\n", file, server)); err != nil {
+	if err := testkit.WriteProgram(program, fmt.Sprintf("#!/bin/sh\necho $$ >>%s\n%s\n", file, server)); err != nil {
 		t.Fatal(err)
 	}
 	return program, file

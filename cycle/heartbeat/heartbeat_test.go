@@ -25,7 +25,7 @@ import (
 	"agentstateloop/cycle/heartbeat"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 // ca and another are what this process takes for the roots of the system.

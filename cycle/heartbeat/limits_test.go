@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 // TestLimits tries each limit of a request to a monitor at its edge. The clock stands

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/hook"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 )
 

@@ -12,7 +12,7 @@ import (
 	"text/template"
 	"time"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/state"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/state/store"
 )
 

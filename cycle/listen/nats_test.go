@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/fleet/fleettest"
+	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 // TestLimits tries each limit of a prompt at its edge.

@@ -3,7 +3,7 @@ package members
 import (
 	"testing"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 // TestLimits tries at its edge how many rows may have left a list at one place.

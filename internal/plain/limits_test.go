@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/internal/plain"
 )
 

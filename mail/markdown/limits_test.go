@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 // TestLimits tries each limit of a page at its edge.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
 func TestStrictHeader(t *testing.T) {

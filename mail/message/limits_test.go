@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 // TestHeaderLimits tries the limits of the fields of a mail that arrived.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/message"
 )
 

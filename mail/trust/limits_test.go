@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/mail/message"
 )
 
@@ -30,6 +30,11 @@ func TestTrustLimits(t *testing.T) {
 	signatures := func(n int64) []message.Field {
 		return message.Fields([]byte(orderHeader(strings.Repeat(dkimField("example.net"), int(n)-1)+dkimField("example.com"), received)))
 	}
+	size := limittest.Limit{Max: 1000, Within: func(_ *testing.T, n int64) bool {
+		f := Filter{Handle: "agent", Operators: []string{"op@example.com"}, Require: RequireFrom, MaxSize: 1000}
+		_, gate, _ := f.Gate(message.ParseHeader([]byte(orderHeader("", received))), n)
+		return gate == ""
+	}}
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxSignatures", Max: 10, Within: func(_ *testing.T, n int64) bool {
 			proofs, _ := f.signatureProofs(signatures(n), "op@example.com")
@@ -54,10 +59,6 @@ func TestTrustLimits(t *testing.T) {
 		limittest.Duration("maxTravel", 7*24*time.Hour, time.Second, func(_ *testing.T, d time.Duration) bool { // that is dated ahead
 			return replayable(message.Fields([]byte(orderHeader("", received))), received.Add(-d)) == ""
 		}),
-		{Const: "MaxSize", Max: 1000, Within: func(_ *testing.T, n int64) bool {
-			f := Filter{Handle: "agent", Operators: []string{"op@example.com"}, Require: RequireFrom, MaxSize: 1000}
-			_, gate, _ := f.Gate(message.ParseHeader([]byte(orderHeader("", received))), n)
-			return gate == ""
-		}},
+		size,
 	})
 }

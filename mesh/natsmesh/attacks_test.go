@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"agentstateloop/fleet"
-	"agentstateloop/fleet/fleettest"
+	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/mesh"
 )
 

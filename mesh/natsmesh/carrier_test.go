@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"agentstateloop/fleet"
-	"agentstateloop/fleet/fleettest"
+	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/mesh"
 	"agentstateloop/mesh/natsmesh"
 	"agentstateloop/state"

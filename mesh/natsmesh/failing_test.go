@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"agentstateloop/fleet/fleettest"
+	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"agentstateloop/fleet"
-	"agentstateloop/fleet/fleettest/memory"
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/fleettest/memory"
+	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/mesh"
 )
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"agentstateloop/fleet"
-	"agentstateloop/fleet/fleettest/memory"
+	"agentstateloop/internal/testkit/fleettest/memory"
 	"agentstateloop/mesh"
 	"agentstateloop/mesh/natsmesh"
 	"agentstateloop/state"

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/fleet/fleettest"
+	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // Audit is what the chain of the history shows (docs/design.md, "The audit chain").
@@ -130,7 +130,7 @@ func placedIn(name string) ([]placed, error) {
 	defer f.Close()
 	var lines []placed
 	number := 0
-	for raw, err := range regular.Lines(f, maxRecord) {
+	for raw, err := range osfile.Lines(f, maxRecord) {
 		if err != nil {
 			return nil, err
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 var benchNow = time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
 
@@ -153,7 +153,7 @@ func addUnsealed(all io.Writer, name string) error {
 	}
 	defer f.Close()
 	part, size := sha256.New(), 0
-	for raw, err := range regular.Lines(f, maxRecord) {
+	for raw, err := range osfile.Lines(f, maxRecord) {
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func addUnsealed(all io.Writer, name string) error {
 // openHistory opens a file of the history for reading. It returns nil for what cannot
 // be one and holds no line of ours; Obstacles names it.
 func openHistory(name string) (*os.File, error) {
-	f, err := regular.OpenAtMost(name, maxHistory)
+	f, err := osfile.OpenAtMost(name, maxHistory)
 	if notHistory(err) {
 		return nil, nil
 	}
@@ -181,7 +181,7 @@ func openHistory(name string) (*os.File, error) {
 
 // notHistory reports whether what could not be opened cannot be a file of the history.
 func notHistory(err error) bool {
-	return errors.Is(err, regular.ErrKind) || errors.Is(err, regular.ErrTooLarge)
+	return errors.Is(err, osfile.ErrKind) || errors.Is(err, osfile.ErrTooLarge)
 }
 
 // historyFiles returns the paths of the history's files, the oldest first.
@@ -220,7 +220,7 @@ func eachSealed(name string, f func(l state.Line, sum string)) error {
 		return err
 	}
 	defer file.Close()
-	for raw, err := range regular.Lines(file, maxRecord) {
+	for raw, err := range osfile.Lines(file, maxRecord) {
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 
 	"agentstateloop/internal/members"
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // What this program writes it reads without encoding/json, whose look at the types costs

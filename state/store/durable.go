@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // Hook, if not nil, is called before each step that touches the disk, with the step
@@ -152,7 +152,7 @@ func makeDirDurably(hook Hook, dir string) error {
 // makeFolder makes a folder of the directory, whose parents must be folders of ours
 // and not links. The error wraps regular.ErrKind where something else is there.
 func (st *Store) makeFolder(name string) error {
-	if err := regular.Folders(st.Dir, filepath.Join(name, "file")); err != nil {
+	if err := osfile.Folders(st.Dir, filepath.Join(name, "file")); err != nil {
 		return err
 	}
 	return makeDirDurably(st.Hook, st.path(name))

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"os"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // mendHole writes the lines of a state again if the history ends with them and a power
@@ -23,7 +23,7 @@ func (st *Store) mendHole(name string, s stored) error {
 		want = append(want, l.data...)
 	}
 	path := st.path(name)
-	f, err := regular.OpenFile(path, os.O_RDWR, 0)
+	f, err := osfile.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}

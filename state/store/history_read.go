@@ -8,7 +8,7 @@ import (
 	"iter"
 	"slices"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
 
@@ -99,12 +99,12 @@ func parseLine(raw []byte) (state.Line, bool) {
 
 // yieldLines yields the lines of a file. more is false if yield wants no more.
 func yieldLines(name string, parse parser, yield func(state.Line) bool) (more bool, err error) {
-	f, err := regular.OpenAtMost(name, maxHistory)
+	f, err := osfile.OpenAtMost(name, maxHistory)
 	if err != nil {
 		return true, err
 	}
 	defer f.Close()
-	for raw, err := range regular.Lines(f, maxRecord) {
+	for raw, err := range osfile.Lines(f, maxRecord) {
 		if err != nil {
 			return true, err
 		}

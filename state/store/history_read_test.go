@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // TestNewestIsHistoryBackwards checks that Newest yields the lines of History in

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
 
@@ -44,7 +44,7 @@ func (st *Store) appendSealed(lines []sealedLine) error {
 	for _, l := range lines {
 		data.Write(l.data)
 	}
-	err := regular.File(path, maxHistory)
+	err := osfile.File(path, maxHistory)
 	if notHistory(err) {
 		if err := st.setAside(filepath.Base(path), "wrong", lines[0].line.At); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (st *Store) appendSealed(lines []sealedLine) error {
 		err = fs.ErrNotExist
 	}
 	fresh := errors.Is(err, fs.ErrNotExist)
-	f, err := regular.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := osfile.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (st *Store) syncHistory(name string, serial uint64) error {
 }
 
 func (st *Store) fsync(path string) error {
-	f, err := regular.OpenFile(path, os.O_RDWR, 0)
+	f, err := osfile.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -173,13 +173,13 @@ func (st *Store) cutTorn() error {
 
 // startOf returns where the first line of a serial begins in a history file.
 func startOf(path string, serial uint64) (start int64, err error) {
-	f, err := regular.Open(path)
+	f, err := osfile.Open(path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
 	for r := bufio.NewReader(f); ; {
-		raw, size, err := regular.ReadLine(r, maxRecord)
+		raw, size, err := osfile.ReadLine(r, maxRecord)
 		if errors.Is(err, io.EOF) {
 			return start, nil
 		}
@@ -222,7 +222,7 @@ func wholeLines(f *os.File) (int64, error) {
 // lastLine returns the last whole line of ours in a history file, or the zero Line if
 // there is none. Its cost does not depend on the file's length.
 func (st *Store) lastLine(name string) (state.Line, error) {
-	f, err := regular.OpenAtMost(st.path(name), maxHistory)
+	f, err := osfile.OpenAtMost(st.path(name), maxHistory)
 	if errors.Is(err, fs.ErrNotExist) || notHistory(err) {
 		return state.Line{}, nil
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // TestHistoryTail checks that neither a crash nor a person who edits the end of the

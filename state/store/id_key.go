@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"time"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
 
@@ -44,7 +44,7 @@ const (
 // wraps fs.ErrNotExist if none was made yet; after any other the key is unusable.
 func (st *Store) ReadIDKey() (IDKey, error) {
 	path := st.path(IDKeyFile)
-	data, err := regular.ReadFile(path, maxKeyFile)
+	data, err := osfile.ReadFile(path, maxKeyFile)
 	if err != nil {
 		return IDKey{}, err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // The locks of an agent. Each is a separate file, which no rename replaces. They
@@ -39,7 +39,7 @@ func (st *Store) TryLock(name string) (*Lock, error) {
 	if err := st.makeDir(); err != nil {
 		return nil, err
 	}
-	f, err := regular.Lock(st.path(name))
+	f, err := osfile.Lock(st.path(name))
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
@@ -55,7 +55,7 @@ func (st *Store) TryLock(name string) (*Lock, error) {
 
 // lockState takes state.lock and waits up to commitPatience for it.
 func (st *Store) lockState(ctx context.Context) (*Lock, error) {
-	f, err := regular.Lock(st.path(stateLock))
+	f, err := osfile.Lock(st.path(stateLock))
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // TestMain lets the test binary act as another process of the same agent.
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if err := tempdir.InMemory(); err != nil {
+	if err := testkit.InMemory(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // The log, and the size in bytes at which it becomes log.1.
@@ -23,7 +23,7 @@ func (st *Store) Log(now time.Time, text string) error {
 			return err
 		}
 	}
-	f, err := regular.OpenAppend(path, 0o600)
+	f, err := osfile.OpenAppend(path, 0o600)
 	if err != nil {
 		return err
 	}

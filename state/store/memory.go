@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
 
@@ -73,7 +73,7 @@ func (st *Store) KeepMemory(who state.Principal, text string) error {
 	name := memoryFile(who)
 	old, err := st.ReadFile(name, maxOldMemory)
 	isNew := errors.Is(err, fs.ErrNotExist)
-	if errors.Is(err, regular.ErrKind) || errors.Is(err, regular.ErrTooLarge) {
+	if errors.Is(err, osfile.ErrKind) || errors.Is(err, osfile.ErrTooLarge) {
 		err = st.moveAside(name, name+".prev") // it is not ours
 	}
 	if err != nil && !isNew {

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
-	"agentstateloop/internal/regular"
 	"agentstateloop/state"
 )
 
@@ -147,7 +147,7 @@ const maxNote = 4 << 10
 // Nudges returns the files in nudges/. It leaves out folders and files that are still
 // being written, whose names begin with a dot or end in .tmp.
 func (st *Store) Nudges() ([]NudgeFile, error) {
-	err := regular.Folder(st.path(NudgesDir))
+	err := osfile.Folder(st.path(NudgesDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -182,7 +182,7 @@ func (st *Store) readNudge(info fs.FileInfo) NudgeFile {
 		n.Fault = "it is not a regular file"
 		return n
 	}
-	f, err := regular.Open(st.path(filepath.Join(NudgesDir, n.Name)))
+	f, err := osfile.Open(st.path(filepath.Join(NudgesDir, n.Name)))
 	if err != nil {
 		n.Fault = "it cannot be read: " + err.Error()
 		return n
@@ -218,7 +218,7 @@ func shortLine(s string) string { return plain.Shorten(plain.Line(s), 200) }
 // taken its place since it was read: that is a nudge, or a message, of its own.
 func (st *Store) Unring(n NudgeFile) error {
 	name := filepath.Join(NudgesDir, n.Name)
-	if err := regular.Folders(st.Dir, name); err != nil {
+	if err := osfile.Folders(st.Dir, name); err != nil {
 		return err
 	}
 	if err := st.Hook.at("remove", st.path(name)); err != nil {

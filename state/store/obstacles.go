@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
 
@@ -87,7 +87,7 @@ func payloadsOf(s state.State) []string {
 
 // usableFolder returns why a folder cannot be used, or nil.
 func usableFolder(path string) error {
-	if err := regular.Folder(path); err != nil {
+	if err := osfile.Folder(path); err != nil {
 		return err
 	}
 	return allowed(path, unix.R_OK|unix.W_OK|unix.X_OK)
@@ -95,7 +95,7 @@ func usableFolder(path string) error {
 
 // usableFile returns why a file cannot be used, or nil. Locks are only read.
 func usableFile(path string, limit int64) error {
-	if err := regular.File(path, limit); err != nil {
+	if err := osfile.File(path, limit); err != nil {
 		return err
 	}
 	if strings.HasSuffix(path, ".lock") {

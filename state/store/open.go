@@ -3,7 +3,7 @@ package store
 import (
 	"os"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // What a reader of our files takes into memory at most, in bytes. None of them comes
@@ -19,21 +19,21 @@ const (
 // else in the place of the file, or of a folder on the way to it, is an error that
 // names it (see package regular).
 func (st *Store) Open(name string) (*os.File, error) {
-	if err := regular.Folders(st.Dir, name); err != nil {
+	if err := osfile.Folders(st.Dir, name); err != nil {
 		return nil, err
 	}
-	return regular.Open(st.path(name))
+	return osfile.Open(st.path(name))
 }
 
 // ReadFile returns the content of a file of the directory, as Open opens it. A file
 // of more than limit bytes is an error.
 func (st *Store) ReadFile(name string, limit int64) ([]byte, error) {
-	if err := regular.Folders(st.Dir, name); err != nil {
+	if err := osfile.Folders(st.Dir, name); err != nil {
 		return nil, err
 	}
-	return regular.ReadFile(st.path(name), limit)
+	return osfile.ReadFile(st.path(name), limit)
 }
 
 // CheckFolders returns an error if something else is in the place of a folder on the
 // way to the file name, such as a link to another folder. The error names it.
-func (st *Store) CheckFolders(name string) error { return regular.Folders(st.Dir, name) }
+func (st *Store) CheckFolders(name string) error { return osfile.Folders(st.Dir, name) }

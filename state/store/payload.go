@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // The folders of an agent's directory (docs/design.md, "Files of one agent").
@@ -51,20 +51,20 @@ func (st *Store) KeepAmong(name string, r io.Reader) error {
 // Remove removes a file or folder of the directory, with everything in it. It is
 // not an error if it is missing.
 func (st *Store) Remove(name string) error {
-	if err := regular.Folders(st.Dir, name); err != nil {
+	if err := osfile.Folders(st.Dir, name); err != nil {
 		return err
 	}
 	path := st.path(name)
 	if err := st.Hook.at("remove", path); err != nil {
 		return err
 	}
-	return regular.RemoveAll(path)
+	return osfile.RemoveAll(path)
 }
 
 // Move renames a file of the directory, to be found under another name. It does not make
 // that durable.
 func (st *Store) Move(name, place string) error {
-	if err := errors.Join(regular.Folders(st.Dir, name), st.makeFolder(filepath.Dir(place))); err != nil {
+	if err := errors.Join(osfile.Folders(st.Dir, name), st.makeFolder(filepath.Dir(place))); err != nil {
 		return err
 	}
 	if err := st.Hook.at("rename", st.path(place)); err != nil {
@@ -76,7 +76,7 @@ func (st *Store) Move(name, place string) error {
 // MoveBack renames a file to the place in a folder from which it came. If the folder is
 // gone, or something has taken the place since, that is an error, and the file stays.
 func (st *Store) MoveBack(name, place string) error {
-	if err := errors.Join(regular.Folders(st.Dir, name), regular.Folders(st.Dir, place)); err != nil {
+	if err := errors.Join(osfile.Folders(st.Dir, name), osfile.Folders(st.Dir, place)); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(st.path(place)); !errors.Is(err, fs.ErrNotExist) {

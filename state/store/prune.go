@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 // Prune removes entries of a folder that were last changed before the given time,
@@ -16,7 +16,7 @@ import (
 // removed. Fewer than limit means that nothing old is left. A missing folder holds
 // nothing old.
 func (st *Store) Prune(folder string, before time.Time, spared func(name string) bool, limit int) (int, error) {
-	err := regular.Folder(st.path(folder))
+	err := osfile.Folder(st.path(folder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -42,7 +42,7 @@ func (st *Store) Prune(folder string, before time.Time, spared func(name string)
 			if err != nil || !info.ModTime().Before(before) || spared(e.Name()) || removed == limit {
 				continue
 			}
-			if err := regular.RemoveAll(filepath.Join(dir.Name(), e.Name())); err != nil {
+			if err := osfile.RemoveAll(filepath.Join(dir.Name(), e.Name())); err != nil {
 				return removed, err
 			}
 			removed++

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // FuzzLoad puts arbitrary bytes in place of the state, its copy and the history. The

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // TestReplay checks, in every story, that an older state with the newer history

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // A poll that finds nothing fsyncs once, and keeps .prev as it is. So do those after it.

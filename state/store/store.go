@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
 
@@ -156,12 +156,12 @@ func (st *Store) parseStored(name string) (stored, error) {
 
 // openState opens one state file and reads it.
 func (st *Store) openState(name string) (f *os.File, data []byte, err error) {
-	if f, err = regular.OpenAtMost(st.path(name), maxState); err == nil {
-		if data, err = regular.ReadAll(f, maxState); err != nil {
+	if f, err = osfile.OpenAtMost(st.path(name), maxState); err == nil {
+		if data, err = osfile.ReadAll(f, maxState); err != nil {
 			f.Close()
 		}
 	}
-	if errors.Is(err, regular.ErrKind) || errors.Is(err, regular.ErrTooLarge) {
+	if errors.Is(err, osfile.ErrKind) || errors.Is(err, osfile.ErrTooLarge) {
 		err = fmt.Errorf("%w: %w", errCorrupt, err)
 	}
 	return f, data, err
@@ -201,7 +201,7 @@ func (st *Store) makeDir() error {
 	if err == nil {
 		err = st.makeFolder(NudgesDir)
 	}
-	if err != nil && !errors.Is(err, regular.ErrKind) {
+	if err != nil && !errors.Is(err, osfile.ErrKind) {
 		return fmt.Errorf("make state directory: %w", err)
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/statetest"
+	"agentstateloop/internal/testkit/statetest"
 )
 
 // crashStory has commits of every kind: with several lines to append, one and none.

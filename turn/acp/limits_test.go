@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/turn"
 )
 

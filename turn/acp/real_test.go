@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/turn"
-	"agentstateloop/turn/clitest"
+	"agentstateloop/internal/testkit/clitest"
 )
 
 // realAgent is one of the real agents that speak ACP.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/turn"
 	"agentstateloop/turn/box"
 )
@@ -59,7 +59,7 @@ func newBench(t *testing.T, script string) *bench {
 		t.Fatal(err)
 	}
 	state := t.TempDir()
-	t.Cleanup(func() { regular.MakeWritable(state) })
+	t.Cleanup(func() { osfile.MakeWritable(state) })
 	b := &bench{
 		t: t,
 		Config: turn.Config{

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 // inside returns the numbers that a script prints in a box.

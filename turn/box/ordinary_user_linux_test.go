@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"agentstateloop/internal/tempdir"
+	"agentstateloop/internal/testkit"
 )
 
 const nobody = 65534
@@ -34,7 +34,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	}
 	path, tmp := filepath.Join(base, "test"), filepath.Join(base, "tmp")
 	for _, err := range []error{
-		tempdir.WriteProgram(path, string(program)), os.Chmod(path, 0o755), os.Chmod(base, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, nobody, nobody),
+		testkit.WriteProgram(path, string(program)), os.Chmod(path, 0o755), os.Chmod(base, 0o755), os.Mkdir(tmp, 0o700), os.Chown(tmp, nobody, nobody),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"agentstateloop/turn/react"
-	"agentstateloop/turn/react/scripted"
+	"agentstateloop/internal/testkit/scripted"
 )
 
 // Arguments that mean the same are the same call, however they are written. Another

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/turn/react"
-	"agentstateloop/turn/react/scripted"
+	"agentstateloop/internal/testkit/scripted"
 )
 
 // full returns a bench whose window is full to percent after the first answer,

@@ -11,7 +11,7 @@ import (
 
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
-	"agentstateloop/turn/react/scripted"
+	"agentstateloop/internal/testkit/scripted"
 )
 
 // BenchmarkTenTools is the loop alone in a turn of ten tool calls, each of which

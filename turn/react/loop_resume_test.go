@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"agentstateloop/turn/react"
-	"agentstateloop/turn/react/scripted"
+	"agentstateloop/internal/testkit/scripted"
 )
 
 // carver is a model that cuts three notches, one after the other. It learns from the

@@ -15,7 +15,7 @@ import (
 
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
-	"agentstateloop/turn/react/scripted"
+	"agentstateloop/internal/testkit/scripted"
 )
 
 var apis = []string{"anthropic", "openai"}

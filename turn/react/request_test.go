@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"agentstateloop/turn/react"
-	"agentstateloop/turn/react/scripted"
+	"agentstateloop/internal/testkit/scripted"
 )
 
 // Check is called before each request, also before a repeated one and before one

@@ -15,7 +15,7 @@ import (
 
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
-	"agentstateloop/turn/react/scripted"
+	"agentstateloop/internal/testkit/scripted"
 )
 
 // Files that the tests show, as programs make them.

@@ -13,8 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"agentstateloop/internal/durable"
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 )
 
 const stepsName = "steps.jsonl"
@@ -101,7 +100,7 @@ func adopt(f *os.File, name string, past []Step) error {
 	// nobody has made their names durable: of most agents nothing in them must last.
 	dir := filepath.Dir(name)
 	for range 4 {
-		if err := durable.SyncDir(dir); err != nil {
+		if err := osfile.SyncDir(dir); err != nil {
 			return err
 		}
 		dir = filepath.Dir(dir)
@@ -160,7 +159,7 @@ func beginning(f io.Reader) io.Reader { return io.LimitReader(f, maxSteps) }
 // readSteps reads what is whole of a file of steps. Its writer may have died,
 // or the power gone, in the middle of a line.
 func readSteps(name string) ([]Step, error) {
-	f, err := regular.Open(name)
+	f, err := osfile.Open(name)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agentstateloop/internal/limittest"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 // pipes is a listener in memory.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"agentstateloop/internal/secret"
-	"agentstateloop/mail/mailtest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/turn/toolserver"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"agentstateloop/internal/regular"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/secret"
 	"agentstateloop/turn/react"
 	"agentstateloop/turn/toolserver"
@@ -51,7 +51,7 @@ func TestPictures(t *testing.T) {
 	const png = "\x89PNG\r\n\x1a\n0000"
 	folder := func() string {
 		dir := t.TempDir()
-		t.Cleanup(func() { regular.MakeWritable(dir) }) // only root removes files from a read-only folder
+		t.Cleanup(func() { osfile.MakeWritable(dir) }) // only root removes files from a read-only folder
 		return dir
 	}
 	folders := react.Folders{Context: folder()}

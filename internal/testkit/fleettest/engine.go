@@ -1,0 +1,266 @@
+package fleettest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/fleet"
+	"agentstateloop/internal/testkit"
+	"agentstateloop/mesh/natsmesh"
+)
+
+// Key is the key of a user.
+type Key struct{ Seed, Public string }
+
+// NewKey makes a key.
+func NewKey(t testing.TB) Key {
+	t.Helper()
+	seed, public, err := fleet.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Key{seed, public}
+}
+
+// Engine is one nats-server, or three, which end with the test.
+type Engine struct {
+	Servers []*Server
+	Admin   Key
+	Users   map[string]Key // by handle
+
+	t testing.TB
+}
+
+// Start starts one server with a mailbox for each handle.
+func Start(t testing.TB, handles ...string) *Engine { return start(t, 1, handles) }
+
+// StartCluster starts three servers, likewise. Each message is stored on all of them.
+func StartCluster(t testing.TB, handles ...string) *Engine { return start(t, 3, handles) }
+
+// patience is how long an engine may take to do what it was asked.
+const patience = 30 * time.Second
+
+func start(t testing.TB, servers int, handles []string) *Engine {
+	t.Helper()
+	e := StartBare(t, servers, handles...)
+	e.Create()
+	return e
+}
+
+// StartBare starts so many servers, which know the users and have no streams yet.
+func StartBare(t testing.TB, servers int, handles ...string) *Engine {
+	t.Helper()
+	path := Program(t)
+	e := &Engine{Admin: NewKey(t), Users: map[string]Key{}, t: t}
+	dir := t.TempDir()
+	plan := fleet.Plan{Users: map[string]string{}, Admin: e.Admin.Public}
+	for _, h := range handles {
+		e.Users[h] = NewKey(t)
+		plan.Users[h] = e.Users[h].Public
+	}
+	for n := range servers {
+		port, err := testkit.FreePort(besideForRoutes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Server{Name: "n" + strconv.Itoa(n+1), Addr: "127.0.0.1:" + strconv.Itoa(port), port: port, t: t, program: path}
+		s.config, s.store = filepath.Join(dir, "fleet.conf"), filepath.Join(dir, s.Name)
+		e.Servers = append(e.Servers, s)
+		plan.Servers = append(plan.Servers, s.Addr)
+	}
+	text, err := plan.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = storeDir.ReplaceAllString(text, "") // each has its own
+	if err := os.WriteFile(filepath.Join(dir, "fleet.conf"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, s := range e.Servers {
+			s.Kill()
+		}
+	})
+	for _, s := range e.Servers {
+		s.clustered = servers > 1
+		s.Start()
+	}
+	return e
+}
+
+var storeDir = regexp.MustCompile(`(?m)^ *store_dir:.*\n`)
+
+// URL returns the url of the mesh.
+func (e *Engine) URL() string {
+	var addrs []string
+	for _, s := range e.Servers {
+		addrs = append(addrs, s.Addr)
+	}
+	return "nats://" + strings.Join(addrs, ",")
+}
+
+// Keys returns the public keys of all handles.
+func (e *Engine) Keys() map[string]string {
+	keys := map[string]string{}
+	for handle, key := range e.Users {
+		keys[handle] = key.Public
+	}
+	return keys
+}
+
+// Conn returns a connection of the user of a handle, "" for the administrator.
+func (e *Engine) Conn(handle string) *fleet.Conn {
+	e.t.Helper()
+	key := e.Admin
+	if handle != "" {
+		key = e.Users[handle]
+	}
+	if key.Seed == "" {
+		e.t.Fatalf("the engine was started without %s", handle)
+	}
+	c := &fleet.Conn{URL: e.URL(), Handle: handle, Seed: seed(key), Timeout: patience}
+	e.t.Cleanup(c.Close)
+	return c
+}
+
+// Client returns an agent's side of the mesh. It knows the keys of all others.
+func (e *Engine) Client(handle string) *natsmesh.Client {
+	e.t.Helper()
+	if e.Users[handle].Seed == "" {
+		e.t.Fatalf("the engine was started without %s", handle)
+	}
+	c := &natsmesh.Client{URL: e.URL(), Handle: handle, Host: "alpha", Seed: seed(e.Users[handle]), Keys: e.Keys(), Timeout: patience}
+	e.t.Cleanup(c.Close)
+	return c
+}
+
+func seed(k Key) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return k.Seed, nil }
+}
+
+// Create waits until the engine answers, and makes the streams and the mailboxes.
+func (e *Engine) Create() {
+	e.t.Helper()
+	c := e.Conn("")
+	defer c.Close()
+	want := fleet.Wanted{Handles: slices.Sorted(maps.Keys(e.Users)), Servers: len(e.Servers)}
+	e.Until("the streams can be made", func(ctx context.Context) error {
+		_, err := fleet.Create(ctx, Asker(c), want)
+		return err
+	})
+}
+
+// Asker returns what asks the engine for fleet.Create.
+func Asker(c *fleet.Conn) fleet.Ask {
+	return func(ctx context.Context, subject string, body []byte) ([]byte, error) {
+		a, err := c.Request(ctx, subject, body, nil)
+		return a.Data, err
+	}
+}
+
+// Until calls try until it succeeds.
+func (e *Engine) Until(what string, try func(context.Context) error) {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		err := try(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			e.t.Fatalf("wait until %s: %v", what, err)
+		}
+	}
+}
+
+// Ask sends a request to the API of JetStream as the administrator, and decodes its
+// answer into a value, unless that is nil. While servers come and go it is sent again.
+func (e *Engine) Ask(call string, request, into any) {
+	e.t.Helper()
+	var body []byte
+	if request != nil {
+		var err error
+		if body, err = json.Marshal(request); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	c := e.Conn("")
+	defer c.Close()
+	deletes := strings.HasPrefix(call, "STREAM.DELETE.")
+	e.Until(call+" is answered", func(ctx context.Context) error {
+		data, err := Asker(c)(ctx, "$JS.API."+call, body)
+		switch {
+		case err != nil:
+			return err
+		case deletes && strings.Contains(string(data), "stream not found"):
+			return nil // an answer was lost
+		case strings.Contains(string(data), `"error":`):
+			return errors.New(string(data))
+		case into != nil:
+			return json.Unmarshal(data, into)
+		}
+		return nil
+	})
+}
+
+// Configure changes the configuration, and restarts all servers with it.
+func (e *Engine) Configure(change func(text string) string) {
+	e.t.Helper()
+	path := e.Servers[0].config
+	text, err := os.ReadFile(path)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(change(string(text))), 0o600); err != nil {
+		e.t.Fatal(err)
+	}
+	for _, s := range e.Servers {
+		s.Restart()
+	}
+}
+
+// Leader waits until a stream has a leader, and returns it.
+func (e *Engine) Leader(stream string) *Server {
+	e.t.Helper()
+	c := e.Conn("")
+	defer c.Close()
+	var leader *Server
+	e.Until(stream+" has a leader", func(ctx context.Context) error {
+		data, err := Asker(c)(ctx, "$JS.API.STREAM.INFO."+stream, nil)
+		if err != nil {
+			return err
+		}
+		var info struct {
+			Cluster struct {
+				Leader string `json:"leader"`
+			} `json:"cluster"`
+		}
+		if err := json.Unmarshal(data, &info); err != nil {
+			return err
+		}
+		for _, s := range e.Servers {
+			if s.Name == info.Cluster.Leader || len(e.Servers) == 1 {
+				leader = s
+				return nil
+			}
+		}
+		return context.DeadlineExceeded
+	})
+	return leader
+}
+
+// besideForRoutes is what fleet.Plan adds to a port on this machine for routes.
+const besideForRoutes = 2000

@@ -1,0 +1,339 @@
+package mailtest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"agentstateloop/internal/testkit"
+)
+
+// Dovecot is a running Dovecot with one user. The ports are on loopback; the
+// certificate is for "localhost" and 127.0.0.1.
+type Dovecot struct {
+	IMAP, IMAPTLS      string // IMAP supports STARTTLS
+	CAFile             string
+	Username, Password string
+	Maildir            string
+
+	dir   string
+	users int
+	mail  int // uid and gid of the mails
+	n     int
+}
+
+// RequireReal is the name of an environment variable. If it is set, as in
+// continuous integration, a missing server is a failure instead of a skip.
+const RequireReal = "AGENTSTATELOOP_REQUIRE_REAL"
+
+// StartDovecot starts Dovecot for one test. It skips the test if none is
+// installed or this user may not start it.
+func StartDovecot(t T) *Dovecot {
+	t.Helper()
+	d, err := startDovecot(t)
+	// Another server of a test may take a port before Dovecot does.
+	for range 5 {
+		if err == nil || !strings.Contains(err.Error(), "Address already in use") {
+			break
+		}
+		d, err = startDovecot(t)
+	}
+	if err == nil {
+		return d
+	}
+	if errors.Is(err, errNoDovecot) && os.Getenv(RequireReal) == "" {
+		t.Skip(err)
+	}
+	t.Fatal(err)
+	return nil
+}
+
+var errNoDovecot = errors.New("dovecot is not installed, or this user may not start it")
+
+// dovecotConf is a whole configuration, and that of the system is not read. The
+// answer to a refused login is not delayed, as it is by default.
+const dovecotConf = `protocols = imap
+base_dir = %[1]s/run
+state_dir = %[1]s/run
+log_path = %[1]s/log
+ssl = yes
+ssl_cert = <%[1]s/cert.pem
+ssl_key = <%[1]s/key.pem
+disable_plaintext_auth = no
+auth_mechanisms = plain
+first_valid_uid = %[2]d
+mail_location = maildir:%[1]s/mail/%%u
+default_login_user = %[3]s
+default_internal_user = %[3]s
+passdb {
+  driver = passwd-file
+  args = scheme=PLAIN username_format=%%u %[1]s/users
+}
+userdb {
+  driver = static
+  args = uid=%[2]d gid=%[2]d home=%[1]s/mail/%%u
+}
+service imap-login {
+  chroot =
+  inet_listener imap {
+    address = 127.0.0.1
+    port = %[4]d
+  }
+  inet_listener imaps {
+    address = 127.0.0.1
+    port = %[5]d
+    ssl = yes
+  }
+}
+auth_failure_delay = 0
+service anvil {
+  chroot =
+  unix_listener anvil-auth-penalty {
+    mode = 0
+  }
+}
+service stats {
+  chroot =
+}
+`
+
+const maxUsers = 50
+
+func startDovecot(t T) (*Dovecot, error) {
+	if _, err := exec.LookPath("dovecot"); err != nil {
+		return nil, errNoDovecot
+	}
+	if os.Getuid() != 0 {
+		return nil, errNoDovecot // the services of Dovecot change user
+	}
+	// t.TempDir will not do: the path of a socket has at most 108 bytes, and the
+	// users of Dovecot must be able to enter it.
+	dir, err := os.MkdirTemp("/tmp", "dc")
+	if err != nil {
+		return nil, err
+	}
+	d := &Dovecot{
+		CAFile: filepath.Join(dir, "ca.pem"), Password: "correct horse", dir: dir, mail: 8,
+	}
+	if err := endWith(t, dir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	ports, err := FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	d.IMAP, d.IMAPTLS = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	if err := d.prepare(dir, ports); err != nil {
+		return nil, err
+	}
+	if err := d.start(filepath.Join(dir, "out")); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := d.addUser(); err != nil {
+		return nil, err
+	}
+	for _, addr := range []string{d.IMAP, d.IMAPTLS} {
+		if err := Answers(ctx, addr); err != nil {
+			log, _ := os.ReadFile(filepath.Join(dir, "log"))
+			return nil, fmt.Errorf("dovecot does not answer: %w\n%s", err, log)
+		}
+	}
+	return d, nil
+}
+
+// endWith stops the daemon of dir and removes dir when the test ends. It does
+// so even if the process of the test is killed, which runs no cleanup: the
+// input of the watcher ends with the process.
+func endWith(t T, dir string) error {
+	watcher := exec.Command("sh", "-c", `cat >/dev/null; doveadm -c "$1/conf" stop >/dev/null 2>&1; rm -rf "$1"`, "sh", dir)
+	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal to the group of the test must not reach it
+	in, err := watcher.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := watcher.Start(); err != nil {
+		return err
+	}
+	t.Cleanup(func() {
+		in.Close()
+		watcher.Wait() // what it could not stop or remove harms no test
+	})
+	return nil
+}
+
+// start starts the daemon. The daemon never closes its output, so that goes to
+// a file, and not to a pipe that somebody would wait for.
+func (d *Dovecot) start(output string) error {
+	out, err := os.Create(output)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd := exec.Command("dovecot", "-c", d.Conf())
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		said, _ := os.ReadFile(output)
+		return fmt.Errorf("start dovecot: %w: %s", err, said)
+	}
+	return nil
+}
+
+func (d *Dovecot) prepare(dir string, ports []int) error {
+	ca, err := NewCA()
+	if err != nil {
+		return err
+	}
+	cert, err := ca.Issue("localhost")
+	if err != nil {
+		return err
+	}
+	key, err := x509.MarshalECPrivateKey(cert.PrivateKey.(*ecdsa.PrivateKey))
+	if err != nil {
+		return err
+	}
+	// All users at once: Dovecot notices changes of the file only by the second.
+	var users strings.Builder
+	for n := range maxUsers {
+		fmt.Fprintf(&users, "agent%d:{PLAIN}%s\n", n+1, d.Password)
+	}
+	files := map[string]string{
+		"ca.pem":   string(ca.PEM),
+		"cert.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})),
+		"key.pem":  string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key})),
+		"users":    users.String(),
+		"conf":     fmt.Sprintf(dovecotConf, dir, d.mail, "dovecot", ports[0], ports[1]),
+	}
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return err
+		}
+		// The users of Dovecot must read it, whatever our umask is.
+		if err := os.Chmod(path, 0o644); err != nil {
+			return err
+		}
+	}
+	return d.openDir("", 0)
+}
+
+// openDir makes a directory below dir that everybody may enter.
+func (d *Dovecot) openDir(sub string, owner int) error {
+	path := filepath.Join(d.dir, sub)
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(path, 0o755); err != nil {
+		return err
+	}
+	return os.Chown(path, owner, owner)
+}
+
+// Conf returns the path of the configuration, for doveadm.
+func (d *Dovecot) Conf() string { return filepath.Join(d.dir, "conf") }
+
+// addUser makes d use a new user without mail.
+func (d *Dovecot) addUser() error {
+	if d.users++; d.users > maxUsers {
+		return fmt.Errorf("this dovecot has only %d users", maxUsers)
+	}
+	d.n = 0
+	d.Username = fmt.Sprintf("agent%d", d.users)
+	d.Maildir = filepath.Join(d.dir, "mail", d.Username)
+	home := filepath.Join("mail", d.Username)
+	for _, sub := range []string{"mail", home, home + "/tmp", home + "/new", home + "/cur"} {
+		if err := d.openDir(sub, d.mail); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Fresh returns the same server with the mailbox of another user, which is
+// empty.
+func (d *Dovecot) Fresh(t T) *Dovecot {
+	t.Helper()
+	if err := d.addUser(); err != nil {
+		t.Fatal(err)
+	}
+	other := *d
+	return &other
+}
+
+// Answers waits until something listens at addr.
+func Answers(ctx context.Context, addr string) error {
+	for {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// FreePorts returns n ports that are free.
+func FreePorts(n int) ([]int, error) {
+	var ports []int
+	for len(ports) < n {
+		port, err := testkit.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+// Append delivers a mail as a delivery agent does, by a file in the Maildir,
+// seen or not. Dovecot assigns the next UID when it next reads the folder.
+func (d *Dovecot) Append(raw []byte, seen bool) error {
+	d.n++
+	name := fmt.Sprintf("%d.M%06dP1.test", time.Now().Unix(), d.n)
+	path := filepath.Join(d.Maildir, "new", name)
+	if seen {
+		path = filepath.Join(d.Maildir, "cur", name+":2,S")
+	}
+	temp := filepath.Join(d.Maildir, "tmp", name)
+	if err := os.WriteFile(temp, raw, 0o600); err != nil {
+		return err
+	}
+	if err := os.Chown(temp, d.mail, d.mail); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+// Renumber removes all mail and changes the UIDVALIDITY of the mailbox.
+func (d *Dovecot) Renumber() error {
+	for _, sub := range []string{"new", "cur"} {
+		entries, err := os.ReadDir(filepath.Join(d.Maildir, sub))
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := os.Remove(filepath.Join(d.Maildir, sub, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	out, err := exec.Command("doveadm", "-c", d.Conf(), "mailbox", "update", "--uid-validity", fmt.Sprint(time.Now().Unix()+1000), "-u", d.Username, "INBOX").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("renumber: %w: %s", err, out)
+	}
+	return nil
+}

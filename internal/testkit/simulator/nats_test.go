@@ -1,0 +1,168 @@
+package simulator_test
+
+import (
+	"time"
+
+	sim "agentstateloop/internal/testkit/simulator"
+)
+
+// natsStories are stories of the mesh over NATS.
+var natsStories = []scenario{
+	{
+		name: "a message over NATS is reported although every process dies", over: sim.OverNATS,
+		must: "the engine knew a message that was published again",
+		step: []sim.Step{
+			{Do: sim.Message, Kind: "message", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "nats delivery", What: sim.Crash}}},
+			{Do: sim.Wait, For: 2 * time.Minute, Faults: []sim.Fault{{Site: "append history", What: sim.Power}}},
+			{Do: sim.Wait, For: 2 * time.Minute, Faults: []sim.Fault{{Site: "nats ack", What: sim.Crash}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "nats post", What: sim.CrashLate}}},
+			{Do: sim.Wait, For: 2 * time.Minute, Faults: []sim.Fault{{Site: "nats stored", What: sim.Crash}}},
+			{Do: sim.Wait, For: 2 * time.Minute, Faults: []sim.Fault{{Site: "nats stored", What: sim.Lost}}},
+		},
+	},
+	{
+		name: "what is not proven over NATS causes nothing", over: sim.OverNATS,
+		must: "forged over NATS: early",
+		step: []sim.Step{
+			{Do: sim.Forge, Kind: "unsigned", Wish: "answer"},
+			{Do: sim.Forge, Kind: "stranger", Wish: "answer"},
+			{Do: sim.Forge, Kind: "sister", Wish: "answer"},
+			{Do: sim.Forge, Kind: "altered", Wish: "answer"},
+			{Do: sim.Forge, Kind: "moved", Wish: "answer"},
+			{Do: sim.Forge, Kind: "renamed", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Forge, Kind: "other-id", Wish: "answer"},
+			{Do: sim.Forge, Kind: "reserved", Wish: "answer"},
+			{Do: sim.Forge, Kind: "relay", Wish: "answer"},
+			{Do: sim.Forge, Kind: "nudge"},
+			{Do: sim.Forge, Kind: "late", Wish: "answer"},
+			{Do: sim.Forge, Kind: "early", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Mail, Kind: "new", Wish: "ask"},
+			{Do: sim.Poll},
+			{Do: sim.Forge, Kind: "report"},
+			{Do: sim.Forge, Kind: "status", N: 19},
+			{Do: sim.Wait, For: 2 * time.Minute},
+			{Do: sim.Report, Kind: "answer"},
+		},
+	},
+	{
+		name: "an id over NATS is nobody's before its sender has proved it", over: sim.OverNATS,
+		must: "forged over NATS: twins",
+		step: []sim.Step{
+			{Do: sim.Forge, Kind: "usurped", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Forge, Kind: "twins", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "nats ack", What: sim.Fail}}},
+			{Do: sim.Forge, Kind: "twins", Wish: "submit"},
+			{Do: sim.Wait, For: 5 * time.Minute},
+		},
+	},
+	{
+		name: "a message over NATS that is replayed has no second turn, however late", over: sim.OverNATS,
+		must: "an old message was replayed over NATS",
+		step: []sim.Step{
+			{Do: sim.Message, Kind: "message", Wish: "answer"},
+			{Do: sim.Nudge, Kind: "mesh"},
+			{Do: sim.Wait, For: 2 * time.Minute},
+			{Do: sim.Forge, Kind: "replayed"},
+			{Do: sim.Wait, For: 2 * time.Minute},
+			{Do: sim.Wait, For: 15 * 24 * time.Hour},
+			{Do: sim.Tell, Wish: "answer"}, // it forgets the keys of then
+			{Do: sim.Forge, Kind: "replayed"},
+			{Do: sim.Forge, Kind: "replayed", N: 1},
+			{Do: sim.Poll},
+		},
+	},
+	{
+		name: "a flood over NATS comes in at its pace, and its answers leave at ours", over: sim.OverNATS,
+		must: "messages of a peer waited for its pace",
+		step: []sim.Step{
+			{Do: sim.Forge, Kind: "flood"},
+			{Do: sim.Forge, Kind: "flood", N: 1}, // of the other peer
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+			{Do: sim.Wait, For: 70 * time.Second},
+			{Do: sim.Poll},
+			{Do: sim.Wait, For: 70 * time.Second},
+			{Do: sim.Poll},
+		},
+	},
+	{
+		name: "what is unknown over NATS is published again, and is the same to the bit", over: sim.OverNATS,
+		must: "a message was published again over NATS",
+		step: []sim.Step{
+			{Do: sim.Message, Kind: "ask", Wish: "submit"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "nats post", What: sim.CrashLate}}},
+			{Do: sim.Wait, For: 90 * time.Minute, Faults: []sim.Fault{{Site: "nats post", What: sim.Lost}, {Site: "nats stored", What: sim.Twice}}},
+		},
+	},
+	{
+		name: "an engine over NATS without a leader loses nothing", over: sim.OverNATS,
+		must: "the engine had no leader",
+		step: []sim.Step{
+			{Do: sim.Message, Kind: "message", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{
+				{Site: "agent work", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Outage, Kind: "engine-leaderless", N: 1}},
+			}},
+			{Do: sim.Mail, Kind: "new", Wish: "send"},
+			{Do: sim.Poll},
+			{Do: sim.Poll, Faults: []sim.Fault{
+				{Site: "nats stored", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Outage, Kind: "engine-restart"}},
+			}},
+			{Do: sim.Wait, For: 5 * time.Minute},
+		},
+	},
+	{
+		name: "a mailbox over NATS is full for a while", over: sim.OverNATS,
+		must: "our part of a mailbox was full",
+		step: []sim.Step{
+			{Do: sim.Outage, Kind: "box-full", N: 2},
+			{Do: sim.Message, Kind: "message", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+			{Do: sim.Wait, For: 5 * time.Minute},
+		},
+	},
+	{
+		name: "the HALT of the mesh over NATS is heard, late where a server lags", over: sim.OverNATS,
+		must: "an answer about HALT was an old one",
+		step: []sim.Step{
+			{Do: sim.MeshHalt, Kind: "on"},
+			{Do: sim.Message, Kind: "message", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.MeshHalt, Kind: "off"},
+			{Do: sim.Outage, Kind: "halt-stale", N: 2},
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+			{Do: sim.MeshHalt, Kind: "on"},
+			{Do: sim.Poll},
+		},
+	},
+	{
+		name: "the HALT of the mesh over NATS stays while nobody answers for it", over: sim.OverNATS,
+		must: "an answer about HALT never came",
+		step: []sim.Step{
+			{Do: sim.MeshHalt, Kind: "on"},
+			{Do: sim.Message, Kind: "message", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Outage, Kind: "halt-mute", N: 1},
+			{Do: sim.Poll},
+			{Do: sim.Wait, For: 2 * time.Minute},
+		},
+	},
+	{
+		name: "a key that the engine refuses is an outage of the mesh", over: sim.OverNATS,
+		must: "an outage had to be reported to the operator",
+		step: []sim.Step{
+			{Do: sim.Wait, For: 2 * time.Hour},
+			{Do: sim.Outage, Kind: "token", N: 8},
+			{Do: sim.Message, Kind: "message", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+			{Do: sim.Poll},
+		},
+	},
+}

@@ -1,0 +1,161 @@
+package simulator_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentstateloop/internal/testkit/simulator"
+)
+
+// mustHappen are the rare events that the runs of CI must reach. A simulator that
+// does not reach them proves nothing about them. That a runner dies while its agent
+// lingers is too rare for chance: the scenarios reach it.
+var mustHappen = []string{
+	"a deliverable was submitted",
+	"a sent mail was filed",
+	"a withheld mail had a time for the alarm line",
+	"the operator was asked about a signed mail in doubt",
+	"a signed mail in doubt came in by YES",
+	"a report had fields",
+	"a report was partial",
+	"a question was asked",
+	"the operator was asked",
+	"an answer of the operator was handed over",
+	"the operator did not answer in time",
+	"a turn was suspended",
+	"a turn was resumed",
+	"a turn was reaped",
+	"a turn was given back",
+	"a running turn was stopped",
+	"a turn used up its budget",
+	"a day's budget was used up",
+	"a day ended in the middle of a turn",
+	"turns began again with the next day",
+	"something was remembered",
+	"the agent planned a turn",
+	"the agent woke itself",
+	"the agent used up its turns",
+	"a turn waits for something outside",
+	"a report came before its attempt ended",
+	"a report was taken",
+	"a report came twice",
+	"a report was late",
+	"a report was handed over",
+	"a late report had a turn of its own",
+	"an attempt began again while something was under way",
+	"a message waited for what its sender still writes",
+	"messages of one sender shared a turn",
+	"a reset set a memory aside",
+	"a search found what was answered",
+	"an outage had to be reported to the keymaster",
+	"an outage had to be reported to the operator",
+	"the end of an outage had to be reported to the keymaster",
+	"the end of an outage had to be reported to the operator",
+	"a turn ended: canceled",
+	"a turn ended: failed",
+	"a turn ended: partial",
+	"a turn ended: success",
+	"a turn ended: timeout",
+	"a runner died and left an agent",
+	"an agent lingered after its answer",
+	"a stale agent was refused",
+	"a token released a mail",
+	"a mail that the operator had signed was changed",
+	"an item of the quarantine was released",
+	"an effect was sent twice",
+	"a nudge was left to a detached poll",
+	"a nudge of another agent was acknowledged",
+	"an ack waited",
+	"an ack was sent because the answer took longer",
+	"an ack was not needed: its answer is ready",
+	"an ack was sent during a turn by the process that ran it",
+	"a hook was to hear of something",
+	"a hook took an event",
+	"a hook was called: slow",
+	"a hook was called: lost",
+	"a poll ran while a hook hung",
+	"an event for a hook was lost: undeliverable",
+	"the answer to a program was mailed",
+	"tier: critical",
+	"tier: dead",
+	"tier: normal",
+	"the state was recovered",
+	"a power cut lost something",
+	"a torn crontab was restored",
+	"damaged: cut",
+	"damaged: cut-both",
+	"damaged: delete",
+	"damaged: delete-both",
+	"damaged: delete-prev",
+	"damaged: empty",
+	"interleaved: poll",
+	"interleaved: turns",
+	"interleaved: tell",
+	"interleaved: ring",
+	"interleaved: stop",
+	"interleaved: halt",
+	"interleaved: mail",
+	"interleaved: message",
+	"interleaved: nudge",
+	"interleaved: event",
+	"interleaved: release",
+	"interleaved: reset",
+	"interleaved: report",
+	"interleaved: transition",
+	"a message was published again over NATS",
+	"the engine knew a message that was published again",
+	"the engine had no leader",
+	"the engine was started again",
+	"our part of a mailbox was full",
+	"an answer about HALT never came",
+	"an answer about HALT was an old one",
+	"the mesh over NATS was halted",
+	"messages of a peer waited for its pace",
+	"messages left as fast as they may",
+	"the end of a turn was an event on NATS",
+	"forged over NATS: unsigned",
+	"forged over NATS: stranger",
+	"forged over NATS: altered",
+	"forged over NATS: late",
+	"forged over NATS: usurped",
+	"forged over NATS: twins",
+	"forged over NATS: replayed",
+	"forged over NATS: nudge",
+	"forged over NATS: report",
+	"forged over NATS: flood",
+}
+
+// passedOften is how often a point may be passed before a process must have died
+// there. With fresh seeds, a fourth of that was once passed without a death.
+const passedOften = 20_000
+
+// sometimes logs the counts, and with -for checks that the rare events happened.
+func sometimes(t *testing.T, counts simulator.Counts) {
+	var report []string
+	for _, what := range slices.Sorted(maps.Keys(counts.Sometimes)) {
+		report = append(report, fmt.Sprintf("%8d  %s", counts.Sometimes[what], what))
+	}
+	for _, site := range slices.Sorted(maps.Keys(counts.Points)) {
+		report = append(report, fmt.Sprintf("%8d times passed: %s", counts.Points[site], site))
+	}
+	t.Log("\n" + strings.Join(report, "\n"))
+	if *during == 0 {
+		return
+	}
+	for _, what := range mustHappen {
+		if counts.Sometimes[what] == 0 {
+			t.Errorf("in %v this never happened: %s", *during, what)
+		}
+	}
+	deaths := func(site string) int {
+		return counts.Sometimes["crash at "+site] + counts.Sometimes["crash-late at "+site] + counts.Sometimes["power at "+site]
+	}
+	for site, passed := range counts.Points {
+		if passed >= passedOften && deaths(site) == 0 {
+			t.Errorf("%d times passed, and no process died at %q", passed, site)
+		}
+	}
+}

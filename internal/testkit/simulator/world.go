@@ -1,0 +1,450 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"text/template"
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/cycle"
+	"agentstateloop/internal/testkit"
+	"agentstateloop/mail"
+	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail/trust"
+	"agentstateloop/mesh"
+	"agentstateloop/mesh/natsmesh"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+	"agentstateloop/turn"
+)
+
+// The names in a story.
+const (
+	handle   = "goulard3120"
+	operator = "operator@example.com"
+	address  = "artificer3120@example.org"
+	config   = "/home/you/.config/agentstateloop/agent.toml"
+	binary   = "/usr/local/bin/agentstateloop"
+
+	password      = "correct horse 5512"
+	wrongPassword = "battery staple 9061"
+	wrongToken    = "nobody-7731"
+)
+
+// meshTokens are the tokens on the mesh: ours and that of the first peer.
+var meshTokens = map[string]string{handle: "ours-8842", peers[0]: "theirs-2094"}
+
+// peers are the agents in [mesh] peers. The first is the keymaster.
+var peers = []string{"dorlange3120", "sister3120"}
+
+// networkTimeout limits one network phase. A stall costs that much real time.
+const networkTimeout = time.Second
+
+// maxProcesses limits the concurrent processes of the agent.
+const maxProcesses = 4
+
+// World is the environment of one agent, with a record of what happened.
+type World struct {
+	dir    string
+	clock  clock
+	rng    *rand.Rand // decides what a power cut loses; the story decides everything else
+	disk   *disk
+	count  *counters
+	record *record
+
+	ackAfter time.Duration // [replies] ack_after
+	byThread bool          // [turn] conversation = "thread"
+	copies   bool          // [replies] sent
+	fallback bool          // [[turn.fallback]]
+	provider provider
+	calmed   bool // no outage of the provider begins any more
+
+	prompts     []ClockPrompt // that are configured now
+	configured  []ClockPrompt // that were
+	promptPolls []promptPoll
+	asked       int // programs of prompts
+
+	hooks   []*listener
+	mail    *mailtest.Servers
+	mesh    *mesh.Server // over HTTP
+	http    *http.Server
+	nats    *natsMesh // or over NATS
+	inlets  map[string]*inlet
+	crontab *userCrontab
+
+	mu       sync.Mutex
+	slots    []*slot // the free ones
+	all      []*slot
+	orphans  []*livingAgent
+	living   []*livingAgent
+	outages  map[string]int // what is down, and for how many more processes
+	powerOff bool
+	inside   []Fault       // strike the next command that an agent calls
+	rate     int           // mails of the operator in an hour, as agent.toml has it; 0 = any
+	collect  time.Duration // [turn] collect
+	longest  time.Duration // that it ever was
+	strikes  int           // number of faults that have struck
+	rung     bool          // a nudge came while a process was working
+	broken   *Violation
+	hung     bool // a process hangs, so the story cannot go on
+	log      []string
+
+	undisturbed bool // nothing happened to the last poll
+	restful     bool // nothing happened since it; see rested
+}
+
+// Violation is a broken promise.
+type Violation struct {
+	Promise string // its number in docs/design.md, "Promises", or the name of another rule
+	What    string
+}
+
+func (v Violation) String() string { return fmt.Sprintf("promise %s: %s", v.Promise, v.What) }
+
+func newWorld(dir string, s Story, begin time.Time) (*World, error) {
+	w := &World{
+		dir: dir, rng: rand.New(rand.NewPCG(uint64(s.Seed), 1)), count: newCounters(), hooks: newListeners(),
+		clock: clock{true: begin}, outages: map[string]int{},
+		inlets: map[string]*inlet{"imap": newInlet(), "smtp": newInlet()},
+	}
+	if s.Carrier == OverNATS {
+		w.nats = newNATSMesh(w)
+	}
+	w.inlets[w.wire()] = newInlet()
+	w.record = newRecord(w)
+	for _, d := range []string{w.stateDir(), filepath.Join(dir, "spare")} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	w.disk = newDisk(w.stateDir(), filepath.Join(dir, "spare"))
+	var err error
+	if w.crontab, err = newCrontab(dir); err != nil {
+		return nil, err
+	}
+	if err := testkit.WriteProgram(w.detached(), "#!/bin/sh\n: >\"$0.started\"\n"); err != nil {
+		return nil, err
+	}
+	w.mail, err = mailtest.Start(dir, mailtest.Options{
+		Username: address, Password: password,
+		OnMail: w.refuseMail, OnRcpt: w.refuseRcpt,
+		OnData: func(_ net.Conn, raw []byte) error { return w.receiveSent(raw) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := w.mail.Create(sentFolder); err != nil {
+		return nil, err
+	}
+	go w.mail.ServeIMAP(w.inlets["imap"])
+	go w.mail.ServeSMTP(w.inlets["smtp"])
+	w.serveMesh()
+	for range maxProcesses {
+		s, err := w.newSlot()
+		if err != nil {
+			w.close()
+			return nil, err
+		}
+		w.slots = append(w.slots, s)
+	}
+	w.all = append(w.all, w.slots...)
+	return w, nil
+}
+
+func (w *World) close() {
+	for _, s := range w.all {
+		s.close()
+	}
+	w.mail.Close()
+	if w.nats != nil {
+		w.nats.close()
+	} else {
+		w.http.Close()
+	}
+	for _, i := range w.inlets {
+		i.Close()
+	}
+	for _, o := range append(w.orphans, w.living...) {
+		o.end()
+	}
+}
+
+func (w *World) stateDir() string { return filepath.Join(w.dir, "state") }
+
+// detached returns the program that replaces a detached poll. It only creates a file.
+func (w *World) detached() string { return filepath.Join(w.dir, "detached") }
+
+// newAgent wires the agent of one process, as package commands does.
+func (w *World) newAgent(p *process) *cycle.Agent {
+	secret := func(right, wrong string, outages ...string) func(context.Context) (string, error) {
+		return func(context.Context) (string, error) {
+			if slices.ContainsFunc(outages, w.down) {
+				return wrong, nil
+			}
+			return right, nil
+		}
+	}
+	imap := mail.Server{
+		Addr: p.slot.addr("imap"), TLS: mail.TLSNone, Username: address, Timeout: networkTimeout,
+		Secret: secret(password, wrongPassword, "password", "imap-password"),
+	}
+	smtp := imap
+	smtp.Addr, smtp.Secret = p.slot.addr("smtp"), secret(password, wrongPassword, "password", "smtp-password")
+	program := &turn.Config{Runner: turn.Exec, Command: []string{"agent"}, Workdir: w.dir}
+	reply := func(text string) *template.Template { return template.Must(template.New("").Parse(text)) }
+	a := &cycle.Agent{
+		Handle: handle, Config: config,
+		Store: &store.Store{Dir: w.stateDir(), Agent: handle, Hook: p.hook},
+		Policy: state.Policy{
+			IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,
+			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
+			Location: w.clock.machine().Location(), HasMail: true, HasMesh: true, Operator: operator, Keymaster: peers[0],
+			Peers: peers, Login: program.Login(), Challenge: true, Budget: budget,
+			Ack: true, AckAfter: w.ackAfter, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
+			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: w.hourly(), EventRate: eventRate,
+			Collect: w.silence(), PacesMesh: w.nats != nil, ByThread: w.byThread, Copies: w.copies,
+		},
+		Mail: &cycle.Mail{
+			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,
+			Filter: trust.Filter{
+				Handle: handle, Operators: []string{operator}, Own: address,
+				Require: trust.RequireDMARC, AuthservID: authserv, Fallback: true,
+			},
+		},
+		Mesh: w.newMesh(p, secret),
+		Schedule: cycle.Schedule{Mode: cycle.ModeCrontab, Binary: binary, Table: cron.Table{
+			Command: w.crontab.command, Run: w.crontab.run, Lock: filepath.Join(w.dir, "crontab.lock"), Backup: filepath.Join(w.dir, "backup"),
+		}},
+		Turn: program, Rights: rights,
+		Replies: cycle.Replies{
+			Sent: w.sentFolder(),
+			Ack:  reply("{{.Handle}} standing by. what do you need?"), QuietPrep: reply("going quiet"),
+			QuietActive: reply("going quiet -- ping me when you need me"),
+		},
+		Self:    []string{w.detached()}, // a detached poll; the next poll of cron does the same work
+		Now:     w.clock.machine,
+		RunTurn: p.attempt,
+	}
+	w.configureBackends(a)
+	p.configureHooks(a)
+	p.configurePrompts(a)
+	return a
+}
+
+// serveMesh lets the servers of the mesh answer.
+func (w *World) serveMesh() {
+	if w.nats != nil {
+		go w.nats.serve(w.inlets["nats"])
+		return
+	}
+	w.mesh = mesh.NewServer(mesh.Options{Open: true, Tokens: meshTokens, Now: w.clock.servers})
+	w.http = &http.Server{Handler: w.record.watchMesh(w.mesh)}
+	go w.http.Serve(w.inlets["http"])
+}
+
+// newMesh wires the mesh of one process. Over HTTP trust.mesh is "open", and over NATS
+// both peers have a key.
+func (w *World) newMesh(p *process, secret func(right, wrong string, outages ...string) func(context.Context) (string, error)) *cycle.Mesh {
+	if w.nats == nil {
+		return &cycle.Mesh{
+			Carrier: &mesh.Client{
+				URL: "http://" + p.slot.addr("http"), Handle: handle, Timeout: networkTimeout,
+				Token: secret(meshTokens[handle], wrongToken, "token"),
+			},
+			Handle: handle, Peers: peers, Open: true,
+		}
+	}
+	return &cycle.Mesh{
+		Carrier: &natsmesh.Client{
+			URL: "nats://127.0.0.1:4222", Handle: handle, Host: "alpha", Timeout: natsPatience, Now: w.clock.machine,
+			Seed: secret(natsKeys[handle].seed, natsKeys[unknown].seed, "token"),
+			Keys: map[string]string{peers[0]: natsKeys[peers[0]].public, peers[1]: natsKeys[peers[1]].public},
+			Dial: func(_ context.Context, network, _ string) (net.Conn, error) { return p.dial(network) },
+		},
+		Handle: handle, Peers: peers, Paces: true,
+	}
+}
+
+func (w *World) takeSlot() *slot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.slots) == 0 {
+		return nil
+	}
+	s := w.slots[len(w.slots)-1]
+	w.slots = w.slots[:len(w.slots)-1]
+	return s
+}
+
+func (w *World) freeSlot(s *slot) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slots = append(w.slots, s)
+}
+
+// depth returns the number of processes that exist now.
+func (w *World) depth() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.all) - len(w.slots)
+}
+
+// losePower kills every process. powerOn decides what is lost, after all have ended.
+func (w *World) losePower() {
+	w.mu.Lock()
+	w.powerOff = true
+	w.mu.Unlock()
+	for _, s := range w.all {
+		s.mu.Lock()
+		p := s.user
+		s.mu.Unlock()
+		if p != nil {
+			p.die()
+		}
+	}
+}
+
+// powerOn starts the machine again after losePower.
+func (w *World) powerOn() {
+	w.mu.Lock()
+	off := w.powerOff
+	w.powerOff = false
+	w.mu.Unlock()
+	if !off {
+		return
+	}
+	w.killOrphans()
+	lost, err := w.disk.losePower(w.rng)
+	if err != nil {
+		w.violate("simulator", "power cut: %v", err)
+	}
+	for _, t := range lost {
+		w.logf("  ! lost: %s", t)
+		if strings.Contains(t, "nudges/") {
+			w.record.mu.Lock()
+			w.record.nudgeBack = true
+			w.record.mu.Unlock()
+		}
+		w.count.happened("a power cut lost something")
+	}
+}
+
+// stateFree reports whether no process holds state.lock. Only then can another
+// process run without waiting.
+func (w *World) stateFree() bool {
+	f, err := os.OpenFile(filepath.Join(w.stateDir(), "state.lock"), os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return true
+	}
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+}
+
+// down reports whether something is down.
+func (w *World) down(what string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.outages[what] > 0
+}
+
+// passOutages shortens every outage by one process.
+func (w *World) passOutages() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for what := range w.outages {
+		if w.outages[what]--; w.outages[what] <= 0 {
+			delete(w.outages, what)
+		}
+	}
+}
+
+// sweep lets the others on the mesh over NATS read their mailboxes, and the engine have a
+// leader again when its time is over.
+func (w *World) sweep() {
+	if w.nats == nil {
+		return
+	}
+	w.nats.engine.SetLeaderless(w.down("engine-leaderless"))
+	w.nats.sweep()
+}
+
+// mailWaits reports whether the mesh over NATS has something for us. Over HTTP a poll
+// takes all of it.
+func (w *World) mailWaits() bool { return w.nats != nil && len(w.nats.left()) > 0 }
+
+func (w *World) countStrike() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.strikes++
+}
+
+func (w *World) noteNudges() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rung = true
+}
+
+// forgetNudges forgets nudges that came before a process which starts alone.
+func (w *World) forgetNudges() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rung = false
+	os.Remove(w.detached() + ".started")
+}
+
+func (w *World) strikeCount() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.strikes
+}
+
+// violate records the first broken promise.
+func (w *World) violate(promise, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.broken == nil {
+		w.broken = &Violation{Promise: promise, What: fmt.Sprintf(format, args...)}
+	}
+}
+
+// abandon gives up the world because one of its processes hangs.
+func (w *World) abandon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hung = true
+}
+
+func (w *World) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hung || w.broken != nil
+}
+
+// logf adds a line to the log of the run.
+func (w *World) logf(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
+
+// sentFolder returns the folder for copies of sent mail, or "".
+func (w *World) sentFolder() string {
+	if w.copies {
+		return sentFolder
+	}
+	return ""
+}
