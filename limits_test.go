@@ -76,7 +76,7 @@ var notLimits = map[string]string{
 	"mail.bodyGroup":               "how much is asked for at a time, which changes no result",
 	"mail.headerChunk":             "how much is asked for at a time, which changes no result",
 	"mail.maxQuestions":            "how much is asked for at a time, which changes no result",
-	"mail.parenthesis":       "a factor, of what a byte counts for",
+	"mail.parenthesis":             "a factor, of what a byte counts for",
 	"mail.searchAbove":             "when the server is asked to search, which changes no result",
 	"mail/trust.tokenLength":       "the form of a token",
 	"mail.uidLength":               "the form of a UID in an answer",

@@ -17,10 +17,10 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
-	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/turn/box"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
-	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
+	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mesh"
 )

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state/store"
 )

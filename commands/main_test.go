@@ -24,15 +24,15 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
-	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
 	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/internal/testkit/scripted"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
-	"agentstateloop/internal/testkit/scripted"
 )
 
 // TestMain makes the test binary be the program itself, for the scripts.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/testkit/clitest"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/turn/box"
-	"agentstateloop/internal/testkit/clitest"
 )
 
 // realTurn makes alpha an agent whose program is one of the real ones, whose model is

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )

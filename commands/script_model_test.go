@@ -14,9 +14,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"agentstateloop/commands/config"
+	"agentstateloop/internal/testkit/scripted"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
-	"agentstateloop/internal/testkit/scripted"
 )
 
 // apiConfig is the [api] section for the model of a script.

@@ -20,9 +20,9 @@ import (
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-smtp"
 
-	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/secret"
 	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit/mailtest"
 )
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/crontest"
 )
 
 const foreign = "MAILTO=me@example.com\r\n# caf\xe9\n0 5 * * * backup\n"

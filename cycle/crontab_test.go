@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"agentstateloop/cron"
-	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/cycle"
 	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"

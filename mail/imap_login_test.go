@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/mail"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail"
 	"agentstateloop/state"
 )
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"agentstateloop/internal/testkit/limittest"
-	"agentstateloop/mail"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail"
 	"agentstateloop/state"
 )
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"agentstateloop/internal/secret"
-	"agentstateloop/mail"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/mail"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )

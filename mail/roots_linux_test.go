@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/internal/testkit/mailtest"
 )
 

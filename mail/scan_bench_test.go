@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"agentstateloop/mail"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail"
 	"agentstateloop/state"
 )
 

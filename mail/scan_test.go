@@ -14,8 +14,8 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 
-	"agentstateloop/mail"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )

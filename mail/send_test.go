@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/mail"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/mail"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail"
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state"

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/mail"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail"
 )
 
 // speaker is a server that says these words to each client, and then nothing.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // documentedData returns the fields of each event, as the table of docs/events.md has

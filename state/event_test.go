@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // everyEvent holds one of each event. TestEveryEventIsListed keeps it complete.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // TestSeenIsCapped checks that what was accepted is remembered for two weeks, and

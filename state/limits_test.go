@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"agentstateloop/internal/testkit/limittest"
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // TestLimits tries each limit of the machine at its edge.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"agentstateloop/internal/members"
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // TestEveryMember sets each field that a state can reach, alone and with all others, and

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // TestObstacleIsTriedByEveryPoll proves that the pause of an obstacle holds within a poll and

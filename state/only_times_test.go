@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // WithTimesOf takes these fields and no other: what a power loss may take back.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // TestOrderOfStep checks in which order one Step does all that it may have to do at once,

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // tellPrompts plays lines, and returns the story and all history lines.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // TestRateOfAFlood sends 200 mails at once and polls each minute: in each hour 60

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"agentstateloop/internal/members"
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // FuzzStep steps a life of random events, from a new or a random state, and checks

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // TestMintedIDs checks that an id is never minted twice, not even by a state that

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // patient is a policy with which acks wait, in half of the lives.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/clitest"
+	"agentstateloop/state"
 )
 
 // realCLI prepares an attempt of one of the real CLIs, with a home of its own

@@ -15,9 +15,9 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/fleet"
-	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/internal/account"
 	"agentstateloop/internal/secret"
+	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/internal/testkit/mailtest"
 )
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/mail"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail"
 )
 
 // TestSent checks what doctor says about the folder for copies of sent mail.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"agentstateloop/turn"
 	"agentstateloop/internal/testkit/scripted"
+	"agentstateloop/turn"
 )
 
 // loopConfig is the agent.toml of the loop, which runs in its own process. It

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/fleettest"
 )
 
 func self(t *testing.T) string {

@@ -24,8 +24,8 @@ import (
 
 	"agentstateloop/cycle/heartbeat"
 	"agentstateloop/internal/secret"
-	"agentstateloop/mail"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail"
 )
 
 // ca and another are what this process takes for the roots of the system.

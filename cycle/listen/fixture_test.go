@@ -17,8 +17,8 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
-	"agentstateloop/mail"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/mail"
 	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
 	"agentstateloop/state"

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/internal/plain"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 // TestLimits tries the length of a file name at its edge.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/internal/secret"
+	"agentstateloop/internal/testkit/limittest"
 )
 
 // TestLimits tries at its edge how short a value is that no text is searched for.

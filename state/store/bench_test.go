@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 var benchNow = time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"agentstateloop/internal/members"
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // What this program writes it reads without encoding/json, whose look at the types costs

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // TestNewestIsHistoryBackwards checks that Newest yields the lines of History in

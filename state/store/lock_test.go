@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"agentstateloop/internal/testkit"
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // TestMain lets the test binary act as another process of the same agent.

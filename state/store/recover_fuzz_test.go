@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // FuzzLoad puts arbitrary bytes in place of the state, its copy and the history. The

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // A poll that finds nothing fsyncs once, and keeps .prev as it is. So do those after it.

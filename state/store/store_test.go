@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/state"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // crashStory has commits of every kind: with several lines to append, one and none.

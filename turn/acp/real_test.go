@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/turn"
 	"agentstateloop/internal/testkit/clitest"
+	"agentstateloop/turn"
 )
 
 // realAgent is one of the real agents that speak ACP.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/turn/react"
 	"agentstateloop/internal/testkit/scripted"
+	"agentstateloop/turn/react"
 )
 
 // Arguments that mean the same are the same call, however they are written. Another

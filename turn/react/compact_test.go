@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/turn/react"
 	"agentstateloop/internal/testkit/scripted"
+	"agentstateloop/turn/react"
 )
 
 // full returns a bench whose window is full to percent after the first answer,

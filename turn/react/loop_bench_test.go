@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/testkit/scripted"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
-	"agentstateloop/internal/testkit/scripted"
 )
 
 // BenchmarkTenTools is the loop alone in a turn of ten tool calls, each of which

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/turn/react"
 	"agentstateloop/internal/testkit/scripted"
+	"agentstateloop/turn/react"
 )
 
 // carver is a model that cuts three notches, one after the other. It learns from the

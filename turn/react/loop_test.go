@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/testkit/scripted"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
-	"agentstateloop/internal/testkit/scripted"
 )
 
 var apis = []string{"anthropic", "openai"}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"agentstateloop/turn/react"
 	"agentstateloop/internal/testkit/scripted"
+	"agentstateloop/turn/react"
 )
 
 // Check is called before each request, also before a repeated one and before one

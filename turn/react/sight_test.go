@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"agentstateloop/internal/testkit/scripted"
 	"agentstateloop/turn"
 	"agentstateloop/turn/react"
-	"agentstateloop/internal/testkit/scripted"
 )
 
 // Files that the tests show, as programs make them.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/capture"
+	"agentstateloop/internal/testkit/crontest"
 )
 
 func TestWrite(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/crontest"
 )
 
 // scenarios are all stories.

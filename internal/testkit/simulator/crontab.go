@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 
-	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/capture"
 	"agentstateloop/internal/testkit"
+	"agentstateloop/internal/testkit/crontest"
 )
 
 // userCrontab is the user's crontab: a program, the file that holds the table, and

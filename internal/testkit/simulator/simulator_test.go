@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/testkit/simulator"
 	"agentstateloop/internal/osfile"
+	"agentstateloop/internal/testkit/simulator"
 )
 
 var (
