@@ -1,7 +1,6 @@
-// Package apirunner is the hidden process behind runner = "api": our own loop as
-// the agent of an attempt (docs/decisions/0010). It reads the message from
-// standard input, calls the model and the tools, and prints what happens as
-// events, a line of JSON each.
+// Package apirunner is the hidden process behind runner = "api": our own loop as the agent of an
+// attempt (docs/decisions/0010). It reads the message from standard input, calls the model and the
+// tools, and prints events, one line of JSON each.
 package apirunner
 
 import (
@@ -24,27 +23,27 @@ import (
 	"agentstateloop/turn/toolserver"
 )
 
-// stallAfter is how long an API may be silent. A model on the user's own machine
-// may read a long prompt for minutes.
+// stallAfter is how long an API may be silent. A model on the user's own machine may take minutes
+// to read a long prompt.
 const stallAfter = 5 * time.Minute
 
-// defaultRest is how long an agent rests that has not said how long.
+// defaultRest is the rest of an agent that did not specify a duration.
 const defaultRest = time.Minute
 
-// ErrReported means that the loop failed, and has said why in an event.
+// ErrReported means that the loop failed and has reported the reason in an event.
 var ErrReported = errors.New("the loop has reported its failure as an event")
 
-// Process holds what the loop runs on: its arguments, streams and clock.
+// Process holds the environment of the loop: its arguments, streams and clock.
 type Process struct {
 	Loader *config.Loader // for the environment, the clock and the secrets
 	Stdin  io.Reader
 	Stdout io.Writer
 	Begun  time.Time // by the machine's clock
 
-	Fallback int  // which one the loop is, from 1; 0: the usual runner
-	Low      bool // the cheaper model is asked, whatever money is left
+	Fallback int  // number of the fallback that the loop runs as, from 1; 0 for the usual runner
+	Low      bool // use the cheaper model, even if enough money is left
 
-	Model string // that is asked instead of the usual one; "" for that
+	Model string // replaces the usual model; "" for the usual one
 }
 
 // Runner runs the loop for one attempt.
@@ -55,7 +54,7 @@ type Runner struct {
 	config *config.Config
 	events events
 
-	servers []*toolserver.Session // that run
+	servers []*toolserver.Session // running servers
 }
 
 // New returns the runner of an attempt of agent, which must have runner = "api".
@@ -103,8 +102,7 @@ func (r *Runner) Turn(ctx context.Context) error {
 	return nil
 }
 
-// loop makes the loop from the configuration, with the tools that the cause of
-// the turn allows.
+// loop creates the loop from the configuration, with the tools that the cause of the turn allows.
 func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 	api, err := r.Loader.API(r.config)
 	if err != nil {
@@ -171,15 +169,15 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 	}, nil
 }
 
-// rest lets the agent rest that has not said how long. With [api] rest it wakes after
-// that, and has a turn.
+// rest puts an agent to rest that did not specify a duration. If [api] rest is set, the agent wakes
+// after that time and gets a turn.
 func (r *Runner) rest(ctx context.Context) error {
 	d := time.Duration(r.config.File.API.Rest)
 	return r.agent.Rest(ctx, r.turn, cmp.Or(d, defaultRest), d > 0)
 }
 
-// model returns the API with its key. It reports a key that cannot be read like
-// one that the provider refuses.
+// model returns the API with its key. It reports an unreadable key like a key that the provider
+// refuses.
 func (r *Runner) model(ctx context.Context, api config.API) (react.Model, error) {
 	key := ""
 	if api.Key != nil {
@@ -192,7 +190,7 @@ func (r *Runner) model(ctx context.Context, api config.API) (react.Model, error)
 	return api.Model(key, stallAfter), nil
 }
 
-// events prints events, without secrets.
+// events prints events with secrets redacted.
 type events struct {
 	out     io.Writer
 	secrets *secret.Known
@@ -202,12 +200,12 @@ func (e events) emit(event turn.Event) {
 	event.Text, event.Cut = e.secrets.Redact(event.Text), e.secrets.Redact(event.Cut)
 	line, err := json.Marshal(event)
 	if err != nil {
-		return // every Event can be marshalled
+		return // every Event can be marshaled
 	}
 	fmt.Fprintf(e.out, "%s\n", line)
 }
 
-// fail reports that the loop could not begin.
+// fail reports that the loop could not start.
 func (e events) fail(err error) {
 	e.emit(turn.Event{Kind: turn.Done, Failed: true, Text: err.Error()})
 }

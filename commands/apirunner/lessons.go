@@ -12,20 +12,19 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// lessonsName is the file of the state directory with what was learned about models. It may be
-// deleted: then the next turn learns it again.
+// lessonsName is the file of lessons about models, in the state directory. It may be deleted: the
+// next turn then learns them again.
 const lessonsName = "models.json"
 
-// maxLessons bounds that file, in bytes.
+// maxLessons limits that file, in bytes.
 const maxLessons = 256 << 10
 
-// lessons keeps what was learned about the models of one address.
+// lessons stores the lessons about the models of one address.
 type lessons struct {
 	dir, address string
 }
 
-// read returns all that was learned, by address and model. What cannot be read is learned
-// again.
+// read returns all lessons, by address and model. Lessons that cannot be read are learned again.
 func (l lessons) read() map[string]react.Lesson {
 	all := map[string]react.Lesson{}
 	data, err := osfile.ReadFile(filepath.Join(l.dir, lessonsName), maxLessons)
@@ -43,7 +42,7 @@ func (l lessons) key(model string) string { return l.address + " " + model }
 // Of implements react.Lessons.
 func (l lessons) Of(model string) react.Lesson { return l.read()[l.key(model)] }
 
-// Learn implements react.Lessons. The file is replaced as a whole.
+// Learn implements react.Lessons. It replaces the file as a whole.
 func (l lessons) Learn(model string, lesson react.Lesson) error {
 	all := l.read()
 	all[l.key(model)] = all[l.key(model)].With(lesson)

@@ -15,15 +15,15 @@ type outlook struct {
 	agent *cycle.Agent
 	turn  cycle.Inside
 	now   func() time.Time
-	slept bool // the agent has said how long it wishes to rest
+	slept bool // the agent has requested a rest of a given duration
 
-	folders react.Folders // that the model may see
+	folders react.Folders // the folders the model may see
 
-	missing []string // for the model: tools that it was granted and does not have
+	missing []string // notes for the model about granted tools that are unavailable
 }
 
-// check reports whether the turn is still ours and may go on, and what the model
-// should know before its next request.
+// check reports whether the turn is still ours and may continue, with notes for the model's next
+// request.
 func (l *outlook) check(context.Context) (react.Outlook, error) {
 	s, err := l.agent.Store.Read()
 	if err != nil {
@@ -49,8 +49,8 @@ func (l *outlook) check(context.Context) (react.Outlook, error) {
 	return o, nil
 }
 
-// waiting counts the messages that wait behind the one of this turn. What the agent
-// itself has planned, and prompts of the clock, are none of them.
+// waiting counts the messages queued behind the one of this turn. It does not count turns that the
+// agent planned, or prompts of the clock.
 func waiting(s state.State) int {
 	n := 0
 	for _, m := range s.Inbox {
@@ -64,8 +64,8 @@ func waiting(s state.State) int {
 	return n
 }
 
-// checkMoney ends the turn when nothing is left to spend, and asks for the
-// cheaper model when money is short.
+// checkMoney ends the turn when the money is used up, and selects the cheaper model when money is
+// short.
 func (l *outlook) checkMoney(o *react.Outlook) error {
 	money, err := l.agent.Allowance(l.turn)
 	if err != nil || !money.Limited {
@@ -81,8 +81,7 @@ func (l *outlook) checkMoney(o *react.Outlook) error {
 	return nil
 }
 
-// recordSpending records what a request has cost, under the id of the request,
-// so that it counts once.
+// recordSpending records the cost of a request under the id of the request, so that it counts once.
 func (l *outlook) recordSpending(ctx context.Context, e react.Expense) error {
 	return l.agent.Spend(ctx, l.turn, state.Spending{
 		ID:     fmt.Sprintf("%s.%d.%d", l.turn.TurnID, l.turn.Epoch, e.Number),

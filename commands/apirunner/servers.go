@@ -11,8 +11,8 @@ import (
 	"agentstateloop/turn/toolserver"
 )
 
-// unconfined leaves out what needs a box on a machine where none can be made, and tells
-// the model.
+// unconfined removes the tools and servers that need a sandbox, on a machine that cannot create
+// one, and tells the model.
 func (b toolbox) unconfined(why error, names []string, servers []toolserver.Server) ([]string, []toolserver.Server) {
 	if slices.Contains(names, react.Exec) {
 		b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("The tool exec is not available: %v.", why))
@@ -26,12 +26,11 @@ func (b toolbox) unconfined(why error, names []string, servers []toolserver.Serv
 	})
 }
 
-// maxForeign is how many tools of servers a turn has at most: a provider takes 128 tools.
+// maxForeign limits the tools of servers in a turn. Providers accept 128 tools.
 const maxForeign = 100
 
-// theirs starts the servers side by side, and returns their tools that patterns permit,
-// in the order of the servers' names and then of their own. What is missing is told to
-// the model.
+// theirs starts the servers in parallel, and returns the tools that patterns permit, sorted by
+// server and then by tool name. It notes missing tools for the model.
 func (b toolbox) theirs(ctx context.Context, servers []toolserver.Server, patterns config.Patterns) (tools []react.Tool, sessions []*toolserver.Session) {
 	started := make([]*toolserver.Session, len(servers))
 	errs := make([]error, len(servers))
@@ -58,7 +57,7 @@ func (b toolbox) theirs(ctx context.Context, servers []toolserver.Server, patter
 	return tools, sessions
 }
 
-// add adds the tools of a server to those of others, up to the limit.
+// add appends the tools of a server to those of others, up to the limit.
 func (b toolbox) add(tools, theirs []react.Tool, server string) []react.Tool {
 	if left := maxForeign - len(tools); len(theirs) > left {
 		b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("%d tools of %s are left out: a turn has at most %d tools of servers.", len(theirs)-left, server, maxForeign))
@@ -67,7 +66,7 @@ func (b toolbox) add(tools, theirs []react.Tool, server string) []react.Tool {
 	return append(tools, theirs...)
 }
 
-// confined returns a server as it runs in this turn: with the folders of exec.
+// confined returns a server as configured for this turn, with the folders of exec.
 func (b toolbox) confined(s toolserver.Server) toolserver.Server {
 	folders := b.outlook.folders
 	s.Way, s.Box = b.way, folders.Grant(s.Box, folders.Workdir)
@@ -75,7 +74,7 @@ func (b toolbox) confined(s toolserver.Server) toolserver.Server {
 	return s
 }
 
-// closeServers ends the servers side by side.
+// closeServers stops the servers in parallel.
 func (r *Runner) closeServers() {
 	var wait sync.WaitGroup
 	for _, s := range r.servers {

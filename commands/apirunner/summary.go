@@ -11,9 +11,8 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// Summary asks the summary model to summarise standard input, without tools, and
-// prints events as Turn does. `compact` uses it. The cost counts for no turn, so
-// the last event has it.
+// Summary asks the summary model to summarize standard input, without tools, and prints events like
+// Turn. `compact` uses it. The cost is not recorded for any turn, so the last event includes it.
 func (r *Runner) Summary(ctx context.Context) error {
 	loop, text, err := r.summaryLoop(ctx)
 	if err != nil {
@@ -26,7 +25,7 @@ func (r *Runner) Summary(ctx context.Context) error {
 	return nil
 }
 
-// summaryLoop returns the loop that asks, and the text to summarise.
+// summaryLoop returns the loop for the summary, and the text to summarize.
 func (r *Runner) summaryLoop(ctx context.Context) (*react.Loop, string, error) {
 	api, err := r.Loader.API(r.config)
 	if err != nil {

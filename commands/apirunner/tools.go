@@ -27,13 +27,13 @@ type toolbox struct {
 	config  *config.Config
 	agent   *cycle.Agent
 	turn    cycle.Inside
-	outlook *outlook // learns of a rest, and tells the model what is missing
-	way     box.Way  // how exec confines its programs
+	outlook *outlook // records a rest, and tells the model about missing tools
+	way     box.Way  // how to confine the programs of exec
 }
 
-// allowed returns the tools that the cause of this turn may call, and starts the servers
-// that offer some of them. The sessions must be closed, also after an error. Without a
-// way to confine programs, exec is not among the tools.
+// allowed returns the tools that the cause of this turn may call, and starts the servers of some of
+// them. The caller must close the sessions, even after an error. If programs cannot be confined,
+// exec is not among the tools.
 func (b toolbox) allowed(ctx context.Context, api config.API) (tools []react.Tool, sessions []*toolserver.Session, err error) {
 	s, err := b.agent.Store.Read()
 	if err != nil {
@@ -63,7 +63,7 @@ func (b toolbox) allowed(ctx context.Context, api config.API) (tools []react.Too
 	}
 	if !asked {
 		names = react.DefaultTools(msg.Operator, all)
-		// Without a mesh or mail there are no tools to send and ask with.
+		// Without a mesh or mail, the tools that send and ask do not exist.
 		names = slices.DeleteFunc(names, func(name string) bool {
 			return !slices.ContainsFunc(all, func(t react.Tool) bool { return t.Name == name })
 		})
@@ -80,9 +80,9 @@ func (b toolbox) allowed(ctx context.Context, api config.API) (tools []react.Too
 	return tools, sessions, nil
 }
 
-// granted returns the section of [api.tools] that a message has, and what it names. What
-// the agent plans in a turn of its operator's, and a prompt of the clock, may do what
-// such a turn may, unless self or task says otherwise.
+// granted returns the section of [api.tools] for a message, and the names in it. Turns that the
+// agent planned in an operator's turn, and prompts of the clock, have the rights of the operator's
+// turns, unless self or task is set.
 func (b toolbox) granted(msg state.Message) (section string, names []string) {
 	tools := b.config.File.API.Tools
 	switch cause := msg.Cause(); {
@@ -101,8 +101,8 @@ func (b toolbox) granted(msg state.Message) (section string, names []string) {
 // toolFunc runs a tool.
 type toolFunc = func(context.Context, json.RawMessage) (string, error)
 
-// redacted keeps known secrets out of what a tool returns: it goes to the
-// model's provider.
+// redacted removes known secrets from the result of a tool, because the result goes to the model's
+// provider.
 func redacted(secrets *secret.Known, run toolFunc) toolFunc {
 	return func(ctx context.Context, args json.RawMessage) (string, error) {
 		text, err := run(ctx, args)
@@ -152,8 +152,7 @@ func (b toolbox) all(programs []react.Program) ([]react.Tool, error) {
 	return all, nil
 }
 
-// environ returns what the programs of tools get: our environment without the key and
-// the tokens.
+// environ returns the environment of the tools' programs: ours without the key and the tokens.
 func (b toolbox) environ() []string {
 	secrets := b.config.SecretVariables()
 	return slices.DeleteFunc(slices.Clone(b.loader.Environ), func(kv string) bool {
@@ -162,7 +161,7 @@ func (b toolbox) environ() []string {
 	})
 }
 
-// effects do what the commands of the same names do.
+// effects do the same as the commands of the same names.
 func (b toolbox) effects(folders react.Folders) react.Effects {
 	a, turn := b.agent, b.turn
 	e := react.Effects{
@@ -220,7 +219,7 @@ func (b toolbox) effects(folders react.Folders) react.Effects {
 	return e
 }
 
-// openFiles opens the files that a model names, and the caller closes them.
+// openFiles opens the files that a model names. The caller closes them.
 func openFiles(folders react.Folders, names []string) (files []cycle.OutgoingFile, closeAll func(), err error) {
 	var opened []*os.File
 	closeAll = func() {
@@ -243,7 +242,7 @@ func openFiles(folders react.Folders, names []string) (files []cycle.OutgoingFil
 	return files, closeAll, nil
 }
 
-// pauses let the turn wait for what its tools start.
+// pauses let the turn wait for work started by its tools.
 func (b toolbox) pauses() react.Pauses {
 	return react.Pauses{
 		Await: func(ctx context.Context, what, text string, peers []string, deadline time.Duration) (string, error) {
@@ -255,7 +254,7 @@ func (b toolbox) pauses() react.Pauses {
 	}
 }
 
-// peerHandle reads a handle, with or without its "@".
+// peerHandle parses a handle, with or without its "@".
 func peerHandle(text string) (string, error) {
 	handle := strings.TrimPrefix(text, "@")
 	if !state.ValidHandle(handle) {

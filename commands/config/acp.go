@@ -10,8 +10,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// acpSection names the kinds of tools that an agent of runner = "acp" may use without
-// asking, by the cause of the turn.
+// acpSection lists the kinds of tools that an agent of runner = "acp" may use without asking, by
+// the cause of the turn.
 type acpSection struct {
 	Operator []string `toml:"operator"`
 	Peer     []string `toml:"peer"`
@@ -23,10 +23,10 @@ type acpSection struct {
 	LowOptions map[string]string `toml:"low_options"`
 }
 
-// readingKinds are what a turn may do by default: the tools that change nothing.
+// readingKinds are the kinds of tools allowed by default: those that change nothing.
 var readingKinds = []string{"read", "search", "think"}
 
-// wireKinds returns what [turn.acp] grants.
+// wireKinds returns the tool kinds that [turn.acp] grants.
 func (c *Config) wireKinds() (cycle.Kinds, error) {
 	s := c.File.Turn.ACP
 	if c.File.Turn.Runner != turn.ACP {

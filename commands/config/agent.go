@@ -9,7 +9,7 @@ import (
 	"agentstateloop/state"
 )
 
-// handleHint is for a handle that is not valid.
+// handleHint is the hint for an invalid handle.
 const handleHint = "use at most 32 of a-z, 0-9 and -, without the @"
 
 // checkHandle checks the agent's handle.
@@ -24,8 +24,7 @@ func (c *Config) checkHandle() error {
 	return nil
 }
 
-// stateFolder returns the folder of the default state directories of all the
-// user's agents.
+// stateFolder returns the folder of the default state directories of all the user's agents.
 func (c *Config) stateFolder() string {
 	return filepath.Join(c.home, ".local", "state", terminal.Program)
 }
@@ -38,7 +37,7 @@ func (c *Config) stateDir() string {
 	return filepath.Join(c.stateFolder(), c.File.Agent.Handle)
 }
 
-// roots returns what the agent remembers of the system's roots.
+// roots returns the agent's cache of the system's root certificates.
 func (c *Config) roots() *mail.Roots {
 	if c.systemRoots == nil {
 		c.systemRoots = mail.NewRoots(filepath.Join(c.stateDir(), "roots"))
@@ -46,7 +45,7 @@ func (c *Config) roots() *mail.Roots {
 	return c.systemRoots
 }
 
-// operators returns the operator's addresses, at least one. own is the agent's.
+// operators returns the operator's addresses, at least one. own is the agent's address.
 func (c *Config) operators(own string) ([]string, error) {
 	const key = "agent.operator"
 	var addresses []string

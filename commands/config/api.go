@@ -21,15 +21,14 @@ const (
 	OpenAI    = "openai"
 )
 
-// minWindow is the smallest context window, in tokens, that a conversation fits
-// into.
+// minWindow is the smallest usable context window, in tokens.
 const minWindow = 4096
 
-// API holds what [api] and [tools] configure.
+// API is the result of wiring [api] and [tools].
 type API struct {
-	Key      func(context.Context) (string, error) // reads the key; nil: the server needs no key
+	Key      func(context.Context) (string, error) // reads the key; nil if the server needs no key
 	Programs []react.Program                       // the user's tools, without the fields that only a turn can set
-	Servers  []toolserver.Server                   // the same of the MCP servers
+	Servers  []toolserver.Server                   // the MCP servers, also without those fields
 
 	url, provider string
 }
@@ -124,7 +123,8 @@ func (c *Config) checkBaseURL(hasKey bool) error {
 	return nil
 }
 
-// Sees returns what a model of the API can see: what vision says, or else what we know.
+// Sees returns the kinds of input that a model of the API accepts: the value of vision if it is
+// set, otherwise our built-in knowledge.
 func (c *Config) Sees(model string) []string {
 	if c.Has("api.vision") {
 		return c.File.API.Vision
@@ -136,28 +136,29 @@ func (c *Config) Sees(model string) []string {
 	return kinds
 }
 
-// ListsModel reports whether a provider's models contain name. A name without a date, or
-// with "latest", means the newest of several names with a date.
+// ListsModel reports whether a provider's models contain name. A name without a date, or with
+// "latest", means the newest of the dated names.
 func ListsModel(models []string, name string) bool {
 	family := strings.TrimSuffix(strings.TrimSuffix(name, "latest"), "-")
 	return slices.ContainsFunc(models, func(listed string) bool { return strings.HasPrefix(listed, family) })
 }
 
-// Secret returns where the provider's key is found.
+// Secret returns the source of the provider's key.
 func (s apiSection) Secret() Source {
 	return Source{File: s.KeyFile, Env: s.KeyEnv, Command: slices.Clone(s.KeyCommand)}
 }
 
-// Address names the API, for what is learned about its models.
+// Address returns a name of the API, under which we record facts about its models.
 func (a API) Address() string { return cmp.Or(a.url, a.provider) }
 
-// Shape returns what [api] changes in requests.
+// Shape returns the changes that [api] makes to requests.
 func (c *Config) Shape() react.Shape {
 	s := c.File.API
 	return react.Shape{Omit: s.Omit, Extra: s.Extra, Headers: s.Headers, Effort: s.Effort}
 }
 
-// checkShape checks omit, extra and headers. The request needs a model and its messages.
+// checkShape checks omit, extra and headers. It rejects changes to the members that every request
+// needs.
 func (c *Config) checkShape() error {
 	s := c.File.API
 	for _, needed := range []string{"model", "messages", "stream"} {
@@ -185,8 +186,8 @@ type Model interface {
 	Models(context.Context) ([]string, error)
 }
 
-// Model returns a client of the API that uses key. A request fails if the server
-// sends nothing for the duration of stall.
+// Model returns a client of the API that uses key. A request fails if the server sends no data for
+// the duration of stall.
 func (a API) Model(key string, stall time.Duration) Model {
 	if a.provider == Anthropic {
 		return react.NewMessages(a.url, key, stall)

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// Larger values are rejected as typing errors.
+// Limits on the values. A larger value is surely a typing error.
 const (
 	maxBudget     = 1_000_000 // dollars
 	maxPrice      = 10_000    // dollars per million tokens
@@ -59,8 +59,8 @@ func wireBudget(c *Config) (state.Budget, error) {
 	return b, nil
 }
 
-// wirePrices returns the prices of [prices] and the built-in prices of all other
-// models. It multiplies all of them by budget.multiplier.
+// wirePrices returns the prices of [prices], and the built-in prices of all other models. It
+// multiplies all prices by budget.multiplier.
 func wirePrices(c *Config) (turn.Prices, error) {
 	multiplier := c.File.Budget.Multiplier
 	if !(multiplier > 0 && multiplier <= maxMultiplier) {
@@ -77,8 +77,7 @@ func wirePrices(c *Config) (turn.Prices, error) {
 	return turn.NewPrices(own, multiplier), nil
 }
 
-// price returns the price of one model. A missing price of the cache is that of
-// input.
+// price returns the price of one model. A missing cache price equals the input price.
 func (c *Config) price(model string, s priceSection) (turn.Price, error) {
 	p := turn.Price{Input: s.Input, Output: s.Output, CacheRead: s.CacheRead, CacheWrite: s.CacheWrite}
 	key := func(leaf ...string) toml.Key { return slices.Concat(toml.Key{"prices", model}, leaf) }

@@ -35,11 +35,10 @@ type promptSection struct {
 	Workdir string        `toml:"workdir"`
 }
 
-// SessionFresh is the value of session in a [[prompt]] with which each of its turns has a
-// session of its own.
+// SessionFresh is the value of session in a [[prompt]] that gives each of its turns a new session.
 const SessionFresh = "fresh"
 
-// wirePrompts wires the tables [[prompt]]: what the agent is told, and when.
+// wirePrompts wires the [[prompt]] tables: the prompts of the clock and their times.
 func (c *Config) wirePrompts(self string) (all []cycle.ClockPrompt, policies []state.PromptPolicy, err error) {
 	if n := len(c.File.Prompts); n > maxPrompts {
 		return nil, nil, c.Wrong("prompt", "there are %d prompts, and at most %d run by the clock", n, maxPrompts)
@@ -57,12 +56,12 @@ func (c *Config) wirePrompts(self string) (all []cycle.ClockPrompt, policies []s
 	return all, policies, nil
 }
 
-// wrongPrompt returns an error about a key of the prompt at a place.
+// wrongPrompt returns an error about a key of the prompt with the index at.
 func (c *Config) wrongPrompt(at int, key, hint, format string, args ...any) error {
 	return c.wrongIn("prompt", at, key, hint, format, args...)
 }
 
-// wirePromptAt wires the prompt at a place.
+// wirePromptAt wires the prompt with the index at.
 func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.ClockPrompt, state.PromptPolicy, error) {
 	prompt := cycle.ClockPrompt{Name: s.Name, Text: s.Text, Kind: state.KindAlways}
 	policy := state.PromptPolicy{Name: s.Name, At: strings.Join(strings.Fields(s.At), " "), CatchUp: defaultCatchUp, Asks: len(s.If) > 0}
@@ -110,7 +109,7 @@ func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.Clock
 	case s.Model != "":
 		prompt.Args = append([]string{"--model", s.Model}, prompt.Args...)
 	}
-	if s.Workdir != "" { // claude and gemini resume a session only where it began
+	if s.Workdir != "" { // claude and gemini resume a session only in the folder where it began
 		prompt.Workdir, prompt.Fresh = c.Resolve(s.Workdir), true
 	}
 	if s.Mail != "" {
@@ -125,8 +124,8 @@ func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.Clock
 	return prompt, policy, nil
 }
 
-// programWith returns a program that is started in the folder of the configuration, with the
-// small environment that an agent gets, and [turn.env].
+// programWith returns a program that runs in the folder of the configuration, with the small
+// environment of an agent and [turn.env].
 func (c *Config) programWith(self string, command []string) *hook.Program {
 	env := c.smallEnv(self)
 	p := &hook.Program{Command: slices.Clone(command), Dir: filepath.Dir(c.Path), Env: env.list()}
@@ -139,8 +138,8 @@ func (c *Config) programWith(self string, command []string) *hook.Program {
 	return p
 }
 
-// promptSlack returns how late a prompt may be and still be in time, beyond what the
-// machine takes as such: with mode "none" nobody promises a poll before the next interval.
+// promptSlack returns how much later than usual a prompt may run and still be on time. With mode =
+// "none", no crontab line guarantees a poll before the next interval.
 func (c *Config) promptSlack() time.Duration {
 	if c.File.Schedule.Mode == cycle.ModeNone {
 		return time.Duration(c.File.Timing.IdleInterval) + 5*time.Minute

@@ -13,7 +13,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Config is an agent.toml that has been read. Its methods check single sections.
+// Config is a parsed agent.toml. Its methods check single sections.
 type Config struct {
 	Path string // absolute
 	File File
@@ -24,11 +24,11 @@ type Config struct {
 
 	systemRoots *mail.Roots // see roots
 
-	fallback int // that stands in the place of the usual runner, from 1; 0: none
+	fallback int // number, from 1, of the fallback that replaces the usual runner; 0 for the usual runner
 }
 
-// Read reads an agent.toml. It checks the syntax, the keys and the types of the
-// values; Wire checks what the values mean. An error about the file is an *Error.
+// Read reads an agent.toml. It checks the syntax, the keys and the types of the values; Wire checks
+// their meaning. An error about the file is an *Error.
 func (l *Loader) Read(path string) (*Config, error) {
 	text, err := readFile(path)
 	if err != nil {
@@ -37,8 +37,7 @@ func (l *Loader) Read(path string) (*Config, error) {
 	return l.Parse(path, text)
 }
 
-// Parse checks text as Read checks the text of a file. Errors name path, which
-// need not exist.
+// Parse checks text like Read checks a file. Errors name path, which need not exist.
 func (l *Loader) Parse(path, text string) (*Config, error) {
 	c, err := l.decode(path, text)
 	if err != nil {
@@ -50,8 +49,8 @@ func (l *Loader) Parse(path, text string) (*Config, error) {
 	return c, nil
 }
 
-// ReadLoosely reads an agent.toml as Read does, but ignores unknown keys. With it
-// doctor can check the rest.
+// ReadLoosely reads an agent.toml like Read, but ignores unknown keys, so that doctor can check the
+// rest.
 func (l *Loader) ReadLoosely(path string) (*Config, error) {
 	text, err := readFile(path)
 	if err != nil {
@@ -60,7 +59,7 @@ func (l *Loader) ReadLoosely(path string) (*Config, error) {
 	return l.decode(path, text)
 }
 
-// readFile returns the text of a configuration. Its error is an *Error.
+// readFile returns the text of a configuration. Any error is an *Error.
 func readFile(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,7 +10,7 @@ import (
 // Duration is a duration above zero, written "90s", "30m" or "90d".
 type Duration time.Duration
 
-// UnmarshalText reads a duration as terminal.ParseDuration does.
+// UnmarshalText parses a duration with terminal.ParseDuration.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := terminal.ParseDuration(string(text))
 	if err != nil {
@@ -20,10 +20,10 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// OptionalDuration is a Duration that may also be "". That is 0 and means off.
+// OptionalDuration is a Duration that may also be "", which is 0 and means off.
 type OptionalDuration time.Duration
 
-// UnmarshalText reads a duration or an empty text.
+// UnmarshalText parses a duration or an empty text.
 func (d *OptionalDuration) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*d = 0
@@ -35,7 +35,7 @@ func (d *OptionalDuration) UnmarshalText(text []byte) error {
 // ZeroDuration is a Duration that may also be "0s", which means off.
 type ZeroDuration time.Duration
 
-// UnmarshalText reads a duration or "0s".
+// UnmarshalText parses a duration or "0s".
 func (d *ZeroDuration) UnmarshalText(text []byte) error {
 	if string(text) == "0s" {
 		*d = 0
@@ -44,5 +44,5 @@ func (d *ZeroDuration) UnmarshalText(text []byte) error {
 	return (*Duration)(d).UnmarshalText(text)
 }
 
-// MarshalText writes the duration as agent.toml has it.
+// MarshalText writes the duration in the format of agent.toml.
 func (d ZeroDuration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }

@@ -13,11 +13,11 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Error reports what is wrong in the configuration, and where.
+// Error is an error in the configuration, with its position.
 type Error struct {
 	Path   string
-	Line   int    // 0: not in a single line
-	Key    string // such as "turn.timeout"; "": the file as a whole
+	Line   int    // 0 if the error is not on a single line
+	Key    string // such as "turn.timeout"; "" for the file as a whole
 	Text   string // continues a sentence that begins with the key
 	Advice string // what to do next; may be empty
 }
@@ -57,7 +57,7 @@ func (c *Config) Missing(key, hint string) error {
 	return c.At(dotted(key), hint, "is missing")
 }
 
-// dotted returns the key that a text such as "turn.timeout" names.
+// dotted splits a text such as "turn.timeout" into a key.
 func dotted(key string) toml.Key { return strings.Split(key, ".") }
 
 // lineOf returns the line of the first statement that sets key, or 0. It asks the
@@ -71,7 +71,7 @@ func (c *Config) lineOf(key toml.Key) int {
 		if err != nil {
 			continue // in the middle of a statement
 		}
-		inArray := func(k toml.Key) bool { return slices.Equal(k, key) } // IsDefined finds nothing there
+		inArray := func(k toml.Key) bool { return slices.Equal(k, key) } // IsDefined does not look into arrays
 		if meta.IsDefined(key...) || slices.ContainsFunc(meta.Keys(), inArray) {
 			return statement
 		}
@@ -80,15 +80,15 @@ func (c *Config) lineOf(key toml.Key) int {
 	return 0
 }
 
-// These match the library's errors for a value of a wrong type. Such an error
-// carries the line and the key only in its text.
+// Patterns for the library's errors about a value of the wrong type. Such an error has the line and
+// the key only in its text.
 var (
 	wrongValue = lazy.NewRegexp(`^toml: (?:line (\d+) )?\(last key (".*")\): (.*)$`)
 	wrongType  = lazy.NewRegexp(`^incompatible types: TOML value has type (\S+); destination has type (.+)$`)
 	noTable    = lazy.NewRegexp(`^type mismatch for .*: expected table but found (\S+)$`)
 )
 
-// decodeError returns the Error for an error of the TOML library.
+// decodeError converts an error of the TOML library to an Error.
 func (c *Config) decodeError(err error) error {
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
 		return &Error{Path: c.Path, Line: e.Position.Line, Key: plain.Line(e.LastKey), Text: plain.Line(e.Message)}
@@ -110,8 +110,8 @@ func (c *Config) decodeError(err error) error {
 	return e
 }
 
-// typeName returns the name of a type for a user. goType is its name in the
-// library's errors.
+// typeName returns the name of a type to show to a user. goType is the type's name in the library's
+// errors.
 func typeName(goType string) string {
 	switch {
 	case strings.HasPrefix(goType, "map"):

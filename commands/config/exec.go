@@ -7,15 +7,15 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// Bounds of [api.exec]. A shell with a pipe takes a few processes and some memory.
+// Lower bounds of [api.exec]. A shell with a pipe takes a few processes and some memory.
 const (
 	minProcesses = 16
 	minMemory    = 64 // MiB
 	minFileSize  = 1  // MiB
 )
 
-// checkExec checks [api.exec]. It rejects a folder that holds a file of the agent's
-// own, and one that lies in the state.
+// checkExec checks [api.exec]. It rejects a folder that contains one of the agent's own files, and
+// a folder inside the state.
 func (c *Config) checkExec() error {
 	s := c.File.API.Exec
 	for _, n := range []struct {
@@ -34,12 +34,12 @@ func (c *Config) checkExec() error {
 	return nil
 }
 
-// checkGranted checks a folder that key grants to a box.
+// checkGranted checks a folder that key grants to a sandbox.
 func (c *Config) checkGranted(key, path string) error {
 	if err := box.Grantable(path); err != nil {
 		return c.At(dotted(key), "name the folder of a tool, such as \"~/.nvm/versions\"", "%v", err)
 	}
-	// An agent that can write where a link lies could turn it to anything.
+	// An agent with write access to the link's folder could point the link anywhere.
 	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
 		return c.At(dotted(key), "write "+real, "%s leads through a symbolic link", path)
 	}
@@ -55,12 +55,12 @@ func (c *Config) checkGranted(key, path string) error {
 	return nil
 }
 
-// limits returns the limits of a box.
+// limits returns the limits of a sandbox.
 func (s execSection) limits() box.Limits {
 	return box.Limits{Processes: s.Processes, Memory: int64(s.Memory) << 20, FileSize: int64(s.FileSize) << 20, CPU: time.Duration(s.CPU)}
 }
 
-// ExecBox returns what [api.exec] grants.
+// ExecBox returns the sandbox that [api.exec] configures.
 func (c *Config) ExecBox() box.Box {
 	s := c.File.API.Exec
 	b := box.Box{Network: s.Network, Limits: s.limits()}

@@ -12,15 +12,15 @@ import (
 	"agentstateloop/turn"
 )
 
-// The values of [turn] on_limit: messages wait for the end of a limit, or run with the
-// cheaper settings.
+// The values of [turn] on_limit: messages wait until a limit ends, or run with the cheaper
+// settings.
 const (
 	OnLimitWait = "wait"
 	OnLimitLow  = "low"
 )
 
-// fallbackSection is one [[turn.fallback]]: the keys of [turn] and [api] that a runner has of
-// its own. Everything else is as in these sections.
+// fallbackSection is one [[turn.fallback]]: the keys of [turn] and [api] that each runner sets for
+// itself. The other keys of these sections apply unchanged.
 type fallbackSection struct {
 	Runner      string            `toml:"runner"`
 	Command     []string          `toml:"command"`
@@ -31,15 +31,15 @@ type fallbackSection struct {
 	modelSection
 }
 
-// rights returns the lists of a section with their names.
+// lists returns the lists of a section by name.
 func (s *rightsSection) lists() map[string]*[]string {
 	return map[string]*[]string{
 		"operator": &s.Operator, "peer": &s.Peer, "event": &s.Event, "task": &s.Task, "self": &s.Self, "summary": &s.Summary,
 	}
 }
 
-// Fallback returns the configuration as it is with the nth fallback, from 1, in the place of
-// the usual runner.
+// Fallback returns a copy of the configuration in which the nth fallback, from 1, replaces the
+// usual runner.
 func (c *Config) Fallback(n int) *Config {
 	v, f := *c, c.File.Turn.Fallback[n-1]
 	v.fallback = n
@@ -51,7 +51,7 @@ func (c *Config) Fallback(n int) *Config {
 	t.ACP.Options, t.ACP.LowOptions = f.Options, nil
 	t.Approve = t.Approve && f.Runner == turn.Claude
 	if f.Runner == turn.API {
-		t.Sandbox = "" // its tools are in boxes of their own
+		t.Sandbox = "" // its tools have their own sandboxes
 	}
 	t.Env = maps.Clone(t.Env)
 	if t.Env == nil {
@@ -77,8 +77,8 @@ func startsTools(runner string) bool {
 	return slices.Contains([]string{turn.Claude, turn.Codex, turn.Gemini, turn.ACP}, runner)
 }
 
-// hasOfFallback reports whether the fallback that c shows sets a key of [turn] or [api]. ok is
-// false if the key is not one of a fallback's own.
+// hasOfFallback reports whether the selected fallback sets a key of [turn] or [api]. ok is false if
+// no fallback is selected, or the key is not one that a fallback sets for itself.
 func (c *Config) hasOfFallback(key string) (has, ok bool) {
 	if c.fallback == 0 {
 		return false, false
@@ -96,8 +96,8 @@ func (c *Config) hasOfFallback(key string) (has, ok bool) {
 	return false, false
 }
 
-// placed returns where a key of the configuration that c shows stands in the file: those of a
-// fallback's own are in its section. Line is 0 if it is where the key says.
+// placed returns the position of a key in the file: a key that the selected fallback sets for
+// itself is in the section of that fallback. line is 0 if the key is at its usual position.
 func (c *Config) placed(key []string) (at []string, line int) {
 	section, name, _ := strings.Cut(strings.Join(key, "."), ".")
 	if c.fallback == 0 || section != "turn" && section != "api" || !isFallbackKey(name) {
@@ -106,14 +106,14 @@ func (c *Config) placed(key []string) (at []string, line int) {
 	return append([]string{"turn", "fallback"}, dotted(name)...), c.lineOfFallback(c.fallback)
 }
 
-// isFallbackKey reports whether a fallback has a key of [turn] or [api] of its own.
+// isFallbackKey reports whether name is a key of [turn] or [api] that a fallback sets for itself.
 func isFallbackKey(name string) bool {
 	keys, _ := keysOf([]string{"turn", "fallback"})
 	first, _, _ := strings.Cut(name, ".")
 	return slices.Contains(keys, first)
 }
 
-// lineOfFallback returns the line on which the nth fallback begins, or 0.
+// lineOfFallback returns the line of the nth [[turn.fallback]], or 0.
 func (c *Config) lineOfFallback(n int) int {
 	for i, line := range strings.Split(c.text, "\n") {
 		if strings.HasPrefix(strings.TrimSpace(line), "[[turn.fallback]]") {
@@ -125,8 +125,8 @@ func (c *Config) lineOfFallback(n int) int {
 	return 0
 }
 
-// wireBackends returns what runs turns while usual is out: the cheaper settings, with on_limit
-// = "low", and the fallbacks.
+// wireBackends returns the backends that run turns while usual is unavailable: the cheaper
+// settings, with on_limit = "low", and the fallbacks.
 func (l *Loader) wireBackends(c *Config, usual *turn.Config, self string) ([]cycle.Backend, error) {
 	t := c.File.Turn
 	if err := c.oneOf("turn.on_limit", t.OnLimit, OnLimitWait, OnLimitLow); err != nil {
@@ -179,10 +179,11 @@ func (l *Loader) wireFallback(c *Config, n int, self string) (cycle.Backend, err
 	return cycle.Backend{Name: t.Login(), Turn: t, Rights: v.rights(), Kinds: kinds, Window: int64(v.File.Turn.ContextWindow)}, nil
 }
 
-// FallbackFlag is the flag by which our own loop knows which fallback it is.
+// FallbackFlag is the flag that passes the number of the fallback to our own loop.
 const FallbackFlag = "fallback"
 
-// checkFallback checks what only a fallback can have wrong. usual is [turn] without it.
+// checkFallback checks the rules that apply only to fallbacks. usual is [turn] without the
+// fallback.
 func (c *Config) checkFallback(usual turnSection) error {
 	runner := c.File.Turn.Runner
 	switch {
@@ -193,7 +194,7 @@ func (c *Config) checkFallback(usual turnSection) error {
 	case runner == turn.API || runner == usual.Runner:
 		return nil
 	}
-	// What a turn may do is in arguments of its runner. A fallback must not do more.
+	// Arguments of the runner set the permissions of a turn. A fallback must not have more.
 	for cause, args := range usual.Permissions.lists() {
 		if *args != nil && *c.File.Turn.Permissions.lists()[cause] == nil {
 			return c.Missing("turn.permissions."+cause, fmt.Sprintf("[turn.permissions] limits such turns with arguments of %s; set those of %s in [turn.fallback.permissions], or [] for none", usual.Runner, runner))
@@ -202,7 +203,7 @@ func (c *Config) checkFallback(usual turnSection) error {
 	return nil
 }
 
-// fallbackRunners returns the runners that a fallback can have.
+// fallbackRunners returns the runners allowed in a fallback.
 func fallbackRunners() []string {
 	return slices.DeleteFunc(Runners(), func(r string) bool { return r == "none" })
 }

@@ -6,8 +6,8 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// File holds agent.toml key by key. The code that wires a section, in the file
-// named after it, states what its keys mean and their limits.
+// File holds agent.toml key by key. The code that wires a section, in the file named after it,
+// documents the meaning and the limits of its keys.
 type File struct {
 	Agent    agentSection           `toml:"agent"`
 	Timing   timingSection          `toml:"timing"`
@@ -63,7 +63,7 @@ type serverSection struct {
 	CAFile          string       `toml:"ca_file"`
 }
 
-// oauthSection configures how access tokens are obtained; see mail.OAuth.
+// oauthSection configures how we obtain access tokens; see mail.OAuth.
 type oauthSection struct {
 	Provider            string   `toml:"provider"`
 	ClientID            string   `toml:"client_id"`
@@ -97,17 +97,17 @@ type meshSection struct {
 	Keymaster    string       `toml:"keymaster"`
 	Paths        pathsSection `toml:"paths"`
 
-	// Of a mesh over NATS: our own key, the CA of the servers, the keys of the peers.
+	// For a mesh over NATS: our own key, the CA of the servers, and the keys of the peers.
 	KeyFile    string            `toml:"key_file"`
 	KeyEnv     string            `toml:"key_env"`
 	KeyCommand []string          `toml:"key_command"`
 	CAFile     string            `toml:"ca_file"`
 	Keys       map[string]string `toml:"keys"`
 
-	// What shows that another mesh took a message: "id" or "status".
+	// The proof that another mesh accepted a message: "id" or "status".
 	Receipt string `toml:"receipt"`
 
-	// The names of members on a mesh that names them otherwise, by ours.
+	// Other names for JSON members, on a mesh that uses them, by our name.
 	KeysIn  map[string]string `toml:"keys_in"`
 	KeysOut map[string]string `toml:"keys_out"`
 }
@@ -157,15 +157,14 @@ type turnSection struct {
 	Box           boxSection        `toml:"box"`
 }
 
-// boxSection configures the box of the agent itself.
+// boxSection configures the sandbox of the agent itself.
 type boxSection struct {
 	Network bool     `toml:"network"`
 	Read    []string `toml:"read"`
 	Write   []string `toml:"write"`
 }
 
-// rightsSection holds arguments that are added to the agent's command, by the
-// cause of the turn.
+// rightsSection holds additional arguments for the agent's command, by the cause of the turn.
 type rightsSection struct {
 	Operator []string `toml:"operator"`
 	Peer     []string `toml:"peer"`
@@ -188,7 +187,7 @@ type apiSection struct {
 	Exec  execSection  `toml:"exec"`
 }
 
-// modelSection names a model, and says how it is asked.
+// modelSection names a model and configures the requests to it.
 type modelSection struct {
 	Provider      string   `toml:"provider"`
 	BaseURL       string   `toml:"base_url"`
@@ -206,7 +205,7 @@ type modelSection struct {
 	Effort  string            `toml:"effort"`
 }
 
-// execSection configures the box of the tool exec.
+// execSection configures the sandbox of the exec tool.
 type execSection struct {
 	Network   bool     `toml:"network"`
 	Read      []string `toml:"read"`
@@ -216,7 +215,7 @@ type execSection struct {
 	CPU       Duration `toml:"cpu"`
 }
 
-// toolsSection names the tools that a turn may call, by the cause of the turn.
+// toolsSection lists the tools that a turn may call, by the cause of the turn.
 type toolsSection struct {
 	Operator []string `toml:"operator"`
 	Peer     []string `toml:"peer"`
@@ -239,7 +238,7 @@ type toolSection struct {
 	MCP mcpSection `toml:"mcp"`
 }
 
-// mcpSection makes a tool an MCP server: a program in a box, or an address.
+// mcpSection makes a tool an MCP server: a program in a sandbox, or an address.
 type mcpSection struct {
 	Command  []string          `toml:"command"`
 	Network  bool              `toml:"network"`
@@ -281,8 +280,8 @@ type repliesSection struct {
 	AckAfter ZeroDuration `toml:"ack_after"`
 }
 
-// budgetSection holds amounts in dollars, of which one that is not set sets no limit,
-// and how many of the operator's mails may run within an hour; 0 for all.
+// budgetSection holds amounts in dollars, where an unset amount means no limit, and the numbers of
+// the operator's mails and of events that may run within an hour, where 0 means all of them.
 type budgetSection struct {
 	CreditUSD   float64 `toml:"credit_usd"`
 	DayUSD      float64 `toml:"day_usd"`
@@ -338,7 +337,7 @@ func defaults() File {
 		Mail: mailSection{
 			Mailbox: "INBOX",
 			IMAP:    serverSection{TLS: "implicit", Auth: "plain"},
-			// Config.SMTP takes what [mail.smtp] leaves out from [mail.imap].
+			// Config.SMTP completes [mail.smtp] from [mail.imap].
 		},
 		Trust: trustSection{Require: "dmarc", Verify: "server", Mesh: "token"},
 		Turn:  turnSection{Runner: "exec", Timeout: Duration(10 * time.Minute), Linger: Duration(30 * time.Second), Settle: Duration(500 * time.Millisecond), MaxAttempts: 3, SelfTurns: 10, Recall: 32, Conversation: ConversationOperator, OnLimit: OnLimitWait, Box: boxSection{Network: true}},

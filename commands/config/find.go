@@ -7,13 +7,12 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// fileName is the name of a configuration unless the user gives another.
+// fileName is the default name of a configuration.
 const fileName = "agent.toml"
 
-// Find returns the absolute path of the configuration. It takes the first of
-// flag, $AGENTSTATELOOP_CONFIG, ./agent.toml and the file in the user's
-// configuration folder. It does not check that the first two exist, and skips the
-// other two if they do not.
+// Find returns the absolute path of the configuration: the first of flag, $AGENTSTATELOOP_CONFIG,
+// ./agent.toml and the file in the user's configuration folder. It does not check that the first
+// two exist. It skips the other two if they are missing.
 func (l *Loader) Find(flag string) (string, error) {
 	for _, path := range []string{flag, l.Env("AGENTSTATELOOP_CONFIG")} {
 		if path != "" {
@@ -35,9 +34,8 @@ func (l *Loader) Find(flag string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// UserFile returns the path of agent.toml in the user's configuration folder.
-// That folder is $XDG_CONFIG_HOME, or ~/.config if the variable is not an absolute
-// path.
+// UserFile returns the path of agent.toml in the user's configuration folder. That folder is
+// $XDG_CONFIG_HOME, or ~/.config if the variable is not an absolute path.
 func (l *Loader) UserFile() (string, error) {
 	dir := l.Env("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {

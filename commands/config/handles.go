@@ -16,18 +16,17 @@ import (
 	"agentstateloop/state"
 )
 
-// maxLookedAt is how many bytes of a file are read to find a handle. Other programs
-// keep their *.toml in the same folders.
+// maxLookedAt is the number of bytes of a file searched for a handle. Other programs keep their
+// *.toml in the same folders.
 const maxLookedAt = 1 << 20
 
-// Known is a configuration that was found, and the handle in it.
+// Known is the path of a configuration, and the handle in it.
 type Known struct{ Handle, Path string }
 
-// Known returns the configurations of this user's agents, each once: those in the
-// folder of the default configuration, in the working folder, and in the user's
-// configuration folder and the folders in it, and those that the user's crontab polls.
-// It leaves out what is not the configuration of an agent. Without a crontab
-// program it looks at the folders alone.
+// Known returns the configurations of this user's agents, each once. It searches the folder of the
+// default configuration, the working folder, and the user's configuration folder with the folders
+// in it, and adds the configurations polled by the user's crontab. It skips files that do not
+// configure an agent. Without a crontab program it searches only the folders.
 func (l *Loader) Known(ctx context.Context) []Known {
 	var all []Known
 	for _, path := range slices.Concat(l.nearConfigs(), l.polledConfigs(ctx)) {
@@ -36,9 +35,9 @@ func (l *Loader) Known(ctx context.Context) []Known {
 	return all
 }
 
-// FindHandle returns the absolute path of the configuration with that handle, which may
-// begin with "@". It looks into the crontab only if no folder has it (Known). Two
-// configurations with one handle are an error that names both.
+// FindHandle returns the absolute path of the configuration with that handle, which may begin with
+// "@". It reads the crontab only if no searched folder has the handle (see Known). Two
+// configurations with the same handle are an error that names both.
 func (l *Loader) FindHandle(ctx context.Context, handle string) (string, error) {
 	handle = strings.TrimPrefix(handle, "@")
 	if handle == "" {
@@ -60,7 +59,7 @@ func (l *Loader) FindHandle(ctx context.Context, handle string) (string, error) 
 	return "", terminal.Usagef(hintForUnknown(handle, known), "agent not found: @%s", handle)
 }
 
-// hintForUnknown returns what to do about a handle that no configuration has.
+// hintForUnknown returns the hint for a handle without a configuration.
 func hintForUnknown(handle string, known []Known) string {
 	if len(known) == 0 {
 		return "run `agentstateloop init` to create an agent, or name its configuration with --config FILE"
@@ -80,8 +79,7 @@ func hintForUnknown(handle string, known []Known) string {
 	return fmt.Sprintf("there are @%s; name a configuration elsewhere with --config FILE", strings.Join(handles, ", @"))
 }
 
-// addKnown adds a configuration, unless it is there already or the file is that of
-// another program.
+// addKnown adds a configuration unless it is already there or the file belongs to another program.
 func addKnown(all []Known, path string) []Known {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil || slices.ContainsFunc(all, func(k Known) bool { return sameFile(k.Path, real) }) {
@@ -116,8 +114,8 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// nearConfigs returns the files that may be configurations: *.toml in the folders where
-// a configuration is looked for, and those one level below the user's.
+// nearConfigs returns the files that may be configurations: *.toml in the folders where we look for
+// a configuration, and in the folders of the user's configuration folder.
 func (l *Loader) nearConfigs() []string {
 	var patterns []string
 	if path := l.Env("AGENTSTATELOOP_CONFIG"); path != "" {
@@ -130,7 +128,7 @@ func (l *Loader) nearConfigs() []string {
 	}
 	var all []string
 	for _, pattern := range patterns {
-		files, _ := filepath.Glob(pattern) // the patterns are right
+		files, _ := filepath.Glob(pattern) // the patterns are valid
 		for _, file := range files {
 			if path, err := filepath.Abs(file); err == nil {
 				all = append(all, path)
@@ -144,7 +142,7 @@ func (l *Loader) nearConfigs() []string {
 func (l *Loader) polledConfigs(ctx context.Context) []string {
 	table, err := cron.Table{}.Read(ctx)
 	if err != nil {
-		return nil // without a crontab there are none in it
+		return nil // a missing crontab has no configurations
 	}
 	return cron.Configs(table)
 }

@@ -9,11 +9,11 @@ import (
 	"agentstateloop/cycle/heartbeat"
 )
 
-// heartbeatHint says how the address of the heartbeat is written.
+// heartbeatHint explains the format of the heartbeat address.
 const heartbeatHint = `write it like "https://hc-ping.com/…", or name a file with it in heartbeat_file`
 
-// wireHeartbeat wires the keys heartbeat… of [schedule]. It returns nil if none is set. No
-// error holds the address.
+// wireHeartbeat wires the keys heartbeat… of [schedule]. It returns nil if all are unset. Its
+// errors never contain the address.
 func (l *Loader) wireHeartbeat(c *Config) (*heartbeat.Monitor, error) {
 	s := c.File.Schedule
 	source := s.HeartbeatSource()
@@ -47,7 +47,7 @@ func (l *Loader) wireHeartbeat(c *Config) (*heartbeat.Monitor, error) {
 	return m, nil
 }
 
-// learnHeartbeat has the address of the heartbeat redacted, and the keys in it.
+// learnHeartbeat makes the address of the heartbeat, and the keys in it, redacted.
 func (l *Loader) learnHeartbeat(address string) {
 	if address == "" {
 		return
@@ -57,7 +57,7 @@ func (l *Loader) learnHeartbeat(address string) {
 	}
 }
 
-// HeartbeatHint returns what to do about an error of an address.
+// HeartbeatHint returns the hint for an error of an address.
 func HeartbeatHint(err error) string {
 	switch {
 	case errors.Is(err, heartbeat.ErrPort):
@@ -70,8 +70,8 @@ func HeartbeatHint(err error) string {
 	return heartbeatHint
 }
 
-// HeartbeatSource returns where the address of the heartbeat is found, if that is not
-// heartbeat itself.
+// HeartbeatSource returns the source of the heartbeat's address, other than the key heartbeat
+// itself.
 func (s scheduleSection) HeartbeatSource() Source {
 	return Source{File: s.HeartbeatFile, Env: s.HeartbeatEnv, Command: slices.Clone(s.HeartbeatCommand)}
 }

@@ -47,13 +47,14 @@ func (l *Loader) wireHooks(c *Config, self string) ([]hook.Hook, error) {
 	return all, nil
 }
 
-// wrongHook returns an error about a key of the hook at a place.
+// wrongHook returns an error about a key of the hook with the index at.
 func (c *Config) wrongHook(at int, key, hint, format string, args ...any) error {
 	return c.wrongIn("hook", at, key, hint, format, args...)
 }
 
-// wrongIn returns an error about a key of the table at a place among those of one kind,
-// such as the second [[hook]]. The line is that of the table, or of the key in it.
+// wrongIn returns an error about a key of a table, given the kind of the table and its index among
+// those, such as the second [[hook]]. The line of the error is that of the key, or else of the
+// table.
 func (c *Config) wrongIn(kind string, at int, key, hint, format string, args ...any) error {
 	return &Error{
 		Path: c.Path, Line: c.lineIn(kind, at, key), Key: kind + "." + key, Advice: hint,
@@ -64,11 +65,11 @@ func (c *Config) wrongIn(kind string, at int, key, hint, format string, args ...
 // headerName matches the names of headers that a hook may set.
 var headerName = lazy.NewRegexp(`^[A-Za-z0-9-]{1,64}$`)
 
-// anyTable matches the line that begins a table.
+// anyTable matches the first line of a table.
 var anyTable = lazy.NewRegexp(`^\s*\[`)
 
-// lineIn returns the line of a key of the table at a place among those of one kind, or
-// that of the table.
+// lineIn returns the line of a key in a table, or the line of the table. at is the index among the
+// tables of that kind.
 func (c *Config) lineIn(kind string, at int, key string) int {
 	begins := regexp.MustCompile(`^\s*\[\[\s*"?` + kind + `"?\s*\]\]`)
 	table, own := 0, regexp.MustCompile(`^\s*"?`+regexp.QuoteMeta(key)+`"?\s*=`)
@@ -120,8 +121,8 @@ func (l *Loader) wireHook(c *Config, self string, at int, s hookSection) (hook.H
 	return h, err
 }
 
-// hookTemplate parses a template of a hook, or returns nil for "". It executes the
-// template once, to find its errors now.
+// hookTemplate parses a template of a hook. It returns nil for "". It executes the template once to
+// find errors now.
 func hookTemplate(h hook.Hook, text string) (*template.Template, error) {
 	if text == "" {
 		return nil, nil
@@ -135,8 +136,8 @@ func hookTemplate(h hook.Hook, text string) (*template.Template, error) {
 	return t, err
 }
 
-// hookProgram wires the command of a hook. Its environment is the small one that an
-// agent gets, and [turn.env].
+// hookProgram wires the command of a hook. The command gets the small environment of an agent, and
+// [turn.env].
 func (c *Config) hookProgram(self string, at int, s hookSection) (*hook.Program, error) {
 	for key, set := range map[string]bool{
 		"headers": len(s.Headers) > 0, "content_type": s.ContentType != "", "insecure": s.Insecure,
@@ -149,10 +150,10 @@ func (c *Config) hookProgram(self string, at int, s hookSection) (*hook.Program,
 	return c.programWith(self, s.Command), nil
 }
 
-// environment is what a program is started with, by name.
+// environment maps names of environment variables to values.
 type environment map[string]string
 
-// smallEnv returns the small environment that an agent gets, and [turn.env].
+// smallEnv returns the small environment of an agent, plus [turn.env].
 func (c *Config) smallEnv(self string) environment {
 	env := environment{"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 	maps.Copy(env, account.Environ())
@@ -219,19 +220,19 @@ func isPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// ownHeaders are the headers that the configuration cannot set.
+// ownHeaders are headers that the configuration cannot set.
 var ownHeaders = []string{
 	"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Authorization",
 	hook.EventHeader, hook.DeliveryHeader, hook.TimestampHeader, hook.SignatureHeader,
 }
 
-// looksLikeJSON reports whether the body template of a hook makes JSON.
+// looksLikeJSON reports whether the body template of a hook produces JSON.
 func looksLikeJSON(h hook.Hook) bool {
 	body, err := h.Render(state.Announcement{Event: state.EventTest, Agent: "agent"})
 	return err == nil && strings.HasPrefix(strings.TrimSpace(string(body)), "{")
 }
 
-// hookPolicies returns what the machine decides by.
+// hookPolicies returns the policies of the hooks for the state machine.
 func hookPolicies(hooks []hook.Hook) []state.HookPolicy {
 	var policies []state.HookPolicy
 	for _, h := range hooks {
@@ -240,12 +241,12 @@ func hookPolicies(hooks []hook.Hook) []state.HookPolicy {
 	return policies
 }
 
-// Token returns where the token of a hook is found.
+// Token returns the source of a hook's token.
 func (s hookSection) Token() Source {
 	return Source{File: s.TokenFile, Env: s.TokenEnv, Command: slices.Clone(s.TokenCommand)}
 }
 
-// Secret returns where the secret of a hook's signature is found.
+// Secret returns the source of the secret that signs a hook's requests.
 func (s hookSection) Secret() Source {
 	return Source{File: s.SecretFile, Env: s.SecretEnv, Command: slices.Clone(s.SecretCommand)}
 }

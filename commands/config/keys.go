@@ -10,8 +10,8 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// checkKeys rejects a key that File does not have. The library ignores such a key
-// and accepts a key in another case.
+// checkKeys rejects keys that are not in File. The library ignores such keys, and accepts keys in
+// another case.
 func (c *Config) checkKeys() error {
 	if c.allKnown() {
 		return nil
@@ -35,11 +35,11 @@ func (c *Config) checkKeys() error {
 	return nil
 }
 
-// inSection returns a hint for a key that stands above all sections: which key of which
-// section it may be, or other.
+// inSection returns the hint for a key above all sections: the section that it may belong in, or
+// other.
 func inSection(key string, sections []string, other string) string {
 	var all []string
-	section := map[string]string{} // of each key, the first
+	section := map[string]string{} // the first section of each key
 	for _, s := range sections {
 		keys, _ := keysOf(toml.Key{s})
 		for _, k := range keys {
@@ -54,9 +54,9 @@ func inSection(key string, sections []string, other string) string {
 	return other
 }
 
-// allKnown is a quick look that spares checkKeys its work at each start; false says
-// nothing. Our keys are in lower case. So if all keys are, the library has not accepted
-// one in another case, and Undecoded names those that File does not have.
+// allKnown is a fast path that spares checkKeys its work on each start. If it returns false, there
+// may still be no unknown key. Our keys are in lower case. If all keys of the file are too, the
+// library has not accepted one in another case, and Undecoded lists all keys that are not in File.
 func (c *Config) allKnown() bool {
 	for _, key := range c.meta.Keys() {
 		for _, part := range key {
@@ -68,8 +68,8 @@ func (c *Config) allKnown() bool {
 	return len(c.meta.Undecoded()) == 0
 }
 
-// keysOf returns the keys that a table of the file may have. ours is false if the
-// user chooses the keys, as in [turn.env], or if table is not a table.
+// keysOf returns the valid keys of a table in the file. ours is false if the user chooses the keys,
+// as in [turn.env], or if table is not a table.
 func keysOf(table toml.Key) (keys []string, ours bool) {
 	t := reflect.TypeFor[File]()
 	for _, name := range table {
@@ -95,8 +95,7 @@ func keysOf(table toml.Key) (keys []string, ours bool) {
 	return keys, true
 }
 
-// elementOf returns the type of the tables of an array of tables. Other types it
-// returns as they are.
+// elementOf returns the table type of an array of tables. It returns other types unchanged.
 func elementOf(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct {
 		return t.Elem()
@@ -104,12 +103,12 @@ func elementOf(t reflect.Type) reflect.Type {
 	return t
 }
 
-// fieldsOf returns the fields of a section, with those of a section that it embeds.
+// fieldsOf returns the fields of a section, including those of embedded sections.
 func fieldsOf(t reflect.Type) []reflect.StructField {
 	return slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous })
 }
 
-// fieldOf returns the field of a section with a key.
+// fieldOf returns the field of a section for a key.
 func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
 	for _, f := range fieldsOf(t) {
 		if f.Tag.Get("toml") == key {

@@ -14,18 +14,17 @@ import (
 
 // Loader reads configurations and wires agents for one process.
 type Loader struct {
-	Environ    []string                        // of the process, as in os.Environ
+	Environ    []string                        // of the process, like os.Environ
 	Account    func() (account.Account, error) // of the user
 	Executable func() (string, error)          // absolute path of this program
 	Version    string                          // of this program
 	Now        func() time.Time
 	Secrets    *secret.Known // learns each secret that is read
 
-	Explain func(error) (hint, kind string, exit int) // of a command that fails with this error; nil: no hint
+	Explain func(error) (hint, kind string, exit int) // the report of a command that fails with this error; nil for no hints
 }
 
-// Load reads the configuration in path and wires its agent. An error about the
-// file is an *Error.
+// Load reads the configuration in path and wires its agent. An error about the file is an *Error.
 func (l *Loader) Load(path string) (*cycle.Agent, error) {
 	c, err := l.Read(path)
 	if err != nil {
@@ -47,7 +46,7 @@ func (l *Loader) Home() (string, error) {
 	return u.Home, nil
 }
 
-// HomeNote says which home directory counts, if HOME names another one; else "".
+// HomeNote returns a note about the home directory in use if HOME names another one, or "".
 func (l *Loader) HomeNote() string {
 	home, err := l.Home()
 	variable := l.Env("HOME")

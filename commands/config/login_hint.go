@@ -10,9 +10,9 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// LoginHint returns what to do when a mail server refuses the login. section is
-// "mail.imap" or "mail.smtp". It names the file, variable or command that the secret
-// comes from, and what the provider asks for if the host is one that we know.
+// LoginHint returns the hint for a login refused by a mail server. section is "mail.imap" or
+// "mail.smtp". The hint names the file, variable or command of the secret, and the requirements of
+// the provider if we know the host.
 func (c *Config) LoginHint(section string) string {
 	s := c.File.Mail.IMAP
 	if section == "mail.smtp" {
@@ -28,7 +28,7 @@ func (c *Config) LoginHint(section string) string {
 	return hint
 }
 
-// secretHint returns where to correct the password or the token of a server.
+// secretHint returns a hint that names the place of a server's password or token.
 func (c *Config) secretHint(s serverSection) string {
 	what := "password"
 	if len(s.TokenCommand) > 0 {
@@ -47,8 +47,7 @@ func (c *Config) secretHint(s serverSection) string {
 	return "correct the " + what
 }
 
-// MeshSecretHint returns what to do when the mesh refuses the token, or the key, of
-// handle.
+// MeshSecretHint returns the hint for a token or key of handle that the mesh refuses.
 func (c *Config) MeshSecretHint(handle string) string {
 	if c.File.Mesh.OverNATS() {
 		return fmt.Sprintf("the servers must know the public key of %s: give it to `%s fleet plan`, as %[1]s=U…, with those of the other agents, and reload the servers", handle, terminal.Program)
@@ -65,8 +64,8 @@ func (c *Config) MeshSecretHint(handle string) string {
 	return "set token_file in [mesh]; the token must be " + known
 }
 
-// providerNotes hold what the providers ask for instead of the password of the account.
-// A domain stands for itself and all names below it.
+// providerNotes describe the credentials that providers require instead of the account password. A
+// domain also matches all names below it.
 var providerNotes = []struct {
 	domains []string
 	note    string
@@ -77,12 +76,12 @@ var providerNotes = []struct {
 	{[]string{"mail.yahoo.com", "aol.com"}, "Yahoo and AOL need an app password: the security page of your account"},
 }
 
-// outlookDomains are those of Microsoft, which accepts no passwords.
+// outlookDomains belong to Microsoft, which accepts no passwords.
 var outlookDomains = []string{"outlook.com", "office365.com", "hotmail.com", "live.com"}
 
-// ProviderNote returns what the provider of a mail host (host or host:port) asks for,
-// or "" for a host that is not known to ask for anything special. With a token, auth is
-// not AuthPlain, and no password is needed.
+// ProviderNote returns the credential requirements of the provider of a mail host (host or
+// host:port), or "" for a host without known requirements. With a token, auth is not AuthPlain, and
+// no password is needed.
 func ProviderNote(host, auth string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -11,8 +11,7 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// maxMail is the size, in bytes, above which a mail is rejected. Providers accept
-// less.
+// maxMail is the size, in bytes, above which we reject a mail. Providers have lower limits.
 const maxMail = 64 << 20
 
 // wireMail wires [mail]. It returns nil if the section is missing.
@@ -58,8 +57,8 @@ func (l *Loader) wireMail(c *Config) (*cycle.Mail, error) {
 	}, nil
 }
 
-// aliases returns the other addresses of the agent. An operator's address among
-// them would make the operator's mail to themselves an order.
+// aliases returns the other addresses of the agent. It rejects the operator's addresses: as an
+// alias, one would turn mail that operators send to themselves into orders.
 func (c *Config) aliases(operators []string) ([]string, error) {
 	const key = "mail.aliases"
 	var aliases []string
@@ -76,7 +75,7 @@ func (c *Config) aliases(operators []string) ([]string, error) {
 	return aliases, nil
 }
 
-// address returns the email address in text, which may have a name before it.
+// address returns the email address in text, which may have a display name before it.
 func (c *Config) address(key, text string) (string, error) {
 	a, err := netmail.ParseAddress(text)
 	if err != nil {
@@ -85,8 +84,8 @@ func (c *Config) address(key, text string) (string, error) {
 	return a.Address, nil
 }
 
-// SMTP returns [mail.smtp], completed from [mail.imap]. A missing login is that of
-// IMAP. A missing host is set only for a provider whose SMTP host we know.
+// SMTP returns [mail.smtp], completed from [mail.imap]. A missing login is copied from IMAP. A
+// missing host is set only for a provider with a known SMTP host.
 func (c *Config) SMTP() serverSection {
 	imap, smtp := c.File.Mail.IMAP, c.File.Mail.SMTP
 	if smtp.Host == "" && imap.Host == "imap.gmail.com:993" {

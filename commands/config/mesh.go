@@ -90,8 +90,8 @@ func (l *Loader) wireHTTPMesh(c *Config) (cycle.Carrier, error) {
 	return client, nil
 }
 
-// Secret returns where the secret is found by which the mesh knows the agent: its token
-// over HTTP, its key over NATS.
+// Secret returns the source of the secret that authenticates the agent to the mesh: its token over
+// HTTP, its key over NATS.
 func (m meshSection) Secret() Source {
 	if m.OverNATS() {
 		return Source{File: m.KeyFile, Env: m.KeyEnv, Command: slices.Clone(m.KeyCommand)}

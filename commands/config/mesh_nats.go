@@ -23,10 +23,10 @@ const (
 	peerKeyHint = "`agentstateloop fleet key` prints it on the machine of that agent: U and 55 more characters"
 )
 
-// OverNATS reports whether the URL is that of a mesh over NATS.
+// OverNATS reports whether the mesh runs over NATS.
 func (m meshSection) OverNATS() bool { return OverNATS(m.URL) }
 
-// OverNATS reports whether a URL is that of a mesh over NATS.
+// OverNATS reports whether url is that of a mesh over NATS.
 func OverNATS(url string) bool {
 	return strings.HasPrefix(url, "nats://") || strings.HasPrefix(url, "tls://")
 }
@@ -59,7 +59,7 @@ func (l *Loader) wireNATSMesh(c *Config) (cycle.Carrier, error) {
 	if caFile != "" {
 		caFile = c.Resolve(caFile)
 	}
-	host, _ := os.Hostname() // without a name the row in the registry says "host"
+	host, _ := os.Hostname() // without a name, the row in the registry says "host"
 	return &natsmesh.Client{
 		URL:     strings.Join(urls, ","),
 		Handle:  c.File.Agent.Handle,
@@ -91,7 +91,7 @@ func (c *Config) checkPeerKeys() error {
 	return nil
 }
 
-// onlyOverHTTP returns a key of [mesh] that is set and means nothing over NATS, or "".
+// onlyOverHTTP returns a key of [mesh] that is set but has no meaning over NATS, or "".
 func (m meshSection) onlyOverHTTP() string {
 	switch {
 	case m.TokenFile != "":
@@ -112,7 +112,7 @@ func (m meshSection) onlyOverHTTP() string {
 	return ""
 }
 
-// onlyOverNATS returns a key of [mesh] that is set and means nothing over HTTP, or "".
+// onlyOverNATS returns a key of [mesh] that is set but has no meaning over HTTP, or "".
 func (m meshSection) onlyOverNATS() string {
 	switch {
 	case m.KeyFile != "":

@@ -26,7 +26,7 @@ type Provider struct {
 	Scopes   []string // needed to read and send mail
 }
 
-// providers returns the values of provider.
+// providers returns the built-in providers, by the value of the key provider.
 func providers() map[string]Provider {
 	return map[string]Provider{
 		"google": {endpoints.Google, []string{"https://mail.google.com/"}},
@@ -41,13 +41,12 @@ func (s oauthSection) IsSet() bool {
 	return !reflect.DeepEqual(s, oauthSection{})
 }
 
-// Secret returns where the client secret is found.
+// Secret returns the source of the client secret.
 func (s oauthSection) Secret() Source {
 	return Source{File: s.ClientSecretFile, Env: s.ClientSecretEnv, Command: slices.Clone(s.ClientSecretCommand)}
 }
 
-// OAuth wires a section that configures how access tokens are obtained. section is
-// "mail.imap.oauth2" or "mail.smtp.oauth2".
+// OAuth wires a section about access tokens. section is "mail.imap.oauth2" or "mail.smtp.oauth2".
 func (l *Loader) OAuth(c *Config, section string, s oauthSection) (mail.OAuth, error) {
 	none := mail.OAuth{}
 	known, err := c.Provider(section, s)
@@ -69,8 +68,8 @@ func (l *Loader) OAuth(c *Config, section string, s oauthSection) (mail.OAuth, e
 	if caFile != "" {
 		caFile = c.Resolve(caFile)
 	}
-	// Agents that share a mailbox must share its tokens, because a provider that
-	// renews a refresh token revokes the old one. So they are not in state_dir.
+	// Agents that share a mailbox must share its tokens, because a provider that renews a refresh
+	// token revokes the old one. So the tokens are not in state_dir.
 	tokens := &store.Store{Dir: filepath.Join(c.stateFolder(), "oauth.d")}
 	o := mail.OAuth{
 		TokenURL:     known.Endpoint.TokenURL,
@@ -89,7 +88,7 @@ func (l *Loader) OAuth(c *Config, section string, s oauthSection) (mail.OAuth, e
 	return o, nil
 }
 
-// lockIn adapts the TryLock of st to mail.OAuth.
+// lockIn adapts st.TryLock to mail.OAuth.
 func lockIn(st *store.Store) func(name string) (unlock func() error, err error) {
 	return func(name string) (func() error, error) {
 		lock, err := st.TryLock(name)
@@ -100,8 +99,8 @@ func lockIn(st *store.Store) func(name string) (unlock func() error, err error) 
 	}
 }
 
-// Provider returns the provider that a section describes. What the section does
-// not set comes from the built-in provider that it names.
+// Provider returns the provider that a section describes. It takes missing values from the built-in
+// provider that the section names.
 func (c *Config) Provider(section string, s oauthSection) (Provider, error) {
 	known, ok := providers()[s.Provider]
 	if !ok && s.Provider != "" {
@@ -124,15 +123,15 @@ func (c *Config) Provider(section string, s oauthSection) (Provider, error) {
 	return known, nil
 }
 
-// oauthName returns the name under which access tokens are stored. It is the same
-// for all agents that use the same refresh token.
+// oauthName returns the name under which access tokens are stored. Agents with the same refresh
+// token share it.
 func oauthName(tokenURL, clientID, file string) string {
 	sum := sha256.Sum256([]byte(tokenURL + "\n" + clientID + "\n" + file))
 	return hex.EncodeToString(sum[:8])
 }
 
-// redactTokens returns the methods of o. Every token that they return is redacted
-// from then on in what this process prints and records.
+// redactTokens returns the methods of o. This process redacts every token they return in all its
+// output and records from then on.
 func (l *Loader) redactTokens(o mail.OAuth) (token func(context.Context) (string, error), renew func(context.Context, string) (string, error)) {
 	learnt := func(token string, err error) (string, error) {
 		l.Secrets.Learn("access token "+o.Name, token)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// InPath returns where a PATH such as "/usr/bin:/bin" finds a program, or "".
+// InPath returns the path of a program found in a PATH such as "/usr/bin:/bin", or "".
 func InPath(program, path string) string {
 	for dir := range strings.SplitSeq(path, ":") {
 		if file := filepath.Join(dir, program); CanRun(file) {
@@ -23,7 +23,7 @@ func CanRun(file string) bool {
 	return filepath.IsAbs(file) && err == nil && !info.IsDir() && info.Mode()&0o111 != 0
 }
 
-// QuoteGlob returns the pattern that matches only path, for filepath.Glob.
+// QuoteGlob returns a filepath.Glob pattern that matches only path.
 func QuoteGlob(path string) string {
 	var quoted []byte
 	for i := range len(path) {
@@ -35,8 +35,8 @@ func QuoteGlob(path string) string {
 	return string(quoted)
 }
 
-// Resolve makes a path absolute. "~" stands for the user's home directory in
-// passwd. A relative path starts at the folder of the configuration.
+// Resolve makes a path absolute. "~" is the user's home directory in passwd. A relative path starts
+// at the folder of the configuration.
 func (c *Config) Resolve(path string) string {
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		return filepath.Join(c.home, path[1:])
@@ -47,8 +47,8 @@ func (c *Config) Resolve(path string) string {
 	return filepath.Join(filepath.Dir(c.Path), path)
 }
 
-// resolveProgram makes the path of a program absolute. A name without a slash
-// stays as it is; the system looks it up in PATH.
+// resolveProgram makes the path of a program absolute. It returns a name without a slash unchanged,
+// for the system to look up in PATH.
 func (c *Config) resolveProgram(program string) string {
 	if strings.Contains(program, "/") {
 		return c.Resolve(program)

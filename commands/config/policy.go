@@ -8,8 +8,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// wirePolicy returns the policy of the machine for the parts of an agent. A part
-// that is nil is not configured.
+// wirePolicy returns the policy of the state machine for the parts of an agent. A nil part is not
+// configured.
 func wirePolicy(c *Config, mail *cycle.Mail, mesh *cycle.Mesh, turns *turn.Config, replies cycle.Replies, budget state.Budget) state.Policy {
 	policy := state.Policy{
 		Location:        time.Local,

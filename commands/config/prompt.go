@@ -7,10 +7,10 @@ const maxRecall = 8 << 10
 
 // promptParts holds the settings of the agent's prompts.
 type promptParts struct {
-	folder  string       // of the user's templates; "": not set
-	recall  int          // of earlier conversation for a new session, in bytes
-	window  int64        // context window in tokens; 0: not set
-	summary *turn.Config // program that makes summaries; nil: the agent itself
+	folder  string       // of the user's templates; "" if not set
+	recall  int          // bytes of earlier conversation for a new session
+	window  int64        // context window in tokens; 0 if not set
+	summary *turn.Config // the program that summarizes; nil for the agent itself
 }
 
 // wirePrompt wires the keys of [turn] about prompts. turns may be nil.

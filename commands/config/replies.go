@@ -12,11 +12,11 @@ import (
 	"agentstateloop/state"
 )
 
-// maxName is how many characters the display name of the agent may have.
+// maxName limits the display name of the agent, in characters.
 const maxName = 60
 
-// wireReplies parses the templates of [replies]. It executes each once to find its
-// errors now, and not when a mail must be sent.
+// wireReplies parses the templates of [replies]. It executes each once, to find errors now and not
+// when a mail must be sent.
 func wireReplies(c *Config) (cycle.Replies, error) {
 	name := c.File.Replies.Name
 	replies := cycle.Replies{Name: name, HTML: c.File.Replies.HTML, Sent: c.File.Replies.Sent}
@@ -48,8 +48,8 @@ func wireReplies(c *Config) (cycle.Replies, error) {
 	return replies, nil
 }
 
-// checkAckAfter rejects an ack that would come when it is worthless: PREP is over by
-// then, or it is as old as acks become in the outbox.
+// checkAckAfter rejects a delay after which an ack would be useless: PREP would be over, or the
+// outbox would already drop the ack for its age.
 func (c *Config) checkAckAfter() error {
 	const key = "replies.ack_after"
 	after, prep := time.Duration(c.File.Replies.AckAfter), time.Duration(c.File.Timing.PrepTimeout)

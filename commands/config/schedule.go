@@ -8,7 +8,7 @@ import (
 	"agentstateloop/cycle"
 )
 
-// wireSchedule wires [schedule]. self is the program that the crontab line runs.
+// wireSchedule wires [schedule]. self is the path of the program for the crontab line.
 func (c *Config) wireSchedule(self string) (cycle.Schedule, error) {
 	s := c.File.Schedule
 	if err := c.oneOf("schedule.mode", s.Mode, cycle.ModeCrontab, cycle.ModeFixed, cycle.ModeNone); err != nil {

@@ -8,8 +8,8 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// Source is the place where a secret is found (docs/design.md, "Credentials"). Of
-// the first three fields at most one is set in a valid configuration.
+// Source is the place of a secret (docs/design.md, "Credentials"). A valid configuration sets at
+// most one of the first three fields.
 type Source struct {
 	File    string
 	Env     string   // name of an environment variable
@@ -31,15 +31,15 @@ func (s Source) CountSet() int {
 	return n
 }
 
-// Equal reports whether two secrets are found in the same place.
+// Equal reports whether two sources are the same place.
 func (s Source) Equal(t Source) bool {
 	return s.File == t.File && s.Env == t.Env && slices.Equal(s.Command, t.Command)
 }
 
-// Secret returns a function that reads a secret again at each call. Once read, the
-// secret is redacted in what this process prints and records. An error of the
-// function is an *UnreadError; it names the place, and never holds a part of what
-// was found there.
+// Secret returns a function that reads a secret again at each call. Once read, the secret is
+// redacted in the output and the records of this process. An error of the function is an
+// *UnreadError. It names the place of the secret, and never contains a part of the content found
+// there.
 func (l *Loader) Secret(c *Config, s Source) func(context.Context) (string, error) {
 	read := l.reader(c, s)
 	if s.Env != "" {
@@ -56,13 +56,13 @@ func (l *Loader) Secret(c *Config, s Source) func(context.Context) (string, erro
 	}
 }
 
-// UnreadError reports that a secret could not be read. No server has denied it.
+// UnreadError reports that a secret could not be read. It does not mean that a server rejected it.
 type UnreadError struct{ error }
 
 func (e *UnreadError) Unwrap() error { return e.error }
 
-// SecretFile returns a function that reads a secret from a file of the command
-// line again at each call. Once read, the secret is redacted.
+// SecretFile returns a function that reads a secret again at each call from a file named on the
+// command line. Once read, the secret is redacted.
 func (l *Loader) SecretFile(path string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		value, err := readSecretFile(path)

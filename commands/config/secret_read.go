@@ -14,11 +14,11 @@ import (
 	"agentstateloop/internal/capture"
 )
 
-// MaxSecret limits a secret, in bytes. OAuth tokens are long, but files named
-// by mistake are longer.
+// MaxSecret limits a secret, in bytes. OAuth tokens are long, but files named by mistake are
+// longer.
 const MaxSecret = 64 << 10
 
-// secretTimeout limits how long a command that prints a secret may run.
+// secretTimeout limits the running time of a command that prints a secret.
 const secretTimeout = 10 * time.Second
 
 // reader returns the function that reads a secret from its place.
@@ -34,8 +34,8 @@ func (l *Loader) reader(c *Config, s Source) func(context.Context) (string, erro
 	}
 }
 
-// readSecretFile returns the secret in a regular file that only its owner can
-// read. A newline at its end is not part of the secret.
+// readSecretFile returns the secret in a regular file that only its owner can read. A final newline
+// is not part of the secret.
 func readSecretFile(path string) (string, error) {
 	data, err := ReadPrivate(path)
 	if err != nil {
@@ -81,9 +81,9 @@ func withSecretTimeout(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, secretTimeout)
 }
 
-// readSecretCommand runs a command without a shell and returns the first line that
-// it prints. It drops the command's stderr, which could hold the secret. A command
-// that prints more than MaxSecret bytes to either is killed.
+// readSecretCommand runs a command without a shell and returns the first line of its output. It
+// discards the command's stderr, which could contain the secret. It kills a command that prints
+// more than MaxSecret bytes to stdout or stderr.
 func (l *Loader) readSecretCommand(ctx context.Context, c *Config, argv []string) (string, error) {
 	program := c.resolveProgram(argv[0])
 	ctx, cancel := withSecretTimeout(ctx)
@@ -105,8 +105,8 @@ func (l *Loader) readSecretCommand(ctx context.Context, c *Config, argv []string
 	return CheckSecret(strings.TrimSuffix(line, "\r"), program)
 }
 
-// CheckSecret returns s if it can be a secret: one line, not empty and not too
-// long. Its error names from, the place of the secret.
+// CheckSecret returns s if it can be a secret: one line, not empty and not too long. Its error
+// names from, the place of the secret.
 func CheckSecret(s, from string) (string, error) {
 	switch {
 	case s == "":

@@ -10,8 +10,8 @@ import (
 	"agentstateloop/mail"
 )
 
-// wireServer wires [mail.imap] or [mail.smtp]. section is the name without the
-// brackets, address the agent's own.
+// wireServer wires [mail.imap] or [mail.smtp]. section is the name without the brackets, address
+// the agent's own address.
 func (l *Loader) wireServer(c *Config, section string, s serverSection, address string) (mail.Server, error) {
 	none := mail.Server{}
 	if err := c.checkServer(section, s); err != nil {
@@ -63,8 +63,7 @@ func (c *Config) checkServer(section string, s serverSection) error {
 	return nil
 }
 
-// checkLogin checks that a server has one secret, and that it fits the kind of
-// login.
+// checkLogin checks that a server has exactly one secret, of the right kind for the login.
 func (c *Config) checkLogin(section string, s serverSection) error {
 	if err := c.oneOf(section+".auth", s.Auth, mail.AuthPlain, mail.AuthXOAuth2, mail.AuthOAuthBearer); err != nil {
 		return err
@@ -82,8 +81,7 @@ func (c *Config) checkLogin(section string, s serverSection) error {
 	return nil
 }
 
-// Secret returns where the secret of the login is found. The secret is a refresh
-// token, a password or an access token.
+// Secret returns the source of the login's secret: a refresh token, a password or an access token.
 func (s serverSection) Secret() Source {
 	if s.OAuth2.IsSet() {
 		return Source{File: s.OAuth2.RefreshTokenFile, Login: true}
@@ -103,7 +101,7 @@ func (s serverSection) countSources() int {
 	return n
 }
 
-// exampleHost returns a host and port to show in a hint.
+// exampleHost returns an example of a host and port for a hint.
 func exampleHost(section string) string {
 	if section == "mail.smtp" {
 		return "smtp.example.com:465"

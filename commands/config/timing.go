@@ -6,8 +6,7 @@ import (
 	"agentstateloop/cron"
 )
 
-// checkIntervals rejects an interval of [timing] that a crontab line cannot
-// express.
+// checkIntervals rejects an interval of [timing] that a crontab line cannot express.
 func (c *Config) checkIntervals() error {
 	for _, interval := range []struct {
 		key   string

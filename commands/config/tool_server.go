@@ -12,21 +12,21 @@ import (
 	"agentstateloop/turn/toolserver"
 )
 
-// The bounds of the tables [tools.NAME] with mcp.
+// Limits on the tables [tools.NAME] with mcp.
 const (
 	maxServers       = 16
 	maxServerTimeout = time.Hour
 	maxServerName    = 32 // bytes
 )
 
-// serverName matches the names of tool servers. What a model calls a tool is the name of
-// its server, "__" and its own, so neither may be a part of the other.
+// serverName matches the names of tool servers. The model sees a tool as SERVER__TOOL, so a server
+// name must not contain "__".
 var serverName = lazy.NewRegexp(`^[a-z][a-z0-9_]*$`)
 
-// isServer reports whether a tool of the user's is an MCP server.
+// isServer reports whether a tool of the user is an MCP server.
 func (c *Config) isServer(name string) bool { return c.Has("tools." + name + ".mcp") }
 
-// servers returns the MCP servers in the order of their names.
+// servers returns the MCP servers, sorted by name.
 func (l *Loader) servers(c *Config) ([]toolserver.Server, error) {
 	var all []toolserver.Server
 	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
@@ -74,8 +74,8 @@ func (l *Loader) server(c *Config, name string, t toolSection) (toolserver.Serve
 	return s, l.local(c, key+".mcp", t.MCP, &s)
 }
 
-// checkPlace checks that a server is either a program or an address, and that its other
-// keys are of that kind.
+// checkPlace checks that a server has either a command or a url, and that its other keys fit that
+// kind.
 func (c *Config) checkPlace(key string, m mcpSection) error {
 	local, remote := c.Has(key+".command"), c.Has(key+".url")
 	switch {
@@ -96,8 +96,8 @@ func (c *Config) checkPlace(key string, m mcpSection) error {
 	return nil
 }
 
-// local fills in what a program needs: what its box grants besides the folders of the
-// turn, and a small environment.
+// local fills in the fields of a local server: the folders granted to its sandbox besides those of
+// the turn, and a small environment.
 func (l *Loader) local(c *Config, key string, m mcpSection, s *toolserver.Server) error {
 	self, err := l.Executable()
 	if err != nil {
@@ -128,8 +128,8 @@ func (l *Loader) local(c *Config, key string, m mcpSection, s *toolserver.Server
 	return l.serverEnv(c, key, m, s)
 }
 
-// serverEnv fills in the environment of a local server. Of ours it gets PATH and the
-// language alone: it was written by others, and [turn.env] may hold what is the agent's.
+// serverEnv fills in the environment of a local server. The server is foreign code, and [turn.env]
+// may contain secrets of the agent, so it gets only PATH from there.
 func (l *Loader) serverEnv(c *Config, key string, m mcpSection, s *toolserver.Server) error {
 	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 	if path := c.File.Turn.Env["PATH"]; path != "" {
@@ -165,7 +165,7 @@ func (l *Loader) serverEnv(c *Config, key string, m mcpSection, s *toolserver.Se
 
 func validVariable(name string) bool { return name != "" && !strings.ContainsAny(name, "=\x00") }
 
-// remote fills in what an address needs.
+// remote fills in the fields of a server with an address.
 func (l *Loader) remote(c *Config, key string, m mcpSection, s *toolserver.Server) error {
 	s.URL = m.URL
 	token := m.Token()
@@ -188,12 +188,12 @@ func (l *Loader) remote(c *Config, key string, m mcpSection, s *toolserver.Serve
 	return nil
 }
 
-// Token returns where the token of a tool server is found.
+// Token returns the source of a tool server's token.
 func (m mcpSection) Token() Source {
 	return Source{File: m.TokenFile, Env: m.TokenEnv, Command: slices.Clone(m.TokenCommand)}
 }
 
-// checkServerTools checks what [api.tools] says of servers. A misspelt permission must
+// checkServerTools checks the entries of [api.tools] about servers. A misspelled permission must
 // not pass for a missing one.
 func (c *Config) checkServerTools(servers []toolserver.Server) error {
 	t := c.File.API.Tools
@@ -225,19 +225,19 @@ func (c *Config) checkServerTools(servers []toolserver.Server) error {
 	return nil
 }
 
-// Patterns are the entries of [api.tools] that name tools of servers: NAME/tool, or
-// NAME/* for all of a server.
+// Patterns are the entries of [api.tools] that name tools of servers: NAME/tool, or NAME/* for all
+// tools of a server.
 type Patterns []string
 
 // NamesServer reports whether an entry of [api.tools] names a tool of a server.
 func NamesServer(entry string) bool { return strings.Contains(entry, "/") }
 
-// ServerTools returns those entries of [api.tools] that name tools of servers.
+// ServerTools returns the entries of [api.tools] that name tools of servers.
 func ServerTools(entries []string) Patterns {
 	return slices.DeleteFunc(slices.Clone(entries), func(e string) bool { return !NamesServer(e) })
 }
 
-// AllTools returns the patterns of all tools of servers.
+// AllTools returns patterns for all tools of servers.
 func AllTools(servers []toolserver.Server) (p Patterns) {
 	for _, s := range servers {
 		p = append(p, s.Name+"/*")
@@ -245,17 +245,17 @@ func AllTools(servers []toolserver.Server) (p Patterns) {
 	return p
 }
 
-// Any reports whether tools of a server are named.
+// Any reports whether the patterns name any tool of a server.
 func (p Patterns) Any(server string) bool {
 	return slices.ContainsFunc(p, func(e string) bool { return strings.HasPrefix(e, server+"/") })
 }
 
-// Allow reports whether a tool of a server is named.
+// Allow reports whether the patterns name a tool of a server.
 func (p Patterns) Allow(server, tool string) bool {
 	return slices.Contains(p, server+"/*") || slices.Contains(p, server+"/"+tool)
 }
 
-// Missing returns the tools of a server that are named, and that it does not list.
+// Missing returns the tools of a server that the patterns name but the server does not list.
 func (p Patterns) Missing(server string, listed []string) (missing []string) {
 	for _, e := range p {
 		name, tool, _ := strings.Cut(e, "/")
@@ -266,7 +266,7 @@ func (p Patterns) Missing(server string, listed []string) (missing []string) {
 	return missing
 }
 
-// serverSecrets returns the files of tool servers that hold secrets, or print them.
+// serverSecrets returns the files of tool servers that contain or print secrets.
 func (c *Config) serverSecrets() (files []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
 		m := c.File.Tools[name].MCP
@@ -278,8 +278,8 @@ func (c *Config) serverSecrets() (files []string) {
 	return files
 }
 
-// holdsServer returns the program of a tool server that is dir or lies below it, or "".
-// Who can write it has what the server was granted.
+// holdsServer returns the program of a tool server that is dir or inside dir, or "". Write access
+// to it gives access to all that the server was granted.
 func (c *Config) holdsServer(dir string) string {
 	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
 		if command := c.File.Tools[name].MCP.Command; len(command) > 0 && strings.Contains(command[0], "/") && below(dir, c.Resolve(command[0])) {

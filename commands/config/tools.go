@@ -11,13 +11,13 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// ToolTimeout limits the exec tool, and each tool that sets no timeout.
+// ToolTimeout limits the exec tool, and each tool without a timeout of its own.
 const ToolTimeout = time.Minute
 
 // maxSchema limits the JSON schema of a tool, in bytes.
 const maxSchema = 64 << 10
 
-// programs returns the user's tools in the order of their names.
+// programs returns the user's tools, sorted by name.
 func (c *Config) programs() ([]react.Program, error) {
 	var all []react.Program
 	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
@@ -62,7 +62,7 @@ func (c *Config) program(name string, t toolSection) (react.Program, error) {
 	return program, nil
 }
 
-// after sets what follows a call of the tool.
+// after sets the action that follows a call of the tool.
 func (c *Config) after(key string, t toolSection, program *react.Program) error {
 	program.After, program.Deadline, program.Peers = react.After(t.AfterExecution), time.Duration(t.Deadline), t.ReportFrom
 	suspends := program.After == react.Suspend || program.After == react.ByOutput

@@ -8,8 +8,8 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// wireTrust sets in f how the sender of a mail is proved. It wires [trust] without
-// trust.mesh, which Mesh wires.
+// wireTrust sets in f how a mail's sender is authenticated. It wires [trust] except trust.mesh,
+// which Mesh wires.
 func (c *Config) wireTrust(f *trust.Filter) error {
 	t := c.File.Trust
 	if err := c.oneOf("trust.require", t.Require, trust.RequireDMARC, trust.RequireChallenge, trust.RequireFrom); err != nil {
@@ -52,7 +52,7 @@ func (c *Config) wireServerCheck(f *trust.Filter, t trustSection) error {
 	return nil
 }
 
-// authservHint returns how to find authserv_id.
+// authservHint returns a hint about finding authserv_id.
 func (c *Config) authservHint() string {
 	if c.File.Mail.IMAP.Host == "imap.gmail.com:993" {
 		return `set authserv_id = "mx.google.com" in [trust]`
@@ -61,7 +61,7 @@ func (c *Config) authservHint() string {
 		`semicolon of its topmost Authentication-Results field; if it has no such field, set verify = "dkim" in [trust]`
 }
 
-// wireDKIM wires verify = "dkim": we verify the signature of a mail.
+// wireDKIM wires verify = "dkim": we verify the signature of a mail ourselves.
 func (c *Config) wireDKIM(f *trust.Filter, t trustSection) error {
 	for _, other := range []struct {
 		key string
@@ -84,7 +84,7 @@ func (c *Config) wireDKIM(f *trust.Filter, t trustSection) error {
 	return nil
 }
 
-// Unproved reports whether the agent accepts mail whose sender is not proved.
+// Unproved reports whether the agent accepts mail from unauthenticated senders.
 func Unproved(a *cycle.Agent) bool {
 	return a.Mail != nil && a.Mail.Filter.Require == trust.RequireFrom
 }

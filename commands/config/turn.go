@@ -11,27 +11,27 @@ import (
 	"agentstateloop/turn"
 )
 
-// APICommand is the hidden subcommand that runs our own loop. Package turn starts
-// it as the agent of a turn.
+// APICommand is the hidden subcommand that runs our own loop. Package turn starts it as the agent
+// of a turn.
 const APICommand = "__react"
 
-// The values of [turn] conversation: the operator has one conversation, or one in each mail
+// The values of [turn] conversation: the operator has a single conversation, or one per mail
 // thread.
 const (
 	ConversationOperator = "operator"
 	ConversationThread   = "thread"
 )
 
-// maxCollect is how long a sender must be silent, at most, before what they wrote has its
+// maxCollect limits turn.collect, the time a sender must be silent before their messages get a
 // turn.
 const maxCollect = 5 * time.Minute
 
-// maxSelfTurns is how many turns in a row an agent may cause itself, at most.
+// maxSelfTurns limits how many turns in a row an agent may cause itself.
 const maxSelfTurns = 1000
 
-// rights returns the arguments of [turn.permissions]. What the agent plans in a turn of
-// its operator's, and a prompt of the clock, may do what such a turn may, unless self or
-// task says otherwise.
+// rights returns the arguments of [turn.permissions]. Turns that the agent planned in an operator's
+// turn, and prompts of the clock, have the rights of the operator's turns, unless self or task is
+// set.
 func (c *Config) rights() cycle.Rights {
 	p := c.File.Turn.Permissions
 	rights := cycle.Rights{Operator: p.Operator, Peer: p.Peer, Task: p.Task, Self: p.Self, Event: p.Event, Summary: p.Summary}
@@ -42,7 +42,7 @@ func (c *Config) rights() cycle.Rights {
 		rights.Self = p.Operator
 	}
 	if !c.Has("turn.permissions.summary") && len(c.File.Prompts) == 0 {
-		rights.Summary = p.Task // as it was when summaries alone had no message
+		rights.Summary = p.Task // for compatibility: turns without a message used to be summaries only
 	}
 	if !c.Has("turn.permissions.task") {
 		rights.Task = p.Operator
@@ -122,8 +122,8 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 	}, nil
 }
 
-// offersTools reports whether the agent's program is to know the server of our tools.
-// Runners that can start it do, unless mcp says otherwise.
+// offersTools reports whether to announce the server of our tools to the agent's program. By
+// default it does so for runners that can start the server; mcp overrides that.
 func (c *Config) offersTools() (bool, error) {
 	t := c.File.Turn
 	if startsTools(t.Runner) {
@@ -162,8 +162,8 @@ func (c *Config) checkApprove(mcp bool) error {
 	return nil
 }
 
-// lowModel returns the model that runner "api" asks while money is short, or "" if it
-// is the usual one.
+// lowModel returns the model that runner "api" uses while money is short, or "" if it is the usual
+// one.
 func (c *Config) lowModel() string {
 	s := c.File.API
 	if c.File.Turn.Runner != turn.API || s.LowModel == s.Model {
@@ -172,7 +172,7 @@ func (c *Config) lowModel() string {
 	return s.LowModel
 }
 
-// checkLow checks what changes while money is short.
+// checkLow checks the settings that apply while money is short.
 func (c *Config) checkLow() error {
 	t := c.File.Turn
 	switch {
@@ -186,7 +186,7 @@ func (c *Config) checkLow() error {
 	return nil
 }
 
-// checkRunner checks that the runner has what it needs.
+// checkRunner checks that the runner has all it needs.
 func (l *Loader) checkRunner(c *Config) error {
 	t := c.File.Turn
 	switch t.Runner {
@@ -217,8 +217,8 @@ func Runners() []string {
 	return []string{turn.Exec, turn.Claude, turn.Codex, turn.Gemini, turn.ACP, turn.API, "none"}
 }
 
-// turnCommand returns a command of [turn] with "~" resolved. A relative path stays
-// as it is, because the runner looks it up in the agent's folder.
+// turnCommand returns a command of [turn] with "~" resolved. It keeps a relative path, because the
+// runner resolves it in the agent's folder.
 func (c *Config) turnCommand(command []string) []string {
 	command = slices.Clone(command)
 	if len(command) > 0 && strings.HasPrefix(command[0], "~/") {
@@ -227,8 +227,8 @@ func (c *Config) turnCommand(command []string) []string {
 	return command
 }
 
-// apiEnv returns turn.env for our own loop. It adds the environment variables that hold
-// the API key and the tokens of tool servers, which no other agent gets.
+// apiEnv returns turn.env for our own loop. It adds the environment variables of the API key and of
+// the tool servers' tokens, which no other agent gets.
 func (l *Loader) apiEnv(c *Config) map[string]string {
 	env := maps.Clone(c.File.Turn.Env)
 	for _, name := range c.SecretVariables() {
@@ -242,8 +242,8 @@ func (l *Loader) apiEnv(c *Config) map[string]string {
 	return env
 }
 
-// SecretVariables returns the names of the environment variables that are for the
-// built-in loop alone, and not for its tools.
+// SecretVariables returns the names of the environment variables that only the built-in loop gets,
+// not its tools.
 func (c *Config) SecretVariables() []string {
 	names := []string{c.File.API.KeyEnv}
 	for _, f := range c.File.Turn.Fallback {

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// problems holds the errors of a configuration, in the order of their discovery.
+// problems collects the errors of a configuration in the order of discovery.
 type problems []error
 
 func (p *problems) add(err error) {
@@ -19,8 +19,8 @@ func (p *problems) add(err error) {
 	}
 }
 
-// Wire returns the agent of a configuration, and an error for each part that is
-// wrong. The agent lacks those parts. Without a valid handle it is nil.
+// Wire returns the agent of a configuration, and an error for each invalid part. The agent lacks
+// those parts. It is nil without a valid handle.
 func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	self, err := l.Executable()
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// checkWorkdir rejects a workdir that contains a file of the agent's own. The file
-// tools of the model, and an agent in a box, can read and write everything in workdir. Files of its own
-// are the configuration, secrets, state, prompt templates and programs.
+// checkWorkdir rejects a workdir that contains one of the agent's own files: the configuration,
+// secrets, state, prompt templates and programs. The model's file tools, and an agent in a sandbox,
+// can read and write everything in workdir.
 func (c *Config) checkWorkdir(reason string) error {
 	const hint = `use a folder such as "~/agents/goulard" that contains only the files the agent works on`
 	if c.File.Turn.Workdir == "" {
@@ -25,7 +25,7 @@ func (c *Config) checkWorkdir(reason string) error {
 	return nil
 }
 
-// holdsOwn returns a file of the agent's own that is dir or lies below it, or "".
+// holdsOwn returns one of the agent's own files that is dir or inside dir, or "".
 func (c *Config) holdsOwn(dir string) string {
 	mail, mesh := c.File.Mail, c.File.Mesh
 	own := append(c.ownPrograms(), c.serverSecrets()...)
@@ -46,8 +46,8 @@ func (c *Config) holdsOwn(dir string) string {
 	return ""
 }
 
-// ownPrograms returns the paths of programs and schemas in the configuration. It
-// omits programs that are looked up in PATH.
+// ownPrograms returns the paths of programs and schemas in the configuration. It omits programs
+// that the system looks up in PATH.
 func (c *Config) ownPrograms() []string {
 	mail, mesh := c.File.Mail, c.File.Mesh
 	commands := [][]string{
@@ -74,7 +74,7 @@ func (c *Config) ownPrograms() []string {
 	return paths
 }
 
-// below reports whether path is dir or is in it. It follows symbolic links.
+// below reports whether path is dir or inside dir. It follows symbolic links.
 func below(dir, path string) bool {
 	for _, p := range []*string{&dir, &path} {
 		if real, err := filepath.EvalSymlinks(*p); err == nil {

@@ -13,21 +13,21 @@ import (
 	"agentstateloop/turn"
 )
 
-// versionTimeout limits how long an agent may take to print its version. An
-// agent written in JavaScript takes seconds on a small machine.
+// versionTimeout limits how long an agent may take to print its version. An agent written in
+// JavaScript takes seconds on a small machine.
 const versionTimeout = 20 * time.Second
 
-// forVersion returns the context in which an agent is asked for its version.
+// forVersion returns the context for asking an agent for its version.
 func forVersion(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, versionTimeout)
 }
 
-// agentCheck looks for the agent's program where a turn started by cron would
-// look. It asks a supported agent for its version.
+// agentCheck looks for the agent's program where a turn started by cron would look. It asks a
+// supported agent for its version.
 type agentCheck struct {
 	loader  *config.Loader
 	config  *config.Config
-	turn    *turn.Config // nil: runner = "none", or [turn] has an error
+	turn    *turn.Config // nil if runner = "none", or if [turn] has an error
 	network bool
 
 	backends []cycle.Backend // besides turn
@@ -40,7 +40,7 @@ func (c agentCheck) run(ctx context.Context) []Finding {
 	n := 0
 	for _, b := range c.backends {
 		if b.Low {
-			continue // its program was checked with the usual one
+			continue // checked with the usual program
 		}
 		n++
 		fallback := agentCheck{loader: c.loader, config: c.config.Fallback(n), turn: b.Turn, network: c.network, name: fmt.Sprintf("fallback.%d", n)}
@@ -91,15 +91,15 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 	return good(name, "%s reports %s", program, version)
 }
 
-// acpTimeout limits how long an agent may take to say what it is.
+// acpTimeout limits how long an agent may take to identify itself.
 const acpTimeout = 45 * time.Second
 
-// forACP returns the context in which an agent says what it is.
+// forACP returns the context for asking an agent to identify itself.
 func forACP(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, acpTimeout)
 }
 
-// askACP starts the agent of runner = "acp" and asks what it is. It runs no turn.
+// askACP starts the agent of runner = "acp" and asks it to identify itself. It runs no turn.
 func askACP(ctx context.Context, name string, t *turn.Config) Finding {
 	ctx, cancel := forACP(ctx)
 	defer cancel()
@@ -117,8 +117,8 @@ func askACP(ctx context.Context, name string, t *turn.Config) Finding {
 	return good(name, "%s speaks ACP %d; its sessions go on from turn to turn", who, about.Protocol)
 }
 
-// makeWorkdir returns the repair that makes the folder in which the agent works, or nil
-// if that is not what is missing.
+// makeWorkdir returns the repair that creates the agent's missing work folder, or nil if that is
+// not the problem.
 func makeWorkdir(t *turn.Config) *repair {
 	if t.Workdir == "" {
 		return nil
@@ -126,7 +126,7 @@ func makeWorkdir(t *turn.Config) *repair {
 	return makeFolder(t.Workdir)
 }
 
-// findHint returns what to do when the agent's program is not found.
+// findHint returns the hint for a missing agent program.
 func findHint(t *turn.Config) string {
 	if info, err := os.Stat(t.Workdir); t.Workdir != "" && (err != nil || !info.IsDir()) {
 		return "mkdir -p " + t.Workdir

@@ -9,8 +9,8 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// apiCheck asks the model API of runner = "api" for its models. The question is
-// free and shows whether the API answers, accepts the key and has the model.
+// apiCheck asks the model API of runner = "api" for its models. The request is free and shows
+// whether the API answers, accepts the key and has the model.
 type apiCheck struct {
 	loader  *config.Loader
 	config  *config.Config

@@ -16,7 +16,7 @@ import (
 type binaryCheck struct {
 	mode    string // of [schedule]
 	self    string // path of this program
-	pinned  string // path of the program in the crontab line; "": no line yet
+	pinned  string // path of the program in the crontab line; "" before the first line
 	version string // of this program
 }
 

@@ -19,18 +19,18 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// boxTimeout bounds the tries to leave a box.
+// boxTimeout limits the attempts to escape from a sandbox.
 const boxTimeout = 30 * time.Second
 
-// forBox returns the context of the tries.
+// forBox returns the context of the attempts.
 func forBox(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, boxTimeout)
 }
 
-// lowestOutside is a pid from which on none exists in a box with so few processes.
+// lowestOutside is the lowest pid that cannot exist in a sandbox, which has few processes.
 const lowestOutside = 64
 
-// outside returns a pid if no process of a box can have it, or else 0.
+// outside returns a pid if no process of a sandbox can have it, or else 0.
 func outside(pid int) int {
 	if pid < lowestOutside {
 		return 0
@@ -38,8 +38,7 @@ func outside(pid int) int {
 	return pid
 }
 
-// boxCheck makes the box that the configuration asks for, and tries to leave it from
-// inside.
+// boxCheck creates the configured sandbox and tries to escape from inside.
 type boxCheck struct {
 	config *config.Config
 	agent  *cycle.Agent
@@ -88,7 +87,7 @@ func (c boxCheck) hasExec() bool {
 	return slices.Contains(tools.Operator, react.Exec) || slices.Contains(tools.Peer, react.Exec)
 }
 
-// try runs the tries in the box and returns what held.
+// try attempts to escape from the sandbox and reports which barriers held.
 func (c boxCheck) try(ctx context.Context, way box.Way, b box.Box) Finding {
 	const name = "box"
 	targets := box.Targets{

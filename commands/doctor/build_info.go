@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// versionOf returns the version of a binary. It reads the file and does not run
-// it.
+// versionOf returns the version of a binary. It reads the file and does not run it.
 func versionOf(path string) string {
 	info := buildInfoOf(path)
 	switch {
@@ -23,11 +22,11 @@ func versionOf(path string) string {
 	return info.Main.Version
 }
 
-// The header that the linker writes before the build information, at a multiple of 16
-// bytes: the mark, the size of a pointer, flags. With infoInline, two strings follow,
-// each after its length as a varint: the version of Go, and the information between two
-// marks of infoMark bytes. debug/buildinfo has the format; it would link the
-// readers of all kinds of executables, half a MiB (docs/decisions/0056-room-in-the-binary.md).
+// The linker writes this header before the build information, at a multiple of 16 bytes: the mark,
+// the size of a pointer, and flags. With infoInline, two strings follow, each after its length as a
+// varint: the version of Go, and the information between two marks of infoMark bytes.
+// debug/buildinfo defines the format. We do not import it, because it would link the readers of all
+// kinds of executables, half a MiB (docs/decisions/0056-room-in-the-binary.md).
 const (
 	infoAlign  = 16
 	infoHeader = 32
@@ -35,7 +34,7 @@ const (
 	infoMark   = 16
 )
 
-// maxInfo bounds the build information that is read, in bytes. Ours has 3 KiB.
+// maxInfo limits the bytes of build information we read. Ours has 3 KiB.
 const maxInfo = 256 << 10
 
 // buildInfoOf returns the build information of a Go program, or nil.
@@ -52,7 +51,7 @@ func buildInfoOf(path string) *debug.BuildInfo {
 			return nil
 		}
 		if bytes.HasPrefix(head, mark) && head[15]&infoInline != 0 {
-			following, _ := r.Peek(maxInfo) // the file may end before
+			following, _ := r.Peek(maxInfo) // the file may end earlier
 			if info := parseBuildInfo(following[infoHeader:]); info != nil {
 				return info
 			}
@@ -63,8 +62,8 @@ func buildInfoOf(path string) *debug.BuildInfo {
 	}
 }
 
-// parseBuildInfo returns the build information that begins with data, or nil: a program
-// may hold the mark elsewhere too.
+// parseBuildInfo returns the build information at the beginning of data, or nil. A program may
+// contain the mark elsewhere too.
 func parseBuildInfo(data []byte) *debug.BuildInfo {
 	r := bytes.NewReader(data)
 	text := func() string {
@@ -73,7 +72,7 @@ func parseBuildInfo(data []byte) *debug.BuildInfo {
 			return ""
 		}
 		b := make([]byte, n)
-		_, _ = io.ReadFull(r, b) // they are there
+		_, _ = io.ReadFull(r, b) // the length was checked above
 		return string(b)
 	}
 	version, modules := text(), text()

@@ -10,7 +10,7 @@ type check interface {
 	run(ctx context.Context) []Finding
 }
 
-// checks returns the table of all checks, in the order of their lines.
+// checks returns all checks in the order of their lines.
 func (e *examination) checks() []check {
 	path, now := e.cronLoader.Env("PATH"), e.Loader.Now
 	crontab := crontabCheck{mode: e.mode, table: e.crontab, text: e.table, err: e.tableErr, proc: e.Proc, lines: []string{e.state.Schedule.Installed, e.state.Schedule.AlarmLine}, lastError: e.state.Schedule.Error}
@@ -56,9 +56,8 @@ func (e *examination) checks() []check {
 	}
 }
 
-// withNetwork returns c, which needs the network and a section of the
-// configuration. If one of the two is missing it returns skipped findings with
-// the names in names.
+// withNetwork returns c, a check that needs the network and a section of the configuration. Without
+// one of the two, it returns skipped findings with the given names.
 func (e *examination) withNetwork(c check, wired bool, section string, names ...string) check {
 	switch {
 	case !wired && e.config.Has(section):
@@ -75,12 +74,12 @@ func (e *examination) withNetwork(c check, wired bool, section string, names ...
 	return all
 }
 
-// skipped is a check that is not made. Its findings say why.
+// skipped is a check that does not run. Its findings state the reason.
 type skipped []Finding
 
 func (s skipped) run(context.Context) []Finding { return s }
 
-// needsConfig returns the check to use when the configuration is not usable.
+// needsConfig returns a check that is skipped because the configuration is not usable.
 func needsConfig(name string) check {
 	return skipped{skip(name, "the configuration is not usable; see config", "")}
 }

@@ -7,13 +7,13 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// maxSkew is how far two clocks may differ without a warning.
+// maxSkew is the largest difference between two clocks without a warning.
 const maxSkew = 5 * time.Minute
 
 const clockHint = "set this machine's clock, and use NTP to keep it right"
 
-// clockCheck compares the clock with the time of the last commit. The checks of
-// mail and mesh compare it with the clocks of their servers.
+// clockCheck compares the clock with the time of the last commit. The checks of mail and mesh
+// compare it with the clocks of their servers.
 type clockCheck struct {
 	lastStep time.Time
 	now      func() time.Time

@@ -7,7 +7,7 @@ import (
 	"agentstateloop/commands/config"
 )
 
-// configHint is for an error in the configuration that has no hint.
+// configHint is the hint for an error in the configuration that has no hint of its own.
 const configHint = "correct this in the configuration; no poll runs until then"
 
 // readConfig reads the configuration into e and wires the parts without errors.
@@ -41,8 +41,8 @@ func (e *examination) readConfig() []Finding {
 	return found
 }
 
-// checkConfigFile checks who may write the configuration. Anyone who may can run
-// commands as the user.
+// checkConfigFile checks who may write the configuration: anyone with write access can run commands
+// as the user.
 func checkConfigFile(path string) Finding {
 	const name = "config"
 	info, err := os.Stat(path)

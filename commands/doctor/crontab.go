@@ -14,16 +14,16 @@ import (
 	"agentstateloop/cycle"
 )
 
-// These end the hints about a crontab that cannot be read or written: another way
-// to poll, and what happens until then (docs/design.md, "The next poll").
+// Endings of the hints about a crontab that cannot be read or written: another way to poll, and the
+// behavior until then (docs/design.md, "The next poll").
 const (
 	useFixed  = "or set mode = \"fixed\" in [schedule] and have another program run `agentstateloop poll --if-due` each minute"
 	meanwhile = "; until then the line keeps its interval: if that is one minute, polls that are not due stay off the network; " +
 		"if it is longer, one poll keeps running while the agent is engaged"
 )
 
-// losses compares the table with the backups. It restores nothing: who removed a line
-// may have meant it. What a line says is not shown, because it may hold a password.
+// losses compares the table with the backups. It does not restore lines, because a removal may have
+// been intended. It does not show the text of a line, which may contain a password.
 func (c crontabCheck) losses() []Finding {
 	const name = "crontab"
 	var found []Finding
@@ -51,7 +51,7 @@ func (c crontabCheck) losses() []Finding {
 	return found
 }
 
-// ranges returns numbers in ascending order as "1, 3-5".
+// ranges formats numbers in ascending order as "1, 3-5".
 func ranges(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {
@@ -69,16 +69,16 @@ func ranges(numbers []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// crontabCheck checks that the crontab can be read and, as far as a check without
-// a write can show, written.
+// crontabCheck checks that the crontab can be read and, as far as possible without writing,
+// written.
 type crontabCheck struct {
 	mode      string // of [schedule]
 	table     cron.Table
 	text      []byte   // of the crontab
 	err       error    // of reading text
 	proc      string   // /proc
-	lines     []string // that were installed last; "": none
-	lastError string   // why the last poll could not write the line; "": it could
+	lines     []string // the lines installed last; "" for a missing line
+	lastError string   // why the last poll could not write the line; "" if it could
 }
 
 func (c crontabCheck) run(context.Context) []Finding {

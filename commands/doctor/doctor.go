@@ -1,9 +1,10 @@
-// Package doctor examines an agent as cron would see it: configuration, secrets,
-// mail, mesh, crontab, files, clock and the agent's program. Examine sends, writes
-// and marks nothing. Fix mends what has one right answer.
+// Package doctor examines an agent as cron would see it: configuration, secrets, mail, mesh,
+// crontab, files, clock and the agent's program. Examine sends no mail or message,
+// marks no mail as read and writes no file of the agent. Fix repairs the problems that have exactly
+// one right answer.
 //
-// The checks stand in one table, examination.checks. Each check is a small struct
-// that holds its inputs, in a file named after what it examines.
+// The method examination.checks lists all checks. Each check is a small struct that holds its
+// inputs, in a file named after its subject.
 package doctor
 
 import (
@@ -17,11 +18,11 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Subject holds what Examine needs to know about an agent and this process.
+// Subject identifies the agent to examine, and holds the inputs of Examine from this process.
 type Subject struct {
 	Loader  *config.Loader // of this process
 	Path    string         // of the configuration
-	Missing error          // why Path is empty; nil if it is not
+	Missing error          // why Path is empty; nil if it is set
 	Network bool           // whether mail servers and mesh may be contacted
 	Proc    string         // where procfs is mounted, such as /proc
 }
@@ -29,9 +30,9 @@ type Subject struct {
 // checkTimeout limits how long one check may take.
 const checkTimeout = 40 * time.Second
 
-// Examine runs all checks in parallel and returns their findings in the order of
-// the table. Each check sees the environment of a cron job instead of that of this
-// process. With mode = "none" in [schedule] it sees that of this process.
+// Examine runs all checks in parallel and returns their findings in the order of the list. Each
+// check sees the environment of a cron job instead of this process's environment. With mode =
+// "none" in [schedule] it sees the environment of this process.
 func Examine(ctx context.Context, s Subject) []Finding {
 	e, found := s.examine(ctx)
 	mendable := e.foreign() == nil
@@ -44,7 +45,7 @@ func Examine(ctx context.Context, s Subject) []Finding {
 	return found
 }
 
-// examine runs all checks. The examination holds what they have found out together.
+// examine runs all checks. The examination holds their shared inputs.
 func (s Subject) examine(ctx context.Context) (*examination, []Finding) {
 	e, found := examine(ctx, s)
 	checks := e.checks()
@@ -62,7 +63,7 @@ func (s Subject) examine(ctx context.Context) (*examination, []Finding) {
 	return e, found
 }
 
-// runCheck runs one check, for as long as it may take.
+// runCheck runs one check, with a time limit.
 func runCheck(ctx context.Context, c check) []Finding {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, fmt.Errorf("timed out after %v", checkTimeout))
 	defer cancel()

@@ -12,10 +12,10 @@ import (
 // homeCheck reports that HOME and passwd differ, or that passwd does not list the user
 // (internal/account).
 type homeCheck struct {
-	home  string // the home directory that counts
+	home  string // the home directory in use
 	note  string // see config.Loader.HomeNote
 	user  int    // user id
-	known bool   // to passwd
+	known bool   // whether passwd lists the user
 }
 
 func (c homeCheck) run(context.Context) []Finding {
@@ -30,8 +30,8 @@ func (c homeCheck) run(context.Context) []Finding {
 	return nil
 }
 
-// environmentCheck reports which variables a cron job gets, and those that would
-// change what our line does.
+// environmentCheck reports the variables that a cron job gets, and those that would change the
+// behavior of our line.
 type environmentCheck struct {
 	mode     string         // of [schedule]
 	loader   *config.Loader // with the environment of a cron job

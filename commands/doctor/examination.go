@@ -9,13 +9,13 @@ import (
 	"agentstateloop/state"
 )
 
-// examination holds the inputs of the checks. Without a usable configuration
-// config and agent are nil.
+// examination holds the inputs of the checks. Without a usable configuration, config and agent are
+// nil.
 type examination struct {
 	Subject
 	cronLoader *config.Loader // with the environment of a cron job
 	config     *config.Config
-	agent      *cycle.Agent // with the parts that could be wired
+	agent      *cycle.Agent // with the parts that have no errors
 	mode       string       // of [schedule]; the default without a configuration
 	crontab    cron.Table
 	table      []byte // text of the crontab
@@ -36,14 +36,14 @@ func examine(ctx context.Context, s Subject) (*examination, []Finding) {
 		}
 	}
 	if e.mode == cycle.ModeNone {
-		// Another program polls. We do not know its environment and use ours.
+		// Another program polls. Its environment is unknown, so use ours.
 		e.readState()
 		return e, found
 	}
 	e.table, e.tableErr = e.crontab.Read(ctx)
 	e.cronLoader = e.withCronEnviron()
 	if e.agent != nil {
-		// Find each secret where a cron job finds it, and only there.
+		// Look for each secret where a cron job looks, and only there.
 		e.agent, _ = e.cronLoader.Wire(e.config)
 	}
 	e.readState()

@@ -6,18 +6,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// littleSpace and noSpace are the free space, in bytes, below which doctor reports
-// a warning and an error. A commit needs some KB, a mail some MB.
+// littleSpace and noSpace are the free space, in bytes, below which doctor reports a warning and an
+// error. A commit needs some KB, a mail some MB.
 const (
 	littleSpace = 200 << 20
 	noSpace     = 10 << 20
 
-	// fewFiles is how many more files a file system must have room for.
+	// fewFiles is the number of free inodes below which doctor reports an error.
 	fewFiles = 100
 )
 
-// checkFileSystem checks that the file system of dir has what a commit needs:
-// free space, hard links and flock.
+// checkFileSystem checks that the file system of dir has the features a commit needs: free space,
+// hard links and flock.
 func checkFileSystem(dir string) []Finding {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil {
@@ -26,7 +26,7 @@ func checkFileSystem(dir string) []Finding {
 	return slices.Concat(checkType(dir, fileSystem(&stat)), checkSpace(&stat))
 }
 
-// checkType checks that the type of a file system has hard links and flock.
+// checkType checks that a type of file system has hard links and flock.
 func checkType(dir, kind string) []Finding {
 	switch kind {
 	case "vfat", "msdos", "exfat":

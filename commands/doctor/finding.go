@@ -19,7 +19,7 @@ const (
 	Skipped Level = "skipped"
 	Warn    Level = "warn"
 	Error   Level = "error"
-	Fixed   Level = "fixed" // only of Fix: what was wrong is mended
+	Fixed   Level = "fixed" // only from Fix: the problem is repaired
 )
 
 // Finding is one result of a check. It is one line of doctor, with its hint.
@@ -27,12 +27,12 @@ type Finding struct {
 	Check string // name of the check, such as "imap"
 	Level Level
 	Text  string // one line
-	Hint  string // what to do next, one line; "": nothing
+	Hint  string // what to do next, one line; may be empty
 
-	fix *repair // nil: there is not one right answer, or it is not ours to give
+	fix *repair // nil if the problem does not have exactly one right answer, or the answer is not ours to give
 }
 
-// by returns the finding with the repair that mends it, which may be nil.
+// by returns the finding with its repair, which may be nil.
 func (f Finding) by(r *repair) Finding {
 	f.fix = r
 	return f
@@ -52,7 +52,7 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// severity is the order of the levels, from good to bad.
+// severity lists the levels from good to bad.
 var severity = []Level{Fixed, OK, Skipped, Info, Warn, Error}
 
 // worst returns the worst level of each check.
@@ -77,17 +77,16 @@ func Count(found []Finding, level Level) int {
 	return n
 }
 
-// Trouble is what Print shows to somebody who wants to know what is wrong, Remarkable
-// also what is worth to know, and Everything each finding.
+// Levels for Print. Trouble shows problems, Remarkable also useful information, and Everything each
+// finding.
 var (
 	Trouble    = []Level{Fixed, Warn, Error}
 	Remarkable = []Level{Fixed, Info, Warn, Error}
 	Everything = []Level{Fixed, OK, Info, Skipped, Warn, Error}
 )
 
-// Print prints the findings of the levels that are shown, and those that Fix can mend,
-// as a table for a person. It names the other checks in a line or two, each by its worst
-// finding.
+// Print prints a table of the findings with the shown levels, and of those that Fix can repair. It
+// names the other checks in a line or two, each by its worst finding.
 func Print(out *terminal.Output, found []Finding, shown []Level) error {
 	var rows [][]string
 	listed, shownChecks := worst(found), map[string]bool{}
@@ -146,8 +145,7 @@ func bad(level Level, check, hint, format string, args ...any) Finding {
 	return Finding{Check: check, Level: level, Text: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// failure returns a finding for err. A hint that err carries replaces the one
-// given.
+// failure returns a finding for err. A hint in err replaces the given one.
 func failure(check, hint string, err error) Finding {
 	if own := terminal.HintOf(err); own != "" {
 		hint = own
@@ -155,7 +153,7 @@ func failure(check, hint string, err error) Finding {
 	return Finding{Check: check, Level: Error, Text: err.Error(), Hint: hint}
 }
 
-// skip returns a finding for a check that was not made.
+// skip returns a finding for a check that did not run.
 func skip(check, why, hint string) Finding {
 	return Finding{Check: check, Level: Skipped, Text: why, Hint: hint}
 }

@@ -20,22 +20,21 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// repair mends one finding. It is attached to a finding only if that has one right
-// answer, which changes nothing but what is wrong: the mode of a file of ours, a folder
-// that is missing, our crontab line.
+// repair fixes one finding. A finding has a repair only if it has exactly one right answer that
+// changes nothing else: the mode of a file of ours, a missing folder, our crontab line.
 type repair struct {
-	last bool // it needs what the other repairs mend
+	last bool // depends on the results of the other repairs
 	do   func(ctx context.Context) (did string, err error)
 }
 
-// fixHint is added to the hint of a finding that Fix can mend.
+// fixHint is added to the hint of a finding that Fix can repair.
 const fixHint = "`" + terminal.Program + " doctor --fix` does that"
 
-// Fix examines the agent and mends what has one right answer. It returns a finding for
-// each repair: Fixed, or Warn if it failed. It touches nothing that belongs to another
-// user, and follows no link. If the agent belongs to another user, it mends nothing.
+// Fix examines the agent and repairs the problems that have exactly one right answer. It returns a
+// finding for each repair: Fixed, or Warn if it failed. It touches no file of another user, and
+// follows no link. If the agent belongs to another user, Fix returns an error.
 func Fix(ctx context.Context, s Subject) ([]Finding, error) {
-	s.Network = false // nothing there can be mended from here
+	s.Network = false // network problems cannot be repaired from here
 	e, found := s.examine(ctx)
 	if err := e.foreign(); err != nil {
 		return nil, err
@@ -60,7 +59,7 @@ func Fix(ctx context.Context, s Subject) ([]Finding, error) {
 	return done, nil
 }
 
-// order puts the repairs that need the others at the end.
+// order sorts the repairs that depend on the others to the end.
 func order(f Finding) int {
 	if f.fix != nil && f.fix.last {
 		return 1
@@ -68,8 +67,8 @@ func order(f Finding) int {
 	return 0
 }
 
-// foreign returns an error if the agent belongs to another user than the one who runs
-// doctor. A configuration of root's may be that of an agent of ours.
+// foreign returns an error if the agent belongs to another user than the one who runs doctor. A
+// configuration owned by root may configure an agent of ours.
 func (e *examination) foreign() error {
 	path, owner := "", uint32(0)
 	if e.agent != nil {
@@ -96,7 +95,7 @@ func (e *examination) foreign() error {
 	return terminal.WithHint(fmt.Errorf("%s belongs to %s, not to you: nothing was fixed", path, who), hint)
 }
 
-// ownerOf returns the user that a file belongs to. It follows links.
+// ownerOf returns the owner of a file. It follows links.
 func ownerOf(path string) (uint32, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -109,8 +108,8 @@ func ownerOf(path string) (uint32, error) {
 	return sys.Uid, nil
 }
 
-// ours returns a file or a folder that belongs to us and is not a link. ok is false for
-// anything else.
+// ours returns the file information of a file or a folder that belongs to us and is not a link. ok
+// is false for anything else.
 func ours(path string) (info fs.FileInfo, ok bool) {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
@@ -120,7 +119,8 @@ func ours(path string) (info fs.FileInfo, ok bool) {
 	return info, ok && int(sys.Uid) == os.Geteuid()
 }
 
-// setMode returns the repair that gives a file or a folder of ours this mode, or nil.
+// setMode returns the repair that sets the mode of a file or a folder of ours, or nil if it is not
+// ours or already has that mode.
 func setMode(path string, mode os.FileMode) *repair {
 	if info, ok := ours(path); !ok || info.Mode().Perm() == mode {
 		return nil
@@ -130,8 +130,8 @@ func setMode(path string, mode os.FileMode) *repair {
 	}}
 }
 
-// tighten returns the repair that makes a secret file of ours readable for us alone, or
-// nil if it is so already.
+// tighten returns the repair that makes a secret file of ours readable only for us, or nil if it
+// already is or the file is not ours.
 func tighten(path string) *repair {
 	if info, ok := ours(path); !ok || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
 		return nil
@@ -139,8 +139,8 @@ func tighten(path string) *repair {
 	return setMode(path, 0o600)
 }
 
-// chmod changes the mode of a file or a folder of ours. It follows no link, even if one
-// takes the place of the file meanwhile.
+// chmod changes the mode of a file or a folder of ours. It follows no link, even if a link replaces
+// the file in the meantime.
 func chmod(path string, mode os.FileMode) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrPermission) { // we may not read it, but it is ours
@@ -168,8 +168,8 @@ func pathError(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: path, Err: err}
 }
 
-// makeFolder returns the repair that makes a missing folder, readable for us alone. It
-// is nil if something is there, or if the folder above that exists is not ours.
+// makeFolder returns the repair that creates a missing folder, readable only for us. It is nil if
+// the path exists, or if its nearest existing parent is not ours.
 func makeFolder(path string) *repair {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -7,10 +7,10 @@ import (
 	"agentstateloop/cycle/heartbeat"
 )
 
-// heartbeatCheck asks the monitor once, as a poll does after which all is well.
+// heartbeatCheck sends the monitor one request, like a successful poll.
 type heartbeatCheck struct {
 	config  *config.Config
-	monitor *heartbeat.Monitor // nil: none is configured, or it has an error
+	monitor *heartbeat.Monitor // nil if the section has no monitor, or an error
 	network bool
 }
 

@@ -7,10 +7,10 @@ import (
 	"agentstateloop/state/store"
 )
 
-// maxBreaks is how many places of a history that was changed are named.
+// maxBreaks limits the number of reported breaks.
 const maxBreaks = 5
 
-// historyCheck verifies the chain of the history. It reads all of it.
+// historyCheck verifies the chain of the history. It reads the whole history.
 type historyCheck struct{ store *store.Store }
 
 func (c historyCheck) run(context.Context) []Finding {
@@ -22,7 +22,7 @@ func (c historyCheck) run(context.Context) []Finding {
 	return auditFindings(a)
 }
 
-// auditFindings returns what the chain shows.
+// auditFindings returns the findings of an audit.
 func auditFindings(a store.Audit) []Finding {
 	const name = "history"
 	switch {

@@ -11,7 +11,7 @@ import (
 	"agentstateloop/state"
 )
 
-// hooksCheck looks for what the hooks need. It calls none.
+// hooksCheck checks the requirements of the hooks. It calls no hook.
 type hooksCheck struct {
 	agent *cycle.Agent
 	state state.State
@@ -42,7 +42,7 @@ func (c hooksCheck) run(ctx context.Context) []Finding {
 	return found
 }
 
-// address reads the secrets of an address.
+// address reads the secrets of a hook with an address.
 func (c hooksCheck) address(ctx context.Context, name string, secrets ...func(context.Context) (string, error)) []Finding {
 	read := 0
 	for _, secret := range secrets {

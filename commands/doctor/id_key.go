@@ -10,11 +10,11 @@ import (
 	"agentstateloop/state/store"
 )
 
-// lossMatters is how long doctor reports that the key of our Message-IDs was made
-// again. By then the operator's mails are about newer ones.
+// lossMatters is how long doctor reports that the key of our Message-IDs was replaced. After that
+// the operator's mails answer newer ones.
 const lossMatters = 14 * 24 * time.Hour
 
-// checkIDKey checks the key of our Message-IDs. It shows nothing of the key.
+// checkIDKey checks the key of our Message-IDs. It shows no part of the key.
 func (c stateDirCheck) checkIDKey() []Finding {
 	const name = "state"
 	path := c.store.Path(store.IDKeyFile)
@@ -22,7 +22,7 @@ func (c stateDirCheck) checkIDKey() []Finding {
 	key, err := c.store.ReadIDKey()
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && (c.err != nil || !c.state.IDsKeyed):
-		return nil // the next poll makes the first one
+		return nil // the next poll creates the first key
 	case errors.Is(err, fs.ErrNotExist):
 		return []Finding{bad(Warn, name, "restore it from a backup before the next poll, which else makes another: then "+answers, "%s is missing", path)}
 	case err != nil:

@@ -12,7 +12,7 @@ import (
 	"agentstateloop/state"
 )
 
-// lineCheck compares our crontab lines with those that the state requires.
+// lineCheck compares our crontab lines with those the state requires.
 type lineCheck struct {
 	agent    *cycle.Agent
 	mode     string // of [schedule]
@@ -29,8 +29,8 @@ func (c lineCheck) run(context.Context) []Finding {
 	return []Finding{c.finding()}
 }
 
-// install returns the repair that installs the lines that the state asks for. It is nil
-// if the state is not known, or says that the operator has uninstalled them.
+// install returns the repair that installs the lines the state requires. It is nil if the state
+// could not be read, or records that the operator uninstalled them.
 func (c lineCheck) install() *repair {
 	if c.err != nil || c.state.Schedule.Removed {
 		return nil
@@ -82,7 +82,7 @@ func (c lineCheck) finding() Finding {
 	return good(name, "correct, %d of at most 900 bytes: %s", len(wanted), wanted)
 }
 
-// alarmText describes alarm lines that are not as they should be.
+// alarmText describes wrong alarm lines.
 func alarmText(found []string, wanted string) string {
 	there := strings.Join(found, "; ")
 	switch {
@@ -94,7 +94,7 @@ func alarmText(found []string, wanted string) string {
 	return fmt.Sprintf("the alarm line is %q but should be %q", there, wanted)
 }
 
-// lines returns the one line that is wanted, or none if it is "".
+// lines returns a slice of the wanted line, or nil if it is "".
 func lines(wanted string) []string {
 	if wanted == "" {
 		return nil
@@ -102,7 +102,7 @@ func lines(wanted string) []string {
 	return []string{wanted}
 }
 
-// findUserLine looks for the line that the user keeps with mode = "fixed".
+// findUserLine looks for the line that the user maintains with mode = "fixed".
 func (c lineCheck) findUserLine() Finding {
 	const name = "line"
 	for line := range strings.Lines(string(c.table)) {

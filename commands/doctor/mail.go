@@ -14,8 +14,8 @@ import (
 	"agentstateloop/state"
 )
 
-// imapCheck logs in to the mailbox and looks at the last mails. It uses EXAMINE
-// and PEEK, which mark nothing as read.
+// imapCheck logs in to the mailbox and examines the last mails. It uses EXAMINE and PEEK, which do
+// not mark mails as read.
 type imapCheck struct {
 	config *config.Config
 	agent  *cycle.Agent
@@ -47,8 +47,7 @@ func (c imapCheck) run(ctx context.Context) []Finding {
 	return slices.Concat(found, stamps.findings(), provider.findings())
 }
 
-// mailFailure returns the finding for a login that failed. name is "imap" or
-// "smtp".
+// mailFailure returns the finding for a failed login. name is "imap" or "smtp".
 func mailFailure(name string, c *config.Config, err error) Finding {
 	if _, ok := errors.AsType[*config.UnreadError](err); ok {
 		hint := "see secret.imap"
@@ -80,7 +79,7 @@ func capabilities(caps []string) string {
 	return "supports " + strings.Join(has, ", ")
 }
 
-// smtpCheck logs in to the SMTP server. It sends nothing.
+// smtpCheck logs in to the SMTP server. It sends no mail.
 type smtpCheck struct {
 	config *config.Config
 	mail   *cycle.Mail

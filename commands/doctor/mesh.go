@@ -16,13 +16,13 @@ import (
 	"agentstateloop/state"
 )
 
-// meshCheck checks that the mesh answers and accepts our token or key, and which agents
-// are online.
+// meshCheck checks that the mesh answers, that it accepts our token or key, and which agents are
+// online.
 type meshCheck struct {
 	config    *config.Config
 	mesh      *cycle.Mesh
 	handle    string // of this agent
-	keymaster string // "": not configured
+	keymaster string // "" if it is not configured
 	outbox    []state.Effect
 	now       func() time.Time
 }
@@ -44,8 +44,8 @@ func (c meshCheck) run(ctx context.Context) []Finding {
 	return append(found, c.peers(ctx)...)
 }
 
-// haltAndClock returns the findings about HALT, and about our clock next to that of the
-// mesh. date is zero if that is not known.
+// haltAndClock returns the findings about HALT, and about the difference between our clock and that
+// of the mesh. date is zero if the time of the mesh is unknown.
 func (c meshCheck) haltAndClock(halted bool, date time.Time) (found []Finding) {
 	if halted {
 		found = append(found, bad(Warn, "mesh", "run `agentstateloop mesh resume` to lift it", "HALT is set on the mesh: none of its agents runs a turn"))
@@ -56,7 +56,7 @@ func (c meshCheck) haltAndClock(halted bool, date time.Time) (found []Finding) {
 	return found
 }
 
-// token reads our mailbox, which needs our token and removes no message.
+// token reads our mailbox. That needs our token, and removes no message.
 func (c meshCheck) token(ctx context.Context) Finding {
 	const name = "mesh.token"
 	box, err := c.mesh.Carrier.Mailbox(ctx, 0)
@@ -74,8 +74,7 @@ func (c meshCheck) token(ctx context.Context) Finding {
 	return good(name, "the mailbox is readable %s, %s waiting", with, terminal.Count(len(box.Messages), "message"))
 }
 
-// notTaken looks for messages that a service has answered and, as far as anybody
-// can tell, has not taken.
+// notTaken looks for messages that a service answered but, as far as we can tell, did not accept.
 func (c meshCheck) notTaken() []Finding {
 	n := 0
 	for _, e := range c.outbox {
@@ -91,7 +90,7 @@ func (c meshCheck) notTaken() []Finding {
 		"%s was answered without its id; each is sent five times at most, then it is undeliverable", terminal.Count(n, "message"))}
 }
 
-// peers looks for the agents that the configuration names.
+// peers looks for the configured agents.
 func (c meshCheck) peers(ctx context.Context) []Finding {
 	const name = "peers"
 	online, err := c.mesh.Carrier.Online(ctx)
@@ -112,8 +111,8 @@ func (c meshCheck) peers(ctx context.Context) []Finding {
 	return append(found, good(name, "online: %s", strings.Join(peers, ", ")))
 }
 
-// elsewhere looks for other machines on which an agent of our handle polls: each of its
-// messages is for one of them alone. A mesh over HTTP names no hosts.
+// elsewhere looks for other machines where an agent with our handle polls: each message to it
+// reaches only one of them. A mesh over HTTP does not list hosts.
 func (c meshCheck) elsewhere(online []mesh.Presence) (found []Finding) {
 	client, ok := c.mesh.Carrier.(*natsmesh.Client)
 	if !ok {
@@ -130,8 +129,7 @@ func (c meshCheck) elsewhere(online []mesh.Presence) (found []Finding) {
 	return found
 }
 
-// checkKeymaster checks that the agent informed about failing passwords is
-// online.
+// checkKeymaster checks that the keymaster, which is informed about failing passwords, is online.
 func (c meshCheck) checkKeymaster(isOnline func(string) bool) Finding {
 	const name = "keymaster"
 	switch k := c.keymaster; {

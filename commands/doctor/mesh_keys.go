@@ -14,8 +14,8 @@ import (
 	"agentstateloop/fleet"
 )
 
-// meshKey adds to the finding about our secret of a mesh over NATS which key it is. It
-// never shows the seed.
+// meshKey adds the public key to the finding about our secret of a mesh over NATS. It never shows
+// the seed.
 func (c secretsCheck) meshKey(ctx context.Context, f Finding) Finding {
 	source := c.config.File.Mesh.Secret()
 	seed, err := c.loader.Secret(c.config, source)(ctx)
@@ -39,12 +39,12 @@ func (c secretsCheck) meshKey(ctx context.Context, f Finding) Finding {
 	return f
 }
 
-// meshKeysCheck checks that the configuration has a key for each agent that a mesh over
-// NATS must prove. Keys of other agents do no harm.
+// meshKeysCheck checks that the configuration has a key for each agent whose messages a mesh over
+// NATS must authenticate. Keys of other agents do no harm.
 type meshKeysCheck struct {
 	config    *config.Config
 	mesh      *cycle.Mesh // nil without a mesh
-	keymaster string      // "": not configured
+	keymaster string      // "" if it is not configured
 }
 
 func (c meshKeysCheck) run(context.Context) []Finding {

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// slowTrip is how long one exchange with a server may take without a warning.
+	// slowTrip is the longest exchange with a server without a warning.
 	slowTrip = 500 * time.Millisecond
 
-	// oldestServer is the oldest version of nats-server that does what the mesh needs.
+	// oldestServer is the oldest version of nats-server with the features the mesh needs.
 	oldestServer = "2.14"
 
 	createHint = "`agentstateloop fleet create --admin-key FILE` makes it if it is missing"
@@ -27,8 +27,8 @@ const (
 	quorumHint = "more than half of the servers must run and reach one another; just after one stopped the others need some seconds: run doctor again"
 )
 
-// overNATS checks the engine of a mesh over NATS: each server, our rights, our mailbox and
-// the streams. It stores nothing there, and takes no message.
+// overNATS checks the servers of a mesh over NATS: each server, our rights, our mailbox and the
+// streams. It stores no data there, and takes no message.
 func (c meshCheck) overNATS(ctx context.Context, client *natsmesh.Client) []Finding {
 	const name = "mesh"
 	seen, err := client.Examine(ctx)
@@ -91,7 +91,7 @@ func older(version, than string) bool {
 	have, want := strings.Split(version, "."), strings.Split(than, ".")
 	for i := range min(len(have), len(want)) {
 		h, err := strconv.Atoi(have[i])
-		w, _ := strconv.Atoi(want[i]) // it is ours
+		w, _ := strconv.Atoi(want[i]) // than is a constant of ours
 		if err != nil || h != w {
 			return err == nil && h < w
 		}
@@ -99,7 +99,7 @@ func older(version, than string) bool {
 	return false
 }
 
-// serverHint returns what to do about a server that cannot be used.
+// serverHint returns the hint for an unusable server.
 func (c meshCheck) serverHint(err error) string {
 	if errors.Is(err, fleet.ErrAuthority) {
 		return "set ca_file in [mesh] to the certificate of that authority, if it is your own"
@@ -110,7 +110,7 @@ func (c meshCheck) serverHint(err error) string {
 	return "start nats-server there, or correct url in [mesh]; mail works without the mesh"
 }
 
-// rights returns the findings about what our key may do.
+// rights returns the findings about the rights of our key.
 func rights(seen fleet.Examination) (found []Finding) {
 	const name = "mesh.rights"
 	for _, right := range seen.Lacks {
@@ -126,8 +126,7 @@ func rights(seen fleet.Examination) (found []Finding) {
 	return found
 }
 
-// mailbox returns the findings about our mailbox, and about the copies that the engine
-// keeps.
+// mailbox returns the findings about our mailbox, and about the replicas of its messages.
 func (c meshCheck) mailbox(seen fleet.Examination) (found []Finding) {
 	const name = "mesh.mailbox"
 	box := seen.Box
@@ -161,7 +160,7 @@ func (c meshCheck) mailbox(seen fleet.Examination) (found []Finding) {
 	return []Finding{good(name, "%s", text)}
 }
 
-// streams returns the findings about the streams of the engine.
+// streams returns the findings about the server's streams.
 func streams(seen fleet.Examination) (found []Finding) {
 	const name = "mesh.streams"
 	var there, unseen []string

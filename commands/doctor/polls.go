@@ -14,11 +14,10 @@ import (
 	"agentstateloop/state/store"
 )
 
-// lateness is how late a poll may be without a warning.
+// lateness is the largest delay of a poll without a warning.
 const lateness = 2 * time.Minute
 
-// pollsCheck reports what the state says about polls, HALT, credentials and
-// messages.
+// pollsCheck reports the polls, HALT, credentials and messages recorded in the state.
 type pollsCheck struct {
 	config  *config.Config
 	state   state.State
@@ -52,7 +51,7 @@ func (c pollsCheck) run(context.Context) []Finding {
 	return found
 }
 
-// credentialHint returns what to do about a credential that was denied.
+// credentialHint returns the hint for a denied credential.
 func (c pollsCheck) credentialHint(name string) string {
 	switch name {
 	case state.CredentialIMAP, state.CredentialSMTP:

@@ -10,8 +10,8 @@ import (
 	"agentstateloop/cycle/prompt"
 )
 
-// promptCheck renders the prompt of the next message, or of an example, with the
-// user's templates. It reports each template that fails.
+// promptCheck renders the prompt of the next message, or of an example, with the user's templates.
+// It reports each template that fails.
 type promptCheck struct{ agent *cycle.Agent }
 
 func (c promptCheck) run(context.Context) []Finding {

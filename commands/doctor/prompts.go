@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// promptsCheck looks for what the prompts of the clock need. It runs none.
+// promptsCheck checks the requirements of the clock's prompts. It runs no prompt.
 type promptsCheck struct {
 	agent *cycle.Agent
 	state state.State

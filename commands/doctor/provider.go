@@ -8,10 +8,9 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// providerCheck reports what the operator's provider signs, as the last mails
-// show it, and so by what a mail is bound to the agent (docs/design.md, "The
-// gate"). What it does not sign is not a fault of the setup, but the operator
-// should know what follows from it.
+// providerCheck reports which fields the operator's provider signs, as seen in the last mails, and
+// so which fields can bind a mail to the agent (docs/design.md, "The gate"). An unsigned field is
+// not a fault of the setup, but the operator should know its consequences.
 type providerCheck struct {
 	trials []trust.Trial
 	handle string
@@ -74,15 +73,15 @@ func (c providerCheck) signing(p provider) []Finding {
 	return found
 }
 
-// signBodyFields is how the fields that say how a body is to be read become signed, or do
-// not matter.
+// signBodyFields explains how to sign the fields that define how to decode a body, or how to make
+// them irrelevant.
 const signBodyFields = `if the mail server is yours, sign these fields: in opendkim.conf "SignHeaders *,+content-type,+content-transfer-encoding", ` +
 	`or in rspamd's local.d/dkim_signing.conf sign_headers = "from:sender:to:cc:subject:date:message-id:in-reply-to:references:mime-version:content-type:content-transfer-encoding"; ` +
 	`in mutt, write in UTF-8: set send_charset = "us-ascii:utf-8"`
 
-// provider is what the signatures of several mails cover.
+// provider summarizes the fields covered by the signatures of several mails.
 type provider struct {
-	signed, added, unsigned map[string]bool // by the name of a field
+	signed, added, unsigned map[string]bool // by field name
 }
 
 func newProvider(signed []*trust.Signing) provider {
@@ -101,25 +100,24 @@ func note(set map[string]bool, names []string) {
 	}
 }
 
-// signs reports whether no mail has the field without a signature, and at least
-// one signature names it.
+// signs reports whether at least one signature names the field and no mail has the field unsigned.
 func (p provider) signs(field string) bool { return p.signed[field] && !p.unsigned[field] }
 
 func (p provider) signsAny(fields ...string) bool { return slices.ContainsFunc(fields, p.signs) }
 
-// leavesOut reports whether a mail has one of the fields without a signature.
+// leavesOut reports whether a mail has one of the fields unsigned.
 func (p provider) leavesOut(fields ...string) bool {
 	return slices.ContainsFunc(fields, func(f string) bool { return p.unsigned[f] })
 }
 
-// fieldNames are the fields of mail.Signing, in the order in which they are shown.
+// fieldNames are the fields of mail.Signing, in display order.
 var fieldNames = []struct{ field, name string }{
 	{"from", "From"}, {"to", "To"}, {"cc", "Cc"}, {"subject", "Subject"}, {"date", "Date"}, {"message-id", "Message-ID"},
 	{"in-reply-to", "In-Reply-To"}, {"references", "References"},
 	{"content-type", "Content-Type"}, {"content-transfer-encoding", "Content-Transfer-Encoding"},
 }
 
-// all lists the fields that are signed, and those of which none can be added.
+// all lists the signed fields, and those to which a second field cannot be added.
 func (p provider) all() string {
 	text := strings.Join(namesOf(p.signs), ", ")
 	closed := namesOf(func(f string) bool { return p.signs(f) && p.added[f] })
@@ -129,12 +127,12 @@ func (p provider) all() string {
 	return text + fmt.Sprintf(" (nobody can add a second %s)", orList(closed))
 }
 
-// list joins the fields that are signed.
+// list joins the signed fields.
 func (p provider) list(fields ...string) string {
 	return orList(namesOf(func(f string) bool { return slices.Contains(fields, f) && p.signs(f) }))
 }
 
-// missing joins the fields that are not signed.
+// missing joins the unsigned fields.
 func (p provider) missing(fields ...string) string {
 	return orList(namesOf(func(f string) bool { return slices.Contains(fields, f) && p.unsigned[f] }))
 }

@@ -80,7 +80,7 @@ func (c secretsCheck) finding(ctx context.Context, name string, s config.Source)
 	return failure(name, hint, err).by(tighten(c.config.Resolve(s.File)))
 }
 
-// place returns where a secret was found, for the user.
+// place returns where a secret was found, for display.
 func (c secretsCheck) place(s config.Source) string {
 	switch {
 	case s.File != "":

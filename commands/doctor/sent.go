@@ -11,16 +11,16 @@ import (
 // sentCheck looks at the folder for copies of our mail ([replies] sent).
 type sentCheck struct {
 	mail   *cycle.Mail
-	folder string // "": no copies are wanted
+	folder string // "" for no copies
 }
 
-// ownCopies are the mail servers that put a copy into the folder for sent mail themselves, by
-// the end of their names.
+// ownCopies are the domains of mail servers that save a copy to the folder for sent mail
+// themselves.
 var ownCopies = []string{
 	"gmail.com", "googlemail.com", "office365.com", "outlook.com", "hotmail.com", "live.com", "yahoo.com", "aol.com", "zoho.com", "zoho.eu", "protonmail.com", "proton.me",
 }
 
-// makesCopies returns the name of the server if it makes copies itself, or "".
+// makesCopies returns the name of the server if it saves copies itself, or "".
 func makesCopies(smtp string) string {
 	host, _, err := net.SplitHostPort(smtp)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// stampsCheck reports what the gate would do with the operator's last mails. If
-// they fail because of authserv_id, it suggests another one.
+// stampsCheck reports how the gate would treat the operator's last mails. If they fail because of
+// authserv_id, it suggests another one.
 type stampsCheck struct {
 	filter trust.Filter
 	probe  mail.Probe
@@ -59,8 +59,8 @@ func (c stampsCheck) findings() []Finding {
 	return append([]Finding{proved}, found...)
 }
 
-// withoutDNS returns the finding for mail whose key could not be looked up. That says
-// nothing about who signs it.
+// withoutDNS returns the finding for mail whose key could not be looked up. That does not reveal
+// who signs the mail.
 func (c stampsCheck) withoutDNS(err error) Finding {
 	server := "the name server of this machine (/etc/resolv.conf)"
 	if c.filter.Resolver != "" {
@@ -70,7 +70,7 @@ func (c stampsCheck) withoutDNS(err error) Finding {
 		"the DNS does not answer, so the signatures of your mails cannot be verified: %s says: %v", server, err)
 }
 
-// rejected returns the finding for a mail that did not pass a gate.
+// rejected returns the finding for a mail that failed a gate.
 func (c stampsCheck) rejected(t trust.Trial) Finding {
 	const name = "stamps"
 	when := terminal.Clock(t.At, c.now)
@@ -84,8 +84,7 @@ func (c stampsCheck) rejected(t trust.Trial) Finding {
 	return bad(Warn, name, c.hintFor(t), "the mail from %s at %s %s: %s", t.From, when, fate, t.Reason)
 }
 
-// withoutMail returns the findings for a mailbox without a recent mail from the
-// operator.
+// withoutMail returns the findings for a mailbox without a recent mail from the operator.
 func (c stampsCheck) withoutMail() []Finding {
 	found := []Finding{bad(Info, "stamps", "send the agent a mail, then run doctor again",
 		"none of the last mails is from you, so the check of the sender could not be tried")}
@@ -100,7 +99,7 @@ func (c stampsCheck) bySignature() bool {
 	return c.filter.Require == trust.RequireDMARC && c.filter.Verify == trust.VerifyDKIM
 }
 
-// verifier returns what verifies a sender, for the user.
+// verifier returns the verifier of a sender, for display.
 func (c stampsCheck) verifier() string {
 	if c.bySignature() {
 		return "a DKIM signature"
@@ -108,7 +107,7 @@ func (c stampsCheck) verifier() string {
 	return c.filter.AuthservID
 }
 
-// hintFor returns what to do about one mail.
+// hintFor returns the hint for one mail.
 func (c stampsCheck) hintFor(t trust.Trial) string {
 	if t.SPFAlone && !c.filter.AllowSPF {
 		return "your provider must sign your mail by DKIM; allow_spf = true in [trust] believes every server of your domain instead"
@@ -119,7 +118,7 @@ func (c stampsCheck) hintFor(t trust.Trial) string {
 	if t.Signing == nil {
 		return c.hint()
 	}
-	// It is proved, and nothing binds it to the agent.
+	// The sender is verified, but the mail is not bound to the agent.
 	hint := "put @" + c.handle + " in the subject"
 	if len(t.Signing.To) > 0 {
 		hint += fmt.Sprintf("; if %s is an address of the agent, add it to aliases in [mail]", plain.OneLine(orList(t.Signing.To), 200))
@@ -127,9 +126,8 @@ func (c stampsCheck) hintFor(t trust.Trial) string {
 	return hint
 }
 
-// hint returns settings to try when the sender of a mail is not verified. It
-// suggests a name only if all mails carry it, because a sender can write a name
-// into single mails.
+// hint suggests settings for mail whose sender is not verified. It suggests a name only if all
+// mails carry it, because a sender can write a name into single mails.
 func (c stampsCheck) hint() string {
 	if c.bySignature() {
 		return "your mail provider must sign your mail for your own domain; see docs/security.md"

@@ -62,8 +62,8 @@ func (c stateDirCheck) checkMode(mode os.FileMode) []Finding {
 	return []Finding{bad(level, "state", "chmod 700 "+c.dir, "%s has mode %04o, but it holds your mail", c.dir, mode).by(setMode(c.dir, 0o700))}
 }
 
-// checkAccess checks that the directory and its files are the user's own and that
-// the directory is writable.
+// checkAccess checks that the directory and its files belong to the user and that the directory is
+// writable.
 func (c stateDirCheck) checkAccess() []Finding {
 	if file, owner := foreignFile(c.dir); file != "" {
 		return []Finding{bad(Error, "state", "sudo chown -R $(id -un) "+c.dir,
@@ -75,7 +75,7 @@ func (c stateDirCheck) checkAccess() []Finding {
 	return nil
 }
 
-// checkObstacles looks for something else in the place of our files and folders.
+// checkObstacles looks for unusable files and folders with our names.
 func (c stateDirCheck) checkObstacles() []Finding {
 	var found []Finding
 	for _, err := range c.store.Obstacles(c.state) {
@@ -88,8 +88,8 @@ func (c stateDirCheck) checkObstacles() []Finding {
 	return found
 }
 
-// giveBack returns the repair that gives us back the right to use a file or folder of
-// ours that we may not use, or nil for anything else that is in our way.
+// giveBack returns the repair that restores our access to a file or folder of ours, or nil for any
+// other obstacle.
 func giveBack(err error) *repair {
 	obstacle, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(err, fs.ErrPermission) {
@@ -105,7 +105,7 @@ func giveBack(err error) *repair {
 	return setMode(obstacle.Path, 0o600)
 }
 
-// checkNudges looks for the folder into which programs move their files.
+// checkNudges checks that the folder for the files of other programs exists.
 func (c stateDirCheck) checkNudges() []Finding {
 	path := c.store.Path(store.NudgesDir)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -114,7 +114,7 @@ func (c stateDirCheck) checkNudges() []Finding {
 	return []Finding{bad(Info, "state", "the next poll makes it", "%s is missing: programs cannot leave a nudge there", path).by(makeFolder(path))}
 }
 
-// asides are the patterns of what was in the place of our files and was set aside.
+// asides are patterns for the names of files and folders that were set aside.
 var asides = []struct{ pattern, what string }{
 	{"*.folder-*", "a folder in the place of a file"},
 	{"history-*.jsonl.wrong-*", "something in the place of a file of the history"},
@@ -122,7 +122,7 @@ var asides = []struct{ pattern, what string }{
 	{"state.json.corrupt-*", "an unusable state"},
 }
 
-// checkSetAside looks for what could not be used and was set aside.
+// checkSetAside looks for files and folders that were set aside.
 func (c stateDirCheck) checkSetAside() []Finding {
 	var found []Finding
 	for _, a := range asides {
@@ -150,8 +150,8 @@ func (c stateDirCheck) beforeFirstPoll() []Finding {
 	return append([]Finding{bad(Info, "state", "`agentstateloop poll` creates it", "%s does not exist yet", c.dir).by(makeFolder(c.dir))}, checkFileSystem(parent)...)
 }
 
-// foreignFile returns a file in dir, or dir itself, that belongs to another user.
-// file is "" if all files are the user's own.
+// foreignFile returns a file in dir, or dir itself, that belongs to another user. file is "" if all
+// files belong to the user.
 func foreignFile(dir string) (file string, owner uint32) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -173,7 +173,7 @@ func foreignFile(dir string) (file string, owner uint32) {
 	return "", 0
 }
 
-// stateHint returns what to do about a state that cannot be read.
+// stateHint returns the hint for an unreadable state.
 func stateHint(err error) string {
 	if errors.Is(err, store.ErrOtherAgent) {
 		return "give each agent a state_dir of its own in [agent]"

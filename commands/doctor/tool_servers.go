@@ -15,7 +15,7 @@ import (
 	"agentstateloop/turn/toolserver"
 )
 
-// toolServersCheck starts each MCP server as a turn would, lists its tools, and ends it.
+// toolServersCheck starts each MCP server as a turn would, lists its tools and stops it.
 type toolServersCheck struct {
 	loader  *config.Loader
 	config  *config.Config
@@ -54,7 +54,7 @@ func (c toolServersCheck) run(ctx context.Context) []Finding {
 	return slices.Concat(found...)
 }
 
-// try starts one server and returns what it lists.
+// try starts one server and returns the findings about its tools.
 func (c toolServersCheck) try(ctx context.Context, name string, s toolserver.Server) []Finding {
 	session, err := toolserver.Start(ctx, s)
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxLine bounds a message, in bytes. It is that of a relayed request.
+// maxLine limits a message, in bytes. It equals the limit of a relayed request.
 const maxLine = 8 << 20
 
-// lastAnswers is how long calls that have begun are awaited after the end of the input.
+// lastAnswers is how long we wait for running calls after the end of the input.
 const lastAnswers = 10 * time.Second
 
-// lines is the transport: one message on a line. The SDK's own ends the session at the
-// first line that it cannot read; here such a line is answered, and the next one read.
+// lines is the transport: one message per line. The SDK's own transport ends the session at the
+// first invalid line. This one answers such a line and reads the next.
 type lines struct {
 	in      *bufio.Reader
 	out     io.Writer
@@ -33,10 +33,10 @@ type lines struct {
 	closed   chan struct{}
 	close    sync.Once
 
-	open atomic.Int64 // requests that are not answered
+	open atomic.Int64 // unanswered requests
 }
 
-// incoming is what was read.
+// incoming is the result of reading one line.
 type incoming struct {
 	message jsonrpc.Message
 	err     error
@@ -49,10 +49,10 @@ func newLines(in io.Reader, out io.Writer) *lines {
 // Connect returns l itself: it serves one session.
 func (l *lines) Connect(context.Context) (mcp.Connection, error) { return l, nil }
 
-// SessionID returns "": there is one session.
+// SessionID returns "", since there is only one session.
 func (l *lines) SessionID() string { return "" }
 
-// Close ends reading. What is written after it is still written.
+// Close stops reading. Writes still work after it.
 func (l *lines) Close() error {
 	l.close.Do(func() { close(l.closed) })
 	return nil
@@ -70,13 +70,13 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 			l.open.Add(1)
 		}
 		if next.err != nil {
-			l.await(ctx) // after the end the SDK would write no answer any more
+			l.await(ctx) // after an error the SDK writes no more answers
 		}
 		return next.message, next.err
 	}
 }
 
-// await returns when every request is answered, or soon.
+// await waits until all requests are answered, but at most for lastAnswers.
 func (l *lines) await(ctx context.Context) {
 	over := time.After(lastAnswers)
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -122,7 +122,7 @@ func (l *lines) failed() error {
 	return l.err
 }
 
-// read hands on the messages of in, and answers the lines that are none.
+// read passes on the messages of in, and answers invalid lines.
 func (l *lines) read() {
 	for {
 		line, err := readLine(l.in)
@@ -157,7 +157,7 @@ func (l *lines) read() {
 	}
 }
 
-// refuse answers a line that is not a message.
+// refuse answers an invalid line with an error.
 func (l *lines) refuse(code int64, text string) error {
 	answer, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": code, "message": text}})
 	if err != nil {
@@ -168,8 +168,8 @@ func (l *lines) refuse(code int64, text string) error {
 
 var errTooLong = errors.New("the message is longer than 8 MiB")
 
-// readLine returns the next line without its end. A line above maxLine is read to its end,
-// and is errTooLong. What is not ended by a newline counts as a line too.
+// readLine returns the next line without its newline. It reads a line above maxLine to its end, and
+// returns errTooLong. Input without a final newline counts as a line too.
 func readLine(in *bufio.Reader) (line []byte, err error) {
 	long := false
 	for {

@@ -1,5 +1,5 @@
-// Package mcpserver offers tools to one client of the Model Context Protocol, on
-// standard input and output. What the tools do is not its business.
+// Package mcpserver offers tools to one client of the Model Context Protocol, on standard input and
+// output. It does not depend on what the tools do.
 //
 //	client ─▶ lines ─▶ the SDK's session ─▶ a tool ─▶ text, or an error that the model reads
 package mcpserver
@@ -19,25 +19,24 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// Server holds what one session offers.
+// Server describes one session.
 type Server struct {
 	Name, Version string
 	Instructions  string // for the model
 	Tools         []react.Tool
-	Secrets       *secret.Known // kept out of the report of a crash
+	Secrets       *secret.Known // redacted in the report of a crash
 }
 
-// atOnce is how many calls are worked on at a time. The others wait.
+// atOnce is the number of calls that run at the same time. Others wait.
 const atOnce = 8
 
-// lastCalls is how long calls that have begun are awaited when the session was ended.
+// lastCalls is how long we wait for running calls after ctx is done.
 const lastCalls = 2 * time.Second
 
-// Serve serves until in ends, which is not an error, or out cannot be written, or ctx is
-// done. Then the error is the cause of that. When in ends, calls that have begun are
-// awaited for ten seconds; when ctx is done they are canceled, and awaited for two. Nothing but
-// the protocol is written to out. A line of in that is not of the protocol is answered by
-// an error, and has no other effect.
+// Serve serves until in ends, out cannot be written, or ctx is done. The end of in is not an error.
+// Otherwise Serve returns the write error or the cause of ctx. When in ends, Serve waits up to ten
+// seconds for running calls. When ctx is done, it cancels them and waits up to two seconds. It
+// writes only the protocol to out. It answers an invalid line of in with an error, and continues.
 func (s Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	server := mcp.NewServer(&mcp.Implementation{Name: s.Name, Version: s.Version}, &mcp.ServerOptions{
 		Instructions: s.Instructions,
@@ -57,7 +56,7 @@ func (s Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	case <-ctx.Done():
 		select {
 		case <-ended:
-		case <-time.After(lastCalls): // a client that reads nothing any more holds them up
+		case <-time.After(lastCalls): // a client that stopped reading holds them up
 		}
 	}
 	if ctx.Err() != nil {
@@ -80,8 +79,8 @@ func newCalls(ctx context.Context) *calls {
 	return &calls{ctx: ctx, slots: make(chan struct{}, atOnce)}
 }
 
-// handler returns what the SDK calls for a tool. Whatever goes wrong in the tool is for the
-// model to read, and never an error of the protocol.
+// handler returns the SDK's handler for a tool. It returns every error of the tool as text for the
+// model, never as an error of the protocol.
 func (c *calls) handler(tool react.Tool) mcp.ToolHandler {
 	return func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -108,7 +107,7 @@ func call(ctx context.Context, tool react.Tool, args json.RawMessage) *mcp.CallT
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// failed returns what the model reads of a call that failed.
+// failed returns the result that shows a failed call to the model.
 func failed(err error) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: err.Error()}}}
 }

@@ -46,7 +46,8 @@ func (in *interview) askOperators(ctx context.Context) ([]string, error) {
 	return []string{operator}, err
 }
 
-// askAddress learns the agent's address, which must not be one of the operators'.
+// askAddress returns the agent's address, from its flag or by asking. It must not be one of the
+// operators' addresses.
 func (in *interview) askAddress(ctx context.Context, operators []string) (string, error) {
 	check := func(text string) error {
 		if slices.ContainsFunc(operators, func(o string) bool { return strings.EqualFold(o, text) }) {
@@ -57,7 +58,8 @@ func (in *interview) askAddress(ctx context.Context, operators []string) (string
 	return in.Asker.Ask(ctx, in.Address, terminal.Question{Flag: "address", Text: "the agent's own email address", Check: check})
 }
 
-// askHandle guesses the handle by the address, which may be "".
+// askHandle returns the agent's handle, from its flag or by asking. It guesses the handle from the
+// address, which may be "".
 func (in *interview) askHandle(ctx context.Context, address string) (string, error) {
 	guess, _, _ := strings.Cut(strings.ToLower(address), "@")
 	if !state.ValidHandle(guess) {

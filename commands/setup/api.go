@@ -13,8 +13,8 @@ import (
 // apiPart is [api].
 type apiPart struct {
 	provider, model, url string
-	keyFile              string // "": the server needs no key
-	key                  string // to be written to keyFile; "": none
+	keyFile              string // "" if the server needs no key
+	key                  string // to be written to keyFile; may be empty
 }
 
 func (a *apiPart) write(d *document) {
@@ -29,7 +29,7 @@ func (a *apiPart) write(d *document) {
 	}
 }
 
-// askAPI learns which model answers; nil with another runner.
+// askAPI asks for the model API. It returns nil with another runner.
 func (in *interview) askAPI(ctx context.Context, runner string) (*apiPart, error) {
 	for _, f := range []struct{ flag, value string }{
 		{"api-provider", in.APIProvider}, {"api-model", in.APIModel}, {"api-base-url", in.APIBaseURL}, {"api-key-file", in.APIKeyFile},
@@ -58,7 +58,7 @@ func (in *interview) askAPI(ctx context.Context, runner string) (*apiPart, error
 	return a, in.makeAbsolute(&a.keyFile)
 }
 
-// askModel asks for the model, unless given is one.
+// askModel asks for the model, unless given is set.
 func (in *interview) askModel(ctx context.Context, a *apiPart, given string) (err error) {
 	guess := a.model
 	if guess == "" && a.provider == config.Anthropic {
@@ -68,7 +68,7 @@ func (in *interview) askModel(ctx context.Context, a *apiPart, given string) (er
 	return err
 }
 
-// askKey asks where the API key is, and for the key itself if no file has it. Then it
+// askKey asks for the file of the API key, and for the key itself if the file is missing. Then it
 // tries the API.
 func (in *interview) askKey(ctx context.Context, handle string, a *apiPart, t turnPart) error {
 	if a.keyFile == "" {
@@ -79,7 +79,7 @@ func (in *interview) askKey(ctx context.Context, handle string, a *apiPart, t tu
 	return in.tryAPI(ctx, a, t)
 }
 
-// askKeyOf asks for a key that no flag has. A server of the user's own may need none.
+// askKeyOf asks for a key that no flag names. A server of the user's own may need no key.
 func (in *interview) askKeyOf(ctx context.Context, handle string, a *apiPart) error {
 	own := a.url != ""
 	if own && !in.Asker.CanAsk() {
@@ -99,7 +99,8 @@ func (in *interview) askKeyOf(ctx context.Context, handle string, a *apiPart) er
 	return in.typeKey(ctx, a)
 }
 
-// typeKey asks for the key. For an empty line there is none yet, or none is needed.
+// typeKey asks for the key. An empty line means that the key comes later, or that the server needs
+// no key.
 func (in *interview) typeKey(ctx context.Context, a *apiPart) (err error) {
 	where, empty := a.provider, "leave empty to add it later"
 	if a.url != "" {

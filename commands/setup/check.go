@@ -12,8 +12,8 @@ import (
 	"agentstateloop/state"
 )
 
-// What is checked of an answer at once, so that a person can correct it. The
-// errors continue a sentence that begins with the answer.
+// Checks of an answer, made at once so that the user can correct it. Each error continues a
+// sentence that begins with the answer.
 
 func isAddress(text string) error {
 	if a, err := netmail.ParseAddress(text); err != nil || a.Address != text {
@@ -22,7 +22,7 @@ func isAddress(text string) error {
 	return nil
 }
 
-// isMailbox accepts an address that has a name before it, too.
+// isMailbox accepts an address with or without a display name.
 func isMailbox(text string) error {
 	if _, err := netmail.ParseAddress(text); err != nil {
 		return errors.New("is not an email address")
@@ -37,7 +37,7 @@ func isHandle(text string) error {
 	return nil
 }
 
-// isPeer accepts a handle, and HANDLE=KEY.
+// isPeer accepts a handle or HANDLE=KEY.
 func isPeer(text string) error {
 	handle, key, keyed := strings.Cut(text, "=")
 	if keyed && !fleet.ValidPublicKey(key) {
@@ -61,7 +61,7 @@ func isText(text string) error {
 	return nil
 }
 
-// isOneOf returns a check for one of a few words.
+// isOneOf returns a check that accepts a few words.
 func isOneOf(choices ...string) func(string) error {
 	return func(text string) error {
 		if !slices.Contains(choices, text) {

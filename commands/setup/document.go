@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// document is the text of an agent.toml while it is written.
+// document is the text of an agent.toml under construction.
 type document struct {
 	strings.Builder
 	home string // shortened to "~"
@@ -38,7 +38,7 @@ func (d *document) text(s string) { d.WriteString(s) }
 
 func (d *document) section(name string) { d.text("\n[" + name + "]\n") }
 
-// line writes a key, its value and a comment, which may be "".
+// line writes a key, its value and an optional comment.
 func (d *document) line(key string, value any, comment string) {
 	text := fmt.Sprintf("%s = %s", key, d.toml(value))
 	if comment != "" {
@@ -47,11 +47,11 @@ func (d *document) line(key string, value any, comment string) {
 	d.text(text + "\n")
 }
 
-// path is a value that is shortened where it lies in the home.
+// path is a value that is shortened if it is inside the home directory.
 type path string
 
-// toml writes a value as TOML. A JSON string is a TOML string too, but for the
-// one control character that JSON does not escape.
+// toml writes a value as TOML. A JSON string is also a TOML string, except for the one control
+// character that JSON does not escape.
 func (d *document) toml(value any) string {
 	switch v := value.(type) {
 	case path:
@@ -70,7 +70,7 @@ func (d *document) toml(value any) string {
 		var b strings.Builder
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
-		_ = e.Encode(v) // a string cannot fail
+		_ = e.Encode(v) // encoding a string cannot fail
 		return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007F`)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// Write writes the secrets, makes the agent's folder and then writes the
-// configuration to path, each in one step, durably: an interrupt or a power loss leaves
-// whole files, and no configuration without its secret. If it fails or ctx ends before the
-// configuration is written, it removes what it has made. created is false if a configuration
-// exists by now; it is kept.
+// Write writes the secrets, creates the agent's folder and then writes the configuration to path.
+// It writes each file in one step, durably: after an interrupt or a power loss every file is whole,
+// and a configuration never lacks its secret. If Write fails, or ctx ends before the configuration
+// is written, it removes the files and folders it created. created is false if a configuration
+// already exists; Write keeps that one.
 func (p Plan) Write(ctx context.Context, path string) (created bool, err error) {
 	var made trail
 	defer func() {
@@ -51,10 +51,10 @@ func (p Plan) Write(ctx context.Context, path string) (created bool, err error) 
 	return created, nil
 }
 
-// trail holds the paths of files and folders that have been made, in their order.
+// trail lists the paths of created files and folders in order of creation.
 type trail []string
 
-// folders notes the folders that are missing on the way to dir.
+// folders records the missing folders on the way to dir.
 func (t *trail) folders(dir string) {
 	var missing []string
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
@@ -67,7 +67,8 @@ func (t *trail) folders(dir string) {
 	*t = append(*t, missing...)
 }
 
-// file is writeNew, and notes what it makes. It writes nothing once ctx has ended.
+// file is writeNew, and records the files and folders it creates. It writes no file once ctx has
+// ended.
 func (t *trail) file(ctx context.Context, path, text string) (written bool, err error) {
 	if ctx.Err() != nil {
 		return false, terminal.WithHint(errors.New("interrupted: nothing was written"), "run init again")
@@ -80,15 +81,15 @@ func (t *trail) file(ctx context.Context, path, text string) (written bool, err 
 	return written, err
 }
 
-// undo removes what was made. A folder in which somebody has put something stays.
+// undo removes the recorded files and folders. It keeps folders with other files in them.
 func (t *trail) undo() {
 	for _, path := range slices.Backward(*t) {
-		_ = os.Remove(path) // what cannot be removed harms nothing
+		_ = os.Remove(path) // leftovers do no harm
 	}
 }
 
-// writeNew makes a file (0600) with text in one step, durably, and its folder
-// (0700). A file that exists stays as it is, and written is false.
+// writeNew creates a file (0600) with text in one step, durably, and its folder (0700). It keeps an
+// existing file, and then written is false.
 func writeNew(path, text string) (written bool, err error) {
 	dir := filepath.Dir(path)
 	if err := osfile.MkdirAll(dir); err != nil {
@@ -100,7 +101,7 @@ func writeNew(path, text string) (written bool, err error) {
 	}
 	defer f.Close()
 	defer os.Remove(f.Name())
-	// A rename would replace a file that was made just now.
+	// A rename would replace a file created in the meantime.
 	if err := os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) {
 		return false, nil
 	} else if err != nil {
@@ -109,8 +110,8 @@ func writeNew(path, text string) (written bool, err error) {
 	return true, osfile.SyncDir(dir)
 }
 
-// replace gives a file (0600) a new text in one step, durably. If path is a link, the
-// file that it leads to is replaced.
+// replace replaces the text of a file (0600) in one step, durably. If path is a link, it replaces
+// the file that the link points to.
 func replace(path, text string) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -127,12 +128,11 @@ func replace(path, text string) error {
 	return osfile.SyncDir(dir)
 }
 
-// draftPattern is the pattern of the names of drafts.
+// draftPattern matches the names of drafts.
 const draftPattern = ".init-*"
 
-// draft writes text to a new file in dir (0600), durably. The file stays locked until it
-// is closed, so that a draft without a lock is one whose process was killed: those are
-// removed.
+// draft writes text to a new file in dir (0600), durably. The file stays locked until it is closed.
+// So a draft without a lock belongs to a killed process; draft removes such files.
 func draft(dir, text string) (*os.File, error) {
 	RemoveDrafts(dir)
 	for {
@@ -155,7 +155,7 @@ func draft(dir, text string) (*os.File, error) {
 	}
 }
 
-// errRemoved reports that another process took a draft for one that was left over.
+// errRemoved reports that another process removed a draft, mistaking it for a leftover.
 var errRemoved = errors.New("the file was removed")
 
 // lock locks a draft of ours.
@@ -169,8 +169,7 @@ func lock(f *os.File) error {
 	return nil
 }
 
-// RemoveDrafts removes the drafts in dir of processes that were killed. They may hold a
-// password.
+// RemoveDrafts removes drafts left in dir by killed processes. They may contain a password.
 func RemoveDrafts(dir string) {
 	drafts, _ := filepath.Glob(filepath.Join(config.QuoteGlob(dir), draftPattern))
 	for _, path := range drafts {

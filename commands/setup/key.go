@@ -13,14 +13,14 @@ import (
 	"agentstateloop/fleet"
 )
 
-// KeyFile returns where the key of an agent for a mesh over NATS is put by default: next
-// to its configuration.
+// KeyFile returns the default path of an agent's key for a mesh over NATS: next to its
+// configuration.
 func KeyFile(config, handle string) string {
 	return filepath.Join(filepath.Dir(config), handle+".nk")
 }
 
-// MakeKey makes a file (0600) with the seed of a new key, durably. A file that exists stays
-// as it is, and made is false. It returns the public key of the seed that the file has.
+// MakeKey creates a file (0600) with the seed of a new key, durably. It keeps an existing file, and
+// then made is false. It returns the public key of the seed in the file.
 func MakeKey(ctx context.Context, loader *config.Loader, file string) (public string, made bool, err error) {
 	if _, err := os.Lstat(file); err == nil {
 		public, err = PublicKey(ctx, loader, file)

@@ -15,8 +15,8 @@ import (
 // login describes how the agent logs in to its mailbox, in [mail.imap].
 type login struct {
 	passwordFile    string
-	password        string // to be written to passwordFile; "": none
-	stored          bool   // passwordFile exists and is used as it is
+	password        string // to be written to passwordFile; may be empty
+	stored          bool   // passwordFile exists and is used unchanged
 	passwordCommand []string
 
 	// With OAuth2:
@@ -44,8 +44,8 @@ func (l login) write(d *document) {
 	d.line("refresh_token_file", path(l.refreshTokenFile), "`agentstateloop login` writes it")
 }
 
-// askLogin learns where the mailbox's secret is and, if need be, the secret. Then it
-// tries the login.
+// askLogin asks for the place of the mailbox's secret and, if needed, for the secret. Then it tries
+// the login.
 func (in *interview) askLogin(ctx context.Context, handle string, m *mailPart) error {
 	l := &m.login
 	switch {
@@ -67,9 +67,8 @@ func (in *interview) askLogin(ctx context.Context, handle string, m *mailPart) e
 	return in.tryLogin(ctx, m)
 }
 
-// askPassword learns the password that is to be written to the password file. A file that
-// exists is never replaced: it may be that of another agent, or what an init that was
-// killed has left.
+// askPassword asks for the password to write to the password file. It never replaces an existing
+// file, which may belong to another agent, or be left over from an init that was killed.
 func (in *interview) askPassword(ctx context.Context, m *mailPart) error {
 	l := &m.login
 	_, err := os.Lstat(l.passwordFile)
@@ -90,14 +89,14 @@ func (in *interview) askPassword(ctx context.Context, m *mailPart) error {
 	return err
 }
 
-// passwordPrompt asks for the password of the user name, which may differ from the address.
+// passwordPrompt returns the prompt for the password of the user name, which may differ from the
+// address.
 func (m *mailPart) passwordPrompt() string {
 	what := cmp.Or(m.known.secret, "password")
 	return fmt.Sprintf("the %s of %s (not shown; leave empty to add it later): ", what, cmp.Or(m.username, m.address))
 }
 
-// askSecret asks for a secret that will be in file, until it can be one. It returns ""
-// for an empty line.
+// askSecret asks for a secret for file until the answer is valid. It returns "" for an empty line.
 func (s Setup) askSecret(ctx context.Context, file, prompt string) (string, error) {
 	for {
 		value, err := s.Asker.Secret(ctx, prompt)
@@ -112,7 +111,7 @@ func (s Setup) askSecret(ctx context.Context, file, prompt string) (string, erro
 	}
 }
 
-// readPassword takes the password from standard input. It may be in the file already.
+// readPassword reads the password from standard input. The file may already contain it.
 func (in *interview) readPassword(l *login) error {
 	text, err := in.stdinSecret()
 	if err != nil {

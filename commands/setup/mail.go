@@ -12,7 +12,7 @@ import (
 // mailPart is [mail], [mail.imap], [mail.smtp] and [trust].
 type mailPart struct {
 	address            string
-	username           string // to log in with; "": the address
+	username           string // to log in with; "" for the address
 	imap, smtp, caFile string
 	login              login
 	trust              trustPart
@@ -43,7 +43,7 @@ func (m *mailPart) writeServer(d *document, host string) {
 	}
 }
 
-// askMail learns the servers of the agent's address, and what proves mail.
+// askMail asks for the servers of the agent's address, and sets how mail is authenticated.
 func (in *interview) askMail(ctx context.Context, address string) (*mailPart, error) {
 	m := &mailPart{address: address, username: in.Username, caFile: in.CAFile}
 	if err := in.makeAbsolute(&m.caFile); err != nil {
@@ -54,7 +54,7 @@ func (in *interview) askMail(ctx context.Context, address string) (*mailPart, er
 		return nil, err
 	}
 	m.known = presets()[choice]
-	if choice != "" { // else a script has to say more first
+	if choice != "" { // otherwise a script must set more flags first
 		if err := in.askServers(ctx, m, choice); err != nil {
 			return nil, err
 		}
@@ -76,13 +76,13 @@ func (in *interview) askMail(ctx context.Context, address string) (*mailPart, er
 	return m, err
 }
 
-// askPreset learns the provider, by the address if that is certain. It is "" if a script
-// has to name it.
+// askPreset returns the provider, from the address if that is certain. It returns "" if a script
+// must name the provider.
 func (in *interview) askPreset(ctx context.Context, address string) (string, error) {
 	withMail := presetNames()[:4]
 	switch {
 	case in.Preset != "" && !slices.Contains(withMail, in.Preset):
-		return "", nil // it has been reported
+		return "", nil // already reported
 	case in.Preset != "":
 		return in.Preset, nil
 	case presetOf(address) != "":
@@ -114,14 +114,14 @@ func (in *interview) askServers(ctx context.Context, m *mailPart, choice string)
 	}
 	if given == "" && !in.Asker.CanAsk() {
 		if given = smtpFor(m.imap); given == "" && m.imap == "" {
-			return nil // it may be guessed once the other is known
+			return nil // it may be guessed once the IMAP server is known
 		}
 	}
 	m.smtp, err = in.askSMTP(ctx, m, given)
 	return err
 }
 
-// askIMAP asks for the IMAP server, unless given is one, and tries it.
+// askIMAP asks for the IMAP server, unless given is set, and tries it.
 func (in *interview) askIMAP(ctx context.Context, m *mailPart, given string) (string, error) {
 	guess := m.imap
 	if guess == "" {
@@ -133,7 +133,7 @@ func (in *interview) askIMAP(ctx context.Context, m *mailPart, given string) (st
 	return withPort(host, "993"), err
 }
 
-// askSMTP asks for the SMTP server, unless given is one, and tries it.
+// askSMTP asks for the SMTP server, unless given is set, and tries it.
 func (in *interview) askSMTP(ctx context.Context, m *mailPart, given string) (string, error) {
 	guess := m.smtp
 	if guess == "" {

@@ -16,8 +16,8 @@ import (
 type meshPart struct {
 	url, tokenFile  string
 	keyFile, caFile string // over NATS
-	seed            string // to be written to keyFile; "": none
-	public          string // the public key of the seed, or of what is in keyFile; "": not known
+	seed            string // to be written to keyFile; may be empty
+	public          string // the public key of the seed or of keyFile; "" if unknown
 	peers           []string
 	keys            []peerKey
 	keymaster       string
@@ -52,7 +52,7 @@ func (m meshPart) write(d *document) {
 	}
 }
 
-// writeKeys writes [mesh.keys], with a gap for each peer whose key is not known.
+// writeKeys writes [mesh.keys], with a placeholder for each peer whose key is unknown.
 func (m meshPart) writeKeys(d *document) {
 	d.section("mesh.keys")
 	d.text("# The public keys of other agents: without its key a sender is unproven.\n")
@@ -66,8 +66,8 @@ func (m meshPart) writeKeys(d *document) {
 	}
 }
 
-// askMeshKey learns which file has the agent's key for a mesh over NATS, or makes a key
-// for it, which is written with the rest.
+// askMeshKey asks for the file of the agent's key for a mesh over NATS, or creates a key, which is
+// written together with the configuration.
 func (in *interview) askMeshKey(ctx context.Context, handle string, m *meshPart, given string) error {
 	for config.OverNATS(m.url) {
 		file, err := in.askKeyFile(ctx, handle, m.keyFile, given)
@@ -92,7 +92,7 @@ func (in *interview) askMeshKey(ctx context.Context, handle string, m *meshPart,
 	return nil
 }
 
-// askKeyFile asks for the file of the key. A script takes the usual one.
+// askKeyFile asks for the file of the key. A script gets the default file.
 func (in *interview) askKeyFile(ctx context.Context, handle, before, given string) (string, error) {
 	guess := before
 	if guess == "" {
@@ -104,7 +104,7 @@ func (in *interview) askKeyFile(ctx context.Context, handle, before, given strin
 	return in.Asker.Ask(ctx, given, terminal.Question{Flag: "mesh-key-file", Text: "the file with the agent's key for the mesh, which is made if it is missing", Guess: guess, Check: isText})
 }
 
-// readOrMakeKey finds the public key of the key file, or makes a key if there is none.
+// readOrMakeKey reads the public key of the key file, or creates a key if the file is missing.
 func (in *interview) readOrMakeKey(ctx context.Context, m *meshPart) (err error) {
 	if _, err := os.Lstat(m.keyFile); !errors.Is(err, fs.ErrNotExist) {
 		m.public, err = PublicKey(ctx, in.Loader, m.keyFile)

@@ -13,8 +13,8 @@ import (
 	"agentstateloop/cycle"
 )
 
-// PasswordFile returns the file that holds the mailbox's password, which need not exist
-// yet. Its error explains where else the login comes from.
+// PasswordFile returns the path of the file for the mailbox's password, which need not exist yet.
+// If the login uses another source, the error explains that.
 func PasswordFile(c *config.Config) (string, error) {
 	switch secret := c.File.Mail.IMAP.Secret(); {
 	case !c.Has("mail"):
@@ -30,9 +30,9 @@ func PasswordFile(c *config.Config) (string, error) {
 	}
 }
 
-// NewPassword takes a new password for the mailbox of a, tries it, and only then replaces
-// the file that holds the old one, in one step. It returns that file, or "" if the person
-// gave no password. fromStdin reads it from standard input.
+// NewPassword asks for a new password for the mailbox of a, tries it, and only then replaces the
+// file of the old password, in one step. It returns the path of that file, or "" if the user
+// entered no password. With fromStdin it reads the password from standard input.
 func (s Setup) NewPassword(ctx context.Context, c *config.Config, a *cycle.Agent, fromStdin bool) (string, error) {
 	file, err := PasswordFile(c)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s Setup) keepPassword(ctx context.Context, file, password string) error {
 	return err
 }
 
-// newPassword reads the password. It is "" if nothing was typed.
+// newPassword reads the password. It returns "" for an empty line.
 func (s Setup) newPassword(ctx context.Context, file, username string, fromStdin bool) (string, error) {
 	switch {
 	case fromStdin:
@@ -89,8 +89,8 @@ func (s Setup) newPassword(ctx context.Context, file, username string, fromStdin
 	return s.askSecret(ctx, file, fmt.Sprintf("the new password of %s (not shown; leave empty to keep the old one): ", username))
 }
 
-// tryPassword logs in with the password where the file is used: to the mailbox, and to
-// the SMTP server unless that has a secret of its own.
+// tryPassword logs in with the password wherever the file is used: to the mailbox, and to the SMTP
+// server unless that has its own secret.
 func (s Setup) tryPassword(ctx context.Context, c *config.Config, a *cycle.Agent, password string) error {
 	if !s.Network {
 		return nil
@@ -112,9 +112,8 @@ func (s Setup) tryPassword(ctx context.Context, c *config.Config, a *cycle.Agent
 	return nil
 }
 
-// replaceable returns an error unless a password file may be replaced: it is a regular file
-// of ours, or missing. One that root replaces would be root's, and the agent could not
-// read it.
+// replaceable returns an error unless a password file may be replaced: it is missing, or a regular
+// file of ours. If root replaced it, root would own the new file, and the agent could not read it.
 func replaceable(file string) error {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,12 +8,12 @@ import (
 
 // preset holds the known settings of a mail provider.
 type preset struct {
-	domains    []string // of addresses that are certainly its own
+	domains    []string // addresses in these domains surely belong to the provider
 	imap, smtp string   // host:port
-	authservID string   // stamped on mail; "": none, or changing ones, so we verify DKIM signatures
+	authservID string   // the name it writes into mail; "" if it is missing or varies: then we verify DKIM signatures
 	provider   string   // of OAuth2
-	onlyOAuth  bool     // it accepts no passwords
-	secret     string   // what to type as the password
+	onlyOAuth  bool     // the provider accepts no passwords
+	secret     string   // the kind of password to ask for
 }
 
 // Names of presets. presetNone is an agent without mail.
@@ -23,13 +23,13 @@ const (
 	presetNone    = "none"
 )
 
-// presetNames returns what --preset takes, in the order of its help.
+// presetNames returns the values of --preset, in the order of its help.
 func presetNames() []string {
 	return []string{"gmail", "fastmail", presetOutlook, presetGeneric, presetNone}
 }
 
-// presets holds what the providers document. docs/security.md lists the names
-// that they stamp on mail.
+// presets returns the settings that the providers document. docs/security.md lists the names they
+// write into mail.
 func presets() map[string]preset {
 	return map[string]preset{
 		"gmail": {
@@ -53,7 +53,7 @@ func presets() map[string]preset {
 	}
 }
 
-// presetOf guesses the preset by the address, or returns "".
+// presetOf guesses the preset from the address. It returns "" for an unknown domain.
 func presetOf(address string) string {
 	domain := strings.ToLower(domainOf(address))
 	for _, name := range presetNames() {
@@ -66,7 +66,7 @@ func presetOf(address string) string {
 
 func domainOf(address string) string { return address[strings.LastIndexByte(address, '@')+1:] }
 
-// withPort adds a port to a host that has none.
+// withPort adds a port to a host that lacks one.
 func withPort(host, port string) string {
 	if _, _, err := net.SplitHostPort(host); err == nil || host == "" {
 		return host
@@ -74,8 +74,8 @@ func withPort(host, port string) string {
 	return net.JoinHostPort(strings.Trim(host, "[]"), port)
 }
 
-// tlsOf returns how a port is protected. The ports on which a connection begins
-// in clear text need STARTTLS.
+// tlsOf returns the kind of TLS for a port. Ports where a connection begins in clear text need
+// STARTTLS.
 func tlsOf(hostPort string) string {
 	_, port, _ := net.SplitHostPort(hostPort)
 	if slices.Contains([]string{"143", "25", "587"}, port) {
@@ -84,7 +84,7 @@ func tlsOf(hostPort string) string {
 	return "implicit"
 }
 
-// smtpFor guesses the SMTP host by the IMAP host, or returns "".
+// smtpFor guesses the SMTP host from the IMAP host, or returns "".
 func smtpFor(imap string) string {
 	host, _, _ := net.SplitHostPort(imap)
 	if rest, ok := strings.CutPrefix(host, "imap."); ok {

@@ -15,8 +15,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// lookFor looks for a program as a turn will: a name in the PATH that is written to the
-// configuration, a path as the file that it names.
+// lookFor looks for a program as a turn will: a name in the PATH of the configuration, a path as a
+// file.
 func (in *interview) lookFor(program, path string) error {
 	if !strings.Contains(program, "/") {
 		if config.InPath(program, path) != "" {
@@ -41,7 +41,7 @@ func (in *interview) lookFor(program, path string) error {
 	return nil
 }
 
-// tryRunner looks for the program of a runner that has one of its own.
+// tryRunner looks for the program of a runner that has its own program.
 func (in *interview) tryRunner(path string) func(context.Context, string) error {
 	return func(_ context.Context, runner string) error {
 		if len(in.Command) > 0 || !slices.Contains([]string{turn.Claude, turn.Codex, turn.Gemini}, runner) {
@@ -51,7 +51,7 @@ func (in *interview) tryRunner(path string) func(context.Context, string) error 
 	}
 }
 
-// whatCommand returns what the command of a runner is that needs one, or "".
+// whatCommand describes the command of a runner that needs one. It returns "" for other runners.
 func whatCommand(runner string) string {
 	switch runner {
 	case turn.Exec:
@@ -62,7 +62,7 @@ func whatCommand(runner string) string {
 	return ""
 }
 
-// commandHint returns what helps if the program of a command is missing.
+// commandHint returns the hint for a command whose program is missing.
 func commandHint(command []string, err error) string {
 	hint := "--no-check takes it as it is"
 	if words := strings.Fields(command[0]); len(words) > 1 {
@@ -74,7 +74,7 @@ func commandHint(command []string, err error) string {
 	return hint
 }
 
-// askCommand learns the command of the agent. Only runner = "exec" and "acp" need one.
+// askCommand asks for the command of the agent. Only runner = "exec" and "acp" need one.
 func (in *interview) askCommand(ctx context.Context, t *turnPart) error {
 	if len(t.command) == 0 && whatCommand(t.runner) == "" {
 		return nil

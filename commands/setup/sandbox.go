@@ -12,21 +12,21 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// noSandbox is the answer of who wants no box.
+// noSandbox is the answer for running without a sandbox.
 const noSandbox = "none"
 
-// trialTimeout bounds how long an agent may take to print its version in a box. One
+// trialTimeout limits how long an agent may take to print its version in a sandbox. An agent
 // written in JavaScript takes seconds on a small machine.
 const trialTimeout = 20 * time.Second
 
-// forTrial returns the context of an agent that prints its version in a box.
+// forTrial returns the context of an agent that prints its version in a sandbox.
 func forTrial(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, trialTimeout)
 }
 
-// askSandbox learns whether the agent runs in a box (docs/design.md, "The box of an
-// agent"). It asks only at a terminal, and only where a box can be made. An empty line
-// takes the box if the program works in it.
+// askSandbox asks whether the agent runs in a sandbox (docs/design.md, "The box of an agent"). It
+// asks only at a terminal, and only if this machine can create a sandbox. An empty line selects the
+// sandbox if the program works in it.
 func (in *interview) askSandbox(ctx context.Context, t turnPart) (string, error) {
 	guess := noSandbox
 	if in.Sandbox == "" {
@@ -51,15 +51,14 @@ func (in *interview) askSandbox(ctx context.Context, t turnPart) (string, error)
 	return answer, err
 }
 
-// boxable are the runners whose program can run in a box.
+// boxable are the runners whose program can run in a sandbox.
 var boxable = []string{turn.Exec, turn.Claude, turn.Codex, turn.Gemini, turn.ACP}
 
-// worksInBox tries the program in a box, with a folder and a home that end with the
-// trial. A program of the operator's own is only looked for, because running it may do
-// anything.
+// worksInBox tries the program in a sandbox with a temporary folder and home. It only looks for a
+// program of the operator's own, because running it might do anything.
 func (t turnPart) worksInBox(ctx context.Context, self string) bool {
 	if t.runner == turn.Codex {
-		return false // its tools run in a box of its own, which cannot be made in ours
+		return false // its tools run in a sandbox of their own, which cannot be nested in ours
 	}
 	ctx, cancel := forTrial(ctx)
 	defer cancel()

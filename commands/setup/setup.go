@@ -1,10 +1,9 @@
-// Package setup makes the agent.toml of a new agent: it takes what flags say,
-// asks for the rest, and writes the text.
+// Package setup makes the agent.toml of a new agent: it takes the values of flags, asks for the
+// rest, and writes the text.
 //
-// The configuration is made of parts: agent, mail, mesh, turn, api, schedule. A
-// part asks for what it lacks and writes its own sections. Nothing is written to
-// disk before all parts are complete and the text has been checked as a poll
-// would check it.
+// The configuration has these parts: agent, mail, mesh, turn, api, schedule. Each part asks for its
+// missing values and writes its own sections. Files are written only after all parts are complete
+// and the text has passed the checks of a poll.
 package setup
 
 import (
@@ -20,7 +19,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// Options holds the values of the flags of init; "" where a flag was not given.
+// Options holds the values of init's flags, "" for flags that were not given.
 type Options struct {
 	Handle, StateDir string
 	Operators        []string
@@ -40,8 +39,8 @@ type Options struct {
 	Peers                                         []string // HANDLE, or HANDLE=KEY
 	Schedule, Crontab                             string
 
-	Print   bool // only the text is wanted: no secret is asked for
-	NoCheck bool // Command is taken although its program is missing
+	Print   bool // only print the text: do not ask for secrets
+	NoCheck bool // accept Command even if its program is missing
 }
 
 // Setup makes configurations.
@@ -56,8 +55,8 @@ type Setup struct {
 type Plan struct {
 	Text    string   // of agent.toml
 	Secrets []Secret // to be written to files of their own
-	Workdir string   // to be made; "": none
-	Key     string   // its public key on a mesh over NATS; "": none
+	Workdir string   // folder to create; may be empty
+	Key     string   // the agent's public key on a mesh over NATS, or ""
 }
 
 // Secret is a secret that was typed or read from standard input.
@@ -67,11 +66,11 @@ type Secret struct{ What, File, Value string }
 type interview struct {
 	Setup
 	Options
-	config string // path of the configuration to come
+	config string // path of the new configuration
 	home   string
 }
 
-// parts is all that the questions find out. Paths are absolute.
+// parts holds all answers. Paths are absolute.
 type parts struct {
 	agent    agentPart
 	mail     *mailPart // nil: no mail
@@ -81,8 +80,8 @@ type parts struct {
 	schedule schedulePart
 }
 
-// Plan finds out everything that the configuration in path needs. It checks the
-// result as a poll would.
+// Plan asks for all missing values of the configuration in path. It checks the result as a poll
+// would.
 func (s Setup) Plan(ctx context.Context, o Options, path string) (Plan, error) {
 	home, err := s.Loader.Home()
 	if err != nil {
@@ -99,7 +98,7 @@ func (s Setup) Plan(ctx context.Context, o Options, path string) (Plan, error) {
 	return Plan{Text: p.text(home), Workdir: p.turn.workdir, Secrets: p.secrets(), Key: p.mesh.public}, s.Asker.Problems()
 }
 
-// ask learns the parts, in the order of the questions. The secrets come last.
+// ask returns the parts, in the order of the questions. It asks for secrets last.
 func (in *interview) ask(ctx context.Context) (parts, error) {
 	p := parts{
 		mesh: meshPart{
@@ -162,8 +161,8 @@ func (in *interview) ask(ctx context.Context) (parts, error) {
 	return p, in.tryMesh(ctx, p.agent.handle, &p.mesh)
 }
 
-// checkFlags checks the flags that no question is asked about. It drops what is wrong from
-// m, so that the rest can be checked.
+// checkFlags checks the flags that have no question. It removes invalid values from m, so that the
+// rest can be checked.
 func (in *interview) checkFlags(m *meshPart) error {
 	wrong := func(flag, value string, check func(string) error) (bool, error) {
 		err := check(value)
@@ -201,8 +200,8 @@ func (in *interview) checkFlags(m *meshPart) error {
 	return nil
 }
 
-// complete returns the parts with examples where a script has said too little, so that
-// check can find what is wrong in the rest.
+// complete returns the parts with example values for those a script did not give, so that check can
+// find errors in the rest.
 func (p parts) complete() parts {
 	p.agent.handle = cmp.Or(p.agent.handle, "agent")
 	p.turn.runner = cmp.Or(p.turn.runner, "none")
@@ -227,8 +226,8 @@ func (p parts) complete() parts {
 	return p
 }
 
-// check reads and wires the text as a poll will, so that no answer makes a
-// configuration that a poll refuses.
+// check parses and wires the text like a poll, so that init never makes a configuration that a poll
+// rejects.
 func (in *interview) check(text string) error {
 	conf, err := in.Loader.Parse(in.config, text)
 	all := []error{err}
@@ -247,7 +246,7 @@ func (in *interview) check(text string) error {
 	return nil
 }
 
-// secrets returns those that are to be written.
+// secrets returns the secrets to write.
 func (p parts) secrets() []Secret {
 	var all []Secret
 	if p.mail != nil && p.mail.login.password != "" {
@@ -262,7 +261,8 @@ func (p parts) secrets() []Secret {
 	return all
 }
 
-// makeAbsolute makes paths mean here what they will mean in the configuration.
+// makeAbsolute makes paths absolute, so that they mean the same in the configuration as on the
+// command line.
 func (in *interview) makeAbsolute(paths ...*string) error {
 	for _, path := range paths {
 		if *path == "" {
@@ -281,8 +281,8 @@ func (in *interview) makeAbsolute(paths ...*string) error {
 	return nil
 }
 
-// makeProgramAbsolute is makeAbsolute for a program. A name without a slash
-// stays, to be looked up in PATH.
+// makeProgramAbsolute is makeAbsolute for a program. It keeps a name without a slash, for the
+// system to look up in PATH.
 func (in *interview) makeProgramAbsolute(program *string) error {
 	if !strings.Contains(*program, "/") {
 		return nil
@@ -290,7 +290,7 @@ func (in *interview) makeProgramAbsolute(program *string) error {
 	return in.makeAbsolute(program)
 }
 
-// secretFile returns where a secret is put that belongs to the configuration.
+// secretFile returns the path of a secret next to the configuration.
 func (in *interview) secretFile(handle, kind string) string {
 	return filepath.Join(filepath.Dir(in.config), cmp.Or(handle, "agent")+"."+kind)
 }

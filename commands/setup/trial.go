@@ -15,14 +15,14 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// trialTime bounds how long one trial of a server may take. The person waits for it.
+// trialTime limits one trial of a server. The user waits for it.
 const trialTime = 8 * time.Second
 
-// reaches reports whether servers are tried: somebody is there who can correct what does
-// not work, and the network may be used.
+// reaches reports whether to try servers: a user is there to correct errors, and the network may be
+// used.
 func (s Setup) reaches() bool { return s.Asker.CanAsk() && s.Network }
 
-// trial says what it tries, tries it, and returns why it does not work.
+// trial announces a trial, runs it and returns its error.
 func (s Setup) trial(ctx context.Context, what string, do func(context.Context) error) error {
 	if s.Asker.CanAsk() {
 		s.Asker.Tell("trying %s …", what)
@@ -36,8 +36,7 @@ func (s Setup) trial(ctx context.Context, what string, do func(context.Context) 
 	return err
 }
 
-// hostHint returns what to do about a server that cannot be used. ports names those that
-// are usual.
+// hostHint returns the hint for an unusable server. ports lists the usual ports.
 func hostHint(err error, ports string) string {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	names, isNames := errors.AsType[x509.HostnameError](err)

@@ -16,8 +16,8 @@ import (
 // errNotListed reports a model that the provider does not list.
 var errNotListed = errors.New("the API does not list the model")
 
-// tryAPI asks the model API for its models, which costs nothing. What does not work is
-// asked again, or kept.
+// tryAPI asks the model API for its models, which is free. After an error, the user corrects the
+// value or keeps it.
 func (in *interview) tryAPI(ctx context.Context, a *apiPart, t turnPart) error {
 	for in.reaches() && !in.Print {
 		if _, err := os.Lstat(a.keyFile); a.keyFile != "" && a.key == "" && errors.Is(err, fs.ErrNotExist) {
@@ -39,7 +39,7 @@ func (in *interview) tryAPI(ctx context.Context, a *apiPart, t turnPart) error {
 		case !react.KeyRefused(err) && a.url != "":
 			a.url, err = in.Asker.Ask(ctx, "", terminal.Question{Flag: "api-base-url", Text: "the URL of the API", Guess: a.url, Check: isText})
 		default:
-			err = nil // the file may have another key by now
+			err = nil // the file may contain another key by now
 		}
 		if err != nil {
 			return err
@@ -48,7 +48,7 @@ func (in *interview) tryAPI(ctx context.Context, a *apiPart, t turnPart) error {
 	return nil
 }
 
-// models looks for the model among those of the API.
+// models checks that the API lists the model.
 func (in *interview) models(ctx context.Context, a *apiPart, t turnPart) error {
 	d := &document{home: in.home}
 	t.write(d)
@@ -79,7 +79,7 @@ func (in *interview) models(ctx context.Context, a *apiPart, t turnPart) error {
 	return nil
 }
 
-// apiHint adds what may help to the error of an API.
+// apiHint adds a hint to an error of an API.
 func apiHint(err error, where string) error {
 	hint := "is " + where + " right, and this machine online?"
 	switch {

@@ -13,14 +13,13 @@ import (
 	"agentstateloop/state"
 )
 
-// server returns a server of the agent's as a poll will use it, with the patience of a
-// person.
+// server returns a server of the agent as a poll will use it, with a shorter timeout because the
+// user waits.
 func (m *mailPart) server(host string) mail.Server {
 	return mail.Server{Addr: host, TLS: tlsOf(host), CAFile: m.caFile, Username: cmp.Or(m.username, m.address), Timeout: 2 * trialTime}
 }
 
-// tryHost connects to a server that is typed without a port, or with one, and waits
-// until it greets.
+// tryHost connects to a server typed with or without a port, and waits for its greeting.
 func (in *interview) tryHost(m *mailPart, port, ports string, greet func(mail.Server, context.Context) error) func(context.Context, string) error {
 	if !in.reaches() || in.Print {
 		return nil
@@ -35,13 +34,13 @@ func (in *interview) tryHost(m *mailPart, port, ports string, greet func(mail.Se
 	}
 }
 
-// tryLogin logs in to both servers with the secret that a poll will use. What does not
-// work is asked again, or kept.
+// tryLogin logs in to both servers with the secret that a poll will use. After an error, the user
+// corrects the value or keeps it.
 func (in *interview) tryLogin(ctx context.Context, m *mailPart) error {
 	for in.reaches() {
 		secret, err := in.secret(m)
 		if secret == nil || err != nil {
-			return err // it comes later
+			return err // the secret comes later
 		}
 		err = in.tryMailbox(ctx, m.server(m.imap), secret)
 		if err == nil {
@@ -65,8 +64,8 @@ func (in *interview) tryLogin(ctx context.Context, m *mailPart) error {
 	return nil
 }
 
-// trySMTP is the second half of tryLogin. The login is known to be right for the mailbox,
-// so the server is what may be wrong.
+// trySMTP is the second half of tryLogin. The login is known to work for the mailbox, so any error
+// is probably in the server.
 func (in *interview) trySMTP(ctx context.Context, m *mailPart) error {
 	for {
 		secret, err := in.secret(m)
@@ -86,19 +85,19 @@ func (in *interview) trySMTP(ctx context.Context, m *mailPart) error {
 	}
 }
 
-// tryMailbox logs in to an IMAP server, and marks nothing as read.
+// tryMailbox logs in to an IMAP server. It marks no mail as read.
 func (s Setup) tryMailbox(ctx context.Context, server mail.Server, secret func(context.Context) (string, error)) error {
 	server.Secret = secret
 	return s.trial(ctx, "to log in to "+server.Addr+" as "+server.Username, mail.Mailbox{Server: server, Secrets: s.Loader.Secrets}.TryLogin)
 }
 
-// trySender logs in to an SMTP server, and sends nothing.
+// trySender logs in to an SMTP server. It sends no mail.
 func (s Setup) trySender(ctx context.Context, server mail.Server, secret func(context.Context) (string, error)) error {
 	server.Secret = secret
 	return s.trial(ctx, "to log in to "+server.Addr+" as "+server.Username, server.TryLogin)
 }
 
-// secret returns what reads the secret of the mailbox; nil if there is none yet.
+// secret returns the function that reads the mailbox's secret, or nil if the secret comes later.
 func (in *interview) secret(m *mailPart) (func(context.Context) (string, error), error) {
 	switch l := m.login; {
 	case len(l.passwordCommand) > 0:
@@ -115,9 +114,9 @@ func (in *interview) secret(m *mailPart) (func(context.Context) (string, error),
 	return nil, nil
 }
 
-// askLoginAgain asks for what is wrong about a login that was refused. A password that was
-// typed is asked for first, because a mistake in it is the most likely one, and nothing of
-// it may be typed where the terminal shows it.
+// askLoginAgain asks for corrections after a refused login. It asks for a typed password first. A
+// typing error in it is most likely, and the user must not type any of it where the terminal shows
+// it.
 func (in *interview) askLoginAgain(ctx context.Context, m *mailPart) error {
 	if m.login.password == "" {
 		return in.askUsername(ctx, m)
@@ -134,7 +133,7 @@ func (in *interview) askLoginAgain(ctx context.Context, m *mailPart) error {
 	return in.askUsername(ctx, m)
 }
 
-// askUsername asks for the name to log in with, and for a password that was typed.
+// askUsername asks for the user name, and again for the password if it was typed.
 func (in *interview) askUsername(ctx context.Context, m *mailPart) error {
 	name, err := in.Asker.Ask(ctx, "", terminal.Question{
 		Flag: "username", Text: "the username at the server", Guess: cmp.Or(m.username, m.address), Check: isText,
@@ -151,7 +150,7 @@ func (in *interview) askUsername(ctx context.Context, m *mailPart) error {
 	return in.askPassword(ctx, m)
 }
 
-// loginHint returns err as the person sees it: the reason, and what may help.
+// loginHint explains err to the user: the reason and a hint.
 func (in *interview) loginHint(err error, m *mailPart, host, ports string) error {
 	l := m.login
 	where := ""
@@ -164,8 +163,8 @@ func (in *interview) loginHint(err error, m *mailPart, host, ports string) error
 	return explainLogin(err, host, ports, where)
 }
 
-// explainLogin returns why a login failed, in words for a person. where asks about the
-// place of the password, or is "".
+// explainLogin explains a failed login to the user. where is a question about the place of the
+// password, or "".
 func explainLogin(err error, host, ports, where string) error {
 	if unread(err) {
 		denied, _ := state.CredentialFailure(err)
@@ -182,13 +181,13 @@ func explainLogin(err error, host, ports, where string) error {
 	return terminal.WithHint(err, hostHint(err, ports))
 }
 
-// refused reports whether a server has refused a login.
+// refused reports whether a server refused a login.
 func refused(err error) bool {
 	_, ok := state.CredentialFailure(err)
 	return ok
 }
 
-// unread reports whether a secret could not be read where it should be.
+// unread reports whether a secret could not be read.
 func unread(err error) bool {
 	_, ok := errors.AsType[*config.UnreadError](err)
 	return ok

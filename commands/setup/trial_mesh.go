@@ -9,9 +9,9 @@ import (
 	"agentstateloop/cycle"
 )
 
-// tryMesh asks the mesh how it is, and for our mailbox, from which it takes nothing. What
-// does not work is asked again, or kept. A key that is made now is not tried: no server
-// knows it yet.
+// tryMesh asks the mesh for its status and reads our mailbox, without removing messages. After an
+// error, the user corrects the value or keeps it. It does not try a new key, which no server knows
+// yet.
 func (in *interview) tryMesh(ctx context.Context, handle string, m *meshPart) error {
 	for m.url != "" && m.seed == "" && in.reaches() && !in.Print {
 		err := in.trial(ctx, m.url, func(ctx context.Context) error { return in.reachMesh(ctx, handle, m) })
@@ -37,7 +37,7 @@ func (in *interview) tryMesh(ctx context.Context, handle string, m *meshPart) er
 	return nil
 }
 
-// askMeshURL asks for another URL, and for a key if that one needs it.
+// askMeshURL asks for another URL, and for a key if the new URL needs one.
 func (in *interview) askMeshURL(ctx context.Context, handle string, m *meshPart) (err error) {
 	m.url, err = in.Asker.Ask(ctx, "", terminal.Question{Flag: "mesh-url", Text: "the URL of the mesh", Guess: m.url, Check: isText})
 	switch {
@@ -51,11 +51,11 @@ func (in *interview) askMeshURL(ctx context.Context, handle string, m *meshPart)
 	return nil
 }
 
-// reachMesh makes the calls of a trial, as the configuration will have them made.
+// reachMesh makes the calls of a trial with the settings of the new configuration.
 func (in *interview) reachMesh(ctx context.Context, handle string, m *meshPart) error {
 	carrier, err := in.carrier(handle, m)
 	if e, ok := errors.AsType[*config.Error](err); ok {
-		return terminal.WithHint(errors.New(e.Text), e.Advice) // no file has it yet
+		return terminal.WithHint(errors.New(e.Text), e.Advice) // the text is not in a file yet
 	}
 	if err != nil {
 		return err
@@ -68,8 +68,8 @@ func (in *interview) reachMesh(ctx context.Context, handle string, m *meshPart) 
 	return err
 }
 
-// carrier returns the agent's side of the mesh. It gives up before the trial does, so that
-// it can say why.
+// carrier returns the client of the mesh. Its timeout is shorter than the trial, so that it can
+// report the cause.
 func (in *interview) carrier(handle string, m *meshPart) (cycle.Carrier, error) {
 	d := &document{home: in.home}
 	agentPart{handle: handle}.write(d)
@@ -86,7 +86,7 @@ func (in *interview) carrier(handle string, m *meshPart) (cycle.Carrier, error) 
 	return mesh.Carrier, nil
 }
 
-// meshHint adds what may help to the error of a mesh.
+// meshHint adds a hint to an error of a mesh.
 func meshHint(err error, handle string, m *meshPart) error {
 	hint := "does it run there? `" + terminal.Program + " mesh serve` starts one"
 	switch {

@@ -25,7 +25,7 @@ func (t trustPart) write(d *document) {
 	}
 }
 
-// trust decides what proves mail, by the flags and the preset.
+// trust sets how mail is authenticated, from the flags and the preset.
 func (in *interview) trust(known preset) (trustPart, error) {
 	t := trustPart{require: in.Require, fallback: in.Fallback, authservID: in.AuthservID}
 	if t.authservID == "" {

@@ -17,10 +17,10 @@ import (
 // turnPart is [turn].
 type turnPart struct {
 	runner, workdir string
-	sandbox         string // "": none
+	sandbox         string // "" without a sandbox
 	command         []string
 	path            string // PATH for the agent
-	conversation    string // "": without mail
+	conversation    string // "" without mail
 }
 
 func (t turnPart) write(d *document) {
@@ -45,7 +45,7 @@ func (t turnPart) write(d *document) {
 	d.text(fmt.Sprintf("env = { PATH = %s }\n", d.toml(t.path)))
 }
 
-// askTurn learns what answers.
+// askTurn asks for the runner and its settings.
 func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, error) {
 	t := turnPart{command: slices.Clone(in.Command), workdir: in.Workdir, path: lastingPath(in.Loader.Env("PATH"))}
 	runner := in.Runner
@@ -68,7 +68,7 @@ func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, erro
 		return t, err
 	}
 	if t.workdir == "" && t.runner != "none" {
-		// Not the configuration's folder, where the secrets are.
+		// Not the folder of the configuration, which contains the secrets.
 		t.workdir = filepath.Join(in.home, "agents", handle)
 	}
 	if len(t.command) > 0 {
@@ -83,7 +83,7 @@ func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, erro
 	return t, err
 }
 
-// askConversation learns whether each mail thread is a conversation of its own.
+// askConversation asks whether each mail thread is a separate conversation.
 func (in *interview) askConversation(ctx context.Context) (string, error) {
 	value := in.Conversation
 	if value == "" && !in.Asker.CanAsk() {
@@ -95,8 +95,8 @@ func (in *interview) askConversation(ctx context.Context) (string, error) {
 	})
 }
 
-// lastingPath returns a PATH that a cron job can use: absolute folders, each
-// once, none of a `go run`, with the usual ones at the end.
+// lastingPath returns a PATH that a cron job can use: absolute folders, each once, without those of
+// a `go run`, and with the usual folders at the end.
 func lastingPath(path string) string {
 	var dirs []string
 	for _, dir := range append(filepath.SplitList(path), "/usr/local/bin", "/usr/bin", "/bin") {
@@ -107,7 +107,7 @@ func lastingPath(path string) string {
 	return strings.Join(dirs, ":")
 }
 
-// foundRunner returns the first agent that is found in a PATH, or "".
+// foundRunner returns the first agent found in a PATH, or "".
 func foundRunner(path string) string {
 	for _, runner := range []string{turn.Claude, turn.Codex, turn.Gemini} {
 		if config.InPath(runner, path) != "" {

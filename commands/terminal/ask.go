@@ -15,10 +15,10 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// Asker asks the user at a terminal for values that no flag sets. Without a
-// terminal it cannot ask, and collects what is missing or wrong.
+// Asker asks the user at a terminal for values that no flag sets. Without a terminal it cannot ask,
+// and collects the missing and wrong values.
 type Asker struct {
-	terminal *os.File // nil: standard input is not a terminal
+	terminal *os.File // nil if standard input is not a terminal
 	lines    *bufio.Reader
 	out      *Output
 	secrets  *secret.Known
@@ -26,8 +26,8 @@ type Asker struct {
 	problems []problem // see Problems
 }
 
-// NewAsker returns an Asker that reads from stdin if that is a terminal. It prints
-// its questions to the standard error of out.
+// NewAsker returns an Asker that reads from stdin if that is a terminal. It prints its questions to
+// the standard error of out.
 func NewAsker(stdin io.Reader, out *Output, secrets *secret.Known) *Asker {
 	f, ok := stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -39,26 +39,24 @@ func NewAsker(stdin io.Reader, out *Output, secrets *secret.Known) *Asker {
 // CanAsk reports whether the Asker has a terminal.
 func (a *Asker) CanAsk() bool { return a.terminal != nil }
 
-// errInterrupted reports that the user ended the questions with an interrupt or an
-// end of file.
+// errInterrupted reports that the user ended the questions with an interrupt or an end of file.
 var errInterrupted = WithHint(errors.New("interrupted: nothing was written"), "run init again, or set flags: see agentstateloop init --help")
 
 // Question asks for one value.
 type Question struct {
 	Flag  string             // sets the value in a script; without the dashes
 	Text  string             // the question, without a colon
-	Guess string             // the answer for an empty line; "": ask again
+	Guess string             // the answer for an empty line; if it is "", Ask repeats the question
 	Check func(string) error // its error continues a sentence that begins with the answer
 
-	// Try may be nil. At a terminal it tries an answer that has passed Check. If it
-	// fails, its error and its hint are shown, and the user may keep the answer or
-	// give another.
+	// Try tries an answer that has passed Check, at a terminal only. It may be nil. If it fails,
+	// Ask prints its error and its hint, and the user may keep the answer or give another.
 	Try func(ctx context.Context, answer string) error
 }
 
-// Ask returns value if it is not empty and passes the check. Otherwise it asks at
-// the terminal until an answer passes. Without a terminal a missing or wrong value is a
-// problem (Problems) and the answer is "", because only a person can confirm a guess.
+// Ask returns value if it is not empty and passes the check. Otherwise it asks at the terminal
+// until an answer passes. Without a terminal, it records a missing or wrong value as a problem
+// (Problems) and returns "", because only a person can confirm a guess.
 func (a *Asker) Ask(ctx context.Context, value string, q Question) (string, error) {
 	if value != "" {
 		if err := q.Check(value); err != nil {
@@ -102,8 +100,8 @@ func (a *Asker) Ask(ctx context.Context, value string, q Question) (string, erro
 	}
 }
 
-// accept tries an answer at the terminal, and reports whether to take it: it works, or
-// the user keeps it although it does not.
+// accept tries an answer at the terminal, and reports whether to take it: either it works, or the
+// user keeps it anyway.
 func (a *Asker) accept(ctx context.Context, q Question, answer string) (bool, error) {
 	if q.Try == nil || !a.CanAsk() {
 		return true, nil
@@ -115,7 +113,7 @@ func (a *Asker) accept(ctx context.Context, q Question, answer string) (bool, er
 	return a.Keep(ctx, err, "keep it as it is?")
 }
 
-// Keep shows why something did not work, and asks whether to go on with it all the same.
+// Keep prints an error, and asks whether to continue anyway.
 func (a *Asker) Keep(ctx context.Context, err error, question string) (bool, error) {
 	if ctx.Err() != nil {
 		return false, errInterrupted
@@ -127,7 +125,7 @@ func (a *Asker) Keep(ctx context.Context, err error, question string) (bool, err
 	return a.Confirm(ctx, question)
 }
 
-// Confirm asks a question that only "y" or "yes" answers with yes.
+// Confirm asks a question. Only "y" and "yes" mean yes.
 func (a *Asker) Confirm(ctx context.Context, question string) (bool, error) {
 	answer, err := a.line(ctx, question+" [y/N]: ")
 	answer = strings.ToLower(answer)
@@ -150,8 +148,8 @@ func (a *Asker) line(ctx context.Context, prompt string) (string, error) {
 	return strings.TrimSpace(answer), nil
 }
 
-// Secret prints prompt and returns the next line, which the terminal does not
-// echo. Ask takes the same line for no other answer: it would be shown, and sent.
+// Secret prints prompt and returns the next line, which the terminal does not echo. Ask rejects the
+// same text as an answer, because it would be displayed and sent.
 func (a *Asker) Secret(ctx context.Context, prompt string) (string, error) {
 	a.out.Prompt(prompt)
 	defer fmt.Fprintln(a.out.Stderr)
@@ -160,7 +158,7 @@ func (a *Asker) Secret(ctx context.Context, prompt string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ask for a password: %w", err)
 	}
-	// After an interrupt the terminal must echo again.
+	// The terminal must echo again after an interrupt.
 	defer term.Restore(fd, before)
 	answer, err := await(ctx, a.secrets, func() (string, error) {
 		text, err := term.ReadPassword(fd)
@@ -176,8 +174,8 @@ func (a *Asker) Secret(ctx context.Context, prompt string) (string, error) {
 	return answer, nil
 }
 
-// await returns what read returns, or the error of ctx when that ends first. Then
-// read goes on, because nothing can interrupt it.
+// await returns the result of read, or the error of ctx if that ends first. In that case read keeps
+// running, because it cannot be interrupted.
 func await(ctx context.Context, secrets *secret.Known, read func() (string, error)) (string, error) {
 	type answer struct {
 		text string

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/term"
 )
 
-// fewestColumns is what a narrower terminal is taken for.
+// fewestColumns is the minimum width. A narrower terminal is treated as this wide.
 const fewestColumns = 20
 
-// ColumnsOf returns a function that returns the number of columns of the terminal that w
-// writes to, now. It returns 0 if w is not a terminal, or one that does not tell.
+// ColumnsOf returns a function that returns the current number of columns of the terminal w. The
+// function returns 0 if w is not a terminal, or if the width is unknown.
 func ColumnsOf(w io.Writer) func() int {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -29,7 +29,7 @@ func ColumnsOf(w io.Writer) func() int {
 
 func nowhere() int { return 0 }
 
-// columnsOf returns what a function of ColumnsOf returns, or 0 for nil.
+// columnsOf calls a function of ColumnsOf. It returns 0 for nil.
 func columnsOf(columns func() int) int {
 	if columns == nil {
 		return 0
@@ -37,8 +37,8 @@ func columnsOf(columns func() int) int {
 	return columns()
 }
 
-// Cells returns the number of columns that text takes on a terminal: two for a
-// Chinese character or an emoji, none for an accent of its own.
+// Cells returns the number of columns that text takes on a terminal: two for a Chinese character or
+// an emoji, zero for a combining accent.
 func Cells(text string) int {
 	if isASCII(text) {
 		return len(text)
@@ -55,8 +55,7 @@ func isASCII(text string) bool {
 	return true
 }
 
-// Truncate returns text in at most so many cells. A text that does not fit ends with
-// "…".
+// Truncate shortens text to at most the given number of cells. Shortened text ends with "…".
 func Truncate(text string, cells int) string {
 	if Cells(text) <= cells {
 		return text

@@ -6,19 +6,17 @@ import (
 	"strings"
 )
 
-// Column says what may become of a column of a Grid on a terminal that is too
-// narrow for it.
+// Column describes how a column of a Grid may shrink on a narrow terminal.
 type Column struct {
-	// Least is the number of cells down to which its texts may be cut; 0: they may
-	// not.
+	// Least is the minimum number of cells to which texts may be cut. 0 means that they must not be
+	// cut.
 	Least int
 }
 
-// Grid prints rows of cells, aligned in columns with two blanks between. On a terminal
-// that is too narrow it cuts the texts of those columns that may be cut, the widest
-// first, and wraps the last column at words: in its place, or, where that is too
-// narrow, on lines of its own. Elsewhere it cuts and wraps nothing. Each row has as many
-// cells as there are columns.
+// Grid prints rows of cells, aligned in columns with two blanks between them. On a terminal that is
+// too narrow, it cuts texts of the columns that allow it, the widest column first. It wraps the
+// last column at words: in place, or, where that is too narrow, on separate lines. Without a
+// terminal it cuts and wraps no text. Each row has as many cells as there are columns.
 func (o *Output) Grid(columns []Column, rows [][]string) error {
 	rows = o.redactedRows(rows)
 	g := grid{columns: columns, widths: make([]int, len(columns)), terminal: columnsOf(o.Columns)}
@@ -47,14 +45,14 @@ func (o *Output) redactedRows(rows [][]string) [][]string {
 
 const (
 	gap           = "  "
-	belowIndent   = 4  // of the last column on lines of its own
-	leastLastWide = 24 // cells that the last column needs to be wrapped in its place
+	belowIndent   = 4  // of the last column on separate lines
+	leastLastWide = 24 // cells that the last column needs for wrapping in place
 )
 
 type grid struct {
 	columns  []Column
 	widths   []int
-	terminal int // columns of the terminal; 0: none
+	terminal int // columns of the terminal; 0 without a terminal
 }
 
 func (g *grid) measure(rows [][]string) {
@@ -65,7 +63,7 @@ func (g *grid) measure(rows [][]string) {
 	}
 }
 
-// before returns the cells that the columns before the last one take.
+// before returns the total width of the columns before the last one, in cells.
 func (g *grid) before() int {
 	sum := 0
 	for i, w := range g.widths[:len(g.widths)-1] {
@@ -76,8 +74,8 @@ func (g *grid) before() int {
 	return sum
 }
 
-// fit narrows the columns that may be cut until the last one has its place. Where there is
-// none, it goes on lines of its own, and the others have the whole width.
+// fit narrows the columns that may be cut until the last one fits in place. If it cannot fit, it
+// goes on separate lines, and the other columns get the whole width.
 func (g *grid) fit() {
 	if g.terminal == 0 {
 		return
@@ -91,7 +89,8 @@ func (g *grid) fit() {
 	}
 }
 
-// narrow cuts the widest of the columns before the last one until they take so many cells.
+// narrow cuts the widest column before the last one until those columns take at most the given
+// number of cells.
 func (g *grid) narrow(cells int) {
 	for g.before() > cells {
 		widest := -1
@@ -112,7 +111,7 @@ func (g *grid) row(b *strings.Builder, row []string) {
 	var line strings.Builder
 	for i, cell := range row[:last] {
 		if g.widths[i] == 0 && i > 0 {
-			continue // a column that no row fills
+			continue // an empty column
 		}
 		cell = g.cut(i, cell)
 		line.WriteString(cell + strings.Repeat(" ", max(0, g.widths[i]-Cells(cell))) + gap)
@@ -130,7 +129,7 @@ func (g *grid) row(b *strings.Builder, row []string) {
 	b.WriteString(strings.TrimRight(text, " ") + "\n")
 }
 
-// cut returns a cell in the width of its column.
+// cut returns a cell cut to the width of its column.
 func (g *grid) cut(i int, cell string) string {
 	if g.terminal == 0 || g.columns[i].Least == 0 {
 		return cell

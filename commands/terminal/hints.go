@@ -2,8 +2,8 @@ package terminal
 
 import "strings"
 
-// ResumeCommands returns the commands that lift a HALT, quoted and joined with
-// "and". Each place in halted is "mesh", or another text for the agent itself.
+// ResumeCommands returns the commands that lift a HALT, quoted and joined with "and". Each place in
+// halted is "mesh", or another text for the agent itself.
 func ResumeCommands(halted []string) string {
 	var commands []string
 	for _, where := range halted {
@@ -16,8 +16,8 @@ func ResumeCommands(halted []string) string {
 	return strings.Join(commands, " and ")
 }
 
-// OverdueHint returns the question to ask when a poll is overdue. byOther reports
-// whether another program than cron runs the polls.
+// OverdueHint returns the question to ask when a poll is overdue. byOther reports whether a program
+// other than cron runs the polls.
 func OverdueHint(byOther bool) string {
 	if byOther {
 		return "is the program that runs the polls still running?"

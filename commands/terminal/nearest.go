@@ -2,8 +2,8 @@ package terminal
 
 import "slices"
 
-// Nearest returns the candidate that a mistyped word most likely means. It returns
-// "" if no candidate is similar enough.
+// Nearest returns the candidate that a mistyped word most likely means. It returns "" if no
+// candidate is similar enough.
 func Nearest(word string, candidates []string) string {
 	best, distance := "", max(1, min(3, len(word)/2))+1
 	for _, c := range candidates {
@@ -14,8 +14,7 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// DidYouMean returns a hint with the nearest candidate, or other if Nearest finds
-// no candidate.
+// DidYouMean returns a hint with the nearest candidate, or other if Nearest finds no candidate.
 func DidYouMean(word string, candidates []string, other string) string {
 	if near := Nearest(word, candidates); near != "" {
 		return "did you mean " + near + "?"
@@ -23,8 +22,8 @@ func DidYouMean(word string, candidates []string, other string) string {
 	return other
 }
 
-// edits returns the number of insertions, deletions, replacements and swaps of
-// neighbouring bytes that turn a into b.
+// edits returns the number of insertions, deletions, replacements and swaps of neighboring bytes
+// that turn a into b.
 func edits(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -12,22 +12,22 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Output prints what a command reports.
+// Output prints the output of a command.
 type Output struct {
 	Stdout, Stderr io.Writer
 
-	// Columns and ErrColumns return the width of the terminals that Stdout and Stderr
-	// write to (ColumnsOf). Where they return 0, or are nil, nothing is wrapped.
+	// Columns and ErrColumns return the width of the terminals of Stdout and Stderr (ColumnsOf). If
+	// they return 0, or are nil, text is not wrapped.
 	Columns, ErrColumns func() int
 
-	// Answered is set by JSON: the one document of the command has been printed.
+	// Answered is set by JSON: the command has printed its one document.
 	Answered bool
 
-	// Rows returns the height of the terminal that Stdout writes to (RowsOf).
+	// Rows returns the height of the terminal of Stdout (RowsOf).
 	Rows func() int
 
-	// Redact takes the secrets out of a text, before it is wrapped or cut: of one on two
-	// lines nobody finds both parts. nil changes nothing.
+	// Redact removes the secrets from a text. It runs before wrapping and cutting, because it could
+	// not find a secret split across two lines. If it is nil, the text is not changed.
 	Redact func(string) string
 }
 
@@ -38,14 +38,14 @@ func (o *Output) redacted(text string) string {
 	return o.Redact(text)
 }
 
-// Fit returns a line as it fits the terminal that Stdout writes to. What is broken off
-// begins with indent blanks.
+// Fit wraps a line to the width of Stdout's terminal. Continuation lines are indented by indent
+// blanks.
 func (o *Output) Fit(line string, indent int) string {
 	return WrapHanging(o.redacted(line), columnsOf(o.Columns), indent)
 }
 
-// FitWords returns a foreign text in which each word fits a line that begins with indent
-// blanks. The end of a longer one is cut.
+// FitWords truncates each word of a foreign text so that it fits on a line that begins with indent
+// blanks.
 func (o *Output) FitWords(text string, indent int) string {
 	columns := columnsOf(o.Columns)
 	if columns == 0 {
@@ -58,14 +58,12 @@ func (o *Output) FitWords(text string, indent int) string {
 	return strings.Join(all, " ")
 }
 
-// Printf prints data for a person, as whole lines. On a terminal they are wrapped at
-// words (Wrap).
+// Printf prints data for a person, as whole lines. On a terminal it wraps them at words (Wrap).
 func (o *Output) Printf(format string, args ...any) {
 	io.WriteString(o.Stdout, Wrap(o.redacted(fmt.Sprintf(format, args...)), columnsOf(o.Columns)))
 }
 
-// Verbatim prints a text that is for a file or another program, such as a
-// script. It is never wrapped.
+// Verbatim prints a text for a file or another program, such as a script. It never wraps the text.
 func (o *Output) Verbatim(text string) {
 	io.WriteString(o.Stdout, text)
 }
@@ -75,13 +73,14 @@ func (o *Output) Warn(format string, args ...any) {
 	o.tell("warning", fmt.Sprintf(format, args...))
 }
 
-// Note prints what happens, under a label. It is neither data nor trouble.
+// Note prints a message about current events under a label. It is not data, and not a warning or
+// error.
 func (o *Output) Note(label, format string, args ...any) {
 	o.tell(label, fmt.Sprintf(format, args...))
 }
 
-// tell prints a line to standard error. What is wrapped of it begins indented, so that
-// one sees what belongs together.
+// tell prints a line to standard error. Continuation lines are indented, to show that they belong
+// together.
 func (o *Output) tell(label, text string) {
 	text = Printable(fmt.Sprintf("%s: %s: %s", Program, label, o.redacted(text)))
 	columns := columnsOf(o.ErrColumns)
@@ -90,8 +89,7 @@ func (o *Output) tell(label, text string) {
 	}
 }
 
-// Error prints why a command failed and what to do next. It omits an empty text
-// and an empty hint.
+// Error prints why a command failed and what to do next. It omits an empty text or hint.
 func (o *Output) Error(text, hint string) {
 	if text != "" {
 		o.tell("error", text)
@@ -106,22 +104,22 @@ func (o *Output) Aside(text string) {
 	fmt.Fprintln(o.Stderr, WrapHanging("  "+plain.Line(text), columnsOf(o.ErrColumns), 4))
 }
 
-// Prompt prints a question, wrapped at words, and leaves the cursor behind it.
+// Prompt prints a question, wrapped at words, and leaves the cursor after it.
 func (o *Output) Prompt(text string) {
 	fmt.Fprint(o.Stderr, WrapHanging(strings.TrimRight(text, " "), columnsOf(o.ErrColumns), 2)+" ")
 }
 
-// JSON prints one value as indented JSON, which is the one document of a command.
-// Characters that cannot be seen are escaped (plain.JSON).
+// JSON prints one value as indented JSON: the one document of a command. It escapes invisible
+// characters (plain.JSON).
 func (o *Output) JSON(v any) error {
 	o.Answered = true
 	return o.encode(v, "  ")
 }
 
-// JSONLine prints one value as one line of JSON, escaped as JSON does it.
+// JSONLine prints one value as one line of JSON.
 func (o *Output) JSONLine(v any) error { return o.encode(v, "") }
 
-// encode writes v at once, so that the writer below finds a secret in it.
+// encode writes v in a single write, so that the writer below finds any secret in it.
 func (o *Output) encode(v any, indent string) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -148,9 +146,9 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Printable returns foreign text of several lines that is safe to print. It replaces
-// characters that could move the cursor, change colours or reverse the direction
-// of writing. It keeps newlines and tabs. For one line use plain.Line.
+// Printable makes foreign text of several lines safe to print. It replaces characters that could
+// move the cursor, change colors or reverse the direction of writing. It keeps newlines and tabs.
+// For one line use plain.Line.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) || r == '\u200d' {

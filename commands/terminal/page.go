@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// pageColumns is the width for which help pages are written.
+// pageColumns is the width of the help pages as written.
 const pageColumns = 80
 
-// Page is a writer that takes a help page and prints it with Flush. On a terminal of
-// less than 80 columns its paragraphs are filled again.
+// Page is a writer that collects a help page and prints it with Flush. On a terminal of less than
+// 80 columns it rewraps the paragraphs.
 type Page struct {
 	text bytes.Buffer
 	out  *Output
@@ -19,10 +19,10 @@ type Page struct {
 // Page returns a Page for standard output.
 func (o *Output) Page() *Page { return &Page{out: o} }
 
-// Write takes a part of the page.
+// Write appends text to the page.
 func (p *Page) Write(text []byte) (int, error) { return p.text.Write(text) }
 
-// Flush prints what it has taken.
+// Flush prints the collected text.
 func (p *Page) Flush() error {
 	text, columns := p.text.String(), columnsOf(p.out.Columns)
 	p.text.Reset()
@@ -30,18 +30,17 @@ func (p *Page) Flush() error {
 		text = Wrap(joinLines(text), columns)
 	}
 	if text == "" {
-		return nil // a write of nothing waits, too, for one that nobody reads
+		return nil // even an empty write could wait for an earlier write that is never read
 	}
 	_, err := io.WriteString(p.out.Stdout, text)
 	return err
 }
 
-// joinLines makes one line of each paragraph, and of each description of a flag or a
-// command that goes on below its beginning. Indented lines of other kinds stay, such as
-// examples.
+// joinLines joins each paragraph into one line, and also each description of a flag or a command
+// that continues on indented lines. It keeps other indented lines, such as examples.
 func joinLines(page string) string {
 	var lines []string
-	first := "" // the first line of what the last of lines holds
+	first := "" // the first input line of the last element of lines
 	for line := range strings.Lines(page) {
 		line = strings.TrimSuffix(line, "\n")
 		if len(lines) > 0 && goesOn(first, line) {
@@ -53,7 +52,7 @@ func joinLines(page string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// goesOn reports whether line continues what began with first.
+// goesOn reports whether line continues the paragraph or description that began with first.
 func goesOn(first, line string) bool {
 	text := strings.TrimLeft(line, " ")
 	leading := len(line) - len(text)

@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// problem is a flag that a script has to set, or to set otherwise.
+// problem is a missing or wrong flag in a script.
 type problem struct {
-	missing     bool   // false: wrong
-	text, alone string // as one of several, and as the only one
-	hint        string // of the only one; "": a general one
+	missing     bool   // false if the value is wrong
+	text, alone string // the text in a list of several, and on its own
+	hint        string // for a single problem; "" for the general hint
 }
 
-// Wrong reports a value of a flag that is wrong. At a terminal it is a UsageError at
-// once; without one it becomes one of the Problems, so that a script hears of all of
-// them together, and the error is nil.
+// Wrong reports a wrong value of a flag. At a terminal it returns a UsageError at once. Otherwise
+// it records the error for Problems, so that a script gets all of them together, and returns nil.
 func (a *Asker) Wrong(hint, format string, args ...any) error {
 	err := Usagef(hint, format, args...)
 	if a.CanAsk() {
@@ -25,7 +24,7 @@ func (a *Asker) Wrong(hint, format string, args ...any) error {
 	return nil
 }
 
-// Missing notes that flags are missing, one of which would answer a question.
+// Missing records that one of the flags is missing, which would answer a question.
 func (a *Asker) Missing(flags, question string) {
 	a.problems = append(a.problems, problem{
 		missing: true, text: flags + " is missing: " + question,
@@ -33,7 +32,7 @@ func (a *Asker) Missing(flags, question string) {
 	})
 }
 
-// Problems returns a UsageError with everything that is missing or wrong, or nil.
+// Problems returns a UsageError that lists all missing and wrong values, or nil.
 func (a *Asker) Problems() error {
 	const hint = "see " + Program + " init --help"
 	if len(a.problems) == 0 {

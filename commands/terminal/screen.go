@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// RowsOf returns a function that returns the number of rows of the terminal that w
-// writes to, now. It returns 0 if w is not a terminal, or one that does not tell.
+// RowsOf returns a function that returns the current number of rows of the terminal w. The function
+// returns 0 if w is not a terminal, or if the height is unknown.
 func RowsOf(w io.Writer) func() int {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -26,26 +26,25 @@ func RowsOf(w io.Writer) func() int {
 	}
 }
 
-// Control sequences of every terminal that is not "dumb" (ECMA-48, and private modes of
+// Control sequences that every terminal supports unless it is "dumb" (ECMA-48, and private modes of
 // xterm).
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l" // the alternate screen, no cursor, no wrapping
 	leaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 	cursorHome  = "\x1b[H"
-	clearLine   = "\x1b[K" // from the cursor on
+	clearLine   = "\x1b[K" // to the end of the line
 	clearBelow  = "\x1b[J"
 )
 
-// Screen shows one text in the place of another. It uses the alternate screen, as
-// editors do: nothing scrolls, and what was on the terminal before is there again
-// after Close.
+// Screen shows a text and replaces it with the next. It uses the alternate screen, like an editor:
+// no text scrolls, and Close restores the earlier content of the terminal.
 type Screen struct {
 	out  *Output
 	open bool
 }
 
-// Screen returns a Screen on standard output. ok is false if that is not a terminal, or
-// one that cannot move its cursor. kind is $TERM.
+// Screen returns a Screen on standard output. ok is false if that is not a terminal, or is a
+// terminal that cannot move its cursor. kind is $TERM.
 func (o *Output) Screen(kind string) (s *Screen, ok bool) {
 	if kind == "" || kind == "dumb" || columnsOf(o.Columns) == 0 || columnsOf(o.Rows) == 0 {
 		return nil, false
@@ -53,8 +52,8 @@ func (o *Output) Screen(kind string) (s *Screen, ok bool) {
 	return &Screen{out: o}, true
 }
 
-// Show shows text from the first line on, in one write, so that nothing flickers. What
-// does not fit below is counted.
+// Show shows text from the first line on. It makes a single write, to avoid flicker. The last row
+// counts the lines that do not fit.
 func (s *Screen) Show(text string) error {
 	columns, rows := columnsOf(s.out.Columns), columnsOf(s.out.Rows)
 	var b strings.Builder
@@ -69,7 +68,7 @@ func (s *Screen) Show(text string) error {
 			b.WriteString("\r\n")
 		}
 		b.WriteString(line)
-		if columns == 0 || Cells(line) < columns { // behind the last column it would clear that
+		if columns == 0 || Cells(line) < columns { // at the last column it would clear that column
 			b.WriteString(clearLine)
 		}
 	}
@@ -80,8 +79,8 @@ func (s *Screen) Show(text string) error {
 	return err
 }
 
-// Close brings back what was on the terminal before, and its cursor. It may be called
-// more than once, and Show after it opens the screen again.
+// Close restores the earlier content of the terminal, and its cursor. It may be called more than
+// once. A later Show opens the screen again.
 func (s *Screen) Close() {
 	if s.open {
 		s.open = false
@@ -89,7 +88,7 @@ func (s *Screen) Close() {
 	}
 }
 
-// fitRows returns lines of at most so many columns, and at most so many of them.
+// fitRows breaks lines to a number of columns, and limits their number to rows.
 func fitRows(lines []string, columns, rows int) []string {
 	var fit []string
 	for _, line := range lines {
@@ -102,7 +101,7 @@ func fitRows(lines []string, columns, rows int) []string {
 	return append(fit[:rows-1], more)
 }
 
-// breakLine breaks a line that is too long for its terminal, wherever that is.
+// breakLine breaks a line that is too long for its terminal, at any character.
 func breakLine(line string, columns int) []string {
 	if columns == 0 || Cells(line) <= columns {
 		return []string{line}

@@ -17,7 +17,7 @@ func Clock(t, now time.Time) string {
 	return t.Format("2006-01-02 15:04:05")
 }
 
-// Distance formats how far a time is from now: "in 40s", "3m ago", "now".
+// Distance formats the distance of a time from now: "in 40s", "3m ago", "now".
 func Distance(t, now time.Time) string {
 	switch d := t.Sub(now).Round(time.Second); {
 	case d == 0:
@@ -53,9 +53,8 @@ var errDuration = errors.New(`is not a duration: write "90s", "30m", "2h" or "90
 // maxDays is the longest duration in days: a century.
 const maxDays = 36500
 
-// ParseDuration parses a duration above zero, such as "1h30m" or "90d". It accepts
-// all that time.ParseDuration accepts, and whole days. Its errors continue a
-// sentence that begins with the text.
+// ParseDuration parses a duration above zero, such as "1h30m" or "90d". It accepts the syntax of
+// time.ParseDuration, and whole days. Its errors continue a sentence that begins with the text.
 func ParseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.Atoi(days)

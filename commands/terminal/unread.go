@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unread reports whether nobody reads any more what is written to w: it is a pipe or a
-// terminal, and its other end is closed.
+// Unread reports whether w is a pipe or a terminal whose other end is closed, so that its output is
+// never read.
 func Unread(w io.Writer) bool {
 	f, ok := w.(syscall.Conn)
 	if !ok {

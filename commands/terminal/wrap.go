@@ -6,11 +6,10 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Wrap returns text with lines of at most so many columns, broken at blanks and
-// between Chinese characters. What is broken off begins below the text of its line:
-// behind its indent, or behind the label or the columns with which the line begins. A
-// word that is longer than a line stays whole. With 0 columns, outside
-// a terminal, the text stays as it is.
+// Wrap breaks text into lines of at most the given number of columns. It breaks at blanks and
+// between Chinese characters. A continuation line is indented to the text of its line: after the
+// line's own indent, label or columns. A word longer than a line stays whole. With 0 columns,
+// outside a terminal, the text is unchanged.
 func Wrap(text string, columns int) string {
 	if columns <= 0 {
 		return text
@@ -27,7 +26,7 @@ func Wrap(text string, columns int) string {
 	return b.String()
 }
 
-// WrapHanging is Wrap of one line. What is broken off begins with indent blanks.
+// WrapHanging is Wrap for one line. Continuation lines are indented by indent blanks.
 func WrapHanging(line string, columns, indent int) string {
 	if columns <= 0 {
 		return line
@@ -35,8 +34,8 @@ func WrapHanging(line string, columns, indent int) string {
 	return wrapLine(line, columns, min(indent, columns/2))
 }
 
-// hanging returns the indent for what is broken off a line: where its text begins,
-// behind a label as in "subject: " and behind columns, which two blanks separate.
+// hanging returns the indent of a line's continuation lines: the start of its text, after a label
+// such as "subject: " and after columns separated by two blanks.
 func hanging(line string, columns int) int {
 	leading := len(line) - len(strings.TrimLeft(line, " "))
 	indent, at := leading, leading
@@ -57,20 +56,19 @@ func hanging(line string, columns int) int {
 	return min(indent, columns/2)
 }
 
-// isLabel reports whether text is one word with which a line such as "subject: …"
-// begins.
+// isLabel reports whether text is a word that can begin a line such as "subject: …".
 func isLabel(text string) bool {
 	return text != "" && len(text) <= 12 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// piece is a part of a line that is not broken, and the blanks before it.
+// piece is an unbreakable part of a line, with the blanks before it.
 type piece struct {
 	blanks string
 	text   string
 }
 
-// wrapLine breaks a line that is too long. What is broken off begins with indent blanks,
-// or with fewer, if its first word needs the place.
+// wrapLine breaks a line that is too long. It indents continuation lines by indent blanks, or by
+// fewer if their first word needs the space.
 func wrapLine(line string, columns, indent int) string {
 	if Cells(line) <= columns {
 		return line
@@ -90,8 +88,8 @@ func wrapLine(line string, columns, indent int) string {
 	return b.String()
 }
 
-// pieces returns the words of a line, and each wide character as a piece of its own. A
-// line that begins with blanks keeps them.
+// pieces returns the words of a line, and each wide character as a separate piece. It keeps the
+// blanks at the start of the line.
 func pieces(line string) []piece {
 	var all []piece
 	for line != "" {

@@ -10,24 +10,24 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// Audit is what the chain of the history shows (docs/design.md, "The audit chain").
+// Audit is the result of verifying the history's chain (docs/design.md, "The audit chain").
 type Audit struct {
-	Lines  int     // that have a sum
-	Head   Head    // the newest of them; the zero Head if there is none
-	Breaks []Break // in the order of the history
+	Lines  int     // the number of lines with a sum
+	Head   Head    // the newest line with a sum, or the zero Head if the history has no sums
+	Breaks []Break // in history order
 
 	ends map[uint64]string // the sum of the last line of each serial
 }
 
-// Break is a place where the history is not as it was written.
+// Break is a place where the history was altered.
 type Break struct {
-	Serial uint64 // of the line
-	File   string // without its folder
-	Line   int    // from 1; 0: the file as a whole
+	Serial uint64 // the serial of the line
+	File   string // the file's base name
+	Line   int    // from 1, or 0 for the whole file
 	What   string
 }
 
-// String returns the place and what is wrong there.
+// String returns the place and the problem found there.
 func (b Break) String() string {
 	if b.Line == 0 {
 		return b.File + ": " + b.What
@@ -35,7 +35,7 @@ func (b Break) String() string {
 	return fmt.Sprintf("%s, line %d: %s", b.File, b.Line, b.What)
 }
 
-// What a Break says.
+// Values of Break.What.
 const (
 	whatChanged  = "this line was changed, or a line before it was changed, added or removed"
 	whatOlder    = "what stands before this line, which is the first with a sum, was changed, added or removed"
@@ -44,7 +44,7 @@ const (
 	whatMissing  = "lines at the end of the history are missing"
 )
 
-// placed is a line of a file with what the audit needs of it.
+// placed is a line of a history file, reduced to the fields the audit needs.
 type placed struct {
 	serial uint64
 	n      int
@@ -53,18 +53,18 @@ type placed struct {
 	sum    string
 	file   string
 	number int
-	month  string // the file in which it belongs
+	month  string // the file the line belongs in
 }
 
 func (p placed) is(what string) Break {
 	return Break{Serial: p.serial, File: p.file, Line: p.number, What: what}
 }
 
-// Audit reads the whole history and verifies its chain. It takes no lock and changes
-// nothing. Lines that a commit has yet to append count as there. Lines that are not
-// ours, which every reader skips, do not count.
+// Audit reads the whole history and verifies its chain. It takes no lock and changes no file. Lines
+// that a commit has yet to append count as present. Foreign lines, which every reader skips, do not
+// count.
 func (st *Store) Audit() (Audit, error) {
-	// The state is read first, so that the files hold what it names, or more.
+	// Read the state first. Then the files hold at least every line the state names.
 	s, _, err := st.loadStored()
 	if err != nil {
 		return Audit{}, err
@@ -86,9 +86,9 @@ func (st *Store) Audit() (Audit, error) {
 	return a, nil
 }
 
-// placedLines returns the lines of all files in the order in which they were written,
-// which is not that of the files if the clock was set back over the end of a month. A
-// line that is not in its place within its file is a break.
+// placedLines returns the lines of all files in the order they were written. That differs from the
+// order of the files if the clock was set back across the end of a month. A line out of place
+// within its file is a break.
 func (st *Store) placedLines() (all []placed, breaks []Break, err error) {
 	names, err := st.historyFiles()
 	if err != nil {
@@ -99,7 +99,7 @@ func (st *Store) placedLines() (all []placed, breaks []Break, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		var last *placed // that has a sum
+		var last *placed // the last line with a sum
 		for i, l := range lines {
 			switch {
 			case l.sealed && (last != nil && !l.after(*last) || l.month != l.file):
@@ -121,7 +121,7 @@ func (p placed) after(q placed) bool {
 	return p.serial > q.serial || p.serial == q.serial && p.n > q.n
 }
 
-// placedIn returns the lines of one file that are ours.
+// placedIn returns our lines in one file.
 func placedIn(name string) ([]placed, error) {
 	f, err := openHistory(name)
 	if f == nil {
@@ -149,13 +149,12 @@ func placedIn(name string) ([]placed, error) {
 	return lines, nil
 }
 
-// follow verifies the sums, one after the other. After a break it goes on with the sum
-// that the line has.
+// follow verifies the sums in order. After a break it continues from the line's own sum.
 func (a *Audit) follow(lines []placed, genesis string) {
 	before := genesis
 	for _, p := range lines {
 		if !p.sealed {
-			continue // from before the chain, or a break of its file
+			continue // older than the chain, or already reported as a break of its file
 		}
 		if sumAfter(before, p.line) != p.sum {
 			what := whatChanged
@@ -171,8 +170,8 @@ func (a *Audit) follow(lines []placed, genesis string) {
 	}
 }
 
-// compare checks that the history ends where the state says, or later. Lines that only
-// the state holds yet are added.
+// compare checks that the history ends where the state says, or later. It adds lines that so far
+// only the state holds.
 func (a *Audit) compare(s stored, genesis string, lines []placed) error {
 	if s.Chain.Sum == "" || a.ends[s.Chain.Serial] == s.Chain.Sum {
 		return nil
@@ -195,7 +194,7 @@ func (a *Audit) compare(s stored, genesis string, lines []placed) error {
 	return nil
 }
 
-// missing returns the break of a history that ends too early.
+// missing returns the break for a history that ends too early.
 func missing(serial uint64, lines []placed) Break {
 	b := Break{Serial: serial, File: "history", What: whatMissing}
 	if len(lines) > 0 {
@@ -205,8 +204,8 @@ func missing(serial uint64, lines []placed) Break {
 	return b
 }
 
-// Holds returns nil if the history holds what a mail was sent with: the line that head
-// names, and before it what was there then. Otherwise it returns what is wrong.
+// Holds returns nil if the history still contains the line that head names, and every line before
+// it is intact. Otherwise it returns the problem. Each mail is sent with such a head.
 func (a Audit) Holds(head Head) error {
 	sum, known := a.ends[head.Serial]
 	for _, b := range a.Breaks {

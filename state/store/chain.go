@@ -15,31 +15,31 @@ import (
 	"agentstateloop/state"
 )
 
-// A line of the history ends in its sum: the bytes sumKey, sumLen hexadecimal digits
-// and sumEnd. The sum covers the bytes of the line before that, as they are in the
-// file, so that a program whose lines have other fields verifies it as well.
+// A line of the history ends in its sum: the bytes sumKey, sumLen hexadecimal digits and sumEnd.
+// The sum covers the preceding bytes of the line exactly as they are in the file, so a program
+// whose lines have other fields can verify it too.
 const (
 	sumKey = `,"sum":"`
 	sumEnd = `"}`
 )
 
-// chain is where the chain of the history stands, as state.json keeps it. The zero chain
-// is that of an agent whose history has no sums yet.
+// chain is the end of the history's chain, as recorded in state.json. The zero chain belongs to an
+// agent whose history has no sums yet.
 type chain struct {
-	Serial uint64 `json:"serial"` // of the newest history line
-	Sum    string `json:"sum"`    // of that line
-	Before string `json:"before"` // what the first line of this serial follows
+	Serial uint64 `json:"serial"` // the serial of the newest history line
+	Sum    string `json:"sum"`    // the sum of the newest history line
+	Before string `json:"before"` // the sum that the first line of this serial follows
 }
 
 func (c chain) head() Head { return Head{Serial: c.Serial, Sum: c.Sum} }
 
-// stored is what state.json holds.
+// stored is the content of state.json.
 type stored struct {
 	state.State
 	Chain chain `json:"chain,omitzero"`
 
-	// Settled is set by a commit that changed only times: all else that the state
-	// holds was durable before. See writeTimes.
+	// Settled is set by a commit that changed only times: the rest of the state was already
+	// durable. See writeTimes.
 	Settled bool `json:"settled,omitempty"`
 }
 
@@ -52,9 +52,9 @@ func sumAfter(before string, line digest) string {
 	return hex.EncodeToString(sum[:])[:sumLen]
 }
 
-// encodeLine returns a line as it is in a file, without its sum and the newline. It
-// returns the same bytes for the line that state.json gives back, where a character
-// stands for invalid UTF-8.
+// encodeLine returns a line as written to a file, without its sum and the newline. A line read back
+// from state.json, with invalid UTF-8 replaced by a replacement character, encodes to the same
+// bytes.
 func encodeLine(l state.Line) ([]byte, error) {
 	data, err := marshalLine(&l)
 	if err != nil || !bytes.Contains(data, []byte(`\ufffd`)) {
@@ -67,8 +67,8 @@ func encodeLine(l state.Line) ([]byte, error) {
 	return marshalLine(&back)
 }
 
-// unsealed returns a line of a file without its sum, and the sum. ok is false for a
-// line that has none. raw may end in a newline.
+// unsealed splits a line of a file into the bytes before its sum, and the sum. ok is false for a
+// line without a sum. raw may end in a newline.
 func unsealed(raw []byte) (covered []byte, sum string, ok bool) {
 	raw = bytes.TrimSuffix(raw, []byte("\n"))
 	start := len(raw) - len(sumKey) - sumLen - len(sumEnd)
@@ -79,14 +79,14 @@ func unsealed(raw []byte) (covered []byte, sum string, ok bool) {
 	return raw[:start], sum, isSum(sum)
 }
 
-// sealedLine is a line as it is in a file.
+// sealedLine is a line as written to a file.
 type sealedLine struct {
 	line state.Line
 	data []byte // with its sum and the newline
-	sum  string // "" for a line that has none
+	sum  string // "" for a line without a sum
 }
 
-// seal returns lines with their sums. The first follows a line with the sum before.
+// seal adds sums to lines. The first line follows a line with the sum before.
 func seal(before string, lines []state.Line) ([]sealedLine, error) {
 	var sealed []sealedLine
 	for _, l := range lines {
@@ -94,16 +94,16 @@ func seal(before string, lines []state.Line) ([]sealedLine, error) {
 		if err != nil {
 			return nil, err
 		}
-		covered := data[:len(data)-1] // without the brace
+		covered := data[:len(data)-1] // without the closing brace
 		before = sumAfter(before, sha256.Sum256(covered))
 		sealed = append(sealed, sealedLine{line: l, data: fmt.Appendf(nil, "%s%s%s%s\n", covered, sumKey, before, sumEnd), sum: before})
 	}
 	return sealed, nil
 }
 
-// extend returns the lines of a commit with their sums, and the chain that old becomes
-// by them. If the state knows of no chain, it goes on where the one of the files ends,
-// or else begins with what is in the files.
+// extend adds sums to the lines of a commit, and returns them with the new chain that continues
+// old. If the state records no chain, extend continues the chain of the history files. If the files
+// have none either, it starts a new chain, whose genesis covers the existing lines.
 func (st *Store) extend(old chain, lines []state.Line) (chain, []sealedLine, error) {
 	if len(lines) == 0 {
 		return old, nil, nil
@@ -128,8 +128,8 @@ func (st *Store) extend(old chain, lines []state.Line) (chain, []sealedLine, err
 	return next, sealed, nil
 }
 
-// genesis returns what the first line with a sum follows: a sum over all that the
-// history held before, as an older program wrote it. It reads all of that, once.
+// genesis returns the sum that the first line with a sum follows. It covers the whole older
+// history, which an older program wrote without sums. It reads that history in one pass.
 func (st *Store) genesis() (string, error) {
 	names, err := st.historyFiles()
 	if err != nil {
@@ -144,8 +144,7 @@ func (st *Store) genesis() (string, error) {
 	return sumAfter("", digest(all.Sum(nil))), nil
 }
 
-// addUnsealed adds to a hash the whole lines of a file before its first line with a
-// sum, under the file's name.
+// addUnsealed adds to a hash the file's name and the whole lines before its first line with a sum.
 func addUnsealed(all io.Writer, name string) error {
 	f, err := openHistory(name)
 	if f == nil {
@@ -169,8 +168,8 @@ func addUnsealed(all io.Writer, name string) error {
 	return nil
 }
 
-// openHistory opens a file of the history for reading. It returns nil for what cannot
-// be one and holds no line of ours; Obstacles names it.
+// openHistory opens a file of the history for reading. It returns nil for a file that cannot be a
+// history file and so holds no line of ours. Obstacles reports such a file.
 func openHistory(name string) (*os.File, error) {
 	f, err := osfile.OpenAtMost(name, maxHistory)
 	if notHistory(err) {
@@ -179,20 +178,20 @@ func openHistory(name string) (*os.File, error) {
 	return f, err
 }
 
-// notHistory reports whether what could not be opened cannot be a file of the history.
+// notHistory reports whether an error of opening a file means that it cannot be a history file.
 func notHistory(err error) bool {
 	return errors.Is(err, osfile.ErrKind) || errors.Is(err, osfile.ErrTooLarge)
 }
 
-// historyFiles returns the paths of the history's files, the oldest first.
+// historyFiles returns the paths of the history's files, oldest first.
 func (st *Store) historyFiles() ([]string, error) {
 	names, err := filepath.Glob(st.path("history-*.jsonl"))
 	slices.Sort(names)
 	return names, err
 }
 
-// newestSum returns the place where the chain of the files ends: the newest line that
-// has a sum and is not of a torn commit. It returns the zero chain if no line has one.
+// newestSum returns the end of the chain in the files: the newest line with a sum that is not part
+// of a torn commit. It returns the zero chain if no line has a sum.
 func (st *Store) newestSum(torn []state.Line) (chain, error) {
 	names, err := st.historyFiles()
 	if err != nil {

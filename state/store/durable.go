@@ -11,10 +11,10 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// Hook, if not nil, is called before each step that touches the disk, with the step
-// ("write", "fsync", "rename", "link", "remove", "truncate", "fsyncdir", "append",
-// "done") and the path. An error that it returns becomes the error of that step.
-// The simulator crashes and fails there.
+// Hook, if not nil, is called before each step that touches the disk, with the step ("write",
+// "fsync", "rename", "link", "remove", "truncate", "fsyncdir", "append", "done") and the path. An
+// error it returns becomes the error of that step. The simulator uses it to inject crashes and
+// failures.
 type Hook func(step, path string) error
 
 func (h Hook) at(step, path string) error {
@@ -24,10 +24,10 @@ func (h Hook) at(step, path string) error {
 	return h(step, path)
 }
 
-// writeDurably writes r to path by a temporary file, fsync, rename and fsync of the
-// directory. After it returns nil the whole file is on the disk under that name;
-// after an error the name is what it was before. A failed fsync is never repeated
-// on the same file, because the kernel forgets what it could not write.
+// writeDurably writes r to path through a temporary file, fsync, rename and fsync of the directory.
+// After it returns nil, the whole file is on disk under that name. After an error, the file of that
+// name is unchanged. A failed fsync is never retried on the same file, because the kernel has
+// already dropped the pages it could not write.
 func writeDurably(hook Hook, path string, r io.Reader) error {
 	tmp := path + ".tmp"
 	if err := writeSynced(hook, tmp, r); err != nil {
@@ -42,7 +42,7 @@ func writeDurably(hook Hook, path string, r io.Reader) error {
 	return syncDir(hook, filepath.Dir(path))
 }
 
-// renameOver renames a file, which replaces whatever is at path, a folder included.
+// renameOver renames a file over path. It replaces any file or folder there.
 func renameOver(tmp, path string) error {
 	if os.Rename(tmp, path) == nil {
 		return nil
@@ -53,8 +53,8 @@ func renameOver(tmp, path string) error {
 	return os.Rename(tmp, path)
 }
 
-// makeWay renames a folder that is where one of our files belongs, with what it holds.
-// Anything else can be replaced.
+// makeWay renames a folder, with its content, that has the name of one of our files. Other kinds of
+// files can be replaced without it.
 func makeWay(path string) error {
 	if info, err := os.Lstat(path); err != nil || !info.IsDir() {
 		return nil
@@ -62,7 +62,7 @@ func makeWay(path string) error {
 	return os.Rename(path, path+setAsideFolder+NewID())
 }
 
-// setAsideFolder begins the end of the name of a folder that had the name of a file.
+// setAsideFolder follows the original name in the new name of a folder that makeWay renamed.
 const setAsideFolder = ".folder-"
 
 // writeSynced writes r to a new file at path and fsyncs it.
@@ -74,7 +74,7 @@ func writeSynced(hook Hook, path string, r io.Reader) error {
 	return f.Close()
 }
 
-// openSynced is writeSynced, and returns the file.
+// openSynced is writeSynced, but returns the open file.
 func openSynced(hook Hook, path string, r io.Reader) (*os.File, error) {
 	f, err := createNew(path)
 	if err != nil {
@@ -87,7 +87,7 @@ func openSynced(hook Hook, path string, r io.Reader) (*os.File, error) {
 	return f, nil
 }
 
-// createNew creates a file, in the place of whatever is there.
+// createNew creates a file. It replaces any existing file or folder.
 func createNew(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if !errors.Is(err, fs.ErrExist) {
@@ -112,7 +112,7 @@ func writeAndSync(hook Hook, f *os.File, r io.Reader) error {
 	return f.Sync()
 }
 
-// syncDir makes the names in a directory durable.
+// syncDir fsyncs a directory, which makes the names in it durable.
 func syncDir(hook Hook, dir string) error {
 	if err := hook.at("fsyncdir", dir); err != nil {
 		return err
@@ -128,9 +128,8 @@ func syncDir(hook Hook, dir string) error {
 	return nil
 }
 
-// makeDirDurably creates a directory, mode 0700, and its missing parents. It makes
-// each durable in its parent: a file that is fsynced in a directory that is lost is
-// lost, too.
+// makeDirDurably creates a directory, mode 0700, and its missing parents. It fsyncs the parent of
+// each: if a power loss removes a directory, the fsynced files in it are lost too.
 func makeDirDurably(hook Hook, dir string) error {
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {
 		return nil
@@ -149,8 +148,8 @@ func makeDirDurably(hook Hook, dir string) error {
 	return syncDir(hook, filepath.Dir(dir))
 }
 
-// makeFolder makes a folder of the directory, whose parents must be folders of ours
-// and not links. The error wraps regular.ErrKind where something else is there.
+// makeFolder makes a folder of the agent's directory. Its parents must be real folders, not links.
+// The error wraps regular.ErrKind if anything else is in their place.
 func (st *Store) makeFolder(name string) error {
 	if err := osfile.Folders(st.Dir, filepath.Join(name, "file")); err != nil {
 		return err

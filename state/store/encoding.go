@@ -8,12 +8,12 @@ import (
 	"agentstateloop/state"
 )
 
-// The state and the lines of the history are JSON, as encoding/json writes and reads it.
-// Package members does the same work for what this program writes, without a look at all
-// types first. What it does not know is left to encoding/json: the file of another
-// version or of a person, a damaged one, a value that cannot be written.
+// The state and the history lines are JSON that encoding/json reads and writes. Package members
+// does the same for the JSON this program writes, but without reflection over all types first.
+// Other JSON falls back to encoding/json: files written by another version or by a person, damaged
+// files, and values that cannot be encoded.
 
-// Members lists what state.json holds.
+// Members lists the members of state.json.
 func (s *stored) Members(c *members.Coder) {
 	s.State.Members(c)
 	members.OptObject(c, "chain", &s.Chain, (*chain).members)
@@ -26,8 +26,8 @@ func (c *chain) members(m *members.Coder) {
 	members.Text(m, "before", &c.Before)
 }
 
-// encodeState appends the content of state.json to data, which is empty. It returns the memo
-// of it. last is the memo of an earlier state, or nil.
+// encodeState appends the content of state.json to data, which is empty, and returns its memo. last
+// is the memo of an earlier state, or nil.
 func encodeState(data []byte, s *stored, last *members.Memo) ([]byte, *members.Memo, error) {
 	data, memo, ok := members.AppendAgain(data, s, (*stored).Members, last)
 	if !ok {
@@ -40,8 +40,8 @@ func encodeState(data []byte, s *stored, last *members.Memo) ([]byte, *members.M
 	return append(data, '\n'), memo, nil
 }
 
-// decodeState reads what encodeState returned, and any other JSON of a state. On an
-// error s holds what encoding/json understood before it.
+// decodeState decodes the output of encodeState, or any other JSON of a state. On an error, s holds
+// the part that encoding/json decoded before it.
 func decodeState(data []byte) (s stored, err error) {
 	if members.Read(bytes.TrimSuffix(data, []byte("\n")), &s, (*stored).Members) {
 		return s, nil
@@ -58,19 +58,19 @@ func marshalLine(l *state.Line) ([]byte, error) {
 	return json.Marshal(l)
 }
 
-// fileLine is a line as it is in a file of the history.
+// fileLine is a line as written to a history file.
 type fileLine struct {
 	state.Line
 	Sum string `json:"sum,omitempty"`
 }
 
-// Members lists what a line of a file holds.
+// Members lists the members of a line in a file.
 func (l *fileLine) Members(c *members.Coder) {
 	l.Line.Members(c)
 	members.OptText(c, "sum", &l.Sum)
 }
 
-// unmarshalLine reads a line of the history, with its sum or without.
+// unmarshalLine decodes a history line, with or without its sum.
 func unmarshalLine(raw []byte) (state.Line, error) {
 	var l fileLine
 	if members.Read(bytes.TrimSuffix(raw, []byte("\n")), &l, (*fileLine).Members) {

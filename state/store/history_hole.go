@@ -7,12 +7,12 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// mendHole writes the lines of a state again if the history ends with them and a power
-// cut has left a hole in them: the end of what was appended had reached the disk, and
-// what was before it had not. A hole reads as zeros, of which no line has one.
+// mendHole rewrites the newest lines of the history if a power loss left a hole in them: the end of
+// the append reached the disk, but an earlier part did not. A hole reads as zero bytes, which no
+// line contains. The lines come from the state s.
 func (st *Store) mendHole(name string, s stored) error {
 	if st.synced.Load() == s.Lines[0].Serial || s.Chain.Serial != s.Lines[0].Serial {
-		return nil // this process has fsynced them, or an older program made them
+		return nil // this process has fsynced them, or an older program wrote them
 	}
 	lines, err := seal(s.Chain.Before, s.Lines)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"agentstateloop/state"
 )
 
-// History yields the lines of the history, the oldest first: those of the given
-// kinds, or all if none are given. Lines that are in state.json but not in the files
-// yet come last, and each line comes once. It skips lines that do not parse.
+// History yields the lines of the history, oldest first: those of the given kinds, or all lines if
+// kinds is empty. Lines still missing from the files come last, from state.json. Each line comes
+// once. History skips lines that do not parse.
 func (st *Store) History(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
 	return func(yield func(state.Line, error) bool) {
-		// The state is read first. In the other order, a line could move from the
-		// state into a file between the two reads and be missed.
+		// Read the state first. In the other order, a line could move from the state into a file
+		// between the two reads and be missed.
 		s, err := st.Read()
 		if err != nil {
 			yield(state.Line{}, err)
@@ -48,8 +48,8 @@ func (st *Store) History(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
 	}
 }
 
-// filed yields the lines in the history files. It adds to failed the errors of files
-// that it could not read, or not to their end, and goes on with the next.
+// filed yields the lines in the history files. If it cannot read a file to its end, it adds the
+// error to failed and continues with the next file.
 func (st *Store) filed(failed *[]error, kinds ...state.LineKind) iter.Seq[state.Line] {
 	return func(yield func(state.Line) bool) {
 		names, err := st.historyFiles()
@@ -69,12 +69,11 @@ func (st *Store) filed(failed *[]error, kinds ...state.LineKind) iter.Seq[state.
 	}
 }
 
-// parser parses a line. ok is false for one that does not parse or is not of a wanted
-// kind.
+// parser parses a line. ok is false if the line does not parse or is of an unwanted kind.
 type parser func(raw []byte) (l state.Line, ok bool)
 
-// wanted returns the parser of lines of these kinds, or of all if none are given.
-// Parsing a line costs many times what it costs to see that it is of another kind.
+// wanted returns the parser for lines of these kinds, or for all lines if kinds is empty. Checking
+// the kind before parsing is many times cheaper than parsing.
 func wanted(kinds []state.LineKind) parser {
 	if len(kinds) == 0 {
 		return parseLine
@@ -97,7 +96,7 @@ func parseLine(raw []byte) (state.Line, bool) {
 	return l, err == nil && l.Kind != ""
 }
 
-// yieldLines yields the lines of a file. more is false if yield wants no more.
+// yieldLines yields the lines of a file. more is false if yield returned false.
 func yieldLines(name string, parse parser, yield func(state.Line) bool) (more bool, err error) {
 	f, err := osfile.OpenAtMost(name, maxHistory)
 	if err != nil {
@@ -115,9 +114,9 @@ func yieldLines(name string, parse parser, yield func(state.Line) bool) (more bo
 	return true, nil
 }
 
-// Newest yields lines from the newest backwards: those of the given kinds, or all if
-// none are given. It reads at most limit bytes of the history, and skips lines that
-// do not parse, and files that are not regular ones.
+// Newest yields lines from the newest backwards: those of the given kinds, or all lines if kinds is
+// empty. It reads at most limit bytes of the history. It skips lines that do not parse and files
+// that are not regular.
 func (st *Store) Newest(limit int64, kinds ...state.LineKind) iter.Seq2[state.Line, error] {
 	return func(yield func(state.Line, error) bool) {
 		names, err := st.historyFiles()
@@ -134,9 +133,8 @@ func (st *Store) Newest(limit int64, kinds ...state.LineKind) iter.Seq2[state.Li
 	}
 }
 
-// yieldNewest yields the lines of a file from its end. It reads a chunk at a time, each
-// twice as long as the one before up to a bound, because most readers want a few lines. It
-// reads at most limit bytes.
+// yieldNewest yields the lines of a file from its end. It reads in chunks that double in length up
+// to a bound, because most readers want only a few lines. It reads at most limit bytes.
 func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line, error) bool) bool {
 	f, err := openHistory(name)
 	if err != nil {
@@ -161,7 +159,7 @@ func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line,
 			_, whole, _ := bytes.Cut(data, []byte("\n"))
 			if len(whole) == 0 {
 				if chunk *= 2; chunk > 2*maxRecord {
-					return true // what is before this is not ours
+					return true // earlier bytes are not ours
 				}
 				continue
 			}

@@ -15,11 +15,10 @@ import (
 	"agentstateloop/state"
 )
 
-// historyName returns the name of the file for lines of this time: one for each
-// month in UTC.
+// historyName returns the name of the history file for a time. Each month in UTC has its own file.
 func historyName(at time.Time) string { return "history-" + at.UTC().Format("2006-01") + ".jsonl" }
 
-// appendLines is appendSealed for lines without sums, which an older program has made.
+// appendLines is appendSealed for lines without sums, written by an older program.
 func (st *Store) appendLines(lines []state.Line) error {
 	var all []sealedLine
 	for _, l := range lines {
@@ -32,9 +31,9 @@ func (st *Store) appendLines(lines []state.Line) error {
 	return st.appendSealed(all)
 }
 
-// appendSealed makes lines durable in the history. On an error it cuts the file back
-// to its old length. A later attempt then writes and fsyncs the lines again, instead
-// of trusting pages that never reached the disk.
+// appendSealed appends lines to the history durably. On an error it truncates the file to its old
+// length. The next attempt then writes and fsyncs the lines again, instead of trusting pages that
+// never reached the disk.
 func (st *Store) appendSealed(lines []sealedLine) error {
 	if len(lines) == 0 {
 		return nil
@@ -89,8 +88,8 @@ func (st *Store) writeAt(f *os.File, path string, data []byte, end int64) error 
 	return f.Sync()
 }
 
-// appendMissing appends the lines of a state that the history does not hold yet, after
-// a crash between the rename of the state and the append.
+// appendMissing appends the lines of a state that the history lacks after a crash between the
+// rename of the state and the append.
 func (st *Store) appendMissing(s stored) error {
 	if len(s.Lines) == 0 {
 		return nil
@@ -106,8 +105,8 @@ func (st *Store) appendMissing(s stored) error {
 		}
 		return st.syncHistory(name, last.Serial)
 	}
-	// The commit that left them was interrupted, perhaps before the name of its
-	// state was durable. The history must not record what the state may lose.
+	// The commit of these lines was interrupted, perhaps before the name of its state was durable.
+	// The history must not record lines that the state may lose.
 	if err := syncDir(st.Hook, st.Dir); err != nil {
 		return err
 	}
@@ -121,8 +120,8 @@ func (st *Store) appendMissing(s stored) error {
 	return st.appendSealed(slices.DeleteFunc(lines, func(l sealedLine) bool { return !l.line.After(last.Serial, last.N) }))
 }
 
-// syncHistory makes existing lines durable. Another process may have written them
-// and died before its fsync, and the next state does not carry them any more.
+// syncHistory fsyncs existing lines. The process that wrote them may have died before its fsync,
+// and the next state no longer carries them.
 func (st *Store) syncHistory(name string, serial uint64) error {
 	if st.synced.Load() == serial {
 		return nil // this process has fsynced them
@@ -146,8 +145,7 @@ func (st *Store) fsync(path string) error {
 	return f.Sync()
 }
 
-// cutTorn removes from the history what is left of a torn commit, before its serial
-// is used again.
+// cutTorn truncates the lines of a torn commit from the history, before its serial is used again.
 func (st *Store) cutTorn() error {
 	lines, err := st.allLines()
 	if err != nil {
@@ -171,7 +169,7 @@ func (st *Store) cutTorn() error {
 	return st.fsync(path)
 }
 
-// startOf returns where the first line of a serial begins in a history file.
+// startOf returns the offset of the first line of a serial in a history file.
 func startOf(path string, serial uint64) (start int64, err error) {
 	f, err := osfile.Open(path)
 	if err != nil {
@@ -193,12 +191,12 @@ func startOf(path string, serial uint64) (start int64, err error) {
 	}
 }
 
-// tailChunk is how many bytes of a history file's end are read at a time. A line is
-// seldom longer.
+// tailChunk is the size in bytes of the first read from the end of a history file. Lines are seldom
+// longer.
 const tailChunk = 4 << 10
 
-// wholeLines returns the offset after the last whole line. A torn line, left by a
-// crash, is written over.
+// wholeLines returns the offset after the last whole line. The next append overwrites a torn line
+// left by a crash.
 func wholeLines(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -219,8 +217,8 @@ func wholeLines(f *os.File) (int64, error) {
 	return 0, nil
 }
 
-// lastLine returns the last whole line of ours in a history file, or the zero Line if
-// there is none. Its cost does not depend on the file's length.
+// lastLine returns our last whole line in a history file, or the zero Line if the file has no line
+// of ours. Its cost does not depend on the file's length.
 func (st *Store) lastLine(name string) (state.Line, error) {
 	f, err := osfile.OpenAtMost(st.path(name), maxHistory)
 	if errors.Is(err, fs.ErrNotExist) || notHistory(err) {
@@ -246,9 +244,9 @@ func (st *Store) lastLine(name string) (state.Line, error) {
 	}
 }
 
-// lastOf returns the last line of ours in buf, the end of a file. It skips lines that
-// do not parse, such as a person's note or what a failing disk left. buf begins with
-// a whole line only if it is the whole file.
+// lastOf returns our last line in buf, the end of a file. It skips lines that do not parse, such as
+// a person's note or the damage of a failing disk. buf begins with a whole line only if it is the
+// whole file.
 func lastOf(buf []byte, whole bool) (state.Line, bool) {
 	lines := bytes.Split(buf, []byte("\n"))
 	if !whole {

@@ -14,25 +14,25 @@ import (
 	"agentstateloop/state"
 )
 
-// IDKeyFile holds the key with which the Message-IDs of our mail are made
-// (docs/design.md, "Our mail"). It is a secret file.
+// IDKeyFile holds the key that makes the Message-IDs of our mail (docs/design.md, "Our mail"). It
+// is a secret file.
 const IDKeyFile = "message-id.key"
 
-// IDKey is the key of an agent, which it keeps for good.
+// IDKey is the permanent key of an agent.
 type IDKey struct {
 	Secret []byte    `json:"secret"` // secretLength random bytes
 	Made   time.Time `json:"made"`
 	Cause  KeyCause  `json:"cause"`
 }
 
-// KeyCause is why a key was made.
+// KeyCause is the reason a key was made.
 type KeyCause string
 
-// The causes of keys.
+// Values of KeyCause.
 const (
 	KeyOfNew   KeyCause = "first poll" // the directory was new
-	KeyLost    KeyCause = "lost"       // the key before it was missing
-	KeyDamaged KeyCause = "damaged"    // the key before it could not be read
+	KeyLost    KeyCause = "lost"       // the previous key was missing
+	KeyDamaged KeyCause = "damaged"    // the previous key could not be read
 )
 
 const (
@@ -40,8 +40,8 @@ const (
 	maxKeyFile   = 4 << 10 // bytes
 )
 
-// ReadIDKey returns the key. It takes no lock and changes nothing. The error
-// wraps fs.ErrNotExist if none was made yet; after any other the key is unusable.
+// ReadIDKey returns the key. It takes no lock and changes no file. The error wraps fs.ErrNotExist
+// if the agent has no key yet. After any other error the key is unusable.
 func (st *Store) ReadIDKey() (IDKey, error) {
 	path := st.path(IDKeyFile)
 	data, err := osfile.ReadFile(path, maxKeyFile)
@@ -49,17 +49,16 @@ func (st *Store) ReadIDKey() (IDKey, error) {
 		return IDKey{}, err
 	}
 	var k IDKey
-	// The error of the decoder could quote the secret.
+	// The decoder's error could quote the secret.
 	if json.Unmarshal(data, &k) != nil || len(k.Secret) != secretLength || k.Made.IsZero() {
 		return IDKey{}, fmt.Errorf("%s is damaged", path)
 	}
 	return k, nil
 }
 
-// IDKey returns the key, and makes it durably if there is none. A key that cannot
-// be read is set aside: the agent goes on with another one, under which answers
-// to its earlier mails need the callsign or its address. Commit makes sure that
-// there is a key, so this takes no lock in a change of Commit.
+// IDKey returns the key, and creates it durably if it is missing. IDKey sets an unreadable key
+// aside and replaces it; answers to earlier mails then need the callsign or the agent's address.
+// Commit makes sure that the key exists, so within a change of Commit, IDKey takes no lock.
 func (st *Store) IDKey(now time.Time) (IDKey, error) {
 	if k, err := st.ReadIDKey(); err == nil {
 		return k, nil
@@ -79,8 +78,7 @@ func (st *Store) IDKey(now time.Time) (IDKey, error) {
 	return st.ensureIDKey(s, now)
 }
 
-// PeekIDKey returns what IDKey would return. It changes nothing, so a key that it
-// has to make up is forgotten.
+// PeekIDKey returns the key that IDKey would return. It changes no file, so a new key is discarded.
 func (st *Store) PeekIDKey(now time.Time) (IDKey, error) {
 	k, err := st.ReadIDKey()
 	if err == nil {
@@ -90,8 +88,8 @@ func (st *Store) PeekIDKey(now time.Time) (IDKey, error) {
 	return newIDKey(causeOf(s, err), now), loadErr
 }
 
-// ensureIDKey returns the key, and makes it if s has none. The caller holds
-// state.lock.
+// ensureIDKey returns the key, and creates it if it is missing. The state s tells whether it was
+// lost. The caller holds state.lock.
 func (st *Store) ensureIDKey(s state.State, now time.Time) (IDKey, error) {
 	k, err := st.ReadIDKey()
 	if err == nil {
@@ -116,7 +114,7 @@ func (st *Store) ensureIDKey(s state.State, now time.Time) (IDKey, error) {
 	return k, nil
 }
 
-// causeOf returns why s needs a key, if reading it failed with err.
+// causeOf returns why s needs a key, given the error of reading the old one.
 func causeOf(s state.State, err error) KeyCause {
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):

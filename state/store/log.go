@@ -8,14 +8,14 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// The log, and the size in bytes at which it becomes log.1.
+// The log file, and the size in bytes at which it is renamed to log.1.
 const (
 	logFile = "log"
 	maxLog  = 1 << 20
 )
 
-// Log adds one line to the log: what a poll did, and why. Callers may ignore its
-// error: a log that cannot be written must not stop them, and Obstacles says why.
+// Log adds one line to the log: an action of a poll and its reason. Callers may ignore the error:
+// an unwritable log must not stop them, and Obstacles reports the cause.
 func (st *Store) Log(now time.Time, text string) error {
 	path := st.path(logFile)
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() >= maxLog {

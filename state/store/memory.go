@@ -16,28 +16,27 @@ import (
 	"agentstateloop/state"
 )
 
-// The files of the agent's working memory: what it reads at the beginning of each
-// context, and the version that the last change replaced.
+// The files of the agent's working memory: the current text, which the agent reads at the beginning
+// of each context, and the previous text.
 const (
 	MemoryFile     = "memory.md"
 	MemoryPrevFile = "memory.md.prev"
 )
 
-// The folders of its memories of other agents, a file for each, and where a reset
-// moves them.
+// The folder of the memories for conversations with other agents, one file each, and the folder a
+// reset moves them to.
 const (
 	MemoryDir     = "memory.d"
 	MemoryPrevDir = "memory.d.prev"
 )
 
-// MaxMemory bounds a working memory, in bytes. All of it is in every context.
+// MaxMemory limits a working memory, in bytes. Every context contains all of it.
 const MaxMemory = 4 << 10
 
-// maxOldMemory bounds a memory that a person wrote and that is replaced, in bytes.
+// maxOldMemory limits an existing memory, perhaps written by a person, that is replaced. In bytes.
 const maxOldMemory = 1 << 20
 
-// memoryFile returns the path of the working memory that the turns of a principal
-// have.
+// memoryFile returns the path of the working memory for the turns of a principal.
 func memoryFile(who state.Principal) string {
 	if who == state.OperatorPrincipal {
 		return MemoryFile
@@ -45,9 +44,8 @@ func memoryFile(who state.Principal) string {
 	return PayloadName(MemoryDir, strings.Replace(string(who), ":", "-", 1), ".md")
 }
 
-// Memory returns the working memory that the turns of a principal have, or "" if
-// there is none. A person may have made it longer than MaxMemory; then the rest is
-// left out.
+// Memory returns the working memory for the turns of a principal, or "" if the file is missing. It
+// cuts text beyond MaxMemory, since a person may have written more.
 func (st *Store) Memory(who state.Principal) (string, error) {
 	name := memoryFile(who)
 	f, err := st.Open(name)
@@ -65,16 +63,15 @@ func (st *Store) Memory(who state.Principal) (string, error) {
 	return strings.TrimSpace(strings.ToValidUTF8(string(data), "")), nil
 }
 
-// KeepMemory replaces a working memory durably, and keeps the old one next to it,
-// under a name that ends in .prev. Of other agents' memories it keeps
-// state.MaxConversations: for a new one the oldest goes. The caller must hold
-// state.lock, as in a change of Commit.
+// KeepMemory replaces a working memory durably. It keeps the old text in a file of the same name
+// plus .prev. It keeps state.MaxConversations memories for other agents, and removes the oldest to
+// make room for a new one. The caller must hold state.lock, as in a change of Commit.
 func (st *Store) KeepMemory(who state.Principal, text string) error {
 	name := memoryFile(who)
 	old, err := st.ReadFile(name, maxOldMemory)
 	isNew := errors.Is(err, fs.ErrNotExist)
 	if errors.Is(err, osfile.ErrKind) || errors.Is(err, osfile.ErrTooLarge) {
-		err = st.moveAside(name, name+".prev") // it is not ours
+		err = st.moveAside(name, name+".prev") // not ours
 	}
 	if err != nil && !isNew {
 		return err
@@ -96,8 +93,8 @@ func (st *Store) KeepMemory(who state.Principal, text string) error {
 	return st.Keep(name, strings.NewReader(text))
 }
 
-// makeRoomForMemory removes the oldest memories of other agents, until there is room
-// for one more.
+// makeRoomForMemory removes the oldest memories for other agents, until there is room for a new
+// one.
 func (st *Store) makeRoomForMemory() error {
 	names, err := filepath.Glob(st.path(filepath.Join(MemoryDir, "*.md")))
 	if err != nil {
@@ -120,9 +117,9 @@ func (st *Store) makeRoomForMemory() error {
 	return nil
 }
 
-// SetMemoryAside renames every working memory: the operator's to MemoryPrevFile, and
-// the folder of the others to MemoryPrevDir. That is durable before the commit that
-// follows, or a power loss could keep the reset and bring the memory back.
+// SetMemoryAside renames every working memory: the operator's to MemoryPrevFile, and the folder of
+// the others to MemoryPrevDir. The renames are durable before the commit that follows. Otherwise a
+// power loss could keep the reset but restore the memory.
 func (st *Store) SetMemoryAside() error {
 	if err := st.moveAside(MemoryFile, MemoryPrevFile); err != nil {
 		return err
@@ -133,7 +130,7 @@ func (st *Store) SetMemoryAside() error {
 	return syncDir(st.Hook, st.Dir)
 }
 
-// moveAside renames a file or folder to prev, if it is there. What was prev is gone.
+// moveAside renames a file or folder, if it exists, to prev. The old prev is removed.
 func (st *Store) moveAside(name, prev string) error {
 	info, err := os.Lstat(st.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -142,7 +139,7 @@ func (st *Store) moveAside(name, prev string) error {
 	if err != nil {
 		return err
 	}
-	if info.IsDir() { // no rename replaces a folder that holds files
+	if info.IsDir() { // rename cannot replace a folder that holds files
 		err = st.Remove(prev)
 	} else {
 		err = makeWay(st.path(prev))

@@ -19,7 +19,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Ring adds a nudge: a file in nudges/, which is durable when Ring returns.
+// Ring adds a nudge: a file in nudges/. The file is durable when Ring returns.
 func (st *Store) Ring(from, reason string) error {
 	_, settle, err := st.RingAtOnce(from, reason)
 	if err != nil {
@@ -28,10 +28,9 @@ func (st *Store) Ring(from, reason string) error {
 	return settle()
 }
 
-// RingAtOnce is Ring for a caller that polls meanwhile: the file can be seen when it
-// returns, and is durable when settle has returned nil. settle must be called, and once.
-// A power loss before that may leave a nudge without its text. mark is the beginning of
-// the nudge's key, which no other key has.
+// RingAtOnce is Ring for a caller that polls in the meantime. The file is visible when RingAtOnce
+// returns, and durable once settle returns nil. The caller must call settle exactly once. A power
+// loss before that may leave a nudge without its text. mark is a unique prefix of the nudge's key.
 func (st *Store) RingAtOnce(from, reason string) (mark string, settle func() error, err error) {
 	note, err := json.Marshal(nudgeNote{From: from, Reason: reason})
 	if err != nil {
@@ -53,7 +52,7 @@ func (st *Store) RingAtOnce(from, reason string) (mark string, settle func() err
 	return "nudge:" + url.PathEscape(file) + "@", settle, nil
 }
 
-// place writes a file under its name, complete for all who read it, and leaves it open.
+// place creates a file and returns it open. Readers never see it incomplete.
 func (st *Store) place(name, text string) (*os.File, error) {
 	if err := st.makeFolder(filepath.Dir(name)); err != nil {
 		return nil, err
@@ -80,9 +79,9 @@ func (st *Store) place(name, text string) (*os.File, error) {
 	return f, nil
 }
 
-// settle makes a file that was placed durable. A poll may have removed it meanwhile,
-// which does no harm. The name of its folder must be durable, too: something else may
-// have created it, and no commit need follow.
+// settle makes a placed file durable. A poll may have removed it already, which does no harm. The
+// name of its folder must be durable too: another program may have created the folder, and a commit
+// that would fsync its name may never follow.
 func (st *Store) settle(name string, f *os.File) error {
 	if err := st.Hook.at("fsync", st.path(name)); err != nil {
 		return err
@@ -101,24 +100,24 @@ type nudgeNote struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// NudgeFile is one file in nudges/, written by Ring or by any script.
+// NudgeFile is one file in nudges/, written by Ring or by a script.
 type NudgeFile struct {
 	state.Nudged
 	Name string
 
-	// Of a file whose name ends in MessageSuffix: its text, or why that is not taken.
+	// For a file whose name ends in MessageSuffix: its text, and the reason it is rejected, if any.
 	IsMessage bool
 	Text      []byte
 	Fault     string
 }
 
-// MessageSuffix ends the name of a file in nudges/ whose content is a message.
+// MessageSuffix ends the name of a file in nudges/ that contains a message.
 const MessageSuffix = ".message"
 
-// MaxEventText limits the message of a program, in bytes.
+// MaxEventText limits a program's message, in bytes.
 const MaxEventText = 64 << 10
 
-// readMessage adds the text of a message.
+// readMessage sets Text and Fault from the content of a message file.
 func (n *NudgeFile) readMessage(r io.Reader) {
 	var err error
 	n.Text, err = io.ReadAll(io.LimitReader(r, MaxEventText+1))
@@ -128,7 +127,7 @@ func (n *NudgeFile) readMessage(r io.Reader) {
 	}
 }
 
-// EventFault returns why a text cannot be the message of a program, or "".
+// EventFault returns why a text cannot be a program's message, or "".
 func EventFault(text []byte) string {
 	switch {
 	case len(text) > MaxEventText:
@@ -141,11 +140,11 @@ func EventFault(text []byte) string {
 	return ""
 }
 
-// maxNote is how many bytes of a nudge file are read.
+// maxNote is the number of bytes read from a nudge file.
 const maxNote = 4 << 10
 
-// Nudges returns the files in nudges/. It leaves out folders and files that are still
-// being written, whose names begin with a dot or end in .tmp.
+// Nudges returns the files in nudges/. It leaves out folders and files still being written, whose
+// names begin with a dot or end in .tmp.
 func (st *Store) Nudges() ([]NudgeFile, error) {
 	err := osfile.Folder(st.path(NudgesDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -166,7 +165,7 @@ func (st *Store) Nudges() ([]NudgeFile, error) {
 		}
 		info, err := e.Info()
 		if err != nil {
-			continue // another process has removed it, and has seen it
+			continue // another process has seen and removed it
 		}
 		rung = append(rung, st.readNudge(info))
 	}
@@ -201,8 +200,7 @@ func (st *Store) readNudge(info fs.FileInfo) NudgeFile {
 	return n
 }
 
-// nudgeKey returns the key of a file in nudges/. Another file in its place, and a file
-// that was written again, have another key.
+// nudgeKey returns the key of a file in nudges/. Replacing or rewriting the file changes its key.
 func nudgeKey(info fs.FileInfo) string {
 	var inode uint64
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -211,11 +209,11 @@ func nudgeKey(info fs.FileInfo) string {
 	return fmt.Sprintf("nudge:%s@%d.%d", url.PathEscape(info.Name()), inode, info.ModTime().UnixNano())
 }
 
-// shortLine makes foreign text fit for a history line and the log.
+// shortLine makes foreign text fit for a history line or the log.
 func shortLine(s string) string { return plain.Shorten(plain.Line(s), 200) }
 
-// Unring removes a nudge file whose nudge is committed. It leaves a file alone that has
-// taken its place since it was read: that is a nudge, or a message, of its own.
+// Unring removes a nudge file after its nudge is committed. If another file has taken its place
+// since the read, Unring keeps it, because that is a separate nudge or message.
 func (st *Store) Unring(n NudgeFile) error {
 	name := filepath.Join(NudgesDir, n.Name)
 	if err := osfile.Folders(st.Dir, name); err != nil {

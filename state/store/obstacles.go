@@ -15,12 +15,12 @@ import (
 	"agentstateloop/state"
 )
 
-// folders are what must be a folder, if it is there. All else that has a name of ours
-// must be a regular file.
+// folders are the names that must be folders if they exist. All other names of ours must be regular
+// files.
 var folders = []string{MessagesDir, OutboxDir, SentDir, QuarantineDir, NudgesDir, TurnsDir, MemoryDir, MemoryPrevDir, "crontab-backups"}
 
-// files are the names of our files, as patterns of filepath.Match, each with the size in
-// bytes from which on it cannot be used.
+// files are patterns for the names of our files, in the syntax of filepath.Match. Each has the size
+// in bytes above which the file is unusable.
 var files = []struct {
 	pattern string
 	limit   int64
@@ -30,10 +30,10 @@ var files = []struct {
 	{logFile, math.MaxInt64}, {logFile + ".1", math.MaxInt64}, {"*.lock", math.MaxInt64},
 }
 
-// Obstacles returns an error for each file or folder of the directory in whose place
-// something else is, or which this user may not use, the payloads that s names included.
-// Each error names its file. What is missing is not an obstacle. Obstacles opens nothing
-// and takes no lock.
+// Obstacles returns an error for each unusable file or folder of the directory: one of the wrong
+// kind or too large, or one this user may not access. It also checks the payloads that s names.
+// Each error names its file. A missing file is not an obstacle. Obstacles opens no file and takes
+// no lock.
 func (st *Store) Obstacles(s state.State) []error {
 	var found []error
 	add := func(err error) {
@@ -55,14 +55,14 @@ func (st *Store) Obstacles(s state.State) []error {
 		}
 	}
 	for _, name := range payloadsOf(s) {
-		if st.CheckFolders(name) == nil { // else its folder is named already
+		if st.CheckFolders(name) == nil { // otherwise its folder is already reported
 			add(usableFile(st.path(name), MaxPayload))
 		}
 	}
 	return found
 }
 
-// Blocked returns the first obstacle without which no poll or no turn can be made, or nil.
+// Blocked returns the first obstacle that prevents every poll or turn, or nil.
 func (st *Store) Blocked(s state.State) error {
 	for _, err := range st.Obstacles(s) {
 		e, ok := errors.AsType[*fs.PathError](err)
@@ -73,7 +73,7 @@ func (st *Store) Blocked(s state.State) error {
 	return nil
 }
 
-// payloadsOf returns the names of the payloads that a state still needs.
+// payloadsOf returns the names of the payloads a state still needs.
 func payloadsOf(s state.State) []string {
 	var names []string
 	for _, m := range s.Inbox {
@@ -85,7 +85,7 @@ func payloadsOf(s state.State) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// usableFolder returns why a folder cannot be used, or nil.
+// usableFolder returns an error if a folder cannot be used.
 func usableFolder(path string) error {
 	if err := osfile.Folder(path); err != nil {
 		return err
@@ -93,7 +93,7 @@ func usableFolder(path string) error {
 	return allowed(path, unix.R_OK|unix.W_OK|unix.X_OK)
 }
 
-// usableFile returns why a file cannot be used, or nil. Locks are only read.
+// usableFile returns an error if a file cannot be used. Locks need only be readable.
 func usableFile(path string, limit int64) error {
 	if err := osfile.File(path, limit); err != nil {
 		return err
@@ -104,7 +104,7 @@ func usableFile(path string, limit int64) error {
 	return allowed(path, unix.R_OK|unix.W_OK)
 }
 
-// allowed returns an error if this user may not use a file in these ways.
+// allowed returns an error if this user may not access a file in these ways.
 func allowed(path string, ways uint32) error {
 	if err := unix.Access(path, ways); err != nil {
 		return &fs.PathError{Op: "use", Path: path, Err: err}

@@ -20,14 +20,14 @@ import (
 const (
 	MessagesDir   = "messages"   // raw payloads
 	OutboxDir     = "outbox"     // rendered effects
-	SentDir       = "sent"       // rendered mails that have left
-	QuarantineDir = "quarantine" // what failed the gate
+	SentDir       = "sent"       // rendered mails that were sent
+	QuarantineDir = "quarantine" // messages that failed the gate
 	NudgesDir     = "nudges"     // drop a file here to nudge
-	TurnsDir      = "turns"      // one folder per turn, and in it one per attempt
+	TurnsDir      = "turns"      // one folder per turn, with one folder per attempt
 )
 
-// Keep writes a payload durably, before the commit that names it. name is a path
-// below Dir, from PayloadName.
+// Keep writes a payload durably, before the commit that names it. name is a path below Dir, from
+// PayloadName.
 func (st *Store) Keep(name string, r io.Reader) error {
 	if err := st.makeFolder(filepath.Dir(name)); err != nil {
 		return err
@@ -35,8 +35,8 @@ func (st *Store) Keep(name string, r io.Reader) error {
 	return writeDurably(st.Hook, st.path(name), r)
 }
 
-// KeepAmong is Keep for a folder that something else has created, perhaps not
-// durably. It fsyncs the names of the folders above the file, too.
+// KeepAmong is Keep for a folder that another program created, perhaps not durably. It also fsyncs
+// the folders above the file.
 func (st *Store) KeepAmong(name string, r io.Reader) error {
 	if err := st.Keep(name, r); err != nil {
 		return err
@@ -48,8 +48,8 @@ func (st *Store) KeepAmong(name string, r io.Reader) error {
 	}
 }
 
-// Remove removes a file or folder of the directory, with everything in it. It is
-// not an error if it is missing.
+// Remove removes a file or folder of the directory with its content. A missing file is not an
+// error.
 func (st *Store) Remove(name string) error {
 	if err := osfile.Folders(st.Dir, name); err != nil {
 		return err
@@ -61,8 +61,7 @@ func (st *Store) Remove(name string) error {
 	return osfile.RemoveAll(path)
 }
 
-// Move renames a file of the directory, to be found under another name. It does not make
-// that durable.
+// Move renames a file of the directory. The rename is not durable.
 func (st *Store) Move(name, place string) error {
 	if err := errors.Join(osfile.Folders(st.Dir, name), st.makeFolder(filepath.Dir(place))); err != nil {
 		return err
@@ -73,8 +72,8 @@ func (st *Store) Move(name, place string) error {
 	return os.Rename(st.path(name), st.path(place))
 }
 
-// MoveBack renames a file to the place in a folder from which it came. If the folder is
-// gone, or something has taken the place since, that is an error, and the file stays.
+// MoveBack renames a file back to its original name place. If the folder of place is gone or place
+// is taken, MoveBack returns an error and leaves the file.
 func (st *Store) MoveBack(name, place string) error {
 	if err := errors.Join(osfile.Folders(st.Dir, name), osfile.Folders(st.Dir, place)); err != nil {
 		return err
@@ -91,20 +90,19 @@ func (st *Store) MoveBack(name, place string) error {
 // Path returns the path of a file of the directory.
 func (st *Store) Path(name string) string { return st.path(name) }
 
-// PayloadName returns the name below dir for the payload of key. Any key is safe:
-// every byte with a meaning in a file system is escaped.
+// PayloadName returns the name below dir for the payload of key. Any key is safe: PayloadName
+// escapes every byte that is special in a file system.
 func PayloadName(dir, key, ext string) string {
 	name := strings.ReplaceAll(url.PathEscape(key), ".", "%2E")
 	const longest = 200
 	if len(name) > longest {
-		// No short name holds a comma, so no other key leads to this name.
+		// No short name contains a comma, so no other key maps to this name.
 		name = name[:longest-33] + "," + hashHex(key)[:32]
 	}
 	return filepath.Join(dir, name+ext)
 }
 
-// NewID returns 128 random bits in hexadecimal, for keys and names that must be
-// unique forever.
+// NewID returns 128 random bits in hexadecimal, for keys and names that must be unique forever.
 func NewID() string {
 	var b [16]byte
 	rand.Read(b[:])

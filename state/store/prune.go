@@ -11,10 +11,9 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// Prune removes entries of a folder that were last changed before the given time,
-// except those that spared names, and at most limit of them. It returns how many it
-// removed. Fewer than limit means that nothing old is left. A missing folder holds
-// nothing old.
+// Prune removes at most limit entries of a folder that were last changed before the given time,
+// except those for which spared returns true. It returns the number removed. A number below limit
+// means that no old entry is left. A missing folder has no old entries.
 func (st *Store) Prune(folder string, before time.Time, spared func(name string) bool, limit int) (int, error) {
 	err := osfile.Folder(st.path(folder))
 	if errors.Is(err, fs.ErrNotExist) {

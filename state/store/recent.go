@@ -9,25 +9,26 @@ import (
 	"agentstateloop/internal/members"
 )
 
-// recent is the state that was last read or written, with its file. As long as the name of
-// the state is that of this file, it need not be read again: a runner that works through a
-// thousand messages reads its own state eight times for each. The file is held open, so that no
-// other file can be taken for it: every commit makes a new one, and the number of a file is free
-// only when nobody holds it. Its time and size count as well, for people who write into it.
+// recent caches the state last read or written, with its file. As long as the state's name still
+// refers to this file, the state need not be read again: a runner that works through a thousand
+// messages reads its own state eight times for each. The cache holds the file open, so that no
+// other file can be mistaken for it: every commit makes a new file, and the system reuses an inode
+// number only after the file is closed. The file's time and size are compared too, in case a person
+// edits it.
 //
-// What is kept is shared with all who have read or written it. Nobody changes a state but
-// Step, which copies it first.
+// The cached state is shared by all its readers and writers. Only Step changes a state, and it
+// copies the state first.
 type recent struct {
 	mu    sync.Mutex
-	file  *os.File // nil: nothing is kept
+	file  *os.File // nil if the cache is empty
 	info  fs.FileInfo
 	state stored
 
-	memo  *members.Memo // of the state, if this process has written it
-	spare []byte        // the bytes of the memo before, to be written over
+	memo  *members.Memo // the memo of the state, if this process wrote it
+	spare []byte        // the buffer of the previous memo, for reuse
 }
 
-// of returns the state of the file at path if it was kept last.
+// of returns the cached state, if the cache holds the file at path.
 func (r *recent) of(path string) (stored, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,8 +42,8 @@ func (r *recent) of(path string) (stored, bool) {
 	return r.state, true
 }
 
-// keep keeps the state that was read from f or written to it, and takes f over. data is
-// what f holds.
+// keep caches the state that was read from f or written to it, and takes ownership of f. data is
+// the content of f.
 func (r *recent) keep(f *os.File, data []byte, s stored, memo *members.Memo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +51,7 @@ func (r *recent) keep(f *os.File, data []byte, s stored, memo *members.Memo) {
 		r.file.Close()
 	}
 	info, err := f.Stat()
-	// Invalid UTF-8 is written as this character: decoded, the text differs.
+	// Invalid UTF-8 is encoded as this character, so the decoded text would differ.
 	if err != nil || bytes.Contains(data, []byte(`\ufffd`)) {
 		f.Close()
 		r.file, r.memo = nil, nil
@@ -60,7 +61,7 @@ func (r *recent) keep(f *os.File, data []byte, s stored, memo *members.Memo) {
 	r.file, r.info, r.state, r.memo = f, info, s, memo
 }
 
-// encode is encodeState, with what is remembered of the last state.
+// encode is encodeState with the memo and buffer of the cached state.
 func (r *recent) encode(s *stored) ([]byte, *members.Memo, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,9 +7,8 @@ import (
 	"agentstateloop/state"
 )
 
-// Recovery is why state.json had to be rebuilt, in words; "" if it was not. The
-// caller that commits steps a Recovered event for it, so that the operator is
-// informed once.
+// Recovery is the reason state.json had to be rebuilt, in words, or "" if it was intact. The caller
+// that commits steps a Recovered event for it, so the operator is informed once.
 type Recovery string
 
 // load is loadStored for a caller that does not need the chain.
@@ -18,11 +17,11 @@ func (st *Store) load() (state.State, Recovery, error) {
 	return s.State, why, err
 }
 
-// loadStored reads the state. It rebuilds the state in memory if state.json cannot be
-// used, or is missing though there is a .prev or a history: from .prev with the
-// newer history applied, or from the history alone, in IDLE, if .prev cannot be used
-// either (docs/design.md, "Recovery"). It never starts again from nothing in
-// silence. The chain then goes on where the history ends.
+// loadStored reads the state. It rebuilds the state in memory if state.json is unusable, or is
+// missing although a .prev or a history exists. It rebuilds from .prev with the newer history
+// applied, or, if .prev is unusable too, from the history alone, in IDLE (docs/design.md,
+// "Recovery"). The chain then continues at the end of the history. loadStored never silently starts
+// with an empty state.
 func (st *Store) loadStored() (stored, Recovery, error) {
 	s, err := st.parseStored(stateFile)
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/internal/members"
 )
 
-// save makes next the state after old.
+// save writes next as the successor of old.
 func (st *Store) save(old, next stored, recovery Recovery) error {
 	if recovery == "" && old.Serial > 0 && len(old.Lines) == 0 && len(next.Lines) == 0 {
 		settled := next
@@ -27,8 +27,8 @@ func (st *Store) save(old, next stored, recovery Recovery) error {
 	return st.write(next)
 }
 
-// write makes s the state: it fsyncs it under a temporary name, links the old state to
-// .prev, renames the new one and fsyncs the directory.
+// write replaces the state with s. It writes and fsyncs s under a temporary name, links the old
+// state to .prev, renames the new file and fsyncs the directory.
 func (st *Store) write(s stored) error {
 	data, memo, err := st.recent.encode(&s)
 	if err != nil {
@@ -54,15 +54,14 @@ type encoded struct {
 	memo  *members.Memo
 }
 
-// writeTimes makes s the state. It differs from the old one only in the
-// times of a poll. writeTimes fsyncs the new file and renames it: so the file under the name is whole, whenever the power
-// goes. The name is not fsynced, and a power loss may bring back the state before, or that of
-// an earlier commit of this kind. They differ in nothing but the times.
+// writeTimes replaces the state with s, which differs from the old state only in the times of a
+// poll. It fsyncs the new file before it renames it, so the named file is whole after a power loss
+// at any moment. It does not fsync the directory. A power loss may therefore restore the old state,
+// or that of an earlier commit of this kind. They differ only in the times.
 //
-// The old one may have been renamed by a process that was killed before it fsynced the
-// directory. The caller acts by what it holds, so the first commit of this kind makes it
-// durable, as .prev as well. Those after it find it settled, and leave .prev as it is: but for
-// times, nothing has changed since.
+// The old state may have been renamed by a process that was killed before it fsynced the directory.
+// The caller acts on that state, so the first commit of this kind makes it durable, as .prev as
+// well. Later ones find it settled and leave .prev alone: only times have changed since.
 func (st *Store) writeTimes(s encoded, settled bool) error {
 	if !settled {
 		if err := st.keepPrevious(); err != nil {
@@ -97,8 +96,8 @@ func (st *Store) keepPrevious() error {
 	}
 	err := os.Link(st.path(stateFile), tmp)
 	if errors.Is(err, fs.ErrExist) {
-		// A leftover link must go first: rename between links of one inode does
-		// nothing and would leave both names.
+		// Remove a leftover link first: renaming between links of one inode does nothing and would
+		// leave both names.
 		if err := errors.Join(makeWay(tmp), removeIfThere(tmp)); err != nil {
 			return err
 		}
@@ -113,7 +112,7 @@ func (st *Store) keepPrevious() error {
 	return renameOver(tmp, prev)
 }
 
-// renameNew gives the new file f, which holds s, the name of the state.
+// renameNew renames the new file f, which holds s, to the name of the state.
 func (st *Store) renameNew(f *os.File, s encoded) error {
 	err := st.Hook.at("rename", st.path(stateFile))
 	if err == nil {

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Stamp distinguishes the states that Read returns one after the other, without reading
-// them. The zero value is that of no state.
+// Stamp identifies a version of the state without reading it. The zero value means that no state
+// exists.
 type Stamp struct{ file fs.FileInfo }
 
 // Same reports whether two stamps are of the same state.
@@ -18,8 +18,8 @@ func (s Stamp) Same(t Stamp) bool {
 	return os.SameFile(s.file, t.file) && s.file.ModTime().Equal(t.file.ModTime()) && s.file.Size() == t.file.Size()
 }
 
-// Stamp returns the stamp of the present state. Take it before Read: then a state that
-// comes between the two has another one.
+// Stamp returns the stamp of the current state. Call it before Read: if a new state is written in
+// between, its stamp differs.
 func (st *Store) Stamp() (Stamp, error) {
 	info, err := os.Lstat(st.path(stateFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

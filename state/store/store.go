@@ -1,5 +1,5 @@
-// Package store keeps one agent's State on disk, with its history, payloads,
-// nudges, locks and log (docs/design.md, "Files of one agent").
+// Package store keeps one agent's State on disk, with its history, payloads, nudges, locks and log
+// (docs/design.md, "Files of one agent").
 package store
 
 import (
@@ -17,8 +17,8 @@ import (
 	"agentstateloop/state"
 )
 
-// Store keeps one agent's State in Dir, with its history and payloads. Several
-// processes may use one directory at the same time.
+// Store keeps one agent's State in Dir, with its history and payloads. Several processes may use
+// one directory at the same time.
 type Store struct {
 	Dir   string // mode 0700, created by the first write
 	Agent string // the handle; a state of another agent is rejected
@@ -43,26 +43,25 @@ var ErrOtherAgent = errors.New("the state directory belongs to another agent")
 // errCorrupt reports that a state file cannot be used.
 var errCorrupt = errors.New("corrupt")
 
-// Read returns the state. It takes no lock and changes nothing. Before the first
-// commit it returns a new state. What the state points to is shared and must not be
-// changed; Step copies it.
+// Read returns the state. It takes no lock and changes no file. Before the first commit it returns
+// a new state. The state's slices, maps and pointers are shared and must not be modified; Step
+// copies them.
 func (st *Store) Read() (state.State, error) {
 	s, _, err := st.load()
 	return s, err
 }
 
-// Commit replaces the state by what change returns for it. Under state.lock it
-// reads the state, calls change, writes and fsyncs a new file, keeps the old one
-// as state.json.prev, renames the new one, fsyncs the directory and appends the
-// new history lines. When Commit returns nil the new state is durable. If it differs
-// from the old one only in the times of a poll, a power loss may bring back the old one: see
-// writeTimes. On an error
-// the caller must act as if nothing had happened. A crash at the right moment may
-// still show the new state to the next reader, complete.
+// Commit replaces the state by the result of change. Under state.lock it reads the state, calls
+// change, writes and fsyncs a new file, keeps the old one as state.json.prev, renames the new one,
+// fsyncs the directory and appends the new history lines. When Commit returns nil, the new state is
+// durable. One exception: if it differs from the old one only in the times of a poll, a power loss
+// may restore the old one (see writeTimes). On an error the caller must act as if the state had not
+// changed. After a crash at the right moment, the next reader may still see the new state,
+// complete.
 //
-// If the state cannot be used, Commit sets it aside and rebuilds it first. It
-// passes the reason to change, which steps a Recovered event for it. If change
-// returns the state unchanged, Commit writes nothing.
+// If the state is unusable, Commit first sets it aside and rebuilds it. It passes the reason to
+// change, which steps a Recovered event for it. If change returns the state unchanged, Commit
+// writes nothing.
 func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.State, Recovery) (state.State, error)) (state.State, error) {
 	if err := st.makeDir(); err != nil {
 		return state.State{}, err
@@ -103,8 +102,8 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.St
 	return next, st.Hook.at("done", st.path(stateFile))
 }
 
-// finishEarlier repairs what an earlier crash or corruption left, before anything
-// new is written: lines that the history lacks, a bad state.json to set aside.
+// finishEarlier repairs the effects of an earlier crash or corruption before Commit writes: it
+// appends lines that the history lacks, or sets a bad state.json aside.
 func (st *Store) finishEarlier(old stored, recovery Recovery, now time.Time) error {
 	if recovery == "" {
 		if err := st.appendMissing(old); err != nil {
@@ -118,7 +117,7 @@ func (st *Store) finishEarlier(old stored, recovery Recovery, now time.Time) err
 	return st.setAside(stateFile, "corrupt", now)
 }
 
-// setAside keeps a file that cannot be used under a new name, which says why.
+// setAside renames an unusable file. The new name includes the reason.
 func (st *Store) setAside(file, why string, now time.Time) error {
 	aside := st.path(file + "." + why + "-" + now.UTC().Format("20060102T150405.000000000Z"))
 	if err := st.Hook.at("rename", aside); err != nil {
@@ -136,7 +135,7 @@ func (st *Store) parse(name string) (state.State, error) {
 	return s.State, err
 }
 
-// parseStored reads one state file.
+// parseStored reads one state file, or returns it from the cache.
 func (st *Store) parseStored(name string) (stored, error) {
 	if s, ok := st.recent.of(st.path(name)); ok {
 		return s, nil
@@ -167,11 +166,11 @@ func (st *Store) openState(name string) (f *os.File, data []byte, err error) {
 	return f, data, err
 }
 
-// decode reads the content of one state file, and checks it.
+// decode decodes and checks the content of one state file.
 func (st *Store) decode(name string, data []byte) (stored, error) {
 	s, err := decodeState(data)
 	if err != nil {
-		// A newer program may write what does not fit our fields.
+		// A newer program may write values that do not fit our fields.
 		var head struct {
 			Version int `json:"version"`
 		}
@@ -194,8 +193,8 @@ func (st *Store) decode(name string, data []byte) (stored, error) {
 
 func (st *Store) path(name string) string { return filepath.Join(st.Dir, name) }
 
-// makeDir creates the directory, and nudges/ in it, into which scripts move files. Where
-// something else is in the place of nudges/, Nudges says so.
+// makeDir creates the directory, and nudges/ in it for scripts to move files into. If nudges/ is
+// not a folder, Nudges reports it.
 func (st *Store) makeDir() error {
 	err := makeDirDurably(st.Hook, st.Dir)
 	if err == nil {

@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// ErrDamaged is in the errors that say that a file is not what was kept: it is
-// missing, something else is in its place, it cannot be read, or its bytes differ.
+// ErrDamaged is wrapped by errors about a kept file that is missing, unreadable, of the wrong kind,
+// or has different bytes.
 var ErrDamaged = errors.New("damaged")
 
-// damagedError says what is wrong with a file.
+// damagedError describes the damage of a file.
 type damagedError struct {
 	name string // below Dir
 	err  error
@@ -35,17 +35,17 @@ func Sum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// KeepSummed is Keep, and returns the sum of what it wrote.
+// KeepSummed is Keep, and returns the sum of the written bytes.
 func (st *Store) KeepSummed(name string, r io.Reader) (sum string, err error) {
 	h := sha256.New()
 	err = st.Keep(name, io.TeeReader(r, h))
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// ReadSummed returns the bytes of a file that was kept, as they were kept. The error
-// wraps ErrDamaged if they cannot be had. It wraps fs.ErrNotExist too if the file is
-// missing. A sum of "" is that of an older version, which recorded none: then any
-// bytes will do.
+// ReadSummed returns the bytes of a kept file, unchanged since they were kept. Otherwise the error
+// wraps ErrDamaged, and fs.ErrNotExist too if the file is missing. The sum "" matches any bytes: an
+// older version recorded no sum. If the machine lacks memory or file descriptors, the error does
+// not wrap ErrDamaged.
 func (st *Store) ReadSummed(name, sum string) ([]byte, error) {
 	data, err := st.ReadFile(name, MaxPayload)
 	switch {
@@ -59,8 +59,8 @@ func (st *Store) ReadSummed(name, sum string) ([]byte, error) {
 	return data, nil
 }
 
-// OpenSummed opens a file, after its bytes were compared with its size and its sum. The
-// errors are those of ReadSummed, and the file does not have to fit into memory.
+// OpenSummed opens a file after comparing its bytes with its size and sum. The errors are those of
+// ReadSummed. The file does not have to fit into memory.
 func (st *Store) OpenSummed(name, sum string, size int64) (*os.File, error) {
 	f, err := st.Open(name)
 	if err == nil {
@@ -84,7 +84,7 @@ func (st *Store) OpenSummed(name, sum string, size int64) (*os.File, error) {
 	return nil, Damaged(name, st.bare(name, err))
 }
 
-// bare returns an error about a file without the file's path, which the caller names.
+// bare returns an error about a file without the file's path, since the caller names the file.
 func (st *Store) bare(name string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok && p.Path == st.path(name) {
 		return p.Err
@@ -92,13 +92,12 @@ func (st *Store) bare(name string, err error) error {
 	return err
 }
 
-// ErrOtherBytes means that what was to take the place of a damaged file is not what
-// was kept.
+// ErrOtherBytes means that the replacement for a damaged file differs from the original bytes.
 var ErrOtherBytes = errors.New("the bytes are not those that were kept")
 
-// KeepAgain puts a file in the place of a damaged one, durably, and returns its sum.
-// What was damaged stays next to it as NAME.damaged, until it is pruned. If want is
-// not "" and the sum differs, it returns ErrOtherBytes, and the place is as it was.
+// KeepAgain replaces a damaged file durably and returns the sum of the new one. The damaged file
+// stays next to it as NAME.damaged, until it is pruned. If want is not "" and the sum differs,
+// KeepAgain returns ErrOtherBytes and changes nothing.
 func (st *Store) KeepAgain(name, want string, r io.Reader) (sum string, err error) {
 	again := name + ".again"
 	if sum, err = st.KeepSummed(again, r); err != nil {
@@ -123,11 +122,11 @@ func (st *Store) KeepAgain(name, want string, r io.Reader) (sum string, err erro
 	return sum, syncDir(st.Hook, filepath.Dir(st.path(name)))
 }
 
-// damagedExt ends the name of a damaged file whose place another one has taken.
+// damagedExt is the suffix of a damaged file that was replaced.
 const damagedExt = ".damaged"
 
-// scarce reports whether an error says that the machine lacks something now, which
-// proves nothing about the file.
+// scarce reports whether an error means a temporary lack of resources, which proves nothing about
+// the file.
 func scarce(err error) bool {
 	for _, lack := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EINTR} {
 		if errors.Is(err, lack) {

@@ -5,71 +5,68 @@ import (
 	"time"
 )
 
-// Box is what a program sees and may use. A program in a box has the user "agent",
-// whatever user we are; files that belong to us belong to it.
+// Box is a sandbox: the files and rights that a program gets. The program runs as the user
+// "agent", whichever user we are, and owns the files that belong to us.
 type Box struct {
-	Self string // our own binary; an absolute path
+	Self string // absolute path of our own binary
 
-	// Folders or files that exist in the box under their own paths, which are
-	// absolute. What lies below a folder of Write is writable, even if Read names
-	// it. "/", /etc and whatever is below /proc, /sys or /dev are errors, as is a
-	// path that does not exist.
+	// Write and Read are folders or files granted to the program, as absolute paths; the
+	// sandbox has them under the same paths. Everything below a folder of Write is writable,
+	// even if Read names it. "/", /etc, any path below /proc, /sys or /dev, and a path that
+	// does not exist are errors.
 	Write, Read []string
 
-	Dir string // the folder to start in; "" is /tmp, which ends with the box
+	Dir string // the start folder; "" is /tmp, which ends with the sandbox
 
-	// Home is HOME in the box; "" is a folder below /tmp. Of a home elsewhere only
-	// what was granted exists. The rest of it is empty, writable, and ends with the
-	// box.
+	// Home is HOME in the sandbox; "" is a folder below /tmp. A home elsewhere contains only
+	// the granted paths. The rest of it is empty, writable, and ends with the sandbox.
 	Home string
 
-	// LocalSockets lets the program use unix sockets, which many agents need for
-	// their own processes. Without it a socket in a granted folder, or with Network
-	// an abstract one of the machine, cannot be reached.
+	// LocalSockets lets the program use unix sockets, which many agents need for their own
+	// processes. Without it the program cannot reach a socket in a granted folder or, with
+	// Network, an abstract socket of the machine.
 	LocalSockets bool
 
-	// Network grants the network of this machine, including what listens on its
-	// loopback addresses. Without it the box has a loopback interface of its own
-	// and no other.
+	// Network grants the network of this machine, including the services on its loopback
+	// addresses. Without it the sandbox has only a loopback interface of its own.
 	Network bool
 
 	Limits Limits
 }
 
-// Limits bound what a program uses. Zero means none.
+// Limits bound the resources of a program. Zero means unlimited.
 type Limits struct {
-	Processes int           // of the box at the same time; each thread counts
-	Memory    int64         // bytes, of the box; /tmp and /dev/shm have limits of their own
-	FileSize  int64         // bytes, of a file that it writes
+	Processes int           // in the sandbox at the same time; each thread counts
+	Memory    int64         // bytes, for the whole sandbox; /tmp and /dev/shm have limits of their own
+	FileSize  int64         // bytes of one written file
 	CPU       time.Duration // of one process; rounded up to seconds
 }
 
-// Program is what runs in a box.
+// Program is a program to run in a sandbox.
 type Program struct {
-	Argv []string // a name without a slash is looked up in PATH, inside the box
+	Argv []string // a name without a slash is looked up in PATH, inside the sandbox
 
-	// Env is its environment. HOME, TMPDIR, USER and LOGNAME are replaced by what
-	// is right in the box.
+	// Env is the program's environment. Run replaces HOME, TMPDIR, USER and LOGNAME with values
+	// that are valid in the sandbox.
 	Env []string
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// Stage is the hidden subcommand of our own binary, whose arguments Main takes.
+// Stage is the hidden subcommand of our own binary. Main takes its arguments.
 const Stage = "__box"
 
-// Exit is the error of Main after the program ended: it is the program's exit code.
-// After a signal it is 128 and the signal's number. Main's caller exits with it and
-// prints nothing.
+// Exit is the error of Main after the program ended: the program's exit code, or 128 plus the
+// signal's number if a signal ended it. Main's caller exits with that code and prints nothing.
 type Exit int
 
 func (e Exit) Error() string { return "the program in the box ended" }
 
-// Way is how boxes are made on this machine. The zero Way makes none.
+// Way is a method of making sandboxes on this machine. The zero Way cannot make one.
 type Way struct {
 	name  string
-	bwrap string // the path of bubblewrap; "" is our own way
+	bwrap string // the path of bubblewrap; "" is the built-in way
 }
 
 // String returns the name of the way, for messages.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// bwrapPaths are where bubblewrap may be. PATH is not asked: an agent may have a
-// folder in it.
+// bwrapPaths are the possible paths of bubblewrap. PATH is not searched, since it may contain a
+// folder that an agent can write.
 var bwrapPaths = []string{"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"}
 
 // findBwrap returns the path of bubblewrap.
@@ -20,16 +20,15 @@ func findBwrap() (string, error) {
 	return "", errors.New("bubblewrap is not installed")
 }
 
-// Argv returns the command line by which a caller becomes argv in the box, through
-// exec(3). Only bubblewrap can do that: with another Way it is an error.
+// Argv returns the command line that turns its caller into argv in the sandbox, through
+// exec(3). Only bubblewrap can do that; any other Way is an error.
 //
-// Differently from Run, the box does not end when its caller's parent does, so that a
-// runner may leave an agent behind for the next poll to end. The caller's process
-// becomes bubblewrap, and stays in its group and session. A signal to that group
-// reaches the program; KILL ends the whole box. Descriptors that the caller leaves
-// open stay open in the first process of the box, where the program cannot reach
-// them. So a lock on one of them lives as long as the box. The environment is the
-// caller's, with the replacements of Program.Env.
+// Unlike Run, the sandbox outlives the parent of its caller, so that a runner may leave an
+// agent behind for the next poll to end. The caller's process becomes bubblewrap and stays in
+// its group and session. A signal to that group reaches the program; KILL ends the whole
+// sandbox. Descriptors that the caller leaves open stay open in the first process of the
+// sandbox, out of the program's reach. A lock on such a descriptor therefore lives as long as
+// the sandbox. The environment is the caller's, with the replacements of Program.Env.
 func (b Box) Argv(w Way, argv []string) ([]string, error) {
 	if w.bwrap == "" {
 		return nil, errors.New("box: only bubblewrap can turn a process into a box")
@@ -41,7 +40,8 @@ func (b Box) Argv(w Way, argv []string) ([]string, error) {
 	return b.bwrapArgv(w, s, argv), nil
 }
 
-// bwrapArgv returns the command line of bubblewrap.
+// bwrapArgv returns the command line of bubblewrap that makes the sandbox and starts argv in
+// it.
 func (b Box) bwrapArgv(w Way, s stage, argv []string) []string {
 	args := []string{
 		w.bwrap, "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
@@ -58,11 +58,11 @@ func (b Box) bwrapArgv(w Way, s stage, argv []string) []string {
 		args = append(args, m.bwrap()...)
 	}
 	args = append(args, "--chdir", "/", "--", s.Self)
-	s.Mounts = nil // they are made
+	s.Mounts = nil // bubblewrap makes them
 	return append(append(args, s.args(stageInit)...), argv...)
 }
 
-// bwrap returns the options that make m.
+// bwrap returns the options of bubblewrap for m.
 func (m mount) bwrap() []string {
 	switch m.Kind {
 	case readOnly:

@@ -1,20 +1,19 @@
 package box
 
-// EscapesCommand is the hidden subcommand of our own binary whose arguments
-// TryEscapes takes.
+// EscapesCommand is the hidden subcommand of our own binary that runs TryEscapes.
 const EscapesCommand = "__escapes"
 
-// Targets are what must not be reached from inside a box.
+// Targets are the resources that a program must not reach from inside a sandbox.
 type Targets struct {
-	Hidden  map[string]string // paths that must not be readable, by what they are
+	Hidden  map[string]string // unreadable paths, by their names in messages
 	Marker  string            // a file that must not appear outside
-	PID     int               // a process outside; 0: none
-	Address string            // of a server outside; "" if the box has the network
-	Local   bool              // the box may use local sockets
+	PID     int               // of a process outside; 0 skips the test
+	Address string            // of a server outside; "" if the sandbox has the network
+	Local   bool              // the sandbox may use local sockets
 }
 
-// Escape is one try to leave a box.
+// Escape is one attempt to leave a sandbox.
 type Escape struct {
 	What string // such as "reads /etc/shadow"
-	Out  bool   // it succeeded
+	Out  bool   // the attempt succeeded
 }

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialTimeout bounds the try to reach a server outside.
+// dialTimeout bounds the attempt to reach a server outside.
 const dialTimeout = 2 * time.Second
 
-// TryEscapes is run inside a box. It tries to leave it, by the targets in its argument,
-// and prints an Escape for each try as JSON.
+// TryEscapes runs inside a sandbox. Its argument is a Targets as JSON. It tries to reach each
+// target and prints the Escapes as a JSON array.
 func TryEscapes(args []string) error {
 	var t Targets
 	if len(args) != 1 {
@@ -31,13 +31,13 @@ func TryEscapes(args []string) error {
 	return Exit(0)
 }
 
-// try makes every try. Descriptors come first, before this process opens any.
+// try makes every attempt. It checks descriptors first, before this process opens any.
 func (t Targets) try() []Escape {
 	all := []Escape{{"inherits a descriptor", inherited()}}
 	for what, path := range t.Hidden {
 		all = append(all, Escape{"reads " + what, readable(path)})
 	}
-	_ = os.WriteFile(t.Marker, nil, 0o600) // whether it got out is seen outside: in here the folder may be scratch
+	_ = os.WriteFile(t.Marker, nil, 0o600) // the caller checks outside for the file; in here the folder may be scratch space
 	all = append(all,
 		Escape{"reads /etc/shadow", readable("/etc/shadow")},
 		Escape{"writes into /usr", writable("/usr/bin")},
@@ -58,8 +58,8 @@ func (t Targets) try() []Escape {
 	return all
 }
 
-// inherited reports whether a descriptor besides the three streams came with exec(3).
-// Those that this process opened are closed by one.
+// inherited reports whether this process inherited a descriptor other than the three standard
+// streams. Descriptors that it opened itself are close-on-exec.
 func inherited() bool {
 	for fd := 3; fd < maxFiles; fd++ {
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
@@ -70,7 +70,7 @@ func inherited() bool {
 	return false
 }
 
-// readable reports whether a file can be opened, or a folder listed.
+// readable reports whether path can be opened.
 func readable(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -80,7 +80,7 @@ func readable(path string) bool {
 	return true
 }
 
-// writable reports whether a file can be made in a folder. It is removed again.
+// writable reports whether a file can be made in a folder. It removes the file again.
 func writable(dir string) bool {
 	f, err := os.CreateTemp(dir, ".agentstateloop-doctor-")
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// probeTimeout bounds a trial of a way.
+// probeTimeout bounds the trial of a Way.
 const probeTimeout = 10 * time.Second
 
-// Find returns how boxes can be made on this machine: by bubblewrap where it is
-// installed and works, else our own way. It makes a box to find out, because user
-// namespaces may be forbidden. self is the absolute path of our own binary. The error
-// says why no way works, and what the operator can do.
+// Find returns the Way to make sandboxes on this machine: bubblewrap if it is installed and
+// works, otherwise the built-in way. Find makes a sandbox to find out, because user namespaces
+// may be forbidden. self is the absolute path of our own binary. The error explains why each
+// Way failed, and how the operator can fix it.
 func Find(ctx context.Context, self string) (Way, error) {
 	w, noBwrap := Bubblewrap(ctx, self)
 	if noBwrap == nil {
@@ -29,7 +29,7 @@ func Find(ctx context.Context, self string) (Way, error) {
 	return w, nil
 }
 
-// Bubblewrap returns the way through bubblewrap if that is installed and works.
+// Bubblewrap returns the Way through bubblewrap if bubblewrap is installed and works.
 func Bubblewrap(ctx context.Context, self string) (Way, error) {
 	path, err := findBwrap()
 	if err != nil {
@@ -42,7 +42,7 @@ func Bubblewrap(ctx context.Context, self string) (Way, error) {
 	return w, nil
 }
 
-// Own returns our own way, if the kernel lets us make namespaces and has Landlock.
+// Own returns the built-in way if the kernel lets us make namespaces and has Landlock.
 func Own(ctx context.Context, self string) (Way, error) {
 	w := Way{name: "own"}
 	if err := w.probe(ctx, self); err != nil {
@@ -51,12 +51,12 @@ func Own(ctx context.Context, self string) (Way, error) {
 	return w, nil
 }
 
-// forProbe returns the context of a trial.
+// forProbe returns a context with the timeout of a trial.
 func forProbe(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, probeTimeout)
 }
 
-// probe makes a box and puts up all its walls.
+// probe makes a sandbox with all its walls.
 func (w Way) probe(ctx context.Context, self string) error {
 	ctx, cancel := forProbe(ctx)
 	defer cancel()
@@ -68,8 +68,8 @@ func (w Way) probe(ctx context.Context, self string) error {
 	return err
 }
 
-// Advice returns what the operator can do about an error of Bubblewrap or Find, by what this
-// machine has and allows.
+// Advice returns how the operator can fix an error of Bubblewrap or Find, judging by the
+// settings of this machine.
 func Advice(err error) string {
 	_, missing := findBwrap()
 	switch {
@@ -87,11 +87,11 @@ func Advice(err error) string {
 	return "run " + bwrapTrial + ", which shows why bubblewrap fails"
 }
 
-// bwrapTrial is a command that makes a box and nothing else.
+// bwrapTrial is a command that only makes a sandbox.
 const bwrapTrial = "bwrap --unshare-all --ro-bind / / true"
 
-// forbidden reports whether an error says that the kernel refuses namespaces. The words are
-// bubblewrap's, and those of the system for EPERM, EACCES, ENOSPC and EINVAL.
+// forbidden reports whether an error means that the kernel refuses namespaces. It looks for
+// bubblewrap's messages and the system's texts for EPERM, EACCES, ENOSPC and EINVAL.
 func forbidden(err error) bool {
 	if err == nil {
 		return false

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Grantable returns why a box cannot have path in Read or Write, or nil. It looks at
-// the text only.
+// Grantable returns an error if path cannot be in Read or Write, or nil. It looks only at the
+// text of the path.
 func Grantable(path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("%s is not an absolute path", path)

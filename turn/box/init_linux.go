@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchEvery is how often the first process adds up what the box uses.
+// watchEvery is how often the first process adds up the resource use of the sandbox.
 const watchEvery = 20 * time.Millisecond
 
-// init is the first process in the box. When it ends, the kernel kills all others.
-// It ends with the program, with the lifeline, and when the box uses more than its
-// limits. The program cannot look into it, trace it or kill it.
+// init is the first process in the sandbox. When it ends, the kernel kills all others. It ends
+// when the program ends, when the lifeline is cut, and when the sandbox exceeds its limits. The
+// program cannot look into it, trace it or kill it.
 func (s stage) init(argv []string) error {
-	// What we inherited is not for the program, and our memory is not either.
+	// Keep inherited descriptors and our memory from the program.
 	if err := errors.Join(
 		unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC),
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0),
 	); err != nil {
 		return fmt.Errorf("box: seal the first process: %w", err)
 	}
-	// A signal to the group is for the program. Its default action would be to end us,
-	// and with us the program, which may wish to end in order. To ignore it would make
-	// the program ignore it too.
+	// A signal to the group is for the program. Its default action would end us, and with us
+	// the program, which may want to end in order. If we ignored the signal, the program would
+	// ignore it too.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	if err := s.writeEtc(); err != nil {
 		return err
@@ -50,8 +50,8 @@ func (s stage) init(argv []string) error {
 	return <-ended
 }
 
-// reap collects the processes that end, which in a box are our children in the end.
-// It returns how the program did.
+// reap waits for ended processes; in a sandbox all orphans become our children. It returns how
+// the program ended, as an Exit.
 func reap(program int) error {
 	for {
 		var status unix.WaitStatus
@@ -68,7 +68,7 @@ func reap(program int) error {
 	}
 }
 
-// writeEtc writes what a program may ask about users and hosts, and makes HOME.
+// writeEtc writes the files about users and hosts that a program may read, and makes HOME.
 func (s stage) writeEtc() error {
 	files := map[string]string{
 		"/etc/passwd":        fmt.Sprintf("root:x:0:0:root:/root:/bin/sh\n%s:x:%d:%d::%s:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n", nameInside, userInside, userInside, s.Home),
@@ -80,7 +80,7 @@ func (s stage) writeEtc() error {
 	for name, text := range files {
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, os.ErrExist) {
-			continue // the machine's own, for the network
+			continue // the machine's own file, mounted for the network
 		}
 		if err == nil {
 			_, err = f.WriteString(text)

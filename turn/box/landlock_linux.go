@@ -9,19 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// minLandlock is the version of Landlock (Linux 5.19) from which on a program may
-// move files between folders. Without that git and others fail.
+// minLandlock is the first version of Landlock (Linux 5.19) that lets a program move files
+// between folders. Without it git and other programs fail.
 const minLandlock = 2
 
 // suffices reports whether a version of Landlock is new enough.
 func suffices(version uintptr) bool { return version >= minLandlock }
 
-// devices are files that programs expect to open.
+// devices are the device files that programs expect.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
-// landlock grants by path what the file system of the box grants by its mounts, and
-// from Linux 6.12 on forbids signals and abstract sockets to the outside. It is a
-// second wall. With Strict a kernel without it is an error.
+// landlock is a second wall: it grants by path the access that the mounts of the sandbox grant
+// already. From Linux 6.12 on it also forbids signals and abstract sockets to the outside. With
+// Strict a kernel without Landlock is an error.
 func (s stage) landlock() error {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1) // 1: LANDLOCK_CREATE_RULESET_VERSION
 	if errno != 0 || !suffices(version) {
@@ -32,7 +32,7 @@ func (s stage) landlock() error {
 	}
 	rules := []landlock.Rule{
 		landlock.RODirs("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/proc").IgnoreIfMissing(),
-		// Every folder may be listed: nothing else is in the box.
+		// Every folder may be listed: the sandbox contains only granted files.
 		landlock.PathAccess(ll.AccessFSReadDir, "/"),
 		landlock.RWFiles(devices...).IgnoreIfMissing().WithIoctlDev(),
 		landlock.RWDirs("/dev/pts").IgnoreIfMissing().WithIoctlDev(),

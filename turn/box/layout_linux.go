@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// What the box holds in memory, in bytes.
+// The sizes of the file systems in memory, in bytes.
 const (
 	maxScratch = 1 << 30   // /tmp
 	maxShared  = 256 << 20 // /dev/shm
 	maxEtc     = 1 << 20
 )
 
-// selfInside is the folder in the box where our own binary lies, under its own name.
+// selfInside is the folder in the sandbox that contains our own binary, under its own name.
 // Landlock forbids the program to read it.
 const selfInside = "/.self"
 
-// inside returns where our own binary lies in the box.
+// inside returns the path of our own binary in the sandbox.
 func (b Box) inside() string { return filepath.Join(selfInside, filepath.Base(b.Self)) }
 
-// mount is one step in building the file system of a box. The steps are taken in
-// order. From is a path outside without symbolic links, To a path in the box.
+// mount is one step in building the file system of a sandbox. The steps run in order. From is a
+// path outside, without symbolic links; To is a path in the sandbox.
 type mount struct {
 	Kind     mountKind
 	From, To string `json:",omitempty"`
@@ -37,30 +37,30 @@ const (
 	readOnly  mountKind = "ro"
 	readWrite mountKind = "rw"
 	tmpfs     mountKind = "tmpfs"
-	symlink   mountKind = "symlink" // From is its text
+	symlink   mountKind = "symlink" // From is the link's target
 	proc      mountKind = "proc"
 	dev       mountKind = "dev"    // the few devices that every program expects
-	sealed    mountKind = "sealed" // a tmpfs that was built and is read-only from here on
+	sealed    mountKind = "sealed" // makes a finished tmpfs read-only
 )
 
-// etcFiles are what programs need of /etc. All of it can be read by every user of
-// the machine, and nothing in it is secret. What names the users is written by init.
+// etcFiles are the files of /etc that programs need. Every user of the machine can read them,
+// and they contain no secrets. init writes the files that name users.
 var etcFiles = []string{
 	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "protocols", "services", "ssl/openssl.cnf",
 }
 
-// etcNetwork is what programs need besides to speak with the network.
+// etcNetwork are the additional files of /etc that network programs need.
 var etcNetwork = []string{"ca-certificates", "crypto-policies", "hosts", "pki/ca-trust/extracted", "pki/tls/certs", "resolv.conf", "ssl/cert.pem", "ssl/certs"}
 
-// procCovers are parts of /proc through which root could change the machine, which we
-// may be outside of the box. They are the machine's, and become read-only.
+// procCovers are the parts of /proc through which root could change the machine; we may be root
+// outside the sandbox. The sandbox has the machine's versions of them, read-only.
 var procCovers = []string{"/proc/acpi", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 
-// procMasks are files of /proc about the machine or about our own keys. They cannot
-// be opened.
+// procMasks are files of /proc about the machine or about our own keys. The program cannot open
+// them.
 var procMasks = []string{"/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/sched_debug", "/proc/timer_list"}
 
-// layout returns the whole file system of the box.
+// layout returns the steps that build the whole file system of the sandbox.
 func (b Box) layout() ([]mount, error) {
 	folders, err := b.folders()
 	if err != nil {
@@ -101,8 +101,8 @@ func (b Box) layout() ([]mount, error) {
 	return append(append(all, folders...), mount{Kind: sealed, To: "/"}), nil
 }
 
-// ownHome reports whether Home is a folder that nothing else in the box contains. It
-// is then empty but for what was granted below it.
+// ownHome reports whether no other folder of the sandbox contains Home. Home is then empty
+// except for the granted paths below it.
 func (b Box) ownHome() bool {
 	if Grantable(b.Home) != nil {
 		return false
@@ -115,7 +115,7 @@ func (b Box) ownHome() bool {
 	return true
 }
 
-// etc returns the mounts of those names in /etc that exist on this machine.
+// etc returns mounts for the names in /etc that exist on this machine.
 func etc(names []string) []mount {
 	var all []mount
 	for _, name := range names {
@@ -127,10 +127,10 @@ func etc(names []string) []mount {
 	return all
 }
 
-// folders returns the mounts of what is granted, a folder before those below it.
+// folders returns the mounts of the granted paths, each folder before the paths below it.
 //
-// What lies below a folder of Write is left out. It is there already, and a program
-// that ran in such a box before may have replaced it by a link to anywhere.
+// It leaves out paths below a folder of Write. That folder's mount contains them already, and a
+// program in an earlier sandbox may have replaced such a path by a link to anywhere.
 func (b Box) folders() ([]mount, error) {
 	var all []mount
 	var errs []error
@@ -155,7 +155,7 @@ func (b Box) folders() ([]mount, error) {
 	}), nil
 }
 
-// granted returns the mount of a path that the program may use.
+// granted returns the mount of a granted path.
 func granted(kind mountKind, path string) (mount, error) {
 	if err := Grantable(path); err != nil {
 		return mount{}, err
@@ -170,7 +170,7 @@ func granted(kind mountKind, path string) (mount, error) {
 	return mount{Kind: kind, From: real, To: filepath.Clean(path)}, nil
 }
 
-// holds reports whether m, which is writable, makes the mount of other needless.
+// holds reports whether m, a writable mount, makes the mount of other redundant.
 func (m mount) holds(other mount) bool {
 	if m.From == other.From && m.To == other.To {
 		return other.Kind == readOnly
@@ -178,7 +178,7 @@ func (m mount) holds(other mount) bool {
 	return m.From != other.From && within(m.From, other.From) || m.To != other.To && within(m.To, other.To)
 }
 
-// within reports whether path is dir or lies below it. Both are clean.
+// within reports whether path is dir or below it. Both are clean.
 func within(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)

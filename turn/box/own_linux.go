@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where the box is built, and where the machine's file system lies meanwhile.
+// The folders for the new file system and, while it is built, the machine's file system.
 const (
 	newRoot = "/new"
 	oldRoot = "/old"
 )
 
-// mount builds the box in the namespaces that this process was started in, and
-// becomes its first process. The kernel gave it the capabilities for that in those
-// namespaces only.
+// mount builds the sandbox in the namespaces that this process was started in, and becomes its
+// first process. The kernel gave it the necessary capabilities, in those namespaces only.
 func (s stage) mount(argv []string) error {
 	runtime.LockOSThread() // the thread that becomes the first process
 	if err := s.build(); err != nil {
@@ -32,7 +31,7 @@ func (s stage) mount(argv []string) error {
 	return fmt.Errorf("box: become the first process: %w", unix.Exec(s.Self, args, os.Environ()))
 }
 
-// build makes the file system, moves into it and lets go of the old one.
+// build makes the file system, moves into it and detaches the old one.
 func (s stage) build() error {
 	if err := enterScaffold(); err != nil {
 		return fmt.Errorf("build: %w", err)
@@ -45,7 +44,7 @@ func (s stage) build() error {
 	if err := unix.Unmount(oldRoot, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("let go of the machine's files: %w", err)
 	}
-	// The scaffold is stacked on the new root, and taken away from there.
+	// PivotRoot stacks the scaffold on the new root; Unmount removes it from there.
 	if err := os.Chdir(newRoot); err != nil {
 		return err
 	}
@@ -61,10 +60,10 @@ func (s stage) build() error {
 	return loopbackUp()
 }
 
-// enterScaffold makes a small root with newRoot, where the box will be, and oldRoot,
-// where the machine's files are found until it is built.
+// enterScaffold makes a small temporary root with two folders: newRoot for the sandbox, and
+// oldRoot for the machine's files until the sandbox is built.
 func enterScaffold() error {
-	const base = "/tmp" // any folder; it is covered in our namespace only
+	const base = "/tmp" // any folder; only our namespace sees it covered
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
@@ -85,7 +84,7 @@ func enterScaffold() error {
 	return os.Chdir("/")
 }
 
-// make takes one step of the layout.
+// make performs one step of the layout.
 func (m mount) make() error {
 	to := newRoot + m.To
 	switch m.Kind {
@@ -106,8 +105,7 @@ func (m mount) make() error {
 	}
 }
 
-// bind mounts what lies at from, with all that is mounted below it, under these
-// attributes.
+// bind mounts from at to, including all mounts below from, with these attributes.
 func bind(from, to string, attrs uint64) error {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -127,7 +125,7 @@ func bind(from, to string, attrs uint64) error {
 	return unix.MountSetattr(unix.AT_FDCWD, to, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attrs})
 }
 
-// makeFile makes an empty file to mount on, unless there is one.
+// makeFile makes an empty file as a mount point, unless path exists.
 func makeFile(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
@@ -150,7 +148,7 @@ func mountTmpfs(to string, size int64) error {
 	return unix.Mount("tmpfs", to, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("mode=0755,size=%d", size))
 }
 
-// mountProc mounts the /proc of the box's processes.
+// mountProc mounts a /proc that shows the sandbox's processes.
 func mountProc(to string) error {
 	if err := os.Mkdir(to, 0o755); err != nil {
 		return err
@@ -158,8 +156,8 @@ func mountProc(to string) error {
 	return unix.Mount("proc", to, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 }
 
-// makeDevices makes a small /dev. Its devices are the machine's: in a user namespace
-// none can be made.
+// makeDevices makes a small /dev from the machine's devices: a user namespace cannot create
+// devices.
 func makeDevices(to string) error {
 	if err := mountTmpfs(to, maxEtc); err != nil {
 		return err

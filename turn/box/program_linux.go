@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits that no setting changes.
+// Fixed limits, which no setting changes.
 const (
 	maxFiles = 4096 // descriptors of one process
 	maxStack = 64 << 20
 )
 
-// program puts up the inner walls and becomes argv. It returns only if that fails;
-// without argv, which is a probe, it returns Exit 0 then.
+// program puts up the inner walls and becomes argv. It returns only if that fails. A probe has
+// an empty argv: then program returns Exit(0) after the walls.
 func (s stage) program(argv []string) error {
 	runtime.LockOSThread() // the thread that becomes the program
 	if err := os.Chdir(s.Dir); err != nil {
@@ -54,7 +54,7 @@ func (s stage) program(argv []string) error {
 	return fmt.Errorf("%s: %w", argv[0], unix.Exec(program, argv, env))
 }
 
-// notFound is the error of a program that does not exist in the box.
+// notFound returns the error for a program that does not exist in the sandbox.
 func notFound(err error) error {
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("%w; in the box exist only /usr and the granted folders", err)
@@ -62,7 +62,7 @@ func notFound(err error) error {
 	return err
 }
 
-// environ returns env with what differs inside.
+// environ returns env with the variables that differ inside the sandbox replaced.
 func (s stage) environ(env []string) []string {
 	ours := []string{"HOME=" + s.Home, "TMPDIR=/tmp", "USER=" + nameInside, "LOGNAME=" + nameInside}
 	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
@@ -74,15 +74,15 @@ func (s stage) environ(env []string) []string {
 	return append(env, ours...)
 }
 
-// How a limited program stands behind others: its nice value, and how much sooner the
-// kernel ends it than another process when memory is short.
+// The low priority of a limited program: its nice value, and its preference as a victim when
+// the kernel runs out of memory.
 const (
 	niceInside = 10
 	oomInside  = "1000"
 )
 
-// yield puts a limited program behind others, above all behind the first process of
-// the box, which must see in time that there are too many.
+// yield lowers the priority of a limited program, above all below the first process of the
+// sandbox, which must notice in time that there are too many processes.
 func (l Limits) yield() error {
 	if l == (Limits{}) {
 		return nil
@@ -93,7 +93,7 @@ func (l Limits) yield() error {
 	)
 }
 
-// set sets the limits of this process and of each that it starts.
+// set sets the limits of this process and its children.
 func (l Limits) set() error {
 	limits := []struct {
 		resource int
@@ -116,7 +116,7 @@ func (l Limits) set() error {
 		if r.most == 0 && r.resource != unix.RLIMIT_CORE {
 			continue
 		}
-		// Of a lower limit the lower remains.
+		// Never raise a limit.
 		most := min(r.most, now.Max)
 		if err := unix.Setrlimit(r.resource, &unix.Rlimit{Cur: min(most, now.Cur), Max: most}); err != nil {
 			return err
@@ -125,12 +125,13 @@ func (l Limits) set() error {
 	return nil
 }
 
-// dropCapabilities takes every capability from this thread, for ever.
+// dropCapabilities removes every capability from this thread for good.
 func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return err
 	}
-	// Who may not drop from the bounding set has no capability, and can gain none.
+	// The loop ends at the last capability, or at once if the thread may not drop any from the
+	// bounding set. Such a thread has no capabilities and cannot gain one.
 	for c := uintptr(0); unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) == nil; c++ {
 	}
 	var none [2]unix.CapUserData

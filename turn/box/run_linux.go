@@ -11,16 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killDelay is how long the first process of a box may take to end after its
-// lifeline was cut.
+// killDelay is how long the first process of a sandbox may take to end after its lifeline is
+// cut.
 const killDelay = 2 * time.Second
 
-// Run runs a program in the box and waits until nothing of it is left: what the
-// program started ends with it, even a daemon. When ctx is done, everything in the box
-// is killed. When we die, however that is, everything is killed too. The error is nil
-// if the program succeeded, an *exec.ExitError if it did not, and the cause of ctx if
-// that ended it. That the box could not be made is an ExitError too, with the reason
-// on Stderr.
+// Run runs a program in the sandbox and waits until all its processes have ended: everything
+// that the program started ends with it, even a daemon. When ctx is done, or when our process
+// dies for any reason, everything in the sandbox is killed. The error is nil if the program
+// succeeded, an *exec.ExitError if it failed, and the cause of ctx if ctx ended it. If the
+// sandbox could not be made, the error is an ExitError too, with the reason on Stderr.
 func (b Box) Run(ctx context.Context, w Way, p Program) error {
 	s, err := b.stage()
 	if err != nil {
@@ -46,7 +45,7 @@ func (b Box) Run(ctx context.Context, w Way, p Program) error {
 	return err
 }
 
-// command returns the command that makes the box and starts argv in it. It has a
+// command returns the command that makes the sandbox and starts argv in it. The command has a
 // session of its own, so that the program has no terminal.
 func (b Box) command(ctx context.Context, w Way, s stage, argv []string) *exec.Cmd {
 	attr := &syscall.SysProcAttr{Setsid: true}
@@ -61,8 +60,8 @@ func (b Box) command(ctx context.Context, w Way, s stage, argv []string) *exec.C
 	return cmd
 }
 
-// ownAttr returns how the first process of our own way is started: in new namespaces,
-// as their user, with the capabilities that building the box takes.
+// ownAttr returns the attributes for the first process of the built-in way: new namespaces,
+// their user, and the capabilities to build the sandbox.
 func ownAttr(network bool) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{
 		Setsid:      true,

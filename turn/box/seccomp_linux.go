@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arch returns the number of the machine, if we can filter its system calls. On others
-// nothing runs in a box.
+// arch returns the audit number of this architecture, if we can filter its system calls.
+// Without a filter we run nothing in a sandbox.
 func arch() (number uint32, ok bool) {
 	switch runtime.GOARCH {
 	case "amd64":
@@ -23,25 +23,25 @@ func arch() (number uint32, ok bool) {
 	return 0, false
 }
 
-// endOfCalls is the first system call that was not known when this filter was
-// written. Newer ones, and the second set of numbers that amd64 has for its x32, do
-// not exist in a box.
+// endOfCalls is the first system call number that was unknown when this filter was written.
+// Newer calls do not exist in a sandbox, nor does the second set of numbers that amd64 has for
+// its x32.
 const endOfCalls = unix.SYS_LISTNS + 1
 
-// Where struct seccomp_data has its fields. Of an argument this is the lower half on
-// the machines of arch.
+// Offsets of the fields of struct seccomp_data. For an argument this is the lower half on the
+// supported architectures.
 const (
 	atNumber = 0
 	atArch   = 4
 	atArgs   = 16
 )
 
-// refused are system calls that a program in a box cannot make. They trace or reach
-// into other processes, change the machine, mounts or namespaces, open files past the
-// mounts, or widen what the kernel must withstand.
+// refused are system calls that a program in a sandbox cannot make. They trace or reach into
+// other processes, change the machine, mounts or namespaces, open files past the mounts, or
+// enlarge the kernel's attack surface.
 func refused() []uint32 {
 	return append([]uint32{
-		// other processes, and keys that belong to the user and not to the box
+		// other processes, and keys of the user rather than of the sandbox
 		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP,
 		unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE,
 		unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_IOPRIO_SET,
@@ -62,35 +62,36 @@ func refused() []uint32 {
 	}, refusedHere()...)
 }
 
-// absent are system calls that do not exist in a box. Programs do without them, as on
-// an older kernel. What clone3 and openat2 are asked for cannot be filtered, io_uring
-// makes other calls past the filter, and the memory of the last two is not counted.
+// absent are system calls that do not exist in a sandbox. Programs do without them, as on an
+// older kernel. The arguments of clone3 and openat2 cannot be filtered, io_uring makes other
+// calls past the filter, and the memory of the last two escapes the memory limit.
 var absent = []uint32{
 	unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	unix.SYS_MEMFD_CREATE, sysMemfdSecret,
 }
 
-// sysMemfdSecret is missing for some machines in package unix.
+// sysMemfdSecret is missing from package unix for some architectures.
 const sysMemfdSecret = 447
 
 // namespaces are the flags of clone(2) that make a namespace.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
 
-// setID are the bits of a mode that give a program the rights of its file's owner or
-// group. With them a program in the box could hand our rights to another user.
+// setID are the mode bits that give a program the rights of its file's owner or group. With
+// them a program in the sandbox could hand our rights to another user.
 const setID = unix.S_ISUID | unix.S_ISGID
 
-// creates are the flags of open(2) with which it looks at a mode.
+// creates are the flags that make open(2) use its mode argument.
 const creates = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
-// socketTypes masks the flags from a type of socket.
+// socketTypes masks out the flags in a socket's type argument.
 const socketTypes = 0xf
 
-// personalityQuery asks personality(2) for the present one.
+// personalityQuery makes personality(2) return the current value.
 const personalityQuery = 0xffffffff
 
-// filterCalls denies system calls to what this thread becomes. The caller has set
-// no_new_privs and locked the thread. With local it may use unix sockets.
+// filterCalls restricts the system calls of this thread and of the program that it becomes. The
+// caller has set no_new_privs and locked the thread. With local, the thread may use unix
+// sockets.
 func filterCalls(local bool) error {
 	arch, ok := arch()
 	if !ok {
@@ -106,7 +107,7 @@ func filterCalls(local bool) error {
 	return nil
 }
 
-// callFilter returns the filter for a machine.
+// callFilter returns the filter for an architecture.
 func callFilter(arch uint32, local bool) []unix.SockFilter {
 	filter := []unix.SockFilter{load(atArch), jump(unix.BPF_JEQ, arch, 1, 0), fail(unix.EPERM), load(atNumber)}
 	filter = append(filter, when(unix.BPF_JGE, endOfCalls, fail(unix.ENOSYS))...)
@@ -121,11 +122,11 @@ func callFilter(arch uint32, local bool) []unix.SockFilter {
 	return append(append(filter, otherRules()...), allow)
 }
 
-// socketRules allow sockets of the internet, and netlink to look at the interfaces. A
-// local socket may belong to a service that runs programs, and vsock leads to the host
-// of a virtual machine. A pair of connected streams is allowed, one of datagrams is
-// not, because such a socket can be connected to another address later. With local
-// every unix socket is allowed.
+// socketRules allow internet sockets, and netlink to look at the interfaces. They refuse local
+// sockets, which may belong to a service that runs programs, and vsock, which leads to the host
+// of a virtual machine. They allow a pair of connected streams but not of datagrams, because a
+// datagram socket can be connected to another address later. With local they allow every unix
+// socket.
 func socketRules(local bool) []unix.SockFilter {
 	var sockets, pairs []unix.SockFilter
 	if local {
@@ -150,7 +151,7 @@ func socketRules(local bool) []unix.SockFilter {
 	)
 }
 
-// modeRules refuse files that give a program the rights of their owner.
+// modeRules refuse calls that give a file the mode bits setID.
 func modeRules() []unix.SockFilter {
 	return slices.Concat(
 		whenMode(unix.SYS_FCHMOD, 1), whenMode(unix.SYS_FCHMODAT, 2), whenMode(unix.SYS_FCHMODAT2, 2), whenMode(unix.SYS_MKNODAT, 2),
@@ -159,27 +160,27 @@ func modeRules() []unix.SockFilter {
 	)
 }
 
-// whenMode refuses a call whose argument i is such a mode.
+// whenMode refuses a call whose argument i has bits of setID.
 func whenMode(call, i uint32) []unix.SockFilter {
 	return when(unix.BPF_JEQ, call, load(arg(i)), jump(unix.BPF_JSET, setID, 1, 0), allow, fail(unix.EPERM))
 }
 
-// whenCreated refuses a call that makes a file of such a mode. Without the flags of
-// creates, the argument for the mode holds anything.
+// whenCreated refuses a call that creates a file with bits of setID. Without the flags of
+// creates the call ignores its mode argument, which may have any value.
 func whenCreated(call, flags, mode uint32) []unix.SockFilter {
 	return when(unix.BPF_JEQ, call,
 		load(arg(flags)), jump(unix.BPF_JSET, creates, 1, 0), allow,
 		load(arg(mode)), jump(unix.BPF_JSET, setID, 1, 0), allow, fail(unix.EPERM))
 }
 
-// otherRules look at the arguments of calls that are harmless with others.
+// otherRules refuse certain arguments of calls that are otherwise harmless.
 func otherRules() []unix.SockFilter {
 	return slices.Concat(
 		when(unix.BPF_JEQ, unix.SYS_CLONE, load(arg(0)), jump(unix.BPF_JSET, namespaces, 1, 0), allow, fail(unix.EPERM)),
 		when(unix.BPF_JEQ, unix.SYS_IOCTL, slices.Concat(
 			[]unix.SockFilter{load(arg(1))},
-			when(unix.BPF_JEQ, unix.TIOCSTI, fail(unix.EPERM)),   // types on the terminal of another
-			when(unix.BPF_JEQ, unix.TIOCLINUX, fail(unix.EPERM)), // pastes there
+			when(unix.BPF_JEQ, unix.TIOCSTI, fail(unix.EPERM)),   // types on another terminal
+			when(unix.BPF_JEQ, unix.TIOCLINUX, fail(unix.EPERM)), // pastes on another terminal
 			[]unix.SockFilter{allow},
 		)...),
 		when(unix.BPF_JEQ, unix.SYS_PERSONALITY, slices.Concat(
@@ -199,26 +200,26 @@ func otherRules() []unix.SockFilter {
 
 var allow = unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}
 
-// fail lets the system call fail.
+// fail makes the system call fail with errno.
 func fail(errno unix.Errno) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)}
 }
 
-// load loads a field of struct seccomp_data.
+// load loads the field of struct seccomp_data at an offset.
 func load(at uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
 }
 
-// arg is where the argument i of a system call is.
+// arg returns the offset of argument i of a system call.
 func arg(i uint32) uint32 { return atArgs + 8*i }
 
-// jump compares what was loaded with k, and skips yes or no instructions.
+// jump compares the loaded value with k, and skips yes or no instructions.
 func jump(how uint16, k uint32, yes, no uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | how | unix.BPF_K, K: k, Jt: yes, Jf: no}
 }
 
-// when runs what follows if the comparison holds, and skips it if not. What follows
-// must end with a verdict, because it may load something else.
+// when runs then if the comparison holds, and skips it otherwise. then must end with a verdict,
+// because it may load another value.
 func when(how uint16, k uint32, then ...unix.SockFilter) []unix.SockFilter {
 	return append([]unix.SockFilter{jump(how, k, 0, uint8(len(then)))}, then...)
 }

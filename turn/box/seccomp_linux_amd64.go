@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusedHere are refused calls that only this machine has.
+// refusedHere are refused calls that only this architecture has.
 func refusedHere() []uint32 {
 	return []uint32{
 		unix.SYS_KEXEC_FILE_LOAD, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_LOOKUP_DCOOKIE,
@@ -14,7 +14,7 @@ func refusedHere() []uint32 {
 	}
 }
 
-// modeRulesHere are those of modeRules for the calls that only this machine has.
+// modeRulesHere are modeRules for calls that only this architecture has.
 func modeRulesHere() []unix.SockFilter {
 	return slices.Concat(whenMode(unix.SYS_CHMOD, 1), whenMode(unix.SYS_CREAT, 1), whenMode(unix.SYS_MKNOD, 1), whenCreated(unix.SYS_OPEN, 1, 2))
 }

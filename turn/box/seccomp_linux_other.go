@@ -4,8 +4,8 @@ package box
 
 import "golang.org/x/sys/unix"
 
-// refusedHere are refused calls that only this machine has.
+// refusedHere are refused calls that only this architecture has.
 func refusedHere() []uint32 { return nil }
 
-// modeRulesHere are those of modeRules for the calls that only this machine has.
+// modeRulesHere are modeRules for calls that only this architecture has.
 func modeRulesHere() []unix.SockFilter { return nil }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// The user and the machine's name inside a box.
+// The user and the host name inside a sandbox.
 const (
 	userInside = 1000
 	nameInside = "agent"
@@ -15,35 +15,35 @@ const (
 	homeInside = "/tmp/home"
 )
 
-// The stages on the way into a box. Each is our own binary, called with Stage and
-// the name of the stage.
+// The stages of entering a sandbox. Each runs our own binary with Stage and the name of the
+// stage as arguments.
 const (
-	stageMount   = "mount"   // our own way: builds the file system, then becomes stageInit
-	stageInit    = "init"    // the first process in the box: starts stageProgram and watches
+	stageMount   = "mount"   // built-in way only: builds the file system, then becomes stageInit
+	stageInit    = "init"    // the first process in the sandbox: starts stageProgram and watches
 	stageProgram = "program" // puts up the inner walls, then becomes the program
 )
 
-// stage is what the stages must know.
+// stage is the configuration that the stages share.
 type stage struct {
 	Mounts   []mount `json:",omitempty"` // for stageMount
-	Self     string  // our own binary, in the box
+	Self     string  // our own binary, in the sandbox
 	Paths    []grant // for Landlock
 	Dir      string
 	Home     string
 	Network  bool `json:",omitempty"`
 	Local    bool `json:",omitempty"` // unix sockets are allowed
 	Strict   bool `json:",omitempty"` // a kernel without Landlock is an error
-	Lifeline int  `json:",omitempty"` // a descriptor: the box ends when its other end is closed; 0 is none
+	Lifeline int  `json:",omitempty"` // a descriptor: the sandbox ends when its other end is closed; 0 without a lifeline
 	Limits   Limits
 }
 
-// grant is a granted path inside the box.
+// grant is a granted path inside the sandbox.
 type grant struct {
 	Path  string
 	Write bool `json:",omitempty"`
 }
 
-// stage returns what the stages of b must know.
+// stage returns the configuration of the stages of b.
 func (b Box) stage() (stage, error) {
 	mounts, err := b.layout()
 	if err != nil {
@@ -69,7 +69,7 @@ func (b Box) stage() (stage, error) {
 	return s, nil
 }
 
-// args returns the arguments of a stage. Those of the program follow them.
+// args returns the arguments of a stage. The program's arguments follow them.
 func (s stage) args(name string) []string {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s stage) args(name string) []string {
 	return []string{Stage, name, string(text)}
 }
 
-// Main runs a stage; args are those after Stage. An Exit error is how the program
-// ended. Any other error says why the box could not be made.
+// Main runs a stage; args are the arguments after Stage. An Exit error is how the program
+// ended. Any other error explains why the sandbox could not be made.
 func Main(args []string) error {
 	if len(args) < 2 {
 		return errors.New(Stage + " is for agentstateloop's own use")

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch returns an error when the box uses more than its limits allow together, or
-// when that cannot be seen. The limits of the kernel are those of one process, and it
-// counts none of root's.
+// watch returns an error when the whole sandbox exceeds its limits, or when its use cannot be
+// measured. The kernel's own limits apply to single processes, and it does not count root's
+// processes.
 func (l Limits) watch() error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -26,9 +26,9 @@ func (l Limits) watch() error {
 	return nil
 }
 
-// exceeded adds up how many threads the box has, and how much memory that belongs to
-// no file. We, the first process, are left out. It stops counting where a limit is
-// passed: of a thousand processes that multiply it must not look at each.
+// exceeded adds up the threads of the sandbox and their memory, except memory of files. It
+// leaves out our own process, the first one. It stops counting when a limit is exceeded: it
+// must not look at each of a thousand processes that multiply.
 func (l Limits) exceeded() error {
 	dir, err := os.Open("/proc")
 	if err != nil {

@@ -25,13 +25,13 @@ type Messages struct {
 	url  string // "" means AnthropicURL
 }
 
-// NewMessages returns a client of the API at url, which does not include
-// "/v1/messages". stall is how long the API may send nothing.
+// NewMessages returns a client of the API at url, without "/v1/messages". stall is the longest
+// time that the API may send nothing.
 func NewMessages(url, key string, stall time.Duration) *Messages {
 	return &Messages{http: newHTTPClient(key, stall), url: url}
 }
 
-// stream asks, and returns the answer as it comes.
+// stream sends the question and returns the stream of the answer.
 func (m *Messages) stream(ctx context.Context, q Question) (*ssestream.Stream[messageEvent], error) {
 	params, err := messageParams(q, m.from(q))
 	if err != nil {
@@ -58,7 +58,7 @@ func (m *Messages) stream(ctx context.Context, q Question) (*ssestream.Stream[me
 	return ssestream.NewStream[messageEvent](ssestream.NewDecoder(res), nil), nil
 }
 
-// from names what a member that is kept is sent back to.
+// from returns the address and model that kept members go back to.
 func (m *Messages) from(q Question) string { return cmp.Or(m.url, AnthropicURL) + " " + q.Model }
 
 // Answer implements Model.
@@ -85,7 +85,7 @@ func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (An
 	b.finish(m.from(q))
 	switch err := stream.Err(); {
 	case b.answer.Stop != "":
-		return b.answer, nil // nothing of use comes after the stop reason
+		return b.answer, nil // only useless events follow the stop reason
 	case context.Cause(ctx) != nil:
 		return b.answer, context.Cause(ctx)
 	case err == nil:
@@ -95,7 +95,7 @@ func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (An
 	}
 }
 
-// readWhole reads an answer of a server that does not stream.
+// readWhole reads the answer of a server that does not stream.
 func (m *Messages) readWhole(data []byte, q Question, say func(string)) (Answer, error) {
 	r := &chunkReader{}
 	top, ok := first(data)
@@ -120,11 +120,11 @@ func (m *Messages) readWhole(data []byte, q Question, say func(string)) (Answer,
 	return b.answer, nil
 }
 
-// inStream is the text that the library writes before the data of an error event, for which
-// it has no type.
+// inStream is the prefix that the library writes before the data of an error event; it has no
+// error type for it.
 const inStream = "received error while streaming: "
 
-// fault returns an error of the library as one of ours.
+// fault converts an error of the library to one of ours.
 func (m *Messages) fault(err error) error {
 	if data, ok := strings.CutPrefix(err.Error(), inStream); ok {
 		return m.http.streamFault([]byte(data))
@@ -135,7 +135,7 @@ func (m *Messages) fault(err error) error {
 	return m.http.redactError(err)
 }
 
-// messageParams returns q in the form of the API.
+// messageParams returns q as a request of the API.
 func messageParams(q Question, from string) (messagesRequest, error) {
 	params := messagesRequest{Model: q.Model, MaxTokens: q.MaxOutput, Stream: true}
 	if q.Shape.Effort != "" {
@@ -155,13 +155,13 @@ func messageParams(q Question, from string) (messagesRequest, error) {
 	for _, msg := range q.Messages {
 		params.Messages = append(params.Messages, messageOf(msg, from))
 	}
-	// The next call pays a tenth for everything up to here.
+	// The next call pays a tenth of the price for everything up to here.
 	last := params.Messages[len(params.Messages)-1].Content
 	last[len(last)-1].cached()
 	return params, nil
 }
 
-// newMessageTool returns a tool in the form of the API, which takes the schemas of objects.
+// newMessageTool returns a tool in the form of the API, which accepts only schemas of objects.
 func newMessageTool(t Tool) (messageTool, error) {
 	schema := map[string]any{}
 	if err := json.Unmarshal(t.Schema, &schema); err != nil {
@@ -171,7 +171,7 @@ func newMessageTool(t Tool) (messageTool, error) {
 	return messageTool{Name: t.Name, Description: t.Description, InputSchema: schema}, nil
 }
 
-// messageOf puts the results of calls first, as the API requires.
+// messageOf returns a message in the form of the API, which requires tool results first.
 func messageOf(m Message, from string) messageTurn {
 	said := messageTurn{Role: "user"}
 	for _, b := range m.Kept.forServer(from).Blocks {
@@ -195,14 +195,14 @@ func messageOf(m Message, from string) messageTurn {
 	return said
 }
 
-// blocks gathers an answer from the events of its stream.
+// blocks collects an answer from the events of its stream.
 type blocks struct {
 	answer Answer
 	text   strings.Builder
 	args   strings.Builder
 
 	kept    Kept
-	keeping gathered // the block that is under way, if it is kept
+	keeping gathered // the current block, if it is kept
 	size    int
 }
 
@@ -225,7 +225,7 @@ func (b *blocks) take(e messageEvent, say func(string)) {
 			b.answer.Calls = append(b.answer.Calls, Call{ID: e.ID, Name: e.Name, Args: wholeInput(e.Input)})
 		case e.Kind == "text":
 			b.say(e.Text, say)
-		default: // what the model thinks, or a block of tomorrow
+		default: // thoughts of the model, or an unknown type of block
 			b.keeping.add(e.Block)
 		}
 	case "content_block_delta":
@@ -247,7 +247,7 @@ func (b *blocks) take(e messageEvent, say func(string)) {
 	}
 }
 
-// isEmpty reports whether nothing of an answer has come.
+// isEmpty reports whether no text and no call has arrived yet.
 func (b *blocks) isEmpty() bool { return b.text.Len() == 0 && len(b.answer.Calls) == 0 }
 
 func (b *blocks) say(text string, say func(string)) {
@@ -259,7 +259,7 @@ func (b *blocks) say(text string, say func(string)) {
 	say(text)
 }
 
-// delta takes a piece of the block that is under way.
+// delta adds a piece to the current block.
 func (b *blocks) delta(e messageEvent, say func(string)) {
 	switch {
 	case e.Kind == "text_delta":
@@ -276,7 +276,7 @@ func (b *blocks) delta(e messageEvent, say func(string)) {
 	}
 }
 
-// counted takes the totals of message_delta, which repeat or complete those of
+// counted takes the token counts of message_delta, which repeat or complete those of
 // message_start.
 func (b *blocks) counted(u messageUsage) {
 	into := &b.answer.Usage
@@ -290,7 +290,7 @@ func (b *blocks) counted(u messageUsage) {
 	}
 }
 
-// close ends the arguments of the open call.
+// close completes the current block: the arguments of a call, or a kept block.
 func (b *blocks) close() {
 	if n := len(b.answer.Calls); n > 0 && b.args.Len() > 0 {
 		b.answer.Calls[n-1].Args = b.args.String()
@@ -312,8 +312,8 @@ func (b *blocks) finish(from string) {
 	b.answer.fillIn()
 }
 
-// wholeInput returns the input that some servers send with the beginning of a call, as an object
-// or as a text. Anthropic itself sends an empty object there.
+// wholeInput returns the input of a call from servers that send it with the start of the call,
+// as an object or as a string. Anthropic sends an empty object there.
 func wholeInput(input json.RawMessage) string {
 	var text string
 	if json.Unmarshal(input, &text) == nil {

@@ -10,8 +10,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// callTools runs the calls of an answer. It returns the end of the run if the
-// model only repeats itself.
+// callTools runs the calls of an answer. It returns the end of the run if a call ended it, or
+// if the model repeats itself.
 func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
 	if l.conversation.calls >= l.maxCalls() {
 		return nil, nil
@@ -51,9 +51,8 @@ func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
 	return nil, nil
 }
 
-// runCall runs one call, at most once. That the call is about to run is durable
-// before it runs; its result is durable as soon as it exists. A call that ctx ended
-// has no result.
+// runCall runs a call at most once. It records durably that the call is about to run, and its
+// result as soon as there is one. A call that ctx ended has no result.
 func (l *Loop) runCall(ctx context.Context, c Call) error {
 	tool, why := l.findTool(c)
 	if why != "" {
@@ -76,7 +75,7 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 	} else if err != nil {
 		text = err.Error()
 	}
-	s.Text = truncated(strings.ReplaceAll(text, "\x00", "\uFFFD"), maxResult) // some APIs refuse it, and with it the rest of the turn
+	s.Text = truncated(strings.ReplaceAll(text, "\x00", "\uFFFD"), maxResult) // some APIs reject a NUL byte, and with it every later request of the turn
 	s.Text += l.repeatWarning(c)
 	if err := l.keep(s); err != nil {
 		return err
@@ -85,8 +84,8 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 	return nil
 }
 
-// shownBy returns the result of a tool that has files to show, and those that the model
-// sees.
+// shownBy returns the result of a tool that has files to show, and the files that the model can
+// see.
 func (l *Loop) shownBy(showing Showing) (text string, shown []Shown) {
 	var lines []string
 	for _, file := range showing.Files {
@@ -98,7 +97,7 @@ func (l *Loop) shownBy(showing Showing) (text string, shown []Shown) {
 		file.data = nil
 		shown = append(shown, file)
 	}
-	// What is said of the files is not cut off behind a long text.
+	// Keep the lines about the files, even behind a long text.
 	notes := strings.Join(lines, "\n")
 	if showing.Text == "" {
 		return notes, shown
@@ -106,10 +105,10 @@ func (l *Loop) shownBy(showing Showing) (text string, shown []Shown) {
 	return truncated(showing.Text, maxResult-len(notes)-noteRoom) + "\n" + notes, shown
 }
 
-// noteRoom is how many bytes of a result the note of a truncated text takes, at most.
+// noteRoom is the most bytes that the note of a truncated text takes.
 const noteRoom = 64
 
-// titleOf returns the name of the tool that a call names, for people.
+// titleOf returns the title of a called tool, its name for people.
 func (l *Loop) titleOf(c Call) string {
 	for _, t := range l.Tools {
 		if t.Name == c.Name {
@@ -124,8 +123,8 @@ func (l *Loop) refuseCall(c Call, why string) error {
 	return l.keep(Step{Kind: StepResult, ID: c.ID, Text: "Not run: " + why + l.repeatWarning(c), Failed: true})
 }
 
-// repeatWarning returns the warning in a result that the same call once more will
-// end the run, or "".
+// repeatWarning returns a warning for the result of a repeated call, or "". The next repetition
+// of the call ends the run.
 func (l *Loop) repeatWarning(c Call) string {
 	if l.conversation.repeats[c.ID] != maxSameCall {
 		return ""
@@ -133,7 +132,7 @@ func (l *Loop) repeatWarning(c Call) string {
 	return fmt.Sprintf("\n[You have made this same call %d times. If you make it once more, your turn ends. Do something else.]", maxSameCall)
 }
 
-// findTool returns the tool that a call names, or what is wrong with the call.
+// findTool returns the called tool, or an explanation of a bad call.
 func (l *Loop) findTool(c Call) (tool Tool, why string) {
 	for _, t := range l.Tools {
 		if t.Name != c.Name {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// What chat completions are sent and send, as far as we use it. Servers call themselves
-// compatible and send members of other types: arguments as an object, content as an array, an
-// index as a text. Each member that is read is read whatever its type, or is told.
+// The wire types of the chat completions API, as far as we use it. Servers that call themselves
+// compatible send members of other types: arguments as an object, content as an array, an index
+// as a string. We read each member whatever its type, or report it as unread.
 
 type chatRequest struct {
 	Model               string         `json:"model"`
@@ -29,10 +29,10 @@ type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-// chatMessage is one message. Kept are the members that the server sent with it; see Kept.
+// chatMessage is one message. kept are further members that the server sent with it; see Kept.
 type chatMessage struct {
 	Role       string     `json:"role"`
-	Content    any        `json:"content,omitempty"` // a text, or []chatPart
+	Content    any        `json:"content,omitempty"` // a string, or []chatPart
 	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 
@@ -65,7 +65,7 @@ type chatToolText struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-// chatPart is a part of a content: "text" or "image_url".
+// chatPart is a part of a message's content, of type "text" or "image_url".
 type chatPart struct {
 	Type     string     `json:"type"`
 	Text     string     `json:"text,omitempty"`
@@ -76,28 +76,28 @@ type chatImage struct {
 	URL string `json:"url"`
 }
 
-// members are members of an object by name, as they came.
+// members are unparsed members of an object, by name.
 type members map[string]json.RawMessage
 
-// MarshalJSON adds the members that were kept.
+// MarshalJSON adds the kept members.
 func (m chatMessage) MarshalJSON() ([]byte, error) {
 	type plain chatMessage
 	return withMembers(plain(m), m.kept)
 }
 
-// MarshalJSON adds the members that were kept.
+// MarshalJSON adds the kept members.
 func (c chatCall) MarshalJSON() ([]byte, error) {
 	type plain chatCall
 	return withMembers(plain(c), c.kept)
 }
 
-// MarshalJSON adds the members that were kept.
+// MarshalJSON adds the kept members.
 func (f chatFunction) MarshalJSON() ([]byte, error) {
 	type plain chatFunction
 	return withMembers(plain(f), f.kept)
 }
 
-// withMembers returns v as JSON with further members. Those of v itself count.
+// withMembers returns v as JSON with more members. The members of v take precedence.
 func withMembers(v any, more members) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil || len(more) == 0 {
@@ -115,21 +115,21 @@ func withMembers(v any, more members) ([]byte, error) {
 	return json.Marshal(own)
 }
 
-// chatChunk is what is read of one event of the stream.
+// chatChunk is a parsed event of the stream.
 type chatChunk struct {
 	model  string
 	usage  *chatUsage
-	fault  json.RawMessage // an error in the place of an answer, or with it
-	choice *chatChoice     // the first; nil if there is none
+	fault  json.RawMessage // an error in place of an answer, or along with one
+	choice *chatChoice     // the first choice, or nil
 
-	unread []string // what could not be read, in words
+	unread []string // descriptions of unreadable members
 }
 
 type chatChoice struct {
 	text    string
 	refusal string
 	calls   []callPiece
-	kept    members // what else stands in the delta
+	kept    members // other members of the delta
 	finish  string
 }
 
@@ -145,17 +145,17 @@ type callPiece struct {
 	id, name string
 	args     string
 
-	kept, keptIn members // what else stands in the call, and in its function
+	kept, keptIn members // other members of the call, and of its function
 }
 
-// chunkReader reads the members of one chunk, and notes what it cannot read.
+// chunkReader reads the members of one chunk and collects unreadable ones.
 type chunkReader struct{ unread []string }
 
-// readChunk reads one event. The error means that it is not an object of JSON.
+// readChunk reads one event. An error means that the event is not a JSON object.
 func readChunk(data []byte) (chatChunk, error) {
 	var top members
 	if err := json.Unmarshal(data, &top); err != nil {
-		var list []json.RawMessage // an error may stand in an array
+		var list []json.RawMessage // some servers wrap an error in an array
 		if json.Unmarshal(data, &list) == nil && len(list) > 0 {
 			return readChunk(list[0])
 		}
@@ -174,7 +174,7 @@ func readChunk(data []byte) (chatChunk, error) {
 	return c, nil
 }
 
-// first returns the first object of an array, or the object itself.
+// first returns the first object of an array, or data itself if it is an object.
 func first(data json.RawMessage) (members, bool) {
 	var list []members
 	if json.Unmarshal(data, &list) == nil {
@@ -187,7 +187,7 @@ func first(data json.RawMessage) (members, bool) {
 	return one, json.Unmarshal(data, &one) == nil && one != nil
 }
 
-// choice reads a choice of a stream, or one of an answer that came all at once.
+// choice reads a choice of a stream, or of an answer that arrived whole.
 func (r *chunkReader) choice(m members) *chatChoice {
 	c := &chatChoice{finish: r.text("finish_reason", m["finish_reason"])}
 	delta := m["delta"]
@@ -195,7 +195,7 @@ func (r *chunkReader) choice(m members) *chatChoice {
 		delta = m["message"]
 	}
 	if isNull(delta) {
-		if text := m["text"]; !isNull(text) { // of the older completions
+		if text := m["text"]; !isNull(text) { // the older completions API
 			c.text = r.text("text", text)
 		}
 		return c
@@ -209,14 +209,14 @@ func (r *chunkReader) choice(m members) *chatChoice {
 	for _, call := range r.list("tool_calls", d["tool_calls"]) {
 		c.calls = append(c.calls, r.call(call))
 	}
-	if f := d["function_call"]; !isNull(f) { // of older servers: one call, without an id
+	if f := d["function_call"]; !isNull(f) { // older servers send one call, without an id
 		c.calls = append(c.calls, r.call(members{"function": f}))
 	}
 	c.kept = others(d, "role", "content", "refusal", "tool_calls", "function_call", "audio", "annotations")
 	return c
 }
 
-// list returns the objects of an array, or the object itself.
+// list returns the objects of an array, or a single object as a list.
 func (r *chunkReader) list(name string, data json.RawMessage) []members {
 	if isNull(data) {
 		return nil
@@ -233,7 +233,7 @@ func (r *chunkReader) list(name string, data json.RawMessage) []members {
 	return nil
 }
 
-// call reads a piece of a call. The arguments may be a text or the object itself.
+// call reads a piece of a call. The arguments may be a string or an object.
 func (r *chunkReader) call(m members) callPiece {
 	p := callPiece{id: r.text("id", m["id"])}
 	if n, err := strconv.Atoi(strings.TrimSuffix(r.text("index", m["index"]), ".0")); err == nil {
@@ -261,7 +261,7 @@ func (r *chunkReader) call(m members) callPiece {
 	return p
 }
 
-// usage reads how many tokens were used.
+// usage reads the token counts.
 func (r *chunkReader) usage(data json.RawMessage) *chatUsage {
 	if isNull(data) {
 		return nil
@@ -284,7 +284,7 @@ func (r *chunkReader) usage(data json.RawMessage) *chatUsage {
 
 func (r *chunkReader) count(name string, m members) int64 { return int64(r.number(name, m[name])) }
 
-// number reads a number, or a text that is one.
+// number reads a number, also from a string.
 func (r *chunkReader) number(name string, data json.RawMessage) float64 {
 	text := r.text(name, data)
 	if text == "" {
@@ -297,8 +297,8 @@ func (r *chunkReader) number(name string, data json.RawMessage) float64 {
 	return n
 }
 
-// text reads a text: of a text, of a number, of the texts of an array of parts. What a model
-// thinks is none.
+// text reads a string, number or boolean as text, and joins the texts of an array of parts. It
+// skips the thoughts of a model.
 func (r *chunkReader) text(name string, data json.RawMessage) string {
 	if isNull(data) {
 		return ""
@@ -319,10 +319,10 @@ func (r *chunkReader) text(name string, data json.RawMessage) string {
 	if json.Unmarshal(data, &part) == nil {
 		return r.part(name, data, part)
 	}
-	return string(data) // a number or a truth value
+	return string(data) // a number or a boolean
 }
 
-// part reads the text of a part of a content.
+// part reads the text of one part of the content.
 func (r *chunkReader) part(name string, data json.RawMessage, part members) string {
 	kind := r.text("type", part["type"])
 	switch {
@@ -339,7 +339,8 @@ func (r *chunkReader) part(name string, data json.RawMessage, part members) stri
 	return ""
 }
 
-// maxUnread bounds how much of what cannot be read is told, in bytes.
+// maxUnread bounds, in bytes, the quotation of an unreadable member. It also bounds how many of
+// them an answer keeps.
 const maxUnread = 100
 
 func (r *chunkReader) fault(name string, data json.RawMessage) {
@@ -348,7 +349,7 @@ func (r *chunkReader) fault(name string, data json.RawMessage) {
 
 func isNull(data json.RawMessage) bool { return len(data) == 0 || string(data) == "null" }
 
-// others returns the members of an object besides these that hold something.
+// others returns the members of an object except those named and empty ones.
 func others(m members, names ...string) members {
 	kept := members{}
 	for name, value := range m {
@@ -369,15 +370,15 @@ func others(m members, names ...string) members {
 	return kept
 }
 
-// chatEvents reads the data of the events of a stream, line by line: some servers leave out the
-// blank line between events, or send an error without "data:".
+// chatEvents reads the data of a stream's events line by line: some servers omit the blank line
+// between events, or send an error without "data:".
 type chatEvents struct{ lines *bufio.Reader }
 
-// errDone is the end that the server marks.
+// errDone is the error at the "[DONE]" that ends a stream.
 var errDone = errors.New("[DONE]")
 
-// next returns the data of the next event. The error is errDone at the marked end, and io.EOF
-// if the body ends without it.
+// next returns the data of the next event. The error is errDone at "[DONE]", and io.EOF if the
+// body ends without it.
 func (e chatEvents) next() ([]byte, error) {
 	for {
 		line, err := e.lines.ReadBytes('\n')

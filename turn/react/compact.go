@@ -11,19 +11,19 @@ import (
 	"agentstateloop/turn"
 )
 
-// How full the window may be, in percent. From warnAt on the model is warned.
-// From compactAt on a summary replaces the conversation.
+// Thresholds for the use of the window, in percent. From warnAt on the loop warns the model.
+// From compactAt on it replaces the conversation by a summary.
 const (
 	warnAt    = 75
 	compactAt = 90
 )
 
-// maxUselessSummaries bounds the summaries in a row that failed or did not
-// help. After that no more are asked for in this run.
+// maxUselessSummaries bounds consecutive summaries that failed or did not help. After that many
+// the run requests no more of them.
 const maxUselessSummaries = 2
 
-// canSummarise reports whether the model may be asked for a summary and then
-// once more for an answer.
+// canSummarise reports whether the run may still make two requests: one for a summary and one
+// for an answer.
 func (l *Loop) canSummarise() bool { return l.conversation.calls < l.maxCalls()-1 }
 
 // fitWindow keeps the conversation within the window.
@@ -38,8 +38,8 @@ func (l *Loop) fitWindow(ctx context.Context) error {
 	return nil
 }
 
-// compact replaces the conversation by a summary. If the summary fails, the
-// conversation stays as it is.
+// compact replaces the conversation by a summary. If the summary fails, the conversation stays
+// unchanged.
 func (l *Loop) compact(ctx context.Context) error {
 	l.Emit(turn.Event{Kind: turn.Thinking, Text: "summarising the conversation"})
 	room := l.Window / 100 * warnAt * bytesPerToken
@@ -56,9 +56,9 @@ func (l *Loop) compact(ctx context.Context) error {
 	return l.keep(Step{Kind: StepSummary, Failed: true})
 }
 
-// Summary asks for a summary outside of a run. text is the question. It needs
-// no Tools, Steps or Rest. The last event is Done, with what every request
-// took. The error is ErrFailed, or why no more may be asked.
+// Summary asks for a summary outside of a run. text is the question. Summary does not need
+// Tools, Steps or Rest. The last event is Done, with the usage of all requests. The error is
+// ErrFailed, the cause of ctx, or an error after which this process must do no more work.
 func (l *Loop) Summary(ctx context.Context, text string) error {
 	l.prepare()
 	answer, err := l.summarise(ctx, text)
@@ -74,8 +74,7 @@ func (l *Loop) Summary(ctx context.Context, text string) error {
 	return nil
 }
 
-// summarise asks for a summary. It tries again after faults that may pass,
-// while there is time.
+// summarise asks for a summary. It retries after transient faults while there is time.
 func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 	begun, lessons := time.Now(), 0
 	for n := 0; ; n++ {
@@ -109,8 +108,8 @@ func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 	}
 }
 
-// summed returns the one message that a conversation becomes: what it began
-// with, which is whole unless it is very long, and the summary.
+// summed returns the message that replaces a conversation: the first message, truncated only if
+// it is very long, and the summary.
 func (l *Loop) summed(summary string) string {
 	task := ""
 	if len(l.conversation.messages) > 0 {
@@ -128,16 +127,16 @@ func (l *Loop) summed(summary string) string {
 	return strings.TrimSpace(task) + summaryMark + strings.TrimSpace(summary)
 }
 
-// summaryMark separates the two parts of a summed message. It is also searched
-// in the steps that earlier versions wrote.
+// summaryMark separates the two parts of a summed message. summed also finds it in steps that
+// earlier versions wrote.
 const summaryMark = "\n\n[What you did since, as a summary, which stands for all that was said. Go on from it.]\n\n"
 
-// shortestPart is how many bytes of a part stay when a transcript is shortened. At the
-// last try half of them do.
+// shortestPart is the smallest limit, in bytes, for a part of a shortened transcript. The last
+// try uses half of it.
 const shortestPart = 64
 
-// transcript returns a conversation as a text of at most about room bytes. If
-// it is too long, only the beginnings of its longest parts are kept.
+// transcript returns a conversation as a text of at most about room bytes. If the text is too
+// long, transcript keeps only the beginnings of the longest parts.
 func transcript(messages []Message, room int) string {
 	for most := maxResult; ; most /= 2 {
 		var b strings.Builder

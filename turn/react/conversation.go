@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// conversation holds the sum of the steps, and what the loop must know about it.
-// Steps are applied one after the other, while they happen and when they are read
-// again. So a resumed loop has the same state as the one before it.
+// conversation is the state that results from the steps. The loop applies each step when it
+// happens; a resumed loop reads the steps and applies them again. So it has the same state as
+// the loop before it.
 type conversation struct {
 	messages []Message
-	open     []Call          // of the last answer, without a result yet
-	started  map[string]bool // calls of them that may have run
+	open     []Call          // calls of the last answer that have no result yet
+	started  map[string]bool // open calls that may have run
 
 	calls      int             // answers and summaries of this run
-	blanks     int             // the last of them that were empty
+	blanks     int             // consecutive empty answers, up to the last one
 	succeeded  map[string]bool // tools that succeeded in this run
 	ids        map[string]bool // ids of all calls
 	repetition repetition
-	repeats    map[string]int // how often a call was made, by its id
-	ended      Ending         // by a call of this run
+	repeats    map[string]int // how often each call was made, by id
+	ended      Ending         // set by a call of this run
 
 	summed           bool // the messages begin with a summary
-	answers          int  // since then
-	uselessSummaries int  // summaries of this run that failed or did not help, in a row
+	answers          int  // since the summary
+	uselessSummaries int  // consecutive summaries of this run that failed or did not help
 
 	size    int   // bytes of the messages
 	counted int64 // tokens of the messages at the last answer; 0 if not reported
-	since   int   // bytes since then
-	warned  bool  // about the window, since the last summary
+	since   int   // bytes added since then
+	warned  bool  // of the full window, since the last summary
 }
 
 func newConversation(steps []Step) *conversation {
@@ -71,7 +71,7 @@ func (t *conversation) apply(s Step) {
 	}
 }
 
-// shortened replaces what the model was told by a shorter text. What it is shown stays.
+// shortened replaces all messages by a shorter text. Shown files stay.
 func (t *conversation) shortened(text string) {
 	shown := t.shown()
 	t.messages, t.open = nil, nil
@@ -80,9 +80,8 @@ func (t *conversation) shortened(text string) {
 	t.show(shown)
 }
 
-// summarised replaces the conversation by a summary. A summary that failed was
-// useless. So was one that came right after another, because the window was full
-// again at once.
+// summarised replaces the conversation by a summary. A failed summary was useless. So was a
+// summary right after another one, because the window was full again at once.
 func (t *conversation) summarised(s Step) {
 	t.calls++
 	if s.Failed {
@@ -99,7 +98,7 @@ func (t *conversation) summarised(s Step) {
 	t.addText(s.Text)
 }
 
-// addText adds to what the model reads next.
+// addText adds text to the next input of the model.
 func (t *conversation) addText(text string) {
 	t.grow(len(text))
 	last := t.lastTold()
@@ -109,7 +108,7 @@ func (t *conversation) addText(text string) {
 	last.Text += text
 }
 
-// show adds files to what the model sees next.
+// show adds files to the next input of the model.
 func (t *conversation) show(files []Shown) {
 	for _, s := range files {
 		last := t.lastTold()
@@ -126,7 +125,7 @@ func (t *conversation) shown() (all []Shown) {
 	return all
 }
 
-// lastTold returns the last message if it is not the model's, and else a new one.
+// lastTold returns the last message, or a new one if the last is the model's.
 func (t *conversation) lastTold() *Message {
 	if n := len(t.messages); n == 0 || t.messages[n-1].Model {
 		t.messages = append(t.messages, Message{})
@@ -177,8 +176,8 @@ func (t *conversation) resulted(s Step) {
 	}
 }
 
-// tokens estimates how much of the window the conversation takes: what the API
-// counted, and for the rest a number that few texts exceed.
+// tokens estimates the tokens of the conversation: the API's count, plus an estimate for later
+// messages that is rarely too low.
 func (t *conversation) tokens(system int) int64 {
 	if t.counted == 0 {
 		return int64(t.size+system) / bytesPerToken
@@ -188,12 +187,11 @@ func (t *conversation) tokens(system int) int64 {
 
 const bytesPerToken = 3
 
-// maxAnswerRepeated bounds, in bytes, the text of an answer with calls that is sent
-// back. The steps keep all of it.
+// maxAnswerRepeated bounds, in bytes, the text of an answer with calls that goes back to the
+// API. The steps keep the whole text.
 const maxAnswerRepeated = 64 << 10
 
-// sendable returns a name in the form that the APIs accept, for a tool that does not
-// exist.
+// sendable returns the name of an unknown tool in a form that the APIs accept.
 func sendable(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if nameRune(r) {
@@ -212,14 +210,14 @@ func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
 }
 
-// repetition notices a model that repeats itself. It counts how often each call was
-// made since the last call that was new.
+// repetition detects a model that repeats itself. It counts how often each call was made since
+// the last new call.
 type repetition struct {
 	ever map[string]bool
 	now  map[string]int
 }
 
-// count notes a call and returns how often it was made.
+// count records a call and returns how often it was made.
 func (r *repetition) count(c Call) int {
 	key := c.Name + "\x00" + canonical(c.Args)
 	if !r.ever[key] {
@@ -232,8 +230,8 @@ func (r *repetition) count(c Call) int {
 	return r.now[key]
 }
 
-// canonical returns arguments in a form that is the same for all that mean the same:
-// white space and the order of names do not matter in JSON.
+// canonical returns equivalent arguments in one form: white space and the order of names do not
+// matter in JSON.
 func canonical(args string) string {
 	dec := json.NewDecoder(strings.NewReader(args))
 	dec.UseNumber()

@@ -11,8 +11,8 @@ import (
 	"agentstateloop/state"
 )
 
-// Effects are the tools that act outside of the workdir. Package cycle carries them
-// out. A function that is nil leaves its tool out.
+// Effects are the tools that act outside of the workdir. Package cycle implements them. A nil
+// function omits its tool.
 type Effects struct {
 	Send        func(ctx context.Context, to, text string, files []string) error
 	Ask         func(ctx context.Context, to, text string, fields []state.ResultField, files []string, patience time.Duration) (id string, err error)
@@ -20,15 +20,15 @@ type Effects struct {
 	Submit      func(ctx context.Context, r Submission) error
 	Sleep       func(ctx context.Context, d time.Duration, why string) error
 	Remind      func(ctx context.Context, when, text string) (time.Time, error)
-	Suspend     func(ctx context.Context, text string, patience time.Duration) (id string, err error) // nil: submit_result cannot
+	Suspend     func(ctx context.Context, text string, patience time.Duration) (id string, err error) // nil: submit_result cannot suspend the turn
 	Remember    func(ctx context.Context, text string) error
 	Search      func(ctx context.Context, query string, n int) (string, error)
 
-	// SubmitsFiles: submit_result may name files, which Submit is handed.
+	// SubmitsFiles lets submit_result name files, which go to Submit.
 	SubmitsFiles bool
 }
 
-// Submission is the result of a turn, as submit_result is called with it.
+// Submission is the result of a turn: the arguments of submit_result.
 type Submission struct {
 	Text   string
 	Fields map[string]json.RawMessage
@@ -36,7 +36,7 @@ type Submission struct {
 	Finish bool // the turn ends at once
 }
 
-// maxFound is how many exchanges a search returns at most.
+// maxFound bounds the exchanges that a search returns.
 const maxFound = 20
 
 // Tools returns a tool for each function of e that is not nil.
@@ -154,7 +154,7 @@ func (e Effects) submit(ctx context.Context, a submitArgs) (string, error) {
 	return e.submitWithFiles(ctx, submitFilesArgs{submitArgs: a})
 }
 
-// submitFilesArgs are the arguments of submit_result where it takes files.
+// submitFilesArgs are the arguments of submit_result if it takes files.
 type submitFilesArgs struct {
 	submitArgs
 	Files []string `json:"files,omitempty" jsonschema:"files that go with the result: paths, as your other tools name them"`
@@ -274,7 +274,7 @@ func (e Effects) search(ctx context.Context, a searchArgs) (string, error) {
 	return truncated(found, maxResult), err
 }
 
-// said returns an error if a text that somebody is to read is blank.
+// said returns an error if a text for a reader is blank.
 func said(text string) error {
 	if strings.TrimSpace(text) == "" {
 		return errors.New("the text is empty")
@@ -282,13 +282,13 @@ func said(text string) error {
 	return nil
 }
 
-// minutes returns a number of minutes from a model as a duration of at most most.
-// Zero means def, if there is one.
+// minutes returns a model's number of minutes as a duration of at most most. Zero means def if
+// def is positive.
 func minutes(minutes int, def, most time.Duration) (time.Duration, error) {
 	if minutes == 0 && def > 0 {
 		return def, nil
 	}
-	// Compared before it is multiplied, which could overflow.
+	// Compare before the multiplication, which could overflow.
 	if minutes <= 0 || minutes > int(most/time.Minute) {
 		return 0, fmt.Errorf("minutes is %d, but must be 1 to %d", minutes, int(most/time.Minute))
 	}

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	pieceInterval = 200 * time.Millisecond // how long pieces of text are gathered
-	maxPiece      = 4 << 10                // bytes, at which they are emitted at once
+	pieceInterval = 200 * time.Millisecond // how long the emitter gathers pieces of text
+	maxPiece      = 4 << 10                // bytes; a longer text is emitted at once
 )
 
-// textEmitter gathers the text of answers and emits it in larger pieces.
+// textEmitter collects the text of answers and emits it in larger pieces.
 type textEmitter struct {
 	emit func(turn.Event)
 
-	said    bool            // there was text, in this process
-	inside  bool            // and in this answer
-	waiting strings.Builder // to be emitted
+	said    bool            // this process has emitted or gathered text
+	inside  bool            // the current answer has text
+	waiting strings.Builder // not yet emitted
 	emitted time.Time       // when text was last emitted
 }
 
-// begin separates the next answer from what was said before.
+// begin separates the next answer from the text before it.
 func (s *textEmitter) begin() { s.inside = false }
 
-// add takes a piece of an answer's text.
+// add adds a piece of an answer's text.
 func (s *textEmitter) add(text string) {
 	if s.said && !s.inside {
 		s.waiting.WriteString("\n\n")
@@ -40,7 +40,7 @@ func (s *textEmitter) add(text string) {
 	}
 }
 
-// flush emits the text that waits.
+// flush emits the waiting text.
 func (s *textEmitter) flush() {
 	if s.waiting.Len() > 0 {
 		s.emit(turn.Event{Kind: turn.TextDelta, Text: s.waiting.String()})
@@ -58,7 +58,7 @@ func (l *Loop) end(ctx context.Context, end runEnd) error {
 	}
 	e := l.done()
 	e.Cut = end.cut
-	if len(end.text) <= turn.DefaultMaxText { // the text events have a longer one
+	if len(end.text) <= turn.DefaultMaxText { // a longer text is in the text events
 		e.Text = end.text
 	}
 	l.Emit(e)
@@ -79,7 +79,7 @@ func (l *Loop) fail(err error) error {
 	return fmt.Errorf("%w: %w", ErrFailed, err)
 }
 
-// done returns the last event, with what every request took.
+// done returns the last event, with the usage of all requests.
 func (l *Loop) done() turn.Event {
 	return turn.Event{Kind: turn.Done, Usage: l.meter.usage, CostUSD: l.meter.costUSD}
 }

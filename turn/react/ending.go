@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// After is what follows a call.
+// After is the consequence of a call.
 type After string
 
-// What may follow a call. Continue, the next request, is also said by "".
+// The consequences of a call. Continue means the next request; "" means the same.
 const (
 	Continue  After = "continue"
-	Suspend   After = "suspend"   // the turn waits for what is reported later
+	Suspend   After = "suspend"   // the turn waits for a later report
 	Terminate After = "terminate" // the turn is over
 )
 
 // Ending is the error of a call that succeeded and ends the run.
 type Ending struct {
 	After After
-	Text  string // the result; the last words of a run that is over
+	Text  string // the result; with Terminate, the last words of the run
 }
 
 // Error returns the result.
 func (e Ending) Error() string { return e.Text }
 
-// notRun returns why a call is not run that stands behind one which ended the run.
+// notRun returns why a call is not run after a call that ended the run.
 func notRun(after After) string {
 	switch after {
 	case Suspend:
@@ -36,8 +36,8 @@ func notRun(after After) string {
 	return ""
 }
 
-// endCalled returns the end of a run that a call has ended. It may be called again in a
-// later attempt: all it does is idempotent.
+// endCalled returns the end of a run that a call ended. A later attempt may repeat it: its
+// effects are idempotent.
 func (l *Loop) endCalled(ctx context.Context) (*runEnd, error) {
 	for _, c := range append([]Call(nil), l.conversation.open...) {
 		if err := l.refuseCall(c, notRun(l.conversation.ended.After)); err != nil {
@@ -58,7 +58,7 @@ func (l *Loop) endCalled(ctx context.Context) (*runEnd, error) {
 	return &runEnd{text: text}, nil
 }
 
-// suspended is what the model reads of a call after which its turn waits.
+// suspended returns the text by which the model learns that its turn waits.
 func suspended(id string, wait time.Duration) string {
 	return fmt.Sprintf("[Your turn waits now for the report on this, %s, for %v at most. It goes on with the report.]", id, wait)
 }

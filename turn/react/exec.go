@@ -11,13 +11,12 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// Shell is the tool exec. It runs a program of the model's choice by its argument
-// list, without a shell in between. It is off unless the configuration allows it.
-// Each call has a box of its own, in which the Folders exist, and nothing that it
-// started outlives the call (docs/design.md, "The box").
+// Shell is the tool exec. It runs a program of the model's choice by its argument list, without
+// a shell. It is off unless the config allows it. Each call has a sandbox of its own with the
+// Folders. All processes that the call started end with it (docs/design.md, "The box").
 type Shell struct {
 	Folders Folders
-	Box     box.Box // what the configuration grants besides, and Self
+	Box     box.Box // additional grants of the config, and Self
 	Way     box.Way
 	Env     []string // of the program
 	Timeout time.Duration
@@ -50,7 +49,7 @@ func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Through a link the folder could lie anywhere.
+	// Through a link the folder could be anywhere.
 	info, err := root.Stat(name)
 	dir := filepath.Join(root.Name(), name)
 	root.Close()
@@ -63,8 +62,7 @@ func (s Shell) call(ctx context.Context, a execArgs) (string, error) {
 	})
 }
 
-// Grant returns a box that starts in dir and in which the folders exist besides what b
-// grants.
+// Grant returns a sandbox that starts in dir, with the grants of b and the folders.
 func (r Folders) Grant(b box.Box, dir string) box.Box {
 	b.Dir = dir
 	b.Write = append(b.Write[:len(b.Write):len(b.Write)], r.Workdir)

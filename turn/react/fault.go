@@ -17,12 +17,12 @@ import (
 
 // Fault is an error response from a model API.
 type Fault struct {
-	Status int    // of HTTP; 0 for a fault in the middle of a stream
-	Type   string // the API's own name, such as "overloaded_error"
+	Status int    // HTTP status; 0 for a fault in the middle of a stream
+	Type   string // the API's name for the fault, such as "overloaded_error"
 	Text   string // the message
-	Param  string // which member of the request is at fault, if the API says so
+	Param  string // the member of the request at fault, if the API names it
 
-	// RetryAfter is how long the API asks to wait; 0 if it does not.
+	// RetryAfter is the wait that the API asks for; 0 if it does not ask.
 	RetryAfter time.Duration
 }
 
@@ -34,18 +34,18 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%d: %s", f.Status, text)
 }
 
-// faultClass describes what a failed request means for the loop.
+// faultClass tells the loop how to react to a failed request.
 type faultClass int
 
 const (
 	fatal     faultClass = iota // the same request will fail again
-	transient                   // may pass: overload, a rate limit, the network
-	refused                     // the credential, or the credit of its account
+	transient                   // may pass: overload, a rate limit, a network error
+	refused                     // a problem with the credential or its account's credit
 	tooLong                     // the conversation does not fit the model's window
 )
 
-// What the APIs write, in lower case. They are not regular expressions, because
-// those would be compiled at each start of the program, even for an empty poll.
+// Phrases in the errors of the APIs, in lower case. They are not regular expressions, because
+// every start of the program would compile those, even for an empty poll.
 var (
 	brokeWords = []string{"insufficient_quota", "insufficient credits", "credit balance is too low", "billing"}
 	longWords  = []string{"prompt is too long", "too many tokens", "input is too long", "maximum context", "exceeds the available context", "exceed context", "context_length_exceeded", "context length", "context limit", "context window", "context size", "maximum number of tokens"}
@@ -58,8 +58,8 @@ func holds(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// classify returns the class of an error of Model.Answer. An error that is not a
-// Fault is the network's.
+// classify returns the class of an error of Model.Answer. Errors other than a Fault are network
+// errors.
 func classify(err error) faultClass {
 	f, ok := errors.AsType[*Fault](err)
 	if !ok {
@@ -83,20 +83,20 @@ func classify(err error) faultClass {
 	return fatal
 }
 
-// endsByItself reports whether a fault about a quota is one of a time: Google speaks of plan and
-// billing then, too.
+// endsByItself reports whether a quota fault is temporary. Google's temporary quota faults
+// mention plan and billing, too.
 func (f *Fault) endsByItself(words string) bool {
 	return f.Status == http.StatusTooManyRequests && !strings.Contains(words, "insufficient_quota") &&
 		(f.RetryAfter > 0 || strings.Contains(words, "resource_exhausted"))
 }
 
-// isVague reports whether a fault may mean that the question is too long, whatever its words.
+// isVague reports whether a fault may mean that the question is too long, whatever its text.
 func isVague(err error) bool {
 	f, ok := errors.AsType[*Fault](err)
 	return ok && classify(err) == fatal && (f.Status == http.StatusBadRequest || f.Status == http.StatusUnprocessableEntity)
 }
 
-// limited marks the event of a fault that passes by itself.
+// limited marks the event of a temporary fault.
 func limited(e turn.Event, err error, now time.Time) turn.Event {
 	if _, ours := errors.AsType[*internalError](err); ours || classify(err) != transient {
 		return e
@@ -110,8 +110,8 @@ func limited(e turn.Event, err error, now time.Time) turn.Event {
 	return e
 }
 
-// refusesShown reports whether a question may pass without the files that it shows: the same
-// one will fail again, and the fault is not about money or a key.
+// refusesShown reports whether a question may succeed without its files: the same question will
+// fail again, and the fault is not about money or a key.
 func refusesShown(err error) bool {
 	f, ok := errors.AsType[*Fault](err)
 	class := classify(err)
@@ -121,8 +121,8 @@ func refusesShown(err error) bool {
 // errBrokenOff means that the stream ended before the answer did.
 var errBrokenOff = errors.New("the connection broke off in the middle of the answer")
 
-// faultFrom reads the error of an API, in the forms that are known, or what a proxy sends in its
-// place. The fault has a Status if the error has one as its code.
+// faultFrom reads an API's error in any of the known forms, or a proxy's text in its place. The
+// fault has a Status if the error has an HTTP status as its code.
 func faultFrom(body []byte) *Fault {
 	r := &chunkReader{}
 	top, ok := first(body)
@@ -158,7 +158,7 @@ func faultFrom(body []byte) *Fault {
 	return f
 }
 
-// retryIn returns how long an error asks to wait in its members, or 0.
+// retryIn returns the wait that an error's members ask for, or 0.
 func retryIn(objects ...members) time.Duration {
 	r := &chunkReader{}
 	now := time.Now()
@@ -171,7 +171,7 @@ func retryIn(objects ...members) time.Duration {
 		if at := r.number("resets_at", o["resets_at"]); at > 0 {
 			return time.Unix(int64(min(at, maxUnix)), 0).Sub(now)
 		}
-		for _, detail := range r.list("details", o["details"]) { // of Google
+		for _, detail := range r.list("details", o["details"]) { // Google
 			if wait, err := time.ParseDuration(r.text("retryDelay", detail["retryDelay"])); err == nil && wait > 0 {
 				return wait
 			}
@@ -183,16 +183,16 @@ func retryIn(objects ...members) time.Duration {
 	return 0
 }
 
-// Bounds of what a server may say about times, so that no sum overflows.
+// Bounds of a server's times, so that sums do not overflow.
 const (
 	maxRetrySeconds = 1e6
 	maxUnix         = 1 << 36
 )
 
-// maxStatus is the highest status of HTTP.
+// maxStatus is the highest HTTP status.
 const maxStatus = 599
 
-// coded takes in the code of an error: a name of the API's, or a status of HTTP.
+// coded adds the code of an error: a name from the API, or an HTTP status.
 func (f *Fault) coded(code string) {
 	status, err := strconv.Atoi(strings.TrimSuffix(code, ".0"))
 	switch {

@@ -17,13 +17,12 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Folders are the folders that a model may see, as absolute paths. It reads in all
-// of them and writes in Workdir and Output. No path leads out of them, not even
-// through a link.
+// Folders are the folders that a model may see, as absolute paths. The model reads in all of
+// them and writes in Workdir and Output. No path leads out of them, not even through a link.
 type Folders struct {
-	Workdir string // where relative paths begin
-	Output  string // files left here go with the reply
-	Context string // the message as it came, its attachments, the history
+	Workdir string // the base of relative paths
+	Output  string // the output folder: its files go with the reply
+	Context string // the original message, its attachments, the history
 }
 
 const (
@@ -41,14 +40,14 @@ func (r Folders) Files() ([]Tool, error) {
 	return g.tools, g.err
 }
 
-// Open opens a regular file for reading that a model may see.
+// Open opens a regular file that a model may read.
 func (r Folders) Open(path string) (*os.File, error) {
 	root, name, err := r.open(path, false)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	// Without O_NONBLOCK a fifo would hang us.
+	// Without O_NONBLOCK a fifo would block us.
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, pathError(path, err)
@@ -105,7 +104,7 @@ func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 	return string(data), nil
 }
 
-// show returns a picture or a PDF as a Showing.
+// show returns a picture or a PDF, as a Showing.
 func (r Folders) show(path string) (string, error) {
 	s, err := r.look(path, false)
 	if err != nil {
@@ -211,8 +210,8 @@ func entry(name string, d fs.DirEntry) string {
 	}
 }
 
-// open returns the folder that path lies in, and the path within it. The caller
-// closes the folder.
+// open returns the folder that contains path, and the path within it. The caller closes the
+// folder.
 func (r Folders) open(path string, write bool) (*os.Root, string, error) {
 	if strings.ContainsRune(path, 0) || path == "" {
 		return nil, "", fmt.Errorf("%q is not a path", path)
@@ -236,7 +235,7 @@ func (r Folders) open(path string, write bool) (*os.Root, string, error) {
 	return nil, "", fmt.Errorf("%s is outside of the folders that you may %s: %s", path, map[bool]string{false: "read", true: "write"}[write], strings.Join(rooms, ", "))
 }
 
-// pathError replaces the path that the system names by the one that the model used.
+// pathError replaces the system's path in an error by the model's.
 func pathError(path string, err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", path, e.Err)

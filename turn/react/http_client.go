@@ -16,22 +16,21 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// errStalled is the cause with which a request ends when nothing arrives.
+// errStalled is the cause of a request that ended because no data arrived.
 var errStalled = errors.New("the API stopped sending")
 
 const (
-	maxFault     = 64 << 10 // bytes of an error's body that are read
-	maxFaultText = 500      // bytes of it that are shown
+	maxFault     = 64 << 10 // bytes read of an error's body
+	maxFaultText = 500      // bytes quoted of it
 	maxBody      = 64 << 20 // bytes of an answer's stream
-	maxLines     = 2 << 20  // lines of it, of which an event for one token has three
+	maxLines     = 2 << 20  // lines of an answer's stream; an event for one token has three
 )
 
-// httpClient makes the requests of a client library. An error response becomes a
-// *Fault, the body is bounded, and a request for which nothing arrives during stall
-// ends with errStalled.
+// httpClient makes the requests of a client library. It turns an error response into a *Fault,
+// bounds the body, and ends a request with errStalled if no data arrives during stall.
 type httpClient struct {
 	client *http.Client
-	key    string // redacted in what the API sends
+	key    string // redacted in the API's texts
 	stall  time.Duration
 }
 
@@ -42,7 +41,7 @@ func newHTTPClient(key string, stall time.Duration) *httpClient {
 	}}
 }
 
-// Do is http.Client.Do with the promises of httpClient.
+// Do is http.Client.Do with the guarantees of httpClient.
 func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	timer := time.AfterFunc(w.stall, func() { cancel(errStalled) })
@@ -58,7 +57,7 @@ func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	all := &limitedBody{ReadCloser: res.Body, left: maxBody, lines: maxLines, ctx: ctx, cancel: cancel, timer: timer, stall: w.stall}
 	stream := bufio.NewReader(all)
 	if res.StatusCode/100 == 2 {
-		// A POST asks for a stream, and a stream never begins with a brace.
+		// A POST requests a stream, and a stream never begins with a brace.
 		first, _ := stream.Peek(1)
 		if page := isHTML(res.Header, first); !page && (req.Method != http.MethodPost || string(first) != "{") {
 			res.Body = struct {
@@ -89,8 +88,8 @@ func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	return nil, f
 }
 
-// wholeError is the fault of a server that answers with JSON where a stream was asked for, with
-// what it sent.
+// wholeError is the fault of a server that answers with JSON instead of a stream. body is the
+// answer.
 type wholeError struct {
 	body  []byte
 	fault *Fault
@@ -100,7 +99,7 @@ func (e *wholeError) Error() string { return e.fault.Error() }
 
 func (e *wholeError) Unwrap() error { return e.fault }
 
-// wholeAnswer returns the body of an answer that came all at once, or nil.
+// wholeAnswer returns the body of an answer that arrived whole, or nil.
 func wholeAnswer(err error) []byte {
 	if e, ok := errors.AsType[*wholeError](err); ok {
 		return e.body
@@ -108,14 +107,14 @@ func wholeAnswer(err error) []byte {
 	return nil
 }
 
-// isHTML reports whether a body that begins so is a page for people.
+// isHTML reports whether a response with this beginning is a web page.
 func isHTML(h http.Header, beginning []byte) bool {
 	return strings.HasPrefix(h.Get("Content-Type"), "text/html") || len(beginning) > 0 && beginning[0] == '<'
 }
 
 var pageTitle = lazy.NewRegexp(`(?is)<title[^>]*>(.*?)</title>`)
 
-// notAPI returns the fault of an address that answers with a page of HTML.
+// notAPI returns the fault of an address that answers with an HTML page.
 func (w *httpClient) notAPI(status int, page []byte) *Fault {
 	text := "the answer is a page of HTML"
 	if m := pageTitle.Get().FindSubmatch(page); m != nil {
@@ -131,15 +130,15 @@ func (w *httpClient) notAPI(status int, page []byte) *Fault {
 	return &Fault{Status: status, Text: text}
 }
 
-// streamFault returns the fault that a server sends in the middle of a stream.
+// streamFault returns the fault that a server sent in the middle of a stream.
 func (w *httpClient) streamFault(data []byte) *Fault {
 	f := faultFrom(data)
 	f.Text = w.clean(f.Text)
 	return f
 }
 
-// notStream returns the fault of a server that reports success and sends JSON where
-// a stream was asked for: an error, or an answer all at once.
+// notStream returns the fault of a server that reports success and sends JSON instead of a
+// stream: an error, or a whole answer.
 func (w *httpClient) notStream(text []byte) *Fault {
 	f := w.streamFault(text)
 	if f.Text == w.clean(string(text)) {
@@ -148,9 +147,9 @@ func (w *httpClient) notStream(text []byte) *Fault {
 	return f
 }
 
-// limitedBody is a body that ends with an error after left bytes or lines, or when
-// nothing has arrived during stall. A line costs the libraries much more time than
-// its bytes, even an empty one.
+// limitedBody is a body that ends with an error after left bytes or lines, or when no data
+// arrives during stall. A line, even an empty one, costs the libraries much more time than its
+// bytes.
 type limitedBody struct {
 	io.ReadCloser
 	left   int64
@@ -184,7 +183,7 @@ func (b *limitedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// redactError returns err without the key, which somebody may have put into a URL.
+// redactError returns err without the key, which a user may have put into a URL.
 func (w *httpClient) redactError(err error) error {
 	if w.key == "" || !strings.Contains(err.Error(), w.key) {
 		return err
@@ -192,8 +191,7 @@ func (w *httpClient) redactError(err error) error {
 	return errors.New(w.clean(err.Error()))
 }
 
-// clean returns text as one line, with the key redacted and at most maxFaultText
-// bytes long.
+// clean returns text as one line of at most maxFaultText bytes, with the key redacted.
 func (w *httpClient) clean(text string) string {
 	if w.key != "" {
 		text = strings.ReplaceAll(text, w.key, "***")
@@ -205,7 +203,7 @@ func (w *httpClient) clean(text string) string {
 	return text
 }
 
-// waitOf returns how long the headers of a response ask to wait, or 0.
+// waitOf returns the wait that the headers of a response ask for, or 0.
 func waitOf(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return time.Duration(min(ms, maxRetrySeconds*1000) * float64(time.Millisecond))
@@ -224,15 +222,15 @@ func waitOf(h http.Header, now time.Time) time.Duration {
 	return longest
 }
 
-// isLeft reports whether something is left of the limit that a header is about, so that it is
-// not the one that was reached.
+// isLeft reports whether the limit of a reset header is not used up, so that another limit
+// caused the fault.
 func isLeft(h http.Header, reset string) bool {
 	remaining := h.Get(strings.Replace(reset, "reset", "remaining", 1))
 	return remaining != "" && remaining != "0"
 }
 
-// resetIn reads when a limit begins again: a duration ("6m0s"), seconds, the time of Unix in
-// seconds or milliseconds, or a date.
+// resetIn reads the time until a limit resets. value is a duration ("6m0s"), seconds, a Unix
+// time in seconds or milliseconds, or a date.
 func resetIn(value string, now time.Time) time.Duration {
 	if d, err := time.ParseDuration(value); err == nil {
 		return max(0, d)

@@ -10,13 +10,12 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// resultFolder is the folder of the context box in which the pictures lie that tools
-// returned.
+// resultFolder is the folder in the context folder for pictures that tools returned.
 const resultFolder = "tool-results"
 
-// KeepPicture keeps a picture that a tool returned, in the context folder, and returns
-// it as a file to be shown. name is without an extension, and must be fit for a file; a
-// name that is taken is an error. The file ends with the context folder of its attempt.
+// KeepPicture keeps a picture that a tool returned, in the context folder, and returns it as a
+// file to show. name is a valid file name without an extension; a name in use is an error. The
+// file ends with the context folder of its attempt.
 func (r Folders) KeepPicture(name string, data []byte) (Shown, error) {
 	kind := http.DetectContentType(data)
 	extension := map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}[kind]
@@ -35,7 +34,7 @@ func (r Folders) KeepPicture(name string, data []byte) (Shown, error) {
 	return r.look(place, true)
 }
 
-// keep writes a file of the context folder, which is read-only for everybody else.
+// keep writes a file in the context folder, which is read-only for all others.
 func (r Folders) keep(name string, data []byte) error {
 	root, err := os.OpenRoot(r.Context)
 	if err != nil {

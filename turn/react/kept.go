@@ -6,23 +6,25 @@ import (
 	"strings"
 )
 
-// Kept are the members of an answer with calls that mean nothing to us, and that its server may
-// want back with the results of the calls: reasoning_content, extra_content, thought_signature,
-// the thinking blocks of the Messages API. They go to the same model at the same address only.
+// Kept are the members of an answer with calls that we do not understand, but that the server
+// may want back with the results of the calls: reasoning_content, extra_content,
+// thought_signature, the thinking blocks of the Messages API. They go only to the same model at
+// the same address.
 type Kept struct {
 	From    string            `json:"from"`
 	Message members           `json:"message,omitempty"`
-	Calls   []KeptCall        `json:"calls,omitempty"`  // of each call, in their order
+	Calls   []KeptCall        `json:"calls,omitempty"`  // one for each call, in order
 	Blocks  []json.RawMessage `json:"blocks,omitempty"` // of the Messages API, before the text
 }
 
-// KeptCall holds the members of one call, and of its function.
+// KeptCall holds the kept members of one call and of its function.
 type KeptCall struct {
 	Call     members `json:"call,omitempty"`
 	Function members `json:"function,omitempty"`
 }
 
-// fromServer returns what is kept of an answer of a model at an address, or nil.
+// fromServer returns the kept members of a model's answer at an address, or nil if the answer
+// has no such members.
 func (k Kept) fromServer(from string) *Kept {
 	some := len(k.Message) > 0 || len(k.Blocks) > 0
 	for _, c := range k.Calls {
@@ -35,7 +37,7 @@ func (k Kept) fromServer(from string) *Kept {
 	return &k
 }
 
-// forServer returns what goes back to a model at an address.
+// forServer returns the members that go back to a model at an address.
 func (k *Kept) forServer(from string) Kept {
 	if k == nil || k.From != from {
 		return Kept{}
@@ -43,7 +45,7 @@ func (k *Kept) forServer(from string) Kept {
 	return *k
 }
 
-// size returns the length in bytes.
+// size returns the size in bytes.
 func (k *Kept) size() (n int) {
 	if k == nil {
 		return 0
@@ -64,11 +66,11 @@ func (k *Kept) size() (n int) {
 	return n
 }
 
-// gathered are members that come in pieces, by name. They are put together once, at the end: a
-// model may think in many thousands of pieces.
+// gathered are members that arrive in pieces, by name. They are joined once, at the end: a
+// model may send its thoughts in many thousands of pieces.
 type gathered map[string][]json.RawMessage
 
-// add takes the next piece of each member.
+// add adds the next piece of each member.
 func (g *gathered) add(next members) {
 	if *g == nil {
 		*g = gathered{}
@@ -78,7 +80,8 @@ func (g *gathered) add(next members) {
 	}
 }
 
-// whole returns the members. Texts and arrays go on, of the rest the last piece counts.
+// whole returns the joined members. It joins strings and arrays; for other values the last
+// piece counts.
 func (g gathered) whole() members {
 	if len(g) == 0 {
 		return nil
@@ -90,7 +93,7 @@ func (g gathered) whole() members {
 	return m
 }
 
-// joined puts the pieces of one member together.
+// joined joins the pieces of one member.
 func joined(pieces []json.RawMessage) json.RawMessage {
 	last := pieces[len(pieces)-1]
 	var text strings.Builder
@@ -116,8 +119,8 @@ func joined(pieces []json.RawMessage) json.RawMessage {
 	return data
 }
 
-// joinedParts puts the pieces of the parts of an array together: neighbours that have the same
-// type and the same index.
+// joinedParts joins the pieces of the parts of an array: neighbours with the same type and the
+// same index.
 func joinedParts(list []json.RawMessage) (parts []json.RawMessage) {
 	var part gathered
 	var before members
@@ -143,7 +146,7 @@ func joinedParts(list []json.RawMessage) (parts []json.RawMessage) {
 			part.add(m)
 			continue
 		}
-		part.add(others(m, "index", "type", "format", "id")) // which are the same in each piece
+		part.add(others(m, "index", "type", "format", "id")) // the omitted members are the same in each piece
 	}
 	end()
 	return parts

@@ -9,20 +9,20 @@ import (
 	"agentstateloop/turn"
 )
 
-// maxLessons is how many refusals of one question may teach how to ask it.
+// maxLessons bounds the refusals of one question that may teach us how to ask it.
 const maxLessons = 8
 
-// minWindow is the smallest window, in tokens, that a question is made to fit.
+// minWindow is the smallest window, in tokens, that a question is shortened to.
 const minWindow = 1024
 
-// Lessons keeps what was learned about the models of one address. It may be nil: then each run
-// learns it again.
+// Lessons keeps the lessons about the models of one address. If it is nil, each run learns them
+// again.
 type Lessons interface {
 	Of(model string) Lesson
 	Learn(model string, l Lesson) error
 }
 
-// lesson returns what is known about a model.
+// lesson returns the lessons about a model.
 func (l *Loop) lesson(model string) Lesson {
 	known := l.learned[model]
 	if l.Lessons != nil {
@@ -34,15 +34,15 @@ func (l *Loop) lesson(model string) Lesson {
 // shape returns the shape of the requests to a model.
 func (l *Loop) shape(model string) Shape { return l.Shape.withLesson(l.lesson(model)) }
 
-// recallLesson makes the window as small as that of the model is known to be.
+// recallLesson reduces the window to the known window of the model.
 func (l *Loop) recallLesson(model string) {
 	if known := l.lesson(model).Window; known > 0 {
 		l.Window = min(l.Window, known)
 	}
 }
 
-// keepLesson keeps what was learned, for this run and for later ones. Those do without it if it
-// cannot be kept.
+// keepLesson keeps a lesson, for this run and for later ones. If saving it fails, later runs do
+// without it.
 func (l *Loop) keepLesson(model string, lesson Lesson) {
 	if l.learned == nil {
 		l.learned = map[string]Lesson{}
@@ -56,8 +56,8 @@ func (l *Loop) keepLesson(model string, lesson Lesson) {
 	}
 }
 
-// learn changes how the model is asked after it has refused q. It reports whether to ask again.
-// Its error means that the run cannot go on.
+// learn changes the requests to a model that refused q. It reports whether to ask again. An
+// error means that the run cannot go on.
 func (l *Loop) learn(ctx context.Context, q Question, refusal error) (bool, error) {
 	class := classify(refusal)
 	if class == tooLong || isVague(refusal) && l.conversation.tokens(len(l.System)) > int64(l.Window)/2 {
@@ -76,8 +76,8 @@ func (l *Loop) learn(ctx context.Context, q Question, refusal error) (bool, erro
 	return true, nil
 }
 
-// shrink makes the conversation fit a window that is smaller than what was sent. If sure, the
-// server has said that it is.
+// shrink makes the conversation fit a smaller window. If sure, the server has said that the
+// conversation is too long.
 func (l *Loop) shrink(ctx context.Context, q Question, sure bool) (bool, error) {
 	sent := int(l.conversation.tokens(len(l.System)))
 	smaller := max(minWindow, min(l.Window, sent+l.maxOutput())/2)
@@ -97,8 +97,8 @@ func (l *Loop) shrink(ctx context.Context, q Question, sure bool) (bool, error) 
 	return true, l.compact(ctx)
 }
 
-// shorten puts a shorter message in the place of the one that the run began with: with less of
-// what was said before, or else its end.
+// shorten replaces the first message of the run by a shorter one: with less of the earlier
+// conversation, or else only its end.
 func (l *Loop) shorten() (bool, error) {
 	if len(l.conversation.messages) == 0 {
 		return false, nil
@@ -121,12 +121,12 @@ func (l *Loop) shorten() (bool, error) {
 	return true, l.keep(Step{Kind: StepShorter, Text: text})
 }
 
-// cutBytes is how many bytes a token has at most, on average. A server that counts fewer tokens
-// has not read all of the question.
+// cutBytes is the most bytes that a token has on average. A server that counts fewer tokens has
+// not read the whole question.
 const cutBytes = 12
 
-// noteCut tells once that a server has left out a part of a question without a word, which it
-// shows by its count. A count below any window means something else, such as what a cache held.
+// noteCut reports once that a server silently cut a question, judging by its token count. A
+// count below minWindow has another reason, such as cached tokens.
 func (l *Loop) noteCut(q Question, a Answer) {
 	u := a.Reported
 	read, size := u.Input+u.CacheRead+u.CacheWrite, q.size()
@@ -137,5 +137,5 @@ func (l *Loop) noteCut(q Question, a Answer) {
 	l.keepLesson(q.Model, Lesson{Cut: true})
 }
 
-// lastOf returns the end of a text, at most about n bytes of it: the question stands there.
+// lastOf returns the end of a text, about n bytes of it, because the question is at the end.
 func lastOf(text string, n int) string { return "[…]" + strings.ToValidUTF8(text[len(text)-n:], "") }

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Models returns the names of the API's models, from one page of its list. The
-// request costs nothing. The error is a *Fault if the API sent an error response.
+// Models returns the names of the API's models, from one page of its list. The request is free
+// of charge. The error is a *Fault if the API sent an error response.
 func (m *Messages) Models(ctx context.Context) ([]string, error) {
 	url := strings.TrimSuffix(cmp.Or(m.url, AnthropicURL), "/") + "/v1/models?limit=1000"
 	return m.http.models(ctx, url, http.Header{"X-Api-Key": {m.http.key}, "Anthropic-Version": {messagesVersion}})
 }
 
-// Models returns the names of the API's models. The request costs nothing. The error
-// is a *Fault if the API sent an error response. Some servers have no such list; see
+// Models returns the names of the API's models. The request is free of charge. The error is a
+// *Fault if the API sent an error response. Some servers do not have this list; see
 // ListUnsupported.
 func (c *Chat) Models(ctx context.Context) ([]string, error) {
 	header := http.Header{}
@@ -29,11 +29,11 @@ func (c *Chat) Models(ctx context.Context) ([]string, error) {
 	return c.http.models(ctx, c.url+"/models", header)
 }
 
-// maxList bounds, in bytes, a list of models. The longest known has a few hundred
+// maxList bounds a list of models, in bytes. The longest known list has a few hundred
 // kilobytes.
 const maxList = 8 << 20
 
-// models reads a list in the form that both APIs have.
+// models reads a list of models; both APIs use the same form.
 func (w *httpClient) models(ctx context.Context, url string, header http.Header) ([]string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -60,12 +60,12 @@ func (w *httpClient) models(ctx context.Context, url string, header http.Header)
 	return names, nil
 }
 
-// ListUnsupported reports whether an error of Models means that the API has no list
-// of models. The API may be good all the same.
+// ListUnsupported reports whether an error of Models means that the API has no list of models.
+// The API may work nevertheless.
 func ListUnsupported(err error) bool {
 	f, ok := errors.AsType[*Fault](err)
 	return ok && (f.Status == http.StatusNotFound || f.Status == http.StatusMethodNotAllowed || f.Status == http.StatusNotImplemented)
 }
 
-// KeyRefused reports whether an error of Models means that the key was refused.
+// KeyRefused reports whether an error of Models means that the API refused the key.
 func KeyRefused(err error) bool { return classify(err) == refused }

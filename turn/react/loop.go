@@ -9,8 +9,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// Loop is one run of the agent: it asks a model, runs the tools that the model
-// calls, and asks again, until the model stops.
+// Loop is one run of the agent: it asks a model, runs the tools that the model calls, and asks
+// again, until the model stops.
 type Loop struct {
 	Settings
 	Callbacks
@@ -18,33 +18,30 @@ type Loop struct {
 	conversation *conversation
 	speech       textEmitter
 	meter        meter
-	noted        map[string]bool // notes that the model has
+	noted        map[string]bool // notes that the model has seen
 
-	learned map[string]Lesson // by model
+	learned map[string]Lesson // lessons of this run, by model
 
-	// While money is short: see heed.
+	// Set while money is short: see heed.
 	low      bool
 	lowCalls int
 }
 
-// Bounds that cannot be set.
+// Fixed bounds.
 const (
-	maxSameCall = 3 // times that the same call is run; the next one ends the run
-	maxBlanks   = 2 // empty answers in a row; the next one ends the run
+	maxSameCall = 3 // runs of the same call; the next one ends the run
+	maxBlanks   = 2 // consecutive empty answers; the next one ends the run
 )
 
-// ErrFailed is the error of a run that failed. The reason was emitted as an
-// event.
+// ErrFailed is the error of a failed run. The run emitted the reason as an event.
 var ErrFailed = errors.New("inference failed")
 
-// Run gives the agent a message. In a turn that an earlier attempt began,
-// it goes on where that attempt ended. With again, message is the one that the
-// attempt was given, and the same run goes on. Otherwise message begins
-// the turn's next run.
+// Run gives the agent a message. In a turn that an earlier attempt began, Run continues where
+// that attempt ended. With again, message is the message of that attempt, and the same run
+// continues. Otherwise message begins the turn's next run.
 //
-// Everything that happens goes to Emit. The last event is Done, which is
-// missing only if ctx ended. The error is ErrFailed, or why this process may do
-// nothing more.
+// Run reports everything to Emit. The last event is Done, unless ctx ended the run. The error
+// is ErrFailed, the cause of ctx, or an error after which this process must do no more work.
 func (l *Loop) Run(ctx context.Context, message string, again bool) error {
 	l.prepare()
 	l.Emit(turn.Event{Kind: turn.SessionStart})
@@ -77,7 +74,7 @@ func (l *Loop) Run(ctx context.Context, message string, again bool) error {
 	}
 }
 
-// prepare fills in the defaults and begins a process.
+// prepare fills in the defaults and resets the state of this process.
 func (l *Loop) prepare() {
 	l.Settings = l.Settings.withDefaults()
 	l.speech = textEmitter{emit: l.Emit}
@@ -86,9 +83,9 @@ func (l *Loop) prepare() {
 	l.low = false
 }
 
-// heed halves what the run may take when money is short: its calls, the tools of an
-// answer and the length of an answer. A run that has made as many calls already has one
-// more, for its last words.
+// heed halves the limits of the run when money is short: its calls, the tools of an answer and
+// the length of an answer. A run that has already made that many calls gets one more, for its
+// last words.
 func (l *Loop) heed(o Outlook) {
 	if o.Low && !l.low {
 		l.lowCalls = max(half(l.MaxCalls), l.conversation.calls+1)
@@ -118,10 +115,9 @@ func (l *Loop) maxOutput() int {
 	return most
 }
 
-// finished returns the last words of a run that had ended when its process
-// died. They are the answer: a model that is asked again would say that it has
-// answered already. After ask they are not, because then they only say what the
-// turn waits for.
+// finished returns the last words of a run that had ended when its process died. They are the
+// answer: if asked again, the model would say that it has answered already. After ask they are
+// not the answer, because they only announce that the turn waits.
 func (l *Loop) finished() (text string, ok bool) {
 	past := l.Steps.Past
 	if len(past) == 0 || l.conversation.succeeded["ask"] {
@@ -134,14 +130,14 @@ func (l *Loop) finished() (text string, ok bool) {
 	return last.Text, true
 }
 
-// What a model reads that goes on after a crash. A question to another agent
-// lives as long as its attempt (docs/design.md, "Suspension").
+// Notes to a model that continues after a crash. A question to another agent lives as long as
+// its attempt (docs/design.md, "Suspension").
 const (
 	interrupted = "[Your work was interrupted here and goes on now. A call whose result is unknown may have been done: check before you repeat it.]"
 	unanswered  = "[The questions that you asked other agents will not be answered any more. Ask again if you still need an answer.]"
 )
 
-// begin answers the calls that the attempt before left open, and adds the message.
+// begin answers the open calls of the previous attempt, and adds the message.
 func (l *Loop) begin(message string, again bool) error {
 	fresh := len(l.conversation.messages) == 0
 	for _, c := range append([]Call(nil), l.conversation.open...) {
@@ -174,12 +170,11 @@ func (l *Loop) keep(s Step) error {
 	return nil
 }
 
-// runEnd is the end of a run: its last words, and, if they are not the whole
-// answer, why not.
+// runEnd is the end of a run: its last words and, if those are not the whole answer, the
+// reason.
 type runEnd struct{ text, cut string }
 
-// step asks the model once and does what its answer requires. A nil runEnd
-// means that the run goes on.
+// step asks the model once and handles its answer. A nil runEnd means that the run continues.
 func (l *Loop) step(ctx context.Context) (*runEnd, error) {
 	if l.conversation.calls >= l.maxCalls() {
 		return &runEnd{cut: fmt.Sprintf("the model was asked %d times without coming to an end", l.conversation.calls)}, nil
@@ -209,8 +204,7 @@ func (l *Loop) step(ctx context.Context) (*runEnd, error) {
 	return l.callTools(ctx, answer)
 }
 
-// check calls Check before a request. If the run must end, the error is a
-// runOverError.
+// check calls Check before a request. If the run must end, the error is a runOverError.
 func (l *Loop) check(ctx context.Context) (Outlook, error) {
 	o, err := l.Check(ctx)
 	switch {
@@ -223,8 +217,7 @@ func (l *Loop) check(ctx context.Context) (Outlook, error) {
 	return o, nil
 }
 
-// runOverError is the error of a request that is not made because the run
-// ends.
+// runOverError means that a request was not made because the run must end.
 type runOverError struct{ why string }
 
 func (e runOverError) Error() string { return e.why }
@@ -237,8 +230,8 @@ func runEnded(err error) (*runEnd, error) {
 	return nil, err
 }
 
-// blank handles an answer with nothing in it. After ask and submit_result
-// nothing more needs to be said, nor in a turn that may be silent.
+// blank handles an empty answer. The model may answer with an empty text after ask and
+// submit_result, and in a turn that may be silent.
 func (l *Loop) blank() (*runEnd, error) {
 	if l.MayBeSilent || l.conversation.succeeded["ask"] || l.conversation.succeeded["submit_result"] {
 		return &runEnd{}, nil
@@ -249,7 +242,7 @@ func (l *Loop) blank() (*runEnd, error) {
 	return nil, l.keep(Step{Kind: StepNote, Text: "[Your answer was empty. Say something, or call a tool.]"})
 }
 
-// internalError is a fault of our own, which no further request can mend.
+// internalError is a fault of our own, which another request cannot fix.
 type internalError struct{ error }
 
 func (b *internalError) Unwrap() error { return b.error }

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// What the Messages API is sent and sends, as far as we use it (version 2023-06-01). The
-// types of Anthropic's client cost ten times what is left of it here
+// The wire types of the Messages API, version 2023-06-01, as far as we use it. The types of
+// Anthropic's client would take ten times the space in the binary
 // (docs/decisions/0056-room-in-the-binary.md).
 
 // messagesVersion is the version of the API.
@@ -33,14 +33,14 @@ type messageTool struct {
 	InputSchema map[string]any `json:"input_schema"`
 }
 
-// messageTurn is what the user or the model says.
+// messageTurn is a message of the user or the model.
 type messageTurn struct {
 	Role    string         `json:"role"`
 	Content []messageBlock `json:"content"`
 }
 
 // messageBlock is one piece of content: "text", "image", "document", "tool_use" or
-// "tool_result". The fields of the other types are empty.
+// "tool_result". Fields of other types are empty.
 type messageBlock struct {
 	Type         string         `json:"type"`
 	Text         string         `json:"text,omitempty"`
@@ -53,10 +53,10 @@ type messageBlock struct {
 	Source       *messageSource `json:"source,omitempty"`
 	CacheControl *cacheControl  `json:"cache_control,omitempty"`
 
-	raw json.RawMessage // in the place of all: a block that goes back as it came
+	raw json.RawMessage // if set, replaces the other fields: a kept block that goes back unchanged
 }
 
-// MarshalJSON writes the block, or the one that goes back as it came.
+// MarshalJSON writes the block, or raw if it is set.
 func (b messageBlock) MarshalJSON() ([]byte, error) {
 	if b.raw != nil {
 		return b.raw, nil
@@ -72,7 +72,7 @@ type messageSource struct {
 	Data      string `json:"data"`
 }
 
-// cacheControl marks the end of what a later call may find in the cache.
+// cacheControl marks the end of the part of a request that the API caches for later calls.
 type cacheControl struct {
 	Type string `json:"type"` // ephemeral: for five minutes
 }
@@ -87,7 +87,7 @@ func toolUseBlock(c Call) messageBlock {
 	return messageBlock{Type: "tool_use", ID: c.ID, Name: c.Name, Input: c.input()}
 }
 
-// shownBlock returns a file as the model sees it.
+// shownBlock returns the block that shows a file to the model.
 func shownBlock(s Shown) messageBlock {
 	b := messageBlock{Type: "image", Source: &messageSource{Type: "base64", MediaType: s.Type, Data: base64.StdEncoding.EncodeToString(s.data)}}
 	if pictureOf(s.Type) == PDF {
@@ -96,11 +96,11 @@ func shownBlock(s Shown) messageBlock {
 	return b
 }
 
-// cached marks a block as the end of what a later call may find in the cache.
+// cached marks a block as the end of the cached part.
 func (b *messageBlock) cached() { b.CacheControl = &cacheControl{Type: "ephemeral"} }
 
-// messageEvent is what is read of one event of the stream of an answer. Block is the block that
-// begins, or the piece of one. Kind is its type.
+// messageEvent is a parsed event of an answer's stream. Block is a new block or a piece of one,
+// and Kind is its type.
 type messageEvent struct {
 	Type  string
 	Model string
@@ -114,7 +114,7 @@ type messageEvent struct {
 	PartialJSON string
 	Stop        string // of message_delta
 
-	unread []string // what could not be read, in words
+	unread []string // descriptions of unreadable members
 }
 
 type messageUsage struct {
@@ -124,8 +124,8 @@ type messageUsage struct {
 	CacheCreationInputTokens int64
 }
 
-// UnmarshalJSON reads an event. A server that only speaks like Anthropic's may send members of
-// other types.
+// UnmarshalJSON reads an event. Servers that imitate Anthropic's may send members of other
+// types.
 func (e *messageEvent) UnmarshalJSON(data []byte) error {
 	var top members
 	if err := json.Unmarshal(data, &top); err != nil {
@@ -167,7 +167,7 @@ func (r *chunkReader) messageUsage(data json.RawMessage) messageUsage {
 	if isNull(data) || json.Unmarshal(data, &m) != nil {
 		return messageUsage{}
 	}
-	quiet := &chunkReader{} // a count that cannot be read changes no answer
+	quiet := &chunkReader{} // ignore errors: an unreadable count does not change the answer
 	return messageUsage{
 		InputTokens: quiet.count("input_tokens", m), OutputTokens: quiet.count("output_tokens", m),
 		CacheReadInputTokens: quiet.count("cache_read_input_tokens", m), CacheCreationInputTokens: quiet.count("cache_creation_input_tokens", m),

@@ -2,14 +2,14 @@ package react
 
 import "agentstateloop/turn"
 
-// meter adds up what the requests of one process took.
+// meter adds up the usage of one process's requests.
 type meter struct {
 	usage    turn.Usage
-	costUSD  float64 // where the API says it
-	requests int     // that were answered
+	costUSD  float64 // if the API reports it
+	requests int     // answered requests
 }
 
-// add counts one answer and returns its number.
+// add counts an answer and returns its number.
 func (m *meter) add(a Answer) int {
 	m.requests++
 	m.usage.Input += a.Usage.Input
@@ -20,15 +20,13 @@ func (m *meter) add(a Answer) int {
 	return m.requests
 }
 
-// maxUsage is the most tokens of one kind that a request can use. A higher figure
-// is not believed.
+// maxUsage is the most tokens of one kind that a request can use. Higher counts are ignored.
 const maxUsage = 100_000_000
 
-// used returns what a request took: what the API says, where that is possible,
-// and an estimate otherwise. An API that does not count is not free. What broke
-// off was generated too, although an API may count it only at the end. A request
-// that failed before anything came has no usage. whole means that it did not
-// fail.
+// used returns the usage of a request: the API's counts if they are plausible, otherwise an
+// estimate. An API that does not count is not free. An answer that broke off was generated too,
+// although an API may count it only at the end. A request that failed before any output is not
+// estimated. whole means that the request did not fail.
 func used(q Question, a Answer, whole bool) turn.Usage {
 	u := a.Usage
 	for _, n := range []int64{u.Input, u.Output, u.CacheRead, u.CacheWrite} {

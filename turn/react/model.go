@@ -12,24 +12,23 @@ import (
 
 // Model is an inference API.
 type Model interface {
-	// Answer asks one question in one request, without a retry. It passes each
-	// piece of the answer's text to say as it arrives. The error is a *Fault if
-	// the API sent an error response. With an error the Answer holds what had
-	// arrived; only its Usage is of use.
+	// Answer asks one question in one request, without a retry. It passes each piece of the
+	// answer's text to say as it arrives. The error is a *Fault if the API sent an error
+	// response. With an error the Answer holds the parts that had arrived.
 	Answer(ctx context.Context, q Question, say func(text string)) (Answer, error)
 }
 
 // Question is one request to a model.
 type Question struct {
-	Model     string // its name for the API
-	System    string // "" for none
+	Model     string // the model's name in the API
+	System    string // "" omits it
 	Messages  []Message
 	Tools     []Tool
 	MaxOutput int // tokens
 	Shape     Shape
 }
 
-// thinks reports whether the model takes the limit of an answer as max_completion_tokens.
+// thinks reports whether the model takes its output limit as max_completion_tokens.
 func (q Question) thinks() bool { return turn.Thinks(q.Model) }
 
 // keptNames returns the names of the members that go back to the server.
@@ -54,7 +53,7 @@ func (q Question) keptNames() (all []string) {
 	return all
 }
 
-// size returns the length of the question in bytes.
+// size returns the size of the question in bytes.
 func (q Question) size() int {
 	n := len(q.System)
 	for _, m := range q.Messages {
@@ -75,33 +74,33 @@ func (q Question) size() int {
 	return n
 }
 
-// Message is one entry of a conversation. The model's messages have a text, calls or
-// both. The others have results of its calls, files that it is shown, and a text.
+// Message is one entry of a conversation. A message of the model has a text, calls or both. A
+// message to the model has results of its calls, shown files, and a text.
 type Message struct {
-	Model   bool // said by the model
+	Model   bool // from the model
 	Text    string
 	Calls   []Call
 	Results []Result
 	Shown   []Shown
-	Kept    *Kept // of a message of the model with calls
+	Kept    *Kept // for a message of the model with calls
 }
 
 // Call is a tool call as the model wrote it.
 type Call struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	Args string `json:"args"` // JSON, if the model wrote it correctly
+	Args string `json:"args"` // valid JSON unless the model made a mistake
 }
 
-// valid reports whether the arguments are a JSON object. Only such arguments may be
-// sent back to an API.
+// valid reports whether the arguments are a JSON object. Only such arguments may go back to an
+// API.
 func (c Call) valid() bool {
 	var object map[string]json.RawMessage
 	return json.Unmarshal([]byte(c.Args), &object) == nil && object != nil
 }
 
-// input returns the arguments in the form that an API takes back. Arguments that are
-// not an object are left out; the result of the call reports them.
+// input returns the arguments in a form that an API accepts back. It replaces arguments that
+// are not an object by an empty one; the result of the call reports them.
 func (c Call) input() json.RawMessage {
 	if !c.valid() {
 		return json.RawMessage("{}")
@@ -121,29 +120,28 @@ type Answer struct {
 	Text  string `json:"text,omitempty"`
 	Calls []Call `json:"calls,omitempty"`
 	Stop  Stop   `json:"stop"`
-	Word  string `json:"word,omitempty"`  // the API's own name of Stop
-	Model string `json:"model,omitempty"` // the name that it has for itself
+	Word  string `json:"word,omitempty"`  // the API's word for Stop
+	Model string `json:"model,omitempty"` // the model's name for itself
 
-	// Usage counts each token once: Input are those that no cache held. It is
-	// zero if the API did not report it. CostUSD is the API's own figure; 0 if
-	// it has none.
+	// Usage counts each token once: Input excludes cached tokens. Usage is zero if the API did
+	// not report it. CostUSD is the API's own figure, or 0 without one.
 	Usage   turn.Usage `json:"usage,omitzero"`
 	CostUSD float64    `json:"cost_usd,omitempty"`
 
-	// Reported is Usage before what is missing was estimated.
+	// Reported is Usage without estimates.
 	Reported turn.Usage `json:"-"`
 
 	Kept *Kept `json:"kept,omitempty"`
 
-	// Unread are the members that could not be read, in words.
+	// Unread describes the members that could not be read.
 	Unread []string `json:"unread,omitempty"`
 }
 
-// empty reports whether the answer has neither text nor calls.
+// empty reports whether the answer has no text and no calls.
 func (a Answer) empty() bool { return strings.TrimSpace(a.Text) == "" && len(a.Calls) == 0 }
 
-// fillIn sets the arguments of calls that came without any. It leaves out the last
-// call of a truncated answer, which may have lost its arguments.
+// fillIn sets missing arguments of calls to an empty object. It skips the last call of a
+// truncated answer, which may have lost its arguments.
 func (a *Answer) fillIn() {
 	for i, c := range a.Calls {
 		if c.Args == "" && (a.Stop != StopLength || i < len(a.Calls)-1) {
@@ -152,7 +150,7 @@ func (a *Answer) fillIn() {
 	}
 }
 
-// size returns the length of the text and the arguments in bytes.
+// size returns the size of the text and the arguments in bytes.
 func (a Answer) size() int {
 	n := len(a.Text) + a.Kept.size()
 	for _, c := range a.Calls {
@@ -161,17 +159,17 @@ func (a Answer) size() int {
 	return n
 }
 
-// Stop is why a model stopped.
+// Stop is the reason why a model stopped.
 type Stop string
 
-// The stops.
+// The reasons to stop.
 const (
-	StopEnd     Stop = "end"     // it is done
-	StopTools   Stop = "tools"   // its calls are to be run
-	StopLength  Stop = "length"  // the answer is longer than it may be
-	StopRefusal Stop = "refusal" // it, or a filter, refused to go on
-	StopPause   Stop = "pause"   // it is to be asked to go on
+	StopEnd     Stop = "end"     // the model is done
+	StopTools   Stop = "tools"   // the model wants its calls run
+	StopLength  Stop = "length"  // the answer reached the length limit
+	StopRefusal Stop = "refusal" // the model, or a filter, refused to go on
+	StopPause   Stop = "pause"   // the model wants to be asked to go on
 )
 
-// maxAnswer is where an answer is truncated, in bytes. Package turn keeps no more.
+// maxAnswer is the size, in bytes, at which an answer is truncated. Package turn keeps no more.
 const maxAnswer = turn.DefaultMaxOutput

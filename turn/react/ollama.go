@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// ollamaDefault is how many tokens Ollama reads by default, whatever the model can hold.
+// ollamaDefault is how many tokens Ollama reads by default, regardless of the model.
 const ollamaDefault = 4096
 
 // OllamaWindow asks the server at base whether it is Ollama, and how many tokens of a question
-// it reads for a model: what it has loaded the model with, what the model's file says, or its
-// default. ok is false if it is another server, or does not answer.
+// it reads for a model: the loaded model's context length, the setting in the model's file, or
+// Ollama's default. ok is false if the server is not Ollama or does not answer.
 func OllamaWindow(ctx context.Context, base, model string) (window int, ok bool) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
@@ -43,7 +43,7 @@ func OllamaWindow(ctx context.Context, base, model string) (window int, ok bool)
 		}
 	}
 	var shown struct {
-		Parameters string `json:"parameters"` // "num_ctx  8192", one a line
+		Parameters string `json:"parameters"` // "num_ctx  8192", one per line
 	}
 	if !ollamaAsk(ctx, http.MethodPost, root+"/api/show", map[string]string{"model": model}, &shown) {
 		return 0, false
@@ -58,11 +58,11 @@ func OllamaWindow(ctx context.Context, base, model string) (window int, ok bool)
 	return ollamaDefault, true
 }
 
-// ollamaAsk asks Ollama's own API. It reports whether the answer could be read.
+// ollamaAsk asks Ollama's own API. It reports whether it could read the answer.
 func ollamaAsk(ctx context.Context, method, url string, body, answer any) bool {
 	var data []byte
 	if body != nil {
-		data, _ = json.Marshal(body) // a map of texts
+		data, _ = json.Marshal(body) // a map of strings
 	}
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(data))
 	if err != nil {

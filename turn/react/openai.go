@@ -19,16 +19,15 @@ import (
 // OpenAIURL is the address of OpenAI's chat completions API.
 const OpenAIURL = "https://api.openai.com/v1"
 
-// Chat is the chat completions API: OpenAI's own, and that of compatible servers
-// such as Ollama, vLLM and OpenRouter.
+// Chat is the chat completions API: OpenAI's own, or that of a compatible server such as
+// Ollama, vLLM or OpenRouter.
 type Chat struct {
 	http *httpClient
 	url  string
 }
 
-// NewChat returns a client of the API at url, which does not include
-// "/chat/completions". The key may be empty if the server needs none. stall is how
-// long the API may send nothing.
+// NewChat returns a client of the API at url, without "/chat/completions". The key may be empty
+// if the server does not need one. stall is the longest time that the API may send nothing.
 func NewChat(url, key string, stall time.Duration) *Chat {
 	return &Chat{http: newHTTPClient(key, stall), url: strings.TrimSuffix(cmp.Or(url, OpenAIURL), "/")}
 }
@@ -57,7 +56,7 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 		}
 		ended := d.answer.Stop != ""
 		d.take(chunk, say)
-		if f := c.broke(chunk); f != nil && !ended { // after its end an answer is whole
+		if f := c.broke(chunk); f != nil && !ended { // a fault after the end leaves the answer whole
 			d.answer.Stop = ""
 			return d.finish(), f
 		}
@@ -84,10 +83,10 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 	}
 }
 
-// from names what a member that is kept is sent back to.
+// from returns the address and model that kept members go back to.
 func (c *Chat) from(q Question) string { return c.url + " " + q.Model }
 
-// post sends the question, and returns the response with the stream.
+// post sends the question and returns the response with the stream.
 func (c *Chat) post(ctx context.Context, q Question) (*http.Response, error) {
 	body, err := q.Shape.apply(chatBody(q, c.from(q)))
 	if err != nil {
@@ -105,7 +104,7 @@ func (c *Chat) post(ctx context.Context, q Question) (*http.Response, error) {
 	return c.http.Do(r)
 }
 
-// readWhole reads an answer of a server that does not stream.
+// readWhole reads the answer of a server that does not stream.
 func (c *Chat) readWhole(data []byte, q Question, say func(string)) (Answer, error) {
 	d := deltas{from: c.from(q)}
 	chunk, err := readChunk(data)
@@ -125,7 +124,7 @@ func (c *Chat) readWhole(data []byte, q Question, say func(string)) (Answer, err
 	return d.finish(), nil
 }
 
-// fault returns an error of the client as one of ours.
+// fault converts an error of the client to one of ours.
 func (c *Chat) fault(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -136,8 +135,8 @@ func (c *Chat) fault(ctx context.Context, err error) error {
 	return c.http.redactError(err)
 }
 
-// chatBody returns q in the form of the API. from is what the members that are kept must come
-// from.
+// chatBody returns q as a request of the API. from is the address and model whose kept members
+// go back.
 func chatBody(q Question, from string) chatRequest {
 	r := chatRequest{Model: q.Model, Stream: true, StreamOptions: &streamOptions{IncludeUsage: true}, ReasoningEffort: q.Shape.Effort}
 	if turn.Thinks(q.Model) {
@@ -157,7 +156,7 @@ func chatBody(q Question, from string) chatRequest {
 	return r
 }
 
-// chatMessages returns a message for each result, and one for the rest.
+// chatMessages returns one message for each result, and one for the rest.
 func chatMessages(m Message, from string) []chatMessage {
 	var all []chatMessage
 	for _, r := range m.Results {
@@ -192,8 +191,7 @@ func chatMessages(m Message, from string) []chatMessage {
 	return all
 }
 
-// shownParts returns a message with the pictures that it shows. The API has no place for
-// other files.
+// shownParts returns the content of a message with pictures. The API does not take other files.
 func shownParts(m Message) (parts []chatPart) {
 	text := func(s string) {
 		if strings.TrimSpace(s) != "" {
@@ -211,8 +209,8 @@ func shownParts(m Message) (parts []chatPart) {
 
 const stopError = "error"
 
-// broke returns the fault with which the answer ends at this chunk, or nil: OpenRouter and
-// others report it in the stream.
+// broke returns the fault that ends the answer at this chunk, or nil: OpenRouter and others
+// report faults in the stream.
 func (c *Chat) broke(chunk chatChunk) *Fault {
 	if chunk.fault != nil {
 		return c.http.streamFault([]byte(`{"error":` + string(chunk.fault) + `}`))
@@ -223,25 +221,25 @@ func (c *Chat) broke(chunk chatChunk) *Fault {
 	return nil
 }
 
-// deltas gathers an answer from the events of its stream.
+// deltas collects an answer from the events of its stream.
 type deltas struct {
 	from    string
 	answer  Answer
 	text    strings.Builder
 	refusal strings.Builder
-	args    []*strings.Builder // of each call
+	args    []*strings.Builder // for each call
 	index   []int              // the stream's index of each call
-	checked int                // bytes of arguments of which startsCall asked whether they are whole
+	checked int                // bytes of arguments that startsCall has parsed
 	size    int
 
-	kept   gathered // what else stands in the message
+	kept   gathered // other members of the message
 	ofCall []callGathered
 }
 
-// callGathered is what else stands in a call, and in its function.
+// callGathered holds the other members of a call and of its function.
 type callGathered struct{ call, function gathered }
 
-// isEmpty reports whether nothing of an answer has come.
+// isEmpty reports whether no text, refusal or call has arrived yet.
 func (d *deltas) isEmpty() bool {
 	return d.text.Len() == 0 && d.refusal.Len() == 0 && len(d.answer.Calls) == 0
 }
@@ -277,7 +275,7 @@ func (d *deltas) take(chunk chatChunk, say func(string)) {
 	}
 }
 
-// keep adds members that are sent back.
+// keep adds members that go back to the server.
 func (d *deltas) keep(to *gathered, next members) {
 	for _, value := range next {
 		d.size += len(value)
@@ -285,11 +283,11 @@ func (d *deltas) keep(to *gathered, next members) {
 	to.add(next)
 }
 
-// maxCalls is how many calls of one answer are taken. Each piece is compared with
-// all of them.
+// maxCalls bounds the calls that are taken from one answer. Each piece is compared with all of
+// them.
 const maxCalls = 1000
 
-// call takes a piece of a call.
+// call adds a piece of a call.
 func (d *deltas) call(piece callPiece) {
 	at := len(d.answer.Calls) - 1
 	if piece.indexed {
@@ -319,10 +317,10 @@ func (d *deltas) call(piece callPiece) {
 	d.keep(&d.ofCall[at].function, piece.keptIn)
 }
 
-// startsCall reports whether a piece begins a new call, although its index, or its
-// missing index, assigns it to the call at. The index is not enough: some servers
-// send whole calls, each with the index of the first (Ollama, Gemini). The id is not
-// enough either: others give each piece an id of its own (vLLM), or send it late.
+// startsCall reports whether a piece begins a new call, although its index, or its missing
+// index, assigns it to the call at. The index is not enough: some servers send whole calls,
+// each with the index of the first (Ollama, Gemini). The id is not enough either: others give
+// each piece its own id (vLLM), or send the id late.
 func (d *deltas) startsCall(at int, piece callPiece) bool {
 	known := d.answer.Calls[at]
 	other := piece.id != "" && known.ID != "" && piece.id != known.ID

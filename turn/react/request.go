@@ -13,8 +13,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// ask puts the conversation to the model. It tries again after faults that may
-// pass, while there is time, and after those that teach how to ask this server.
+// ask sends the conversation to the model. It retries after transient faults, while there is
+// time, and after faults that teach how to ask this server.
 func (l *Loop) ask(ctx context.Context) (Answer, error) {
 	begun, lessons, brokenOff := time.Now(), 0, ""
 	for n := 0; ; n++ {
@@ -69,7 +69,7 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 	}
 }
 
-// note adds the notes of o to the conversation, for the next answer of the model.
+// note adds the notes of o to the conversation before the model's next answer.
 func (l *Loop) note(o Outlook) error {
 	all := o.Notes
 	if l.conversation.calls == l.maxCalls()-1 {
@@ -110,8 +110,7 @@ func (l *Loop) query(ctx context.Context, q Question, say func(string)) (Answer,
 	return answer, err
 }
 
-// nameCalls makes the id of each call one that the APIs take and no other call
-// has.
+// nameCalls replaces each call id that the APIs do not accept or that another call has.
 func (l *Loop) nameCalls(a *Answer) {
 	ids, seen := l.conversation.ids, map[string]bool{}
 	for i := range a.Calls {
@@ -126,12 +125,12 @@ func (l *Loop) nameCalls(a *Answer) {
 // maxBackoff bounds the wait before the next try.
 const maxBackoff = time.Minute
 
-// maxPatience is how long one question is asked again and again. After it the message waits
-// outside of a turn, for minutes or for as long as the API says.
+// maxPatience bounds the time for retries of one question. After it the message waits outside
+// of a turn, for minutes or for as long as the API says.
 const maxPatience = 2 * time.Minute
 
-// pause returns how long to wait after the n-th fault. chance is from 0 to 1, so that many
-// clients do not come back at once. What the API asks for counts if it is longer.
+// pause returns the wait after the n-th fault. chance is from 0 to 1; it spreads the retries of
+// many clients. If the API asks for a longer wait, pause returns that.
 func (l *Loop) pause(n int, fault error, chance float64) time.Duration {
 	wait := min(l.Backoff<<min(n, 16), maxBackoff)
 	wait += time.Duration((chance - 0.5) * float64(wait) / 2)
@@ -141,8 +140,8 @@ func (l *Loop) pause(n int, fault error, chance float64) time.Duration {
 	return wait
 }
 
-// backOff waits before the next try after the n-th fault of a question that was first asked at
-// begun. It returns the fault if no further try makes sense.
+// backOff waits before the next try after the n-th fault of a question first asked at begun. It
+// returns the fault if another try makes no sense.
 func (l *Loop) backOff(ctx context.Context, n int, begun time.Time, fault error) error {
 	if _, ours := errors.AsType[*internalError](fault); ours || classify(fault) != transient {
 		return fault

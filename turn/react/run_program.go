@@ -12,8 +12,8 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// runProgram returns what a program printed that run runs for the model. run ends
-// soon after its context. Output beyond maxResult is read and dropped.
+// runProgram returns the output of the program that run runs for the model. run must return
+// soon after its context ends. runProgram drops output beyond maxResult.
 func runProgram(ctx context.Context, timeout time.Duration, run func(ctx context.Context, out, errs io.Writer) error) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -25,7 +25,7 @@ func runProgram(ctx context.Context, timeout time.Duration, run func(ctx context
 		return "", withOutput(fmt.Sprintf("it timed out after %v and was killed; it may have done part of its work", timeout), text, errs.String())
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
-	case errors.Is(err, exec.ErrWaitDelay): // it succeeded, and left something running
+	case errors.Is(err, exec.ErrWaitDelay): // it succeeded, and left a process running
 		return text, nil
 	case err != nil:
 		return "", withOutput(err.Error(), text, errs.String())
@@ -33,7 +33,7 @@ func runProgram(ctx context.Context, timeout time.Duration, run func(ctx context
 	return text, nil
 }
 
-// withOutput returns an error with what the program printed before it.
+// withOutput returns an error followed by the output of the program.
 func withOutput(what, out, errs string) error {
 	for _, part := range []string{out, errs} {
 		if part != "" {
@@ -43,7 +43,7 @@ func withOutput(what, out, errs string) error {
 	return errors.New(what)
 }
 
-// headBuffer keeps the first most bytes of what is written, and counts the rest.
+// headBuffer keeps the first most bytes written to it, and counts the rest.
 type headBuffer struct {
 	text    strings.Builder
 	most    int
@@ -57,7 +57,7 @@ func (b *headBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what was kept, as text for a model.
+// String returns the kept bytes as text for a model.
 func (b *headBuffer) String() string {
 	text := b.text.String()
 	if b.dropped > 0 {

@@ -8,25 +8,24 @@ import (
 	"strings"
 )
 
-// Shape is how the requests to one model differ from the usual ones: by what the user sets, and
-// by what its server has refused.
+// Shape is how the requests to one model differ from the usual ones: by settings of the user,
+// and by refusals of the server.
 type Shape struct {
-	Omit    []string          // members that are left out
-	Rename  map[string]string // members that have another name there
-	Extra   map[string]any    // members that are added, or replace ours
+	Omit    []string          // members to omit
+	Rename  map[string]string // new names of members
+	Extra   map[string]any    // members to add or replace
 	Headers map[string]string
-	Effort  string // how much the model is to think, in its own words; "" is its default
+	Effort  string // how much the model should think, in the API's words; "" is its default
 }
 
-// The members of requests that some servers do not take.
+// Members of requests that some servers do not accept.
 const (
 	memberMaxTokens     = "max_tokens"
 	memberMaxCompletion = "max_completion_tokens"
 	memberTools         = "tools"
 )
 
-// refusable are the members that are left out if a server refuses them. A request needs the
-// others.
+// refusable are the members to omit if a server refuses them. The other members are required.
 var refusable = []string{memberMaxCompletion, memberMaxTokens, "stream_options", "cache_control", "reasoning_effort", "output_config", "thinking"}
 
 // apply returns a request as JSON in this shape.
@@ -55,8 +54,8 @@ func (s Shape) apply(request any) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// leaveOut removes a member from the objects of a list, and from those of their contents and
-// calls. What is in the arguments of a call, or in the schema of a tool, is not the API's.
+// leaveOut removes a member from the objects of a list, and from their contents and calls. It
+// does not look into the arguments of a call or the schema of a tool, which are not the API's.
 func leaveOut(list any, name string) {
 	objects, _ := list.([]any)
 	for _, o := range objects {
@@ -76,7 +75,7 @@ func (s Shape) addHeaders(h http.Header) {
 	}
 }
 
-// withLesson returns the shape with what was learned about a model.
+// withLesson returns the shape changed by a lesson about a model.
 func (s Shape) withLesson(l Lesson) Shape {
 	s.Omit = slices.Concat(s.Omit, l.Omit)
 	if len(l.Rename) > 0 {
@@ -85,15 +84,15 @@ func (s Shape) withLesson(l Lesson) Shape {
 	return s
 }
 
-// lesson returns what a server has taught that refused the request q: a member that is to have
-// another name, or to be left out. what says so in words. ok is false if its words name none.
+// lesson returns the lesson from a server's refusal of q: a member to rename or to omit. what
+// describes the change in words. ok is false if the fault names no such member.
 func (s Shape) lesson(f *Fault, q Question) (l Lesson, what string, ok bool) {
 	if f.Status != http.StatusBadRequest && f.Status != http.StatusUnprocessableEntity {
 		return l, "", false
 	}
 	words := strings.ToLower(f.Type + " " + f.Text + " " + f.Param)
 	for from, to := range map[string]string{memberMaxTokens: memberMaxCompletion, memberMaxCompletion: memberMaxTokens} {
-		sent := from == memberMaxTokens != q.thinks() // by its own name
+		sent := from == memberMaxTokens != q.thinks() // under its own name
 		if sent && names(words, from) && len(s.Rename) == 0 && !s.omits(from) {
 			return Lesson{Rename: map[string]string{from: to}}, from + " is called " + to, true
 		}
@@ -112,7 +111,7 @@ func (s Shape) lesson(f *Fault, q Question) (l Lesson, what string, ok bool) {
 
 func (s Shape) omits(name string) bool { return slices.Contains(s.Omit, name) }
 
-// names reports whether words name a member, and not only one whose name holds it.
+// names reports whether words contain member as a whole name, not only as part of a longer one.
 func names(words, member string) bool {
 	for rest := words; ; {
 		at := strings.Index(rest, member)
@@ -129,18 +128,18 @@ func names(words, member string) bool {
 
 func memberByte(b byte) bool { return b == '_' || b >= 'a' && b <= 'z' || b >= '0' && b <= '9' }
 
-// Lesson is what was learned about a model at an address from its answers.
+// Lesson is knowledge about a model at an address, learned from its answers.
 type Lesson struct {
 	Omit   []string          `json:"omit,omitempty"`
 	Rename map[string]string `json:"rename,omitempty"`
 
-	// Window is a number of tokens that was found to fit; 0: nothing is known. Cut is set if
-	// the server has left out a part of a question without a word.
+	// Window is a number of tokens that fits; 0 if unknown. Cut is set if the server has
+	// silently cut a question.
 	Window int  `json:"window,omitempty"`
 	Cut    bool `json:"cut,omitempty"`
 }
 
-// With returns the lesson with another one.
+// With returns l combined with more.
 func (l Lesson) With(more Lesson) Lesson {
 	for _, name := range more.Omit {
 		if !slices.Contains(l.Omit, name) {

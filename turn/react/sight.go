@@ -19,50 +19,50 @@ import (
 	"agentstateloop/turn"
 )
 
-// Shown is a picture or a PDF that the model is shown. The steps hold this much of it: its
-// bytes are read again for each request, and compared with their sum.
+// Shown is a picture or a PDF shown to the model. The steps hold these fields but not the
+// bytes: each request reads those again and compares them with Sum.
 type Shown struct {
 	Name      string `json:"name"`                 // a path, as the model reads it
-	InContext bool   `json:"in_context,omitempty"` // it begins in the context folder, each attempt has its own
-	Type      string `json:"type"`                 // by its content
+	InContext bool   `json:"in_context,omitempty"` // Name is relative to the context folder; each attempt has its own
+	Type      string `json:"type"`                 // by the content
 	Size      int64  `json:"size"`
 	Sum       string `json:"sha256"`
 	Tokens    int    `json:"tokens"` // an estimate
 
-	data []byte // in a question
+	data []byte // only in a question
 }
 
-// line names a file in front of what the model sees of it.
+// line names a file in front of its content.
 func (s Shown) line() string { return s.Name + " (" + s.Type + "):" }
 
-// Sight lets a model see the pictures and PDFs that come with a message.
+// Sight lets a model see the pictures and PDFs of a message.
 type Sight struct {
 	Folders Folders
 
-	// Sees returns what a model can see, of Image and PDF. It may be nil: none.
+	// Sees returns the kinds of files that a model can see: Image, PDF or both. If Sees is nil,
+	// a model sees no files.
 	Sees func(model string) []string
 }
 
-// What a model can see.
+// The kinds of files that a model can see.
 const (
 	Image = "image"
 	PDF   = "pdf"
 )
 
-// The bounds of what a request shows. A provider refuses what is beyond them, and all of
-// the request with it.
+// The bounds of shown files in a request. A provider refuses a whole request that exceeds them.
 const (
-	maxShown     = 20              // files; of more than 20 pictures each may be smaller only
-	maxShownSize = 20 << 20        // bytes together: 27 MiB in base64, of the 32 that a request may have
+	maxShown     = 20              // files; with more than 20 pictures the limit per picture is smaller
+	maxShownSize = 20 << 20        // bytes in total: 27 MiB in base64, and a request may have 32
 	maxImage     = 5 << 20 / 4 * 3 // bytes of a picture: 5 MiB in base64
 	maxPDFPages  = 100
 	imageTokens  = 1600 // larger pictures are scaled down
-	pageTokens   = 3000 // of a PDF: its text, and a picture of it
+	pageTokens   = 3000 // per page of a PDF: its text, and a picture of it
 	pageBytes    = 50 << 10
 )
 
-// pictureOf returns what a model must be able to see for a type that the APIs take, or "".
-// http.DetectContentType knows each by its first bytes.
+// pictureOf returns the kind of a media type that the APIs accept, or "".
+// http.DetectContentType recognizes each of these types by its first bytes.
 func pictureOf(mediaType string) string {
 	switch mediaType {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
@@ -73,14 +73,14 @@ func pictureOf(mediaType string) string {
 	return ""
 }
 
-// otherPictures are the extensions of pictures that no API takes.
+// otherPictures are the extensions of picture formats that the APIs do not accept.
 var otherPictures = []string{".heic", ".heif", ".tif", ".tiff", ".bmp", ".svg", ".avif", ".ico", ".jxl", ".psd"}
 
-// errNoPicture means that a file is nothing that a model could be shown.
+// errNoPicture means that a file is not of a kind that can be shown.
 var errNoPicture = errors.New("not a picture")
 
-// look reads a file that may be shown. The error is errNoPicture, or says why the file
-// cannot be shown.
+// look reads a file to show. The error is errNoPicture, or explains why the file cannot be
+// shown.
 func (r Folders) look(name string, inContext bool) (Shown, error) {
 	s := Shown{Name: name, InContext: inContext}
 	place := name
@@ -127,10 +127,10 @@ func (r Folders) look(name string, inContext bool) (Shown, error) {
 	return s, nil
 }
 
-// sniffed is how many bytes of a file show its type.
+// sniffed is the number of bytes that reveal a file's type.
 const sniffed = 512
 
-// ignoreEnd returns nil for the error of a file that ends early.
+// ignoreEnd drops the error of a file that ends early.
 func ignoreEnd(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil
@@ -138,8 +138,8 @@ func ignoreEnd(err error) error {
 	return err
 }
 
-// pdfPages returns how many pages a PDF has, as far as its objects show it, and else a
-// guess by its size.
+// pdfPages returns the number of pages of a PDF, counted from its objects if possible,
+// otherwise guessed from its size.
 func pdfPages(data []byte) int {
 	pages := 0
 	for rest := data; ; {
@@ -159,17 +159,17 @@ func pdfPages(data []byte) int {
 	return min(max(1, len(data)/pageBytes), maxPDFPages)
 }
 
-// sees reports whether a model can be shown a file.
+// sees reports whether a model can see a file.
 func (g *Sight) sees(model string, s Shown) bool {
 	return g != nil && g.Sees != nil && slices.Contains(g.Sees(model), pictureOf(s.Type))
 }
 
-// cameWith are the folders of the context box in which the files of messages and reports
-// lie, as patterns of path.Match.
+// cameWith are the folders in the context folder that contain the files of messages and
+// reports, as patterns of path.Match.
 var cameWith = []string{"attachments", "earlier/*/attachments", "reports/*"}
 
-// came returns what came with a message and was not shown before. notes say of each other
-// picture why it is not.
+// came returns the files of a message that the model has not seen yet. notes explain why other
+// new pictures are not shown.
 func (g *Sight) came(model string, before []Shown) (shown []Shown, notes []string) {
 	if g == nil || g.Folders.Context == "" {
 		return nil, nil
@@ -209,7 +209,7 @@ func (g *Sight) came(model string, before []Shown) (shown []Shown, notes []strin
 	return shown, notes
 }
 
-// told returns what the model reads of the files of a message, behind its text.
+// told returns the text about a message's files that follows the message's own text.
 func told(shown []Shown, notes []string) string {
 	text := ""
 	if len(shown) > 0 {
@@ -228,8 +228,7 @@ func told(shown []Shown, notes []string) string {
 	return text
 }
 
-// Showing is the error of a tool that succeeded, and whose result are files to be shown,
-// perhaps with a text.
+// Showing is the error of a tool that succeeded and returns files to show, perhaps with a text.
 type Showing struct {
 	Text  string
 	Files []Shown
@@ -243,9 +242,9 @@ func (s Showing) Error() string {
 	return "to be shown: " + strings.Join(names, ", ")
 }
 
-// visible returns the messages of a question to a model, with the bytes of what it sees.
-// Instead of each other file stands why it is not seen. Of more than a request takes the
-// newest are shown.
+// visible returns the messages of a question to a model, with the bytes of the files that it
+// sees. A text replaces each other file and gives the reason. If there are too many files for a
+// request, visible shows the newest.
 func (l *Loop) visible(model string) []Message {
 	messages := slices.Clone(l.conversation.messages)
 	n, left := 0, int64(maxShownSize)
@@ -286,12 +285,12 @@ func (l *Loop) visible(model string) []Message {
 	return messages
 }
 
-// shows reports whether a question shows anything.
+// shows reports whether a question shows any file.
 func (q Question) shows() bool {
 	return slices.ContainsFunc(q.Messages, func(m Message) bool { return len(m.Shown) > 0 })
 }
 
-// blinded goes on without pictures after a provider refused them: they are not shown again.
+// blinded continues without pictures after a provider refused them. They are not shown again.
 func (l *Loop) blinded(fault error) error {
 	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("%v; trying again without the files that were shown", fault)})
 	return l.keep(Step{Kind: StepBlind, Text: fmt.Sprintf("[The files that were shown are not shown any more, because the provider refused the request with them: %s]", plain.OneLine(fault.Error(), 300))})

@@ -18,8 +18,7 @@ import (
 
 const stepsName = "steps.jsonl"
 
-// Step is one line of steps.jsonl. The steps are all that a later attempt needs to
-// go on.
+// Step is one line of steps.jsonl. A later attempt needs only the steps to continue.
 type Step struct {
 	At   time.Time `json:"at"`
 	Kind StepKind  `json:"kind"`
@@ -29,41 +28,41 @@ type Step struct {
 	ID     string  `json:"id,omitempty"` // of a call
 	Failed bool    `json:"failed,omitempty"`
 	After  After   `json:"after_execution,omitempty"` // of a result that ends the run
-	Shown  []Shown `json:"shown,omitempty"`           // what the model sees with it
+	Shown  []Shown `json:"shown,omitempty"`           // files that the model sees with it
 }
 
 // StepKind is the kind of a Step.
 type StepKind string
 
-// The steps.
+// The kinds of steps.
 const (
 	StepWake    StepKind = "wake"    // Text, Shown: the message that woke the loop
-	StepNote    StepKind = "note"    // Text: a remark of ours to the model
+	StepNote    StepKind = "note"    // Text: our note to the model
 	StepAnswer  StepKind = "answer"  // Answer
-	StepCall    StepKind = "call"    // ID: it is about to run
+	StepCall    StepKind = "call"    // ID: the call is about to run
 	StepResult  StepKind = "result"  // ID, Text, Failed, After, Shown
-	StepWarning StepKind = "warning" // Text: a note that the window fills
-	StepBlind   StepKind = "blind"   // Text: nothing of what was Shown is shown any more
-	StepShorter StepKind = "shorter" // Text: replaces all before it, which did not fit the model's window
-	StepSummary StepKind = "summary" // Text: replaces all before it; Failed: it could not be made
+	StepWarning StepKind = "warning" // Text: a warning that the window fills up
+	StepBlind   StepKind = "blind"   // Text: from now on, no earlier file is shown
+	StepShorter StepKind = "shorter" // Text: replaces all earlier messages, which did not fit the model's window
+	StepSummary StepKind = "summary" // Text: replaces all earlier messages; Failed: the summary failed
 )
 
-// maxSteps is how many bytes of the steps of earlier attempts are read.
+// maxSteps bounds the bytes that are read of earlier attempts' steps.
 const maxSteps = 256 << 20
 
-// Steps is the steps.jsonl of one attempt, open for more.
+// Steps is the steps.jsonl of one attempt, open for appending.
 type Steps struct {
-	// Past are the steps of the attempts before. This attempt goes on from them.
+	// Past are the steps of earlier attempts. This attempt continues from them.
 	Past []Step
 
 	file *os.File
 }
 
-// OpenSteps creates the steps.jsonl of the attempt in dir, turns/<turn_id>/<epoch>.
-// It begins with the steps of the newest earlier attempt of the turn that has any; a
-// torn line ends them. The file appears whole or not at all, so an attempt that died
-// early is skipped. When OpenSteps returns, its name and the folders above it survive a
-// power failure, up to the agent's.
+// OpenSteps creates the steps.jsonl of the attempt in dir, turns/<turn_id>/<epoch>. The file
+// begins with the steps of the turn's newest earlier attempt that has such a file, up to a torn
+// line. The file appears whole or not at all, so that later attempts skip an attempt that died
+// early. When OpenSteps returns, the file's name and the folders above it, up to the agent's,
+// survive a power failure.
 func OpenSteps(dir string) (*Steps, error) {
 	past, err := pastSteps(dir)
 	if err != nil {
@@ -81,7 +80,7 @@ func OpenSteps(dir string) (*Steps, error) {
 	return &Steps{Past: past, file: f}, nil
 }
 
-// adopt writes the past into f, which becomes name.
+// adopt writes past into f and renames f to name.
 func adopt(f *os.File, name string, past []Step) error {
 	w := bufio.NewWriter(f)
 	enc := json.NewEncoder(w)
@@ -96,8 +95,8 @@ func adopt(f *os.File, name string, past []Step) error {
 	if err := os.Rename(f.Name(), name); err != nil {
 		return err
 	}
-	// The runner has made the folders of the attempt, the turn and all turns, and
-	// nobody has made their names durable: of most agents nothing in them must last.
+	// The runner has made the folders of the attempt, the turn and all turns, but not made
+	// their names durable, because most agents keep no durable files in them.
 	dir := filepath.Dir(name)
 	for range 4 {
 		if err := osfile.SyncDir(dir); err != nil {
@@ -153,11 +152,11 @@ func pastSteps(dir string) ([]Step, error) {
 	return readSteps(filepath.Join(filepath.Dir(dir), strconv.FormatUint(newest, 10), stepsName))
 }
 
-// beginning returns as much of a file of steps as is read.
+// beginning limits a file of steps to the bytes that are read.
 func beginning(f io.Reader) io.Reader { return io.LimitReader(f, maxSteps) }
 
-// readSteps reads what is whole of a file of steps. Its writer may have died,
-// or the power gone, in the middle of a line.
+// readSteps reads the whole lines of a file of steps. The last line may be torn, because its
+// writer died or the power failed.
 func readSteps(name string) ([]Step, error) {
 	f, err := osfile.Open(name)
 	if err != nil {

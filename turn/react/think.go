@@ -2,12 +2,12 @@ package react
 
 import "agentstateloop/turn"
 
-// thinkFilter passes on the text of an answer as it comes, without the thoughts that it begins
-// with.
+// thinkFilter passes on the text of an answer as it arrives, without the thoughts at its
+// beginning.
 type thinkFilter struct {
 	say  func(string)
-	held string // what may be, or is, a thought
-	past bool   // the text has begun
+	held string // text that is, or may be, a thought
+	past bool   // the text after the thoughts has begun
 }
 
 func (f *thinkFilter) add(text string) {
@@ -26,7 +26,7 @@ func (f *thinkFilter) add(text string) {
 	}
 }
 
-// end passes on what was held, unless it is a thought.
+// end passes on the held text, unless it is a thought.
 func (f *thinkFilter) end() {
 	if rest := turn.WithoutThoughts(f.held); !f.past && rest != "" {
 		f.say(rest)

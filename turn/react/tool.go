@@ -16,33 +16,32 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Tool is something that the model may call.
+// Tool is a function that the model may call.
 type Tool struct {
 	Name        string // [a-zA-Z0-9_-]{1,64}, which both APIs accept
 	Title       string // for people, in events and reports; "" is Name
 	Description string // for the model
 	Schema      json.RawMessage
 
-	// Run runs the tool. The model reads what it returns, and also the text of
-	// its error, which must say what was wrong with the call. Arguments that do
-	// not fit Schema have no effect. An [Ending] as its error is a success that ends
-	// the run.
+	// Run runs the tool. The model reads the returned text, and also the text of an error,
+	// which must explain the mistake in the call. Arguments that do not fit Schema have no
+	// effect. An [Ending] as the error is a success that ends the run.
 	Run func(ctx context.Context, args json.RawMessage) (string, error)
 }
 
-// Exec is the name of the tool that runs any program, in a box (Shell).
+// Exec is the name of the tool that runs any program, in a sandbox (Shell).
 const Exec = "exec"
 
-// What a turn may call where the configuration does not say ([api.tools]). exec is
-// never allowed by default. A turn for a peer may look at the workdir and send
-// messages, but it may change nothing and not search what the operator said.
+// The default tools of a turn, for a config without [api.tools]. exec is never allowed by
+// default. A turn for a peer may look at the workdir and send messages, but may not change
+// anything or search the operator's words.
 var (
 	operatorTools = []string{"read_file", "write_file", "list", "send", "ask", "ask_operator", "submit_result", "sleep", "remind", "remember", "search_history"}
 	peerTools     = []string{"read_file", "list", "send", "ask", "submit_result", "sleep", "remind"}
 )
 
-// DefaultTools returns the names of the tools that a turn may call by default. The
-// tools from the configuration are for the operator only.
+// DefaultTools returns the names of the tools that a turn may call by default. Only the
+// operator's turns may call the tools from the config.
 func DefaultTools(operator bool, all []Tool) []string {
 	if !operator {
 		return slices.Clone(peerTools)
@@ -56,11 +55,11 @@ func DefaultTools(operator bool, all []Tool) []string {
 	return names
 }
 
-// BuiltIn reports whether a tool of ours has this name.
+// BuiltIn reports whether a built-in tool has this name.
 func BuiltIn(name string) bool { return name == Exec || slices.Contains(operatorTools, name) }
 
-// Allow returns the tools with these names, in the order of all. An unknown name is
-// an error, because a misspelt permission must not pass for a missing one.
+// Allow returns the tools with these names, in the order of all. An unknown name is an error,
+// because a misspelt permission must not pass for a missing one.
 func Allow(all []Tool, names []string) ([]Tool, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(t Tool) bool { return t.Name == name }) {
@@ -81,9 +80,8 @@ func namesOf(tools []Tool) []string {
 // title returns the name of a tool for people.
 func (t Tool) title() string { return cmp.Or(t.Title, t.Name) }
 
-// Foreign returns a tool of which somebody else has written the description and the
-// schema, for a server's tool server/tool. Arguments are validated against the schema
-// before run.
+// Foreign returns a tool of a tool server, which supplies the description and the schema. The
+// tool validates its arguments against the schema before run.
 func Foreign(t Tool, run func(context.Context, json.RawMessage) (string, error)) (Tool, error) {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(t.Schema, &schema); err != nil {
@@ -94,11 +92,11 @@ func Foreign(t Tool, run func(context.Context, json.RawMessage) (string, error))
 	return made, err
 }
 
-// typed returns a tool whose arguments are an A. The schema follows from the fields
-// of A and their tags, and allows nothing else.
+// typed returns a tool with arguments of type A. The schema follows from the fields of A and
+// their tags, and allows no other arguments.
 func typed[A any](name, description string, run func(context.Context, A) (string, error)) (Tool, error) {
 	schema, err := jsonschema.For[A](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[json.RawMessage](): {}, // any value, not the bytes that it is kept in
+		reflect.TypeFor[json.RawMessage](): {}, // any value, rather than an array of bytes
 	}})
 	if err != nil {
 		return Tool{}, fmt.Errorf("tool %s: %w", name, err)
@@ -124,7 +122,7 @@ func checked(name, description string, schema *jsonschema.Schema, run func(conte
 	}
 	return Tool{Name: name, Description: description, Schema: published, Run: func(ctx context.Context, args json.RawMessage) (string, error) {
 		if len(bytes.TrimSpace(args)) == 0 {
-			args = json.RawMessage("{}") // some models send nothing for no arguments
+			args = json.RawMessage("{}") // some models send an empty text for no arguments
 		}
 		var value any
 		if err := json.Unmarshal(args, &value); err != nil {
@@ -137,11 +135,10 @@ func checked(name, description string, schema *jsonschema.Schema, run func(conte
 	}}, nil
 }
 
-// maxResult bounds, in bytes, what one call returns to the model.
+// maxResult bounds, in bytes, the result of one call.
 const maxResult = 64 << 10
 
-// truncated returns text, or its first n bytes with a note of how much is
-// missing.
+// truncated returns text, or its first n bytes with a note of the number of missing bytes.
 func truncated(text string, n int) string {
 	kept := plain.Cut(text, n)
 	if len(kept) == len(text) {
@@ -150,7 +147,7 @@ func truncated(text string, n int) string {
 	return fmt.Sprintf("%s\n[truncated: %d bytes more]", kept, len(text)-len(kept))
 }
 
-// toolList collects tools that are made one by one.
+// toolList collects tools and the errors of making them.
 type toolList struct {
 	tools []Tool
 	err   error

@@ -16,41 +16,42 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// Program is a tool from the configuration: any executable, with a JSON schema. It
-// gets its arguments as JSON on its standard input and prints its result.
+// Program is a tool from the config: any executable, with a JSON schema. It gets its arguments
+// as JSON on its standard input and prints its result.
 type Program struct {
 	Name        string
 	Description string
 	Schema      []byte   // JSON schema of an object
-	Command     []string // never through a shell
+	Command     []string // never run through a shell
 	Dir         string
 	Env         []string
 	Timeout     time.Duration
 
-	// After is what follows a call that succeeds: "" for the next request, Suspend,
-	// Terminate, or ByOutput. While a call is Suspend or ByOutput, the turn waits for a
-	// report on it for Deadline, from this machine or from Peers.
+	// After is the consequence of a successful call: "" for the next request, Suspend,
+	// Terminate, or ByOutput. With Suspend and ByOutput the turn waits for a report, from the
+	// start of the call and for at most Deadline. The report comes from this machine or from
+	// Peers.
 	After    After
 	Deadline time.Duration
 	Peers    []string
 	Pauses   Pauses
 }
 
-// ByOutput is the After of a program that says in its output what follows: an object of
-// JSON with after_execution and, if it likes, result. Any other output continues.
+// ByOutput is the After of a program whose output decides: a JSON object with after_execution
+// and, optionally, result. Any other output continues.
 const ByOutput After = "tool"
 
-// Pauses let a turn wait for a report. Package cycle carries them out.
+// Pauses let a turn wait for a report. Package cycle implements them.
 type Pauses struct {
-	// Await commits that the turn waits, and returns the id that the report repeats. It
-	// is called before the program starts.
+	// Await commits that the turn waits, and returns the id that the report repeats. It is
+	// called before the program starts.
 	Await func(ctx context.Context, what, text string, peers []string, deadline time.Duration) (id string, err error)
 
-	// Withdraw takes that back.
+	// Withdraw takes back the wait of Await.
 	Withdraw func(ctx context.Context, id, reason string) error
 }
 
-// CorrelationVariable holds the id of its report in the environment of a program.
+// CorrelationVariable is the environment variable with the id that a program's report repeats.
 const CorrelationVariable = "AGENTSTATELOOP_CORRELATION_ID"
 
 var toolName = lazy.NewRegexp(`^[a-z][a-z0-9_]{0,63}$`)
@@ -75,7 +76,7 @@ func (p Program) Tool() (Tool, error) {
 	return checked(p.Name, p.Description+p.announcement(), &schema, p.call)
 }
 
-// announcement tells the model what follows a call.
+// announcement returns a hint for the model about the consequence of a call.
 func (p Program) announcement() string {
 	switch p.After {
 	case Suspend:
@@ -100,8 +101,8 @@ func (p Program) call(ctx context.Context, args json.RawMessage) (string, error)
 	return p.run(ctx, args, p.Env)
 }
 
-// callWaiting runs the program while the turn waits for a report on it. A report that
-// comes at once is not lost.
+// callWaiting runs the program while the turn already waits for a report on it, so that an
+// immediate report is not lost.
 func (p Program) callWaiting(ctx context.Context, args json.RawMessage) (string, error) {
 	if p.Pauses.Await == nil {
 		return "", errors.New("the tool is to suspend the turn, which is not possible here")
@@ -112,7 +113,7 @@ func (p Program) callWaiting(ctx context.Context, args json.RawMessage) (string,
 	}
 	text, err := p.run(ctx, args, append(slices.Clone(p.Env), CorrelationVariable+"="+id))
 	if ctx.Err() != nil {
-		return "", context.Cause(ctx) // it may have started something: its report is heard
+		return "", context.Cause(ctx) // it may have started a process: keep waiting for its report
 	}
 	if err != nil {
 		return "", errors.Join(err, p.Pauses.Withdraw(ctx, id, "the tool failed"))
@@ -133,7 +134,7 @@ func (p Program) callWaiting(ctx context.Context, args json.RawMessage) (string,
 	return result, nil
 }
 
-// said returns what follows a call, and its result, by what the program has printed.
+// said returns the consequence of a call and its result, as the program's output decides.
 func (p Program) said(text string) (After, string) {
 	if p.After != ByOutput {
 		return p.After, text
@@ -152,13 +153,13 @@ func (p Program) said(text string) (After, string) {
 	return out.After, words
 }
 
-// run runs the program and returns what it printed.
+// run runs the program and returns its output.
 func (p Program) run(ctx context.Context, args json.RawMessage, env []string) (string, error) {
 	return runProgram(ctx, p.Timeout, func(ctx context.Context, out, errs io.Writer) error {
 		cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
 		cmd.Dir, cmd.Env = p.Dir, env
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(args), out, errs
-		cmd.WaitDelay = time.Second // what it left running ends with the attempt, whose process group it shares
+		cmd.WaitDelay = time.Second // processes left running end with the attempt, whose process group they share
 		return cmd.Run()
 	})
 }

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	maxLate     = 3 // calls in a row that a server may leave without an answer
-	maxRenewals = 3 // times that a turn connects to a remote server again
+	maxLate     = 3 // calls in a row that a server may leave unanswered
+	maxRenewals = 3 // reconnections to a remote server in one turn
 )
 
-// call calls a tool once. The error is for the model: it says what is known of the call.
+// call calls a tool once. The error is written for the model and explains the failure.
 func (s *Session) call(ctx context.Context, tool string, args json.RawMessage) (*mcp.CallToolResult, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +38,8 @@ func (s *Session) call(ctx context.Context, tool string, args json.RawMessage) (
 	return nil, s.mend(ctx, limited, err)
 }
 
-// mend returns what the model reads of a call that failed, and ends the session if
-// nothing more can come of it. To a remote server it connects again.
+// mend handles a failed call and returns an error for the model. It ends the session if the
+// server is of no further use. It reconnects to a remote server.
 func (s *Session) mend(ctx, limited context.Context, err error) error {
 	if _, refused := refusal(err); refused {
 		s.late = 0
@@ -49,7 +49,7 @@ func (s *Session) mend(ctx, limited context.Context, err error) error {
 	if limited.Err() != nil && (!closed || s.server.URL != "") {
 		return s.unanswered(limited)
 	}
-	if !closed { // an answer that is not one
+	if !closed { // the answer is not valid
 		return s.tell("the answer of the tool server %s cannot be read: %s", s.server.Name, clip(err.Error(), maxNoise))
 	}
 	why := s.reason(err, s.server.Timeout)
@@ -63,8 +63,8 @@ func (s *Session) mend(ctx, limited context.Context, err error) error {
 
 const unknown = "; the call may have been done: check before you repeat it"
 
-// unanswered returns what the model reads of a call that was not answered in time. A
-// server that does not answer several of them in a row is ended.
+// unanswered returns the model's error for a call that timed out. It ends a server that leaves
+// several calls in a row unanswered.
 func (s *Session) unanswered(limited context.Context) error {
 	why := s.reason(limited.Err(), s.server.Timeout)
 	if s.late++; s.late < maxLate {
@@ -74,8 +74,8 @@ func (s *Session) unanswered(limited context.Context) error {
 	return s.tell("the tool server %s: %s, and was ended, as it did not answer the calls before either%s", s.server.Name, why, unknown)
 }
 
-// renew connects to a remote server again, so that the next call can reach it. Its
-// sessions may end while it lives.
+// renew reconnects to a remote server for the next call. The server may end a session and still
+// be up.
 func (s *Session) renew(ctx context.Context, why string) {
 	if s.renewals++; s.renewals > maxRenewals {
 		s.end(why)
@@ -89,7 +89,7 @@ func (s *Session) renew(ctx context.Context, why string) {
 	}
 }
 
-// tell returns an error for the model, without secrets.
+// tell returns an error for the model, with secrets redacted.
 func (s *Session) tell(format string, args ...any) error {
 	return errors.New(s.redact(fmt.Sprintf(format, args...)))
 }

@@ -1,5 +1,5 @@
-// Package toolserver makes tools of the built-in loop from MCP servers (docs/design.md,
-// "Tool servers"). A server is a program, which runs in a box, or an address. It was
-// written by others: what it says is bounded, and what goes wrong with it costs its own
-// calls alone.
+// Package toolserver makes tools of the built-in loop from MCP servers (docs/design.md, "Tool
+// servers"). A server is a program that runs in a sandbox, or a remote address. Servers are
+// written by others: their output is bounded, and a fault of a server affects only calls to its
+// own tools.
 package toolserver

@@ -14,7 +14,7 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// The bounds of a server's list. All of it is part of each request to the model.
+// The bounds of a server's list. The whole list is part of each request to the model.
 const (
 	maxTools       = 100
 	maxPages       = 20
@@ -23,8 +23,8 @@ const (
 	maxSchema      = 32 << 10 // bytes
 )
 
-// list asks for the tools, once. What the server lists later is for the next turn: the
-// model's requests begin with the same tools as long as a turn lasts.
+// list requests the tools, once. Later changes of the list take effect in the next turn: the
+// model's requests begin with the same tools throughout a turn.
 func (s *Session) list(ctx context.Context) error {
 	var all []*mcp.Tool
 	params := &mcp.ListToolsParams{}
@@ -59,7 +59,7 @@ func (s *Session) list(ctx context.Context) error {
 	return nil
 }
 
-// Names returns the names of the tools that the server lists, sorted.
+// Names returns the names of the server's tools, sorted.
 func (s *Session) Names() []string {
 	var names []string
 	for _, t := range s.tools {
@@ -68,9 +68,8 @@ func (s *Session) Names() []string {
 	return names
 }
 
-// Tools returns those tools that allowed permits, in the order of their names, which is
-// the same whatever order the server lists them in. note says what is wrong with others,
-// or is empty.
+// Tools returns the tools that allowed permits, sorted by name, whatever the server's order.
+// notes describes the faults of other tools, and is empty without faults.
 func (s *Session) Tools(allowed func(tool string) bool) (tools []react.Tool, notes string) {
 	wrong := slices.Clone(s.notes)
 	for _, t := range s.tools {
@@ -90,7 +89,7 @@ func (s *Session) Tools(allowed func(tool string) bool) (tools []react.Tool, not
 	return tools, note(wrong)
 }
 
-// tool returns one tool for the model.
+// tool returns a tool for the model.
 func (s *Session) tool(t *mcp.Tool) (react.Tool, error) {
 	schema, err := cleanSchema(t.InputSchema, s.redact)
 	if err != nil {
@@ -111,7 +110,7 @@ func (s *Session) tool(t *mcp.Tool) (react.Tool, error) {
 	})
 }
 
-// description returns what a tool says of itself, within bounds.
+// description returns a tool's own description, within bounds.
 func (s *Session) description(t *mcp.Tool) string {
 	text := strings.TrimSpace(s.redact(plain.Text(strings.ToValidUTF8(t.Description, "\uFFFD"))))
 	if text == "" {

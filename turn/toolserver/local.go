@@ -22,24 +22,24 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// The bounds of what a local server may send from the beginning of one call to that of
-// the next. One that sends more is ended.
+// The limits on the output of a local server from the start of one call to the start of the
+// next. A server that sends more is ended.
 const (
 	maxMessage  = 16 << 20 // bytes of a line
 	maxSent     = 64 << 20 // bytes
 	maxLines    = 100_000
-	maxRequests = 1000 // of the server, of which each is answered
+	maxRequests = 1000 // from the server; each is answered
 )
 
-// process is a server that runs in a box, and the connection with it: a message a line.
+// process is a server that runs in a sandbox, and the connection to it. Each message is a line.
 type process struct {
-	in   *os.File // its standard input
-	out  *os.File // its standard output
+	in   *os.File // the server's standard input
+	out  *os.File // the server's standard output
 	errs tail
 
 	cancel context.CancelFunc
-	done   chan struct{} // closed when nothing is left of it
-	exit   error         // how it ended; valid when done is closed
+	done   chan struct{} // closed when all its processes have ended
+	exit   error         // its exit error; valid when done is closed
 
 	scanner *bufio.Reader
 	bytes   atomic.Int64
@@ -47,12 +47,12 @@ type process struct {
 	asked   atomic.Int64
 
 	mu    sync.Mutex
-	why   error  // the connection broke
+	why   error  // the error that broke the connection
 	noise string // the first line that is not a message
 	once  sync.Once
 }
 
-// spawn starts the program of a server in its box.
+// spawn starts the program of a server in its sandbox.
 func (s Server) spawn(ctx context.Context) (link, error) {
 	env := slices.Clone(s.Env)
 	for _, name := range slices.Sorted(maps.Keys(s.EnvFiles)) {
@@ -85,10 +85,10 @@ func (s Server) spawn(ctx context.Context) (link, error) {
 
 func (p *process) transport() mcp.Transport { return p }
 
-// Connect returns p itself. It is called once.
+// Connect returns p itself. The library calls it once.
 func (p *process) Connect(context.Context) (mcp.Connection, error) { return p, nil }
 
-// SessionID returns "": there is one session with a process.
+// SessionID returns "": a process has only one session.
 func (p *process) SessionID() string { return "" }
 
 func (p *process) renew() {
@@ -97,8 +97,8 @@ func (p *process) renew() {
 	p.asked.Store(0)
 }
 
-// Read returns the next answer or request. A line that is not a message is skipped, as
-// some programs print a greeting, and so is a notification: nothing depends on one.
+// Read returns the next answer or request. It skips lines that are not messages, since some
+// programs print a greeting. It also skips notifications, because we do not depend on any.
 func (p *process) Read(context.Context) (jsonrpc.Message, error) {
 	for {
 		line, err := p.line()
@@ -126,7 +126,7 @@ func (p *process) Read(context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// line returns the next line that the server prints, within the bounds.
+// line returns the next line of the server's output, within the bounds.
 func (p *process) line() ([]byte, error) {
 	var line []byte
 	for {
@@ -151,7 +151,8 @@ func (p *process) line() ([]byte, error) {
 	}
 }
 
-// Write sends a message. It waits until the server takes it, or for ctx.
+// Write sends a message. It waits until the server takes the message, at most until the
+// deadline of ctx, or closeTimeout if ctx has no deadline.
 func (p *process) Write(ctx context.Context, msg jsonrpc.Message) error {
 	line, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
@@ -174,8 +175,8 @@ func (p *process) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return nil
 }
 
-// Close ends the server's input, which asks it to end, and waits a moment. Then the box
-// ends, with all that is left in it.
+// Close ends the server's input, which asks the server to end, and waits a moment. Then it ends
+// the sandbox with all its processes.
 func (p *process) Close() error {
 	p.once.Do(func() {
 		p.in.Close()
@@ -192,7 +193,7 @@ func (p *process) Close() error {
 
 func (p *process) close() { _ = p.Close() }
 
-// fail notes why the connection broke.
+// fail records the error that broke the connection.
 func (p *process) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,7 +206,7 @@ func (p *process) setBroken(err error) {
 	}
 }
 
-// heard notes a line that is not a message.
+// heard records a line that is not a message.
 func (p *process) heard(line []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,7 +216,7 @@ func (p *process) heard(line []byte) {
 }
 
 const (
-	maxNoise = 200 // bytes that are repeated of a line that is not a message
+	maxNoise = 200 // quoted bytes of a line that is not a message
 	maxSaid  = 400 // bytes of a program's last words
 )
 
@@ -225,8 +226,7 @@ func (p *process) broken() bool {
 	return p.why != nil
 }
 
-// fault returns why the connection broke, or else what the server printed that is not
-// the protocol.
+// fault describes why the connection broke, or else quotes any output that is not the protocol.
 func (p *process) fault() string {
 	p.mu.Lock()
 	broken, noise := p.why, p.noise
@@ -247,7 +247,7 @@ func (p *process) fault() string {
 	return strings.Join(words, "; ")
 }
 
-// ending returns in words how the process ended, which may still be about to.
+// ending returns in words how the process ended. It waits a moment for the end.
 func (p *process) ending() string {
 	select {
 	case <-p.done:
@@ -260,7 +260,7 @@ func (p *process) ending() string {
 	}
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the text written to it.
 type tail struct {
 	mu   sync.Mutex
 	last []byte
@@ -282,7 +282,7 @@ func (t *tail) String() string {
 	return plain.Line(strings.TrimSpace(text))
 }
 
-// clip returns a text of a server as one line of at most n bytes.
+// clip returns a server's text as one line of at most n bytes.
 func clip(text string, n int) string {
 	line := plain.Line(strings.ToValidUTF8(text, "\uFFFD"))
 	if len(line) <= n {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// maxModelName is how long the name of a tool may be for a model's provider.
+// maxModelName is the longest tool name that the providers accept.
 const maxModelName = 64
 
-// modelName returns the name of a tool as the model calls it: NAME__tool. The providers
-// accept letters, digits, "_" and "-". A name with anything else, or one that is too
-// long, is changed, and ends in a sum of what it was. So it depends on no other tool. No
-// two servers share a name, because theirs contain no "__" and do not end in "_".
+// modelName returns the name by which the model calls a tool: NAME__tool. The providers accept
+// letters, digits, "_" and "-". A name that is too long or has other characters is changed, and
+// ends in a checksum of the original. The result thus does not depend on other tools. No two
+// servers share a name, because server names contain no "__" and do not end in "_".
 func modelName(server, tool string) string {
 	full := server + "__" + tool
 	name := strings.Map(func(r rune) rune {
@@ -29,7 +29,7 @@ func modelName(server, tool string) string {
 	return name[:min(len(name), maxModelName-len(suffix))] + suffix
 }
 
-// nameRune reports whether every provider accepts r in the name of a tool.
+// nameRune reports whether every provider accepts r in a tool name.
 func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
 }

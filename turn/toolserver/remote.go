@@ -22,15 +22,15 @@ const (
 	maxBodyLines = 200_000
 )
 
-// address is the way to a remote server. It is the RoundTripper of its requests: each
-// carries the token, and none goes elsewhere, because no redirect is followed.
+// address is the link to a remote server. It is the RoundTripper of its requests. Each request
+// carries the token, and the token goes to no other host, because no redirect is followed.
 type address struct {
 	server Server
 	token  string
 	base   *http.Transport
 
 	mu  sync.Mutex
-	why string // what was wrong with the last response, or ""
+	why string // the fault of the last response, or ""
 }
 
 // dial reads the token of a remote server.
@@ -53,7 +53,7 @@ func (a *address) transport() mcp.Transport {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		MaxRetries:           1,
-		DisableStandaloneSSE: true, // nothing depends on a notification
+		DisableStandaloneSSE: true, // we do not depend on any notification
 		MaxEventSize:         maxMessage,
 	}
 }
@@ -72,13 +72,13 @@ func (a *address) fault() string {
 	return a.why
 }
 
-// broken reports whether the last response was not an answer. What follows may be one,
-// in another session.
+// broken reports whether the last response was not an answer. The next response may be one, in
+// another session.
 func (a *address) broken() bool { return a.fault() != "" }
 
 func (a *address) close() { a.base.CloseIdleConnections() }
 
-// RoundTrip sends one request with the token. What is wrong with the response is noted.
+// RoundTrip sends one request with the token. It records the fault of the response, if any.
 func (a *address) RoundTrip(req *http.Request) (*http.Response, error) {
 	own, err := url.Parse(a.server.URL)
 	if err != nil || req.URL.Scheme != own.Scheme || req.URL.Host != own.Host {
@@ -105,7 +105,7 @@ func (a *address) RoundTrip(req *http.Request) (*http.Response, error) {
 // refusal returns in words why a response is not an answer, or "".
 func (a *address) refusal(req *http.Request, res *http.Response) string {
 	if req.Method == http.MethodDelete {
-		return "" // the end of a session, which a server need not know
+		return "" // the end of a session, which a server need not support
 	}
 	status := fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode))
 	switch code := res.StatusCode; {
@@ -126,7 +126,7 @@ func (a *address) refusal(req *http.Request, res *http.Response) string {
 	return "it answered with " + strings.TrimSpace(status)
 }
 
-// boundedBody is a body that ends with an error beyond its bounds.
+// boundedBody is a body that returns an error beyond its bounds.
 type boundedBody struct {
 	io.ReadCloser
 	left  int64

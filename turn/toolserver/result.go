@@ -15,11 +15,11 @@ import (
 
 const (
 	maxResult   = 64 << 10 // bytes of a result's text
-	maxPictures = 20       // that a turn keeps of one server
+	maxPictures = 20       // of one server in a turn
 )
 
-// result returns the result of a call as the model reads it. Pictures are kept, and
-// returned as a react.Showing. What the tool calls an error is one.
+// result returns the text of a call's result for the model. It keeps pictures and returns them
+// as a react.Showing. A result that the tool marks as an error becomes an error.
 func (s *Session) result(tool string, r *mcp.CallToolResult) (string, error) {
 	var parts []string
 	var shown []react.Shown
@@ -48,7 +48,7 @@ func (s *Session) result(tool string, r *mcp.CallToolResult) (string, error) {
 	return text, nil
 }
 
-// joined returns the parts of a text, with what is too much left out.
+// joined returns the parts as one text, truncated to maxResult bytes.
 func joined(parts []string) string {
 	text := strings.ToValidUTF8(strings.Join(parts, "\n"), "\uFFFD")
 	kept := plain.Cut(text, maxResult)
@@ -58,8 +58,8 @@ func joined(parts []string) string {
 	return text
 }
 
-// content returns one part of a result: a text, or a picture that was kept. What cannot
-// be shown is named.
+// content returns one part of a result: a text, or a picture that was kept. For content that
+// cannot be shown, the text describes it.
 func (s *Session) content(tool string, content mcp.Content) (string, *react.Shown) {
 	switch c := content.(type) {
 	case *mcp.TextContent:
@@ -89,7 +89,7 @@ func (s *Session) content(tool string, content mcp.Content) (string, *react.Show
 	return "[something of a kind that we do not know]", nil
 }
 
-// kind returns the type and the size of something that is not shown.
+// kind returns the type and the size of content that is not shown.
 func kind(mime string, size int) string {
 	return strings.Join(nonEmpty([]string{clip(mime, 100), plain.Size(int64(size))}), ", ")
 }
@@ -117,8 +117,8 @@ func (s *Session) keep(tool string, data []byte) (react.Shown, error) {
 	return s.server.Keep(fmt.Sprintf("%s-%d", modelName(s.server.Name, tool), s.pictures), data)
 }
 
-// structured returns the structured content of a result as JSON, unless one of its texts
-// says the same, as the protocol recommends.
+// structured returns the structured content of a result as JSON. It returns false if a text of
+// the result has the same content, as the protocol recommends.
 func structured(r *mcp.CallToolResult) (string, bool) {
 	if r.StructuredContent == nil {
 		return "", false

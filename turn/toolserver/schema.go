@@ -13,12 +13,12 @@ import (
 const (
 	maxDepth    = 16   // levels of a schema
 	maxWord     = 1000 // bytes of a description in it
-	maxProperty = 64   // bytes of the name of an argument
+	maxProperty = 64   // bytes of an argument's name
 )
 
-// cleanSchema returns the schema of a tool's arguments as every provider accepts it: an
-// object, with properties, and without alternatives at its top, which the server itself
-// checks. The error says why the tool cannot be offered.
+// cleanSchema returns the schema of a tool's arguments in a form that every provider accepts:
+// an object with properties, and without alternatives at its top level, which the server checks
+// itself. The error explains why the tool cannot be offered.
 func cleanSchema(schema any, redact func(string) string) ([]byte, error) {
 	object, ok := schema.(map[string]any)
 	if schema == nil {
@@ -62,9 +62,8 @@ func cleanSchema(schema any, redact func(string) string) ([]byte, error) {
 	return text, nil
 }
 
-// cleanValue returns a value of a schema without secrets. What it describes in words is
-// made plain, and no longer than it may be. A pattern that we cannot check is left out:
-// the server checks it.
+// cleanValue returns a value of a schema with secrets redacted. It makes descriptions plain and
+// truncates them. It drops a pattern that does not compile here: the server checks it.
 func cleanValue(key string, value any, redact func(string) string, depth int) (any, error) {
 	if depth == 0 {
 		return nil, fmt.Errorf("its schema has more than %d levels", maxDepth)
@@ -104,8 +103,8 @@ func cleanValue(key string, value any, redact func(string) string, depth int) (a
 	return value, nil
 }
 
-// validProperty reports whether a name of an argument is one that every provider
-// accepts. For another name a provider refuses the whole request.
+// validProperty reports whether every provider accepts name as an argument's name. If one name
+// is invalid, a provider refuses the whole request.
 func validProperty(name string) bool {
 	bad := func(r rune) bool { return r != '.' && !nameRune(r) }
 	return name != "" && len(name) <= maxProperty && !strings.ContainsFunc(name, bad)

@@ -21,81 +21,81 @@ import (
 // Secret reads a secret.
 type Secret = func(context.Context) (string, error)
 
-// Server is an MCP server of the configuration: Command or URL is set.
+// Server is a configured MCP server. Either Command or URL is set.
 type Server struct {
-	Name    string        // without "__" in it, and without "_" at its end: see modelName
+	Name    string        // contains no "__" and does not end in "_": see modelName
 	Timeout time.Duration // of a call
-	Version string        // ours
+	Version string        // of agentstateloop
 
-	// A local server runs in a box.
+	// A local server runs in a sandbox.
 	Command []string
-	Env     []string // its environment, with what EnvFiles holds
+	Env     []string // its environment; EnvFiles are added
 	Box     box.Box
 	Way     box.Way
 
-	EnvFiles map[string]Secret // variables that hold a secret
+	EnvFiles map[string]Secret // values of environment variables that are secrets
 
-	// A remote one is spoken to by streamable HTTP. Token may be nil.
+	// A remote server speaks streamable HTTP. Token may be nil.
 	URL   string
 	Token Secret
 
-	// Secrets are kept out of what the server says. It may be nil.
+	// Secrets are redacted from the server's output. It may be nil.
 	Secrets *secret.Known
 
-	// Keep keeps a picture that a tool returned, under a name without an extension. It
-	// may be nil: no pictures.
+	// Keep keeps a picture that a tool returned, under a name without an extension. If Keep is
+	// nil, pictures are not shown.
 	Keep func(name string, data []byte) (react.Shown, error)
 }
 
-// StartTimeout is how long a server may take to begin and to list its tools.
+// StartTimeout is how long a server may take to start and list its tools.
 const StartTimeout = 30 * time.Second
 
 // closeTimeout is how long a server may take to end after its input has ended.
 const closeTimeout = time.Second
 
-// Session is a server that was started, and the list of its tools.
+// Session is a started server and the list of its tools.
 type Session struct {
 	server Server
 	open   func(context.Context) (link, error) // makes the link
 	tools  []*mcp.Tool                         // sorted by name
-	notes  []string                            // what is wrong with the list
+	notes  []string                            // faults of the list
 	ended  <-chan struct{}
 
 	mu       sync.Mutex
 	link     link
 	session  *mcp.ClientSession
-	gone     string // why no further call can be made, or ""
-	late     int    // the last calls, in a row, that were not answered in time
+	gone     string // why the session is over, or ""
+	late     int    // number of last calls in a row that timed out
 	renewals int
 	pictures int
 }
 
-// link is what lies below a session: a process in its box, or an address.
+// link is the connection below a session: a process in its sandbox, or a remote address.
 type link interface {
 	transport() mcp.Transport
 
-	// renew begins a call: the bounds on what the server may send count from here.
+	// renew begins a call: the limits on the server's output count from here.
 	renew()
 
-	// broken reports whether no further answer can come.
+	// broken reports whether the link can bring no further answer.
 	broken() bool
 
-	// fault returns what is known of the reason why no answer came, or "".
+	// fault describes why an answer is missing, as far as it is known, or returns "".
 	fault() string
 
-	// close ends the link, whatever the server does. It returns soon.
+	// close ends the link, even if the server does not cooperate. It returns soon.
 	close()
 }
 
-// versions are the protocol versions with which a session is begun: that of the servers
-// that exist, and the newest, for those that refuse it. A server that does not know the
-// newest may take its first request amiss, and a server that knows it alone refuses the
-// other at once.
+// versions are the protocol versions with which to begin a session, in order: first the version
+// of most servers, then the newest, for servers that refuse the first. A server that does not
+// know the newest version may misread its first request. A server that knows only the newest
+// refuses the other at once.
 var versions = []string{"2025-11-25", ""}
 
-// Start starts a server, or connects to it, and lists its tools. The session must be
-// closed. It also ends with ctx. An error says in words what went wrong, and nothing of
-// the server is left.
+// Start starts a server, or connects to it, and lists its tools. The caller must close the
+// session, which also ends with ctx. An error explains the failure in words; Start has then
+// ended the server.
 func Start(ctx context.Context, s Server) (*Session, error) {
 	session := &Session{server: s, open: s.open, ended: ctx.Done()}
 	if err := session.start(ctx); err != nil {
@@ -119,13 +119,13 @@ func (s *Session) start(ctx context.Context) error {
 	return nil
 }
 
-// failed returns the error of what was done with the server and failed.
+// failed returns the error of a failed step; what names the step.
 func (s *Session) failed(what string, err error) error {
 	return errors.New(s.redact(fmt.Sprintf("the tool server %s did not %s: %s", s.server.Name, what, s.reason(err, StartTimeout))))
 }
 
-// connect begins a session. The process of a local server lives as long as ctx;
-// limited bounds the beginning.
+// connect begins a session. The process of a local server lives as long as ctx. limited bounds
+// the time to connect.
 func (s *Session) connect(ctx, limited context.Context) (err error) {
 	for _, version := range versions {
 		if s.link, err = s.open(ctx); err != nil {
@@ -155,15 +155,15 @@ func (s Server) open(ctx context.Context) (link, error) {
 	return s.spawn(ctx)
 }
 
-// Close ends the session, and a local server with all that it has started: its input
-// ends, and what still runs a second later is killed.
+// Close ends the session. For a local server it closes the input, and a second later kills all
+// remaining processes of the server.
 func (s *Session) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.end("it was ended")
 }
 
-// end ends the session for good. s.mu is held.
+// end ends the session for good. The caller holds s.mu.
 func (s *Session) end(why string) {
 	if s.gone != "" {
 		return
@@ -209,8 +209,8 @@ func (s *Session) reason(err error, limit time.Duration) string {
 	return clip(err.Error(), maxWords)
 }
 
-// refusal returns the error with which a server answered. The library makes one of its
-// own of a request that did not come through.
+// refusal returns the error that a server answered, if err is one. The library makes an error
+// of the same type for a request that did not get through; that is not a refusal.
 func refusal(err error) (*jsonrpc.Error, bool) {
 	answer, ok := errors.AsType[*jsonrpc.Error](err)
 	return answer, ok && answer.Message != "rejected by transport"
@@ -220,10 +220,10 @@ func (s *Session) redact(text string) string {
 	return s.server.Secrets.Redact(text)
 }
 
-// maxWords bounds, in bytes, what is repeated of an error or of what a server prints.
+// maxWords bounds, in bytes, a quoted error or output of a server.
 const maxWords = 1000
 
-// note returns the notes as one text, of which only the first are told.
+// note joins the notes, at most the first few of them.
 func note(notes []string) string {
 	const most = 5
 	if more := len(notes) - most; more > 0 {

@@ -112,7 +112,7 @@ func (q *Request) readMessages(m messagesRequest, lenient bool, caches *int) err
 	ids := map[string]bool{}
 	for i, msg := range m.Messages {
 		if msg.Role == "system" && lenient {
-			continue // the claude CLI sends it
+			continue // sent by the claude CLI
 		}
 		if msg.Role != "user" && msg.Role != "assistant" {
 			return fmt.Errorf(`messages.%d.role: %q is neither "user" nor "assistant"`, i, msg.Role)
@@ -183,7 +183,7 @@ func readBlocks(raw json.RawMessage, lenient bool, caches *int) ([]messagesBlock
 	return blocks, nil
 }
 
-// blocksMessage returns a message of blocks as one of a Request.
+// blocksMessage converts a message of blocks to a Message of a Request.
 func blocksMessage(role string, blocks []messagesBlock, lenient bool) (Message, error) {
 	m := Message{Role: role}
 	other := false

@@ -27,7 +27,7 @@ type chatRequest struct {
 
 type chatMessage struct {
 	Role       string          `json:"role"`
-	Parts      json.RawMessage `json:"content"` // a text, or chatParts
+	Parts      json.RawMessage `json:"content"` // a text, or []chatPart
 	ToolCalls  []chatCall      `json:"tool_calls"`
 	ToolCallID string          `json:"tool_call_id"`
 }
@@ -42,7 +42,8 @@ type chatPart struct {
 	} `json:"image_url"`
 }
 
-// content returns the text of a message, nil if it has no content, and what it shows.
+// content returns the text of a message and its pictures. The text is nil if the message has no
+// content.
 func (m chatMessage) content(lenient bool) (text *string, shown []Shown, err error) {
 	if len(m.Parts) == 0 || string(m.Parts) == "null" {
 		return nil, nil, nil
@@ -128,7 +129,7 @@ func (openai) read(_ *http.Request, body []byte, lenient bool) (Request, error) 
 	return q, q.readChat(m.Messages, lenient)
 }
 
-// readChat reads the messages. Results of tools become a message of the user's.
+// readChat reads the messages. It turns tool results into a message of the user.
 func (q *Request) readChat(messages []chatMessage, lenient bool) error {
 	var calls []Call
 	var results []Result

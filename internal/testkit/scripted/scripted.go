@@ -1,6 +1,6 @@
-// Package scripted is an inference service for tests, the demo and benchmarks. It
-// speaks Anthropic's Messages API and the chat completions API, and answers from a
-// script. It is as strict about its requests as the real services.
+// Package scripted is an inference service for tests, the demo and benchmarks. It speaks
+// Anthropic's Messages API and the chat completions API, and answers from a script. It is as
+// strict about requests as the real services.
 package scripted
 
 import (
@@ -15,41 +15,41 @@ import (
 	"unicode/utf8"
 )
 
-// Key is the key that the service accepts.
+// Key is the API key that the service accepts.
 const Key = "sk-scripted-0123456789"
 
 // Reply is the script's answer to one request.
 type Reply struct {
 	Text    string
 	Calls   []Call
-	Stop    string // the stop reason of the API asked; "" means the one that fits Calls
+	Stop    string // the stop reason in the API's words; "" means the one that fits Calls
 	Refusal string // the text of a refusal, for OpenAI
 
-	// In and Out are the reported tokens; CacheRead is the part of In that came
-	// from a cache. Zero means 100 for In and 20 for Out.
+	// In and Out are the reported token counts; CacheRead is the part of In that came from a
+	// cache. Zero means 100 for In and 20 for Out.
 	In, Out, CacheRead int
-	Cost               float64 // dollars, where the API asked has a place for it
+	Cost               float64 // dollars, if the API reports costs
 
-	// An error instead: its status, its text, and how long to wait.
+	// An error instead of an answer: its status, its text, and the time to wait.
 	Status     int
 	Fault      string
 	RetryAfter string
 
-	// Cut, if not nil, breaks the connection after that many events. With Midway
-	// an error event is sent there. With Short the answer ends there without an
-	// error, as some proxies do it.
+	// Cut, if not nil, breaks the connection after that many events. With Midway the service
+	// sends an error event there. With Short the answer ends there without an error, as behind
+	// some proxies.
 	Cut    *int
 	Midway string
 	Short  bool
 
 	Piece int             // bytes of text or arguments in one event; zero is 16
-	Hold  <-chan struct{} // nothing is sent before it is closed
+	Hold  <-chan struct{} // the service sends nothing until it is closed
 }
 
-// Call is a tool call. Args are sent as they are, JSON or not.
+// Call is a tool call. The service sends Args unchanged, whether valid JSON or not.
 type Call struct{ ID, Name, Args string }
 
-// Request is a request in terms that both APIs share.
+// Request is a request in the terms that both APIs share.
 type Request struct {
 	API      string // "anthropic" or "openai"
 	Number   int    // counts the requests from 1
@@ -62,7 +62,7 @@ type Request struct {
 
 // Message is one message of a Request.
 type Message struct {
-	Role    string // "user" or "assistant"; results of tools are the user's
+	Role    string // "user" or "assistant"; tool results belong to "user"
 	Text    string
 	Shown   []Shown
 	Calls   []Call
@@ -83,11 +83,10 @@ func (r Request) Last() Message { return r.Messages[len(r.Messages)-1] }
 
 // Server is the service. Script must be set before the first request.
 type Server struct {
-	// Script answers a valid request. It may be called by several goroutines.
+	// Script answers a valid request. Several goroutines may call it at once.
 	Script func(Request) Reply
 
-	// Lenient accepts what the real APIs accept and other programs send, but we
-	// do not.
+	// Lenient accepts requests that the real APIs accept but only other programs send.
 	Lenient bool
 
 	mu      sync.Mutex
@@ -95,8 +94,7 @@ type Server struct {
 	refused []string
 }
 
-// Replies returns a script that sends one reply after the other. The last reply
-// repeats.
+// Replies returns a script that sends the replies in order and repeats the last one.
 func Replies(replies ...Reply) func(Request) Reply {
 	var mu sync.Mutex
 	return func(Request) Reply {
@@ -110,7 +108,7 @@ func Replies(replies ...Reply) func(Request) Reply {
 	}
 }
 
-// Start serves on loopback. url is that of the Messages API. For chat completions,
+// Start serves on loopback. url is the base URL of the Messages API. For chat completions,
 // append "/v1".
 func (s *Server) Start() (url string, stop func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -129,14 +127,14 @@ func (s *Server) Asked() []Request {
 	return append([]Request(nil), s.asked...)
 }
 
-// Refused returns what was wrong with the others.
+// Refused returns the errors of the invalid requests so far.
 func (s *Server) Refused() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.refused...)
 }
 
-// maxRequest bounds a request, in bytes, as the APIs do.
+// maxRequest bounds a request, in bytes. The real APIs have the same limit.
 const maxRequest = 32 << 20
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -160,7 +158,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		return // a client that was killed while it wrote sent no request
+		return // a client that was killed while writing sent no request
 	}
 	if r.Method != http.MethodPost {
 		s.refuse(w, api, http.StatusMethodNotAllowed, "method not allowed")
@@ -248,8 +246,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, api dialect, q Re
 	}
 }
 
-// Events returns how many events an API sends for a reply, so that a test can cut at
-// each.
+// Events returns how many events an API sends for a reply, so that a test can cut after each.
 func Events(api string, reply Reply) int {
 	if reply.Piece == 0 {
 		reply.Piece = 16
@@ -275,7 +272,7 @@ type object = map[string]any
 func marshal(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // a mistake in this package
+		panic(err) // a bug in this package
 	}
 	return string(b)
 }
@@ -286,7 +283,7 @@ func writeFault(w http.ResponseWriter, status int, body object) {
 	io.WriteString(w, marshal(body))
 }
 
-// pieces splits a text as a stream does, into whole characters.
+// pieces splits a text like a stream, into pieces of at most size bytes and whole characters.
 func pieces(text string, size int) []string {
 	var all []string
 	for len(text) > size {

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// decode reads JSON into v. A field that v does not have is an error, unless
-// lenient.
+// decode reads JSON into v. Unless lenient, a field that v does not have is an error.
 func decode(data []byte, v any, lenient bool) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if !lenient {
@@ -33,7 +32,7 @@ func validName(s string, most int) bool {
 	})
 }
 
-// checkTool checks what both APIs require of a tool.
+// checkTool checks the properties that both APIs require of a tool.
 func checkTool(name string, schema json.RawMessage, seen map[string]bool) error {
 	var s struct {
 		Type string `json:"type"`
@@ -56,7 +55,7 @@ func isObject(raw []byte) bool {
 	return json.Unmarshal(raw, &o) == nil && o != nil
 }
 
-// readShown reads a picture, or a PDF, as the APIs do: its bytes must be what its type says.
+// readShown reads a picture or a PDF like the APIs: the bytes must match the type.
 func readShown(kind, encoded string, document bool) (Shown, error) {
 	data, err := base64.StdEncoding.DecodeString(encoded)
 	switch {
@@ -74,7 +73,7 @@ func readShown(kind, encoded string, document bool) (Shown, error) {
 	return Shown{Type: kind, Data: data}, nil
 }
 
-// answered checks the results of a message against the calls of the one before.
+// answered checks the results in a message against the calls of the message before it.
 func answered(at int, calls []Call, results []Result) error {
 	open := map[string]bool{}
 	for _, c := range calls {
