@@ -8,9 +8,9 @@ import (
 	"agentstateloop/turn/acp"
 )
 
-// acp runs turn.ACPCommand with its arguments: the hidden process behind runner = "acp",
-// which speaks with the agent and prints what happens as events (docs/decisions/0054). In
-// a box it has neither the configuration nor the state.
+// acp runs turn.ACPCommand with its arguments. This is the hidden process behind runner = "acp":
+// it talks to the agent and prints the events (docs/decisions/0054). In a sandbox it has neither
+// the configuration nor the state.
 func (p *program) acp(ctx context.Context, args []string) (code int) {
 	err := acp.Process{Stdin: p.stdin, Stdout: p.out.Stdout, Ask: p.askPermission, Secrets: p.loader.Secrets}.Main(ctx, args)
 	if err != nil {

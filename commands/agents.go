@@ -18,11 +18,11 @@ import (
 type agents struct {
 	loader *config.Loader
 	out    *terminal.Output
-	loaded *[]*cycle.Agent // what load has loaded in this run
+	loaded *[]*cycle.Agent // agents loaded in this run
 }
 
-// configPath returns the path of --config, or that of the agent of -a, or else of the
-// default configuration.
+// configPath returns the path from --config, or the configuration of the agent from -a, or else
+// the default configuration.
 func (l agents) configPath(c *cli.Context) (string, error) {
 	flag := c.String("config")
 	if c.IsSet("agent") {
@@ -32,13 +32,13 @@ func (l agents) configPath(c *cli.Context) (string, error) {
 		return l.loader.FindHandle(c.Context, c.String("agent"))
 	}
 	if flag == "" && c.IsSet("config") {
-		// An unset variable in a script must not find another agent.
+		// An unset variable in a script must not select another agent.
 		return "", terminal.Usagef("", "--config is empty: name a file")
 	}
 	return l.loader.Find(flag)
 }
 
-// load loads the agent that the command line names (configPath).
+// load loads the agent that the command line names (see configPath).
 func (l agents) load(c *cli.Context) (*cycle.Agent, error) {
 	if _, boxed := relayedTurnOf(l.loader); boxed && !c.IsSet("config") && !c.IsSet("agent") {
 		err := fmt.Errorf("%s is not for an agent in its box: it needs the configuration and the state, which are not there", c.Command.HelpName)
@@ -55,8 +55,7 @@ func (l agents) load(c *cli.Context) (*cycle.Agent, error) {
 	return a, err
 }
 
-// loadInside loads the agent, and returns the turn from which this command was
-// called.
+// loadInside loads the agent, and returns the turn that called this command.
 func (l agents) loadInside(c *cli.Context) (*cycle.Agent, cycle.Inside, error) {
 	in, err := l.parseInside(c)
 	if err != nil {
@@ -66,7 +65,7 @@ func (l agents) loadInside(c *cli.Context) (*cycle.Agent, cycle.Inside, error) {
 	return a, in, err
 }
 
-// parseInside returns the turn from which this command was called.
+// parseInside returns the turn that called this command.
 func (l agents) parseInside(c *cli.Context) (cycle.Inside, error) {
 	in, err := parseTurn(l.loader.Env("AGENTSTATELOOP_TURN"), l.loader.Env("AGENTSTATELOOP_EPOCH"))
 	if err != nil {
@@ -85,10 +84,9 @@ func parseTurn(id, epoch string) (cycle.Inside, error) {
 	return cycle.Inside{TurnID: id, Epoch: n}, nil
 }
 
-// loadNamed loads the agents that the arguments name: configurations, and folders
-// with *.toml files. Without an argument it loads what load does. It reports and
-// leaves out a file of a folder that is not an agent; a file that is named must
-// be one. A handle must not occur twice.
+// loadNamed loads the agents that the arguments name: configurations, and folders with *.toml
+// files. Without an argument it calls load. It reports and skips a file of a folder that is not
+// an agent; a named file must be an agent. A handle must not occur twice.
 func (l agents) loadNamed(c *cli.Context) ([]*cycle.Agent, error) {
 	if c.NArg() == 0 {
 		a, err := l.load(c)
@@ -105,7 +103,7 @@ func (l agents) loadNamed(c *cli.Context) ([]*cycle.Agent, error) {
 	return all, distinct(all)
 }
 
-// loadPath loads a configuration, or those of a folder.
+// loadPath loads a configuration, or the configurations of a folder.
 func (l agents) loadPath(path string) ([]*cycle.Agent, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -139,20 +137,19 @@ func (l agents) loadFolder(dir string) ([]*cycle.Agent, error) {
 	return all, nil
 }
 
-// neighbours loads the agents whose configurations lie in the same folder as
-// a's. a comes first.
+// neighbours loads the agents whose configurations are in the same folder as a's. a comes first.
 func (l agents) neighbours(a *cycle.Agent) ([]*cycle.Agent, error) {
 	all, err := l.loadFolder(filepath.Dir(a.Config))
 	if err != nil {
-		return []*cycle.Agent{a}, nil // its file has another ending, and is alone
+		return []*cycle.Agent{a}, nil // the file of a has another extension, and a is alone
 	}
 	all = slices.DeleteFunc(all, func(b *cycle.Agent) bool { return b.Handle == a.Handle })
 	all = append([]*cycle.Agent{a}, all...)
 	return all, distinct(all)
 }
 
-// neighbour returns the agent with that handle whose configuration lies in the
-// same folder as a's, or nil. It ignores every other file there.
+// neighbour returns the agent with that handle whose configuration is in the same folder as a's,
+// or nil. It ignores every other file there.
 func (l agents) neighbour(a *cycle.Agent, handle string) *cycle.Agent {
 	files, err := filepath.Glob(filepath.Join(config.QuoteGlob(filepath.Dir(a.Config)), "*.toml"))
 	if err != nil {

@@ -38,7 +38,7 @@ Example:
 // answerOutput is the JSON output of answer.
 type answerOutput struct {
 	ID     string  `json:"id"`  // of the question
-	Key    string  `json:"key"` // of the message whose turn asks
+	Key    string  `json:"key"` // of the message whose turn asked
 	Option *string `json:"option"`
 }
 

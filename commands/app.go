@@ -22,10 +22,9 @@ func (p *program) app() *cli.App {
 	return app
 }
 
-// appFor returns the command line for these arguments, without the program's name. Of
-// all commands it has only those that the arguments could name, without their help. It
-// runs what app would run. Arguments that name no command, or ask for help, need all of
-// it.
+// appFor returns the command line for these arguments, which exclude the program's name. It
+// contains only the commands that the arguments may name, without their help, and runs the same
+// command as app. If the arguments name no command, or ask for help, it returns app.
 func (p *program) appFor(args []string) *cli.App {
 	app := p.appOf(slices.DeleteFunc(builders(), func(b builder) bool { return !slices.Contains(args, b.name) }))
 	if asked := arrangeLoosely(app, args); asked.help || len(asked.commands) == 0 {
@@ -49,12 +48,12 @@ func (p *program) appOf(some []builder) *cli.App {
 		Writer:          p.out.Page(),
 		ErrWriter:       p.out.Stderr,
 		HideHelpCommand: true,
-		// A value may hold a comma.
+		// A value may contain a comma.
 		DisableSliceFlagSeparator: true,
 		OnUsageError:              asUsageError,
-		// program.run reports errors and makes exit codes of them.
+		// program.run reports errors and sets the exit code.
 		ExitErrHandler: func(*cli.Context, error) {},
-		// Otherwise the library looks at the program's file.
+		// Otherwise the library reads the program's file.
 		Compiled: p.loader.Now(),
 	}
 	for _, b := range some {
@@ -65,7 +64,7 @@ func (p *program) appOf(some []builder) *cli.App {
 	return app
 }
 
-// finish sets what every command has in common.
+// finish sets the properties that all commands share.
 func (p *program) finish(c *cli.Command) {
 	c.HideHelpCommand = true
 	c.OnUsageError = asUsageError
@@ -77,15 +76,13 @@ func (p *program) finish(c *cli.Command) {
 	}
 }
 
-// asUsageError is for what the library finds wrong, such as a flag's value that is
-// not a number.
+// asUsageError rewrites an error of the library, such as a flag value that is not a number.
 func asUsageError(c *cli.Context, err error, _ bool) error {
 	return terminal.Usagef("see "+c.Command.HelpName+" --help", "%s", wrongValue(err.Error()))
 }
 
-// wrongValue rewrites the library's error about a flag's value in our words.
-// Package flag puts its own words around those of a flag.Value, and has one dash
-// for every flag.
+// wrongValue rewrites the library's error about a flag's value. Package flag wraps the error of
+// a flag.Value in its own text, and writes every flag with one dash.
 func wrongValue(text string) string {
 	rest, invalid := strings.CutPrefix(text, "invalid value ")
 	value, rest, found := strings.Cut(rest, " for flag -")
@@ -99,7 +96,7 @@ func wrongValue(text string) string {
 	return fmt.Sprintf("%s %s %s", dashed(flagName), value, why)
 }
 
-// dashed returns a flag as it is typed.
+// dashed returns a flag in the form that the user types.
 func dashed(flagName string) string {
 	if len(flagName) == 1 {
 		return "-" + flagName
@@ -107,7 +104,7 @@ func dashed(flagName string) string {
 	return "--" + flagName
 }
 
-// version returns the version of the module or commit this binary was built from.
+// version returns the version of the module or commit of this binary.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

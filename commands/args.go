@@ -9,12 +9,11 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// arrange puts arguments, without the program's name, into the one order in which
-// urfave/cli reads them: global flags, command, its flags, "--", positional
-// arguments. So global flags may stand before or after the command, and all flags
-// before or after positional arguments. @HANDLE before the command is the same as the
-// flag -a. "--" ends the flags. An unknown command or flag is a terminal.UsageError
-// with a suggestion.
+// arrange sorts arguments, without the program's name, into the only order that urfave/cli
+// accepts: global flags, command, its flags, "--", positional arguments. So global flags may
+// come before or after the command, and all flags before or after positional arguments. @HANDLE
+// before the command means the same as the flag -a. "--" ends the flags. An unknown command or
+// flag is a terminal.UsageError with a suggestion.
 func arrange(app *cli.App, args []string) ([]string, error) {
 	a := arrangement{app: app}
 	for len(args) > 0 {
@@ -27,7 +26,7 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 	return a.result()
 }
 
-// arrangeLoosely sorts arguments as arrange does, and leaves out what is wrong.
+// arrangeLoosely sorts arguments like arrange, and drops the wrong ones.
 func arrangeLoosely(app *cli.App, args []string) *arrangement {
 	a := &arrangement{app: app}
 	for len(args) > 0 {
@@ -40,14 +39,14 @@ func arrangeLoosely(app *cli.App, args []string) *arrangement {
 	return a
 }
 
-// wantsJSON reports whether arguments ask for JSON, even if they are wrong otherwise:
-// the error is printed as JSON then.
+// wantsJSON reports whether arguments ask for JSON, even if they are otherwise wrong: then the
+// error is printed as JSON.
 func wantsJSON(app *cli.App, args []string) bool {
 	named := slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "json") })
 	return named && arrangeLoosely(app, args).hasSwitch("json")
 }
 
-// hasSwitch reports whether a global flag without a value is set.
+// hasSwitch reports whether one of these global flags is set. They are flags without a value.
 func (a *arrangement) hasSwitch(names ...string) bool {
 	return slices.ContainsFunc(a.global, func(arg string) bool {
 		given, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -55,7 +54,7 @@ func (a *arrangement) hasSwitch(names ...string) bool {
 	})
 }
 
-// arrangement is the arguments sorted so far.
+// arrangement holds the arguments sorted so far.
 type arrangement struct {
 	app        *cli.App
 	commands   []*cli.Command // from the outermost
@@ -63,10 +62,10 @@ type arrangement struct {
 	own        []string       // flags of the innermost command
 	positional []string
 	help       bool
-	ended      bool // "--" was there
+	ended      bool // after "--"
 }
 
-// take sorts one argument and returns what is left of rest.
+// take sorts one argument, and returns rest without the argument's value.
 func (a *arrangement) take(arg string, rest []string) ([]string, error) {
 	switch {
 	case a.ended:
@@ -104,7 +103,7 @@ func (a *arrangement) word(arg string) error {
 	return terminal.Usagef(terminal.DidYouMean(arg, names(choices), "see "+a.path()+" --help"), "unknown command %q", a.spelled(arg))
 }
 
-// agent sorts @HANDLE, of which there may be one.
+// agent sorts @HANDLE, which may name only one agent.
 func (a *arrangement) agent(arg string) error {
 	given := "--agent=" + arg
 	if i := slices.IndexFunc(a.global, func(g string) bool { return strings.HasPrefix(g, "--agent=") }); i >= 0 && a.global[i] != given {
@@ -151,8 +150,8 @@ func (a *arrangement) flag(arg string, rest []string) ([]string, error) {
 	return rest, nil
 }
 
-// find looks a flag up, first among the command's, then among the app's. It returns
-// where the flag goes, or nil.
+// find looks a flag up, first among the command's flags, then among the app's. It returns the
+// list that the flag belongs to, or nil.
 func (a *arrangement) find(flagName string) (*[]string, cli.Flag) {
 	if len(a.commands) > 0 {
 		for _, f := range a.commands[len(a.commands)-1].Flags {
@@ -169,7 +168,7 @@ func (a *arrangement) find(flagName string) (*[]string, cli.Flag) {
 	return nil, nil
 }
 
-// flagNames returns the flags that could stand here, for suggestions.
+// flagNames returns the flags allowed here, for suggestions.
 func (a *arrangement) flagNames() []string {
 	flags := append(slices.Clone(a.app.Flags), cli.VersionFlag)
 	if len(a.commands) > 0 {

@@ -11,7 +11,7 @@ import (
 	"agentstateloop/cycle"
 )
 
-// compactWait is how long compact waits for a turn that runs.
+// compactWait limits how long compact waits for a running turn.
 const compactWait = 10 * time.Minute
 
 type compactCmd struct {

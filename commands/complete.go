@@ -10,20 +10,19 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// completeCommand is the hidden command that the completion scripts ask what could come
-// next:
+// completeCommand is the hidden command that the completion scripts call for the next word:
 //
 //	agentstateloop __complete bash LINE WORDBREAKS
 //	agentstateloop __complete zsh|fish WORD...
 //
-// LINE ends where the cursor is, and the last WORD is the one that is being typed.
+// LINE ends at the cursor, and the last WORD is still incomplete.
 const completeCommand = "__complete"
 
-// candidate is a word that could come next, and what it is, which may be "".
+// candidate is a possible next word with its description, which may be "".
 type candidate struct{ word, what string }
 
-// complete prints what could come next, for a completion script. It never fails: where
-// it knows nothing the shell completes file names.
+// complete prints the candidates for a completion script. It never fails. Without candidates the
+// shell completes file names.
 func (p *program) complete(ctx context.Context, args []string) {
 	if len(args) == 0 {
 		return
@@ -50,10 +49,10 @@ func (p *program) complete(ctx context.Context, args []string) {
 	}
 }
 
-// bashWords returns the words of a line of bash, without the program, and what bash takes
-// for the end of the word before the last one. It ends words at more characters than the
-// shell does, such as "=" and ":", and replaces only what is behind them. An "@" it
-// replaces as well, because host names begin with it.
+// bashWords returns the words of a line of bash, without the program. cut is the beginning of
+// the last word that bash keeps. Bash splits words at more characters than the shell does, such
+// as "=" and ":", and replaces only the text after them. It also replaces an "@", because host
+// names begin with it.
 func bashWords(args []string) (words []string, cut string) {
 	if len(args) != 2 {
 		return nil, ""
@@ -70,8 +69,8 @@ func bashWords(args []string) (words []string, cut string) {
 	return all[1:], last[:max(0, end)]
 }
 
-// shellWords splits a line that is being typed into words, without their quotes. The last
-// one is being typed, and may be "".
+// shellWords splits an incomplete line into words, without their quotes. The last word is still
+// incomplete, and may be "".
 func shellWords(line string) []string {
 	words := []string{""}
 	quote, escaped, blank := rune(0), false, true
@@ -102,7 +101,7 @@ func shellWords(line string) []string {
 	return words
 }
 
-// candidates returns what the last of words could be.
+// candidates returns the candidates for the last of words.
 func (p *program) candidates(ctx context.Context, words []string) []candidate {
 	t := typed{app: p.app()}
 	for _, word := range words[:len(words)-1] {
@@ -150,16 +149,16 @@ func commandCandidates(commands []*cli.Command) []candidate {
 	return all
 }
 
-// typed is what stands before the word that is being typed. It takes what a complete
-// command line would refuse.
+// typed holds the words before the incomplete one. It accepts more than a complete command line
+// does.
 type typed struct {
 	app       *cli.App
 	commands  []*cli.Command // from the outermost
 	given     map[string]string
 	awaited   string // the flag whose value comes next, or ""
 	arguments []string
-	ended     bool // "--" was there
-	lost      bool // an unknown command was there
+	ended     bool // after "--"
+	lost      bool // after an unknown command
 }
 
 func (t *typed) take(word string) {
@@ -222,7 +221,7 @@ func (t *typed) choices() []*cli.Command {
 	return t.commands[len(t.commands)-1].Subcommands
 }
 
-// known returns the flags that may be given: those of the command first.
+// known returns the allowed flags, the command's own first.
 func (t *typed) known() []cli.Flag {
 	var all []cli.Flag
 	if len(t.commands) > 0 {
@@ -240,7 +239,7 @@ func (t *typed) find(flag string) cli.Flag {
 	return nil
 }
 
-// flags returns the flags that were not given, and those that may be repeated.
+// flags returns the flags that are not given yet, and those that may be repeated.
 func (t *typed) flags() []candidate {
 	var all []candidate
 	for _, f := range t.known() {

@@ -13,15 +13,15 @@ import (
 	"agentstateloop/turn"
 )
 
-// values finds the values that a flag or an argument can have.
+// values finds the possible values of a flag or an argument.
 type values struct {
 	ctx     context.Context
 	program *program
 	typed   typed
 }
 
-// fixedValues returns the values of flags and arguments that have few, by command and
-// flag. What is missing here and in values.ofFlag is a text of the user's own, or a file.
+// fixedValues returns the values of flags and arguments with a fixed set, by command and flag.
+// Any other flag, if values.ofFlag does not know it either, takes a free text or a file.
 func fixedValues() map[string][]string {
 	after := []string{mesh.Continue, mesh.Suspend, mesh.Terminate}
 	return map[string][]string{
@@ -62,7 +62,7 @@ func (v values) ofFlag(flag string) []candidate {
 	return plainCandidates(fixedValues()[path+" "+dashed(flag)])
 }
 
-// ofArgument returns the values of the argument that comes next.
+// ofArgument returns the values of the next argument.
 func (v values) ofArgument() []candidate {
 	first := len(v.typed.arguments) == 0
 	switch path := v.typed.path(); {
@@ -110,7 +110,7 @@ func (v values) handles() []candidate {
 	return all
 }
 
-// agent returns the agent that the command line names so far, or nil.
+// agent returns the agent named on the command line so far, or nil.
 func (v values) agent() *cycle.Agent {
 	path, err := v.configPath()
 	if err != nil {
@@ -130,8 +130,8 @@ func (v values) configPath() (string, error) {
 	return v.program.loader.Find(v.typed.given["config"])
 }
 
-// peers returns the agents that a message may go to: those of the mesh, and those next to
-// this one.
+// peers returns the agents that can receive a message: those of the mesh, and those with a
+// configuration next to this agent's.
 func (v values) peers() []candidate {
 	var all []candidate
 	a := v.agent()
@@ -147,7 +147,7 @@ func (v values) peers() []candidate {
 	return all
 }
 
-// messages returns the numbers of the messages that wait.
+// messages returns the numbers of the pending messages.
 func (v values) messages() []candidate {
 	a := v.agent()
 	if a == nil {
@@ -181,7 +181,7 @@ func (v values) quarantined() []candidate {
 	return all
 }
 
-// outgoing returns the numbers of what is in the outbox.
+// outgoing returns the numbers of the items in the outbox.
 func (v values) outgoing() []candidate {
 	a := v.agent()
 	if a == nil {
@@ -224,8 +224,8 @@ func (v values) hooks() []candidate {
 	return all
 }
 
-// asked calls take with each question to the operator that is open, and the number of the
-// message whose turn asks.
+// asked calls take with each open question to the operator, and with the number of the message
+// whose turn asked it.
 func (v values) asked(take func(w state.Wait, number string)) {
 	a := v.agent()
 	if a == nil {
@@ -243,8 +243,8 @@ func (v values) asked(take func(w state.Wait, number string)) {
 	}
 }
 
-// questions returns the ids of the open questions to the operator and, where one message
-// has one, its number.
+// questions returns the ids of the open questions to the operator. It adds the number of a
+// message with a single question.
 func (v values) questions() []candidate {
 	var all []candidate
 	asks := map[string]int{}
@@ -259,7 +259,8 @@ func (v values) questions() []candidate {
 	return all
 }
 
-// options returns the options of the open question that which names.
+// options returns the options of an open question. which is the question's id or its message's
+// number.
 func (v values) options(which string) (all []candidate) {
 	v.asked(func(w state.Wait, number string) {
 		if which == number || which == w.ID {

@@ -6,8 +6,8 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// The scripts ask the program itself what could come next (completeCommand). Where it
-// has no answer they complete file names.
+// The scripts ask the program itself for candidates (completeCommand). Without an answer they
+// complete file names.
 const (
 	bashCompletion = `# agentstateloop completion for bash:
 #   agentstateloop completion bash > ~/.local/share/bash-completion/completions/agentstateloop

@@ -78,7 +78,7 @@ func (k creditCmd) topUp(c *cli.Context, a *cycle.Agent, amount state.Micros) (s
 	return s, nil
 }
 
-// usd matches an amount as a person types it.
+// usd matches an amount in the form that a person types.
 var usd = lazy.NewRegexp(`^\$?([0-9]{1,6}(?:\.[0-9]{1,6})?)$`)
 
 // parseUSD reads an amount above zero and below a million dollars.
@@ -95,8 +95,7 @@ func parseUSD(text string) (state.Micros, error) {
 	return amount, nil
 }
 
-// creditOutput is the JSON output of credit; credit_usd is null where none is
-// configured.
+// creditOutput is the JSON output of credit. credit_usd is null if no credit is configured.
 type creditOutput struct {
 	Agent     string     `json:"agent"`
 	CreditUSD *float64   `json:"credit_usd"`

@@ -65,7 +65,7 @@ func (d demoCmd) run(c *cli.Context) error {
 	return d.out.JSON(demoOutput{Runner: runner, NATS: c.Bool("nats"), Story: strings.Split(strings.TrimSuffix(story.String(), "\n"), "\n")})
 }
 
-// story returns what plays the story.
+// story returns a function that plays the story.
 func (d demoCmd) story(nats bool, runner string) (play func(context.Context, io.Writer) error, err error) {
 	if nats && runner != turn.Exec {
 		return nil, terminal.Usagef("play one story after the other", "--runner %s does not go with --nats, whose agents are shell scripts", runner)
@@ -84,12 +84,12 @@ func (d demoCmd) story(nats bool, runner string) (play func(context.Context, io.
 	return func(ctx context.Context, out io.Writer) error { return demo.RunNATS(ctx, out, self, server) }, nil
 }
 
-// getNATS says how to get a NATS server.
+// getNATS explains how to get a NATS server.
 const getNATS = "`go install github.com/nats-io/nats-server/v2@latest` puts one (16 MiB) into the bin folder of `go env GOPATH`; NATS has packages of it as well"
 
 // demoOutput is the JSON output of demo.
 type demoOutput struct {
 	Runner string   `json:"runner"`
 	NATS   bool     `json:"nats"`
-	Story  []string `json:"story"` // line by line, as it is printed otherwise
+	Story  []string `json:"story"` // the printed lines
 }

@@ -80,7 +80,7 @@ func (d doctorCmd) run(c *cli.Context) error {
 	return foundErrors(found)
 }
 
-// foundErrors returns an error if a finding is one.
+// foundErrors returns an error if a finding is an error.
 func foundErrors(found []doctor.Finding) error {
 	errs, warnings := doctor.Count(found, doctor.Error), doctor.Count(found, doctor.Warn)
 	if errs == 0 {

@@ -7,37 +7,37 @@ import (
 	"agentstateloop/commands/config"
 )
 
-// errorDocument is what a failed command prints with --json, unless it has printed
-// its own document.
+// errorDocument is the JSON output of a failed command, unless the command has printed its own
+// document.
 type errorDocument struct {
 	Error errorOutput `json:"error"`
 }
 
-// errorOutput says why a command failed.
+// errorOutput describes the error of a command.
 type errorOutput struct {
 	Code    errorCode   `json:"code"`
 	Message string      `json:"message"`
 	Hint    *string     `json:"hint"`
-	At      *errorPlace `json:"at"` // of a wrong configuration; else null
+	At      *errorPlace `json:"at"` // place in a wrong configuration; else null
 }
 
-// errorPlace is a place in the configuration. Line and Key are null where the file as
-// a whole is wrong.
+// errorPlace is a place in the configuration. Line and Key are null if the file as a whole is
+// wrong.
 type errorPlace struct {
 	File string  `json:"file"`
 	Line *int    `json:"line"`
 	Key  *string `json:"key"`
 }
 
-// failed prints the document of a failed command. It is a single line, so that it
-// ends a stream of lines too.
+// failed prints the document of a failed command. It is a single line, so it can also end a
+// stream of lines.
 func (p *program) failed(err error) {
 	if p.json && !p.out.Answered {
-		_ = p.out.JSONLine(errorDocument{*outputOf(err)}) // an output that cannot be written has been reported
+		_ = p.out.JSONLine(errorDocument{*outputOf(err)}) // a failed write has already been reported
 	}
 }
 
-// outputOf returns an error as JSON has it, or nil for nil.
+// outputOf converts an error to its JSON output, and nil to nil.
 func outputOf(err error) *errorOutput {
 	if err == nil {
 		return nil
@@ -49,7 +49,7 @@ func outputOf(err error) *errorOutput {
 	return e
 }
 
-// messageOf returns the text of an error, also of one that is for nobody.
+// messageOf returns the text of an error, even of a silentError.
 func messageOf(err error) string {
 	if e, ok := errors.AsType[silentError](err); ok {
 		return e.error.Error()

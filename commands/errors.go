@@ -27,24 +27,25 @@ const (
 	exitError   = 1  //
 	exitUsage   = 2  // usage or configuration
 	exitSource  = 3  // the cycle ran but a source failed
-	exitRefused = 4  // of nudge --wait: HALT or the mesh refuses it; of report and answer: nothing waits for it
+	exitRefused = 4  // of nudge --wait: refused by HALT or the mesh; of report and answer: the report is not expected
 	exitTimeout = 5  // of nudge --wait
 	exitFailed  = 6  // of nudge --wait: a turn or a delivery failed
 	exitBusy    = 75 // EX_TEMPFAIL of sysexits: another poll is running
 )
 
-// sourceError says that the cycle ran but could not read every source.
+// sourceError reports that the cycle ran but failed to read a source.
 type sourceError struct{ failed []string }
 
 func (e *sourceError) Error() string { return strings.Join(e.failed, "\n  ") }
 
-// silentError is an error whose text has been printed elsewhere, or is for nobody.
+// silentError is an error without a printed text: the text has been printed elsewhere, or is
+// suppressed.
 type silentError struct{ error }
 
 func (silentError) Error() string   { return "" }
 func (e silentError) Unwrap() error { return e.error }
 
-// exitCode is the one place where an error becomes an exit code.
+// exitCode is the only place that maps errors to exit codes.
 func exitCode(err error) int {
 	if err == nil {
 		return exitDone
@@ -76,22 +77,21 @@ func exitCode(err error) int {
 	return exitError
 }
 
-// errorCode is the word for a kind of error in the JSON of a failed command
-// (docs/json.md).
+// errorCode is a kind of error in the JSON of a failed command (docs/json.md).
 type errorCode string
 
-// All words that there are. A script may switch over them, so the list is closed: a
-// new one, or a new meaning, is a new version of the contract.
+// All error codes. A script may switch over them, so the list is closed: a new code, or a new
+// meaning, is a new version of the contract.
 const (
 	codeUsage       errorCode = "usage"         // the command line is wrong
 	codeConfig      errorCode = "config"        // the configuration is missing or wrong
 	codeSource      errorCode = "source_failed" // the work was done, but mail, mesh, a hook or a login failed
 	codeRefused     errorCode = "refused"       // HALT, the mesh or the agent refuses it
-	codeTimedOut    errorCode = "timed_out"     // what was waited for did not come in time
+	codeTimedOut    errorCode = "timed_out"     // a wait timed out
 	codeFailed      errorCode = "failed"        // a turn, a delivery or a check failed
-	codeBusy        errorCode = "busy"          // another process is at it; try again
-	codeNotFound    errorCode = "not_found"     // what was named does not exist
-	codeEmpty       errorCode = "empty"         // no message waits
+	codeBusy        errorCode = "busy"          // another process is working on it; try again
+	codeNotFound    errorCode = "not_found"     // the named item does not exist
+	codeEmpty       errorCode = "empty"         // there are no pending messages
 	codeNotAllowed  errorCode = "not_allowed"   // this turn may not call the command
 	codeStale       errorCode = "stale"         // the turn is over, or has been answered
 	codeMesh        errorCode = "mesh_failed"   // the mesh cannot be reached, or refused the call
@@ -100,13 +100,13 @@ const (
 	codeOther       errorCode = "error"         // anything else; see the message
 )
 
-// errorCodes lists them all.
+// errorCodes lists all error codes.
 var errorCodes = []errorCode{
 	codeUsage, codeConfig, codeSource, codeRefused, codeTimedOut, codeFailed, codeBusy, codeNotFound, codeEmpty, codeNotAllowed, codeStale,
 	codeMesh, codeInterrupted, codeInternal, codeOther,
 }
 
-// codedError gives an error its word.
+// codedError is an error with an error code.
 type codedError struct {
 	error
 	code errorCode
@@ -114,10 +114,10 @@ type codedError struct {
 
 func (e *codedError) Unwrap() error { return e.error }
 
-// coded returns err with a word of its own.
+// coded returns err with an error code.
 func coded(code errorCode, err error) error { return &codedError{err, code} }
 
-// errorWords are the words of errors that are known by their value.
+// errorWords maps error values to their codes.
 var errorWords = []struct {
 	err  error
 	code errorCode
@@ -141,7 +141,7 @@ var errorWords = []struct {
 	{context.DeadlineExceeded, codeTimedOut},
 }
 
-// errorCodeOf is the one place where an error becomes a word.
+// errorCodeOf is the only place that maps errors to error codes.
 func errorCodeOf(err error) errorCode {
 	if e, ok := errors.AsType[*relayedError](err); ok && slices.Contains(errorCodes, errorCode(e.kind)) {
 		return errorCode(e.kind)
@@ -185,15 +185,15 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// explain returns the hint, the word and the exit code of an error.
+// explain returns the hint, the error code and the exit code of an error.
 func explain(err error) (hint, code string, exit int) {
 	return hintOf(err), string(errorCodeOf(err)), exitCode(err)
 }
 
-// hintOf returns what the user can do about an error, or "".
+// hintOf returns the hint for an error, or "". A hint tells the user what to do.
 func hintOf(err error) string { return cmp.Or(ownHint(err), generalHint(err)) }
 
-// ownHint returns the hint that an error carries, or that this one error has.
+// ownHint returns the hint that an error carries, or the hint for this particular error.
 func ownHint(err error) string {
 	if hint := terminal.HintOf(err); hint != "" {
 		return hint
@@ -219,13 +219,13 @@ func ownHint(err error) string {
 	return ""
 }
 
-// isNotAwaited reports whether a report was refused because nothing waits for it.
+// isNotAwaited reports whether a report was refused because it is not expected.
 func isNotAwaited(err error) bool {
 	return errors.Is(err, cycle.ErrUnknownReport) || errors.Is(err, cycle.ErrLateReport) || errors.Is(err, cycle.ErrNotTheirs) ||
 		errors.Is(err, cycle.ErrNotAsked) || errors.Is(err, cycle.ErrQuestionEnd)
 }
 
-// generalHint returns the hint for errors of a kind.
+// generalHint returns the hint for a kind of error.
 func generalHint(err error) string {
 	if e, ok := errors.AsType[*fleet.Error](err); ok {
 		return engineHint(e)
@@ -245,10 +245,10 @@ func generalHint(err error) string {
 	return ""
 }
 
-// meshHint is for an agent without a mesh.
+// meshHint is the hint for an agent without a mesh.
 const meshHint = "start one with `" + name + " mesh serve`, and set [mesh] url = \"http://127.0.0.1:8801\""
 
-// meshErrorHint returns what to do about an error of the mesh.
+// meshErrorHint returns the hint for an error of the mesh.
 func meshErrorHint(e *mesh.Error) string {
 	switch e.Code {
 	case 0:
@@ -263,7 +263,7 @@ func meshErrorHint(e *mesh.Error) string {
 	return ""
 }
 
-// engineHint returns what to do about an error of the mesh over NATS.
+// engineHint returns the hint for an error of the mesh on NATS.
 func engineHint(e *fleet.Error) string {
 	switch {
 	case e.Denied && e.Server == "":

@@ -15,7 +15,7 @@ import (
 	"agentstateloop/state"
 )
 
-// eventsWidth is how many characters a line of events has at most.
+// eventsWidth is the maximum length of an event's line, in characters.
 const eventsWidth = 80
 
 type eventsCmd struct {
@@ -45,7 +45,7 @@ Example:
 	}
 }
 
-// errUnread ends a follower whose output nobody reads any more.
+// errUnread ends a follower after the reader of its output has gone.
 var errUnread = errors.New("nobody reads")
 
 func (k eventsCmd) run(c *cli.Context) error {
@@ -71,7 +71,7 @@ func (k eventsCmd) run(c *cli.Context) error {
 		if most > 0 {
 			found = found[max(0, len(found)-most):]
 		}
-		most = 0 // of those that there are at the beginning
+		most = 0 // the limit applies only to the first events
 		return k.print(c, found)
 	}
 	if c.Bool("follow") {
@@ -93,7 +93,7 @@ func (k eventsCmd) run(c *cli.Context) error {
 	return take(found)
 }
 
-// mostEvents returns how many of the events that there are may be shown; 0: all.
+// mostEvents limits the existing events that are shown. 0 means all.
 func mostEvents(c *cli.Context) int {
 	if !c.IsSet("n") && (c.IsSet("since") || c.IsSet("turn")) {
 		return 0
@@ -101,7 +101,7 @@ func mostEvents(c *cli.Context) int {
 	return c.Int("n")
 }
 
-// begin returns the events to show, from the first of them on.
+// begin returns the events, positioned at the first one to show.
 func (k eventsCmd) begin(c *cli.Context, a *cycle.Agent) (*cycle.Events, error) {
 	switch {
 	case c.IsSet("since"):

@@ -13,11 +13,11 @@ import (
 	"agentstateloop/state"
 )
 
-// askedForm is NAME, NAME:TYPE or NAME:TYPE=DESCRIPTION. A ? or ! after the name or the
-// type says that the field may be missing, or not.
+// askedForm is NAME, NAME:TYPE or NAME:TYPE=DESCRIPTION. A ? after the name or the type marks an
+// optional field, a ! a required one.
 var askedForm = lazy.NewRegexp(`(?s)^([^:=?!]+)([?!]?)(?::([^:=?!]*)([?!]?))?(?:=(.*))?$`)
 
-// askedFields returns the results that --field asks for.
+// askedFields returns the result fields that --field asks for.
 func askedFields(c *cli.Context) (mesh.ResultFields, error) {
 	var fields mesh.ResultFields
 	for _, word := range wordsOf(c, "field") {
@@ -43,15 +43,15 @@ func askedFields(c *cli.Context) (mesh.ResultFields, error) {
 	return fields, nil
 }
 
-// misspelt reports whether an object that describes a field has a member that none has:
-// "requierd" would make a field optional without a word.
+// misspelt reports whether an object that describes a field has an unknown member: "requierd"
+// would silently make a field optional.
 func misspelt(object string) bool {
 	dec := json.NewDecoder(strings.NewReader(object))
 	dec.DisallowUnknownFields()
 	return dec.Decode(new(state.ResultField)) != nil
 }
 
-// givenFields returns the results that --field hands over: NAME=VALUE, or NAME:=JSON.
+// givenFields returns the results from --field: NAME=VALUE, or NAME:=JSON.
 func givenFields(c *cli.Context) ([]cycle.Field, error) {
 	var fields []cycle.Field
 	for _, word := range wordsOf(c, "field") {

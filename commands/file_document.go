@@ -6,13 +6,12 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// fileOutput is the JSON of a text that is for a file: a script, a unit, a
-// configuration.
+// fileOutput is the JSON of a text for a file: a script, a unit, a configuration.
 type fileOutput struct {
 	Text string `json:"text"`
 }
 
-// printFile prints a text that is for a file as it is, or as JSON.
+// printFile prints a text for a file unchanged, or as JSON.
 func printFile(c *cli.Context, out *terminal.Output, text string) error {
 	if c.Bool("json") {
 		return out.JSON(fileOutput{Text: text})

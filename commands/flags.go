@@ -11,13 +11,13 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// The kinds of flags that the library does not have.
+// The types of flags that the library lacks.
 
-// duration is the value of a flag that takes a duration; 0 where the flag was
-// not given and has no default.
+// duration is the value of a flag for a duration. 0 means that the flag was not given and has no
+// default.
 type duration time.Duration
 
-// Set reads a duration as agent.toml has it.
+// Set parses a duration in the format of agent.toml.
 func (d *duration) Set(text string) error {
 	parsed, err := terminal.ParseDuration(text)
 	if err == nil {
@@ -38,32 +38,32 @@ func durationFlag(flag, usage string, otherwise time.Duration) cli.Flag {
 	return &cli.GenericFlag{Name: flag, Usage: usage, Value: (*duration)(&otherwise)}
 }
 
-// durationOf returns what a durationFlag was given, or its default.
+// durationOf returns the value of a durationFlag, or its default.
 func durationOf(c *cli.Context, flag string) time.Duration {
 	return time.Duration(*c.Generic(flag).(*duration))
 }
 
-// words is the value of a flag that may be repeated.
+// words is the value of a repeatable flag.
 type words []string
 
-// Set adds one more.
+// Set adds a word.
 func (w *words) Set(word string) error {
 	*w = append(*w, word)
 	return nil
 }
 
-// String returns all of them for --help.
+// String returns all words for --help.
 func (w *words) String() string { return strings.Join(*w, " ") }
 
 func repeatedFlag(flag, usage string) cli.Flag {
 	return &cli.GenericFlag{Name: flag, Usage: usage, Value: &words{}}
 }
 
-// wordsOf returns what a repeatedFlag was given.
+// wordsOf returns the values of a repeatedFlag.
 func wordsOf(c *cli.Context, flag string) []string { return *c.Generic(flag).(*words) }
 
-// optional is the value of a flag that may stand alone: --wait means
-// --wait=without, and the word after it is not its value.
+// optional is the value of a flag whose value may be omitted: --wait means --wait=without, and
+// the next word is not its value.
 type optional struct {
 	without string
 	choices []string
@@ -88,7 +88,7 @@ func hasValue[T cli.Generic](f cli.Flag) bool {
 	return ok
 }
 
-// Set takes one of the choices.
+// Set accepts one of the choices.
 func (o *optional) Set(value string) error {
 	if !slices.Contains(o.choices, value) {
 		return fmt.Errorf("is not one of: %s", strings.Join(o.choices, ", "))
@@ -97,15 +97,15 @@ func (o *optional) Set(value string) error {
 	return nil
 }
 
-// String returns what was set, or "".
+// String returns the value, or "".
 func (o *optional) String() string { return o.value }
 
-// switchFlag returns a flag that takes no value.
+// switchFlag returns a flag without a value.
 func switchFlag(flag, usage string) cli.Flag {
 	return &cli.BoolFlag{Name: flag, Usage: usage, DisableDefaultText: true}
 }
 
-// reasonFlag is the same for every command that has it.
+// reasonFlag returns the flag --reason, which several commands share.
 func reasonFlag() cli.Flag {
 	return &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the history"}
 }

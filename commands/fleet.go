@@ -21,11 +21,11 @@ func fleetCommand(p *program) *cli.Command {
 	}
 }
 
-// seedIn matches the seed of an nkey. A public key may have the same letters within it.
+// seedIn matches the seed of an nkey. A public key may contain the same letters inside.
 var seedIn = lazy.NewRegexp(`\bS[ACNOUX][A-Z2-7]{20,}`)
 
-// refuseSeeds returns an error if a word of the command line has a seed in it. The error
-// does not repeat the word.
+// refuseSeeds returns an error if a word of the command line contains a seed. The error does not
+// repeat the word.
 func refuseSeeds(given ...string) error {
 	if !slices.ContainsFunc(given, seedIn.Get().MatchString) {
 		return nil

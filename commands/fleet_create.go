@@ -57,7 +57,7 @@ Example:
 // fleetCreateOutput is the JSON output of fleet create.
 type fleetCreateOutput struct {
 	URL     string        `json:"url"`
-	Checked bool          `json:"checked"` // nothing was changed
+	Checked bool          `json:"checked"` // true with --check, which changes nothing
 	Assets  []fleetChange `json:"assets"`
 }
 
@@ -69,7 +69,7 @@ type fleetChange struct {
 	Hint  *string  `json:"hint"`
 }
 
-// engine is what the command line says of the servers.
+// engine holds the servers and the wanted assets from the command line.
 type engine struct {
 	url, caFile string
 	wanted      fleet.Wanted
@@ -113,7 +113,7 @@ func (f fleetCreateCmd) run(c *cli.Context) error {
 	return leftToDo(changes, e.wanted.Check)
 }
 
-// engine reads the command line and, where that says too little, the configuration.
+// engine reads the command line, and takes missing values from the configuration.
 func (f fleetCreateCmd) engine(c *cli.Context) (engine, error) {
 	e := engine{url: c.String("url"), caFile: c.String("ca-file"), wanted: fleet.Wanted{Check: c.Bool("check"), Secrets: f.loader.Secrets}}
 	for _, arg := range c.Args().Slice() {
@@ -144,7 +144,7 @@ func (f fleetCreateCmd) engine(c *cli.Context) (engine, error) {
 
 const createURLHint = "name the servers, as in --url tls://n1.example.com:4222,n2.example.com:4222"
 
-// fromConfig takes from the configuration what the command line does not say.
+// fromConfig adds the values of the configuration that are missing on the command line.
 func (f fleetCreateCmd) fromConfig(c *cli.Context, e *engine) error {
 	path, err := f.agents.configPath(c)
 	if err != nil && !c.IsSet("config") && !c.IsSet("agent") {
@@ -179,7 +179,7 @@ func (f fleetCreateCmd) fromConfig(c *cli.Context, e *engine) error {
 	return nil
 }
 
-// print tells what was done, or is to do.
+// print prints the changes, made or pending.
 func (f fleetCreateCmd) print(changes []fleet.Change, check bool) {
 	words := map[string]string{fleet.Made: "made", fleet.Mended: "mended", fleet.Differs: "differs"}
 	if check {
@@ -217,7 +217,7 @@ func jsonOf(changes []fleet.Change) []fleetChange {
 	return all
 }
 
-// leftToDo returns an error if something is not as it should be.
+// leftToDo returns an error if an asset still differs from the wanted state.
 func leftToDo(changes []fleet.Change, check bool) error {
 	left := len(slices.DeleteFunc(slices.Clone(changes), func(c fleet.Change) bool {
 		return c.Did == fleet.Same || !check && c.Did != fleet.Differs
@@ -231,7 +231,7 @@ func leftToDo(changes []fleet.Change, check bool) error {
 	return coded(codeFailed, terminal.WithHint(fmt.Errorf("%d of %d differ, and were left as they are", left, len(changes)), "the hints above say what can be done; agents may work nevertheless"))
 }
 
-// adminError adds what the administrator can do about an error of the engine.
+// adminError adds a hint for the administrator to an error of the server.
 func adminError(err error) error {
 	if refused, ok := errors.AsType[*fleet.Refusal](err); ok {
 		return terminal.WithHint(err, refusalHint(refused))
@@ -241,7 +241,7 @@ func adminError(err error) error {
 		return err
 	}
 	if e.Code == 0 {
-		err = e // it was not about the stream that was asked for
+		err = e // the error is not about the requested stream
 	}
 	hint := ""
 	switch {
@@ -257,11 +257,11 @@ func adminError(err error) error {
 	return terminal.WithHint(err, hint)
 }
 
-// JetStream's numbers of refusals that an administrator may meet.
+// JetStream's numbers of errors that an administrator may see.
 const (
-	numberNoPeers   = 10005 // too few servers for the copies
+	numberNoPeers   = 10005 // not enough servers for the replicas
 	numberNoStorage = 10047
-	numberNoCluster = 10074 // copies are wanted of one server
+	numberNoCluster = 10074 // replicas requested from a single server
 )
 
 func refusalHint(r *fleet.Refusal) string {

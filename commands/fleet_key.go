@@ -81,8 +81,8 @@ func (k fleetKeyCmd) run(c *cli.Context) error {
 	return nil
 }
 
-// place returns whose key is wanted, "" for a key without an agent, and the file for its
-// seed. If the agent has its seed in no file, elsewhere reads it.
+// place returns the owner of the wanted key, "" for a key without an agent, and the file for its
+// seed. If the agent's seed is not in a file, elsewhere reads it.
 func (k fleetKeyCmd) place(c *cli.Context) (handle, file string, elsewhere func(context.Context) (string, error), err error) {
 	named := c.IsSet("agent") || c.IsSet("config")
 	if c.IsSet("file") {
@@ -104,7 +104,7 @@ func (k fleetKeyCmd) place(c *cli.Context) (handle, file string, elsewhere func(
 	if err != nil {
 		return "", "", nil, err
 	}
-	// What else is wrong in it does no harm: the key may be what is missing.
+	// Ignore other errors in the configuration: the missing key may be one of them.
 	a, wrong := k.loader.Wire(conf)
 	if a == nil {
 		return "", "", nil, wrong[0]
@@ -135,7 +135,7 @@ func publicKeyOf(ctx context.Context, read func(context.Context) (string, error)
 	return public, nil
 }
 
-// print shows the key, and the lines to copy. Those are not wrapped.
+// print prints the key, and the lines to copy. The lines are not wrapped.
 func (k fleetKeyCmd) print(r fleetKeyOutput) {
 	switch {
 	case r.Made:

@@ -73,7 +73,7 @@ func (f fleetPlanCmd) run(c *cli.Context) error {
 	return f.out.JSON(fleetPlanOutput{Text: text, URL: url})
 }
 
-// usersOf reads arguments HANDLE=KEY.
+// usersOf parses arguments HANDLE=KEY.
 func usersOf(given []string) (map[string]string, error) {
 	const hint = "write HANDLE=KEY without blanks, as `" + name + " fleet key` prints it"
 	users := map[string]string{}

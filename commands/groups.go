@@ -8,14 +8,14 @@ import (
 	"agentstateloop/turn"
 )
 
-// group is a part of --help: the commands that one needs at one time.
+// group is a section of --help with related commands.
 type group struct {
-	title    string // "" = not shown
+	title    string // "" hides the group
 	commands []builder
 }
 
-// builder builds a command when a command line needs it: cron starts a poll each minute,
-// which needs none of the others.
+// builder builds a command on demand: cron starts a poll each minute, which needs only its own
+// command.
 type builder struct {
 	name  string // of the command
 	build func(*program) *cli.Command
@@ -75,7 +75,7 @@ var groups = []group{
 	}},
 }
 
-// builders returns what builds all commands, in the same order.
+// builders returns the builders of all commands, in the order of groups.
 func builders() []builder {
 	var all []builder
 	for _, g := range groups {

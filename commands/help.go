@@ -10,8 +10,8 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// appHelp returns the page of --help for an app with all commands, as a template of
-// urfave/cli. Its lines stay within 80 columns. note is about this machine, or "".
+// appHelp returns the --help page of an app with all commands, as a template of urfave/cli. Its
+// lines stay within 80 columns. note is about this machine, or "".
 func appHelp(app *cli.App, note string) string {
 	var b strings.Builder
 	b.WriteString(`{{.Name}} - {{.Usage}}
@@ -49,10 +49,10 @@ of nudge --wait: 4 refused, 5 timed out, 6 failed
 `
 }
 
-// literal returns a text of which a template makes the same text.
+// literal returns a template that produces text.
 func literal(text string) string { return "{{" + strconv.Quote(text) + "}}" }
 
-// setHelp sets the page of a command and those of its subcommands.
+// setHelp sets the help page of a command and of its subcommands.
 func setHelp(c *cli.Command) {
 	c.CustomHelpTemplate = commandHelp + flagLines(c.Flags)
 	for _, sub := range c.Subcommands {
@@ -60,7 +60,7 @@ func setHelp(c *cli.Command) {
 	}
 }
 
-// commandHelp is the page of a command, without its flags.
+// commandHelp is the help page of a command, without its flags.
 const commandHelp = `{{.HelpName}} - {{.Usage}}
 
 usage: {{.HelpName}}{{if .Subcommands}} COMMAND{{end}}{{if .VisibleFlags}} [flags]{{end}}{{if .ArgsUsage}} {{.ArgsUsage}}{{end}}
@@ -73,9 +73,9 @@ commands:
 flags (-a HANDLE, --config FILE and --json work too):
 `
 
-// flagLines returns the lines of a help page for flags, in their order. A word in
-// backquotes in a flag's usage is the name of its value. If the usage begins with
-// it and a colon, both are left out.
+// flagLines returns the lines of a help page for flags, in the given order. A word in backquotes
+// in a flag's usage is the name of its value. If the usage begins with that word and a colon,
+// both are left out.
 func flagLines(flags []cli.Flag) string {
 	var b strings.Builder
 	for _, f := range flags {
@@ -101,7 +101,7 @@ func flagLines(flags []cli.Flag) string {
 	return b.String()
 }
 
-// defaultOf returns the value of a flag that is not given, or "".
+// defaultOf returns the default of a flag, or "".
 func defaultOf(f cli.DocGenerationFlag) string {
 	if !f.TakesValue() {
 		return ""

@@ -13,7 +13,7 @@ type helpOutput struct {
 	Help    string `json:"help"`
 }
 
-// pageAsJSON prints the help page that the arguments ask for as JSON, or the version.
+// pageAsJSON prints the requested help page, or the version, as JSON.
 func (p *program) pageAsJSON(app *cli.App, asked *arrangement, arranged []string) error {
 	if !asked.help && asked.hasSwitch(cli.VersionFlag.Names()...) {
 		return p.out.JSON(buildOf())

@@ -110,8 +110,8 @@ func (h historyCmd) run(c *cli.Context) error {
 	return tail.follow(c.Context)
 }
 
-// shows returns what turns a line of the history into what is shown of it, as the flags
-// ask: nil for a line that is not shown.
+// shows returns a function that returns the printer of a history line, in the format of the
+// flags, or nil for a hidden line.
 func (h historyCmd) shows(c *cli.Context, a *cycle.Agent) func(state.Line) linePrinter {
 	switch {
 	case c.Bool("json"):
@@ -129,24 +129,24 @@ func (h historyCmd) shows(c *cli.Context, a *cycle.Agent) func(state.Line) lineP
 	return t.shows
 }
 
-// allIndent is where a wrapped line of --all goes on.
+// allIndent is the indent of a wrapped line of --all.
 const allIndent = 10
 
-// linePrinter prints what is shown of a line.
+// linePrinter prints a history line.
 type linePrinter func() error
 
-// historyTail walks the history to its end, and later on from there.
+// historyTail walks the history to its end, and later continues from there.
 type historyTail struct {
 	store *store.Store
-	most  int        // lines of the first walk that are shown; 0: all
-	last  state.Line // the newest line that was walked
+	most  int        // maximum number of lines to print from the first walk; 0 means all
+	last  state.Line // the last walked line
 	seen  uint64     // serial of the state at the last walk
 
 	shows  func(state.Line) linePrinter
-	unread func() bool // nobody reads what is printed any more
+	unread func() bool // reports whether the reader of the output has gone
 }
 
-// walk takes the lines that it has not walked before, one at a time.
+// walk calls take with each line after the last walked one.
 func (t *historyTail) walk(take func(state.Line)) error {
 	// Lines of a commit after this one belong to the next walk.
 	s, err := t.store.Read()
@@ -166,7 +166,7 @@ func (t *historyTail) walk(take func(state.Line)) error {
 	return nil
 }
 
-// print prints what is shown of the lines that it has not walked before.
+// print prints the lines after the last walked one.
 func (t *historyTail) print() error {
 	var lines []linePrinter
 	err := t.walk(func(l state.Line) {
@@ -182,7 +182,7 @@ func (t *historyTail) print() error {
 	return nil
 }
 
-// newest adds what is shown of a line to lines, of which the newest are wanted; 0: all.
+// newest appends a printer to lines. It drops the oldest ones beyond most; 0 means all.
 func newest(lines []linePrinter, line linePrinter, most int) []linePrinter {
 	if line == nil {
 		return lines
@@ -194,7 +194,7 @@ func newest(lines []linePrinter, line linePrinter, most int) []linePrinter {
 	return lines
 }
 
-// printAll prints the newest of the lines; 0: all.
+// printAll prints the newest lines, at most most of them; 0 means all.
 func printAll(lines []linePrinter, most int) error {
 	if most > 0 && len(lines) > most {
 		lines = lines[len(lines)-most:]
@@ -207,8 +207,8 @@ func printAll(lines []linePrinter, most int) error {
 	return nil
 }
 
-// follow prints new lines until ctx ends, or nobody reads them. It then returns nil. It walks the
-// history only when the state says that there is something new.
+// follow prints new lines until ctx ends or the reader of the output has gone. It then returns
+// nil. It walks the history only if the state has changed.
 func (t *historyTail) follow(ctx context.Context) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
@@ -234,12 +234,12 @@ func (t *historyTail) follow(ctx context.Context) error {
 	}
 }
 
-// lineText returns a history line for a person who looks at every one.
+// lineText returns a history line for a person who reads every one.
 func lineText(l state.Line, now time.Time) string {
 	return terminal.Clock(l.At, now) + "  " + lineWords(l, now)
 }
 
-// lineWords returns what a history line records.
+// lineWords returns the record of a history line in words.
 func lineWords(l state.Line, now time.Time) string {
 	parts := []string{fmt.Sprintf("%-10s", l.Kind)}
 	add := func(format string, text string) {

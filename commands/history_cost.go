@@ -14,7 +14,7 @@ import (
 	"agentstateloop/state"
 )
 
-// What --by takes.
+// The values of --by.
 const (
 	byTurn   = "turn"
 	byDay    = "day"
@@ -22,8 +22,8 @@ const (
 	bySender = "sender"
 )
 
-// costRow sums up the spendings of one turn, day, month or sender. Calls counts
-// the calls to a model, or the attempts where calls are not counted.
+// costRow is the sum of the spendings of one turn, day, month or sender. Calls counts the calls
+// to a model, or the attempts of a runner without a count of calls.
 type costRow struct {
 	Key    string     `json:"key"`
 	From   string     `json:"from"` // of a turn: the sender of its message
@@ -34,7 +34,7 @@ type costRow struct {
 	cost state.Micros
 }
 
-// costTokens counts tokens, as JSON has them.
+// costTokens holds the token counts in the JSON output.
 type costTokens struct {
 	Input      int64 `json:"input"`
 	Output     int64 `json:"output"`
@@ -47,12 +47,12 @@ type costs struct {
 	By       string     `json:"by"`
 	Rows     []*costRow `json:"rows"`
 	Total    costRow    `json:"total"`
-	Unpriced []string   `json:"unpriced"` // models that were counted as the most expensive one
+	Unpriced []string   `json:"unpriced"` // models without a price, billed like the most expensive one
 
 	rows map[string]*costRow
 }
 
-// cost shows what turns have cost.
+// cost shows the cost of turns.
 func (h historyCmd) cost(c *cli.Context) error {
 	by := cmp.Or(c.String("by"), byDay)
 	if !slices.Contains([]string{byTurn, byDay, byMonth, bySender}, by) {
@@ -72,7 +72,7 @@ func (h historyCmd) cost(c *cli.Context) error {
 	if err := tail.walk(sum.add); err != nil {
 		return err
 	}
-	if by == bySender { // the others are in the order of time
+	if by == bySender { // the other rows are in order of time
 		slices.SortStableFunc(sum.Rows, func(a, b *costRow) int { return cmp.Compare(b.cost, a.cost) })
 	}
 	if c.Bool("json") {

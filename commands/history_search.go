@@ -6,17 +6,17 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// defaultFound is how many exchanges a search returns unless -n says more.
+// defaultFound is the default of -n with --search, in exchanges.
 const defaultFound = 5
 
 // searchOutput is the JSON output of history --search.
 type searchOutput struct {
 	Agent string `json:"agent"`
 	Query string `json:"query"`
-	Found string `json:"found"` // "" if nothing was found
+	Found string `json:"found"` // "" without a match
 }
 
-// find returns what a search finds, and whose history it is.
+// find returns the matches of a search, and the handle of the agent that it searched.
 func (h historyCmd) find(c *cli.Context, n int) (handle, found string, err error) {
 	if h.loader.Env("AGENTSTATELOOP_TURN") != "" {
 		turn, err := h.agents.turn(c)
@@ -34,7 +34,7 @@ func (h historyCmd) find(c *cli.Context, n int) (handle, found string, err error
 	return a.Handle, found, err
 }
 
-// foundAtMost returns how many exchanges a search returns.
+// foundAtMost returns the maximum number of exchanges of a search.
 func foundAtMost(c *cli.Context) int {
 	if c.IsSet("n") {
 		return c.Int("n")
@@ -42,7 +42,7 @@ func foundAtMost(c *cli.Context) int {
 	return defaultFound
 }
 
-// search searches what was said, for the operator or for the agent.
+// search searches past exchanges, for the operator or for the agent.
 func (h historyCmd) search(c *cli.Context) error {
 	for _, flag := range []string{"cost", "by", "follow", "all"} {
 		if c.IsSet(flag) {

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// whoWrote names the sender of a message, as the history's user knows them.
+// whoWrote returns the sender of a message, in the words that the history's reader knows.
 func whoWrote(m state.Message) string {
 	switch {
 	case m.Source == state.Clock:
@@ -43,7 +43,7 @@ func (b *book) message(l state.Line) told {
 	return told{text: whoWrote(*m), quote: m, after: after}
 }
 
-// plan says what the agent wakes itself for, or its operator has asked it to.
+// plan describes a wakeup that the agent has planned, or that the operator has set.
 func (b *book) plan(m state.Message, l state.Line) string {
 	at := b.clock(m.NextRetryAt, l.At)
 	switch {
@@ -76,7 +76,7 @@ func (b *book) retried(l state.Line) told {
 	return told{text: "queued again", quote: l.Message}
 }
 
-// itemOf says what an item is that a gate rejected.
+// itemOf describes an item that a gate rejected.
 func itemOf(l state.Line) string {
 	from := " from " + plain.Line(cmp.Or(l.From, "nobody"))
 	if l.Source == state.Mail {
@@ -85,7 +85,7 @@ func itemOf(l state.Line) string {
 	return "message" + from
 }
 
-// found returns why a gate rejected an item, without the evidence.
+// found returns the reason for the rejection by a gate, without the evidence.
 func found(l state.Line) string {
 	reason := l.Reason
 	if l.Source == state.Mail && l.Gate == "trust" {
@@ -133,7 +133,8 @@ func (b *book) relayed(l state.Line) told {
 	return sentenceOf(l.From, " asked to mail you: ", l.Reason)
 }
 
-// phase tells of phases that no message causes, which has its own line.
+// phase describes a change of phase. It skips changes caused by a message, whose own line
+// describes them.
 func (b *book) phase(l state.Line) told {
 	byHand := strings.HasPrefix(l.Reason, "by hand")
 	switch {
@@ -161,8 +162,7 @@ func (b *book) givenBack(l state.Line) told {
 	return sentenceOf("its turn could not run and is tried again", because(l.Reason))
 }
 
-// task tells how a turn ended: what it answers, how long after that came, and what it has
-// cost.
+// task describes the end of a turn: its message, the time that the answer took, and the cost.
 func (b *book) task(l state.Line) told {
 	what, wrong := "answered", ""
 	switch l.Outcome {
@@ -205,8 +205,8 @@ func (b *book) task(l state.Line) told {
 	return told{text: what, quote: m, within: true, after: after + wrong}
 }
 
-// ended tells of messages that left without a turn, but for what the agent planned and
-// something else ended.
+// ended describes messages that left without a turn. It skips the agent's own plans that were
+// ended by another event.
 func (b *book) ended(l state.Line) told {
 	row, known := b.rows[l.Key]
 	if l.Source == state.Self && (strings.HasPrefix(l.Reason, "ended by ") || strings.HasPrefix(l.Reason, "replaced ")) {
@@ -225,7 +225,8 @@ func (b *book) ended(l state.Line) told {
 	return sentenceOf("a message was ", what, because(l.Reason))
 }
 
-// wrote tells what the agent says to other agents. Its mails are told by their turns.
+// wrote describes the agent's messages to other agents, and its questions. The turns describe
+// its mails.
 func (b *book) wrote(l state.Line) told {
 	if l.Effect == nil {
 		return told{}
@@ -249,7 +250,7 @@ func saying(text string) string {
 	return ": " + inQuotes(text)
 }
 
-// effectName says what kind of an effect has an id: "the answer".
+// effectName returns the kind of an effect from its id, in words: "the answer".
 func effectName(id string) string {
 	kind, _, _ := strings.Cut(id, ".")
 	if name := effectNames()[state.EffectKind(kind)]; name != "" {
@@ -282,7 +283,7 @@ func (b *book) refused(l state.Line) told {
 
 func (b *book) works(l state.Line) told { return sentenceOf("login ", l.From, " works again") }
 
-// runs tells of a turn that another backend than the first one runs.
+// runs describes a turn that runs on another backend than the first one.
 func (b *book) runs(l state.Line) told {
 	if l.Reason == "" {
 		return told{}
@@ -312,7 +313,7 @@ func (b *book) halted(l state.Line) told {
 	return sentenceOf(what, where, because(l.Reason))
 }
 
-// control tells of STOP and STATUS. HALT and GO have a line of their own.
+// control describes STOP and STATUS. HALT and GO have their own lines.
 func (b *book) control(l state.Line) told {
 	if l.What == state.ControlHalt || l.What == state.ControlGo {
 		return told{}
@@ -341,7 +342,7 @@ func (b *book) selfHeld(l state.Line) told {
 
 func (b *book) awaits(l state.Line) told { return sentenceOf("waits for ", l.To) }
 
-// reported tells of the reports of others. Our own are told by their turns.
+// reported describes the reports of others. The turns describe our own.
 func (b *book) reported(l state.Line) told {
 	asksYou := strings.HasPrefix(l.Request, string(state.OperatorQuestion)+".")
 	switch {

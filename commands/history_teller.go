@@ -9,16 +9,16 @@ import (
 	"agentstateloop/state"
 )
 
-// teller tells the history to its user, a sentence a line.
+// teller prints the history for its reader, one sentence per line.
 type teller struct {
 	book  *book
-	words func(state.Message) (string, bool) // the first words of a message, while they are kept
+	words func(state.Message) (string, bool) // returns the first words of a message, while they are kept
 	out   *terminal.Output
-	day   time.Time // that the lines so far belong to
+	day   time.Time // day of the lines printed so far
 }
 
-// shows takes a line into the book, and returns what prints what is told about it; nil: it is
-// not told. The words of a message are read only when they are printed.
+// shows records a line and returns its printer, or nil if the line is hidden. The printer reads
+// the words of the line's message only when it prints.
 func (t *teller) shows(l state.Line) linePrinter {
 	what := t.book.note(l)
 	if what.text == "" {
@@ -55,7 +55,7 @@ func (t *teller) text(what told) string {
 	return what.text + ": " + inQuotes(words) + what.after
 }
 
-// quotedWords is how much of a foreign text is quoted, in characters.
+// quotedWords is the maximum length of a quote, in characters.
 const quotedWords = 120
 
 // inQuotes returns the beginning of a foreign text, on one line and in quotes.

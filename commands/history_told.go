@@ -13,28 +13,28 @@ import (
 	"agentstateloop/state"
 )
 
-// told is what the history tells its user about a line: a sentence, around the first
-// words of a message if there is one. The zero told is nothing.
+// told is the sentence that the history prints for a line. It quotes the first words of a
+// message, if there is one. The zero told hides the line.
 type told struct {
 	text   string
 	quote  *state.Message
-	within bool // the quote is a part of the sentence: no colon comes before it
+	within bool // the quote is part of the sentence, without a colon in front
 	after  string
 }
 
-// sentenceOf returns what is told without the words of a message, on one line.
+// sentenceOf returns a sentence without a quote, on one line.
 func sentenceOf(parts ...string) told { return told{text: plain.Line(strings.Join(parts, ""))} }
 
-// tell makes a told about a line. nil says nothing: another line tells it, or it is only for
-// who looks at every line.
+// tell makes the sentence for a line. nil hides the line: another line describes it, or only a
+// reader of every line needs it.
 type tell func(b *book, l state.Line) told
 
-// anyWhat is the entry of a kind whose lines record words of others, or that is told in the
-// same way whatever it records.
+// anyWhat is the entry of a kind whose lines record foreign words, or share one sentence for
+// every record.
 const anyWhat = "*"
 
-// tellings decides, for each kind of line and what it records, what its user is told.
-// TestEachLineIsDecided fails if one is missing. It is made when a history is told.
+// tellings maps each kind of line and its record to a tell. TestEachLineIsDecided fails if one
+// is missing. The map is built on first use.
 var tellings = sync.OnceValue(func() map[state.LineKind]map[string]tell {
 	return map[state.LineKind]map[string]tell{
 		state.LineMessage:    {"": (*book).message, "retried": (*book).retried, "report": nil},
@@ -84,8 +84,7 @@ var tellings = sync.OnceValue(func() map[state.LineKind]map[string]tell {
 	}
 })
 
-// tellingOf returns what decides about a line. ok is false if nothing does: the line is of
-// a newer version.
+// tellingOf returns the tell for a line. ok is false for an unknown line, from a newer version.
 func tellingOf(l state.Line) (t tell, ok bool) {
 	whats := tellings()[l.Kind]
 	if t, ok = whats[l.What]; !ok {
@@ -94,27 +93,27 @@ func tellingOf(l state.Line) (t tell, ok bool) {
 	return t, ok
 }
 
-// say tells the same of each line.
+// say returns a tell with the same sentence for each line.
 func say(text string) tell { return func(*book, state.Line) told { return told{text: text} } }
 
-// withReason tells the same of each line, and the reason in it.
+// withReason returns a tell with the same sentence and the reason of the line.
 func withReason(text string) tell {
 	return func(_ *book, l state.Line) told { return sentenceOf(text, because(l.Reason)) }
 }
 
-// book knows, of the lines so far, what later ones are told with.
+// book holds the facts from the lines so far that later sentences need.
 type book struct {
 	now     time.Time
-	costs   map[string]state.Micros  // of turns that are not over
-	numbers map[string]string        // of items in quarantine and mails that are not fetched, by key
-	rows    map[string]state.Message // of messages that have not left the inbox, by key
+	costs   map[string]state.Micros  // of unfinished turns
+	numbers map[string]string        // of items in quarantine and unfetched mails, by key
+	rows    map[string]state.Message // messages that are still in the inbox, by key
 }
 
 func newBook(now time.Time) *book {
 	return &book{now: now, costs: map[string]state.Micros{}, numbers: map[string]string{}, rows: map[string]state.Message{}}
 }
 
-// note takes a line into the book, and returns what is told about it.
+// note records a line, and returns its sentence.
 func (b *book) note(l state.Line) told {
 	switch {
 	case l.Kind == state.LineSpend && l.Spending != nil && l.TurnID != "":
@@ -127,7 +126,7 @@ func (b *book) note(l state.Line) told {
 		b.rows[l.Key] = *l.Message
 	}
 	t, ok := tellingOf(l)
-	if !ok { // of a newer version: better the line than nothing
+	if !ok { // from a newer version: print the raw line
 		return sentenceOf(lineWords(l, b.now))
 	}
 	var what told
@@ -145,10 +144,10 @@ func (b *book) note(l state.Line) told {
 	return what
 }
 
-// called returns the number under which a person knows a key, or else fallback.
+// called returns the number of a key that a person knows, or else fallback.
 func (b *book) called(key, fallback string) string { return cmp.Or(b.numbers[key], fallback) }
 
-// clock formats a time with the day, unless it is the line's.
+// clock formats a time. It adds the date if that differs from the line's.
 func (b *book) clock(t, at time.Time) string {
 	if t.Local().Format(time.DateOnly) == at.Local().Format(time.DateOnly) {
 		return t.Local().Format("15:04")
@@ -156,11 +155,11 @@ func (b *book) clock(t, at time.Time) string {
 	return t.Local().Format("2006-01-02 15:04")
 }
 
-// moments are times of UTC as reasons name them.
+// moments matches the times of UTC in a reason.
 var moments = lazy.NewRegexp(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z| UTC)`)
 
-// localTimes returns a text in which times of UTC are those of the user's zone, as all times
-// of the history are.
+// localTimes converts the UTC times in a text to the user's time zone, which all times of the
+// history use.
 func (b *book) localTimes(text string, at time.Time) string {
 	if !strings.Contains(text, ":") {
 		return text
@@ -176,7 +175,7 @@ func (b *book) localTimes(text string, at time.Time) string {
 	})
 }
 
-// tookFor says how long something took: "4 s", "1h30m".
+// tookFor formats a duration: "4 s", "1h30m".
 func tookFor(d time.Duration) string {
 	if d < time.Minute {
 		return strconv.Itoa(int(max(0, d).Round(time.Second)/time.Second)) + " s"

@@ -13,7 +13,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// trace shows the lines of one chain, in the order in which they were written.
+// trace shows the lines of one chain, in the order of the history.
 func (h historyCmd) trace(c *cli.Context) error {
 	for _, flag := range []string{"cost", "by", "follow", "search", "verify"} {
 		if c.IsSet(flag) {
@@ -44,8 +44,8 @@ func (h historyCmd) trace(c *cli.Context) error {
 	return printAll(all, most)
 }
 
-// findChain returns the lines of the chain with this id. The beginning of an id is
-// enough, if it is that of one chain.
+// findChain returns the lines of the chain with this id. A prefix of the id is enough if it is
+// unique.
 func findChain(st *store.Store, id string) ([]state.Line, error) {
 	chain, err := wholeTrace(st, id)
 	if err != nil {
@@ -63,8 +63,8 @@ func findChain(st *store.Store, id string) ([]state.Line, error) {
 	return lines, nil
 }
 
-// wholeTrace returns the id of the one chain that is called id or begins with it. What
-// our own ids begin with may be left out.
+// wholeTrace returns the id of the only chain that is named id or begins with it. The common
+// prefix of our own ids may be omitted.
 func wholeTrace(st *store.Store, id string) (string, error) {
 	var found []string
 	for l, err := range st.History() {

@@ -19,13 +19,13 @@ import (
 // verifyOutput is the JSON output of history --verify.
 type verifyOutput struct {
 	Agent    string `json:"agent"`
-	Serial   uint64 `json:"serial"` // of the line that the mail names
+	Serial   uint64 `json:"serial"` // of the line named in the mail
 	Sum      string `json:"sum"`    // of that line
 	Verified bool   `json:"verified"`
-	Reason   string `json:"reason"` // why not, or ""
+	Reason   string `json:"reason"` // the reason if Verified is false, or ""
 }
 
-// verify compares the history with the head that a mail of the agent carries.
+// verify compares the history with the history head in one of the agent's mails.
 func (h historyCmd) verify(c *cli.Context) error {
 	for _, flag := range []string{"cost", "by", "follow", "search", "n", "all"} {
 		if c.IsSet(flag) {
@@ -64,8 +64,8 @@ func (h historyCmd) verify(c *cli.Context) error {
 	return nil
 }
 
-// readHead returns the head that the argument of --verify names: "SERIAL.SUM" itself,
-// or the mail in a file or, for "-", on standard input.
+// readHead returns the head from the argument of --verify: "SERIAL.SUM" itself, or the mail in a
+// file or, for "-", on standard input.
 func (h historyCmd) readHead(handle, arg string) (store.Head, error) {
 	if head, ok := store.ParseHead(strings.TrimSpace(arg)); ok {
 		return head, nil
@@ -99,7 +99,7 @@ func (h historyCmd) readMail(arg string) ([]byte, error) {
 	return raw, nil
 }
 
-// headOf returns the head that a mail of the agent with this handle names.
+// headOf returns the head in a mail of the agent with this handle.
 func headOf(handle string, raw []byte) (store.Head, error) {
 	var values []string
 	for _, f := range message.Fields(raw) {

@@ -19,8 +19,8 @@ func hookCommand(p *program) *cli.Command {
 
 type callHooksCmd struct{ agents agents }
 
-// callHooksCommand is the hidden subcommand that a process starts which has no time to
-// call the hooks itself.
+// callHooksCommand returns the hidden subcommand that calls the hooks for a process without time
+// to call them itself.
 func callHooksCommand(p *program) *cli.Command {
 	return &cli.Command{Name: cycle.HooksCommand, Hidden: true, Action: callHooksCmd{p.agents()}.run}
 }
@@ -36,7 +36,7 @@ func (k callHooksCmd) run(c *cli.Context) error {
 	return withinMemory(a, maxMemory, func() error { return a.CallHooks(c.Context) })
 }
 
-// withHookHint adds to an error about a hook what to do about it.
+// withHookHint adds a hint to an error about a hook.
 func withHookHint(err error) error {
 	if errors.Is(err, cycle.ErrNoHook) {
 		return terminal.WithHint(err, "the name is that of a [[hook]]; "+name+" status --json lists them")

@@ -37,9 +37,9 @@ type hookTestOutput struct {
 	Name  string `json:"name"`
 	Taken bool   `json:"taken"`
 
-	Seconds   float64 `json:"seconds"` // that the call took
+	Seconds   float64 `json:"seconds"` // duration of the call
 	Reason    string  `json:"reason"`
-	Permanent bool    `json:"permanent"` // such a failure loses an event at once
+	Permanent bool    `json:"permanent"` // an event with such a failure is lost at once
 }
 
 func (k hookTestCmd) run(c *cli.Context) error {

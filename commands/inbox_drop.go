@@ -54,8 +54,8 @@ type inboxDropOutput struct {
 	Dropped bool   `json:"dropped"`
 }
 
-// drop removes a message that waits, one in quarantine, or a mail that is not fetched
-// yet. It returns its key.
+// drop removes a pending message, an item in quarantine, or an unfetched mail. It returns its
+// key.
 func drop(ctx context.Context, a *cycle.Agent, which, reason string) (key string, err error) {
 	if key, err = a.Key(which); err != nil {
 		return "", err

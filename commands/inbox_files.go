@@ -12,8 +12,7 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// printFiles prints the files that came with a message, each on a line that begins with
-// label.
+// printFiles prints the files of a message, one per line after label.
 func printFiles(out *terminal.Output, label string, files []cycle.ReceivedFile) {
 	for _, f := range files {
 		switch {
@@ -27,8 +26,8 @@ func printFiles(out *terminal.Output, label string, files []cycle.ReceivedFile) 
 	}
 }
 
-// shownPath returns a path as one line. The name of a file that is safe is kept as it is:
-// it may hold joiners that belong to its spelling.
+// shownPath returns a path as one line. It keeps a safe file name unchanged, because the name
+// may contain joiners that belong to its spelling.
 func shownPath(path string) string {
 	if base := filepath.Base(path); base != "" {
 		if kept, ok := plain.FileName(base); ok && kept == base {
@@ -38,11 +37,11 @@ func shownPath(path string) string {
 	return plain.Line(path)
 }
 
-// maxShownFiles is how many files inbox show prints. JSON has all of them.
+// maxShownFiles limits the files that inbox show prints. JSON has all of them.
 const maxShownFiles = 50
 
-// printCame prints what came with the text of a message: its files, how to get at those
-// that lie in no file, and what was wrong with its structure.
+// printCame prints the rest of a message besides its text: its files, how to save those that are
+// not in a file, and the problems of its structure.
 func printCame(out *terminal.Output, which string, came cycle.CameWith) {
 	printFiles(out, "file:    ", came.Files[:min(len(came.Files), maxShownFiles)])
 	if more := len(came.Files) - maxShownFiles; more > 0 {
@@ -62,8 +61,7 @@ func printCame(out *terminal.Output, which string, came cycle.CameWith) {
 	}
 }
 
-// withInstead returns the text of a message, or what there is to say of a mail that has none
-// of its own.
+// withInstead returns the text of a message, or a note for a mail without a text.
 func withInstead(text string, came cycle.CameWith) string {
 	switch {
 	case came.Instead == "":
@@ -74,7 +72,7 @@ func withInstead(text string, came cycle.CameWith) string {
 	return came.Instead + "\n\n" + text
 }
 
-// saveFiles saves what came with a message, if the caller has asked for that.
+// saveFiles saves the files of a message if the caller uses --save.
 func saveFiles(c *cli.Context, which string, came *cycle.CameWith) error {
 	if !c.IsSet("save") {
 		return nil

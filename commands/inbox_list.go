@@ -69,8 +69,7 @@ func (k inboxListCmd) run(c *cli.Context) error {
 	return k.out.Grid(listColumns, cells)
 }
 
-// listColumns are the columns of the lists: number, time, who, subject, files, and the
-// rest.
+// listColumns are the columns of the lists: number, time, sender, subject, files, and the rest.
 var listColumns = []terminal.Column{{}, {}, {Least: 12}, {Least: 16}, {Least: 9}, {}}
 
 // quarantined lists the items in quarantine.
@@ -108,7 +107,7 @@ func (k inboxListCmd) clock(at *time.Time) string {
 	return terminal.Clock(*at, k.now())
 }
 
-// numberOf returns the number of a row, or the key of one that has none.
+// numberOf returns the number of a row, or its key if it has no number.
 func numberOf(row cycle.Listed) string {
 	if row.Number == nil {
 		return plain.Line(row.Key)

@@ -76,5 +76,5 @@ func (k inboxRetryCmd) run(c *cli.Context) error {
 // inboxRetryOutput is the JSON output of inbox retry.
 type inboxRetryOutput struct {
 	Key  string  `json:"key"`
-	Held *string `json:"held"` // why it waits nevertheless
+	Held *string `json:"held"` // why it still waits
 }

@@ -53,7 +53,7 @@ type messageOutput struct {
 	Text    string        `json:"text"`
 	Receipt cycle.Receipt `json:"receipt"`
 
-	// Deliverable is what the turn of the message has handed back, or null.
+	// Deliverable is the result of the message's turn, or null.
 	Deliverable *cycle.Deliverable   `json:"deliverable"`
 	Files       []cycle.ReceivedFile `json:"files"`
 	Problems    []string             `json:"problems"` // of a mail's structure
@@ -104,7 +104,7 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	if v.Deliverable, err = a.HandedBack(m.Key); err != nil {
 		return err
 	}
-	came, _ := a.CameWith(m) // what is wrong with the payload stands in the text
+	came, _ := a.CameWith(m) // the text reports a bad payload
 	if err := saveFiles(c, which, &came); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	return nil
 }
 
-// printUnfetched shows a mail that is not fetched yet.
+// printUnfetched shows an unfetched mail.
 func (k inboxShowCmd) printUnfetched(c *cli.Context, row cycle.Listed) error {
 	if c.Bool("json") {
 		return k.out.JSON(row)
@@ -158,7 +158,7 @@ func (k inboxShowCmd) printUnfetched(c *cli.Context, row cycle.Listed) error {
 // quarantineOutput is the JSON output of inbox show for an item in quarantine.
 type quarantineOutput struct {
 	cycle.Listed
-	Field    *string              `json:"field"` // the name of the field that is the evidence
+	Field    *string              `json:"field"` // name of the field with the evidence
 	Text     string               `json:"text"`
 	Files    []cycle.ReceivedFile `json:"files"`
 	Problems []string             `json:"problems"` // of a mail's structure
@@ -208,8 +208,8 @@ func (k inboxShowCmd) printText(text string) {
 	k.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Printable(text), "\n"))
 }
 
-// readPayload returns the text of the message with that key. Of a damaged one it is a
-// note that says so.
+// readPayload returns the text of the message with that key. For a damaged payload it returns a
+// note instead.
 func readPayload(a *cycle.Agent, key string, source state.Source, file, sum string) (text string, err error) {
 	raw, err := a.Store.ReadSummed(file, sum)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,14 +13,14 @@ import (
 	"agentstateloop/state"
 )
 
-// standing says in words how it stands with a row of the inbox.
+// standing describes the status of an inbox row in words.
 type standing struct {
 	state  state.State
 	policy state.Policy
 	now    time.Time
 }
 
-// of returns the words for a row.
+// of returns the status of a row.
 func (st standing) of(row cycle.Listed) string {
 	switch row.Status {
 	case cycle.ListedFetching:
@@ -62,7 +62,7 @@ func (st standing) ofMessage(m state.Message) string {
 	return "waits until " + st.clock(h.Until) + because(plain.Line(h.Why))
 }
 
-// ownPlan says what the agent has planned for a time.
+// ownPlan returns the words for a wakeup that the agent has planned.
 func ownPlan(kind string) string {
 	switch kind {
 	case state.KindSleep:
@@ -73,7 +73,7 @@ func ownPlan(kind string) string {
 	return "reminds itself at"
 }
 
-// ofTurn returns how it stands with the active turn.
+// ofTurn returns the status of the active turn.
 func (st standing) ofTurn() string {
 	head := st.state.Turn
 	switch {
@@ -89,7 +89,7 @@ func (st standing) ofTurn() string {
 	return "its turn runs since " + st.clock(head.Since)
 }
 
-// ofSuspended says whom a turn has asked, and what it has started.
+// ofSuspended describes the open questions of a turn, and the work that it has started.
 func (st standing) ofSuspended(head state.Head) string {
 	var asked, started, asks []string
 	var until time.Time
@@ -139,7 +139,7 @@ func answers(n int) string {
 	return "answers"
 }
 
-// whoSent names the sender of a row, and says so if nothing proves the name.
+// whoSent returns the sender of a row, and notes if the name is not proved.
 func whoSent(row cycle.Listed) string {
 	from := plain.Line(row.From)
 	switch {
@@ -161,7 +161,7 @@ func whoSent(row cycle.Listed) string {
 	return from
 }
 
-// subjectOf returns what a list shows of what a message says.
+// subjectOf returns the subject column of a list.
 func subjectOf(row cycle.Listed) string {
 	switch {
 	case row.Damage != nil:
@@ -174,7 +174,7 @@ func subjectOf(row cycle.Listed) string {
 	return plain.Line(row.Subject)
 }
 
-// filesOf returns what a list shows of the files of a message: one name, or how many.
+// filesOf returns the files column of a list: one name, or a count.
 func filesOf(row cycle.Listed) string {
 	switch len(row.Files) {
 	case 0:
@@ -185,7 +185,7 @@ func filesOf(row cycle.Listed) string {
 	return fmt.Sprintf("[%d files]", len(row.Files))
 }
 
-// sentence returns the words of a standing as a sentence about the message.
+// sentence turns the words of a standing into a sentence about the message.
 func sentence(words string) string {
 	if strings.HasPrefix(words, "its ") {
 		return words
@@ -193,7 +193,7 @@ func sentence(words string) string {
 	return "it " + words
 }
 
-// value returns what a pointer of a row points to, on one line, or "".
+// value returns the text behind a pointer of a row, on one line, or "".
 func value(text *string) string {
 	if text == nil {
 		return ""

@@ -109,9 +109,9 @@ Example:
 type initOutput struct {
 	Agent    string           `json:"agent"`
 	Config   string           `json:"config"`
-	Created  bool             `json:"created"`       // false: it existed, and is kept
-	Password *string          `json:"password_file"` // that has a new password; null: none
-	Key      *string          `json:"public_key"`    // of the agent on a mesh over NATS that is set up now; null: none
+	Created  bool             `json:"created"`       // false if it already existed, and is kept
+	Password *string          `json:"password_file"` // file with the new password; null without one
+	Key      *string          `json:"public_key"`    // set if the agent's mesh over NATS is set up now; else null
 	Checks   []doctor.Finding `json:"checks"`
 	Next     string           `json:"next"`
 }
@@ -196,7 +196,7 @@ func (k initCmd) run(c *cli.Context) error {
 	return nil
 }
 
-// initOptions reads the flags.
+// initOptions parses the flags.
 func initOptions(c *cli.Context) setup.Options {
 	return setup.Options{
 		Handle: c.String("handle"), StateDir: c.String("state-dir"), Operators: wordsOf(c, "operator"),
@@ -213,7 +213,7 @@ func initOptions(c *cli.Context) setup.Options {
 	}
 }
 
-// initPath returns where the configuration is, or will be.
+// initPath returns the path of the configuration, existing or new.
 func (k initCmd) initPath(c *cli.Context) (string, error) {
 	path, err := k.agents.configPath(c)
 	if err == nil || c.IsSet("config") {
@@ -222,7 +222,7 @@ func (k initCmd) initPath(c *cli.Context) (string, error) {
 	return k.loader.UserFile()
 }
 
-// printWritten prints what was written, and what was not.
+// printWritten prints the written files, and the flags that were ignored.
 func (k initCmd) printWritten(c *cli.Context, r initOutput, plan setup.Plan) {
 	if r.Created {
 		for _, secret := range plan.Secrets {
@@ -245,20 +245,17 @@ func (k initCmd) printWritten(c *cli.Context, r initOutput, plan setup.Plan) {
 	}
 }
 
-// describesAgent reports whether a flag was given that would go into the
-// configuration.
+// describesAgent reports whether a given flag would go into the configuration.
 func describesAgent(c *cli.Context) bool { return !onlyFlags(c, "handle", "password") }
 
-// onlyFlags reports whether no other flags were given than these and those that describe
-// nothing.
+// onlyFlags reports whether the given flags are all among these, or do not describe the agent.
 func onlyFlags(c *cli.Context, these ...string) bool {
 	return !slices.ContainsFunc(c.LocalFlagNames(), func(flag string) bool {
 		return !slices.Contains(append([]string{"config", "json", "no-network", "no-check"}, these...), flag)
 	})
 }
 
-// install installs the crontab line. If it cannot, the state says so from now
-// on, and doctor reports it.
+// install installs the crontab line. A failure is stored in the state, and doctor reports it.
 func (k initCmd) install(ctx context.Context, a *cycle.Agent) {
 	if a.Schedule.Mode != cycle.ModeCrontab {
 		return
@@ -268,7 +265,7 @@ func (k initCmd) install(ctx context.Context, a *cycle.Agent) {
 	}
 }
 
-// next returns the command to run now, and what to expect of it.
+// next returns the command to run now, and its expected effect.
 func (k initCmd) next(a *cycle.Agent, found []doctor.Finding) string {
 	again := name
 	if path, err := k.loader.Find(""); err != nil || path != a.Config {

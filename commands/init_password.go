@@ -8,9 +8,9 @@ import (
 	"agentstateloop/cycle"
 )
 
-// newPassword takes a new password for an agent that exists, if that is asked for: by
-// --password, by --password-stdin alone, or at a terminal where nothing else is asked for.
-// It returns the file that has it, or nil.
+// newPassword reads a new password for an existing agent, if requested: by --password, by
+// --password-stdin alone, or at a terminal where init asks no other question. It returns the
+// file with the password, or nil.
 func (k initCmd) newPassword(c *cli.Context, plans setup.Setup, a *cycle.Agent) (*string, error) {
 	conf, err := k.loader.Read(a.Config)
 	if err != nil {
@@ -24,7 +24,7 @@ func (k initCmd) newPassword(c *cli.Context, plans setup.Setup, a *cycle.Agent) 
 	case c.Bool("password"), fromStdin && onlyFlags(c, "password-stdin"):
 	case plans.Asker.CanAsk() && onlyFlags(c) && !c.Bool("json"):
 		if _, err := setup.PasswordFile(conf); err != nil {
-			return nil, nil // there is none to ask about
+			return nil, nil // the agent has no password file
 		}
 		wanted, err := plans.Asker.Confirm(c.Context, a.Config+" exists already; take a new password for "+a.Mail.Address+"?")
 		if !wanted || err != nil {

@@ -13,10 +13,10 @@ import (
 	"agentstateloop/state"
 )
 
-// maxText bounds what is read from standard input for a text, in bytes.
+// maxText limits a text from standard input, in bytes.
 const maxText = 4 << 20
 
-// input reads the texts of a command line.
+// input reads the texts on a command line.
 type input struct{ stdin io.Reader }
 
 // text returns an argument, or standard input for "-".
@@ -34,8 +34,8 @@ func (in input) text(arg string) (string, error) {
 	return string(data), nil
 }
 
-// beginning is text for a caller that cannot know how much it hands over: of a long
-// standard input it returns the beginning, and reads the rest.
+// beginning is like text, for a caller that does not know the length of its text. It truncates a
+// long standard input, but reads it to the end.
 func (in input) beginning(arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
@@ -59,7 +59,7 @@ func (in input) message(c *cli.Context, n int) (string, error) {
 	return text, err
 }
 
-// handleAndText reads the arguments HANDLE and TEXT.
+// handleAndText parses the arguments HANDLE and TEXT.
 func (in input) handleAndText(c *cli.Context) (to, text string, err error) {
 	if err := arguments(c, 2, 2); err != nil {
 		return "", "", err
@@ -71,7 +71,7 @@ func (in input) handleAndText(c *cli.Context) (to, text string, err error) {
 	return to, text, err
 }
 
-// parseHandle reads a handle, with or without its "@".
+// parseHandle parses a handle, with or without its "@".
 func parseHandle(text string) (string, error) {
 	handle := strings.TrimPrefix(text, "@")
 	if !state.ValidHandle(handle) {
@@ -80,7 +80,7 @@ func parseHandle(text string) (string, error) {
 	return handle, nil
 }
 
-// userName returns the name of the user who runs us, for the history.
+// userName returns the name of the current user, for the history.
 func userName() string {
 	u, _ := account.Current()
 	return cmp.Or(u.Name, "operator")

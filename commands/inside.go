@@ -21,13 +21,13 @@ import (
 	"agentstateloop/turn/relay"
 )
 
-// turnActions are what an agent does from inside its turn: as a process like ours,
-// or through its runner if it runs in a box (docs/design.md, "The box of an agent").
+// turnActions are the actions of an agent inside its turn. A process like ours performs them
+// itself; in a sandbox, the runner performs them (docs/design.md, "The box of an agent").
 type turnActions interface {
 	handle() string // of the agent
 	submit(context.Context, cycle.Submission) error
 	suspend(ctx context.Context, text string, patience time.Duration) (id string, err error)
-	// ask and send open the files at these paths; q has none.
+	// ask and send open the files at these paths. q must not have files.
 	ask(ctx context.Context, q cycle.Question, files []string) (id string, err error)
 	askOperator(context.Context, cycle.OperatorQuestion) (id string, err error)
 	permit(ctx context.Context, tool string, input json.RawMessage) (cycle.Permission, error)
@@ -39,7 +39,7 @@ type turnActions interface {
 	search(ctx context.Context, query string, n int) (found string, err error)
 }
 
-// turn returns the actions of the turn from which this command was called.
+// turn returns the actions of the turn that called this command.
 func (l agents) turn(c *cli.Context) (turnActions, error) {
 	in, err := l.parseInside(c)
 	if err != nil {
@@ -55,13 +55,13 @@ func (l agents) turn(c *cli.Context) (turnActions, error) {
 	return ownTurn{a, in}, nil
 }
 
-// relayedTurnOf returns the turn that this process runs in, if that is in a box.
+// relayedTurnOf returns the turn of this process. ok is false outside a sandbox.
 func relayedTurnOf(l *config.Loader) (t relayedTurn, ok bool) {
 	folder := l.Env("AGENTSTATELOOP_RELAY")
 	return relayedTurn{folder: folder, agent: l.Env("AGENTSTATELOOP_HANDLE"), output: l.Env("AGENTSTATELOOP_OUTPUT"), outgoing: l.Env("AGENTSTATELOOP_OUTGOING")}, folder != ""
 }
 
-// ownTurn acts by itself.
+// ownTurn performs the actions itself.
 type ownTurn struct {
 	agent *cycle.Agent
 	in    cycle.Inside
@@ -122,21 +122,21 @@ func (t ownTurn) suspend(ctx context.Context, text string, patience time.Duratio
 	return t.agent.Suspend(ctx, t.in, text, patience)
 }
 
-// relayedTurn has the runner act. Neither the configuration nor the state exists
-// where it runs.
+// relayedTurn asks the runner to perform the actions. Its sandbox has neither the configuration
+// nor the state.
 type relayedTurn struct {
-	folder string // where the runner listens
+	folder string // the runner reads requests here
 	agent  string
-	output string // the output box
+	output string // the output folder
 
-	// outgoing is the folder into which files are copied that go with a message: the
-	// runner would read a path with rights that the box does not have.
+	// outgoing is the folder for copies of the files that go with a message. The runner cannot
+	// read the original path: it has rights that the sandbox does not have.
 	outgoing string
 }
 
 func (t relayedTurn) handle() string { return t.agent }
 
-// submit copies the files itself, for the same reason.
+// submit copies the files itself, for the same reason as outgoing.
 func (t relayedTurn) submit(ctx context.Context, sub cycle.Submission) error {
 	if !filepath.IsAbs(t.output) {
 		return errors.New("the output box is unknown: $AGENTSTATELOOP_OUTPUT is missing")
@@ -190,8 +190,8 @@ func (t relayedTurn) send(ctx context.Context, to, text string, files []string) 
 	return err
 }
 
-// copyOut copies files into a folder of their own that the runner reads, and returns
-// their names there. remove removes them.
+// copyOut copies files into a new folder for the runner, and returns their names there. remove
+// removes the copies.
 func (t relayedTurn) copyOut(files []string) (names []string, remove func(), err error) {
 	if len(files) == 0 {
 		return nil, func() {}, nil
@@ -210,7 +210,7 @@ func (t relayedTurn) copyOut(files []string) (names []string, remove func(), err
 	}
 	remove = func() { os.RemoveAll(dir) }
 	for i, f := range opened {
-		// Two files may have one name.
+		// Two files may have the same name.
 		name := filepath.Join(filepath.Base(dir), strconv.Itoa(i), f.Name)
 		if err := copyFile(filepath.Join(t.outgoing, name), f.Body); err != nil {
 			remove()
@@ -238,7 +238,7 @@ func (t relayedTurn) sleep(ctx context.Context, d time.Duration, why string) err
 	return err
 }
 
-// remind has the runner read the time: the box may know another time zone.
+// remind lets the runner parse the time, because the sandbox may have another time zone.
 func (t relayedTurn) remind(ctx context.Context, when, text string) (time.Time, error) {
 	at, err := t.call(ctx, relay.Request{Verb: relay.Remind, When: when, Text: text})
 	if err != nil {
@@ -272,7 +272,7 @@ func (t relayedTurn) suspend(ctx context.Context, text string, patience time.Dur
 	return t.call(ctx, relay.Request{Verb: relay.Suspend, Text: text, For: patience})
 }
 
-// call returns the text of the answer, or the error in it.
+// call returns the text of the answer, or its error.
 func (t relayedTurn) call(ctx context.Context, r relay.Request) (string, error) {
 	a, err := relay.Call(ctx, t.folder, r)
 	if err != nil {
@@ -284,15 +284,14 @@ func (t relayedTurn) call(ctx context.Context, r relay.Request) (string, error) 
 	return a.Text, nil
 }
 
-// relayedError is an error that the runner met. The command reports it as it would
-// have reported its own.
+// relayedError is an error from the runner. The command reports it like its own.
 type relayedError struct {
 	text, hint string
-	kind       string // its word; "" if the runner is an older one
-	code       int    // the exit code
+	kind       string // error code; "" from an older runner
+	code       int    // exit code
 }
 
 func (e *relayedError) Error() string { return e.text }
 
-// Hint returns what to do next, or "".
+// Hint returns the hint, or "".
 func (e *relayedError) Hint() string { return e.hint }

@@ -90,7 +90,7 @@ func (k listenCmd) run(c *cli.Context) error {
 			}
 		},
 		Reload: newRoster(k.agents, named, before, agents).reload,
-		Alive:  func() { _ = listen.Notify(socket, listen.Alive) }, // systemd reports it
+		Alive:  func() { _ = listen.Notify(socket, listen.Alive) }, // systemd's watchdog notices a failure
 	}
 	if file := c.String("token-file"); file != "" {
 		l.Token = k.loader.SecretFile(file)
@@ -99,8 +99,8 @@ func (k listenCmd) run(c *cli.Context) error {
 		}
 	}
 	if k.loader.Env("GOGC") == "" {
-		// The daemon mostly waits, so memory costs more than the CPU of collecting
-		// it. This saves a third for each agent.
+		// The daemon mostly waits, so its memory costs more than the CPU time of garbage
+		// collection. This saves a third of the memory of each agent.
 		debug.SetGCPercent(30)
 	}
 	go k.loader.Secrets.Guarded(func() { freeMemory(c.Context) })()
@@ -111,9 +111,9 @@ func (k listenCmd) run(c *cli.Context) error {
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))
 }
 
-// freeMemory gives back what is free, until ctx ends. All agents of a listener poll when it
-// starts, and ask their mesh again together when nothing has come: the runtime would keep the
-// garbage of that for minutes.
+// freeMemory returns free memory to the system, until ctx ends. All agents of a listener poll at
+// its start, and ask their mesh again at the same time if no message has come. The runtime would
+// keep that garbage for minutes.
 func freeMemory(ctx context.Context) {
 	often := time.NewTicker(30 * time.Second)
 	defer often.Stop()
@@ -133,7 +133,7 @@ type listenOutput struct {
 	URL    string   `json:"url"`
 }
 
-// announce prints for whom it listens, and where.
+// announce prints the agents and the address of the listener.
 func (k listenCmd) announce(c *cli.Context, agents []*cycle.Agent, url string) {
 	if !c.Bool("json") {
 		k.out.Printf("listening for %s at %s\n", terminal.Count(len(agents), "agent"), url)
@@ -148,13 +148,13 @@ func (k listenCmd) announce(c *cli.Context, agents []*cycle.Agent, url string) {
 	}
 }
 
-// tokenHint says how to make a file with a new token.
+// tokenHint explains how to make a file with a new token.
 func tokenHint(file string) string {
 	return fmt.Sprintf("make a new one: (umask 077; head -c 18 /dev/urandom | base64 > %s)", file)
 }
 
-// paths returns the files and folders of the command line, or else the one
-// configuration, absolute.
+// paths returns the absolute paths of the files and folders on the command line, or else that of
+// the single configuration.
 func (k listenCmd) paths(c *cli.Context) ([]string, error) {
 	if c.NArg() == 0 {
 		path, err := k.agents.configPath(c)
@@ -171,7 +171,7 @@ func (k listenCmd) paths(c *cli.Context) ([]string, error) {
 	return all, nil
 }
 
-// printUnit prints a unit that runs this same command, with absolute paths.
+// printUnit prints a unit that runs this command, with absolute paths.
 func (k listenCmd) printUnit(c *cli.Context, agents []*cycle.Agent) error {
 	self, err := k.loader.Executable()
 	if err != nil {

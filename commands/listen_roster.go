@@ -11,21 +11,21 @@ import (
 	"agentstateloop/cycle"
 )
 
-// roster keeps the agents of a listener in step with their configurations.
+// roster keeps the agents of a listener in sync with their configurations.
 type roster struct {
 	load  agents
-	args  []string // of the command line, absolute; or the one configuration
+	args  []string // absolute paths from the command line, or the single configuration
 	files map[string]entry
 }
 
-// entry is a configuration as it was last read.
+// entry is a configuration from the last reload.
 type entry struct {
 	text  string
-	agent *cycle.Agent // nil: it is not usable
+	agent *cycle.Agent // nil if the configuration is unusable
 }
 
-// newRoster returns a roster of agents that were loaded from args. before is a
-// snapshot from before they were loaded, so that later changes are noticed.
+// newRoster returns a roster of agents that were loaded from args. before is a snapshot from
+// before the load, so that later changes are noticed.
 func newRoster(load agents, args []string, before map[string]string, agents []*cycle.Agent) *roster {
 	r := &roster{load: load, args: args, files: map[string]entry{}}
 	for file, text := range before {
@@ -37,14 +37,14 @@ func newRoster(load agents, args []string, before map[string]string, agents []*c
 	return r
 }
 
-// snapshot returns the text of each configuration that args name: files, and
-// *.toml in folders. It leaves out what cannot be read.
+// snapshot returns the texts of the configurations in args: files, and *.toml in folders. It
+// skips unreadable files.
 func snapshot(args []string) map[string]string {
 	texts := map[string]string{}
 	for _, arg := range args {
 		files := []string{arg}
 		if info, err := os.Stat(arg); err == nil && info.IsDir() {
-			files, _ = filepath.Glob(filepath.Join(config.QuoteGlob(arg), "*.toml")) // the pattern is right
+			files, _ = filepath.Glob(filepath.Join(config.QuoteGlob(arg), "*.toml")) // the pattern is valid
 		}
 		for _, file := range files {
 			if text, err := os.ReadFile(file); err == nil {
@@ -55,10 +55,9 @@ func snapshot(args []string) map[string]string {
 	return texts
 }
 
-// reload returns the agents as they are configured now. It drops an agent whose
-// configuration is gone from its folder. An agent stays as it was if its
-// configuration has an error now, which is reported once, or if its file was
-// named and is gone.
+// reload returns the agents of the current configurations. It drops an agent whose configuration
+// was removed from its folder. It keeps an agent unchanged if its configuration has an error,
+// which is reported once, or if its file was named as an argument and was removed.
 func (r *roster) reload() (agents []*cycle.Agent, changed bool) {
 	now := snapshot(r.args)
 	for file, old := range r.files {
@@ -67,7 +66,7 @@ func (r *roster) reload() (agents []*cycle.Agent, changed bool) {
 			changed = changed || old.agent != nil
 		}
 	}
-	if changed { // a file may have been left out for a handle that is free now
+	if changed { // a file may have been rejected for a handle that is free now
 		maps.DeleteFunc(r.files, func(_ string, e entry) bool { return e.agent == nil })
 	}
 	for file, text := range now {
@@ -98,7 +97,7 @@ func (r *roster) reload() (agents []*cycle.Agent, changed bool) {
 	return agents, changed
 }
 
-// checkHandle refuses a handle that another configuration has.
+// checkHandle rejects a handle of another configuration.
 func (r *roster) checkHandle(file, handle string) error {
 	for other, e := range r.files {
 		if other != file && e.agent != nil && e.agent.Handle == handle {

@@ -22,7 +22,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// consentTimeout is how long login waits for the browser.
+// consentTimeout limits how long login waits for the browser.
 const consentTimeout = 15 * time.Minute
 
 type loginCmd struct {
@@ -92,7 +92,7 @@ func (k loginCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	// Microsoft lets the port differ only for a name without a path.
+	// Microsoft allows another port only for a redirect URL without a path.
 	ask := oauth2.Config{ClientID: s.OAuth2.ClientID, Endpoint: known.Endpoint, Scopes: known.Scopes, RedirectURL: "http://localhost:" + port}
 	user := cmp.Or(s.Username, conf.File.Mail.Address)
 	say := func(url, user string) error { return k.askConsent(c.Bool("json"), url, user) }
@@ -103,8 +103,8 @@ func (k loginCmd) run(c *cli.Context) error {
 	return k.keepRefreshToken(c.Bool("json"), conf.Resolve(s.OAuth2.RefreshTokenFile), token)
 }
 
-// config reads the configuration without wiring an agent: a login that does not
-// work yet must not stop this command.
+// config reads the configuration without wiring an agent, because login must run even if the
+// agent's login does not work yet.
 func (k loginCmd) config(c *cli.Context) (*config.Config, error) {
 	path, err := k.agents.configPath(c)
 	if err != nil {
@@ -113,8 +113,8 @@ func (k loginCmd) config(c *cli.Context) (*config.Config, error) {
 	return k.loader.Read(path)
 }
 
-// consent sends a person to the provider and returns the refresh token that the
-// browser's answer is exchanged for. say tells the person the URL.
+// consent sends a person to the provider, and exchanges the browser's answer for the refresh
+// token, which it returns. say shows the URL to the person.
 func (k loginCmd) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, user string, listener net.Listener, say func(url, user string) error) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, consentTimeout, coded(codeTimedOut, fmt.Errorf("timed out after %v waiting for the browser", consentTimeout)))
 	defer cancel()
@@ -142,11 +142,10 @@ func (k loginCmd) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 	}
 }
 
-// consent is the answer that the browser came back with.
+// consent is the answer from the browser.
 type consent struct{ code, refused string }
 
-// consentHandler accepts the first answer that bears our mark (RFC 6749 section
-// 10.12).
+// consentHandler accepts the first answer with our mark (RFC 6749 section 10.12).
 func consentHandler(mark string, back chan<- consent) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -166,11 +165,11 @@ func consentHandler(mark string, back chan<- consent) http.HandlerFunc {
 	}
 }
 
-// keepRefreshToken writes the file that refresh_token_file names.
+// keepRefreshToken writes the file named in refresh_token_file.
 func (k loginCmd) keepRefreshToken(json bool, file, token string) error {
 	k.loader.Secrets.Learn(file, token)
 	if real, err := filepath.EvalSymlinks(file); err == nil {
-		file = real // keeps the link
+		file = real // write through the link
 	}
 	dir := store.Store{Dir: filepath.Dir(file)}
 	if err := dir.Keep(filepath.Base(file), strings.NewReader(token+"\n")); err != nil {
@@ -183,13 +182,12 @@ func (k loginCmd) keepRefreshToken(json bool, file, token string) error {
 	return nil
 }
 
-// loginOutput is a line of the JSON output of login: first "open", and "saved" at the
-// end.
+// loginOutput is a line of the JSON output of login: first "open", and finally "saved".
 type loginOutput struct {
 	Step string  `json:"step"`
 	URL  *string `json:"url"`  // of "open": for a browser
-	User *string `json:"user"` // of "open": as whom to log in
-	File *string `json:"file"` // of "saved": where the refresh token is
+	User *string `json:"user"` // of "open": the user to log in as
+	File *string `json:"file"` // of "saved": path of the refresh token
 }
 
 // askConsent prints the URL for a person.

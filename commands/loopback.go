@@ -15,15 +15,14 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// What the commands share that serve HTTP on this machine: listen, login and
-// mesh serve.
+// The commands that serve HTTP on this machine share this file: listen, login and mesh serve.
 
 const (
-	// maxConnections is how many callers a server of ours serves at once; the
-	// others wait in the kernel's queue. Each agent's long poll takes one.
+	// maxConnections limits the callers that a server of ours serves at once. The other callers
+	// wait in the kernel's queue. Each agent's long poll takes one.
 	maxConnections = 4096
 
-	// shutdownTimeout bounds the calls that are under way when a server ends.
+	// shutdownTimeout limits pending calls when a server ends.
 	shutdownTimeout = 5 * time.Second
 )
 
@@ -48,7 +47,7 @@ func limited(listener net.Listener) net.Listener {
 	return netutil.LimitListener(listener, maxConnections)
 }
 
-// serveUntil serves until ctx ends, and then lets the calls under way finish.
+// serveUntil serves until ctx ends, and then waits for pending calls.
 func serveUntil(ctx context.Context, server *http.Server, listener net.Listener, secrets *secret.Known) error {
 	ended := make(chan error, 1)
 	go secrets.Guarded(func() { ended <- server.Serve(listener) })()
@@ -60,7 +59,7 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener,
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(last); err != nil {
-		return server.Close() // a caller that does not read its answer
+		return server.Close() // a caller does not read its answer
 	}
 	return nil
 }

@@ -14,8 +14,7 @@ type mailboxOutput struct {
 	Undecoded []undecodedOutput   `json:"undecoded"`
 }
 
-// meshMessageOutput is a message that the mesh holds. What its sender left out is "",
-// 0 or empty.
+// meshMessageOutput is a message on the mesh. A value that its sender omitted is "", 0 or empty.
 type meshMessageOutput struct {
 	ID             string              `json:"id"`
 	From           string              `json:"from"`
@@ -36,7 +35,7 @@ type meshMessageOutput struct {
 	AfterExecution string              `json:"after_execution"`
 }
 
-// meshFileOutput is a file that goes with a message.
+// meshFileOutput is a file of a message.
 type meshFileOutput struct {
 	Name   string `json:"name"`
 	Type   string `json:"type"`
@@ -52,7 +51,7 @@ type undecodedOutput struct {
 	Raw    []byte `json:"raw"`
 }
 
-// mailboxOf returns a mailbox of the mesh as JSON has it.
+// mailboxOf converts a mailbox of the mesh to its JSON output.
 func mailboxOf(box mesh.Mailbox) mailboxOutput {
 	v := mailboxOutput{Halted: box.Halted, Messages: []meshMessageOutput{}, Undecoded: []undecodedOutput{}}
 	for _, m := range box.Messages {

@@ -73,8 +73,9 @@ func (m mcpCmd) run(c *cli.Context) error {
 	return server.Serve(c.Context, m.stdin, m.out.Stdout)
 }
 
-// explained makes an error of a tool what the command of its name prints, and keeps known
-// secrets out of what the tool returns: all of it goes to the model's provider.
+// explained wraps a tool. It turns an error into the output of the command with the same name,
+// and redacts known secrets in the tool's output, because all output goes to the model's
+// provider.
 func explained(secrets *secret.Known, run func(context.Context, json.RawMessage) (string, error)) func(context.Context, json.RawMessage) (string, error) {
 	return func(ctx context.Context, args json.RawMessage) (text string, err error) {
 		defer func() {
@@ -98,7 +99,7 @@ func explained(secrets *secret.Known, run func(context.Context, json.RawMessage)
 	}
 }
 
-// mcpCaller acts for the tools, in the turn from which the server was started.
+// mcpCaller acts for the tools, in the turn that started the server.
 type mcpCaller struct {
 	c      *cli.Context
 	agents agents
@@ -107,7 +108,7 @@ type mcpCaller struct {
 	loading sync.Mutex
 }
 
-// approval is what claude reads of a decision about a call of a tool.
+// approval is the decision about a tool call in the format that claude reads.
 type approval struct {
 	Behavior  string          `json:"behavior"` // allow or deny
 	Input     json.RawMessage `json:"updatedInput,omitempty"`
@@ -115,8 +116,8 @@ type approval struct {
 	Interrupt bool            `json:"interrupt,omitempty"` // ends the run of claude
 }
 
-// approveTool returns the tool by which claude asks for permission. A later version of it may
-// say more than we read.
+// approveTool returns the tool that claude calls to ask for permission. It ignores unknown
+// fields, which a later version of claude may send.
 func (m *mcpCaller) approveTool() react.Tool {
 	return react.Tool{
 		Name:        turn.ApproveTool,
@@ -136,7 +137,7 @@ func (m *mcpCaller) approveTool() react.Tool {
 	}
 }
 
-// approve decides a request for permission. Where that cannot be decided, it is refused.
+// approve decides a request for permission. If it cannot decide, it denies the request.
 func (m *mcpCaller) approve(ctx context.Context, tool string, input json.RawMessage) approval {
 	var p cycle.Permission
 	err := m.act(func(t turnActions) (err error) { p, err = t.permit(ctx, tool, input); return err })
@@ -149,7 +150,7 @@ func (m *mcpCaller) approve(ctx context.Context, tool string, input json.RawMess
 	return approval{Behavior: "deny", Message: p.Why, Interrupt: p.Decision == turn.PermissionAsked}
 }
 
-// instructions are what the model reads of the server.
+// instructions returns the server's instructions for the model.
 func (m *mcpCaller) instructions() string {
 	if _, err := m.agents.parseInside(m.c); err != nil {
 		return "These tools work only inside of a turn that agentStateLoop has started, and this is none: each call is an error."
@@ -166,8 +167,8 @@ func (m *mcpCaller) instructions() string {
 	return text
 }
 
-// act does one thing as a command would: it reads the configuration, and looks whether the
-// turn is still the caller's. What it has committed for hooks is left to a process of its own.
+// act performs an action as a command would: it reads the configuration, and checks that the
+// turn is still the caller's. It leaves the committed hook events to a separate process.
 func (m *mcpCaller) act(do func(turnActions) error) error {
 	m.loading.Lock()
 	actions, err := m.agents.turn(m.c)
@@ -184,7 +185,7 @@ func (m *mcpCaller) act(do func(turnActions) error) error {
 	return err
 }
 
-// effects are the tools of runner = "api" that are commands too.
+// effects returns the tools of runner = "api" that are also commands.
 func (m *mcpCaller) effects() react.Effects {
 	return react.Effects{
 		SubmitsFiles: true,

@@ -22,13 +22,13 @@ func meshCommand(p *program) *cli.Command {
 	}
 }
 
-// meshCarrier serves the commands that call the mesh as your agent.
+// meshCarrier is the common part of the commands that call the mesh as the configured agent.
 type meshCarrier struct {
 	agents agents
 	out    *terminal.Output
 }
 
-// carrier returns the mesh side of the configured agent.
+// carrier returns the configured agent's connection to the mesh.
 func (m meshCarrier) carrier(c *cli.Context) (cycle.Carrier, error) {
 	a, err := m.agents.load(c)
 	if err != nil {

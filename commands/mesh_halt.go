@@ -52,8 +52,8 @@ func (m meshHaltCmd) run(c *cli.Context, change func(cycle.Carrier, context.Cont
 	return nil
 }
 
-// check returns an error unless the mesh shows that its HALT is as it was asked for, in the
-// way in which every agent learns of it. Another service may answer 200 to anything.
+// check returns an error unless the mesh reports the requested state of HALT in the same way as
+// to its agents. Another service may answer 200 to anything.
 func (m meshHaltCmd) check(ctx context.Context, carrier cycle.Carrier, halted bool) error {
 	box, err := carrier.Mailbox(ctx, 0)
 	switch {

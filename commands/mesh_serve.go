@@ -60,7 +60,7 @@ func (m meshServeCmd) run(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		dir = filepath.Join(home, ".local", "state", name, "mesh.d") // a handle has no dot
+		dir = filepath.Join(home, ".local", "state", name, "mesh.d") // a handle cannot contain the dot
 	}
 	server, err := mesh.OpenServer(dir, options)
 	if errors.Is(err, mesh.ErrServed) {
@@ -88,10 +88,10 @@ func (m meshServeCmd) run(c *cli.Context) error {
 // meshServeOutput is the line of JSON that mesh serve prints when it is ready.
 type meshServeOutput struct {
 	URL string `json:"url"`
-	Dir string `json:"dir"` // what it holds
+	Dir string `json:"dir"` // folder with its data
 }
 
-// announce prints where the mesh is.
+// announce prints the address of the mesh.
 func (m meshServeCmd) announce(c *cli.Context, url, dir string) error {
 	if !c.Bool("json") {
 		m.out.Printf("mesh at %s\n", url)
@@ -104,7 +104,7 @@ func (m meshServeCmd) announce(c *cli.Context, url, dir string) error {
 	return m.out.JSONLine(meshServeOutput{URL: url, Dir: dir})
 }
 
-// options reads which agents may call.
+// options reads the agents that may call.
 func (m meshServeCmd) options(c *cli.Context) (mesh.Options, error) {
 	options := mesh.Options{Open: c.Bool("open"), Secrets: m.loader.Secrets}
 	file := c.String("tokens")
@@ -131,8 +131,8 @@ func (m meshServeCmd) options(c *cli.Context) (mesh.Options, error) {
 	return options, nil
 }
 
-// readTokens reads lines HANDLE TOKEN. It ignores empty lines and those that
-// begin with #. Its errors quote no token.
+// readTokens parses lines HANDLE TOKEN. It ignores empty lines and lines that begin with #. Its
+// errors do not contain a token.
 func readTokens(text string) (map[string]string, error) {
 	if len(text) > config.MaxSecret {
 		return nil, fmt.Errorf("it holds over %d bytes", config.MaxSecret)

@@ -14,7 +14,7 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// nudgeTimeout is how long nudge --wait waits.
+// nudgeTimeout is the default timeout of nudge --wait.
 const nudgeTimeout = 5 * time.Minute
 
 type nudgeCmd struct {
@@ -57,9 +57,8 @@ Example:
 	}
 }
 
-// nudgeOutput is the JSON output of nudge; poll is null if no cycle ran,
-// receipt if nothing was waited for. error says why the nudge has not come as far as
-// --wait was to wait for.
+// nudgeOutput is the JSON output of nudge. poll is null if no cycle ran. receipt is null without
+// --wait. error is the reason if the nudge has not reached the point of --wait.
 type nudgeOutput struct {
 	Agent   string         `json:"agent"`
 	Poll    *pollOutput    `json:"poll"`
@@ -87,7 +86,7 @@ func (n nudgeCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	// The disk need not be waited for before the poll, only before we say that it is recorded.
+	// The poll need not wait for the disk; only the report of success must.
 	settled := make(chan error, 1)
 	go n.secrets.Guarded(func() { settled <- settle() })()
 	result := nudgeOutput{Agent: a.Handle}
@@ -131,7 +130,7 @@ func (n nudgeCmd) run(c *cli.Context) error {
 	return nil
 }
 
-// throughMesh nudges an agent that is not configured here.
+// throughMesh nudges an agent without a configuration in this folder.
 func (n nudgeCmd) throughMesh(c *cli.Context, a *cycle.Agent, handle string) error {
 	handle, err := parseHandle(handle)
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 	"agentstateloop/mesh"
 )
 
-// points lists the values of nudge --wait=POINT.
+// points are the values of nudge --wait=POINT.
 var points = []string{
 	string(cycle.PointQueued), string(cycle.PointPolled), string(cycle.PointTurned), string(cycle.PointDelivered), pointDone,
 }
 
-// pointDone is another word for the last point.
+// pointDone is a synonym for the last point.
 const pointDone = "done"
 
-// waitPoint returns the point of --wait, or "" if the flag was not given.
+// waitPoint returns the point of --wait, or "" without the flag.
 func waitPoint(c *cli.Context) cycle.Point {
 	if !c.IsSet("wait") {
 		return ""
@@ -33,8 +33,7 @@ func waitPoint(c *cli.Context) cycle.Point {
 	return cycle.PointDelivered
 }
 
-// waitError says why a nudge did not reach its point, with an exit code of its
-// own.
+// waitError is the reason why a nudge did not reach its point, with a separate exit code.
 type waitError struct {
 	error
 	code int
@@ -42,8 +41,7 @@ type waitError struct {
 
 func (e *waitError) Unwrap() error { return e.error }
 
-// awaitNudge waits until a nudge has reached a point. The error says why it has
-// not.
+// awaitNudge waits until a nudge has reached a point. The error is the reason if it has not.
 func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.RecordedNudge, point cycle.Point, timeout time.Duration, why *whyWaits) (cycle.Receipt, error) {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -61,8 +59,8 @@ func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.RecordedNudge, 
 	return r, err
 }
 
-// refusedByMesh adds the exit code of --wait to a refusal by the mesh. Without
-// --wait, and for any other error, it returns err.
+// refusedByMesh adds the exit code of --wait to a refusal by the mesh. Without --wait, and for
+// any other error, it returns err unchanged.
 func refusedByMesh(err error, point cycle.Point) error {
 	if refused, ok := errors.AsType[*mesh.Error](err); ok && point != "" && !refused.Temporary() {
 		return &waitError{err, exitRefused}
@@ -70,7 +68,7 @@ func refusedByMesh(err error, point cycle.Point) error {
 	return err
 }
 
-// printReceipt prints how far a nudge or a message has come, in one line.
+// printReceipt prints the progress of a nudge or a message, in one line.
 func printReceipt(out *terminal.Output, r cycle.Receipt, now time.Time) {
 	var parts []string
 	for _, at := range []struct {

@@ -26,7 +26,7 @@ func outboxCommand(p *program) *cli.Command {
 	}
 }
 
-// withOutboxHint adds to an error about a row what to do about it.
+// withOutboxHint adds a hint to an error about a row.
 func withOutboxHint(err error) error {
 	switch {
 	case errors.Is(err, cycle.ErrNoEffect):
@@ -37,7 +37,7 @@ func withOutboxHint(err error) error {
 	return err
 }
 
-// outboxStatus says in words how it stands with a row.
+// outboxStatus returns the status of a row in words.
 func outboxStatus(r cycle.OutboxRow, now time.Time) string {
 	reason := plain.Line(r.Reason)
 	switch r.Status {
@@ -65,7 +65,7 @@ func outboxStatus(r cycle.OutboxRow, now time.Time) string {
 	return text
 }
 
-// since returns the time of an event, after a word that says what it was.
+// since returns the time of an event, formatted to follow a word.
 func since(at *time.Time, now time.Time) string {
 	if at == nil {
 		return ""

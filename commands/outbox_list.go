@@ -65,7 +65,7 @@ func (k outboxListCmd) run(c *cli.Context) error {
 	return k.out.Grid([]terminal.Column{{}, {}, {Least: 12}, {Least: 16}, {}}, cells)
 }
 
-// outboxNumber returns the number of a row, or the id of one that has none.
+// outboxNumber returns the number of a row, or its id if it has no number.
 func outboxNumber(r cycle.OutboxRow) string {
 	if r.Number == nil {
 		return plain.Line(r.ID)
@@ -73,7 +73,7 @@ func outboxNumber(r cycle.OutboxRow) string {
 	return *r.Number
 }
 
-// effectNames are what a person calls the kinds of effects.
+// effectNames are the names of the kinds of effects for a person.
 var effectNames = sync.OnceValue(func() map[state.EffectKind]string {
 	return map[state.EffectKind]string{
 		state.Ack: "awake", state.Quiet: "going quiet", state.Notice: "notice", state.Working: "still working",
@@ -83,10 +83,10 @@ var effectNames = sync.OnceValue(func() map[state.EffectKind]string {
 	}
 })
 
-// outboxSubject says what a row is, and what about.
+// outboxSubject returns the kind and the subject of a row.
 func outboxSubject(r cycle.OutboxRow) string {
 	kind := r.Kind
-	if kind == "" { // of a mail that came back, the id alone is known
+	if kind == "" { // of a returned mail, only the id is known
 		before, _, _ := strings.Cut(r.ID, ".")
 		kind = state.EffectKind(before)
 	}

@@ -36,7 +36,7 @@ Example:
 type retryOutput struct {
 	ID     string `json:"id"`
 	Sent   bool   `json:"sent"`
-	Status string `json:"status"` // "sent", or as outbox list has it
+	Status string `json:"status"` // "sent", or the status from outbox list
 	Reason string `json:"reason"`
 }
 
@@ -69,7 +69,7 @@ func (k outboxRetryCmd) run(c *cli.Context) error {
 		k.out.Printf("%s %s\n", plain.Line(id), outboxStatus(r, k.now()))
 	}
 	if sent || r.Attempts == 0 && r.Status != cycle.RowUndelivered && r.Status != cycle.RowLost {
-		return nil // it waits for another process, or for GO
+		return nil // another process has it, or it waits for GO
 	}
 	failed := &sourceError{failed: []string{fmt.Sprintf("%s: %s", plain.Line(id), outboxStatus(r, k.now()))}}
 	if r.Status == cycle.RowUndelivered {

@@ -86,7 +86,7 @@ func (k outboxShowCmd) run(c *cli.Context) error {
 	return nil
 }
 
-// effectText returns what an effect says.
+// effectText returns the text of an effect.
 func effectText(r cycle.OutboxRow) (string, error) {
 	if r.File == "" {
 		return "", nil

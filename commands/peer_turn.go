@@ -11,11 +11,10 @@ import (
 	"agentstateloop/state"
 )
 
-// checkCaller refuses a command that is called from a turn which it is not for. The
-// turns of other agents may not see what the operator and others have said, nor do
-// what only the operator may (docs/design.md, "Conversations"). An agent that can
-// change its environment, or read our files, is not stopped by this
-// (docs/security.md).
+// checkCaller refuses a command that the calling turn may not use. The turns of other agents may
+// not read the words of the operator and of others, nor use the commands of the operator
+// (docs/design.md, "Conversations"). This does not stop an agent that can change its environment
+// or read our files (docs/security.md).
 func (l agents) checkCaller(c *cli.Context) error {
 	turn := l.loader.Env("AGENTSTATELOOP_TURN")
 	if turn == "" || forEveryTurn(c) {
@@ -51,13 +50,12 @@ func (l agents) checkCaller(c *cli.Context) error {
 		"%s: this turn was caused by another agent or a program; only a turn of your operator may do this", command)
 }
 
-// notAllowed returns why a turn may not call a command.
+// notAllowed returns the error for a turn that may not call a command.
 func notAllowed(hint, format, command string) error {
 	return coded(codeNotAllowed, terminal.WithHint(fmt.Errorf(format, command), hint))
 }
 
-// caller returns the agent whose turn has called this command. The command may be
-// for another one.
+// caller returns the agent whose turn called this command. The command may be for another agent.
 func (l agents) caller(c *cli.Context) (*cycle.Agent, error) {
 	if path := l.loader.Env("AGENTSTATELOOP_CONFIG"); path != "" {
 		return l.loader.Load(path)
@@ -65,8 +63,8 @@ func (l agents) caller(c *cli.Context) (*cycle.Agent, error) {
 	return l.load(c)
 }
 
-// mayHear reports whether the caller may be shown what the operator and others have
-// said: it is not in a turn that another agent or a program caused.
+// mayHear reports whether the caller may read the words of the operator and of others: it is not
+// in a turn that another agent or a program caused.
 func (l agents) mayHear(c *cli.Context) (bool, error) {
 	turn := l.loader.Env("AGENTSTATELOOP_TURN")
 	if turn == "" {
@@ -80,9 +78,8 @@ func (l agents) mayHear(c *cli.Context) (bool, error) {
 	return who == state.OperatorPrincipal, err
 }
 
-// forEveryTurn reports whether any turn may call a command: what it shows and does
-// is for the caller's own turn, or shows nothing that was said. compact refuses
-// every turn itself.
+// forEveryTurn reports whether any turn may call a command: its effect and output are limited to
+// the caller's own turn, or it does not show past messages. compact refuses every turn itself.
 func forEveryTurn(c *cli.Context) bool {
 	switch strings.TrimPrefix(c.Command.HelpName, name+" ") {
 	case "submit", "ask", "send", "sleep", "remind", "remember", "mcp", "nudge", "status", "report", "compact", "completion", "version", "__react", cycle.HooksCommand:
@@ -95,9 +92,9 @@ func forEveryTurn(c *cli.Context) bool {
 	return false
 }
 
-// isOperatorsWord reports whether a command with so many arguments counts as a word of
-// the operator, which lets the agent cause turns again, or gives it money (docs/design.md,
-// "It drives itself").
+// isOperatorsWord reports whether a command with so many arguments counts as a word of the
+// operator. Such a word lets the agent cause turns again, or gives it money (docs/design.md, "It
+// drives itself").
 func isOperatorsWord(command string, args int) bool {
 	switch command {
 	case "tell", "stop", "halt", "resume", "reset", "inbox retry", "inbox release", "prompt run":

@@ -106,13 +106,13 @@ func (k pollCmd) run(c *cli.Context) error {
 	return failedSources(r.Failed, quiet)
 }
 
-// collect waits while a sender still writes, and polls again for what they wrote. Each
-// wait ends within a minute, and all of them with the turn.
+// collect waits while a sender is still writing, and polls again for the new messages. Each wait
+// ends within a minute, and all of them with the turn.
 func (k pollCmd) collect(ctx context.Context, a *cycle.Agent, o cycle.PollOptions, r *cycle.Report) error {
 	return collect(ctx, a.CollectWait, func() (cycle.Report, error) { return a.Poll(ctx, cycle.PollOptions{Stay: o.Stay}) }, r)
 }
 
-// collect polls again after each wait, until there is none.
+// collect polls again after each wait, until nextWait returns 0.
 func collect(ctx context.Context, nextWait func() (time.Duration, error), poll func() (cycle.Report, error), r *cycle.Report) error {
 	for range maxCollectPolls {
 		wait, err := nextWait()
@@ -126,7 +126,7 @@ func collect(ctx context.Context, nextWait func() (time.Duration, error), poll f
 		}
 		more, err := poll()
 		if errors.Is(err, cycle.ErrBusy) {
-			return nil // that poll runs the turn, and this one has done its own work
+			return nil // that poll runs the turn, and this one has finished its own work
 		}
 		if err != nil {
 			return err
@@ -136,20 +136,20 @@ func collect(ctx context.Context, nextWait func() (time.Duration, error), poll f
 	return nil
 }
 
-// pollGC is how much a poll's memory may grow before garbage is collected, in percent.
+// pollGC is the GOGC value of a poll, in percent.
 const pollGC = 300
 
-// maxCollectPolls bounds the polls of one process while senders still write.
+// maxCollectPolls limits the polls of one process while senders are still writing.
 const maxCollectPolls = 10
 
 // pollOutput is the JSON output of poll.
 type pollOutput struct {
 	cycle.Report
-	Skipped *string    `json:"skipped"` // why nothing was done
+	Skipped *string    `json:"skipped"` // why the poll was skipped
 	NextDue *time.Time `json:"next_due"`
 }
 
-// reportOf returns a report as JSON has it.
+// reportOf converts a report to its JSON output.
 func reportOf(r cycle.Report) pollOutput {
 	r.Failed = append([]cycle.SourceFailure{}, r.Failed...)
 	v := pollOutput{Report: r, Skipped: orNull(r.Skipped)}
@@ -160,7 +160,7 @@ func reportOf(r cycle.Report) pollOutput {
 	return v
 }
 
-// printJSON prints a report. One of a poll that did nothing has the state as it is.
+// printJSON prints a report. For a skipped poll it adds the current state.
 func (k pollCmd) printJSON(a *cycle.Agent, r cycle.Report) error {
 	if r.Skipped != "" {
 		s, err := a.Store.Read()
@@ -172,7 +172,7 @@ func (k pollCmd) printJSON(a *cycle.Agent, r cycle.Report) error {
 	return k.out.JSON(reportOf(r))
 }
 
-// reportText returns a poll in one line.
+// reportText returns the report of a poll in one line.
 func reportText(r cycle.Report, now time.Time) string {
 	parts := []string{string(r.After)}
 	if r.Before != r.After {
@@ -195,9 +195,8 @@ func reportText(r cycle.Report, now time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
-// failedSources returns the error of a poll that could not read everything. If
-// quiet, it has no text: cron would mail it each minute, and log and status have
-// it too.
+// failedSources returns the error of a poll that failed to read a source. If quiet is true, it
+// has no text: cron would mail it each minute, and log and status have it too.
 func failedSources(failed []cycle.SourceFailure, quiet bool) error {
 	if len(failed) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// pollAfter is runPoll. Nothing can be lost any more, so trouble is a warning
+// pollAfter is runPoll with a warning for an error, because the record is already saved
 // (docs/design.md, "Save before effects").
 func pollAfter(ctx context.Context, a *cycle.Agent, out *terminal.Output) {
 	_, err := runPoll(ctx, a, out)
@@ -22,9 +22,8 @@ func pollAfter(ctx context.Context, a *cycle.Agent, out *terminal.Output) {
 	}
 }
 
-// runPoll runs a cycle for what was just recorded, and leaves a turn that could run now to a
-// detached poll. The error wraps cycle.ErrBusy if another poll is running, which looks once
-// more.
+// runPoll runs a cycle for a new record. If a turn can run, it leaves that to a detached poll.
+// The error wraps cycle.ErrBusy if another poll is running, which checks again before it ends.
 func runPoll(ctx context.Context, a *cycle.Agent, out *terminal.Output) (cycle.Report, error) {
 	r, err := a.Poll(ctx, cycle.PollOptions{NoTurn: true, LeaveLarge: true})
 	if err != nil {
@@ -39,7 +38,7 @@ func runPoll(ctx context.Context, a *cycle.Agent, out *terminal.Output) (cycle.R
 	return r, nil
 }
 
-// detach starts a poll in the background, which runs the turn.
+// detach starts a background poll, which runs the turn.
 func detach(a *cycle.Agent, out *terminal.Output) {
 	if err := a.Detach(); err != nil {
 		out.Warn("%v; the next poll runs the turn", err)

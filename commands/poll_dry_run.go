@@ -10,7 +10,7 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// dryRun prints what a poll would do now.
+// dryRun prints the actions that a poll would take now.
 func dryRun(c *cli.Context, a *cycle.Agent, out *terminal.Output) error {
 	preview, err := a.Preview(c.Context)
 	if err != nil {
@@ -27,7 +27,7 @@ func dryRun(c *cli.Context, a *cycle.Agent, out *terminal.Output) error {
 	return failedSources(preview.Failed, false)
 }
 
-// previewJSON returns v with empty lists where it has none.
+// previewJSON returns v with empty lists instead of nil.
 func previewJSON(v cycle.Preview) cycle.Preview {
 	if v.Transitions == nil {
 		v.Transitions = []string{}

@@ -88,7 +88,7 @@ func (k promptCmd) run(c *cli.Context) error {
 	return nil
 }
 
-// viewOf renders the prompt that the flags name.
+// viewOf renders the prompt for the flags.
 func viewOf(c *cli.Context, a *cycle.Agent) (cycle.PromptView, error) {
 	if !c.IsSet("from") {
 		return a.Prompt(c.String("key"))
@@ -118,7 +118,7 @@ func (k promptCmd) printLayers(view cycle.PromptView) {
 	}
 }
 
-// printPrompt prints the layers that the agent is told, or all of view.
+// printPrompt prints the layers that the agent's prompt contains, or all layers of view.
 func (k promptCmd) printPrompt(view cycle.PromptView, all bool) {
 	var texts []string
 	for _, l := range view.Layers {

@@ -18,12 +18,12 @@ type pulledOutput struct {
 	From         string               `json:"from"`
 	Text         string               `json:"text"`
 	Note         string               `json:"note"`
-	ResultFields []resultFieldOutput  `json:"result_fields"` // that its sender asks for
+	ResultFields []resultFieldOutput  `json:"result_fields"` // requested by the sender
 	Earlier      []earlierOutput      `json:"earlier"`
 	Files        []cycle.ReceivedFile `json:"files"`
 }
 
-// earlierOutput is a message that the answer is for as well.
+// earlierOutput is an earlier message with the same answer.
 type earlierOutput struct {
 	Key   string               `json:"key"`
 	At    time.Time            `json:"at"`
@@ -31,15 +31,15 @@ type earlierOutput struct {
 	Files []cycle.ReceivedFile `json:"files"`
 }
 
-// resultFieldOutput is a result that a sender asks for.
+// resultFieldOutput is a result field that a sender asks for.
 type resultFieldOutput struct {
 	Name        string `json:"name"`
-	Type        string `json:"type"` // "" if any will do
+	Type        string `json:"type"` // "" for any type
 	Description string `json:"description"`
 	Required    bool   `json:"required"`
 }
 
-// pulledOf returns a message that was taken as JSON has it.
+// pulledOf converts a taken message to its JSON output.
 func pulledOf(m cycle.Pulled) pulledOutput {
 	v := pulledOutput{
 		TurnID: m.TurnID, Epoch: m.Epoch, Number: m.Number, Key: m.Key, Source: m.Source, From: m.From, Text: m.Text, Note: m.Note,
@@ -59,5 +59,5 @@ func resultFieldsOf(fields mesh.ResultFields) []resultFieldOutput {
 	return all
 }
 
-// orEmpty returns a list that is not null in JSON.
+// orEmpty returns a list that is [] in JSON, not null.
 func orEmpty[T any](list []T) []T { return append([]T{}, list...) }

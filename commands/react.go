@@ -14,7 +14,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// reactCmd is the hidden subcommand behind which package apirunner works.
+// reactCmd is the hidden subcommand that runs package apirunner.
 type reactCmd struct {
 	agents agents
 	loader *config.Loader

@@ -53,7 +53,7 @@ func (r remindCmd) run(c *cli.Context) error {
 	if err := arguments(c, words+1, words+1); err != nil {
 		return err
 	}
-	// A misspelt time is found before the agent is loaded. Only the agent knows the zone.
+	// Report a misspelt time before loading the agent. Only the agent knows its time zone.
 	if _, err := cycle.ParseWhen(when, r.now(), time.Local); errors.Is(err, cycle.ErrNotATime) {
 		return terminal.Usagef("for example "+name+" remind 10m \"look at the build\"", "%v", err)
 	}
@@ -74,8 +74,8 @@ func (r remindCmd) run(c *cli.Context) error {
 	return nil
 }
 
-// when returns the time that the command names, and how many arguments it takes: a date
-// and a time of day may stand without quotes.
+// when returns the time in the arguments, and the number of its arguments: a date and a time of
+// day need no quotes.
 func (r remindCmd) when(c *cli.Context) (when string, words int) {
 	if when = c.Args().First(); c.NArg() == 3 {
 		both := when + " " + c.Args().Get(1)
@@ -86,7 +86,7 @@ func (r remindCmd) when(c *cli.Context) (when string, words int) {
 	return when, 1
 }
 
-// remind sets the reminder: the agent's from inside its turn, or else the operator's.
+// remind sets a reminder: the agent's own inside its turn, otherwise the operator's.
 func (r remindCmd) remind(c *cli.Context, when, text string) (time.Time, error) {
 	if r.insideTurn() {
 		turn, err := r.agents.turn(c)
@@ -102,10 +102,10 @@ func (r remindCmd) remind(c *cli.Context, when, text string) (time.Time, error) 
 	return a.RemindByHand(c.Context, userName(), when, text)
 }
 
-// insideTurn reports whether an agent calls the command from its turn.
+// insideTurn reports whether an agent calls the command in its turn.
 func (r remindCmd) insideTurn() bool { return r.agents.loader.Env("AGENTSTATELOOP_TURN") != "" }
 
-// list prints what the agent will wake for.
+// list prints the agent's wakeups.
 func (r remindCmd) list(c *cli.Context) error {
 	rows, err := r.wakeups(c)
 	if err != nil {
@@ -136,8 +136,8 @@ func (r remindCmd) wakeups(c *cli.Context) ([]cycle.Wakeup, error) {
 	return a.Wakeups(cycle.Inside{})
 }
 
-// wakeupNumber returns the number of a wakeup, which the inbox commands take, or the key of
-// one that has none.
+// wakeupNumber returns the number of a wakeup for the inbox commands, or its key if it has no
+// number.
 func wakeupNumber(row cycle.Wakeup) string {
 	if row.Seq == 0 {
 		return plain.Line(row.Key)
@@ -145,7 +145,7 @@ func wakeupNumber(row cycle.Wakeup) string {
 	return strconv.FormatUint(row.Seq, 10)
 }
 
-// held returns what keeps a wakeup waiting once its time has come.
+// held returns the reason why a due wakeup still waits.
 func held(why string) string {
 	if why == "" {
 		return ""

@@ -47,7 +47,7 @@ Example:
 // reportOutput is the JSON output of report.
 type reportOutput struct {
 	ID    string `json:"id"`
-	Taken bool   `json:"taken"` // false: it was reported on before
+	Taken bool   `json:"taken"` // false if a report came before
 }
 
 func (k reportCmd) run(c *cli.Context) error {
@@ -65,7 +65,7 @@ func (k reportCmd) run(c *cli.Context) error {
 	}
 	for _, f := range fields {
 		if f.Value == nil {
-			f.Value, _ = json.Marshal(f.Text) // a string cannot fail
+			f.Value, _ = json.Marshal(f.Text) // marshaling a string cannot fail
 		}
 		r.Fields = append(r.Fields, mesh.Field{Name: f.Name, Value: f.Value})
 	}

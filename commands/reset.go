@@ -9,8 +9,8 @@ import (
 	"agentstateloop/state"
 )
 
-// maxNote bounds, in bytes, what stands at the beginning of every new
-// context and in state.json.
+// maxNote limits, in bytes, the note at the beginning of every new context, which is also stored
+// in state.json.
 const maxNote = 8 << 10
 
 type resetCmd struct {
@@ -64,7 +64,7 @@ func (r resetCmd) run(c *cli.Context) error {
 	return nil
 }
 
-// checkNote rejects a text for the next context that is too long.
+// checkNote rejects a note that is too long.
 func checkNote(note string) error {
 	if len(note) > maxNote {
 		return terminal.Usagef("put the rest into a file that the agent can read", "--message is %d bytes long, and the limit is %d", len(note), maxNote)
@@ -72,8 +72,7 @@ func checkNote(note string) error {
 	return nil
 }
 
-// caller returns the handle of the agent whose turn calls this command, or else
-// the handle of a.
+// caller returns the handle of the agent whose turn calls this command, or else the handle of a.
 func (r resetCmd) caller(a *cycle.Agent) string {
 	if caller := r.loader.Env("AGENTSTATELOOP_HANDLE"); state.ValidHandle(caller) {
 		return caller

@@ -25,8 +25,8 @@ import (
 
 const name = terminal.Program
 
-// attemptCommand is the hidden subcommand with which package turn starts the
-// agent's process. Package turn reads its arguments.
+// attemptCommand is the hidden subcommand that starts the agent's process for package turn,
+// which also reads the arguments.
 const attemptCommand = "__attempt"
 
 // Run runs the program and returns the exit code (docs/design.md, "Exit codes
@@ -50,26 +50,25 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		},
 		proc: "/proc",
 	}
-	log.SetOutput(p.loader.Secrets.Writer(stderr)) // net/http logs what a server said, and a handler's panic
+	log.SetOutput(p.loader.Secrets.Writer(stderr)) // net/http logs the words of servers, and the panics of handlers
 	return p.run(ctx, args)
 }
 
 // program holds the streams, the environment and the clock of one run.
 type program struct {
 	stdin  io.Reader
-	unread func() bool // nobody reads stdout any more
+	unread func() bool // reports whether the reader of stdout has gone
 	out    terminal.Output
 	loader *config.Loader // holds the environment, the clock and the secrets
 	loaded []*cycle.Agent // agents of this run
-	proc   string         // where the kernel shows its processes; doctor looks there
+	proc   string         // where the kernel shows its processes; for doctor
 	json   bool           // the command line asks for JSON
 }
 
-// Become replaces this process by the agent, or by the program of its exec
-// tool, if the arguments are a hidden subcommand that asks for that. On success
-// it does not return, or returns the exit code of the program that it ran in a
-// box. code is the exit code after a failure. ok is false for
-// any other arguments. Nothing may catch signals before Become is called.
+// Become replaces this process with the agent, or with the program of its exec tool, if the
+// arguments are a hidden subcommand for that. On success it does not return, or it returns the
+// exit code of the program that it ran in a sandbox. After a failure, code is the exit code. ok
+// is false for any other arguments. Do not catch signals before Become is called.
 func Become(args []string, stderr io.Writer) (code int, ok bool) {
 	if len(args) < 2 {
 		return 0, false
@@ -93,8 +92,8 @@ func Become(args []string, stderr io.Writer) (code int, ok bool) {
 	return exitError, true
 }
 
-// run does the work of Run. Nothing that it prints holds a secret that this
-// process has read, not even the report of a crash.
+// run does the work of Run. Its output, including a crash report, never contains a secret that
+// this process has read.
 func (p *program) run(ctx context.Context, args []string) (code int) {
 	stdout := p.out.Stdout
 	p.unread = func() bool { return terminal.Unread(stdout) }
@@ -102,7 +101,8 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 	p.out.Redact = p.loader.Secrets.Redact
 	p.out.Stdout, p.out.Stderr = p.loader.Secrets.Writer(out), p.loader.Secrets.Writer(p.out.Stderr)
 	defer func() {
-		// The runtime would print the value itself, which may be a server's words.
+		// The runtime would print the value unredacted, and it may contain the words of a
+		// server.
 		if v := recover(); v != nil {
 			fmt.Fprintf(p.out.Stderr, "%s: error: internal: %v\n%s%s: hint: nothing recorded is lost; please report this\n", name, v, debug.Stack(), name)
 			p.failed(coded(codeInternal, terminal.WithHint(fmt.Errorf("internal: %v", v), "nothing recorded is lost; please report this")))
@@ -132,7 +132,7 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 	return exitCode(err)
 }
 
-// leaveHooks has a detached process call the hooks for what this run has committed.
+// leaveHooks starts a detached process that calls the hooks for the commits of this run.
 func (p *program) leaveHooks() {
 	for _, a := range p.loaded {
 		if err := a.LeaveHooks(); err != nil {
@@ -141,7 +141,7 @@ func (p *program) leaveHooks() {
 	}
 }
 
-// errWriter remembers that a write failed: most callers that print do not look.
+// errWriter remembers a failed write, because most callers do not check for one.
 type errWriter struct {
 	io.Writer
 	err error
@@ -155,16 +155,16 @@ func (w *errWriter) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// agents returns what loads the agents of a command line.
+// agents returns the loader of the agents on a command line.
 func (p *program) agents() agents { return agents{p.loader, &p.out, &p.loaded} }
 
-// input returns what reads the texts of a command line.
+// input returns the reader of the texts on a command line.
 func (p *program) input() input { return input{p.stdin} }
 
-// command runs the command that the arguments name.
+// command runs the command named in the arguments.
 func (p *program) command(ctx context.Context, args []string) error {
 	if len(args) == 1 && args[0] == "--version" {
-		p.out.Printf("%s\n", versionLine()) // which needs none of the rest
+		p.out.Printf("%s\n", versionLine()) // does not need the command line
 		return nil
 	}
 	app := p.appFor(args)
@@ -175,7 +175,7 @@ func (p *program) command(ctx context.Context, args []string) error {
 func (p *program) runApp(ctx context.Context, app *cli.App, args []string) error {
 	arranged, err := arrange(app, args)
 	if err != nil {
-		_, err = arrange(p.app(), args) // the error may list all commands
+		_, err = arrange(p.app(), args) // because the error may list all commands
 		return err
 	}
 	if asked := arrangeLoosely(app, args); len(asked.commands) == 0 && !asked.help && asked.hasSwitch("a", "agent", "config") {

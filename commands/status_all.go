@@ -17,42 +17,41 @@ import (
 	"agentstateloop/state"
 )
 
-// household is our agents, and the others that a mesh has seen lately.
+// household holds our agents, and the other agents that a mesh has seen lately.
 type household struct {
 	agents []cycle.Status
 	others []mesh.Presence // nil if no mesh could be asked
 }
 
-// statusAllOutput is the JSON output of status --all: our agents, and the
-// others that the mesh has seen lately. Others is null if no mesh could be
-// asked, and Error says why.
+// statusAllOutput is the JSON output of status --all: our agents, and the other agents that the
+// mesh has seen lately. If no mesh could be asked, Others is null, and Error is the reason.
 type statusAllOutput struct {
 	Agents []cycle.Status   `json:"agents"`
 	Others []presenceOutput `json:"others"`
 	Error  *errorOutput     `json:"error"`
 }
 
-// presenceOutput is an agent that the mesh has seen, as JSON has it.
+// presenceOutput is the JSON output for an agent that the mesh has seen.
 type presenceOutput struct {
 	Handle   string      `json:"handle"`
 	Callsign string      `json:"callsign"`
-	Phase    state.Phase `json:"phase"` // "" if it does not say
+	Phase    state.Phase `json:"phase"` // "" if unknown
 	Asleep   bool        `json:"asleep"`
 	Tier     state.Tier  `json:"tier"`
 	SeenAt   *time.Time  `json:"seen_at"`
-	Away     bool        `json:"away"` // it was seen, and not lately
+	Away     bool        `json:"away"` // seen, but not lately
 
 	Hosts []hostOutput `json:"hosts"` // over NATS
 }
 
-// hostOutput is a host of such an agent.
+// hostOutput is a host of an agent on the mesh.
 type hostOutput struct {
 	Host   string     `json:"host"`
 	SeenAt *time.Time `json:"seen_at"`
 	Away   bool       `json:"away"`
 }
 
-// presencesOf returns what the mesh shows of agents as JSON has it.
+// presencesOf converts presences on the mesh to their JSON output.
 func presencesOf(seen []mesh.Presence) []presenceOutput {
 	if seen == nil {
 		return nil
@@ -68,8 +67,8 @@ func presencesOf(seen []mesh.Presence) []presenceOutput {
 	return list
 }
 
-// all shows the agents of the arguments, or else all whose configurations lie
-// in the same folder as ours.
+// all shows the agents from the arguments, or else all agents whose configurations are in the
+// same folder as ours.
 func (k statusCmd) all(c *cli.Context) error {
 	all, err := k.choose(c)
 	if err != nil {
@@ -114,8 +113,8 @@ func (k statusCmd) choose(c *cli.Context) ([]*cycle.Agent, error) {
 	return k.agents.neighbours(a)
 }
 
-// others returns the agents besides ours that our meshes show. Each mesh is
-// asked once, by the first of our agents that reaches it.
+// others returns the agents on our meshes except ours. The first of our agents that reaches a
+// mesh asks it, once.
 func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 	found := map[string]mesh.Presence{}
 	asked := map[string]bool{}
@@ -126,7 +125,7 @@ func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 		}
 		online, err := a.Others(ctx)
 		if err != nil {
-			// Agents of one mesh that is down meet the same error.
+			// Agents of the same mesh report the same error if it is down.
 			if !slices.ContainsFunc(failed, func(other error) bool { return other.Error() == err.Error() }) {
 				failed = append(failed, err)
 			}
@@ -165,15 +164,15 @@ func (k statusCmd) printHousehold(h household) error {
 	for _, other := range h.others {
 		phase, seen := plain.Line(string(other.Phase)), "seen "
 		if other.Away {
-			phase, seen = "AWAY", "last seen " // what it said of its phase is old
+			phase, seen = "AWAY", "last seen " // its last reported phase is old
 		}
 		rows = append(rows, []string{plain.Line("@" + other.Handle), phase, seen + terminal.Clock(other.SeenAt, now), whereabouts(other, now)})
 	}
 	return k.out.Grid([]terminal.Column{{Least: 12}, {Least: 8}, {}, {}}, rows)
 }
 
-// whereabouts returns what there is to say about an agent of the mesh: its hosts, first
-// those on which it looks for work, and how it is.
+// whereabouts describes an agent on the mesh: the hosts where it looks for work, its condition,
+// and then its former hosts.
 func whereabouts(other mesh.Presence, now time.Time) string {
 	var here, gone []string
 	for _, h := range other.Hosts {
@@ -197,8 +196,7 @@ func whereabouts(other mesh.Presence, now time.Time) string {
 	return strings.Join(append(parts, gone...), ", ")
 }
 
-// briefly returns what there is to say about an agent besides its phase:
-// trouble in capitals.
+// briefly describes an agent apart from its phase. Trouble is in capitals.
 func briefly(s cycle.Status, now time.Time) []string {
 	var parts []string
 	say := func(when bool, format string, args ...any) {

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// lastRows shows the last mail of the operator, and what became of the last answer.
+// lastRows shows the operator's last mail, and the delivery of the last answer.
 func lastRows(p *statusPage, s cycle.Status) {
 	row, now := p.row, p.now
 	if m := s.LastMail; m != nil {
@@ -23,12 +23,12 @@ func lastRows(p *statusPage, s cycle.Status) {
 	}
 }
 
-// moment returns a time, and how far it is from now.
+// moment returns a time, and its distance from now.
 func moment(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", terminal.Clock(t, now), terminal.Distance(t, now))
 }
 
-// took returns how long an answer took.
+// took returns the time that an answer took.
 func took(seconds *float64) string {
 	if seconds == nil {
 		return ""
@@ -37,7 +37,7 @@ func took(seconds *float64) string {
 	return " after " + terminal.Short(max(time.Second, d.Round(time.Second)))
 }
 
-// costOf returns what an answer cost, or "" if it cost nothing that is known.
+// costOf returns the cost of an answer, or "" if it is zero or unknown.
 func costOf(usd float64) string {
 	if usd <= 0 {
 		return ""
@@ -45,7 +45,7 @@ func costOf(usd float64) string {
 	return fmt.Sprintf(", %v", dollars(usd))
 }
 
-// delivery says what became of an answer.
+// delivery describes the delivery of an answer.
 func delivery(a cycle.StatusAnswer, now time.Time) string {
 	switch a.Delivery {
 	case cycle.AnswerPrinted:
@@ -64,7 +64,7 @@ func delivery(a cycle.StatusAnswer, now time.Time) string {
 	return a.Delivery
 }
 
-// questionRows shows what the agent has asked whom, and until when it waits.
+// questionRows shows the agent's open questions, their recipients, and their timeouts.
 func questionRows(p *statusPage, open []cycle.StatusQuestion) {
 	now := p.now
 	for _, q := range open {
@@ -92,7 +92,7 @@ func questionRows(p *statusPage, open []cycle.StatusQuestion) {
 	}
 }
 
-// nextTry returns when what waits is tried next, or "".
+// nextTry returns the time of the next attempt, or "".
 func nextTry(at *time.Time, now time.Time) string {
 	if at == nil {
 		return ""
@@ -100,7 +100,7 @@ func nextTry(at *time.Time, now time.Time) string {
 	return "; next try " + moment(*at, now)
 }
 
-// reason returns a text that may be missing.
+// reason returns the text behind a pointer, or "" if it is nil.
 func reason(text *string) string {
 	if text == nil {
 		return ""
@@ -108,11 +108,11 @@ func reason(text *string) string {
 	return plain.Line(*text)
 }
 
-// said returns the words of somebody. Of a word that no line can hold, the end is cut.
+// said returns the words of a person or an agent. It truncates a word that does not fit on a
+// line.
 func (p *statusPage) said(text *string) string { return p.out.FitWords(reason(text), labelCells) }
 
-// promptRows shows when each prompt of the clock is next, and what keeps it from being
-// made.
+// promptRows shows the next time of each prompt of the clock, and the reason if it is held.
 func promptRows(row row, s cycle.Status, now time.Time) {
 	for _, prompt := range s.Prompts {
 		switch {
@@ -129,8 +129,7 @@ func promptRows(row row, s cycle.Status, now time.Time) {
 	}
 }
 
-// wakeupRows shows the next thing that the agent does by itself, and what keeps it from
-// doing so.
+// wakeupRows shows the next wakeup of the agent itself, and the reason if it is held.
 func wakeupRows(p *statusPage, s cycle.Status) {
 	row := p.row
 	next := s.NextWakeup

@@ -13,20 +13,20 @@ import (
 	"agentstateloop/state"
 )
 
-// maxObstacles is how many files that cannot be used are shown in a status.
+// maxObstacles limits the unusable files shown in a status.
 const maxObstacles = 5
 
-// labelCells is where the text of a row begins.
+// labelCells is the column of a row's text.
 const labelCells = 13
 
-// statusPage is a status for a person.
+// statusPage is a status in the form for a person.
 type statusPage struct {
-	out  *terminal.Output // whose terminal it is to fit
+	out  *terminal.Output // its terminal limits the width
 	now  time.Time
 	text strings.Builder
 }
 
-// row writes one line of a status.
+// row writes a line of a status.
 type row func(label, format string, args ...any)
 
 func (p *statusPage) row(label, format string, args ...any) {
@@ -34,9 +34,8 @@ func (p *statusPage) row(label, format string, args ...any) {
 	p.text.WriteString(p.out.Fit(line, labelCells) + "\n")
 }
 
-// statusText returns the status for a person, as it fits the terminal of out: trouble
-// with a label in capitals, the rest in few words. unproved is set if mail is believed
-// by its From.
+// statusText returns the status for a person, to fit the terminal of out: trouble with a label in
+// capitals, the rest in few words. unproved is set if mail is trusted by its From alone.
 func statusText(out *terminal.Output, s cycle.Status, mode string, unproved bool, now time.Time) string {
 	p := &statusPage{out: out, now: now}
 	row := p.row
@@ -126,7 +125,7 @@ func statusText(out *terminal.Output, s cycle.Status, mode string, unproved bool
 	return p.text.String()
 }
 
-// lastRead says when mail was last read.
+// lastRead returns the time of the last reading of mail, in words.
 func lastRead(look *time.Time, now time.Time) string {
 	if look == nil {
 		return "could not be read yet"
@@ -134,7 +133,7 @@ func lastRead(look *time.Time, now time.Time) string {
 	return fmt.Sprintf("was last read at %s (%s)", terminal.Clock(*look, now), terminal.Distance(*look, now))
 }
 
-// untilLast returns until when the last of several messages waits.
+// untilLast returns the time until the last of several deferred messages waits.
 func untilLast(d cycle.StatusDeferral, now time.Time) string {
 	if d.Last.Equal(d.Next) {
 		return ""
@@ -142,7 +141,7 @@ func untilLast(d cycle.StatusDeferral, now time.Time) string {
 	return ", the last until " + terminal.Clock(d.Last, now)
 }
 
-// by returns who did something, or "".
+// by returns the author of an action, or "".
 func by(who string) string {
 	if who == "" {
 		return ""
@@ -150,7 +149,7 @@ func by(who string) string {
 	return " by " + who
 }
 
-// because returns a reason behind a colon.
+// because returns a colon and a reason, or "".
 func because(reason string) string {
 	if reason == "" {
 		return ""
@@ -158,7 +157,7 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// lostEvents says how many events a hook has lost, and what shows them.
+// lostEvents returns the number of events that a hook has lost, and the command that shows them.
 func lostEvents(h cycle.StatusHook) string {
 	if h.LostAfter == nil {
 		return "none lost"
@@ -166,14 +165,14 @@ func lostEvents(h cycle.StatusHook) string {
 	return fmt.Sprintf("%d lost (see `%s events --since %d`)", h.Lost, name, *h.LostAfter)
 }
 
-// sendingText says since when no mail can be sent, and when it is tried again.
+// sendingText describes an outage of sending mail: its beginning and the next attempt.
 func sendingText(s cycle.StatusSending, now time.Time) string {
 	return fmt.Sprintf("no mail can be sent since %s (%s): %s; next try %s (%s); see `%s outbox list`",
 		terminal.Clock(s.Since, now), terminal.Count(s.Waiting, "mail")+" waiting", s.Reason,
 		terminal.Clock(s.NextTry, now), terminal.Distance(s.NextTry, now), name)
 }
 
-// inBrackets returns a reason that follows a sentence.
+// inBrackets returns a reason in brackets, or "".
 func inBrackets(reason string) string {
 	if reason == "" {
 		return ""
@@ -181,7 +180,7 @@ func inBrackets(reason string) string {
 	return " (" + reason + ")"
 }
 
-// outageLabel returns the label of the row about a backend that is out.
+// outageLabel returns the label of the row about a failing backend.
 func outageLabel(kind state.OutageKind) string {
 	switch kind {
 	case state.UsageLimit:
@@ -194,7 +193,7 @@ func outageLabel(kind state.OutageKind) string {
 	return "BLOCKED"
 }
 
-// informed returns who has been informed about a credential that fails.
+// informed returns the agents or persons that know about a failing credential.
 func informed(c cycle.StatusCredential) string {
 	switch {
 	case c.OperatorTold:
@@ -205,7 +204,7 @@ func informed(c cycle.StatusCredential) string {
 	return "; NOBODY IS INFORMED YET"
 }
 
-// spendRows shows what turns cost, where that is known or limited.
+// spendRows shows the cost of turns, if it is known or limited.
 func spendRows(row row, s cycle.Status) {
 	if s.Spend.MonthUSD > 0 || s.Spend.LeftUSD != nil {
 		row("spend", "%v today, %v this month", dollars(s.Spend.DayUSD), dollars(s.Spend.MonthUSD))
@@ -230,7 +229,7 @@ func dollars(usd float64) state.Micros {
 	return amount
 }
 
-// pollRows shows when the next poll comes, and what fires it.
+// pollRows shows the time of the next poll, and its trigger.
 func pollRows(row row, s cycle.Status, mode string, now time.Time) {
 	switch {
 	case s.NextDue == nil:
@@ -266,7 +265,7 @@ func pollRows(row row, s cycle.Status, mode string, now time.Time) {
 	}
 }
 
-// turnRows shows what the agent is doing, or that it sleeps.
+// turnRows shows the agent's turn, or that it sleeps.
 func turnRows(row row, s cycle.Status, now time.Time) {
 	t := s.Turn
 	switch {

@@ -13,17 +13,16 @@ import (
 	"agentstateloop/cycle"
 )
 
-// watchEvery is how often status --watch looks.
+// watchEvery is the interval at which status --watch reads the status.
 const watchEvery = time.Second
 
-// watch shows the status of an agent until ctx ends, which is not an error.
+// watch shows the status of an agent until ctx ends. That is not an error.
 type watch struct {
 	status func() (cycle.Status, error)
-	unread func() bool // nobody reads what is shown any more
+	unread func() bool // reports whether the reader of the output has gone
 }
 
-// onChange shows the status, and again whenever it changes. Time that passes is not a
-// change.
+// onChange shows the status, and again at each change. The passing of time is not a change.
 func (w watch) onChange(ctx context.Context, show func(cycle.Status) error) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -52,8 +51,9 @@ func (w watch) onChange(ctx context.Context, show func(cycle.Status) error) erro
 	return nil
 }
 
-// onScreen shows the status in one place, with the time that passes, and at once when
-// the terminal's size changes. However it ends, even by a panic, the terminal is as it was.
+// onScreen shows the status in one place. It updates the distances to now, and redraws at once
+// when the size of the terminal changes. It always restores the terminal at its end, even after
+// a panic.
 func (w watch) onScreen(ctx context.Context, screen *terminal.Screen, text func(cycle.Status) string) error {
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP, unix.SIGQUIT)
 	defer stop()
@@ -93,7 +93,7 @@ func suspend(ctx context.Context) {
 	if unix.Kill(unix.Getpid(), unix.SIGSTOP) != nil {
 		return
 	}
-	select { // other threads may run for a moment before they stop
+	select { // other threads may still run for a moment
 	case <-continued:
 	case <-ctx.Done():
 	}

@@ -89,10 +89,10 @@ func (s submitCmd) run(c *cli.Context) error {
 type submitOutput struct {
 	Agent string  `json:"agent"`
 	After string  `json:"after"`
-	ID    *string `json:"correlation_id"` // by which something reports, of --after suspend
+	ID    *string `json:"correlation_id"` // of --after suspend: the id for the report
 }
 
-// suspend lets the turn wait for a report, and prints its id.
+// suspend makes the turn wait for a report, and prints its id.
 func (s submitCmd) suspend(c *cli.Context) error {
 	text, err := s.input.text(c.Args().First())
 	if err != nil {

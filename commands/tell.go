@@ -89,14 +89,14 @@ func (t tellCmd) run(c *cli.Context) error {
 	return t.printAnswer(c, answer)
 }
 
-// noAnswerSoon returns why waiting for an answer would be useless, or nil.
+// noAnswerSoon returns the reason why waiting for an answer would be useless, or nil.
 func (t tellCmd) noAnswerSoon(a *cycle.Agent, key string) (*cycle.Waiting, error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return nil, err
 	}
 	if _, waits := s.Message(key); !waits {
-		return nil, nil // its turn is over already
+		return nil, nil // its turn is already over
 	}
 	if w := a.WhyWaits(s, key); w.Never {
 		return &w, nil
@@ -104,21 +104,21 @@ func (t tellCmd) noAnswerSoon(a *cycle.Agent, key string) (*cycle.Waiting, error
 	return nil, nil
 }
 
-// tellKey is the JSON output of tell where it does not wait for the answer.
+// tellKey is the JSON output of tell if it does not wait for the answer.
 type tellKey struct {
 	Key   string     `json:"key"`
-	Waits *tellWaits `json:"waits"` // null: with --no-wait and --mail
+	Waits *tellWaits `json:"waits"` // null with --no-wait and --mail
 }
 
-// tellWaits says why no answer comes soon.
+// tellWaits is the reason why no answer comes soon.
 type tellWaits struct {
 	Why   cycle.WaitReason `json:"why"`
 	Text  string           `json:"text"`
 	Until *time.Time       `json:"until"`
 }
 
-// printKey prints the key under which a message waits, and why nobody waits for
-// the answer.
+// printKey prints the key of a pending message, and the reason why tell does not wait for the
+// answer.
 func (t tellCmd) printKey(c *cli.Context, key string, why *cycle.Waiting) error {
 	out := tellKey{Key: key}
 	if why != nil {
@@ -154,7 +154,7 @@ func (t tellCmd) printAnswer(c *cli.Context, d cycle.Deliverable) error {
 	}
 	err := coded(codeFailed, fmt.Errorf("the turn ended as %s: %s", d.Outcome, plain.Line(d.Reason)))
 	if d.Outcome == state.Canceled {
-		return err // a person stopped it: there is nothing to check
+		return err // a person stopped it, so the cause is known
 	}
 	return terminal.WithHint(err,
 		"`"+name+" doctor` checks the agent; what it printed is in turns/"+d.TurnID+" of the state directory")

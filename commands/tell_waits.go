@@ -10,25 +10,25 @@ import (
 	"agentstateloop/state"
 )
 
-// sayAfter is for how long a reason must hold before a person who waits is told. An
-// answer that comes sooner needs no reason.
+// sayAfter is the time that a reason must hold before it is printed. An answer that comes sooner
+// needs no reason.
 const sayAfter = 3 * time.Second
 
-// whyWaits tells a person why an answer has not come: each reason once, when it has held
-// for a while. It gives up when none will come.
+// whyWaits prints the reason why an answer has not come. It prints each reason once, after it
+// has held for sayAfter. It gives up if no answer will come.
 type whyWaits struct {
 	agent *cycle.Agent
 	key   string
 	out   *terminal.Output
 	now   func() time.Time
-	quiet bool // says nothing; it only gives up
+	quiet bool // prints no reasons, and only gives up
 
 	reason cycle.Waiting
-	since  time.Time // it is the reason
+	since  time.Time // beginning of the current reason
 	said   bool
 }
 
-// hear is handed the reason of the moment. It returns an error if waiting is useless.
+// hear takes the current reason. It returns an error if waiting is useless.
 func (y *whyWaits) hear(w cycle.Waiting) error {
 	if w.Never {
 		return y.giveUp(w)
@@ -37,7 +37,7 @@ func (y *whyWaits) hear(w cycle.Waiting) error {
 	return nil
 }
 
-// tell tells a person the reason of the moment, if it is time for that.
+// tell prints the current reason, once it has held for sayAfter.
 func (y *whyWaits) tell(w cycle.Waiting) {
 	if w.Why != y.reason.Why || w.Who != y.reason.Who || !w.Since.Equal(y.reason.Since) {
 		y.since, y.said = time.Now(), false
@@ -50,7 +50,7 @@ func (y *whyWaits) tell(w cycle.Waiting) {
 	y.out.Note("waiting", "%s", waitText(w, y.now()))
 }
 
-// giveUp returns the error of a command that was to wait, and need not any longer.
+// giveUp returns the error of a command that stops waiting.
 func (y *whyWaits) giveUp(w cycle.Waiting) error {
 	err := fmt.Errorf("no answer will come soon, and the message waits in the inbox: %s", waitText(w, y.now()))
 	hint := "`" + name + " inbox show " + y.key + "` has the answer once it is there"
@@ -60,7 +60,7 @@ func (y *whyWaits) giveUp(w cycle.Waiting) error {
 	return terminal.WithHint(&waitError{coded(codeRefused, err), exitRefused}, hint)
 }
 
-// waitText says why a message has no answer yet.
+// waitText returns the reason why a message has no answer yet.
 func waitText(w cycle.Waiting, now time.Time) string {
 	clock := func(t time.Time) string { return terminal.Clock(t, now) }
 	until := func(format string) string {
@@ -113,7 +113,7 @@ func waitText(w cycle.Waiting, now time.Time) string {
 	return "no poll has taken it yet" + until("; at the latest that of %s (%s) does")
 }
 
-// sourceText says what keeps a poll busy that has to read mail before it runs turns.
+// sourceText describes a poll that is still reading mail before it runs turns.
 func sourceText(w cycle.Waiting, now time.Time) string {
 	switch {
 	case w.Who != "":
@@ -124,7 +124,7 @@ func sourceText(w cycle.Waiting, now time.Time) string {
 	return "the poll reads mail first, and mail was last read at " + terminal.Clock(w.Since, now)
 }
 
-// whoseMessage names the message that has its turn, or comes first.
+// whoseMessage describes the message that has its turn, or comes first.
 func whoseMessage(w cycle.Waiting) string {
 	switch who := plain.Line(w.Who); {
 	case w.Source == state.Clock:
@@ -145,7 +145,7 @@ func comes(n int) string {
 	return fmt.Sprintf("%d messages come", n)
 }
 
-// waitHint says what a person can do about a reason, or "".
+// waitHint returns the hint for a reason, or "".
 func waitHint(w cycle.Waiting, mode string) string {
 	switch w.Why {
 	case cycle.WaitHalted:

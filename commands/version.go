@@ -43,16 +43,16 @@ type versionOutput struct {
 	Go         string  `json:"go"`
 	OS         string  `json:"os"`
 	Arch       string  `json:"arch"`
-	Commit     *string `json:"commit"` // null: built without version control
+	Commit     *string `json:"commit"` // null if built without version control
 	CommitTime *string `json:"commit_time"`
-	Modified   *bool   `json:"modified"` // something was not committed
+	Modified   *bool   `json:"modified"` // built with uncommitted changes
 }
 
-// contract is the version of what docs/json.md promises. It rises when a promise
-// changes, and not when something is added.
+// contract is the version of the promises in docs/json.md. It rises with a changed promise, but
+// not with an addition.
 const contract = 1
 
-// buildOf returns how this binary was built.
+// buildOf returns the build data of this binary.
 func buildOf() versionOutput {
 	v := versionOutput{Version: version(), Contract: contract, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

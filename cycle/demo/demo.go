@@ -1,7 +1,6 @@
-// Package demo plays a day in the life of an agent. It runs its own IMAP, SMTP
-// and mesh servers on loopback, keeps the state directory and the crontab in a
-// temporary folder, and moves the clock itself. Everything else is the real
-// program.
+// Package demo plays a day in the life of an agent. It runs its own IMAP, SMTP and mesh servers
+// on loopback, keeps the state directory and the crontab in a temporary folder, and sets the
+// clock itself. Everything else is the real program.
 package demo
 
 import (
@@ -38,14 +37,13 @@ const (
 	address  = "artificer3120@example.org"
 )
 
-// ErrDeviates reports that the agent did something else than the story expects.
+// ErrDeviates reports that the agent did not follow the story.
 var ErrDeviates = errors.New("the agent deviated from its story")
 
-// Run plays the day and prints it to out as a timeline. self is the path of this
-// program, which the turns start again. runner is turn.Exec, for an agent that is
-// a shell script, or turn.API, for our own loop with a model that answers from a
-// script. The error wraps ErrDeviates if the agent does not behave as
-// docs/design.md, "The machine" describes.
+// Run plays the day and prints it to out as a timeline. self is the path of this program, which
+// the turns start again. runner is turn.Exec, for an agent that is a shell script, or turn.API,
+// for our own loop with a scripted model. The error wraps ErrDeviates if the agent does not
+// behave as docs/design.md, "The machine" describes.
 func Run(ctx context.Context, out io.Writer, self, runner string) error {
 	dir, err := os.MkdirTemp("", "agentstateloop-demo-")
 	if err != nil {
@@ -60,26 +58,26 @@ func Run(ctx context.Context, out io.Writer, self, runner string) error {
 	return s.play(ctx)
 }
 
-// stage holds an agent, its servers and what was printed of it so far.
+// stage holds an agent, its servers, and the record of the lines already printed for it.
 type stage struct {
 	*timeline
-	host   string // on which the agent is; "" if there is one host
+	host   string // name of the agent's host; "" in a story with a single host
 	handle string
 	agent  *cycle.Agent
 	mail   *mailtest.Servers
-	mesh   *http.Server // nil: the story has another mesh
+	mesh   *http.Server // nil if the story has another mesh
 	peer   *mesh.Client
-	table  string // the file that holds the crontab
-	model  func() // stops the model; nil: the agent needs none
+	table  string // path of the crontab file
+	model  func() // stops the model; nil without a model
 
-	// loop returns the command of a turn that begins now; nil: it never changes.
+	// loop returns the command of a turn that begins now; nil if the command never changes.
 	loop func() []string
 
-	seen   int    // number of sent mails that were printed
-	line   string // the crontab line printed last
+	seen   int    // number of sent mails already printed
+	line   string // the last printed crontab line
 	phase  state.Phase
 	mailed []string // mails printed since the last call of expect
-	empty  int      // polls since the last line that found nothing
+	empty  int      // polls without a finding since the last printed line
 }
 
 // morning returns nine o'clock of a day.
@@ -108,7 +106,7 @@ func newStage(dir, self, runner string, out io.Writer) (*stage, error) {
 	return s, nil
 }
 
-// enter makes the agent, with a mailbox, a crontab and a state of its own in dir.
+// enter makes the agent. Its mailbox, crontab and state are in dir.
 func (s *stage) enter(dir, self, address, script string, wired *cycle.Mesh) error {
 	var err error
 	if s.mail, err = mailtest.Start(dir, mailtest.Options{Username: address}); err != nil {
@@ -127,7 +125,7 @@ func (s *stage) enter(dir, self, address, script string, wired *cycle.Mesh) erro
 	return nil
 }
 
-// agentScript is the agent of the demo. It reads the prompt and answers in a line.
+// agentScript is the agent of the demo. It reads the prompt and prints a one-line answer.
 const agentScript = `#!/bin/sh
 text=$(sed -n '/^<message [a-z0-9]*>$/,/^<\/message [a-z0-9]*>$/p' | sed '1d;$d' | head -n 1)
 echo "You wrote \"$text\". Consider it done."

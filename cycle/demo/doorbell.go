@@ -8,14 +8,14 @@ import (
 	"agentstateloop/cycle"
 )
 
-// doorbell is that of an agent that listens.
+// doorbell is the doorbell of an agent that listens.
 type doorbell struct {
 	rung   chan struct{} // holds one value
 	cancel context.CancelFunc
 	ended  chan struct{}
 }
 
-// hang begins to listen, and waits until the mesh has heard of it.
+// hang starts to listen, and waits until the mesh is reached.
 func (d *doorbell) hang(ctx context.Context, agent *cycle.Agent) error {
 	ctx, d.cancel = context.WithCancel(ctx)
 	d.rung, d.ended = make(chan struct{}, 1), make(chan struct{})
@@ -35,7 +35,7 @@ func (d *doorbell) hang(ctx context.Context, agent *cycle.Agent) error {
 	return within(ctx, reached, "the mesh cannot be heard")
 }
 
-// wait waits until it rings.
+// wait waits for the next ring.
 func (d *doorbell) wait(ctx context.Context) error {
 	return within(ctx, d.rung, "the doorbell does not ring")
 }
@@ -48,7 +48,7 @@ func (d *doorbell) stop() {
 	}
 }
 
-// within waits for a signal, for as long as the demo's patience.
+// within waits for a signal, but no longer than patience.
 func within(ctx context.Context, signal <-chan struct{}, otherwise string) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

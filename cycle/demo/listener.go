@@ -11,8 +11,8 @@ import (
 	"agentstateloop/state"
 )
 
-// meshNudge lets another agent nudge via the mesh while a listener is running.
-// Neither cron nor a command polls here.
+// meshNudge lets another agent nudge through the mesh while a listener is running. Here only the
+// listener polls: cron and the commands do not.
 func (s *stage) meshNudge(ctx context.Context) error {
 	if err := s.until(ctx, "10:20"); err != nil {
 		return err
@@ -53,10 +53,10 @@ func (s *stage) listen(ctx context.Context) (stop func() error, err error) {
 	return func() error { cancel(); return <-ended }, nil
 }
 
-// patience is how long the demo waits for something that takes milliseconds.
+// patience is the timeout for events that usually take milliseconds.
 const patience = 20 * time.Second
 
-// untilPrep waits until the agent is in PREP and has sent its mails and acks.
+// untilPrep waits until the agent is in PREP and its outbox and acks are empty.
 func (s *stage) untilPrep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

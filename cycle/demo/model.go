@@ -11,8 +11,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// loopConfig is the agent.toml of the loop, which runs in its own process. It
-// describes the same agent as newAgent.
+// loopConfig is the agent.toml of the loop, which runs in its own process. It describes the same
+// agent as newAgent does.
 const loopConfig = `[agent]
 handle = %q
 operator = [%q]
@@ -45,8 +45,8 @@ model = "claude-sonnet-4-5"
 key_file = "key"
 `
 
-// serveModel makes our own loop run the turns. It starts a model that answers from
-// a script, and writes the configuration that the loop reads.
+// serveModel makes our own loop run the turns. It starts a scripted model, and writes the
+// configuration of the loop.
 func (s *stage) serveModel(dir, self, meshURL string) error {
 	url, stop, err := (&scripted.Server{Script: answer}).Start()
 	if err != nil {
@@ -74,8 +74,8 @@ func (s *stage) serveModel(dir, self, meshURL string) error {
 	return nil
 }
 
-// answer returns the reply of the model. The model remembers the question, if the
-// tool is allowed, and then answers in a line.
+// answer returns the model's reply. The model remembers the question if the tool is allowed, and
+// then answers in one line.
 func answer(q scripted.Request) scripted.Reply {
 	text := q.Messages[0].Text
 	if _, after, ok := strings.Cut(text, "\n<message "); ok {

@@ -19,9 +19,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// RunNATS plays a story of two agents on two hosts, which meet over a nats-server. server
-// is the path of that program; RunNATS starts it, and ends it whatever happens. All else
-// is as Run has it.
+// RunNATS plays a story of two agents on two hosts, connected by a nats-server. server is the
+// path of that program. RunNATS starts it, and always stops it before it returns. Everything
+// else is as in Run.
 func RunNATS(ctx context.Context, out io.Writer, self, server string) error {
 	dir, err := os.MkdirTemp("", "agentstateloop-demo-")
 	if err != nil {
@@ -39,8 +39,8 @@ func RunNATS(ctx context.Context, out io.Writer, self, server string) error {
 	return nil
 }
 
-// pair is two agents on two hosts, and the server between them. Their clock begins
-// yesterday: what is signed counts for a week, by the clock of the server.
+// pair is two agents on two hosts, and the server between them. Their clock starts yesterday.
+// That is close enough, because a signature is valid for a week by the server's clock.
 type pair struct {
 	*timeline
 	server      *natsServer
@@ -92,7 +92,7 @@ func (p *pair) start(ctx context.Context, dir, self, server string) error {
 	return p.meet(p.beta, dir, self, keys[peer], handle, keys[handle])
 }
 
-// meet makes an agent that has a key, and knows another agent by its key.
+// meet makes an agent that has a key, and that knows the public key of another agent.
 func (p *pair) meet(s *stage, dir, self string, own userKey, other string, theirs userKey) error {
 	home := filepath.Join(dir, s.host)
 	if err := os.Mkdir(home, 0o700); err != nil {
@@ -108,7 +108,7 @@ func (p *pair) meet(s *stage, dir, self string, own userKey, other string, their
 	return nil
 }
 
-// client returns a side of the mesh.
+// client returns a mesh client for the owner of key.
 func (p *pair) client(handle string, key userKey) *natsmesh.Client {
 	return &natsmesh.Client{URL: p.server.url(), Handle: handle, Seed: key.secret, Timeout: 10 * time.Second}
 }
@@ -129,8 +129,8 @@ func (p *pair) close() {
 	}
 }
 
-// askingScript is the agent on both hosts. A line in the file ask or send is what it has
-// for the other one.
+// askingScript is the agent on both hosts. It writes its message for the other agent to the file
+// ask or send.
 const askingScript = `#!/bin/sh
 cat >prompt
 inside() { sed -n "/^<$1 /,/^<\/$1 /p" prompt | sed '1d;$d' | head -n 1; }
@@ -145,8 +145,8 @@ case "$text:$report" in
 esac
 `
 
-// attempt runs the agent's script, and does with the files that it leaves what
-// `agentstateloop ask` and `agentstateloop send` do in a turn.
+// attempt runs the agent's script. It then handles the files ask and send like the commands
+// `agentstateloop ask` and `agentstateloop send` of a turn.
 func (s *stage) attempt(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 	result, err := s.agent.Turn.Run(ctx, at, nil)
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *stage) attempt(ctx context.Context, at turn.Attempt) (turn.Result, erro
 	return result, err
 }
 
-// left returns what the agent has left in a file, and removes it.
+// left reads and removes a file of the agent. It returns "" if the file does not exist.
 func (s *stage) left(name string) (string, error) {
 	file := filepath.Join(s.agent.Turn.Workdir, name)
 	text, err := os.ReadFile(file)

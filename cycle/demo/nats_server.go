@@ -18,14 +18,14 @@ import (
 	"agentstateloop/internal/testkit"
 )
 
-// natsServer is a nats-server that the demo starts for itself.
+// natsServer is a nats-server that belongs to the demo.
 type natsServer struct {
 	program string
-	dir     string // of its configuration, its streams and its log
+	dir     string // holds its configuration, streams and log
 	addr    string
 
-	cmd   *exec.Cmd     // nil while it does not run
-	ended chan struct{} // is closed when cmd has ended
+	cmd   *exec.Cmd     // nil while the server is stopped
+	ended chan struct{} // closed when cmd has ended
 }
 
 // newNATSServer writes the configuration of a server for these users and an administrator.
@@ -46,8 +46,7 @@ func (s *natsServer) config() string { return filepath.Join(s.dir, "fleet.conf")
 func (s *natsServer) log() string    { return filepath.Join(s.dir, "nats-server.log") }
 func (s *natsServer) url() string    { return "nats://" + s.addr }
 
-// start starts the server, with what it stored before, and waits until it takes
-// connections.
+// start starts the server with its stored data, and waits until it accepts connections.
 func (s *natsServer) start(ctx context.Context) error {
 	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -56,7 +55,7 @@ func (s *natsServer) start(ctx context.Context) error {
 	defer log.Close()
 	cmd, ended := exec.Command(s.program, "-c", s.config()), make(chan struct{})
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the demo, which ends the server
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // keeps Ctrl-C from the server; the demo stops it
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -87,12 +86,12 @@ func (s *natsServer) start(ctx context.Context) error {
 // failed returns an error with the end of the log.
 func (s *natsServer) failed(err error) error {
 	const lines = 5
-	text, _ := os.ReadFile(s.log()) // it may not have begun
+	text, _ := os.ReadFile(s.log()) // the log may not exist yet
 	last := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return fmt.Errorf("%s: %w: %s", s.program, err, strings.Join(last[max(0, len(last)-lines):], "; "))
 }
 
-// explain adds to an error that the server has ended by itself, if it has.
+// explain adds to an error that the server has ended by itself, if so.
 func (s *natsServer) explain(err error) error {
 	if s.cmd == nil {
 		return err
@@ -105,17 +104,17 @@ func (s *natsServer) explain(err error) error {
 	}
 }
 
-// stop kills the server, and waits for its end.
+// stop kills the server and waits for its end.
 func (s *natsServer) stop() {
 	if s.cmd == nil {
 		return
 	}
-	_ = capture.KillGroup(s.cmd) // it fails if the server has ended
+	_ = capture.KillGroup(s.cmd) // fails if the server has already ended
 	<-s.ended
 	s.cmd = nil
 }
 
-// create makes the streams and the mailboxes, as `fleet create` does.
+// create makes the streams and the mailboxes, like `fleet create`.
 func (s *natsServer) create(ctx context.Context, admin *fleet.Conn, handles ...string) error {
 	ask := func(ctx context.Context, subject string, body []byte) ([]byte, error) {
 		a, err := admin.Request(ctx, subject, body, nil)
@@ -133,7 +132,7 @@ func (s *natsServer) create(ctx context.Context, admin *fleet.Conn, handles ...s
 		select {
 		case <-ctx.Done():
 			return s.failed(err)
-		case <-tick.C: // its streams are not there yet
+		case <-tick.C: // the server's streams are not ready yet
 		}
 	}
 }

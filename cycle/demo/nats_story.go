@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// play plays the story. Each scene checks what must have happened by its end.
+// play plays the story. Each scene checks its own outcome.
 func (p *pair) play(ctx context.Context) error {
 	p.print("Two agents on two hosts, and a NATS server between them. Only the clock is\nsimulated. The servers, keys, crontabs and agents are real and private to this\ndemo.")
 	return p.act(ctx, []scene{
@@ -73,8 +73,9 @@ func (p *pair) question(ctx context.Context) error {
 	return p.alpha.expect(state.PREP, "*/1 * * * *", "goulard3120 standing by. what do you need?", "dorlange3120 says: It is 4f22127.")
 }
 
-// pollForReport polls on alpha until its turn has its report. The server gives out a message
-// that was looked at and returned a moment later; cron would find it a minute later.
+// pollForReport polls on alpha until its turn has its report. After a poll has looked at a
+// message and returned it, the server delivers it again only a moment later. Cron would find it
+// a minute later.
 func (p *pair) pollForReport(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -94,8 +95,8 @@ func (p *pair) pollForReport(ctx context.Context) error {
 	}
 }
 
-// pollForMessage polls on alpha until a message has come in or was rejected. On a busy
-// machine the server gives it out a moment after it took it.
+// pollForMessage polls on alpha until a message arrives or is rejected. On a busy machine the
+// server delivers a message a moment after it has accepted it.
 func (p *pair) pollForMessage(ctx context.Context) (cycle.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -112,8 +113,8 @@ func (p *pair) pollForMessage(ctx context.Context) (cycle.Report, error) {
 	}
 }
 
-// answerBell polls on beta whenever its listener hears something, until a poll has found
-// what that was. what names it.
+// answerBell polls on beta at each ring of its listener until found accepts the report of a
+// poll. It then prints what as the reason.
 func (p *pair) answerBell(ctx context.Context, what string, found func(cycle.Report) bool) (cycle.Report, error) {
 	for {
 		if err := p.bell.wait(ctx); err != nil {
@@ -187,7 +188,7 @@ func (p *pair) outage(ctx context.Context) error {
 	return p.delivery(ctx)
 }
 
-// delivery sees the message that waited leave, and come once.
+// delivery checks that the pending message is sent and arrives exactly once.
 func (p *pair) delivery(ctx context.Context) error {
 	if err := p.alpha.until(ctx, "09:16"); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"agentstateloop/state"
 )
 
-// play plays the day. Each scene checks what must have happened by its end.
+// play plays the day. Each scene checks its own outcome.
 func (s *stage) play(ctx context.Context) error {
 	s.print("A day in the life of @%s. Only the clock is simulated. The mail and mesh\nservers, the crontab and the agent are real and private to this demo.", handle)
 	return s.act(ctx, []scene{
@@ -152,8 +152,8 @@ func (s *stage) receive(id, subject, text string) error {
 // until plays cron up to and including a minute of the day.
 func (s *stage) until(ctx context.Context, hhmm string) error { return until(ctx, s.timeline, hhmm, s) }
 
-// until plays the cron of some agents up to and including a minute of the day. It reads
-// their crontabs and polls whenever the line of an agent fires.
+// until plays the cron of some agents up to and including a minute of the day. It reads their
+// crontabs and polls whenever an agent's line fires.
 func until(ctx context.Context, t *timeline, hhmm string, agents ...*stage) error {
 	end := t.clock(hhmm)
 	for next := t.now.Truncate(time.Minute).Add(time.Minute); !next.After(end); next = next.Add(time.Minute) {
@@ -175,7 +175,7 @@ func until(ctx context.Context, t *timeline, hhmm string, agents ...*stage) erro
 	return nil
 }
 
-// fires reports whether the installed line fires at this minute.
+// fires reports whether the installed crontab line fires at this minute.
 func (s *stage) fires(at time.Time) (bool, error) {
 	line, err := s.installed()
 	if err != nil {
@@ -200,7 +200,7 @@ func (s *stage) installed() (string, error) {
 	return lines[0], nil
 }
 
-// poll runs one cycle, as cron would, and prints what it did.
+// poll runs one cycle, as cron would, and prints its effects.
 func (s *stage) poll(ctx context.Context) error {
 	if s.loop != nil {
 		s.agent.Turn.Command = s.loop()
@@ -215,8 +215,8 @@ func (s *stage) poll(ctx context.Context) error {
 	return s.showPoll(report)
 }
 
-// expect returns an error unless the phase, the crontab line and the mails sent
-// since the last call are those of the story.
+// expect returns an error unless the phase, the crontab line and the mails sent since the last
+// call match the story.
 func (s *stage) expect(phase state.Phase, schedule string, mails ...string) error {
 	now, err := s.agent.Store.Read()
 	if err != nil {

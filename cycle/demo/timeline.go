@@ -10,11 +10,11 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// timeline is where the story is printed, and the clock of all who play in it.
+// timeline prints the story, and is the clock of all its agents.
 type timeline struct {
 	out     io.Writer
 	now     time.Time
-	printed string // the clock printed last
+	printed string // the last printed clock time
 }
 
 // print prints a line.
@@ -48,7 +48,7 @@ func (s *stage) event(direction, format string, args ...any) {
 	fmt.Fprintf(s.out, "  %s  %s  %s %s\n", clock, s.where(), direction, fmt.Sprintf(format, args...))
 }
 
-// where says on which host and in which phase the agent is.
+// where returns the agent's host and phase for the timeline.
 func (s *stage) where() string {
 	if s.host == "" {
 		return fmt.Sprintf("%-6s", s.phase)
@@ -56,10 +56,10 @@ func (s *stage) where() string {
 	return fmt.Sprintf("%-5s  %-6s", s.host, s.phase)
 }
 
-// cutLine is the number of bytes of the crontab line that are shown.
+// cutLine is the number of bytes shown of a crontab line.
 const cutLine = 48
 
-// showEmpty prints the number of polls that found nothing, if any.
+// showEmpty prints the number of empty polls, if there were any.
 func (s *stage) showEmpty() {
 	if s.empty > 0 {
 		fmt.Fprintf(s.out, "    ...  %s     polls that found nothing: %d\n", s.where(), s.empty)
@@ -67,8 +67,8 @@ func (s *stage) showEmpty() {
 	}
 }
 
-// showPoll prints what a poll did: a change of phase, the mails, and a change of
-// the crontab line.
+// showPoll prints the effects of a poll: a change of phase, the mails, and a change of the
+// crontab line.
 func (s *stage) showPoll(r cycle.Report) error {
 	line, err := s.installed()
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *stage) showPoll(r cycle.Report) error {
 		s.empty++
 		return nil
 	}
-	s.showEmpty() // they belong to the earlier phase
+	s.showEmpty() // the empty polls belong to the earlier phase
 	s.phase = r.After
 	if r.Before != r.After {
 		s.event(between, "a poll takes the agent from %s to %s", r.Before, r.After)
@@ -94,7 +94,7 @@ func (s *stage) showPoll(r cycle.Report) error {
 	return nil
 }
 
-// sent returns the texts of the mails sent since the last call.
+// sent returns the texts of the mails sent since its last call.
 func (s *stage) sent() []string {
 	all := s.mail.Sent()
 	var texts []string

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// An address that cannot be used. The texts hold no part of it.
+// The errors of an unusable address. Their texts contain no part of it.
 var (
 	ErrNotURL      = errors.New("is not an https URL")
 	ErrPort        = errors.New("has a port that is not a number from 1 to 65535")
@@ -18,8 +18,8 @@ var (
 	ErrUnencrypted = errors.New("would be asked unencrypted")
 )
 
-// parse returns an address, or one of the errors above. Unless insecure is true, http is
-// for this machine alone.
+// parse returns the parsed address, or one of the errors above. Unless insecure is true, http is
+// allowed to this machine only.
 func parse(address string, insecure bool) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -38,7 +38,7 @@ func parse(address string, insecure bool) (*url.URL, error) {
 	return u, nil
 }
 
-// Check returns why an address cannot be used, or nil.
+// Check returns the error of parse for an address, or nil.
 func Check(address string, insecure bool) error {
 	_, err := parse(address, insecure)
 	return err
@@ -57,9 +57,10 @@ func loopback(host string) bool {
 // kumaPath matches the path of a push monitor of Uptime Kuma.
 var kumaPath = lazy.NewRegexp(`/api/push/[^/]+/?$`)
 
-// failing returns where a failure is reported: /fail behind the path, as healthchecks.io
-// has it. An address of Uptime Kuma, which has the state in its query, gets status=down
-// and msg there. All else stays as it is.
+// failing returns the URL that reports a failure. By default /fail is appended to the path,
+// which is the convention of healthchecks.io. A push URL of Uptime Kuma, or a URL with status=up
+// in its query, gets status=down and msg in its query instead. The rest of the URL stays as it
+// is.
 func failing(u url.URL, reason string) *url.URL {
 	fields := strings.Split(u.RawQuery, "&")
 	status, msg := -1, -1
@@ -91,13 +92,12 @@ func failing(u url.URL, reason string) *url.URL {
 	return &u
 }
 
-// slug matches what a person may have chosen, and what may stand elsewhere with another
+// slug matches a word that a person may have chosen, and that may occur elsewhere with another
 // meaning, such as a handle.
 var slug = lazy.NewRegexp(`^[a-z0-9_-]{1,32}$`)
 
-// Secrets returns the texts by which an address may be known: the address, its path and
-// query, and the keys in them. Its host is not one: an error that cannot name it helps
-// nobody.
+// Secrets returns the texts that reveal an address: the address, its path and query, and the
+// keys in them. The host is not a secret, because an error without it is useless.
 func Secrets(address string) []string {
 	texts := []string{address}
 	u, err := url.Parse(address)

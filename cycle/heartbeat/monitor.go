@@ -19,46 +19,46 @@ import (
 // Patience is the default of Monitor.Patience.
 const Patience = 3 * time.Second
 
-// fresh is how long a connection may wait for its request. Servers end one that says
-// nothing for long.
+// fresh is the maximum age of an unused connection. Servers close idle connections.
 const fresh = 10 * time.Second
 
-// What is read of an answer, in bytes.
+// Limits of an answer, in bytes.
 const (
 	maxAnswer       = 4 << 10
 	maxAnswerHeader = 64 << 10
 )
 
-// Monitor is the address that is asked after each poll.
+// Monitor holds the address that is requested after each poll, and how to request it.
 type Monitor struct {
-	// Address returns the address. It is called once for each Call. Its error must not
-	// contain it.
+	// Address returns the address. It is called once per Call. Its error must not contain the
+	// address.
 	Address func(context.Context) (string, error)
 
-	Insecure bool // http is allowed to other machines too
+	Insecure bool // allows http to other machines too
 
-	Roots *mail.Roots // remembers which root of the system ended the monitor's chain; may be nil
+	Roots *mail.Roots // remembers the system root of the monitor's certificate chain; may be nil
 
-	// Patience is how long a request may take, and how long connecting ahead of it may. 0: 3 s.
+	// Patience limits a request, and separately the connection that is opened ahead of it. 0
+	// means 3 s.
 	Patience time.Duration
 
-	// TurnPatience is how long the request of a poll waits for the end of its turns. 0: a
-	// minute.
+	// TurnPatience limits how long the request of a poll waits for the end of its turns. 0 means
+	// a minute.
 	TurnPatience time.Duration
 }
 
-// Call is one request that is not made yet, with the connection for it.
+// Call is a pending request with its connection.
 type Call struct {
 	url      *url.URL
 	insecure bool
 	roots    *mail.Roots
 	patience time.Duration
-	conn     net.Conn // nil: it was used, or is too old
+	conn     net.Conn // nil after its use
 	since    time.Time
 }
 
-// Connect reads the address and connects to it, within Patience. The caller ends the
-// Call by Send or Close.
+// Connect reads the address and connects to it, within Patience. The caller must call Send or
+// Close on the Call.
 func (m *Monitor) Connect(ctx context.Context) (*Call, error) {
 	patience := cmp.Or(m.Patience, Patience)
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -79,7 +79,7 @@ func (m *Monitor) Connect(ctx context.Context) (*Call, error) {
 	return c, nil
 }
 
-// Close gives the request up.
+// Close cancels the request.
 func (c *Call) Close() {
 	if c.conn != nil {
 		c.conn.Close()
@@ -87,9 +87,9 @@ func (c *Call) Close() {
 	}
 }
 
-// Send makes the request, within Patience: of the address itself if reason is "", or of
-// the place where a failure is reported. It is made once, and no redirect is followed.
-// It is an error unless the answer shows that the monitor took it.
+// Send makes the request, within Patience. If reason is "", it requests the address itself,
+// otherwise the URL that reports a failure. It tries once and follows no redirect. It returns an
+// error unless the answer shows that the monitor accepted the request.
 func (c *Call) Send(ctx context.Context, reason string) error {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, c.patience)
@@ -100,7 +100,7 @@ func (c *Call) Send(ctx context.Context, reason string) error {
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
 	if err != nil {
-		return ErrNotURL // its own text would hold the address
+		return ErrNotURL // the text of err would contain the address
 	}
 	request.Header.Set("User-Agent", "agentStateLoop")
 	transport := c.transport()
@@ -117,7 +117,7 @@ func (c *Call) Send(ctx context.Context, reason string) error {
 	return verdict(answer)
 }
 
-// transport returns the client's way to the monitor, for one request.
+// transport returns an HTTP transport for a single request.
 func (c *Call) transport() *http.Transport {
 	return &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxAnswerHeader,
@@ -125,7 +125,7 @@ func (c *Call) transport() *http.Transport {
 	}
 }
 
-// take returns the connection that was made ahead, or another one if that is too old.
+// take returns the connection that was opened ahead, or a new one if that is used or too old.
 func (c *Call) take(ctx context.Context, _, _ string) (net.Conn, error) {
 	if c.conn == nil || time.Since(c.since) > fresh {
 		return c.dial(ctx)
@@ -135,11 +135,11 @@ func (c *Call) take(ctx context.Context, _, _ string) (net.Conn, error) {
 	return conn, nil
 }
 
-// dial connects to the host of the address, by TLS unless it is http.
+// dial connects to the host of the address, through TLS unless the scheme is http.
 func (c *Call) dial(ctx context.Context) (net.Conn, error) {
 	conn, err := c.dialOnce(ctx)
 	if c.roots.Doubted(c.url.Hostname(), err) {
-		return c.dialOnce(ctx) // for all roots of the system
+		return c.dialOnce(ctx) // now with all system roots
 	}
 	return conn, err
 }
@@ -155,7 +155,7 @@ func (c *Call) dialOnce(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	if c.url.Scheme == "http" {
-		// A name like localhost may have been pointed elsewhere.
+		// A name like localhost may resolve to another machine.
 		if to, ok := conn.RemoteAddr().(*net.TCPAddr); !c.insecure && (!ok || !to.IP.IsLoopback()) {
 			conn.Close()
 			return nil, fmt.Errorf("its address %w", ErrUnencrypted)
@@ -170,12 +170,12 @@ func (c *Call) dialOnce(ctx context.Context) (net.Conn, error) {
 	return secured, nil
 }
 
-// verdict returns why an answer does not show that the monitor took the request.
-// healthchecks.io answers 200 also to what it does not take.
+// verdict returns an error unless the answer shows that the monitor accepted the request.
+// healthchecks.io answers 200 even to a request that it ignores.
 func verdict(answer *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer)) // a part is as good
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer)) // a partial text will do
 	code := answer.StatusCode
-	status := strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code))) // the server's own text may repeat the address
+	status := strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code))) // the server's own status text may repeat the address
 	switch said := strings.TrimSpace(string(text)); {
 	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
 		return fmt.Errorf("the server answered %s, and redirects are not followed", status)

@@ -20,24 +20,23 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Address is a hook that is an address: the body is posted to it. It takes the event
-// by an answer 2xx.
+// Address is a hook that posts the body to a URL. An answer 2xx accepts the event.
 type Address struct {
 	URL         string // may hold TokenPlace
 	ContentType string
 	Headers     map[string]*template.Template // executed with a Data, one line each
 
-	// Token, if set, is sent as a bearer token, or in the place of TokenPlace. Secret,
-	// if set, signs each request. Both are read at each call, and stand nowhere else.
+	// Token, if set, is sent as a bearer token, or replaces TokenPlace. Secret, if set, signs
+	// each request. Both are read at each call, and never stored.
 	Token, Secret func(context.Context) (string, error)
 
 	Now func() time.Time
 }
 
-// TokenPlace stands for the token in a URL.
+// TokenPlace is the placeholder for the token in a URL.
 const TokenPlace = "{token}"
 
-// The headers of a request. The signature is that of the timestamp, a dot and the body.
+// The headers of a request. The signature covers the timestamp, a dot and the body.
 const (
 	EventHeader     = "X-AgentStateLoop-Event"
 	DeliveryHeader  = "X-AgentStateLoop-Delivery"
@@ -45,13 +44,13 @@ const (
 	SignatureHeader = "X-AgentStateLoop-Signature-256"
 )
 
-// What is read of an answer, in bytes.
+// Limits of an answer, in bytes.
 const (
 	maxAnswer       = 4 << 10
 	maxAnswerHeader = 64 << 10
 )
 
-// maxRetryAfter bounds the pause that a server may ask for.
+// maxRetryAfter limits the pause that a server may ask for.
 const maxRetryAfter = time.Hour
 
 func (a *Address) post(ctx context.Context, c Call, said func([]byte) string) error {
@@ -73,7 +72,7 @@ func (a *Address) post(ctx context.Context, c Call, said func([]byte) string) er
 	return a.verdict(answer, said)
 }
 
-// newTransport returns a client's way to an address, for one request.
+// newTransport returns an HTTP transport for a single request.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxAnswerHeader,
@@ -81,7 +80,7 @@ func newTransport() *http.Transport {
 	}
 }
 
-// request returns the request of a call, its secrets included.
+// request returns the request of a call, including its secrets.
 func (a *Address) request(ctx context.Context, c Call) (*http.Request, error) {
 	address, token := a.URL, ""
 	if a.Token != nil {
@@ -98,7 +97,7 @@ func (a *Address) request(ctx context.Context, c Call) (*http.Request, error) {
 	for name, t := range a.Headers {
 		value, err := execute(t, c.Event)
 		if err != nil {
-			continue // the event is worth more than a header that fails with it
+			continue // deliver the event without the header that failed
 		}
 		request.Header.Set(name, plain.Shorten(plain.Line(string(value)), 1000))
 	}
@@ -112,8 +111,8 @@ func (a *Address) request(ctx context.Context, c Call) (*http.Request, error) {
 	return request, a.sign(ctx, request, c.Body)
 }
 
-// place returns an address with the token in its place, in the path or in the query. The
-// forms are those that are redacted (secret.Disguises).
+// place puts the token into an address, escaped for the path or for the query. secret.Disguises
+// redacts both forms.
 func place(address, token string) string {
 	path, query, queried := strings.Cut(address, "?")
 	path = strings.ReplaceAll(path, TokenPlace, url.PathEscape(token))
@@ -123,7 +122,7 @@ func place(address, token string) string {
 	return path + "?" + strings.ReplaceAll(query, TokenPlace, url.QueryEscape(token))
 }
 
-// sign adds the time and the signature, if there is a secret.
+// sign adds the timestamp and the signature, if there is a secret.
 func (a *Address) sign(ctx context.Context, request *http.Request, body []byte) error {
 	if a.Secret == nil {
 		return nil
@@ -146,16 +145,16 @@ func Signature(secret, timestamp string, body []byte) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// again are the codes below 500 after which the same request may succeed later.
+// again are the status codes below 500 that allow a retry.
 var again = []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
 
-// verdict returns what an answer means.
+// verdict returns nil for an answer 2xx, and otherwise an *Error.
 func (a *Address) verdict(answer *http.Response, said func([]byte) string) error {
 	code := answer.StatusCode
 	if code >= http.StatusOK && code < http.StatusMultipleChoices {
 		return nil
 	}
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer)) // a part is as good
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer)) // a partial text will do
 	e := &Error{Reason: "the server answered " + answer.Status, Permanent: code < http.StatusInternalServerError && !slices.Contains(again, code)}
 	if code >= http.StatusMultipleChoices && code < http.StatusBadRequest {
 		e.Reason += ", and redirects are not followed"

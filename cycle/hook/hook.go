@@ -18,17 +18,18 @@ import (
 type Hook struct {
 	Name    string
 	On      []string           // names of events; see state.Hears
-	Timeout time.Duration      // of a call; 0: DefaultTimeout
-	Body    *template.Template // of what is handed over, executed with a Data; nil: the event as JSON
+	Timeout time.Duration      // of a call; 0 means DefaultTimeout
+	Body    *template.Template // template of the body, executed with a Data; nil means the event as JSON
 
-	Program *Program // nil: Address is called
+	Program *Program // nil if the hook is an Address
 	Address *Address
 
-	// Redact replaces the secrets in what comes back, before it is cut; nil: there are none.
+	// Redact replaces the secrets in the hook's output, before the output is shortened. nil
+	// without secrets.
 	Redact func(string) string
 }
 
-// said returns what came back, fit to show: one line without secrets.
+// said returns the hook's output in a form fit to show: one line without secrets.
 func (h Hook) said(text []byte) string {
 	words := string(text)
 	if h.Redact != nil {
@@ -37,38 +38,38 @@ func (h Hook) said(text []byte) string {
 	return plain.Shorten(plain.Line(words), maxSaid)
 }
 
-// maxSaid is how many characters are shown of what comes back.
+// maxSaid is the number of characters shown of a hook's output.
 const maxSaid = 200
 
-// Call is one event on its way to a hook. Its ID is the same at each try.
+// Call is one event on its way to a hook. All attempts to deliver it have the same ID.
 type Call struct {
 	ID    string
 	Event state.Announcement
-	Body  []byte // as Render made it
+	Body  []byte // from Render
 }
 
-// Error is why a hook did not take an event.
+// Error reports why a hook did not accept an event.
 type Error struct {
 	Reason     string
-	Permanent  bool          // no further try can succeed
-	RetryAfter time.Duration // as the server asked
+	Permanent  bool          // a retry cannot succeed
+	RetryAfter time.Duration // the pause that the server asked for
 }
 
 func (e *Error) Error() string { return e.Reason }
 
-// DefaultTimeout limits a call.
+// DefaultTimeout is the default of Hook.Timeout.
 const DefaultTimeout = 10 * time.Second
 
-// MaxBody limits what a hook is handed, in bytes.
+// MaxBody limits the body of a hook, in bytes.
 const MaxBody = 64 << 10
 
-// Data is what the templates of a hook can name.
+// Data holds the values that the templates of a hook can use.
 type Data struct {
 	state.Announcement
-	Text string // the event in a line for a person
+	Text string // the event as one readable line
 }
 
-// Functions are what the templates of a hook can call.
+// Functions returns the functions that the templates of a hook can call.
 func Functions() template.FuncMap {
 	return template.FuncMap{"json": func(v any) (string, error) {
 		data, err := encode(v)
@@ -76,8 +77,8 @@ func Functions() template.FuncMap {
 	}}
 }
 
-// Render returns what the hook is handed for an event. A template that cannot be
-// executed with this event leaves the event as JSON, and the error says why.
+// Render returns the body of the hook for an event. If its template fails for this event, Render
+// returns the event as JSON together with the error.
 func (h Hook) Render(a state.Announcement) ([]byte, error) {
 	plainly, err := encode(a)
 	if err != nil || h.Body == nil {
@@ -90,7 +91,7 @@ func (h Hook) Render(a state.Announcement) ([]byte, error) {
 	return body, nil
 }
 
-// encode returns JSON without the escapes that are only for HTML.
+// encode returns JSON without the HTML escapes.
 func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -112,7 +113,7 @@ func execute(t *template.Template, a state.Announcement) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Text returns an event in a line for a person.
+// Text returns an event as one readable line.
 func Text(a state.Announcement) string {
 	parts := []string{"@" + a.Agent + ": " + strings.NewReplacer(".", " ", "_", " ").Replace(a.Event)}
 	d := a.Data
@@ -128,8 +129,8 @@ func Text(a state.Announcement) string {
 	return plain.Line(strings.Join(parts, ": "))
 }
 
-// Deliver hands an event to the hook, and waits for its answer. An error is an
-// *Error, unless ctx ended.
+// Deliver sends an event to the hook, and waits for its answer. The error is an *Error, unless
+// ctx ended.
 func (h Hook) Deliver(ctx context.Context, c Call) error {
 	h.Timeout = cmp.Or(h.Timeout, DefaultTimeout)
 	limited, cancel := context.WithTimeout(ctx, h.Timeout)

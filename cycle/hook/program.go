@@ -10,15 +10,15 @@ import (
 	"agentstateloop/internal/capture"
 )
 
-// Program is a hook that is a program. It gets the body on its standard input, and
-// takes the event by ending with exit code 0.
+// Program is a hook that runs a program. The program gets the body on its standard input. Exit
+// code 0 accepts the event.
 type Program struct {
-	Command []string // the program, found in the PATH of Env if it has no slash
+	Command []string // the program and its arguments; a name without a slash is looked up in our own PATH, not that of Env
 	Dir     string
 	Env     []string // NAME=value
 }
 
-// maxPrinted limits what a program may print, in bytes.
+// maxPrinted limits the output of a program on each stream, in bytes.
 const maxPrinted = 64 << 10
 
 func (p *Program) run(ctx context.Context, c Call, said func([]byte) string) error {
@@ -28,7 +28,7 @@ func (p *Program) run(ctx context.Context, c Call, said func([]byte) string) err
 	cmd.Stdin = bytes.NewReader(c.Body)
 	printed, err := capture.Run(ctx, cmd, capture.Limits{Stdout: maxPrinted, Stderr: maxPrinted})
 	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = capture.KillGroup(cmd) // what it left behind; an error means that the group has ended
+		_ = capture.KillGroup(cmd) // kill the remaining children; an error means that the group has ended
 		err = nil
 	}
 	switch {
@@ -42,7 +42,7 @@ func (p *Program) run(ctx context.Context, c Call, said func([]byte) string) err
 	return &Error{Reason: err.Error()}
 }
 
-// lastLine returns the last line that a program printed.
+// lastLine returns the last line of a program's output.
 func lastLine(text []byte) []byte {
 	text = bytes.TrimSpace(text)
 	return text[bytes.LastIndexByte(text, '\n')+1:]

@@ -12,18 +12,18 @@ import (
 	"agentstateloop/state/store"
 )
 
-// servedAgent is an agent with what the listener keeps for it.
+// servedAgent is an agent with the listener's data for it.
 type servedAgent struct {
 	*cycle.Agent
 	listener  *Listener
 	lock      *store.Lock
 	cancel    context.CancelFunc // ends the goroutines of the agent
 	running   sync.WaitGroup     // the goroutines of the agent
-	requested chan struct{}      // holds one value: a poll is wanted
+	requested chan struct{}      // holds one value: a poll is requested
 	askMesh   chan struct{}      // holds one value: read the mesh mailbox at once
 	wakeURL   string             // the address that the mesh calls
-	unwatched bool               // nudges/ cannot be watched; used only by scan
-	failing   string             // what the last poll could not read or send; used only by run
+	unwatched bool               // set if the system cannot watch nudges/; used only by scan
+	failing   string             // the sources that failed in the last poll; used only by run
 }
 
 // requestPoll requests a poll. Any number of requests during a poll cause one
@@ -38,10 +38,10 @@ func signal(c chan struct{}) {
 	}
 }
 
-// pollPauses returns the pauses after a poll that has failed.
+// pollPauses returns the pauses after a failed poll.
 func pollPauses() cycle.Backoff { return cycle.Backoff{Min: 100 * time.Millisecond, Max: time.Minute} }
 
-// run polls whenever a poll is requested.
+// run polls at each request.
 func (p *servedAgent) run(ctx context.Context) {
 	again := pollPauses()
 	for {
@@ -67,7 +67,7 @@ func (p *servedAgent) run(ctx context.Context) {
 	}
 }
 
-// poll runs a cycle without its turns. A detached process runs those.
+// poll runs a cycle without its turns, and leaves those to a detached process.
 func (p *servedAgent) poll(ctx context.Context) error {
 	select {
 	case p.listener.pollSlots <- struct{}{}:
@@ -89,8 +89,8 @@ func (p *servedAgent) poll(ctx context.Context) error {
 	return nil
 }
 
-// logFailures logs the sources that a poll could not read, or could not send to, when
-// they have changed.
+// logFailures logs the sources that a poll failed to read or to send to, if they have changed
+// since the last poll.
 func (p *servedAgent) logFailures(failed []cycle.SourceFailure) {
 	var sources, reasons []string
 	for _, f := range failed {
@@ -108,7 +108,7 @@ func (p *servedAgent) logFailures(failed []cycle.SourceFailure) {
 	p.failing = failing
 }
 
-// check requests a poll if there is a reason for one and no request is waiting.
+// check requests a poll if there is a reason for one and no request is pending.
 func (p *servedAgent) check() {
 	if len(p.requested) > 0 {
 		return

@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// maxFollowers is how many followers a listener serves at once.
+	// maxFollowers limits the followers that a listener serves at once.
 	maxFollowers = 16
 
 	// heartbeat is the default of Listener.Heartbeat.
 	heartbeat = 15 * time.Second
 
-	// followerPatience is how long a follower may take to read what it is sent.
+	// followerPatience limits the time that a follower takes to read an event.
 	followerPatience = 10 * time.Second
 )
 
-// events serves the events of one of our agents as server-sent events, until the
-// follower or the listener goes. It begins after the event that Last-Event-ID
-// names, or now.
+// events serves the events of one of our agents as server-sent events, until the follower
+// disconnects or the listener stops. It begins after the event named in Last-Event-ID, or now.
 func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 	p := w.admitted(rw, r, "GET /events/HANDLE")
 	if p == nil {
@@ -56,7 +55,8 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(w.running, cancel)()
 	follower := w.follower(rw)
-	// The server's limit is for requests; reading on shows when the follower goes.
+	// The server's read timeout is for requests. Without it, reading on shows that the follower
+	// has disconnected.
 	if err := follower.connection.SetReadDeadline(time.Time{}); err != nil {
 		refuse(rw, http.StatusInternalServerError, "events cannot be streamed here")
 		return
@@ -71,10 +71,10 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// errFollowerGone means that a follower has gone, or does not read.
+// errFollowerGone means that a follower has disconnected, or reads too slowly.
 var errFollowerGone = errors.New("the follower is gone")
 
-// follower is one connection that is sent events.
+// follower is one connection that receives events.
 type follower struct {
 	rw         http.ResponseWriter
 	connection *http.ResponseController
@@ -88,7 +88,7 @@ func (w *webServer) follower(rw http.ResponseWriter) *follower {
 	return &follower{rw: rw, connection: http.NewResponseController(rw), heartbeat: cmp.Or(w.Heartbeat, heartbeat), patience: followerPatience}
 }
 
-// send sends events, or a heartbeat when there was nothing for long.
+// send sends events, or a heartbeat if the last write is too long ago.
 func (f *follower) send(events []cycle.LiveEvent) error {
 	for _, e := range events {
 		data, err := json.Marshal(e)
@@ -105,7 +105,8 @@ func (f *follower) send(events []cycle.LiveEvent) error {
 	return f.write(": still here\n\n")
 }
 
-// write writes text at once. A follower that does not read in time is gone.
+// write writes text at once. It fails with errFollowerGone if the follower does not read it in
+// time.
 func (f *follower) write(text string) error {
 	f.wrote = time.Now()
 	if f.connection.SetWriteDeadline(f.wrote.Add(f.patience)) != nil {

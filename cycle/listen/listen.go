@@ -12,19 +12,19 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// ErrRunning reports that other listeners serve all agents of this one.
+// ErrRunning reports that all agents are already served by other listeners.
 var ErrRunning = errors.New("another listener is already running")
 
 const (
 	// lockFile is locked while a listener serves an agent.
 	lockFile = "listen.lock"
 
-	// scanEvery is the time between two scans, which look for missed items and
-	// for turns without a runner.
+	// scanEvery is the default of Listener.ScanEvery. A scan looks for missed items and for
+	// turns without a runner.
 	scanEvery = 10 * time.Second
 
-	// maxPolls limits the concurrent polls of all agents. A mail to a mailbox
-	// that hundreds of agents share must not open hundreds of connections.
+	// maxPolls limits the concurrent polls of all agents. One mail to a mailbox shared by
+	// hundreds of agents must not open hundreds of connections.
 	maxPolls = 8
 )
 
@@ -35,46 +35,45 @@ type Listener struct {
 	// Web is the loopback listener for the webhook and the wake addresses.
 	Web net.Listener
 
-	// Token returns the bearer token of the webhook. It is called for each
-	// request. nil closes the webhook. Its error must not contain the token.
+	// Token returns the bearer token of the webhook. It is called for each request. nil closes
+	// the webhook. Its error must not contain the token.
 	Token func(context.Context) (string, error)
 
-	// Reload, if set, is called at each scan and returns all agents to serve from
-	// then on. changed is false if they are the same as before. An agent that is
-	// served already, by the same pointer, is not disturbed.
+	// Reload, if set, is called at each scan and returns all agents to serve from then on.
+	// changed is false if they are the same as before. An agent that is already served, by the
+	// same pointer, goes on undisturbed.
 	Reload func() (agents []*cycle.Agent, changed bool)
 
-	// ScanEvery is the time between two scans; 0: ten seconds.
+	// ScanEvery is the time between two scans. 0 means ten seconds.
 	ScanEvery time.Duration
 
-	// Heartbeat is how often a follower of events hears that the connection lives;
-	// 0: fifteen seconds.
+	// Heartbeat is the time after which a silent stream of events sends a heartbeat. 0 means
+	// fifteen seconds.
 	Heartbeat time.Duration
 
-	Pipe string // path of a named pipe, which is created if it is missing; "" for none
+	Pipe string // path of a named pipe, which is created if it is missing; "" without a pipe
 
-	Secrets *secret.Known // kept out of crash reports; nil: none are known
+	Secrets *secret.Known // kept out of crash reports; nil without secrets
 
 	// Logf logs one line about a problem or its end. It is called concurrently.
 	Logf func(format string, args ...any)
 
-	// Ready is called once, when every source is watched. Alive is
-	// called repeatedly while the listener is not stuck. Both may be nil.
+	// Ready is called once, as soon as every source is watched. Alive is called repeatedly
+	// unless the listener is stuck. Both may be nil.
 	Ready, Alive func()
 
 	pollSlots    chan struct{}
 	nudgeWatcher *nudgeWatcher
 	web          *webServer
-	running      sync.WaitGroup // all goroutines but those of a servedAgent
+	running      sync.WaitGroup // all goroutines except those of a servedAgent
 
 	mu        sync.Mutex
 	serving   []*servedAgent
-	mailboxes map[string]*mailboxWatch // by the id of the mailbox
+	mailboxes map[string]*mailboxWatch // by the mailbox's id
 }
 
-// Run listens until ctx ends, and then returns nil. It leaves out agents that
-// another listener serves, and logs that. It returns ErrRunning if no agent is
-// left.
+// Run listens until ctx ends, and then returns nil. It skips the agents of other listeners, and
+// logs them. It returns ErrRunning if no agent is left.
 func (l *Listener) Run(ctx context.Context) error {
 	l.pollSlots = make(chan struct{}, maxPolls)
 	l.mailboxes = map[string]*mailboxWatch{}
@@ -114,8 +113,8 @@ func (l *Listener) Run(ctx context.Context) error {
 	return nil
 }
 
-// scan looks for missed items until ctx ends, and reloads the list of agents. It
-// looks more often at agents whose nudges/ cannot be watched.
+// scan looks for missed items until ctx ends, and reloads the list of agents. It checks agents
+// with an unwatched nudges/ more often.
 func (l *Listener) scan(ctx context.Context) {
 	slow, quick := time.NewTicker(cmp.Or(l.ScanEvery, scanEvery)), time.NewTicker(time.Second)
 	defer slow.Stop()

@@ -10,8 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// mailboxWatch watches one mailbox for all agents that share it, with one
-// connection.
+// mailboxWatch watches a mailbox for all agents that share it, through one connection.
 type mailboxWatch struct {
 	box      mail.Mailbox
 	listener *Listener
@@ -63,14 +62,14 @@ func (m *mailboxWatch) sharing() []*servedAgent {
 	return m.agents
 }
 
-// lostPauses returns the pauses after a connection is lost, refusedPauses those after a
-// login is refused.
+// lostPauses returns the pauses after a lost connection, refusedPauses those after a refused
+// login.
 func lostPauses() cycle.Backoff    { return cycle.Backoff{Min: time.Second, Max: 5 * time.Minute} }
 func refusedPauses() cycle.Backoff { return cycle.Backoff{Min: 2 * time.Minute, Max: 30 * time.Minute} }
 
-// watch keeps a connection that reports new mail, and reconnects when it is lost.
-// After a refused login it waits minutes, not seconds: a server may take frequent
-// attempts for an attack.
+// watch keeps a connection that reports new mail, and reconnects after a loss. After a refused
+// login it waits minutes, not seconds, because a server may mistake frequent attempts for an
+// attack.
 func (m *mailboxWatch) watch(ctx context.Context) {
 	lost, refused := lostPauses(), refusedPauses()
 	logged := ""
@@ -109,7 +108,7 @@ func (m *mailboxWatch) session(ctx context.Context) error {
 		return err
 	}
 	defer w.Close()
-	// Mail may have come while nobody watched.
+	// Mail may have arrived while the mailbox was not watched.
 	for _, p := range m.sharing() {
 		if s, err := p.Store.Read(); err != nil || w.UIDNext() == 0 || s.Cursor.Validity != w.UIDValidity() || s.Cursor.Next < w.UIDNext() {
 			p.requestPoll()

@@ -12,11 +12,11 @@ import (
 	"agentstateloop/state/store"
 )
 
-// nudgeWatcher watches the folder nudges/ of every agent. If the system cannot
-// watch a folder, scan looks at it each second.
+// nudgeWatcher watches the folder nudges/ of every agent. If the system cannot watch a folder,
+// scan checks it each second.
 type nudgeWatcher struct {
 	listener *Listener
-	watcher  *fsnotify.Watcher // nil: nothing can be watched
+	watcher  *fsnotify.Watcher // nil if the system cannot watch folders
 	warned   sync.Once
 
 	mu     sync.Mutex
@@ -40,8 +40,8 @@ func (e *nudgeWatcher) close() {
 
 func (p *servedAgent) nudges() string { return filepath.Clean(p.Store.Path(store.NudgesDir)) }
 
-// add watches an agent's folder, which it creates if necessary. It may be called
-// again after the folder was removed.
+// add watches an agent's folder, and creates it if necessary. It may be called again after the
+// folder was removed.
 func (e *nudgeWatcher) add(p *servedAgent) error {
 	if e.watcher == nil {
 		return fsnotify.ErrClosed
@@ -67,10 +67,10 @@ func (e *nudgeWatcher) remove(p *servedAgent) {
 	e.mu.Lock()
 	delete(e.agents, p.nudges())
 	e.mu.Unlock()
-	_ = e.watcher.Remove(p.nudges()) // a folder that is gone is not watched anyway
+	_ = e.watcher.Remove(p.nudges()) // fails for a removed folder, which is not watched anyway
 }
 
-// agentOf returns the agent to whom folder belongs, or nil.
+// agentOf returns the agent that owns folder, or nil.
 func (e *nudgeWatcher) agentOf(folder string) *servedAgent {
 	e.mu.Lock()
 	defer e.mu.Unlock()

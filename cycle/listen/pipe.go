@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// maxLine is the number of bytes that are read of a line.
+	// maxLine limits a line of the pipe, in bytes.
 	maxLine = 4 << 10
 
 	// checkPipeEvery is the time after which a silent pipe is checked for removal.
 	checkPipeEvery = time.Second
 )
 
-// pipe is the named pipe. Each line is a nudge, and its text is the reason. If
-// several agents are served, the first word is the handle.
+// pipe is the named pipe. Each line is a nudge, and its text is the reason. If the listener
+// serves several agents, the first word is the handle.
 type pipe struct {
 	*Listener
 	file *os.File
 	info fs.FileInfo
 }
 
-// openPipe opens the pipe, which it creates if necessary. It returns nil if no
-// pipe is configured.
+// openPipe opens the pipe, and creates it if necessary. It returns nil without a configured
+// pipe.
 func (l *Listener) openPipe() (*pipe, error) {
 	if l.Pipe == "" {
 		return nil, nil
@@ -43,7 +43,7 @@ func (p *pipe) open() error {
 	if err := syscall.Mkfifo(p.Pipe, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make pipe %s: %w", p.Pipe, err)
 	}
-	// Open it for writing too: otherwise a writer that closes it ends the reading.
+	// Open it for writing too: otherwise we read EOF as soon as a writer closes it.
 	f, err := os.OpenFile(p.Pipe, os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return fmt.Errorf("open pipe: %w", err)
@@ -60,8 +60,8 @@ func (p *pipe) open() error {
 	return nil
 }
 
-// read reads lines until ctx ends. If the pipe was removed, read creates it again.
-// If another file has taken its place, read waits until that is gone.
+// read reads lines until ctx ends. If the pipe was removed, read creates it again. If another
+// file has replaced it, read waits for the removal of that file.
 func (p *pipe) read(ctx context.Context) {
 	logged := ""
 	for ctx.Err() == nil {
@@ -108,7 +108,7 @@ func (p *pipe) lines(ctx context.Context) {
 	}
 }
 
-// lineReader returns a reader of lines, which returns the beginning of one that is too long.
+// lineReader returns a reader of lines that truncates long ones.
 func lineReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, maxLine) }
 
 // isCurrent reports whether the open pipe is still the one at its path.

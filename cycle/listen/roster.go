@@ -7,8 +7,7 @@ import (
 	"agentstateloop/cycle"
 )
 
-// claimAll takes the listen.lock of each agent. It leaves out the agents that
-// another listener serves.
+// claimAll takes the listen.lock of each agent. It skips the agents of other listeners.
 func (l *Listener) claimAll() (agents []*servedAgent, err error) {
 	for _, a := range l.Agents {
 		p, err := l.claim(a)
@@ -73,7 +72,7 @@ func (l *Listener) stop(p *servedAgent) {
 	p.lock.Unlock()
 }
 
-// reload serves other agents from now on if Reload says so.
+// reload calls Reload, and serves its agents from then on.
 func (l *Listener) reload(ctx context.Context) {
 	if l.Reload == nil {
 		return
@@ -102,19 +101,19 @@ func (l *Listener) reload(ctx context.Context) {
 			continue
 		}
 		l.start(ctx, p)
-		// Something may have come while nobody served the agent.
+		// Work may have arrived before the agent was served.
 		p.requestPoll()
 	}
 }
 
-// served returns the agents that are served now. The slice is never modified.
+// served returns the currently served agents. The slice is never modified.
 func (l *Listener) served() []*servedAgent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.serving
 }
 
-// find returns the served agent of that handle, or nil.
+// find returns the served agent with that handle, or nil.
 func (l *Listener) find(handle string) *servedAgent {
 	for _, p := range l.served() {
 		if p.Handle == handle {

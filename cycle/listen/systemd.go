@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// The states that are reported to systemd (sd_notify(3)).
+// The states reported to systemd (sd_notify(3)).
 const (
 	Ready    = "READY=1"
 	Alive    = "WATCHDOG=1"
 	Stopping = "STOPPING=1"
 )
 
-// Notify reports state to systemd. socket is the value of $NOTIFY_SOCKET. If it is
-// "", Notify does nothing.
+// Notify reports state to systemd. socket is the value of $NOTIFY_SOCKET; if it is "", Notify
+// does nothing.
 func Notify(socket, state string) error {
 	if socket == "" {
 		return nil
@@ -33,8 +33,8 @@ func Notify(socket, state string) error {
 	return nil
 }
 
-// Unit returns a user unit of systemd that runs argv. Stopping the unit ends only
-// the listener's own process, so turns survive a restart.
+// Unit returns a systemd user unit that runs argv. Stopping the unit ends only the listener's
+// own process, so turns survive a restart.
 func Unit(argv []string) string {
 	var words []string
 	for _, w := range argv {
@@ -57,7 +57,7 @@ WantedBy=default.target
 `
 }
 
-// quote returns s as one word of ExecStart (systemd.service(5), COMMAND LINES).
+// quote returns s as a single word of ExecStart (systemd.service(5), COMMAND LINES).
 func quote(s string) string {
 	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`, `$`, `$$`).Replace(s)
 	return `"` + s + `"`

@@ -21,19 +21,18 @@ import (
 	"agentstateloop/state/store"
 )
 
-// maxBody is the size of the largest request body, in bytes.
+// maxBody limits the body of a request, in bytes.
 const maxBody = 64 << 10
 
-// maxMessage is the size of the largest body with a message, of which each byte may be
-// escaped.
+// maxMessage limits a body with a message, in bytes. JSON may escape each byte of it.
 const maxMessage = 6*store.MaxEventText + 4<<10
 
 // webServer serves the webhook and the wake addresses that the mesh calls.
 type webServer struct {
 	*Listener
-	secret string // part of the wake addresses; known only to the mesh
+	secret string // part of the wake addresses; only the mesh knows it
 
-	followers chan struct{}   // one for each follower of events
+	followers chan struct{}   // holds one value per follower of events
 	running   context.Context // ends with the listener
 }
 
@@ -50,9 +49,9 @@ func (w *webServer) address(p *servedAgent) string {
 //
 //	POST /nudge, /nudge/{handle}   {from?, reason?}; bearer token; 202 once the nudge is durable
 //	POST /report/{id}, /report/{handle}/{id}   {status?, fields?, message?, from?}; bearer token; 202 once it
-//	                               is durable, 200 if it was before, 404 unknown, 410 late
+//	                               is durable, 200 if it already was, 404 unknown, 410 late
 //	POST /message, /message/{handle} {from?, subject?, text}; bearer token; 202 {key} once it is in the inbox
-//	GET /events, /events/{handle}  bearer token; server-sent events, until one side goes
+//	GET /events, /events/{handle}  bearer token; server-sent events, until one side disconnects
 //	POST mesh.WakePath             called by the mesh, which keeps the message; 202
 func (w *webServer) server() *http.Server {
 	mux := http.NewServeMux()
@@ -75,7 +74,7 @@ func (w *webServer) server() *http.Server {
 	}
 }
 
-// shutDown stops the server when ctx ends. Requests under way get 3 seconds.
+// shutDown stops the server when ctx ends. Pending requests get 3 seconds.
 func shutDown(ctx context.Context, server *http.Server) {
 	<-ctx.Done()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
@@ -85,7 +84,7 @@ func shutDown(ctx context.Context, server *http.Server) {
 	}
 }
 
-// refuseBrowsers refuses every request that comes from a web page.
+// refuseBrowsers refuses every request from a web page.
 func (w *webServer) refuseBrowsers(mux http.Handler, rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("X-Content-Type-Options", "nosniff")
 	rw.Header().Set("Cache-Control", "no-store")
@@ -96,7 +95,7 @@ func (w *webServer) refuseBrowsers(mux http.Handler, rw http.ResponseWriter, r *
 	mux.ServeHTTP(rw, r)
 }
 
-// nudge nudges one of our agents. It answers after the nudge is a file in nudges/.
+// nudge nudges one of our agents. It answers once the nudge is a file in nudges/.
 func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
 	p := w.admitted(rw, r, "POST /nudge/HANDLE")
 	if p == nil {
@@ -117,8 +116,8 @@ func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
 	answer(rw, http.StatusAccepted, map[string]string{"nudged": p.Handle})
 }
 
-// message gives a program's message to one of our agents. It answers after the message
-// is in the inbox.
+// message gives a program's message to one of our agents. It answers once the message is in the
+// inbox.
 func (w *webServer) message(rw http.ResponseWriter, r *http.Request) {
 	p := w.admitted(rw, r, "POST /message/HANDLE")
 	if p == nil {
@@ -151,8 +150,8 @@ func (w *webServer) message(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admitted returns the agent that a call with the token is for. Otherwise it answers
-// the call and returns nil.
+// admitted returns the recipient of a call with the token. Otherwise it answers the call and
+// returns nil.
 func (w *webServer) admitted(rw http.ResponseWriter, r *http.Request, call string) *servedAgent {
 	if !w.authorized(rw, r) {
 		return nil
@@ -164,8 +163,8 @@ func (w *webServer) admitted(rw http.ResponseWriter, r *http.Request, call strin
 	return p
 }
 
-// decode reads the body of a call, which may be empty. It answers the call and returns
-// false if the body is too long or is not an object like example.
+// decode reads the body of a call, which may be empty. It answers the call and returns false if
+// the body is too long or is not an object like example.
 func decode(rw http.ResponseWriter, r *http.Request, most int64, into any, example string) bool {
 	data, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, most))
 	_, large := errors.AsType[*http.MaxBytesError](err)
@@ -174,7 +173,7 @@ func decode(rw http.ResponseWriter, r *http.Request, most int64, into any, examp
 		refuse(rw, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d KiB", most>>10))
 	case err != nil:
 		refuse(rw, http.StatusBadRequest, "the body did not come whole")
-	case !utf8.Valid(data): // JSON would replace what it cannot read
+	case !utf8.Valid(data): // JSON would replace the invalid bytes
 		refuse(rw, http.StatusBadRequest, "the body is not UTF-8")
 	case len(bytes.TrimSpace(data)) > 0 && json.Unmarshal(data, into) != nil:
 		refuse(rw, http.StatusBadRequest, "the body is not a JSON object like "+example)
@@ -206,8 +205,8 @@ func equalSecrets(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// recipient returns the agent of that handle, or the only one if handle is "".
-// Otherwise it returns the reason.
+// recipient returns the agent with that handle, or the only agent if handle is "". Otherwise it
+// returns the reason.
 func (w *webServer) recipient(handle, call string) (p *servedAgent, why string) {
 	agents := w.served()
 	switch {
@@ -224,8 +223,8 @@ func (w *webServer) recipient(handle, call string) (p *servedAgent, why string) 
 	return p, ""
 }
 
-// wake handles a call of the mesh. It ignores the body and reads the mailbox, which
-// holds the message.
+// wake handles a call of the mesh. It ignores the body and reads the mailbox, which holds the
+// message.
 func (w *webServer) wake(rw http.ResponseWriter, r *http.Request) {
 	p := w.find(r.PathValue("handle"))
 	if p == nil || !equalSecrets(r.PathValue("secret"), w.secret) {
@@ -263,5 +262,5 @@ func refuse(rw http.ResponseWriter, code int, why string) {
 func answer(rw http.ResponseWriter, code int, body map[string]string) {
 	rw.Header().Set("Content-Type", "application/json")
 	rw.WriteHeader(code)
-	json.NewEncoder(rw).Encode(body) // an error means that the caller is gone
+	json.NewEncoder(rw).Encode(body) // an error means that the caller has disconnected
 }

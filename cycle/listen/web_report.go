@@ -9,8 +9,8 @@ import (
 	"agentstateloop/state"
 )
 
-// report takes a report on something that a turn of one of our agents waits for. It
-// answers after the report is durable.
+// report accepts a report that a turn of one of our agents waits for. It answers once the report
+// is durable.
 func (w *webServer) report(rw http.ResponseWriter, r *http.Request) {
 	p := w.admitted(rw, r, "POST /report/HANDLE/ID")
 	if p == nil {
@@ -50,7 +50,7 @@ func (w *webServer) report(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authorized reports whether r carries the token, and refuses it otherwise.
+// authorized reports whether r carries the token. If not, it refuses the request.
 func (w *webServer) authorized(rw http.ResponseWriter, r *http.Request) bool {
 	code, why := w.checkToken(r)
 	if why == "" {

@@ -8,19 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// The usual parameters of BM25, which ranks texts by the words that they share
-// with a question (Robertson and Zaragoza, "The Probabilistic Relevance
-// Framework", 2009).
+// The usual parameters of BM25, which ranks texts by the words that they share with a question
+// (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009).
 const (
 	rankK1 = 1.2  // how soon further occurrences stop counting
 	rankB  = 0.75 // how much length counts against a text
 )
 
-// terms are the words of a question, each with its number.
+// terms are the words of a question, numbered.
 type terms map[string]int
 
-// termsOf returns the words of the texts, up to a limit: the beginning of a long
-// text is enough of a question.
+// termsOf returns the words of the texts, up to a limit: the beginning of a long question
+// suffices.
 func termsOf(texts ...string) terms {
 	const most = 256
 	t := terms{}
@@ -34,18 +33,18 @@ func termsOf(texts ...string) terms {
 	return t
 }
 
-// Ranking ranks texts by how much they share with a question. It stores of each
-// text only the counts of the question's words.
+// Ranking ranks texts by the words that they share with a question. For each text it stores only
+// the counts of the question's words.
 type Ranking struct {
 	asked terms
-	// Common makes words count that more than half of the texts have. Without
-	// it, a vague question ("go on") ranks nothing.
+	// Common includes the words that occur in more than half of the texts. Without it, a vague
+	// question ("go on") matches no text.
 	Common bool
 
 	texts, words int
-	in           []int // texts that have a term, by the term's number
+	in           []int // number of texts with a term, by the term's number
 	hits         []hit
-	often        []int // of the text that Add counts: how often a term is in it, by the term's number
+	often        []int // scratch space of Add: occurrences of each term in the text, by the term's number
 }
 
 // NewRanking returns a ranking by the words of a question.
@@ -54,20 +53,20 @@ func NewRanking(question ...string) *Ranking {
 	return &Ranking{asked: asked, in: make([]int, len(asked)), often: make([]int, len(asked))}
 }
 
-// Empty reports whether the question has no word.
+// Empty reports whether the question has no words.
 func (r *Ranking) Empty() bool { return len(r.asked) == 0 }
 
-// hit is a text that has some of the terms.
+// hit is a text with at least one of the terms.
 type hit struct {
 	id    int // from Add
-	words int // of the text
+	words int // length of the text in words
 	has   []count
 }
 
-// count is how often a text has a term.
+// count is the number of occurrences of a term in a text.
 type count struct{ term, often int }
 
-// Add adds a text, and reports whether it has any of the question's words.
+// Add adds a text, and reports whether it contains any of the question's words.
 func (r *Ranking) Add(id int, text string) bool {
 	h := hit{id: id}
 	clear(r.often)
@@ -92,8 +91,8 @@ func (r *Ranking) Add(id int, text string) bool {
 	return true
 }
 
-// Best returns the ids of the texts that share words with the question, best
-// first. Among equals, the one that was added first comes first.
+// Best returns the ids of the texts that share words with the question, best first. Equal texts
+// stay in the order of Add.
 func (r *Ranking) Best() []int {
 	score := map[int]float64{}
 	var found []int
@@ -110,14 +109,14 @@ func (r *Ranking) Best() []int {
 func (r *Ranking) score(h hit) float64 {
 	usual := max(1, float64(r.words)/float64(r.texts))
 	sum := 0.0
-	for _, c := range h.has { // in a fixed order, because sums of floats depend on it
+	for _, c := range h.has { // in a fixed order, because a sum of floats depends on it
 		often := float64(c.often)
 		sum += r.weight(c.term) * often * (rankK1 + 1) / (often + rankK1*(1-rankB+rankB*float64(h.words)/usual))
 	}
 	return sum
 }
 
-// weight returns how much a term counts, by how many texts have it.
+// weight returns the weight of a term. The more texts contain the term, the lower its weight.
 func (r *Ranking) weight(n int) float64 {
 	odds := (float64(r.texts-r.in[n]) + 0.5) / (float64(r.in[n]) + 0.5)
 	if r.Common {
@@ -126,12 +125,11 @@ func (r *Ranking) weight(n int) float64 {
 	return max(0, math.Log(odds))
 }
 
-// maxWord is how many bytes of a word are compared.
+// maxWord limits the compared part of a word, in bytes.
 const maxWord = 64
 
-// eachWord calls f with each word of a text: runs of letters and digits, in
-// lower case. A script without spaces is taken character by character. f must not
-// keep the bytes.
+// eachWord calls f with each word of a text, in lower case. A word is a run of letters and
+// digits. In a script without spaces, each character is a word. f must not keep the bytes.
 func eachWord(text string, f func(word []byte)) {
 	var buf [maxWord + utf8.UTFMax]byte
 	word := buf[:0]

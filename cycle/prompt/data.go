@@ -6,20 +6,20 @@ import (
 	"agentstateloop/state"
 )
 
-// Data holds the values that a prompt template can name. Texts of others are fenced,
-// or on one line without a tag of ours (see Fences), so that no template can make them
-// look like ours. They are never executed as templates. Times are UTC.
+// Data holds the values that a prompt template can use. Foreign texts are fenced, or are a
+// single line without our tags (see Fences), so a template cannot make them look like our own
+// text. They are never executed as templates. Times are UTC.
 type Data struct {
 	Handle   string
 	Callsign string // "@" + Handle
 	Runner   string // of [turn]: exec, claude, codex, gemini, acp, api
-	MCP      bool   // its commands are offered as tools, by the server agentstateloop
-	Boundary string // the word that the tags of this prompt hold
-	Fresh    bool   // a session begins; one that continues has most of this already
-	Missed   bool   // a session continues, and History is what it does not know
+	MCP      bool   // the server agentstateloop offers its commands as tools
+	Boundary string // the random word in the tags of this prompt
+	Fresh    bool   // a new session begins; a continued one already has most of the prompt
+	Missed   bool   // the session continues, and History holds only the exchanges that it lacks
 
 	Now        time.Time
-	Local      string // the same in the time zone of this machine, as `remind` reads it; "" in UTC
+	Local      string // Now in the time zone of this machine, as `remind` reads it; "" in UTC
 	Phase      state.Phase
 	PhaseSince time.Time
 	Deadline   time.Time // when silence ends the phase; zero in IDLE
@@ -27,60 +27,60 @@ type Data struct {
 	Source   state.Source // of the message
 	From     string       // its sender
 	Operator bool         // the sender is the operator
-	Standing string       // what the sender is to the agent, in words
-	Trust    string       // what the agent may do for the message, in words
+	Standing string       // the sender's relation to the agent, in words
+	Trust    string       // the rights that the message gives the agent, in words
 
 	Tier string // normal, low_compute, critical
-	Left string // what the turn may cost at most, such as "$0.31"; "" without a limit
+	Left string // the cost limit of the turn, such as "$0.31"; "" without a limit
 
-	// While money is short (tiers low_compute and critical): another model or program runs
-	// the agent; it runs with more arguments, [turn] low_args; it may make half as many
-	// calls, of half the length.
+	// The savings while money is short (tiers low_compute and critical). Cheaper: another model
+	// or program runs the agent. Sparing: it runs with extra arguments, [turn] low_args. Fewer:
+	// it may make half as many calls, of half the length.
 	Cheaper, Sparing, Fewer bool
 
-	CanAsk  bool // the operator can be asked: the agent has mail
-	NoPlans bool // the agent may cause no turns itself: [turn] self_turns is 0
+	CanAsk  bool // the agent has mail, so it can ask the operator
+	NoPlans bool // the agent may not cause turns itself: [turn] self_turns is 0
 
 	Memory    string // the agent's working memory, fenced
-	ResetNote string // of the last reset, fenced
+	ResetNote string // note of the last reset, fenced
 
-	Wake    string   // why the agent runs: message, self, clock, resumed, report, retry
-	Note    string   // of an earlier attempt
-	Earlier bool     // the context box holds a copy of what an earlier attempt left in its output box
-	Reports []string // what a resumed turn waited for, each with its question, fenced
-	Said    string   // its output before it waited, fenced
-	Woken   string   // what ended its wait, if it woke itself: "your sleep is over"
-	Others  string   // how many other messages wait, in words; "" if none does, or the runner tells it
-	Awaited []string // what an earlier attempt has started and the turn still waits for
-	Full    int      // percent of its window that the session fills, from 75 on; else 0
+	Wake    string   // reason of the turn: message, self, clock, resumed, report, retry
+	Note    string   // note on an earlier attempt
+	Earlier bool     // the context folder holds a copy of an earlier attempt's output folder
+	Reports []string // reports that a resumed turn waited for, each with its question, fenced
+	Said    string   // the turn's output before it waited, fenced
+	Woken   string   // the wait that ended, if the agent woke itself: "your sleep is over"
+	Others  string   // number of other pending messages, in words; "" without any, or if the runner reports it
+	Awaited []string // pending work that an earlier attempt has started
+	Full    int      // percent of the model's window that the session fills, from 75 on; else 0
 
-	// Of a turn that the agent caused itself: what the turn said at last in which it
-	// planned this one, fenced; what came since, in words and one a line; and whether its
-	// answer is mailed to the operator. Mailed is set of a prompt of the clock that may
-	// say nothing, too.
+	// These describe a turn that the agent caused itself. SaidBefore is the final answer of the
+	// turn that planned this one, fenced. Came counts the messages and nudges since then, in
+	// words; Meanwhile lists them, one a line. Mailed is set if the answer is mailed to the
+	// operator. It is also set for a prompt of the clock with an optional answer.
 	SaidBefore string
 	Came       string
 	Meanwhile  []string
 	Mailed     bool
 
-	Due string // of a prompt of the clock: its time, as the clocks of this machine show it
+	Due string // scheduled time of a prompt of the clock, in the local time of this machine
 
-	Nudges     []string // those that no turn of the operator was shown, one a line
-	ToOperator bool     // the answer is mailed to the operator, who did not mail the message
+	Nudges     []string // nudges that no turn of the operator has shown yet, one a line
+	ToOperator bool     // the answer is mailed to the operator, though the message is not the operator's mail
 
-	EndedSleep string // the reason of the sleep that this message has ended, on one line
+	EndedSleep string // reason of the sleep that this message has ended, on one line
 
-	Summary string // of what was compacted, fenced
-	History string // what was said before, fenced
+	Summary string // summary of the compacted exchanges, fenced
+	History string // past exchanges, fenced
 
 	Subject      string
 	Received     time.Time
-	BeforeReset  bool   // it was queued before the memory was reset
-	ResultFields string // that its sender asks for, fenced
-	Message      string // its new text and the list of its files, fenced
-	LeftOut      string // which lines of a mail are in full.txt alone, in words; ""
-	Files        string // that list alone, one file a line, fenced; "" if no file came along
+	BeforeReset  bool   // the message was queued before the memory was reset
+	ResultFields string // fields that the sender asks for, fenced
+	Message      string // the new text of the message and the list of its files, fenced
+	LeftOut      string // lines of a mail that only full.txt has, in words; "" if Message is complete
+	Files        string // the list of files alone, one file a line, fenced; "" without files
 }
 
-// Tools reports whether the agent acts by tools, and not by commands.
+// Tools reports whether the agent acts through tools instead of commands.
 func (d Data) Tools() bool { return d.MCP || d.Runner == "api" }

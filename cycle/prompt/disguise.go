@@ -10,19 +10,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// brokenBy goes behind the bracket of what could pass for a tag of ours.
+// brokenBy is inserted after the opening bracket of a possible tag.
 const brokenBy = `\`
 
-// defuse breaks up whatever in a text could pass for a tag of ours, opening or
-// closing, and the boundary, should the text hold it. A model reads over what a
-// comparison of bytes stops at. So a tag is found in the text as a reader may take
-// it: compatibility characters, accents, letters and brackets that look alike,
-// character references of HTML, white space and what cannot be seen make no
-// difference. Tag characters, by which a text can hold another that nobody sees, are
-// dropped. Invalid UTF-8 becomes U+FFFD.
+// defuse breaks up each possible tag of ours in a text, opening or closing, and each copy of the
+// boundary. A model may recognize a tag that a comparison of bytes misses. So defuse reads the
+// text as a reader may see it. It treats compatibility characters, accents, look-alike letters
+// and brackets, and HTML character references as the plain characters. It skips white space and
+// invisible characters. It drops tag characters, which can hide a second text in a text. Invalid
+// UTF-8 becomes U+FFFD.
 func (f Fences) defuse(text string) string { return f.breakBoundary(breakTags(text)) }
 
-// breakTags is what defuse does in every prompt alike.
+// breakTags is the part of defuse that does not depend on the prompt.
 func breakTags(text string) string {
 	text = dropTagCharacters(text)
 	var out strings.Builder
@@ -40,7 +39,7 @@ func breakTags(text string) string {
 	return out.String()
 }
 
-// breakBoundary breaks up the boundary in a text.
+// breakBoundary breaks up each copy of the boundary in a text.
 func (f Fences) breakBoundary(text string) string {
 	if f.Boundary == "" {
 		return text
@@ -48,7 +47,7 @@ func (f Fences) breakBoundary(text string) string {
 	return strings.ReplaceAll(text, f.Boundary, f.Boundary[:1]+brokenBy+f.Boundary[1:])
 }
 
-// Alters reports whether a text would not stand in a fence as it is.
+// Alters reports whether a fence would change a text.
 func Alters(text string) bool { return Fences{}.defuse(text) != text }
 
 // dropTagCharacters drops the invisible copies of ASCII at U+E0000.
@@ -61,16 +60,16 @@ func dropTagCharacters(text string) string {
 	}, text)
 }
 
-// tagNames are the tags of our fences, as spellsTag reads them.
+// tagNames are the tags of our fences, in the spelling of spellsTag.
 var tagNames = [...]string{
 	tagMessage, tagMemory, tagHistory, tagAsked, tagAnswered, tagSummary, tagReport, tagSaid, tagFields, tagFiles, "resultfields", "systemmessage",
 }
 
-// maxTagName is the length of the longest of them.
+// maxTagName is the length of the longest tag name.
 const maxTagName = len("systemmessage")
 
-// opening reports whether text begins with an opening bracket, or with what could
-// pass for one. size is the length of what it has looked at.
+// opening reports whether text begins with an opening bracket, or a look-alike of one. size is
+// the length of the inspected text.
 func opening(text string) (opens bool, size int) {
 	if text[0] == '&' {
 		seen, size := glyph(text)
@@ -80,9 +79,9 @@ func opening(text string) (opens bool, size int) {
 	return r == '<' || r >= utf8.RuneSelf && isOpening(r), size
 }
 
-// spellsTag reports whether a text that stands behind an opening bracket begins with
-// the name of a tag of ours, closing or not. It reads up to the next bracket at most,
-// so that looking behind each bracket costs no more than reading the text once.
+// spellsTag reports whether a text after an opening bracket begins with the name of one of our
+// tags, closing or not. It reads no further than the next bracket, so checking every bracket
+// costs no more than reading the text once.
 func spellsTag(text string) bool {
 	var name []byte
 	for len(text) > 0 && len(name) < maxTagName {
@@ -106,10 +105,9 @@ func spellsTag(text string) bool {
 	return false
 }
 
-// glyph returns how a reader may take the first character of a text that is not
-// empty, or the character reference that it begins with: decomposed, in lower case,
-// without accents, and as the ASCII letter that it looks like. size is its length in
-// the text.
+// glyph returns the first character of a non-empty text, or the character reference at its
+// beginning, as a reader may see it: decomposed, in lower case, without accents, and as the
+// ASCII letter that it looks like. size is its length in the text.
 func glyph(text string) (seen string, size int) {
 	r, size := utf8.DecodeRuneInString(text)
 	if r == '&' {
@@ -120,18 +118,18 @@ func glyph(text string) (seen string, size int) {
 	switch {
 	case r < utf8.RuneSelf:
 		return string(unicode.ToLower(r)), size
-	case unicode.Is(unicode.Cf, r): // often many of them
+	case unicode.Is(unicode.Cf, r): // a text may hold very many of these
 		return text[:size], size
 	}
 	return fold(text[:size]), size
 }
 
-// maxReference is more than any character reference of HTML has, in bytes.
+// maxReference exceeds the length in bytes of every named character reference of HTML.
 const maxReference = 40
 
-// reference reads the character reference of HTML that a text begins with. It accepts
-// what a browser accepts: leading zeros, no semicolon after a number or after lt, and
-// an ampersand that is a reference itself.
+// reference reads the HTML character reference at the beginning of a text. It accepts the same
+// input as a browser: leading zeros, no semicolon after a number or after lt, and an ampersand
+// that is itself a reference.
 func reference(text string) (meant string, size int, ok bool) {
 	size = 1
 	for strings.HasPrefix(text[size:], "amp;") {
@@ -185,8 +183,8 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// fold returns the letters that a text decomposes to, in lower case, without marks,
-// each as the ASCII letter that it looks like.
+// fold decomposes a text, and returns its letters in lower case, without marks, each as the
+// ASCII letter that it looks like.
 func fold(text string) string {
 	var seen strings.Builder
 	for _, r := range norm.NFKD.String(text) {
@@ -194,7 +192,7 @@ func fold(text string) string {
 		case unicode.IsMark(r), r == '(', r == ')': // ⒜ decomposes to (a)
 		case r == 'ß', r == 'ẞ':
 			seen.WriteString("ss")
-		case r == 'Η': // the capitals of eta and upsilon look like other letters than the small ones
+		case r == 'Η': // capital eta and upsilon look like other letters than in lower case
 			seen.WriteByte('h')
 		case r == 'Υ':
 			seen.WriteByte('y')
@@ -205,15 +203,14 @@ func fold(text string) string {
 	return seen.String()
 }
 
-// isOpening reports whether a character is an opening angle bracket, or looks like
-// one.
+// isOpening reports whether a character is an opening angle bracket, or looks like one.
 func isOpening(r rune) bool {
 	return strings.ContainsRune("<＜﹤≮〈\u2329《⟨⟪‹«❮❬❰⧼⦑⦓⦕⦉⟬ᐸᚲ𝈶˂≺⊀≪⋖⪡⋘⪻≤≰⩽≲≴⪅︿︽", r)
 }
 
-// readOver reports whether a reader passes over a character behind the bracket of a
-// tag or, if within is true, between the letters of its name. A backslash is not
-// passed over: a tag that has one is broken up already.
+// readOver reports whether a reader skips a character after the bracket of a tag or, if within
+// is true, between the letters of its name. A reader does not skip a backslash: a tag with one
+// is already broken up.
 func readOver(r rune, within bool) bool {
 	switch {
 	case r == '/', unicode.IsSpace(r):
@@ -229,16 +226,15 @@ func readOver(r rune, within bool) bool {
 		unicode.Other_Default_Ignorable_Code_Point) || !unicode.IsPrint(r)
 }
 
-// lookalikes are the letters of our tags, each with others in lower case that look
-// like it and do not decompose to it.
+// lookalikes are the letters of our tags. Each is followed by the lower-case characters that
+// look like it and do not decompose to it.
 var lookalikes = [...]string{
 	"aаɑαᴀ∂ꭺⲁ", "dԁꮷᑯꓒᴅɗđ", "eеεєᴇⅇҽɛǝəⲉ", "gɡցᶃɢǥɠ", "hһհꮒʜħɦꓧн", "iіιɪıɩӏⲓ", "kкκᴋⲕ",
 	"mмμϻᴍɱⲙ", "nոռпɴƞηⲛ", "oоοօᴏσⲟഠ໐", "pрρᴘⲣϸ", "rгʀᴦɾⲅꭇ", "sѕꜱʂꮪƽⲋ", "tтτᴛŧⲧ", "uυսᴜʋц",
 	"wԝաᴡωшɯ", "yуүγʏყⲩ",
 }
 
-// lookalike returns the ASCII letter that a character passes for, or the character
-// itself.
+// lookalike returns the ASCII letter that a character looks like, or the character itself.
 func lookalike(r rune) rune {
 	switch {
 	case r < utf8.RuneSelf:

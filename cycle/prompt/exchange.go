@@ -7,26 +7,25 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Exchange is one message with its answer.
+// Exchange is one message and its answer.
 type Exchange struct{ Asked, Answered Said }
 
-// Said is a text of an exchange, with the line that says whose it is and when they
-// wrote it.
+// Said is a text of an exchange. Head names its author and time.
 type Said struct{ Head, Text string }
 
-// Plain returns an exchange as a person reads it.
+// Plain returns an exchange in the form for a person.
 func (e Exchange) Plain() string {
 	return e.Asked.Head + ":\n" + e.Asked.Text + "\n\n" + e.Answered.Head + ":\n" + e.Answered.Text + "\n"
 }
 
-// Past is an exchange that prompts may hold. What they need of it is worked out once:
-// in a backlog, one prompt after the other holds the same exchanges.
+// Past is an exchange that is prepared for prompts. It is prepared only once, because in a
+// backlog successive prompts contain the same exchanges.
 type Past struct {
 	plain           string
-	asked, answered Said // defused, but for the boundary, which is another one in each prompt
+	asked, answered Said // defused, except for the boundary, which differs in each prompt
 }
 
-// NewPast returns the exchange for prompts.
+// NewPast prepares an exchange for prompts.
 func NewPast(e Exchange) *Past {
 	return &Past{plain: e.Plain(), asked: e.Asked.defused(), answered: e.Answered.defused()}
 }
@@ -35,30 +34,30 @@ func (s Said) defused() Said {
 	return Said{Head: breakTags(plain.Line(s.Head)), Text: breakTags(s.Text)}
 }
 
-// Len returns the length in bytes of the exchange as a person reads it.
+// Len returns the length of Exchange.Plain in bytes.
 func (p *Past) Len() int { return len(p.plain) }
 
-// fencing is how many bytes the tags of an exchange take, about.
+// fencing is the approximate size of an exchange's tags, in bytes.
 const fencing = 120
 
-// size returns how many bytes of a prompt's room an exchange takes.
+// size returns the size of an exchange in a prompt, in bytes.
 func (p *Past) size() int { return len(p.plain) + 1 + fencing }
 
-// Recalled is an exchange that a prompt holds.
+// Recalled is an exchange of a prompt.
 type Recalled struct {
 	*Past
-	Skipped int // exchanges between the one before it and it that are left out
+	Skipped int // number of exchanges left out between the previous one and this one
 }
 
-// Exchange returns an exchange with each of its texts fenced.
+// Exchange returns an exchange with each of its texts in a fence.
 func (f Fences) Exchange(e Exchange) string {
 	var b strings.Builder
 	f.writePast(&b, NewPast(e))
 	return b.String()
 }
 
-// Exchanges returns what was said before: each text fenced, and all of it in one
-// fence. It returns "" for no exchanges.
+// Exchanges returns past exchanges, each text in a fence, and all of them in another. It returns
+// "" if all is empty.
 func (f Fences) Exchanges(all []Recalled) string {
 	if len(all) == 0 {
 		return ""

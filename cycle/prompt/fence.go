@@ -8,35 +8,34 @@ import (
 	"agentstateloop/state"
 )
 
-// The tags of our fences. A text of somebody else that holds one of them, in
-// whatever disguise, is broken up (see defuse).
+// The tags of our fences. A foreign text that contains one of them, in any disguise, is broken
+// up (see defuse).
 const (
 	tagMessage  = "message"
 	tagMemory   = "memory"
 	tagHistory  = "history"
 	tagAsked    = "asked"    // the message of an exchange
-	tagAnswered = "answered" // its answer
+	tagAnswered = "answered" // the answer of an exchange
 	tagSummary  = "summary"
 	tagReport   = "report"
 	tagSaid     = "said"
-	tagFields   = "fields"        // of a report
-	tagAskedFor = "result_fields" // that a message asks for
+	tagFields   = "fields"        // the fields of a report
+	tagAskedFor = "result_fields" // the fields that a message asks for
 	tagSystem   = "system_message"
-	tagFiles    = "files" // that came along
+	tagFiles    = "files" // the attached files
 )
 
-// Fences puts the texts of one prompt between tags that mark them as data. Every tag
-// holds the boundary, so that nobody who writes a text can know how its fence ends
-// (docs/design.md, "The prompt").
+// Fences puts the texts of one prompt between tags that mark them as data. Every tag contains
+// the boundary, so the author of a text cannot know how its fence ends (docs/design.md, "The
+// prompt").
 type Fences struct {
-	Boundary string // a random word of letters and digits, another one for each prompt
+	Boundary string // a random word of letters and digits, different in each prompt
 }
 
-// Fence returns text between tags. The text cannot close the fence, nor open one.
+// Fence returns text between tags. The text cannot close the fence or open another.
 func (f Fences) Fence(tag, text string) string { return f.enclose(tag, "", f.defuse(text)) }
 
-// enclose puts lines that are safe already between tags, the first of them with
-// attributes.
+// enclose puts a defused text between tags. The opening tag has attributes.
 func (f Fences) enclose(tag, attributes, safe string) string {
 	name := tag + " " + f.Boundary
 	return "<" + name + attributes + ">\n" + strings.TrimRight(safe, "\n") + "\n</" + name + ">"
@@ -50,8 +49,8 @@ func (f Fences) fenced(tag, text string) string {
 	return f.Fence(tag, text)
 }
 
-// Message returns the text of a turn's message, fenced, with the list of the files that
-// came with it, which has a fence of its own in it. Without files, list is "".
+// Message returns the text of a turn's message, fenced, with the list of its attached files in a
+// fence inside. Without files, list is "".
 func (f Fences) Message(text, list string) string {
 	text = strings.TrimRight(f.defuse(text), "\n")
 	if list != "" {
@@ -66,11 +65,11 @@ func (f Fences) Memory(text string) string { return f.fenced(tagMemory, text) }
 // Summary returns a summary, fenced, or "" if it is empty.
 func (f Fences) Summary(text string) string { return f.fenced(tagSummary, text) }
 
-// Said returns what the agent had said, fenced, or "" if that is nothing.
+// Said returns the agent's earlier output, fenced, or "" if it is empty.
 func (f Fences) Said(text string) string { return f.fenced(tagSaid, text) }
 
-// ResultFields returns the results that a message asks for, one a line, fenced, or "" if
-// it asks for none. Their names and descriptions are its sender's.
+// ResultFields returns the result fields that a message asks for, one a line, fenced, or ""
+// without any. The message's sender chose their names and descriptions.
 func (f Fences) ResultFields(fields []state.ResultField) string {
 	var lines []string
 	for _, r := range fields {
@@ -79,30 +78,31 @@ func (f Fences) ResultFields(fields []state.ResultField) string {
 	return f.fenced(tagAskedFor, strings.Join(lines, "\n"))
 }
 
-// Files returns a list of files that came along, fenced, or "" if it is empty. Their names
-// are their sender's.
+// Files returns a list of attached files, fenced, or "" if it is empty. The sender chose their
+// names.
 func (f Fences) Files(list string) string { return f.fenced(tagFiles, list) }
 
-// Line returns a text of somebody else as one line that holds no tag of ours.
+// Line returns a foreign text as one line without our tags.
 func (f Fences) Line(text string) string { return f.defuse(plain.Line(text)) }
 
-// Report is the answer to a question that a turn asked another agent.
+// Report is the answer to a question that a turn asked another agent or the operator, or the
+// outcome of work that it started.
 type Report struct {
-	To, ID   string // the agent that was asked, the id of the question
+	To, ID   string // the other agent, and the id of the question
 	Question string
-	Status   state.Outcome // of the other agent's turn; "" if it does not say
-	Fields   string        // its results, as an object of JSON; "" if there are none
-	Text     string        // the report, or the note that stands in for a missing one
-	Files    string        // what came along, one file a line; "" if nothing
-	Outside  bool          // no agent was asked: To names what the turn had started, or is ""
+	Status   state.Outcome // of the other agent's turn; "" if it is unknown
+	Fields   string        // its results, as a JSON object; "" without any
+	Text     string        // the report, or a note that the report is missing
+	Files    string        // attached files, one a line; "" without files
+	Outside  bool          // there was no other agent: To names the work that the turn had started, or is ""
 	Operator bool          // the operator was asked
-	Permit   bool          // whether a tool may be called; Allowed is what they said
+	Permit   bool          // the question was whether a tool may be called; Allowed is the operator's answer
 	Allowed  bool
-	Option   string // of those that the question offered, the one that they chose; "" for another answer
+	Option   string // the offered option that the operator chose; "" for another answer
 }
 
-// Report returns a question, on one line, with its report: the status, which is ours to
-// say, then the fields and the text, fenced.
+// Report returns a question, on one line, with its report: first the status, which is in our own
+// words, then the fields and the text, fenced.
 func (f Fences) Report(r Report) string {
 	did := "You asked @" + f.Line(r.To)
 	switch {
@@ -134,8 +134,8 @@ func (f Fences) Report(r Report) string {
 	return strings.Join(parts, "\n")
 }
 
-// SystemNote returns the note of a reset, with which the next context begins, or ""
-// if the reset has none.
+// SystemNote returns the note of a reset, which begins the next context, or "" if the reset has
+// no note.
 func (f Fences) SystemNote(r state.Reset) string {
 	if r.Note == "" {
 		return ""

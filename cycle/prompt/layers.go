@@ -1,6 +1,5 @@
-// Package prompt makes the prompts of an agent's turns: it renders their layers
-// from templates, and chooses which of the past exchanges they hold. It takes
-// data and returns text.
+// Package prompt makes the prompts of an agent's turns. It renders their layers from templates,
+// and chooses the past exchanges that they contain. It takes data and returns text.
 package prompt
 
 import "strings"
@@ -10,33 +9,32 @@ type Layer struct {
 	Name  string `json:"name"`
 	Part  string `json:"part"`  // PartSystem, PartMessage or PartSummary
 	From  string `json:"from"`  // the template: BuiltIn, or a file
-	Told  bool   `json:"told"`  // false: it is empty, or a session that continues has it already
-	Text  string `json:"text"`  // without white space around it
+	Told  bool   `json:"told"`  // false if the layer is empty, or a continued session already has it
+	Text  string `json:"text"`  // without surrounding white space
 	Fault string `json:"fault"` // why the user's own template was not used, or ""
 }
 
-// The parts of a prompt. What PartSystem holds was written by us and the
-// operator, except for the agent's own memory; a sender's words are in
-// PartMessage only. PartSummary is the question that asks for a summary.
+// The parts of a prompt. We and the operator write PartSystem, except for the agent's own
+// memory. A sender's words are only in PartMessage. PartSummary is the question that asks for a
+// summary.
 const (
 	PartSystem  = "system"
 	PartMessage = "message"
 	PartSummary = "summary"
 )
 
-// BuiltIn is the From of a layer for which the user has no template.
+// BuiltIn is the From of a layer that is rendered from our own template.
 const BuiltIn = "built-in"
 
-// The layers that the code names.
+// The layers that have names in the code.
 const (
 	layerMessage = "message"
 	layerSummary = "summary"
 	layerHistory = "history"
 )
 
-// layers are all layers, in their order. A session that continues gets those that
-// change from one message to the next. The note of a reset comes first, as
-// `reset` promises.
+// layers lists all layers in order. A continued session gets only the layers that change from
+// message to message. The note of a reset comes first, as `reset` promises.
 var layers = [...]struct {
 	name, part string
 	changes    bool
@@ -54,7 +52,7 @@ var layers = [...]struct {
 	{layerSummary, PartSummary, false},
 }
 
-// Names returns the names of all layers, in their order.
+// Names returns the names of all layers in order.
 func Names() []string {
 	var names []string
 	for _, l := range layers {
@@ -63,15 +61,14 @@ func Names() []string {
 	return names
 }
 
-// Prompt is the text that an agent is given for one turn.
+// Prompt is the text of a turn for an agent.
 type Prompt struct {
 	System string // context/system.md
 	Stdin  string // standard input
 }
 
-// Join puts the layers of a turn together. Standard input holds both parts; if
-// apart is true, the runner takes the system prompt from its file, and standard
-// input holds the message alone.
+// Join joins the layers of a turn. Standard input holds both parts. If apart is true, the runner
+// reads the system prompt from its file, and standard input holds only the message.
 func Join(all []Layer, apart bool) Prompt {
 	var system, stdin []string
 	for _, l := range all {

@@ -2,9 +2,9 @@ package prompt
 
 import "slices"
 
-// Recall chooses from exchanges, newest first, those that a prompt holds in room
-// bytes, and returns them oldest first. The newest fill half of the room; those
-// that share most words with the question fill the rest.
+// Recall chooses exchanges for room bytes of a prompt. all is sorted newest first; the result is
+// sorted oldest first. The newest exchanges fill half of the room. The exchanges that share the
+// most words with the question fill the rest.
 func Recall(all []*Past, room int, question ...string) []Recalled {
 	rank := NewRanking(question...)
 	for i, p := range all {
@@ -13,7 +13,7 @@ func Recall(all []*Past, room int, question ...string) []Recalled {
 	return inOrder(all, pick(all, rank.Best(), room))
 }
 
-// pick chooses exchanges, newest first, for room bytes: the newest up to half of the
+// pick chooses exchanges, sorted newest first, for room bytes: the newest up to half of the
 // room, then the best in their order, then the newest again.
 func pick(all []*Past, best []int, room int) []bool {
 	taken, used := make([]bool, len(all)), 0
@@ -27,7 +27,7 @@ func pick(all []*Past, best []int, room int) []bool {
 	}
 	for i := range all {
 		if !take(i, room/2) {
-			break // a conversation whose end has holes would mislead
+			break // a conversation with gaps at its end would mislead
 		}
 	}
 	for _, i := range best {
@@ -39,8 +39,8 @@ func pick(all []*Past, best []int, room int) []bool {
 	return taken
 }
 
-// inOrder returns the taken exchanges, oldest first, each with the number of those
-// left out before it. The oldest left out are not counted.
+// inOrder returns the taken exchanges, oldest first. Each has the number of exchanges left out
+// before it, except the first.
 func inOrder(all []*Past, taken []bool) []Recalled {
 	var chosen []Recalled
 	gap := 0

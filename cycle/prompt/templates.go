@@ -17,11 +17,11 @@ import (
 //go:embed templates/*.tmpl
 var builtIn embed.FS
 
-// templateExt ends the name of a layer's file.
+// templateExt is the extension of a template file.
 const templateExt = ".tmpl"
 
-// parsed has the built-in templates that were used, by the name of their layer: a
-// backlog renders each of them for each of its turns.
+// parsed caches the built-in templates by layer name, because a backlog renders each of them at
+// each turn.
 var parsed sync.Map
 
 // builtInTemplate returns the built-in template of a layer.
@@ -41,12 +41,12 @@ func builtInTemplate(name string) (*template.Template, error) {
 	return t, nil
 }
 
-// maxTemplate bounds, in bytes, a template of the user's.
+// maxTemplate limits a user's template, in bytes.
 const maxTemplate = 64 << 10
 
 // Templates renders the layers.
 type Templates struct {
-	Folder string // of the user's own templates; "": none
+	Folder string // of the user's own templates; "" without any
 }
 
 // Layers renders every layer.
@@ -64,15 +64,14 @@ func (t Templates) Layers(d Data) ([]Layer, error) {
 	return all, nil
 }
 
-// SummaryQuestion renders the question that asks an agent for a summary of its
-// context.
+// SummaryQuestion renders the question that asks an agent to summarize its context.
 func (t Templates) SummaryQuestion(d Data) (string, error) {
 	l, err := t.layer(layerSummary, d)
 	return l.Text, err
 }
 
-// layer renders one layer with the user's template, or with the built-in one if
-// the user has none or a broken one. The layer says why a template was not used.
+// layer renders a layer from the user's template, or from the built-in one if the user's
+// template is missing or broken. Fault reports a broken template.
 func (t Templates) layer(name string, d Data) (Layer, error) {
 	l := Layer{Name: name, From: BuiltIn}
 	ours, err := builtInTemplate(name)
@@ -98,7 +97,7 @@ func (t Templates) layer(name string, d Data) (Layer, error) {
 	return l, nil
 }
 
-// own returns the user's template of a layer, or "" if the user has none.
+// own returns the user's template of a layer, or "" if it is missing.
 func (t Templates) own(name string) (file, text string, err error) {
 	if t.Folder == "" {
 		return "", "", nil
@@ -120,12 +119,12 @@ func (t Templates) own(name string) (file, text string, err error) {
 		return file, "", fmt.Errorf("%s has more than %d KiB: shorten it", file, maxTemplate>>10)
 	}
 	if len(data) == 0 {
-		data = []byte("\n") // an empty file leaves its layer out
+		data = []byte("\n") // so an empty file makes an empty layer
 	}
 	return file, string(data), nil
 }
 
-// executeText executes a template of the user's. Errors name its file.
+// executeText executes a user's template. Its errors name the file.
 func executeText(file, text string, d Data) (string, error) {
 	t, err := template.New(file).Parse(text)
 	if err != nil {
@@ -142,8 +141,8 @@ func execute(t *template.Template, d Data) (string, error) {
 	return strings.TrimSpace(b.String()), nil
 }
 
-// checkMessage returns an error that names the file if the message layer does not
-// show the message.
+// checkMessage returns an error that names the file if the message layer does not contain the
+// message.
 func checkMessage(name, file, text string, d Data) error {
 	if name == layerMessage && !strings.Contains(text, d.Message) {
 		return fmt.Errorf("%s does not show the message: put {{.Message}} into it", file)
@@ -151,8 +150,8 @@ func checkMessage(name, file, text string, d Data) error {
 	return nil
 }
 
-// Faults returns what is wrong with the folder of the user's templates as a whole:
-// it is missing, or holds a file that does not name a layer.
+// Faults returns the problems of the folder of the user's templates: it cannot be read, or a
+// file in it does not name a layer.
 func (t Templates) Faults() []string {
 	if t.Folder == "" {
 		return nil

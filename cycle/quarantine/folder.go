@@ -1,7 +1,6 @@
-// Package quarantine keeps the items that a gate rejected: mails and mesh
-// messages, each in a folder of its own with the gate's verdict. Limits keep a
-// flood from filling the disk, and from pushing out what others have sent
-// (docs/design.md, "Quarantine").
+// Package quarantine keeps the items that a gate rejected: mails and mesh messages, each in its
+// own folder with the gate's verdict. Limits keep a flood from filling the disk, and from
+// displacing the items of other senders (docs/design.md, "Quarantine").
 package quarantine
 
 import (
@@ -21,38 +20,39 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Verdict is why an item is in quarantine. It lies as verdict.json next to the
+// Verdict is the reason for an item's quarantine. It is stored as verdict.json next to the
 // item's payload.
 type Verdict struct {
 	Key     string       `json:"key"`
 	Source  state.Source `json:"source"`
-	From    string       `json:"from"` // as the item says; nothing in it is proved
+	From    string       `json:"from"` // as the item claims; it is not proved
 	Subject string       `json:"subject,omitempty"`
 	Gate    string       `json:"gate"`
 	Reason  string       `json:"reason"`
 	At      time.Time    `json:"at"`            // INTERNALDATE or sent_at
-	Kept    time.Time    `json:"kept,omitzero"` // when it was put there
+	Kept    time.Time    `json:"kept,omitzero"` // when the item was quarantined
 
-	// Sum is that of the payload, as store.Sum makes it; "" in items of older versions.
+	// Sum is the payload's checksum from store.Sum; "" in items of older versions.
 	Sum string `json:"sha256,omitempty"`
 
-	// Doubtful is set if the sender of the mail is proved, and its text is not. Digest is
-	// then that of the mail.
+	// Doubtful is set if the mail's sender is proved, but its text is not. Digest is then the
+	// digest of the mail.
 	Doubtful bool   `json:"doubtful,omitempty"`
 	Digest   string `json:"digest,omitempty"`
 
-	// Files is how many bytes the files have that came along and lie next to the payload.
+	// Files is the total size in bytes of the attached files, which are stored next to the
+	// payload.
 	Files int64 `json:"files_bytes,omitempty"`
 }
 
 // Item is an item in quarantine.
 type Item struct {
 	Verdict
-	Payload string `json:"payload"` // its file, below the state directory
-	Size    int64  `json:"size"`    // bytes of that file, and of those that came along
+	Payload string `json:"payload"` // path of the payload, below the state directory
+	Size    int64  `json:"size"`    // of the payload and the attached files, in bytes
 }
 
-// maxVerdict bounds a verdict.json that is read, in bytes.
+// maxVerdict limits the verdict.json that is read, in bytes.
 const maxVerdict = 1 << 20
 
 // The files of an item.
@@ -62,7 +62,7 @@ const (
 	meshFile    = "message.json"
 )
 
-// ErrNotQuarantined means that no such item is in quarantine.
+// ErrNotQuarantined means that the quarantine does not hold the item.
 var ErrNotQuarantined = errors.New("not in quarantine")
 
 // Folder is the quarantine of one agent.
@@ -73,8 +73,7 @@ type Folder struct {
 // Dir returns the folder of an item, below the state directory.
 func Dir(key string) string { return store.PayloadName(store.QuarantineDir, key, "") }
 
-// payload returns the path of an item's mail or message, below the state
-// directory.
+// payload returns the path of an item's mail or message, below the state directory.
 func (v Verdict) payload() string {
 	if v.Source == state.Mail {
 		return path.Join(Dir(v.Key), mailFile)
@@ -82,9 +81,9 @@ func (v Verdict) payload() string {
 	return path.Join(Dir(v.Key), meshFile)
 }
 
-// Same returns a name for the item with this payload that stays the same when a
-// renumbered mailbox brings it again under another key. It is a hash of when the
-// item came and of all its bytes, so no other mail is taken for it.
+// Same returns a name for the item with this payload. The name stays the same when a renumbered
+// mailbox delivers the item again under another key. It is a hash of the item's time and of all
+// its bytes, so different mails have different names.
 func (i Item) Same(payload []byte) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d ", i.At.Unix())
@@ -92,9 +91,9 @@ func (i Item) Same(payload []byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Items returns every item, oldest first. It skips what cannot be read, because
-// that must stop no poll: a broken verdict, or a folder that a crash left
-// unfinished and whose item the next poll keeps again.
+// Items returns all items, oldest first. It skips an unreadable item, so that it cannot stop a
+// poll: one with a broken verdict, or a folder that a crash left unfinished. The next poll keeps
+// the item of an unfinished folder again.
 func (f Folder) Items() ([]Item, error) {
 	entries, err := f.entries()
 	if err != nil {
@@ -113,9 +112,8 @@ func (f Folder) Items() ([]Item, error) {
 	return items, nil
 }
 
-// Find returns the item with this key. The error wraps ErrNotQuarantined if no
-// such item is there. An item that was released may still be there after a
-// crash.
+// Find returns the item with this key. The error wraps ErrNotQuarantined if the item is missing.
+// After a crash, a released item may still be in the folder.
 func (f Folder) Find(key string) (Item, error) {
 	i, err := f.read(Dir(key))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && i.Key != key {
@@ -124,8 +122,8 @@ func (f Folder) Find(key string) (Item, error) {
 	return i, err
 }
 
-// Open is Find, and returns the item's mail or message too. The error wraps
-// store.ErrDamaged if that is not what was kept.
+// Open is like Find, and also returns the item's mail or message. The error wraps
+// store.ErrDamaged if the payload has changed since it was kept.
 func (f Folder) Open(key string) (i Item, payload []byte, err error) {
 	if i, err = f.Find(key); err != nil {
 		return i, nil, err
@@ -136,7 +134,7 @@ func (f Folder) Open(key string) (i Item, payload []byte, err error) {
 	return i, payload, nil
 }
 
-// Count returns how many items there are, without reading them.
+// Count returns the number of items, without reading them.
 func (f Folder) Count() (int, error) {
 	entries, err := f.entries()
 	if err != nil {
@@ -145,7 +143,7 @@ func (f Folder) Count() (int, error) {
 	return len(entries), nil
 }
 
-// entries lists the quarantine, which must be a folder of ours. A missing one has no
+// entries lists the quarantine, which must be one of our folders. A missing folder has no
 // entries.
 func (f Folder) entries() ([]fs.DirEntry, error) {
 	if err := f.Store.CheckFolders(path.Join(store.QuarantineDir, verdictFile)); err != nil {
@@ -172,7 +170,7 @@ func (f Folder) read(dir string) (Item, error) {
 		return i, fmt.Errorf("read quarantine: %s: %w", path.Join(dir, verdictFile), err)
 	}
 	if i.Kept.IsZero() {
-		i.Kept = i.At // older versions did not record it
+		i.Kept = i.At // older versions did not store Kept
 	}
 	i.Payload = path.Join(dir, path.Base(i.payload()))
 	info, err := os.Lstat(f.Store.Path(i.Payload))

@@ -15,45 +15,45 @@ import (
 
 // Limits of the folder.
 const (
-	maxItems    = 500            // in the folder
-	maxBytes    = 256 << 20      // of their payloads
+	maxItems    = 500            // all items
+	maxBytes    = 256 << 20      // all payloads
 	senderItems = 50             // of one sender in a senderSpan
-	senderBytes = 64 << 20       // likewise; a sender's first item may be as large as a mail can be
+	senderBytes = 64 << 20       // the same, in bytes; a sender's first item may be as large as the largest mail
 	senderSpan  = 24 * time.Hour //
 )
 
-// Files is where an intake keeps its items: the agent's store, or memory for a
-// dry run. The names are those of store.Store.
+// Files stores the items of an intake: in the agent's store, or in memory for a dry run. The
+// methods are those of store.Store.
 type Files interface {
 	KeepSummed(name string, r io.Reader) (sum string, err error)
 	KeepAmong(name string, r io.Reader) error
 	Remove(name string) error
 }
 
-// Intake puts the items of one observation into the folder. Mail and mesh use it
-// at the same time.
+// Intake puts the rejected items of one observation into the folder. Mail and mesh use it
+// concurrently.
 type Intake struct {
 	folder Folder
 	files  Files
-	state  state.State // with which the observation began
+	state  state.State // at the beginning of the observation
 	now    func() time.Time
 	known  func(source state.Source, from string) bool
 
 	mu      sync.Mutex
 	loaded  bool
-	items   []Item               // in the folder, or with a place reserved in it
-	spent   map[string]time.Time // until when an account has nothing left, see within
+	items   []Item               // in the folder, or with a reserved place in it
+	spent   map[string]time.Time // when an exhausted account may keep items again, see within
 	evicted []state.Event
 }
 
-// NewIntake returns the intake of an observation that began with the state s.
-// known reports whether a sender is an operator or a listed peer.
+// NewIntake returns the intake of an observation that began with the state s. known reports
+// whether a sender is an operator or a listed peer.
 func NewIntake(f Folder, files Files, s state.State, now func() time.Time, known func(source state.Source, from string) bool) *Intake {
 	return &Intake{folder: f, files: files, state: s, now: now, known: known}
 }
 
-// Room reports whether Keep would keep an item, and reserves its place. So what
-// is only to be counted need not be fetched.
+// Room reports whether Keep would keep an item, and reserves its place. An item without a place
+// is only counted, so the caller need not fetch it.
 func (in *Intake) Room(v Verdict, digest string, size int64) (bool, error) {
 	if in.state.KnowsRejected(v.Key, digest) {
 		return false, nil
@@ -62,9 +62,9 @@ func (in *Intake) Room(v Verdict, digest string, size int64) (bool, error) {
 	return in.admit(Item{Verdict: v, Size: size})
 }
 
-// Keep keeps an item with its verdict, unless the state knows the item, or the
-// folder has no room for it. digest is that of a mail; size is roughly that of
-// the payload, in bytes. Keep reports whether the item is only to be counted.
+// Keep keeps an item with its verdict, unless the state knows the item, or the folder has no
+// room for it. digest is the digest of a mail. size is the approximate size of the payload, in
+// bytes. unkept reports that the item is only counted.
 func (in *Intake) Keep(v Verdict, digest string, size int64, payload io.Reader) (unkept bool, err error) {
 	if in.state.KnowsRejected(v.Key, digest) {
 		return false, nil
@@ -80,23 +80,20 @@ func (in *Intake) Keep(v Verdict, digest string, size int64, payload io.Reader) 
 	if err != nil {
 		return false, fmt.Errorf("quarantine %s: %w", v.Key, err)
 	}
-	// KeepAmong, because a poll that died may have made the folder without an
-	// fsync.
+	// KeepAmong, because a poll that died may have made the folder without an fsync.
 	return false, in.files.KeepAmong(path.Join(Dir(v.Key), verdictFile), strings.NewReader(string(verdict)+"\n"))
 }
 
-// Events returns what the machine must learn about the folder after an
-// observation.
+// Events returns the events about the folder for the machine, after an observation.
 func (in *Intake) Events() []state.Event {
 	n, err := in.folder.Count()
 	if !in.loaded || err != nil {
-		return in.evicted // each rejected item is counted by its own event
+		return in.evicted // each rejected item has its own event, which counts it
 	}
 	return append(in.evicted, state.QuarantineHolds{Items: n})
 }
 
-// admit reports whether there is room for an item. It makes room by evicting
-// others.
+// admit reports whether there is room for an item. It evicts other items to make room.
 func (in *Intake) admit(item Item) (bool, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -104,7 +101,7 @@ func (in *Intake) admit(item Item) (bool, error) {
 		return false, err
 	}
 	if slices.ContainsFunc(in.items, func(old Item) bool { return old.Key == item.Key }) {
-		return true, nil // reserved, or kept by a poll that died before its commit
+		return true, nil // its place is reserved, or a poll kept it and died before its commit
 	}
 	if !in.within(item) {
 		return false, nil
@@ -118,8 +115,7 @@ func (in *Intake) admit(item Item) (bool, error) {
 	return true, nil
 }
 
-// load reads the folder once, and removes items that were released and that a
-// crash has left there.
+// load reads the folder once. It removes the released items that a crash has left in the folder.
 func (in *Intake) load() error {
 	if in.loaded {
 		return nil
@@ -141,8 +137,7 @@ func (in *Intake) load() error {
 	return nil
 }
 
-// within reports whether an item is within what its sender may have kept in a
-// day.
+// within reports whether an item is within its sender's daily limits.
 func (in *Intake) within(item Item) bool {
 	account := in.account(item)
 	if item.Kept.Before(in.spent[account]) {
@@ -162,16 +157,15 @@ func (in *Intake) within(item Item) bool {
 		if in.spent == nil {
 			in.spent = map[string]time.Time{}
 		}
-		in.spent[account] = oldest.Add(senderSpan) // a flood must not count the folder once for each mail
+		in.spent[account] = oldest.Add(senderSpan) // so that a flood does not count the folder once per mail
 		return false
 	}
 	return items == 0 || item.Size <= senderBytes-bytes
 }
 
-// account returns the account that an item counts for: that of the operator or
-// the peer that it says it is from, or that of all strangers together, because
-// names cost nothing. Each gate has accounts of its own, so forged mail leaves
-// room for what other gates reject.
+// account returns the account of an item. The operator and each listed peer have their own, by
+// the name in the item. All strangers share one, because names cost nothing. Each gate has
+// separate accounts, so forged mail leaves room for the rejected items of other gates.
 func (in *Intake) account(item Item) string {
 	account := string(item.Source) + " " + item.Gate
 	if in.known(item.Source, item.From) {
@@ -188,8 +182,8 @@ func (in *Intake) full() bool {
 	return len(in.items) > maxItems || bytes > maxBytes
 }
 
-// evict removes the oldest item of the account with the largest share of the
-// folder. It spares the newest item, for which it makes room.
+// evict removes the oldest item of the account with the largest share of the folder. It spares
+// the newest item, which needs the room.
 func (in *Intake) evict() error {
 	share := map[string]float64{}
 	for _, item := range in.items {
@@ -198,7 +192,7 @@ func (in *Intake) evict() error {
 	victim := -1
 	for i, item := range in.items[:len(in.items)-1] { // oldest first
 		if in.state.Asks(item.Key) {
-			continue // the operator has been asked about it and may answer
+			continue // the operator was asked about it and may still answer
 		}
 		if victim < 0 || share[in.account(item)] > share[in.account(in.items[victim])] {
 			victim = i
@@ -212,8 +206,8 @@ func (in *Intake) evict() error {
 	return in.files.Remove(Dir(key))
 }
 
-// MailIn returns the mail with this key from files that an intake has kept in
-// memory, by name. ok is false if it is not among them.
+// MailIn returns the mail with this key from the files that an intake has kept in memory, by
+// name. ok is false if the mail is missing.
 func MailIn(files map[string][]byte, key string) (i Item, payload []byte, ok bool) {
 	payload, ok = files[path.Join(Dir(key), mailFile)]
 	ok = ok && json.Unmarshal(files[path.Join(Dir(key), verdictFile)], &i.Verdict) == nil
