@@ -8,19 +8,18 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// keepBackups is the number of backups that are kept.
+// keepBackups limits the number of backups.
 const keepBackups = 20
 
 // anyAgentLine matches the line of any agent.
 var anyAgentLine = lazy.NewRegexp(`(?m)^[ \t]*[0-9*@].* # agentstateloop [a-z0-9-]+( alarm)?[ \t\r]*$\n?`)
 
-// backUp saves table to a file with mode 0600 in the backup folder, durably, and
-// returns its path. It returns "" for an empty table and saves nothing.
+// backUp saves table to a file with mode 0600 in the backup folder, durably, and returns its
+// path. It does not save an empty table, and returns "" for it.
 //
-// The name of the file is a hash of the lines that do not belong to an agent.
-// Changes of an agent's line therefore overwrite the same file, and a backup
-// stays until the user's own lines have changed 20 times. A table that a broken
-// crontab mangled does not replace the last good one.
+// The name of the file is a hash of the lines that do not belong to an agent. So changes of an
+// agent's line overwrite the same file, and a backup stays until the user's own lines have
+// changed 20 times. A table that a broken crontab mangled does not replace the last good one.
 func (t Table) backUp(table []byte) (string, error) {
 	if err := osfile.MkdirAll(t.Backup); err != nil {
 		return "", err
@@ -46,7 +45,7 @@ func writeFile(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // gone already after the rename
+	defer os.Remove(file.Name()) // already gone after the rename
 	_, err = file.Write(data)
 	if err == nil {
 		err = file.Sync()
@@ -63,8 +62,8 @@ func writeFile(path string, data []byte) error {
 	return osfile.SyncDir(filepath.Dir(path))
 }
 
-// prune removes all but the newest keepBackups backups. A backup that cannot be
-// removed does not keep us from writing the crontab.
+// prune removes all but the newest keepBackups backups. A backup that cannot be removed does
+// not stop us from writing the crontab.
 func (t Table) prune() {
 	backups := t.backups()
 	for _, old := range backups[min(keepBackups, len(backups)):] {

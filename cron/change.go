@@ -12,14 +12,14 @@ type Change struct {
 	Before, After []byte // the whole table
 	Wrote         bool   // the table was written, and After was read back
 	Line          string // the agent's line; "" if it was removed
-	Backup        string // path of the backup; "" if none was needed
+	Backup        string // path of the backup; "" without a backup
 }
 
 // contextLines is the number of unchanged lines that Diff shows around a change.
 const contextLines = 2
 
-// Diff returns the change as a unified diff for people to read, or "" if nothing
-// changes. It shows foreign lines near ours unmodified.
+// Diff returns the change as a unified diff for people, or "" if both tables are equal. It
+// shows foreign lines near ours unmodified.
 func (c Change) Diff() string {
 	if bytes.Equal(c.Before, c.After) {
 		return ""
@@ -55,11 +55,11 @@ type diffLine struct {
 	text []byte
 }
 
-// diffLines pairs the lines that both tables have, in order. The diff is correct
-// for any two tables, but the shortest one only if they differ in our lines alone.
+// diffLines pairs the lines that both tables have, in order. The diff is correct for any two
+// tables, but it is the shortest one only if they differ in our lines alone.
 func diffLines(before, after []byte) []diffLine {
 	olds, news := slices.Collect(bytes.Lines(before)), slices.Collect(bytes.Lines(after))
-	ahead := make(map[string]int) // how often a line still follows in before
+	ahead := make(map[string]int) // how often a line still follows in the old table
 	for _, line := range olds {
 		ahead[string(line)]++
 	}
@@ -111,8 +111,8 @@ func linesBefore(lines []diffLine) (old, now int) {
 	return old, now
 }
 
-// span returns one side of a hunk's head: the number of its first line and the
-// number of lines. For a side without lines it is the number of the line before.
+// span returns one side of a hunk's header: the number of its first line and the number of
+// lines. For a side without lines, it is the number of the line before.
 func span(skipped, lines int) string {
 	if lines > 0 {
 		skipped++

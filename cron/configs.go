@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Configs returns the configurations that the lines of agents name in table, each once,
-// in their order. They may be gone by now.
+// Configs returns the paths of the config files in the agents' lines of table, in order and
+// without duplicates. The files may no longer exist.
 func Configs(table []byte) []string {
 	var all []string
 	for line := range bytes.Lines(table) {
@@ -36,8 +36,8 @@ func agentOf(line string) (agent string, found bool) {
 	return words[0], true
 }
 
-// unquote undoes quote, of a text whose opening quote is cut off and that goes on behind
-// the closing one.
+// unquote undoes quote. text begins after the opening quote and may continue after the closing
+// quote.
 func unquote(text string) (word string, ok bool) {
 	var b strings.Builder
 	for {

@@ -12,18 +12,18 @@ import (
 // daemons are the names of cron daemons.
 var daemons = []string{"cron", "crond", "fcron", "dcron", "anacron", "bcron-start", "cronie"}
 
-// pidFiles are the places where cron daemons write their process id.
+// pidFiles are the files of cron daemons for their process id.
 var pidFiles = []string{"/run/crond.pid", "/run/cron.pid", "/run/fcron.pid", "/var/run/crond.pid", "/var/run/cron.pid"}
 
-// Daemon returns the name and process id of a running cron daemon, or "" and 0.
-// proc is the root of procfs: "/proc". known is false if the answer is unknown,
-// because procfs is missing or hides the processes of other users.
+// Daemon returns the name and process id of a running cron daemon, or "" and 0. proc is the
+// root of procfs: "/proc". known is false if procfs is missing or hides the processes of other
+// users.
 func Daemon(proc string) (name string, pid int, known bool) {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
 		return "", 0, false
 	}
-	foreign := false // a process of another user was seen
+	foreign := false // we have seen a process of another user
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -52,8 +52,8 @@ func Daemon(proc string) (name string, pid int, known bool) {
 	return "", 0, foreign
 }
 
-// daemonName returns the name of a cron daemon in cmdline, or "". Each argument in
-// cmdline ends in a NUL.
+// daemonName returns the name of a cron daemon in cmdline, or "". Each argument in cmdline ends
+// in a NUL.
 func daemonName(cmdline []byte) string {
 	argv := strings.Split(string(cmdline), "\x00")
 	name := filepath.Base(argv[0])

@@ -2,25 +2,24 @@ package cron
 
 import "bytes"
 
-// tag returns the text that ends the line of agent's interval, and alarmTag that which
-// ends its alarm line. The lines are found by it. A handle has no blanks, so no tag
-// ends in another.
+// tag returns the end of the line of agent's interval, and alarmTag the end of its alarm line.
+// We find the lines by these tags. A handle has no blanks, so one tag never ends in another.
 func tag(agent string) string { return " # agentstateloop " + agent }
 
 func alarmTag(agent string) string { return tag(agent) + " alarm" }
 
-// Find returns the lines of agent's interval in table, without their newlines. These
-// are the jobs that end in " # agentstateloop HANDLE", with exactly that handle.
+// Find returns the lines of agent's interval in table, without their newlines. These are the
+// jobs that end in " # agentstateloop HANDLE", with exactly that handle.
 //
 //   - Blanks and a carriage return after the handle are ignored. An editor may
 //     leave them, and we can repair the line.
-//   - A job begins with a digit, "*" or "@", after optional blanks. A line that
-//     was commented out is therefore a comment of the user: it stays, and Set
-//     adds a new line. The uninstall command removes the line permanently.
+//   - A job begins with a digit, "*" or "@", after optional blanks. A commented-out
+//     line is therefore a comment of the user: it stays, and Set adds a new line.
+//     The uninstall command removes the line permanently.
 func Find(table []byte, agent string) []string { return find(table, tag(agent)) }
 
-// FindAlarm returns the alarm lines of agent, as Find does. They end in
-// " # agentstateloop HANDLE alarm".
+// FindAlarm returns the alarm lines of agent, as Find does. They end in " # agentstateloop
+// HANDLE alarm".
 func FindAlarm(table []byte, agent string) []string { return find(table, alarmTag(agent)) }
 
 func find(table []byte, tag string) []string {
@@ -33,20 +32,20 @@ func find(table []byte, tag string) []string {
 	return found
 }
 
-// Set returns table with line and alarm, from [Job.Line] and [Job.AlarmLine], as agent's
-// only lines. Each replaces the first of its kind. Otherwise line is appended, and alarm
-// stands behind line; if alarm is "" the table has none. Every other line stays
-// byte-identical and in its order, except that a last line without a newline gets one if
-// ours follows it. Set does not modify table.
+// Set returns table with line and alarm, from [Job.Line] and [Job.AlarmLine], as the only lines
+// of agent. Each replaces the first line of its kind. If the table has no such line, Set
+// appends line, and puts alarm after line. An empty alarm removes the alarm lines. Every other
+// line stays byte-identical and in its order, except that a last line without a newline gets
+// one if ours follows it. Set does not modify table.
 func Set(table []byte, agent, line, alarm string) []byte {
 	edited := make([]byte, 0, len(table)+len(line)+len(alarm)+3)
 	place := func(line *string) {
 		if *line != "" {
 			edited = append(withNewline(edited), *line+"\n"...)
-			*line = "" // and no second one
+			*line = "" // place it only once
 		}
 	}
-	behind := len(FindAlarm(table, agent)) == 0 // alarm has no place of its own yet
+	behind := len(FindAlarm(table, agent)) == 0 // the table has no alarm line to replace
 	for old := range bytes.Lines(table) {
 		switch {
 		case isJob(old, alarmTag(agent)):
@@ -65,8 +64,8 @@ func Set(table []byte, agent, line, alarm string) []byte {
 	return edited
 }
 
-// Unset returns table without agent's lines. Every other byte stays. Unset does
-// not modify table.
+// Unset returns table without agent's lines. Every other byte stays. Unset does not modify
+// table.
 func Unset(table []byte, agent string) []byte {
 	edited := make([]byte, 0, len(table))
 	for line := range bytes.Lines(table) {
@@ -77,7 +76,7 @@ func Unset(table []byte, agent string) []byte {
 	return edited
 }
 
-// withNewline returns table with a newline at its end, or an empty table as it is.
+// withNewline returns table with a newline at its end. An empty table stays empty.
 func withNewline(table []byte) []byte {
 	if len(table) == 0 || bytes.HasSuffix(table, []byte("\n")) {
 		return table

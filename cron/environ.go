@@ -14,9 +14,9 @@ const JobPath = "/usr/bin:/bin"
 // settingLine matches an environment line of a table (crontab(5)).
 var settingLine = lazy.NewRegexp(`^[ \t]*("[A-Za-z_]\w*"|'[A-Za-z_]\w*'|[A-Za-z_]\w*)[ \t]*=[ \t]*(.*?)[ \t\r]*$`)
 
-// Environ returns the environment that the table sets for agent's job, as
-// "NAME=value". These are the variables set above the agent's line, or in the
-// whole table if it has no line. The last value of a name counts.
+// Environ returns the environment that the table sets for agent's job, as "NAME=value". These
+// are the variables set above the agent's line, or in the whole table without such a line. The
+// last value of a name counts.
 func Environ(table []byte, agent string) []string {
 	var env []string
 	for line := range bytes.Lines(table) {

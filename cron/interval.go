@@ -30,12 +30,11 @@ func Expr(interval time.Duration) (string, error) {
 	}
 }
 
-// AlarmExpr returns the five time fields of a crontab line that fires at this minute,
-// in its own time zone: 14:12 on 22 November is "12 14 22 11 *". It repeats each year.
+// AlarmExpr returns the five time fields of a crontab line that fires at this minute, in the
+// time zone of minute: 14:12 on 22 November is "12 14 22 11 *". It repeats each year.
 //
-// In the hour that a clock change repeats the hour is "*" the second time. The daemons
-// of Vixie's family run a job with a fixed time only once there, and would take it as
-// done.
+// When a clock change repeats an hour, the second pass has the hour "*". The daemons of Vixie's
+// family run a job with a fixed time only in the first pass, and would skip it in the second.
 func AlarmExpr(minute time.Time) string {
 	hour := strconv.Itoa(minute.Hour())
 	if repeated(minute) {
@@ -44,8 +43,8 @@ func AlarmExpr(minute time.Time) string {
 	return fmt.Sprintf("%d %s %d %d *", minute.Minute(), hour, minute.Day(), int(minute.Month()))
 }
 
-// repeated reports whether the local time of t was there before, because the clock was
-// set back within the last three hours. cron takes a larger change for another clock.
+// repeated reports whether the clock showed the local time of t before, because it was set back
+// within the last three hours. cron treats a larger change as a new clock.
 func repeated(t time.Time) bool {
 	_, now := t.Zone()
 	_, before := t.Add(-3 * time.Hour).Zone()

@@ -10,14 +10,14 @@ import (
 	"agentstateloop/state"
 )
 
-// maxLine is the length of the longest line that we install, in bytes, tag
-// included. Debian's crontab refuses a command of 999 bytes or more.
+// maxLine is the maximum length of our lines, in bytes, including the tag. Debian's crontab
+// refuses a command of 999 bytes or more.
 const maxLine = 900
 
 var plainWord = lazy.NewRegexp(`^[A-Za-z0-9_./:=,@+-]+$`)
 
-// Job describes the crontab lines of one agent: that of its interval, and while Alarm
-// is set an alarm line.
+// Job describes the crontab lines of one agent: the line of its interval and, while Alarm is
+// set, an alarm line.
 type Job struct {
 	Agent    string        // the handle
 	Binary   string        // absolute path of agentstateloop
@@ -25,7 +25,8 @@ type Job struct {
 	Interval time.Duration // an interval that Expr accepts
 	Args     []string      // further arguments of poll at the interval, e.g. --linger 50s
 
-	// Alarm is the minute of the alarm line, in the time zone of cron; zero: none.
+	// Alarm is the minute of the alarm line, in the time zone of cron. The zero time means no
+	// alarm line.
 	Alarm time.Time
 }
 
@@ -33,13 +34,12 @@ type Job struct {
 //
 //	*/30 * * * * '/abs/agentstateloop' --config '/abs/agent.toml' poll --if-due --quiet # agentstateloop goulard3120
 //
-// Paths are quoted for sh. A "%" would end the command for cron, so it is escaped
-// as "\%". The escape stands outside the quotes, because BusyBox does not remove
-// the backslash, and the shell then does.
+// Paths are quoted for sh. A "%" would end the command for cron, so it is escaped as "\%",
+// outside the quotes. BusyBox does not remove the backslash, but outside the quotes the shell
+// does.
 //
-// Line returns an error for an invalid handle, an interval that Expr refuses, a
-// relative path, a [TemporaryBinary], a control character, and a line longer
-// than 900 bytes.
+// Line returns an error for an invalid handle, an interval that Expr refuses, a relative path,
+// a [TemporaryBinary], a control character, and a line longer than 900 bytes.
 func (j Job) Line() (string, error) {
 	expr, err := Expr(j.Interval)
 	if err != nil {
@@ -48,8 +48,7 @@ func (j Job) Line() (string, error) {
 	return j.line(expr, j.Args, tag(j.Agent))
 }
 
-// AlarmLine returns the alarm line of the job, as Line does, or "" if the job has
-// none:
+// AlarmLine returns the alarm line of the job, as Line does, or "" if Alarm is not set:
 //
 //	12 14 22 11 * '/abs/agentstateloop' --config '/abs/agent.toml' poll --if-due --quiet # agentstateloop goulard3120 alarm
 func (j Job) AlarmLine() (string, error) {
@@ -68,7 +67,7 @@ func (j Job) Lines() (line, alarm string, err error) {
 	return line, alarm, err
 }
 
-// line returns a crontab line that polls with these arguments when expr says.
+// line returns a crontab line that polls with these arguments at the times of expr.
 func (j Job) line(expr string, args []string, tag string) (string, error) {
 	if !state.ValidHandle(j.Agent) {
 		return "", fmt.Errorf("crontab line: %q is not a valid handle", j.Agent)
@@ -99,18 +98,17 @@ func (j Job) line(expr string, args []string, tag string) (string, error) {
 	return line, nil
 }
 
-// quote returns s as one word for sh, safe in a crontab. Each "%" and each "'"
-// stands outside the quotes, after a backslash. A backslash of the path itself
-// therefore never stands before the "%", where it would undo the escape.
+// quote returns s as one word for sh, safe in a crontab. Each "%" and each "'" is outside the
+// quotes, after a backslash. So a backslash of the path itself never precedes the "%", where it
+// would undo the escape.
 func quote(s string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "%", `'\%'`).Replace(s) + "'"
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// TemporaryBinary reports whether path is below a build folder of "go run" or
-// "go test". Such a program is gone when cron starts it, so it must not be
-// installed in a crontab.
+// TemporaryBinary reports whether path is below a build folder of "go run" or "go test". Such a
+// program is gone when cron starts it, so it must not be installed in a crontab.
 func TemporaryBinary(path string) bool {
 	for part := range strings.SplitSeq(filepath.ToSlash(path), "/") {
 		if strings.HasPrefix(part, "go-build") {

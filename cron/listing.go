@@ -8,26 +8,26 @@ import (
 	"slices"
 )
 
-// The output of "crontab -l" is not always the table. What it leaves out or
-// rewrites would be lost when we write the table back. It differs in two ways.
+// The output of "crontab -l" is not always the table. Text that it leaves out or rewrites would
+// be lost when we write the table back. It differs in two ways.
 //
-// Headers. The programs of Vixie's family put three comment lines of their own
-// on top of the table when they install it:
+// Headers. The programs of Vixie's family put three comment lines of their own on top of the
+// table when they install it:
 //
-//   - cronie and BusyBox add no header: what is read is what was written.
+//   - cronie and BusyBox add no header: the output is the table that was written.
 //   - Debian writes a header and hides it. It hides every comment in the first
 //     three lines, its own or not.
 //   - Old programs write a header and show it, so headers pile up.
 //
-// A header counts as a foreign line until it is proved to be the program's
-// own. A header that the user pasted is therefore kept.
+// A header counts as a foreign line until it is proved to be the program's own. So a header
+// that the user pasted is kept.
 //
-// Escapes. Debian, since 3.0pl1-149, prints a carriage return as "\r" and a
-// backspace as "\b". The same text may also stand in the table itself, and the
-// output does not show which of the two it is. Such a table is not written.
+// Escapes. Debian, since 3.0pl1-149, prints a carriage return as "\r" and a backspace as "\b".
+// The table itself may contain the same text, and the output does not show the difference. We
+// do not write such a table.
 
-// refuseEscapes returns an error if a line of listing that is not agent's
-// contains "\r" or "\b". Lines of agent do not matter: they are replaced whole.
+// refuseEscapes returns an error if a line of listing that is not agent's contains "\r" or
+// "\b". The lines of agent do not matter: they are replaced whole.
 func refuseEscapes(listing []byte, agent string) error {
 	number := 0
 	for line := range bytes.Lines(listing) {
@@ -43,15 +43,14 @@ func escaped(lines []byte) bool {
 	return bytes.Contains(lines, []byte(`\r`)) || bytes.Contains(lines, []byte(`\b`))
 }
 
-// same reports whether two tables are equal. A newline that is missing at the
-// end makes no difference, because crontab adds it.
+// same reports whether two tables are equal. It ignores a missing newline at the end, because
+// crontab adds it.
 func same(a, b []byte) bool { return bytes.Equal(withNewline(a), withNewline(b)) }
 
-// unhidden returns the table behind listing, together with the user's comment
-// lines that Debian hid. Such lines exist where the table was put in place
-// without crontab(1). The variable CRONTAB_NOHEADER makes Debian show them
-// (crontab(1), DEBIAN SPECIFIC); other programs ignore it. It is an error if
-// the two outputs contradict each other.
+// unhidden returns the table behind listing, together with the user's comment lines that Debian
+// hid. Such lines exist if the table was put in place without crontab(1). The variable
+// CRONTAB_NOHEADER makes Debian show them (crontab(1), DEBIAN SPECIFIC); other programs ignore
+// it. unhidden returns an error if the two outputs contradict each other.
 func (t Table) unhidden(ctx context.Context, listing []byte) ([]byte, error) {
 	whole, err := t.list(ctx, "CRONTAB_NOHEADER=N")
 	if err != nil {
@@ -89,8 +88,8 @@ func (t Table) dropHeader(ctx context.Context, before, after []byte) error {
 	return t.restore(ctx, before, got, errors.Join(errors.New("write crontab without the earlier header"), writeErr, readErr))
 }
 
-// cutHeader returns table without the three header lines at its top. ok reports
-// whether they were there.
+// cutHeader returns table without the three header lines at its top. ok reports whether it has
+// them.
 func cutHeader(table []byte) (rest []byte, ok bool) {
 	lines := bytes.SplitAfterN(table, []byte("\n"), 4)
 	if len(lines) < 4 ||

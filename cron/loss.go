@@ -13,17 +13,16 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// Loss is what a table lacks of a backup, apart from the lines of agents.
+// Loss describes the lines of a backup that the table lacks, except the lines of agents.
 type Loss struct {
 	Backup string // path of the backup
 	Lines  []int  // the numbers of the lost lines in it, from 1
-	Cut    bool   // the table ends where it once went on: somebody has cut it short
+	Cut    bool   // the table is only the beginning of the backup: somebody has cut it short
 }
 
-// Lost compares the table with its backups, newest first. It returns what the table
-// lacks of the newest backup of which it is only the beginning, or else of the newest
-// one. damaged are the paths of backups that are not as they were written. It reads
-// files, and runs no program.
+// Lost compares the table with its backups, newest first. It returns the loss against the
+// newest backup of which the table is only the beginning, or else against the newest undamaged
+// backup. damaged are the paths of damaged backups. Lost reads files and runs no program.
 func (t Table) Lost(table []byte) (loss Loss, damaged []string) {
 	now := linesOfOthers(table)
 	for i, path := range t.backups() {
@@ -43,8 +42,8 @@ func (t Table) Lost(table []byte) (loss Loss, damaged []string) {
 	return loss, damaged
 }
 
-// CutLine returns the number of a line of the table that is only the beginning of an
-// agent's line, or 0. Cron would run what is left of it.
+// CutLine returns the number of a line of the table that is only the beginning of an agent's
+// line, or 0. Cron would run the truncated command.
 func CutLine(table []byte, line string) (number int) {
 	for text := range bytes.Lines(table) {
 		number++
@@ -83,8 +82,8 @@ func (t Table) backups() []string {
 	return paths
 }
 
-// linesOfOthers returns the lines that are not an agent's, without comments, which
-// Debian's crontab does not always show, and without empty ones.
+// linesOfOthers returns the lines that are not an agent's. It drops empty lines, and comments,
+// which Debian's crontab does not always show.
 func linesOfOthers(table []byte) []string {
 	var lines []string
 	for line := range bytes.Lines(anyAgentLine.Get().ReplaceAll(table, nil)) {
@@ -95,8 +94,8 @@ func linesOfOthers(table []byte) []string {
 	return lines
 }
 
-// lostLines returns the numbers of the lines of a backup that are not among those of
-// the table. Lines of agents, comments and empty lines do not count.
+// lostLines returns the numbers of the lines of a backup that the table lacks. Lines of agents,
+// comments and empty lines do not count.
 func lostLines(backup []byte, now []string) (lost []int) {
 	number := 0
 	for line := range bytes.Lines(backup) {
@@ -109,8 +108,8 @@ func lostLines(backup []byte, now []string) (lost []int) {
 	return lost
 }
 
-// isBeginning reports whether lines are the beginning of those of a backup. The last
-// of them may be cut in its middle.
+// isBeginning reports whether lines are the beginning of the lines of a backup. The last line
+// may be cut off.
 func isBeginning(lines, backup []string) bool {
 	if len(lines) > len(backup) {
 		return false

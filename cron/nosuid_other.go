@@ -2,5 +2,5 @@
 
 package cron
 
-// mountedNosuid reports false: this system does not show it.
+// mountedNosuid returns false: this system does not show it.
 func mountedNosuid(string) bool { return false }

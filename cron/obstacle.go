@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// Obstacle returns the reason why the crontab program cannot write a table, even
-// if it can read one, or "" if no reason is found. crontab needs its setgid or
-// setuid bit. The bit has no effect in a process that may not gain privileges
-// (NoNewPrivileges= of systemd, no-new-privileges of a container), and on a file
-// system that is mounted nosuid. proc is the root of procfs: "/proc".
+// Obstacle returns the reason why the crontab program cannot write a table, even if it can read
+// one, or "" if it finds no reason. crontab needs its setgid or setuid bit. The bit has no
+// effect in a process that may not gain privileges (NoNewPrivileges= of systemd,
+// no-new-privileges of a container), and on a file system that is mounted nosuid. proc is the
+// root of procfs: "/proc".
 func (t Table) Obstacle(proc string) string {
 	if os.Geteuid() == 0 {
 		return ""

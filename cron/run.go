@@ -13,35 +13,34 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// maxTable is more than any cron reads. Longer output is not a crontab.
+// maxTable is more than any cron reads. A longer output is not a crontab.
 const maxTable = 16 << 20
 
-// A crontab program that complains in more than maxComplaint bytes is stopped. The
-// first maxStderr bytes are kept for error messages.
+// A crontab program that prints more than maxComplaint bytes of errors is stopped. The first
+// maxStderr bytes are kept for error messages.
 const (
 	maxComplaint = 64 << 10
 	maxStderr    = 4 << 10
 )
 
 var (
-	// noCrontab matches the message of a crontab program that the user has no
-	// table. Vixie's family prints the first form, BusyBox the second.
+	// noCrontab matches the message of a crontab program for a user without a table. Vixie's
+	// family prints the first form, BusyBox the second.
 	noCrontab = lazy.NewRegexp(`(?m)^(\S+: )?(no crontab for \S+|can't open '[^'/]+': No such file or directory)$`)
 
 	notAllowed = lazy.NewRegexp(`not allowed to (use|access)|not authorized to use cron`)
 )
 
-// result is the output of one crontab process. stderr holds only the beginning,
-// for error messages.
+// result is the output of one crontab process. stderr holds only its beginning, for error
+// messages.
 type result struct {
 	stdout []byte
 	stderr string
 }
 
-// run runs crontab(1) once, with stdin, which may be nil. It returns the
-// output, and an error unless crontab exited 0 in time. The process runs
-// without a shell, in the C locale, in its own process group, which is killed
-// after the timeout or when ctx ends.
+// run runs crontab(1) once, with stdin, which may be nil. It returns the output, and an error
+// unless crontab exited 0 in time. The process runs without a shell, in the C locale, in its
+// own process group. run kills the group after the timeout or when ctx ends.
 func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...string) (result, error) {
 	left := patience(ctx)
 	timeout, ok := timeLeft(left, t.timeout())
@@ -96,8 +95,8 @@ func explain(ctx context.Context, err error, stderr string) error {
 	}
 }
 
-// exited reports whether the process ended by itself, with any exit code. err
-// is the error that run returned.
+// exited reports whether the process ended by itself, with any exit code. err is the error from
+// run.
 func exited(err error) bool {
 	if err == nil {
 		return true

@@ -15,9 +15,9 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// The errors that a caller may want to distinguish. Any other error of [Table]
-// means that the table could not be read or written this time. It says why, and
-// in which state the table is now.
+// The errors that a caller may want to distinguish. Any other error of [Table] means that the
+// table could not be read or written this time. It names the reason and the present state of
+// the table.
 var (
 	// ErrNoProgram reports that the crontab program does not exist.
 	ErrNoProgram = errors.New("crontab program not found: `apt install cron`, or run `agentstateloop listen` with [schedule] mode = \"none\"")
@@ -36,19 +36,19 @@ type Table struct {
 	Backup  string        // folder for backups; it is created with mode 0700
 	Timeout time.Duration // limit for the lock, and for each crontab process
 
-	// Run is capture.Run if nil. Tests that poll thousands of times set it, because to
-	// start the program costs more than the poll.
+	// Run is capture.Run if nil. Tests that poll thousands of times set it, because starting
+	// the program costs more than the poll.
 	Run func(context.Context, *exec.Cmd, capture.Limits) (capture.Printed, error)
 }
 
 func (t Table) command() string        { return cmp.Or(t.Command, "crontab") }
 func (t Table) timeout() time.Duration { return cmp.Or(t.Timeout, 10*time.Second) }
 
-// Read returns the table as "crontab -l" prints it; Debian prints some control
-// characters as "\r" and "\b". A user without a table has an empty one. A table
-// that cannot be read is an error, never an empty table: a user has no table
-// only if crontab prints nothing and exits 0, or says in words we recognize
-// that no crontab exists (docs/design.md, "The crontab").
+// Read returns the table as "crontab -l" prints it; Debian prints some control characters as
+// "\r" and "\b". For a user without a table it returns an empty one. A table that cannot be
+// read is an error, never an empty table: a user has no table only if crontab prints no output
+// and exits 0, or reports in words we recognize that no crontab exists (docs/design.md, "The
+// crontab").
 func (t Table) Read(ctx context.Context) ([]byte, error) {
 	table, err := t.list(ctx)
 	if err != nil {
@@ -71,8 +71,7 @@ func (t Table) list(ctx context.Context, env ...string) ([]byte, error) {
 	return res.stdout, nil
 }
 
-// Preview returns the change that Install would make. It writes nothing, not even
-// a lock file.
+// Preview returns the change that Install would make. It writes no file, not even a lock file.
 func (t Table) Preview(ctx context.Context, j Job) (Change, error) {
 	line, alarm, err := j.Lines()
 	if err != nil {
@@ -91,15 +90,13 @@ func (t Table) Preview(ctx context.Context, j Job) (Change, error) {
 	return Change{Before: before, After: after, Line: line}, nil
 }
 
-// Install makes the lines of j the only lines of j.Agent in the table, under the
-// lock and in one write. It does not write a table that has them already. Otherwise it backs
-// up the old table, writes the new one and reads it back. If the two differ, it
-// restores the old table. The error then says which of the two tables is
-// installed, and where the backup is.
+// Install makes the lines of j the only lines of j.Agent in the table, under the lock and in
+// one write. It does not write a table that already has them. Otherwise it backs up the old
+// table, writes the new one and reads it back. If the two differ, it restores the old table.
+// The error then names the installed table and the path of the backup.
 //
-// Once writing has begun, the end of ctx does not stop it. Each of the at most
-// six crontab processes is still limited by Timeout, and one that hangs is about the
-// last (see [Patient]).
+// Once writing has begun, the end of ctx does not stop it. Timeout still limits each of the at
+// most six crontab processes. If one of them hangs, few others follow (see [Patient]).
 func (t Table) Install(ctx context.Context, j Job) (Change, error) {
 	line, alarm, err := j.Lines()
 	if err != nil {
@@ -113,9 +110,9 @@ func (t Table) Install(ctx context.Context, j Job) (Change, error) {
 	return change, nil
 }
 
-// Remove removes agent's lines from the table, with the same care as Install. If
-// the table is then empty it is removed with "crontab -r", because some crontab
-// programs refuse to install an empty table.
+// Remove removes agent's lines from the table, with the same care as Install. It removes an
+// empty table with "crontab -r", because some crontab programs refuse to install an empty
+// table.
 func (t Table) Remove(ctx context.Context, agent string) (Change, error) {
 	change, err := t.edit(ctx, agent, func(table []byte) []byte { return Unset(table, agent) })
 	if err != nil {
@@ -124,8 +121,7 @@ func (t Table) Remove(ctx context.Context, agent string) (Change, error) {
 	return change, nil
 }
 
-// edit applies change to the table under the lock. change affects only the lines
-// of agent.
+// edit applies change to the table under the lock. change affects only the lines of agent.
 func (t Table) edit(ctx context.Context, agent string, change func([]byte) []byte) (Change, error) {
 	ctx = Patient(ctx)
 	unlock, err := t.lock(ctx)
@@ -176,8 +172,8 @@ func (t Table) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { _ = lock.Unlock() }, nil
 }
 
-// replace writes the table after, which replaces before. On an error one of the
-// two is installed, and the error says which.
+// replace replaces the table before with after. On an error one of the two is installed, and
+// the error names it.
 func (t Table) replace(ctx context.Context, before, after []byte) error {
 	writeErr := t.write(ctx, after)
 	got, readErr := t.Read(ctx)
@@ -202,8 +198,8 @@ func (t Table) replace(ctx context.Context, before, after []byte) error {
 	return t.restore(ctx, before, got, writeErr)
 }
 
-// restore writes before again after a write that failed for cause. It also backs
-// up found, the table that was read back: another program may have written it.
+// restore writes before again after a write that failed for cause. It also backs up found, the
+// table that was read back, because another program may have written it.
 func (t Table) restore(ctx context.Context, before, found []byte, cause error) error {
 	kept, err := t.backUp(found)
 	switch {
@@ -229,11 +225,10 @@ func (t Table) restore(ctx context.Context, before, found []byte, cause error) e
 	return fmt.Errorf("%w; the old table could NOT be restored: check crontab -l, and restore the table from %s (%w)", cause, backup, errors.Join(writeErr, readErr))
 }
 
-// write makes crontab(1) install table, or remove the user's table if table is
-// empty.
+// write makes crontab(1) install table. If table is empty, crontab removes the user's table.
 //
-// Standard input is a file that is complete before crontab starts. With a pipe,
-// crontab would install a part of the table if this process died while writing.
+// Standard input is a file that is complete before crontab starts. With a pipe, crontab would
+// install a part of the table if this process died while writing.
 func (t Table) write(ctx context.Context, table []byte) error {
 	if len(table) == 0 {
 		_, err := t.run(ctx, nil, nil, "-r")

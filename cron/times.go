@@ -10,21 +10,22 @@ import (
 	crontab "github.com/netresearch/go-cron"
 )
 
-// Times are the times of a crontab line: minute, hour, day of the month, month and day
-// of the week, as crontab(5) reads them (docs/decisions/0051).
+// Times are the times of a crontab line: minute, hour, day of the month, month and day of the
+// week, with the meaning of crontab(5) (docs/decisions/0051).
 type Times struct {
 	schedule crontab.Schedule
 
-	// follows is set if the line begins its minutes or its hours with a *: it follows the
-	// clock, and what a clock change skips or repeats is skipped or repeated.
+	// follows is set if the minutes or hours of the line begin with a *. Then the line follows
+	// the clock: times that a clock change skips are skipped, and times that it repeats are
+	// repeated.
 	follows bool
 }
 
-// maxYears is how far ahead a time is looked for. February 29 comes within eight years.
+// maxYears limits the search for a time. February 29 comes within eight years.
 const maxYears = 12
 
-// parsers read the five fields, by whether both days must match. crontab(5): the days
-// are "either", unless one of the two fields begins with a *.
+// parsers read the five fields. The key reports whether both days must match. crontab(5): the
+// days are "either", unless one of the two fields begins with a *.
 var parsers = sync.OnceValue(func() map[bool]crontab.Parser {
 	const fields = crontab.Minute | crontab.Hour | crontab.Dom | crontab.Month | crontab.Dow | crontab.Descriptor
 	return map[bool]crontab.Parser{
@@ -33,16 +34,16 @@ var parsers = sync.OnceValue(func() map[bool]crontab.Parser {
 	}
 })
 
-// ErrNever means that times never come, such as those of February 30.
+// ErrNever means that the times never come, such as those of February 30.
 var ErrNever = errors.New("names a day that no calendar has")
 
 // fieldNames are the fields of a crontab line, in their order.
 var fieldNames = []string{"minute", "hour", "day of the month", "month", "day of the week"}
 
-// ParseTimes parses the times of a crontab line: five fields with numbers, ranges,
-// lists, steps and English names of months and days, or @hourly, @daily, @midnight,
-// @weekly, @monthly, @yearly or @annually. The error says which field is wrong. It wraps
-// ErrNever if the times never come.
+// ParseTimes parses the times of a crontab line: five fields with numbers, ranges, lists, steps
+// and English names of months and days, or @hourly, @daily, @midnight, @weekly, @monthly,
+// @yearly or @annually. The error names the wrong field. It wraps ErrNever if the times never
+// come.
 func ParseTimes(text string) (Times, error) {
 	fields := strings.Fields(text)
 	switch {
@@ -69,7 +70,7 @@ func ParseTimes(text string) (Times, error) {
 	return parseTimes(strings.Join(fields, " "), star(fields[0]) || star(fields[1]), star(fields[2]) || star(fields[4]), true)
 }
 
-// star reports whether a field begins with a *, as crontab(5) asks.
+// star reports whether a field begins with a *, the criterion of crontab(5).
 func star(field string) bool { return strings.HasPrefix(field, "*") }
 
 func parseTimes(text string, follows, bothDays, whole bool) (Times, error) {
@@ -84,14 +85,14 @@ func parseTimes(text string, follows, bothDays, whole bool) (Times, error) {
 	return t, nil
 }
 
-// Next returns the first time after t, to the minute, in the zone loc (nil: UTC). It
-// returns the zero time if none comes within twelve years. A clock change does to it what
-// cron does:
+// Next returns the first time later than after, to the minute, in the zone loc (nil: UTC). It
+// returns the zero time if no time comes within twelve years. It treats a clock change as cron
+// does:
 //
 //   - A time that the change skips comes once, at the change.
-//   - A time that the change repeats comes once, when it is first shown.
-//   - What begins its minutes or hours with a * follows the clock instead: it is skipped,
-//     and repeated.
+//   - A time that the change repeats comes once, the first time.
+//   - A line whose minutes or hours begin with a * follows the clock instead: its
+//     times are skipped and repeated.
 func (t Times) Next(after time.Time, loc *time.Location) time.Time {
 	if loc == nil {
 		loc = time.UTC
@@ -101,13 +102,13 @@ func (t Times) Next(after time.Time, loc *time.Location) time.Time {
 	offset := offsetAt(after)
 	from := shown(after, offset)
 	if !t.follows && !begin.IsZero() {
-		// What the clock showed before it was set back is not shown for the first time.
+		// The clock already showed these times before it was set back.
 		if before := shown(begin.Add(-time.Second), offsetAt(begin.Add(-time.Second))); before.After(from) {
 			from = before
 		}
 	}
-	// The library sees clocks that are never changed, as those of UTC are. Where they
-	// are changed, one period of the zone follows the other.
+	// The library knows only clocks that never change, like those of UTC. So the loop goes
+	// through the periods of the zone between two clock changes.
 	for next := t.schedule.Next(from); ; {
 		at := next.Add(-offset)
 		switch {
@@ -128,7 +129,7 @@ func (t Times) Next(after time.Time, loc *time.Location) time.Time {
 	}
 }
 
-// shown returns what a clock shows that is offset ahead of UTC, as a time of UTC.
+// shown returns the time on a clock that is offset ahead of UTC, as a time of UTC.
 func shown(t time.Time, offset time.Duration) time.Time { return t.Add(offset).UTC() }
 
 // offsetAt returns how far the clocks of t's zone are ahead of UTC.

@@ -226,8 +226,7 @@ func (ad *admission) sentTo(h message.Header) message.Sent {
 
 // accepter turns what comes in into events.
 type accepter struct {
-	store    *store.Store
-	handle   string
+	core
 	operator string // the operator's first address
 	mail     *Mail  // nil: no mail is configured
 	mesh     *Mesh  // nil: no mesh is configured

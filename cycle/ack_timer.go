@@ -4,20 +4,12 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"agentstateloop/internal/secret"
-	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // ackTimer sends an ack whose time comes while this process runs turns
 // (docs/design.md, "Phases"). No poll may come before the answer does.
 type ackTimer struct {
-	store   *store.Store
-	policy  *state.Policy
-	now     func() time.Time
-	secrets *secret.Known
-	log     logger
+	core
 	journal *journal
 	flusher *flusher
 
@@ -56,7 +48,7 @@ func (t *ackTimer) watch(ctx context.Context, over <-chan struct{}) {
 			continue // the next poll reports the error
 		}
 		if err := t.send(ctx); err != nil {
-			t.log.printf("ack: %v", err)
+			t.logf("ack: %v", err)
 		}
 	}
 }

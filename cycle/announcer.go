@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"agentstateloop/internal/secret"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
@@ -14,10 +13,8 @@ import (
 // machines (docs/events.md, "Through the mesh"). What comes of it changes nothing: the history
 // is what counts, and nobody waits but the end of the process.
 type announcer struct {
-	handle  string
-	mesh    *Mesh // nil: no mesh is configured
-	secrets *secret.Known
-	log     logger
+	core
+	mesh *Mesh // nil: no mesh is configured
 }
 
 // announcePatience is how long the mesh may take for one announcement: the choice of a
@@ -49,6 +46,6 @@ func (a announcer) tell(t mesh.Task) {
 	ctx, cancel := context.WithTimeout(context.Background(), announcePatience)
 	defer cancel()
 	if err := a.mesh.Carrier.Announce(ctx, t); err != nil {
-		a.log.printf("what turn %s has come to was not announced: %v", t.TurnID, err)
+		a.logf("what turn %s has come to was not announced: %v", t.TurnID, err)
 	}
 }

@@ -37,8 +37,7 @@ func (a *Agent) Answer(ctx context.Context, which, from, text string) (GivenAnsw
 
 // answerTaker takes answers from the terminal.
 type answerTaker struct {
-	now     func() time.Time
-	store   *store.Store
+	core
 	journal *journal
 }
 

@@ -7,16 +7,14 @@ import (
 	"path"
 	"time"
 
-	"agentstateloop/internal/secret"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 	"agentstateloop/turn"
 	"agentstateloop/turn/relay"
 )
 
 // attempter makes one attempt at a message.
 type attempter struct {
-	store     *store.Store
+	core
 	turn      *turn.Config
 	granter   granter
 	guard     turnGuard
@@ -214,8 +212,7 @@ func checkInterval(a *Agent) time.Duration { return cmp.Or(a.CheckEvery, checkEv
 
 // turnGuard watches, while an agent runs, whether its turn is still its own.
 type turnGuard struct {
-	store      *store.Store
-	secrets    *secret.Known
+	core
 	checkEvery time.Duration
 }
 

@@ -27,10 +27,7 @@ const doubtLength = 2000
 
 // challenger asks the operator about mails that nothing proves to be theirs.
 type challenger struct {
-	handle   string
-	policy   *state.Policy
-	now      func() time.Time
-	store    *store.Store
+	core
 	journal  *journal
 	renderer *renderer
 	sweeper  *sweeper

@@ -14,7 +14,6 @@ import (
 	"agentstateloop/cycle/hook"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
-	"agentstateloop/internal/secret"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -130,13 +129,9 @@ func (a *Agent) RunPrompt(ctx context.Context, name string) (key string, err err
 
 // clockPrompts makes the messages of the prompts that are due.
 type clockPrompts struct {
+	core
 	all     []ClockPrompt
 	standIn func(context.Context, ClockPrompt) (nothing string, err error) // nil: the program itself
-	store   *store.Store
-	policy  *state.Policy
-	now     func() time.Time
-	secrets *secret.Known
-	log     logger
 	journal *journal
 
 	detacher detacher
@@ -254,7 +249,7 @@ func (p *clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (
 		e.Failed = err.Error()
 	}
 	if e.Failed != "" || e.Skipped != "" {
-		p.log.printf("prompt %s: %s%s", f.Name, e.Failed, e.Skipped)
+		p.logf("prompt %s: %s%s", f.Name, e.Failed, e.Skipped)
 		_, err := p.journal.commit(ctx, e)
 		return false, err == nil && e.Failed != "", err
 	}
@@ -267,7 +262,7 @@ func (p *clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (
 func (p *clockPrompts) make(ctx context.Context, c ClockPrompt, e state.Prompted) (made bool, err error) {
 	words, err := c.Words()
 	if err != nil {
-		p.log.printf("prompt %s: %v", c.Name, err)
+		p.logf("prompt %s: %v", c.Name, err)
 		e.Failed = err.Error()
 	} else if e.Message, err = p.keep(c, words); err != nil {
 		return false, err

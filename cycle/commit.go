@@ -15,10 +15,7 @@ import (
 
 // journal makes events durable. Nothing else changes the state.
 type journal struct {
-	store     *store.Store
-	policy    *state.Policy
-	now       func() time.Time
-	secrets   *secret.Known
+	core
 	renderer  *renderer
 	announcer announcer
 
@@ -90,7 +87,7 @@ func (j *journal) strike(e state.Effect) {
 		if err == nil {
 			return
 		}
-		j.renderer.log.printf("%s is not kept in %s/: %v", e.ID, store.SentDir, err)
+		j.renderer.logf("%s is not kept in %s/: %v", e.ID, store.SentDir, err)
 	}
 	_ = j.store.Remove(e.File)
 }
@@ -148,15 +145,18 @@ func effectFile(e state.Effect) string {
 	return store.PayloadName(store.OutboxDir, e.ID, ext)
 }
 
-// logger writes the agent's log.
-type logger struct {
+// core holds what nearly every part of an agent uses. It can read the state, but only a
+// part that has a journal as well can commit to it.
+type core struct {
+	handle  string
 	store   *store.Store
+	policy  *state.Policy
 	now     func() time.Time
 	secrets *secret.Known
 }
 
-// printf adds a line to the log. It ignores errors: a log that cannot be written
+// logf adds a line to the agent's log. It ignores errors: a log that cannot be written
 // must stop nothing.
-func (l logger) printf(format string, args ...any) {
-	_ = l.store.Log(l.now(), l.secrets.Redact(fmt.Sprintf(format, args...)))
+func (c core) logf(format string, args ...any) {
+	_ = c.store.Log(c.now(), c.secrets.Redact(fmt.Sprintf(format, args...)))
 }

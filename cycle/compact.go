@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"agentstateloop/internal/osfile"
-	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -99,11 +98,7 @@ func waitForTurns(ctx context.Context, st *store.Store, patience, checkEvery tim
 
 // compactor replaces a session by a summary.
 type compactor struct {
-	store     *store.Store
-	policy    *state.Policy
-	now       func() time.Time
-	secrets   *secret.Known
-	log       logger
+	core
 	guard     turnGuard
 	journal   *journal
 	watchdog  *watchdog
@@ -126,7 +121,7 @@ func (c *compactor) rotate(ctx context.Context, s state.State) (state.State, err
 	defer release()
 	next, err := c.compact(guarded, s, talk, head.TurnID)
 	if err != nil {
-		c.log.printf("compact: the session is kept: %v", err)
+		c.logf("compact: the session is kept: %v", err)
 	}
 	if ctx.Err() != nil || next.Serial == 0 {
 		return c.store.Read()
@@ -218,7 +213,7 @@ func (c *compactor) bill(s state.State, turnID string, r turn.Result) []state.Ev
 
 // summaryMaker makes summaries, through a program or through the agent itself.
 type summaryMaker struct {
-	store    *store.Store
+	core
 	turn     *turn.Config
 	summary  *turn.Config // of the program that makes summaries; nil: the agent does
 	rights   Rights

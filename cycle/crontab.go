@@ -20,11 +20,9 @@ const verifyEvery = 30 * time.Minute
 
 // crontab keeps the agent's lines in the user's table.
 type crontab struct {
-	handle, config string
-	schedule       Schedule
-	policy         *state.Policy
-	store          *store.Store
-	now            func() time.Time
+	core
+	config   string
+	schedule Schedule
 }
 
 // Job returns the crontab lines that the state asks for.

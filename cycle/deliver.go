@@ -16,7 +16,6 @@ import (
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -37,7 +36,7 @@ func ofAgent(names []string) []string {
 
 // deliverer closes turns with their deliverable.
 type deliverer struct {
-	store    *store.Store
+	core
 	journal  *journal
 	replier  *replier
 	backend  backend

@@ -3,7 +3,6 @@ package cycle
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -11,9 +10,7 @@ import (
 
 // flusher sends, outside of a poll, what a commit has put into the outbox.
 type flusher struct {
-	store     *store.Store
-	policy    *state.Policy
-	now       func() time.Time
+	core
 	crontab   *crontab
 	projector *projector
 	performer *performer

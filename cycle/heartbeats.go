@@ -13,19 +13,15 @@ import (
 
 	"agentstateloop/cycle/heartbeat"
 	"agentstateloop/internal/osfile"
-	"agentstateloop/internal/secret"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // heartbeats asks the monitor once for each poll that ran a cycle (docs/design.md, "The
 // heartbeat"). What comes of it changes nothing: neither the state, nor the report.
 type heartbeats struct {
+	core
 	monitor    *heartbeat.Monitor // nil: none is asked
-	store      *store.Store
-	secrets    *secret.Known
-	log        logger
-	turnFailed *uint32 // this process has committed the end of a turn that failed
+	turnFailed *uint32            // this process has committed the end of a turn that failed
 
 	waited *sync.WaitGroup // waits for the requests of all polls of a process; nil: each poll waits for its own
 }
@@ -143,9 +139,9 @@ func (b *beat) send(reason string) {
 	switch {
 	case err == nil, b.ctx.Err() != nil:
 	case errors.Is(err, context.DeadlineExceeded):
-		b.log.printf("heartbeat: no answer within %v", patience)
+		b.logf("heartbeat: no answer within %v", patience)
 	default:
-		b.log.printf("heartbeat: %v", err)
+		b.logf("heartbeat: %v", err)
 	}
 }
 
@@ -162,7 +158,7 @@ func (h heartbeats) owe() {
 		err = f.Close()
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		h.log.printf("heartbeat: that a turn failed cannot be kept for the next one: %v", err)
+		h.logf("heartbeat: that a turn failed cannot be kept for the next one: %v", err)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"agentstateloop/cycle/hook"
-	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -19,12 +18,9 @@ import (
 // hooks calls the hooks for what waits for them (docs/design.md, "Hooks"): after a
 // cycle and next to its turns, so that nothing waits for them.
 type hooks struct {
+	core
 	all     []hook.Hook
 	standIn func(context.Context, hook.Hook, hook.Call) error // nil: the hook itself
-	store   *store.Store
-	now     func() time.Time
-	secrets *secret.Known
-	log     logger
 	journal *journal
 
 	checkEvery time.Duration
@@ -248,7 +244,7 @@ func (h *hooks) deliver(ctx context.Context, row state.Effect) state.Event {
 	if err == nil {
 		return state.HookTook{ID: row.ID}
 	}
-	h.log.printf("hook %s: %s %s: %v", row.To, row.ID, row.Announces.Event, err)
+	h.logf("hook %s: %s %s: %v", row.To, row.ID, row.Announces.Event, err)
 	failed := state.HookFailed{ID: row.ID, Reason: err.Error()}
 	if e, ok := errors.AsType[*hook.Error](err); ok {
 		failed.Permanent, failed.RetryAfter = e.Permanent, e.RetryAfter

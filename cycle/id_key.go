@@ -2,9 +2,7 @@ package cycle
 
 import (
 	"encoding/base64"
-	"time"
 
-	"agentstateloop/internal/secret"
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state/store"
@@ -12,10 +10,8 @@ import (
 
 // idKeys gives the other parts the key of our Message-IDs.
 type idKeys struct {
-	store   *store.Store
-	now     func() time.Time
-	secrets *secret.Known
-	dry     bool // nothing may be written
+	core
+	dry bool // nothing may be written
 }
 
 // filter returns the filter of m as a poll uses it, with the key.

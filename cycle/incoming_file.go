@@ -33,9 +33,8 @@ var errNoTime = errors.New("this poll has no time left")
 
 // downloader gets the files of the messages that an observation takes.
 type downloader struct {
+	core
 	carrier Carrier
-	store   *store.Store
-	now     func() time.Time
 	until   time.Time // nothing is begun after it
 }
 

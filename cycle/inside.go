@@ -234,9 +234,8 @@ func (o outgoing) attach(e *state.Effect, files []OutgoingFile) (err error) {
 
 // outgoing makes a turn's messages to other agents.
 type outgoing struct {
-	handle string
-	mesh   *Mesh // nil: no mesh is configured
-	store  *store.Store
+	core
+	mesh *Mesh // nil: no mesh is configured
 }
 
 // message returns the effect of a message to another agent. It carries the hops

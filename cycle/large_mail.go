@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -18,11 +17,8 @@ import (
 // (docs/design.md, "Large mail"): one after another, after a cycle and next to its
 // turns, so that nothing waits for them.
 type largeMail struct {
-	store    *store.Store
+	core
 	mail     *Mail // nil: no mail is configured
-	now      func() time.Time
-	secrets  *secret.Known
-	log      logger
 	observer *observer
 	journal  *journal
 	flusher  *flusher
@@ -121,7 +117,7 @@ func (l *largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fet
 	events, failed := l.observer.observeLarge(ctx, s, uid)
 	f.report.fail(failed)
 	for _, failure := range failed {
-		l.log.printf("large mail %s: %s", s.Cursor.Key(uid), failure.Reason)
+		l.logf("large mail %s: %s", s.Cursor.Key(uid), failure.Reason)
 	}
 	if len(events) == 0 {
 		return nil
@@ -133,7 +129,7 @@ func (l *largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fet
 	var came Report
 	came.count(s)
 	if came.Arrived+came.Rejected > 0 {
-		l.log.printf("large mail %s: came in %v", s.Cursor.Key(uid), l.now().Sub(began).Round(time.Second))
+		l.logf("large mail %s: came in %v", s.Cursor.Key(uid), l.now().Sub(began).Round(time.Second))
 	}
 	err = l.flusher.sendDue(ctx, s, &f.report) // the ack
 	f.report.Arrived += came.Arrived

@@ -115,13 +115,14 @@ func TestLimits(t *testing.T) {
 			return !lingersUntil(noon.Add(time.Hour), noon.Add(d)).After(noon)
 		}),
 		limittest.Duration("republishEvery", before(6*time.Hour), 1, func(t *testing.T, d time.Duration) bool { // that is not published again
-			p := projector{handle: "goulard3120", mesh: &Mesh{Carrier: &stubCarrier{}}, policy: &state.Policy{}, now: at(noon)}
+			p := projector{core: core{handle: "goulard3120", policy: &state.Policy{}, now: at(noon)}, mesh: &Mesh{Carrier: &stubCarrier{}}}
 			s := state.State{Phase: state.IDLE, Published: state.Published{Phase: state.IDLE, At: noon.Add(-d)}}
 			return len(p.publish(t.Context(), s, &observation{})) == 0
 		}),
 		limittest.Duration("verifyEvery", before(30*time.Minute), 1, func(t *testing.T, d time.Duration) bool { // that is not read again
 			c := crontab{
-				handle: "goulard3120", config: "/home/you/agent.toml", store: &store.Store{Dir: t.TempDir()}, policy: &state.Policy{IdleInterval: time.Hour}, now: at(noon),
+				core:     core{handle: "goulard3120", store: &store.Store{Dir: t.TempDir()}, policy: &state.Policy{IdleInterval: time.Hour}, now: at(noon)},
+				config:   "/home/you/agent.toml",
 				schedule: Schedule{Mode: ModeCrontab, Binary: "/bin/agentstateloop", Table: cron.Table{Command: "/nonexistent"}},
 			}
 			s := state.State{Schedule: state.Schedule{Verified: noon.Add(-d)}}
@@ -129,7 +130,7 @@ func TestLimits(t *testing.T) {
 			return len(c.project(t.Context(), s)) == 0
 		}),
 		limittest.Duration("pruneEvery", before(24*time.Hour), 1, func(_ *testing.T, d time.Duration) bool { // that is not searched again
-			p := pruner{keep: time.Hour, now: at(noon)}
+			p := pruner{keep: time.Hour, core: core{now: at(noon)}}
 			return !p.due(state.State{Pruned: noon.Add(-d)})
 		}),
 		{Const: "pruneAtOnce", Max: 100, Within: func(t *testing.T, n int64) bool {
@@ -213,7 +214,7 @@ func TestLimits(t *testing.T) {
 		{Const: "maxDays", Max: 36_500, Within: func(_ *testing.T, n int64) bool { _, err := parseSpan(fmt.Sprint(n, "d")); return err == nil }},
 		{Const: "mostWakeups", Max: 5, Within: func(_ *testing.T, n int64) bool {
 			var b strings.Builder
-			r := renderer{policy: &state.Policy{}, now: at(noon)}
+			r := renderer{core: core{policy: &state.Policy{}, now: at(noon)}}
 			r.wakeups(&b, state.State{Inbox: many(n, func(int) state.Message { return state.Message{Source: state.Self, Status: state.Deferred} })})
 			return !strings.Contains(b.String(), "more")
 		}},
@@ -277,7 +278,7 @@ func TestLimits(t *testing.T) {
 			return !strings.Contains(holdText(state.State{LastStep: noon}, state.Effect{}, state.HoldSending, noon.Add(d)), "killed")
 		}),
 		limittest.Duration("shortRest", 10*time.Second, 1, func(_ *testing.T, d time.Duration) bool {
-			w, _ := waitReasons{turn: &turn.Config{}, now: at(noon)}.heldForAll(state.State{CooldownUntil: noon.Add(d)})
+			w, _ := waitReasons{turn: &turn.Config{}, core: core{now: at(noon)}}.heldForAll(state.State{CooldownUntil: noon.Add(d)})
 			return !w.Never
 		}),
 		limittest.Duration("unpolledFor", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
@@ -355,7 +356,7 @@ func waitsForFile(t *testing.T, n int64, d time.Duration) bool {
 	if err := a.Store.Keep(waitName(m.Key()), strings.NewReader(waits)); err != nil {
 		t.Fatal(err)
 	}
-	again, err := downloader{store: a.Store, now: a.Now}.waits(m)
+	again, err := downloader{core: core{store: a.Store, now: a.Now}}.waits(m)
 	return err == nil && again
 }
 

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
 	"agentstateloop/state/store"
 )
@@ -49,9 +48,8 @@ func lingersUntil(until, cronFires time.Time) time.Time {
 
 // lingerer stays on after a poll.
 type lingerer struct {
-	store   *store.Store
+	core
 	mesh    *Mesh
-	secrets *secret.Known
 	mailbox *mail.Watch // of the poll that came before; nil: none could be opened
 	poller  *poller
 	reasons pollReasons

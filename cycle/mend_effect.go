@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
@@ -18,8 +17,7 @@ import (
 // effectMender reads the files of effects, and makes damaged ones again
 // (docs/design.md, "Damaged files").
 type effectMender struct {
-	now      func() time.Time
-	store    *store.Store
+	core
 	renderer *renderer
 	replier  *replier
 }

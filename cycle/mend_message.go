@@ -15,8 +15,7 @@ import (
 // payloadGuard sees to it that no turn begins with a damaged message
 // (docs/design.md, "Damaged files").
 type payloadGuard struct {
-	now     func() time.Time
-	store   *store.Store
+	core
 	journal *journal
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"agentstateloop/cycle/quarantine"
-	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -40,12 +39,9 @@ type SourceFailure struct {
 
 // observer reads the sources.
 type observer struct {
-	store    *store.Store
+	core
 	mail     *Mail // nil: no mail is configured
 	mesh     *Mesh // nil: no mesh is configured
-	policy   *state.Policy
-	now      func() time.Time
-	secrets  *secret.Known
 	session  *mailSession
 	accepter accepter
 	idKeys   idKeys

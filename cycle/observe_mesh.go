@@ -35,7 +35,7 @@ func (o *observer) observeMesh(ctx context.Context, ad *admission, room int, obs
 	if !box.HaltUnproven {
 		obs.events = append(obs.events, state.Switched{Mesh: true, On: box.Halted})
 	}
-	files := downloader{carrier: o.mesh.Carrier, store: o.store, now: o.now, until: o.now().Add(startWithin)}
+	files := downloader{carrier: o.mesh.Carrier, core: o.core, until: o.now().Add(startWithin)}
 	pace := senderPace{state: ad.state, now: o.now()}
 	var rejected []mesh.Message // with files, for which those that passed have the time first
 	for _, m := range box.Messages {

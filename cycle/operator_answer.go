@@ -67,7 +67,7 @@ func (p *prompter) operatorAnswers(waiting []state.Wait) []turn.File {
 	}
 	data, err := json.MarshalIndent(answers, "", "  ")
 	if err != nil {
-		p.log.printf("the answers of the operator are left out: %v", err)
+		p.logf("the answers of the operator are left out: %v", err)
 		return nil
 	}
 	return []turn.File{{Name: AnswersFile, Body: bytes.NewReader(append(data, '\n'))}}
@@ -97,7 +97,7 @@ func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer
 		a.Answer = string(data)
 	default:
 		a.Outcome = OperatorDamaged
-		p.log.printf("the answer to %s cannot be read: %v", w.ID, err)
+		p.logf("the answer to %s cannot be read: %v", w.ID, err)
 		return a, nil
 	}
 	var chosen bool

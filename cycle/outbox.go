@@ -76,8 +76,7 @@ func (a *Agent) DropEffect(ctx context.Context, id, reason string) error {
 
 // outbox is what a person sees of the outbox, and does to it.
 type outbox struct {
-	store   *store.Store
-	now     func() time.Time
+	core
 	journal *journal
 	flusher *flusher
 	hooks   *hooks

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"agentstateloop/mail"
 	"agentstateloop/mesh"
@@ -20,12 +19,10 @@ var errWithdrawn = errors.New("withdrawn")
 
 // performer sends what the outbox holds.
 type performer struct {
+	core
 	mail    *Mail // nil: no mail is configured
 	mesh    *Mesh // nil: no mesh is configured
-	now     func() time.Time
-	store   *store.Store
 	journal *journal
-	log     logger
 	mender  *effectMender
 }
 
@@ -51,7 +48,7 @@ func (p *performer) perform(ctx context.Context, s state.State, r *Report) (stat
 		}
 		if f, failed := failedSend(sg.last, result); failed && !interrupted {
 			r.fail([]SourceFailure{f})
-			p.log.printf("send: %s", f.Reason)
+			p.logf("send: %s", f.Reason)
 		}
 		s = next
 	}

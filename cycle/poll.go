@@ -49,10 +49,7 @@ func (a *Agent) Poll(ctx context.Context, o PollOptions) (Report, error) {
 
 // poller makes polls.
 type poller struct {
-	store    *store.Store
-	policy   *state.Policy
-	now      func() time.Time
-	log      logger
+	core
 	cycle    *oneCycle
 	crontab  *crontab
 	flusher  *flusher
@@ -90,11 +87,11 @@ func (p *poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	turns := func() error { return p.turns(ctx, o, &r) }
 	busy, err := p.rounds(ctx, o, &r)
 	if ctx.Err() != nil && !busy {
-		p.log.printf("poll: %v; the next one goes on", ErrInterrupted)
+		p.logf("poll: %v; the next one goes on", ErrInterrupted)
 		return r, ErrInterrupted
 	}
 	if err != nil {
-		p.log.printf("poll: %v", err)
+		p.logf("poll: %v", err)
 		beat.ask(r, err)
 		return r, err
 	}
@@ -124,10 +121,10 @@ func (p *poller) afterCycle(ctx context.Context, o PollOptions, r *Report, beat 
 		beat.ask(*r, err)
 	}
 	if err != nil {
-		p.log.printf("poll: %v", err)
+		p.logf("poll: %v", err)
 		return err
 	}
-	p.log.printf("poll: %s", r.line())
+	p.logf("poll: %s", r.line())
 	if o.Stay {
 		return p.pollWhileStuck(ctx)
 	}
@@ -232,8 +229,7 @@ func inRounds(round func(n int) (again bool, err error)) (again bool, err error)
 
 // oneCycle makes steps 1 to 5 of a cycle.
 type oneCycle struct {
-	store      *store.Store
-	log        logger
+	core
 	watchdog   *watchdog
 	observer   *observer
 	journal    *journal
@@ -291,7 +287,7 @@ func (c *oneCycle) round(ctx context.Context, o PollOptions, r *Report, again bo
 		return err
 	}
 	if s, err = c.pruner.prune(ctx, s); err != nil {
-		c.log.printf("prune: %v", err) // old files that stay do no harm
+		c.logf("prune: %v", err) // old files that stay do no harm
 		return nil
 	}
 	r.serial = s.Serial

@@ -20,9 +20,7 @@ func (a *Agent) PollReason() (string, error) { return a.pollReasons().reason() }
 
 // pollReasons finds out why a poll should be made now.
 type pollReasons struct {
-	store  *store.Store
-	policy *state.Policy
-	now    func() time.Time
+	core
 }
 
 // reason is PollReason.

@@ -11,7 +11,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mail/message"
@@ -57,10 +56,7 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) { return a.preview
 
 // previewer makes dry runs of a poll.
 type previewer struct {
-	handle   string
-	store    *store.Store
-	policy   *state.Policy
-	now      func() time.Time
+	core
 	observer *observer
 	journal  *journal
 	renderer *renderer

@@ -3,7 +3,6 @@ package cycle
 import (
 	"context"
 	"errors"
-	"time"
 
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -12,12 +11,9 @@ import (
 
 // projector makes the world look as the state says.
 type projector struct {
-	handle  string
+	core
 	mail    *Mail // nil: no mail is configured
 	mesh    *Mesh // nil: no mesh is configured
-	policy  *state.Policy
-	now     func() time.Time
-	store   *store.Store
 	journal *journal
 	crontab *crontab
 }

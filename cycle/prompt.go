@@ -11,18 +11,13 @@ import (
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
 // prompter makes the prompts of turns.
 type prompter struct {
-	handle    string
+	core
 	turn      *turn.Config // nil: no turn is run here
-	policy    *state.Policy
-	now       func() time.Time
-	store     *store.Store
-	log       logger
 	templates prompt.Templates
 	sessions  sessions
 	biller    *biller
@@ -37,7 +32,7 @@ func (p *prompter) render(d prompt.Data) (prompt.Prompt, error) {
 	}
 	for _, l := range layers {
 		if l.Fault != "" {
-			p.log.printf("prompt: the built-in %s is used: %s", l.Name, l.Fault)
+			p.logf("prompt: the built-in %s is used: %s", l.Name, l.Fault)
 		}
 	}
 	return prompt.Join(layers, d.Runner == turn.API), nil
@@ -88,7 +83,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 
 	memory, err := p.store.Memory(who)
 	if err != nil {
-		p.log.printf("prompt: the working memory is left out: %v", err)
+		p.logf("prompt: the working memory is left out: %v", err)
 	}
 	d.Memory = fences.Memory(memory)
 	if who == state.OperatorPrincipal {

@@ -21,9 +21,8 @@ const (
 
 // pruner removes old files.
 type pruner struct {
-	store   *store.Store
+	core
 	keep    time.Duration // 0: everything is kept
-	now     func() time.Time
 	journal *journal
 }
 

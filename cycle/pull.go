@@ -71,9 +71,7 @@ func (a *Agent) Next(ctx context.Context) (Pulled, error) {
 
 // puller hands messages out.
 type puller struct {
-	policy    *state.Policy
-	now       func() time.Time
-	store     *store.Store
+	core
 	journal   *journal
 	watchdog  *watchdog
 	guard     *payloadGuard

@@ -10,7 +10,6 @@ import (
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // DefaultRecall is how many bytes of past exchanges a prompt holds, unless
@@ -29,10 +28,8 @@ const (
 
 // recaller rebuilds what was said from the history.
 type recaller struct {
-	store  *store.Store
-	policy *state.Policy
-	log    logger
-	room   int // bytes; 0: DefaultRecall
+	core
+	room int // bytes; 0: DefaultRecall
 }
 
 // bytes returns how many bytes of exchanges are recalled.
@@ -200,7 +197,7 @@ func (rc recaller) summaryText(c state.Conversation) string {
 	}
 	data, err := rc.store.ReadSummed(c.Compacted.File, c.Compacted.Sum)
 	if err != nil {
-		rc.log.printf("compact: the summary cannot be read, the exchanges themselves are used: %v", err)
+		rc.logf("compact: the summary cannot be read, the exchanges themselves are used: %v", err)
 	}
 	return strings.TrimSpace(string(data))
 }

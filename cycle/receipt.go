@@ -94,9 +94,7 @@ func (a *Agent) AwaitNudge(ctx context.Context, nudge RecordedNudge, to Point, w
 
 // receipts follows nudges.
 type receipts struct {
-	store  *store.Store
-	policy *state.Policy
-	now    func() time.Time
+	core
 }
 
 // advance records in r what has happened since the last call, and reports

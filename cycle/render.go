@@ -15,20 +15,15 @@ import (
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // renderer makes the bytes of what we send.
 type renderer struct {
-	handle  string
+	core
 	mail    *Mail // nil: no mail is configured
 	replies Replies
-	policy  *state.Policy
-	now     func() time.Time
-	store   *store.Store
 	idKeys  idKeys
 	hooks   []hook.Hook
-	log     logger
 }
 
 // render returns the bytes of an effect with a short text: an ack, a quiet, a
@@ -60,7 +55,7 @@ func (r *renderer) event(e state.Effect) ([]byte, error) {
 	}
 	body, err := configured.Render(*e.Announces)
 	if err != nil && body != nil {
-		r.log.printf("%v; it gets the event as JSON", err)
+		r.logf("%v; it gets the event as JSON", err)
 		err = nil
 	}
 	return body, err

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"time"
 
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
@@ -22,10 +21,8 @@ import (
 
 // replier makes what hands a turn's deliverable back.
 type replier struct {
-	handle   string
+	core
 	mail     *Mail // nil: no mail is configured
-	now      func() time.Time
-	store    *store.Store
 	renderer *renderer
 }
 

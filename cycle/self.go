@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"agentstateloop/internal/plain"
-	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -107,10 +106,7 @@ func (a *Agent) Wakeups(in Inside) ([]Wakeup, error) {
 
 // planner makes the rows of the agent itself.
 type planner struct {
-	policy  *state.Policy
-	now     func() time.Time
-	store   *store.Store
-	secrets *secret.Known
+	core
 	journal *journal
 	flusher *flusher
 	replier *replier

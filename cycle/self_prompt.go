@@ -91,7 +91,7 @@ func (p *prompter) meanwhile(fences prompt.Fences, row state.Message) (came stri
 	messages, nudges := 0, 0
 	for l, err := range p.store.Newest(meanwhileRead, state.LineMessage, state.LineNudge) {
 		if err != nil {
-			p.log.printf("prompt: what came meanwhile is left out: %v", err)
+			p.logf("prompt: what came meanwhile is left out: %v", err)
 			break
 		}
 		if l.Key == row.Key {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 
 	"agentstateloop/mail"
 	"agentstateloop/mail/message"
@@ -16,11 +15,9 @@ import (
 // ([replies] sent). It looks for the Message-ID before it appends, so a crash, or a
 // server that keeps a copy itself, causes no second one.
 type filer struct {
-	store   *store.Store
+	core
 	mail    *Mail // nil: no mail is configured
 	folder  string
-	now     func() time.Time
-	log     logger
 	journal *journal
 }
 
@@ -69,7 +66,7 @@ func (f *filer) failed(ctx context.Context, u state.Unfiled, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	f.log.printf("no copy of %s in %s yet: %v", u.ID, f.folder, err)
+	f.logf("no copy of %s in %s yet: %v", u.ID, f.folder, err)
 	_, err = f.journal.commit(ctx, state.Filed{ID: u.ID, Failed: err.Error(), Never: neverFiled(err)})
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -37,11 +36,9 @@ func (a *Agent) Allowance(in Inside) (Allowance, error) {
 
 // biller counts what turns cost.
 type biller struct {
+	core
 	turn   *turn.Config // nil: no turn is run here
 	prices turn.Prices
-	policy *state.Policy
-	now    func() time.Time
-	store  *store.Store
 }
 
 // allowance returns what the turn of a message may still spend.

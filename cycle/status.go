@@ -236,13 +236,10 @@ func (a *Agent) StatusOf(s state.State) Status { return a.statusMaker().status(s
 
 // statusMaker makes the status of a state.
 type statusMaker struct {
-	handle     string
-	policy     *state.Policy
+	core
 	mail       *Mail
 	mesh       *Mesh
 	turn       *turn.Config
-	now        func() time.Time
-	store      *store.Store
 	crontab    *crontab
 	quarantine quarantine.Folder
 }

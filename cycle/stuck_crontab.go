@@ -24,7 +24,7 @@ func (p *poller) pollWhileStuck(ctx context.Context) error {
 		return err
 	}
 	defer lock.Unlock()
-	p.log.printf("staying: %s", s.Schedule.Error)
+	p.logf("staying: %s", s.Schedule.Error)
 	for p.crontab.stuck(s) {
 		select {
 		case <-ctx.Done():

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -49,9 +48,7 @@ func (a *Agent) TakeReport(ctx context.Context, id string, r LocalReport) (taken
 
 // reportTaker takes reports.
 type reportTaker struct {
-	handle  string
-	now     func() time.Time
-	store   *store.Store
+	core
 	journal *journal
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -24,8 +23,7 @@ const deniedRest = 45 * time.Second
 
 // turnEnder decides what becomes of a turn whose attempt has ended.
 type turnEnder struct {
-	store     *store.Store
-	policy    *state.Policy
+	core
 	journal   *journal
 	deliverer *deliverer
 	backend   backend

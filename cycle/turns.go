@@ -3,7 +3,6 @@ package cycle
 import (
 	"context"
 	"errors"
-	"time"
 
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -21,10 +20,8 @@ func (a *Agent) Turns(ctx context.Context) (int, error) {
 
 // runner runs the messages of the inbox, one turn each.
 type runner struct {
-	store     *store.Store
+	core
 	turn      *turn.Config // nil: no turn is run here
-	policy    *state.Policy
-	now       func() time.Time
 	journal   *journal
 	watchdog  *watchdog
 	guard     *payloadGuard

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -64,12 +63,10 @@ func (a *Agent) WhyWaits(s state.State, key string) Waiting { return a.waitReaso
 
 // waitReasons says why messages and nudges wait.
 type waitReasons struct {
-	store    *store.Store
+	core
 	turn     *turn.Config
 	mail     *Mail
-	policy   *state.Policy
 	schedule Schedule
-	now      func() time.Time
 }
 
 // of is WhyWaits.

@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"context"
-	"time"
 
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -11,11 +10,8 @@ import (
 
 // watchdog ends the turns whose runner has died.
 type watchdog struct {
-	store  *store.Store
-	policy *state.Policy
-	now    func() time.Time
-	log    logger
-	ender  *turnEnder
+	core
+	ender *turnEnder
 }
 
 // watch runs at the start of each cycle. If s shows a turn that should have a
@@ -57,7 +53,7 @@ func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 		if err != nil {
 			return s, err
 		}
-		d.log.printf("watchdog: turn %s (epoch %d), which was answered: %s", head.TurnID, head.Epoch, reason)
+		d.logf("watchdog: turn %s (epoch %d), which was answered: %s", head.TurnID, head.Epoch, reason)
 		return d.ender.left(ctx, head, reason)
 	case laidDown(head):
 		return d.ender.closeTurn(ctx, s, turn.Result{Status: turn.Canceled, Reason: "stopped while it waited for other agents"})
@@ -68,7 +64,7 @@ func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 	if err != nil {
 		return s, err
 	}
-	d.log.printf("watchdog: turn %s (epoch %d): %s", head.TurnID, head.Epoch, reason)
+	d.logf("watchdog: turn %s (epoch %d): %s", head.TurnID, head.Epoch, reason)
 	// The agent could submit until it was ended.
 	if s, err = d.store.Read(); err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
 		return s, err

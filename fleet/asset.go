@@ -2,20 +2,21 @@ package fleet
 
 import "time"
 
-// Asset is one stream of the engine as it should be.
+// Asset is a stream that the servers should have.
 type Asset struct {
 	Stream Stream
-	Holds  string // what it is for, in a few words
+	Holds  string // its purpose, in a few words
 }
 
-// Stream is the configuration of a stream, as far as we care. Its JSON is that of
-// JetStream. What a field does not say, such as a description, is the administrator's.
+// Stream is the configuration of a stream, limited to the settings that matter to us. Its JSON
+// is that of JetStream. A setting without a field, such as the description, belongs to the
+// administrator.
 type Stream struct {
 	Name      string   `json:"name"`
 	Subjects  []string `json:"subjects"`
 	Retention string   `json:"retention"` // limits or workqueue
 	Storage   string   `json:"storage"`
-	Discard   string   `json:"discard"` // what a limit does: refuses the new, or deletes the old
+	Discard   string   `json:"discard"` // at a limit, new refuses new messages, and old deletes old ones
 	Replicas  int      `json:"num_replicas"`
 
 	MaxMessages  int           `json:"max_msgs"`      // -1: any number
@@ -29,17 +30,17 @@ type Stream struct {
 	DiscardNewPerSubject bool `json:"discard_new_per_subject"`
 	Direct               bool `json:"allow_direct"`
 	TTL                  bool `json:"allow_msg_ttl"`
-	NoAck                bool `json:"no_ack"` // off: whatever is stored is acknowledged
-	Sealed               bool `json:"sealed"` // off: it takes messages
+	NoAck                bool `json:"no_ack"` // off: the server acknowledges every stored message
+	Sealed               bool `json:"sealed"` // off: the stream accepts messages
 
-	// What must be off: with a header of these a client that may publish to one subject
-	// deletes what others published, or has the server publish in its place.
+	// These must be off. With one of these headers, a client that may publish to one subject
+	// could delete messages of others, or make the server publish in its place.
 	Rollup    bool `json:"allow_rollup_hdrs"`
 	Schedules bool `json:"allow_msg_schedules"`
 	Counter   bool `json:"allow_msg_counter"`
 }
 
-// Consumer is the configuration of a mailbox's consumer, likewise.
+// Consumer is the configuration of a mailbox's consumer, limited like Stream.
 type Consumer struct {
 	Durable    string        `json:"durable_name"`
 	Filter     string        `json:"filter_subject"`
@@ -47,30 +48,30 @@ type Consumer struct {
 	AckPolicy  string        `json:"ack_policy"`
 	AckWait    time.Duration `json:"ack_wait"`
 	MaxDeliver int           `json:"max_deliver"`     // -1: any number of times
-	MaxPending int           `json:"max_ack_pending"` // -1: any number; at a limit the engine leaves a pull unanswered
+	MaxPending int           `json:"max_ack_pending"` // -1: any number; at a limit the server leaves a pull unanswered
 	Replicas   int           `json:"num_replicas"`    // 0: as many as the stream has
 	Memory     bool          `json:"mem_storage"`
-	Push       string        `json:"deliver_subject"`    // "": it is asked
-	Headers    bool          `json:"headers_only"`       // off: bodies as well
-	Idle       time.Duration `json:"inactive_threshold"` // 0: it stays when nobody asks
+	Push       string        `json:"deliver_subject"`    // "": the agent pulls
+	Headers    bool          `json:"headers_only"`       // off: bodies too
+	Idle       time.Duration `json:"inactive_threshold"` // 0: it stays without pulls
 
-	// The limits of one request: none.
+	// The limits of one request: not set.
 	Batch   int           `json:"max_batch"`
 	Expires time.Duration `json:"max_expires"`
 	Bytes   int           `json:"max_bytes"`
 }
 
 const (
-	headerRoom = 4 << 10   // what the headers of a message may have besides its body
-	boxBody    = 66 << 10  // the body of a message of the mesh
+	headerRoom = 4 << 10   // for the headers of a message, besides its body
+	boxBody    = 66 << 10  // the body of a mesh message
 	blobChunk  = 256 << 10 // a chunk of a file
 
 	day = 24 * time.Hour
 
-	maxReplicas = 3 // more cost more, and only save what loses two servers at once
+	maxReplicas = 3 // more copies cost more, and help only if two servers are lost at once
 )
 
-// Assets returns the streams of an engine of so many servers.
+// Assets returns the streams for this number of servers.
 func Assets(servers int) []Asset {
 	stream := func(name, subject string) Stream {
 		return Stream{Name: name, Subjects: []string{subject}, Retention: "limits", Storage: "file", Discard: "new", Replicas: Replicas(servers),
@@ -103,17 +104,17 @@ func Assets(servers int) []Asset {
 	}
 }
 
-// Replicas returns on how many of the servers each message is stored.
+// Replicas returns how many of the servers store each message.
 func Replicas(servers int) int { return max(1, min(servers, maxReplicas)) }
 
-// Mailbox returns the consumer with which an agent reads its mailbox.
+// Mailbox returns the consumer that reads an agent's mailbox.
 func Mailbox(handle string) Consumer {
 	return Consumer{Durable: handle, Filter: boxSubject(handle, "*"), Deliver: "all", AckPolicy: "explicit",
 		AckWait: time.Minute, MaxDeliver: -1, MaxPending: -1}
 }
 
-// StoreSize returns how many bytes a server must have for all streams at their limits,
-// in whole GiB, with room for its own files.
+// StoreSize returns how many bytes a server needs for all streams at their limits, in whole
+// GiB, with room for its own files.
 func StoreSize() int64 {
 	const gib = 1 << 30
 	size := int64(gib) / 2

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// chunkSize is how many bytes of a file are published at once.
+	// chunkSize is the size of a chunk of a file, in bytes.
 	chunkSize = 256 << 10
 
-	// chunksAhead is how many chunks are asked for before the first one is read.
+	// chunksAhead is how many chunks a Blob requests before it returns the first one.
 	chunksAhead = 8
 
 	headerChunks = "Asl-Chunks"
 	headerSize   = "Asl-Size"
 )
 
-// chunks returns how many chunks a file has. An empty one has one.
+// chunks returns the number of chunks of a file. An empty file has one.
 func chunks(size int64) int { return max(1, int((size+chunkSize-1)/chunkSize)) }
 
-// PutBlob publishes a file for an agent, in one flight, and waits until the engine has all
-// of it on disk. The file may be published again.
+// PutBlob publishes a file for an agent, in one round trip, and waits until the server has the
+// whole file on disk. The caller may publish the file again.
 func (c *Conn) PutBlob(ctx context.Context, to, sum string, size int64, content io.Reader) error {
 	data := make([]byte, size)
 	if _, err := io.ReadFull(content, data); err != nil {
@@ -72,31 +72,30 @@ func (c *Conn) PutBlob(ctx context.Context, to, sum string, size int64, content 
 	})
 }
 
-// errNoBlob means that the engine does not have a file, or not all of it.
+// errNoBlob means that the server does not have the whole file.
 var errNoBlob = errors.New("the file is gone")
 
-// Blob is a file that an agent published for us. It reads it, once.
+// Blob reads, once, a file that an agent published for us.
 type Blob struct {
 	ctx   context.Context
 	conn  *Conn
 	from  string
 	sum   string
-	count int // of chunks
-	next  int // that was not asked for yet
+	count int // number of chunks
+	next  int // the next chunk to request
 
-	ready  [][]byte // chunks that have come and were not read
-	chunks []chunk  // as they were read
+	ready  [][]byte // chunks that were fetched but not read
+	chunks []chunk  // the fetched chunks
 	err    error
 }
 
-// chunk is what is known of a chunk that was read.
+// chunk identifies a fetched chunk.
 type chunk struct {
 	sequence uint64
 	stored   time.Time
 }
 
-// OpenBlob returns a reader of a file of that size from an agent. Nothing is proved of
-// its bytes.
+// OpenBlob returns a reader of a file of that size from an agent. It does not verify the bytes.
 func (c *Conn) OpenBlob(ctx context.Context, from, sum string, size int64) *Blob {
 	return &Blob{ctx: ctx, conn: c, from: from, sum: sum, count: chunks(size)}
 }
@@ -119,7 +118,7 @@ func (b *Blob) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fetchPatiently is fetch, which asks again for what is gone: the server that answered
+// fetchPatiently is fetch with retries for a missing chunk, because the server that answered
 // may lag behind the others.
 func (b *Blob) fetchPatiently() error {
 	for tries := 1; ; tries++ {
@@ -135,7 +134,7 @@ func (b *Blob) fetchPatiently() error {
 	}
 }
 
-// fetch asks for the next chunks, in one flight.
+// fetch requests the next chunks, in one round trip.
 func (b *Blob) fetch() error {
 	first, count := b.next, min(chunksAhead, b.count-b.next)
 	got := make([][]byte, count)
@@ -178,12 +177,12 @@ func (b *Blob) fetch() error {
 	b.next += count
 	b.ready, b.chunks = append(b.ready, got...), append(b.chunks, known...)
 	if len(b.ready[0]) == 0 {
-		b.ready = b.ready[1:] // of an empty file
+		b.ready = b.ready[1:] // the file is empty
 	}
 	return nil
 }
 
-// chunk reads an answer that holds a chunk.
+// chunk reads an answer with a chunk.
 func (b *Blob) chunk(f *flight, a answer, n int) ([]byte, chunk, error) {
 	gone := len(a.Data) == 0 && (n > 0 || len(a.Header[headerSize]) == 0)
 	if a.status == 404 || a.status == 0 && gone {
@@ -206,9 +205,9 @@ func (b *Blob) chunk(f *flight, a answer, n int) ([]byte, chunk, error) {
 	return a.Data, chunk{sequence, stored}, nil
 }
 
-// Remove removes the file from the engine, as far as it was read, and does not wait. A
-// chunk that was published again since, or later than a time, stays: another message may
-// name it.
+// Remove removes the fetched chunks of the file from the server, and does not wait. A chunk
+// that was published again, or stored after the time before, stays: another message may name
+// it.
 func (b *Blob) Remove(ctx context.Context, before time.Time) error {
 	return b.conn.do(ctx, func(ctx context.Context, l *link) error {
 		f, err := l.begin(ctx)

@@ -11,34 +11,34 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// timeLayout is how a time is signed.
+// timeLayout is the format of a signed time.
 const timeLayout = time.RFC3339Nano
 
-// Item is a message in a mailbox. All of it but Stored is as its sender, or a forger,
-// wrote it.
+// Item is a message in a mailbox. Every field except Stored comes from its sender, or from a
+// forger.
 type Item struct {
-	To, From string // of the subject
+	To, From string // from the subject
 	ID       string
-	At       time.Time // when it was signed; zero if that cannot be read
-	Stored   time.Time // by the engine's clock
+	At       time.Time // when it was signed; zero if that is unreadable
+	Stored   time.Time // by the server's clock
 	Body     []byte
 
 	at, signature string
 	sequence      uint64
-	reply         string // where it is acknowledged
+	reply         string // the subject for its acknowledgement
 }
 
-// SignedBy reports whether a key made the signature over the item.
+// SignedBy reports whether the key made the signature of the item.
 func (i Item) SignedBy(public string) bool {
 	return !i.At.IsZero() && verifies(public, i.signature, boxLine(i.To, i.From, i.ID, i.at), i.Body)
 }
 
-// Same reports whether two items are deliveries of one message.
+// Same reports whether two items are deliveries of the same message.
 func (i Item) Same(other Item) bool { return i.sequence == other.sequence }
 
-// Post puts a signed message into the part of a mailbox that is ours, waits until the
-// engine has it on disk, and rings. If once is true, the engine knows a repeat with the
-// same id, time and body for an hour.
+// Post puts a signed message into our part of a mailbox, waits until the server has it on disk,
+// and rings. If once is true, the server recognizes a repeat with the same id, time and body
+// for an hour.
 func (c *Conn) Post(ctx context.Context, to, id string, at time.Time, body []byte, once bool) (Stored, error) {
 	signed := at.UTC().Format(timeLayout)
 	sig, err := c.sign(ctx, boxLine(to, c.Handle, id, signed), body)
@@ -47,7 +47,7 @@ func (c *Conn) Post(ctx context.Context, to, id string, at time.Time, body []byt
 	}
 	header := nats.Header{headerID: {id}, headerAt: {signed}, headerSignature: {sig}}
 	if once {
-		// Nobody can claim it before us: it is a part of the signature.
+		// Others cannot claim it before us: it is a part of the signature.
 		header["Nats-Msg-Id"] = []string{sig[:22]}
 	}
 	ring, err := c.ring(ctx, to)
@@ -59,15 +59,15 @@ func (c *Conn) Post(ctx context.Context, to, id string, at time.Time, body []byt
 	})
 }
 
-// Taken is what one look into the engine showed.
+// Taken is the result of Take.
 type Taken struct {
-	Items []Item // of our mailbox, oldest first
+	Items []Item // from our mailbox, oldest first
 	Halt  Halt
 }
 
-// Take pulls at most that many messages out of our mailbox, of so many bytes together,
-// and reads HALT, in one flight. What is not acknowledged comes again after a minute.
-// The registry learns that this host looked, if host is not "".
+// Take pulls messages out of our mailbox and reads HALT, in one round trip. messages and bytes
+// limit the pull. Unacknowledged messages come again after a minute. If host is not "", the
+// registry records that this host looked.
 func (c *Conn) Take(ctx context.Context, host string, now time.Time, messages, bytes int) (Taken, error) {
 	look, err := c.look(ctx, host, now)
 	if err != nil {
@@ -100,8 +100,8 @@ func (c *Conn) Take(ctx context.Context, host string, now time.Time, messages, b
 	return taken, err
 }
 
-// gather reads the answers to a pull and to the question about HALT. What an earlier try
-// was sent stays: the engine does not show it again soon.
+// gather reads the answers to a pull and to the request for HALT. It keeps the items of an
+// earlier try, because the server does not show them again soon.
 func (c *Conn) gather(f *flight, taken *Taken, messages int) error {
 	asking, came, coming := true, 0, messages
 	for asking || came < coming {
@@ -127,8 +127,8 @@ func (c *Conn) gather(f *flight, taken *Taken, messages int) error {
 	return nil
 }
 
-// coming reads what ends a pull, and returns how many messages the pull has in all. A
-// cluster may end it before these arrive: the servers agree on each message first.
+// coming reads the end of a pull, and returns the total number of its messages. A cluster may
+// end a pull before its messages arrive, because the servers first agree on each message.
 func (f *flight) coming(a answer, messages, came int, some bool) (int, error) {
 	left, err := strconv.Atoi(last(a.Header, "Nats-Pending-Messages"))
 	counted := err == nil && left >= 0 && left < messages
@@ -140,14 +140,14 @@ func (f *flight) coming(a answer, messages, came int, some bool) (int, error) {
 	case (a.status == 408 || a.status == 409) && counted:
 		return messages - left, nil
 	case a.status == 408, a.status == 409 && some:
-		return came, nil // nothing more waits, or fits
+		return came, nil // no more messages wait, or fit
 	case a.status == 409:
-		return 0, lostError(f.link.server, 409, errNoResponder) // its leader changes
+		return 0, lostError(f.link.server, 409, errNoResponder) // its leader is changing
 	}
 	return 0, &Error{Server: f.link.server, Err: errStrange}
 }
 
-// add adds an item. A delivery that is newer than that of an earlier try replaces it.
+// add adds an item. A newer delivery replaces the delivery of an earlier try.
 func (t *Taken) add(i Item) {
 	for n, known := range t.Items {
 		if known.Same(i) {
@@ -174,8 +174,8 @@ func (c *Conn) item(m *nats.Msg) Item {
 	return i
 }
 
-// delivery reads the subject on which a delivery is acknowledged: when the stream took
-// the message, and its number there. Both are zero if it cannot be read.
+// delivery parses the subject for the acknowledgement of a delivery. It returns when the stream
+// stored the message, and its number there. Both are zero if the subject cannot be parsed.
 func delivery(reply string) (stored time.Time, sequence uint64) {
 	const long, short = 11, 9 // tokens, with and without the domain and account
 	tokens := strings.Split(reply, ".")
@@ -199,11 +199,10 @@ func delivery(reply string) (stored time.Time, sequence uint64) {
 	return time.Unix(0, nanoseconds).UTC(), sequence
 }
 
-// Ack acknowledges items, and does not wait: an item whose acknowledgement is lost comes
-// again.
+// Ack acknowledges items, and does not wait: an item whose acknowledgement is lost comes again.
 func (c *Conn) Ack(ctx context.Context, items ...Item) error { return c.answer(ctx, "+ACK", items) }
 
-// Return gives items back, so that the next pull has them again.
+// Return gives items back, so that the next pull delivers them again.
 func (c *Conn) Return(ctx context.Context, items ...Item) error {
 	if err := c.answer(ctx, "-NAK", items); err != nil || len(items) == 0 {
 		return err
@@ -234,7 +233,7 @@ func (c *Conn) askWaiting(f *flight) error {
 	return f.ask("waiting", infoSubject(c.Handle), nil, nil)
 }
 
-// infoSubject asks for the state of the mailbox of an agent.
+// infoSubject returns the subject of a request for the state of an agent's mailbox.
 func infoSubject(handle string) string { return "$JS.API.CONSUMER.INFO." + BoxStream + "." + handle }
 
 // waiting reads the answer to askWaiting.

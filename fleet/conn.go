@@ -19,39 +19,39 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// Conn reaches the engine as one user. It connects at the first call, and again at the
-// next one after a failure: in the background it does nothing. Its methods may be called
+// Conn connects to the servers as one user. It connects at the first call, and again at the
+// next call after a failure. It does no work in the background. Its methods may be called
 // concurrently. Their errors are *Error.
 type Conn struct {
-	URL    string // of the servers, with commas between them: tls://n1:4222,n2:4222; nats:// on loopback alone
+	URL    string // of the servers, separated by commas: tls://n1:4222,n2:4222; nats:// only on loopback
 	Handle string // of the agent; "" for an administrator, who has all rights
 
-	// Seed returns the seed of the user's key. Its error must not contain it.
+	// Seed returns the seed of the user's key. Its error must not contain the seed.
 	Seed func(context.Context) (string, error)
 
-	// TLS returns the configuration for a server of this name; nil: that of Go. It is
-	// asked once more when its first one did not verify the server's chain.
+	// TLS returns the configuration for a server of this name; nil means the default of Go. It
+	// is called once more if its first configuration did not verify the server's chain.
 	TLS func(host string) (*tls.Config, error)
 
-	Timeout time.Duration // of one call, in addition to its wait; 0: 30 s
+	Timeout time.Duration // of one call, in addition to its wait; 0 means 30 s
 
-	// Dial connects to a server; nil: over TCP.
+	// Dial connects to a server; nil means over TCP.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	Secrets *secret.Known // learns the seed; what no report of a crash may hold; may be nil
+	Secrets *secret.Known // learns the seed; kept out of crash reports; may be nil
 
 	mu      sync.Mutex
-	pair    nkeys.KeyPair // of Seed, until it is refused
+	pair    nkeys.KeyPair // from Seed, until a server refuses it
 	link    *link
-	dialing chan struct{} // is closed when the call that connects has done so
+	dialing chan struct{} // closed when the call that connects is done
 	shunned string        // the server that failed last
 }
 
 const (
-	// tryTime is how long a server may be silent before another one is tried.
+	// tryTime is how long a server may be silent before we try another one.
 	tryTime = 5 * time.Second
 
-	// queued is how many messages may wait in one subscription to be read.
+	// queued is how many unread messages a subscription may hold.
 	queued = 1024
 
 	firstPause = 50 * time.Millisecond
@@ -65,10 +65,10 @@ func (c *Conn) timeout() time.Duration {
 	return c.Timeout
 }
 
-// patience is how long one try of a call lasts.
+// patience is how long one attempt of a call may take.
 func (c *Conn) patience() time.Duration { return min(tryTime, c.timeout()/2) }
 
-// Close ends the connection. What was published before is sent. The next call connects
+// Close closes the connection after sending the published messages. The next call connects
 // again.
 func (c *Conn) Close() {
 	c.mu.Lock()
@@ -80,7 +80,7 @@ func (c *Conn) Close() {
 	}
 }
 
-// do calls try with a connection until it succeeds, fails for good, or Timeout is over.
+// do calls try with a connection until it succeeds, fails permanently, or Timeout is over.
 func (c *Conn) do(ctx context.Context, try func(context.Context, *link) error) error {
 	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, c.timeout())
@@ -102,7 +102,7 @@ func (c *Conn) do(ctx context.Context, try func(context.Context, *link) error) e
 	}
 }
 
-// unless returns why the caller gave up, if it did, and else err.
+// unless returns the reason why the caller gave up, or err if the caller did not.
 func (c *Conn) unless(asked context.Context, err error) error {
 	if err != nil && asked.Err() != nil {
 		return &Error{Err: context.Cause(asked)}
@@ -110,8 +110,8 @@ func (c *Conn) unless(asked context.Context, err error) error {
 	return err
 }
 
-// attempt calls try once, and drops a connection that it lost, or on which no answer came:
-// the next try goes to another server, which may not be cut off from the rest.
+// attempt calls try once. It drops a connection that was lost, or that brought no answer. The
+// next attempt goes to another server, which may still be connected to the rest.
 func (c *Conn) attempt(ctx context.Context, l *link, try func(context.Context, *link) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
@@ -123,7 +123,7 @@ func (c *Conn) attempt(ctx context.Context, l *link, try func(context.Context, *
 }
 
 // drop closes a connection, so that the next call makes another one, to another server if
-// there is one.
+// possible.
 func (c *Conn) drop(l *link) {
 	c.mu.Lock()
 	if c.link == l {
@@ -134,7 +134,7 @@ func (c *Conn) drop(l *link) {
 	l.nc.Close()
 }
 
-// connect returns the connection, and makes it if there is none.
+// connect returns the connection, and makes it if necessary.
 func (c *Conn) connect(ctx context.Context) (*link, error) {
 	for {
 		c.mu.Lock()
@@ -167,8 +167,8 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 	}
 }
 
-// dialAny connects to one of the servers, tried in any order, but last the one that
-// failed last.
+// dialAny connects to one of the servers. It tries them in random order, but the server that
+// failed last comes last.
 func (c *Conn) dialAny(ctx context.Context) (*link, error) {
 	servers, err := Servers(c.URL)
 	if err != nil {
@@ -245,7 +245,7 @@ func (c *Conn) key(ctx context.Context) (nkeys.KeyPair, error) {
 	return pair, nil
 }
 
-// forget drops a key that was refused. The next call reads it again.
+// forget drops a refused key. The next call reads the key again.
 func (c *Conn) forget(pair nkeys.KeyPair) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,7 +263,7 @@ func (c *Conn) PublicKey(ctx context.Context) (string, error) {
 	return pair.PublicKey()
 }
 
-// sign signs a line and what follows it with the key of the user.
+// sign signs a line and the body after it with the key of the user.
 func (c *Conn) sign(ctx context.Context, line string, body []byte) (string, error) {
 	pair, err := c.key(ctx)
 	if err != nil {
@@ -276,12 +276,12 @@ func (c *Conn) sign(ctx context.Context, line string, body []byte) (string, erro
 	return sig, nil
 }
 
-// natsOptions are the options of a connection that are always the same. We make one
-// connection to one server: which server is next, we choose.
+// natsOptions sets the options that all connections share. Each connection goes to one server,
+// and we choose the next server ourselves.
 func natsOptions(o *nats.Options, patience time.Duration) {
 	o.AllowReconnect = false
 	o.IgnoreDiscoveredServers = true
-	o.SkipHostLookup = true     // the dialer looks up names, within its time
-	o.FlusherTimeout = patience // of one write to a server that does not read
+	o.SkipHostLookup = true     // the dialer resolves names, within its time limit
+	o.FlusherTimeout = patience // for one write to a server that does not read
 	o.Name = "agentstateloop"
 }

@@ -14,41 +14,40 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// Ask sends a request to the engine as the administrator, and returns the body of its
-// answer. It may be called concurrently.
+// Ask sends a request to the servers as the administrator, and returns the body of the answer.
+// It may be called concurrently.
 type Ask func(ctx context.Context, subject string, body []byte) ([]byte, error)
 
-// Wanted is what an engine should have.
+// Wanted describes the assets that the servers should have.
 type Wanted struct {
 	Handles []string // each gets a mailbox
-	Servers int      // of the engine
+	Servers int      // number of servers
 
-	// Check changes nothing, and returns what would be done.
+	// Check makes Create return the changes without making them.
 	Check bool
 
-	Secrets *secret.Known // what no report of a crash may hold; may be nil
+	Secrets *secret.Known // kept out of crash reports; may be nil
 }
 
-// What Create did with an asset, or would do.
+// The actions of Create on an asset.
 const (
-	Same    = "same"    // it is as it should be
+	Same    = "same"    // it was already right
 	Made    = "made"    // it was missing
-	Mended  = "mended"  // it was different
+	Mended  = "mended"  // it was different, and was corrected
 	Differs = "differs" // it is different, and was left: see Change.Hint
 )
 
-// Change is what Create found, of one asset, and did.
+// Change is the result of Create for one asset.
 type Change struct {
 	Asset string   // a stream, or a stream and a mailbox: ASL_BOX goulard3120
-	Did   string   // Same, Made, Mended, Differs; with Wanted.Check Made and Mended are still to do
+	Did   string   // Same, Made, Mended, Differs; with Wanted.Check, Made and Mended are still to do
 	What  []string // the settings that are or were different: "max_age 1h0m0s instead of 168h0m0s"
-	Hint  string   // what the administrator can do about what was left
+	Hint  string   // how the administrator can change the settings that were left
 }
 
-// Create makes the streams and mailboxes that are missing, and mends the settings that
-// are different. It deletes nothing, and sets no limit that would delete what is stored.
-// What it leaves it returns as Differs. After an error the changes made so far are
-// returned as well; it can be called again.
+// Create makes missing streams and mailboxes, and corrects wrong settings. It deletes no asset,
+// and sets no limit that would delete stored messages. It returns assets that it leaves as
+// Differs. After an error, it also returns the changes made so far, and can be called again.
 func Create(ctx context.Context, ask Ask, w Wanted) ([]Change, error) {
 	c := creation{ask: ask, Wanted: w}
 	for _, a := range Assets(w.Servers) {
@@ -62,11 +61,11 @@ func Create(ctx context.Context, ask Ask, w Wanted) ([]Change, error) {
 	return c.changes, err
 }
 
-// atOnce is how many mailboxes are made at the same time. Most of the time that one takes,
-// the servers choose a leader for it.
+// atOnce is how many mailboxes are made at the same time. Most of the time for a mailbox goes
+// into the servers' choice of its leader.
 const atOnce = 8
 
-// mailboxes makes or mends the mailboxes of some agents. After an error it begins no more.
+// mailboxes makes or corrects the mailboxes of some agents. After an error it starts no more.
 func (c *creation) mailboxes(ctx context.Context, handles []string) error {
 	changes, done := make([]Change, len(handles)), make([]bool, len(handles))
 	next, failed := make(chan int), make(chan error, atOnce)
@@ -91,7 +90,7 @@ func (c *creation) mailboxes(ctx context.Context, handles []string) error {
 		}
 	}
 	close(next)
-	working.Wait() // what has begun may be made, and is a change then
+	working.Wait() // mailboxes in progress may succeed, and are changes then
 	for i, change := range changes {
 		if done[i] {
 			c.changes = append(c.changes, change)
@@ -111,10 +110,10 @@ type creation struct {
 	unmade  map[string]bool // the streams that a check found missing
 }
 
-// Refusal is an error that JetStream answered.
+// Refusal is an error answer of JetStream.
 type Refusal struct {
-	Code   int    `json:"code"`     // as of HTTP
-	Number int    `json:"err_code"` // its own
+	Code   int    `json:"code"`     // as in HTTP
+	Number int    `json:"err_code"` // JetStream's own
 	Text   string `json:"description"`
 }
 
@@ -122,7 +121,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s (%d)", plain.Line(plain.Cut(r.Text, 200)), r.Number)
 }
 
-// JetStream's numbers of errors.
+// JetStream's error numbers.
 const (
 	numberNoStream   = 10059
 	numberNoConsumer = 10014
@@ -133,7 +132,7 @@ func refusedAs(err error, number int) bool {
 	return ok && r.Number == number
 }
 
-// call asks the API of JetStream, and decodes its answer.
+// call sends a request to the API of JetStream, and decodes its answer.
 func (c *creation) call(ctx context.Context, subject string, request, into any) error {
 	var body []byte
 	if request != nil {
@@ -158,9 +157,9 @@ func (c *creation) call(ctx context.Context, subject string, request, into any) 
 	return json.Unmarshal(data, into)
 }
 
-// streamInfo is what JetStream answers about a stream.
+// streamInfo is JetStream's answer about a stream.
 type streamInfo struct {
-	Config map[string]any `json:"config"` // all of it, so that an update keeps what we do not know
+	Config map[string]any `json:"config"` // the whole configuration, so that an update keeps settings that we do not know
 	Time   time.Time      `json:"ts"`
 	State  struct {
 		Messages int64     `json:"messages"`
@@ -169,7 +168,7 @@ type streamInfo struct {
 	} `json:"state"`
 }
 
-// stream makes or mends one stream.
+// stream makes or corrects one stream.
 func (c *creation) stream(ctx context.Context, want Stream) error {
 	var info streamInfo
 	err := c.call(ctx, "STREAM.INFO."+want.Name, nil, &info)
@@ -235,7 +234,7 @@ func (c *creation) update(ctx context.Context, stream string, config, mend map[s
 	return c.call(ctx, "STREAM.UPDATE."+stream, config, &struct{}{})
 }
 
-// mailbox makes or mends the consumer of one agent.
+// mailbox makes or corrects the consumer of one agent.
 func (c *creation) mailbox(ctx context.Context, handle string) (Change, error) {
 	want := Mailbox(handle)
 	change := Change{Asset: BoxStream + " " + handle, Did: Made}

@@ -1,8 +1,7 @@
-// Package fleet speaks with the engine: NATS servers that hold what agents on many
-// machines share (docs/design.md, "The mesh over NATS"). It knows subjects, keys,
-// signatures and rights, and carries bytes; what these say is the business of package
-// mesh/natsmesh.
+// Package fleet talks to the NATS servers that agents on many machines share (docs/design.md,
+// "The mesh over NATS"). It knows subjects, keys, signatures and rights, and carries bytes.
+// Package mesh/natsmesh interprets the bytes.
 //
-// It uses the core connection of nats.go alone. The calls of JetStream that an agent
-// makes are requests to subjects, to which its user has a right each.
+// It uses only the core connection of nats.go. An agent calls JetStream by requests to
+// subjects. Its user has a right to each of them.
 package fleet

@@ -15,15 +15,15 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Error is a call that failed.
+// Error is a failed call.
 type Error struct {
-	Server string // host:port; "" if none was reached
-	Code   int    // the status that the engine answered, as of HTTP; 0 if it did not answer
-	Number int    // its own number of the error, such as 10077; 0 if it gave none
-	Denied bool   // it refused the key, or the key lacks a right
+	Server string // host:port; "" if no server was reached
+	Code   int    // the status of the server's answer, as in HTTP; 0 without an answer
+	Number int    // the server's own number for the error, such as 10077; 0 without a number
+	Denied bool   // the server refused the key, or the key lacks a right
 	Err    error
 
-	lost bool // another try may help at once
+	lost bool // an immediate retry may help
 }
 
 func (e *Error) Error() string {
@@ -36,15 +36,14 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// numberStoreFailed is the engine's number for a message that a limit of its stream
-// refuses.
+// numberStoreFailed is the server's number for a message that exceeds a limit of its stream.
 const numberStoreFailed = 10077
 
-// Full reports whether a limit of the stream refused what was published.
+// Full reports whether a limit of the stream refused the message.
 func (e *Error) Full() bool { return e.Number == numberStoreFailed }
 
 // ErrAuthority means that a server is not trusted: the certificates of this machine do not
-// prove its own.
+// prove the server's certificate.
 var ErrAuthority = errors.New("its certificate is signed by an authority that this machine does not know")
 
 var (
@@ -53,13 +52,13 @@ var (
 	errStrange     = errors.New("its answer cannot be read: is this a NATS server with JetStream?")
 )
 
-// lostError is an error after which the same call may succeed at once, on another
+// lostError returns an error after which the same call may succeed at once, on another
 // connection or after a moment.
 func lostError(server string, code int, err error) *Error {
 	return &Error{Server: server, Code: code, Err: err, lost: true}
 }
 
-// lost reports whether another try may help.
+// lost reports whether a retry may help.
 func lost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.lost
@@ -95,7 +94,7 @@ func connError(server string, err error) *Error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Err = errors.New("connection refused")
 	default:
-		// The text may quote what a server said.
+		// The text may quote a server.
 		e.Err = errors.New(strings.TrimPrefix(plain.Line(plain.Cut(err.Error(), 200)), "nats: "))
 	}
 	return e

@@ -9,14 +9,14 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Examination is what an agent can see of the engine. The settings of the streams are for
-// the administrator alone: they would show who writes to whom.
+// Examination describes the servers from an agent's point of view. The settings of the streams
+// are visible only to the administrator, because they would show who writes to whom.
 type Examination struct {
 	Servers []ServerSeen // in the order of the url
-	Asked   string       // the server that answered the rest; "" if there was none
+	Asked   string       // the server that answered the rest; "" without such a server
 
-	Lacks  []string // the rights that the key needs and lacks
-	Excess []string // what the key may do and should not
+	Lacks  []string // the rights that the key needs but lacks
+	Excess []string // the rights that the key has but should not have
 	Tried  int      // how many of the needed rights were tried
 	Assets []AssetSeen
 	Box    MailboxSeen
@@ -26,7 +26,7 @@ type Examination struct {
 // ServerSeen is one server of the url.
 type ServerSeen struct {
 	Address string // host:port
-	Err     error  // why it could not be used, an *Error; nil: all below is known
+	Err     error  // why it is not usable, an *Error; if nil, all fields below are known
 
 	Name, Version, Cluster string
 	MaxPayload             int64
@@ -35,12 +35,12 @@ type ServerSeen struct {
 	link *link
 }
 
-// MinPayload is how many bytes a server must take at once: a chunk of a file.
+// MinPayload is how many bytes a server must accept in one message: a chunk of a file.
 const MinPayload = blobChunk + headerRoom
 
-// Examine looks at each server of the url, and at what one of them shows to this agent
-// and lets it do. It stores nothing, takes no message, and wakes nobody. Its error is
-// that of a key that cannot be read, or of a url that names no servers.
+// Examine checks each server of the url. On one of them, it also checks the mailbox, the
+// streams and the rights of this agent. It stores nothing, takes no message and wakes no agent.
+// It returns an error if the key cannot be read, or if the url names no servers.
 func (c *Conn) Examine(ctx context.Context) (Examination, error) {
 	servers, err := Servers(c.URL)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Conn) Examine(ctx context.Context) (Examination, error) {
 	return seen, nil
 }
 
-// see connects to one server, and lets the connection be.
+// see connects to one server, and leaves the connection open.
 func (c *Conn) see(ctx context.Context, server *url.URL, pair nkeys.KeyPair) ServerSeen {
 	seen := ServerSeen{Address: server.Host}
 	l, failed := c.dial(ctx, server, pair, time.Now().Add(c.patience()))

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// MailboxSeen is what the engine says of our mailbox.
+// MailboxSeen is the server's description of our mailbox.
 type MailboxSeen struct {
-	State   AssetState // all below is known if it is AssetThere
-	Waiting int        // messages, also those that a poll was shown
-	Differs []string   // the settings that are not those of Mailbox: "ack_wait is 30s, not 1m0s"
-	Copies  []string   // the servers that have it, the leader first; none where one server stands alone
-	Behind  []string   // those of them that are away or lag
+	State   AssetState // the fields below are known if it is AssetThere
+	Waiting int        // messages, including those that a poll was shown
+	Differs []string   // the settings that differ from Mailbox: "ack_wait 30s instead of 1m0s"
+	Copies  []string   // the servers that store it, the leader first; empty for a single server
+	Behind  []string   // the copies that are offline or lag
 	Clock   time.Time  // of the server that answered
 }
 
-// mailboxSeen reads what JetStream answered about the consumer of an agent, nil for no
+// mailboxSeen reads JetStream's answer about the consumer of an agent. a is nil without an
 // answer.
 func mailboxSeen(a *answer, handle string) MailboxSeen {
 	switch {

@@ -10,31 +10,31 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// haltGet asks for the HALT of the mesh.
+// haltGet is the subject of a request for the HALT of the mesh.
 const haltGet = "$JS.API.DIRECT.GET." + MeshStream + "." + haltSubject
 
-// Halt is what was last set for the mesh, HALT or GO. All of it but Stored is as its
-// setter, or a forger, wrote it.
+// Halt is the last value that was set for the mesh, HALT or GO. Every field except Stored comes
+// from its setter, or from a forger.
 type Halt struct {
-	Unset  bool      // nobody has ever set it
-	Broken bool      // it cannot be read
+	Unset  bool      // no value was ever set
+	Broken bool      // the value cannot be read
 	Halted bool      // HALT
-	By     string    // a handle
+	By     string    // the handle of the setter
 	At     time.Time // when it was signed
-	Stored time.Time // by the engine's clock; zero if it was heard before it was stored
+	Stored time.Time // by the server's clock; zero if it was heard before it was stored
 
-	after           uint64 // the number of what it was set after
+	after           uint64 // the number of the value that it follows
 	sequence        uint64 // its own number; 0 if it was heard before it was stored
 	body, signature string
 }
 
-// SignedBy reports whether a key made the signature, for what was set right before: a
-// value that comes again after another one says nothing.
+// SignedBy reports whether the key made the signature, and for the value right before this one.
+// So a value that is repeated after another one does not count.
 func (h Halt) SignedBy(public string) bool {
 	return (h.sequence == 0 || h.sequence == h.after+1) && verifies(public, h.signature, haltLine, []byte(h.body))
 }
 
-// haltValue is what haltSubject holds. It is signed as it stands.
+// haltValue is the value on haltSubject. It is signed as it is.
 type haltValue struct {
 	Halted *bool     `json:"halted"`
 	By     string    `json:"by"`
@@ -51,8 +51,8 @@ func parseHalt(m *nats.Msg) Halt {
 	return Halt{Halted: *v.Halted, By: v.By, At: v.At, after: v.After, body: string(m.Data), signature: m.Header.Get(headerSignature)}
 }
 
-// readHalt reads the answer to haltGet. A server that lags may know an older one than we
-// have seen; it is asked again.
+// readHalt reads the answer to haltGet. A server that lags may return an older value than we
+// have seen; the caller asks it again.
 func (f *flight) readHalt(a answer) (Halt, error) {
 	h := Halt{Unset: true}
 	if a.status == 0 {
@@ -73,10 +73,10 @@ func (f *flight) readHalt(a answer) (Halt, error) {
 	return h, nil
 }
 
-// errHaltRaced means that others set HALT or GO whenever we did.
+// errHaltRaced means that others set HALT or GO each time we did.
 var errHaltRaced = errors.New("others set HALT or GO at the same time: try again")
 
-// SetHalt sets or lifts the HALT of the mesh, and waits until the engine has it on disk.
+// SetHalt sets or lifts the HALT of the mesh, and waits until the server has it on disk.
 func (c *Conn) SetHalt(ctx context.Context, halted bool, at time.Time) error {
 	for range 3 {
 		after, err := c.lastHalt(ctx)
@@ -103,7 +103,7 @@ func (c *Conn) SetHalt(ctx context.Context, halted bool, at time.Time) error {
 	return &Error{Code: 409, Err: errHaltRaced}
 }
 
-// halt returns the message that sets HALT or GO after the number of what was last set.
+// halt returns the message that sets HALT or GO after the value with the number after.
 func (c *Conn) halt(ctx context.Context, halted bool, at time.Time, after uint64) (*nats.Msg, error) {
 	data, err := json.Marshal(haltValue{Halted: &halted, By: c.Handle, At: at.UTC(), After: after})
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *Conn) halt(ctx context.Context, halted bool, at time.Time, after uint64
 	return &nats.Msg{Subject: haltSubject, Header: nats.Header{headerSignature: {sig}}, Data: data}, nil
 }
 
-// lastHalt returns the number of what was last set, 0 if nothing was.
+// lastHalt returns the number of the last value, or 0 if no value was set.
 func (c *Conn) lastHalt(ctx context.Context) (sequence uint64, err error) {
 	err = c.do(ctx, func(ctx context.Context, l *link) error {
 		f, err := l.begin(ctx)
@@ -138,8 +138,8 @@ func (c *Conn) lastHalt(ctx context.Context) (sequence uint64, err error) {
 	return sequence, err
 }
 
-// sawHalt notes the number of a HALT that this connection has shown, and reports whether
-// it is older than one before.
+// sawHalt records the number of a HALT that this connection has shown, and reports whether it
+// is older than a previous one.
 func (l *link) sawHalt(sequence uint64) (stale bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,8 +148,8 @@ func (l *link) sawHalt(sequence uint64) (stale bool) {
 	return stale
 }
 
-// last returns the last value of a header. The engine adds its own headers behind those
-// of the sender, which may have the same names.
+// last returns the last value of a header. The server adds its own headers after those of the
+// sender, which may have the same names.
 func last(h nats.Header, name string) string {
 	values := h[name]
 	if len(values) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// NewKey returns the seed of a new key of a user, SU…, and the public key, U….
+// NewKey returns the seed, SU…, and the public key, U…, of a new user key.
 func NewKey() (seed, public string, err error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
@@ -21,7 +21,7 @@ func NewKey() (seed, public string, err error) {
 	return string(text), public, err
 }
 
-// PublicKey returns the public key to the seed of a user.
+// PublicKey returns the public key for the seed of a user.
 func PublicKey(seed string) (string, error) {
 	pair, err := keyPair(seed)
 	if err != nil {
@@ -35,7 +35,7 @@ func ValidPublicKey(s string) bool { return nkeys.IsValidPublicUserKey(s) }
 
 var errSeed = errors.New("it is not the seed of a user's nkey, which begins with SU")
 
-// keyPair returns the key of a seed, around which there may be blanks.
+// keyPair returns the key of a seed. It ignores blanks around the seed.
 func keyPair(seed string) (nkeys.KeyPair, error) {
 	seed = strings.TrimSpace(seed)
 	kind, _, err := nkeys.DecodeSeed([]byte(seed))

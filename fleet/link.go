@@ -22,21 +22,21 @@ import (
 type link struct {
 	nc     *nats.Conn
 	server string
-	prefix string // of the subjects on which we are answered
+	prefix string // of the subjects for our answers
 
-	lost chan struct{} // is closed when broken is set
+	lost chan struct{} // closed when broken is set
 
 	mu      sync.Mutex
 	flights map[*flight]bool
 	broken  error
 
-	refused chan<- string // takes the errors of rights; nil: they end the calls that they concern
+	refused chan<- string // receives permission errors; nil: they end the calls that they concern
 
 	halt uint64 // the newest HALT that this connection has shown
-	bell *bell  // a subscription to what wakes us; nil until a call listens
+	bell *bell  // a subscription to the doorbell and HALT; nil until a call listens
 }
 
-// dial connects to one server until a time.
+// dial connects to one server before the time end.
 func (c *Conn) dial(ctx context.Context, server *url.URL, pair nkeys.KeyPair, end time.Time) (*link, *Error) {
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
@@ -72,7 +72,7 @@ func (c *Conn) dial(ctx context.Context, server *url.URL, pair nkeys.KeyPair, en
 	nc, err := o.Connect()
 	if isA[*tls.CertificateVerificationError](err) && c.secure(&o, server) == nil {
 		stop()
-		nc, err = o.Connect() // TLS may believe more roots now
+		nc, err = o.Connect() // TLS may trust more roots now
 	}
 	if !stop() && err == nil {
 		nc.Close()
@@ -103,7 +103,7 @@ func (c *Conn) dialTCP(ctx context.Context, server *url.URL, network, addr strin
 	if err != nil {
 		return nil, err
 	}
-	// A name like localhost may have been pointed elsewhere.
+	// A name like localhost may point elsewhere.
 	if a, ok := conn.RemoteAddr().(*net.TCPAddr); server.Scheme == "nats" && (!ok || !a.IP.IsLoopback()) {
 		conn.Close()
 		return nil, errors.New("nats:// is for a server on this machine alone: use tls://")
@@ -111,7 +111,7 @@ func (c *Conn) dialTCP(ctx context.Context, server *url.URL, network, addr strin
 	return conn, nil
 }
 
-// secure has a connection to server protected, if its scheme asks for it.
+// secure turns on TLS for a connection to server, if its scheme asks for it.
 func (c *Conn) secure(o *nats.Options, server *url.URL) (err error) {
 	if server.Scheme != "tls" {
 		return nil
@@ -125,8 +125,8 @@ func (c *Conn) secure(o *nats.Options, server *url.URL) (err error) {
 	return err
 }
 
-// failed handles an error that the server sent, or that arose, by itself. A right that is
-// missing ends the calls that needed it; the connection goes on.
+// failed handles an asynchronous error from the server or the library. A missing right ends the
+// calls that needed it; the connection stays open.
 func (l *link) failed(err error) {
 	switch {
 	case errors.Is(err, nats.ErrPermissionViolation):
@@ -141,13 +141,13 @@ func (l *link) failed(err error) {
 			}
 		}
 	case errors.Is(err, nats.ErrSlowConsumer), errors.Is(err, nats.ErrBadHeaderMsg):
-		// Others can cause these. What is missing is asked for again.
+		// Others can cause these. Missing messages are requested again.
 	default:
 		l.end(err)
 	}
 }
 
-// end ends all calls on a connection that is closed.
+// end ends all calls on a closed connection.
 func (l *link) end(err error) {
 	if err == nil {
 		err = nats.ErrConnectionClosed
@@ -163,20 +163,20 @@ func (l *link) end(err error) {
 	}
 }
 
-// flight is a number of requests that are made at once, and their answers.
+// flight is a set of requests that are sent at once, and their answers.
 type flight struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	link   *link
 	sub    *nats.Subscription
-	inbox  string // each answer comes to a subject that begins with it
+	inbox  string // the prefix of the subjects of all answers
 	came   chan *nats.Msg
 
 	mu       sync.Mutex
 	subjects []string
 }
 
-// begin begins a flight. It must be ended.
+// begin begins a flight. The caller must end it.
 func (l *link) begin(ctx context.Context) (*flight, error) {
 	f := &flight{link: l, inbox: l.prefix + rand.Text() + ".", came: make(chan *nats.Msg, queued)}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
@@ -189,7 +189,7 @@ func (l *link) begin(ctx context.Context) (*flight, error) {
 		f.end()
 		return nil, broken
 	}
-	// NextMsg of the library takes an empty message with a status of its sender's choice
+	// NextMsg of the library mistakes an empty message, with a status that its sender chose,
 	// for an answer of the server.
 	sub, err := l.nc.ChanSubscribe(f.inbox+"*", f.came)
 	if err != nil {
@@ -206,11 +206,11 @@ func (f *flight) end() {
 	f.link.mu.Unlock()
 	f.cancel(nil)
 	if f.sub != nil {
-		_ = f.sub.Unsubscribe() // it fails on a connection that is closed
+		_ = f.sub.Unsubscribe() // it fails on a closed connection
 	}
 }
 
-// names reports whether an error of a right quotes a subject of this flight.
+// names reports whether a permission error quotes a subject of this flight.
 func (f *flight) names(text string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,12 +222,12 @@ func (f *flight) names(text string) bool {
 	return false
 }
 
-// ask publishes a request. Its answer has the name.
+// ask publishes a request. The answer has the same name.
 func (f *flight) ask(name, subject string, header nats.Header, data []byte) error {
 	return f.publish(&nats.Msg{Subject: subject, Reply: f.inbox + name, Header: header, Data: data})
 }
 
-// tell publishes something that is not answered.
+// tell publishes a message that gets no answer.
 func (f *flight) tell(subject string, header nats.Header, data []byte) error {
 	return f.publish(&nats.Msg{Subject: subject, Header: header, Data: data})
 }
@@ -246,15 +246,16 @@ func (f *flight) publish(m *nats.Msg) error {
 	return nil
 }
 
-// answer is what came for a flight.
+// answer is a message that came for a flight.
 type answer struct {
 	*nats.Msg
 	name   string // of the request; "" for a message that a consumer delivers
-	status int    // of the engine's own; 0 for a message
+	status int    // the server's own status; 0 for a message
 	text   string // of the status
 }
 
-// message waits for the next message. One that is there comes before the end of the flight.
+// message waits for the next message. An available message takes precedence over the end of the
+// flight.
 func (f *flight) message() (*nats.Msg, error) {
 	select {
 	case m := <-f.came:
@@ -294,14 +295,14 @@ func (f *flight) next() (answer, error) {
 func answerOf(m *nats.Msg) (a answer, err error) {
 	a.Msg = m
 	if status := m.Header["Status"]; len(status) > 0 && len(m.Header["Nats-Stream"]) == 0 {
-		// A message that is stored may have a status as well, which its sender chose.
+		// A stored message may also have a status, which its sender chose.
 		a.status, err = strconv.Atoi(status[0])
 		a.text = strings.Join(m.Header["Description"], " ")
 	}
 	return a, err
 }
 
-// cause returns why a flight ended before its answers came.
+// cause returns the reason why a flight ended before its answers came.
 func (f *flight) cause(err error) error {
 	if e, ok := errors.AsType[*Error](context.Cause(f.ctx)); ok {
 		return e
@@ -314,7 +315,7 @@ func (f *flight) cause(err error) error {
 	return connError(f.link.server, err)
 }
 
-// apiError is an error as JetStream answers it.
+// apiError is an error answer of JetStream.
 type apiError struct {
 	Code   int    `json:"code"`
 	Number int    `json:"err_code"`

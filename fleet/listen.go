@@ -8,39 +8,38 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Ring is one call of the doorbell. All of it is as its sender, or a forger, wrote it.
+// Ring is one ring of the doorbell. All of its fields come from its sender, or from a forger.
 type Ring struct {
 	From          string
 	to, signature string
 }
 
-// SignedBy reports whether a key made the signature of the ring.
+// SignedBy reports whether the key made the signature of the ring.
 func (r Ring) SignedBy(public string) bool {
 	return verifies(public, r.signature, ringLine(r.to, r.From), nil)
 }
 
-// Heard is what came while we listened.
+// Heard is the result of listening.
 type Heard struct {
 	Rings   []Ring
 	Halt    Halt
 	Waiting int // messages in our mailbox, if they were counted
 }
 
-// maxRings is how many calls of the doorbell one Listen returns. More of them say
-// nothing more.
+// maxRings limits the rings that one Listen returns. More rings carry no more information.
 const maxRings = 64
 
-// maxFrom is how many bytes of who rang are shown. A handle has fewer.
+// maxFrom limits, in bytes, the name of a ring's sender. A handle is shorter.
 const maxFrom = 256
 
-// bell is the subscription of a connection to what wakes us. HALT has a channel of its
-// own, which calls of the doorbell, however many, do not fill.
+// bell is the subscription of a connection to the doorbell and HALT. HALT has its own channel,
+// so that rings cannot fill it.
 type bell struct {
 	rung, halt chan *nats.Msg
 
 	mu      sync.Mutex
 	counted bool // our mailbox was counted after the subscription began
-	told    Halt // HALT, as it was last heard or read
+	told    Halt // the last HALT that was heard or read
 }
 
 // ring returns the message that rings an agent.
@@ -52,9 +51,9 @@ func (c *Conn) ring(ctx context.Context, to string) (*nats.Msg, error) {
 	return &nats.Msg{Subject: wakeupSubject(to), Header: nats.Header{headerSignature: {sig}}, Data: []byte(c.Handle)}, nil
 }
 
-// Listen waits until somebody rings, or HALT changes, and for wait at most. On a new
-// connection, and at the end, it counts what is in our mailbox: a ring may have been lost.
-// On a new connection it returns if that is anything.
+// Listen waits for a ring or a change of HALT, for wait at most. On a new connection, and at
+// the end, it counts the messages in our mailbox, because a ring may have been lost. On a new
+// connection it returns at once if the mailbox is not empty.
 func (c *Conn) Listen(ctx context.Context, wait time.Duration) (Heard, error) {
 	end := time.Now().Add(wait)
 	l, b, err := c.listening(ctx)
@@ -67,7 +66,7 @@ func (c *Conn) Listen(ctx context.Context, wait time.Duration) (Heard, error) {
 			return h, err
 		}
 		if l, b, err = c.listening(ctx); err != nil || b == nil {
-			return h, err // the connection was lost again; the next call hangs another bell
+			return h, err // the connection was lost again; the next call subscribes again
 		}
 	}
 	timer := time.NewTimer(time.Until(end))
@@ -86,8 +85,8 @@ func (c *Conn) Listen(ctx context.Context, wait time.Duration) (Heard, error) {
 	}
 }
 
-// listening returns the connection and its bell, or no bell if the mailbox was not counted
-// since it hangs.
+// listening returns the connection and its bell. The bell is nil if the mailbox was not counted
+// since the subscription.
 func (c *Conn) listening(ctx context.Context) (*link, *bell, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout())
 	defer cancel()
@@ -108,7 +107,7 @@ func (c *Conn) listening(ctx context.Context) (*link, *bell, error) {
 	return l, b, nil
 }
 
-// hang returns the bell of a connection, and subscribes to what wakes us if it has none.
+// hang returns the bell of a connection. It subscribes if the connection does not have one.
 func (c *Conn) hang(f *flight) (*bell, error) {
 	l := f.link
 	l.mu.Lock()
@@ -129,8 +128,8 @@ func (c *Conn) hang(f *flight) (*bell, error) {
 	return b, nil
 }
 
-// Count counts what is in our mailbox and reads HALT. On a new connection it subscribes to
-// what wakes us before, in the same flight.
+// Count counts the messages in our mailbox and reads HALT. On a new connection it first
+// subscribes to the doorbell and HALT, in the same round trip.
 func (c *Conn) Count(ctx context.Context) (h Heard, err error) {
 	err = c.do(ctx, func(ctx context.Context, l *link) error {
 		f, err := l.begin(ctx)
@@ -171,19 +170,19 @@ func (c *Conn) Count(ctx context.Context) (h Heard, err error) {
 	return h, err
 }
 
-// hear collects what has come by now.
+// hear collects m and the messages that have arrived by now.
 func (c *Conn) hear(b *bell, m *nats.Msg) Heard {
 	var h Heard
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for left := queued; ; left-- { // who rings faster than we read must not hold us here
+	for left := queued; ; left-- { // a sender that rings faster than we read must not hold us here
 		if m.Subject == haltSubject {
 			b.told = parseHalt(m)
 		} else if len(h.Rings) < maxRings {
 			h.Rings = append(h.Rings, Ring{From: string(m.Data[:min(len(m.Data), maxFrom)]), to: c.Handle, signature: m.Header.Get(headerSignature)})
 		}
 		if left == 1 {
-			break // what is not read now stays for the next call
+			break // the next call reads the rest
 		}
 		if m = b.more(); m == nil {
 			break
@@ -193,7 +192,7 @@ func (c *Conn) hear(b *bell, m *nats.Msg) Heard {
 	return h
 }
 
-// more returns what has come, or nil.
+// more returns a message that has arrived, or nil.
 func (b *bell) more() *nats.Msg {
 	select {
 	case m := <-b.halt:

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// difference is a setting that is not as it should be.
+// difference is a setting with a wrong value.
 type difference struct {
 	field      string // as in JetStream's JSON
 	have, want any
@@ -19,7 +19,7 @@ func (d difference) String() string {
 	return fmt.Sprintf("%s %s instead of %s", d.field, setting(d.field, d.have), setting(d.field, d.want))
 }
 
-// setting returns the value of a setting as people read it.
+// setting returns the value of a setting in readable form.
 func setting(field string, value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -37,8 +37,8 @@ func setting(field string, value any) string {
 	return strings.TrimSpace(text.String())
 }
 
-// compare returns where have, which JetStream answered, differs from want. What want does
-// not have is not compared.
+// compare returns the differences between want and have, JetStream's answer. It ignores
+// settings that want does not have.
 func compare(want any, have map[string]any) []difference {
 	data, _ := json.Marshal(want) // a struct of strings, numbers and booleans
 	var wanted map[string]any
@@ -52,12 +52,12 @@ func compare(want any, have map[string]any) []difference {
 	return all
 }
 
-// agrees reports whether a setting needs no change. The space of a stream is for the
-// administrator to choose, as long as there is a limit.
+// agrees reports whether a setting needs no change. The administrator chooses the space of a
+// stream, as long as there is a limit.
 func agrees(field string, have, want any) bool {
 	switch w := want.(type) {
 	case float64:
-		h, _ := have.(float64) // what is not set is not in the answer
+		h, _ := have.(float64) // the answer omits unset settings
 		return h == w || field == "max_bytes" && w > 0 && h > 0
 	case bool:
 		h, _ := have.(bool)
@@ -69,7 +69,7 @@ func agrees(field string, have, want any) bool {
 	return fmt.Sprint(have) == fmt.Sprint(want)
 }
 
-// whyLeft returns why a setting of a stream is left as it is; "" if it can be mended.
+// whyLeft returns why a setting of a stream is left as it is, or "" if it can be corrected.
 func (i streamInfo) whyLeft(d difference) string {
 	have, _ := d.have.(float64)
 	want, _ := d.want.(float64)
@@ -97,7 +97,7 @@ func (i streamInfo) whyLeft(d difference) string {
 	return ""
 }
 
-// editStream returns what changes the settings of a stream by hand.
+// editStream returns instructions to change the settings of a stream by hand.
 func editStream(stream string, left map[string]any) string {
 	var flags []string
 	for _, field := range fields(left) {

@@ -12,19 +12,19 @@ import (
 	"agentstateloop/state"
 )
 
-// Plan is what the administrator of an engine decides.
+// Plan holds the administrator's decisions about the servers.
 type Plan struct {
-	Servers []string          // host or host:port of each; none: one, on this machine
+	Servers []string          // host or host:port of each; empty: one server on this machine
 	Users   map[string]string // the public keys of the agents, U…, by handle
 	Admin   string            // the public key of the administrator; "" leaves a gap to fill in
 }
 
 const (
 	defaultPort = 4222
-	routePort   = 6222 // where servers speak with one another
+	routePort   = 6222 // for connections between servers
 
-	// besideOnLoopback is how far the port for routes lies from that for clients where
-	// several servers run on one machine.
+	// besideOnLoopback is the distance between the port for clients and the port for routes
+	// when several servers run on one machine.
 	besideOnLoopback = 2000
 )
 
@@ -115,7 +115,8 @@ func parseServer(text string) (planned, error) {
 	return s, nil
 }
 
-// check reports what cannot be planned: a name that is not valid, or a key that two have.
+// check returns an error for a plan without agents, an invalid name or key, or a key with two
+// owners.
 func (p Plan) check() error {
 	if len(p.Users) == 0 {
 		return errors.New("an engine needs at least one agent")
@@ -149,8 +150,7 @@ func notASeed(key string) string {
 	return ""
 }
 
-// Config returns the configuration of nats-server that the plan comes to. It is the same
-// for each server.
+// Config returns the nats-server configuration for the plan. It is the same for each server.
 func (p Plan) Config() (string, error) {
 	if err := p.check(); err != nil {
 		return "", err
@@ -188,7 +188,7 @@ tls {
 `
 
 func (p Plan) writeHead(b *strings.Builder, servers []planned, local bool) {
-	url, _ := p.URL() // its servers were read before
+	url, _ := p.URL() // its servers are already checked
 	b.WriteString("# The configuration of nats-server, 2.14 or later, for agents that share a mesh.\n")
 	if len(servers) == 1 && local {
 		b.WriteString("# One server on this machine: for trying, and for agents of this machine alone.\n")
@@ -226,8 +226,8 @@ func (p Plan) writeHead(b *strings.Builder, servers []planned, local bool) {
 `, url, strings.Join(slices.Sorted(maps.Keys(p.Users)), " "), url, afterChange(servers, local))
 }
 
-// afterChange returns how servers take a new configuration. They refuse to reload one when
-// they were started with a name as an argument.
+// afterChange returns how to make servers load a new configuration. A server that was started
+// with a name as an argument refuses to reload.
 func afterChange(servers []planned, local bool) string {
 	switch {
 	case local && len(servers) > 1:
@@ -238,8 +238,8 @@ func afterChange(servers []planned, local bool) string {
 	return "nats-server --signal reload, on each server."
 }
 
-// writeStore writes where streams are kept. Without sync_interval a server reports as
-// stored what its disk does not have for two minutes.
+// writeStore writes the storage settings. Without sync_interval, a server reports messages as
+// stored up to two minutes before they are on its disk.
 func writeStore(b *strings.Builder) {
 	fmt.Fprintf(b, `
 jetstream {
@@ -256,7 +256,7 @@ jetstream {
 	}
 }
 
-// limits says what a stream holds at most.
+// limits describes the limits of a stream.
 func (s Stream) limits() string {
 	text := byteSize(s.MaxBytes) + ", " + byteSize(int64(s.MaxSize)) + " a message"
 	if s.PerSubject > 0 {

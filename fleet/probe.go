@@ -10,42 +10,44 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// AssetSeen is what an agent can see of one stream.
+// AssetSeen is one stream from an agent's point of view.
 type AssetSeen struct {
 	Stream string
-	Holds  string // what it is for
+	Holds  string // its purpose
 	State  AssetState
 }
 
-// AssetState is what has come of asking a stream.
+// AssetState is the state of a stream, as its answers show it.
 type AssetState string
 
-// What an agent may see of a stream.
+// The states of a stream that an agent can see.
 const (
 	AssetThere   AssetState = "there"
-	AssetMissing AssetState = "missing" // nobody answers for it: it was not made, or has no leader
-	AssetStuck   AssetState = "stuck"   // it can be read, and takes nothing: it has no leader
-	AssetSilent  AssetState = "silent"  // no answer came in time
+	AssetMissing AssetState = "missing" // JetStream does not answer for it: it was not made, or has no leader
+	AssetStuck   AssetState = "stuck"   // it can be read, but takes no messages: it has no leader
+	AssetSilent  AssetState = "silent"  // no answer in time
 	AssetUnseen  AssetState = "unseen"  // the agent has no right to ask
 )
 
-// nobody is a token where a subject has a handle, a host or a sum. None is like it.
+// nobody replaces a handle, a host or a sum in a subject. No real one equals it.
 const nobody = "_"
 
-// probe is something that an agent tries so as to see whether it may.
+// probe is a request that an agent makes to see whether it may.
 type probe struct {
-	right   string // of Rights, which it tries; "" for what must be refused
+	right   string // the right under test, from Rights; "" if the server must refuse the probe
 	subject string
 	body    []byte
-	stream  string // that answers, if it is there
+	stream  string // the stream that answers, if it exists
 
-	signature string // of the body; "" for most
+	signature string // of the body; "" for most probes
 }
 
-// probes returns one probe for each right to publish, save for two. HALT is tried with the
-// value that it has. What turns have come to is not tried: who watches would hear it.
+// probes returns one probe for each right to publish, with two exceptions. HALT is tried with
+// its present value. The right to publish the results of turns is not tried, because observers
+// would receive the probe.
 //
-// A stream refuses what expects another stream, before it stores or counts anything.
+// A stream refuses a message that expects another stream, before it stores or counts the
+// message.
 func probes(handle string, halt probe) []probe {
 	get := "$JS.API.DIRECT.GET."
 	consumer := BoxStream + "." + handle
@@ -61,7 +63,7 @@ func probes(handle string, halt probe) []probe {
 		{right: get + WhoStream + ".>", subject: get + WhoStream + "." + whoSubject(handle), stream: WhoStream},
 		{right: get + MeshStream + ".>", subject: haltGet, stream: MeshStream},
 		{right: get + BlobStream + ".asl.blob." + handle + ".>", subject: get + BlobStream + "." + blobSubject(handle, nobody, nobody, 0), stream: BlobStream},
-		{right: "$JS.API.CONSUMER.MSG.NEXT." + consumer, subject: "$JS.API.CONSUMER.MSG.NEXT." + consumer, body: []byte("{")}, // no JSON: an error comes, and no message
+		{right: "$JS.API.CONSUMER.MSG.NEXT." + consumer, subject: "$JS.API.CONSUMER.MSG.NEXT." + consumer, body: []byte("{")}, // invalid JSON: the answer is an error, not a message
 		{right: infoSubject(handle), subject: infoSubject(handle)},
 		{right: "$JS.ACK." + consumer + ".>", subject: "$JS.ACK." + consumer + "." + nobody},
 	}
@@ -69,25 +71,25 @@ func probes(handle string, halt probe) []probe {
 		all = append(all, halt)
 	}
 	return append(all,
-		probe{subject: boxSubject(handle, nobody)},                         // a message in another's name
+		probe{subject: boxSubject(handle, nobody)},                         // a message in the name of another agent
 		probe{subject: "$JS.API.STREAM.INFO." + BoxStream},                 // who writes to whom
-		probe{subject: get + BoxStream + "." + boxSubject(nobody, nobody)}, // others' messages
+		probe{subject: get + BoxStream + "." + boxSubject(nobody, nobody)}, // messages of others
 	)
 }
 
-// forbiddenEar is a subject to which an agent may not listen: the answers to another.
+// forbiddenEar returns a subject that an agent must not hear: the answers to another agent.
 func forbiddenEar() string { return inboxPrefix(nobody) + ".>" }
 
-// trial is a number of probes that are made at once, on a connection of its own.
+// trial is a set of probes that are made at once, on their own connection.
 type trial struct {
 	link    *link
 	inbox   string
 	answers chan *nats.Msg
 	refused chan string
-	denied  []string // the errors of rights that came
+	denied  []string // the permission errors so far
 }
 
-// examine sees what the engine shows to us and lets us do. It ends the connection.
+// examine checks the streams, the mailbox and our rights. It closes the connection.
 func (c *Conn) examine(ctx context.Context, l *link, seen *Examination) {
 	ctx, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
@@ -113,7 +115,7 @@ func (c *Conn) examine(ctx context.Context, l *link, seen *Examination) {
 }
 
 func (c *Conn) newTrial(l *link) (*trial, error) {
-	// More errors than there are probes do not come.
+	// There are never more errors than probes.
 	t := &trial{link: l, inbox: l.prefix, answers: make(chan *nats.Msg, queued), refused: make(chan string, queued)}
 	l.mu.Lock()
 	l.refused = t.refused
@@ -122,7 +124,7 @@ func (c *Conn) newTrial(l *link) (*trial, error) {
 		return nil, err
 	}
 	for _, subject := range []string{wakeupSubject(c.Handle), haltSubject, forbiddenEar()} {
-		// What comes there by chance is not read.
+		// Messages that arrive here by chance are not read.
 		if _, err := l.nc.ChanSubscribe(subject, make(chan *nats.Msg, queued)); err != nil {
 			return nil, err
 		}
@@ -130,7 +132,8 @@ func (c *Conn) newTrial(l *link) (*trial, error) {
 	return t, nil
 }
 
-// try makes probes, and returns their answers, nil for what was refused or not answered.
+// try makes probes and returns their answers. The answer to a refused or unanswered probe is
+// nil.
 func (t *trial) try(ctx context.Context, probes []probe) []*answer {
 	got := make([]*answer, len(probes))
 	for n, p := range probes {
@@ -163,8 +166,8 @@ func (t *trial) try(ctx context.Context, probes []probe) []*answer {
 	return got
 }
 
-// open reports whether a probe was neither answered nor refused. Without the right to
-// hear answers none comes.
+// open reports whether a probe still waits for an answer or a refusal. Without the right to
+// hear answers it returns false.
 func (t *trial) open(probes []probe, got []*answer) bool {
 	if t.deaf() {
 		return false
@@ -177,7 +180,7 @@ func (t *trial) open(probes []probe, got []*answer) bool {
 	return false
 }
 
-// finish ends the connection. All errors that came before it are known then.
+// finish closes the connection. All errors that came before the end are known then.
 func (t *trial) finish() {
 	t.link.nc.Close()
 	<-t.link.lost
@@ -191,8 +194,8 @@ func (t *trial) finish() {
 	}
 }
 
-// wasDenied reports whether the server refused to let us publish to a subject, or
-// subscribe to it.
+// wasDenied reports whether the server refused our publication to a subject, or our
+// subscription.
 func (t *trial) wasDenied(verb, subject string) bool {
 	return slices.ContainsFunc(t.denied, func(text string) bool {
 		return strings.Contains(text, verb+" to "+strconv.Quote(subject))
@@ -201,7 +204,7 @@ func (t *trial) wasDenied(verb, subject string) bool {
 
 func (t *trial) deaf() bool { return t.wasDenied("Subscription", t.inbox+"*") }
 
-// judgeRights says which rights are missing, and which are too many.
+// judgeRights records the missing rights and the excess rights in seen.
 func (t *trial) judgeRights(handle string, probes []probe, got []*answer, seen *Examination) {
 	rights := Rights(handle).Subscribe
 	for n, ear := range []string{wakeupSubject(handle), haltSubject, t.inbox + "*"} {
@@ -228,7 +231,7 @@ func (t *trial) judgeRights(handle string, probes []probe, got []*answer, seen *
 	}
 }
 
-// stateOf says what the probes have shown of a stream.
+// stateOf returns the state of a stream that the probes have shown.
 func (t *trial) stateOf(stream string, probes []probe, got []*answer) AssetState {
 	there, none, silent := 0, 0, 0
 	for n, p := range probes {
@@ -255,8 +258,8 @@ func (t *trial) stateOf(stream string, probes []probe, got []*answer) AssetState
 	return AssetUnseen
 }
 
-// haltProbe returns a probe that publishes HALT as it stands, so that those who hear it learn
-// nothing new, or one without a body if it is not known.
+// haltProbe returns a probe that publishes the present value of HALT, so that its listeners
+// learn no new value. The probe has no body if the value is unknown.
 func haltProbe(a *answer) (p probe, halted bool) {
 	p = probe{right: haltSubject, subject: haltSubject, stream: MeshStream}
 	switch {

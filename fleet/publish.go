@@ -9,21 +9,21 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Stored is where the engine has what was published.
+// Stored is the place of a published message on the server.
 type Stored struct {
 	Stream    string `json:"stream"`
 	Sequence  uint64 `json:"seq"`
-	Duplicate bool   `json:"duplicate"` // it was there before
+	Duplicate bool   `json:"duplicate"` // it was already stored
 }
 
-// refusal returns the error that JetStream answered.
+// refusal returns the error for an error answer of JetStream.
 func (l *link) refusal(e apiError) error {
 	err := &Error{Server: l.server, Code: e.Code, Number: e.Number, Err: errors.New(plain.Line(plain.Cut(e.Text, 200)))}
 	const temporarilyUnavailable, duplicateInProcess = 10163, 10158
-	// 503 and the two others mean that it is not known whether it is stored.
+	// After 503 and the two others, it is unknown whether the message is stored.
 	err.lost = e.Code == 503 && !err.Full() || e.Number == temporarilyUnavailable || e.Number == duplicateInProcess
 	if err.lost {
-		err.Code = 503 // a repeat that is in process is answered 409, which would end an outbox's tries
+		err.Code = 503 // a repeat in progress gets a 409, which would end the retries of an outbox
 	}
 	return err
 }
@@ -40,8 +40,8 @@ func (f *flight) stored(a answer, stream string) (Stored, error) {
 	return s, nil
 }
 
-// store publishes a message, and waits until the stream has it on disk. then, if it is
-// not nil, may publish more, for which nobody waits.
+// store publishes a message, and waits until the stream has it on disk. If then is not nil, it
+// may publish more messages, and store does not wait for them.
 func (c *Conn) store(ctx context.Context, stream string, m *nats.Msg, then func(*flight) error) (s Stored, err error) {
 	err = c.do(ctx, func(ctx context.Context, l *link) error {
 		f, err := l.begin(ctx)
@@ -64,14 +64,14 @@ func (c *Conn) store(ctx context.Context, stream string, m *nats.Msg, then func(
 	return s, err
 }
 
-// Answer is an answer of the engine to a raw request.
+// Answer is the answer of a server to a raw request.
 type Answer struct {
-	Server string // that was asked
+	Server string // the server that answered
 	Header map[string][]string
 	Data   []byte
 }
 
-// Request publishes a request, once, and returns its answer, of which it judges nothing.
+// Request publishes a request, once, and returns its answer without judging it.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte, header map[string][]string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout())
 	defer cancel()

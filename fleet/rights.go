@@ -1,16 +1,16 @@
 package fleet
 
-// Permissions are the subjects that a user may use. It may use nothing else.
+// Permissions are the only subjects that a user may use.
 type Permissions struct {
 	Publish, Subscribe []string
 }
 
-// Rights returns what the user of an agent may do: read what is its own, and write
-// where it is the sender. Who sent a message is proved by its signature all the same: the
-// server publishes answers with rights of its own, wherever a request names as its reply.
+// Rights returns the rights of an agent's user: to read its own messages, and to write where it
+// is the sender. A signature must still prove the sender, because the server has rights of its
+// own: it publishes an answer to any subject that a request names as its reply.
 //
-// An agent makes, deletes and lists no stream and no consumer, and reads by subject only:
-// a request of the API that names its subject in the body reads what is others'.
+// An agent cannot make, delete or list streams and consumers. It reads only by subject, because
+// an API request with the subject in its body could read messages of others.
 func Rights(handle string) Permissions {
 	direct := func(stream, subjects string) string { return "$JS.API.DIRECT.GET." + stream + "." + subjects }
 	return Permissions{
@@ -19,11 +19,11 @@ func Rights(handle string) Permissions {
 			taskSubject(handle),
 			boxSubject("*", handle),
 			"asl.blob.*." + handle + ".>", // the files that it sends
-			"asl.blob." + handle + ".>",   // and those that it has read, to remove them
+			"asl.blob." + handle + ".>",   // the files that it has read, to remove them
 			whoSubject(handle),
 			lookSubject(handle, "*"),
 			haltSubject,
-			"$JS.API.DIRECT.GET." + WhoStream, // the registry is everybody's: all rows in one request
+			"$JS.API.DIRECT.GET." + WhoStream, // the registry is open to all: all rows in one request
 			direct(WhoStream, ">"),
 			direct(MeshStream, ">"),
 			direct(BlobStream, "asl.blob."+handle+".>"),
@@ -39,16 +39,16 @@ func Rights(handle string) Permissions {
 	}
 }
 
-// service is what the account of the agents takes from the account that has the streams.
+// service is a subject that the account of the agents imports from the account of the streams.
 type service struct {
 	subject string
 	many    bool // a request may have more than one answer
 }
 
-// services returns all that agents can reach. In the account of the streams the server
-// obeys what it writes itself, as an answer to a request that names as its reply, say, the
-// subject that deletes a stream. An answer to an agent stays in the account of the agents,
-// where only these subjects lead to the streams.
+// services returns all services that agents can reach. In the account of the streams, the
+// server obeys its own answers. There, a request could name the subject that deletes a stream
+// as its reply. An answer to an agent stays in the account of the agents, where only these
+// subjects lead to the streams.
 func services() []service {
 	const api = "$JS.API."
 	return []service{

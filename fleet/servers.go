@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Servers returns the servers in the url of a mesh, which has commas between them. What
-// stands before the first name holds for all that name nothing. The port is 4222 by
-// default.
+// Servers returns the servers in the url of a mesh, which are separated by commas. The scheme
+// of the first server is the default for the others. The default port is 4222.
 func Servers(urls string) ([]*url.URL, error) {
 	var servers []*url.URL
 	for text := range strings.SplitSeq(urls, ",") {

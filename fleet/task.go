@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Announce puts what a turn of ours has come to into the stream of events, and waits until
-// the engine has it on disk. The engine knows a repeat with the same time and body for an
+// Announce puts the result of one of our turns into the stream of events, and waits until the
+// server has it on disk. The server recognizes a repeat with the same time and body for an
 // hour.
 func (c *Conn) Announce(ctx context.Context, at time.Time, body []byte) error {
 	signed := at.UTC().Format(timeLayout)

@@ -10,25 +10,25 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Row is a row of the registry: what an agent says of itself, or that one of its hosts
-// looked for work. All of it but Stored is as its writer, or a forger, wrote it.
+// Row is a row of the registry: an agent's description of itself, or the last look for work of
+// one of its hosts. Every field except Stored comes from its writer, or from a forger.
 type Row struct {
 	Handle string
-	Host   string    // "" for what the agent says of itself
+	Host   string    // "" for the agent's description of itself
 	At     time.Time // when it was signed
-	Stored time.Time // by the engine's clock
+	Stored time.Time // by the server's clock
 	Body   []byte
 
 	at, signature string
 }
 
-// SignedBy reports whether a key made the signature of the row.
+// SignedBy reports whether the key made the signature of the row.
 func (r Row) SignedBy(public string) bool {
 	return !r.At.IsZero() && verifies(public, r.signature, whoLine(r.name(), r.at), r.Body)
 }
 
-// name is what the row has in place of a handle in its signature: the row of an agent
-// must not stand for the look of a host.
+// name returns the name in the signature of the row. It includes the host, so that the row of
+// an agent cannot pass for the look of a host.
 func (r Row) name() string {
 	if r.Host == "" {
 		return r.Handle
@@ -36,7 +36,7 @@ func (r Row) name() string {
 	return r.Handle + "." + r.Host
 }
 
-// Register writes our row of the registry, and waits until the engine has it.
+// Register writes our row of the registry, and waits until the server has it.
 func (c *Conn) Register(ctx context.Context, body []byte, at time.Time) error {
 	m, err := c.row(ctx, whoSubject(c.Handle), c.Handle, body, at)
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *Conn) Register(ctx context.Context, body []byte, at time.Time) error {
 	return err
 }
 
-// Look writes that this host looked for work, and returns when, by the engine's clock.
+// Look records that this host looked for work, and returns the time by the server's clock.
 func (c *Conn) Look(ctx context.Context, host string, now time.Time) (time.Time, error) {
 	m, err := c.look(ctx, host, now)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Conn) Look(ctx context.Context, host string, now time.Time) (time.Time,
 			return err
 		}
 		if n, err := strconv.ParseUint(last(a.Header, "Nats-Sequence"), 10, 64); err != nil || n < s.Sequence {
-			return lostError(l.server, 503, errNoAnswer) // a server that lags
+			return lostError(l.server, 503, errNoAnswer) // the server lags
 		}
 		stored, err = time.Parse(time.RFC3339Nano, last(a.Header, "Nats-Time-Stamp"))
 		if err != nil {
@@ -82,7 +82,7 @@ func (c *Conn) Look(ctx context.Context, host string, now time.Time) (time.Time,
 	return stored, err
 }
 
-// look returns the message that says that a host looked for work, or nil for no host.
+// look returns the message that records the look of a host, or nil without a host.
 func (c *Conn) look(ctx context.Context, host string, now time.Time) (*nats.Msg, error) {
 	if host == "" {
 		return nil, nil
@@ -105,8 +105,7 @@ const (
 	pageBytes = 1 << 20
 )
 
-// Rows returns at most that many rows of the registry, in the order in which they were
-// written.
+// Rows returns at most that many rows of the registry, in the order in which they were written.
 func (c *Conn) Rows(ctx context.Context, most int) ([]Row, error) {
 	var rows []Row
 	next := uint64(1)
@@ -121,9 +120,9 @@ func (c *Conn) Rows(ctx context.Context, most int) ([]Row, error) {
 	return rows[:min(len(rows), most)], err
 }
 
-// page reads one page of the registry from a number on, and sets it to that of the next
-// page, 0 if there is none. The registry keeps one message a subject, so these are the
-// newest.
+// page reads one page of the registry, from the number *next on. It sets *next to the number of
+// the next page, or to 0 after the last page. The registry keeps one message per subject, so
+// these rows are the newest.
 func (c *Conn) page(ctx context.Context, l *link, rows *[]Row, next *uint64) error {
 	f, err := l.begin(ctx)
 	if err != nil {
@@ -164,7 +163,7 @@ func (c *Conn) page(ctx context.Context, l *link, rows *[]Row, next *uint64) err
 	}
 }
 
-// rowOf reads a row. Nothing that is not one is shown.
+// rowOf parses a row, and reports whether m is a valid one.
 func rowOf(m *nats.Msg) (Row, bool) {
 	name, ok := strings.CutPrefix(last(m.Header, "Nats-Subject"), whoSubject(""))
 	if !ok {

@@ -11,19 +11,19 @@ import (
 	"agentstateloop/state"
 )
 
-// access is the proof that a call demands of its caller.
+// access is the proof of identity that a call requires from its caller.
 type access int
 
 const (
 	anyone access = iota // no proof
 	known                // a token, or loopback on an open mesh
-	owner                // as known; the token of {handle} if it has one
+	owner                // as known, plus the token of {handle} if it has one
 )
 
-// CheckBrowser returns an error for a request that a browser sends on behalf of
-// a web page (docs/design.md, "The mesh"). Host shows a name that was rebound to
-// loopback, and Origin shows a cross-site request. hosts are the names allowed
-// in Host besides localhost and the loopback addresses.
+// CheckBrowser returns an error for a request that a browser sends on behalf of a web page
+// (docs/design.md, "The mesh"). A foreign Host reveals a name that was rebound to loopback. An
+// Origin reveals a cross-site request. hosts are the names allowed in Host besides localhost
+// and the loopback addresses.
 func CheckBrowser(r *http.Request, hosts ...string) error {
 	if r.Header.Get("Origin") != "" {
 		return refuse(http.StatusForbidden, "requests from web pages are not allowed (Origin)")
@@ -45,9 +45,9 @@ func CheckBrowser(r *http.Request, hosts ...string) error {
 	return refuse(http.StatusMisdirectedRequest, "this Host is not allowed; use 127.0.0.1")
 }
 
-// authenticate returns the handle that the caller's token proves, or "" for an
-// unproven caller if the call allows one. An unknown token is refused even where
-// no token is needed: its owner has to learn that it is wrong.
+// authenticate returns the handle that the caller's token proves. It returns "" for a caller
+// without a token if the call allows one. An unknown token is refused even if the call requires
+// no token, so that its owner learns that it is wrong.
 func (s *Server) authenticate(r *http.Request, a access) (caller string, err error) {
 	handle := r.PathValue("handle")
 	if handle != "" && !state.ValidHandle(handle) {
@@ -69,14 +69,14 @@ func (s *Server) authenticate(r *http.Request, a access) (caller string, err err
 	return caller, nil
 }
 
-// allowsUnproven reports whether r needs no token.
+// allowsUnproven reports whether r may come without a token.
 func (s *Server) allowsUnproven(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	return s.options.Open && err == nil && from.Addr().Unmap().IsLoopback()
 }
 
-// resolveSender returns the sender of a message or nudge: the handle that the
-// token proves, or else the claimed one, or a label.
+// resolveSender returns the sender of a message or nudge: the handle that the token proves.
+// Without a token it returns the claimed handle or a label.
 func resolveSender(caller, claimed string) (from string, err error) {
 	switch {
 	case caller != "" && claimed != "" && claimed != caller:
@@ -89,11 +89,12 @@ func resolveSender(caller, claimed string) (from string, err error) {
 	return label(claimed), nil
 }
 
-// maxLabel bounds, in characters, the name of a sender that is not an agent.
+// maxLabel limits, in characters, the name of a sender that is not an agent.
 const maxLabel = 64
 
-// label returns the name that an unproven sender gives itself: a handle as it is, and
-// of anything else what fits into a key and a line. It never makes a handle of what is none.
+// label returns the name of an unproven sender. A valid handle stays as it is. In any other
+// name, label replaces the characters that do not fit into a key and a line, and cuts off the
+// rest of a long name. It never makes a valid handle from an invalid one.
 func label(name string) string {
 	if state.ValidHandle(strings.TrimSpace(name)) {
 		return strings.TrimSpace(name)
@@ -107,8 +108,8 @@ func label(name string) string {
 	return clean[:min(len(clean), maxLabel)]
 }
 
-// checkRecipient returns an error for a handle whose mailbox nobody can read: one
-// without a token, on a mesh that is not open.
+// checkRecipient returns an error for a handle whose mailbox cannot be read: one without a
+// token on a mesh that is not open.
 func (s *Server) checkRecipient(handle string) error {
 	if !state.ValidHandle(handle) {
 		return refuse(http.StatusBadRequest, "to is not a valid handle: "+state.HandleRule)

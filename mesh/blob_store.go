@@ -16,11 +16,11 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// blobKey names a blob. Each uploader's bytes are its own, even if another one has
-// uploaded the same: so nobody reaches bytes by their sum alone.
+// blobKey identifies a blob. Each uploader has its own copy of the bytes, even if another
+// uploader sent the same bytes. So knowing a sum is not enough to read the bytes.
 type blobKey struct{ owner, sum string }
 
-// blobOwner returns the owner of what a sender uploads. All unproven senders are one.
+// blobOwner returns the owner of a sender's uploads. All unproven senders share one owner.
 func blobOwner(handle string, proven bool) string {
 	if !proven {
 		return unprovenOwner
@@ -28,20 +28,20 @@ func blobOwner(handle string, proven bool) string {
 	return handle
 }
 
-// unprovenOwner is not a valid handle.
+// unprovenOwner owns the blobs of all unproven senders. It is not a valid handle.
 const unprovenOwner = "-unproven"
 
-// heldBlob is a blob that was kept by an earlier process.
+// heldBlob is a blob that an earlier process stored.
 type heldBlob struct {
 	blobKey
 	size int64
 	at   time.Time
 }
 
-// blobStore keeps bytes under their keys. A failed keep keeps nothing.
+// blobStore stores bytes under their keys. A failed keep leaves no blob.
 type blobStore interface {
-	// keep reads r to its end, and keeps what it read if check then returns nil.
-	// When it returns, the blob survives a power failure, if the store is a disk.
+	// keep reads r to its end and then calls check. It stores the bytes if check returns nil.
+	// In a store on disk, the blob survives a power failure once keep returns.
 	keep(k blobKey, r io.Reader, check func() error) error
 	open(k blobKey) (io.ReadSeekCloser, error)
 	remove(k blobKey) error
@@ -88,15 +88,15 @@ type readSeekNopCloser struct{ io.ReadSeeker }
 
 func (readSeekNopCloser) Close() error { return nil }
 
-// diskBlobs keeps blobs in a folder: dir/OWNER/SUM. The bytes are fsynced before they
-// get that name, and the name before keep returns.
+// diskBlobs keeps blobs in a folder: dir/OWNER/SUM. It fsyncs the bytes before it gives them
+// that name, and the name before keep returns.
 type diskBlobs struct{ dir string }
 
-// uploadPrefix begins the names of uploads that are not complete.
+// uploadPrefix begins the names of incomplete uploads.
 const uploadPrefix = "upload-"
 
-// openDiskBlobs opens the folder, removes uploads that were torn, and returns what is
-// there. What is not a blob is left alone.
+// openDiskBlobs opens the folder, removes incomplete uploads, and returns the blobs in it. It
+// leaves other files alone.
 func openDiskBlobs(dir string) (*diskBlobs, []heldBlob, error) {
 	if err := osfile.MkdirAll(dir); err != nil {
 		return nil, nil, err
@@ -104,7 +104,7 @@ func openDiskBlobs(dir string) (*diskBlobs, []heldBlob, error) {
 	if err := osfile.Folder(dir); err != nil {
 		return nil, nil, err
 	}
-	// A process that was killed may have made the folder of a sender without an fsync.
+	// A killed process may have made the folder of a sender without an fsync.
 	if err := osfile.SyncDir(dir); err != nil {
 		return nil, nil, err
 	}
@@ -148,7 +148,7 @@ func (d *diskBlobs) keep(k blobKey, r io.Reader, check func() error) (err error)
 	defer func() {
 		if err != nil {
 			f.Close()
-			os.Remove(f.Name()) // else the next start does
+			os.Remove(f.Name()) // if this fails, the next start removes it
 		}
 	}()
 	disk := &diskWriter{f: f}
@@ -185,7 +185,7 @@ func (d *diskBlobs) remove(k blobKey) error {
 	return nil
 }
 
-// diskWriter remembers an error of the disk, which is not one of the sender.
+// diskWriter remembers an error of the disk, to tell it from an error of the sender.
 type diskWriter struct {
 	f   *os.File
 	err error
@@ -197,7 +197,7 @@ func (w *diskWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// errDisk means that the disk of the mesh fails, or is full.
+// errDisk means that the disk of the mesh is full or fails.
 var errDisk = errors.New("the mesh cannot write the file")
 
 func keepError(err error) error { return fmt.Errorf("%w: %w", errDisk, err) }

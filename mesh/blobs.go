@@ -17,18 +17,18 @@ import (
 	"time"
 )
 
-// How long a blob is kept that no waiting message names.
+// How long the mesh keeps a blob while no waiting message names it.
 const (
-	keepUploaded = 24 * time.Hour // after its upload, until a message names it
-	keepReleased = time.Hour      // after the last message that named it was acknowledged
-	sweepBlobs   = time.Minute    // how often old blobs are looked for
+	keepUploaded = 24 * time.Hour // after its upload, if no message has named it yet
+	keepReleased = time.Hour      // after the acknowledgement of the last message that named it
+	sweepBlobs   = time.Minute    // how often the mesh looks for old blobs
 
-	// transferTime is how long one upload or download may take.
+	// transferTime limits one upload or download.
 	transferTime = time.Minute
 )
 
-// blobQuota bounds blobs. Of an open mesh, all unproven senders together may use what one
-// proven sender may, and a quarter of the whole.
+// blobQuota limits blobs. On an open mesh, all unproven senders together may use the quota of
+// one proven sender, and at most a quarter of the total.
 type blobQuota struct {
 	bytes int64
 	count int
@@ -40,17 +40,17 @@ var (
 	memoryQuota = blobQuota{128 << 20, 1024}
 )
 
-// blob is what is known of a blob that is kept, or being uploaded.
+// blob describes a blob that is stored or being uploaded.
 type blob struct {
 	size     int64
-	at       time.Time // of its upload, or of its release if that was later
-	released bool      // a message has named it, and none does now
+	at       time.Time // of its upload, or of its release if later
+	released bool      // messages have named it, but all of them are gone
 	named    int       // waiting messages that name it
-	arriving bool      // it is not whole yet
+	arriving bool      // the upload is not complete
 }
 
-// blobs are the files that go with the messages of a mesh (docs/design.md, "Files between
-// agents"). named and released follow the ledger.
+// blobs holds the files of the messages of a mesh (docs/design.md, "Files between agents"). The
+// fields named and released follow the ledger.
 type blobs struct {
 	store  blobStore
 	now    func() time.Time
@@ -66,7 +66,7 @@ func newBlobs(store blobStore, total blobQuota, now func() time.Time) *blobs {
 	return &blobs{store: store, now: now, sender: senderBlobs, total: total, held: map[blobKey]*blob{}}
 }
 
-// blobsOf returns the keys of the files that a message names.
+// blobsOf returns the keys of the files of a message.
 func blobsOf(m Message) []blobKey {
 	keys := make([]blobKey, len(m.Files))
 	for i, f := range m.Files {
@@ -75,8 +75,8 @@ func blobsOf(m Message) []blobKey {
 	return keys
 }
 
-// name notes that a waiting message names its files. It returns the first one that is not
-// there, or differs in size; then it notes nothing.
+// name counts the waiting message m for each of its files. If a file is missing or has another
+// size, name returns the name of the first such file and changes no count.
 func (b *blobs) name(m Message) (missing string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,14 +92,14 @@ func (b *blobs) name(m Message) (missing string) {
 	return ""
 }
 
-// release notes that a message is gone.
+// release undoes name for a message that is gone.
 func (b *blobs) release(m Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range blobsOf(m) {
 		row := b.held[k]
 		if row == nil || row.named == 0 {
-			continue // it was lost
+			continue // the blob was lost
 		}
 		if row.named--; row.named == 0 {
 			row.released, row.at = true, b.now()
@@ -107,7 +107,7 @@ func (b *blobs) release(m Message) {
 	}
 }
 
-// restore takes over what an earlier process has kept, and the messages that wait.
+// restore loads the blobs that an earlier process stored, and counts the waiting messages.
 func (b *blobs) restore(held []heldBlob, waiting []Message) {
 	for _, h := range held {
 		b.held[h.blobKey] = &blob{size: h.size, at: h.at}
@@ -121,7 +121,7 @@ func (b *blobs) restore(held []heldBlob, waiting []Message) {
 	}
 }
 
-// sweep removes what is old, at most once a minute.
+// sweep removes old blobs, at most once a minute.
 func (b *blobs) sweep() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,7 +144,7 @@ func (b *blobs) sweep() {
 	}
 }
 
-// reserve makes room for an upload. there is true if the blob is kept already.
+// reserve makes room for an upload. there is true if the blob is already stored.
 func (b *blobs) reserve(k blobKey, size int64) (there bool, err error) {
 	b.sweep()
 	b.mu.Lock()
@@ -157,7 +157,7 @@ func (b *blobs) reserve(k blobKey, size int64) (there bool, err error) {
 			return false, refuse(http.StatusUnprocessableEntity, "the bytes of the file have another SHA-256")
 		}
 		if !row.released && row.named == 0 {
-			row.at = b.now() // the day of an upload begins again
+			row.at = b.now() // the 24 hours of an upload begin again
 		}
 		return true, nil
 	}
@@ -188,7 +188,7 @@ func busyBlobs(code int, format string, args ...any) error {
 	return r
 }
 
-// take keeps an upload for which room is reserved. The sum is made while it is read.
+// take stores an upload for which reserve made room. It computes the sum while it reads.
 func (b *blobs) take(k blobKey, size int64, r io.Reader) error {
 	sum := &summed{r: io.LimitReader(r, size+1), hash: sha256.New()}
 	err := b.store.keep(k, sum, func() error {
@@ -211,12 +211,12 @@ func (b *blobs) take(k blobKey, size int64, r io.Reader) error {
 	return nil
 }
 
-// errBlobDamaged means that the bytes of a blob are not those of its sum.
+// errBlobDamaged means that the bytes of a blob do not match its sum.
 var errBlobDamaged = errors.New("it is damaged")
 
-// read returns a blob whose bytes are what they were. The error wraps fs.ErrNotExist if
-// there is none. A damaged one is removed, so that its sender can upload it again. One
-// that cannot be read now, for want of a file descriptor or because of the disk, stays.
+// read returns a blob whose bytes match its sum. The error wraps fs.ErrNotExist if the blob is
+// missing or damaged. A damaged blob is removed, so that its sender can upload it again. A blob
+// that cannot be read now, because of the disk or for lack of a file descriptor, stays.
 func (b *blobs) read(k blobKey) (io.ReadCloser, int64, error) {
 	b.mu.Lock()
 	row := b.held[k]
@@ -251,7 +251,7 @@ func (b *blobs) read(k blobKey) (io.ReadCloser, int64, error) {
 	return nil, 0, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 }
 
-// has reports whether a blob is kept, and its size.
+// has returns the size of a blob and reports whether it is stored.
 func (b *blobs) has(k blobKey) (int64, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -262,7 +262,7 @@ func (b *blobs) has(k blobKey) (int64, bool) {
 	return row.size, true
 }
 
-// summed makes the sum of what is read through it.
+// summed computes the sum of the bytes that are read through it.
 type summed struct {
 	r    io.Reader
 	hash hash.Hash
@@ -278,8 +278,8 @@ func (s *summed) Read(p []byte) (int, error) {
 
 func (s *summed) text() string { return hex.EncodeToString(s.hash.Sum(nil)) }
 
-// putBlob takes a file that a message is going to name. It answers 201, or 200 if the
-// same caller has uploaded it before.
+// putBlob takes a file that a message will name. It answers 201, or 200 if the same caller has
+// already uploaded the file.
 func (s *Server) putBlob(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	sum := r.PathValue("sha256")
 	switch {
@@ -311,7 +311,7 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request, caller string) 
 	return http.StatusCreated, answer, err
 }
 
-// pathless returns what the system says of a path, without the path.
+// pathless returns the error of a file operation without the path, or nil for any other error.
 func pathless(err error) error {
 	if p, ok := errors.AsType[*os.PathError](err); ok {
 		return fmt.Errorf("%w: %w", errDisk, p.Err)
@@ -319,8 +319,8 @@ func pathless(err error) error {
 	return nil
 }
 
-// getBlob answers with a file that a waiting message of the caller names, or that the
-// caller has uploaded. HEAD answers without it.
+// getBlob answers with a file that the caller uploaded, or that a message waiting for the
+// caller names. HEAD answers with the length alone.
 func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	sum := r.PathValue("sha256")
 	gone := refuse(http.StatusNotFound, "no message that waits for you names such a file")
@@ -348,11 +348,11 @@ func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, caller string) 
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	w.WriteHeader(http.StatusOK)
-	io.Copy(w, f) // a caller that goes away has less than the length
+	io.Copy(w, f) // if the connection breaks, the caller gets fewer bytes than the length
 	return written, nil, nil
 }
 
-// blobFor returns the blob with this sum that the caller may read.
+// blobFor returns the key of the blob with this sum that the caller may read.
 func (s *Server) blobFor(caller, sum string) (blobKey, bool) {
 	own := blobKey{caller, sum}
 	if _, ok := s.blobs.has(own); ok && caller != "" {
@@ -375,8 +375,8 @@ func (s *Server) blobFor(caller, sum string) (blobKey, bool) {
 	return blobKey{}, false
 }
 
-// blobIn returns a blob with this sum that is kept and that a message in the mailbox
-// names. The caller holds mu.
+// blobIn returns the key of a stored blob with this sum that a message in the mailbox names.
+// The caller holds mu.
 func (s *Server) blobIn(handle, sum string) (blobKey, bool) {
 	for _, h := range s.ledger.mailboxes[handle] {
 		for _, k := range blobsOf(h.Message) {
@@ -391,8 +391,8 @@ func (s *Server) blobIn(handle, sum string) (blobKey, bool) {
 	return blobKey{}, false
 }
 
-// allowTransfer gives a call the time that a file takes. The error does not matter: a
-// handler without a connection has no timeout.
+// allowTransfer extends the timeouts of a call to the time that a file takes. It ignores the
+// errors: a handler without a connection has no timeout.
 func allowTransfer(w http.ResponseWriter) {
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(transferTime))

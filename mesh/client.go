@@ -12,40 +12,40 @@ import (
 	"time"
 )
 
-// Client is one agent's side of a mesh. Make one for each cycle: it calls Token
-// before the first request, and keeps the token until the mesh refuses it. The
-// methods may be called concurrently.
+// Client is one agent's side of a mesh. Make one for each cycle: it calls Token before the
+// first request, and caches the token until the mesh refuses it. The methods may be called
+// concurrently.
 //
-// Every method makes one request and follows no redirect. It returns an *Error
-// if the mesh is down, slow, or answers outside the profile, within Timeout and
-// some 4 MiB of memory. It returns a *state.CredentialError named "mesh" if the
-// token cannot be read or is refused (401, 403).
+// Every method makes one request and follows no redirect. It returns an *Error if the mesh is
+// down, slow, or answers outside the profile, within Timeout and some 4 MiB of memory. It
+// returns a *state.CredentialError named "mesh" if the token cannot be read or is refused (401,
+// 403).
 type Client struct {
 	URL    string // http://127.0.0.1:8801
 	Handle string // of this agent
 
-	// Token returns the bearer token; if it is nil or returns "", none is sent.
-	// Its error must not contain the token. Our errors never do.
+	// Token returns the bearer token. If Token is nil or returns "", the client sends no token.
+	// Its error must not contain the token. The errors of the client never do.
 	Token func(context.Context) (string, error)
 
-	Timeout time.Duration // of one call, in addition to its wait; 0: 30 s
-	Paths   Paths         // the paths of another mesh; zero: those of the profile
+	Timeout time.Duration // of one call, in addition to its wait; 0 means 30 s
+	Paths   Paths         // the paths of a mesh that differs from the profile; zero means those of the profile
 
-	// KeysIn and KeysOut are the names that another mesh gives to members of what
-	// it answers and of what it is sent; nil: those of the profile.
+	// KeysIn and KeysOut rename the members of JSON answers and of JSON requests, for a mesh
+	// with other names. nil means the names of the profile.
 	KeysIn, KeysOut Keys
 
-	// StatusIsReceipt says that the status of an answer alone shows that the mesh took a
-	// message or a nudge. Without it, the answer must show an id.
+	// StatusIsReceipt means that the status of an answer alone confirms a message or a nudge.
+	// Otherwise the answer must contain an id.
 	StatusIsReceipt bool
 
 	mu    sync.Mutex
-	token string // the last one read, until the mesh refuses it
+	token string // the last token read, until the mesh refuses it
 	http  *http.Client
 }
 
-// Paths holds the path of each call of a mesh. An empty field stands for the
-// path of the profile, given in its comment. Handles and ids are appended.
+// Paths holds the path of each call of a mesh. An empty field means the path of the profile,
+// given in its comment. The client appends handles and ids.
 type Paths struct {
 	Message  string // /message
 	Mailbox  string // /mailbox
@@ -58,9 +58,9 @@ type Paths struct {
 	Blob     string // /blob
 }
 
-// Mailbox returns the content of our mailbox and consumes nothing. With a wait
-// above zero, an empty mailbox is answered when something arrives, HALT changes
-// or the wait is over. The mesh may shorten the wait.
+// Mailbox returns the content of our mailbox and removes no message. With a wait above zero,
+// the mesh answers for an empty mailbox when a message arrives, HALT changes or the wait ends.
+// The mesh may shorten the wait.
 func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (Mailbox, error) {
 	var box Mailbox
 	r := request{
@@ -78,7 +78,7 @@ func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (Mailbox, erro
 	return box, nil
 }
 
-// Address returns the URL of the mesh, without a name and a password in it.
+// Address returns the URL of the mesh without user name and password.
 func (c *Client) Address() string {
 	u, err := url.Parse(c.URL)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Client) Address() string {
 	return u.String()
 }
 
-// Take is Mailbox for a poll, which acknowledges what it takes.
+// Take is Mailbox for a poll, which acknowledges the messages it takes.
 func (c *Client) Take(ctx context.Context) (Mailbox, error) { return c.Mailbox(ctx, 0) }
 
 // Watch is Mailbox for a listener.
@@ -96,9 +96,9 @@ func (c *Client) Watch(ctx context.Context, wait time.Duration) (Mailbox, error)
 	return c.Mailbox(ctx, wait)
 }
 
-// Ack removes a message or nudge from our mailbox. It is not an error if the
-// message is gone already. An empty id does nothing: a message without an id
-// cannot be acknowledged, only recognized by its key.
+// Ack removes a message or nudge from our mailbox. It returns no error if the message is
+// already gone. Without an id it does nothing: a message without an id cannot be acknowledged,
+// only recognized by its key.
 func (c *Client) Ack(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
@@ -110,15 +110,14 @@ func (c *Client) Ack(ctx context.Context, id string) error {
 	})
 }
 
-// ErrNotTaken means that an answer does not show that the mesh took what it was
-// sent: another service may have answered.
+// ErrNotTaken means that an answer does not confirm that the mesh took the message: another
+// service may have answered.
 var ErrNotTaken = errors.New("the answer does not repeat the message's id, so nothing shows that the mesh took it: is this the mesh? For one that never repeats an id set receipt = \"status\" in [mesh]")
 
-// Send posts m and returns its id. From defaults to our handle, the id to a new
-// one. With an ID in m, a Send whose answer was lost can be repeated: the mesh
-// stores the message once. Only an answer that repeats the id means that the mesh
-// took the message, unless StatusIsReceipt; after any other answer of JSON, of text or of
-// nothing the error is an *Error with ErrNotTaken.
+// Send posts m and returns its id. From defaults to our handle, the id to a new one. With an ID
+// in m, the caller can repeat a Send whose answer was lost: the mesh stores the message once.
+// Only an answer that repeats the id confirms the message, unless StatusIsReceipt is set. If
+// any other answer is JSON, text or empty, the error is an *Error with ErrNotTaken.
 func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	var answer posted
 	m.ID = cmp.Or(m.ID, rand.Text())
@@ -138,10 +137,10 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	return m.ID, nil
 }
 
-// taken are the statuses by which a mesh says that it took something.
+// taken are the statuses that confirm a call.
 var taken = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
 
-// posted returns what a sender may say of a message.
+// posted returns the fields of a message that a sender may set.
 func (m Message) posted(handle string) postBody {
 	return postBody{
 		ID: m.ID, From: cmp.Or(m.From, handle), To: m.To, Text: m.Text, Kind: m.Kind,
@@ -151,11 +150,11 @@ func (m Message) posted(handle string) postBody {
 	}
 }
 
-// Posted returns what a sender may say of a message as JSON, as a mesh carries it.
+// Posted returns, as JSON for a mesh, the fields of a message that a sender may set.
 func (m Message) Posted() ([]byte, error) { return encode(m.posted("")) }
 
-// Nudge sends a nudge to an agent. from defaults to our handle. Only an answer with
-// the id of the nudge means that the mesh took it, unless StatusIsReceipt.
+// Nudge sends a nudge to an agent. from defaults to our handle. Only an answer with the id of
+// the nudge confirms it, unless StatusIsReceipt is set.
 func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	var answer posted
 	op := "nudge " + foreignLine(handle)
@@ -173,7 +172,7 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 
 var errNoNudge = errors.New("the answer names no id, so nothing shows that the mesh took the nudge: is this the mesh?")
 
-// Register publishes our presence. It does not send p.Handle and p.SeenAt.
+// Register publishes our presence, without p.Handle and p.SeenAt.
 func (c *Client) Register(ctx context.Context, p Presence) error {
 	p.Handle, p.SeenAt = "", time.Time{}
 	return c.do(ctx, request{
@@ -236,7 +235,7 @@ func (c *Client) Go(ctx context.Context) error {
 // Close does nothing: no connection outlives its call.
 func (c *Client) Close() {}
 
-// join appends escaped segments to a path. It also escapes a segment of dots
+// join appends escaped segments to a path. It also escapes a segment that consists of dots
 // alone, which would otherwise mean a parent folder.
 func join(path string, segments ...string) string {
 	for _, s := range segments {

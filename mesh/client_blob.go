@@ -10,13 +10,13 @@ import (
 	"net/http"
 )
 
-// ErrNoFiles means that a mesh carries no files: it does not know the call, as one of an
-// older version does not.
+// ErrNoFiles means that a mesh does not support files: it does not know the call, like an older
+// version.
 var ErrNoFiles = errors.New("this mesh carries no files")
 
-// PutBlob uploads the bytes of a file. Send does not take a message that names a file
-// which was not uploaded before. A PutBlob whose answer was lost can be repeated. For
-// whom the file is does not matter: the mesh keeps it for its uploader.
+// PutBlob uploads the bytes of a file. The mesh refuses a message that names a file before the
+// file is uploaded. The caller can repeat a PutBlob whose answer was lost. The recipient does
+// not matter: the mesh stores the file for its uploader.
 func (c *Client) PutBlob(ctx context.Context, _, sum string, size int64, content io.Reader) error {
 	var answer struct {
 		SHA256 string `json:"sha256"`
@@ -39,10 +39,10 @@ func (c *Client) PutBlob(ctx context.Context, _, sum string, size int64, content
 	return nil
 }
 
-// GetBlob downloads the bytes of a file that a message in our mailbox names, from any
-// sender. It calls take once with a reader, which returns an error at its end unless the
-// bytes are those that the message names. It returns take's error as it is. An *Error
-// with the code 404 means that the mesh does not have the file.
+// GetBlob downloads the bytes of a file that a message in our mailbox names, from any sender.
+// It calls take once with a reader. At the end, the reader returns an error unless the bytes
+// match the message. GetBlob returns the error of take unchanged. An *Error with the code 404
+// means that the mesh does not have the file.
 func (c *Client) GetBlob(ctx context.Context, _ string, f File, take func(io.Reader) error) error {
 	var taken error
 	err := c.do(ctx, request{
@@ -59,17 +59,16 @@ func (c *Client) GetBlob(ctx context.Context, _ string, f File, take func(io.Rea
 	return cmp.Or(taken, err)
 }
 
-// TakeVerified calls take once with a reader of content, which returns an error at its end
-// unless the bytes are those that a message names. meshFault is that error, or the one
-// with which content could not be read; err is take's.
+// TakeVerified calls take once with a reader of content. At the end, the reader returns an
+// error unless the bytes match f. meshFault is that error, or the error from reading content.
+// err is the error of take.
 func TakeVerified(f File, content io.Reader, take func(io.Reader) error) (meshFault, err error) {
 	v := &verified{file: f, summed: summed{r: content, hash: sha256.New()}}
 	err = take(v)
 	return v.err, err
 }
 
-// verified reads a file, and returns an error at the end of one that is not what the
-// message names.
+// verified reads a file. At the end it returns an error unless the bytes match the message.
 type verified struct {
 	summed
 	file File

@@ -14,27 +14,27 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// One message that cannot be decoded must not keep the others away (docs/design.md,
-// "The mesh"). So an answer is split into its messages by brackets and quotes alone,
-// and each is decoded by itself.
+// A message that cannot be decoded must not block the others (docs/design.md, "The mesh"). So
+// an answer is split into its messages by brackets and quotes alone, and each message is
+// decoded separately.
 
 // Undecoded is an item of a mailbox that is not a message.
 type Undecoded struct {
-	Raw    []byte `json:"raw"`            // as the mesh showed it
-	ID     string `json:"id,omitempty"`   // under which it can be acknowledged; "" if it shows none
-	From   string `json:"from,omitempty"` // as it says; nothing is proved
-	Reason string `json:"reason"`         // what is wrong with it, in words
+	Raw    []byte `json:"raw"`            // the bytes from the mesh
+	ID     string `json:"id,omitempty"`   // for an acknowledgement; "" if the item has no usable id
+	From   string `json:"from,omitempty"` // the claimed sender, unproven
+	Reason string `json:"reason"`         // why it is not a message, in words
 }
 
-// Key returns a key of the item, made of its bytes. It is never that of a message.
+// Key returns a key of the item, made of its bytes. It never equals the key of a message.
 func (u Undecoded) Key() string { return "mesh::" + digest(append([]byte("undecoded "), u.Raw...)) }
 
-// Decode decodes a message strictly: it must be an object in UTF-8 that names nothing
-// twice, because two readers could take such a message for two different ones.
-// Its text may be named body.
+// Decode decodes a message strictly. The message must be a UTF-8 object without duplicate
+// names, because two readers could understand duplicates differently. Its text may be named
+// body.
 func Decode(raw []byte) (Message, error) { return Keys(nil).message(raw) }
 
-// message is Decode for a mesh that names members otherwise.
+// message is Decode for a mesh with other member names.
 func (k Keys) message(raw []byte) (Message, error) {
 	if !utf8.Valid(raw) {
 		return Message{}, errors.New("it is not valid UTF-8")
@@ -61,7 +61,7 @@ func (k Keys) message(raw []byte) (Message, error) {
 	return m, nil
 }
 
-// namesOnce returns an error unless raw is an object that names nothing twice.
+// namesOnce returns an error unless raw is an object without duplicate names.
 func namesOnce(raw []byte) error {
 	members, err := splitObject(raw)
 	if err != nil {
@@ -77,13 +77,12 @@ func namesOnce(raw []byte) error {
 	return nil
 }
 
-// UnmarshalJSON decodes a mailbox. It returns an error only if the answer is not a
-// mailbox at all. It takes the first MaxMessages messages that can be acknowledged,
-// and as many others, each of them once: what never goes away must not keep the rest
-// from being read.
+// UnmarshalJSON decodes a mailbox. It returns an error only if the answer is not a mailbox at
+// all. It takes the first MaxMessages messages that can be acknowledged. It also takes as many
+// other items, each of them once: items that never go away must not block the rest.
 func (b *Mailbox) UnmarshalJSON(data []byte) error { return b.decode(data, nil) }
 
-// decode is UnmarshalJSON for a mesh that names members otherwise.
+// decode is UnmarshalJSON for a mesh with other member names.
 func (b *Mailbox) decode(data []byte, keys Keys) error {
 	members, err := splitObject(data)
 	if err != nil {
@@ -115,7 +114,7 @@ func (b *Mailbox) decodeMessages(list []byte, keys Keys) error {
 	if string(list) == "null" {
 		return nil
 	}
-	lasting := map[string]bool{} // what cannot be acknowledged, or not be decoded
+	lasting := map[string]bool{} // items that cannot be acknowledged or decoded
 	taken := 0
 	err := eachElement(list, func(raw []byte) (more bool) {
 		if lasting[string(raw)] {
@@ -142,14 +141,14 @@ func (b *Mailbox) decodeMessages(list []byte, keys Keys) error {
 		u := &b.Undecoded[i]
 		for _, m := range b.Messages {
 			if m.ID == u.ID {
-				u.ID = "" // to acknowledge it would take a message away
+				u.ID = "" // an acknowledgement would remove the message
 			}
 		}
 	}
 	return err
 }
 
-// undecoded returns the item for what could not be decoded.
+// undecoded returns the Undecoded for an item that cannot be decoded.
 func undecoded(raw []byte, keys Keys, why error) Undecoded {
 	u := Undecoded{Raw: bytes.Clone(raw), Reason: why.Error()}
 	found, err := splitObject(raw)
@@ -164,10 +163,11 @@ func undecoded(raw []byte, keys Keys, why error) Undecoded {
 	return u
 }
 
-// wholeNumber is a number that may stand in the place of an id.
+// wholeNumber matches a number in the place of an id.
 var wholeNumber = lazy.NewRegexp(`^[0-9]{1,20}$`)
 
-// soleText returns the text of the one member of that name, or "".
+// soleText returns the text or whole number of the member with that name. It returns "" unless
+// exactly one member has the name.
 func soleText(members []member, name string) (text string) {
 	found := 0
 	for _, m := range members {
@@ -187,8 +187,8 @@ func soleText(members []member, name string) (text string) {
 	return text
 }
 
-// member is a name with its value in an object. The name is folded as encoding/json
-// compares names, without regard to case.
+// member is a name and its value in an object. The name is folded as encoding/json compares
+// names, ignoring case.
 type member struct {
 	folded string
 	raw    []byte
@@ -267,11 +267,11 @@ func skipBlanks(data []byte, at int) int {
 	return at
 }
 
-// valueEnd returns where the value that begins at a place ends: at its last bracket or
-// quote or, of anything else, before a comma or bracket. What is inside of the brackets
-// need not be JSON.
+// valueEnd returns the end of the value that begins at a position: after its last bracket or
+// quote, or for any other value before a comma or bracket. The text inside the brackets need
+// not be JSON.
 func valueEnd(data []byte, at int) (end int, ok bool) {
-	var closing []byte // brackets that are still to come
+	var closing []byte // closing brackets that must follow
 	for i := at; i < len(data); i++ {
 		switch c := data[i]; c {
 		case '{':
@@ -303,7 +303,7 @@ func valueEnd(data []byte, at int) (end int, ok bool) {
 	return 0, false
 }
 
-// stringEnd returns the place of the quote that ends the string.
+// stringEnd returns the position of the quote that ends the string.
 func stringEnd(data []byte, at int) (end int, ok bool) {
 	for i := at + 1; i < len(data); i++ {
 		switch data[i] {
@@ -316,7 +316,7 @@ func stringEnd(data []byte, at int) (end int, ok bool) {
 	return 0, false
 }
 
-// foldRune returns the least rune of those that differ from r in case alone.
+// foldRune maps all runes that differ only in case to the same rune.
 func foldRune(r rune) rune {
 	least := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {

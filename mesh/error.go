@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Error is the error of a mesh call. An answer 401 or 403 is wrapped in a
+// Error is the error of a mesh call. The error for an answer 401 or 403 is wrapped in a
 // *state.CredentialError named "mesh".
 type Error struct {
 	Op         string        // "read mailbox", "send message", ...
-	Code       int           // HTTP status; 0 if no answer came
-	RetryAfter time.Duration // the Retry-After of a 429 or 503; 0 if it had none
+	Code       int           // HTTP status; 0 if the call got no answer
+	RetryAfter time.Duration // the Retry-After of a 429 or 503; 0 if the header is missing
 	Err        error
 }
 
@@ -29,9 +29,9 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Temporary reports whether the same call may succeed later. Only a refusal is
-// permanent: any 4xx other than 408 and 429. An answer that does not come from
-// a mesh, such as garbage or a redirect, refuses nothing and is temporary.
+// Temporary reports whether the same call may succeed later. Only a refusal is permanent: any
+// 4xx except 408 and 429. An answer that does not come from a mesh, such as garbage or a
+// redirect, is not a refusal, so it is temporary.
 func (e *Error) Temporary() bool {
 	switch {
 	case e.Code == http.StatusRequestTimeout, e.Code == http.StatusTooManyRequests:

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// maxHeader limits what is read of an answer before its body.
+// maxHeader limits the bytes of an answer before its body.
 const maxHeader = 64 << 10
 
-// plainClient returns a client that uses no proxy and follows no redirect: neither may
-// see the token. It does not ask for gzip, so the limit on bytes read limits the answer.
-// No connection outlives its call.
+// plainClient returns a client that uses no proxy and follows no redirect, because they must
+// not see the token. It does not ask for gzip, so the limit on bytes read also limits the
+// answer. Each connection ends with its call.
 func plainClient(d *net.Dialer) *http.Client {
 	return &http.Client{
 		Transport:     &exchanger{dial: d.DialContext},
@@ -24,16 +24,16 @@ func plainClient(d *net.Dialer) *http.Client {
 	}
 }
 
-// exchanger makes each call on a connection of its own, in the goroutine that calls.
-// http.Transport has two more for each connection, and larger buffers: a listener that
-// waits for a thousand mailboxes pays for them a thousand times, and a poll pays for
-// starting them. It serves what exchanger leaves to it.
+// exchanger makes each call on its own connection, in the calling goroutine. http.Transport
+// uses two more goroutines and larger buffers for each connection. A listener that waits for a
+// thousand mailboxes would pay for them a thousand times, and a poll would pay for starting
+// them. exchanger uses http.Transport only for requests that it cannot make itself.
 type exchanger struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// RoundTrip is that of http.RoundTripper. An error after the end of the request's
-// context is the context's.
+// RoundTrip implements http.RoundTripper. After the end of the request's context it returns the
+// error of the context.
 func (e *exchanger) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "http" || req.Header.Get("Expect") != "" {
 		return e.transport().RoundTrip(req)
@@ -57,8 +57,8 @@ func (e *exchanger) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// transport returns what serves TLS, and a body that the server may refuse before it is
-// sent.
+// transport returns the transport for TLS, and for a body that the server may refuse before the
+// client sends it.
 func (e *exchanger) transport() *http.Transport {
 	return &http.Transport{
 		DialContext:            e.dial,
@@ -73,7 +73,7 @@ func (e *exchanger) transport() *http.Transport {
 func exchange(conn net.Conn, req *http.Request) (*http.Response, error) {
 	last := req.Clone(req.Context())
 	last.Close = true
-	unwritten := last.Write(conn) // a server may answer, and close, before it has read everything
+	unwritten := last.Write(conn) // a server may answer and close before it has read the whole request
 	limited := &io.LimitedReader{R: conn, N: maxHeader}
 	r := bufio.NewReaderSize(limited, 1<<10)
 	for {
@@ -88,18 +88,18 @@ func exchange(conn net.Conn, req *http.Request) (*http.Response, error) {
 		case err != nil:
 			return nil, err
 		case resp.StatusCode/100 == 1 && resp.StatusCode != http.StatusSwitchingProtocols:
-			continue // more is to come
+			continue // the final answer follows
 		}
 		limited.N = math.MaxInt64 // the caller limits the body
 		return resp, nil
 	}
 }
 
-// lastBody is the body of an answer behind which the connection is closed.
+// lastBody is the body of an answer. Its Close closes the connection.
 type lastBody struct {
 	io.ReadCloser
-	ctx  context.Context // the request's
-	left func() bool     // stops watching it
+	ctx  context.Context // of the request
+	left func() bool     // stops watching ctx
 	conn net.Conn
 }
 
@@ -111,13 +111,13 @@ func (b *lastBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection. What is left of the body is not read.
+// Close closes the connection without reading the rest of the body.
 func (b *lastBody) Close() error {
 	b.left()
 	return b.conn.Close()
 }
 
-// orCause returns why ctx has ended, or err.
+// orCause returns the error of ctx if ctx has ended, and err otherwise.
 func orCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -125,7 +125,7 @@ func orCause(ctx context.Context, err error) error {
 	return err
 }
 
-// hostPort returns the address that a request over http goes to.
+// hostPort returns the address for a request over http.
 func hostPort(req *http.Request) string {
 	if port := req.URL.Port(); port != "" {
 		return req.URL.Host

@@ -10,11 +10,11 @@ import (
 	"agentstateloop/state"
 )
 
-// The limits of the results in a report.
+// The limits of the result fields in a report.
 const (
 	MaxFields      = 64
-	MaxFieldsBytes = 32 << 10 // of all of them, as JSON
-	MaxFieldDepth  = 100      // arrays and objects within each other
+	MaxFieldsBytes = 32 << 10 // of all fields together, as JSON
+	MaxFieldDepth  = 100      // nested arrays and objects
 )
 
 // Field is one named result.
@@ -23,8 +23,8 @@ type Field struct {
 	Value json.RawMessage
 }
 
-// Fields are the named results of a turn, in the order in which they were set. In JSON
-// they are an object.
+// Fields are the named results of a turn, in the order in which they were set. Their JSON form
+// is an object.
 type Fields []Field
 
 // MarshalJSON encodes the fields as an object, in their order.
@@ -49,7 +49,7 @@ func (fs Fields) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// UnmarshalJSON decodes an object that names nothing twice.
+// UnmarshalJSON decodes an object without duplicate names.
 func (fs *Fields) UnmarshalJSON(data []byte) error {
 	*fs = nil
 	if string(data) == "null" {
@@ -82,8 +82,8 @@ func (fs *Fields) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// withoutHTMLEscapes undoes, in place, what json.Marshal escapes for HTML alone: else a
-// value would grow with each copy of a message that is kept.
+// withoutHTMLEscapes undoes, in place, the escapes that json.Marshal adds for HTML. Otherwise a
+// value would grow with each stored copy of a message.
 func withoutHTMLEscapes(value []byte) []byte {
 	plain := value[:0]
 	for i := 0; i < len(value); i++ {
@@ -104,7 +104,7 @@ func withoutHTMLEscapes(value []byte) []byte {
 	return plain
 }
 
-// htmlEscaped returns the character of an escape that json.Marshal makes for HTML, or 0.
+// htmlEscaped returns the character of an HTML escape of json.Marshal, or 0.
 func htmlEscaped(escape string) byte {
 	switch escape {
 	case `\u003c`:
@@ -146,8 +146,8 @@ func (fs Fields) Check() error {
 	return nil
 }
 
-// depth returns how many arrays and objects of a value lie within each other at most. A
-// decoder refuses what is deeper than it likes, and each copy of a message wraps it again.
+// depth returns how deeply the arrays and objects of a value are nested. Decoders limit the
+// nesting, and each copy of a message adds to it.
 func depth(value []byte) (deepest int) {
 	open := 0
 	for i := 0; i < len(value); i++ {
@@ -164,7 +164,7 @@ func depth(value []byte) (deepest int) {
 	return deepest
 }
 
-// Size returns how many bytes the fields take in a message, 0 if there are none.
+// Size returns how many bytes the fields take in a message. It is 0 without fields.
 func (fs Fields) Size() int {
 	if len(fs) == 0 {
 		return 0
@@ -176,12 +176,11 @@ func (fs Fields) Size() int {
 	return len(data)
 }
 
-// ResultFields are what the sender of a message asks for. In JSON each is a name, which
-// stands for a required field of any type, or an object.
+// ResultFields are the results that the sender of a message asks for. In JSON each is an
+// object, or a bare name for a required field of any type.
 type ResultFields []state.ResultField
 
-// MarshalJSON encodes a field as its name if that says all of it: older agents know names
-// alone.
+// MarshalJSON encodes a field as a bare name if that is enough: older agents know only names.
 func (fs ResultFields) MarshalJSON() ([]byte, error) {
 	list := make([]any, len(fs))
 	for i, f := range fs {
@@ -193,8 +192,8 @@ func (fs ResultFields) MarshalJSON() ([]byte, error) {
 	return encode(list)
 }
 
-// UnmarshalJSON decodes a list of names and objects. Of a list that is too long it takes
-// one item more than a message may have.
+// UnmarshalJSON decodes a list of names and objects. If the list is too long, it takes one item
+// more than a message may have.
 func (fs *ResultFields) UnmarshalJSON(data []byte) error {
 	*fs = nil
 	if string(data) == "null" {
@@ -227,5 +226,5 @@ func decodeResultField(raw []byte) (state.ResultField, error) {
 	return f, err
 }
 
-// bareField returns the field that a name alone stands for.
+// bareField returns the field that a bare name means.
 func bareField(name string) state.ResultField { return state.ResultField{Name: name, Required: true} }

@@ -9,24 +9,24 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of the files that go with a message.
+// The limits of the files of a message.
 const (
 	MaxFiles      = 16
-	MaxFile       = 16 << 20 // bytes of one
-	MaxFilesBytes = 32 << 20 // bytes of all of a message
+	MaxFile       = 16 << 20 // bytes of one file
+	MaxFilesBytes = 32 << 20 // bytes of all files of a message
 
 	maxFileName = 255 // bytes
 	maxFileType = 127 // bytes
 )
 
-// File is a file that goes with a message. The mesh keeps its bytes under their sum.
+// File is a file that comes with a message. The mesh keeps its bytes under their sum.
 type File struct {
 	SHA256 string `json:"sha256"` // in lower-case hexadecimal
 	Name   string `json:"name"`   // without a folder
 	Type   string `json:"type,omitempty"`
 	Size   int64  `json:"size"`
 
-	// Missing is set by the recipient alone: why it took the message without the file.
+	// Missing is set only by the recipient: why it took the message without the file.
 	Missing string `json:"missing,omitempty"`
 }
 
@@ -55,13 +55,14 @@ func CheckFiles(files []File) error {
 	return nil
 }
 
-// validSum reports whether s is a SHA-256 as a message names it. It can stand in a path.
+// validSum reports whether s is a SHA-256 in the form of File.SHA256. It is safe in a path.
 func validSum(s string) bool {
 	sum, err := hex.DecodeString(s)
 	return err == nil && len(sum) == 32 && hex.EncodeToString(sum) == s
 }
 
-// ValidFileName reports whether a file can be given this name, and a person be shown it.
+// ValidFileName reports whether a file can have this name, and whether the name can be shown to
+// a person.
 func ValidFileName(name string) bool {
 	return name != "" && len(name) <= maxFileName && utf8.ValidString(name) && strings.Trim(name, ". ") != "" &&
 		!strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == '\\' || !unicode.IsPrint(r) })

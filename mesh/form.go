@@ -9,17 +9,17 @@ import (
 	"agentstateloop/state"
 )
 
-// The limits of what a message says of itself (docs/design.md, "The mesh").
+// The limits of the fields that a sender sets (docs/design.md, "The mesh").
 const (
 	maxID          = 256 // bytes of an id that is acknowledged
 	maxSentID      = 128 // bytes of an id that our mesh takes
 	maxKind        = 64  // bytes
 	maxCorrelation = 256 // bytes
-	maxKeptHops    = 32  // of a message that passed too many agents, and that a person may release
+	maxKeptHops    = 32  // of a message that passed too many agents, and that the operator may release
 )
 
-// Malformed returns what is wrong with the form of a message, in words, or "". A
-// mesh that is not ours, or is older, may show messages that ours would not take.
+// Malformed returns, in words, why the form of a message is wrong, or "". A foreign or older
+// mesh may show messages that our mesh would refuse.
 func (m Message) Malformed() string {
 	switch {
 	case m.ID != "" && !m.CanAck():
@@ -34,8 +34,7 @@ func (m Message) Malformed() string {
 	return m.malformedFields()
 }
 
-// malformedFields is Malformed for the fields that our mesh passes on as they
-// are.
+// malformedFields is Malformed for the fields that our mesh passes on unchanged.
 func (m Message) malformedFields() string {
 	switch {
 	case slices.ContainsFunc(m.Hops, func(h string) bool { return !state.ValidHandle(h) }):
@@ -54,7 +53,7 @@ func (m Message) malformedFields() string {
 	return m.malformedReport()
 }
 
-// malformedReport is Malformed for what a report says besides its text.
+// malformedReport is Malformed for the fields of a report besides its text.
 func (m Message) malformedReport() string {
 	switch {
 	case m.Status != "" && !m.Status.Valid():

@@ -20,22 +20,21 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// journalVersion is written into the first line of a log. A mesh refuses a log of
-// a newer version.
+// journalVersion is in the first line of a log. A mesh refuses a log of a newer version.
 const journalVersion = 1
 
-// journal is the ledger on disk: the file mesh.log, one JSON record per line.
-// Records are appended and fsynced. When the log has grown it is replaced by a
-// snapshot. A database would add nothing: the whole ledger is limited and in
-// memory, each record stands for itself, and the log can be read with less.
+// journal is the ledger on disk: the file mesh.log, one JSON record per line. Records are
+// appended and fsynced. When the log has grown, a snapshot replaces it. A database is not
+// needed: the whole ledger is limited and in memory, each record is independent, and the log
+// can be read with less.
 //
-// A record is fsynced before its sender gets an answer. A write or fsync that
-// failed is never repeated on the same file; the log is rewritten to a new one.
+// A record is fsynced before its sender gets an answer. A failed write or fsync is never
+// repeated on the same file; the log is rewritten to a new one.
 type journal struct {
 	path string
 	lock *flock.Flock
 
-	pending []byte // guarded by Server.mu; records that are not written yet
+	pending []byte // unwritten records; guarded by Server.mu
 
 	writing sync.Mutex // held while writing; taken before Server.mu
 	file    *os.File
@@ -48,14 +47,13 @@ type journal struct {
 // ErrServed reports that another process serves a mesh from the directory.
 var ErrServed = errors.New("another mesh is already running there")
 
-// OpenServer returns a mesh that keeps its content in dir, which is created with
-// mode 0700 if necessary. Messages answered 202, HALT and the registry survive a
-// crash of the process and, if fsync works, of the machine. The caller must
-// Close the server.
+// OpenServer returns a mesh that keeps its content in dir. It creates dir with mode 0700 if
+// necessary. Messages answered 202, HALT and the registry survive a crash of the process and,
+// if fsync works, of the machine. The caller must Close the server.
 //
-// OpenServer returns ErrServed if another process serves from dir, and an error
-// if a newer version wrote the log. If some lines of the log cannot be read, it
-// sets a copy aside (see SetAside) and keeps the other lines.
+// OpenServer returns ErrServed if another process serves from dir, and an error if a newer
+// version wrote the log. If some lines of the log cannot be read, it sets a copy of the log
+// aside (see SetAside) and keeps the other lines.
 func OpenServer(dir string, o Options) (*Server, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -74,7 +72,7 @@ func OpenServer(dir string, o Options) (*Server, error) {
 		return nil, fmt.Errorf("lock mesh directory %s: %w", dir, ErrServed)
 	}
 	s := NewServer(o)
-	s.journal = &journal{path: filepath.Join(dir, "mesh.log"), lock: lock, broken: true} // until it is rewritten
+	s.journal = &journal{path: filepath.Join(dir, "mesh.log"), lock: lock, broken: true} // until the log is rewritten
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -90,8 +88,7 @@ func OpenServer(dir string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// SetAside returns the path of the copy of a damaged log that OpenServer set
-// aside, or "".
+// SetAside returns the path of the copy of a damaged log that OpenServer set aside, or "".
 func (s *Server) SetAside() string { return s.setAside }
 
 // load replays the log. It ignores a last line without a newline, which was
@@ -119,10 +116,10 @@ func (s *Server) load() error {
 	return nil
 }
 
-// replay applies the records of a log and reports whether it is damaged. A record
-// that cannot be read is skipped; it does not affect the others. JSON would read bytes
-// that are not UTF-8 as another text, so such a record cannot be read. Zeros in what was
-// written last are no damage: a power loss leaves them of what was never acknowledged.
+// replay applies the records of a log and reports whether the log is damaged. It skips an
+// unreadable record, which does not affect the others. A record that is not UTF-8 is
+// unreadable, because JSON would decode it as another text. Zeros at the end of the log are not
+// damage: a power loss leaves them in place of records that were never acknowledged.
 func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
 	first, torn := true, false
 	for line, err := range osfile.Lines(log, maxRecord) {
@@ -149,7 +146,7 @@ func (l *ledger) replay(log io.Reader) (damaged bool, err error) {
 	return damaged, nil
 }
 
-// maxRecord bounds a line of the log, in bytes. A message takes 64 KiB.
+// maxRecord limits a line of the log, in bytes. A message takes 64 KiB.
 const maxRecord = 1 << 20
 
 // snapshot returns the records that rebuild the ledger.
@@ -180,8 +177,8 @@ func (s *Server) change(r record) {
 	}
 }
 
-// persist writes all changes made before the call. If synced is set it returns
-// after their fsync. Concurrent callers share one fsync.
+// persist writes all changes made before the call. If synced is set, it returns after their
+// fsync. Concurrent callers share one fsync.
 func (s *Server) persist(synced bool) error {
 	j := s.journal
 	if j == nil {
@@ -215,7 +212,7 @@ func (s *Server) persist(synced bool) error {
 	return nil
 }
 
-// append writes at the end of the log.
+// append writes lines at the end of the log.
 func (j *journal) append(lines []byte, synced bool) error {
 	if len(lines) > 0 {
 		n, err := j.file.Write(lines)
@@ -234,7 +231,7 @@ func (j *journal) append(lines []byte, synced bool) error {
 	return nil
 }
 
-// rewrite replaces the log.
+// rewrite replaces the log with the records in all.
 func (j *journal) rewrite(all []record) (err error) {
 	f, err := osfile.OpenFile(j.path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -271,7 +268,7 @@ func (j *journal) rewrite(all []record) (err error) {
 		return err
 	}
 	if j.file != nil {
-		j.file.Close() // nothing needs its content now
+		j.file.Close() // the new log replaces its content
 	}
 	j.file, j.size, j.limit = f, size, 2*size+4<<20
 	j.dirty, j.broken = false, false

@@ -13,8 +13,8 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// Keys renames members of JSON objects, for a mesh that names them otherwise. A key
-// is the name in the profile, its value the name on that mesh.
+// Keys renames members of JSON objects, for a mesh with other member names. A key is the name
+// in the profile, its value the name on that mesh.
 type Keys map[string]string
 
 // posted is the answer to POST /message and to POST /nudge.
@@ -22,7 +22,7 @@ type posted struct {
 	ID string `json:"id"`
 }
 
-// answered are the objects whose members may be renamed in what a mesh answers.
+// answered returns the types of the objects in answers. Their members may be renamed.
 func answered() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[Mailbox](), reflect.TypeFor[Message](), reflect.TypeFor[posted](),
@@ -30,16 +30,16 @@ func answered() []reflect.Type {
 	}
 }
 
-// sent are those in what we post.
+// sent returns the types of the objects in our requests. Their members may be renamed.
 func sent() []reflect.Type {
 	return []reflect.Type{reflect.TypeFor[postBody](), reflect.TypeFor[nudgeBody](), reflect.TypeFor[Presence]()}
 }
 
-// provenKey is the member by which a mesh says that a token proves the sender.
-// Were it renamed, it could be read from a member that the sender chooses.
+// provenKey is the member by which a mesh reports that a token proves the sender. If it were
+// renamed, its value could come from a member that the sender chooses.
 const provenKey = "proven"
 
-// undecodedKey is a member of a Mailbox that no mesh answers.
+// undecodedKey is a member of a Mailbox that a mesh never sends.
 const undecodedKey = "undecoded"
 
 // bodyKey is another name of the member message.
@@ -47,8 +47,8 @@ const bodyKey = "body"
 
 var foreignKey = lazy.NewRegexp(`^[A-Za-z0-9_.$@-]{1,64}$`)
 
-// CheckIn returns what is wrong with keys for what a mesh answers: the first key in
-// the order of their names, and an error that does not repeat it.
+// CheckIn checks the keys for the answers of a mesh. It returns the first wrong key, in the
+// order of the names, and an error that does not repeat the key.
 func (k Keys) CheckIn() (key string, err error) {
 	for _, key := range slices.Sorted(maps.Keys(k)) {
 		if key == provenKey || foldedName(k[key]) == provenKey {
@@ -58,7 +58,7 @@ func (k Keys) CheckIn() (key string, err error) {
 	return k.check(answered())
 }
 
-// CheckOut is CheckIn for what we post.
+// CheckOut is CheckIn for our requests.
 func (k Keys) CheckOut() (key string, err error) { return k.check(sent()) }
 
 func (k Keys) check(objects []reflect.Type) (string, error) {
@@ -88,8 +88,8 @@ func (k Keys) check(objects []reflect.Type) (string, error) {
 	return "", nil
 }
 
-// clash returns the other member of an object that has the same name as a renamed
-// one, or "".
+// clash returns the other member of an object whose name on the mesh is the new name of key, or
+// "".
 func (k Keys) clash(key string, members []string) string {
 	if !slices.Contains(members, key) {
 		return ""
@@ -110,7 +110,7 @@ func (k Keys) name(key string) string {
 	return key
 }
 
-// of returns the keys that an object has.
+// of returns the keys for the members of an object.
 func (k Keys) of(object reflect.Type) Keys {
 	if len(k) == 0 {
 		return nil
@@ -124,8 +124,8 @@ func (k Keys) of(object reflect.Type) Keys {
 	return some
 }
 
-// ours gives members the names of the profile. A member that bears a name of the
-// profile under which the mesh means something else is left out.
+// ours gives members the names of the profile. It drops a member with a name of the profile
+// that means something else on the mesh.
 func (k Keys) ours(members []member) []member {
 	if len(k) == 0 {
 		return members
@@ -146,7 +146,7 @@ func (k Keys) ours(members []member) []member {
 	return named
 }
 
-// decode decodes an object whose members the mesh names otherwise into v.
+// decode decodes an object with the member names of the mesh into v.
 func (k Keys) decode(data []byte, v any) error {
 	some := k.of(reflect.TypeOf(v).Elem())
 	if len(some) == 0 {
@@ -159,7 +159,7 @@ func (k Keys) decode(data []byte, v any) error {
 	return json.Unmarshal(joinObject(some.ours(members)), v)
 }
 
-// encode encodes v with the names of the mesh.
+// encode encodes v with the member names of the mesh.
 func (k Keys) encode(v any) ([]byte, error) {
 	data, err := encode(v)
 	some := k.of(reflect.TypeOf(v))
@@ -176,7 +176,7 @@ func (k Keys) encode(v any) ([]byte, error) {
 	return joinObject(members), nil
 }
 
-// joinObject returns the object of members, whose names need no escape.
+// joinObject returns the object with these members. Their names need no escape.
 func joinObject(members []member) []byte {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -184,7 +184,7 @@ func joinObject(members []member) []byte {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		name, _ := json.Marshal(m.folded) // a string cannot fail
+		name, _ := json.Marshal(m.folded) // encoding a string cannot fail
 		b.Write(name)
 		b.WriteByte(':')
 		b.Write(m.raw)
@@ -193,9 +193,9 @@ func joinObject(members []member) []byte {
 	return b.Bytes()
 }
 
-// textOf names the member body message, unless the mesh has a name of its own for
-// the text, and reports whether it did. It returns an error if a message has both,
-// and they differ.
+// textOf renames the member body to message, unless the mesh has its own name for the text, and
+// reports whether it changed the members. It returns an error if a message has both members and
+// they differ.
 func (k Keys) textOf(members []member) (named []member, changed bool, err error) {
 	at := slices.IndexFunc(members, func(m member) bool { return m.folded == bodyKey && string(m.raw) != "null" })
 	if _, renamed := k["message"]; renamed || at < 0 {
@@ -223,7 +223,7 @@ func sameText(a, b []byte) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x == y
 }
 
-// memberNames returns the names of the members that an object has as JSON.
+// memberNames returns the names of the members of an object in JSON.
 func memberNames(object reflect.Type) []string {
 	var names []string
 	for f := range object.Fields() {
@@ -235,5 +235,5 @@ func memberNames(object reflect.Type) []string {
 	return names
 }
 
-// foldedName returns a name as encoding/json compares names.
+// foldedName folds a name as encoding/json does to compare names.
 func foldedName(name string) string { return strings.Map(foldRune, name) }

@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// The limits of a mesh. An unproven sender may use half of each, so it cannot
-// lock out proven ones.
+// The limits of a mesh. Unproven senders may use half of each limit, so they cannot lock out
+// proven senders.
 const (
 	maxPerMailbox = 1_000     // messages in one mailbox
 	maxHeld       = 100_000   // messages in all mailboxes
 	maxBytes      = 256 << 20 // of text in all mailboxes
 	maxAgents     = 10_000    // registry rows
-	maxSeen       = 200_000   // ids of postings
+	maxSeen       = 200_000   // ids of posted messages
 	keepSeen      = 7 * 24 * time.Hour
 
 	maxUnprovenNudges = 8 // in one mailbox
 )
 
-// ledger is the content of a mesh. It changes only by records, so a log of the
-// records rebuilds it.
+// ledger is the content of a mesh. Only records change it, so a log of the records rebuilds it.
 type ledger struct {
 	halted    bool
 	mailboxes map[string][]heldMessage // by handle; oldest first
@@ -27,8 +26,8 @@ type ledger struct {
 	bytes     int
 	agents    map[string]Presence
 
-	// seen holds the ids that were posted, acknowledged or not. seenOrder holds
-	// them in the order of their arrival, oldest first.
+	// seen holds the ids of posted messages, acknowledged or not. seenOrder holds them in order
+	// of arrival, oldest first.
 	seen      map[postKey]bool
 	seenOrder []seenPost
 }
@@ -39,9 +38,8 @@ type heldMessage struct {
 	size int
 }
 
-// postKey identifies a posting; a second posting with the same key is a repeat.
-// Proven is part of it: an unproven sender cannot use up the ids of a proven
-// one.
+// postKey identifies a posting. A second posting with the same key is a repeat. Proven is part
+// of the key, so that an unproven sender cannot use up the ids of a proven one.
 type postKey struct {
 	From   string `json:"from"`
 	Proven bool   `json:"proven"`
@@ -56,19 +54,19 @@ type seenPost struct {
 
 // record is one change of the ledger; one field is set.
 type record struct {
-	Message  *Message  `json:"message,omitempty"` // a nudge too
+	Message  *Message  `json:"message,omitempty"` // or a nudge
 	Ack      *postKey  `json:"ack,omitempty"`
 	Presence *Presence `json:"presence,omitempty"`
 	Halted   *bool     `json:"halted,omitempty"`
-	Seen     *seenPost `json:"seen,omitempty"`    // an id that was posted before a snapshot
-	Version  int       `json:"version,omitempty"` // the log's first line
+	Seen     *seenPost `json:"seen,omitempty"`    // an id posted before a snapshot
+	Version  int       `json:"version,omitempty"` // in the first line of the log
 }
 
 func newLedger() ledger {
 	return ledger{mailboxes: map[string][]heldMessage{}, agents: map[string]Presence{}, seen: map[postKey]bool{}}
 }
 
-// apply makes the change that r describes.
+// apply applies the change r.
 func (l *ledger) apply(r record) {
 	switch {
 	case r.Message != nil:
@@ -84,8 +82,8 @@ func (l *ledger) apply(r record) {
 	}
 }
 
-// add appends a message. A new nudge replaces its sender's in the mailbox, under
-// its own id: an acknowledgement on its way for the old nudge must not remove it.
+// add appends a message. A new nudge replaces the earlier nudge of its sender but keeps its own
+// id, so that a late acknowledgement of the earlier nudge does not remove it.
 func (l *ledger) add(m Message) {
 	if m.Kind == KindNudge {
 		l.makeWay(m)
@@ -98,9 +96,9 @@ func (l *ledger) add(m Message) {
 	l.bytes += len(body)
 }
 
-// makeWay removes the nudge that the nudge m replaces: that of the same sender, or
-// the oldest of too many unproven ones. Nobody can replace the nudge of a sender
-// whom a token proves, because the recipient may reject what comes in its place.
+// makeWay removes the nudge that the nudge m replaces: the one of the same sender, or the
+// oldest if there are too many unproven nudges. Only its own sender can replace a proven nudge,
+// because the recipient may reject the replacement.
 func (l *ledger) makeWay(m Message) {
 	same := func(h heldMessage) bool { return h.Kind == KindNudge && h.From == m.From && h.Proven == m.Proven }
 	unproven := func(h heldMessage) bool { return h.Kind == KindNudge && !h.Proven }
@@ -118,7 +116,7 @@ func (l *ledger) makeWay(m Message) {
 	}
 }
 
-// remove removes the first message of a mailbox for which match is true.
+// remove removes the first message of a mailbox for which match returns true.
 func (l *ledger) remove(handle string, match func(heldMessage) bool) {
 	box := l.mailboxes[handle]
 	i := slices.IndexFunc(box, match)
@@ -134,8 +132,8 @@ func (l *ledger) remove(handle string, match func(heldMessage) bool) {
 	l.mailboxes[handle] = box
 }
 
-// markSeen keeps an id for a week and at most maxSeen ids, the newest. A sender
-// repeats a message for 5 days (docs/design.md, "The outbox").
+// markSeen keeps an id for a week, and at most the newest maxSeen ids. A sender repeats a
+// message for 5 days (docs/design.md, "The outbox").
 func (l *ledger) markSeen(r seenPost) {
 	if !l.seen[r.postKey] {
 		l.seen[r.postKey] = true
@@ -147,16 +145,16 @@ func (l *ledger) markSeen(r seenPost) {
 	}
 }
 
-// room reports whether the mesh has room for m. A nudge is accepted even if its
-// mailbox is full, because a mailbox holds few of them.
+// room reports whether the mesh has room for m. A full mailbox still accepts a nudge, because
+// it holds few of them.
 func (l *ledger) room(m Message) bool {
 	part := share(m.Proven)
 	return (m.Kind == KindNudge || len(l.mailboxes[m.To]) < maxPerMailbox/part) &&
 		l.count < maxHeld/part && l.bytes+len(m.Text) <= maxBytes/part
 }
 
-// share returns the part of each limit that a sender may use: 1 for all of it, 2
-// for a half.
+// share returns the number that divides each limit for a sender: 1 if the sender is proven, 2
+// if not.
 func share(proven bool) int {
 	if proven {
 		return 1
@@ -164,9 +162,9 @@ func share(proven bool) int {
 	return 2
 }
 
-// oldest returns as many of the oldest messages of a mailbox as fit one answer.
-// If two senders used the same id, it returns the second message only after the
-// first is acknowledged, because an acknowledgement does not name the sender.
+// oldest returns as many of the oldest messages of a mailbox as fit into one answer. If two
+// senders used the same id, it returns the second message only after the first is acknowledged,
+// because an acknowledgement does not name the sender.
 func (l *ledger) oldest(handle string) []Message {
 	var shown []Message
 	size := len(`{"halted":false,"messages":[]}`)
@@ -184,7 +182,7 @@ func (l *ledger) oldest(handle string) []Message {
 	return shown
 }
 
-// messages returns every message that waits.
+// messages returns every waiting message.
 func (l *ledger) messages() []Message {
 	var all []Message
 	for _, box := range l.mailboxes {

@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// maxLongPolls is how many long polls a handle holds. An agent has two: its
-	// listener's and that of a poll that stays on.
+	// maxLongPolls limits the long polls of a handle. An agent has two: one from its listener
+	// and one from a poll that stays on.
 	maxLongPolls = 4
 
-	// maxUnprovenPolls is how many all unproven callers together hold. They choose
+	// maxUnprovenPolls limits the long polls of all unproven callers together. They choose
 	// their handles, and each long poll takes a connection.
 	maxUnprovenPolls = 1_000
 
-	// maxCallerPolls is how many a token holds, of whatever mailboxes. maxAllPolls is how
-	// many the mesh holds.
+	// maxCallerPolls limits the long polls of a token, over all mailboxes. maxAllPolls limits
+	// those of the whole mesh.
 	maxCallerPolls = 16
 	maxAllPolls    = 1_024
 
-	longPollPause = 5 * time.Second // for which a refused caller is to wait
+	longPollPause = 5 * time.Second // how long a refused caller should wait
 )
 
 // waiters are the long polls of one mailbox. changed is closed when they should
@@ -29,11 +29,11 @@ type waiters struct {
 	polls   int
 }
 
-// getMailbox answers with the content of a mailbox and consumes nothing. With
-// ?wait= an empty mailbox is answered when something arrives, HALT changes or
-// the wait is over. The wait is at most MaxWait. A handle has maxLongPolls at a
-// time; a further call is answered at once, which loses nothing. So many that they cost
-// the mesh its memory are refused.
+// getMailbox answers with the content of a mailbox and removes no message. With ?wait=, it
+// answers for an empty mailbox when a message arrives, HALT changes or the wait ends. The wait
+// is at most MaxWait. A handle may hold maxLongPolls long polls at a time; a further call is
+// answered at once, without any loss. The mesh refuses long polls that would take too much of
+// its memory.
 func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	var wait time.Duration
 	if text := r.URL.Query().Get("wait"); text != "" {
@@ -89,8 +89,8 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, caller strin
 // mayWait reports whether another long poll of a mailbox may wait. The caller holds mu.
 func (s *Server) mayWait(handle string) bool { return s.polling[handle] < maxLongPolls }
 
-// beginPolling counts a long poll of a mailbox, or refuses it: the caller or the mesh has
-// too many. Unproven callers count as one. The caller of it holds mu.
+// beginPolling counts a long poll of a mailbox. It refuses the poll if the token or the mesh
+// has too many. All unproven callers count as one. The calling function holds mu.
 func (s *Server) beginPolling(handle, caller string) error {
 	most, whose := maxCallerPolls, "of this token"
 	if caller == "" {
@@ -109,7 +109,7 @@ func (s *Server) beginPolling(handle, caller string) error {
 	return r
 }
 
-// endPolling takes back what beginPolling has counted. The caller holds mu.
+// endPolling undoes beginPolling. The caller holds mu.
 func (s *Server) endPolling(handle, caller string) {
 	s.pollingAll--
 	if s.polling[handle]--; s.polling[handle] == 0 {
@@ -120,7 +120,7 @@ func (s *Server) endPolling(handle, caller string) {
 	}
 }
 
-// deleteMessage acknowledges a message and answers 204, also if it is gone.
+// deleteMessage acknowledges a message. It answers 204, also if the message is already gone.
 func (s *Server) deleteMessage(_ http.ResponseWriter, r *http.Request, _ string) (int, any, error) {
 	s.mu.Lock()
 	if h, ok := s.ledger.find(r.PathValue("handle"), r.PathValue("id")); ok {
@@ -129,8 +129,8 @@ func (s *Server) deleteMessage(_ http.ResponseWriter, r *http.Request, _ string)
 		s.blobs.release(h.Message)
 	}
 	s.mu.Unlock()
-	// If a power cut undoes an acknowledgement, the message is read again and
-	// recognized by its key. That does not justify an fsync.
+	// If a power cut undoes an acknowledgement, the agent reads the message again and
+	// recognizes it by its key. That does not justify an fsync.
 	return http.StatusNoContent, nil, s.persist(false)
 }
 

@@ -26,11 +26,11 @@ const (
 	KindNotice  = "notice"
 )
 
-// How an agent goes on after what a report is about.
+// How an agent continues after a report.
 const (
 	Continue  = "continue"  // with its next message
-	Suspend   = "suspend"   // the turn waits for what is reported later
-	Terminate = "terminate" // the turn is over at once
+	Suspend   = "suspend"   // the turn waits for a later report
+	Terminate = "terminate" // the turn ends at once
 )
 
 // The limits of the profile.
@@ -43,8 +43,8 @@ const (
 	MaxWait     = time.Minute
 )
 
-// Message is one item of a mailbox. Every field but Proven and SentAt comes from
-// the sender and can hold any bytes.
+// Message is one item of a mailbox. Every field except Proven and SentAt comes from the sender
+// and can hold any bytes.
 type Message struct {
 	ID          string   `json:"id"`
 	From        string   `json:"from"`
@@ -54,44 +54,44 @@ type Message struct {
 	Correlation string   `json:"correlation_id,omitempty"`
 	Hops        []string `json:"hops,omitempty"`
 
-	ResultFields ResultFields `json:"result_fields,omitempty"` // that the sender asks for
-	Trace        string       `json:"trace_id,omitempty"`      // of the chain that the message belongs to
+	ResultFields ResultFields `json:"result_fields,omitempty"` // the results that the sender asks for
+	Trace        string       `json:"trace_id,omitempty"`      // the id of the message's chain
 
-	// What a report says besides its text: how the turn ended, which turn and attempt
-	// it was, its results, and how the agent goes on. Older agents say none of it.
+	// The fields of a report besides its text: how the turn ended, which turn and attempt it
+	// was, its results, and how the agent continues. Older agents leave them empty.
 	Status         state.Outcome `json:"status,omitempty"`
 	TurnID         string        `json:"turn_id,omitempty"`
 	Epoch          uint64        `json:"epoch,omitempty"`
 	Fields         Fields        `json:"fields,omitempty"`
 	AfterExecution string        `json:"after_execution,omitempty"`
 
-	Files []File `json:"files,omitempty"` // that go along
+	Files []File `json:"files,omitempty"` // the files of the message
 
-	// The server sets Proven if a token proves From, and sets SentAt to the time
-	// when the message arrived. Send ignores both.
+	// The server sets Proven if a token proves From, and sets SentAt to the time of arrival.
+	// Send ignores both.
 	Proven bool      `json:"proven"`
 	SentAt time.Time `json:"sent_at,omitzero"`
 }
 
-// Key returns the inbox key of the message, mesh:<from>:<id>. Two messages have
-// the same key only if they have the same sender and id, whatever bytes those
-// contain. The key has at most 198 bytes of printable ASCII without a slash, so
-// it can name a file. In the key of a message without an id, a digest of the
-// content takes the place of the id.
+// Key returns the inbox key of the message, mesh:<from>:<id>. Two messages have the same key
+// only if they have the same sender and id, even if those contain arbitrary bytes. The key has
+// at most 198 bytes of printable ASCII without a slash, so it can name a file. If a message has
+// an empty id, a digest of the content takes its place in the key.
 func (m Message) Key() string {
 	id := keyPart(m.ID)
 	if m.ID == "" {
 		m.Files = slices.Clone(m.Files)
 		for i := range m.Files {
-			m.Files[i].Missing = "" // that was not sent
+			m.Files[i].Missing = "" // the sender did not send it
 		}
-		content, _ := json.Marshal(m) // strings, a bool and a time cannot fail
+		content, _ := json.Marshal(m) // encoding strings, a bool and a time cannot fail
 		id = digest(content)
 	}
 	return m.SenderKey() + id
 }
 
-// SenderKey returns how the keys of all messages of this sender begin, and of no other.
+// SenderKey returns the prefix of the keys of all messages of this sender. Other keys never
+// have it.
 func (m Message) SenderKey() string { return "mesh:" + keyPart(m.From) + ":" }
 
 // keyPart escapes s for a key. Letters, digits, dot, dash and underscore stay;
@@ -122,25 +122,24 @@ func digest(b []byte) string {
 	return "~" + hex.EncodeToString(sum[:])
 }
 
-// Mailbox is the content of a mailbox, oldest message first. Halted is the HALT
-// of the mesh; an agent is halted by this one or its own (docs/design.md, "HALT").
+// Mailbox is the content of a mailbox, oldest message first. Halted is the HALT of the mesh. An
+// agent is halted by this HALT or its own (docs/design.md, "HALT").
 type Mailbox struct {
 	Halted   bool      `json:"halted"`
 	Messages []Message `json:"messages"`
 
-	// HaltUnproven means that nothing proves what the mesh shows: whether it is halted is
-	// as it was.
+	// HaltUnproven means that Halted is not proven. The HALT of the mesh is unchanged then.
 	HaltUnproven bool `json:"-"`
 
-	// Undecoded holds what is not a message. It keeps no message away.
+	// Undecoded holds the items that are not messages. They do not block the messages.
 	Undecoded []Undecoded `json:"undecoded,omitempty"`
 }
 
-// Empty reports whether the mailbox shows nothing.
+// Empty reports whether the mailbox has no items.
 func (b Mailbox) Empty() bool { return len(b.Messages)+len(b.Undecoded) == 0 }
 
-// decodeList decodes an array of at most most items, or null. It stops at the
-// first item too many.
+// decodeList decodes an array of at most most items, or null. It stops at the first item beyond
+// that.
 func decodeList[T any](data []byte, most int, what string) (list []T, err error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	open, err := dec.Token()
@@ -163,20 +162,20 @@ func decodeList[T any](data []byte, most int, what string) (list []T, err error)
 	return list, nil
 }
 
-// Presence is an agent's row of the registry. Wake is the loopback URL, made of a
-// WakePath, that the mesh calls for a nudge; it contains a secret, so the mesh
-// never shows it to others. The server sets SeenAt.
+// Presence is an agent's row of the registry. Wake is the loopback URL, made of a WakePath,
+// that the mesh calls for a nudge. It contains a secret, so the mesh never shows it to others.
+// The server sets SeenAt.
 type Presence struct {
 	Handle   string      `json:"handle,omitempty"`
 	Callsign string      `json:"callsign,omitempty"`
 	Phase    state.Phase `json:"phase,omitempty"`
-	Asleep   bool        `json:"asleep,omitempty"` // nothing is queued or running
+	Asleep   bool        `json:"asleep,omitempty"` // the agent has no queued or running work
 	Tier     state.Tier  `json:"tier,omitempty"`   // its budget tier
-	Host     string      `json:"host,omitempty"`   // on which it published this, where the mesh knows hosts
-	Hosts    []HostSeen  `json:"hosts,omitempty"`  // on which it looks for work
+	Host     string      `json:"host,omitempty"`   // the host that published this row, if the mesh knows hosts
+	Hosts    []HostSeen  `json:"hosts,omitempty"`  // the hosts where the agent looks for work
 	Wake     string      `json:"wake,omitempty"`
 	SeenAt   time.Time   `json:"seen_at,omitzero"`
-	Away     bool        `json:"-"` // it is not online
+	Away     bool        `json:"-"` // the agent is not online
 }
 
 // HostSeen is a host of an agent, and when the agent last looked for work there.
@@ -190,7 +189,7 @@ type HostSeen struct {
 type Status struct {
 	Halted  bool `json:"halted"`
 	Online  int  `json:"online"`  // agents
-	Waiting int  `json:"waiting"` // messages and nudges that are not acknowledged
+	Waiting int  `json:"waiting"` // unacknowledged messages and nudges
 
 	// Date is the mesh's clock, to the second, from the Date header of the
 	// answer; zero if the header is missing.
@@ -215,17 +214,17 @@ type postBody struct {
 	Fields         Fields        `json:"fields,omitempty"`
 	AfterExecution string        `json:"after_execution,omitempty"`
 
-	Files []File `json:"files,omitempty"` // that go along
+	Files []File `json:"files,omitempty"` // the files of the message
 }
 
-// postedMessage is postBody as our server reads it: the text may be named body.
+// postedMessage is postBody as our server reads it. The text may be named body.
 type postedMessage struct {
 	postBody
 	Message *string `json:"message"` // instead of Text
 	Body    *string `json:"body"`
 }
 
-// post returns the message that was posted.
+// post returns the body with its text. It returns an error if message and body differ.
 func (p postedMessage) post() (postBody, error) {
 	if p.Message != nil && p.Body != nil && *p.Message != *p.Body {
 		return p.postBody, errTwoTexts
@@ -247,7 +246,7 @@ type onlineList struct {
 	Agents presenceList `json:"agents"`
 }
 
-// decode decodes the answer of a mesh that names members otherwise.
+// decode decodes the answer of a mesh with other member names.
 func (o *onlineList) decode(data []byte, keys Keys) error {
 	if len(keys) == 0 {
 		return json.Unmarshal(data, o)
@@ -275,8 +274,8 @@ func (o *onlineList) decode(data []byte, keys Keys) error {
 	return nil
 }
 
-// presenceList holds at most maxAgents, like a registry: 4 MiB of "{}," would
-// become hundreds of megabytes.
+// presenceList holds at most maxAgents, like a registry. Without this limit, an answer of 4 MiB
+// of "{}," would take hundreds of megabytes.
 type presenceList []Presence
 
 func (l *presenceList) UnmarshalJSON(data []byte) (err error) {

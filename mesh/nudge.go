@@ -5,9 +5,8 @@ import (
 	"net/http"
 )
 
-// postNudge puts a nudge into an agent's mailbox, calls its wake address and
-// answers 202. The mailbox holds one nudge of each sender, the latest, until it is
-// acknowledged.
+// postNudge puts a nudge into an agent's mailbox, calls the agent's wake address and answers
+// 202. The mailbox holds one nudge of each sender, the latest, until it is acknowledged.
 func (s *Server) postNudge(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	var body nudgeBody
 	if err := readBody(w, r, &body); err != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// postMessage accepts a message and answers 202 {id}. It answers 200 and stores
-// nothing if the same sender has sent this id to the same agent before.
+// postMessage accepts a message and answers 202 {id}. If the same sender has already sent this
+// id to the same agent, it answers 200 and does not store the message again.
 func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	var body postedMessage
 	if err := readBody(w, r, &body); err != nil {
@@ -51,7 +51,7 @@ func (s *Server) message(p postBody, caller string) (Message, error) {
 		Proven: caller != "", SentAt: s.clock(),
 	}
 	for i := range m.Files {
-		m.Files[i].Missing = "" // the recipient says that
+		m.Files[i].Missing = "" // only the recipient sets it
 	}
 	if wrong := m.Unsendable(); wrong != "" {
 		err = refuse(http.StatusBadRequest, "%s", wrong)
@@ -59,7 +59,7 @@ func (s *Server) message(p postBody, caller string) (Message, error) {
 	return m, err
 }
 
-// Unsendable returns why no mesh takes a message, in words, or "".
+// Unsendable returns, in words, why no mesh takes a message, or "".
 func (m Message) Unsendable() string {
 	causesTurn := m.Kind == KindMessage || m.Kind == KindAsk
 	switch {
@@ -77,10 +77,9 @@ func (m Message) Unsendable() string {
 	return m.malformedFields()
 }
 
-// deliver puts m into its mailbox, unless its id was posted before. If it
-// returns no error, the message is on disk, also the first copy of a repeat. If
-// it returns an error, a fresh message may be in the mailbox nevertheless; its
-// sender will repeat it.
+// deliver puts m into its mailbox, unless its id was posted before. If it returns no error, the
+// message is on disk, including the first copy of a repeated message. If it returns an error, a
+// fresh message may still be in the mailbox; its sender will repeat it.
 func (s *Server) deliver(m Message) (fresh bool, err error) {
 	if fresh, err = s.addMessage(m); err != nil {
 		return false, err
@@ -120,7 +119,7 @@ func (s *Server) checkRoom(m Message) error {
 // clock returns the time as it is stored: UTC, without the monotonic reading.
 func (s *Server) clock() time.Time { return s.now().UTC().Round(0) }
 
-// validID reports whether s can stand in a path, a log line and a Message-ID.
+// validID reports whether s is safe in a path, a log line and a Message-ID.
 func validID(s string) bool {
 	if s == "" || len(s) > maxSentID || strings.Trim(s, ".") == "" {
 		return false

@@ -11,27 +11,27 @@ const (
 	// "The mesh").
 	callsPerMinute = 5
 
-	// maxUnprovenSenders bounds the unproven senders of one minute. They choose
-	// their names.
+	// maxUnprovenSenders limits the unproven senders of one minute, because they choose their
+	// names.
 	maxUnprovenSenders = 50_000
 )
 
-// rateLimit holds the times of each sender's calls of the last minute.
+// rateLimit holds the times of each sender's calls in the last minute.
 type rateLimit struct {
 	senders  map[rateKey][]time.Time
-	unproven int       // keys of senders that nothing proves
+	unproven int       // number of keys of unproven senders
 	swept    time.Time // when silent senders were last removed
 }
 
-// rateKey is a sender and a kind of call. Each kind is counted by itself, so that
-// an agent that sends a lot can still HALT.
+// rateKey is a sender and a kind of call. Each kind is counted separately, so that an agent
+// that sends a lot can still HALT.
 type rateKey struct {
 	call   pacedCall
 	from   string
 	proven bool
 }
 
-// pacedCall is a kind of call that is limited, as an error names it.
+// pacedCall is a kind of limited call, with the name that errors use.
 type pacedCall string
 
 const (
@@ -44,8 +44,8 @@ const (
 
 func newRateLimit() rateLimit { return rateLimit{senders: map[rateKey][]time.Time{}} }
 
-// take counts a call and returns 0, or returns how long the sender has to wait if
-// the limit is reached.
+// take counts a call and returns 0. If the limit is reached, it returns how long the sender has
+// to wait.
 func (p *rateLimit) take(caller rateKey, now time.Time) (wait time.Duration) {
 	if age := now.Sub(p.swept); age < 0 || age > time.Minute {
 		p.sweep(now)
@@ -88,8 +88,7 @@ func recent(times []time.Time, now time.Time) []time.Time {
 	return kept
 }
 
-// pace counts a call, or returns the refusal of one that comes too soon. The
-// caller holds mu.
+// pace counts a call. It returns a refusal if the call comes too soon. The caller holds mu.
 func (s *Server) pace(call pacedCall, from string, proven bool) error {
 	wait := s.rateLimit.take(rateKey{call, from, proven}, s.clock())
 	if wait <= 0 {

@@ -10,9 +10,9 @@ import (
 	"agentstateloop/state"
 )
 
-// putPresence stores an agent's row of the registry and answers 204. Without the
-// field wake the address stays: a poll publishes its phase while a listener keeps
-// the address. An empty wake removes it, and so does one of an old listener.
+// putPresence stores an agent's row of the registry and answers 204. Without the field wake,
+// the row keeps its wake address: a poll publishes its phase while a listener keeps the
+// address. An empty wake removes the address, and so does the wake of an old listener.
 func (s *Server) putPresence(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	var body struct {
 		Phase    string  `json:"phase"`
@@ -135,8 +135,8 @@ func (s *Server) isOnline(p Presence) bool {
 	return s.now().Sub(p.SeenAt) < s.options.OnlineFor
 }
 
-// markSeen sets the time at which a registered agent read its mailbox. It makes
-// no record: after a restart the next poll sets it again.
+// markSeen sets the time at which a registered agent read its mailbox. It makes no record:
+// after a restart, the next poll sets the time again.
 func (s *Server) markSeen(handle string) {
 	if p, ok := s.ledger.agents[handle]; ok {
 		p.SeenAt = s.clock()

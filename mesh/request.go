@@ -26,10 +26,10 @@ type request struct {
 	op           string
 	method, path string // path is escaped
 	query        string
-	body         any        // nil: none
+	body         any        // nil: an empty body
 	into         any        // nil: the answer's body is ignored
 	date         *time.Time // receives the answer's Date; may be nil
-	receipt      bool       // into is a receipt: an answer that has none leaves it empty
+	receipt      bool       // into is a receipt; it stays empty if the answer has no receipt
 	accept       []int
 	wait         time.Duration // how long the server may delay its answer
 
@@ -72,7 +72,7 @@ func (c *Client) do(ctx context.Context, r request) error {
 		return c.refusal(r.op, resp, token)
 	}
 	if r.date != nil {
-		*r.date, _ = http.ParseTime(resp.Header.Get("Date")) // zero where there is none
+		*r.date, _ = http.ParseTime(resp.Header.Get("Date")) // zero if the header is missing
 	}
 	read := func() error { return r.read(resp, c.KeysIn) }
 	if r.receive != nil {
@@ -115,7 +115,7 @@ func (r request) build(ctx context.Context, base string, keys Keys) (*http.Reque
 			req.Body = http.NoBody
 		}
 		req.Header.Set("Content-Type", "application/octet-stream")
-		req.Header.Set("Expect", "100-continue") // a mesh that refuses the file does not have to read it
+		req.Header.Set("Expect", "100-continue") // so that a mesh can refuse the file without reading it
 	}
 	req.Header.Set("Accept", "application/json")
 	if r.receive != nil {
@@ -124,8 +124,8 @@ func (r request) build(ctx context.Context, base string, keys Keys) (*http.Reque
 	return req, nil
 }
 
-// read decodes the answer's body, which must be a JSON object. Another service
-// on the port may answer 200 with a page of its own; it has not taken our message.
+// read decodes the answer's body, which must be a JSON object. Another service on the port may
+// answer 200 with its own page; that service has not taken our message.
 func (r request) read(resp *http.Response, keys Keys) error {
 	if r.method == http.MethodDelete && resp.StatusCode != http.StatusOK {
 		return nil
@@ -170,14 +170,14 @@ func isObject(resp *http.Response, body []byte) bool {
 	return isJSON(resp.Header.Get("Content-Type")) && bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
 }
 
-// isPage reports whether an answer is a page for people, which no mesh sends.
+// isPage reports whether an answer is an HTML page, which a mesh never sends.
 func isPage(resp *http.Response, body []byte) bool {
 	t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	return err == nil && t == "text/html" || bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("<"))
 }
 
-// quoteShort quotes a header of the answer. A long one is not truncated: the rest
-// of a token could not be recognized as a secret.
+// quoteShort quotes a header of the answer. It does not truncate a long header: a truncated
+// token could not be recognized as a secret.
 func quoteShort(s string) string {
 	const maxQuoted = 80
 	if len(s) > maxQuoted {
@@ -191,7 +191,7 @@ func isJSON(contentType string) bool {
 	return err == nil && (t == "application/json" || strings.HasSuffix(t, "+json"))
 }
 
-// The limits of what is read of a refusal.
+// The limits for reading a refusal.
 const (
 	maxRetryAfter = 3600    // seconds of its Retry-After
 	maxRefusal    = 4 << 10 // bytes of its body
@@ -206,7 +206,7 @@ func (c *Client) refusal(op string, resp *http.Response, token string) error {
 	var answer struct {
 		Error string `json:"error"`
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // a broken body only costs the reason
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // after a read error, only the reason is missing
 	if json.Unmarshal(body, &answer) == nil && answer.Error != "" {
 		e.Err = hideToken(token, errors.New(answer.Error))
 		e.Err = errors.New(foreignLine(e.Err.Error()))
@@ -218,8 +218,8 @@ func (c *Client) refusal(op string, resp *http.Response, token string) error {
 	return e
 }
 
-// hideToken removes the token from an error. Many errors quote what a stranger
-// answered, and that may be an echo of what we sent.
+// hideToken returns err, or another error if err contains the token. Many errors quote a
+// foreign answer, which may echo our request.
 func hideToken(token string, err error) error {
 	echoes := func(form string) bool { return strings.Contains(err.Error(), form) }
 	if slices.ContainsFunc(secret.Disguises(token), echoes) {
@@ -228,7 +228,7 @@ func hideToken(token string, err error) error {
 	return err
 }
 
-// foreignLine returns what a stranger wrote as one short line, for an error.
+// foreignLine returns foreign text as one short line, for an error.
 func foreignLine(s string) string { return plain.Line(plain.Cut(s, 200)) }
 
 // transportCause returns err without the wrapper that repeats the URL: the query
@@ -240,7 +240,7 @@ func transportCause(err error) error {
 	return err
 }
 
-// bearer returns the token. It reads the token if none is kept.
+// bearer returns the token. It reads the token if it is not cached.
 func (c *Client) bearer(ctx context.Context) (string, error) {
 	if c.Token == nil {
 		return "", nil
@@ -262,7 +262,7 @@ func (c *Client) bearer(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// forget drops a token that was refused. The next call reads it again.
+// forget drops a refused token. The next call reads the token again.
 func (c *Client) forget(token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -271,7 +271,7 @@ func (c *Client) forget(token string) {
 	}
 }
 
-// client returns the HTTP client, which it makes at the first call.
+// client returns the HTTP client. The first call makes it.
 func (c *Client) client() *http.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,31 +19,30 @@ import (
 	"agentstateloop/state"
 )
 
-// Options configure a Server. With the zero Options it refuses every call but
-// GET /status, since no token exists.
+// Options configure a Server. With the zero Options, the server refuses every call except GET
+// /status, since no token exists.
 type Options struct {
 	// Tokens holds the bearer token of each agent, by handle. A token proves the
 	// sender. The mailbox and registry row of a handle that has a token require it.
 	Tokens map[string]string
 
-	// Open allows calls without a token from loopback, with an unproven sender,
-	// and messages to handles without a token. A proxy on this machine makes
-	// every caller look like loopback.
+	// Open allows calls without a token from loopback, with an unproven sender. It also allows
+	// messages to handles without a token. A proxy on this machine makes every caller look like
+	// loopback.
 	Open bool
 
 	// Hosts are the names allowed in the Host header besides localhost and the
 	// loopback addresses (against DNS rebinding).
 	Hosts []string
 
-	// OnlineFor is how long an agent stays online after it was last seen. 0 means
-	// 35 minutes, because an idle agent polls every 30.
+	// OnlineFor is how long an agent stays online after it was last seen. 0 means 35 minutes,
+	// because an idle agent polls every 30 minutes.
 	OnlineFor time.Duration
 
-	// Secrets are kept out of crash reports; nil: none are known.
+	// Secrets are kept out of crash reports. nil means that no secrets are known.
 	Secrets *secret.Known
 
-	// Now is the clock; nil: time.Now. Long polls and timeouts use the real
-	// clock.
+	// Now is the clock; nil means time.Now. Long polls and timeouts use the real clock.
 	Now func() time.Time
 }
 
@@ -72,7 +71,7 @@ func (o Options) Check() error {
 type Server struct {
 	options Options
 	now     func() time.Time
-	tokens  map[[sha256.Size]byte]string // digest of a token to its handle
+	tokens  map[[sha256.Size]byte]string // handles by the digest of their token
 	mux     *http.ServeMux
 	wake    *http.Client // for calls to wake addresses
 
@@ -90,14 +89,14 @@ type Server struct {
 	rateLimit rateLimit
 	waiters   map[string]*waiters
 	polling   map[string]int // long polls, by handle
-	pollingBy map[string]int // the same, by caller; "" are all unproven ones
+	pollingBy map[string]int // long polls, by caller; all unproven callers are ""
 
 	pollingAll int // all long polls
 	ringing    map[string]*ringState
 }
 
-// NewServer returns a mesh that lives in memory. It panics if the options do
-// not pass Check.
+// NewServer returns a mesh that keeps its content in memory. It panics if Check rejects the
+// options.
 func NewServer(o Options) *Server {
 	if err := o.Check(); err != nil {
 		panic(err)
@@ -158,9 +157,8 @@ func (s *Server) HTTPServer() *http.Server {
 
 const writeTimeout = 30 * time.Second
 
-// Close ends the long polls, waits some seconds at most for calls to wake
-// addresses, and closes the log. Stop the http.Server first. A second Close
-// returns the result of the first.
+// Close ends the long polls, waits at most a few seconds for calls to wake addresses, and
+// closes the log. Stop the http.Server first. A second Close returns the result of the first.
 func (s *Server) Close() error { return s.close() }
 
 func (s *Server) closeOnce() error {
@@ -181,7 +179,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answerError(w, err)
 		return
 	}
-	// The mux would redirect a path that is not clean to another call.
+	// The mux would redirect an unclean path to another call.
 	if p := r.URL.EscapedPath(); path.Clean(p) != p {
 		answerError(w, refuse(http.StatusBadRequest, "the path is not clean"))
 		return
@@ -225,7 +223,7 @@ func (s *Server) endpoint(do func(http.ResponseWriter, *http.Request, string) (i
 	}
 }
 
-// written is the code of a call that has written its answer itself.
+// written is the code of a call that has written its own answer.
 const written = 0
 
 // refusal is an error answer.

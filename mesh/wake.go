@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// WakePath returns the path of the wake addresses of an agent. secret is what
-// crypto/rand.Text returns.
+// WakePath returns the path of the wake addresses of an agent. secret is a result of
+// crypto/rand.Text.
 func WakePath(handle, secret string) string { return "/agentstateloop/wake/" + handle + "/" + secret }
 
 // secretLength is the length of the secret of a wake address, 130 bits of base32.
@@ -23,10 +23,9 @@ func isSecret(s string) bool {
 	return len(s) == secretLength && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-// checkWake returns an error unless wake is an address that our listener makes for
-// the agent: http, a loopback IP, a port, WakePath. The mesh posts to it, so any
-// other address would let an agent call what else listens on this machine, or
-// lead off it.
+// checkWake returns an error unless wake is an address that our listener makes for the agent:
+// http, a loopback IP, a port, WakePath. The mesh posts to the address. Any other address would
+// let an agent call other services on this machine, or other machines.
 func checkWake(handle, wake string) error {
 	u, err := url.Parse(wake)
 	if err != nil || u.Scheme != "http" || u.User != nil || u.Port() == "" {
@@ -43,22 +42,21 @@ func checkWake(handle, wake string) error {
 	return nil
 }
 
-// isOldWake reports whether wake is an address that listeners made before
-// WakePath. It is not called: the long poll of such a listener still wakes its
-// agent.
+// isOldWake reports whether wake is an address of a listener from before WakePath. The mesh
+// does not call it: the long poll of such a listener still wakes its agent.
 func isOldWake(handle, wake string) bool {
 	i := strings.LastIndex(wake, "/wake/"+handle+"/")
 	return i >= 0 && checkWake(handle, wake[:i]+"/agentstateloop"+wake[i:]) == nil
 }
 
-// ringState describes the call to a wake address that is under way. again is set
-// if another ring came during the call.
+// ringState describes a running call to a wake address. again is set if another ring came
+// during the call.
 type ringState struct{ again bool }
 
-// ring calls an agent's wake address in the background, one call at a time. Rings
-// that come during a call cause one further call. A call that fails loses
-// nothing, because the mailbox holds the message. Unproven senders together ring
-// an agent callsPerMinute times; their other messages wait for its long poll.
+// ring calls an agent's wake address in the background, one call at a time. Rings during a call
+// cause one further call. A failed call loses no message, because the mailbox holds it.
+// Unproven senders together ring an agent callsPerMinute times a minute; their other messages
+// wait for its long poll.
 func (s *Server) ring(handle string, proven bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,8 +102,8 @@ func (s *Server) forgetWake(handle, wake string) {
 	}
 }
 
-// callWake posts to a wake address. The call has no body: nothing that a sender
-// wrote reaches the port. An address that an older mesh has kept is checked here.
+// callWake posts to a wake address. The call has no body, so no text from a sender reaches the
+// port. An older mesh may have stored a wrong address, so callWake checks it.
 func (s *Server) callWake(handle, wake string) error {
 	if err := checkWake(handle, wake); err != nil {
 		return err
@@ -126,8 +124,8 @@ func (s *Server) callWake(handle, wake string) error {
 // ringTimeout limits one call to a wake address.
 const ringTimeout = 2 * time.Second
 
-// loopbackOnly is the Control of a net.Dialer. It refuses any address but
-// loopback, whatever is in the registry.
+// loopbackOnly is the Control of a net.Dialer. It refuses any address but loopback, regardless
+// of the registry.
 func loopbackOnly(_, address string, _ syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// alarmLead is how long before its minute an alarm line must be in the table. cron
-// reads the table as the minute begins, and to write it may take a while.
+// alarmLead is how long before its minute an alarm line must be in the table. cron reads the table
+// at the start of the minute, and writing it may take a while.
 const alarmLead = 5 * time.Second
 
-// NextAlarm returns the minute of the alarm line, at which cron is to poll for a timed
-// row before it polls anyway (docs/design.md, "The alarm line"). ok is false if no row
-// needs one. The minute never lies before the row's time, and always after now: a row
-// whose time has come keeps its alarm until that has fired, because a cycle that is
-// under way may have looked just before.
+// NextAlarm returns the minute at which the alarm line makes cron poll for a timed row, if cron
+// would not poll before that anyway (docs/design.md, "The alarm line"). ok is false if no row needs
+// an alarm. The minute is never before the row's time, and always after now. A row whose time has
+// come keeps its alarm until the alarm has fired, because a running cycle may have looked just
+// before.
 func (s State) NextAlarm(p Policy, now time.Time) (minute time.Time, ok bool) {
 	since, set := now.Truncate(time.Minute), s.Schedule.Alarm
 	if set.After(now) {
-		since = earlier(since, set.Add(-2*time.Minute)) // it may have been set a minute later
+		since = earlier(since, set.Add(-2*time.Minute)) // the alarm may have been set a minute later than its row
 	}
 	at, ok := s.nextTimed(p, since)
 	if !ok {
@@ -36,16 +36,16 @@ func (s State) NextAlarm(p Policy, now time.Time) (minute time.Time, ok bool) {
 	return minute.UTC(), true
 }
 
-// CameDue reports whether the time of a row has come after looked, when a cycle looked
-// for what was due. Hooks are called apart from cycles.
+// CameDue reports whether the time of a row came between looked, when a cycle looked for due rows,
+// and now. It ignores hooks, which are called apart from cycles.
 func (s State) CameDue(p Policy, looked, now time.Time) bool {
 	s.HookCalls = nil
 	at, ok := s.nextTimed(p, looked)
 	return ok && !at.After(now)
 }
 
-// nextTimed returns the earliest time after t at which a row makes a poll due. ok is
-// false if no row does.
+// nextTimed returns the earliest time after t at which a row makes a poll due. ok is false without
+// such a row.
 func (s State) nextTimed(p Policy, t time.Time) (next time.Time, ok bool) {
 	for at := range s.timed(p) {
 		if at.After(t) && (!ok || at.Before(next)) {
@@ -55,9 +55,9 @@ func (s State) nextTimed(p Policy, t time.Time) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// timed yields, in no order, the times at which rows make a poll due, as far as the
-// state shows now: at each of them Due names a row. Left out is what could not be done
-// at its time, and whatever waits for a credential that is denied.
+// timed yields the times at which rows make a poll due, in no particular order, as far as the state
+// shows now. At each of them Due names a row. It omits rows that could not act at their time, and
+// rows that wait for a denied credential.
 func (s State) timed(p Policy) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		if deadline, ok := s.Deadline(p); ok && !s.hasWork(p, deadline) && !yield(deadline) {
@@ -105,9 +105,8 @@ func (s State) timed(p Policy) iter.Seq[time.Time] {
 	}
 }
 
-// runsAtItsTime reports whether a deferred message could have its turn at the time
-// until which it is deferred. One that was given back because the agent's login is
-// denied waits for the next cycle instead.
+// runsAtItsTime reports whether a deferred message could have its turn when its deferral ends. A
+// message that was given back because the agent's login is denied waits for the next cycle instead.
 func (s State) runsAtItsTime(msg Message, p Policy) bool {
 	waits := s.Turn.Status != HeadIdle && !(s.Turn.open() && msg.endsSuspension())
 	if msg.Status != Deferred || msg.Damaged || waits || msg.TurnID != "" && s.Fails(p.Login) {

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Announcement is something that happened, as hooks and `events` hear it
-// (docs/events.md). It is made from a history line, so that both say the same. It
-// holds neither the content of a message nor a secret.
+// Announcement is an event as hooks and `events` receive it (docs/events.md). It is made from a
+// history line, so both agree. It never holds the content of a message or a secret.
 type Announcement struct {
 	Event  string    `json:"event"` // such as "task.failed"; see EventNames
 	ID     string    `json:"id"`    // SERIAL.N of the line
@@ -21,50 +20,50 @@ type Announcement struct {
 	Data   Details   `json:"data"`
 }
 
-// Details say more about what happened. Which of them are set depends on the event.
+// Details describe an event further. The event determines which fields are set.
 type Details struct {
-	Key      string `json:"key,omitempty"`    // of a message, a nudge or a rejected item
-	Source   Source `json:"source,omitempty"` // of it
-	From     string `json:"from,omitempty"`   // its sender
+	Key      string `json:"key,omitempty"`    // of a message, nudge or rejected item
+	Source   Source `json:"source,omitempty"` // of that item
+	From     string `json:"from,omitempty"`   // the item's sender
 	To       string `json:"to,omitempty"`
 	Operator bool   `json:"operator,omitempty"` // the message is the operator's
-	Kind     string `json:"kind,omitempty"`     // of a message of the mesh, or of an effect
+	Kind     string `json:"kind,omitempty"`     // of a mesh message or an effect
 
 	TurnID      string  `json:"turn_id,omitempty"`
 	Epoch       uint64  `json:"turn_epoch,omitempty"`
 	Status      Outcome `json:"status,omitempty"`
 	OutputBox   string  `json:"output_box,omitempty"`
-	Deliverable string  `json:"deliverable,omitempty"` // a file in that box
+	Deliverable string  `json:"deliverable,omitempty"` // a file in the output box
 
 	Old        Phase  `json:"old,omitempty"`
 	New        Phase  `json:"new,omitempty"`
 	Tier       Tier   `json:"tier,omitempty"`
 	Credential string `json:"credential,omitempty"`
-	Backend    string `json:"backend,omitempty"` // that is out, or works again; What is why
-	Effect     string `json:"effect,omitempty"`  // its id
+	Backend    string `json:"backend,omitempty"` // the backend that is out or works again; What is the kind of its outage
+	Effect     string `json:"effect,omitempty"`  // the effect's id
 	Gate       string `json:"gate,omitempty"`
 	Count      int    `json:"count,omitempty"`
 	Request    string `json:"request,omitempty"` // of an edge
 	Response   string `json:"response,omitempty"`
-	What       string `json:"what,omitempty"` // more exactly what happened
+	What       string `json:"what,omitempty"` // a closer description of the event
 	Reason     string `json:"reason,omitempty"`
-	Trace      string `json:"trace_id,omitempty"` // of the chain that it belongs to
+	Trace      string `json:"trace_id,omitempty"` // of the event's chain
 
-	Until *time.Time `json:"until,omitempty"` // when a turn goes on without the answer; when a backend is tried again
+	Until *time.Time `json:"until,omitempty"` // when a turn goes on without the answer, or a backend is tried again
 
-	With []string `json:"with,omitempty"` // the keys of the other messages that the turn answered
+	With []string `json:"with,omitempty"` // keys of the other messages that the turn answered
 }
 
-// The events that code refers to.
+// The events that the code refers to.
 const (
 	EventBlocker     = "blocker"
 	EventBlockerOver = "blocker.over"
-	EventQuestion    = "question.asked" // of the operator
-	EventTest        = "test"           // `hook test` sends it; no line makes it
+	EventQuestion    = "question.asked" // to the operator
+	EventTest        = "test"           // sent by `hook test`, not made from a line
 )
 
-// EventNames returns the names of all events. A hook may also name what stands before
-// a dot: "task" stands for task.success, task.failed and the others.
+// EventNames returns the names of all events. A hook may also name the part before a dot: "task"
+// selects task.success, task.failed and the others.
 func EventNames() []string {
 	names := []string{
 		EventBlocker, EventBlockerOver, "ack", "quiet", "message", "message.ended", "nudge", "halt", "go", "tier", "sent", "undelivered", "lost",
@@ -83,17 +82,17 @@ func EventNames() []string {
 	return names
 }
 
-// Hears reports whether a list of names, as a hook has it, holds an event: by its
-// name, by what stands before a dot in it, or by "*".
+// Hears reports whether the names in the configuration of a hook cover an event: by its name, by
+// the part before a dot, or by "*".
 func Hears(names []string, event string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		return name == event || name == "*" || strings.HasPrefix(event, name+".")
 	})
 }
 
-// Announcement returns what a history line of an agent announces. It returns false
-// for a line that only keeps books, and for each line about a hook, or about the alarm
-// line, which a hook that fails sets: an event of these would cause the next one.
+// Announcement returns the announcement of a history line of an agent. It returns false for a line
+// that only keeps books. It also returns false for lines about a hook or about the alarm line,
+// which a failing hook sets: an event about these would cause the next one.
 func (l Line) Announcement(agent string) (Announcement, bool) {
 	event := l.event()
 	if event == "" {
@@ -166,8 +165,7 @@ func (l Line) credentialEvent() string {
 	return "credential." + l.What
 }
 
-// plainEvents are the events of lines that need no further look: by kind alone, or by
-// kind and what they record.
+// plainEvents maps lines to events by kind alone, or by kind and What.
 var plainEvents = sync.OnceValue(func() map[LineKind]map[string]string {
 	return map[LineKind]map[string]string{
 		LineMessage:    {"": "message", lineFollowUp: "message"},
@@ -197,7 +195,7 @@ var plainEvents = sync.OnceValue(func() map[LineKind]map[string]string {
 	}
 })
 
-// plainEvent returns the event of a line by the table, or "".
+// plainEvent returns the event of a line from plainEvents, or "".
 func (l Line) plainEvent() string {
 	events := plainEvents()[l.Kind]
 	if event, ok := events[l.What]; ok {
@@ -206,7 +204,7 @@ func (l Line) plainEvent() string {
 	return events[""]
 }
 
-// details returns what a line says of its event.
+// details returns the details of a line's event.
 func (l Line) details() Details {
 	d := Details{
 		Key: l.Key, Source: l.Source, From: l.From, To: l.To,
@@ -222,7 +220,7 @@ func (l Line) details() Details {
 			d.Source, d.From, d.Operator, d.Kind, d.Trace = row.Source, row.From, row.Operator, row.Kind, cmp.Or(d.Trace, row.Trace)
 		}
 	}
-	switch l.Kind { // What goes where the name of the event says it
+	switch l.Kind { // drop What where the name of the event includes it
 	case LineCredential:
 		d.Credential, d.From, d.What = l.From, "", ""
 	case LineBackend:
@@ -241,7 +239,7 @@ func (l Line) details() Details {
 	case LineTask, LineTransition, LineEdge, LineHalt, LineDelivery, LineSending, LineBounce, LinePrompt:
 		d.What = ""
 	case LineReset:
-		d.Reason = "" // it is what the agent is told
+		d.Reason = "" // the reason is text for the agent
 	}
 	return d
 }

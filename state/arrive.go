@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// maxDeferral bounds how far ahead NextRetryAt of a message may be, unless it waits
-// for the hour to hold fewer mails.
+// maxDeferral bounds how far ahead NextRetryAt of a message may be, unless the message is over the
+// hourly limit on mails.
 const maxDeferral = time.Hour
 
 // Arrived reports that a message passed the gate and its payload is durable.
 type Arrived struct {
 	Message Message
-	Digest  string // the same for all copies; "" = none
-	UID     uint32 // of a mail that is to be marked \Seen
-	MeshID  string // of an item that the mesh is to be acknowledged
-	Thread  Thread // the conversation that a mail belongs to
+	Digest  string // the same for every copy, or ""
+	UID     uint32 // of a mail to mark \Seen
+	MeshID  string // of an item to acknowledge to the mesh
+	Thread  Thread // the conversation of a mail
 
-	// IfRoom is set if the message is not to come in while as many messages of programs
-	// wait as may. Who sent it is told so, and has it still.
+	// IfRoom refuses the message if the limit on waiting messages of programs is reached. The
+	// sender is told so and still has the message.
 	IfRoom bool
 
-	// OldDigest is the digest that earlier versions gave the item, or "".
+	// OldDigest is the digest of the item in earlier versions, or "".
 	OldDigest string
 }
 
@@ -34,8 +34,8 @@ func (e Arrived) known(m *machine) bool {
 	return seen
 }
 
-// apply queues a message and wakes the phase. A copy of what was accepted before,
-// under the same key or with the same digest, is only acknowledged to its server.
+// apply queues a message and wakes the phase. A copy of an earlier message, with the same key or
+// digest, is only acknowledged to its server.
 func (e Arrived) apply(m *machine) {
 	if e.IfRoom && m.RoomForEvents() == 0 {
 		return
@@ -71,7 +71,7 @@ func (e Arrived) apply(m *machine) {
 	if !msg.Operator {
 		m.wake(string(msg.Source)+" from "+msg.From, msg.Key, Thread{}, !m.policy.NoPeerAck)
 		if unheard {
-			m.WokenBy = msg.From // no quiet follows what the operator was not mailed about
+			m.WokenBy = msg.From // the operator gets no ack, so no quiet follows either
 		}
 		return
 	}
@@ -88,8 +88,8 @@ func (e Arrived) apply(m *machine) {
 	m.engage(msg, msg.Key, e.Thread)
 }
 
-// engage takes the phase where a message of the operator takes it. awaited is the key of
-// the message whose answer stands in for an ack that waits.
+// engage changes the phase as a message of the operator does. awaited is the key of the message
+// whose answer replaces a waiting ack.
 func (m *machine) engage(msg Message, awaited string, thread Thread) {
 	switch m.Phase {
 	case IDLE:
@@ -103,9 +103,9 @@ func (m *machine) engage(msg Message, awaited string, thread Thread) {
 
 func (e Arrived) rank() (int, time.Time) { return rankArrival, e.Message.At }
 
-// Noted reports an item that needs neither turn nor gate, such as an echo of our
-// own or a report that nobody waits for. It is acknowledged and recorded in the
-// history. Answer, if any, is sent back.
+// Noted reports an item that needs no turn and no gate, such as an echo of our own message or a
+// report that no turn waits for. It is acknowledged and recorded in the history. Answer, if set, is
+// sent back.
 type Noted struct {
 	Key, Kind, From, Reason string
 	Source                  Source

@@ -8,29 +8,28 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// What a turn waits for, and how it continues (docs/design.md, "Suspension").
+// The reports that a turn waits for, and how the turn continues (docs/design.md, "Suspension").
 
 // MissedTimeout is the [Wait.Missed] of a report that did not come in time.
 const MissedTimeout = missedTimeout
 
-// What stands in for a missing report.
+// The values of Wait.Missed, which replace a missing report.
 const (
 	missedTimeout    = "timeout"
 	missedSuperseded = "timeout: superseded"
 )
 
-// Asked reports that the agent, from inside its turn, asks another agent, or its
-// operator. The id of Question is the tool call id that the report repeats.
+// Asked reports that the agent, from inside its turn, asks another agent or its operator. The id of
+// Question is the tool call id that the report repeats.
 type Asked struct {
 	TurnID   string
 	Epoch    uint64
 	Question Effect
 	Patience time.Duration // how long the turn waits for the report at most
-	Permit   string        // identifies the call of a tool that the operator is asked to permit, or ""
+	Permit   string        // identifies the tool call that the operator is asked to permit, or ""
 }
 
-// apply queues the question and waits for its report from here on, before the
-// question leaves.
+// apply queues the question. The wait for its report begins here, before the question leaves.
 func (e Asked) apply(m *machine) {
 	if m.notUnderWay(e.TurnID, e.Epoch, "asked") {
 		return
@@ -62,8 +61,8 @@ func (e Asked) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// Permitted reports that a call of a tool goes ahead because the operator has permitted it
-// in answer to this question. One answer permits one call.
+// Permitted reports that a tool call goes ahead because the operator permitted it in answer to this
+// question. One answer permits one call.
 type Permitted struct {
 	TurnID   string
 	Epoch    uint64
@@ -83,11 +82,10 @@ func (e Permitted) apply(m *machine) {
 	}
 }
 
-// TurnPermitted is the word of the line of a call that the operator has permitted.
+// TurnPermitted is What in the turn line of a call that the operator permitted.
 const TurnPermitted = "permitted"
 
-// Suspended reports that an attempt which asked has ended well and submitted
-// nothing.
+// Suspended reports that an attempt with questions ended well and submitted no deliverable.
 type Suspended struct {
 	TurnID  string
 	Epoch   uint64
@@ -95,7 +93,7 @@ type Suspended struct {
 	Session Session
 }
 
-// apply suspends the turn until its reports are in, which they may be already.
+// apply suspends the turn until its reports are in. They may be in already.
 func (e Suspended) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "suspended") {
 		return
@@ -107,23 +105,24 @@ func (e Suspended) apply(m *machine) {
 	m.turnLine("suspended", "")
 }
 
-// Reported reports a report on something we asked or started. Its payload is durable.
+// Reported reports a report on a question we asked or on work we started outside. Its payload is
+// durable.
 type Reported struct {
 	Key, From, Payload, MeshID string
 	Sum                        string // of the payload
 	ToolCallID                 string
-	At                         time.Time // when it was sent; zero = unknown
-	Status                     Outcome   // of the other agent's turn, as it says; "" = unknown
-	Trace                      string    // of the chain, as the report says; "" = unknown
+	At                         time.Time // when it was sent; zero if unknown
+	Status                     Outcome   // of the other agent's turn, as the report gives it; "" if unknown
+	Trace                      string    // of the chain, as the report gives it; "" if unknown
 
-	// Proven is set if a token proves From, Local if a program or a person of this
-	// machine, or who has the token of the webhook, reports.
+	// Proven is set if a token proves From. Local is set if the reporter is a program or a person
+	// on this machine, or has the token of the webhook.
 	Proven, Local bool
 }
 
-// answers reports whether the report is one on w. One on something outside is late after
-// the deadline, whether or not a poll came in between; one through the mesh is as old as
-// the mesh says.
+// answers reports whether the report answers w. A report on outside work is late after the
+// deadline, even if no poll has run since the deadline. For a report through the mesh, the time
+// that the mesh gives counts.
 func (e Reported) answers(w Wait, now time.Time) bool {
 	switch {
 	case w.ID != e.ToolCallID, w.Operator:
@@ -136,7 +135,7 @@ func (e Reported) answers(w Wait, now time.Time) bool {
 	return now.Before(w.By) && (e.Local || e.Proven && slices.Contains(w.Peers, e.From))
 }
 
-// Redacted implements [Redactable]. Another agent's handle is what it is.
+// Redacted implements [Redactable]. It leaves the handle of another agent as it is.
 func (e Reported) Redacted(redact func(string) string) Event {
 	if e.Local {
 		e.From = redact(e.From)
@@ -144,10 +143,10 @@ func (e Reported) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// answer closes w.
+// answer stores the report in w, which closes w.
 func (e Reported) answer(w *Wait) { w.Report, w.Sum, w.Status = e.Payload, e.Sum, e.Status }
 
-// by says in words who has reported on something outside, which has no name itself.
+// by returns "reported by NAME" for outside work, which has no name of its own, and "" otherwise.
 func (e Reported) by(w Wait) string {
 	if !w.Outside {
 		return ""
@@ -155,8 +154,8 @@ func (e Reported) by(w Wait) string {
 	return "reported by " + e.From
 }
 
-// apply answers the question that the report belongs to. A report that is late,
-// unknown or a copy is acknowledged and changes nothing.
+// apply answers the question that the report belongs to. A report that is late, unknown or a copy
+// is acknowledged and changes nothing.
 func (e Reported) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.seen(e.Key) {
@@ -179,8 +178,8 @@ func (e Reported) apply(m *machine) {
 	m.recordAnswer(e.Key, m.Turn.Waiting[i], cmp.Or(e.MeshID, e.Key), e.by(m.Turn.Waiting[i]))
 }
 
-// recordAnswer records that a question has its answer, and that the turn which
-// asked has it too. by says who answered, where w does not.
+// recordAnswer records that a question has its answer, and that the turn that asked has it too. by
+// names who answered, if w does not.
 func (m *machine) recordAnswer(key string, w Wait, response, by string) {
 	m.line(Line{Kind: LineEdge, What: edgeReport, Key: key, From: w.To, To: m.Agent, Request: w.ID, Response: response, TurnID: m.Turn.TurnID, Outcome: w.Status, Reason: by})
 	m.line(Line{Kind: LineEdge, What: edgeJoin, Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
@@ -198,8 +197,9 @@ func (m *machine) resumeLate() {
 	}
 }
 
-// yield lets a suspended turn go on without its open questions if an operator message
-// waits that could have its turn, or is collected, so that it does not wait for them.
+// yield lets a suspended turn go on without its open questions if an operator message could have
+// its turn. A message that is still collecting counts too, so that it does not wait for the
+// questions.
 func (m *machine) yield() {
 	if m.asksItsOperator() {
 		m.tellBehind()
@@ -212,26 +212,27 @@ func (m *machine) yield() {
 	}
 }
 
-// mustYield reports whether an operator message could have its turn now, but for open
-// questions of a suspended one.
+// mustYield reports whether only the open questions of a suspended turn keep an operator message
+// from having its turn now.
 func (s State) mustYield(p Policy, now time.Time) bool {
 	return s.Turn.open() && slices.ContainsFunc(s.Inbox, func(msg Message) bool {
 		return msg.endsSuspension() && s.runnable(msg, p, now)
 	})
 }
 
-// endsSuspension reports whether a suspended turn does not keep the message waiting. It
-// does what the agent planned itself, a prompt of the clock, and what a report has brought back.
+// endsSuspension reports whether the message ends the wait of a suspended turn. A message of the
+// operator does. A wakeup that the agent planned, a prompt by the clock and a follow-up of a report
+// wait instead.
 func (msg Message) endsSuspension() bool {
 	return msg.Operator && !msg.ByItself() && !msg.IsFollowUp()
 }
 
-// supersede answers every open question, because the operator has written. What was
-// started outside of the turn may still report.
+// supersede gives up every open question, because the operator has written. Outside work may still
+// report.
 func (m *machine) supersede() {
 	for i, w := range m.Turn.Waiting {
 		if !w.Answered() {
-			if !w.Operator { // what they answer later is a message
+			if !w.Operator { // a later answer of theirs is a message
 				m.expect(w)
 			}
 			m.miss(i, missedSuperseded)
@@ -245,8 +246,7 @@ func (m *machine) miss(i int, word string) {
 	m.recordAnswer("", m.Turn.Waiting[i], word, "")
 }
 
-// splitDeadline gives each open question its own deadline, in a state of an older
-// version.
+// splitDeadline gives each open question its own deadline in a state of an older version.
 func (m *machine) splitDeadline() {
 	for i, w := range m.Turn.Waiting {
 		if !w.Answered() && w.By.IsZero() {

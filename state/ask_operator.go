@@ -12,11 +12,11 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// A turn asks the operator, and waits for the answer as it waits for a report
-// (docs/design.md, "Suspension").
+// A turn asks the operator, and waits for the answer as it waits for a report (docs/design.md,
+// "Suspension").
 
-// Limits of a question to the operator. DefaultOperatorPatience is how long a turn waits
-// for the answer if the agent does not say it.
+// Limits of a question to the operator. DefaultOperatorPatience is how long a turn waits for the
+// answer if the agent gives no time.
 const (
 	MaxOperatorQuestion = 4 << 10 // bytes of its text
 	MaxOptions          = 9       // one digit each
@@ -26,22 +26,22 @@ const (
 	MinOperatorPatience     = time.Minute
 )
 
-// How often the operator may be asked.
+// Limits on the number of questions to the operator.
 const (
 	maxOperatorOpen  = 5  // at the same time
 	maxOperatorTurn  = 16 // by one turn, all its attempts together
 	maxOperatorHour  = 20 // within an hour
-	maxOperatorOther = 6  // of these, by turns that others than the operator caused
+	maxOperatorOther = 6  // within an hour, by turns that the operator did not cause
 )
 
 // AskedOperator is a question that was put to the operator.
 type AskedOperator struct {
 	At time.Time `json:"at"`
-	By Principal `json:"by,omitempty"` // whose turn asked; "" = the operator's
+	By Principal `json:"by,omitempty"` // principal of the turn that asked; "" for the operator
 }
 
-// CheckOperatorQuestion returns what is wrong with a question to the operator, in words
-// for who asks, or nil.
+// CheckOperatorQuestion returns an error, worded for the asker, if a question to the operator
+// breaks a rule.
 func CheckOperatorQuestion(text string, options []string) error {
 	switch {
 	case strings.TrimSpace(plain.Text(text)) == "":
@@ -78,11 +78,11 @@ func isControlWord(option string) bool {
 	return slices.Contains([]string{ControlStop, ControlHalt, ControlGo, ControlStatus}, strings.ToUpper(bareAnswer(option)))
 }
 
-// bareAnswer returns an answer without what people put around it.
+// bareAnswer returns an answer without the spaces and punctuation around it.
 func bareAnswer(text string) string { return strings.Trim(strings.TrimSpace(text), " .!,;:\"'`()[]") }
 
-// NumberedOptions reports whether the options can be answered by their numbers: none of
-// them is a number itself.
+// NumberedOptions reports whether the options can be answered by number. They cannot if an option
+// is itself a number.
 func NumberedOptions(options []string) bool {
 	return !slices.ContainsFunc(options, func(option string) bool {
 		_, err := strconv.Atoi(bareAnswer(option))
@@ -90,8 +90,8 @@ func NumberedOptions(options []string) bool {
 	})
 }
 
-// Option returns the option that an answer chooses: by its words, in any case, or by its
-// number. ok is false for any other answer.
+// Option returns the option that an answer chooses, by its text in any case or by its number. ok is
+// false for any other answer.
 func Option(options []string, answer string) (option string, ok bool) {
 	bare := bareAnswer(answer)
 	for _, option := range options {
@@ -114,7 +114,7 @@ func (m *machine) asker() Principal {
 	return m.TurnPrincipal()
 }
 
-// whyNotAsked returns why the active turn may not ask the operator now; "" if it may.
+// whyNotAsked returns why the active turn may not ask the operator now, or "".
 func (m *machine) whyNotAsked() string {
 	open, all := 0, 0
 	for _, w := range m.Turn.Waiting {
@@ -146,8 +146,8 @@ func (m *machine) whyNotAsked() string {
 	return ""
 }
 
-// OperatorWait returns the question to the operator with this id that a turn waits for,
-// or waited for, and the key of the message that the turn is about.
+// OperatorWait returns the question to the operator with this id, open or answered, and the key of
+// the message that its turn is about.
 func (s State) OperatorWait(id string) (w Wait, key string, ok bool) {
 	for _, w := range s.Turn.Waiting {
 		if w.Operator && w.ID == id {
@@ -162,16 +162,16 @@ func (s State) OperatorWait(id string) (w Wait, key string, ok bool) {
 	return Wait{}, "", false
 }
 
-// asksOperator reports whether the question to the operator with this id is open. A turn
-// that is to stop, or has its deliverable, waits for nothing more.
+// asksOperator reports whether the question to the operator with this id is open. A turn that is
+// stopping, finishing or has its deliverable does not wait any more.
 func (s State) asksOperator(id string) bool {
 	w, key, ok := s.OperatorWait(id)
 	over := key == s.Turn.Key && (s.Turn.Stop != "" || s.Turn.Submitted != "" || s.Turn.Finish)
 	return ok && !w.Answered() && !over
 }
 
-// AsksOperatorAt reports whether the question to the operator with this id is open for an
-// answer that came at this time.
+// AsksOperatorAt reports whether the question to the operator with this id accepts an answer that
+// came at this time.
 func (s State) AsksOperatorAt(id string, at time.Time) bool {
 	w, _, _ := s.OperatorWait(id)
 	return s.asksOperator(id) && at.Before(w.By)
@@ -194,7 +194,8 @@ func (s State) OperatorWaits(now time.Time) (open []Wait) {
 	return open
 }
 
-// AskedOperatorFor returns the open questions to the operator of the message with this key.
+// AskedOperatorFor returns the open questions to the operator in the turn of the message with this
+// key.
 func (s State) AskedOperatorFor(key string) (open []Wait) {
 	for _, w := range s.OperatorWaits(s.LastStep) {
 		if _, of, _ := s.OperatorWait(w.ID); of == key {
@@ -204,16 +205,16 @@ func (s State) AskedOperatorFor(key string) (open []Wait) {
 	return open
 }
 
-// asksItsOperator reports whether a suspended turn of the operator's waits for an answer
-// of theirs. Their other messages wait behind it. A turn that somebody else caused never
-// holds up the operator.
+// asksItsOperator reports whether a suspended turn of the operator waits for the operator's answer.
+// The operator's other messages wait behind it. A turn that somebody else caused never holds up the
+// operator.
 func (s State) asksItsOperator() bool {
 	msg, ok := s.TurnMessage()
 	return ok && msg.Operator && s.Turn.Status == HeadSuspended &&
 		slices.ContainsFunc(s.Turn.Waiting, func(w Wait) bool { return w.Operator && !w.Answered() })
 }
 
-// BehindQuestion returns the question to the operator that their messages wait behind.
+// BehindQuestion returns the question to the operator that holds up their other messages.
 func (s State) BehindQuestion() (Wait, bool) {
 	if !s.asksItsOperator() {
 		return Wait{}, false
@@ -222,8 +223,8 @@ func (s State) BehindQuestion() (Wait, bool) {
 	return s.Turn.Waiting[i], true
 }
 
-// tellBehind informs the operator, once for each question, that a mail of theirs waits
-// for their answer.
+// tellBehind tells the operator, once for each question, that a mail of theirs waits for their
+// answer.
 func (m *machine) tellBehind() {
 	i := slices.IndexFunc(m.Turn.Waiting, func(w Wait) bool { return w.Operator && !w.Answered() })
 	w := &m.Turn.Waiting[i]
@@ -240,7 +241,7 @@ func (m *machine) tellBehind() {
 	}
 }
 
-// behindText is the notice that a message waits for the answer to a question, with its
+// behindText is the notice that a message waits for the answer to a question. It names the
 // deadline.
 const behindText = `Your message waits behind a question that I have asked you:
 
@@ -249,24 +250,25 @@ const behindText = `Your message waits behind a question that I have asked you:
 Answer that mail. I go on with your answer then, and turn to your message after it.
 Without an answer I go on at %s UTC. STOP ends the work that I asked about.`
 
-// Replied reports an item of the operator's that answers a question to them: a mail in its
-// thread, or what they say at the terminal. While the question is open it is the report
-// that the turn waits for, and not a message of its own. Otherwise it is Else or, if that
-// is nil, the message that it would have been without the question.
+// Replied reports an item in which the operator answers a question: a mail in the question's
+// thread, or text from the terminal. While the question is open, the item is the report that the
+// turn waits for, not a message of its own. Otherwise the item is Else or, if Else is nil, an
+// ordinary message.
 type Replied struct {
 	Arrived
 	Question string // its id
 	Else     Event
-	Only     bool   // otherwise it is nothing at all
-	Control  string // it is that control, and answers nothing; its id proves it while the question is open
+	Only     bool   // the item is ignored if the question is not open
+	Control  string // if set, the item is this control and not an answer; the question's id proves it while the question is open
 }
 
-// apply answers the question. The operator was heard, as by any message of theirs.
+// apply answers the question. The answer counts as hearing the operator, like any message of
+// theirs.
 func (e Replied) apply(m *machine) {
 	msg := e.Message
 	at := m.now
 	if msg.Source == Mail && !msg.At.IsZero() {
-		at = happened(msg.At.UTC(), m.now) // it may have lain there in time
+		at = happened(msg.At.UTC(), m.now) // it may have arrived in time
 	}
 	w, key, _ := m.OperatorWait(e.Question)
 	if !m.AsksOperatorAt(e.Question, at) || e.known(m) {
@@ -304,7 +306,7 @@ func (e Replied) apply(m *machine) {
 	m.engage(msg, key, e.Thread)
 }
 
-// otherwise applies what the item is while its question is not open.
+// otherwise applies the item if its question is not open.
 func (e Replied) otherwise(m *machine) {
 	switch {
 	case e.Only:
@@ -315,8 +317,8 @@ func (e Replied) otherwise(m *machine) {
 	}
 }
 
-// closeQuestion keeps w, which is answered now, in the place of the open question. It
-// returns the id of the turn that waits for it, and its chain.
+// closeQuestion replaces the open question with w, which has its answer. It returns the id of the
+// turn that waits for it, and the turn's chain.
 func (m *machine) closeQuestion(w Wait) (turnID, trace string) {
 	for i := range m.Turn.Waiting {
 		if m.Turn.Waiting[i].ID == w.ID {
@@ -341,14 +343,14 @@ func (e Replied) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// AnswersOperatorQuestion reports whether the line records an answer of the operator to a
-// question of a turn.
+// AnswersOperatorQuestion reports whether the line records the operator's answer to a question of a
+// turn.
 func (l Line) AnswersOperatorQuestion() bool {
 	return l.Kind == LineEdge && l.What == edgeReport && l.Key != "" && (l.Source == Mail || l.Source == CLI) &&
 		strings.HasPrefix(l.Request, string(OperatorQuestion)+".")
 }
 
-// applyOperatorAnswerLine restores that the operator was heard by an answer.
+// applyOperatorAnswerLine restores that the operator was heard through an answer.
 func (m *machine) applyOperatorAnswerLine(l Line) {
 	if !l.AnswersOperatorQuestion() {
 		return

@@ -10,16 +10,16 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// What a turn starts outside of it and waits for: a tool that suspends it, or its own
-// word (docs/design.md, "Suspension").
+// Work that a turn starts outside and waits for. A tool that suspends the turn starts the wait, or
+// the agent does by `submit` (docs/design.md, "Suspension").
 
-// The edges of what a turn waits for: it begins to wait, the report came.
+// The edges of such a wait: it begins, and its report comes.
 const (
 	EdgeAwait  = "await"
 	EdgeReport = edgeReport
 )
 
-// Awaited returns what reports by this id, if a turn waits for it, or it is still
+// Awaited returns the wait with this id, if a turn waits for its report or the report is still
 // expected.
 func (s State) Awaited(id string) (w Wait, ok bool) {
 	for _, x := range s.Expected {
@@ -35,21 +35,19 @@ func (s State) Awaited(id string) (w Wait, ok bool) {
 	return Wait{}, false
 }
 
-// maxAwaited is how many reports a turn may wait for, in all its attempts, that no other
-// agent was asked for.
+// maxAwaited bounds the reports on outside work that a turn may wait for, in all its attempts.
 const maxAwaited = 16
 
-// Awaited reports that a turn is to wait for a report that a program or a person gives
-// later. The id of the wait is minted, and is committed before the program that is to
-// repeat it starts.
+// Awaited reports that a turn waits for a report that a program or a person gives later. The id of
+// the wait is minted and committed before the program that repeats it starts.
 type Awaited struct {
 	TurnID   string
 	Epoch    uint64
-	What     string        // what is to report: "tool deploy", or "submit"
-	Text     string        // what the turn said of it
-	Words    string        // a file in the folder of the attempt with all of that, or ""
+	What     string        // the reporter: "tool deploy", or "submit"
+	Text     string        // the turn's own description
+	Words    string        // a file in the folder of the attempt with the whole description, or ""
 	WordsSum string        // of that file
-	Peers    []string      // whose report through the mesh counts as well
+	Peers    []string      // agents whose report through the mesh counts as well
 	Patience time.Duration // how long the turn waits for the report at most
 }
 
@@ -83,8 +81,8 @@ func (e Awaited) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// Withdrawn reports that what was to report later has failed, or has said that it is
-// done: the turn does not wait for it.
+// Withdrawn reports that outside work has failed or is already done, so that the turn does not wait
+// for it.
 type Withdrawn struct {
 	TurnID string
 	Epoch  uint64
@@ -107,8 +105,8 @@ func (e Withdrawn) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// Finished reports that a tool has ended the turn: when its attempt ends, the turn is
-// closed, whatever it waits for.
+// Finished reports that a tool has ended the turn. The turn is closed when its attempt ends, even
+// if it still waits for reports.
 type Finished struct {
 	TurnID string
 	Epoch  uint64
@@ -122,13 +120,13 @@ func (e Finished) apply(m *machine) {
 	m.turnLine("finished", "")
 }
 
-// Expected is a report that may still come, although no active turn waits for it: its
-// turn died and runs again, or has ended, or went on because the operator wrote.
+// Expected is a report that may still come although no active turn waits for it. Its turn died and
+// runs again, or has ended, or went on because the operator wrote.
 type Expected struct {
 	Wait
 
-	// Cause is the row of the message whose turn started it, as it was. For is the key
-	// of the message whose next turn the report is handed to, if it is in the inbox.
+	// Cause is the row of the message whose turn started the outside work, as the row was then. For
+	// is the key of the message whose next turn gets the report, if that message is in the inbox.
 	Cause Message `json:"cause"`
 	For   string  `json:"for,omitempty"`
 }
@@ -136,8 +134,8 @@ type Expected struct {
 // maxExpected bounds State.Expected. The oldest is forgotten first.
 const maxExpected = 32
 
-// expect keeps a wait of the active turn, which goes on without it. A question to
-// another agent is forgotten instead.
+// expect keeps a wait of the active turn, which goes on without it. It drops a question to another
+// agent.
 func (m *machine) expect(w Wait) {
 	msg, ok := m.TurnMessage()
 	if !w.stays() || w.Missed == missedSuperseded || !ok {
@@ -149,7 +147,7 @@ func (m *machine) expect(w Wait) {
 	m.line(Line{Kind: LineEdge, What: "expected", Request: w.ID, From: m.Agent, To: w.To, TurnID: m.Turn.TurnID, Expected: &x})
 }
 
-// addExpected adds x, in the place of what has its id.
+// addExpected adds x, or replaces the entry with its id.
 func (m *machine) addExpected(x Expected) {
 	m.removeExpected(x.ID)
 	m.Expected = append(m.Expected, x)
@@ -162,16 +160,16 @@ func (m *machine) removeExpected(id string) {
 	m.Expected = slices.DeleteFunc(m.Expected, func(x Expected) bool { return x.ID == id })
 }
 
-// expectAll keeps all waits of the active turn, whose message is queued again. What its
-// last attempt was handed, the next one is handed too.
+// expectAll keeps all waits of the active turn, whose message is queued again. The next attempt
+// gets the reports of the last attempt too.
 func (m *machine) expectAll() {
 	for _, w := range m.Turn.Waiting {
 		m.expect(w)
 	}
 }
 
-// expectRest keeps what the active turn has not been handed when it ends. A turn that
-// was stopped wants to hear nothing more.
+// expectRest keeps the waits whose report the active turn has not received when it ends. A turn
+// that was stopped forgets its reports.
 func (m *machine) expectRest(o Outcome) {
 	if o == Canceled {
 		m.lapseExpected(func(x Expected) bool { return x.For == m.Turn.Key })
@@ -184,8 +182,8 @@ func (m *machine) expectRest(o Outcome) {
 	}
 }
 
-// passOn gives each report that has come for the message with this key, whose turn has
-// ended, a turn of its own.
+// passOn gives each report that has come for the message with this key, whose turn has ended, a
+// turn of its own.
 func (m *machine) passOn(key string) {
 	for i, x := range m.Expected {
 		if x.For == key && x.Answered() {
@@ -196,7 +194,7 @@ func (m *machine) passOn(key string) {
 	}
 }
 
-// adopt returns the waits that the turn of these messages takes up again.
+// adopt removes and returns the waits that the turn of these messages takes up again.
 func (m *machine) adopt(keys []string) (waits []Wait) {
 	for _, x := range m.Expected {
 		if slices.Contains(keys, x.For) {
@@ -207,8 +205,8 @@ func (m *machine) adopt(keys []string) (waits []Wait) {
 	return waits
 }
 
-// reportExpected takes a report that no active turn waits for. It reports whether one
-// was expected.
+// reportExpected takes a report that no active turn waits for. It returns false if the report was
+// not expected.
 func (m *machine) reportExpected(e Reported) bool {
 	i := slices.IndexFunc(m.Expected, func(x Expected) bool { return e.answers(x.Wait, m.now) && !x.Answered() })
 	if i < 0 {
@@ -226,8 +224,8 @@ func (m *machine) reportExpected(e Reported) bool {
 	return true
 }
 
-// heir returns the key of the message whose next turn is handed the report x: that of
-// the turn that died and runs again, or else of a new message in its name.
+// heir returns the key of the message whose next turn gets the report x: the message whose turn
+// died and runs again, or else a follow-up.
 func (m *machine) heir(x Expected) string {
 	if row := m.message(x.For); row != nil && m.Turn.Key != x.For {
 		return x.For
@@ -235,8 +233,8 @@ func (m *machine) heir(x Expected) string {
 	return m.followUp(x)
 }
 
-// followUp puts the cause of a turn into the inbox once more, under a key of its own, so
-// that its report has a turn. The answer goes where that of the first turn went.
+// followUp puts the cause of a turn into the inbox again, under a key of its own, so that its
+// report has a turn. The answer goes to the recipient of the first turn's answer.
 func (m *machine) followUp(x Expected) (key string) {
 	msg := x.Cause
 	msg.Key, msg.FollowsUp = followUpPrefix+x.ID, cmp.Or(msg.FollowsUp, msg.Key)
@@ -257,11 +255,11 @@ const (
 	lineFollowUp   = "report"
 )
 
-// IsFollowUp reports whether the message stands for one that had its turn.
+// IsFollowUp reports whether the message brings a report to a message that already had its turn.
 func (msg Message) IsFollowUp() bool { return strings.HasPrefix(msg.Key, followUpPrefix) }
 
-// forgetExpected forgets each report whose deadline has passed. What a message in the
-// inbox is to be handed stays until its turn.
+// forgetExpected forgets each report whose deadline has passed. A report for a message in the inbox
+// stays until that message has its turn.
 func (m *machine) forgetExpected() {
 	m.lapseExpected(func(x Expected) bool {
 		waits := m.message(x.For) != nil && m.Turn.Key != x.For
@@ -269,7 +267,7 @@ func (m *machine) forgetExpected() {
 	})
 }
 
-// lapseExpected forgets what is expected and over.
+// lapseExpected forgets the expected reports that are over.
 func (m *machine) lapseExpected(over func(Expected) bool) {
 	m.Expected = slices.DeleteFunc(m.Expected, func(x Expected) bool {
 		if !over(x) {
@@ -280,7 +278,7 @@ func (m *machine) lapseExpected(over func(Expected) bool) {
 	})
 }
 
-// applyExpectedLine restores what a history line says of a report that may still come.
+// applyExpectedLine restores the expected report of a history line.
 func (m *machine) applyExpectedLine(l Line) {
 	switch {
 	case l.Kind == LineEdge && l.Expected != nil:

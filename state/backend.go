@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// OutageKind is why a backend cannot be used for a while.
+// OutageKind is the reason why a backend cannot be used for a while.
 type OutageKind string
 
 // The kinds of outages.
 const (
-	UsageLimit   OutageKind = "limit"    // what its account may use is used up until a time
+	UsageLimit   OutageKind = "limit"    // the usage limit of its account is reached
 	Overload     OutageKind = "overload" // its provider is overloaded or cannot be reached
 	LoginRefused OutageKind = "login"    // its login is refused, and there is a fallback
 	Obstacle     OutageKind = "obstacle" // something on this machine prevents it
@@ -24,8 +24,8 @@ func (k OutageKind) Valid() bool { return slices.Contains(outageKinds[:], k) }
 
 var outageKinds = [...]OutageKind{UsageLimit, Overload, LoginRefused, Obstacle}
 
-// pauses returns the first and the longest pause of an outage whose end nobody knows. Each
-// pause is twice as long as the one before.
+// pauses returns the first and the longest pause of an outage with an unknown end. Each pause is
+// twice as long as the one before.
 func (k OutageKind) pauses() (first, longest time.Duration) {
 	switch k {
 	case Overload:
@@ -36,12 +36,12 @@ func (k OutageKind) pauses() (first, longest time.Duration) {
 	return 5 * time.Minute, time.Hour
 }
 
-// obstaclePause keeps one poll from trying again and again. The next poll tries whatever is
-// left of it.
+// obstaclePause keeps one poll from trying again and again. The next poll tries even if the pause
+// is not over.
 const obstaclePause = 45 * time.Second
 
-// tryObstacles ends the pauses of what this machine prevents: every poll tries that once, as
-// only a try shows whether it is mended.
+// tryObstacles ends the pauses of obstacles. Every poll tries such a backend once, because only a
+// try shows whether the obstacle is gone.
 func (m *machine) tryObstacles() {
 	for backend, o := range m.Outages {
 		if o.Kind == Obstacle {
@@ -51,8 +51,8 @@ func (m *machine) tryObstacles() {
 	}
 }
 
-// maxOutage bounds how long a backend is left alone, whatever its provider says. The longest
-// limits of subscriptions are those of a week.
+// maxOutage bounds how long a backend is left alone, even if its provider gives a later time. The
+// longest limits of subscriptions last a week.
 const maxOutage = 8 * 24 * time.Hour
 
 // Outage is a backend that cannot be used until a time (docs/design.md, "Backends"). A row
@@ -63,13 +63,13 @@ type Outage struct {
 	Until  time.Time     `json:"until"`           // when it is tried again
 	Wait   time.Duration `json:"wait"`            // from the last failure to Until
 	Tries  int           `json:"tries"`           // failures in a row, of this kind
-	Known  bool          `json:"known,omitempty"` // the provider has said until when
+	Known  bool          `json:"known,omitempty"` // the provider gave the end
 	Told   bool          `json:"told,omitempty"`  // the operator was mailed about it
 	Reason string        `json:"reason,omitempty"`
 }
 
-// BackendFailed reports that an attempt found that its backend cannot be used. Until is when
-// that ends, or zero if nobody knows.
+// BackendFailed reports that an attempt could not use its backend. Until is the end of the outage,
+// or zero if unknown.
 type BackendFailed struct {
 	Backend string
 	Kind    OutageKind
@@ -77,7 +77,7 @@ type BackendFailed struct {
 	Until   time.Time
 }
 
-// apply notes the outage. The operator hears of it once, if no other backend can take over.
+// apply records the outage. The operator hears of it once, if no other backend can take over.
 func (e BackendFailed) apply(m *machine) {
 	o, known := m.Outages[e.Backend]
 	if !known {
@@ -105,7 +105,7 @@ func (e BackendFailed) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// pause returns how long a backend is left alone whose outage has no known end.
+// pause returns how long to leave a backend alone if the end of its outage is unknown.
 func (o Outage) pause() time.Duration {
 	pause, longest := o.Kind.pauses()
 	for n := 1; n < o.Tries && pause < longest; n++ {
@@ -125,7 +125,7 @@ func (e BackendWorked) apply(m *machine) {
 	m.line(Line{Kind: LineBackend, What: backendWorks, From: e.Backend})
 }
 
-// What a backend line records.
+// The values of What in a backend line.
 const (
 	backendOut   = "out"
 	backendWorks = "works"
@@ -147,7 +147,7 @@ func (m *machine) applyBackendLine(l Line) {
 	}
 }
 
-// forgetBackends ends the outages of backends that are not configured any more.
+// forgetBackends ends the outages of backends that the configuration does not name any more.
 func (m *machine) forgetBackends() {
 	backends := m.policy.BackendNames()
 	for name := range m.Outages {
@@ -166,14 +166,14 @@ func (p Policy) BackendNames() []string {
 	return []string{p.Login}
 }
 
-// OutageOf returns the outage of a backend that is not to be tried at now.
+// OutageOf returns the outage of a backend. out is true if the backend must not be tried at now.
 func (s State) OutageOf(backend string, now time.Time) (o Outage, out bool) {
 	o, out = s.Outages[backend]
 	return o, out && now.Before(o.Until)
 }
 
-// Backend returns the index of the backend that runs a turn at now: the first that can be
-// used. ok is false if none can.
+// Backend returns the index of the first usable backend, which runs a turn at now. ok is false if
+// every backend is out.
 func (s State) Backend(p Policy, now time.Time) (i int, ok bool) {
 	i = slices.IndexFunc(p.BackendNames(), func(name string) bool {
 		_, out := s.OutageOf(name, now)
@@ -182,8 +182,7 @@ func (s State) Backend(p Policy, now time.Time) (i int, ok bool) {
 	return i, i >= 0
 }
 
-// AllOut returns the outage that ends first, and its backend, if no backend can be used at
-// now.
+// AllOut returns the outage that ends first, and its backend, if every backend is out at now.
 func (s State) AllOut(p Policy, now time.Time) (backend string, first Outage, out bool) {
 	for _, name := range p.BackendNames() {
 		o, isOut := s.OutageOf(name, now)
@@ -197,8 +196,8 @@ func (s State) AllOut(p Policy, now time.Time) (backend string, first Outage, ou
 	return backend, first, true
 }
 
-// reopens returns when turns are possible again, as far as failures hold them back, or the
-// zero time if none do. What this machine prevents has no such time: each poll tries it.
+// reopens returns when turns are possible again after failures, or the zero time if failures do not
+// hold them back. An obstacle on this machine has no such time: each poll tries it.
 func (s State) reopens(p Policy, now time.Time) time.Time {
 	_, o, out := s.AllOut(p, now)
 	if !out || o.Kind == Obstacle {
@@ -207,17 +206,18 @@ func (s State) reopens(p Policy, now time.Time) time.Time {
 	return latest(s.CooldownUntil, o.Until)
 }
 
-// waitsForBackend reports whether a message of the operator has no turn because every backend
-// is out.
+// waitsForBackend reports whether a message of the operator has no turn because every backend is
+// out.
 func (m *machine) waitsForBackend() bool {
 	_, _, out := m.AllOut(m.policy, m.now)
 	return out && slices.ContainsFunc(m.Inbox, func(msg Message) bool { return msg.Operator && !msg.ByItself() })
 }
 
-// tellAtTry is at which failure in a row the operator hears of an overload. Most end before.
+// tellAtTry is the failure in a row at which the operator hears of an overload. Most overloads end
+// before.
 const tellAtTry = 2
 
-// tellOutage mails the operator once that no backend can be used, and until when.
+// tellOutage mails the operator once that every backend is out, and until when.
 func (m *machine) tellOutage(backend string) {
 	_, first, out := m.AllOut(m.policy, m.now)
 	o := m.Outages[backend]
@@ -243,7 +243,7 @@ func (m *machine) tellOutage(backend string) {
 	m.notice(text + ". `agentstateloop poll` on the agent's machine tries at once.")
 }
 
-// Sentence says in words why a backend is out.
+// Sentence describes why a backend is out.
 func (o Outage) Sentence(backend string) string {
 	name := BackendName(backend)
 	switch o.Kind {
@@ -257,8 +257,8 @@ func (o Outage) Sentence(backend string) string {
 	return name + " cannot run on this machine: " + o.Reason
 }
 
-// BackendName returns the name of a backend as people read it: "claude", "claude with
-// low_args" or "fallback 1 (codex)".
+// BackendName returns the name of a backend for people: "claude", "claude (low)" or "fallback 1
+// (codex)".
 func BackendName(backend string) string {
 	runner, rest, _ := strings.Cut(strings.TrimPrefix(backend, "agent:"), ":")
 	switch rest {
@@ -270,8 +270,8 @@ func BackendName(backend string) string {
 	return "fallback " + rest + " (" + runner + ")"
 }
 
-// LowBackend ends the name of the backend that runs the usual one with what [turn] low_…
-// says, while that has a limit.
+// LowBackend ends the name of the backend that replaces the usual one, with the [turn] low_…
+// settings, while the usual one is at its limit.
 const LowBackend = "low"
 
 // clock formats a time for the operator, in the zone of the schedule.

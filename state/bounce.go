@@ -12,12 +12,12 @@ import (
 
 const (
 	maxLost = 100                 // rows; the oldest goes first
-	lostFor = 90 * 24 * time.Hour // a row stays
+	lostFor = 90 * 24 * time.Hour // how long a row stays
 	maxTold = 5                   // ids that one notice names
 )
 
-// Returned is a mail of ours that did not arrive: its server had taken it, and a
-// delivery report about it has come.
+// Returned is a mail of ours that did not arrive. Its server had taken it, and then a delivery
+// report came.
 type Returned struct {
 	ID     string    `json:"id"`               // of the effect, "reply.<turn_id>"
 	To     string    `json:"to,omitempty"`     // as far as the report names it
@@ -27,33 +27,32 @@ type Returned struct {
 	Told   time.Time `json:"told,omitzero"`    // when a notice about it was made
 }
 
-// isNoticed reports whether the operator is informed of the loss. Of a notice or an
-// ack that came back they are not: its report would cause the next one.
+// isNoticed reports whether the operator is told about the loss. They are not told about a lost
+// notice or ack, because a notice about it could be lost too, and cause the next one.
 func (r Returned) isNoticed() bool {
 	kind, _, _ := strings.Cut(r.ID, ".")
 	return slices.Contains([]EffectKind{Reply, Answer, Relayed, Post, OperatorQuestion}, EffectKind(kind))
 }
 
-// What a bounce line records.
+// The values of What in a bounce line.
 const (
 	bounceLost    = "lost"
 	bounceDelayed = "delayed"
-	bounceTold    = "told" // a notice about all that were lost and not told
+	bounceTold    = "told" // a notice about all lost mails not told before
 )
 
-// Bounced reports that a delivery report has come about a mail of ours. That it is
-// ours is proved by the MAC in its Message-ID.
+// Bounced reports that a delivery report about a mail of ours has come. The MAC in the Message-ID
+// proves that the mail is ours.
 type Bounced struct {
 	Key     string // of the report in the mailbox
 	UID     uint32 // of the report, to be marked \Seen
 	ID      string // of the effect
 	To      string
 	Reason  string
-	Delayed bool // its server goes on trying
+	Delayed bool // its server keeps trying
 }
 
-// apply records the loss once for each mail. It wakes nothing, and causes neither a
-// turn nor an answer.
+// apply records the loss once for each mail. It wakes nothing and causes no turn and no answer.
 func (e Bounced) apply(m *machine) {
 	m.owe(e.UID, "")
 	if m.seen(bounceKey(e.Key)) {
@@ -73,7 +72,7 @@ func (e Bounced) apply(m *machine) {
 	l.At = m.now
 	m.applyBounceLine(l)
 	if i, waits := m.effectIndex(e.ID); waits && !e.Delayed && m.Outbox[i].Copies > 0 {
-		m.endEffect(i, bounceLost, e.Reason) // the copy whose fate was unknown
+		m.endEffect(i, bounceLost, e.Reason) // the copy with the unknown fate
 	}
 }
 
@@ -83,17 +82,17 @@ func (e Bounced) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// bounceKey returns the key under which Seen keeps a report. It blocks no message.
+// bounceKey returns the key of a delivery report in Seen. It blocks no message.
 func bounceKey(key string) string { return "bounce " + key }
 
-// lostKey returns the key under which Seen keeps a mail that was lost.
+// lostKey returns the key of a lost mail in Seen.
 func lostKey(id string) string { return "lost " + id }
 
 func (m *machine) isLost(id string) bool {
 	return m.seen(lostKey(id)) || slices.ContainsFunc(m.Lost, func(r Returned) bool { return r.ID == id })
 }
 
-// applyBounceLine adds what was lost, or marks it as told.
+// applyBounceLine adds a lost mail, or marks the lost mails as told.
 func (m *machine) applyBounceLine(l Line) {
 	m.noteSeen(bounceKey(l.Key))
 	m.Numbers.Effects = max(m.Numbers.Effects, l.Number)
@@ -115,13 +114,13 @@ func (m *machine) applyBounceLine(l Line) {
 	}
 }
 
-// forgetLost removes what was lost long ago.
+// forgetLost removes the mails lost long ago.
 func (m *machine) forgetLost() {
 	m.Lost = slices.DeleteFunc(m.Lost, func(r Returned) bool { return m.now.Sub(r.At) > lostFor })
 }
 
-// tellLost informs the operator of what was lost, by another way than the one that
-// failed. If there is none, the operator hears of it by mail when they write again.
+// tellLost tells the operator about lost mails through another channel than the one that failed.
+// Without another channel, the operator hears of it by mail when they write again.
 func (m *machine) tellLost() {
 	var ids, tried []string
 	var last Returned
@@ -152,8 +151,8 @@ func (m *machine) tellLost() {
 	m.applyBounceLine(l)
 }
 
-// lossesTold returns how many notices about losses were made within the hour. Who
-// has old mails of ours can forge a report about each.
+// lossesTold returns how many notices about losses were made within the hour. Anybody who has old
+// mails of ours can forge a report about each.
 func (m *machine) lossesTold() int {
 	told := map[time.Time]bool{}
 	for _, r := range m.Lost {
@@ -164,7 +163,7 @@ func (m *machine) lossesTold() int {
 	return len(told)
 }
 
-// lossText returns the text of a notice about mails that were lost.
+// lossText returns the text of a notice about lost mails.
 func lossText(ids []string, last Returned) string {
 	if len(ids) == 1 {
 		text := fmt.Sprintf("My mail %s to %s came back undelivered: %s.", last.ID, last.To, last.Reason)

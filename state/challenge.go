@@ -10,19 +10,19 @@ import (
 // must not be flooded (docs/design.md, "Configuration", require = "challenge").
 const (
 	tokenLife      = 24 * time.Hour
-	challengeEvery = 10 * time.Minute // at most one
+	challengeEvery = 10 * time.Minute // at most one in this time
 	maxOpen        = 5                // open at the same time, so at most five go unanswered in a day
-	maxUnasked     = 5                // mails that wait to be asked about
+	maxUnasked     = 5                // mails waiting for their challenge
 
-	// Of signed mails in doubt nobody but the operator can send many: a copy of one is not
-	// asked about again.
+	// Only the operator can send many signed mails in doubt: a copy of one is not asked about
+	// again.
 	maxOpenDoubtful = 20 // open at the same time
-	maxDoubtful     = 20 // that wait to be asked about
+	maxDoubtful     = 20 // waiting for their challenge
 )
 
-// OpenChallenge is a mail that asks the operator whether they wrote another mail, which
-// is in quarantine: nothing proves it, or it is signed and has two readings. Only the hash of the token
-// that an answer must show is kept.
+// OpenChallenge is a mail that asks the operator whether they wrote another mail, which is in
+// quarantine. That other mail has no proof, or it is signed and has two readings. The state keeps
+// only the hash of the token that an answer must show.
 type OpenChallenge struct {
 	ID    string    `json:"id"`   // of the effect that asks
 	Key   string    `json:"key"`  // of the mail it asks about
@@ -33,12 +33,11 @@ type OpenChallenge struct {
 	Doubtful bool `json:"doubtful,omitempty"` // it asks about a signed mail
 }
 
-// HashToken returns the form in which a token is kept. A token has 128 random
-// bits, so a plain hash does not give it away.
+// HashToken returns the form in which a token is kept. A token has 128 random bits, so a plain hash
+// does not give it away.
 func HashToken(token string) string { return hashHex("token " + token) }
 
-// ChallengeOf returns the open challenge that token answers. It takes the same
-// time for every wrong token.
+// ChallengeOf returns the open challenge that token answers. Every wrong token takes the same time.
 func (s State) ChallengeOf(token string, now time.Time) (OpenChallenge, bool) {
 	return s.openHash(HashToken(token), now)
 }
@@ -57,8 +56,8 @@ func (s State) openHash(hash string, now time.Time) (found OpenChallenge, ok boo
 	return found, ok
 }
 
-// ToChallenge returns the key of the mail that the operator may be asked about at
-// now. ok is false if there is none.
+// ToChallenge returns the key of the mail to ask the operator about at now. ok is false if no
+// question is due.
 func (s State) ToChallenge(p Policy, now time.Time) (key string, ok bool) {
 	switch {
 	case !p.HasMail || s.Halted():
@@ -83,8 +82,7 @@ func (s State) openAt(now time.Time, doubtful bool) (n int) {
 	return n
 }
 
-// challengeTimes returns the times at which the operator may be asked about another
-// mail, as far as the limits on challenges go.
+// challengeTimes returns the times at which the limits on challenges allow another one.
 func (s State) challengeTimes() []time.Time {
 	if len(s.Unasked)+len(s.Doubtful) == 0 {
 		return nil
@@ -96,29 +94,28 @@ func (s State) challengeTimes() []time.Time {
 	return times
 }
 
-// Asks reports whether a challenge about the item under key is open or waits to
-// be made.
+// Asks reports whether a challenge about the item under key is open or pending.
 func (s State) Asks(key string) bool {
 	return slices.Contains(s.Unasked, key) || slices.Contains(s.Doubtful, key) || slices.ContainsFunc(s.Challenges, func(c OpenChallenge) bool { return c.Key == key })
 }
 
-// What a challenge line records.
+// The values of What in a challenge line.
 const (
 	challengeMade     = "made"
 	challengeAnswered = "answered"
 	challengeExpired  = "expired"
-	challengeSpoiled  = "spoiled" // its mail was damaged before it left, or never left; to be asked again
+	challengeSpoiled  = "spoiled" // its mail was damaged before it left, or never left; the operator is asked again
 )
 
-// Challenged reports that a mail was rendered that asks the operator whether they
-// wrote the item under Key, with a token of this hash. The mail's id does not
-// depend on the token.
+// Challenged reports that the mail of a challenge was rendered. It asks the operator whether they
+// wrote the item under Key, and its token has this hash. The mail's id does not depend on the
+// token.
 type Challenged struct {
 	Key, Hash string
 	Mail      Effect
 }
 
-// apply puts the mail that asks into the outbox, unless it may not be asked now.
+// apply puts the mail into the outbox, unless the challenge is not allowed now.
 func (e Challenged) apply(m *machine) {
 	if key, due := m.ToChallenge(m.policy, m.now); !due || key != e.Key {
 		return
@@ -137,9 +134,9 @@ func (e Challenged) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// Vouched reports that the mail under Key shows the token of this hash, in a place
-// where only a reader of our challenge can have put it. If the challenge is open,
-// the mail is Then: itself, or what it releases. Otherwise it is Else.
+// Vouched reports that the mail under Key shows the token of this hash, in a place where only a
+// reader of our challenge can have put it. If the challenge is open, the event is Then: the mail
+// itself, or the item that it releases. Otherwise the event is Else.
 type Vouched struct {
 	Key, Hash  string
 	UID        uint32 // to be marked \Seen if the challenge is open
@@ -147,8 +144,7 @@ type Vouched struct {
 	Then, Else Event
 }
 
-// apply applies Then and closes the challenge if it is open, and applies Else
-// otherwise.
+// apply applies Then and closes the challenge if it is open. Otherwise it applies Else.
 func (e Vouched) apply(m *machine) {
 	if m.seen(e.Key) {
 		m.owe(e.UID, "")
@@ -174,8 +170,8 @@ func (e Vouched) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// expireChallenges closes the challenges that were not answered in time. What nobody could be
-// asked, because its mail has never left, is asked again.
+// expireChallenges closes the challenges that were not answered in time. A challenge whose mail
+// never left is made again.
 func (m *machine) expireChallenges() {
 	for _, c := range slices.Clone(m.Challenges) {
 		if m.now.Before(c.Until) {
@@ -216,8 +212,7 @@ func (m *machine) applyChallengeLine(l Line) {
 	m.Challenges = slices.DeleteFunc(m.Challenges, func(c OpenChallenge) bool { return c.ID == l.ID })
 }
 
-// forgetChallenge closes what is asked about an item that has left the
-// quarantine.
+// forgetChallenge closes the challenges about an item that has left the quarantine.
 func (m *machine) forgetChallenge(key string) {
 	m.unask(key)
 	m.Challenges = slices.DeleteFunc(m.Challenges, func(c OpenChallenge) bool { return c.Key == key })

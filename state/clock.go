@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// unskew repairs what a clock that was set back has made impossible
-// (docs/design.md, "Timers"). A past event that now lies in the future happened
-// now. A deadline that is further off than its span is one span from now. So no
-// clock can freeze the machine.
+// unskew repairs the times that became impossible when the clock was set back (docs/design.md,
+// "Timers"). It moves a past event that now seems to be in the future to now. It moves a deadline
+// that is further off than its span to one span from now. So no clock can freeze the machine.
 func (m *machine) unskew() {
 	past := []*time.Time{
 		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastMailRead,
@@ -92,7 +91,7 @@ func (m *machine) unskew() {
 	m.unskewDeadlines()
 }
 
-// unskewRows does the same for the rows of the inbox, of which there may be many.
+// unskewRows does the same for the rows of the inbox. There may be many.
 func (m *machine) unskewRows() {
 	for i := range m.Inbox {
 		row := &m.Inbox[i]
@@ -105,8 +104,8 @@ func (m *machine) unskewRows() {
 	}
 }
 
-// unskewFailures does the same for the mails that cannot be fetched. A scan brings
-// their times as they were before it.
+// unskewFailures does the same for the mails that cannot be fetched. A scan returns their times
+// unrepaired.
 func (m *machine) unskewFailures() {
 	for uid, f := range m.Cursor.Failures {
 		f.Since, f.After = earlier(f.Since, m.now), earlier(f.After, m.now)
@@ -123,11 +122,11 @@ func earlier(t, u time.Time) time.Time {
 	return t
 }
 
-// firstYear is the first year in which a server may say that something happened.
+// firstYear is the first year that a server may give for an event.
 const firstYear = 1970
 
-// happened returns the time of something that a server says has happened: now, if it
-// is to come, or before computers kept time. JSON has no year before 0.
+// happened returns t, the time that a server gives for a past event. It returns now if t is in the
+// future, or before computers kept time. JSON has no year before 0.
 func happened(t, now time.Time) time.Time {
 	if t.Year() < firstYear {
 		return now
@@ -135,7 +134,7 @@ func happened(t, now time.Time) time.Time {
 	return earlier(t, now)
 }
 
-// unskewDeadlines brings each deadline within its span of now.
+// unskewDeadlines moves each deadline to at most its span from now.
 func (m *machine) unskewDeadlines() {
 	nearest := func(t *time.Time, span time.Duration) {
 		if limit := m.now.Add(span); t.After(limit) {
@@ -144,7 +143,7 @@ func (m *machine) unskewDeadlines() {
 	}
 	nearest(&m.CooldownUntil, m.policy.Cooldown)
 	nearest(&m.AckWaits.Until, m.policy.AckAfter)
-	nearest(&m.SleepUntil, cmp.Or(m.SleepFor, MaxSleep)) // 0: of an older version
+	nearest(&m.SleepUntil, cmp.Or(m.SleepFor, MaxSleep)) // 0 in states of an older version
 	for name, o := range m.Outages {
 		nearest(&o.Until, min(o.Wait, maxOutage))
 		m.Outages[name] = o
@@ -187,9 +186,9 @@ func (m *machine) unskewDeadlines() {
 	}
 }
 
-// age adds the time since the last step to what is counted in time lived through.
-// When the clock jumps ahead, a step counts for at most two idle intervals or an
-// hour, so that not everything expires at once.
+// age adds the time since the last step to the counters of time lived through. When the clock jumps
+// ahead, a step counts for at most two idle intervals or an hour, so that not everything expires at
+// once.
 func (m *machine) age() {
 	if m.LastStep.IsZero() {
 		return

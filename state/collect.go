@@ -7,23 +7,23 @@ import (
 
 // Consecutive messages of one sender that share a turn (docs/design.md, "Turns").
 
-// CollectReason is the Reason of a message that waits for what its sender still writes.
+// CollectReason is the Reason of a message that waits because its sender may still be writing.
 const CollectReason = "waits for what its sender still writes, [turn] collect"
 
-// The limits of what one turn answers. A sender who writes without a pause waits for
-// collectTimes the silence at most.
+// Limits on the messages of one turn. A sender who writes without a pause waits at most
+// collectTimes times the silence.
 const (
 	maxCollected      = 20
 	maxCollectedBytes = 256 << 10 // of payloads
 	collectTimes      = 3
 )
 
-// isCollecting reports whether the message waits for what its sender still writes.
+// isCollecting reports whether the message waits because its sender may still be writing.
 func (msg Message) isCollecting() bool { return msg.Status == Deferred && msg.Reason == CollectReason }
 
-// collects reports whether a message without a turn may share one. Each question of
-// another agent has its own report, and so has what asks for results of its own. What a
-// person is not waiting for has no sender who may still write.
+// collects reports whether a message without a turn may share one. A question of another agent may
+// not, because each has its own report. A message that asks for results of its own may not either.
+// Messages that no person waits for may not, because their sender writes no more.
 func (p Policy) collects(msg Message) bool {
 	if p.Collect <= 0 || !p.Turns || msg.Damaged || msg.TurnID != "" || msg.AsksFields || msg.IsFollowUp() {
 		return false
@@ -31,15 +31,15 @@ func (p Policy) collects(msg Message) bool {
 	return msg.Source == Mail || msg.Source == CLI || msg.Source == Mesh && msg.Kind != "ask"
 }
 
-// sameSender reports whether one sender has written both in the same way, with no reset
-// of the memory between them.
+// sameSender reports whether one sender wrote both messages in the same way, without a reset of the
+// memory between them.
 func (s State) sameSender(a, b Message) bool {
 	return a.Source == b.Source && a.From == b.From && a.Proof == b.Proof && a.Operator == b.Operator && a.ThreadID == b.ThreadID &&
 		(a.Seq <= s.Reset.Arrivals) == (b.Seq <= s.Reset.Arrivals)
 }
 
-// collect lets a message that has just come wait until its sender is silent, with what
-// the sender wrote before it.
+// collect makes a new message wait until its sender is silent, together with the sender's earlier
+// messages.
 func (m *machine) collect(msg *Message) {
 	if msg.Status != Queued || !m.policy.collects(*msg) {
 		return
@@ -59,8 +59,8 @@ func (m *machine) collect(msg *Message) {
 	}
 }
 
-// releaseCollected lets messages have their turn that wait for no sender any more: the
-// setting was changed, or the clock set back.
+// releaseCollected ends or shortens the waits that are out of date, because the setting was changed
+// or the clock was set back.
 func (m *machine) releaseCollected() {
 	for i := range m.Inbox {
 		msg := &m.Inbox[i]
@@ -74,8 +74,8 @@ func (m *machine) releaseCollected() {
 	}
 }
 
-// lease returns the places in the inbox of what has one turn with the message i, the
-// first that can run: what had it before, or what its sender wrote after it.
+// lease returns the inbox indexes of the messages that share a turn with message i, the first that
+// can run. They shared its turn before, or its sender wrote them after it.
 func (s State) lease(p Policy, i int) []int {
 	first := s.Inbox[i]
 	leased := []int{}
@@ -101,7 +101,7 @@ func (s State) lease(p Policy, i int) []int {
 	return leased
 }
 
-// NextLease returns the messages whose turn would be claimed at now, the oldest first.
+// NextLease returns the messages whose turn would be claimed at now, oldest first.
 func (s State) NextLease(p Policy, now time.Time) (all []Message) {
 	msg, ok := s.NextToRun(p, now)
 	switch {
@@ -113,8 +113,8 @@ func (s State) NextLease(p Policy, now time.Time) (all []Message) {
 	return s.LeaseOf(p, s.Inbox[s.nextMessage(p, now)].Key)
 }
 
-// LeaseOf returns the messages that have one turn with the first of them, which has this
-// key, if that is claimed now: the oldest first.
+// LeaseOf returns the messages, oldest first, that share a turn if the message with this key, the
+// first of them, is claimed now.
 func (s State) LeaseOf(p Policy, key string) (all []Message) {
 	i := slices.IndexFunc(s.Inbox, func(msg Message) bool { return msg.Key == key })
 	if i < 0 {
@@ -126,8 +126,7 @@ func (s State) LeaseOf(p Policy, key string) (all []Message) {
 	return all
 }
 
-// collected returns the messages that the active turn answers besides its own, the
-// oldest first.
+// collected returns the other messages that the active turn answers, oldest first.
 func (s State) collected() (all []Message) {
 	for _, key := range s.Turn.With {
 		if msg, ok := s.Message(key); ok {
@@ -137,11 +136,11 @@ func (s State) collected() (all []Message) {
 	return all
 }
 
-// Collected returns the messages that the active turn answers besides its own.
+// Collected returns the other messages that the active turn answers.
 func (s State) Collected() []Message { return s.collected() }
 
-// CollectingUntil returns when the next sender will have been silent. ok is false if no
-// message waits for that.
+// CollectingUntil returns when the next sender will have been silent. ok is false if no message is
+// collecting.
 func (s State) CollectingUntil() (at time.Time, ok bool) {
 	for _, msg := range s.Inbox {
 		if msg.isCollecting() && (!ok || msg.NextRetryAt.Before(at)) {
@@ -151,8 +150,8 @@ func (s State) CollectingUntil() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// followLead gives what shares the turn of a message the same place in it. What was
-// damaged meanwhile has left it, unless the turn ends first.
+// followLead copies the state of lead in its turn to the messages that share the turn. A message
+// damaged meanwhile has left the turn, unless the turn ends first.
 func (m *machine) followLead(lead Message) {
 	for i := range m.Inbox {
 		row := &m.Inbox[i]
@@ -164,9 +163,9 @@ func (m *machine) followLead(lead Message) {
 	}
 }
 
-// leaveLease takes a message whose payload is damaged out of the turn that it shares.
-// The others go on without it, and it has a turn of its own when it was had again. That
-// of a suspended turn's own message is waited for.
+// leaveLease takes a message with a damaged payload out of its shared turn. The others go on
+// without it, and it has a turn of its own once it is fetched again. A suspended turn waits for its
+// own message.
 func (m *machine) leaveLease(msg *Message) {
 	if m.Turn.Key == msg.Key {
 		return

@@ -5,26 +5,25 @@ import (
 	"time"
 )
 
-// Summary replaces what was said and done in one conversation up to an epoch, since
-// the last reset.
-// Its text is a payload, and every summary is in the history, too.
+// Summary replaces the exchanges of one conversation since the last reset, up to an epoch. Its text
+// is a payload. The history has every summary too.
 type Summary struct {
 	At      time.Time `json:"at,omitzero"`
 	File    string    `json:"file,omitempty"`
-	Through uint64    `json:"through,omitempty"` // the last epoch that it covers
-	Sum     string    `json:"sha256,omitempty"`  // of the file; "" in those of older versions
+	Through uint64    `json:"through,omitempty"` // the last epoch it covers
+	Sum     string    `json:"sha256,omitempty"`  // of the file; "" in summaries of older versions
 }
 
-// What of the history line of a compaction. The old words of CompactionFailed are
-// in the history of every agent.
+// The values of What in a compaction line. The history of every agent has the old words of
+// CompactionFailed.
 const (
 	compactionMade   = "made"
-	CompactionFailed = "in vain" // no summary could be made
+	CompactionFailed = "in vain" // the summary failed
 )
 
-// Compacted reports that a summary (Text, kept durably in File) stands for all
-// exchanges of one conversation in attempts up to Through, and for the session of
-// that id, if it has one. File is empty if no summary could be made, for Reason.
+// Compacted reports that a summary (Text, kept durably in File) replaces all exchanges of one
+// conversation in attempts up to Through, and the session with that id, if it has one. File is
+// empty if the summary failed, for Reason.
 type Compacted struct {
 	Talk       Talk
 	Session    string
@@ -33,9 +32,8 @@ type Compacted struct {
 	Reason     string
 }
 
-// apply makes the next context of the conversation begin with the summary. A summary that comes too
-// late changes nothing: while it was made, the memory was reset or another session
-// began.
+// apply makes the next context of the conversation begin with the summary. It ignores a summary
+// that comes too late, because the memory was reset or another session began while it was made.
 func (e Compacted) apply(m *machine) {
 	c := m.ConversationOf(e.Talk)
 	if e.Session != c.Session.ID || e.Through <= m.Reset.Epoch || e.Through < c.Compacted.Through {
@@ -69,6 +67,6 @@ func (m *machine) applyCompactionLine(l Line) {
 	if l.What != compactionMade {
 		return
 	}
-	who := cmp.Or(l.With, OperatorPrincipal) // older versions kept one summary, with all in it
+	who := cmp.Or(l.With, OperatorPrincipal) // older versions kept one summary of everything
 	m.keepConversation(Talk{who, l.Thread}, Conversation{Compacted: summaryOf(l.At, l.File, l.Text, l.Epoch)})
 }

@@ -1,7 +1,7 @@
 package state
 
-// The controls. The operator gives one by hand, or by a mail whose new text is
-// the control and nothing else (docs/design.md, "Stop and controls").
+// The controls. The operator gives one by hand, or by a mail whose new text is only the control
+// (docs/design.md, "Stop and controls").
 const (
 	ControlStop   = "STOP"
 	ControlHalt   = "HALT"
@@ -9,15 +9,14 @@ const (
 	ControlStatus = "STATUS"
 )
 
-// Controlled reports a mail of the operator that says STOP, HALT, GO or STATUS and
-// nothing else.
+// Controlled reports a mail of the operator whose new text is only STOP, HALT, GO or STATUS.
 type Controlled struct {
 	Arrived
 	Control string
 }
 
-// apply carries out the control and answers it. A control is not a message: it gets
-// no turn and wakes nothing. But the operator was heard.
+// apply carries out the control and answers it. A control is not a message: it gets no turn and
+// wakes nothing. But it counts as hearing the operator.
 func (e Controlled) apply(m *machine) {
 	msg := e.Message
 	m.owe(e.UID, e.MeshID)
@@ -45,8 +44,8 @@ func (e Controlled) apply(m *machine) {
 // Stopped reports `stop`, or a mail that says STOP.
 type Stopped struct{ Reason string }
 
-// apply marks the turn. Its owner sees the mark, ends the agent and delivers what
-// there is.
+// apply marks the turn. The turn's owner sees the mark, ends the agent and delivers the results so
+// far.
 func (e Stopped) apply(m *machine) {
 	if !m.Turn.stoppable() || m.Turn.Stop != "" {
 		return

@@ -2,16 +2,16 @@ package state
 
 import "slices"
 
-// Conversation is what the next turn of one principal continues from
-// (docs/design.md, "Conversations").
+// Conversation is the context that the next turn of one principal continues from (docs/design.md,
+// "Conversations").
 type Conversation struct {
 	Session   Session `json:"session,omitzero"`
-	Compacted Summary `json:"compacted,omitzero"` // the last one since the reset
+	Compacted Summary `json:"compacted,omitzero"` // the last summary since the reset
 }
 
-// Talk names a conversation: all that is said between the agent and one principal or, with
-// Policy.ByThread, in one mail thread of the operator. The operator's Talk without a thread
-// is what they say outside of mail.
+// Talk names a conversation: everything said between the agent and one principal or, with
+// Policy.ByThread, in one mail thread of the operator. The operator's Talk without a thread is
+// everything they say outside of mail.
 type Talk struct {
 	With   Principal
 	Thread string
@@ -29,7 +29,7 @@ func (p Policy) TalkOf(m Message) Talk {
 	return t
 }
 
-// TurnTalk returns the conversation of the active turn, or none if no turn is active.
+// TurnTalk returns the conversation of the active turn, or the zero Talk if no turn is active.
 func (s State) TurnTalk(p Policy) Talk {
 	msg, ok := s.TurnMessage()
 	if !ok {
@@ -38,8 +38,8 @@ func (s State) TurnTalk(p Policy) Talk {
 	return p.TalkOf(msg)
 }
 
-// NewestTalk returns the operator's newest conversation by mail, or all that they say if
-// threads have no conversations of their own.
+// NewestTalk returns the operator's newest conversation by mail. If threads have no conversations
+// of their own, it returns the operator's only conversation.
 func (s State) NewestTalk(p Policy) Talk {
 	t := OperatorTalk()
 	if p.ByThread {
@@ -58,36 +58,35 @@ type OtherConversation struct {
 
 func (o OtherConversation) talk() Talk { return Talk{o.With, o.Thread} }
 
-// Session is the agent's own session, which the next turn of its principal
-// continues.
+// Session is the agent's own session, which the next turn of its principal continues.
 type Session struct {
 	Runner string `json:"runner,omitempty"`
 	ID     string `json:"id,omitempty"`
 
-	// Context is how many tokens it held when it was last used, and Window how
-	// many its model can hold, both as the agent reports them; 0 means unknown.
-	// FailedSummaries counts the attempts to summarize it that failed.
+	// Context is how many tokens the session held when it was last used. Window is how many tokens
+	// its model can hold. The agent reports both; 0 means unknown. FailedSummaries counts the
+	// failed attempts to summarize the session.
 	Context         int64 `json:"context,omitempty"`
 	Window          int64 `json:"window,omitempty"`
 	FailedSummaries int   `json:"vain,omitempty"`
 
-	// Epoch is the last attempt that used it.
+	// Epoch is the last attempt that used the session.
 	Epoch uint64 `json:"epoch,omitempty"`
 }
 
-// ParkedSession is the session of a conversation with a backend that is not the one used last.
-// Runner is what the session has.
+// ParkedSession is the session of a conversation with a backend other than the one used last.
+// Session.Runner names the backend.
 type ParkedSession struct {
 	With   Principal `json:"with"`
 	Thread string    `json:"thread,omitempty"`
 	Session
 }
 
-// maxParked is how many such sessions are kept. The one that was parked first goes first.
+// maxParked is how many parked sessions are kept. The one parked first goes first.
 const maxParked = 64
 
-// SessionOf returns the session of a conversation with a backend, whose name without "agent:"
-// is runner.
+// SessionOf returns the session of a conversation with a backend. runner is the backend's name
+// without "agent:".
 func (s State) SessionOf(t Talk, runner string) Session {
 	if current := s.ConversationOf(t).Session; current.Runner == runner {
 		return current
@@ -103,8 +102,8 @@ func (s State) parkedIndex(t Talk, runner string) int {
 	return slices.IndexFunc(s.Parked, func(p ParkedSession) bool { return Talk{p.With, p.Thread} == t && p.Runner == runner })
 }
 
-// park keeps the current session of a conversation for when its backend has a turn again, and
-// takes out the one of the backend that has one now.
+// park keeps the current session of a conversation until its backend has a turn again. It removes
+// the parked session of the backend that has a turn now.
 func (m *machine) park(t Talk, current, next Session) {
 	if i := m.parkedIndex(t, next.Runner); i >= 0 {
 		m.Parked = slices.Delete(m.Parked, i, i+1)
@@ -118,16 +117,15 @@ func (m *machine) park(t Talk, current, next Session) {
 	}
 }
 
-// MaxConversations is how many conversations with other agents are kept, and MaxThreads how
-// many of the operator's mail threads. The one
-// that was used least recently goes first: its next turn begins a session, and is
-// shown the exchanges that a summary stood for.
+// MaxConversations is how many conversations with other agents are kept, and MaxThreads how many of
+// the operator's mail threads. The least recently used one goes first: its next turn begins a
+// session and sees the exchanges that its summary replaced.
 const (
 	MaxConversations = 32
 	MaxThreads       = 100
 )
 
-// ConversationOf returns a conversation. It is empty if none is kept.
+// ConversationOf returns a conversation, or an empty one if it is not kept.
 func (s State) ConversationOf(t Talk) Conversation {
 	if t == OperatorTalk() {
 		return s.Conversation
@@ -170,8 +168,8 @@ func (m *machine) keepConversation(t Talk, c Conversation) {
 	}
 }
 
-// keepSession keeps the session that the next turn of a conversation continues. One
-// that began before a reset, or that ends in IDLE, holds what is to be forgotten.
+// keepSession keeps the session that the next turn of a conversation continues. It drops a session
+// that began before a reset or ends in IDLE, because the agent must forget it.
 func (m *machine) keepSession(t Talk, s Session, epoch uint64) {
 	if epoch <= m.Reset.Epoch || m.Phase == IDLE {
 		s = Session{}
@@ -181,7 +179,7 @@ func (m *machine) keepSession(t Talk, s Session, epoch uint64) {
 		s.FailedSummaries = c.Session.FailedSummaries
 	}
 	if s.ID != "" {
-		if s != c.Session { // an attempt that failed keeps the one that there was
+		if s != c.Session { // a failed attempt leaves the session as it was
 			s.Epoch = epoch
 		}
 		m.park(t, c.Session, s)
@@ -190,7 +188,7 @@ func (m *machine) keepSession(t Talk, s Session, epoch uint64) {
 	m.keepConversation(t, c)
 }
 
-// endSessions ends every session. The history keeps what was said in them.
+// endSessions ends every session. The history keeps their exchanges.
 func (m *machine) endSessions() {
 	m.Session, m.Parked = Session{}, nil
 	for i := range m.Others {

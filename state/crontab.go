@@ -5,22 +5,20 @@ import (
 	"time"
 )
 
-// Schedule holds what is known of the installed crontab lines (docs/design.md, "The
-// crontab").
+// Schedule is the known state of the installed crontab lines (docs/design.md, "The crontab").
 type Schedule struct {
 	Installed string    `json:"installed,omitempty"`  // the line of the interval, as last seen in the table
-	AlarmLine string    `json:"alarm_line,omitempty"` // likewise; "": the table has none
-	Alarm     time.Time `json:"alarm,omitzero"`       // the minute of AlarmLine, if we have set it
+	AlarmLine string    `json:"alarm_line,omitempty"` // the alarm line, as last seen; "" if the table does not have one
+	Alarm     time.Time `json:"alarm,omitzero"`       // the minute of AlarmLine, if we set it
 	Verified  time.Time `json:"verified,omitzero"`
 	Error     string    `json:"error,omitempty"`
-	Binary    string    `json:"binary,omitempty"`  // that the line runs, pinned at the first install
+	Binary    string    `json:"binary,omitempty"`  // the binary that the line runs, pinned at the first install
 	Removed   bool      `json:"removed,omitempty"` // by `uninstall`
 }
 
-// Scheduled reports that the installed crontab lines were compared with the wanted
-// ones and are now Line, which runs Binary, and AlarmLine, which fires at Alarm. Reason,
-// if not empty, says why they could not be installed; the lines are then what is known
-// of them.
+// Scheduled reports that the installed crontab lines were compared with the wanted ones. They are
+// now Line, which runs Binary, and AlarmLine, which fires at Alarm. Reason, if not empty, says why
+// they could not be installed; the lines are then the last known ones.
 type Scheduled struct {
 	Line, AlarmLine string
 	Alarm           time.Time
@@ -51,7 +49,7 @@ func (e Scheduled) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// What a schedule line records instead of an installed crontab line.
+// The values of What in a schedule line, besides an installed crontab line.
 const (
 	scheduleRemoved = "removed"
 	scheduleWanted  = "wanted again"
@@ -74,8 +72,7 @@ func (e Unscheduled) apply(m *machine) {
 	m.line(Line{Kind: LineSchedule, What: what})
 }
 
-// applyScheduleLine records whether our lines are wanted. The next cycle looks up what
-// is installed.
+// applyScheduleLine records whether our lines are wanted. The next cycle reads the installed lines.
 func (m *machine) applyScheduleLine(l Line) {
 	switch l.What {
 	case scheduleRemoved:
@@ -83,6 +80,6 @@ func (m *machine) applyScheduleLine(l Line) {
 	case scheduleWanted:
 		m.Schedule = Schedule{}
 	default:
-		m.Schedule.Verified = time.Time{} // they were written after this state
+		m.Schedule.Verified = time.Time{} // the lines were written after this state
 	}
 }

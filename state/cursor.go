@@ -7,68 +7,67 @@ import (
 	"time"
 )
 
-// Cursor is how far the mailbox has been read (docs/design.md, "Keys and the
-// cursor"). It moves by UID and never by the unread flag, because a person or
-// another agent may have opened the mail. The zero Cursor asks for a baseline.
+// Cursor is how far the mailbox has been read (docs/design.md, "Keys and the cursor"). It moves by
+// UID and never by the unread flag, because a person or another agent may have opened the mail. The
+// zero Cursor asks for a baseline.
 type Cursor struct {
-	// Mailbox is a hash of host, username and mailbox name. Another one asks for
-	// a new baseline.
+	// Mailbox is a hash of host, username and mailbox name. A different hash asks for a new
+	// baseline.
 	Mailbox  string `json:"mailbox,omitempty"`
 	Validity uint32 `json:"uidvalidity,omitempty"`
 
-	// Next is the first UID that was not read yet. Owed are UIDs below it that
-	// are still to be read, ascending: unseen ones of the baseline, and those whose
-	// fetch failed. Large are those of Owed that are fetched apart from the others.
+	// Next is the first UID that was not read yet. Owed are the UIDs below it that are still to be
+	// read, ascending: unseen mails of the baseline, and mails whose fetch failed. Large are the
+	// UIDs in Owed that are fetched apart from the others.
 	Next  uint32   `json:"next,omitempty"`
 	Owed  []uint32 `json:"owed,omitempty"`
 	Large []uint32 `json:"large,omitempty"`
 
-	// Unseen are UIDs below Next that no answer of the server has shown yet. They
-	// are passed when another session, asked for exactly them, does not show them
-	// either. They are ascending, and none of them is in Owed.
+	// Unseen are UIDs below Next that no answer of the server has shown yet. They are passed when
+	// another session asks for exactly these UIDs and does not get them either. They are ascending,
+	// and Owed does not contain them.
 	Unseen UIDRanges `json:"unseen,omitempty"`
 
-	// Failures are the fetches that have failed, by UID. One from Next on means
-	// the first mail that exists from there on.
+	// Failures are the failed fetches, by UID. A failure at or above Next means the first mail that
+	// exists from there on.
 	Failures map[uint32]Failure `json:"failures,omitempty"`
 	OldTries map[uint32]int     `json:"tries,omitempty"` // of an older program; see Clone
 
-	// Reports are mails that may be delivery reports about mail of ours and were not
-	// read yet.
+	// Reports are mails not read yet that may be delivery reports about our mail.
 	Reports []UnreadReport `json:"reports,omitempty"`
 
-	// Complete is when the mailbox was last read to its end. When the server
-	// renumbers it (UIDVALIDITY), mail is read again from the day before.
+	// Complete is when the mailbox was last read to its end. When the server renumbers the mailbox
+	// (UIDVALIDITY), mail is read again from the day before Complete.
 	Complete time.Time `json:"complete,omitzero"`
 
-	// Reread is set by a session that has looked for the mail of a renumbered mailbox.
-	// The next one looks once more, because what it did not find would be passed.
+	// Reread is set by a session that has looked for the mail of a renumbered mailbox. The next
+	// session looks once more, because a missed mail would be passed.
 	Reread *Reread `json:"reread,omitempty"`
 
-	// Swept is when the unread mail of the operator was last compared with what
-	// the state knows; zero asks for it.
+	// Swept is when the operator's unread mail was last compared with the state. Zero asks for a
+	// sweep.
 	Swept time.Time `json:"swept,omitzero"`
 }
 
-// Reread is which mail of a renumbered mailbox is read again: all from the day before
-// All on and, if Unread is set, the unread mail from the day before UnreadSince on, or of
-// any age if that is zero.
+// Reread says which mail of a renumbered mailbox is read again. This is all mail from the day
+// before All on. If Unread is set, it is also the unread mail from the day before UnreadSince on,
+// or of any age if UnreadSince is zero.
 type Reread struct {
 	All         time.Time `json:"all"`
 	Unread      bool      `json:"unread,omitempty"`
 	UnreadSince time.Time `json:"unread_since,omitzero"`
 }
 
-// UnreadReport is a mail that may be a delivery report. Likely is set if its header names
-// a mail of ours; Tries counts the fetches that failed.
+// UnreadReport is a mail that may be a delivery report. Likely is set if its header names a mail of
+// ours. Tries counts the failed fetches.
 type UnreadReport struct {
 	UID    uint32 `json:"uid"`
 	Likely bool   `json:"likely,omitempty"`
 	Tries  int    `json:"tries,omitempty"`
 }
 
-// Clone returns a copy that shares nothing with c. What an older program has
-// counted in OldTries is then in Failures.
+// Clone returns a copy that shares nothing with c. It moves the counts of an older program from
+// OldTries to Failures.
 func (c Cursor) Clone() Cursor {
 	c.Owed = slices.Clone(c.Owed)
 	c.Large = slices.Clone(c.Large)
@@ -97,8 +96,8 @@ func (c Cursor) Key(uid uint32) string {
 	return fmt.Sprintf("mail:%s.%d.%d", c.Mailbox, c.Validity, uid)
 }
 
-// SourceRead reports that a source was read to its end. Mail brings its new cursor,
-// and the Large mails of the cursor with which the scan began.
+// SourceRead reports that a source was read to its end. For mail, Cursor is the new cursor, and
+// Large are the large mails of the cursor that the scan began with.
 type SourceRead struct {
 	Source Source
 	Cursor *Cursor
@@ -114,15 +113,15 @@ func (e SourceRead) apply(m *machine) {
 	m.moveCursor(e.Cursor, e.Large)
 }
 
-// SourceFailed reports that a source could not be read to its end. What was read
-// before the failure counts: mail brings the cursor of it. Large is as in SourceRead.
+// SourceFailed reports that a source could not be read to its end. The items read before the
+// failure count: for mail, Cursor covers them. Large is as in SourceRead.
 type SourceFailed struct {
 	Source Source
 	Cursor *Cursor
 	Large  []uint32
 }
 
-// apply keeps what was read before the failure.
+// apply keeps the progress before the failure.
 func (e SourceFailed) apply(m *machine) {
 	if e.Source == Mail {
 		m.moveCursor(e.Cursor, e.Large)
@@ -141,8 +140,7 @@ func (e SourceFailed) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// redacted returns the cursor, which may be missing, with redact applied to what
-// servers have said.
+// redacted returns the cursor, which may be nil, with redact applied to the text of servers.
 func (c *Cursor) redacted(redact func(string) string) *Cursor {
 	if c == nil || len(c.Failures) == 0 {
 		return c
@@ -168,8 +166,8 @@ func (m *machine) moveCursor(c *Cursor, large []uint32) {
 	m.tellFailing()
 }
 
-// SweepDue reports whether a sweep of the mailbox is due: none was made on this
-// local day, or since the state was rebuilt.
+// SweepDue reports whether a sweep of the mailbox is due: there was no sweep on this local day, or
+// since the state was rebuilt.
 func (s State) SweepDue(p Policy, now time.Time) bool {
 	loc := p.Location
 	if loc == nil {
@@ -179,14 +177,14 @@ func (s State) SweepDue(p Policy, now time.Time) bool {
 	return s.Cursor.Swept.IsZero() || s.Cursor.Swept.In(loc).Format(day) != now.In(loc).Format(day)
 }
 
-// Swept reports that a sweep has found the mails under Keys among the unread ones
-// that it Looked at.
+// Swept reports that a sweep found the mails under Keys. Looked is how many unread mails it looked
+// at.
 type Swept struct {
 	Keys   []string
 	Looked int
 }
 
-// apply records those of the mails that came in now.
+// apply records the mails among Keys that came in now.
 func (e Swept) apply(m *machine) {
 	for _, l := range slices.Clone(m.Lines) {
 		if slices.Contains(e.Keys, l.Key) && l.arrives() {
@@ -197,8 +195,8 @@ func (e Swept) apply(m *machine) {
 
 func (Swept) rank() (int, time.Time) { return rankEnd, time.Time{} }
 
-// arrives reports whether the line records that its item came: accepted, or
-// rejected for the first time.
+// arrives reports whether the line records the arrival of its item: accepted, or rejected for the
+// first time.
 func (l Line) arrives() bool {
 	return l.Kind == LineMessage || l.Kind == LineControl || l.Kind == LineGate && l.What != lineCopy || l.AnswersOperatorQuestion()
 }

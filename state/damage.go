@@ -2,15 +2,14 @@ package state
 
 import "slices"
 
-// Files that are not what their rows say (docs/design.md, "Damaged files"). The
-// machine decides what becomes of the row. Package cycle finds the damage, and makes
-// the file again where it can.
+// Files that differ from their rows (docs/design.md, "Damaged files"). The machine decides what to
+// do with the row. Package cycle finds the damage, and restores the file if possible.
 
-// maxRefetches is how many polls in a row may find that a damaged mail cannot be had
-// again. Then it is given up.
+// maxRefetches is how many polls in a row may fail to fetch a damaged mail again. Then the mail is
+// given up.
 const maxRefetches = 3
 
-// What a damage line records.
+// The values of What in a damage line.
 const (
 	lineDamaged  = "damaged"
 	lineMended   = "mended"
@@ -18,19 +17,19 @@ const (
 	lineRendered = "rendered again"
 )
 
-// Damaged reports that the payload of a message that waits for its turn is not what
-// was kept. Reason says what is wrong with it, and names the file.
+// Damaged reports that the payload of a waiting message is damaged. Reason describes the damage and
+// names the file.
 type Damaged struct{ Key, Reason string }
 
-// apply holds a mail until it was fetched again. Any other message cannot be had
-// again, and is given up.
+// apply holds a mail until it has been fetched again. Any other message cannot be fetched again,
+// and is given up.
 func (e Damaged) apply(m *machine) {
 	msg := m.message(e.Key)
 	switch {
 	case msg == nil || msg.Damaged || msg.givenUp():
 		return
 	case (m.Turn.Key == e.Key || slices.Contains(m.Turn.With, e.Key)) && (m.Turn.Status == HeadDispatched || m.Turn.Status == HeadRunning):
-		return // its attempt has read it, or says that it cannot
+		return // its attempt has read it, or reports that it cannot
 	case msg.Source != Mail || !m.policy.HasMail:
 		m.giveUpDamaged(*msg, e.Reason)
 		return
@@ -45,7 +44,7 @@ func (e Damaged) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// hold lets a message wait whose payload is damaged.
+// hold makes a message with a damaged payload wait.
 func (m *machine) hold(msg *Message, why string) {
 	m.leaveLease(msg)
 	msg.Damaged, msg.Reason = true, why
@@ -54,7 +53,7 @@ func (m *machine) hold(msg *Message, why string) {
 	}
 }
 
-// mended lets a message have its turn whose payload is what it was when it came.
+// mended lets a message whose payload is intact again have its turn.
 func (msg *Message) mended() {
 	msg.Damaged, msg.Refetches, msg.Reason = false, 0, ""
 	if msg.Status == Deferred {
@@ -62,7 +61,7 @@ func (msg *Message) mended() {
 	}
 }
 
-// applyDamageLine holds a message again, or lets it go.
+// applyDamageLine holds a message again, or releases it.
 func (m *machine) applyDamageLine(l Line) {
 	msg := m.message(l.Key)
 	switch {
@@ -74,11 +73,11 @@ func (m *machine) applyDamageLine(l Line) {
 	}
 }
 
-// givenUp reports whether a damaged payload was not had again, so that the turn that
-// waits for other agents must do without it.
+// givenUp reports whether a damaged payload could not be fetched again, so that a turn that waits
+// for other agents must go on without it.
 func (msg Message) givenUp() bool { return msg.Refetches >= maxRefetches }
 
-// Mended reports that the payload of a message is what it was when it came.
+// Mended reports that the payload of a message is intact again.
 type Mended struct{ Key string }
 
 // apply lets the message have its turn.
@@ -91,12 +90,12 @@ func (e Mended) apply(m *machine) {
 	m.line(Line{Kind: LineDamage, What: lineMended, Key: e.Key, Source: msg.Source, From: msg.From})
 }
 
-// NotMended reports that the mailbox was asked for a damaged mail and did not have
-// it, or not with the same bytes.
+// NotMended reports that the mailbox was asked for a damaged mail and did not have it, or had other
+// bytes.
 type NotMended struct{ Key, Reason string }
 
-// apply lets the mail wait for the next poll, because a server may be wrong once. At
-// the third time in a row it is given up.
+// apply lets the mail wait for the next poll, because a server may be wrong once. After the third
+// time in a row the mail is given up.
 func (e NotMended) apply(m *machine) {
 	msg := m.message(e.Key)
 	if msg == nil || !msg.Damaged {
@@ -116,9 +115,9 @@ func (e NotMended) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// giveUpDamaged ends a message that cannot be had again, and tells the operator, and
-// the agent that sent it. The message of a suspended turn is not ended here: the
-// turn goes on, and fails with what is wrong.
+// giveUpDamaged ends a message that cannot be fetched again. It tells the operator, and the agent
+// that sent the message. It does not end the message of a suspended turn: that turn goes on, and
+// fails because of the damage.
 func (m *machine) giveUpDamaged(msg Message, reason string) {
 	if m.Turn.Status != HeadIdle && m.Turn.Key == msg.Key {
 		row := m.message(msg.Key)
@@ -140,7 +139,7 @@ func (m *machine) giveUpDamaged(msg Message, reason string) {
 	m.line(Line{Kind: LineEdge, What: edgeReport, Source: Mesh, From: m.Agent, To: msg.From, Request: msg.Correlation, Response: id, Outcome: Failed, Trace: msg.Trace})
 }
 
-// lostMessage tells the operator that a message cannot be had again.
+// lostMessage returns the text that tells the operator that a message is lost.
 func lostMessage(msg Message, reason string) string {
 	sender := "from " + msg.From + " (" + string(msg.Source) + ")"
 	if msg.IsFollowUp() {
@@ -152,13 +151,12 @@ func lostMessage(msg Message, reason string) string {
 		". Nothing of it was done, and nothing will be: send it again if it still matters."
 }
 
-// Rendered reports that the file of an effect was damaged, and was made again from
-// what it was rendered from. Sum is that of the new file, Reason what was wrong with
-// the old one.
+// Rendered reports that the damaged file of an effect was rendered again. Sum is the sum of the new
+// file. Reason describes the damage of the old one.
 type Rendered struct{ ID, Sum, Reason string }
 
-// apply lets the row name the new bytes. If a copy may have left, only the same
-// bytes may leave again.
+// apply stores the sum of the new bytes in the row. If a copy may have left, only the same bytes
+// may leave again.
 func (e Rendered) apply(m *machine) {
 	i, ok := m.effectIndex(e.ID)
 	if !ok || m.Outbox[i].MayHaveLeft() && m.Outbox[i].Sum != e.Sum {
@@ -175,16 +173,15 @@ func (e Rendered) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// MayHaveLeft reports whether a copy of the effect may have reached its server, so
-// that no other bytes may follow it under the same id.
+// MayHaveLeft reports whether a copy of the effect may have reached its server, so that no other
+// bytes may follow it under the same id.
 func (e Effect) MayHaveLeft() bool { return e.Copies > 0 || e.Unknown || e.Sending }
 
-// AskAgain reports that the mail that asks about an item in quarantine was damaged
-// before it left. Only that mail had the token.
+// AskAgain reports that the mail of a challenge was damaged before it left. Only that mail had the
+// token.
 type AskAgain struct{ ID, Reason string }
 
-// apply closes the challenge and lets the operator be asked again, with another
-// token.
+// apply closes the challenge, so that the operator is asked again with another token.
 func (e AskAgain) apply(m *machine) {
 	i, ok := m.effectIndex(e.ID)
 	if !ok || m.Outbox[i].Kind != Challenge || m.Outbox[i].MayHaveLeft() {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Sending reports that the final dot of an effect is about to leave. Until Sent or
-// SendFailed follows, the fate of this copy is unknown.
+// Sending reports that the final dot of an effect is about to leave. The fate of this copy is
+// unknown until Sent or SendFailed follows.
 type Sending struct{ ID string }
 
 // apply counts the copy before the final dot: from here on it may have arrived.
@@ -21,9 +21,9 @@ func (e Sending) apply(m *machine) {
 	row.Sending = true
 }
 
-// interruptedSends finds, at the start of a cycle, the effects that a killed cycle
-// was about to send. Their fate stays unknown. Effects are performed only by the
-// holder of cycle.lock, so no other process is sending them now.
+// interruptedSends finds, at the start of a cycle, the effects that a killed cycle was about to
+// send. Their fate stays unknown. Only the holder of cycle.lock performs effects, so no other
+// process is sending them now.
 func (m *machine) interruptedSends() {
 	for i := range m.Outbox {
 		if row := &m.Outbox[i]; row.Sending {
@@ -33,7 +33,7 @@ func (m *machine) interruptedSends() {
 	}
 }
 
-// Sent reports that the effect was accepted by its server.
+// Sent reports that the server accepted an effect.
 type Sent struct{ ID string }
 
 func (e Sent) apply(m *machine) {
@@ -56,21 +56,22 @@ func (e Sent) apply(m *machine) {
 	m.tellNext(row)
 }
 
-// SendFailed reports that an effect was not accepted, or that its fate is unknown.
+// SendFailed reports that the server did not accept an effect, or that the effect's fate is
+// unknown.
 type SendFailed struct {
 	ID         string
 	Permanent  bool
-	Unknown    bool // broke after the final dot
-	NoReceipt  bool // the mesh took the call, and its answer does not show that it took the message
-	Denied     bool // its credential was denied: the next cycle tries again
-	Server     bool // it is a mail, and the server or the connection failed, not this mail alone
+	Unknown    bool // the connection broke after the final dot
+	NoReceipt  bool // the mesh took the call, but its answer does not show that it took the message
+	Denied     bool // its credential was denied; the next cycle tries again
+	Server     bool // for a mail: the server or the connection failed, not this mail alone
 	Reason     string
-	RetryAfter time.Duration // as the server asked; 0 = our own backoff
+	RetryAfter time.Duration // as the server asked; 0 means our own backoff
 }
 
-// apply sets a backoff, or gives up what can never arrive. A failure that the
-// server reported after the dot is an answer: that copy did not arrive. One without a
-// receipt may have arrived, so that there are not too many of it.
+// apply sets a backoff, or gives up an effect that can never arrive. A failure that the server
+// reports after the dot is an answer: that copy did not arrive. A copy without a receipt may have
+// arrived, so it counts towards the limit of copies.
 func (e SendFailed) apply(m *machine) {
 	i, ok := m.effectIndex(e.ID)
 	if !ok {
@@ -89,7 +90,7 @@ func (e SendFailed) apply(m *machine) {
 	row.Denied = e.Denied
 	if e.Denied {
 		if row.Channel == ByMail {
-			m.sendingWorked() // the server is there
+			m.sendingWorked() // the server responds
 		}
 		return
 	}
@@ -113,14 +114,14 @@ func (e SendFailed) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// exhausted reports whether no further copy may be sent: the last one may have
-// arrived and a second would be worthless, or there were enough copies.
+// exhausted reports whether no further copy may be sent: the last one may have arrived and a second
+// would be worthless, or there were enough copies.
 func (e Effect) exhausted() bool {
 	return e.Unknown && e.Kind.perishable() || e.Copies >= maxCopies
 }
 
-// expire drops what has become worthless and gives up what has waited too long. It
-// leaves alone what is being sent right now, because the answer is still to come.
+// expire drops worthless effects and gives up effects that have waited too long. It skips an effect
+// that is being sent right now, because the answer is still to come.
 func (m *machine) expire() {
 	for i := 0; i < len(m.Outbox); {
 		row := m.Outbox[i]
@@ -141,10 +142,10 @@ func (m *machine) expire() {
 	}
 }
 
-// undeliverable gives up a row, and keeps it. The operator is told at once of what was
-// said to somebody: by mail, or by a peer where no mail gets through. Everything else
-// is told when a mail goes through. refused means that the server refused this one for
-// good. A notice takes the next route, if there is one.
+// undeliverable gives up a row and keeps it in Undelivered. If the row was a message to somebody,
+// it tells the operator at once: by mail, or through a peer if mail does not get through. The
+// operator hears of other rows once a mail gets through. refused means that the server refused this
+// row for good. A notice takes the next route, if it has one.
 func (m *machine) undeliverable(i int, refused bool) {
 	row := m.Outbox[i]
 	if row.canReroute() && !row.Denied && !row.Unknown && m.isNews(row) && m.tryNextRoute(row) {
@@ -161,8 +162,9 @@ func (m *machine) undeliverable(i int, refused bool) {
 	}
 }
 
-// isNews reports whether a notice would tell the operator something by another route:
-// one about rows that were given up does not, if a peer was asked to tell of them all.
+// isNews reports whether another route for a notice would tell the operator something. It would not
+// if the notice is about rows that were given up and a peer was already asked to report all of
+// them.
 func (m *machine) isNews(notice Effect) bool {
 	return len(notice.Tells) == 0 || slices.ContainsFunc(m.Undelivered, func(e Effect) bool {
 		return e.Told == "" && slices.Contains(notice.Tells, e.ID)
@@ -181,8 +183,8 @@ func (m *machine) unreachable(row Effect, refused bool) []string {
 	return []string{row.To, m.policy.Operator}
 }
 
-// lapse makes the notice of an outage again if it was given up only because of its
-// age, and counts it as sent if it may have arrived.
+// lapse makes the notice of an outage again if the notice was given up only because of its age. It
+// counts the notice as sent if it may have arrived.
 func (m *machine) lapse(row Effect) {
 	switch {
 	case row.Unknown, row.Copies > 0:

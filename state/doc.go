@@ -28,5 +28,5 @@
 //
 // A commit writes state.json whole under flock, fsyncs and renames it, keeps the
 // last good one as state.json.prev, and records every change in the history.
-// Whatever changes the world outside is a row of the outbox before it happens.
+// Every change to the world outside is a row of the outbox before it happens.
 package state

@@ -14,17 +14,17 @@ const (
 	Reply    EffectKind = "reply"   // a turn's deliverable
 	Answer   EffectKind = "answer"  // answers a control; passes HALT
 	Question EffectKind = "ask"     // asks another agent; its id is the tool call id
-	Post     EffectKind = "send"    // what an agent sends from inside its turn
+	Post     EffectKind = "send"    // sent by an agent from inside its turn
 	Alarm    EffectKind = "alarm"   // asks the keymaster to rotate a credential
 	Relay    EffectKind = "relay"   // asks a peer to mail the operator
-	Relayed  EffectKind = "relayed" // mails the operator what a peer asked us to
+	Relayed  EffectKind = "relayed" // mails the operator on behalf of a peer
 
-	OperatorQuestion EffectKind = "question" // asks the operator; its id is that of the question
+	OperatorQuestion EffectKind = "question" // asks the operator; its id is the id of the question
 
-	// Challenge asks the operator whether they wrote a mail that nothing proves.
+	// Challenge asks the operator whether they wrote a mail without proof.
 	Challenge EffectKind = "challenge"
 
-	HookCall EffectKind = "hook" // an event that a hook is to hear
+	HookCall EffectKind = "hook" // an event for a hook
 )
 
 // Channel is how an effect leaves.
@@ -46,20 +46,20 @@ type Effect struct {
 	Kind    EffectKind `json:"kind"`
 	Channel Channel    `json:"channel"`
 	To      string     `json:"to"`             // address or handle
-	File    string     `json:"file,omitempty"` // of outbox/
+	File    string     `json:"file,omitempty"` // in outbox/
 
-	// What the renderer needs if the effect comes without File.
+	// The input of the renderer if the effect comes without File.
 	Text   string `json:"text,omitempty"` // of a notice; acks and quiets are templates
 	From   Phase  `json:"from,omitempty"` // the phase that a quiet leaves
 	Thread Thread `json:"thread,omitzero"`
 	TurnID string `json:"turn_id,omitempty"`
 
-	// Credential names the credential that a notice is about, if any. Tried are the
-	// recipients through which a notice to the operator was tried without success.
+	// Credential names the credential that a notice is about, if any. Tried are the recipients
+	// through which a notice to the operator was tried without success.
 	Credential string   `json:"credential,omitempty"`
 	Tried      []string `json:"tried,omitempty"`
 
-	// What a mesh message carries besides its text (docs/design.md, "The mesh").
+	// The fields of a mesh message besides its text (docs/design.md, "The mesh").
 	Correlation string   `json:"correlation_id,omitempty"`
 	Hops        []string `json:"hops,omitempty"`
 
@@ -68,31 +68,31 @@ type Effect struct {
 	Expires   time.Time     `json:"expires,omitzero"`    // when it becomes worthless
 	Waited    time.Duration `json:"waited,omitempty"`    // ns in the outbox, without the time under HALT
 	Attempts  int           `json:"attempts,omitempty"`  // failures so far
-	Copies    int           `json:"copies,omitempty"`    // times the final dot was about to be sent
+	Copies    int           `json:"copies,omitempty"`    // how often the final dot was about to be sent
 	Unknown   bool          `json:"unknown,omitempty"`   // the last copy may have arrived
 	Sending   bool          `json:"sending,omitempty"`   // it is being sent, or its sender was killed
-	Denied    bool          `json:"refused,omitempty"`   // the last failure: its credential was denied
+	Denied    bool          `json:"refused,omitempty"`   // the last failure was a denied credential
 	Reason    string        `json:"reason,omitempty"`    // of the last failure
 
-	// Of a row in Undelivered: when it was given up, and how the operator was told.
+	// For a row in Undelivered: when it was given up, and how the operator was told.
 	GivenUp time.Time `json:"given_up,omitzero"`
-	Told    Channel   `json:"told,omitempty"` // "" = not yet; by mesh: a peer was asked to
+	Told    Channel   `json:"told,omitempty"` // "" if not yet; ByMesh if a peer was asked to tell them
 
-	// Tells holds the ids of the rows in Undelivered that a notice is about.
+	// Tells are the ids of the rows in Undelivered that a notice is about.
 	Tells []string `json:"tells,omitempty"`
 
-	// Sum is the SHA-256 of the file, in hexadecimal; "" in rows of older versions.
-	// A reply names what it was rendered from: the attempt, and a sum of its deliverable
-	// and of the files that go with it.
+	// Sum is the SHA-256 of the file, in hexadecimal; "" in rows of older versions. A reply also
+	// names its source: Epoch is the attempt, and Origin a sum of its deliverable and of the files
+	// that go with it.
 	Sum    string `json:"sha256,omitempty"`
 	Epoch  uint64 `json:"turn_epoch,omitempty"`
 	Origin string `json:"origin_sha256,omitempty"`
 
-	// Trace is the id of the chain that the effect belongs to, or "".
+	// Trace is the id of the effect's chain, or "".
 	Trace string `json:"trace_id,omitempty"`
 
-	// ResultFields are what a question asks for. Outcome and AfterExecution are what a
-	// report says of its turn.
+	// ResultFields are the results that a question asks for. Outcome and AfterExecution describe
+	// the turn of a report.
 	ResultFields   []ResultField `json:"result_fields,omitempty"`
 	Outcome        Outcome       `json:"status,omitempty"`
 	AfterExecution string        `json:"after_execution,omitempty"`
@@ -102,13 +102,13 @@ type Effect struct {
 	Options []string  `json:"options,omitempty"`
 	Asker   Principal `json:"asker,omitempty"`
 
-	// Cause is the key of the message that an ack of `ack_after` is about.
+	// Cause is the key of the message that an ack after `ack_after` is about.
 	Cause string `json:"cause,omitempty"`
 
-	Announces *Announcement `json:"announces,omitempty"` // of a row for a hook
+	Announces *Announcement `json:"announces,omitempty"` // the event in a row for a hook
 
-	// Files go along with a message of the mesh, or are the large attachments of a mail,
-	// which File leaves out. Their copies are durable before the row.
+	// Files go with a mesh message, or are the large attachments of a mail, which File leaves out.
+	// Their copies are durable before the row.
 	Files []FileRef `json:"files,omitempty"`
 
 	Number uint64 `json:"number,omitempty"` // short, for people; 0 in rows of older versions
@@ -116,14 +116,14 @@ type Effect struct {
 
 // FileRef is a file that goes with an effect.
 type FileRef struct {
-	FileName string `json:"name"` // that its recipient sees
+	FileName string `json:"name"` // the name that the recipient sees
 	Type     string `json:"type,omitempty"`
 	Size     int64  `json:"size"`
 	Sum      string `json:"sha256"`
-	File     string `json:"file"` // the copy, of outbox/
+	File     string `json:"file"` // the copy, in outbox/
 
-	// Place is the file of the output box that File is a copy of, if it is large: that
-	// one goes while the row is kept, and comes back when the row ends.
+	// Place is the file in the output box that File is a copy of, if it is large. That file is
+	// removed while the row is kept, and comes back when the row ends.
 	Place string `json:"place,omitempty"`
 }
 
@@ -131,9 +131,9 @@ type FileRef struct {
 // outbox").
 const (
 	ackLife      = 10 * time.Minute   // acks and quiets are worthless later
-	MaxAckAfter  = ackLife            // for which an ack may wait before it is made
+	MaxAckAfter  = ackLife            // how long an ack may wait before it is made
 	giveUpAfter  = 5 * 24 * time.Hour // then a row is undeliverable
-	maxCopies    = 5                  // of an effect whose fate is unknown
+	maxCopies    = 5                  // copies of an effect whose fate is unknown
 	firstBackoff = time.Minute
 	maxBackoff   = time.Hour
 )
@@ -141,7 +141,7 @@ const (
 // perishable reports whether the effect is dropped rather than sent late or twice.
 func (k EffectKind) perishable() bool { return k == Ack || k == Quiet || k == Working }
 
-// life returns after how long an effect becomes worthless; 0 means never.
+// life returns the time after which an effect becomes worthless; 0 means never.
 func (k EffectKind) life() time.Duration {
 	switch k {
 	case Ack, Quiet, Working:
@@ -149,7 +149,7 @@ func (k EffectKind) life() time.Duration {
 	case Challenge:
 		return tokenLife
 	case OperatorQuestion:
-		return MaxPatience // at most: its row has the time that the turn waits
+		return MaxPatience // at most: the row has the time that the turn waits
 	}
 	return 0
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Event is something that happened. The place that can see it reports it to
-// Step: what the machine must react to is an Event, never an error.
+// Event is something that happened. The code that sees it reports it to Step. The machine reacts to
+// Events, never to errors.
 //
-// Each event stands next to the code that handles it, its apply method.
+// Each event is declared next to its apply method, which handles it.
 type Event interface{ apply(m *machine) }
 
 // inOrder returns the events in the order in which Step applies them.
@@ -23,8 +23,8 @@ func inOrder(events []Event) []Event {
 	return events
 }
 
-// The ranks of events. Bookkeeping comes first, arrivals next, by their time, and
-// the end of the observation last.
+// The ranks of events. Bookkeeping comes first, then arrivals by their time, then the end of the
+// observation.
 const (
 	rankBookkeeping = iota
 	rankArrival
@@ -47,9 +47,9 @@ func rank(e Event) (int, time.Time) {
 	return rankBookkeeping, time.Time{}
 }
 
-// Redactable is an Event with text that we did not write: what a server, a
-// command, an agent or a person said. Such text may repeat a secret, and it is
-// kept in the state and the history, shown and mailed.
+// Redactable is an Event with text that we did not write. It comes from a server, a command, an
+// agent or a person. Such text may repeat a secret, and it is kept in the state and the history,
+// shown and mailed.
 type Redactable interface {
 	Event
 
@@ -57,8 +57,8 @@ type Redactable interface {
 	Redacted(redact func(string) string) Event
 }
 
-// Redact returns the events with redact applied to all text that we did not
-// write. It changes none of its arguments.
+// Redact returns the events with redact applied to all text that we did not write. It does not
+// change its arguments.
 func Redact(events []Event, redact func(string) string) []Event {
 	redacted := make([]Event, len(events))
 	for i, e := range events {
@@ -94,7 +94,7 @@ func (e Effect) redacted(redact func(string) string) Effect {
 	return e
 }
 
-// redactedEffect is Effect.redacted for an effect that may be missing.
+// redactedEffect is Effect.redacted for an effect that may be nil.
 func redactedEffect(e *Effect, redact func(string) string) *Effect {
 	if e == nil {
 		return nil

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// How long a mail whose fetch has failed waits for the next try.
+// Limits on the fetches of a failing mail.
 const (
 	firstRefetch = time.Minute
 	maxRefetch   = 6 * time.Hour
 
-	tellAfter   = 3              // failures, the operator hears of it
-	tellAgain   = 24 * time.Hour // after the first failure
+	tellAfter   = 3              // failures until the operator hears of it
+	tellAgain   = 24 * time.Hour // after the first failure, the operator hears of it again
 	listedAtAll = 20             // keys in one notice
 )
 
@@ -23,29 +23,28 @@ type Failure struct {
 	Tries  int       `json:"tries"`
 	Since  time.Time `json:"since,omitzero"`   // the first failure
 	Next   time.Time `json:"next,omitzero"`    // when it is tried again
-	Reason string    `json:"reason,omitempty"` // of the last one
+	Reason string    `json:"reason,omitempty"` // of the last failure
 	Told   Telling   `json:"told,omitempty"`
 
-	// After is a time before which the mail cannot have come; zero if none is
-	// known.
+	// After is a time before which the mail cannot have come, or zero if unknown.
 	After time.Time `json:"after,omitzero"`
 
-	// Missed is set when the last session did not show the mail.
+	// Missed is set if the last session did not show the mail.
 	Missed bool `json:"missed,omitempty"`
 }
 
-// Telling is what the operator has heard about a mail that cannot be fetched.
+// Telling is how much the operator has heard about a mail that cannot be fetched.
 type Telling int
 
-// The stages of telling. Each is reached once.
+// The stages of Telling. Each is reached once.
 const (
 	Untold    Telling = iota
 	ToldFirst         // after the third failure
 	ToldLater         // after a day of failures
 )
 
-// Again returns the failure with one more try, which failed at now. Each pause is
-// twice as long as the one before, from a minute up to six hours.
+// Again returns the failure after one more try, which failed at now. Each pause is twice as long as
+// the one before, from a minute up to six hours.
 func (f Failure) Again(now time.Time, reason string) Failure {
 	if f.Since.IsZero() {
 		f.Since = now.UTC()
@@ -56,7 +55,7 @@ func (f Failure) Again(now time.Time, reason string) Failure {
 	return f
 }
 
-// pause returns how long after the last failure the mail is tried again.
+// pause returns the time from the last failure to the next try.
 func (f Failure) pause() time.Duration {
 	pause := firstRefetch
 	for n := 1; n < f.Tries && pause < maxRefetch; n++ {
@@ -65,8 +64,8 @@ func (f Failure) pause() time.Duration {
 	return min(pause, maxRefetch)
 }
 
-// Due reports whether the mail is to be tried again at now. A poll may come a
-// little early, as cron does.
+// Due reports whether the mail may be tried again at now. A poll may come a little early, because
+// cron does.
 func (f Failure) Due(now time.Time) bool { return !now.Before(f.Next.Add(-dueSlack)) }
 
 // FailingMail is a mail that cannot be fetched.
@@ -86,8 +85,8 @@ func (s State) FailingMails() []FailingMail {
 	return failing
 }
 
-// retriedMails returns the mails that are fetched again at their times. The others wait for
-// the credential of the mailbox.
+// retriedMails returns the failing mails that are fetched again at their times. It returns nil
+// while they wait for the credential of the mailbox.
 func (s State) retriedMails(p Policy) []FailingMail {
 	if !p.HasMail || s.Fails(CredentialIMAP) {
 		return nil
@@ -105,8 +104,7 @@ func (s State) FailingMail(key string) (FailingMail, bool) {
 	return failing[i], true
 }
 
-// forgetUnfetched takes the mail under key off the mails that are owed, if it cannot be
-// fetched or is large.
+// forgetUnfetched removes the mail under key from the owed mails, if it is failing or large.
 func (m *machine) forgetUnfetched(key string) {
 	m.Cursor.Owed = slices.DeleteFunc(m.Cursor.Owed, func(uid uint32) bool {
 		_, failing := m.Cursor.Failures[uid]
@@ -119,7 +117,7 @@ func (m *machine) forgetUnfetched(key string) {
 	})
 }
 
-// forgetDropped takes off what was dropped, or came in by another way, since the
+// forgetDropped removes the failing mails that were dropped, or came in by another way, since the
 // scan began.
 func (m *machine) forgetDropped() {
 	for _, f := range m.FailingMails() {
@@ -129,15 +127,15 @@ func (m *machine) forgetDropped() {
 	}
 }
 
-// What a fetch line records.
+// The values of What in a fetch line.
 const (
 	fetchFails      = "failing"
 	fetchStillFails = "still failing"
 	fetchEnded      = "ended"
 )
 
-// tellFailing informs the operator of mails that cannot be fetched: after the third
-// failure, and again after a day, in one mail for all of them.
+// tellFailing tells the operator about mails that cannot be fetched, after the third failure and
+// again after a day. One notice covers all of them.
 func (m *machine) tellFailing() {
 	var first, later []FailingMail
 	for _, uid := range m.Cursor.Owed {
@@ -181,16 +179,16 @@ func listFailing(failing []FailingMail) string {
 	return b.String()
 }
 
-// FetchEnded reports that a mail that could not be fetched is not owed any more. It
-// was shown by the server at last, unless it is Gone from the mailbox, or its key
-// means nothing any more, because the mailbox is Another one or was renumbered.
+// FetchEnded reports that a failing mail is not owed any more. The server showed it at last, unless
+// it is Gone from the mailbox, or its key is meaningless because the mailbox is Another one or was
+// renumbered.
 type FetchEnded struct {
 	Key           string
 	Told          Telling
 	Gone, Another bool
 }
 
-// apply informs the operator if they have heard of the failures.
+// apply tells the operator, if they have heard of the failures.
 func (e FetchEnded) apply(m *machine) {
 	if e.Told == Untold {
 		return
@@ -203,7 +201,7 @@ func (e FetchEnded) apply(m *machine) {
 	m.notice("The mail that I could not fetch (" + e.Key + ") " + became + ".")
 }
 
-// became returns what became of the mail in this step, or "" if it ended before.
+// became returns in words how the mail ended in this step, or "" if it ended before.
 func (e FetchEnded) became(m *machine) string {
 	for _, l := range m.Lines {
 		switch {
@@ -228,7 +226,7 @@ func (e FetchEnded) became(m *machine) string {
 
 func (FetchEnded) rank() (int, time.Time) { return rankEnd, time.Time{} }
 
-// applyFetchLine notes what the operator has heard.
+// applyFetchLine restores how much the operator has heard.
 func (m *machine) applyFetchLine(l Line) {
 	if l.What == fetchEnded {
 		m.forgetUnfetched(l.Key)

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// How long keys and digests are remembered, and how many are forgotten in one
-// step.
+// How long keys and digests are remembered, and how many are forgotten per step.
 const (
 	seenFor     = 14 * 24 * time.Hour // keys and digests
 	pruneAtOnce = 100
 )
 
-// prune forgets by age, a few entries at a time.
+// prune forgets old entries, a few at a time.
 func (m *machine) prune() {
 	hourAgo := m.now.Add(-time.Hour)
 	m.Acks = after(m.Acks, hourAgo)
@@ -28,9 +27,8 @@ func (m *machine) prune() {
 	m.forgetLost()
 	m.Rung = slices.DeleteFunc(m.Rung, func(r Ringing) bool { return !r.At.After(hourAgo) })
 
-	// A renumbered mailbox is read again from the day before it was last read to
-	// its end. What was accepted around then must still be known, however long
-	// the agent was off.
+	// A renumbered mailbox is read again from the day before it was last read to its end. Items
+	// accepted around that day must still be known, however long the agent was off.
 	horizon := m.now
 	if complete := m.Cursor.Complete; !complete.IsZero() && complete.Before(horizon) {
 		horizon = complete
@@ -68,7 +66,7 @@ func relaysAfter(relays []Relaying, t time.Time) []Relaying {
 	return slices.DeleteFunc(relays, func(r Relaying) bool { return !r.At.After(t) })
 }
 
-// forgetRejections keeps the youngest rejections only. keys are all of them.
+// forgetRejections keeps only the newest rejections. keys are all of them.
 func (m *machine) forgetRejections(keys []string) {
 	if len(keys) <= maxRejections {
 		return
@@ -81,8 +79,7 @@ func (m *machine) forgetRejections(keys []string) {
 	}
 }
 
-// Pruned reports that the folders hold nothing older than is kept. Before is the time
-// before which things are too old.
+// Pruned reports that everything older than Before was removed from the folders.
 type Pruned struct{ Before time.Time }
 
 func (e Pruned) apply(m *machine) {

@@ -3,7 +3,7 @@ package state
 // Halted reports whether HALT is on, here or on the mesh.
 func (s State) Halted() bool { return s.HaltedHere || s.HaltedMesh }
 
-// Switched reports HALT (On) or GO: by hand, by mail, or as the mesh has it.
+// Switched reports HALT (On) or GO: by hand, by mail, or on the mesh.
 type Switched struct {
 	Mesh   bool
 	On     bool

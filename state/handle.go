@@ -1,6 +1,6 @@
 package state
 
-// MaxHandle is the most characters that a handle may have.
+// MaxHandle is the maximum length of a handle, in characters.
 const MaxHandle = 32
 
 // HandleRule is the rule of ValidHandle in words, for errors.
@@ -21,7 +21,7 @@ func ValidHandle(s string) bool {
 	return true
 }
 
-// HandleRune reports whether r may stand in a handle.
+// HandleRune reports whether r is allowed in a handle.
 func HandleRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-'
 }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// HeldBack is why a message does not have its turn now. Until is when that ends, or zero
-// if no time is known.
+// HeldBack is the reason why a message does not have its turn now. Until is when the reason ends,
+// or zero if unknown.
 type HeldBack struct {
 	Why   string
 	Until time.Time
 }
 
-// HeldBack returns what keeps a message from its turn. ok is false if nothing does but the
-// turns before its own: it runs when it comes to it.
+// HeldBack returns the reason that keeps a message from its turn. ok is false if the message waits
+// only for the turns before its own.
 func (s State) HeldBack(msg Message, p Policy, now time.Time) (h HeldBack, ok bool) {
 	tier := s.Tier(p, now)
 	backend, o, allOut := s.AllOut(p, now)

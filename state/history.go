@@ -13,11 +13,11 @@ const (
 	LineQuarantine LineKind = "quarantine" // an item left it: released, dropped
 	LineChallenge  LineKind = "challenge"  // made, answered, expired; Digest is the hash of its token
 	LineNudge      LineKind = "nudge"      // from a file or the mesh
-	LineNote       LineKind = "note"       // acknowledged, needs nothing else
+	LineNote       LineKind = "note"       // acknowledged without further work
 	LineTransition LineKind = "transition" // of the phase
 	LineTurn       LineKind = "turn"       // dispatched, running, reaped, stale
-	LineTask       LineKind = "task"       // a turn's one ending
-	LineEnded      LineKind = "ended"      // a message left the inbox without a turn's ending
+	LineTask       LineKind = "task"       // the one ending of a turn
+	LineEnded      LineKind = "ended"      // a message left the inbox, but not by the end of a turn
 	LineEffect     LineKind = "effect"     // queued; holds the row
 	LineDelivery   LineKind = "delivery"   // sent, unknown, expired, undeliverable
 	LineCredential LineKind = "credential" // failed, recovered
@@ -26,48 +26,47 @@ const (
 	LineControl    LineKind = "control"    // STOP, HALT, GO, STATUS by mail; stop by hand
 	LineReset      LineKind = "reset"      // the agent's memory begins after it
 	LineMemory     LineKind = "memory"     // the agent changed its working memory; holds the text
-	LineCompaction LineKind = "compaction" // a summary stands for what was said up to an epoch; holds the text
+	LineCompaction LineKind = "compaction" // a summary replaces the exchanges up to an epoch; holds the text
 	LineSleep      LineKind = "sleep"      // the agent fell asleep, or asked to
-	LineEdge       LineKind = "edge"       // who asked whom: enqueue, report, join
+	LineEdge       LineKind = "edge"       // a question or its report: enqueue, report, join
 	LineSchedule   LineKind = "schedule"   // the crontab line changed
 	LineRecovery   LineKind = "recovery"   // state.json was rebuilt
-	LineSpend      LineKind = "spend"      // a turn has cost something
+	LineSpend      LineKind = "spend"      // the cost of a turn
 	LineCredit     LineKind = "credit"     // opened, topped up
-	LineTier       LineKind = "tier"       // what the agent can afford has changed
+	LineTier       LineKind = "tier"       // the agent's tier changed
 	LineFetch      LineKind = "fetch"      // a mail cannot be fetched: failing, still failing, ended
-	LineSweep      LineKind = "sweep"      // a mail had been missed, and a sweep found it
-	LineDamage     LineKind = "damage"     // the payload of a message is damaged, was had again, or not
+	LineSweep      LineKind = "sweep"      // a sweep found a missed mail
+	LineDamage     LineKind = "damage"     // a payload is damaged, was fetched again, or was not found
 	LineBounce     LineKind = "bounce"     // a mail of ours came back, or is delayed; the operator was told
-	LineNumber     LineKind = "number"     // a mail that is not fetched yet was given a number
+	LineNumber     LineKind = "number"     // the number of a mail that is not fetched yet
 	LineAck        LineKind = "ack"        // an ack waits for its answer, or is not needed
-	LinePrompt     LineKind = "prompt"     // a prompt of the clock: its next time, or why it was not made; holds its row
+	LinePrompt     LineKind = "prompt"     // a prompt by the clock: its next time, or why it was not made; holds its row
 )
 
-// The kinds of lines about mail that does not leave.
+// The kinds of lines about mail that cannot leave.
 const (
-	LineGivenUp LineKind = "undelivered" // a row that was given up left: retried, dropped, forgotten
-	LineSending LineKind = "sending"     // no mail can be sent; it works again
+	LineGivenUp LineKind = "undelivered" // a row that was given up is removed: retried, dropped, forgotten
+	LineSending LineKind = "sending"     // no mail can be sent, or sending works again
 )
 
 // Line is one line of history-YYYY-MM.jsonl, where its sum follows it (docs/design.md, "The audit
-// chain"). (Serial, N) is unique and rises.
-// Lines stay in state.json under their serial until they are durable in the
-// history, so that the two never disagree (docs/design.md, "The history and the
-// state"). A line must be encoded to the same bytes by every version that knows its
-// fields: new fields go to the end, and are omitted when they are empty.
+// chain"). (Serial, N) is unique and rises. Lines stay in state.json under their serial until they
+// are durable in the history, so that the two never disagree (docs/design.md, "The history and the
+// state"). Every version that knows the fields of a line must encode the line to the same bytes:
+// new fields go to the end, and are omitted when they are empty.
 type Line struct {
 	Serial uint64    `json:"serial"`
 	N      int       `json:"n"`
-	Last   bool      `json:"last,omitempty"` // of its serial: the step has no further line
+	Last   bool      `json:"last,omitempty"` // the last line of the serial's step
 	At     time.Time `json:"at"`
 	Kind   LineKind  `json:"kind"`
 
 	Key    string `json:"key,omitempty"`    // message or nudge
-	Source Source `json:"source,omitempty"` // of it
+	Source Source `json:"source,omitempty"` // of the message or nudge
 	From   string `json:"from,omitempty"`   // sender
-	To     string `json:"to,omitempty"`     // of an edge: who is asked or receives the report
+	To     string `json:"to,omitempty"`     // of an edge: the recipient of the question or report
 	Gate   string `json:"gate,omitempty"`
-	Count  int    `json:"count,omitempty"`  // of a gate line without a key: so many items
+	Count  int    `json:"count,omitempty"`  // of a gate line without a key: the number of items
 	What   string `json:"what,omitempty"`   // "sent", "reaped", "failed", ...
 	Reason string `json:"reason,omitempty"` // in words
 	Old    Phase  `json:"old,omitempty"`
@@ -79,14 +78,13 @@ type Line struct {
 	OutputBox   string  `json:"output_box,omitempty"`
 	Deliverable string  `json:"deliverable,omitempty"`
 
-	// Of an edge. Both agents record it under the same ids: Request is the
-	// correlation id of the question, Response the mesh id of its report, or the
-	// word that stands in for a missing one.
+	// For an edge. Both agents record it under the same ids: Request is the correlation id of the
+	// question. Response is the mesh id of its report, or the word that replaces a missing report.
 	Request  string `json:"request,omitempty"`
 	Response string `json:"response,omitempty"`
 
-	Text string    `json:"text,omitempty"` // of a working memory, or a summary
-	With Principal `json:"with,omitempty"` // whose; older lines are the operator's
+	Text string    `json:"text,omitempty"` // of a working memory or a summary
+	With Principal `json:"with,omitempty"` // whose memory or summary it is; older lines are the operator's
 	File string    `json:"file,omitempty"` // of a summary
 
 	Thread string `json:"thread,omitempty"` // of a summary: the mail thread
@@ -94,38 +92,37 @@ type Line struct {
 	ID      string   `json:"id,omitempty"` // of an effect
 	Message *Message `json:"message,omitempty"`
 
-	// Head and Row are the turn head and the row of its message after the step, on
-	// the last line of a step that changed the head. A task line has the row as it
-	// was before.
+	// Head and Row are the turn head and the row of its message after the step, on the last line of
+	// a step that changed the head. A task line has the row from before the step.
 	Head   *Head    `json:"head,omitempty"`
 	Row    *Message `json:"row,omitempty"`
 	Digest string   `json:"digest,omitempty"`
 	Effect *Effect  `json:"effect,omitempty"`
 
-	// Of a spending: the local day that was charged, and the agent's meter after
-	// it. Of a credit: how much.
+	// For a spending: the local day that was charged, and the agent's meter after it. For a credit:
+	// its amount.
 	Spending *Spending `json:"spending,omitempty"`
 	Day      string    `json:"day,omitempty"`
 	Meter    *Meter    `json:"meter,omitempty"`
 	Amount   Micros    `json:"micros,omitempty"`
 
-	// Trace is the id of the chain that the line belongs to. Fields is the file of a
-	// task's results, in its output box.
+	// Trace is the id of the line's chain. Fields is the file with a task's results, in its output
+	// box.
 	Trace  string `json:"trace_id,omitempty"`
 	Fields string `json:"fields,omitempty"`
 
-	// Collected are the other messages that a task has answered.
+	// Collected are the other messages that a task answered.
 	Collected []Message `json:"collected,omitempty"`
 
 	Expected *Expected `json:"expected,omitempty"` // of an edge: a report that may still come
 
 	Alarm bool `json:"alarm,omitempty"` // of a schedule line: it is about the alarm line
 
-	// Number is the short number of an item in quarantine (a gate line), of a mail that is
-	// not fetched yet, or of a mail that came back.
+	// Number is the short number of an item in quarantine (a gate line), of a mail that is not
+	// fetched yet, or of a mail that came back.
 	Number uint64 `json:"number,omitempty"`
 
-	Ack *WaitingAck `json:"ack,omitempty"` // that waits
+	Ack *WaitingAck `json:"ack,omitempty"` // the waiting ack
 
 	Prompt *TimedPrompt `json:"prompt,omitempty"` // the row after the step
 
@@ -139,8 +136,8 @@ func (l Line) After(serial uint64, n int) bool {
 	return l.Serial > serial || l.Serial == serial && l.N > n
 }
 
-// NameFile sets, in the line of a queued effect, the file that keeps its bytes and
-// their sum. Call it between Step and the commit of its result.
+// NameFile puts the file with the bytes of an effect, and their sum, into the line that queued the
+// effect. Call it between Step and the commit of its result.
 func (s State) NameFile(id, file, sum string) {
 	for _, l := range s.Lines {
 		if l.Kind == LineEffect && l.ID == id && l.Effect != nil {

@@ -2,24 +2,24 @@ package state
 
 import "time"
 
-// Hold is why a row of the outbox has not left yet.
+// Hold is the reason why a row of the outbox has not left yet.
 type Hold string
 
 // The holds.
 const (
-	HoldSending Hold = "sending" // a process is sending it, or was killed while it did
+	HoldSending Hold = "sending" // a process is sending it, or was killed while sending
 	HoldHalt    Hold = "halt"    // HALT holds it back
 	HoldLogin   Hold = "login"   // its server denies our login
 	HoldDown    Hold = "down"    // no mail can be sent
-	HoldBackoff Hold = "backoff" // it was tried, and its pause is not over
-	HoldPace    Hold = "pace"    // five have left through the mesh within a minute
-	HoldOrder   Hold = "order"   // another row to the same recipient is before it
+	HoldBackoff Hold = "backoff" // it failed, and its pause is not over
+	HoldPace    Hold = "pace"    // five messages have left through the mesh within a minute
+	HoldOrder   Hold = "order"   // an earlier row goes to the same recipient
 	HoldPoll    Hold = "poll"    // the next poll sends it
 	HoldHook    Hold = "hook"    // its hook fails
 )
 
-// HoldOf returns why a row of the outbox, or of a hook, waits at now, and when it can be
-// tried next. until is the zero time if that depends on something else than the time.
+// HoldOf returns why a row of the outbox, or of a hook, waits at now, and when it can be tried
+// next. until is zero if the next try does not depend on the time alone.
 func (s State) HoldOf(e Effect, now time.Time) (why Hold, until time.Time) {
 	if e.Channel == ByHook {
 		if s.FailingHooks[e.To].Fails() {
@@ -46,7 +46,7 @@ func (s State) HoldOf(e Effect, now time.Time) (why Hold, until time.Time) {
 	return HoldPoll, time.Time{}
 }
 
-// isBehind reports whether a row to the same recipient is to leave before e.
+// isBehind reports whether an earlier row to the same recipient must leave before e.
 func (s State) isBehind(e Effect) bool {
 	for _, other := range s.Outbox {
 		if other.ID == e.ID {

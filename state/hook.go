@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// Hooks are told what happens (docs/design.md, "Hooks"). Their rows stand in an outbox
-// of their own, and no event about a hook causes another one.
+// Hooks hear of events (docs/design.md, "Hooks"). Their rows have an outbox of their own. An event
+// about a hook never causes another one.
 
 const (
 	maxHookCalls  = 200            // rows that wait for one hook; the oldest is dropped
-	hookGiveUp    = 24 * time.Hour // lived through, then a row is given up
-	hookToldEvery = 24 * time.Hour // then a notice about the same hook may follow
+	hookGiveUp    = 24 * time.Hour // time lived through until a row is given up
+	hookToldEvery = 24 * time.Hour // pause between two notices about the same hook
 	hookLost      = "undeliverable"
 )
 
-// FailingHook is the time from the first failure of a hook until it takes an event.
-// A hook that works again, with a zero Since, stays until the operator has been informed
-// of what it lost, and may be informed again.
+// FailingHook records a hook from its first failure until it takes an event. A hook that works
+// again has a zero Since. It stays until the operator was told about its lost events and may be
+// told again.
 type FailingHook struct {
 	Since  time.Time `json:"since,omitzero"`
 	Reason string    `json:"reason,omitempty"` // of the last failure
 	Lost   int       `json:"lost,omitempty"`   // events that were given up
-	After  uint64    `json:"after,omitempty"`  // the serial before the first of them
-	Untold int       `json:"untold,omitempty"` // lost events of which the operator has not heard
-	Told   time.Time `json:"told,omitzero"`    // when the operator was informed that events were lost
+	After  uint64    `json:"after,omitempty"`  // the serial before the first lost event
+	Untold int       `json:"untold,omitempty"` // lost events that the operator has not heard of
+	Told   time.Time `json:"told,omitzero"`    // when the operator was told about lost events
 }
 
 // Fails reports whether the hook did not take the last event.
 func (f FailingHook) Fails() bool { return !f.Since.IsZero() }
 
-// now returns in words how the hook fares.
+// now describes the present state of the hook in words.
 func (f FailingHook) now(name string) string {
 	if !f.Fails() {
 		return "It works again"
@@ -41,7 +41,7 @@ func (f FailingHook) now(name string) string {
 	return fmt.Sprintf("It fails since %s; `agentstateloop status` shows when it works again, and `agentstateloop hook test %s` tries it now", utc(f.Since), name)
 }
 
-// announce queues, for each hook, what this step has to announce.
+// announce queues the announcements of this step for each hook.
 func (m *machine) announce() {
 	if len(m.policy.Hooks) == 0 {
 		return
@@ -70,8 +70,7 @@ func (m *machine) queueHookCall(hook string, a Announcement) {
 	m.line(Line{Kind: LineEffect, ID: e.ID, What: lineQueued, Effect: &e})
 }
 
-// surplusHookCall returns the index of the oldest row of a hook for which as many wait
-// as may, or -1.
+// surplusHookCall returns the index of the oldest row of a hook whose queue is full, or -1.
 func (m *machine) surplusHookCall(hook string) int {
 	first, n := -1, 0
 	for i, e := range m.HookCalls {
@@ -88,9 +87,9 @@ func (m *machine) surplusHookCall(hook string) int {
 	return first
 }
 
-// DueHookCalls returns the rows that hooks may be called for now: of each hook the
-// first, so that order holds. HALT holds none of them back: it ends what the agent
-// does, and the hook is how its operator hears of it.
+// DueHookCalls returns the rows whose hook may be called now: only the first of each hook, so that
+// order holds. HALT does not hold them back: it stops the work of the agent, and the operator hears
+// of that through the hook.
 func (s State) DueHookCalls(now time.Time) []Effect {
 	return slices.DeleteFunc(s.firstOfHooks(), func(e Effect) bool { return now.Before(e.NotBefore) })
 }
@@ -112,14 +111,14 @@ func (s State) hookCallIndex(id string) int {
 	return slices.IndexFunc(s.HookCalls, func(e Effect) bool { return e.ID == id })
 }
 
-// endHookCall removes a row and records what became of it.
+// endHookCall removes a row and records how it ended.
 func (m *machine) endHookCall(i int, what, reason string) {
 	e := m.HookCalls[i]
 	m.HookCalls = slices.Delete(m.HookCalls, i, i+1)
 	m.line(Line{Kind: LineDelivery, ID: e.ID, To: e.To, What: what, Reason: reason, TurnID: e.TurnID})
 }
 
-// loseHookCall is endHookCall for an event that its hook never takes.
+// loseHookCall is endHookCall for an event that never reaches its hook.
 func (m *machine) loseHookCall(i int, what, reason string) {
 	row := m.HookCalls[i]
 	f, why := m.failingHook(row.To), reason
@@ -187,10 +186,10 @@ type HookFailed struct {
 	ID         string
 	Permanent  bool
 	Reason     string
-	RetryAfter time.Duration // as its server asked; 0 = our own backoff
+	RetryAfter time.Duration // as its server asked; 0 means our own backoff
 }
 
-// apply sets a backoff, or gives up what the hook never takes.
+// apply sets a backoff, or gives up an event that the hook can never take.
 func (e HookFailed) apply(m *machine) {
 	i := m.hookCallIndex(e.ID)
 	if i < 0 {
@@ -214,8 +213,8 @@ func (e HookFailed) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// endHookCalls gives up what has waited for a day, and what no hook is configured for
-// any more. It informs the operator once that a hook loses events.
+// endHookCalls ends the rows that have waited for a day, and the rows of hooks that are not
+// configured any more. It tells the operator about lost events of a hook, at most once a day.
 func (m *machine) endHookCalls() {
 	for i := 0; i < len(m.HookCalls); {
 		row := m.HookCalls[i]
@@ -246,7 +245,7 @@ func (m *machine) hasHook(name string) bool {
 	return slices.ContainsFunc(m.policy.Hooks, func(h HookPolicy) bool { return h.Name == name })
 }
 
-// hurryHook makes the rows of a hook due, whatever their pause.
+// hurryHook makes the rows of a hook due at once.
 func (m *machine) hurryHook(name string) {
 	for i := range m.HookCalls {
 		if row := &m.HookCalls[i]; row.To == name {

@@ -11,11 +11,11 @@ func (s State) Message(key string) (Message, bool) {
 	return s.findInInbox(func(msg Message) bool { return msg.Key == key })
 }
 
-// TurnMessage returns the inbox row of the message whose turn is active.
+// TurnMessage returns the inbox row of the active turn's message.
 func (s State) TurnMessage() (Message, bool) { return s.Message(s.Turn.Key) }
 
-// MessageOfTurn returns the inbox row of the message that has this turn id. If several
-// share the turn, it is the one that the active turn is about, or else the oldest.
+// MessageOfTurn returns the inbox row of the message with this turn id. If several messages share
+// the turn, it is the active turn's own message, or else the oldest.
 func (s State) MessageOfTurn(turnID string) (Message, bool) {
 	if msg, ok := s.TurnMessage(); ok && turnID != "" && msg.TurnID == turnID {
 		return msg, true
@@ -23,10 +23,9 @@ func (s State) MessageOfTurn(turnID string) (Message, bool) {
 	return s.findInInbox(func(msg Message) bool { return turnID != "" && msg.TurnID == turnID })
 }
 
-// FindMessage returns a message that match accepts: its inbox row or, if it has
-// left the inbox, the row that history holds of it, with the status in which it
-// left. history must yield the lines of the kinds LineMessage, LineTask and
-// LineEnded at least.
+// FindMessage returns a message that match accepts: its inbox row or, if the message has left the
+// inbox, its row from history with its final status. history must yield at least the lines of the
+// kinds LineMessage, LineTask and LineEnded.
 func (s State) FindMessage(history iter.Seq2[Line, error], match func(Message) bool) (msg Message, ok bool, err error) {
 	if msg, ok := s.findInInbox(match); ok {
 		return msg, true, nil
@@ -54,8 +53,7 @@ func (s State) findInInbox(match func(Message) bool) (Message, bool) {
 	return s.Inbox[i], true
 }
 
-// message returns the inbox row with this key; nil if there is none. It is valid
-// until the inbox changes.
+// message returns the inbox row with this key, or nil. The row is valid until the inbox changes.
 func (m *machine) message(key string) *Message {
 	i := slices.IndexFunc(m.Inbox, func(msg Message) bool { return msg.Key == key })
 	if i < 0 {
@@ -67,12 +65,12 @@ func (m *machine) message(key string) *Message {
 // lineRetried marks the history line of a message that was queued again.
 const lineRetried = "retried"
 
-// Retried reports `inbox retry`: a message that was given up, or is deferred, is
-// queued again at the end.
+// Retried reports `inbox retry`: a message that was given up or is deferred is queued again at the
+// end.
 type Retried struct{ Message Message }
 
-// apply queues the message like one that had no turn yet. Its former turn, if it
-// had one, has had its deliverable.
+// apply queues the message like one without an earlier turn. An earlier turn has already had its
+// deliverable.
 func (e Retried) apply(m *machine) {
 	if waiting := m.message(e.Message.Key); waiting != nil {
 		waiting.Damaged, waiting.Refetches = false, 0
@@ -108,12 +106,12 @@ func (e Retried) apply(m *machine) {
 	m.line(Line{Kind: LineMessage, What: lineRetried, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})
 }
 
-// Dropped reports `inbox drop`: a waiting message is to have no turn, or a mail that
-// is not fetched yet is not to be tried again.
+// Dropped reports `inbox drop`: a waiting message loses its turn, or a mail that is not fetched yet
+// is not tried again.
 type Dropped struct{ Key, Reason string }
 
-// apply removes a waiting message from the inbox. The message of the active turn
-// does not wait: `stop` is for that.
+// apply removes a waiting message from the inbox. It leaves the message of the active turn alone,
+// which `stop` ends.
 func (e Dropped) apply(m *machine) {
 	if m.IsUnfetched(e.Key) {
 		m.noteSeen(e.Key)

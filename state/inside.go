@@ -2,10 +2,10 @@ package state
 
 import "time"
 
-// notUnderWay reports whether (turnID, epoch) names no attempt under way: its turn
-// is over, or was suspended when that attempt ended. What such a process still
-// sends is rejected like a stale write. A deliverable submitted to a suspended
-// turn, for example, would be forgotten when the turn resumes.
+// notUnderWay reports whether the attempt (turnID, epoch) is over: its turn has ended, or was
+// suspended when the attempt ended. Later events of that process are rejected like a stale write.
+// For example, the resumed turn would forget a deliverable that was submitted while it was
+// suspended.
 func (m *machine) notUnderWay(turnID string, epoch uint64, what string) bool {
 	if m.stale(turnID, epoch, what) {
 		return true
@@ -23,7 +23,7 @@ type Submitted struct {
 	TurnID, Deliverable string
 	Epoch               uint64
 	Sum                 string // of the file
-	Finish              bool   // the turn is to end at once
+	Finish              bool   // end the turn at once
 }
 
 func (e Submitted) apply(m *machine) {
@@ -35,8 +35,7 @@ func (e Submitted) apply(m *machine) {
 	m.turnLine("submitted", e.Deliverable)
 }
 
-// Posted reports that the agent, from inside its turn, sends something that needs
-// no report.
+// Posted reports that the agent, from inside its turn, sends a message that needs no report.
 type Posted struct {
 	TurnID string
 	Epoch  uint64
@@ -58,27 +57,26 @@ func (e Posted) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// MaxSleep and MaxPatience bound what an agent may ask for. DefaultPatience is
-// how long a turn waits for a report if the agent does not say it
-// (docs/design.md, "Suspension").
+// MaxSleep and MaxPatience bound the requests of an agent. DefaultPatience is how long a turn waits
+// for a report if the agent gives no time (docs/design.md, "Suspension").
 const (
 	MaxSleep        = 24 * time.Hour
 	MaxPatience     = 24 * time.Hour
 	DefaultPatience = 10 * time.Minute
 
-	// DefaultDeadline is how long a turn waits for what it started outside.
+	// DefaultDeadline is how long a turn waits for outside work.
 	DefaultDeadline = time.Hour
 )
 
-// Slept reports that the agent asks to be left alone for a while, and has no reason to
-// wake. What wakes it is Planned.
+// Slept reports that the agent asks to be left alone for a while, without a reason to wake. A sleep
+// with a reason is Planned.
 type Slept struct {
 	TurnID string
 	Epoch  uint64
 	For    time.Duration
 }
 
-// apply keeps the agent's wish. Any message or nudge ends it.
+// apply keeps the agent's request. Any message or nudge ends the sleep.
 func (e Slept) apply(m *machine) {
 	if m.notUnderWay(e.TurnID, e.Epoch, "slept") {
 		return
@@ -89,16 +87,16 @@ func (e Slept) apply(m *machine) {
 	m.line(Line{Kind: LineSleep, What: "asked", TurnID: e.TurnID, Reason: "until " + m.SleepUntil.Format(time.RFC3339)})
 }
 
-// Remembered reports that the agent, from inside its turn, replaces its working
-// memory of whom the turn answers.
+// Remembered reports that the agent, from inside its turn, replaces its working memory about the
+// principal that the turn answers.
 type Remembered struct {
 	TurnID string
 	Epoch  uint64
 	Text   string
 }
 
-// apply records the new working memory. A turn that began before a reset may not
-// change it, because it knows what is to be forgotten.
+// apply records the new working memory. A turn that began before a reset may not change it, because
+// it knows things that the agent must forget.
 func (e Remembered) apply(m *machine) {
 	if m.notUnderWay(e.TurnID, e.Epoch, "remembered") {
 		return

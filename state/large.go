@@ -5,12 +5,10 @@ import (
 	"time"
 )
 
-// This file is about mail that is large, and fetched apart from the scans
-// (docs/design.md, "Large mail").
+// Large mail is fetched apart from the scans (docs/design.md, "Large mail").
 
-// LargeDue returns the UIDs of the large mails that are to be fetched now: those
-// that were not tried yet, and then those whose next try is due, the one that has
-// waited longest first.
+// LargeDue returns the UIDs of the large mails to fetch now: first those not tried yet, then those
+// whose next try is due, longest waiting first.
 func (c Cursor) LargeDue(now time.Time) []uint32 {
 	due := slices.DeleteFunc(slices.Clone(c.Large), func(uid uint32) bool {
 		f, failing := c.Failures[uid]
@@ -20,8 +18,8 @@ func (c Cursor) LargeDue(now time.Time) []uint32 {
 	return due
 }
 
-// LargeMails returns the keys of the large mails that are being fetched, or are the
-// next to be. One whose fetch has failed is in FailingMails.
+// LargeMails returns the keys of the large mails that are being fetched or come next. A mail whose
+// fetch failed is in FailingMails.
 func (s State) LargeMails() []string {
 	var keys []string
 	for _, uid := range s.Cursor.Large {
@@ -38,7 +36,7 @@ func (c Cursor) Owes(uid uint32) bool {
 	return found
 }
 
-// Settle takes uid off everything that is still to be read.
+// Settle removes uid from all lists of mail that is still to be read.
 func (c *Cursor) Settle(uid uint32) {
 	is := func(u uint32) bool { return u == uid }
 	c.Owed = slices.DeleteFunc(c.Owed, is)
@@ -46,22 +44,22 @@ func (c *Cursor) Settle(uid uint32) {
 	delete(c.Failures, uid)
 }
 
-// sameBox reports whether the UIDs of both cursors mean the same mails.
+// sameBox reports whether a UID names the same mail in both cursors.
 func (c Cursor) sameBox(other Cursor) bool {
 	return c.Mailbox == other.Mailbox && c.Validity == other.Validity
 }
 
-// LargeFetched reports what became of the fetch of one large mail. Cursor is about
-// it alone: the mail is still owed, with its failure; or no answer has shown it; or
-// it is neither, because it came or is not for us. What came has its own event in
-// the same step.
+// LargeFetched reports the result of fetching one large mail. Cursor is about this mail alone. It
+// still owes the mail, with its failure; or it has the mail in Unseen, because no answer has shown
+// it; or it has dropped the mail, because it came or is not for us. A mail that came has its own
+// event in the same step.
 type LargeFetched struct {
 	UID    uint32
 	Cursor Cursor
 }
 
-// apply brings that into the cursor, which a scan may have moved meanwhile. Of
-// another or a renumbered mailbox the UID means nothing any more.
+// apply merges the result into the cursor, which a scan may have moved meanwhile. A UID of another
+// or a renumbered mailbox is meaningless.
 func (e LargeFetched) apply(m *machine) {
 	if !m.Cursor.sameBox(e.Cursor) {
 		m.foreign = true
@@ -80,7 +78,7 @@ func (e LargeFetched) apply(m *machine) {
 		m.Cursor.Failures[e.UID] = f
 		m.tellFailing()
 	case e.Cursor.Owes(e.UID):
-		// It waits, for a proof of its sender, without a failure.
+		// It waits for a proof of its sender, without a failure.
 	default:
 		m.Cursor.Settle(e.UID)
 	}
@@ -95,10 +93,9 @@ func (e LargeFetched) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// keepLarge brings what was fetched apart since a scan began into the cursor c that
-// the scan has made: was are the large mails that it began with. What has been
-// settled since is not owed again, and a failure of a large mail is that of the
-// last fetch.
+// keepLarge merges the large fetches since a scan began into the scan's cursor c. was are the large
+// mails that the scan began with. A mail settled since then is not owed again, and a large mail has
+// the failure of its last fetch.
 func (m *machine) keepLarge(c *Cursor, was []uint32) {
 	if !c.sameBox(m.Cursor) {
 		return
@@ -120,6 +117,6 @@ func (m *machine) keepLarge(c *Cursor, was []uint32) {
 	}
 }
 
-// largeUnderWay reports whether a large mail is on its way. One that waits for its
-// next try is not.
+// largeUnderWay reports whether a large mail is due or on its way. A mail that waits for its next
+// try is not.
 func (m *machine) largeUnderWay() bool { return len(m.Cursor.LargeDue(m.now)) > 0 }

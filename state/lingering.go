@@ -8,7 +8,7 @@ type AgentEnded struct {
 	Reason string // how it ended
 }
 
-// apply makes the head free for the next turn.
+// apply frees the head for the next turn.
 func (e AgentEnded) apply(m *machine) {
 	if !m.Turn.LingersAt(e.TurnID, e.Epoch) {
 		return
@@ -23,13 +23,13 @@ func (e AgentEnded) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// LingersAt reports whether the process of this attempt lives on after its answer,
-// as far as the state knows.
+// LingersAt reports whether the process of this attempt still runs after its answer, as far as the
+// state knows.
 func (h Head) LingersAt(turnID string, epoch uint64) bool {
 	return h.Lingering() && h.TurnID == turnID && h.Epoch == epoch
 }
 
-// Lingering reports whether the last agent may live on after its answer.
+// Lingering reports whether the last agent may still run after its answer.
 func (h Head) Lingering() bool { return h.Status == HeadIdle && h.Lingers }
 
 // stoppable reports whether there is an agent to stop.

@@ -2,7 +2,7 @@ package state
 
 import "agentstateloop/internal/members"
 
-// The members of what the state knows of the mailbox; see members_state.go.
+// The members of the mailbox's types; see members_state.go.
 
 func (v *Cursor) members(c *members.Coder) {
 	members.OptText(c, "mailbox", &v.Mailbox)

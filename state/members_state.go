@@ -2,9 +2,8 @@ package state
 
 import "agentstateloop/internal/members"
 
-// What follows lists the members of every type that state.json holds, for package
-// members. A field that is added to one of these types is added here as well, in the order
-// of the fields; TestEveryMember fails until it is.
+// Below are the members of every type in state.json, for package members. A new field of one of
+// these types is added here as well, in the order of the fields; TestEveryMember fails until it is.
 
 // Members lists the members of the state for [members.Append] and [members.Read].
 func (s *State) Members(c *members.Coder) {

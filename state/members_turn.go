@@ -2,7 +2,7 @@ package state
 
 import "agentstateloop/internal/members"
 
-// The members of a turn and of what turns cost; see members_state.go.
+// The members of a turn and of its costs; see members_state.go.
 
 func (h *Head) members(c *members.Coder) {
 	members.Text(c, "status", &h.Status)

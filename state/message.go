@@ -13,15 +13,15 @@ const (
 	CLI   Source = "cli"
 	Self  Source = "self" // the agent itself: a sleep, a rest or a reminder
 
-	// Clock is a prompt of the configuration, at its time.
+	// Clock is a prompt by the clock, at its time.
 	Clock Source = "prompt"
 
-	// EventSource is a program on this machine that has something to say, and `tell --mail`.
+	// EventSource is a program on this machine that reports something, and `tell --mail`.
 	EventSource Source = "event"
 )
 
-// Status is how far a message has come (docs/design.md, "Inbox and turns"). Rows
-// whose status has ended leave state.json for the history.
+// Status is the progress of a message (docs/design.md, "Inbox and turns"). Rows with a final status
+// leave state.json for the history.
 type Status string
 
 // The statuses of a message.
@@ -31,36 +31,34 @@ const (
 	Processing Status = "processing" // its turn runs or is suspended
 	Deferred   Status = "deferred"   // waits for NextRetryAt
 	Consumed   Status = "consumed"   // its turn ended with a deliverable
-	Errored    Status = "error"      // given up, and reported as such
+	Errored    Status = "error"      // given up, and reported as given up
 	Skipped    Status = "skipped"    // needed no turn
 )
 
 // Ended reports whether a message of this status has left the inbox for good.
 func (s Status) Ended() bool { return s == Consumed || s == Errored || s == Skipped }
 
-// Message is one row of the inbox. Its Key is unique forever (docs/design.md,
-// "Keys and the cursor"): mail:<hash>.<uidvalidity>.<uid>, mesh:<from>:<id>,
-// cli:<random>, self:<random> or prompt:<name>:<time>. A row is small, because every commit writes every row. What can be
-// read from the payload (subject, thread, hops, text) is read from there.
+// Message is one row of the inbox. Its Key is unique forever (docs/design.md, "Keys and the
+// cursor"): mail:<hash>.<uidvalidity>.<uid>, mesh:<from>:<id>, cli:<random>, self:<random> or
+// prompt:<name>:<time>. A row is small, because every commit writes every row. The subject, thread,
+// hops and text are read from the payload.
 type Message struct {
 	Key      string `json:"key"`
 	Source   Source `json:"source"`
-	Kind     string `json:"kind,omitempty"`     // of the mesh: message or ask; of the agent itself: sleep, rest or reminder; of the clock: always or said
+	Kind     string `json:"kind,omitempty"`     // mesh: message or ask; self: sleep, rest or reminder; prompt: always or said
 	From     string `json:"from"`               // address, handle or user, by Source
 	Operator bool   `json:"operator,omitempty"` // its turn answers the operator
 	Proof    Proof  `json:"proof,omitempty"`    // of From, if that is another agent
-	Payload  string `json:"payload,omitempty"`  // file of messages/
+	Payload  string `json:"payload,omitempty"`  // file in messages/
 
-	// Correlation is the id that an answer via the mesh repeats (docs/design.md,
-	// "The mesh").
+	// Correlation is the id that an answer through the mesh repeats (docs/design.md, "The mesh").
 	Correlation string `json:"correlation_id,omitempty"`
 
-	// AsksFields is set if the sender names the results that the answer is to have.
+	// AsksFields is set if the sender names the results that the answer must have.
 	AsksFields bool `json:"asks_fields,omitempty"`
 
-	// Trace is the id of the chain that the message belongs to: the message that began
-	// it, the turns and the questions that came of it, at whatever agent. A step mints
-	// it for a message that comes without one.
+	// Trace is the id of the message's chain: the message that began it, and the turns and
+	// questions that came of it, at all agents. A step mints it for a message without one.
 	Trace string `json:"trace_id,omitempty"`
 
 	// At orders the messages of one poll. It is INTERNALDATE or sent_at, never the
@@ -75,60 +73,59 @@ type Message struct {
 	Attempts    int       `json:"attempts,omitempty"`
 	Cost        Micros    `json:"micros,omitempty"` // of all attempts of its turn so far
 	NextRetryAt time.Time `json:"next_retry_at,omitzero"`
-	Note        string    `json:"note,omitempty"`    // the agent reads it in the prompt
-	Fresh       bool      `json:"fresh,omitempty"`   // its next attempt begins a session, because the last one could not go on with its own
+	Note        string    `json:"note,omitempty"`    // for the agent, in the prompt
+	Fresh       bool      `json:"fresh,omitempty"`   // its next attempt begins a session, because the last one could not continue its own
 	Working     bool      `json:"working,omitempty"` // its turn's "still working" mail was made
 	Reason      string    `json:"reason,omitempty"`  // why it is deferred, in words
 
-	// Nameless is set of a mail that is one file whose name the sender need not have
-	// written.
+	// Nameless is set for a mail that is one file whose name may not be the sender's.
 	Nameless bool `json:"nameless,omitempty"`
 
-	// Sum is the SHA-256 of the payload, in hexadecimal; "" in rows of older versions.
-	// Damaged is set while the payload is not that, and the message waits until it was
-	// had again. Refetches counts the polls that could not have it.
+	// Sum is the SHA-256 of the payload, in hexadecimal; "" in rows of older versions. Damaged is
+	// set while the payload does not match it, and the message waits to be fetched again. Refetches
+	// counts the polls that could not fetch it.
 	Sum       string `json:"sha256,omitempty"`
 	Size      int    `json:"size,omitempty"` // of the payload, in bytes; 0 in rows of older versions
 	Damaged   bool   `json:"damaged,omitempty"`
 	Refetches int    `json:"refetches,omitempty"`
 
-	// Of a row of the agent itself: how far ahead its time was, the beginning of its
-	// words, the turn that made it, and the file with what that turn said at last. Early is
-	// set once its turn may come before its time.
+	// For a row of the agent itself: how far ahead its time was, the beginning of its text, the
+	// turn that made it, and the file with that turn's deliverable. Early is set once its turn may
+	// come before its time.
 	Span   time.Duration `json:"span,omitempty"`
 	Early  bool          `json:"early,omitempty"`
 	Title  string        `json:"title,omitempty"`
 	MadeBy string        `json:"made_by,omitempty"`
 	Said   string        `json:"said,omitempty"`
 
-	// ByHand is set of a prompt of the clock that a person wants now. ByClock is set of a
-	// row of the agent itself that it made in the turn of such a prompt, or of its own row
-	// with that mark: it has no more rights than a prompt.
+	// ByHand is set for a prompt by the clock that a person wants now. ByClock is set for a row
+	// that the agent made itself in the turn of a prompt by the clock, or of a row with ByClock: it
+	// has no more rights than a prompt.
 	ByHand  bool `json:"by_hand,omitempty"`
 	ByClock bool `json:"by_clock,omitempty"`
 
-	// FollowsUp is the key of the message that this one stands for, whose turn is over.
+	// FollowsUp is the key of the message that this one follows up, whose turn is over.
 	FollowsUp string `json:"follows_up,omitempty"`
 
-	// ThreadID is the id of the mail thread that the message belongs to, if that is a
-	// conversation of its own; see Thread.ID. Thread is, of a row of the agent itself, where
-	// its answer goes; nil: a new thread. It is never changed, so that rows can be compared.
+	// ThreadID is the id of the message's mail thread, if that is a conversation of its own; see
+	// Thread.ID. Thread, in a row of the agent itself, is where its answer goes; nil means a new
+	// thread. It is never changed, so that rows can be compared.
 	ThreadID string  `json:"thread_id,omitempty"`
 	Thread   *Thread `json:"thread,omitempty"`
 
-	// EndedSleep is the beginning of the words with which the agent would have woken
-	// itself, had this message not come.
+	// EndedSleep is the beginning of the reason with which the agent would have woken itself
+	// without this message.
 	EndedSleep string `json:"ended_sleep,omitempty"`
 }
 
-// Thread holds what a mail of ours needs to be shown in its conversation: the
-// subject, the Message-ID that it answers, and the chain before that.
+// Thread holds the headers that show a mail of ours in its conversation: the subject, the
+// Message-ID that it answers, and the chain before that.
 type Thread struct {
 	Subject    string   `json:"subject,omitempty"`
 	MessageID  string   `json:"message_id,omitempty"`
 	References []string `json:"references,omitempty"`
 
-	// ID is the same for all mails of a thread; "" if threads have no conversations of their
+	// ID is the same for all mails of a thread. It is "" if threads have no conversations of their
 	// own, or the conversation is not a mail thread.
 	ID string `json:"id,omitempty"`
 }

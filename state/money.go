@@ -11,8 +11,7 @@ type Micros int64
 // Dollar is one US dollar.
 const Dollar Micros = 1_000_000
 
-// maxMoney bounds every sum, so that none can overflow: a thousand million
-// dollars.
+// maxMoney bounds every sum to a thousand million dollars, so that it cannot overflow.
 const maxMoney = 1_000_000_000 * Dollar
 
 // Dollars converts an amount in dollars and rounds up to a millionth. It returns
@@ -29,11 +28,11 @@ func Dollars(usd float64) (Micros, bool) {
 // USD returns the amount in dollars.
 func (m Micros) USD() float64 { return float64(m) / float64(Dollar) }
 
-// fourPlaces is the least amount that String writes with four places.
+// fourPlaces is the smallest amount that String writes with four places.
 const fourPlaces Micros = 100
 
-// String returns dollars and cents, and with four or six places what is less than
-// a dollar and not whole cents: "$1.25", "$0.0421".
+// String returns dollars and cents. An amount below a dollar that is not whole cents has four or
+// six places: "$1.25", "$0.0421".
 func (m Micros) String() string {
 	sign, abs := "", m
 	if m < 0 {
@@ -50,6 +49,5 @@ func (m Micros) String() string {
 	return fmt.Sprintf("%s$%.*f", sign, places, abs.USD())
 }
 
-// plus adds within bounds. Negative amounts count as 0: money that was spent never
-// comes back.
+// plus adds within bounds. Negative amounts count as 0, because spent money never comes back.
 func (m Micros) plus(n Micros) Micros { return min(maxMoney, max(0, m)+min(maxMoney, max(0, n))) }

@@ -51,14 +51,14 @@ func fires(interval time.Duration, last, minute time.Time) bool {
 	}
 }
 
-// DueHooks is why a poll is due that has nothing to do but to call hooks.
+// DueHooks is the reason for a poll that is due only to call hooks.
 const DueHooks = "hooks"
 
-// DuePrompt is why a poll is due that has a prompt of the clock to make.
+// DuePrompt is the reason for a poll that is due to make a prompt by the clock.
 const DuePrompt = "prompt"
 
-// Due returns why a poll is due at now, for `poll --if-due`: its time has come, or
-// a deadline, a retry or a deferred row has. It returns "" if none is due.
+// Due returns the reason why a poll is due at now, for `poll --if-due`: its time has come, or the
+// time of a deadline, a retry or a deferred row. It returns "" if the poll is not due.
 func (s State) Due(p Policy, now time.Time) string {
 	if s.NextDue.IsZero() || !now.Before(s.NextDue.Add(-dueSlack)) {
 		return "next poll"
@@ -72,7 +72,7 @@ func (s State) Due(p Policy, now time.Time) string {
 	return s.DueRow(p, now)
 }
 
-// DueRow returns what makes a poll due at now apart from the line of the interval and the
+// DueRow returns the reason why a poll is due at now, apart from the line of the interval and the
 // end of the phase, or "".
 func (s State) DueRow(p Policy, now time.Time) string {
 	if missed, ok := s.Turn.NextDeadline(); ok && !now.Before(missed) {

@@ -42,8 +42,8 @@ func (e Nudged) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// noteNudge remembers a nudge: one from a file until that file is gone, one from
-// the mesh like any item of the mesh, and who sent it if it wakes.
+// noteNudge remembers a nudge: one from a file until that file is gone, one from the mesh like any
+// item of the mesh. It also remembers the sender of a mesh nudge that wakes the agent.
 func (m *machine) noteNudge(source Source, key, from string) {
 	if source != Mesh {
 		m.Nudges = append(m.Nudges, key)
@@ -56,7 +56,7 @@ func (m *machine) noteNudge(source Source, key, from string) {
 	}
 }
 
-// Ring is a nudge as it is shown: in the ack, in the next prompt and in the status.
+// Ring is a nudge as the ack, the next prompt and the status show it.
 type Ring struct {
 	From   string    `json:"from,omitempty"`
 	Reason string    `json:"reason,omitempty"`
@@ -64,22 +64,21 @@ type Ring struct {
 	At     time.Time `json:"at,omitzero"`
 }
 
-// What is kept of nudges: so many until a turn is shown them, and of the reason so many
-// characters.
+// Limits on nudges: how many are kept until a turn sees them, and how many characters of a reason.
 const (
 	maxRings      = 10
 	maxRingReason = 200
 )
 
-// noteRing keeps a nudge until a turn of the operator has been shown it.
+// noteRing keeps a nudge until a turn of the operator has seen it.
 func (m *machine) noteRing(r Ring) {
 	m.LastRing = r
 	m.Rings = append(m.Rings, r)
 	m.Rings = slices.Delete(m.Rings, 0, max(0, len(m.Rings)-maxRings))
 }
 
-// forgetRings forgets the nudges that the turn which begins now is shown: those from
-// before it was dispatched. Another agent's turn is shown none.
+// forgetRings forgets the nudges that the beginning turn sees: those from before its dispatch.
+// Turns of other agents do not see nudges.
 func (m *machine) forgetRings() {
 	if msg, ok := m.TurnMessage(); ok && msg.Operator {
 		m.Rings = slices.DeleteFunc(m.Rings, func(r Ring) bool { return !r.At.After(m.Turn.Since) })
@@ -95,7 +94,7 @@ func ringReason(reason string) string {
 	return reason
 }
 
-// ringWords returns who nudged and why, as the ack says it, or "".
+// ringWords returns who nudged and why, for the ack, or "".
 func ringWords(r Ring) string {
 	switch {
 	case r.From == "":
@@ -106,20 +105,19 @@ func ringWords(r Ring) string {
 	return r.From + ": " + r.Reason
 }
 
-// Ringing is an ack that was made for a nudge of another agent, which no message
-// has followed so far.
+// Ringing is an ack for a nudge of another agent, if no message has followed it yet.
 type Ringing struct {
 	From string    `json:"from"`
 	At   time.Time `json:"at"`
 }
 
-// rangLately reports whether the agent that wakes us now did so within the hour,
-// and the operator was mailed, and no message followed (docs/design.md, "Phases").
+// rangLately reports whether the agent that wakes us now also did so within the last hour, the
+// operator was mailed, and no message followed (docs/design.md, "Phases").
 func (m *machine) rangLately() bool {
 	return m.WokenBy != "" && slices.ContainsFunc(m.Rung, func(r Ringing) bool { return r.From == m.WokenBy })
 }
 
-// noteRinging remembers the ack that was just made, if another agent caused it.
+// noteRinging remembers the new ack, if another agent caused it.
 func (m *machine) noteRinging() {
 	if m.WokenBy != "" {
 		m.Rung = append(m.Rung, Ringing{From: m.WokenBy, At: m.now})
@@ -148,7 +146,7 @@ func nudgeReason(e Nudged) string {
 // NudgeFiles reports the keys of all files in nudges/ now.
 type NudgeFiles struct{ Keys []string }
 
-// apply forgets the keys of nudge files that are gone: they cannot be seen again.
+// apply forgets the keys of nudge files that are gone, because they cannot be seen again.
 func (e NudgeFiles) apply(m *machine) {
 	m.Nudges = slices.DeleteFunc(m.Nudges, func(key string) bool { return !slices.Contains(e.Keys, key) })
 }
@@ -156,7 +154,7 @@ func (e NudgeFiles) apply(m *machine) {
 // TookNudge reports whether the nudge file with this key was committed.
 func (s State) TookNudge(key string) bool { return slices.Contains(s.Nudges, key) }
 
-// TookFile reports that a file in nudges/ was taken as something else than a nudge.
+// TookFile reports that a file in nudges/ was taken as something other than a nudge.
 type TookFile struct{ Key string }
 
 // apply lets the file be removed.

@@ -5,21 +5,20 @@ import (
 	"slices"
 )
 
-// Short numbers by which a person names a message or an effect. One that was given never
-// comes to mean another: each counter only rises, and a history line has each number
+// Short numbers by which a person names a message or an effect. A number never changes its meaning:
+// each counter only rises, and a history line has each number
 // (docs/decisions/0048-short-numbers.md).
 
-// Numbers are the highest numbers ever given. Those of messages in the inbox are counted
-// in Arrivals.
+// Numbers are the highest numbers given so far. Arrivals counts those of messages in the inbox.
 type Numbers struct {
-	Quarantined uint64 `json:"quarantined,omitempty"` // to items in quarantine
-	Unfetched   uint64 `json:"unfetched,omitempty"`   // to mails that are not fetched yet
-	Effects     uint64 `json:"effects,omitempty"`     // to rows of the outbox, and to mails that came back
-	HookCalls   uint64 `json:"hook_calls,omitempty"`  // to rows for hooks
+	Quarantined uint64 `json:"quarantined,omitempty"` // of items in quarantine
+	Unfetched   uint64 `json:"unfetched,omitempty"`   // of mails that are not fetched yet
+	Effects     uint64 `json:"effects,omitempty"`     // of rows of the outbox, and of mails that came back
+	HookCalls   uint64 `json:"hook_calls,omitempty"`  // of rows for hooks
 }
 
-// unfetchedKeys returns the keys of the mails that are listed and not in the inbox yet:
-// those that cannot be fetched, and large ones that are on their way.
+// unfetchedKeys returns the keys of the mails that are listed but not in the inbox yet: failing
+// mails, and large mails on their way.
 func (s State) unfetchedKeys() []string {
 	var keys []string
 	for _, f := range s.FailingMails() {
@@ -28,11 +27,11 @@ func (s State) unfetchedKeys() []string {
 	return append(keys, s.LargeMails()...)
 }
 
-// IsUnfetched reports whether the mail with this key is listed and not in the inbox yet.
+// IsUnfetched reports whether the mail with this key is listed but not in the inbox yet.
 func (s State) IsUnfetched(key string) bool { return slices.Contains(s.unfetchedKeys(), key) }
 
-// numberUnfetched gives a number to each mail that is not fetched yet and has none, and
-// forgets those of the others: a history line has them.
+// numberUnfetched gives a number to each mail that is not fetched yet and lacks one. It forgets the
+// numbers of other mails, because history lines have them.
 func (m *machine) numberUnfetched() {
 	keys := m.unfetchedKeys()
 	for _, key := range keys {

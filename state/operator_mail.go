@@ -5,8 +5,8 @@ import "time"
 // mailsAnHour bounds acks and quiets, each (docs/design.md, "Phases").
 const mailsAnHour = 6
 
-// ack makes the mail that says that the agent is standing by, or lets it wait for
-// `[replies] ack_after`. key is that of the message that woke the agent, or "".
+// ack makes the mail that says the agent is awake, or lets it wait for `[replies] ack_after`. key
+// is the key of the message that woke the agent, or "".
 func (m *machine) ack(key string, thread Thread) {
 	w := WaitingAck{Key: key, Thread: thread, Text: m.wokenFor}
 	switch {
@@ -14,12 +14,12 @@ func (m *machine) ack(key string, thread Thread) {
 	case m.policy.AckAfter > 0:
 		m.letAckWait(w)
 	default:
-		w.Key = "" // nothing withdraws it
+		w.Key = "" // without a key it is not withdrawn
 		m.makeAck(w)
 	}
 }
 
-// mayAck reports whether acks are wanted, and the hour has room for one.
+// mayAck reports whether acks are wanted and the hourly limit allows one more.
 func (m *machine) mayAck() bool {
 	return m.policy.HasMail && m.policy.Ack && len(m.Acks) < mailsAnHour
 }
@@ -32,7 +32,7 @@ func (m *machine) makeAck(w WaitingAck) {
 	m.noteRinging()
 }
 
-// quiet makes the mail that says that the agent goes back to sleep.
+// quiet makes the mail that says the agent goes back to sleep.
 func (m *machine) quiet(from Phase) {
 	on := m.policy.QuietPrep
 	if from == ACTIVE {
@@ -53,11 +53,10 @@ func (m *machine) notice(text string) {
 	m.queue(Effect{Kind: Notice, Channel: ByMail, To: m.policy.Operator, Text: text})
 }
 
-// workingAfter is how long a turn runs before the operator is informed.
+// workingAfter is how long a turn runs before the operator is told.
 const workingAfter = 2 * time.Minute
 
-// stillWorking makes the one mail that a long turn causes (docs/design.md, "Our
-// mail").
+// stillWorking makes the one mail about a long turn (docs/design.md, "Our mail").
 func (m *machine) stillWorking() {
 	if m.Turn.Status != HeadRunning || m.Turn.Working || m.now.Sub(m.Turn.Since) < workingAfter {
 		return

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// blockerAfter is how many cycles in a row a credential fails before the operator
-// is informed (docs/design.md, "Credentials").
+// blockerAfter is how many cycles in a row a credential fails before the operator is told
+// (docs/design.md, "Credentials").
 const blockerAfter = 3
 
 // CredentialFailed reports that one named credential was denied.
 type CredentialFailed struct{ Name, Reason string }
 
-// apply counts the failure, once per cycle. Whatever else the cycle tries (rounds,
-// mails to several people) is the same failure.
+// apply counts the failure once per cycle. Other tries of the cycle (rounds, mails to several
+// people) are the same failure.
 func (e CredentialFailed) apply(m *machine) {
 	c, known := m.Credentials[e.Name]
 	if !known {
@@ -38,7 +38,7 @@ func (e CredentialFailed) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// What a credential line records.
+// The values of What in a credential line.
 const (
 	credentialFails = "failed"
 	credentialWorks = "recovered"
@@ -54,15 +54,15 @@ func (m *machine) setCredential(name string, c Credential) {
 	m.Credentials[name] = c
 }
 
-// CredentialWorked reports that one named credential was accepted. If Reading is
-// set it was used for reading, which proves nothing about sending.
+// CredentialWorked reports that one named credential was accepted. Reading is set if it was used
+// for reading, which proves nothing about sending.
 type CredentialWorked struct {
 	Name    string
 	Reading bool
 }
 
-// apply ends an outage. A mesh that lets us read but still denies what we send has
-// not ended it: otherwise an outage would begin and end with each cycle.
+// apply ends an outage. A mesh that lets us read but still denies our messages has not ended it.
+// Otherwise an outage would begin and end with each cycle.
 func (e CredentialWorked) apply(m *machine) {
 	refused := func(row Effect) bool { return row.Denied && row.Channel.credential() == e.Name }
 	if e.Reading && slices.ContainsFunc(m.Outbox, refused) {
@@ -71,7 +71,7 @@ func (e CredentialWorked) apply(m *machine) {
 	m.endOutage(e.Name, "works again")
 }
 
-// endOutage forgets an outage and informs those who were informed of it.
+// endOutage forgets an outage and tells everybody who was told about it.
 func (m *machine) endOutage(name, how string) {
 	c, known := m.Credentials[name]
 	if !known {
@@ -91,8 +91,8 @@ func (m *machine) endOutage(name, how string) {
 	}
 }
 
-// mayHaveArrived reports whether a notice may have arrived. If it cannot have, it
-// is withdrawn.
+// mayHaveArrived reports whether a notice may have arrived. It withdraws a notice that cannot have
+// arrived.
 func (m *machine) mayHaveArrived(t Notification) bool {
 	i, waits := m.effectIndex(t.ID)
 	if !waits {
@@ -105,14 +105,14 @@ func (m *machine) mayHaveArrived(t Notification) bool {
 	return true
 }
 
-// withdrawn ends a row that is not to be sent any more.
+// withdrawn ends a row that must not be sent any more.
 const withdrawn = "withdrawn"
 
 // neverSent reports whether no copy of the effect can have arrived.
 func (e Effect) neverSent() bool { return e.Copies == 0 && e.Attempts == 0 }
 
-// beginCycle lets a new poll try again what was denied. It ends the outage of a
-// credential that is not configured any more.
+// beginCycle lets a new poll try denied credentials again. It ends the outages of credentials that
+// are not configured any more.
 func (m *machine) beginCycle() {
 	m.forgetBackends()
 	for _, name := range slices.Sorted(maps.Keys(m.Credentials)) {
@@ -147,8 +147,8 @@ func startsCycle(events []Event) bool {
 	})
 }
 
-// reportOutages makes the notices about failing credentials: one to the keymaster
-// at once, one to the operator at the third cycle, each once per outage.
+// reportOutages makes the notices about failing credentials: one to the keymaster at once, and one
+// to the operator at the third cycle. Each is made once per outage.
 func (m *machine) reportOutages() {
 	for _, name := range slices.Sorted(maps.Keys(m.Credentials)) {
 		c := m.Credentials[name]
@@ -171,9 +171,9 @@ func (m *machine) hasKeymaster() bool {
 	return m.policy.HasMesh && k != "" && k != m.Agent
 }
 
-// alarm informs the keymaster. It names the credential and repeats nothing that a
-// server said, which could hold a secret. Each alarm costs the keymaster a turn,
-// so a credential that comes and goes causes at most mailsAnHour of them.
+// alarm tells the keymaster. It names the credential but does not repeat the text of a server,
+// which could contain a secret. Each alarm costs the keymaster a turn, so a credential that comes
+// and goes causes at most mailsAnHour of them.
 func (m *machine) alarm(name string, c Credential) (id string) {
 	if !m.hasKeymaster() || len(m.Alarms) >= mailsAnHour {
 		return ""
@@ -196,7 +196,7 @@ func (m *machine) blocker(name string, c Credential) (id string) {
 	})
 }
 
-// consequence returns what an outage means for the operator.
+// consequence returns in words how an outage affects the operator.
 func consequence(name string) string {
 	switch name {
 	case CredentialIMAP:
@@ -212,11 +212,11 @@ func consequence(name string) string {
 // subject returns a new thread about a fault.
 func (m *machine) subject(what string) Thread { return Thread{Subject: "@" + m.Agent + ": " + what} }
 
-// utc formats a time for a person who may be anywhere.
+// utc formats a time for a person in any zone.
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
-// renotify records that the effect id now carries the notice that old carried. If
-// id is "", the notice is to be made again.
+// renotify records that the effect id now carries the notice of the effect old. If id is "", the
+// notice must be made again.
 func (m *machine) renotify(old, id string) {
 	m.changeNotification(old, func(t *Notification) { t.ID = id })
 }
@@ -229,8 +229,8 @@ func (m *machine) isNotification(id string) (is bool) {
 	return is
 }
 
-// changeNotification calls change for the notification that the effect with this
-// id carries. An effect without one changes nothing.
+// changeNotification calls change for the notification that the effect with this id carries, if
+// any.
 func (m *machine) changeNotification(id string, change func(*Notification)) {
 	for name, c := range m.Credentials {
 		switch {
@@ -244,8 +244,8 @@ func (m *machine) changeNotification(id string, change func(*Notification)) {
 	}
 }
 
-// applyCredentialLine starts and ends outages, so that no notice is made twice. The
-// count of failures starts again.
+// applyCredentialLine starts and ends outages, so that a notice is not made twice. The count of
+// failures starts again.
 func (m *machine) applyCredentialLine(l Line) {
 	switch l.What {
 	case credentialWorks:
@@ -265,7 +265,7 @@ func (m *machine) applyCredentialLine(l Line) {
 	}
 }
 
-// applyNotification records which notice of an outage an effect is.
+// applyNotification records which notice of an outage an effect carries.
 func (m *machine) applyNotification(e Effect) {
 	c, fails := m.Credentials[e.Credential]
 	switch {

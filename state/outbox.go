@@ -25,11 +25,10 @@ func (m *machine) queue(e Effect) (id string) {
 	return e.ID
 }
 
-// DueEffects returns the effects that may be performed now, in order: of each
-// lane only the first, so that order holds and one that backs off
-// does not hold up the others (docs/design.md, "The outbox"). What needs a
-// credential that was denied in this cycle waits for the next, and does not make a
-// poll due.
+// DueEffects returns the effects that may be performed now, in order. It has only the first of each
+// lane, so that order holds and an effect that backs off does not hold up the others
+// (docs/design.md, "The outbox"). An effect whose credential was denied in this cycle waits for the
+// next cycle, and does not make a poll due.
 func (s State) DueEffects(now time.Time) []Effect {
 	return slices.DeleteFunc(s.firstOfLanes(), func(e Effect) bool { return now.Before(s.notBefore(e)) })
 }
@@ -50,9 +49,9 @@ func (s State) firstOfLanes() []Effect {
 	return first
 }
 
-// lane is a channel and a recipient. Of each lane only the first row may be sent. What is
-// about a credential has lanes of its own, one for the keymaster and one for the operator,
-// so that nothing else holds up a credential blocker.
+// lane is a channel and a recipient. Only the first row of each lane may be sent. Rows about a
+// credential have lanes of their own, one for the keymaster and one for the operator, so that other
+// rows do not hold up a credential blocker.
 type lane struct {
 	channel    Channel
 	to         string
@@ -64,8 +63,8 @@ func (e Effect) lane() lane {
 	return lane{e.Channel, e.To, e.Credential, e.Credential != "" && e.Kind == Relay}
 }
 
-// Unpaused reports that a person asks for a poll, which tries at once what waits,
-// whatever its pause.
+// Unpaused reports that a person asks for a poll. It tries all waiting rows at once, even if their
+// pauses are not over.
 type Unpaused struct{}
 
 func (Unpaused) apply(m *machine) {
@@ -84,7 +83,7 @@ func (m *machine) effectIndex(id string) (int, bool) {
 	return i, i >= 0
 }
 
-// endEffect removes a row from the outbox and records what became of it.
+// endEffect removes a row from the outbox and records how it ended.
 func (m *machine) endEffect(i int, what, reason string) {
 	e := m.Outbox[i]
 	m.Outbox = slices.Delete(m.Outbox, i, i+1)
@@ -104,7 +103,7 @@ func (s State) Effect(id string) (Effect, bool) {
 	return s.Outbox[i], true
 }
 
-// applyEffectLine queues an effect again, and counts it if its kind is rationed.
+// applyEffectLine queues an effect again, and counts it if its kind has a limit.
 func (m *machine) applyEffectLine(l Line) {
 	if l.Effect != nil && l.Effect.Channel == ByHook {
 		m.applyHookLine(l)

@@ -1,8 +1,7 @@
 package state
 
-// overtaken returns why a mail that could not be sent at once says what is not true any
-// more, or "". An ack, a quiet and a "still working" mail are worth something only at
-// their time (docs/design.md, "The outbox").
+// overtaken returns why an unsent mail is out of date, or "". An ack, a quiet and a "still working"
+// mail are worth something only at their time (docs/design.md, "The outbox").
 func (m *machine) overtaken(i int) string {
 	row := m.Outbox[i]
 	switch {
@@ -35,9 +34,9 @@ func (m *machine) overtaken(i int) string {
 	return ""
 }
 
-// heldUp reports whether a row was not sent at its first try: it failed, or has waited
-// for a minute. HALT may have held it, or what stands before it, or the poll that was
-// about to send it was killed.
+// heldUp reports whether a row was not sent at its first try: it failed, or has waited for a
+// minute. HALT or an earlier row may have held it up, or the poll that was about to send it was
+// killed.
 func (m *machine) heldUp(i int) bool {
 	row := m.Outbox[i]
 	return row.failed() || m.now.Sub(row.Created) >= firstBackoff

@@ -2,16 +2,15 @@ package state
 
 import "slices"
 
-// ToFlag lists the UIDs that are to be marked \Seen, in one mailbox under one
-// UIDVALIDITY.
+// ToFlag lists the UIDs to mark \Seen, in one mailbox under one UIDVALIDITY.
 type ToFlag struct {
 	Mailbox  string   `json:"mailbox,omitempty"`
 	Validity uint32   `json:"uidvalidity,omitempty"`
 	UIDs     []uint32 `json:"uids,omitempty"`
 }
 
-// owe records that the server is to be informed that an item was read. That
-// happens after the commit that made the item durable.
+// owe records that the server must be told that an item was read. It is told after the commit that
+// made the item durable.
 func (m *machine) owe(uid uint32, meshID string) {
 	if uid != 0 && !m.foreign {
 		if m.ToFlag.Mailbox != m.Cursor.Mailbox || m.ToFlag.Validity != m.Cursor.Validity {

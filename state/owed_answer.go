@@ -2,8 +2,8 @@ package state
 
 import "time"
 
-// owedFor is how long an answer that cannot be delivered keeps the agent awake
-// (docs/design.md, "Timers").
+// owedFor is how long an answer that cannot be delivered keeps the agent awake (docs/design.md,
+// "Timers").
 const owedFor = time.Hour
 
 // isAnswer reports whether the effect answers the operator: a turn's deliverable or
@@ -12,9 +12,9 @@ func (e Effect) isAnswer() bool {
 	return e.Channel == ByMail && (e.Kind == Reply || e.Kind == Answer)
 }
 
-// owedUntil returns until when silence does not count, because an answer waits in the
-// outbox: an hour after the last one was ready. It returns the zero time if none does.
-// What HALT holds back does not keep the agent awake.
+// owedUntil returns until when silence does not count because an answer waits in the outbox: an
+// hour after the last answer was ready. It returns the zero time if no answer waits. An answer that
+// HALT holds back does not keep the agent awake.
 func (s State) owedUntil() time.Time {
 	var until time.Time
 	for _, e := range s.Outbox {
@@ -25,19 +25,19 @@ func (s State) owedUntil() time.Time {
 	return until
 }
 
-// owes reports whether an answer that was ready less than an hour ago waits.
+// owes reports whether an answer waits that was ready less than an hour ago.
 func (m *machine) owes() bool { return m.now.Before(m.owedUntil()) }
 
-// answered restarts the count of silence when an answer has left, or was given up, as
-// of now or of an hour after it was ready, whichever came first.
+// answered restarts the count of silence when an answer has left or was given up. The count starts
+// now or an hour after the answer was ready, whichever came first.
 func (m *machine) answered(e Effect) {
 	if e.isAnswer() {
 		m.LastDelivery = latest(m.LastDelivery, earlier(m.now, e.Created.Add(owedFor)))
 	}
 }
 
-// noteOwing keeps the interval short in IDLE, too, while an answer is owed that could
-// not be delivered at once.
+// noteOwing keeps the interval short even in IDLE while an answer is owed that could not be
+// delivered at once.
 func (m *machine) noteOwing() {
 	owing := false
 	for _, e := range m.Outbox {
@@ -50,9 +50,8 @@ func (m *machine) noteOwing() {
 	}
 }
 
-// pause returns how long a row waits after a failure. An answer that is owed is tried
-// each minute for an hour, and then at pauses that grow from there. A copy that may have
-// arrived is not repeated so soon.
+// pause returns how long a row waits after a failure. An owed answer is tried each minute for an
+// hour, and then at growing pauses. A copy that may have arrived is not repeated so soon.
 func (m *machine) pause(row Effect, e SendFailed) time.Duration {
 	switch {
 	case e.RetryAfter > 0:
@@ -66,8 +65,7 @@ func (m *machine) pause(row Effect, e SendFailed) time.Duration {
 	return backoff(row.Attempts)
 }
 
-// hurry shortens the pauses of what stands before an answer that is owed, because
-// order holds.
+// hurry shortens the pauses of the rows before an owed answer, because order holds.
 func (m *machine) hurry() {
 	soon := m.now.Add(firstBackoff)
 	for i, answer := range m.Outbox {

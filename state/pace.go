@@ -2,8 +2,8 @@ package state
 
 import "time"
 
-// postsAMinute limits what an agent sends to others within a minute where the mesh keeps
-// no pace itself (docs/design.md, "The mesh over NATS").
+// postsAMinute limits the messages that an agent sends to others within a minute, on a mesh without
+// a pace of its own (docs/design.md, "The mesh over NATS").
 const postsAMinute = 5
 
 // notePost records that a message left through the mesh.
@@ -13,10 +13,10 @@ func (m *machine) notePost() {
 	}
 }
 
-// forgetPosts forgets those of more than a minute ago.
+// forgetPosts forgets the posts from more than a minute ago.
 func (m *machine) forgetPosts() { m.Posts = after(m.Posts, m.now.Add(-time.Minute)) }
 
-// paced returns when the channel takes another message of ours, by its pace.
+// paced returns when the pace of the channel allows another message of ours.
 func (s State) paced(c Channel) time.Time {
 	if c != ByMesh || len(s.Posts) < postsAMinute {
 		return time.Time{}

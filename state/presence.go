@@ -2,8 +2,8 @@ package state
 
 import "time"
 
-// Published holds what the registry of the mesh was last sent about this agent
-// (docs/design.md, "The mesh").
+// Published is the last report about this agent to the registry of the mesh (docs/design.md, "The
+// mesh").
 type Published struct {
 	Phase  Phase     `json:"phase,omitempty"`
 	Asleep bool      `json:"asleep,omitempty"`
@@ -11,8 +11,8 @@ type Published struct {
 	At     time.Time `json:"at,omitzero"`
 }
 
-// Registered reports that the mesh's registry has the agent's phase, whether it
-// sleeps and its tier, or that the mesh does not take them.
+// Registered reports that the mesh's registry has the agent's phase, sleep and tier, or that the
+// mesh does not take them.
 type Registered struct {
 	Phase  Phase
 	Asleep bool

@@ -1,17 +1,16 @@
 package state
 
-// Principal is whom a turn answers: the operator, another agent whose name was
-// proved, or a name that nothing proved. Each kind has a form of its own, and what a
-// sender calls itself comes after a colon. So no name turns one principal into
-// another (docs/design.md, "Conversations"). The zero value is nobody.
+// Principal is the party that a turn answers: the operator, another agent with a proven name, or an
+// unproven name. Each kind has its own form, and the name that a sender chose comes after a colon.
+// So no name turns one principal into another (docs/design.md, "Conversations"). The zero value is
+// nobody.
 type Principal string
 
-// OperatorPrincipal is the operator, whichever of their addresses or terminals a
-// message comes from.
+// OperatorPrincipal is the operator, at any of their addresses or terminals.
 const OperatorPrincipal Principal = "operator"
 
-// Proof is what proved the handle that another agent sent a message under. It is ""
-// in a row of a version that did not record it.
+// Proof is the proof of the handle under which another agent sent a message. It is "" in a row of a
+// version that did not record it.
 type Proof string
 
 // The proofs.
@@ -19,13 +18,13 @@ const (
 	ByToken Proof = "token"
 	ByNone  Proof = "none" // trust.mesh = "open" let it in, or a person did
 
-	// ByProgram is of a program on this machine, which could send what it sent. It is
-	// not of an agent.
+	// ByProgram is for a program on this machine, never for an agent. Its access to this machine is
+	// the proof.
 	ByProgram Proof = "program"
 )
 
-// The forms of other principals; a name follows. Nobody but the messages of an older
-// version themselves is the last.
+// The forms of other principals; a name follows. olderForm is only for the messages of an older
+// version.
 const (
 	provenForm   = "peer:"
 	unprovenForm = "unproven:"
@@ -46,7 +45,7 @@ func AgentPrincipal(name string, proof Proof) Principal {
 	return Principal(olderForm + name)
 }
 
-// Principal returns whom the turn of a message answers.
+// Principal returns the principal that the turn of a message answers.
 func (m Message) Principal() Principal {
 	if m.Operator {
 		return OperatorPrincipal
@@ -54,7 +53,7 @@ func (m Message) Principal() Principal {
 	return AgentPrincipal(m.From, m.Proof)
 }
 
-// Cause is what a turn's rights depend on ([turn.permissions], [api.tools]).
+// Cause determines the rights of a turn ([turn.permissions], [api.tools]).
 type Cause string
 
 // The causes of turns.
@@ -63,12 +62,11 @@ const (
 	CausePeer     Cause = "peer"
 	CauseSelf     Cause = "self"  // the agent itself, in its operator's conversation
 	CauseEvent    Cause = "event" // a program
-	CauseTask     Cause = "task"  // a prompt of the clock
+	CauseTask     Cause = "task"  // a prompt by the clock
 )
 
-// Cause returns what causes the turn of a message. What an agent plans in the turn of
-// another agent, or of a program, is caused by that one: it must not gain rights on the
-// way.
+// Cause returns the cause of a message's turn. If an agent plans a row in the turn of another
+// agent, or of a program, that one is the cause: the row must not gain rights on the way.
 func (m Message) Cause() Cause {
 	switch {
 	case !m.Operator && m.Proof == ByProgram:
@@ -83,8 +81,7 @@ func (m Message) Cause() Cause {
 	return CauseOperator
 }
 
-// TurnPrincipal returns whom the active turn answers, or nobody if no turn is
-// active.
+// TurnPrincipal returns the principal that the active turn answers, or "" if no turn is active.
 func (s State) TurnPrincipal() Principal {
 	msg, ok := s.TurnMessage()
 	if !ok {

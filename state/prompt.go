@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Prompts by the clock (docs/design.md, "Prompts by the clock"). The configuration says
-// what the agent is told and when. The state has a row for each prompt with the time of
-// its next firing. A firing is a message of the source Clock.
+// Prompts by the clock (docs/design.md, "Prompts by the clock"). The configuration has their texts
+// and times. The state has a row for each prompt with the time of its next firing. A firing is a
+// message of the source Clock.
 
 // PromptPolicy is a prompt of the configuration.
 type PromptPolicy struct {
 	Name    string
-	At      string        // its times, as crontab(5) writes them
-	CatchUp time.Duration // how late it may run, when the machine was off at its time
-	Asks    bool          // a program is asked whether there is something to do
+	At      string        // its times, in the syntax of crontab(5)
+	CatchUp time.Duration // how late it may run if the machine was off at its time
+	Asks    bool          // its program is asked whether there is something to do
 
-	// Next returns the first time after a time, as the clocks of the zone show it, or the
-	// zero time. It is pure.
+	// Next returns the first time after the given one, by the clocks of the zone, or the zero time.
+	// It is pure.
 	Next func(after time.Time, zone *time.Location) time.Time
 }
 
@@ -27,19 +27,19 @@ type PromptPolicy struct {
 type TimedPrompt struct {
 	Name string    `json:"name"`
 	At   string    `json:"at"`   // as in PromptPolicy
-	Next time.Time `json:"next"` // the first time that nothing has come of yet
+	Next time.Time `json:"next"` // the first time without a result yet
 
-	// Done are the last times that something came of. Their keys are remembered as well,
-	// but not for ever: a clock that was far ahead may have let them be forgotten.
+	// Done are the last times with a result. Seen has their keys as well, but not for ever: a clock
+	// that was far ahead may have made it forget them.
 	Done []time.Time `json:"done,omitempty"`
 
-	// AskedBy is the id of the process that asks the program of the prompt whether there
-	// is something to do, and may do so until AskedUntil.
+	// AskedBy is the id of the process that asks the program of the prompt whether there is
+	// something to do. It may ask until AskedUntil.
 	AskedBy    string    `json:"asked_by,omitempty"`
 	AskedUntil time.Time `json:"asked_until,omitzero"`
 
-	// Fails is why the last firing came to nothing, since Since: its program or its file
-	// cannot be used.
+	// Fails is why the last firing failed: its program or its file cannot be used. Since is when
+	// that began.
 	Fails string    `json:"fails,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 }
@@ -48,25 +48,26 @@ type TimedPrompt struct {
 type Firing struct {
 	Name string
 	At   time.Time
-	Asks bool // its program is to be asked first
+	Asks bool // its program must be asked first
 }
 
 // maxDone is how many times a row remembers.
 const maxDone = 16
 
-// PromptLease is how long the program of a prompt may be asked by one process.
+// PromptLease is how long one process may ask the program of a prompt.
 const PromptLease = 2 * time.Minute
 
-// PromptSlack is how late a firing may be and still count as in time: a poll or another
-// turn may be under way.
+// PromptSlack is how late a firing may be and still count as in time, because a poll or another
+// turn may be running.
 const PromptSlack = 15 * time.Minute
 
-// PromptKey returns the key of the message of a firing. It is the same for each process that makes it.
+// PromptKey returns the key of the message of a firing. Each process that makes the message
+// computes the same key.
 func PromptKey(name string, at time.Time) string {
 	return "prompt:" + name + ":" + at.UTC().Format("2006-01-02T15:04Z")
 }
 
-// prompt returns the configuration of a prompt whose times are those of a row.
+// prompt returns the configuration of the prompt with the name and the times of a row.
 func (p Policy) prompt(row TimedPrompt) (PromptPolicy, bool) {
 	i := slices.IndexFunc(p.Prompts, func(c PromptPolicy) bool { return c.Name == row.Name && c.At == row.At })
 	if i < 0 {
@@ -78,7 +79,7 @@ func (p Policy) prompt(row TimedPrompt) (PromptPolicy, bool) {
 // next returns the first time after t at which a prompt is due.
 func (p Policy) next(c PromptPolicy, t time.Time) time.Time { return c.Next(t, p.Location).UTC() }
 
-// newest returns the last time from first on, and not after now. first is due.
+// newest returns the last time at or after first that is not after now. first is due.
 func (p Policy) newest(c PromptPolicy, first, now time.Time) time.Time {
 	const hour = time.Hour
 	for back := hour; ; back *= 4 {
@@ -94,17 +95,17 @@ func (p Policy) newest(c PromptPolicy, first, now time.Time) time.Time {
 		case !last.IsZero():
 			return last
 		case from.Before(first):
-			return first // of another zone
+			return first // a time of another zone
 		}
 	}
 }
 
-// tooLate reports whether a firing of at may not be made any more.
+// tooLate reports whether it is too late to make the firing of at.
 func (p Policy) tooLate(c PromptPolicy, at, now time.Time) bool {
 	return now.Sub(at) > c.CatchUp+max(p.PromptSlack, PromptSlack)
 }
 
-// PromptsHeld returns what holds back every prompt of the clock, or "".
+// PromptsHeld returns the reason that holds back every prompt by the clock, or "".
 func (s State) PromptsHeld(p Policy, now time.Time) string {
 	switch tier := s.Tier(p, now); {
 	case s.Halted():
@@ -115,7 +116,7 @@ func (s State) PromptsHeld(p Policy, now time.Time) string {
 	return ""
 }
 
-// DuePrompts returns the firings that are due at now, of each prompt the newest.
+// DuePrompts returns the firings that are due at now, the newest of each prompt.
 func (s State) DuePrompts(p Policy, now time.Time) (due []Firing) {
 	if len(s.Prompts) == 0 || s.PromptsHeld(p, now) != "" {
 		return nil
@@ -132,8 +133,8 @@ func (s State) DuePrompts(p Policy, now time.Time) (due []Firing) {
 	return due
 }
 
-// promptTimes returns the times at which prompts are due, as far as nothing holds them
-// back then.
+// promptTimes returns the times at which prompts are due, without those that are held back at their
+// time.
 func (s State) promptTimes(p Policy) (times []time.Time) {
 	for _, row := range s.Prompts {
 		if _, ok := p.prompt(row); !ok || row.Next.IsZero() {
@@ -146,7 +147,7 @@ func (s State) promptTimes(p Policy) (times []time.Time) {
 	return times
 }
 
-// timedPrompt returns the row of a prompt; nil if there is none.
+// timedPrompt returns the row of a prompt, or nil.
 func (m *machine) timedPrompt(name string) *TimedPrompt {
 	i := slices.IndexFunc(m.Prompts, func(row TimedPrompt) bool { return row.Name == name })
 	if i < 0 {
@@ -155,23 +156,23 @@ func (m *machine) timedPrompt(name string) *TimedPrompt {
 	return &m.Prompts[i]
 }
 
-// What lines of the kind LinePrompt say of a prompt.
+// The values of What in a prompt line.
 const (
 	promptNext    = "next"    // the row has its next time
-	promptRemoved = "removed" // the configuration has it no more
+	promptRemoved = "removed" // the configuration does not have it any more
 	promptMissed  = "missed"  // its time passed, and it is too late
-	promptSkipped = "skipped" // its program says that there is nothing to do
+	promptSkipped = "skipped" // its program reports that there is nothing to do
 	promptFailed  = "failed"  // its program or its file cannot be used
 )
 
-// promptLine records what became of a prompt, with its row.
+// promptLine records the result of a prompt, with its row.
 func (m *machine) promptLine(row TimedPrompt, what, key, reason string) {
 	m.line(Line{Kind: LinePrompt, What: what, Key: key, From: row.Name, Reason: reason, Prompt: &row})
 }
 
-// planPrompts compares the rows with the configuration. A prompt that is new, or has
-// other times, begins with its next time. A time that passed while nothing held the
-// prompt back, and for which it is too late, is recorded as missed.
+// planPrompts compares the rows with the configuration. A new prompt, or one with other times,
+// begins with its next time. A time that passed while the prompt was not held back, and for which
+// it is too late, is recorded as missed.
 func (m *machine) planPrompts() {
 	for _, row := range slices.Clone(m.Prompts) {
 		if !slices.ContainsFunc(m.policy.Prompts, func(c PromptPolicy) bool { return c.Name == row.Name }) {
@@ -203,7 +204,7 @@ func (m *machine) planPrompts() {
 	m.endWaitingPrompts()
 }
 
-// planNext sets the next time of a row after now, of which nothing has come yet.
+// planNext sets the next time of a row: the first one after now without a result.
 func (m *machine) planNext(row *TimedPrompt, c PromptPolicy) {
 	next := m.policy.next(c, m.now)
 	for !next.IsZero() && m.cameOf(*row, next) {
@@ -216,19 +217,19 @@ func (m *machine) planNext(row *TimedPrompt, c PromptPolicy) {
 	m.promptLine(*row, promptNext, "", "")
 }
 
-// noteDone notes that something came of a time.
+// noteDone records that a time has a result.
 func (row *TimedPrompt) noteDone(at time.Time) {
 	row.Done = append(slices.Clone(row.Done), at.UTC())
 	row.Done = row.Done[max(0, len(row.Done)-maxDone):]
 }
 
-// cameOf reports whether something came of a time of a prompt.
+// cameOf reports whether a time of a prompt has a result.
 func (m *machine) cameOf(row TimedPrompt, at time.Time) bool {
 	_, known := m.Seen[PromptKey(row.Name, at)]
 	return known || slices.ContainsFunc(row.Done, at.Equal)
 }
 
-// shown returns a time as the clocks of the machine show it.
+// shown formats a time by the clocks of the machine.
 func (m *machine) shown(t time.Time) string {
 	if loc := m.policy.Location; loc != nil {
 		t = t.In(loc)
@@ -236,7 +237,7 @@ func (m *machine) shown(t time.Time) string {
 	return t.Format("2006-01-02 15:04")
 }
 
-// short writes a duration without zeros at its end: 24h.
+// short formats a duration without trailing zeros, such as 24h.
 func short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -248,14 +249,14 @@ func short(d time.Duration) string {
 	return text
 }
 
-// waitsByClock reports whether the message is a firing of the clock that waits for its
-// turn, which no person has asked for.
+// waitsByClock reports whether the message is a waiting firing of the clock that no person has
+// asked for.
 func (msg Message) waitsByClock() bool {
 	return msg.Source == Clock && !msg.ByHand && msg.TurnID == "" && !msg.IsFollowUp()
 }
 
-// endWaitingPrompts ends the firings that wait for their turn and whose prompt is not
-// configured any more, or for which it is too late.
+// endWaitingPrompts ends the waiting firings whose prompt is not configured any more, or for which
+// it is too late.
 func (m *machine) endWaitingPrompts() {
 	for _, msg := range slices.Clone(m.Inbox) {
 		if !msg.waitsByClock() {
@@ -271,8 +272,8 @@ func (m *machine) endWaitingPrompts() {
 	}
 }
 
-// PromptAsked reports that the process ID is about to ask the program of a prompt whether
-// there is something to do. After the commit, the row says which process may.
+// PromptAsked reports that the process ID is about to ask the program of a prompt whether there is
+// something to do. After the commit, the row names the process that may ask.
 type PromptAsked struct{ Name, ID string }
 
 func (e PromptAsked) apply(m *machine) {
@@ -284,11 +285,11 @@ func (e PromptAsked) apply(m *machine) {
 	row.AskedBy, row.AskedUntil = e.ID, m.now.Add(PromptLease)
 }
 
-// Prompted reports what came of a prompt at its time, or that a person wants it now.
+// Prompted reports the result of a prompt at its time, or that a person wants it now.
 type Prompted struct {
 	Name string
-	At   time.Time // at which it was due
-	ID   string    // of the process that has asked its program; "" if it has none
+	At   time.Time // when it was due
+	ID   string    // of the process that asked its program; "" without a program
 	Hand string    // set if a person wants it: the key of the message
 
 	Skipped string // why there is nothing to do, or ""
@@ -297,8 +298,8 @@ type Prompted struct {
 	Message Message // otherwise: Payload, Sum, Size, Title and Kind
 }
 
-// apply makes the message of a firing, once. One of the same prompt that waits for its
-// turn is replaced: the agent is told the same once.
+// apply makes the message of a firing once. It replaces a waiting message of the same prompt, so
+// that the agent gets the prompt once.
 func (e Prompted) apply(m *machine) {
 	if e.Hand != "" {
 		if !m.seen(e.Hand) {
@@ -313,7 +314,7 @@ func (e Prompted) apply(m *machine) {
 		return
 	}
 	if m.PromptsHeld(m.policy, m.now) != "" {
-		return // it was made before the agent was halted, and is made again
+		return // it was made before the prompts were held back, and is made again
 	}
 	c, ok := m.policy.prompt(*row)
 	if !ok {
@@ -350,8 +351,8 @@ func (e Prompted) apply(m *machine) {
 	}
 }
 
-// addPrompt puts the message of a firing into the inbox. It wakes nothing, and is not a
-// word of the operator.
+// addPrompt puts the message of a firing into the inbox. It wakes nothing and does not count as
+// hearing the operator.
 func (m *machine) addPrompt(e Prompted, key string, at time.Time) {
 	m.noteSeen(key)
 	msg := e.Message
@@ -373,7 +374,7 @@ func (e Prompted) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// applyPromptLine applies a line about a prompt.
+// applyPromptLine restores the row of a prompt line.
 func (m *machine) applyPromptLine(l Line) {
 	m.noteSeen(l.Key)
 	m.Prompts = slices.DeleteFunc(m.Prompts, func(row TimedPrompt) bool { return row.Name == l.From })
@@ -382,18 +383,16 @@ func (m *machine) applyPromptLine(l Line) {
 	}
 }
 
-// The kinds of messages of the clock.
+// The kinds of messages by the clock.
 const (
-	KindAlways = "always" // what the agent answers is mailed
-	KindSaid   = "said"   // unless it says nothing
+	KindAlways = "always" // the answer is always mailed
+	KindSaid   = "said"   // the answer is mailed unless it is empty or NOTHING
 )
 
-// MayBeSilent reports whether the turn of the message may end without a word to the
-// operator.
+// MayBeSilent reports whether the turn of the message may end without a word to the operator.
 func (msg Message) MayBeSilent() bool {
 	return msg.Source == Self || msg.Source == Clock && msg.Kind == KindSaid
 }
 
-// ByItself reports whether nobody has sent the message now: the agent has planned it
-// itself, or the clock has it.
+// ByItself reports whether the agent or the clock planned the message, so that it has no sender.
 func (msg Message) ByItself() bool { return msg.Source == Self || msg.Source == Clock }

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// The items in quarantine are in their folder. The state counts them
-// (docs/design.md, "Quarantine").
+// The items in quarantine are in its folder. The state counts them (docs/design.md, "Quarantine").
 
-// maxRejections is how many rejected items are remembered by their keys. A
-// stranger who sends them must not make the state grow.
+// maxRejections is how many rejected items are remembered by key. A stranger who sends them must
+// not make the state grow.
 const maxRejections = 500
 
-// What a gate line records besides the gate, and a quarantine line of an item.
+// The values of What in the gate lines and quarantine lines of an item.
 const (
 	lineUnkept    = "not kept"
 	lineCopy      = "a copy"
@@ -22,21 +21,21 @@ const (
 	lineDiscarded = "dropped"
 )
 
-// Rejected reports that an item for this agent did not pass the gate. It is in
-// quarantine, or was beyond the limits of the quarantine (Unkept). If Ask is set,
-// it lacks nothing but a proof of its sender, so the operator may be asked. If Doubtful
-// is set, its sender is proved and its text is not, so the operator is asked.
+// Rejected reports that an item for this agent did not pass the gate. It is in quarantine, or
+// exceeded the limits of the quarantine (Unkept). Ask is set if only a proof of its sender is
+// missing, so the operator may be asked. Doubtful is set if its sender is proven but its text is
+// not, so the operator is asked.
 type Rejected struct {
 	Key, From, Gate, Reason string
 	Source                  Source
 	At                      time.Time
-	Digest                  string // as of Arrived
+	Digest                  string // as in Arrived
 	MeshID                  string
 	Unkept, Ask, Doubtful   bool
 }
 
-// apply counts what the gate rejected. It wakes nothing. An item under a key that
-// was accepted, or a copy of an accepted mail, is not counted.
+// apply counts the rejected item. It wakes nothing. It does not count an item whose key was
+// accepted, or a copy of an accepted mail.
 func (e Rejected) apply(m *machine) {
 	m.owe(0, e.MeshID)
 	if m.seen(rejectionKey(e.Key)) {
@@ -68,9 +67,8 @@ func (e Rejected) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// RejectedMore reports that a gate rejected so many items besides those that have
-// an event each. Nothing of them was kept, their keys included: a flood has one
-// line for each gate.
+// RejectedMore reports that a gate rejected Count more items, besides those with an event each.
+// They were not kept, not even their keys: a flood has one line for each gate.
 type RejectedMore struct {
 	Gate   string
 	Source Source
@@ -88,7 +86,7 @@ func (RejectedMore) rank() (int, time.Time) { return rankEnd, time.Time{} }
 // isKept reports whether the item of a gate line is in quarantine.
 func (l Line) isKept() bool { return l.What != lineCopy && l.What != lineUnkept }
 
-// applyGateLine counts the item of a gate line, or the items.
+// applyGateLine counts the items of a gate line.
 func (m *machine) applyGateLine(l Line) {
 	m.Numbers.Quarantined = max(m.Numbers.Quarantined, l.Number)
 	if l.Key == "" {
@@ -112,18 +110,16 @@ func (m *machine) applyGateLine(l Line) {
 	}
 }
 
-// Released reports that the item of the quarantine under Key is let in as Event,
-// whatever the gate said. Its payload is durable in messages/. Same identifies the
-// same bytes that came at the same time: a renumbered mailbox brings them again
-// under another key. "" identifies nothing.
+// Released reports that the quarantined item under Key is let in as Event, despite the gate. Its
+// payload is durable in messages/. Same identifies the same bytes that came at the same time: a
+// renumbered mailbox brings them again under another key. "" identifies nothing.
 type Released struct {
 	Key, Reason, Same string
 	Event             Event
 }
 
-// apply lets the item in as if it came now and had passed the gate. A key that was
-// accepted before, or bytes that were released under another key, do not come in
-// twice.
+// apply lets the item in as if it came now and had passed the gate. A key that was accepted before,
+// or bytes that were released under another key, do not come in twice.
 func (e Released) apply(m *machine) {
 	if m.seen(e.Key) {
 		return
@@ -160,8 +156,7 @@ func (s State) WasReleased(same string) bool {
 	return known
 }
 
-// releaseKey returns the key under which Seen keeps a released item. It blocks
-// nothing but another release.
+// releaseKey returns the key of a released item in Seen. It blocks only another release.
 func releaseKey(same string) string { return "released " + same }
 
 // Discarded reports that an item was removed from the quarantine for good.
@@ -192,20 +187,18 @@ func (m *machine) applyQuarantineLine(l Line) {
 	}
 }
 
-// rejectionKey returns the key under which Seen keeps a rejected item. It differs
-// from the item's own key: otherwise a forged item could suppress the real one.
+// rejectionKey returns the key of a rejected item in Seen. It differs from the item's own key,
+// because otherwise a forged item could suppress the real one.
 func rejectionKey(key string) string { return rejectionPrefix + key }
 
 const rejectionPrefix = "refused "
 
-// doubtKey returns the key under which Seen keeps that the operator is asked about a
-// signed mail: somebody who holds it can send it again with other fields, as often as
-// they like.
+// doubtKey returns the key in Seen of a question to the operator about a signed mail. Anybody who
+// holds the mail can send it again with other fields, as often as they like.
 func doubtKey(digest string) string { return "doubt " + digest }
 
-// KnowsRejected reports whether an item that the gate rejects is known: it was
-// rejected before under this key, it was let in since, or it is a copy of an
-// accepted mail. A digest of "" matches nothing.
+// KnowsRejected reports whether a rejected item is known: it was rejected before under this key, it
+// was let in since, or it is a copy of an accepted mail. A digest of "" matches nothing.
 func (s State) KnowsRejected(key, digest string) bool {
 	_, refused := s.Seen[rejectionKey(key)]
 	_, copied := s.Seen[digest]

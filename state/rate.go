@@ -9,28 +9,29 @@ import (
 // OverRate is the Reason of a mail that waits because too many came within an hour.
 const OverRate = "over the limit of mails an hour, [budget] mails_an_hour"
 
-// OverEventRate is the same of a message of a program.
+// OverEventRate is the Reason of a message of a program that waits because too many came within an
+// hour.
 const OverEventRate = "over the limit of events an hour, [budget] events_an_hour"
 
-// overRate reports whether the message waits for the hour to hold fewer of its kind.
+// overRate reports whether the message waits because of the hourly limit of its kind.
 func (msg Message) overRate() bool {
 	return msg.Status == Deferred && (msg.Reason == OverRate || msg.Reason == OverEventRate)
 }
 
 // ration is how many messages of one kind may run within an hour.
 type ration struct {
-	reason string       // of what is above it
-	limit  int          // 0: there is none
-	let    *[]time.Time // when the last ones were let run
+	reason string       // of a message above the limit
+	limit  int          // 0 means unlimited
+	let    *[]time.Time // when the last ones were admitted
 }
 
-// rations returns the ration of the operator's mails and that of programs.
+// rations returns the rations of the operator's mails and of programs.
 func (m *machine) rations() [2]ration {
 	return [2]ration{{OverRate, m.policy.Rate, &m.Accepted}, {OverEventRate, m.policy.EventRate, &m.Programs}}
 }
 
-// rationOf returns the ration that a message counts against. It returns false if it
-// counts against none.
+// rationOf returns the ration that a message counts against. It returns false if the message does
+// not count.
 func (m *machine) rationOf(msg Message) (ration, bool) {
 	all := m.rations()
 	switch {
@@ -42,15 +43,14 @@ func (m *machine) rationOf(msg Message) (ration, bool) {
 	return ration{}, false
 }
 
-// isRationed reports whether the message counts against the limit: what costs money
-// and anybody can send in the operator's name, by mistake or by a rule of theirs.
-// What a person let in by hand or by their answer does not (docs/design.md, "The
-// inbox").
+// isRationed reports whether the message counts against the limit on mails: it costs money, and
+// anybody can send it in the operator's name, by mistake or by a rule of theirs. A message that a
+// person let in, by hand or by an answer, does not count (docs/design.md, "The inbox").
 func (m *machine) isRationed(msg Message) bool {
 	return msg.Operator && msg.Source == Mail && m.policy.Turns && m.policy.Rate > 0 && !m.letIn
 }
 
-// applyLetIn applies what a person let in.
+// applyLetIn applies an event that a person let in.
 func (m *machine) applyLetIn(e Event) {
 	before := m.letIn
 	m.letIn = true
@@ -73,10 +73,10 @@ func (m *machine) ration(msg *Message) {
 	msg.Status, msg.Reason, msg.NextRetryAt = Deferred, r.reason, slots[len(held)]
 }
 
-// held returns the places in the inbox of the messages above a limit.
+// held returns the inbox indexes of the messages above a limit.
 func (m *machine) held(r ration) (held []int) {
 	for i := range m.Inbox {
-		// Steps look here several times, and most rows wait for their turn only.
+		// Steps look here several times, and most rows only wait for their turn.
 		if msg := &m.Inbox[i]; msg.Status == Deferred && msg.Reason == r.reason {
 			held = append(held, i)
 		}
@@ -84,11 +84,11 @@ func (m *machine) held(r ration) (held []int) {
 	return held
 }
 
-// heldByRate returns the places in the inbox of the mails above the limit.
+// heldByRate returns the inbox indexes of the mails above the limit.
 func (m *machine) heldByRate() []int { return m.held(m.rations()[0]) }
 
-// slots returns when the next n messages may run: each an hour after the one that stood
-// as many places before it as the limit allows. As many were let run as may.
+// slots returns when the next n messages may run, if the limit is used up. Each runs an hour after
+// the message that is limit places before it.
 func (r ration) slots(n int) []time.Time {
 	times := slices.Clone(*r.let)
 	for range n {
@@ -97,7 +97,7 @@ func (r ration) slots(n int) []time.Time {
 	return times[len(*r.let):]
 }
 
-// admitHeld queues the messages for which the hour has room now, in their order.
+// admitHeld queues, in order, the messages that the hourly limits allow now.
 func (m *machine) admitHeld() {
 	for _, r := range m.rations() {
 		held := m.held(r)
@@ -112,7 +112,7 @@ func (m *machine) admitHeld() {
 	m.planHeld()
 }
 
-// planHeld gives the messages above a limit their times.
+// planHeld sets the times of the messages above a limit.
 func (m *machine) planHeld() {
 	for _, r := range m.rations() {
 		held := m.held(r)
@@ -125,8 +125,8 @@ func (m *machine) planHeld() {
 	}
 }
 
-// tellRate informs the operator once that mails wait for the hour to hold fewer, and
-// forgets that it did once no mail waits and the hour has room.
+// tellRate tells the operator once that mails wait because of the hourly limit. It may tell them
+// again after the waiting mails have run and the limit has room.
 func (m *machine) tellRate() {
 	m.planHeld()
 	held := m.heldByRate()
@@ -141,7 +141,7 @@ func (m *machine) tellRate() {
 	}
 }
 
-// applyRation counts a message of a history line against the limit of its kind.
+// applyRation counts the message of a history line against the limit of its kind.
 func (m *machine) applyRation(l Line) {
 	msg := l.Message
 	switch {

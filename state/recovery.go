@@ -3,8 +3,8 @@ package state
 // Recovered reports that state.json could not be used and was rebuilt.
 type Recovered struct{ Reason string }
 
-// apply informs the operator once. Only the lost state recorded which effects were
-// about to be sent, so each may have been sent.
+// apply tells the operator once. Only the lost state recorded which effects were about to be sent,
+// so each may have been sent.
 func (e Recovered) apply(m *machine) {
 	m.line(Line{Kind: LineRecovery, Reason: e.Reason})
 	for i := range m.Outbox {

@@ -7,13 +7,13 @@ import (
 	"unicode"
 )
 
-// Relaying is one request of a peer that was honoured.
+// Relaying is a relay request of a peer that we carried out.
 type Relaying struct {
 	From string    `json:"from"`
 	At   time.Time `json:"at"`
 }
 
-// maxRelay bounds, in bytes, what is relayed of a peer's text.
+// maxRelay bounds the relayed text of a peer, in bytes.
 const maxRelay = 4 << 10
 
 // RelayAsked reports that a listed peer, proven by its token, asks us to mail Text
@@ -40,7 +40,7 @@ func (e RelayAsked) apply(m *machine) {
 	m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "relay", Reason: "passed on to the operator"})
 	m.queue(Effect{
 		Kind: Relayed, Channel: ByMail, To: m.policy.Operator,
-		// Without a callsign, so that an answer is not taken for mail to the peer.
+		// Without a callsign, so that an answer is not mistaken for mail to the peer.
 		Thread: m.subject("message from " + e.From),
 		Text: fmt.Sprintf("The agent %s asks me to pass this on to you. The text is that agent's, not mine, and I have not acted on it. An answer to this mail comes to me.\n\n%s",
 			e.From, quote(text)),
@@ -53,7 +53,7 @@ func (e RelayAsked) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// whyNotRelayed returns why a request is not honoured; "" if it is.
+// whyNotRelayed returns why a request is refused, or "".
 func (m *machine) whyNotRelayed(from, text string) string {
 	lately := 0
 	for _, r := range m.Relays {
@@ -74,7 +74,7 @@ func (m *machine) whyNotRelayed(from, text string) string {
 	return ""
 }
 
-// relayed is a stranger's text without what could play tricks in a mail, cut.
+// relayed returns a peer's text, cut, and without characters that could play tricks in a mail.
 func relayed(text string) string {
 	text = strings.ToValidUTF8(text[:min(len(text), maxRelay)], "")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Whole sorts lines and splits off those of a commit that a power cut has torn. Part
-// of a commit would be misleading. Nothing that the torn commit asked for was done,
-// because the commit did not return.
+// Whole sorts lines and splits off the lines of a commit that a power cut has torn. Part of a
+// commit would be misleading. The effects of the torn commit were never performed, because the
+// commit did not return.
 func Whole(lines []Line) (whole, torn []Line) {
 	slices.SortStableFunc(lines, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(a.Serial, b.Serial), cmp.Compare(a.N, b.N))
@@ -24,10 +24,9 @@ func Whole(lines []Line) (whole, torn []Line) {
 	return lines[:end], lines[end:]
 }
 
-// Rebuild makes a state from the history alone. The state is in IDLE. Its mail cursor
-// asks for everything since the day before the last accepted mail: lines of other
-// sources do not prove that the mailbox was read. It asks for more if a mail could
-// not be fetched before.
+// Rebuild makes a state from the history alone. The state is in IDLE. Its mail cursor asks for
+// everything since the day before the last accepted mail, because lines of other sources do not
+// prove that the mailbox was read. It asks for more if a mail could not be fetched before.
 func Rebuild(s State, lines []Line) State {
 	s = Replay(s, lines)
 	s.Phase, s.WokenBy, s.AckWaits, s.Unmailed = IDLE, "", WaitingAck{}, false
@@ -45,7 +44,7 @@ func Rebuild(s State, lines []Line) State {
 	return s
 }
 
-// failingSince returns, by key, since when lines say that a mail cannot be fetched.
+// failingSince returns, by key, since when a mail cannot be fetched, as the lines record it.
 func failingSince(lines []Line) map[string]time.Time {
 	since := map[string]time.Time{}
 	for _, l := range lines {
@@ -61,8 +60,8 @@ func failingSince(lines []Line) map[string]time.Time {
 	return since
 }
 
-// Replay applies, in order, the history lines that are newer than s: accepted
-// messages, ended rows, queued and done effects, HALT, the phase, the highest epoch.
+// Replay applies, in order, the history lines that are newer than s: accepted messages, ended rows,
+// queued and finished effects, HALT, the phase, the highest epoch.
 func Replay(s State, lines []Line) State {
 	m := machine{State: s.clone()}
 	for _, l := range lines {
@@ -75,7 +74,7 @@ func Replay(s State, lines []Line) State {
 		m.Epoch = max(m.Epoch, l.Epoch)
 	}
 	m.Lines = nil
-	m.Cursor.Swept = time.Time{} // what was lost with the state is looked for
+	m.Cursor.Swept = time.Time{} // a sweep looks for mail that was lost with the state
 	return m.State
 }
 
@@ -97,7 +96,7 @@ func (m *machine) applyLine(l Line) {
 			m.noteAnswer(*m.task.Row, l, l.At)
 		}
 		m.applyOperatorAnswerLine(l)
-		if l.Source != Nudge { // of which only its own line says where it came from
+		if l.Source != Nudge { // only the line of a nudge itself has its origin
 			m.noteSeen(l.Key)
 		}
 	case LineNudge:

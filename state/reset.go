@@ -2,9 +2,9 @@ package state
 
 import "time"
 
-// Reset is where the agent's memory begins. What was accepted up to Arrivals was
-// queued before it, and attempts up to Epoch began before it. Origin is the handle
-// of the agent or user that reset it.
+// Reset is where the agent's memory begins. Messages up to Arrivals were queued before it, and
+// attempts up to Epoch began before it. Origin is the handle of the agent or the user that reset
+// the memory.
 type Reset struct {
 	At       time.Time `json:"at,omitzero"`
 	Note     string    `json:"note,omitempty"`
@@ -13,8 +13,8 @@ type Reset struct {
 	Epoch    uint64    `json:"epoch,omitempty"`
 }
 
-// MemoryReset reports `reset`: the agent's memory of everybody begins again, with a
-// note for the operator's next turn.
+// MemoryReset reports `reset`: the agent's memory of all principals begins again, with a note for
+// the operator's next turn.
 type MemoryReset struct{ Note, Origin string }
 
 // apply clears the agent's memory. Queued messages stay queued, and their prompts

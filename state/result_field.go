@@ -8,8 +8,7 @@ import (
 	"unicode"
 )
 
-// The types that a result field may have, as JSON Schema names them. A field without a
-// type takes any value.
+// The types of result fields, named as in JSON Schema. A field without a type takes any value.
 const (
 	TypeString  = "string"
 	TypeNumber  = "number"
@@ -19,7 +18,7 @@ const (
 	TypeObject  = "object"
 )
 
-// The limits of what a message asks for.
+// Limits on the result fields of a message.
 const (
 	MaxResultFields     = 32
 	maxFieldName        = 64  // bytes
@@ -32,12 +31,12 @@ var fieldTypes = []string{TypeString, TypeNumber, TypeInteger, TypeBoolean, Type
 // (docs/design.md, "The contract between agents").
 type ResultField struct {
 	Name        string `json:"name"`
-	Type        string `json:"type,omitempty"`        // "" = any
-	Description string `json:"description,omitempty"` // what the sender means by it, on one line
+	Type        string `json:"type,omitempty"`        // "" means any
+	Description string `json:"description,omitempty"` // by the sender, on one line
 	Required    bool   `json:"required,omitempty"`
 }
 
-// String returns the field as a person and an agent are shown it.
+// String returns the field as people and agents see it.
 func (f ResultField) String() string {
 	text := f.Name + ": " + cmp.Or(f.Type, "any value")
 	if f.Required {
@@ -49,8 +48,7 @@ func (f ResultField) String() string {
 	return text
 }
 
-// CheckResultFields returns an error unless these can be the fields that a message
-// asks for.
+// CheckResultFields returns an error unless a message may ask for these fields.
 func CheckResultFields(fields []ResultField) error {
 	if len(fields) > MaxResultFields {
 		return fmt.Errorf("there are more than %d result fields", MaxResultFields)

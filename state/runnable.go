@@ -5,29 +5,30 @@ import (
 	"time"
 )
 
-// runnable reports whether nothing holds this message back.
+// runnable reports whether this message could have its turn now.
 func (s State) runnable(msg Message, p Policy, now time.Time) bool {
 	return msg.isDue(now) && s.mayRun(msg, p, now)
 }
 
-// mayRun is runnable for a message whose time has come.
+// mayRun is runnable for a message that is due.
 func (s State) mayRun(msg Message, p Policy, now time.Time) bool {
 	return p.Turns && s.turnsAllowed(p, now) && s.Tier(p, now).allows(msg) && s.SelfHeld(msg, p, now) == ""
 }
 
-// turnsAllowed reports whether any turn may run.
+// turnsAllowed reports whether any turn may run: a backend is usable, and neither HALT nor a
+// cool-down is on.
 func (s State) turnsAllowed(p Policy, now time.Time) bool {
 	_, open := s.Backend(p, now)
 	return open && !s.Halted() && !now.Before(s.CooldownUntil)
 }
 
-// isDue reports whether the message could have its turn at now.
+// isDue reports whether the message waits for its turn, and its time has come.
 func (msg Message) isDue(now time.Time) bool {
 	return !msg.Damaged && (msg.Status == Queued || msg.Status == Deferred && !now.Before(msg.NextRetryAt))
 }
 
-// CanRun reports whether a turn could be claimed at now: for a message that waits,
-// or for a suspended turn with no open question.
+// CanRun reports whether a turn could be claimed at now, for a waiting message or for a suspended
+// turn without open questions.
 func (s State) CanRun(p Policy, now time.Time) bool {
 	if s.Turn.Status == HeadIdle {
 		return s.nextMessage(p, now) >= 0
@@ -36,8 +37,8 @@ func (s State) CanRun(p Policy, now time.Time) bool {
 	return p.Turns && s.turnsAllowed(p, now) && s.Turn.ready() && s.affords(p, now) && !msg.Damaged
 }
 
-// NextToRun returns the message whose turn would be claimed at now: the first that
-// can run, or that of a suspended turn with no open question.
+// NextToRun returns the message whose turn would be claimed at now: the first that can run, or the
+// message of a suspended turn without open questions.
 func (s State) NextToRun(p Policy, now time.Time) (Message, bool) {
 	if !s.CanRun(p, now) {
 		return Message{}, false
@@ -54,9 +55,9 @@ func (s State) affords(p Policy, now time.Time) bool {
 	return s.Tier(p, now).allows(msg)
 }
 
-// nextMessage returns the inbox index of the message that runs next: of those that
-// can run, the one that arrived first, and what others sent before what the agent
-// planned itself, and prompts of the clock. It returns -1 if none can.
+// nextMessage returns the inbox index of the message that runs next, or -1. Messages from senders
+// run first, in the order of their arrival. Messages that the agent planned itself and prompts by
+// the clock run after them, in the order of their times.
 func (s State) nextMessage(p Policy, now time.Time) int {
 	next := -1
 	for i, msg := range s.Inbox {
@@ -71,9 +72,8 @@ func (s State) nextMessage(p Policy, now time.Time) int {
 	return next
 }
 
-// Before returns the messages that have their turn before the one with this key, if
-// nothing else comes. What the agent planned itself, and what the clock has, comes
-// last.
+// Before returns the messages that have their turn before the message with this key, if no other
+// message comes. Messages that the agent planned itself and prompts by the clock come last.
 func (s State) Before(key string, p Policy, now time.Time) (first []Message) {
 	for _, msg := range s.Inbox {
 		if msg.Key == key {
@@ -86,11 +86,10 @@ func (s State) Before(key string, p Policy, now time.Time) (first []Message) {
 	return first
 }
 
-// hasWork reports whether a turn is dispatched, running or suspended, or an
-// operator message could run now. What the agent planned itself, or the clock has, is work
-// once its turn has begun. What is held back is not work, but a mail above the
-// limit of the hour is: it runs as soon as the hour has room (docs/design.md,
-// "Glossary").
+// hasWork reports whether a turn is dispatched, running or suspended, or an operator message could
+// run now. A wakeup or a prompt by the clock is work once its turn has begun. A message that is
+// held back is not work, with two exceptions: a message that is collecting, and a mail above the
+// hourly limit, which runs as soon as the limit allows (docs/design.md, "Glossary").
 func (s State) hasWork(p Policy, now time.Time) bool {
 	switch s.Turn.Status {
 	case HeadIdle:

@@ -2,9 +2,9 @@ package state
 
 import "maps"
 
-// seen reports whether a key or digest was accepted before. If it was, its time
-// is renewed, because its source may bring it again. A waiting message counts as
-// seen even after its key was forgotten.
+// seen reports whether a key or digest was accepted before. It renews the time of a known one,
+// because its source may bring it again. A waiting message counts as seen even after its key was
+// forgotten.
 func (m *machine) seen(key string) bool {
 	_, known := m.Seen[key]
 	if !known && m.message(key) == nil {
@@ -14,7 +14,7 @@ func (m *machine) seen(key string) bool {
 	return true
 }
 
-// noteSeen keeps a key or digest from now on.
+// noteSeen remembers a key or digest from now on.
 func (m *machine) noteSeen(key string) {
 	if key == "" {
 		return
@@ -22,8 +22,8 @@ func (m *machine) noteSeen(key string) {
 	m.ownSeen()[key] = m.now.Unix()
 }
 
-// ownSeen returns the map of keys to change it. Most steps do not, and leave the map of the
-// state before, which may be large.
+// ownSeen returns the map of keys for a change. Most steps do not change it, and share the map of
+// the earlier state, which may be large.
 func (m *machine) ownSeen() map[string]int64 {
 	if !m.seenOwned {
 		m.Seen, m.seenOwned = maps.Clone(m.Seen), true

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// The kinds of rows with which an agent wakes itself (docs/design.md, "It drives
-// itself"). Their source is Self.
+// The kinds of rows by which an agent wakes itself (docs/design.md, "It drives itself"). Their
+// source is Self.
 const (
-	KindSleep    = "sleep"    // the agent sleeps, and has said why it wakes
-	KindRest     = "rest"     // it rests after an answer, because [api] rest says so
-	KindReminder = "reminder" // stays whatever comes meanwhile
+	KindSleep    = "sleep"    // the agent sleeps, with a reason to wake
+	KindRest     = "rest"     // the agent rests after an answer, because of [api] rest
+	KindReminder = "reminder" // stays even if messages come meanwhile
 )
 
-// MaxReminder bounds how far ahead a reminder may be, and MaxSelfRows how many rows of
-// the agent itself wait at once.
+// MaxReminder bounds how far ahead a reminder may be. MaxSelfRows bounds how many rows of the agent
+// itself wait at once.
 const (
 	MaxReminder = 366 * 24 * time.Hour
 	MaxSelfRows = 50
@@ -30,26 +30,25 @@ func maxSpan(kind string) time.Duration {
 	return MaxSleep
 }
 
-// SelfStreak counts the turns that the agent caused itself since its operator was
-// last heard. Of them, Peers were in conversations with other agents. Told is set
-// once the operator knows that rows wait.
+// SelfStreak counts the turns that the agent caused itself since its operator was last heard. Of
+// them, Peers were in conversations with other agents. Told is set once the operator knows that
+// rows wait.
 type SelfStreak struct {
 	Turns int  `json:"turns,omitempty"`
 	Peers int  `json:"peers,omitempty"`
 	Told  bool `json:"told,omitempty"`
 }
 
-// full reports whether the streak has no room for the turn of msg. Conversations
-// with other agents use half of it at most, so that they never keep the operator's
-// wakeups waiting.
+// full reports whether the streak has no room for the turn of msg. Conversations with other agents
+// may use half of it at most, so that they never hold up the operator's wakeups.
 func (k SelfStreak) full(msg Message, p Policy) bool {
 	return k.Turns >= p.SelfTurns || !msg.Operator && k.Peers >= (p.SelfTurns+1)/2
 }
 
-// used reports whether nothing of the streak is left, for any conversation.
+// used reports whether the streak is used up for every conversation.
 func (k SelfStreak) used(p Policy) bool { return k.Turns >= p.SelfTurns }
 
-// times returns a number of something: "1 turn", "2 turns".
+// times returns a count and its noun: "1 turn", "2 turns".
 func times(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -65,12 +64,12 @@ func (k *SelfStreak) count(msg Message) {
 	}
 }
 
-// operatorHeard begins a new streak. Who has said something knows that the agent is awake.
+// operatorHeard begins a new streak. An operator who has just written knows that the agent is
+// awake.
 func (m *machine) operatorHeard() { m.Streak, m.Unmailed = SelfStreak{}, false }
 
-// Planned reports that the agent is to wake itself, at At or after For. TurnID and
-// Epoch are of the turn that asks for it, and without them it is the operator, From,
-// at the terminal.
+// Planned reports that the agent plans to wake itself, at At or after For. TurnID and Epoch name
+// the turn that asks for it. Without them the operator, From, asks at the terminal.
 type Planned struct {
 	TurnID  string
 	Epoch   uint64
@@ -79,15 +78,15 @@ type Planned struct {
 	Key     string
 	At      time.Time
 	For     time.Duration
-	Title   string  // the beginning of its words, on one line
-	Thread  *Thread // that the answer goes to; nil: a new one
+	Title   string  // the beginning of its text, on one line
+	Thread  *Thread // where the answer goes; nil means a new thread
 	Payload string
 	Sum     string // of the payload
 }
 
-// apply adds the row. It continues the conversation of the turn that made it, with
-// no more rights than that turn. A sleep replaces the one before it. Above
-// MaxSelfRows, of which other agents' turns use half, nothing is added.
+// apply adds the row. The row continues the conversation of the turn that made it, with no more
+// rights than that turn. A sleep replaces the sleep before it. apply adds no row above MaxSelfRows,
+// half of which other agents' turns may use.
 func (e Planned) apply(m *machine) {
 	if m.seen(e.Key) || m.message(e.Key) != nil {
 		return
@@ -137,7 +136,7 @@ func (e Planned) apply(m *machine) {
 	kept := row
 	m.line(Line{Kind: LineMessage, Key: row.Key, Source: Self, From: row.From, TurnID: e.TurnID, Message: &kept})
 	if e.TurnID != "" {
-		row.From = m.Agent // who sends it; the row itself has whom it answers
+		row.From = m.Agent // the sender; the row itself names its principal
 	}
 	m.enqueued(row)
 }
@@ -148,8 +147,8 @@ func (e Planned) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// RoomForSelf reports whether one more row of the agent itself may wait: one of the
-// operator's conversation, or of another agent's, which use half of the room at most.
+// RoomForSelf reports whether one more row of the agent itself may wait, in the operator's
+// conversation or in another agent's. Rows for other agents may use half of the room at most.
 func (s State) RoomForSelf(operator bool) bool {
 	all, peers := 0, 0
 	for _, msg := range s.Inbox {
@@ -168,15 +167,14 @@ func (msg Message) isSleep() bool {
 	return msg.Source == Self && msg.Kind != KindReminder && msg.Status == Deferred && msg.TurnID == ""
 }
 
-// Sleeps reports whether a conversation has a sleep with a reason that waits for its
-// time.
+// Sleeps reports whether a sleep with a reason waits for its time in a conversation.
 func (s State) Sleeps(who Principal) bool {
 	return slices.ContainsFunc(s.Inbox, func(msg Message) bool {
 		return msg.isSleep() && msg.Kind == KindSleep && msg.Principal() == who
 	})
 }
 
-// replaceSleeps ends the sleep of a conversation, because another one begins.
+// replaceSleeps ends the sleep of a conversation, because another sleep begins.
 func (m *machine) replaceSleeps(who Principal) {
 	for _, msg := range slices.Clone(m.Inbox) {
 		if msg.isSleep() && msg.Principal() == who {
@@ -185,7 +183,7 @@ func (m *machine) replaceSleeps(who Principal) {
 	}
 }
 
-// forgetSleeps ends every sleep, because the memory of why is gone.
+// forgetSleeps ends every sleep, because the memory of its reason is gone.
 func (m *machine) forgetSleeps(why string) {
 	m.SleepUntil = time.Time{}
 	for _, msg := range slices.Clone(m.Inbox) {
@@ -195,8 +193,7 @@ func (m *machine) forgetSleeps(why string) {
 	}
 }
 
-// sleepEnds forgets until when the agent asked to be left alone, if that was for this
-// row: another conversation may sleep on.
+// sleepEnds clears SleepUntil if it is the time of this row. Another conversation may sleep on.
 func (m *machine) sleepEnds(msg Message) {
 	if msg.isSleep() && m.SleepUntil.Equal(msg.NextRetryAt) {
 		m.SleepUntil = time.Time{}
@@ -210,11 +207,10 @@ func (m *machine) skip(msg Message, why string) {
 	m.removeMessage(msg.Key)
 }
 
-// endSleeps ends every sleep, because something came from who: a message of that
-// principal, or, if who is nobody, a nudge. The turn of a message of the same
-// conversation takes the place of the sleep's own. In every other case nothing else
-// would do what the agent woke for, so its turn comes now. endSleeps returns the
-// words of the sleep that the message ends.
+// endSleeps ends every sleep because something came: a message of the principal who or, if who is
+// "", a nudge. It skips a sleep in the conversation of the message, because the turn of the message
+// replaces its turn. Every other sleep has its turn now, because no other turn would do its work.
+// endSleeps returns the title of the skipped sleep.
 func (m *machine) endSleeps(who Principal, what string) (ended string) {
 	m.SleepUntil = time.Time{}
 	for _, msg := range slices.Clone(m.Inbox) {
@@ -232,13 +228,13 @@ func (m *machine) endSleeps(who Principal, what string) (ended string) {
 	return ended
 }
 
-// wakeAt lets a row of the agent itself have its turn at a time before its own.
+// wakeAt lets a row of the agent itself have its turn at t, before its own time.
 func (msg *Message) wakeAt(t time.Time) {
 	msg.NextRetryAt, msg.Span, msg.Early = t, 0, true
 }
 
-// retryWakeup lets a row of the agent itself have its turn now, because the operator
-// asks for it. That is a word from them.
+// retryWakeup lets a row of the agent itself have its turn now, because the operator asks for it.
+// This counts as hearing the operator.
 func (m *machine) retryWakeup(row *Message) {
 	if m.operatorHeard(); m.now.Before(row.NextRetryAt) {
 		m.sleepEnds(*row)
@@ -247,11 +243,11 @@ func (m *machine) retryWakeup(row *Message) {
 	m.line(Line{Kind: LineSleep, What: selfRetried, Key: row.Key, Source: Self})
 }
 
-// What lines of the kind LineSleep say of rows of the agent itself.
+// The values of What in a sleep line about rows of the agent itself.
 const (
 	sleepOver   = "over"    // its turn may come before its time
-	selfRetried = "retried" // likewise, because the operator asks for it
-	selfHeld    = "held"    // the operator is told that rows wait
+	selfRetried = "retried" // the same, because the operator asks for it
+	selfHeld    = "held"    // the operator was told that rows wait
 )
 
 // applySleepLine applies a line about rows of the agent itself.
@@ -269,8 +265,8 @@ func (m *machine) applySleepLine(l Line) {
 	}
 }
 
-// applyTurnLine counts the turn of a row of the agent itself. A stop by hand is a word of
-// the operator.
+// applyTurnLine counts the turn of a row of the agent itself. A stop by hand counts as hearing the
+// operator.
 func (m *machine) applyTurnLine(l Line) {
 	if l.What == "stop" {
 		m.operatorHeard()
@@ -280,8 +276,8 @@ func (m *machine) applyTurnLine(l Line) {
 	}
 }
 
-// noteSaid records where the last words of a turn lie in the rows that it made. A reset
-// ends the memory of an attempt that began before it.
+// noteSaid records the file with a turn's deliverable in the rows that the turn made. It ignores an
+// attempt that began before a reset, because its memory has ended.
 func (m *machine) noteSaid(turnID string, epoch uint64, file string) {
 	if epoch <= m.Reset.Epoch {
 		return
@@ -293,8 +289,8 @@ func (m *machine) noteSaid(turnID string, epoch uint64, file string) {
 	}
 }
 
-// SelfHeld returns what holds a row of the agent itself back once its time has come,
-// or "" if nothing does. A turn that has begun is not held back by its source.
+// SelfHeld returns the reason that holds back a row of the agent itself once its time has come, or
+// "". A turn that has begun is not held back by its source.
 func (s State) SelfHeld(msg Message, p Policy, now time.Time) string {
 	if msg.Source != Self || msg.TurnID != "" {
 		return ""
@@ -316,8 +312,8 @@ func (s State) SelfHeld(msg Message, p Policy, now time.Time) string {
 	return ""
 }
 
-// tellHeld informs the operator, once in a streak, that rows of the agent itself wait
-// for a word from them. What others may use of it being used up is not a reason.
+// tellHeld tells the operator, once in a streak, that rows of the agent itself wait to hear from
+// them. It does not tell them if only the share of other agents is used up.
 func (m *machine) tellHeld() {
 	if m.Streak.Told || m.policy.SelfTurns <= 0 || m.Halted() || !m.Streak.used(m.policy) {
 		return
@@ -337,22 +333,20 @@ func (m *machine) tellHeld() {
 		times(m.Streak.Turns, "time"), m.policy.SelfTurns, held))
 }
 
-// beginSelf counts the turn of a row of the agent itself, which begins now. A sleep is
-// over.
+// beginSelf counts the turn of a row of the agent itself, which begins now, and ends the sleep.
 func (m *machine) beginSelf(msg Message) {
 	m.Streak.count(msg)
 	m.Asleep = false
 	m.sleepEnds(msg)
 }
 
-// nothingToDo reports whether the inbox is empty, but for what the agent planned for
-// later.
+// nothingToDo reports whether the inbox is empty, except for rows that the agent planned for later.
 func (m *machine) nothingToDo() bool {
 	return !slices.ContainsFunc(m.Inbox, func(msg Message) bool { return msg.Source != Self || m.runnable(msg, m.policy, m.now) })
 }
 
-// maxWait returns how far ahead the time of a deferred row may be. What the agent
-// planned waits no longer than it would have in the first place.
+// maxWait returns how far ahead the time of a deferred row may be. A row that the agent planned
+// waits at most its original span.
 func (msg Message) maxWait() time.Duration {
 	if msg.Source == Self && msg.TurnID == "" {
 		return msg.Span
@@ -360,8 +354,8 @@ func (msg Message) maxWait() time.Duration {
 	return maxDeferral
 }
 
-// Planned returns the rows of the agent itself that wait for their time, or for a turn
-// once it has come, the next first.
+// Planned returns the rows of the agent itself that wait for their time or for their turn, the next
+// first.
 func (s State) Planned() []Message {
 	var rows []Message
 	for _, msg := range s.Inbox {

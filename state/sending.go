@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// SendingFailure is the time in which no mail can be sent: the server that takes our
-// mail is down, or answers 4xx (docs/design.md, "The outbox"). A login that it denies
-// is an outage of the credential "smtp" instead.
+// SendingFailure is a time in which mail cannot be sent: the server that takes our mail is down, or
+// answers 4xx (docs/design.md, "The outbox"). If it denies our login, that is an outage of the
+// credential "smtp" instead.
 type SendingFailure struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason,omitempty"` // of the last try
 }
 
-// Since when no mail can be sent is in the history as well.
+// The values of What in a sending line. The history, too, has since when mail cannot be sent.
 const (
 	sendingFails = "failed"
 	sendingWorks = "works again"
 )
 
-// SendingIsDown reports whether the last try to send a mail has failed for a reason
-// that is not the mail's own.
+// SendingIsDown reports whether the last try to send a mail failed for a reason other than the mail
+// itself.
 func (s State) SendingIsDown() bool { return !s.SendingFails.Since.IsZero() }
 
-// sendingFailed records that no mail can be sent.
+// sendingFailed records that mail cannot be sent.
 func (m *machine) sendingFailed(reason string) {
 	if !m.SendingIsDown() {
 		m.SendingFails.Since = m.now
@@ -32,7 +32,7 @@ func (m *machine) sendingFailed(reason string) {
 	m.SendingFails.Reason = reason
 }
 
-// sendingWorked records that the server has answered and is not what fails.
+// sendingWorked records that the server has answered and is not the cause of a failure.
 func (m *machine) sendingWorked() {
 	if !m.SendingIsDown() {
 		return
@@ -41,8 +41,8 @@ func (m *machine) sendingWorked() {
 	m.line(Line{Kind: LineSending, What: sendingWorks})
 }
 
-// forgetSending ends a failure that holds up nothing any more: nobody would find out
-// when it is over.
+// forgetSending ends a failure when no mail waits any more, because no try would show when it is
+// over.
 func (m *machine) forgetSending() {
 	byMail := func(e Effect) bool { return e.Channel == ByMail }
 	if m.SendingIsDown() && !slices.ContainsFunc(m.Outbox, byMail) {
@@ -61,8 +61,8 @@ func (m *machine) applySendingLine(l Line) {
 // Held reports whether HALT holds a row back.
 func (s State) Held(e Effect) bool { return s.Halted() && e.Kind != Answer }
 
-// NextTry returns when a row that waits may be tried again: not before its own pause
-// is over, nor that of the rows before it in its lane.
+// NextTry returns when a waiting row may be tried again: after its own pause and the pauses of the
+// rows before it in its lane.
 func (s State) NextTry(id string) time.Time {
 	i := slices.IndexFunc(s.Outbox, func(e Effect) bool { return e.ID == id })
 	if i < 0 {

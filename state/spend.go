@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// What turns cost. Money is counted as soon as any process knows that it is
-// spent. A call that was paid for counts even if its turn is over.
+// The cost of turns. Money counts as soon as any process knows that it is spent. A paid call counts
+// even if its turn is over.
 
-// Tokens counts what a model read and wrote. Input excludes what was read from or
-// written to the cache.
+// Tokens counts the tokens that a model read and wrote. Input excludes tokens read from or written
+// to the cache.
 type Tokens struct {
 	Input      int64 `json:"input,omitempty"`
 	Output     int64 `json:"output,omitempty"`
@@ -18,15 +18,14 @@ type Tokens struct {
 	CacheWrite int64 `json:"cache_write,omitempty"`
 }
 
-// Where the cost of a spending comes from.
+// The sources of the cost of a spending.
 const (
 	BasisProvider = "provider" // the figure of the provider or the agent
 	BasisTable    = "table"    // the price table
-	BasisDearest  = "dearest"  // the highest price of the table: it does not list the model
+	BasisDearest  = "dearest"  // the highest price of the table, because it does not list the model
 )
 
-// Spending is one call to a model, or all calls of one agent process. It is counted
-// once under its ID.
+// Spending is one call to a model, or all calls of one agent process. It counts once under its ID.
 type Spending struct {
 	ID     string `json:"id"`
 	Model  string `json:"model,omitempty"`
@@ -35,15 +34,15 @@ type Spending struct {
 	Basis  string `json:"basis,omitempty"`
 }
 
-// Spent reports that a turn has cost something. From is the sender who caused it.
-// Meter is set if the agent counts tokens over its whole session.
+// Spent reports the cost of a turn. From is the sender who caused it. Meter is set if the agent
+// counts tokens over its whole session.
 type Spent struct {
 	TurnID   string
 	Epoch    uint64
 	From     string
 	Spending Spending
 	Meter    Meter
-	Odd      string // what was reported and not believed, in words
+	Odd      string // the reported figures that were not believed, in words
 }
 
 // Credited reports `credit USD`, which tops the credit up.
@@ -52,47 +51,46 @@ type Credited struct {
 	By     string
 }
 
-// Meter holds what an agent has counted in one of its sessions so far. Only what it
-// counts on top of it is new.
+// Meter is an agent's count of one of its sessions so far. Only the increase since the last count
+// is new.
 type Meter struct {
 	Session string `json:"session,omitempty"`
 	Tokens  Tokens `json:"tokens,omitzero"`
 }
 
-// Purse holds the running totals. Each local day has its own account, and so has
-// each month. When the clock jumps over midnight it finds the account of the new
-// day, and when it jumps back the account of the old day with everything in it.
-// So no budget is given twice, and none stays used up.
+// Purse holds the running totals. Each local day has its own account, and so has each month. A
+// clock that jumps over midnight finds the account of the new day. A clock that jumps back finds
+// the account of the old day with all its spending. So a budget is never given twice, and never
+// stays used up.
 type Purse struct {
-	Days   []Account `json:"days,omitempty"`   // the last used one at the end
-	Months []Account `json:"months,omitempty"` // likewise
-	Total  Micros    `json:"total,omitempty"`  // ever
+	Days   []Account `json:"days,omitempty"`   // last used at the end
+	Months []Account `json:"months,omitempty"` // last used at the end
+	Total  Micros    `json:"total,omitempty"`  // of all time
 
-	// Credit is counted from the time when one was first configured. Base is the
-	// Total of that time, Granted what was topped up.
+	// Credit counts from the time when it was first configured. Base is the Total at that time.
+	// Granted is the sum of the top-ups.
 	Opened  bool   `json:"opened,omitempty"`
 	Base    Micros `json:"base,omitempty"`
 	Granted Micros `json:"granted,omitempty"`
 
-	Counted []string `json:"counted,omitempty"` // ids of spendings, the newest last
-	Meter   Meter    `json:"meter,omitzero"`    // of the session that was billed last
-	Meters  []Meter  `json:"meters,omitempty"`  // of other sessions, the newest last
+	Counted []string `json:"counted,omitempty"` // ids of spendings, newest last
+	Meter   Meter    `json:"meter,omitzero"`    // of the session billed last
+	Meters  []Meter  `json:"meters,omitempty"`  // of other sessions, newest last
 
 	Unpriced  []string `json:"unpriced,omitempty"` // models without a price
-	Unbilled  []string `json:"unbilled,omitempty"` // backends that report neither a cost nor tokens
+	Unbilled  []string `json:"unbilled,omitempty"` // backends that report no cost and no tokens
 	Tier      Tier     `json:"tier,omitempty"`     // as last recorded
-	DeathTold string   `json:"mourned,omitempty"`  // the death that the operator was informed of
+	DeathTold string   `json:"mourned,omitempty"`  // the death that the operator was told about
 }
 
-// Account holds what was spent in a period: a local day ("2026-03-02") or a month
-// ("2026-03").
+// Account is the spending in a period: a local day ("2026-03-02") or a month ("2026-03").
 type Account struct {
 	Period string `json:"period"`
 	Cost   Micros `json:"micros"`
 }
 
-// How much is kept. An account is dropped only after money was spent in that many
-// other periods.
+// How many entries are kept. An account is dropped only after money was spent in that many other
+// periods.
 const (
 	daysKept      = 8
 	monthsKept    = 3
@@ -105,10 +103,10 @@ const (
 // MaxSpent bounds one spending. A higher figure is not believed.
 const MaxSpent = 1_000 * Dollar
 
-// maxTokens bounds each count of tokens of one spending.
+// maxTokens bounds each token count of one spending.
 const maxTokens = 1_000_000_000
 
-// Day returns the local day of t by which money is counted: "2026-03-02".
+// Day returns the local day of t under which money is counted: "2026-03-02".
 func (p Policy) Day(t time.Time) string {
 	if p.Location == nil {
 		return t.UTC().Format(time.DateOnly)
@@ -119,7 +117,7 @@ func (p Policy) Day(t time.Time) string {
 // month returns the month of a day.
 func month(day string) string { return day[:min(len(day), len("2006-01"))] }
 
-// SpentOn returns what was spent on the local day of now, and in its month.
+// SpentOn returns the spending on the local day of now, and in its month.
 func (s State) SpentOn(p Policy, now time.Time) (today, thisMonth Micros) {
 	day := p.Day(now)
 	return account(s.Purse.Days, day), account(s.Purse.Months, month(day))
@@ -147,7 +145,7 @@ func charge(in []Account, period string, cost Micros, kept int) []Account {
 	return slices.Delete(in, 0, max(0, len(in)-kept))
 }
 
-// apply counts a spending, once.
+// apply counts a spending once.
 func (e Spent) apply(m *machine) {
 	sp, odd := e.Spending.bounded()
 	odd = join(e.Odd, odd)
@@ -178,8 +176,8 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
-// bounded returns the spending with possible figures. odd says in words which
-// figures were not possible.
+// bounded returns the spending with its impossible figures replaced. odd describes those figures in
+// words.
 func (sp Spending) bounded() (_ Spending, odd string) {
 	if sp.Cost < 0 || sp.Cost > MaxSpent {
 		odd = fmt.Sprintf("a cost of %v is impossible", sp.Cost)
@@ -195,7 +193,7 @@ func (sp Spending) bounded() (_ Spending, odd string) {
 	return sp, odd
 }
 
-// book enters what a spending's line says, now or when the state is rebuilt.
+// book enters the spending of a line, now or when the state is rebuilt.
 func (m *machine) book(l Line) {
 	p, sp := &m.Purse, l.Spending
 	p.Days = charge(p.Days, l.Day, sp.Cost, daysKept)
@@ -219,8 +217,8 @@ func (m *machine) book(l Line) {
 	}
 }
 
-// read enters what the meter of a session shows. Sessions alternate when several
-// principals have one, so the others are kept.
+// read enters the meter of a session. Sessions alternate when several principals have one, so the
+// other meters are kept.
 func (p *Purse) read(now Meter) {
 	if p.Meter.Session != now.Session && p.Meter.Session != "" {
 		p.Meters = append(p.Meters, p.Meter)
@@ -230,8 +228,7 @@ func (p *Purse) read(now Meter) {
 	p.Meter = now
 }
 
-// MeterOf returns what the meter of a session showed last. It is empty if that is
-// not known.
+// MeterOf returns the last meter of a session. It is empty if the meter is unknown.
 func (p Purse) MeterOf(session string) Meter {
 	if p.Meter.Session == session {
 		return p.Meter
@@ -244,20 +241,20 @@ func (p Purse) MeterOf(session string) Meter {
 	return Meter{}
 }
 
-// forgetCounted drops most ids of spendings of earlier turns.
+// forgetCounted drops most spending ids of earlier turns.
 func (m *machine) forgetCounted() {
 	p := &m.Purse
 	p.Counted = slices.Delete(p.Counted, 0, max(0, len(p.Counted)-countedBefore))
 }
 
-// What a credit line records.
+// The values of What in a credit line.
 const (
-	creditOpened = "opened" // credit is counted from here on
+	creditOpened = "opened" // credit counts from here on
 	creditAdded  = "topped up"
 )
 
-// openCredit starts to count credit when one is configured for the first time. It
-// does not start again later, even if the setting goes away and comes back.
+// openCredit starts to count credit when a credit is configured for the first time. It does not
+// start again later, even if the setting goes away and comes back.
 func (m *machine) openCredit() {
 	if !m.policy.Budget.HasCredit || m.Purse.Opened {
 		return
@@ -274,7 +271,7 @@ func (e Credited) apply(m *machine) {
 	m.line(Line{Kind: LineCredit, What: creditAdded, From: e.By, Amount: e.Amount})
 }
 
-// applyCreditLine and applySpendLine are for a state that is rebuilt.
+// applyCreditLine restores the credit of a rebuilt state, as applySpendLine restores its spending.
 func (m *machine) applyCreditLine(l Line) {
 	switch l.What {
 	case creditOpened:
@@ -290,14 +287,14 @@ func (m *machine) applySpendLine(l Line) {
 	}
 }
 
-// Billed reports whether the last turn of a backend has said what it cost, in dollars or in
-// tokens. Without that no budget can count it.
+// Billed reports whether the last turn of a backend gave its cost, in dollars or in tokens. Without
+// that a budget cannot count it.
 type Billed struct {
 	Backend string
 	Known   bool
 }
 
-// apply remembers which backends cannot be counted.
+// apply remembers the backends that cannot be counted.
 func (e Billed) apply(m *machine) {
 	i := slices.Index(m.Purse.Unbilled, e.Backend)
 	switch {
@@ -308,7 +305,7 @@ func (e Billed) apply(m *machine) {
 	}
 }
 
-// Uncounted returns the backends whose turns no budget can count, if one is set.
+// Uncounted returns the backends whose turns a budget cannot count, if a budget is set.
 func (s State) Uncounted(p Policy) []string {
 	if b := p.Budget; !b.HasCredit && b.Day == 0 && b.Turn == 0 {
 		return nil

@@ -11,10 +11,9 @@ import (
 // newer one.
 const Version = 1
 
-// State holds what one agent remembers between polls (docs/design.md, "Files of one
-// agent"). It holds durable metadata only and stays small, because every commit
-// writes all of it. The conversation is in the history, payloads are in messages/
-// and outbox/. Times are UTC.
+// State is the memory of one agent between polls (docs/design.md, "Files of one agent"). It holds
+// only durable metadata and stays small, because every commit writes all of it. The conversation is
+// in the history, payloads are in messages/ and outbox/. Times are UTC.
 type State struct {
 	Version int    `json:"version"`
 	Serial  uint64 `json:"serial"` // rises by one at every commit
@@ -43,87 +42,86 @@ type State struct {
 
 	Acks          []time.Time     `json:"acks,omitempty"`           // made within the last hour
 	Quiets        []time.Time     `json:"quiets,omitempty"`         // made within the last hour
-	Accepted      []time.Time     `json:"accepted,omitempty"`       // mails of the operator that were let run within the last hour
-	Programs      []time.Time     `json:"programs,omitempty"`       // messages of programs that were let run within the last hour
+	Accepted      []time.Time     `json:"accepted,omitempty"`       // mails of the operator admitted within the last hour
+	Programs      []time.Time     `json:"programs,omitempty"`       // messages of programs admitted within the last hour
 	Alarms        []time.Time     `json:"alarms,omitempty"`         // sent to the keymaster within the last hour
-	Posts         []time.Time     `json:"posts,omitempty"`          // that left through a mesh without a pace of its own, within the last minute
-	OperatorAsked []AskedOperator `json:"operator_asked,omitempty"` // the questions of the last hour
+	Posts         []time.Time     `json:"posts,omitempty"`          // messages that left within the last minute through a mesh without a pace of its own
+	OperatorAsked []AskedOperator `json:"operator_asked,omitempty"` // questions of the last hour
 
 	Relays   []Relaying `json:"relays,omitempty"`   // for peers within the last hour
 	Rung     []Ringing  `json:"rung,omitempty"`     // acks of nudges through the mesh within the last hour
-	WokenBy  string     `json:"woken_by,omitempty"` // who woke us through the mesh, while no message has followed; with ack_peers off also by a message
-	RateTold time.Time  `json:"rate_told,omitzero"` // when the operator was told that mails wait for the hour to hold fewer
+	WokenBy  string     `json:"woken_by,omitempty"` // agent whose mesh nudge woke us, until a message follows; with ack_peers off also whose message woke us
+	RateTold time.Time  `json:"rate_told,omitzero"` // when the operator was told that mails wait because of the hourly limit
 
 	AckWaits WaitingAck `json:"ack_waits,omitzero"`
-	Unmailed bool       `json:"unmailed,omitempty"` // the operator was mailed nothing of this waking, nor did they write
+	Unmailed bool       `json:"unmailed,omitempty"` // the operator got no mail about this waking and did not write
 
 	Cursor Cursor   `json:"cursor,omitzero"`
 	ToFlag ToFlag   `json:"to_flag,omitzero"` // mail to mark \Seen
 	ToAck  []string `json:"to_ack,omitempty"` // mesh ids to acknowledge
 	Thread Thread   `json:"thread,omitzero"`  // the operator's newest conversation
 
-	// Seen holds the keys and digests of what was accepted, with the Unix second
-	// of the last time; prune forgets old ones. Nudges holds the keys of nudge
-	// files that may still be in nudges/.
+	// Seen maps the keys and digests of accepted items to the Unix second of the last time; prune
+	// forgets old ones. Nudges are the keys of nudge files that may still be in nudges/.
 	Seen   map[string]int64 `json:"seen,omitempty"`
 	Nudges []string         `json:"nudges,omitempty"`
 
-	// Rings are the nudges that no turn of the operator has been shown, the last one at
-	// the end, and LastRing is the last of all.
+	// Rings are the nudges that no turn of the operator has seen, newest last. LastRing is the
+	// newest nudge of all.
 	Rings    []Ring `json:"rings,omitempty"`
 	LastRing Ring   `json:"last_ring,omitzero"`
 
 	Inbox       []Message `json:"inbox,omitempty"`       // in order of arrival
-	Arrivals    uint64    `json:"arrivals"`              // ever
+	Arrivals    uint64    `json:"arrivals"`              // of all time
 	Quarantined int       `json:"quarantined,omitempty"` // items in quarantine/
-	Unkept      int       `json:"unkept,omitempty"`      // ever rejected beyond what quarantine/ takes
+	Unkept      int       `json:"unkept,omitempty"`      // items ever rejected beyond the limits of quarantine/
 
 	Uncalled Uncalled `json:"uncalled,omitzero"`
 
 	Numbers   Numbers           `json:"numbers,omitzero"`
-	Unfetched map[string]uint64 `json:"unfetched,omitempty"` // the numbers of mails that are not fetched yet, by key
+	Unfetched map[string]uint64 `json:"unfetched,omitempty"` // numbers of mails that are not fetched yet, by key
 
 	Challenges    []OpenChallenge `json:"challenges,omitempty"` // open
 	Unasked       []string        `json:"unasked,omitempty"`    // keys of the mails to ask the operator about next
-	Doubtful      []string        `json:"doubtful,omitempty"`   // the same of signed mails that have two readings
+	Doubtful      []string        `json:"doubtful,omitempty"`   // keys of signed mails with two readings to ask the operator about next
 	LastChallenge time.Time       `json:"last_challenge,omitzero"`
 
 	Outbox []Effect `json:"outbox,omitempty"` // in order of creation
 
-	// SendingFails is set while the server that sends our mail cannot be used.
-	// Undelivered holds the rows that were given up, the oldest first.
+	// SendingFails is set while the server that sends our mail cannot be used. Undelivered are the
+	// rows that were given up, oldest first.
 	SendingFails SendingFailure `json:"sending_fails,omitzero"`
 	Undelivered  []Effect       `json:"undelivered,omitempty"`
-	Unfiled      []Unfiled      `json:"unfiled,omitempty"` // the oldest first
-	Owing        bool           `json:"owing,omitempty"`   // in IDLE, and an answer of the last hour could not be delivered
+	Unfiled      []Unfiled      `json:"unfiled,omitempty"` // oldest first
+	Owing        bool           `json:"owing,omitempty"`   // in IDLE, while an answer of the last hour could not be delivered
 
 	Lost []Returned `json:"lost,omitempty"` // mails that came back, in that order
 
-	// HookCalls is the outbox of the hooks, in order of creation. It stands apart from
-	// the other, so that no hook can hold up a mail. FailingHooks are by name.
+	// HookCalls is the outbox of the hooks, in order of creation. It is apart from Outbox, so that
+	// a hook cannot hold up a mail. FailingHooks are by name.
 	HookCalls    []Effect               `json:"hook_calls,omitempty"`
 	FailingHooks map[string]FailingHook `json:"failing_hooks,omitempty"`
 
 	Turn          Head          `json:"turn"`
-	Epoch         uint64        `json:"epoch"`                // highest ever
+	Epoch         uint64        `json:"epoch"`                // the highest ever
 	Asleep        bool          `json:"asleep,omitempty"`     // the last turn left nothing to do
 	SleepUntil    time.Time     `json:"sleep_until,omitzero"` // the agent asked to be left alone until then
-	SleepFor      time.Duration `json:"sleep_for,omitempty"`  // for how long it asked
+	SleepFor      time.Duration `json:"sleep_for,omitempty"`  // how long it asked for
 	Streak        SelfStreak    `json:"self_streak,omitzero"`
 	Reset         Reset         `json:"reset,omitzero"` // the last one
 	FailedTurns   int           `json:"failed_turns,omitempty"`
 	CooldownUntil time.Time     `json:"cooldown_until,omitzero"`
-	Purse         Purse         `json:"purse,omitzero"` // what turns have cost
+	Purse         Purse         `json:"purse,omitzero"` // the cost of turns
 
-	Prompts []TimedPrompt `json:"prompts,omitempty"` // of the clock, with their next times
+	Prompts []TimedPrompt `json:"prompts,omitempty"` // prompts by the clock, with their next times
 
-	Expected []Expected `json:"expected,omitempty"` // reports that may come without a turn that waits for them
+	Expected []Expected `json:"expected,omitempty"` // reports that may come although no turn waits for them
 
 	Conversation                     // with the operator
-	Others       []OtherConversation `json:"agents,omitempty"` // the one used last at the end
-	Parked       []ParkedSession     `json:"parked,omitempty"` // of backends that were not used last
+	Others       []OtherConversation `json:"agents,omitempty"` // last used at the end
+	Parked       []ParkedSession     `json:"parked,omitempty"` // sessions of backends that were not used last
 
-	Pruned time.Time `json:"pruned,omitzero"` // when the folders last held nothing older than is kept
+	Pruned time.Time `json:"pruned,omitzero"` // when old files were last removed from the folders
 
 	Credentials map[string]Credential `json:"credentials,omitempty"`
 	Outages     map[string]Outage     `json:"outages,omitempty"` // of backends, by name
@@ -139,7 +137,7 @@ func New(agent, seed string) State {
 	return State{Version: Version, Agent: agent, Seed: seed, Phase: IDLE, Turn: Head{Status: HeadIdle}}
 }
 
-// clone copies everything that Step may change, so that its input stays as it was. The
+// clone copies everything that Step may change, so that the input of Step stays unchanged. The
 // machine copies Seen when it changes it.
 func (s State) clone() State {
 	s.Acks = slices.Clone(s.Acks)
@@ -183,7 +181,7 @@ func (s State) clone() State {
 	return s
 }
 
-// Valid refuses what parses but cannot have been written by us.
+// Valid returns an error for a state that parses but that we cannot have written.
 func (s State) Valid() error {
 	switch {
 	case s.Version < 1:

@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// Step is the machine (docs/design.md, "The machine"). It takes the remembered
-// state, the events and the time, and returns the new state. What is to be done
-// is in that state as data: rows of the outbox, the interval, flags and
-// acknowledgements owed, history lines. Step is pure and total: it changes none
-// of its arguments and handles every event in every state.
+// Step is the machine (docs/design.md, "The machine"). It takes the remembered state, the events
+// and the time, and returns the new state. The new state has all further work as data: rows of the
+// outbox, the interval, flags and acknowledgements owed, history lines. Step is pure and total: it
+// does not change its arguments, and it handles every event in every state.
 //
-// Step applies events in the order given, then arrivals in the order of their
-// own time, then Polled. TestOrderOfStep holds the order of everything else.
+// Step applies events in the order given, then arrivals in the order of their own time, then
+// Polled. TestOrderOfStep holds the order of everything else.
 func Step(s State, events []Event, p Policy, now time.Time) State {
 	m := machine{State: s.clone(), policy: p, now: now.UTC().Round(0)} // without the monotonic clock, as state.json keeps it
 	m.Serial++
@@ -86,24 +85,24 @@ func (m *machine) recordHead(before Head) {
 	}
 }
 
-// machine is one Step under way.
+// machine is one running Step.
 type machine struct {
 	State
 	policy   Policy
 	now      time.Time
 	mailRead bool   // this step has read the mailbox to its end
-	foreign  bool   // the UIDs of this step are those of another mailbox
-	wokenFor string // the words of the nudge that is applied now
-	letIn    bool   // a person let in what is applied now
+	foreign  bool   // the UIDs of this step belong to another mailbox
+	wokenFor string // sender and reason of the nudge that is applied now
+	letIn    bool   // a person let in the event that is applied now
 
-	// heardFrom is the address of the last operator's mail of this step, or "".
+	// heardFrom is the address of the operator's last mail in this step, or "".
 	heardFrom string
 
-	task Line // the last one that was replayed
+	task Line // the task line replayed last
 
 	seenOwned bool // Seen is a copy; see ownSeen
 
-	trace string // of the chain that the event which is applied now belongs to, or ""
+	trace string // of the chain of the event that is applied now, or ""
 }
 
 // mint returns a new id: kind, a dot, and 80 bits that depend on seed, counter

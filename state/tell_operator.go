@@ -2,11 +2,10 @@ package state
 
 import "slices"
 
-// tellOperator sends the operator a notice by the best route: a mail, unless
-// sending mail is what fails, or else a request to a peer to mail the operator
-// (docs/design.md, "Credentials"; docs/decisions/0013). If no route is open the
-// notice waits in the outbox. tellOperator returns the effect's id, or "" if
-// nobody can be told.
+// tellOperator sends the operator a notice by the best route: a mail, unless sending mail fails, or
+// else a request to a peer to mail the operator (docs/design.md, "Credentials";
+// docs/decisions/0013). If no route is open the notice waits in the outbox. tellOperator returns
+// the effect's id, or "" if the operator cannot be told at all.
 func (m *machine) tellOperator(e Effect) (id string) {
 	w, ok := m.bestRoute(e.Tried)
 	if !ok {
@@ -17,15 +16,15 @@ func (m *machine) tellOperator(e Effect) (id string) {
 	return m.queue(e)
 }
 
-// route is how a notice reaches the operator.
+// route is a way for a notice to reach the operator.
 type route struct {
 	kind    EffectKind
 	channel Channel
 	to      string
 }
 
-// bestRoute returns the best route that avoids the recipients in tried: the first
-// whose credential works, or the first of all.
+// bestRoute returns the best route that avoids the recipients in tried: the first whose credential
+// works, or else the first of all. It returns false without any route.
 func (m *machine) bestRoute(tried []string) (route, bool) {
 	var routes []route
 	if m.policy.HasMail && !slices.Contains(tried, m.policy.Operator) {
@@ -68,7 +67,7 @@ func (e Effect) canReroute() bool {
 	return e.Kind == Relay || e.Kind == Notice && e.Channel == ByMail && (e.Credential != "" || len(e.Tells) > 0)
 }
 
-// reroute moves notices that were never sent to a route that has become better.
+// reroute moves notices that were never sent to a better route, if one has opened.
 func (m *machine) reroute() {
 	for _, row := range slices.Clone(m.Outbox) {
 		if !row.canReroute() || !row.neverSent() {
@@ -89,8 +88,8 @@ func (e Effect) unrouted() Effect {
 	return Effect{Text: e.Text, Thread: e.Thread, Credential: e.Credential, Tried: e.Tried, Tells: e.Tells}
 }
 
-// tryNextRoute sends a notice by the next route when its recipient rejects it. It
-// returns false if there is none.
+// tryNextRoute sends a notice by the next route after its recipient rejected it. It returns false
+// without a next route.
 func (m *machine) tryNextRoute(row Effect) (ok bool) {
 	next := row.unrouted()
 	next.Tried = append(slices.Clone(row.Tried), row.To)
@@ -103,11 +102,11 @@ func (m *machine) tryNextRoute(row Effect) (ok bool) {
 	return true
 }
 
-// Online reports the handles that the mesh's registry shows as online. It was
-// asked because a request to relay waits.
+// Online reports the handles that the mesh's registry shows as online. The registry is asked
+// because a relay request waits.
 type Online struct{ Handles []string }
 
-// apply moves requests to relay from peers that are offline to one that is online.
+// apply moves relay requests from offline peers to a peer that is online.
 func (e Online) apply(m *machine) {
 	for _, row := range slices.Clone(m.Outbox) {
 		if row.Kind != Relay || !row.neverSent() || slices.Contains(e.Handles, row.To) {

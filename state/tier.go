@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Tier describes what the agent can afford. It is independent of the phase and follows
-// only from what is left (docs/design.md, "Costs").
+// Tier describes what the agent can afford. It does not depend on the phase, only on the money left
+// (docs/design.md, "Costs").
 type Tier string
 
-// The tiers, by what is left.
+// The tiers, by the money left.
 const (
 	TierNormal   Tier = "normal"
 	TierLow      Tier = "low_compute" // turns use a cheaper model
@@ -27,10 +27,10 @@ func ParseTier(s string) (Tier, error) {
 	return "", fmt.Errorf("%q is not a tier: use normal, low_compute, critical or dead", s)
 }
 
-// Budget limits what turns may cost. The zero value limits nothing.
+// Budget limits the cost of turns. The zero value sets no limit.
 type Budget struct {
-	// Credit is the amount that the agent starts with; top-ups are added to it. Without
-	// HasCredit the balance is unknown, which limits nothing.
+	// Credit is the amount that the agent starts with; top-ups are added to it. Without HasCredit
+	// the balance is unknown, and the credit is not a limit.
 	HasCredit bool
 	Credit    Micros
 
@@ -42,8 +42,8 @@ type Budget struct {
 
 // Limit is a budget that limits turns: the credit, or the budget of a day.
 type Limit struct {
-	Left Micros // negative if a call has cost more than was left
-	Of   Micros // what it was to begin with
+	Left Micros // negative if a call cost more than was left
+	Of   Micros // the original amount
 	Day  string // "" for the credit
 }
 
@@ -55,7 +55,7 @@ func (l Limit) What() string {
 	return fmt.Sprintf("the budget of %v for %s", l.Of, l.Day)
 }
 
-// Remedy returns how long an agent rests that has used the limit up.
+// Remedy says how long an agent rests after it has used the limit up.
 func (l Limit) Remedy() string {
 	if l.Day == "" {
 		return "until it is topped up: `agentstateloop credit 5` adds five dollars"
@@ -63,12 +63,12 @@ func (l Limit) Remedy() string {
 	return "until the next day begins, or day_usd in [budget] is raised"
 }
 
-// death returns a name for the event that the limit is used up, of which the
-// operator is informed once.
+// death returns a name for the event that the limit is used up. The operator is told about each
+// death once.
 func (l Limit) death() string { return fmt.Sprintf("%s %d", cmp.Or(l.Day, "credit"), l.Of) }
 
-// Tightest returns the limit that has the least money left. limited is false if no
-// budget is set; then the balance is unknown.
+// Tightest returns the limit with the least money left. limited is false if no budget is set; then
+// the balance is unknown.
 func (s State) Tightest(p Policy, now time.Time) (tightest Limit, limited bool) {
 	if left, known := s.Balance(p); known {
 		tightest, limited = Limit{Left: left, Of: p.Budget.Credit.plus(s.Purse.Granted)}, true
@@ -82,9 +82,8 @@ func (s State) Tightest(p Policy, now time.Time) (tightest Limit, limited bool) 
 	return tightest, limited
 }
 
-// Balance returns what is left of the credit: what the configuration grants and
-// what was topped up, minus what was spent since a credit was first configured.
-// known is false if no credit is configured.
+// Balance returns the rest of the credit: the configured amount and the top-ups, minus the spending
+// since a credit was first configured. known is false if no credit is configured.
 func (s State) Balance(p Policy) (left Micros, known bool) {
 	if !p.Budget.HasCredit {
 		return 0, false
@@ -96,13 +95,13 @@ func (s State) Balance(p Policy) (left Micros, known bool) {
 	return p.Budget.Credit.plus(s.Purse.Granted) - max(0, s.Purse.Total-base), true
 }
 
-// Left returns what may still be spent today, at least 0.
+// Left returns how much may still be spent today, at least 0.
 func (s State) Left(p Policy, now time.Time) (left Micros, limited bool) {
 	l, limited := s.Tightest(p, now)
 	return max(0, l.Left), limited
 }
 
-// Tier returns what the agent can afford at now.
+// Tier returns the tier of the agent at now.
 func (s State) Tier(p Policy, now time.Time) Tier {
 	l, limited := s.Tightest(p, now)
 	switch {
@@ -129,8 +128,8 @@ func (t Tier) allows(msg Message) bool {
 	return true
 }
 
-// recordTier records a change of the tier in the history. The operator is informed
-// of each death once, even if the clock jumps back and forth over it.
+// recordTier records a change of the tier in the history. The operator is told about each death
+// once, even if the clock jumps back and forth over it.
 func (m *machine) recordTier() {
 	tier := m.State.Tier(m.policy, m.now)
 	before := m.Purse.Tier

@@ -1,8 +1,7 @@
 package state
 
-// wake takes IDLE to PREP, with at most one ack. In PREP and ACTIVE it changes
-// nothing: the agent polls every engaged interval already. key is that of the message
-// that wakes, or "".
+// wake takes IDLE to PREP, with at most one ack. In PREP and ACTIVE it changes nothing, because the
+// agent already polls every engaged interval. key is the key of the message that wakes, or "".
 func (m *machine) wake(why, key string, thread Thread, ack bool) {
 	if m.Phase != IDLE {
 		return
@@ -61,7 +60,7 @@ type Ordered struct {
 	NoMail bool
 }
 
-// apply takes the entry and exit actions of that phase. It does nothing in that
+// apply takes the entry and exit actions of the phase. It does nothing if the agent is in that
 // phase already.
 func (e Ordered) apply(m *machine) {
 	why := "by hand"

@@ -10,12 +10,12 @@ import (
 // "Turns").
 const coolAfter = 5
 
-// Claimed reports that the holder of turn.lock asks for the next message to run.
-// Pull is set by `inbox next`, by which an agent takes it itself.
+// Claimed reports that the holder of turn.lock asks for the next message to run. Pull is set by
+// `inbox next`, with which an agent takes the message itself.
 type Claimed struct{ Pull bool }
 
-// apply leases the next message, which gets its turn id for all attempts, or
-// resumes the suspended turn. In both cases the epoch rises.
+// apply leases the next message, whose turn id is the same for all attempts, or resumes the
+// suspended turn. In both cases the epoch rises.
 func (e Claimed) apply(m *machine) {
 	if m.Turn.Status != HeadIdle {
 		if m.CanRun(m.policy, m.now) {
@@ -59,8 +59,8 @@ func (e Claimed) apply(m *machine) {
 	m.turnLine("dispatched", "")
 }
 
-// resume dispatches the next attempt of a suspended turn. The answers are handed to
-// it, and removed once it runs.
+// resume dispatches the next attempt of a suspended turn. The attempt gets the answers, which are
+// removed once it runs.
 func (m *machine) resume() {
 	m.Epoch++
 	if msg := m.message(m.Turn.Key); msg != nil {
@@ -71,12 +71,13 @@ func (m *machine) resume() {
 	m.turnLine("dispatched", "resumed")
 }
 
-// Started reports that the process of the turn runs.
+// Started reports that the process of the turn is running.
 type Started struct {
 	TurnID string
 	Epoch  uint64
 
-	// Instead says which backend runs the turn, and why not the first one; "" if that does.
+	// Instead says which backend runs the turn, and why the first one does not; "" if the first one
+	// does.
 	Instead string
 }
 
@@ -108,20 +109,19 @@ type Ended struct {
 	Reason      string
 	OutputBox   string  // turns/<turn_id>/<epoch>/output
 	Deliverable string  // a file in OutputBox
-	Fields      string  // another, with the results; "" if there are none
-	Reply       *Effect // rendered; nil if the sender is not to be sent one
-	Session     Session // that the next turn continues; zero if none
-	Refused     string  // what the agent was not permitted to do, in words
+	Fields      string  // another file, with the results, or ""
+	Reply       *Effect // rendered; nil if the sender gets no reply
+	Session     Session // for the next turn to continue, or zero
+	Refused     string  // the actions that the agent was not permitted, in words
 
-	// Lingers reports that the agent has answered and its process lives. Submitted
-	// is then what it had submitted when the deliverable was chosen.
+	// Lingers reports that the agent has answered and its process still runs. Submitted is then the
+	// deliverable that the agent had submitted when this one was chosen.
 	Lingers   bool
 	Submitted string
 }
 
-// apply closes the turn with its one deliverable and its one task line. An agent
-// that lingers may have submitted meanwhile; then nothing changes, and its runner
-// chooses again.
+// apply closes the turn with its one deliverable and its one task line. If a lingering agent has
+// submitted a deliverable meanwhile, nothing changes, and its runner chooses again.
 func (e Ended) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "ended") || e.Lingers && m.Turn.Submitted != e.Submitted {
 		return
@@ -176,7 +176,7 @@ func (e Ended) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// recordReply records that a message has its answer.
+// recordReply records the answer to a message.
 func (m *machine) recordReply(msg Message, e Ended) {
 	reply := e.Reply
 	// The reply is about to leave, or is on the terminal: "going quiet" must
@@ -197,14 +197,14 @@ func (m *machine) recordReply(msg Message, e Ended) {
 	}
 }
 
-// notPermitted is the word of the line about what the agent of a turn was not permitted to do.
+// notPermitted is What in the turn line about actions that the agent was not permitted.
 const notPermitted = "not permitted"
 
-// freshSession is the word of the line of a turn that its session could not go on with. It
-// has begun another one.
+// freshSession is What in the line of a turn that could not continue its session and began another
+// one.
 const freshSession = "fresh session"
 
-// countOutcome counts failed turns in a row, which cause a cool-down.
+// countOutcome counts failed turns in a row, and starts the cool-down.
 func (m *machine) countOutcome(o Outcome) {
 	switch o {
 	case Success, Partial:
@@ -229,9 +229,9 @@ type Reaped struct {
 	Reason string
 }
 
-// apply returns the message of a dead turn to the queue. The epoch rises, so that
-// an owner that was only thought dead finds itself stale. What the turn asked other
-// agents is forgotten; what it started outside may still report.
+// apply returns the message of a dead turn to the queue. The epoch rises, so that an owner that
+// only seemed dead finds itself stale. The questions of the turn to other agents are forgotten; its
+// outside work may still report.
 func (e Reaped) apply(m *machine) {
 	if m.Turn.Status != HeadDispatched && m.Turn.Status != HeadRunning || m.stale(e.TurnID, e.Epoch, "reaped") {
 		return
@@ -246,27 +246,27 @@ func (e Reaped) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// GivenBack reports that the attempt could not do its work for a reason other than
-// the message: its credential was denied, its backend is out, its session cannot go on, its
-// runner was told to stop. The attempt is repeated after Wait.
+// GivenBack reports that the attempt could not do its work for a reason other than the message: its
+// credential was denied, its backend is out, its session cannot continue, or its runner was told to
+// stop. The attempt is repeated after Wait.
 type GivenBack struct {
 	TurnID string
 	Epoch  uint64
 	Reason string
 	Wait   time.Duration
 
-	// Fresh: the next attempt is to begin a session of its own. Session, if it is not zero,
-	// is the one to continue instead.
+	// Fresh makes the next attempt begin a session of its own. Session, if not zero, is the session
+	// to continue instead.
 	Fresh   bool
 	Session Session
 
-	// Worked: the attempt had called tools. Counts: it counts as one of those that a turn
-	// may have.
+	// Worked is set if the attempt had called tools. Counts is set if the attempt counts towards
+	// the limit on attempts.
 	Worked, Counts bool
 }
 
-// apply returns the message to the queue. A resumed turn is suspended again, with the
-// answers that the attempt was given.
+// apply returns the message to the queue. It suspends a resumed turn again, with the answers that
+// the attempt received.
 func (e GivenBack) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "given back") {
 		return
@@ -294,7 +294,7 @@ func (e GivenBack) apply(m *machine) {
 	}
 }
 
-// suspendAgain returns a resumed turn to where its attempt found it.
+// suspendAgain returns a resumed turn to its state before the attempt.
 func (m *machine) suspendAgain() {
 	m.Epoch++
 	m.Turn.Status, m.Turn.Epoch, m.Turn.Since, m.Turn.Resumed = HeadSuspended, m.Epoch, m.now, false
@@ -311,7 +311,7 @@ func (e GivenBack) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// requeue lets the turn's message wait again, as how says, and makes the head idle.
+// requeue makes the turn's message wait again, with the status of how, and makes the head idle.
 func (m *machine) requeue(how Message) {
 	m.expectAll()
 	m.Epoch++
@@ -324,8 +324,8 @@ func (m *machine) requeue(how Message) {
 	m.Turn = Head{Status: HeadIdle}
 }
 
-// stale reports whether (turnID, epoch) may not write for the turn any more. A
-// stale write leaves a history line and nothing else.
+// stale reports whether (turnID, epoch) may not write for the turn any more. A stale write leaves
+// only a history line.
 func (m *machine) stale(turnID string, epoch uint64, what string) bool {
 	if m.Turn.Owns(turnID, epoch) {
 		return false

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// HeadStatus is where the one active turn stands (docs/design.md, "Turns").
+// HeadStatus is the status of the one active turn (docs/design.md, "Turns").
 type HeadStatus string
 
 // The statuses of the turn head: idle → dispatched → running ↔ suspended → idle.
@@ -35,9 +35,9 @@ func (o Outcome) Valid() bool { return slices.Contains(outcomes[:], o) }
 
 var outcomes = [...]Outcome{Success, Failed, Canceled, Timeout, Partial}
 
-// Head is the turn head: which turn is active and who may write for it. (Epoch,
-// TurnID) gates every write of a turn. The epoch rises at every process start and
-// every reap, which exposes a stale owner.
+// Head is the turn head: the active turn, and the attempt that may write for it. (Epoch, TurnID)
+// gates every write of a turn. The epoch rises at every process start and every reap, which exposes
+// a stale owner.
 type Head struct {
 	Status  HeadStatus `json:"status"`
 	TurnID  string     `json:"turn_id,omitempty"`
@@ -45,16 +45,16 @@ type Head struct {
 	Key     string     `json:"key,omitempty"` // of the message
 	Since   time.Time  `json:"since,omitzero"`
 	Working bool       `json:"working,omitempty"` // the "still working" mail was made
-	Stop    string     `json:"stop,omitempty"`    // why it is to stop: "stop", "halt"
-	Pulled  bool       `json:"pulled,omitempty"`  // taken by `inbox next`: none of our processes owns it
+	Stop    string     `json:"stop,omitempty"`    // why the turn must stop: "stop", "halt"
+	Pulled  bool       `json:"pulled,omitempty"`  // taken by `inbox next`, and not owned by a process of ours
 
-	// Lingers is set in an idle head while the process of the last attempt, TurnID
-	// and Epoch, lives on after its answer. Nothing is written for that turn any
-	// more, and no turn starts before the process has ended.
+	// Lingers is set in an idle head while the process of the last attempt, TurnID and Epoch, still
+	// runs after its answer. That turn takes no more writes, and no turn starts before the process
+	// has ended.
 	Lingers bool `json:"lingers,omitempty"`
 
-	// Submitted is the deliverable that `submit` has set, a file of Box. A turn
-	// that dies later is closed with it.
+	// Submitted is the deliverable that `submit` has set, a file in Box. A turn that dies later is
+	// closed with it.
 	Submitted    string `json:"submitted,omitempty"`
 	SubmittedSum string `json:"submitted_sha256,omitempty"` // of that file
 
@@ -63,64 +63,64 @@ type Head struct {
 	Box     string `json:"box,omitempty"`
 	Resumed bool   `json:"resumed,omitempty"`
 
-	// With holds the keys of the messages of the same sender that the turn answers as
-	// well, the oldest first. Key is the newest.
+	// With are the keys of the sender's other messages that the turn answers as well, oldest first.
+	// Key is the newest.
 	With []string `json:"with,omitempty"`
 
-	// Finish is set when the turn is to end with what it has submitted, or with its last
-	// words, whatever it waits for.
+	// Finish is set when the turn must end with its submitted deliverable, or with its last words,
+	// even if it still waits for reports.
 	Finish bool `json:"finish,omitempty"`
 
-	// Waiting holds the questions whose answers the turn has not been handed yet, and
-	// what it started outside, until it ends. ResumeBy is the latest deadline of the open ones. Patience is that of an older
-	// version, in which all of them had the deadline ResumeBy.
+	// Waiting are the questions whose answers the turn has not received yet. Outside work and
+	// questions to the operator stay there until the turn ends. ResumeBy is the latest deadline of
+	// the open ones. Patience is from an older version, in which all of them had the deadline
+	// ResumeBy.
 	Waiting  []Wait        `json:"waiting,omitempty"`
-	Given    []Wait        `json:"given,omitempty"` // whose answers this attempt was handed
+	Given    []Wait        `json:"given,omitempty"` // whose answers this attempt received
 	ResumeBy time.Time     `json:"resume_by,omitzero"`
 	Patience time.Duration `json:"patience,omitempty"`
 }
 
-// Wait is one question to another agent, or something that the turn started outside of
-// it. It is answered once: by a report, or by the words "timeout" or "timeout:
-// superseded".
+// Wait is one question to another agent or to the operator, or outside work of the turn. It is
+// answered once: by a report, or by the words "timeout" or "timeout: superseded".
 type Wait struct {
 	ID     string    `json:"tool_call_id"`
 	To     string    `json:"to"`             // a handle; "tool deploy" or "submit" if Outside
 	Text   string    `json:"text,omitempty"` // the beginning of the question
 	Asked  time.Time `json:"asked"`
 	Report string    `json:"report,omitempty"` // payload of the report
-	Missed string    `json:"missed,omitempty"` // why it is missing
+	Missed string    `json:"missed,omitempty"` // why the report is missing
 
-	// By is when the question is answered by "timeout", if the turn is suspended then.
-	// It is at most Span ahead.
+	// By is when the question is answered by "timeout", if the turn is suspended then. It is at
+	// most Span ahead.
 	By   time.Time     `json:"by,omitzero"`
 	Span time.Duration `json:"span,omitempty"`
 
-	// Outside is set if a program or a person is to report, by the id alone, or one of
-	// Peers. Words is a file in the attempt's folder, with what the turn had said. Handed
-	// is set once an attempt was given the answer.
+	// Outside is set for outside work. Its report comes from a program or a person, by the id
+	// alone, or from one of Peers. Words is a file in the attempt's folder with the turn's own
+	// description. Handed is set once an attempt received the answer.
 	Outside  bool     `json:"outside,omitempty"`
 	Peers    []string `json:"peers,omitempty"`
 	Words    string   `json:"words,omitempty"`
 	WordsSum string   `json:"words_sha256,omitempty"`
 	Handed   bool     `json:"handed,omitempty"`
 
-	// Operator is set if the operator is asked, by mail: To is the address, and Options are
-	// the answers that the question offers. Told is set once they were told that a message
-	// of theirs waits behind it.
+	// Operator is set if the question goes to the operator, by mail: To is the address, and Options
+	// are the answers that the question offers. Told is set once they were told that a message of
+	// theirs waits behind it.
 	Operator bool     `json:"operator,omitempty"`
 	Options  []string `json:"options,omitempty"`
 	Told     bool     `json:"told,omitempty"`
 
-	// Permit identifies the call of a tool that the operator is asked to permit; "" if they
-	// are asked something else. Used is set once it was permitted.
+	// Permit identifies the tool call that the operator is asked to permit; "" for any other
+	// question. Used is set once the permission was used.
 	Permit string `json:"permit,omitempty"`
 	Used   bool   `json:"used,omitempty"`
 
 	// Sum is the SHA-256 of the report's payload, in hexadecimal.
 	Sum string `json:"sha256,omitempty"`
 
-	// Status is how the other agent's turn ended, as its report says; Timeout if the
+	// Status is the outcome of the other agent's turn, as its report gives it. It is Timeout if the
 	// report is missing, and "" if an older agent reported.
 	Status Outcome `json:"status,omitempty"`
 }
@@ -128,7 +128,7 @@ type Wait struct {
 // Answered reports whether the question is closed.
 func (w Wait) Answered() bool { return w.Report != "" || w.Missed != "" }
 
-// asksPermission reports whether the operator has not yet said whether a tool may be called.
+// asksPermission reports whether the operator still has to decide on a tool call.
 func (w Wait) asksPermission() bool { return w.Permit != "" && !w.Answered() }
 
 // AsksPermission reports whether the turn waits for a permission.
@@ -136,11 +136,11 @@ func (h Head) AsksPermission() bool {
 	return slices.ContainsFunc(h.Waiting, Wait.asksPermission)
 }
 
-// stays reports whether the turn keeps what it waits for until it ends, through all its
-// attempts: nobody is to be asked twice, and nothing is to be started twice.
+// stays reports whether the turn keeps the wait until it ends, through all its attempts, so that a
+// question is not asked twice and work is not started twice.
 func (w Wait) stays() bool { return w.Outside || w.Operator }
 
-// hand notes that an attempt has been given all answers that there are.
+// hand records that an attempt has received all answers so far.
 func (h *Head) hand() {
 	h.Given = nil
 	for _, w := range h.Waiting {
@@ -154,7 +154,7 @@ func (h *Head) hand() {
 	}
 }
 
-// takeBack undoes hand, for an attempt that could do nothing with the answers.
+// takeBack undoes hand for an attempt that could not use the answers.
 func (h *Head) takeBack() {
 	given := h.Given
 	h.Given = nil
@@ -167,8 +167,8 @@ func (h *Head) takeBack() {
 	h.Waiting = slices.Concat(given, h.Waiting)
 }
 
-// Waits reports whether the turn has something to wait for, or an answer that it was
-// not handed yet.
+// Waits reports whether the turn waits for an answer, or has an answer that no attempt received
+// yet.
 func (h Head) Waits() bool {
 	return slices.ContainsFunc(h.Waiting, func(w Wait) bool { return !w.Handed })
 }
@@ -181,8 +181,8 @@ func (h Head) open() bool {
 	return h.Status == HeadSuspended && slices.ContainsFunc(h.Waiting, func(w Wait) bool { return !w.Answered() })
 }
 
-// NextDeadline returns when the next open question of a suspended turn is answered by
-// "timeout". ok is false if none is open.
+// NextDeadline returns when the next open question of a suspended turn is answered by "timeout". ok
+// is false without an open question.
 func (h Head) NextDeadline() (at time.Time, ok bool) {
 	if h.Status != HeadSuspended {
 		return time.Time{}, false
@@ -210,8 +210,8 @@ func (h Head) Owns(turnID string, epoch uint64) bool {
 	return h.Status != HeadIdle && h.TurnID == turnID && h.Epoch == epoch
 }
 
-// applyHead sets the turn head, and the row of its message, to what a step left. The
-// last line of that step holds both.
+// applyHead restores the turn head, and the row of its message, after a step. The last line of that
+// step has both.
 func (m *machine) applyHead(l Line) {
 	if l.Head == nil {
 		return

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// maxUIDRanges is how many ranges UIDRanges holds. It keeps the state small, and a
+// maxUIDRanges is the maximum number of ranges in UIDRanges. It keeps the state small, and a
 // command that names all of them short.
 const maxUIDRanges = 200
 
@@ -15,7 +15,7 @@ type UIDRange struct {
 	Last  uint32 `json:"last"`
 }
 
-// UIDRanges is a set of UIDs: ascending ranges that neither overlap nor touch.
+// UIDRanges is a set of UIDs: ascending ranges that do not overlap or touch.
 type UIDRanges []UIDRange
 
 // Count returns how many UIDs the set has.
@@ -40,7 +40,7 @@ func (s UIDRanges) Contains(uid uint32) bool {
 	return found
 }
 
-// With returns the set with the UIDs of added. It changes neither set.
+// With returns the set with the UIDs of added. It does not change either set.
 func (s UIDRanges) With(added ...UIDRange) UIDRanges {
 	all := slices.Concat(s, added)
 	slices.SortFunc(all, func(a, b UIDRange) int { return cmp.Compare(a.First, b.First) })
@@ -59,7 +59,7 @@ func (s UIDRanges) With(added ...UIDRange) UIDRanges {
 	return union
 }
 
-// Without returns the set without the UIDs of removed. It changes neither set.
+// Without returns the set without the UIDs of removed. It does not change either set.
 func (s UIDRanges) Without(removed ...UIDRange) UIDRanges {
 	gaps := UIDRanges(nil).With(removed...)
 	var rest UIDRanges
@@ -84,8 +84,8 @@ func (s UIDRanges) Without(removed ...UIDRange) UIDRanges {
 	return rest
 }
 
-// Bounded returns a set of at most maxUIDRanges ranges. Of more it joins those that
-// are closest together, with the UIDs between them.
+// Bounded returns a set of at most maxUIDRanges ranges. If s has more, it joins the ranges that are
+// closest together, with the UIDs between them.
 func (s UIDRanges) Bounded() UIDRanges {
 	if len(s) <= maxUIDRanges {
 		return s

@@ -2,14 +2,14 @@ package state
 
 import "time"
 
-// Uncalled counts the operator's mails that came to the agent's address and called no
-// agent. They cause nothing, and nobody else takes them either.
+// Uncalled counts the operator's mails that came to the agent's address and called no agent. They
+// cause nothing, and other agents do not take them either.
 type Uncalled struct {
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`
 }
 
-// CalledNobody reports such mails, of which the last came at At.
+// CalledNobody reports such mails. The last one came at At.
 type CalledNobody struct {
 	Count int
 	At    time.Time

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// undeliveredKept is how many rows are kept that were given up, and toldAtOnce of how
-// many one notice tells.
+// undeliveredKept is how many rows that were given up are kept. toldAtOnce is how many of them one
+// notice names.
 const (
 	undeliveredKept = 100
 	toldAtOnce      = 20
 )
 
-// What an undelivered line records: what became of a row that was given up.
+// The values of What in an undelivered line: how a row that was given up ended.
 const (
 	undeliveredRetried   = "retried"
 	undeliveredDropped   = "dropped"
@@ -37,9 +37,8 @@ func (s State) Keeps(id string) bool {
 	return kept
 }
 
-// keepUndelivered keeps a row that was given up, so that it can be told, shown and
-// tried again. It does not keep what is worthless by now, nor what only tells of other
-// rows.
+// keepUndelivered keeps a row that was given up, so that it can be told, shown and tried again. It
+// drops a row that is worthless by now, and a notice about other rows.
 func (m *machine) keepUndelivered(row Effect, at time.Time) {
 	if row.Kind.perishable() || len(row.Tells) > 0 {
 		return
@@ -48,7 +47,7 @@ func (m *machine) keepUndelivered(row Effect, at time.Time) {
 	m.Undelivered = append(m.Undelivered, row)
 }
 
-// forgetUndelivered keeps the youngest rows only.
+// forgetUndelivered keeps only the newest rows.
 func (m *machine) forgetUndelivered() {
 	for len(m.Undelivered) > undeliveredKept {
 		m.endUndelivered(0, undeliveredForgotten, "more were given up than are kept")
@@ -62,10 +61,9 @@ func (m *machine) endUndelivered(i int, what, reason string) {
 	m.line(Line{Kind: LineGivenUp, ID: e.ID, What: what, Reason: reason, TurnID: e.TurnID})
 }
 
-// tellUndelivered queues a notice to the operator about the rows that were given up
-// and that no mail has told yet. If such a notice waits, what is new is told when that
-// has arrived. The notice goes by mail, unless tried rules that out and a peer can be
-// asked.
+// tellUndelivered queues a notice to the operator about the rows that were given up and that no
+// mail has reported yet. If such a notice waits, new rows are reported after it has arrived. The
+// notice goes by mail, unless tried rules that out and a peer can be asked.
 func (m *machine) tellUndelivered(tried []string) {
 	notice := Effect{Thread: m.subject("undeliverable"), Tried: tried}
 	w, ok := m.bestRoute(tried)
@@ -84,8 +82,9 @@ func (m *machine) tellUndelivered(tried []string) {
 	}
 }
 
-// untold returns the ids of rows of which a notice on this channel would be news: by
-// mail what no mail has told, and by mesh what nothing has told.
+// untold returns the ids of rows that a notice on this channel would report as news. For mail, they
+// are the rows that no mail has reported. For the mesh, they are the rows that were not reported at
+// all.
 func (m *machine) untold(by Channel) (ids []string) {
 	for _, e := range m.Undelivered {
 		if len(ids) < toldAtOnce && (e.Told == "" || e.Told != by && by == ByMail) {
@@ -95,8 +94,7 @@ func (m *machine) untold(by Channel) (ids []string) {
 	return ids
 }
 
-// told records that a notice has left. A mail counts for more than a peer that was
-// asked.
+// told records that a notice has left. A mail counts for more than a request to a peer.
 func (m *machine) told(notice Effect) {
 	for i := range m.Undelivered {
 		row := &m.Undelivered[i]
@@ -106,8 +104,8 @@ func (m *machine) told(notice Effect) {
 	}
 }
 
-// withdrawNotices ends the notices that were never sent and tell only of rows that a
-// person has dropped or sent again since.
+// withdrawNotices ends the notices that were never sent and whose rows a person has dropped or sent
+// again since.
 func (m *machine) withdrawNotices() {
 	for _, row := range slices.Clone(m.Outbox) {
 		kept := func(id string) bool { return m.undeliveredIndex(id) >= 0 }
@@ -118,16 +116,16 @@ func (m *machine) withdrawNotices() {
 	}
 }
 
-// tellNext tells what no mail has told, when a mail to the operator went through. A
-// notice that is refused waits for the next such mail, so this does not go round.
+// tellNext reports the rows that no mail has reported, after a mail to the operator got through. A
+// refused notice waits for the next such mail, so this does not loop.
 func (m *machine) tellNext(sent Effect) {
 	if sent.Channel == ByMail && sent.To == m.policy.Operator && len(m.untold(ByMail)) > 0 {
 		m.tellUndelivered(nil)
 	}
 }
 
-// OutboxRetried reports that a person wants a row of the outbox to be sent now,
-// whatever its pause, or one that was given up to be sent after all.
+// OutboxRetried reports that a person wants a row of the outbox to be sent now, even if its pause
+// is not over, or a row that was given up to be sent after all.
 type OutboxRetried struct{ ID string }
 
 // apply queues the row again as it is: the same id and the same bytes.
@@ -155,8 +153,8 @@ func (m *machine) undeliveredIndex(id string) int {
 	return slices.IndexFunc(m.Undelivered, func(e Effect) bool { return e.ID == id })
 }
 
-// requeueEffect moves a row that was given up back into the outbox. Its tries are
-// counted from none, but a copy that may have arrived still counts.
+// requeueEffect moves a row that was given up back into the outbox. Its counts start at zero again,
+// but a copy that may have arrived still counts.
 func (m *machine) requeueEffect(i int) {
 	row := m.Undelivered[i]
 	m.Undelivered = slices.Delete(m.Undelivered, i, i+1)
@@ -168,9 +166,8 @@ func (m *machine) requeueEffect(i int) {
 	m.Outbox = append(m.Outbox, row)
 }
 
-// OutboxDropped reports that a person wants a row of the outbox, or one that was given
-// up, not to be sent. Alone means that nobody can be sending it: the caller holds
-// cycle.lock.
+// OutboxDropped reports that a person drops a row of the outbox, or a row that was given up. Alone
+// means that no process can be sending it, because the caller holds cycle.lock.
 type OutboxDropped struct {
 	ID     string
 	Reason string

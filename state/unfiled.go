@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Unfiled is a mail that has left and of which a copy is to be put into the folder for
-// sent mail ([replies] sent). Its bytes are kept until then.
+// Unfiled is a sent mail whose copy is not yet in the folder for sent mail ([replies] sent). Its
+// bytes are kept until then.
 type Unfiled struct {
 	ID        string    `json:"id"` // of the effect
 	Sent      time.Time `json:"sent"`
-	Sum       string    `json:"sha256,omitempty"` // of what was rendered
-	Files     []FileRef `json:"files,omitempty"`  // that lie apart
+	Sum       string    `json:"sha256,omitempty"` // of the rendered bytes
+	Files     []FileRef `json:"files,omitempty"`  // its large attachments, kept apart
 	Attempts  int       `json:"attempts,omitempty"`
 	NotBefore time.Time `json:"not_before,omitzero"`
 	Reason    string    `json:"reason,omitempty"` // of the last failure
@@ -19,21 +19,21 @@ type Unfiled struct {
 
 const (
 	maxUnfiled  = 100            // mails that wait for their copy
-	unfiledLife = 24 * time.Hour // after which none is made any more
+	unfiledLife = 24 * time.Hour // after that the copy is given up
 )
 
-// lineNotFiled marks the history line of a mail of which no copy could be made.
+// lineNotFiled marks the history line of a mail whose copy was given up.
 const lineNotFiled = "not filed"
 
-// toFile lets a mail that has just left wait for its copy. A challenge holds a token, and
-// has none.
+// toFile makes a mail that has just left wait for its copy. A challenge contains a token, so it
+// gets no copy.
 func (m *machine) toFile(row Effect) {
 	if m.policy.Copies && row.Channel == ByMail && row.Kind != Challenge {
 		m.Unfiled = append(m.Unfiled, Unfiled{ID: row.ID, Sent: m.now, Sum: row.Sum, Files: row.Files})
 	}
 }
 
-// UnfiledDue returns the mails of which a copy is to be made now.
+// UnfiledDue returns the mails whose copy is due now.
 func (s State) UnfiledDue(now time.Time) []Unfiled {
 	return slices.DeleteFunc(slices.Clone(s.Unfiled), func(u Unfiled) bool { return now.Before(u.NotBefore) })
 }
@@ -46,8 +46,8 @@ func (s State) KeepsFiles(id string) bool {
 // Filed reports that the copy of a mail is in the folder, or why it is not.
 type Filed struct {
 	ID     string
-	Failed string // why it is not there yet; "" = it is there
-	Never  bool   // there can never be one
+	Failed string // why the copy is not there yet; "" if it is there
+	Never  bool   // there can never be a copy
 }
 
 // apply forgets the mail, or lets it wait.
@@ -78,8 +78,7 @@ func (m *machine) notFiled(i int, reason string) {
 	m.Unfiled = slices.Delete(m.Unfiled, i, i+1)
 }
 
-// forgetUnfiled gives up copies that nobody wants any more, that have waited for too long,
-// or that are too many.
+// forgetUnfiled gives up copies that are switched off, have waited too long, or are too many.
 func (m *machine) forgetUnfiled() {
 	if !m.policy.Copies {
 		m.Unfiled = nil

@@ -2,32 +2,32 @@ package state
 
 import "time"
 
-// WaitingAck is an ack that is made when its time comes, unless the answer is there
-// first (docs/design.md, "Phases").
+// WaitingAck is an ack that is made at its time, unless the answer comes first (docs/design.md,
+// "Phases").
 type WaitingAck struct {
 	Until  time.Time `json:"until"`
-	Key    string    `json:"key,omitempty"` // of the message that woke the agent; "" if none did
+	Key    string    `json:"key,omitempty"` // of the message that woke the agent, or ""
 	Thread Thread    `json:"thread,omitzero"`
 	Text   string    `json:"text,omitempty"` // who nudged, and why
 }
 
-// waits reports whether there is such an ack.
+// waits reports whether an ack waits.
 func (w WaitingAck) waits() bool { return !w.Until.IsZero() }
 
-// What the history records of an ack that waits, besides its being made.
+// The values of What in an ack line. An ack that is made has an effect line instead.
 const (
 	ackWaits    = "waits"
 	ackNeedless = "not needed"
 )
 
-// Why an ack is not made.
+// The reasons why an ack is not made.
 const (
 	ackAnswered = "its answer is ready"
 	ackWorking  = `"still working" is mailed instead`
 )
 
-// letAckWait keeps an ack until its time. The operator may have been mailed nothing of
-// this waking when silence ends it.
+// letAckWait keeps an ack until its time. When silence ends this waking, the operator may not have
+// received any mail about it.
 func (m *machine) letAckWait(w WaitingAck) {
 	w.Until = m.now.Add(m.policy.AckAfter)
 	m.AckWaits = w
@@ -35,25 +35,25 @@ func (m *machine) letAckWait(w WaitingAck) {
 	m.line(Line{Kind: LineAck, What: ackWaits, Key: w.Key, Ack: &w})
 }
 
-// isOperators reports whether the message with this key waits and is the operator's.
+// isOperators reports whether the message with this key is in the inbox and is the operator's.
 func (m *machine) isOperators(key string) bool {
 	msg := m.message(key)
 	return msg != nil && msg.Operator
 }
 
-// AckDue reports whether the time of an ack that waits has come.
+// AckDue reports whether the waiting ack is due.
 func (s State) AckDue(now time.Time) bool {
 	at, waits := s.nextAck()
 	return waits && !now.Before(at)
 }
 
-// nextAck returns when the ack that waits is to be made. HALT holds it.
+// nextAck returns when the waiting ack is due. HALT holds it.
 func (s State) nextAck() (at time.Time, waits bool) {
 	return s.AckWaits.Until, s.AckWaits.waits() && !s.Halted()
 }
 
-// settleAck makes the ack that waits when its time has come, and forgets it when the
-// message that it is about has left the inbox.
+// settleAck makes the waiting ack when it is due, and forgets it when its message has left the
+// inbox.
 func (m *machine) settleAck() {
 	w := m.AckWaits
 	switch {
@@ -79,7 +79,7 @@ func (m *machine) whyGone(key string) string {
 	return "its message has left the inbox"
 }
 
-// withdrawAck forgets the ack that waits.
+// withdrawAck forgets the waiting ack.
 func (m *machine) withdrawAck(why string) {
 	if m.AckWaits.waits() {
 		m.line(Line{Kind: LineAck, What: ackNeedless, Key: m.AckWaits.Key, Reason: why})
@@ -87,8 +87,8 @@ func (m *machine) withdrawAck(why string) {
 	}
 }
 
-// answerInsteadOfAck withdraws the ack of a nudge, or of `transition`, when a turn has
-// answered the operator. That of a message waits for the end of that message.
+// answerInsteadOfAck withdraws the ack of a nudge, or of `transition`, when a turn has answered the
+// operator. The ack of a message waits for the end of that message.
 func (m *machine) answerInsteadOfAck(answered Message, reply *Effect) {
 	if m.AckWaits.Key == "" && (answered.Operator || isMail(reply)) {
 		m.withdrawAck(ackAnswered)
@@ -100,8 +100,8 @@ func (m *machine) answerInsteadOfAck(answered Message, reply *Effect) {
 
 func isMail(reply *Effect) bool { return reply != nil && reply.Channel == ByMail }
 
-// workingInsteadOfAck withdraws the ack that waits, because the operator is mailed that its
-// message is being worked on.
+// workingInsteadOfAck withdraws the waiting ack, because the operator gets a "still working" mail
+// about its message.
 func (m *machine) workingInsteadOfAck() {
 	w := m.AckWaits
 	if lease := m.collected(); w.Key == "" || w.Key == m.Turn.Key || containsKey(lease, w.Key) {
@@ -118,8 +118,7 @@ func containsKey(rows []Message, key string) bool {
 	return false
 }
 
-// answeredBefore reports whether the answer is there before an ack that was to wait for
-// it, and has not been sent yet.
+// answeredBefore reports whether the answer is ready before the ack that waited for it was sent.
 func (m *machine) answeredBefore(i int) bool {
 	switch row := m.Outbox[i]; {
 	case m.policy.AckAfter <= 0:

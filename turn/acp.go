@@ -24,26 +24,26 @@ import (
 // where SETTINGS is an ACPSettings as JSON.
 const ACPCommand = "__acp"
 
-// ACPSettings is what ACPCommand must know of an attempt. It stands in a command line,
-// so it holds no secret.
+// ACPSettings are the settings of ACPCommand for one attempt. They appear on a command line, so
+// they contain no secret.
 type ACPSettings struct {
-	Version string    `json:"version,omitempty"` // of ours
-	Probe   bool      `json:"probe,omitempty"`   // print an ACPAgent, and run no turn
-	Session string    `json:"session,omitempty"` // to continue; "" begins one
+	Version string    `json:"version,omitempty"` // our own version
+	Probe   bool      `json:"probe,omitempty"`   // print an ACPAgent without running a turn
+	Session string    `json:"session,omitempty"` // the session to continue; "" begins one
 	Grants  ACPGrants `json:"grants,omitzero"`
-	Tools   *ACPTools `json:"tools,omitempty"` // nil: the agent is offered none
+	Tools   *ACPTools `json:"tools,omitempty"` // nil offers the agent no tools
 
-	Options map[string]string `json:"options,omitempty"` // those of Config
+	Options map[string]string `json:"options,omitempty"` // Config.Options
 
-	// How long the agent's text is awaited after it has answered the prompt; see Config.
-	// Without a text, and unless it may be silent, as long as Linger.
+	// Settle is how long to wait for more text after the agent has answered the prompt; see
+	// Config. Without any text yet, the wait lasts for Linger, unless MayBeSilent is set.
 	Settle      time.Duration `json:"settle,omitempty"`
 	Linger      time.Duration `json:"linger,omitempty"`
 	MayBeSilent bool          `json:"may_be_silent,omitempty"`
 }
 
-// ACPTools says how the agent starts the server of our tools (ToolServer). The variables
-// have the values that they have for ACPCommand.
+// ACPTools tells the agent how to start the server of our tools (ToolServer). Variables names
+// environment variables. Their values are those in the environment of ACPCommand.
 type ACPTools struct {
 	Name      string   `json:"name"`
 	Command   string   `json:"command"`
@@ -51,41 +51,42 @@ type ACPTools struct {
 	Variables []string `json:"variables"`
 }
 
-// acpTools returns the server for ACPSettings.
+// acpTools returns the server in the form of ACPSettings.
 func (s ToolServer) acpTools() *ACPTools {
 	return &ACPTools{Name: s.Name, Command: s.Command, Args: s.Args, Variables: s.variables()}
 }
 
-// ACPGrants are what the cause of a turn lets an ACP agent do without asking anybody.
+// ACPGrants are the rights that the cause of a turn gives an ACP agent without a question to the
+// operator.
 type ACPGrants struct {
-	Kinds []string `json:"kinds,omitempty"` // of tools, of ToolKinds
-	Ask   bool     `json:"ask,omitempty"`   // the operator is asked for anything else
+	Kinds []string `json:"kinds,omitempty"` // kinds of tools, from ToolKinds
+	Ask   bool     `json:"ask,omitempty"`   // ask the operator about all other requests
 
-	// Once are the identities of the requests that the operator has allowed, and that
-	// the agent has not made again since. Each is granted once.
+	// Once holds the identities of the requests that the operator has allowed and that the agent
+	// has not repeated since. Each is granted once.
 	Once []string `json:"once,omitempty"`
 
-	// Refused are the identities of those that the operator has refused.
+	// Refused holds the identities of the requests that the operator has refused.
 	Refused []string `json:"refused,omitempty"`
 }
 
-// ToolKinds returns the kinds of tools for which an ACP agent may ask permission, as
-// the protocol names them.
+// ToolKinds returns the kinds of tools for which an ACP agent may ask permission, as the protocol
+// names them.
 func ToolKinds() []string {
 	return []string{"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"}
 }
 
-// ACPAgent is what an ACP agent says of itself.
+// ACPAgent is an ACP agent's description of itself.
 type ACPAgent struct {
-	Name     string `json:"name"` // "" if it does not say
+	Name     string `json:"name"` // "" if the agent does not report it
 	Version  string `json:"version"`
 	Protocol int    `json:"protocol"`
-	Loads    bool   `json:"loads"`   // a session can be loaded, which repeats it
-	Resumes  bool   `json:"resumes"` // a session can be resumed, which does not
+	Loads    bool   `json:"loads"`   // it can load a session, which repeats the session
+	Resumes  bool   `json:"resumes"` // it can resume a session, which does not repeat it
 }
 
-// acpAgent runs our own process that speaks with the agent. Its stream is Events, one a
-// line. The agent's own messages about a missing login count as those of exec.
+// acpAgent runs our own process that speaks with the agent. Its output is Events, one per line.
+// The agent's own messages about a missing login count as they do for exec.
 func acpAgent() agent {
 	return agent{
 		argv:         execArgv,
@@ -97,7 +98,7 @@ func acpAgent() agent {
 	}
 }
 
-// parseACP reads a line of ACPCommand.
+// parseACP parses a line of ACPCommand's output.
 func parseACP(line []byte) []Event {
 	events := parseAPI(line)
 	for i := range events {
@@ -106,8 +107,8 @@ func parseACP(line []byte) []Event {
 	return events
 }
 
-// hostArgv returns the command line of our own process that speaks with the agent whose
-// program and arguments these are.
+// hostArgv returns the command line of our own process that speaks with the agent. program and
+// args start the agent.
 func (c Config) hostArgv(settings ACPSettings, program string, args []string) []string {
 	settings.Version = c.Version
 	text, err := json.Marshal(settings)
@@ -117,8 +118,8 @@ func (c Config) hostArgv(settings ACPSettings, program string, args []string) []
 	return append([]string{c.Self, ACPCommand, string(text), program}, args...)
 }
 
-// ownRunner returns the runner whose login and sessions a program of ACP has, by its
-// name, or "".
+// ownRunner returns the runner whose login and sessions an ACP program uses, judging by the
+// program's name, or "".
 func ownRunner(program string) string {
 	name := filepath.Base(program)
 	for _, runner := range []string{Claude, Codex, Gemini} {
@@ -129,25 +130,24 @@ func ownRunner(program string) string {
 	return ""
 }
 
-// The answers that the operator is offered to a request for permission.
+// The operator's possible answers to a request for permission.
 const (
 	Allow  = "allow"
 	Refuse = "refuse"
 )
 
-// How a request for permission was decided, in the Text of a Permission.
+// Decisions about a request for permission, in the Text of a Permission.
 const (
-	PermissionGranted = "granted" // by the cause of the turn
+	PermissionGranted = "granted" // allowed by the cause of the turn
 	PermissionRefused = "refused"
-	PermissionAsked   = "asked"  // the operator; Question is the id of the question
-	PermissionUsed    = "used"   // what the operator had allowed was granted
-	PermissionDenied  = "denied" // as the operator had answered
+	PermissionAsked   = "asked"  // the operator was asked; Question is the question's id
+	PermissionUsed    = "used"   // allowed by an earlier answer of the operator
+	PermissionDenied  = "denied" // refused by an earlier answer of the operator
 )
 
-// Answered returns what the operator has decided about requests for permission in the
-// attempts of the turn in dir, turns/<turn_id>, whose questions have these answers: true
-// allows. What was granted since is not among once. Whatever cannot be read counts as
-// not allowed.
+// Answered returns the operator's decisions about the requests for permission in the attempts of
+// the turn in dir, turns/<turn_id>. answers maps the ids of questions to answers; true allows.
+// once omits the requests that were granted since. An unreadable record counts as not allowed.
 func Answered(dir string, answers map[string]bool) (once, refused []string) {
 	if len(answers) == 0 {
 		return nil, nil
@@ -170,7 +170,7 @@ func Answered(dir string, answers map[string]bool) (once, refused []string) {
 	return once, refused
 }
 
-// attemptsIn returns the folders of the attempts at the turn in dir, the first one first.
+// attemptsIn returns the folders of the attempts at the turn in dir, oldest first.
 func attemptsIn(dir string) (folders []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -189,8 +189,7 @@ func attemptsIn(dir string) (folders []string) {
 	return folders
 }
 
-// replayPermissions calls take with each Permission in the events.jsonl of the attempt in
-// dir.
+// replayPermissions calls take with each Permission in the events.jsonl of the attempt in dir.
 func replayPermissions(dir string, take func(Event)) {
 	f, err := openEvents(dir)
 	if err != nil {
@@ -206,8 +205,8 @@ func replayPermissions(dir string, take func(Event)) {
 	}, func(Event) {})
 }
 
-// AskACP starts the program of runner ACP, in its box if it has one, and returns what it
-// says of itself. It runs no turn.
+// AskACP starts the program of runner ACP, in its sandbox if it has one, and returns the agent's
+// description of itself. It runs no turn.
 func (c Config) AskACP(ctx context.Context) (ACPAgent, error) {
 	var agent ACPAgent
 	program, err := c.Find()

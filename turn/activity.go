@@ -2,15 +2,15 @@ package turn
 
 import "slices"
 
-// Lifecycle is how far the agent's process has come.
+// Lifecycle is the stage of the agent's process.
 type Lifecycle string
 
 // The lifecycles.
 const (
-	LifecycleSpawning Lifecycle = "spawning" // started; its stream has shown nothing yet
+	LifecycleSpawning Lifecycle = "spawning" // started, no event yet
 	LifecycleWorking  Lifecycle = "working"
-	LifecycleIdle     Lifecycle = "idle"   // it reported that it is done, and its process lives
-	LifecycleKilled   Lifecycle = "killed" // its process has ended, or is being ended; there is a reason
+	LifecycleIdle     Lifecycle = "idle"   // it reported that it is done; its process still lives
+	LifecycleKilled   Lifecycle = "killed" // its process has ended, or is being ended, for a reason
 )
 
 // String returns the label. Labels do not change between versions.
@@ -30,14 +30,13 @@ const (
 // String returns the label. Labels do not change between versions.
 func (s State) String() string { return string(s) }
 
-// activity follows one agent through its events, for the live view and the
-// deadlines. It is lenient: an event that is unknown or does not fit leaves the
-// state as it is.
+// activity tracks one agent through its events, for the live view and the deadlines. It is
+// lenient: an unknown or unexpected event leaves the state as it is.
 type activity struct {
 	lifecycle Lifecycle
 	state     State
 	reason    string  // why it is killed; "" otherwise
-	tools     []Event // called and not answered yet, in order
+	tools     []Event // calls without a result, in order
 }
 
 // newActivity returns an activity that is spawning and idle.
@@ -45,9 +44,9 @@ func newActivity() activity {
 	return activity{lifecycle: LifecycleSpawning, state: StateIdle}
 }
 
-// apply takes one event in and returns the state. The first event of any kind
-// leaves Spawning. After Done, only Thinking, ToolUse and TextDelta mean that the
-// agent works again. After exited nothing does.
+// apply processes one event and returns the state. The first event of any kind leaves Spawning.
+// After Done, only Thinking, ToolUse and TextDelta mean that the agent works again. After exited,
+// apply ignores all events.
 func (a *activity) apply(e Event) State {
 	if a.lifecycle == LifecycleKilled {
 		return a.state
@@ -76,8 +75,7 @@ func (a *activity) apply(e Event) State {
 	return a.state
 }
 
-// enter sets the state of an agent at work. Text between two tools does not
-// hide that a tool still runs.
+// enter sets the state of a working agent. Text between two tools does not hide a running tool.
 func (a *activity) enter(s State) {
 	a.lifecycle = LifecycleWorking
 	if len(a.tools) > 0 {
@@ -86,8 +84,8 @@ func (a *activity) enter(s State) {
 	a.state = s
 }
 
-// toolAnswered removes the tool with this id. An agent without ids has the empty
-// id everywhere, so its oldest tool is removed.
+// toolAnswered removes the tool with this id. An agent without ids uses the empty id everywhere,
+// so its oldest tool is removed.
 func (a *activity) toolAnswered(id string) {
 	i := slices.IndexFunc(a.tools, func(e Event) bool { return e.ToolID == id })
 	if i < 0 {
@@ -99,8 +97,7 @@ func (a *activity) toolAnswered(id string) {
 	}
 }
 
-// waitingTools returns the name of the tool called last and the number of tools
-// that were called and have not answered.
+// waitingTools returns the name of the last tool called and the number of calls without a result.
 func (a *activity) waitingTools() (last string, waiting int) {
 	if len(a.tools) == 0 {
 		return "", 0
@@ -108,8 +105,8 @@ func (a *activity) waitingTools() (last string, waiting int) {
 	return a.tools[len(a.tools)-1].Tool, len(a.tools)
 }
 
-// exited notes that the agent's process has ended, or is being ended, and why. The
-// first reason stays.
+// exited records that the agent's process has ended, or is being ended, and why. The first reason
+// stays.
 func (a *activity) exited(reason string) {
 	if a.lifecycle == LifecycleKilled {
 		return

@@ -6,43 +6,43 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// agent holds what differs between the runners' programs.
+// agent holds the differences between the runners' programs.
 type agent struct {
 	// argv returns the command line. command is Config.Command, never empty.
 	argv func(command []string, a Attempt) []string
 
-	// parse returns a parser of its stream; nil means plain text.
+	// parse returns a parser for the agent's output; nil means plain text.
 	parse func() parser
 
-	// separator is put between two TextDeltas.
+	// separator joins consecutive TextDeltas.
 	separator string
 
-	// cumulative means that its usage counts the whole session, including what
-	// came before a resume.
+	// cumulative means that the agent's usage counts the whole session, including turns before a
+	// resume.
 	cumulative bool
 
-	// hosted means that our own process runs its program and speaks with it
-	// (ACPCommand). It ends in order when it is sent cancelSignal.
+	// hosted means that our own process (ACPCommand) runs the agent's program and speaks with it.
+	// That process ends its turn cleanly when it receives cancelSignal.
 	hosted bool
 
-	// billsCalls means that it reports the cost of each call while it runs.
+	// billsCalls means that the agent reports the cost of each call while it runs.
 	billsCalls bool
 
-	// loginRefused matches what the agent prints, on either stream, when its login or its
-	// credit is refused. Nil matches nothing.
+	// loginRefused matches a line on either stream that reports a refused login or missing
+	// credit. Nil matches no line.
 	loginRefused *lazy.Regexp
 
-	// refusals matches what the agent prints on stderr about something that it was not
-	// permitted to do: a tool, and what. Nil matches nothing.
+	// refusals matches a report on stderr of a denied action: the tool and its input. Nil matches
+	// no line.
 	refusals *lazy.Regexp
 
-	// loginExit is the exit code that means a refused login; 0 if none does.
+	// loginExit is the exit code that means a refused login, or 0.
 	loginExit int
 
-	// anyLogin means that the words count by which any program reports a refused login.
+	// anyLogin means that the general phrases for a refused login also apply (unauthorized).
 	anyLogin bool
 
-	// anyLimit means that the words count by which any program reports a limit.
+	// anyLimit means that the general phrases for a limit also apply (saidLimit).
 	anyLimit bool
 }
 
@@ -82,9 +82,9 @@ func execArgv(command []string, a Attempt) []string {
 
 var plainID = lazy.NewRegexp(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// maxSession bounds, in bytes, the id of a session.
+// maxSession bounds a session id, in bytes.
 const maxSession = 128
 
-// validSession reports whether id may stand in argv as a session. Agents choose
-// the ids, and what an agent printed must not become an option.
+// validSession reports whether id may appear as a session in argv. Agents choose their ids, and
+// an agent's output must not become an option.
 func validSession(id string) bool { return len(id) <= maxSession && plainID.Get().MatchString(id) }

@@ -19,10 +19,10 @@ const (
 	pollEvery = 20 * time.Millisecond
 )
 
-// Probe reports whether an agent of the attempt in dir lives: it or a descendant
-// holds the lock on alive, or the group of the recorded process is the attempt's.
-// The Process is zero if none was recorded. An attempt that was never started is
-// not held. A file in the place of alive that is not one of ours holds no lock.
+// Probe reports whether an agent of the attempt in dir lives: it or a descendant holds the lock
+// on alive, or the group of the recorded process belongs to the attempt. The Process is zero if
+// no process was recorded. An attempt that was never started is not held. If alive is not a
+// regular file, it holds no lock.
 func Probe(dir string) (held bool, p Process, err error) {
 	p, err = readProcess(dir)
 	if p.leads(dir) {
@@ -42,7 +42,7 @@ func lockHeld(dir string) (bool, error) {
 		return false, fmt.Errorf("probe attempt: %w", err)
 	}
 	defer f.Close()
-	// A shared lock, because two probes must not take each other for an agent.
+	// A shared lock, because two probes must not mistake each other for an agent.
 	err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
 	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
 		return false, fmt.Errorf("probe attempt: lock %s: %w", f.Name(), err)
@@ -50,14 +50,14 @@ func lockHeld(dir string) (bool, error) {
 	return err != nil, nil
 }
 
-// End ends the agent of the attempt in dir whose runner is gone. It sends TERM to
-// the agent's process group and descendants, and KILL after grace; zero means
-// DefaultGrace. It returns as soon as none of them lives. A process that still
-// holds the lock after another grace has left the family and is abandoned. Only
-// the family of the recorded process is signalled, and only if the kernel shows
-// that it is the attempt's (Process.leads): a pid that another process has got
-// since, that was recorded in another boot, or that the agent has put there is
-// left alone.
+// End ends the agent of the attempt in dir after its runner is gone. It sends TERM to the agent's
+// process group and descendants, and KILL after grace; zero means DefaultGrace. It returns as
+// soon as all of them are gone. A process that still holds the lock after another grace has left
+// the family and is abandoned.
+//
+// End signals only the family of the recorded process, and only if the kernel shows that it
+// belongs to the attempt (Process.leads). It leaves a pid alone that another process has reused,
+// that was recorded in another boot, or that the agent has forged.
 func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, err error) {
 	grace = orDefault(grace, DefaultGrace)
 	var family processFamily
@@ -70,8 +70,8 @@ func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, 
 	return true, nil
 }
 
-// endWith sends sig to the family as soon as its group is known. It waits until
-// the attempt is free or the grace is over.
+// endWith sends sig to the family as soon as its group is known. It waits until the attempt is
+// free or grace is over.
 func endWith(ctx context.Context, dir string, family *processFamily, sig unix.Signal, grace time.Duration) (held bool, err error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -107,15 +107,14 @@ func endWith(ctx context.Context, dir string, family *processFamily, sig unix.Si
 	}
 }
 
-// lockAlive creates and locks alive for a new agent. The descriptor is open for
-// reading only, because the agent inherits it. An attempt whose agent was recorded
-// before is an error.
+// lockAlive creates and locks alive for a new agent. The descriptor is read-only, because the
+// agent inherits it. If the attempt already has a recorded agent, lockAlive returns an error.
 func lockAlive(dir string) (*os.File, error) {
 	f, err := osfile.OpenFile(filepath.Join(dir, aliveName), os.O_RDONLY|os.O_CREATE, 0o400)
 	if err != nil {
 		return nil, fmt.Errorf("lock attempt: %w", err)
 	}
-	// A process that probes at this instant holds it for microseconds.
+	// A concurrent probe holds the lock for microseconds.
 	for range 50 {
 		if err = flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
 			break
@@ -135,7 +134,7 @@ func lockAlive(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// flock locks the descriptor itself, which a child may inherit.
+// flock locks the descriptor itself, which a child may inherit. It retries after EINTR.
 func flock(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how)

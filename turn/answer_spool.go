@@ -9,16 +9,16 @@ import (
 
 const answerName = "answer.txt"
 
-// spool gathers an answer of any length. Its beginning is in memory. Once it is
-// longer than that, all of it, up to a bound, is in a file.
+// spool collects an answer of any length. It keeps the beginning in memory. A longer answer also
+// goes to a file, from its first byte, up to maxFile bytes.
 type spool struct {
 	path    string
 	maxMem  int
 	maxFile int64
 	mem     []byte
-	n       int64 // bytes written, kept or not
+	n       int64 // bytes written, kept or dropped
 	file    *os.File
-	err     error // of the file; what is in memory is good all the same
+	err     error // of the file; the text in memory stays valid
 }
 
 func (s *spool) write(b string) {
@@ -39,7 +39,7 @@ func (s *spool) write(b string) {
 	s.put(b, s.n-int64(len(b)))
 }
 
-// put appends b, which begins at offset at of the answer, up to the bound.
+// put appends b to the file, up to the bound. b begins at offset at of the answer.
 func (s *spool) put(b string, at int64) {
 	room := max(0, s.maxFile-at)
 	if s.err == nil && room > 0 {
@@ -47,10 +47,10 @@ func (s *spool) put(b string, at int64) {
 	}
 }
 
-// truncated reports whether some of the answer was not kept.
+// truncated reports whether part of the answer was dropped.
 func (s *spool) truncated() bool { return s.n > s.maxFile || s.err != nil }
 
-// close returns what is in memory and, if that is not all, the file's name.
+// close returns the text in memory and, if the answer is longer, the file's name.
 func (s *spool) close() (text, file string) {
 	if s.file == nil {
 		return string(s.mem), ""
@@ -59,7 +59,7 @@ func (s *spool) close() (text, file string) {
 	return string(s.mem), filepath.Base(s.path)
 }
 
-// reset discards what was gathered.
+// reset discards the answer.
 func (s *spool) reset() {
 	if s.file != nil {
 		s.file.Close()

@@ -6,13 +6,12 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// APIRefused begins the Error event by which our own loop reports that its key
-// was refused or that its account has no credit.
+// APIRefused is the prefix of the Error event by which our own loop reports a refused key or an
+// account without credit.
 const APIRefused = "credential refused: "
 
-// apiAgent runs our own loop (docs/decisions/0010). Its stream is Events, one a
-// line. It has no session: its prompt holds everything. What a turn may do is
-// decided by its tools, not by arguments.
+// apiAgent runs our own loop (docs/decisions/0010). It prints Events, one per line. It has no
+// session: its prompt is complete. Its tools, not its arguments, decide what a turn may do.
 func apiAgent() agent {
 	return agent{
 		argv:         func(command []string, _ Attempt) []string { return command },

@@ -18,28 +18,29 @@ const (
 	contextName = "context"
 	outputName  = "output"
 
-	// maxCopied bounds, in bytes, what is copied of an earlier output box.
+	// maxCopied bounds the bytes that are copied from an earlier output folder.
 	maxCopied = 256 << 20
 )
 
-// File is one file of the context box. Name is slash-separated and local, such
-// as "message.txt" or "attachments/1.pdf".
+// File is one file of the context folder. Name is slash-separated and local, such as
+// "message.txt" or "attachments/1.pdf".
 type File struct {
 	Name string
 	Body io.Reader
 }
 
-// Boxes is what the boxes of an attempt begin with.
+// Boxes is the initial content of an attempt's context and output folders.
 type Boxes struct {
 	Context []File
-	Earlier string // an output box of which EarlierName in the context box is a copy; "": none
-	Carry   string // an output box of which the new one begins as a copy; "": it begins empty
+	Earlier string // output folder to copy to EarlierName in the context folder; "" copies none
+	Carry   string // output folder to copy to the new output folder; "" leaves it empty
 }
 
-// LeftOutName is the file of the context box that names what was not copied.
+// LeftOutName is the file in the context folder that lists the files that were not copied.
 const LeftOutName = "left-out.txt"
 
-// EarlierName is the folder of the context box that holds what an earlier attempt left.
+// EarlierName is the folder in the context folder that holds the files that an earlier attempt
+// left.
 const EarlierName = "earlier-output"
 
 // Prepare is Boxes.Prepare for an attempt that is not a retry.
@@ -47,14 +48,13 @@ func Prepare(dir string, context []File, carry string) error {
 	return Boxes{Context: context, Carry: carry}.Prepare(dir)
 }
 
-// Prepare makes the folder of an attempt (0700, files 0600). context/ holds the files,
-// and is read-only with its folders. Of an earlier output box only regular files are
-// copied, up to a limit; links are not followed. What was left out is named in
-// left-out.txt of the context box. A box that is gone counts as empty.
+// Prepare makes the folder of an attempt (0700, output files 0600). context/ holds the files of
+// Context; it is read-only, with its folders and files. From an earlier output folder, Prepare
+// copies only regular files, up to a limit, and does not follow links. left-out.txt in the
+// context folder lists the files that were not copied. A missing output folder counts as empty.
 //
-// A folder in which an agent was started is never used again: Prepare returns an
-// error, ErrHeld if the agent still lives. A folder that was only prepared is
-// made again.
+// Prepare never reuses a folder in which an agent was started: it returns an error, ErrHeld if
+// the agent still lives. It replaces a folder that was only prepared.
 func (b Boxes) Prepare(dir string) error {
 	held, _, err := Probe(dir)
 	if err != nil {
@@ -86,7 +86,7 @@ func (b Boxes) Prepare(dir string) error {
 	return nil
 }
 
-// fillContext writes the context box, and makes it read-only.
+// fillContext writes the context folder and makes it read-only.
 func (b Boxes) fillContext(dir string, leftOut []string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -138,12 +138,12 @@ func writeInto(root *os.Root, name string, from io.Reader, mode fs.FileMode) err
 	return errors.Join(err, f.Close())
 }
 
-// copyRoom is how many bytes may still be copied.
+// copyRoom is the number of bytes that may still be copied.
 type copyRoom int64
 
 func roomForCopies() copyRoom { return maxCopied }
 
-// take takes a file of that size. The error says that it does not fit.
+// take reserves room for a file of this size. It returns an error if the file does not fit.
 func (c *copyRoom) take(size int64) error {
 	if size > int64(*c) {
 		return fmt.Errorf("it has %d bytes, and %d MiB are copied in all", size, maxCopied>>20)
@@ -152,8 +152,8 @@ func (c *copyRoom) take(size int64) error {
 	return nil
 }
 
-// copyOutput copies the regular files of an output box into the folder name below to.
-// It returns what was left out, and why.
+// copyOutput copies the regular files of an output folder into the folder name below to. It
+// returns the skipped files and the reasons.
 func copyOutput(from, to, name string, mode fs.FileMode) (leftOut []string, err error) {
 	names, leftOut, err := listOutputBox(from)
 	if errors.Is(err, os.ErrNotExist) {
@@ -193,8 +193,8 @@ func copyOutput(from, to, name string, mode fs.FileMode) (leftOut []string, err 
 	return leftOut, nil
 }
 
-// EarlierOutput returns the output box of the newest attempt before the one in dir,
-// turns/<turn_id>/<epoch>, that left a file there. It returns "" if there is none.
+// EarlierOutput returns the output folder of the newest attempt before the one in dir,
+// turns/<turn_id>/<epoch>, that left a file there. Without such an attempt it returns "".
 func EarlierOutput(dir string) string {
 	own, err := strconv.ParseUint(filepath.Base(dir), 10, 64)
 	if err != nil {

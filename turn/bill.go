@@ -9,27 +9,27 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Bill holds what one attempt has cost, as its agent reports it.
+// Bill is the cost of one attempt, as its agent reports it.
 type Bill struct {
 	Model   string  // "" if the agent does not name it
 	CostUSD float64 // of this process; 0 if the agent does not report it
 	Usage   Usage
 
-	// Meter is the session whose whole usage Usage is, including what came
-	// before this process; "" if Usage is this process's alone.
+	// Meter is the session whose total usage Usage is, including earlier processes. It is "" if
+	// Usage counts only this process.
 	Meter string
 
-	// Settled means that the agent reported each call while it ran, so nothing
-	// is left to count.
+	// Settled means that the agent reported each call while it ran, so all calls are already
+	// billed.
 	Settled bool
 }
 
-// openBill returns the bill of a process that was just started with argv.
+// openBill returns the initial bill of a process that was just started with argv.
 func (k agent) openBill(argv []string) Bill {
 	return Bill{Model: modelIn(argv), Settled: k.billsCalls}
 }
 
-// add enters what an event reports.
+// add enters an event's model, cost and usage in the bill.
 func (k agent) add(b *Bill, e Event) {
 	switch e.Kind {
 	case SessionStart:
@@ -49,20 +49,20 @@ func (k agent) add(b *Bill, e Event) {
 	}
 }
 
-// maxUsage bounds the tokens of one kind that an agent can have used, so that no
-// sum of them overflows.
+// maxUsage bounds the tokens of one kind that we believe an agent used, so that their sums do not
+// overflow.
 const maxUsage = 1_000_000_000_000
 
-// believed returns the usage within what can be. A negative count is none.
+// believed returns the usage with each count limited to 0 through maxUsage.
 func (u Usage) believed() Usage {
 	within := func(n int64) int64 { return min(max(0, n), maxUsage) }
 	return Usage{within(u.Input), within(u.Output), within(u.CacheRead), within(u.CacheWrite)}
 }
 
-// maxModel bounds, in bytes, the name of a model.
+// maxModel bounds the name of a model, in bytes.
 const maxModel = 128
 
-// modelIn returns the model that arguments of one of the CLIs name, or "".
+// modelIn returns the model that a CLI's arguments name, or "".
 func modelIn(argv []string) string {
 	model := ""
 	for i, arg := range argv {
@@ -76,9 +76,9 @@ func modelIn(argv []string) string {
 	return plain.Cut(clean(model), maxModel)
 }
 
-// ReplayBill returns the bill of the attempt in dir from its events.jsonl, for an
-// attempt whose runner died. runner is whose events they are if a power loss has
-// taken the first line. The bill is empty if nothing can be read.
+// ReplayBill returns the bill of the attempt in dir from its events.jsonl, for an attempt whose
+// runner died. runner is used if a power loss has destroyed the first line, which names the
+// runner. The bill is empty if the file cannot be read.
 func ReplayBill(dir, runner string) Bill {
 	f, err := openEvents(dir)
 	if err != nil {

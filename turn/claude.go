@@ -12,8 +12,8 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// claudeAgent runs `claude -p --output-format stream-json --verbose`. A
-// session is resumed by its id, and only from the workdir it began in.
+// claudeAgent runs `claude -p --output-format stream-json --verbose`. claude resumes a session by
+// its id, and only from the workdir where the session began.
 func claudeAgent() agent {
 	return agent{
 		argv: func(command []string, a Attempt) []string {
@@ -32,9 +32,9 @@ func claudeAgent() agent {
 	}
 }
 
-// claudeArguments name the server besides those that the user has configured, and allow
-// its tools besides those that the user allows. What the user denies stays denied.
-// Each is one word, because both options take as many words as follow.
+// claudeArguments returns arguments that add our server to the user's servers, and our tools to
+// the tools that the user allows. Tools that the user denies stay denied. Each argument is one
+// word, because both options take all the words that follow.
 func (s ToolServer) claudeArguments() []string {
 	config := map[string]any{"mcpServers": map[string]any{s.Name: map[string]any{
 		"type": "stdio", "command": s.Command, "args": s.Args, "alwaysLoad": true,
@@ -46,15 +46,15 @@ func (s ToolServer) claudeArguments() []string {
 	return args
 }
 
-// claudeLine holds the fields that we read of a line. Its Type is system,
-// assistant, user or result.
+// claudeLine holds the fields that we read of a line. Its Type is system, assistant, user,
+// rate_limit_event or result.
 type claudeLine struct {
 	Type    string `json:"type"`
 	Subtype string `json:"subtype"`
 	Session string `json:"session_id"`
 	Model   string `json:"model"`               // of init
 	Version string `json:"claude_code_version"` // of init
-	Parent  string `json:"parent_tool_use_id"`  // set in the lines of a subagent
+	Parent  string `json:"parent_tool_use_id"`  // set in a subagent's lines
 
 	Servers []struct {
 		Name   string `json:"name"`
@@ -64,19 +64,19 @@ type claudeLine struct {
 	Message struct {
 		// An array of blocks, or a string in a user's line.
 		Content json.RawMessage `json:"content"`
-		Model   string          `json:"model"` // "<synthetic>" of what the CLI itself says
+		Model   string          `json:"model"` // "<synthetic>" in messages of the CLI itself
 		Usage   claudeUsage     `json:"usage"` // of its call, repeated with each block
 	} `json:"message"`
 
 	Error     json.RawMessage `json:"error"`            // a string or an object
-	APIStatus int             `json:"api_error_status"` // of HTTP, with an error of the API
+	APIStatus int             `json:"api_error_status"` // HTTP status of an API error
 
 	RateLimit struct {
 		Status   string `json:"status"`   // allowed, allowed_warning, rejected
 		ResetsAt int64  `json:"resetsAt"` // Unix seconds
 	} `json:"rate_limit_info"`
 
-	// Of result only.
+	// In result only.
 	IsError bool     `json:"is_error"`
 	Result  string   `json:"result"`
 	Errors  []string `json:"errors"`
@@ -101,7 +101,8 @@ type claudeUsage struct {
 	CacheWrite int64 `json:"cache_creation_input_tokens"`
 }
 
-// all returns what a call has read and written, which the context holds after it.
+// all returns the tokens that a call has read and written. After the call, the context holds
+// them.
 func (u claudeUsage) all() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
 type claudeBlock struct {
@@ -113,11 +114,11 @@ type claudeBlock struct {
 	ToolUseID string `json:"tool_use_id"`
 }
 
-// claudeParser returns a parser that adds up what the process costs. Up to version
-// 2.1.276 total_cost_usd counts the process. Later it counts the whole session,
-// including the processes before a --resume. Still later versions also report, by
-// model, what came since the last result. For the versions in between no figure
-// is used: the usage, which is the process's own, is priced by our table.
+// claudeParser returns a parser that adds up the cost of the process. Up to version 2.1.276,
+// total_cost_usd counts the process. Later it counts the whole session, including the processes
+// before a --resume. Still later versions also report the cost since the last result, by model.
+// For the versions in between, the parser ignores the cost, and our table prices the usage, which
+// counts the process.
 func claudeParser() parser {
 	spent, total := 0.0, true
 	var context int64
@@ -146,7 +147,7 @@ func claudeParser() parser {
 		var events []Event
 		for _, d := range l.Denials {
 			if d.Tool == ClaudeAsks {
-				continue // it has heard how to ask
+				continue // the denial tells it how to ask
 			}
 			events = append(events, Event{Kind: Refused, Tool: toolName(d.Tool), Text: toolInput(d.Input)})
 		}
@@ -154,8 +155,7 @@ func claudeParser() parser {
 	}
 }
 
-// totalsSession reports whether total_cost_usd of this version counts more than
-// its process.
+// totalsSession reports whether total_cost_usd of this version counts the whole session.
 func totalsSession(version string) bool {
 	v := make([]int, 3)
 	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
@@ -180,8 +180,8 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 		return unknown(line)
 	case "assistant":
 		if reason := errorText(l.Error); reason != "" || l.Message.Model == "<synthetic>" && l.Parent == "" {
-			// An error message of the CLI in the form of a model's text. The
-			// result that follows repeats it.
+			// An error message of the CLI in the form of a model's text. The result that follows
+			// repeats it.
 			return []Event{l.limited(Event{Kind: Error, Text: cmp.Or(reason, l.text())})}
 		}
 		return claudeBlocks(line, l)
@@ -200,7 +200,7 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 	return unknown(line)
 }
 
-// claudeBlocks returns an event for each block of a message that we know.
+// claudeBlocks returns an event for each known block of a message.
 func claudeBlocks(line []byte, l claudeLine) []Event {
 	var blocks []claudeBlock
 	if json.Unmarshal(l.Message.Content, &blocks) != nil {
@@ -225,8 +225,8 @@ func claudeBlocks(line []byte, l claudeLine) []Event {
 	return events
 }
 
-// claudeResult reads the last line. Its subtype can be success although is_error
-// is true. Every other subtype is an error.
+// claudeResult reads the last line. Its subtype can be success even if is_error is true. Every
+// other subtype is an error.
 func claudeResult(l claudeLine, spent float64) Event {
 	e := Event{
 		Kind: Done, Text: l.Result, CostUSD: spent,
@@ -248,7 +248,7 @@ func claudeResult(l claudeLine, spent float64) Event {
 	return e
 }
 
-// limited marks the event of an error of the API that ends by itself.
+// limited marks the event of a transient API error.
 func (l claudeLine) limited(e Event) Event {
 	e.Limited = l.APIStatus == http.StatusTooManyRequests
 	e.Overload = l.APIStatus >= http.StatusInternalServerError
@@ -266,8 +266,7 @@ func (l claudeLine) text() string {
 	return strings.Join(text, "\n")
 }
 
-// errorText returns the text of an error that is a string, or an object with a
-// type or a message.
+// errorText returns the text of an error: a string, or an object with a type or a message.
 func errorText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -286,11 +285,11 @@ func errorText(raw json.RawMessage) string {
 	return o.Type
 }
 
-// ClaudeAsks is the tool by which claude asks the person at its terminal. It has it only where
-// somebody answers its requests for permission.
+// ClaudeAsks is the tool by which claude asks the person at its terminal. claude has it only if its
+// requests for permission are answered.
 const ClaudeAsks = "AskUserQuestion"
 
-// ClaudeRequest returns what claude asks permission for: a tool of its own, and the input.
+// ClaudeRequest returns the request by which claude asks permission to call one of its own tools.
 func ClaudeRequest(tool string, input json.RawMessage) ToolRequest {
 	kinds := map[string]string{
 		"Bash": "execute", "Read": "read", "Glob": "search", "Grep": "search", "WebFetch": "fetch", "WebSearch": "fetch",
@@ -299,8 +298,8 @@ func ClaudeRequest(tool string, input json.RawMessage) ToolRequest {
 	return ToolRequest{Name: tool, Title: tool, Kind: cmp.Or(kinds[tool], "other"), Input: input}
 }
 
-// toolInput returns what a tool was to do, as people read it: its command, its file, or all of
-// its input.
+// toolInput returns the input of a tool for people to read: its command, file or URL, or
+// otherwise all of it.
 func toolInput(input json.RawMessage) string {
 	var known struct {
 		Command  string `json:"command"`

@@ -9,23 +9,23 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// maxKeptPrompt is how large a prompt may be, in bytes, that stays after the attempt. A
-// larger one is mostly the message.
+// maxKeptPrompt is the largest prompt, in bytes, that stays after the attempt. A larger one is
+// mostly the message.
 const maxKeptPrompt = 256 << 10
 
-// ClearContext removes what lies in the context box of the attempt in dir, but not the
-// files in it that keep names. The agent must have ended. The rest of the box are
-// copies: of the message, of its files, of what an earlier attempt left. So are a very
-// large prompt, and the home of gemini. What cannot be removed stays until it is pruned.
+// ClearContext empties the context folder of the attempt in dir, except for the files that keep
+// names. The agent must have ended. The removed files are copies: of the message, its
+// attachments, and earlier output. ClearContext also removes a very large prompt and the home of
+// gemini. A file that cannot be removed stays until it is pruned.
 func ClearContext(dir string, keep ...string) {
-	removeGeminiHome(dir) // its runner may have died
+	removeGeminiHome(dir) // its runner may have died before that
 	prompt := filepath.Join(dir, promptName)
 	if info, err := os.Lstat(prompt); err == nil && info.Size() > maxKeptPrompt {
 		_ = os.Remove(prompt)
 	}
 	box := filepath.Join(dir, contextName)
 	if info, err := os.Lstat(box); err != nil || !info.IsDir() {
-		return // it was never made, or the agent has put something else there
+		return // it was never made, or the agent has replaced it
 	}
 	osfile.MakeWritable(box)
 	root, err := openOutputBox(box)
@@ -47,14 +47,13 @@ func ClearContext(dir string, keep ...string) {
 	_ = folder.Chmod(0o500)
 }
 
-// maxEvidence is how large an output box may be, in bytes, that stays although a later
-// attempt has left files as well.
+// maxEvidence is the largest output folder, in bytes, that stays after a later attempt has left
+// files.
 const maxEvidence = 1 << 20
 
-// DropEarlier removes the large output boxes of the attempts that were made before the
-// newest one which left a file, up to the attempt in dir, turns/<turn_id>/<epoch>: no
-// later attempt begins with them (EarlierOutput). own are the files that this attempt
-// has left.
+// DropEarlier removes large output folders that no later attempt begins with (EarlierOutput):
+// those of attempts older than the newest one that left a file. The attempts range up to the one
+// in dir, turns/<turn_id>/<epoch>. own lists the files that the attempt in dir has left.
 func DropEarlier(dir string, own []string) {
 	newest := dir
 	if len(own) == 0 {
@@ -81,8 +80,7 @@ func DropEarlier(dir string, own []string) {
 	}
 }
 
-// boxSize returns how many bytes the files of an output box have, as far as they can
-// be listed.
+// boxSize returns the total size, in bytes, of the files that can be listed in an output folder.
 func boxSize(box string) (n int64) {
 	root, err := openOutputBox(box)
 	if err != nil {

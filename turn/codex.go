@@ -11,9 +11,9 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// codexAgent runs `codex exec --json -`, or `codex exec --json resume ID -`,
-// with the prompt on stdin. The options stand before resume: after it codex takes
-// only some of them, and --sandbox is not one of those.
+// codexAgent runs `codex exec --json -`, or `codex exec --json resume ID -`, with the prompt on
+// stdin. The options precede resume, because codex accepts only some of them after it, and not
+// --sandbox.
 func codexAgent() agent {
 	return agent{
 		argv: func(command []string, a Attempt) []string {
@@ -35,12 +35,12 @@ func codexAgent() agent {
 	}
 }
 
-// codexToolTimeout is how long codex waits for one call, in seconds: longer than a call
-// waits for its runner.
+// codexToolTimeout is how long codex waits for a tool call, in seconds: longer than a call waits
+// for its runner.
 const codexToolTimeout = 150
 
-// codexArguments name the server besides those of the user's config.toml. Its tools need
-// nobody's approval: there is nobody who could give it.
+// codexArguments returns arguments that add our server to those in the user's config.toml. The
+// server's tools need no approval, because no person is there to give it.
 func (s ToolServer) codexArguments() []string {
 	at := "mcp_servers." + s.Name + "."
 	return []string{
@@ -52,8 +52,8 @@ func (s ToolServer) codexArguments() []string {
 	}
 }
 
-// onlyLastModel leaves out every model that args name but the last, because exec does
-// not start with two. Before exec one more may stand, and counts less.
+// onlyLastModel removes all but the last model from args, because exec fails with two. One more
+// model may precede exec, with lower precedence.
 func onlyLastModel(args []string) []string {
 	kept := slices.Clone(args)
 	named := false
@@ -88,19 +88,19 @@ type codexLine struct {
 		Message string `json:"message"`
 		Server  string `json:"server"` // of mcp_tool_call
 		Tool    string `json:"tool"`
-		Status  string `json:"status"`  // "declined" of what was not permitted
+		Status  string `json:"status"`  // "declined" if the action was not permitted
 		Command string `json:"command"` // of command_execution
 	} `json:"item"`
 	Usage struct {
-		Input      int64 `json:"input_tokens"` // including the cached ones
+		Input      int64 `json:"input_tokens"` // including cached tokens
 		Cached     int64 `json:"cached_input_tokens"`
 		CacheWrite int64 `json:"cache_write_input_tokens"`
 		Output     int64 `json:"output_tokens"`
 	} `json:"usage"`
 }
 
-// codexParser returns a parser that keeps the last message, which is the answer:
-// the line that ends a turn does not contain it.
+// codexParser returns a parser that keeps the last message. It is the answer, and the line that
+// ends a turn does not contain it.
 func codexParser() parser {
 	last := ""
 	return func(line []byte) []Event {
@@ -139,8 +139,8 @@ func codexParser() parser {
 	}
 }
 
-// codexItem returns the event of an item. Messages and thoughts count when they
-// are complete. Every other item that has a beginning is a tool at work.
+// codexItem returns the event of an item. Messages and thoughts count when they are complete.
+// Every other known item is a tool: it starts and completes.
 func codexItem(l codexLine) Event {
 	done := l.Type == "item.completed"
 	switch l.Item.Type {
@@ -153,7 +153,8 @@ func codexItem(l codexLine) Event {
 			return Event{Kind: Thinking, Text: l.Item.Text}
 		}
 	case "error":
-		// A warning of the CLI itself. The turn goes on, and if it fails, it is not why.
+		// A warning of the CLI itself. The turn goes on. If the turn fails later, the warning is
+		// not the cause.
 		return Event{Kind: Unknown}
 	case "command_execution", "file_change", "mcp_tool_call", "collab_tool_call", "web_search":
 		if done {

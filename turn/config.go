@@ -30,12 +30,12 @@ const (
 	DefaultMaxEvents = 8 << 20
 )
 
-// ErrStopped is the cause with which a caller cancels the context of Run to stop
-// the turn. The Result is then delivered as canceled. Any other cause means that
-// the caller will discard the Result.
+// ErrStopped is the cause with which a caller of Run cancels the context to stop the turn. The
+// Result is then delivered as canceled. Any other cause means that the caller will discard the
+// Result.
 var ErrStopped = errors.New("stopped")
 
-// ErrHeld is returned by Prepare and Run when an agent of this attempt still lives.
+// ErrHeld is returned by Prepare and Run if an agent of this attempt still lives.
 var ErrHeld = errors.New("an agent of this attempt still lives")
 
 // Config describes how to run the agent. It is the same for every attempt.
@@ -48,39 +48,39 @@ type Config struct {
 	Command []string
 	Workdir string
 
-	// LoginName is the name of the agent's own credential; "" means "agent:" and the runner.
+	// LoginName is the name of the agent's own credential; "" means "agent:" followed by the
+	// runner.
 	LoginName string
 
-	// Timeout is how long one attempt may take; zero means DefaultTimeout.
-	// Silence is how long the agent may print nothing while no tool runs; zero
-	// means forever. Linger is how long its process may stay after it reported
-	// that it is done; zero means DefaultLinger. Settle is how long after that its
-	// answer is awaited, because the agent may go to work again; zero means
-	// DefaultSettle. Grace is the time between TERM
-	// and KILL, and between KILL and abandoning; zero means DefaultGrace.
+	// Timeout bounds one attempt; zero means DefaultTimeout. Silence bounds the time without
+	// output while no tool runs; zero means forever. Linger bounds the time that the process may
+	// stay after the agent has reported that it is done; zero means DefaultLinger. Settle is the
+	// time between that report and the moment when the answer counts, because the agent may
+	// resume work; zero means DefaultSettle. Grace is the time between TERM and KILL, and between
+	// KILL and abandoning; zero means DefaultGrace.
 	Timeout time.Duration
 	Silence time.Duration
 	Linger  time.Duration
 	Settle  time.Duration
 	Grace   time.Duration
 
-	// Env is added to the small environment that the agent gets, and replaces
-	// its variables. The important one is PATH, because cron's is tiny.
+	// Env is added to the small environment of the agent, and replaces its variables. The
+	// important variable is PATH, because cron's is tiny.
 	Env map[string]string
 
-	// Box confines the agent; nil: it may do what its user may. It has no effect on
-	// API, whose tools are confined one by one.
+	// Box is the sandbox of the agent. Without one, the agent may do anything that its user may.
+	// Box has no effect on API, whose tools are confined one by one.
 	Box *Sandbox
 
-	// MCP has Claude, Codex and Gemini know the server of our tools (ToolServer), besides
-	// what the user has configured.
+	// MCP adds the server of our tools (ToolServer) to the servers that the user has configured
+	// for Claude, Codex and Gemini.
 	MCP bool
 
-	// Approve has Claude ask us whether it may call a tool about which the user's own rules
-	// say nothing, by the tool ApproveTool of that server.
+	// Approve makes Claude ask us for permission to call tools that the user's own rules do not
+	// cover. Claude asks through ApproveTool of that server.
 	Approve bool
 
-	// Options are the settings of a session that an agent of ACP is to have, by name.
+	// Options are the settings for the session of an ACP agent, by name.
 	Options map[string]string
 
 	// Low changes how the agent runs while money is short.
@@ -90,8 +90,7 @@ type Config struct {
 	// `Self __attempt …` and must then call Main.
 	Self string
 
-	// Secrets are redacted in everything that the agent prints. The files that it
-	// writes are not touched.
+	// Secrets are redacted in the agent's output, but not in the files that it writes.
 	Secrets *secret.Known
 
 	// Version is our own version, for events.jsonl.
@@ -104,24 +103,24 @@ type Config struct {
 	MaxEvents int64
 }
 
-// Low is what changes while money is short ([turn] low_command and low_args, [turn.acp]
-// low_options, [api] low_model). API heeds Model itself, and halves what it may take.
+// Low holds the settings for short money ([turn] low_command and low_args, [turn.acp]
+// low_options, [api] low_model). API applies Model itself, and halves the limits of its run.
 type Low struct {
-	Command []string          // instead of Config.Command; empty: the same
+	Command []string          // replaces Config.Command; empty keeps it
 	Args    []string          // added to the arguments of an attempt
-	Options map[string]string // in the place of those of Config
-	Model   string            // that API asks instead of the usual one
+	Options map[string]string // override those of Config
+	Model   string            // for API, instead of the usual one
 }
 
-// Cheaper reports whether another program or model than usual runs the agent while
-// money is short.
+// Cheaper reports whether a program or model other than the usual one runs the agent while money
+// is short.
 func (c *Config) Cheaper() bool {
 	model := modelIn(c.Low.Args)
 	return len(c.Low.Command) > 0 && !slices.Equal(c.Low.Command, c.Command) || len(c.Low.Options) > 0 || c.Low.Model != "" || model != "" && model != modelIn(c.Command)
 }
 
-// Lowered returns how the agent runs an attempt while money is short: with another
-// command, and with more arguments.
+// Lowered returns the Config and the Attempt for short money: with another command, more
+// arguments and further options.
 func (c *Config) Lowered(a Attempt) (*Config, Attempt) {
 	low := *c
 	if len(c.Low.Command) > 0 {
@@ -131,7 +130,7 @@ func (c *Config) Lowered(a Attempt) (*Config, Attempt) {
 	return low.WithOptions(c.Low.Options), a
 }
 
-// WithOptions returns c with further options.
+// WithOptions returns c with further options, which override those of c.
 func (c *Config) WithOptions(options map[string]string) *Config {
 	if len(options) == 0 {
 		return c
@@ -145,14 +144,14 @@ func (c *Config) WithOptions(options map[string]string) *Config {
 	return &own
 }
 
-// LowFlag tells our own loop to ask the cheaper model, whatever money is left.
+// LowFlag makes our own loop use the cheaper model, regardless of the money left.
 const LowFlag = "--low"
 
-// ModelFlag tells our own loop which model to ask.
+// ModelFlag sets the model of our own loop.
 const ModelFlag = "--model"
 
-// ForcedLow returns how our own loop runs an attempt with the cheaper model although money is
-// not short.
+// ForcedLow returns a Config that makes our own loop use the cheaper model even if money is not
+// short. For any other runner it returns c.
 func (c *Config) ForcedLow() *Config {
 	if c.Runner != API {
 		return c
@@ -162,9 +161,9 @@ func (c *Config) ForcedLow() *Config {
 	return &low
 }
 
-// KeepsLow reports whether a session that went on with the model of Low keeps it when
-// money is there again: claude asks the model that a session had last, unless its
-// arguments or its environment name one. extra are those of an attempt.
+// KeepsLow reports whether a session that continued with the model of Low keeps that model after
+// money is available again. claude keeps the last model of a session, unless its arguments or its
+// environment name one. extra holds the arguments of an attempt.
 func (c *Config) KeepsLow(extra []string) bool {
 	named := modelIn(slices.Concat(c.Command, extra)) != "" || c.Env["ANTHROPIC_MODEL"] != ""
 	return c.Runner == Claude && modelIn(c.Low.Args) != "" && !named
@@ -176,23 +175,23 @@ type Attempt struct {
 	TurnID string
 	Epoch  uint64
 
-	Backend string // its name, for who stands in for the program
+	Backend string // the backend's name, for a simulation of the program
 
 	Prompt  []byte            // goes to stdin, never to argv
 	Session string            // the agent's own session to resume; "" begins one
 	Extra   []string          // further arguments, chosen by the cause of the turn
-	Env     map[string]string // such as AGENTSTATELOOP_CONFIG; replaces Config.Env
-	Read    []string          // further paths that exist in its box, if it has one
-	Write   []string          // further paths that it may write to there
-	Grants  ACPGrants         // what an agent of ACP may do
+	Env     map[string]string // such as AGENTSTATELOOP_CONFIG; overrides Config.Env
+	Read    []string          // further readable paths in its sandbox, if it has one
+	Write   []string          // further writable paths there
+	Grants  ACPGrants         // the rights of an ACP agent
 
 	offered []string // arguments that name the server of our tools
 
-	// MayBeSilent: an agent that ends well and says nothing has succeeded.
+	// MayBeSilent means that an agent that ends well without an answer has succeeded.
 	MayBeSilent bool
 }
 
-// withDefaults fills in what was left zero.
+// withDefaults fills in the zero fields.
 func (c Config) withDefaults() Config {
 	c.Timeout = orDefault(c.Timeout, DefaultTimeout)
 	c.Linger = orDefault(c.Linger, DefaultLinger)

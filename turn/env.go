@@ -14,13 +14,12 @@ import (
 	"agentstateloop/internal/account"
 )
 
-// defaultPath is where programs are looked for if Env has no PATH.
+// defaultPath is the PATH of an agent if Env does not set one.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// environ returns the agent's environment: a small one that is the same under
-// cron, a shell and a daemon, then Config.Env, then the attempt's own
-// (docs/design.md, "Turns"). The folder of our binary is the last of PATH, so that
-// the agent can call us by name.
+// environ returns the agent's environment: a small base that is the same under cron, a shell and
+// a daemon, then Config.Env, then the attempt's own variables (docs/design.md, "Turns"). The
+// folder of our binary is the last in PATH, so that the agent can call us by name.
 func (c Config) environ(a Attempt) map[string]string {
 	env := map[string]string{
 		"PATH":     defaultPath,
@@ -45,12 +44,11 @@ func (c Config) environ(a Attempt) map[string]string {
 	return env
 }
 
-// contextVariable names the context box. By it a process of the attempt can be
-// recognized, so an attempt's environment always has it.
+// contextVariable names the context folder. It identifies a process of the attempt, so every
+// attempt's environment has it.
 const contextVariable = "AGENTSTATELOOP_CONTEXT"
 
-// contextEntry returns the variable of the attempt in dir as the environment
-// holds it.
+// contextEntry returns the environment entry of contextVariable for the attempt in dir.
 func contextEntry(dir string) string {
 	return contextVariable + "=" + filepath.Join(dir, contextName)
 }
@@ -64,8 +62,8 @@ func environList(env map[string]string) []string {
 	return list
 }
 
-// lookPath finds a program as the child would: relative to workdir if it has a
-// slash, else in path. Its errors are written for the operator.
+// lookPath finds a program as the child would: relative to workdir if the name has a slash,
+// otherwise in path. Its errors are written for the operator.
 func lookPath(program, path, workdir string) (string, error) {
 	if strings.Contains(program, "/") {
 		if !filepath.IsAbs(program) {
@@ -90,7 +88,7 @@ func lookPath(program, path, workdir string) (string, error) {
 	return "", fmt.Errorf("command not found: %s is not in PATH %s; set PATH in [turn] env, or use an absolute path", program, path)
 }
 
-// executable returns why a file cannot be run, or nil.
+// executable returns an error if the file cannot be run.
 func executable(file string) error {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +103,8 @@ func executable(file string) error {
 	return nil
 }
 
-// notFound reads better than "stat x: no such file or directory".
+// notFound is the error for a missing command. It reads better than "stat x: no such file or
+// directory".
 type notFound struct{ file string }
 
 func (e *notFound) Error() string        { return "command not found: " + e.file }

@@ -13,11 +13,11 @@ import (
 
 const eventsName = "events.jsonl"
 
-// maxEventText bounds the text of one line of events.jsonl.
+// maxEventText bounds the text of one line of events.jsonl, in bytes.
 const maxEventText = 64 << 10
 
-// startLine is the first line of events.jsonl. It holds neither the prompt nor the
-// environment, because those may contain secrets. argv must not.
+// startLine is the first line of events.jsonl. It omits the prompt and the environment, because
+// they may contain secrets. argv must not contain any.
 type startLine struct {
 	Time    time.Time `json:"time"`
 	Kind    string    `json:"kind"` // "start"
@@ -25,9 +25,9 @@ type startLine struct {
 	Runner  string    `json:"runner"`
 	Argv    []string  `json:"argv"`
 	Workdir string    `json:"workdir"`
-	PID     int       `json:"pid"` // 0 if it could not be started
+	PID     int       `json:"pid"` // 0 if the agent could not be started
 
-	Note string `json:"note,omitempty"` // what the agent was to have and has not
+	Note string `json:"note,omitempty"` // why the agent lacks our tools
 }
 
 // eventLine is a line between the first and the last.
@@ -45,11 +45,11 @@ type endLine struct {
 	Status   Status    `json:"status"`
 	Reason   string    `json:"reason"`
 	Stderr   string    `json:"stderr"`
-	Dropped  int       `json:"dropped"` // events that were left out
+	Dropped  int       `json:"dropped"` // events that were not written
 }
 
-// eventLog writes events.jsonl. After a failed write it writes no more events, and
-// the turn goes on.
+// eventLog writes events.jsonl. After a failed write it drops all further events, and the turn
+// goes on.
 type eventLog struct {
 	w       io.WriteCloser // nil if the file could not be created
 	room    int64
@@ -57,7 +57,7 @@ type eventLog struct {
 	err     error
 }
 
-// openEventLog creates events.jsonl in dir, which may grow to about limit bytes.
+// openEventLog creates events.jsonl in dir with room for about limit bytes.
 func openEventLog(dir string, limit int64) *eventLog {
 	f, err := os.OpenFile(filepath.Join(dir, eventsName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
@@ -66,7 +66,7 @@ func openEventLog(dir string, limit int64) *eventLog {
 	return &eventLog{w: f, room: limit}
 }
 
-// event writes one event, or counts it if the log is full.
+// event writes one event. It only counts the event if the log is full or has failed.
 func (l *eventLog) event(at time.Time, e Event) {
 	if l.err != nil || l.room <= 0 {
 		l.dropped++
@@ -91,8 +91,8 @@ func (l *eventLog) line(v any) {
 	l.err = err
 }
 
-// end writes the last line, also after a failed write, and closes the file. It
-// returns the first error of the log.
+// end writes the last line, even after a failed write, and closes the file. It returns the log's
+// first error.
 func (l *eventLog) end(last endLine) error {
 	failed := l.err
 	if l.w == nil {

@@ -21,14 +21,14 @@ const (
 	// maxFeed bounds the feed of an attempt, in bytes. Its writer stops earlier.
 	maxFeed = 1 << 20
 
-	// maxStepName bounds, in bytes, the name and the id of a tool in the feed.
+	// maxStepName bounds the name and the id of a tool in the feed, in bytes.
 	maxStepName = 128
 )
 
-// StepKind names what a Step shows.
+// StepKind is the kind of a Step.
 type StepKind string
 
-// The kinds of steps. Text and thinking are shown once where they begin.
+// The kinds of steps. Text and thinking make one step each, at their beginning.
 const (
 	StepSession    StepKind = "session"
 	StepThinking   StepKind = "thinking"
@@ -38,30 +38,31 @@ const (
 	StepError      StepKind = "error"
 	StepDone       StepKind = "done"
 	StepState      StepKind = "state"   // the lifecycle or the state has changed
-	StepDropped    StepKind = "dropped" // the feed is full: the steps until the end are left out
+	StepDropped    StepKind = "dropped" // the feed is full: the steps until the end are missing
 )
 
-// Step is one line of the feed of an attempt, for those who follow it live. It holds
-// nothing that the agent said: names of tools, sizes and times.
+// Step is one line of the feed of an attempt, for live observers. It contains the names of tools,
+// sizes and times, but no text of the agent.
 type Step struct {
-	N     int       `json:"n"` // from 1 on
+	N     int       `json:"n"` // starts at 1
 	At    time.Time `json:"at"`
 	Kind  StepKind  `json:"kind"`
 	Tool  string    `json:"tool,omitempty"`
 	ID    string    `json:"tool_id,omitempty"`
-	Bytes int       `json:"bytes,omitempty"` // of the text of a tool's result, of an error or of Done
+	Bytes int       `json:"bytes,omitempty"` // size of the text of a tool result, an error or a Done
 	Model string    `json:"model,omitempty"`
 	Fails bool      `json:"failed,omitempty"` // a Done that reports a failure
 
-	// What the agent does after the step.
+	// The state of the agent after the step.
 	Lifecycle    Lifecycle `json:"lifecycle"`
 	State        State     `json:"state"`
 	WaitingTools int       `json:"waiting_tool_count,omitempty"`
-	Reason       string    `json:"reason,omitempty"` // why it is killed
+	Reason       string    `json:"reason,omitempty"` // why the agent is killed
 	CostUSD      float64   `json:"cost_usd,omitempty"`
 }
 
-// Name returns the lifecycle of an agent that does not work, and else its state.
+// Name returns the state of a working agent. If the agent is idle or not working, it returns the
+// lifecycle.
 func (s Step) Name() string {
 	if s.Lifecycle != LifecycleWorking || s.State == StateIdle {
 		return s.Lifecycle.String()
@@ -69,24 +70,24 @@ func (s Step) Name() string {
 	return s.State.String()
 }
 
-// Feed writes the steps of one attempt. Nothing depends on it: what cannot be written
-// is left out.
+// Feed writes the steps of one attempt. The feed only informs observers: steps that cannot be
+// written are dropped.
 type Feed struct {
 	path  string
-	file  *os.File // nil: not begun, or not to be written
+	file  *os.File // nil before the first step, or if it cannot be created
 	room  int
 	n     int
-	last  EventKind // of the event before
+	last  EventKind // kind of the previous event
 	shown Live      // the lifecycle and state that the feed shows
 	over  bool
 }
 
-// NewFeed returns the feed of the attempt in dir. Its file is begun by the first step.
+// NewFeed returns the feed of the attempt in dir. The first step creates its file.
 func NewFeed(dir string) *Feed {
 	return &Feed{path: filepath.Join(dir, feedName), room: maxFeed - 4096}
 }
 
-// Watch writes what happened. It is the watch of Answer.
+// Watch writes the steps of p. It is a watch function for Answer.
 func (f *Feed) Watch(p Progress) {
 	if f.over {
 		return
@@ -99,7 +100,7 @@ func (f *Feed) Watch(p Progress) {
 	}
 }
 
-// steps returns what the feed shows of an event.
+// steps returns the steps for an event and the state after it.
 func (f *Feed) steps(p Progress) (steps []Step) {
 	e, same := p.Event, p.Event.Kind == f.last
 	f.last = e.Kind
@@ -130,8 +131,8 @@ func (f *Feed) steps(p Progress) (steps []Step) {
 	return steps
 }
 
-// write writes one step. The first one that does not fit is replaced by a note; that
-// the agent is ended always fits, once.
+// write writes one step. In a full feed it writes a StepDropped instead of the first step that
+// does not fit, and drops the others. The step that reports the agent's end always fits, once.
 func (f *Feed) write(s Step) {
 	s.Lifecycle, s.State, s.WaitingTools = f.shown.Lifecycle, f.shown.State, f.shown.WaitingTools
 	if f.room <= 0 && (s.Kind != StepState || s.Lifecycle != LifecycleKilled) {
@@ -166,7 +167,7 @@ func (f *Feed) close() {
 	}
 }
 
-// shortName returns a name that the agent gave, fit to show.
+// shortName shortens a name from the agent and makes it fit to show.
 func shortName(s string) string { return plain.Line(plain.Cut(s, maxStepName)) }
 
 // FeedReader reads the feed of an attempt as it grows.
@@ -175,8 +176,8 @@ type FeedReader struct {
 	offset int64
 }
 
-// Next returns the steps that were written since the last call. An attempt without a
-// feed has none. Lines that do not parse are left out.
+// Next returns the steps that were written since the last call, or nil if the attempt has no
+// feed. It skips lines that do not parse.
 func (r *FeedReader) Next() ([]Step, error) {
 	f, err := osfile.OpenAtMost(filepath.Join(r.Dir, feedName), maxFeed)
 	if errors.Is(err, fs.ErrNotExist) {

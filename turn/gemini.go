@@ -6,9 +6,8 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// geminiAgent runs `gemini --output-format stream-json --skip-trust` with the
-// prompt on stdin. A session is resumed by its id, and only from the workdir
-// it began in.
+// geminiAgent runs `gemini --output-format stream-json --skip-trust` with the prompt on stdin.
+// gemini resumes a session by its id, and only from the workdir where the session began.
 func geminiAgent() agent {
 	return agent{
 		argv: func(command []string, a Attempt) []string {
@@ -42,14 +41,14 @@ type geminiLine struct {
 	Status string          `json:"status"`
 	Error  json.RawMessage `json:"error"`
 	Stats  struct {
-		Input  int64 `json:"input"` // without the cached ones
+		Input  int64 `json:"input"` // without cached tokens
 		Output int64 `json:"output_tokens"`
 		Cached int64 `json:"cached"`
 	} `json:"stats"`
 }
 
-// geminiParser returns a parser that knows what the tools are called for which it was told that
-// they may not run.
+// geminiParser returns a parser that remembers tool calls. When a result reports that a call was
+// not permitted, the parser can name the tool.
 func geminiParser() parser {
 	asked := map[string]geminiLine{}
 	return func(line []byte) []Event {
@@ -71,10 +70,10 @@ func geminiParser() parser {
 	}
 }
 
-// maxOpenTools bounds how many calls without a result are remembered.
+// maxOpenTools bounds how many calls without a result the parser remembers.
 const maxOpenTools = 1000
 
-// notPermitted matches the types of the errors of calls that were not run.
+// notPermitted matches the error types of calls that were not run.
 var notPermitted = lazy.NewRegexp(`^(tool_not_registered|policy_violation|.*denied.*|.*rejected.*)$`)
 
 // errorType returns the type of an error.

@@ -13,8 +13,7 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// geminiHomeVariable names the folder in which gemini looks for its .gemini, instead of
-// the user's home.
+// geminiHomeVariable names the folder that holds gemini's .gemini, instead of the user's home.
 const geminiHomeVariable = "GEMINI_CLI_HOME"
 
 const (
@@ -25,17 +24,17 @@ const (
 	maxGeminiSettings = 4 << 20
 )
 
-// geminiFolders are where gemini keeps what a later run needs. They are made in the
-// user's folder where they are missing: what is made in the attempt's is lost.
+// geminiFolders hold data that later runs of gemini need. Missing ones are created in the user's
+// folder, because folders in the attempt's home are lost.
 var geminiFolders = []string{"tmp", "history"}
 
-// geminiFiles are those that it may make, other than by a rename.
+// geminiFiles are files that gemini may create without a rename.
 var geminiFiles = []string{"oauth_creds.json", "gemini-credentials.json", "google_accounts.json", "installation_id", "mcp-oauth-tokens.json", "GEMINI.md"}
 
-// geminiHome has gemini know the server. No option names one, and the
-// system's settings must be root's, so the attempt gets a home of gemini's own: a copy of
-// the user's settings with one more server, and for all else links to what the user has.
-// The user's settings are read only.
+// geminiHome makes gemini use the server. gemini has no option for a server, and its system
+// settings must belong to root. So the attempt gets a gemini home of its own: a copy of the
+// user's settings with our server added, and links to all other files of the user. The user's
+// settings are only read.
 func (s ToolServer) geminiHome(a *Attempt, env map[string]string) error {
 	users := cmp.Or(env[geminiHomeVariable], env["HOME"])
 	if users == "" {
@@ -57,7 +56,7 @@ func (s ToolServer) geminiHome(a *Attempt, env map[string]string) error {
 	return nil
 }
 
-// linkGeminiHome makes home, with links to what the user's has.
+// linkGeminiHome creates home with links to the files in the user's home.
 func linkGeminiHome(users, home string) error {
 	theirs, ours := filepath.Join(users, geminiFolder), filepath.Join(home, geminiFolder)
 	if err := osfile.RemoveAll(home); err != nil {
@@ -98,8 +97,8 @@ func linkGeminiHome(users, home string) error {
 	return nil
 }
 
-// geminiSettings returns the settings of the user, with the server among them. It is
-// trusted, so that gemini asks nobody before it calls a tool.
+// geminiSettings returns the user's settings with our server added. The server is trusted, so
+// gemini calls its tools without a question.
 func (s ToolServer) geminiSettings(file string) ([]byte, error) {
 	settings := map[string]json.RawMessage{}
 	text, err := readSettings(file)
@@ -119,14 +118,14 @@ func (s ToolServer) geminiSettings(file string) ([]byte, error) {
 	}
 	env := map[string]string{}
 	for _, name := range s.variables() {
-		env[name] = "${" + name + "}" // gemini hands on only what it is told to, in some places
+		env[name] = "${" + name + "}" // in some cases gemini passes on only the listed variables
 	}
 	servers[s.Name] = json.RawMessage(quoted(map[string]any{"command": s.Command, "args": s.Args, "env": env, "trust": true}))
 	settings["mcpServers"] = json.RawMessage(quoted(servers))
 	return json.Marshal(settings)
 }
 
-// readSettings returns a file of settings, or nil if it does not exist.
+// readSettings reads a file of settings. It returns nil if the file does not exist.
 func readSettings(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -142,7 +141,7 @@ func readSettings(file string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxGeminiSettings))
 }
 
-// withoutComments returns JSON whose comments are blanks: gemini allows // and /* */.
+// withoutComments replaces the comments in JSON by blanks: gemini allows // and /* */.
 func withoutComments(text []byte) []byte {
 	out := make([]byte, len(text))
 	copy(out, text)
@@ -177,5 +176,6 @@ func withoutComments(text []byte) []byte {
 	return out
 }
 
-// removeGeminiHome removes the copy of the user's settings, which may hold their keys.
+// removeGeminiHome removes the attempt's home of gemini. Its copy of the user's settings may hold
+// keys.
 func removeGeminiHome(dir string) { _ = os.RemoveAll(filepath.Join(dir, geminiHomeName)) }

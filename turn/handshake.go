@@ -10,19 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readyWithin bounds how long our own binary may take until it is ready to become
-// the agent.
+// readyWithin bounds how long our own binary may take until it is ready to become the agent.
 const readyWithin = 30 * time.Second
 
-// maxFault bounds, in bytes, what is read of why a program could not be started.
+// maxFault bounds the error text of a program that could not be started, in bytes.
 const maxFault = 4 << 10
 
-// handshake is the runner's side of what it agrees with Main: the process is
-// recorded before it becomes the agent.
+// handshake is the runner's side of the handshake with Main: the runner records the process
+// before it becomes the agent.
 type handshake struct {
 	release *os.File      // a byte lets the process become the agent
-	fault   deadlinedPipe // what Main writes
-	begun   bool          // the process was ready, and is recorded
+	fault   deadlinedPipe // receives Main's messages
+	begun   bool          // the process was ready and is recorded
 }
 
 // deadlinedPipe is an *os.File of a pipe.
@@ -31,9 +30,8 @@ type deadlinedPipe interface {
 	SetReadDeadline(time.Time) error
 }
 
-// begin waits until the process is ready, records it, and lets it become the
-// agent. That a process ended before it was ready is not an error: how it ended
-// tells what happened.
+// begin waits until the process is ready, records it, and lets it become the agent. If the
+// process ends before it is ready, begin returns nil: the exit status explains the failure.
 func (h *handshake) begin(dir string, pid int) error {
 	defer h.release.Close()
 	if err := h.fault.SetReadDeadline(time.Now().Add(readyWithin)); err != nil {
@@ -56,13 +54,13 @@ func (h *handshake) begin(dir string, pid int) error {
 	return nil
 }
 
-// reason returns why the process did not become the agent, or "". The process has
-// ended, so nothing keeps the pipe open.
+// reason returns why the process did not become the agent, or "". The process has ended, so the
+// pipe reaches EOF.
 func (h *handshake) reason() string {
 	if err := h.fault.SetReadDeadline(time.Now().Add(readyWithin)); err != nil {
 		return err.Error()
 	}
-	b, _ := io.ReadAll(io.LimitReader(h.fault, maxFault)) // what was read counts
+	b, _ := io.ReadAll(io.LimitReader(h.fault, maxFault)) // a partial text is better than an error
 	return string(b)
 }
 

@@ -13,20 +13,20 @@ import (
 	"agentstateloop/state"
 )
 
-// TryLater is the exit code with which a program of runner "exec" reports that it cannot
-// answer now and will later: EX_TEMPFAIL of sysexits(3). Its last line may say when.
+// TryLater is the exit code with which a program of runner "exec" reports that it cannot answer
+// now but can later: EX_TEMPFAIL of sysexits(3). The program's last line may give the time.
 const TryLater = 75
 
-// Outage is why an attempt could not be made now and can be made later. The message is not at
-// fault.
+// Outage is the reason why an attempt cannot be made now but can be made later. The message is
+// not at fault.
 type Outage struct {
 	Kind   state.OutageKind
-	Until  time.Time // when it ends; zero: unknown
+	Until  time.Time // when it ends; zero if unknown
 	Reason string
 }
 
-// How well-known programs and providers say that what an account may use is used up. Limits
-// of another kind are left out: those of a context, of an answer, of a turn.
+// Phrases by which well-known programs and providers report that an account's usage is exhausted.
+// Limits of another kind are excluded: those of a context, of an answer, of a turn.
 var (
 	limitWords = lazy.NewRegexp(`(?i)` +
 		`\b(hit|reached|exceeded|exhausted)\b[^.\n]{0,60}\b(usage|rate|request|requests|session|weekly|daily|monthly|hourly|[0-9]+-hour|quota|capacity|spend|spending|credit|opus|sonnet|plan|account|current|your) ?(limits?|quota|capacity)\b` +
@@ -38,11 +38,11 @@ var (
 		`|\bout of (extra )?usage\b|\bexceeds? your (account|organi[sz]ation)('s)? rate limit\b`)
 	otherLimits = lazy.NewRegexp(`(?i)\b(context|window|output tokens?|max_tokens|maximum tokens|too long|turn limit|max[_ -]turns|max(imum)? number of turns|file size|memory limit|time limit|recursion)\b`)
 
-	// overloadWords are those of a provider that is there and cannot answer now.
+	// overloadWords match a provider that is reachable but cannot answer now.
 	overloadWords = lazy.NewRegexp(`(?i)\boverloaded(_error)?\b|\bservice (is )?(temporarily )?unavailable\b|\btemporarily unavailable\b|\b(at|over) capacity\b|\b(experiencing|currently under|due to) (very )?high (demand|load)\b` +
 		`|\bbad gateway\b|\bgateway time-?out\b|\bserver had an error\b|\binternal server error\b|\bserver_?error\b`)
 
-	// unreachableWords are those of a network that fails.
+	// unreachableWords match a network failure.
 	unreachableWords = lazy.NewRegexp(`(?i)\bE(CONNREFUSED|CONNRESET|NOTFOUND|AI_AGAIN|TIMEDOUT|HOSTUNREACH|NETUNREACH|PIPE)\b|\bconnection (error|refused|reset|timed out|closed)\b|\bfetch failed\b|\bsocket hang up\b|\bunable to connect to (the )?api\b` +
 		`|\bstream disconnected before completion\b|\berror sending request\b|\bcould not resolve host\b|\bno such host\b|\bnetwork (error|is unreachable)\b|\bdns error\b`)
 
@@ -50,8 +50,8 @@ var (
 		`|\b(429|5\d\d)\b[^0-9a-z\n]{0,3}(?:too many|service|server|overloaded|bad gateway|gateway|internal|error)`)
 )
 
-// saidLimit returns the limit that text reports, or nil. reach: it is the text of a program
-// that asks a model, so that a network that fails counts.
+// saidLimit returns the limit that text reports, or nil. reach means that the text comes from a
+// program that asks a model, so that network failures count.
 func saidLimit(text string, reach bool, now time.Time, zone *time.Location) *Outage {
 	for line := range strings.Lines(text) {
 		l := Outage{Kind: state.UsageLimit, Reason: plain.Cut(strings.TrimSpace(line), maxLastLine)}
@@ -70,8 +70,8 @@ func saidLimit(text string, reach bool, now time.Time, zone *time.Location) *Out
 	return nil
 }
 
-// saidStatus returns the status of HTTP that a line reports, if that is 429 or a fault of
-// the server, or 0.
+// saidStatus returns the HTTP status that a line reports if it is 429 or a server error,
+// otherwise 0.
 func saidStatus(line string) int {
 	m := statusWords.Get().FindStringSubmatch(line)
 	if m == nil {
@@ -81,8 +81,8 @@ func saidStatus(line string) int {
 	return status
 }
 
-// reachedLimit returns why an attempt that failed can succeed later, or nil. What the
-// runner's stream says counts first, and then the words of its last error.
+// reachedLimit returns why a failed attempt can succeed later, or nil. A limit from the runner's
+// stream takes precedence over the words of its last error.
 func (s *supervisor) reachedLimit(res *Result) *Outage {
 	kind, now := s.output.agent, time.Now()
 	if l := s.output.limit; l != nil {
@@ -98,12 +98,12 @@ func (s *supervisor) reachedLimit(res *Result) *Outage {
 	}
 	text := res.Reason
 	switch {
-	case res.Status == TimedOut: // it tried again and again
+	case res.Status == TimedOut: // it kept retrying
 		text = lastLine(s.output.faults.String())
 		if !res.Worked && res.Text == "" && kind.parse != nil {
-			text += "\n" + res.Stderr // gemini says there alone what it meets
+			text += "\n" + res.Stderr // gemini reports its errors only there
 		}
-	case s.ending == nil && res.ExitCode < 0 && s.process != nil && !s.process.runs(): // somebody killed it
+	case s.ending == nil && res.ExitCode < 0 && s.process != nil && !s.process.runs(): // killed from outside
 		return nil
 	}
 	if kind.parse == nil && res.ExitCode != 0 {
@@ -118,8 +118,8 @@ func (s *supervisor) reachedLimit(res *Result) *Outage {
 	return nil
 }
 
-// zone returns the time zone in which the agent's program writes times: that of its own
-// environment, or else that of the machine, whatever zone our environment names.
+// zone returns the time zone in which the agent's program writes times: the TZ of the agent's
+// environment or, without it, the machine's zone. Our own TZ does not matter.
 func (c Config) zone() *time.Location {
 	if zone, err := time.LoadLocation(c.Env["TZ"]); err == nil && c.Env["TZ"] != "" {
 		return zone
@@ -135,10 +135,10 @@ func (c Config) zone() *time.Location {
 	return time.UTC
 }
 
-// localtime is the machine's time zone.
+// localtime is the file of the machine's time zone.
 const localtime = "/etc/localtime"
 
-// How programs say when a limit ends.
+// Patterns for the end of a limit.
 var (
 	epochTime = lazy.NewRegexp(`(?:\||\bresets?(?:_at|At)?\b"?\s*[:=]?\s*"?)(\d{10})(\d{3})?\b`)
 	fullTime  = lazy.NewRegexp(`\b(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2})?)(?:\.\d+)?\s*(Z|UTC|GMT|[+-]\d{2}:?\d{2})?`)
@@ -150,19 +150,19 @@ var (
 	waitOnly = lazy.NewRegexp(`(?i)\bretry-after:?\s*"?(\d{1,7})\b`)
 )
 
-// The last hour of a day and the last minute of an hour.
+// Bounds of the hours and minutes of a day.
 const (
 	lastHour   = 23
 	lastMinute = 59
 	noon       = 12
 )
 
-// justPassed is how long ago a time of day may lie that means today and not tomorrow: the
-// clock of the provider may be ahead, and the attempt took a while.
+// justPassed is the age up to which a time of day means today and not tomorrow. The provider's
+// clock may be ahead, and the attempt took a while.
 const justPassed = 10 * time.Minute
 
-// saidTime returns the first time after now that text names as the end of a limit, or the
-// zero time. A time without a zone is one of zone.
+// saidTime returns the time that text names as the end of a limit. It returns the zero time if
+// text names no time or a past one. A time without a zone is in zone.
 func saidTime(text string, now time.Time, zone *time.Location) time.Time {
 	var at time.Time
 	if m := epochTime.Get().FindStringSubmatch(text); m != nil {
@@ -187,11 +187,11 @@ func saidTime(text string, now time.Time, zone *time.Location) time.Time {
 	return at
 }
 
-// SaidTime returns the first time after now that an error of a provider names as the end of a
-// limit, or the zero time.
+// SaidTime returns the future time that a provider's error names as the end of a limit, or the
+// zero time. A time without a zone is in UTC.
 func SaidTime(text string, now time.Time) time.Time { return saidTime(text, now, time.UTC) }
 
-// fullTimeOf reads a match of fullTime.
+// fullTimeOf converts a match of fullTime.
 func fullTimeOf(m []string, zone *time.Location) time.Time {
 	clock := m[2]
 	if len(clock) == len("15:04") {
@@ -229,11 +229,10 @@ func waitOf(text string) (wait time.Duration) {
 	return wait
 }
 
-// maxWaitUnits bounds a number in a text, so that no sum overflows.
+// maxWaitUnits bounds a number in a duration, so that the sum does not overflow.
 const maxWaitUnits = 10_000
 
-// dayTimeOf reads a match of dayTime. It returns the zero time for a number that cannot be a
-// time of day.
+// dayTimeOf converts a match of dayTime. It returns the zero time for an impossible time of day.
 func dayTimeOf(m []string, now time.Time, zone *time.Location) time.Time {
 	month, day, year, weekday, half := m[1], m[2], m[3], m[4], strings.ToLower(m[7])
 	hour, _ := strconv.Atoi(m[5])

@@ -16,8 +16,8 @@ const (
 	liveEvery = 500 * time.Millisecond
 )
 
-// Live describes a running attempt from outside. A runner that was
-// killed leaves its last one behind; Probe reports whether the agent still lives.
+// Live is the state of a running attempt, for observers. A killed runner leaves its last Live
+// behind; Probe reports whether the agent still lives.
 type Live struct {
 	TurnID string `json:"turn_id"`
 	Epoch  uint64 `json:"epoch"`
@@ -25,10 +25,10 @@ type Live struct {
 	PID    int    `json:"pid"`
 
 	Lifecycle    Lifecycle `json:"lifecycle"`
-	Reason       string    `json:"reason"` // why it is killed: "clean exit", "exit status 1", "timeout: ran longer than 10m0s", …
+	Reason       string    `json:"reason"` // why the lifecycle is killed: "clean exit", "exit status 1", "timeout: ran longer than 10m0s", …
 	State        State     `json:"state"`
-	Tool         string    `json:"tool"`               // the one called last of those that have not answered
-	WaitingTools int       `json:"waiting_tool_count"` // called and not answered yet
+	Tool         string    `json:"tool"`               // the last tool called that has no result yet
+	WaitingTools int       `json:"waiting_tool_count"` // tools called without a result yet
 
 	Started    time.Time `json:"started"`
 	LastOutput time.Time `json:"last_output"`
@@ -39,11 +39,11 @@ type Live struct {
 	CostUSD float64 `json:"cost_usd"`
 }
 
-// maxLive bounds a live view that is read, in bytes.
+// maxLive bounds the live view that ReadLive reads, in bytes.
 const maxLive = 1 << 20
 
-// ReadLive reads the live view of the attempt in dir. For an
-// attempt without one the error is os.ErrNotExist.
+// ReadLive reads the live view of the attempt in dir. If it is missing, the error wraps
+// os.ErrNotExist.
 func ReadLive(dir string) (Live, error) {
 	var l Live
 	b, err := osfile.ReadFile(filepath.Join(dir, liveName), maxLive)
@@ -56,12 +56,12 @@ func ReadLive(dir string) (Live, error) {
 	return l, nil
 }
 
-// liveView is the Live of a running attempt and the file that shows it.
+// liveView is the Live of a running attempt and its file.
 type liveView struct {
 	Live
 	dir     string
-	stale   bool      // the file is behind
-	written time.Time // zero: not yet
+	stale   bool      // the file is out of date
+	written time.Time // zero before the first write
 }
 
 func newLiveView(c Config, a Attempt, pid int, now time.Time) liveView {
@@ -70,13 +70,13 @@ func newLiveView(c Config, a Attempt, pid int, now time.Time) liveView {
 	}}
 }
 
-// due reports whether the file is behind and was not written just now.
+// due reports whether the file is out of date and at least liveEvery old.
 func (v *liveView) due(now time.Time) bool {
 	return v.stale && !now.Before(v.written.Add(liveEvery))
 }
 
-// write replaces the file. Nothing depends on it, so it is not fsynced, and the
-// turn goes on if it cannot be written.
+// write replaces the file. The file only informs observers, so write does not fsync it and
+// ignores errors.
 func (v *liveView) write(now time.Time) {
 	v.written, v.stale = now, false
 	_ = writeLive(v.dir, v.Live)

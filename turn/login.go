@@ -13,8 +13,8 @@ const NotLoggedIn = 77
 // geminiNotLoggedIn is the exit code by which gemini reports that its login was refused.
 const geminiNotLoggedIn = 41
 
-// knownLogins are what well-known agents print about a missing login. Scripts and agents of
-// ACP often call one of them. It is part of a regular expression.
+// knownLogins are messages of well-known agents about a missing login. Scripts and ACP agents
+// often call one of these agents. knownLogins is part of a regular expression.
 const knownLogins = `not logged in|please run /login|codex login|invalid (x-)?api[ -]?key|api key not valid|authentication_error|please set an auth method`
 
 // unauthorized matches the line by which any program reports that a server answered 401, or
@@ -29,9 +29,9 @@ var unauthorized = lazy.NewRegexp(`(?i)` +
 	`|\bauthentication (has )?(failed|required|error|expired)\b` +
 	`|\b(log|sign) ?in again\b|\b(login|log-in|sign-in) (is )?required\b|\b(must|need to|please|have to) (first )?(log|sign) ?in\b`)
 
-// loginOfRunner returns the line by which an agent that failed reports, in the words of its
-// runner, that its own login was refused, or "". They count in every line of reported, which is
-// its error events and stderr. An exit code of the runner counts, too.
+// loginOfRunner returns the line by which a failed agent reports a refused login in the words of
+// its runner, or "". The words count in every line of reported, which is the agent's error events
+// and stderr. An exit code of the runner counts, too.
 func (s *supervisor) loginOfRunner(res *Result, reported string) string {
 	kind := s.output.agent
 	if line := firstMatch(reported, kind.loginRefused); line != "" {
@@ -43,9 +43,9 @@ func (s *supervisor) loginOfRunner(res *Result, reported string) string {
 	return ""
 }
 
-// loginOfAny is loginOfRunner for the words of any program. They count only where it says why
-// it failed: in the reason and, of a program without a stream, in the last line that it
-// printed. A page that answered 401 before that does not count.
+// loginOfAny is loginOfRunner for the words of any program. They count only where the agent
+// explains its failure: in the reason and, for a program without a stream, in its last line. An
+// earlier page that answered 401 does not count.
 func (s *supervisor) loginOfAny(res *Result) string {
 	kind := s.output.agent
 	if !kind.anyLogin {

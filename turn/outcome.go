@@ -9,11 +9,11 @@ import (
 	"agentstateloop/state"
 )
 
-// maxReason bounds, in bytes, what an agent says in Result.Reason.
+// maxReason bounds the agent's words in Result.Reason, in bytes.
 const maxReason = 2000
 
-// outcome returns the Result, once follow has returned. Its error means that the
-// child never became the agent, by a fault of ours.
+// outcome returns the Result of an agent that has ended, or whose answer counts now. An error
+// means that the child never became the agent because of a fault of ours.
 func (s *supervisor) outcome() (Result, error) {
 	o := &s.output
 	res := Result{
@@ -45,8 +45,8 @@ func (s *supervisor) outcome() (Result, error) {
 	return res, nil
 }
 
-// finalAnswer returns the answer of an agent that has ended since, with what only
-// the end shows.
+// finalAnswer returns the settled answer of an agent that has ended since, with the final bill,
+// stderr and exit.
 func (s *supervisor) finalAnswer() Result {
 	res := *s.answer
 	res.Bill, res.Stderr = s.output.bill, s.output.stderr.String()
@@ -64,7 +64,7 @@ func (s *supervisor) finalAnswer() Result {
 	return res
 }
 
-// refused returns what the agent was not permitted to do. Some say it on stderr alone.
+// refused returns the actions that the agent was denied. Some agents report them only on stderr.
 func (s *supervisor) refused() []string {
 	if pattern := s.output.agent.refusals; pattern != nil {
 		for _, m := range pattern.Get().FindAllStringSubmatch(s.output.stderr.String(), -1) {
@@ -74,7 +74,7 @@ func (s *supervisor) refused() []string {
 	return s.output.refused
 }
 
-// exitWord returns in words how the agent's process ended.
+// exitWord describes how the agent's process ended.
 func (s *supervisor) exitWord() string {
 	switch {
 	case s.ending != nil && s.ending.status == TimedOut:
@@ -89,9 +89,9 @@ func (s *supervisor) exitWord() string {
 	return s.process.state.String()
 }
 
-// notStarted returns why the command could not be started, or "". A child that
-// was never ready and gave up by itself is an error. One that was killed before it
-// was ready counts as an agent that was killed.
+// notStarted returns why the command could not be started, or "". A child that gave up by itself
+// before it was ready is an error. A child that was killed before it was ready counts as a killed
+// agent.
 func (s *supervisor) notStarted() (string, error) {
 	p := s.process
 	if p.runs() {
@@ -103,8 +103,8 @@ func (s *supervisor) notStarted() (string, error) {
 	return p.handshake.reason(), nil
 }
 
-// decideStatus sets Status, Exit and Reason from how the process ended and what
-// its stream said last. fault is why the command could not be started.
+// decideStatus sets Status, Exit and Reason from the end of the process and the last Done. fault
+// is the reason why the command could not be started, or "".
 func (s *supervisor) decideStatus(res *Result, fault string) {
 	if s.ending != nil {
 		res.Exit, res.Status, res.Reason = s.ending.exit, s.ending.status, s.ending.reason
@@ -144,8 +144,7 @@ func (s *supervisor) decideStatus(res *Result, fault string) {
 	}
 }
 
-// exitReason returns the exit status with the last line that the agent printed
-// about it.
+// exitReason returns the exit status with the last line of the agent's errors.
 func (s *supervisor) exitReason() string {
 	reason := s.process.state.String()
 	for _, text := range []string{s.output.faults.String(), s.output.stderr.String()} {
@@ -156,9 +155,9 @@ func (s *supervisor) exitReason() string {
 	return reason
 }
 
-// takeAnswer sets the text. After a success it is the text of Done, or else what
-// was said after the last tool. Otherwise it is all that was said, unless the agent
-// may be silent: then what it said before a tool does not count.
+// takeAnswer sets the text. After a success it is the text of Done, or else the text after the
+// last tool. If both are empty, or without a success, it is the agent's whole text. But if a
+// successful agent may be silent, its text before the last tool does not count.
 func (s *supervisor) takeAnswer(res *Result) {
 	o := &s.output
 	if res.Status == Success && o.done != nil {
@@ -187,8 +186,7 @@ func (s *supervisor) takeAnswer(res *Result) {
 	}
 }
 
-// listOutput lists the files that the agent left. An output box that is gone
-// becomes a note.
+// listOutput lists the files that the agent left. A missing output folder becomes a note.
 func (s *supervisor) listOutput(res *Result) {
 	names, notes, err := ListOutput(s.attempt.Dir)
 	res.Output = names
@@ -198,8 +196,8 @@ func (s *supervisor) listOutput(res *Result) {
 	}
 }
 
-// requireAnswer takes Success away from an agent that ended without a word, unless it
-// may.
+// requireAnswer downgrades a result without text: to Partial if the agent left files, otherwise
+// to Failed. An agent that may be silent still succeeds without text and files.
 func (s *supervisor) requireAnswer(res *Result) {
 	if res.Text != "" || (res.Status != Success && res.Status != Partial) {
 		return
@@ -220,9 +218,9 @@ func (s *supervisor) requireAnswer(res *Result) {
 	res.Status = Failed
 }
 
-// classifyFailure decides whether the message is at fault. It is not if the login of the agent
-// is refused, if a limit is reached that ends by itself, or if the session to resume cannot
-// go on. An agent may try against each of them again and again until our own deadline.
+// classifyFailure decides whether the message is at fault. It is not if the agent's login is
+// refused, if the agent has reached a temporary limit, or if the session to resume cannot
+// continue. An agent may keep retrying against each of these until our own deadline.
 func (s *supervisor) classifyFailure(res *Result) {
 	res.Worked = s.output.calls > 0
 	if res.Outage != nil || res.Status == Success || res.Status == Canceled || res.Status == TimedOut && res.Text != "" {
@@ -246,7 +244,7 @@ func (s *supervisor) classifyFailure(res *Result) {
 	}
 }
 
-// firstMatch returns the first line that matches, truncated, or "".
+// firstMatch returns the first matching line, truncated, or "".
 func firstMatch(text string, pattern *lazy.Regexp) string {
 	if pattern == nil {
 		return ""

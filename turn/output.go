@@ -10,29 +10,29 @@ import (
 	"agentstateloop/state"
 )
 
-// stderrTail bounds, in bytes, what is kept of stderr and of reported errors.
+// stderrTail bounds the kept end of stderr, and that of the reported errors, in bytes.
 const stderrTail = 8 << 10
 
-// output holds what the agent has printed so far, and what follows from it.
+// output holds the agent's output so far, and the state derived from it.
 type output struct {
 	agent   agent
 	maxText int
 
-	answer  spool           // all its text
-	segment strings.Builder // its text since the last tool
-	faults  tail            // what it reported as errors
+	answer  spool           // the agent's whole text
+	segment strings.Builder // the agent's text since the last tool
+	faults  tail            // the errors that it reported
 	stderr  tail
 	done    *Event // the last Done; nil while the agent works
 	session string
-	limit   *Outage // that it has reported since it last worked
+	limit   *Outage // the limit that it has reported since it last worked
 	notes   []string
 	refused []string
 	bill    Bill
 
-	context int64 // tokens that the session held at the last Done
-	window  int64 // tokens that its model can hold
+	context int64 // tokens in the session at the last Done
+	window  int64 // the model's context window in tokens
 	calls   int   // requests to its model that ended in tools
-	inTools bool  // tools were called since the last result of one
+	inTools bool  // tools were called since the last tool result
 }
 
 // newOutput returns the output of an agent that was started with argv.
@@ -48,7 +48,7 @@ func newOutput(c Config, a Attempt, kind agent, argv []string) output {
 	}
 }
 
-// apply takes one event in.
+// apply processes one event.
 func (o *output) apply(e Event) {
 	o.agent.add(&o.bill, e)
 	o.noteLimit(e)
@@ -62,7 +62,7 @@ func (o *output) apply(e Event) {
 	case ToolUse:
 		o.segment.Reset()
 		if !o.inTools {
-			o.calls++ // tools called together are one answer of the model
+			o.calls++ // tools called together belong to one request
 		}
 		o.inTools = true
 	case ToolResult:
@@ -98,7 +98,7 @@ func (o *output) text(piece string) {
 	}
 }
 
-// noteLimit keeps the limit that an event reports, until the agent works again.
+// noteLimit keeps the limit that an event reports until the agent works again.
 func (o *output) noteLimit(e Event) {
 	switch {
 	case e.Obstacle:
@@ -117,8 +117,8 @@ func (o *output) noteLimit(e Event) {
 	}
 }
 
-// answered reports whether the agent has said something to its user. What it repeats as the
-// reason of its failure is not that.
+// answered reports whether the agent has said something to its user. A repeated failure reason
+// does not count.
 func (o *output) answered() bool {
 	said := strings.TrimSpace(o.segment.String())
 	if o.done != nil && o.done.Failed && said == strings.TrimSpace(o.done.Text) {
@@ -130,16 +130,16 @@ func (o *output) answered() bool {
 // maxNotes bounds how many remarks of an agent reach its operator.
 const maxNotes = 20
 
-// remarks returns what the operator should hear at the end of the answer.
+// remarks returns the agent's remarks to the operator for the end of the answer.
 func (o *output) remarks() []string { return o.notes[:min(len(o.notes), maxNotes)] }
 
-// Bounds of what an agent was not permitted to do, as its operator hears of it.
+// Bounds of the denied actions that the operator sees.
 const (
-	maxRefused     = 10  // things
+	maxRefused     = 10  // actions
 	maxRefusedText = 200 // bytes of each
 )
 
-// refuse notes something that the agent was not permitted to do, once.
+// refuse records a denied action, once.
 func (o *output) refuse(tool, what string) {
 	text := plain.Line(tool)
 	if what = plain.Shorten(plain.Line(clean(what)), maxRefusedText); what != "" {

@@ -16,17 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The limits of what is looked at in an output box. An agent may put anything there.
+// Limits of reading an output folder. An agent may put anything there.
 const (
 	maxOutputFiles   = 1000
-	maxOutputEntries = 20_000 // folders and what is not listed count, too
+	maxOutputEntries = 20_000 // including folders and unlisted files
 	maxOutputDepth   = 64     // folders within folders
 	maxFileName      = 255    // bytes
 )
 
-// OpenOutput opens a file that Result.Output or ListOutput names. It never leaves
-// the output box of the attempt in dir and opens only regular files, whatever
-// the agent or a survivor of it has put there since.
+// OpenOutput opens a file that Result.Output or ListOutput names. It never leaves the output
+// folder of the attempt in dir and opens only regular files, even if the agent or a surviving
+// process has changed the folder since.
 func OpenOutput(dir, name string) (*os.File, error) {
 	return openOutputFile(filepath.Join(dir, outputName), name)
 }
@@ -49,7 +49,7 @@ func openOutputFile(box, name string) (*os.File, error) {
 	return f, nil
 }
 
-// openOutputBox opens an output box. A link to a folder is an error.
+// openOutputBox opens an output folder. A link to a folder is an error.
 func openOutputBox(box string) (*os.Root, error) {
 	info, err := os.Lstat(box)
 	if err != nil {
@@ -70,10 +70,10 @@ func openOutputBox(box string) (*os.Root, error) {
 	return root, nil
 }
 
-// ListOutput lists the files that an agent left in the output box of the
-// attempt in dir, slash-separated and sorted, at most a thousand. Only regular
-// files with printable names are listed; notes say what was left out and why. An
-// output box that is gone or was replaced is an error.
+// ListOutput lists the files that an agent left in the output folder of the attempt in dir,
+// slash-separated and sorted, at most a thousand. It lists only regular files with printable
+// names; notes name each skipped file and the reason. A missing or replaced output folder is an
+// error.
 func ListOutput(dir string) (names, notes []string, err error) {
 	return listOutputBox(filepath.Join(dir, outputName))
 }
@@ -91,7 +91,7 @@ func listOutputBox(box string) (names, notes []string, err error) {
 	return l.names, l.notes, nil
 }
 
-// listing lists one output box.
+// listing lists one output folder.
 type listing struct {
 	root         *os.Root
 	names, notes []string
@@ -103,8 +103,7 @@ func (l *listing) note(format string, args ...any) {
 	l.notes = append(l.notes, fmt.Sprintf("output: "+format, args...))
 }
 
-// folder lists one folder, sorted by name. It reads no more of a folder than the
-// limits allow.
+// folder lists one folder, sorted by name. It reads no more of the folder than the limits allow.
 func (l *listing) folder(name string, depth int) error {
 	entries, err := l.read(name)
 	if err != nil {
@@ -157,8 +156,8 @@ func (l *listing) entry(name string, d fs.DirEntry, depth int) {
 	}
 }
 
-// plainName reports whether a mail and a terminal can show a name as it is. The blanks
-// of any script count as seen, and so do the two joiners that many scripts and emoji need.
+// plainName reports whether a mail and a terminal can show a name as it is. Blanks of any script
+// are allowed, and so are the two joiners that many scripts and emoji need.
 func plainName(name string) bool {
 	if !utf8.ValidString(name) || len(name) > maxFileName {
 		return false

@@ -8,7 +8,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Price is the price of a model, in dollars for a million tokens.
+// Price is the price of a model, in dollars per million tokens.
 type Price struct {
 	Input      float64 `toml:"input"`
 	Output     float64 `toml:"output"`
@@ -16,13 +16,13 @@ type Price struct {
 	CacheWrite float64 `toml:"cache_write"`
 }
 
-// Prices are prices by model. The zero Prices has none.
+// Prices are prices by model. The zero Prices is empty.
 type Prices struct {
 	byModel func() map[string]Price
 }
 
-// NewPrices returns the prices of models.toml with those of own in their place,
-// all multiplied by factor.
+// NewPrices returns the prices of models.toml, overridden by those of own, all multiplied by
+// factor.
 func NewPrices(own map[string]Price, factor float64) Prices {
 	return Prices{sync.OnceValue(func() map[string]Price {
 		all := maps.Clone(models().Prices)
@@ -41,11 +41,10 @@ func (p Prices) all() map[string]Price {
 	return p.byModel()
 }
 
-// Of returns the price of a model. It is found under its own name, without the
-// vendor's in front ("openai/gpt-4o"), or under the name of the model that it is
-// an edition of: the longest one that leaves only a date or a number
-// ("claude-sonnet-4-5-20250929"). A name that goes on in words is another model,
-// perhaps a much dearer one ("gpt-5-pro").
+// Of returns the price of a model. It looks for the model's own name, then for the name without
+// the vendor in front ("openai/gpt-4o"), then for the longest name that lacks only dates, numbers
+// or "latest" at the end ("claude-sonnet-4-5-20250929"). A name with other words at the end is
+// another model, perhaps a much more expensive one ("gpt-5-pro").
 func (p Prices) Of(model string) (price Price, known bool) {
 	all := p.all()
 	if price, ok := all[model]; ok {
@@ -64,14 +63,13 @@ func (p Prices) Of(model string) (price Price, known bool) {
 	}
 }
 
-// edition reports whether a part of a model's name only says which edition of
-// the model it is.
+// edition reports whether a part of a model's name names only an edition of the model.
 func edition(part string) bool {
 	return part == "latest" || part != "" && strings.Trim(part, "0123456789") == ""
 }
 
-// Cost returns the cost of tokens of a model. For a model without a
-// known price it uses the prices of the dearest known model.
+// Cost returns the cost of tokens of a model. For a model without a known price it uses the
+// prices of the most expensive known model.
 func (p Prices) Cost(model string, t state.Tokens) (cost state.Micros, known bool) {
 	if price, ok := p.Of(model); ok {
 		return price.cost(t), true
@@ -82,9 +80,8 @@ func (p Prices) Cost(model string, t state.Tokens) (cost state.Micros, known boo
 	return cost, false
 }
 
-// cost returns the cost of the tokens: a dollar for a million is a micro-dollar
-// for one. A negative count takes nothing off the others, and a sum that is too
-// large is state.MaxSpent.
+// cost returns the cost of the tokens: a dollar per million tokens is a micro-dollar per token. A
+// negative count costs zero. A sum that is too large becomes state.MaxSpent.
 func (p Price) cost(t state.Tokens) state.Micros {
 	part := func(price float64, n int64) float64 { return price * float64(max(0, n)) }
 	usd := (part(p.Input, t.Input) + part(p.Output, t.Output) +

@@ -7,24 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cancelSignal asks our own process that speaks with an agent (ACPCommand) to end its
-// turn in order. It goes to all processes of the agent, and every other one ignores it
-// by default. No terminal sends it, because an agent has none.
+// cancelSignal asks our own process that speaks with an agent (ACPCommand) to end its turn
+// cleanly. It goes to all processes of the agent; all others ignore it by default. A terminal
+// would send it, too, but an agent has no terminal.
 const cancelSignal = unix.SIGWINCH
 
 const (
-	// drainFor is how long a pipe that a grandchild keeps open is read after
-	// the agent itself has ended. drainMost is the bound while events that were
-	// read still wait to be applied.
+	// drainFor is how long we read a pipe that a grandchild keeps open after the agent itself has
+	// ended. drainMost is the limit while events wait to be applied.
 	drainFor  = time.Second
 	drainMost = 10 * time.Second
 )
 
-// process is the agent's program, started, and how far its end has come. Its
-// pipes are plain files of ours, because the Wait of os/exec's own pipes waits
-// for every grandchild that keeps them open.
+// process is the running program of the agent and the progress of its end. Its pipes are plain
+// files of ours, because Wait on os/exec's own pipes waits for every grandchild that keeps them
+// open.
 type process struct {
-	pid            int // also the number of its group
+	pid            int // also its process group
 	stdout, stderr *os.File
 	exited         chan struct{}
 	state          *os.ProcessState // set before exited is closed
@@ -35,19 +34,19 @@ type process struct {
 	cancelled time.Time // when cancelSignal was sent
 	termedAt  time.Time // when TERM was sent
 	killedAt  time.Time // when KILL was sent
-	drained   bool      // both pipes came to their end
-	abandoned bool      // something outlived KILL, or left the group with the pipes
+	drained   bool      // both pipes reached EOF
+	abandoned bool      // a process outlived KILL, or left the group with the pipes
 
 	family processFamily
-	looked time.Time // when the family was last looked up
-	lives  bool      // whether any of it lived then
+	looked time.Time // when familyLives last looked
+	lives  bool      // whether any of the family lived then
 }
 
-// runs reports whether the agent itself has not ended yet.
+// runs reports whether the agent itself still runs.
 func (p *process) runs() bool { return p.exitedAt.IsZero() }
 
-// nextCheck returns when the process must be looked at again. ok is false while
-// nothing has begun to end it.
+// nextCheck returns when to check the process again. ok is false while the agent runs and we have
+// not started to end it.
 func (p *process) nextCheck(now time.Time) (at time.Time, ok bool) {
 	switch {
 	case !p.runs():
@@ -62,16 +61,16 @@ func (p *process) nextCheck(now time.Time) (at time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// signal sends sig to the family. Once the leader is reaped, the group's number
-// is ours only while the group lives.
+// signal sends sig to the family. After the leader is reaped, the group's number is ours only
+// while the group lives.
 func (p *process) signal(sig unix.Signal) {
 	if lives := p.family.refresh(); lives || p.runs() {
-		_ = p.family.signal(sig) // what cannot be signalled outlives its grace and is reported then
+		_ = p.family.signal(sig) // a process that cannot be signalled is reported after its grace
 	}
 }
 
-// settled reports whether no more output is worth waiting for. pending means
-// that events were read and not applied yet.
+// settled reports whether we can stop waiting for output. pending means that events were read but
+// not applied yet.
 func (p *process) settled(now time.Time, pending bool) bool {
 	if p.runs() {
 		return false
@@ -86,8 +85,8 @@ func (p *process) settled(now time.Time, pending bool) bool {
 	return !now.Before(p.exitedAt.Add(wait))
 }
 
-// familyLives reports whether any of the family lives. It looks at most every
-// pollEvery: a survivor that prints without end must not keep us busy with it.
+// familyLives reports whether any of the family lives. It looks at most every pollEvery, so that
+// a survivor that prints endlessly does not keep us busy.
 func (p *process) familyLives(now time.Time) bool {
 	if !now.Before(p.looked.Add(pollEvery)) {
 		p.looked, p.lives = now, p.family.refresh()
@@ -95,7 +94,7 @@ func (p *process) familyLives(now time.Time) bool {
 	return p.lives
 }
 
-// over reports whether nothing is left to wait for, and sets abandoned.
+// over reports whether we can stop waiting for the family, and sets abandoned.
 func (p *process) over(now time.Time, pending bool) bool {
 	if !p.killedAt.IsZero() && !now.Before(p.killedAt.Add(p.grace)) {
 		p.abandoned = true

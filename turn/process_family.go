@@ -14,24 +14,23 @@ type proc struct {
 	start              string
 }
 
-// lives reports whether this very process still runs.
+// lives reports whether this same process still runs.
 func (p proc) lives() bool {
 	now, err := lookUp(p.pid)
 	return err == nil && now.start == p.start
 }
 
-// processFamily is an agent's process group, and those of its descendants that
-// made groups of their own, as claude and gemini do for the commands of their
-// tools. A signal to the group alone would leave those running. A process that
-// left the family, because its parent ended before the agent was to end, is a
-// daemon and does not belong to it.
+// processFamily is an agent's process group, and those of its descendants that made their own
+// groups, as claude and gemini do for the commands of their tools. A signal to the group alone
+// would leave those running. A process whose parent ended before we began to end the agent has
+// left the family: it is a daemon.
 type processFamily struct {
 	group   int
-	outside []proc // outside of the group, as of the last refresh
+	outside []proc // outside the group, as of the last refresh
 }
 
-// refresh looks for the descendants of the known members and of the leader, and
-// reports whether any of the family still lives.
+// refresh finds the descendants of the known members and of the leader, and reports whether any
+// of the family still lives.
 func (f *processFamily) refresh() (lives bool) {
 	all := processes()
 	children := make(map[int][]proc)
@@ -53,12 +52,10 @@ func (f *processFamily) refresh() (lives bool) {
 	return len(family) > 0
 }
 
-// same reports whether both are the same process, which may have moved to another
-// parent or group.
+// same reports whether both are the same process, even if its parent or group has changed.
 func (p proc) same(other proc) bool { return p.pid == other.pid && p.start == other.start }
 
-// signal sends sig to every process that refresh found. A process that is gone is
-// not an error.
+// signal sends sig to every process that refresh found. A process that has ended is not an error.
 func (f *processFamily) signal(sig unix.Signal) error {
 	err := unix.Kill(-f.group, sig)
 	for _, p := range f.outside {

@@ -18,18 +18,18 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// statFields is how many fields behind the name are read of proc_pid_stat(5). The last is
-// when the process started.
+// statFields is the number of fields that lookUp reads after the name in proc_pid_stat(5). The
+// last one is the start time of the process.
 const statFields = 20
 
-// lookUp reads proc_pid_stat(5). A zombie counts as gone: where pid 1 does not
-// reap, as in many containers, it stays forever.
+// lookUp reads proc_pid_stat(5). A zombie counts as gone: if pid 1 does not reap, as in many
+// containers, the zombie stays forever.
 func lookUp(pid int) (proc, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return proc{}, err
 	}
-	// Only the name, which is field 2, may hold blanks and parentheses.
+	// Only the name, field 2, may contain blanks and parentheses.
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(f) < statFields {
 		return proc{}, fmt.Errorf("read /proc/%d/stat: %d fields", pid, len(f))
@@ -66,19 +66,19 @@ func processes() []proc {
 	return all
 }
 
-// belongs reports whether the kernel shows that the process was started for the
-// attempt in dir: its environment names the attempt's context box, or it holds the
-// lock on alive. Neither can be put upon a process from outside.
+// belongs reports whether the kernel shows that the process was started for the attempt in dir:
+// its environment names the attempt's context folder, or it holds the lock on alive. Another
+// process cannot force either on it.
 func (p proc) belongs(dir string) bool {
 	return slices.Contains(p.environ(), contextEntry(dir)) || p.locks(filepath.Join(dir, aliveName))
 }
 
-// environTries is how often an empty environment is read, pollEvery apart: while
-// a process executes a program, it has none for an instant.
+// environTries is how often environ reads an empty environment, pollEvery apart: during an exec,
+// the environment of a process is empty for an instant.
 const environTries = 5
 
-// environ returns the environment with which the process was started, as far as
-// we may see it.
+// environ returns the environment with which the process was started, or nil if we cannot read
+// it.
 func (p proc) environ() []string {
 	for range environTries {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
@@ -93,8 +93,8 @@ func (p proc) environ() []string {
 	return nil
 }
 
-// locks reports whether the process has the file at path open with a lock on it,
-// and opened it there: a link to a file of another process counts for nothing.
+// locks reports whether the process has the file at path open with a lock on it, opened under
+// that path. A link to a file of another process does not count.
 func (p proc) locks(path string) bool {
 	want, err := os.Lstat(path)
 	if err != nil {

@@ -14,24 +14,24 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// recordName is the file in which the runner records the agent's process. No
-// descriptor of it ever reaches the agent, which could reopen one for writing
-// through /proc even if it was handed down for reading.
+// recordName is the file in which the runner records the agent's process. The agent never
+// receives a descriptor of it: through /proc the agent could reopen even a read-only descriptor
+// for writing.
 const recordName = "process"
 
-// maxRecord bounds, in bytes, what is read of a record.
+// maxRecord bounds how much of a record is read, in bytes.
 const maxRecord = 64 << 10
 
-// Process is an agent's process as its runner recorded it before it became the
-// agent. It leads a process group of the same number.
+// Process is the runner's record of the agent's process, made before the process became the
+// agent. The process leads a process group of the same number.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start string `json:"start"` // distinguishes it from a later process with this pid
-	Boot  string `json:"boot"`  // the boot of the kernel in which PID is valid
+	Boot  string `json:"boot"`  // the kernel's boot id; PID is valid only in this boot
 }
 
-// recordProcess records the process with this pid, once for an attempt. The record
-// need not survive a power loss, which the process does not survive either.
+// recordProcess records the process with this pid, once per attempt. The record need not survive
+// a power loss, because the process does not survive it either.
 func recordProcess(dir string, pid int) error {
 	boot, err := bootID()
 	if err != nil {
@@ -62,10 +62,10 @@ func recorded(dir string) bool {
 	return err == nil
 }
 
-// readProcess reads the record of the attempt in dir. Without one the Process is
-// zero: the agent has not begun. Up to version 1 of the attempt's folder the
-// record stood in alive. A record that cannot be understood names no process,
-// because an agent without a box can write anything there.
+// readProcess reads the record of the attempt in dir. If the record is missing, the Process is
+// zero: the agent has not begun. Up to version 1 of the attempt's folder, the record was in
+// alive. An unparsable record yields the zero Process, because an agent without a sandbox can
+// write anything there.
 func readProcess(dir string) (Process, error) {
 	f, err := osfile.Open(filepath.Join(dir, recordName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,12 +89,10 @@ func readProcess(dir string) (Process, error) {
 	return p, nil
 }
 
-// leads reports whether the recorded process leads, or led until it ended, a
-// living process group of the attempt in dir. The record alone proves nothing: an
-// agent that can write to the folder could name any process there. So one process
-// of the group must show by what the kernel says of it that it was started for
-// this attempt (belongs). The number of a group is not given to another process
-// while the group lives.
+// leads reports whether the recorded process leads, or led until it ended, a living process group
+// of the attempt in dir. The record alone proves nothing: an agent with write access to the folder
+// could name any process. So the kernel must show that one process of the group was started for
+// this attempt (belongs). The kernel does not reuse the number of a group while the group lives.
 func (p Process) leads(dir string) bool {
 	if p.PID <= 1 || p.PID == unix.Getpgrp() {
 		return false

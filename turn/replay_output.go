@@ -11,15 +11,13 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// maxReplay bounds, in bytes, how much of an events.jsonl is read. Its writer
-// stops earlier.
+// maxReplay bounds how much of an events.jsonl is read, in bytes. Its writer stops earlier.
 const maxReplay = 2 * DefaultMaxEvents
 
-// ReplayOutput returns what the agent of the attempt in dir had said when its
-// runner died, from its events.jsonl: all its text, or the answer that it was done
-// with. The text is as clean as Result.Text and has at most DefaultMaxText bytes.
-// It is "" if nothing was said or nothing can be read. A line that is torn,
-// unknown or too long is skipped.
+// ReplayOutput returns the text of an agent whose runner died, from the events.jsonl of the
+// attempt in dir. That is the answer if the agent was done, otherwise all its text. The text is
+// as clean as Result.Text and has at most DefaultMaxText bytes. It is "" if the agent printed no
+// text or the file cannot be read. Lines that are torn, unknown or too long are skipped.
 func ReplayOutput(dir string) string {
 	f, err := openEvents(dir)
 	if err != nil {
@@ -34,21 +32,20 @@ func ReplayOutput(dir string) string {
 	return plain.Cut(clean(s.text.String()), DefaultMaxText)
 }
 
-// openEvents opens the events.jsonl of an attempt. The agent may have put anything
-// in its place, even a fifo.
+// openEvents opens the events.jsonl of an attempt. The agent may have replaced the file by
+// anything, even a fifo.
 func openEvents(dir string) (*os.File, error) {
 	return osfile.Open(filepath.Join(dir, eventsName))
 }
 
-// outputReplay gathers an agent's text from its events.
+// outputReplay collects an agent's text from its events.
 type outputReplay struct {
 	separator string // between two pieces of text
 	text      strings.Builder
-	answer    string // of the last Done, unless the agent went to work again
+	answer    string // of the last Done, unless the agent resumed work
 }
 
-// read takes one line of events.jsonl in. It has the form of a parser and returns
-// no events.
+// read processes one line of events.jsonl. It has the form of a parser and returns no events.
 func (s *outputReplay) read(line []byte) []Event {
 	var l struct {
 		Event

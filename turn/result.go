@@ -3,9 +3,8 @@ package turn
 // Status is how a turn ended (docs/design.md, "Turns").
 type Status string
 
-// The statuses. Partial means that the agent ended by itself but its answer is not
-// whole: the stream broke off, the answer was truncated, or the agent left files
-// but no text.
+// The statuses. Partial means that the agent ended by itself with an incomplete answer: the
+// stream broke off, the answer was truncated, or the agent left files but no text.
 const (
 	Success  Status = "success"
 	Failed   Status = "failed"
@@ -37,15 +36,15 @@ type Usage struct {
 type Result struct {
 	Status Status
 
-	// Text is the answer, or what exists of it when Status is not success. It is
-	// trimmed, valid UTF-8 without control characters except newline and tab, of
-	// at most MaxText bytes. If the answer is longer, TextFile names the file in
-	// the attempt's folder that holds it unchanged, up to MaxOutput bytes.
+	// Text is the answer, or the available part of it if Status is not success. It is trimmed,
+	// valid UTF-8 without control characters except newline and tab, of at most MaxText bytes. If
+	// the answer is longer, TextFile names the file in the attempt's folder that holds it
+	// unchanged, up to MaxOutput bytes.
 	Text     string
 	TextFile string
 
-	// Reason is one sentence on why Status is not success. It is empty for
-	// success. Notes hold further remarks, such as a file that was left out.
+	// Reason explains in one sentence why Status is not success. It is empty for success. Notes
+	// hold further remarks, such as a skipped file.
 	Reason string
 	Notes  []string
 
@@ -53,38 +52,37 @@ type Result struct {
 	ExitCode int    // -1 if ended by a signal or never started
 	Stderr   string // its last lines
 
-	// Session is the agent's session to resume next time. SessionFailed means that the
-	// attempt resumed one and failed before it called a tool or answered: the caller should
-	// try once more without it.
+	// Session is the agent's session to resume next time. SessionFailed means that the attempt
+	// resumed a session and failed before it called a tool or answered. The caller should try
+	// once more without the session.
 	Session       string
 	SessionFailed bool
 
-	Worked bool // it called a tool
+	Worked bool // the agent called a tool
 
-	// Refused is what it was not permitted to do, such as "Bash: git push", each once.
+	// Refused lists the actions that the agent was denied, such as "Bash: git push", each once.
 	Refused []string
 
-	// Outage is set if the attempt can succeed later, and its message is not at fault.
+	// Outage is set if the attempt can succeed later. Then the message is not at fault.
 	Outage *Outage
 
-	// Credential is a *state.CredentialError if the agent reported that it is not
-	// logged in or out of credit. Then the message is not at fault
-	// (docs/design.md, "Credentials").
+	// Credential is a *state.CredentialError if the agent reported that it is not logged in or
+	// has no credit left. Then the message is not at fault (docs/design.md, "Credentials").
 	Credential error
 
-	// Context is the number of tokens that the session held at the end, and
-	// Window the number that its model can hold; 0 if the agent does not report
-	// them. Calls is the number of requests to its model, counted by its tools.
-	// The usage per call estimates Context if the agent does not report it.
+	// Context is the number of tokens in the session at the end, and Window is the context window
+	// of the model in tokens. Each is 0 if the agent does not report it. Calls is the number of
+	// requests to the model, inferred from the agent's tool calls. If the agent does not report
+	// Context, the usage per call gives an estimate.
 	Context, Window int64
 	Calls           int
 
-	// Bill is its cost, as the agent reports it.
+	// Bill is the cost, as the agent reports it.
 	Bill
 
-	// Rest is set in the result of an agent that has answered and whose process
-	// lives. It waits until the process has ended, which Linger limits, and returns
-	// the result with the Bill, Exit and ExitCode of the end. It must be called.
+	// Rest is set if the agent has answered and its process still lives. It waits for the end of
+	// the process, at most Linger, and returns the Result with the final Bill, Exit and ExitCode.
+	// The caller must call it.
 	Rest func() Result
 
 	// Output lists the files left in output/, slash-separated and sorted: only

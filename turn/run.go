@@ -12,7 +12,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Run is Answer, and follows the agent to its end.
+// Run calls Answer and then follows the agent to its end.
 func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Result, error) {
 	res, err := c.Answer(ctx, a, watch)
 	if res.Rest != nil {
@@ -21,24 +21,23 @@ func (c Config) Run(ctx context.Context, a Attempt, watch func(Progress)) (Resul
 	return res, err
 }
 
-// Answer starts the agent on one prepared attempt, and returns when the agent has
-// ended, or before: when it has reported that it is done and has not gone to work
-// again within Settle. Then the Result has a Rest, and the agent is followed on.
-// What it says from then on changes no Result.
+// Answer starts the agent on a prepared attempt. It returns when the agent has ended, or earlier:
+// when the agent has reported that it is done and has not resumed work within Settle. Then the
+// Result has a Rest, and Answer continues to follow the agent in the background. Text that the
+// agent prints later is not part of any Result.
 //
-// Answer returns within Timeout and a few Graces, whatever the agent and its
-// children do. What goes wrong is a Result: a missing command, a missing workdir,
-// an agent that dies.
+// Answer returns within Timeout and a few Graces, regardless of the agent and its children. A
+// missing command, a missing workdir or an agent that dies is a Result, not an error.
 //
-// When ctx is cancelled, also after Answer has returned, it ends the agent's process group with TERM, and with
-// KILL after Grace. With the cause ErrStopped the Result is canceled and holds the
-// output so far. With any other cause, such as a lost epoch, the error is that
-// cause and the caller discards the Result. Any other error means that the attempt
-// could not begin by a fault of ours, such as a full disk. Nothing was started
-// then.
+// When ctx is cancelled, even after Answer has returned, Answer ends the agent's process group
+// with TERM, and with KILL after Grace. If the cause is ErrStopped, the Result is canceled and
+// holds the output so far. For any other cause, such as a lost epoch, the error is that cause and
+// the caller discards the Result. Any other error means that the attempt could not begin because
+// of a fault of ours, such as a full disk. Then no agent was started.
 //
-// watch, if not nil, is called with each event, and without one when the agent has
-// ended, one at a time, from one goroutine. While it runs, the agent's output waits.
+// watch, if not nil, is called with each event, and once without an event when the agent has
+// ended. The calls come one at a time from one goroutine. While watch runs, the agent's output
+// waits.
 func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Result, error) {
 	c = c.withDefaults()
 	kind, program, err := agentFor(c.Runner)
@@ -144,8 +143,8 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 	}
 }
 
-// conclude returns the Result of an agent that has ended, and writes the last line
-// of events.jsonl.
+// conclude returns the Result of an agent that has ended and writes the last line of
+// events.jsonl.
 func (s *supervisor) conclude(ctx context.Context) (Result, error) {
 	if s.answer != nil {
 		return s.finalAnswer().closeLog(s.log), nil
@@ -162,8 +161,7 @@ func (s *supervisor) conclude(ctx context.Context) (Result, error) {
 	return res, nil
 }
 
-// failed returns the result of an attempt whose agent was not started, because of something on
-// this machine.
+// failed returns the Result of an attempt whose agent could not start because of this machine.
 func failed(err error) Result {
 	return Result{
 		Status: Failed, Reason: err.Error(), Exit: ExitError, ExitCode: -1,
@@ -171,8 +169,8 @@ func failed(err error) Result {
 	}
 }
 
-// find looks for the workdir and the program before anything is started, because
-// its errors are better than the child's.
+// find looks up the workdir and the program before the start, because its errors are better than
+// the child's.
 func (c Config) find(program, path string) (string, error) {
 	if program == "" {
 		return "", errors.New("turn.command is empty: name the program to run")
@@ -184,8 +182,8 @@ func (c Config) find(program, path string) (string, error) {
 	return lookPath(program, path, c.Workdir)
 }
 
-// closeLog writes the last line of events.jsonl. If the file could not be written,
-// the result stands and gets a note.
+// closeLog writes the last line of events.jsonl. If the log failed, the Result gets a note and is
+// otherwise unchanged.
 func (r Result) closeLog(log *eventLog) Result {
 	err := log.end(endLine{
 		Time: time.Now().UTC(), Kind: "end", Exit: r.Exit, ExitCode: r.ExitCode,
@@ -201,7 +199,7 @@ func (r Result) closeLog(log *eventLog) Result {
 // (docs/design.md, "Credentials").
 func (c Config) Login() string { return cmp.Or(c.LoginName, "agent:"+c.Runner) }
 
-// credential returns the error of an agent whose login was refused.
+// credential returns the error for a refused login of the agent.
 func (c Config) credential(said string) error {
 	return &state.CredentialError{Name: c.Login(), Err: errors.New(said)}
 }

@@ -13,19 +13,19 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// Bwrap is the one value of [turn] sandbox besides "".
+// Bwrap is the only value of [turn] sandbox besides "".
 const Bwrap = "bwrap"
 
-// Sandbox confines the agent to a box (docs/design.md, "The box of an agent").
+// Sandbox describes the sandbox that confines the agent (docs/design.md, "The box of an agent").
 type Sandbox struct {
-	Read, Write []string // absolute paths that exist in the box besides what each agent needs
-	Network     bool     // of this machine
+	Read, Write []string // absolute paths in the sandbox, besides those that each agent needs
+	Network     bool     // access to the machine's network
 }
 
-// entered returns the command line that starts argv: in the box of an attempt if there
-// is one, and by our own process that speaks with the agent if host is not nil. program
-// is the path of argv[0]. An error is for the operator: nothing is started without the
-// box.
+// entered returns the command line that starts argv: in the sandbox of an attempt if there is
+// one, and through our own process that speaks with the agent if host is not nil. program is the
+// path of argv[0]. Errors are written for the operator. If the sandbox cannot be made, the agent
+// is not started.
 func (c Config) entered(ctx context.Context, a Attempt, program string, argv []string, env map[string]string, host *ACPSettings) ([]string, error) {
 	switch {
 	case c.Box != nil:
@@ -36,7 +36,7 @@ func (c Config) entered(ctx context.Context, a Attempt, program string, argv []s
 	return argv, nil
 }
 
-// enter is entered for a Config with a box.
+// enter is entered for a Config with a sandbox.
 func (c Config) enter(ctx context.Context, a Attempt, program string, argv []string, env map[string]string, host *ACPSettings) ([]string, error) {
 	way, err := box.Bubblewrap(ctx, c.Self)
 	if err != nil {
@@ -57,8 +57,8 @@ func (c Config) enter(ctx context.Context, a Attempt, program string, argv []str
 	return entered, nil
 }
 
-// boxOf returns the box in which an attempt runs a program with an environment. It
-// makes the folders of the agent's own that are missing.
+// boxOf returns the sandbox for a program with this environment in an attempt. It makes the
+// agent's own folders that are missing.
 func (c Config) boxOf(a Attempt, program string, env map[string]string) (box.Box, error) {
 	b := box.Box{
 		Self: c.Self, Dir: c.Workdir, Home: env["HOME"], Network: c.Box.Network, LocalSockets: true,
@@ -84,15 +84,14 @@ func (c Config) boxOf(a Attempt, program string, env map[string]string) (box.Box
 	return b, nil
 }
 
-// BoxFor returns the box of an attempt at no message, in which a program of the same
-// installation can be tried.
+// BoxFor returns a sandbox without an attempt, to try a program of the same installation.
 func (c Config) BoxFor(program string) (box.Box, error) {
 	return c.boxOf(Attempt{}, program, c.environ(Attempt{}))
 }
 
-// inBox returns the path by which a program is called in the box. One that lies in a
-// granted folder, or in one of the system, keeps its path. Any other is called by its
-// real path, because a script finds its neighbours from there.
+// inBox returns the path of a program inside the sandbox. A program in a writable or a system
+// folder keeps its path. Any other program gets its real path, because a script finds its
+// neighbours from there.
 func inBox(b box.Box, program string) string {
 	if ofSystem(program) || slices.ContainsFunc(b.Write, func(dir string) bool { return below(dir, program) }) {
 		return program
@@ -103,20 +102,19 @@ func inBox(b box.Box, program string) string {
 	return program
 }
 
-// ofSystem reports whether a path lies in a folder that every box has.
+// ofSystem reports whether a path is in a folder that every sandbox has.
 func ofSystem(path string) bool {
 	return slices.ContainsFunc([]string{"/usr", "/bin", "/sbin", "/lib", "/lib64"}, func(dir string) bool { return below(dir, path) })
 }
 
-// below reports whether path is dir or lies in it.
+// below reports whether path is dir or inside it.
 func below(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// ownFolders returns the folders and files in which a runner's program keeps its login
-// and its sessions. It makes a folder that is missing, or the session of this turn would
-// be lost.
+// ownFolders returns the folders and files in which a runner's program keeps its login and its
+// sessions. It makes a missing folder, because the session of this turn would otherwise be lost.
 func ownFolders(runner string, env map[string]string) ([]string, error) {
 	var dir string
 	var files []string
@@ -146,8 +144,8 @@ func ownFolders(runner string, env map[string]string) ([]string, error) {
 	return append(files, dir), nil
 }
 
-// installation returns the paths that a program needs of its own: its file, or the
-// folder of packages that holds it, and the program that interprets it.
+// installation returns the paths that a program needs in the sandbox: its file, or the folder of
+// packages that holds it, and the program that interprets it. It omits system paths.
 func installation(program, path, workdir string) []string {
 	var found []string
 	for range maxInterpreters {
@@ -171,13 +169,13 @@ func installation(program, path, workdir string) []string {
 }
 
 const (
-	packages        = "/node_modules/" // a package there finds its dependencies from here on
+	packages        = "/node_modules/" // packages find their dependencies from here on
 	maxInterpreters = 4                // a script may be interpreted by a script
 	maxShebang      = 256              // bytes, as in the kernel
 )
 
-// interpreter returns the path of the program that the first line of a script names,
-// or "". Of env(1) it is the program that env would start.
+// interpreter returns the path of the program in the first line of a script, or "". For env(1) it
+// returns the program that env would start.
 func interpreter(script, path, workdir string) string {
 	f, err := os.Open(script)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 
 const promptName = "prompt"
 
-// start runs program with argv in its own session: its own process group, and
-// no terminal on which it could wait for a person. The lock on alive is taken
-// before the process exists. When start returns, only the agent's side holds it,
-// and the process is recorded. An error means that the agent was not begun.
+// start runs program with argv in a session of its own. So the program has its own process group
+// and no terminal on which it could wait for a person. start locks alive before the process
+// exists. When start returns, only the agent's side holds the lock, and the process is recorded.
+// An error means that the agent did not begin.
 func (c Config) start(a Attempt, program string, argv []string, env map[string]string) (*process, error) {
 	alive, err := lockAlive(a.Dir)
 	if err != nil {
@@ -55,10 +55,10 @@ func (c Config) start(a Attempt, program string, argv []string, env map[string]s
 	}
 	err = p.handshake.begin(a.Dir, p.pid)
 	if err != nil {
-		_ = unix.Kill(-p.pid, unix.SIGKILL) // it is our child and not waited for, so the number is its own
+		_ = unix.Kill(-p.pid, unix.SIGKILL) // our child, not reaped yet, so the pid is not reused
 	}
 	go c.Secrets.Guarded(func() {
-		_ = cmd.Wait() // the state says more than its error
+		_ = cmd.Wait() // the state has more detail than the error
 		p.state = cmd.ProcessState
 		close(p.exited)
 	})()
@@ -77,7 +77,7 @@ type pipe struct{ r, w *os.File }
 // agentPipes are the pipes between a runner and its agent.
 type agentPipes struct{ stdout, stderr, release, fault pipe }
 
-// openPipes opens all of them, or none.
+// openPipes opens all four pipes. After an error, all of them are closed.
 func openPipes() (p agentPipes, err error) {
 	for _, one := range []*pipe{&p.stdout, &p.stderr, &p.release, &p.fault} {
 		if one.r, one.w, err = os.Pipe(); err != nil {
@@ -89,22 +89,22 @@ func openPipes() (p agentPipes, err error) {
 	return p, nil
 }
 
-// closeOurs closes the runner's ends. Closing an end again changes nothing.
+// closeOurs closes the runner's ends. Closing an end twice is harmless.
 func (p agentPipes) closeOurs() {
 	for _, end := range []*os.File{p.stdout.r, p.stderr.r, p.release.w, p.fault.r} {
 		end.Close()
 	}
 }
 
-// closeTheirs closes the agent's ends. Closing an end again changes nothing.
+// closeTheirs closes the agent's ends. Closing an end twice is harmless.
 func (p agentPipes) closeTheirs() {
 	for _, end := range []*os.File{p.stdout.w, p.stderr.w, p.release.r, p.fault.w} {
 		end.Close()
 	}
 }
 
-// promptFile writes the prompt and opens it for reading. It is a file and not a
-// pipe, so an agent that never reads its input blocks nobody.
+// promptFile writes the prompt and opens it for reading. The prompt is a file and not a pipe, so
+// an agent that never reads its input does not block us.
 func promptFile(a Attempt) (*os.File, error) {
 	name := filepath.Join(a.Dir, promptName)
 	f, err := osfile.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

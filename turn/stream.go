@@ -10,15 +10,14 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// maxLine bounds, in bytes, a line of a stream that is read as JSON.
+// maxLine bounds a line of a JSON stream, in bytes.
 const maxLine = 4 << 20
 
-// maxUnknown bounds, in bytes, what an event keeps of a line that was not
-// understood.
+// maxUnknown bounds the text that an event keeps of an unrecognized line, in bytes.
 const maxUnknown = 4 << 10
 
-// readText emits plain output as it comes, until its end. It does not split a
-// character, because an event is kept as JSON, which would mangle the halves.
+// readText emits plain output as it arrives, until EOF. It does not split a character, because an
+// event is stored as JSON, which would corrupt the halves.
 func readText(r io.Reader, emit func(Event)) {
 	buf := make([]byte, 32<<10)
 	held := 0
@@ -38,9 +37,8 @@ func readText(r io.Reader, emit func(Event)) {
 	}
 }
 
-// readLines emits the events of a stream of JSON lines, until its end. A line
-// longer than maxLine becomes an Error event and is not kept in memory. The last
-// line needs no newline.
+// readLines emits the events of a stream of JSON lines, until EOF. A line longer than maxLine
+// becomes an Error event and is not kept in memory. The last line needs no newline.
 func readLines(r io.Reader, parse parser, emit func(Event)) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	var line []byte
@@ -74,11 +72,11 @@ func readLines(r io.Reader, parse parser, emit func(Event)) {
 	}
 }
 
-// parser returns the events of one line of an agent's stream. A line that it does
-// not understand is an Unknown event.
+// parser returns the events of one line of an agent's stream. An unrecognized line becomes an
+// Unknown event.
 type parser func(line []byte) []Event
 
-// unknown returns the event for a line that was not understood.
+// unknown returns the event for an unrecognized line.
 func unknown(line []byte) []Event {
 	return []Event{{Kind: Unknown, Text: plain.Cut(clean(string(line[:min(len(line), maxUnknown)])), maxUnknown)}}
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supervisor follows one agent to its answer and to its end. All its parts belong
-// to the goroutine of follow.
+// supervisor follows one agent to its answer and to its end. The goroutine of follow owns all its
+// fields.
 type supervisor struct {
 	config    Config
 	attempt   Attempt
@@ -20,22 +20,22 @@ type supervisor struct {
 	log       *eventLog
 	watch     func(Progress)
 
-	events chan Event // read from stdout and not applied yet
+	events chan Event // read from stdout, not applied yet
 	ending *ending    // why we ended the agent; nil if it ended by itself
 
-	answer   *Result     // once it counts, before the agent has ended
-	answered chan Result // receives it
+	answer   *Result     // the settled answer of an agent that still ran; otherwise nil
+	answered chan Result // receives the settled answer
 }
 
-// ending is why we ended the agent, and what that makes of the turn.
+// ending is our reason for ending the agent, with the resulting exit and status.
 type ending struct {
 	exit   Exit
 	status Status
 	reason string
 }
 
-// follow returns when the agent has ended and its pipes have nothing more, or
-// when it has been abandoned.
+// follow returns when the agent has ended and its pipes are drained, or when the agent has been
+// abandoned.
 func (s *supervisor) follow(ctx context.Context) {
 	quit := make(chan struct{})
 	events := s.events
@@ -120,13 +120,13 @@ func (s *supervisor) readStderr(stderr chan<- []byte, quit <-chan struct{}) {
 	}
 }
 
-// heard notes that the agent printed something.
+// heard records that the agent printed something.
 func (s *supervisor) heard() {
 	s.deadlines.lastOutput = time.Now()
 	s.live.stale = true
 }
 
-// apply takes one event in.
+// apply processes one event.
 func (s *supervisor) apply(e Event) {
 	s.heard()
 	s.activity.apply(e)
@@ -137,7 +137,7 @@ func (s *supervisor) apply(e Event) {
 	if s.answer == nil {
 		s.takeIn(e)
 	} else {
-		s.output.agent.add(&s.output.bill, e) // it counts whatever else comes
+		s.output.agent.add(&s.output.bill, e) // costs count even after the answer
 	}
 	if s.watch != nil {
 		s.updateLive()
@@ -145,29 +145,27 @@ func (s *supervisor) apply(e Event) {
 	}
 }
 
-// takeIn takes in an event that comes before the answer counts.
+// takeIn processes an event that arrives before the answer counts.
 func (s *supervisor) takeIn(e Event) {
 	s.output.apply(e)
 	if e.Kind == Done {
 		s.deadlines.doneAt = s.deadlines.lastOutput
 	}
 	if s.activity.lifecycle == LifecycleWorking {
-		s.output.done = nil // it went to work again
+		s.output.done = nil // it resumed work
 	}
 }
 
-// settling reports whether the agent is done and lives, and its answer does not
-// count yet.
+// settling reports whether the agent is done but still runs, and its answer does not count yet.
 func (s *supervisor) settling() bool {
 	return s.answer == nil && s.output.done != nil && s.process.runs() && s.ending == nil
 }
 
-// settle makes the answer count: what the agent says and leaves from now on is not
-// part of it.
+// settle makes the answer count: later text and files are not part of it.
 func (s *supervisor) settle() {
 	res, err := s.outcome()
 	if err != nil {
-		return // an agent that runs has no such error
+		return // a running agent has no such error
 	}
 	s.answer = &res
 	s.updateLive()
@@ -175,8 +173,8 @@ func (s *supervisor) settle() {
 	s.answered <- res
 }
 
-// countdown returns when the agent will be ended if it prints nothing more, and
-// what that makes of the turn.
+// countdown returns the deadline of an agent that prints no more output, and the ending at that
+// deadline.
 func (s *supervisor) countdown() (time.Time, ending) {
 	if s.output.done != nil {
 		return s.deadlines.afterDone()
@@ -185,7 +183,7 @@ func (s *supervisor) countdown() (time.Time, ending) {
 	return s.deadlines.atWork(waiting > 0)
 }
 
-// nextCheck returns when enforce must run again even if nothing happens.
+// nextCheck returns when enforce must run again if no event arrives.
 func (s *supervisor) nextCheck(now time.Time) time.Time {
 	at, ok := s.process.nextCheck(now)
 	if !ok {
@@ -200,8 +198,8 @@ func (s *supervisor) nextCheck(now time.Time) time.Time {
 	return at
 }
 
-// enforce does what is due: the deadlines, KILL after TERM, and the end of what
-// outlived the agent.
+// enforce applies the deadlines, sends KILL after TERM, and ends processes that outlived the
+// agent.
 func (s *supervisor) enforce(now time.Time) {
 	p := s.process
 	if s.settling() && len(s.events) == 0 && !now.Before(s.deadlines.settled()) {
@@ -224,7 +222,7 @@ func (s *supervisor) enforce(now time.Time) {
 			s.end(why)
 		}
 	case p.settled(now, len(s.events) > 0) && p.familyLives(now):
-		// The agent is done. What it left running in its group goes too.
+		// The agent has ended. End the rest of its family, too.
 		p.termedAt = now
 		p.signal(unix.SIGTERM)
 	}
@@ -234,7 +232,7 @@ func (s *supervisor) enforce(now time.Time) {
 	}
 }
 
-// end begins to end the agent.
+// end starts to end the agent. The first reason stays.
 func (s *supervisor) end(why ending) {
 	if s.ending != nil {
 		return
@@ -251,12 +249,12 @@ func (s *supervisor) end(why ending) {
 	s.process.signal(unix.SIGTERM)
 }
 
-// over reports whether nothing is left to wait for.
+// over reports whether follow can return.
 func (s *supervisor) over(now time.Time) bool {
 	return s.process.over(now, len(s.events) > 0)
 }
 
-// updateLive brings the live view up to date.
+// updateLive updates the live view.
 func (s *supervisor) updateLive() {
 	l := &s.live
 	l.Session = s.output.session

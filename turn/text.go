@@ -6,12 +6,11 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// maxLastLine bounds, in bytes, a line that is quoted in a reason.
+// maxLastLine bounds a line that a reason quotes, in bytes.
 const maxLastLine = 300
 
-// clean makes text fit for a mail and a terminal: lines of plain.Text with no
-// white space around them. A carriage return alone, as progress bars print it,
-// does not begin a line.
+// clean makes text fit for a mail and a terminal: the lines of plain.Text without surrounding
+// white space. A lone carriage return, as progress bars print it, does not begin a line.
 func clean(text string) string {
 	return strings.TrimSpace(plain.Text(strings.ReplaceAll(text, "\r", "")))
 }

@@ -6,18 +6,18 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// Models of one's own print what they think before they answer, in a block of which the server
-// should have made something else. Such a block is neither mailed nor sent back.
+// Self-hosted models print their thoughts before the answer, in a block that their server should
+// have converted. Such a block is never mailed or sent back.
 var (
 	thoughtBegins = lazy.NewRegexp(`^\s*(?:<(think|thinking|thought|thoughts|reasoning|reflection|seed:think|ant:thinking)>|(◁think▷)|(\[THINK\]))`)
 	thoughtEnds   = lazy.NewRegexp(`(?m)^\s*(?:</(?:think|thinking|thought|reasoning|seed:think)>|◁/think▷|\[/THINK\])[ \t]*$`)
 )
 
-// longestTag is the length of the longest beginning of a thought, in bytes.
+// longestTag is the length of the longest opening tag, in bytes.
 const longestTag = len("<ant:thinking>")
 
-// AfterThoughts returns what follows the thoughts at the beginning of a text. undecided is true
-// if more of the text could make it a thought, or end one.
+// AfterThoughts returns the text after the thoughts at its beginning. undecided is true if
+// further text could make it a thought, or end one.
 func AfterThoughts(text string) (rest string, undecided bool) {
 	for {
 		m := thoughtBegins.Get().FindStringSubmatchIndex(text)
@@ -34,7 +34,7 @@ func AfterThoughts(text string) (rest string, undecided bool) {
 	}
 }
 
-// closing returns the end of the thought whose beginning is matched.
+// closing returns the closing tag for a match of thoughtBegins.
 func closing(text string, m []int) string {
 	switch {
 	case m[2] >= 0:
@@ -45,7 +45,7 @@ func closing(text string, m []int) string {
 	return "[/THINK]"
 }
 
-// mayBegin reports whether a text could go on to be the beginning of a thought.
+// mayBegin reports whether text could be the start of an opening tag.
 func mayBegin(text string) bool {
 	for _, tag := range []string{"<think>", "<thinking>", "<thought>", "<thoughts>", "<reasoning>", "<reflection>", "<seed:think>", "<ant:thinking>", "◁think▷", "[THINK]"} {
 		if strings.HasPrefix(tag, text) {
@@ -55,8 +55,7 @@ func mayBegin(text string) bool {
 	return false
 }
 
-// withoutThoughts returns a whole text without the thoughts at its beginning, whether they end or
-// not.
+// withoutThoughts returns a whole text without the thoughts at its beginning, closed or not.
 func withoutThoughts(text string) string {
 	if !thoughtBegins.Get().MatchString(text) {
 		return text
@@ -65,8 +64,8 @@ func withoutThoughts(text string) string {
 	return rest
 }
 
-// WithoutThoughts does the same to the answer of a model, whose server may have left out the tag
-// that begins them.
+// WithoutThoughts does the same for the answer of a model whose server may have dropped the
+// opening tag. In that case a closing tag on a line of its own ends the thought.
 func WithoutThoughts(text string) string {
 	m := thoughtEnds.Get().FindStringIndex(text)
 	if m == nil || thoughtBegins.Get().MatchString(text) || strings.Contains(text[:m[0]], "<think") {

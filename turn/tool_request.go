@@ -14,16 +14,16 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// ToolRequest is a call of a tool for which an agent asks permission.
+// ToolRequest is a tool call for which an agent asks permission.
 type ToolRequest struct {
 	Name  string // of the tool
-	Title string // what the agent says of the call
-	Kind  string // as the agent says it
+	Title string // the agent's description of the call
+	Kind  string // as the agent names it
 
 	Input, Content, Locations json.RawMessage // as in the Agent Client Protocol
 }
 
-// KnownKind returns the kind of the tool, one of ToolKinds.
+// KnownKind returns the kind of the tool if it is one of ToolKinds, otherwise "other".
 func (r ToolRequest) KnownKind() string {
 	if slices.Contains(ToolKinds(), r.Kind) {
 		return r.Kind
@@ -31,14 +31,13 @@ func (r ToolRequest) KnownKind() string {
 	return "other"
 }
 
-// Size returns how many bytes it has.
+// Size returns the size of the request in bytes.
 func (r ToolRequest) Size() int {
 	return len(r.Name) + len(r.Title) + len(r.Kind) + len(r.Input) + len(r.Content) + len(r.Locations)
 }
 
-// Identity returns what distinguishes a request from every other one: a hash of all that
-// the agent says of it. Two requests that differ in anything that the operator was shown, or
-// could have been, have different ones.
+// Identity returns a hash of the whole request, which identifies it. Two requests have different
+// identities if they differ in any part that the operator saw or could have seen.
 func (r ToolRequest) Identity() string {
 	text, err := json.Marshal([]any{r.KnownKind(), r.Kind, r.Name, r.Title, canonical(r.Input), canonical(r.contents()), canonical(r.Locations)})
 	if err != nil {
@@ -48,8 +47,8 @@ func (r ToolRequest) Identity() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// contents returns the contents without the terminals: each is the number of the place where
-// the output is shown, and another one in every call.
+// contents returns the contents without the terminals. A terminal is only the id of an output
+// window, and every call gets a different one.
 func (r ToolRequest) contents() json.RawMessage {
 	var blocks []json.RawMessage
 	if json.Unmarshal(r.Content, &blocks) != nil || !slices.ContainsFunc(blocks, isTerminal) {
@@ -62,14 +61,14 @@ func (r ToolRequest) contents() json.RawMessage {
 	return rest
 }
 
-// isTerminal reports whether a block of content names a terminal, and says nothing else.
+// isTerminal reports whether a block of content only names a terminal.
 func isTerminal(block json.RawMessage) bool {
 	var fields map[string]json.RawMessage
 	return json.Unmarshal(block, &fields) == nil && len(fields) == 2 && string(fields["type"]) == `"terminal"` && len(fields["terminalId"]) > 0
 }
 
-// canonical returns a JSON value in a form that does not depend on the order of its keys
-// or on blanks.
+// canonical returns a JSON value in a form that does not depend on the order of keys or on
+// blanks.
 func canonical(raw json.RawMessage) string {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -84,10 +83,10 @@ func canonical(raw json.RawMessage) string {
 	return string(text)
 }
 
-// maxQuestion bounds, in bytes, a request that the operator is shown.
+// maxQuestion bounds a request that the operator is shown, in bytes.
 const maxQuestion = 3 << 10
 
-// toolVerb returns what an agent wants to do with a tool of a kind.
+// toolVerb returns the words for the use of a tool of this kind, or "" for an unknown kind.
 func toolVerb(kind string) string {
 	switch kind {
 	case "read":
@@ -114,9 +113,9 @@ func toolVerb(kind string) string {
 	return ""
 }
 
-// Question returns the words that put the request to the operator. All of the request is
-// in them, as lines that are set in, which Markdown shows as they are, and in which every
-// character is seen. An error means that it is too long.
+// Question returns the text that asks the operator to permit the request. It contains the whole
+// request in indented lines, which Markdown shows unchanged, and every character is visible. An
+// error means that the request is too long or has no content.
 func (r ToolRequest) Question() (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "May the agent %s (%s)? It says:\n\n", toolVerb(r.KnownKind()), r.KnownKind())
@@ -148,8 +147,8 @@ func (r ToolRequest) Question() (string, error) {
 
 const indent = "    "
 
-// quote writes a text of the agent, set in, as it is. If a character of it would not be
-// seen, it writes it as a JSON string, where each is.
+// quote writes a text of the agent unchanged, in indented lines. A text with an invisible
+// character becomes a JSON string, which makes the character visible.
 func quote(b *strings.Builder, name, text string) {
 	if text == "" {
 		return
@@ -182,7 +181,7 @@ func jsonText(v any) string {
 	return string(plain.JSON(text))
 }
 
-// raw writes a JSON value as it is, on one line.
+// raw writes a JSON value unchanged on one line.
 func raw(b *strings.Builder, name string, value json.RawMessage) {
 	line := string(plain.JSON([]byte(canonical(value))))
 	if name != "" {
@@ -191,7 +190,7 @@ func raw(b *strings.Builder, name string, value json.RawMessage) {
 	fmt.Fprintf(b, "%s%s\n", indent, line)
 }
 
-// showInput writes the input of a tool, a line for each key.
+// showInput writes the input of a tool, one key per line.
 func showInput(b *strings.Builder, input json.RawMessage) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(input, &fields) != nil {
@@ -212,7 +211,7 @@ func showInput(b *strings.Builder, input json.RawMessage) {
 	}
 }
 
-// showContent writes what a tool shows of itself: texts, and changes of files.
+// showContent writes the content of a tool call: texts and file changes.
 func showContent(b *strings.Builder, content json.RawMessage) {
 	var blocks []json.RawMessage
 	if json.Unmarshal(content, &blocks) != nil {
@@ -265,7 +264,7 @@ func showLocations(b *strings.Builder, locations json.RawMessage) {
 	}
 }
 
-// TextBlock returns the text of a block of content.
+// TextBlock returns the text of a content block. It returns false for a block of another type.
 func TextBlock(content json.RawMessage) (string, bool) {
 	var block struct {
 		Type string  `json:"type"`

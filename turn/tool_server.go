@@ -7,34 +7,34 @@ import (
 	"strings"
 )
 
-// ToolServerCommand is the subcommand of our own binary that offers an agent in its turn
-// our commands as tools, by the Model Context Protocol on standard input and output.
+// ToolServerCommand is the subcommand of our own binary that offers our commands as tools to an
+// agent in its turn. It speaks the Model Context Protocol on standard input and output.
 const ToolServerCommand = "mcp"
 
-// ToolServerName is how an agent's program knows that server.
+// ToolServerName is the name of that server in the configuration of the agent's program.
 const ToolServerName = "agentstateloop"
 
-// ApproveTool is the tool of that server that decides requests for permission. ApproveFlag
-// has the server offer it.
+// ApproveTool is the tool of that server that decides requests for permission. The server offers
+// it if it gets the flag ApproveFlag.
 const (
 	ApproveTool = "approve"
 	ApproveFlag = "approve"
 )
 
-// ToolServer says how to start the server of our tools.
+// ToolServer describes how to start the server of our tools.
 type ToolServer struct {
 	Name    string
 	Command string // absolute
 	Args    []string
 
-	// Env is what it needs of the attempt's environment: which turn it serves, and where
-	// its runner listens. No secret is in it.
+	// Env is the part of the attempt's environment that the server needs: the turn that it
+	// serves, and the address of the turn's runner. It contains no secret.
 	Env map[string]string
 
 	approves bool // it offers ApproveTool
 }
 
-// toolServer returns the server for an environment of an attempt.
+// toolServer returns the server for an attempt with this environment.
 func (c Config) toolServer(env map[string]string) ToolServer {
 	ours := maps.Clone(env)
 	maps.DeleteFunc(ours, func(name, _ string) bool {
@@ -47,12 +47,12 @@ func (c Config) toolServer(env map[string]string) ToolServer {
 	return server
 }
 
-// variables returns the names of Env, sorted. A command line names the variables and not
-// their values: the program has them in its own environment.
+// variables returns the names in Env, sorted. A command line names the variables without their
+// values: the program has them in its own environment.
 func (s ToolServer) variables() []string { return slices.Sorted(maps.Keys(s.Env)) }
 
-// offer has the agent's program start the server. It returns further arguments for it, and
-// may change its environment and its box.
+// offer makes the agent's program start the server. It returns further arguments for the program,
+// and may change its environment and its sandbox.
 func (s ToolServer) offer(runner string, a *Attempt, env map[string]string) (args []string, err error) {
 	switch runner {
 	case Claude:
@@ -65,8 +65,8 @@ func (s ToolServer) offer(runner string, a *Attempt, env map[string]string) (arg
 	return nil, nil
 }
 
-// toolName returns what the live view shows of a tool that an agent names: mcp__x__y and,
-// of our own server, mcp_x_y are x/y.
+// toolName returns the name of an agent's tool for the live view. mcp__x__y becomes x/y, and so
+// does mcp_x_y of our own server.
 func toolName(name string) string {
 	if rest, ok := strings.CutPrefix(name, "mcp__"); ok {
 		if server, tool, ok := strings.Cut(rest, "__"); ok && server != "" && tool != "" {
@@ -79,13 +79,13 @@ func toolName(name string) string {
 	return name
 }
 
-// quoted returns a value as JSON, which is TOML too for texts and lists of them.
+// quoted returns a value as JSON. For texts and lists of texts, this JSON is also TOML.
 func quoted(value any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(value); err != nil {
-		panic(err) // texts and lists of them
+		panic(err) // every value here can be marshalled
 	}
 	return strings.TrimSpace(b.String())
 }

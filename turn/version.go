@@ -12,8 +12,7 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// maxVersion limits, in bytes, what a program may print when it is asked for its
-// version.
+// maxVersion bounds the output of a program that is asked for its version, in bytes.
 const maxVersion = 64 << 10
 
 // Find returns the program that an attempt would start. A path with a slash is
@@ -29,9 +28,9 @@ func (c Config) Find() (string, error) {
 	return c.find(program, c.environ(Attempt{})["PATH"])
 }
 
-// AskVersion runs the agent's program with --version, as an attempt would run it, in
-// its box if it has one, and returns the first line that it prints. It must not be
-// used with Exec, whose programs may do anything with that argument.
+// AskVersion runs the agent's program with --version as an attempt would, in its sandbox if it
+// has one, and returns the first line of its output. It must not be used with Exec, whose
+// programs may do anything with that argument.
 func (c Config) AskVersion(ctx context.Context) (string, error) {
 	program, err := c.Find()
 	if err != nil {
@@ -64,7 +63,7 @@ func (c Config) AskVersion(ctx context.Context) (string, error) {
 	return plain.Cut(line, 200), nil
 }
 
-// complaint returns what a failed program printed on stderr, in one short line.
+// complaint returns the stderr of a failed program as one short line.
 func complaint(stderr []byte) string {
 	if len(stderr) == 0 {
 		return ""

@@ -11,22 +11,22 @@ import (
 	"strconv"
 )
 
-// testHome names a variable of the environment that replaces the home directory. Only the
-// tests of the built program have it, by a flag of the linker: they must not write into the
-// home directory of the user who runs them.
+// testHome names an environment variable that replaces the home directory. Only the tests of
+// the built program set it, by a flag of the linker: they must not write into the home
+// directory of the user who runs them.
 var testHome string
 
 // Account is the user who runs the program.
 type Account struct {
-	Name  string // "" if neither passwd nor USER has one
+	Name  string // "" if both passwd and USER lack it
 	Home  string // an absolute path
-	Known bool   // to passwd
+	Known bool   // passwd lists the user
 }
 
-// Current returns the account of this process's user id. Passwd decides, because cron,
-// shells and daemons agree on it, and do not agree on HOME. A container may run under a
-// user id that passwd does not list: then HOME and USER count. If passwd cannot be read,
-// HOME does not count: the agent's files would be looked for in another place.
+// Current returns the account of this process's user id. Passwd decides, because cron, shells
+// and daemons agree on it, but not on HOME. A container may run under a user id that passwd
+// does not list: then HOME and USER count. If passwd cannot be read, HOME does not count,
+// because it may lead to another place than the agent's files.
 func Current() (Account, error) {
 	if home := os.Getenv(testHome); testHome != "" && home != "" {
 		return Account{Name: os.Getenv("USER"), Home: home, Known: true}, nil
@@ -45,8 +45,7 @@ func Current() (Account, error) {
 	return Account{Name: u.Username, Home: u.HomeDir, Known: true}, nil
 }
 
-// Environ returns HOME, USER and LOGNAME for a program of the user, as far as they are
-// known.
+// Environ returns the known ones of HOME, USER and LOGNAME for a program of the user.
 func Environ() map[string]string {
 	u, err := Current()
 	if err != nil {

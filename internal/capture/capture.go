@@ -1,6 +1,5 @@
-// Package capture runs a program and keeps what it prints, up to a limit. It ends a
-// program that prints more, which would otherwise fill the memory, or keep a poll
-// waiting until a deadline.
+// Package capture runs a program and keeps its output, up to a limit. It kills a program that
+// prints more, which would otherwise fill the memory, or keep a poll waiting until a deadline.
 package capture
 
 import (
@@ -13,28 +12,28 @@ import (
 	"time"
 )
 
-// ErrTooMuch means that a program printed more than it may, and was killed.
+// ErrTooMuch means that a program exceeded its output limit and was killed.
 var ErrTooMuch = errors.New("printed too much")
 
-// childDelay is how long Run waits for the end of the output once the program
-// itself has exited: a child of the program may keep its stdout open.
+// childDelay is how long Run waits for the end of the output after the program itself has
+// exited: a child of the program may keep its stdout open.
 const childDelay = time.Second
 
-// Limits are how much a program may print, in bytes.
+// Limits are the output limits of a program, in bytes.
 type Limits struct{ Stdout, Stderr int }
 
-// Printed is what a program printed, up to its limits.
+// Printed is the output of a program, up to its limits.
 type Printed struct{ Stdout, Stderr []byte }
 
-// Run runs a command that exec.CommandContext made, in a process group of its own
-// unless the command asks for a session. The whole group is killed when the context
-// ends, and when the program prints more than its limits; the error is then
-// ErrTooMuch. Otherwise the error is that of cmd.Run; exec.ErrWaitDelay means that
-// the program succeeded and left a child behind that holds its output open.
+// Run runs a command from exec.CommandContext, in its own process group unless the command asks
+// for a session. It kills the whole group when the context ends, or when the program exceeds
+// its limits; the error is then ErrTooMuch. Otherwise the error is that of cmd.Run.
+// exec.ErrWaitDelay means that the program succeeded and left a child that keeps its output
+// open.
 //
-// A program that TERM has ended is often not the only one: a shutdown, or the end of a
-// service, sends it to all. So Run then waits for ctx a moment, which the same signal
-// ends, so that its caller need not take the end of the program for a fault.
+// When TERM ends a program, it often ends others too: a shutdown, or the end of a service,
+// sends it to all processes. So Run then waits a moment for the same signal to end ctx, so that
+// its caller need not take the end of the program for a fault.
 func Run(ctx context.Context, cmd *exec.Cmd, most Limits) (Printed, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -59,7 +58,7 @@ func Run(ctx context.Context, cmd *exec.Cmd, most Limits) (Printed, error) {
 // signalDelay is how long the same signal may take to reach this process.
 const signalDelay = 200 * time.Millisecond
 
-// terminated reports whether a signal that asks a program to end has ended it.
+// terminated reports whether a signal that requests termination has ended the program.
 func terminated(cmd *exec.Cmd) bool {
 	if cmd.ProcessState == nil {
 		return false
@@ -68,13 +67,12 @@ func terminated(cmd *exec.Cmd) bool {
 	return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}, status.Signal())
 }
 
-// KillGroup kills a command that has started, and what it started in its process
-// group.
+// KillGroup kills a started command and the processes in its process group.
 func KillGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
-// output keeps the first most bytes written to it. A write beyond kills the
-// program: closing the pipe alone would not end one that ignores SIGPIPE. (The
-// buffer is not embedded, because io.Copy would call its ReadFrom instead of Write.)
+// output keeps the first most bytes written to it. A longer Write kills the program: closing
+// the pipe alone would not end one that ignores SIGPIPE. (The buffer is not embedded, because
+// io.Copy would call its ReadFrom instead of Write.)
 type output struct {
 	cmd  *exec.Cmd
 	kept bytes.Buffer
@@ -89,6 +87,6 @@ func (o *output) Write(p []byte) (int, error) {
 		return keep, nil
 	}
 	o.over = true
-	_ = KillGroup(o.cmd) // an error means that the group has ended
+	_ = KillGroup(o.cmd) // an error means that the group has already ended
 	return keep, ErrTooMuch
 }

@@ -1,6 +1,6 @@
-// Package lazy makes at their first use what most runs of the program never need.
-// Cron starts the program each minute, and what packages make when it starts is most of
-// what an empty poll costs (docs/performance.md).
+// Package lazy delays work that most runs of the program never need until its first use. Cron
+// starts the program each minute, and the initialization of packages is most of the cost of an
+// empty poll (docs/performance.md).
 package lazy
 
 import (
@@ -19,7 +19,7 @@ type Regexp struct {
 // NewRegexp returns the regular expression expr. If it is wrong, its first use panics.
 func NewRegexp(expr string) *Regexp { return &Regexp{expr: expr} }
 
-// Get compiles the expression, the first time.
+// Get returns the compiled expression. The first call compiles it.
 func (r *Regexp) Get() *regexp.Regexp {
 	r.once.Do(func() {
 		r.re = regexp.MustCompile(r.expr)

@@ -1,10 +1,10 @@
-// Package members writes and reads JSON objects without reflection. A type lists its
-// members in a method that takes a [Coder], in the order of its fields; the one list
-// serves both ways. What is written has the same bytes as encoding/json would write.
+// Package members writes and reads JSON objects without reflection. A type lists its members in
+// a method that takes a [Coder], in the order of its fields; the one list serves both ways. The
+// written bytes are the same as those of encoding/json.
 //
-// encoding/json examines every type that a value can reach before it reads or writes the
-// first byte. A process that lives for milliseconds pays for that each time: 2 ms and
-// 120 page faults for the state of an agent (docs/decisions/0059-state-without-reflection.md).
+// encoding/json examines every type that a value can reach before it reads or writes the first
+// byte. A process that lives for milliseconds pays for that each time: 2 ms and 120 page faults
+// for the state of an agent (docs/decisions/0059-state-without-reflection.md).
 package members
 
 import (
@@ -14,28 +14,28 @@ import (
 	"unicode/utf8"
 )
 
-// Coder writes the members of a value, or reads them.
+// Coder writes or reads the members of a value.
 type Coder struct {
-	data    []byte // what is read, or was written so far
-	at      int    // where reading goes on
+	data    []byte // the input, or the output so far
+	at      int    // the position for reading
 	reading bool
 	first   bool // the next member is the first one of its object
 	failed  bool
 
-	before, memo *Memo // of AppendAgain: what was written before, and what is written now
+	before, memo *Memo // for AppendAgain: the memo of the earlier value, and the memo of this one
 }
 
-// Append appends a value to data. ok is false if encoding/json must write it, because it
-// knows better what is wrong with the value.
+// Append appends a value to data. If ok is false, encoding/json must write the value, because
+// it has the better error.
 func Append[T any](data []byte, v *T, list func(*T, *Coder)) (written []byte, ok bool) {
 	c := Coder{data: data}
 	object(&c, v, list)
 	return c.data, !c.failed
 }
 
-// Read reads a value that Append wrote into the zero value at v. ok is false for anything
-// else: members in another order, members that the type does not have, spaces, other
-// values, damage. encoding/json may still be able to read that; v is then to be thrown away.
+// Read reads a value that Append wrote into the zero value at v. ok is false for any other
+// input: members in another order, unknown members, spaces, other values, damage. encoding/json
+// may still be able to read that input; the caller must then discard v.
 func Read[T any](data []byte, v *T, list func(*T, *Coder)) (ok bool) {
 	c := Coder{data: data, reading: true}
 	object(&c, v, list)
@@ -50,7 +50,7 @@ func (c *Coder) fail() {
 	}
 }
 
-// next reports whether b is what is read next, and reads it.
+// next reads b and returns true, or returns false if another byte follows.
 func (c *Coder) next(b byte) bool {
 	if c.at < len(c.data) && c.data[c.at] == b {
 		c.at++
@@ -59,15 +59,15 @@ func (c *Coder) next(b byte) bool {
 	return false
 }
 
-// expect reads b.
+// expect reads b. It fails if another byte follows.
 func (c *Coder) expect(b byte) {
 	if !c.next(b) {
 		c.fail()
 	}
 }
 
-// member begins a member, unless it is left out. It reports whether its value is to be
-// read or written now.
+// member begins a member, unless it is left out. It reports whether the caller must read or
+// write its value now.
 func (c *Coder) member(name string, leaveOut bool) bool {
 	if !c.reading {
 		if leaveOut {
@@ -112,7 +112,7 @@ func object[T any](c *Coder, v *T, list func(*T, *Coder)) {
 	c.first = false
 }
 
-// plain has the bytes that stand for themselves in a string of encoding/json.
+// plain has the bytes that encoding/json does not escape in a string.
 var plain = func() (plain [utf8.RuneSelf]bool) {
 	for b := byte(' '); b < utf8.RuneSelf-1; b++ {
 		plain[b] = b != '"' && b != '\\' && b != '<' && b != '>' && b != '&'
@@ -155,8 +155,8 @@ func (c *Coder) readText() string {
 	return ""
 }
 
-// readOddText reads a string that begins at start, after the quote, and has more than
-// plain bytes.
+// readOddText reads a string that begins at start, after the quote, and that has other bytes
+// than plain ones.
 func (c *Coder) readOddText(start int) string {
 	for ; c.at < len(c.data) && c.data[c.at] != '"'; c.at++ {
 		if c.data[c.at] == '\\' {
@@ -175,7 +175,8 @@ func (c *Coder) readOddText(start int) string {
 	return s
 }
 
-// digits reads the digits of a number. It fails for a number that strconv would not write.
+// digits reads the digits of a number. It fails for a number that strconv would write
+// differently.
 func (c *Coder) digits() uint64 {
 	start := c.at
 	for c.at < len(c.data) && c.data[c.at] >= '0' && c.data[c.at] <= '9' {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// OptObjects is a member that is a list of objects, without an empty one.
+// OptObjects is a member that is a list of objects. It omits an empty list.
 func OptObjects[S ~[]T, T any](c *Coder, name string, v *S, list func(*T, *Coder)) {
 	elements(c, name, v, func(e *T) { object(c, e, list) })
 }
 
-// OptTexts is a member that is a list of strings, without an empty one.
+// OptTexts is a member that is a list of strings. It omits an empty list.
 func OptTexts[T ~string](c *Coder, name string, v *[]T) {
 	elements(c, name, v, func(e *T) {
 		if c.reading {
@@ -24,12 +24,12 @@ func OptTexts[T ~string](c *Coder, name string, v *[]T) {
 	})
 }
 
-// OptNumbers is a member that is a list of numbers, without an empty one.
+// OptNumbers is a member that is a list of numbers. It omits an empty list.
 func OptNumbers[T number](c *Coder, name string, v *[]T) {
 	elements(c, name, v, func(e *T) { element(c, e) })
 }
 
-// OptTimes is a member that is a list of times, without an empty one.
+// OptTimes is a member that is a list of times. It omits an empty list.
 func OptTimes(c *Coder, name string, v *[]time.Time) {
 	elements(c, name, v, func(e *time.Time) {
 		if c.reading {
@@ -40,7 +40,7 @@ func OptTimes(c *Coder, name string, v *[]time.Time) {
 	})
 }
 
-// element reads or writes a number that has no name.
+// element reads or writes a number without a name.
 func element[T number](c *Coder, v *T) {
 	if c.reading {
 		*v = readNumber[T](c)
@@ -73,8 +73,8 @@ func elements[S ~[]T, T any](c *Coder, name string, v *S, each func(*T)) {
 	}
 }
 
-// another reads what follows an element: a comma, or the end. It reports whether
-// another element follows.
+// another reads the byte after an element: a comma, or the end. It reports whether another
+// element follows.
 func (c *Coder) another(end byte) bool {
 	if c.next(',') {
 		return true
@@ -83,17 +83,17 @@ func (c *Coder) another(end byte) bool {
 	return false
 }
 
-// OptNumberMap is a member that is an object of numbers, without an empty one.
+// OptNumberMap is a member that is an object of numbers. It omits an empty map.
 func OptNumberMap[K key, T number](c *Coder, name string, v *map[K]T) {
 	entries(c, name, v, func(e *T) { element(c, e) })
 }
 
-// OptObjectMap is a member that is an object of objects, without an empty one.
+// OptObjectMap is a member that is an object of objects. It omits an empty map.
 func OptObjectMap[K key, T any](c *Coder, name string, v *map[K]T, list func(*T, *Coder)) {
 	entries(c, name, v, func(e *T) { object(c, e, list) })
 }
 
-// key is a type of the keys of a map.
+// key is the type of the keys of a map.
 type key interface{ string | uint32 }
 
 func entries[K key, T any](c *Coder, name string, v *map[K]T, each func(*T)) {
@@ -125,15 +125,14 @@ func entries[K key, T any](c *Coder, name string, v *map[K]T, each func(*T)) {
 	}
 }
 
-// sortedKeys returns the keys of a map in the order in which encoding/json writes them:
-// that of their texts.
+// sortedKeys returns the keys of a map in the order of encoding/json: sorted by their texts.
 func sortedKeys[K key, T any](m map[K]T) []K {
 	keys := slices.AppendSeq(make([]K, 0, len(m)), maps.Keys(m))
 	slices.SortFunc(keys, func(a, b K) int { return strings.Compare(keyText(a), keyText(b)) })
 	return keys
 }
 
-// keyText returns a key as it is written.
+// keyText returns the text of a key.
 func keyText[K key](k K) string {
 	if n, ok := any(k).(uint32); ok {
 		return strconv.FormatUint(uint64(n), 10)
@@ -141,7 +140,7 @@ func keyText[K key](k K) string {
 	return any(k).(string)
 }
 
-// readKey reads what keyText returned.
+// readKey reads a key from its text.
 func readKey[K key](c *Coder) (k K) {
 	text := c.readText()
 	switch k := any(&k).(type) {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// The functions below are called in the order of a type's fields. Those whose names begin
-// with Opt leave an empty value out, as omitempty and omitzero do.
+// Call the functions below in the order of a type's fields. Those whose names begin with Opt
+// omit an empty value, as omitempty and omitzero do.
 
 // Text is a member that is a string.
 func Text[T ~string](c *Coder, name string, v *T) { text(c, name, v, false) }
 
-// OptText is Text, without an empty string.
+// OptText is Text, but omits an empty string.
 func OptText[T ~string](c *Coder, name string, v *T) { text(c, name, v, *v == "") }
 
 func text[T ~string](c *Coder, name string, v *T, leaveOut bool) {
@@ -27,7 +27,7 @@ func text[T ~string](c *Coder, name string, v *T, leaveOut bool) {
 // Number is a member that is a whole number.
 func Number[T number](c *Coder, name string, v *T) { numeric(c, name, v, false) }
 
-// OptNumber is Number, without 0.
+// OptNumber is Number, but omits 0.
 func OptNumber[T number](c *Coder, name string, v *T) { numeric(c, name, v, *v == 0) }
 
 func numeric[T number](c *Coder, name string, v *T, leaveOut bool) {
@@ -40,7 +40,7 @@ func numeric[T number](c *Coder, name string, v *T, leaveOut bool) {
 	}
 }
 
-// OptBool is a member that is true.
+// OptBool is a member that is true. It omits false.
 func OptBool(c *Coder, name string, v *bool) {
 	switch {
 	case !c.member(name, !*v):
@@ -57,7 +57,7 @@ func OptBool(c *Coder, name string, v *bool) {
 // Time is a member that is a time.
 func Time(c *Coder, name string, v *time.Time) { instant(c, name, v, false) }
 
-// OptTime is Time, without the zero time.
+// OptTime is Time, but omits the zero time.
 func OptTime(c *Coder, name string, v *time.Time) { instant(c, name, v, v.IsZero()) }
 
 func instant(c *Coder, name string, v *time.Time, leaveOut bool) {
@@ -70,7 +70,7 @@ func instant(c *Coder, name string, v *time.Time, leaveOut bool) {
 	}
 }
 
-// OptTimePointer is Time, without a nil pointer.
+// OptTimePointer is Time, but omits a nil pointer.
 func OptTimePointer(c *Coder, name string, v **time.Time) {
 	if !c.member(name, *v == nil) {
 		return
@@ -90,14 +90,14 @@ func Object[T any](c *Coder, name string, v *T, list func(*T, *Coder)) {
 	}
 }
 
-// OptObject is Object, without the zero value.
+// OptObject is Object, but omits the zero value.
 func OptObject[T any](c *Coder, name string, v *T, list func(*T, *Coder)) {
 	if c.member(name, !c.reading && reflect.ValueOf(v).Elem().IsZero()) {
 		object(c, v, list)
 	}
 }
 
-// OptPointer is Object, without a nil pointer.
+// OptPointer is Object, but omits a nil pointer.
 func OptPointer[T any](c *Coder, name string, v **T, list func(*T, *Coder)) {
 	if !c.member(name, *v == nil) {
 		return

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Memo remembers the rows and the map of a value that was written, which most values
-// that are written after it have in common with it, and their bytes. Then these need not be
-// written again. The rows and the map must not change any more, nor must the bytes.
+// Memo remembers the rows and the map of a written value, and their bytes. Most later values
+// have them in common with it, so they need not be encoded again. The rows, the map and the
+// bytes must not change any more.
 type Memo struct {
-	data []byte // what was written
+	data []byte // the written bytes
 	rows any    // the rows, as *rowBytes
 	set  any    // the map
 	at   place  // of the map in data
 }
 
-// Bytes returns what was written, or nil for a nil memo. After it is written over, the memo must not be
-// used any more.
+// Bytes returns the written bytes, or nil for a nil memo. If the caller overwrites them, the
+// memo must not be used any more.
 func (m *Memo) Bytes() []byte {
 	if m == nil {
 		return nil
@@ -24,7 +24,7 @@ func (m *Memo) Bytes() []byte {
 	return m.data
 }
 
-// rowBytes are rows, with the place of each in the data of the memo.
+// rowBytes are rows, and the place of each in the data of the memo.
 type rowBytes[T comparable] struct {
 	rows   []T
 	places []place
@@ -32,8 +32,8 @@ type rowBytes[T comparable] struct {
 
 type place struct{ from, to int }
 
-// AppendAgain is Append, for a value that is like the one of the memo. A nil memo is that of
-// no value. It returns the memo of this value.
+// AppendAgain is Append for a value that is similar to the value of memo. Without an earlier
+// value, memo is nil. AppendAgain returns the memo of this value.
 func AppendAgain[T any](data []byte, v *T, list func(*T, *Coder), memo *Memo) (written []byte, next *Memo, ok bool) {
 	if memo == nil {
 		memo = new(Memo)
@@ -44,11 +44,12 @@ func AppendAgain[T any](data []byte, v *T, list func(*T, *Coder), memo *Memo) (w
 	return c.data, c.memo, !c.failed
 }
 
-// maxGone is how many rows may have left a list at one place, for those after them to be
-// recognized.
+// maxGone is how many rows may have left a list at one place while the rows after them are
+// still recognized.
 const maxGone = 8
 
-// OptRows is OptObjects, for a list whose rows a memo remembers. A type has one of these.
+// OptRows is OptObjects for a list whose rows a memo remembers. A type has at most one of
+// these.
 func OptRows[T comparable](c *Coder, name string, v *[]T, list func(*T, *Coder)) {
 	if c.memo == nil {
 		OptObjects(c, name, v, list)
@@ -91,8 +92,8 @@ func OptRows[T comparable](c *Coder, name string, v *[]T, list func(*T, *Coder))
 	c.memo.rows = &rowBytes[T]{rows, places}
 }
 
-// gone returns how many rows from j on stand before a row that is equal to row, or -1 if none
-// is near.
+// gone returns how many rows, from j on, precede a row that is equal to row, or -1 if none is
+// near.
 func (r *rowBytes[T]) gone(j int, row *T) int {
 	for n := 0; n <= maxGone && j+n < len(r.rows); n++ {
 		if r.rows[j+n] == *row {
@@ -102,7 +103,7 @@ func (r *rowBytes[T]) gone(j int, row *T) int {
 	return -1
 }
 
-// OptSet is OptNumberMap, for a map that a memo remembers. A type has one of these.
+// OptSet is OptNumberMap for a map that a memo remembers. A type has at most one of these.
 func OptSet[K key, T number](c *Coder, name string, v *map[K]T) {
 	if c.memo == nil || len(*v) == 0 || c.first {
 		OptNumberMap(c, name, v)
@@ -117,7 +118,7 @@ func OptSet[K key, T number](c *Coder, name string, v *map[K]T) {
 	c.memo.set, c.memo.at = *v, place{from, len(c.data)}
 }
 
-// sameMap reports whether two maps are one.
+// sameMap reports whether two maps are the same map.
 func sameMap[K key, T number](a, b map[K]T) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }

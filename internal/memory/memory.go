@@ -1,5 +1,5 @@
-// Package memory bounds the memory of a process. It is a second wall: what
-// reads from others has bounds of its own.
+// Package memory limits the memory of a process. It is a second line of defense: code that
+// reads foreign input has its own limits.
 package memory
 
 import (
@@ -10,17 +10,15 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// every is how often the memory is looked at. A look costs some microseconds.
+// every is how often Guard checks the memory. A check costs some microseconds.
 const every = 50 * time.Millisecond
 
-// Guard calls f in a goroutine of its own and waits for it. It returns false at
-// once when the process holds more than limit bytes of memory. f then goes on,
-// so the caller must end the process. The report of a crash of f holds none of
-// secrets.
+// Guard calls f in its own goroutine and waits for it. It returns false at once when the
+// process holds more than limit bytes of memory. f then continues, so the caller must end the
+// process. The crash report of f contains no secrets.
 //
-// The garbage collector keeps below half of the limit as long as it can.
-// A limit of the operating system would be inherited by the programs that f
-// starts; this one is not.
+// The garbage collector stays below half of the limit as long as it can. A limit of the
+// operating system would be inherited by the programs that f starts; this one is not.
 func Guard(limit uint64, secrets *secret.Known, f func()) (within bool) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(limit / 2)))
 	done := make(chan struct{})
@@ -42,9 +40,9 @@ func Guard(limit uint64, secrets *secret.Known, f func()) (within bool) {
 	}
 }
 
-// held returns how many bytes the process has from the operating system. It stops the
-// world for some microseconds. runtime/metrics does not, but its package costs each
-// start of the program more than the few looks of a poll.
+// held returns how many bytes the process has from the operating system. It stops the world for
+// some microseconds. runtime/metrics does not, but its package costs each start of the program
+// more than the few checks of a poll.
 func held() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -1,11 +1,9 @@
-// Package durable makes the names of files survive a power loss. An fsync of a file
-// is not enough: its name, and those of the folders above it, are content of other
-// folders.
 package osfile
 
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -23,8 +21,8 @@ func SyncDir(dir string) error {
 	return nil
 }
 
-// MkdirAll creates a folder, mode 0700, and its missing parents, and makes each of them
-// durable in its parent. A folder that exists stays as it is.
+// MkdirAll creates a folder, mode 0700, and its missing parents, and makes each of them durable
+// in its parent. An existing folder stays as it is.
 func MkdirAll(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && info.IsDir() {
@@ -42,4 +40,42 @@ func MkdirAll(dir string) error {
 		return err
 	}
 	return SyncDir(filepath.Dir(dir))
+}
+
+// RemoveAll is os.RemoveAll that also removes folders without write permission. It makes such a
+// folder writable first. It removes links without following them.
+func RemoveAll(path string) error {
+	err := os.RemoveAll(path)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	MakeWritable(path)
+	return os.RemoveAll(path)
+}
+
+// MakeWritable gives us all rights to the folder at path and to the folders in it, if we own
+// them. It follows no link out of the folder.
+func MakeWritable(path string) {
+	parent, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	defer parent.Close()
+	name := filepath.Base(path)
+	if info, err := parent.Lstat(name); err != nil || !info.IsDir() {
+		return
+	}
+	_ = parent.Chmod(name, 0o700)
+	root, err := parent.OpenRoot(name)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	// The walk reads a folder after it has visited it.
+	_ = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = root.Chmod(name, 0o700)
+		}
+		return nil
+	})
 }

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxFileName is how long a file name may be, in bytes, on the systems that we know.
+// maxFileName is the maximum length of a file name, in bytes, on the systems that we know.
 const maxFileName = 255
 
-// FileName returns a name of somebody else as a file of ours can have it, and reports
-// whether it can: the name stays what it was, in any script, but for blanks, which
-// become single spaces, and for accents, which are composed (NFC). Anything else about
-// a name is not mended; such a file needs a name of ours.
+// FileName returns a foreign name in the form that a file of ours can have, and reports whether
+// the name is safe. It keeps the name, in any script, except that blanks become single spaces,
+// and that accents are composed (NFC). It repairs no other fault; such a file needs a name of
+// ours.
 //
-// A name that passes leads nowhere else than into its folder, begins with neither a dot,
-// a dash nor a tilde, shows all of its characters in their order, and holds none of those
-// that a shell acts on outside of quotes, but for spaces, brackets and "#".
+// A safe name does not lead out of its folder. It does not begin with a dot, a dash or a tilde.
+// It shows all of its characters in their order. Of the characters that a shell acts on outside
+// of quotes, it contains only spaces, brackets and "#".
 func FileName(name string) (string, bool) {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, breaksLine) {
 		return "", false
@@ -47,8 +47,8 @@ func FileName(name string) (string, bool) {
 
 func breaksLine(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) }
 
-// inFileName reports whether a character may stand in a file name between two others, or
-// 0 at an end.
+// inFileName reports whether a file name may contain the character r between two others. before
+// or after is 0 at an end of the name.
 func inFileName(before, r, after rune) bool {
 	switch {
 	case before == 0 && (strings.ContainsRune(".-~ ", r) || unicode.IsMark(r)):
@@ -74,8 +74,8 @@ const (
 	slashes = "⁄∕╱╲⟋⟍⧵⧸⧹∖⼃〳〵﹨／＼"
 )
 
-// joins reports whether a joiner may stand next to a character: the joiners belong to the
-// spelling of Arabic, Persian and the scripts of India, and to emoji.
+// joins reports whether a joiner may be next to a character. Joiners are part of the spelling
+// of Arabic, Persian and the scripts of India, and of emoji.
 func joins(r rune) bool {
 	return r == emojiStyle || unicode.In(r, unicode.So, unicode.Sk, unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mongolian,
 		unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu,
@@ -83,24 +83,23 @@ func joins(r rune) bool {
 		strings.ContainsRune("♀♂⚕⚖✈❤", r)
 }
 
-// unseen reports whether a character beyond ASCII shows nothing, or is not one.
+// unseen reports whether r is an invisible character beyond ASCII, or not a character at all.
 func unseen(r rune) bool {
 	return r == unicode.ReplacementChar || r == '\ufffc' || r == '\u2800' || r == '\U0001d159' || !unicode.IsGraphic(r) ||
 		unicode.In(r, unicode.Z, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// FileNames gives names to the files of one folder. No two of them are the same, also
-// where a file system takes capital and small letters, or ways to write an accent, for
-// the same.
+// FileNames gives names to the files of one folder. All of them differ, even on a file system
+// that ignores case, or the ways to write an accent.
 type FileNames struct {
 	taken map[string]bool
 	next  map[string]int // by name: the number that the next file of that name gets
 }
 
-// Add returns the name of the next file: the sender's where that is safe (see FileName),
-// with a number if an earlier file has it ("a-2.csv"), or else ours. Files that are all
-// added with different names of ours, "attachment-1.csv", never get the name of another:
-// a sender's name of that form is not kept.
+// Add returns the name of the next file: the sender's name if it is safe (see FileName), with a
+// number if an earlier file has that name ("a-2.csv"); otherwise ours. It does not keep a
+// sender's name in the form of ours, "attachment-1.csv". So files that are added with different
+// names of ours never collide.
 func (n *FileNames) Add(senders, ours string) string {
 	if n.taken == nil {
 		n.taken, n.next = map[string]bool{}, map[string]int{}
@@ -129,14 +128,14 @@ func (n *FileNames) Add(senders, ours string) string {
 	}
 }
 
-// likeOurs reports whether a name has the form of ours, "attachment-1.csv".
+// likeOurs reports whether a name has the form of our names, "attachment-1.csv".
 func likeOurs(name string) bool {
 	number, ok := strings.CutPrefix(foldName(name), "attachment-")
 	return ok && number != "" && number[0] >= '0' && number[0] <= '9'
 }
 
-// foldName returns what all names have in common that a file system, or a reader, may
-// take for one.
+// foldName maps all names that a file system, or a reader, may mistake for one another to one
+// name.
 func foldName(name string) string {
 	folded := strings.Map(func(r rune) rune {
 		if r == zeroWidthJoiner || r == zeroWidthNonJoiner || r == emojiStyle {

@@ -8,14 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// JSON returns a JSON text, as encoding/json writes it, that is safe to show: every
-// character that is not seen becomes a \u escape. Those are control characters (DEL
-// and C1, which encoding/json leaves as they are), format characters such as those
-// that reverse the direction of writing, line and paragraph separators, tag
-// characters, variation selectors and all others that have no shape of their own. A
-// text of somebody else can neither drive the terminal that shows it nor hide in it.
-// The value stays the same for every reader of JSON. Invalid UTF-8 becomes U+FFFD, as
-// a reader would read it.
+// JSON returns a JSON text from encoding/json in a form that is safe to show: every invisible
+// character becomes a \u escape. These are control characters (DEL and C1, which encoding/json
+// leaves as they are), format characters such as those that reverse the direction of writing,
+// line and paragraph separators, tag characters, variation selectors and all others without a
+// shape of their own. So a foreign text cannot control the terminal that shows it, or hide in
+// it. The value stays the same for every reader of JSON. Invalid UTF-8 becomes U+FFFD, as a
+// reader would read it.
 func JSON(text []byte) []byte {
 	if !bytes.ContainsFunc(text, escaped) {
 		return text
@@ -37,8 +36,8 @@ func JSON(text []byte) []byte {
 	return out
 }
 
-// escaped reports whether JSON escapes a character. A newline is white space between
-// values: inside a string, encoding/json has escaped it.
+// escaped reports whether JSON escapes a character. A newline is white space between values:
+// inside a string, encoding/json has already escaped it.
 func escaped(r rune) bool {
 	switch {
 	case r == '\n':

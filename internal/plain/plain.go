@@ -1,6 +1,5 @@
-// Package plain makes foreign text fit to show, to log and to store: what a
-// stranger sent must not look like a line of ours, move the cursor of a
-// terminal, or end in half a character.
+// Package plain makes foreign text fit to show, to log and to store. Such a text must not look
+// like a line of ours, move the cursor of a terminal, or end in half a character.
 package plain
 
 import (
@@ -9,10 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Line returns s as one line of valid UTF-8: runs of blanks, line ends and
-// control characters become one space, and every other character that cannot be
-// printed, such as one that reverses the direction of writing, becomes U+FFFD.
-// It does not limit the length; see Cut and Shorten.
+// Line returns s as one line of valid UTF-8. Runs of blanks, line ends and control characters
+// become one space. Every other unprintable character, such as one that reverses the direction
+// of writing, becomes U+FFFD. Line does not limit the length; see Cut and Shorten.
 func Line(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.IsSpace(r) {
@@ -26,11 +24,11 @@ func Line(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// zeroWidthJoiner cannot be seen, but holds many emoji together.
+// zeroWidthJoiner is invisible, but joins the parts of many emoji.
 const zeroWidthJoiner = '\u200d'
 
-// Text returns s as lines of valid UTF-8: every line ends in LF, and control
-// characters other than tab, as well as byte order marks, are dropped.
+// Text returns s as lines of valid UTF-8. Every line ends in LF. Text drops byte order marks,
+// and control characters other than tab.
 func Text(s string) string {
 	s = strings.ToValidUTF8(s, string(unicode.ReplacementChar))
 	s = strings.ReplaceAll(s, "\r\n", "\n")
@@ -49,8 +47,7 @@ func Text(s string) string {
 
 const byteOrderMark = '\uFEFF'
 
-// Cut returns the first n bytes of s, or fewer where the cut would split a
-// character.
+// Cut returns the first n bytes of s, or fewer if the cut would split a character.
 func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -65,8 +62,7 @@ func Cut(s string, n int) string {
 // OneLine returns foreign text as one line of at most n bytes.
 func OneLine(s string, n int) string { return Cut(Line(s), n) }
 
-// TrimPartial returns b without the beginning of a character at its end whose
-// rest is missing.
+// TrimPartial returns b without an incomplete character at its end.
 func TrimPartial(b []byte) []byte {
 	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax+1); i-- {
 		if utf8.RuneStart(b[i]) {
@@ -79,8 +75,8 @@ func TrimPartial(b []byte) []byte {
 	return b
 }
 
-// Shorten returns s if it has at most n characters, and else its first n
-// characters and an ellipsis.
+// Shorten returns s if it has at most n characters, and otherwise its first n characters and an
+// ellipsis.
 func Shorten(s string, n int) string {
 	if len(s) <= n {
 		return s

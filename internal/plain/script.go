@@ -5,9 +5,8 @@ import (
 	"unicode"
 )
 
-// Spaceless are the scripts that are written without spaces between words, or, as
-// Hangul, with particles that follow a name without one. The last range has the signs
-// that Han, Hiragana and Katakana share.
+// Spaceless are the scripts without spaces between words, and Hangul, whose particles follow a
+// name without a space. The last range has the signs that Han, Hiragana and Katakana share.
 var Spaceless = []*unicode.RangeTable{
 	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Hangul, unicode.Yi,
 	unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan, unicode.Javanese, unicode.Balinese,
@@ -15,7 +14,7 @@ var Spaceless = []*unicode.RangeTable{
 	{R16: []unicode.Range16{{Lo: 0x3000, Hi: 0x30ff, Stride: 1}, {Lo: 0xff66, Hi: 0xff9f, Stride: 1}}},
 }
 
-// ASCIIDigits returns s with the decimal digits of other scripts as those of ASCII.
+// ASCIIDigits returns s with the decimal digits of other scripts as ASCII digits.
 func ASCIIDigits(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x80 || !unicode.IsDigit(r) {

@@ -23,9 +23,9 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.0f %s", size, units[0])
 }
 
-// Name returns the name that somebody else gave a file, as one line that can stand among
-// other words: as it is where it is a file name (see FileName) without commas and round
-// brackets, or else in quotes, cut to 120 characters.
+// Name returns the foreign name of a file as one line for use in a sentence. A safe file name
+// (see FileName) without commas and round brackets stays as it is. Any other name is quoted and
+// cut to 120 characters.
 func Name(name string) string {
 	if kept, ok := FileName(name); ok && !strings.ContainsAny(kept, ",()") {
 		return kept

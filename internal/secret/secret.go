@@ -1,5 +1,5 @@
-// Package secret finds the secrets that a process has read in texts, and redacts
-// them (docs/design.md, "Credentials").
+// Package secret finds the secrets of a process in texts, and redacts them (docs/design.md,
+// "Credentials").
 package secret
 
 import (
@@ -24,22 +24,22 @@ import (
 // hidden replaces a secret in a text.
 const hidden = "***"
 
-// minSecret is the least length, in bytes, of a value that is looked for in
-// texts. A shorter one would be found where it is not a secret.
+// minSecret is the minimum length, in bytes, of a value that we look for in texts. A shorter
+// value would match where it is not a secret.
 const minSecret = 8
 
-// Known holds the secrets that this process has read, so that no text repeats one. A
-// server may echo what it was sent, and an agent may print its key. A nil *Known
-// holds none. Its methods may be called concurrently.
+// Known holds the secrets that this process has read, so that no text repeats one. A server may
+// echo our request, and an agent may print its key. A nil *Known holds no secrets. Its methods
+// may be called concurrently.
 type Known struct {
 	mu    sync.Mutex
 	named map[string][]string // the last two values of each secret
-	forms []string            // every disguise of every value, the longest first; nil: not made yet
+	forms []string            // every disguise of every value, the longest first; nil until made
 }
 
-// Learn adds the present value of a secret. name distinguishes it from others, such as
-// "imap" or the file it is in. Its value before this one stays known, because an
-// answer may still repeat it.
+// Learn adds the present value of a secret. name distinguishes the secret from others, such as
+// "imap" or the path of its file. The previous value stays known, because an answer may still
+// repeat it.
 func (s *Known) Learn(name, value string) {
 	if s == nil || len(value) < minSecret {
 		return
@@ -57,8 +57,8 @@ func (s *Known) Learn(name, value string) {
 	s.forms = nil
 }
 
-// Redact replaces every known secret of eight bytes or more in text by ***, in
-// whatever form it appears (see Disguises).
+// Redact replaces every known secret of eight bytes or more in text by ***, in all its forms
+// (see Disguises).
 func (s *Known) Redact(text string) string {
 	if s == nil {
 		return text
@@ -78,7 +78,7 @@ func (s *Known) disguises() []string {
 			s.forms = append(s.forms, Disguises(v)...)
 		}
 	}
-	// A form that contains another one must be replaced first.
+	// A form that contains another form must be replaced first.
 	slices.SortFunc(s.forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	s.forms = slices.Compact(s.forms)
 	return s.forms
@@ -91,8 +91,8 @@ func redact(text string, forms []string) string {
 	return text
 }
 
-// Reader returns a reader of what r yields, redacted. It also finds a secret that
-// comes in pieces: it holds back what may be the beginning of one.
+// Reader returns a reader of r's text, redacted. It also finds a secret that arrives in pieces:
+// it holds back text that may be the beginning of a secret.
 func (s *Known) Reader(r io.Reader) io.Reader {
 	if s == nil {
 		return r
@@ -129,7 +129,7 @@ func (r *redacting) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// begun returns the length of the longest suffix of text that some form begins with.
+// begun returns the length of the longest suffix of text that is the beginning of a form.
 func begun(text string, forms []string) int {
 	longest := 0
 	for _, form := range forms {
@@ -150,7 +150,7 @@ type redactor struct {
 	secrets *Known
 }
 
-// Write returns len(p) if all of it, redacted, was written.
+// Write returns len(p) if it has written all of p, redacted.
 func (r redactor) Write(p []byte) (int, error) {
 	if _, err := io.WriteString(r.to, r.secrets.Redact(string(p))); err != nil {
 		return 0, err
@@ -158,9 +158,9 @@ func (r redactor) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Guarded returns f for use in a goroutine. A panic of f still ends the process, but
-// the report that the runtime prints holds no known secret: the value of a panic may
-// be what a server said. The report contains the stack of f.
+// Guarded returns f for use in a goroutine. A panic of f still ends the process, but the
+// runtime's report contains no known secret: the value of a panic may quote a server. The
+// report contains the stack of f.
 func (s *Known) Guarded(f func()) func() {
 	return func() {
 		if report := s.crash(f); report != "" {
@@ -169,9 +169,9 @@ func (s *Known) Guarded(f func()) func() {
 	}
 }
 
-// crash runs f and returns a report of its panic, or "" if it did not panic. It is a
-// separate function, because the runtime would also print a value that is recovered
-// and replaced in the same one.
+// crash runs f and returns a report of its panic, or "" if it did not panic. It is a separate
+// function, because the runtime also prints a panic value that is recovered and replaced in the
+// same function.
 func (s *Known) crash(f func()) (report string) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -182,9 +182,9 @@ func (s *Known) crash(f func()) (report string) {
 	return ""
 }
 
-// Disguises returns the forms in which a text may repeat a non-empty secret: as it
-// is; quoted for IMAP, Go, JSON or HTML; in a URL; in hexadecimal; and in base64 with
-// any text before and after it, as in the logins of SASL and HTTP.
+// Disguises returns the forms in which a text may repeat a non-empty secret: unchanged; quoted
+// for IMAP, Go, JSON or HTML; in a URL; in hexadecimal; and in base64 with any text before and
+// after it, as in the logins of SASL and HTTP.
 func Disguises(secret string) []string {
 	if secret == "" {
 		return nil
@@ -197,13 +197,13 @@ func Disguises(secret string) []string {
 		forms = append(forms, within(base64.StdEncoding, secret, before), within(base64.URLEncoding, secret, before))
 	}
 	slices.Sort(forms)
-	// In base64, the part of a short secret that its neighbours do not change may be
-	// too short to look for.
+	// In base64, the part of a short secret that its neighbours do not change may be too short
+	// to look for.
 	return slices.DeleteFunc(slices.Compact(forms), func(form string) bool { return form != secret && len(form) < min(len(secret), minSecret) })
 }
 
-// looksTheSame reports whether secret has only characters that no quotes change. Most
-// secrets are such, and every poll learns one.
+// looksTheSame reports whether secret has only characters that quoting does not change. Most
+// secrets have only these, and every poll learns one.
 func looksTheSame(secret string) bool {
 	return strings.Trim(secret, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
 }
@@ -233,7 +233,7 @@ func inTheMiddle(secret string, escapeHTML bool) string {
 // inner drops the quotes around a string.
 func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
 
-// percent converts the escapes of a URL to lower case.
+// percent converts the percent escapes of a URL to lower case.
 func percent(escaped string) string {
 	b := []byte(escaped)
 	for i := 0; i+2 < len(b); i++ {
@@ -244,11 +244,11 @@ func percent(escaped string) string {
 	return string(b)
 }
 
-// within returns the part of the base64 of a text that depends on secret alone, if
-// secret begins before bytes after a multiple of three.
+// within returns the part of the base64 of a text that depends on secret alone. The secret
+// begins before bytes after a multiple of three bytes.
 func within(enc *base64.Encoding, secret string, before int) string {
 	whole := enc.WithPadding(base64.NoPadding).EncodeToString(append(make([]byte, before), secret...))
-	first := (before*8 + 5) / 6 // the first character without a bit of what is before
+	first := (before*8 + 5) / 6 // the first character without a bit of the preceding bytes
 	last := (before + len(secret)) * 8 / 6
 	return whole[min(first, last):last]
 }

@@ -1,5 +1,5 @@
-// Package freeport finds ports of this machine for servers of the tests and the demo,
-// which take their port as an argument.
+// Package testkit is the machinery of the tests, the demo and the simulator. Here are ports and
+// folders; the subfolders have servers, stand-ins and tables.
 package testkit
 
 import (
@@ -10,23 +10,24 @@ import (
 	"sync"
 )
 
-// The range lies below the ports that systems give to connections and to listeners on
-// port 0 (Linux: from 32768 on). A port of theirs could be gone before the server
-// listens, or while it restarts.
+// The range is below the ports that systems give to connections and to listeners on port 0
+// (Linux: from 32768 on). Such a port could be taken before the server listens, or while it
+// restarts.
 const (
 	lowest  = 10_000
 	highest = 29_999
 )
 
-// held are UDP sockets on the ports that Find has returned, until this process ends: so
-// no other process finds these ports before their server listens, or while it restarts.
+// held are UDP sockets on the ports that Find has returned. They stay open until this process
+// ends, so that no other process finds these ports before their server listens, or while it
+// restarts.
 var held struct {
 	mu    sync.Mutex
 	ports []net.PacketConn
 }
 
-// FreePort returns a port on which nothing of this machine listens, and which no other call of
-// FreePort returns. The same is true of the ports that lie so far above it.
+// FreePort returns a port that is free on this machine and that no other call of FreePort
+// returns. The same holds for the ports at the offsets above from it.
 func FreePort(above ...int) (int, error) {
 	const tries = 1000
 	for range tries {

@@ -1,4 +1,3 @@
-// Package tempdir has the folders of tests, and the programs that tests write.
 package testkit
 
 import (
@@ -7,8 +6,8 @@ import (
 	"syscall"
 )
 
-// InMemory puts the folders of the tests into memory, where the machine has room there:
-// these tests make thousands of polls, and each waits for the disk many times. A run that
+// InMemory puts the folders of the tests into memory if the machine has enough room there:
+// these tests make thousands of polls, and each poll waits for the disk many times. A run that
 // requires everything to be real stays on the disk.
 func InMemory() error {
 	const memory, room, noExec = "/dev/shm", 1 << 30, 8
@@ -22,8 +21,8 @@ func InMemory() error {
 	return os.Setenv("TMPDIR", memory)
 }
 
-// InMemoryWithoutBoxes is InMemory for tests that make boxes where bubblewrap is
-// installed: a box has a /dev/shm of its own, so there they stay on the disk.
+// InMemoryWithoutBoxes is InMemory for tests that make sandboxes if bubblewrap is installed. A
+// sandbox has its own /dev/shm, so with bubblewrap the tests stay on the disk.
 func InMemoryWithoutBoxes() error {
 	if _, err := exec.LookPath("bwrap"); err == nil {
 		return nil
@@ -31,9 +30,9 @@ func InMemoryWithoutBoxes() error {
 	return InMemory()
 }
 
-// WriteProgram writes a program that can be started at once, even while other goroutines
-// start processes. A process that is being started holds a copy of every open file for a
-// moment, and a program that is open for writing cannot be started ("text file busy").
+// WriteProgram writes a program that can be started at once, even while other goroutines start
+// processes. A process that is just starting holds a copy of every open file for a moment, and
+// a program that is open for writing cannot be started ("text file busy").
 func WriteProgram(path, text string) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

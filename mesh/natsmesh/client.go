@@ -15,47 +15,47 @@ import (
 	"agentstateloop/state"
 )
 
-// Client is one agent's side of the mesh over NATS. It connects at the first call, and
-// again at the next one after a failure. The methods may be called concurrently.
+// Client is one agent's side of the mesh over NATS. It connects at the first call, and again at
+// the next call after a failure. The methods may be called concurrently.
 //
-// Every method returns an *mesh.Error if the engine is down, slow or without quorum,
-// within Timeout. It returns a *state.CredentialError named "mesh" if the key cannot be
-// read, is refused, or lacks a right.
+// Every method returns an *mesh.Error, within Timeout, if the server is down, slow or without
+// quorum. It returns a *state.CredentialError named "mesh" if the key cannot be read, is
+// refused, or lacks a right.
 type Client struct {
-	URL    string // of the servers, with commas between them: tls://n1:4222,n2:4222; nats:// on loopback alone
+	URL    string // of the servers, separated by commas: tls://n1:4222,n2:4222; nats:// only on loopback
 	Handle string // of this agent
-	Host   string // this machine, as fleet.HostToken gives it
+	Host   string // this machine, from fleet.HostToken
 
-	// Seed returns the seed of the agent's nkey, SU…. Its error must not contain it.
+	// Seed returns the seed of the agent's nkey, SU…. Its error must not contain the seed.
 	Seed func(context.Context) (string, error)
 
 	Keys map[string]string // the public keys of other agents, U…, by handle
 
-	// TLS returns the configuration for a server of this name; nil: that of Go.
+	// TLS returns the configuration for a server of this name; nil means the default of Go.
 	TLS func(host string) (*tls.Config, error)
 
-	Timeout time.Duration // of one call, in addition to its wait; 0: 30 s
+	Timeout time.Duration // of one call, in addition to its wait; 0 means 30 s
 
-	// Dial connects to a server; nil: over TCP.
+	// Dial connects to a server; nil means over TCP.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	Secrets *secret.Known    // what no report of a crash may hold; may be nil
+	Secrets *secret.Known    // kept out of crash reports; may be nil
 	Now     func() time.Time // nil: time.Now
 
 	mu     sync.Mutex
 	conn   *fleet.Conn
-	held   map[string]*held // what was shown and is not acknowledged, by id
+	held   map[string]*held // unacknowledged messages that were shown, by id
 	pulled time.Time        // when our mailbox was last read
 	files  map[fileOf]*fleet.Blob
 }
 
-// Address returns the servers.
+// Address returns the URLs of the servers.
 func (c *Client) Address() string { return c.URL }
 
-// Close ends the connection. The next call makes another one.
+// Close closes the connection. The next call makes another one.
 func (c *Client) Close() { c.engine().Close() }
 
-// engine returns the connection to the engine, which may not be made yet.
+// engine returns the connection to the server, which may not be open yet.
 func (c *Client) engine() *fleet.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,14 +84,14 @@ func (c *Client) Go(ctx context.Context) error {
 	return failure("resume", c.engine().SetHalt(ctx, false, c.now()))
 }
 
-// Examine looks at each server, and at what one of them shows to this agent and lets it
-// do. It stores nothing, and takes no message.
+// Examine checks each server. On one of them it also checks the mailbox, the streams and the
+// rights of this agent. It stores nothing, and takes no message.
 func (c *Client) Examine(ctx context.Context) (fleet.Examination, error) {
 	seen, err := c.engine().Examine(ctx)
 	return seen, failure("examine", err)
 }
 
-// failure returns the error of a call as package mesh has them.
+// failure turns an error of package fleet into an error of package mesh.
 func failure(op string, err error) error {
 	if err == nil {
 		return nil

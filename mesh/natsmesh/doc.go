@@ -1,5 +1,5 @@
-// Package natsmesh carries the messages of agents over NATS, between machines
-// (docs/design.md, "The mesh over NATS"). Its Client keeps the promises of mesh.Client:
-// what is sent is taken once the engine has it on disk, and what is not acknowledged
-// comes again. Who sent a message is proved by a signature of the sender's key.
+// Package natsmesh carries the messages of agents over NATS, between machines (docs/design.md,
+// "The mesh over NATS"). Its Client keeps the promises of mesh.Client: a message counts as sent
+// once the server has it on disk, and an unacknowledged message is delivered again. A signature
+// with the sender's key proves the sender of a message.
 package natsmesh

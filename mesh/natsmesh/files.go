@@ -23,8 +23,8 @@ func (c *Client) timeout() time.Duration {
 	return c.Timeout
 }
 
-// PutBlob publishes the bytes of a file for an agent, and waits until the engine has them
-// on disk. It may be repeated.
+// PutBlob publishes the bytes of a file for an agent, and waits until the server has them on
+// disk. The caller may repeat it.
 func (c *Client) PutBlob(ctx context.Context, to, sum string, size int64, content io.Reader) error {
 	const op = "upload file"
 	f := mesh.File{SHA256: sum, Name: "file", Size: size}
@@ -34,10 +34,9 @@ func (c *Client) PutBlob(ctx context.Context, to, sum string, size int64, conten
 	return failure(op, c.engine().PutBlob(ctx, to, sum, size, content))
 }
 
-// GetBlob downloads a file of a message from an agent. It calls take once with a reader,
-// which returns an error at its end unless the bytes are those that the message names. It
-// returns take's error as it is. An *mesh.Error with the code 404 means that the file is
-// gone.
+// GetBlob downloads a file of a message from an agent. It calls take once with a reader. At the
+// end, the reader returns an error unless the bytes match the message. GetBlob returns the
+// error of take unchanged. An *mesh.Error with the code 404 means that the file is gone.
 func (c *Client) GetBlob(ctx context.Context, from string, f mesh.File, take func(io.Reader) error) error {
 	const op = "download file"
 	if err := mesh.CheckFiles([]mesh.File{f}); err != nil || !state.ValidHandle(from) {
@@ -57,14 +56,14 @@ func (c *Client) GetBlob(ctx context.Context, from string, f mesh.File, take fun
 	return nil
 }
 
-// maxFiles is how many downloaded files we remember to remove.
+// maxFiles limits the downloaded files that the client remembers for removal.
 const maxFiles = 1024
 
 func (c *Client) remember(f fileOf, blob *fleet.Blob) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.files[f] == nil && len(c.files) >= maxFiles {
-		clear(c.files) // the engine removes them in a week
+		clear(c.files) // the server removes the files in a week
 	}
 	if c.files == nil {
 		c.files = map[fileOf]*fleet.Blob{}
@@ -72,8 +71,8 @@ func (c *Client) remember(f fileOf, blob *fleet.Blob) {
 	c.files[f] = blob
 }
 
-// removeFiles removes the files of a message that was acknowledged, unless another one
-// that was shown names them. A failure costs the engine some room for a week.
+// removeFiles removes the files of an acknowledged message, unless another shown message names
+// them. After a failure the files take up room on the server for a week.
 func (c *Client) removeFiles(ctx context.Context, h *held) {
 	for _, f := range h.files {
 		c.mu.Lock()

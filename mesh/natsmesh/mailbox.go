@@ -9,7 +9,7 @@ import (
 	"agentstateloop/mesh"
 )
 
-// held is a message that was shown and is not acknowledged.
+// held is an unacknowledged message that was shown.
 type held struct {
 	from   string
 	proven bool
@@ -18,12 +18,12 @@ type held struct {
 	shown  time.Time
 }
 
-// heldFor is how long what was shown can be acknowledged. The engine shows it again
-// before.
+// heldFor is how long a shown message can be acknowledged. The server shows it again earlier.
 const heldFor = 10 * time.Minute
 
-// Take returns what waits for us, and whether the mesh is halted, in one flight. What is
-// not acknowledged comes again after a minute. The registry learns that we looked.
+// Take returns the waiting messages, and whether the mesh is halted, in one round trip. The
+// server delivers unacknowledged messages again after a minute. The registry records that we
+// looked.
 func (c *Client) Take(ctx context.Context) (mesh.Mailbox, error) {
 	taken, err := c.engine().Take(ctx, c.Host, c.now(), mesh.MaxMessages, mesh.MaxMailbox)
 	if err != nil {
@@ -32,8 +32,8 @@ func (c *Client) Take(ctx context.Context) (mesh.Mailbox, error) {
 	return c.show(ctx, taken)
 }
 
-// Mailbox returns what waits for us, and gives it back, so that a poll finds it. While
-// there is nothing it waits for somebody to ring.
+// Mailbox returns the waiting messages and gives them back, so that a poll finds them. If the
+// mailbox is empty, it waits for a ring.
 func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (mesh.Mailbox, error) {
 	end := time.Now().Add(min(wait, mesh.MaxWait))
 	for {
@@ -52,7 +52,7 @@ func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (mesh.Mailbox,
 	}
 }
 
-// peek pulls what waits for us and gives it back.
+// peek pulls the waiting messages and gives them back.
 func (c *Client) peek(ctx context.Context) (mesh.Mailbox, error) {
 	taken, err := c.engine().Take(ctx, "", c.now(), mesh.MaxMessages, mesh.MaxMailbox)
 	if err == nil {
@@ -64,7 +64,7 @@ func (c *Client) peek(ctx context.Context) (mesh.Mailbox, error) {
 	return c.show(ctx, taken)
 }
 
-// show returns what was taken as a mailbox, and remembers how it is acknowledged.
+// show returns the pulled items as a mailbox, and remembers how to acknowledge them.
 func (c *Client) show(ctx context.Context, taken fleet.Taken) (mesh.Mailbox, error) {
 	keys, err := c.keyring(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *Client) show(ctx context.Context, taken fleet.Taken) (mesh.Mailbox, err
 	shown := map[string]bool{}
 	for _, i := range taken.Items {
 		if size += len(i.Body); size > mesh.MaxMailbox || len(shown) == mesh.MaxMessages {
-			break // the engine was asked for less
+			break // the server ignored the limits of the request
 		}
 		m, broken := keys.read(i)
 		if broken != nil {
@@ -104,9 +104,9 @@ func (c *Client) show(ctx context.Context, taken fleet.Taken) (mesh.Mailbox, err
 	return box, nil
 }
 
-// hold remembers an item, and reports whether it may be shown: while two senders use one
-// id, only the first one's message is, because an id is all that an acknowledgement
-// names. The other comes again.
+// hold remembers an item, and reports whether it may be shown. While two senders use one id, it
+// shows only the message of the first, because an acknowledgement names only the id. The other
+// message comes again.
 func (c *Client) hold(m mesh.Message, i fleet.Item) bool {
 	h := c.held[m.ID]
 	switch {
@@ -127,7 +127,7 @@ func (c *Client) hold(m mesh.Message, i fleet.Item) bool {
 	return true
 }
 
-// add adds a delivery. A newer one of the same message replaces it.
+// add adds a delivery. It replaces an older delivery of the same message.
 func (h *held) add(i fleet.Item) {
 	for n := range h.items {
 		if h.items[n].Same(i) {
@@ -138,9 +138,9 @@ func (h *held) add(i fleet.Item) {
 	h.items = append(h.items, i)
 }
 
-// Ack acknowledges what was shown, and removes its files from the engine. It does not
-// wait for an answer: what is not acknowledged comes again and is known. So is an id that
-// another process was shown; it is looked for if we have not read our mailbox lately.
+// Ack acknowledges a shown message and removes its files from the server. It does not wait for
+// an answer: an unacknowledged message comes again and is recognized. The id may have been
+// shown to another process: Ack looks for it if we have not read our mailbox lately.
 func (c *Client) Ack(ctx context.Context, id string) error {
 	if id == "" {
 		return nil

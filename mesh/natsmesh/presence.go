@@ -18,10 +18,10 @@ const (
 	// onlineFor is how long an agent is online after it was last seen.
 	onlineFor = 35 * time.Minute
 
-	maxRows = 30_000 // of the registry: agents, and their hosts
+	maxRows = 30_000 // of the registry: agents and their hosts
 )
 
-// row is what an agent says of itself in the registry.
+// row is an agent's description of itself in the registry.
 type row struct {
 	Callsign string `json:"callsign,omitempty"`
 	Phase    string `json:"phase,omitempty"`
@@ -41,17 +41,17 @@ func (c *Client) Register(ctx context.Context, p mesh.Presence) error {
 	return failure(op, c.engine().Register(ctx, body, c.now()))
 }
 
-// Online returns the agents that looked for work within the last 35 minutes, sorted by
-// handle, with all their hosts.
+// Online returns the agents that looked for work within the last 35 minutes, sorted by handle,
+// with all their hosts.
 func (c *Client) Online(ctx context.Context) ([]mesh.Presence, error) {
 	seen, err := c.Seen(ctx)
 	return slices.DeleteFunc(seen, func(p mesh.Presence) bool { return p.Away }), err
 }
 
-// Seen returns the agents that looked for work within a week, sorted by handle, with the
-// hosts on which they did. A row that the key of its handle did not sign, or that was
-// signed long before, is left out; one whose key we do not have is believed, as it causes
-// nothing.
+// Seen returns the agents that looked for work within a week, sorted by handle, with the hosts
+// where they did. It ignores a row without a signature by the key of its handle, and a row that
+// was stored long after it was signed. It believes a row whose key we do not have, because a
+// row has no effect.
 func (c *Client) Seen(ctx context.Context) ([]mesh.Presence, error) {
 	const op = "list agents"
 	rows, err := c.engine().Rows(ctx, maxRows)
@@ -65,7 +65,7 @@ func (c *Client) Seen(ctx context.Context) ([]mesh.Presence, error) {
 	now := c.now()
 	for _, r := range rows {
 		if r.Stored.After(now) {
-			now = r.Stored // our clock is behind that of the engine
+			now = r.Stored // our clock is behind the server's
 		}
 	}
 	return keys.agents(rows, now), nil
@@ -110,7 +110,8 @@ func (k keyring) believes(r fleet.Row) bool {
 	return key == "" || r.Stored.Sub(r.At) <= onlineFor && r.SignedBy(key)
 }
 
-// describe reads what an agent says of itself. What a registry would not take is left out.
+// describe reads an agent's description of itself. It ignores values that a registry would
+// refuse.
 func describe(p *mesh.Presence, body []byte) {
 	var r row
 	if json.Unmarshal(body, &r) != nil {
@@ -119,7 +120,7 @@ func describe(p *mesh.Presence, body []byte) {
 	if len(r.Callsign) <= mesh.MaxCallsign && !strings.ContainsFunc(r.Callsign, func(r rune) bool { return !unicode.IsGraphic(r) }) {
 		p.Callsign = cmp.Or(r.Callsign, p.Callsign)
 	}
-	p.Phase, _ = state.ParsePhase(r.Phase) // "" if it is none
+	p.Phase, _ = state.ParsePhase(r.Phase) // "" if it is invalid
 	p.Tier, _ = state.ParseTier(r.Tier)
 	p.Asleep = r.Asleep
 	if r.Host != "" && r.Host == fleet.HostToken(r.Host) {
@@ -127,7 +128,7 @@ func describe(p *mesh.Presence, body []byte) {
 	}
 }
 
-// Status returns the health of the mesh, and our part of it.
+// Status returns the health of the mesh and of our mailbox.
 func (c *Client) Status(ctx context.Context) (mesh.Status, error) {
 	const op = "read status"
 	var s mesh.Status

@@ -12,29 +12,29 @@ import (
 	"agentstateloop/mesh"
 )
 
-// A signed message that comes again must be known by its key, and the state remembers
-// keys for 14 days. So one that the engine got much later than it was signed, or that was
-// signed far ahead of its clock, proves nothing any more.
+// A repeated signed message must be recognized by its key, and the state remembers keys for 14
+// days. So a message is unproven if the server got it long after it was signed, or if it was
+// signed far ahead of the server's clock.
 const (
 	maxLate  = 7 * 24 * time.Hour
 	maxEarly = 24 * time.Hour
 )
 
-// The beginnings of ids that no proven message has: a forger must not be able to take the
-// key of a message before it comes.
+// Prefixes of ids. No proven message has them, so a forger cannot take the key of a message in
+// advance.
 const (
 	unproven  = "unproven."
 	undecoded = "undecoded."
 )
 
-// keyring has the public keys that our configuration gives to handles.
+// keyring has the public keys of handles from our configuration.
 type keyring struct {
 	keys   map[string]string
 	handle string // ours
 	own    string
 }
 
-// keyring reads our own key, which proves what we send to ourselves.
+// keyring reads our own key, which proves our messages to ourselves.
 func (c *Client) keyring(ctx context.Context) (keyring, error) {
 	own, err := c.engine().PublicKey(ctx)
 	return keyring{keys: c.Keys, handle: c.Handle, own: own}, err
@@ -48,8 +48,8 @@ func (k keyring) of(handle string) string {
 	return k.keys[handle]
 }
 
-// proves reports whether the signature of an item proves that its sender wrote the
-// message in it, to us, and lately.
+// proves reports whether the signature of an item proves that its sender wrote the message in
+// it, to us, and lately.
 func (k keyring) proves(i fleet.Item, m mesh.Message) bool {
 	key := k.of(i.From)
 	return key != "" && m.From == i.From && m.To == k.handle && i.To == k.handle && m.ID == i.ID && m.CanAck() &&
@@ -57,14 +57,15 @@ func (k keyring) proves(i fleet.Item, m mesh.Message) bool {
 		lately(i.At, i.Stored) && i.SignedBy(key)
 }
 
-// lately reports whether what was signed at a time was stored soon enough to prove anything.
+// lately reports whether a message was stored soon enough after it was signed to prove its
+// sender.
 func lately(signed, stored time.Time) bool {
 	late := stored.Sub(signed)
 	return late <= maxLate && late >= -maxEarly
 }
 
-// halted reports whether the mesh is halted, or that nothing proves the value it has.
-// Everybody may stop it. To let it go on takes a key that we know: that causes turns.
+// halted reports whether the mesh is halted, or that its value is unproven. Everybody may halt
+// it. Lifting HALT takes a key that we know, because it causes turns.
 func (k keyring) halted(h fleet.Halt) (halted, unproven bool) {
 	if h.Unset || h.Halted {
 		return h.Halted, false
@@ -74,7 +75,7 @@ func (k keyring) halted(h fleet.Halt) (halted, unproven bool) {
 	return false, !proven
 }
 
-// read returns the message in an item, or what it is instead.
+// read returns the message in an item, or an Undecoded if the item cannot be decoded.
 func (k keyring) read(i fleet.Item) (mesh.Message, *mesh.Undecoded) {
 	broken := func(reason string) (mesh.Message, *mesh.Undecoded) {
 		u := &mesh.Undecoded{Raw: i.Body, ID: undecoded + digest(i), From: i.From, Reason: reason}
@@ -90,18 +91,18 @@ func (k keyring) read(i fleet.Item) (mesh.Message, *mesh.Undecoded) {
 	m.Proven = k.proves(i, m)
 	if !m.Proven {
 		if m.Correlation == "" {
-			m.Correlation = m.ID // its answer is for that
+			m.Correlation = m.ID // the answer names this id
 		}
 		m.ID, m.From = unproven+digest(i), i.From
 	}
 	m.To, m.SentAt = k.handle, i.Stored
 	for n := range m.Files {
-		m.Files[n].Missing = "" // the recipient says that
+		m.Files[n].Missing = "" // only the recipient sets it
 	}
 	return m, nil
 }
 
-// digest returns a digest of all that the sender of an item chose.
+// digest returns a digest of the fields of an item that its sender chose.
 func digest(i fleet.Item) string {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(i.From), []byte(i.ID), i.Body} {

@@ -14,10 +14,10 @@ import (
 	"agentstateloop/state"
 )
 
-// Send signs m, puts it into the mailbox of its recipient and rings there. It returns the
-// id once the engine has the message on disk. From can only be our handle. What is signed
-// holds the time m.SentAt, or now: with an ID and a SentAt, a Send that is repeated within
-// an hour is known to the engine; without, the recipient knows it.
+// Send signs m, puts it into the mailbox of its recipient and rings the recipient. It returns
+// the id once the server has the message on disk. From can only be our handle. The signed time
+// is m.SentAt, or now. With an ID and a SentAt, the server recognizes a Send that is repeated
+// within an hour; without them, the recipient recognizes it.
 func (c *Client) Send(ctx context.Context, m mesh.Message) (id string, err error) {
 	const op = "send message"
 	m.ID, m.From, m.Kind = cmp.Or(m.ID, rand.Text()), cmp.Or(m.From, c.Handle), cmp.Or(m.Kind, mesh.KindMessage)
@@ -45,7 +45,7 @@ func (c *Client) Send(ctx context.Context, m mesh.Message) (id string, err error
 	return m.ID, nil
 }
 
-// checkSend returns why m cannot be sent.
+// checkSend returns an error if m cannot be sent.
 func (c *Client) checkSend(m mesh.Message) error {
 	switch {
 	case !state.ValidHandle(m.To):
@@ -68,7 +68,7 @@ func encode(m mesh.Message) ([]byte, error) {
 	return body, nil
 }
 
-// Nudge sends a nudge to an agent, and rings there. from can only be our handle. If our
+// Nudge sends a nudge to an agent, and rings the agent. from can only be our handle. If our
 // part of the mailbox is full, the ring is enough.
 func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	op := "nudge " + plain.Line(plain.Cut(handle, 200))

@@ -7,8 +7,8 @@ import (
 	"agentstateloop/mesh"
 )
 
-// Announce publishes what a turn has come to, signed like a row of the registry, and waits
-// until the engine has it on disk.
+// Announce publishes the result of a turn, signed like a row of the registry, and waits until
+// the server has it on disk.
 func (c *Client) Announce(ctx context.Context, t mesh.Task) error {
 	const op = "announce task"
 	t.Host = c.Host

@@ -8,9 +8,9 @@ import (
 	"agentstateloop/mesh"
 )
 
-// Watch waits until somebody rings, or HALT changes, and for wait at most. It takes
-// nothing out of our mailbox. Each ring is shown as a nudge; a nudge of our own stands for
-// messages that are there already.
+// Watch waits for a ring or a change of HALT, for wait at most. It takes no message out of our
+// mailbox. It shows each ring as a nudge. A nudge from ourselves means that messages are
+// already waiting.
 func (c *Client) Watch(ctx context.Context, wait time.Duration) (mesh.Mailbox, error) {
 	const op = "watch mailbox"
 	heard, err := c.engine().Listen(ctx, wait)

@@ -13,48 +13,49 @@ import (
 	"agentstateloop/turn"
 )
 
-// The times that Settings bound.
+// The default timeouts of Settings.
 const (
-	defaultStart  = 2 * time.Minute // an agent of JavaScript takes seconds, and one without a network waits
+	defaultStart  = 2 * time.Minute // a JavaScript agent takes seconds, and longer without a network
 	defaultCancel = 30 * time.Second
 	defaultExit   = 3 * time.Second
 )
 
-// maxText bounds, in bytes, what an event keeps of something that was not understood.
+// maxText bounds the agent's text in an event for an unrecognized message, a title or a failure,
+// in bytes.
 const maxText = 4 << 10
 
-// Settings are those of one turn.
+// Settings are the settings of one turn.
 type Settings struct {
-	Command []string // the agent's program, and its arguments
-	Dir     string   // where it works
-	Version string   // of ours
+	Command []string // the agent's program and its arguments
+	Dir     string   // the agent's working directory
+	Version string   // our own version
 
-	Session string // of the agent, to continue; "" begins one
+	Session string // the session to continue; "" begins one
 	Prompt  string
-	Servers []Server // of tools, that the agent shall use
+	Servers []Server // of tools for the agent
 	Grants  turn.ACPGrants
-	Options map[string]string // the settings of the session that are chosen, by name
+	Options map[string]string // settings to choose for the session, by name
 
 	// Settle, Linger and MayBeSilent are those of turn.ACPSettings.
 	Settle, Linger time.Duration
 	MayBeSilent    bool
 
-	// Ask puts a question to the operator, with the answers turn.Allow and
-	// turn.Refuse, and returns its id. It is not called unless Grants.Ask is set.
+	// Ask asks the operator a question with the answers turn.Allow and turn.Refuse, and returns
+	// the question's id. It is called only if Grants.Ask is set.
 	Ask func(ctx context.Context, text string) (id string, err error)
 
-	// Emit takes the events, one at a time.
+	// Emit receives the events, one at a time.
 	Emit func(turn.Event)
 
-	// Cancel is closed when the turn is to end in order.
+	// Cancel is closed to end the turn cleanly.
 	Cancel <-chan struct{}
 
-	// Start bounds the wait for each answer until the prompt is sent, Cancel the wait
-	// for the end of a turn that was cancelled, and Exit the wait for the process to
-	// end after its input was closed, and again after TERM. Zero means the default.
+	// StartWithin bounds the wait for each answer until the prompt is sent. CancelWithin bounds
+	// the wait for the end of a cancelled turn. ExitWithin bounds the wait for the end of the
+	// process after its input was closed, and again after TERM. Zero means the default.
 	StartWithin, CancelWithin, ExitWithin time.Duration
 
-	Secrets *secret.Known // kept out of the report of a crash; nil: none are known
+	Secrets *secret.Known // kept out of crash reports; may be nil
 }
 
 // Server is a server of tools (MCP) that the agent starts.
@@ -65,7 +66,7 @@ type Server struct {
 	Env     []Variable `json:"env"`
 }
 
-// Variable is one of the environment.
+// Variable is an environment variable.
 type Variable struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -76,17 +77,17 @@ type client struct {
 	Settings
 	agent    *agent
 	out      *writer
-	messages chan message // closed when the agent has said its last
+	messages chan message // closed at the end of the agent's output
 
 	next      int // number of the last request of ours
 	session   string
-	keeps     bool // the session can be continued in a later process
-	replaying bool // the session is being loaded: what comes was said before
-	heard     int  // how many updates came
+	keeps     bool // a later process can continue the session
+	replaying bool // the session is being loaded: updates repeat earlier turns
+	heard     int  // number of updates received
 	cancelled bool // session/cancel was sent
 	prompting bool // the prompt was sent
 
-	asked  string // the question that was put to the operator, or ""
+	asked  string // the id of the question to the operator, or ""
 	once   map[string]int
 	denied map[string]bool
 
@@ -94,18 +95,18 @@ type client struct {
 	meter meter
 	said  transcript
 
-	last   string // that the agent has said, one piece
-	gaveUp bool   // it says itself that its turn has failed
+	last   string // the last piece of the agent's text
+	gaveUp bool   // the agent reported that its turn failed
 }
 
-// errCancelled means that the turn was to end before the prompt was sent.
+// errCancelled means that the turn was cancelled before the prompt was sent.
 var errCancelled = errors.New("cancelled")
 
-// errEnded means that the agent said its last while an answer was awaited.
+// errEnded means that the agent's output ended before its answer.
 var errEnded = errors.New("the agent ended without an answer")
 
-// Run runs the turn, and returns when the agent's process has ended. What went wrong is
-// in the last event, a Done. The error is for a program that could not be started.
+// Run runs the turn, and returns when the agent's process has ended. The last event, a Done,
+// reports any failure. The error is for a program that could not be started.
 func Run(ctx context.Context, s Settings) error {
 	c, err := start(ctx, s)
 	if err != nil {
@@ -117,7 +118,7 @@ func Run(ctx context.Context, s Settings) error {
 	return nil
 }
 
-// Probe starts the agent, asks what it is, and ends it.
+// Probe starts the agent, asks for its description, and ends it.
 func Probe(ctx context.Context, s Settings) (turn.ACPAgent, error) {
 	s.Emit = func(turn.Event) {}
 	c, err := start(ctx, s)
@@ -132,7 +133,7 @@ func Probe(ctx context.Context, s Settings) (turn.ACPAgent, error) {
 	return about.agent(), nil
 }
 
-// withDefaults returns s with the default in place of each time that is not set.
+// withDefaults returns s with the defaults for unset timeouts.
 func (s Settings) withDefaults() Settings {
 	if s.StartWithin <= 0 {
 		s.StartWithin = defaultStart
@@ -182,14 +183,14 @@ func (c *client) end() {
 	c.out.close()
 	hurry := c.Cancel
 	if c.cancelled {
-		hurry = nil // it is known
+		hurry = nil // the agent knows already
 	}
 	c.agent.end(c.ExitWithin, c.messages, hurry)
 }
 
-// call sends a request, and returns the result of its answer. Meanwhile it takes in what
-// else the agent says. within bounds the wait; 0 is not bounded, but once the turn is to
-// be cancelled CancelWithin bounds it.
+// call sends a request, and returns the result in its answer. While it waits, it processes the
+// agent's other messages. within bounds the wait. If within is 0, the wait is unbounded until the
+// turn is cancelled; then CancelWithin bounds it.
 func (c *client) call(ctx context.Context, method string, params any, within time.Duration) (json.RawMessage, error) {
 	c.next++
 	id := strconv.Itoa(c.next)
@@ -229,7 +230,7 @@ func (c *client) call(ctx context.Context, method string, params any, within tim
 	}
 }
 
-// cancel asks the agent to end the turn.
+// cancel asks the agent to end the turn, once.
 func (c *client) cancel() {
 	if c.cancelled {
 		return
@@ -238,7 +239,7 @@ func (c *client) cancel() {
 	_ = c.out.send(request{jsonrpc, nil, "session/cancel", map[string]any{"sessionId": c.session}})
 }
 
-// take takes in a message that is not the answer that is awaited.
+// take processes a message that is not the awaited answer.
 func (c *client) take(ctx context.Context, m message) {
 	switch {
 	case m.fat > 0:
@@ -272,7 +273,7 @@ func (c *client) refuse(m message, why *Fault) {
 	}
 }
 
-// unknown tells of something that was not understood.
+// unknown emits an Unknown event.
 func (c *client) unknown(text string) {
 	c.Emit(turn.Event{Kind: turn.Unknown, Text: plain.Text(plain.Cut(text, maxText))})
 }

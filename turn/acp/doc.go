@@ -1,13 +1,12 @@
-// Package acp speaks the Agent Client Protocol, version 1, with an agent that is a child
-// process of ours: JSON-RPC 2.0, a message a line, on its standard input and output
-// (docs/decisions/0054). It runs one turn, and tells what happens as events of package
-// turn.
+// Package acp speaks the Agent Client Protocol, version 1, with an agent that is our child
+// process: JSON-RPC 2.0, one message per line, on its standard input and output
+// (docs/decisions/0054). It runs one turn, and reports its progress as events of package turn.
 //
-// We offer the agent neither files nor a terminal: it uses its own tools, in the box that
-// it runs in. What it asks permission for is decided by the cause of the turn
-// (permission.go). What it sends that we do not know becomes an Unknown event and changes
-// nothing. What it sends while its session is loaded is not part of the answer.
+// We do not offer the agent files or a terminal: it uses its own tools, in its sandbox. The cause
+// of the turn decides the agent's requests for permission (permission.go). A message of an
+// unknown kind becomes an Unknown event and has no other effect. Messages that arrive while the
+// session is loaded are not part of the answer.
 //
-// One goroutine reads what the agent says, one writes to it, and the one that called Run
-// does the rest. It waits for nothing but messages, deadlines and the signal to cancel.
+// One goroutine reads from the agent, one writes to it, and the goroutine that called Run does
+// the rest. It waits only for messages, deadlines and the signal to cancel.
 package acp

@@ -15,21 +15,21 @@ import (
 	"agentstateloop/turn"
 )
 
-// Process is what turn.ACPCommand runs on.
+// Process is the environment of turn.ACPCommand.
 type Process struct {
 	Stdin  io.Reader // the prompt
-	Stdout io.Writer // takes the events
+	Stdout io.Writer // receives the events
 
-	// Ask is that of Settings.
+	// Ask is Settings.Ask.
 	Ask func(ctx context.Context, text string) (id string, err error)
 
-	ExitWithin time.Duration // that of Settings
+	ExitWithin time.Duration // Settings.ExitWithin
 
-	Secrets *secret.Known // kept out of the report of a crash; nil: none are known
+	Secrets *secret.Known // kept out of crash reports; may be nil
 }
 
-// Main runs turn.ACPCommand with its arguments: a turn, or a probe. When ctx ends, or
-// when the runner wishes it, it ends the turn in order.
+// Main runs turn.ACPCommand with its arguments: a turn, or a probe. It ends the turn cleanly when
+// ctx ends or the runner sends its signal.
 func (p Process) Main(ctx context.Context, args []string) error {
 	var s turn.ACPSettings
 	if len(args) < 2 || json.Unmarshal([]byte(args[0]), &s) != nil {
@@ -61,7 +61,8 @@ func (p Process) Main(ctx context.Context, args []string) error {
 	return Run(ctx, settings)
 }
 
-// serverOf returns the server of our tools as an agent gets to know it.
+// serverOf returns the server of our tools in the form of the protocol, with the values of its
+// variables.
 func serverOf(t turn.ACPTools) Server {
 	server := Server{Name: t.Name, Command: t.Command, Args: t.Args, Env: []Variable{}}
 	for _, name := range t.Variables {
@@ -78,7 +79,8 @@ func (p Process) emit(e turn.Event) {
 	}
 }
 
-// cancelled returns a channel that is closed when the runner wishes the turn to end.
+// cancelled returns a channel that is closed when the runner asks to end the turn, or when ctx
+// ends.
 func (p Process) cancelled(ctx context.Context) <-chan struct{} {
 	wished, cancel := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(wished, unix.SIGWINCH)

@@ -18,7 +18,7 @@ type option struct {
 	Kind string `json:"kind"`
 }
 
-// outcome is our answer to it.
+// outcome is our answer to a request for permission.
 type outcome struct {
 	Outcome struct {
 		Outcome string `json:"outcome"`
@@ -36,8 +36,8 @@ func cancelledOutcome() (o outcome) {
 	return o
 }
 
-// choose returns the first option of a kind, or else of the next one. What is said once
-// comes first: "always" would decide later turns too, which may have another cause.
+// choose returns the first option of the first kind that is offered. Callers list "once" kinds
+// first: "always" would also decide later turns, which may have another cause.
 func choose(options []option, kinds ...string) (string, bool) {
 	for _, kind := range kinds {
 		if i := slices.IndexFunc(options, func(o option) bool { return o.Kind == kind }); i >= 0 {
@@ -47,10 +47,10 @@ func choose(options []option, kinds ...string) (string, bool) {
 	return "", false
 }
 
-// permit decides a request for permission (docs/design.md, "An agent that speaks ACP"):
-// what the cause of the turn grants, and what the operator has allowed before, is
-// granted once. Anything else is refused. If the operator may be asked, they are, and
-// the turn ends, to go on when they have answered.
+// permit decides a request for permission (docs/design.md, "An agent that speaks ACP"). It grants
+// a request, once, if the cause of the turn or an earlier answer of the operator allows it. It
+// refuses all others. But if the operator may be asked, permit asks the operator and ends the
+// turn, which continues after the answer.
 func (c *client) permit(ctx context.Context, params json.RawMessage) outcome {
 	said, options, ok := parseRequest(params)
 	if !ok {
@@ -82,9 +82,9 @@ func (c *client) permit(ctx context.Context, params json.RawMessage) outcome {
 	return c.reject(r, options, turn.PermissionRefused)
 }
 
-// ours reports whether a request is for a tool of one of the servers that the agent was
-// offered: claude-agent-acp names it in full, and gemini in the number and the title of
-// the call.
+// ours reports whether a request is for a tool of one of the servers that we offered the agent.
+// claude-agent-acp puts the tool's full name into the call's name or title. gemini shows it in
+// the call's id and title.
 func (c *client) ours(r call) bool {
 	if r.kind() != "other" {
 		return false
@@ -103,8 +103,7 @@ func (c *client) ours(r call) bool {
 
 var toolName = lazy.NewRegexp(`^[a-z]+(_[a-z]+)*$`)
 
-// parseRequest reads a request for permission. An option that is not understood is left
-// out.
+// parseRequest parses a request for permission. It skips options that do not parse.
 func parseRequest(params json.RawMessage) (said call, options []option, ok bool) {
 	var p struct {
 		Call    json.RawMessage   `json:"toolCall"`
@@ -123,7 +122,7 @@ func parseRequest(params json.RawMessage) (said call, options []option, ok bool)
 	return said, options, ok
 }
 
-// allow grants a request. It is told before the agent can act on it.
+// allow grants a request. It emits the decision before the agent can act on it.
 func (c *client) allow(r call, options []option, decision string) outcome {
 	id, ok := choose(options, "allow_once", "allow_always")
 	if !ok {
@@ -146,13 +145,13 @@ func (c *client) reject(r call, options []option, decision string) outcome {
 	return cancelledOutcome()
 }
 
-// ask asks the operator, and cancels the turn. A request that cannot be shown as a whole
-// is refused: nobody can allow what they cannot read.
+// ask asks the operator, and cancels the turn. It refuses a request that cannot be shown as a
+// whole, because the operator could not read all of it.
 func (c *client) ask(ctx context.Context, r call, options []option) outcome {
 	text, err := r.request().Question()
 	id := ""
 	if err == nil {
-		id, err = c.Ask(ctx, text) // an error besides an id is of the mail, which is sent later
+		id, err = c.Ask(ctx, text) // an error with an id concerns the mail, which is sent later
 	}
 	if id == "" {
 		c.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("the agent asked for permission (%s), and the operator was not asked: %v", r.kind(), err)})

@@ -13,7 +13,7 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// maxStderr bounds, in bytes, what is kept of what the agent prints on stderr.
+// maxStderr bounds the kept end of the agent's stderr, in bytes.
 const maxStderr = 2 << 10
 
 // agent is the agent's process. It is in our process group.
@@ -22,11 +22,11 @@ type agent struct {
 	stdin  io.WriteCloser
 	stdout *os.File
 	stderr *tail
-	quit   chan struct{} // closed when nobody reads its messages any more
+	quit   chan struct{} // closed when we stop reading its messages
 	exited chan struct{}
 }
 
-// startAgent starts the agent. Its stderr is ours.
+// startAgent starts the agent. Its stderr goes to ours, and we keep the end of it.
 func startAgent(s Settings) (*agent, error) {
 	cmd := exec.Command(s.Command[0], s.Command[1:]...)
 	cmd.Dir = s.Dir
@@ -34,8 +34,8 @@ func startAgent(s Settings) (*agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
-	// A pipe of our own: that of os/exec ends with the process, and takes with it what
-	// was not read yet.
+	// Our own pipe: the pipe of os/exec is closed when the process ends, and unread output is
+	// lost.
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
@@ -50,15 +50,15 @@ func startAgent(s Settings) (*agent, error) {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
 	go s.Secrets.Guarded(func() {
-		_ = cmd.Wait() // the state says more than its error
+		_ = cmd.Wait() // the state has more detail than the error
 		close(a.exited)
 	})()
 	return a, nil
 }
 
-// end waits until the process has ended, whose input was closed. If it does not end
-// within that time, or when hurry is closed, it gets TERM, and KILL after the same time.
-// What it says is thrown away.
+// end waits for the end of the process, whose input is closed. If the process does not end within
+// that time, or when hurry is closed, end sends TERM, and KILL after the same time. It discards
+// the agent's messages.
 func (a *agent) end(within time.Duration, messages <-chan message, hurry <-chan struct{}) {
 	defer a.stdout.Close()
 	defer close(a.quit)
@@ -85,8 +85,8 @@ func (a *agent) end(within time.Duration, messages <-chan message, hurry <-chan 
 	}
 }
 
-// how returns how the process ended, with the last line of its stderr. It waits a moment
-// for the end.
+// how describes how the process ended, with the last line of its stderr. It waits briefly for the
+// end.
 func (a *agent) how() string {
 	select {
 	case <-a.exited:

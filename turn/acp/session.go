@@ -16,8 +16,8 @@ import (
 // protocolVersion is the version of the protocol that we speak.
 const protocolVersion = 1
 
-// How long an agent that was asked to load a session may go on telling what was said in
-// it after it answered, and how often it must answer with nothing between.
+// replayWithin bounds how long an agent may go on repeating a loaded session after its answer.
+// replayQuiet is the number of answers in a row that must come without updates in between.
 const (
 	replayWithin = 20 * time.Second
 	replayQuiet  = 3
@@ -40,7 +40,7 @@ type about struct {
 	} `json:"agentInfo"`
 }
 
-// resumes reports whether a session can be continued without being repeated.
+// resumes reports whether the agent can continue a session without repeating it.
 func (a about) resumes() bool {
 	resume := string(a.Capabilities.Sessions.Resume)
 	return resume != "" && resume != "null" && resume != "false"
@@ -57,10 +57,10 @@ func (a about) agent() turn.ACPAgent {
 	}
 }
 
-// shown returns a name that the agent gave, fit to show.
+// shown shortens a name from the agent and makes it fit to show.
 func shown(s string) string { return plain.Line(plain.Cut(s, 128)) }
 
-// initialize learns what the agent is.
+// initialize asks for the agent's description, and checks the version of the protocol.
 func (c *client) initialize(ctx context.Context) (about, error) {
 	var a about
 	result, err := c.call(ctx, "initialize", map[string]any{
@@ -69,14 +69,14 @@ func (c *client) initialize(ctx context.Context) (about, error) {
 		"clientCapabilities": map[string]any{
 			"fs":       map[string]any{"readTextFile": false, "writeTextFile": false},
 			"terminal": false,
-			"session":  map[string]any{"notices": map[string]any{}}, // or else codex says its warnings in the answer
+			"session":  map[string]any{"notices": map[string]any{}}, // otherwise codex puts its warnings into the answer
 		},
 	}, c.StartWithin)
 	if err != nil {
 		return a, err
 	}
 	if err := json.Unmarshal(result, &a); err != nil {
-		// Leniently: an agent whose capabilities are not understood has none.
+		// Be lenient: ignore unparsable capabilities.
 		var version struct {
 			Protocol int `json:"protocolVersion"`
 		}
@@ -91,7 +91,7 @@ func (c *client) initialize(ctx context.Context) (about, error) {
 	return a, nil
 }
 
-// turn runs the turn, and returns its last event.
+// turn runs the turn, and returns the last event.
 func (c *client) turn(ctx context.Context) turn.Event {
 	a, err := c.initialize(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *client) turn(ctx context.Context) turn.Event {
 	var done turn.Event
 	switch {
 	case c.asked != "":
-		done = turn.Event{Kind: turn.Done} // how it ended does not matter: the turn waits
+		done = turn.Event{Kind: turn.Done} // the stop reason does not matter: the turn waits
 	case err != nil:
 		done = c.failed(err)
 	default:
@@ -133,8 +133,8 @@ func (c *client) turn(ctx context.Context) turn.Event {
 	return done
 }
 
-// listen takes in what the agent says after it has answered the prompt: some agents answer
-// before their text is out. It is over when nothing more has come for Settle.
+// listen processes messages after the answer to the prompt: some agents answer before their text
+// is complete. It returns when no message has come for Settle, and at the latest after Linger.
 func (c *client) listen(ctx context.Context) {
 	over := time.Now().Add(c.Linger)
 	for until := c.quietUntil(over); time.Now().Before(until); {
@@ -152,8 +152,8 @@ func (c *client) listen(ctx context.Context) {
 	}
 }
 
-// quietUntil returns how long the agent must stay silent from now on. An agent that has said
-// nothing since its last tool is awaited until over.
+// quietUntil returns the time at which the wait for messages ends if no more come. An agent that
+// has said nothing since its last tool gets until over, unless it may be silent.
 func (c *client) quietUntil(over time.Time) time.Time {
 	if c.asked != "" {
 		return time.Time{}
@@ -169,8 +169,8 @@ func (c *client) quietUntil(over time.Time) time.Time {
 	return over
 }
 
-// ending returns the last event of a turn that ended for that reason. cancelled means
-// that we asked for it.
+// ending returns the last event of a turn with this stop reason. cancelled means that we
+// cancelled the turn.
 func ending(reason string, cancelled bool) turn.Event {
 	done := turn.Event{Kind: turn.Done}
 	switch {
@@ -191,7 +191,7 @@ func ending(reason string, cancelled bool) turn.Event {
 	return done
 }
 
-// open loads the session of Settings, or begins one.
+// open loads the session of Settings, or begins one, and chooses its settings.
 func (c *client) open(ctx context.Context, a about) error {
 	params := map[string]any{"cwd": c.Dir, "mcpServers": c.Servers}
 	if c.Servers == nil {
@@ -243,10 +243,10 @@ func (c *client) open(ctx context.Context, a about) error {
 	return c.choose(ctx, offered)
 }
 
-// awaitReplay waits until the agent has told all that was said in a session. It should
-// have done so before it answered, but not every agent does: gemini goes on for a while.
-// So it is asked for something that no agent knows, until it has answered several times
-// without saying anything between.
+// awaitReplay waits until the agent has repeated a whole loaded session. The agent should have
+// done so before its answer, but not every agent does: gemini continues for a while. So
+// awaitReplay sends a request that no agent knows, until several answers in a row have come
+// without updates in between.
 func (c *client) awaitReplay(ctx context.Context) error {
 	for until, quiet := time.Now().Add(min(replayWithin, c.StartWithin)), 0; quiet < replayQuiet && time.Now().Before(until); {
 		before := c.heard
@@ -264,7 +264,7 @@ func (c *client) awaitReplay(ctx context.Context) error {
 	return nil
 }
 
-// pause takes in what the agent says for a while.
+// pause processes the agent's messages for a while.
 func (c *client) pause(ctx context.Context, d time.Duration) error {
 	for over := time.After(d); ; {
 		select {
@@ -291,13 +291,14 @@ func (c *client) failed(err error) turn.Event {
 		done.Obstacle = true
 		return done
 	}
-	if fault, ok := errors.AsType[*Fault](err); ok { // some agents pass on the status of their provider
+	if fault, ok := errors.AsType[*Fault](err); ok { // some agents pass on their provider's HTTP status
 		done.Limited, done.Overload = fault.Code == http.StatusTooManyRequests, fault.Code >= http.StatusInternalServerError
 	}
 	return done
 }
 
-// explain returns an error in the words by which package turn knows a refused login.
+// explain returns an error in words by which package turn recognizes a refused login. For an
+// agent that has ended, it adds how.
 func (c *client) explain(err error) error {
 	if errors.Is(err, errEnded) {
 		return fmt.Errorf("%w: %s", err, c.agent.how())

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// offer is a setting of a session that an agent lets its client choose.
+// offer is a setting of a session that the agent offers.
 type offer struct {
 	ID       string          `json:"id"`
 	Category string          `json:"category"`
@@ -27,34 +27,34 @@ type offered struct {
 	Values []offered `json:"options"`
 }
 
-// The settings that have had requests of their own before there were settings of any kind.
+// The settings that had their own requests before the protocol had general settings.
 const (
 	modelSetting = "model"
 	modeSetting  = "mode"
 )
 
-// offers are the settings of a session. An agent may name its models and modes in the older
-// way, in the newer, or in both.
+// offers are the settings of a session. An agent may offer its models and modes in the older
+// form, in the newer form, or in both.
 type offers struct {
 	settings      []offer
 	models, modes choice
 }
 
-// choice is a setting of the older kind.
+// choice is a setting in the older form.
 type choice struct {
 	current string
 	ids     []string
 }
 
-// parseOffers reads the answer to the request that opened a session. What is not understood is
-// not offered.
+// parseOffers parses the answer to the request that opened a session. It skips settings that do
+// not parse.
 func parseOffers(result json.RawMessage) (o offers) {
 	var all struct {
 		Settings []json.RawMessage `json:"configOptions"`
 		Models   json.RawMessage   `json:"models"`
 		Modes    json.RawMessage   `json:"modes"`
 	}
-	_ = json.Unmarshal(result, &all) // fields that fit are read
+	_ = json.Unmarshal(result, &all) // fields that parse are used
 	for _, raw := range all.Settings {
 		var s offer
 		if json.Unmarshal(raw, &s) == nil && s.ID != "" {
@@ -88,7 +88,7 @@ func parseOffers(result json.RawMessage) (o offers) {
 	return o
 }
 
-// setting returns the setting with a name: its id, or else its category.
+// setting returns the setting with this id, or otherwise with this category.
 func (o offers) setting(name string) (offer, bool) {
 	i := slices.IndexFunc(o.settings, func(s offer) bool { return s.ID == name })
 	if i < 0 {
@@ -108,7 +108,7 @@ func (o offers) model() string {
 	return o.models.current
 }
 
-// names returns the names by which settings can be chosen.
+// names returns the names of the settings that can be chosen.
 func (o offers) names() (names []string) {
 	for _, s := range o.settings {
 		names = append(names, shown(s.ID))
@@ -123,7 +123,7 @@ func (o offers) names() (names []string) {
 	return slices.Compact(names)
 }
 
-// current returns the value as a text.
+// current returns the value as text.
 func (s offer) current() string {
 	var text string
 	if json.Unmarshal(s.Current, &text) == nil {
@@ -132,7 +132,7 @@ func (s offer) current() string {
 	return string(s.Current)
 }
 
-// values returns what can be chosen. Some agents put it into groups.
+// values returns the possible values. Some agents group them.
 func values(all []offered) (ids []string) {
 	for _, v := range all {
 		if v.Value != "" {
@@ -143,13 +143,13 @@ func values(all []offered) (ids []string) {
 	return ids
 }
 
-// unfit is the error of a setting that the agent does not have, or does not accept.
+// unfit is the error for a setting that the agent lacks or rejects.
 type unfit struct{ text string }
 
 func (e *unfit) Error() string { return e.text }
 
-// choose chooses what Settings say, the model first, on which other settings may depend. Unless
-// they name a mode, the agent is put into the one in which it asks.
+// choose applies Options, the model first, because other settings may depend on it. Unless
+// Options include a mode, choose puts an agent that has askingMode into it.
 func (c *client) choose(ctx context.Context, o offers) (err error) {
 	names := slices.SortedFunc(maps.Keys(c.Options), func(a, b string) int {
 		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
@@ -171,12 +171,11 @@ func (c *client) choose(ctx context.Context, o offers) (err error) {
 	return nil
 }
 
-// askingMode is the mode in which agents ask for permission, by the name that most of those
-// which have modes give it. In another an agent may decide by itself what the cause of the turn
-// has to decide.
+// askingMode is the mode in which agents ask for permission. Most agents with modes use this
+// name. In another mode, an agent may make decisions that the cause of the turn must make.
 const askingMode = "default"
 
-// place orders the settings: the model is chosen first, the mode last.
+// place orders the settings: the model first, the mode last.
 func place(name string) int {
 	switch name {
 	case modelSetting:
@@ -187,7 +186,7 @@ func place(name string) int {
 	return 1
 }
 
-// set chooses one setting, and returns the settings as they are then.
+// set chooses one setting, and returns the settings after that.
 func (c *client) set(ctx context.Context, o offers, name, value string) (offers, error) {
 	s, ok := o.setting(name)
 	known := values(s.Values)
@@ -244,7 +243,7 @@ func (c *client) setOld(ctx context.Context, was choice, name, value, method, ke
 	return nil
 }
 
-// request makes a request about the session.
+// request sends a request about the session.
 func (c *client) request(ctx context.Context, method string, params map[string]any) error {
 	params["sessionId"] = c.session
 	_, err := c.call(ctx, method, params, c.StartWithin)
@@ -270,8 +269,8 @@ func shownAll(values []string) string {
 	return strings.Join(all, ", ")
 }
 
-// refusedSetting returns the error of a setting that the agent has not accepted. An agent that
-// is not logged in, or has ended, says nothing about the setting.
+// refusedSetting returns the error for a setting that the agent rejected. Other errors, such as a
+// missing login or an agent that has ended, do not concern the setting and stay unchanged.
 func refusedSetting(name, value string, err error) error {
 	if fault, ok := errors.AsType[*Fault](err); ok && fault.Code != codeAuthRequired {
 		return &unfit{fmt.Sprintf("the agent does not accept %q for its setting %s: %s", value, name, shown(fault.Error()))}

@@ -10,9 +10,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// update takes in a session/update. One that is not known, or not understood, changes
-// nothing. Of what comes while the session is loaded only the meter counts: it was said
-// in an earlier turn.
+// update processes a session/update. An unknown or unparsable update becomes an Unknown event.
+// Until the prompt is sent, only the meter is updated, because all other updates repeat earlier
+// turns.
 func (c *client) update(params json.RawMessage) {
 	var p struct {
 		Session string          `json:"sessionId"`
@@ -58,13 +58,13 @@ func (c *client) update(params json.RawMessage) {
 			return
 		}
 	case "user_message_chunk", "plan", "available_commands_update", "current_mode_update", "config_option_update":
-		return // nothing of it is ours to show
+		return // not shown
 	}
 	c.unknown(string(p.Update))
 }
 
-// noteThread notes whether codex has given the turn up. It says why in a message, as if that
-// were an answer, and ends the turn as if all were well.
+// noteThread records whether codex has given up the turn. Then codex sends the reason as if it
+// were an answer, and ends the turn as if it had succeeded.
 func (c *client) noteThread(update json.RawMessage) {
 	var u struct {
 		Meta struct {
@@ -80,8 +80,8 @@ func (c *client) noteThread(update json.RawMessage) {
 	}
 }
 
-// transcript puts an empty line between the messages of an agent, whose pieces do not say
-// where one ends.
+// transcript puts an empty line between the messages of an agent, because the pieces do not mark
+// the end of a message.
 type transcript struct {
 	began, broken bool
 	message       string
@@ -96,7 +96,7 @@ func (t *transcript) next(text, message string) string {
 	return text
 }
 
-// call is what the agent has said of one call of a tool.
+// call is the known state of one tool call.
 type call struct {
 	ID        string          `json:"toolCallId"`
 	Name      string          `json:"name"`
@@ -108,22 +108,22 @@ type call struct {
 	Locations json.RawMessage `json:"locations"`
 }
 
-// Bounds of what is kept of calls that have not ended.
+// Bounds of the calls that we remember.
 const (
 	maxCalls = 1000
 	maxEnded = 10000
-	maxInput = 256 << 10 // bytes of one call
+	maxInput = 256 << 10 // bytes of one open call
 )
 
-// tools are the calls that have not ended.
+// tools holds the open calls and the ids of ended ones.
 type tools struct {
 	open  map[string]call
-	order []string // their ids, the oldest first
+	order []string // ids of the open calls, oldest first
 	ended map[string]bool
 }
 
-// parseCall reads what was said of a call. Fields of another type than the protocol
-// says count as not said.
+// parseCall parses a message about a call. A field of another type than in the protocol counts as
+// missing.
 func parseCall(raw json.RawMessage) (call, bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
@@ -131,7 +131,7 @@ func parseCall(raw json.RawMessage) (call, bool) {
 	}
 	text := func(name string) string {
 		var s string
-		_ = json.Unmarshal(fields[name], &s) // one that is not a text is not said
+		_ = json.Unmarshal(fields[name], &s) // a field that is not a text counts as missing
 		return s
 	}
 	said := func(name string) json.RawMessage {
@@ -147,7 +147,7 @@ func parseCall(raw json.RawMessage) (call, bool) {
 	return c, c.ID != ""
 }
 
-// over returns c with what a later message says of it.
+// over returns c updated by a later message about it.
 func (c call) over(later call) call {
 	for _, f := range []struct{ now, new *string }{{&c.ID, &later.ID}, {&c.Name, &later.Name}, {&c.Title, &later.Title}, {&c.Kind, &later.Kind}, {&c.Status, &later.Status}} {
 		if *f.new != "" {
@@ -162,22 +162,22 @@ func (c call) over(later call) call {
 	return c
 }
 
-// size returns how many bytes it has.
+// size returns the size of the call in bytes.
 func (c call) size() int { return len(c.ID) + c.request().Size() }
 
-// request returns what permission is asked for. The number and the state of the call do not
-// belong to that.
+// request returns the request for permission to make the call. It omits the id and the status of
+// the call.
 func (c call) request() turn.ToolRequest {
 	return turn.ToolRequest{Name: c.Name, Title: c.Title, Kind: c.Kind, Input: c.Input, Content: c.Content, Locations: c.Locations}
 }
 
-// kind returns the kind of the tool, of turn.ToolKinds.
+// kind returns the kind of the tool, one of turn.ToolKinds.
 func (c call) kind() string { return c.request().KnownKind() }
 
 func (c call) ended() bool { return c.Status == "completed" || c.Status == "failed" }
 
-// tool takes in what the agent says of a call of a tool, and tells when it begins and
-// when it ends.
+// tool processes a message about a tool call. It emits an event when the call begins and when it
+// ends. It returns false if the message does not parse.
 func (c *client) tool(raw json.RawMessage) bool {
 	said, ok := parseCall(raw)
 	if !ok {
@@ -185,7 +185,7 @@ func (c *client) tool(raw json.RawMessage) bool {
 	}
 	c.said.broken = true
 	if c.calls.ended[said.ID] {
-		return true // more about one that has ended
+		return true // a message about an ended call
 	}
 	known, open := c.calls.open[said.ID]
 	now := known.over(said)
@@ -201,14 +201,14 @@ func (c *client) tool(raw json.RawMessage) bool {
 	return true
 }
 
-// begins tells that a call has begun. Its title may be a whole command, so it is not the
-// name of the tool: where the agent gives none, its kind is.
+// begins emits the beginning of a call. The event names the tool, or its kind if the agent gives
+// no name. The title does not serve as a name, because it may be a whole command.
 func (c *client) begins(now call) {
 	c.Emit(turn.Event{Kind: turn.ToolUse, Tool: cmp.Or(shown(now.Name), now.kind()), ToolID: shown(now.ID), Text: plain.Line(plain.Cut(now.Title, maxText))})
 }
 
-// keep remembers a call that has not ended. Of one that is too large only the id and the
-// kind stay, with a title that says so.
+// keep remembers an open call. Of a call that is too large it keeps only the id and the kind, and
+// a title with the size.
 func (t *tools) keep(c call) {
 	if c.size() > maxInput {
 		c = call{ID: shown(c.ID), Kind: c.kind(), Title: tooLarge(c.size())}

@@ -6,21 +6,21 @@ import (
 	"agentstateloop/turn"
 )
 
-// meter gathers what the agent tells of its usage. The protocol leaves it open whether an
-// agent tells anything.
+// meter collects the usage that the agent reports. Under the protocol an agent need not report
+// any.
 type meter struct {
 	model          string
-	context, limit int64 // tokens in its session, and that it can hold
+	context, limit int64 // tokens in the session, and the context window
 
-	// cost is what the whole session has cost, in dollars. Where it stood as the prompt
-	// was sent is not known for a session that was loaded, unless the agent tells it.
+	// cost is the cost of the whole session in dollars. base is the cost when the prompt was
+	// sent. For a loaded session it is unknown, unless the agent reports it.
 	cost, base           float64
 	costTold, baseStands bool
 
 	usage turn.Usage
 }
 
-// update takes in a usage_update.
+// update processes a usage_update.
 func (m *meter) update(raw json.RawMessage) {
 	var u struct {
 		Used int64 `json:"used"`
@@ -47,13 +47,12 @@ func (m *meter) update(raw json.RawMessage) {
 	}
 }
 
-// begin notes that the prompt is sent now. fresh means that the session is new.
+// begin records that the prompt is sent now. fresh means that the session is new.
 func (m *meter) begin(fresh bool) {
 	m.base, m.baseStands = m.cost, fresh || m.costTold
 }
 
-// prompt takes in the usage in the answer to the prompt, and what gemini says of it in
-// its extension.
+// prompt reads the usage in the answer to the prompt, and in gemini's extension of it.
 func (m *meter) prompt(usage, meta json.RawMessage) {
 	var u struct {
 		Input   int64 `json:"inputTokens"`
@@ -84,8 +83,8 @@ func (m *meter) prompt(usage, meta json.RawMessage) {
 		return
 	}
 	m.usage = turn.Usage{Input: u.Input, Output: u.Output, CacheRead: u.Read, CacheWrite: u.Write}
-	// Agents differ in whether thoughts are part of the output, and what was cached part
-	// of the input. The total tells.
+	// Agents differ: thoughts may be part of the output, and cached tokens part of the input. The
+	// total decides.
 	switch u.Total {
 	case u.Input + u.Output + u.Read + u.Write + u.Thought:
 		m.usage.Output += u.Thought
@@ -97,7 +96,7 @@ func (m *meter) prompt(usage, meta json.RawMessage) {
 	}
 }
 
-// bill enters what the turn has cost.
+// bill enters the usage and cost of the turn in done.
 func (m *meter) bill(done *turn.Event) {
 	done.Usage, done.Context, done.Window = m.usage, m.context, m.limit
 	done.Model = shown(m.model)

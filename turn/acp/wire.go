@@ -12,10 +12,10 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// maxMessage bounds, in bytes, a message of the agent. A longer one is skipped.
+// maxMessage bounds a message of the agent, in bytes. A longer one is skipped.
 const maxMessage = 16 << 20
 
-// maxUnsent bounds the messages that wait for an agent that does not read.
+// maxUnsent bounds the queue of messages for an agent that does not read.
 const maxUnsent = 4096
 
 // message is one JSON-RPC message in either direction.
@@ -26,24 +26,24 @@ type message struct {
 	Result json.RawMessage
 	Error  *Fault
 
-	raw []byte // the line, if it is not a message; else nil
-	fat int    // the size of a line that was skipped; else 0
+	raw []byte // the line if it is not a message, otherwise nil
+	fat int    // the size of a skipped line, otherwise 0
 }
 
-// Fault is an error that the agent answers with.
+// Fault is an error in an answer.
 type Fault struct {
 	Code    int             `json:"code"`
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
-// The codes of errors that matter here.
+// The error codes that we use.
 const (
 	codeNoMethod     = -32601
 	codeAuthRequired = -32000
 )
 
-// Error returns the message, with what the data say besides.
+// Error returns the message and the details in the data.
 func (f *Fault) Error() string {
 	var text string
 	var data struct {
@@ -73,10 +73,10 @@ func (f *Fault) Error() string {
 // isResponse reports whether m answers a request of ours.
 func (m message) isResponse() bool { return m.Method == "" && len(m.ID) > 0 }
 
-// isRequest reports whether m must be answered.
+// isRequest reports whether m needs an answer from us.
 func (m message) isRequest() bool { return m.Method != "" && len(m.ID) > 0 }
 
-// parseMessage reads a line. One that is not a message has raw set.
+// parseMessage parses a line. If the line is not a message, raw is set.
 func parseMessage(line []byte) message {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -108,8 +108,8 @@ func parseMessage(line []byte) message {
 	return parsed
 }
 
-// readMessages hands each line of r to take, until the end of r or until take returns
-// false. A line that is too long is skipped.
+// readMessages calls take with each line of r, until EOF or until take returns false. For a line
+// that is too long, it passes only the size.
 func readMessages(r io.Reader, take func(message) bool) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	var line []byte
@@ -139,7 +139,7 @@ func readMessages(r io.Reader, take func(message) bool) {
 	}
 }
 
-// writer writes messages without making its caller wait for the agent.
+// writer queues messages, so that its caller does not wait for the agent.
 type writer struct {
 	mu     sync.Mutex
 	unsent [][]byte
@@ -178,7 +178,7 @@ func (w *writer) take() (lines [][]byte, closed bool) {
 	return lines, w.closed && len(lines) == 0
 }
 
-// send queues v. It returns an error if the agent has not read for too long.
+// send queues v. It returns an error if the queue is full because the agent does not read.
 func (w *writer) send(v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
@@ -194,7 +194,7 @@ func (w *writer) send(v any) error {
 	return nil
 }
 
-// close ends the agent's input after what is queued.
+// close ends the agent's input after the queued messages.
 func (w *writer) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -209,7 +209,7 @@ func (w *writer) nudge() {
 	}
 }
 
-// request is a message of ours that is to be answered, or a notification if ID is nil.
+// request is our request to the agent, or a notification if ID is nil.
 type request struct {
 	Version string `json:"jsonrpc"`
 	ID      any    `json:"id,omitempty"`

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// answerWithin bounds how long a command waits for its answer. A question is sent
-// before it is answered.
+// answerWithin bounds how long a command waits for its answer. The runner sends a question before
+// it answers.
 const answerWithin = 2 * time.Minute
 
-// Call asks the runner that listens in folder. An error means that the runner was
-// not reached or did not answer, so it is unknown whether the request was met.
+// Call sends a request to the runner that listens in folder. An error means that the runner was
+// not reached or did not answer, so it is unknown whether the runner performed the request.
 func Call(ctx context.Context, folder string, r Request) (Answer, error) {
 	return call(ctx, func(ctx context.Context) (net.Conn, error) {
 		dir, err := os.Open(folder)
@@ -25,7 +25,7 @@ func Call(ctx context.Context, folder string, r Request) (Answer, error) {
 	}, r)
 }
 
-// call asks the runner to which dial connects.
+// call sends a request to the runner to which dial connects.
 func call(ctx context.Context, dial func(context.Context) (net.Conn, error), r Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The verbs. Nothing else can be asked of a runner.
+// The verbs. A runner accepts no other.
 const (
 	Submit      = "submit"
 	Suspend     = "suspend" // submit --after suspend
@@ -30,36 +30,36 @@ const (
 	maxAnswer  = 16 << 20
 )
 
-// Request is what a command in the box asks for. Fields that its verb does not use
-// are ignored.
+// Request is a command's request to the runner. The runner ignores fields that the verb does not
+// use.
 type Request struct {
 	Verb    string        `json:"verb"`
-	To      string        `json:"to,omitempty"`      // of ask and send: a handle
-	Text    string        `json:"text,omitempty"`    // of search: the words; of sleep: why it wakes
-	Fields  []Field       `json:"fields,omitempty"`  // of submit
-	Wanted  []Wanted      `json:"wanted,omitempty"`  // of ask: the results that its report is to have
-	Finish  bool          `json:"finish,omitempty"`  // of submit: the turn ends at once
-	For     time.Duration `json:"for,omitempty"`     // of ask: how long it waits; of sleep: how long it rests
-	Most    int           `json:"most,omitempty"`    // of search: how many exchanges
-	Options []string      `json:"options,omitempty"` // of ask_operator
-	When    string        `json:"when,omitempty"`    // of remind
-	Files   []string      `json:"files,omitempty"`   // of ask and send: names in the outgoing folder
+	To      string        `json:"to,omitempty"`      // ask, send: a handle
+	Text    string        `json:"text,omitempty"`    // search: the words; sleep: the reason to wake
+	Fields  []Field       `json:"fields,omitempty"`  // submit
+	Wanted  []Wanted      `json:"wanted,omitempty"`  // ask: the results that the report must have
+	Finish  bool          `json:"finish,omitempty"`  // submit: end the turn at once
+	For     time.Duration `json:"for,omitempty"`     // ask: how long to wait; sleep: how long to sleep
+	Most    int           `json:"most,omitempty"`    // search: how many exchanges
+	Options []string      `json:"options,omitempty"` // ask_operator
+	When    string        `json:"when,omitempty"`    // remind
+	Files   []string      `json:"files,omitempty"`   // ask, send: names in the outgoing folder
 
-	Permit bool `json:"permit,omitempty"` // of ask_operator: may a tool be called?
+	Permit bool `json:"permit,omitempty"` // ask_operator: the question is whether a tool may be called
 
-	// Of permit: the tool, and what it is to be called with.
+	// permit: the tool and its input.
 	Tool  string          `json:"tool,omitempty"`
 	Input json.RawMessage `json:"input,omitempty"`
 }
 
-// Field is one named result: a value of JSON, or a text whose type the runner knows.
+// Field is one named result: a JSON value, or a text whose type the runner knows.
 type Field struct {
 	Name  string          `json:"name"`
 	Value json.RawMessage `json:"value,omitempty"`
 	Text  string          `json:"text,omitempty"`
 }
 
-// Wanted is one result that a question asks for.
+// Wanted is one result that a question requests.
 type Wanted struct {
 	Name        string `json:"name"`
 	Type        string `json:"type,omitempty"`
@@ -67,12 +67,12 @@ type Wanted struct {
 	Required    bool   `json:"required,omitempty"`
 }
 
-// Answer is what came of a Request.
+// Answer is the runner's answer to a Request.
 type Answer struct {
-	Text  string `json:"text,omitempty"`  // the id of a question; what a search found
-	Error string `json:"error,omitempty"` // why nothing was done
-	Hint  string `json:"hint,omitempty"`  // what can be done about the error
-	Kind  string `json:"kind,omitempty"`  // the word for it in the JSON of a command
+	Text  string `json:"text,omitempty"`  // the id of a question, or the result of a search
+	Error string `json:"error,omitempty"` // why the request failed
+	Hint  string `json:"hint,omitempty"`  // how to resolve the error
+	Kind  string `json:"kind,omitempty"`  // the kind of the error in the JSON of a command
 	Code  int    `json:"code,omitempty"`  // the exit code of a command with this error; 0 means 1
 }
 

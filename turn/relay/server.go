@@ -15,11 +15,11 @@ import (
 const (
 	socketName = "socket"
 
-	maxCalls      = 4                // at the same time; further ones wait
-	requestWithin = 10 * time.Second // for a request to come, and for an answer to be taken
+	maxCalls      = 4                // concurrent calls; further ones wait
+	requestWithin = 10 * time.Second // to receive a request, and to send an answer
 )
 
-// Handler does what a request asks for. It is called by several goroutines.
+// Handler performs a request. Several goroutines call it.
 type Handler func(context.Context, Request) Answer
 
 // Server answers the commands of one attempt.
@@ -31,7 +31,7 @@ type Server struct {
 	cancel   context.CancelFunc
 }
 
-// Listen makes the folder and serves in it until Close.
+// Listen creates the folder and serves in it until Close.
 func Listen(folder string, secrets *secret.Known, handle Handler) (*Server, error) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("listen for the agent's commands: %w", err)
@@ -55,12 +55,12 @@ func Listen(folder string, secrets *secret.Known, handle Handler) (*Server, erro
 	return s, nil
 }
 
-// address returns the address of the socket in an open folder. The path of an
-// attempt may be longer than the 107 bytes that a unix address can have.
+// address returns the address of the socket in an open folder. The path of an attempt may be
+// longer than the 107 bytes of a unix address.
 func address(dir *os.File) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketName) }
 
-// Close ends the service. When it returns, every call has been answered or has
-// failed, so nothing is done for the agent any more.
+// Close ends the service. When it returns, every call has been answered or has failed, so the
+// runner does no more work for the agent.
 func (s *Server) Close() {
 	s.listener.Close()
 	s.cancel()
@@ -68,7 +68,7 @@ func (s *Server) Close() {
 	s.dir.Close()
 }
 
-// accept takes calls until the listener is closed.
+// accept serves calls until the listener is closed.
 func (s *Server) accept(ctx context.Context, secrets *secret.Known) {
 	room := make(chan struct{}, maxCalls)
 	for {
@@ -101,7 +101,7 @@ func (s *Server) accept(ctx context.Context, secrets *secret.Known) {
 // answer answers one call.
 func (s *Server) answer(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) }) // a caller that sends nothing must not hold up Close
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) }) // a silent caller must not hold up Close
 	defer stop()
 	if err := conn.SetReadDeadline(time.Now().Add(requestWithin)); err != nil {
 		return
@@ -114,6 +114,6 @@ func (s *Server) answer(ctx context.Context, conn net.Conn) {
 		a = s.handle(ctx, r)
 	}
 	if err := conn.SetWriteDeadline(time.Now().Add(requestWithin)); err == nil {
-		_ = writeMessage(conn, a) // the caller is gone
+		_ = writeMessage(conn, a) // on an error, the caller is gone
 	}
 }

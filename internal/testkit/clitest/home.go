@@ -6,8 +6,9 @@ import (
 	"path/filepath"
 )
 
-// Home sets up a home for one of the real agents, claude, codex or gemini, in which it knows
-// the service at url alone. It returns further arguments and the variables that it needs.
+// Home sets up a home for a real agent: claude, codex or gemini. There the agent knows only the
+// service at url. Home returns further arguments and the environment variables that the agent
+// needs.
 func Home(runner, home, url string) (args []string, env map[string]string, err error) {
 	env = map[string]string{"HOME": home, "TMPDIR": home, "PATH": os.Getenv("PATH")}
 	switch runner {

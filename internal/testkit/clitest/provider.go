@@ -1,5 +1,5 @@
-// Package clitest drives the real agents in tests, by an inference service whose answers
-// are scripted.
+// Package clitest drives the real agents in tests through an inference service with scripted
+// answers.
 package clitest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Answer is the scripted provider's answer to one request.
+// Answer is the provider's scripted answer to one request.
 type Answer struct {
 	Thinking  string
 	Text      string
@@ -27,13 +27,13 @@ type Answer struct {
 	Fault     string         // its message
 	Cut       bool           // break the stream off after the text
 
-	// Of an HTTP error: its header, and its body instead of one with Fault.
+	// Header and body of an HTTP error. Body replaces the default body with Fault.
 	Header map[string]string
 	Body   any
 }
 
-// Limit returns the answer of an account that has used up what it may use until a time, as the
-// service of an agent gives it. The times are those that the real services send.
+// Limit returns the answer of a runner's service to an account that has exhausted its usage limit
+// until a time. The times have the form that the real services send.
 func Limit(runner string, until time.Time) Answer {
 	a := Answer{Status: http.StatusTooManyRequests}
 	switch runner {
@@ -59,16 +59,16 @@ func Limit(runner string, until time.Time) Answer {
 // T is the part of *testing.T that New needs.
 type T interface{ Cleanup(func()) }
 
-// Provider is an inference service on loopback that speaks the three APIs. It
-// returns its answers in order to the requests that offer tools, which are the
-// agent's own. Other requests of a CLI (titles, routing) get a plain word.
+// Provider is an inference service on loopback that speaks the three APIs. Requests that offer
+// tools are the agent's own and get the answers in order. Other requests of a CLI (titles,
+// routing) get a plain word.
 type Provider struct {
 	*httptest.Server
 
 	mu      sync.Mutex
 	answers []Answer
-	asked   []string // bodies of the requests that took an answer
-	models  []string // which these requests name
+	asked   []string // bodies of the requests that got a scripted answer
+	models  []string // the models that these requests name
 }
 
 // New starts the service; the end of t stops it.
@@ -80,13 +80,13 @@ func New(t T, answers ...Answer) *Provider {
 	mux.HandleFunc("POST /v1beta/models/{call}", p.generate)
 	p.Server = httptest.NewServer(mux)
 	t.Cleanup(func() {
-		p.CloseClientConnections() // a CLI that was ended leaves some open
+		p.CloseClientConnections() // a killed CLI leaves some open
 		p.Close()
 	})
 	return p
 }
 
-// next returns the answer for a request and its number. The last answer stays.
+// next returns the answer to a request, and the request's number. It repeats the last answer.
 func (p *Provider) next(r *http.Request) (Answer, int) {
 	body, _ := io.ReadAll(r.Body)
 	var ask struct {
@@ -100,7 +100,7 @@ func (p *Provider) next(r *http.Request) (Answer, int) {
 		return Answer{Text: "ok"}, 0
 	}
 	p.asked = append(p.asked, string(body))
-	model, _, _ := strings.Cut(r.PathValue("call"), ":") // of Google's API, whose body has none
+	model, _, _ := strings.Cut(r.PathValue("call"), ":") // Google's API names the model in the path
 	p.models = append(p.models, cmp.Or(ask.Model, model))
 	a := p.answers[0]
 	if len(p.answers) > 1 {
@@ -109,7 +109,7 @@ func (p *Provider) next(r *http.Request) (Answer, int) {
 	return a, len(p.asked)
 }
 
-// lastModel returns the model of the last request that took an answer, or "".
+// lastModel returns the model of the last request that got a scripted answer, or "".
 func (p *Provider) lastModel() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,21 +119,21 @@ func (p *Provider) lastModel() string {
 	return p.models[len(p.models)-1]
 }
 
-// Saw reports whether any request of the agent held the words.
+// Saw reports whether any request of the agent contained the words.
 func (p *Provider) Saw(words string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Contains(strings.Join(p.asked, "\n"), words)
 }
 
-// Asked returns the bodies of the requests that took an answer.
+// Asked returns the bodies of the requests that got a scripted answer.
 func (p *Provider) Asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.asked)
 }
 
-// Models returns which models these requests name.
+// Models returns the models that these requests name.
 func (p *Provider) Models() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func event(w http.ResponseWriter, name string, data any) {
 
 type object = map[string]any
 
-// fault answers with an HTTP error if the script says so.
+// fault answers with an HTTP error if the script has one, and reports whether it did.
 func fault(w http.ResponseWriter, a Answer, body object) bool {
 	if a.Status == 0 {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -171,7 +171,7 @@ func fault(w http.ResponseWriter, a Answer, body object) bool {
 	return true
 }
 
-// cut breaks the connection off in the middle of the answer.
+// cut breaks the connection in the middle of the answer.
 func cut() { panic(http.ErrAbortHandler) }
 
 func (p *Provider) messages(w http.ResponseWriter, r *http.Request) {

@@ -1,6 +1,6 @@
-// Package crontest writes a crontab(1) for tests and for the demo, and the processes of a
-// machine for tests. A test may neither touch the crontab of the user who runs it nor
-// depend on the cron daemon of the machine.
+// Package crontest provides a crontab(1) for tests and for the demo, and a procfs for tests. A
+// test must not touch the crontab of the user who runs it, and must not depend on the cron
+// daemon of the machine.
 package crontest
 
 import (
@@ -18,10 +18,10 @@ import (
 	"agentstateloop/internal/testkit"
 )
 
-// script keeps the table in one file. Like Debian's crontab it supports -l, -r
-// and -, prints "no crontab for" if the table is missing, refuses a table without
-// a newline at its end, and replaces the table atomically. The shell itself copies a
-// table, without the NUL bytes that no table has: tests call it thousands of times.
+// script keeps the table in one file. Like Debian's crontab it supports -l, -r and -, prints
+// "no crontab for" if the table is missing, refuses a table without a newline at its end, and
+// replaces the table atomically. The shell itself copies the table, without NUL bytes, which a
+// table does not have: tests call it thousands of times.
 const script = `#!/bin/sh
 table=%s
 export LC_ALL=C
@@ -60,10 +60,9 @@ case "$#:$1" in
 esac
 `
 
-// Write writes a program named crontab to dir. It returns the path of the program
-// and the path of the file that holds its table. That file does not exist until
-// a table is installed or the caller writes it. The program needs a shell and
-// coreutils.
+// Write writes a program named crontab to dir. It returns the path of the program and the path
+// of its table file. The file does not exist until a table is installed or the caller writes
+// it. The program needs a shell and coreutils.
 func Write(dir string) (command, tablePath string, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -77,10 +76,10 @@ func Write(dir string) (command, tablePath string, err error) {
 	return command, tablePath, nil
 }
 
-// Play returns the Run of a [agentstateloop/cron.Table] with the program and the table
-// that Write returned. It reads and writes the table as the program does, without a
-// process, but a missing table is not an error. It starts the program where that would
-// fail or remove the table, and it starts every other program.
+// Play returns the Run of a [agentstateloop/cron.Table] with the program and the table from
+// Write. Like the program, it reads and writes the table, but without a process, and a missing
+// table is not an error. It starts the program when the program would fail or remove the table.
+// It also starts every other program.
 func Play(command, table string) func(context.Context, *exec.Cmd, capture.Limits) (capture.Printed, error) {
 	return func(ctx context.Context, cmd *exec.Cmd, most capture.Limits) (capture.Printed, error) {
 		if cmd.Path == command && ctx.Err() == nil {
@@ -103,11 +102,11 @@ func Play(command, table string) func(context.Context, *exec.Cmd, capture.Limits
 	}
 }
 
-// number makes the names of new tables differ.
+// number makes the names of new tables unique.
 var number atomic.Int64
 
-// replace makes the text of a file the table, unless the program would refuse it. Then
-// the file can be read again.
+// replace installs the text of stdin as the table. It returns false if the program would refuse
+// the table; then stdin can be read again.
 func replace(table string, stdin *os.File) bool {
 	text, err := io.ReadAll(stdin)
 	if err == nil && (len(text) == 0 || text[len(text)-1] == '\n') {
@@ -116,12 +115,12 @@ func replace(table string, stdin *os.File) bool {
 			return true
 		}
 	}
-	_, _ = stdin.Seek(0, io.SeekStart) // the program fails as well
+	_, _ = stdin.Seek(0, io.SeekStart) // the program reports the error
 	return false
 }
 
-// WriteProc writes the processes of a machine on which cron runs, as procfs shows them:
-// init is process 1, and cron is process 7. It returns the folder.
+// WriteProc writes the processes of a machine with cron, in the form of procfs: init is process
+// 1, and cron is process 7. It returns the folder.
 func WriteProc(dir string) (proc string, err error) {
 	proc = filepath.Join(dir, "proc")
 	for pid, cmdline := range map[string]string{"1": "/sbin/init\x00", "7": "/usr/sbin/cron\x00-f\x00"} {

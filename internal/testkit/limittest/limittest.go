@@ -1,5 +1,6 @@
-// Package limittest tries limits at their edge. Each package lists its limits in a table,
-// and TestEveryLimitIsTried in the root folder fails for a constant that no table names.
+// Package limittest tests limits at their edge. Each package lists its limits in a table, and
+// TestEveryLimitIsTried in the root folder fails for a constant that is missing from the
+// tables.
 package limittest
 
 import (
@@ -11,19 +12,19 @@ import (
 type Limit struct {
 	// Const is the name of the constant in the source.
 	Const string
-	// Max is the largest value that is within the limit. Write it as a number, not as
-	// the constant, so that a changed constant is noticed.
+	// Max is the largest value within the limit. Write it as a number, not as the constant, so
+	// that the test notices a changed constant.
 	Max int64
-	// Step is the distance of the neighbours of Max. The default is 1. A Max in
-	// nanoseconds may need a second.
+	// Step is the distance from Max to its neighbours. The default is 1. A Max in nanoseconds
+	// may need a second.
 	Step int64
-	// Within reports whether n is within the limit, by the code that the constant
+	// Within reports whether n is within the limit, according to the code that the constant
 	// limits.
 	Within func(t *testing.T, n int64) bool
 }
 
-// Run tries each limit one step below Max, at Max, and one step above. The first two must
-// be within the limit, and the third must not.
+// Run tries each limit one step below Max, at Max, and one step above. The first two must be
+// within the limit, and the third must not.
 func Run(t *testing.T, limits []Limit) {
 	for _, l := range limits {
 		t.Run(l.Const, func(t *testing.T) {
@@ -37,7 +38,7 @@ func Run(t *testing.T, limits []Limit) {
 	}
 }
 
-// Duration returns a limit of time. The neighbours of its longest time are one step away.
+// Duration returns a limit of time. The neighbours of longest are one step away.
 func Duration(name string, longest, step time.Duration, within func(t *testing.T, d time.Duration) bool) Limit {
 	return Limit{Const: name, Max: int64(longest), Step: int64(step), Within: func(t *testing.T, n int64) bool {
 		return within(t, time.Duration(n))

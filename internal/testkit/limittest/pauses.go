@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Pauses checks a sequence of pauses that are shortened at random by up to half: longest
-// are the pauses that are not shortened.
+// Pauses checks a sequence of pauses that are shortened at random by up to half. longest are
+// the full pauses.
 func Pauses(t *testing.T, next func() time.Duration, longest ...time.Duration) {
 	t.Helper()
 	for i, d := range longest {

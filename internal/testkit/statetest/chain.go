@@ -7,16 +7,16 @@ import (
 	"agentstateloop/state"
 )
 
-// A transcript with the line "chains" shows which chain each line belongs to, and the
-// edges of every source. The others show only what one agent asks of another.
+// A transcript with the line "chains" shows the chain of each line, and the edges of every source.
+// Other transcripts show only the edges between agents.
 
-// hides reports whether a line is left out of the transcript.
+// hides reports whether the transcript leaves a line out.
 func (st *Story) hides(l state.Line) bool {
 	return !st.chains && l.Kind == state.LineEdge && !l.AnswersOperatorQuestion() && l.Source != "" && l.Source != state.Mesh
 }
 
-// chain returns the end of a shown line: its chain, numbered from 1 unless it came from
-// another agent.
+// chain returns the end of a shown line: its chain, numbered from 1 unless it came from another
+// agent.
 func (st *Story) chain(l state.Line) string {
 	if !st.chains || l.Trace == "" {
 		return ""
@@ -28,7 +28,7 @@ func (st *Story) chain(l state.Line) string {
 	return " [" + l.Trace + "]"
 }
 
-// edge returns the ids of an edge, and how the turn ended that it reports on.
+// edge returns the ids of an edge, and the outcome of the turn that it reports on.
 func edge(l state.Line) []string {
 	words := []string{l.Request, l.Response, string(l.Outcome)}
 	if l.Request == l.Key {

@@ -146,7 +146,7 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 		return st.replied(p)
 	case "ask", "question", "post", "submit", "sleep", "plan", "remember", "suspend", "giveback", "await", "withdraw", "finish":
 		return st.inside(p)
-	case "report": // sent=09:50 is when, as the mesh says
+	case "report": // sent=09:50 is its time on the mesh
 		var sent time.Time
 		if at, ok := p.opts["sent"]; ok {
 			var err error
@@ -175,7 +175,7 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 	case "credit":
 		amount, err := money(p.word(0))
 		return []state.Event{state.Credited{Amount: amount, By: "op"}}, err
-	case "compact": // compact with=peer:bob thread=t1 session=s1 through=1 "the summary"; without one it came to nothing
+	case "compact": // compact with=peer:bob thread=t1 session=s1 through=1 "the summary"; without a text the summary failed
 		with := cmp.Or(state.Principal(p.opts["with"]), state.OperatorPrincipal)
 		e := state.Compacted{Talk: state.Talk{With: with, Thread: p.opts["thread"]}, Session: p.opts["session"], Through: uint64(atoi(p.opts["through"])), Text: p.opts["text"]}
 		if e.Text != "" {
@@ -190,7 +190,7 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 			msg.Source, msg.Kind, msg.MadeBy = state.Self, state.KindReminder, "t0"
 		}
 		return []state.Event{state.Retried{Message: msg}}, nil
-	case "damaged": // the payload of a message is not what was kept
+	case "damaged": // the payload of a message is damaged
 		key := p.word(0)
 		if wait, follows := strings.CutPrefix(key, "report:"); follows {
 			key = "report:" + st.id(wait)
@@ -206,7 +206,7 @@ func (st *Story) event(p phrase) ([]state.Event, error) {
 	return nil, fmt.Errorf("no such event: %q", p.verb)
 }
 
-// scheduled reads what is installed: crontab alarm=14:12 "*/30 * * * * poll".
+// scheduled reads the installed lines: crontab alarm=14:12 "*/30 * * * * poll".
 func (st *Story) scheduled(p phrase) ([]state.Event, error) {
 	e := state.Scheduled{Line: p.opts["text"], Binary: "/bin/asl", Reason: p.opts["error"]}
 	if at := p.opts["alarm"]; at != "" {
@@ -219,9 +219,8 @@ func (st *Story) scheduled(p phrase) ([]state.Event, error) {
 	return []state.Event{e}, nil
 }
 
-// prompted reads what came of a prompt that is due: prompted morning, prompted morning
-// by=p1 skipped "no", failed "…", or of one at another time: at=08:00, or that a person
-// wants: hand=cli1.
+// prompted reads the result of a due prompt: prompted morning, prompted morning by=p1 skipped "no",
+// failed "…". at=08:00 is a prompt at another time, and hand=cli1 one that a person wants.
 func (st *Story) prompted(p phrase) ([]state.Event, error) {
 	e := state.Prompted{Name: p.word(0), ID: p.opts["by"], Hand: p.opts["hand"], Message: state.Message{Payload: "messages/" + p.word(0), Kind: state.KindAlways}}
 	for _, f := range st.S.DuePrompts(st.P, st.Now) {

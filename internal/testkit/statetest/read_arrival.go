@@ -7,9 +7,8 @@ import (
 	"agentstateloop/state"
 )
 
-// cursor reads what `poll` says of mails that cannot be fetched: fails=5 "corrupt"
-// is another failure of UID 5, and ended=5 its end, which may be gone or another.
-// large=5 finds a large mail.
+// cursor reads the options of `poll` about mails: fails=5 "corrupt" is another failure of UID 5.
+// ended=5 is the end of its failures, with `gone` or `another`. large=5 finds a large mail.
 func (st *Story) cursor(p phrase) (state.Cursor, []state.Event) {
 	c := st.S.Cursor.Clone()
 	c.Mailbox, c.Validity, c.Next = "box", 7, max(1, c.Next)
@@ -37,7 +36,7 @@ func (st *Story) cursor(p phrase) (state.Cursor, []state.Event) {
 	return c, []state.Event{state.FetchEnded{Key: c.Key(uid), Told: told, Gone: p.has("gone"), Another: p.has("another")}}
 }
 
-// fetched reads what came of the fetch of a large mail.
+// fetched reads the result of fetching a large mail.
 func (st *Story) fetched(p phrase) []state.Event {
 	uid := uint32(atoi(p.word(0)))
 	c := state.Cursor{Mailbox: "box", Validity: 7}
@@ -62,9 +61,9 @@ func (st *Story) rejection(p phrase) state.Rejected {
 	}
 }
 
-// vouched reads `token x1 m2`: a mail m2 that shows the token of that name and comes
-// in by it. With control=STOP it is a control, and `token x1 m2 yes=m1` releases m1.
-// Without the token it would be rejected; with proven it comes in anyway.
+// vouched reads `token x1 m2`: mail m2 shows the token of that name and comes in by it. With
+// control=STOP it is a control. `token x1 m2 yes=m1` releases m1. Without the token the mail would
+// be rejected; with proven it comes in anyway.
 func (st *Story) vouched(p phrase) (state.Event, error) {
 	reply := phrase{verb: "mail", words: p.words[1:], opts: p.opts}
 	e, err := st.released(reply)
@@ -94,8 +93,8 @@ func (st *Story) released(p phrase) (state.Released, error) {
 	return e, nil
 }
 
-// arrival reads `mail m1`, `mesh q1 from=dorlange3120` and `tell c1`. at=09:29:10 is
-// the time of the item, uid= and id= are what its server is to be informed about.
+// arrival reads `mail m1`, `mesh q1 from=dorlange3120` and `tell c1`. at=09:29:10 is the time of
+// the item. uid= and id= are for the acknowledgement to its server.
 func (st *Story) arrival(p phrase) ([]state.Event, error) {
 	at := st.Now
 	if s, ok := p.opts["at"]; ok {
@@ -117,7 +116,7 @@ func (st *Story) arrival(p phrase) ([]state.Event, error) {
 	case "mesh":
 		e.Message.Source, e.Message.From, e.Message.Kind = state.Mesh, cmp.Or(p.opts["from"], "dorlange3120"), cmp.Or(p.opts["kind"], "message")
 		e.Message.Proof = cmp.Or(state.Proof(p.opts["proof"]), state.ByToken)
-	case "event": // of a program, or with "mine" by `tell --mail`
+	case "event": // of a program, or by `tell --mail` with "mine"
 		e.Message.Source, e.Message.From, e.Message.Proof = state.EventSource, cmp.Or(p.opts["from"], "backup"), state.ByProgram
 		if p.has("mine") {
 			e.Message.From, e.Message.Operator, e.Message.Proof = "op", true, ""
@@ -128,9 +127,9 @@ func (st *Story) arrival(p phrase) ([]state.Event, error) {
 	return []state.Event{e}, nil
 }
 
-// replied reads `reply m2 to=question.1`: a mail of the operator that answers a question.
-// by=tell is an answer at the terminal. With `unproven` nothing but the question's id
-// proves it, and with control=STOP it is a control.
+// replied reads `reply m2 to=question.1`: a mail of the operator that answers a question. by=tell
+// is an answer at the terminal. With `unproven` only the question's id proves it. With control=STOP
+// it is a control.
 func (st *Story) replied(p phrase) ([]state.Event, error) {
 	arrived, err := st.arrival(phrase{verb: cmp.Or(p.opts["by"], "mail"), words: p.words, opts: p.opts})
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"agentstateloop/state"
 )
 
-// sending reads `sending ack.1`, `sent ack.1`, `failed ack.1 permanent "550 no"`,
-// `failed ack.1 unknown`, `failed ack.1 after=2m`, `failed ack.1 refused` and
-// `failed ack.1 server "451 later"` and `failed reply.1 no-receipt`.
+// sending reads `sending ack.1`, `sent ack.1`, `failed ack.1 permanent "550 no"`, `failed ack.1
+// unknown`, `failed ack.1 after=2m`, `failed ack.1 refused`, `failed ack.1 server "451 later"` and
+// `failed reply.1 no-receipt`.
 func (st *Story) sending(p phrase) ([]state.Event, error) {
 	id := st.id(p.word(0))
 	switch p.verb {
@@ -29,10 +29,10 @@ func (st *Story) sending(p phrase) ([]state.Event, error) {
 	}}, err
 }
 
-// turning reads `claim`, `start`, `end success`, `end success lingers` (unaware of what
-// was submitted: `unaware`), `exit "clean exit"` and `reap`, for the turn at the head
-// unless turn= and epoch= name another. A reply goes to the message's sender, unless
-// to=nobody.
+// turning reads `claim`, `start`, `end success`, `end success lingers`, `exit "clean exit"` and
+// `reap`. They are for the turn at the head unless turn= and epoch= name another. With `unaware`,
+// an end that lingers does not know the submitted deliverable. A reply goes to the message's
+// sender, unless to=nobody.
 func (st *Story) turning(p phrase) ([]state.Event, error) {
 	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
 	if name, ok := p.opts["turn"]; ok {
@@ -70,12 +70,13 @@ func (st *Story) turning(p phrase) ([]state.Event, error) {
 	return []state.Event{e}, nil
 }
 
-// inside reads what the agent, or its runner, does from inside its turn:
+// inside reads the actions of the agent, or of its runner, from inside its turn:
 // `ask dorlange3120 for=10m "which commit?"`, `post dorlange3120 "done"`,
 // `submit`, `sleep for=10m`, `remember "text"`, `suspend`, `giveback for=1m "not logged in"`,
-// `giveback fresh`, `giveback worked`, `giveback counts`, `await deploy for=1h peers=dorlange3120`, `withdraw wait.1 "exit status 1"`,
-// `finish`, `plan sleep s1 for=10m "check"`, `plan reminder r1 for=24h`; by=op sets a
-// reminder at the terminal. turn= and epoch= name another turn.
+// `giveback fresh`, `giveback worked`, `giveback counts`,
+// `await deploy for=1h peers=dorlange3120`, `withdraw wait.1 "exit status 1"`,
+// `finish`, `plan sleep s1 for=10m "check"`, `plan reminder r1 for=24h`.
+// by=op sets a reminder at the terminal. turn= and epoch= name another turn.
 func (st *Story) inside(p phrase) ([]state.Event, error) {
 	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
 	if name, ok := p.opts["turn"]; ok {
@@ -136,8 +137,8 @@ func (st *Story) inside(p phrase) ([]state.Event, error) {
 	}
 }
 
-// spending reads `spent 0.30 id=c1 model=gpt-4o basis=dearest input=1000`, for the
-// turn at the head unless turn= names another.
+// spending reads `spent 0.30 id=c1 model=gpt-4o basis=table input=1000`, for the turn at the head
+// unless turn= names another.
 func (st *Story) spending(p phrase) ([]state.Event, error) {
 	cost, err := money(p.word(0))
 	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
@@ -155,7 +156,7 @@ func (st *Story) spending(p phrase) ([]state.Event, error) {
 	return []state.Event{e}, err
 }
 
-// money parses dollars, negative ones too.
+// money parses dollars, also negative ones.
 func money(s string) (state.Micros, error) {
 	usd, err := strconv.ParseFloat(s, 64)
 	return state.Micros(math.Round(usd * float64(state.Dollar))), err

@@ -20,7 +20,7 @@ func (st *Story) say(format string, args ...any) string {
 	return text
 }
 
-// at formats a time, with the date if it is another day's.
+// at formats a time, with the date if it is on another day.
 func (st *Story) at(t time.Time) string {
 	layout := "15:04"
 	if t.Second() != 0 {
@@ -104,7 +104,7 @@ func (st *Story) show() {
 	st.showChanged("spent", st.spent())
 }
 
-// backends returns what is out, and until when.
+// backends returns the backends that are out, and until when.
 func (st *Story) backends() (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(st.S.Outages)) {
 		o := st.S.Outages[name]
@@ -117,7 +117,7 @@ func (st *Story) backends() (out []string) {
 	return out
 }
 
-// spent returns the totals.
+// spent returns the totals of the purse.
 func (st *Story) spent() []string {
 	p := st.S.Purse
 	if p.Total == 0 && p.Granted == 0 {
@@ -179,7 +179,7 @@ func (st *Story) inbox() []string {
 	return rows
 }
 
-// prompts returns the next firings of the prompts of the clock.
+// prompts returns the next firings of the prompts by the clock.
 func (st *Story) prompts() []string {
 	var rows []string
 	for _, p := range st.S.Prompts {
@@ -195,7 +195,7 @@ func (st *Story) prompts() []string {
 	return rows
 }
 
-// rings returns the nudges that no turn of the operator has been shown.
+// rings returns the nudges that no turn of the operator has seen.
 func (st *Story) rings() []string {
 	var rows []string
 	for _, r := range st.S.Rings {
@@ -204,7 +204,7 @@ func (st *Story) rings() []string {
 	return rows
 }
 
-// hooks returns what waits for hooks, and which hooks fail.
+// hooks returns the waiting hook calls and the failing hooks.
 func (st *Story) hooks() []string {
 	due := st.S.DueHookCalls(st.Now)
 	var rows []string
@@ -227,7 +227,7 @@ func (st *Story) hooks() []string {
 	return rows
 }
 
-// owed returns what servers and files are to be informed about.
+// owed returns the pending updates: \Seen flags, mesh acks and the crontab.
 func (st *Story) owed() []string {
 	var owed []string
 	if len(st.S.ToFlag.UIDs) > 0 {
@@ -242,7 +242,7 @@ func (st *Story) owed() []string {
 	return owed
 }
 
-// waits returns what a turn has asked, its session, and whether the agent sleeps.
+// waits returns the questions of the turn, its session, and whether the agent sleeps.
 func (st *Story) waits() []string {
 	var rows []string
 	for _, w := range st.S.Turn.Waiting {
@@ -294,8 +294,7 @@ func (st *Story) wait(w state.Wait) string {
 	return row
 }
 
-// withAgent returns whose memory or summary a line holds, unless it is the
-// operator's.
+// withAgent names the principal of a memory or summary, unless it is the operator.
 func withAgent(l state.Line) string {
 	if l.With == state.OperatorPrincipal {
 		return ""
@@ -303,7 +302,7 @@ func withAgent(l state.Line) string {
 	return " with " + string(l.With)
 }
 
-// conversation returns what a conversation continues from. with names its principal.
+// conversation returns the session and the summary of a conversation. with names its principal.
 func conversation(c state.Conversation, with string) []string {
 	var rows []string
 	if id := c.Session.ID; id != "" {

@@ -59,7 +59,7 @@ func (st *Story) lost() []string {
 	return rows
 }
 
-// sendingFails returns since when no mail can be sent.
+// sendingFails returns since when mail cannot be sent.
 func (st *Story) sendingFails() []string {
 	if !st.S.SendingIsDown() {
 		return nil

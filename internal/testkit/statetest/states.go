@@ -16,7 +16,7 @@ func SameState(t *testing.T, got, want state.State) {
 	}
 }
 
-// JSON returns v as state.json and the history would hold it.
+// JSON returns v in the form of state.json and the history.
 func JSON(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -26,7 +26,7 @@ func JSON(t *testing.T, v any) string {
 	return string(data)
 }
 
-// BadStates are contents that a broken state file may have.
+// BadStates are possible contents of a broken state file.
 var BadStates = map[string]string{
 	"empty":           "",
 	"truncated":       `{"version":1,"serial":7,"agent":"goul`,

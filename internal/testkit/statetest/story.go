@@ -1,5 +1,5 @@
-// Package statetest interprets transcripts of an agent's life, for the tests of the
-// packages state and store. It also lists what a broken disk may leave of a state.
+// Package statetest interprets transcripts of an agent's life, for the tests of the packages state
+// and store. It also lists the states that a broken disk may leave.
 package statetest
 
 import (
@@ -30,13 +30,13 @@ type Story struct {
 	P     state.Policy
 	day   time.Time
 	Now   time.Time
-	names map[string]string // of random ids, as they are told
+	names map[string]string // of random ids, as the transcript shows them
 	count map[string]int
 	asked int               // challenges
-	shown map[string]string // by heading, the list that was last shown
+	shown map[string]string // the list last shown, by heading
 	out   strings.Builder
 
-	chains bool // are shown
+	chains bool // show chains
 }
 
 func New() *Story {
@@ -65,7 +65,7 @@ func Expected(line string) bool {
 	return strings.HasPrefix(line, "=>") || strings.HasPrefix(line, "    ")
 }
 
-// Play plays one line and writes down the result.
+// Play plays one line and writes the result.
 func (st *Story) Play(line string) error {
 	if word, question, _ := strings.Cut(line, " "); isQuestion(question) {
 		now, err := st.clock(word)
@@ -90,7 +90,7 @@ func (st *Story) Play(line string) error {
 	return nil
 }
 
-// isQuestion reports whether words ask about the state and are no event.
+// isQuestion reports whether words are a question about the state, not an event.
 func isQuestion(words string) bool { return words == "due?" || words == "alarm?" || words == "last?" }
 
 // last returns the last mail of the operator and the last answer to them.
@@ -116,7 +116,7 @@ func (st *Story) last() string {
 	return st.say("%s", text)
 }
 
-// alarm returns when the alarm line fires, and what is due then.
+// alarm returns when the alarm line fires, and the reason for a poll then.
 func (st *Story) alarm() string {
 	at, ok := st.S.NextAlarm(st.P, st.Now)
 	if !ok {
@@ -239,8 +239,8 @@ func hooks(value string) []state.HookPolicy {
 	return all
 }
 
-// Prompts reads the setting "prompts": of each its name, its time of day, and how late it
-// may be; with a ? a program is asked. "none" has none.
+// Prompts reads the setting "prompts". Each prompt has a name, a time of day and a limit on its
+// delay; with a ? its program is asked. "none" means no prompts.
 func Prompts(value string) (all []state.PromptPolicy, err error) {
 	for prompt := range strings.SplitSeq(value, "+") {
 		name, at, ok := strings.Cut(prompt, "@")
@@ -270,8 +270,8 @@ func Prompts(value string) (all []state.PromptPolicy, err error) {
 	return all, nil
 }
 
-// id returns the random id that the transcript shows under this name. A reply's id
-// contains its turn's.
+// id returns the random id that the transcript shows under this name. The id of a reply contains
+// the id of its turn.
 func (st *Story) id(name string) string {
 	if turn, ok := strings.CutPrefix(name, "reply."); ok {
 		return "reply." + st.id(turn)
