@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ackTimer sends an ack whose time comes while this process runs turns
-// (docs/design.md, "Phases"). No poll may come before the answer does.
+// ackTimer sends an ack that falls due while this process runs turns (docs/design.md,
+// "Phases"). The next poll may come only after the answer.
 type ackTimer struct {
 	core
 	journal *journal
@@ -16,8 +16,8 @@ type ackTimer struct {
 	checkEvery time.Duration
 }
 
-// begin sends in the background what comes due, until stop is called. stop returns when
-// nothing is being sent any more.
+// begin sends due acks in the background until stop is called. stop returns when the last send
+// has ended.
 func (t *ackTimer) begin(ctx context.Context) (stop func()) {
 	if t.policy.AckAfter <= 0 {
 		return func() {}
@@ -31,7 +31,7 @@ func (t *ackTimer) begin(ctx context.Context) (stop func()) {
 	}
 }
 
-// watch looks at the state as often as checkEvery says.
+// watch reads the state every checkEvery, and sends an ack that is due.
 func (t *ackTimer) watch(ctx context.Context, over <-chan struct{}) {
 	tick := time.NewTicker(t.checkEvery)
 	defer tick.Stop()
@@ -53,7 +53,7 @@ func (t *ackTimer) watch(ctx context.Context, over <-chan struct{}) {
 	}
 }
 
-// send has the ack made, and sends it if no other process holds cycle.lock.
+// send commits the ack that is due, and sends it if no other process holds cycle.lock.
 func (t *ackTimer) send(ctx context.Context) error {
 	s, err := t.journal.commit(ctx)
 	if err != nil {

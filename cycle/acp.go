@@ -9,14 +9,14 @@ import (
 	"agentstateloop/turn"
 )
 
-// Kinds are the kinds of tools that an agent of runner "acp" may use without asking
-// anybody, depending on what caused the turn ([turn.acp]).
+// Kinds lists the kinds of tools that an agent of runner "acp" may use without asking, by the
+// cause of the turn ([turn.acp]).
 type Kinds struct {
 	Operator, Peer, Event, Task []string
-	Self                        []string // of what the agent planned in its operator's conversation
+	Self                        []string // for turns that the agent planned in its operator's conversation
 }
 
-// granter decides what an attempt may do.
+// granter determines the permissions of attempts.
 type granter struct {
 	turn   *turn.Config
 	store  *store.Store
@@ -26,10 +26,9 @@ type granter struct {
 	prompts []ClockPrompt
 }
 
-// grants returns what an attempt of h at m may do: what its cause is granted, and what
-// the operator has allowed in these reports. Only in the operator's own turns, in those
-// that the agent planned there and in those of the clock, the operator is asked about the
-// rest.
+// grants returns the permissions of an attempt of h at m: those of its cause, and those that
+// the operator has granted in these reports. The operator is asked for more only in their own
+// turns, in turns that the agent planned there, and in turns of the clock.
 func (gr granter) grants(h state.Head, m state.Message, reports []prompt.Report) turn.ACPGrants {
 	if gr.turn.Runner != turn.ACP {
 		return turn.ACPGrants{}
@@ -53,16 +52,15 @@ func (gr granter) grants(h state.Head, m state.Message, reports []prompt.Report)
 	return g
 }
 
-// mayAskForPermission reports whether the operator is asked what a turn of this message may do:
-// the message is theirs, or the agent or its clock has planned the turn for them. In any other
-// turn a stranger could have them asked.
+// mayAskForPermission reports whether a turn of this message may ask the operator for
+// permission: the message is theirs, or the agent or its clock has planned the turn for them.
+// In any other turn a stranger could cause the question.
 func mayAskForPermission(m state.Message) bool {
 	cause := m.Cause()
 	return cause == state.CauseOperator || cause == state.CauseSelf || cause == state.CauseTask
 }
 
-// permissions returns which of the operator's answers allow what the agent asked for, by
-// the id of the question.
+// permissions reports by question id whether the operator's answer allows the request.
 func permissions(reports []prompt.Report) map[string]bool {
 	answers := map[string]bool{}
 	for _, r := range reports {

@@ -9,20 +9,20 @@ import (
 	"agentstateloop/state"
 )
 
-// announcer tells the mesh what turns have come to, for those who watch agents of many
-// machines (docs/events.md, "Through the mesh"). What comes of it changes nothing: the history
-// is what counts, and nobody waits but the end of the process.
+// announcer announces the outcomes of turns on the mesh, for those who watch agents on many
+// machines (docs/events.md, "Through the mesh"). A failed announcement changes nothing, because
+// the history is authoritative. Only the end of the process waits for announcements.
 type announcer struct {
 	core
 	mesh *Mesh // nil: no mesh is configured
 }
 
-// announcePatience is how long the mesh may take for one announcement: the choice of a
-// leader among servers lasts a few seconds.
+// announcePatience is the timeout of one announcement. A leader election among servers lasts a
+// few seconds.
 const announcePatience = 5 * time.Second
 
-// announce tells the mesh of the turns that end in these lines of one commit. head is the
-// turn head before it.
+// announce announces the turns that end in lines, the history lines of one commit. head is the
+// turn head before that commit.
 func (a announcer) announce(head state.Head, lines []state.Line) {
 	if a.mesh == nil {
 		return

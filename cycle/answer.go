@@ -13,24 +13,24 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Why an answer to a question of the agent is not taken.
+// The reasons why an answer to a question of the agent is rejected.
 var (
 	ErrNotAsked    = errors.New("the operator was not asked this")
 	ErrQuestionEnd = errors.New("this question is closed")
 )
 
-// GivenAnswer is an answer that was taken.
+// GivenAnswer is an accepted answer.
 type GivenAnswer struct {
 	ID     string   // of the question
-	Key    string   // of the message whose turn asks
-	Option string   // of those that the question offers, the one that it chooses; "" = another text
-	Others []string // all that it offers
+	Key    string   // of the message whose turn asked
+	Option string   // the offered option that the answer chose; "" = another text
+	Others []string // all options that the question offers
 }
 
-// Answer answers a question to the operator from the terminal. which is the id of the
-// question or its beginning, or the key or the number of the message whose turn asks. The
-// answer is durable when Answer returns. The errors are ErrNotAsked, ErrQuestionEnd and
-// those of the disk.
+// Answer answers a question to the operator from the terminal. which is the id of the question
+// or the beginning of the id, or the key or the number of the message whose turn asks. The
+// answer is durable when Answer returns. The errors are ErrNotAsked, ErrQuestionEnd and those
+// of the disk.
 func (a *Agent) Answer(ctx context.Context, which, from, text string) (GivenAnswer, error) {
 	return a.answerTaker().take(ctx, which, from, text)
 }
@@ -78,8 +78,8 @@ func (t *answerTaker) take(ctx context.Context, which, from, text string) (g Giv
 	return g, nil
 }
 
-// asked returns the open question that which names, and the key of the message whose turn
-// asks.
+// asked returns the open question that which names, and the key of the message whose turn asks
+// it.
 func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key string, err error) {
 	type row struct {
 		state.Wait
@@ -119,7 +119,8 @@ func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key stri
 	return w, "", fmt.Errorf("%w: the turn that asked is ending", ErrQuestionEnd)
 }
 
-// over returns why nothing asks what which names: its turn is over, or it was never asked.
+// over returns the error for a question that is not open: it was answered, its turn is over, or
+// it was never asked.
 func (t *answerTaker) over(which string) error {
 	asked := false
 	for l, err := range t.store.Newest(overSearched, state.LineEdge) {

@@ -13,28 +13,27 @@ import (
 	"agentstateloop/turn"
 )
 
-// What the agent does from inside its turn to wait for something that it starts
-// outside of it (docs/design.md, "Suspension").
+// A turn can wait for work that its agent starts outside of it (docs/design.md, "Suspension").
+// The agent calls these functions from inside the turn.
 
 // awaitsSubmit is the What of a wait that the agent itself has begun.
 const awaitsSubmit = "submit"
 
-// Awaiting is something that reports later by its id.
+// Awaiting describes work that reports later under the id of the wait.
 type Awaiting struct {
 	What     string // "tool deploy", or "submit"
-	Text     string // what the turn says of it
+	Text     string // the turn's description of the work
 	Peers    []string
 	Patience time.Duration
 }
 
-// AwaitReport commits that the turn waits for a report, and returns the id that the
-// report must repeat. The turn may end now; it goes on, as the same turn, when every
-// report has come or is late.
+// AwaitReport commits that the turn waits for a report, and returns the id that the report must
+// repeat. The turn may end now; the same turn goes on when every report has come or is late.
 func (a *Agent) AwaitReport(ctx context.Context, in Inside, w Awaiting) (id string, err error) {
 	return a.awaiter().await(ctx, in, state.Awaited{What: w.What, Text: w.Text, Peers: w.Peers, Patience: w.Patience})
 }
 
-// WithdrawReport takes back what AwaitReport has committed.
+// WithdrawReport cancels a wait that AwaitReport has committed.
 func (a *Agent) WithdrawReport(ctx context.Context, in Inside, id, reason string) error {
 	s, err := a.journal().commit(ctx, state.Withdrawn{TurnID: in.TurnID, Epoch: in.Epoch, ID: id, Reason: reason})
 	if err != nil {
@@ -43,7 +42,7 @@ func (a *Agent) WithdrawReport(ctx context.Context, in Inside, id, reason string
 	return in.check(s)
 }
 
-// Finish records that the turn ends with this attempt, whatever it waits for.
+// Finish records that the turn ends with this attempt, even if it still waits.
 func (a *Agent) Finish(ctx context.Context, in Inside) error {
 	s, err := a.journal().commit(ctx, state.Finished{TurnID: in.TurnID, Epoch: in.Epoch})
 	if err != nil {
@@ -52,8 +51,8 @@ func (a *Agent) Finish(ctx context.Context, in Inside) error {
 	return in.check(s)
 }
 
-// Suspend lets the turn wait for a report, as `submit --after suspend` does. The text is
-// kept as what the turn has said.
+// Suspend lets the turn wait for a report, as `submit --after suspend` does. The text is kept
+// as an interim text of the turn.
 func (a *Agent) Suspend(ctx context.Context, in Inside, text string, patience time.Duration) (id string, err error) {
 	s, err := in.state(a.Store)
 	if err != nil {
@@ -72,7 +71,7 @@ func (a *Agent) Suspend(ctx context.Context, in Inside, text string, patience ti
 	return a.awaiter().await(ctx, in, e)
 }
 
-// awaiter lets turns wait.
+// awaiter commits the waits of turns.
 type awaiter struct{ journal *journal }
 
 // await commits e for the turn, and returns the id of the wait.
@@ -102,8 +101,8 @@ func (aw *awaiter) await(ctx context.Context, in Inside, e state.Awaited) (id st
 	return id, nil
 }
 
-// interim returns what the attempt in dir had said by `submit --after suspend`, for the
-// waits of its turn.
+// interim returns the texts that the attempt in dir submitted with `submit --after suspend`,
+// for the waits of its turn.
 func interim(st *store.Store, dir string, waiting []state.Wait) string {
 	var parts []string
 	for _, w := range waiting {
@@ -119,8 +118,8 @@ func interim(st *store.Store, dir string, waiting []state.Wait) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// saidBefore returns what the agent of an earlier attempt in dir had said: what it
-// printed, and what it submitted before it waited.
+// saidBefore returns the earlier words of the agent from the attempt in dir: its printed text,
+// and the texts that it submitted before it waited.
 func saidBefore(st *store.Store, dir string, waiting []state.Wait) string {
 	printed, words := turn.ReplayOutput(st.Path(dir)), interim(st, dir, waiting)
 	if printed == "" || words == "" {

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// Backend is what can run the turns of an agent besides Agent.Turn, with what it may do there.
+// Backend is an alternative to Agent.Turn for running turns, with the rights of its turns.
 type Backend struct {
 	Name   string // as the state knows it; see state.BackendName
 	Turn   *turn.Config
@@ -17,15 +17,14 @@ type Backend struct {
 	Kinds  Kinds
 	Window int64 // as Agent.Window
 
-	// Low: it is Agent.Turn as it runs while money is short.
+	// Low is set if the backend is Agent.Turn with its settings for a low budget.
 	Low bool
 }
 
-// MaxFallbacks is how many fallbacks an agent can have.
+// MaxFallbacks limits the fallbacks of an agent.
 const MaxFallbacks = 4
 
-// BackendNames returns the names of the backends of an agent, in the order in which they are
-// tried.
+// BackendNames returns the names of an agent's backends, in the order of trying.
 func BackendNames(usual *turn.Config, others []Backend) []string {
 	names := []string{usual.Login()}
 	for _, b := range others {
@@ -34,26 +33,26 @@ func BackendNames(usual *turn.Config, others []Backend) []string {
 	return names
 }
 
-// LowBackend returns the backend that is the usual one with the cheaper settings.
+// LowBackend returns the usual backend with its cheaper settings.
 func LowBackend(usual *turn.Config) Backend {
 	low := *usual
 	low.LoginName = usual.Login()
 	return Backend{Name: usual.Login() + ":" + state.LowBackend, Turn: &low, Low: true}
 }
 
-// backend is what runs a turn. n is its place in the order in which backends are tried.
+// backend runs turns. n is its place in the order of trying.
 type backend struct {
 	policy *state.Policy
 	n      int
 	low    bool
 
-	turn   *turn.Config // nil: no turn is run here
+	turn   *turn.Config // nil: this backend runs no turns
 	rights Rights
 	kinds  Kinds
 	window int64
 }
 
-// backendsOf returns the backends of an agent, in the order in which they are tried.
+// backendsOf returns the backends of an agent, in the order of trying.
 func backendsOf(a *Agent) []backend {
 	all := []backend{a.usual()}
 	for i, other := range a.Backends {
@@ -67,7 +66,7 @@ func backendsOf(a *Agent) []backend {
 	return all
 }
 
-// attempters returns what makes attempts, one for each backend.
+// attempters returns one attempter for each backend.
 func attempters(a *Agent) (all []*attempter) {
 	for _, b := range backendsOf(a) {
 		all = append(all, a.attempter(b))
@@ -75,7 +74,7 @@ func attempters(a *Agent) (all []*attempter) {
 	return all
 }
 
-// name returns the name by which the state knows the backend.
+// name returns the name of the backend in the state.
 func (b backend) name() string { return b.policy.BackendNames()[b.n] }
 
 // failed returns the event of an attempt that met an outage.
@@ -86,7 +85,7 @@ func (b backend) failed(o turn.Outage) state.BackendFailed {
 // isOnly reports whether the agent has no other backend.
 func (b backend) isOnly() bool { return len(b.policy.BackendNames()) == 1 }
 
-// instead returns why the backend runs a turn instead of the first one, or "".
+// instead returns the reason why this backend runs a turn instead of the first one, or "".
 func (b backend) instead(s state.State) string {
 	if b.n == 0 {
 		return ""

@@ -14,33 +14,33 @@ import (
 
 // ReceivedFile is a file that came with a message, or goes with one.
 type ReceivedFile struct {
-	Name    string  `json:"name"`    // ours, attachment-1.csv; on the mesh the sender's where it is safe
-	Title   string  `json:"title"`   // as its sender wrote it; "" for none
-	Type    string  `json:"type"`    // its media type, as its sender says
+	Name    string  `json:"name"`    // ours, attachment-1.csv; on the mesh the sender's if it is safe
+	Title   string  `json:"title"`   // the name that the sender gave it, or ""
+	Type    string  `json:"type"`    // the media type that the sender declared
 	Size    int64   `json:"size"`    // in bytes
-	Path    *string `json:"path"`    // where its bytes lie as a file, or null
+	Path    *string `json:"path"`    // of its bytes as a file, or null
 	Missing string  `json:"missing"` // why it is missing, or ""
 
-	saveAs string // the sender's name where that is safe, and else ours
+	saveAs string // the sender's name if it is safe, otherwise ours
 	open   func() (io.ReadCloser, error)
 }
 
-// Line returns a file as one line, as a prompt lists it, without its place.
+// Line formats a file as one line, as a prompt lists it, but without its place.
 func (f ReceivedFile) Line() string {
 	return listedFile{name: f.Name, title: f.Title, kind: f.Type, size: f.Size, missing: f.Missing}.line()
 }
 
-// CameWith is what came with the text of a message.
+// CameWith lists the files and the notes that came with the text of a message.
 type CameWith struct {
 	Files    []ReceivedFile // never nil
-	Problems []string       // what was wrong with a mail's structure; never nil
-	LeftOut  string         // which lines of a mail the agent finds in full.txt alone, or ""
-	Instead  string         // what there is to say of a mail without text of its own, or ""
+	Problems []string       // problems of a mail's structure; never nil
+	LeftOut  string         // a note about the lines of a mail that only full.txt has, or ""
+	Instead  string         // the note that replaces the text of a mail without text of its own, or ""
 }
 
-// CameWith returns what came with a message. The error wraps store.ErrDamaged if the
-// message is not what was kept. An attachment of a mail has a path while the turn of the
-// mail runs: then it lies in the context box. At other times it is in the mail alone.
+// CameWith returns the files and notes of a message. The error wraps store.ErrDamaged if the
+// payload is damaged. An attachment of a mail has a path only while the turn of the mail runs:
+// the context folder holds it then. At other times it is in the mail alone.
 func (a *Agent) CameWith(m state.Message) (CameWith, error) {
 	read, err := readMessage(a.Store, state.Head{}, m)
 	came := incomingFiles{a.Store}.ofMessage(read)
@@ -62,7 +62,7 @@ func (a *Agent) CameWith(m state.Message) (CameWith, error) {
 	return came, nil
 }
 
-// ofMessage returns what came with a message.
+// ofMessage returns the files and notes of a message.
 func (fs incomingFiles) ofMessage(m turnMessage) CameWith {
 	if m.msg.Source == state.Mail {
 		return cameWithMail(m.content)
@@ -87,7 +87,7 @@ func attachmentsOf(s state.State, key string) string {
 	return ""
 }
 
-// cameWithMail returns what came with the text of a mail.
+// cameWithMail returns the files and notes of a mail.
 func cameWithMail(content message.Content) CameWith {
 	came := CameWith{Files: []ReceivedFile{}, Problems: append([]string{}, content.Problems...), LeftOut: content.Left.String(), Instead: content.Instead()}
 	listed, _ := mailFiles("", content.Attachments)
@@ -101,8 +101,8 @@ func cameWithMail(content message.Content) CameWith {
 	return came
 }
 
-// CameWithQuarantined returns what came with a message in quarantine. Of a damaged one
-// that is nothing.
+// CameWithQuarantined returns the files and notes of a message in quarantine. It returns no
+// files for a damaged message.
 func (a *Agent) CameWithQuarantined(item quarantine.Item) CameWith {
 	if item.Source == state.Mail {
 		if raw, err := a.Store.ReadSummed(item.Payload, item.Sum); err == nil {
@@ -112,7 +112,8 @@ func (a *Agent) CameWithQuarantined(item quarantine.Item) CameWith {
 	return CameWith{Files: heldFiles{a.Store}.received(item), Problems: []string{}}
 }
 
-// inStore returns a file that is kept in the state directory, under the name at.
+// inStore gives a file its path in the state directory, where it is kept under the name at. A
+// missing file stays as it is.
 func inStore(st *store.Store, f ReceivedFile, at string) ReceivedFile {
 	if f.Missing != "" {
 		return f

@@ -13,23 +13,22 @@ import (
 // called concurrently. Their errors are those of mesh.Client: an *mesh.Error, or a
 // *state.CredentialError named "mesh".
 type Carrier interface {
-	// Address returns where the mesh is, for people.
+	// Address returns the address of the mesh, for people.
 	Address() string
 
-	// Take returns what waits for us, for a poll that commits it and acknowledges it
-	// then. What is not acknowledged comes again, on NATS after a minute.
+	// Take returns our pending messages, for a poll that commits them and then acknowledges
+	// them. Messages without an acknowledgement come again, on NATS after a minute.
 	Take(ctx context.Context) (mesh.Mailbox, error)
 
-	// Mailbox returns what waits for us, for people. A poll still finds all of it.
-	// While it is empty, Mailbox waits, for a minute at most.
+	// Mailbox returns our pending messages, for people. A poll still finds all of them. While
+	// the mailbox is empty, Mailbox waits, for a minute at most.
 	Mailbox(ctx context.Context, wait time.Duration) (mesh.Mailbox, error)
 
-	// Watch returns as soon as a poll might find something, and after wait at the
-	// latest. What it returns says who sent it and what is halted; a nudge in it may
-	// stand for any message.
+	// Watch returns as soon as a poll might find something, and after wait at the latest. Its
+	// result shows the senders and the HALT; a nudge in it may represent any message.
 	Watch(ctx context.Context, wait time.Duration) (mesh.Mailbox, error)
 
-	// Ack acknowledges what is committed. It is not an error if it is gone already.
+	// Ack acknowledges a committed message. It is not an error if the message is gone already.
 	Ack(ctx context.Context, id string) error
 
 	// Send sends a message, and returns its id. It may be repeated with the same id.
@@ -38,31 +37,31 @@ type Carrier interface {
 
 	Register(ctx context.Context, p mesh.Presence) error
 
-	// Online returns the agents that looked for work lately. Seen returns those as well
-	// that did not, and are not forgotten: over NATS for a week, over HTTP none.
+	// Online returns the agents that looked for work lately. Seen also returns the agents that
+	// did not, until the mesh forgets them: over NATS after a week, over HTTP at once.
 	Online(ctx context.Context) ([]mesh.Presence, error)
 	Seen(ctx context.Context) ([]mesh.Presence, error)
 	Status(ctx context.Context) (mesh.Status, error)
 
-	// Announce tells those who watch the mesh what a turn has come to, once for each t. A
-	// mesh over HTTP has nobody who watches: it is on one machine, where `events` shows the
-	// same, and its client does nothing. So the caller need not know which carrier it has.
+	// Announce announces the outcome of a turn to those who watch the mesh, once for each t. On
+	// a mesh over HTTP it does nothing: such a mesh is on one machine, where `events` shows the
+	// same. So the caller need not know which carrier it has.
 	Announce(ctx context.Context, t mesh.Task) error
 
 	Halt(ctx context.Context) error
 	Go(ctx context.Context) error
 
-	// PutBlob uploads the bytes of a file of a message to an agent, before the message
-	// is sent. GetBlob downloads those of a message from an agent.
+	// PutBlob uploads the bytes of a file for an agent, before the message with the file is
+	// sent. GetBlob downloads the bytes of a file from an agent.
 	PutBlob(ctx context.Context, to, sum string, size int64, content io.Reader) error
 	GetBlob(ctx context.Context, from string, f mesh.File, take func(io.Reader) error) error
 
-	// Close ends the connection, after all that was sent. The next call makes another one.
+	// Close ends the connection after sending everything. The next call opens another one.
 	Close()
 }
 
-// Close ends the connections that the agent keeps, after what is being announced. It can
-// be used again.
+// Close waits for pending announcements and ends the agent's connections. The agent can be used
+// again.
 func (a *Agent) Close() {
 	if a.Mesh != nil {
 		a.Mesh.announcing.Wait()

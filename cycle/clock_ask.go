@@ -15,16 +15,16 @@ import (
 	"agentstateloop/turn"
 )
 
-// PromptTimeout limits how long the program of a prompt may think about whether there is
-// something to do. It is shorter than state.PromptLease.
+// PromptTimeout limits how long the program of a prompt may take to decide whether there is
+// work. It is shorter than state.PromptLease.
 const PromptTimeout = time.Minute
 
-// maxAsked limits what such a program may print, in bytes.
+// maxAsked limits the output of such a program, in bytes.
 const maxAsked = 1 << 20
 
-// asked runs the program of a prompt that was due at a time. It returns why there is
-// nothing to do, which exit code 1 says, or "" after exit code 0. Everything else is an
-// error.
+// asked runs the program of a prompt that was due at a time. Exit code 0 means that there is
+// work: asked returns "". Exit code 1 means that the prompt is skipped: asked returns the reason.
+// Everything else is an error.
 func (c ClockPrompt) asked(ctx context.Context, at time.Time) (nothing string, err error) {
 	patience := cmp.Or(c.Patience, PromptTimeout)
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -34,10 +34,10 @@ func (c ClockPrompt) asked(ctx context.Context, at time.Time) (nothing string, e
 	cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
 	cmd.Dir = p.Dir
 	cmd.Env = append(append([]string{}, p.Env...), "AGENTSTATELOOP_PROMPT="+c.Name, "AGENTSTATELOOP_DUE="+at.UTC().Format(time.RFC3339))
-	turn.WithholdLock() // or a program that a turn's poll starts would pass for its agent
+	turn.WithholdLock() // otherwise a program that a turn's poll starts would pass for its agent
 	printed, err := capture.Run(ctx, cmd, capture.Limits{Stdout: maxAsked, Stderr: maxAsked})
 	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = capture.KillGroup(cmd) // what it left behind; an error means that the group has ended
+		_ = capture.KillGroup(cmd) // processes that it left behind; an error means that the group has ended
 		err = nil
 	}
 	exit, ended := errors.AsType[*exec.ExitError](err)

@@ -12,10 +12,10 @@ import (
 	"agentstateloop/turn"
 )
 
-// What one sender wrote in a row, and one turn answers (docs/design.md, "Turns").
+// One turn answers all messages that one sender wrote in a row (docs/design.md, "Turns").
 
-// collect reads the other messages that the turn answers, and lets the answer name them
-// in its References. One that cannot be read says so in its place.
+// collect reads the other messages that the turn answers, and adds them to the References of
+// the answer. A note takes the place of an unreadable message.
 func (m *turnMessage) collect(st *store.Store, all []state.Message) {
 	for i, msg := range all {
 		other, err := readMessage(st, m.head, msg)
@@ -31,11 +31,11 @@ func (m *turnMessage) collect(st *store.Store, all []state.Message) {
 	}
 }
 
-// earlierFolder returns the folder of the context box for the other message number i, from
-// 0.
+// earlierFolder returns the subfolder of the context folder for the other message number i,
+// from 0.
 func earlierFolder(i int) string { return fmt.Sprintf("earlier/%d", i+1) }
 
-// collectedFiles returns the files of the context box for the other messages.
+// collectedFiles returns the files of the other messages for the context folder.
 func (m turnMessage) collectedFiles() (files []turn.File) {
 	for i, other := range m.with {
 		folder := earlierFolder(i) + "/"
@@ -52,8 +52,8 @@ func (m turnMessage) collectedFiles() (files []turn.File) {
 	return files
 }
 
-// message returns the texts that the turn answers, each in a fence of its own, with its
-// time and subject if there are several.
+// message returns the texts that the turn answers, each in its own fence. If there are several,
+// each has its time and subject.
 func (m turnMessage) message(fences prompt.Fences) string {
 	if len(m.with) == 0 {
 		return m.fenced(fences)
@@ -90,8 +90,8 @@ func (m turnMessage) allFiles() (files []listedFile) {
 	return files
 }
 
-// CollectWait returns how long a poll may wait for the sender of a message to be silent,
-// or 0 if it has nothing to wait for (docs/design.md, "Turns").
+// CollectWait returns how long a poll may wait for the sender of a message to fall silent, or 0
+// if it need not wait (docs/design.md, "Turns").
 func (a *Agent) CollectWait() (time.Duration, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -108,6 +108,6 @@ func (a *Agent) CollectWait() (time.Duration, error) {
 	return max(wait, 0), nil
 }
 
-// maxCollectWait is how long a poll waits for a sender to be silent. Later ones come
+// maxCollectWait limits how long a poll waits for a sender to fall silent. Another poll comes
 // within a minute anyway.
 const maxCollectWait = time.Minute

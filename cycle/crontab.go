@@ -13,9 +13,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// verifyEvery is how often the installed crontab line is read while the state
-// asks for the line that was last verified (docs/design.md, "The crontab line is
-// a projection").
+// verifyEvery is how often the installed crontab line is read while the state still asks for
+// the last verified line (docs/design.md, "The crontab line is a projection").
 const verifyEvery = 30 * time.Minute
 
 // crontab keeps the agent's lines in the user's table.
@@ -28,9 +27,8 @@ type crontab struct {
 // Job returns the crontab lines that the state asks for.
 func (a *Agent) Job(s state.State) cron.Job { return a.crontab().job(s) }
 
-// job is Job. The binary is the one that the line was first installed with, as
-// long as that exists, so trying out another build does not move the agent to
-// it.
+// job is Job. The binary is the one that the line was first installed with, while that exists.
+// So trying out another build does not move the agent to it.
 func (c *crontab) job(s state.State) cron.Job {
 	binary := c.schedule.Binary
 	if pinned := s.Schedule.Binary; pinned != "" {
@@ -48,9 +46,9 @@ func (c *crontab) job(s state.State) cron.Job {
 	return job
 }
 
-// project installs the line of the interval that the state asks for, and the alarm
-// line with it. It does nothing if that line was verified less than verifyEvery ago, so
-// a steady poll starts no crontab process. An alarm line alone is left to reschedule.
+// project installs the line of the interval that the state asks for, and the alarm line with
+// it. It does nothing if that line was verified less than verifyEvery ago, so a steady poll
+// starts no crontab process. It leaves a change of the alarm line alone to reschedule.
 func (c *crontab) project(ctx context.Context, s state.State) []state.Event {
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed {
 		return nil
@@ -64,9 +62,8 @@ func (c *crontab) project(ctx context.Context, s state.State) []state.Event {
 	return c.install(ctx, s, job)
 }
 
-// reschedule installs the lines that the state asks for if it asks for others by now.
-// It is called when a cycle has done what was due, so that an effect which failed has
-// the time of its next try.
+// reschedule installs the lines that the state asks for if they have changed. It is called when
+// a cycle has done all due work, so that a failed effect has the time of its next try.
 func (c *crontab) reschedule(ctx context.Context, s state.State) []state.Event {
 	if !c.misplaced(s) {
 		return nil
@@ -74,14 +71,14 @@ func (c *crontab) reschedule(ctx context.Context, s state.State) []state.Event {
 	return c.install(ctx, s, c.job(s))
 }
 
-// install makes the lines of job ours, in one write of the table.
+// install installs the lines of job, in one write of the table.
 func (c *crontab) install(ctx context.Context, s state.State, job cron.Job) []state.Event {
 	line, alarm, err := job.Lines()
 	if err != nil {
 		return c.notInstalled(s, s.Schedule.Installed, s.Schedule.AlarmLine, err)
 	}
 	if cron.Hangs(ctx) {
-		return nil // this poll has seen that already
+		return nil // this poll has seen crontab hang
 	}
 	if _, err := c.schedule.Table.Install(ctx, job); err != nil {
 		line, alarm := c.installed(ctx, s)
@@ -128,9 +125,9 @@ func first(lines []string) string {
 	return lines[0]
 }
 
-// misplaced reports whether the installed lines differ from those that the state asks
-// for although the table can be written: the phase has changed since, or a row has
-// come or gone that has a time.
+// misplaced reports whether the installed lines differ from those that the state asks for,
+// although the table can be written. The phase has changed since, or a row with a time has come
+// or gone.
 func (c *crontab) misplaced(s state.State) bool {
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed || s.Schedule.Error != "" {
 		return false
@@ -169,10 +166,9 @@ func timeFields(line string) string {
 	return strings.Join(f[:5], " ")
 }
 
-// Install takes the crontab lines into our care, also after an `uninstall`, and
-// installs those that the state asks for. If that fails, the reason is in
-// Schedule.Error of the state that Install returns. If a cycle is under way, that
-// cycle installs the line.
+// Install makes the agent manage its crontab lines, also after an `uninstall`, and installs
+// those that the state asks for. If that fails, Schedule.Error of the returned state has the
+// reason. If a cycle is under way, that cycle installs the lines.
 func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	s, err := a.journal().commit(ctx, state.Unscheduled{Removed: false})
 	if err != nil {
@@ -185,9 +181,9 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	return now, err
 }
 
-// Reinstall reads the table and installs the lines that the state asks for, as Install
-// does, but leaves it alone after an `uninstall`. The error is ErrBusy if a cycle is
-// under way, which installs them itself.
+// Reinstall reads the table and installs the lines that the state asks for, as Install does,
+// but leaves the table alone after an `uninstall`. The error is ErrBusy if a cycle is under
+// way, which installs the lines itself.
 func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 	var s state.State
 	held, err := withLock(a.Store, store.CycleLock, func() (err error) {

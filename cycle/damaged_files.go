@@ -9,9 +9,9 @@ import (
 	"agentstateloop/state/store"
 )
 
-// CheckFiles reads every file that the state names, and every item in quarantine. It
-// returns how many there are, and an error for each that is not what was kept, which
-// names the file. It takes no lock: what a poll moves meanwhile is left out.
+// CheckFiles reads every file that the state names, and every item in quarantine. It returns
+// the number of files, and an error for each damaged one, which names the file. It takes no
+// lock, and leaves out files that a poll moves meanwhile.
 func (a *Agent) CheckFiles() (n int, damaged []error, err error) { return a.fileChecker().check() }
 
 // fileChecker reads the files that the state names.
@@ -44,7 +44,7 @@ func (c fileChecker) check() (n int, damaged []error, err error) {
 	return len(files), damaged, err
 }
 
-// namedFile is a file with the sum that something names it with.
+// namedFile is a file name with the expected sum.
 type namedFile struct{ name, sum string }
 
 // named returns the files that the state names now, and those of the items in

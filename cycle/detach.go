@@ -37,7 +37,7 @@ func (d detacher) start(subcommand ...string) error {
 	argv := append(append([]string{}, d.self...), subcommand...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	turn.WithholdLock() // or a poll that a turn started would pass for its agent
+	turn.WithholdLock() // otherwise a poll that a turn started would pass for its agent
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start a detached poll: %w", err)
 	}

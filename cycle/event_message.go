@@ -14,16 +14,16 @@ import (
 	"agentstateloop/state/store"
 )
 
-// EventMessage is what a program on this machine, or the operator at its terminal, has
-// to say (docs/design.md, "Words of programs"). The answer is mailed to the operator.
+// EventMessage is a message from a program on this machine, or from the operator at its
+// terminal (docs/design.md, "Words of programs"). The answer is mailed to the operator.
 type EventMessage struct {
 	From     string // the program; "" = unknown
-	Subject  string // of the mail with the answer; "" = the beginning of Text
+	Subject  string // of the answer's mail; "" = the beginning of Text
 	Text     string
-	Operator bool // the operator says it
+	Operator bool // the sender is the operator
 }
 
-// ErrEventsFull means that as many messages of programs wait as may.
+// ErrEventsFull means that the limit of waiting messages from programs is reached.
 var ErrEventsFull = fmt.Errorf("%d messages of programs wait already", state.MaxEventMessages)
 
 // ErrEventText means that a text cannot be a message.
@@ -54,13 +54,13 @@ func (a *Agent) TellEvent(ctx context.Context, e EventMessage) (key string, err 
 		return "", err
 	}
 	if _, in := s.Message(arrived.Message.Key); !in {
-		_ = a.Store.Remove(arrived.Message.Payload) // others came in at the same time
+		_ = a.Store.Remove(arrived.Message.Payload) // other messages took the room
 		return "", ErrEventsFull
 	}
 	return arrived.Message.Key, nil
 }
 
-// eventArrived keeps the text of a message and returns its event, but for the time.
+// eventArrived keeps the text of a message and returns its event, without the time.
 func eventArrived(files payloads, key string, e EventMessage) (state.Arrived, error) {
 	payload := store.PayloadName(store.MessagesDir, key, ".txt")
 	sum, err := files.KeepSummed(payload, strings.NewReader(e.Text))
@@ -76,14 +76,15 @@ func eventArrived(files payloads, key string, e EventMessage) (state.Arrived, er
 	return state.Arrived{Message: m}, nil
 }
 
-// maxEventName and maxEventTitle bound what a program says of itself, in characters.
+// maxEventName and maxEventTitle limit the name and the title of a program's message, in
+// characters.
 const (
 	maxEventName  = 64
 	maxEventTitle = 80
 )
 
-// eventName returns a name in which nothing can be mistaken: other characters than
-// letters, digits and . _ @ - become a -.
+// eventName returns an unambiguous name: every character except letters, digits and . _ @ -
+// becomes a -.
 func eventName(from string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
@@ -98,8 +99,8 @@ func eventName(from string) string {
 	return name
 }
 
-// eventTitle returns the subject of a message: as its sender has it, or the beginning
-// of its first line.
+// eventTitle returns the subject of a message: the sender's, or the beginning of the first
+// line.
 func eventTitle(e EventMessage) string {
 	title := plain.Line(plain.Cut(e.Subject, 4*maxEventTitle))
 	if title == "" {
@@ -109,8 +110,8 @@ func eventTitle(e EventMessage) string {
 	return plain.Shorten(title, maxEventTitle)
 }
 
-// takeMessageFile returns the events of a file in nudges/ whose name ends in .message:
-// it is a message, or goes to quarantine.
+// takeMessageFile returns the events of a file in nudges/ whose name ends in .message. The file
+// becomes a message, or goes to quarantine.
 func (ad *admission) takeMessageFile(n store.NudgeFile, room *int) ([]state.Event, error) {
 	e := EventMessage{From: strings.TrimSuffix(n.Name, store.MessageSuffix), Text: string(n.Text)}
 	took := state.TookFile{Key: n.Key}

@@ -17,11 +17,12 @@ import (
 type Field struct {
 	Name  string
 	Value json.RawMessage // nil: the value is Text
-	Text  string          // as a command line has it, to be read by the type that the message asks for
+	Text  string          // the value on a command line, parsed by the type that the message asks for
 }
 
-// results returns the fields as their message asks for them: each value has its type,
-// and none that is required is missing (docs/design.md, "The contract between agents").
+// results returns the fields with the types that their message asks for. It is an error if a
+// value has the wrong type or a required field is missing (docs/design.md, "The contract
+// between agents").
 func results(asked mesh.ResultFields, given []Field) (mesh.Fields, error) {
 	var fields mesh.Fields
 	for _, g := range given {
@@ -41,8 +42,8 @@ func results(asked mesh.ResultFields, given []Field) (mesh.Fields, error) {
 	return fields, fields.Check()
 }
 
-// valueOf returns the value that a text stands for. It is JSON where the type is
-// neither string nor unknown.
+// valueOf returns the JSON value of a text. If the type is known and not a string, the text
+// itself is JSON.
 func valueOf(text, kind string) json.RawMessage {
 	if kind != "" && kind != state.TypeString {
 		return json.RawMessage(text)
@@ -51,7 +52,7 @@ func valueOf(text, kind string) json.RawMessage {
 	return data
 }
 
-// typeWord returns a type as an error names it.
+// typeWord names a type for an error message.
 func typeWord(kind string) string {
 	switch kind {
 	case state.TypeString:
@@ -70,7 +71,7 @@ func typeWord(kind string) string {
 	return "valid JSON"
 }
 
-// hasType reports whether a value of JSON has the type.
+// hasType reports whether a JSON value has the type.
 func hasType(value json.RawMessage, kind string) bool {
 	value = bytes.TrimSpace(value)
 	if len(value) == 0 {
@@ -81,7 +82,7 @@ func hasType(value json.RawMessage, kind string) bool {
 		return value[0] == '"'
 	case state.TypeNumber:
 		return isNumber(value)
-	case state.TypeInteger: // JSON Schema: 1.0 is one, and 1e3 too
+	case state.TypeInteger: // JSON Schema: 1.0 is an integer, and 1e3 too
 		return isNumber(value) && isWhole(string(value))
 	case state.TypeBoolean:
 		return value[0] == 't' || value[0] == 'f'
@@ -103,7 +104,7 @@ func isWhole(number string) bool {
 	return err == nil && f == math.Trunc(f)
 }
 
-// missingFields returns the names of the required fields that are not there.
+// missingFields returns the names of the required fields that are missing.
 func missingFields(asked mesh.ResultFields, fields mesh.Fields) []string {
 	var missing []string
 	for _, r := range asked {
@@ -114,7 +115,7 @@ func missingFields(asked mesh.ResultFields, fields mesh.Fields) []string {
 	return missing
 }
 
-// withFields returns a text for people: the fields, one a line, and the text.
+// withFields returns a text for people: one field per line, then the text.
 func withFields(fields mesh.Fields, text string) string {
 	var b strings.Builder
 	for _, f := range fields {

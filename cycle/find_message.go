@@ -9,12 +9,11 @@ import (
 	"agentstateloop/state/store"
 )
 
-// ErrNoMessage means that neither the inbox nor the history holds the message.
+// ErrNoMessage means that the inbox and the history both lack the message.
 var ErrNoMessage = errors.New("message not found")
 
-// FindMessage returns a message by its key or its number, from the inbox or, if
-// it has left the inbox, from the history. The error wraps ErrNoMessage if
-// neither has it.
+// FindMessage returns a message by its key or its number, from the inbox or, if it has left the
+// inbox, from the history. The error wraps ErrNoMessage if both lack it.
 func (a *Agent) FindMessage(which string) (state.Message, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -23,8 +22,8 @@ func (a *Agent) FindMessage(which string) (state.Message, error) {
 	return findMessage(a.Store, s, which)
 }
 
-// PrincipalOf returns whom a turn answers or has answered, or nobody if the turn is
-// not known.
+// PrincipalOf returns the principal that a turn answers or has answered, or "" if the turn is
+// unknown.
 func (a *Agent) PrincipalOf(turnID string) (state.Principal, error) {
 	msg, known, err := a.CauseOf(turnID)
 	if err != nil || !known {
@@ -33,8 +32,7 @@ func (a *Agent) PrincipalOf(turnID string) (state.Principal, error) {
 	return msg.Principal(), nil
 }
 
-// CauseOf returns the message that has caused a turn. known is false if no such
-// turn exists.
+// CauseOf returns the message that caused a turn. known is false if no such turn exists.
 func (a *Agent) CauseOf(turnID string) (msg state.Message, known bool, err error) {
 	s, err := a.Store.Read()
 	if err != nil {

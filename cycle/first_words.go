@@ -10,12 +10,12 @@ import (
 	"agentstateloop/state"
 )
 
-// wordsRead bounds a payload whose first words are read: what is longer is not read whole.
+// wordsRead limits the size of a payload that is read whole for its first words, in bytes.
 const wordsRead = 256 << 10
 
-// FirstWords returns the beginning of what a message says, on one line and without the
-// secrets that this process knows. Of a mail without a text that is its subject. ok is
-// false if the payload is not kept, or is not what was kept.
+// FirstWords returns the beginning of a message's text, on one line and without the secrets
+// that this process knows. For a mail without text it returns the subject. ok is false if the
+// payload is missing or damaged.
 func (a *Agent) FirstWords(m state.Message) (words string, ok bool) {
 	if m.Title != "" {
 		return beginning(a.Secrets.Redact(m.Title)), true
@@ -40,7 +40,7 @@ func (a *Agent) FirstWords(m state.Message) (words string, ok bool) {
 	return beginning(a.Secrets.Redact(textOf(m.Source, raw))), true
 }
 
-// textOf returns the text of a payload, of which raw may be the beginning alone.
+// textOf returns the text of a payload. raw may be only the beginning of the payload.
 func textOf(source state.Source, raw []byte) string {
 	switch source {
 	case state.Mail:

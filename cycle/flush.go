@@ -8,7 +8,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// flusher sends, outside of a poll, what a commit has put into the outbox.
+// flusher sends, outside of a poll, the effects that a commit has queued.
 type flusher struct {
 	core
 	crontab   *crontab
@@ -18,15 +18,15 @@ type flusher struct {
 	filer     *filer
 }
 
-// sendNow makes steps 4 and 5 of a cycle for the state s. If another process
-// holds cycle.lock, that process sends. Otherwise other processes find the lock
-// taken and leave; sendNow then starts a detached poll for what they brought,
-// because its own caller may be busy with a turn for minutes.
+// sendNow makes steps 4 and 5 of a cycle for the state s. If another process holds cycle.lock,
+// that process sends. Otherwise other processes find the lock taken and leave. sendNow then
+// starts a detached poll for their work, because its own caller may be busy with a turn for
+// minutes.
 func (f *flusher) sendNow(ctx context.Context, s state.State) error {
 	return f.sendDue(ctx, s, new(Report))
 }
 
-// sendDue is sendNow, and adds to the report what it sent and what failed.
+// sendDue is sendNow, and adds the sent and the failed effects to the report.
 func (f *flusher) sendDue(ctx context.Context, s state.State, r *Report) error {
 	if len(s.DueEffects(f.now())) == 0 && len(s.ToAck) == 0 && !f.crontab.misplaced(s) {
 		return nil
@@ -61,9 +61,8 @@ func (f *flusher) flush(ctx context.Context, r *Report) (s state.State, err erro
 	return f.projector.reschedule(ctx, s)
 }
 
-// reschedule installs the crontab lines again if the state asks for others by now: a
-// hook that failed has the time of its next call. If another process holds cycle.lock,
-// that process does.
+// reschedule installs the crontab lines again if the state asks for others by now, such as for
+// the next call of a hook that failed. It leaves this to another process that holds cycle.lock.
 func (f *flusher) reschedule(ctx context.Context) error {
 	s, err := f.store.Read()
 	if err != nil || !f.crontab.misplaced(s) {
@@ -78,9 +77,9 @@ func (f *flusher) reschedule(ctx context.Context) error {
 	return err
 }
 
-// unseen looks once more after cycle.lock was released. It reports whether a
-// nudge has come, the time of a row has come since this process looked, or another
-// process has committed something for a cycle to do.
+// unseen looks once more after cycle.lock was released. It reports whether a nudge has come, a
+// row has fallen due since this process looked, or another process has committed work for a
+// cycle.
 func (f *flusher) unseen(r *Report) (bool, error) {
 	s, err := f.store.Read()
 	if err != nil {
@@ -92,7 +91,7 @@ func (f *flusher) unseen(r *Report) (bool, error) {
 			return true, nil
 		}
 	}
-	// What a cycle cannot do now (a server is down) is due as well, and is left
-	// to the next cycle. Only what another process committed is new.
+	// Effects that a cycle cannot send now (a server is down) are due as well, and are left to
+	// the next cycle. Only effects that another process committed are new.
 	return f.crontab.misplaced(s) || s.CameDue(*f.policy, r.looked, f.now()) || s.Serial != r.serial && len(s.DueEffects(f.now())) > 0, nil
 }

@@ -17,21 +17,21 @@ import (
 	"agentstateloop/state/store"
 )
 
-// headline is what a list shows of a message's payload: the subject of a mail, or the
-// beginning of another message's text, and its files.
+// headline is a payload's entry in a list: the subject of a mail, or the beginning of another
+// message's text, and the files.
 type headline struct {
 	Subject string
-	Files   []string // the names; nil if they are not known
+	Files   []string // the names; nil if unknown
 	Damaged string   // why the payload cannot be shown, or ""
 }
 
-// The limits of headlines. A list reads payloads whole, and checks their sums, until it
-// has read wholeBudget bytes; of each further one it reads the beginning, and compares the
-// length. So a list of large mails takes no longer than it may.
+// The limits of headlines. A list reads payloads whole and checks their sums until it has read
+// wholeBudget bytes. Of each further payload it reads the beginning and compares the length.
+// This bounds the time for a list of large mails.
 const (
 	wholeBudget  = 64 << 20
 	headlineRead = 64 << 10
-	subjectCells = 120 // characters of a text that stands in for a subject
+	subjectCells = 120 // characters of a text that replaces a subject
 )
 
 // headliner reads headlines for one list.
@@ -40,8 +40,8 @@ type headliner struct {
 	read  int64 // bytes of the payloads that were read whole
 }
 
-// of returns the headline of a payload. sum and size are those of the row, "" and 0 in
-// rows of older versions.
+// of returns the headline of a payload. sum and size are those of its row: "" and 0 in rows of
+// older versions.
 func (h *headliner) of(source state.Source, payload, sum string, size int64) headline {
 	if payload == "" {
 		return headline{}
@@ -66,7 +66,7 @@ func (h *headliner) of(source state.Source, payload, sum string, size int64) hea
 	return headHeadline(source, head)
 }
 
-// damageText says in a few words why a payload cannot be read.
+// damageText returns in a few words the reason why a payload is unreadable.
 func damageText(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -122,7 +122,7 @@ func wholeHeadline(source state.Source, raw []byte) headline {
 	return headline{Subject: beginning(string(raw)), Files: []string{}}
 }
 
-// headHeadline returns the headline of a payload of which the beginning was read.
+// headHeadline returns the headline of a payload from the beginning of the payload.
 func headHeadline(source state.Source, head []byte) headline {
 	switch source {
 	case state.Mail:
@@ -138,7 +138,7 @@ func beginning(text string) string {
 	return plain.Shorten(plain.Line(plain.Cut(strings.TrimSpace(text), 8*subjectCells)), subjectCells)
 }
 
-// fileTitle returns the name that the sender gave a file, or else ours.
+// fileTitle returns the sender's name for a file, or else ours.
 func fileTitle(f message.Attachment) string {
 	if f.Title != "" {
 		return plain.Line(f.Title)
@@ -146,8 +146,8 @@ func fileTitle(f message.Attachment) string {
 	return f.Name
 }
 
-// EvidenceField returns the name of the field of a mail in quarantine that is the evidence
-// for the reason of its gate, or nil.
+// EvidenceField returns the name of the header field that is the evidence for the gate's
+// reason, for a mail in quarantine. It returns nil without evidence.
 func (a *Agent) EvidenceField(i quarantine.Item) *string {
 	_, evidence := trust.Finding(i.Gate, i.Reason)
 	if i.Source != state.Mail || evidence == "" {

@@ -6,18 +6,18 @@ import (
 	"agentstateloop/state"
 )
 
-// StatusHook is how a hook fares. The fields from Since on are of a hook that fails.
+// StatusHook is the status of a hook. The fields from Since on describe a failing hook.
 type StatusHook struct {
-	Waiting int        `json:"waiting"` // events
-	Since   *time.Time `json:"since"`   // when it failed first; null: it does not fail
+	Waiting int        `json:"waiting"` // waiting events
+	Since   *time.Time `json:"since"`   // the first failure; null: the hook works
 	Reason  string     `json:"reason"`  // of the last failure
-	Lost    int        `json:"lost"`    // events that were given up since then
+	Lost    int        `json:"lost"`    // events given up since then
 	NextTry *time.Time `json:"next_try"`
 
-	LostAfter *uint64 `json:"lost_after"` // the serial before the first of them; null: none was
+	LostAfter *uint64 `json:"lost_after"` // the serial before the first lost event; null: no event was lost
 }
 
-// hookStatus returns each hook of a policy, by name.
+// hookStatus returns the status of each hook of a policy, by name.
 func hookStatus(s state.State, p state.Policy) map[string]StatusHook {
 	all := map[string]StatusHook{}
 	for _, h := range p.Hooks {

@@ -8,10 +8,10 @@ import (
 	"agentstateloop/state/store"
 )
 
-// idKeys gives the other parts the key of our Message-IDs.
+// idKeys provides the key of our Message-IDs.
 type idKeys struct {
 	core
-	dry bool // nothing may be written
+	dry bool // write no file
 }
 
 // filter returns the filter of m as a poll uses it, with the key.
@@ -28,8 +28,8 @@ func (a *Agent) MailFilter() (trust.Filter, error) {
 	return keys.filter(a.Mail)
 }
 
-// key returns the key, and makes it if there is none yet. Where nothing may be
-// written it makes one up.
+// key returns the key, and makes it if it does not exist yet. If dry is set, it makes one up
+// without storing it.
 func (k idKeys) key() (message.IDKey, error) {
 	var kept store.IDKey
 	var err error

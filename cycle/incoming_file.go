@@ -17,25 +17,25 @@ import (
 	"agentstateloop/turn"
 )
 
-// A message waits on the mesh for a file that cannot be had, this long and this often at
-// least. Then it is taken without the file.
+// fileWait and fileTries are the least time and number of tries for which a message waits on
+// the mesh for an unavailable file. Then the message is taken without the file.
 const (
 	fileWait  = 10 * time.Minute
 	fileTries = 3
 )
 
-// errFileLater means that a message stays on the mesh, because a file of it could not be
-// had yet.
+// errFileLater means that a message stays on the mesh, because one of its files is not
+// available yet.
 var errFileLater = errors.New("the message waits for a file")
 
-// errNoTime means that a file was not asked for, because others took the poll's time.
+// errNoTime means that a file was not requested, because others took the poll's time.
 var errNoTime = errors.New("this poll has no time left")
 
-// downloader gets the files of the messages that an observation takes.
+// downloader fetches the files of the messages that an observation takes.
 type downloader struct {
 	core
 	carrier Carrier
-	until   time.Time // nothing is begun after it
+	until   time.Time // no download begins after it
 }
 
 // incomingName returns the name of file number i, from 0, of the message with this key.
@@ -43,23 +43,22 @@ func incomingName(key string, i int) string {
 	return store.PayloadName(store.MessagesDir, key, fmt.Sprintf(".file-%d", i+1))
 }
 
-// waitName returns the name of the file that holds how long a message has waited.
+// waitName returns the name of the file that records how long a message has waited.
 func waitName(key string) string { return store.PayloadName(store.MessagesDir, key, ".waits") }
 
-// fetch keeps the files of a message, each compared with its sum, and returns m with a
-// reason at those that it has to do without. An error that wraps errFileLater leaves the
-// message on the mesh.
+// fetch keeps the files of a message, each compared with its sum. It returns m with a reason at
+// each missing file. An error that wraps errFileLater leaves the message on the mesh.
 func (d downloader) fetch(ctx context.Context, m mesh.Message) (mesh.Message, error) {
 	files := make([]mesh.File, len(m.Files))
 	for i, f := range m.Files {
-		f.Missing = "" // a sender cannot say that
+		f.Missing = "" // a sender cannot set this
 		files[i] = f
 		err := d.fetchOne(ctx, incomingName(m.Key(), i), m.From, f)
 		if err == nil {
 			continue
 		}
 		if ctx.Err() != nil || errors.Is(err, errNoTime) {
-			return m, fmt.Errorf("%w: %w", errFileLater, err) // which says nothing about the file
+			return m, fmt.Errorf("%w: %w", errFileLater, err) // the file itself may be fine
 		}
 		if !isGone(err) {
 			patient, waitErr := d.waits(m)
@@ -76,13 +75,13 @@ func (d downloader) fetch(ctx context.Context, m mesh.Message) (mesh.Message, er
 	return m, nil
 }
 
-// isGone reports whether a mesh says that it does not have a file.
+// isGone reports whether the mesh answered that it does not have a file.
 func isGone(err error) bool {
 	e, ok := errors.AsType[*mesh.Error](err)
 	return ok && (e.Code == http.StatusNotFound || e.Code == http.StatusGone)
 }
 
-// fetchOne keeps one file, if it is not there from an earlier try.
+// fetchOne keeps one file, unless an earlier try has kept it.
 func (d downloader) fetchOne(ctx context.Context, name, from string, f mesh.File) error {
 	if kept, err := d.store.OpenSummed(name, f.SHA256, f.Size); err == nil {
 		return kept.Close()
@@ -99,7 +98,7 @@ func (d downloader) fetchOne(ctx context.Context, name, from string, f mesh.File
 	})
 }
 
-// waits counts a try that failed, and reports whether there is to be another.
+// waits counts a failed try, and reports whether to try again.
 func (d downloader) waits(m mesh.Message) (bool, error) {
 	var w struct {
 		Since time.Time `json:"since"`
@@ -120,9 +119,8 @@ func (d downloader) waits(m mesh.Message) (bool, error) {
 	return true, d.store.Keep(name, strings.NewReader(string(data)))
 }
 
-// received puts the files of a message, or of a report, into a folder of the context box,
-// and lists them. A file that is not what came is missing. The bodies are read when they
-// are copied.
+// received puts the files of a message or a report into a subfolder of the context folder, and
+// lists them. It lists a damaged file as missing. The bodies are read when they are copied.
 func (fs incomingFiles) received(key, folder string, files []mesh.File) (listed []listedFile, box []turn.File) {
 	names := meshNames(files)
 	for i, f := range files {
@@ -139,10 +137,10 @@ func (fs incomingFiles) received(key, folder string, files []mesh.File) (listed 
 	return listed, box
 }
 
-// incomingFiles reads what came with messages.
+// incomingFiles reads the files that came with messages.
 type incomingFiles struct{ store *store.Store }
 
-// damage returns why a file that came cannot be used, or "".
+// damage returns the reason why a received file is unusable, or "".
 func (fs incomingFiles) damage(name string, f mesh.File) string {
 	file, err := fs.store.OpenSummed(name, f.SHA256, f.Size)
 	switch {
@@ -174,7 +172,7 @@ func (l *lateReader) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// kept returns the files that came with the message of a key, and where each lies.
+// kept returns the files that came with the message of a key, with their paths.
 func (fs incomingFiles) kept(key string, named []mesh.File) (files []ReceivedFile) {
 	names := meshNames(named)
 	for i, f := range named {
@@ -187,7 +185,7 @@ func (fs incomingFiles) kept(key string, named []mesh.File) (files []ReceivedFil
 	return files
 }
 
-// receivedOf returns a file of the mesh under the name that is safe.
+// receivedOf returns a mesh file under a safe name.
 func receivedOf(f mesh.File, name string) ReceivedFile {
 	return ReceivedFile{Name: name, Title: f.Name, Type: f.Type, Size: f.Size, Missing: f.Missing, saveAs: name}
 }

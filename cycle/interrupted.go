@@ -7,8 +7,8 @@ import (
 	"agentstateloop/state"
 )
 
-// ErrInterrupted means that a signal ended a poll. What it had recorded counts, and
-// the next poll goes on.
+// ErrInterrupted means that a signal ended a poll. Its recorded results count, and the next
+// poll goes on.
 var ErrInterrupted error = interrupted{}
 
 // interrupted is an error about a context that was cancelled.
@@ -17,9 +17,9 @@ type interrupted struct{}
 func (interrupted) Error() string { return "interrupted" }
 func (interrupted) Unwrap() error { return context.Canceled }
 
-// withoutFaults returns the events of an interrupted cycle without those that say that
-// something failed: it was the end of the cycle that cut the connection or the program.
-// What a server has refused for good is kept, and so is a mail that may have been sent.
+// withoutFaults returns the events of an interrupted cycle without its failures: the end of the
+// cycle cut the connection or the program. It keeps the permanent refusals of a server, and
+// mails that may have been sent.
 func withoutFaults(events []state.Event) []state.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(e state.Event) bool {
 		switch e := e.(type) {

@@ -13,9 +13,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// largeMail fetches the mails that a scan has left out because they are large
-// (docs/design.md, "Large mail"): one after another, after a cycle and next to its
-// turns, so that nothing waits for them.
+// largeMail fetches the large mails that a scan has left out (docs/design.md, "Large mail"):
+// one after another, after a cycle and next to its turns, so that they do not delay other work.
 type largeMail struct {
 	core
 	mail     *Mail // nil: no mail is configured
@@ -24,8 +23,7 @@ type largeMail struct {
 	flusher  *flusher
 }
 
-// due returns the UIDs of the mails that are to be fetched now. While the inbox is
-// full there are none.
+// due returns the UIDs of the mails to fetch now. It returns no UIDs while the inbox is full.
 func (l *largeMail) due(s state.State) []uint32 {
 	if room, _ := rooms(s); l.mail == nil || room <= 0 {
 		return nil
@@ -33,7 +31,7 @@ func (l *largeMail) due(s state.State) []uint32 {
 	return s.Cursor.LargeDue(l.now())
 }
 
-// waits reports whether a large mail is to be fetched now, and no process does it.
+// waits reports whether a large mail is due and no process fetches it.
 func (l *largeMail) waits() (bool, error) {
 	s, err := l.store.Read()
 	if err != nil || len(l.due(s)) == 0 {
@@ -42,16 +40,16 @@ func (l *largeMail) waits() (bool, error) {
 	return withLock(l.store, store.FetchLock, func() error { return nil })
 }
 
-// fetching is the fetch of large mail that a poll has begun.
+// fetching is a poll's background fetch of large mail.
 type fetching struct {
-	came   chan struct{} // holds one value if a mail has come since it was last read
+	came   chan struct{} // holds one value if a mail has come since the last read
 	ended  chan struct{} // closed at the end; then report and err are set
 	report Report
 	err    error
 }
 
-// begin fetches in the background what is due. It does nothing if another process
-// is at it.
+// begin fetches the due mails in the background. It does nothing if another process fetches
+// large mail.
 func (l *largeMail) begin(ctx context.Context) *fetching {
 	f := &fetching{came: make(chan struct{}, 1), ended: make(chan struct{})}
 	waits, err := l.waits()
@@ -67,8 +65,8 @@ func (l *largeMail) begin(ctx context.Context) *fetching {
 	return f
 }
 
-// wait waits for the end, and calls turns when a mail has come. It adds to the
-// report.
+// wait waits for the end of the fetch, and calls turns when a mail has come. It adds the
+// results to the report.
 func (f *fetching) wait(r *Report, turns func() error) error {
 	var errs []error
 	for {
@@ -110,8 +108,7 @@ func (l *largeMail) fetchAll(ctx context.Context, f *fetching) error {
 	return nil
 }
 
-// fetch fetches one mail and commits what came of it. That a server failed is in
-// the report.
+// fetch fetches one mail and commits the result. Server failures go into the report.
 func (l *largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fetching) error {
 	began := l.now()
 	events, failed := l.observer.observeLarge(ctx, s, uid)
@@ -143,7 +140,7 @@ func (l *largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fet
 	return err
 }
 
-// observeLarge fetches one large mail, and returns what is to be committed: nothing
+// observeLarge fetches one large mail, and returns the events to commit. It returns no events
 // if the server was not reached, or if ctx ended.
 func (o *observer) observeLarge(ctx context.Context, s state.State, uid uint32) ([]state.Event, []SourceFailure) {
 	var obs observation

@@ -10,15 +10,14 @@ import (
 	"agentstateloop/state/store"
 )
 
-// lingerGap is how long before the next firing of cron a lingering poll goes, so
-// that the two do not meet.
+// lingerGap is how long before the next firing of cron a lingering poll leaves, so that the two
+// do not meet.
 const lingerGap = 2 * time.Second
 
-// PollLingering polls, stays for d, and polls again at once for whatever comes.
-// It leaves before the next firing of cron. Meanwhile it holds the poll's mail
-// session in IDLE, and a long poll of the mesh: an engaged agent reacts within a
-// second, on one login a minute. One process lingers at a time; a turn, in the
-// poll or later, ends the lingering.
+// PollLingering polls, stays for d, and polls again as soon as work comes. It leaves before the
+// next firing of cron. Meanwhile it holds the poll's mail session in IDLE, and a long poll of
+// the mesh. So an engaged agent reacts within a second, on one login a minute. One process
+// lingers at a time; a turn, in the poll or later, ends the lingering.
 func (a *Agent) PollLingering(ctx context.Context, o PollOptions, d time.Duration) (Report, error) {
 	began := a.Now()
 	session := &mailSession{lingers: true}
@@ -38,7 +37,7 @@ func (a *Agent) PollLingering(ctx context.Context, o PollOptions, d time.Duratio
 	return r, err
 }
 
-// lingersUntil returns when a poll goes that is to stay until then, and not to meet cron.
+// lingersUntil returns when a lingering poll leaves: at until, or shortly before cron fires.
 func lingersUntil(until, cronFires time.Time) time.Time {
 	if gone := cronFires.Add(-lingerGap); gone.Before(until) {
 		return gone
@@ -50,7 +49,7 @@ func lingersUntil(until, cronFires time.Time) time.Time {
 type lingerer struct {
 	core
 	mesh    *Mesh
-	mailbox *mail.Watch // of the poll that came before; nil: none could be opened
+	mailbox *mail.Watch // of the poll that came before; nil: the mailbox could not be opened
 	poller  *poller
 	reasons pollReasons
 	runner  *runner
@@ -58,8 +57,8 @@ type lingerer struct {
 	checkEvery time.Duration
 }
 
-// linger waits for d, and polls for what comes. It adds to the report what failed. It
-// does nothing if another process lingers.
+// linger waits for d, and polls when work comes. It adds the failures to the report. It does
+// nothing if another process lingers.
 func (l *lingerer) linger(ctx context.Context, d time.Duration, report *Report) error {
 	if d <= 0 {
 		return nil
@@ -81,8 +80,8 @@ func (l *lingerer) linger(ctx context.Context, d time.Duration, report *Report) 
 	return err
 }
 
-// lingerLocked polls for what comes within d, until a turn can run. A poll that
-// began in time is finished.
+// lingerLocked polls when work comes within d, until a turn can run. It finishes a poll that
+// began in time.
 func (l *lingerer) lingerLocked(ctx context.Context, d time.Duration, report *Report) (turn bool, err error) {
 	arrived := make(chan struct{}, 1)
 	notify := func() {
@@ -121,7 +120,7 @@ func (l *lingerer) lingerLocked(ctx context.Context, d time.Duration, report *Re
 		report.fail(r.Failed)
 		switch {
 		case errors.Is(err, ErrBusy):
-			pause(waiting, 200*time.Millisecond, nil) // the other poll may have looked before this came
+			pause(waiting, 200*time.Millisecond, nil) // the other poll may have looked too early
 			notify()
 		case err != nil && ctx.Err() == nil:
 			return false, err

@@ -14,21 +14,21 @@ import (
 	"agentstateloop/turn"
 )
 
-// attachmentsFolder is the folder of the context box for what came with the message.
+// attachmentsFolder is the subfolder of the context folder for the files of the message.
 const attachmentsFolder = "attachments"
 
-// listedFile is a file that came with a message or a report, as it is listed
+// listedFile is an entry in the list of files that came with a message or a report
 // (docs/design.md, "The text the agent sees").
 type listedFile struct {
-	name    string // ours, attachment-1.csv; on the mesh the sender's where it is safe
-	title   string // as its sender wrote it; "" for none
-	kind    string // its media type, as its sender says; "" if they do not
+	name    string // ours, attachment-1.csv; on the mesh the sender's if it is safe
+	title   string // the name that the sender gave it, or ""
+	kind    string // the media type that the sender declared, or ""
 	size    int64
-	place   string // in the context box; "" if it is missing or in no box
-	missing string // why, or ""
+	place   string // path in the context folder; "" if it is missing or is not put there
+	missing string // why it is missing, or ""
 }
 
-// What a list shows. A sender must not fill a prompt with names.
+// The limits of a list: a sender must not fill a prompt with names.
 const (
 	maxListed      = 50
 	maxListedBytes = 8 << 10
@@ -37,8 +37,8 @@ const (
 // mediaTypePattern matches a media type that can be shown as it is.
 var mediaTypePattern = lazy.NewRegexp(`^[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,80}$`)
 
-// line returns a file as one line, NAME (TITLE, TYPE, SIZE): PLACE. The title is left out
-// where it is the name.
+// line returns a file as one line, NAME (TITLE, TYPE, SIZE): PLACE. It leaves out a title that
+// equals the name.
 func (f listedFile) line() string {
 	kind := f.kind
 	if !mediaTypePattern.Get().MatchString(kind) {
@@ -72,7 +72,7 @@ func listFiles(files []listedFile) string {
 	return b.String()
 }
 
-// mailFiles puts the attachments of a mail into a folder of the context box, and lists
+// mailFiles puts the attachments of a mail into a subfolder of the context folder, and lists
 // them.
 func mailFiles(folder string, attachments []message.Attachment) (listed []listedFile, box []turn.File) {
 	var names fileNames
@@ -85,11 +85,11 @@ func mailFiles(folder string, attachments []message.Attachment) (listed []listed
 	return listed, box
 }
 
-// fileNames names the files of one folder of the context box.
+// fileNames names the files of one subfolder of the context folder.
 type fileNames struct{ plain.FileNames }
 
-// add returns the name of the next file: the sender's where that is safe, which it is not
-// if a prompt would show it changed.
+// add returns the name of the next file: the sender's if it is safe, otherwise ours. A name
+// that a prompt would alter is not safe.
 func (n *fileNames) add(senders, ours string) string {
 	if kept, _ := plain.FileName(senders); prompt.Alters(kept) {
 		senders = ""
@@ -97,8 +97,7 @@ func (n *fileNames) add(senders, ours string) string {
 	return n.Add(senders, ours)
 }
 
-// meshNames returns the names under which the files of a message of the mesh lie in a
-// folder.
+// meshNames returns the names for the files of a mesh message in a folder.
 func meshNames(files []mesh.File) (names []string) {
 	var given fileNames
 	for i, f := range files {
@@ -111,11 +110,11 @@ func meshNames(files []mesh.File) (names []string) {
 	return names
 }
 
-// plainExt matches an extension that a name of ours can have.
+// plainExt matches an extension that one of our names can have.
 var plainExt = lazy.NewRegexp(`^\.[a-z0-9]{1,8}$`)
 
-// fenced returns the text of one message, with what was wrong with its mail and with the
-// list of its files.
+// fenced returns the text of one message in a fence, with the problems of its mail and the list
+// of its files.
 func (m turnMessage) fenced(fences prompt.Fences) string {
 	text := m.text
 	if n := len(m.content.Problems); n > 0 {
@@ -129,15 +128,15 @@ func (m turnMessage) fenced(fences prompt.Fences) string {
 	return fences.Message(text, listFiles(m.came))
 }
 
-// What a prompt tells of one message: so many problems of its structure, and later, in the
-// past exchanges, so many of its files.
+// The limits for one message in a prompt: maxProblems problems of its structure and, when it is
+// a past exchange, maxRemembered files.
 const (
 	maxProblems   = 3
 	maxRemembered = 10
 )
 
-// textAndFiles returns the text of one message as it is remembered, with the names of its
-// files, so that a search for one of them finds it.
+// textAndFiles returns the text of one message as past exchanges keep it, with the names of its
+// files, so that a search for a name finds it.
 func (m turnMessage) textAndFiles() string {
 	var files []string
 	for _, a := range m.content.Attachments {
@@ -152,5 +151,5 @@ func (m turnMessage) textAndFiles() string {
 	if len(files) == 0 {
 		return m.text
 	}
-	return "(Files: " + strings.Join(files, ", ") + ")\n\n" + m.text // a long text is truncated
+	return "(Files: " + strings.Join(files, ", ") + ")\n\n" + m.text // the files come first, because a long text is truncated
 }

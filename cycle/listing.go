@@ -10,15 +10,15 @@ import (
 	"agentstateloop/state"
 )
 
-// The statuses of a row of `inbox list` that is not in the inbox.
+// The statuses of `inbox list` rows that are not in the inbox.
 const (
 	ListedFailing     = "failing"     // a mail that cannot be fetched
 	ListedFetching    = "fetching"    // a large mail on its way
 	ListedQuarantined = "quarantined" // an item that a gate rejected
 )
 
-// Listed is one row of `inbox list`: a message that waits, a mail that is not fetched
-// yet, or an item in quarantine. A field is null, never absent.
+// Listed is one row of `inbox list`: a waiting message, a mail that is not fetched yet, or an
+// item in quarantine. A field is null, never absent.
 type Listed struct {
 	Number   *string      `json:"number"` // 12, f2 or q3; every inbox command takes it; null for an item of an older version
 	Seq      uint64       `json:"seq"`    // of a message: its number
@@ -28,36 +28,36 @@ type Listed struct {
 	At       *time.Time   `json:"at"`
 	From     string       `json:"from"`
 	Operator bool         `json:"operator"` // it is the operator's
-	Proved   bool         `json:"proved"`   // something proves the sender
+	Proved   bool         `json:"proved"`   // the sender is proven
 	Subject  string       `json:"subject"`  // of a mail; otherwise the beginning of the text
-	Files    []string     `json:"files"`    // names; null: not known
-	Damage   *string      `json:"damage"`   // why the text cannot be shown, if it cannot
+	Files    []string     `json:"files"`    // names; null: unknown
+	Damage   *string      `json:"damage"`   // why the text cannot be shown, or null
 	Status   string       `json:"status"`
-	State    string       `json:"state"`  // the same in words
+	State    string       `json:"state"`  // the status in words
 	Reason   *string      `json:"reason"` // why it waits or was rejected
-	Gate     *string      `json:"gate"`   // that rejected it
+	Gate     *string      `json:"gate"`   // the gate that rejected it
 	Evidence *string      `json:"evidence"`
 
-	NextRetryAt *time.Time `json:"next_retry_at"` // until when it waits
+	NextRetryAt *time.Time `json:"next_retry_at"` // the end of its wait
 	Since       *time.Time `json:"since"`         // of a mail that cannot be fetched: the first failure
-	Tries       int        `json:"tries"`         // of its fetch
-	Attempts    int        `json:"attempts"`      // of its turn
-	Title       string     `json:"title"`         // of the agent's own row: its words
+	Tries       int        `json:"tries"`         // tries to fetch it
+	Attempts    int        `json:"attempts"`      // attempts at its turn
+	Title       string     `json:"title"`         // of a wakeup: its words
 
-	Questions []StatusQuestion `json:"questions"` // that its turn has asked the operator, and that are open; null: none
+	Questions []StatusQuestion `json:"questions"` // open questions of its turn to the operator, or null
 
 	TurnID  *string    `json:"turn_id"`
 	Epoch   uint64     `json:"epoch"`
 	Trace   *string    `json:"trace_id"`
-	Payload *string    `json:"payload"` // its file, below the state directory
-	Size    int64      `json:"size"`    // of that, in bytes
+	Payload *string    `json:"payload"` // the payload's file, below the state directory
+	Size    int64      `json:"size"`    // of the payload, in bytes
 	Kept    *time.Time `json:"kept"`    // when it was put into quarantine
 
-	Message *state.Message `json:"-"` // of a message in the inbox
+	Message *state.Message `json:"-"` // of a message
 }
 
-// Listing returns the messages that wait, the mails that cannot be fetched and those that
-// are being fetched, and the state that they are of.
+// Listing returns the waiting messages, the mails that cannot be fetched and those that are
+// being fetched, and the state that they come from.
 func (a *Agent) Listing() ([]Listed, state.State, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -89,8 +89,7 @@ func listedUnfetched(s state.State) (rows []Listed) {
 	return rows
 }
 
-// ListedUnfetched returns the row of a mail in s that is not fetched yet. ok is false if
-// there is none.
+// ListedUnfetched returns the row of an unfetched mail in s. ok is false if s has no such mail.
 func ListedUnfetched(s state.State, key string) (row Listed, ok bool) {
 	rows := listedUnfetched(s)
 	i := slices.IndexFunc(rows, func(r Listed) bool { return r.Key == key })
@@ -124,8 +123,8 @@ func (l lister) message(m state.Message) Listed {
 	return row
 }
 
-// proved reports whether something proves who sent a message: the gate of mail, a token,
-// or that it was written on this machine.
+// proved reports whether the sender of a message is proven: by the gate of mail, by a token, or
+// because the message was written on this machine.
 func (l lister) proved(m state.Message) bool {
 	switch m.Source {
 	case state.Mail:

@@ -13,28 +13,28 @@ import (
 	"agentstateloop/turn"
 )
 
-// LiveEvent is one event of an agent, as `events` and GET /events show it: something
-// that was committed, or a step of a running agent (docs/events.md).
+// LiveEvent is one event of an agent, as `events` and GET /events show it: a committed event,
+// or a step of a running agent (docs/events.md).
 type LiveEvent struct {
 	Event  string    `json:"event"`
-	ID     string    `json:"id"` // a Cursor: where to go on after it
+	ID     string    `json:"id"` // a Cursor: the position after it
 	Agent  string    `json:"agent"`
 	At     time.Time `json:"at"`
 	Serial uint64    `json:"serial"` // of the last commit before it
 	Data   any       `json:"data"`   // state.Details or StepDetails
 
-	turn string // the turn that it belongs to, if any
+	turn string // the turn of the event, or ""
 }
 
-// StepDetails says more about a step.
+// StepDetails describes a step.
 type StepDetails struct {
 	TurnID string `json:"turn_id"`
 	Epoch  uint64 `json:"turn_epoch"`
 	turn.Step
 }
 
-// Cursor is a place among the events: after a line of the history and, if TurnID is
-// set, after a step of an attempt.
+// Cursor is a position among the events: after a line of the history and, if TurnID is set,
+// after a step of an attempt.
 type Cursor struct {
 	Serial uint64
 	N      int
@@ -54,7 +54,7 @@ func (c Cursor) String() string {
 // wholeSerial is the N of a cursor after all lines of its serial.
 const wholeSerial = 1 << 30
 
-// ParseCursor reads the id of an event, or a serial alone.
+// ParseCursor parses the id of an event, or a serial alone.
 func ParseCursor(text string) (Cursor, error) {
 	wrong := fmt.Errorf("%q is not the id of an event, such as 120.2, or a serial", text)
 	c := Cursor{N: wholeSerial}
@@ -87,7 +87,7 @@ func ParseCursor(text string) (Cursor, error) {
 	return c, nil
 }
 
-// maxTurnID is how many characters the id of a turn may have.
+// maxTurnID is how many characters a turn id may have.
 const maxTurnID = 64
 
 // isTurnID reports whether text can be the id of a turn, and so the name of a folder.
@@ -97,22 +97,21 @@ func isTurnID(text string) bool {
 	})
 }
 
-// eventsRead bounds how much of the history is read for the events since a cursor,
-// in bytes.
+// eventsRead limits how many bytes of the history are read for the events since a cursor.
 const eventsRead = 8 << 20
 
 // FollowEvery is how often a follower looks for events.
 const FollowEvery = 100 * time.Millisecond
 
-// Events walks the events of an agent, from a cursor on.
+// Events iterates over the events of an agent, from a cursor on.
 type Events struct {
 	agent string
 	store *store.Store
 	at    Cursor
 	seen  uint64 // serial of the state at the last walk
 	feed  *turn.FeedReader
-	read  []turn.Step // of the feed, and not passed on yet
-	from  time.Time   // steps of the feed until then are from before the cursor
+	read  []turn.Step // steps of the feed that were not passed on yet
+	from  time.Time   // steps of the feed up to this time precede the cursor
 	begun bool
 }
 
@@ -125,7 +124,7 @@ func (a *Agent) Events(after Cursor) *Events {
 	return e
 }
 
-// EventsFromNow returns the events from now on, also those of the attempt that runs.
+// EventsFromNow returns the events from now on, including those of the running attempt.
 func (a *Agent) EventsFromNow() (*Events, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -145,8 +144,8 @@ func (a *Agent) EventsFromNow() (*Events, error) {
 	return e, nil
 }
 
-// LastEvents returns the events from the nth before the end on; all that are read if n
-// is 0.
+// LastEvents returns the last n events and those that follow. If n is 0, it starts with the
+// oldest event within eventsRead.
 func (a *Agent) LastEvents(n int) (*Events, error) {
 	var at Cursor
 	for l, err := range a.Store.Newest(eventsRead) {
@@ -168,20 +167,20 @@ func (a *Agent) LastEvents(n int) (*Events, error) {
 	return a.Events(at), nil
 }
 
-// open begins to follow an attempt, after one of its steps.
+// open starts to follow an attempt, after one of its steps.
 func (e *Events) open(turnID string, epoch uint64, step int) {
 	e.at.TurnID, e.at.Epoch, e.at.Step, e.read, e.from = turnID, epoch, step, nil, time.Time{}
 	e.feed = &turn.FeedReader{Dir: e.store.Path(attemptDir(turnID, epoch))}
 }
 
-// Next returns the events since the last call. It waits for nothing.
+// Next returns the events since the last call, without waiting.
 func (e *Events) Next() ([]LiveEvent, error) {
 	s, err := e.store.Read()
 	if err != nil {
 		return nil, err
 	}
 	if e.begun && s.Serial+1 < e.seen { // a damaged state is one commit behind at most
-		e.at, e.feed, e.read = Cursor{Serial: max(s.Serial, 1) - 1, N: wholeSerial}, nil, nil // another life, or an older copy
+		e.at, e.feed, e.read = Cursor{Serial: max(s.Serial, 1) - 1, N: wholeSerial}, nil, nil // a new state, or an older copy
 	}
 	var found []LiveEvent
 	if !e.begun || s.Serial != e.seen {
@@ -200,8 +199,8 @@ func (e *Events) Next() ([]LiveEvent, error) {
 	return append(found, steps...), err
 }
 
-// take adds the event of a history line, after the steps before it. The steps of an
-// attempt come before those of the next.
+// take adds the event of a history line, after the steps before it. The steps of an attempt
+// come before those of the next attempt.
 func (e *Events) take(found []LiveEvent, l state.Line) ([]LiveEvent, error) {
 	a, ok := l.Announcement(e.agent)
 	if !ok {
@@ -226,8 +225,8 @@ func (e *Events) take(found []LiveEvent, l state.Line) ([]LiveEvent, error) {
 	return found, nil
 }
 
-// lines returns the history lines after the cursor, the oldest first. Those of the
-// newest commit may be in the state alone.
+// lines returns the history lines after the cursor, the oldest first. The lines of the newest
+// commit may exist only in the state.
 func (e *Events) lines(s state.State) ([]state.Line, error) {
 	var lines []state.Line
 	at, known := e.at, e.begun || e.at.TurnID != ""
@@ -259,9 +258,8 @@ func (e *Events) lines(s state.State) ([]state.Line, error) {
 	return lines, nil
 }
 
-// atWork looks for the attempt that was at work at the cursor, whose steps are followed
-// from there on. It is called with the lines before the cursor, the newest first, until
-// it returns true.
+// atWork looks for the attempt that was running at the cursor, and follows its steps from there
+// on. It is called with the lines before the cursor, the newest first, until it returns true.
 func (e *Events) atWork(l state.Line) (known bool) {
 	if e.from.IsZero() {
 		e.from = l.At
@@ -281,8 +279,8 @@ func (e *Events) atWork(l state.Line) (known bool) {
 	return false
 }
 
-// steps returns the new steps of the attempt that is followed: those until a time, or
-// all if it is zero.
+// steps returns the new steps of the followed attempt: those up to until, or all if until is
+// zero.
 func (e *Events) steps(until time.Time) ([]LiveEvent, error) {
 	if e.feed == nil {
 		return nil, nil
@@ -321,7 +319,7 @@ func (e *Events) steps(until time.Time) ([]LiveEvent, error) {
 // OfTurn reports whether an event belongs to a turn.
 func (e LiveEvent) OfTurn(id string) bool { return e.turn == id }
 
-// Follow passes events on as they happen, until ctx ends or take returns an error.
+// Follow passes events to take as they happen, until ctx ends or take returns an error.
 func (e *Events) Follow(ctx context.Context, take func([]LiveEvent) error) error {
 	tick := time.NewTicker(FollowEvery)
 	defer tick.Stop()

@@ -6,12 +6,11 @@ import (
 	"agentstateloop/mail"
 )
 
-// mailSession is the connection with which a poll looks into the mailbox. It
-// stays open from observing to marking \Seen, so a poll costs one login. That of
-// a lingering poll stays open after the poll, too.
+// mailSession is a poll's connection to the mailbox. It stays open from observing to marking
+// \Seen, so a poll costs one login. A lingering poll also keeps it open afterwards.
 type mailSession struct {
 	lingers bool
-	watch   *mail.Watch // of the last poll, where it lingers
+	watch   *mail.Watch // of the last poll, if it lingers
 }
 
 // open opens the mailbox for one observation.
@@ -35,7 +34,7 @@ func (m *mailSession) done(obs *observation) {
 	}
 }
 
-// close ends the connection that a lingering poll has kept.
+// close closes the connection that a lingering poll has kept.
 func (m *mailSession) close() {
 	if m.watch != nil {
 		m.watch.Close()

@@ -14,10 +14,9 @@ import (
 // ErrReset means that the memory was reset while this turn ran.
 var ErrReset = errors.New("the memory was reset while this turn ran, so nothing was saved; the next turn can save")
 
-// Remember replaces the working memory that the turns of a principal have, for the
-// turn that it is called from: the operator's, or that of the agent which caused
-// the turn. The new text is durable when Remember returns; the old text is kept in a
-// file, and the history keeps every text. An empty text empties the memory.
+// Remember replaces the working memory of the calling turn's principal: the operator, or the
+// agent that caused the turn. The new text is durable when Remember returns. The old text is
+// kept in a file, and the history keeps every text. An empty text empties the memory.
 func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
 	text = a.Secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
 	if len(text) > store.MaxMemory {

@@ -14,17 +14,17 @@ import (
 	"agentstateloop/state/store"
 )
 
-// effectMender reads the files of effects, and makes damaged ones again
-// (docs/design.md, "Damaged files").
+// effectMender reads the files of effects, and renders damaged ones again (docs/design.md,
+// "Damaged files").
 type effectMender struct {
 	core
 	renderer *renderer
 	replier  *replier
 }
 
-// read returns the bytes of an effect, as its row says. If they cannot be had, it
-// returns the events that say what becomes of the row; the file may be whole again
-// once they are committed.
+// read returns the bytes of an effect, checked against its row. If they are unreadable, it
+// returns events that update the row instead. The file may be whole again once these are
+// committed.
 func (em *effectMender) read(s state.State, e state.Effect) ([]byte, []state.Event) {
 	data, err := em.store.ReadSummed(e.File, e.Sum)
 	if err == nil && !isFor(e, data) {
@@ -51,8 +51,8 @@ func isFor(e state.Effect, data []byte) bool {
 	return json.Unmarshal(data, &m) == nil && m.ID == e.ID && m.To == e.To
 }
 
-// mend makes the file of an effect again. If a copy may have left, only the same
-// bytes may take the place of the damaged ones.
+// mend renders the file of an effect again. If a copy may have left, only the same bytes may
+// replace the damaged ones.
 func (em *effectMender) mend(s state.State, e state.Effect, damage error) state.Event {
 	failed := state.SendFailed{ID: e.ID, Permanent: true, Unknown: e.MayHaveLeft()}
 	fresh, err := em.render(s, e)
@@ -71,7 +71,7 @@ func (em *effectMender) mend(s state.State, e state.Effect, damage error) state.
 	return state.Rendered{ID: e.ID, Sum: sum, Reason: damage.Error()}
 }
 
-// render returns the bytes of an effect from what they were rendered from.
+// render renders an effect again from its original input.
 func (em *effectMender) render(s state.State, e state.Effect) ([]byte, error) {
 	switch {
 	case e.Channel == state.ByMail && em.renderer.mail == nil:

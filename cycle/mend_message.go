@@ -12,16 +12,15 @@ import (
 	"agentstateloop/state/store"
 )
 
-// payloadGuard sees to it that no turn begins with a damaged message
-// (docs/design.md, "Damaged files").
+// payloadGuard prevents turns with a damaged message (docs/design.md, "Damaged files").
 type payloadGuard struct {
 	core
 	journal *journal
 }
 
-// check reads the payload of the message that would have its turn next. While that is
-// damaged, check commits it, and goes on with the next. It returns how many were
-// damaged.
+// check reads the payload of the message that would have its turn next. While that payload is
+// damaged, check commits the damage and goes on with the next message. It returns the number of
+// damaged messages.
 func (g *payloadGuard) check(ctx context.Context, p state.Policy) (damaged int, err error) {
 	s, err := g.store.Read()
 	for found := map[string]bool{}; err == nil; damaged++ {
@@ -35,8 +34,8 @@ func (g *payloadGuard) check(ctx context.Context, p state.Policy) (damaged int, 
 	return damaged, err
 }
 
-// firstDamaged returns the first of the messages that is damaged, and what is wrong with
-// it. What cannot be read for another reason the turn reads again, and says so.
+// firstDamaged returns the first damaged message and its damage. It ignores other read errors:
+// the turn meets them again and reports them.
 func (g *payloadGuard) firstDamaged(all []state.Message) (state.Message, error) {
 	for _, msg := range all {
 		if _, err := g.store.ReadSummed(msg.Payload, msg.Sum); errors.Is(err, store.ErrDamaged) {
@@ -46,9 +45,8 @@ func (g *payloadGuard) firstDamaged(all []state.Message) (state.Message, error) 
 	return state.Message{}, nil
 }
 
-// refetch has the damaged mails that wait fetched again, through the session that
-// this observation has open. A mail is taken only if it has the bytes that it had.
-// After until it begins nothing more.
+// refetch fetches the damaged mails in the inbox again, through the open session of this
+// observation. It accepts a mail only with the original bytes. It begins no fetch after until.
 func (o *observer) refetch(ctx context.Context, ad *admission, obs *observation, until time.Time) {
 	for _, msg := range ad.state.Inbox {
 		if !msg.Damaged || msg.Source != state.Mail || obs.mailbox == nil || time.Now().After(until) {

@@ -8,19 +8,19 @@ import (
 	"agentstateloop/state"
 )
 
-// takenAMinute limits the messages of one sender that are taken within a minute where the
-// mesh keeps no pace itself. The others wait there (docs/design.md, "The mesh over NATS").
+// takenAMinute limits how many messages of one sender are taken within a minute if the mesh has
+// no rate limit itself. The others wait there (docs/design.md, "The mesh over NATS").
 const takenAMinute = 5
 
-// senderPace counts the messages of each sender that are taken within a minute.
+// senderPace counts the messages that are taken from each sender within a minute.
 type senderPace struct {
-	state state.State // with which the observation began
+	state state.State // at the start of the observation
 	now   time.Time
-	taken map[string]int // by sender, from the first question on
+	taken map[string]int // by sender, filled on first use
 }
 
-// admits reports whether a message that passed the gate may be taken now, and counts it.
-// One that came before is always taken, so that it is acknowledged.
+// admits reports whether a message that passed the gate may be taken now, and counts it. A
+// repeated message is always taken, so that it is acknowledged. So is a nudge.
 func (p *senderPace) admits(m mesh.Message) bool {
 	if _, known := p.state.Seen[m.Key()]; known || m.Kind == mesh.KindNudge {
 		return true
@@ -39,7 +39,7 @@ func (p *senderPace) admits(m mesh.Message) bool {
 	return true
 }
 
-// seenOf returns how many messages of this sender were taken within the last minute.
+// seenOf counts the messages taken from this sender within the last minute.
 func (p *senderPace) seenOf(m mesh.Message) (n int) {
 	prefix := m.SenderKey()
 	for key, at := range p.state.Seen {

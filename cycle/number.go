@@ -10,20 +10,19 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Short numbers name what the lists show: 12 a message of the inbox, q3 an item in
-// quarantine, f2 a mail that is not fetched yet (docs/decisions/0048-short-numbers.md).
+// Short numbers name the rows of lists: 12 is a message in the inbox, q3 an item in quarantine,
+// f2 a mail that is not fetched yet (docs/decisions/0048-short-numbers.md).
 const (
 	quarantineMark = "q"
 	unfetchedMark  = "f"
 	hookMark       = "h"
 )
 
-// numbersRead bounds how much of the history is read for numbers, in bytes.
+// numbersRead limits how many bytes of the history are read for numbers.
 const numbersRead = 256 << 20
 
-// Key returns the key of what a number or a key names. What is neither is returned as it
-// is: then no message has it. A number of something that has gone names it still, as long
-// as the history does.
+// Key returns the key that a number or a key names. It returns any other text unchanged, as a
+// key without a message. The number of a removed row stays valid as long as the history has it.
 func (a *Agent) Key(which string) (string, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -60,7 +59,7 @@ func keyOf(st *store.Store, s state.State, which string) (string, error) {
 	return msg.Key, nil
 }
 
-// numberedLine returns the line of a kind that gave the number n. Numbers rise.
+// numberedLine returns the line of a kind that assigned the number n. Numbers rise.
 func numberedLine(st *store.Store, s state.State, kind state.LineKind, n uint64) (found state.Line, ok bool, err error) {
 	err = numberLines(st, s, kind, func(l state.Line) bool {
 		if l.Number == n {
@@ -71,8 +70,8 @@ func numberedLine(st *store.Store, s state.State, kind state.LineKind, n uint64)
 	return found, ok, err
 }
 
-// numberLines calls take with the lines of a kind that have a number, the newest first,
-// until take wants no more.
+// numberLines calls take with the numbered lines of a kind, the newest first, until take
+// returns false.
 func numberLines(st *store.Store, s state.State, kind state.LineKind, take func(state.Line) bool) error {
 	for _, l := range slices.Backward(s.Lines) {
 		if l.Kind == kind && l.Number > 0 && !take(l) {
@@ -105,7 +104,7 @@ func quarantineNumbers(st *store.Store, s state.State, keys map[string]bool) (ma
 	return numbers, err
 }
 
-// numeral returns a number as the lists show it, or nil if there is none.
+// numeral returns a number as the lists show it, or nil for 0.
 func numeral(mark string, n uint64) *string {
 	if n == 0 {
 		return nil

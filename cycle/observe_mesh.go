@@ -37,7 +37,7 @@ func (o *observer) observeMesh(ctx context.Context, ad *admission, room int, obs
 	}
 	files := downloader{carrier: o.mesh.Carrier, core: o.core, until: o.now().Add(startWithin)}
 	pace := senderPace{state: ad.state, now: o.now()}
-	var rejected []mesh.Message // with files, for which those that passed have the time first
+	var rejected []mesh.Message // with files; accepted messages download theirs first
 	for _, m := range box.Messages {
 		if room <= 0 && causesTurn(m) {
 			continue // it stays on the mesh; reports and nudges do not
@@ -90,7 +90,8 @@ func (o *observer) observeMesh(ctx context.Context, ad *admission, room int, obs
 	}
 }
 
-// needsFiles reports whether a message that came has files that its payload names.
+// needsFiles reports whether a new message passes the gate and has files that its payload
+// names.
 func (ad *admission) needsFiles(m mesh.Message) bool {
 	if len(m.Files) == 0 || m.From == ad.handle {
 		return false
@@ -102,8 +103,8 @@ func (ad *admission) needsFiles(m mesh.Message) bool {
 	return gate == "" && (causesTurn(m) || m.Kind == mesh.KindReport)
 }
 
-// rejectUndecoded keeps what is not a message in quarantine, as the mesh showed it,
-// and returns its event.
+// rejectUndecoded keeps an undecodable message in quarantine, as the mesh showed it, and
+// returns its event.
 func (ad *admission) rejectUndecoded(u mesh.Undecoded) (state.Event, error) {
 	e := state.Rejected{
 		Key: u.Key(), Source: state.Mesh, From: shortLine(u.From), Gate: "form", Reason: u.Reason, At: ad.now().UTC(), MeshID: u.ID,
@@ -122,7 +123,7 @@ func (ad *admission) takeMesh(m mesh.Message) (state.Event, error) {
 	switch {
 	case m.Kind == mesh.KindNudge && gate == "":
 		return state.Nudged{Key: m.Key(), From: m.From, Reason: shortLine(m.Text), At: m.SentAt, MeshID: ackID(m)}, nil
-	case m.Kind == mesh.KindNudge: // there is nothing of it to keep
+	case m.Kind == mesh.KindNudge: // a nudge has no payload to keep
 		return ad.rejectMesh(m, gate, reason, true), nil
 	case m.From == ad.handle && m.Malformed() == "":
 		return noted(m, "an echo of our own"), nil
@@ -153,11 +154,11 @@ func verdictOnMesh(e state.Rejected) quarantine.Verdict {
 	return quarantine.Verdict{Key: e.Key, Source: e.Source, From: e.From, Gate: e.Gate, Reason: e.Reason, At: e.At}
 }
 
-// firstYear is the first year in which a message may say that it was sent.
+// firstYear is the earliest year that a message may give as its sending time.
 const firstYear = 1970
 
-// rejectMesh returns the event of an item that the gate rejects. What the sender
-// says of itself may be of any size.
+// rejectMesh returns the event of an item that the gate rejects. It shortens the sender's name,
+// which may have any size.
 func (ad *admission) rejectMesh(m mesh.Message, gate, reason string, unkept bool) state.Rejected {
 	at := m.SentAt
 	if now := ad.now().UTC(); at.Year() < firstYear || at.After(now) {
@@ -168,11 +169,11 @@ func (ad *admission) rejectMesh(m mesh.Message, gate, reason string, unkept bool
 	}
 }
 
-// shortLine makes a sender's text fit for a history line.
+// shortLine shortens a sender's text for a history line.
 func shortLine(s string) string { return plain.Shorten(plain.Line(plain.Cut(s, 800)), 200) }
 
-// ackID returns the id under which a message is to be acknowledged, or "". One
-// that cannot be acknowledged comes again, and is recognized by its key.
+// ackID returns the id for acknowledging a message, or "". A message that cannot be
+// acknowledged comes again, and is recognized by its key.
 func ackID(m mesh.Message) string {
 	if !m.CanAck() {
 		return ""
@@ -180,12 +181,12 @@ func ackID(m mesh.Message) string {
 	return m.ID
 }
 
-// meshArrived returns the event of a message that is accepted, and keeps its
-// payload if a turn or a relay needs it.
+// meshArrived returns the event of an accepted message, and keeps its payload if a turn or a
+// relay needs it.
 func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, raw []byte) (state.Event, error) {
 	switch {
 	case m.Kind == mesh.KindRelay:
-		// The whole request is kept: its mail may be cut, or not be made.
+		// The whole request is kept, because its mail may be truncated or never be made.
 		_, _, err := keepMesh(files, s, m, raw)
 		return state.RelayAsked{Key: m.Key(), From: m.From, Text: m.Text, MeshID: m.ID}, err
 	case m.Kind == mesh.KindReport: // it causes no turn of its own
@@ -211,12 +212,12 @@ func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, ra
 	}, nil
 }
 
-// isScript reports whether the sender of a message is not an agent: nothing proves them, and
-// what they call themselves is not a handle but a label.
+// isScript reports whether the sender of a message is not an agent: the sender is unproven, and
+// its name is a label instead of a handle.
 func isScript(m mesh.Message) bool { return !m.Proven && !state.ValidHandle(m.From) }
 
-// scriptGate is gate for a message of a sender that is not an agent. It is a message of a
-// program, as one that comes through `tell --from` or a file in nudges/.
+// scriptGate is gate for a message from a sender that is not an agent. Such a message counts as
+// a program's, like one from `tell --from` or from a file in nudges/.
 func (m *Mesh) scriptGate(msg mesh.Message) (gate, reason string) {
 	switch {
 	case !m.Open:
@@ -231,8 +232,8 @@ func (m *Mesh) scriptGate(msg mesh.Message) (gate, reason string) {
 	return "", ""
 }
 
-// scriptArrived returns the event of a message whose sender is not an agent. It stays on the
-// mesh while as many messages of programs wait as may.
+// scriptArrived returns the event of a message whose sender is not an agent. The message stays
+// on the mesh while the limit of waiting messages from programs is reached.
 func scriptArrived(files payloads, s state.State, m mesh.Message) (state.Event, error) {
 	var arrived state.Arrived
 	if _, known := s.Seen[m.Key()]; known {
@@ -248,7 +249,7 @@ func scriptArrived(files payloads, s state.State, m mesh.Message) (state.Event, 
 	return arrived, nil
 }
 
-// proofOf returns what proved the sender of a message.
+// proofOf returns the proof of a message's sender.
 func proofOf(m mesh.Message) state.Proof {
 	if m.Proven {
 		return state.ByToken
@@ -271,9 +272,8 @@ func keepMesh(files payloads, s state.State, m mesh.Message, raw []byte) (payloa
 	return payload, sum, err
 }
 
-// busy returns the event that answers a question which passed us before. The
-// agent that asked us waits for us, so waiting for it would never end
-// (docs/design.md, "Suspension").
+// busy returns the event that answers "busy" to a question which passed us before. The asking
+// agent waits for us, so waiting for it would never end (docs/design.md, "Suspension").
 func (ac accepter) busy(m mesh.Message) state.Event {
 	e := noted(m, "it passed us before, answered busy")
 	e.Answer = &state.Effect{
@@ -294,10 +294,10 @@ func noted(m mesh.Message, why string) state.Noted {
 // lists reports whether a handle is that of a listed peer.
 func (m *Mesh) lists(handle string) bool { return slices.Contains(m.Peers, handle) }
 
-// gate returns the gate that a message or nudge fails and the reason, or "" if it
-// passes. Only listed peers cause anything, and our own handle a nudge; a token
-// must prove the sender unless trust.mesh is "open"; hops end loops; and what a
-// message says of itself has limits (docs/design.md, "The mesh").
+// gate returns the gate that a message or nudge fails and the reason, or "" if it passes. The
+// sender must be a listed peer, or our own handle for a nudge. A token must prove the sender
+// unless trust.mesh is "open". Hops end loops, and the texts of a message have limits
+// (docs/design.md, "The mesh").
 func (m *Mesh) gate(msg mesh.Message) (gate, reason string) {
 	ours := msg.Kind == mesh.KindNudge && msg.From == m.Handle
 	if isScript(msg) {

@@ -12,32 +12,32 @@ import (
 	"agentstateloop/turn"
 )
 
-// AnswersFile is the file of the context box with what the operator has answered to the
-// questions of the turn: an array of OperatorAnswer, in the order of the questions. It is
-// there if the turn has asked and no question of it waits to be answered by its attempt.
+// AnswersFile is the file of the context folder with the operator's answers to the questions of
+// the turn: an array of OperatorAnswer, in the order of the questions. It exists if at least
+// one question of the turn has an outcome.
 const AnswersFile = "answers.json"
 
-// What came of a question to the operator.
+// The outcomes of a question to the operator.
 const (
 	OperatorAnswered = "answered"
-	OperatorLate     = "late"       // there was no answer in time
+	OperatorLate     = "late"       // the deadline passed without an answer
 	OperatorElse     = "superseded" // the operator wrote about something else
-	OperatorDamaged  = "damaged"    // their answer was, and is not readable
+	OperatorDamaged  = "damaged"    // the answer came, but is unreadable
 )
 
-// OperatorAnswer is what came of one question to the operator.
+// OperatorAnswer is the outcome of one question to the operator.
 type OperatorAnswer struct {
-	ID       string   `json:"id"`       // that asking returned
+	ID       string   `json:"id"`       // the id that asking returned
 	Question string   `json:"question"` // its beginning, 200 characters at most, on one line
-	Options  []string `json:"options"`  // that it offered; never null
+	Options  []string `json:"options"`  // the offered options; never null
 	Outcome  string   `json:"outcome"`  // answered, late, superseded or damaged
-	Option   string   `json:"option"`   // the one that was chosen; "" for another answer, or none
-	Answer   string   `json:"answer"`   // its text; "" if there is none
+	Option   string   `json:"option"`   // the chosen option; "" for another answer, or without one
+	Answer   string   `json:"answer"`   // its text, or ""
 
-	files string // what came along, as a prompt lists it
+	files string // the files that came with it, as a prompt lists them
 }
 
-// shown returns the answer as a prompt shows it, or why there is none.
+// shown returns the answer as a prompt shows it, or a note about the missing answer.
 func (a OperatorAnswer) shown() string {
 	switch a.Outcome {
 	case OperatorAnswered:
@@ -52,8 +52,7 @@ func (a OperatorAnswer) shown() string {
 	return ""
 }
 
-// operatorAnswers returns the file of the context box with all answers of the operator
-// that the turn has.
+// operatorAnswers returns AnswersFile with all operator answers that the turn has.
 func (p *prompter) operatorAnswers(waiting []state.Wait) []turn.File {
 	var answers []OperatorAnswer
 	for _, w := range waiting {
@@ -73,8 +72,8 @@ func (p *prompter) operatorAnswers(waiting []state.Wait) []turn.File {
 	return []turn.File{{Name: AnswersFile, Body: bytes.NewReader(append(data, '\n'))}}
 }
 
-// operatorAnswer reads what the operator has answered. It returns the files that came
-// along, to be put into a folder of the context box.
+// operatorAnswer reads the outcome of one question. It returns the files that came with the
+// answer, for a subfolder of the context folder.
 func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer, files []turn.File) {
 	a = OperatorAnswer{ID: w.ID, Question: w.Text, Options: append([]string{}, w.Options...), Outcome: OperatorAnswered}
 	switch {

@@ -14,7 +14,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// ErrNoEffect means that neither the outbox nor what was given up has the row.
+// ErrNoEffect means that the outbox and the undelivered effects both lack the row.
 var ErrNoEffect = errors.New("not in the outbox")
 
 // ErrBeingSent means that a row cannot be dropped, because it may be leaving now.
@@ -26,55 +26,55 @@ const (
 	RowHeld        = "held" // by HALT
 	RowSending     = "sending"
 	RowUndelivered = "undelivered" // given up, and kept
-	RowReturned    = "returned"    // it was accepted, and came back
+	RowReturned    = "returned"    // accepted by the server, and bounced
 	RowLost        = "lost"        // given up, and not kept; only RetryEffect returns it
 )
 
-// OutboxRow is one effect that waits, was given up or came back.
+// OutboxRow is one effect that waits, was given up or bounced.
 type OutboxRow struct {
-	Number   *string          `json:"number"` // 5, or h2 of a call of a hook; null in rows of older versions
+	Number   *string          `json:"number"` // 5, or h2 for a call of a hook; null in rows of older versions
 	ID       string           `json:"id"`
 	Status   string           `json:"status"`
-	State    string           `json:"state"` // the same in words
+	State    string           `json:"state"` // the status in words
 	Kind     state.EffectKind `json:"kind"`
 	Channel  state.Channel    `json:"channel"`
 	To       string           `json:"to"`
 	Subject  string           `json:"subject"`
 	TurnID   string           `json:"turn_id"`
 	Created  *time.Time       `json:"created"`
-	Attempts int              `json:"attempts"` // without success
-	Copies   int              `json:"copies"`   // that may have arrived
+	Attempts int              `json:"attempts"` // failed attempts
+	Copies   int              `json:"copies"`   // copies that may have arrived
 	Reason   string           `json:"reason"`   // of the last failure
 	NextTry  *time.Time       `json:"next_try"` // of a row that waits after a failure
-	Ended    *time.Time       `json:"ended"`    // when it was given up, or came back
-	Told     bool             `json:"told"`     // the operator was told by mail, or of a row that came back in some way
-	File     string           `json:"file"`     // its bytes, or ""
+	Ended    *time.Time       `json:"ended"`    // when it was given up or bounced
+	Told     bool             `json:"told"`     // the operator was notified by mail, or of a bounce in some way
+	File     string           `json:"file"`     // the path of its bytes, or ""
 
-	Files []ReceivedFile `json:"files"` // that go along to another agent, or are large, and where their copies lie
+	Files []ReceivedFile `json:"files"` // files that go to another agent, or are large, with the paths of their copies
 }
 
-// Outbox returns what waits, what was given up and what came back, in this order. It
-// takes no lock.
+// Outbox returns the rows that wait, were given up, and bounced, in this order. It takes no
+// lock.
 func (a *Agent) Outbox() ([]OutboxRow, error) { return a.outbox().rows() }
 
-// OutboxRow returns the row with this number or id. The error wraps ErrNoEffect if there is none.
+// OutboxRow returns the row with this number or id. The error wraps ErrNoEffect if the row is
+// missing.
 func (a *Agent) OutboxRow(id string) (OutboxRow, error) { return a.outbox().row(id) }
 
-// RetryEffect sends a row now, whatever its pause, and one that was given up as it is:
-// the same id and the same bytes. It returns the row as it is then, and whether it was
-// sent; otherwise the row waits, was given up, or is left to another process that
-// sends. A row that came back cannot be sent again: its bytes are gone.
+// RetryEffect sends a row now, regardless of its pause. It sends a row that was given up
+// unchanged: with the same id and the same bytes. It returns the row as it is afterwards, and
+// whether it was sent. Otherwise the row waits, was given up, or is left to another process
+// that sends. A bounced row cannot be sent again: its bytes are gone.
 func (a *Agent) RetryEffect(ctx context.Context, id string) (r OutboxRow, sent bool, err error) {
 	return a.outbox().retry(ctx, id)
 }
 
-// DropEffect removes a row for good. It returns ErrBeingSent if the row may be leaving
-// at this moment.
+// DropEffect removes a row for good. It returns ErrBeingSent if the row may be leaving now.
 func (a *Agent) DropEffect(ctx context.Context, id, reason string) error {
 	return a.outbox().drop(ctx, id, reason)
 }
 
-// outbox is what a person sees of the outbox, and does to it.
+// outbox shows the outbox to a person, and changes it for them.
 type outbox struct {
 	core
 	journal *journal
@@ -193,9 +193,9 @@ func (o *outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, 
 	return r, false, nil
 }
 
-// ended returns what the history says of the end of a row that has just gone.
+// ended returns the end of a row that has just gone, from the history.
 func (o *outbox) ended(id string) (what, reason string, err error) {
-	s, err := o.store.Read() // first: a line moves from the state into a file
+	s, err := o.store.Read() // before the history: a line moves from the state into a file
 	if err != nil {
 		return "", "", err
 	}
@@ -216,8 +216,8 @@ func (o *outbox) ended(id string) (what, reason string, err error) {
 	return lines[i].What, lines[i].Reason, nil
 }
 
-// hasBytes returns an error if the bytes of a row are missing: then it would be given
-// up again at once.
+// hasBytes returns an error if the bytes of a row are missing: the row would be given up again
+// at once.
 func (o *outbox) hasBytes(id string) error {
 	s, err := o.store.Read()
 	if err != nil {
@@ -259,7 +259,7 @@ func (o *outbox) drop(ctx context.Context, id, reason string) error {
 	case err != nil || held:
 		return err
 	case r.Channel == state.ByMesh && r.Status != RowUndelivered:
-		return fmt.Errorf("%s: %w", id, ErrBeingSent) // what leaves by the mesh is not recorded before
+		return fmt.Errorf("%s: %w", id, ErrBeingSent) // a send by the mesh is not recorded in advance
 	}
 	return drop(false)
 }

@@ -21,7 +21,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// MaxFiles is how many files may go with a message.
+// MaxFiles limits the files of a message.
 const MaxFiles = mesh.MaxFiles
 
 // OutgoingFile is a file that goes with a message to another agent.
@@ -30,8 +30,8 @@ type OutgoingFile struct {
 	Body io.ReadSeeker
 }
 
-// UploadFiles uploads files at once, for a message to an agent that no turn sends, and
-// returns them as the message names them.
+// UploadFiles uploads files at once, for a message to an agent that no turn sends. It returns
+// the entries of the files in the message.
 func UploadFiles(ctx context.Context, carrier Carrier, to string, files []OutgoingFile) ([]mesh.File, error) {
 	var uploaded []mesh.File
 	for _, f := range files {
@@ -56,8 +56,8 @@ func UploadFiles(ctx context.Context, carrier Carrier, to string, files []Outgoi
 	return uploaded, nil
 }
 
-// OpenFiles opens files that go with a message, and the caller closes them. A file that
-// is too large, or is not a regular file, is an error.
+// OpenFiles opens files to go with a message; the caller closes them. A file that is too large,
+// or is not a regular file, is an error.
 func OpenFiles(paths []string) (files []OutgoingFile, closeAll func(), err error) {
 	return openAll(paths, os.OpenFile)
 }
@@ -113,7 +113,7 @@ func fitsMessage(f *os.File, name string) error {
 	return nil
 }
 
-// outgoingFiles keeps what goes along with messages of ours until it was sent.
+// outgoingFiles keeps the files of our messages until they are sent.
 type outgoingFiles struct{ store *store.Store }
 
 // keep copies files into the outbox, durably, before the commit that names them.
@@ -144,7 +144,7 @@ func (o outgoingFiles) keep(files []OutgoingFile) (refs []state.FileRef, err err
 	return refs, nil
 }
 
-// keepOne copies a file that may have most bytes.
+// keepOne copies a file of at most most bytes.
 func (o outgoingFiles) keepOne(f OutgoingFile, most int64) (state.FileRef, error) {
 	ref := state.FileRef{FileName: f.Name, File: path.Join(store.OutboxDir, "file."+store.NewID())}
 	body := &sniffed{r: io.LimitReader(f.Body, most+1)}
@@ -161,8 +161,7 @@ func (o outgoingFiles) keepOne(f OutgoingFile, most int64) (state.FileRef, error
 	return ref, nil
 }
 
-// withoutPath returns an error of the system without a path of ours, which no other agent
-// is to be told.
+// withoutPath removes our path from a system error, because other agents must not learn it.
 func withoutPath(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -173,7 +172,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// drop removes copies that no row names. What cannot be removed is pruned later.
+// drop removes copies that no row names. A copy that cannot be removed is pruned later.
 func (o outgoingFiles) drop(refs []state.FileRef) {
 	for _, ref := range refs {
 		if ref.File != "" {
@@ -182,9 +181,9 @@ func (o outgoingFiles) drop(refs []state.FileRef) {
 	}
 }
 
-// takeOut removes from the output box what copies of the outbox stand for, when the row
-// that names them is durable and the agent has ended. What a crash leaves there is
-// removed with the copy.
+// takeOut removes the originals of the outbox's copies from the output folder. The row that
+// names the copies must be durable, and the agent must have ended. After a crash an original
+// may stay there; its copy is still removed with the row.
 func (o outgoingFiles) takeOut(refs []state.FileRef) {
 	for _, ref := range refs {
 		if ref.Place != "" {
@@ -193,8 +192,8 @@ func (o outgoingFiles) takeOut(refs []state.FileRef) {
 	}
 }
 
-// giveBack removes the copies of a row that has ended. A large file goes back to where the
-// agent left it.
+// giveBack removes the copies of a row that has ended. It moves a large file back to the place
+// where the agent left it.
 func (o outgoingFiles) giveBack(refs []state.FileRef) {
 	for _, ref := range refs {
 		if ref.Place != "" && o.store.MoveBack(ref.File, ref.Place) == nil {
@@ -204,7 +203,7 @@ func (o outgoingFiles) giveBack(refs []state.FileRef) {
 	}
 }
 
-// sniffed counts what is read through it, and keeps the beginning.
+// sniffed counts the bytes that are read through it, and keeps the beginning.
 type sniffed struct {
 	r    io.Reader
 	n    int64
@@ -220,7 +219,7 @@ func (s *sniffed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// meshFiles returns the files of an effect as its message names them.
+// meshFiles returns the files of an effect as entries of a mesh message.
 func meshFiles(refs []state.FileRef) []mesh.File {
 	var files []mesh.File
 	for _, r := range refs {
@@ -229,7 +228,7 @@ func meshFiles(refs []state.FileRef) []mesh.File {
 	return files
 }
 
-// roomFor returns how many bytes of JSON a text may take next to files.
+// roomFor returns how many bytes of JSON a text with these files may take.
 func roomFor(files []mesh.File) int {
 	if len(files) == 0 {
 		return maxPosted

@@ -12,10 +12,10 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// sentNames returns the names, without folders, under which files of an output box are
-// sent. A file keeps its own, except where two would have the same name, also one that
-// only differs in case or in how its accents are written: then the one in a folder has
-// the folder's name in front, as in "a-report.pdf", or else a number behind.
+// sentNames returns the names, without folders, under which files of an output folder are sent.
+// A file keeps its own name unless two names collide, which they also do if they differ only in
+// case or in the form of their accents. Then a file in a subfolder gets the folder's name in
+// front, as in "a-report.pdf", and any other file a number at the end.
 func sentNames(names []string) []string {
 	sent := make([]string, len(names))
 	count, taken := map[string]int{}, map[string]bool{}
@@ -46,12 +46,12 @@ func sentNames(names []string) []string {
 	return sent
 }
 
-// folded returns the same for all names that some system takes for the same name.
+// folded maps all names that some system considers equal to the same text.
 func folded(name string) string {
 	return norm.NFC.String(strings.ToLower(norm.NFC.String(message.FileName(name, 0))))
 }
 
-// meshName returns a name as the mesh takes it: without what cannot be seen.
+// meshName returns a name for the mesh, without unprintable characters.
 func meshName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -13,8 +13,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// keepWhole moves an answer that is too long for a mail's text into the output
-// box, as a file that goes with the reply.
+// keepWhole moves an answer that is too long for a mail's text into the output folder, as a
+// file that goes with the reply.
 func (d *deliverer) keepWhole(m turnMessage, r *turn.Result) {
 	if r.TextFile == "" {
 		return
@@ -43,9 +43,8 @@ func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// makeRoom removes what the agent has left in its output box, which may be what
-// fills the disk: the deliverable matters more. It reports whether it removed
-// anything.
+// makeRoom removes the agent's files from its output folder: they may fill the disk, and the
+// deliverable matters more. It reports whether it removed a file.
 func (d *deliverer) makeRoom(m turnMessage, r *turn.Result) bool {
 	if d.store.CheckFolders(path.Join(m.dir(), "output", deliverableFile)) != nil {
 		return false

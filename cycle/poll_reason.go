@@ -8,17 +8,16 @@ import (
 	"agentstateloop/state/store"
 )
 
-// overdueAfter is how late the poll of cron may be before a listener takes it
-// to be missing.
+// overdueAfter is how late the poll of cron may be before a listener considers it missed.
 const overdueAfter = 10 * time.Second
 
-// PollReason returns why a poll should be made now, or "": a nudge that no commit
-// has taken, a turn without a runner, or what makes `poll --if-due` poll. The
-// next poll itself is a reason only if cron is late with it. PollReason holds no
-// lock for longer than it takes to test it, and does not use the network.
+// PollReason returns the reason why a poll should be made now, or "": an uncommitted nudge, a
+// turn without a runner, or a reason of `poll --if-due`. The next poll itself is a reason only
+// if cron is late with it. PollReason holds a lock only while it tests the lock, and does not
+// use the network.
 func (a *Agent) PollReason() (string, error) { return a.pollReasons().reason() }
 
-// pollReasons finds out why a poll should be made now.
+// pollReasons finds the reason for a poll now.
 type pollReasons struct {
 	core
 }
@@ -39,14 +38,14 @@ func (p pollReasons) reason() (string, error) {
 	return dueWithoutCron(s, *p.policy, p.now()), nil
 }
 
-// dueWithoutCron returns why a poll is due that cron is not about to make, or "".
+// dueWithoutCron returns the reason for a poll that cron is not about to make, or "".
 func dueWithoutCron(s state.State, policy state.Policy, now time.Time) string {
 	if s.Turn.Lingering() {
-		policy.Turns = false // none begins before its runner has seen the end of the agent
+		policy.Turns = false // a turn begins only after its runner has seen the agent's end
 	}
 	why := s.Due(policy, now)
 	if why == "next poll" && now.Before(s.NextDue.Add(overdueAfter)) {
-		return s.DueRow(policy, now) // cron is about to come, and a row does not wait for it
+		return s.DueRow(policy, now) // cron is about to poll, but a due row does not wait for it
 	}
 	return why
 }

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// projector makes the world look as the state says.
+// projector makes the outside world match the state.
 type projector struct {
 	core
 	mail    *Mail // nil: no mail is configured
@@ -18,10 +18,10 @@ type projector struct {
 	crontab *crontab
 }
 
-// project removes the nudge files that were taken, acknowledges mesh messages,
-// installs the wanted crontab line, and shows the phase in the mesh's registry. None
-// of these is an effect: each is derived from the state, and the next cycle repairs it
-// if this one is cut short. project commits what changed.
+// project removes the nudge files that were taken, acknowledges mesh messages, installs the
+// wanted crontab line, and shows the phase in the mesh's registry. These are not effects: each
+// is derived from the state, and the next cycle repairs it if this one is cut short. project
+// commits the changes.
 func (p *projector) project(ctx context.Context, s state.State, obs *observation) (state.State, error) {
 	var events []state.Event
 	if obs != nil {
@@ -36,8 +36,8 @@ func (p *projector) project(ctx context.Context, s state.State, obs *observation
 	return p.journal.commit(ctx, events...)
 }
 
-// reschedule installs the crontab lines that the state asks for when a cycle has done
-// what was due, and commits that.
+// reschedule installs the crontab lines that the state asks for after a cycle has done all due
+// work, and commits the change.
 func (p *projector) reschedule(ctx context.Context, s state.State) (state.State, error) {
 	events := p.crontab.reschedule(ctx, s)
 	if len(events) == 0 {
@@ -46,8 +46,8 @@ func (p *projector) reschedule(ctx context.Context, s state.State) (state.State,
 	return p.journal.commit(ctx, events...)
 }
 
-// dropNudges removes the nudge files whose nudges are committed. The state
-// recognizes one that cannot be removed by its key.
+// dropNudges removes the files of committed nudges. The state recognizes a file that cannot be
+// removed by its key.
 func (p *projector) dropNudges(s state.State, rung []store.NudgeFile) {
 	for _, n := range rung {
 		if s.TookNudge(n.Key) {
@@ -56,10 +56,9 @@ func (p *projector) dropNudges(s state.State, rung []store.NudgeFile) {
 	}
 }
 
-// ackMesh takes what was committed out of the mesh's mailbox. It stops at the
-// first failure and after startWithin; the next cycle goes on. An acknowledgement
-// that the mesh refuses for good does not hold up the others: if the message is
-// still there, it comes again and is recognized.
+// ackMesh removes committed messages from the mesh's mailbox. It stops at the first failure and
+// after startWithin; the next cycle goes on. An acknowledgement that the mesh refuses for good
+// does not hold up the others: if the message is still there, it comes again and is recognized.
 func (p *projector) ackMesh(ctx context.Context, s state.State) []state.Event {
 	if p.mesh == nil || len(s.ToAck) == 0 {
 		return nil
@@ -81,8 +80,8 @@ func (p *projector) ackMesh(ctx context.Context, s state.State) []state.Event {
 	return []state.Event{acked}
 }
 
-// refused reports whether the mesh refused a call for good, for another reason
-// than the credential.
+// refused reports whether the mesh refused a call for good, for a reason other than the
+// credential.
 func refused(err error) bool {
 	if _, denied := state.CredentialFailure(err); denied {
 		return false

@@ -23,8 +23,7 @@ type prompter struct {
 	biller    *biller
 }
 
-// render returns the prompt of a turn, and logs the user's templates that could
-// not be used.
+// render returns the prompt of a turn, and logs unusable templates of the user.
 func (p *prompter) render(d prompt.Data) (prompt.Prompt, error) {
 	layers, err := p.templates.Layers(d)
 	if err != nil {
@@ -43,7 +42,7 @@ func (p *prompter) summaryQuestion() (string, error) {
 	return p.templates.SummaryQuestion(p.agentData())
 }
 
-// agentData returns what a template can name of the agent itself.
+// agentData returns the template data about the agent itself.
 func (p *prompter) agentData() prompt.Data {
 	d := prompt.Data{CanAsk: p.policy.HasMail, Handle: p.handle, Callsign: "@" + p.handle, Now: p.now().UTC(), NoPlans: p.policy.SelfTurns <= 0}
 	if local := d.Now.In(cmp.Or(p.policy.Location, time.UTC)); local.Format(zoneOffset) != d.Now.Format(zoneOffset) {
@@ -55,7 +54,7 @@ func (p *prompter) agentData() prompt.Data {
 	return d
 }
 
-// data returns what the templates of one turn can name.
+// data returns the template data of one turn.
 func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data {
 	d, fences := p.agentData(), newFences()
 	d.Boundary = fences.Boundary
@@ -108,7 +107,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	if m.msg.IsFollowUp() {
 		d.Wake = "report"
 	}
-	if d.Runner != turn.API { // which hears of them while it runs
+	if d.Runner != turn.API { // our own loop learns of them while it runs
 		d.Others = otherMessages(s, m.msg.Key)
 	}
 	for _, line := range awaited(m.head) {
@@ -131,7 +130,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	return d
 }
 
-// nudgeLines returns the nudges that no turn was shown, one a line.
+// nudgeLines returns the nudges that no turn has shown yet, one per line.
 func nudgeLines(fences prompt.Fences, rings []state.Ring) []string {
 	var lines []string
 	for _, r := range rings {
@@ -144,7 +143,7 @@ func nudgeLines(fences prompt.Fences, rings []state.Ring) []string {
 	return lines
 }
 
-// standing returns what the sender is to the agent.
+// standing describes the sender's relation to the agent.
 func standing(m state.Message) string {
 	switch {
 	case m.Source == state.Self && m.MadeBy == "":
@@ -185,8 +184,8 @@ func newFences() prompt.Fences {
 // boundaryLen is the length of a boundary. Its characters have five random bits each.
 const boundaryLen = 16
 
-// reports returns what a resumed turn waited for: each question with its
-// report, or with the note that stands in for a missing one.
+// reports returns the answered waits of a resumed turn: each question with its report, or with
+// a note in place of a missing report.
 func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, files []turn.File) {
 	for _, w := range waiting {
 		if !w.Answered() || w.Handed {
@@ -214,7 +213,7 @@ func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, files
 	return reports, files
 }
 
-// outsideMissed returns what becomes of a report that is missing.
+// outsideMissed returns a note about the fate of a missing report.
 func outsideMissed(missed string) string {
 	if missed == state.MissedTimeout {
 		return "\n(no report came in time; a later one changes nothing)"
@@ -222,8 +221,8 @@ func outsideMissed(missed string) string {
 	return "\n(your operator has written meanwhile; when the report comes, you are woken with it)"
 }
 
-// otherMessages returns in words how many messages wait besides the one of a turn. What
-// the agent has planned itself, and prompts of the clock, are none of them.
+// otherMessages returns in words how many messages wait besides the turn's own. It does not
+// count turns that the agent planned itself, or prompts of the clock.
 func otherMessages(s state.State, key string) string {
 	all, operators := 0, 0
 	for _, msg := range s.Inbox {
@@ -244,7 +243,7 @@ func otherMessages(s state.State, key string) string {
 	return fmt.Sprintf("%d more messages wait (%d of your operator)", all, operators)
 }
 
-// awaited returns what an earlier attempt has started and the turn waits for again.
+// awaited returns the work that an earlier attempt has started and the turn waits for again.
 func awaited(h state.Head) (lines []string) {
 	for _, w := range h.Waiting {
 		if w.Operator && !w.Answered() && !h.Resumed {
@@ -261,8 +260,8 @@ func awaited(h state.Head) (lines []string) {
 	return lines
 }
 
-// readReport reads what an agent has reported. It returns the files that came along, to
-// be put into a folder of the context box.
+// readReport reads the report of another agent. It returns the files that came with it, for a
+// subfolder of the context folder.
 func (p *prompter) readReport(w state.Wait, r *prompt.Report, folder string) []turn.File {
 	var m mesh.Message
 	data, err := p.store.ReadSummed(w.Report, w.Sum)

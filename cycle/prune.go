@@ -11,9 +11,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// pruneEvery is how often the folders are searched, because that costs more the
-// more they hold. pruneAtOnce is how much one cycle removes (docs/design.md,
-// "Costs").
+// pruneEvery is how often the folders are searched: a search costs more, the more they hold.
+// pruneAtOnce is how many entries one cycle removes (docs/design.md, "Costs").
 const (
 	pruneEvery  = 24 * time.Hour
 	pruneAtOnce = 100
@@ -22,15 +21,15 @@ const (
 // pruner removes old files.
 type pruner struct {
 	core
-	keep    time.Duration // 0: everything is kept
+	keep    time.Duration // 0: keep everything
 	journal *journal
 }
 
-// due reports whether the folders are to be searched now.
+// due reports whether a search of the folders is due.
 func (p *pruner) due(s state.State) bool { return p.keep > 0 && p.now().Sub(s.Pruned) >= pruneEvery }
 
-// prune removes turns, messages, quarantine, sent mails and leftover rendered effects that
-// are older than keep, except those that something in the state still needs.
+// prune removes turns, messages, quarantine, sent mails and leftover rendered effects that are
+// older than keep, unless the state still needs them.
 func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 	now := p.now()
 	if !p.due(s) {

@@ -12,8 +12,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// Pulled is a message that `inbox next` hands out. Earlier are those that its sender
-// wrote before it and that the same answer is for, the oldest first.
+// Pulled is a message that `inbox next` hands out. Earlier holds older messages of its sender
+// that the same answer is for, the oldest first.
 type Pulled struct {
 	TurnID string       `json:"turn_id"`
 	Epoch  uint64       `json:"turn_epoch"`
@@ -45,12 +45,11 @@ func (m turnMessage) earlier(files incomingFiles) (all []PulledEarlier) {
 	return all
 }
 
-// ErrNothing means that no message waits, no turn is active, or nothing was said.
+// ErrNothing means that no message waits, no turn is active, or no exchange exists.
 var ErrNothing = errors.New("no message is waiting")
 
-// Next takes the next message for an agent that pulls. The watchdog reaps its
-// turn if `inbox done` does not follow within turn.timeout. Next returns
-// ErrNothing if the inbox is empty.
+// Next takes the next message for an agent that pulls. The watchdog reaps its turn unless
+// `inbox done` follows within turn.timeout. Next returns ErrNothing if the inbox is empty.
 func (a *Agent) Next(ctx context.Context) (Pulled, error) {
 	if a.Turn != nil {
 		return Pulled{}, errors.New(`turn.runner runs the messages; set it to "none" to pull them`)
@@ -79,8 +78,8 @@ type puller struct {
 	flusher   *flusher
 }
 
-// next takes the first message that can be read. A message that cannot be read
-// is answered with the error. The caller holds turn.lock.
+// next takes the first readable message. It answers an unreadable message with the error. The
+// caller holds turn.lock.
 func (p *puller) next(ctx context.Context) (Pulled, error) {
 	policy := *p.policy
 	policy.Turns = true // for this agent, which takes its turn itself
@@ -122,7 +121,7 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 	}
 }
 
-// notTaken returns why no message could be taken; ErrNothing if none waits.
+// notTaken returns the reason why no message could be taken: ErrNothing if the inbox is empty.
 func (p *puller) notTaken(s state.State) error {
 	now := p.now()
 	noMoney := broke(s, *p.policy, now)
@@ -159,8 +158,7 @@ func (a *Agent) PulledTurn(which string) (Inside, error) {
 	return Inside{TurnID: s.Turn.TurnID, Epoch: s.Turn.Epoch}, nil
 }
 
-// Done ends the turn that Next has handed out, with its deliverable, and sends
-// the deliverable.
+// Done ends the turn that Next has handed out, and sends its deliverable.
 func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Field) error {
 	s, err := in.state(a.Store)
 	if err != nil {
@@ -183,8 +181,8 @@ func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Fiel
 	return a.flusher().sendNow(ctx, s)
 }
 
-// Retry queues a message again that waits for a later time or was given up. A wakeup has
-// its turn now; held says what keeps it from that, if something does.
+// Retry queues a message again that waits for a later time or was given up. A wakeup has its
+// turn now; held is the reason that still prevents the turn, or "".
 func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -203,8 +201,8 @@ func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) 
 	return s.SelfHeld(msg, a.Policy, a.Now()), nil
 }
 
-// Drop takes a waiting message out of the inbox; it gets no turn. A mail that is not
-// fetched yet is not tried again.
+// Drop removes a waiting message from the inbox without a turn. An unfetched mail is not tried
+// again.
 func (a *Agent) Drop(ctx context.Context, key, reason string) error {
 	s, err := a.Store.Read()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// The files of a message that a gate rejected lie in quarantine next to it, within its
-// limits. So it can be released with them (docs/design.md, "Files between agents").
+// The files of a message that a gate rejected are next to it in quarantine, within the limits
+// of quarantine. So it can be released with them (docs/design.md, "Files between agents").
 
 // heldName returns the name of file number i, from 0, of a message in quarantine.
 func heldName(key string, i int) string {
@@ -29,9 +29,9 @@ func (ad *admission) holdsFiles(m mesh.Message) bool {
 	return gate != "" && len(m.Files) > 0 && (causesTurn(m) || m.Kind == mesh.KindReport) && m.From != ad.handle && m.Malformed() == ""
 }
 
-// rejectWithFiles keeps a message that a gate rejects in quarantine with its files. Each
-// file is asked for once: what nobody has let in must not stay on the mesh. It returns
-// nil if this poll has no time to ask.
+// rejectWithFiles keeps a message that a gate rejects in quarantine with its files. It requests
+// each file once, because a rejected message must not stay on the mesh. It returns nil if this
+// poll has no time for the requests.
 func (ad *admission) rejectWithFiles(ctx context.Context, d downloader, m mesh.Message) (state.Event, error) {
 	e := ad.rejectMesh(m, "", "", false)
 	e.Gate, e.Reason = ad.mesh.gate(m)
@@ -63,15 +63,15 @@ func (ad *admission) rejectWithFiles(ctx context.Context, d downloader, m mesh.M
 	return ad.quarantineMesh(e, v, m)
 }
 
-// heldFiles finds what came with messages in quarantine.
+// heldFiles finds the files of messages in quarantine.
 type heldFiles struct{ store *store.Store }
 
-// release copies the files of a message in quarantine to where those of a message lie
-// that came in. It returns the message with a reason at those that are not there.
+// release copies the files of a quarantined message to the place for the files of accepted
+// messages. It returns the message with a reason at each missing file.
 func (h heldFiles) release(item quarantine.Item, raw []byte) ([]byte, error) {
 	m, err := mesh.Decode(raw)
 	if item.Source != state.Mesh || err != nil || m.Malformed() != "" || len(m.Files) == 0 {
-		return raw, nil // what is wrong with it is told by who lets it in
+		return raw, nil // the accepter reports its faults
 	}
 	for i, f := range m.Files {
 		if f.Missing != "" {
@@ -92,7 +92,7 @@ func (h heldFiles) release(item quarantine.Item, raw []byte) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// damage returns why a file of a message in quarantine cannot be used, or "".
+// damage returns the reason why a file of a quarantined message is unusable, or "".
 func (h heldFiles) damage(key string, i int, f mesh.File) string {
 	held, err := h.store.OpenSummed(heldName(key, i), f.SHA256, f.Size)
 	switch {

@@ -12,10 +12,9 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Receipt shows how far a message or a nudge has come, and when. A field is nil
-// for what has not happened or never does. A nudge has no turn of its own: its
-// Turned is when nothing was left to run that it woke the agent for, and its
-// Delivered when nothing was left to send.
+// Receipt shows the progress of a message or a nudge, with times. A field is nil if its step
+// has not happened or never does. A nudge has no turn of its own: its Turned is when the inbox
+// had no more messages to run, and its Delivered when the outbox was empty.
 type Receipt struct {
 	Queued    *time.Time `json:"queued"`    // durable where it was put
 	Polled    *time.Time `json:"polled"`    // taken by a commit
@@ -23,10 +22,10 @@ type Receipt struct {
 	Delivered *time.Time `json:"delivered"` // its reply was accepted by the server
 }
 
-// Point is how far a caller waits for a receipt.
+// Point is the step of a receipt that a caller waits for.
 type Point string
 
-// The points, in their order.
+// The points, in order.
 const (
 	PointQueued    Point = "queued"
 	PointPolled    Point = "polled"
@@ -35,10 +34,10 @@ const (
 )
 
 var (
-	// ErrHalted means that a HALT holds back what is waited for.
+	// ErrHalted means that a HALT holds back the awaited step.
 	ErrHalted = errors.New("the agent is HALTED: nothing runs and nothing is sent until resume")
 
-	// ErrFailed means that a turn failed, or something could not be delivered.
+	// ErrFailed means that a turn or a delivery failed.
 	ErrFailed = errors.New("failed")
 )
 
@@ -62,10 +61,9 @@ func (a *Agent) Receipt(m state.Message) (Receipt, error) {
 	return r, nil
 }
 
-// AwaitNudge waits until a nudge has come to a point, or ctx ends. The error
-// wraps ErrHalted if HALT keeps the nudge from getting there, and ErrFailed if a
-// turn since the nudge failed, or something could not be delivered. While it waits it tells
-// each of watch why.
+// AwaitNudge waits until a nudge has reached a point, or ctx ends. The error wraps ErrHalted if
+// HALT keeps the nudge from getting there, and ErrFailed if a turn or a delivery since the
+// nudge failed. While it waits, it passes the reason to each of watch.
 func (a *Agent) AwaitNudge(ctx context.Context, nudge RecordedNudge, to Point, watch ...func(Waiting)) (Receipt, error) {
 	r := Receipt{Queued: orNull(nudge.at)}
 	if to == PointQueued {
@@ -92,13 +90,13 @@ func (a *Agent) AwaitNudge(ctx context.Context, nudge RecordedNudge, to Point, w
 	}
 }
 
-// receipts follows nudges.
+// receipts follows the progress of nudges.
 type receipts struct {
 	core
 }
 
-// advance records in r what has happened since the last call, and reports
-// whether the nudge has come to the point.
+// advance records in r the steps since the last call, and reports whether the nudge has reached
+// the point.
 func (rs receipts) advance(r *Receipt, mark string, to Point) (reached bool, err error) {
 	s, err := rs.store.Read()
 	if err != nil {
@@ -137,7 +135,7 @@ func (rs receipts) advance(r *Receipt, mark string, to Point) (reached bool, err
 	return true, rs.failedSince(*r.Polled)
 }
 
-// waits reports whether no commit has taken the nudge.
+// waits reports whether no commit has taken the nudge yet.
 func (rs receipts) waits(s state.State, mark string) (bool, error) {
 	rung, err := rs.store.Nudges()
 	if err != nil {

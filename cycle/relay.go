@@ -18,19 +18,19 @@ import (
 	"agentstateloop/turn/relay"
 )
 
-// relayVariable names the folder in which a runner listens for the commands of its
-// agent, if the agent runs in a box.
+// relayVariable names the folder in which a runner listens for the commands of its sandboxed
+// agent.
 const relayVariable = "AGENTSTATELOOP_RELAY"
 
-// outgoingVariable names the folder into which a command in the box copies what goes with
-// a message. It is in the attempt's folder, under the name outgoingFolder.
+// outgoingVariable names the folder into which a command in the sandbox copies the files of a
+// message. It is in the attempt's folder, under the name outgoingFolder.
 const (
 	outgoingVariable = "AGENTSTATELOOP_OUTGOING"
 	outgoingFolder   = "outgoing"
 )
 
-// openOutgoing opens files that a command in the box has copied into that folder. Nothing
-// outside of it can be named, whatever links lie there.
+// openOutgoing opens files that a command in the sandbox has copied into that folder. Names
+// cannot lead out of it, not even through links.
 func openOutgoing(st *store.Store, in Inside, names []string) (files []OutgoingFile, closeAll func(), err error) {
 	if len(names) == 0 {
 		return nil, func() {}, nil
@@ -42,9 +42,8 @@ func openOutgoing(st *store.Store, in Inside, names []string) (files []OutgoingF
 	return OpenFilesIn(st.Path(dir), names)
 }
 
-// relayed runs an attempt whose agent is in a box: its commands reach this process
-// through a relay. When relayed returns, nothing more is done for the agent, even if
-// its process lives on.
+// relayed runs an attempt whose agent is in a sandbox: its commands reach this process through
+// a relay. The relay ends when relayed returns, even if the agent's process lives on.
 func (l launcher) relayed(ctx context.Context, c *turn.Config, at turn.Attempt) (turn.Result, error) {
 	folder := filepath.Join(at.Dir, "relay")
 	in := Inside{TurnID: at.TurnID, Epoch: at.Epoch}
@@ -65,8 +64,8 @@ func (l launcher) relayed(ctx context.Context, c *turn.Config, at turn.Attempt) 
 	return c.Answer(ctx, at, turn.NewFeed(at.Dir).Watch)
 }
 
-// answer returns what the command in the box prints. Outside, the process of the
-// command redacts what it prints; the one in the box knows no secret.
+// answer returns the output of a command in the sandbox. Outside, the command's own process
+// redacts its output; in the sandbox that process does not know the secrets.
 func (l launcher) answer(ctx context.Context, secrets *secret.Known, in Inside, r relay.Request) relay.Answer {
 	text, err := l.relay(ctx, in, r)
 	if err == nil {
@@ -80,9 +79,9 @@ func (l launcher) answer(ctx context.Context, secrets *secret.Known, in Inside, 
 	return a
 }
 
-// Relay does what an agent in a box asks for from inside its turn, and returns what
-// its command prints. Where the commands check their arguments, the agent could have
-// left that out: it can speak to us itself.
+// Relay runs a command that a sandboxed agent requests from inside its turn, and returns the
+// command's output. It repeats the commands' checks of their arguments: the agent can speak to
+// us itself, without the commands.
 func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text string, err error) {
 	r.For = max(r.For, 0)
 	if r.Verb == relay.Ask || r.Verb == relay.Send {

@@ -9,19 +9,19 @@ import (
 	"agentstateloop/state"
 )
 
-// Quarantine returns what is in quarantine, oldest first.
+// Quarantine returns the items in quarantine, oldest first.
 func (a *Agent) Quarantine() ([]quarantine.Item, error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return nil, err
 	}
 	items, err := a.quarantine().Items()
-	// A crash may leave the folder of an item that was released.
+	// A crash may leave the folder of a released item.
 	return slices.DeleteFunc(items, func(i quarantine.Item) bool { return s.Accepts(i.Key) }), err
 }
 
-// Quarantined returns the item with this key. The error wraps
-// quarantine.ErrNotQuarantined if no such item is there.
+// Quarantined returns the item with this key. The error wraps quarantine.ErrNotQuarantined if
+// the item is missing.
 func (a *Agent) Quarantined(key string) (quarantine.Item, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -33,10 +33,9 @@ func (a *Agent) Quarantined(key string) (quarantine.Item, error) {
 	return a.quarantine().Find(key)
 }
 
-// Release accepts an item in spite of its gate, once: as a message that came now,
-// under its own key. The message is durable when Release returns. If the key was
-// accepted before, by this item or by a real message, already is true and nothing
-// is accepted.
+// Release accepts an item in spite of its gate, once: as a message that came now, under its own
+// key. The message is durable when Release returns. If the key was accepted before, by this
+// item or by a real message, already is true and the item is not accepted again.
 func (a *Agent) Release(ctx context.Context, key string) (already bool, err error) {
 	item, raw, err := a.quarantine().Open(key)
 	if err != nil {
@@ -83,14 +82,14 @@ func (a *Agent) Expel(ctx context.Context, key, reason string) error {
 	return err
 }
 
-// sweeper removes from the folder what has left the quarantine.
+// sweeper removes the folders of items that have left the quarantine.
 type sweeper struct {
 	folder  quarantine.Folder
 	journal *journal
 }
 
-// sweep removes the folders of items that have left the quarantine in s, and
-// corrects the count.
+// sweep removes the folders of these items, which have left the quarantine in s, and corrects
+// the count.
 func (w *sweeper) sweep(ctx context.Context, s state.State, keys ...string) (state.State, error) {
 	for _, key := range keys {
 		if err := w.folder.Remove(key); err != nil {

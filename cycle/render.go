@@ -17,7 +17,7 @@ import (
 	"agentstateloop/state"
 )
 
-// renderer makes the bytes of what we send.
+// renderer renders the bytes of our messages.
 type renderer struct {
 	core
 	mail    *Mail // nil: no mail is configured
@@ -26,8 +26,8 @@ type renderer struct {
 	hooks   []hook.Hook
 }
 
-// render returns the bytes of an effect with a short text: an ack, a quiet, a
-// notice, an answer, a question. A turn's reply comes rendered from its runner.
+// render returns the bytes of an effect with a short text: an ack, a quiet, a notice, an
+// answer, a question. The runner renders the reply of a turn itself.
 func (r *renderer) render(s state.State, e state.Effect, now time.Time) ([]byte, error) {
 	if e.Channel == state.ByHook {
 		return r.event(e)
@@ -45,8 +45,8 @@ func (r *renderer) render(s state.State, e state.Effect, now time.Time) ([]byte,
 	return r.renderMail(e, said{text: text, markdown: e.Kind == state.OperatorQuestion}, nil, now)
 }
 
-// event returns what a hook is handed. A template that fails with this event does not
-// hold up the commit: the hook gets JSON.
+// event returns the body for a hook. If the hook's template fails with this event, the hook
+// gets JSON, so that the commit is not held up.
 func (r *renderer) event(e state.Effect) ([]byte, error) {
 	i := slices.IndexFunc(r.hooks, func(h hook.Hook) bool { return h.Name == e.To })
 	configured := hook.Hook{Name: e.To}
@@ -61,8 +61,8 @@ func (r *renderer) event(e state.Effect) ([]byte, error) {
 	return body, err
 }
 
-// threadOf returns the conversation of the message that has its turn now, which
-// need not be the newest one.
+// threadOf returns the conversation of the message that has its turn now. It need not be the
+// newest one.
 func (r *renderer) threadOf(s state.State) state.Thread {
 	msg, _ := s.TurnMessage()
 	m, err := readMessage(r.store, s.Turn, msg)
@@ -72,10 +72,10 @@ func (r *renderer) threadOf(s state.State) state.Thread {
 	return m.thread
 }
 
-// said is what a mail says.
+// said is the text of a mail.
 type said struct {
 	text     string
-	markdown bool // it is an agent's, and may be formatted
+	markdown bool // the text is an agent's, and may be formatted
 }
 
 // renderMail returns the bytes of a mail of ours, in the thread of the effect.
@@ -119,8 +119,8 @@ func (r *renderer) renderMail(e state.Effect, what said, files []message.Attachm
 	return out.Bytes(), nil
 }
 
-// meshMessage returns the message that carries an effect to another agent. A report
-// says how its turn ended.
+// meshMessage returns the message that carries an effect to another agent. A report has the
+// outcome of its turn.
 func meshMessage(from string, e state.Effect, text string) mesh.Message {
 	m := mesh.Message{
 		ID: e.ID, From: from, To: e.To, Text: text, Kind: meshKind(e.Kind),
@@ -182,8 +182,8 @@ func (r *renderer) text(s state.State, e state.Effect) (string, error) {
 	return e.Text, nil
 }
 
-// brokeNote returns what a mail that promises a turn adds while the agent can
-// afford none.
+// brokeNote returns the note for a mail that promises a turn while the agent cannot afford one,
+// or "".
 func (r *renderer) brokeNote(s state.State) string {
 	why := broke(s, *r.policy, r.now())
 	if why == "" {
@@ -235,7 +235,7 @@ func (r *renderer) answer(s state.State, control string) string {
 	return b.String()
 }
 
-// prompts adds when each prompt of the clock is next.
+// prompts adds the next time of each clock prompt.
 func (r *renderer) prompts(b *strings.Builder, s state.State) {
 	for _, p := range promptStatus(s, *r.policy, r.now()) {
 		switch {
@@ -248,10 +248,10 @@ func (r *renderer) prompts(b *strings.Builder, s state.State) {
 	}
 }
 
-// mostWakeups is how many wakeups an answer shows.
+// mostWakeups limits the wakeups that an answer shows.
 const mostWakeups = 5
 
-// wakeups adds what the agent has planned, the next first.
+// wakeups adds the wakeups of the agent, the next first.
 func (r *renderer) wakeups(b *strings.Builder, s state.State) {
 	rows := wakeups(s, *r.policy, r.now(), func(state.Message) bool { return true })
 	for _, w := range rows[:min(len(rows), mostWakeups)] {

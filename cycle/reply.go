@@ -19,17 +19,17 @@ import (
 	"agentstateloop/turn"
 )
 
-// replier makes what hands a turn's deliverable back.
+// replier makes the effects that hand a turn's deliverable back.
 type replier struct {
 	core
 	mail     *Mail // nil: no mail is configured
 	renderer *renderer
 }
 
-// reply returns the effect that hands a turn's deliverable back, its bytes kept:
-// a mail to the operator, or a report to the peer that asked. It returns nil for
-// `tell`, which reads the deliverable from the box, and for what the agent planned in
-// another agent's turn: only a question has an answer there.
+// reply returns the effect that hands a turn's deliverable back, with its bytes kept: a mail to
+// the operator, or a report to the peer that asked. It returns nil for `tell`, which reads the
+// deliverable from the output folder, and for turns that the agent planned in another agent's
+// turn: only a question has an answer there.
 func (rp *replier) reply(m turnMessage, how state.Outcome, back handedBack, files []message.Attachment) (*state.Effect, error) {
 	e := state.Effect{
 		ID: "reply." + m.head.TurnID, Kind: state.Reply, To: m.msg.From,
@@ -58,9 +58,10 @@ func (rp *replier) reply(m turnMessage, how state.Outcome, back handedBack, file
 	return &e, err
 }
 
-// repliesByMail reports whether nobody mailed us the message, and the operator is mailed
-// what came of it: the agent woke itself in their conversation, a prompt had its time, a program spoke, or what
-// a turn of `tell` has started reported after its end, when nobody reads the terminal.
+// repliesByMail reports whether the operator gets the answer by mail although the message was
+// not a mail: the agent woke itself in their conversation, a clock prompt was due, a program
+// spoke, or work that a turn of `tell` has started reported after its end, when the terminal
+// is not read any more.
 func (m turnMessage) repliesByMail(mail *Mail) bool {
 	switch m.msg.Source {
 	case state.Self, state.Clock:
@@ -83,8 +84,8 @@ func (rp *replier) render(e state.Effect, back handedBack, files []message.Attac
 	return json.Marshal(m)
 }
 
-// again renders a reply from the deliverable in its output box, if that and the
-// files that go with it are what it was rendered from.
+// again renders a reply again from the deliverable in its output folder. It fails if the
+// deliverable or a file of the reply has changed.
 func (rp *replier) again(e state.Effect) ([]byte, error) {
 	dir := attemptDir(e.TurnID, e.Epoch)
 	box, fields := path.Join(dir, "output"), fieldsFile
@@ -107,9 +108,8 @@ func (rp *replier) again(e state.Effect) ([]byte, error) {
 	return rp.render(e, back, files)
 }
 
-// originOf returns a sum of what a reply is rendered from. The order of the files
-// does not count.
-// Those that lie apart are named by refs.
+// originOf returns a sum of the sources of a reply. The order of the files does not count. refs
+// names the files that are kept apart.
 func originOf(back handedBack, files []message.Attachment, refs []state.FileRef) string {
 	parts := []string{store.Sum([]byte(back.Text))}
 	if len(back.Fields) > 0 {
@@ -131,8 +131,8 @@ func originOf(back handedBack, files []message.Attachment, refs []state.FileRef)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// keepForReport keeps the named files of an attempt's output box that go with a report.
-// unsent names the others, each with the reason. A full disk is an error.
+// keepForReport keeps the named files of an attempt's output folder for its report. unsent
+// names the files that cannot go, each with the reason. A full disk is an error.
 func (rp *replier) keepForReport(m *turnMessage, names []string) (unsent []string, err error) {
 	keeper, left := outgoingFiles{rp.store}, int64(mesh.MaxFilesBytes)
 	names = ofAgent(names)
@@ -155,7 +155,7 @@ func (rp *replier) keepForReport(m *turnMessage, names []string) (unsent []strin
 	return unsent, nil
 }
 
-// keepOutput keeps one file of the output box, if the report has room for it.
+// keepOutput keeps one file of the output folder, if the report has room for it.
 func (rp *replier) keepOutput(dir, name, as string, before int, left int64) (ref state.FileRef, err error) {
 	if before == mesh.MaxFiles {
 		return ref, fmt.Errorf("a report takes %d files", mesh.MaxFiles)

@@ -15,20 +15,20 @@ import (
 	"agentstateloop/turn"
 )
 
-// The bounds of what a reply carries, in bytes and files.
+// The limits of a reply, in bytes and files.
 const (
-	maxAttached = 18 << 20 // in base64 a mail of 25 MiB, which is what large providers take
+	maxAttached = 18 << 20 // in base64 a mail of 25 MiB, the limit of large providers
 
-	// Attachments of no more than maxTwice together stand in the rendered mail, and stay in
-	// the output box. Of more than that each file above minApart lies apart, and its place
-	// in the output box is empty while the mail waits.
+	// Attachments of at most maxTwice together are in the rendered mail, and stay in the output
+	// folder. Of more than that, each file above minApart is kept apart, and its place in the
+	// output folder is empty while the mail waits.
 	maxTwice = 1 << 20
 	minApart = 16 << 10
 	maxApart = 256 // files that a row names
 )
 
-// attachments returns the named files of the output box that go with a mail. Large ones
-// are copied into the outbox, and become m.outgoing. unsent names the others, each
+// attachments returns the named files of the output folder that go with a mail. Large ones are
+// copied into the outbox, and become m.outgoing. unsent names the files that cannot go, each
 // with the reason. A full disk is an error.
 func (rp *replier) attachments(m *turnMessage, names []string) (files []message.Attachment, unsent []string, err error) {
 	names = ofAgent(names)
@@ -56,8 +56,8 @@ func (rp *replier) attachments(m *turnMessage, names []string) (files []message.
 	return files, unsent, nil
 }
 
-// attach returns one file of the output box as an attachment, if it has no more than left
-// bytes. It is sent under the name as.
+// attach returns one file of the output folder as an attachment, if it has at most left bytes.
+// It is sent under the name as.
 func (rp *replier) attach(m *turnMessage, name, as string, left int64, apart bool) (a message.Attachment, size int64, err error) {
 	f, size, err := rp.openOutput(m.dir(), name, left)
 	if err != nil {
@@ -110,7 +110,7 @@ func (rp *replier) isUTF8(name string) bool {
 
 var errTooMuchAttached = fmt.Errorf("the attachments of a reply are limited to %d MiB", maxAttached>>20)
 
-// openOutput opens a file of the output box, if it has no more than n bytes.
+// openOutput opens a file of the output folder, if it has at most n bytes.
 func (rp *replier) openOutput(dir, name string, n int64) (f *os.File, size int64, err error) {
 	if f, err = turn.OpenOutput(rp.store.Path(dir), name); err != nil {
 		return nil, 0, err
@@ -126,15 +126,15 @@ func (rp *replier) openOutput(dir, name string, n int64) (f *os.File, size int64
 	return f, info.Size(), nil
 }
 
-// attachedAgain returns the attachments with which a reply was rendered, as far as they are
-// still there. Those that the row names need not be in the output box.
+// attachedAgain returns the attachments of a rendered reply again, as far as their files still
+// exist. The files that the row names need not be in the output folder.
 func (rp *replier) attachedAgain(e state.Effect) (files []message.Attachment, err error) {
 	m := turnMessage{head: state.Head{TurnID: e.TurnID, Epoch: e.Epoch}}
 	names, _, err := turn.ListOutput(rp.store.Path(m.dir()))
 	if err != nil {
 		return nil, fmt.Errorf("list the output box: %w", err)
 	}
-	apart := map[string]int{} // numbers, from 1, by name in the output box
+	apart := map[string]int{} // numbers, from 1, by name in the output folder
 	for i, ref := range e.Files {
 		name := strings.TrimPrefix(ref.Place, path.Join(m.dir(), "output")+"/")
 		if apart[name] = i + 1; !slices.Contains(names, name) {

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Report describes what a poll did.
+// Report describes the results of a poll.
 type Report struct {
 	Skipped  string          `json:"skipped,omitempty"` // why --if-due did nothing
 	Before   state.Phase     `json:"before"`
@@ -24,20 +24,20 @@ type Report struct {
 	Turns    int             `json:"turns"`
 	Failed   []SourceFailure `json:"failed"`
 
-	// TurnWaiting: a message could run now, and this poll was not to run it.
+	// TurnWaiting is set if a message could run now that this poll did not run.
 	TurnWaiting bool `json:"turn_waiting"`
 
 	serial  uint64    // of the last commit of this process
-	looked  time.Time // when this process last looked for what is due
-	damaged int       // messages found damaged that were to have a turn
+	looked  time.Time // when this process last looked for due work
+	damaged int       // damaged messages, found before their turn
 }
 
-// Found reports whether the poll had anything to do.
+// Found reports whether the poll found any work.
 func (r Report) Found() bool {
 	return r.Arrived+r.Rejected+r.Nudges+r.Sent+r.Posted+r.Turns > 0 || r.Before != r.After
 }
 
-// Add adds what a later poll of the same process did.
+// Add adds the results of a later poll of the same process.
 func (r *Report) Add(later Report) {
 	r.After, r.NextDue, r.TurnWaiting = later.After, later.NextDue, later.TurnWaiting
 	r.Arrived, r.Rejected, r.Nudges = r.Arrived+later.Arrived, r.Rejected+later.Rejected, r.Nudges+later.Nudges
@@ -63,8 +63,8 @@ func (r *Report) fail(failed []SourceFailure) {
 	}
 }
 
-// addCredentials adds the credentials that were denied where reading the source
-// does not show it: for sending mail, or for the agent's own program.
+// addCredentials adds the denied credentials that reading the sources does not show: those for
+// sending mail, and for the agent's own program.
 func (r *Report) addCredentials(s state.State) {
 	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[name]
@@ -90,7 +90,7 @@ func sourceOf(credential string) state.Source {
 	return FromAgent
 }
 
-// count adds what the commit of one observation recorded.
+// count adds the results of the commit of one observation.
 func (r *Report) count(s state.State) {
 	for _, l := range s.Lines {
 		switch l.Kind {
@@ -104,7 +104,7 @@ func (r *Report) count(s state.State) {
 	}
 }
 
-// line is the report as the log has it.
+// line returns the report as a line of the log.
 func (r Report) line() string {
 	parts := []string{string(r.After)}
 	if r.Before != r.After {

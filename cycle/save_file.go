@@ -12,10 +12,10 @@ import (
 // ErrFileThere means that a file was not saved, because another one has its name.
 var ErrFileThere = errors.New("it is there already, and nothing is overwritten")
 
-// Save writes the files into a folder, each under its sender's name where that is safe,
-// and sets their paths. It makes the folder if it is not there. It overwrites nothing and
-// follows no link in the folder: if one of the names is taken, it writes nothing, and the
-// error wraps ErrFileThere. A file that is missing is left out.
+// Save writes the files into a folder, each under its sender's name if that is safe, and sets
+// their paths. It makes the folder if necessary. It overwrites no file and follows no link in
+// the folder: if one of the names is taken, it writes no files, and the error wraps
+// ErrFileThere. It leaves out missing files.
 func (c *CameWith) Save(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *CameWith) Save(dir string) error {
 	return nil
 }
 
-// saveIn writes a file that is new. What could not be written whole is removed.
+// saveIn writes a new file. It removes a file that could not be written whole.
 func (f ReceivedFile) saveIn(root *os.Root) error {
 	from, err := f.open()
 	if err != nil {

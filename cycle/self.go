@@ -12,22 +12,22 @@ import (
 	"agentstateloop/state/store"
 )
 
-// How an agent wakes itself (docs/design.md, "It drives itself"): a sleep with a
-// reason, a rest after an answer, a reminder.
+// An agent can wake itself (docs/design.md, "It drives itself"): by a sleep with a reason, a
+// rest after an answer, or a reminder.
 
-// ErrNoSelfTurns means that the configuration lets the agent cause no turns itself.
+// ErrNoSelfTurns means that the configuration forbids turns that the agent causes itself.
 var ErrNoSelfTurns = errors.New("this agent may not wake itself: [turn] self_turns is 0")
 
 const (
-	maxSelfText = 4 << 10 // bytes of the words of a wakeup
-	maxTitle    = 80      // characters of the words that a row holds
+	maxSelfText = 4 << 10 // bytes of the text of a wakeup
+	maxTitle    = 80      // characters of the text in a row
 )
 
-// titleOf returns the beginning of a text, as a row holds it.
+// titleOf returns the beginning of a text, for a row.
 func titleOf(text string) string { return plain.Shorten(plain.Line(text), maxTitle) }
 
-// Sleep records that the agent wants to be left alone for d. If why is not empty, it
-// wakes then, and has a turn that is told why. A message or a nudge ends the sleep.
+// Sleep records that the agent wants to be left alone for d. If why is not empty, the agent
+// then wakes for a turn, whose prompt has why. A message or a nudge ends the sleep.
 func (a *Agent) Sleep(ctx context.Context, in Inside, d time.Duration, why string) error {
 	if strings.TrimSpace(why) != "" {
 		if d > state.MaxSleep {
@@ -43,13 +43,13 @@ func (a *Agent) Sleep(ctx context.Context, in Inside, d time.Duration, why strin
 	return in.check(s)
 }
 
-// restWords are the words of a row that an agent made by answering and saying no more.
+// restWords is the text of the row for a rest after an answer.
 const restWords = "You rested after your answer, as [api] rest says."
 
-// Rest records that the agent rests for d after an answer, and, if wakes is set, then
-// has a turn. Where no such turn is possible, it only rests. So it does after another
-// agent's message, which is not to make it go on by itself. A sleep with a reason that
-// waits in this conversation stays: nobody has said that it is over.
+// Rest records that the agent rests for d after an answer, and, if wakes is set, then has a
+// turn. If such a turn is not possible, the agent only rests. It also only rests after another
+// agent's message, which must not make it go on by itself. A waiting sleep with a reason stays
+// in this conversation, because it has not ended.
 func (a *Agent) Rest(ctx context.Context, in Inside, d time.Duration, wakes bool) error {
 	s, err := in.state(a.Store)
 	if err != nil || s.Sleeps(s.TurnPrincipal()) {
@@ -65,30 +65,30 @@ func (a *Agent) Rest(ctx context.Context, in Inside, d time.Duration, wakes bool
 	return err
 }
 
-// Remind sets a time at which the agent has a turn that is told text, from inside the
-// turn in. See ParseWhen for when. It returns that time.
+// Remind sets the time of a turn whose prompt has text, from inside the turn in. ParseWhen
+// describes the forms of when. Remind returns that time.
 func (a *Agent) Remind(ctx context.Context, in Inside, when, text string) (time.Time, error) {
 	return a.planner().remind(ctx, in, state.Planned{}, when, text)
 }
 
-// RemindByHand is Remind for the operator at the terminal, who is called from.
+// RemindByHand is Remind for the operator at the terminal, whose name is from.
 func (a *Agent) RemindByHand(ctx context.Context, from, when, text string) (time.Time, error) {
 	return a.planner().remind(ctx, Inside{}, state.Planned{From: from}, when, text)
 }
 
-// Wakeup is a row of the agent itself that waits.
+// Wakeup is a waiting row that wakes the agent: a sleep, a rest or a reminder.
 type Wakeup struct {
 	Seq   uint64    `json:"seq"` // its number in the inbox; 0 for a row of an older version
 	Key   string    `json:"key"`
 	Kind  string    `json:"kind"` // sleep, rest or reminder
 	At    time.Time `json:"at"`
 	Title string    `json:"title"` // the beginning of its words
-	Held  string    `json:"held"`  // what holds it back, though its time has come; or ""
+	Held  string    `json:"held"`  // the reason why it waits although it is due, or ""
 }
 
-// Wakeups returns the rows of the agent itself that wait, the next first. For the
-// turn in it returns those of the principal whom that turn answers, and for the
-// operator at the terminal, who has no turn, all.
+// Wakeups returns the waiting wakeups of the agent, the next first. For the turn in it returns
+// those of the turn's principal. For the operator at the terminal, who has no turn, it returns
+// all.
 func (a *Agent) Wakeups(in Inside) ([]Wakeup, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -104,7 +104,7 @@ func (a *Agent) Wakeups(in Inside) ([]Wakeup, error) {
 	}), nil
 }
 
-// planner makes the rows of the agent itself.
+// planner makes the rows that wake the agent.
 type planner struct {
 	core
 	journal *journal
@@ -122,7 +122,7 @@ func (p *planner) remind(ctx context.Context, in Inside, e state.Planned, when, 
 	return p.plan(ctx, in, e, text)
 }
 
-// errNoRoom means that as many rows of the agent itself wait as may.
+// errNoRoom means that the limit of waiting wakeups is reached.
 var errNoRoom = fmt.Errorf("%d wakeups of this agent wait already, or half as many that other agents caused: see `inbox list`, and remove one with `inbox drop KEY`", state.MaxSelfRows)
 
 // plan adds the row of e, with its words in a file. It returns the time at which the
@@ -166,7 +166,7 @@ func (p *planner) plan(ctx context.Context, in Inside, e state.Planned, words st
 	return row.NextRetryAt, p.flusher.sendNow(ctx, s)
 }
 
-// setThread sets the mail thread of the answer to what a turn plans.
+// setThread sets the mail thread for the answer of a planned turn.
 func (p *planner) setThread(e *state.Planned) error {
 	s, err := p.store.Read()
 	if err != nil || !s.Turn.Owns(e.TurnID, e.Epoch) {
@@ -181,8 +181,7 @@ func (p *planner) setThread(e *state.Planned) error {
 	return err
 }
 
-// wakeups returns the rows of the agent itself that wait and that shown reports true
-// for, the next first.
+// wakeups returns the waiting wakeups that shown accepts, the next first.
 func wakeups(s state.State, p state.Policy, now time.Time, shown func(state.Message) bool) []Wakeup {
 	rows := []Wakeup{}
 	for _, m := range s.Planned() {

@@ -10,20 +10,20 @@ import (
 	"agentstateloop/state"
 )
 
-// The forms of a time, besides RFC 3339. Without a date it is the next time that a
-// clock shows it.
+// The forms of a time, besides RFC 3339. A time without a date is the next one that a clock
+// shows.
 const (
 	dateAndTime = "2006-01-02 15:04"
 	timeOfDay   = "15:04"
 	zoneOffset  = "-07:00"
 )
 
-// ErrNotATime means that a text names no time, in any form.
+// ErrNotATime means that a text is not a time, in any form.
 var ErrNotATime = errors.New("is not a time")
 
-// ParseWhen returns the time that a reminder names: a duration such as 10m, 2h or 3d,
-// or a time as 2026-03-02 08:00, 08:00 or RFC 3339. A time without a zone is local
-// to loc. It must lie ahead of now, by a year at most.
+// ParseWhen returns the time of a reminder: a duration such as 10m, 2h or 3d, or a time as
+// 2026-03-02 08:00, 08:00 or RFC 3339. A time without a zone is local to loc. The time must be
+// after now, by a year at most.
 func ParseWhen(when string, now time.Time, loc *time.Location) (time.Time, error) {
 	if loc == nil {
 		loc = time.UTC
@@ -47,7 +47,7 @@ func ParseWhen(when string, now time.Time, loc *time.Location) (time.Time, error
 	return at.UTC(), nil
 }
 
-// parseTime reads a time. ok is false if when has none of its forms.
+// parseTime parses a time. ok is false if when is not in one of its forms.
 func parseTime(when string, now time.Time) (at time.Time, ok bool, err error) {
 	if at, err := time.Parse(time.RFC3339, when); err == nil {
 		return at, true, nil
@@ -61,8 +61,8 @@ func parseTime(when string, now time.Time) (at time.Time, ok bool, err error) {
 	if err != nil {
 		return time.Time{}, false, nil
 	}
-	// A change of the clocks may skip a time of day, or repeat it. So each minute is
-	// looked at: one that passes is shown.
+	// A change of the clocks may skip a time of day, or repeat it. So look at each minute that
+	// passes.
 	at = now.Truncate(time.Minute).Add(time.Minute)
 	for at.Hour() != clock.Hour() || at.Minute() != clock.Minute() {
 		at = at.Add(time.Minute)
@@ -70,10 +70,10 @@ func parseTime(when string, now time.Time) (at time.Time, ok bool, err error) {
 	return at, true, nil
 }
 
-// maxDays is how many days a duration may have: a hundred years.
+// maxDays limits the days of a duration: a hundred years.
 const maxDays = 36500
 
-// parseSpan reads a duration: days, or what Go reads.
+// parseSpan parses a duration: days, or the syntax of Go.
 func parseSpan(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= maxDays {

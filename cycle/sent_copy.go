@@ -11,9 +11,9 @@ import (
 	"agentstateloop/state/store"
 )
 
-// filer puts copies of the mails that have left into the folder for sent mail
-// ([replies] sent). It looks for the Message-ID before it appends, so a crash, or a
-// server that keeps a copy itself, causes no second one.
+// filer puts copies of sent mails into the folder for sent mail ([replies] sent). It looks for
+// the Message-ID before it appends, so a crash, or a server that keeps a copy itself, does not
+// cause a second copy.
 type filer struct {
 	core
 	mail    *Mail // nil: no mail is configured
@@ -21,8 +21,8 @@ type filer struct {
 	journal *journal
 }
 
-// file makes the copies that are due, unless another process is at it. What a server
-// failed at is not an error: it is tried again at a later poll.
+// file makes the due copies, unless another process makes them. A failure of the server is not
+// an error: a later poll tries again.
 func (f *filer) file(ctx context.Context) error {
 	if f.mail == nil || f.folder == "" {
 		return nil
@@ -61,7 +61,7 @@ func (f *filer) fileDue(ctx context.Context) error {
 	return nil
 }
 
-// failed records why a copy could not be made. The others wait for a later poll as well.
+// failed records why a copy could not be made. The other copies wait for a later poll, too.
 func (f *filer) failed(ctx context.Context, u state.Unfiled, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -71,8 +71,8 @@ func (f *filer) failed(ctx context.Context, u state.Unfiled, err error) error {
 	return err
 }
 
-// neverFiled reports whether there can never be a copy: its bytes are gone, or the server
-// refuses this one.
+// neverFiled reports whether the copy can never be made: its bytes are gone, or the server
+// refuses it.
 func neverFiled(err error) bool {
 	return errors.Is(err, store.ErrDamaged) || errors.Is(err, mail.ErrTooBig)
 }
@@ -89,7 +89,7 @@ func (f *filer) fileOne(ctx context.Context, folder *mail.Session, u state.Unfil
 	}
 	size := int64(len(rendered))
 	row := state.Effect{ID: u.ID, File: sentFile(u.ID), Files: u.Files}
-	if len(u.Files) > 0 { // IMAP wants the size first
+	if len(u.Files) > 0 { // IMAP needs the size first
 		whole, closeAll, err := wholeMail(f.store, row, rendered)
 		if err != nil {
 			return err

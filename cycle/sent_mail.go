@@ -8,12 +8,11 @@ import (
 )
 
 const (
-	maxAnswered = 5       // mails of ours whose text is looked for in an answer
-	maxSentMail = 1 << 20 // bytes of one of them that are read
+	maxAnswered = 5       // sent mails whose text is looked for in an answer
+	maxSentMail = 1 << 20 // bytes of each that are read
 )
 
-// sentFile returns the path of a mail that has left. Ids are compared without regard to
-// case.
+// sentFile returns the path of a sent mail. Ids are compared without regard to case.
 func sentFile(effect string) string {
 	return store.PayloadName(store.SentDir, strings.ToLower(effect), ".eml")
 }
@@ -23,9 +22,9 @@ func contentOf(st *store.Store, raw []byte) message.Content {
 	return message.ContentOf(raw, repeated(st, message.ParseHeader(raw)))
 }
 
-// repeated returns what a mail with this header may repeat of ours: the texts of the mails
-// that it answers, as far as they are still there. A file of ours counts only for the
-// Message-ID that it has, so an id that somebody invents finds nothing.
+// repeated returns our texts that a mail with this header may repeat: those of the mails that
+// it answers, as far as they are still kept. A file of ours counts only for the Message-ID that
+// it has, so an invented id finds no text.
 func repeated(st *store.Store, h message.Header) message.Sent {
 	sent := message.Sent{Names: []string{st.Agent}}
 	for _, id := range h.Answered() {

@@ -9,17 +9,17 @@ import (
 )
 
 // sessions answers questions about the sessions of one backend with its model. Each
-// conversation has its own, and each backend.
+// conversation has its own session for each backend.
 type sessions struct {
 	turn   *turn.Config // nil: no turn is run here
-	window int64        // tokens that a session can hold; 0: as the agent says
+	window int64        // tokens that a session can hold; 0: as the agent reports
 }
 
-// runner returns the name under which the state keeps the sessions of the backend.
+// runner returns the name of the backend's sessions in the state.
 func (ss sessions) runner() string { return strings.TrimPrefix(ss.turn.Login(), "agent:") }
 
-// of returns the session that a turn of this conversation continues. Without an ID a fresh one
-// begins.
+// of returns the session that a turn of this conversation continues. Without an ID a fresh
+// session begins.
 func (ss sessions) of(s state.State, t state.Talk) state.Session {
 	if ss.turn == nil {
 		return state.Session{}
@@ -27,8 +27,8 @@ func (ss sessions) of(s state.State, t state.Talk) state.Session {
 	return s.SessionOf(t, ss.runner())
 }
 
-// missed returns the last attempt that the session knows, if other backends have had turns of
-// the conversation since, and 0 if it knows them all.
+// missed returns the epoch of the last attempt that the session knows, if other backends have
+// had later turns of the conversation. It returns 0 if the session knows them all.
 func (ss sessions) missed(s state.State, t state.Talk) (after uint64) {
 	own, last := ss.of(s, t), s.ConversationOf(t).Session
 	if own.ID == "" || own == last {
@@ -37,7 +37,7 @@ func (ss sessions) missed(s state.State, t state.Talk) (after uint64) {
 	return own.Epoch
 }
 
-// after returns the session of the principal's next turn.
+// after returns the session for the conversation's next turn.
 func (ss sessions) after(s state.State, r turn.Result) state.Session {
 	if r.Session == "" {
 		return state.Session{}
@@ -57,8 +57,8 @@ func (ss sessions) full(session state.Session) int {
 	return int(min(1000, session.Context*100/window))
 }
 
-// warning returns how many percent of its window a session fills, if the agent is warned of
-// that, and else 0.
+// warning returns how many percent of its window a session fills if the agent is to be warned,
+// and otherwise 0.
 func (ss sessions) warning(session state.Session) int {
 	if full := ss.full(session); full >= warnAt {
 		return full
@@ -66,13 +66,13 @@ func (ss sessions) warning(session state.Session) int {
 	return 0
 }
 
-// toCompact reports whether a summary is to replace a session before its next turn.
+// toCompact reports whether a summary must replace a session before its next turn.
 func (ss sessions) toCompact(session state.Session) bool {
 	return ss.full(session) >= compactAt && session.FailedSummaries < maxFailedSummaries
 }
 
-// holds returns how many tokens a session holds after an attempt: as the agent
-// reports, or else the average of one of its calls.
+// holds returns how many tokens a session holds after an attempt: the agent's own figure, or
+// else the average of one of its calls.
 func holds(s state.State, r turn.Result) int64 {
 	if r.Context > 0 {
 		return r.Context

@@ -19,34 +19,34 @@ type Status struct {
 	PhaseSince  *time.Time                  `json:"phase_since"`
 	NextDue     *time.Time                  `json:"next_due"`
 	Deadline    *time.Time                  `json:"deadline"`  // when silence ends the phase
-	AckDue      *time.Time                  `json:"ack_due"`   // when the ack that waits is sent, unless the answer is there first
+	AckDue      *time.Time                  `json:"ack_due"`   // when the waiting ack is sent, unless the answer comes first
 	LastLook    *time.Time                  `json:"last_look"` // the last time the operator's mail could be scanned
-	Offline     bool                        `json:"offline"`   // polls are made, and cannot scan it
+	Offline     bool                        `json:"offline"`   // polls run, but cannot scan it
 	Halted      bool                        `json:"halted"`
 	HaltedBy    []string                    `json:"halted_by"` // where it was set: "here", "mesh"
 	Tier        state.Tier                  `json:"tier"`
 	Inbox       StatusInbox                 `json:"inbox"`
 	Outbox      StatusOutbox                `json:"outbox"`
-	Lost        []StatusLost                `json:"lost"`        // mails that came back, the last one at the end
-	LastMail    *StatusMail                 `json:"last_mail"`   // of the operator; null: none that is known
-	LastAnswer  *StatusAnswer               `json:"last_answer"` // to the operator; null: likewise
+	Lost        []StatusLost                `json:"lost"`        // bounced mails, the newest at the end
+	LastMail    *StatusMail                 `json:"last_mail"`   // of the operator; null: unknown
+	LastAnswer  *StatusAnswer               `json:"last_answer"` // to the operator; null: unknown
 	Questions   []StatusQuestion            `json:"questions"`   // open ones, the oldest first
-	NextWakeup  *Wakeup                     `json:"next_wakeup"` // the next thing that the agent does by itself
+	NextWakeup  *Wakeup                     `json:"next_wakeup"` // the next wakeup of the agent
 	Turn        StatusTurn                  `json:"turn"`
-	Asleep      bool                        `json:"asleep"`      // nothing was left to do after the last turn
+	Asleep      bool                        `json:"asleep"`      // the last turn left no work
 	SleepUntil  *time.Time                  `json:"sleep_until"` // the agent asked to be left alone until then
 	Self        StatusSelf                  `json:"self"`
 	Cooldown    *time.Time                  `json:"cooldown_until"` // no turns until then: too many failed in a row
-	Outages     []StatusOutage              `json:"outages"`        // of the backends, in the order in which they are tried
+	Outages     []StatusOutage              `json:"outages"`        // of the backends, in the order of trying
 	Credentials map[string]StatusCredential `json:"credentials"`
 	Sending     *StatusSending              `json:"sending"`    // null: mail can be sent, as far as is known
-	LastNudge   *StatusNudge                `json:"last_nudge"` // null: none yet
+	LastNudge   *StatusNudge                `json:"last_nudge"` // null: no nudge yet
 	Hooks       map[string]StatusHook       `json:"hooks"`      // each that is configured
 	Prompts     []StatusPrompt              `json:"prompts"`    // of the clock, in the order of the configuration
 	Schedule    StatusSchedule              `json:"schedule"`
 	Spend       StatusSpend                 `json:"spend"`
-	Obstacles   []string                    `json:"obstacles"` // what is wrong with files of the state directory
-	Mesh        *string                     `json:"mesh"`      // where the mesh is; null: none is configured
+	Obstacles   []string                    `json:"obstacles"` // faults of files in the state directory
+	Mesh        *string                     `json:"mesh"`      // the address of the mesh; null: no mesh is configured
 }
 
 // StatusInbox counts messages.
@@ -55,18 +55,17 @@ type StatusInbox struct {
 	Deferred    int `json:"deferred"`
 	Quarantined int `json:"quarantined"`
 
-	// RefusedSigned counts the mails in quarantine whose sender is proved and whose text is
-	// not: the operator has to answer the question about each.
+	// RefusedSigned counts the mails in quarantine whose sender is proven but whose text is
+	// doubtful: the operator has to answer the question about each.
 	RefusedSigned int `json:"refused_signed"`
 
 	Withheld *StatusWithheld `json:"withheld"` // null: the server hands out every mail
-	Uncalled *StatusUncalled `json:"uncalled"` // null: none in the last week
+	Uncalled *StatusUncalled `json:"uncalled"` // null: no such mail in the last week
 
 	Deferrals []StatusDeferral `json:"deferrals"` // why Deferred messages wait, the next first
 }
 
-// StatusWithheld counts the mails that the server does not hand out. The next one is
-// asked for again at Next.
+// StatusWithheld counts the mails that the server does not hand out. The next fetch is at Next.
 type StatusWithheld struct {
 	Count int       `json:"count"`
 	Next  time.Time `json:"next"`
@@ -89,7 +88,7 @@ type StatusUncalled struct {
 	Last  time.Time `json:"last"`
 }
 
-// uncalledFor is how long status shows the last of them.
+// uncalledFor is how long status shows the last such mail.
 const uncalledFor = 7 * 24 * time.Hour
 
 func uncalledStatus(u state.Uncalled, now time.Time) *StatusUncalled {
@@ -99,8 +98,8 @@ func uncalledStatus(u state.Uncalled, now time.Time) *StatusUncalled {
 	return orNull(StatusUncalled(u))
 }
 
-// StatusDeferral says why messages wait for a time. Of a few that wait for the same
-// reason, the next one runs at Next, and the last one at Last.
+// StatusDeferral describes messages that wait for a time for the same reason. The first runs at
+// Next, and the last at Last.
 type StatusDeferral struct {
 	Reason string    `json:"reason"`
 	Count  int       `json:"count"`
@@ -108,28 +107,27 @@ type StatusDeferral struct {
 	Last   time.Time `json:"last"`
 }
 
-// StatusSelf shows what the agent has planned itself, and how many turns of its own it
-// had since its operator was heard.
+// StatusSelf shows the wakeups of the agent, and how many turns of its own it had since its
+// operator last spoke.
 type StatusSelf struct {
 	Wakeups []Wakeup `json:"wakeups"` // the next first
 	Turns   int      `json:"turns"`
 	Limit   int      `json:"limit"`
 }
 
-// StatusLost is a mail of ours that came back.
+// StatusLost is a mail of ours that bounced.
 type StatusLost struct {
 	ID     string    `json:"id"`
 	To     string    `json:"to"`
-	At     time.Time `json:"at"` // when it came back
+	At     time.Time `json:"at"` // when it bounced
 	Reason string    `json:"reason"`
 }
 
-// StatusTurn is the active turn, or the last one while its agent lingers after its
-// answer. The fields from Lifecycle on are set while an agent works on the turn,
-// whichever process runs it. Once its process has ended, Lifecycle and Reason say
-// that, as far as its runner has recorded it. WaitingToolCount counts the
-// tools that the agent waits for, or the questions that a suspended turn waits
-// for.
+// StatusTurn is the active turn, or the last one while its agent lingers after its answer. The
+// fields from Lifecycle on are set while an agent works on the turn, whichever process runs it.
+// Once the agent's process has ended, Lifecycle and Reason show that, as far as its runner has
+// recorded it. WaitingToolCount counts the tools that the agent waits for, or the open
+// questions of a suspended turn.
 type StatusTurn struct {
 	Status           state.HeadStatus `json:"status"`
 	ID               *string          `json:"id"`
@@ -139,19 +137,19 @@ type StatusTurn struct {
 	State            *string          `json:"state"`
 	Tool             *string          `json:"tool"`
 	WaitingToolCount *int             `json:"waiting_tool_count"`
-	Since            *time.Time       `json:"since"`       // this status
+	Since            *time.Time       `json:"since"`       // of this status
 	LastOutput       *time.Time       `json:"last_output"` // of the agent
-	KillAt           *time.Time       `json:"kill_at"`     // when it is ended if nothing more comes
-	KillFor          *string          `json:"kill_for"`    // and why
+	KillAt           *time.Time       `json:"kill_at"`     // when it is killed if it stays silent
+	KillFor          *string          `json:"kill_for"`    // the reason of KillAt
 	ResumeBy         *time.Time       `json:"resume_by"`   // when a suspended turn goes on without the missing reports
 	CostUSD          *float64         `json:"cost_usd"`    // of the attempt so far, as the agent reports
 	Trace            *string          `json:"trace_id"`    // of the chain that the turn belongs to
-	Waits            []StatusWait     `json:"waits"`       // what a suspended turn waits for
+	Waits            []StatusWait     `json:"waits"`       // the questions of a suspended turn
 }
 
-// StatusWait is one question to another agent, or something that the turn has started:
-// To is "tool NAME" or "submit" then. Status is how the other agent's turn
-// ended, "timeout" if no report came, and null while none has come.
+// StatusWait is one question to another agent, or work that the turn has started, whose To is
+// "tool NAME" or "submit". Status is the outcome of the other agent's turn, "timeout" if the
+// report is late, and null until a report comes.
 type StatusWait struct {
 	ID       string         `json:"tool_call_id"`
 	To       string         `json:"to"`
@@ -160,11 +158,11 @@ type StatusWait struct {
 	Until    *time.Time     `json:"until"` // its deadline
 }
 
-// StatusCredential is a credential that fails.
+// StatusCredential is a failing credential.
 type StatusCredential struct {
 	Failures      int       `json:"failures"` // cycles in a row
 	Since         time.Time `json:"since"`
-	Reason        string    `json:"reason"` // of the last
+	Reason        string    `json:"reason"` // of the last failure
 	KeymasterTold bool      `json:"keymaster_told"`
 	OperatorTold  bool      `json:"operator_told"`
 }
@@ -172,7 +170,7 @@ type StatusCredential struct {
 // StatusOutage is a backend that cannot be used until a time.
 type StatusOutage struct {
 	Backend string           `json:"backend"` // "agent:claude", "agent:claude:low", "agent:codex:1"
-	Name    string           `json:"name"`    // as people read it
+	Name    string           `json:"name"`    // for people
 	Kind    state.OutageKind `json:"kind"`
 	Since   time.Time        `json:"since"`
 	Until   time.Time        `json:"until"`
@@ -197,8 +195,8 @@ type StatusSchedule struct {
 	Wanted    *string `json:"wanted"` // the five fields
 	Installed *string `json:"installed"`
 
-	// Alarm is the minute at which a row makes a poll due before NextDue, and AlarmReason
-	// what is due then. The other two are the fields of the alarm line.
+	// Alarm is the minute at which a row makes a poll due before NextDue, and AlarmReason names
+	// the work that is due then. The other two are the fields of the alarm line.
 	Alarm          *time.Time `json:"alarm"`
 	AlarmReason    *string    `json:"alarm_reason"`
 	AlarmWanted    *string    `json:"alarm_wanted"`
@@ -207,18 +205,18 @@ type StatusSchedule struct {
 	Error *string `json:"error"`
 }
 
-// StatusSpend holds what turns have cost, as far as it is known, and what may still
-// be spent: of the credit, and of the limit that is closest.
+// StatusSpend holds the known cost of turns, and the money that may still be spent: of the
+// credit, and of the limit that is closest.
 type StatusSpend struct {
 	DayUSD    float64  `json:"day_usd"`
 	MonthUSD  float64  `json:"month_usd"`
-	CreditUSD *float64 `json:"credit_usd"` // left, negative if more was spent; null: none is configured
+	CreditUSD *float64 `json:"credit_usd"` // left, negative if overspent; null: no credit is configured
 	LeftUSD   *float64 `json:"left_usd"`   // null: no limit
-	Limit     *string  `json:"limit"`      // which limit that is, in words
-	Remedy    *string  `json:"remedy"`     // what revives a dead agent
-	Savings   []string `json:"savings"`    // what is done because money is short, in words
-	Unpriced  []string `json:"unpriced"`   // models without a price, counted as the dearest
-	Uncounted []string `json:"uncounted"`  // backends that report neither a cost nor tokens, so that the budget cannot count their turns
+	Limit     *string  `json:"limit"`      // that limit, in words
+	Remedy    *string  `json:"remedy"`     // the way to revive a dead agent
+	Savings   []string `json:"savings"`    // the measures while money is short, in words
+	Unpriced  []string `json:"unpriced"`   // models without a price, counted at the highest one
+	Uncounted []string `json:"uncounted"`  // backends without a reported cost or tokens: the budget cannot count their turns
 }
 
 // Status reads the state without a lock and without the network.
@@ -230,8 +228,8 @@ func (a *Agent) Status() (Status, error) {
 	return a.StatusOf(s), nil
 }
 
-// StatusOf returns the status of a state that was read before, as of now. It reads
-// what is not in the state: how far an agent at work is, and which files are wrong.
+// StatusOf returns the status of a state that was read before, as of now. It also reads the
+// progress of a working agent and the faults of files.
 func (a *Agent) StatusOf(s state.State) Status { return a.statusMaker().status(s) }
 
 // statusMaker makes the status of a state.
@@ -244,9 +242,8 @@ type statusMaker struct {
 	quarantine quarantine.Folder
 }
 
-// refusedSigned counts the signed mails in quarantine, each of them once: somebody else
-// may have sent copies. A folder that cannot be read counts as none: the obstacles name
-// it.
+// refusedSigned counts the signed mails in quarantine, each once: others may have sent copies.
+// An unreadable folder counts as 0, because the obstacles name it.
 func (sm *statusMaker) refusedSigned(s state.State) int {
 	if s.Quarantined == 0 {
 		return 0
@@ -340,8 +337,8 @@ func (sm *statusMaker) status(s state.State) Status {
 	return st
 }
 
-// deferredByOutage returns a message as it is shown: one that could have its turn, but for its
-// backends, waits until one of them is tried again.
+// deferredByOutage returns a message for display. A message that could have its turn if a
+// backend worked waits until one of its backends is tried again.
 func deferredByOutage(s state.State, p state.Policy, m state.Message, now time.Time) state.Message {
 	if name, o, out := s.AllOut(p, now); out && m.Status == state.Queued && !m.Damaged {
 		m.Status, m.Reason, m.NextRetryAt = state.Deferred, o.Sentence(name), o.Until
@@ -349,7 +346,7 @@ func deferredByOutage(s state.State, p state.Policy, m state.Message, now time.T
 	return m
 }
 
-// deferred counts a message that waits for a time.
+// deferred counts a deferred message.
 func (i *StatusInbox) deferred(m state.Message) {
 	i.Deferred++
 	for n := range i.Deferrals {
@@ -378,13 +375,13 @@ func later(t, u time.Time) time.Time {
 	return t
 }
 
-// scanLate is how long after the interval a scan of the mail may come, because a
-// poll may take its time.
+// scanLate is how long after the interval a scan of the mail may come, because a poll may take
+// time.
 const scanLate = 2 * time.Minute
 
-// offline reports whether polls are made and none has scanned the operator's mail
-// for longer than an interval, because of the network or the server. A login that
-// is denied has its own place in the status.
+// offline reports whether polls run but have not scanned the operator's mail for longer than an
+// interval, because of the network or the server. A denied login has its own place in the
+// status.
 func offline(s state.State, p state.Policy, hasMail bool) bool {
 	if _, denied := s.Credentials[state.CredentialIMAP]; denied || !hasMail || s.NextDue.IsZero() {
 		return false
@@ -392,7 +389,7 @@ func offline(s state.State, p state.Policy, hasMail bool) bool {
 	return s.LastMailRead.IsZero() || s.LastStep.Sub(s.LastMailRead) > s.Interval(p)+scanLate
 }
 
-// HaltedBy returns where HALT was set, "here" or "mesh". Each is lifted there.
+// HaltedBy returns where HALT was set, "here" or "mesh". Each HALT is lifted where it was set.
 func HaltedBy(s state.State) []string {
 	by := []string{}
 	if s.HaltedHere {
@@ -456,7 +453,7 @@ func turnStatus(st *store.Store, s state.State) (StatusTurn, error) {
 		t.Lifecycle, t.Reason = orNull(live.Lifecycle.String()), orNull(live.Reason)
 	}
 	if !held || h.Status == state.HeadSuspended {
-		return t, nil // without an agent, the rest is what a killed runner left
+		return t, nil // without an agent, the rest is left over from a killed runner
 	}
 	t.Lifecycle, t.State = orNull(live.Lifecycle.String()), orNull(live.State.String())
 	t.Tool, t.WaitingToolCount = orNull(live.Tool), &live.WaitingTools

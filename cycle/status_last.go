@@ -14,7 +14,7 @@ import (
 type StatusNudge struct {
 	From   string       `json:"from"`
 	Reason string       `json:"reason"`
-	Source state.Source `json:"source"` // nudge or mesh; "" of an older version
+	Source state.Source `json:"source"` // nudge or mesh; "" from an older version
 	At     time.Time    `json:"at"`
 }
 
@@ -23,16 +23,16 @@ type StatusMail struct {
 	Key     string    `json:"key"`
 	At      time.Time `json:"at"` // as the server says
 	From    string    `json:"from"`
-	Subject *string   `json:"subject"` // its beginning; null: unknown, or none
+	Subject *string   `json:"subject"` // its beginning; null: unknown or empty
 }
 
-// What became of an answer.
+// The deliveries of an answer.
 const (
 	AnswerWaiting     = "waiting"     // in the outbox
-	AnswerSent        = "sent"        // its server has it
+	AnswerSent        = "sent"        // its server accepted it
 	AnswerPrinted     = "printed"     // it was for `tell`
 	AnswerUndelivered = "undelivered" // given up: see `outbox list`
-	AnswerReturned    = "returned"    // it was sent, and came back
+	AnswerReturned    = "returned"    // it was sent, and bounced
 	AnswerDropped     = "dropped"     // by hand
 )
 
@@ -50,29 +50,29 @@ type StatusAnswer struct {
 	Sent     *time.Time `json:"sent"`
 	Waits    *string    `json:"waits"` // why it is not sent yet, in words
 
-	NotPermitted *string `json:"not_permitted"` // what the agent was not permitted to do, in words
+	NotPermitted *string `json:"not_permitted"` // calls that were not permitted, in words
 }
 
-// What an open question is.
+// The kinds of open questions.
 const (
 	QuestionAsk       = "ask"       // to another agent
 	QuestionOperator  = "operator"  // to the operator, by mail: `answer` answers it as well
-	QuestionReport    = "report"    // what the turn started is to report
+	QuestionReport    = "report"    // to work that the turn has started, for its report
 	QuestionChallenge = "challenge" // to the operator: did you write this mail?
 )
 
-// StatusQuestion is something that the agent has asked and that is not answered yet.
+// StatusQuestion is a question of the agent that is not answered yet.
 type StatusQuestion struct {
 	Kind  string     `json:"kind"`
-	ID    string     `json:"id"`   // that the answer repeats
+	ID    string     `json:"id"`   // that the answer must repeat
 	To    string     `json:"to"`   // a handle, an address, or "tool NAME"
 	Text  *string    `json:"text"` // its beginning
 	Asked *time.Time `json:"asked"`
-	Until *time.Time `json:"until"` // then the agent goes on without an answer
+	Until *time.Time `json:"until"` // when the agent goes on without an answer
 	Sent  bool       `json:"sent"`  // it has left the outbox
 
-	Options []string `json:"options"` // that a question to the operator offers; never null
-	Key     *string  `json:"key"`     // of the message whose turn asks; null: no turn does
+	Options []string `json:"options"` // offered by a question to the operator; never null
+	Key     *string  `json:"key"`     // of the message whose turn asks; null: no turn asks
 }
 
 func mailStatus(m state.LastMail) *StatusMail {
@@ -82,7 +82,7 @@ func mailStatus(m state.LastMail) *StatusMail {
 	return &StatusMail{Key: m.Key, At: m.At, From: m.From, Subject: orNull(m.Subject)}
 }
 
-// answerStatus returns the newest answer, and what became of it.
+// answerStatus returns the newest answer, and its delivery.
 func answerStatus(s state.State, now time.Time) *StatusAnswer {
 	a := s.LastAnswer
 	if a.TurnID == "" {
@@ -115,7 +115,7 @@ func answerStatus(s state.State, now time.Time) *StatusAnswer {
 	return &st
 }
 
-// questions returns what the agent has asked and waits for.
+// questions returns the open questions of the agent.
 func questions(s state.State, operator string, quarantined quarantine.Folder, now time.Time) []StatusQuestion {
 	open := []StatusQuestion{}
 	for _, w := range s.Turn.Waiting {
@@ -141,7 +141,7 @@ func questions(s state.State, operator string, quarantined quarantine.Folder, no
 	return open
 }
 
-// questionOf returns what the turn of the message with this key waits for.
+// questionOf returns the question of one wait of a turn. key is that of the turn's message.
 func questionOf(s state.State, w state.Wait, key string) StatusQuestion {
 	q := StatusQuestion{
 		Kind: QuestionAsk, ID: w.ID, To: w.To, Text: orNull(w.Text), Asked: orNull(w.Asked), Until: orNull(w.By), Sent: hasLeft(s, w.ID),
@@ -156,8 +156,8 @@ func questionOf(s state.State, w state.Wait, key string) StatusQuestion {
 	return q
 }
 
-// operatorQuestions returns what the turn of the message with this key has asked the
-// operator, and waits for.
+// operatorQuestions returns the open questions to the operator of the turn whose message has
+// this key.
 func operatorQuestions(s state.State, key string) (open []StatusQuestion) {
 	for _, w := range s.AskedOperatorFor(key) {
 		open = append(open, questionOf(s, w, key))
@@ -165,10 +165,10 @@ func operatorQuestions(s state.State, key string) (open []StatusQuestion) {
 	return open
 }
 
-// hasLeft reports whether an effect is neither in the outbox nor given up.
+// hasLeft reports whether an effect has left the outbox and was not given up.
 func hasLeft(s state.State, id string) bool { return !s.Keeps(id) }
 
-// askedAbout returns what a challenge asks, in words.
+// askedAbout returns the question of a challenge, in words.
 func askedAbout(key string, quarantined quarantine.Folder) string {
 	item, err := quarantined.Find(key)
 	if err != nil {
@@ -177,9 +177,8 @@ func askedAbout(key string, quarantined quarantine.Folder) string {
 	return fmt.Sprintf("did you write the mail %q, which claims to be from %s?", titleOf(item.Subject), titleOf(item.From))
 }
 
-// WithoutWords returns the status without what was said: subjects, questions, what
-// wakeups are for, and why somebody nudged. It is for turns that another agent or a
-// program caused.
+// WithoutWords returns the status without private words: subjects, questions, the titles of
+// wakeups, and the reasons of nudges. It is for turns that another agent or a program caused.
 func (s Status) WithoutWords() Status {
 	s.Self.Wakeups = slices.Clone(s.Self.Wakeups)
 	for i := range s.Self.Wakeups {

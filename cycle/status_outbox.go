@@ -13,11 +13,11 @@ type StatusOutbox struct {
 	Waiting       int `json:"waiting"`
 	Undeliverable int `json:"undeliverable"` // given up and kept: see `outbox list`
 
-	Holds []StatusHold `json:"holds"` // why Waiting effects wait, in the order of the first of each
+	Holds []StatusHold `json:"holds"` // the reasons of Waiting effects, in the order of the first of each
 }
 
-// StatusHold says why effects wait. Of a few that wait for the same reason, the next is
-// tried at NextTry, if that depends on the time alone.
+// StatusHold counts effects that wait for the same reason. The next one is tried at NextTry, if
+// that depends on the time alone.
 type StatusHold struct {
 	Why     state.Hold `json:"why"`
 	Text    string     `json:"text"` // in words
@@ -25,7 +25,7 @@ type StatusHold struct {
 	NextTry *time.Time `json:"next_try"`
 }
 
-// outboxStatus returns what the outbox holds, and why.
+// outboxStatus counts the effects of the outbox, by the reasons why they wait.
 func outboxStatus(s state.State, now time.Time) StatusOutbox {
 	st := StatusOutbox{Waiting: len(s.Outbox) + len(s.HookCalls), Undeliverable: len(s.Undelivered), Holds: []StatusHold{}}
 	for _, rows := range [][]state.Effect{s.Outbox, s.HookCalls} {
@@ -57,7 +57,7 @@ func (o *StatusOutbox) held(h StatusHold) {
 // servers answer within minutes, or not at all.
 const sendingLate = 5 * time.Minute
 
-// holdOf says why an effect waits.
+// holdOf returns the reason why an effect waits.
 func holdOf(s state.State, e state.Effect, now time.Time) StatusHold {
 	why, until := s.HoldOf(e, now)
 	h := StatusHold{Why: why, Count: 1, Text: holdText(s, e, why, now)}
@@ -67,8 +67,8 @@ func holdOf(s state.State, e state.Effect, now time.Time) StatusHold {
 	return h
 }
 
-// holdText returns a hold in words, without a time that passes. Why a server or a hook
-// fails has its own place in a status.
+// holdText describes a hold in words that do not change with time. The failure of a server or a
+// hook has its own place in a status.
 func holdText(s state.State, e state.Effect, why state.Hold, now time.Time) string {
 	switch why {
 	case state.HoldSending:
@@ -103,7 +103,7 @@ func holdText(s state.State, e state.Effect, why state.Hold, now time.Time) stri
 	return "the next poll sends it"
 }
 
-// orNothing returns a reason behind what leads to it, or "" if there is none.
+// orNothing returns lead and reason, or "" if the reason is empty.
 func orNothing(lead, reason string) string {
 	if reason = plain.Line(reason); reason == "" {
 		return ""

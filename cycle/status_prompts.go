@@ -11,13 +11,13 @@ import (
 type StatusPrompt struct {
 	Name  string     `json:"name"`
 	At    string     `json:"at"`    // its times, as in a crontab
-	Next  *time.Time `json:"next"`  // null: none
-	Held  string     `json:"held"`  // what holds it back though its time has come, or ""
-	Fails string     `json:"fails"` // why the last one came to nothing, or ""
-	Since *time.Time `json:"since"` // since when; null: it does not fail
+	Next  *time.Time `json:"next"`  // null: it has no next time
+	Held  string     `json:"held"`  // the reason why it waits although it is due, or ""
+	Fails string     `json:"fails"` // the last failure, or ""
+	Since *time.Time `json:"since"` // start of the failures; null: it works
 }
 
-// promptStatus returns the prompts of the clock. One that no poll has seen yet has the
+// promptStatus returns the prompts of the clock. A prompt that no poll has seen yet has the
 // time that the next poll gives it.
 func promptStatus(s state.State, p state.Policy, now time.Time) []StatusPrompt {
 	all := []StatusPrompt{}

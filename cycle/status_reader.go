@@ -5,7 +5,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// StatusReader returns the status of an agent again and again.
+// StatusReader returns the status of an agent repeatedly.
 type StatusReader struct {
 	store *store.Store
 	maker *statusMaker
@@ -14,7 +14,7 @@ type StatusReader struct {
 	read  bool
 }
 
-// StatusReader returns what reads the agent's status for somebody who watches it.
+// StatusReader returns a reader of the agent's status, for a caller that watches it.
 func (a *Agent) StatusReader() *StatusReader {
 	return &StatusReader{store: a.Store, maker: a.statusMaker()}
 }

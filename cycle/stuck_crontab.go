@@ -9,11 +9,11 @@ import (
 	"agentstateloop/state/store"
 )
 
-// pollWhileStuck stays on after a poll while the crontab lines are stuck: the
-// agent is engaged, or a row has a time before the next poll, but the table cannot be
-// written, so cron would come back only at the idle interval. Holding linger.lock, this
-// process polls at each minute at which the wanted lines would fire, until the phase is
-// IDLE and no row needs it, or the table can be written (docs/design.md, "The crontab").
+// pollWhileStuck stays on after a poll while the crontab lines are stuck: the agent is engaged,
+// or a row is due before the next poll, but the table cannot be written. Cron would then come
+// back only at the idle interval. Holding linger.lock, this process polls at each minute at
+// which the wanted lines would fire. It ends when the phase is IDLE and no row needs it, or
+// when the table can be written (docs/design.md, "The crontab").
 func (p *poller) pollWhileStuck(ctx context.Context) error {
 	s, err := p.store.Read()
 	if err != nil || !p.crontab.stuck(s) {
@@ -44,8 +44,8 @@ func (p *poller) pollWhileStuck(ctx context.Context) error {
 	return nil
 }
 
-// stuck reports whether cron would come back too late: at the idle interval to an
-// engaged agent, or without an alarm line to one that needs it.
+// stuck reports whether cron would come back too late: at the idle interval for an engaged
+// agent, or without an alarm line that is needed.
 func (c *crontab) stuck(s state.State) bool {
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed || s.Schedule.Error == "" {
 		return false

@@ -12,10 +12,10 @@ import (
 	"agentstateloop/turn"
 )
 
-// What a turn hands back: a text, and the results that its message asks for
-// (docs/design.md, "The contract between agents").
+// A turn hands back a text, and the results that its message asks for (docs/design.md, "The
+// contract between agents").
 
-// fieldsFile is the name of a turn's results in its output box.
+// fieldsFile is the name of a turn's results in its output folder.
 const fieldsFile = "deliverable.fields.json"
 
 // handedBack is the deliverable of a turn.
@@ -27,20 +27,20 @@ type handedBack struct {
 // whole returns the deliverable as one text for people.
 func (h handedBack) whole() string { return withFields(h.Fields, h.Text) }
 
-// inferenceFailed begins what a failed turn says, behind what the agent had said.
+// inferenceFailed begins the failure message of a turn, after the agent's own words.
 const inferenceFailed = "Inference failed. "
 
-// failed reports whether the text says that its turn has failed. Then it is not Markdown:
-// it may end in what a program has printed.
+// failed reports whether the text has such a failure message. It is then not Markdown, because
+// it may end in the output of a program.
 func (h handedBack) failed() bool { return strings.Contains("\n\n"+h.Text, "\n\n"+inferenceFailed) }
 
-// submittedFile returns a file name for a deliverable in an attempt's folder. The
-// file lies outside of the output box, where the agent may do what it likes. The
-// name differs for each call, so of two calls at once neither overwrites the
-// other.
+// submittedFile returns a file name for a deliverable in an attempt's folder. The file is
+// outside of the output folder, where the agent may change every file. The name differs for
+// each call, so two calls at once do not overwrite each other's file.
 func submittedFile() string { return "submitted." + store.NewID() + ".json" }
 
-// readSubmitted returns what a turn has submitted. Older versions kept the text alone.
+// readSubmitted returns the submitted deliverable of a turn. Older versions kept the text
+// alone.
 func readSubmitted(st *store.Store, dir string, head state.Head) (handedBack, error) {
 	data, err := st.ReadSummed(path.Join(dir, head.Submitted), head.SubmittedSum)
 	if err != nil {
@@ -73,9 +73,9 @@ func readHandedBack(st *store.Store, box, text, fields string) (handedBack, erro
 	return h, nil
 }
 
-// printed returns the results of a turn that ended by printing, and the turn's ending:
-// it is partial if a required result is missing. Nobody can be asked to mend it, so what
-// is there counts.
+// printed returns the fields and the ending of a turn that ended by printing. The turn is
+// partial if a required field is missing. The agent cannot be asked for it any more, so the
+// fields that exist count.
 func (m turnMessage) printed(r turn.Result) (mesh.Fields, turn.Result) {
 	asked := m.sent.ResultFields
 	if len(asked) == 0 || r.Status != turn.Success {
@@ -96,8 +96,8 @@ func (m turnMessage) printed(r turn.Result) (mesh.Fields, turn.Result) {
 	return fields, r
 }
 
-// printedObject returns the members of an object of JSON that is all of a text, bare or
-// in one fence of Markdown. It returns nil for any other text.
+// printedObject returns the members of a JSON object that is a whole text, bare or in one fence
+// of Markdown. It returns nil for any other text.
 func printedObject(text string) mesh.Fields {
 	text = strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(text, "```"); ok {

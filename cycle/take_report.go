@@ -12,18 +12,17 @@ import (
 	"agentstateloop/state/store"
 )
 
-// LocalReport is what a program or a person reports on something that a turn has
-// started.
+// LocalReport is the report of a program or a person on work that a turn has started.
 type LocalReport struct {
-	From   string // who reports, for the history
+	From   string // the reporter, for the history
 	Status state.Outcome
 	Text   string
 	Fields mesh.Fields
 }
 
-// Check returns what is wrong with the report, in words, or nil. The text may have any
-// length: it is cut to what a message of the mesh holds, because a script cannot know how
-// much the programs that it calls print.
+// Check returns an error that describes a fault of the report, or nil. The text may have any
+// length: it is truncated to the limit of a mesh message, because a script cannot know how much
+// the programs that it calls print.
 func (r LocalReport) Check() error {
 	if r.Status != "" && !r.Status.Valid() {
 		return fmt.Errorf("%q is not a status: success, failed, partial, canceled or timeout", string(r.Status))
@@ -31,17 +30,16 @@ func (r LocalReport) Check() error {
 	return r.Fields.Check()
 }
 
-// Why a report is not taken.
+// The reasons why a report is rejected.
 var (
 	ErrUnknownReport = errors.New("nothing waits for a report by this id")
 	ErrLateReport    = errors.New("the report is late")
 	ErrNotTheirs     = errors.New("this id is that of a question to another agent, which alone can answer it")
 )
 
-// TakeReport takes a report on something that a turn waits for, and that only its id
-// proves. It is durable when TakeReport returns. taken is false if the id was reported on
-// before: nothing changes then. The errors are ErrUnknownReport, ErrLateReport,
-// ErrNotTheirs, and those of the disk.
+// TakeReport takes a report on work that a turn waits for. Only its id proves it. It is durable
+// when TakeReport returns. taken is false, without a change, if the id was reported on before.
+// The errors are ErrUnknownReport, ErrLateReport, ErrNotTheirs, and those of the disk.
 func (a *Agent) TakeReport(ctx context.Context, id string, r LocalReport) (taken bool, err error) {
 	return a.reportTaker().take(ctx, id, r)
 }
@@ -99,10 +97,11 @@ func (t *reportTaker) take(ctx context.Context, id string, r LocalReport) (bool,
 	return false, t.over(id)
 }
 
-// overSearched is how many bytes of the history are searched for the end of a wait.
+// overSearched limits how many bytes of the history are searched for the end of a wait.
 const overSearched = 64 << 20
 
-// over returns why nothing waits for a report by this id: nil if it came before.
+// over returns the error for a report that is not awaited, or nil if the id was reported on
+// before.
 func (t *reportTaker) over(id string) error {
 	reported := false
 	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
@@ -121,5 +120,5 @@ func (t *reportTaker) over(id string) error {
 			return fmt.Errorf("%w: %s has not waited for it since the deadline, or since its turn ended", ErrLateReport, l.From)
 		}
 	}
-	return ErrUnknownReport // nothing of ours has begun to wait for it, whatever else has this id
+	return ErrUnknownReport // we never waited for it, whatever else has this id
 }

@@ -8,8 +8,8 @@ import (
 	"agentstateloop/mesh"
 )
 
-// maxPosted is how many bytes of JSON a text may take in a mesh message. The
-// rest of a body's 64 KiB is for the other fields.
+// maxPosted limits a text in a mesh message, in bytes of JSON. The rest of a body's 64 KiB is
+// for the other fields.
 const maxPosted = mesh.MaxMessage - 4<<10
 
 // cutMark replaces the rest of a truncated text.
@@ -47,8 +47,7 @@ func jsonSize(text string) int {
 	return size
 }
 
-// runeSize returns how many bytes encoding/json needs for r at most, while it
-// does not escape for HTML.
+// runeSize returns the most bytes that encoding/json needs for r, without its escapes for HTML.
 func runeSize(r rune) int {
 	switch {
 	case r == '"', r == '\\', r == '\n', r == '\r', r == '\t':
@@ -59,9 +58,9 @@ func runeSize(r rune) int {
 	return utf8.RuneLen(r)
 }
 
-// passed returns the hops of an answer to a message with these hops: we are
-// added, and the oldest is dropped if there would be more than a message may
-// have. An answer causes no turn, so no loop can hide in what is dropped.
+// passed returns the hops of an answer to a message with these hops. It adds us, and drops the
+// oldest hop if a message may not have so many. An answer causes no turn, so a dropped hop
+// cannot hide a loop.
 func passed(hops []string, handle string) []string {
 	hops = append(slices.Clone(hops), handle)
 	return hops[max(0, len(hops)-mesh.MaxHops):]

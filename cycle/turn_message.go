@@ -18,7 +18,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// turnMessage is one message with what its turn needs. It is read from the
+// turnMessage is one message with the data that its turn needs. The data is read from the
 // message's payload, because the inbox row is kept small.
 type turnMessage struct {
 	head state.Head
@@ -31,14 +31,14 @@ type turnMessage struct {
 	thread      state.Thread
 	sent        mesh.Message    // the mesh message, if it is one
 	content     message.Content // of a mail
-	came        []listedFile    // with the message
-	boxFiles    []turn.File     // the same, for the context box
-	outgoing    []state.FileRef // what goes with its report
-	reportFiles []turn.File     // what came with the reports
-	with        []turnMessage   // of the same sender, which the turn answers as well, the oldest first
-	reports     []prompt.Report // what a resumed turn waited for
+	came        []listedFile    // files that came with the message
+	boxFiles    []turn.File     // the same, for the context folder
+	outgoing    []state.FileRef // files that go with its reply
+	reportFiles []turn.File     // files that came with the reports
+	with        []turnMessage   // other messages of the sender that the turn answers, oldest first
+	reports     []prompt.Report // the reports for a resumed turn
 	said        string          // the agent's output before the turn was suspended
-	apart       bool            // its turn has a session of its own, with which nothing goes on
+	apart       bool            // its turn has a session of its own, which is not continued
 }
 
 // attemptDir returns the folder of one attempt, below the agent's directory.
@@ -48,9 +48,8 @@ func attemptDir(turnID string, epoch uint64) string {
 
 func (m turnMessage) dir() string { return attemptDir(m.head.TurnID, m.head.Epoch) }
 
-// readMessage reads the payload of a message. The error wraps store.ErrDamaged if that
-// is not what was kept; the turn then hands the error back, because an accepted
-// message is answered.
+// readMessage reads the payload of a message. The error wraps store.ErrDamaged if the payload
+// is damaged. The turn then hands the error back, because an accepted message is answered.
 func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessage, error) {
 	m := turnMessage{head: head, msg: msg}
 	var err error
@@ -85,9 +84,9 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 	return m, nil
 }
 
-// receive lists the files that came with the message, and puts them into the context box:
-// those of a mail into attachments/ below folder, those of the mesh into meshFolder. The
-// latter are compared with their sums.
+// receive lists the files that came with the message, and puts them into the context folder:
+// those of a mail into attachments/ below folder, those of the mesh into meshFolder. Files of
+// the mesh are compared with their sums.
 func (m *turnMessage) receive(st *store.Store, folder, meshFolder string) {
 	if m.msg.Source == state.Mail {
 		m.came, m.boxFiles = mailFiles(path.Join(folder, attachmentsFolder), m.content.Attachments)
@@ -96,25 +95,25 @@ func (m *turnMessage) receive(st *store.Store, folder, meshFolder string) {
 	m.came, m.boxFiles = incomingFiles{st}.received(m.msg.Key, meshFolder, m.sent.Files)
 }
 
-// What the agent was told besides its prompt. These files of the context box have no
-// other copy, and stay with the attempt, as does turn.LeftOutName.
+// The agent's input besides its prompt. These files of the context folder have no other copy,
+// and stay with the attempt, as does turn.LeftOutName.
 const (
 	historyFile = "history.txt"
 	systemFile  = "system.md"
 )
 
-// clearContext removes the other files of the context box when the agent of an attempt
-// has ended, so that a message lies in messages/ and nowhere else
-// (docs/design.md, "Costs"). It comes before the commit that ends the attempt: after a
-// crash the state still names the attempt, and the watchdog ends it again. But it comes
-// after the last write of the attempt: a full disk must show there.
+// clearContext removes the other files of the context folder when the agent of an attempt has
+// ended, so that a message is only in messages/ (docs/design.md, "Costs"). It runs before the
+// commit that ends the attempt: after a crash the state still names the attempt, and the
+// watchdog ends it again. But it runs after the last write of the attempt: a full disk must
+// show there.
 func clearContext(st *store.Store, dir string) {
 	if st.CheckFolders(dir) == nil {
 		turn.ClearContext(st.Path(dir), historyFile, systemFile, turn.LeftOutName)
 	}
 }
 
-// context returns the files of the agent's context box, which is read-only.
+// context returns the files of the agent's context folder, which is read-only.
 func (m turnMessage) context(history, system string) []turn.File {
 	name := "message.txt"
 	files := []turn.File{

@@ -9,9 +9,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// Turns runs the inbox, one message at a time, until nothing can run, and
-// returns how many attempts were made. If another runner is at work, Turns
-// leaves the messages to it and returns no error.
+// Turns runs the inbox, one message at a time, until no message can run, and returns the number
+// of attempts. If another runner is at work, Turns leaves the messages to it and returns no
+// error.
 func (a *Agent) Turns(ctx context.Context) (int, error) {
 	var r Report
 	err := a.runner().run(ctx, &r)
@@ -31,7 +31,7 @@ type runner struct {
 	acks      *ackTimer
 }
 
-// run is Turns; it adds what it ran and sent to the report.
+// run is Turns; it adds its attempts and its sends to the report.
 func (r *runner) run(ctx context.Context, report *Report) error {
 	if r.turn == nil {
 		return nil
@@ -56,8 +56,8 @@ func (r *runner) run(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// drain claims and runs messages until none is left. The caller holds
-// turn.lock, so a turn that drain finds under way has lost its runner.
+// drain claims and runs messages until the inbox has no more. The caller holds turn.lock, so a
+// turn that drain finds under way has lost its runner.
 func (r *runner) drain(ctx context.Context, report *Report) error {
 	if _, err := r.watchdog.reap(ctx); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (r *runner) drain(ctx context.Context, report *Report) error {
 		if err != nil || s.Turn.Status != state.HeadDispatched {
 			return err
 		}
-		n, _ := s.Backend(*r.policy, r.now()) // the claim has found one, or the message is pulled
+		n, _ := s.Backend(*r.policy, r.now()) // the claim has found a backend, or the message is pulled
 		s, err = r.attempts[max(0, n)].runTurn(ctx, s, p, func(s state.State) error { return r.flusher.sendDue(ctx, s, report) })
 		denied := errors.Is(err, errDenied)
 		if err != nil && !denied {

@@ -10,9 +10,9 @@ import (
 	"agentstateloop/state"
 )
 
-// undelivered returns the notice about rows that were given up: what each was, to whom,
-// the server's words and where it lies, but nothing of what it says. A peer that is
-// asked to pass the notice on learns neither subjects nor paths.
+// undelivered returns the notice about rows that were given up: the kind, the recipient, the
+// server's words and the path of each, but not its text. A peer that passes the notice on does
+// not learn subjects or paths.
 func (r *renderer) undelivered(s state.State, e state.Effect) string {
 	var b strings.Builder
 	b.WriteString("I could not deliver what is listed here. It is kept, and is not sent\nagain by itself.\n")
@@ -39,7 +39,7 @@ func (r *renderer) undelivered(s state.State, e state.Effect) string {
 	return b.String()
 }
 
-// describeEffect returns what an effect is, in a few words.
+// describeEffect describes an effect in a few words.
 func describeEffect(e state.Effect, withSubject bool) string {
 	what := map[state.EffectKind]string{
 		state.Reply: "the answer", state.Answer: "the answer to a control", state.Question: "a question", state.OperatorQuestion: "a question to you", state.Post: "a message",

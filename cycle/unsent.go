@@ -19,8 +19,8 @@ func unsentSource(c state.Channel) state.Source {
 	return FromSending
 }
 
-// failedSend returns the failure in the result of a send. It returns false if there is
-// none, or if it has its own place: a denied credential, or a row that was withdrawn.
+// failedSend returns the failure in the result of a send. It returns false without a failure,
+// and for a failure that has its own place: a denied credential, or a withdrawn row.
 func failedSend(e state.Effect, result []state.Event) (SourceFailure, bool) {
 	failed, ok := result[0].(state.SendFailed)
 	if !ok || failed.Denied || failed.Reason == "" {
@@ -29,8 +29,8 @@ func failedSend(e state.Effect, result []state.Event) (SourceFailure, bool) {
 	return SourceFailure{Source: unsentSource(e.Channel), Reason: fmt.Sprintf("%s to %s: %s", e.ID, e.To, failed.Reason)}, true
 }
 
-// addUnsent adds what still could not be sent when the poll ended, whether or not this
-// poll has tried it: mail that no server takes, or each row that waits after a failure.
+// addUnsent adds the effects that are still unsent when the poll ends, whether or not this poll
+// has tried them: mail that no server takes, or each row that waits after a failure.
 func (r *Report) addUnsent(s state.State, now time.Time) {
 	if f, failing := noMailSent(s, now); failing {
 		r.fail([]SourceFailure{f})
@@ -47,8 +47,8 @@ func (r *Report) addUnsent(s state.State, now time.Time) {
 	}
 }
 
-// noMailSent returns the failure of a server that takes no mail, if something waits for
-// it that HALT does not hold.
+// noMailSent returns the failure of a server that takes no mail, if a mail waits that HALT does
+// not hold.
 func noMailSent(s state.State, now time.Time) (SourceFailure, bool) {
 	sending := sendingStatus(s)
 	if sending == nil {
@@ -65,7 +65,7 @@ func nextTryAfter(at, now time.Time) string {
 	return ", next try after " + at.UTC().Format(time.RFC3339)
 }
 
-// StatusSending is the time in which no mail can be sent.
+// StatusSending describes a time in which no mail can be sent.
 type StatusSending struct {
 	Since   time.Time `json:"since"`
 	Reason  string    `json:"reason"`   // of the last try
@@ -73,8 +73,8 @@ type StatusSending struct {
 	Waiting int       `json:"waiting"`  // mails in the outbox
 }
 
-// sendingStatus returns nil if mail can be sent, as far as is known, or none waits that
-// may be sent.
+// sendingStatus returns nil if mail can be sent, as far as is known, or if no waiting mail may
+// be sent.
 func sendingStatus(s state.State) *StatusSending {
 	if !s.SendingIsDown() {
 		return nil

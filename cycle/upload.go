@@ -13,10 +13,10 @@ import (
 	"agentstateloop/state/store"
 )
 
-// uploadFiles uploads what goes along with a message, and returns the message to post.
-// Repeating it is cheap: the mesh does not read a file again that it holds. A report goes
-// without the files that can never go, and says so. It always says the same: once a
-// report is on the mesh, another one under its id changes nothing.
+// uploadFiles uploads the files of a message, and returns the message to post. Repeating it is
+// cheap: the mesh does not read a file again that it holds. A report goes without the files
+// that can never go, and names them. Its text is always the same: once a report is on the mesh,
+// another one under its id changes nothing.
 func (sg *sending) uploadFiles(ctx context.Context, e state.Effect, m mesh.Message) (mesh.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*startWithin)
 	defer cancel()
@@ -32,7 +32,7 @@ func (sg *sending) uploadFiles(ctx context.Context, e state.Effect, m mesh.Messa
 		}
 		m.Files = slices.DeleteFunc(m.Files, func(f mesh.File) bool { return f.SHA256 == ref.Sum && f.Name == ref.FileName })
 		reason := err.Error()
-		if errors.Is(err, store.ErrDamaged) { // the error names the copy, and no path of ours goes out
+		if errors.Is(err, store.ErrDamaged) { // the error names the copy, but our paths must not go out
 			reason = fmt.Sprintf("the file %s: its copy was damaged before it left", ref.FileName)
 		}
 		unsent = append(unsent, "file not sent: "+shortLine(reason))
@@ -66,8 +66,8 @@ func neverGoes(err error) bool {
 	return ok && !e.Temporary()
 }
 
-// uploadFailed is sendFailed for a message that has files. A mesh that lacks a file which
-// it held before is sent it again.
+// uploadFailed is sendFailed for a message that has files. A mesh that has lost a file gets it
+// again.
 func uploadFailed(e state.Effect, err error) []state.Event {
 	events := sendFailed(e, err)
 	failed := events[0].(state.SendFailed)

@@ -8,17 +8,17 @@ import (
 	"agentstateloop/turn"
 )
 
-// WaitReason names why a message has no answer yet.
+// WaitReason is the reason why a message has no answer yet.
 type WaitReason string
 
-// The reasons. For the first group nobody should wait: a person must do something first.
+// The reasons. In the first group a person must act first, so waiting is useless.
 const (
-	WaitNoRunner   WaitReason = "no_runner"  // somebody must take it from the inbox
+	WaitNoRunner   WaitReason = "no_runner"  // a person must take it from the inbox
 	WaitHalted     WaitReason = "halted"     //
 	WaitMoney      WaitReason = "money"      //
 	WaitCooldown   WaitReason = "cooldown"   // too many turns failed in a row
 	WaitBackend    WaitReason = "backend"    // no backend can be used now
-	WaitBlocked    WaitReason = "blocked"    // a file stands in the way of every turn
+	WaitBlocked    WaitReason = "blocked"    // a file blocks every turn
 	WaitCredential WaitReason = "credential" // the agent's own login is refused
 
 	WaitWorking   WaitReason = "working"   // its own turn runs
@@ -26,42 +26,42 @@ const (
 	WaitTurn      WaitReason = "turn"      // another message has its turn
 	WaitReports   WaitReason = "reports"   // the turn of another message waits for reports
 	WaitAnswer    WaitReason = "answer"    // its own turn waits for the operator's answer
-	WaitQuestion  WaitReason = "question"  // the turn of another message waits for that
+	WaitQuestion  WaitReason = "question"  // the turn of another message waits for that answer
 	WaitLingering WaitReason = "lingering" // the agent of the last turn has not ended
 	WaitBehind    WaitReason = "behind"    // others come first
 	WaitDeferred  WaitReason = "deferred"  // it waits for a time
 	WaitSource    WaitReason = "source"    // a poll reads mail and mesh first, and a server fails
 	WaitPoll      WaitReason = "poll"      // no poll has taken it
-	WaitOutbox    WaitReason = "outbox"    // of a nudge: something is not sent
+	WaitOutbox    WaitReason = "outbox"    // of a nudge: an effect is not sent
 )
 
-// Waiting says why a message has no answer yet.
+// Waiting describes the reason why a message has no answer yet.
 type Waiting struct {
 	Why   WaitReason
-	Never bool // nothing that is under way ends it
+	Never bool // the work under way cannot end it
 
-	Who    string       // whose message has its turn, or comes first; who is asked; the credential
+	Who    string       // sender of the message that has its turn or comes first; who is asked; the credential
 	Source state.Source // of the message of Who
 	Count  int          // of the messages that come first
 	Since  time.Time    // of a turn, or an outage
 	Until  time.Time    // when it goes on, if that is known
-	Reason string       // in words of others
+	Reason string       // in the words of its source
 	By     []string     // where HALT was set
 	Key    string       // the number of the message whose turn asks the operator
 }
 
-// shortRest is the longest rest after failed turns for which one waits at a terminal.
+// shortRest is the longest rest after failed turns that a caller at a terminal waits for.
 const shortRest = 10 * time.Second
 
-// unpolledFor is how long no poll may take a message before it counts as certain that
-// none will come, where none is due. A poll reads mail first, and may meet time limits.
+// unpolledFor is how long polls may be silent or late before waiting for one is useless. A poll
+// reads mail first, and may meet timeouts.
 const unpolledFor = 2 * time.Minute
 
-// WhyWaits returns why the message with this key, which is in the inbox of s, has no
+// WhyWaits returns the reason why the message with this key, which is in the inbox of s, has no
 // answer yet.
 func (a *Agent) WhyWaits(s state.State, key string) Waiting { return a.waitReasons().of(s, key) }
 
-// waitReasons says why messages and nudges wait.
+// waitReasons finds the reasons why messages and nudges wait.
 type waitReasons struct {
 	core
 	turn     *turn.Config
@@ -95,7 +95,7 @@ func (wr waitReasons) of(s state.State, key string) Waiting {
 	return wr.heldByPoll(s)
 }
 
-// heldForAll returns what holds back every turn.
+// heldForAll returns the reason that holds back every turn.
 func (wr waitReasons) heldForAll(s state.State) (w Waiting, ok bool) {
 	if wr.turn == nil {
 		return Waiting{Why: WaitNoRunner, Never: true}, true
@@ -118,7 +118,7 @@ func (wr waitReasons) heldForAll(s state.State) (w Waiting, ok bool) {
 	return Waiting{}, false
 }
 
-// heldByTurn returns the turn that is under way, if there is one.
+// heldByTurn returns the wait for the turn that is under way. ok is false without such a turn.
 func heldByTurn(s state.State, msg state.Message) (w Waiting, ok bool) {
 	head := s.Turn
 	has, _ := s.TurnMessage()
@@ -156,7 +156,7 @@ func heldByTurn(s state.State, msg state.Message) (w Waiting, ok bool) {
 	return w, true
 }
 
-// heldByPoll returns what keeps a poll from running a message that could have its turn.
+// heldByPoll returns the reason why no poll has run a message that could have its turn.
 func (wr waitReasons) heldByPoll(s state.State) Waiting {
 	now := wr.now()
 	if c, fails := s.Credentials[state.CredentialIMAP]; fails {
@@ -168,14 +168,14 @@ func (wr waitReasons) heldByPoll(s state.State) Waiting {
 	return Waiting{Why: WaitPoll, Until: s.NextDue, Never: wr.unpolled(s, now)}
 }
 
-// unpolled reports whether the poll that was due has not come, or none is ever due.
+// unpolled reports whether the poll that was due has not come, or polls are never due.
 func (wr waitReasons) unpolled(s state.State, now time.Time) bool {
 	silent := now.Sub(s.LastStep) > unpolledFor
 	return silent && (wr.schedule.Mode == ModeNone || now.Sub(s.NextDue) > unpolledFor)
 }
 
-// ofNudge returns why a nudge has not come further than r shows. ok is false if that
-// cannot be read now.
+// ofNudge returns the reason why a nudge has not come further than r shows. ok is false if the
+// reason is unknown.
 func (wr waitReasons) ofNudge(r Receipt) (w Waiting, ok bool) {
 	s, err := wr.store.Read()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// meshPatience is how long one long poll waits (docs/design.md, "The mesh").
+// meshPatience is the timeout of one long poll (docs/design.md, "The mesh").
 const meshPatience = 50 * time.Second
 
 // WatchMesh holds the mesh's long poll until ctx ends. It calls notify when a
@@ -20,11 +20,11 @@ func (a *Agent) WatchMesh(ctx context.Context, kick <-chan struct{}, reached, no
 	watchMesh(ctx, a.Mesh, a.Store, kick, reached, notify)
 }
 
-// meshPauses returns the pauses between the looks at a mesh that is away.
+// meshPauses returns the pauses between tries to reach a mesh that is away.
 func meshPauses() Backoff { return Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second} }
 
-// haltPauses returns the pauses between the polls that HALT or GO asks for while the state
-// does not show it: a mesh may announce it before it can be read there.
+// haltPauses returns the pauses between the polls for a HALT or GO that the state does not show
+// yet: a mesh may announce it before it can be read there.
 func haltPauses() Backoff { return Backoff{Min: time.Second, Max: meshPatience} }
 
 // watchMesh is WatchMesh.
@@ -62,37 +62,36 @@ func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct
 		case news && atOnce(burst):
 			continue // what comes now is another wake; a mesh that shows this again is asked once more
 		}
-		// The mesh is away, has no long poll, or shows what a poll is about to
-		// take.
+		// The mesh is away, has no long poll, or shows items that a poll is about to take.
 		pause(ctx, pauses.Next(), kick)
 	}
 }
 
-// maxBurst is how many wakes may follow each other without a pause, until the mesh is
-// quiet for a second. More of them wait a quarter of a second for each other.
+// maxBurst is how many wakes may follow each other without a pause, until the mesh is quiet for
+// a second. Further wakes pause for a quarter of a second or more.
 const maxBurst = 10
 
 // atOnce reports whether the nth wake since the mesh was quiet is followed without a pause.
 func atOnce(n int) bool { return n <= maxBurst }
 
-// rejectsEvery is the time between two polls that only take what the gate
-// rejects. Without it a stranger could make the agent poll at each ring.
+// rejectsEvery is the time between two polls that only take items which the gate rejects.
+// Without it a stranger could make the agent poll at each nudge.
 const rejectsEvery = time.Minute
 
-// meshWatch remembers what a mailbox held when it was last read.
+// meshWatch remembers the mailbox of the last read.
 type meshWatch struct {
 	mesh     *Mesh
 	store    *store.Store
 	notify   func()
 	known    map[string]bool
-	halted   bool      // as the mesh said last
-	repeat   time.Time // when HALT or GO asks for a poll again; zero: the state shows it
+	halted   bool      // as the mesh last said
+	repeat   time.Time // when to poll again for HALT or GO; zero: the state shows it
 	repeats  Backoff
 	rejected time.Time // when notify was last called for items that the gate rejects
 }
 
-// compare calls notify if box holds something that was not there before, and
-// reports whether it did. What the gate rejects is news once in rejectsEvery.
+// compare calls notify if box holds new items, and reports whether it did. Items that the gate
+// rejects are news once in rejectsEvery.
 func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
 	known, rejects := map[string]bool{}, len(box.Undecoded) > 0
 	for _, m := range box.Messages {
@@ -105,7 +104,7 @@ func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
 		w.rejected, news = now, true
 	}
 	if box.HaltUnproven {
-		w.repeat = time.Time{} // a poll changes nothing
+		w.repeat = time.Time{} // a poll cannot change that
 	} else if w.switched(box.Halted) {
 		news = true
 	}
@@ -116,10 +115,10 @@ func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
 	return news
 }
 
-// switched notes whether the mesh is halted, and reports whether a poll is to look at that:
-// because it has changed, or because the state does not show it, again and again.
+// switched records whether the mesh is halted, and reports whether a poll must look at that:
+// because it has changed, or repeatedly while the state does not show it.
 func (w *meshWatch) switched(on bool) (news bool) {
-	// What a poll that runs is about to commit may be older.
+	// A running poll may be about to commit an older value.
 	news = on != w.halted
 	w.halted = on
 	s, err := w.store.Read()

@@ -38,9 +38,8 @@ func owned(h state.Head) bool {
 // Such a turn has no runner that could end it.
 func laidDown(h state.Head) bool { return h.Status == state.HeadSuspended && h.Stop != "" }
 
-// reap ends the turn that the state shows, if it has no runner, and an agent that
-// lingers after its answer and has none. The caller
-// holds turn.lock, so no runner is at work.
+// reap ends the turn of the state if it has no runner, and an agent that lingers after its
+// answer without a runner. The caller holds turn.lock, so no runner is at work.
 func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 	s, err := d.store.Read()
 	if err != nil {
@@ -72,8 +71,7 @@ func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 	return d.ender.giveBack(ctx, s, reason)
 }
 
-// endOrphan ends what is left of a dead runner's agent, and returns in words
-// what it found.
+// endOrphan ends the remaining processes of a dead runner's agent, and describes them in words.
 func (d *watchdog) endOrphan(ctx context.Context, head state.Head) (string, error) {
 	if head.Pulled {
 		return "it was taken by `inbox next` and not done", nil
@@ -88,9 +86,8 @@ func (d *watchdog) endOrphan(ctx context.Context, head state.Head) (string, erro
 	case err != nil && ctx.Err() != nil:
 		return "", err
 	case err != nil:
-		// The agent may have spoiled its own folder. It must not hold up every
-		// later cycle, so it is abandoned with its epoch, as one that survives
-		// KILL is.
+		// The agent may have spoiled its own folder. It must not hold up every later cycle, so
+		// it is abandoned with its epoch, like an agent that survives KILL.
 		return "its runner died, and the state of the agent cannot be read: " + err.Error(), nil
 	case !held:
 		return "its runner died", nil

@@ -14,10 +14,10 @@ import (
 	"agentstateloop/state/store"
 )
 
-// wholeMail returns a reader of the mail of an effect: what was rendered, with the
-// attachments that lie apart. Each is compared with its sum before, and again while it
-// leaves: then a difference is an error of the reader, before the final dot. No file has
-// to fit into memory. The caller calls closeAll.
+// wholeMail returns a reader of the mail of an effect: the rendered bytes, with the attachments
+// that are kept apart. Each attachment is compared with its sum beforehand, and again during
+// the send: a difference is then an error of the reader, before the final dot. Files need not
+// fit into memory. The caller calls closeAll.
 func wholeMail(st *store.Store, e state.Effect, rendered []byte) (whole io.Reader, closeAll func(), err error) {
 	var opened []*os.File
 	closeAll = func() {
@@ -45,7 +45,7 @@ func wholeMail(st *store.Store, e state.Effect, rendered []byte) (whole io.Reade
 	return whole, closeAll, nil
 }
 
-// summedReader reads a file, and fails at its end if it was not what its sum says.
+// summedReader reads a file, and fails at its end if the content does not match its sum.
 type summedReader struct {
 	from      io.Reader
 	name, sum string

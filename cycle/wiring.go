@@ -6,10 +6,9 @@ import (
 	"agentstateloop/mail"
 )
 
-// How an agent's parts are made, those that need least first. A part holds what
-// its job uses and nothing else; none holds the Agent. A part that holds others
-// does so by pointer, so that it stays small.
-// See docs/decisions/0017-a-type-for-each-job.md.
+// The functions below make an agent's parts, those with the fewest dependencies first. A part
+// holds the dependencies of its job and no others; it never holds the Agent. A part holds other
+// parts by pointer, so that it stays small. See docs/decisions/0017-a-type-for-each-job.md.
 
 func (a *Agent) core() core {
 	return core{handle: a.Handle, store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets}
@@ -52,7 +51,7 @@ func (a *Agent) awaiter() *awaiter         { return &awaiter{journal: a.journal(
 func (a *Agent) reportTaker() *reportTaker { return &reportTaker{core: a.core(), journal: a.journal()} }
 func (a *Agent) turnGuard() turnGuard      { return turnGuard{core: a.core(), checkEvery: checkInterval(a)} }
 
-// What a turn is told, costs and hands back.
+// The prompts, costs and deliverables of turns.
 
 func (a *Agent) biller(b backend) *biller {
 	return &biller{core: a.core(), turn: b.turn, prices: a.Prices}
@@ -81,7 +80,7 @@ func (a *Agent) turnEnder(b backend) *turnEnder {
 	}
 }
 
-// What runs turns.
+// The parts that run turns.
 
 // usual is the backend that runs turns unless it has an outage.
 func (a *Agent) usual() backend {
@@ -176,7 +175,7 @@ func (a *Agent) outbox() *outbox {
 }
 func (a *Agent) pruner() *pruner { return &pruner{core: a.core(), keep: a.Keep, journal: a.journal()} }
 
-// The whole of it.
+// The complete cycle.
 
 func (a *Agent) oneCycle(session *mailSession) *oneCycle {
 	return &oneCycle{
@@ -217,7 +216,7 @@ func (a *Agent) filer() *filer {
 func (a *Agent) outgoingFiles() outgoingFiles { return outgoingFiles{store: a.Store} }
 func (a *Agent) receipts() receipts           { return receipts{core: a.core()} }
 
-// What a reader is shown.
+// The views for readers.
 
 func (a *Agent) statusMaker() *statusMaker {
 	return &statusMaker{
