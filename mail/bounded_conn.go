@@ -8,33 +8,32 @@ import (
 )
 
 const (
-	// maxAnswer is what a server may send in one network phase, in bytes, without
-	// the mails that were asked for. The libraries keep what they parse in memory,
-	// some of it several times as large.
+	// maxAnswer limits the bytes that a server may send in one network phase, not counting the
+	// requested mails. The libraries keep the parsed data in memory, some of it several times
+	// as large.
 	maxAnswer = 64 << 10
 
-	// parenthesis is how many bytes an opening parenthesis counts for. go-imap
-	// calls itself for each, and at the end makes an error that names every call:
-	// the time of that grows with the square of their number.
+	// parenthesis is the number of bytes that an opening parenthesis counts for. go-imap calls
+	// itself for each one, and its final error names every call: the time for that grows with
+	// the square of their number.
 	parenthesis = 64
 )
 
-// cost returns for how many bytes p counts.
+// cost returns the number of bytes that p counts for.
 func cost(p []byte) int64 { return int64(len(p) + (parenthesis-1)*bytes.Count(p, []byte{'('})) }
 
-// answerError is the error for a server that sends more than it may.
+// answerError is the error for a server that exceeds its allowance.
 type answerError struct{}
 
 func (answerError) Error() string {
 	return fmt.Sprintf("the server answered with more than %d bytes where a few lines were expected", maxAnswer)
 }
 
-// boundedConn is a connection to a server that is not trusted to come to an
-// end. Each byte that is read counts against what the server may send until the
-// next phase. The reader of a mail gives back their cost with allow.
+// boundedConn is a connection to a server that may never stop sending. Each byte read counts
+// against the server's allowance until the next phase. The reader of a mail gives back the cost
+// of its bytes with allow.
 //
-// The library that reads a boundedConn hides its error in one of its own, so
-// failure tells the two apart.
+// The library that reads a boundedConn hides its error in one of its own. failure recovers it.
 type boundedConn struct {
 	net.Conn            // paced, or TLS on top of it
 	paced    *pacedConn // keeps the deadlines
@@ -48,16 +47,16 @@ func newBoundedConn(conn net.Conn, paced *pacedConn) *boundedConn {
 	return c
 }
 
-// refill begins a phase, or the answer about the next mail.
+// refill begins a phase, or the answer about the next mail, with a full allowance.
 func (c *boundedConn) refill() { c.left.Store(maxAnswer) }
 
-// nextMail begins the answer about one of many mails.
+// nextMail begins the answer about the next of several mails.
 func (c *boundedConn) nextMail() {
 	c.refill()
 	c.paced.expect(mailAnswer)
 }
 
-// allow adds n bytes to what the server may send in this phase.
+// allow adds n bytes to the server's allowance in this phase.
 func (c *boundedConn) allow(n int64) { c.left.Add(n) }
 
 // Read reads from the server.
@@ -71,7 +70,7 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failure returns the reason for err, the error of a library that reads c.
+// failure returns the cause of err, an error of a library that reads c.
 func (c *boundedConn) failure(err error) error {
 	if err != nil && c.exceeded.Load() {
 		return answerError{}

@@ -30,11 +30,11 @@ func (s *Session) Holds(ctx context.Context, messageID string) (bool, error) {
 	return len(found.AllUIDs()) > 0, nil
 }
 
-// ErrTooBig means that the server takes no mail of this size.
+// ErrTooBig reports that the server takes no mail of this size.
 var ErrTooBig = errors.New("the server takes no mail of this size")
 
-// Append puts a mail of size bytes into the folder, as read. The error may wrap ErrTooBig.
-// After any error the session cannot be used any more.
+// Append puts a mail of size bytes into the folder, marked as read. The error may wrap
+// ErrTooBig. After any error the session cannot be used any more.
 func (s *Session) Append(ctx context.Context, size int64, raw io.Reader, at time.Time) error {
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()
@@ -60,7 +60,7 @@ func (s *Session) Append(ctx context.Context, size int64, raw io.Reader, at time
 	return nil
 }
 
-// pacedReader starts the time limit of the session again with each piece that is read.
+// pacedReader restarts the time limit of the session with each piece that is read.
 type pacedReader struct {
 	from io.Reader
 	s    *Session
@@ -71,8 +71,8 @@ func (r *pacedReader) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
-// SentFolders returns the folders of the mailbox that the server marks as those for sent mail
-// (RFC 6154), sorted. there is whether a folder of this name exists.
+// SentFolders returns the folders of the mailbox that the server marks for sent mail (RFC
+// 6154), sorted. there reports whether a folder of this name exists.
 func (m Mailbox) SentFolders(ctx context.Context, name string) (sent []string, there bool, err error) {
 	s, err := m.open(ctx, nil, &imap.SelectOptions{ReadOnly: true})
 	if err != nil {

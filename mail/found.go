@@ -15,17 +15,17 @@ const (
 	uidLength = 11      // bytes of a UID in the answer to a search, with its blank
 )
 
-// errLastUID is the error for the last UID that there can be. It leaves none for
-// the next mail, and no cursor could stand behind it.
+// errLastUID is the error for the last possible UID. It leaves no UID for the next mail, and a
+// cursor could not be placed after it.
 var errLastUID = fmt.Errorf("the server answered with the UID %d, after which no mail can come", uint32(math.MaxUint32))
 
-// foundUIDs returns the UIDs in set, the answer to a search of a mailbox that
-// holds no more mails than that. They are ascending, each once. Of more than
-// maxFound it returns the first ones, and more is true.
+// foundUIDs returns the UIDs in set, the answer to a search of a mailbox that holds at most the
+// given number of mails. The UIDs are ascending and unique. Of more than maxFound UIDs it
+// returns the first ones, and more is true.
 //
-// The set is counted before it is expanded: a few bytes can name four billion
-// UIDs. A set that names more UIDs than there are mails is an error, and so is
-// one with "*", with 0, or with the last UID that there can be.
+// It counts the set before it expands it: a few bytes can name four billion UIDs. A set with
+// more UIDs than mails is an error, and so is a set with "*", with 0, or with the last possible
+// UID.
 func foundUIDs(set imap.UIDSet, mails uint32) (uids []uint32, more bool, err error) {
 	ranges := slices.Clone(set)
 	for i, r := range ranges {

@@ -27,7 +27,7 @@ func (s Server) greetIMAP(ctx context.Context) error {
 	defer stop()
 	s.startPhase(conn)
 	if s.TLS == TLSStart {
-		_, err = s.startTLS(ctx, conn) // which ends only after the greeting
+		_, err = s.startTLS(ctx, conn) // startTLS returns only after the greeting
 		return cause(ctx, conn.failure(err))
 	}
 	line, err := readLine(bufio.NewReader(conn))
@@ -72,7 +72,7 @@ func (m Mailbox) TryLogin(ctx context.Context) error {
 	if err != nil {
 		return cause(ctx, err)
 	}
-	s.Close() // the login works, however the server takes leave
+	s.Close() // the login works, however the server ends the session
 	return nil
 }
 

@@ -18,38 +18,36 @@ import (
 // loginTag is the tag of the login command. go-imap uses T1, T2 and so on.
 const loginTag = "L1"
 
-// The command that says which program this is (RFC 2971), behind the login: 163.com and
-// 126.com refuse SELECT without it. Whether a server offers ID could be asked only with
-// another round trip. One that does not know the command answers BAD, and goes on.
+// The command that identifies this program (RFC 2971), sent after the login: 163.com and
+// 126.com refuse SELECT without it. Asking whether a server offers ID would cost another round
+// trip. A server that does not know the command answers BAD and continues.
 const (
 	idTag     = "I1"
 	idCommand = idTag + ` ID ("name" "agentstateloop" "version" "1" "vendor" "agentstateloop")` + "\r\n"
 )
 
-// maxLoginLine limits one line of a server that has not shown to be an IMAP
-// server yet, in bytes.
+// maxLoginLine limits one line, in bytes, of a server that has not yet shown that it speaks
+// IMAP.
 const maxLoginLine = 64 << 10
 
-// loginConn logs in before it lets a library speak. The login is our own code
-// because go-imap waits twice for AUTHENTICATE, asks for capabilities that
-// nobody needs, and does not report a BYE.
+// loginConn logs in before it lets a library speak. The login is our own code because go-imap
+// waits twice for AUTHENTICATE, asks for unneeded capabilities, and does not report a BYE.
 //
-// The first Read reads the answer, and then presents the greeting of a server that is
-// already logged in. So the first commands of the library leave in the same flight as
-// the login. What is written before release leaves in one piece.
+// The first Read reads the answer, and then presents the greeting of a server that is already
+// logged in. So the first commands of the library leave in the same flight as the login.
+// Everything written before release leaves in one piece.
 type loginConn struct {
 	fixedDeadline
 	br      *bufio.Reader
-	held    []byte          // what is not written yet; nil after release
-	secrets func() []string // what must not appear in an error
+	held    []byte          // not written yet; nil after release
+	secrets func() []string // strings that must not appear in an error
 	greet   *bytes.Reader   // nil until the login has been answered
 	line    []byte          // the rest of a line for the library, up to the first tagged one
 	begun   bool            // the library has its first tagged line
 	failed  error           // set before Read returns it; see Mailbox.openWith
 }
 
-// greeting replaces the greeting of the server. With it go-imap asks for no
-// capabilities.
+// greeting replaces the greeting of the server. It keeps go-imap from asking for capabilities.
 const greeting = "* PREAUTH [CAPABILITY IMAP4rev1] logged in\r\n"
 
 // startLogin begins with the login command for s, which leaves at release.
@@ -62,7 +60,7 @@ func startLogin(conn *boundedConn, br *bufio.Reader, s Server, secret string) (*
 	return &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, held: []byte(line + idCommand), secrets: forms}, nil
 }
 
-// Write keeps p until release, or writes it.
+// Write writes p, or keeps it until release.
 func (c *loginConn) Write(p []byte) (int, error) {
 	if c.held != nil {
 		c.held = append(c.held, p...)
@@ -71,7 +69,7 @@ func (c *loginConn) Write(p []byte) (int, error) {
 	return c.fixedDeadline.Write(p)
 }
 
-// release writes what was kept. The library must not be writing meanwhile.
+// release writes the kept bytes. The library must not write at the same time.
 func (c *loginConn) release() error {
 	held := c.held
 	c.held = nil
@@ -81,9 +79,8 @@ func (c *loginConn) release() error {
 	return nil
 }
 
-// loginLine returns LOGIN if its quoted strings can carry the secret, because
-// every server supports it, and else AUTHENTICATE with an initial response (RFC
-// 4959).
+// loginLine returns LOGIN if its quoted strings can carry the secret, because every server
+// supports it, and otherwise AUTHENTICATE with an initial response (RFC 4959).
 func loginLine(s Server, secret string) (string, error) {
 	if (s.Auth == AuthPlain || s.Auth == "") && quotable(s.Username) && quotable(secret) {
 		return loginTag + " LOGIN " + quote(s.Username) + " " + quote(secret) + "\r\n", nil
@@ -102,7 +99,7 @@ func loginLine(s Server, secret string) (string, error) {
 // maxQuoted is the longest string, in bytes, that is sent in quotes.
 const maxQuoted = 1000
 
-// quotable reports whether s may stand in a quoted string (RFC 3501 section 9).
+// quotable reports whether a quoted string can hold s (RFC 3501 section 9).
 func quotable(s string) bool {
 	for i := range len(s) {
 		if s[i] == 0 || s[i] == '\r' || s[i] == '\n' || s[i] >= 0x80 {
@@ -127,13 +124,13 @@ func secretForms(s Server, value string) []string {
 			t = append(t, base64.StdEncoding.EncodeToString(initial))
 		}
 	}
-	// A form within another one must not be replaced first.
+	// The longest form comes first, because it may contain another one.
 	slices.SortFunc(t, func(a, b string) int { return len(b) - len(a) })
 	return t
 }
 
-// redact replaces secrets in the words of a server with asterisks, and makes
-// them fit for an error: one short line.
+// redact replaces secrets in the text of a server with asterisks, and makes the text fit for an
+// error: one short line.
 func redact(traces []string, text string) string {
 	for _, t := range traces {
 		text = strings.ReplaceAll(text, t, "***")
@@ -141,8 +138,7 @@ func redact(traces []string, text string) string {
 	return plain.OneLine(text, 300)
 }
 
-// Read returns the greeting once the login has succeeded, and then what the
-// server sends.
+// Read returns the greeting once the login has succeeded, and then the data of the server.
 func (c *loginConn) Read(p []byte) (int, error) {
 	if c.failed != nil {
 		return 0, c.failed
@@ -163,8 +159,8 @@ func (c *loginConn) Read(p []byte) (int, error) {
 	return c.readFirst(p)
 }
 
-// readFirst reads what comes before and with the answer to the first command of the
-// library, without the answer to ID, of which the library knows nothing.
+// readFirst reads the lines up to the answer to the first command of the library. It drops the
+// answer to ID, which the library did not send.
 func (c *loginConn) readFirst(p []byte) (int, error) {
 	for len(c.line) == 0 {
 		line, err := readLine(c.br)
@@ -181,9 +177,9 @@ func (c *loginConn) readFirst(p []byte) (int, error) {
 	return n, nil
 }
 
-// readAnswer reads up to the tagged answer of the login. That answer alone
-// decides: if the login is refused, the commands sent behind it are refused as
-// well, and this says nothing.
+// readAnswer reads up to the tagged answer to the login. Only that answer counts: if the login
+// is refused, the commands sent after it are refused as well, and their answers carry no
+// information.
 func (c *loginConn) readAnswer() error {
 	greeted := false
 	for {
@@ -224,8 +220,8 @@ func (c *loginConn) refusal(kind, text string) error {
 	return &state.CredentialError{Name: "imap", Err: err}
 }
 
-// busy reports whether text is about a temporary or a configuration fault. It
-// looks for the codes of RFC 5530, and for the words of servers that send none.
+// busy reports whether text describes a temporary or a configuration fault. It looks for the
+// codes of RFC 5530, and for the words of servers that send no code.
 func busy(text string) bool {
 	upper := strings.ToUpper(text)
 	for _, code := range []string{"UNAVAILABLE", "INUSE", "LIMIT", "OVERQUOTA", "SERVERBUG", "PRIVACYREQUIRED"} {
@@ -255,8 +251,8 @@ func (c *loginConn) tokenRefusal(b64 string) error {
 	return &state.CredentialError{Name: "imap", Err: fmt.Errorf("login: the server refused the token: %s", redact(c.secrets(), string(text)))}
 }
 
-// readLine reads one line, of at most maxLoginLine bytes with its end, and returns it
-// without.
+// readLine reads one line of at most maxLoginLine bytes, including its end, and returns it
+// without the end.
 func readLine(br *bufio.Reader) (string, error) {
 	var line []byte
 	for {
@@ -273,9 +269,9 @@ func readLine(br *bufio.Reader) (string, error) {
 	}
 }
 
-// startTLS turns a connection in clear into one under TLS (RFC 3501 section
-// 6.2.1). It keeps nothing that the server said before the handshake, so that
-// nobody in between can put words into the protected session.
+// startTLS upgrades a plaintext connection to TLS (RFC 3501 section 6.2.1). It keeps nothing
+// that the server sent before the handshake, so that an attacker in between cannot inject text
+// into the protected session.
 func (s Server) startTLS(ctx context.Context, conn *boundedConn) (*boundedConn, error) {
 	br := bufio.NewReaderSize(conn, 4096)
 	if _, err := conn.Write([]byte("S1 STARTTLS\r\n")); err != nil {

@@ -9,11 +9,11 @@ import (
 	"agentstateloop/state"
 )
 
-// This file is about mail that is large. A scan only owes it, so that nothing waits
-// for it, and it is fetched apart (docs/design.md, "Large mail").
+// This file handles large mail. A scan only owes it, so that other mail does not wait for it.
+// FetchLarge fetches it separately (docs/design.md, "Large mail").
 
-// largeMail is the size, in bytes, above which a mail is large. It is also how much
-// is fetched with one command.
+// largeMail is the size, in bytes, above which a mail is large. It also limits the bytes
+// fetched with one command.
 const largeMail = 1 << 20
 
 // large returns the size above which a mail is left to FetchLarge.
@@ -28,8 +28,8 @@ func (m Mailbox) large() int64 {
 // this one before it was renumbered. The next scan finds the mail again.
 var ErrOtherMailbox = errors.New("the mailbox is another one, or was renumbered")
 
-// FetchLarge takes the mail uid of cur.Large, with the judgement and the errors of
-// Scan. The result is about this mail alone, its cursor too.
+// FetchLarge takes the mail uid of cur.Large, with the judgement and the errors of Scan. The
+// result, including its cursor, covers only this mail.
 func (s *Session) FetchLarge(ctx context.Context, cur state.Cursor, uid uint32, f trust.Filter, keep Keep) (Scan, error) {
 	if cur.Mailbox != s.mailbox.ID() || cur.Validity != s.uidValidity {
 		return Scan{Cursor: cur}, ErrOtherMailbox
@@ -46,7 +46,7 @@ func (s *Session) FetchLarge(ctx context.Context, cur state.Cursor, uid uint32, 
 	return sc.scan(func() error { return sc.takeUIDs([]uint32{uid}) })
 }
 
-// leaves reports whether h, a mail that is to be kept, is left to FetchLarge.
+// leaves reports whether h, a mail to keep, is left to FetchLarge.
 func (sc *scanner) leaves(h *head) bool {
 	return !sc.apart && h.size > sc.mailbox.large() && !sc.tooBig(h.size)
 }
@@ -60,8 +60,8 @@ func (sc *scanner) oweLarge(u uint32) {
 	}
 }
 
-// worthReading returns for how much of a literal of a mail time is allowed, in
-// bytes. A scan must not wait long for a mail that is larger than its server said.
+// worthReading returns how many bytes of a literal of a mail to allow time for. A scan must not
+// wait long for a mail that is larger than its server reported.
 func (sc *scanner) worthReading(literal int64) int64 {
 	most := sc.filter.MaxSize
 	if most <= 0 {

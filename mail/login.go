@@ -7,8 +7,8 @@ import (
 	"agentstateloop/state"
 )
 
-// openWithSecret opens a connection with the secret of s. If the server refuses
-// it, openWithSecret tries once more with the secret that Renew returns.
+// openWithSecret opens a connection with the secret of s. If the server refuses the secret,
+// openWithSecret tries once more with the secret that Renew returns.
 func openWithSecret[C any](ctx context.Context, s Server, credential string, open func(secret string) (C, error)) (C, error) {
 	var none C
 	if s.Secret == nil {

@@ -25,17 +25,17 @@ type Mailbox struct {
 	Server
 	Name string // "" is INBOX
 
-	// Now is the clock for Cursor.Complete; nil is time.Now.
+	// Now is the clock for Cursor.Complete; nil means time.Now.
 	Now func() time.Time
 
-	// Room reports whether a mail that a gate has rejected by its header is to be
-	// fetched and kept. It is called once for each, in their order; nil is always
-	// yes. The others are only counted, see Scan.Beyond.
+	// Room reports whether a mail that a gate has rejected by its header is to be fetched and
+	// kept. It is called once for each such mail, in order; nil accepts all of them. Refused
+	// mails are only counted, see Scan.Beyond.
 	Room func(m *Message) bool
 
-	// Sweep asks for a sweep: the operator's unread mail of the last week that
-	// Known does not know comes in. Known reports whether the mail of a key was
-	// taken or rejected before; nil is never.
+	// Sweep asks for a sweep, which takes the operator's unread mail of the last week unless
+	// Known knows it. Known reports whether the mail of a key was taken or rejected before; nil
+	// means never.
 	Sweep bool
 	Known func(key string) bool
 
@@ -43,22 +43,22 @@ type Mailbox struct {
 	// 1 MiB.
 	Large int64
 
-	// Ahead is the cursor of the next Scan. Where it is in order, Open asks along with
-	// SELECT for the headers of the first mails behind it, so that a mail which is new
-	// costs one round trip less. The zero value asks for none.
+	// Ahead is the cursor of the next Scan. If it is in order, Open requests the headers of the
+	// first mails after it along with SELECT, which saves a round trip for new mail. The zero
+	// value requests no headers.
 	Ahead state.Cursor
 
-	// Secrets are kept out of the report of a crash; nil: none are known.
+	// Secrets are kept out of crash reports; nil if no secrets are known.
 	Secrets *secret.Known
 
-	// Until is a time of the real clock. After it a scan starts nothing more and
-	// leaves the rest to the next one. Zero means no limit.
+	// Until is a time of the real clock. After it a scan starts no more work and leaves the
+	// rest to the next one. Zero means no limit.
 	Until time.Time
 }
 
 // ID returns a short hash of host, username and name of the mailbox. It is
-// state.Cursor.Mailbox, and part of every key. It does not depend on the port
-// or on the way to log in.
+// state.Cursor.Mailbox, and part of every key. It does not depend on the port or on the login
+// method.
 func (m Mailbox) ID() string {
 	host, _, err := net.SplitHostPort(m.Addr)
 	if err != nil {
@@ -94,12 +94,12 @@ type Session struct {
 
 	anonymous *atomic.Bool // a mail came without its UID
 	ahead     ahead
-	marks     []chan error // of each MarkSeen that Marked has not waited for
+	marks     []chan error // results of each MarkSeen that Marked has not waited for
 }
 
-// Open connects, logs in and selects the mailbox. After TCP and TLS, login, SELECT
-// and what Ahead asks for go out in one flight, without waiting for the greeting
-// (docs/design.md, "Round trips"); STARTTLS costs three round trips more.
+// Open connects, logs in and selects the mailbox. After TCP and TLS, it sends the login, SELECT
+// and the requests of Ahead in one flight, without waiting for the greeting (docs/design.md,
+// "Round trips"); STARTTLS costs three more round trips.
 //
 // If the secret is refused or cannot be read, the error is a
 // *state.CredentialError named "imap". A network fault is never such an error.
@@ -111,9 +111,9 @@ func (m Mailbox) Open(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// open is Open with options of the library. options may be nil, and may hold a
-// handler for what the server reports unasked; how may be nil, and selects the
-// mailbox in another way, such as read-only.
+// open is Open with options of the library. options may be nil, and may hold a handler for
+// unsolicited data of the server. how may be nil; it selects the mailbox in another way, such
+// as read-only.
 func (m Mailbox) open(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions) (*Session, error) {
 	return openWithSecret(ctx, m.Server, "imap", func(secret string) (*Session, error) {
 		return trusting(m.Server, func() (*Session, error) { return m.openWith(ctx, options, how, secret) })
@@ -149,12 +149,12 @@ func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 	if err := lc.release(); err != nil {
 		s.client.Close() // waits for the reader, which sets lc.failed
 		if lc.failed != nil && !errors.Is(lc.failed, net.ErrClosed) {
-			err = lc.failed // the server has said why it hung up
+			err = lc.failed // the server said why it hung up
 		}
 		return nil, conn.failure(err)
 	}
-	// The answer to SELECT comes first, but the library holds up everything behind a
-	// literal that nobody reads.
+	// The answer to SELECT comes first, but the library blocks behind a literal that is not
+	// read.
 	s.readAhead(headers)
 	data, err := selected.Wait()
 	if err != nil {
@@ -172,8 +172,8 @@ func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 	return s, nil
 }
 
-// noting returns options with which the library sets anonymous when the server
-// sends a mail without saying which.
+// noting returns options that make the library set anonymous when the server sends a mail
+// without identifying it.
 func noting(options *imapclient.Options, anonymous *atomic.Bool) *imapclient.Options {
 	var with imapclient.Options
 	if options != nil {
@@ -188,9 +188,9 @@ func noting(options *imapclient.Options, anonymous *atomic.Bool) *imapclient.Opt
 	return &with
 }
 
-// mails returns how many mails the mailbox may hold: what the server has said
-// last, or at SELECT. If it has not said it, or that it is empty, a few are
-// believed all the same.
+// mails returns the maximum number of mails in the mailbox: the larger of the server's latest
+// count and the count at SELECT. If both are missing or 0, it returns searchAbove, so that a
+// few mails are still believed.
 func (s *Session) mails() uint32 {
 	n := s.exists
 	if now := s.client.Mailbox(); now != nil {
@@ -208,10 +208,10 @@ func (s *Session) ID() string { return s.mailbox.ID() }
 // UIDValidity returns the UIDVALIDITY of the mailbox, which is never 0.
 func (s *Session) UIDValidity() uint32 { return s.uidValidity }
 
-// MarkSeen asks the server to set \Seen on uids, and does not wait for it: the
-// request leaves, also if Close follows at once, and Marked says what came of it. It is
-// for mail of this agent, after its commit (docs/design.md, "Keys and the cursor").
-// UIDs that no longer exist are ignored.
+// MarkSeen asks the server to set \Seen on uids, and does not wait for the answer. The request
+// is sent even if Close follows at once, and Marked returns the result. MarkSeen is for mail of
+// this agent, after its commit (docs/design.md, "Keys and the cursor"). It ignores UIDs that no
+// longer exist.
 func (s *Session) MarkSeen(uids []uint32) {
 	if len(uids) == 0 {
 		return
@@ -221,11 +221,11 @@ func (s *Session) MarkSeen(uids []uint32) {
 	cmd := s.client.Store(uidSet(uids), seen, nil)
 	marked := make(chan error, 1)
 	s.marks = append(s.marks, marked)
-	// What the server says about these mails must be read, or the library says nothing more.
+	// The server's data about these mails must be read, or the library blocks.
 	go s.mailbox.Secrets.Guarded(func() { marked <- cmd.Close() })()
 }
 
-// Marked waits until the server has done what MarkSeen has asked for so far.
+// Marked waits until the server has answered each MarkSeen so far.
 func (s *Session) Marked(ctx context.Context) error {
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()

@@ -7,51 +7,50 @@ import (
 )
 
 const (
-	// minRate is the slowest line over which a mail comes in or leaves, in bytes a
-	// second. A server that is slower than that for long is given up.
+	// minRate is the slowest acceptable rate of a mail, in bytes per second. A server that
+	// stays below it is given up.
 	minRate = 8 << 10
 
-	// mailAnswer is what the answer about one mail counts for besides what is in
-	// it, in bytes: a server may need a second to find each mail.
+	// mailAnswer is the number of bytes that the answer about one mail counts for, besides its
+	// content: a server may need a second to find each mail.
 	mailAnswer = 8 << 10
 
-	// writePiece is how much is written under one deadline, in bytes.
+	// writePiece is the number of bytes written under one deadline.
 	writePiece = 8 << 10
 )
 
-// timeFor returns how long n bytes take on the slowest line.
+// timeFor returns how long n bytes take at minRate.
 func timeFor(n int64) time.Duration { return time.Duration(n) * time.Second / minRate }
 
-// pacedConn is a connection whose deadlines are about progress. A deadline that is
-// set on it begins a phase: from then on the other side may be silent until then,
-// and each byte lets it be silent for as long again. All silences together are
-// not longer than that time and what expect has added to it. Time in which we do
-// not wait for the other side does not count.
+// pacedConn is a connection whose deadlines are about progress. Setting a deadline begins a
+// phase. Until the deadline the other side may be silent, and each byte allows another silence
+// of that duration. All silences together may not exceed that duration plus the time added by
+// expect. Time in which we do not wait for the other side does not count.
 //
-// So a slow line does no harm, a silent server is found out in time, and one
-// that sends a byte now and then cannot hold us for ever. TLS lies on top of it,
-// because its records are long.
+// So a slow line does no harm, a silent server is detected in time, and a server that sends a
+// byte now and then cannot hold us forever. TLS runs on top of it, because its records are
+// long.
 type pacedConn struct {
 	net.Conn
 	mu      sync.Mutex
 	in, out pace
-	paused  bool // nothing counts
+	paused  bool // time does not count
 }
 
 func newPacedConn(conn net.Conn) *pacedConn {
 	return &pacedConn{Conn: conn, in: pace{set: conn.SetReadDeadline}, out: pace{set: conn.SetWriteDeadline}}
 }
 
-// pace is how long the other side may still be waited for, in one direction.
+// pace is the remaining time to wait for the other side, in one direction.
 type pace struct {
-	set     func(deadline time.Time) error // of the connection below
-	limited bool                           // false: for ever
+	set     func(deadline time.Time) error // of the underlying connection
+	limited bool                           // false means no limit
 	silence time.Duration                  // for one byte
-	left    time.Duration                  // all together
-	since   time.Time                      // when the wait under way began; zero if there is none
+	left    time.Duration                  // in total
+	since   time.Time                      // when the current wait began; zero while not waiting
 }
 
-// apply gives the wait under way its deadline. Nothing counts while paused.
+// apply sets the deadline of the current wait. A paused wait has no deadline.
 func (p *pace) apply(paused bool) {
 	switch {
 	case p.since.IsZero():
@@ -62,21 +61,21 @@ func (p *pace) apply(paused bool) {
 	}
 }
 
-// restart forgets how long the wait under way has taken.
+// restart resets the elapsed time of the current wait.
 func (p *pace) restart() {
 	if !p.since.IsZero() {
 		p.since = time.Now()
 	}
 }
 
-// Read reads what the other side has sent.
+// Read reads from the other side.
 func (c *pacedConn) Read(p []byte) (int, error) {
 	c.wait(&c.in)
 	defer c.waited(&c.in)
 	return c.Conn.Read(p)
 }
 
-// Write writes p in pieces. Each piece that is taken is progress.
+// Write writes p in pieces. Each accepted piece is progress.
 func (c *pacedConn) Write(p []byte) (written int, err error) {
 	for err == nil && len(p) > 0 {
 		n := 0
@@ -92,7 +91,7 @@ func (c *pacedConn) writeOne(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// wait begins to wait for the other side.
+// wait begins a wait for the other side.
 func (c *pacedConn) wait(p *pace) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +109,7 @@ func (c *pacedConn) waited(p *pace) {
 	p.since = time.Time{}
 }
 
-// SetDeadline begins a phase in both directions. The zero time ends all limits.
+// SetDeadline begins a phase in both directions. The zero time removes all limits.
 func (c *pacedConn) SetDeadline(t time.Time) error {
 	c.begin(t, &c.in, &c.out)
 	return nil
@@ -140,7 +139,7 @@ func (c *pacedConn) begin(t time.Time, paces ...*pace) {
 	}
 }
 
-// expect lets the phase last longer, for n more bytes.
+// expect extends the phase for n more bytes.
 func (c *pacedConn) expect(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,8 +149,7 @@ func (c *pacedConn) expect(n int64) {
 	}
 }
 
-// pause makes that no time counts until resume: what is waited for is not the
-// other side.
+// pause stops the clock until resume, while we wait for something other than the other side.
 func (c *pacedConn) pause() { c.setPaused(true) }
 
 // resume ends a pause.

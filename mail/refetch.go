@@ -14,11 +14,11 @@ import (
 	"agentstateloop/state"
 )
 
-// ErrNotThere means that the server answered, and that no mail was in its answer.
+// ErrNotThere reports that the server's answer contained no mail.
 var ErrNotThere = errors.New("the mailbox does not have it")
 
-// UID returns the UID of the mail under key, if it is one of this mailbox as it is
-// numbered now.
+// UID returns the UID of the mail under key. ok is false if the key belongs to another mailbox,
+// or to this one before it was renumbered.
 func (s *Session) UID(key string) (uid uint32, ok bool) {
 	prefix := state.Cursor{Mailbox: s.mailbox.ID(), Validity: s.uidValidity}.Key(0)
 	number, ok := strings.CutPrefix(key, strings.TrimSuffix(prefix, "0"))
@@ -29,9 +29,9 @@ func (s *Session) UID(key string) (uid uint32, ok bool) {
 	return uint32(n), err == nil && n > 0
 }
 
-// Refetch hands the raw bytes of one mail to keep, whatever its flags are, and
-// changes none. The error wraps ErrNotThere if the server did not send it. An error
-// of keep is returned as it is. After any other error the session cannot be used any more.
+// Refetch hands the raw bytes of one mail to keep, regardless of its flags, and changes no
+// flag. The error wraps ErrNotThere if the server did not send the mail. Refetch returns an
+// error of keep unchanged. After any other error the session cannot be used any more.
 func (s *Session) Refetch(ctx context.Context, uid uint32, keep func(raw io.Reader) error) error {
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()

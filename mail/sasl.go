@@ -31,8 +31,8 @@ func (s Server) saslClient(secret string) (sasl.Client, error) {
 	}
 }
 
-// tokenShape returns an error for what cannot be a bearer token (RFC 6750
-// section 2.1). Such a string could add a field to the message around it.
+// tokenShape returns an error for a string that cannot be a bearer token (RFC 6750 section
+// 2.1). Such a string could add a field to the message around it.
 func tokenShape(token string) error {
 	for _, r := range token {
 		if r <= ' ' || r > '~' {
@@ -42,7 +42,7 @@ func tokenShape(token string) error {
 	return nil
 }
 
-// xoauth2 is the XOAUTH2 of Google and Microsoft, which go-sasl does not have.
+// xoauth2 is the XOAUTH2 of Google and Microsoft, which go-sasl lacks.
 type xoauth2 struct{ user, token string }
 
 func (x xoauth2) Start() (string, []byte, error) {
@@ -53,7 +53,7 @@ func (x xoauth2) Start() (string, []byte, error) {
 // server then sends the refusal itself as an error.
 func (x xoauth2) Next([]byte) ([]byte, error) { return []byte{}, nil }
 
-// oauthBearer is OAUTHBEARER (RFC 7628). The one of go-sasl stops at a refusal
+// oauthBearer is OAUTHBEARER (RFC 7628). The implementation in go-sasl stops at a refusal
 // instead of reading the server's final answer.
 type oauthBearer struct{ user, token string }
 

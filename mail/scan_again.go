@@ -9,11 +9,11 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// This file asks once more for what no answer has shown (docs/design.md, "Keys and
-// the cursor").
+// This file requests again the UIDs that no answer has shown (docs/design.md, "Keys and the
+// cursor").
 
-// lookAgain asks for exactly these UIDs, which the sessions before did not show, and
-// takes what comes. The others are gone, and are passed.
+// lookAgain requests exactly the UIDs that earlier sessions did not show, and takes the mails
+// that come. The other UIDs are gone, and are passed.
 func (sc *scanner) lookAgain(asked state.UIDRanges) error {
 	if len(asked) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func (sc *scanner) lookAgain(asked state.UIDRanges) error {
 		}
 		return err
 	}
-	// A set that was kept small has UIDs between those that were not shown.
+	// A set that was kept small contains UIDs between the unshown ones.
 	if err := sc.take(only(heads, func(u uint32) bool { return !sc.known(u) })); err != nil {
 		return err
 	}
@@ -55,8 +55,8 @@ func (sc *scanner) lookAgain(asked state.UIDRanges) error {
 	return nil
 }
 
-// searchAgain is lookAgain for very many UIDs, or where the answer has broken off
-// before: the server is asked which of them are mails of the operator.
+// searchAgain is lookAgain for very many UIDs, or after an earlier answer has broken off. The
+// server searches them for mails of the operator.
 func (sc *scanner) searchAgain(asked state.UIDRanges) error {
 	found, more, err := sc.searchOperator(imap.SearchCriteria{UID: []imap.UIDSet{setOf(asked)}})
 	if err != nil {
@@ -70,7 +70,7 @@ func (sc *scanner) searchAgain(asked state.UIDRanges) error {
 		return errLimit
 	}
 	for _, u := range found {
-		asked = asked.Without(state.UIDRange{First: u, Last: u}) // it exists, and may still not be shown
+		asked = asked.Without(state.UIDRange{First: u, Last: u}) // it exists, but may still not be shown
 	}
 	sc.agree(asked)
 	return nil
@@ -82,13 +82,13 @@ func (sc *scanner) agree(gone state.UIDRanges) {
 	cur.Unseen = cur.Unseen.Without(gone...).Bounded()
 	for u := range cur.Failures {
 		if gone.Contains(u) && !slices.Contains(cur.Owed, u) {
-			delete(cur.Failures, u) // what broke off there is not a mail for us
+			delete(cur.Failures, u) // the answer did not break off at a mail for us
 		}
 	}
 }
 
-// rereadAgain looks once more for the mail of a renumbered mailbox, in the session after
-// the one that found it so.
+// rereadAgain searches once more for the mail of a renumbered mailbox, in the session after the
+// one that detected the renumbering.
 func (sc *scanner) rereadAgain() error {
 	again := sc.before.Reread
 	if again == nil || sc.reset {
@@ -118,7 +118,7 @@ func (sc *scanner) took(u uint32) bool {
 	return slices.ContainsFunc(sc.out.Messages, func(m Message) bool { return m.UID == u })
 }
 
-// setOf returns ranges as a command names them.
+// setOf returns ranges as a set for a command.
 func setOf(ranges state.UIDRanges) imap.UIDSet {
 	var set imap.UIDSet
 	for _, r := range ranges {

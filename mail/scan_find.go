@@ -16,12 +16,12 @@ import (
 
 // This file places the cursor and searches.
 
-// placeCursor makes the cursor a cursor of this mailbox.
+// placeCursor makes the cursor one of this mailbox.
 func (sc *scanner) placeCursor() error {
 	cur, id := &sc.out.Cursor, sc.mailbox.ID()
 	ours := cur.Mailbox == id || cur.Mailbox == "" && !cur.Complete.IsZero()
-	// UIDNEXT must not fall while UIDVALIDITY stays. That of a mailbox restored
-	// from a backup does fall, and new mail then has old numbers.
+	// UIDNEXT must not fall while UIDVALIDITY stays. It does fall if the mailbox was restored
+	// from a backup, and new mail then has old numbers.
 	fell := sc.uidNext != 0 && sc.uidNext < cur.Next
 	switch {
 	case ours && cur.Validity == sc.uidValidity && cur.Next > 0 && !fell:
@@ -38,8 +38,8 @@ func (sc *scanner) placeCursor() error {
 	}
 }
 
-// resetCursor sets the cursor to the end of the mailbox. What c finds below it
-// is owed.
+// resetCursor sets the cursor to the end of the mailbox. The mails below it that c finds are
+// owed.
 func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error {
 	next := sc.uidNext
 	if next == 0 {
@@ -72,7 +72,7 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 	if old.Mailbox != sc.mailbox.ID() || old.Validity != sc.uidValidity {
 		return nil
 	}
-	// The UIDs still mean what they meant.
+	// The UIDs are still valid.
 	sc.out.Cursor.Reports = slices.DeleteFunc(old.Reports, func(r state.UnreadReport) bool { return r.UID >= next })
 	for _, u := range old.Owed {
 		if f, failing := old.Failures[u]; failing && u < next {
@@ -84,13 +84,12 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 	return nil
 }
 
-// rereadAll is how far before Complete a renumbered mailbox is read again for the
-// sake of a mail that could not be fetched, read mail included. The state knows
-// what it has accepted since then.
+// rereadAll is how far before Complete a renumbered mailbox is read again, including read mail,
+// to find a mail that could not be fetched. The state knows the mails accepted since then.
 const rereadAll = 13 * 24 * time.Hour
 
-// sinceComplete returns which mail is read again: that since the mailbox was last read
-// to its end, and what could not be fetched until then.
+// sinceComplete returns which mail to read again: the mail since the mailbox was last read to
+// its end, and the mail that could not be fetched until then.
 func sinceComplete(cur state.Cursor) state.Reread {
 	since, oldest, unknown := cur.Complete, cur.Complete, false
 	for _, u := range cur.Owed {
@@ -134,10 +133,9 @@ func earlier(t, u time.Time) time.Time {
 	return t
 }
 
-// FromOperator narrows c to mail that may be from the operator. The server
-// compares only parts of the From field, so this is just a filter ahead of the
-// real one. With an address that the server may not be able to compare, c stays
-// as it is. Mail of others is found as well.
+// FromOperator narrows c to mail that may be from the operator or from others. The server
+// compares only parts of the From field, so this is only a filter ahead of the real one. If the
+// server may be unable to compare an address, c stays unchanged.
 func (sc *scanner) fromOperator(c imap.SearchCriteria, others ...string) imap.SearchCriteria {
 	var any []imap.SearchCriteria
 	for _, op := range slices.Concat(sc.filter.Operators, others) {
@@ -157,9 +155,9 @@ func (sc *scanner) fromOperator(c imap.SearchCriteria, others ...string) imap.Se
 	return c
 }
 
-// searchOperator searches for c among the mail that may be from the operator. A
-// server that cannot read one of the mails may refuse to compare its From field. It
-// is then searched for c alone, for which it need not read any.
+// searchOperator searches for c among the mail that may be from the operator. A server that
+// cannot parse one of the mails may refuse to compare its From field. searchOperator then
+// searches for c alone, which requires no parsing.
 func (sc *scanner) searchOperator(c imap.SearchCriteria, others ...string) (uids []uint32, more bool, err error) {
 	uids, more, err = sc.search(sc.fromOperator(c, others...))
 	if err != nil && serverRefused(err) {
@@ -168,8 +166,8 @@ func (sc *scanner) searchOperator(c imap.SearchCriteria, others ...string) (uids
 	return uids, more, err
 }
 
-// search returns the UIDs that c finds, ascending. Of more than maxFound it
-// returns the first ones, and more is true.
+// search returns the UIDs that c finds, ascending. Of more than maxFound UIDs it returns the
+// first ones, and more is true.
 func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err error) {
 	sc.mailbox.startPhase(sc.conn)
 	answer := uidLength * int64(min(sc.mails(), maxFound))
@@ -183,7 +181,7 @@ func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err 
 	if !ok && data.All != nil {
 		return nil, false, errors.New("search: the server answered without UIDs")
 	}
-	// A mail that has just come is counted only now.
+	// Mail that has just come is counted only now.
 	if uids, more, err = foundUIDs(set, sc.mails()); err != nil {
 		return nil, false, fmt.Errorf("search: %w", err)
 	}

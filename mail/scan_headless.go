@@ -9,20 +9,20 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// This file takes mails whose header came empty. A server that cannot parse a header
-// may answer so, and a mail may begin with the empty line that ends its header. Anybody
-// can send such a mail, so it must not count as one that the server withholds.
+// This file takes mails whose header came empty. A server that cannot parse a header may send
+// an empty one, and a mail may begin with the empty line that ends its header. Anybody can send
+// such a mail, so it must not count as withheld by the server.
 
-// noteHeadless owes a mail whose header came empty until the end of this scan.
+// noteHeadless records a mail whose header came empty. The mail is owed until the end of this
+// scan.
 func (sc *scanner) noteHeadless(h head) {
 	sc.owe(h.uid)
 	sc.passUpTo(h.uid)
 	sc.headless = append(sc.headless, h)
 }
 
-// takeHeadless takes the mails whose header has come empty by how they begin. Each is
-// asked for alone, so that one of them that breaks the connection holds up no other
-// mail.
+// takeHeadless takes the mails whose header came empty, and judges them by their beginning. It
+// requests each mail alone, so that one that breaks the connection does not hold up the others.
 func (sc *scanner) takeHeadless() error {
 	for ; len(sc.headless) > 0; sc.headless = sc.headless[1:] {
 		if sc.full() {
@@ -52,13 +52,13 @@ func (sc *scanner) takeHeadless() error {
 	return nil
 }
 
-// beginning returns how the mail uid begins, up to the first empty line. It returns
-// nothing if the server does not show it.
+// beginning returns the beginning of the mail uid, up to the first empty line, or nil if the
+// server does not show it.
 func (sc *scanner) beginning(uid uint32) (header []byte, err error) {
 	section := &imap.FetchItemBodySection{Peek: true, Partial: &imap.SectionPartial{Size: message.MaxHeader}}
 	_, err = sc.heads(uidSet([]uint32{uid}), message.MaxHeader, section, func(h *head) {
 		if h.uid == uid && !h.broken {
-			header, _ = message.CutHeader(bufio.NewReader(bytes.NewReader(h.raw))) // memory has no error but its end
+			header, _ = message.CutHeader(bufio.NewReader(bytes.NewReader(h.raw))) // reading from memory fails only at the end
 		}
 	})
 	return header, err

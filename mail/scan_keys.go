@@ -8,15 +8,13 @@ import (
 
 const maxQuestions = 32 // DNS queries that run at the same time
 
-// findKeys asks for the keys by which the mails of heads may be proved, many at
-// the same time, and rejects those mails for which there is none. So thousands of
-// forged mails, each with a selector of its own, cost no bodies, and not much
-// more time than one.
+// findKeys looks up the keys that may prove the mails of heads, many at a time, and rejects the
+// mails whose keys do not exist. So thousands of forged mails, each with its own selector, cost
+// no bodies, and little more time than one.
 //
-// A question without an answer rejects nothing: it is for the judgement of the
-// body.
+// A query without an answer rejects no mail. The judgement of the body then decides.
 func (sc *scanner) findKeys(heads []head) {
-	sc.conn.paced.pause() // it is read all the time, and must outlast the questions
+	sc.conn.paced.pause() // its reader always waits, and must outlast the queries
 	defer sc.conn.paced.resume()
 	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
 	defer cancel()
@@ -33,7 +31,7 @@ func (sc *scanner) findKeys(heads []head) {
 	}
 }
 
-// absentKeys returns those keys of heads that the DNS says do not exist.
+// absentKeys returns the keys of heads that do not exist according to the DNS.
 func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[trust.KeyName]bool {
 	var mu sync.Mutex
 	var asking sync.WaitGroup

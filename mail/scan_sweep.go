@@ -8,18 +8,18 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// This file sweeps: it compares the operator's unread mail with what the state
-// knows (docs/design.md, "Keys and the cursor").
+// This file sweeps: it compares the operator's unread mail with the mail that the state knows
+// (docs/design.md, "Keys and the cursor").
 
 const (
-	sweepDays = 7   // how old the mail is that a sweep looks at
-	maxSwept  = 500 // mails that a sweep looks at, the newest
+	sweepDays = 7   // maximum age of the mail in a sweep
+	maxSwept  = 500 // maximum number of mails in a sweep, the newest
 )
 
-// Sweep is what a sweep has found.
+// Sweep is the result of a sweep.
 type Sweep struct {
 	Looked int      // unread mails of the operator in the last week
-	Keys   []string // of those that were missed and are in Messages
+	Keys   []string // of the missed mails, which are in Messages
 }
 
 // sweepSearch returns the search for unread mail before the UID next.
@@ -31,7 +31,7 @@ func sweepSearch(next uint32, now time.Time) imap.SearchCriteria {
 	}
 }
 
-// newest returns the last of some UIDs, maxSwept at most.
+// newest returns the last UIDs, at most maxSwept.
 func newest(uids []uint32) []uint32 { return uids[max(0, len(uids)-maxSwept):] }
 
 // sweep takes the unread mail of the last week that the state does not know. A

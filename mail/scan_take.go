@@ -10,8 +10,8 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// This file takes the mails that a scan has found: it asks the gates, fetches the
-// bodies and moves the cursor.
+// This file takes the mails that a scan has found. It asks the gates, fetches the bodies and
+// moves the cursor.
 
 // take keeps the mails for this agent among heads, in their order.
 func (sc *scanner) take(heads []head) error {
@@ -33,9 +33,8 @@ func (sc *scanner) take(heads []head) error {
 	return nil
 }
 
-// group returns the number of heads to be finished together, and those of them
-// whose bodies are to be fetched now. A mail that is too big is alone, because
-// only its header is fetched.
+// group returns the number of heads to finish together, and those of them whose bodies to fetch
+// now. A mail that is too big is alone in its group, because only its header is fetched.
 func (sc *scanner) group(heads []head) (n int, ours []*head) {
 	size := int64(0)
 	for n < len(heads) {
@@ -68,8 +67,8 @@ func (sc *scanner) fetches(h *head) bool {
 	return !h.beyond
 }
 
-// fetch keeps the bodies of hs. If the server fails on some of them, each is
-// tried alone, and fails alone.
+// fetch keeps the bodies of hs. If the server fails on some of them, fetch tries each one
+// alone, and each fails alone.
 func (sc *scanner) fetch(hs []*head) error {
 	if len(hs) == 0 {
 		return nil
@@ -104,8 +103,8 @@ func (sc *scanner) fetch(hs []*head) error {
 	return nil
 }
 
-// blame counts the end of the connection against the mail whose body was being
-// read, or else against the first one that had not come.
+// blame counts the end of the connection against the mail whose body was being read, otherwise
+// against the first mail that had not come.
 func (sc *scanner) blame(left []*head, err error) {
 	if len(left) == 0 {
 		return
@@ -119,9 +118,8 @@ func (sc *scanner) blame(left []*head, err error) {
 	sc.fail(h.uid, h.at, reasonOf(err))
 }
 
-// moveCursor moves the cursor behind the last of heads that is done. Those
-// before it that are not done are owed. If all is true, it moves behind them
-// all.
+// moveCursor moves the cursor past the last of heads that is done. Earlier heads that are not
+// done are owed. If all is true, it moves the cursor past all of them.
 func (sc *scanner) moveCursor(heads []head, all bool) {
 	last := len(heads) - 1
 	for !all && last >= 0 && !heads[last].done {
@@ -153,8 +151,7 @@ func (sc *scanner) moveCursor(heads []head, all bool) {
 	}
 }
 
-// count notes a mail that was not fetched. A sweep that finds it again says nothing
-// about it.
+// count records a mail that was not fetched. It ignores a mail that a sweep finds again.
 func (sc *scanner) count(m *Message) {
 	if sc.sweeping {
 		return
@@ -169,9 +166,8 @@ func (sc *scanner) count(m *Message) {
 	sc.out.Further[m.Gate]++
 }
 
-// classify makes the message of h, if the mail is for this agent, and judges it
-// by its header. What the header alone fails to prove is judged once more if the
-// mail is fetched.
+// classify creates the message of h, if the mail is for this agent, and judges it by its
+// header. A mail whose header lacks a proof is judged again if it is fetched.
 func (sc *scanner) classify(h *head) {
 	if h.broken {
 		return
@@ -204,8 +200,8 @@ func (sc *scanner) classify(h *head) {
 	}
 }
 
-// noteUncalled counts a mail that the operator wrote to this agent's address by hand, and
-// that calls no agent.
+// noteUncalled counts a mail that the operator wrote by hand to this agent's address and that
+// calls no agent.
 func (sc *scanner) noteUncalled(h *head, header message.Header) {
 	if sc.sweeping || !sc.filter.Uncalled(h.raw, header) {
 		return
@@ -216,8 +212,8 @@ func (sc *scanner) noteUncalled(h *head, header message.Header) {
 	}
 }
 
-// endHeader returns a header with the empty line that ends it, which some servers
-// leave out. Of a header that was cut off at its limit the end is not missed.
+// endHeader returns a header with the empty line that ends it, which some servers leave out. A
+// header that was cut off at its limit does not need the line.
 func endHeader(raw []byte) []byte {
 	end := []byte("\n")
 	if bytes.HasSuffix(raw, []byte("\r\n")) {

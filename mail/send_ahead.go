@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// aheadConn sends commands before the library does (RFC 2920): go-smtp waits for the
-// answer to each. What the library then writes must be what was sent, and is not sent
-// again; the answers come in the same order.
+// aheadConn sends commands before the library does (RFC 2920), because go-smtp waits for the
+// answer to each. The library must then write exactly these commands, and they are not sent
+// again. The answers come in the same order.
 type aheadConn struct {
 	net.Conn
-	next []byte // goes out behind MAIL
-	sent []byte // went out, and is not written by the library yet
+	next []byte // to send after MAIL
+	sent []byte // sent, but not written by the library yet
 }
 
-// errOtherCommand is the error for a library that writes another command than the one
-// that was sent.
+// errOtherCommand is the error for a library that writes another command than the one sent
+// ahead.
 var errOtherCommand = errors.New("smtp: another command than was sent ahead")
 
-// Write writes p, unless it was sent before.
+// Write writes p, unless it was sent ahead.
 func (c *aheadConn) Write(p []byte) (int, error) {
 	if len(c.sent) > 0 {
 		rest, same := bytes.CutPrefix(c.sent, p)
@@ -30,7 +30,7 @@ func (c *aheadConn) Write(p []byte) (int, error) {
 		c.sent = rest
 		return len(p), nil
 	}
-	if len(c.next) == 0 || !bytes.HasPrefix(p, []byte("MAIL ")) { // behind RSET it greets again first
+	if len(c.next) == 0 || !bytes.HasPrefix(p, []byte("MAIL ")) { // after RSET the library greets again first
 		return c.Conn.Write(p)
 	}
 	n, err := c.Conn.Write(append(bytes.Clone(p), c.next...))
@@ -38,9 +38,9 @@ func (c *aheadConn) Write(p []byte) (int, error) {
 	return min(n, len(p)), err
 }
 
-// envelopeAhead returns the commands that may follow MAIL at once, as the library writes
-// them. DATA is only for one recipient: if that is refused, the server refuses it too.
-// An address that the library will not send is not sent here.
+// envelopeAhead returns the commands that may follow MAIL at once, as the library writes them.
+// It includes DATA only for a single recipient: a server that refuses that recipient refuses
+// DATA too. It returns nil if the library would refuse to send an address.
 func envelopeAhead(to []string) []byte {
 	var lines []byte
 	for _, r := range to {

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// spool holds a mail on disk while it is being proved. Its file has no name, so
-// nothing is left of it when the process ends, in whatever way.
+// spool holds a mail on disk while it is being proved. Its file has no name, so it disappears
+// when the process ends, for whatever reason.
 type spool struct{ file *os.File }
 
 // newSpool reads a mail to its end. close frees the space.
@@ -29,8 +29,7 @@ func newSpool(mail io.Reader) (spool, error) {
 	return s, nil
 }
 
-// fromStart returns a reader of the whole mail. It ends the use of the reader
-// that it returned before.
+// fromStart returns a reader of the whole mail. The previous reader cannot be used any more.
 func (s spool) fromStart() (*bufio.Reader, error) {
 	_, err := s.file.Seek(0, io.SeekStart)
 	return bufio.NewReader(s.file), err

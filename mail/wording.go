@@ -14,8 +14,8 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// wordedError has a text of its own. The libraries repeat in theirs what ours say
-// already: the address, the operation, the code.
+// wordedError has a text of its own. The texts of the libraries repeat parts of ours: the
+// address, the operation, the code.
 type wordedError struct {
 	text string
 	err  error
@@ -24,8 +24,8 @@ type wordedError struct {
 func (e *wordedError) Error() string { return e.text }
 func (e *wordedError) Unwrap() error { return e.err }
 
-// worded returns err with a text that names no address and nothing twice. It keeps
-// the errors that err wraps.
+// worded returns err with a text that names no address and repeats no words. It keeps the
+// errors that err wraps.
 func worded(err error) error {
 	if err == nil {
 		return nil

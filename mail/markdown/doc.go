@@ -1,7 +1,7 @@
-// Package markdown makes the HTML part of an answer from its text: Markdown in, a page for
-// a phone out (docs/decisions/0042-answers-on-a-phone.md).
+// Package markdown renders the HTML part of an answer from its Markdown text, as a page for a
+// phone (docs/decisions/0042-answers-on-a-phone.md).
 //
-// Goldmark reads the text. We write the HTML ourselves, so it holds only the tags,
-// attributes and styles that stand in this package; all else is escaped text. No address
-// in it is fetched when it is shown.
+// Goldmark parses the text. We write the HTML ourselves, so it contains only the tags,
+// attributes and styles in this package; everything else is escaped text. A mail program that
+// displays the page fetches no address in it.
 package markdown

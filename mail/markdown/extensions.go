@@ -21,7 +21,7 @@ func (struckText) CanOpenCloser(opener, closer *parser.Delimiter) bool {
 
 func (struckText) OnMatch(int) ast.Node { return extast.NewStrikethrough() }
 
-// Parse takes two tildes. One alone is that of a path or of a rough number.
+// Parse accepts exactly two tildes. A single one belongs to a path or a rough number.
 func (s struckText) Parse(_ ast.Node, block text.Reader, pc parser.Context) ast.Node {
 	before := block.PrecendingCharacter()
 	line, segment := block.PeekLine()
@@ -35,12 +35,12 @@ func (s struckText) Parse(_ ast.Node, block text.Reader, pc parser.Context) ast.
 	return d
 }
 
-// bareAddresses reads http and https addresses that stand in a text as they are.
+// bareAddresses reads http and https addresses in running text.
 type bareAddresses struct{}
 
 func (bareAddresses) Trigger() []byte { return []byte{':'} }
 
-// Parse is called at a colon. The name of the scheme is then at the end of the text before.
+// Parse is called at a colon. The name of the scheme then ends the preceding text.
 func (bareAddresses) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
 	line, segment := block.PeekLine()
 	before, ok := parent.LastChild().(*ast.Text)
@@ -67,8 +67,8 @@ func (bareAddresses) Parse(parent ast.Node, block text.Reader, pc parser.Context
 	return ast.NewAutoLink(ast.AutoLinkURL, ast.NewTextSegment(whole))
 }
 
-// addressLength returns how much of the beginning of line an address has. What ends a
-// sentence, or encloses the address, does not belong to it.
+// addressLength returns the length of the address at the beginning of line. Punctuation that
+// ends a sentence or encloses the address is not part of it.
 func addressLength(line []byte) int {
 	n := bytes.IndexFunc(line, func(r rune) bool {
 		return r <= ' ' || r == '<' || r == '>' || r == '"' || r == '`' || r == '|' || r == '\u00a0' || r >= 0x3000 && r <= 0x303f || r >= 0xff00 && r <= 0xff65

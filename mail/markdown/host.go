@@ -9,9 +9,9 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// hostOf returns the host that a reader sees in a word, in the form of the DNS, or "":
-// "example.com", "https://example.com/a" and "ann@example.com" have one. A dot may be one
-// of those that browsers take for it.
+// hostOf returns the host that a reader sees in a word, in the form of the DNS, or "". It finds
+// one in "example.com", "https://example.com/a" and "ann@example.com". Every character that
+// browsers treat as a dot counts as one.
 func hostOf(word string) string {
 	host := authority(word)
 	labels := strings.Split(host, ".")
@@ -29,10 +29,10 @@ func hostOf(word string) string {
 	return strings.TrimPrefix(punycode(host), "www.")
 }
 
-// minTopLevel is how many characters the last label of a host has at least.
+// minTopLevel is the minimum number of characters in the last label of a host.
 const minTopLevel = 2
 
-// authority returns what may be a host in a word, as it is written.
+// authority returns the part of a word that may be a host, as written.
 func authority(word string) string {
 	word = strings.Trim(dotted(word), `"'()<>[]{},;:!?.`)
 	if _, rest, ok := strings.Cut(word, "://"); ok {
@@ -48,8 +48,8 @@ func authority(word string) string {
 	return word
 }
 
-// dotted returns s without characters that cannot be seen, and with ASCII dots in the place
-// of the others that end a label of a host.
+// dotted returns s without invisible characters, and with an ASCII dot for every character that
+// ends a label of a host.
 func dotted(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -62,7 +62,7 @@ func dotted(s string) string {
 	}, s)
 }
 
-// punycode returns a host as the DNS has it, in small letters.
+// punycode returns a host in the form of the DNS, in lower case.
 func punycode(host string) string {
 	if ascii, err := idna.Lookup.ToASCII(host); err == nil {
 		return ascii
@@ -73,16 +73,16 @@ func punycode(host string) string {
 	return strings.ToLower(host)
 }
 
-// mixesScripts reports whether a host may be taken for another one: a label has letters of
-// several scripts, or a script whose letters look like Latin ones stands under a Latin
-// domain.
+// mixesScripts reports whether a host may be mistaken for another one: a label mixes the
+// letters of several scripts, or a Latin domain has a label in a script whose letters look
+// Latin.
 func mixesScripts(host string) bool {
 	labels := strings.Split(dotted(host), ".")
 	latin := scriptsOf(labels[len(labels)-1])["Latin"]
 	for _, l := range labels {
 		scripts := scriptsOf(l)
 		for _, asian := range []string{"Han", "Hiragana", "Katakana", "Hangul", "Bopomofo"} {
-			if scripts[asian] { // which are written with one another, and with Latin
+			if scripts[asian] { // scripts that are mixed with one another, and with Latin
 				delete(scripts, asian)
 				delete(scripts, "Latin")
 			}
@@ -110,7 +110,7 @@ func scriptsOf(s string) map[string]bool {
 	return scripts
 }
 
-// toASCII puts the host of u in the form of the DNS.
+// toASCII converts the host of u to the form of the DNS.
 func toASCII(u *url.URL) {
 	host, port := u.Hostname(), u.Port()
 	if !strings.ContainsFunc(host, func(r rune) bool { return r >= 0x80 }) {
@@ -122,8 +122,7 @@ func toASCII(u *url.URL) {
 	}
 }
 
-// withoutMixedHosts returns a text with each word that has a host of several scripts in
-// the form of the DNS.
+// withoutMixedHosts returns a text with each host that mixes scripts in the form of the DNS.
 func withoutMixedHosts(text string) string {
 	for word := range strings.FieldsSeq(text) {
 		if host := authority(word); hostOf(word) != "" && mixesScripts(host) {

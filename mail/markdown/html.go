@@ -12,17 +12,16 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// The limits of HTML. What is beyond them is sent as text alone.
+// The limits of HTML. Text that exceeds them is sent without an HTML part.
 const (
 	MaxText  = 64 << 10 // bytes
-	maxDepth = 20       // blocks or formats within one another
+	maxDepth = 20       // nested blocks or formats
 	maxPage  = 100_000  // bytes: Gmail shows no more than 102 KB of a mail
 )
 
-// HTML returns a text in Markdown as a page of HTML. The same text gives the same page. It
-// returns false if the page would show nothing that the text alone does not: paragraphs
-// and no more. It returns false, too, for what is longer or nested deeper than anybody
-// reads, and for what is not UTF-8.
+// HTML renders Markdown text as a page of HTML. The same text always gives the same page. ok is
+// false if the page would show only paragraphs, like the text alone. It is also false for text
+// that is not UTF-8, or that is longer or nested deeper than anybody reads.
 func HTML(text string) (page string, ok bool) {
 	if len(text) > MaxText || !readable(text) {
 		return "", false
@@ -43,14 +42,14 @@ type writer struct {
 	src       []byte
 	out       strings.Builder
 	depth     int
-	skip      int  // bytes of text that were written in another form
-	inCell    bool // of a table
+	skip      int  // bytes of text already written in another form
+	inCell    bool // in a cell of a table
 	formatted bool // the page shows something that the text does not
 	tooMuch   bool
 }
 
-// nested reports whether there is room for what is inside a node. If so, the caller ends
-// with w.depth--.
+// nested reports whether the content of a node still fits. If so, the caller ends with
+// w.depth--.
 func (w *writer) nested() bool {
 	if w.depth >= maxDepth || w.out.Len() > maxPage {
 		w.tooMuch = true
@@ -89,21 +88,20 @@ func (w *writer) block(n ast.Node) {
 	case *ast.FencedCodeBlock:
 		w.formatted = true
 		w.code(w.lines(n))
-	case *ast.CodeBlock: // which text that is only indented may be, too
+	case *ast.CodeBlock: // not formatted: it may be text that is merely indented
 		w.code(strings.TrimRight(w.lines(n), "\n") + "\n")
 	case *extast.Table:
 		w.table(n)
 	}
 }
 
-// tag writes a tag that shows something.
+// tag writes a tag that is visible on the page.
 func (w *writer) tag(s string) {
 	w.formatted = true
 	w.out.WriteString(s)
 }
 
-// paragraph keeps the lines as the agent wrote them. Where blanks line up columns, they
-// stay as well.
+// paragraph keeps the line ends of the agent. If blanks align columns, it keeps the blanks too.
 func (w *writer) paragraph(n *ast.Paragraph) {
 	if n.Parent().Kind() == ast.KindDocument {
 		if lines := w.wholeLines(n); aligned(lines) {
@@ -118,7 +116,7 @@ func (w *writer) paragraph(n *ast.Paragraph) {
 
 func (w *writer) heading(n *ast.Heading) {
 	if n.Lines().Len() > 1 {
-		// A paragraph above a line of dashes: not a heading.
+		// A paragraph above a line of dashes is not a heading.
 		w.out.WriteString(`<p dir="auto"` + paragraphStyle + ">")
 		w.inlines(n)
 		w.out.WriteString("</p>\n")
@@ -167,7 +165,7 @@ func (w *writer) list(n *ast.List) {
 	w.depth--
 }
 
-// taskBox returns the box of an item of a task list, or "".
+// taskBox returns the box of a task list item, or "" for any other item.
 func (w *writer) taskBox(item ast.Node) string {
 	first := item.FirstChild()
 	if first == nil || first.Type() != ast.TypeBlock || first.Lines() == nil || first.Lines().Len() == 0 {
@@ -208,7 +206,7 @@ func (w *writer) table(n *extast.Table) {
 func (w *writer) cell(tag string, c *extast.TableCell) {
 	align := cellStyle(c.Alignment)
 	if align == "" && tag == "th" {
-		align = cellStyle(extast.AlignLeft) // a heading is centered otherwise
+		align = cellStyle(extast.AlignLeft) // headings are centered by default
 	}
 	dir := ""
 	if strings.ContainsFunc(w.plainText(c), func(r rune) bool { return r >= 0x80 }) {
@@ -221,7 +219,7 @@ func (w *writer) cell(tag string, c *extast.TableCell) {
 	w.out.WriteString("</" + tag + ">")
 }
 
-// code writes lines as they are. Lines that are columns do not wrap, but scroll.
+// code writes lines unchanged. Columns scroll instead of wrapping.
 func (w *writer) code(lines string) {
 	style := codeStyle
 	if aligned(lines) {
@@ -229,7 +227,7 @@ func (w *writer) code(lines string) {
 	}
 	w.out.WriteString("<pre" + style + ">")
 	if strings.HasPrefix(lines, "\n") {
-		w.out.WriteByte('\n') // a reader drops the first line end
+		w.out.WriteByte('\n') // HTML parsers drop the first line end
 	}
 	w.out.WriteString(html.EscapeString(strings.TrimSuffix(lines, "\n")))
 	w.out.WriteString("</pre>\n")
@@ -245,7 +243,7 @@ func (w *writer) lines(n ast.Node) string {
 	return b.String()
 }
 
-// wholeLines returns the lines of a paragraph, with the blanks before them.
+// wholeLines returns the lines of a paragraph with their indentation.
 func (w *writer) wholeLines(n ast.Node) string {
 	var b strings.Builder
 	for i := range n.Lines().Len() {

@@ -49,8 +49,7 @@ func (w *writer) wrapped(n ast.Node, tag string) {
 	w.out.WriteString("</" + tag + ">")
 }
 
-// text writes a piece of text, and the line end behind it. The blanks at the beginning of
-// a line stay.
+// text writes a piece of text and the line end after it. It keeps the indentation of a line.
 func (w *writer) text(n *ast.Text) {
 	raw := n.Segment.Value(w.src)
 	skipped := min(w.skip, len(raw))
@@ -60,7 +59,7 @@ func (w *writer) text(n *ast.Text) {
 	}
 	said := html.EscapeString(unescaped(raw))
 	if w.inCell {
-		said = lineBreaks.Replace(said) // a cell has no other way to break its line
+		said = lineBreaks.Replace(said) // the only way to break a line in a cell
 	}
 	w.out.WriteString(said)
 	if n.SoftLineBreak() || n.HardLineBreak() {
@@ -70,10 +69,11 @@ func (w *writer) text(n *ast.Text) {
 
 var lineBreaks = strings.NewReplacer("&lt;br&gt;", "<br>", "&lt;br/&gt;", "<br>", "&lt;br /&gt;", "<br>", "&lt;BR&gt;", "<br>")
 
-// maxIndent is the most blanks that stay at the beginning of a line.
+// maxIndent is the maximum number of blanks kept at the beginning of a line.
 const maxIndent = 20
 
-// indent returns the number of blanks before a text that begins a line, or maxIndent.
+// indent returns the number of blanks before a text that begins a line, at most maxIndent. It
+// returns 0 for other text.
 func (w *writer) indent(n *ast.Text) int {
 	start := n.Segment.Start
 	for start > 0 && w.src[start-1] == ' ' {
@@ -99,7 +99,7 @@ func (w *writer) codeSpan(n *ast.CodeSpan) string {
 	return said
 }
 
-// emphasis writes *text* and **text**, unless the marks are those of a sum or a name:
+// emphasis writes *text* and **text**. It leaves the marks of a sum or a name as they are:
 // 2*3*4, __init__.
 func (w *writer) emphasis(n *ast.Emphasis) {
 	tag := "em"
@@ -126,7 +126,7 @@ func (w *writer) emphasis(n *ast.Emphasis) {
 
 func isWordASCII(b byte) bool { return b < 0x80 && isWord(b) }
 
-// isName reports whether a text may be a name of a program, without its underscores.
+// isName reports whether text may be the name of a program without its underscores.
 func isName(text []byte) bool {
 	for _, b := range text {
 		if !isWordASCII(b) && b != '_' {
@@ -136,11 +136,11 @@ func isName(text []byte) bool {
 	return len(text) > 0
 }
 
-// maxReference is the longest character reference, in bytes without its semicolon.
+// maxReference is the maximum length of a character reference, in bytes without its semicolon.
 const maxReference = 40
 
-// unescaped returns a text without its backslashes and with its character references
-// resolved. Both are done in one pass: what the one makes the other does not read.
+// unescaped returns a text without its backslashes and with its character references resolved.
+// It does both in one pass, so the output of one is not the input of the other.
 func unescaped(raw []byte) string {
 	var b strings.Builder
 	for i := 0; i < len(raw); i++ {
@@ -169,8 +169,8 @@ func unescaped(raw []byte) string {
 	return strings.Map(shown, plain.Text(b.String()))
 }
 
-// shown drops characters that change the direction of what follows them. A reference may
-// have made one.
+// shown drops characters that change the direction of the text after them. A character
+// reference may have produced one.
 func shown(r rune) rune {
 	if unicode.Is(unicode.Bidi_Control, r) && r != '\u200e' && r != '\u200f' && r != '\u061c' {
 		return -1

@@ -12,15 +12,15 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// maxAddress is the longest address, in bytes, to which there is a link.
+// maxAddress is the maximum length of the target of a link, in bytes.
 const maxAddress = 2000
 
-// maxShownAddress is how many characters of an address are shown as text.
+// maxShownAddress is the maximum number of characters of an address shown as text.
 const maxShownAddress = 200
 
-// address returns where a link leads, as it stands in HTML, and false if nothing may lead
-// there: only http, https and mailto addresses that a person can check. A name in front
-// of the host, as in https://bank.example@evil.example, is there to deceive.
+// address returns the target of a link, escaped for HTML. ok is false unless the target is an
+// http, https or mailto address that a person can check. A name in front of the host, as in
+// https://bank.example@evil.example, is meant to deceive.
 func address(destination string) (href string, ok bool) {
 	destination = unescaped([]byte(destination))
 	if len(destination) > maxAddress || strings.ContainsFunc(destination, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
@@ -40,8 +40,9 @@ func address(destination string) (href string, ok bool) {
 	return html.EscapeString(u.String()), true
 }
 
-// link writes a link. What leads nowhere from a mail is shown as text, with the address.
-// So is a link whose text is an address other than where it leads.
+// link writes a link. If a mail must not link to the target, it writes only the text of the
+// link and the target as text. It also shows the target if the text of the link is another
+// address.
 func (w *writer) link(destination string, n ast.Node) {
 	href, ok := address(destination)
 	if !ok {
@@ -63,8 +64,8 @@ func (w *writer) link(destination string, n ast.Node) {
 	}
 }
 
-// namesAnotherHost reports whether a word of a link's text is a host to which the link does
-// not lead. The name of the file to which it leads is not one.
+// namesAnotherHost reports whether a word of a link's text is a host other than that of its
+// target. The file name of the target does not count.
 func namesAnotherHost(said, to string) bool {
 	u, err := url.Parse(to)
 	if err != nil {
@@ -86,7 +87,8 @@ func (w *writer) aside(destination string) {
 	}
 }
 
-// image writes what a picture shows, and links to it. No mail program is to fetch it.
+// image writes the description of a picture and links to it. No mail program is to fetch the
+// picture.
 func (w *writer) image(n *ast.Image) {
 	href, ok := address(string(n.Destination))
 	said := html.EscapeString(plain.Line(w.plainText(n)))
@@ -99,15 +101,15 @@ func (w *writer) image(n *ast.Image) {
 		w.aside(string(n.Destination))
 		return
 	}
-	if inLink(n) { // which cannot hold another
+	if inLink(n) { // a link cannot contain another
 		w.out.WriteString("[" + said + "]")
 		return
 	}
 	w.tag(`<a href="` + href + `"` + linkStyle + ">[" + said + "]</a>")
 }
 
-// autoLink writes an address that stands in the text. A mail program makes a link of it in
-// plain text as well, so the page shows nothing new.
+// autoLink writes an address in running text. Mail programs turn it into a link in plain text
+// as well, so it does not count as formatting.
 func (w *writer) autoLink(n *ast.AutoLink) {
 	said := string(n.Label(w.src))
 	destination := said
@@ -131,7 +133,7 @@ func inLink(n ast.Node) bool {
 	return false
 }
 
-// plainText returns the text in a node.
+// plainText returns the text of a node and its children.
 func (w *writer) plainText(n ast.Node) string {
 	var b strings.Builder
 	for c := n.FirstChild(); c != nil && b.Len() < maxAddress; c = c.NextSibling() {
@@ -150,8 +152,7 @@ func (w *writer) plainText(n ast.Node) string {
 	return b.String()
 }
 
-// looksLikeAddress reports whether a reader takes a text for the place to which a link
-// leads.
+// looksLikeAddress reports whether a reader takes the text of a link for its target.
 func looksLikeAddress(said string) bool {
 	said = strings.TrimSpace(said)
 	if strings.ContainsAny(said, " \t\n") {
@@ -160,7 +161,7 @@ func looksLikeAddress(said string) bool {
 	return strings.Contains(said, "://") || strings.HasPrefix(strings.ToLower(said), "www.") || strings.Count(said, "@") == 1 && strings.Contains(said, ".")
 }
 
-// sameAddress reports whether a text is the address of its link, but for what people
+// sameAddress reports whether the text of a link is its target, ignoring the parts that people
 // leave out.
 func sameAddress(said, href string) bool {
 	bare := func(s string) string {

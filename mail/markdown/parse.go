@@ -9,14 +9,14 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// reader returns the parser of our Markdown. It is made when it is first needed.
+// reader returns the parser of our Markdown. It is created on first use.
 //
-// It is GitHub's, with tables, struck text, task lists and bare addresses, but for two
-// things. HTML is text: an agent that writes Vec<String> means it. And there are no link
-// definitions, because a log line such as "[warn]: disk" would be one, and vanish.
+// It parses GitHub's Markdown, with tables, strikethrough, task lists and bare addresses, with
+// two exceptions. HTML is text: an agent that writes Vec<String> means it. Link definitions are
+// not supported, because a log line such as "[warn]: disk" would be one, and vanish.
 //
 // The extensions of goldmark are not imported: they would add more to the start of every
-// command than all the rest of goldmark (docs/performance.md).
+// command than the rest of goldmark together (docs/performance.md).
 var reader = sync.OnceValue(func() parser.Parser {
 	return parser.NewParser(
 		parser.WithBlockParsers(

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxMarks is the most marks of one paragraph, and of lines that follow one another
-// without an empty one. The time to match them grows with the square of their number.
+// maxMarks is the maximum number of marks in a paragraph, or in lines without an empty line
+// between them. The time to match marks grows with the square of their number.
 const maxMarks = 3000
 
-// readable reports whether a text is UTF-8 that a person may have written: goldmark takes
-// long to read others.
+// readable reports whether text is UTF-8 that a person may have written. Goldmark takes long to
+// parse other text.
 func readable(text string) bool {
 	marks := 0
 	for line := range strings.Lines(text) {
@@ -34,9 +34,9 @@ func readable(text string) bool {
 	return utf8.ValidString(text)
 }
 
-// aligned reports whether lines are columns, or a drawing: at least two of them have
-// blanks in a row between words, a tab, or characters that draw lines. Two blanks behind
-// the end of a sentence are a habit of writers.
+// aligned reports whether lines are columns or a drawing: at least two lines have several
+// blanks between words, a tab, or box-drawing characters. Two blanks after a sentence do not
+// count, because many writers type them.
 func aligned(lines string) bool {
 	n := 0
 	for line := range strings.Lines(lines) {

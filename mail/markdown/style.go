@@ -2,9 +2,9 @@ package markdown
 
 import extast "github.com/yuin/goldmark/extension/ast"
 
-// A page has no color of its own, so the mail program's light and dark modes both fit, and
-// no font but those of the phone. Styles stand at each tag, because several programs drop
-// the others.
+// A page sets no color of its own, so it fits both the light and the dark mode of a mail
+// program. It uses only the fonts of the phone. Each tag carries its style, because several
+// programs drop style sheets.
 const (
 	pageHead = "<!DOCTYPE html>\n<html>\n<head>\n" +
 		`<meta charset="utf-8">` + "\n" +
@@ -35,7 +35,7 @@ const (
 	columnsStyle = ` dir="ltr" style="` + block + mono + `white-space:pre;tab-size:8;overflow-x:auto;overflow-wrap:normal"`
 )
 
-// headingStyle is by level.
+// headingStyle holds the style of each level of heading, level 1 first.
 var headingStyle = [6]string{
 	` style="margin:16px 0 8px;font-size:22px;line-height:1.3"`,
 	` style="margin:16px 0 8px;font-size:19px;line-height:1.3"`,
@@ -45,7 +45,8 @@ var headingStyle = [6]string{
 	` style="margin:12px 0 8px;font-size:16px;line-height:1.3"`,
 }
 
-// cellStyle is by alignment. A cell has no more than it needs: there may be hundreds.
+// cellStyle returns the attribute for an alignment. It is short, because a page may have
+// hundreds of cells.
 func cellStyle(a extast.Alignment) string {
 	switch a {
 	case extast.AlignLeft:

@@ -9,14 +9,14 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// maxColumns is the most columns of a table. What has more is text.
+// maxColumns is the maximum number of columns of a table. A wider table stays text.
 const maxColumns = 50
 
 // tables reads the tables of GitHub: a line of headings, a line of dashes, and rows.
 type tables struct{}
 
-// Transform turns the end of a paragraph into a table, from the line before the first line
-// of dashes on.
+// Transform turns the end of a paragraph into a table, starting at the line before the first
+// line of dashes.
 func (tables) Transform(p *ast.Paragraph, reader text.Reader, _ parser.Context) {
 	src, lines := reader.Source(), p.Lines()
 	for i := 1; i < lines.Len(); i++ {
@@ -42,12 +42,12 @@ func (tables) Transform(p *ast.Paragraph, reader text.Reader, _ parser.Context) 
 			return
 		}
 		last := lines.At(i - 2)
-		lines.Set(i-2, last.TrimRightSpace(src)) // else a line end would follow it
+		lines.Set(i-2, last.TrimRightSpace(src)) // otherwise a line end would follow it
 		return
 	}
 }
 
-// alignments reads a line of dashes, as in "|:---|---:|". It returns nil for any other.
+// alignments reads a line of dashes, such as "|:---|---:|". It returns nil for any other line.
 func alignments(line []byte) (columns []extast.Alignment) {
 	line = bytes.TrimSpace(line)
 	if bytes.IndexByte(line, '|') < 0 || bytes.Count(line, []byte("|")) > maxColumns+1 {
@@ -76,7 +76,8 @@ func alignments(line []byte) (columns []extast.Alignment) {
 	return columns
 }
 
-// cells returns where the cells of a line are. A bar behind a backslash is none.
+// cells returns the positions of the cells in a line. A bar after a backslash does not end a
+// cell.
 func cells(line text.Segment, src []byte) (all []text.Segment) {
 	line = line.TrimLeftSpace(src)
 	line = line.TrimRightSpace(src)
@@ -106,7 +107,7 @@ func trimmed(start, stop int, src []byte) text.Segment {
 	return s.TrimRightSpace(src)
 }
 
-// row makes a row of a table with as many cells as it has columns.
+// row returns a table row with one cell per column.
 func row(cells []text.Segment, columns []extast.Alignment) *extast.TableRow {
 	r := extast.NewTableRow(columns)
 	for i, column := range columns {

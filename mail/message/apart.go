@@ -8,20 +8,19 @@ import (
 	"strconv"
 )
 
-// An attachment that lies apart is large, and kept in a file of its own: Render leaves its
-// content out, and Whole puts it in when the mail is sent. So a mail that waits takes
-// the room of its files once.
+// An attachment that is kept apart is large, and has a file of its own. Render leaves out its
+// content, and Whole inserts the content when the mail is sent. So a waiting mail stores its
+// files only once.
 
-// apartMark begins the line that stands for the content of an attachment. It occurs at the
-// beginning of no other line: "=_" occurs in no part of a mail of ours, and a field of
-// its header begins with a name.
+// apartMark begins the placeholder line for the content of an attachment. It begins no other
+// line: "=_" occurs in no part of our mail, and a field of the header begins with a name.
 const apartMark = "=_apart "
 
 func apartLine(n int) string { return apartMark + strconv.Itoa(n) + "\r\n" }
 
-// Whole returns a reader of a mail that Render has written. contents are those of its
-// attachments that lie apart, in the order of Draft.Attachments; each is read once. A
-// number of contents that is not the mail's is an error.
+// Whole returns a reader of a mail that Render has written. contents are the contents of its
+// attachments kept apart, in the order of Draft.Attachments; each is read once. If contents has
+// more or fewer elements than the mail needs, Whole returns an error.
 func Whole(rendered []byte, contents []io.Reader) (io.Reader, error) {
 	var parts []io.Reader
 	n := 0
@@ -46,15 +45,15 @@ func Whole(rendered []byte, contents []io.Reader) (io.Reader, error) {
 	return io.MultiReader(parts...), nil
 }
 
-// base64Reader encodes what it reads as the content of an attachment.
+// base64Reader encodes the bytes of from as the content of an attachment.
 type base64Reader struct {
 	from  io.Reader
-	lines bytes.Buffer // encoded, and not read yet
+	lines bytes.Buffer // encoded, but not read yet
 	chunk []byte
 	err   error
 }
 
-// chunkLines is how many lines are encoded at a time.
+// chunkLines is the number of lines encoded at a time.
 const chunkLines = 512
 
 func (r *base64Reader) Read(p []byte) (int, error) {

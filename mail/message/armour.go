@@ -10,8 +10,9 @@ const (
 	pgpEnd       = "-----END PGP SIGNATURE-----"
 )
 
-// unarmoured returns a text without the lines by which inline PGP signs it, and what is to
-// be said about these, or "". Of an encrypted text only that is to be said.
+// unarmoured returns a text without the lines of its inline PGP signature. problem describes
+// the signature, or is "". An encrypted text is returned unchanged, and problem describes the
+// encryption.
 func unarmoured(text string) (plain, problem string) {
 	var out []string
 	const (
@@ -40,7 +41,7 @@ func unarmoured(text string) (plain, problem string) {
 			out = append(out, line)
 		}
 	}
-	if at != outside { // it is cut off
+	if at != outside { // the signature is cut off
 		return text, problem
 	}
 	return strings.Join(out, "\n"), problem

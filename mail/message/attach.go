@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// The limits of the charsets that are tried for raw bytes in a name.
+// The limits of the charsets tried for raw bytes in a name.
 const (
 	maxHints = 3
 	maxLabel = 39 // bytes of the name of a charset
 )
 
-// charsetsOf returns the charsets that the fields of a mail show, other than UTF-8: those
-// of its encoded words.
+// charsetsOf returns the charsets of the encoded words in Subject and From, other than UTF-8.
 func charsetsOf(raw []byte) (labels []string) {
 	for _, f := range Fields(raw) {
 		if f.Name != "subject" && f.Name != "from" {
@@ -46,11 +45,11 @@ func (c *contentReader) attach(e entity) {
 	})
 }
 
-// maxExtension is the longest extension of a sender that our name of a file takes over.
+// maxExtension is the maximum length of a sender's extension that our name of a file adopts.
 const maxExtension = 8
 
-// extension returns the extension that the sender used if it is short and
-// plain, and else one for the type.
+// extension returns the sender's extension if it is short and plain, and otherwise one for the
+// type.
 func extension(e entity) string {
 	if i := strings.LastIndexByte(e.title, '.'); i >= 0 {
 		ext := strings.ToLower(e.title[i+1:])
@@ -66,7 +65,7 @@ func extension(e entity) string {
 }
 
 // commonExtension returns the extension of a media type, or ".bin". The table is our own,
-// because that of the system differs from machine to machine.
+// because the system's table differs from machine to machine.
 func commonExtension(mediaType string) string {
 	switch mediaType {
 	case "application/json":
@@ -97,7 +96,7 @@ func commonExtension(mediaType string) string {
 	return ".bin"
 }
 
-// sealed returns why what a part holds cannot be read here, or "".
+// sealed returns the reason why the content of a part cannot be read here, or "".
 func sealed(e entity) string {
 	switch {
 	case e.mediaType == "application/ms-tnef", e.mediaType == "application/vnd.ms-tnef", strings.EqualFold(e.title, "winmail.dat"):

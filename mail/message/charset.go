@@ -12,14 +12,13 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// encodingOf returns the encoding of the charset named label, or nil if it is unknown.
-// It knows the names of IANA and of the WHATWG for every encoding of x/text.
-// US-ASCII is read as UTF-8, of which it is a part. ISO-8859-1 and ISO-8859-9 are read as
-// the Windows charsets that extend them, as browsers do: programs write those under these
-// names.
+// encodingOf returns the encoding of the charset named label, or nil if it is unknown. It knows
+// the IANA and WHATWG names of every encoding of x/text. US-ASCII is read as UTF-8, which
+// contains it. ISO-8859-1 and ISO-8859-9 are read as the Windows charsets that extend them, as
+// browsers do: programs use these names for the Windows charsets.
 //
-// The indexes of x/text know the same names, but they make maps of 1,200 names at each
-// start of the program. The test compares them with these.
+// The indexes of x/text know the same names, but they build maps of 1,200 names at each start
+// of the program. The test compares them with this function.
 func encodingOf(label string) encoding.Encoding {
 	switch strings.ToLower(strings.TrimSpace(label)) {
 	case "ansi_x3.4-1968", "ansi_x3.4-1986", "ascii", "cp367", "csascii", "ibm367", "iso-ir-6", "iso646-us", "iso_646.irv:1991", "us",

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// charset decodes b from the charset named label. If that is unknown, b is
-// taken for UTF-8 if it is valid UTF-8, and else for Windows-1252.
+// charset decodes b from the charset named label. If the charset is unknown, b is read as UTF-8
+// if it is valid UTF-8, and otherwise as Windows-1252.
 func (c *contentReader) charset(b []byte, label string) string {
 	label = strings.ToLower(strings.TrimSpace(label))
 	if wide, ok := wideCharsetOf(label); ok {
@@ -73,13 +73,13 @@ func (c *contentReader) decode(e entity) []byte {
 }
 
 func decodeQuotedPrintable(b []byte) ([]byte, error) {
-	out := bytes.NewBuffer(make([]byte, 0, len(b)+bytes.MinRead)) // it does not grow
+	out := bytes.NewBuffer(make([]byte, 0, len(b)+bytes.MinRead)) // large enough, so that it does not grow
 	_, err := out.ReadFrom(quotedprintable.NewReader(bytes.NewReader(b)))
 	return out.Bytes(), err
 }
 
-// decodeBase64 reads what it can: it skips bytes that are not base64, and drops
-// an incomplete end.
+// decodeBase64 decodes as much as it can: it skips bytes that are not base64, and drops an
+// incomplete end.
 func decodeBase64(b []byte) (out []byte, broken bool) {
 	out = make([]byte, 0, base64.RawStdEncoding.DecodedLen(len(b)))
 	var clean [4 << 10]byte // a mail may be large, so it is not copied first

@@ -6,8 +6,8 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// enrichedText returns the text of a part in text/enriched (RFC 1896) without its markup.
-// One line end is a blank there, and of several the first is left out.
+// enrichedText returns the text of a part in text/enriched (RFC 1896) without its markup. In
+// this format a single line end is a blank, and the first of several is left out.
 func enrichedText(s string) string {
 	var out strings.Builder
 	s = strings.ReplaceAll(s, "\r\n", "\n")
@@ -45,7 +45,7 @@ func enrichedText(s string) string {
 	return plain.Text(out.String())
 }
 
-// behindParam returns what follows the end of a parameter.
+// behindParam returns the text after the end of a parameter.
 func behindParam(s string) string {
 	const end = "</param>"
 	for {

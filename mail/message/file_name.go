@@ -10,15 +10,15 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// maxFileName is the most bytes of a file name in a header: a system takes 255, and
-// programs that save a file twice add to its name.
+// maxFileName is the maximum length of a file name in a header, in bytes: a system takes 255,
+// and programs that save a file twice add to its name.
 const maxFileName = 240
 
-// FileName returns the name that file number n of a mail has, in any script: the last
-// element of name as one line of valid UTF-8, without control characters and without
-// those that change the direction of writing or cannot be seen. Two joiners stay, which
-// several scripts and many emoji need. A name that is too long loses its middle, so that
-// its extension stays. If nothing is left, FileName returns one of ours.
+// FileName returns the name of file number n of a mail, in any script: the last element of name
+// as one line of valid UTF-8. It drops control characters, invisible characters and characters
+// that change the direction of writing. Two joiners stay, because several scripts and many
+// emoji need them. A name that is too long loses its middle, so that its extension stays. If
+// all of the name is dropped, FileName returns one of ours.
 func FileName(name string, n int) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.Map(func(r rune) rune {
@@ -38,19 +38,21 @@ func FileName(name string, n int) string {
 	return name
 }
 
-// These join letters, or keep them apart, and cannot be seen.
+// These join letters, or keep them apart, and are invisible.
 const (
 	zeroWidthNonJoiner = '\u200c'
 	zeroWidthJoiner    = '\u200d'
 )
 
-// maxWords is the most bytes of a file name in encoded words, and wordBytes of one of them.
+// maxWords is the maximum number of bytes of a file name in encoded words, and wordBytes that
+// of one word.
 const (
 	wordBytes = 45
 	maxWords  = 3 * wordBytes
 )
 
-// maxKeptExtension is the longest extension, with its dot, that a shortened name keeps.
+// maxKeptExtension is the maximum length of an extension, with its dot, that a shortened name
+// keeps.
 const maxKeptExtension = 20
 
 // shortName returns a name of at most most bytes, cut before its extension.
@@ -65,12 +67,12 @@ func shortName(name string, most int) string {
 	return strings.TrimSpace(plain.Cut(name[:len(name)-len(ext)], most-len(ext))) + ext
 }
 
-// nameParameters returns the parameters of Content-Type and of Content-Disposition that
-// name a file, each with the line end before it (docs/decisions/0042-answers-on-a-phone.md). The second is the
-// name by RFC 2231. The first is for programs that do not read that, and is what most
-// mail programs write there: the name, as encoded words (RFC 2047) if it must be. Of
-// three words at most, because a program that does not know those either saves the file
-// under what stands there.
+// nameParameters returns the parameters of Content-Type and of Content-Disposition that name a
+// file, each with the preceding line end (docs/decisions/0042-answers-on-a-phone.md).
+// ofDisposition has the name by RFC 2231. ofType is for programs that do not read RFC 2231, and
+// has the form that most mail programs write there: the name, as encoded words (RFC 2047) if
+// necessary. It has at most three words, because a program that does not know encoded words
+// either saves the file under this text.
 func nameParameters(name string) (ofType, ofDisposition string) {
 	if quotable(name) {
 		ofType = fmt.Sprintf(";\r\n name=\"%s\"", name)
@@ -80,16 +82,16 @@ func nameParameters(name string) (ofType, ofDisposition string) {
 	return ofType, fileNameParameter(name)
 }
 
-// maxParameter is the most characters of a value on one line, if it needs no more than
-// maxContinued lines then: several programs put the tenth line before the second.
+// maxParameter is the maximum number of characters of a value on one line, if the value then
+// needs at most maxContinued lines: several programs put the tenth line before the second.
 const (
 	maxParameter = 60
 	maxContinued = 8
 )
 
-// fileNameParameter returns the parameter filename: quoted if each reader reads that
-// alike, else by RFC 2231 section 4. A long value is continued by its section 3, cut
-// between characters.
+// fileNameParameter returns the parameter filename: quoted if all readers read that alike,
+// otherwise by RFC 2231 section 4. A long value is continued by section 3, and cut between
+// characters.
 func fileNameParameter(name string) string {
 	quoted := quotable(name)
 	if quoted && len(name) <= maxParameter {
@@ -127,8 +129,8 @@ func fileNameParameter(name string) string {
 	return b.String()
 }
 
-// quotable reports whether each reader reads a name in quotes alike: it is ASCII, without
-// what some programs unquote or decode, and others do not.
+// quotable reports whether all readers read a name in quotes alike: it is ASCII, without the
+// sequences that only some programs unquote or decode.
 func quotable(name string) bool {
 	for _, r := range name {
 		if r < ' ' || r > '~' || strings.ContainsRune(`"\%`, r) {
@@ -138,7 +140,7 @@ func quotable(name string) bool {
 	return !strings.Contains(name, "=?") && !strings.Contains(name, "''")
 }
 
-// percentEncoded returns a character as RFC 2231 section 7 has it.
+// percentEncoded returns a character in the encoding of RFC 2231 section 7.
 func percentEncoded(r rune) string {
 	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_' {
 		return string(r)
@@ -150,8 +152,8 @@ func percentEncoded(r rune) string {
 	return b.String()
 }
 
-// encodedWords returns s as encoded words in base64 (RFC 2047), of wordBytes bytes at
-// most each, cut between characters.
+// encodedWords returns s as encoded words in base64 (RFC 2047) of at most wordBytes bytes each,
+// cut between characters.
 func encodedWords(s string) (words []string) {
 	for s != "" {
 		word := plain.Cut(s, wordBytes)

@@ -7,7 +7,8 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// maxQuoteDepth is how many levels of quotation marks of a flowed line are kept apart.
+// maxQuoteDepth is the maximum number of quotation levels that are distinguished in a flowed
+// line.
 const maxQuoteDepth = 50
 
 // unflow returns a text in format=flowed (RFC 3676) with each paragraph on one line. A
@@ -16,21 +17,21 @@ const maxQuoteDepth = 50
 func unflow(text string, delsp bool) string {
 	var out strings.Builder
 	first := true
-	open, depth := false, 0 // the last line goes on, at this depth of quotation
+	open, depth := false, 0 // the last line continues, at this depth of quotation
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
 		quoted := strings.TrimLeft(line, ">")
 		marks := min(len(line)-len(quoted), maxQuoteDepth)
 		stuffed := strings.HasPrefix(quoted, " ")
 		content := strings.TrimPrefix(quoted, " ")
 		signature := content == "-- "
-		goesOn := open && depth == marks && !signature && content != "" // an empty line ends a paragraph, whatever the RFC says
+		goesOn := open && depth == marks && !signature && content != "" // an empty line ends a paragraph, despite the RFC
 		if !goesOn {
 			if !first {
 				out.WriteByte('\n')
 			}
 			first = false
 			out.WriteString(strings.Repeat(">", marks))
-			// What was written as ">" by hand must not become a quotation.
+			// A ">" written by hand must not become a quotation.
 			if marks > 0 || stuffed && strings.HasPrefix(content, ">") {
 				out.WriteByte(' ')
 			}
@@ -45,7 +46,7 @@ func unflow(text string, delsp bool) string {
 	return out.String()
 }
 
-// readable returns the text of a part whose charset is decoded.
+// readable returns the text of a part whose charset is already decoded.
 func (e entity) readable(s string) string {
 	switch {
 	case e.mediaType == "text/html":
@@ -64,7 +65,7 @@ func (e entity) has(name, value string) bool {
 	return strings.EqualFold(strings.TrimSpace(e.params[name]), value)
 }
 
-// sameWords reports whether two texts have the same words without their quotation marks.
+// sameWords reports whether two texts have the same words, without their quotation marks.
 func sameWords(a, b string) bool { return slices.Equal(unquotedWords(a), unquotedWords(b)) }
 
 // unquotedWords returns the words of a text without its quotation marks.

@@ -12,20 +12,19 @@ import (
 type Token struct {
 	Text   string // without the quotes of a quoted string
 	Quoted bool
-	Apart  bool // blanks or comments stand before the token
+	Apart  bool // blanks or comments precede the token
 }
 
 // Is reports whether t is this special character, outside quotes.
 func (t Token) Is(special string) bool { return !t.Quoted && t.Text == special }
 
-// specials each make a token of their own. "\" is a special character, too, but
-// must not stand outside quotes and comments. "=" and "/" are not special in an
-// address (RFC 5322) but in a MIME value (RFC 2045); the parser of an address
-// joins them again.
+// specials each make a token of their own. "\" is a special character, too, but is allowed only
+// in quotes and comments. "=" and "/" are not special in an address (RFC 5322) but in a MIME
+// value (RFC 2045); the parser of an address joins them again.
 const specials = `<>@,;:[]=/.`
 
-// Lexer splits the value of a field, already unfolded, into tokens. Text in
-// quotes or in a comment is never another token.
+// Lexer splits the unfolded value of a field into tokens. Text in quotes or in a comment is
+// never another token.
 type Lexer struct{ rest string }
 
 // NewLexer returns a lexer of value.
@@ -34,8 +33,8 @@ func NewLexer(value string) Lexer { return Lexer{value} }
 // ErrField is the error for a value that breaks the lexical rules.
 var ErrField = errors.New("malformed field")
 
-// Next returns the next token. ok is false at the end. A quote or comment that
-// is not closed, a control character and a byte that is not UTF-8 are errors.
+// Next returns the next token. ok is false at the end. An unclosed quote or comment, a control
+// character and a byte that is not UTF-8 are errors.
 func (l *Lexer) Next() (t Token, ok bool, err error) {
 	if t.Apart, err = l.skip(); err != nil || l.rest == "" {
 		return Token{}, false, err
@@ -119,8 +118,8 @@ func (l *Lexer) quotedString() (string, error) {
 	return "", ErrField
 }
 
-// textRune reports whether r may stand in a field: it is neither a control
-// character nor a byte that is not UTF-8.
+// textRune reports whether a field may contain r. Control characters and bytes that are not
+// UTF-8 are not allowed.
 func textRune(r rune) bool { return r != utf8.RuneError && !unicode.IsControl(r) }
 
 // lex returns all tokens of value.

@@ -17,16 +17,15 @@ const (
 	maxAlt    = 200  // bytes of the text of a picture
 )
 
-// htmlText returns the readable text of an HTML mail. Blocks stand on lines of
-// their own, links are followed by their address, quoted history has "> " in
-// front, and scripts and styles are left out. Struck out text stands between ~~: without
-// the marks the rest would say something else. Text that mail programs do not show is left
-// out, and hidden is its length in bytes. htmlText reads tokens and builds no tree, so deep
-// nesting costs nothing.
+// htmlText returns the readable text of an HTML mail. Each block is on lines of its own, each
+// link is followed by its address, and quoted history has "> " in front. Scripts and styles are
+// left out. Text that is struck out is enclosed in ~~, because the rest would have another
+// meaning without the marks. Text that mail programs do not show is left out, and hidden is its
+// length in bytes. htmlText reads tokens and builds no tree, so deep nesting costs nothing.
 func htmlText(s string) (text string, hidden int) {
 	w := htmlWriter{}
 	w.read(s)
-	if w.unseen.tag != 0 { // without its end nobody knows what is hidden
+	if w.unseen.tag != 0 { // its end is missing, so we cannot know which text is hidden
 		w = htmlWriter{showsAll: true}
 		w.read(s)
 	}
@@ -48,10 +47,10 @@ func (w *htmlWriter) read(s string) {
 	}
 }
 
-// element is an open element that changes how its text is read; tag is 0 if there is none.
+// element is an open element that changes how its text is read; tag is 0 if it is closed.
 type element struct {
 	tag   atom.Atom
-	depth int // of elements of this name, one in another
+	depth int // nested elements of this name
 }
 
 func (e *element) open(tag atom.Atom) {
@@ -75,9 +74,9 @@ func (e *element) close(tag atom.Atom) bool {
 type htmlWriter struct {
 	unseen      element // not shown by mail programs
 	struck      element // struck out
-	mark        string  // due before the next text
+	mark        string  // to write before the next text
 	hiddenBytes int
-	showsAll    bool // nothing is left out as hidden
+	showsAll    bool // no text is left out as hidden
 
 	out     strings.Builder
 	hidden  atom.Atom // the element whose content is skipped, or 0
@@ -246,10 +245,10 @@ func (w *htmlWriter) endLink() {
 	w.write("<" + bare + ">")
 }
 
-// strikeMark stands on both sides of text that is struck out, as in Markdown.
+// strikeMark encloses text that is struck out, as in Markdown.
 const strikeMark = "~~"
 
-// hides reports whether mail programs do not show what is in an element.
+// hides reports whether mail programs hide the content of an element.
 func hides(t *htmlTokens) bool {
 	if t.kind != html.StartTagToken || t.tag == 0 || isVoid(t.tag) {
 		return false
@@ -266,7 +265,7 @@ func hides(t *htmlTokens) bool {
 	return false
 }
 
-// strikes reports whether an element strikes its text out.
+// strikes reports whether an element strikes out its text.
 func strikes(t *htmlTokens) bool {
 	if t.kind != html.StartTagToken || t.tag == 0 || isVoid(t.tag) {
 		return false

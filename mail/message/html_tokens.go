@@ -9,11 +9,11 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// htmlTokens reads the tags and texts of an HTML mail. x/net/html decides where
-// each begins and ends. What stands in them is read here, with the same result: a
-// program that calls Text, TagAttr or Token makes the library's map of entities at
-// each start (docs/decisions/0060-what-a-start-makes.md). The numbers below are
-// those of the sections of html.spec.whatwg.org.
+// htmlTokens reads the tags and texts of an HTML mail. x/net/html decides where each begins and
+// ends. Their content is read here, with the same result: a program that calls Text, TagAttr or
+// Token builds the library's map of entities at each start
+// (docs/decisions/0060-what-a-start-makes.md). The numbers below are sections of
+// html.spec.whatwg.org.
 type htmlTokens struct {
 	z    *tokenizer.Tokenizer
 	kind tokenizer.TokenType
@@ -21,7 +21,7 @@ type htmlTokens struct {
 	last atom.Atom // the name of the start tag right before, or 0
 }
 
-// newHTMLTokens returns the tokens of s. Each of its line ends becomes \n (13.2.3.5).
+// newHTMLTokens returns the tokens of s. It converts each line end to \n (13.2.3.5).
 func newHTMLTokens(s string) *htmlTokens {
 	s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
 	return &htmlTokens{z: tokenizer.NewTokenizer(strings.NewReader(s))}
@@ -39,8 +39,8 @@ func (t *htmlTokens) next() bool {
 	return t.kind != tokenizer.ErrorToken
 }
 
-// text returns the text of the token, with entities replaced. In a script and its
-// like there are none.
+// text returns the text of the token, with entities replaced. A script and similar elements
+// have no entities.
 func (t *htmlTokens) text() string {
 	s := string(t.z.Raw())
 	switch t.last {
@@ -54,15 +54,14 @@ func (t *htmlTokens) text() string {
 
 const htmlSpace = " \n\t\f"
 
-// attribute returns the value of the first attribute of the start tag that has this
-// name, or "".
+// attribute returns the value of the first attribute of the start tag with this name, or "".
 func (t *htmlTokens) attribute(name string) string {
 	value, _ := t.findAttribute(name)
 	return value
 }
 
-// findAttribute returns the value of the first attribute that has this name, in lower
-// case, and whether there is one.
+// findAttribute returns the value of the first attribute with this name, which is in lower
+// case. ok is false without such an attribute.
 func (t *htmlTokens) findAttribute(name string) (value string, ok bool) {
 	tag := strings.TrimSuffix(string(t.z.Raw()), ">")
 	_, rest := cutBefore(tag, htmlSpace+"/")
@@ -84,8 +83,8 @@ func (t *htmlTokens) findAttribute(name string) (value string, ok bool) {
 	}
 }
 
-// attributeValue returns the value at the beginning of s, in quotes or up to a
-// blank, and what follows it.
+// attributeValue returns the value at the beginning of s, in quotes or up to a blank, and the
+// rest of s.
 func attributeValue(s string) (value, rest string) {
 	if s == "" || s[0] != '"' && s[0] != '\'' {
 		return cutBefore(s, htmlSpace)
@@ -124,9 +123,9 @@ func unescapeHTML(s string, attribute bool) string {
 	}
 }
 
-// namedReference returns what the name at the beginning of s stands for, and what
-// follows it. A name that stands for nothing stays as it is. In an attribute that
-// holds for the parameters of an address as well: &copy=1, &notify.
+// namedReference returns the characters of the named reference at the beginning of s, and the
+// rest of s. An unknown name stays unchanged. In an attribute the parameters of an address stay
+// unchanged as well: &copy=1, &notify.
 func namedReference(s string, attribute bool) (text, rest string) {
 	rest = strings.TrimLeftFunc(s[1:], func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
@@ -138,20 +137,20 @@ func namedReference(s string, attribute bool) (text, rest string) {
 		return name, rest
 	}
 	switch name {
-	case "&nLt;": // html leaves out the two that are longer than their names
+	case "&nLt;": // html lacks the two that are longer than their names
 		return "\u226A\u20D2", rest
 	case "&nGt;":
 		return "\u226B\u20D2", rest
 	}
 	text = html.UnescapeString(name)
 	if attribute && len(text) > 1 && text[len(text)-1] == name[len(name)-1] {
-		return name, rest // it only begins with a name: the rest of it is in text
+		return name, rest // only its beginning is a name, and text has the rest
 	}
 	return text, rest
 }
 
-// numericReference returns the character whose number is at the beginning of s,
-// and what follows it. Without a number it returns the ampersand.
+// numericReference returns the character whose number is at the beginning of s, and the rest of
+// s. Without a number it returns the ampersand.
 func numericReference(s string) (text, rest string) {
 	number, base, valid := s[len("&#"):], 10, "0123456789"
 	if strings.HasPrefix(strings.ToLower(s[:min(3, len(s))]), "&#x") {
@@ -162,6 +161,6 @@ func numericReference(s string) (text, rest string) {
 	if number == "" {
 		return s[:1], s[1:]
 	}
-	n, _ := strconv.ParseInt(number, base, 32) // the greatest if it is greater
+	n, _ := strconv.ParseInt(number, base, 32) // the maximum if it is greater
 	return html.UnescapeString("&#" + strconv.FormatInt(n, 10) + ";"), strings.TrimPrefix(rest, ";")
 }

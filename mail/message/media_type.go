@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// octetStream is the type of what is not known, or cannot be said.
+// octetStream is the type of a file whose type is unknown or cannot be sent.
 const octetStream = "application/octet-stream"
 
-// MediaType returns the media type of a file, without parameters: by the extension of its
-// name, by a table of ours, and else by how its content begins. The table of the system
-// is not asked, because it differs from machine to machine.
+// MediaType returns the media type of a file, without parameters. It looks up the extension of
+// its name in our table, and otherwise looks at the beginning of its content. It does not use
+// the table of the system, which differs from machine to machine.
 func MediaType(name string, head []byte) string {
 	if t, ok := mediaTypes()[strings.ToLower(strings.TrimPrefix(path.Ext(name), "."))]; ok {
 		return t
@@ -24,13 +24,13 @@ func MediaType(name string, head []byte) string {
 	return t
 }
 
-// maxMediaType is the longest media type, in bytes, that a mail of ours names.
+// maxMediaType is the maximum length, in bytes, of a media type in a mail of ours.
 const maxMediaType = 100
 
-// partType returns the Content-Type of a file, without its name. A text that is UTF-8 says
-// so. For any other text the reader's guess is as good as ours. A type of several parts,
-// such as message/rfc822, must not be encoded (RFC 2045 section 6.4), but its bytes
-// would not survive without: it goes as bytes.
+// partType returns the Content-Type of a file, without its name. It labels a UTF-8 text as
+// such. For any other text the reader's guess is as good as ours. A type of several parts, such
+// as message/rfc822, must not be encoded (RFC 2045 section 6.4), but its bytes would not
+// survive unencoded. Such a file is sent as octetStream.
 func partType(kind string, isUTF8 bool) string {
 	parsed, _, err := mime.ParseMediaType(kind)
 	switch {

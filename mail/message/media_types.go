@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// mediaTypes returns the types by extension. It is made when it is first needed: most
-// polls send no file.
+// mediaTypes returns the types by extension. It is built on first use, because most polls send
+// no file.
 var mediaTypes = sync.OnceValue(func() map[string]string {
 	types := map[string]string{}
 	for line := range strings.Lines(extensions) {
@@ -18,8 +18,8 @@ var mediaTypes = sync.OnceValue(func() map[string]string {
 	return types
 })
 
-// extensions are the types that IANA has registered, where it has one, and else what
-// browsers and the shared table of freedesktop.org use.
+// extensions are the types registered with IANA, and for other extensions those of browsers and
+// of the shared table of freedesktop.org.
 const extensions = `application/epub+zip epub
 application/geo+json geojson
 application/gzip gz tgz

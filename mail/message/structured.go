@@ -9,12 +9,12 @@ import (
 
 // This file reads structured values: a keyword, or a media type with its parameters.
 
-// impersonal are the words of Precedence with which nobody writes to one reader.
+// impersonal are the words of Precedence in mail that is not written to one reader.
 var impersonal = []string{"bulk", "list", "junk", "auto_reply", "auto-reply"}
 
-// Keyword returns the first word of a structured value in lower case, without
-// parameters and comments (RFC 2045 section 5.1, RFC 3834 section 5). If comments and
-// quotes do not match, it returns what stands before the first blank, ";" or "(".
+// Keyword returns the first word of a structured value in lower case, without parameters and
+// comments (RFC 2045 section 5.1, RFC 3834 section 5). If comments and quotes do not match, it
+// returns the text before the first blank, ";" or "(".
 func Keyword(v string) string {
 	l := NewLexer(v)
 	word := ""
@@ -33,8 +33,8 @@ func Keyword(v string) string {
 	}
 }
 
-// withoutComments returns a value without the comments that stand apart: at its
-// beginning, or behind a blank or ";". If they do not match, it returns v.
+// withoutComments returns a value without its separate comments: those at its beginning, or
+// after a blank or ";". If they do not match, it returns v.
 func withoutComments(v string) string {
 	var b strings.Builder
 	quoted, escaped, depth, before := false, false, 0, rune(' ')
@@ -67,9 +67,8 @@ func withoutComments(v string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// mediaType parses the first maxParsed bytes of a Content-Type, because the time
-// for numbered parameters grows faster than their number. Of a malformed value it
-// still returns the type.
+// mediaType parses the first maxParsed bytes of a Content-Type, because the time for numbered
+// parameters grows faster than their number. It returns the type even of a malformed value.
 func mediaType(v string) (string, map[string]string) {
 	v = plain.Cut(v, maxParsed)
 	t, params, err := mime.ParseMediaType(v)
@@ -89,8 +88,7 @@ func mediaType(v string) (string, map[string]string) {
 	return t, params
 }
 
-// looseParams reads the parameters of a malformed field as far as they make
-// sense.
+// looseParams parses the parameters of a malformed field as far as possible.
 func looseParams(s string) map[string]string {
 	params := map[string]string{}
 	for part := range strings.SplitSeq(s, ";") {

@@ -15,16 +15,16 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// This file reads the name that a sender gave a file. Programs write it in every way:
-// quoted or not, as encoded words (RFC 2047), by RFC 2231 in any charset, in pieces, as
-// raw bytes in the charset of their machine.
+// This file reads the sender's name for a file. Programs write it in many ways: quoted or not,
+// as encoded words (RFC 2047), by RFC 2231 in any charset, in pieces, or as raw bytes in the
+// charset of their machine.
 
-// maxTitle bounds a title, in bytes. It is what a file name may have.
+// maxTitle is the maximum length of a title, in bytes, which is that of a file name.
 const maxTitle = 255
 
-// titleOf returns the name that a part's fields give its file, as one line, or "". Of
-// several the one in Content-Disposition counts, and there the one of RFC 2231. charsets
-// are those in which raw bytes may be.
+// titleOf returns the name of a file in the fields of its part, as one line, or "".
+// Content-Disposition takes precedence, and within it the form of RFC 2231. charsets are the
+// candidates for raw bytes.
 func titleOf(disposition, contentType []byte, charsets []string) string {
 	for _, of := range []struct {
 		value []byte
@@ -40,8 +40,8 @@ func titleOf(disposition, contentType []byte, charsets []string) string {
 	return ""
 }
 
-// wholeWords returns a value as it is, or decoded where a program has encoded all of it as
-// if it were text, as Python's email.mime does.
+// wholeWords returns a value unchanged, or decoded if a program has encoded all of it like
+// text, as Python's email.mime does.
 func wholeWords(v string) string {
 	if strings.HasPrefix(v, "=?") {
 		return decodeTitle(v)
@@ -62,13 +62,12 @@ func shortTitle(title string) string {
 	return plain.Cut(title, maxTitle-len(cut)-len(ext)) + cut + ext
 }
 
-// parameter is one of a structured value. Its name is in lower case.
+// parameter is a parameter of a structured value. Its name is in lower case.
 type parameter struct{ name, value string }
 
-// parameters reads the parameters of a value, more leniently than RFC 2045: a value may
-// hold blanks without being quoted, and quotes within its quotes. In quotes a backslash
-// stands for itself unless a quote or another one follows, as in the paths that some
-// programs write.
+// parameters parses the parameters of a value, more leniently than RFC 2045: a value may have
+// blanks without being quoted, and quotes within its quotes. In quotes a backslash is literal
+// unless a quote or another backslash follows, as in the paths that some programs write.
 func parameters(v string) (all []parameter) {
 	_, rest, _ := strings.Cut(plain.Cut(v, maxParsed), ";")
 	for rest != "" {
@@ -95,8 +94,8 @@ func parameters(v string) (all []parameter) {
 	return all
 }
 
-// quotedValue returns what stands before the quote that ends a value, and what follows
-// the ";" behind it. Without such a quote the value ends at a ";".
+// quotedValue returns the text before the quote that ends a value, and the text after the next
+// ";". Without such a quote the value ends at a ";".
 func quotedValue(s string) (value, rest string) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -141,7 +140,7 @@ func named(all []parameter, key string) string {
 	return decodeTitle(v)
 }
 
-// pieces joins the pieces of a value (RFC 2231 section 3), of which each may be encoded.
+// pieces joins the pieces of a value (RFC 2231 section 3), each of which may be encoded.
 func pieces(all []parameter, prefix string) string {
 	type piece struct {
 		value   string
@@ -181,8 +180,8 @@ func pieces(all []parameter, prefix string) string {
 	return inCharset(b.String(), label)
 }
 
-// extended decodes CHARSET'LANGUAGE'ESCAPED (RFC 2231 section 4), or returns "". It
-// accepts an unknown charset if the value says that it is one of these.
+// extended decodes CHARSET'LANGUAGE'ESCAPED (RFC 2231 section 4), or returns "". says is true
+// if the parameter's name marks the value as encoded. Then an unknown charset is accepted.
 func extended(v string, says bool) string {
 	parts := strings.SplitN(v, "'", 3)
 	if len(parts) < 3 {
@@ -202,7 +201,7 @@ func extended(v string, says bool) string {
 	return text
 }
 
-// unescape undoes the escapes %XX of a value. What is not one stays.
+// unescape decodes the escapes %XX of a value. A malformed escape stays.
 func unescape(s string) string {
 	if out, err := url.PathUnescape(s); err == nil {
 		return out
@@ -221,7 +220,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// inCharset decodes s, of which the charset is said to be label.
+// inCharset decodes s, whose declared charset is label.
 func inCharset(s, label string) string {
 	if text, ok := decodeCharset([]byte(s), label); ok {
 		return text
@@ -229,7 +228,7 @@ func inCharset(s, label string) string {
 	return rawText([]byte(s), nil)
 }
 
-// decodeCharset decodes b from a charset, and reports whether that is known and all of b
+// decodeCharset decodes b from a charset, and reports whether the charset is known and all of b
 // is text in it.
 func decodeCharset(b []byte, label string) (string, bool) {
 	label = strings.ToLower(strings.TrimSpace(label))
@@ -248,9 +247,9 @@ func decodeCharset(b []byte, label string) (string, bool) {
 	return string(s), err == nil && !bytes.ContainsRune(s, utf8.RuneError)
 }
 
-// rawText returns the bytes of a header as text: UTF-8 if they are that, or else the
-// first of the charsets in which all of them are text, or else Windows-1252. A text in
-// ISO-2022-JP is known by its escapes.
+// rawText returns the bytes of a header as text: as UTF-8 if they are valid UTF-8, otherwise in
+// the first of charsets in which all of them are text, otherwise as Windows-1252. It recognizes
+// ISO-2022-JP by its escapes.
 func rawText(b []byte, charsets []string) string {
 	if bytes.Contains(b, []byte("\x1b$")) {
 		if s, ok := decodeCharset(b, "iso-2022-jp"); ok {
@@ -272,8 +271,8 @@ func rawText(b []byte, charsets []string) string {
 	return string(s)
 }
 
-// maxTitleCharsets bounds the words of a title in a charset that must be opened. A mail
-// may have a thousand titles.
+// maxTitleCharsets is the maximum number of words of a title in a charset that must be opened.
+// A mail may have a thousand titles.
 const maxTitleCharsets = 3
 
 // decodeTitle decodes the encoded words of a simple value. Some programs cut a name into

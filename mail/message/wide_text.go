@@ -6,15 +6,15 @@ import (
 	"unicode/utf16"
 )
 
-// wideCharset is a charset of so many bytes for each unit. A nil order is that of the
-// byte order mark, or of the zero bytes.
+// wideCharset is a charset of width bytes per unit. If order is nil, the byte order mark or the
+// zero bytes determine the order.
 type wideCharset struct {
 	width int
 	order binary.ByteOrder
 }
 
-// wideCharsetOf returns the charset of this label, if it is a wide one. It compares labels
-// in lower case and without dashes, underscores and the year of a standard.
+// wideCharsetOf returns the charset with this label, if it is a wide one. It compares labels in
+// lower case and without dashes, underscores and blanks.
 func wideCharsetOf(label string) (w wideCharset, ok bool) {
 	switch strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(label)) {
 	case "utf16", "unicode", "ucs2", "iso10646ucs2", "csunicode":
@@ -33,8 +33,8 @@ func wideCharsetOf(label string) (w wideCharset, ok bool) {
 	return wideCharset{}, false
 }
 
-// decode decodes b. An incomplete unit at the end, half of a surrogate pair and what is
-// beyond Unicode become U+FFFD.
+// decode decodes b. An incomplete unit at the end, half of a surrogate pair and a value beyond
+// Unicode become U+FFFD.
 func (w wideCharset) decode(b []byte) string {
 	order := w.order
 	if order == nil {
@@ -64,7 +64,7 @@ func (w wideCharset) decode(b []byte) string {
 				i++
 			}
 		}
-		out.WriteRune(r) // U+FFFD for what is not a character
+		out.WriteRune(r) // U+FFFD if r is not a character
 	}
 	if len(b) > 0 {
 		out.WriteRune('\uFFFD')
@@ -72,9 +72,9 @@ func (w wideCharset) decode(b []byte) string {
 	return out.String()
 }
 
-// orderOf returns the byte order of b: that of its byte order mark, or else the one in
-// which the first byte of a unit is zero more often than the last one. Most texts have
-// blanks and line ends at least. Without either it is big endian (RFC 2781 section 4.3).
+// orderOf returns the byte order of b: that of its byte order mark, otherwise the one in which
+// the first byte of a unit is zero more often than the last one. Most texts have at least
+// blanks and line ends. A text without either sign is big endian (RFC 2781 section 4.3).
 func (w wideCharset) orderOf(b []byte) binary.ByteOrder {
 	high, low := 0, 0
 	for i := 0; i+w.width <= len(b); i += w.width {

@@ -7,11 +7,11 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// maxNamed bounds the files that Instead names.
+// maxNamed is the maximum number of files that Instead names.
 const maxNamed = 5
 
-// Instead returns what there is to say in place of the text of a mail that has none of
-// its own, in brackets: that it is only a PDF, for example. It returns "" for any other.
+// Instead returns a replacement, in brackets, for the text of a mail without text of its own:
+// that it is only a PDF, for example. It returns "" for any other mail.
 func (c Content) Instead() string {
 	if strings.TrimSpace(c.Text) != "" {
 		return ""
@@ -43,7 +43,7 @@ func (c Content) Instead() string {
 	return "(" + text + ")"
 }
 
-// SendersName returns the name that the sender gave a file, or else ours.
+// SendersName returns the sender's name for a file, otherwise our name.
 func (a Attachment) SendersName() string {
 	switch {
 	case a.Title == "":
@@ -54,7 +54,8 @@ func (a Attachment) SendersName() string {
 	return a.Title
 }
 
-// isSeal reports whether a part belongs to a signature or to encryption, and says nothing.
+// isSeal reports whether a part belongs to a signature or to encryption, and has no content for
+// a reader.
 func (a Attachment) isSeal() bool {
 	switch a.Type {
 	case "application/pgp-encrypted", "application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature":
@@ -63,7 +64,7 @@ func (a Attachment) isSeal() bool {
 	return false
 }
 
-// kind returns what a file is, in words.
+// kind returns the kind of a file, in words.
 func (a Attachment) kind() string {
 	main, _, _ := strings.Cut(a.Type, "/")
 	switch {

@@ -9,20 +9,20 @@ import (
 	"agentstateloop/mail/message"
 )
 
-const maxKnownKeys = 1000 // answers that a scan keeps
+const maxKnownKeys = 1000 // answers cached by a scan
 
 // KeyName names the key of a signature.
 type KeyName struct{ selector, domain string }
 
-// inDNS returns where the key is. The dot at the end keeps the resolver from
-// trying its search list.
+// inDNS returns the DNS name of the key. The dot at the end keeps the resolver from trying its
+// search list.
 func (k KeyName) inDNS() string {
 	d, _ := message.ASCIIDomain(k.domain)
 	return k.selector + belowDomain + d + "."
 }
 
-// KeysOf returns the keys of the signatures that may prove a mail, as its header
-// says. There are none unless signatures are verified here.
+// KeysOf returns the keys of the signatures that may prove a mail according to its header. It
+// returns nil unless signatures are verified here.
 func (f Filter) KeysOf(head HeaderVerdict) []KeyName {
 	if f.Verify != VerifyDKIM || len(head.proofs) == 0 {
 		return nil
@@ -55,15 +55,15 @@ func (f Filter) KeyAbsent(ctx context.Context, k KeyName) bool {
 	return isNotFound(err)
 }
 
-// isNotFound reports whether the DNS answered, and has no such name.
+// isNotFound reports whether the DNS answered that the name does not exist.
 func isNotFound(err error) bool {
 	e, ok := errors.AsType[*net.DNSError](err)
 	return ok && e.IsNotFound
 }
 
-// knownKeys are the answers of the DNS to one scan, its failures too. So thousands
-// of forged mails that name one key cost one question, and a name server that is
-// away is waited for once.
+// knownKeys caches the answers of the DNS to one scan, including failures. So thousands of
+// forged mails that name one key cost one query, and a scan waits only once for a name server
+// that is down.
 type knownKeys struct {
 	mu      sync.Mutex
 	answers map[string]keyAnswer // by name
@@ -74,8 +74,8 @@ type keyAnswer struct {
 	err     error
 }
 
-// lookup returns what ask returned for name the first time. A nil knownKeys asks
-// each time. Questions of one mail may overlap; then each is asked.
+// lookup returns the result of the first ask for name. A nil knownKeys asks each time.
+// Overlapping lookups for one mail each ask.
 func (k *knownKeys) lookup(name string, ask func(name string) ([]string, error)) ([]string, error) {
 	if k == nil {
 		return ask(name)

@@ -18,7 +18,7 @@ type DNS struct {
 	txt   map[string][]string
 	fails map[string]bool
 	asked []string
-	hold  int      // so many questions must wait before any is answered
+	hold  int      // number of queries that must wait before any is answered
 	held  []func() // their answers
 }
 
@@ -62,15 +62,14 @@ func (d *DNS) Fail(name string) {
 	d.fails[canonical(name)] = true
 }
 
-// Hold makes the server answer none of the next n questions before the last of
-// them has come.
+// Hold makes the server answer the next n queries only when the last of them has come.
 func (d *DNS) Hold(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hold = n
 }
 
-// send sends a reply when all that are held with it have come.
+// send sends a reply once all replies held with it are ready.
 func (d *DNS) send(reply []byte, to net.Addr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +83,7 @@ func (d *DNS) send(reply []byte, to net.Addr) {
 	d.held = nil
 }
 
-// Asked returns the names that were asked for, in order.
+// Asked returns the queried names, in order.
 func (d *DNS) Asked() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +105,7 @@ func (d *DNS) serve() {
 	}
 }
 
-// answer returns the reply to a query, or nil for what is not a query.
+// answer returns the reply to a query, or nil if query is malformed.
 func (d *DNS) answer(query []byte) []byte {
 	var p dnsmessage.Parser
 	head, err := p.Start(query)

@@ -2,8 +2,8 @@ package mailtest
 
 import "strings"
 
-// OutsideQuotes returns a field without its quotes and comments. It is a plain
-// reading, one byte at a time, to check a parser against.
+// OutsideQuotes returns a field without its quotes and comments. It is a plain implementation,
+// one byte at a time, to check a parser against.
 func OutsideQuotes(value string) string {
 	var b strings.Builder
 	quoted, escaped, depth := false, false, 0

@@ -6,9 +6,9 @@ import (
 	"github.com/emersion/go-imap/v2/imapserver"
 )
 
-// Idle reports what is new from the moment IDLE is accepted, as real servers
-// do. That of the library reports only what comes once it waits; it would
-// report mail from just before at the end of the IDLE.
+// Idle reports news from the moment IDLE is accepted, as real servers do. The Idle of the
+// library reports only news that comes once it waits. It would report mail from just before at
+// the end of the IDLE.
 func (s *session) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -20,29 +20,28 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// Options change what Start starts. The zero value starts plain servers that work.
+// Options configure Start. The zero value starts plain servers that work.
 type Options struct {
 	Username string // default "agent@example.org"
 	Password string // default "correct horse"
 	Token    string // accepted by XOAUTH2 and OAUTHBEARER; "" refuses both
-	CA       *CA    // issues the certificate; nil: a new authority
-	Echo     bool   // the answer to a refused login repeats all that was sent
+	CA       *CA    // issues the certificate; nil means a new authority
+	Echo     bool   // the answer to a refused login repeats everything that was sent
 
-	// Trace, if not nil, gets every byte of the IMAP conversations, in both
-	// directions.
+	// Trace, if not nil, receives every byte of the IMAP conversations, in both directions.
 	Trace io.Writer
 
-	// OnFetch, if not nil, is called before each FETCH. Its error is the answer
-	// of the server, an *imap.Error word for word. It may close conn.
+	// OnFetch, if not nil, is called before each FETCH. Its error, an *imap.Error, is the
+	// verbatim answer of the server. It may close conn.
 	OnFetch func(conn net.Conn, uids imap.NumSet, options *imap.FetchOptions) error
 
 	// OnStore, if not nil, is called after each STORE that succeeded, before its
 	// answer.
 	OnStore func(uids imap.NumSet, flags *imap.StoreFlags)
 
-	// OnMail, OnRcpt and OnData, if not nil, may reject the mail. An
-	// *smtp.SMTPError is sent word for word. OnData is called when the final dot
-	// has come, before the answer; it may close conn.
+	// OnMail, OnRcpt and OnData, if not nil, may reject the mail. The server sends an
+	// *smtp.SMTPError verbatim. OnData is called when the final dot has come, before the
+	// answer; it may close conn.
 	OnMail func(from string) error
 	OnRcpt func(to string) error
 	OnData func(conn net.Conn, raw []byte) error
@@ -55,9 +54,8 @@ type Sent struct {
 	Raw  []byte
 }
 
-// Servers are running servers. Every address is host:port on loopback. Those
-// with TLS have a certificate for "localhost" and 127.0.0.1, which CAFile
-// verifies.
+// Servers are running servers. Every address is host:port on loopback. The servers with TLS
+// have a certificate for "localhost" and 127.0.0.1, which CAFile verifies.
 type Servers struct {
 	IMAP, IMAPTLS      string // IMAP supports STARTTLS
 	SMTP, SMTPTLS      string // SMTP supports STARTTLS
@@ -160,7 +158,7 @@ func (s *Servers) serve(cfg *tls.Config) error {
 // connection of its own to the server.
 func (s *Servers) ServeIMAP(l net.Listener) error { return s.imap.Serve(l) }
 
-// ServeSMTP does the same for SMTP.
+// ServeSMTP is ServeIMAP for SMTP.
 func (s *Servers) ServeSMTP(l net.Listener) error { return s.smtp.Serve(s.breakable.listener(l)) }
 
 // Close stops the servers and breaks their connections.
@@ -180,7 +178,7 @@ type breakable struct {
 	closed bool
 }
 
-// add reports whether it is too late: then it has closed c.
+// add adds c. If b is closed, it closes c instead and returns true.
 func (b *breakable) add(c io.Closer) (late bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,7 +200,7 @@ func (b *breakable) close() {
 	b.open = nil
 }
 
-// listener returns l, whose connections b closes as well.
+// listener returns l, wrapped so that b also closes its connections.
 func (b *breakable) listener(l net.Listener) net.Listener {
 	b.add(l)
 	return breakableListener{l, b}
@@ -227,7 +225,7 @@ func (s *Servers) currentUser() *imapmemserver.User {
 	return s.user
 }
 
-// Create makes another folder.
+// Create creates another folder.
 func (s *Servers) Create(folder string) error { return s.currentUser().Create(folder, nil) }
 
 // Append adds a mail to the INBOX and returns its UID. If at is zero, the mail
@@ -259,8 +257,8 @@ func (s *Servers) Renumber() error {
 	return u.Create("INBOX", nil)
 }
 
-// Reset empties the INBOX, gives its next mail UID 1 under the UIDVALIDITY that it
-// had when the servers started, and forgets what was sent.
+// Reset empties the INBOX, restarts its UIDs at 1 under the UIDVALIDITY that it had when the
+// servers started, and forgets the sent mail.
 func (s *Servers) Reset() error {
 	user := imapmemserver.NewUser(s.options.Username, s.options.Password)
 	if err := user.Create("INBOX", nil); err != nil {

@@ -15,9 +15,8 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// MX is the server that takes mail from anybody for a domain. It notes on top
-// of each mail what the signatures prove, as OpenDKIM and OpenDMARC do, and
-// hands it on.
+// MX is a server that accepts mail from anybody for a domain. It notes its verdict on the
+// signatures on top of each mail, as OpenDKIM and OpenDMARC do, and delivers the mail.
 type MX struct {
 	Addr string // host:port of SMTP, on loopback
 
@@ -26,9 +25,8 @@ type MX struct {
 	deliver    func(raw []byte) error
 }
 
-// StartMX starts a server for one test. authservID is the name that it writes
-// into its notes, dns the name server that it asks. deliver puts a mail into a
-// mailbox.
+// StartMX starts a server for one test. authservID is the name in its notes, dns the name
+// server that it queries. deliver puts a mail into a mailbox.
 func StartMX(t T, authservID string, dns *DNS, deliver func(raw []byte) error) *MX {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,8 +48,7 @@ func StartMX(t T, authservID string, dns *DNS, deliver func(raw []byte) error) *
 	return mx
 }
 
-// Post sends a mail to the server, as anybody can. An error is the rejection by
-// the server.
+// Post sends a mail to the server, as anybody can. An error is the server's rejection.
 func (mx *MX) Post(envelope, to string, raw []byte) error {
 	c, err := smtp.Dial(mx.Addr)
 	if err != nil {
@@ -89,8 +86,8 @@ func (s *incoming) Data(r io.Reader) error {
 	return s.mx.deliver(append([]byte(top), s.mx.withoutOwn(raw)...))
 }
 
-// withoutOwn drops the Authentication-Results fields that came with a mail and
-// bear our name (RFC 8601 section 5).
+// withoutOwn drops the Authentication-Results fields with our name that came with a mail (RFC
+// 8601 section 5).
 func (mx *MX) withoutOwn(raw []byte) []byte {
 	header, body, _ := bytes.Cut(raw, []byte("\r\n\r\n"))
 	var kept []string
@@ -108,8 +105,7 @@ func (mx *MX) withoutOwn(raw []byte) []byte {
 	return []byte(strings.Join(kept, "\r\n") + "\r\n\r\n" + string(body))
 }
 
-// verdict returns what DMARC (RFC 7489) says about a mail by its signatures
-// alone.
+// verdict returns the DMARC verdict (RFC 7489) on a mail by its signatures alone.
 func (mx *MX) verdict(raw []byte) string {
 	m, err := mail.ReadMessage(bytes.NewReader(raw))
 	if err != nil || len(m.Header["From"]) != 1 {

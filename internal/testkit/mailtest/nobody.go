@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// StartNobody returns the address of a port on loopback that refuses each connection
-// until the test ends. The port is taken, so that no other test comes to listen there.
+// StartNobody returns the address of a port on loopback that refuses each connection until the
+// test ends. The port is taken, so that another test cannot listen on it.
 func StartNobody(t T) (addr string) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

@@ -2,8 +2,8 @@ package mailtest
 
 import "strings"
 
-// Repeated returns the first three words that a line has twice, or "". An error that
-// wraps another one and says the same has such words.
+// Repeated returns the first three words that occur twice in a line, or "". An error that wraps
+// another one and repeats its text has such words.
 func Repeated(line string) string {
 	words := strings.Fields(line)
 	seen := map[string]int{}

@@ -159,8 +159,8 @@ func saslServer(s *Servers, mech string, refused error) sasl.Server {
 	return nil
 }
 
-// tokenServer accepts one exact initial response. Like that of Gmail, it first
-// explains a refusal, and refuses after the next line of the client.
+// tokenServer accepts one exact initial response. Like Gmail, it first explains a refusal, and
+// refuses after the next line of the client.
 type tokenServer struct {
 	want      string // with %s for the token
 	servers   *Servers

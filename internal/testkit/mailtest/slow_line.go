@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// SlowLine is a line to a server that carries so many bytes a second, each way,
-// for each connection. It holds back little: what it has not carried yet is still
-// with the sender.
+// SlowLine is a line to a server with a fixed rate in bytes per second, each way, for each
+// connection. It buffers little: the sender still holds the bytes that the line has not carried
+// yet.
 type SlowLine struct {
-	Addr string // host:port, where it begins
+	Addr string // host:port of its beginning
 
 	to   string
 	rate int
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	carried int64 // to the clients, by all connections
+	carried int64 // bytes to the clients, by all connections
 	halted  bool
-	haltAt  int64 // when carried has come so far, the line halts; 0: it does not
+	haltAt  int64 // the value of carried at which the line halts; 0 if it does not halt
 }
 
 const (
-	lineTicks  = 200      // times that it carries something in a second
-	lineBursts = 5        // as often a second it can carry all that is allowed until then
-	lineBuffer = 16 << 10 // bytes that a socket of the line holds, about
+	lineTicks  = 200      // transfers per second
+	lineBursts = 5        // a burst carries at most 1/lineBursts of the bytes of a second
+	lineBuffer = 16 << 10 // approximate bytes that a socket of the line holds
 )
 
-// StartSlowLine starts a line to the server at to for one test, which carries
-// rate bytes a second.
+// StartSlowLine starts a line to the server at to for one test. It carries rate bytes per
+// second.
 func StartSlowLine(t T, to string, rate int) *SlowLine {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,15 +58,15 @@ func StartSlowLine(t T, to string, rate int) *SlowLine {
 	return l
 }
 
-// HaltAt makes the line carry nothing more, until Resume is called, as soon as it
-// has carried about n bytes to its clients, all together. Its connections stay.
+// HaltAt halts the line once it has carried about n bytes to its clients in total. It stays
+// halted until Resume is called. Its connections stay open.
 func (l *SlowLine) HaltAt(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.haltAt = n
 }
 
-// Resume ends what HaltAt began.
+// Resume ends the effect of HaltAt.
 func (l *SlowLine) Resume() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +74,7 @@ func (l *SlowLine) Resume() {
 	l.changed.Broadcast()
 }
 
-// Carried waits until the line has carried n bytes to its clients, all together.
+// Carried waits until the line has carried n bytes to its clients in total.
 func (l *SlowLine) Carried(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,8 +111,7 @@ func (l *SlowLine) count(n int) {
 	l.changed.Broadcast()
 }
 
-// carry copies at the rate of the line until one side ends. A tick that comes late
-// carries more.
+// carry copies at the rate of the line until one side ends. A late tick carries more.
 func (l *SlowLine) carry(to, from net.Conn, count func(int)) {
 	tick := time.NewTicker(time.Second / lineTicks)
 	defer tick.Stop()

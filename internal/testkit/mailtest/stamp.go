@@ -2,18 +2,17 @@ package mailtest
 
 import "strings"
 
-// A server that only says what it verified lets the mails of a test do without a
-// real signature. These fields stand for both. They have no line end.
+// The mails of a test need no real signature if its server only reports a verified one. These
+// fields are the report and the signature. They have no line end.
 
-// Verdict returns the field of a server that found a mail to be signed by domain,
-// and DMARC to pass for it.
+// Verdict returns the field of a server that found a mail signed by domain, and DMARC passed
+// for it.
 func Verdict(authservID, domain string) string {
 	return "Authentication-Results: " + authservID + "; dkim=pass header.d=" + domain + " header.s=s1 header.b=" + signatureValue[:8] +
 		"; dmarc=pass header.from=" + domain
 }
 
-// Signature returns a signature of domain that covers fields. Nothing can verify
-// it.
+// Signature returns a signature of domain that covers fields. It cannot be verified.
 func Signature(domain string, fields ...string) string {
 	return "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=" + domain + "; s=s1; h=" + strings.Join(fields, ":") +
 		"; bh=aGFzaA==; b=" + signatureValue

@@ -1,7 +1,7 @@
 package mailtest
 
-// T is the part of *testing.T and *testing.B that the helpers need. With an
-// interface of its own the demo does not link the testing package.
+// T is the part of *testing.T and *testing.B that the helpers need. Because of this interface
+// the demo does not link the testing package.
 type T interface {
 	Helper()
 	TempDir() string

@@ -17,12 +17,12 @@ type Tokens struct {
 	URL, CAFile string // https
 
 	sync.Mutex
-	Refresh string // the refresh token that it accepts
-	Code    string // it exchanges this code for the refresh token, with any verifier
+	Refresh string // the accepted refresh token
+	Code    string // is exchanged for the refresh token, with any verifier
 	Secret  string // of the client, in the form or by Basic auth; "" requires none
-	Rotate  bool   // each answer holds another refresh token and revokes the earlier one
+	Rotate  bool   // each answer has another refresh token and revokes the earlier one
 	Life    int    // expires_in, in seconds; 0 leaves it out
-	Status  int    // answered instead of a token, with Body, unless 0
+	Status  int    // if not 0, answered with Body instead of a token
 	Body    string
 	Asked   int             // the number of requests
 	Access  string          // the last access token

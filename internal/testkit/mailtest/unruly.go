@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// Meddler changes an answer of an IMAP server on its way. command is the name of the
-// command that was sent last, such as FETCH. What it returns is what the client gets:
-// nothing at all for nil. With end the connection breaks after it.
+// Meddler changes an answer of an IMAP server on its way to the client. command is the name of
+// the last command, such as FETCH. told is the answer for the client; if it is nil, the client
+// gets no bytes. If end is true, the connection breaks after told.
 type Meddler func(command string, a Answer) (told Answer, end bool)
 
-// StartUnruly starts a proxy in front of an IMAP server without TLS, for one test. It
-// returns its address. Several connections call meddle at the same time.
+// StartUnruly starts a proxy in front of an IMAP server without TLS, for one test, and returns
+// its address. Several connections call meddle at the same time.
 func StartUnruly(t T, server string, meddle Meddler) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
