@@ -44,9 +44,6 @@ func (c fileChecker) check() (n int, damaged []error, err error) {
 	return len(files), damaged, err
 }
 
-// namedFile is a file name with the expected sum.
-type namedFile struct{ name, sum string }
-
 // named returns the files that the state names now, and those of the items in
 // quarantine.
 func (c fileChecker) named() ([]namedFile, error) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
@@ -32,7 +33,7 @@ func results(asked mesh.ResultFields, given []Field) (mesh.Fields, error) {
 			f.Value = valueOf(g.Text, kind)
 		}
 		if !json.Valid(f.Value) || !hasType(f.Value, kind) {
-			return nil, fmt.Errorf("the result field %s must be %s, and %s is not", g.Name, typeWord(kind), shortLine(string(f.Value)))
+			return nil, fmt.Errorf("the result field %s must be %s, and %s is not", g.Name, typeWord(kind), plain.Brief(string(f.Value)))
 		}
 		fields = append(fields, f)
 	}

@@ -57,11 +57,11 @@ func (h *headliner) of(source state.Source, payload, sum string, size int64) hea
 		err = store.Damaged(payload, errors.New("its length is not what was kept"))
 	}
 	if err != nil {
-		return headline{Damaged: shortLine(damageText(err))}
+		return headline{Damaged: plain.Brief(damageText(err))}
 	}
 	head, err := h.head(payload)
 	if err != nil {
-		return headline{Damaged: shortLine(damageText(err))}
+		return headline{Damaged: plain.Brief(damageText(err))}
 	}
 	return headHeadline(source, head)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -33,8 +34,9 @@ var errNoTime = errors.New("this poll has no time left")
 
 // downloader fetches the files of the messages that an observation takes.
 type downloader struct {
-	core
-	carrier Carrier
+	store   *store.Store
+	now     func() time.Time
+	carrier blobs
 	until   time.Time // no download begins after it
 }
 
@@ -66,10 +68,10 @@ func (d downloader) fetch(ctx context.Context, m mesh.Message) (mesh.Message, er
 				return m, waitErr
 			}
 			if patient {
-				return m, fmt.Errorf("%w: %s from @%s: %w", errFileLater, shortLine(f.Name), m.From, err)
+				return m, fmt.Errorf("%w: %s from @%s: %w", errFileLater, plain.Brief(f.Name), m.From, err)
 			}
 		}
-		files[i].Missing = shortLine(err.Error())
+		files[i].Missing = plain.Brief(err.Error())
 	}
 	m.Files = files
 	return m, nil
@@ -147,7 +149,7 @@ func (fs incomingFiles) damage(name string, f mesh.File) string {
 	case errors.Is(err, store.ErrDamaged):
 		return "it is damaged since it came"
 	case err != nil:
-		return "it cannot be read now: " + shortLine(err.Error())
+		return "it cannot be read now: " + plain.Brief(err.Error())
 	}
 	file.Close()
 	return ""
@@ -189,6 +191,9 @@ func (fs incomingFiles) kept(key string, named []mesh.File) (files []ReceivedFil
 func receivedOf(f mesh.File, name string) ReceivedFile {
 	return ReceivedFile{Name: name, Title: f.Name, Type: f.Type, Size: f.Size, Missing: f.Missing, saveAs: name}
 }
+
+// namedFile is a file name with the expected sum.
+type namedFile struct{ name, sum string }
 
 // filesOf returns the files that a message of the state names, with their sums.
 func (fs incomingFiles) filesOf(m state.Message) []namedFile {

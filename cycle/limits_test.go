@@ -356,7 +356,7 @@ func waitsForFile(t *testing.T, n int64, d time.Duration) bool {
 	if err := a.Store.Keep(waitName(m.Key()), strings.NewReader(waits)); err != nil {
 		t.Fatal(err)
 	}
-	again, err := downloader{core: core{store: a.Store, now: a.Now}}.waits(m)
+	again, err := downloader{store: a.Store, now: a.Now}.waits(m)
 	return err == nil && again
 }
 

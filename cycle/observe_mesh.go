@@ -35,7 +35,7 @@ func (o *observer) observeMesh(ctx context.Context, ad *admission, room int, obs
 	if !box.HaltUnproven {
 		obs.events = append(obs.events, state.Switched{Mesh: true, On: box.Halted})
 	}
-	files := downloader{carrier: o.mesh.Carrier, core: o.core, until: o.now().Add(startWithin)}
+	files := downloader{carrier: o.mesh.Carrier, store: o.store, now: o.now, until: o.now().Add(startWithin)}
 	pace := senderPace{state: ad.state, now: o.now()}
 	var rejected []mesh.Message // with files; accepted messages download theirs first
 	for _, m := range box.Messages {
@@ -107,7 +107,7 @@ func (ad *admission) needsFiles(m mesh.Message) bool {
 // returns its event.
 func (ad *admission) rejectUndecoded(u mesh.Undecoded) (state.Event, error) {
 	e := state.Rejected{
-		Key: u.Key(), Source: state.Mesh, From: shortLine(u.From), Gate: "form", Reason: u.Reason, At: ad.now().UTC(), MeshID: u.ID,
+		Key: u.Key(), Source: state.Mesh, From: plain.Brief(u.From), Gate: "form", Reason: u.Reason, At: ad.now().UTC(), MeshID: u.ID,
 	}
 	var err error
 	e.Unkept, err = ad.quarantine.Keep(quarantine.Verdict{
@@ -122,7 +122,7 @@ func (ad *admission) takeMesh(m mesh.Message) (state.Event, error) {
 	gate, reason := ad.mesh.gate(m)
 	switch {
 	case m.Kind == mesh.KindNudge && gate == "":
-		return state.Nudged{Key: m.Key(), From: m.From, Reason: shortLine(m.Text), At: m.SentAt, MeshID: ackID(m)}, nil
+		return state.Nudged{Key: m.Key(), From: m.From, Reason: plain.Brief(m.Text), At: m.SentAt, MeshID: ackID(m)}, nil
 	case m.Kind == mesh.KindNudge: // a nudge has no payload to keep
 		return ad.rejectMesh(m, gate, reason, true), nil
 	case m.From == ad.handle && m.Malformed() == "":
@@ -165,12 +165,9 @@ func (ad *admission) rejectMesh(m mesh.Message, gate, reason string, unkept bool
 		at = now
 	}
 	return state.Rejected{
-		Key: m.Key(), Source: state.Mesh, From: shortLine(m.From), Gate: gate, Reason: reason, At: at, MeshID: ackID(m), Unkept: unkept,
+		Key: m.Key(), Source: state.Mesh, From: plain.Brief(m.From), Gate: gate, Reason: reason, At: at, MeshID: ackID(m), Unkept: unkept,
 	}
 }
-
-// shortLine shortens a sender's text for a history line.
-func shortLine(s string) string { return plain.Shorten(plain.Line(plain.Cut(s, 800)), 200) }
 
 // ackID returns the id for acknowledging a message, or "". A message that cannot be
 // acknowledged comes again, and is recognized by its key.
@@ -311,7 +308,7 @@ func (m *Mesh) gate(msg mesh.Message) (gate, reason string) {
 	case !msg.Proven && !m.Open:
 		return "proof", "nothing proved the sender, and trust.mesh is \"token\""
 	case len(msg.Hops) > mesh.MaxHops:
-		return "hops", "it passed more than four agents: " + shortLine(strings.Join(msg.Hops[:mesh.MaxHops+1], ", "))
+		return "hops", "it passed more than four agents: " + plain.Brief(strings.Join(msg.Hops[:mesh.MaxHops+1], ", "))
 	case msg.Malformed() != "":
 		return "form", msg.Malformed()
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +23,12 @@ import (
 // MaxFiles limits the files of a message.
 const MaxFiles = mesh.MaxFiles
 
+// blobs stores the bytes of files on a mesh, as a Carrier does.
+type blobs interface {
+	PutBlob(ctx context.Context, to, sum string, size int64, content io.Reader) error
+	GetBlob(ctx context.Context, from string, f mesh.File, take func(io.Reader) error) error
+}
+
 // OutgoingFile is a file that goes with a message to another agent.
 type OutgoingFile struct {
 	Name string // without a folder
@@ -32,7 +37,7 @@ type OutgoingFile struct {
 
 // UploadFiles uploads files at once, for a message to an agent that no turn sends. It returns
 // the entries of the files in the message.
-func UploadFiles(ctx context.Context, carrier Carrier, to string, files []OutgoingFile) ([]mesh.File, error) {
+func UploadFiles(ctx context.Context, carrier blobs, to string, files []OutgoingFile) ([]mesh.File, error) {
 	var uploaded []mesh.File
 	for _, f := range files {
 		h := sha256.New()
@@ -226,13 +231,4 @@ func meshFiles(refs []state.FileRef) []mesh.File {
 		files = append(files, mesh.File{SHA256: r.Sum, Name: r.FileName, Type: r.Type, Size: r.Size})
 	}
 	return files
-}
-
-// roomFor returns how many bytes of JSON a text with these files may take.
-func roomFor(files []mesh.File) int {
-	if len(files) == 0 {
-		return maxPosted
-	}
-	list, _ := json.Marshal(files) // strings and numbers cannot fail
-	return maxPosted - len(list)
 }

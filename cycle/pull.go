@@ -40,7 +40,7 @@ type PulledEarlier struct {
 // earlier returns the other messages of a turn, as inbox next hands them out.
 func (m turnMessage) earlier(files incomingFiles) (all []PulledEarlier) {
 	for _, other := range m.with {
-		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text, Files: files.ofMessage(other).Files})
+		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text, Files: filesOfMessage(files, other).Files})
 	}
 	return all
 }
@@ -109,7 +109,7 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 			return Pulled{
 				TurnID: head.TurnID, Epoch: head.Epoch, Number: *numeral("", msg.Seq), Key: msg.Key, Source: msg.Source, From: msg.From,
 				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.earlier(files),
-				Files: files.ofMessage(m).Files,
+				Files: filesOfMessage(files, m).Files,
 			}, nil
 		}
 		if s, err = p.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -66,7 +67,7 @@ func (t *reportTaker) take(ctx context.Context, id string, r LocalReport) (bool,
 	case !known || w.Answered() || !t.now().Before(w.By):
 		return false, t.over(id)
 	}
-	r.From, r.Text = shortLine(r.From), truncateJSON(r.Text, maxPosted-r.Fields.Size())
+	r.From, r.Text = plain.Brief(r.From), truncateJSON(r.Text, maxPosted-r.Fields.Size())
 	key := "reported:" + id
 	payload := store.PayloadName(store.MessagesDir, key+"."+store.NewID(), ".json") // two may report at once
 	raw, err := json.Marshal(mesh.Message{

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"encoding/json"
 	"slices"
 	"unicode/utf8"
 
@@ -56,6 +57,15 @@ func runeSize(r rune) int {
 		return 6
 	}
 	return utf8.RuneLen(r)
+}
+
+// roomFor returns how many bytes of JSON a text with these files may take.
+func roomFor(files []mesh.File) int {
+	if len(files) == 0 {
+		return maxPosted
+	}
+	list, _ := json.Marshal(files) // strings and numbers cannot fail
+	return maxPosted - len(list)
 }
 
 // passed returns the hops of an answer to a message with these hops. It adds us, and drops the

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -130,4 +131,45 @@ func (m turnMessage) context(history, system string) []turn.File {
 	}
 	files = append(files, turn.File{Name: name, Body: bytes.NewReader(m.raw)})
 	return slices.Concat(files, m.boxFiles, m.reportFiles, m.collectedFiles())
+}
+
+// fenced returns the text of one message in a fence, with the problems of its mail and the list
+// of its files.
+func (m turnMessage) fenced(fences prompt.Fences) string {
+	text := m.text
+	if n := len(m.content.Problems); n > 0 {
+		told := m.content.Problems[:min(n, maxProblems)]
+		text += "\n\n(Not all of this mail could be read as it was meant: " + strings.Join(told, "; ")
+		if n > maxProblems {
+			text += fmt.Sprintf("; and %d more", n-maxProblems)
+		}
+		text += ".)"
+	}
+	return fences.Message(text, listFiles(m.came))
+}
+
+// The limits for one message in a prompt: maxProblems problems of its structure and, when it is
+// a past exchange, maxRemembered files.
+const (
+	maxProblems   = 3
+	maxRemembered = 10
+)
+
+// textAndFiles returns the text of one message as past exchanges keep it, with the names of its
+// files, so that a search for a name finds it.
+func (m turnMessage) textAndFiles() string {
+	var files []string
+	for _, a := range m.content.Attachments {
+		files = append(files, fmt.Sprintf("%s (%s)", plain.Name(a.SendersName()), plain.Size(int64(len(a.Data)))))
+	}
+	for _, f := range m.sent.Files {
+		files = append(files, fmt.Sprintf("%s (%s)", plain.Name(f.Name), plain.Size(f.Size)))
+	}
+	if n := len(files); n > maxRemembered {
+		files = append(files[:maxRemembered], fmt.Sprintf("and %d more", n-maxRemembered))
+	}
+	if len(files) == 0 {
+		return m.text
+	}
+	return "(Files: " + strings.Join(files, ", ") + ")\n\n" + m.text // the files come first, because a long text is truncated
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -35,7 +36,7 @@ func (sg *sending) uploadFiles(ctx context.Context, e state.Effect, m mesh.Messa
 		if errors.Is(err, store.ErrDamaged) { // the error names the copy, but our paths must not go out
 			reason = fmt.Sprintf("the file %s: its copy was damaged before it left", ref.FileName)
 		}
-		unsent = append(unsent, "file not sent: "+shortLine(reason))
+		unsent = append(unsent, "file not sent: "+plain.Brief(reason))
 	}
 	if len(unsent) > 0 {
 		note := "\n\n[" + strings.Join(unsent, "; ") + "]"

@@ -62,6 +62,9 @@ func Cut(s string, n int) string {
 // OneLine returns foreign text as one line of at most n bytes.
 func OneLine(s string, n int) string { return Cut(Line(s), n) }
 
+// Brief shortens a foreign text to one line of at most 200 bytes, for an error or a history line.
+func Brief(s string) string { return Shorten(Line(Cut(s, 800)), 200) }
+
 // TrimPartial returns b without an incomplete character at its end.
 func TrimPartial(b []byte) []byte {
 	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax+1); i-- {
