@@ -8,13 +8,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/files"
 	"agentstateloop/internal/plain"
 )
 
 // printFiles prints the files of a message, one per line after label.
-func printFiles(out *terminal.Output, label string, files []cycle.ReceivedFile) {
-	for _, f := range files {
+func printFiles(out *terminal.Output, label string, list []files.Received) {
+	for _, f := range list {
 		switch {
 		case f.Missing != "":
 			out.Printf("%s%s is missing: %s\n", label, plain.Line(f.Name), plain.Line(f.Missing))
@@ -42,7 +42,7 @@ const maxShownFiles = 50
 
 // printCame prints the rest of a message besides its text: its files, how to save those that are
 // not in a file, and the problems of its structure.
-func printCame(out *terminal.Output, which string, came cycle.CameWith) {
+func printCame(out *terminal.Output, which string, came files.Attached) {
 	printFiles(out, "file:    ", came.Files[:min(len(came.Files), maxShownFiles)])
 	if more := len(came.Files) - maxShownFiles; more > 0 {
 		out.Printf("         and %d more\n", more)
@@ -62,7 +62,7 @@ func printCame(out *terminal.Output, which string, came cycle.CameWith) {
 }
 
 // withInstead returns the text of a message, or a note for a mail without a text.
-func withInstead(text string, came cycle.CameWith) string {
+func withInstead(text string, came files.Attached) string {
 	switch {
 	case came.Instead == "":
 		return text
@@ -73,7 +73,7 @@ func withInstead(text string, came cycle.CameWith) string {
 }
 
 // saveFiles saves the files of a message if the caller uses --save.
-func saveFiles(c *cli.Context, which string, came *cycle.CameWith) error {
+func saveFiles(c *cli.Context, which string, came *files.Attached) error {
 	if !c.IsSet("save") {
 		return nil
 	}
@@ -85,7 +85,7 @@ func saveFiles(c *cli.Context, which string, came *cycle.CameWith) error {
 		return fmt.Errorf("%s came without files: there is nothing to save", plain.Line(which))
 	}
 	err := came.Save(dir)
-	if errors.Is(err, cycle.ErrFileThere) {
+	if errors.Is(err, files.ErrExists) {
 		return terminal.WithHint(fmt.Errorf("nothing was saved: %w", err), "name another folder, or move that file")
 	}
 	if err != nil {

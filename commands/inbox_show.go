@@ -12,6 +12,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
@@ -35,7 +36,7 @@ that is done, as long as it is kept. A message that is done is shown with what
 its turn handed back, and one that is not with where it stands. One in
 quarantine is shown with the reason and the evidence for it.
 
-With --save it writes the files that came with the message into a folder, under
+With --save it writes the list that came with the message into a folder, under
 their senders' names where these are safe. It overwrites nothing.
 
 Example:
@@ -54,10 +55,10 @@ type messageOutput struct {
 	Receipt cycle.Receipt `json:"receipt"`
 
 	// Deliverable is the result of the message's turn, or null.
-	Deliverable *cycle.Deliverable   `json:"deliverable"`
-	Files       []cycle.ReceivedFile `json:"files"`
-	Problems    []string             `json:"problems"` // of a mail's structure
-	LeftOut     *string              `json:"left_out"` // of the text that the agent is told
+	Deliverable *cycle.Deliverable `json:"deliverable"`
+	Files       []files.Received   `json:"files"`
+	Problems    []string           `json:"problems"` // of a mail's structure
+	LeftOut     *string            `json:"left_out"` // of the text that the agent is told
 }
 
 func (k inboxShowCmd) run(c *cli.Context) error {
@@ -158,11 +159,11 @@ func (k inboxShowCmd) printUnfetched(c *cli.Context, row cycle.Listed) error {
 // quarantineOutput is the JSON output of inbox show for an item in quarantine.
 type quarantineOutput struct {
 	cycle.Listed
-	Field    *string              `json:"field"` // name of the field with the evidence
-	Text     string               `json:"text"`
-	Files    []cycle.ReceivedFile `json:"files"`
-	Problems []string             `json:"problems"` // of a mail's structure
-	LeftOut  *string              `json:"left_out"` // of the text that the agent is told
+	Field    *string          `json:"field"` // name of the field with the evidence
+	Text     string           `json:"text"`
+	Files    []files.Received `json:"files"`
+	Problems []string         `json:"problems"` // of a mail's structure
+	LeftOut  *string          `json:"left_out"` // of the text that the agent is told
 }
 
 // printQuarantined shows an item in quarantine.

@@ -16,6 +16,7 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/files"
 	"agentstateloop/mesh"
 	"agentstateloop/turn"
 	"agentstateloop/turn/relay"
@@ -28,10 +29,10 @@ type turnActions interface {
 	submit(context.Context, cycle.Submission) error
 	suspend(ctx context.Context, text string, patience time.Duration) (id string, err error)
 	// ask and send open the files at these paths. q must not have files.
-	ask(ctx context.Context, q cycle.Question, files []string) (id string, err error)
+	ask(ctx context.Context, q cycle.Question, list []string) (id string, err error)
 	askOperator(context.Context, cycle.OperatorQuestion) (id string, err error)
 	permit(ctx context.Context, tool string, input json.RawMessage) (cycle.Permission, error)
-	send(ctx context.Context, to, text string, files []string) error
+	send(ctx context.Context, to, text string, list []string) error
 	sleep(ctx context.Context, d time.Duration, why string) error
 	remind(ctx context.Context, when, text string) (time.Time, error)
 	wakeups(context.Context) ([]cycle.Wakeup, error)
@@ -73,8 +74,8 @@ func (t ownTurn) submit(ctx context.Context, sub cycle.Submission) error {
 	return t.agent.Submit(ctx, t.in, sub)
 }
 
-func (t ownTurn) ask(ctx context.Context, q cycle.Question, files []string) (string, error) {
-	opened, closeAll, err := cycle.OpenFiles(files)
+func (t ownTurn) ask(ctx context.Context, q cycle.Question, list []string) (string, error) {
+	opened, closeAll, err := files.Open(list)
 	if err != nil {
 		return "", err
 	}
@@ -91,8 +92,8 @@ func (t ownTurn) permit(ctx context.Context, tool string, input json.RawMessage)
 	return t.agent.Permit(ctx, t.in, turn.ClaudeRequest(tool, input))
 }
 
-func (t ownTurn) send(ctx context.Context, to, text string, files []string) error {
-	opened, closeAll, err := cycle.OpenFiles(files)
+func (t ownTurn) send(ctx context.Context, to, text string, list []string) error {
+	opened, closeAll, err := files.Open(list)
 	if err != nil {
 		return err
 	}
@@ -152,8 +153,8 @@ func (t relayedTurn) submit(ctx context.Context, sub cycle.Submission) error {
 	return err
 }
 
-func (t relayedTurn) ask(ctx context.Context, q cycle.Question, files []string) (string, error) {
-	names, remove, err := t.copyOut(files)
+func (t relayedTurn) ask(ctx context.Context, q cycle.Question, list []string) (string, error) {
+	names, remove, err := t.copyOut(list)
 	if err != nil {
 		return "", err
 	}
@@ -180,8 +181,8 @@ func (t relayedTurn) permit(ctx context.Context, tool string, input json.RawMess
 	return p, nil
 }
 
-func (t relayedTurn) send(ctx context.Context, to, text string, files []string) error {
-	names, remove, err := t.copyOut(files)
+func (t relayedTurn) send(ctx context.Context, to, text string, list []string) error {
+	names, remove, err := t.copyOut(list)
 	if err != nil {
 		return err
 	}
@@ -192,14 +193,14 @@ func (t relayedTurn) send(ctx context.Context, to, text string, files []string) 
 
 // copyOut copies files into a new folder for the runner, and returns their names there. remove
 // removes the copies.
-func (t relayedTurn) copyOut(files []string) (names []string, remove func(), err error) {
-	if len(files) == 0 {
+func (t relayedTurn) copyOut(list []string) (names []string, remove func(), err error) {
+	if len(list) == 0 {
 		return nil, func() {}, nil
 	}
 	if !filepath.IsAbs(t.outgoing) {
 		return nil, nil, errors.New("the folder for outgoing files is unknown: $AGENTSTATELOOP_OUTGOING is missing")
 	}
-	opened, closeAll, err := cycle.OpenFiles(files)
+	opened, closeAll, err := files.Open(list)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/files"
 	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/mail"
 	"agentstateloop/state"
@@ -97,7 +98,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxShownFiles", Max: 50, Within: func(t *testing.T, n int64) bool {
 			var out bytes.Buffer
-			printCame(&terminal.Output{Stdout: &out}, "last", cycle.CameWith{Files: make([]cycle.ReceivedFile, n)})
+			printCame(&terminal.Output{Stdout: &out}, "last", files.Attached{Files: make([]files.Received, n)})
 			return !strings.Contains(out.String(), "more\n")
 		}},
 		{Const: "maxObstacles", Max: 5, Within: func(t *testing.T, n int64) bool {

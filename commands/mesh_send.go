@@ -4,7 +4,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/files"
 	"agentstateloop/mesh"
 )
 
@@ -49,17 +49,17 @@ func (m meshSendCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	opened, closeAll, err := cycle.OpenFiles(wordsOf(c, "file"))
+	opened, closeAll, err := files.Open(wordsOf(c, "file"))
 	if err != nil {
 		return err
 	}
 	defer closeAll()
-	files, err := cycle.UploadFiles(c.Context, carrier, to, opened)
+	list, err := files.Upload(c.Context, carrier, to, opened)
 	if err != nil {
 		return err
 	}
 	id, err := carrier.Send(c.Context, mesh.Message{
-		ID: c.String("id"), To: to, Text: text, Kind: c.String("kind"), Correlation: c.String("correlation-id"), ResultFields: fields, Files: files,
+		ID: c.String("id"), To: to, Text: text, Kind: c.String("kind"), Correlation: c.String("correlation-id"), ResultFields: fields, Files: list,
 	})
 	if err != nil {
 		return err

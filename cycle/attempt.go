@@ -7,6 +7,7 @@ import (
 	"path"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 	"agentstateloop/turn/relay"
@@ -41,7 +42,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	}
 	own := promptOf(at.granter.prompts, msg)
 	m.apart = own.Fresh
-	m.receive(at.store, "", attachmentsFolder)
+	m.receive(at.store, "", files.AttachmentsFolder)
 	m.collect(at.store, s.Collected())
 	m.reports, m.reportFiles = at.prompter.reports(head.Waiting)
 	m.reportFiles = append(m.reportFiles, at.prompter.operatorAnswers(head.Waiting)...)

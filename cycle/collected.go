@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -36,7 +37,7 @@ func (m *turnMessage) collect(st *store.Store, all []state.Message) {
 func earlierFolder(i int) string { return fmt.Sprintf("earlier/%d", i+1) }
 
 // collectedFiles returns the files of the other messages for the context folder.
-func (m turnMessage) collectedFiles() (files []turn.File) {
+func (m turnMessage) collectedFiles() (list []turn.File) {
 	for i, other := range m.with {
 		folder := earlierFolder(i) + "/"
 		for _, f := range other.context("", "") {
@@ -46,10 +47,10 @@ func (m turnMessage) collectedFiles() (files []turn.File) {
 			if !strings.HasPrefix(f.Name, "earlier/") {
 				f.Name = folder + f.Name
 			}
-			files = append(files, f)
+			list = append(list, f)
 		}
 	}
-	return files
+	return list
 }
 
 // message returns the texts that the turn answers, each in its own fence. If there are several,
@@ -83,11 +84,11 @@ func (m turnMessage) allText() string {
 }
 
 // allFiles returns the files that came with the messages that the turn answers.
-func (m turnMessage) allFiles() (files []listedFile) {
+func (m turnMessage) allFiles() (list []files.Listed) {
 	for _, one := range m.all() {
-		files = append(files, one.came...)
+		list = append(list, one.came...)
 	}
-	return files
+	return list
 }
 
 // CollectWait returns how long a poll may wait for the sender of a message to fall silent, or 0

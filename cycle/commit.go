@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -65,13 +66,13 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 		if !next.Keeps(e.ID) && e.File != "" {
 			j.strike(e)
 			if !next.KeepsFiles(e.ID) {
-				outgoingFiles{j.store}.giveBack(e.Files)
+				files.Outgoing{Store: j.store}.GiveBack(e.Files)
 			}
 		}
 	}
 	for _, u := range old.Unfiled {
 		if !next.KeepsFiles(u.ID) {
-			outgoingFiles{j.store}.giveBack(u.Files)
+			files.Outgoing{Store: j.store}.GiveBack(u.Files)
 		}
 	}
 	return next, nil

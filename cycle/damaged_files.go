@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/state/store"
 )
@@ -22,18 +23,18 @@ type fileChecker struct {
 
 // check is CheckFiles.
 func (c fileChecker) check() (n int, damaged []error, err error) {
-	files, err := c.named()
+	list, err := c.named()
 	if err != nil {
 		return 0, nil, err
 	}
-	broken := map[namedFile]error{}
-	for _, f := range files {
-		if _, err := c.store.ReadSummed(f.name, f.sum); errors.Is(err, store.ErrDamaged) {
+	broken := map[files.Summed]error{}
+	for _, f := range list {
+		if _, err := c.store.ReadSummed(f.Name, f.Sum); errors.Is(err, store.ErrDamaged) {
 			broken[f] = err
 		}
 	}
 	if len(broken) == 0 {
-		return len(files), nil, nil
+		return len(list), nil, nil
 	}
 	still, err := c.named()
 	for _, f := range still {
@@ -41,12 +42,12 @@ func (c fileChecker) check() (n int, damaged []error, err error) {
 			damaged = append(damaged, e)
 		}
 	}
-	return len(files), damaged, err
+	return len(list), damaged, err
 }
 
 // named returns the files that the state names now, and those of the items in
 // quarantine.
-func (c fileChecker) named() ([]namedFile, error) {
+func (c fileChecker) named() ([]files.Summed, error) {
 	s, err := c.store.Read()
 	if err != nil {
 		return nil, err
@@ -55,41 +56,41 @@ func (c fileChecker) named() ([]namedFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	var files []namedFile
+	var list []files.Summed
 	for _, m := range s.Inbox {
-		files = append(files, namedFile{m.Payload, m.Sum})
-		files = append(files, incomingFiles{c.store}.filesOf(m)...)
+		list = append(list, files.Summed{Name: m.Payload, Sum: m.Sum})
+		list = append(list, files.Incoming{Store: c.store}.FilesOf(m)...)
 	}
 	for _, e := range slices.Concat(s.Outbox, s.Undelivered, s.HookCalls) {
-		files = append(files, namedFile{e.File, e.Sum})
+		list = append(list, files.Summed{Name: e.File, Sum: e.Sum})
 		for _, f := range e.Files {
-			files = append(files, namedFile{f.File, f.Sum})
+			list = append(list, files.Summed{Name: f.File, Sum: f.Sum})
 		}
 	}
 	for _, w := range s.Turn.Waiting {
 		if w.Report != "" {
-			files = append(files, namedFile{w.Report, w.Sum})
-			files = append(files, incomingFiles{c.store}.filesIn(w.Report, w.Sum)...)
+			list = append(list, files.Summed{Name: w.Report, Sum: w.Sum})
+			list = append(list, files.Incoming{Store: c.store}.FilesIn(w.Report, w.Sum)...)
 		}
 	}
 	for _, x := range s.Expected {
-		files = append(files, namedFile{x.Cause.Payload, x.Cause.Sum})
-		files = append(files, incomingFiles{c.store}.filesOf(x.Cause)...)
+		list = append(list, files.Summed{Name: x.Cause.Payload, Sum: x.Cause.Sum})
+		list = append(list, files.Incoming{Store: c.store}.FilesOf(x.Cause)...)
 		if x.Report != "" {
-			files = append(files, namedFile{x.Report, x.Sum})
-			files = append(files, incomingFiles{c.store}.filesIn(x.Report, x.Sum)...)
+			list = append(list, files.Summed{Name: x.Report, Sum: x.Sum})
+			list = append(list, files.Incoming{Store: c.store}.FilesIn(x.Report, x.Sum)...)
 		}
 	}
 	if s.Turn.Submitted != "" {
-		files = append(files, namedFile{path.Join(attemptDir(s.Turn.TurnID, s.Turn.Epoch), s.Turn.Submitted), s.Turn.SubmittedSum})
+		list = append(list, files.Summed{Name: path.Join(attemptDir(s.Turn.TurnID, s.Turn.Epoch), s.Turn.Submitted), Sum: s.Turn.SubmittedSum})
 	}
 	for _, i := range items {
-		files = append(files, namedFile{i.Payload, i.Sum})
-		for n, f := range (heldFiles{c.store}).named(i) {
+		list = append(list, files.Summed{Name: i.Payload, Sum: i.Sum})
+		for n, f := range (files.Quarantined{Store: c.store}).Named(i) {
 			if f.Missing == "" {
-				files = append(files, namedFile{heldName(i.Key, n), f.SHA256})
+				list = append(list, files.Summed{Name: files.QuarantinedName(i.Key, n), Sum: f.SHA256})
 			}
 		}
 	}
-	return files, nil
+	return list, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
@@ -72,9 +73,9 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 		back.Fields, r = m.printed(r)
 	}
 	d.keepWhole(m, &r)
-	files, unsent, err := d.attachments(&m, r.Output)
+	list, unsent, err := d.attachments(&m, r.Output)
 	if err != nil {
-		outgoingFiles{d.store}.drop(m.outgoing)
+		files.Outgoing{Store: d.store}.Drop(m.outgoing)
 		return s, err
 	}
 	if why := d.backend.instead(s); why != "" && m.msg.Operator && d.backend.turn != nil {
@@ -87,16 +88,16 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 	box := path.Join(m.dir(), "output")
 	fields, err := d.keepDeliverable(box, back)
 	if err != nil {
-		outgoingFiles{d.store}.drop(m.outgoing)
+		files.Outgoing{Store: d.store}.Drop(m.outgoing)
 		return s, err
 	}
 	m.thread = d.replier.threadOf(m)
 	var reply *state.Effect
 	if len(back.Fields) > 0 || !m.needsNoReply(r) {
-		reply, err = d.replier.reply(m, state.Outcome(r.Status), back, files)
+		reply, err = d.replier.reply(m, state.Outcome(r.Status), back, list)
 	}
 	if err != nil {
-		outgoingFiles{d.store}.drop(m.outgoing)
+		files.Outgoing{Store: d.store}.Drop(m.outgoing)
 		return s, fmt.Errorf("render reply: %w", err)
 	}
 	var events []state.Event
@@ -123,12 +124,12 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 	}
 	if reply != nil && !slices.ContainsFunc(s.Outbox, func(e state.Effect) bool { return e.File == reply.File }) {
 		_ = d.store.Remove(reply.File) // another attempt owned the turn: this reply is not sent
-		outgoingFiles{d.store}.drop(reply.Files)
+		files.Outgoing{Store: d.store}.Drop(reply.Files)
 		return s, nil
 	}
 	turn.DropEarlier(d.store.Path(m.dir()), r.Output)
 	if r.Rest == nil {
-		outgoingFiles{d.store}.takeOut(m.outgoing)
+		files.Outgoing{Store: d.store}.TakeOut(m.outgoing)
 	}
 	return s, nil
 }
@@ -275,7 +276,7 @@ func deliverable(r turn.Result, unsent []string) string {
 // attachments returns the files of the output folder that go with a mail. Large files, and
 // files for a report, are kept in the outbox and become m.outgoing. unsent names the others,
 // each with the reason. A full disk is an error.
-func (d *deliverer) attachments(m *turnMessage, names []string) (files []message.Attachment, unsent []string, err error) {
+func (d *deliverer) attachments(m *turnMessage, names []string) (list []message.Attachment, unsent []string, err error) {
 	switch {
 	case m.msg.Source == state.Mail, m.repliesByMail(d.replier.mail):
 		return d.replier.attachments(m, names)

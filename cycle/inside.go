@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -169,7 +170,7 @@ func syncInto(box *os.Root, f *os.File) error {
 type Question struct {
 	To, Text string
 	Fields   mesh.ResultFields // that its report must have
-	Files    []OutgoingFile
+	Files    []files.Opened
 	Patience time.Duration // the longest wait for the report
 }
 
@@ -193,19 +194,19 @@ func (a *Agent) Ask(ctx context.Context, in Inside, q Question) (id string, err 
 		return "", err // the commit may have counted, so its files stay until they are pruned
 	}
 	if err := in.check(s); err != nil {
-		a.outgoingFiles().drop(e.Files)
+		a.outgoingFiles().Drop(e.Files)
 		return "", err
 	}
 	return s.Turn.Waiting[len(s.Turn.Waiting)-1].ID, a.flusher().sendNow(ctx, s)
 }
 
 // Send sends a message to another agent. The turn does not wait for an answer.
-func (a *Agent) Send(ctx context.Context, in Inside, to, text string, files ...OutgoingFile) error {
+func (a *Agent) Send(ctx context.Context, in Inside, to, text string, list ...files.Opened) error {
 	e, err := a.outgoing().message(in, state.Post, to, text)
 	if err != nil {
 		return err
 	}
-	if err := a.outgoing().attach(&e, files); err != nil {
+	if err := a.outgoing().attach(&e, list); err != nil {
 		return err
 	}
 	s, err := a.journal().commit(ctx, state.Posted{TurnID: in.TurnID, Epoch: in.Epoch, Effect: e})
@@ -213,19 +214,19 @@ func (a *Agent) Send(ctx context.Context, in Inside, to, text string, files ...O
 		return err
 	}
 	if err := in.check(s); err != nil {
-		a.outgoingFiles().drop(e.Files)
+		a.outgoingFiles().Drop(e.Files)
 		return err
 	}
 	return a.flusher().sendNow(ctx, s)
 }
 
 // attach keeps the files of a message.
-func (o outgoing) attach(e *state.Effect, files []OutgoingFile) (err error) {
-	if e.Files, err = (outgoingFiles{o.store}).keep(files); err != nil {
+func (o outgoing) attach(e *state.Effect, list []files.Opened) (err error) {
+	if e.Files, err = (files.Outgoing{Store: o.store}).Keep(list); err != nil {
 		return err
 	}
 	if err := fits(*e); err != nil {
-		outgoingFiles{o.store}.drop(e.Files)
+		files.Outgoing{Store: o.store}.Drop(e.Files)
 		return err
 	}
 	return nil
@@ -275,7 +276,7 @@ func fits(e state.Effect) error {
 		}
 		size += len(fields)
 	}
-	if room := roomFor(meshFiles(e.Files)); size > room {
+	if room := roomFor(files.ForMesh(e.Files)); size > room {
 		return fmt.Errorf("the message has %d bytes as JSON, and the mesh takes %d", size, room)
 	}
 	return nil

@@ -62,8 +62,6 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxEventName", Max: 64, Within: func(_ *testing.T, n int64) bool { return eventName(text(n)) == text(n) }},
 		{Const: "maxEventTitle", Max: 80, Within: func(_ *testing.T, n int64) bool { return eventTitle(EventMessage{Subject: wide(n)}) == wide(n) }},
-		{Const: "fileTries", Max: 2, Within: func(t *testing.T, n int64) bool { return waitsForFile(t, n, time.Hour) }},
-		limittest.Duration("fileWait", before(10*time.Minute), 1, func(t *testing.T, d time.Duration) bool { return waitsForFile(t, 5, d) }),
 		{Const: "excerptLength", Max: 200, Within: func(_ *testing.T, n int64) bool {
 			return strings.Contains(challengeText("goulard3120", quarantine.Item{}, []byte("Subject: x\r\n\r\n"+text(n)), "token"), text(n)+"\n")
 		}},
@@ -186,13 +184,7 @@ func TestLimits(t *testing.T) {
 			_, lines := a.prompter(a.usual()).meanwhile(newFences(), state.Message{Operator: true})
 			return err == nil && len(lines) == int(n)
 		}},
-		{Const: "maxListed", Max: 50, Within: func(_ *testing.T, n int64) bool {
-			return !strings.Contains(listFiles(make([]listedFile, n)), "more")
-		}},
-		{Const: "maxListedBytes", Max: 8192, Within: func(_ *testing.T, n int64) bool {
-			name := text(n - int64(len(listedFile{}.line())))
-			return !strings.Contains(listFiles([]listedFile{{name: name}}), "more")
-		}},
+
 		{Const: "maxProblems", Max: 3, Within: func(_ *testing.T, n int64) bool {
 			m := turnMessage{content: message.Content{Problems: many(n, func(int) string { return "a part" })}}
 			return !strings.Contains(m.fenced(prompt.Fences{Boundary: "b"}), "more")
@@ -348,18 +340,6 @@ func filled(percent int64) (sessions, state.Conversation) {
 	return sessions{turn: &turn.Config{Runner: turn.Exec}, window: 100}, state.Conversation{Session: state.Session{Runner: turn.Exec, ID: "s", Context: percent}}
 }
 
-// waitsForFile reports whether a message waits for its file after the nth try, when the
-// first one was d ago.
-func waitsForFile(t *testing.T, n int64, d time.Duration) bool {
-	a, m := agentIn(t), mesh.Message{ID: "1", From: "boreas3120"}
-	waits := fmt.Sprintf(`{"since": %q, "tries": %d}`, noon.Add(-d).Format(time.RFC3339Nano), n-1)
-	if err := a.Store.Keep(waitName(m.Key()), strings.NewReader(waits)); err != nil {
-		t.Fatal(err)
-	}
-	again, err := downloader{store: a.Store, now: a.Now}.waits(m)
-	return err == nil && again
-}
-
 // readsWhole reports whether a list that has read so much reads a payload of n bytes whole,
 // which finds that it is damaged.
 func readsWhole(t *testing.T, n, read int64) bool {
@@ -380,11 +360,11 @@ func printsInTime(t *testing.T, n int64, to string) bool {
 func attached(t *testing.T, n int64) (turnMessage, []message.Attachment, []string) {
 	a, m := agentIn(t), turnMessage{head: state.Head{TurnID: "t1", Epoch: 1}}
 	keep(t, a, "turns/t1/1/output/f", n)
-	files, unsent, err := a.replier().attachments(&m, []string{"f"})
+	list, unsent, err := a.replier().attachments(&m, []string{"f"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m, files, unsent
+	return m, list, unsent
 }
 
 // attach attaches a file of n bytes to a large mail whose row names these files already.

@@ -1,18 +1,19 @@
 package cycle
 
 import (
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/state"
 	"os"
 	"path"
 )
 
-// CameWith returns the files and notes of a message. The error wraps store.ErrDamaged if the
+// Attached returns the files and notes of a message. The error wraps store.ErrDamaged if the
 // payload is damaged. An attachment of a mail has a path only while the turn of the mail runs:
 // the context folder holds it then. At other times it is in the mail alone.
-func (a *Agent) CameWith(m state.Message) (CameWith, error) {
+func (a *Agent) CameWith(m state.Message) (files.Attached, error) {
 	read, err := readMessage(a.Store, state.Head{}, m)
-	came := filesOfMessage(incomingFiles{a.Store}, read)
+	came := filesOfMessage(files.Incoming{Store: a.Store}, read)
 	if err != nil || m.Source != state.Mail {
 		return came, err
 	}
@@ -22,7 +23,7 @@ func (a *Agent) CameWith(m state.Message) (CameWith, error) {
 	}
 	if folder := attachmentsOf(s, m.Key); folder != "" {
 		for i, f := range came.Files {
-			file := a.Store.Path(path.Join(folder, f.saveAs))
+			file := a.Store.Path(path.Join(folder, f.SaveAs))
 			if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() {
 				came.Files[i].Path = &file
 			}
@@ -32,11 +33,11 @@ func (a *Agent) CameWith(m state.Message) (CameWith, error) {
 }
 
 // filesOfMessage returns the files and notes of a message.
-func filesOfMessage(in incomingFiles, m turnMessage) CameWith {
+func filesOfMessage(in files.Incoming, m turnMessage) files.Attached {
 	if m.msg.Source == state.Mail {
-		return cameWithMail(m.content)
+		return files.AttachedToMail(m.content)
 	}
-	return CameWith{Files: append([]ReceivedFile{}, in.kept(m.msg.Key, m.sent.Files)...), Problems: []string{}}
+	return files.Attached{Files: append([]files.Received{}, in.Kept(m.msg.Key, m.sent.Files)...), Problems: []string{}}
 }
 
 // attachmentsOf returns the folder with the attachments of a mail whose turn runs, or "".
@@ -46,11 +47,11 @@ func attachmentsOf(s state.State, key string) string {
 	}
 	box := path.Join(attemptDir(s.Turn.TurnID, s.Turn.Epoch), "context")
 	if s.Turn.Key == key {
-		return path.Join(box, attachmentsFolder)
+		return path.Join(box, files.AttachmentsFolder)
 	}
 	for i, other := range s.Collected() {
 		if other.Key == key {
-			return path.Join(box, earlierFolder(i), attachmentsFolder)
+			return path.Join(box, earlierFolder(i), files.AttachmentsFolder)
 		}
 	}
 	return ""
@@ -58,11 +59,11 @@ func attachmentsOf(s state.State, key string) string {
 
 // CameWithQuarantined returns the files and notes of a message in quarantine. It returns no
 // files for a damaged message.
-func (a *Agent) CameWithQuarantined(item quarantine.Item) CameWith {
+func (a *Agent) CameWithQuarantined(item quarantine.Item) files.Attached {
 	if item.Source == state.Mail {
 		if raw, err := a.Store.ReadSummed(item.Payload, item.Sum); err == nil {
-			return cameWithMail(contentOf(a.Store, raw))
+			return files.AttachedToMail(contentOf(a.Store, raw))
 		}
 	}
-	return CameWith{Files: heldFiles{a.Store}.received(item), Problems: []string{}}
+	return files.Attached{Files: files.Quarantined{Store: a.Store}.Received(item), Problems: []string{}}
 }

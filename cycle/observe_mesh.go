@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
@@ -35,7 +36,7 @@ func (o *observer) observeMesh(ctx context.Context, ad *admission, room int, obs
 	if !box.HaltUnproven {
 		obs.events = append(obs.events, state.Switched{Mesh: true, On: box.Halted})
 	}
-	files := downloader{carrier: o.mesh.Carrier, store: o.store, now: o.now, until: o.now().Add(startWithin)}
+	list := files.Downloader{Carrier: o.mesh.Carrier, Store: o.store, Now: o.now, Until: o.now().Add(startWithin)}
 	pace := senderPace{state: ad.state, now: o.now()}
 	var rejected []mesh.Message // with files; accepted messages download theirs first
 	for _, m := range box.Messages {
@@ -50,10 +51,10 @@ func (o *observer) observeMesh(ctx context.Context, ad *admission, room int, obs
 			continue
 		}
 		if ad.needsFiles(m) && !o.dry {
-			if m, err = files.fetch(ctx, m); err != nil {
+			if m, err = list.Fetch(ctx, m); err != nil {
 				obs.fail(state.Mesh, err)
 			}
-			if errors.Is(err, errFileLater) {
+			if errors.Is(err, files.ErrLater) {
 				continue
 			}
 			if err != nil {
@@ -71,7 +72,7 @@ func (o *observer) observeMesh(ctx context.Context, ad *admission, room int, obs
 		obs.events = append(obs.events, event)
 	}
 	for _, m := range rejected {
-		event, err := ad.rejectWithFiles(ctx, files, m)
+		event, err := ad.rejectWithFiles(ctx, list, m)
 		if err != nil {
 			obs.fail(state.Mesh, err)
 			return
@@ -180,23 +181,23 @@ func ackID(m mesh.Message) string {
 
 // meshArrived returns the event of an accepted message, and keeps its payload if a turn or a
 // relay needs it.
-func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, raw []byte) (state.Event, error) {
+func (ac accepter) meshArrived(list payloads, s state.State, m mesh.Message, raw []byte) (state.Event, error) {
 	switch {
 	case m.Kind == mesh.KindRelay:
 		// The whole request is kept, because its mail may be truncated or never be made.
-		_, _, err := keepMesh(files, s, m, raw)
+		_, _, err := keepMesh(list, s, m, raw)
 		return state.RelayAsked{Key: m.Key(), From: m.From, Text: m.Text, MeshID: m.ID}, err
 	case m.Kind == mesh.KindReport: // it causes no turn of its own
-		payload, sum, err := keepMesh(files, s, m, raw)
+		payload, sum, err := keepMesh(list, s, m, raw)
 		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, Sum: sum, MeshID: m.ID, ToolCallID: m.Correlation, At: m.SentAt, Status: m.Status, Trace: m.Trace, Proven: m.Proven}, err
 	case m.Kind == mesh.KindAsk && slices.Contains(m.Hops, ac.handle):
 		return ac.busy(m), nil
 	case isScript(m):
-		return scriptArrived(files, s, m)
+		return scriptArrived(list, s, m)
 	case !causesTurn(m):
 		return noted(m, "a "+m.Kind+" causes no turn"), nil
 	}
-	payload, sum, err := keepMesh(files, s, m, raw)
+	payload, sum, err := keepMesh(list, s, m, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -231,13 +232,13 @@ func (m *Mesh) scriptGate(msg mesh.Message) (gate, reason string) {
 
 // scriptArrived returns the event of a message whose sender is not an agent. The message stays
 // on the mesh while the limit of waiting messages from programs is reached.
-func scriptArrived(files payloads, s state.State, m mesh.Message) (state.Event, error) {
+func scriptArrived(list payloads, s state.State, m mesh.Message) (state.Event, error) {
 	var arrived state.Arrived
 	if _, known := s.Seen[m.Key()]; known {
 		arrived.Message = state.Message{Key: m.Key(), Source: state.EventSource, From: eventName(m.From)}
 	} else {
 		var err error
-		if arrived, err = eventArrived(files, m.Key(), EventMessage{From: m.From, Text: m.Text}); err != nil {
+		if arrived, err = eventArrived(list, m.Key(), EventMessage{From: m.From, Text: m.Text}); err != nil {
 			return nil, err
 		}
 	}
@@ -260,12 +261,12 @@ func causesTurn(m mesh.Message) bool { return m.Kind == mesh.KindMessage || m.Ki
 
 // keepMesh keeps a message of the mesh, unless it came before. It returns the file
 // and its sum.
-func keepMesh(files payloads, s state.State, m mesh.Message, raw []byte) (payload, sum string, err error) {
+func keepMesh(list payloads, s state.State, m mesh.Message, raw []byte) (payload, sum string, err error) {
 	payload = store.PayloadName(store.MessagesDir, m.Key(), ".json")
 	if _, known := s.Seen[m.Key()]; known {
 		return payload, store.Sum(raw), nil
 	}
-	sum, err = files.KeepSummed(payload, bytes.NewReader(raw))
+	sum, err = list.KeepSummed(payload, bytes.NewReader(raw))
 	return payload, sum, err
 }
 

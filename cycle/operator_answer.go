@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -34,7 +35,7 @@ type OperatorAnswer struct {
 	Option   string   `json:"option"`   // the chosen option; "" for another answer, or without one
 	Answer   string   `json:"answer"`   // its text, or ""
 
-	files string // the files that came with it, as a prompt lists them
+	fileList string // the files that came with it, as a prompt lists them
 }
 
 // shown returns the answer as a prompt shows it, or a note about the missing answer.
@@ -74,7 +75,7 @@ func (p *prompter) operatorAnswers(waiting []state.Wait) []turn.File {
 
 // operatorAnswer reads the outcome of one question. It returns the files that came with the
 // answer, for a subfolder of the context folder.
-func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer, files []turn.File) {
+func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer, list []turn.File) {
 	a = OperatorAnswer{ID: w.ID, Question: w.Text, Options: append([]string{}, w.Options...), Outcome: OperatorAnswered}
 	switch {
 	case w.Missed == state.MissedTimeout:
@@ -89,9 +90,9 @@ func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer
 	case err == nil && strings.HasSuffix(w.Report, ".eml"):
 		content := contentOf(p.store, data)
 		a.Answer = cmp.Or(content.Instead(), content.Text)
-		var came []listedFile
-		came, files = mailFiles(path.Join(folder, attachmentsFolder), content.Attachments)
-		a.files = listFiles(came)
+		var came []files.Listed
+		came, list = files.FromMail(path.Join(folder, files.AttachmentsFolder), content.Attachments)
+		a.fileList = files.List(came)
 	case err == nil:
 		a.Answer = string(data)
 	default:
@@ -103,5 +104,5 @@ func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer
 	if a.Option, chosen = state.Option(w.Options, a.Answer); !chosen {
 		a.Option, _ = state.Option(w.Options, message.WithoutBanners(a.Answer))
 	}
-	return a, files
+	return a, list
 }

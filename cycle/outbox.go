@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -50,7 +51,7 @@ type OutboxRow struct {
 	Told     bool             `json:"told"`     // the operator was notified by mail, or of a bounce in some way
 	File     string           `json:"file"`     // the path of its bytes, or ""
 
-	Files []ReceivedFile `json:"files"` // files that go to another agent, or are large, with the paths of their copies
+	Files []files.Received `json:"files"` // files that go to another agent, or are large, with the paths of their copies
 }
 
 // Outbox returns the rows that wait, were given up, and bounced, in this order. It takes no
@@ -119,7 +120,7 @@ func (o *outbox) rows() ([]OutboxRow, error) {
 	for _, lost := range s.Lost {
 		rows = append(rows, OutboxRow{
 			Number: numeral("", lost.Number), ID: lost.ID, Status: RowReturned, Channel: state.ByMail, To: lost.To, Reason: lost.Reason,
-			Ended: orNull(lost.At), Told: !lost.Told.IsZero(), Files: []ReceivedFile{},
+			Ended: orNull(lost.At), Told: !lost.Told.IsZero(), Files: []files.Received{},
 		})
 	}
 	return rows, nil
@@ -136,9 +137,9 @@ func (o *outbox) describe(e state.Effect) OutboxRow {
 	if e.File != "" {
 		r.File = o.store.Path(e.File)
 	}
-	r.Files = []ReceivedFile{}
+	r.Files = []files.Received{}
 	for _, f := range e.Files {
-		r.Files = append(r.Files, inStore(o.store, ReceivedFile{Name: f.FileName, Title: f.FileName, Type: f.Type, Size: f.Size}, f.File))
+		r.Files = append(r.Files, files.InStore(o.store, files.Received{Name: f.FileName, Title: f.FileName, Type: f.Type, Size: f.Size}, f.File))
 	}
 	return r
 }

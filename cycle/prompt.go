@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -126,7 +127,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	d.BeforeReset = !s.Reset.At.IsZero() && m.msg.Seq <= s.Reset.Arrivals
 	p.wake(&d, fences, m)
 	d.ResultFields = fences.ResultFields(m.sent.ResultFields)
-	d.Message, d.Files, d.LeftOut = m.message(fences), fences.Files(listFiles(m.allFiles())), m.content.Left.String()
+	d.Message, d.Files, d.LeftOut = m.message(fences), fences.Files(files.List(m.allFiles())), m.content.Left.String()
 	return d
 }
 
@@ -186,7 +187,7 @@ const boundaryLen = 16
 
 // reports returns the answered waits of a resumed turn: each question with its report, or with
 // a note in place of a missing report.
-func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, files []turn.File) {
+func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, list []turn.File) {
 	for _, w := range waiting {
 		if !w.Answered() || w.Handed {
 			continue
@@ -197,20 +198,20 @@ func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, files
 		}
 		if w.Operator {
 			came, boxFiles := p.operatorAnswer(w, fmt.Sprintf("reports/%d", len(reports)+1))
-			r.Operator, r.Permit, r.Status, r.Text, r.Option, r.Files = true, w.Permit != "", "", came.shown(), came.Option, came.files
+			r.Operator, r.Permit, r.Status, r.Text, r.Option, r.Files = true, w.Permit != "", "", came.shown(), came.Option, came.fileList
 			r.Allowed = came.Option == turn.Allow
-			reports, files = append(reports, r), append(files, boxFiles...)
+			reports, list = append(reports, r), append(list, boxFiles...)
 			continue
 		}
 		if w.Outside && w.Missed != "" {
 			r.Text += outsideMissed(w.Missed)
 		}
 		if w.Report != "" {
-			files = append(files, p.readReport(w, &r, fmt.Sprintf("reports/%d", len(reports)+1))...)
+			list = append(list, p.readReport(w, &r, fmt.Sprintf("reports/%d", len(reports)+1))...)
 		}
 		reports = append(reports, r)
 	}
-	return reports, files
+	return reports, list
 }
 
 // outsideMissed returns a note about the fate of a missing report.
@@ -277,7 +278,7 @@ func (p *prompter) readReport(w state.Wait, r *prompt.Report, folder string) []t
 		fields, _ := m.Fields.MarshalJSON() // they were made from JSON
 		r.Fields = string(fields)
 	}
-	came, files := incomingFiles{p.store}.received(m.Key(), folder, m.Files)
-	r.Files = listFiles(came)
-	return files
+	came, list := files.Incoming{Store: p.store}.Received(m.Key(), folder, m.Files)
+	r.Files = files.List(came)
+	return list
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/state"
 )
@@ -112,7 +113,7 @@ func (p *prompter) message(s state.State, key string) (turnMessage, error) {
 		head, with = s.Turn, s.Collected()
 	}
 	m, err := readMessage(p.store, head, msg)
-	m.receive(p.store, "", attachmentsFolder)
+	m.receive(p.store, "", files.AttachmentsFolder)
 	m.collect(p.store, with)
 	m.reports, _ = p.reports(head.Waiting)
 	return m, err

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -41,8 +42,8 @@ func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) 
 	}
 	for _, m := range s.Inbox {
 		needed[m.Payload] = true
-		for _, f := range (incomingFiles{p.store}).filesOf(m) {
-			needed[f.name] = true
+		for _, f := range (files.Incoming{Store: p.store}).FilesOf(m) {
+			needed[f.Name] = true
 		}
 		needed[path.Join(store.TurnsDir, m.TurnID)] = true
 		needed[path.Join(store.TurnsDir, m.MadeBy)] = true
@@ -61,15 +62,15 @@ func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) 
 	}
 	for _, w := range slices.Concat(s.Turn.Waiting, s.Turn.Given) {
 		needed[w.Report] = true
-		for _, f := range (incomingFiles{p.store}).filesIn(w.Report, w.Sum) {
-			needed[f.name] = true
+		for _, f := range (files.Incoming{Store: p.store}).FilesIn(w.Report, w.Sum) {
+			needed[f.Name] = true
 		}
 	}
 	for _, x := range s.Expected {
 		needed[x.Report], needed[x.Cause.Payload] = true, true
-		files := incomingFiles{p.store}
-		for _, f := range slices.Concat(files.filesOf(x.Cause), files.filesIn(x.Report, x.Sum)) {
-			needed[f.name] = true
+		list := files.Incoming{Store: p.store}
+		for _, f := range slices.Concat(list.FilesOf(x.Cause), list.FilesIn(x.Report, x.Sum)) {
+			needed[f.Name] = true
 		}
 	}
 	left := pruneAtOnce

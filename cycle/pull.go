@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -26,21 +27,21 @@ type Pulled struct {
 
 	ResultFields mesh.ResultFields `json:"result_fields,omitempty"` // that its sender asks for
 	Earlier      []PulledEarlier   `json:"earlier,omitempty"`
-	Files        []ReceivedFile    `json:"files,omitempty"` // that came with it
+	Files        []files.Received  `json:"files,omitempty"` // that came with it
 }
 
 // PulledEarlier is a message that shares the turn of a newer one.
 type PulledEarlier struct {
-	Key   string         `json:"key"`
-	At    time.Time      `json:"at"`
-	Text  string         `json:"text"`
-	Files []ReceivedFile `json:"files,omitempty"`
+	Key   string           `json:"key"`
+	At    time.Time        `json:"at"`
+	Text  string           `json:"text"`
+	Files []files.Received `json:"files,omitempty"`
 }
 
 // earlier returns the other messages of a turn, as inbox next hands them out.
-func (m turnMessage) earlier(files incomingFiles) (all []PulledEarlier) {
+func (m turnMessage) earlier(list files.Incoming) (all []PulledEarlier) {
 	for _, other := range m.with {
-		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text, Files: filesOfMessage(files, other).Files})
+		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text, Files: filesOfMessage(list, other).Files})
 	}
 	return all
 }
@@ -105,11 +106,11 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 		m, err := readMessage(p.store, head, msg)
 		m.collect(p.store, s.Collected())
 		if err == nil {
-			files := incomingFiles{p.store}
+			list := files.Incoming{Store: p.store}
 			return Pulled{
 				TurnID: head.TurnID, Epoch: head.Epoch, Number: *numeral("", msg.Seq), Key: msg.Key, Source: msg.Source, From: msg.From,
-				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.earlier(files),
-				Files: filesOfMessage(files, m).Files,
+				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.earlier(list),
+				Files: filesOfMessage(list, m).Files,
 			}, nil
 		}
 		if s, err = p.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()}); err != nil {

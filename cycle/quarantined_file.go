@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -22,7 +23,7 @@ func (ad *admission) holdsFiles(m mesh.Message) bool {
 // rejectWithFiles keeps a message that a gate rejects in quarantine with its files. It requests
 // each file once, because a rejected message must not stay on the mesh. It returns nil if this
 // poll has no time for the requests.
-func (ad *admission) rejectWithFiles(ctx context.Context, d downloader, m mesh.Message) (state.Event, error) {
+func (ad *admission) rejectWithFiles(ctx context.Context, d files.Downloader, m mesh.Message) (state.Event, error) {
 	e := ad.rejectMesh(m, "", "", false)
 	e.Gate, e.Reason = ad.mesh.gate(m)
 	v := verdictOnMesh(e)
@@ -41,10 +42,10 @@ func (ad *admission) rejectWithFiles(ctx context.Context, d downloader, m mesh.M
 			continue
 		}
 		m.Files[i].Missing = ""
-		switch err := d.fetchOne(ctx, heldName(e.Key, i), m.From, f); {
+		switch err := d.FetchOne(ctx, files.QuarantinedName(e.Key, i), m.From, f); {
 		case err == nil:
 			v.Files += f.Size
-		case ctx.Err() != nil || errors.Is(err, errNoTime):
+		case ctx.Err() != nil || errors.Is(err, files.ErrNoTime):
 			return nil, nil
 		default:
 			m.Files[i].Missing = "it could not be had when its message was put into quarantine: " + plain.Brief(err.Error())

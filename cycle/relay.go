@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -31,7 +32,7 @@ const (
 
 // openOutgoing opens files that a command in the sandbox has copied into that folder. Names
 // cannot lead out of it, not even through links.
-func openOutgoing(st *store.Store, in Inside, names []string) (files []OutgoingFile, closeAll func(), err error) {
+func openOutgoing(st *store.Store, in Inside, names []string) (list []files.Opened, closeAll func(), err error) {
 	if len(names) == 0 {
 		return nil, func() {}, nil
 	}
@@ -39,7 +40,7 @@ func openOutgoing(st *store.Store, in Inside, names []string) (files []OutgoingF
 	if err := st.CheckFolders(path.Join(dir, "file")); err != nil {
 		return nil, nil, err
 	}
-	return OpenFilesIn(st.Path(dir), names)
+	return files.OpenIn(st.Path(dir), names)
 }
 
 // relayed runs an attempt whose agent is in a sandbox: its commands reach this process through
@@ -92,7 +93,7 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 			return "", errors.New("the message is empty")
 		}
 	}
-	files, closeAll, err := openOutgoing(a.Store, in, r.Files)
+	list, closeAll, err := openOutgoing(a.Store, in, r.Files)
 	if err != nil {
 		return "", err
 	}
@@ -107,7 +108,7 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 	case relay.Suspend:
 		return a.Suspend(ctx, in, r.Text, r.For)
 	case relay.Ask:
-		q := Question{To: r.To, Text: r.Text, Files: files, Patience: r.For}
+		q := Question{To: r.To, Text: r.Text, Files: list, Patience: r.For}
 		for _, w := range r.Wanted {
 			q.Fields = append(q.Fields, state.ResultField(w))
 		}
@@ -122,7 +123,7 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 		text, err := json.Marshal(p)
 		return string(text), err
 	case relay.Send:
-		return "", a.Send(ctx, in, r.To, r.Text, files...)
+		return "", a.Send(ctx, in, r.To, r.Text, list...)
 	case relay.Sleep:
 		return "", a.Sleep(ctx, in, r.For, r.Text)
 	case relay.Remind:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/state"
 )
@@ -54,7 +55,7 @@ func (a *Agent) Release(ctx context.Context, key string) (already bool, err erro
 	default:
 		var event state.Event
 		var whole []byte
-		if whole, err = (heldFiles{a.Store}).release(item, raw); err == nil {
+		if whole, err = (files.Quarantined{Store: a.Store}).Release(item, raw); err == nil {
 			event, err = a.accepter().release(a.Store, s, item, whole)
 		}
 		if err == nil {

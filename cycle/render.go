@@ -10,6 +10,7 @@ import (
 	"text/template"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/hook"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
@@ -79,7 +80,7 @@ type said struct {
 }
 
 // renderMail returns the bytes of a mail of ours, in the thread of the effect.
-func (r *renderer) renderMail(e state.Effect, what said, files []message.Attachment, now time.Time) ([]byte, error) {
+func (r *renderer) renderMail(e state.Effect, what said, list []message.Attachment, now time.Time) ([]byte, error) {
 	key, err := r.idKeys.key()
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (r *renderer) renderMail(e state.Effect, what said, files []message.Attachm
 		Date:        now,
 		Text:        what.text,
 		Markdown:    what.markdown && r.replies.HTML,
-		Attachments: files,
+		Attachments: list,
 		Auto:        "auto-generated",
 		History:     head.String(),
 	}
@@ -125,7 +126,7 @@ func meshMessage(from string, e state.Effect, text string) mesh.Message {
 	m := mesh.Message{
 		ID: e.ID, From: from, To: e.To, Text: text, Kind: meshKind(e.Kind),
 		Correlation: e.Correlation, Hops: e.Hops, ResultFields: e.ResultFields, Trace: e.Trace,
-		Files: meshFiles(e.Files),
+		Files: files.ForMesh(e.Files),
 	}
 	if m.Kind == mesh.KindReport {
 		m.Status, m.TurnID, m.Epoch, m.AfterExecution = e.Outcome, e.TurnID, e.Epoch, e.AfterExecution

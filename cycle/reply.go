@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -30,10 +31,10 @@ type replier struct {
 // the operator, or a report to the peer that asked. It returns nil for `tell`, which reads the
 // deliverable from the output folder, and for turns that the agent planned in another agent's
 // turn: only a question has an answer there.
-func (rp *replier) reply(m turnMessage, how state.Outcome, back handedBack, files []message.Attachment) (*state.Effect, error) {
+func (rp *replier) reply(m turnMessage, how state.Outcome, back handedBack, list []message.Attachment) (*state.Effect, error) {
 	e := state.Effect{
 		ID: "reply." + m.head.TurnID, Kind: state.Reply, To: m.msg.From,
-		TurnID: m.head.TurnID, Epoch: m.head.Epoch, Origin: originOf(back, files, m.outgoing), Trace: m.msg.Trace,
+		TurnID: m.head.TurnID, Epoch: m.head.Epoch, Origin: originOf(back, list, m.outgoing), Trace: m.msg.Trace,
 	}
 	switch {
 	case m.repliesByMail(rp.mail):
@@ -47,7 +48,7 @@ func (rp *replier) reply(m turnMessage, how state.Outcome, back handedBack, file
 	default:
 		return nil, nil
 	}
-	data, err := rp.render(e, back, files)
+	data, err := rp.render(e, back, list)
 	if err != nil {
 		return nil, err
 	}
@@ -75,11 +76,11 @@ func (m turnMessage) repliesByMail(mail *Mail) bool {
 // render returns the bytes of a reply. A report repeats the correlation id of its
 // cause, or else the cause's own id, and adds us to its hops (docs/design.md, "The
 // mesh").
-func (rp *replier) render(e state.Effect, back handedBack, files []message.Attachment) ([]byte, error) {
+func (rp *replier) render(e state.Effect, back handedBack, list []message.Attachment) ([]byte, error) {
 	if e.Channel == state.ByMail {
-		return rp.renderer.renderMail(e, said{text: back.whole(), markdown: !back.failed()}, files, rp.now())
+		return rp.renderer.renderMail(e, said{text: back.whole(), markdown: !back.failed()}, list, rp.now())
 	}
-	m := meshMessage(rp.handle, e, truncateJSON(back.Text, roomFor(meshFiles(e.Files))-back.Fields.Size()))
+	m := meshMessage(rp.handle, e, truncateJSON(back.Text, roomFor(files.ForMesh(e.Files))-back.Fields.Size()))
 	m.Fields = back.Fields
 	return json.Marshal(m)
 }
@@ -96,27 +97,27 @@ func (rp *replier) again(e state.Effect) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var files []message.Attachment
+	var list []message.Attachment
 	if e.Channel == state.ByMail {
-		if files, err = rp.attachedAgain(e); err != nil {
+		if list, err = rp.attachedAgain(e); err != nil {
 			return nil, err
 		}
 	}
-	if originOf(back, files, e.Files) != e.Origin {
+	if originOf(back, list, e.Files) != e.Origin {
 		return nil, errors.New("its deliverable, or a file that went with it, is not what it was")
 	}
-	return rp.render(e, back, files)
+	return rp.render(e, back, list)
 }
 
 // originOf returns a sum of the sources of a reply. The order of the files does not count. refs
 // names the files that are kept apart.
-func originOf(back handedBack, files []message.Attachment, refs []state.FileRef) string {
+func originOf(back handedBack, list []message.Attachment, refs []state.FileRef) string {
 	parts := []string{store.Sum([]byte(back.Text))}
 	if len(back.Fields) > 0 {
 		fields, _ := back.Fields.MarshalJSON() // they were made from JSON
 		parts = append(parts, store.Sum(fields)+" fields")
 	}
-	for _, f := range files {
+	for _, f := range list {
 		sum := store.Sum(f.Data)
 		if f.Apart > 0 {
 			sum = refs[f.Apart-1].Sum
@@ -134,13 +135,13 @@ func originOf(back handedBack, files []message.Attachment, refs []state.FileRef)
 // keepForReport keeps the named files of an attempt's output folder for its report. unsent
 // names the files that cannot go, each with the reason. A full disk is an error.
 func (rp *replier) keepForReport(m *turnMessage, names []string) (unsent []string, err error) {
-	keeper, left := outgoingFiles{rp.store}, int64(mesh.MaxFilesBytes)
+	keeper, left := files.Outgoing{Store: rp.store}, int64(mesh.MaxFilesBytes)
 	names = ofAgent(names)
-	sent := sentNames(names)
+	sent := files.SentNames(names)
 	for i, name := range names {
-		ref, err := rp.keepOutput(m.dir(), name, meshName(sent[i]), len(m.outgoing), left)
+		ref, err := rp.keepOutput(m.dir(), name, files.MeshName(sent[i]), len(m.outgoing), left)
 		if err != nil {
-			keeper.drop([]state.FileRef{ref})
+			keeper.Drop([]state.FileRef{ref})
 		}
 		if diskFull(err) {
 			return nil, err
@@ -168,13 +169,13 @@ func (rp *replier) keepOutput(dir, name, as string, before int, left int64) (ref
 		return ref, err
 	}
 	defer f.Close()
-	if err := fitsMessage(f, name); err != nil {
+	if err := files.FitsMessage(f, name); err != nil {
 		return ref, err
 	}
 	if info, err := f.Stat(); err != nil || info.Size() > left {
 		return ref, fmt.Errorf("the files of a report are limited to %d MiB", mesh.MaxFilesBytes>>20)
 	}
-	ref, err = outgoingFiles{rp.store}.keepOne(OutgoingFile{Name: as, Body: f}, mesh.MaxFile)
+	ref, err = files.Outgoing{Store: rp.store}.KeepOne(files.Opened{Name: as, Body: f}, mesh.MaxFile)
 	if err == nil && ref.Size > left {
 		err = fmt.Errorf("the files of a report are limited to %d MiB", mesh.MaxFilesBytes>>20)
 	}

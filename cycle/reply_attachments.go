@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -30,9 +31,9 @@ const (
 // attachments returns the named files of the output folder that go with a mail. Large ones are
 // copied into the outbox, and become m.outgoing. unsent names the files that cannot go, each
 // with the reason. A full disk is an error.
-func (rp *replier) attachments(m *turnMessage, names []string) (files []message.Attachment, unsent []string, err error) {
+func (rp *replier) attachments(m *turnMessage, names []string) (list []message.Attachment, unsent []string, err error) {
 	names = ofAgent(names)
-	sent := sentNames(names)
+	sent := files.SentNames(names)
 	var sizes int64
 	for _, name := range names {
 		if f, size, err := rp.openOutput(m.dir(), name, maxAttached); err == nil {
@@ -51,9 +52,9 @@ func (rp *replier) attachments(m *turnMessage, names []string) (files []message.
 			continue
 		}
 		left -= size
-		files = append(files, a)
+		list = append(list, a)
 	}
-	return files, unsent, nil
+	return list, unsent, nil
 }
 
 // attach returns one file of the output folder as an attachment, if it has at most left bytes.
@@ -73,7 +74,7 @@ func (rp *replier) attach(m *turnMessage, name, as string, left int64, apart boo
 		a.Type = message.MediaType(name, a.Data)
 		return a, int64(len(a.Data)), err
 	}
-	ref, err := outgoingFiles{rp.store}.keepOne(OutgoingFile{Name: a.Name, Body: f}, left)
+	ref, err := files.Outgoing{Store: rp.store}.KeepOne(files.Opened{Name: a.Name, Body: f}, left)
 	if err != nil {
 		return a, 0, err
 	}
@@ -128,7 +129,7 @@ func (rp *replier) openOutput(dir, name string, n int64) (f *os.File, size int64
 
 // attachedAgain returns the attachments of a rendered reply again, as far as their files still
 // exist. The files that the row names need not be in the output folder.
-func (rp *replier) attachedAgain(e state.Effect) (files []message.Attachment, err error) {
+func (rp *replier) attachedAgain(e state.Effect) (list []message.Attachment, err error) {
 	m := turnMessage{head: state.Head{TurnID: e.TurnID, Epoch: e.Epoch}}
 	names, _, err := turn.ListOutput(rp.store.Path(m.dir()))
 	if err != nil {
@@ -143,12 +144,12 @@ func (rp *replier) attachedAgain(e state.Effect) (files []message.Attachment, er
 	}
 	slices.Sort(names)
 	names = ofAgent(names)
-	for i, as := range sentNames(names) {
+	for i, as := range files.SentNames(names) {
 		if n := apart[names[i]]; n > 0 {
-			files = append(files, rp.apart(e.Files[n-1], n))
+			list = append(list, rp.apart(e.Files[n-1], n))
 		} else if a, _, err := rp.attach(&m, names[i], as, maxAttached, false); err == nil {
-			files = append(files, a)
+			list = append(list, a)
 		}
 	}
-	return files, nil
+	return list, nil
 }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
@@ -80,7 +81,7 @@ func (e *turnEnder) tidy(s state.State, head state.Head) {
 	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
 	for _, row := range s.Outbox {
 		if row.Kind == state.Reply && row.TurnID == head.TurnID && row.Epoch == head.Epoch {
-			outgoingFiles{e.store}.takeOut(row.Files)
+			files.Outgoing{Store: e.store}.TakeOut(row.Files)
 		}
 	}
 }
@@ -216,7 +217,7 @@ func (e *turnEnder) returned(ctx context.Context, s state.State, fault error) (s
 	return s, errors.Join(fault, err)
 }
 
-// giveBack returns a turn's message to the inbox for another attempt. It closes a turn that was
+// GiveBack returns a turn's message to the inbox for another attempt. It closes a turn that was
 // submitted or stopped, or has used up its attempts or its budget.
 func (e *turnEnder) giveBack(ctx context.Context, s state.State, reason string) (state.State, error) {
 	head := s.Turn
@@ -255,8 +256,8 @@ func (e *turnEnder) closeTurn(ctx context.Context, s state.State, r turn.Result)
 	if !m.head.Pulled {
 		r.Bill = e.deliverer.biller.replayed(dir)
 	}
-	if files, notes, err := turn.ListOutput(dir); err == nil {
-		r.Output, r.Notes = files, append(r.Notes, notes...)
+	if list, notes, err := turn.ListOutput(dir); err == nil {
+		r.Output, r.Notes = list, append(r.Notes, notes...)
 	}
 	return e.deliverer.deliver(ctx, s, m, r)
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
@@ -32,7 +33,7 @@ type turnMessage struct {
 	thread      state.Thread
 	sent        mesh.Message    // the mesh message, if it is one
 	content     message.Content // of a mail
-	came        []listedFile    // files that came with the message
+	came        []files.Listed  // files that came with the message
 	boxFiles    []turn.File     // the same, for the context folder
 	outgoing    []state.FileRef // files that go with its reply
 	reportFiles []turn.File     // files that came with the reports
@@ -90,10 +91,10 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 // the mesh are compared with their sums.
 func (m *turnMessage) receive(st *store.Store, folder, meshFolder string) {
 	if m.msg.Source == state.Mail {
-		m.came, m.boxFiles = mailFiles(path.Join(folder, attachmentsFolder), m.content.Attachments)
+		m.came, m.boxFiles = files.FromMail(path.Join(folder, files.AttachmentsFolder), m.content.Attachments)
 		return
 	}
-	m.came, m.boxFiles = incomingFiles{st}.received(m.msg.Key, meshFolder, m.sent.Files)
+	m.came, m.boxFiles = files.Incoming{Store: st}.Received(m.msg.Key, meshFolder, m.sent.Files)
 }
 
 // The agent's input besides its prompt. These files of the context folder have no other copy,
@@ -117,7 +118,7 @@ func clearContext(st *store.Store, dir string) {
 // context returns the files of the agent's context folder, which is read-only.
 func (m turnMessage) context(history, system string) []turn.File {
 	name := "message.txt"
-	files := []turn.File{
+	list := []turn.File{
 		{Name: "text.txt", Body: strings.NewReader(m.text)},
 		{Name: historyFile, Body: strings.NewReader(history)},
 		{Name: systemFile, Body: strings.NewReader(system)},
@@ -125,12 +126,12 @@ func (m turnMessage) context(history, system string) []turn.File {
 	switch m.msg.Source {
 	case state.Mail:
 		name = "message.eml"
-		files = append(files, turn.File{Name: "full.txt", Body: strings.NewReader(m.full)})
+		list = append(list, turn.File{Name: "full.txt", Body: strings.NewReader(m.full)})
 	case state.Mesh:
 		name = "message.json"
 	}
-	files = append(files, turn.File{Name: name, Body: bytes.NewReader(m.raw)})
-	return slices.Concat(files, m.boxFiles, m.reportFiles, m.collectedFiles())
+	list = append(list, turn.File{Name: name, Body: bytes.NewReader(m.raw)})
+	return slices.Concat(list, m.boxFiles, m.reportFiles, m.collectedFiles())
 }
 
 // fenced returns the text of one message in a fence, with the problems of its mail and the list
@@ -145,7 +146,7 @@ func (m turnMessage) fenced(fences prompt.Fences) string {
 		}
 		text += ".)"
 	}
-	return fences.Message(text, listFiles(m.came))
+	return fences.Message(text, files.List(m.came))
 }
 
 // The limits for one message in a prompt: maxProblems problems of its structure and, when it is
@@ -158,18 +159,18 @@ const (
 // textAndFiles returns the text of one message as past exchanges keep it, with the names of its
 // files, so that a search for a name finds it.
 func (m turnMessage) textAndFiles() string {
-	var files []string
+	var list []string
 	for _, a := range m.content.Attachments {
-		files = append(files, fmt.Sprintf("%s (%s)", plain.Name(a.SendersName()), plain.Size(int64(len(a.Data)))))
+		list = append(list, fmt.Sprintf("%s (%s)", plain.Name(a.SendersName()), plain.Size(int64(len(a.Data)))))
 	}
 	for _, f := range m.sent.Files {
-		files = append(files, fmt.Sprintf("%s (%s)", plain.Name(f.Name), plain.Size(f.Size)))
+		list = append(list, fmt.Sprintf("%s (%s)", plain.Name(f.Name), plain.Size(f.Size)))
 	}
-	if n := len(files); n > maxRemembered {
-		files = append(files[:maxRemembered], fmt.Sprintf("and %d more", n-maxRemembered))
+	if n := len(list); n > maxRemembered {
+		list = append(list[:maxRemembered], fmt.Sprintf("and %d more", n-maxRemembered))
 	}
-	if len(files) == 0 {
+	if len(list) == 0 {
 		return m.text
 	}
-	return "(Files: " + strings.Join(files, ", ") + ")\n\n" + m.text // the files come first, because a long text is truncated
+	return "(Files: " + strings.Join(list, ", ") + ")\n\n" + m.text // the files come first, because a long text is truncated
 }

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mail"
@@ -213,8 +214,8 @@ func (a *Agent) planner() *planner {
 func (a *Agent) filer() *filer {
 	return &filer{core: a.core(), mail: a.Mail, folder: a.Replies.Sent, journal: a.journal()}
 }
-func (a *Agent) outgoingFiles() outgoingFiles { return outgoingFiles{store: a.Store} }
-func (a *Agent) receipts() receipts           { return receipts{core: a.core()} }
+func (a *Agent) outgoingFiles() files.Outgoing { return files.Outgoing{Store: a.Store} }
+func (a *Agent) receipts() receipts            { return receipts{core: a.core()} }
 
 // The views for readers.
 

@@ -1,4 +1,4 @@
-package cycle
+package files
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ func TestSentNames(t *testing.T) {
 		{[]string{"x/y/log", "x/z/log", "x-y-log"}, []string{"x-y-log-2", "x-z-log", "x-y-log"}},
 		{nil, []string{}},
 	} {
-		if got := sentNames(test.names); !slices.Equal(got, test.want) {
+		if got := SentNames(test.names); !slices.Equal(got, test.want) {
 			t.Errorf("%q: %q, want %q", test.names, got, test.want)
 		}
 	}
@@ -29,7 +29,7 @@ func TestSentNames(t *testing.T) {
 		many = append(many, strings.Repeat("d/", len(many))+long+".pdf")
 	}
 	seen := map[string]bool{}
-	for _, name := range sentNames(many) {
+	for _, name := range SentNames(many) {
 		if seen[folded(name)] || len(name) > 255 || !strings.HasSuffix(name, ".pdf") {
 			t.Errorf("%q", name)
 		}

@@ -1,10 +1,11 @@
-package cycle
+package files
 
 import (
 	"bytes"
 	"fmt"
 	"path"
 	"strings"
+	"unicode"
 
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/internal/lazy"
@@ -12,15 +13,17 @@ import (
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/turn"
+
+	"golang.org/x/text/unicode/norm"
 )
 
-// attachmentsFolder is the subfolder of the context folder for the files of the message.
-const attachmentsFolder = "attachments"
+// AttachmentsFolder is the subfolder of the context folder for the files of the message.
+const AttachmentsFolder = "attachments"
 
-// listedFile is an entry in the list of files that came with a message or a report
+// Listed is an entry in the list of files that came with a message or a report
 // (docs/design.md, "The text the agent sees").
-type listedFile struct {
-	name    string // ours, attachment-1.csv; on the mesh the sender's if it is safe
+type Listed struct {
+	Name    string // ours, attachment-1.csv; on the mesh the sender's if it is safe
 	title   string // the name that the sender gave it, or ""
 	kind    string // the media type that the sender declared, or ""
 	size    int64
@@ -37,9 +40,9 @@ const (
 // mediaTypePattern matches a media type that can be shown as it is.
 var mediaTypePattern = lazy.NewRegexp(`^[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,80}$`)
 
-// line returns a file as one line, NAME (TITLE, TYPE, SIZE): PLACE. It leaves out a title that
+// Line returns a file as one line, NAME (TITLE, TYPE, SIZE): PLACE. It leaves out a title that
 // equals the name.
-func (f listedFile) line() string {
+func (f Listed) Line() string {
 	kind := f.kind
 	if !mediaTypePattern.Get().MatchString(kind) {
 		kind = "of unknown type"
@@ -48,21 +51,21 @@ func (f listedFile) line() string {
 	if f.missing != "" {
 		return fmt.Sprintf("MISSING: %q (%s): %s", plain.Shorten(plain.Line(f.title), 120), about, plain.Line(f.missing))
 	}
-	if f.title != "" && f.title != f.name {
+	if f.title != "" && f.title != f.Name {
 		about = plain.Name(f.title) + ", " + about
 	}
-	line := fmt.Sprintf("%s (%s)", f.name, about)
+	line := fmt.Sprintf("%s (%s)", f.Name, about)
 	if f.place != "" {
 		line += ": " + f.place
 	}
 	return line
 }
 
-// listFiles returns the files, one a line, as a prompt lists them.
-func listFiles(files []listedFile) string {
+// List returns the files, one a line, as a prompt lists them.
+func List(files []Listed) string {
 	var b strings.Builder
 	for i, f := range files {
-		line := f.line()
+		line := f.Line()
 		if i == maxListed || b.Len()+len(line) > maxListedBytes {
 			fmt.Fprintf(&b, "and %d more in the same folder\n", len(files)-i)
 			break
@@ -72,12 +75,12 @@ func listFiles(files []listedFile) string {
 	return b.String()
 }
 
-// mailFiles puts the attachments of a mail into a subfolder of the context folder, and lists
+// FromMail puts the attachments of a mail into a subfolder of the context folder, and lists
 // them.
-func mailFiles(folder string, attachments []message.Attachment) (listed []listedFile, box []turn.File) {
+func FromMail(folder string, attachments []message.Attachment) (listed []Listed, box []turn.File) {
 	var names fileNames
 	for _, a := range attachments {
-		f := listedFile{name: a.Name, title: a.Title, kind: a.Type, size: int64(len(a.Data))}
+		f := Listed{Name: a.Name, title: a.Title, kind: a.Type, size: int64(len(a.Data))}
 		f.place = path.Join(folder, names.add(a.SendersName(), a.Name))
 		listed = append(listed, f)
 		box = append(box, turn.File{Name: f.place, Body: bytes.NewReader(a.Data)})
@@ -112,3 +115,52 @@ func meshNames(files []mesh.File) (names []string) {
 
 // plainExt matches an extension that one of our names can have.
 var plainExt = lazy.NewRegexp(`^\.[a-z0-9]{1,8}$`)
+
+// SentNames returns the names, without folders, under which files of an output folder are sent.
+// A file keeps its own name unless two names collide, which they also do if they differ only in
+// case or in the form of their accents. Then a file in a subfolder gets the folder's name in
+// front, as in "a-report.pdf", and any other file a number at the end.
+func SentNames(names []string) []string {
+	sent := make([]string, len(names))
+	count, taken := map[string]int{}, map[string]bool{}
+	for _, name := range names {
+		count[folded(path.Base(name))]++
+	}
+	take := func(i int, name string) {
+		name = message.FileName(name, i+1)
+		ext := path.Ext(name)
+		stem := plain.Cut(strings.TrimSuffix(name, ext), 200)
+		for n := 2; taken[folded(name)]; n++ {
+			name = message.FileName(fmt.Sprintf("%s-%d%s", stem, n, ext), i+1)
+		}
+		taken[folded(name)] = true
+		sent[i] = name
+	}
+	apart := func(name string) bool { return strings.Contains(name, "/") && count[folded(path.Base(name))] > 1 }
+	for i, name := range names {
+		if !apart(name) {
+			take(i, path.Base(name))
+		}
+	}
+	for i, name := range names {
+		if apart(name) {
+			take(i, strings.ReplaceAll(name, "/", "-"))
+		}
+	}
+	return sent
+}
+
+// folded maps all names that some system considers equal to the same text.
+func folded(name string) string {
+	return norm.NFC.String(strings.ToLower(norm.NFC.String(message.FileName(name, 0))))
+}
+
+// MeshName returns a name for the mesh, without unprintable characters.
+func MeshName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, name)
+}

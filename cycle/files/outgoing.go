@@ -1,4 +1,4 @@
-package cycle
+package files
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// MaxFiles limits the files of a message.
-const MaxFiles = mesh.MaxFiles
+// Max limits the files of a message.
+const Max = mesh.MaxFiles
 
 // blobs stores the bytes of files on a mesh, as a Carrier does.
 type blobs interface {
@@ -29,15 +29,15 @@ type blobs interface {
 	GetBlob(ctx context.Context, from string, f mesh.File, take func(io.Reader) error) error
 }
 
-// OutgoingFile is a file that goes with a message to another agent.
-type OutgoingFile struct {
+// Opened is a file that goes with a message to another agent.
+type Opened struct {
 	Name string // without a folder
 	Body io.ReadSeeker
 }
 
-// UploadFiles uploads files at once, for a message to an agent that no turn sends. It returns
+// Upload uploads files at once, for a message to an agent that no turn sends. It returns
 // the entries of the files in the message.
-func UploadFiles(ctx context.Context, carrier blobs, to string, files []OutgoingFile) ([]mesh.File, error) {
+func Upload(ctx context.Context, carrier blobs, to string, files []Opened) ([]mesh.File, error) {
 	var uploaded []mesh.File
 	for _, f := range files {
 		h := sha256.New()
@@ -61,15 +61,15 @@ func UploadFiles(ctx context.Context, carrier blobs, to string, files []Outgoing
 	return uploaded, nil
 }
 
-// OpenFiles opens files to go with a message; the caller closes them. A file that is too large,
+// Open opens files to go with a message; the caller closes them. A file that is too large,
 // or is not a regular file, is an error.
-func OpenFiles(paths []string) (files []OutgoingFile, closeAll func(), err error) {
+func Open(paths []string) (files []Opened, closeAll func(), err error) {
 	return openAll(paths, os.OpenFile)
 }
 
-// OpenFilesIn is OpenFiles for names in a folder. No name leads out of it, not even
+// OpenIn is Open for names in a folder. No name leads out of it, not even
 // through a link.
-func OpenFilesIn(dir string, names []string) (files []OutgoingFile, closeAll func(), err error) {
+func OpenIn(dir string, names []string) (files []Opened, closeAll func(), err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +78,7 @@ func OpenFilesIn(dir string, names []string) (files []OutgoingFile, closeAll fun
 	return openAll(names, root.OpenFile)
 }
 
-func openAll(paths []string, open func(string, int, os.FileMode) (*os.File, error)) (files []OutgoingFile, closeAll func(), err error) {
+func openAll(paths []string, open func(string, int, os.FileMode) (*os.File, error)) (files []Opened, closeAll func(), err error) {
 	var opened []*os.File
 	closeAll = func() {
 		for _, f := range opened {
@@ -93,19 +93,19 @@ func openAll(paths []string, open func(string, int, os.FileMode) (*os.File, erro
 		f, err := open(p, os.O_RDONLY|unix.O_NONBLOCK, 0)
 		if err == nil {
 			opened = append(opened, f)
-			err = fitsMessage(f, p)
+			err = FitsMessage(f, p)
 		}
 		if err != nil {
 			closeAll()
 			return nil, nil, err
 		}
-		files = append(files, OutgoingFile{Name: filepath.Base(p), Body: f})
+		files = append(files, Opened{Name: filepath.Base(p), Body: f})
 	}
 	return files, closeAll, nil
 }
 
-// fitsMessage returns an error unless an open file can go with a message.
-func fitsMessage(f *os.File, name string) error {
+// FitsMessage returns an error unless an open file can go with a message.
+func FitsMessage(f *os.File, name string) error {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
@@ -118,14 +118,14 @@ func fitsMessage(f *os.File, name string) error {
 	return nil
 }
 
-// outgoingFiles keeps the files of our messages until they are sent.
-type outgoingFiles struct{ store *store.Store }
+// Outgoing keeps the files of our messages until they are sent.
+type Outgoing struct{ Store *store.Store }
 
-// keep copies files into the outbox, durably, before the commit that names them.
-func (o outgoingFiles) keep(files []OutgoingFile) (refs []state.FileRef, err error) {
+// Keep copies files into the outbox, durably, before the commit that names them.
+func (o Outgoing) Keep(files []Opened) (refs []state.FileRef, err error) {
 	defer func() {
 		if err != nil {
-			o.drop(refs)
+			o.Drop(refs)
 			refs = nil
 		}
 	}()
@@ -137,7 +137,7 @@ func (o outgoingFiles) keep(files []OutgoingFile) (refs []state.FileRef, err err
 		if !mesh.ValidFileName(f.Name) {
 			return refs, fmt.Errorf("a file cannot go to another agent under the name %q", f.Name)
 		}
-		ref, err := o.keepOne(f, mesh.MaxFile)
+		ref, err := o.KeepOne(f, mesh.MaxFile)
 		if err != nil {
 			return refs, err
 		}
@@ -149,17 +149,17 @@ func (o outgoingFiles) keep(files []OutgoingFile) (refs []state.FileRef, err err
 	return refs, nil
 }
 
-// keepOne copies a file of at most most bytes.
-func (o outgoingFiles) keepOne(f OutgoingFile, most int64) (state.FileRef, error) {
+// KeepOne copies a file of at most most bytes.
+func (o Outgoing) KeepOne(f Opened, most int64) (state.FileRef, error) {
 	ref := state.FileRef{FileName: f.Name, File: path.Join(store.OutboxDir, "file."+store.NewID())}
 	body := &sniffed{r: io.LimitReader(f.Body, most+1)}
 	var err error
-	ref.Sum, err = o.store.KeepSummed(ref.File, body)
+	ref.Sum, err = o.Store.KeepSummed(ref.File, body)
 	if err == nil && body.n > most {
 		err = fmt.Errorf("it has more than the %d MiB that it may have", most>>20)
 	}
 	if err != nil {
-		_ = o.store.Remove(ref.File)
+		_ = o.Store.Remove(ref.File)
 		return ref, fmt.Errorf("keep %s: %w", f.Name, withoutPath(err))
 	}
 	ref.Size, ref.Type = body.n, message.MediaType(f.Name, body.head)
@@ -177,34 +177,34 @@ func withoutPath(err error) error {
 	return err
 }
 
-// drop removes copies that no row names. A copy that cannot be removed is pruned later.
-func (o outgoingFiles) drop(refs []state.FileRef) {
+// Drop removes copies that no row names. A copy that cannot be removed is pruned later.
+func (o Outgoing) Drop(refs []state.FileRef) {
 	for _, ref := range refs {
 		if ref.File != "" {
-			_ = o.store.Remove(ref.File)
+			_ = o.Store.Remove(ref.File)
 		}
 	}
 }
 
-// takeOut removes the originals of the outbox's copies from the output folder. The row that
+// TakeOut removes the originals of the outbox's copies from the output folder. The row that
 // names the copies must be durable, and the agent must have ended. After a crash an original
 // may stay there; its copy is still removed with the row.
-func (o outgoingFiles) takeOut(refs []state.FileRef) {
+func (o Outgoing) TakeOut(refs []state.FileRef) {
 	for _, ref := range refs {
 		if ref.Place != "" {
-			_ = o.store.Remove(ref.Place)
+			_ = o.Store.Remove(ref.Place)
 		}
 	}
 }
 
-// giveBack removes the copies of a row that has ended. It moves a large file back to the place
+// GiveBack removes the copies of a row that has ended. It moves a large file back to the place
 // where the agent left it.
-func (o outgoingFiles) giveBack(refs []state.FileRef) {
+func (o Outgoing) GiveBack(refs []state.FileRef) {
 	for _, ref := range refs {
-		if ref.Place != "" && o.store.MoveBack(ref.File, ref.Place) == nil {
+		if ref.Place != "" && o.Store.MoveBack(ref.File, ref.Place) == nil {
 			continue
 		}
-		o.drop([]state.FileRef{ref})
+		o.Drop([]state.FileRef{ref})
 	}
 }
 
@@ -224,8 +224,8 @@ func (s *sniffed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// meshFiles returns the files of an effect as entries of a mesh message.
-func meshFiles(refs []state.FileRef) []mesh.File {
+// ForMesh returns the files of an effect as entries of a mesh message.
+func ForMesh(refs []state.FileRef) []mesh.File {
 	var files []mesh.File
 	for _, r := range refs {
 		files = append(files, mesh.File{SHA256: r.Sum, Name: r.FileName, Type: r.Type, Size: r.Size})
