@@ -365,7 +365,7 @@ func checkExpression(t *testing.T, s source, e ast.Expr) {
 
 // TestCryptoTLSVerifies checks that crypto/tls verifies the certificate of every server
 // itself: nothing switches that off, in the tests neither
-// (docs/decisions/0058-the-root-of-the-last-good-chain.md).
+// (docs/decisions/0058-tls-roots.md).
 func TestCryptoTLSVerifies(t *testing.T) {
 	for _, s := range sources(t) {
 		for n := range ast.Preorder(s.file) {

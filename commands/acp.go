@@ -9,7 +9,7 @@ import (
 )
 
 // acp runs turn.ACPCommand with its arguments. This is the hidden process behind runner = "acp":
-// it talks to the agent and prints the events (docs/decisions/0054). In a sandbox it has neither
+// it talks to the agent and prints the events (docs/decisions/0054-acp-client-and-permissions.md). In a sandbox it has neither
 // the configuration nor the state.
 func (p *program) acp(ctx context.Context, args []string) (code int) {
 	err := acp.Process{Stdin: p.stdin, Stdout: p.out.Stdout, Ask: p.askPermission, Secrets: p.loader.Secrets}.Main(ctx, args)

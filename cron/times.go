@@ -11,7 +11,7 @@ import (
 )
 
 // Times are the times of a crontab line: minute, hour, day of the month, month and day of the
-// week, with the meaning of crontab(5) (docs/decisions/0051).
+// week, with the meaning of crontab(5) (docs/decisions/0033-crontab-lines-and-prompt-times.md).
 type Times struct {
 	schedule crontab.Schedule
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Short numbers name the rows of lists: 12 is a message in the inbox, q3 an item in quarantine,
-// f2 a mail that is not fetched yet (docs/decisions/0048-short-numbers.md).
+// f2 a mail that is not fetched yet (docs/decisions/0020-ids-and-numbers.md).
 const (
 	quarantineMark = "q"
 	unfetchedMark  = "f"

@@ -9,7 +9,7 @@ import (
 
 // The functions below make an agent's parts, those with the fewest dependencies first. A part
 // holds the dependencies of its job and no others; it never holds the Agent. A part holds other
-// parts by pointer, so that it stays small. See docs/decisions/0017-a-type-for-each-job.md.
+// parts by pointer, so that it stays small. See docs/decisions/0017-types-and-packages.md.
 
 func (a *Agent) core() core {
 	return core{handle: a.Handle, store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets}

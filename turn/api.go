@@ -10,7 +10,7 @@ import (
 // account without credit.
 const APIRefused = "credential refused: "
 
-// apiAgent runs our own loop (docs/decisions/0010). It prints Events, one per line. It has no
+// apiAgent runs our own loop (docs/decisions/0010-built-in-loop.md). It prints Events, one per line. It has no
 // session: its prompt is complete. Its tools, not its arguments, decide what a turn may do.
 func apiAgent() agent {
 	return agent{

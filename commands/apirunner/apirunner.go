@@ -1,6 +1,6 @@
 // Package apirunner is the hidden process behind runner = "api": our own loop as the agent of an
-// attempt (docs/decisions/0010). It reads the message from standard input, calls the model and the
-// tools, and prints events, one line of JSON each.
+// attempt (docs/decisions/0010-built-in-loop.md). It reads the message from standard input, calls
+// the model and the tools, and prints events, one line of JSON each.
 package apirunner
 
 import (

@@ -75,7 +75,7 @@ func TestCharsetsOfOneText(t *testing.T) {
 			alone = append(alone, label)
 		}
 	}
-	const page = "../../docs/decisions/0062-signed-mail-in-doubt.md"
+	const page = "../../docs/decisions/0062-ambiguous-mail-and-challenges.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

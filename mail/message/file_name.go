@@ -68,7 +68,7 @@ func shortName(name string, most int) string {
 }
 
 // nameParameters returns the parameters of Content-Type and of Content-Disposition that name a
-// file, each with the preceding line end (docs/decisions/0042-answers-on-a-phone.md).
+// file, each with the preceding line end (docs/decisions/0042-formatted-mail-and-file-names.md).
 // ofDisposition has the name by RFC 2231. ofType is for programs that do not read RFC 2231, and
 // has the form that most mail programs write there: the name, as encoded words (RFC 2047) if
 // necessary. It has at most three words, because a program that does not know encoded words

@@ -12,7 +12,7 @@ import (
 // htmlTokens reads the tags and texts of an HTML mail. x/net/html decides where each begins and
 // ends. Their content is read here, with the same result: a program that calls Text, TagAttr or
 // Token builds the library's map of entities at each start
-// (docs/decisions/0060-what-a-start-makes.md). The numbers below are sections of
+// (docs/decisions/0060-start-up-cost.md). The numbers below are sections of
 // html.spec.whatwg.org.
 type htmlTokens struct {
 	z    *tokenizer.Tokenizer

@@ -40,7 +40,7 @@ import (
 //     two charsets can give such a text other letters beyond ASCII, and the same words in ASCII
 //     ([decision 62] has the table).
 //
-// [decision 62]: docs/decisions/0062-signed-mail-in-doubt.md
+// [decision 62]: docs/decisions/0062-ambiguous-mail-and-challenges.md
 func SoleReading(raw []byte, signed Sealed) error {
 	e := readEntity(raw)
 	switch {
