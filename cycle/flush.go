@@ -2,10 +2,17 @@ package cycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
 
+	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
+	"agentstateloop/turn"
 )
 
 // flusher sends, outside of a poll, the effects that a commit has queued.
@@ -94,4 +101,95 @@ func (f *flusher) unseen(r *Report) (bool, error) {
 	// Effects that a cycle cannot send now (a server is down) are due as well, and are left to
 	// the next cycle. Only effects that another process committed are new.
 	return f.crontab.misplaced(s) || s.CameDue(*f.policy, r.looked, f.now()) || s.Serial != r.serial && len(s.DueEffects(f.now())) > 0, nil
+}
+
+// ackTimer sends an ack that falls due while this process runs turns (docs/design.md,
+// "Phases"). The next poll may come only after the answer.
+type ackTimer struct {
+	core
+	journal *journal
+	flusher *flusher
+
+	checkEvery time.Duration
+}
+
+// begin sends due acks in the background until stop is called. stop returns when the last send
+// has ended.
+func (t *ackTimer) begin(ctx context.Context) (stop func()) {
+	if t.policy.AckAfter <= 0 {
+		return func() {}
+	}
+	over := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(t.secrets.Guarded(func() { t.watch(ctx, over) }))
+	return func() {
+		close(over)
+		watching.Wait()
+	}
+}
+
+// watch reads the state every checkEvery, and sends an ack that is due.
+func (t *ackTimer) watch(ctx context.Context, over <-chan struct{}) {
+	tick := time.NewTicker(t.checkEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s, err := t.store.Read()
+		if err != nil || !s.AckDue(t.now()) {
+			continue // the next poll reports the error
+		}
+		if err := t.send(ctx); err != nil {
+			t.logf("ack: %v", err)
+		}
+	}
+}
+
+// send commits the ack that is due, and sends it if no other process holds cycle.lock.
+func (t *ackTimer) send(ctx context.Context) error {
+	s, err := t.journal.commit(ctx)
+	if err != nil {
+		return err
+	}
+	return t.flusher.sendNow(ctx, s)
+}
+
+// Detach starts a poll of this agent in a session of its own. The poll outlives
+// this process and holds none of its descriptors.
+func (a *Agent) Detach() error { return a.detacher().detach() }
+
+// detacher starts detached polls.
+type detacher struct {
+	self    []string // argv of this program with the agent's configuration
+	secrets *secret.Known
+}
+
+// detach is Detach.
+func (d detacher) detach() error { return d.start("poll", "--quiet") }
+
+// HooksCommand is the hidden subcommand that calls the hooks.
+const HooksCommand = "__hooks"
+
+// detachHooks starts a process that calls the hooks.
+func (d detacher) detachHooks() error { return d.start(HooksCommand) }
+
+// start starts this program with a subcommand, in a session of its own.
+func (d detacher) start(subcommand ...string) error {
+	if len(d.self) == 0 {
+		return errors.New("start a detached poll: the path of this program is unknown")
+	}
+	argv := append(append([]string{}, d.self...), subcommand...)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	turn.WithholdLock() // otherwise a poll that a turn started would pass for its agent
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start a detached poll: %w", err)
+	}
+	go d.secrets.Guarded(func() { _ = cmd.Wait() })() // a listener lives long, and must leave no zombies
+	return nil
 }

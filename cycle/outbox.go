@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/files"
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -263,4 +264,140 @@ func (o *outbox) drop(ctx context.Context, id, reason string) error {
 		return fmt.Errorf("%s: %w", id, ErrBeingSent) // a send by the mesh is not recorded in advance
 	}
 	return drop(false)
+}
+
+// undelivered returns the notice about rows that were given up: the kind, the recipient, the
+// server's words and the path of each, but not its text. A peer that passes the notice on does
+// not learn subjects or paths.
+func (r *renderer) undelivered(s state.State, e state.Effect) string {
+	var b strings.Builder
+	b.WriteString("I could not deliver what is listed here. It is kept, and is not sent\nagain by itself.\n")
+	for _, id := range e.Tells {
+		row, kept := s.UndeliveredEffect(id)
+		if !kept {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s\n  what: %s\n", row.ID, describeEffect(row, e.Channel == state.ByMail))
+		if row.TurnID != "" {
+			fmt.Fprintf(&b, "  turn: %s\n", row.TurnID)
+		}
+		fmt.Fprintf(&b, "  to:   %s by %s\n  when: %s\n  why:  %s\n", row.To, row.Channel,
+			row.GivenUp.UTC().Format(time.RFC3339), plain.Line(cmp.Or(row.Reason, "it waited too long")))
+		if e.Channel == state.ByMail {
+			fmt.Fprintf(&b, "  kept: %s\n", r.store.Path(row.File))
+		}
+	}
+	b.WriteString("\nOn the agent's machine:\n" +
+		"  agentstateloop outbox list       shows all of it\n" +
+		"  agentstateloop outbox show ID    shows one, with its text\n" +
+		"  agentstateloop outbox retry ID   sends it again as it is\n" +
+		"  agentstateloop outbox drop ID    removes it\n")
+	return b.String()
+}
+
+// describeEffect describes an effect in a few words.
+func describeEffect(e state.Effect, withSubject bool) string {
+	what := map[state.EffectKind]string{
+		state.Reply: "the answer", state.Answer: "the answer to a control", state.Question: "a question", state.OperatorQuestion: "a question to you", state.Post: "a message",
+		state.Notice: "a notice", state.Relay: "a notice to pass on", state.Relayed: "a message passed on for a peer",
+		state.Alarm: "an alarm", state.Challenge: "the question whether a mail is yours",
+	}[e.Kind]
+	what = cmp.Or(what, string(e.Kind))
+	switch {
+	case !withSubject || e.Thread.Subject == "":
+		return what
+	case e.Kind == state.Reply:
+		return fmt.Sprintf("%s to %q", what, plain.Line(e.Thread.Subject))
+	}
+	return fmt.Sprintf("%s, subject %q", what, plain.Line(e.Thread.Subject))
+}
+
+// FromSending is the source of a failure to send mail.
+const FromSending state.Source = "sending"
+
+// unsentSource returns the source under which a failure to send is reported.
+func unsentSource(c state.Channel) state.Source {
+	if c == state.ByMesh {
+		return state.Mesh
+	}
+	return FromSending
+}
+
+// failedSend returns the failure in the result of a send. It returns false without a failure,
+// and for a failure that has its own place: a denied credential, or a withdrawn row.
+func failedSend(e state.Effect, result []state.Event) (SourceFailure, bool) {
+	failed, ok := result[0].(state.SendFailed)
+	if !ok || failed.Denied || failed.Reason == "" {
+		return SourceFailure{}, false
+	}
+	return SourceFailure{Source: unsentSource(e.Channel), Reason: fmt.Sprintf("%s to %s: %s", e.ID, e.To, failed.Reason)}, true
+}
+
+// addUnsent adds the effects that are still unsent when the poll ends, whether or not this poll
+// has tried them: mail that no server takes, or each row that waits after a failure.
+func (r *Report) addUnsent(s state.State, now time.Time) {
+	if f, failing := noMailSent(s, now); failing {
+		r.fail([]SourceFailure{f})
+	}
+	for _, e := range s.Outbox {
+		source := unsentSource(e.Channel)
+		listed := slices.ContainsFunc(r.Failed, func(f SourceFailure) bool { return f.Source == source })
+		if e.Attempts == 0 || e.Denied || s.Held(e) || listed {
+			continue
+		}
+		r.Failed = append(r.Failed, SourceFailure{
+			Source: source, Reason: fmt.Sprintf("%s to %s waits: %s%s", e.ID, e.To, e.Reason, nextTryAfter(s.NextTry(e.ID), now)),
+		})
+	}
+}
+
+// noMailSent returns the failure of a server that takes no mail, if a mail waits that HALT does
+// not hold.
+func noMailSent(s state.State, now time.Time) (SourceFailure, bool) {
+	sending := sendingStatus(s)
+	if sending == nil {
+		return SourceFailure{}, false
+	}
+	return SourceFailure{Source: FromSending, Reason: fmt.Sprintf("no mail can be sent since %s: %s; %d in the outbox%s",
+		sending.Since.UTC().Format(time.RFC3339), sending.Reason, sending.Waiting, nextTryAfter(sending.NextTry, now))}, true
+}
+
+func nextTryAfter(at, now time.Time) string {
+	if !at.After(now) {
+		return ""
+	}
+	return ", next try after " + at.UTC().Format(time.RFC3339)
+}
+
+// StatusSending describes a time in which no mail can be sent.
+type StatusSending struct {
+	Since   time.Time `json:"since"`
+	Reason  string    `json:"reason"`   // of the last try
+	NextTry time.Time `json:"next_try"` // the first poll from then on tries again
+	Waiting int       `json:"waiting"`  // mails in the outbox
+}
+
+// sendingStatus returns nil if mail can be sent, as far as is known, or if no waiting mail may
+// be sent.
+func sendingStatus(s state.State) *StatusSending {
+	if !s.SendingIsDown() {
+		return nil
+	}
+	st := StatusSending{Since: s.SendingFails.Since, Reason: s.SendingFails.Reason}
+	for _, e := range s.Outbox {
+		if e.Channel != state.ByMail || s.Held(e) {
+			continue
+		}
+		st.Waiting++
+		if at := s.NextTry(e.ID); st.NextTry.IsZero() || at.Before(st.NextTry) {
+			st.NextTry = at
+		}
+	}
+	if st.Waiting == 0 {
+		return nil
+	}
+	if st.NextTry.Before(s.NextDue) {
+		st.NextTry = s.NextDue
+	}
+	return &st
 }

@@ -291,3 +291,90 @@ func (c *oneCycle) round(ctx context.Context, o PollOptions, r *Report, again bo
 	r.serial = s.Serial
 	return nil
 }
+
+// Ring nudges this agent: it puts a file into nudges/, which is durable when Ring
+// returns. The next poll sees it; a poll under way looks for it before it ends.
+func (a *Agent) Ring(from, reason string) error { return a.Store.Ring(from, reason) }
+
+// RecordedNudge identifies a recorded nudge, for AwaitNudge.
+type RecordedNudge struct {
+	mark string
+	at   time.Time
+}
+
+// RingAtOnce is Ring for a caller that polls meanwhile, and for AwaitNudge. The nudge is
+// durable when settle has returned nil. The caller must call settle once.
+func (a *Agent) RingAtOnce(from, reason string) (rung RecordedNudge, settle func() error, err error) {
+	mark, settle, err := a.Store.RingAtOnce(from, reason)
+	return RecordedNudge{mark, a.Now().UTC()}, settle, err
+}
+
+// ErrNoMesh means that another agent cannot be reached, because no mesh is configured.
+var ErrNoMesh = errors.New("no mesh is configured: set url in [mesh] to reach other agents")
+
+// RingOther nudges another agent through the mesh. It returns ErrNoMesh if no
+// mesh is configured.
+func (a *Agent) RingOther(ctx context.Context, handle, from, reason string) error {
+	if a.Mesh == nil {
+		return ErrNoMesh
+	}
+	if from == "" {
+		from = a.Handle
+	}
+	return a.Mesh.Carrier.Nudge(ctx, handle, from, reason)
+}
+
+// overdueAfter is how late the poll of cron may be before a listener considers it missed.
+const overdueAfter = 10 * time.Second
+
+// PollReason returns the reason why a poll should be made now, or "": an uncommitted nudge, a
+// turn without a runner, or a reason of `poll --if-due`. The next poll itself is a reason only
+// if cron is late with it. PollReason holds a lock only while it tests the lock, and does not
+// use the network.
+func (a *Agent) PollReason() (string, error) { return a.pollReasons().reason() }
+
+// pollReasons finds the reason for a poll now.
+type pollReasons struct {
+	core
+}
+
+// reason is PollReason.
+func (p pollReasons) reason() (string, error) {
+	s, err := p.store.Read()
+	if err != nil {
+		return "", err
+	}
+	rung, _ := p.store.Nudges() // a cycle reports the error
+	if slices.ContainsFunc(rung, func(n store.NudgeFile) bool { return !s.TookNudge(n.Key) }) {
+		return "nudge", nil
+	}
+	if lost, err := p.lostTurn(s); err != nil || lost {
+		return "turn without a runner", err
+	}
+	return dueWithoutCron(s, *p.policy, p.now()), nil
+}
+
+// dueWithoutCron returns the reason for a poll that cron is not about to make, or "".
+func dueWithoutCron(s state.State, policy state.Policy, now time.Time) string {
+	if s.Turn.Lingering() {
+		policy.Turns = false // a turn begins only after its runner has seen the agent's end
+	}
+	why := s.Due(policy, now)
+	if why == "next poll" && now.Before(s.NextDue.Add(overdueAfter)) {
+		return s.DueRow(policy, now) // cron is about to poll, but a due row does not wait for it
+	}
+	return why
+}
+
+// lostTurn reports whether the watchdog of a cycle would find a turn to reap.
+func (p pollReasons) lostTurn(s state.State) (bool, error) {
+	switch {
+	case laidDown(s.Turn):
+		return true, nil
+	case !owned(s.Turn) && !s.Turn.Lingering():
+		return false, nil
+	case s.Turn.Pulled && s.Turn.Stop == "":
+		return p.now().Sub(s.Turn.Since) >= p.policy.TurnTimeout, nil
+	}
+	return withLock(p.store, store.TurnLock, func() error { return nil })
+}

@@ -1,15 +1,22 @@
 package cycle
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/internal/plain"
+	"agentstateloop/mail/message"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // DefaultRecall is how many bytes of past exchanges a prompt holds if Agent.Recall is 0.
@@ -197,4 +204,87 @@ func (rc recaller) summaryText(c state.Conversation) string {
 		rc.logf("compact: the summary cannot be read, the exchanges themselves are used: %v", err)
 	}
 	return strings.TrimSpace(string(data))
+}
+
+// ErrReset means that the memory was reset while this turn ran.
+var ErrReset = errors.New("the memory was reset while this turn ran, so nothing was saved; the next turn can save")
+
+// Remember replaces the working memory of the calling turn's principal: the operator, or the
+// agent that caused the turn. The new text is durable when Remember returns. The old text is
+// kept in a file, and the history keeps every text. An empty text empties the memory.
+func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
+	text = a.Secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
+	if len(text) > store.MaxMemory {
+		return fmt.Errorf("the memory would have %d bytes, and the limit is %d: keep what matters, and put the rest into a file",
+			len(text), store.MaxMemory)
+	}
+	s, err := a.journal().commitWith(ctx, func(next state.State) error {
+		if !memoryChanged(next) {
+			return nil
+		}
+		return a.Store.KeepMemory(next.TurnPrincipal(), text)
+	}, state.Remembered{TurnID: in.TurnID, Epoch: in.Epoch, Text: text})
+	if err != nil {
+		return fmt.Errorf("remember: %w", err)
+	}
+	if err := in.check(s); err != nil {
+		return err
+	}
+	if !memoryChanged(s) {
+		return ErrReset
+	}
+	return nil
+}
+
+// memoryChanged reports whether the step that led to s changed the memory.
+func memoryChanged(s state.State) bool {
+	return slices.ContainsFunc(s.Lines, func(l state.Line) bool { return l.Kind == state.LineMemory })
+}
+
+// wordsRead limits the size of a payload that is read whole for its first words, in bytes.
+const wordsRead = 256 << 10
+
+// FirstWords returns the beginning of a message's text, on one line and without the secrets
+// that this process knows. For a mail without text it returns the subject. ok is false if the
+// payload is missing or damaged.
+func (a *Agent) FirstWords(m state.Message) (words string, ok bool) {
+	if m.Title != "" {
+		return beginning(a.Secrets.Redact(m.Title)), true
+	}
+	if m.Payload == "" {
+		return "", false
+	}
+	heads := headliner{store: a.Store}
+	length, err := heads.length(m.Payload)
+	if err != nil {
+		return "", false
+	}
+	var raw []byte
+	if length > wordsRead {
+		raw, err = heads.head(m.Payload)
+	} else {
+		raw, err = a.Store.ReadSummed(m.Payload, m.Sum)
+	}
+	if err != nil {
+		return "", false
+	}
+	return beginning(a.Secrets.Redact(textOf(m.Source, raw))), true
+}
+
+// textOf returns the text of a payload. raw may be only the beginning of the payload.
+func textOf(source state.Source, raw []byte) string {
+	switch source {
+	case state.Mail:
+		if text := message.ReadContent(bytes.NewReader(raw), message.Sent{}).Text; plain.Line(text) != "" {
+			return text
+		}
+		return message.ParseHeader(raw).Subject
+	case state.Mesh:
+		var m mesh.Message
+		if json.Unmarshal(raw, &m) != nil {
+			return ""
+		}
+		return m.Text
+	}
+	return string(plain.TrimPartial(raw))
 }

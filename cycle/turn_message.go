@@ -5,13 +5,16 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
@@ -173,4 +176,164 @@ func (m turnMessage) textAndFiles() string {
 		return m.text
 	}
 	return "(Files: " + strings.Join(list, ", ") + ")\n\n" + m.text // the files come first, because a long text is truncated
+}
+
+// One turn answers all messages that one sender wrote in a row (docs/design.md, "Turns").
+
+// collect reads the other messages that the turn answers, and adds them to the References of
+// the answer. A note takes the place of an unreadable message.
+func (m *turnMessage) collect(st *store.Store, all []state.Message) {
+	for i, msg := range all {
+		other, err := readMessage(st, m.head, msg)
+		if err != nil {
+			other.text = "(this message cannot be read: " + err.Error() + ")"
+		}
+		folder := earlierFolder(i)
+		other.receive(st, folder, folder)
+		if id := other.thread.MessageID; id != "" && !slices.Contains(m.thread.References, id) {
+			m.thread.References = append(slices.Clone(m.thread.References), id)
+		}
+		m.with = append(m.with, other)
+	}
+}
+
+// earlierFolder returns the subfolder of the context folder for the other message number i,
+// from 0.
+func earlierFolder(i int) string { return fmt.Sprintf("earlier/%d", i+1) }
+
+// collectedFiles returns the files of the other messages for the context folder.
+func (m turnMessage) collectedFiles() (list []turn.File) {
+	for i, other := range m.with {
+		folder := earlierFolder(i) + "/"
+		for _, f := range other.context("", "") {
+			if f.Name == "history.txt" || f.Name == "system.md" {
+				continue
+			}
+			if !strings.HasPrefix(f.Name, "earlier/") {
+				f.Name = folder + f.Name
+			}
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// message returns the texts that the turn answers, each in its own fence. If there are several,
+// each has its time and subject.
+func (m turnMessage) message(fences prompt.Fences) string {
+	if len(m.with) == 0 {
+		return m.fenced(fences)
+	}
+	parts := []string{fmt.Sprintf("Your one answer is for all of these %d messages, which their sender wrote in a row. The newest is the last. Each of the others is, whole and with its files, in a folder of its own in the context folder: earlier/1, and so on.", len(m.with)+1)}
+	for i, one := range m.all() {
+		head := fmt.Sprintf("%d. Received: %s", i+1, one.msg.At.UTC().Format(time.RFC3339))
+		if one.subject != "" {
+			head += ", subject: " + fences.Line(one.subject)
+		}
+		parts = append(parts, head+"\n"+one.fenced(fences))
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// all returns the messages that the turn answers, the oldest first.
+func (m turnMessage) all() []turnMessage { return append(slices.Clone(m.with), m) }
+
+// allText returns the texts that the turn answers, the oldest first, each with the files
+// that came with it.
+func (m turnMessage) allText() string {
+	var texts []string
+	for _, one := range m.all() {
+		texts = append(texts, one.textAndFiles())
+	}
+	return strings.Join(texts, "\n\n")
+}
+
+// allFiles returns the files that came with the messages that the turn answers.
+func (m turnMessage) allFiles() (list []files.Listed) {
+	for _, one := range m.all() {
+		list = append(list, one.came...)
+	}
+	return list
+}
+
+// CollectWait returns how long a poll may wait for the sender of a message to fall silent, or 0
+// if it need not wait (docs/design.md, "Turns").
+func (a *Agent) CollectWait() (time.Duration, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return 0, err
+	}
+	at, waits := s.CollectingUntil()
+	if !waits || s.Turn.Status != state.HeadIdle || s.Halted() {
+		return 0, nil
+	}
+	wait := at.Sub(a.Now())
+	if wait > maxCollectWait {
+		return 0, nil
+	}
+	return max(wait, 0), nil
+}
+
+// maxCollectWait limits how long a poll waits for a sender to fall silent. Another poll comes
+// within a minute anyway.
+const maxCollectWait = time.Minute
+
+// Attached returns the files and notes of a message. The error wraps store.ErrDamaged if the
+// payload is damaged. An attachment of a mail has a path only while the turn of the mail runs:
+// the context folder holds it then. At other times it is in the mail alone.
+func (a *Agent) CameWith(m state.Message) (files.Attached, error) {
+	read, err := readMessage(a.Store, state.Head{}, m)
+	came := filesOfMessage(files.Incoming{Store: a.Store}, read)
+	if err != nil || m.Source != state.Mail {
+		return came, err
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return came, err
+	}
+	if folder := attachmentsOf(s, m.Key); folder != "" {
+		for i, f := range came.Files {
+			file := a.Store.Path(path.Join(folder, f.SaveAs))
+			if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() {
+				came.Files[i].Path = &file
+			}
+		}
+	}
+	return came, nil
+}
+
+// filesOfMessage returns the files and notes of a message.
+func filesOfMessage(in files.Incoming, m turnMessage) files.Attached {
+	if m.msg.Source == state.Mail {
+		return files.AttachedToMail(m.content)
+	}
+	return files.Attached{Files: append([]files.Received{}, in.Kept(m.msg.Key, m.sent.Files)...), Problems: []string{}}
+}
+
+// attachmentsOf returns the folder with the attachments of a mail whose turn runs, or "".
+func attachmentsOf(s state.State, key string) string {
+	if s.Turn.Status == state.HeadIdle {
+		return ""
+	}
+	box := path.Join(attemptDir(s.Turn.TurnID, s.Turn.Epoch), "context")
+	if s.Turn.Key == key {
+		return path.Join(box, files.AttachmentsFolder)
+	}
+	for i, other := range s.Collected() {
+		if other.Key == key {
+			return path.Join(box, earlierFolder(i), files.AttachmentsFolder)
+		}
+	}
+	return ""
+}
+
+// CameWithQuarantined returns the files and notes of a message in quarantine. It returns no
+// files for a damaged message.
+func (a *Agent) CameWithQuarantined(item quarantine.Item) files.Attached {
+	if item.Source == state.Mail {
+		if raw, err := a.Store.ReadSummed(item.Payload, item.Sum); err == nil {
+			return files.AttachedToMail(contentOf(a.Store, raw))
+		}
+	}
+	return files.Attached{Files: files.Quarantined{Store: a.Store}.Received(item), Problems: []string{}}
 }
