@@ -1,14 +1,23 @@
 package mail
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"agentstateloop/internal/plain"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
 )
 
 // This file tracks the mails that a scan still owes, the UIDs that no answer has shown, and the
@@ -203,4 +212,114 @@ func temporaryRefusal(err error) bool {
 		return true
 	}
 	return false
+}
+
+// This file takes mails whose header came empty. A server that cannot parse a header may send
+// an empty one, and a mail may begin with the empty line that ends its header. Anybody can send
+// such a mail, so it must not count as withheld by the server.
+
+// noteHeadless records a mail whose header came empty. The mail is owed until the end of this
+// scan.
+func (sc *scanner) noteHeadless(h head) {
+	sc.owe(h.uid)
+	sc.passUpTo(h.uid)
+	sc.headless = append(sc.headless, h)
+}
+
+// takeHeadless takes the mails whose header came empty, and judges them by their beginning. It
+// requests each mail alone, so that one that breaks the connection does not hold up the others.
+func (sc *scanner) takeHeadless() error {
+	for ; len(sc.headless) > 0; sc.headless = sc.headless[1:] {
+		if sc.full() {
+			return errLimit
+		}
+		h := sc.headless[0]
+		began, err := sc.beginning(h.uid)
+		switch {
+		case err != nil && serverRefused(err):
+			sc.fail(h.uid, h.at, reasonOf(err))
+		case err != nil:
+			if sc.mayBlameMail(err) {
+				sc.fail(h.uid, h.at, reasonOf(err))
+			}
+			return err
+		case len(began) == 0:
+			sc.fail(h.uid, h.at, "the server sent no header")
+		default:
+			h.broken, h.raw = false, began
+			sc.classify(&h)
+			h.raw = nil
+			if err := sc.take([]head{h}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// beginning returns the beginning of the mail uid, up to the first empty line, or nil if the
+// server does not show it.
+func (sc *scanner) beginning(uid uint32) (header []byte, err error) {
+	section := &imap.FetchItemBodySection{Peek: true, Partial: &imap.SectionPartial{Size: message.MaxHeader}}
+	_, err = sc.heads(uidSet([]uint32{uid}), message.MaxHeader, section, func(h *head) {
+		if h.uid == uid && !h.broken {
+			header, _ = message.CutHeader(bufio.NewReader(bytes.NewReader(h.raw))) // reading from memory fails only at the end
+		}
+	})
+	return header, err
+}
+
+// ErrNotThere reports that the server's answer contained no mail.
+var ErrNotThere = errors.New("the mailbox does not have it")
+
+// UID returns the UID of the mail under key. ok is false if the key belongs to another mailbox,
+// or to this one before it was renumbered.
+func (s *Session) UID(key string) (uid uint32, ok bool) {
+	prefix := state.Cursor{Mailbox: s.mailbox.ID(), Validity: s.uidValidity}.Key(0)
+	number, ok := strings.CutPrefix(key, strings.TrimSuffix(prefix, "0"))
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(number, 10, 32)
+	return uint32(n), err == nil && n > 0
+}
+
+// Refetch hands the raw bytes of one mail to keep, regardless of its flags, and changes no
+// flag. The error wraps ErrNotThere if the server did not send the mail. Refetch returns an
+// error of keep unchanged. After any other error the session cannot be used any more.
+func (s *Session) Refetch(ctx context.Context, uid uint32, keep func(raw io.Reader) error) error {
+	stop := closeOnDone(ctx, s.conn)
+	defer stop()
+	s.mailbox.startPhase(s.conn)
+	cmd := s.client.Fetch(uidSet([]uint32{uid}), &imap.FetchOptions{
+		UID: true, BodySection: []*imap.FetchItemBodySection{{Peek: true}},
+	})
+	kept := ErrNotThere
+	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
+		for item := msg.Next(); item != nil; item = msg.Next() {
+			body, ok := item.(imapclient.FetchItemDataBodySection)
+			if !ok || body.Literal == nil || kept != ErrNotThere {
+				continue
+			}
+			raw, err := s.literal(uid, body.Literal, maxLiteral)
+			if err == nil {
+				kept = keep(&wholeReader{countingReader: raw, size: body.Literal.Size()})
+				if torn := raw.finish(body.Literal.Size()); torn != nil {
+					err = &brokenBodyError{uid, torn}
+				}
+			}
+			if err != nil {
+				s.abandon(cmd, err)
+				return fmt.Errorf("fetch UID %d again: %w", uid, cause(ctx, err))
+			}
+		}
+	}
+	err := cmd.Close()
+	if refused, ok := errors.AsType[*imap.Error](err); ok {
+		return fmt.Errorf("%w: %v", ErrNotThere, refused)
+	}
+	if err := s.conn.failure(err); err != nil {
+		return fmt.Errorf("fetch UID %d again: %w", uid, cause(ctx, err))
+	}
+	return kept
 }

@@ -2,12 +2,15 @@ package mail
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
+	"agentstateloop/state"
 )
 
 // This file takes the mails that a scan has found. It asks the gates, fetches the bodies and
@@ -223,4 +226,129 @@ func endHeader(raw []byte) []byte {
 		return raw
 	}
 	return append(raw, end...)
+}
+
+const maxQuestions = 32 // DNS queries that run at the same time
+
+// findKeys looks up the keys that may prove the mails of heads, many at a time, and rejects the
+// mails whose keys do not exist. So thousands of forged mails, each with its own selector, cost
+// no bodies, and little more time than one.
+//
+// A query without an answer rejects no mail. The judgement of the body then decides.
+func (sc *scanner) findKeys(heads []head) {
+	sc.conn.paced.pause() // its reader always waits, and must outlast the queries
+	defer sc.conn.paced.resume()
+	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
+	defer cancel()
+	absent := sc.absentKeys(ctx, heads)
+	for i := range heads {
+		h := &heads[i]
+		if len(h.keys) == 0 || !allIn(h.keys, absent) {
+			continue
+		}
+		rejected := *h.message
+		v := sc.filter.WithoutKey(h.keys[0])
+		rejected.Gate, rejected.Reason, rejected.Ask = v.Gate, v.Reason, v.Ask
+		h.rejected = &rejected
+	}
+}
+
+// absentKeys returns the keys of heads that do not exist according to the DNS.
+func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[trust.KeyName]bool {
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	free := make(chan struct{}, maxQuestions)
+	absent, asked := map[trust.KeyName]bool{}, map[trust.KeyName]bool{}
+	for _, h := range heads {
+		for _, k := range h.keys {
+			if asked[k] || sc.late() || ctx.Err() != nil {
+				continue
+			}
+			asked[k] = true
+			free <- struct{}{}
+			asking.Go(sc.mailbox.Secrets.Guarded(func() {
+				defer func() { <-free }()
+				if sc.filter.KeyAbsent(ctx, k) {
+					mu.Lock()
+					defer mu.Unlock()
+					absent[k] = true
+				}
+			}))
+		}
+	}
+	return absent
+}
+
+func allIn(keys []trust.KeyName, absent map[trust.KeyName]bool) bool {
+	for _, k := range keys {
+		if !absent[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// This file handles large mail. A scan only owes it, so that other mail does not wait for it.
+// FetchLarge fetches it separately (docs/design.md, "Large mail").
+
+// largeMail is the size, in bytes, above which a mail is large. It also limits the bytes
+// fetched with one command.
+const largeMail = 1 << 20
+
+// large returns the size above which a mail is left to FetchLarge.
+func (m Mailbox) large() int64 {
+	if m.Large > 0 {
+		return m.Large
+	}
+	return largeMail
+}
+
+// ErrOtherMailbox is the error of FetchLarge for a cursor of another mailbox, or of
+// this one before it was renumbered. The next scan finds the mail again.
+var ErrOtherMailbox = errors.New("the mailbox is another one, or was renumbered")
+
+// FetchLarge takes the mail uid of cur.Large, with the judgement and the errors of Scan. The
+// result, including its cursor, covers only this mail.
+func (s *Session) FetchLarge(ctx context.Context, cur state.Cursor, uid uint32, f trust.Filter, keep Keep) (Scan, error) {
+	if cur.Mailbox != s.mailbox.ID() || cur.Validity != s.uidValidity {
+		return Scan{Cursor: cur}, ErrOtherMailbox
+	}
+	alone := state.Cursor{
+		Mailbox: cur.Mailbox, Validity: cur.Validity, Next: cur.Next, Complete: cur.Complete,
+		Owed: []uint32{uid}, Large: []uint32{uid},
+	}
+	if failure, failing := cur.Failures[uid]; failing {
+		alone.Failures = map[uint32]state.Failure{uid: failure}
+	}
+	sc := s.scanner(ctx, alone, f, 1, keep)
+	sc.apart = true
+	return sc.scan(func() error { return sc.takeUIDs([]uint32{uid}) })
+}
+
+// leaves reports whether h, a mail to keep, is left to FetchLarge.
+func (sc *scanner) leaves(h *head) bool {
+	return !sc.apart && h.size > sc.mailbox.large() && !sc.tooBig(h.size)
+}
+
+// oweLarge owes u, and leaves it to FetchLarge.
+func (sc *scanner) oweLarge(u uint32) {
+	sc.owe(u)
+	cur := &sc.out.Cursor
+	if i, found := slices.BinarySearch(cur.Large, u); !found {
+		cur.Large = slices.Insert(cur.Large, i, u)
+	}
+}
+
+// worthReading returns how many bytes of a literal of a mail to allow time for. A scan must not
+// wait long for a mail that is larger than its server reported.
+func (sc *scanner) worthReading(literal int64) int64 {
+	most := sc.filter.MaxSize
+	if most <= 0 {
+		most = maxLiteral
+	}
+	if !sc.apart {
+		most = min(most, 2*sc.mailbox.large())
+	}
+	return min(literal, most)
 }

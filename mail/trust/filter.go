@@ -218,3 +218,41 @@ func wordRune(r rune) bool {
 
 // joins reports whether a character next to a callsign makes it part of a longer word.
 func joins(r rune) bool { return wordRune(r) && !unicode.In(r, plain.Spaceless...) }
+
+// MayAnswer reports whether a mail refers to a Message-ID in the form of ours, for an effect of
+// that kind. It does not check the MAC.
+func (f Filter) MayAnswer(h message.Header, kind string) bool {
+	return slices.ContainsFunc(h.Answered(), func(id string) bool {
+		return f.ids().HasForm(id) && strings.HasPrefix(message.Lower(id), "<"+kind+".")
+	})
+}
+
+// Answers returns the ID of the effect of that kind that a mail answers, or "". The MAC in its
+// Message-ID proves that the effect's mail is ours. In-Reply-To takes precedence over
+// References, and newer references over older ones. A mail that forwards ours is not an answer.
+func (f Filter) Answers(h message.Header, kind string) (effect string) {
+	if message.Forwarded(h.Subject) {
+		return ""
+	}
+	for _, id := range h.Answered() {
+		if effect, ok := f.ids().Effect(id); ok && strings.HasPrefix(effect, kind+".") {
+			return effect
+		}
+	}
+	return ""
+}
+
+// evidence returns a reason with the field that supports it, as one line.
+func evidence(reason, field string) string {
+	return reason + ": " + plain.OneLine(field, 400)
+}
+
+// Finding splits the reason of a gate into the finding, such as "dmarc=fail", and the evidence
+// for it, such as the field that shows it, or "".
+func Finding(gate, reason string) (finding, evidence string) {
+	if gate != GateTrust {
+		return reason, ""
+	}
+	finding, evidence, _ = strings.Cut(reason, ": ")
+	return finding, evidence
+}
