@@ -21,7 +21,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// The exit codes (docs/design.md, "Exit codes and errors").
+// The exit codes (docs/protocol.md, "Exit codes and errors").
 const (
 	exitDone    = 0  // done, or nothing to do
 	exitError   = 1  //

@@ -21,7 +21,7 @@ type builder struct {
 	build func(*program) *cli.Command
 }
 
-// groups has all commands, in the order of --help (docs/design.md, "Commands").
+// groups has all commands, in the order of --help (docs/protocol.md, "Commands").
 var groups = []group{
 	{"set up", []builder{
 		{"init", initCommand},

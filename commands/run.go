@@ -29,7 +29,7 @@ const name = terminal.Program
 // which also reads the arguments.
 const attemptCommand = "__attempt"
 
-// Run runs the program and returns the exit code (docs/design.md, "Exit codes
+// Run runs the program and returns the exit code (docs/protocol.md, "Exit codes
 // and errors"). args and environ are as in os.Args and os.Environ. Data goes to
 // stdout, everything else to stderr. Run never exits itself.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {

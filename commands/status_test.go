@@ -13,7 +13,7 @@ import (
 	"agentstateloop/state"
 )
 
-// TestStatusFields: every field of docs/design.md, "Status" is there for an agent
+// TestStatusFields: every field of docs/protocol.md, "Status" is there for an agent
 // of which nothing is known yet: null, never absent.
 func TestStatusFields(t *testing.T) {
 	a, err := testLoader().Load(writeConfig(t, smallConfig+"[schedule]\nmode = \"none\"\n"))

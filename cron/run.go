@@ -1,5 +1,5 @@
 // Package cron keeps the line of each agent, and sometimes its alarm line, in the user's
-// crontab (docs/design.md, "The crontab").
+// crontab (docs/protocol.md, "The crontab").
 //
 // It has two halves. The pure half ([Expr], [Job.Line], [Find], [Set] and [Unset]) turns an
 // interval into a line and edits the text of a table. The other half, [Table], runs crontab(1).

@@ -99,7 +99,7 @@ type Mesh struct {
 	announcing sync.WaitGroup // counts pending announcements
 }
 
-// Schedule configures what starts the agent's polls (docs/design.md, "The crontab").
+// Schedule configures what starts the agent's polls (docs/protocol.md, "The crontab").
 type Schedule struct {
 	Mode   string // ModeCrontab, ModeFixed or ModeNone
 	Table  cron.Table

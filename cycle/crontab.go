@@ -221,7 +221,7 @@ func (a *Agent) Uninstall(ctx context.Context) (cron.Change, error) {
 // or a row is due before the next poll, but the table cannot be written. Cron would then come
 // back only at the idle interval. Holding linger.lock, this process polls at each minute at
 // which the wanted lines would fire. It ends when the phase is IDLE and no row needs it, or
-// when the table can be written (docs/design.md, "The crontab").
+// when the table can be written (docs/protocol.md, "The crontab").
 func (p *poller) pollWhileStuck(ctx context.Context) error {
 	s, err := p.store.Read()
 	if err != nil || !p.crontab.stuck(s) {

@@ -103,7 +103,7 @@ func (h *house) crontab(lines string) {
 }
 
 // A table that cannot be reached is shown in the status; the mail is answered
-// all the same (docs/design.md, "The crontab").
+// all the same (docs/protocol.md, "The crontab").
 func TestACrontabThatFailsIsToldAndStopsNothing(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]string{

@@ -16,7 +16,7 @@ import (
 	"agentstateloop/state"
 )
 
-// heartbeats calls the monitor once for each poll that ran a cycle (docs/design.md, "The
+// heartbeats calls the monitor once for each poll that ran a cycle (docs/protocol.md, "The
 // heartbeat"). The result does not change the state or the report.
 type heartbeats struct {
 	core

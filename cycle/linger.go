@@ -131,7 +131,7 @@ func (l *lingerer) lingerLocked(ctx context.Context, d time.Duration, report *Re
 	}
 }
 
-// meshPatience is the timeout of one long poll (docs/design.md, "The mesh").
+// meshPatience is the timeout of one long poll (docs/protocol.md, "The mesh").
 const meshPatience = 50 * time.Second
 
 // WatchMesh holds the mesh's long poll until ctx ends. It calls notify when a

@@ -116,7 +116,7 @@ func (a announcer) tell(t mesh.Task) {
 }
 
 // takenAMinute limits how many messages of one sender are taken within a minute if the mesh has
-// no rate limit itself. The others wait there (docs/design.md, "The mesh over NATS").
+// no rate limit itself. The others wait there (docs/protocol.md, "The mesh over NATS").
 const takenAMinute = 5
 
 // senderPace counts the messages that are taken from each sender within a minute.

@@ -256,7 +256,7 @@ func proofOf(m mesh.Message) state.Proof {
 }
 
 // causesTurn reports whether a message is of a kind that causes a turn
-// (docs/design.md, "The mesh").
+// (docs/protocol.md, "The mesh").
 func causesTurn(m mesh.Message) bool { return m.Kind == mesh.KindMessage || m.Kind == mesh.KindAsk }
 
 // keepMesh keeps a message of the mesh, unless it came before. It returns the file
@@ -295,7 +295,7 @@ func (m *Mesh) lists(handle string) bool { return slices.Contains(m.Peers, handl
 // gate returns the gate that a message or nudge fails and the reason, or "" if it passes. The
 // sender must be a listed peer, or our own handle for a nudge. A token must prove the sender
 // unless trust.mesh is "open". Hops end loops, and the texts of a message have limits
-// (docs/design.md, "The mesh").
+// (docs/protocol.md, "The mesh").
 func (m *Mesh) gate(msg mesh.Message) (gate, reason string) {
 	ours := msg.Kind == mesh.KindNudge && msg.From == m.Handle
 	if isScript(msg) {

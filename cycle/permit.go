@@ -11,7 +11,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// An agent asks for permission to call a tool if its own program cannot decide (docs/design.md,
+// An agent asks for permission to call a tool if its own program cannot decide (docs/protocol.md,
 // "Permissions").
 
 // Permission is the decision about such a request.

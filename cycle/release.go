@@ -122,7 +122,7 @@ func (w *sweeper) sweepLast(ctx context.Context, s state.State) (state.State, er
 }
 
 // The files of a message that a gate rejected are next to it in quarantine, within the limits
-// of quarantine. So it can be released with them (docs/design.md, "Files between agents").
+// of quarantine. So it can be released with them (docs/protocol.md, "Files between agents").
 
 // holdsFiles reports whether a message is rejected, could be released, and has files.
 func (ad *admission) holdsFiles(m mesh.Message) bool {

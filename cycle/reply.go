@@ -78,7 +78,7 @@ func (m turnMessage) repliesByMail(mail *Mail) bool {
 }
 
 // render returns the bytes of a reply. A report repeats the correlation id of its
-// cause, or else the cause's own id, and adds us to its hops (docs/design.md, "The
+// cause, or else the cause's own id, and adds us to its hops (docs/protocol.md, "The
 // mesh").
 func (rp *replier) render(e state.Effect, back handedBack, list []message.Attachment) ([]byte, error) {
 	if e.Channel == state.ByMail {

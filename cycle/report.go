@@ -135,7 +135,7 @@ func (r Report) line() string {
 }
 
 // EventMessage is a message from a program on this machine, or from the operator at its
-// terminal (docs/design.md, "Words of programs"). The answer is mailed to the operator.
+// terminal (docs/protocol.md, "Words of programs"). The answer is mailed to the operator.
 type EventMessage struct {
 	From     string // the program; "" = unknown
 	Subject  string // of the answer's mail; "" = the beginning of Text

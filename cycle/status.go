@@ -11,7 +11,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// Status is the JSON output of `status` (docs/design.md, "Status"). A field is
+// Status is the JSON output of `status` (docs/protocol.md, "Status"). A field is
 // null, never absent.
 type Status struct {
 	Agent       string                      `json:"agent"`

@@ -34,7 +34,7 @@ func TestStatusShowsWhatIs(t *testing.T) {
 }
 
 // The status of another process shows what the agent does, as long as the agent
-// lives (docs/design.md, "Status").
+// lives (docs/protocol.md, "Status").
 func TestStatusShowsTheTurnOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	h := newAwakeHouse(t)

@@ -17,7 +17,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// A turn hands back a text, and the results that its message asks for (docs/design.md, "The
+// A turn hands back a text, and the results that its message asks for (docs/protocol.md, "The
 // contract between agents").
 
 // fieldsFile is the name of a turn's results in its output folder.
@@ -137,7 +137,7 @@ type Field struct {
 }
 
 // results returns the fields with the types that their message asks for. It is an error if a
-// value has the wrong type or a required field is missing (docs/design.md, "The contract
+// value has the wrong type or a required field is missing (docs/protocol.md, "The contract
 // between agents").
 func results(asked mesh.ResultFields, given []Field) (mesh.Fields, error) {
 	var fields mesh.Fields

@@ -17,7 +17,7 @@ import (
 )
 
 // This file requests the headers of new mail in the flight of SELECT, before it is known
-// whether there is new mail (docs/design.md, "Round trips").
+// whether there is new mail (docs/protocol.md, "Round trips").
 
 // maxAhead limits the UIDs requested ahead, and maxAgain those that were not shown before. If
 // more mails are new, the scan requests their headers as usual and ignores the headers that

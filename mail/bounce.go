@@ -9,7 +9,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// A delivery report describes the fate of a mail that a server had accepted (docs/design.md,
+// A delivery report describes the fate of a mail that a server had accepted (docs/protocol.md,
 // "Our mail"). Anybody can send one, so a report must cost little. Its header must look like
 // one. A scan reads only a few, and only the beginning of each. A report counts only if it
 // shows a Message-ID whose MAC is ours.

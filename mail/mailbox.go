@@ -100,7 +100,7 @@ type Session struct {
 }
 
 // Open connects, logs in and selects the mailbox. After TCP and TLS, it sends the login, SELECT
-// and the requests of Ahead in one flight, without waiting for the greeting (docs/design.md,
+// and the requests of Ahead in one flight, without waiting for the greeting (docs/protocol.md,
 // "Round trips"); STARTTLS costs three more round trips.
 //
 // If the secret is refused or cannot be read, the error is a
@@ -212,7 +212,7 @@ func (s *Session) UIDValidity() uint32 { return s.uidValidity }
 
 // MarkSeen asks the server to set \Seen on uids, and does not wait for the answer. The request
 // is sent even if Close follows at once, and Marked returns the result. MarkSeen is for mail of
-// this agent, after its commit (docs/design.md, "Keys and the cursor"). It ignores UIDs that no
+// this agent, after its commit (docs/protocol.md, "Keys and the cursor"). It ignores UIDs that no
 // longer exist.
 func (s *Session) MarkSeen(uids []uint32) {
 	if len(uids) == 0 {

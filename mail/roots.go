@@ -22,7 +22,7 @@ import (
 // Roots makes the configuration of a client that trusts the roots of the system, and remembers
 // which of them ended the chain of each server. Go parses all roots of the system at the first
 // handshake of a process, which costs more than everything else in an empty poll
-// (docs/design.md, "Round trips").
+// (docs/protocol.md, "Round trips").
 //
 // crypto/tls verifies every chain. Only the pool differs: it contains only the remembered root,
 // if the bundle of the system still holds it, and otherwise all roots of the system. So it

@@ -93,7 +93,7 @@ type EndedFetch struct {
 }
 
 // Scan finds the mail for this agent that cur has not passed and hands each mail to keep,
-// including those that a gate rejects. It accepts at most limit mails (docs/design.md, "Keys
+// including those that a gate rejects. It accepts at most limit mails (docs/protocol.md, "Keys
 // and the cursor").
 //
 // A cursor of another mailbox, or an empty one, starts with a baseline: UIDNEXT, and the

@@ -10,7 +10,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// This file requests again the UIDs that no answer has shown (docs/design.md, "Keys and the
+// This file requests again the UIDs that no answer has shown (docs/protocol.md, "Keys and the
 // cursor").
 
 // lookAgain requests exactly the UIDs that earlier sessions did not show, and takes the mails
@@ -140,7 +140,7 @@ func firstUnshown(ranges state.UIDRanges, heads []head) (uid uint32, ok bool) {
 }
 
 // This file sweeps: it compares the operator's unread mail with the mail that the state knows
-// (docs/design.md, "Keys and the cursor").
+// (docs/protocol.md, "Keys and the cursor").
 
 const (
 	sweepDays = 7   // maximum age of the mail in a sweep

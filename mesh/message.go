@@ -299,7 +299,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// The limits of the fields that a sender sets (docs/design.md, "The mesh").
+// The limits of the fields that a sender sets (docs/protocol.md, "The mesh").
 const (
 	maxID          = 256 // bytes of an id that is acknowledged
 	maxSentID      = 128 // bytes of an id that our mesh takes

@@ -66,7 +66,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Server is an embedded localMesh (docs/design.md, "The mesh"), an http.Handler
+// Server is an embedded localMesh (docs/protocol.md, "The mesh"), an http.Handler
 // for any number of concurrent connections. Its memory is limited. Above the
 // limit it answers 503, and the sender tries again later.
 type Server struct {
@@ -300,7 +300,7 @@ func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 }
 
 const (
-	// callsPerMinute limits each sender, for each kind of call (docs/design.md,
+	// callsPerMinute limits each sender, for each kind of call (docs/protocol.md,
 	// "The mesh").
 	callsPerMinute = 5
 

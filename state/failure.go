@@ -18,7 +18,7 @@ const (
 	listedAtAll = 20             // keys in one notice
 )
 
-// Failure is a mail whose fetch fails (docs/design.md, "Keys and the cursor").
+// Failure is a mail whose fetch fails (docs/protocol.md, "Keys and the cursor").
 type Failure struct {
 	Tries  int       `json:"tries"`
 	Since  time.Time `json:"since,omitzero"`   // the first failure

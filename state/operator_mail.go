@@ -56,7 +56,7 @@ func (m *machine) notice(text string) {
 // workingAfter is how long a turn runs before the operator is told.
 const workingAfter = 2 * time.Minute
 
-// stillWorking makes the one mail about a long turn (docs/design.md, "Our mail").
+// stillWorking makes the one mail about a long turn (docs/protocol.md, "Our mail").
 func (m *machine) stillWorking() {
 	if m.Turn.Status != HeadRunning || m.Turn.Working || m.now.Sub(m.Turn.Since) < workingAfter {
 		return

@@ -2,7 +2,7 @@ package state
 
 import "time"
 
-// Published is the last report about this agent to the registry of the mesh (docs/design.md, "The
+// Published is the last report about this agent to the registry of the mesh (docs/protocol.md, "The
 // mesh").
 type Published struct {
 	Phase  Phase     `json:"phase,omitempty"`

@@ -28,7 +28,7 @@ const (
 var fieldTypes = []string{TypeString, TypeNumber, TypeInteger, TypeBoolean, TypeArray, TypeObject}
 
 // ResultField is one named result that the sender of a message asks for
-// (docs/design.md, "The contract between agents").
+// (docs/protocol.md, "The contract between agents").
 type ResultField struct {
 	Name        string `json:"name"`
 	Type        string `json:"type,omitempty"`        // "" means any

@@ -6,7 +6,7 @@ import (
 )
 
 // A chain is a message from outside and its consequences at all agents: turns, questions, reports,
-// mails. All of them have its id (docs/design.md, "The contract between agents").
+// mails. All of them have its id (docs/protocol.md, "The contract between agents").
 
 // mintTrace returns the id of the chain that begins with the item under key. The id is the same
 // each time the item is taken in. Only somebody who knows the seed can make it.

@@ -11,7 +11,7 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// The runners (docs/design.md, "Configuration").
+// The runners (docs/protocol.md, "Configuration").
 const (
 	Exec   = "exec"   // any program; prompt on stdin, answer on stdout
 	Claude = "claude" // claude -p, stream-json

@@ -1,4 +1,4 @@
-// Package files handles the files that come with messages and go with answers (docs/design.md,
+// Package files handles the files that come with messages and go with answers (docs/protocol.md,
 // "Files between agents"): their names, their copies in the store with sums, and the lists of
 // them in a prompt.
 //

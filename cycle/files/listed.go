@@ -21,7 +21,7 @@ import (
 const AttachmentsFolder = "attachments"
 
 // Listed is an entry in the list of files that came with a message or a report
-// (docs/design.md, "The text the agent sees").
+// (docs/protocol.md, "The text the agent sees").
 type Listed struct {
 	Name    string // ours, attachment-1.csv; on the mesh the sender's if it is safe
 	title   string // the name that the sender gave it, or ""

@@ -10,7 +10,7 @@ import (
 )
 
 // IDs makes the Message-IDs of one agent's mail, and distinguishes them from others
-// (docs/design.md, "Our mail"). An id is
+// (docs/protocol.md, "Our mail"). An id is
 //
 //	<EFFECT.MAC.HANDLE@domain>
 //	<EFFECT+THREAD.MAC.HANDLE@domain>

@@ -46,7 +46,7 @@ type Draft struct {
 }
 
 // HistoryField is the name of the field with the head of the agent's history at the time when a
-// mail was rendered (docs/design.md, "The audit chain").
+// mail was rendered (docs/protocol.md, "The audit chain").
 const HistoryField = "X-AgentStateLoop-History"
 
 // The limits of a mail of ours.

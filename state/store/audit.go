@@ -12,7 +12,7 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// Audit is the result of verifying the history's chain (docs/design.md, "The audit chain").
+// Audit is the result of verifying the history's chain (docs/protocol.md, "The audit chain").
 type Audit struct {
 	Lines  int     // the number of lines with a sum
 	Head   Head    // the newest line with a sum, or the zero Head if the history has no sums
@@ -228,7 +228,7 @@ func (a Audit) Holds(head Head) error {
 const sumLen = 40
 
 // Head names a history line by its serial and its sum, and with it all lines before it
-// (docs/design.md, "The audit chain"). If several lines share the serial, it names the last.
+// (docs/protocol.md, "The audit chain"). If several lines share the serial, it names the last.
 type Head struct {
 	Serial uint64
 	Sum    string

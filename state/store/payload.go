@@ -21,7 +21,7 @@ import (
 	"agentstateloop/state"
 )
 
-// The folders of an agent's directory (docs/design.md, "Files of one agent").
+// The folders of an agent's directory (docs/protocol.md, "Files of one agent").
 const (
 	MessagesDir   = "messages"   // raw payloads
 	OutboxDir     = "outbox"     // rendered effects

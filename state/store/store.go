@@ -1,5 +1,5 @@
 // Package store keeps one agent's State on disk, with its history, payloads, nudges, locks and log
-// (docs/design.md, "Files of one agent").
+// (docs/protocol.md, "Files of one agent").
 package store
 
 import (
