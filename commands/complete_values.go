@@ -170,7 +170,7 @@ func (v values) quarantined() []candidate {
 	if a == nil {
 		return nil
 	}
-	rows, err := a.ListQuarantine()
+	rows, err := a.View().ListQuarantine()
 	if err != nil {
 		return nil
 	}

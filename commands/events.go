@@ -109,13 +109,13 @@ func (k eventsCmd) begin(c *cli.Context, a *cycle.Agent) (*cycle.Events, error) 
 		if err != nil {
 			return nil, terminal.Usagef("see "+name+" events --help", "--since: %v", err)
 		}
-		return a.Events(after), nil
+		return a.View().Events(after), nil
 	case c.Bool("follow") && !c.IsSet("n") && !c.IsSet("turn"):
-		return a.EventsFromNow()
+		return a.View().EventsFromNow()
 	case c.IsSet("turn"):
-		return a.LastEvents(0)
+		return a.View().LastEvents(0)
 	}
-	return a.LastEvents(c.Int("n"))
+	return a.View().LastEvents(c.Int("n"))
 }
 
 func (k eventsCmd) print(c *cli.Context, found []cycle.LiveEvent) error {

@@ -30,7 +30,7 @@ func inboxCommand(p *program) *cli.Command {
 
 // findMessage returns a message by its key. which is the user's name for it.
 func findMessage(a *cycle.Agent, which, key string) (state.Message, error) {
-	m, err := a.FindMessage(key)
+	m, err := a.View().FindMessage(key)
 	if !errors.Is(err, cycle.ErrNoMessage) {
 		return m, err
 	}

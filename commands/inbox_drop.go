@@ -57,7 +57,7 @@ type inboxDropOutput struct {
 // drop removes a pending message, an item in quarantine, or an unfetched mail. It returns its
 // key.
 func drop(ctx context.Context, a *cycle.Agent, which, reason string) (key string, err error) {
-	if key, err = a.Key(which); err != nil {
+	if key, err = a.View().Key(which); err != nil {
 		return "", err
 	}
 	if err := a.Expel(ctx, key, reason); !errors.Is(err, quarantine.ErrNotQuarantined) {

@@ -51,7 +51,7 @@ func (k inboxListCmd) run(c *cli.Context) error {
 	if c.Bool("quarantined") {
 		return k.quarantined(c, a)
 	}
-	rows, s, err := a.Listing()
+	rows, s, err := a.View().Listing()
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ var listColumns = []terminal.Column{{}, {}, {Least: 12}, {Least: 16}, {Least: 9}
 
 // quarantined lists the items in quarantine.
 func (k inboxListCmd) quarantined(c *cli.Context, a *cycle.Agent) error {
-	rows, err := a.ListQuarantine()
+	rows, err := a.View().ListQuarantine()
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (k inboxReleaseCmd) run(c *cli.Context) error {
 		return err
 	}
 	which := c.Args().First()
-	key, err := a.Key(which)
+	key, err := a.View().Key(which)
 	if err != nil {
 		return err
 	}

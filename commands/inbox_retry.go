@@ -40,7 +40,7 @@ func (k inboxRetryCmd) run(c *cli.Context) error {
 		return err
 	}
 	which := c.Args().First()
-	key, err := a.Key(which)
+	key, err := a.View().Key(which)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (k inboxRetryCmd) run(c *cli.Context) error {
 		words := standing{now: k.now()}.of(row)
 		return terminal.WithHint(fmt.Errorf("%s is not in the inbox yet: %s", which, words), "each poll fetches what is due: "+name+" poll")
 	}
-	if _, err := a.Quarantined(key); err == nil {
+	if _, err := a.View().QuarantinedItem(key); err == nil {
 		return terminal.WithHint(fmt.Errorf("%s is in quarantine", which), name+" inbox release "+which+" lets it in")
 	}
 	m, err := findMessage(a, which, key)

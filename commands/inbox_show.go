@@ -70,11 +70,11 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 		return err
 	}
 	which := c.Args().First()
-	key, err := a.Key(which)
+	key, err := a.View().Key(which)
 	if err != nil {
 		return err
 	}
-	q, err := a.Quarantined(key)
+	q, err := a.View().QuarantinedItem(key)
 	if !errors.Is(err, quarantine.ErrNotQuarantined) {
 		if err != nil {
 			return err
@@ -94,12 +94,12 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	v := messageOutput{Listed: a.Listed(m)}
+	v := messageOutput{Listed: a.View().Listed(m)}
 	v.State = words.of(v.Listed)
 	if v.Text, err = readPayload(a, m.Key, m.Source, m.Payload, m.Sum); err != nil {
 		return err
 	}
-	if v.Receipt, err = a.Receipt(m); err != nil {
+	if v.Receipt, err = a.View().Receipt(m); err != nil {
 		return err
 	}
 	if v.Deliverable, err = a.HandedBack(m.Key); err != nil {
@@ -168,7 +168,7 @@ type quarantineOutput struct {
 
 // printQuarantined shows an item in quarantine.
 func (k inboxShowCmd) printQuarantined(c *cli.Context, a *cycle.Agent, q quarantine.Item) error {
-	row, err := a.ListedItem(q)
+	row, err := a.View().ListedItem(q)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (k inboxShowCmd) printQuarantined(c *cli.Context, a *cycle.Agent, q quarant
 	if err := saveFiles(c, c.Args().First(), &came); err != nil {
 		return err
 	}
-	v := quarantineOutput{Listed: row, Field: a.EvidenceField(q), Files: came.Files, Problems: came.Problems, LeftOut: orNull(came.LeftOut)}
+	v := quarantineOutput{Listed: row, Field: a.View().EvidenceField(q), Files: came.Files, Problems: came.Problems, LeftOut: orNull(came.LeftOut)}
 	if v.Text, err = readPayload(a, q.Key, q.Source, q.Payload, q.Sum); err != nil {
 		return err
 	}

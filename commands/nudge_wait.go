@@ -45,7 +45,7 @@ func (e *waitError) Unwrap() error { return e.error }
 func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.RecordedNudge, point cycle.Point, timeout time.Duration, why *whyWaits) (cycle.Receipt, error) {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	r, err := a.AwaitNudge(waiting, nudge, point, why.tell)
+	r, err := a.View().AwaitNudge(waiting, nudge, point, why.tell)
 	switch {
 	case err == nil:
 		return r, nil

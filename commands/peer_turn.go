@@ -24,7 +24,7 @@ func (l agents) checkCaller(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cause, known, err := a.CauseOf(turn)
+	cause, known, err := a.View().CauseOf(turn)
 	command := strings.TrimPrefix(c.Command.HelpName, name+" ")
 	caused := "the agent caused this turn itself"
 	if cause.Cause() == state.CauseTask {
@@ -74,7 +74,7 @@ func (l agents) mayHear(c *cli.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	who, err := a.PrincipalOf(turn)
+	who, err := a.View().PrincipalOf(turn)
 	return who == state.OperatorPrincipal, err
 }
 

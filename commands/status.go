@@ -69,7 +69,7 @@ func (k statusCmd) run(c *cli.Context) error {
 	if c.Bool("watch") {
 		return k.watch(c, a, hears)
 	}
-	s, err := a.Status()
+	s, err := a.View().Status()
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (k statusCmd) run(c *cli.Context) error {
 
 // watch shows the status until Ctrl-C.
 func (k statusCmd) watch(c *cli.Context, a *cycle.Agent, hears bool) error {
-	reader := a.StatusReader()
+	reader := a.View().StatusReader()
 	w := watch{unread: k.unread, status: func() (cycle.Status, error) {
 		s, err := reader.Status()
 		if !hears {

@@ -80,7 +80,7 @@ func (k statusCmd) all(c *cli.Context) error {
 	}
 	var h household
 	for _, a := range all {
-		s, err := a.Status()
+		s, err := a.View().Status()
 		if err != nil {
 			return fmt.Errorf("@%s: %w", a.Handle, err)
 		}

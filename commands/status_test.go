@@ -21,7 +21,7 @@ func TestStatusFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Store.Dir = t.TempDir()
-	s, err := a.Status()
+	s, err := a.View().Status()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestStatusWatch(t *testing.T) {
 	shown := make(chan cycle.Status, 10)
 	done := make(chan error)
 	go func() {
-		w := watch{a.StatusReader().Status, func() bool { return false }}
+		w := watch{a.View().StatusReader().Status, func() bool { return false }}
 		done <- w.onChange(ctx, func(s cycle.Status) error { shown <- s; return nil })
 	}()
 	if s := <-shown; s.Halted {

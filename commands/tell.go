@@ -98,7 +98,7 @@ func (t tellCmd) noAnswerSoon(a *cycle.Agent, key string) (*cycle.Waiting, error
 	if _, waits := s.Message(key); !waits {
 		return nil, nil // its turn is already over
 	}
-	if w := a.WhyWaits(s, key); w.Never {
+	if w := a.View().WhyWaits(s, key); w.Never {
 		return &w, nil
 	}
 	return nil, nil

@@ -144,14 +144,6 @@ func operatorQuestionText(e state.Effect) string {
 	return b.String()
 }
 
-// offered returns the options of a question in parentheses, or "".
-func offered(options []string) string {
-	if len(options) == 0 {
-		return ""
-	}
-	return " (" + plain.Line(strings.Join(options, ", ")) + ")"
-}
-
 // askerName names the principal that caused the asking turn, for people.
 func askerName(who state.Principal) string {
 	form, name, _ := strings.Cut(string(who), ":")

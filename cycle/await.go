@@ -68,7 +68,7 @@ func (a *Agent) Suspend(ctx context.Context, in Inside, text string, patience ti
 	e := state.Awaited{What: awaitsSubmit, Text: text, Patience: patience}
 	if text != "" {
 		e.Words, e.WordsSum = "interim."+store.NewID()+".txt", store.Sum([]byte(text))
-		if err := a.Store.KeepAmong(path.Join(attemptDir(in.TurnID, in.Epoch), e.Words), strings.NewReader(text)); err != nil {
+		if err := a.Store.KeepAmong(path.Join(store.AttemptDir(in.TurnID, in.Epoch), e.Words), strings.NewReader(text)); err != nil {
 			return "", fmt.Errorf("keep what was submitted: %w", err)
 		}
 	}

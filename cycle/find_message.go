@@ -14,18 +14,18 @@ var ErrNoMessage = errors.New("message not found")
 
 // FindMessage returns a message by its key or its number, from the inbox or, if it has left the
 // inbox, from the history. The error wraps ErrNoMessage if both lack it.
-func (a *Agent) FindMessage(which string) (state.Message, error) {
-	s, err := a.Store.Read()
+func (r Reader) FindMessage(which string) (state.Message, error) {
+	s, err := r.Store.Read()
 	if err != nil {
 		return state.Message{}, err
 	}
-	return findMessage(a.Store, s, which)
+	return findMessage(r.Store, s, which)
 }
 
 // PrincipalOf returns the principal that a turn answers or has answered, or "" if the turn is
 // unknown.
-func (a *Agent) PrincipalOf(turnID string) (state.Principal, error) {
-	msg, known, err := a.CauseOf(turnID)
+func (r Reader) PrincipalOf(turnID string) (state.Principal, error) {
+	msg, known, err := r.CauseOf(turnID)
 	if err != nil || !known {
 		return "", err
 	}
@@ -33,15 +33,15 @@ func (a *Agent) PrincipalOf(turnID string) (state.Principal, error) {
 }
 
 // CauseOf returns the message that caused a turn. known is false if no such turn exists.
-func (a *Agent) CauseOf(turnID string) (msg state.Message, known bool, err error) {
-	s, err := a.Store.Read()
+func (r Reader) CauseOf(turnID string) (msg state.Message, known bool, err error) {
+	s, err := r.Store.Read()
 	if err != nil {
 		return state.Message{}, false, err
 	}
 	if msg, ok := s.MessageOfTurn(turnID); ok {
 		return msg, true, nil
 	}
-	for l, err := range a.Store.History(state.LineTask) {
+	for l, err := range r.Store.History(state.LineTask) {
 		if err != nil {
 			return state.Message{}, false, fmt.Errorf("read history: %w", err)
 		}

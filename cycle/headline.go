@@ -148,12 +148,12 @@ func fileTitle(f message.Attachment) string {
 
 // EvidenceField returns the name of the header field that is the evidence for the gate's
 // reason, for a mail in quarantine. It returns nil without evidence.
-func (a *Agent) EvidenceField(i quarantine.Item) *string {
+func (r Reader) EvidenceField(i quarantine.Item) *string {
 	_, evidence := trust.Finding(i.Gate, i.Reason)
 	if i.Source != state.Mail || evidence == "" {
 		return nil
 	}
-	raw, err := (&headliner{store: a.Store}).head(i.Payload)
+	raw, err := (&headliner{store: r.Store}).head(i.Payload)
 	if err != nil {
 		return nil
 	}

@@ -82,7 +82,7 @@ func TestAnEventHoldsNoNote(t *testing.T) {
 	h := newAwakeHouse(t)
 	got := h.hooked(func(string, int) int { return 204 }, hook.Hook{Name: "x", On: []string{"reset"}, Timeout: time.Minute})
 	h.agent.Hooks[0].Body = nil
-	follower, err := h.agent.EventsFromNow()
+	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	check(t, h.agent.Reset(t.Context(), "the plan is off", "you"))
 	check(t, h.agent.CallHooks(t.Context()))

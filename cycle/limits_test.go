@@ -95,10 +95,6 @@ func TestLimits(t *testing.T) {
 			return len(repeated(st, message.Header{InReplyTo: id}).Texts) == 1
 		}},
 
-		limittest.Duration("uncalledFor", before(7*24*time.Hour), 1, func(_ *testing.T, d time.Duration) bool {
-			return uncalledStatus(state.Uncalled{Count: 1, Last: noon}, noon.Add(d)) != nil
-		}),
-
 		// The poll.
 		{Const: "maxRounds", Max: 3, Within: func(_ *testing.T, n int64) bool {
 			last := 0
@@ -202,7 +198,6 @@ func TestLimits(t *testing.T) {
 			_, err := a.RemindByHand(t.Context(), "op", "10m", text(n))
 			return err == nil
 		}},
-		{Const: "maxTitle", Max: 80, Within: func(_ *testing.T, n int64) bool { return titleOf(wide(n)) == wide(n) }},
 		{Const: "maxDays", Max: 36_500, Within: func(_ *testing.T, n int64) bool { _, err := parseSpan(fmt.Sprint(n, "d")); return err == nil }},
 		{Const: "mostWakeups", Max: 5, Within: func(_ *testing.T, n int64) bool {
 			var b strings.Builder
@@ -252,33 +247,6 @@ func TestLimits(t *testing.T) {
 			_, ok := a.FirstWords(state.Message{Source: state.CLI, Payload: "messages/m", Sum: "other"})
 			return !ok
 		}},
-		{Const: "wholeBudget", Max: 67_108_864, Within: func(t *testing.T, n int64) bool { return readsWhole(t, 100_000, n-100_000) }},
-		{Const: "headlineRead", Max: 65_536, Within: func(t *testing.T, n int64) bool { return readsWhole(t, n, 64<<20) }},
-		{Const: "headlineRead", Max: 65_536, Within: func(t *testing.T, n int64) bool {
-			a := agentIn(t)
-			keep(t, a, "messages/m", n)
-			head, err := (&headliner{store: a.Store}).head("messages/m")
-			return err == nil && len(head) == int(n)
-		}},
-		{Const: "subjectCells", Max: 120, Within: func(_ *testing.T, n int64) bool { return beginning(wide(n)) == wide(n) }},
-		{Const: "maxTurnID", Max: 64, Within: func(_ *testing.T, n int64) bool { return isTurnID(text(n)) }},
-		limittest.Duration("scanLate", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			s := state.State{LastMailRead: noon, LastStep: noon.Add(time.Hour + d), NextDue: noon}
-			return !offline(s, state.Policy{IdleInterval: time.Hour}, true)
-		}),
-		limittest.Duration("sendingLate", 5*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			return !strings.Contains(holdText(state.State{LastStep: noon}, state.Effect{}, state.HoldSending, noon.Add(d)), "killed")
-		}),
-		limittest.Duration("shortRest", 10*time.Second, 1, func(_ *testing.T, d time.Duration) bool {
-			w, _ := waitReasons{turn: &turn.Config{}, core: core{now: at(noon)}}.heldForAll(state.State{CooldownUntil: noon.Add(d)})
-			return !w.Never
-		}),
-		limittest.Duration("unpolledFor", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			return !waitReasons{}.unpolled(state.State{LastStep: noon}, noon.Add(d))
-		}),
-		limittest.Duration("unpolledFor", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			return !waitReasons{}.unpolled(state.State{NextDue: noon}, noon.Add(d))
-		}),
 	})
 }
 
@@ -338,15 +306,6 @@ func taskOf(t *testing.T, a *Agent, n int64) state.Line {
 // filled returns a session of which so many percent are full.
 func filled(percent int64) (sessions, state.Conversation) {
 	return sessions{turn: &turn.Config{Runner: turn.Exec}, window: 100}, state.Conversation{Session: state.Session{Runner: turn.Exec, ID: "s", Context: percent}}
-}
-
-// readsWhole reports whether a list that has read so much reads a payload of n bytes whole,
-// which finds that it is damaged.
-func readsWhole(t *testing.T, n, read int64) bool {
-	a := agentIn(t)
-	keep(t, a, "messages/m", n)
-	h := headliner{store: a.Store, read: read}
-	return h.of(state.CLI, "messages/m", "other", 0).Damaged != ""
 }
 
 // printsInTime reports whether the program of a prompt may print n bytes.

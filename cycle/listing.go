@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -58,15 +59,15 @@ type Listed struct {
 
 // Listing returns the waiting messages, the mails that cannot be fetched and those that are
 // being fetched, and the state that they come from.
-func (a *Agent) Listing() ([]Listed, state.State, error) {
-	s, err := a.Store.Read()
+func (r Reader) Listing() ([]Listed, state.State, error) {
+	s, err := r.Store.Read()
 	if err != nil {
 		return nil, s, err
 	}
-	l := a.lister()
+	l := r.lister()
 	rows := []Listed{}
 	for i := range s.Inbox {
-		row := l.message(deferredByOutage(s, a.Policy, s.Inbox[i], a.Now()))
+		row := l.message(deferredByOutage(s, *r.Policy, s.Inbox[i], r.Now()))
 		row.Questions = operatorQuestions(s, row.Key)
 		rows = append(rows, row)
 	}
@@ -100,12 +101,17 @@ func ListedUnfetched(s state.State, key string) (row Listed, ok bool) {
 }
 
 // Listed returns the row of a message, which may have left the inbox.
-func (a *Agent) Listed(m state.Message) Listed { return a.lister().message(m) }
+func (r Reader) Listed(m state.Message) Listed { return r.lister().message(m) }
+
+// lister returns the maker of the rows of one list.
+func (r Reader) lister() lister {
+	return lister{provesMail: r.ProvesMail, heads: &headliner{store: r.Store}}
+}
 
 // lister makes the rows of one list that need more than the state.
 type lister struct {
-	mail  *Mail
-	heads *headliner
+	provesMail bool
+	heads      *headliner
 }
 
 // message returns the row of a message.
@@ -128,7 +134,7 @@ func (l lister) message(m state.Message) Listed {
 func (l lister) proved(m state.Message) bool {
 	switch m.Source {
 	case state.Mail:
-		return l.mail != nil && l.mail.Filter.Require != trust.RequireFrom
+		return l.provesMail
 	case state.CLI, state.Self, state.Clock:
 		return true
 	case state.EventSource:
@@ -138,12 +144,12 @@ func (l lister) proved(m state.Message) bool {
 }
 
 // ListQuarantine returns the items in quarantine, in the order of their numbers.
-func (a *Agent) ListQuarantine() ([]Listed, error) {
-	items, err := a.Quarantine()
+func (r Reader) ListQuarantine() ([]Listed, error) {
+	items, err := r.Quarantined()
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.Store.Read()
+	s, err := r.Store.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -151,12 +157,12 @@ func (a *Agent) ListQuarantine() ([]Listed, error) {
 	for _, i := range items {
 		keys[i.Key] = true
 	}
-	numbers, err := quarantineNumbers(a.Store, s, keys)
+	numbers, err := quarantineNumbers(r.Store, s, keys)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(items, func(i, j quarantine.Item) int { return cmp.Compare(numbers[i.Key], numbers[j.Key]) })
-	l := a.lister()
+	l := r.lister()
 	rows := []Listed{}
 	for _, i := range items {
 		rows = append(rows, l.item(i, numbers[i.Key]))
@@ -165,13 +171,13 @@ func (a *Agent) ListQuarantine() ([]Listed, error) {
 }
 
 // ListedItem returns the row of an item in quarantine.
-func (a *Agent) ListedItem(i quarantine.Item) (Listed, error) {
-	s, err := a.Store.Read()
+func (r Reader) ListedItem(i quarantine.Item) (Listed, error) {
+	s, err := r.Store.Read()
 	if err != nil {
 		return Listed{}, err
 	}
-	numbers, err := quarantineNumbers(a.Store, s, map[string]bool{i.Key: true})
-	return a.lister().item(i, numbers[i.Key]), err
+	numbers, err := quarantineNumbers(r.Store, s, map[string]bool{i.Key: true})
+	return r.lister().item(i, numbers[i.Key]), err
 }
 
 // item returns the row of an item in quarantine.
@@ -188,4 +194,28 @@ func (l lister) item(i quarantine.Item, number uint64) Listed {
 		row.Subject = i.Subject
 	}
 	return row
+}
+
+// Quarantined returns the items in quarantine, oldest first.
+func (r Reader) Quarantined() ([]quarantine.Item, error) {
+	s, err := r.Store.Read()
+	if err != nil {
+		return nil, err
+	}
+	items, err := r.Quarantine.Items()
+	// A crash may leave the folder of a released item.
+	return slices.DeleteFunc(items, func(i quarantine.Item) bool { return s.Accepts(i.Key) }), err
+}
+
+// QuarantinedItem returns the item with this key. The error wraps quarantine.ErrNotQuarantined if
+// the item is missing.
+func (r Reader) QuarantinedItem(key string) (quarantine.Item, error) {
+	s, err := r.Store.Read()
+	if err != nil {
+		return quarantine.Item{}, err
+	}
+	if s.Accepts(key) {
+		return quarantine.Item{}, fmt.Errorf("%s is %w", key, quarantine.ErrNotQuarantined)
+	}
+	return r.Quarantine.Find(key)
 }

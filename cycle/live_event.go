@@ -116,8 +116,8 @@ type Events struct {
 }
 
 // Events returns the events after a cursor.
-func (a *Agent) Events(after Cursor) *Events {
-	e := &Events{agent: a.Handle, store: a.Store, at: after}
+func (r Reader) Events(after Cursor) *Events {
+	e := &Events{agent: r.Handle, store: r.Store, at: after}
 	if after.TurnID != "" {
 		e.open(after.TurnID, after.Epoch, after.Step)
 	}
@@ -125,12 +125,12 @@ func (a *Agent) Events(after Cursor) *Events {
 }
 
 // EventsFromNow returns the events from now on, including those of the running attempt.
-func (a *Agent) EventsFromNow() (*Events, error) {
-	s, err := a.Store.Read()
+func (r Reader) EventsFromNow() (*Events, error) {
+	s, err := r.Store.Read()
 	if err != nil {
 		return nil, err
 	}
-	e := &Events{agent: a.Handle, store: a.Store, at: Cursor{Serial: s.Serial, N: wholeSerial}, seen: s.Serial, begun: true}
+	e := &Events{agent: r.Handle, store: r.Store, at: Cursor{Serial: s.Serial, N: wholeSerial}, seen: s.Serial, begun: true}
 	if owned(s.Turn) || s.Turn.Lingering() {
 		e.open(s.Turn.TurnID, s.Turn.Epoch, 0)
 		steps, err := e.feed.Next()
@@ -146,13 +146,13 @@ func (a *Agent) EventsFromNow() (*Events, error) {
 
 // LastEvents returns the last n events and those that follow. If n is 0, it starts with the
 // oldest event within eventsRead.
-func (a *Agent) LastEvents(n int) (*Events, error) {
+func (r Reader) LastEvents(n int) (*Events, error) {
 	var at Cursor
-	for l, err := range a.Store.Newest(eventsRead) {
+	for l, err := range r.Store.Newest(eventsRead) {
 		if err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
-		if _, ok := l.Announcement(a.Handle); !ok {
+		if _, ok := l.Announcement(r.Handle); !ok {
 			continue
 		}
 		if at = (Cursor{Serial: l.Serial, N: l.N}); n > 0 {
@@ -164,13 +164,13 @@ func (a *Agent) LastEvents(n int) (*Events, error) {
 	if at.N--; at.N < 0 {
 		at.Serial, at.N = max(at.Serial, 1)-1, wholeSerial
 	}
-	return a.Events(at), nil
+	return r.Events(at), nil
 }
 
 // open starts to follow an attempt, after one of its steps.
 func (e *Events) open(turnID string, epoch uint64, step int) {
 	e.at.TurnID, e.at.Epoch, e.at.Step, e.read, e.from = turnID, epoch, step, nil, time.Time{}
-	e.feed = &turn.FeedReader{Dir: e.store.Path(attemptDir(turnID, epoch))}
+	e.feed = &turn.FeedReader{Dir: e.store.Path(store.AttemptDir(turnID, epoch))}
 }
 
 // Next returns the events since the last call, without waiting.

@@ -34,7 +34,7 @@ func sorted(events []cycle.LiveEvent) string {
 func TestEventsAreFollowed(t *testing.T) {
 	h := newRestingHouse(t)
 	h.clock.advance(time.Since(h.clock.Now()) + time.Hour) // commits are later than the steps before them
-	follower, err := h.agent.EventsFromNow()
+	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	h.receive(letter{id: "<one@example.com>"})
 	polled := h.lingering()
@@ -65,13 +65,13 @@ func TestEventsAreFollowed(t *testing.T) {
 		if at.String() != e.ID {
 			t.Errorf("%s became %s", e.ID, at)
 		}
-		rest, err := h.agent.Events(at).Next()
+		rest, err := h.agent.View().Events(at).Next()
 		check(t, err)
 		if sorted(rest) != sorted(all[i+1:]) {
 			t.Errorf("after %s (%s):\n%s\nwant\n%s", e.ID, e.Event, names(rest), names(all[i+1:]))
 		}
 	}
-	last, err := h.agent.LastEvents(1)
+	last, err := h.agent.View().LastEvents(1)
 	check(t, err)
 	if found, err := last.Next(); err != nil || len(found) != 1 || found[0].Event != "turn.exited" {
 		t.Errorf("the last: %+v, %v", found, err)
@@ -86,7 +86,7 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 	onTime()
 	h.receive(letter{id: "<one@example.com>"})
 	polled := h.lingering()
-	now, err := h.agent.EventsFromNow()
+	now, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	onTime()
 	check(t, h.agent.Store.Ring("ann", "look"))
@@ -99,20 +99,20 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 	for _, e := range found {
 		at, err := cycle.ParseCursor(e.ID)
 		check(t, err)
-		again, err := h.agent.Events(at).Next()
+		again, err := h.agent.View().Events(at).Next()
 		check(t, err)
 		if got := names(again); strings.Contains(got, "step.") || strings.Contains(got, "state.") {
 			t.Errorf("after %s come steps that were before it: %s", e.ID, got)
 		}
 	}
-	last, err := h.agent.LastEvents(1)
+	last, err := h.agent.View().LastEvents(1)
 	check(t, err)
 	if found, err := last.Next(); len(found) != 1 || err != nil || strings.HasPrefix(found[0].Event, "st") {
 		t.Errorf("the last event: %s, %v", names(found), err)
 	}
 	serial, err := cycle.ParseCursor(strconv.FormatUint(h.state().Serial, 10))
 	check(t, err)
-	since := h.agent.Events(serial)
+	since := h.agent.View().Events(serial)
 	if found, err := since.Next(); len(found) > 0 || err != nil {
 		t.Errorf("after the newest commit: %s, %v", names(found), err)
 	}
@@ -138,7 +138,7 @@ func TestEventsOfAnotherLife(t *testing.T) {
 		check(t, err)
 	}
 	toggle()
-	follower, err := h.agent.EventsFromNow()
+	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	toggle()
 	if found, err := follower.Next(); names(found) != "halt go" || err != nil {
@@ -160,7 +160,7 @@ func TestEventsOfAnotherLife(t *testing.T) {
 // Follow ends with its context, and with its caller's error.
 func TestFollowEnds(t *testing.T) {
 	h := newAwakeHouse(t)
-	follower, err := h.agent.EventsFromNow()
+	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()

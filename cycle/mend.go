@@ -223,7 +223,7 @@ func (c fileChecker) named() ([]files.Summed, error) {
 		}
 	}
 	if s.Turn.Submitted != "" {
-		list = append(list, files.Summed{Name: path.Join(attemptDir(s.Turn.TurnID, s.Turn.Epoch), s.Turn.Submitted), Sum: s.Turn.SubmittedSum})
+		list = append(list, files.Summed{Name: path.Join(store.AttemptDir(s.Turn.TurnID, s.Turn.Epoch), s.Turn.Submitted), Sum: s.Turn.SubmittedSum})
 	}
 	for _, i := range items {
 		list = append(list, files.Summed{Name: i.Payload, Sum: i.Sum})

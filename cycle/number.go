@@ -23,12 +23,12 @@ const numbersRead = 256 << 20
 
 // Key returns the key that a number or a key names. It returns any other text unchanged, as a
 // key without a message. The number of a removed row stays valid as long as the history has it.
-func (a *Agent) Key(which string) (string, error) {
-	s, err := a.Store.Read()
+func (r Reader) Key(which string) (string, error) {
+	s, err := r.Store.Read()
 	if err != nil {
 		return "", err
 	}
-	return keyOf(a.Store, s, which)
+	return keyOf(r.Store, s, which)
 }
 
 // keyOf is Key for a state that was read before.

@@ -296,17 +296,11 @@ func (c *oneCycle) round(ctx context.Context, o PollOptions, r *Report, again bo
 // returns. The next poll sees it; a poll under way looks for it before it ends.
 func (a *Agent) Ring(from, reason string) error { return a.Store.Ring(from, reason) }
 
-// RecordedNudge identifies a recorded nudge, for AwaitNudge.
-type RecordedNudge struct {
-	mark string
-	at   time.Time
-}
-
 // RingAtOnce is Ring for a caller that polls meanwhile, and for AwaitNudge. The nudge is
 // durable when settle has returned nil. The caller must call settle once.
 func (a *Agent) RingAtOnce(from, reason string) (rung RecordedNudge, settle func() error, err error) {
 	mark, settle, err := a.Store.RingAtOnce(from, reason)
-	return RecordedNudge{mark, a.Now().UTC()}, settle, err
+	return RecordedNudge{Mark: mark, At: a.Now().UTC()}, settle, err
 }
 
 // ErrNoMesh means that another agent cannot be reached, because no mesh is configured.

@@ -42,76 +42,76 @@ var (
 )
 
 // Receipt returns the receipt of a message, from the history.
-func (a *Agent) Receipt(m state.Message) (Receipt, error) {
-	r := Receipt{Queued: orNull(m.At.UTC())}
+func (r Reader) Receipt(m state.Message) (Receipt, error) {
+	got := Receipt{Queued: orNull(m.At.UTC())}
 	turn := ""
-	for l, err := range a.Store.History() {
+	for l, err := range r.Store.History() {
 		if err != nil {
-			return r, err
+			return got, err
 		}
 		switch {
-		case l.Kind == state.LineMessage && l.Key == m.Key && r.Polled == nil:
-			r.Polled = orNull(l.At)
+		case l.Kind == state.LineMessage && l.Key == m.Key && got.Polled == nil:
+			got.Polled = orNull(l.At)
 		case l.Kind == state.LineTask && l.Ends(m.Key):
-			r.Turned, turn = orNull(l.At), l.TurnID
+			got.Turned, turn = orNull(l.At), l.TurnID
 		case l.Kind == state.LineDelivery && turn != "" && l.ID == "reply."+turn && l.What == "sent":
-			r.Delivered = orNull(l.At)
+			got.Delivered = orNull(l.At)
 		}
 	}
-	return r, nil
+	return got, nil
+}
+
+// RecordedNudge identifies a recorded nudge, for AwaitNudge.
+type RecordedNudge struct {
+	Mark string    // the beginning of its key
+	At   time.Time // when it was recorded
 }
 
 // AwaitNudge waits until a nudge has reached a point, or ctx ends. The error wraps ErrHalted if
 // HALT keeps the nudge from getting there, and ErrFailed if a turn or a delivery since the
 // nudge failed. While it waits, it passes the reason to each of watch.
-func (a *Agent) AwaitNudge(ctx context.Context, nudge RecordedNudge, to Point, watch ...func(Waiting)) (Receipt, error) {
-	r := Receipt{Queued: orNull(nudge.at)}
+func (r Reader) AwaitNudge(ctx context.Context, nudge RecordedNudge, to Point, watch ...func(Waiting)) (Receipt, error) {
+	got := Receipt{Queued: orNull(nudge.At)}
 	if to == PointQueued {
-		return r, nil
+		return got, nil
 	}
-	receipts, reasons := a.receipts(), a.waitReasons()
-	tick := time.NewTicker(checkInterval(a) / 5)
+	tick := time.NewTicker(r.CheckEvery / 5)
 	defer tick.Stop()
 	for {
-		reached, err := receipts.advance(&r, nudge.mark, to)
+		reached, err := r.advance(&got, nudge.Mark, to)
 		if err != nil || reached {
-			return r, err
+			return got, err
 		}
 		for _, tell := range watch {
-			if w, ok := reasons.ofNudge(r); ok {
+			if w, ok := r.whyNudgeWaits(got); ok {
 				tell(w)
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return r, fmt.Errorf("wait for the nudge to be %s: %w", to, context.Cause(ctx))
+			return got, fmt.Errorf("wait for the nudge to be %s: %w", to, context.Cause(ctx))
 		case <-tick.C:
 		}
 	}
 }
 
-// receipts follows the progress of nudges.
-type receipts struct {
-	core
-}
-
-// advance records in r the steps since the last call, and reports whether the nudge has reached
+// advance records in got the steps since the last call, and reports whether the nudge has reached
 // the point.
-func (rs receipts) advance(r *Receipt, mark string, to Point) (reached bool, err error) {
-	s, err := rs.store.Read()
+func (r Reader) advance(got *Receipt, mark string, to Point) (reached bool, err error) {
+	s, err := r.Store.Read()
 	if err != nil {
 		return false, err
 	}
-	if r.Polled == nil {
-		waits, err := rs.waits(s, mark)
+	if got.Polled == nil {
+		waits, err := r.waits(s, mark)
 		if err != nil || waits {
 			return false, err
 		}
-		if r.Polled, err = rs.polledAt(mark); err != nil || r.Polled == nil {
+		if got.Polled, err = r.polledAt(mark); err != nil || got.Polled == nil {
 			return false, err
 		}
-		if r.Polled.Before(*r.Queued) {
-			r.Queued = r.Polled // a poll saw it before it was durable
+		if got.Polled.Before(*got.Queued) {
+			got.Queued = got.Polled // a poll saw it before it was durable
 		}
 	}
 	if to == PointPolled {
@@ -120,24 +120,24 @@ func (rs receipts) advance(r *Receipt, mark string, to Point) (reached bool, err
 	if s.Halted() {
 		return false, ErrHalted
 	}
-	if s.Turn.Status != state.HeadIdle || s.CanRun(*rs.policy, rs.now()) {
+	if s.Turn.Status != state.HeadIdle || s.CanRun(*r.Policy, r.Now()) {
 		return false, nil
 	}
-	if r.Turned == nil {
-		r.Turned = orNull(rs.now().UTC())
+	if got.Turned == nil {
+		got.Turned = orNull(r.Now().UTC())
 	}
 	if to == PointDelivered && len(s.Outbox) > 0 {
 		return false, nil
 	}
 	if to == PointDelivered {
-		r.Delivered = orNull(rs.now().UTC())
+		got.Delivered = orNull(r.Now().UTC())
 	}
-	return true, rs.failedSince(*r.Polled)
+	return true, r.failedSince(*got.Polled)
 }
 
 // waits reports whether no commit has taken the nudge yet.
-func (rs receipts) waits(s state.State, mark string) (bool, error) {
-	rung, err := rs.store.Nudges()
+func (r Reader) waits(s state.State, mark string) (bool, error) {
+	rung, err := r.Store.Nudges()
 	if err != nil {
 		return false, err
 	}
@@ -147,8 +147,8 @@ func (rs receipts) waits(s state.State, mark string) (bool, error) {
 }
 
 // polledAt returns when a commit took the nudge, or nil.
-func (rs receipts) polledAt(mark string) (*time.Time, error) {
-	for l, err := range rs.store.History(state.LineNudge) {
+func (r Reader) polledAt(mark string) (*time.Time, error) {
+	for l, err := range r.Store.History(state.LineNudge) {
 		if err != nil {
 			return nil, err
 		}
@@ -161,8 +161,8 @@ func (rs receipts) polledAt(mark string) (*time.Time, error) {
 
 // failedSince returns an error for the first turn or delivery that failed since
 // then.
-func (rs receipts) failedSince(then time.Time) error {
-	for l, err := range rs.store.History(state.LineTask, state.LineDelivery) {
+func (r Reader) failedSince(then time.Time) error {
+	for l, err := range r.Store.History(state.LineTask, state.LineDelivery) {
 		if err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ func openOutgoing(st *store.Store, in Inside, names []string) (list []files.Open
 	if len(names) == 0 {
 		return nil, func() {}, nil
 	}
-	dir := path.Join(attemptDir(in.TurnID, in.Epoch), outgoingFolder)
+	dir := path.Join(store.AttemptDir(in.TurnID, in.Epoch), outgoingFolder)
 	if err := st.CheckFolders(path.Join(dir, "file")); err != nil {
 		return nil, nil, err
 	}

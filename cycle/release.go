@@ -13,30 +13,6 @@ import (
 	"agentstateloop/state"
 )
 
-// Quarantine returns the items in quarantine, oldest first.
-func (a *Agent) Quarantine() ([]quarantine.Item, error) {
-	s, err := a.Store.Read()
-	if err != nil {
-		return nil, err
-	}
-	items, err := a.quarantine().Items()
-	// A crash may leave the folder of a released item.
-	return slices.DeleteFunc(items, func(i quarantine.Item) bool { return s.Accepts(i.Key) }), err
-}
-
-// Quarantined returns the item with this key. The error wraps quarantine.ErrNotQuarantined if
-// the item is missing.
-func (a *Agent) Quarantined(key string) (quarantine.Item, error) {
-	s, err := a.Store.Read()
-	if err != nil {
-		return quarantine.Item{}, err
-	}
-	if s.Accepts(key) {
-		return quarantine.Item{}, fmt.Errorf("%s is %w", key, quarantine.ErrNotQuarantined)
-	}
-	return a.quarantine().Find(key)
-}
-
 // Release accepts an item in spite of its gate, once: as a message that came now, under its own
 // key. The message is durable when Release returns. If the key was accepted before, by this
 // item or by a real message, already is true and the item is not accepted again.

@@ -92,7 +92,7 @@ func (rp *replier) render(e state.Effect, back handedBack, list []message.Attach
 // again renders a reply again from the deliverable in its output folder. It fails if the
 // deliverable or a file of the reply has changed.
 func (rp *replier) again(e state.Effect) ([]byte, error) {
-	dir := attemptDir(e.TurnID, e.Epoch)
+	dir := store.AttemptDir(e.TurnID, e.Epoch)
 	box, fields := path.Join(dir, "output"), fieldsFile
 	if _, err := os.Lstat(rp.store.Path(path.Join(box, fields))); errors.Is(err, fs.ErrNotExist) {
 		fields = ""

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -21,11 +20,7 @@ var ErrNoSelfTurns = errors.New("this agent may not wake itself: [turn] self_tur
 
 const (
 	maxSelfText = 4 << 10 // bytes of the text of a wakeup
-	maxTitle    = 80      // characters of the text in a row
 )
-
-// titleOf returns the beginning of a text, for a row.
-func titleOf(text string) string { return plain.Shorten(plain.Line(text), maxTitle) }
 
 // Sleep records that the agent wants to be left alone for d. If why is not empty, the agent
 // then wakes for a turn, whose prompt has why. A message or a nudge ends the sleep.
@@ -75,16 +70,6 @@ func (a *Agent) Remind(ctx context.Context, in Inside, when, text string) (time.
 // RemindByHand is Remind for the operator at the terminal, whose name is from.
 func (a *Agent) RemindByHand(ctx context.Context, from, when, text string) (time.Time, error) {
 	return a.planner().remind(ctx, Inside{}, state.Planned{From: from}, when, text)
-}
-
-// Wakeup is a waiting row that wakes the agent: a sleep, a rest or a reminder.
-type Wakeup struct {
-	Seq   uint64    `json:"seq"` // its number in the inbox; 0 for a row of an older version
-	Key   string    `json:"key"`
-	Kind  string    `json:"kind"` // sleep, rest or reminder
-	At    time.Time `json:"at"`
-	Title string    `json:"title"` // the beginning of its words
-	Held  string    `json:"held"`  // the reason why it waits although it is due, or ""
 }
 
 // Wakeups returns the waiting wakeups of the agent, the next first. For the turn in it returns
@@ -180,22 +165,6 @@ func (p *planner) setThread(e *state.Planned) error {
 	}
 	e.Thread, err = p.replier.plannedThread(m)
 	return err
-}
-
-// wakeups returns the waiting wakeups that shown accepts, the next first.
-func wakeups(s state.State, p state.Policy, now time.Time, shown func(state.Message) bool) []Wakeup {
-	rows := []Wakeup{}
-	for _, m := range s.Planned() {
-		if !shown(m) {
-			continue
-		}
-		w := Wakeup{Seq: m.Seq, Key: m.Key, Kind: m.Kind, At: m.NextRetryAt, Title: m.Title}
-		if !now.Before(m.NextRetryAt) {
-			w.Held = s.SelfHeld(m, p, now)
-		}
-		rows = append(rows, w)
-	}
-	return rows
 }
 
 // The forms of a time, besides RFC 3339. A time without a date is the next one that a clock

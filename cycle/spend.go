@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -57,34 +57,6 @@ func (b *biller) allowance(s state.State, msg state.Message) Allowance {
 		w.Left, w.Limited, w.What = left, true, b.turnBudget()
 	}
 	return w
-}
-
-// isShort reports whether turns run as cheaply as they can in a tier.
-func isShort(t state.Tier) bool { return t == state.TierLow || t == state.TierCritical }
-
-// savings returns in words the measures that save money in a tier, apart from the choice of
-// messages. t may be nil.
-func savings(t *turn.Config, tier state.Tier) []string {
-	saved := []string{}
-	if t == nil || !isShort(tier) {
-		return saved
-	}
-	if len(t.Low.Command) > 0 {
-		saved = append(saved, "low_command runs")
-	}
-	if len(t.Low.Args) > 0 {
-		saved = append(saved, "low_args are added")
-	}
-	if len(t.Low.Options) > 0 {
-		saved = append(saved, "low_options are chosen")
-	}
-	if t.Low.Model != "" {
-		saved = append(saved, "low_model is asked")
-	}
-	if t.Runner == turn.API {
-		saved = append(saved, "half of max_calls, max_tools and max_output")
-	}
-	return append(saved, "no turns of its own")
 }
 
 // affords reports whether the tier lets the turn of a message run (docs/design.md,
@@ -185,7 +157,7 @@ func (b *biller) billed(s state.State, h state.Head) []state.Event {
 	if h.Pulled || h.TurnID == "" {
 		return nil
 	}
-	return b.bill(s, h, b.replayed(b.store.Path(attemptDir(h.TurnID, h.Epoch))))
+	return b.bill(s, h, b.replayed(b.store.Path(store.AttemptDir(h.TurnID, h.Epoch))))
 }
 
 // replayed returns the bill of the attempt in dir, whose runner died.
@@ -216,15 +188,6 @@ func (b *biller) overspent(s state.State, h state.Head, bill []state.Event) bool
 // Broke returns the reason why no turn runs for lack of money, and until when, or "" if the
 // agent has money.
 func (a *Agent) Broke(s state.State) string { return broke(s, a.Policy, a.Now()) }
-
-// broke is Broke.
-func broke(s state.State, p state.Policy, now time.Time) string {
-	if s.Tier(p, now) != state.TierDead {
-		return ""
-	}
-	limit, _ := s.Tightest(p, now)
-	return fmt.Sprintf("%s is used up, and your messages wait %s", limit.What(), limit.Remedy())
-}
 
 // Credit adds to the credit, durable when it returns.
 func (a *Agent) Credit(ctx context.Context, amount state.Micros, by string) (state.State, error) {

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"time"
 
-	"agentstateloop/cycle/quarantine"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -220,35 +219,21 @@ type StatusSpend struct {
 }
 
 // Status reads the state without a lock and without the network.
-func (a *Agent) Status() (Status, error) {
-	s, err := a.Store.Read()
+func (r Reader) Status() (Status, error) {
+	s, err := r.Store.Read()
 	if err != nil {
 		return Status{}, err
 	}
-	return a.StatusOf(s), nil
-}
-
-// StatusOf returns the status of a state that was read before, as of now. It also reads the
-// progress of a working agent and the faults of files.
-func (a *Agent) StatusOf(s state.State) Status { return a.statusMaker().status(s) }
-
-// statusMaker makes the status of a state.
-type statusMaker struct {
-	core
-	mail       *Mail
-	mesh       *Mesh
-	turn       *turn.Config
-	crontab    *crontab
-	quarantine quarantine.Folder
+	return r.StatusOf(s), nil
 }
 
 // refusedSigned counts the signed mails in quarantine, each once: others may have sent copies.
 // An unreadable folder counts as 0, because the obstacles name it.
-func (sm *statusMaker) refusedSigned(s state.State) int {
+func (r Reader) refusedSigned(s state.State) int {
 	if s.Quarantined == 0 {
 		return 0
 	}
-	items, _ := sm.quarantine.Items()
+	items, _ := r.Quarantine.Items()
 	refused := map[string]bool{}
 	for _, i := range items {
 		if _, accepted := s.Seen[i.Digest]; i.Doubtful && !accepted {
@@ -258,44 +243,45 @@ func (sm *statusMaker) refusedSigned(s state.State) int {
 	return len(refused)
 }
 
-// status is StatusOf.
-func (sm *statusMaker) status(s state.State) Status {
-	now := sm.now()
+// StatusOf returns the status of a state that was read before, as of now. It also reads the
+// progress of a working agent and the faults of files.
+func (r Reader) StatusOf(s state.State) Status {
+	now := r.Now()
 	st := Status{
-		Agent:       sm.handle,
+		Agent:       r.Handle,
 		Phase:       s.Phase,
 		PhaseSince:  orNull(s.PhaseSince),
 		NextDue:     orNull(s.NextDue),
 		AckDue:      orNull(s.AckWaits.Until),
 		LastLook:    orNull(s.LastMailRead),
-		Offline:     offline(s, *sm.policy, sm.mail != nil),
+		Offline:     offline(s, *r.Policy, r.ReadsMail),
 		Halted:      s.Halted(),
 		HaltedBy:    HaltedBy(s),
-		Inbox:       StatusInbox{Quarantined: s.Quarantined, RefusedSigned: sm.refusedSigned(s), Deferrals: []StatusDeferral{}},
+		Inbox:       StatusInbox{Quarantined: s.Quarantined, RefusedSigned: r.refusedSigned(s), Deferrals: []StatusDeferral{}},
 		Outbox:      outboxStatus(s, now),
-		Outages:     outages(s, *sm.policy, now),
+		Outages:     outages(s, *r.Policy, now),
 		Credentials: map[string]StatusCredential{},
 		Sending:     sendingStatus(s),
 		LastNudge:   orNull(StatusNudge(s.LastRing)),
-		Hooks:       hookStatus(s, *sm.policy),
-		Prompts:     promptStatus(s, *sm.policy, now),
-		Schedule:    sm.crontab.status(s),
+		Hooks:       hookStatus(s, *r.Policy),
+		Prompts:     promptStatus(s, *r.Policy, now),
+		Schedule:    r.Schedule(s),
 		Asleep:      s.Asleep,
 		Lost:        []StatusLost{},
 		LastMail:    mailStatus(s.LastMail),
 		LastAnswer:  answerStatus(s, now),
-		Questions:   questions(s, sm.policy.Operator, sm.quarantine, now),
+		Questions:   questions(s, r.Policy.Operator, r.Quarantine, now),
 	}
 	st.Inbox.Uncalled, st.Inbox.Withheld = uncalledStatus(s.Uncalled, now), withheldStatus(s)
 	st.Self = StatusSelf{
-		Wakeups: wakeups(s, *sm.policy, now, func(state.Message) bool { return true }),
-		Turns:   s.Streak.Turns, Limit: sm.policy.SelfTurns,
+		Wakeups: wakeups(s, *r.Policy, now, func(state.Message) bool { return true }),
+		Turns:   s.Streak.Turns, Limit: r.Policy.SelfTurns,
 	}
 	if len(st.Self.Wakeups) > 0 {
 		st.NextWakeup = &st.Self.Wakeups[0]
 	}
-	for _, r := range s.Lost {
-		st.Lost = append(st.Lost, StatusLost{ID: r.ID, To: r.To, At: r.At, Reason: r.Reason})
+	for _, m := range s.Lost {
+		st.Lost = append(st.Lost, StatusLost{ID: m.ID, To: m.To, At: m.At, Reason: m.Reason})
 	}
 	if s.SleepUntil.After(now) {
 		st.SleepUntil = &s.SleepUntil
@@ -303,14 +289,14 @@ func (sm *statusMaker) status(s state.State) Status {
 	if s.CooldownUntil.After(now) {
 		st.Cooldown = &s.CooldownUntil
 	}
-	if deadline, ok := s.Deadline(*sm.policy); ok {
+	if deadline, ok := s.Deadline(*r.Policy); ok {
 		st.Deadline = &deadline
 	}
 	for _, m := range s.Inbox {
 		if m.Status == state.Deferred && m.Source == state.Self {
 			continue // in Self
 		}
-		if m = deferredByOutage(s, *sm.policy, m, now); m.Status == state.Deferred {
+		if m = deferredByOutage(s, *r.Policy, m, now); m.Status == state.Deferred {
 			st.Inbox.deferred(m)
 		} else {
 			st.Inbox.Waiting++
@@ -321,17 +307,15 @@ func (sm *statusMaker) status(s state.State) Status {
 			Failures: c.Failures, Since: c.Since, Reason: c.Reason, KeymasterTold: c.Keymaster.Sent, OperatorTold: c.Operator.Sent || c.ToldByHook,
 		}
 	}
-	st.Tier, st.Spend = s.Tier(*sm.policy, now), spendStatus(s, *sm.policy, now)
-	st.Spend.Savings = savings(sm.turn, st.Tier)
-	if sm.mesh != nil {
-		st.Mesh = orNull(sm.mesh.Carrier.Address())
-	}
+	st.Tier, st.Spend = s.Tier(*r.Policy, now), spendStatus(s, *r.Policy, now)
+	st.Spend.Savings = savings(r.Turn, st.Tier)
+	st.Mesh = orNull(r.Mesh)
 	st.Obstacles = []string{}
-	for _, err := range sm.store.Obstacles(s) {
+	for _, err := range r.Store.Obstacles(s) {
 		st.Obstacles = append(st.Obstacles, err.Error())
 	}
 	var err error
-	if st.Turn, err = turnStatus(sm.store, s); err != nil { // the rest is shown
+	if st.Turn, err = turnStatus(r.Store, s); err != nil { // the rest is shown
 		st.Obstacles = append(st.Obstacles, err.Error())
 	}
 	return st
@@ -438,7 +422,7 @@ func turnStatus(st *store.Store, s state.State) (StatusTurn, error) {
 		}
 		t.WaitingToolCount, t.ResumeBy = &open, orNull(h.ResumeBy)
 	}
-	dir := st.Path(attemptDir(h.TurnID, h.Epoch))
+	dir := st.Path(store.AttemptDir(h.TurnID, h.Epoch))
 	held, _, err := turn.Probe(dir)
 	if err != nil {
 		return t, err
@@ -469,4 +453,32 @@ func orNull[T comparable](v T) *T {
 		return nil
 	}
 	return &v
+}
+
+// isShort reports whether turns run as cheaply as they can in a tier.
+func isShort(t state.Tier) bool { return t == state.TierLow || t == state.TierCritical }
+
+// savings returns in words the measures that save money in a tier, apart from the choice of
+// messages. t may be nil.
+func savings(t *turn.Config, tier state.Tier) []string {
+	saved := []string{}
+	if t == nil || !isShort(tier) {
+		return saved
+	}
+	if len(t.Low.Command) > 0 {
+		saved = append(saved, "low_command runs")
+	}
+	if len(t.Low.Args) > 0 {
+		saved = append(saved, "low_args are added")
+	}
+	if len(t.Low.Options) > 0 {
+		saved = append(saved, "low_options are chosen")
+	}
+	if t.Low.Model != "" {
+		saved = append(saved, "low_model is asked")
+	}
+	if t.Runner == turn.API {
+		saved = append(saved, "half of max_calls, max_tools and max_output")
+	}
+	return append(saved, "no turns of its own")
 }

@@ -117,3 +117,36 @@ func timesTried(n int) string {
 	}
 	return fmt.Sprintf("%d times", n)
 }
+
+// StatusSending describes a time in which no mail can be sent.
+type StatusSending struct {
+	Since   time.Time `json:"since"`
+	Reason  string    `json:"reason"`   // of the last try
+	NextTry time.Time `json:"next_try"` // the first poll from then on tries again
+	Waiting int       `json:"waiting"`  // mails in the outbox
+}
+
+// sendingStatus returns nil if mail can be sent, as far as is known, or if no waiting mail may
+// be sent.
+func sendingStatus(s state.State) *StatusSending {
+	if !s.SendingIsDown() {
+		return nil
+	}
+	st := StatusSending{Since: s.SendingFails.Since, Reason: s.SendingFails.Reason}
+	for _, e := range s.Outbox {
+		if e.Channel != state.ByMail || s.Held(e) {
+			continue
+		}
+		st.Waiting++
+		if at := s.NextTry(e.ID); st.NextTry.IsZero() || at.Before(st.NextTry) {
+			st.NextTry = at
+		}
+	}
+	if st.Waiting == 0 {
+		return nil
+	}
+	if st.NextTry.Before(s.NextDue) {
+		st.NextTry = s.NextDue
+	}
+	return &st
+}

@@ -64,7 +64,7 @@ func (a *Agent) Await(ctx context.Context, key string, watch ...func(Waiting) er
 			return Deliverable{}, fmt.Errorf("the agent is out of money: %s", why)
 		}
 		for _, tell := range watch {
-			if err := tell(a.WhyWaits(s, key)); err != nil {
+			if err := tell(a.View().WhyWaits(s, key)); err != nil {
 				return Deliverable{}, err
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"agentstateloop/cycle/files"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
@@ -56,7 +57,7 @@ func (e *turnEnder) answer(ctx context.Context, m turnMessage, r turn.Result) (s
 // exited commits that the process of a lingering agent has ended, with the cost of the attempt.
 // from caused the turn.
 func (e *turnEnder) exited(ctx context.Context, head state.Head, from string, bill turn.Bill) (state.State, error) {
-	live, _ := turn.ReadLive(e.store.Path(attemptDir(head.TurnID, head.Epoch))) // without it the reason stays unknown
+	live, _ := turn.ReadLive(e.store.Path(store.AttemptDir(head.TurnID, head.Epoch))) // without it the reason stays unknown
 	s, err := e.store.Read()
 	if err != nil {
 		return s, err
@@ -78,7 +79,7 @@ func (e *turnEnder) left(ctx context.Context, head state.Head, reason string) (s
 // tidy clears the context folder of an agent that lingered, and takes the large files of its
 // answer out of the output folder. The agent may have needed them while it ran.
 func (e *turnEnder) tidy(s state.State, head state.Head) {
-	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
+	clearContext(e.store, store.AttemptDir(head.TurnID, head.Epoch))
 	for _, row := range s.Outbox {
 		if row.Kind == state.Reply && row.TurnID == head.TurnID && row.Epoch == head.Epoch {
 			files.Outgoing{Store: e.store}.TakeOut(row.Files)
@@ -198,7 +199,7 @@ func (e *turnEnder) letGo(ctx context.Context, head state.Head) (state.State, er
 	if s.Turn.Submitted != "" || s.Turn.Stop != "" {
 		return e.giveBack(ctx, s, reason)
 	}
-	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
+	clearContext(e.store, store.AttemptDir(head.TurnID, head.Epoch))
 	return e.journal.commit(ctx, append(e.biller.billed(s, head), state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
 }
 
@@ -210,7 +211,7 @@ func (e *turnEnder) returned(ctx context.Context, s state.State, fault error) (s
 		s, err := e.giveBack(ctx, s, fault.Error())
 		return s, errors.Join(fault, err)
 	}
-	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
+	clearContext(e.store, store.AttemptDir(head.TurnID, head.Epoch))
 	s, err := e.journal.commit(ctx, append(e.biller.billed(s, head),
 		e.backend.failed(turn.Outage{Kind: state.Obstacle, Reason: fault.Error()}),
 		state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: fault.Error()})...)
@@ -236,7 +237,7 @@ func (e *turnEnder) giveBack(ctx context.Context, s state.State, reason string) 
 	case e.biller.overspent(s, head, bill):
 		return e.closeTurn(ctx, s, turn.Result{Status: turn.Failed, Reason: reason + ", and " + e.biller.turnBudget() + " is used up"})
 	}
-	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
+	clearContext(e.store, store.AttemptDir(head.TurnID, head.Epoch))
 	return e.journal.commit(ctx, append(bill, state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
 }
 

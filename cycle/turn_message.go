@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -46,12 +45,7 @@ type turnMessage struct {
 	apart       bool            // its turn has a session of its own, which is not continued
 }
 
-// attemptDir returns the folder of one attempt, below the agent's directory.
-func attemptDir(turnID string, epoch uint64) string {
-	return path.Join(store.TurnsDir, turnID, strconv.FormatUint(epoch, 10))
-}
-
-func (m turnMessage) dir() string { return attemptDir(m.head.TurnID, m.head.Epoch) }
+func (m turnMessage) dir() string { return store.AttemptDir(m.head.TurnID, m.head.Epoch) }
 
 // readMessage reads the payload of a message. The error wraps store.ErrDamaged if the payload
 // is damaged. The turn then hands the error back, because an accepted message is answered.
@@ -315,7 +309,7 @@ func attachmentsOf(s state.State, key string) string {
 	if s.Turn.Status == state.HeadIdle {
 		return ""
 	}
-	box := path.Join(attemptDir(s.Turn.TurnID, s.Turn.Epoch), "context")
+	box := path.Join(store.AttemptDir(s.Turn.TurnID, s.Turn.Epoch), "context")
 	if s.Turn.Key == key {
 		return path.Join(box, files.AttachmentsFolder)
 	}

@@ -162,7 +162,7 @@ func (d *watchdog) endOrphan(ctx context.Context, head state.Head) (string, erro
 	if head.Pulled {
 		return "it was taken by `inbox next` and not done", nil
 	}
-	dir := d.store.Path(attemptDir(head.TurnID, head.Epoch))
+	dir := d.store.Path(store.AttemptDir(head.TurnID, head.Epoch))
 	held, _, err := turn.Probe(dir)
 	abandoned := false
 	if err == nil && held {

@@ -39,7 +39,7 @@ func (h *house) refusesContent(kind string, code int, text string) {
 
 func (h *house) status() cycle.Status {
 	h.t.Helper()
-	s, err := h.agent.Status()
+	s, err := h.agent.View().Status()
 	check(h.t, err)
 	return s
 }

@@ -1,11 +1,13 @@
 package cycle
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
-	"agentstateloop/turn"
 )
 
 // WaitReason is the reason why a message has no answer yet.
@@ -59,26 +61,15 @@ const unpolledFor = 2 * time.Minute
 
 // WhyWaits returns the reason why the message with this key, which is in the inbox of s, has no
 // answer yet.
-func (a *Agent) WhyWaits(s state.State, key string) Waiting { return a.waitReasons().of(s, key) }
-
-// waitReasons finds the reasons why messages and nudges wait.
-type waitReasons struct {
-	core
-	turn     *turn.Config
-	mail     *Mail
-	schedule Schedule
-}
-
-// of is WhyWaits.
-func (wr waitReasons) of(s state.State, key string) Waiting {
+func (r Reader) WhyWaits(s state.State, key string) Waiting {
 	msg, _ := s.Message(key)
 	if w, ok := heldByTurn(s, msg); ok && s.SharesTurn(msg) {
 		return w
 	}
-	if w, ok := wr.heldForAll(s); ok {
+	if w, ok := r.heldForAll(s); ok {
 		return w
 	}
-	now, login := wr.now(), wr.policy.Login
+	now, login := r.Now(), r.Policy.Login
 	if msg.Status == state.Deferred && msg.TurnID != "" && s.Fails(login) {
 		c := s.Credentials[login]
 		return Waiting{Why: WaitCredential, Never: true, Who: login, Since: c.Since, Reason: c.Reason}
@@ -89,30 +80,30 @@ func (wr waitReasons) of(s state.State, key string) Waiting {
 	if msg.Status == state.Deferred && msg.NextRetryAt.After(now) {
 		return Waiting{Why: WaitDeferred, Until: msg.NextRetryAt, Reason: msg.Reason}
 	}
-	if first := s.Before(key, *wr.policy, now); len(first) > 0 {
+	if first := s.Before(key, *r.Policy, now); len(first) > 0 {
 		return Waiting{Why: WaitBehind, Who: first[0].From, Source: first[0].Source, Count: len(first)}
 	}
-	return wr.heldByPoll(s)
+	return r.heldByPoll(s)
 }
 
 // heldForAll returns the reason that holds back every turn.
-func (wr waitReasons) heldForAll(s state.State) (w Waiting, ok bool) {
-	if wr.turn == nil {
+func (r Reader) heldForAll(s state.State) (w Waiting, ok bool) {
+	if r.Turn == nil {
 		return Waiting{Why: WaitNoRunner, Never: true}, true
 	}
 	if s.Halted() {
 		return Waiting{Why: WaitHalted, Never: true, By: HaltedBy(s)}, true
 	}
-	if rest := s.CooldownUntil.Sub(wr.now()); rest > 0 {
+	if rest := s.CooldownUntil.Sub(r.Now()); rest > 0 {
 		return Waiting{Why: WaitCooldown, Never: rest > shortRest, Until: s.CooldownUntil}, true
 	}
-	if backend, o, out := s.AllOut(*wr.policy, wr.now()); out {
-		return Waiting{Why: WaitBackend, Never: o.Until.Sub(wr.now()) > shortRest, Until: o.Until, Since: o.Since, Reason: o.Sentence(backend)}, true
+	if backend, o, out := s.AllOut(*r.Policy, r.Now()); out {
+		return Waiting{Why: WaitBackend, Never: o.Until.Sub(r.Now()) > shortRest, Until: o.Until, Since: o.Since, Reason: o.Sentence(backend)}, true
 	}
-	if why := broke(s, *wr.policy, wr.now()); why != "" {
+	if why := broke(s, *r.Policy, r.Now()); why != "" {
 		return Waiting{Why: WaitMoney, Never: true, Reason: why}, true
 	}
-	if err := wr.store.Blocked(s); err != nil {
+	if err := r.Store.Blocked(s); err != nil {
 		return Waiting{Why: WaitBlocked, Never: true, Reason: err.Error()}, true
 	}
 	return Waiting{}, false
@@ -157,46 +148,63 @@ func heldByTurn(s state.State, msg state.Message) (w Waiting, ok bool) {
 }
 
 // heldByPoll returns the reason why no poll has run a message that could have its turn.
-func (wr waitReasons) heldByPoll(s state.State) Waiting {
-	now := wr.now()
+func (r Reader) heldByPoll(s state.State) Waiting {
+	now := r.Now()
 	if c, fails := s.Credentials[state.CredentialIMAP]; fails {
 		return Waiting{Why: WaitSource, Who: state.CredentialIMAP, Since: c.Since, Reason: c.Reason}
 	}
-	if offline(s, *wr.policy, wr.mail != nil) {
+	if offline(s, *r.Policy, r.ReadsMail) {
 		return Waiting{Why: WaitSource, Since: s.LastMailRead}
 	}
-	return Waiting{Why: WaitPoll, Until: s.NextDue, Never: wr.unpolled(s, now)}
+	return Waiting{Why: WaitPoll, Until: s.NextDue, Never: r.unpolled(s, now)}
 }
 
 // unpolled reports whether the poll that was due has not come, or polls are never due.
-func (wr waitReasons) unpolled(s state.State, now time.Time) bool {
+func (r Reader) unpolled(s state.State, now time.Time) bool {
 	silent := now.Sub(s.LastStep) > unpolledFor
-	return silent && (wr.schedule.Mode == ModeNone || now.Sub(s.NextDue) > unpolledFor)
+	return silent && (r.Unscheduled || now.Sub(s.NextDue) > unpolledFor)
 }
 
-// ofNudge returns the reason why a nudge has not come further than r shows. ok is false if the
+// whyNudgeWaits returns the reason why a nudge has not come further than got shows. ok is false if the
 // reason is unknown.
-func (wr waitReasons) ofNudge(r Receipt) (w Waiting, ok bool) {
-	s, err := wr.store.Read()
+func (r Reader) whyNudgeWaits(got Receipt) (w Waiting, ok bool) {
+	s, err := r.Store.Read()
 	if err != nil {
 		return w, false
 	}
-	if r.Polled == nil {
+	if got.Polled == nil {
 		return Waiting{Why: WaitPoll, Until: s.NextDue}, true
 	}
 	if w, ok := heldByTurn(s, state.Message{}); ok {
 		return w, true
 	}
-	if next, ok := s.NextToRun(*wr.policy, wr.now()); ok {
+	if next, ok := s.NextToRun(*r.Policy, r.Now()); ok {
 		return Waiting{Why: WaitBehind, Who: next.From, Source: next.Source, Count: 1}, true
 	}
 	if len(s.Outbox) == 0 {
 		return w, false
 	}
-	h := holdOf(s, s.Outbox[0], wr.now())
+	h := holdOf(s, s.Outbox[0], r.Now())
 	w = Waiting{Why: WaitOutbox, Count: len(s.Outbox), Reason: h.Text}
 	if h.NextTry != nil {
 		w.Until = *h.NextTry
 	}
 	return w, true
+}
+
+// offered returns the options of a question in parentheses, or "".
+func offered(options []string) string {
+	if len(options) == 0 {
+		return ""
+	}
+	return " (" + plain.Line(strings.Join(options, ", ")) + ")"
+}
+
+// broke is Broke.
+func broke(s state.State, p state.Policy, now time.Time) string {
+	if s.Tier(p, now) != state.TierDead {
+		return ""
+	}
+	limit, _ := s.Tightest(p, now)
+	return fmt.Sprintf("%s is used up, and your messages wait %s", limit.What(), limit.Remedy())
 }

@@ -85,7 +85,7 @@ func TestWhyWaits(t *testing.T) {
 			if s.Turn.Key == "cli:1" {
 				s.Inbox[0].Status, s.Inbox[0].TurnID = state.Processing, "t1"
 			}
-			got := h.agent.WhyWaits(s, "cli:1")
+			got := h.agent.View().WhyWaits(s, "cli:1")
 			if got.Why != test.want || got.Who != test.who || got.Never != test.never {
 				t.Errorf("%+v, want %s of %q, never %v", got, test.want, test.who, test.never)
 			}

@@ -5,6 +5,7 @@ import (
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 )
 
 // The functions below make an agent's parts, those with the fewest dependencies first. A part
@@ -43,7 +44,7 @@ func (a *Agent) crontab() *crontab {
 }
 func (a *Agent) detacher() detacher { return detacher{self: a.Self, secrets: a.Secrets} }
 func (a *Agent) fileChecker() fileChecker {
-	return fileChecker{store: a.Store, quarantine: a.Quarantine}
+	return fileChecker{store: a.Store, quarantine: a.View().Quarantined}
 }
 func (a *Agent) launcher() launcher {
 	return launcher{standIn: a.RunTurn, config: a.Config, handle: a.Handle, relay: a.Relay, explain: a.Explain}
@@ -215,16 +216,18 @@ func (a *Agent) filer() *filer {
 	return &filer{core: a.core(), mail: a.Mail, folder: a.Replies.Sent, journal: a.journal()}
 }
 func (a *Agent) outgoingFiles() files.Outgoing { return files.Outgoing{Store: a.Store} }
-func (a *Agent) receipts() receipts            { return receipts{core: a.core()} }
 
 // The views for readers.
 
-func (a *Agent) statusMaker() *statusMaker {
-	return &statusMaker{
-		core: a.core(), mail: a.Mail, mesh: a.Mesh, turn: a.Turn, crontab: a.crontab(), quarantine: a.quarantine(),
+// View returns what reads the agent for people and programs.
+func (a *Agent) View() Reader {
+	r := Reader{
+		Handle: a.Handle, Store: a.Store, Policy: &a.Policy, Now: a.Now, Turn: a.Turn, ReadsMail: a.Mail != nil,
+		ProvesMail: a.Mail != nil && a.Mail.Filter.Require != trust.RequireFrom, Unscheduled: a.Schedule.Mode == ModeNone,
+		Quarantine: a.quarantine(), CheckEvery: checkInterval(a), Schedule: a.crontab().status,
 	}
+	if a.Mesh != nil {
+		r.Mesh = a.Mesh.Carrier.Address()
+	}
+	return r
 }
-func (a *Agent) waitReasons() waitReasons {
-	return waitReasons{core: a.core(), turn: a.Turn, mail: a.Mail, schedule: a.Schedule}
-}
-func (a *Agent) lister() lister { return lister{mail: a.Mail, heads: &headliner{store: a.Store}} }

@@ -38,14 +38,14 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 		refuse(rw, http.StatusServiceUnavailable, fmt.Sprintf("%d followers are served already", maxFollowers))
 		return
 	}
-	events, err := p.EventsFromNow()
+	events, err := p.View().EventsFromNow()
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		var after cycle.Cursor
 		if after, err = cycle.ParseCursor(last); err != nil {
 			refuse(rw, http.StatusBadRequest, "Last-Event-ID: "+err.Error())
 			return
 		}
-		events = p.Events(after)
+		events = p.View().Events(after)
 	}
 	if err != nil {
 		refuse(rw, http.StatusInternalServerError, err.Error())

@@ -12,7 +12,9 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -230,4 +232,9 @@ func unmarshalLine(raw []byte) (state.Line, error) {
 	var other state.Line
 	err := json.Unmarshal(raw, &other)
 	return other, err
+}
+
+// AttemptDir returns the folder of one attempt, below the agent's directory.
+func AttemptDir(turnID string, epoch uint64) string {
+	return path.Join(TurnsDir, turnID, strconv.FormatUint(epoch, 10))
 }

@@ -138,7 +138,7 @@ func (w *World) finish() {
 func (w *World) status() (s cycle.Status, err error) {
 	defer w.rested(w.isRestful())
 	w.run("status", nil, func(_ context.Context, a *cycle.Agent) error {
-		s, err = a.Status()
+		s, err = a.View().Status()
 		return err
 	})
 	return s, err
