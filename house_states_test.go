@@ -82,7 +82,7 @@ func stateParts(t *testing.T) map[string]bool {
 }
 
 // ownParts are parts of other types that have the name of a part of the state.
-var ownParts = map[string]bool{"cycle/status.go Credentials": true}
+var ownParts = map[string]bool{"cycle/view/status.go Credentials": true}
 
 func importsState(s source) bool {
 	for _, spec := range s.file.Imports {

@@ -45,7 +45,7 @@ var house = rooms()
 
 func rooms() []room {
 	leaves := []string{"mail", "mail/message", "mail/trust", "mesh", "fleet", "cron", "turn", "turn/box", "turn/relay", "state", "state/store"}
-	belowCycle := slices.Concat([]string{"cycle/files", "cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, leaves)
+	belowCycle := slices.Concat([]string{"cycle/view", "cycle/files", "cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, leaves)
 	fromCycle := slices.Concat([]string{"cycle"}, belowCycle)
 	config := slices.Concat([]string{"commands/terminal", "mesh/natsmesh", "turn/react", "turn/toolserver"}, fromCycle)
 	command := slices.Concat([]string{"commands/config"}, config)
@@ -59,6 +59,7 @@ func rooms() []room {
 		{"commands/apirunner", "the hidden process behind runner = \"api\"", command},
 		{"commands/mcpserver", "offers tools to a program, by the Model Context Protocol", []string{"turn/react"}},
 		{"cycle", "the one place where everything meets: poll, observe, commit, project, perform, turns, deliver, watchdog", belowCycle},
+		{"cycle/view", "shows an agent: status, lists, receipts, events; it reads and changes nothing", []string{"cycle/quarantine", "mail/message", "mail/trust", "mesh", "state", "state/store", "turn"}},
 		{"cycle/files", "files that come with messages and go with answers: names, copies, sums, lists", []string{"cycle/prompt", "cycle/quarantine", "mail/message", "mesh", "state", "state/store", "turn"}},
 		{"cycle/prompt", "layers, templates, recall; data in, text out", []string{"state"}},
 		{"cycle/quarantine", "the folder and its limits", []string{"state", "state/store"}},

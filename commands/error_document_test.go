@@ -12,6 +12,7 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mesh"
 )
 
@@ -34,7 +35,7 @@ func TestErrorDocument(t *testing.T) {
 		{cycle.ErrBusy, codeBusy},
 		{listen.ErrRunning, codeBusy},
 		{cycle.ErrBeingSent, codeBusy},
-		{terminal.WithHint(cycle.ErrNoMessage, "see inbox list"), codeNotFound},
+		{terminal.WithHint(view.ErrNoMessage, "see inbox list"), codeNotFound},
 		{cycle.ErrNothing, codeEmpty},
 		{cycle.ErrStale, codeStale},
 		{&mesh.Error{Code: 401}, codeMesh},

@@ -15,6 +15,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
 	"agentstateloop/cycle/quarantine"
+	"agentstateloop/cycle/view"
 	"agentstateloop/fleet"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/mesh"
@@ -124,7 +125,7 @@ var errorWords = []struct {
 }{
 	{cycle.ErrInterrupted, codeInterrupted},
 	{context.Canceled, codeInterrupted},
-	{cycle.ErrNoMessage, codeNotFound},
+	{view.ErrNoMessage, codeNotFound},
 	{cycle.ErrNoEffect, codeNotFound},
 	{cycle.ErrNoHook, codeNotFound},
 	{cycle.ErrNoPrompt, codeNotFound},
@@ -134,10 +135,10 @@ var errorWords = []struct {
 	{cycle.ErrStale, codeStale},
 	{cycle.ErrSubmitted, codeStale},
 	{cycle.ErrReset, codeStale},
-	{cycle.ErrHalted, codeRefused},
+	{view.ErrHalted, codeRefused},
 	{cycle.ErrEventsFull, codeRefused},
 	{cycle.ErrNoSelfTurns, codeRefused},
-	{cycle.ErrFailed, codeFailed},
+	{view.ErrFailed, codeFailed},
 	{context.DeadlineExceeded, codeTimedOut},
 }
 

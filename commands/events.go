@@ -11,6 +11,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
@@ -64,9 +65,9 @@ func (k eventsCmd) run(c *cli.Context) error {
 		return err
 	}
 	most := mostEvents(c)
-	take := func(found []cycle.LiveEvent) error {
+	take := func(found []view.LiveEvent) error {
 		if id := c.String("turn"); id != "" {
-			found = slices.DeleteFunc(found, func(e cycle.LiveEvent) bool { return !e.OfTurn(id) })
+			found = slices.DeleteFunc(found, func(e view.LiveEvent) bool { return !e.OfTurn(id) })
 		}
 		if most > 0 {
 			found = found[max(0, len(found)-most):]
@@ -75,7 +76,7 @@ func (k eventsCmd) run(c *cli.Context) error {
 		return k.print(c, found)
 	}
 	if c.Bool("follow") {
-		err := events.Follow(c.Context, func(found []cycle.LiveEvent) error {
+		err := events.Follow(c.Context, func(found []view.LiveEvent) error {
 			if len(found) == 0 && k.unread() {
 				return errUnread
 			}
@@ -102,10 +103,10 @@ func mostEvents(c *cli.Context) int {
 }
 
 // begin returns the events, positioned at the first one to show.
-func (k eventsCmd) begin(c *cli.Context, a *cycle.Agent) (*cycle.Events, error) {
+func (k eventsCmd) begin(c *cli.Context, a *cycle.Agent) (*view.Events, error) {
 	switch {
 	case c.IsSet("since"):
-		after, err := cycle.ParseCursor(c.String("since"))
+		after, err := view.ParseCursor(c.String("since"))
 		if err != nil {
 			return nil, terminal.Usagef("see "+name+" events --help", "--since: %v", err)
 		}
@@ -118,7 +119,7 @@ func (k eventsCmd) begin(c *cli.Context, a *cycle.Agent) (*cycle.Events, error) 
 	return a.View().LastEvents(c.Int("n"))
 }
 
-func (k eventsCmd) print(c *cli.Context, found []cycle.LiveEvent) error {
+func (k eventsCmd) print(c *cli.Context, found []view.LiveEvent) error {
 	for _, e := range found {
 		if c.Bool("json") {
 			if err := k.out.JSONLine(e); err != nil {
@@ -134,7 +135,7 @@ func (k eventsCmd) print(c *cli.Context, found []cycle.LiveEvent) error {
 }
 
 // eventText returns an event as one line for a person.
-func eventText(e cycle.LiveEvent, now time.Time) string {
+func eventText(e view.LiveEvent, now time.Time) string {
 	var parts []string
 	add := func(format, text string) {
 		if text != "" {
@@ -157,7 +158,7 @@ func eventText(e cycle.LiveEvent, now time.Time) string {
 				break
 			}
 		}
-	case cycle.StepDetails:
+	case view.StepDetails:
 		add("%s", d.Tool)
 		if d.Bytes > 0 {
 			add("%s", terminal.Count(d.Bytes, "byte"))

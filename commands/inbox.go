@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
@@ -31,11 +32,11 @@ func inboxCommand(p *program) *cli.Command {
 // findMessage returns a message by its key. which is the user's name for it.
 func findMessage(a *cycle.Agent, which, key string) (state.Message, error) {
 	m, err := a.View().FindMessage(key)
-	if !errors.Is(err, cycle.ErrNoMessage) {
+	if !errors.Is(err, view.ErrNoMessage) {
 		return m, err
 	}
 	if key != which {
-		err = fmt.Errorf("%w: %s, %s, was dropped or has left the mailbox", cycle.ErrNoMessage, which, plain.Line(key))
+		err = fmt.Errorf("%w: %s, %s, was dropped or has left the mailbox", view.ErrNoMessage, which, plain.Line(key))
 	}
 	return m, terminal.WithHint(err, "see "+name+" inbox list [--quarantined], and "+name+" history")
 }

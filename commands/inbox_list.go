@@ -7,6 +7,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 )
 
@@ -108,7 +109,7 @@ func (k inboxListCmd) clock(at *time.Time) string {
 }
 
 // numberOf returns the number of a row, or its key if it has no number.
-func numberOf(row cycle.Listed) string {
+func numberOf(row view.Listed) string {
 	if row.Number == nil {
 		return plain.Line(row.Key)
 	}

@@ -14,6 +14,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/quarantine"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
@@ -50,9 +51,9 @@ Example:
 
 // messageOutput is the JSON output of inbox show.
 type messageOutput struct {
-	cycle.Listed
-	Text    string        `json:"text"`
-	Receipt cycle.Receipt `json:"receipt"`
+	view.Listed
+	Text    string       `json:"text"`
+	Receipt view.Receipt `json:"receipt"`
 
 	// Deliverable is the result of the message's turn, or null.
 	Deliverable *cycle.Deliverable `json:"deliverable"`
@@ -86,7 +87,7 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 		return err
 	}
 	words := standing{s, a.Policy, k.now()}
-	if row, unfetched := cycle.ListedUnfetched(s, key); unfetched {
+	if row, unfetched := view.ListedUnfetched(s, key); unfetched {
 		row.State = words.of(row)
 		return k.printUnfetched(c, row)
 	}
@@ -141,7 +142,7 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 }
 
 // printUnfetched shows an unfetched mail.
-func (k inboxShowCmd) printUnfetched(c *cli.Context, row cycle.Listed) error {
+func (k inboxShowCmd) printUnfetched(c *cli.Context, row view.Listed) error {
 	if c.Bool("json") {
 		return k.out.JSON(row)
 	}
@@ -150,7 +151,7 @@ func (k inboxShowCmd) printUnfetched(c *cli.Context, row cycle.Listed) error {
 		k.out.Printf("since:   %s\n", terminal.Clock(*row.Since, k.now()))
 	}
 	k.out.Printf("status:  %s\n", row.State)
-	if row.Status == cycle.ListedFailing {
+	if row.Status == view.ListedFailing {
 		k.out.Printf("\nThe mail server lists it and does not hand it out. It is tried for as long as it\nis in the mailbox; %s inbox drop %s ends that.\n", name, numberOf(row))
 	}
 	return nil
@@ -158,7 +159,7 @@ func (k inboxShowCmd) printUnfetched(c *cli.Context, row cycle.Listed) error {
 
 // quarantineOutput is the JSON output of inbox show for an item in quarantine.
 type quarantineOutput struct {
-	cycle.Listed
+	view.Listed
 	Field    *string          `json:"field"` // name of the field with the evidence
 	Text     string           `json:"text"`
 	Files    []files.Received `json:"files"`

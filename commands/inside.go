@@ -17,6 +17,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mesh"
 	"agentstateloop/turn"
 	"agentstateloop/turn/relay"
@@ -35,7 +36,7 @@ type turnActions interface {
 	send(ctx context.Context, to, text string, list []string) error
 	sleep(ctx context.Context, d time.Duration, why string) error
 	remind(ctx context.Context, when, text string) (time.Time, error)
-	wakeups(context.Context) ([]cycle.Wakeup, error)
+	wakeups(context.Context) ([]view.Wakeup, error)
 	remember(ctx context.Context, text string) error
 	search(ctx context.Context, query string, n int) (found string, err error)
 }
@@ -109,7 +110,7 @@ func (t ownTurn) remind(ctx context.Context, when, text string) (time.Time, erro
 	return t.agent.Remind(ctx, t.in, when, text)
 }
 
-func (t ownTurn) wakeups(context.Context) ([]cycle.Wakeup, error) { return t.agent.Wakeups(t.in) }
+func (t ownTurn) wakeups(context.Context) ([]view.Wakeup, error) { return t.agent.Wakeups(t.in) }
 
 func (t ownTurn) remember(ctx context.Context, text string) error {
 	return t.agent.Remember(ctx, t.in, text)
@@ -248,12 +249,12 @@ func (t relayedTurn) remind(ctx context.Context, when, text string) (time.Time, 
 	return time.Parse(time.RFC3339, at)
 }
 
-func (t relayedTurn) wakeups(ctx context.Context) ([]cycle.Wakeup, error) {
+func (t relayedTurn) wakeups(ctx context.Context) ([]view.Wakeup, error) {
 	text, err := t.call(ctx, relay.Request{Verb: relay.Wakeups})
 	if err != nil {
 		return nil, err
 	}
-	var rows []cycle.Wakeup
+	var rows []view.Wakeup
 	if err := json.Unmarshal([]byte(text), &rows); err != nil {
 		return nil, fmt.Errorf("read the runner's answer: %w", err)
 	}

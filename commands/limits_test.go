@@ -22,6 +22,7 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/mail"
 	"agentstateloop/state"
@@ -91,7 +92,7 @@ func TestLimits(t *testing.T) {
 		{Const: "quotedWords", Max: 120, Within: func(t *testing.T, n int64) bool { return inQuotes(x(n)) == `"`+x(n)+`"` }},
 		{Const: "eventsWidth", Max: 80, Within: func(t *testing.T, n int64) bool {
 			line := func(n int) string {
-				return eventText(cycle.LiveEvent{At: now, Data: state.Details{Reason: x(int64(n))}}, now)
+				return eventText(view.LiveEvent{At: now, Data: state.Details{Reason: x(int64(n))}}, now)
 			}
 			rest := utf8.RuneCountInString(line(1)) - 1
 			return strings.HasSuffix(line(int(n)-rest), "x")
@@ -102,7 +103,7 @@ func TestLimits(t *testing.T) {
 			return !strings.Contains(out.String(), "more\n")
 		}},
 		{Const: "maxObstacles", Max: 5, Within: func(t *testing.T, n int64) bool {
-			text := statusText(new(terminal.Output), cycle.Status{Obstacles: make([]string, n)}, "", false, now)
+			text := statusText(new(terminal.Output), view.Status{Obstacles: make([]string, n)}, "", false, now)
 			return strings.Count(text, "FILE") == int(n) && !strings.Contains(text, "more: ")
 		}},
 		{Const: "defaultFound", Max: 5, Within: func(t *testing.T, n int64) bool {
@@ -119,9 +120,9 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("sayAfter", 3*time.Second-1, 1, func(t *testing.T, d time.Duration) (silent bool) {
 			synctest.Test(t, func(t *testing.T) {
 				why := whyWaits{out: &terminal.Output{Stderr: io.Discard}, now: time.Now}
-				why.tell(cycle.Waiting{Why: cycle.WaitHalted})
+				why.tell(view.Waiting{Why: view.WaitHalted})
 				time.Sleep(d)
-				why.tell(cycle.Waiting{Why: cycle.WaitHalted})
+				why.tell(view.Waiting{Why: view.WaitHalted})
 				silent = !why.said
 			})
 			return silent

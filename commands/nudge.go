@@ -11,6 +11,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/secret"
 )
 
@@ -49,7 +50,7 @@ Example:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "from", Usage: "`NAME` of the sender"},
 			&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` of one line"},
-			&cli.GenericFlag{Name: "wait", Value: &optional{without: string(cycle.PointPolled), choices: points}, Usage: "wait until it is polled, or has reached `POINT`"},
+			&cli.GenericFlag{Name: "wait", Value: &optional{without: string(view.PointPolled), choices: points}, Usage: "wait until it is polled, or has reached `POINT`"},
 			durationFlag("timeout", "give up waiting after `DURATION`", nudgeTimeout),
 			switchFlag("no-poll", "only record it, for the next poll"),
 		},
@@ -60,10 +61,10 @@ Example:
 // nudgeOutput is the JSON output of nudge. poll is null if no cycle ran. receipt is null without
 // --wait. error is the reason if the nudge has not reached the point of --wait.
 type nudgeOutput struct {
-	Agent   string         `json:"agent"`
-	Poll    *pollOutput    `json:"poll"`
-	Receipt *cycle.Receipt `json:"receipt"`
-	Error   *errorOutput   `json:"error"`
+	Agent   string        `json:"agent"`
+	Poll    *pollOutput   `json:"poll"`
+	Receipt *view.Receipt `json:"receipt"`
+	Error   *errorOutput  `json:"error"`
 }
 
 func (n nudgeCmd) run(c *cli.Context) error {
@@ -140,7 +141,7 @@ func (n nudgeCmd) throughMesh(c *cli.Context, a *cycle.Agent, handle string) err
 		return terminal.Usagef("", "--no-poll is for your own agent: another one decides itself when to poll")
 	}
 	point := waitPoint(c)
-	if point != "" && point != cycle.PointQueued {
+	if point != "" && point != view.PointQueued {
 		hint := "--wait=queued returns when the mesh holds it"
 		if slices.Contains(points, handle) {
 			hint = "did you mean --wait=" + handle + "? without the = it is the handle of another agent"
@@ -153,7 +154,7 @@ func (n nudgeCmd) throughMesh(c *cli.Context, a *cycle.Agent, handle string) err
 	result := nudgeOutput{Agent: handle}
 	if point != "" {
 		now := n.now().UTC()
-		result.Receipt = &cycle.Receipt{Queued: &now}
+		result.Receipt = &view.Receipt{Queued: &now}
 	}
 	if c.Bool("json") {
 		return n.out.JSON(result)

@@ -11,26 +11,27 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mesh"
 )
 
 // points are the values of nudge --wait=POINT.
 var points = []string{
-	string(cycle.PointQueued), string(cycle.PointPolled), string(cycle.PointTurned), string(cycle.PointDelivered), pointDone,
+	string(view.PointQueued), string(view.PointPolled), string(view.PointTurned), string(view.PointDelivered), pointDone,
 }
 
 // pointDone is a synonym for the last point.
 const pointDone = "done"
 
 // waitPoint returns the point of --wait, or "" without the flag.
-func waitPoint(c *cli.Context) cycle.Point {
+func waitPoint(c *cli.Context) view.Point {
 	if !c.IsSet("wait") {
 		return ""
 	}
 	if text := fmt.Sprint(c.Generic("wait")); text != pointDone {
-		return cycle.Point(text)
+		return view.Point(text)
 	}
-	return cycle.PointDelivered
+	return view.PointDelivered
 }
 
 // waitError is the reason why a nudge did not reach its point, with a separate exit code.
@@ -42,16 +43,16 @@ type waitError struct {
 func (e *waitError) Unwrap() error { return e.error }
 
 // awaitNudge waits until a nudge has reached a point. The error is the reason if it has not.
-func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.RecordedNudge, point cycle.Point, timeout time.Duration, why *whyWaits) (cycle.Receipt, error) {
+func awaitNudge(ctx context.Context, a *cycle.Agent, nudge view.RecordedNudge, point view.Point, timeout time.Duration, why *whyWaits) (view.Receipt, error) {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r, err := a.View().AwaitNudge(waiting, nudge, point, why.tell)
 	switch {
 	case err == nil:
 		return r, nil
-	case errors.Is(err, cycle.ErrHalted):
+	case errors.Is(err, view.ErrHalted):
 		return r, &waitError{err, exitRefused}
-	case errors.Is(err, cycle.ErrFailed):
+	case errors.Is(err, view.ErrFailed):
 		return r, &waitError{err, exitFailed}
 	case ctx.Err() == nil && waiting.Err() != nil:
 		return r, &waitError{fmt.Errorf("timed out after %s: the nudge is recorded, but not yet %s", terminal.Short(timeout), point), exitTimeout}
@@ -61,7 +62,7 @@ func awaitNudge(ctx context.Context, a *cycle.Agent, nudge cycle.RecordedNudge, 
 
 // refusedByMesh adds the exit code of --wait to a refusal by the mesh. Without --wait, and for
 // any other error, it returns err unchanged.
-func refusedByMesh(err error, point cycle.Point) error {
+func refusedByMesh(err error, point view.Point) error {
 	if refused, ok := errors.AsType[*mesh.Error](err); ok && point != "" && !refused.Temporary() {
 		return &waitError{err, exitRefused}
 	}
@@ -69,7 +70,7 @@ func refusedByMesh(err error, point cycle.Point) error {
 }
 
 // printReceipt prints the progress of a nudge or a message, in one line.
-func printReceipt(out *terminal.Output, r cycle.Receipt, now time.Time) {
+func printReceipt(out *terminal.Output, r view.Receipt, now time.Time) {
 	var parts []string
 	for _, at := range []struct {
 		what string

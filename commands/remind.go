@@ -9,6 +9,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 )
 
@@ -121,7 +122,7 @@ func (r remindCmd) list(c *cli.Context) error {
 	return r.out.Grid([]terminal.Column{{}, {}, {}, {}}, lines)
 }
 
-func (r remindCmd) wakeups(c *cli.Context) ([]cycle.Wakeup, error) {
+func (r remindCmd) wakeups(c *cli.Context) ([]view.Wakeup, error) {
 	if r.insideTurn() {
 		turn, err := r.agents.turn(c)
 		if err != nil {
@@ -138,7 +139,7 @@ func (r remindCmd) wakeups(c *cli.Context) ([]cycle.Wakeup, error) {
 
 // wakeupNumber returns the number of a wakeup for the inbox commands, or its key if it has no
 // number.
-func wakeupNumber(row cycle.Wakeup) string {
+func wakeupNumber(row view.Wakeup) string {
 	if row.Seq == 0 {
 		return plain.Line(row.Key)
 	}

@@ -9,6 +9,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 )
 
 type statusCmd struct {
@@ -85,7 +86,7 @@ func (k statusCmd) run(c *cli.Context) error {
 // watch shows the status until Ctrl-C.
 func (k statusCmd) watch(c *cli.Context, a *cycle.Agent, hears bool) error {
 	reader := a.View().StatusReader()
-	w := watch{unread: k.unread, status: func() (cycle.Status, error) {
+	w := watch{unread: k.unread, status: func() (view.Status, error) {
 		s, err := reader.Status()
 		if !hears {
 			s = s.WithoutWords()
@@ -93,20 +94,20 @@ func (k statusCmd) watch(c *cli.Context, a *cycle.Agent, hears bool) error {
 		return s, err
 	}}
 	if c.Bool("json") {
-		return w.onChange(c.Context, func(s cycle.Status) error { return k.out.JSONLine(s) })
+		return w.onChange(c.Context, func(s view.Status) error { return k.out.JSONLine(s) })
 	}
 	if screen, ok := k.out.Screen(k.agents.loader.Env("TERM")); ok {
-		return w.onScreen(c.Context, screen, func(s cycle.Status) string { return k.text(a, s) })
+		return w.onScreen(c.Context, screen, func(s view.Status) string { return k.text(a, s) })
 	}
-	return w.onChange(c.Context, func(s cycle.Status) error { return k.print(a, s) })
+	return w.onChange(c.Context, func(s view.Status) error { return k.print(a, s) })
 }
 
 // print prints the status of an agent for a person.
-func (k statusCmd) print(a *cycle.Agent, s cycle.Status) error {
+func (k statusCmd) print(a *cycle.Agent, s view.Status) error {
 	_, err := io.WriteString(k.out.Stdout, k.text(a, s))
 	return err
 }
 
-func (k statusCmd) text(a *cycle.Agent, s cycle.Status) string {
+func (k statusCmd) text(a *cycle.Agent, s view.Status) string {
 	return statusText(k.out, s, a.Schedule.Mode, config.Unproved(a), k.now())
 }

@@ -12,6 +12,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -19,14 +20,14 @@ import (
 
 // household holds our agents, and the other agents that a mesh has seen lately.
 type household struct {
-	agents []cycle.Status
+	agents []view.Status
 	others []mesh.Presence // nil if no mesh could be asked
 }
 
 // statusAllOutput is the JSON output of status --all: our agents, and the other agents that the
 // mesh has seen lately. If no mesh could be asked, Others is null, and Error is the reason.
 type statusAllOutput struct {
-	Agents []cycle.Status   `json:"agents"`
+	Agents []view.Status    `json:"agents"`
 	Others []presenceOutput `json:"others"`
 	Error  *errorOutput     `json:"error"`
 }
@@ -197,7 +198,7 @@ func whereabouts(other mesh.Presence, now time.Time) string {
 }
 
 // briefly describes an agent apart from its phase. Trouble is in capitals.
-func briefly(s cycle.Status, now time.Time) []string {
+func briefly(s view.Status, now time.Time) []string {
 	var parts []string
 	say := func(when bool, format string, args ...any) {
 		if when {

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 )
 
 // lastRows shows the operator's last mail, and the delivery of the last answer.
-func lastRows(p *statusPage, s cycle.Status) {
+func lastRows(p *statusPage, s view.Status) {
 	row, now := p.row, p.now
 	if m := s.LastMail; m != nil {
 		row("last mail", "%s from %s%s", moment(m.At, now), plain.Line(m.From), because(p.said(m.Subject)))
@@ -46,43 +46,43 @@ func costOf(usd float64) string {
 }
 
 // delivery describes the delivery of an answer.
-func delivery(a cycle.StatusAnswer, now time.Time) string {
+func delivery(a view.StatusAnswer, now time.Time) string {
 	switch a.Delivery {
-	case cycle.AnswerPrinted:
+	case view.AnswerPrinted:
 		return "at the terminal"
-	case cycle.AnswerSent:
+	case view.AnswerSent:
 		if a.Sent != nil {
 			return "sent at " + terminal.Clock(*a.Sent, now)
 		}
-	case cycle.AnswerWaiting:
+	case view.AnswerWaiting:
 		return "NOT SENT YET" + because(reason(a.Waits))
-	case cycle.AnswerUndelivered:
+	case view.AnswerUndelivered:
 		return fmt.Sprintf("NOT DELIVERED: see `%s outbox list`", name)
-	case cycle.AnswerReturned:
+	case view.AnswerReturned:
 		return fmt.Sprintf("CAME BACK: see `%s outbox list`", name)
 	}
 	return a.Delivery
 }
 
 // questionRows shows the agent's open questions, their recipients, and their timeouts.
-func questionRows(p *statusPage, open []cycle.StatusQuestion) {
+func questionRows(p *statusPage, open []view.StatusQuestion) {
 	now := p.now
 	for _, q := range open {
 		label, text, at := "asked", plain.Line(q.To), "at"
 		switch q.Kind {
-		case cycle.QuestionAsk:
+		case view.QuestionAsk:
 			text = "@" + text
-		case cycle.QuestionOperator:
+		case view.QuestionOperator:
 			text = "you, " + text
-		case cycle.QuestionReport:
+		case view.QuestionReport:
 			label, text, at = "waits for", "a report of "+text, "since"
-		case cycle.QuestionChallenge:
+		case view.QuestionChallenge:
 			text = "you, " + text
 		}
 		if q.Asked != nil {
 			text += " " + at + " " + terminal.Clock(*q.Asked, now)
 		}
-		if !q.Sent && q.Kind != cycle.QuestionReport {
+		if !q.Sent && q.Kind != view.QuestionReport {
 			text += " (NOT SENT YET)"
 		}
 		if q.Until != nil {
@@ -113,7 +113,7 @@ func reason(text *string) string {
 func (p *statusPage) said(text *string) string { return p.out.FitWords(reason(text), labelCells) }
 
 // promptRows shows the next time of each prompt of the clock, and the reason if it is held.
-func promptRows(row row, s cycle.Status, now time.Time) {
+func promptRows(row row, s view.Status, now time.Time) {
 	for _, prompt := range s.Prompts {
 		switch {
 		case prompt.Next == nil:
@@ -130,7 +130,7 @@ func promptRows(row row, s cycle.Status, now time.Time) {
 }
 
 // wakeupRows shows the next wakeup of the agent itself, and the reason if it is held.
-func wakeupRows(p *statusPage, s cycle.Status) {
+func wakeupRows(p *statusPage, s view.Status) {
 	row := p.row
 	next := s.NextWakeup
 	if next == nil {

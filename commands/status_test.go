@@ -10,6 +10,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 )
 
@@ -62,40 +63,40 @@ func TestStatusText(t *testing.T) {
 	one, cost, seconds := 1, 0.123, 63.6
 	for _, test := range []struct {
 		name, mode string
-		status     cycle.Status
+		status     view.Status
 		want       string
 	}{
-		{"asleep", cycle.ModeCrontab, cycle.Status{
+		{"asleep", cycle.ModeCrontab, view.Status{
 			Agent: "goulard3120", Phase: state.IDLE, PhaseSince: in(-26 * time.Hour), NextDue: in(30 * time.Minute),
-			Turn:     cycle.StatusTurn{Status: state.HeadIdle},
-			Schedule: cycle.StatusSchedule{Wanted: text("*/30 * * * *"), Installed: text("*/30 * * * *")},
+			Turn:     view.StatusTurn{Status: state.HeadIdle},
+			Schedule: view.StatusSchedule{Wanted: text("*/30 * * * *"), Installed: text("*/30 * * * *")},
 		}, `
 @goulard3120 is IDLE since 2026-01-04 10:00:00 (1d2h)
   next poll  12:30:00 (in 30m)
   schedule   */30 * * * *
   inbox      0 waiting, 0 deferred, 0 quarantined
 `},
-		{"everything wrong", cycle.ModeCrontab, cycle.Status{
+		{"everything wrong", cycle.ModeCrontab, view.Status{
 			Agent: "goulard3120", Phase: state.ACTIVE, PhaseSince: in(-90 * time.Second), NextDue: in(-5 * time.Minute),
 			Deadline: in(8*time.Minute + 30*time.Second), Halted: true, HaltedBy: []string{"here", "mesh"}, Offline: true, LastLook: in(-2 * time.Hour),
-			Inbox: cycle.StatusInbox{Waiting: 2, Deferred: 4, Quarantined: 4, Deferrals: []cycle.StatusDeferral{
+			Inbox: view.StatusInbox{Waiting: 2, Deferred: 4, Quarantined: 4, Deferrals: []view.StatusDeferral{
 				{Reason: state.OverRate, Count: 3, Next: now.Add(time.Minute), Last: now.Add(time.Hour)},
 				{Reason: "not logged in", Count: 1, Next: now.Add(time.Minute), Last: now.Add(time.Minute)},
 			}},
-			Outbox: cycle.StatusOutbox{Waiting: 3, Undeliverable: 1, Holds: []cycle.StatusHold{
+			Outbox: view.StatusOutbox{Waiting: 3, Undeliverable: 1, Holds: []view.StatusHold{
 				{Why: state.HoldDown, Text: "the mail server cannot be used", Count: 2, NextTry: in(time.Minute)}, {Why: state.HoldPoll, Text: "the next poll sends it", Count: 1},
 			}},
-			Lost: []cycle.StatusLost{
+			Lost: []view.StatusLost{
 				{ID: "reply.t1", To: "op@example.com", At: now.Add(-time.Hour), Reason: "550"},
 				{ID: "reply.t2", To: "op@example.com", At: now.Add(-time.Minute), Reason: "552 mailbox\x1b[2J full"},
 			},
-			Sending: &cycle.StatusSending{Since: now.Add(-time.Hour), Reason: "451 later\x1b[2J", NextTry: now.Add(time.Minute), Waiting: 1},
-			Turn:    cycle.StatusTurn{Status: state.HeadRunning, ID: text("turn.1"), Epoch: &epoch, State: text("running_tool"), Tool: text("Bash\x1b[2J"), WaitingToolCount: &one},
-			Credentials: map[string]cycle.StatusCredential{
+			Sending: &view.StatusSending{Since: now.Add(-time.Hour), Reason: "451 later\x1b[2J", NextTry: now.Add(time.Minute), Waiting: 1},
+			Turn:    view.StatusTurn{Status: state.HeadRunning, ID: text("turn.1"), Epoch: &epoch, State: text("running_tool"), Tool: text("Bash\x1b[2J"), WaitingToolCount: &one},
+			Credentials: map[string]view.StatusCredential{
 				"smtp": {Failures: 1, Since: now.Add(-time.Minute)}, "imap": {Failures: 3, Since: now.Add(-time.Hour), Reason: "login: NO", KeymasterTold: true, OperatorTold: true},
 				"mesh": {Failures: 2, Since: now.Add(-time.Minute), KeymasterTold: true},
 			},
-			Schedule: cycle.StatusSchedule{Wanted: text("*/1 * * * *"), Installed: text("*/30 * * * *"), Error: text("no crontab program")},
+			Schedule: view.StatusSchedule{Wanted: text("*/1 * * * *"), Installed: text("*/30 * * * *"), Error: text("no crontab program")},
 		}, `
 @goulard3120 is ACTIVE since 11:58:30 (1m30s)
   HALTED     no turns, no mail, until ` + "`agentstateloop resume` and `agentstateloop mesh resume`" + `
@@ -117,9 +118,9 @@ func TestStatusText(t *testing.T) {
   outbox     1 waiting: the next poll sends it
   turn       running, turn.1 epoch 3, running_tool Bash [2J, waits for 1 tool
 `},
-		{"a turn at work", cycle.ModeFixed, cycle.Status{
+		{"a turn at work", cycle.ModeFixed, view.Status{
 			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute),
-			Turn: cycle.StatusTurn{
+			Turn: view.StatusTurn{
 				Status: state.HeadRunning, ID: text("t1"), Epoch: &epoch, Since: in(-3 * time.Minute), State: text("running_tool"), Tool: text("Bash"),
 				WaitingToolCount: &one, LastOutput: in(-20 * time.Second), KillAt: in(7 * time.Minute), KillFor: text("ran longer than 10m0s"), CostUSD: &cost,
 			},
@@ -133,9 +134,9 @@ func TestStatusText(t *testing.T) {
   agent      last output 20s ago, is ended in 7m because it ran longer than 10m0s, $0.12 so far
   rest       wishes to be left alone until 14:00:00 (in 2h)
 `},
-		{"a turn that waits", cycle.ModeFixed, cycle.Status{
+		{"a turn that waits", cycle.ModeFixed, view.Status{
 			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute),
-			Turn: cycle.StatusTurn{Status: state.HeadSuspended, ID: text("t1"), Epoch: &epoch, WaitingToolCount: &one, ResumeBy: in(9 * time.Minute)},
+			Turn: view.StatusTurn{Status: state.HeadSuspended, ID: text("t1"), Epoch: &epoch, WaitingToolCount: &one, ResumeBy: in(9 * time.Minute)},
 		}, `
 @a is ACTIVE
   next poll  12:01:00 (in 1m)
@@ -143,8 +144,8 @@ func TestStatusText(t *testing.T) {
   inbox      0 waiting, 0 deferred, 0 quarantined
   turn       suspended, t1 epoch 3, waits for 1 answer until 12:09:00
 `},
-		{"after the last turn", cycle.ModeFixed, cycle.Status{
-			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute), Asleep: true, Turn: cycle.StatusTurn{Status: state.HeadIdle},
+		{"after the last turn", cycle.ModeFixed, view.Status{
+			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute), Asleep: true, Turn: view.StatusTurn{Status: state.HeadIdle},
 		}, `
 @a is ACTIVE
   next poll  12:01:00 (in 1m)
@@ -152,17 +153,17 @@ func TestStatusText(t *testing.T) {
   inbox      0 waiting, 0 deferred, 0 quarantined
   turn       asleep
 `},
-		{"what was last", cycle.ModeFixed, cycle.Status{
-			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute), Turn: cycle.StatusTurn{Status: state.HeadIdle},
-			LastMail:   &cycle.StatusMail{At: *in(-5 * time.Minute), From: "op@example.com\x1b[2J", Subject: text("is the build\x1b]0;x\a green?")},
-			LastAnswer: &cycle.StatusAnswer{At: *in(-4 * time.Minute), Outcome: state.Success, Took: &seconds, CostUSD: 0.02, Delivery: cycle.AnswerSent, Sent: in(-4 * time.Minute)},
-			Questions: []cycle.StatusQuestion{
-				{Kind: cycle.QuestionAsk, To: "bob", Asked: in(-time.Minute), Until: in(time.Hour), Text: text("which\x1b[2J commit?"), Sent: true},
-				{Kind: cycle.QuestionReport, To: "tool deploy", Asked: in(-time.Minute), Until: in(time.Hour), Sent: true},
-				{Kind: cycle.QuestionChallenge, To: "op@example.com", Asked: in(-time.Minute), Until: in(time.Hour), Text: text("did you write it?")},
+		{"what was last", cycle.ModeFixed, view.Status{
+			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute), Turn: view.StatusTurn{Status: state.HeadIdle},
+			LastMail:   &view.StatusMail{At: *in(-5 * time.Minute), From: "op@example.com\x1b[2J", Subject: text("is the build\x1b]0;x\a green?")},
+			LastAnswer: &view.StatusAnswer{At: *in(-4 * time.Minute), Outcome: state.Success, Took: &seconds, CostUSD: 0.02, Delivery: view.AnswerSent, Sent: in(-4 * time.Minute)},
+			Questions: []view.StatusQuestion{
+				{Kind: view.QuestionAsk, To: "bob", Asked: in(-time.Minute), Until: in(time.Hour), Text: text("which\x1b[2J commit?"), Sent: true},
+				{Kind: view.QuestionReport, To: "tool deploy", Asked: in(-time.Minute), Until: in(time.Hour), Sent: true},
+				{Kind: view.QuestionChallenge, To: "op@example.com", Asked: in(-time.Minute), Until: in(time.Hour), Text: text("did you write it?")},
 			},
-			Self:       cycle.StatusSelf{Wakeups: []cycle.Wakeup{{}, {Held: "the agent is halted"}}},
-			NextWakeup: &cycle.Wakeup{Kind: state.KindReminder, At: *in(20 * time.Hour), Title: "look\x1b[2J at CI"},
+			Self:       view.StatusSelf{Wakeups: []view.Wakeup{{}, {Held: "the agent is halted"}}},
+			NextWakeup: &view.Wakeup{Kind: state.KindReminder, At: *in(20 * time.Hour), Title: "look\x1b[2J at CI"},
 		}, `
 @a is ACTIVE
   last mail  11:55:00 (5m ago) from op@example.com [2J: is the build ]0;x green?
@@ -176,8 +177,8 @@ func TestStatusText(t *testing.T) {
   wakeup     2026-01-06 08:00:00 (in 20h): reminder: look [2J at CI; 1 more
   WAITS      the agent is halted
 `},
-		{"something else polls", cycle.ModeNone, cycle.Status{
-			Agent: "a", Phase: state.IDLE, NextDue: in(-5 * time.Minute), Offline: true, Turn: cycle.StatusTurn{Status: state.HeadIdle},
+		{"something else polls", cycle.ModeNone, view.Status{
+			Agent: "a", Phase: state.IDLE, NextDue: in(-5 * time.Minute), Offline: true, Turn: view.StatusTurn{Status: state.HeadIdle},
 		}, `
 @a is IDLE
   OFFLINE    mail could not be read yet: ` + "`agentstateloop doctor`" + ` says why
@@ -185,8 +186,8 @@ func TestStatusText(t *testing.T) {
   schedule   mode none: something else polls
   inbox      0 waiting, 0 deferred, 0 quarantined
 `},
-		{"no crontab of ours", cycle.ModeFixed, cycle.Status{
-			Agent: "a", Phase: state.PREP, Turn: cycle.StatusTurn{Status: state.HeadIdle},
+		{"no crontab of ours", cycle.ModeFixed, view.Status{
+			Agent: "a", Phase: state.PREP, Turn: view.StatusTurn{Status: state.HeadIdle},
 		}, `
 @a is PREP
   next poll  never polled yet: run ` + "`agentstateloop poll`" + ` once
@@ -209,11 +210,11 @@ func TestStatusWatch(t *testing.T) {
 	}
 	a.Store.Dir = t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	shown := make(chan cycle.Status, 10)
+	shown := make(chan view.Status, 10)
 	done := make(chan error)
 	go func() {
 		w := watch{a.View().StatusReader().Status, func() bool { return false }}
-		done <- w.onChange(ctx, func(s cycle.Status) error { shown <- s; return nil })
+		done <- w.onChange(ctx, func(s view.Status) error { shown <- s; return nil })
 	}()
 	if s := <-shown; s.Halted {
 		t.Error("HALTED before it was")

@@ -9,6 +9,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
@@ -36,7 +37,7 @@ func (p *statusPage) row(label, format string, args ...any) {
 
 // statusText returns the status for a person, to fit the terminal of out: trouble with a label in
 // capitals, the rest in few words. unproved is set if mail is trusted by its From alone.
-func statusText(out *terminal.Output, s cycle.Status, mode string, unproved bool, now time.Time) string {
+func statusText(out *terminal.Output, s view.Status, mode string, unproved bool, now time.Time) string {
 	p := &statusPage{out: out, now: now}
 	row := p.row
 	head := fmt.Sprintf("@%s is %s", s.Agent, s.Phase)
@@ -134,7 +135,7 @@ func lastRead(look *time.Time, now time.Time) string {
 }
 
 // untilLast returns the time until the last of several deferred messages waits.
-func untilLast(d cycle.StatusDeferral, now time.Time) string {
+func untilLast(d view.StatusDeferral, now time.Time) string {
 	if d.Last.Equal(d.Next) {
 		return ""
 	}
@@ -158,7 +159,7 @@ func because(reason string) string {
 }
 
 // lostEvents returns the number of events that a hook has lost, and the command that shows them.
-func lostEvents(h cycle.StatusHook) string {
+func lostEvents(h view.StatusHook) string {
 	if h.LostAfter == nil {
 		return "none lost"
 	}
@@ -166,7 +167,7 @@ func lostEvents(h cycle.StatusHook) string {
 }
 
 // sendingText describes an outage of sending mail: its beginning and the next attempt.
-func sendingText(s cycle.StatusSending, now time.Time) string {
+func sendingText(s view.StatusSending, now time.Time) string {
 	return fmt.Sprintf("no mail can be sent since %s (%s): %s; next try %s (%s); see `%s outbox list`",
 		terminal.Clock(s.Since, now), terminal.Count(s.Waiting, "mail")+" waiting", s.Reason,
 		terminal.Clock(s.NextTry, now), terminal.Distance(s.NextTry, now), name)
@@ -194,7 +195,7 @@ func outageLabel(kind state.OutageKind) string {
 }
 
 // informed returns the agents or persons that know about a failing credential.
-func informed(c cycle.StatusCredential) string {
+func informed(c view.StatusCredential) string {
 	switch {
 	case c.OperatorTold:
 		return "; you were informed"
@@ -205,7 +206,7 @@ func informed(c cycle.StatusCredential) string {
 }
 
 // spendRows shows the cost of turns, if it is known or limited.
-func spendRows(row row, s cycle.Status) {
+func spendRows(row row, s view.Status) {
 	if s.Spend.MonthUSD > 0 || s.Spend.LeftUSD != nil {
 		row("spend", "%v today, %v this month", dollars(s.Spend.DayUSD), dollars(s.Spend.MonthUSD))
 	}
@@ -230,7 +231,7 @@ func dollars(usd float64) state.Micros {
 }
 
 // pollRows shows the time of the next poll, and its trigger.
-func pollRows(row row, s cycle.Status, mode string, now time.Time) {
+func pollRows(row row, s view.Status, mode string, now time.Time) {
 	switch {
 	case s.NextDue == nil:
 		row("next poll", "never polled yet: run `%s poll` once", name)
@@ -266,7 +267,7 @@ func pollRows(row row, s cycle.Status, mode string, now time.Time) {
 }
 
 // turnRows shows the agent's turn, or that it sleeps.
-func turnRows(row row, s cycle.Status, now time.Time) {
+func turnRows(row row, s view.Status, now time.Time) {
 	t := s.Turn
 	switch {
 	case t.Status != state.HeadIdle || t.ID != nil:
@@ -289,7 +290,7 @@ func turnRows(row row, s cycle.Status, now time.Time) {
 	}
 }
 
-func turnText(t cycle.StatusTurn, now time.Time) string {
+func turnText(t view.StatusTurn, now time.Time) string {
 	text := string(t.Status)
 	if t.Status == state.HeadIdle {
 		text = "answered, and its agent still runs"

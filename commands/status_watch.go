@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 )
 
 // watchEvery is the interval at which status --watch reads the status.
@@ -18,12 +18,12 @@ const watchEvery = time.Second
 
 // watch shows the status of an agent until ctx ends. That is not an error.
 type watch struct {
-	status func() (cycle.Status, error)
+	status func() (view.Status, error)
 	unread func() bool // reports whether the reader of the output has gone
 }
 
 // onChange shows the status, and again at each change. The passing of time is not a change.
-func (w watch) onChange(ctx context.Context, show func(cycle.Status) error) error {
+func (w watch) onChange(ctx context.Context, show func(view.Status) error) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	shown := ""
@@ -54,7 +54,7 @@ func (w watch) onChange(ctx context.Context, show func(cycle.Status) error) erro
 // onScreen shows the status in one place. It updates the distances to now, and redraws at once
 // when the size of the terminal changes. It always restores the terminal at its end, even after
 // a panic.
-func (w watch) onScreen(ctx context.Context, screen *terminal.Screen, text func(cycle.Status) string) error {
+func (w watch) onScreen(ctx context.Context, screen *terminal.Screen, text func(view.Status) string) error {
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP, unix.SIGQUIT)
 	defer stop()
 	signals := make(chan os.Signal, 1)

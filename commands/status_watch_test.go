@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 )
 
 // TestWatchRestoresTheTerminal checks that the terminal has its cursor and its text
@@ -30,17 +30,17 @@ func TestWatchRestoresTheTerminal(t *testing.T) {
 			o := &terminal.Output{Stdout: &out, Columns: at(80), Rows: at(24)}
 			screen, _ := o.Screen("xterm")
 			n := 0
-			w := watch{unread: func() bool { return false }, status: func() (cycle.Status, error) {
+			w := watch{unread: func() bool { return false }, status: func() (view.Status, error) {
 				switch n++; {
 				case n == 1:
 				case c.panics:
 					panic("in the middle")
 				case c.want != nil:
-					return cycle.Status{}, c.want
+					return view.Status{}, c.want
 				default:
 					cancel()
 				}
-				return cycle.Status{}, nil
+				return view.Status{}, nil
 			}}
 			func() {
 				defer func() {
@@ -48,7 +48,7 @@ func TestWatchRestoresTheTerminal(t *testing.T) {
 						t.Errorf("panic: %v", v)
 					}
 				}()
-				if err := w.onScreen(ctx, screen, func(cycle.Status) string { return "status" }); !errors.Is(err, c.want) {
+				if err := w.onScreen(ctx, screen, func(view.Status) string { return "status" }); !errors.Is(err, c.want) {
 					t.Errorf("error %v, want %v", err, c.want)
 				}
 			}()

@@ -11,6 +11,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
@@ -90,7 +91,7 @@ func (t tellCmd) run(c *cli.Context) error {
 }
 
 // noAnswerSoon returns the reason why waiting for an answer would be useless, or nil.
-func (t tellCmd) noAnswerSoon(a *cycle.Agent, key string) (*cycle.Waiting, error) {
+func (t tellCmd) noAnswerSoon(a *cycle.Agent, key string) (*view.Waiting, error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return nil, err
@@ -112,14 +113,14 @@ type tellKey struct {
 
 // tellWaits is the reason why no answer comes soon.
 type tellWaits struct {
-	Why   cycle.WaitReason `json:"why"`
-	Text  string           `json:"text"`
-	Until *time.Time       `json:"until"`
+	Why   view.WaitReason `json:"why"`
+	Text  string          `json:"text"`
+	Until *time.Time      `json:"until"`
 }
 
 // printKey prints the key of a pending message, and the reason why tell does not wait for the
 // answer.
-func (t tellCmd) printKey(c *cli.Context, key string, why *cycle.Waiting) error {
+func (t tellCmd) printKey(c *cli.Context, key string, why *view.Waiting) error {
 	out := tellKey{Key: key}
 	if why != nil {
 		out.Waits = &tellWaits{Why: why.Why, Text: waitText(*why, t.now())}

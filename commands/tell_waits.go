@@ -6,6 +6,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
@@ -23,13 +24,13 @@ type whyWaits struct {
 	now   func() time.Time
 	quiet bool // prints no reasons, and only gives up
 
-	reason cycle.Waiting
+	reason view.Waiting
 	since  time.Time // beginning of the current reason
 	said   bool
 }
 
 // hear takes the current reason. It returns an error if waiting is useless.
-func (y *whyWaits) hear(w cycle.Waiting) error {
+func (y *whyWaits) hear(w view.Waiting) error {
 	if w.Never {
 		return y.giveUp(w)
 	}
@@ -38,7 +39,7 @@ func (y *whyWaits) hear(w cycle.Waiting) error {
 }
 
 // tell prints the current reason, once it has held for sayAfter.
-func (y *whyWaits) tell(w cycle.Waiting) {
+func (y *whyWaits) tell(w view.Waiting) {
 	if w.Why != y.reason.Why || w.Who != y.reason.Who || !w.Since.Equal(y.reason.Since) {
 		y.since, y.said = time.Now(), false
 	}
@@ -51,7 +52,7 @@ func (y *whyWaits) tell(w cycle.Waiting) {
 }
 
 // giveUp returns the error of a command that stops waiting.
-func (y *whyWaits) giveUp(w cycle.Waiting) error {
+func (y *whyWaits) giveUp(w view.Waiting) error {
 	err := fmt.Errorf("no answer will come soon, and the message waits in the inbox: %s", waitText(w, y.now()))
 	hint := "`" + name + " inbox show " + y.key + "` has the answer once it is there"
 	if first := waitHint(w, y.agent.Schedule.Mode); first != "" {
@@ -61,7 +62,7 @@ func (y *whyWaits) giveUp(w cycle.Waiting) error {
 }
 
 // waitText returns the reason why a message has no answer yet.
-func waitText(w cycle.Waiting, now time.Time) string {
+func waitText(w view.Waiting, now time.Time) string {
 	clock := func(t time.Time) string { return terminal.Clock(t, now) }
 	until := func(format string) string {
 		if w.Until.IsZero() {
@@ -70,41 +71,41 @@ func waitText(w cycle.Waiting, now time.Time) string {
 		return fmt.Sprintf(format, clock(w.Until), terminal.Distance(w.Until, now))
 	}
 	switch w.Why {
-	case cycle.WaitNoRunner:
+	case view.WaitNoRunner:
 		return "runner is \"none\": somebody must take it from the inbox"
-	case cycle.WaitHalted:
+	case view.WaitHalted:
 		return "the agent is HALTED, and answers after resume"
-	case cycle.WaitMoney:
+	case view.WaitMoney:
 		return "the agent is out of money: " + w.Reason
-	case cycle.WaitCooldown:
+	case view.WaitCooldown:
 		return "too many turns failed in a row, and the agent answers" + until(" after %s (%s)")
-	case cycle.WaitBackend:
+	case view.WaitBackend:
 		return plain.Line(w.Reason) + "; it is tried again" + until(" at %s (%s)")
-	case cycle.WaitBlocked:
+	case view.WaitBlocked:
 		return "no turn can run: " + plain.Line(w.Reason)
-	case cycle.WaitCredential:
+	case view.WaitCredential:
 		return fmt.Sprintf("the agent's login %s has been refused since %s%s", w.Who, clock(w.Since), because(plain.Line(w.Reason)))
-	case cycle.WaitWorking:
+	case view.WaitWorking:
 		return "the agent works on it since " + clock(w.Since)
-	case cycle.WaitSuspended:
+	case view.WaitSuspended:
 		return "its turn waits for a report of " + plain.Line(w.Who) + until(", until %s (%s) at the latest")
-	case cycle.WaitTurn:
+	case view.WaitTurn:
 		return fmt.Sprintf("the agent works on %s since %s", whoseMessage(w), clock(w.Since))
-	case cycle.WaitReports:
+	case view.WaitReports:
 		return "the turn before waits for a report of " + plain.Line(w.Who) + until(", until %s (%s) at the latest")
-	case cycle.WaitAnswer:
+	case view.WaitAnswer:
 		return "the agent asks you: " + plain.Line(w.Reason) + until(", and waits until %s (%s)")
-	case cycle.WaitQuestion:
+	case view.WaitQuestion:
 		return "the turn before asks you: " + plain.Line(w.Reason) + until(", and waits until %s (%s)")
-	case cycle.WaitLingering:
+	case view.WaitLingering:
 		return "the agent of the turn before has answered, and its process has not ended"
-	case cycle.WaitBehind:
+	case view.WaitBehind:
 		return fmt.Sprintf("%s first: %s is the next", comes(w.Count), whoseMessage(w))
-	case cycle.WaitDeferred:
+	case view.WaitDeferred:
 		return "it waits" + until(" until %s (%s)") + because(plain.Line(w.Reason))
-	case cycle.WaitSource:
+	case view.WaitSource:
 		return sourceText(w, now)
-	case cycle.WaitOutbox:
+	case view.WaitOutbox:
 		return fmt.Sprintf("%s in the outbox%s%s", terminal.Count(w.Count, "message"), because(plain.Line(w.Reason)), until("; next try %s (%s)"))
 	}
 	if w.Never {
@@ -114,7 +115,7 @@ func waitText(w cycle.Waiting, now time.Time) string {
 }
 
 // sourceText describes a poll that is still reading mail before it runs turns.
-func sourceText(w cycle.Waiting, now time.Time) string {
+func sourceText(w view.Waiting, now time.Time) string {
 	switch {
 	case w.Who != "":
 		return fmt.Sprintf("the poll reads mail first, and the login %s has been refused since %s%s", w.Who, terminal.Clock(w.Since, now), because(plain.Line(w.Reason)))
@@ -125,7 +126,7 @@ func sourceText(w cycle.Waiting, now time.Time) string {
 }
 
 // whoseMessage describes the message that has its turn, or comes first.
-func whoseMessage(w cycle.Waiting) string {
+func whoseMessage(w view.Waiting) string {
 	switch who := plain.Line(w.Who); {
 	case w.Source == state.Clock:
 		return "a prompt of the clock"
@@ -146,21 +147,21 @@ func comes(n int) string {
 }
 
 // waitHint returns the hint for a reason, or "".
-func waitHint(w cycle.Waiting, mode string) string {
+func waitHint(w view.Waiting, mode string) string {
 	switch w.Why {
-	case cycle.WaitHalted:
+	case view.WaitHalted:
 		return "lift it by " + terminal.ResumeCommands(w.By)
-	case cycle.WaitMoney:
+	case view.WaitMoney:
 		return "`" + name + " credit USD` adds credit"
-	case cycle.WaitCredential, cycle.WaitCooldown, cycle.WaitBlocked:
+	case view.WaitCredential, view.WaitCooldown, view.WaitBlocked:
 		return "`" + name + " doctor` checks the agent"
-	case cycle.WaitBackend:
+	case view.WaitBackend:
 		return "`" + name + " poll` tries it at once"
-	case cycle.WaitAnswer, cycle.WaitQuestion:
+	case view.WaitAnswer, view.WaitQuestion:
 		return "`" + name + " answer " + w.Key + " TEXT` answers, as does a reply to its mail"
-	case cycle.WaitNoRunner:
+	case view.WaitNoRunner:
 		return "`" + name + " inbox next` takes it"
-	case cycle.WaitPoll:
+	case view.WaitPoll:
 		return terminal.OverdueHint(mode == cycle.ModeNone) + " `" + name + " poll` polls now"
 	}
 	return ""

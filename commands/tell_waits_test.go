@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 )
 
@@ -17,31 +18,31 @@ func TestWaitText(t *testing.T) {
 	at := now.Add(-5 * time.Minute)
 	later := now.Add(10 * time.Minute)
 	for _, test := range []struct {
-		w    cycle.Waiting
+		w    view.Waiting
 		want string
 		hint string // begins so; "" = none
 	}{
-		{cycle.Waiting{Why: cycle.WaitNoRunner, Never: true}, `runner is "none": somebody must take it from the inbox`, "`agentstateloop inbox next`"},
-		{cycle.Waiting{Why: cycle.WaitHalted, Never: true, By: []string{"here", "mesh"}}, "the agent is HALTED, and answers after resume", "lift it by `agentstateloop resume` and `agentstateloop mesh resume`"},
-		{cycle.Waiting{Why: cycle.WaitMoney, Never: true, Reason: "the credit is used up"}, "the agent is out of money: the credit is used up", "`agentstateloop credit USD`"},
-		{cycle.Waiting{Why: cycle.WaitCooldown, Until: later}, "too many turns failed in a row, and the agent answers after 09:40", "`agentstateloop doctor`"},
-		{cycle.Waiting{Why: cycle.WaitBlocked, Reason: "turn.lock is a folder"}, "no turn can run: turn.lock is a folder", "`agentstateloop doctor`"},
-		{cycle.Waiting{Why: cycle.WaitCredential, Who: "agent:claude", Since: at, Reason: "401\nsee \x1b[31mhere"}, "the agent's login agent:claude has been refused since 09:25", "`agentstateloop doctor`"},
-		{cycle.Waiting{Why: cycle.WaitWorking, Who: "me", Since: at}, "the agent works on it since 09:25", ""},
-		{cycle.Waiting{Why: cycle.WaitSuspended, Who: "boreas3120", Until: later}, "its turn waits for a report of boreas3120, until 09:40", ""},
-		{cycle.Waiting{Why: cycle.WaitTurn, Who: "you@example.com", Source: state.Mail, Since: at}, "the agent works on a mail of you@example.com since 09:25", ""},
-		{cycle.Waiting{Why: cycle.WaitTurn, Source: state.Self, Since: at}, "the agent works on what it planned itself since 09:25", ""},
-		{cycle.Waiting{Why: cycle.WaitReports, Who: "boreas3120"}, "the turn before waits for a report of boreas3120", ""},
-		{cycle.Waiting{Why: cycle.WaitLingering}, "the agent of the turn before has answered, and its process has not ended", ""},
-		{cycle.Waiting{Why: cycle.WaitBehind, Who: "boreas3120", Source: state.Mesh, Count: 1}, "1 message comes first: a message of boreas3120 is the next", ""},
-		{cycle.Waiting{Why: cycle.WaitBehind, Who: "you@example.com", Source: state.Mail, Count: 3}, "3 messages come first: a mail of you@example.com is the next", ""},
-		{cycle.Waiting{Why: cycle.WaitDeferred, Until: later, Reason: state.CollectReason}, "it waits until 09:40", ""},
-		{cycle.Waiting{Why: cycle.WaitSource, Who: "imap", Since: at, Reason: "535"}, "the poll reads mail first, and the login imap has been refused since 09:25", ""},
-		{cycle.Waiting{Why: cycle.WaitSource, Since: at}, "the poll reads mail first, and mail was last read at 09:25", ""},
-		{cycle.Waiting{Why: cycle.WaitSource}, "the poll reads mail first, and mail could not be read yet", ""},
-		{cycle.Waiting{Why: cycle.WaitPoll, Until: later}, "no poll has taken it yet; at the latest that of 09:40", "is cron running?"},
-		{cycle.Waiting{Why: cycle.WaitPoll, Until: at, Never: true}, "no poll takes it; the last was due at 09:25", "is cron running?"},
-		{cycle.Waiting{Why: cycle.WaitOutbox, Count: 2, Reason: "no mail can be sent", Until: later}, "2 messages in the outbox: no mail can be sent; next try 09:40", ""},
+		{view.Waiting{Why: view.WaitNoRunner, Never: true}, `runner is "none": somebody must take it from the inbox`, "`agentstateloop inbox next`"},
+		{view.Waiting{Why: view.WaitHalted, Never: true, By: []string{"here", "mesh"}}, "the agent is HALTED, and answers after resume", "lift it by `agentstateloop resume` and `agentstateloop mesh resume`"},
+		{view.Waiting{Why: view.WaitMoney, Never: true, Reason: "the credit is used up"}, "the agent is out of money: the credit is used up", "`agentstateloop credit USD`"},
+		{view.Waiting{Why: view.WaitCooldown, Until: later}, "too many turns failed in a row, and the agent answers after 09:40", "`agentstateloop doctor`"},
+		{view.Waiting{Why: view.WaitBlocked, Reason: "turn.lock is a folder"}, "no turn can run: turn.lock is a folder", "`agentstateloop doctor`"},
+		{view.Waiting{Why: view.WaitCredential, Who: "agent:claude", Since: at, Reason: "401\nsee \x1b[31mhere"}, "the agent's login agent:claude has been refused since 09:25", "`agentstateloop doctor`"},
+		{view.Waiting{Why: view.WaitWorking, Who: "me", Since: at}, "the agent works on it since 09:25", ""},
+		{view.Waiting{Why: view.WaitSuspended, Who: "boreas3120", Until: later}, "its turn waits for a report of boreas3120, until 09:40", ""},
+		{view.Waiting{Why: view.WaitTurn, Who: "you@example.com", Source: state.Mail, Since: at}, "the agent works on a mail of you@example.com since 09:25", ""},
+		{view.Waiting{Why: view.WaitTurn, Source: state.Self, Since: at}, "the agent works on what it planned itself since 09:25", ""},
+		{view.Waiting{Why: view.WaitReports, Who: "boreas3120"}, "the turn before waits for a report of boreas3120", ""},
+		{view.Waiting{Why: view.WaitLingering}, "the agent of the turn before has answered, and its process has not ended", ""},
+		{view.Waiting{Why: view.WaitBehind, Who: "boreas3120", Source: state.Mesh, Count: 1}, "1 message comes first: a message of boreas3120 is the next", ""},
+		{view.Waiting{Why: view.WaitBehind, Who: "you@example.com", Source: state.Mail, Count: 3}, "3 messages come first: a mail of you@example.com is the next", ""},
+		{view.Waiting{Why: view.WaitDeferred, Until: later, Reason: state.CollectReason}, "it waits until 09:40", ""},
+		{view.Waiting{Why: view.WaitSource, Who: "imap", Since: at, Reason: "535"}, "the poll reads mail first, and the login imap has been refused since 09:25", ""},
+		{view.Waiting{Why: view.WaitSource, Since: at}, "the poll reads mail first, and mail was last read at 09:25", ""},
+		{view.Waiting{Why: view.WaitSource}, "the poll reads mail first, and mail could not be read yet", ""},
+		{view.Waiting{Why: view.WaitPoll, Until: later}, "no poll has taken it yet; at the latest that of 09:40", "is cron running?"},
+		{view.Waiting{Why: view.WaitPoll, Until: at, Never: true}, "no poll takes it; the last was due at 09:25", "is cron running?"},
+		{view.Waiting{Why: view.WaitOutbox, Count: 2, Reason: "no mail can be sent", Until: later}, "2 messages in the outbox: no mail can be sent; next try 09:40", ""},
 	} {
 		got, hint := waitText(test.w, now), waitHint(test.w, cycle.ModeCrontab)
 		if !strings.HasPrefix(got, test.want) || strings.ContainsAny(got, "\n\x1b") {
@@ -58,7 +59,7 @@ func TestWaitText(t *testing.T) {
 func TestWhyWaitsIsToldOnce(t *testing.T) {
 	var stderr bytes.Buffer
 	why := whyWaits{agent: new(cycle.Agent), key: "cli:1", out: &terminal.Output{Stderr: &stderr}, now: time.Now}
-	hold := func(w cycle.Waiting) {
+	hold := func(w view.Waiting) {
 		t.Helper()
 		for range 3 {
 			if err := why.hear(w); err != nil {
@@ -68,14 +69,14 @@ func TestWhyWaitsIsToldOnce(t *testing.T) {
 		}
 	}
 	since := time.Now()
-	turn := cycle.Waiting{Why: cycle.WaitTurn, Who: "boreas3120", Since: since}
+	turn := view.Waiting{Why: view.WaitTurn, Who: "boreas3120", Since: since}
 	if why.hear(turn); stderr.Len() > 0 {
 		t.Errorf("told at once: %s", stderr.String())
 	}
 	hold(turn)
 	hold(turn)
-	hold(cycle.Waiting{Why: cycle.WaitTurn, Who: "boreas3120", Since: since.Add(time.Minute)})
-	hold(cycle.Waiting{Why: cycle.WaitWorking, Since: since})
+	hold(view.Waiting{Why: view.WaitTurn, Who: "boreas3120", Since: since.Add(time.Minute)})
+	hold(view.Waiting{Why: view.WaitWorking, Since: since})
 	if n := strings.Count(stderr.String(), "agentstateloop: waiting: "); n != 3 {
 		t.Errorf("told %d times, want 3:\n%s", n, stderr.String())
 	}
@@ -85,7 +86,7 @@ func TestWhyWaitsIsToldOnce(t *testing.T) {
 	if stderr.Len() > 0 {
 		t.Errorf("a script is told: %s", stderr.String())
 	}
-	err := why.hear(cycle.Waiting{Why: cycle.WaitHalted, Never: true, By: []string{"here"}})
+	err := why.hear(view.Waiting{Why: view.WaitHalted, Never: true, By: []string{"here"}})
 	if err == nil || exitCode(err) != exitRefused || errorCodeOf(err) != codeRefused || !strings.Contains(hintOf(err), "agentstateloop resume") || !strings.Contains(hintOf(err), "inbox show cli:1") {
 		t.Errorf("HALT: %v, exit code %d, %s, %q", err, exitCode(err), errorCodeOf(err), hintOf(err))
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -99,7 +100,7 @@ func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key stri
 	for _, x := range s.Expected {
 		all = append(all, row{x.Wait, x.For})
 	}
-	named, err := keyOf(t.store, s, which)
+	named, err := view.KeyOf(t.store, s, which)
 	if err != nil {
 		return w, "", err
 	}

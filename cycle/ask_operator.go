@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail"
 	"agentstateloop/mail/message"
@@ -80,7 +81,7 @@ func (o *operatorAsker) ask(ctx context.Context, in Inside, q OperatorQuestion, 
 		return "", ErrNoOperatorMail
 	}
 	e := state.Effect{Kind: state.OperatorQuestion, Channel: state.ByMail, To: o.operator, Text: q.Text, Options: slices.Clone(q.Options), TurnID: in.TurnID}
-	e.Thread.Subject = "@" + o.handle + " asks: " + titleOf(q.Text)
+	e.Thread.Subject = "@" + o.handle + " asks: " + view.TitleOf(q.Text)
 	if msg, ok := s.TurnMessage(); ok && msg.Operator && msg.Source != state.Mail {
 		e.Thread.ID = msg.ThreadID
 	} else if ok && msg.Source == state.Mail {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 	"agentstateloop/turn/relay"
@@ -100,7 +101,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		Env: env, Backend: at.ender.backend.name(), MayBeSilent: msg.MayBeSilent(), Grants: at.granter.grants(head, msg, m.reports),
 	}
 	program, attempt = own.own(program, attempt)
-	if at.ender.backend.low || isShort(state.Tier(data.Tier)) {
+	if at.ender.backend.low || view.IsShort(state.Tier(data.Tier)) {
 		program, attempt = program.Lowered(attempt)
 	}
 	if at.ender.backend.low {

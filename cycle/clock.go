@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"agentstateloop/cycle/hook"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/capture"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
@@ -289,7 +290,7 @@ func (p *clockPrompts) keep(c ClockPrompt, words string) (state.Message, error) 
 	words = p.secrets.Redact(words)
 	first, _, _ := strings.Cut(words, "\n")
 	m := state.Message{
-		Kind: c.Kind, Title: titleOf(plain.Cut(first, 4*maxTitle)), Size: len(words),
+		Kind: c.Kind, Title: view.TitleOf(plain.Cut(first, 4*view.MaxTitle)), Size: len(words),
 		Payload: store.PayloadName(store.MessagesDir, "prompt:"+c.Name+":"+store.NewID(), ".txt"),
 	}
 	if p.policy.ByThread {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -257,7 +258,7 @@ func (m *summaryMaker) summarise(ctx context.Context, s state.State, talk state.
 	program, attempt := &config, turn.Attempt{
 		Dir: dir, TurnID: summaryID, Prompt: []byte(question + "\n"), Session: session, Extra: extra, Env: m.launcher.env(),
 	}
-	if m.summary == nil && isShort(s.Tier(*m.prompter.policy, m.prompter.now())) {
+	if m.summary == nil && view.IsShort(s.Tier(*m.prompter.policy, m.prompter.now())) {
 		program, attempt = config.Lowered(attempt)
 	}
 	r, err := m.launcher.launch(ctx, program, attempt)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/cron"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -137,23 +138,23 @@ func (c *crontab) misplaced(s state.State) bool {
 }
 
 // status compares the installed lines with those that the state asks for.
-func (c *crontab) status(s state.State) StatusSchedule {
-	st := StatusSchedule{
-		Error:     orNull(s.Schedule.Error),
-		Installed: orNull(timeFields(s.Schedule.Installed)), AlarmInstalled: orNull(timeFields(s.Schedule.AlarmLine)),
+func (c *crontab) status(s state.State) view.StatusSchedule {
+	st := view.StatusSchedule{
+		Error:     view.OrNull(s.Schedule.Error),
+		Installed: view.OrNull(timeFields(s.Schedule.Installed)), AlarmInstalled: view.OrNull(timeFields(s.Schedule.AlarmLine)),
 	}
 	if at, ok := s.NextAlarm(*c.policy, c.now()); ok {
-		st.Alarm, st.AlarmReason = &at, orNull(s.Due(*c.policy, at))
+		st.Alarm, st.AlarmReason = &at, view.OrNull(s.Due(*c.policy, at))
 	}
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed {
 		return st
 	}
 	line, alarm, err := c.job(s).Lines()
 	if err != nil {
-		st.Error = orNull(err.Error())
+		st.Error = view.OrNull(err.Error())
 		return st
 	}
-	st.Wanted, st.AlarmWanted = orNull(timeFields(line)), orNull(timeFields(alarm))
+	st.Wanted, st.AlarmWanted = view.OrNull(timeFields(line)), view.OrNull(timeFields(alarm))
 	return st
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
 	"agentstateloop/cycle/hook"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 )
 
@@ -91,7 +91,7 @@ func TestAnEventHoldsNoNote(t *testing.T) {
 	}
 	found, err := follower.Next()
 	check(t, err)
-	i := slices.IndexFunc(found, func(e cycle.LiveEvent) bool { return e.Event == "reset" })
+	i := slices.IndexFunc(found, func(e view.LiveEvent) bool { return e.Event == "reset" })
 	if i < 0 || found[i].Data.(state.Details).Reason != "" {
 		t.Errorf("%+v", found)
 	}

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 )
 
 // names returns the names of events.
-func names(events []cycle.LiveEvent) string {
+func names(events []view.LiveEvent) string {
 	var all []string
 	for _, e := range events {
 		all = append(all, e.Event)
@@ -23,7 +23,7 @@ func names(events []cycle.LiveEvent) string {
 }
 
 // sorted returns the names of events in the order of their letters.
-func sorted(events []cycle.LiveEvent) string {
+func sorted(events []view.LiveEvent) string {
 	all := strings.Fields(names(events))
 	slices.Sort(all)
 	return strings.Join(all, " ")
@@ -60,7 +60,7 @@ func TestEventsAreFollowed(t *testing.T) {
 			t.Errorf("%s: the id %s is not its own", e.Event, e.ID)
 		}
 		seen[e.ID] = true
-		at, err := cycle.ParseCursor(e.ID)
+		at, err := view.ParseCursor(e.ID)
 		check(t, err)
 		if at.String() != e.ID {
 			t.Errorf("%s became %s", e.ID, at)
@@ -97,7 +97,7 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 		t.Fatalf("from now on: %s", names(found))
 	}
 	for _, e := range found {
-		at, err := cycle.ParseCursor(e.ID)
+		at, err := view.ParseCursor(e.ID)
 		check(t, err)
 		again, err := h.agent.View().Events(at).Next()
 		check(t, err)
@@ -110,7 +110,7 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 	if found, err := last.Next(); len(found) != 1 || err != nil || strings.HasPrefix(found[0].Event, "st") {
 		t.Errorf("the last event: %s, %v", names(found), err)
 	}
-	serial, err := cycle.ParseCursor(strconv.FormatUint(h.state().Serial, 10))
+	serial, err := view.ParseCursor(strconv.FormatUint(h.state().Serial, 10))
 	check(t, err)
 	since := h.agent.View().Events(serial)
 	if found, err := since.Next(); len(found) > 0 || err != nil {
@@ -118,7 +118,7 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 	}
 	h.write("go", "")
 	<-polled
-	for name, follower := range map[string]*cycle.Events{"from now": now, "the last": last, "a serial": since} {
+	for name, follower := range map[string]*view.Events{"from now": now, "the last": last, "a serial": since} {
 		found, err := follower.Next()
 		check(t, err)
 		if got := names(found); !strings.Contains(got, "step.done") || !strings.Contains(got, "state.killed") || strings.Contains(got, "step.session") {
@@ -164,9 +164,9 @@ func TestFollowEnds(t *testing.T) {
 	check(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	check(t, follower.Follow(ctx, func([]cycle.LiveEvent) error { return nil }))
+	check(t, follower.Follow(ctx, func([]view.LiveEvent) error { return nil }))
 	wrong := errors.New("broken pipe")
-	if err := follower.Follow(t.Context(), func([]cycle.LiveEvent) error { return wrong }); err != wrong {
+	if err := follower.Follow(t.Context(), func([]view.LiveEvent) error { return wrong }); err != wrong {
 		t.Error(err)
 	}
 }
@@ -174,7 +174,7 @@ func TestFollowEnds(t *testing.T) {
 // What is not an id leads nowhere.
 func TestParseCursor(t *testing.T) {
 	for _, text := range []string{"", "x", "-1", "1.", "1.x", "1.2/", "1.2/t", "1.2/../3.4", "1.2/t/3", "1.2/t/3.x", "1.2/t/x.3", "1.2/T/3.4", "1.2/t/3.4/5", "99999999999999999999"} {
-		if c, err := cycle.ParseCursor(text); err == nil {
+		if c, err := view.ParseCursor(text); err == nil {
 			t.Errorf("%q: %+v", text, c)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -107,7 +108,7 @@ func (o *outbox) rows() ([]OutboxRow, error) {
 	}
 	for _, e := range s.HookCalls {
 		r := o.describe(e)
-		r.Number, r.Status, r.Subject = numeral(hookMark, e.Number), RowWaiting, e.Announces.Event
+		r.Number, r.Status, r.Subject = view.Numeral(view.HookMark, e.Number), RowWaiting, e.Announces.Event
 		if e.NotBefore.After(o.now()) {
 			r.NextTry = &e.NotBefore
 		}
@@ -115,13 +116,13 @@ func (o *outbox) rows() ([]OutboxRow, error) {
 	}
 	for _, e := range s.Undelivered {
 		r := o.describe(e)
-		r.Status, r.Ended, r.Told = RowUndelivered, orNull(e.GivenUp), e.Told == state.ByMail
+		r.Status, r.Ended, r.Told = RowUndelivered, view.OrNull(e.GivenUp), e.Told == state.ByMail
 		rows = append(rows, r)
 	}
 	for _, lost := range s.Lost {
 		rows = append(rows, OutboxRow{
-			Number: numeral("", lost.Number), ID: lost.ID, Status: RowReturned, Channel: state.ByMail, To: lost.To, Reason: lost.Reason,
-			Ended: orNull(lost.At), Told: !lost.Told.IsZero(), Files: []files.Received{},
+			Number: view.Numeral("", lost.Number), ID: lost.ID, Status: RowReturned, Channel: state.ByMail, To: lost.To, Reason: lost.Reason,
+			Ended: view.OrNull(lost.At), Told: !lost.Told.IsZero(), Files: []files.Received{},
 		})
 	}
 	return rows, nil
@@ -129,11 +130,11 @@ func (o *outbox) rows() ([]OutboxRow, error) {
 
 func (o *outbox) describe(e state.Effect) OutboxRow {
 	r := OutboxRow{
-		Number: numeral("", e.Number), ID: e.ID, Kind: e.Kind, Channel: e.Channel, To: e.To, Subject: e.Thread.Subject, TurnID: e.TurnID,
-		Created: orNull(e.Created), Attempts: e.Attempts, Copies: e.Copies, Reason: e.Reason,
+		Number: view.Numeral("", e.Number), ID: e.ID, Kind: e.Kind, Channel: e.Channel, To: e.To, Subject: e.Thread.Subject, TurnID: e.TurnID,
+		Created: view.OrNull(e.Created), Attempts: e.Attempts, Copies: e.Copies, Reason: e.Reason,
 	}
 	if r.Subject == "" {
-		r.Subject = beginning(e.Text)
+		r.Subject = view.Beginning(e.Text)
 	}
 	if e.File != "" {
 		r.File = o.store.Path(e.File)
@@ -203,7 +204,7 @@ func (o *outbox) ended(id string) (what, reason string, err error) {
 	}
 	lines := slices.Clone(s.Lines)
 	slices.Reverse(lines)
-	for l, err := range o.store.Newest(eventsRead, state.LineDelivery) {
+	for l, err := range o.store.Newest(view.EventsRead, state.LineDelivery) {
 		if err != nil {
 			return "", "", err
 		}
@@ -354,7 +355,7 @@ func (r *Report) addUnsent(s state.State, now time.Time) {
 // noMailSent returns the failure of a server that takes no mail, if a mail waits that HALT does
 // not hold.
 func noMailSent(s state.State, now time.Time) (SourceFailure, bool) {
-	sending := sendingStatus(s)
+	sending := view.SendingStatus(s)
 	if sending == nil {
 		return SourceFailure{}, false
 	}

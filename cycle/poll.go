@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/cron"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -298,9 +299,9 @@ func (a *Agent) Ring(from, reason string) error { return a.Store.Ring(from, reas
 
 // RingAtOnce is Ring for a caller that polls meanwhile, and for AwaitNudge. The nudge is
 // durable when settle has returned nil. The caller must call settle once.
-func (a *Agent) RingAtOnce(from, reason string) (rung RecordedNudge, settle func() error, err error) {
+func (a *Agent) RingAtOnce(from, reason string) (rung view.RecordedNudge, settle func() error, err error) {
 	mark, settle, err := a.Store.RingAtOnce(from, reason)
-	return RecordedNudge{Mark: mark, At: a.Now().UTC()}, settle, err
+	return view.RecordedNudge{Mark: mark, At: a.Now().UTC()}, settle, err
 }
 
 // ErrNoMesh means that another agent cannot be reached, because no mesh is configured.
@@ -363,7 +364,7 @@ func dueWithoutCron(s state.State, policy state.Policy, now time.Time) string {
 // lostTurn reports whether the watchdog of a cycle would find a turn to reap.
 func (p pollReasons) lostTurn(s state.State) (bool, error) {
 	switch {
-	case laidDown(s.Turn):
+	case stoppedWhileSuspended(s.Turn):
 		return true, nil
 	case !owned(s.Turn) && !s.Turn.Lingering():
 		return false, nil

@@ -10,6 +10,7 @@ import (
 
 	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -74,7 +75,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	if d.Tier = string(allowed.Tier); allowed.Limited {
 		d.Left = allowed.Left.String()
 	}
-	if p.turn != nil && isShort(allowed.Tier) {
+	if p.turn != nil && view.IsShort(allowed.Tier) {
 		d.Cheaper, d.Sparing, d.Fewer = p.turn.Cheaper(), len(p.turn.Low.Args) > 0, p.turn.Runner == turn.API
 	}
 	if !d.Fresh {

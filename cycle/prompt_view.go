@@ -6,6 +6,7 @@ import (
 
 	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 )
 
@@ -103,7 +104,7 @@ func (v *promptViewer) view(s state.State, m turnMessage) (PromptView, error) {
 // message returns the message with this key, from the inbox of s or the
 // history.
 func (p *prompter) message(s state.State, key string) (turnMessage, error) {
-	msg, err := findMessage(p.store, s, key)
+	msg, err := view.FindMessage(p.store, s, key)
 	if err != nil {
 		return turnMessage{}, err
 	}

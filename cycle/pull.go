@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -108,7 +109,7 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 		if err == nil {
 			list := files.Incoming{Store: p.store}
 			return Pulled{
-				TurnID: head.TurnID, Epoch: head.Epoch, Number: *numeral("", msg.Seq), Key: msg.Key, Source: msg.Source, From: msg.From,
+				TurnID: head.TurnID, Epoch: head.Epoch, Number: *view.Numeral("", msg.Seq), Key: msg.Key, Source: msg.Source, From: msg.From,
 				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.earlier(list),
 				Files: filesOfMessage(list, m).Files,
 			}, nil
@@ -125,12 +126,12 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 // notTaken returns the reason why no message could be taken: ErrNothing if the inbox is empty.
 func (p *puller) notTaken(s state.State) error {
 	now := p.now()
-	noMoney := broke(s, *p.policy, now)
+	noMoney := view.Broke(s, *p.policy, now)
 	switch {
 	case len(s.Inbox) == 0:
 		return ErrNothing
 	case s.Halted():
-		return ErrHalted
+		return view.ErrHalted
 	case now.Before(s.CooldownUntil):
 		return fmt.Errorf("after five failed turns no message is handed out until %s", s.CooldownUntil.Format(time.RFC3339))
 	case noMoney != "":
@@ -148,7 +149,7 @@ func (a *Agent) PulledTurn(which string) (Inside, error) {
 	if err != nil {
 		return Inside{}, err
 	}
-	key, err := keyOf(a.Store, s, which)
+	key, err := view.KeyOf(a.Store, s, which)
 	if err != nil {
 		return Inside{}, err
 	}
@@ -189,7 +190,7 @@ func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) 
 	if err != nil {
 		return "", err
 	}
-	msg, err := findMessage(a.Store, s, key)
+	msg, err := view.FindMessage(a.Store, s, key)
 	if err != nil {
 		return "", err
 	}

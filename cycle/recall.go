@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
@@ -249,26 +250,26 @@ const wordsRead = 256 << 10
 // payload is missing or damaged.
 func (a *Agent) FirstWords(m state.Message) (words string, ok bool) {
 	if m.Title != "" {
-		return beginning(a.Secrets.Redact(m.Title)), true
+		return view.Beginning(a.Secrets.Redact(m.Title)), true
 	}
 	if m.Payload == "" {
 		return "", false
 	}
-	heads := headliner{store: a.Store}
-	length, err := heads.length(m.Payload)
+	heads := view.Headliner{Store: a.Store}
+	length, err := heads.Length(m.Payload)
 	if err != nil {
 		return "", false
 	}
 	var raw []byte
 	if length > wordsRead {
-		raw, err = heads.head(m.Payload)
+		raw, err = heads.Head(m.Payload)
 	} else {
 		raw, err = a.Store.ReadSummed(m.Payload, m.Sum)
 	}
 	if err != nil {
 		return "", false
 	}
-	return beginning(a.Secrets.Redact(textOf(m.Source, raw))), true
+	return view.Beginning(a.Secrets.Redact(textOf(m.Source, raw))), true
 }
 
 // textOf returns the text of a payload. raw may be only the beginning of the payload.

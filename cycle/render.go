@@ -12,6 +12,7 @@ import (
 
 	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/hook"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
@@ -186,7 +187,7 @@ func (r *renderer) text(s state.State, e state.Effect) (string, error) {
 // brokeNote returns the note for a mail that promises a turn while the agent cannot afford one,
 // or "".
 func (r *renderer) brokeNote(s state.State) string {
-	why := broke(s, *r.policy, r.now())
+	why := view.Broke(s, *r.policy, r.now())
 	if why == "" {
 		return ""
 	}
@@ -217,7 +218,7 @@ func (r *renderer) answer(s state.State, control string) string {
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
 		s.Turn.Status, len(s.Inbox)-len(s.Planned()), len(s.Outbox), len(s.Undelivered))
 	for _, w := range s.OperatorWaits(r.now()) {
-		fmt.Fprintf(&b, "asked you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), offered(w.Options))
+		fmt.Fprintf(&b, "asked you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), view.Offered(w.Options))
 	}
 	r.wakeups(&b, s)
 	r.prompts(&b, s)
@@ -238,7 +239,7 @@ func (r *renderer) answer(s state.State, control string) string {
 
 // prompts adds the next time of each clock prompt.
 func (r *renderer) prompts(b *strings.Builder, s state.State) {
-	for _, p := range promptStatus(s, *r.policy, r.now()) {
+	for _, p := range view.PromptStatus(s, *r.policy, r.now()) {
 		switch {
 		case p.Next == nil:
 		case p.Held != "":
@@ -254,7 +255,7 @@ const mostWakeups = 5
 
 // wakeups adds the wakeups of the agent, the next first.
 func (r *renderer) wakeups(b *strings.Builder, s state.State) {
-	rows := wakeups(s, *r.policy, r.now(), func(state.Message) bool { return true })
+	rows := view.Wakeups(s, *r.policy, r.now(), func(state.Message) bool { return true })
 	for _, w := range rows[:min(len(rows), mostWakeups)] {
 		fmt.Fprintf(b, "%s: %s, %s", w.Kind, w.At.Format(time.RFC3339), plain.Line(w.Title))
 		if w.Held != "" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -75,7 +76,7 @@ func (a *Agent) RemindByHand(ctx context.Context, from, when, text string) (time
 // Wakeups returns the waiting wakeups of the agent, the next first. For the turn in it returns
 // those of the turn's principal. For the operator at the terminal, who has no turn, it returns
 // all.
-func (a *Agent) Wakeups(in Inside) ([]Wakeup, error) {
+func (a *Agent) Wakeups(in Inside) ([]view.Wakeup, error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (a *Agent) Wakeups(in Inside) ([]Wakeup, error) {
 			return nil, err
 		}
 	}
-	return wakeups(s, a.Policy, a.Now(), func(m state.Message) bool {
+	return view.Wakeups(s, a.Policy, a.Now(), func(m state.Message) bool {
 		return in.TurnID == "" || m.Principal() == s.TurnPrincipal()
 	}), nil
 }
@@ -128,7 +129,7 @@ func (p *planner) plan(ctx context.Context, in Inside, e state.Planned, words st
 		return time.Time{}, err
 	}
 	e.Key = "self:" + store.NewID()
-	e.Title = titleOf(words)
+	e.Title = view.TitleOf(words)
 	e.Payload = store.PayloadName(store.MessagesDir, e.Key, ".txt")
 	var err error
 	if e.Sum, err = p.store.KeepSummed(e.Payload, strings.NewReader(words)); err != nil {

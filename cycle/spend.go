@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -187,7 +188,7 @@ func (b *biller) overspent(s state.State, h state.Head, bill []state.Event) bool
 
 // Broke returns the reason why no turn runs for lack of money, and until when, or "" if the
 // agent has money.
-func (a *Agent) Broke(s state.State) string { return broke(s, a.Policy, a.Now()) }
+func (a *Agent) Broke(s state.State) string { return view.Broke(s, a.Policy, a.Now()) }
 
 // Credit adds to the credit, durable when it returns.
 func (a *Agent) Credit(ctx context.Context, amount state.Micros, by string) (state.State, error) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -83,16 +83,16 @@ func TestStatusAnswer(t *testing.T) {
 	printed := last
 	printed.Reply = ""
 	for want, s := range map[string]state.State{
-		cycle.AnswerPrinted:     {LastAnswer: printed},
-		cycle.AnswerSent:        {LastAnswer: last},
-		cycle.AnswerWaiting:     {LastAnswer: last, Outbox: []state.Effect{row}},
-		cycle.AnswerUndelivered: {LastAnswer: ended, Undelivered: []state.Effect{row}},
-		cycle.AnswerReturned:    {LastAnswer: ended, Lost: []state.Returned{{ID: "reply.t1"}}},
-		cycle.AnswerDropped:     {LastAnswer: ended},
+		view.AnswerPrinted:     {LastAnswer: printed},
+		view.AnswerSent:        {LastAnswer: last},
+		view.AnswerWaiting:     {LastAnswer: last, Outbox: []state.Effect{row}},
+		view.AnswerUndelivered: {LastAnswer: ended, Undelivered: []state.Effect{row}},
+		view.AnswerReturned:    {LastAnswer: ended, Lost: []state.Returned{{ID: "reply.t1"}}},
+		view.AnswerDropped:     {LastAnswer: ended},
 	} {
 		s.Turn.Status = state.HeadIdle
 		got := h.agent.View().StatusOf(s).LastAnswer
-		if got.Delivery != want || *got.Took != 4 || (got.Waits != nil) != (want == cycle.AnswerWaiting) {
+		if got.Delivery != want || *got.Took != 4 || (got.Waits != nil) != (want == view.AnswerWaiting) {
 			t.Errorf("want %s: %+v", want, got)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
@@ -49,7 +49,7 @@ answer done
 	h.receive(letter{id: "<one@example.com>"})
 	wait := h.pollInBackground()
 	observer := h.blueprint.agent(h.clock.Now)
-	var seen cycle.StatusTurn
+	var seen view.StatusTurn
 	until(t, "the tool is seen", func() bool {
 		s, err := observer.View().Status()
 		check(t, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/view"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -48,7 +49,7 @@ func (d Deliverable) Whole() string { return withFields(d.Fields, d.Text) }
 // deliverable. It returns an error when ctx ends, and when the agent cannot afford the turn.
 // While it waits, it passes the reason to each of watch, ten times a second, and ends with the
 // first error that one of them returns.
-func (a *Agent) Await(ctx context.Context, key string, watch ...func(Waiting) error) (Deliverable, error) {
+func (a *Agent) Await(ctx context.Context, key string, watch ...func(view.Waiting) error) (Deliverable, error) {
 	tick := time.NewTicker(checkInterval(a) / 5)
 	defer tick.Stop()
 	for {

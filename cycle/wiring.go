@@ -4,6 +4,7 @@ import (
 	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/cycle/quarantine"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mail"
 	"agentstateloop/mail/trust"
 )
@@ -220,8 +221,8 @@ func (a *Agent) outgoingFiles() files.Outgoing { return files.Outgoing{Store: a.
 // The views for readers.
 
 // View returns what reads the agent for people and programs.
-func (a *Agent) View() Reader {
-	r := Reader{
+func (a *Agent) View() view.Reader {
+	r := view.Reader{
 		Handle: a.Handle, Store: a.Store, Policy: &a.Policy, Now: a.Now, Turn: a.Turn, ReadsMail: a.Mail != nil,
 		ProvesMail: a.Mail != nil && a.Mail.Filter.Require != trust.RequireFrom, Unscheduled: a.Schedule.Mode == ModeNone,
 		Quarantine: a.quarantine(), CheckEvery: checkInterval(a), Schedule: a.crontab().status,

@@ -10,6 +10,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -35,7 +36,7 @@ func (c pollsCheck) run(context.Context) []Finding {
 	s, now := c.state, c.now()
 	found := []Finding{c.polls(now)}
 	if s.Halted() {
-		found = append(found, bad(Warn, "halt", "run "+terminal.ResumeCommands(cycle.HaltedBy(s))+" to lift it", "HALT is on: no turns, no mail"))
+		found = append(found, bad(Warn, "halt", "run "+terminal.ResumeCommands(view.HaltedBy(s))+" to lift it", "HALT is on: no turns, no mail"))
 	}
 	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
 		f := s.Credentials[credential]

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 )
 
 const (
@@ -40,8 +40,8 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 	}
 	events, err := p.View().EventsFromNow()
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
-		var after cycle.Cursor
-		if after, err = cycle.ParseCursor(last); err != nil {
+		var after view.Cursor
+		if after, err = view.ParseCursor(last); err != nil {
 			refuse(rw, http.StatusBadRequest, "Last-Event-ID: "+err.Error())
 			return
 		}
@@ -89,7 +89,7 @@ func (w *webServer) follower(rw http.ResponseWriter) *follower {
 }
 
 // send sends events, or a heartbeat if the last write is too long ago.
-func (f *follower) send(events []cycle.LiveEvent) error {
+func (f *follower) send(events []view.LiveEvent) error {
 	for _, e := range events {
 		data, err := json.Marshal(e)
 		if err != nil {

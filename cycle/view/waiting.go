@@ -1,4 +1,4 @@
-package cycle
+package view
 
 import (
 	"fmt"
@@ -100,7 +100,7 @@ func (r Reader) heldForAll(s state.State) (w Waiting, ok bool) {
 	if backend, o, out := s.AllOut(*r.Policy, r.Now()); out {
 		return Waiting{Why: WaitBackend, Never: o.Until.Sub(r.Now()) > shortRest, Until: o.Until, Since: o.Since, Reason: o.Sentence(backend)}, true
 	}
-	if why := broke(s, *r.Policy, r.Now()); why != "" {
+	if why := Broke(s, *r.Policy, r.Now()); why != "" {
 		return Waiting{Why: WaitMoney, Never: true, Reason: why}, true
 	}
 	if err := r.Store.Blocked(s); err != nil {
@@ -132,7 +132,7 @@ func heldByTurn(s state.State, msg state.Message) (w Waiting, ok bool) {
 		}
 		for _, open := range head.Waiting {
 			if open.Operator && !open.Answered() {
-				w.Why, w.Who, w.Until, w.Reason, w.Key = WaitQuestion, open.To, open.By, open.Text+offered(open.Options), strconv.FormatUint(has.Seq, 10)
+				w.Why, w.Who, w.Until, w.Reason, w.Key = WaitQuestion, open.To, open.By, open.Text+Offered(open.Options), strconv.FormatUint(has.Seq, 10)
 				if own {
 					w.Why = WaitAnswer
 				}
@@ -192,16 +192,16 @@ func (r Reader) whyNudgeWaits(got Receipt) (w Waiting, ok bool) {
 	return w, true
 }
 
-// offered returns the options of a question in parentheses, or "".
-func offered(options []string) string {
+// Offered returns the options of a question in parentheses, or "".
+func Offered(options []string) string {
 	if len(options) == 0 {
 		return ""
 	}
 	return " (" + plain.Line(strings.Join(options, ", ")) + ")"
 }
 
-// broke is Broke.
-func broke(s state.State, p state.Policy, now time.Time) string {
+// Broke is Broke.
+func Broke(s state.State, p state.Policy, now time.Time) string {
 	if s.Tier(p, now) != state.TierDead {
 		return ""
 	}

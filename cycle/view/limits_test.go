@@ -1,4 +1,4 @@
-package cycle
+package view
 
 import (
 	"strings"
@@ -27,17 +27,17 @@ func TestViewLimits(t *testing.T) {
 		limittest.Duration("uncalledFor", 7*24*time.Hour-1, 1, func(_ *testing.T, d time.Duration) bool {
 			return uncalledStatus(state.Uncalled{Count: 1, Last: viewNoon}, viewNoon.Add(d)) != nil
 		}),
-		{Const: "maxTitle", Max: 80, Within: func(_ *testing.T, n int64) bool {
-			return titleOf(strings.Repeat("é", int(n))) == strings.Repeat("é", int(n))
+		{Const: "MaxTitle", Max: 80, Within: func(_ *testing.T, n int64) bool {
+			return TitleOf(strings.Repeat("é", int(n))) == strings.Repeat("é", int(n))
 		}},
 		{Const: "wholeBudget", Max: 67_108_864, Within: func(t *testing.T, n int64) bool { return readsWhole(t, 100_000, n-100_000) }},
 		{Const: "headlineRead", Max: 65_536, Within: func(t *testing.T, n int64) bool { return readsWhole(t, n, 64<<20) }},
 		{Const: "headlineRead", Max: 65_536, Within: func(t *testing.T, n int64) bool {
-			head, err := (&headliner{store: storeWith(t, n)}).head("messages/m")
+			head, err := (&Headliner{Store: storeWith(t, n)}).Head("messages/m")
 			return err == nil && len(head) == int(n)
 		}},
 		{Const: "subjectCells", Max: 120, Within: func(_ *testing.T, n int64) bool {
-			return beginning(strings.Repeat("é", int(n))) == strings.Repeat("é", int(n))
+			return Beginning(strings.Repeat("é", int(n))) == strings.Repeat("é", int(n))
 		}},
 		{Const: "maxTurnID", Max: 64, Within: func(_ *testing.T, n int64) bool { return isTurnID(strings.Repeat("x", int(n))) }},
 		limittest.Duration("scanLate", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
@@ -63,6 +63,6 @@ func TestViewLimits(t *testing.T) {
 // readsWhole reports whether a list that has read so much reads a payload of n bytes whole,
 // which finds that it is damaged.
 func readsWhole(t *testing.T, n, read int64) bool {
-	h := headliner{store: storeWith(t, n), read: read}
+	h := Headliner{Store: storeWith(t, n), read: read}
 	return h.of(state.CLI, "messages/m", "other", 0).Damaged != ""
 }

@@ -1,4 +1,4 @@
-package cycle
+package view
 
 import (
 	"context"
@@ -97,8 +97,8 @@ func isTurnID(text string) bool {
 	})
 }
 
-// eventsRead limits how many bytes of the history are read for the events since a cursor.
-const eventsRead = 8 << 20
+// EventsRead limits how many bytes of the history are read for the events since a cursor.
+const EventsRead = 8 << 20
 
 // FollowEvery is how often a follower looks for events.
 const FollowEvery = 100 * time.Millisecond
@@ -131,7 +131,7 @@ func (r Reader) EventsFromNow() (*Events, error) {
 		return nil, err
 	}
 	e := &Events{agent: r.Handle, store: r.Store, at: Cursor{Serial: s.Serial, N: wholeSerial}, seen: s.Serial, begun: true}
-	if owned(s.Turn) || s.Turn.Lingering() {
+	if st := s.Turn.Status; st == state.HeadDispatched || st == state.HeadRunning || s.Turn.Lingering() {
 		e.open(s.Turn.TurnID, s.Turn.Epoch, 0)
 		steps, err := e.feed.Next()
 		if err != nil {
@@ -145,10 +145,10 @@ func (r Reader) EventsFromNow() (*Events, error) {
 }
 
 // LastEvents returns the last n events and those that follow. If n is 0, it starts with the
-// oldest event within eventsRead.
+// oldest event within EventsRead.
 func (r Reader) LastEvents(n int) (*Events, error) {
 	var at Cursor
-	for l, err := range r.Store.Newest(eventsRead) {
+	for l, err := range r.Store.Newest(EventsRead) {
 		if err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
@@ -233,7 +233,7 @@ func (e *Events) lines(s state.State) ([]state.Line, error) {
 	for _, l := range slices.Backward(s.Lines) {
 		known = known || !l.After(at.Serial, at.N) && e.atWork(l)
 	}
-	for l, err := range e.store.Newest(eventsRead) {
+	for l, err := range e.store.Newest(EventsRead) {
 		if err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}

@@ -1,4 +1,4 @@
-package cycle
+package view
 
 import (
 	"fmt"
@@ -79,7 +79,7 @@ func mailStatus(m state.LastMail) *StatusMail {
 	if m.Key == "" {
 		return nil
 	}
-	return &StatusMail{Key: m.Key, At: m.At, From: m.From, Subject: orNull(m.Subject)}
+	return &StatusMail{Key: m.Key, At: m.At, From: m.From, Subject: OrNull(m.Subject)}
 }
 
 // answerStatus returns the newest answer, and its delivery.
@@ -89,7 +89,7 @@ func answerStatus(s state.State, now time.Time) *StatusAnswer {
 		return nil
 	}
 	st := StatusAnswer{
-		Key: a.Key, Source: a.Source, TurnID: a.TurnID, Outcome: a.Outcome, At: a.At, CostUSD: a.Cost.USD(), NotPermitted: orNull(a.Refused), Sent: orNull(a.Sent),
+		Key: a.Key, Source: a.Source, TurnID: a.TurnID, Outcome: a.Outcome, At: a.At, CostUSD: a.Cost.USD(), NotPermitted: OrNull(a.Refused), Sent: OrNull(a.Sent),
 	}
 	if a.Took > 0 {
 		seconds := a.Took.Seconds()
@@ -102,7 +102,7 @@ func answerStatus(s state.State, now time.Time) *StatusAnswer {
 		st.Delivery = AnswerPrinted
 	case waits:
 		st.Delivery = AnswerWaiting
-		st.Waits = orNull(holdOf(s, row, now).Text)
+		st.Waits = OrNull(holdOf(s, row, now).Text)
 	case givenUp:
 		st.Delivery = AnswerUndelivered
 	case slices.ContainsFunc(s.Lost, func(r state.Returned) bool { return r.ID == a.Reply }):
@@ -134,7 +134,7 @@ func questions(s state.State, operator string, quarantined quarantine.Folder, no
 		}
 		text := askedAbout(c.Key, quarantined)
 		open = append(open, StatusQuestion{
-			Kind: QuestionChallenge, ID: c.ID, To: operator, Text: &text, Asked: orNull(c.Made), Until: orNull(c.Until), Sent: hasLeft(s, c.ID),
+			Kind: QuestionChallenge, ID: c.ID, To: operator, Text: &text, Asked: OrNull(c.Made), Until: OrNull(c.Until), Sent: hasLeft(s, c.ID),
 			Options: []string{},
 		})
 	}
@@ -144,8 +144,8 @@ func questions(s state.State, operator string, quarantined quarantine.Folder, no
 // questionOf returns the question of one wait of a turn. key is that of the turn's message.
 func questionOf(s state.State, w state.Wait, key string) StatusQuestion {
 	q := StatusQuestion{
-		Kind: QuestionAsk, ID: w.ID, To: w.To, Text: orNull(w.Text), Asked: orNull(w.Asked), Until: orNull(w.By), Sent: hasLeft(s, w.ID),
-		Options: append([]string{}, w.Options...), Key: orNull(key),
+		Kind: QuestionAsk, ID: w.ID, To: w.To, Text: OrNull(w.Text), Asked: OrNull(w.Asked), Until: OrNull(w.By), Sent: hasLeft(s, w.ID),
+		Options: append([]string{}, w.Options...), Key: OrNull(key),
 	}
 	switch {
 	case w.Operator:
@@ -174,7 +174,7 @@ func askedAbout(key string, quarantined quarantine.Folder) string {
 	if err != nil {
 		return fmt.Sprintf("did you write the mail %s?", plain.Line(key))
 	}
-	return fmt.Sprintf("did you write the mail %q, which claims to be from %s?", titleOf(item.Subject), titleOf(item.From))
+	return fmt.Sprintf("did you write the mail %q, which claims to be from %s?", TitleOf(item.Subject), TitleOf(item.From))
 }
 
 // WithoutWords returns the status without private words: subjects, questions, the titles of

@@ -1,4 +1,4 @@
-package cycle
+package view
 
 import (
 	"cmp"
@@ -77,12 +77,12 @@ func (r Reader) Listing() ([]Listed, state.State, error) {
 // listedUnfetched returns the rows of the mails that are not fetched yet.
 func listedUnfetched(s state.State) (rows []Listed) {
 	add := func(key, status string) *Listed {
-		rows = append(rows, Listed{Number: numeral(unfetchedMark, s.Unfetched[key]), Key: key, Source: state.Mail, Status: status})
+		rows = append(rows, Listed{Number: Numeral(unfetchedMark, s.Unfetched[key]), Key: key, Source: state.Mail, Status: status})
 		return &rows[len(rows)-1]
 	}
 	for _, f := range s.FailingMails() {
 		row := add(f.Key, ListedFailing)
-		row.At, row.Since, row.Tries, row.NextRetryAt, row.Reason = orNull(f.Since), orNull(f.Since), f.Tries, orNull(f.Next), orNull(f.Reason)
+		row.At, row.Since, row.Tries, row.NextRetryAt, row.Reason = OrNull(f.Since), OrNull(f.Since), f.Tries, OrNull(f.Next), OrNull(f.Reason)
 	}
 	for _, key := range s.LargeMails() {
 		add(key, ListedFetching)
@@ -105,23 +105,23 @@ func (r Reader) Listed(m state.Message) Listed { return r.lister().message(m) }
 
 // lister returns the maker of the rows of one list.
 func (r Reader) lister() lister {
-	return lister{provesMail: r.ProvesMail, heads: &headliner{store: r.Store}}
+	return lister{provesMail: r.ProvesMail, heads: &Headliner{Store: r.Store}}
 }
 
 // lister makes the rows of one list that need more than the state.
 type lister struct {
 	provesMail bool
-	heads      *headliner
+	heads      *Headliner
 }
 
 // message returns the row of a message.
 func (l lister) message(m state.Message) Listed {
 	head := l.heads.of(m.Source, m.Payload, m.Sum, int64(m.Size))
 	row := Listed{
-		Number: numeral("", m.Seq), Seq: m.Seq, Key: m.Key, Source: m.Source, Kind: m.Kind, At: orNull(m.At.UTC()), From: m.From, Operator: m.Operator,
-		Proved: l.proved(m), Subject: head.Subject, Files: head.Files, Damage: orNull(head.Damaged), Status: string(m.Status),
-		Reason: orNull(m.Reason), NextRetryAt: orNull(m.NextRetryAt), Attempts: m.Attempts, Title: m.Title,
-		TurnID: orNull(m.TurnID), Epoch: m.Epoch, Trace: orNull(m.Trace), Payload: orNull(m.Payload), Size: int64(m.Size), Message: &m,
+		Number: Numeral("", m.Seq), Seq: m.Seq, Key: m.Key, Source: m.Source, Kind: m.Kind, At: OrNull(m.At.UTC()), From: m.From, Operator: m.Operator,
+		Proved: l.proved(m), Subject: head.Subject, Files: head.Files, Damage: OrNull(head.Damaged), Status: string(m.Status),
+		Reason: OrNull(m.Reason), NextRetryAt: OrNull(m.NextRetryAt), Attempts: m.Attempts, Title: m.Title,
+		TurnID: OrNull(m.TurnID), Epoch: m.Epoch, Trace: OrNull(m.Trace), Payload: OrNull(m.Payload), Size: int64(m.Size), Message: &m,
 	}
 	if m.Title != "" {
 		row.Subject = m.Title
@@ -185,10 +185,10 @@ func (l lister) item(i quarantine.Item, number uint64) Listed {
 	reason, evidence := trust.Finding(i.Gate, i.Reason)
 	head := l.heads.of(i.Source, i.Payload, i.Sum, 0)
 	row := Listed{
-		Number: numeral(quarantineMark, number), Key: i.Key, Source: i.Source, At: orNull(i.At.UTC()), From: i.From,
-		Subject: head.Subject, Files: head.Files, Damage: orNull(head.Damaged), Status: ListedQuarantined,
-		Reason: orNull(reason), Gate: orNull(i.Gate), Evidence: orNull(evidence),
-		Payload: orNull(i.Payload), Size: i.Size, Kept: orNull(i.Kept.UTC()),
+		Number: Numeral(quarantineMark, number), Key: i.Key, Source: i.Source, At: OrNull(i.At.UTC()), From: i.From,
+		Subject: head.Subject, Files: head.Files, Damage: OrNull(head.Damaged), Status: ListedQuarantined,
+		Reason: OrNull(reason), Gate: OrNull(i.Gate), Evidence: OrNull(evidence),
+		Payload: OrNull(i.Payload), Size: i.Size, Kept: OrNull(i.Kept.UTC()),
 	}
 	if i.Subject != "" {
 		row.Subject = i.Subject

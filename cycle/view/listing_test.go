@@ -1,4 +1,4 @@
-package cycle
+package view
 
 import (
 	"bytes"
@@ -45,7 +45,7 @@ func TestHeadline(t *testing.T) {
 	} {
 		key := fmt.Sprint("cli:", i)
 		m := kept(t, st, key, c.source, c.payload)
-		heads := headliner{store: st}
+		heads := Headliner{Store: st}
 		got := heads.of(m.Source, m.Payload, m.Sum, int64(m.Size))
 		if text := fmt.Sprintf("%q %v", got.Subject, got.Files); text != c.want || got.Damaged != "" {
 			t.Errorf("%s: %s, %q; want %s", c.payload, text, got.Damaged, c.want)
@@ -73,7 +73,7 @@ func TestHeadline(t *testing.T) {
 func TestHeadlineOfMuch(t *testing.T) {
 	st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
 	m := kept(t, st, "mail:1", state.Mail, withFile+strings.Repeat("x", headlineRead))
-	heads := headliner{store: st, read: wholeBudget}
+	heads := Headliner{Store: st, read: wholeBudget}
 	if got := heads.of(m.Source, m.Payload, m.Sum, int64(m.Size)); got.Subject != "grün" || got.Files != nil || got.Damaged != "" {
 		t.Errorf("%+v", got)
 	}
@@ -105,7 +105,7 @@ func BenchmarkListing(b *testing.B) {
 		rows = append(rows, state.Message{Key: fmt.Sprint("mail:", i), Source: state.Mail, Payload: name, Sum: store.Sum(raw), Size: len(raw)})
 	}
 	for b.Loop() {
-		heads := headliner{store: st}
+		heads := Headliner{Store: st}
 		for _, m := range rows {
 			if got := heads.of(m.Source, m.Payload, m.Sum, int64(m.Size)); got.Subject == "" {
 				b.Fatal(got)

@@ -1,4 +1,4 @@
-package cycle
+package view
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 const (
 	quarantineMark = "q"
 	unfetchedMark  = "f"
-	hookMark       = "h"
+	HookMark       = "h"
 )
 
 // numbersRead limits how many bytes of the history are read for numbers.
@@ -28,11 +28,11 @@ func (r Reader) Key(which string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return keyOf(r.Store, s, which)
+	return KeyOf(r.Store, s, which)
 }
 
-// keyOf is Key for a state that was read before.
-func keyOf(st *store.Store, s state.State, which string) (string, error) {
+// KeyOf is Key for a state that was read before.
+func KeyOf(st *store.Store, s state.State, which string) (string, error) {
 	for _, mark := range []struct {
 		letter string
 		kind   state.LineKind
@@ -104,8 +104,8 @@ func quarantineNumbers(st *store.Store, s state.State, keys map[string]bool) (ma
 	return numbers, err
 }
 
-// numeral returns a number as the lists show it, or nil for 0.
-func numeral(mark string, n uint64) *string {
+// Numeral returns a number as the lists show it, or nil for 0.
+func Numeral(mark string, n uint64) *string {
 	if n == 0 {
 		return nil
 	}

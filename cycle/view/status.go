@@ -1,4 +1,4 @@
-package cycle
+package view
 
 import (
 	"errors"
@@ -77,7 +77,7 @@ func withheldStatus(s state.State) *StatusWithheld {
 			w.Next = f.Next
 		}
 	}
-	return orNull(w)
+	return OrNull(w)
 }
 
 // StatusUncalled counts the mails of the operator that came to the agent's address and
@@ -94,7 +94,7 @@ func uncalledStatus(u state.Uncalled, now time.Time) *StatusUncalled {
 	if now.Sub(u.Last) >= uncalledFor {
 		return nil
 	}
-	return orNull(StatusUncalled(u))
+	return OrNull(StatusUncalled(u))
 }
 
 // StatusDeferral describes messages that wait for a time for the same reason. The first runs at
@@ -250,10 +250,10 @@ func (r Reader) StatusOf(s state.State) Status {
 	st := Status{
 		Agent:       r.Handle,
 		Phase:       s.Phase,
-		PhaseSince:  orNull(s.PhaseSince),
-		NextDue:     orNull(s.NextDue),
-		AckDue:      orNull(s.AckWaits.Until),
-		LastLook:    orNull(s.LastMailRead),
+		PhaseSince:  OrNull(s.PhaseSince),
+		NextDue:     OrNull(s.NextDue),
+		AckDue:      OrNull(s.AckWaits.Until),
+		LastLook:    OrNull(s.LastMailRead),
 		Offline:     offline(s, *r.Policy, r.ReadsMail),
 		Halted:      s.Halted(),
 		HaltedBy:    HaltedBy(s),
@@ -261,10 +261,10 @@ func (r Reader) StatusOf(s state.State) Status {
 		Outbox:      outboxStatus(s, now),
 		Outages:     outages(s, *r.Policy, now),
 		Credentials: map[string]StatusCredential{},
-		Sending:     sendingStatus(s),
-		LastNudge:   orNull(StatusNudge(s.LastRing)),
+		Sending:     SendingStatus(s),
+		LastNudge:   OrNull(StatusNudge(s.LastRing)),
 		Hooks:       hookStatus(s, *r.Policy),
-		Prompts:     promptStatus(s, *r.Policy, now),
+		Prompts:     PromptStatus(s, *r.Policy, now),
 		Schedule:    r.Schedule(s),
 		Asleep:      s.Asleep,
 		Lost:        []StatusLost{},
@@ -274,7 +274,7 @@ func (r Reader) StatusOf(s state.State) Status {
 	}
 	st.Inbox.Uncalled, st.Inbox.Withheld = uncalledStatus(s.Uncalled, now), withheldStatus(s)
 	st.Self = StatusSelf{
-		Wakeups: wakeups(s, *r.Policy, now, func(state.Message) bool { return true }),
+		Wakeups: Wakeups(s, *r.Policy, now, func(state.Message) bool { return true }),
 		Turns:   s.Streak.Turns, Limit: r.Policy.SelfTurns,
 	}
 	if len(st.Self.Wakeups) > 0 {
@@ -309,7 +309,7 @@ func (r Reader) StatusOf(s state.State) Status {
 	}
 	st.Tier, st.Spend = s.Tier(*r.Policy, now), spendStatus(s, *r.Policy, now)
 	st.Spend.Savings = savings(r.Turn, st.Tier)
-	st.Mesh = orNull(r.Mesh)
+	st.Mesh = OrNull(r.Mesh)
 	st.Obstacles = []string{}
 	for _, err := range r.Store.Obstacles(s) {
 		st.Obstacles = append(st.Obstacles, err.Error())
@@ -394,9 +394,9 @@ func spendStatus(s state.State, p state.Policy, now time.Time) StatusSpend {
 	}
 	if limit, limited := s.Tightest(p, now); limited {
 		usd := max(0, limit.Left).USD()
-		st.LeftUSD, st.Limit = &usd, orNull(limit.What())
+		st.LeftUSD, st.Limit = &usd, OrNull(limit.What())
 		if s.Tier(p, now) == state.TierDead {
-			st.Remedy = orNull(limit.Remedy())
+			st.Remedy = OrNull(limit.Remedy())
 		}
 	}
 	return st
@@ -408,9 +408,9 @@ func turnStatus(st *store.Store, s state.State) (StatusTurn, error) {
 	if h.Status == state.HeadIdle && !h.Lingering() {
 		return t, nil
 	}
-	t.ID, t.Epoch, t.Since = orNull(h.TurnID), orNull(h.Epoch), orNull(h.Since)
+	t.ID, t.Epoch, t.Since = OrNull(h.TurnID), OrNull(h.Epoch), OrNull(h.Since)
 	if msg, ok := s.TurnMessage(); ok {
-		t.Trace = orNull(msg.Trace)
+		t.Trace = OrNull(msg.Trace)
 	}
 	if h.Status == state.HeadSuspended {
 		open := 0
@@ -418,9 +418,9 @@ func turnStatus(st *store.Store, s state.State) (StatusTurn, error) {
 			if !w.Answered() {
 				open++
 			}
-			t.Waits = append(t.Waits, StatusWait{ID: w.ID, To: w.To, Answered: w.Answered(), Status: orNull(w.Status), Until: orNull(w.By)})
+			t.Waits = append(t.Waits, StatusWait{ID: w.ID, To: w.To, Answered: w.Answered(), Status: OrNull(w.Status), Until: OrNull(w.By)})
 		}
-		t.WaitingToolCount, t.ResumeBy = &open, orNull(h.ResumeBy)
+		t.WaitingToolCount, t.ResumeBy = &open, OrNull(h.ResumeBy)
 	}
 	dir := st.Path(store.AttemptDir(h.TurnID, h.Epoch))
 	held, _, err := turn.Probe(dir)
@@ -434,20 +434,20 @@ func turnStatus(st *store.Store, s state.State) (StatusTurn, error) {
 	case err != nil:
 		return t, err
 	case live.Lifecycle == turn.LifecycleKilled:
-		t.Lifecycle, t.Reason = orNull(live.Lifecycle.String()), orNull(live.Reason)
+		t.Lifecycle, t.Reason = OrNull(live.Lifecycle.String()), OrNull(live.Reason)
 	}
 	if !held || h.Status == state.HeadSuspended {
 		return t, nil // without an agent, the rest is left over from a killed runner
 	}
-	t.Lifecycle, t.State = orNull(live.Lifecycle.String()), orNull(live.State.String())
-	t.Tool, t.WaitingToolCount = orNull(live.Tool), &live.WaitingTools
-	t.LastOutput, t.KillAt, t.KillFor = orNull(live.LastOutput), orNull(live.KillAt), orNull(live.KillFor)
+	t.Lifecycle, t.State = OrNull(live.Lifecycle.String()), OrNull(live.State.String())
+	t.Tool, t.WaitingToolCount = OrNull(live.Tool), &live.WaitingTools
+	t.LastOutput, t.KillAt, t.KillFor = OrNull(live.LastOutput), OrNull(live.KillAt), OrNull(live.KillFor)
 	t.CostUSD = &live.CostUSD
 	return t, nil
 }
 
-// orNull returns a pointer to v, or nil for the zero value.
-func orNull[T comparable](v T) *T {
+// OrNull returns a pointer to v, or nil for the zero value.
+func OrNull[T comparable](v T) *T {
 	var zero T
 	if v == zero {
 		return nil
@@ -455,14 +455,14 @@ func orNull[T comparable](v T) *T {
 	return &v
 }
 
-// isShort reports whether turns run as cheaply as they can in a tier.
-func isShort(t state.Tier) bool { return t == state.TierLow || t == state.TierCritical }
+// IsShort reports whether turns run as cheaply as they can in a tier.
+func IsShort(t state.Tier) bool { return t == state.TierLow || t == state.TierCritical }
 
 // savings returns in words the measures that save money in a tier, apart from the choice of
 // messages. t may be nil.
 func savings(t *turn.Config, tier state.Tier) []string {
 	saved := []string{}
-	if t == nil || !isShort(tier) {
+	if t == nil || !IsShort(tier) {
 		return saved
 	}
 	if len(t.Low.Command) > 0 {

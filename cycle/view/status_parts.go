@@ -1,12 +1,77 @@
-package cycle
+package view
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
+
+// StatusHook is the status of a hook. The fields from Since on describe a failing hook.
+type StatusHook struct {
+	Waiting int        `json:"waiting"` // waiting events
+	Since   *time.Time `json:"since"`   // the first failure; null: the hook works
+	Reason  string     `json:"reason"`  // of the last failure
+	Lost    int        `json:"lost"`    // events given up since then
+	NextTry *time.Time `json:"next_try"`
+
+	LostAfter *uint64 `json:"lost_after"` // the serial before the first lost event; null: no event was lost
+}
+
+// hookStatus returns the status of each hook of a policy, by name.
+func hookStatus(s state.State, p state.Policy) map[string]StatusHook {
+	all := map[string]StatusHook{}
+	for _, h := range p.Hooks {
+		f := s.FailingHooks[h.Name]
+		v := StatusHook{Since: OrNull(f.Since), Reason: f.Reason, Lost: f.Lost}
+		if f.Lost > 0 {
+			v.LostAfter = &f.After
+		}
+		for _, e := range s.HookCalls {
+			if e.To != h.Name {
+				continue
+			}
+			if v.Waiting++; v.Waiting == 1 && v.Since != nil {
+				v.NextTry = OrNull(e.NotBefore)
+			}
+		}
+		all[h.Name] = v
+	}
+	return all
+}
+
+// StatusPrompt is a prompt of the clock.
+type StatusPrompt struct {
+	Name  string     `json:"name"`
+	At    string     `json:"at"`    // its times, as in a crontab
+	Next  *time.Time `json:"next"`  // null: it has no next time
+	Held  string     `json:"held"`  // the reason why it waits although it is due, or ""
+	Fails string     `json:"fails"` // the last failure, or ""
+	Since *time.Time `json:"since"` // start of the failures; null: it works
+}
+
+// PromptStatus returns the prompts of the clock. A prompt that no poll has seen yet has the
+// time that the next poll gives it.
+func PromptStatus(s state.State, p state.Policy, now time.Time) []StatusPrompt {
+	all := []StatusPrompt{}
+	for _, c := range p.Prompts {
+		shown := StatusPrompt{Name: c.Name, At: c.At}
+		i := slices.IndexFunc(s.Prompts, func(row state.TimedPrompt) bool { return row.Name == c.Name })
+		if i < 0 || s.Prompts[i].At != c.At {
+			shown.Next = OrNull(c.Next(now, p.Location).UTC())
+		} else {
+			row := s.Prompts[i]
+			shown.Next, shown.Fails, shown.Since = OrNull(row.Next), row.Fails, OrNull(row.Since)
+			if !now.Before(row.Next) {
+				shown.Held = s.PromptsHeld(p, now)
+			}
+		}
+		all = append(all, shown)
+	}
+	return all
+}
 
 // StatusOutbox counts effects.
 type StatusOutbox struct {
@@ -126,9 +191,9 @@ type StatusSending struct {
 	Waiting int       `json:"waiting"`  // mails in the outbox
 }
 
-// sendingStatus returns nil if mail can be sent, as far as is known, or if no waiting mail may
+// SendingStatus returns nil if mail can be sent, as far as is known, or if no waiting mail may
 // be sent.
-func sendingStatus(s state.State) *StatusSending {
+func SendingStatus(s state.State) *StatusSending {
 	if !s.SendingIsDown() {
 		return nil
 	}
@@ -150,3 +215,35 @@ func sendingStatus(s state.State) *StatusSending {
 	}
 	return &st
 }
+
+// MaxTitle is how many characters of its text a row shows.
+const MaxTitle = 80
+
+// Wakeup is a waiting row that wakes the agent: a sleep, a rest or a reminder.
+type Wakeup struct {
+	Seq   uint64    `json:"seq"` // its number in the inbox; 0 for a row of an older version
+	Key   string    `json:"key"`
+	Kind  string    `json:"kind"` // sleep, rest or reminder
+	At    time.Time `json:"at"`
+	Title string    `json:"title"` // the beginning of its words
+	Held  string    `json:"held"`  // the reason why it waits although it is due, or ""
+}
+
+// Wakeups returns the waiting wakeups that shown accepts, the next first.
+func Wakeups(s state.State, p state.Policy, now time.Time, shown func(state.Message) bool) []Wakeup {
+	rows := []Wakeup{}
+	for _, m := range s.Planned() {
+		if !shown(m) {
+			continue
+		}
+		w := Wakeup{Seq: m.Seq, Key: m.Key, Kind: m.Kind, At: m.NextRetryAt, Title: m.Title}
+		if !now.Before(m.NextRetryAt) {
+			w.Held = s.SelfHeld(m, p, now)
+		}
+		rows = append(rows, w)
+	}
+	return rows
+}
+
+// TitleOf returns the beginning of a text, for a row.
+func TitleOf(text string) string { return plain.Shorten(plain.Line(text), MaxTitle) }

@@ -1,4 +1,4 @@
-package cycle
+package view
 
 import (
 	"context"
@@ -43,7 +43,7 @@ var (
 
 // Receipt returns the receipt of a message, from the history.
 func (r Reader) Receipt(m state.Message) (Receipt, error) {
-	got := Receipt{Queued: orNull(m.At.UTC())}
+	got := Receipt{Queued: OrNull(m.At.UTC())}
 	turn := ""
 	for l, err := range r.Store.History() {
 		if err != nil {
@@ -51,11 +51,11 @@ func (r Reader) Receipt(m state.Message) (Receipt, error) {
 		}
 		switch {
 		case l.Kind == state.LineMessage && l.Key == m.Key && got.Polled == nil:
-			got.Polled = orNull(l.At)
+			got.Polled = OrNull(l.At)
 		case l.Kind == state.LineTask && l.Ends(m.Key):
-			got.Turned, turn = orNull(l.At), l.TurnID
+			got.Turned, turn = OrNull(l.At), l.TurnID
 		case l.Kind == state.LineDelivery && turn != "" && l.ID == "reply."+turn && l.What == "sent":
-			got.Delivered = orNull(l.At)
+			got.Delivered = OrNull(l.At)
 		}
 	}
 	return got, nil
@@ -71,7 +71,7 @@ type RecordedNudge struct {
 // HALT keeps the nudge from getting there, and ErrFailed if a turn or a delivery since the
 // nudge failed. While it waits, it passes the reason to each of watch.
 func (r Reader) AwaitNudge(ctx context.Context, nudge RecordedNudge, to Point, watch ...func(Waiting)) (Receipt, error) {
-	got := Receipt{Queued: orNull(nudge.At)}
+	got := Receipt{Queued: OrNull(nudge.At)}
 	if to == PointQueued {
 		return got, nil
 	}
@@ -124,13 +124,13 @@ func (r Reader) advance(got *Receipt, mark string, to Point) (reached bool, err 
 		return false, nil
 	}
 	if got.Turned == nil {
-		got.Turned = orNull(r.Now().UTC())
+		got.Turned = OrNull(r.Now().UTC())
 	}
 	if to == PointDelivered && len(s.Outbox) > 0 {
 		return false, nil
 	}
 	if to == PointDelivered {
-		got.Delivered = orNull(r.Now().UTC())
+		got.Delivered = OrNull(r.Now().UTC())
 	}
 	return true, r.failedSince(*got.Polled)
 }

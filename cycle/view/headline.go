@@ -1,4 +1,4 @@
-package cycle
+package view
 
 import (
 	"encoding/json"
@@ -34,23 +34,23 @@ const (
 	subjectCells = 120 // characters of a text that replaces a subject
 )
 
-// headliner reads headlines for one list.
-type headliner struct {
-	store *store.Store
+// Headliner reads headlines for one list.
+type Headliner struct {
+	Store *store.Store
 	read  int64 // bytes of the payloads that were read whole
 }
 
 // of returns the headline of a payload. sum and size are those of its row: "" and 0 in rows of
 // older versions.
-func (h *headliner) of(source state.Source, payload, sum string, size int64) headline {
+func (h *Headliner) of(source state.Source, payload, sum string, size int64) headline {
 	if payload == "" {
 		return headline{}
 	}
-	length, err := h.length(payload)
+	length, err := h.Length(payload)
 	if err == nil && (length <= headlineRead || h.read+length <= wholeBudget) {
 		h.read += length
 		var raw []byte
-		if raw, err = h.store.ReadSummed(payload, sum); err == nil {
+		if raw, err = h.Store.ReadSummed(payload, sum); err == nil {
 			return wholeHeadline(source, raw)
 		}
 	} else if err == nil && size > 0 && sum != "" && length != size {
@@ -59,7 +59,7 @@ func (h *headliner) of(source state.Source, payload, sum string, size int64) hea
 	if err != nil {
 		return headline{Damaged: plain.Brief(damageText(err))}
 	}
-	head, err := h.head(payload)
+	head, err := h.Head(payload)
 	if err != nil {
 		return headline{Damaged: plain.Brief(damageText(err))}
 	}
@@ -77,8 +77,8 @@ func damageText(err error) string {
 	return err.Error()
 }
 
-func (h *headliner) length(payload string) (int64, error) {
-	f, err := h.store.Open(payload)
+func (h *Headliner) Length(payload string) (int64, error) {
+	f, err := h.Store.Open(payload)
 	if err != nil {
 		return 0, err
 	}
@@ -90,8 +90,8 @@ func (h *headliner) length(payload string) (int64, error) {
 	return info.Size(), nil
 }
 
-func (h *headliner) head(payload string) ([]byte, error) {
-	f, err := h.store.Open(payload)
+func (h *Headliner) Head(payload string) ([]byte, error) {
+	f, err := h.Store.Open(payload)
 	if err != nil {
 		return nil, err
 	}
@@ -113,13 +113,13 @@ func wholeHeadline(source state.Source, raw []byte) headline {
 		if json.Unmarshal(raw, &m) != nil {
 			return headline{Damaged: "it is not a message of the mesh"}
 		}
-		head := headline{Subject: beginning(m.Text), Files: []string{}}
+		head := headline{Subject: Beginning(m.Text), Files: []string{}}
 		for _, f := range m.Files {
 			head.Files = append(head.Files, plain.Line(f.Name))
 		}
 		return head
 	}
-	return headline{Subject: beginning(string(raw)), Files: []string{}}
+	return headline{Subject: Beginning(string(raw)), Files: []string{}}
 }
 
 // headHeadline returns the headline of a payload from the beginning of the payload.
@@ -130,11 +130,11 @@ func headHeadline(source state.Source, head []byte) headline {
 	case state.Mesh:
 		return headline{} // JSON is read whole or not at all
 	}
-	return headline{Subject: beginning(string(plain.TrimPartial(head))), Files: []string{}}
+	return headline{Subject: Beginning(string(plain.TrimPartial(head))), Files: []string{}}
 }
 
-// beginning returns the first words of a text, on one line.
-func beginning(text string) string {
+// Beginning returns the first words of a text, on one line.
+func Beginning(text string) string {
 	return plain.Shorten(plain.Line(plain.Cut(strings.TrimSpace(text), 8*subjectCells)), subjectCells)
 }
 
@@ -153,13 +153,13 @@ func (r Reader) EvidenceField(i quarantine.Item) *string {
 	if i.Source != state.Mail || evidence == "" {
 		return nil
 	}
-	raw, err := (&headliner{store: r.Store}).head(i.Payload)
+	raw, err := (&Headliner{Store: r.Store}).Head(i.Payload)
 	if err != nil {
 		return nil
 	}
 	for _, f := range message.Fields(raw) {
 		if value := plain.OneLine(f.Value, len(evidence)); value != "" && strings.HasPrefix(evidence, value) {
-			return orNull(textproto.CanonicalMIMEHeaderKey(f.Name))
+			return OrNull(textproto.CanonicalMIMEHeaderKey(f.Name))
 		}
 	}
 	return nil
