@@ -100,7 +100,7 @@ var notLimits = map[string]string{
 	"commands.exitTimeout":            "an exit code",
 	"commands.exitUsage":              "an exit code",
 	"commands.followEvery":            "a period, of looks for new lines",
-	"commands.labelCells":             "a column, at which the text of a row begins",
+	"commands/present.labelCells":     "a column, at which the text of a row begins",
 	"commands.maxMemory":              "is for memory.Guard, which counts all that the process holds: no test fills half a GiB",
 	"commands.numberNoCluster":        "the number of an error of nats-server",
 	"commands.numberNoPeers":          "the number of an error of nats-server",

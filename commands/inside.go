@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"agentstateloop/commands/config"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/files"
@@ -42,15 +40,18 @@ type turnActions interface {
 }
 
 // turn returns the actions of the turn that called this command.
-func (l agents) turn(c *cli.Context) (turnActions, error) {
-	in, err := l.parseInside(c)
+func (c *call) turn() (turnActions, error) { return c.turnOf(c.load) }
+
+// turnOf is turn with another way to load the agent, which a sandbox does not need.
+func (c *call) turnOf(load func() (*cycle.Agent, error)) (turnActions, error) {
+	in, err := c.inside()
 	if err != nil {
 		return nil, err
 	}
-	if relayed, ok := relayedTurnOf(l.loader); ok {
+	if relayed, ok := relayedTurnOf(c.loader); ok {
 		return relayed, nil
 	}
-	a, err := l.load(c)
+	a, err := load()
 	if err != nil {
 		return nil, err
 	}
