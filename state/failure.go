@@ -22,7 +22,7 @@ const (
 type Failure struct {
 	Tries  int       `json:"tries"`
 	Since  time.Time `json:"since,omitzero"`   // the first failure
-	Next   time.Time `json:"next,omitzero"`    // when it is tried again
+	Next   time.Time `json:"next,omitzero"` // time of the next try
 	Reason string    `json:"reason,omitempty"` // of the last failure
 	Told   Telling   `json:"told,omitempty"`
 

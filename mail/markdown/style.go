@@ -1,7 +1,5 @@
 package markdown
 
-import extast "github.com/yuin/goldmark/extension/ast"
-
 // A page sets no color of its own, so it fits both the light and the dark mode of a mail
 // program. It uses only the fonts of the phone. Each tag carries its style, because several
 // programs drop style sheets.
@@ -18,17 +16,16 @@ const (
 	grey = "rgba(127,127,127,0.4)"
 	mono = "font-family:ui-monospace,Menlo,monospace;font-size:14px;"
 
-	paragraphStyle = ` style="margin:0 0 12px"`
-	listStyle      = ` style="margin:0 0 12px;padding-inline-start:24px"`
-	nestedStyle    = ` style="margin:0;padding-inline-start:24px"`
-	itemStyle      = ` style="margin:0 0 4px"`
-	taskStyle      = ` style="margin:0 0 4px;list-style-type:none;margin-inline-start:-20px"`
-	quoteStyle     = ` style="margin:0 0 12px;padding:0 0 0 12px;border-left:4px solid ` + grey + `"`
-	hrStyle        = ` style="margin:16px 0;border:0;border-top:1px solid ` + grey + `"`
-	linkStyle      = ` rel="noopener noreferrer"`
-	codeSpanStyle  = ` style="` + mono + `padding:1px 4px;border-radius:4px;background-color:rgba(127,127,127,0.15)"`
-	scrollStyle    = ` style="margin:0 0 12px;overflow-x:auto"`
-	tableStyle     = ` border="1" cellpadding="6" style="border-collapse:collapse;border-color:` + grey + `;overflow-wrap:normal"`
+	paragraphTag  = `<p dir="auto" style="margin:0 0 12px">`
+	listStyle     = ` style="margin:0 0 12px;padding-inline-start:24px"`
+	nestedStyle   = ` style="margin:0;padding-inline-start:24px"`
+	itemStyle     = ` style="margin:0 0 4px"`
+	taskStyle     = ` style="margin:0 0 4px;list-style-type:none;margin-inline-start:-20px"`
+	quoteStyle    = ` style="margin:0 0 12px;padding:0 0 0 12px;border-left:4px solid ` + grey + `"`
+	hrStyle       = ` style="margin:16px 0;border:0;border-top:1px solid ` + grey + `"`
+	codeSpanStyle = ` style="` + mono + `padding:1px 4px;border-radius:4px;background-color:rgba(127,127,127,0.15)"`
+	scrollStyle   = ` style="margin:0 0 12px;overflow-x:auto"`
+	tableStyle    = ` border="1" cellpadding="6" style="border-collapse:collapse;border-color:` + grey + `;overflow-wrap:normal"`
 
 	block        = `margin:0 0 12px;padding:8px;border-radius:6px;background-color:rgba(127,127,127,0.12);line-height:1.4;`
 	codeStyle    = ` dir="ltr" style="` + block + mono + `white-space:pre-wrap;tab-size:4;overflow-wrap:anywhere"`
@@ -43,18 +40,4 @@ var headingStyle = [6]string{
 	` style="margin:12px 0 8px;font-size:16px;line-height:1.3"`,
 	` style="margin:12px 0 8px;font-size:16px;line-height:1.3"`,
 	` style="margin:12px 0 8px;font-size:16px;line-height:1.3"`,
-}
-
-// cellStyle returns the attribute for an alignment. It is short, because a page may have
-// hundreds of cells.
-func cellStyle(a extast.Alignment) string {
-	switch a {
-	case extast.AlignLeft:
-		return ` align="left"`
-	case extast.AlignRight:
-		return ` align="right"`
-	case extast.AlignCenter:
-		return ` align="center"`
-	}
-	return ""
 }

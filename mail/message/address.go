@@ -120,7 +120,7 @@ func NormalAddress(a string) string {
 }
 
 // IsASCII reports whether s holds only ASCII bytes.
-func IsASCII(s string) bool {
+func IsASCII[S string | []byte](s S) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
 			return false

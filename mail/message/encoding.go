@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -151,15 +152,13 @@ func inURL(line []byte) bool {
 // as "NAME=", are the writer's.
 const minBroken = 50
 
-// unhex returns the byte that the first two bytes of s encode.
-func unhex(s []byte) (byte, bool) {
-	const digits = "0123456789ABCDEF"
+// unhex returns the byte that s begins with, in two hexadecimal digits.
+func unhex[S string | []byte](s S) (byte, bool) {
 	if len(s) < 2 {
 		return 0, false
 	}
-	pair := bytes.ToUpper(s[:2])
-	high, low := strings.IndexByte(digits, pair[0]), strings.IndexByte(digits, pair[1])
-	return byte(high<<4 | low), high >= 0 && low >= 0
+	n, err := strconv.ParseUint(string(s[:2]), 16, 8)
+	return byte(n), err == nil
 }
 
 // printable reports whether text has only the control characters that are usual in texts.

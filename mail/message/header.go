@@ -1,16 +1,27 @@
+// Package message reads and writes the bytes of mails. It opens no file and no connection, and
+// it does not trust the content of a mail.
+//
+//	Header     the header of a mail, read leniently
+//	Fields     its raw fields, read leniently or strictly
+//	Content    the text and the attachments of a mail, and the text without quoted
+//	           history and signatures
+//	Draft      a mail of ours, rendered to exact bytes
 package message
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"agentstateloop/internal/plain"
 
@@ -192,13 +203,11 @@ func setValue(fields []Field, value []byte) []Field {
 // headerText returns a line of the value of a field: trimmed, without NULs, and converted to
 // UTF-8 if a mailer wrote raw bytes of another charset.
 func headerText(b []byte) string {
-	s := string(bytes.ReplaceAll(bytes.TrimSpace(b), []byte{0}, nil))
-	if strings.ToValidUTF8(s, "") != s {
-		if latin, err := charmap.Windows1252.NewDecoder().String(s); err == nil {
-			s = latin
-		}
+	b = bytes.ReplaceAll(bytes.TrimSpace(b), []byte{0}, nil)
+	if utf8.Valid(b) {
+		return string(b)
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return windows1252(b)
 }
 
 // wordDecoder returns a decoder of encoded words (RFC 2047) in any known
@@ -322,4 +331,24 @@ func Digest(h Header, at time.Time, size int64) string {
 		return fmt.Sprintf("%d.%d+%s", at.Unix(), size, h.stable)
 	}
 	return h.MessageID + "+" + h.stable
+}
+
+// CutHeader reads up to and including the first empty line. It stops at the
+// end, or a little beyond MaxHeader bytes.
+func CutHeader(br *bufio.Reader) ([]byte, error) {
+	var header []byte
+	whole := true // the last line was read to its end
+	for len(header) < MaxHeader {
+		line, err := br.ReadSlice('\n')
+		header = append(header, line...)
+		empty := whole && len(bytes.TrimRight(line, "\r\n")) == 0
+		whole = err == nil
+		switch {
+		case err == io.EOF || empty && err == nil:
+			return header, nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return header, err
+		}
+	}
+	return header, nil
 }

@@ -106,7 +106,7 @@ func soleCharset(e entity, text []byte) error {
 	switch {
 	case inJapanese:
 		fits = known == japanese.ISO2022JP
-	case inUTF8 && !isASCII(text):
+	case inUTF8 && !IsASCII(text):
 		fits = known == unicode.UTF8
 	default:
 		fits = (inUTF8 || known != unicode.UTF8 && e.mediaType != "text/html") && keepsASCII(known, text)
@@ -141,21 +141,7 @@ func switchesToJapanese(text []byte) bool {
 // character of ASCII.
 func keepsASCII(known encoding.Encoding, text []byte) bool {
 	s, ok := decoded(known, text)
-	if !ok {
-		return false
-	}
-	var here, there []byte
-	for _, b := range text {
-		if b < utf8.RuneSelf {
-			here = append(here, b)
-		}
-	}
-	for i := range len(s) {
-		if s[i] < utf8.RuneSelf {
-			there = append(there, s[i])
-		}
-	}
-	return bytes.Equal(here, there)
+	return ok && onlyASCII(string(text)) == onlyASCII(s)
 }
 
 // decoded decodes text. ok is false if text is invalid in that charset, or has a character
@@ -168,8 +154,14 @@ func decoded(known encoding.Encoding, text []byte) (s string, ok bool) {
 	})
 }
 
-func isASCII(text []byte) bool {
-	return !bytes.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf })
+// onlyASCII returns the characters of ASCII in s.
+func onlyASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf {
+			return r
+		}
+		return -1
+	}, s)
 }
 
 // soleFile returns an error if a body that claims to be a file could be a text.
