@@ -1,5 +1,7 @@
 package state
 
+//go:generate go run ../internal/testkit/membersgen
+
 import (
 	"fmt"
 	"maps"
@@ -63,7 +65,7 @@ type State struct {
 
 	// Seen maps the keys and digests of accepted items to the Unix second of the last time; prune
 	// forgets old ones. Nudges are the keys of nudge files that may still be in nudges/.
-	Seen   map[string]int64 `json:"seen,omitempty"`
+	Seen   map[string]int64 `json:"seen,omitempty" members:"again"`
 	Nudges []string         `json:"nudges,omitempty"`
 
 	// Rings are the nudges that no turn of the operator has seen, newest last. LastRing is the
@@ -71,10 +73,10 @@ type State struct {
 	Rings    []Ring `json:"rings,omitempty"`
 	LastRing Ring   `json:"last_ring,omitzero"`
 
-	Inbox       []Message `json:"inbox,omitempty"`       // in order of arrival
-	Arrivals    uint64    `json:"arrivals"`              // of all time
-	Quarantined int       `json:"quarantined,omitempty"` // items in quarantine/
-	Unkept      int       `json:"unkept,omitempty"`      // items ever rejected beyond the limits of quarantine/
+	Inbox       []Message `json:"inbox,omitempty" members:"again"` // in order of arrival
+	Arrivals    uint64    `json:"arrivals"`                        // of all time
+	Quarantined int       `json:"quarantined,omitempty"`           // items in quarantine/
+	Unkept      int       `json:"unkept,omitempty"`                // items ever rejected beyond the limits of quarantine/
 
 	Uncalled Uncalled `json:"uncalled,omitzero"`
 
