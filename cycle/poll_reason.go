@@ -54,7 +54,7 @@ func dueWithoutCron(s state.State, policy state.Policy, now time.Time) string {
 // lostTurn reports whether the watchdog of a cycle would find a turn to reap.
 func (p pollReasons) lostTurn(s state.State) (bool, error) {
 	switch {
-	case laidDown(s.Turn):
+	case stoppedWhileSuspended(s.Turn):
 		return true, nil
 	case !owned(s.Turn) && !s.Turn.Lingering():
 		return false, nil

@@ -18,7 +18,7 @@ type watchdog struct {
 // runner, and turn.lock is free, watch reaps the turn and holds turn.lock while
 // it does (docs/design.md, "The watchdog").
 func (d *watchdog) watch(ctx context.Context, s state.State) (state.State, error) {
-	if !owned(s.Turn) && !laidDown(s.Turn) && !s.Turn.Lingering() {
+	if !owned(s.Turn) && !stoppedWhileSuspended(s.Turn) && !s.Turn.Lingering() {
 		return s, nil
 	}
 	lock, err := d.store.TryLock(store.TurnLock)
@@ -34,9 +34,9 @@ func owned(h state.Head) bool {
 	return h.Status == state.HeadDispatched || h.Status == state.HeadRunning
 }
 
-// laidDown reports whether the turn was marked to stop while it was suspended.
+// stoppedWhileSuspended reports whether the turn was marked to stop while it was suspended.
 // Such a turn has no runner that could end it.
-func laidDown(h state.Head) bool { return h.Status == state.HeadSuspended && h.Stop != "" }
+func stoppedWhileSuspended(h state.Head) bool { return h.Status == state.HeadSuspended && h.Stop != "" }
 
 // reap ends the turn that the state shows, if it has no runner, and an agent that
 // lingers after its answer and has none. The caller
@@ -55,7 +55,7 @@ func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 		}
 		d.logf("watchdog: turn %s (epoch %d), which was answered: %s", head.TurnID, head.Epoch, reason)
 		return d.ender.left(ctx, head, reason)
-	case laidDown(head):
+	case stoppedWhileSuspended(head):
 		return d.ender.closeTurn(ctx, s, turn.Result{Status: turn.Canceled, Reason: "stopped while it waited for other agents"})
 	case !owned(head), head.Pulled && head.Stop == "" && d.now().Sub(head.Since) < d.policy.TurnTimeout:
 		return s, nil

@@ -43,7 +43,7 @@ func (e Arrived) apply(m *machine) {
 	msg := e.Message
 	msg.Trace = cmp.Or(msg.Trace, m.mintTrace(msg.Key))
 	m.trace = msg.Trace
-	m.owe(e.UID, e.MeshID)
+	m.acknowledgeLater(e.UID, e.MeshID)
 	if e.known(m) {
 		m.noteSeen(msg.Key)
 		m.line(Line{Kind: LineDuplicate, Key: msg.Key, Source: msg.Source, From: msg.From})
@@ -58,7 +58,7 @@ func (e Arrived) apply(m *machine) {
 	msg.Observed = m.now
 	msg.At = happened(msg.At.UTC(), m.now)
 	msg.Status = Queued
-	m.ration(&msg)
+	m.limitRate(&msg)
 	m.collect(&msg)
 	msg.EndedSleep = m.endSleeps(msg.Principal(), "a message from "+msg.From)
 	m.Inbox = append(m.Inbox, msg)
@@ -116,7 +116,7 @@ type Noted struct {
 
 // apply acknowledges and records the item.
 func (e Noted) apply(m *machine) {
-	m.owe(0, e.MeshID)
+	m.acknowledgeLater(0, e.MeshID)
 	if m.seen(e.Key) {
 		return
 	}

@@ -147,7 +147,7 @@ type Vouched struct {
 // apply applies Then and closes the challenge if it is open. Otherwise it applies Else.
 func (e Vouched) apply(m *machine) {
 	if m.seen(e.Key) {
-		m.owe(e.UID, "")
+		m.acknowledgeLater(e.UID, "")
 		return
 	}
 	c, open := m.openHash(e.Hash, m.now)
@@ -155,10 +155,10 @@ func (e Vouched) apply(m *machine) {
 		e.Else.apply(m)
 		return
 	}
-	m.owe(e.UID, "")
+	m.acknowledgeLater(e.UID, "")
 	l := Line{Kind: LineChallenge, What: challengeAnswered, ID: c.ID, Key: e.Key, Source: Mail}
 	m.line(l)
-	m.applyLetIn(e.Then)
+	m.applyAdmitted(e.Then)
 	m.applyChallengeLine(l)
 }
 

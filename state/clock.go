@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// unskew repairs the times that became impossible when the clock was set back (docs/design.md,
+// clampClock repairs the times that became impossible when the clock was set back (docs/design.md,
 // "Timers"). It moves a past event that now seems to be in the future to now. It moves a deadline
 // that is further off than its span to one span from now. So no clock can freeze the machine.
-func (m *machine) unskew() {
+func (m *machine) clampClock() {
 	past := []*time.Time{
 		&m.PhaseSince, &m.LastStep, &m.LastOperator, &m.LastDelivery, &m.LastMailRead,
 		&m.Cursor.Complete, &m.Schedule.Verified, &m.Turn.Since, &m.Pruned, &m.Reset.At, &m.Compacted.At,
@@ -69,7 +69,7 @@ func (m *machine) unskew() {
 	for _, t := range past {
 		*t = earlier(*t, m.now)
 	}
-	m.unskewRows()
+	m.clampInbox()
 	for name, f := range m.FailingHooks {
 		f.Since, f.Told = earlier(f.Since, m.now), earlier(f.Told, m.now)
 		m.FailingHooks[name] = f
@@ -87,12 +87,12 @@ func (m *machine) unskew() {
 			m.noteSeen(key)
 		}
 	}
-	m.unskewFailures()
-	m.unskewDeadlines()
+	m.clampFailures()
+	m.clampDeadlines()
 }
 
-// unskewRows does the same for the rows of the inbox. There may be many.
-func (m *machine) unskewRows() {
+// clampInbox does the same for the rows of the inbox. There may be many.
+func (m *machine) clampInbox() {
 	for i := range m.Inbox {
 		row := &m.Inbox[i]
 		if row.At.After(m.now) {
@@ -104,9 +104,9 @@ func (m *machine) unskewRows() {
 	}
 }
 
-// unskewFailures does the same for the mails that cannot be fetched. A scan returns their times
+// clampFailures does the same for the mails that cannot be fetched. A scan returns their times
 // unrepaired.
-func (m *machine) unskewFailures() {
+func (m *machine) clampFailures() {
 	for uid, f := range m.Cursor.Failures {
 		f.Since, f.After = earlier(f.Since, m.now), earlier(f.After, m.now)
 		f.Next = earlier(f.Next, m.now.Add(f.pause()))
@@ -134,8 +134,8 @@ func happened(t, now time.Time) time.Time {
 	return earlier(t, now)
 }
 
-// unskewDeadlines moves each deadline to at most its span from now.
-func (m *machine) unskewDeadlines() {
+// clampDeadlines moves each deadline to at most its span from now.
+func (m *machine) clampDeadlines() {
 	nearest := func(t *time.Time, span time.Duration) {
 		if limit := m.now.Add(span); t.After(limit) {
 			*t = limit
@@ -186,10 +186,10 @@ func (m *machine) unskewDeadlines() {
 	}
 }
 
-// age adds the time since the last step to the counters of time lived through. When the clock jumps
-// ahead, a step counts for at most two idle intervals or an hour, so that not everything expires at
-// once.
-func (m *machine) age() {
+// countLivedTime adds the time since the last step to the counters of time lived through. When the
+// clock jumps ahead, a step counts for at most two idle intervals or an hour, so that not
+// everything expires at once.
+func (m *machine) countLivedTime() {
 	if m.LastStep.IsZero() {
 		return
 	}

@@ -19,7 +19,7 @@ type Controlled struct {
 // wakes nothing. But it counts as hearing the operator.
 func (e Controlled) apply(m *machine) {
 	msg := e.Message
-	m.owe(e.UID, e.MeshID)
+	m.acknowledgeLater(e.UID, e.MeshID)
 	if e.known(m) {
 		return
 	}

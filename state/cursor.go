@@ -161,7 +161,7 @@ func (m *machine) moveCursor(c *Cursor, large []uint32) {
 	m.keepLarge(&next, large)
 	m.Cursor = next
 	m.Cursor.Complete = earlier(c.Complete.UTC(), m.now)
-	m.unskewFailures()
+	m.clampFailures()
 	m.forgetDropped()
 	m.tellFailing()
 }

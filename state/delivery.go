@@ -42,9 +42,9 @@ func (e Sent) apply(m *machine) {
 		return
 	}
 	row := m.Outbox[i]
-	m.answered(row)
+	m.restartSilence(row)
 	m.endEffect(i, "sent", "")
-	m.toFile(row)
+	m.keepForCopy(row)
 	m.changeNotification(e.ID, func(t *Notification) { t.Sent = true })
 	switch row.Channel {
 	case ByMail:
@@ -52,8 +52,8 @@ func (e Sent) apply(m *machine) {
 	case ByMesh:
 		m.notePost()
 	}
-	m.told(row)
-	m.tellNext(row)
+	m.noteReported(row)
+	m.tellRemaining(row)
 }
 
 // SendFailed reports that the server did not accept an effect, or that the effect's fate is
@@ -151,14 +151,14 @@ func (m *machine) undeliverable(i int, refused bool) {
 	if row.canReroute() && !row.Denied && !row.Unknown && m.isNews(row) && m.tryNextRoute(row) {
 		return
 	}
-	m.answered(row)
+	m.restartSilence(row)
 	m.endEffect(i, "undeliverable", row.Reason)
 	m.keepUndelivered(row, m.now)
 	switch row.Kind {
 	case Reply, Answer, Question, Post:
 		m.tellUndelivered(m.unreachable(row, refused))
 	case Alarm, Relay, Notice:
-		m.lapse(row)
+		m.renewNotification(row)
 	}
 }
 
@@ -183,9 +183,9 @@ func (m *machine) unreachable(row Effect, refused bool) []string {
 	return []string{row.To, m.policy.Operator}
 }
 
-// lapse makes the notice of an outage again if the notice was given up only because of its age. It
-// counts the notice as sent if it may have arrived.
-func (m *machine) lapse(row Effect) {
+// renewNotification makes the notice of an outage again if the notice was given up only because of
+// its age. It counts the notice as sent if it may have arrived.
+func (m *machine) renewNotification(row Effect) {
 	switch {
 	case row.Unknown, row.Copies > 0:
 		m.changeNotification(row.ID, func(t *Notification) { t.Sent = true })
@@ -207,12 +207,12 @@ func (m *machine) applyDeliveryLine(l Line) {
 	row := m.Outbox[i]
 	switch l.What {
 	case "undeliverable":
-		m.answered(row)
+		m.restartSilence(row)
 		row.Reason = l.Reason
 		m.keepUndelivered(row, l.At)
 	case "sent":
-		m.answered(row)
-		m.told(row)
+		m.restartSilence(row)
+		m.noteReported(row)
 		m.changeNotification(l.ID, func(t *Notification) { t.Sent = true })
 	}
 	m.Outbox = slices.Delete(m.Outbox, i, i+1)

@@ -245,8 +245,8 @@ func (m *machine) hasHook(name string) bool {
 	return slices.ContainsFunc(m.policy.Hooks, func(h HookPolicy) bool { return h.Name == name })
 }
 
-// hurryHook makes the rows of a hook due at once.
-func (m *machine) hurryHook(name string) {
+// expediteHook makes the rows of a hook due at once.
+func (m *machine) expediteHook(name string) {
 	for i := range m.HookCalls {
 		if row := &m.HookCalls[i]; row.To == name {
 			row.NotBefore = time.Time{}

@@ -161,7 +161,7 @@ func (m *machine) applyMessageLine(l Line) {
 			m.noteMail(*l.Message, "")
 		}
 	}
-	m.applyRation(l)
+	m.countAgainstLimit(l)
 	if m.message(l.Key) == nil {
 		m.Inbox = append(m.Inbox, *l.Message)
 	}

@@ -44,8 +44,8 @@ func (c *Cursor) Settle(uid uint32) {
 	delete(c.Failures, uid)
 }
 
-// sameBox reports whether a UID names the same mail in both cursors.
-func (c Cursor) sameBox(other Cursor) bool {
+// sameMailbox reports whether a UID names the same mail in both cursors.
+func (c Cursor) sameMailbox(other Cursor) bool {
 	return c.Mailbox == other.Mailbox && c.Validity == other.Validity
 }
 
@@ -61,7 +61,7 @@ type LargeFetched struct {
 // apply merges the result into the cursor, which a scan may have moved meanwhile. A UID of another
 // or a renumbered mailbox is meaningless.
 func (e LargeFetched) apply(m *machine) {
-	if !m.Cursor.sameBox(e.Cursor) {
+	if !m.Cursor.sameMailbox(e.Cursor) {
 		m.foreign = true
 		return
 	}
@@ -97,7 +97,7 @@ func (e LargeFetched) Redacted(redact func(string) string) Event {
 // mails that the scan began with. A mail settled since then is not owed again, and a large mail has
 // the failure of its last fetch.
 func (m *machine) keepLarge(c *Cursor, was []uint32) {
-	if !c.sameBox(m.Cursor) {
+	if !c.sameMailbox(m.Cursor) {
 		return
 	}
 	for _, uid := range was {

@@ -84,7 +84,7 @@ func (s State) DueRow(p Policy, now time.Time) string {
 	if s.AckDue(now) {
 		return "ack"
 	}
-	if s.CanRun(p, now) || s.mustYield(p, now) {
+	if s.CanRun(p, now) || s.questionsBlockOperator(p, now) {
 		return "inbox"
 	}
 	if len(s.DuePrompts(p, now)) > 0 {

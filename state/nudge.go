@@ -15,7 +15,7 @@ type Nudged struct {
 
 // apply wakes an idle agent. A nudge adds no row to the inbox.
 func (e Nudged) apply(m *machine) {
-	m.owe(0, e.MeshID)
+	m.acknowledgeLater(0, e.MeshID)
 	if m.TookNudge(e.Key) || m.seen(e.Key) {
 		return
 	}
@@ -30,7 +30,7 @@ func (e Nudged) apply(m *machine) {
 	m.enqueued(Message{Source: Nudge, From: e.From, Key: e.Key})
 	m.noteRing(Ring{From: e.From, Reason: ringReason(e.Reason), Source: source, At: m.now})
 	m.wokenFor = ringWords(m.LastRing)
-	m.wake(nudgeReason(e), "", Thread{}, !m.rangLately())
+	m.wake(nudgeReason(e), "", Thread{}, !m.nudgedLately())
 	m.wokenFor = ""
 }
 
@@ -111,14 +111,14 @@ type Ringing struct {
 	At   time.Time `json:"at"`
 }
 
-// rangLately reports whether the agent that wakes us now also did so within the last hour, the
+// nudgedLately reports whether the agent that wakes us now also did so within the last hour, the
 // operator was mailed, and no message followed (docs/design.md, "Phases").
-func (m *machine) rangLately() bool {
+func (m *machine) nudgedLately() bool {
 	return m.WokenBy != "" && slices.ContainsFunc(m.Rung, func(r Ringing) bool { return r.From == m.WokenBy })
 }
 
-// noteRinging remembers the new ack, if another agent caused it.
-func (m *machine) noteRinging() {
+// noteNudgeAck remembers the new ack, if another agent caused it.
+func (m *machine) noteNudgeAck() {
 	if m.WokenBy != "" {
 		m.Rung = append(m.Rung, Ringing{From: m.WokenBy, At: m.now})
 	}

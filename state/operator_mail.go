@@ -29,7 +29,7 @@ func (m *machine) makeAck(w WaitingAck) {
 	m.Acks = append(m.Acks, m.now)
 	m.queue(Effect{Kind: Ack, Channel: ByMail, To: m.policy.Operator, Thread: w.Thread, Text: w.Text, Cause: w.Key})
 	m.Unmailed = false
-	m.noteRinging()
+	m.noteNudgeAck()
 }
 
 // quiet makes the mail that says the agent goes back to sleep.
@@ -56,8 +56,8 @@ func (m *machine) notice(text string) {
 // workingAfter is how long a turn runs before the operator is told.
 const workingAfter = 2 * time.Minute
 
-// stillWorking makes the one mail about a long turn (docs/design.md, "Our mail").
-func (m *machine) stillWorking() {
+// mailStillWorking makes the one mail about a long turn (docs/design.md, "Our mail").
+func (m *machine) mailStillWorking() {
 	if m.Turn.Status != HeadRunning || m.Turn.Working || m.now.Sub(m.Turn.Since) < workingAfter {
 		return
 	}

@@ -124,7 +124,7 @@ func (m *machine) applyEffectLine(l Line) {
 	case Ack:
 		m.Acks = append(m.Acks, l.At)
 		m.AckWaits, m.Unmailed = WaitingAck{}, false
-		m.noteRinging()
+		m.noteNudgeAck()
 	case Reply:
 		m.Unmailed = m.Unmailed && l.Effect.Channel != ByMail
 	case Quiet:

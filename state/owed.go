@@ -9,9 +9,9 @@ type ToFlag struct {
 	UIDs     []uint32 `json:"uids,omitempty"`
 }
 
-// owe records that the server must be told that an item was read. It is told after the commit that
-// made the item durable.
-func (m *machine) owe(uid uint32, meshID string) {
+// acknowledgeLater records that the server must be told that an item was read. It is told after the
+// commit that made the item durable.
+func (m *machine) acknowledgeLater(uid uint32, meshID string) {
 	if uid != 0 && !m.foreign {
 		if m.ToFlag.Mailbox != m.Cursor.Mailbox || m.ToFlag.Validity != m.Cursor.Validity {
 			m.ToFlag = ToFlag{Mailbox: m.Cursor.Mailbox, Validity: m.Cursor.Validity}

@@ -25,20 +25,20 @@ func (s State) owedUntil() time.Time {
 	return until
 }
 
-// owes reports whether an answer waits that was ready less than an hour ago.
-func (m *machine) owes() bool { return m.now.Before(m.owedUntil()) }
+// answerPending reports whether an answer waits that was ready less than an hour ago.
+func (m *machine) answerPending() bool { return m.now.Before(m.owedUntil()) }
 
-// answered restarts the count of silence when an answer has left or was given up. The count starts
-// now or an hour after the answer was ready, whichever came first.
-func (m *machine) answered(e Effect) {
+// restartSilence restarts the count of silence when an answer has left or was given up. The count
+// starts now or an hour after the answer was ready, whichever came first.
+func (m *machine) restartSilence(e Effect) {
 	if e.isAnswer() {
 		m.LastDelivery = latest(m.LastDelivery, earlier(m.now, e.Created.Add(owedFor)))
 	}
 }
 
-// noteOwing keeps the interval short even in IDLE while an answer is owed that could not be
+// updateOwing keeps the interval short even in IDLE while an answer is owed that could not be
 // delivered at once.
-func (m *machine) noteOwing() {
+func (m *machine) updateOwing() {
 	owing := false
 	for _, e := range m.Outbox {
 		tried := e.Attempts > 0 || e.Denied
@@ -65,8 +65,8 @@ func (m *machine) pause(row Effect, e SendFailed) time.Duration {
 	return backoff(row.Attempts)
 }
 
-// hurry shortens the pauses of the rows before an owed answer, because order holds.
-func (m *machine) hurry() {
+// expedite shortens the pauses of the rows before an owed answer, because order holds.
+func (m *machine) expedite() {
 	soon := m.now.Add(firstBackoff)
 	for i, answer := range m.Outbox {
 		if !answer.isAnswer() || m.Held(answer) || !m.now.Before(answer.Created.Add(owedFor)) {

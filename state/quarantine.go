@@ -37,7 +37,7 @@ type Rejected struct {
 // apply counts the rejected item. It wakes nothing. It does not count an item whose key was
 // accepted, or a copy of an accepted mail.
 func (e Rejected) apply(m *machine) {
-	m.owe(0, e.MeshID)
+	m.acknowledgeLater(0, e.MeshID)
 	if m.seen(rejectionKey(e.Key)) {
 		return
 	}
@@ -129,7 +129,7 @@ func (e Released) apply(m *machine) {
 		return
 	}
 	m.leaveQuarantine(Line{Kind: LineQuarantine, What: lineReleased, Key: e.Key, Reason: e.Reason, Digest: e.Same})
-	m.applyLetIn(e.Event)
+	m.applyAdmitted(e.Event)
 }
 
 // Redacted implements [Redactable].

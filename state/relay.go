@@ -25,7 +25,7 @@ type RelayAsked struct {
 // apply mails the peer's text to our operator, as data (docs/design.md,
 // "Credentials"). It causes no turn and wakes nothing.
 func (e RelayAsked) apply(m *machine) {
-	m.owe(0, e.MeshID)
+	m.acknowledgeLater(0, e.MeshID)
 	if m.seen(e.Key) {
 		return
 	}

@@ -110,7 +110,7 @@ func (m *machine) applyLine(l Line) {
 		for _, other := range l.Collected {
 			m.removeMessage(other.Key)
 		}
-		m.noteSaid(l.TurnID, l.Epoch, l.OutputBox+"/"+l.Deliverable)
+		m.noteDeliverable(l.TurnID, l.Epoch, l.OutputBox+"/"+l.Deliverable)
 	case LineTurn:
 		m.applyTurnLine(l)
 	case LineSleep:

@@ -48,8 +48,8 @@ func (k SelfStreak) full(msg Message, p Policy) bool {
 // used reports whether the streak is used up for every conversation.
 func (k SelfStreak) used(p Policy) bool { return k.Turns >= p.SelfTurns }
 
-// times returns a count and its noun: "1 turn", "2 turns".
-func times(n int, noun string) string {
+// plural returns a count and its noun: "1 turn", "2 turns".
+func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -276,9 +276,9 @@ func (m *machine) applyTurnLine(l Line) {
 	}
 }
 
-// noteSaid records the file with a turn's deliverable in the rows that the turn made. It ignores an
-// attempt that began before a reset, because its memory has ended.
-func (m *machine) noteSaid(turnID string, epoch uint64, file string) {
+// noteDeliverable records the file with a turn's deliverable in the rows that the turn made. It
+// ignores an attempt that began before a reset, because its memory has ended.
+func (m *machine) noteDeliverable(turnID string, epoch uint64, file string) {
 	if epoch <= m.Reset.Epoch {
 		return
 	}
@@ -304,17 +304,17 @@ func (s State) SelfHeld(msg Message, p Policy, now time.Time) string {
 	case tier != TierNormal:
 		return "money is short (" + string(tier) + ")"
 	case s.Streak.used(p):
-		return fmt.Sprintf("%s of its own ran since its operator was heard, and [turn] self_turns is %d", times(s.Streak.Turns, "turn"), p.SelfTurns)
+		return fmt.Sprintf("%s of its own ran since its operator was heard, and [turn] self_turns is %d", plural(s.Streak.Turns, "turn"), p.SelfTurns)
 	case s.Streak.full(msg, p):
 		return fmt.Sprintf("%s of its own ran in conversations with others since its operator was heard; they may use half of [turn] self_turns, which is %d",
-			times(s.Streak.Peers, "turn"), p.SelfTurns)
+			plural(s.Streak.Peers, "turn"), p.SelfTurns)
 	}
 	return ""
 }
 
-// tellHeld tells the operator, once in a streak, that rows of the agent itself wait to hear from
-// them. It does not tell them if only the share of other agents is used up.
-func (m *machine) tellHeld() {
+// tellSelfHeld tells the operator, once in a streak, that rows of the agent itself wait to hear
+// from them. It does not tell them if only the share of other agents is used up.
+func (m *machine) tellSelfHeld() {
 	if m.Streak.Told || m.policy.SelfTurns <= 0 || m.Halted() || !m.Streak.used(m.policy) {
 		return
 	}
@@ -330,11 +330,11 @@ func (m *machine) tellHeld() {
 	m.Streak.Told = true
 	m.line(Line{Kind: LineSleep, What: selfHeld, Count: held})
 	m.notice(fmt.Sprintf("I have woken myself %s since I last heard from you, and [turn] self_turns allows %d. Wakeups that wait: %d. Any message from you lets me go on; `agentstateloop inbox list` shows them, and `agentstateloop inbox drop` removes one.",
-		times(m.Streak.Turns, "time"), m.policy.SelfTurns, held))
+		plural(m.Streak.Turns, "time"), m.policy.SelfTurns, held))
 }
 
-// beginSelf counts the turn of a row of the agent itself, which begins now, and ends the sleep.
-func (m *machine) beginSelf(msg Message) {
+// beginSelfTurn counts the turn of a row of the agent itself, which begins now, and ends the sleep.
+func (m *machine) beginSelfTurn(msg Message) {
 	m.Streak.count(msg)
 	m.Asleep = false
 	m.sleepEnds(msg)

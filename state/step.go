@@ -24,11 +24,11 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	if m.PhaseSince.IsZero() {
 		m.PhaseSince = m.now
 	}
-	m.splitDeadline()
-	m.unskew()
-	m.age()
+	m.migrateDeadlines()
+	m.clampClock()
+	m.countLivedTime()
 	m.prune()
-	m.admitHeld()
+	m.admitDeferred()
 	m.releaseCollected()
 	m.openCredit()
 	m.recordTier() // the day or the budget may have changed since the last step
@@ -41,21 +41,21 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 		m.trace = ""
 	}
 	m.resumeLate()
-	m.yield()
+	m.endSuspension()
 	m.forgetExpected()
 	m.expire()
 	m.forgetUndelivered()
 	m.forgetUnfiled()
 	m.withdrawNotices()
 	m.forgetSending()
-	m.hurry()
-	m.noteOwing()
+	m.expedite()
+	m.updateOwing()
 	m.reportOutages()
 	m.tellLost()
-	m.tellRate()
-	m.tellHeld()
+	m.tellRateLimit()
+	m.tellSelfHeld()
 	m.reroute()
-	m.stillWorking()
+	m.mailStillWorking()
 	m.settleAck()
 	m.recordTier()
 	m.numberUnfetched()
@@ -93,7 +93,7 @@ type machine struct {
 	mailRead bool   // this step has read the mailbox to its end
 	foreign  bool   // the UIDs of this step belong to another mailbox
 	wokenFor string // sender and reason of the nudge that is applied now
-	letIn    bool   // a person let in the event that is applied now
+	admitted bool   // a person let in the event that is applied now
 
 	// heardFrom is the address of the operator's last mail in this step, or "".
 	heardFrom string

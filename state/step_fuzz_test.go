@@ -549,7 +549,7 @@ func (l *life) wantShape(before state.State, events []state.Event) {
 // with a message in the inbox for its turn, and nothing waits twice. The operator waits for
 // no report.
 func (l *life) wantExpected(events []state.Event) {
-	if state.MustYield(l.s, l.p, l.now) {
+	if state.QuestionsBlockOperator(l.s, l.p, l.now) {
 		l.t.Fatalf("%v: the operator waits for the reports of a turn: %+v", events, l.s.Turn)
 	}
 	if !l.sane {

@@ -48,7 +48,7 @@ func (m *machine) applyTransitionLine(l Line) {
 func (m *machine) goIdle(why string, mail bool) {
 	from := m.Phase
 	m.enter(IDLE, why)
-	if mail && from != IDLE && !m.hasWork(m.policy, m.now) && !m.owes() && !m.waitsForBackend() {
+	if mail && from != IDLE && !m.hasWork(m.policy, m.now) && !m.answerPending() && !m.waitsForBackend() {
 		m.quiet(from)
 	}
 }

@@ -136,26 +136,26 @@ func (h Head) AsksPermission() bool {
 	return slices.ContainsFunc(h.Waiting, Wait.asksPermission)
 }
 
-// stays reports whether the turn keeps the wait until it ends, through all its attempts, so that a
-// question is not asked twice and work is not started twice.
-func (w Wait) stays() bool { return w.Outside || w.Operator }
+// outlivesAttempt reports whether the turn keeps the wait until it ends, through all its attempts,
+// so that a question is not asked twice and work is not started twice.
+func (w Wait) outlivesAttempt() bool { return w.Outside || w.Operator }
 
-// hand records that an attempt has received all answers so far.
-func (h *Head) hand() {
+// handAnswers records that an attempt has received all answers so far.
+func (h *Head) handAnswers() {
 	h.Given = nil
 	for _, w := range h.Waiting {
 		if w.Answered() && !w.Handed {
 			h.Given = append(h.Given, w)
 		}
 	}
-	h.Waiting = slices.DeleteFunc(h.Waiting, func(w Wait) bool { return w.Answered() && !w.stays() })
+	h.Waiting = slices.DeleteFunc(h.Waiting, func(w Wait) bool { return w.Answered() && !w.outlivesAttempt() })
 	for i, w := range h.Waiting {
 		h.Waiting[i].Handed = w.Answered()
 	}
 }
 
-// takeBack undoes hand for an attempt that could not use the answers.
-func (h *Head) takeBack() {
+// takeBackAnswers undoes handAnswers for an attempt that could not use the answers.
+func (h *Head) takeBackAnswers() {
 	given := h.Given
 	h.Given = nil
 	for i, w := range h.Waiting {

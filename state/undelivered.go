@@ -77,15 +77,15 @@ func (m *machine) tellUndelivered(tried []string) {
 	if slices.ContainsFunc(m.Outbox, waits) {
 		return
 	}
-	if notice.Tells = m.untold(w.channel); len(notice.Tells) > 0 {
+	if notice.Tells = m.unreported(w.channel); len(notice.Tells) > 0 {
 		m.tellOperator(notice)
 	}
 }
 
-// untold returns the ids of rows that a notice on this channel would report as news. For mail, they
-// are the rows that no mail has reported. For the mesh, they are the rows that were not reported at
-// all.
-func (m *machine) untold(by Channel) (ids []string) {
+// unreported returns the ids of rows that a notice on this channel would report as news. For mail,
+// they are the rows that no mail has reported. For the mesh, they are the rows that were not
+// reported at all.
+func (m *machine) unreported(by Channel) (ids []string) {
 	for _, e := range m.Undelivered {
 		if len(ids) < toldAtOnce && (e.Told == "" || e.Told != by && by == ByMail) {
 			ids = append(ids, e.ID)
@@ -94,8 +94,8 @@ func (m *machine) untold(by Channel) (ids []string) {
 	return ids
 }
 
-// told records that a notice has left. A mail counts for more than a request to a peer.
-func (m *machine) told(notice Effect) {
+// noteReported records that a notice has left. A mail counts for more than a request to a peer.
+func (m *machine) noteReported(notice Effect) {
 	for i := range m.Undelivered {
 		row := &m.Undelivered[i]
 		if slices.Contains(notice.Tells, row.ID) && row.Told != ByMail {
@@ -116,10 +116,10 @@ func (m *machine) withdrawNotices() {
 	}
 }
 
-// tellNext reports the rows that no mail has reported, after a mail to the operator got through. A
-// refused notice waits for the next such mail, so this does not loop.
-func (m *machine) tellNext(sent Effect) {
-	if sent.Channel == ByMail && sent.To == m.policy.Operator && len(m.untold(ByMail)) > 0 {
+// tellRemaining reports the rows that no mail has reported, after a mail to the operator got
+// through. A refused notice waits for the next such mail, so this does not loop.
+func (m *machine) tellRemaining(sent Effect) {
+	if sent.Channel == ByMail && sent.To == m.policy.Operator && len(m.unreported(ByMail)) > 0 {
 		m.tellUndelivered(nil)
 	}
 }
@@ -131,7 +131,7 @@ type OutboxRetried struct{ ID string }
 // apply queues the row again as it is: the same id and the same bytes.
 func (e OutboxRetried) apply(m *machine) {
 	if i := m.hookCallIndex(e.ID); i >= 0 {
-		m.hurryHook(m.HookCalls[i].To)
+		m.expediteHook(m.HookCalls[i].To)
 		return
 	}
 	if i, waits := m.effectIndex(e.ID); waits {

@@ -25,9 +25,9 @@ const (
 // lineNotFiled marks the history line of a mail whose copy was given up.
 const lineNotFiled = "not filed"
 
-// toFile makes a mail that has just left wait for its copy. A challenge contains a token, so it
-// gets no copy.
-func (m *machine) toFile(row Effect) {
+// keepForCopy makes a mail that has just left wait for its copy. A challenge contains a token, so
+// it gets no copy.
+func (m *machine) keepForCopy(row Effect) {
 	if m.policy.Copies && row.Channel == ByMail && row.Kind != Challenge {
 		m.Unfiled = append(m.Unfiled, Unfiled{ID: row.ID, Sent: m.now, Sum: row.Sum, Files: row.Files})
 	}
@@ -58,7 +58,7 @@ func (e Filed) apply(m *machine) {
 	case e.Failed == "":
 		m.Unfiled = slices.Delete(m.Unfiled, i, i+1)
 	case e.Never:
-		m.notFiled(i, e.Failed)
+		m.giveUpCopy(i, e.Failed)
 	default:
 		u := &m.Unfiled[i]
 		u.Attempts++
@@ -72,8 +72,8 @@ func (e Filed) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// notFiled gives up the copy of a mail.
-func (m *machine) notFiled(i int, reason string) {
+// giveUpCopy gives up the copy of a mail.
+func (m *machine) giveUpCopy(i int, reason string) {
 	m.line(Line{Kind: LineDelivery, ID: m.Unfiled[i].ID, What: lineNotFiled, Reason: reason})
 	m.Unfiled = slices.Delete(m.Unfiled, i, i+1)
 }
@@ -85,12 +85,12 @@ func (m *machine) forgetUnfiled() {
 	}
 	for i := 0; i < len(m.Unfiled); {
 		if u := m.Unfiled[i]; u.Attempts > 0 && m.now.Sub(u.Sent) >= unfiledLife {
-			m.notFiled(i, u.Reason)
+			m.giveUpCopy(i, u.Reason)
 			continue
 		}
 		i++
 	}
 	for len(m.Unfiled) > maxUnfiled {
-		m.notFiled(0, "more mails wait for their copy than may")
+		m.giveUpCopy(0, "more mails wait for their copy than may")
 	}
 }
