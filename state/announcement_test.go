@@ -14,8 +14,8 @@ import (
 	"agentstateloop/state"
 )
 
-// TestAnnouncement compares events with docs/events.md.
-func TestAnnouncement(t *testing.T) {
+// TestAnnouncementsMatchTheDocument compares events with docs/events.md.
+func TestAnnouncementsMatchTheDocument(t *testing.T) {
 	at := time.Date(2026, 11, 22, 14, 5, 9, 0, time.UTC)
 	row := state.Message{Key: "mail:5b1c6f.7.311", Source: state.Mail, From: "you@example.org", Operator: true}
 	task := state.Line{
@@ -56,8 +56,8 @@ func TestAnnouncement(t *testing.T) {
 	}
 }
 
-// TestHears checks by which names a hook hears of an event.
-func TestHears(t *testing.T) {
+// TestHooksHearEventsByName checks by which names a hook hears of an event.
+func TestHooksHearEventsByName(t *testing.T) {
 	for _, c := range []struct {
 		name, event string
 		want        bool

@@ -9,9 +9,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestOldCursor checks that the failures that an older program has counted are
+// TestFailuresOfAnOlderCursorAreKept checks that the failures that an older program has counted are
 // read.
-func TestOldCursor(t *testing.T) {
+func TestFailuresOfAnOlderCursorAreKept(t *testing.T) {
 	var c state.Cursor
 	if err := json.Unmarshal([]byte(`{"mailbox":"box","uidvalidity":7,"next":9,"owed":[5],"tries":{"5":2}}`), &c); err != nil {
 		t.Fatal(err)
@@ -30,9 +30,9 @@ func TestOldCursor(t *testing.T) {
 	}
 }
 
-// TestPauses checks that the pauses between the tries of a mail grow, up to six
+// TestRefetchPausesGrow checks that the pauses between the tries of a mail grow, up to six
 // hours.
-func TestPauses(t *testing.T) {
+func TestRefetchPausesGrow(t *testing.T) {
 	now := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
 	var f state.Failure
 	var pauses []time.Duration

@@ -53,10 +53,10 @@ func failingFrom(first uint32, mails int) *state.Cursor {
 	return c
 }
 
-// TestNumbersNeverMeanAnother gives and takes back numbers of every kind, and rebuilds the
+// TestNumbersAreNeverReused gives and takes back numbers of every kind, and rebuilds the
 // state from its lines in between, from nothing and from an old copy. No number may come to
 // mean another thing.
-func TestNumbersNeverMeanAnother(t *testing.T) {
+func TestNumbersAreNeverReused(t *testing.T) {
 	p := statetest.Policy()
 	p.Hooks = []state.HookPolicy{{Name: "log", On: []string{"*"}}}
 	given := numbered{}
@@ -92,9 +92,9 @@ func TestNumbersNeverMeanAnother(t *testing.T) {
 	}
 }
 
-// TestWhatIsListedHasANumber checks that an item in quarantine, a mail that cannot be
+// TestListedItemsAreNumbered checks that an item in quarantine, a mail that cannot be
 // fetched and a large one on its way have numbers, and that what is not kept has none.
-func TestWhatIsListedHasANumber(t *testing.T) {
+func TestListedItemsAreNumbered(t *testing.T) {
 	c := failing(2, 1)
 	c.Large = []uint32{2, 9}
 	c.Owed = append(c.Owed, 9)

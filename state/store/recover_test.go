@@ -387,8 +387,9 @@ func TestNewerCopy(t *testing.T) {
 	}
 }
 
-// TestFresh checks that an agent that never polled has a new state and no recovery.
-func TestFresh(t *testing.T) {
+// TestNewAgentNeedsNoRecovery checks that an agent that never polled has a new state and no
+// recovery.
+func TestNewAgentNeedsNoRecovery(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "never", "made"), Agent: "goulard3120"}
 	s, err := st.Read()
 	if err != nil || s.Phase != state.IDLE || s.Serial != 0 || s.Agent != "goulard3120" {
@@ -407,9 +408,9 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestUnwritable checks that a directory that cannot be used causes an error that
+// TestUnusableDirectoryIsAnError checks that a directory that cannot be used causes an error that
 // names it, and that nothing is consumed.
-func TestUnwritable(t *testing.T) {
+func TestUnusableDirectoryIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -433,8 +434,8 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestLeftovers checks that temporary names left by a crash do no harm.
-func TestLeftovers(t *testing.T) {
+// TestTemporaryFilesAreHarmless checks that temporary names left by a crash do no harm.
+func TestTemporaryFilesAreHarmless(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile+".tmp", "half a sta")
 	if err := os.Link(st.path(prevFile), st.path(prevFile+".tmp")); err != nil {
