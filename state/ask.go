@@ -185,8 +185,8 @@ func (m *machine) recordAnswer(key string, w Wait, response, by string) {
 	m.line(Line{Kind: LineEdge, What: edgeJoin, Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
 }
 
-// resumeLate gives up waiting for each missing report whose deadline has passed.
-func (m *machine) resumeLate() {
+// timeOutQuestions gives up waiting for each missing report whose deadline has passed.
+func (m *machine) timeOutQuestions() {
 	if m.Turn.Status != HeadSuspended {
 		return
 	}

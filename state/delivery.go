@@ -120,9 +120,9 @@ func (e Effect) exhausted() bool {
 	return e.Unknown && e.Kind.perishable() || e.Copies >= maxCopies
 }
 
-// expire drops worthless effects and gives up effects that have waited too long. It skips an effect
+// expireEffects drops worthless effects and gives up effects that have waited too long. It skips an effect
 // that is being sent right now, because the answer is still to come.
-func (m *machine) expire() {
+func (m *machine) expireEffects() {
 	for i := 0; i < len(m.Outbox); {
 		row := m.Outbox[i]
 		switch {

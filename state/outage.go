@@ -114,6 +114,9 @@ func (e Effect) neverSent() bool { return e.Copies == 0 && e.Attempts == 0 }
 // beginCycle lets a new poll try denied credentials again. It ends the outages of credentials that
 // are not configured any more.
 func (m *machine) beginCycle() {
+	if !m.newCycle {
+		return
+	}
 	m.forgetBackends()
 	for _, name := range slices.Sorted(maps.Keys(m.Credentials)) {
 		if !m.uses(name) {

@@ -41,9 +41,9 @@ func (m *machine) sendingWorked() {
 	m.line(Line{Kind: LineSending, What: sendingWorks})
 }
 
-// forgetSending ends a failure when no mail waits any more, because no try would show when it is
+// endSendingFailure ends a failure when no mail waits any more, because no try would show when it is
 // over.
-func (m *machine) forgetSending() {
+func (m *machine) endSendingFailure() {
 	byMail := func(e Effect) bool { return e.Channel == ByMail }
 	if m.SendingIsDown() && !slices.ContainsFunc(m.Outbox, byMail) {
 		m.SendingFails = SendingFailure{}
