@@ -1,6 +1,10 @@
 package state
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Conversation is the context that the next turn of one principal continues from (docs/design.md,
 // "Conversations").
@@ -209,4 +213,101 @@ func (s State) Summaries() []string {
 		files = append(files, o.Compacted.File)
 	}
 	return files
+}
+
+// Summary replaces the exchanges of one conversation since the last reset, up to an epoch. Its text
+// is a payload. The history has every summary too.
+type Summary struct {
+	At      time.Time `json:"at,omitzero"`
+	File    string    `json:"file,omitempty"`
+	Through uint64    `json:"through,omitempty"` // the last epoch it covers
+	Sum     string    `json:"sha256,omitempty"`  // of the file; "" in summaries of older versions
+}
+
+// The values of What in a compaction line. The history of every agent has the old words of
+// CompactionFailed.
+const (
+	compactionMade   = "made"
+	CompactionFailed = "in vain" // the summary failed
+)
+
+// Compacted reports that a summary (Text, kept durably in File) replaces all exchanges of one
+// conversation in attempts up to Through, and the session with that id, if it has one. File is
+// empty if the summary failed, for Reason.
+type Compacted struct {
+	Talk       Talk
+	Session    string
+	Through    uint64
+	File, Text string
+	Reason     string
+}
+
+// apply makes the next context of the conversation begin with the summary. It ignores a summary
+// that comes too late, because the memory was reset or another session began while it was made.
+func (e Compacted) apply(m *machine) {
+	c := m.ConversationOf(e.Talk)
+	if e.Session != c.Session.ID || e.Through <= m.Reset.Epoch || e.Through < c.Compacted.Through {
+		m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: "stale", Reason: e.Reason})
+		return
+	}
+	if e.File == "" {
+		if c.Session.ID != "" {
+			c.Session.FailedSummaries++
+			m.keepConversation(e.Talk, c)
+		}
+		m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: CompactionFailed, Reason: e.Reason})
+		return
+	}
+	m.keepConversation(e.Talk, Conversation{Compacted: summaryOf(m.now, e.File, e.Text, e.Through)})
+	m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: compactionMade, Epoch: e.Through, File: e.File, Text: e.Text, Reason: e.Reason})
+}
+
+// Redacted implements [Redactable].
+func (e Compacted) Redacted(redact func(string) string) Event {
+	e.Text, e.Reason = redact(e.Text), redact(e.Reason)
+	return e
+}
+
+// summaryOf returns the summary whose file has this text and a newline.
+func summaryOf(at time.Time, file, text string, through uint64) Summary {
+	return Summary{At: at, File: file, Through: through, Sum: hashHex(text + "\n")}
+}
+
+func (m *machine) applyCompactionLine(l Line) {
+	if l.What != compactionMade {
+		return
+	}
+	who := cmp.Or(l.With, OperatorPrincipal) // older versions kept one summary of everything
+	m.keepConversation(Talk{who, l.Thread}, Conversation{Compacted: summaryOf(l.At, l.File, l.Text, l.Epoch)})
+}
+
+// Reset is where the agent's memory begins. Messages up to Arrivals were queued before it, and
+// attempts up to Epoch began before it. Origin is the handle of the agent or the user that reset
+// the memory.
+type Reset struct {
+	At       time.Time `json:"at,omitzero"`
+	Note     string    `json:"note,omitempty"`
+	Origin   string    `json:"origin,omitempty"`
+	Arrivals uint64    `json:"arrivals,omitempty"`
+	Epoch    uint64    `json:"epoch,omitempty"`
+}
+
+// MemoryReset reports `reset`: the agent's memory of all principals begins again, with a note for
+// the operator's next turn.
+type MemoryReset struct{ Note, Origin string }
+
+// apply clears the agent's memory. Queued messages stay queued, and their prompts
+// say that they are from before the reset.
+func (e MemoryReset) apply(m *machine) {
+	m.Reset = Reset{At: m.now, Note: e.Note, Origin: e.Origin, Arrivals: m.Arrivals, Epoch: m.Epoch}
+	m.endConversations()
+	m.operatorHeard()
+	m.forgetSleeps("the memory was reset")
+	m.line(Line{Kind: LineReset, From: e.Origin, Reason: e.Note})
+}
+
+// Redacted implements [Redactable].
+func (e MemoryReset) Redacted(redact func(string) string) Event {
+	e.Note = redact(e.Note)
+	return e
 }

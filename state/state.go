@@ -1,3 +1,34 @@
+// Package state is the machine of agentStateLoop, as one pure function: [Step]
+// takes state, events, policy and time, and returns the new state. It does no
+// I/O and reads no clock. Package state/store keeps the state on disk.
+//
+//	        operator message, mesh message, nudge
+//	      ┌──────────────── ack ────────────────┐
+//	      │                                     ▼
+//	┌───────────┐   5 min without one     ┌───────────┐
+//	│   IDLE    │◀────── going quiet ─────│   PREP    │
+//	│ every 30m │                         │ every 1m  │
+//	└───────────┘                         └───────────┘
+//	      ▲                                     │
+//	      │                                     │ operator message
+//	      │   10 min without one          ┌─────▼─────┐
+//	      └──────── going quiet ──────────│  ACTIVE   │──┐ operator message:
+//	                                      │ every 1m  │◀─┘ timer restarts
+//	                                      └───────────┘
+//
+// Package cycle drives it (docs/design.md, "One cycle"):
+//
+//	load ─▶ observe mail, mesh, nudges ─▶ commit: Step, write, fsync, rename
+//	                                         │
+//	             ┌───────────────────────────┘
+//	             ▼
+//	project: crontab line, \Seen, mesh acks ─▶ perform: the outbox ─▶ scan once more ─▶ turns
+//	                                              │
+//	                                              └─ each result is an Event for the next commit
+//
+// A commit writes state.json whole under flock, fsyncs and renames it, keeps the
+// last good one as state.json.prev, and records every change in the history.
+// Every change to the world outside is a row of the outbox before it happens.
 package state
 
 //go:generate go run ../internal/testkit/membersgen
@@ -196,4 +227,15 @@ func (s State) Valid() error {
 		return fmt.Errorf("unknown turn status %q", s.Turn.Status)
 	}
 	return nil
+}
+
+// WithTimesOf returns s with the serial of t and the times of t that every poll changes: when the
+// last step was made, when the mailbox was read to its end, and when the next poll is due. A poll
+// without news changes only these. If such a change is lost, it is as if the poll never came: the
+// next one reads the mailbox from the same place.
+func (s State) WithTimesOf(t State) State {
+	s.Serial = t.Serial
+	s.LastStep, s.NextDue, s.LastMailRead = t.LastStep, t.NextDue, t.LastMailRead
+	s.Cursor.Complete = t.Cursor.Complete
+	return s
 }
