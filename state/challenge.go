@@ -6,6 +6,19 @@ import (
 	"time"
 )
 
+// ChallengeQueue holds the mails that the operator is asked about.
+type ChallengeQueue struct {
+	Challenges    []OpenChallenge `json:"challenges,omitempty"` // open
+	Unasked       []string        `json:"unasked,omitempty"`    // keys of the mails to ask the operator about next
+	Doubtful      []string        `json:"doubtful,omitempty"`   // keys of signed mails with two readings to ask the operator about next
+	LastChallenge time.Time       `json:"last_challenge,omitzero"`
+}
+
+func (q ChallengeQueue) clone() ChallengeQueue {
+	q.Challenges, q.Unasked, q.Doubtful = slices.Clone(q.Challenges), slices.Clone(q.Unasked), slices.Clone(q.Doubtful)
+	return q
+}
+
 // Limits on challenges. Anyone who can send mail can cause one, and the operator
 // must not be flooded (docs/design.md, "Configuration", require = "challenge").
 const (

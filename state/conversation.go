@@ -6,6 +6,18 @@ import (
 	"time"
 )
 
+// Memories holds the conversations.
+type Memories struct {
+	Conversation                     // with the operator
+	Others       []OtherConversation `json:"agents,omitempty"` // last used at the end
+	Parked       []ParkedSession     `json:"parked,omitempty"` // sessions of backends that were not used last
+}
+
+func (m Memories) clone() Memories {
+	m.Others, m.Parked = slices.Clone(m.Others), slices.Clone(m.Parked)
+	return m
+}
+
 // Conversation is the context that the next turn of one principal continues from (docs/design.md,
 // "Conversations").
 type Conversation struct {

@@ -10,6 +10,17 @@ import (
 	"time"
 )
 
+// Faults holds the credentials and the backends that cannot be used.
+type Faults struct {
+	Credentials map[string]Credential `json:"credentials,omitempty"`
+	Outages     map[string]Outage     `json:"outages,omitempty"` // of backends, by name
+}
+
+func (f Faults) clone() Faults {
+	f.Credentials, f.Outages = maps.Clone(f.Credentials), maps.Clone(f.Outages)
+	return f
+}
+
 // The names of the credentials of sources and channels. The credential of the agent's own login is
 // "agent:" and the name of its runner.
 const (

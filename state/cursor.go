@@ -8,6 +8,26 @@ import (
 	"time"
 )
 
+// Reading is how far the sources have been read, and what they must be told about it.
+type Reading struct {
+	Cursor Cursor   `json:"cursor,omitzero"`
+	ToFlag ToFlag   `json:"to_flag,omitzero"` // mail to mark \Seen
+	ToAck  []string `json:"to_ack,omitempty"` // mesh ids to acknowledge
+	Thread Thread   `json:"thread,omitzero"`  // the operator's newest conversation
+
+	// Seen maps the keys and digests of accepted items to the Unix second of the last time; prune
+	// forgets old ones.
+	Seen map[string]int64 `json:"seen,omitempty" members:"again"`
+}
+
+// clone copies all but Seen.
+func (r Reading) clone() Reading {
+	r.Cursor = r.Cursor.Clone()
+	r.ToFlag.UIDs = slices.Clone(r.ToFlag.UIDs)
+	r.ToAck = slices.Clone(r.ToAck)
+	return r
+}
+
 // Cursor is how far the mailbox has been read (docs/design.md, "Keys and the cursor"). It moves by
 // UID and never by the unread flag, because a person or another agent may have opened the mail. The
 // zero Cursor asks for a baseline.

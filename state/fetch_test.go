@@ -187,7 +187,7 @@ func TestALargeMailAndScansAtTheSameTime(t *testing.T) {
 	} {
 		scan := state.SourceRead{Source: state.Mail, Cursor: &scanned, Large: began.Large}
 		for _, order := range [][]state.Event{{tt.fetched, scan}, {scan, tt.fetched}} {
-			s := state.State{Cursor: began}
+			s := state.State{Reading: state.Reading{Cursor: began}}
 			for _, e := range order {
 				s = state.Step(s, []state.Event{e}, state.Policy{}, now)
 			}
@@ -203,7 +203,7 @@ func TestALargeMailAndScansAtTheSameTime(t *testing.T) {
 // A UID of the mailbox before it was renumbered says nothing about this one: the
 // mail comes in, and no other is marked \Seen for it.
 func TestALargeMailOfARenumberedMailbox(t *testing.T) {
-	s := state.State{Cursor: state.Cursor{Mailbox: "box", Validity: 8, Next: 10, Owed: []uint32{5}}}
+	s := state.State{Reading: state.Reading{Cursor: state.Cursor{Mailbox: "box", Validity: 8, Next: 10, Owed: []uint32{5}}}}
 	s = state.Step(s, []state.Event{
 		state.LargeFetched{UID: 5, Cursor: state.Cursor{Mailbox: "box", Validity: 7}},
 		state.Arrived{UID: 5, Message: state.Message{Key: "mail:box.7.5", Source: state.Mail, Operator: true}},

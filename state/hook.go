@@ -11,6 +11,18 @@ import (
 // Hooks hear of events (docs/design.md, "Hooks"). Their rows have an outbox of their own. An event
 // about a hook never causes another one.
 
+// HookQueue is the outbox of the hooks. It is apart from the other, so that a hook cannot hold up a
+// mail.
+type HookQueue struct {
+	HookCalls    []Effect               `json:"hook_calls,omitempty"`    // in order of creation
+	FailingHooks map[string]FailingHook `json:"failing_hooks,omitempty"` // by name
+}
+
+func (q HookQueue) clone() HookQueue {
+	q.HookCalls, q.FailingHooks = slices.Clone(q.HookCalls), maps.Clone(q.FailingHooks)
+	return q
+}
+
 const (
 	maxHookCalls  = 200            // rows that wait for one hook; the oldest is dropped
 	hookGiveUp    = 24 * time.Hour // time lived through until a row is given up

@@ -3,9 +3,28 @@ package state
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 )
+
+// Received holds the messages that wait, and counts what came in.
+type Received struct {
+	Inbox       []Message `json:"inbox,omitempty" members:"again"` // in order of arrival
+	Arrivals    uint64    `json:"arrivals"`                        // of all time
+	Quarantined int       `json:"quarantined,omitempty"`           // items in quarantine/
+	Unkept      int       `json:"unkept,omitempty"`                // items ever rejected beyond the limits of quarantine/
+
+	Uncalled Uncalled `json:"uncalled,omitzero"`
+
+	Numbers   Numbers           `json:"numbers,omitzero"`
+	Unfetched map[string]uint64 `json:"unfetched,omitempty"` // numbers of mails that are not fetched yet, by key
+}
+
+func (r Received) clone() Received {
+	r.Inbox, r.Unfetched = slices.Clone(r.Inbox), maps.Clone(r.Unfetched)
+	return r
+}
 
 // maxDeferral bounds how far ahead NextRetryAt of a message may be, unless the message is over the
 // hourly limit on mails.

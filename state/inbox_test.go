@@ -18,7 +18,7 @@ func TestFindMessage(t *testing.T) {
 		return func(m state.Message) bool { return m.Key == k }
 	}
 	row := func(k string) *state.Message { return &state.Message{Key: k, Status: state.Queued} }
-	s := state.State{Inbox: []state.Message{{Key: "waits", TurnID: "t1", Status: state.Processing}}, Turn: state.Head{Key: "waits"}}
+	s := state.State{Received: state.Received{Inbox: []state.Message{{Key: "waits", TurnID: "t1", Status: state.Processing}}}, Work: state.Work{Turn: state.Head{Key: "waits"}}}
 	history := func(fail error) iter.Seq2[state.Line, error] {
 		return func(yield func(state.Line, error) bool) {
 			for _, l := range []state.Line{
@@ -55,7 +55,7 @@ func TestFindMessage(t *testing.T) {
 	if m, ok := s.MessageOfTurn("t1"); !ok || m.Key != "waits" {
 		t.Errorf("MessageOfTurn: %+v, %v", m, ok)
 	}
-	if m, ok := (state.State{Inbox: []state.Message{{Key: "no turn yet"}}}).MessageOfTurn(""); ok {
+	if m, ok := (state.State{Received: state.Received{Inbox: []state.Message{{Key: "no turn yet"}}}}).MessageOfTurn(""); ok {
 		t.Errorf("MessageOfTurn without a turn: %+v", m)
 	}
 }

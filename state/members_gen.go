@@ -6,81 +6,25 @@ import "agentstateloop/internal/members"
 
 // Members lists the members of the state for [members.Append] and [members.Read].
 func (v *State) Members(c *members.Coder) {
-	members.Number(c, "version", &v.Version)
-	members.Number(c, "serial", &v.Serial)
-	members.Text(c, "agent", &v.Agent)
-	members.Text(c, "seed", &v.Seed)
-	members.Number(c, "minted", &v.Minted)
-	members.OptBool(c, "ids_keyed", &v.IDsKeyed)
-	members.Text(c, "phase", &v.Phase)
-	members.Time(c, "phase_since", &v.PhaseSince)
-	members.OptTime(c, "last_step", &v.LastStep)
-	members.OptTime(c, "next_due", &v.NextDue)
-	members.OptTime(c, "last_operator", &v.LastOperator)
-	members.OptTime(c, "last_delivery", &v.LastDelivery)
-	members.OptTime(c, "last_look", &v.LastMailRead)
-	members.OptObject(c, "last_mail", &v.LastMail, (*LastMail).members)
-	members.OptObject(c, "last_answer", &v.LastAnswer, (*LastAnswer).members)
-	members.OptBool(c, "halted_here", &v.HaltedHere)
-	members.OptBool(c, "halted_mesh", &v.HaltedMesh)
-	members.OptTimes(c, "acks", &v.Acks)
-	members.OptTimes(c, "quiets", &v.Quiets)
-	members.OptTimes(c, "accepted", &v.Accepted)
-	members.OptTimes(c, "programs", &v.Programs)
-	members.OptTimes(c, "alarms", &v.Alarms)
-	members.OptTimes(c, "posts", &v.Posts)
-	members.OptObjects(c, "operator_asked", &v.OperatorAsked, (*AskedOperator).members)
-	members.OptObjects(c, "relays", &v.Relays, (*Relaying).members)
-	members.OptObjects(c, "rung", &v.Rung, (*Ringing).members)
-	members.OptText(c, "woken_by", &v.WokenBy)
-	members.OptTime(c, "rate_told", &v.RateTold)
-	members.OptObject(c, "ack_waits", &v.AckWaits, (*WaitingAck).members)
-	members.OptBool(c, "unmailed", &v.Unmailed)
-	members.OptObject(c, "cursor", &v.Cursor, (*Cursor).members)
-	members.OptObject(c, "to_flag", &v.ToFlag, (*ToFlag).members)
-	members.OptTexts(c, "to_ack", &v.ToAck)
-	members.OptObject(c, "thread", &v.Thread, (*Thread).members)
-	members.OptSet(c, "seen", &v.Seen)
-	members.OptTexts(c, "nudges", &v.Nudges)
-	members.OptObjects(c, "rings", &v.Rings, (*Ring).members)
-	members.OptObject(c, "last_ring", &v.LastRing, (*Ring).members)
-	members.OptRows(c, "inbox", &v.Inbox, (*Message).members)
-	members.Number(c, "arrivals", &v.Arrivals)
-	members.OptNumber(c, "quarantined", &v.Quarantined)
-	members.OptNumber(c, "unkept", &v.Unkept)
-	members.OptObject(c, "uncalled", &v.Uncalled, (*Uncalled).members)
-	members.OptObject(c, "numbers", &v.Numbers, (*Numbers).members)
-	members.OptNumberMap(c, "unfetched", &v.Unfetched)
-	members.OptObjects(c, "challenges", &v.Challenges, (*OpenChallenge).members)
-	members.OptTexts(c, "unasked", &v.Unasked)
-	members.OptTexts(c, "doubtful", &v.Doubtful)
-	members.OptTime(c, "last_challenge", &v.LastChallenge)
-	members.OptObjects(c, "outbox", &v.Outbox, (*Effect).members)
-	members.OptObject(c, "sending_fails", &v.SendingFails, (*SendingFailure).members)
-	members.OptObjects(c, "undelivered", &v.Undelivered, (*Effect).members)
-	members.OptObjects(c, "unfiled", &v.Unfiled, (*Unfiled).members)
-	members.OptBool(c, "owing", &v.Owing)
-	members.OptObjects(c, "lost", &v.Lost, (*Returned).members)
-	members.OptObjects(c, "hook_calls", &v.HookCalls, (*Effect).members)
-	members.OptObjectMap(c, "failing_hooks", &v.FailingHooks, (*FailingHook).members)
-	members.Object(c, "turn", &v.Turn, (*Head).members)
-	members.Number(c, "epoch", &v.Epoch)
-	members.OptBool(c, "asleep", &v.Asleep)
-	members.OptTime(c, "sleep_until", &v.SleepUntil)
-	members.OptNumber(c, "sleep_for", &v.SleepFor)
-	members.OptObject(c, "self_streak", &v.Streak, (*SelfStreak).members)
-	members.OptObject(c, "reset", &v.Reset, (*Reset).members)
-	members.OptNumber(c, "failed_turns", &v.FailedTurns)
-	members.OptTime(c, "cooldown_until", &v.CooldownUntil)
+	v.Identity.members(c)
+	v.Timers.members(c)
+	v.Exchange.members(c)
+	v.Halts.members(c)
+	v.Hourly.members(c)
+	v.Waking.members(c)
+	v.Reading.members(c)
+	v.Nudging.members(c)
+	v.Received.members(c)
+	v.ChallengeQueue.members(c)
+	v.Deliveries.members(c)
+	v.HookQueue.members(c)
+	v.Work.members(c)
 	members.OptObject(c, "purse", &v.Purse, (*Purse).members)
 	members.OptObjects(c, "prompts", &v.Prompts, (*TimedPrompt).members)
 	members.OptObjects(c, "expected", &v.Expected, (*Expected).members)
-	v.Conversation.members(c)
-	members.OptObjects(c, "agents", &v.Others, (*OtherConversation).members)
-	members.OptObjects(c, "parked", &v.Parked, (*ParkedSession).members)
+	v.Memories.members(c)
 	members.OptTime(c, "pruned", &v.Pruned)
-	members.OptObjectMap(c, "credentials", &v.Credentials, (*Credential).members)
-	members.OptObjectMap(c, "outages", &v.Outages, (*Outage).members)
+	v.Faults.members(c)
 	members.OptObject(c, "schedule", &v.Schedule, (*Schedule).members)
 	members.OptObject(c, "published", &v.Published, (*Published).members)
 	members.OptObjects(c, "lines", &v.Lines, (*Line).Members)
@@ -136,81 +80,169 @@ func (v *Line) Members(c *members.Coder) {
 	members.OptPointer(c, "outage", &v.Outage, (*Outage).members)
 }
 
-func (v *LastMail) members(c *members.Coder) {
-	members.OptText(c, "key", &v.Key)
-	members.OptText(c, "from", &v.From)
-	members.OptText(c, "subject", &v.Subject)
-	members.OptTime(c, "at", &v.At)
+func (v *Identity) members(c *members.Coder) {
+	members.Number(c, "version", &v.Version)
+	members.Number(c, "serial", &v.Serial)
+	members.Text(c, "agent", &v.Agent)
+	members.Text(c, "seed", &v.Seed)
+	members.Number(c, "minted", &v.Minted)
+	members.OptBool(c, "ids_keyed", &v.IDsKeyed)
 }
 
-func (v *LastAnswer) members(c *members.Coder) {
-	members.OptText(c, "key", &v.Key)
-	members.OptText(c, "source", &v.Source)
-	members.OptText(c, "turn_id", &v.TurnID)
-	members.OptText(c, "status", &v.Outcome)
-	members.OptTime(c, "at", &v.At)
-	members.OptNumber(c, "took", &v.Took)
-	members.OptNumber(c, "micros", &v.Cost)
-	members.OptText(c, "not_permitted", &v.Refused)
-	members.OptText(c, "reply", &v.Reply)
-	members.OptTime(c, "sent", &v.Sent)
-	members.OptText(c, "ended", &v.Ended)
+func (v *Timers) members(c *members.Coder) {
+	members.Text(c, "phase", &v.Phase)
+	members.Time(c, "phase_since", &v.PhaseSince)
+	members.OptTime(c, "last_step", &v.LastStep)
+	members.OptTime(c, "next_due", &v.NextDue)
+	members.OptTime(c, "last_operator", &v.LastOperator)
+	members.OptTime(c, "last_delivery", &v.LastDelivery)
+	members.OptTime(c, "last_look", &v.LastMailRead)
 }
 
-func (v *AskedOperator) members(c *members.Coder) {
-	members.Time(c, "at", &v.At)
-	members.OptText(c, "by", &v.By)
+func (v *Exchange) members(c *members.Coder) {
+	members.OptObject(c, "last_mail", &v.LastMail, (*LastMail).members)
+	members.OptObject(c, "last_answer", &v.LastAnswer, (*LastAnswer).members)
 }
 
-func (v *Relaying) members(c *members.Coder) {
-	members.Text(c, "from", &v.From)
-	members.Time(c, "at", &v.At)
+func (v *Halts) members(c *members.Coder) {
+	members.OptBool(c, "halted_here", &v.HaltedHere)
+	members.OptBool(c, "halted_mesh", &v.HaltedMesh)
 }
 
-func (v *Ringing) members(c *members.Coder) {
-	members.Text(c, "from", &v.From)
-	members.Time(c, "at", &v.At)
+func (v *Hourly) members(c *members.Coder) {
+	members.OptTimes(c, "acks", &v.Acks)
+	members.OptTimes(c, "quiets", &v.Quiets)
+	members.OptTimes(c, "accepted", &v.Accepted)
+	members.OptTimes(c, "programs", &v.Programs)
+	members.OptTimes(c, "alarms", &v.Alarms)
+	members.OptTimes(c, "posts", &v.Posts)
+	members.OptObjects(c, "operator_asked", &v.OperatorAsked, (*AskedOperator).members)
+	members.OptObjects(c, "relays", &v.Relays, (*Relaying).members)
+	members.OptObjects(c, "rung", &v.Rung, (*Ringing).members)
+	members.OptText(c, "woken_by", &v.WokenBy)
+	members.OptTime(c, "rate_told", &v.RateTold)
 }
 
-func (v *WaitingAck) members(c *members.Coder) {
-	members.Time(c, "until", &v.Until)
-	members.OptText(c, "key", &v.Key)
+func (v *Waking) members(c *members.Coder) {
+	members.OptObject(c, "ack_waits", &v.AckWaits, (*WaitingAck).members)
+	members.OptBool(c, "unmailed", &v.Unmailed)
+}
+
+func (v *Reading) members(c *members.Coder) {
+	members.OptObject(c, "cursor", &v.Cursor, (*Cursor).members)
+	members.OptObject(c, "to_flag", &v.ToFlag, (*ToFlag).members)
+	members.OptTexts(c, "to_ack", &v.ToAck)
 	members.OptObject(c, "thread", &v.Thread, (*Thread).members)
-	members.OptText(c, "text", &v.Text)
+	members.OptSet(c, "seen", &v.Seen)
 }
 
-func (v *Cursor) members(c *members.Coder) {
-	members.OptText(c, "mailbox", &v.Mailbox)
-	members.OptNumber(c, "uidvalidity", &v.Validity)
-	members.OptNumber(c, "next", &v.Next)
-	members.OptNumbers(c, "owed", &v.Owed)
-	members.OptNumbers(c, "large", &v.Large)
-	members.OptObjects(c, "unseen", &v.Unseen, (*UIDRange).members)
-	members.OptObjectMap(c, "failures", &v.Failures, (*Failure).members)
-	members.OptNumberMap(c, "tries", &v.OldTries)
-	members.OptObjects(c, "reports", &v.Reports, (*UnreadReport).members)
-	members.OptTime(c, "complete", &v.Complete)
-	members.OptPointer(c, "reread", &v.Reread, (*Reread).members)
-	members.OptTime(c, "swept", &v.Swept)
+func (v *Nudging) members(c *members.Coder) {
+	members.OptTexts(c, "nudges", &v.Nudges)
+	members.OptObjects(c, "rings", &v.Rings, (*Ring).members)
+	members.OptObject(c, "last_ring", &v.LastRing, (*Ring).members)
 }
 
-func (v *ToFlag) members(c *members.Coder) {
-	members.OptText(c, "mailbox", &v.Mailbox)
-	members.OptNumber(c, "uidvalidity", &v.Validity)
-	members.OptNumbers(c, "uids", &v.UIDs)
+func (v *Received) members(c *members.Coder) {
+	members.OptRows(c, "inbox", &v.Inbox, (*Message).members)
+	members.Number(c, "arrivals", &v.Arrivals)
+	members.OptNumber(c, "quarantined", &v.Quarantined)
+	members.OptNumber(c, "unkept", &v.Unkept)
+	members.OptObject(c, "uncalled", &v.Uncalled, (*Uncalled).members)
+	members.OptObject(c, "numbers", &v.Numbers, (*Numbers).members)
+	members.OptNumberMap(c, "unfetched", &v.Unfetched)
 }
 
-func (v *Thread) members(c *members.Coder) {
-	members.OptText(c, "subject", &v.Subject)
-	members.OptText(c, "message_id", &v.MessageID)
-	members.OptTexts(c, "references", &v.References)
-	members.OptText(c, "id", &v.ID)
+func (v *ChallengeQueue) members(c *members.Coder) {
+	members.OptObjects(c, "challenges", &v.Challenges, (*OpenChallenge).members)
+	members.OptTexts(c, "unasked", &v.Unasked)
+	members.OptTexts(c, "doubtful", &v.Doubtful)
+	members.OptTime(c, "last_challenge", &v.LastChallenge)
 }
 
-func (v *Ring) members(c *members.Coder) {
-	members.OptText(c, "from", &v.From)
-	members.OptText(c, "reason", &v.Reason)
-	members.OptText(c, "source", &v.Source)
+func (v *Deliveries) members(c *members.Coder) {
+	members.OptObjects(c, "outbox", &v.Outbox, (*Effect).members)
+	members.OptObject(c, "sending_fails", &v.SendingFails, (*SendingFailure).members)
+	members.OptObjects(c, "undelivered", &v.Undelivered, (*Effect).members)
+	members.OptObjects(c, "unfiled", &v.Unfiled, (*Unfiled).members)
+	members.OptBool(c, "owing", &v.Owing)
+	members.OptObjects(c, "lost", &v.Lost, (*Returned).members)
+}
+
+func (v *HookQueue) members(c *members.Coder) {
+	members.OptObjects(c, "hook_calls", &v.HookCalls, (*Effect).members)
+	members.OptObjectMap(c, "failing_hooks", &v.FailingHooks, (*FailingHook).members)
+}
+
+func (v *Work) members(c *members.Coder) {
+	members.Object(c, "turn", &v.Turn, (*Head).members)
+	members.Number(c, "epoch", &v.Epoch)
+	members.OptBool(c, "asleep", &v.Asleep)
+	members.OptTime(c, "sleep_until", &v.SleepUntil)
+	members.OptNumber(c, "sleep_for", &v.SleepFor)
+	members.OptObject(c, "self_streak", &v.Streak, (*SelfStreak).members)
+	members.OptObject(c, "reset", &v.Reset, (*Reset).members)
+	members.OptNumber(c, "failed_turns", &v.FailedTurns)
+	members.OptTime(c, "cooldown_until", &v.CooldownUntil)
+}
+
+func (v *Purse) members(c *members.Coder) {
+	members.OptObjects(c, "days", &v.Days, (*Account).members)
+	members.OptObjects(c, "months", &v.Months, (*Account).members)
+	members.OptNumber(c, "total", &v.Total)
+	members.OptBool(c, "opened", &v.Opened)
+	members.OptNumber(c, "base", &v.Base)
+	members.OptNumber(c, "granted", &v.Granted)
+	members.OptTexts(c, "counted", &v.Counted)
+	members.OptObject(c, "meter", &v.Meter, (*Meter).members)
+	members.OptObjects(c, "meters", &v.Meters, (*Meter).members)
+	members.OptTexts(c, "unpriced", &v.Unpriced)
+	members.OptTexts(c, "unbilled", &v.Unbilled)
+	members.OptText(c, "tier", &v.Tier)
+	members.OptText(c, "mourned", &v.DeathTold)
+}
+
+func (v *TimedPrompt) members(c *members.Coder) {
+	members.Text(c, "name", &v.Name)
+	members.Text(c, "at", &v.At)
+	members.Time(c, "next", &v.Next)
+	members.OptTimes(c, "done", &v.Done)
+	members.OptText(c, "asked_by", &v.AskedBy)
+	members.OptTime(c, "asked_until", &v.AskedUntil)
+	members.OptText(c, "fails", &v.Fails)
+	members.OptTime(c, "since", &v.Since)
+}
+
+func (v *Expected) members(c *members.Coder) {
+	v.Wait.members(c)
+	members.Object(c, "cause", &v.Cause, (*Message).members)
+	members.OptText(c, "for", &v.For)
+}
+
+func (v *Memories) members(c *members.Coder) {
+	v.Conversation.members(c)
+	members.OptObjects(c, "agents", &v.Others, (*OtherConversation).members)
+	members.OptObjects(c, "parked", &v.Parked, (*ParkedSession).members)
+}
+
+func (v *Faults) members(c *members.Coder) {
+	members.OptObjectMap(c, "credentials", &v.Credentials, (*Credential).members)
+	members.OptObjectMap(c, "outages", &v.Outages, (*Outage).members)
+}
+
+func (v *Schedule) members(c *members.Coder) {
+	members.OptText(c, "installed", &v.Installed)
+	members.OptText(c, "alarm_line", &v.AlarmLine)
+	members.OptTime(c, "alarm", &v.Alarm)
+	members.OptTime(c, "verified", &v.Verified)
+	members.OptText(c, "error", &v.Error)
+	members.OptText(c, "binary", &v.Binary)
+	members.OptBool(c, "removed", &v.Removed)
+}
+
+func (v *Published) members(c *members.Coder) {
+	members.OptText(c, "phase", &v.Phase)
+	members.OptBool(c, "asleep", &v.Asleep)
+	members.OptText(c, "tier", &v.Tier)
 	members.OptTime(c, "at", &v.At)
 }
 
@@ -256,25 +288,26 @@ func (v *Message) members(c *members.Coder) {
 	members.OptText(c, "ended_sleep", &v.EndedSleep)
 }
 
-func (v *Uncalled) members(c *members.Coder) {
-	members.Number(c, "count", &v.Count)
-	members.Time(c, "last", &v.Last)
-}
-
-func (v *Numbers) members(c *members.Coder) {
-	members.OptNumber(c, "quarantined", &v.Quarantined)
-	members.OptNumber(c, "unfetched", &v.Unfetched)
-	members.OptNumber(c, "effects", &v.Effects)
-	members.OptNumber(c, "hook_calls", &v.HookCalls)
-}
-
-func (v *OpenChallenge) members(c *members.Coder) {
-	members.Text(c, "id", &v.ID)
-	members.Text(c, "key", &v.Key)
-	members.Text(c, "hash", &v.Hash)
-	members.Time(c, "made", &v.Made)
-	members.Time(c, "until", &v.Until)
-	members.OptBool(c, "doubtful", &v.Doubtful)
+func (v *Head) members(c *members.Coder) {
+	members.Text(c, "status", &v.Status)
+	members.OptText(c, "turn_id", &v.TurnID)
+	members.OptNumber(c, "epoch", &v.Epoch)
+	members.OptText(c, "key", &v.Key)
+	members.OptTime(c, "since", &v.Since)
+	members.OptBool(c, "working", &v.Working)
+	members.OptText(c, "stop", &v.Stop)
+	members.OptBool(c, "pulled", &v.Pulled)
+	members.OptBool(c, "lingers", &v.Lingers)
+	members.OptText(c, "submitted", &v.Submitted)
+	members.OptText(c, "submitted_sha256", &v.SubmittedSum)
+	members.OptText(c, "box", &v.Box)
+	members.OptBool(c, "resumed", &v.Resumed)
+	members.OptTexts(c, "with", &v.With)
+	members.OptBool(c, "finish", &v.Finish)
+	members.OptObjects(c, "waiting", &v.Waiting, (*Wait).members)
+	members.OptObjects(c, "given", &v.Given, (*Wait).members)
+	members.OptTime(c, "resume_by", &v.ResumeBy)
+	members.OptNumber(c, "patience", &v.Patience)
 }
 
 func (v *Effect) members(c *members.Coder) {
@@ -319,6 +352,129 @@ func (v *Effect) members(c *members.Coder) {
 	members.OptNumber(c, "number", &v.Number)
 }
 
+func (v *Spending) members(c *members.Coder) {
+	members.Text(c, "id", &v.ID)
+	members.OptText(c, "model", &v.Model)
+	members.OptObject(c, "tokens", &v.Tokens, (*Tokens).members)
+	members.Number(c, "micros", &v.Cost)
+	members.OptText(c, "basis", &v.Basis)
+}
+
+func (v *Meter) members(c *members.Coder) {
+	members.OptText(c, "session", &v.Session)
+	members.OptObject(c, "tokens", &v.Tokens, (*Tokens).members)
+}
+
+func (v *WaitingAck) members(c *members.Coder) {
+	members.Time(c, "until", &v.Until)
+	members.OptText(c, "key", &v.Key)
+	members.OptObject(c, "thread", &v.Thread, (*Thread).members)
+	members.OptText(c, "text", &v.Text)
+}
+
+func (v *Outage) members(c *members.Coder) {
+	members.Text(c, "kind", &v.Kind)
+	members.Time(c, "since", &v.Since)
+	members.Time(c, "until", &v.Until)
+	members.Number(c, "wait", &v.Wait)
+	members.Number(c, "tries", &v.Tries)
+	members.OptBool(c, "known", &v.Known)
+	members.OptBool(c, "told", &v.Told)
+	members.OptText(c, "reason", &v.Reason)
+}
+
+func (v *LastMail) members(c *members.Coder) {
+	members.OptText(c, "key", &v.Key)
+	members.OptText(c, "from", &v.From)
+	members.OptText(c, "subject", &v.Subject)
+	members.OptTime(c, "at", &v.At)
+}
+
+func (v *LastAnswer) members(c *members.Coder) {
+	members.OptText(c, "key", &v.Key)
+	members.OptText(c, "source", &v.Source)
+	members.OptText(c, "turn_id", &v.TurnID)
+	members.OptText(c, "status", &v.Outcome)
+	members.OptTime(c, "at", &v.At)
+	members.OptNumber(c, "took", &v.Took)
+	members.OptNumber(c, "micros", &v.Cost)
+	members.OptText(c, "not_permitted", &v.Refused)
+	members.OptText(c, "reply", &v.Reply)
+	members.OptTime(c, "sent", &v.Sent)
+	members.OptText(c, "ended", &v.Ended)
+}
+
+func (v *AskedOperator) members(c *members.Coder) {
+	members.Time(c, "at", &v.At)
+	members.OptText(c, "by", &v.By)
+}
+
+func (v *Relaying) members(c *members.Coder) {
+	members.Text(c, "from", &v.From)
+	members.Time(c, "at", &v.At)
+}
+
+func (v *Ringing) members(c *members.Coder) {
+	members.Text(c, "from", &v.From)
+	members.Time(c, "at", &v.At)
+}
+
+func (v *Cursor) members(c *members.Coder) {
+	members.OptText(c, "mailbox", &v.Mailbox)
+	members.OptNumber(c, "uidvalidity", &v.Validity)
+	members.OptNumber(c, "next", &v.Next)
+	members.OptNumbers(c, "owed", &v.Owed)
+	members.OptNumbers(c, "large", &v.Large)
+	members.OptObjects(c, "unseen", &v.Unseen, (*UIDRange).members)
+	members.OptObjectMap(c, "failures", &v.Failures, (*Failure).members)
+	members.OptNumberMap(c, "tries", &v.OldTries)
+	members.OptObjects(c, "reports", &v.Reports, (*UnreadReport).members)
+	members.OptTime(c, "complete", &v.Complete)
+	members.OptPointer(c, "reread", &v.Reread, (*Reread).members)
+	members.OptTime(c, "swept", &v.Swept)
+}
+
+func (v *ToFlag) members(c *members.Coder) {
+	members.OptText(c, "mailbox", &v.Mailbox)
+	members.OptNumber(c, "uidvalidity", &v.Validity)
+	members.OptNumbers(c, "uids", &v.UIDs)
+}
+
+func (v *Thread) members(c *members.Coder) {
+	members.OptText(c, "subject", &v.Subject)
+	members.OptText(c, "message_id", &v.MessageID)
+	members.OptTexts(c, "references", &v.References)
+	members.OptText(c, "id", &v.ID)
+}
+
+func (v *Ring) members(c *members.Coder) {
+	members.OptText(c, "from", &v.From)
+	members.OptText(c, "reason", &v.Reason)
+	members.OptText(c, "source", &v.Source)
+	members.OptTime(c, "at", &v.At)
+}
+
+func (v *Uncalled) members(c *members.Coder) {
+	members.Number(c, "count", &v.Count)
+	members.Time(c, "last", &v.Last)
+}
+
+func (v *Numbers) members(c *members.Coder) {
+	members.OptNumber(c, "quarantined", &v.Quarantined)
+	members.OptNumber(c, "unfetched", &v.Unfetched)
+	members.OptNumber(c, "effects", &v.Effects)
+	members.OptNumber(c, "hook_calls", &v.HookCalls)
+}
+
+func (v *OpenChallenge) members(c *members.Coder) {
+	members.Text(c, "id", &v.ID)
+	members.Text(c, "key", &v.Key)
+	members.Text(c, "hash", &v.Hash)
+	members.Time(c, "made", &v.Made)
+	members.Time(c, "until", &v.Until)
+	members.OptBool(c, "doubtful", &v.Doubtful)
+}
+
 func (v *SendingFailure) members(c *members.Coder) {
 	members.Time(c, "since", &v.Since)
 	members.OptText(c, "reason", &v.Reason)
@@ -352,28 +508,6 @@ func (v *FailingHook) members(c *members.Coder) {
 	members.OptTime(c, "told", &v.Told)
 }
 
-func (v *Head) members(c *members.Coder) {
-	members.Text(c, "status", &v.Status)
-	members.OptText(c, "turn_id", &v.TurnID)
-	members.OptNumber(c, "epoch", &v.Epoch)
-	members.OptText(c, "key", &v.Key)
-	members.OptTime(c, "since", &v.Since)
-	members.OptBool(c, "working", &v.Working)
-	members.OptText(c, "stop", &v.Stop)
-	members.OptBool(c, "pulled", &v.Pulled)
-	members.OptBool(c, "lingers", &v.Lingers)
-	members.OptText(c, "submitted", &v.Submitted)
-	members.OptText(c, "submitted_sha256", &v.SubmittedSum)
-	members.OptText(c, "box", &v.Box)
-	members.OptBool(c, "resumed", &v.Resumed)
-	members.OptTexts(c, "with", &v.With)
-	members.OptBool(c, "finish", &v.Finish)
-	members.OptObjects(c, "waiting", &v.Waiting, (*Wait).members)
-	members.OptObjects(c, "given", &v.Given, (*Wait).members)
-	members.OptTime(c, "resume_by", &v.ResumeBy)
-	members.OptNumber(c, "patience", &v.Patience)
-}
-
 func (v *SelfStreak) members(c *members.Coder) {
 	members.OptNumber(c, "turns", &v.Turns)
 	members.OptNumber(c, "peers", &v.Peers)
@@ -388,37 +522,32 @@ func (v *Reset) members(c *members.Coder) {
 	members.OptNumber(c, "epoch", &v.Epoch)
 }
 
-func (v *Purse) members(c *members.Coder) {
-	members.OptObjects(c, "days", &v.Days, (*Account).members)
-	members.OptObjects(c, "months", &v.Months, (*Account).members)
-	members.OptNumber(c, "total", &v.Total)
-	members.OptBool(c, "opened", &v.Opened)
-	members.OptNumber(c, "base", &v.Base)
-	members.OptNumber(c, "granted", &v.Granted)
-	members.OptTexts(c, "counted", &v.Counted)
-	members.OptObject(c, "meter", &v.Meter, (*Meter).members)
-	members.OptObjects(c, "meters", &v.Meters, (*Meter).members)
-	members.OptTexts(c, "unpriced", &v.Unpriced)
-	members.OptTexts(c, "unbilled", &v.Unbilled)
-	members.OptText(c, "tier", &v.Tier)
-	members.OptText(c, "mourned", &v.DeathTold)
+func (v *Account) members(c *members.Coder) {
+	members.Text(c, "period", &v.Period)
+	members.Number(c, "micros", &v.Cost)
 }
 
-func (v *TimedPrompt) members(c *members.Coder) {
-	members.Text(c, "name", &v.Name)
-	members.Text(c, "at", &v.At)
-	members.Time(c, "next", &v.Next)
-	members.OptTimes(c, "done", &v.Done)
-	members.OptText(c, "asked_by", &v.AskedBy)
-	members.OptTime(c, "asked_until", &v.AskedUntil)
-	members.OptText(c, "fails", &v.Fails)
-	members.OptTime(c, "since", &v.Since)
-}
-
-func (v *Expected) members(c *members.Coder) {
-	v.Wait.members(c)
-	members.Object(c, "cause", &v.Cause, (*Message).members)
-	members.OptText(c, "for", &v.For)
+func (v *Wait) members(c *members.Coder) {
+	members.Text(c, "tool_call_id", &v.ID)
+	members.Text(c, "to", &v.To)
+	members.OptText(c, "text", &v.Text)
+	members.Time(c, "asked", &v.Asked)
+	members.OptText(c, "report", &v.Report)
+	members.OptText(c, "missed", &v.Missed)
+	members.OptTime(c, "by", &v.By)
+	members.OptNumber(c, "span", &v.Span)
+	members.OptBool(c, "outside", &v.Outside)
+	members.OptTexts(c, "peers", &v.Peers)
+	members.OptText(c, "words", &v.Words)
+	members.OptText(c, "words_sha256", &v.WordsSum)
+	members.OptBool(c, "handed", &v.Handed)
+	members.OptBool(c, "operator", &v.Operator)
+	members.OptTexts(c, "options", &v.Options)
+	members.OptBool(c, "told", &v.Told)
+	members.OptText(c, "permit", &v.Permit)
+	members.OptBool(c, "used", &v.Used)
+	members.OptText(c, "sha256", &v.Sum)
+	members.OptText(c, "status", &v.Status)
 }
 
 func (v *Conversation) members(c *members.Coder) {
@@ -449,45 +578,36 @@ func (v *Credential) members(c *members.Coder) {
 	members.OptBool(c, "told_by_hook", &v.ToldByHook)
 }
 
-func (v *Outage) members(c *members.Coder) {
-	members.Text(c, "kind", &v.Kind)
-	members.Time(c, "since", &v.Since)
-	members.Time(c, "until", &v.Until)
-	members.Number(c, "wait", &v.Wait)
-	members.Number(c, "tries", &v.Tries)
-	members.OptBool(c, "known", &v.Known)
-	members.OptBool(c, "told", &v.Told)
-	members.OptText(c, "reason", &v.Reason)
+func (v *ResultField) members(c *members.Coder) {
+	members.Text(c, "name", &v.Name)
+	members.OptText(c, "type", &v.Type)
+	members.OptText(c, "description", &v.Description)
+	members.OptBool(c, "required", &v.Required)
 }
 
-func (v *Schedule) members(c *members.Coder) {
-	members.OptText(c, "installed", &v.Installed)
-	members.OptText(c, "alarm_line", &v.AlarmLine)
-	members.OptTime(c, "alarm", &v.Alarm)
-	members.OptTime(c, "verified", &v.Verified)
-	members.OptText(c, "error", &v.Error)
-	members.OptText(c, "binary", &v.Binary)
-	members.OptBool(c, "removed", &v.Removed)
-}
-
-func (v *Published) members(c *members.Coder) {
-	members.OptText(c, "phase", &v.Phase)
-	members.OptBool(c, "asleep", &v.Asleep)
-	members.OptText(c, "tier", &v.Tier)
-	members.OptTime(c, "at", &v.At)
-}
-
-func (v *Spending) members(c *members.Coder) {
+func (v *Announcement) members(c *members.Coder) {
+	members.Text(c, "event", &v.Event)
 	members.Text(c, "id", &v.ID)
-	members.OptText(c, "model", &v.Model)
-	members.OptObject(c, "tokens", &v.Tokens, (*Tokens).members)
-	members.Number(c, "micros", &v.Cost)
-	members.OptText(c, "basis", &v.Basis)
+	members.Text(c, "agent", &v.Agent)
+	members.Time(c, "at", &v.At)
+	members.Number(c, "serial", &v.Serial)
+	members.Object(c, "data", &v.Data, (*Details).members)
 }
 
-func (v *Meter) members(c *members.Coder) {
-	members.OptText(c, "session", &v.Session)
-	members.OptObject(c, "tokens", &v.Tokens, (*Tokens).members)
+func (v *FileRef) members(c *members.Coder) {
+	members.Text(c, "name", &v.FileName)
+	members.OptText(c, "type", &v.Type)
+	members.Number(c, "size", &v.Size)
+	members.Text(c, "sha256", &v.Sum)
+	members.Text(c, "file", &v.File)
+	members.OptText(c, "place", &v.Place)
+}
+
+func (v *Tokens) members(c *members.Coder) {
+	members.OptNumber(c, "input", &v.Input)
+	members.OptNumber(c, "output", &v.Output)
+	members.OptNumber(c, "cache_read", &v.CacheRead)
+	members.OptNumber(c, "cache_write", &v.CacheWrite)
 }
 
 func (v *UIDRange) members(c *members.Coder) {
@@ -517,59 +637,6 @@ func (v *Reread) members(c *members.Coder) {
 	members.OptTime(c, "unread_since", &v.UnreadSince)
 }
 
-func (v *ResultField) members(c *members.Coder) {
-	members.Text(c, "name", &v.Name)
-	members.OptText(c, "type", &v.Type)
-	members.OptText(c, "description", &v.Description)
-	members.OptBool(c, "required", &v.Required)
-}
-
-func (v *Announcement) members(c *members.Coder) {
-	members.Text(c, "event", &v.Event)
-	members.Text(c, "id", &v.ID)
-	members.Text(c, "agent", &v.Agent)
-	members.Time(c, "at", &v.At)
-	members.Number(c, "serial", &v.Serial)
-	members.Object(c, "data", &v.Data, (*Details).members)
-}
-
-func (v *FileRef) members(c *members.Coder) {
-	members.Text(c, "name", &v.FileName)
-	members.OptText(c, "type", &v.Type)
-	members.Number(c, "size", &v.Size)
-	members.Text(c, "sha256", &v.Sum)
-	members.Text(c, "file", &v.File)
-	members.OptText(c, "place", &v.Place)
-}
-
-func (v *Wait) members(c *members.Coder) {
-	members.Text(c, "tool_call_id", &v.ID)
-	members.Text(c, "to", &v.To)
-	members.OptText(c, "text", &v.Text)
-	members.Time(c, "asked", &v.Asked)
-	members.OptText(c, "report", &v.Report)
-	members.OptText(c, "missed", &v.Missed)
-	members.OptTime(c, "by", &v.By)
-	members.OptNumber(c, "span", &v.Span)
-	members.OptBool(c, "outside", &v.Outside)
-	members.OptTexts(c, "peers", &v.Peers)
-	members.OptText(c, "words", &v.Words)
-	members.OptText(c, "words_sha256", &v.WordsSum)
-	members.OptBool(c, "handed", &v.Handed)
-	members.OptBool(c, "operator", &v.Operator)
-	members.OptTexts(c, "options", &v.Options)
-	members.OptBool(c, "told", &v.Told)
-	members.OptText(c, "permit", &v.Permit)
-	members.OptBool(c, "used", &v.Used)
-	members.OptText(c, "sha256", &v.Sum)
-	members.OptText(c, "status", &v.Status)
-}
-
-func (v *Account) members(c *members.Coder) {
-	members.Text(c, "period", &v.Period)
-	members.Number(c, "micros", &v.Cost)
-}
-
 func (v *Session) members(c *members.Coder) {
 	members.OptText(c, "runner", &v.Runner)
 	members.OptText(c, "id", &v.ID)
@@ -589,13 +656,6 @@ func (v *Summary) members(c *members.Coder) {
 func (v *Notification) members(c *members.Coder) {
 	members.OptText(c, "id", &v.ID)
 	members.OptBool(c, "sent", &v.Sent)
-}
-
-func (v *Tokens) members(c *members.Coder) {
-	members.OptNumber(c, "input", &v.Input)
-	members.OptNumber(c, "output", &v.Output)
-	members.OptNumber(c, "cache_read", &v.CacheRead)
-	members.OptNumber(c, "cache_write", &v.CacheWrite)
 }
 
 func (v *Details) members(c *members.Coder) {

@@ -6,6 +6,21 @@ import (
 	"time"
 )
 
+// Nudging holds the nudges that were taken.
+type Nudging struct {
+	Nudges []string `json:"nudges,omitempty"` // keys of nudge files that may still be in nudges/
+
+	// Rings are the nudges that no turn of the operator has seen, newest last. LastRing is the
+	// newest nudge of all.
+	Rings    []Ring `json:"rings,omitempty"`
+	LastRing Ring   `json:"last_ring,omitzero"`
+}
+
+func (n Nudging) clone() Nudging {
+	n.Nudges, n.Rings = slices.Clone(n.Nudges), slices.Clone(n.Rings)
+	return n
+}
+
 // Nudged reports a nudge from a file or from the mesh.
 type Nudged struct {
 	Key, From, Reason string

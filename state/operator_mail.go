@@ -6,6 +6,12 @@ import (
 	"agentstateloop/internal/plain"
 )
 
+// Waking is the mail to the operator that the agent is awake, as long as it was not made.
+type Waking struct {
+	AckWaits WaitingAck `json:"ack_waits,omitzero"`
+	Unmailed bool       `json:"unmailed,omitempty"` // the operator got no mail about this waking and did not write
+}
+
 // mailsAnHour bounds acks and quiets, each (docs/design.md, "Phases").
 const mailsAnHour = 6
 
@@ -292,6 +298,12 @@ func (m *machine) expedite() {
 
 // An operator asks first: did my mail arrive, and was it answered? The two records below answer
 // that. They change only in steps that record the mail or the turn itself.
+
+// Exchange is the newest mail of the operator, and the newest answer to them.
+type Exchange struct {
+	LastMail   LastMail   `json:"last_mail,omitzero"`
+	LastAnswer LastAnswer `json:"last_answer,omitzero"`
+}
 
 // maxLastSubject is how many characters LastMail holds of a subject.
 const maxLastSubject = 120

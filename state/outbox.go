@@ -5,6 +5,26 @@ import (
 	"time"
 )
 
+// Deliveries holds the effects on their way, and what became of those that were not delivered.
+type Deliveries struct {
+	Outbox []Effect `json:"outbox,omitempty"` // in order of creation
+
+	// SendingFails is set while the server that sends our mail cannot be used. Undelivered are the
+	// rows that were given up, oldest first.
+	SendingFails SendingFailure `json:"sending_fails,omitzero"`
+	Undelivered  []Effect       `json:"undelivered,omitempty"`
+	Unfiled      []Unfiled      `json:"unfiled,omitempty"` // oldest first
+	Owing        bool           `json:"owing,omitempty"`   // in IDLE, while an answer of the last hour could not be delivered
+
+	Lost []Returned `json:"lost,omitempty"` // mails that came back, in that order
+}
+
+func (d Deliveries) clone() Deliveries {
+	d.Outbox, d.Undelivered = slices.Clone(d.Outbox), slices.Clone(d.Undelivered)
+	d.Unfiled, d.Lost = slices.Clone(d.Unfiled), slices.Clone(d.Lost)
+	return d
+}
+
 // lineQueued marks the history line of an effect that was queued.
 const lineQueued = "queued"
 

@@ -6,6 +6,19 @@ import (
 	"time"
 )
 
+// Timers are the phase, and the times that decide when it ends and when to poll next.
+type Timers struct {
+	Phase      Phase     `json:"phase"`
+	PhaseSince time.Time `json:"phase_since"`
+	LastStep   time.Time `json:"last_step,omitzero"`
+	NextDue    time.Time `json:"next_due,omitzero"` // when the crontab line of this interval fires next
+
+	// Silence counts from the latest of PhaseSince and these two.
+	LastOperator time.Time `json:"last_operator,omitzero"`
+	LastDelivery time.Time `json:"last_delivery,omitzero"`
+	LastMailRead time.Time `json:"last_look,omitzero"` // when the operator's mail was last read to its end
+}
+
 // Phase is IDLE, PREP or ACTIVE (docs/design.md, "Phases").
 type Phase string
 
@@ -185,6 +198,12 @@ func latest(times ...time.Time) time.Time {
 		}
 	}
 	return last
+}
+
+// Halts are the switches of HALT. Each is lifted only where it was set.
+type Halts struct {
+	HaltedHere bool `json:"halted_here,omitempty"`
+	HaltedMesh bool `json:"halted_mesh,omitempty"`
 }
 
 // Halted reports whether HALT is on, here or on the mesh.

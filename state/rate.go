@@ -6,6 +6,35 @@ import (
 	"time"
 )
 
+// Hourly holds the times of what is limited within an hour or a minute.
+type Hourly struct {
+	Acks          []time.Time     `json:"acks,omitempty"`           // made within the last hour
+	Quiets        []time.Time     `json:"quiets,omitempty"`         // made within the last hour
+	Accepted      []time.Time     `json:"accepted,omitempty"`       // mails of the operator admitted within the last hour
+	Programs      []time.Time     `json:"programs,omitempty"`       // messages of programs admitted within the last hour
+	Alarms        []time.Time     `json:"alarms,omitempty"`         // sent to the keymaster within the last hour
+	Posts         []time.Time     `json:"posts,omitempty"`          // messages that left within the last minute through a mesh without a pace of its own
+	OperatorAsked []AskedOperator `json:"operator_asked,omitempty"` // questions of the last hour
+
+	Relays   []Relaying `json:"relays,omitempty"`   // for peers within the last hour
+	Rung     []Ringing  `json:"rung,omitempty"`     // acks of nudges through the mesh within the last hour
+	WokenBy  string     `json:"woken_by,omitempty"` // agent whose mesh nudge woke us, until a message follows; with ack_peers off also whose message woke us
+	RateTold time.Time  `json:"rate_told,omitzero"` // when the operator was told that mails wait because of the hourly limit
+}
+
+func (h Hourly) clone() Hourly {
+	h.Acks = slices.Clone(h.Acks)
+	h.Quiets = slices.Clone(h.Quiets)
+	h.Accepted = slices.Clone(h.Accepted)
+	h.Programs = slices.Clone(h.Programs)
+	h.Alarms = slices.Clone(h.Alarms)
+	h.Posts = slices.Clone(h.Posts)
+	h.OperatorAsked = slices.Clone(h.OperatorAsked)
+	h.Relays = slices.Clone(h.Relays)
+	h.Rung = slices.Clone(h.Rung)
+	return h
+}
+
 // OverRate is the Reason of a mail that waits because too many came within an hour.
 const OverRate = "over the limit of mails an hour, [budget] mails_an_hour"
 

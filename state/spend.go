@@ -83,6 +83,13 @@ type Purse struct {
 	DeathTold string   `json:"mourned,omitempty"`  // the death that the operator was told about
 }
 
+func (p Purse) clone() Purse {
+	p.Days, p.Months = slices.Clone(p.Days), slices.Clone(p.Months)
+	p.Counted, p.Meters = slices.Clone(p.Counted), slices.Clone(p.Meters)
+	p.Unpriced, p.Unbilled = slices.Clone(p.Unpriced), slices.Clone(p.Unbilled)
+	return p
+}
+
 // Account is the spending in a period: a local day ("2026-03-02") or a month ("2026-03").
 type Account struct {
 	Period string `json:"period"`

@@ -14,7 +14,7 @@ import (
 func TestWithTimesOf(t *testing.T) {
 	var other state.State
 	fill(reflect.ValueOf(&other).Elem())
-	want := state.State{Serial: other.Serial, LastStep: other.LastStep, NextDue: other.NextDue, LastMailRead: other.LastMailRead}
+	want := state.State{Identity: state.Identity{Serial: other.Serial}, Timers: state.Timers{LastStep: other.LastStep, NextDue: other.NextDue, LastMailRead: other.LastMailRead}}
 	want.Cursor.Complete = other.Cursor.Complete
 	statetest.SameState(t, state.State{}.WithTimesOf(other), want)
 	want = other

@@ -5,6 +5,19 @@ import (
 	"time"
 )
 
+// Work is the active turn, and what the turns before it have left behind.
+type Work struct {
+	Turn          Head          `json:"turn"`
+	Epoch         uint64        `json:"epoch"`                // the highest ever
+	Asleep        bool          `json:"asleep,omitempty"`     // the last turn left nothing to do
+	SleepUntil    time.Time     `json:"sleep_until,omitzero"` // the agent asked to be left alone until then
+	SleepFor      time.Duration `json:"sleep_for,omitempty"`  // how long it asked for
+	Streak        SelfStreak    `json:"self_streak,omitzero"`
+	Reset         Reset         `json:"reset,omitzero"` // the last one
+	FailedTurns   int           `json:"failed_turns,omitempty"`
+	CooldownUntil time.Time     `json:"cooldown_until,omitzero"`
+}
+
 // HeadStatus is the status of the one active turn (docs/design.md, "Turns").
 type HeadStatus string
 
@@ -79,6 +92,11 @@ type Head struct {
 	Given    []Wait        `json:"given,omitempty"` // whose answers this attempt received
 	ResumeBy time.Time     `json:"resume_by,omitzero"`
 	Patience time.Duration `json:"patience,omitempty"`
+}
+
+func (h Head) clone() Head {
+	h.Waiting, h.With, h.Given = slices.Clone(h.Waiting), slices.Clone(h.With), slices.Clone(h.Given)
+	return h
 }
 
 // Wait is one question to another agent or to the operator, or outside work of the turn. It is

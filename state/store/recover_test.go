@@ -75,16 +75,16 @@ func TestReplay(t *testing.T) {
 // a row was tried, and the cursor and what is owed to servers are asked for again.
 func durable(s state.State) state.State {
 	kept := state.State{
-		Agent: s.Agent, Phase: s.Phase, PhaseSince: s.PhaseSince,
-		LastOperator: s.LastOperator, Streak: s.Streak, AckWaits: s.AckWaits, Unmailed: s.Unmailed,
-		HaltedHere: s.HaltedHere, HaltedMesh: s.HaltedMesh,
-		Inbox: s.Inbox, Arrivals: s.Arrivals, Quarantined: s.Quarantined,
-		Epoch: s.Epoch, Turn: s.Turn,
-		Unkept:        s.Unkept,
-		LastChallenge: s.LastChallenge,
-		Schedule:      state.Schedule{Removed: s.Schedule.Removed},
-		Seen:          map[string]int64{},
-		Credentials:   map[string]state.Credential{},
+		Identity:       state.Identity{Agent: s.Agent},
+		Timers:         state.Timers{Phase: s.Phase, PhaseSince: s.PhaseSince, LastOperator: s.LastOperator},
+		Halts:          state.Halts{HaltedHere: s.HaltedHere, HaltedMesh: s.HaltedMesh},
+		Waking:         state.Waking{AckWaits: s.AckWaits, Unmailed: s.Unmailed},
+		Reading:        state.Reading{Seen: map[string]int64{}},
+		Received:       state.Received{Inbox: s.Inbox, Arrivals: s.Arrivals, Quarantined: s.Quarantined, Unkept: s.Unkept},
+		ChallengeQueue: state.ChallengeQueue{LastChallenge: s.LastChallenge},
+		Work:           state.Work{Streak: s.Streak, Epoch: s.Epoch, Turn: s.Turn},
+		Faults:         state.Faults{Credentials: map[string]state.Credential{}},
+		Schedule:       state.Schedule{Removed: s.Schedule.Removed},
 	}
 	kept.LastMail, kept.LastAnswer = s.LastMail, s.LastAnswer
 	kept.LastMail.Subject = ""           // no line has it
