@@ -22,7 +22,9 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	if StepObserver != nil {
 		StepObserver(s, events, p, now)
 	}
-	return StepInOrder(s, events, p, now, nil)
+	m := newMachine(&s, p, now)
+	m.step(events)
+	return m.State
 }
 
 // StepObserver, if not nil, sees the arguments of each Step. Only tests of the order of the rules
@@ -32,22 +34,35 @@ var StepObserver func(s State, events []Event, p Policy, now time.Time)
 // StepInOrder is Step with the rules of each group in the order that the function returns for them.
 // The result is the same for every order that heeds After (TestFreeRulesCommute).
 func StepInOrder(s State, events []Event, p Policy, now time.Time, order func([]Rule) []Rule) State {
-	m := machine{State: s.clone(), policy: p, now: now.UTC().Round(0), before: s.Turn, newCycle: startsCycle(events), order: order} // without the monotonic clock, as state.json keeps it
+	m := newMachine(&s, p, now)
+	m.order = order
+	m.step(events)
+	return m.State
+}
+
+// newMachine returns the machine of a step from s. It takes a pointer because a state has 2.5 KB:
+// with another copy of it, the stack of a process that has just begun must grow.
+func newMachine(s *State, p Policy, now time.Time) *machine {
+	return &machine{State: s.clone(), policy: p, now: now.UTC().Round(0), before: s.Turn} // without the monotonic clock, as state.json keeps it
+}
+
+// step runs the rules and applies the events.
+func (m *machine) step(events []Event) {
 	m.Serial++
 	m.Version, m.IDsKeyed = Version, true
 	if m.PhaseSince.IsZero() {
 		m.PhaseSince = m.now
 	}
+	m.newCycle = startsCycle(events)
 	m.runAll(beforeEvents)
 	for _, e := range inOrder(events) {
-		e.apply(&m)
+		e.apply(m)
 		m.trace = ""
 	}
 	m.runAll(endings)
 	m.runAll(messages)
 	m.runAll(plans)
 	m.runAll(records)
-	return m.State
 }
 
 // Rule is one part of every step. After names the rules of its group that run before it; the
