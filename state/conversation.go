@@ -56,10 +56,10 @@ func (s State) TurnTalk(p Policy) Talk {
 
 // NewestTalk returns the operator's newest conversation by mail. If threads have no conversations
 // of their own, it returns the operator's only conversation.
-func (s State) NewestTalk(p Policy) Talk {
+func (r Reading) NewestTalk(p Policy) Talk {
 	t := OperatorTalk()
 	if p.ByThread {
-		t.Thread = s.Thread.ID
+		t.Thread = r.Thread.ID
 	}
 	return t
 }
@@ -103,24 +103,24 @@ const maxParked = 64
 
 // SessionOf returns the session of a conversation with a backend. runner is the backend's name
 // without "agent:".
-func (s State) SessionOf(t Talk, runner string) Session {
-	if current := s.ConversationOf(t).Session; current.Runner == runner {
+func (m Memories) SessionOf(t Talk, runner string) Session {
+	if current := m.ConversationOf(t).Session; current.Runner == runner {
 		return current
 	}
-	i := s.parkedIndex(t, runner)
+	i := m.parkedIndex(t, runner)
 	if i < 0 {
 		return Session{}
 	}
-	return s.Parked[i].Session
+	return m.Parked[i].Session
 }
 
-func (s State) parkedIndex(t Talk, runner string) int {
-	return slices.IndexFunc(s.Parked, func(p ParkedSession) bool { return Talk{p.With, p.Thread} == t && p.Runner == runner })
+func (m Memories) parkedIndex(t Talk, runner string) int {
+	return slices.IndexFunc(m.Parked, func(p ParkedSession) bool { return Talk{p.With, p.Thread} == t && p.Runner == runner })
 }
 
 // park keeps the current session of a conversation until its backend has a turn again. It removes
 // the parked session of the backend that has a turn now.
-func (m *machine) park(t Talk, current, next Session) {
+func (m *Memories) park(t Talk, current, next Session) {
 	if i := m.parkedIndex(t, next.Runner); i >= 0 {
 		m.Parked = slices.Delete(m.Parked, i, i+1)
 	}
@@ -142,23 +142,23 @@ const (
 )
 
 // ConversationOf returns a conversation, or an empty one if it is not kept.
-func (s State) ConversationOf(t Talk) Conversation {
+func (m Memories) ConversationOf(t Talk) Conversation {
 	if t == OperatorTalk() {
-		return s.Conversation
+		return m.Conversation
 	}
-	i := s.otherIndex(t)
+	i := m.otherIndex(t)
 	if i < 0 {
 		return Conversation{}
 	}
-	return s.Others[i].Conversation
+	return m.Others[i].Conversation
 }
 
-func (s State) otherIndex(t Talk) int {
-	return slices.IndexFunc(s.Others, func(o OtherConversation) bool { return o.talk() == t })
+func (m Memories) otherIndex(t Talk) int {
+	return slices.IndexFunc(m.Others, func(o OtherConversation) bool { return o.talk() == t })
 }
 
 // keepConversation replaces a conversation.
-func (m *machine) keepConversation(t Talk, c Conversation) {
+func (m *Memories) keepConversation(t Talk, c Conversation) {
 	if t == OperatorTalk() {
 		m.Conversation = c
 		return
@@ -205,7 +205,7 @@ func (m *machine) keepSession(t Talk, s Session, epoch uint64) {
 }
 
 // endSessions ends every session. The history keeps their exchanges.
-func (m *machine) endSessions() {
+func (m *Memories) endSessions() {
 	m.Session, m.Parked = Session{}, nil
 	for i := range m.Others {
 		m.Others[i].Session = Session{}
@@ -214,14 +214,14 @@ func (m *machine) endSessions() {
 }
 
 // endConversations ends every session, and drops every summary.
-func (m *machine) endConversations() {
+func (m *Memories) endConversations() {
 	m.Conversation, m.Others, m.Parked = Conversation{}, nil, nil
 }
 
 // Summaries returns the files of all summaries.
-func (s State) Summaries() []string {
-	files := []string{s.Compacted.File}
-	for _, o := range s.Others {
+func (m Memories) Summaries() []string {
+	files := []string{m.Compacted.File}
+	for _, o := range m.Others {
 		files = append(files, o.Compacted.File)
 	}
 	return files
@@ -285,7 +285,7 @@ func summaryOf(at time.Time, file, text string, through uint64) Summary {
 	return Summary{At: at, File: file, Through: through, Sum: hashHex(text + "\n")}
 }
 
-func (m *machine) applyCompactionLine(l Line) {
+func (m *Memories) applyCompactionLine(l Line) {
 	if l.What != compactionMade {
 		return
 	}

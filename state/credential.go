@@ -56,14 +56,14 @@ type Notification struct {
 }
 
 // Fails reports whether a credential was denied when it was last tried.
-func (s State) Fails(name string) bool {
-	_, fails := s.Credentials[name]
+func (f Faults) Fails(name string) bool {
+	_, fails := f.Credentials[name]
 	return fails
 }
 
 // Denied reports whether a credential was denied in the current cycle. Work that needs it waits for
 // the next cycle.
-func (s State) Denied(name string) bool { return s.Credentials[name].Denied }
+func (f Faults) Denied(name string) bool { return f.Credentials[name].Denied }
 
 // credential returns the name of the credential that a channel needs.
 func (c Channel) credential() string {
@@ -129,11 +129,11 @@ const (
 	credentialUnblocks = "blocker over"
 )
 
-func (m *machine) setCredential(name string, c Credential) {
-	if m.Credentials == nil {
-		m.Credentials = map[string]Credential{}
+func (f *Faults) setCredential(name string, c Credential) {
+	if f.Credentials == nil {
+		f.Credentials = map[string]Credential{}
 	}
-	m.Credentials[name] = c
+	f.Credentials[name] = c
 }
 
 // CredentialWorked reports that one named credential was accepted. Reading is set if it was used
@@ -302,13 +302,13 @@ func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
 // renotify records that the effect id now carries the notice of the effect old. If id is "", the
 // notice must be made again.
-func (m *machine) renotify(old, id string) {
-	m.changeNotification(old, func(t *Notification) { t.ID = id })
+func (f *Faults) renotify(old, id string) {
+	f.changeNotification(old, func(t *Notification) { t.ID = id })
 }
 
 // isNotification reports whether the effect with this id carries the notice of an outage.
-func (m *machine) isNotification(id string) (is bool) {
-	for _, c := range m.Credentials {
+func (f *Faults) isNotification(id string) (is bool) {
+	for _, c := range f.Credentials {
 		is = is || c.Keymaster.ID == id || c.Operator.ID == id
 	}
 	return is
@@ -316,8 +316,8 @@ func (m *machine) isNotification(id string) (is bool) {
 
 // changeNotification calls change for the notification that the effect with this id carries, if
 // any.
-func (m *machine) changeNotification(id string, change func(*Notification)) {
-	for name, c := range m.Credentials {
+func (f *Faults) changeNotification(id string, change func(*Notification)) {
+	for name, c := range f.Credentials {
 		switch {
 		case id == "":
 		case c.Keymaster.ID == id:
@@ -325,34 +325,34 @@ func (m *machine) changeNotification(id string, change func(*Notification)) {
 		case c.Operator.ID == id:
 			change(&c.Operator)
 		}
-		m.Credentials[name] = c
+		f.Credentials[name] = c
 	}
 }
 
 // applyCredentialLine starts and ends outages, so that a notice is not made twice. The count of
 // failures starts again.
-func (m *machine) applyCredentialLine(l Line) {
+func (f *Faults) applyCredentialLine(l Line) {
 	switch l.What {
 	case credentialWorks:
-		delete(m.Credentials, l.From)
+		delete(f.Credentials, l.From)
 		return
 	case credentialUnblocks:
 		return
 	case credentialBlocks:
-		if c, fails := m.Credentials[l.From]; fails {
+		if c, fails := f.Credentials[l.From]; fails {
 			c.Blocks = true
-			m.setCredential(l.From, c)
+			f.setCredential(l.From, c)
 		}
 		return
 	}
-	if !m.Fails(l.From) {
-		m.setCredential(l.From, Credential{Failures: 1, Since: l.At, Reason: l.Reason})
+	if !f.Fails(l.From) {
+		f.setCredential(l.From, Credential{Failures: 1, Since: l.At, Reason: l.Reason})
 	}
 }
 
 // applyNotification records which notice of an outage an effect carries.
-func (m *machine) applyNotification(e Effect) {
-	c, fails := m.Credentials[e.Credential]
+func (f *Faults) applyNotification(e Effect) {
+	c, fails := f.Credentials[e.Credential]
 	switch {
 	case !fails:
 		return
@@ -361,5 +361,5 @@ func (m *machine) applyNotification(e Effect) {
 	case e.canReroute():
 		c.Operator = Notification{ID: e.ID}
 	}
-	m.Credentials[e.Credential] = c
+	f.Credentials[e.Credential] = c
 }

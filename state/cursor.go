@@ -189,13 +189,13 @@ func (m *machine) moveCursor(c *Cursor, large []uint32) {
 
 // SweepDue reports whether a sweep of the mailbox is due: there was no sweep on this local day, or
 // since the state was rebuilt.
-func (s State) SweepDue(p Policy, now time.Time) bool {
+func (r Reading) SweepDue(p Policy, now time.Time) bool {
 	loc := p.Location
 	if loc == nil {
 		loc = time.UTC
 	}
 	const day = "2006-01-02"
-	return s.Cursor.Swept.IsZero() || s.Cursor.Swept.In(loc).Format(day) != now.In(loc).Format(day)
+	return r.Cursor.Swept.IsZero() || r.Cursor.Swept.In(loc).Format(day) != now.In(loc).Format(day)
 }
 
 // Swept reports that a sweep found the mails under Keys. Looked is how many unread mails it looked

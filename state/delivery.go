@@ -24,9 +24,9 @@ func (e Sending) apply(m *machine) {
 // interruptedSends finds, at the start of a cycle, the effects that a killed cycle was about to
 // send. Their fate stays unknown. Only the holder of cycle.lock performs effects, so no other
 // process is sending them now.
-func (m *machine) interruptedSends() {
-	for i := range m.Outbox {
-		if row := &m.Outbox[i]; row.Sending {
+func (d *Deliveries) interruptedSends() {
+	for i := range d.Outbox {
+		if row := &d.Outbox[i]; row.Sending {
 			row.Sending = false
 			row.Reason = "its sender was killed before the answer came"
 		}
@@ -165,8 +165,8 @@ func (m *machine) undeliverable(i int, refused bool) {
 // isNews reports whether another route for a notice would tell the operator something. It would not
 // if the notice is about rows that were given up and a peer was already asked to report all of
 // them.
-func (m *machine) isNews(notice Effect) bool {
-	return len(notice.Tells) == 0 || slices.ContainsFunc(m.Undelivered, func(e Effect) bool {
+func (d *Deliveries) isNews(notice Effect) bool {
+	return len(notice.Tells) == 0 || slices.ContainsFunc(d.Undelivered, func(e Effect) bool {
 		return e.Told == "" && slices.Contains(notice.Tells, e.ID)
 	})
 }
@@ -234,7 +234,7 @@ const (
 
 // SendingIsDown reports whether the last try to send a mail failed for a reason other than the mail
 // itself.
-func (s State) SendingIsDown() bool { return !s.SendingFails.Since.IsZero() }
+func (d Deliveries) SendingIsDown() bool { return !d.SendingFails.Since.IsZero() }
 
 // sendingFailed records that mail cannot be sent.
 func (m *machine) sendingFailed(reason string) {
@@ -264,15 +264,15 @@ func (m *machine) endSendingFailure() {
 	}
 }
 
-func (m *machine) applySendingLine(l Line) {
-	m.SendingFails = SendingFailure{}
+func (d *Deliveries) applySendingLine(l Line) {
+	d.SendingFails = SendingFailure{}
 	if l.What == sendingFails {
-		m.SendingFails = SendingFailure{Since: l.At, Reason: l.Reason}
+		d.SendingFails = SendingFailure{Since: l.At, Reason: l.Reason}
 	}
 }
 
 // Held reports whether HALT holds a row back.
-func (s State) Held(e Effect) bool { return s.Halted() && e.Kind != Answer }
+func (h Halts) Held(e Effect) bool { return h.Halted() && e.Kind != Answer }
 
 // NextTry returns when a waiting row may be tried again: after its own pause and the pauses of the
 // rows before it in its lane.

@@ -76,11 +76,11 @@ type FailingMail struct {
 }
 
 // FailingMails returns the mails that cannot be fetched, by UID.
-func (s State) FailingMails() []FailingMail {
+func (r Reading) FailingMails() []FailingMail {
 	var failing []FailingMail
-	for _, uid := range s.Cursor.Owed {
-		if f, ok := s.Cursor.Failures[uid]; ok {
-			failing = append(failing, FailingMail{s.Cursor.Key(uid), f})
+	for _, uid := range r.Cursor.Owed {
+		if f, ok := r.Cursor.Failures[uid]; ok {
+			failing = append(failing, FailingMail{r.Cursor.Key(uid), f})
 		}
 	}
 	return failing
@@ -96,8 +96,8 @@ func (s State) retriedMails(p Policy) []FailingMail {
 }
 
 // FailingMail returns the mail with this key that cannot be fetched.
-func (s State) FailingMail(key string) (FailingMail, bool) {
-	failing := s.FailingMails()
+func (r Reading) FailingMail(key string) (FailingMail, bool) {
+	failing := r.FailingMails()
 	i := slices.IndexFunc(failing, func(f FailingMail) bool { return f.Key == key })
 	if i < 0 {
 		return FailingMail{}, false
@@ -106,24 +106,24 @@ func (s State) FailingMail(key string) (FailingMail, bool) {
 }
 
 // forgetUnfetched removes the mail under key from the owed mails, if it is failing or large.
-func (m *machine) forgetUnfetched(key string) {
-	m.Cursor.Owed = slices.DeleteFunc(m.Cursor.Owed, func(uid uint32) bool {
-		_, failing := m.Cursor.Failures[uid]
-		if !failing && !slices.Contains(m.Cursor.Large, uid) || m.Cursor.Key(uid) != key {
+func (r *Reading) forgetUnfetched(key string) {
+	r.Cursor.Owed = slices.DeleteFunc(r.Cursor.Owed, func(uid uint32) bool {
+		_, failing := r.Cursor.Failures[uid]
+		if !failing && !slices.Contains(r.Cursor.Large, uid) || r.Cursor.Key(uid) != key {
 			return false
 		}
-		delete(m.Cursor.Failures, uid)
-		m.Cursor.Large = slices.DeleteFunc(m.Cursor.Large, func(large uint32) bool { return large == uid })
+		delete(r.Cursor.Failures, uid)
+		r.Cursor.Large = slices.DeleteFunc(r.Cursor.Large, func(large uint32) bool { return large == uid })
 		return true
 	})
 }
 
 // forgetDropped removes the failing mails that were dropped, or came in by another way, since the
 // scan began.
-func (m *machine) forgetDropped() {
-	for _, f := range m.FailingMails() {
-		if _, known := m.Seen[f.Key]; known {
-			m.forgetUnfetched(f.Key)
+func (r *Reading) forgetDropped() {
+	for _, f := range r.FailingMails() {
+		if _, known := r.Seen[f.Key]; known {
+			r.forgetUnfetched(f.Key)
 		}
 	}
 }
@@ -228,20 +228,20 @@ func (e FetchEnded) became(m *machine) string {
 func (FetchEnded) rank() (int, time.Time) { return rankEnd, time.Time{} }
 
 // applyFetchLine restores how much the operator has heard.
-func (m *machine) applyFetchLine(l Line) {
+func (r *Reading) applyFetchLine(l Line) {
 	if l.What == fetchEnded {
-		m.forgetUnfetched(l.Key)
+		r.forgetUnfetched(l.Key)
 		return
 	}
-	for uid, f := range m.Cursor.Failures {
-		if m.Cursor.Key(uid) != l.Key {
+	for uid, f := range r.Cursor.Failures {
+		if r.Cursor.Key(uid) != l.Key {
 			continue
 		}
 		f.Told = ToldFirst
 		if l.What == fetchStillFails {
 			f.Told = ToldLater
 		}
-		m.Cursor.Failures[uid] = f
+		r.Cursor.Failures[uid] = f
 	}
 }
 
@@ -260,11 +260,11 @@ func (c Cursor) LargeDue(now time.Time) []uint32 {
 
 // LargeMails returns the keys of the large mails that are being fetched or come next. A mail whose
 // fetch failed is in FailingMails.
-func (s State) LargeMails() []string {
+func (r Reading) LargeMails() []string {
 	var keys []string
-	for _, uid := range s.Cursor.Large {
-		if _, failing := s.Cursor.Failures[uid]; !failing {
-			keys = append(keys, s.Cursor.Key(uid))
+	for _, uid := range r.Cursor.Large {
+		if _, failing := r.Cursor.Failures[uid]; !failing {
+			keys = append(keys, r.Cursor.Key(uid))
 		}
 	}
 	return keys
@@ -336,14 +336,14 @@ func (e LargeFetched) Redacted(redact func(string) string) Event {
 // keepLarge merges the large fetches since a scan began into the scan's cursor c. was are the large
 // mails that the scan began with. A mail settled since then is not owed again, and a large mail has
 // the failure of its last fetch.
-func (m *machine) keepLarge(c *Cursor, was []uint32) {
-	if !c.sameMailbox(m.Cursor) {
+func (r *Reading) keepLarge(c *Cursor, was []uint32) {
+	if !c.sameMailbox(r.Cursor) {
 		return
 	}
 	for _, uid := range was {
-		f, fails := m.Cursor.Failures[uid]
+		f, fails := r.Cursor.Failures[uid]
 		switch {
-		case !m.Cursor.Owes(uid):
+		case !r.Cursor.Owes(uid):
 			c.Settle(uid)
 		case fails && c.Owes(uid):
 			if c.Failures == nil {
@@ -351,7 +351,7 @@ func (m *machine) keepLarge(c *Cursor, was []uint32) {
 			}
 			c.Failures[uid] = f
 		}
-		if m.Cursor.Unseen.Contains(uid) {
+		if r.Cursor.Unseen.Contains(uid) {
 			c.Unseen = c.Unseen.With(UIDRange{First: uid, Last: uid}).Bounded()
 		}
 	}
@@ -375,16 +375,16 @@ type Numbers struct {
 
 // unfetchedKeys returns the keys of the mails that are listed but not in the inbox yet: failing
 // mails, and large mails on their way.
-func (s State) unfetchedKeys() []string {
+func (r Reading) unfetchedKeys() []string {
 	var keys []string
-	for _, f := range s.FailingMails() {
+	for _, f := range r.FailingMails() {
 		keys = append(keys, f.Key)
 	}
-	return append(keys, s.LargeMails()...)
+	return append(keys, r.LargeMails()...)
 }
 
 // IsUnfetched reports whether the mail with this key is listed but not in the inbox yet.
-func (s State) IsUnfetched(key string) bool { return slices.Contains(s.unfetchedKeys(), key) }
+func (r Reading) IsUnfetched(key string) bool { return slices.Contains(r.unfetchedKeys(), key) }
 
 // numberUnfetched gives a number to each mail that is not fetched yet and lacks one. It forgets the
 // numbers of other mails, because history lines have them.
@@ -404,10 +404,10 @@ func (m *machine) numberUnfetched() {
 }
 
 // applyNumberLine gives a mail that is not fetched yet its number.
-func (m *machine) applyNumberLine(l Line) {
-	m.Numbers.Unfetched = max(m.Numbers.Unfetched, l.Number)
-	if m.Unfetched == nil {
-		m.Unfetched = map[string]uint64{}
+func (r *Received) applyNumberLine(l Line) {
+	r.Numbers.Unfetched = max(r.Numbers.Unfetched, l.Number)
+	if r.Unfetched == nil {
+		r.Unfetched = map[string]uint64{}
 	}
-	m.Unfetched[l.Key] = l.Number
+	r.Unfetched[l.Key] = l.Number
 }

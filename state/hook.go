@@ -83,9 +83,9 @@ func (m *machine) queueHookCall(hook string, a Announcement) {
 }
 
 // surplusHookCall returns the index of the oldest row of a hook whose queue is full, or -1.
-func (m *machine) surplusHookCall(hook string) int {
+func (q *HookQueue) surplusHookCall(hook string) int {
 	first, n := -1, 0
-	for i, e := range m.HookCalls {
+	for i, e := range q.HookCalls {
 		if e.To != hook {
 			continue
 		}
@@ -102,15 +102,15 @@ func (m *machine) surplusHookCall(hook string) int {
 // DueHookCalls returns the rows whose hook may be called now: only the first of each hook, so that
 // order holds. HALT does not hold them back: it stops the work of the agent, and the operator hears
 // of that through the hook.
-func (s State) DueHookCalls(now time.Time) []Effect {
-	return slices.DeleteFunc(s.firstOfHooks(), func(e Effect) bool { return now.Before(e.NotBefore) })
+func (q HookQueue) DueHookCalls(now time.Time) []Effect {
+	return slices.DeleteFunc(q.firstOfHooks(), func(e Effect) bool { return now.Before(e.NotBefore) })
 }
 
 // firstOfHooks returns the first row of each hook.
-func (s State) firstOfHooks() []Effect {
+func (q HookQueue) firstOfHooks() []Effect {
 	taken := map[string]bool{}
 	var first []Effect
-	for _, e := range s.HookCalls {
+	for _, e := range q.HookCalls {
 		if !taken[e.To] {
 			taken[e.To] = true
 			first = append(first, e)
@@ -119,8 +119,8 @@ func (s State) firstOfHooks() []Effect {
 	return first
 }
 
-func (s State) hookCallIndex(id string) int {
-	return slices.IndexFunc(s.HookCalls, func(e Effect) bool { return e.ID == id })
+func (q HookQueue) hookCallIndex(id string) int {
+	return slices.IndexFunc(q.HookCalls, func(e Effect) bool { return e.ID == id })
 }
 
 // endHookCall removes a row and records how it ended.
@@ -155,11 +155,11 @@ func (m *machine) failingHook(name string) FailingHook {
 	return f
 }
 
-func (m *machine) setFailingHook(name string, f FailingHook) {
-	if m.FailingHooks == nil {
-		m.FailingHooks = map[string]FailingHook{}
+func (q *HookQueue) setFailingHook(name string, f FailingHook) {
+	if q.FailingHooks == nil {
+		q.FailingHooks = map[string]FailingHook{}
 	}
-	m.FailingHooks[name] = f
+	q.FailingHooks[name] = f
 }
 
 // HookTook reports that a hook took an event.
@@ -182,14 +182,14 @@ func (e HookTook) apply(m *machine) {
 }
 
 // noteToldByHook records that a hook has heard of a credential blocker.
-func (m *machine) noteToldByHook(row Effect) {
+func (f *Faults) noteToldByHook(row Effect) {
 	if row.Announces == nil || row.Announces.Event != EventBlocker {
 		return
 	}
 	name := row.Announces.Data.Credential
-	if c, fails := m.Credentials[name]; fails && !row.Announces.At.Before(c.Since) {
+	if c, fails := f.Credentials[name]; fails && !row.Announces.At.Before(c.Since) {
 		c.ToldByHook = true
-		m.Credentials[name] = c
+		f.Credentials[name] = c
 	}
 }
 
@@ -258,9 +258,9 @@ func (m *machine) hasHook(name string) bool {
 }
 
 // expediteHook makes the rows of a hook due at once.
-func (m *machine) expediteHook(name string) {
-	for i := range m.HookCalls {
-		if row := &m.HookCalls[i]; row.To == name {
+func (q *HookQueue) expediteHook(name string) {
+	for i := range q.HookCalls {
+		if row := &q.HookCalls[i]; row.To == name {
 			row.NotBefore = time.Time{}
 		}
 	}
@@ -274,8 +274,8 @@ func (m *machine) applyHookLine(l Line) {
 	}
 }
 
-func (m *machine) removeHookCall(id string) {
-	if i := m.hookCallIndex(id); i >= 0 {
-		m.HookCalls = slices.Delete(m.HookCalls, i, i+1)
+func (q *HookQueue) removeHookCall(id string) {
+	if i := q.hookCallIndex(id); i >= 0 {
+		q.HookCalls = slices.Delete(q.HookCalls, i, i+1)
 	}
 }

@@ -157,8 +157,8 @@ func (e Noted) Redacted(redact func(string) string) Event {
 }
 
 // Message returns the inbox row with this key.
-func (s State) Message(key string) (Message, bool) {
-	return s.findInInbox(func(msg Message) bool { return msg.Key == key })
+func (r Received) Message(key string) (Message, bool) {
+	return r.findInInbox(func(msg Message) bool { return msg.Key == key })
 }
 
 // TurnMessage returns the inbox row of the active turn's message.
@@ -176,8 +176,8 @@ func (s State) MessageOfTurn(turnID string) (Message, bool) {
 // FindMessage returns a message that match accepts: its inbox row or, if the message has left the
 // inbox, its row from history with its final status. history must yield at least the lines of the
 // kinds LineMessage, LineTask and LineEnded.
-func (s State) FindMessage(history iter.Seq2[Line, error], match func(Message) bool) (msg Message, ok bool, err error) {
-	if msg, ok := s.findInInbox(match); ok {
+func (r Received) FindMessage(history iter.Seq2[Line, error], match func(Message) bool) (msg Message, ok bool, err error) {
+	if msg, ok := r.findInInbox(match); ok {
 		return msg, true, nil
 	}
 	for l, err := range history {
@@ -195,21 +195,21 @@ func (s State) FindMessage(history iter.Seq2[Line, error], match func(Message) b
 	return msg, ok, nil
 }
 
-func (s State) findInInbox(match func(Message) bool) (Message, bool) {
-	i := slices.IndexFunc(s.Inbox, match)
+func (r Received) findInInbox(match func(Message) bool) (Message, bool) {
+	i := slices.IndexFunc(r.Inbox, match)
 	if i < 0 {
 		return Message{}, false
 	}
-	return s.Inbox[i], true
+	return r.Inbox[i], true
 }
 
 // message returns the inbox row with this key, or nil. The row is valid until the inbox changes.
-func (m *machine) message(key string) *Message {
-	i := slices.IndexFunc(m.Inbox, func(msg Message) bool { return msg.Key == key })
+func (r *Received) message(key string) *Message {
+	i := slices.IndexFunc(r.Inbox, func(msg Message) bool { return msg.Key == key })
 	if i < 0 {
 		return nil
 	}
-	return &m.Inbox[i]
+	return &r.Inbox[i]
 }
 
 // lineRetried marks the history line of a message that was queued again.
@@ -318,6 +318,6 @@ func (m *machine) applyMessageLine(l Line) {
 }
 
 // removeMessage removes a message from the inbox.
-func (m *machine) removeMessage(key string) {
-	m.Inbox = slices.DeleteFunc(m.Inbox, func(msg Message) bool { return msg.Key == key })
+func (r *Received) removeMessage(key string) {
+	r.Inbox = slices.DeleteFunc(r.Inbox, func(msg Message) bool { return msg.Key == key })
 }

@@ -141,9 +141,9 @@ type Thread struct {
 const MaxEventMessages = 200
 
 // RoomForEvents returns how many more messages of programs may wait.
-func (s State) RoomForEvents() int {
+func (r Received) RoomForEvents() int {
 	room := MaxEventMessages
-	for _, msg := range s.Inbox {
+	for _, msg := range r.Inbox {
 		if msg.Cause() == CauseEvent {
 			room--
 		}

@@ -86,10 +86,10 @@ const (
 )
 
 // noteRing keeps a nudge until a turn of the operator has seen it.
-func (m *machine) noteRing(r Ring) {
-	m.LastRing = r
-	m.Rings = append(m.Rings, r)
-	m.Rings = slices.Delete(m.Rings, 0, max(0, len(m.Rings)-maxRings))
+func (n *Nudging) noteRing(r Ring) {
+	n.LastRing = r
+	n.Rings = append(n.Rings, r)
+	n.Rings = slices.Delete(n.Rings, 0, max(0, len(n.Rings)-maxRings))
 }
 
 // forgetRings forgets the nudges that the beginning turn sees: those from before its dispatch.
@@ -128,8 +128,8 @@ type Ringing struct {
 
 // nudgedLately reports whether the agent that wakes us now also did so within the last hour, the
 // operator was mailed, and no message followed (docs/design.md, "Phases").
-func (m *machine) nudgedLately() bool {
-	return m.WokenBy != "" && slices.ContainsFunc(m.Rung, func(r Ringing) bool { return r.From == m.WokenBy })
+func (h *Hourly) nudgedLately() bool {
+	return h.WokenBy != "" && slices.ContainsFunc(h.Rung, func(r Ringing) bool { return r.From == h.WokenBy })
 }
 
 // noteNudgeAck remembers the new ack, if another agent caused it.
@@ -140,10 +140,10 @@ func (m *machine) noteNudgeAck() {
 }
 
 // messageFollowed forgets who woke the agent, because a message has come since.
-func (m *machine) messageFollowed() {
-	if by := m.WokenBy; by != "" {
-		m.Rung = slices.DeleteFunc(m.Rung, func(r Ringing) bool { return r.From == by })
-		m.WokenBy = ""
+func (h *Hourly) messageFollowed() {
+	if by := h.WokenBy; by != "" {
+		h.Rung = slices.DeleteFunc(h.Rung, func(r Ringing) bool { return r.From == by })
+		h.WokenBy = ""
 	}
 }
 
@@ -167,7 +167,7 @@ func (e NudgeFiles) apply(m *machine) {
 }
 
 // TookNudge reports whether the nudge file with this key was committed.
-func (s State) TookNudge(key string) bool { return slices.Contains(s.Nudges, key) }
+func (n Nudging) TookNudge(key string) bool { return slices.Contains(n.Nudges, key) }
 
 // TookFile reports that a file in nudges/ was taken as something other than a nudge.
 type TookFile struct{ Key string }

@@ -116,8 +116,8 @@ func (m *machine) letAckWait(w WaitingAck) {
 }
 
 // isOperators reports whether the message with this key is in the inbox and is the operator's.
-func (m *machine) isOperators(key string) bool {
-	msg := m.message(key)
+func (r *Received) isOperators(key string) bool {
+	msg := r.message(key)
 	return msg != nil && msg.Operator
 }
 
@@ -337,17 +337,17 @@ type LastAnswer struct {
 }
 
 // noteMail remembers a mail of the operator. It ignores other messages.
-func (m *machine) noteMail(msg Message, subject string) {
+func (x *Exchange) noteMail(msg Message, subject string) {
 	if msg.Source != Mail {
 		return
 	}
 	subject = plain.Shorten(plain.Line(plain.Cut(subject, 4*maxLastSubject)), maxLastSubject)
-	m.LastMail = LastMail{Key: msg.Key, From: msg.From, Subject: subject, At: msg.At}
+	x.LastMail = LastMail{Key: msg.Key, From: msg.From, Subject: subject, At: msg.At}
 }
 
 // noteAnswer remembers the answer to a message, as its edge records it, if the operator gets it. An
 // answer to another agent does not count.
-func (m *machine) noteAnswer(msg Message, edge Line, at time.Time) {
+func (x *Exchange) noteAnswer(msg Message, edge Line, at time.Time) {
 	if msg.Principal() != OperatorPrincipal && msg.Cause() != CauseEvent {
 		return
 	}
@@ -358,19 +358,19 @@ func (m *machine) noteAnswer(msg Message, edge Line, at time.Time) {
 	if !msg.Early {
 		a.Took = max(0, at.Sub(msg.Observed.Add(msg.Span)))
 	}
-	m.LastAnswer = a
+	x.LastAnswer = a
 }
 
 // noteLateCost adds the later spending of the last answer's agent.
-func (m *machine) noteLateCost(l Line) {
-	if l.TurnID != "" && l.TurnID == m.LastAnswer.TurnID {
-		m.LastAnswer.Cost = m.LastAnswer.Cost.plus(l.Spending.Cost)
+func (x *Exchange) noteLateCost(l Line) {
+	if l.TurnID != "" && l.TurnID == x.LastAnswer.TurnID {
+		x.LastAnswer.Cost = x.LastAnswer.Cost.plus(l.Spending.Cost)
 	}
 }
 
 // noteReplyEnded remembers how the effect with the last answer ended.
-func (m *machine) noteReplyEnded(id, what string, at time.Time) {
-	a := &m.LastAnswer
+func (x *Exchange) noteReplyEnded(id, what string, at time.Time) {
+	a := &x.LastAnswer
 	switch {
 	case id == "" || a.Reply != id:
 	case what == "sent":

@@ -98,8 +98,8 @@ func (Unpaused) apply(m *machine) {
 }
 
 // effectIndex returns the index of the effect with this id.
-func (m *machine) effectIndex(id string) (int, bool) {
-	i := slices.IndexFunc(m.Outbox, func(e Effect) bool { return e.ID == id })
+func (d *Deliveries) effectIndex(id string) (int, bool) {
+	i := slices.IndexFunc(d.Outbox, func(e Effect) bool { return e.ID == id })
 	return i, i >= 0
 }
 
@@ -229,16 +229,16 @@ func (m *machine) notePost() {
 func (m *machine) forgetPosts() { m.Posts = after(m.Posts, m.now.Add(-time.Minute)) }
 
 // paced returns when the pace of the channel allows another message of ours.
-func (s State) paced(c Channel) time.Time {
-	if c != ByMesh || len(s.Posts) < postsAMinute {
+func (h Hourly) paced(c Channel) time.Time {
+	if c != ByMesh || len(h.Posts) < postsAMinute {
 		return time.Time{}
 	}
-	return s.Posts[len(s.Posts)-postsAMinute].Add(time.Minute)
+	return h.Posts[len(h.Posts)-postsAMinute].Add(time.Minute)
 }
 
 // notBefore returns when a row may be sent, by its own pause and the pace of its channel.
-func (s State) notBefore(e Effect) time.Time {
-	return latest(e.NotBefore, s.paced(e.Channel))
+func (h Hourly) notBefore(e Effect) time.Time {
+	return latest(e.NotBefore, h.paced(e.Channel))
 }
 
 // overtaken returns why an unsent mail is out of date, or "". An ack, a quiet and a "still working"
@@ -287,8 +287,8 @@ func (m *machine) heldUp(i int) bool {
 func (e Effect) failed() bool { return e.Attempts > 0 || e.Denied }
 
 // answerAfter reports whether a turn's reply to the operator is queued behind a row.
-func (m *machine) answerAfter(i int) bool {
-	for _, e := range m.Outbox[i+1:] {
+func (d *Deliveries) answerAfter(i int) bool {
+	for _, e := range d.Outbox[i+1:] {
 		if e.Kind == Reply && e.Channel == ByMail {
 			return true
 		}

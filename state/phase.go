@@ -207,7 +207,7 @@ type Halts struct {
 }
 
 // Halted reports whether HALT is on, here or on the mesh.
-func (s State) Halted() bool { return s.HaltedHere || s.HaltedMesh }
+func (h Halts) Halted() bool { return h.HaltedHere || h.HaltedMesh }
 
 // Switched reports HALT (On) or GO: by hand, by mail, or on the mesh.
 type Switched struct {

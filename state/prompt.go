@@ -224,8 +224,8 @@ func (row *TimedPrompt) noteDone(at time.Time) {
 }
 
 // hasResult reports whether a time of a prompt has a result.
-func (m *machine) hasResult(row TimedPrompt, at time.Time) bool {
-	_, known := m.Seen[PromptKey(row.Name, at)]
+func (r *Reading) hasResult(row TimedPrompt, at time.Time) bool {
+	_, known := r.Seen[PromptKey(row.Name, at)]
 	return known || slices.ContainsFunc(row.Done, at.Equal)
 }
 

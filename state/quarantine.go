@@ -151,8 +151,8 @@ func (QuarantineHolds) rank() (int, time.Time) { return rankEnd, time.Time{} }
 const CopyOfReleased = "a copy of what was released"
 
 // WasReleased reports whether the item that same identifies was released.
-func (s State) WasReleased(same string) bool {
-	_, known := s.Seen[releaseKey(same)]
+func (r Reading) WasReleased(same string) bool {
+	_, known := r.Seen[releaseKey(same)]
 	return known
 }
 

@@ -103,10 +103,10 @@ func (m *machine) limitRate(msg *Message) {
 }
 
 // deferredBy returns the inbox indexes of the messages above a limit.
-func (m *machine) deferredBy(r rateLimit) (held []int) {
-	for i := range m.Inbox {
+func (received *Received) deferredBy(r rateLimit) (held []int) {
+	for i := range received.Inbox {
 		// Steps look here several times, and most rows only wait for their turn.
-		if msg := &m.Inbox[i]; msg.Status == Deferred && msg.Reason == r.reason {
+		if msg := &received.Inbox[i]; msg.Status == Deferred && msg.Reason == r.reason {
 			held = append(held, i)
 		}
 	}
@@ -171,15 +171,15 @@ func (m *machine) tellRateLimit() {
 }
 
 // countAgainstLimit counts the message of a history line against the limit of its kind.
-func (m *machine) countAgainstLimit(l Line) {
+func (h *Hourly) countAgainstLimit(l Line) {
 	msg := l.Message
 	switch {
 	case l.What != "":
 	case msg.Operator && msg.Source == Mail && msg.overRate():
-		m.RateTold = latest(m.RateTold, l.At)
+		h.RateTold = latest(h.RateTold, l.At)
 	case msg.Operator && msg.Source == Mail && msg.Status == Queued:
-		m.Accepted = append(m.Accepted, l.At)
+		h.Accepted = append(h.Accepted, l.At)
 	case msg.Cause() == CauseEvent && msg.Status == Queued:
-		m.Programs = append(m.Programs, l.At)
+		h.Programs = append(h.Programs, l.At)
 	}
 }

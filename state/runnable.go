@@ -143,8 +143,8 @@ func (s State) HeldBack(msg Message, p Policy, now time.Time) (h HeldBack, ok bo
 }
 
 // SharesTurn reports whether the active turn is about the message, or answers it too.
-func (s State) SharesTurn(msg Message) bool {
-	return s.Turn.Status != HeadIdle && msg.TurnID != "" && msg.TurnID == s.Turn.TurnID && !msg.Damaged
+func (w Work) SharesTurn(msg Message) bool {
+	return w.Turn.Status != HeadIdle && msg.TurnID != "" && msg.TurnID == w.Turn.TurnID && !msg.Damaged
 }
 
 // Consecutive messages of one sender that share a turn (docs/design.md, "Turns").
@@ -175,9 +175,9 @@ func (p Policy) collects(msg Message) bool {
 
 // sameSender reports whether one sender wrote both messages in the same way, without a reset of the
 // memory between them.
-func (s State) sameSender(a, b Message) bool {
+func (w Work) sameSender(a, b Message) bool {
 	return a.Source == b.Source && a.From == b.From && a.Proof == b.Proof && a.Operator == b.Operator && a.ThreadID == b.ThreadID &&
-		(a.Seq <= s.Reset.Arrivals) == (b.Seq <= s.Reset.Arrivals)
+		(a.Seq <= w.Reset.Arrivals) == (b.Seq <= w.Reset.Arrivals)
 }
 
 // collect makes a new message wait until its sender is silent, together with the sender's earlier
@@ -283,8 +283,8 @@ func (s State) Collected() []Message { return s.collected() }
 
 // CollectingUntil returns when the next sender will have been silent. ok is false if no message is
 // collecting.
-func (s State) CollectingUntil() (at time.Time, ok bool) {
-	for _, msg := range s.Inbox {
+func (r Received) CollectingUntil() (at time.Time, ok bool) {
+	for _, msg := range r.Inbox {
 		if msg.isCollecting() && (!ok || msg.NextRetryAt.Before(at)) {
 			at, ok = msg.NextRetryAt, true
 		}

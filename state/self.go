@@ -149,9 +149,9 @@ func (e Planned) Redacted(redact func(string) string) Event {
 
 // RoomForSelf reports whether one more row of the agent itself may wait, in the operator's
 // conversation or in another agent's. Rows for other agents may use half of the room at most.
-func (s State) RoomForSelf(operator bool) bool {
+func (r Received) RoomForSelf(operator bool) bool {
 	all, peers := 0, 0
-	for _, msg := range s.Inbox {
+	for _, msg := range r.Inbox {
 		if msg.Source == Self {
 			all++
 			if !msg.Operator {
@@ -168,8 +168,8 @@ func (msg Message) isSleep() bool {
 }
 
 // Sleeps reports whether a sleep with a reason waits for its time in a conversation.
-func (s State) Sleeps(who Principal) bool {
-	return slices.ContainsFunc(s.Inbox, func(msg Message) bool {
+func (r Received) Sleeps(who Principal) bool {
+	return slices.ContainsFunc(r.Inbox, func(msg Message) bool {
 		return msg.isSleep() && msg.Kind == KindSleep && msg.Principal() == who
 	})
 }
@@ -194,9 +194,9 @@ func (m *machine) forgetSleeps(why string) {
 }
 
 // sleepEnds clears SleepUntil if it is the time of this row. Another conversation may sleep on.
-func (m *machine) sleepEnds(msg Message) {
-	if msg.isSleep() && m.SleepUntil.Equal(msg.NextRetryAt) {
-		m.SleepUntil = time.Time{}
+func (w *Work) sleepEnds(msg Message) {
+	if msg.isSleep() && w.SleepUntil.Equal(msg.NextRetryAt) {
+		w.SleepUntil = time.Time{}
 	}
 }
 
@@ -334,10 +334,10 @@ func (m *machine) tellSelfHeld() {
 }
 
 // beginSelfTurn counts the turn of a row of the agent itself, which begins now, and ends the sleep.
-func (m *machine) beginSelfTurn(msg Message) {
-	m.Streak.count(msg)
-	m.Asleep = false
-	m.sleepEnds(msg)
+func (w *Work) beginSelfTurn(msg Message) {
+	w.Streak.count(msg)
+	w.Asleep = false
+	w.sleepEnds(msg)
 }
 
 // nothingToDo reports whether the inbox is empty, except for rows that the agent planned for later.
@@ -356,9 +356,9 @@ func (msg Message) maxWait() time.Duration {
 
 // Planned returns the rows of the agent itself that wait for their time or for their turn, the next
 // first.
-func (s State) Planned() []Message {
+func (r Received) Planned() []Message {
 	var rows []Message
-	for _, msg := range s.Inbox {
+	for _, msg := range r.Inbox {
 		if msg.Source == Self && msg.Status == Deferred {
 			rows = append(rows, msg)
 		}

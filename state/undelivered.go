@@ -20,12 +20,12 @@ const (
 )
 
 // UndeliveredEffect returns the row with this id that was given up.
-func (s State) UndeliveredEffect(id string) (Effect, bool) {
-	i := slices.IndexFunc(s.Undelivered, func(e Effect) bool { return e.ID == id })
+func (d Deliveries) UndeliveredEffect(id string) (Effect, bool) {
+	i := slices.IndexFunc(d.Undelivered, func(e Effect) bool { return e.ID == id })
 	if i < 0 {
 		return Effect{}, false
 	}
-	return s.Undelivered[i], true
+	return d.Undelivered[i], true
 }
 
 // Keeps reports whether the bytes of an effect are still needed.
@@ -39,12 +39,12 @@ func (s State) Keeps(id string) bool {
 
 // keepUndelivered keeps a row that was given up, so that it can be told, shown and tried again. It
 // drops a row that is worthless by now, and a notice about other rows.
-func (m *machine) keepUndelivered(row Effect, at time.Time) {
+func (d *Deliveries) keepUndelivered(row Effect, at time.Time) {
 	if row.Kind.perishable() || len(row.Tells) > 0 {
 		return
 	}
 	row.GivenUp, row.Told, row.Sending, row.NotBefore = at, "", false, time.Time{}
-	m.Undelivered = append(m.Undelivered, row)
+	d.Undelivered = append(d.Undelivered, row)
 }
 
 // forgetUndelivered keeps only the newest rows.
@@ -85,8 +85,8 @@ func (m *machine) tellUndelivered(tried []string) {
 // unreported returns the ids of rows that a notice on this channel would report as news. For mail,
 // they are the rows that no mail has reported. For the mesh, they are the rows that were not
 // reported at all.
-func (m *machine) unreported(by Channel) (ids []string) {
-	for _, e := range m.Undelivered {
+func (d *Deliveries) unreported(by Channel) (ids []string) {
+	for _, e := range d.Undelivered {
 		if len(ids) < toldAtOnce && (e.Told == "" || e.Told != by && by == ByMail) {
 			ids = append(ids, e.ID)
 		}
@@ -95,9 +95,9 @@ func (m *machine) unreported(by Channel) (ids []string) {
 }
 
 // noteReported records that a notice has left. A mail counts for more than a request to a peer.
-func (m *machine) noteReported(notice Effect) {
-	for i := range m.Undelivered {
-		row := &m.Undelivered[i]
+func (d *Deliveries) noteReported(notice Effect) {
+	for i := range d.Undelivered {
+		row := &d.Undelivered[i]
 		if slices.Contains(notice.Tells, row.ID) && row.Told != ByMail {
 			row.Told = notice.Channel
 		}
@@ -149,21 +149,21 @@ func (e OutboxRetried) apply(m *machine) {
 	}
 }
 
-func (m *machine) undeliveredIndex(id string) int {
-	return slices.IndexFunc(m.Undelivered, func(e Effect) bool { return e.ID == id })
+func (d *Deliveries) undeliveredIndex(id string) int {
+	return slices.IndexFunc(d.Undelivered, func(e Effect) bool { return e.ID == id })
 }
 
 // requeueEffect moves a row that was given up back into the outbox. Its counts start at zero again,
 // but a copy that may have arrived still counts.
-func (m *machine) requeueEffect(i int) {
-	row := m.Undelivered[i]
-	m.Undelivered = slices.Delete(m.Undelivered, i, i+1)
+func (d *Deliveries) requeueEffect(i int) {
+	row := d.Undelivered[i]
+	d.Undelivered = slices.Delete(d.Undelivered, i, i+1)
 	row.GivenUp, row.NotBefore, row.Told = time.Time{}, time.Time{}, ""
 	row.Attempts, row.Copies, row.Waited, row.Denied = 0, 0, 0, false
 	if row.Unknown {
 		row.Copies = 1
 	}
-	m.Outbox = append(m.Outbox, row)
+	d.Outbox = append(d.Outbox, row)
 }
 
 // OutboxDropped reports that a person drops a row of the outbox, or a row that was given up. Alone
@@ -197,14 +197,14 @@ func (e OutboxDropped) Redacted(redact func(string) string) Event {
 	return e
 }
 
-func (m *machine) applyUndeliveredLine(l Line) {
-	i := m.undeliveredIndex(l.ID)
+func (d *Deliveries) applyUndeliveredLine(l Line) {
+	i := d.undeliveredIndex(l.ID)
 	switch {
 	case i < 0:
 	case l.What == undeliveredRetried:
-		m.requeueEffect(i)
+		d.requeueEffect(i)
 	default:
-		m.Undelivered = slices.Delete(m.Undelivered, i, i+1)
+		d.Undelivered = slices.Delete(d.Undelivered, i, i+1)
 	}
 }
 
@@ -237,8 +237,8 @@ func (m *machine) keepForCopy(row Effect) {
 }
 
 // UnfiledDue returns the mails whose copy is due now.
-func (s State) UnfiledDue(now time.Time) []Unfiled {
-	return slices.DeleteFunc(slices.Clone(s.Unfiled), func(u Unfiled) bool { return now.Before(u.NotBefore) })
+func (d Deliveries) UnfiledDue(now time.Time) []Unfiled {
+	return slices.DeleteFunc(slices.Clone(d.Unfiled), func(u Unfiled) bool { return now.Before(u.NotBefore) })
 }
 
 // KeepsFiles reports whether the files that go with an effect are still needed.
