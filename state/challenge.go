@@ -19,6 +19,14 @@ func (q ChallengeQueue) clone() ChallengeQueue {
 	return q
 }
 
+func (q *ChallengeQueue) clampTimes(c clamp) {
+	c.past(&q.LastChallenge)
+	for i := range q.Challenges {
+		c.past(&q.Challenges[i].Made)
+		c.deadline(&q.Challenges[i].Until, tokenLife)
+	}
+}
+
 // Limits on challenges. Anyone who can send mail can cause one, and the operator
 // must not be flooded (docs/design.md, "Configuration", require = "challenge").
 const (

@@ -18,6 +18,13 @@ func (m Memories) clone() Memories {
 	return m
 }
 
+func (m *Memories) clampTimes(c clamp) {
+	c.past(&m.Compacted.At)
+	for i := range m.Others {
+		c.past(&m.Others[i].Compacted.At)
+	}
+}
+
 // Conversation is the context that the next turn of one principal continues from (docs/design.md,
 // "Conversations").
 type Conversation struct {

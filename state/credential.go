@@ -21,6 +21,18 @@ func (f Faults) clone() Faults {
 	return f
 }
 
+func (f *Faults) clampTimes(c clamp) {
+	for name, credential := range f.Credentials {
+		c.past(&credential.Since)
+		f.Credentials[name] = credential
+	}
+	for name, o := range f.Outages {
+		c.past(&o.Since)
+		c.deadline(&o.Until, min(o.Wait, maxOutage))
+		f.Outages[name] = o
+	}
+}
+
 // The names of the credentials of sources and channels. The credential of the agent's own login is
 // "agent:" and the name of its runner.
 const (

@@ -28,6 +28,22 @@ func (r Reading) clone() Reading {
 	return r
 }
 
+// clampTimes repairs all but Seen.
+func (r *Reading) clampTimes(c clamp) {
+	c.past(&r.Cursor.Complete, &r.Cursor.Swept)
+	r.Cursor.clampFailures(c)
+}
+
+// clampFailures repairs the times of the mails that cannot be fetched. A scan returns them
+// unrepaired.
+func (c *Cursor) clampFailures(to clamp) {
+	for uid, f := range c.Failures {
+		to.past(&f.Since, &f.After)
+		to.deadline(&f.Next, f.pause())
+		c.Failures[uid] = f
+	}
+}
+
 // Cursor is how far the mailbox has been read (docs/design.md, "Keys and the cursor"). It moves by
 // UID and never by the unread flag, because a person or another agent may have opened the mail. The
 // zero Cursor asks for a baseline.
@@ -182,7 +198,7 @@ func (m *machine) moveCursor(c *Cursor, large []uint32) {
 	m.keepLarge(&next, large)
 	m.Cursor = next
 	m.Cursor.Complete = earlier(c.Complete.UTC(), m.now)
-	m.clampFailures()
+	m.Cursor.clampFailures(clamp{m.now})
 	m.forgetDropped()
 	m.tellFailing()
 }

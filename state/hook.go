@@ -23,6 +23,17 @@ func (q HookQueue) clone() HookQueue {
 	return q
 }
 
+func (q *HookQueue) clampTimes(c clamp) {
+	for i := range q.HookCalls {
+		c.past(&q.HookCalls[i].Created)
+		c.deadline(&q.HookCalls[i].NotBefore, maxBackoff)
+	}
+	for name, f := range q.FailingHooks {
+		c.past(&f.Since, &f.Told)
+		q.FailingHooks[name] = f
+	}
+}
+
 const (
 	maxHookCalls  = 200            // rows that wait for one hook; the oldest is dropped
 	hookGiveUp    = 24 * time.Hour // time lived through until a row is given up

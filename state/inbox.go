@@ -26,6 +26,16 @@ func (r Received) clone() Received {
 	return r
 }
 
+func (r *Received) clampTimes(c clamp) {
+	for i := range r.Inbox {
+		row := &r.Inbox[i]
+		c.past(&row.At, &row.Observed)
+		if !row.NextRetryAt.IsZero() && !row.overRate() { // its time follows from Accepted
+			c.deadline(&row.NextRetryAt, row.maxWait())
+		}
+	}
+}
+
 // maxDeferral bounds how far ahead NextRetryAt of a message may be, unless the message is over the
 // hourly limit on mails.
 const maxDeferral = time.Hour

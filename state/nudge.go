@@ -21,6 +21,13 @@ func (n Nudging) clone() Nudging {
 	return n
 }
 
+func (n *Nudging) clampTimes(c clamp) {
+	c.past(&n.LastRing.At)
+	for i := range n.Rings {
+		c.past(&n.Rings[i].At)
+	}
+}
+
 // Nudged reports a nudge from a file or from the mesh.
 type Nudged struct {
 	Key, From, Reason string

@@ -12,6 +12,8 @@ type Waking struct {
 	Unmailed bool       `json:"unmailed,omitempty"` // the operator got no mail about this waking and did not write
 }
 
+func (w *Waking) clampTimes(c clamp, p Policy) { c.deadline(&w.AckWaits.Until, p.AckAfter) }
+
 // mailsAnHour bounds acks and quiets, each (docs/design.md, "Phases").
 const mailsAnHour = 6
 
@@ -303,6 +305,10 @@ func (m *machine) expedite() {
 type Exchange struct {
 	LastMail   LastMail   `json:"last_mail,omitzero"`
 	LastAnswer LastAnswer `json:"last_answer,omitzero"`
+}
+
+func (x *Exchange) clampTimes(c clamp) {
+	c.past(&x.LastMail.At, &x.LastAnswer.At, &x.LastAnswer.Sent)
 }
 
 // maxLastSubject is how many characters LastMail holds of a subject.

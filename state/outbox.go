@@ -25,6 +25,28 @@ func (d Deliveries) clone() Deliveries {
 	return d
 }
 
+func (d *Deliveries) clampTimes(c clamp) {
+	c.past(&d.SendingFails.Since)
+	for i := range d.Outbox {
+		row := &d.Outbox[i]
+		c.past(&row.Created)
+		c.deadline(&row.NotBefore, maxBackoff)
+		c.deadline(&row.Expires, max(ackLife, row.Kind.life()))
+	}
+	for i := range d.Undelivered {
+		row := &d.Undelivered[i]
+		c.past(&row.Created, &row.GivenUp)
+		c.deadline(&row.Expires, row.Kind.life())
+	}
+	for i := range d.Unfiled {
+		c.past(&d.Unfiled[i].Sent)
+		c.deadline(&d.Unfiled[i].NotBefore, maxBackoff)
+	}
+	for i := range d.Lost {
+		c.past(&d.Lost[i].At, &d.Lost[i].Told)
+	}
+}
+
 // lineQueued marks the history line of an effect that was queued.
 const lineQueued = "queued"
 
@@ -224,9 +246,6 @@ func (m *machine) notePost() {
 		m.Posts = append(m.Posts, m.now)
 	}
 }
-
-// forgetPosts forgets the posts from more than a minute ago.
-func (m *machine) forgetPosts() { m.Posts = after(m.Posts, m.now.Add(-time.Minute)) }
 
 // paced returns when the pace of the channel allows another message of ours.
 func (h Hourly) paced(c Channel) time.Time {

@@ -19,6 +19,10 @@ type Timers struct {
 	LastMailRead time.Time `json:"last_look,omitzero"` // when the operator's mail was last read to its end
 }
 
+func (t *Timers) clampTimes(c clamp) {
+	c.past(&t.PhaseSince, &t.LastStep, &t.LastOperator, &t.LastDelivery, &t.LastMailRead)
+}
+
 // Phase is IDLE, PREP or ACTIVE (docs/design.md, "Phases").
 type Phase string
 

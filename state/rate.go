@@ -35,6 +35,45 @@ func (h Hourly) clone() Hourly {
 	return h
 }
 
+func (h *Hourly) clampTimes(c clamp) {
+	for _, times := range [][]time.Time{h.Acks, h.Quiets, h.Accepted, h.Programs, h.Alarms, h.Posts} {
+		c.pastAll(times)
+	}
+	for i := range h.OperatorAsked {
+		c.past(&h.OperatorAsked[i].At)
+	}
+	for i := range h.Relays {
+		c.past(&h.Relays[i].At)
+	}
+	for i := range h.Rung {
+		c.past(&h.Rung[i].At)
+	}
+	c.past(&h.RateTold)
+}
+
+// prune forgets the entries of more than an hour ago, and the posts of more than a minute ago.
+func (h *Hourly) prune(now time.Time) {
+	hourAgo := now.Add(-time.Hour)
+	for _, times := range []*[]time.Time{&h.Acks, &h.Quiets, &h.Accepted, &h.Programs, &h.Alarms} {
+		*times = after(*times, hourAgo)
+	}
+	h.Posts = after(h.Posts, now.Add(-time.Minute))
+	h.OperatorAsked = slices.DeleteFunc(h.OperatorAsked, func(a AskedOperator) bool { return !a.At.After(hourAgo) })
+	h.Relays = slices.DeleteFunc(h.Relays, func(r Relaying) bool { return !r.At.After(hourAgo) })
+	h.Rung = slices.DeleteFunc(h.Rung, func(r Ringing) bool { return !r.At.After(hourAgo) })
+}
+
+// after returns the times later than t. It reuses the slice.
+func after(times []time.Time, t time.Time) []time.Time {
+	kept := times[:0]
+	for _, u := range times {
+		if u.After(t) {
+			kept = append(kept, u)
+		}
+	}
+	return kept
+}
+
 // OverRate is the Reason of a mail that waits because too many came within an hour.
 const OverRate = "over the limit of mails an hour, [budget] mails_an_hour"
 

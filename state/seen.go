@@ -48,17 +48,8 @@ const (
 
 // prune forgets old entries, a few at a time.
 func (m *machine) prune() {
-	hourAgo := m.now.Add(-time.Hour)
-	m.Acks = after(m.Acks, hourAgo)
-	m.Quiets = after(m.Quiets, hourAgo)
-	m.Accepted = after(m.Accepted, hourAgo)
-	m.Programs = after(m.Programs, hourAgo)
-	m.Alarms = after(m.Alarms, hourAgo)
-	m.forgetPosts()
-	m.OperatorAsked = slices.DeleteFunc(m.OperatorAsked, func(a AskedOperator) bool { return !a.At.After(hourAgo) })
-	m.Relays = relaysAfter(m.Relays, hourAgo)
+	m.Hourly.prune(m.now)
 	m.forgetLost()
-	m.Rung = slices.DeleteFunc(m.Rung, func(r Ringing) bool { return !r.At.After(hourAgo) })
 
 	// A renumbered mailbox is read again from the day before it was last read to its end. Items
 	// accepted around that day must still be known, however long the agent was off.
@@ -81,22 +72,6 @@ func (m *machine) prune() {
 	for _, key := range old[:min(len(old), pruneAtOnce)] {
 		delete(m.ownSeen(), key)
 	}
-}
-
-// after returns the times later than t. It reuses the slice.
-func after(times []time.Time, t time.Time) []time.Time {
-	kept := times[:0]
-	for _, u := range times {
-		if u.After(t) {
-			kept = append(kept, u)
-		}
-	}
-	return kept
-}
-
-// relaysAfter returns the relays later than t. It reuses the slice.
-func relaysAfter(relays []Relaying, t time.Time) []Relaying {
-	return slices.DeleteFunc(relays, func(r Relaying) bool { return !r.At.After(t) })
 }
 
 // forgetRejections keeps only the newest rejections. keys are all of them.

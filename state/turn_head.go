@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -16,6 +17,23 @@ type Work struct {
 	Reset         Reset         `json:"reset,omitzero"` // the last one
 	FailedTurns   int           `json:"failed_turns,omitempty"`
 	CooldownUntil time.Time     `json:"cooldown_until,omitzero"`
+}
+
+func (w *Work) clampTimes(c clamp, p Policy) {
+	c.past(&w.Turn.Since, &w.Reset.At)
+	for i := range w.Turn.Given {
+		w.Turn.Given[i].clampTimes(c)
+	}
+	for i := range w.Turn.Waiting {
+		w.Turn.Waiting[i].clampTimes(c)
+	}
+	c.deadline(&w.CooldownUntil, p.Cooldown)
+	c.deadline(&w.SleepUntil, cmp.Or(w.SleepFor, MaxSleep)) // 0 in states of an older version
+}
+
+func (w *Wait) clampTimes(c clamp) {
+	c.past(&w.Asked)
+	c.deadline(&w.By, min(w.Span, MaxPatience))
 }
 
 // HeadStatus is the status of the one active turn (docs/design.md, "Turns").
