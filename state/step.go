@@ -66,8 +66,8 @@ func (m *machine) step(events []Event) {
 }
 
 // Rule is one part of every step. After names the rules of its group that run before it; the
-// comment above the rule gives the reason. "Lines" is the reason of rules that write history lines or queue
-// mails: these keep their order, in which a person reads them.
+// comment above the rule gives the reason. "Lines" is the reason of rules that write history lines
+// or queue mails: these keep their order, in which a person reads them.
 type Rule struct {
 	Name  string
 	After []string
