@@ -131,3 +131,59 @@ func drawnPlan() string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+var (
+	record = regexp.MustCompile(`^[0-9]{4}-[a-z0-9-]+\.md$`)
+	entry  = regexp.MustCompile(`\[([^\]\n]+)\]\(([^)\s]+)\)`)
+)
+
+// TestDecisionsIndex checks that docs/decisions/README.md lists each record once, under
+// its title, and no other, and that two records never share a title.
+func TestDecisionsIndex(t *testing.T) {
+	const folder, index = "docs/decisions", "README.md"
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	titles, names := map[string]string{}, map[string]string{} // by file name; by title
+	var listed []text
+	for _, f := range files {
+		body, err := os.ReadFile(path.Join(folder, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Name() == index {
+			for _, m := range entry.FindAllStringSubmatch(string(body), -1) {
+				listed = append(listed, text{m[2], m[1]})
+			}
+			continue
+		}
+		first, _, _ := strings.Cut(string(body), "\n")
+		number, title, ok := strings.Cut(strings.TrimPrefix(first, "# "), ". ")
+		if !record.MatchString(f.Name()) || !ok || number != strings.TrimLeft(f.Name()[:4], "0") {
+			t.Errorf("%s/%s is not named NNNN-title.md, or does not begin with \"# N. Title\"", folder, f.Name())
+			continue
+		}
+		if other := names[title]; other != "" {
+			t.Errorf("%s and %s share the title %q", other, f.Name(), title)
+		}
+		titles[f.Name()], names[title] = title, f.Name()
+	}
+	seen := map[string]bool{}
+	for _, l := range listed {
+		switch title, ok := titles[l.name]; {
+		case !ok:
+			t.Errorf("%s/%s lists %s, which does not exist", folder, index, l.name)
+		case seen[l.name]:
+			t.Errorf("%s/%s lists %s twice", folder, index, l.name)
+		case l.body != title:
+			t.Errorf("%s/%s lists %s as %q: its title is %q", folder, index, l.name, l.body, title)
+		}
+		seen[l.name] = true
+	}
+	for name := range titles {
+		if !seen[name] {
+			t.Errorf("%s/%s does not list %s", folder, index, name)
+		}
+	}
+}

@@ -53,39 +53,42 @@ func headings(f text) []string {
 }
 
 var (
-	// citation is the form in which the design is cited; a comment may wrap in it.
-	citation = regexp.MustCompile(`docs/design\.md((?:,? (?:and )?"[^"]+"(?: \d+)?)+)`)
+	// citation is the form in which a heading is cited; a comment may wrap in it.
+	citation = regexp.MustCompile(`docs/(design|protocol)\.md((?:,? (?:and )?"[^"]+"(?: \d+)?)+)`)
 	quoted   = regexp.MustCompile(`"([^"]+)"`)
 	wrap     = regexp.MustCompile(`\s*\n[ \t]*(?://|#|\*)?[ \t]*`)
 )
 
-// TestTheDesignIsCitedByHeading checks that docs/design.md has each heading that
-// some text cites, and has it once.
-func TestTheDesignIsCitedByHeading(t *testing.T) {
-	design, err := os.ReadFile("docs/design.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := headings(text{"docs/design.md", string(design)})
-	for i, h := range known {
-		if slices.Contains(known[:i], h) {
-			t.Errorf("docs/design.md has the heading %q twice: a citation must be clear", h)
+// TestCitedHeadings checks that docs/design.md and docs/protocol.md have each heading that
+// some text cites, and have it once.
+func TestCitedHeadings(t *testing.T) {
+	known := map[string][]string{}
+	for _, name := range []string{"design", "protocol"} {
+		body, err := os.ReadFile("docs/" + name + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range headings(text{name, string(body)}) {
+			if slices.Contains(known["design"], h) || slices.Contains(known["protocol"], h) {
+				t.Errorf("docs/%s.md repeats the heading %q: a citation must be clear", name, h)
+			}
+			known[name] = append(known[name], h)
 		}
 	}
 	cited := 0
 	for _, f := range texts(t) {
 		unwrapped := wrap.ReplaceAllString(f.body, " ")
 		for _, c := range citation.FindAllStringSubmatch(unwrapped, -1) {
-			for _, h := range quoted.FindAllStringSubmatch(c[1], -1) {
+			for _, h := range quoted.FindAllStringSubmatch(c[2], -1) {
 				cited++
-				if !slices.Contains(known, h[1]) {
-					t.Errorf("%s cites docs/design.md, %q: the design does not have this heading", f.name, h[1])
+				if !slices.Contains(known[c[1]], h[1]) {
+					t.Errorf("%s cites docs/%s.md, %q: that document does not have this heading", f.name, c[1], h[1])
 				}
 			}
 		}
 	}
 	if cited < 2 {
-		t.Error("nothing cites the design: does the pattern still find the citations?")
+		t.Error("the tree has no citations: does the pattern still find them?")
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 // TestStatesAreShared checks that only package state changes what a state points to: its
 // rows, maps and lists. The store hands the state that it keeps to all who read it, and
-// Step copies it before it changes it (docs/decisions/0059-state-without-reflection.md).
+// Step copies it before it changes it (docs/decisions/0059-state-file.md).
 func TestStatesAreShared(t *testing.T) {
 	parts := stateParts(t)
 	// elementOf returns the name of the part of a state that e is an element of, or "".
@@ -94,7 +94,7 @@ func addParts(parts map[string]bool, structs map[string]*ast.StructType, name st
 }
 
 // ownParts are parts of other types that have the name of a part of the state.
-var ownParts = map[string]bool{"cycle/status.go Credentials": true}
+var ownParts = map[string]bool{"cycle/view/status.go Credentials": true}
 
 func importsState(s source) bool {
 	for _, spec := range s.file.Imports {

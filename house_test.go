@@ -45,20 +45,23 @@ var house = rooms()
 
 func rooms() []room {
 	leaves := []string{"mail", "mail/message", "mail/trust", "mesh", "fleet", "cron", "turn", "turn/box", "turn/relay", "state", "state/store"}
-	belowCycle := slices.Concat([]string{"cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, leaves)
+	belowCycle := slices.Concat([]string{"cycle/view", "cycle/files", "cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, leaves)
 	fromCycle := slices.Concat([]string{"cycle"}, belowCycle)
 	config := slices.Concat([]string{"commands/terminal", "mesh/natsmesh", "turn/react", "turn/toolserver"}, fromCycle)
 	command := slices.Concat([]string{"commands/config"}, config)
 	return []room{
 		{".", "signals, commands.Run, exit code", []string{"commands"}},
-		{"commands", "one file per command: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/doctor", "commands/mcpserver", "commands/setup", "cycle/demo", "cycle/listen"}, command)},
+		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/doctor", "commands/mcpserver", "commands/present", "commands/setup", "cycle/demo", "cycle/listen"}, command)},
 		{"commands/config", "agent.toml → *cycle.Agent", config},
 		{"commands/doctor", "the checks of `doctor`", command},
 		{"commands/setup", "the questions of `init`, and the files that it writes", command},
+		{"commands/present", "the texts that people read: status, history, inbox, outbox; data in, text out", []string{"commands/terminal", "cycle", "cycle/view", "mesh", "state"}},
 		{"commands/terminal", "times, tables, JSON, questions, passwords", nil},
 		{"commands/apirunner", "the hidden process behind runner = \"api\"", command},
 		{"commands/mcpserver", "offers tools to a program, by the Model Context Protocol", []string{"turn/react"}},
 		{"cycle", "the one place where everything meets: poll, observe, commit, project, perform, turns, deliver, watchdog", belowCycle},
+		{"cycle/view", "shows an agent: status, lists, receipts, events; it reads and changes nothing", []string{"cycle/quarantine", "mail/message", "mail/trust", "mesh", "state", "state/store", "turn"}},
+		{"cycle/files", "files that come with messages and go with answers: names, copies, sums, lists", []string{"cycle/prompt", "cycle/quarantine", "mail/message", "mesh", "state", "state/store", "turn"}},
 		{"cycle/prompt", "layers, templates, recall; data in, text out", []string{"state"}},
 		{"cycle/quarantine", "the folder and its limits", []string{"state", "state/store"}},
 		{"cycle/heartbeat", "asks the address that notices when the machine is dead", []string{"mail"}},
@@ -365,7 +368,7 @@ func checkExpression(t *testing.T, s source, e ast.Expr) {
 
 // TestCryptoTLSVerifies checks that crypto/tls verifies the certificate of every server
 // itself: nothing switches that off, in the tests neither
-// (docs/decisions/0058-the-root-of-the-last-good-chain.md).
+// (docs/decisions/0058-tls-roots.md).
 func TestCryptoTLSVerifies(t *testing.T) {
 	for _, s := range sources(t) {
 		for n := range ast.Preorder(s.file) {

@@ -10,8 +10,7 @@ import (
 // dear are packages that cost every start of the program too much for what they do, and
 // what does the same without.
 var dear = map[string]string{
-	"golang.org/x/text/encoding/htmlindex": "mail/message knows the names of charsets",
-	"golang.org/x/text/encoding/ianaindex": "mail/message knows the names of charsets",
+	"golang.org/x/text/encoding/ianaindex": "mail/message has the names that htmlindex lacks",
 	"runtime/metrics":                      "runtime.ReadMemStats is enough for a look now and then",
 }
 

@@ -7,70 +7,62 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/urfave/cli/v2"
-
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 )
 
-// agents loads the agents that a command line names.
-type agents struct {
-	loader *config.Loader
-	out    *terminal.Output
-	loaded *[]*cycle.Agent // agents loaded in this run
-}
-
 // configPath returns the path from --config, or the configuration of the agent from -a, or else
 // the default configuration.
-func (l agents) configPath(c *cli.Context) (string, error) {
-	flag := c.String("config")
-	if c.IsSet("agent") {
-		if c.IsSet("config") {
-			return "", terminal.Usagef("use one of them", "--config names an agent, and so does -a %s", c.String("agent"))
+func (c *call) configPath() (string, error) {
+	hasConfig := c.given(&c.global.config) != ""
+	if c.given(&c.global.agent) != "" {
+		if hasConfig {
+			return "", terminal.Usagef("use one of them", "--config names an agent, and so does -a %s", c.global.agent)
 		}
-		return l.loader.FindHandle(c.Context, c.String("agent"))
+		return c.loader.FindHandle(c.ctx, c.global.agent)
 	}
-	if flag == "" && c.IsSet("config") {
+	if c.global.config == "" && hasConfig {
 		// An unset variable in a script must not select another agent.
 		return "", terminal.Usagef("", "--config is empty: name a file")
 	}
-	return l.loader.Find(flag)
+	return c.loader.Find(c.global.config)
 }
 
-// load loads the agent that the command line names (see configPath).
-func (l agents) load(c *cli.Context) (*cycle.Agent, error) {
-	if _, boxed := relayedTurnOf(l.loader); boxed && !c.IsSet("config") && !c.IsSet("agent") {
-		err := fmt.Errorf("%s is not for an agent in its box: it needs the configuration and the state, which are not there", c.Command.HelpName)
-		return nil, terminal.WithHint(coded(codeNotAllowed, err), "`"+name+" --help` lists the commands for the agent; ask your operator for anything else")
-	}
-	path, err := l.configPath(c)
-	if err != nil {
-		return nil, err
-	}
-	a, err := l.loader.Load(path)
-	if err == nil && l.loaded != nil {
-		*l.loaded = append(*l.loaded, a)
+// namesAgent reports whether -a or --config is on the command line.
+func (c *call) namesAgent() bool { return c.given(&c.global.config, &c.global.agent) != "" }
+
+// load loads the agent that the command line names (see configPath). The run closes it.
+func (c *call) load() (*cycle.Agent, error) {
+	a, err := c.open()
+	if err == nil {
+		c.loaded = append(c.loaded, a)
 	}
 	return a, err
 }
 
-// loadInside loads the agent, and returns the turn that called this command.
-func (l agents) loadInside(c *cli.Context) (*cycle.Agent, cycle.Inside, error) {
-	in, err := l.parseInside(c)
-	if err != nil {
-		return nil, in, err
+// open is load for a caller that closes the agent itself.
+func (c *call) open() (*cycle.Agent, error) {
+	if _, boxed := relayedTurnOf(c.loader); boxed && !c.namesAgent() {
+		err := fmt.Errorf("%s is not for an agent in its box: it needs the configuration and the state, which are not there", c.helpName())
+		return nil, terminal.WithHint(coded(codeNotAllowed, err), "`"+name+" --help` lists the commands for the agent; ask your operator for anything else")
 	}
-	a, err := l.load(c)
-	return a, in, err
+	path, err := c.configPath()
+	if err != nil {
+		return nil, err
+	}
+	return c.loader.Load(path)
 }
 
-// parseInside returns the turn that called this command.
-func (l agents) parseInside(c *cli.Context) (cycle.Inside, error) {
-	in, err := parseTurn(l.loader.Env("AGENTSTATELOOP_TURN"), l.loader.Env("AGENTSTATELOOP_EPOCH"))
+// insideTurn reports whether an agent calls the command in its turn.
+func (c *call) insideTurn() bool { return c.loader.Env("AGENTSTATELOOP_TURN") != "" }
+
+// inside returns the turn that called this command.
+func (c *call) inside() (cycle.Inside, error) {
+	in, err := parseTurn(c.loader.Env("AGENTSTATELOOP_TURN"), c.loader.Env("AGENTSTATELOOP_EPOCH"))
 	if err != nil {
 		return in, terminal.Usagef("the agent calls it; its turn is in $AGENTSTATELOOP_TURN and $AGENTSTATELOOP_EPOCH",
-			"%s works only from inside a turn", c.Command.HelpName)
+			"%s works only from inside a turn", c.helpName())
 	}
 	return in, nil
 }
@@ -87,14 +79,14 @@ func parseTurn(id, epoch string) (cycle.Inside, error) {
 // loadNamed loads the agents that the arguments name: configurations, and folders with *.toml
 // files. Without an argument it calls load. It reports and skips a file of a folder that is not
 // an agent; a named file must be an agent. A handle must not occur twice.
-func (l agents) loadNamed(c *cli.Context) ([]*cycle.Agent, error) {
-	if c.NArg() == 0 {
-		a, err := l.load(c)
+func (c *call) loadNamed() ([]*cycle.Agent, error) {
+	if len(c.args) == 0 {
+		a, err := c.load()
 		return []*cycle.Agent{a}, err
 	}
 	var all []*cycle.Agent
-	for _, arg := range c.Args().Slice() {
-		found, err := l.loadPath(arg)
+	for _, arg := range c.args {
+		found, err := c.loadPath(arg)
 		if err != nil {
 			return nil, err
 		}
@@ -104,29 +96,29 @@ func (l agents) loadNamed(c *cli.Context) ([]*cycle.Agent, error) {
 }
 
 // loadPath loads a configuration, or the configurations of a folder.
-func (l agents) loadPath(path string) ([]*cycle.Agent, error) {
+func (p *program) loadPath(path string) ([]*cycle.Agent, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		a, err := l.loader.Load(path)
+		a, err := p.loader.Load(path)
 		return []*cycle.Agent{a}, err
 	}
-	return l.loadFolder(path)
+	return p.loadFolder(path)
 }
 
 // loadFolder loads the agents of a folder, at least one.
-func (l agents) loadFolder(dir string) ([]*cycle.Agent, error) {
+func (p *program) loadFolder(dir string) ([]*cycle.Agent, error) {
 	files, err := filepath.Glob(filepath.Join(config.QuoteGlob(dir), "*.toml"))
 	if err != nil {
 		return nil, err
 	}
 	var all []*cycle.Agent
 	for _, file := range files {
-		a, err := l.loader.Load(file)
+		a, err := p.loader.Load(file)
 		if err != nil {
-			l.out.Warn("left out: %v", err)
+			p.out.Warn("left out: %v", err)
 			continue
 		}
 		all = append(all, a)
@@ -138,8 +130,8 @@ func (l agents) loadFolder(dir string) ([]*cycle.Agent, error) {
 }
 
 // neighbours loads the agents whose configurations are in the same folder as a's. a comes first.
-func (l agents) neighbours(a *cycle.Agent) ([]*cycle.Agent, error) {
-	all, err := l.loadFolder(filepath.Dir(a.Config))
+func (p *program) neighbours(a *cycle.Agent) ([]*cycle.Agent, error) {
+	all, err := p.loadFolder(filepath.Dir(a.Config))
 	if err != nil {
 		return []*cycle.Agent{a}, nil // the file of a has another extension, and a is alone
 	}
@@ -150,13 +142,13 @@ func (l agents) neighbours(a *cycle.Agent) ([]*cycle.Agent, error) {
 
 // neighbour returns the agent with that handle whose configuration is in the same folder as a's,
 // or nil. It ignores every other file there.
-func (l agents) neighbour(a *cycle.Agent, handle string) *cycle.Agent {
+func (p *program) neighbour(a *cycle.Agent, handle string) *cycle.Agent {
 	files, err := filepath.Glob(filepath.Join(config.QuoteGlob(filepath.Dir(a.Config)), "*.toml"))
 	if err != nil {
 		return nil
 	}
 	for _, file := range files {
-		if b, err := l.loader.Load(file); err == nil && b.Handle == handle {
+		if b, err := p.loader.Load(file); err == nil && b.Handle == handle {
 			return b
 		}
 	}

@@ -8,7 +8,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/turn"
 )
 
 // app returns the command line with all commands and their help.
@@ -40,9 +43,9 @@ func (p *program) appOf(some []builder) *cli.App {
 		Usage:   "an AI agent that sleeps in cron and wakes for its operator",
 		Version: p.loader.Version,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "the agent with this `HANDLE`"},
-			&cli.StringFlag{Name: "config", Usage: "the agent's configuration `FILE`"},
-			&cli.BoolFlag{Name: "json", Usage: "print JSON, errors too: docs/json.md says what"},
+			&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "the agent with this `HANDLE`", Destination: &p.global.agent},
+			textFlag(&p.global.config, "config", "the agent's configuration `FILE`"),
+			&cli.BoolFlag{Name: "json", Usage: "print JSON, errors too: docs/json.md says what", Destination: &p.global.json},
 		},
 		Reader:          p.stdin,
 		Writer:          p.out.Page(),
@@ -68,8 +71,8 @@ func (p *program) appOf(some []builder) *cli.App {
 func (p *program) finish(c *cli.Command) {
 	c.HideHelpCommand = true
 	c.OnUsageError = asUsageError
-	if len(c.Subcommands) == 0 || c.Action != nil {
-		c.Before = p.agents().checkCaller
+	if c.Before == nil && (len(c.Subcommands) == 0 || c.Action != nil) {
+		c.Before = p.checkCaller(forEveryTurn)
 	}
 	for _, sub := range c.Subcommands {
 		p.finish(sub)
@@ -113,17 +116,78 @@ func version() string {
 	return info.Main.Version
 }
 
-// arguments checks the number of positional arguments.
-func arguments(c *cli.Context, least, most int) error {
-	hint := "see " + c.Command.HelpName + " --help"
-	if n := c.NArg(); n > most {
-		if most > 0 {
-			hint = "put quotes around an argument with spaces"
-		}
-		return terminal.Usagef(hint, "unexpected argument %q", c.Args().Get(most))
+// group is a section of --help with related commands.
+type group struct {
+	title    string // "" hides the group
+	commands []builder
+}
+
+// builder builds a command on demand: cron starts a poll each minute, which needs only its own
+// command.
+type builder struct {
+	name  string // of the command
+	build func(*program) *cli.Command
+}
+
+// groups has all commands, in the order of --help (docs/protocol.md, "Commands").
+var groups = []group{
+	{"set up", []builder{
+		{"init", initCommand},
+		{"login", loginCommand},
+		{"listen", listenCommand},
+		{"mesh", meshCommand},
+		{"fleet", fleetCommand},
+		{"completion", completionCommand},
+		{"demo", demoCommand},
+		{"uninstall", uninstallCommand},
+	}},
+	{"every day", []builder{
+		{"status", statusCommand},
+		{"tell", tellCommand},
+		{"answer", answerCommand},
+		{"inbox", inboxCommand},
+		{"outbox", outboxCommand},
+		{"history", historyCommand},
+		{"remind", remindCommand},
+		{"credit", creditCommand},
+		{"reset", resetCommand},
+		{"compact", compactCommand},
+	}},
+	{"when something is wrong", []builder{
+		{"doctor", doctorCommand},
+		{"stop", stopCommand},
+		{"halt", haltCommand},
+		{"resume", resumeCommand},
+		{"prompt", promptCommand},
+	}},
+	{"for scripts", []builder{
+		{"poll", pollCommand},
+		{"nudge", nudgeCommand},
+		{"transition", transitionCommand},
+		{"report", reportCommand},
+		{"events", eventsCommand},
+		{"hook", hookCommand},
+		{"version", versionCommand},
+	}},
+	{"for the agent", []builder{
+		{"submit", submitCommand},
+		{"ask", askCommand},
+		{"send", sendCommand},
+		{"sleep", sleepCommand},
+		{"remember", rememberCommand},
+		{turn.ToolServerCommand, mcpCommand},
+	}},
+	{"", []builder{
+		{config.APICommand, reactCommand},
+		{cycle.HooksCommand, callHooksCommand},
+	}},
+}
+
+// builders returns the builders of all commands, in the order of groups.
+func builders() []builder {
+	var all []builder
+	for _, g := range groups {
+		all = append(all, g.commands...)
 	}
-	if c.NArg() < least {
-		return terminal.Usagef(hint, "%s needs %s", c.Command.HelpName, c.Command.ArgsUsage)
-	}
-	return nil
+	return all
 }

@@ -2,11 +2,17 @@ package commands
 
 import (
 	"bytes"
+	"errors"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
 )
 
 // TestBuilders checks that each command has the name under which it is built, no other
@@ -96,4 +102,135 @@ func runOf(t *testing.T, args []string, appOf func(*program) *cli.App) string {
 		t.Errorf("%q prints nothing", args)
 	}
 	return out.String() + errOut.String()
+}
+
+func TestArrange(t *testing.T) {
+	app := testProgram().app()
+	for _, test := range []struct{ in, want string }{
+		{"", ""},
+		{"poll", "poll"},
+		{"--json poll --config a.toml --quiet", "--json --config=a.toml poll --quiet"},
+		{"poll --quiet --json --config=a.toml", "--json --config=a.toml poll --quiet"},
+		{"nudge goulard --reason now", "nudge --reason=now -- goulard"},
+		{"nudge --reason now goulard --no-poll", "nudge --reason=now --no-poll -- goulard"},
+		{"nudge --reason --config", "nudge --reason=--config"},
+		{"nudge --no-poll=false", "nudge --no-poll=false"},
+		{"tell -- --json", "tell -- --json"},
+		{"tell -", "tell -- -"},
+		{"tell help", "tell -- help"},
+		{"--config a.toml inbox --json list", "--config=a.toml --json inbox list"},
+		{"inbox show 12", "inbox show -- 12"},
+		{"history -n 5", "history --n=5"},
+		{"history -n -5", "history --n=-5"},
+		{"poll --help --if-due", "poll --help"},
+		{"help", "--help"},
+		{"-h", "--help"},
+		{"help inbox show", "inbox show --help"},
+		{"help inbox", "inbox --help"},
+		{"--version", "--version"},
+		{"@goulard status", "--agent=@goulard status"},
+		{"-a goulard status --json", "--a=goulard --json status"},
+		{"status -a goulard", "--a=goulard status"},
+		{"tell @goulard", "tell -- @goulard"},
+	} {
+		got, err := arrange(app, strings.Fields(test.in))
+		if err != nil || !slices.Equal(got, strings.Fields(test.want)) {
+			t.Errorf("arrange(%q) = %q, %v; want %q", test.in, got, err, test.want)
+		}
+	}
+}
+
+func TestArrangeRefuses(t *testing.T) {
+	app := testProgram().app()
+	for _, test := range []struct{ in, text, hint string }{
+		{"pol", `unknown command "pol"`, "did you mean poll?"},
+		{"zzzzzz", `unknown command "zzzzzz"`, "see agentstateloop --help"},
+		{"help pol", `unknown command "pol"`, "did you mean poll?"},
+		{"inbox lst", `unknown command "inbox lst"`, "did you mean list?"},
+		{"inbox", "agentstateloop inbox needs one of: list, show, next, done, retry, drop, release", "see agentstateloop inbox --help"},
+		{"poll --if-deu", "unknown flag --if-deu", "did you mean --if-due?"},
+		{"poll --cofnig x", "unknown flag --cofnig", "did you mean --config?"},
+		{"poll -x", "unknown flag -x", "see agentstateloop poll --help"},
+		{"status --reason x", "unknown flag --reason", ""},
+		{"@goulard @dorlange status", "a command is for one agent: not for @dorlange as well", "to see several agents, use `agentstateloop status --all`"},
+		{"poll --config", "flag --config needs a value", "see agentstateloop poll --help"},
+	} {
+		_, err := arrange(app, strings.Fields(test.in))
+		usage, ok := errors.AsType[*terminal.UsageError](err)
+		if !ok || usage.Text != test.text || test.hint != "" && usage.Advice != test.hint {
+			t.Errorf("arrange(%q): %+v; want %q, hint %q", test.in, err, test.text, test.hint)
+		}
+	}
+}
+
+// TestHelpPages checks every help page. It fits 80 columns, shows an example, and
+// names the value of each flag that takes one. The commands stand in groups, each in
+// one.
+func TestHelpPages(t *testing.T) {
+	var pages func(path []string, commands []*cli.Command)
+	pages = func(path []string, commands []*cli.Command) {
+		for _, c := range commands {
+			if c.Hidden {
+				continue
+			}
+			args := append(slices.Clone(path), c.Name)
+			text := helpPage(t, args)
+			if !strings.Contains(text, "Example:\n  ") && len(c.Subcommands) == 0 {
+				t.Errorf("%v: no example", args)
+			}
+			for _, f := range c.Flags {
+				doc := f.(cli.DocGenerationFlag)
+				if doc.TakesValue() && strings.Count(doc.GetUsage(), "`") != 2 {
+					t.Errorf("%v: the value of %s has no name", args, f.Names()[0])
+				}
+			}
+			pages(args, c.Subcommands)
+		}
+	}
+	pages(nil, testProgram().app().Commands)
+
+	text := helpPage(t, nil)
+	for _, c := range testProgram().app().Commands {
+		if n := strings.Count(text, "\n  "+c.Name+" "); !c.Hidden && n != 1 {
+			t.Errorf("%s stands in %d groups:\n%s", c.Name, n, text)
+		}
+	}
+	last := 0
+	for _, title := range []string{"set up", "every day", "when something is wrong", "for scripts", "for the agent"} {
+		at := strings.Index(text, "\n\n"+title+":\n")
+		if at < last {
+			t.Errorf("%q is missing or comes too early:\n%s", title, text)
+		}
+		last = at
+	}
+}
+
+// TestReadmeListsEveryCommand checks that the table of the README has every command.
+func TestReadmeListsEveryCommand(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range testProgram().app().Commands {
+		named := regexp.MustCompile(`(?m)^\|.*` + "`" + c.Name + "[` ]")
+		if !c.Hidden && !named.Match(readme) {
+			t.Errorf("the table of README.md does not have the command %s", c.Name)
+		}
+	}
+}
+
+// helpPage returns the help page of a command, and checks its width.
+func helpPage(t *testing.T, args []string) string {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	code := Run(t.Context(), append([]string{name, "help"}, args...), nil, &out, &errOut, nil)
+	if code != 0 || errOut.Len() > 0 {
+		t.Errorf("help %v: exit %d, %s", args, code, errOut.String())
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+			t.Errorf("help %v: %d columns, want at most 80: %s", args, n, line)
+		}
+	}
+	return out.String()
 }

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strconv"
 
+	"agentstateloop/commands/present"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -147,79 +149,64 @@ func (v values) peers() []candidate {
 	return all
 }
 
-// messages returns the numbers of the pending messages.
-func (v values) messages() []candidate {
+// rowsOf returns the rows that read gets from the agent of the command line, or nil.
+func rowsOf[T any](v values, read func(*cycle.Agent) ([]T, error)) []T {
 	a := v.agent()
 	if a == nil {
 		return nil
 	}
-	s, err := a.Store.Read()
+	rows, err := read(a)
 	if err != nil {
 		return nil
 	}
-	var all []candidate
-	for _, m := range s.Inbox {
+	return rows
+}
+
+// messages returns the numbers of the pending messages.
+func (v values) messages() (all []candidate) {
+	inbox := func(a *cycle.Agent) ([]state.Message, error) {
+		s, err := a.Store.Read()
+		return s.Inbox, err
+	}
+	for _, m := range rowsOf(v, inbox) {
 		all = append(all, candidate{strconv.FormatUint(m.Seq, 10), fmt.Sprintf("%s from %s", m.Source, m.From)})
 	}
 	return all
 }
 
 // quarantined returns the numbers of the items in quarantine.
-func (v values) quarantined() []candidate {
-	a := v.agent()
-	if a == nil {
-		return nil
-	}
-	rows, err := a.ListQuarantine()
-	if err != nil {
-		return nil
-	}
-	var all []candidate
-	for _, row := range rows {
-		all = append(all, candidate{numberOf(row), fmt.Sprintf("from %s: %s", row.From, value(row.Reason))})
+func (v values) quarantined() (all []candidate) {
+	items := func(a *cycle.Agent) ([]view.Listed, error) { return a.View().ListQuarantine() }
+	for _, row := range rowsOf(v, items) {
+		all = append(all, candidate{present.InboxNumber(row), fmt.Sprintf("from %s: %s", row.From, present.OneLine(row.Reason))})
 	}
 	return all
 }
 
 // outgoing returns the numbers of the items in the outbox.
-func (v values) outgoing() []candidate {
-	a := v.agent()
-	if a == nil {
-		return nil
-	}
-	rows, err := a.Outbox()
-	if err != nil {
-		return nil
-	}
-	var all []candidate
-	for _, row := range rows {
-		all = append(all, candidate{outboxNumber(row), outboxSubject(row) + " to " + row.To})
+func (v values) outgoing() (all []candidate) {
+	for _, row := range rowsOf(v, (*cycle.Agent).Outbox) {
+		all = append(all, candidate{present.OutboxNumber(row), present.OutboxSubject(row) + " to " + row.To})
 	}
 	return all
 }
 
 // prompts returns the names of the prompts of the clock.
-func (v values) prompts() []candidate {
-	a := v.agent()
-	if a == nil {
-		return nil
-	}
-	var all []candidate
-	for _, c := range a.Prompted {
-		all = append(all, candidate{word: c.Name, what: c.File})
+func (v values) prompts() (all []candidate) {
+	if a := v.agent(); a != nil {
+		for _, c := range a.Prompted {
+			all = append(all, candidate{word: c.Name, what: c.File})
+		}
 	}
 	return all
 }
 
 // hooks returns the names of the hooks.
-func (v values) hooks() []candidate {
-	a := v.agent()
-	if a == nil {
-		return nil
-	}
-	var all []candidate
-	for _, h := range a.Hooks {
-		all = append(all, candidate{word: h.Name})
+func (v values) hooks() (all []candidate) {
+	if a := v.agent(); a != nil {
+		for _, h := range a.Hooks {
+			all = append(all, candidate{word: h.Name})
+		}
 	}
 	return all
 }

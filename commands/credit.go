@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,12 +12,6 @@ import (
 	"agentstateloop/internal/lazy"
 	"agentstateloop/state"
 )
-
-type creditCmd struct {
-	agents agents
-	out    *terminal.Output
-	now    func() time.Time
-}
 
 func creditCommand(p *program) *cli.Command {
 	return &cli.Command{
@@ -34,22 +27,19 @@ the difference.
 
 Example:
   agentstateloop credit 5`,
-		Action: creditCmd{p.agents(), &p.out, p.loader.Now}.run,
+		Action: p.action(0, 1, credit),
 	}
 }
 
-func (k creditCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 1); err != nil {
-		return err
-	}
+func credit(c *call) error {
 	var amount state.Micros
-	if c.NArg() == 1 {
+	if len(c.args) == 1 {
 		var err error
-		if amount, err = parseUSD(c.Args().First()); err != nil {
+		if amount, err = parseUSD(c.arg(0)); err != nil {
 			return terminal.Usagef(`write it like "5" or "0.50"`, "%v", err)
 		}
 	}
-	a, err := k.agents.load(c)
+	a, err := c.load()
 	if err != nil {
 		return err
 	}
@@ -57,24 +47,24 @@ func (k creditCmd) run(c *cli.Context) error {
 	if amount == 0 {
 		s, err = a.Store.Read()
 	} else {
-		s, err = k.topUp(c, a, amount)
+		s, err = topUp(c, a, amount)
 	}
 	if err != nil {
 		return err
 	}
-	return k.print(c, a, s)
+	return printCredit(c, a, s)
 }
 
-func (k creditCmd) topUp(c *cli.Context, a *cycle.Agent, amount state.Micros) (state.State, error) {
+func topUp(c *call, a *cycle.Agent, amount state.Micros) (state.State, error) {
 	if !a.Policy.Budget.HasCredit {
 		return state.State{}, terminal.Usagef("set credit_usd in [budget] of "+a.Config+"; with 0 it lives on what you top up alone",
 			"no credit is configured, so there is nothing to top up")
 	}
-	s, err := a.Credit(c.Context, amount, userName())
+	s, err := a.Credit(c.ctx, amount, userName())
 	if err != nil {
 		return s, err
 	}
-	pollAfter(c.Context, a, k.out)
+	c.pollAfter(a)
 	return s, nil
 }
 
@@ -104,21 +94,16 @@ type creditOutput struct {
 	Tier      state.Tier `json:"tier"`
 }
 
-func (k creditCmd) print(c *cli.Context, a *cycle.Agent, s state.State) error {
-	today, month := s.SpentOn(a.Policy, k.now())
+func printCredit(c *call, a *cycle.Agent, s state.State) error {
+	today, month := s.SpentOn(a.Policy, c.now())
 	left, known := s.Balance(a.Policy)
-	result := creditOutput{Agent: a.Handle, DayUSD: today.USD(), MonthUSD: month.USD(), Tier: s.Tier(a.Policy, k.now())}
+	result := creditOutput{Agent: a.Handle, DayUSD: today.USD(), MonthUSD: month.USD(), Tier: s.Tier(a.Policy, c.now())}
 	if known {
 		n := left.USD()
 		result.CreditUSD = &n
 	}
-	if c.Bool("json") {
-		return k.out.JSON(result)
-	}
 	if !known {
-		k.out.Printf("@%s has no credit configured: %v spent today, %v this month\n", a.Handle, today, month)
-		return nil
+		return c.print(result, "@%s has no credit configured: %v spent today, %v this month\n", a.Handle, today, month)
 	}
-	k.out.Printf("@%s has %v of credit left (%s): %v spent today, %v this month\n", a.Handle, left, result.Tier, today, month)
-	return nil
+	return c.print(result, "@%s has %v of credit left (%s): %v spent today, %v this month\n", a.Handle, left, result.Tier, today, month)
 }

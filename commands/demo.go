@@ -15,12 +15,14 @@ import (
 	"agentstateloop/turn"
 )
 
-type demoCmd struct {
-	loader *config.Loader
-	out    *terminal.Output
+// demoOptions are the flags of demo.
+type demoOptions struct {
+	nats   bool
+	runner string
 }
 
 func demoCommand(p *program) *cli.Command {
+	var o demoOptions
 	return &cli.Command{
 		Name:  "demo",
 		Usage: "a day in the life of an agent, in a few seconds",
@@ -36,48 +38,44 @@ Example:
   agentstateloop demo --runner api
   agentstateloop demo --nats`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "runner", Usage: "`NAME`: exec or api", Value: turn.Exec},
-			switchFlag("nats", "two agents on two hosts, over NATS"),
+			&cli.StringFlag{Name: "runner", Usage: "`NAME`: exec or api", Value: turn.Exec, Destination: &o.runner},
+			switchFlag(&o.nats, "nats", "two agents on two hosts, over NATS"),
 		},
-		Action: demoCmd{p.loader, &p.out}.run,
+		Action: p.action(0, 0, o.run),
 	}
 }
 
-func (d demoCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 0); err != nil {
-		return err
+func (o *demoOptions) run(c *call) error {
+	if o.runner != turn.Exec && o.runner != turn.API {
+		return terminal.Usagef("exec is a shell script, api the loop in this program", "--runner %q is not one of: exec, api", o.runner)
 	}
-	runner := c.String("runner")
-	if runner != turn.Exec && runner != turn.API {
-		return terminal.Usagef("exec is a shell script, api the loop in this program", "--runner %q is not one of: exec, api", runner)
-	}
-	play, err := d.story(c.Bool("nats"), runner)
+	play, err := o.story(c)
 	if err != nil {
 		return err
 	}
-	if !c.Bool("json") {
-		return play(c.Context, d.out.Stdout)
+	if !c.json {
+		return play(c.ctx, c.out.Stdout)
 	}
 	var story strings.Builder
-	if err := play(c.Context, &story); err != nil {
+	if err := play(c.ctx, &story); err != nil {
 		return err
 	}
-	return d.out.JSON(demoOutput{Runner: runner, NATS: c.Bool("nats"), Story: strings.Split(strings.TrimSuffix(story.String(), "\n"), "\n")})
+	return c.out.JSON(demoOutput{Runner: o.runner, NATS: o.nats, Story: strings.Split(strings.TrimSuffix(story.String(), "\n"), "\n")})
 }
 
 // story returns a function that plays the story.
-func (d demoCmd) story(nats bool, runner string) (play func(context.Context, io.Writer) error, err error) {
-	if nats && runner != turn.Exec {
-		return nil, terminal.Usagef("play one story after the other", "--runner %s does not go with --nats, whose agents are shell scripts", runner)
+func (o *demoOptions) story(c *call) (play func(context.Context, io.Writer) error, err error) {
+	if o.nats && o.runner != turn.Exec {
+		return nil, terminal.Usagef("play one story after the other", "--runner %s does not go with --nats, whose agents are shell scripts", o.runner)
 	}
-	self, err := d.loader.Executable()
+	self, err := c.loader.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	if !nats {
-		return func(ctx context.Context, out io.Writer) error { return demo.Run(ctx, out, self, runner) }, nil
+	if !o.nats {
+		return func(ctx context.Context, out io.Writer) error { return demo.Run(ctx, out, self, o.runner) }, nil
 	}
-	server := config.InPath("nats-server", d.loader.Env("PATH"))
+	server := config.InPath("nats-server", c.loader.Env("PATH"))
 	if server == "" {
 		return nil, terminal.WithHint(errors.New("no nats-server is in your PATH"), getNATS)
 	}

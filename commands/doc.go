@@ -1,15 +1,16 @@
-// Package commands is the command line of agentStateLoop. Each file noun.go or noun_verb.go is
-// one subcommand: its help, its flags and its output. Package cycle makes the decisions.
+// Package commands is the command line of agentStateLoop. A command has a constructor with its
+// help, an options struct that its flags set, and a function for its work and its output. Package
+// cycle makes the decisions, and package present writes the longer texts.
 //
-//	arguments ─▶ arrange ─▶ urfave/cli ─▶ a subcommand ─▶ a method of cycle.Agent ─▶ text or JSON
-//	                                          │
-//	                                     config.Loader ◀─ agent.toml
+//	arguments ─▶ arrange ─▶ urfave/cli ─▶ action ─▶ a method of cycle.Agent ─▶ text or JSON
+//	                                        │
+//	                                   config.Loader ◀─ agent.toml
 //
-// A file noun_flag.go implements one flag of a subcommand, such as status_watch. The shared
-// files are app and args (the command line), run (one run of the program), help, errors (exit
-// codes and hints), flags, agents (the agents that a command line names), peer_turn (the
-// commands allowed in the turns of other agents), inside (the actions of an agent in its turn,
-// by itself or through its runner), input (texts), loopback (HTTP), poll_after (the cycle after
-// a record), within_memory (the memory limit of a poll) and status_text (a status in words).
-// react is the hidden subcommand behind runner = "api".
+// A file has one command, or the commands of one subject; noun_part.go is a part of a larger
+// command. The shared files are app and args (the command line), run (one run of the program),
+// action (one call of a command), flags and input (its flags and texts), agents (the agents that a
+// command line names), peer_turn (the commands allowed in the turns of other agents), inside (the
+// actions of an agent in its turn, by itself or through its runner), poll_after (the cycle after a
+// record, and the memory limit of a poll), errors (exit codes, hints and error documents), help,
+// completion and loopback (HTTP). react has the hidden subcommands behind runner = "api" and "acp".
 package commands

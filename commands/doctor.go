@@ -1,23 +1,20 @@
 package commands
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/urfave/cli/v2"
 
-	"agentstateloop/commands/config"
 	"agentstateloop/commands/doctor"
 	"agentstateloop/commands/terminal"
 )
 
-type doctorCmd struct {
-	agents agents
-	loader *config.Loader
-	out    *terminal.Output
-	proc   string
-}
+// doctorOptions are the flags of doctor.
+type doctorOptions struct{ fix, all, noNetwork bool }
 
 func doctorCommand(p *program) *cli.Command {
+	var o doctorOptions
 	return &cli.Command{
 		Name:  "doctor",
 		Usage: "check everything as cron would see it",
@@ -37,47 +34,40 @@ Example:
   agentstateloop doctor --fix
   agentstateloop doctor --json | jq '.[] | select(.level == "error")'`,
 		Flags: []cli.Flag{
-			switchFlag("fix", "mend modes, missing folders and the crontab line first"),
-			switchFlag("all", "print what is well, too"),
-			switchFlag("no-network", "do not contact mail servers and mesh"),
+			switchFlag(&o.fix, "fix", "mend modes, missing folders and the crontab line first"),
+			switchFlag(&o.all, "all", "print what is well, too"),
+			switchFlag(&o.noNetwork, "no-network", "do not contact mail servers and mesh"),
 		},
-		Action: doctorCmd{p.agents(), p.loader, &p.out, p.proc}.run,
+		Action: p.action(0, 0, o.run),
 	}
 }
 
-func (d doctorCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 0); err != nil {
+func (o *doctorOptions) run(c *call) error {
+	path, err := c.configPath()
+	if path == "" && c.given(&c.global.config) != "" {
 		return err
 	}
-	path, err := d.agents.configPath(c)
-	if path == "" && c.IsSet("config") {
-		return err
-	}
-	subject := doctor.Subject{Loader: d.loader, Path: path, Missing: err, Network: !c.Bool("no-network"), Proc: d.proc}
+	subject := doctor.Subject{Loader: c.loader, Path: path, Missing: err, Network: !o.noNetwork, Proc: c.proc}
 	var fixed []doctor.Finding
-	if c.Bool("fix") {
-		if fixed, err = doctor.Fix(c.Context, subject); err != nil {
+	if o.fix {
+		if fixed, err = doctor.Fix(c.ctx, subject); err != nil {
 			return err
 		}
 	}
-	found := append(fixed, doctor.Examine(c.Context, subject)...)
-	if err := c.Context.Err(); err != nil {
+	found := append(fixed, doctor.Examine(c.ctx, subject)...)
+	if err := c.ctx.Err(); err != nil {
 		return err
-	}
-	if c.Bool("json") {
-		if err := d.out.JSON(found); err != nil {
-			return err
-		}
-		return foundErrors(found)
 	}
 	shown := doctor.Trouble
-	if c.Bool("all") {
+	if o.all {
 		shown = doctor.Everything
 	}
-	if err := doctor.Print(d.out, found, shown); err != nil {
-		return err
+	if c.json {
+		err = c.out.JSON(found)
+	} else {
+		err = doctor.Print(&c.out, found, shown)
 	}
-	return foundErrors(found)
+	return cmp.Or(err, foundErrors(found))
 }
 
 // foundErrors returns an error if a finding is an error.

@@ -15,13 +15,14 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
 	"agentstateloop/cycle/quarantine"
+	"agentstateloop/cycle/view"
 	"agentstateloop/fleet"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/mesh"
 	"agentstateloop/state/store"
 )
 
-// The exit codes (docs/design.md, "Exit codes and errors").
+// The exit codes (docs/protocol.md, "Exit codes and errors").
 const (
 	exitDone    = 0  // done, or nothing to do
 	exitError   = 1  //
@@ -124,7 +125,7 @@ var errorWords = []struct {
 }{
 	{cycle.ErrInterrupted, codeInterrupted},
 	{context.Canceled, codeInterrupted},
-	{cycle.ErrNoMessage, codeNotFound},
+	{view.ErrNoMessage, codeNotFound},
 	{cycle.ErrNoEffect, codeNotFound},
 	{cycle.ErrNoHook, codeNotFound},
 	{cycle.ErrNoPrompt, codeNotFound},
@@ -134,10 +135,10 @@ var errorWords = []struct {
 	{cycle.ErrStale, codeStale},
 	{cycle.ErrSubmitted, codeStale},
 	{cycle.ErrReset, codeStale},
-	{cycle.ErrHalted, codeRefused},
+	{view.ErrHalted, codeRefused},
 	{cycle.ErrEventsFull, codeRefused},
 	{cycle.ErrNoSelfTurns, codeRefused},
-	{cycle.ErrFailed, codeFailed},
+	{view.ErrFailed, codeFailed},
 	{context.DeadlineExceeded, codeTimedOut},
 }
 
@@ -278,4 +279,54 @@ func engineHint(e *fleet.Error) string {
 		return "the agent has not read its messages for a long time: `" + name + " status --all` shows when it was last seen"
 	}
 	return ""
+}
+
+// errorDocument is the JSON output of a failed command, unless the command has printed its own
+// document.
+type errorDocument struct {
+	Error errorOutput `json:"error"`
+}
+
+// errorOutput describes the error of a command.
+type errorOutput struct {
+	Code    errorCode   `json:"code"`
+	Message string      `json:"message"`
+	Hint    *string     `json:"hint"`
+	At      *errorPlace `json:"at"` // place in a wrong configuration; else null
+}
+
+// errorPlace is a place in the configuration. Line and Key are null if the file as a whole is
+// wrong.
+type errorPlace struct {
+	File string  `json:"file"`
+	Line *int    `json:"line"`
+	Key  *string `json:"key"`
+}
+
+// failed prints the document of a failed command. It is a single line, so it can also end a
+// stream of lines.
+func (p *program) failed(err error) {
+	if p.json && !p.out.Answered {
+		_ = p.out.JSONLine(errorDocument{*outputOf(err)}) // a failed write has already been reported
+	}
+}
+
+// outputOf converts an error to its JSON output, and nil to nil.
+func outputOf(err error) *errorOutput {
+	if err == nil {
+		return nil
+	}
+	e := &errorOutput{Code: errorCodeOf(err), Message: messageOf(err), Hint: orNull(hintOf(err))}
+	if wrong, ok := errors.AsType[*config.Error](err); ok {
+		e.At = &errorPlace{File: wrong.Path, Line: orNull(wrong.Line), Key: orNull(wrong.Key)}
+	}
+	return e
+}
+
+// messageOf returns the text of an error, even of a silentError.
+func messageOf(err error) string {
+	if e, ok := errors.AsType[silentError](err); ok {
+		return e.error.Error()
+	}
+	return cmp.Or(err.Error(), "it failed")
 }

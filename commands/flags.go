@@ -34,15 +34,6 @@ func (d *duration) String() string {
 	return terminal.Short(time.Duration(*d))
 }
 
-func durationFlag(flag, usage string, otherwise time.Duration) cli.Flag {
-	return &cli.GenericFlag{Name: flag, Usage: usage, Value: (*duration)(&otherwise)}
-}
-
-// durationOf returns the value of a durationFlag, or its default.
-func durationOf(c *cli.Context, flag string) time.Duration {
-	return time.Duration(*c.Generic(flag).(*duration))
-}
-
 // words is the value of a repeatable flag.
 type words []string
 
@@ -54,13 +45,6 @@ func (w *words) Set(word string) error {
 
 // String returns all words for --help.
 func (w *words) String() string { return strings.Join(*w, " ") }
-
-func repeatedFlag(flag, usage string) cli.Flag {
-	return &cli.GenericFlag{Name: flag, Usage: usage, Value: &words{}}
-}
-
-// wordsOf returns the values of a repeatedFlag.
-func wordsOf(c *cli.Context, flag string) []string { return *c.Generic(flag).(*words) }
 
 // optional is the value of a flag whose value may be omitted: --wait means --wait=without, and
 // the next word is not its value.
@@ -100,12 +84,56 @@ func (o *optional) Set(value string) error {
 // String returns the value, or "".
 func (o *optional) String() string { return o.value }
 
+// The constructors below bind a flag to a variable of an options struct. The variable holds the
+// default until the command line is parsed.
+
 // switchFlag returns a flag without a value.
-func switchFlag(flag, usage string) cli.Flag {
-	return &cli.BoolFlag{Name: flag, Usage: usage, DisableDefaultText: true}
+func switchFlag(to *bool, flag, usage string) cli.Flag {
+	return &cli.BoolFlag{Name: flag, Usage: usage, DisableDefaultText: true, Destination: to}
+}
+
+// textFlag returns a flag with a text, "" by default.
+func textFlag(to *string, flag, usage string) cli.Flag {
+	return &cli.StringFlag{Name: flag, Usage: usage, Destination: to}
+}
+
+// durationFlag returns a flag for a duration. 0 means that it has no default.
+func durationFlag(to *time.Duration, flag, usage string, otherwise time.Duration) cli.Flag {
+	*to = otherwise
+	return &cli.GenericFlag{Name: flag, Usage: usage, Value: (*duration)(to)}
+}
+
+// repeatedFlag returns a flag that may be repeated. Without it the variable is an empty list,
+// [] in JSON.
+func repeatedFlag(to *[]string, flag, usage string) cli.Flag {
+	*to = []string{}
+	return &cli.GenericFlag{Name: flag, Usage: usage, Value: (*words)(to)}
 }
 
 // reasonFlag returns the flag --reason, which several commands share.
-func reasonFlag() cli.Flag {
-	return &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` for the history"}
+func reasonFlag(to *string) cli.Flag {
+	return textFlag(to, "reason", "why, as `TEXT` for the history")
+}
+
+// variableOf returns the variable that a flag is bound to.
+func variableOf(f cli.Flag) any {
+	switch f := f.(type) {
+	case *cli.BoolFlag:
+		return f.Destination
+	case *cli.StringFlag:
+		return f.Destination
+	case *cli.IntFlag:
+		return f.Destination
+	case *cli.TimestampFlag:
+		return f.Destination
+	case *cli.GenericFlag:
+		switch value := f.Value.(type) {
+		case *duration:
+			return (*time.Duration)(value)
+		case *words:
+			return (*[]string)(value)
+		}
+		return f.Value
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,13 +18,15 @@ import (
 	"agentstateloop/state"
 )
 
-type fleetCreateCmd struct {
-	agents agents
-	loader *config.Loader
-	out    *terminal.Output
+// fleetCreateOptions are the flags of fleet create.
+type fleetCreateOptions struct {
+	adminKey, url, caFile string
+	servers               int
+	check                 bool
 }
 
 func fleetCreateCommand(p *program) *cli.Command {
+	var o fleetCreateOptions
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "make or mend what the NATS servers hold",
@@ -44,13 +47,13 @@ Example:
     goulard3120 dorlange3120
   agentstateloop fleet create --admin-key admin.nk --check`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "admin-key", Usage: "`FILE` (0600) with the administrator's seed, from fleet key"},
-			&cli.StringFlag{Name: "url", Usage: "`URL` of the servers, tls://HOST:PORT,HOST:PORT"},
-			&cli.StringFlag{Name: "ca-file", Usage: "`FILE` with the certificates of their authority"},
-			&cli.IntFlag{Name: "servers", Usage: "the number `N` of servers", DefaultText: "as many as --url names"},
-			switchFlag("check", "change nothing, only say what is to do"),
+			textFlag(&o.adminKey, "admin-key", "`FILE` (0600) with the administrator's seed, from fleet key"),
+			textFlag(&o.url, "url", "`URL` of the servers, tls://HOST:PORT,HOST:PORT"),
+			textFlag(&o.caFile, "ca-file", "`FILE` with the certificates of their authority"),
+			&cli.IntFlag{Name: "servers", Usage: "the number `N` of servers", DefaultText: "as many as --url names", Destination: &o.servers},
+			switchFlag(&o.check, "check", "change nothing, only say what is to do"),
 		},
-		Action: fleetCreateCmd{p.agents(), p.loader, &p.out}.run,
+		Action: p.action(0, math.MaxInt, o.run),
 	}
 }
 
@@ -75,56 +78,55 @@ type engine struct {
 	wanted      fleet.Wanted
 }
 
-func (f fleetCreateCmd) run(c *cli.Context) error {
-	key := c.String("admin-key")
-	if err := refuseSeeds(append(c.Args().Slice(), key, c.String("url"))...); err != nil {
+func (o *fleetCreateOptions) run(c *call) error {
+	if err := refuseSeeds(append(c.args, o.adminKey, o.url)...); err != nil {
 		return err
 	}
-	if key == "" {
+	if o.adminKey == "" {
 		return terminal.Usagef("`"+name+" fleet key --file admin.nk` makes one, and fleet plan --admin gives it its rights", "--admin-key is missing: the file with the administrator's seed")
 	}
-	e, err := f.engine(c)
+	e, err := o.engine(c)
 	if err != nil {
 		return err
 	}
 	if _, err := mail.TLSConfig("", e.caFile, nil); err != nil {
 		return err
 	}
-	conn := &fleet.Conn{URL: e.url, Seed: f.loader.SecretFile(key), Secrets: f.loader.Secrets,
+	conn := &fleet.Conn{URL: e.url, Seed: c.loader.SecretFile(o.adminKey), Secrets: c.loader.Secrets,
 		TLS: func(host string) (*tls.Config, error) { return mail.TLSConfig(host, e.caFile, nil) }}
 	defer conn.Close()
-	changes, err := fleet.Create(c.Context, func(ctx context.Context, subject string, body []byte) ([]byte, error) {
+	changes, err := fleet.Create(c.ctx, func(ctx context.Context, subject string, body []byte) ([]byte, error) {
 		answer, err := conn.Request(ctx, subject, body, nil)
 		return answer.Data, err
 	}, e.wanted)
-	if !c.Bool("json") {
-		f.print(changes, e.wanted.Check)
+	if !c.json {
+		printChanges(c, changes, e.wanted.Check)
 	}
 	if err != nil {
 		return adminError(err)
 	}
-	if c.Bool("json") {
-		if err := f.out.JSON(fleetCreateOutput{e.url, e.wanted.Check, jsonOf(changes)}); err != nil {
+	if c.json {
+		if err := c.out.JSON(fleetCreateOutput{e.url, e.wanted.Check, jsonOf(changes)}); err != nil {
 			return err
 		}
 	} else if len(e.wanted.Handles) == 0 {
-		f.out.Warn("no agent was named, so no mailbox was looked at: name the handles")
+		c.out.Warn("no agent was named, so no mailbox was looked at: name the handles")
 	}
 	return leftToDo(changes, e.wanted.Check)
 }
 
 // engine reads the command line, and takes missing values from the configuration.
-func (f fleetCreateCmd) engine(c *cli.Context) (engine, error) {
-	e := engine{url: c.String("url"), caFile: c.String("ca-file"), wanted: fleet.Wanted{Check: c.Bool("check"), Secrets: f.loader.Secrets}}
-	for _, arg := range c.Args().Slice() {
+func (o *fleetCreateOptions) engine(c *call) (engine, error) {
+	e := engine{url: o.url, caFile: o.caFile, wanted: fleet.Wanted{Check: o.check, Secrets: c.loader.Secrets}}
+	for _, arg := range c.args {
 		handle := strings.TrimPrefix(arg, "@")
 		if !state.ValidHandle(handle) {
 			return e, terminal.Usagef("name the agents by their handles alone", "%q is not a valid handle", arg)
 		}
 		e.wanted.Handles = append(e.wanted.Handles, handle)
 	}
-	if e.url == "" || c.IsSet("config") || c.IsSet("agent") {
-		if err := f.fromConfig(c, &e); err != nil {
+	if e.url == "" || c.namesAgent() {
+		if err := o.fromConfig(c, &e); err != nil {
 			return e, err
 		}
 	}
@@ -133,8 +135,8 @@ func (f fleetCreateCmd) engine(c *cli.Context) (engine, error) {
 		return e, terminal.Usagef(createURLHint, "--url: %v", err)
 	}
 	e.wanted.Servers = len(servers)
-	if c.IsSet("servers") {
-		e.wanted.Servers = c.Int("servers")
+	if c.given(&o.servers) != "" {
+		e.wanted.Servers = o.servers
 	}
 	if e.wanted.Servers < 1 {
 		return e, terminal.Usagef("", "--servers %d: there is at least one", e.wanted.Servers)
@@ -145,15 +147,15 @@ func (f fleetCreateCmd) engine(c *cli.Context) (engine, error) {
 const createURLHint = "name the servers, as in --url tls://n1.example.com:4222,n2.example.com:4222"
 
 // fromConfig adds the values of the configuration that are missing on the command line.
-func (f fleetCreateCmd) fromConfig(c *cli.Context, e *engine) error {
-	path, err := f.agents.configPath(c)
-	if err != nil && !c.IsSet("config") && !c.IsSet("agent") {
+func (o *fleetCreateOptions) fromConfig(c *call, e *engine) error {
+	path, err := c.configPath()
+	if err != nil && !c.namesAgent() {
 		return terminal.Usagef(createURLHint, "--url is missing, and no configuration was found that has one")
 	}
 	if err != nil {
 		return err
 	}
-	conf, err := f.loader.Read(path)
+	conf, err := c.loader.Read(path)
 	if err != nil {
 		return err
 	}
@@ -179,8 +181,8 @@ func (f fleetCreateCmd) fromConfig(c *cli.Context, e *engine) error {
 	return nil
 }
 
-// print prints the changes, made or pending.
-func (f fleetCreateCmd) print(changes []fleet.Change, check bool) {
+// printChanges prints the changes, made or pending.
+func printChanges(c *call, changes []fleet.Change, check bool) {
 	words := map[string]string{fleet.Made: "made", fleet.Mended: "mended", fleet.Differs: "differs"}
 	if check {
 		words[fleet.Made], words[fleet.Mended] = "missing", "to mend"
@@ -195,24 +197,20 @@ func (f fleetCreateCmd) print(changes []fleet.Change, check bool) {
 		if len(change.What) > 0 {
 			line += ": " + strings.Join(change.What, "; ")
 		}
-		f.out.Printf("%s\n", f.out.Fit(line, 9))
+		c.out.Printf("%s\n", c.out.Fit(line, 9))
 		if change.Hint != "" {
-			f.out.Printf("%s\n", f.out.Fit("         hint: "+change.Hint, 15))
+			c.out.Printf("%s\n", c.out.Fit("         hint: "+change.Hint, 15))
 		}
 	}
 	if same > 0 {
-		f.out.Printf("%d of %d are as they should be\n", same, len(changes))
+		c.out.Printf("%d of %d are as they should be\n", same, len(changes))
 	}
 }
 
 func jsonOf(changes []fleet.Change) []fleetChange {
 	all := []fleetChange{}
 	for _, change := range changes {
-		one := fleetChange{Asset: change.Asset, Did: change.Did, What: append([]string{}, change.What...)}
-		if change.Hint != "" {
-			one.Hint = &change.Hint
-		}
-		all = append(all, one)
+		all = append(all, fleetChange{Asset: change.Asset, Did: change.Did, What: orEmpty(change.What), Hint: orNull(change.Hint)})
 	}
 	return all
 }

@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/emersion/go-message/textproto"
+
 	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
-
-	"github.com/emersion/go-message/textproto"
 )
 
 // forgedHeaders are headers of mails that anybody can send to the agent's server,

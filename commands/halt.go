@@ -2,6 +2,8 @@ package commands
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -10,14 +12,11 @@ import (
 	"agentstateloop/state"
 )
 
-// haltCmd is the commands halt and resume.
-type haltCmd struct {
-	agents agents
-	out    *terminal.Output
-}
+// haltOptions are the flags of halt and resume.
+type haltOptions struct{ reason string }
 
 func haltCommand(p *program) *cli.Command {
-	h := haltCmd{p.agents(), &p.out}
+	var o haltOptions
 	return &cli.Command{
 		Name:  "halt",
 		Usage: "run no turns and send no mail until resume",
@@ -26,8 +25,23 @@ still collected. What was held back is sent after resume.
 
 Example:
   agentstateloop halt --reason "it is spending too much"`,
-		Flags:  []cli.Flag{reasonFlag()},
-		Action: func(c *cli.Context) error { return h.run(c, (*cycle.Agent).Halt) },
+		Flags:  []cli.Flag{reasonFlag(&o.reason)},
+		Action: p.agentAction(0, 0, func(c *call, a *cycle.Agent) error { return o.run(c, a, a.Halt) }),
+	}
+}
+
+func resumeCommand(p *program) *cli.Command {
+	var o haltOptions
+	return &cli.Command{
+		Name:  "resume",
+		Usage: "lift a halt",
+		Description: `Lifts a HALT that was set by halt or by a mail of yours, and sends what was held
+back. A HALT that was set on the mesh is lifted with mesh resume.
+
+Example:
+  agentstateloop resume`,
+		Flags:  []cli.Flag{reasonFlag(&o.reason)},
+		Action: p.agentAction(0, 0, func(c *call, a *cycle.Agent) error { return o.run(c, a, a.Resume) }),
 	}
 }
 
@@ -37,29 +51,117 @@ type haltOutput struct {
 	Halted bool   `json:"halted"`
 }
 
-func (h haltCmd) run(c *cli.Context, change func(*cycle.Agent, context.Context, string) (state.State, error)) error {
-	if err := arguments(c, 0, 0); err != nil {
-		return err
-	}
-	a, err := h.agents.load(c)
+func (o *haltOptions) run(c *call, a *cycle.Agent, change func(context.Context, string) (state.State, error)) error {
+	s, err := change(c.ctx, o.reason)
 	if err != nil {
 		return err
 	}
-	s, err := change(a, c.Context, c.String("reason"))
-	if err != nil {
-		return err
-	}
-	pollAfter(c.Context, a, h.out)
-	if c.Bool("json") {
-		return h.out.JSON(haltOutput{Agent: a.Handle, Halted: s.Halted()})
+	c.pollAfter(a)
+	if c.json {
+		return c.out.JSON(haltOutput{Agent: a.Handle, Halted: s.Halted()})
 	}
 	switch {
 	case s.HaltedHere:
-		h.out.Printf("@%s is HALTED: no turns, no mail, until `%s resume`\n", a.Handle, name)
+		c.out.Printf("@%s is HALTED: no turns, no mail, until `%s resume`\n", a.Handle, name)
 	case s.HaltedMesh:
-		h.out.Printf("@%s is still HALTED by the mesh, until `%s mesh resume`\n", a.Handle, name)
+		c.out.Printf("@%s is still HALTED by the mesh, until `%s mesh resume`\n", a.Handle, name)
 	default:
-		h.out.Printf("@%s goes on\n", a.Handle)
+		c.out.Printf("@%s goes on\n", a.Handle)
 	}
 	return nil
+}
+
+// stopOptions are the flags of stop.
+type stopOptions struct{ reason string }
+
+func stopCommand(p *program) *cli.Command {
+	var o stopOptions
+	return &cli.Command{
+		Name:  "stop",
+		Usage: "end the turn that runs, and deliver what it has",
+		Description: `Ends the agent's process and delivers what it had produced, marked canceled. The
+next message is then served; to hold back everything, use halt.
+
+Example:
+  agentstateloop stop --reason "wrong repository"`,
+		Flags:  []cli.Flag{reasonFlag(&o.reason)},
+		Action: p.agentAction(0, 0, o.run),
+	}
+}
+
+func (o *stopOptions) run(c *call, a *cycle.Agent) error {
+	err := a.Stop(c.ctx, o.reason)
+	text := "@%s is being stopped\n"
+	if errors.Is(err, cycle.ErrNothing) {
+		text = "@%s runs no turn\n"
+	} else if err != nil {
+		return err
+	}
+	return c.print(struct {
+		Agent    string `json:"agent"`
+		Stopping bool   `json:"stopping"`
+	}{a.Handle, err == nil}, text, a.Handle)
+}
+
+// transitionOptions are the flags of transition.
+type transitionOptions struct {
+	noMail, noPoll bool
+	reason         string
+}
+
+func transitionCommand(p *program) *cli.Command {
+	var o transitionOptions
+	return &cli.Command{
+		Name:      "transition",
+		Usage:     "put the agent into IDLE, PREP or ACTIVE yourself",
+		ArgsUsage: "IDLE|PREP|ACTIVE",
+		Description: `Does what entering and leaving a phase does (mails, timers, crontab line), then
+runs an ordinary cycle. If the agent is in that phase already, nothing changes.
+
+Example:
+  agentstateloop transition IDLE --no-mail`,
+		Flags: []cli.Flag{
+			reasonFlag(&o.reason),
+			switchFlag(&o.noMail, "no-mail", "send no mail about it"),
+			switchFlag(&o.noPoll, "no-poll", "run no cycle afterwards"),
+		},
+		Action: p.action(1, 1, o.run),
+	}
+}
+
+// transitionOutput is the JSON output of transition.
+type transitionOutput struct {
+	Agent   string      `json:"agent"`
+	Before  state.Phase `json:"before"`
+	Phase   state.Phase `json:"phase"`
+	Changed bool        `json:"changed"`
+}
+
+func (o *transitionOptions) run(c *call) error {
+	to, err := state.ParsePhase(c.arg(0))
+	if err != nil {
+		return terminal.Usagef("", "%v", err)
+	}
+	a, err := c.load()
+	if err != nil {
+		return err
+	}
+	s, err := a.Order(c.ctx, to, o.reason, o.noMail)
+	if err != nil {
+		return err
+	}
+	result := transitionOutput{Agent: a.Handle, Before: s.Phase, Phase: s.Phase}
+	for _, l := range s.Lines {
+		if l.Kind == state.LineTransition {
+			result.Changed, result.Before = true, l.Old
+		}
+	}
+	if !o.noPoll {
+		c.pollAfter(a)
+	}
+	text := fmt.Sprintf("%s → %s", result.Before, result.Phase)
+	if !result.Changed {
+		text = fmt.Sprintf("is %s already; nothing changed", result.Phase)
+	}
+	return c.print(result, "@%s %s\n", a.Handle, text)
 }

@@ -20,7 +20,7 @@ var handovers = flag.Int("handovers", 1, "how many handovers between two agents 
 // TestKilledHandovers has one agent hand another a file and ask it for a typed field, and
 // kills their polls, alone or with the agents that these run, at random moments in between.
 // The answer comes as it was submitted, with the file that came with it, in one turn of each,
-// in one chain (docs/design.md, "The contract between agents").
+// in one chain (docs/protocol.md, "The contract between agents").
 func TestKilledHandovers(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"agentstateloop/commands/config"
+	"agentstateloop/commands/present"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
-	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -20,15 +18,15 @@ import (
 // followEvery is how often history --follow looks for new lines.
 const followEvery = 300 * time.Millisecond
 
-type historyCmd struct {
-	agents agents
-	loader *config.Loader
-	stdin  io.Reader
-	out    *terminal.Output
-	unread func() bool
+// historyOptions are the flags of history.
+type historyOptions struct {
+	n                         int
+	all, follow, cost         bool
+	search, trace, verify, by string
 }
 
 func historyCommand(p *program) *cli.Command {
+	var o historyOptions
 	return &cli.Command{
 		Name:  "history",
 		Usage: "show what happened: messages, transitions, turns, mails",
@@ -63,70 +61,70 @@ Example:
   agentstateloop history --trace trace.4c1f
   agentstateloop history --verify answer.eml`,
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "n", Usage: "`LINES`: how many; 0 for all", Value: 20},
-			switchFlag("all", "print every line, also those that only keep books"),
-			switchFlag("follow", "go on with what happens from now on"),
-			&cli.StringFlag{Name: "search", Usage: "search what was said for `WORDS`"},
-			&cli.StringFlag{Name: "trace", Usage: "show the chain with this `ID`"},
-			switchFlag("cost", "show what turns have cost"),
-			&cli.StringFlag{Name: "verify", Usage: "compare the history with a `MAIL` of the agent"},
-			&cli.StringFlag{Name: "by", Usage: "`WHAT`: with --cost, by turn, day, month or sender", DefaultText: byDay},
+			&cli.IntFlag{Name: "n", Usage: "`LINES`: how many; 0 for all", Value: 20, Destination: &o.n},
+			switchFlag(&o.all, "all", "print every line, also those that only keep books"),
+			switchFlag(&o.follow, "follow", "go on with what happens from now on"),
+			textFlag(&o.search, "search", "search what was said for `WORDS`"),
+			textFlag(&o.trace, "trace", "show the chain with this `ID`"),
+			switchFlag(&o.cost, "cost", "show what turns have cost"),
+			textFlag(&o.verify, "verify", "compare the history with a `MAIL` of the agent"),
+			&cli.StringFlag{Name: "by", Usage: "`WHAT`: with --cost, by turn, day, month or sender", DefaultText: byDay, Destination: &o.by},
 		},
-		Action: historyCmd{p.agents(), p.loader, p.stdin, &p.out, p.unread}.run,
+		// A search shows a turn only what was said with whom it answers.
+		Before: p.checkCaller(func(c *call) bool { return c.given(&o.search) != "" }),
+		Action: p.action(0, 0, o.run),
 	}
 }
 
-func (h historyCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 0); err != nil {
-		return err
-	}
-	n := c.Int("n")
-	if n < 0 {
+func (o *historyOptions) run(c *call) error {
+	if o.n < 0 {
 		return terminal.Usagef("see "+name+" history --help", "-n must be a number of lines, or 0 for all")
 	}
-	if c.IsSet("trace") {
-		return h.trace(c)
-	}
-	if c.IsSet("verify") {
-		return h.verify(c)
-	}
-	if c.IsSet("search") {
-		return h.search(c)
-	}
-	if c.Bool("cost") {
-		return h.cost(c)
-	}
-	if c.IsSet("by") {
+	switch {
+	case c.given(&o.trace) != "":
+		return o.printChain(c)
+	case c.given(&o.verify) != "":
+		return o.compare(c)
+	case c.given(&o.search) != "":
+		return o.printFound(c)
+	case o.cost:
+		return o.printCost(c)
+	case c.given(&o.by) != "":
 		return terminal.Usagef("see "+name+" history --help", "--by works only with --cost")
 	}
-	a, err := h.agents.load(c)
+	a, err := c.load()
 	if err != nil {
 		return err
 	}
-	tail := historyTail{store: a.Store, most: n, unread: h.unread, shows: h.shows(c, a)}
-	if err := tail.print(); err != nil || !c.Bool("follow") {
+	tail := historyTail{store: a.Store, most: o.n, unread: c.unread, shows: o.shows(c, a)}
+	if err := tail.print(); err != nil || !o.follow {
 		return err
 	}
-	return tail.follow(c.Context)
+	return tail.follow(c.ctx)
 }
 
 // shows returns a function that returns the printer of a history line, in the format of the
 // flags, or nil for a hidden line.
-func (h historyCmd) shows(c *cli.Context, a *cycle.Agent) func(state.Line) linePrinter {
-	switch {
-	case c.Bool("json"):
-		return func(l state.Line) linePrinter { return func() error { return h.out.JSONLine(l) } }
-	case c.Bool("all"):
-		return func(l state.Line) linePrinter {
-			return func() error {
-				_, err := fmt.Fprintln(h.out.Stdout, h.out.Fit(lineText(l, h.loader.Now()), allIndent))
-				return err
-			}
+func (o *historyOptions) shows(c *call, a *cycle.Agent) func(state.Line) linePrinter {
+	if c.json {
+		return func(l state.Line) linePrinter { return func() error { return c.out.JSONLine(l) } }
+	}
+	format := present.NewHistoryReader(c.now(), &c.out, a.FirstWords).Line
+	if o.all {
+		format = func(l state.Line) func() string {
+			return func() string { return c.out.Fit(present.Line(l, c.now()), allIndent) + "\n" }
 		}
 	}
-	now := h.loader.Now()
-	t := teller{book: newBook(now), words: a.FirstWords, out: h.out, day: now}
-	return t.shows
+	return func(l state.Line) linePrinter {
+		text := format(l)
+		if text == nil {
+			return nil
+		}
+		return func() error {
+			_, err := io.WriteString(c.out.Stdout, text())
+			return err
+		}
+	}
 }
 
 // allIndent is the indent of a wrapped line of --all.
@@ -232,53 +230,4 @@ func (t *historyTail) follow(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// lineText returns a history line for a person who reads every one.
-func lineText(l state.Line, now time.Time) string {
-	return terminal.Clock(l.At, now) + "  " + lineWords(l, now)
-}
-
-// lineWords returns the record of a history line in words.
-func lineWords(l state.Line, now time.Time) string {
-	parts := []string{fmt.Sprintf("%-10s", l.Kind)}
-	add := func(format string, text string) {
-		if text != "" {
-			parts = append(parts, fmt.Sprintf(format, plain.Line(text)))
-		}
-	}
-	if l.New != "" {
-		add("%s", string(l.Old)+" → "+string(l.New))
-	}
-	add("%s", l.What)
-	add("%s", string(l.Outcome))
-	add("from %s", l.From)
-	add("to %s", l.To)
-	if l.Effect != nil {
-		add("to %s", l.Effect.To)
-	}
-	if l.Kind == state.LineEdge {
-		add("on %s", l.Request)
-		add("by %s", l.Response)
-	}
-	if l.Ack != nil {
-		add("until %s", terminal.Clock(l.Ack.Until, now))
-	}
-	add("gate %s", l.Gate)
-	if l.Spending != nil {
-		add("%s", l.Spending.Cost.String())
-		add("for %s", l.Spending.Model)
-	}
-	if l.Amount != 0 {
-		add("%s", l.Amount.String())
-	}
-	add("%s", l.Reason)
-	add("%s", l.Text)
-	for _, id := range []string{l.ID, l.TurnID, l.Key} {
-		if id != "" {
-			add("(%s)", id)
-			break
-		}
-	}
-	return strings.Join(parts, " ")
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/urfave/cli/v2"
-
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
@@ -52,18 +50,16 @@ type costs struct {
 	rows map[string]*costRow
 }
 
-// cost shows the cost of turns.
-func (h historyCmd) cost(c *cli.Context) error {
-	by := cmp.Or(c.String("by"), byDay)
+// printCost shows the cost of turns.
+func (o *historyOptions) printCost(c *call) error {
+	by := cmp.Or(o.by, byDay)
 	if !slices.Contains([]string{byTurn, byDay, byMonth, bySender}, by) {
 		return terminal.Usagef("", "--by %q is not one of: turn, day, month, sender", by)
 	}
-	for _, flag := range []string{"n", "follow", "all"} {
-		if c.IsSet(flag) {
-			return terminal.Usagef("", "--cost sums up the whole history: --%s does not work with it", flag)
-		}
+	if flag := c.given(&o.n, &o.follow, &o.all); flag != "" {
+		return terminal.Usagef("", "--cost sums up the whole history: --%s does not work with it", flag)
 	}
-	a, err := h.agents.load(c)
+	a, err := c.load()
 	if err != nil {
 		return err
 	}
@@ -75,10 +71,10 @@ func (h historyCmd) cost(c *cli.Context) error {
 	if by == bySender { // the other rows are in order of time
 		slices.SortStableFunc(sum.Rows, func(a, b *costRow) int { return cmp.Compare(b.cost, a.cost) })
 	}
-	if c.Bool("json") {
-		return h.out.JSON(sum)
+	if c.json {
+		return c.out.JSON(sum)
 	}
-	return h.printCosts(sum)
+	return c.printCosts(sum)
 }
 
 // add counts a history line.
@@ -118,12 +114,12 @@ func (r *costRow) add(sp state.Spending) {
 	r.USD = r.cost.USD()
 }
 
-func (h historyCmd) printCosts(s costs) error {
+func (c *call) printCosts(s costs) error {
 	if len(s.Rows) == 0 {
-		h.out.Printf("no costs are recorded\n")
+		c.out.Printf("no costs are recorded\n")
 		return nil
 	}
-	w := tabwriter.NewWriter(h.out.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(c.out.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(r costRow) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%v\t", cmp.Or(plain.Line(r.Key), "unknown"),
 			r.Calls, r.Tokens.Input, r.Tokens.Output, r.Tokens.CacheRead, r.Tokens.CacheWrite, r.cost)
@@ -142,7 +138,7 @@ func (h historyCmd) printCosts(s costs) error {
 		return err
 	}
 	if len(s.Unpriced) > 0 {
-		h.out.Warn("no price is known of %s: counted as the most expensive model; set [prices.%q]", strings.Join(s.Unpriced, ", "), s.Unpriced[0])
+		c.out.Warn("no price is known of %s: counted as the most expensive model; set [prices.%q]", strings.Join(s.Unpriced, ", "), s.Unpriced[0])
 	}
 	return nil
 }

@@ -1,9 +1,14 @@
 package commands
 
 import (
-	"github.com/urfave/cli/v2"
+	"fmt"
+	"slices"
+	"strings"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // defaultFound is the default of -n with --search, in exchanges.
@@ -17,53 +22,120 @@ type searchOutput struct {
 }
 
 // find returns the matches of a search, and the handle of the agent that it searched.
-func (h historyCmd) find(c *cli.Context, n int) (handle, found string, err error) {
-	if h.loader.Env("AGENTSTATELOOP_TURN") != "" {
-		turn, err := h.agents.turn(c)
+func (o *historyOptions) find(c *call, n int) (handle, found string, err error) {
+	if c.insideTurn() {
+		turn, err := c.turn()
 		if err != nil {
 			return "", "", err
 		}
-		found, err = turn.search(c.Context, c.String("search"), n)
+		found, err = turn.search(c.ctx, o.search, n)
 		return turn.handle(), found, err
 	}
-	a, err := h.agents.load(c)
+	a, err := c.load()
 	if err != nil {
 		return "", "", err
 	}
-	found, err = a.SearchHistory(c.String("search"), n)
+	found, err = a.SearchHistory(o.search, n)
 	return a.Handle, found, err
 }
 
-// foundAtMost returns the maximum number of exchanges of a search.
-func foundAtMost(c *cli.Context) int {
-	if c.IsSet("n") {
-		return c.Int("n")
+// mostFound returns the maximum number of exchanges of a search.
+func (o *historyOptions) mostFound(c *call) int {
+	if c.given(&o.n) != "" {
+		return o.n
 	}
 	return defaultFound
 }
 
-// search searches past exchanges, for the operator or for the agent.
-func (h historyCmd) search(c *cli.Context) error {
-	for _, flag := range []string{"cost", "by", "follow", "all"} {
-		if c.IsSet(flag) {
-			return terminal.Usagef("", "--search searches what was said: --%s does not work with it", flag)
-		}
+// printFound searches past exchanges, for the operator or for the agent.
+func (o *historyOptions) printFound(c *call) error {
+	if flag := c.given(&o.cost, &o.by, &o.follow, &o.all); flag != "" {
+		return terminal.Usagef("", "--search searches what was said: --%s does not work with it", flag)
 	}
-	n := foundAtMost(c)
+	n := o.mostFound(c)
 	if n < 1 {
 		return terminal.Usagef("see "+name+" history --help", "with --search, -n must be 1 or more")
 	}
-	handle, found, err := h.find(c, n)
+	handle, found, err := o.find(c, n)
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return h.out.JSON(searchOutput{Agent: handle, Query: c.String("search"), Found: found})
-	}
+	text := terminal.Printable(found)
 	if found == "" {
-		h.out.Printf("nothing was found\n")
-		return nil
+		text = "nothing was found"
 	}
-	h.out.Printf("%s\n", terminal.Printable(found))
-	return nil
+	return c.print(searchOutput{Agent: handle, Query: o.search, Found: found}, "%s\n", text)
+}
+
+// printChain shows the lines of one chain, in the order of the history.
+func (o *historyOptions) printChain(c *call) error {
+	if flag := c.given(&o.cost, &o.by, &o.follow, &o.search, &o.verify); flag != "" {
+		return terminal.Usagef("", "--trace shows one chain: --%s does not work with it", flag)
+	}
+	if o.trace == "" {
+		return terminal.Usagef("`"+name+" status --json` and `"+name+" inbox show` name them", "--trace needs the id of a chain")
+	}
+	a, err := c.load()
+	if err != nil {
+		return err
+	}
+	lines, err := findChain(a.Store, o.trace)
+	if err != nil {
+		return err
+	}
+	most := 0
+	if c.given(&o.n) != "" {
+		most = o.n
+	}
+	shows := o.shows(c, a)
+	var all []linePrinter
+	for _, l := range lines {
+		all = newest(all, shows(l), most)
+	}
+	return printAll(all, most)
+}
+
+// findChain returns the lines of the chain with this id. A prefix of the id is enough if it is
+// unique.
+func findChain(st *store.Store, id string) ([]state.Line, error) {
+	chain, err := wholeTrace(st, id)
+	if err != nil {
+		return nil, err
+	}
+	var lines []state.Line
+	for l, err := range st.History() {
+		if err != nil {
+			return nil, fmt.Errorf("read history: %w", err)
+		}
+		if l.IsOf(chain) {
+			lines = append(lines, l)
+		}
+	}
+	return lines, nil
+}
+
+// wholeTrace returns the id of the only chain that is named id or begins with it. The common
+// prefix of our own ids may be omitted.
+func wholeTrace(st *store.Store, id string) (string, error) {
+	var found []string
+	for l, err := range st.History() {
+		if err != nil {
+			return "", fmt.Errorf("read history: %w", err)
+		}
+		if l.Trace == id {
+			return id, nil
+		}
+		begins := strings.HasPrefix(l.Trace, id) || strings.HasPrefix(l.Trace, "trace."+id)
+		if l.Trace != "" && begins && len(found) < 2 && !slices.Contains(found, l.Trace) {
+			found = append(found, l.Trace)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 2:
+		return "", terminal.WithHint(fmt.Errorf("more than one chain begins with %s: %s, %s", plain.Line(id), found[0], found[1]), "write more of the id")
+	}
+	return "", coded(codeNotFound, terminal.WithHint(fmt.Errorf("the history has no chain %s", plain.Line(id)),
+		"`"+name+" inbox show KEY` and `"+name+" status --json` name the chain of a message; lines of older versions have none"))
 }

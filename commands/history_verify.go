@@ -8,8 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
@@ -25,18 +23,16 @@ type verifyOutput struct {
 	Reason   string `json:"reason"` // the reason if Verified is false, or ""
 }
 
-// verify compares the history with the history head in one of the agent's mails.
-func (h historyCmd) verify(c *cli.Context) error {
-	for _, flag := range []string{"cost", "by", "follow", "search", "n", "all"} {
-		if c.IsSet(flag) {
-			return terminal.Usagef("", "--verify compares the history with a mail: --%s does not work with it", flag)
-		}
+// compare compares the history with the history head in one of the agent's mails.
+func (o *historyOptions) compare(c *call) error {
+	if flag := c.given(&o.cost, &o.by, &o.follow, &o.search, &o.n, &o.all); flag != "" {
+		return terminal.Usagef("", "--verify compares the history with a mail: --%s does not work with it", flag)
 	}
-	a, err := h.agents.load(c)
+	a, err := c.load()
 	if err != nil {
 		return err
 	}
-	head, err := h.readHead(a.Handle, c.String("verify"))
+	head, err := c.readHead(a.Handle, o.verify)
 	if err != nil {
 		return err
 	}
@@ -45,16 +41,16 @@ func (h historyCmd) verify(c *cli.Context) error {
 		return fmt.Errorf("read history: %w", err)
 	}
 	wrong := audit.Holds(head)
-	if c.Bool("json") {
+	if c.json {
 		out := verifyOutput{Agent: a.Handle, Serial: head.Serial, Sum: head.Sum, Verified: wrong == nil}
 		if wrong != nil {
 			out.Reason = wrong.Error()
 		}
-		if err := h.out.JSON(out); err != nil {
+		if err := c.out.JSON(out); err != nil {
 			return err
 		}
 	} else if wrong == nil {
-		h.out.Printf("the history is the one that this mail was sent with: no line up to serial %d was changed\n", head.Serial)
+		c.out.Printf("the history is the one that this mail was sent with: no line up to serial %d was changed\n", head.Serial)
 	}
 	if wrong != nil {
 		return terminal.WithHint(
@@ -66,11 +62,11 @@ func (h historyCmd) verify(c *cli.Context) error {
 
 // readHead returns the head from the argument of --verify: "SERIAL.SUM" itself, or the mail in a
 // file or, for "-", on standard input.
-func (h historyCmd) readHead(handle, arg string) (store.Head, error) {
+func (c *call) readHead(handle, arg string) (store.Head, error) {
 	if head, ok := store.ParseHead(strings.TrimSpace(arg)); ok {
 		return head, nil
 	}
-	raw, err := h.readMail(arg)
+	raw, err := c.readMail(arg)
 	if err != nil {
 		return store.Head{}, err
 	}
@@ -78,8 +74,8 @@ func (h historyCmd) readHead(handle, arg string) (store.Head, error) {
 }
 
 // readMail returns the header of the mail in a file, or on standard input for "-".
-func (h historyCmd) readMail(arg string) ([]byte, error) {
-	from := h.stdin
+func (c *call) readMail(arg string) ([]byte, error) {
+	from := c.stdin
 	if arg != "-" {
 		f, err := os.Open(arg)
 		if errors.Is(err, fs.ErrNotExist) {

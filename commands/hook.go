@@ -2,11 +2,15 @@ package commands
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/hook"
+	"agentstateloop/internal/plain"
 )
 
 func hookCommand(p *program) *cli.Command {
@@ -17,23 +21,14 @@ func hookCommand(p *program) *cli.Command {
 	}
 }
 
-type callHooksCmd struct{ agents agents }
-
 // callHooksCommand returns the hidden subcommand that calls the hooks for a process without time
 // to call them itself.
 func callHooksCommand(p *program) *cli.Command {
-	return &cli.Command{Name: cycle.HooksCommand, Hidden: true, Action: callHooksCmd{p.agents()}.run}
+	return &cli.Command{Name: cycle.HooksCommand, Hidden: true, Action: p.agentAction(0, 0, callHooks)}
 }
 
-func (k callHooksCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 0); err != nil {
-		return err
-	}
-	a, err := k.agents.load(c)
-	if err != nil {
-		return err
-	}
-	return withinMemory(a, maxMemory, func() error { return a.CallHooks(c.Context) })
+func callHooks(c *call, a *cycle.Agent) error {
+	return withinMemory(a, maxMemory, func() error { return a.CallHooks(c.ctx) })
 }
 
 // withHookHint adds a hint to an error about a hook.
@@ -42,4 +37,51 @@ func withHookHint(err error) error {
 		return terminal.WithHint(err, "the name is that of a [[hook]]; "+name+" status --json lists them")
 	}
 	return err
+}
+
+func hookTestCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "test",
+		Usage:     "call one hook now, with an event named test",
+		ArgsUsage: "NAME",
+		Description: `Calls the hook of that name, whichever events it hears, and prints what came of
+it. Nothing is recorded, and nothing is tried again. Exits 3 if the hook did not
+take the event.
+
+Example:
+  agentstateloop hook test pager`,
+		Action: p.agentAction(1, 1, testHook),
+	}
+}
+
+// hookTestOutput is the JSON output of hook test.
+type hookTestOutput struct {
+	Name  string `json:"name"`
+	Taken bool   `json:"taken"`
+
+	Seconds   float64 `json:"seconds"` // duration of the call
+	Reason    string  `json:"reason"`
+	Permanent bool    `json:"permanent"` // an event with such a failure is lost at once
+}
+
+func testHook(c *call, a *cycle.Agent) error {
+	v := hookTestOutput{Name: c.arg(0)}
+	took, err := a.TestHook(c.ctx, v.Name)
+	refused, called := errors.AsType[*hook.Error](err)
+	if err != nil && !called {
+		return withHookHint(err)
+	}
+	took = took.Round(time.Millisecond)
+	v.Taken, v.Seconds = err == nil, took.Seconds()
+	if called {
+		v.Reason, v.Permanent = refused.Reason, refused.Permanent
+	}
+	if v.Taken {
+		return c.print(v, "%s took the event in %s\n", v.Name, took)
+	}
+	if err := c.print(v, ""); err != nil {
+		return err
+	}
+	return terminal.WithHint(&sourceError{failed: []string{fmt.Sprintf("%s did not take the event: %s", v.Name, plain.Line(v.Reason))}},
+		"its [[hook]] in agent.toml says what is called; an event that it does not take is tried again")
 }

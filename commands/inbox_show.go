@@ -5,27 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/present"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/quarantine"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-type inboxShowCmd struct {
-	agents agents
-	out    *terminal.Output
-	now    func() time.Time
-}
+// inboxShowOptions are the flags of inbox show.
+type inboxShowOptions struct{ save string }
 
 func inboxShowCommand(p *program) *cli.Command {
+	var o inboxShowOptions
 	return &cli.Command{
 		Name:      "show",
 		Usage:     "show one message, by its number or key",
@@ -42,170 +43,163 @@ Example:
   agentstateloop inbox show 12
   agentstateloop inbox show 12 --save ~/received
   agentstateloop inbox show q3`,
-		Flags:  []cli.Flag{&cli.StringFlag{Name: "save", TakesFile: true, Usage: "write the files that came along into the folder `DIR`"}},
-		Action: inboxShowCmd{p.agents(), &p.out, p.loader.Now}.run,
+		Flags:  []cli.Flag{&cli.StringFlag{Name: "save", TakesFile: true, Usage: "write the files that came along into the folder `DIR`", Destination: &o.save}},
+		Action: p.agentAction(1, 1, o.run),
 	}
 }
 
 // messageOutput is the JSON output of inbox show.
 type messageOutput struct {
-	cycle.Listed
-	Text    string        `json:"text"`
-	Receipt cycle.Receipt `json:"receipt"`
+	view.Listed
+	Text    string       `json:"text"`
+	Receipt view.Receipt `json:"receipt"`
 
 	// Deliverable is the result of the message's turn, or null.
-	Deliverable *cycle.Deliverable   `json:"deliverable"`
-	Files       []cycle.ReceivedFile `json:"files"`
-	Problems    []string             `json:"problems"` // of a mail's structure
-	LeftOut     *string              `json:"left_out"` // of the text that the agent is told
+	Deliverable *cycle.Deliverable `json:"deliverable"`
+	Files       []files.Received   `json:"files"`
+	Problems    []string           `json:"problems"` // of a mail's structure
+	LeftOut     *string            `json:"left_out"` // of the text that the agent is told
 }
 
-func (k inboxShowCmd) run(c *cli.Context) error {
-	if err := arguments(c, 1, 1); err != nil {
-		return err
-	}
-	a, err := k.agents.load(c)
+func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
+	which := c.arg(0)
+	key, err := a.View().Key(which)
 	if err != nil {
 		return err
 	}
-	which := c.Args().First()
-	key, err := a.Key(which)
-	if err != nil {
-		return err
-	}
-	q, err := a.Quarantined(key)
+	q, err := a.View().QuarantinedItem(key)
 	if !errors.Is(err, quarantine.ErrNotQuarantined) {
 		if err != nil {
 			return err
 		}
-		return k.printQuarantined(c, a, q)
+		return o.printQuarantined(c, a, q)
 	}
 	s, err := a.Store.Read()
 	if err != nil {
 		return err
 	}
-	words := standing{s, a.Policy, k.now()}
-	if row, unfetched := cycle.ListedUnfetched(s, key); unfetched {
-		row.State = words.of(row)
-		return k.printUnfetched(c, row)
+	words := present.InboxStatus{State: s, Policy: a.Policy, Now: c.now()}
+	if row, unfetched := view.ListedUnfetched(s, key); unfetched {
+		row.State = words.Of(row)
+		return printUnfetched(c, row)
 	}
 	m, err := findMessage(a, which, key)
 	if err != nil {
 		return err
 	}
-	v := messageOutput{Listed: a.Listed(m)}
-	v.State = words.of(v.Listed)
+	v := messageOutput{Listed: a.View().Listed(m)}
+	v.State = words.Of(v.Listed)
 	if v.Text, err = readPayload(a, m.Key, m.Source, m.Payload, m.Sum); err != nil {
 		return err
 	}
-	if v.Receipt, err = a.Receipt(m); err != nil {
+	if v.Receipt, err = a.View().Receipt(m); err != nil {
 		return err
 	}
 	if v.Deliverable, err = a.HandedBack(m.Key); err != nil {
 		return err
 	}
 	came, _ := a.CameWith(m) // the text reports a bad payload
-	if err := saveFiles(c, which, &came); err != nil {
+	if err := o.saveFiles(c, which, &came); err != nil {
 		return err
 	}
 	v.Files, v.Problems, v.LeftOut, v.Text = came.Files, came.Problems, orNull(came.LeftOut), withInstead(v.Text, came)
-	if c.Bool("json") {
-		return k.out.JSON(v)
+	if c.json {
+		return c.out.JSON(v)
 	}
-	if c.IsSet("save") {
-		printFiles(k.out, "saved:   ", v.Files)
+	if c.given(&o.save) != "" {
+		printFiles(&c.out, "saved:   ", v.Files)
 		return nil
 	}
-	k.out.Printf("number:  %s\nkey:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n",
-		numberOf(v.Listed), plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, k.now()), m.Status)
+	c.out.Printf("number:  %s\nkey:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n",
+		present.InboxNumber(v.Listed), plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, c.now()), m.Status)
 	if !m.Status.Ended() {
-		k.out.Printf("state:   %s\n", v.State)
+		c.out.Printf("state:   %s\n", v.State)
 	}
 	if v.Subject != "" && (m.Source == state.Mail || m.Title != "") {
-		k.out.Printf("subject: %s\n", plain.Line(v.Subject))
+		c.out.Printf("subject: %s\n", plain.Line(v.Subject))
 	}
 	if m.Trace != "" {
-		k.out.Printf("chain:   %s\n", plain.Line(m.Trace))
+		c.out.Printf("chain:   %s\n", plain.Line(m.Trace))
 	}
-	printCame(k.out, which, came)
-	printReceipt(k.out, v.Receipt, k.now())
-	k.printText(v.Text)
+	printCame(&c.out, which, came)
+	c.out.Printf("receipt: %s\n", present.Receipt(v.Receipt, c.now()))
+	c.printText(v.Text)
 	if d := v.Deliverable; d != nil {
-		k.out.Printf("\nanswered (%s):\n", d.Outcome)
-		k.printText(d.Whole())
+		c.out.Printf("\nanswered (%s):\n", d.Outcome)
+		c.printText(d.Whole())
 	} else if !m.Status.Ended() {
-		k.out.Printf("\nno answer yet: %s\n", sentence(v.State))
+		c.out.Printf("\nno answer yet: %s\n", present.WithSubject(v.State))
 	}
 	return nil
 }
 
 // printUnfetched shows an unfetched mail.
-func (k inboxShowCmd) printUnfetched(c *cli.Context, row cycle.Listed) error {
-	if c.Bool("json") {
-		return k.out.JSON(row)
+func printUnfetched(c *call, row view.Listed) error {
+	if c.json {
+		return c.out.JSON(row)
 	}
-	k.out.Printf("number:  %s\nkey:     %s\n", numberOf(row), plain.Line(row.Key))
+	c.out.Printf("number:  %s\nkey:     %s\n", present.InboxNumber(row), plain.Line(row.Key))
 	if row.Since != nil {
-		k.out.Printf("since:   %s\n", terminal.Clock(*row.Since, k.now()))
+		c.out.Printf("since:   %s\n", terminal.Clock(*row.Since, c.now()))
 	}
-	k.out.Printf("status:  %s\n", row.State)
-	if row.Status == cycle.ListedFailing {
-		k.out.Printf("\nThe mail server lists it and does not hand it out. It is tried for as long as it\nis in the mailbox; %s inbox drop %s ends that.\n", name, numberOf(row))
+	c.out.Printf("status:  %s\n", row.State)
+	if row.Status == view.ListedFailing {
+		c.out.Printf("\nThe mail server lists it and does not hand it out. It is tried for as long as it\nis in the mailbox; %s inbox drop %s ends that.\n", name, present.InboxNumber(row))
 	}
 	return nil
 }
 
 // quarantineOutput is the JSON output of inbox show for an item in quarantine.
 type quarantineOutput struct {
-	cycle.Listed
-	Field    *string              `json:"field"` // name of the field with the evidence
-	Text     string               `json:"text"`
-	Files    []cycle.ReceivedFile `json:"files"`
-	Problems []string             `json:"problems"` // of a mail's structure
-	LeftOut  *string              `json:"left_out"` // of the text that the agent is told
+	view.Listed
+	Field    *string          `json:"field"` // name of the field with the evidence
+	Text     string           `json:"text"`
+	Files    []files.Received `json:"files"`
+	Problems []string         `json:"problems"` // of a mail's structure
+	LeftOut  *string          `json:"left_out"` // of the text that the agent is told
 }
 
 // printQuarantined shows an item in quarantine.
-func (k inboxShowCmd) printQuarantined(c *cli.Context, a *cycle.Agent, q quarantine.Item) error {
-	row, err := a.ListedItem(q)
+func (o *inboxShowOptions) printQuarantined(c *call, a *cycle.Agent, q quarantine.Item) error {
+	row, err := a.View().ListedItem(q)
 	if err != nil {
 		return err
 	}
-	row.State = standing{now: k.now()}.of(row)
+	row.State = present.InboxStatus{Now: c.now()}.Of(row)
 	came := a.CameWithQuarantined(q)
-	if err := saveFiles(c, c.Args().First(), &came); err != nil {
+	if err := o.saveFiles(c, c.arg(0), &came); err != nil {
 		return err
 	}
-	v := quarantineOutput{Listed: row, Field: a.EvidenceField(q), Files: came.Files, Problems: came.Problems, LeftOut: orNull(came.LeftOut)}
+	v := quarantineOutput{Listed: row, Field: a.View().EvidenceField(q), Files: came.Files, Problems: came.Problems, LeftOut: orNull(came.LeftOut)}
 	if v.Text, err = readPayload(a, q.Key, q.Source, q.Payload, q.Sum); err != nil {
 		return err
 	}
 	v.Text = withInstead(v.Text, came)
-	if c.Bool("json") {
-		return k.out.JSON(v)
+	if c.json {
+		return c.out.JSON(v)
 	}
-	if c.IsSet("save") {
-		printFiles(k.out, "saved:   ", v.Files)
+	if c.given(&o.save) != "" {
+		printFiles(&c.out, "saved:   ", v.Files)
 		return nil
 	}
-	k.out.Printf("number:  %s\nkey:     %s\nfrom:    %s (%s, not proved)\nat:      %s\nstatus:  quarantined by gate %s: %s\n",
-		numberOf(row), plain.Line(q.Key), plain.Line(q.From), q.Source, terminal.Clock(q.At, k.now()), q.Gate, value(row.Reason))
+	c.out.Printf("number:  %s\nkey:     %s\nfrom:    %s (%s, not proved)\nat:      %s\nstatus:  quarantined by gate %s: %s\n",
+		present.InboxNumber(row), plain.Line(q.Key), plain.Line(q.From), q.Source, terminal.Clock(q.At, c.now()), q.Gate, present.OneLine(row.Reason))
 	switch {
 	case v.Field != nil:
-		k.out.Printf("field:   %s: %s\n", *v.Field, value(row.Evidence))
+		c.out.Printf("field:   %s: %s\n", *v.Field, present.OneLine(row.Evidence))
 	case row.Evidence != nil:
-		k.out.Printf("found:   %s\n", value(row.Evidence))
+		c.out.Printf("found:   %s\n", present.OneLine(row.Evidence))
 	}
 	if q.Subject != "" {
-		k.out.Printf("subject: %s\n", plain.Line(q.Subject))
+		c.out.Printf("subject: %s\n", plain.Line(q.Subject))
 	}
-	printCame(k.out, c.Args().First(), came)
-	k.printText(v.Text)
+	printCame(&c.out, c.arg(0), came)
+	c.printText(v.Text)
 	return nil
 }
 
-func (k inboxShowCmd) printText(text string) {
-	k.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Printable(text), "\n"))
+func (c *call) printText(text string) {
+	c.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Printable(text), "\n"))
 }
 
 // readPayload returns the text of the message with that key. For a damaged payload it returns a
@@ -225,4 +219,85 @@ func readPayload(a *cycle.Agent, key string, source state.Source, file, sum stri
 		return string(raw), nil
 	}
 	return message.ReadContent(bytes.NewReader(raw), message.Sent{}).Full, nil
+}
+
+// printFiles prints the files of a message, one per line after label.
+func printFiles(out *terminal.Output, label string, files []files.Received) {
+	for _, f := range files {
+		switch {
+		case f.Missing != "":
+			out.Printf("%s%s is missing: %s\n", label, plain.Line(f.Name), plain.Line(f.Missing))
+		case f.Path == nil:
+			out.Printf("%s%s\n", label, f.Line())
+		default:
+			out.Printf("%s%s: %s\n", label, f.Line(), shownPath(*f.Path))
+		}
+	}
+}
+
+// shownPath returns a path as one line. It keeps a safe file name unchanged, because the name
+// may contain joiners that belong to its spelling.
+func shownPath(path string) string {
+	if base := filepath.Base(path); base != "" {
+		if kept, ok := plain.FileName(base); ok && kept == base {
+			return filepath.Join(plain.Line(filepath.Dir(path)), base)
+		}
+	}
+	return plain.Line(path)
+}
+
+// maxShownFiles limits the files that inbox show prints. JSON has all of them.
+const maxShownFiles = 50
+
+// printCame prints the rest of a message besides its text: its files, how to save those that are
+// not in a file, and the problems of its structure.
+func printCame(out *terminal.Output, which string, came files.Attached) {
+	printFiles(out, "file:    ", came.Files[:min(len(came.Files), maxShownFiles)])
+	if more := len(came.Files) - maxShownFiles; more > 0 {
+		out.Printf("         and %d more\n", more)
+	}
+	for _, f := range came.Files {
+		if f.Path == nil && f.Missing == "" {
+			out.Printf("         to save them: %s inbox show %s --save DIR\n", name, plain.Line(which))
+			break
+		}
+	}
+	if came.LeftOut != "" {
+		out.Printf("left out: %s; the agent finds the whole text, as below, in full.txt\n", came.LeftOut)
+	}
+	for _, p := range came.Problems {
+		out.Printf("problem: %s\n", plain.Line(p))
+	}
+}
+
+// withInstead returns the text of a message, or a note for a mail without a text.
+func withInstead(text string, came files.Attached) string {
+	switch {
+	case came.Instead == "":
+		return text
+	case text == "":
+		return came.Instead
+	}
+	return came.Instead + "\n\n" + text
+}
+
+// saveFiles saves the files of a message if the caller uses --save.
+func (o *inboxShowOptions) saveFiles(c *call, which string, came *files.Attached) error {
+	if c.given(&o.save) == "" {
+		return nil
+	}
+	if o.save == "" {
+		return terminal.Usagef("", "--save needs a folder")
+	}
+	if len(came.Files) == 0 {
+		return fmt.Errorf("%s came without files: there is nothing to save", plain.Line(which))
+	}
+	err := came.Save(o.save)
+	if errors.Is(err, files.ErrExists) {
+		return terminal.WithHint(fmt.Errorf("nothing was saved: %w", err), "name another folder, or move that file")
+	}
+	if err != nil {
+		return fmt.Errorf("save the files of %s: %w", plain.Line(which), err)
+	}
+	return nil
 }

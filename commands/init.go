@@ -1,10 +1,8 @@
 package commands
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"agentstateloop/commands/config"
 	"agentstateloop/commands/doctor"
 	"agentstateloop/commands/setup"
 	"agentstateloop/commands/terminal"
@@ -21,15 +18,14 @@ import (
 	"agentstateloop/state"
 )
 
-type initCmd struct {
-	agents agents
-	loader *config.Loader
-	stdin  io.Reader
-	out    *terminal.Output
-	proc   string
+// initOptions are the flags of init.
+type initOptions struct {
+	setup.Options
+	password, noNetwork bool
 }
 
 func initCommand(p *program) *cli.Command {
+	var o initOptions
 	return &cli.Command{
 		Name:  "init",
 		Usage: "set up an agent: configuration, crontab line, doctor",
@@ -62,46 +58,46 @@ Example:
     --address artificer3120@gmail.com --password-stdin <password
   agentstateloop init --password`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "handle", Usage: "the agent's `NAME`; its callsign is @NAME"},
-			repeatedFlag("operator", "your own email `ADDRESS`; may be repeated"),
-			&cli.StringFlag{Name: "address", Usage: "the agent's own email `ADDRESS`"},
-			&cli.StringFlag{Name: "username", Usage: "`NAME` to log in with, if it is not the address"},
-			&cli.StringFlag{Name: "preset", Usage: "`NAME`: gmail, fastmail, outlook, generic or none"},
-			&cli.StringFlag{Name: "imap-host", Usage: "`HOST` of the mailbox, or HOST:PORT"},
-			&cli.StringFlag{Name: "smtp-host", Usage: "`HOST` that sends mail, or HOST:PORT"},
-			&cli.StringFlag{Name: "ca-file", Usage: "`FILE` with the certificates of both"},
-			&cli.StringFlag{Name: "authserv-id", Usage: "`NAME` that the mail server stamps on mail"},
-			&cli.StringFlag{Name: "require", Usage: "`NAME`: what proves your mail, dmarc or challenge"},
-			&cli.StringFlag{Name: "fallback", Usage: "`NAME`: challenge, to be asked about mail without proof"},
-			&cli.StringFlag{Name: "password-file", Usage: "`FILE` (0600) with the mailbox's password"},
-			switchFlag("password-stdin", "write standard input to that file"),
-			switchFlag("password", "take a new password for an agent that exists"),
-			repeatedFlag("password-command", "`WORD` of the command that prints it; may be repeated"),
-			&cli.StringFlag{Name: "client-id", Usage: "`ID` of your application, for OAuth2"},
-			&cli.StringFlag{Name: "client-secret-file", Usage: "`FILE` (0600) with its secret"},
-			&cli.StringFlag{Name: "runner", Usage: "`NAME`: exec, claude, codex, gemini, acp, api or none"},
-			repeatedFlag("command", "`WORD` of the agent's command; may be repeated"),
-			&cli.StringFlag{Name: "api-provider", Usage: "`NAME`: anthropic, or openai and its like"},
-			&cli.StringFlag{Name: "api-model", Usage: "the provider's `NAME` of a model"},
-			&cli.StringFlag{Name: "api-base-url", Usage: "`URL` of another provider, or of your own server"},
-			&cli.StringFlag{Name: "api-key-file", Usage: "`FILE` (0600) with the provider's key"},
-			&cli.StringFlag{Name: "workdir", Usage: "the agent's `FOLDER`; init makes it"},
-			&cli.StringFlag{Name: "sandbox", Usage: "`NAME`: bwrap, to run the agent in a box, or none"},
-			&cli.StringFlag{Name: "conversation", Usage: "`NAME`: operator (one with you) or thread (one a thread)"},
-			&cli.StringFlag{Name: "state-dir", Usage: "`FOLDER` of the agent's state"},
-			&cli.StringFlag{Name: "mesh-url", Usage: "`URL` of the mesh"},
-			&cli.StringFlag{Name: "mesh-token-file", Usage: "`FILE` (0600) with the agent's token"},
-			&cli.StringFlag{Name: "mesh-key-file", Usage: "`FILE` for its key over NATS; init makes it"},
-			&cli.StringFlag{Name: "mesh-ca-file", Usage: "`FILE` with the certificates of NATS servers"},
-			repeatedFlag("peer", "`HANDLE` to answer, or HANDLE=KEY; may be repeated"),
-			&cli.StringFlag{Name: "keymaster", Usage: "`HANDLE` that learns of failing passwords"},
-			&cli.StringFlag{Name: "schedule", Usage: "`MODE`: what polls: crontab, fixed or none"},
-			&cli.StringFlag{Name: "crontab", Usage: "the crontab `PROGRAM`"},
-			switchFlag("print", "only print the configuration"),
-			switchFlag("no-network", "contact no server: try nothing there"),
-			switchFlag("no-check", "take --command although its program is missing"),
+			textFlag(&o.Handle, "handle", "the agent's `NAME`; its callsign is @NAME"),
+			repeatedFlag(&o.Operators, "operator", "your own email `ADDRESS`; may be repeated"),
+			textFlag(&o.Address, "address", "the agent's own email `ADDRESS`"),
+			textFlag(&o.Username, "username", "`NAME` to log in with, if it is not the address"),
+			textFlag(&o.Preset, "preset", "`NAME`: gmail, fastmail, outlook, generic or none"),
+			textFlag(&o.IMAPHost, "imap-host", "`HOST` of the mailbox, or HOST:PORT"),
+			textFlag(&o.SMTPHost, "smtp-host", "`HOST` that sends mail, or HOST:PORT"),
+			textFlag(&o.CAFile, "ca-file", "`FILE` with the certificates of both"),
+			textFlag(&o.AuthservID, "authserv-id", "`NAME` that the mail server stamps on mail"),
+			textFlag(&o.Require, "require", "`NAME`: what proves your mail, dmarc or challenge"),
+			textFlag(&o.Fallback, "fallback", "`NAME`: challenge, to be asked about mail without proof"),
+			textFlag(&o.PasswordFile, "password-file", "`FILE` (0600) with the mailbox's password"),
+			switchFlag(&o.PasswordStdin, "password-stdin", "write standard input to that file"),
+			switchFlag(&o.password, "password", "take a new password for an agent that exists"),
+			repeatedFlag(&o.PasswordCommand, "password-command", "`WORD` of the command that prints it; may be repeated"),
+			textFlag(&o.ClientID, "client-id", "`ID` of your application, for OAuth2"),
+			textFlag(&o.ClientSecretFile, "client-secret-file", "`FILE` (0600) with its secret"),
+			textFlag(&o.Runner, "runner", "`NAME`: exec, claude, codex, gemini, acp, api or none"),
+			repeatedFlag(&o.Command, "command", "`WORD` of the agent's command; may be repeated"),
+			textFlag(&o.APIProvider, "api-provider", "`NAME`: anthropic, or openai and its like"),
+			textFlag(&o.APIModel, "api-model", "the provider's `NAME` of a model"),
+			textFlag(&o.APIBaseURL, "api-base-url", "`URL` of another provider, or of your own server"),
+			textFlag(&o.APIKeyFile, "api-key-file", "`FILE` (0600) with the provider's key"),
+			textFlag(&o.Workdir, "workdir", "the agent's `FOLDER`; init makes it"),
+			textFlag(&o.Sandbox, "sandbox", "`NAME`: bwrap, to run the agent in a box, or none"),
+			textFlag(&o.Conversation, "conversation", "`NAME`: operator (one with you) or thread (one a thread)"),
+			textFlag(&o.StateDir, "state-dir", "`FOLDER` of the agent's state"),
+			textFlag(&o.MeshURL, "mesh-url", "`URL` of the mesh"),
+			textFlag(&o.MeshTokenFile, "mesh-token-file", "`FILE` (0600) with the agent's token"),
+			textFlag(&o.MeshKeyFile, "mesh-key-file", "`FILE` for its key over NATS; init makes it"),
+			textFlag(&o.MeshCAFile, "mesh-ca-file", "`FILE` with the certificates of NATS servers"),
+			repeatedFlag(&o.Peers, "peer", "`HANDLE` to answer, or HANDLE=KEY; may be repeated"),
+			textFlag(&o.Keymaster, "keymaster", "`HANDLE` that learns of failing passwords"),
+			textFlag(&o.Schedule, "schedule", "`MODE`: what polls: crontab, fixed or none"),
+			textFlag(&o.Crontab, "crontab", "the crontab `PROGRAM`"),
+			switchFlag(&o.Print, "print", "only print the configuration"),
+			switchFlag(&o.noNetwork, "no-network", "contact no server: try nothing there"),
+			switchFlag(&o.NoCheck, "no-check", "take --command although its program is missing"),
 		},
-		Action: initCmd{p.agents(), p.loader, p.stdin, &p.out, p.proc}.run,
+		Action: p.action(0, 0, o.run),
 	}
 }
 
@@ -116,45 +112,40 @@ type initOutput struct {
 	Next     string           `json:"next"`
 }
 
-func (k initCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 0); err != nil {
+func (o *initOptions) run(c *call) error {
+	if err := refuseSeeds(append(o.Peers, o.MeshKeyFile)...); err != nil {
 		return err
 	}
-	if err := refuseSeeds(append(wordsOf(c, "peer"), c.String("mesh-key-file"))...); err != nil {
-		return err
-	}
-	path, err := k.initPath(c)
+	path, err := initPath(c)
 	if err != nil {
 		return err
 	}
-	if note := k.loader.HomeNote(); note != "" {
-		k.out.Warn("%s", note)
+	if note := c.loader.HomeNote(); note != "" {
+		c.out.Warn("%s", note)
 	}
 	plans := setup.Setup{
-		Loader: k.loader, Asker: terminal.NewAsker(k.stdin, k.out, k.loader.Secrets), Stdin: k.stdin, Network: !c.Bool("no-network"),
+		Loader: c.loader, Asker: terminal.NewAsker(c.stdin, &c.out, c.loader.Secrets), Stdin: c.stdin, Network: !o.noNetwork,
 	}
-	if c.Bool("print") {
-		plan, err := plans.Plan(c.Context, initOptions(c), path)
+	if o.Print {
+		plan, err := plans.Plan(c.ctx, o.Options, path)
 		if err != nil {
 			return err
 		}
-		return printFile(c, k.out, plan.Text)
+		return c.printFile(plan.Text)
 	}
 	result := initOutput{Config: path}
 	var plan setup.Plan
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		if c.Bool("password") {
+		if o.password {
 			return terminal.Usagef("leave --password out to set the agent up", "%s does not exist, and so has no password to replace", path)
 		}
-		if plan, err = plans.Plan(c.Context, initOptions(c), path); err != nil {
+		if plan, err = plans.Plan(c.ctx, o.Options, path); err != nil {
 			return err
 		}
-		if result.Created, err = plan.Write(c.Context, path); err != nil {
+		if result.Created, err = plan.Write(c.ctx, path); err != nil {
 			return err
 		}
-		if plan.Key != "" {
-			result.Key = &plan.Key
-		}
+		result.Key = orNull(plan.Key)
 	} else if err != nil {
 		return err
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -162,113 +153,95 @@ func (k initCmd) run(c *cli.Context) error {
 	} else {
 		setup.RemoveDrafts(filepath.Dir(path)) // an init may have been killed after its last write
 	}
-	a, err := k.loader.Load(path)
+	a, err := c.loader.Load(path)
 	if err != nil {
 		return err
 	}
 	result.Agent = a.Handle
-	if handle := c.String("handle"); !result.Created && handle != a.Handle && state.ValidHandle(handle) {
+	if handle := o.Handle; !result.Created && handle != a.Handle && state.ValidHandle(handle) {
 		return terminal.Usagef(fmt.Sprintf("give @%s a file of its own: --config %s", handle, filepath.Join(filepath.Dir(path), handle+".toml")),
 			"%s is the file of @%s, and nothing was changed", path, a.Handle)
 	}
 	if !result.Created {
-		if result.Password, err = k.newPassword(c, plans, a); err != nil {
+		if result.Password, err = o.newPassword(c, plans, a); err != nil {
 			return err
 		}
 	}
-	if !c.Bool("json") {
-		k.printWritten(c, result, plan)
+	if !c.json {
+		o.printWritten(c, result, plan)
 	}
-	k.install(c.Context, a)
-	found := doctor.Examine(c.Context, doctor.Subject{Loader: k.loader, Path: path, Network: !c.Bool("no-network"), Proc: k.proc})
-	if err := c.Context.Err(); err != nil {
+	install(c, a)
+	found := doctor.Examine(c.ctx, doctor.Subject{Loader: c.loader, Path: path, Network: !o.noNetwork, Proc: c.proc})
+	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	result.Next = k.next(a, found)
-	if c.Bool("json") {
+	result.Next = nextStep(c, a, found)
+	if c.json {
 		result.Checks = found
-		return k.out.JSON(result)
+		return c.out.JSON(result)
 	}
-	if err := doctor.Print(k.out, found, doctor.Remarkable); err != nil {
+	if err := doctor.Print(&c.out, found, doctor.Remarkable); err != nil {
 		return err
 	}
-	k.out.Printf("\n%s\n", result.Next)
+	c.out.Printf("\n%s\n", result.Next)
 	return nil
 }
 
-// initOptions parses the flags.
-func initOptions(c *cli.Context) setup.Options {
-	return setup.Options{
-		Handle: c.String("handle"), StateDir: c.String("state-dir"), Operators: wordsOf(c, "operator"),
-		Preset: c.String("preset"), Address: c.String("address"), Username: c.String("username"), IMAPHost: c.String("imap-host"), SMTPHost: c.String("smtp-host"), CAFile: c.String("ca-file"),
-		AuthservID: c.String("authserv-id"), Require: c.String("require"), Fallback: c.String("fallback"),
-		PasswordFile: c.String("password-file"), PasswordStdin: c.Bool("password-stdin"), PasswordCommand: wordsOf(c, "password-command"),
-		ClientID: c.String("client-id"), ClientSecretFile: c.String("client-secret-file"),
-		Runner: c.String("runner"), Command: wordsOf(c, "command"), Workdir: c.String("workdir"), Sandbox: c.String("sandbox"), Conversation: c.String("conversation"),
-		APIProvider: c.String("api-provider"), APIModel: c.String("api-model"), APIBaseURL: c.String("api-base-url"), APIKeyFile: c.String("api-key-file"),
-		MeshURL: c.String("mesh-url"), MeshTokenFile: c.String("mesh-token-file"), MeshKeyFile: c.String("mesh-key-file"), MeshCAFile: c.String("mesh-ca-file"),
-		Peers: wordsOf(c, "peer"), Keymaster: c.String("keymaster"),
-		Schedule: c.String("schedule"), Crontab: c.String("crontab"),
-		Print: c.Bool("print"), NoCheck: c.Bool("no-check"),
-	}
-}
-
 // initPath returns the path of the configuration, existing or new.
-func (k initCmd) initPath(c *cli.Context) (string, error) {
-	path, err := k.agents.configPath(c)
-	if err == nil || c.IsSet("config") {
+func initPath(c *call) (string, error) {
+	path, err := c.configPath()
+	if err == nil || c.given(&c.global.config) != "" {
 		return path, err
 	}
-	return k.loader.UserFile()
+	return c.loader.UserFile()
 }
 
 // printWritten prints the written files, and the flags that were ignored.
-func (k initCmd) printWritten(c *cli.Context, r initOutput, plan setup.Plan) {
+func (o *initOptions) printWritten(c *call, r initOutput, plan setup.Plan) {
 	if r.Created {
 		for _, secret := range plan.Secrets {
-			k.out.Printf("wrote %s (mode 0600)\n", secret.File)
+			c.out.Printf("wrote %s (mode 0600)\n", secret.File)
 		}
-		k.out.Printf("wrote %s (mode 0600)\n\n", r.Config)
+		c.out.Printf("wrote %s (mode 0600)\n\n", r.Config)
 		if plan.Key != "" {
-			k.out.Printf("The agent's public key, for fleet plan and for [mesh.keys] of other agents:\n")
-			k.out.Verbatim("  " + r.Agent + "=" + plan.Key + "\n\n")
+			c.out.Printf("The agent's public key, for fleet plan and for [mesh.keys] of other agents:\n")
+			c.out.Verbatim("  " + r.Agent + "=" + plan.Key + "\n\n")
 		}
 		return
 	}
-	k.out.Printf("kept %s, which exists already\n", r.Config)
+	c.out.Printf("kept %s, which exists already\n", r.Config)
 	if r.Password != nil {
-		k.out.Printf("wrote the new password to %s (mode 0600)\n", *r.Password)
+		c.out.Printf("wrote the new password to %s (mode 0600)\n", *r.Password)
 	}
-	k.out.Printf("\n")
-	if r.Password == nil && describesAgent(c) {
-		k.out.Warn("the flags that describe the agent were ignored: edit the file, or give another agent a file of its own with --config FILE")
+	c.out.Printf("\n")
+	if r.Password == nil && !o.onlyFlags(c, &o.Handle, &o.password) {
+		c.out.Warn("the flags that describe the agent were ignored: edit the file, or give another agent a file of its own with --config FILE")
 	}
 }
 
-// describesAgent reports whether a given flag would go into the configuration.
-func describesAgent(c *cli.Context) bool { return !onlyFlags(c, "handle", "password") }
-
-// onlyFlags reports whether the given flags are all among these, or do not describe the agent.
-func onlyFlags(c *cli.Context, these ...string) bool {
-	return !slices.ContainsFunc(c.LocalFlagNames(), func(flag string) bool {
-		return !slices.Contains(append([]string{"config", "json", "no-network", "no-check"}, these...), flag)
+// onlyFlags reports whether the flags on the command line all set one of these variables, or do
+// not describe the agent.
+func (o *initOptions) onlyFlags(c *call, these ...any) bool {
+	these = append(these, &o.noNetwork, &o.NoCheck)
+	return !slices.ContainsFunc(c.line.Command.Flags, func(f cli.Flag) bool {
+		return !slices.Contains(these, variableOf(f)) && c.given(variableOf(f)) != ""
 	})
 }
 
 // install installs the crontab line. A failure is stored in the state, and doctor reports it.
-func (k initCmd) install(ctx context.Context, a *cycle.Agent) {
+func install(c *call, a *cycle.Agent) {
 	if a.Schedule.Mode != cycle.ModeCrontab {
 		return
 	}
-	if _, err := a.Install(ctx); err != nil {
-		k.out.Warn("install crontab line: %v", err)
+	if _, err := a.Install(c.ctx); err != nil {
+		c.out.Warn("install crontab line: %v", err)
 	}
 }
 
-// next returns the command to run now, and its expected effect.
-func (k initCmd) next(a *cycle.Agent, found []doctor.Finding) string {
+// nextStep returns the command to run now, and its expected effect.
+func nextStep(c *call, a *cycle.Agent, found []doctor.Finding) string {
 	again := name
-	if path, err := k.loader.Find(""); err != nil || path != a.Config {
+	if path, err := c.loader.Find(""); err != nil || path != a.Config {
 		again += " --config " + a.Config
 	}
 	for _, f := range found {
@@ -288,4 +261,67 @@ func (k initCmd) next(a *cycle.Agent, found []doctor.Finding) string {
 	return fmt.Sprintf(`Next: `+"`%s poll`"+`, then mail %s with @%s in the subject.
 The first poll reads those mails of yours that are unread, and later polls all
 that arrive; older mail is left alone.`, again, a.Mail.Address, a.Handle)
+}
+
+// newPassword reads a new password for an existing agent, if requested: by --password, by
+// --password-stdin alone, or at a terminal where init asks no other question. It returns the
+// file with the password, or nil.
+func (o *initOptions) newPassword(c *call, plans setup.Setup, a *cycle.Agent) (*string, error) {
+	conf, err := c.loader.Read(a.Config)
+	if err != nil {
+		return nil, err
+	}
+	if o.password && o.Handle != "" && o.Handle != a.Handle {
+		return nil, terminal.Usagef("name the other file with --config FILE", "%s is the file of @%s", a.Config, a.Handle)
+	}
+	switch {
+	case o.password, o.PasswordStdin && o.onlyFlags(c, &o.PasswordStdin):
+	case plans.Asker.CanAsk() && o.onlyFlags(c) && !c.json:
+		if _, err := setup.PasswordFile(conf); err != nil {
+			return nil, nil // the agent has no password file
+		}
+		wanted, err := plans.Asker.Confirm(c.ctx, a.Config+" exists already; take a new password for "+a.Mail.Address+"?")
+		if !wanted || err != nil {
+			return nil, err
+		}
+	default:
+		return nil, nil
+	}
+	file, err := plans.NewPassword(c.ctx, conf, a, o.PasswordStdin)
+	if err != nil {
+		return nil, err
+	}
+	return orNull(file), nil
+}
+
+func uninstallCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:  "uninstall",
+		Usage: "remove the agent's lines from your crontab",
+		Description: `Removes the agent's lines, that of its interval and its alarm line if there is
+one, and leaves every other line as it is. State, history and configuration
+stay. Polls then leave the crontab alone until init or transition.
+
+Example:
+  agentstateloop uninstall`,
+		Action: p.agentAction(0, 0, uninstall),
+	}
+}
+
+// uninstallOutput is the JSON output of uninstall.
+type uninstallOutput struct {
+	Agent   string `json:"agent"`
+	Removed bool   `json:"removed"`
+}
+
+func uninstall(c *call, a *cycle.Agent) error {
+	change, err := a.Uninstall(c.ctx)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("there was no crontab line of @%s", a.Handle)
+	if change.Wrote {
+		text = fmt.Sprintf("removed the crontab line of @%s; `%s init` puts one back", a.Handle, name)
+	}
+	return c.print(uninstallOutput{Agent: a.Handle, Removed: change.Wrote}, "%s\n", text)
 }

@@ -2,29 +2,28 @@ package commands
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
 	"agentstateloop/internal/account"
+	"agentstateloop/internal/lazy"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
 // maxText limits a text from standard input, in bytes.
 const maxText = 4 << 20
 
-// input reads the texts on a command line.
-type input struct{ stdin io.Reader }
-
 // text returns an argument, or standard input for "-".
-func (in input) text(arg string) (string, error) {
+func (c *call) text(arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(in.stdin, maxText+1))
+	data, err := io.ReadAll(io.LimitReader(c.stdin, maxText+1))
 	if err != nil {
 		return "", fmt.Errorf("read message: %w", err)
 	}
@@ -36,13 +35,13 @@ func (in input) text(arg string) (string, error) {
 
 // beginning is like text, for a caller that does not know the length of its text. It truncates a
 // long standard input, but reads it to the end.
-func (in input) beginning(arg string) (string, error) {
+func (c *call) beginning(arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(in.stdin, maxText))
+	data, err := io.ReadAll(io.LimitReader(c.stdin, maxText))
 	if err == nil {
-		_, err = io.Copy(io.Discard, in.stdin)
+		_, err = io.Copy(io.Discard, c.stdin)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read message: %w", err)
@@ -51,23 +50,23 @@ func (in input) beginning(arg string) (string, error) {
 }
 
 // message returns the text of argument n, which must not be blank.
-func (in input) message(c *cli.Context, n int) (string, error) {
-	text, err := in.text(c.Args().Get(n))
+func (c *call) message(n int) (string, error) {
+	text, err := c.text(c.arg(n))
 	if err == nil && strings.TrimSpace(text) == "" {
-		err = terminal.Usagef("see "+c.Command.HelpName+" --help", "the message is empty")
+		err = terminal.Usagef("see "+c.helpName()+" --help", "the message is empty")
 	}
 	return text, err
 }
 
 // handleAndText parses the arguments HANDLE and TEXT.
-func (in input) handleAndText(c *cli.Context) (to, text string, err error) {
-	if err := arguments(c, 2, 2); err != nil {
+func (c *call) handleAndText() (to, text string, err error) {
+	if err := c.arguments(2, 2); err != nil {
 		return "", "", err
 	}
-	if to, err = parseHandle(c.Args().First()); err != nil {
+	if to, err = parseHandle(c.arg(0)); err != nil {
 		return "", "", err
 	}
-	text, err = in.message(c, 1)
+	text, err = c.message(1)
 	return to, text, err
 }
 
@@ -84,4 +83,62 @@ func parseHandle(text string) (string, error) {
 func userName() string {
 	u, _ := account.Current()
 	return cmp.Or(u.Name, "operator")
+}
+
+// askedForm is NAME, NAME:TYPE or NAME:TYPE=DESCRIPTION. A ? after the name or the type marks an
+// optional field, a ! a required one.
+var askedForm = lazy.NewRegexp(`(?s)^([^:=?!]+)([?!]?)(?::([^:=?!]*)([?!]?))?(?:=(.*))?$`)
+
+// askedFields parses the result fields that --field asks for.
+func askedFields(given []string) (mesh.ResultFields, error) {
+	var fields mesh.ResultFields
+	for _, word := range given {
+		if strings.HasPrefix(strings.TrimSpace(word), "{") {
+			var list mesh.ResultFields
+			if err := json.Unmarshal([]byte("["+word+"]"), &list); err != nil || len(list) != 1 || misspelt(word) {
+				return nil, terminal.Usagef(`for example --field '{"name": "tests", "type": "integer", "required": true}'`, "--field %q is not an object of JSON that describes a field", word)
+			}
+			fields = append(fields, list[0])
+			continue
+		}
+		parts := askedForm.Get().FindStringSubmatch(word)
+		if parts == nil {
+			return nil, terminal.Usagef("for example --field 'tests?:integer=how many passed'", "--field %q is not NAME, NAME:TYPE or NAME:TYPE=DESCRIPTION", word)
+		}
+		fields = append(fields, state.ResultField{
+			Name: parts[1], Type: parts[3], Description: parts[5], Required: parts[2] != "?" && parts[4] != "?",
+		})
+	}
+	if err := state.CheckResultFields(fields); err != nil {
+		return nil, terminal.Usagef("for example --field 'tests?:integer=how many passed'", "--field: %v", err)
+	}
+	return fields, nil
+}
+
+// misspelt reports whether an object that describes a field has an unknown member: "requierd"
+// would silently make a field optional.
+func misspelt(object string) bool {
+	dec := json.NewDecoder(strings.NewReader(object))
+	dec.DisallowUnknownFields()
+	return dec.Decode(new(state.ResultField)) != nil
+}
+
+// givenFields parses the results of --field: NAME=VALUE, or NAME:=JSON.
+func givenFields(given []string) ([]cycle.Field, error) {
+	var fields []cycle.Field
+	for _, word := range given {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok || name == "" {
+			return nil, terminal.Usagef("for example --field verdict=green, or --field tests:=412", "--field %q is not NAME=VALUE or NAME:=JSON", word)
+		}
+		f := cycle.Field{Name: name, Text: value}
+		if bare, isJSON := strings.CutSuffix(name, ":"); isJSON {
+			if !json.Valid([]byte(value)) {
+				return nil, terminal.Usagef("for example --field tests:=412", "--field %q: what follows := is not valid JSON", word)
+			}
+			f = cycle.Field{Name: bare, Value: json.RawMessage(value)}
+		}
+		fields = append(fields, f)
+	}
+	return fields, nil
 }

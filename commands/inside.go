@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"agentstateloop/commands/config"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mesh"
 	"agentstateloop/turn"
 	"agentstateloop/turn/relay"
@@ -28,27 +28,30 @@ type turnActions interface {
 	submit(context.Context, cycle.Submission) error
 	suspend(ctx context.Context, text string, patience time.Duration) (id string, err error)
 	// ask and send open the files at these paths. q must not have files.
-	ask(ctx context.Context, q cycle.Question, files []string) (id string, err error)
+	ask(ctx context.Context, q cycle.Question, list []string) (id string, err error)
 	askOperator(context.Context, cycle.OperatorQuestion) (id string, err error)
 	permit(ctx context.Context, tool string, input json.RawMessage) (cycle.Permission, error)
-	send(ctx context.Context, to, text string, files []string) error
+	send(ctx context.Context, to, text string, list []string) error
 	sleep(ctx context.Context, d time.Duration, why string) error
 	remind(ctx context.Context, when, text string) (time.Time, error)
-	wakeups(context.Context) ([]cycle.Wakeup, error)
+	wakeups(context.Context) ([]view.Wakeup, error)
 	remember(ctx context.Context, text string) error
 	search(ctx context.Context, query string, n int) (found string, err error)
 }
 
 // turn returns the actions of the turn that called this command.
-func (l agents) turn(c *cli.Context) (turnActions, error) {
-	in, err := l.parseInside(c)
+func (c *call) turn() (turnActions, error) { return c.turnOf(c.load) }
+
+// turnOf is turn with another way to load the agent, which a sandbox does not need.
+func (c *call) turnOf(load func() (*cycle.Agent, error)) (turnActions, error) {
+	in, err := c.inside()
 	if err != nil {
 		return nil, err
 	}
-	if relayed, ok := relayedTurnOf(l.loader); ok {
+	if relayed, ok := relayedTurnOf(c.loader); ok {
 		return relayed, nil
 	}
-	a, err := l.load(c)
+	a, err := load()
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +76,8 @@ func (t ownTurn) submit(ctx context.Context, sub cycle.Submission) error {
 	return t.agent.Submit(ctx, t.in, sub)
 }
 
-func (t ownTurn) ask(ctx context.Context, q cycle.Question, files []string) (string, error) {
-	opened, closeAll, err := cycle.OpenFiles(files)
+func (t ownTurn) ask(ctx context.Context, q cycle.Question, list []string) (string, error) {
+	opened, closeAll, err := files.Open(list)
 	if err != nil {
 		return "", err
 	}
@@ -91,8 +94,8 @@ func (t ownTurn) permit(ctx context.Context, tool string, input json.RawMessage)
 	return t.agent.Permit(ctx, t.in, turn.ClaudeRequest(tool, input))
 }
 
-func (t ownTurn) send(ctx context.Context, to, text string, files []string) error {
-	opened, closeAll, err := cycle.OpenFiles(files)
+func (t ownTurn) send(ctx context.Context, to, text string, list []string) error {
+	opened, closeAll, err := files.Open(list)
 	if err != nil {
 		return err
 	}
@@ -108,7 +111,7 @@ func (t ownTurn) remind(ctx context.Context, when, text string) (time.Time, erro
 	return t.agent.Remind(ctx, t.in, when, text)
 }
 
-func (t ownTurn) wakeups(context.Context) ([]cycle.Wakeup, error) { return t.agent.Wakeups(t.in) }
+func (t ownTurn) wakeups(context.Context) ([]view.Wakeup, error) { return t.agent.Wakeups(t.in) }
 
 func (t ownTurn) remember(ctx context.Context, text string) error {
 	return t.agent.Remember(ctx, t.in, text)
@@ -152,8 +155,8 @@ func (t relayedTurn) submit(ctx context.Context, sub cycle.Submission) error {
 	return err
 }
 
-func (t relayedTurn) ask(ctx context.Context, q cycle.Question, files []string) (string, error) {
-	names, remove, err := t.copyOut(files)
+func (t relayedTurn) ask(ctx context.Context, q cycle.Question, list []string) (string, error) {
+	names, remove, err := t.copyOut(list)
 	if err != nil {
 		return "", err
 	}
@@ -180,8 +183,8 @@ func (t relayedTurn) permit(ctx context.Context, tool string, input json.RawMess
 	return p, nil
 }
 
-func (t relayedTurn) send(ctx context.Context, to, text string, files []string) error {
-	names, remove, err := t.copyOut(files)
+func (t relayedTurn) send(ctx context.Context, to, text string, list []string) error {
+	names, remove, err := t.copyOut(list)
 	if err != nil {
 		return err
 	}
@@ -192,14 +195,14 @@ func (t relayedTurn) send(ctx context.Context, to, text string, files []string) 
 
 // copyOut copies files into a new folder for the runner, and returns their names there. remove
 // removes the copies.
-func (t relayedTurn) copyOut(files []string) (names []string, remove func(), err error) {
-	if len(files) == 0 {
+func (t relayedTurn) copyOut(list []string) (names []string, remove func(), err error) {
+	if len(list) == 0 {
 		return nil, func() {}, nil
 	}
 	if !filepath.IsAbs(t.outgoing) {
 		return nil, nil, errors.New("the folder for outgoing files is unknown: $AGENTSTATELOOP_OUTGOING is missing")
 	}
-	opened, closeAll, err := cycle.OpenFiles(files)
+	opened, closeAll, err := files.Open(list)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -247,12 +250,12 @@ func (t relayedTurn) remind(ctx context.Context, when, text string) (time.Time, 
 	return time.Parse(time.RFC3339, at)
 }
 
-func (t relayedTurn) wakeups(ctx context.Context) ([]cycle.Wakeup, error) {
+func (t relayedTurn) wakeups(ctx context.Context) ([]view.Wakeup, error) {
 	text, err := t.call(ctx, relay.Request{Verb: relay.Wakeups})
 	if err != nil {
 		return nil, err
 	}
-	var rows []cycle.Wakeup
+	var rows []view.Wakeup
 	if err := json.Unmarshal([]byte(text), &rows); err != nil {
 		return nil, fmt.Errorf("read the runner's answer: %w", err)
 	}

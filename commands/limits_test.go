@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"flag"
 	"io"
 	"net"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/oauth2"
@@ -21,9 +19,10 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/mail"
-	"agentstateloop/state"
 )
 
 // pipes is a listener in memory. It ends when it is closed.
@@ -74,12 +73,12 @@ func usualTime(t *testing.T, command *cli.Command, name string) time.Duration {
 
 func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
-	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	limittest.Run(t, []limittest.Limit{
 		// What is read.
 		{Const: "maxText", Max: 4 << 20, Within: func(t *testing.T, n int64) bool {
-			_, err := input{strings.NewReader(x(n))}.text("-")
-			if got, _ := (input{strings.NewReader(x(n))}).beginning("-"); (len(got) == int(n)) != (err == nil) {
+			c := func() *call { return &call{program: &program{stdin: strings.NewReader(x(n))}} }
+			_, err := c().text("-")
+			if got, _ := c().beginning("-"); (len(got) == int(n)) != (err == nil) {
 				t.Errorf("of %d bytes the beginning has %d: %v", n, len(got), err)
 			}
 			return err == nil
@@ -87,25 +86,13 @@ func TestLimits(t *testing.T) {
 		{Const: "maxNote", Max: 8 << 10, Within: func(t *testing.T, n int64) bool { return checkNote(x(n)) == nil }},
 
 		// What is shown.
-		{Const: "quotedWords", Max: 120, Within: func(t *testing.T, n int64) bool { return inQuotes(x(n)) == `"`+x(n)+`"` }},
-		{Const: "eventsWidth", Max: 80, Within: func(t *testing.T, n int64) bool {
-			line := func(n int) string {
-				return eventText(cycle.LiveEvent{At: now, Data: state.Details{Reason: x(int64(n))}}, now)
-			}
-			rest := utf8.RuneCountInString(line(1)) - 1
-			return strings.HasSuffix(line(int(n)-rest), "x")
-		}},
 		{Const: "maxShownFiles", Max: 50, Within: func(t *testing.T, n int64) bool {
 			var out bytes.Buffer
-			printCame(&terminal.Output{Stdout: &out}, "last", cycle.CameWith{Files: make([]cycle.ReceivedFile, n)})
+			printCame(&terminal.Output{Stdout: &out}, "last", files.Attached{Files: make([]files.Received, n)})
 			return !strings.Contains(out.String(), "more\n")
 		}},
-		{Const: "maxObstacles", Max: 5, Within: func(t *testing.T, n int64) bool {
-			text := statusText(new(terminal.Output), cycle.Status{Obstacles: make([]string, n)}, "", false, now)
-			return strings.Count(text, "FILE") == int(n) && !strings.Contains(text, "more: ")
-		}},
 		{Const: "defaultFound", Max: 5, Within: func(t *testing.T, n int64) bool {
-			return n <= int64(foundAtMost(cli.NewContext(nil, flag.NewFlagSet("", flag.ContinueOnError), nil)))
+			return n <= int64(new(historyOptions).mostFound(&call{line: cli.NewContext(new(cli.App), nil, nil)}))
 		}},
 
 		// How long a command waits.
@@ -117,11 +104,13 @@ func TestLimits(t *testing.T) {
 		}),
 		limittest.Duration("sayAfter", 3*time.Second-1, 1, func(t *testing.T, d time.Duration) (silent bool) {
 			synctest.Test(t, func(t *testing.T) {
-				why := whyWaits{out: &terminal.Output{Stderr: io.Discard}, now: time.Now}
-				why.tell(cycle.Waiting{Why: cycle.WaitHalted})
+				p := testProgram()
+				p.out.Stderr = io.Discard
+				why := whyWaits{call: &call{program: p}}
+				why.tell(view.Waiting{Why: view.WaitHalted})
 				time.Sleep(d)
-				why.tell(cycle.Waiting{Why: cycle.WaitHalted})
-				silent = !why.said
+				why.tell(view.Waiting{Why: view.WaitHalted})
+				silent = !why.printed
 			})
 			return silent
 		}),
@@ -130,8 +119,7 @@ func TestLimits(t *testing.T) {
 				listener := newPipes()
 				defer listener.Close()
 				begin := time.Now()
-				k := loginCmd{loader: new(config.Loader)}
-				if _, err := k.consent(t.Context(), mail.OAuth{}, oauth2.Config{}, "", listener, func(string, string) error { return nil }); err == nil {
+				if _, err := awaitConsent(t.Context(), nil, mail.OAuth{}, oauth2.Config{}, "", listener, func(string, string) error { return nil }); err == nil {
 					t.Error("nobody consented")
 				}
 				waits = d <= time.Since(begin)

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,13 +21,14 @@ import (
 	"agentstateloop/cycle/listen"
 )
 
-type listenCmd struct {
-	agents agents
-	loader *config.Loader
-	out    *terminal.Output
+// listenOptions are the flags of listen.
+type listenOptions struct {
+	printUnit             bool
+	tokenFile, pipe, addr string
 }
 
 func listenCommand(p *program) *cli.Command {
+	var o listenOptions
 	return &cli.Command{
 		Name:      "listen",
 		Usage:     "run a small daemon that wakes agents at once",
@@ -47,64 +52,64 @@ Example:
   agentstateloop listen --print-unit \
     > ~/.config/systemd/user/agentstateloop.service`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "the webhook's loopback `ADDRESS`"},
-			&cli.StringFlag{Name: "token-file", Usage: "`FILE` (0600) with the webhook's token (default: no webhook)"},
-			&cli.StringFlag{Name: "pipe", Usage: "make a named pipe at `PATH`"},
-			switchFlag("print-unit", "print a systemd user unit with these arguments"),
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "the webhook's loopback `ADDRESS`", Destination: &o.addr},
+			textFlag(&o.tokenFile, "token-file", "`FILE` (0600) with the webhook's token (default: no webhook)"),
+			textFlag(&o.pipe, "pipe", "make a named pipe at `PATH`"),
+			switchFlag(&o.printUnit, "print-unit", "print a systemd user unit with these arguments"),
 		},
-		Action: listenCmd{p.agents(), p.loader, &p.out}.run,
+		Action: p.action(0, math.MaxInt, o.run),
 	}
 }
 
-func (k listenCmd) run(c *cli.Context) error {
-	named, err := k.paths(c)
+func (o *listenOptions) run(c *call) error {
+	named, err := c.paths()
 	if err != nil {
 		return err
 	}
 	before := snapshot(named)
-	agents, err := k.agents.loadNamed(c)
+	agents, err := c.loadNamed()
 	if err != nil {
 		return err
 	}
-	if c.Bool("print-unit") {
-		return k.printUnit(c, agents)
+	if o.printUnit {
+		return o.printUnitFile(c, agents)
 	}
-	web, err := listenLoopback(c.String("addr"))
+	web, err := listenLoopback(o.addr)
 	if err != nil {
 		return err
 	}
 	defer web.Close()
-	socket := k.loader.Env("NOTIFY_SOCKET")
+	socket := c.loader.Env("NOTIFY_SOCKET")
 	var telling sync.Mutex
 	l := &listen.Listener{
-		Agents: agents, Web: web, Pipe: c.String("pipe"), Secrets: k.loader.Secrets,
+		Agents: agents, Web: web, Pipe: o.pipe, Secrets: c.loader.Secrets,
 		Logf: func(format string, args ...any) {
 			telling.Lock()
 			defer telling.Unlock()
-			k.out.Warn(format, args...)
+			c.out.Warn(format, args...)
 		},
 		Ready: func() {
-			k.announce(c, agents, "http://"+web.Addr().String())
+			announceListener(c, agents, "http://"+web.Addr().String())
 			if err := listen.Notify(socket, listen.Ready); err != nil {
-				k.out.Warn("%v", err)
+				c.out.Warn("%v", err)
 			}
 		},
-		Reload: newRoster(k.agents, named, before, agents).reload,
+		Reload: newRoster(c.program, named, before, agents).reload,
 		Alive:  func() { _ = listen.Notify(socket, listen.Alive) }, // systemd's watchdog notices a failure
 	}
-	if file := c.String("token-file"); file != "" {
-		l.Token = k.loader.SecretFile(file)
-		if _, err := l.Token(c.Context); err != nil {
+	if file := o.tokenFile; file != "" {
+		l.Token = c.loader.SecretFile(file)
+		if _, err := l.Token(c.ctx); err != nil {
 			return terminal.WithHint(err, tokenHint(file))
 		}
 	}
-	if k.loader.Env("GOGC") == "" {
+	if c.loader.Env("GOGC") == "" {
 		// The daemon mostly waits, so its memory costs more than the CPU time of garbage
 		// collection. This saves a third of the memory of each agent.
 		debug.SetGCPercent(30)
 	}
-	go k.loader.Secrets.Guarded(func() { freeMemory(c.Context) })()
-	err = l.Run(c.Context)
+	go c.loader.Secrets.Guarded(func() { freeMemory(c.ctx) })()
+	err = l.Run(c.ctx)
 	if errors.Is(err, listen.ErrRunning) {
 		return terminal.WithHint(err, "one listener for an agent is enough, and that one goes on")
 	}
@@ -133,18 +138,18 @@ type listenOutput struct {
 	URL    string   `json:"url"`
 }
 
-// announce prints the agents and the address of the listener.
-func (k listenCmd) announce(c *cli.Context, agents []*cycle.Agent, url string) {
-	if !c.Bool("json") {
-		k.out.Printf("listening for %s at %s\n", terminal.Count(len(agents), "agent"), url)
+// announceListener prints the agents and the address of the listener.
+func announceListener(c *call, agents []*cycle.Agent, url string) {
+	if !c.json {
+		c.out.Printf("listening for %s at %s\n", terminal.Count(len(agents), "agent"), url)
 		return
 	}
 	ready := listenOutput{URL: url}
 	for _, a := range agents {
 		ready.Agents = append(ready.Agents, a.Handle)
 	}
-	if err := k.out.JSONLine(ready); err != nil {
-		k.out.Warn("%v", err)
+	if err := c.out.JSONLine(ready); err != nil {
+		c.out.Warn("%v", err)
 	}
 }
 
@@ -155,13 +160,13 @@ func tokenHint(file string) string {
 
 // paths returns the absolute paths of the files and folders on the command line, or else that of
 // the single configuration.
-func (k listenCmd) paths(c *cli.Context) ([]string, error) {
-	if c.NArg() == 0 {
-		path, err := k.agents.configPath(c)
+func (c *call) paths() ([]string, error) {
+	if len(c.args) == 0 {
+		path, err := c.configPath()
 		return []string{path}, err
 	}
 	var all []string
-	for _, arg := range c.Args().Slice() {
+	for _, arg := range c.args {
 		path, err := filepath.Abs(arg)
 		if err != nil {
 			return nil, err
@@ -171,35 +176,131 @@ func (k listenCmd) paths(c *cli.Context) ([]string, error) {
 	return all, nil
 }
 
-// printUnit prints a unit that runs this command, with absolute paths.
-func (k listenCmd) printUnit(c *cli.Context, agents []*cycle.Agent) error {
-	self, err := k.loader.Executable()
+// printUnitFile prints a unit that runs this command, with absolute paths.
+func (o *listenOptions) printUnitFile(c *call, agents []*cycle.Agent) error {
+	self, err := c.loader.Executable()
 	if err != nil {
 		return err
 	}
 	argv := []string{self}
-	if c.NArg() == 0 {
+	if len(c.args) == 0 {
 		argv = append(argv, "--config", agents[0].Config)
 	}
 	argv = append(argv, "listen")
-	if c.IsSet("addr") {
-		argv = append(argv, "--addr", c.String("addr"))
+	if c.given(&o.addr) != "" {
+		argv = append(argv, "--addr", o.addr)
 	}
-	for _, flag := range []string{"token-file", "pipe"} {
-		if c.String(flag) == "" {
+	for _, file := range []struct{ flag, path string }{{"--token-file", o.tokenFile}, {"--pipe", o.pipe}} {
+		if file.path == "" {
 			continue
 		}
-		path, err := filepath.Abs(c.String(flag))
+		path, err := filepath.Abs(file.path)
 		if err != nil {
 			return err
 		}
-		argv = append(argv, "--"+flag, path)
+		argv = append(argv, file.flag, path)
 	}
-	for _, path := range c.Args().Slice() {
+	for _, path := range c.args {
 		if path, err = filepath.Abs(path); err != nil {
 			return err
 		}
 		argv = append(argv, path)
 	}
-	return printFile(c, k.out, listen.Unit(argv))
+	return c.printFile(listen.Unit(argv))
+}
+
+// roster keeps the agents of a listener in sync with their configurations.
+type roster struct {
+	*program
+	args  []string // absolute paths from the command line, or the single configuration
+	files map[string]entry
+}
+
+// entry is a configuration from the last reload.
+type entry struct {
+	text  string
+	agent *cycle.Agent // nil if the configuration is unusable
+}
+
+// newRoster returns a roster of agents that were loaded from args. before is a snapshot from
+// before the load, so that later changes are noticed.
+func newRoster(p *program, args []string, before map[string]string, agents []*cycle.Agent) *roster {
+	r := &roster{program: p, args: args, files: map[string]entry{}}
+	for file, text := range before {
+		r.files[file] = entry{text: text}
+	}
+	for _, a := range agents {
+		r.files[a.Config] = entry{before[a.Config], a}
+	}
+	return r
+}
+
+// snapshot returns the texts of the configurations in args: files, and *.toml in folders. It
+// skips unreadable files.
+func snapshot(args []string) map[string]string {
+	texts := map[string]string{}
+	for _, arg := range args {
+		files := []string{arg}
+		if info, err := os.Stat(arg); err == nil && info.IsDir() {
+			files, _ = filepath.Glob(filepath.Join(config.QuoteGlob(arg), "*.toml")) // the pattern is valid
+		}
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil {
+				texts[file] = string(text)
+			}
+		}
+	}
+	return texts
+}
+
+// reload returns the agents of the current configurations. It drops an agent whose configuration
+// was removed from its folder. It keeps an agent unchanged if its configuration has an error,
+// which is reported once, or if its file was named as an argument and was removed.
+func (r *roster) reload() (agents []*cycle.Agent, changed bool) {
+	now := snapshot(r.args)
+	for file, old := range r.files {
+		if _, there := now[file]; !there && !slices.Contains(r.args, file) {
+			delete(r.files, file)
+			changed = changed || old.agent != nil
+		}
+	}
+	if changed { // a file may have been rejected for a handle that is free now
+		maps.DeleteFunc(r.files, func(_ string, e entry) bool { return e.agent == nil })
+	}
+	for file, text := range now {
+		old, known := r.files[file]
+		if known && old.text == text {
+			continue
+		}
+		a, err := r.loader.Load(file)
+		if err == nil {
+			err = r.checkHandle(file, a.Handle)
+		}
+		if err != nil {
+			r.out.Warn("%v; %s", err, map[bool]string{true: "its agent goes on as it was", false: "left out"}[old.agent != nil])
+			r.files[file] = entry{text, old.agent}
+			continue
+		}
+		r.files[file] = entry{text, a}
+		changed = true
+	}
+	for _, e := range r.files {
+		if e.agent != nil {
+			agents = append(agents, e.agent)
+		}
+	}
+	if changed {
+		r.out.Printf("listening for %s, as configured now\n", terminal.Count(len(agents), "agent"))
+	}
+	return agents, changed
+}
+
+// checkHandle rejects a handle of another configuration.
+func (r *roster) checkHandle(file, handle string) error {
+	for other, e := range r.files {
+		if other != file && e.agent != nil && e.agent.Handle == handle {
+			return &config.Error{Path: file, Key: "agent.handle", Text: "@" + handle + " is in " + other + " already"}
+		}
+	}
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/plain"
+	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
 	"agentstateloop/state/store"
 )
@@ -25,13 +26,11 @@ import (
 // consentTimeout limits how long login waits for the browser.
 const consentTimeout = 15 * time.Minute
 
-type loginCmd struct {
-	agents agents
-	loader *config.Loader
-	out    *terminal.Output
-}
+// loginOptions are the flags of login.
+type loginOptions struct{ addr string }
 
 func loginCommand(p *program) *cli.Command {
+	var o loginOptions
 	return &cli.Command{
 		Name:      "login",
 		Usage:     "get the refresh token for a mailbox with OAuth2",
@@ -46,21 +45,18 @@ If the browser is on another machine, give --addr and forward its port:
 Example:
   agentstateloop login --addr 127.0.0.1:8803`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "`ADDRESS` the browser comes back to"},
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "`ADDRESS` the browser comes back to", Destination: &o.addr},
 		},
-		Action: loginCmd{p.agents(), p.loader, &p.out}.run,
+		Action: p.action(0, 1, o.run),
 	}
 }
 
-func (k loginCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 1); err != nil {
-		return err
-	}
-	which := cmp.Or(c.Args().First(), "imap")
+func (o *loginOptions) run(c *call) error {
+	which := cmp.Or(c.arg(0), "imap")
 	if which != "imap" && which != "smtp" {
 		return terminal.Usagef("", "%q is not one of: imap, smtp", which)
 	}
-	conf, err := k.config(c)
+	conf, err := c.readConfig()
 	if err != nil {
 		return err
 	}
@@ -78,11 +74,11 @@ func (k loginCmd) run(c *cli.Context) error {
 	if known.Endpoint.AuthURL == "" {
 		return conf.Wrong(section+".auth_url", "is missing: the URL at which the provider asks a person for consent")
 	}
-	o, err := k.loader.OAuth(conf, section, s.OAuth2)
+	auth, err := c.loader.OAuth(conf, section, s.OAuth2)
 	if err != nil {
 		return err
 	}
-	listener, err := listenLoopback(c.String("addr"))
+	listener, err := listenLoopback(o.addr)
 	if err != nil {
 		return err
 	}
@@ -95,34 +91,34 @@ func (k loginCmd) run(c *cli.Context) error {
 	// Microsoft allows another port only for a redirect URL without a path.
 	ask := oauth2.Config{ClientID: s.OAuth2.ClientID, Endpoint: known.Endpoint, Scopes: known.Scopes, RedirectURL: "http://localhost:" + port}
 	user := cmp.Or(s.Username, conf.File.Mail.Address)
-	say := func(url, user string) error { return k.askConsent(c.Bool("json"), url, user) }
-	token, err := k.consent(c.Context, o, ask, user, listener, say)
+	say := func(url, user string) error { return c.askConsent(url, user) }
+	token, err := awaitConsent(c.ctx, c.loader.Secrets, auth, ask, user, listener, say)
 	if err != nil {
 		return err
 	}
-	return k.keepRefreshToken(c.Bool("json"), conf.Resolve(s.OAuth2.RefreshTokenFile), token)
+	return c.keepRefreshToken(conf.Resolve(s.OAuth2.RefreshTokenFile), token)
 }
 
-// config reads the configuration without wiring an agent, because login must run even if the
+// readConfig reads the configuration without wiring an agent, because login must run even if the
 // agent's login does not work yet.
-func (k loginCmd) config(c *cli.Context) (*config.Config, error) {
-	path, err := k.agents.configPath(c)
+func (c *call) readConfig() (*config.Config, error) {
+	path, err := c.configPath()
 	if err != nil {
 		return nil, err
 	}
-	return k.loader.Read(path)
+	return c.loader.Read(path)
 }
 
-// consent sends a person to the provider, and exchanges the browser's answer for the refresh
+// awaitConsent sends a person to the provider, and exchanges the browser's answer for the refresh
 // token, which it returns. say shows the URL to the person.
-func (k loginCmd) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, user string, listener net.Listener, say func(url, user string) error) (string, error) {
+func awaitConsent(ctx context.Context, secrets *secret.Known, auth mail.OAuth, ask oauth2.Config, user string, listener net.Listener, say func(url, user string) error) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, consentTimeout, coded(codeTimedOut, fmt.Errorf("timed out after %v waiting for the browser", consentTimeout)))
 	defer cancel()
 	mark, verifier := rand.Text(), oauth2.GenerateVerifier()
 	back := make(chan consent, 1)
 	server := &http.Server{Handler: consentHandler(mark, back), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	serving := make(chan error, 1)
-	go k.loader.Secrets.Guarded(func() { serving <- server.Serve(listener) })()
+	go secrets.Guarded(func() { serving <- server.Serve(listener) })()
 	defer server.Shutdown(ctx)
 	url := ask.AuthCodeURL(mark, oauth2.AccessTypeOffline, oauth2.S256ChallengeOption(verifier),
 		oauth2.SetAuthURLParam("prompt", "consent"), oauth2.SetAuthURLParam("login_hint", user))
@@ -138,7 +134,7 @@ func (k loginCmd) consent(ctx context.Context, o mail.OAuth, ask oauth2.Config, 
 		if a.refused != "" {
 			return "", fmt.Errorf("the provider refused access: %s", plain.Line(a.refused))
 		}
-		return o.Exchange(ctx, a.code, verifier, ask.RedirectURL)
+		return auth.Exchange(ctx, a.code, verifier, ask.RedirectURL)
 	}
 }
 
@@ -166,8 +162,8 @@ func consentHandler(mark string, back chan<- consent) http.HandlerFunc {
 }
 
 // keepRefreshToken writes the file named in refresh_token_file.
-func (k loginCmd) keepRefreshToken(json bool, file, token string) error {
-	k.loader.Secrets.Learn(file, token)
+func (c *call) keepRefreshToken(file, token string) error {
+	c.loader.Secrets.Learn(file, token)
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real // write through the link
 	}
@@ -175,10 +171,10 @@ func (k loginCmd) keepRefreshToken(json bool, file, token string) error {
 	if err := dir.Keep(filepath.Base(file), strings.NewReader(token+"\n")); err != nil {
 		return errors.Join(errors.New("the refresh token is lost: run login again"), err)
 	}
-	if json {
-		return k.out.JSONLine(loginOutput{Step: "saved", File: &file})
+	if c.json {
+		return c.out.JSONLine(loginOutput{Step: "saved", File: &file})
 	}
-	k.out.Printf("the refresh token is in %s\n", file)
+	c.out.Printf("the refresh token is in %s\n", file)
 	return nil
 }
 
@@ -191,10 +187,10 @@ type loginOutput struct {
 }
 
 // askConsent prints the URL for a person.
-func (k loginCmd) askConsent(json bool, url, user string) error {
-	if json {
-		return k.out.JSONLine(loginOutput{Step: "open", URL: &url, User: &user})
+func (c *call) askConsent(url, user string) error {
+	if c.json {
+		return c.out.JSONLine(loginOutput{Step: "open", URL: &url, User: &user})
 	}
-	k.out.Printf("open this URL, log in as %s and allow the access:\n\n  %s\n\n", plain.Line(user), url)
+	c.out.Printf("open this URL, log in as %s and allow the access:\n\n  %s\n\n", plain.Line(user), url)
 	return nil
 }

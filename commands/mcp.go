@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -22,13 +21,11 @@ import (
 	"agentstateloop/turn/react"
 )
 
-type mcpCmd struct {
-	agents agents
-	stdin  io.Reader
-	out    *terminal.Output
-}
+// mcpOptions are the flags of mcp.
+type mcpOptions struct{ approve bool }
 
 func mcpCommand(p *program) *cli.Command {
+	var o mcpOptions
 	return &cli.Command{
 		Name:  turn.ToolServerCommand,
 		Usage: "offer the commands of this group as tools, by MCP",
@@ -43,34 +40,31 @@ Outside of a turn its tools are listed, and each call is an error.
 Example:
   codex exec -c 'mcp_servers.agent.command="agentstateloop"' \
     -c 'mcp_servers.agent.args=["mcp"]' "remember that it rained"`,
-		Flags: []cli.Flag{&cli.BoolFlag{
-			Name: turn.ApproveFlag, Usage: "also decide claude's requests for permission ([turn] approve)",
-		}},
-		Action: mcpCmd{agents{loader: p.loader, out: &p.out}, p.stdin, &p.out}.run,
+		Flags: []cli.Flag{
+			switchFlag(&o.approve, turn.ApproveFlag, "also decide claude's requests for permission ([turn] approve)"),
+		},
+		Action: p.action(0, 0, o.run),
 	}
 }
 
-func (m mcpCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 0); err != nil {
-		return err
-	}
-	if terminal.NewAsker(m.stdin, m.out, nil).CanAsk() {
+func (o *mcpOptions) run(c *call) error {
+	if terminal.NewAsker(c.stdin, &c.out, nil).CanAsk() {
 		return terminal.Usagef("name it as a server of type stdio in the client; [turn] mcp does that for the runners claude, codex, gemini and acp",
-			"%s speaks the Model Context Protocol with a program, not with a person", c.Command.HelpName)
+			"%s speaks the Model Context Protocol with a program, not with a person", c.helpName())
 	}
-	caller := &mcpCaller{c: c, agents: m.agents, out: m.out}
+	caller := &mcpCaller{call: c}
 	tools, err := caller.effects().Tools()
 	if err != nil {
 		return err
 	}
 	for i := range tools {
-		tools[i].Run = explained(m.agents.loader.Secrets, tools[i].Run)
+		tools[i].Run = explained(c.loader.Secrets, tools[i].Run)
 	}
-	if c.Bool(turn.ApproveFlag) {
+	if o.approve {
 		tools = append(tools, caller.approveTool())
 	}
-	server := mcpserver.Server{Name: name, Version: version(), Tools: tools, Instructions: caller.instructions(), Secrets: m.agents.loader.Secrets}
-	return server.Serve(c.Context, m.stdin, m.out.Stdout)
+	server := mcpserver.Server{Name: name, Version: version(), Tools: tools, Instructions: caller.instructions(), Secrets: c.loader.Secrets}
+	return server.Serve(c.ctx, c.stdin, c.out.Stdout)
 }
 
 // explained wraps a tool. It turns an error into the output of the command with the same name,
@@ -101,10 +95,7 @@ func explained(secrets *secret.Known, run func(context.Context, json.RawMessage)
 
 // mcpCaller acts for the tools, in the turn that started the server.
 type mcpCaller struct {
-	c      *cli.Context
-	agents agents
-	out    *terminal.Output
-
+	*call
 	loading sync.Mutex
 }
 
@@ -143,7 +134,7 @@ func (m *mcpCaller) approve(ctx context.Context, tool string, input json.RawMess
 	err := m.act(func(t turnActions) (err error) { p, err = t.permit(ctx, tool, input); return err })
 	switch {
 	case err != nil:
-		return approval{Behavior: "deny", Message: m.agents.loader.Secrets.Redact(err.Error())}
+		return approval{Behavior: "deny", Message: m.loader.Secrets.Redact(err.Error())}
 	case p.Decision == turn.PermissionUsed:
 		return approval{Behavior: "allow", Input: input}
 	}
@@ -152,7 +143,7 @@ func (m *mcpCaller) approve(ctx context.Context, tool string, input json.RawMess
 
 // instructions returns the server's instructions for the model.
 func (m *mcpCaller) instructions() string {
-	if _, err := m.agents.parseInside(m.c); err != nil {
+	if _, err := m.inside(); err != nil {
 		return "These tools work only inside of a turn that agentStateLoop has started, and this is none: each call is an error."
 	}
 	text := "Tools for your turn: to set its result, to ask and inform others, to rest, and to remember. Each does what the command of agentstateloop does."
@@ -160,7 +151,7 @@ func (m *mcpCaller) instructions() string {
 		{"AGENTSTATELOOP_OUTPUT", "Files that you write into %s go with the answer."},
 		{"AGENTSTATELOOP_CONTEXT", "The message, with what came with it, is in %s."},
 	} {
-		if path := m.agents.loader.Env(folder.variable); path != "" {
+		if path := m.loader.Env(folder.variable); path != "" {
 			text += " " + fmt.Sprintf(folder.what, path)
 		}
 	}
@@ -171,7 +162,7 @@ func (m *mcpCaller) instructions() string {
 // turn is still the caller's. It leaves the committed hook events to a separate process.
 func (m *mcpCaller) act(do func(turnActions) error) error {
 	m.loading.Lock()
-	actions, err := m.agents.turn(m.c)
+	actions, err := m.turnOf(m.open)
 	m.loading.Unlock()
 	if err != nil {
 		return err

@@ -15,12 +15,14 @@ import (
 	"agentstateloop/state"
 )
 
-type meshServeCmd struct {
-	loader *config.Loader
-	out    *terminal.Output
+// meshServeOptions are the flags of mesh serve.
+type meshServeOptions struct {
+	open              bool
+	dir, tokens, addr string
 }
 
 func meshServeCommand(p *program) *cli.Command {
+	var o meshServeOptions
 	return &cli.Command{
 		Name:  "serve",
 		Usage: "run a mesh for the agents of this machine",
@@ -37,26 +39,23 @@ unproven.
 Example:
   agentstateloop mesh serve --tokens ~/.config/agentstateloop/mesh-tokens`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8801", Usage: "the loopback `ADDRESS` to listen on"},
-			&cli.StringFlag{Name: "dir", Usage: "`FOLDER` for what it holds"},
-			&cli.StringFlag{Name: "tokens", Usage: "`FILE` (0600) with the agents and their tokens"},
-			switchFlag("open", "accept calls without a token"),
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8801", Usage: "the loopback `ADDRESS` to listen on", Destination: &o.addr},
+			textFlag(&o.dir, "dir", "`FOLDER` for what it holds"),
+			textFlag(&o.tokens, "tokens", "`FILE` (0600) with the agents and their tokens"),
+			switchFlag(&o.open, "open", "accept calls without a token"),
 		},
-		Action: meshServeCmd{p.loader, &p.out}.run,
+		Action: p.action(0, 0, o.run),
 	}
 }
 
-func (m meshServeCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 0); err != nil {
-		return err
-	}
-	options, err := m.options(c)
+func (o *meshServeOptions) run(c *call) error {
+	options, err := o.serverOptions(c)
 	if err != nil {
 		return err
 	}
-	dir := c.String("dir")
+	dir := o.dir
 	if dir == "" {
-		home, err := m.loader.Home()
+		home, err := c.loader.Home()
 		if err != nil {
 			return err
 		}
@@ -70,19 +69,19 @@ func (m meshServeCmd) run(c *cli.Context) error {
 		return err
 	}
 	if aside := server.SetAside(); aside != "" {
-		m.out.Warn("the log was damaged: what could be read of it is kept, and a copy is %s", aside)
+		c.out.Warn("the log was damaged: what could be read of it is kept, and a copy is %s", aside)
 	}
-	listener, err := listenLoopback(c.String("addr"))
+	listener, err := listenLoopback(o.addr)
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
-	if err := m.announce(c, "http://"+listener.Addr().String(), dir); err != nil {
+	if err := announceMesh(c, "http://"+listener.Addr().String(), dir); err != nil {
 		return errors.Join(err, listener.Close(), server.Close())
 	}
-	if err := listen.Notify(m.loader.Env("NOTIFY_SOCKET"), listen.Ready); err != nil {
-		m.out.Warn("%v", err)
+	if err := listen.Notify(c.loader.Env("NOTIFY_SOCKET"), listen.Ready); err != nil {
+		c.out.Warn("%v", err)
 	}
-	return errors.Join(serveUntil(c.Context, server.HTTPServer(), listener, m.loader.Secrets), server.Close())
+	return errors.Join(serveUntil(c.ctx, server.HTTPServer(), listener, c.loader.Secrets), server.Close())
 }
 
 // meshServeOutput is the line of JSON that mesh serve prints when it is ready.
@@ -91,23 +90,23 @@ type meshServeOutput struct {
 	Dir string `json:"dir"` // folder with its data
 }
 
-// announce prints the address of the mesh.
-func (m meshServeCmd) announce(c *cli.Context, url, dir string) error {
-	if !c.Bool("json") {
-		m.out.Printf("mesh at %s\n", url)
+// announceMesh prints the address of the mesh.
+func announceMesh(c *call, url, dir string) error {
+	if !c.json {
+		c.out.Printf("mesh at %s\n", url)
 		return nil
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	return m.out.JSONLine(meshServeOutput{URL: url, Dir: dir})
+	return c.out.JSONLine(meshServeOutput{URL: url, Dir: dir})
 }
 
-// options reads the agents that may call.
-func (m meshServeCmd) options(c *cli.Context) (mesh.Options, error) {
-	options := mesh.Options{Open: c.Bool("open"), Secrets: m.loader.Secrets}
-	file := c.String("tokens")
+// serverOptions reads the agents that may call.
+func (o *meshServeOptions) serverOptions(c *call) (mesh.Options, error) {
+	options := mesh.Options{Open: o.open, Secrets: c.loader.Secrets}
+	file := o.tokens
 	if file == "" && !options.Open {
 		return options, terminal.Usagef("--tokens FILE has a line HANDLE TOKEN for each agent; --open lets in everybody on this machine",
 			"--tokens or --open is missing: which agents may call?")
@@ -123,7 +122,7 @@ func (m meshServeCmd) options(c *cli.Context) (mesh.Options, error) {
 		return options, fmt.Errorf("read tokens %s: %w", file, err)
 	}
 	for handle, token := range options.Tokens {
-		m.loader.Secrets.Learn("mesh token of "+handle, token)
+		c.loader.Secrets.Learn("mesh token of "+handle, token)
 	}
 	if err := options.Check(); err != nil {
 		return options, fmt.Errorf("read tokens %s: %w", file, err)

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,22 +10,26 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/present"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
-	"agentstateloop/internal/secret"
+	"agentstateloop/cycle/view"
+	"agentstateloop/mesh"
 )
 
 // nudgeTimeout is the default timeout of nudge --wait.
 const nudgeTimeout = 5 * time.Minute
 
-type nudgeCmd struct {
-	agents  agents
-	out     *terminal.Output
-	now     func() time.Time
-	secrets *secret.Known
+// nudgeOptions are the flags of nudge.
+type nudgeOptions struct {
+	from, reason string
+	wait         optional
+	timeout      time.Duration
+	noPoll       bool
 }
 
 func nudgeCommand(p *program) *cli.Command {
+	o := nudgeOptions{wait: optional{without: string(view.PointPolled), choices: points}}
 	return &cli.Command{
 		Name:      "nudge",
 		Usage:     "wake the agent now, or another one through the mesh",
@@ -47,53 +52,46 @@ Example:
   make && agentstateloop nudge --reason "build is green"
   agentstateloop nudge --wait=done --timeout 2m --json`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "from", Usage: "`NAME` of the sender"},
-			&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT` of one line"},
-			&cli.GenericFlag{Name: "wait", Value: &optional{without: string(cycle.PointPolled), choices: points}, Usage: "wait until it is polled, or has reached `POINT`"},
-			durationFlag("timeout", "give up waiting after `DURATION`", nudgeTimeout),
-			switchFlag("no-poll", "only record it, for the next poll"),
+			textFlag(&o.from, "from", "`NAME` of the sender"),
+			textFlag(&o.reason, "reason", "why, as `TEXT` of one line"),
+			&cli.GenericFlag{Name: "wait", Value: &o.wait, Usage: "wait until it is polled, or has reached `POINT`"},
+			durationFlag(&o.timeout, "timeout", "give up waiting after `DURATION`", nudgeTimeout),
+			switchFlag(&o.noPoll, "no-poll", "only record it, for the next poll"),
 		},
-		Action: nudgeCmd{p.agents(), &p.out, p.loader.Now, p.loader.Secrets}.run,
+		Action: p.agentAction(0, 1, o.run),
 	}
 }
 
 // nudgeOutput is the JSON output of nudge. poll is null if no cycle ran. receipt is null without
 // --wait. error is the reason if the nudge has not reached the point of --wait.
 type nudgeOutput struct {
-	Agent   string         `json:"agent"`
-	Poll    *pollOutput    `json:"poll"`
-	Receipt *cycle.Receipt `json:"receipt"`
-	Error   *errorOutput   `json:"error"`
+	Agent   string        `json:"agent"`
+	Poll    *pollOutput   `json:"poll"`
+	Receipt *view.Receipt `json:"receipt"`
+	Error   *errorOutput  `json:"error"`
 }
 
-func (n nudgeCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 1); err != nil {
-		return err
-	}
-	a, err := n.agents.load(c)
-	if err != nil {
-		return err
-	}
-	handle := strings.TrimPrefix(c.Args().First(), "@")
+func (o *nudgeOptions) run(c *call, a *cycle.Agent) error {
+	handle := strings.TrimPrefix(c.arg(0), "@")
 	if handle != "" && handle != a.Handle {
-		own := n.agents.neighbour(a, handle)
+		own := c.neighbour(a, handle)
 		if own == nil {
-			return n.throughMesh(c, a, handle)
+			return o.throughMesh(c, a, handle)
 		}
 		a = own
 	}
-	rung, settle, err := a.RingAtOnce(c.String("from"), c.String("reason"))
+	rung, settle, err := a.RingAtOnce(o.from, o.reason)
 	if err != nil {
 		return err
 	}
 	// The poll need not wait for the disk; only the report of success must.
 	settled := make(chan error, 1)
-	go n.secrets.Guarded(func() { settled <- settle() })()
+	go c.loader.Secrets.Guarded(func() { settled <- settle() })()
 	result := nudgeOutput{Agent: a.Handle}
 	var polled error
-	if !c.Bool("no-poll") {
+	if !o.noPoll {
 		var r cycle.Report
-		if r, polled = runPoll(c.Context, a, n.out); polled == nil {
+		if r, polled = c.runPoll(a); polled == nil {
 			v := reportOf(r)
 			result.Poll = &v
 		}
@@ -105,59 +103,106 @@ func (n nudgeCmd) run(c *cli.Context) error {
 		return terminal.WithHint(fmt.Errorf("the nudge is recorded, but the poll after it failed: %w", polled), "`"+name+" doctor` says why; the next poll that works sees the nudge")
 	}
 	var failed error
-	if point := waitPoint(c); point != "" {
-		r, err := awaitNudge(c.Context, a, rung, point, durationOf(c, "timeout"), &whyWaits{agent: a, out: n.out, now: n.now, quiet: c.Bool("json")})
+	if point := o.point(); point != "" {
+		r, err := awaitNudge(c.ctx, a, rung, point, o.timeout, &whyWaits{call: c, agent: a})
 		result.Receipt, failed = &r, err
 	}
-	if c.Bool("json") {
+	if c.json {
 		result.Error = outputOf(failed)
-		return errors.Join(n.out.JSON(result), failed)
+		return errors.Join(c.out.JSON(result), failed)
 	}
 	if result.Receipt != nil {
-		printReceipt(n.out, *result.Receipt, n.now())
+		c.out.Printf("receipt: %s\n", present.Receipt(*result.Receipt, c.now()))
 		return failed
 	}
+	text := "recorded; the poll that is running sees it"
 	switch {
 	case result.Poll != nil:
-		n.out.Printf("nudged @%s: %s\n", a.Handle, reportText(result.Poll.Report, n.now()))
-	case c.Bool("no-poll"):
-		n.out.Printf("nudged @%s: recorded for its next poll\n", a.Handle)
+		text = present.Report(result.Poll.Report, c.now())
+	case o.noPoll:
+		text = "recorded for its next poll"
 	case polled != nil && errors.Is(polled, cycle.ErrInterrupted):
-		n.out.Printf("nudged @%s: recorded; the poll after it was interrupted, and the next one sees it\n", a.Handle)
-	default:
-		n.out.Printf("nudged @%s: recorded; the poll that is running sees it\n", a.Handle)
+		text = "recorded; the poll after it was interrupted, and the next one sees it"
 	}
+	c.out.Printf("nudged @%s: %s\n", a.Handle, text)
 	return nil
 }
 
 // throughMesh nudges an agent without a configuration in this folder.
-func (n nudgeCmd) throughMesh(c *cli.Context, a *cycle.Agent, handle string) error {
+func (o *nudgeOptions) throughMesh(c *call, a *cycle.Agent, handle string) error {
 	handle, err := parseHandle(handle)
 	if err != nil {
 		return err
 	}
-	if c.Bool("no-poll") {
+	if o.noPoll {
 		return terminal.Usagef("", "--no-poll is for your own agent: another one decides itself when to poll")
 	}
-	point := waitPoint(c)
-	if point != "" && point != cycle.PointQueued {
+	point := o.point()
+	if point != "" && point != view.PointQueued {
 		hint := "--wait=queued returns when the mesh holds it"
 		if slices.Contains(points, handle) {
 			hint = "did you mean --wait=" + handle + "? without the = it is the handle of another agent"
 		}
 		return terminal.Usagef(hint, "cannot wait for @%s: its configuration is not in this folder", handle)
 	}
-	if err := a.RingOther(c.Context, handle, c.String("from"), c.String("reason")); err != nil {
+	if err := a.RingOther(c.ctx, handle, o.from, o.reason); err != nil {
 		return refusedByMesh(err, point)
 	}
 	result := nudgeOutput{Agent: handle}
 	if point != "" {
-		now := n.now().UTC()
-		result.Receipt = &cycle.Receipt{Queued: &now}
+		now := c.now().UTC()
+		result.Receipt = &view.Receipt{Queued: &now}
 	}
-	if c.Bool("json") {
-		return n.out.JSON(result)
+	return c.print(result, "nudged @%s through the mesh\n", handle)
+}
+
+// points are the values of nudge --wait=POINT.
+var points = []string{
+	string(view.PointQueued), string(view.PointPolled), string(view.PointTurned), string(view.PointDelivered), pointDone,
+}
+
+// pointDone is a synonym for the last point.
+const pointDone = "done"
+
+// point returns the point of --wait, or "" without the flag.
+func (o *nudgeOptions) point() view.Point {
+	if o.wait.value == pointDone {
+		return view.PointDelivered
 	}
-	n.out.Printf("nudged @%s through the mesh\n", handle)
-	return nil
+	return view.Point(o.wait.value)
+}
+
+// waitError is the reason why a nudge did not reach its point, with a separate exit code.
+type waitError struct {
+	error
+	code int
+}
+
+func (e *waitError) Unwrap() error { return e.error }
+
+// awaitNudge waits until a nudge has reached a point. The error is the reason if it has not.
+func awaitNudge(ctx context.Context, a *cycle.Agent, nudge view.RecordedNudge, point view.Point, timeout time.Duration, why *whyWaits) (view.Receipt, error) {
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, err := a.View().AwaitNudge(waiting, nudge, point, why.tell)
+	switch {
+	case err == nil:
+		return r, nil
+	case errors.Is(err, view.ErrHalted):
+		return r, &waitError{err, exitRefused}
+	case errors.Is(err, view.ErrFailed):
+		return r, &waitError{err, exitFailed}
+	case ctx.Err() == nil && waiting.Err() != nil:
+		return r, &waitError{fmt.Errorf("timed out after %s: the nudge is recorded, but not yet %s", terminal.Short(timeout), point), exitTimeout}
+	}
+	return r, err
+}
+
+// refusedByMesh adds the exit code of --wait to a refusal by the mesh. Without --wait, and for
+// any other error, it returns err unchanged.
+func refusedByMesh(err error, point view.Point) error {
+	if refused, ok := errors.AsType[*mesh.Error](err); ok && point != "" && !refused.Temporary() {
+		return &waitError{err, exitRefused}
+	}
+	return err
 }

@@ -1,16 +1,25 @@
 package commands
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
+	"io/fs"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/present"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
+	"agentstateloop/mail/message"
+	"agentstateloop/mesh"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 func outboxCommand(p *program) *cli.Command {
@@ -37,38 +46,207 @@ func withOutboxHint(err error) error {
 	return err
 }
 
-// outboxStatus returns the status of a row in words.
-func outboxStatus(r cycle.OutboxRow, now time.Time) string {
-	reason := plain.Line(r.Reason)
-	switch r.Status {
-	case cycle.RowUndelivered:
-		return "given up" + since(r.Ended, now) + ": " + cmp.Or(reason, "it waited too long")
-	case cycle.RowLost:
-		return "was not sent, and is not kept: " + reason
-	case cycle.RowReturned:
-		return "came back" + since(r.Ended, now) + ": " + cmp.Or(reason, "no reason given")
-	case cycle.RowHeld:
-		return "held by HALT"
-	case cycle.RowSending:
-		return "is being sent"
+func outboxListCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:  "list",
+		Usage: "list what waits to be sent, and what was given up",
+		Description: `Lists in this order: what waits, with the last failure and the next try; what
+was given up, because the server refused it for good or it waited five days; and
+mail that the server took and that came back. Each row has a number, which every
+outbox command takes, the time, to whom it goes, what it is, and how it stands.
+
+Example:
+  agentstateloop outbox list
+  agentstateloop outbox list --json`,
+		Action: p.agentAction(0, 0, listOutbox),
 	}
-	text := "waits"
-	if r.Attempts > 0 {
-		text += ", tried " + terminal.Count(r.Attempts, "time")
-	}
-	if r.NextTry != nil {
-		text += ", next try " + terminal.Clock(*r.NextTry, now)
-	}
-	if reason != "" {
-		text += ": " + reason
-	}
-	return text
 }
 
-// since returns the time of an event, formatted to follow a word.
-func since(at *time.Time, now time.Time) string {
-	if at == nil {
-		return ""
+func listOutbox(c *call, a *cycle.Agent) error {
+	rows, err := a.Outbox()
+	if err != nil {
+		return err
 	}
-	return fmt.Sprintf(" %s", terminal.Clock(*at, now))
+	for i := range rows {
+		rows[i].State = present.OutboxStatus(rows[i], c.now())
+	}
+	if c.json {
+		return c.out.JSON(rows)
+	}
+	var cells [][]string
+	for _, r := range rows {
+		at := "-"
+		if when := cmp.Or(r.Created, r.Ended); when != nil {
+			at = terminal.Clock(*when, c.now())
+		}
+		cells = append(cells, []string{present.OutboxNumber(r), at, plain.Line(r.To), present.OutboxSubject(r), r.State})
+	}
+	return c.out.Grid([]terminal.Column{{}, {}, {Least: 12}, {Least: 16}, {}}, cells)
+}
+
+func outboxShowCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "show",
+		Usage:     "show one of them, with its text",
+		ArgsUsage: "NUMBER|ID",
+		Description: `Shows to whom it goes, what the server said, where it is kept, which files go
+along, and its text.
+
+Example:
+  agentstateloop outbox show 5`,
+		Action: p.agentAction(1, 1, showEffect),
+	}
+}
+
+// effectOutput is the JSON output of outbox show.
+type effectOutput struct {
+	cycle.OutboxRow
+	Text string `json:"text"`
+}
+
+func showEffect(c *call, a *cycle.Agent) error {
+	r, err := a.OutboxRow(c.arg(0))
+	if err != nil {
+		return withOutboxHint(err)
+	}
+	r.State = present.OutboxStatus(r, c.now())
+	v := effectOutput{OutboxRow: r}
+	if v.Text, err = effectText(r); err != nil {
+		return err
+	}
+	if c.json {
+		return c.out.JSON(v)
+	}
+	now := c.now()
+	c.out.Printf("number:  %s\nid:      %s\nto:      %s (%s)\nstatus:  %s\n", present.OutboxNumber(r), plain.Line(r.ID), plain.Line(r.To), r.Channel, r.State)
+	if r.Subject != "" {
+		c.out.Printf("subject: %s\n", plain.Line(r.Subject))
+	}
+	if r.TurnID != "" {
+		c.out.Printf("turn:    %s\n", plain.Line(r.TurnID))
+	}
+	if r.Created != nil {
+		c.out.Printf("made:    %s\n", terminal.Clock(*r.Created, now))
+	}
+	printFiles(&c.out, "with:    ", r.Files)
+	if r.File == "" {
+		return nil
+	}
+	c.out.Printf("file:    %s\n\n%s\n", plain.Line(r.File), strings.TrimSuffix(terminal.Printable(v.Text), "\n"))
+	return nil
+}
+
+// effectText returns the text of an effect.
+func effectText(r cycle.OutboxRow) (string, error) {
+	if r.File == "" {
+		return "", nil
+	}
+	raw, err := osfile.ReadFile(r.File, store.MaxPayload)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", terminal.WithHint(fmt.Errorf("the file of %s is missing: %w", r.ID, err),
+			"it may have been sent meanwhile, see "+name+" outbox list")
+	}
+	if err != nil {
+		return "", err
+	}
+	if r.Channel == state.ByMail {
+		return message.ReadContent(bytes.NewReader(raw), message.Sent{}).Full, nil
+	}
+	if r.Channel == state.ByHook {
+		return string(raw), nil
+	}
+	var m mesh.Message
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return "", fmt.Errorf("read %s: %w", r.File, err)
+	}
+	return m.Text, nil
+}
+
+func outboxRetryCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "retry",
+		Usage:     "send one of them now, as it is",
+		ArgsUsage: "NUMBER|ID",
+		Description: `For what waits for its next try, and for what was given up: that is sent again
+with the same bytes, so its receiver can recognize a copy. Exits 3 if it could
+not be sent.
+
+Example:
+  agentstateloop outbox retry 5`,
+		Action: p.agentAction(1, 1, retryEffect),
+	}
+}
+
+// retryOutput is the JSON output of outbox retry.
+type retryOutput struct {
+	ID     string `json:"id"`
+	Sent   bool   `json:"sent"`
+	Status string `json:"status"` // "sent", or the status from outbox list
+	Reason string `json:"reason"`
+}
+
+func retryEffect(c *call, a *cycle.Agent) error {
+	id := c.arg(0)
+	r, sent, err := a.RetryEffect(c.ctx, id)
+	if err != nil {
+		return withOutboxHint(err)
+	}
+	id = r.ID
+	v := retryOutput{ID: id, Sent: sent, Status: r.Status, Reason: r.Reason}
+	if sent {
+		v.Status, v.Reason = "sent", ""
+	}
+	text := ""
+	switch {
+	case sent:
+		text = plain.Line(id) + " was sent\n"
+	case r.Reason == "" || r.Status == cycle.RowSending || r.Status == cycle.RowHeld:
+		text = plain.Line(id) + " " + present.OutboxStatus(r, c.now()) + "\n"
+	}
+	if err := c.print(v, "%s", text); err != nil {
+		return err
+	}
+	if sent || r.Attempts == 0 && r.Status != cycle.RowUndelivered && r.Status != cycle.RowLost {
+		return nil // another process has it, or it waits for GO
+	}
+	failed := &sourceError{failed: []string{fmt.Sprintf("%s: %s", plain.Line(id), present.OutboxStatus(r, c.now()))}}
+	if r.Status == cycle.RowUndelivered {
+		return terminal.WithHint(failed, "it is still kept; "+name+" outbox drop "+plain.Line(id)+" removes it")
+	}
+	return failed
+}
+
+// outboxDropOptions are the flags of outbox drop.
+type outboxDropOptions struct{ reason string }
+
+func outboxDropCommand(p *program) *cli.Command {
+	var o outboxDropOptions
+	return &cli.Command{
+		Name:      "drop",
+		Usage:     "remove one of them for good; it is not sent",
+		ArgsUsage: "NUMBER|ID",
+		Description: `What is being sent at this moment cannot be dropped.
+
+Example:
+  agentstateloop outbox drop 5 --reason "told by telephone"`,
+		Flags:  []cli.Flag{reasonFlag(&o.reason)},
+		Action: p.agentAction(1, 1, o.run),
+	}
+}
+
+func (o *outboxDropOptions) run(c *call, a *cycle.Agent) error {
+	r, err := a.OutboxRow(c.arg(0))
+	if err != nil {
+		return withOutboxHint(err)
+	}
+	if err := a.DropEffect(c.ctx, r.ID, o.reason); err != nil {
+		return withOutboxHint(err)
+	}
+	return c.print(outboxDropOutput{ID: r.ID, Dropped: true}, "")
+}
+
+// outboxDropOutput is the JSON output of outbox drop.
+type outboxDropOutput struct {
+	ID      string `json:"id"`
+	Dropped bool   `json:"dropped"`
 }

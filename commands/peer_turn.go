@@ -11,21 +11,28 @@ import (
 	"agentstateloop/state"
 )
 
-// checkCaller refuses a command that the calling turn may not use. The turns of other agents may
-// not read the words of the operator and of others, nor use the commands of the operator
-// (docs/design.md, "Conversations"). This does not stop an agent that can change its environment
-// or read our files (docs/security.md).
-func (l agents) checkCaller(c *cli.Context) error {
-	turn := l.loader.Env("AGENTSTATELOOP_TURN")
-	if turn == "" || forEveryTurn(c) {
+// checkCaller returns a check that refuses a command that the calling turn may not use, unless
+// free reports that any turn may use it. The turns of other agents may not read the words of the
+// operator and of others, nor use the commands of the operator (docs/design.md, "Conversations").
+// This does not stop an agent that can change its environment or read our files
+// (docs/security.md).
+func (p *program) checkCaller(free func(*call) bool) cli.BeforeFunc {
+	return func(line *cli.Context) error {
+		if c := p.newCall(line); c.loader.Env("AGENTSTATELOOP_TURN") != "" && !free(c) {
+			return c.checkTurn()
+		}
 		return nil
 	}
-	a, err := l.caller(c)
+}
+
+// checkTurn refuses a command that not every turn may use, to a turn without the right.
+func (c *call) checkTurn() error {
+	a, err := c.caller()
 	if err != nil {
 		return err
 	}
-	cause, known, err := a.CauseOf(turn)
-	command := strings.TrimPrefix(c.Command.HelpName, name+" ")
+	cause, known, err := a.View().CauseOf(c.loader.Env("AGENTSTATELOOP_TURN"))
+	command := strings.TrimPrefix(c.helpName(), name+" ")
 	caused := "the agent caused this turn itself"
 	if cause.Cause() == state.CauseTask {
 		caused = "the clock caused this turn"
@@ -36,7 +43,7 @@ func (l agents) checkCaller(c *cli.Context) error {
 	case known && command == "answer":
 		return notAllowed("end your turn: it goes on with your operator's answer",
 			"%s: no turn answers for its operator", command)
-	case known && (cause.Cause() == state.CauseSelf || cause.Cause() == state.CauseTask) && isOperatorsWord(command, c.NArg()):
+	case known && (cause.Cause() == state.CauseSelf || cause.Cause() == state.CauseTask) && isOperatorsWord(command, len(c.args)):
 		return notAllowed("`"+name+" remind` plans a turn, and what this turn answers reaches your operator",
 			"%s: "+caused+"; only a turn of your operator, or they themselves, may do this", command)
 	case known && cause.Principal() == state.OperatorPrincipal:
@@ -56,38 +63,35 @@ func notAllowed(hint, format, command string) error {
 }
 
 // caller returns the agent whose turn called this command. The command may be for another agent.
-func (l agents) caller(c *cli.Context) (*cycle.Agent, error) {
-	if path := l.loader.Env("AGENTSTATELOOP_CONFIG"); path != "" {
-		return l.loader.Load(path)
+func (c *call) caller() (*cycle.Agent, error) {
+	if path := c.loader.Env("AGENTSTATELOOP_CONFIG"); path != "" {
+		return c.loader.Load(path)
 	}
-	return l.load(c)
+	return c.load()
 }
 
 // mayHear reports whether the caller may read the words of the operator and of others: it is not
 // in a turn that another agent or a program caused.
-func (l agents) mayHear(c *cli.Context) (bool, error) {
-	turn := l.loader.Env("AGENTSTATELOOP_TURN")
+func (c *call) mayHear() (bool, error) {
+	turn := c.loader.Env("AGENTSTATELOOP_TURN")
 	if turn == "" {
 		return true, nil
 	}
-	a, err := l.caller(c)
+	a, err := c.caller()
 	if err != nil {
 		return false, err
 	}
-	who, err := a.PrincipalOf(turn)
+	who, err := a.View().PrincipalOf(turn)
 	return who == state.OperatorPrincipal, err
 }
 
 // forEveryTurn reports whether any turn may call a command: its effect and output are limited to
 // the caller's own turn, or it does not show past messages. compact refuses every turn itself.
-func forEveryTurn(c *cli.Context) bool {
-	switch strings.TrimPrefix(c.Command.HelpName, name+" ") {
+// history and poll have checks of their own, which look at their flags.
+func forEveryTurn(c *call) bool {
+	switch strings.TrimPrefix(c.helpName(), name+" ") {
 	case "submit", "ask", "send", "sleep", "remind", "remember", "mcp", "nudge", "status", "report", "compact", "completion", "version", "__react", cycle.HooksCommand:
 		return true
-	case "history":
-		return c.IsSet("search")
-	case "poll":
-		return !c.Bool("dry-run")
 	}
 	return false
 }

@@ -10,18 +10,20 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/present"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/internal/plain"
 )
 
-type pollCmd struct {
-	agents agents
-	out    *terminal.Output
-	now    func() time.Time
+// pollOptions are the flags of poll.
+type pollOptions struct {
+	ifDue, dryRun, quiet, noTurn bool
+	linger                       time.Duration
 }
 
 func pollCommand(p *program) *cli.Command {
+	var o pollOptions
 	return &cli.Command{
 		Name:  "poll",
 		Usage: "one cycle: read mail and mesh, answer, set the next poll",
@@ -40,79 +42,70 @@ Example:
   agentstateloop poll --dry-run     # what would a poll do now?
   agentstateloop poll --linger 50s`,
 		Flags: []cli.Flag{
-			switchFlag("if-due", "do nothing before the next poll is due"),
-			switchFlag("dry-run", "print what would happen, and change nothing"),
-			switchFlag("quiet", "for cron: print nothing; busy is not an error"),
-			durationFlag("linger", "stay for `DURATION` and react at once", 0),
-			switchFlag("no-turn", "leave the messages to a later poll"),
+			switchFlag(&o.ifDue, "if-due", "do nothing before the next poll is due"),
+			switchFlag(&o.dryRun, "dry-run", "print what would happen, and change nothing"),
+			switchFlag(&o.quiet, "quiet", "for cron: print nothing; busy is not an error"),
+			durationFlag(&o.linger, "linger", "stay for `DURATION` and react at once", 0),
+			switchFlag(&o.noTurn, "no-turn", "leave the messages to a later poll"),
 		},
-		Action: pollCmd{p.agents(), &p.out, p.loader.Now}.run,
+		// A preview shows messages of others.
+		Before: p.checkCaller(func(*call) bool { return !o.dryRun }),
+		Action: p.agentAction(0, 0, o.run),
 	}
 }
 
-func (k pollCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 0); err != nil {
-		return err
+func (o *pollOptions) run(c *call, a *cycle.Agent) error {
+	if o.dryRun {
+		return withinMemory(a, maxMemory, func() error { return dryRun(c, a) })
 	}
-	a, err := k.agents.load(c)
-	if err != nil {
-		return err
-	}
-	if c.Bool("dry-run") {
-		return withinMemory(a, maxMemory, func() error { return dryRun(c, a, k.out) })
-	}
-	quiet := c.Bool("quiet")
-	o := cycle.PollOptions{
-		IfDue:  c.Bool("if-due"),
-		NoTurn: c.Bool("no-turn"),
-		Stay:   quiet, // a person at a terminal does not wait
-		ByHand: !quiet && !c.Bool("if-due") && k.agents.loader.Env("AGENTSTATELOOP_TURN") == "",
+	options := cycle.PollOptions{
+		IfDue:  o.ifDue,
+		NoTurn: o.noTurn,
+		Stay:   o.quiet, // a person at a terminal does not wait
+		ByHand: !o.quiet && !o.ifDue && !c.insideTurn(),
 	}
 	poll := a.Poll
-	if d := durationOf(c, "linger"); d > 0 {
-		poll = func(ctx context.Context, o cycle.PollOptions) (cycle.Report, error) {
-			return a.PollLingering(ctx, o, d)
+	if o.linger > 0 {
+		poll = func(ctx context.Context, options cycle.PollOptions) (cycle.Report, error) {
+			return a.PollLingering(ctx, options, o.linger)
 		}
 	}
-	if k.agents.loader.Env("GOGC") == "" {
+	if c.loader.Env("GOGC") == "" {
 		// A poll is short, and an empty one has no garbage to collect. A backlog makes
 		// the same garbage for each message; withinMemory bounds it.
 		debug.SetGCPercent(pollGC)
 	}
 	var r cycle.Report
-	err = withinMemory(a, maxMemory, func() (err error) {
-		r, err = poll(c.Context, o)
-		if err != nil || o.NoTurn || r.Skipped != "" {
+	err := withinMemory(a, maxMemory, func() (err error) {
+		r, err = poll(c.ctx, options)
+		if err != nil || o.noTurn || r.Skipped != "" {
 			return err
 		}
-		return k.collect(c.Context, a, o, &r)
+		// Each wait ends within a minute, and all of them with the turn.
+		again := func() (cycle.Report, error) { return a.Poll(c.ctx, cycle.PollOptions{Stay: o.quiet}) }
+		return collect(c.ctx, a.CollectWait, again, &r)
 	})
-	if quiet && errors.Is(err, cycle.ErrBusy) {
+	if o.quiet && errors.Is(err, cycle.ErrBusy) {
 		r, err = cycle.Report{Skipped: err.Error()}, nil
 	}
-	if quiet && errors.Is(err, cycle.ErrInterrupted) {
+	if o.quiet && errors.Is(err, cycle.ErrInterrupted) {
 		return silentError{err}
 	}
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		if err := k.printJSON(a, r); err != nil {
+	if c.json {
+		if err := c.printReport(a, r); err != nil {
 			return err
 		}
-	} else if r.Found() && !quiet {
-		k.out.Printf("%s\n", reportText(r, k.now()))
+	} else if r.Found() && !o.quiet {
+		c.out.Printf("%s\n", present.Report(r, c.now()))
 	}
-	return failedSources(r.Failed, quiet)
+	return failedSources(r.Failed, o.quiet)
 }
 
-// collect waits while a sender is still writing, and polls again for the new messages. Each wait
-// ends within a minute, and all of them with the turn.
-func (k pollCmd) collect(ctx context.Context, a *cycle.Agent, o cycle.PollOptions, r *cycle.Report) error {
-	return collect(ctx, a.CollectWait, func() (cycle.Report, error) { return a.Poll(ctx, cycle.PollOptions{Stay: o.Stay}) }, r)
-}
-
-// collect polls again after each wait, until nextWait returns 0.
+// collect waits while a sender is still writing, and polls again for the new messages, until
+// nextWait returns 0.
 func collect(ctx context.Context, nextWait func() (time.Duration, error), poll func() (cycle.Report, error), r *cycle.Report) error {
 	for range maxCollectPolls {
 		wait, err := nextWait()
@@ -151,17 +144,12 @@ type pollOutput struct {
 
 // reportOf converts a report to its JSON output.
 func reportOf(r cycle.Report) pollOutput {
-	r.Failed = append([]cycle.SourceFailure{}, r.Failed...)
-	v := pollOutput{Report: r, Skipped: orNull(r.Skipped)}
-	if !r.NextDue.IsZero() {
-		utc := r.NextDue.UTC()
-		v.NextDue = &utc
-	}
-	return v
+	r.Failed = orEmpty(r.Failed)
+	return pollOutput{Report: r, Skipped: orNull(r.Skipped), NextDue: orNull(r.NextDue.UTC())}
 }
 
-// printJSON prints a report. For a skipped poll it adds the current state.
-func (k pollCmd) printJSON(a *cycle.Agent, r cycle.Report) error {
+// printReport prints a report as JSON. For a skipped poll it adds the current state.
+func (c *call) printReport(a *cycle.Agent, r cycle.Report) error {
 	if r.Skipped != "" {
 		s, err := a.Store.Read()
 		if err != nil {
@@ -169,30 +157,7 @@ func (k pollCmd) printJSON(a *cycle.Agent, r cycle.Report) error {
 		}
 		r.Before, r.After, r.NextDue = s.Phase, s.Phase, s.NextDue
 	}
-	return k.out.JSON(reportOf(r))
-}
-
-// reportText returns the report of a poll in one line.
-func reportText(r cycle.Report, now time.Time) string {
-	parts := []string{string(r.After)}
-	if r.Before != r.After {
-		parts[0] = fmt.Sprintf("%s → %s", r.Before, r.After)
-	}
-	for _, n := range []struct {
-		number     int
-		noun, does string
-	}{
-		{r.Nudges, "nudge", ""}, {r.Arrived, "message", " in"}, {r.Rejected, "message", " rejected"},
-		{r.Turns, "turn", " run"}, {r.Sent, "mail", " sent"}, {r.Posted, "message", " sent to other agents"},
-	} {
-		if n.number > 0 {
-			parts = append(parts, terminal.Count(n.number, n.noun)+n.does)
-		}
-	}
-	if !r.NextDue.IsZero() {
-		parts = append(parts, "next poll "+terminal.Clock(r.NextDue, now))
-	}
-	return strings.Join(parts, ", ")
+	return c.out.JSON(reportOf(r))
 }
 
 // failedSources returns the error of a poll that failed to read a source. If quiet is true, it
@@ -208,4 +173,72 @@ func failedSources(failed []cycle.SourceFailure, quiet bool) error {
 		}
 	}
 	return e
+}
+
+// dryRun prints the actions that a poll would take now.
+func dryRun(c *call, a *cycle.Agent) error {
+	preview, err := a.Preview(c.ctx)
+	if err != nil {
+		return err
+	}
+	if c.json {
+		err = c.out.JSON(previewJSON(preview))
+	} else {
+		printPreview(&c.out, preview)
+	}
+	if err != nil {
+		return err
+	}
+	return failedSources(preview.Failed, false)
+}
+
+// previewJSON returns v with empty lists instead of nil.
+func previewJSON(v cycle.Preview) cycle.Preview {
+	v.Transitions, v.Failed = orEmpty(v.Transitions), orEmpty(v.Failed)
+	v.Arrived, v.Rejected, v.Mails = orEmpty(v.Arrived), orEmpty(v.Rejected), orEmpty(v.Mails)
+	return v
+}
+
+func printPreview(out *terminal.Output, v cycle.Preview) {
+	out.Printf("dry run: nothing below happens\n")
+	for _, m := range v.Arrived {
+		out.Printf("would take    a message from %s (%s)\n", plain.Line(m.From), plain.Line(m.Key))
+	}
+	for _, m := range v.Rejected {
+		if m.Key == "" { // of a flood
+			out.Printf("would reject  further messages: %s\n", plain.Line(m.Reason))
+			continue
+		}
+		out.Printf("would reject  a message from %s (%s): %s\n", plain.Line(m.From), plain.Line(m.Key), plain.Line(m.Reason))
+	}
+	for _, t := range v.Transitions {
+		out.Printf("would go      %s\n", plain.Line(t))
+	}
+	if len(v.Transitions) == 0 {
+		out.Printf("would stay    %s\n", v.After)
+	}
+	for _, m := range v.Mails {
+		out.Printf("would send    a %s to %s\n", map[bool]string{true: "mail", false: "mesh message"}[m.Channel == "mail"], plain.Line(m.To))
+		if m.Subject != "" {
+			out.Printf("  | Subject: %s\n", plain.Line(m.Subject))
+		}
+		for line := range strings.Lines(terminal.Printable(m.Text)) {
+			out.Printf("  | %s\n", strings.TrimRight(line, "\n"))
+		}
+	}
+	if v.CrontabError != "" {
+		out.Warn("the crontab cannot be read: %s", plain.Line(v.CrontabError))
+	}
+	if v.CrontabDiff != "" {
+		out.Printf("would edit    the crontab\n%s", indented(terminal.Printable(v.CrontabDiff)))
+	}
+}
+
+// indented returns text with two spaces before each line.
+func indented(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString("  " + line)
+	}
+	return b.String()
 }

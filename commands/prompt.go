@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,12 +15,14 @@ import (
 	"agentstateloop/state"
 )
 
-type promptCmd struct {
-	agents agents
-	out    *terminal.Output
+// promptOptions are the flags of prompt.
+type promptOptions struct {
+	unproven, list   bool
+	key, from, layer string
 }
 
 func promptCommand(p *program) *cli.Command {
+	var o promptOptions
 	return &cli.Command{
 		Name:  "prompt",
 		Usage: "show the prompt that the agent gets for a message",
@@ -35,91 +38,87 @@ Example:
   agentstateloop prompt --layer rules
   agentstateloop prompt --from dorlange3120`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "key", Usage: "`KEY` of a message, also an old one, as inbox list shows it"},
-			&cli.StringFlag{Name: "from", Usage: "an example from the agent `HANDLE`, whose token proves it"},
-			switchFlag("unproven", "with --from: no token proves it"),
-			&cli.StringFlag{Name: "layer", Usage: "print only the layer `NAME`"},
-			switchFlag("list", "list the layers"),
+			textFlag(&o.key, "key", "`KEY` of a message, also an old one, as inbox list shows it"),
+			textFlag(&o.from, "from", "an example from the agent `HANDLE`, whose token proves it"),
+			switchFlag(&o.unproven, "unproven", "with --from: no token proves it"),
+			textFlag(&o.layer, "layer", "print only the layer `NAME`"),
+			switchFlag(&o.list, "list", "list the layers"),
 		},
-		Action:      promptCmd{p.agents(), &p.out}.run,
+		Action:      p.action(0, 0, o.run),
 		Subcommands: []*cli.Command{promptRunCommand(p)},
 	}
 }
 
-func (k promptCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 0); err != nil {
-		return err
+func (o *promptOptions) run(c *call) error {
+	if c.given(&o.layer) != "" && !slices.Contains(prompt.Names(), o.layer) {
+		return terminal.Usagef(terminal.DidYouMean(o.layer, prompt.Names(), "the layers are "+strings.Join(prompt.Names(), ", ")),
+			"unknown layer %q", o.layer)
 	}
-	only := c.String("layer")
-	if c.IsSet("layer") && !slices.Contains(prompt.Names(), only) {
-		return terminal.Usagef(terminal.DidYouMean(only, prompt.Names(), "the layers are "+strings.Join(prompt.Names(), ", ")),
-			"unknown layer %q", only)
-	}
-	if c.Bool("unproven") && !c.IsSet("from") {
+	if o.unproven && c.given(&o.from) == "" {
 		return terminal.Usagef("", "--unproven works only with --from")
 	}
-	a, err := k.agents.load(c)
+	a, err := c.load()
 	if err != nil {
 		return err
 	}
-	view, err := viewOf(c, a)
+	view, err := o.view(c, a)
 	if err != nil {
 		return err
 	}
-	if only != "" {
-		view.Layers = slices.DeleteFunc(view.Layers, func(l prompt.Layer) bool { return l.Name != only })
+	if o.layer != "" {
+		view.Layers = slices.DeleteFunc(view.Layers, func(l prompt.Layer) bool { return l.Name != o.layer })
 	}
 	for _, fault := range view.Faults {
-		k.out.Warn("%s", fault)
+		c.out.Warn("%s", fault)
 	}
 	for _, l := range view.Layers {
 		if l.Fault != "" {
-			k.out.Warn("the built-in %s is used: %s", l.Name, l.Fault)
+			c.out.Warn("the built-in %s is used: %s", l.Name, l.Fault)
 		}
 	}
 	switch {
-	case c.Bool("json"):
-		return k.out.JSON(view)
-	case c.Bool("list"):
-		k.printLayers(view)
+	case c.json:
+		return c.out.JSON(view)
+	case o.list:
+		c.printLayers(view)
 	default:
-		k.printPrompt(view, only != "")
+		c.printPrompt(view, o.layer != "")
 	}
 	return nil
 }
 
-// viewOf renders the prompt for the flags.
-func viewOf(c *cli.Context, a *cycle.Agent) (cycle.PromptView, error) {
-	if !c.IsSet("from") {
-		return a.Prompt(c.String("key"))
+// view renders the prompt for the flags.
+func (o *promptOptions) view(c *call, a *cycle.Agent) (cycle.PromptView, error) {
+	if c.given(&o.from) == "" {
+		return a.Prompt(o.key)
 	}
-	if c.IsSet("key") {
+	if c.given(&o.key) != "" {
 		return cycle.PromptView{}, terminal.Usagef("", "--from shows an example: --key does not work with it")
 	}
-	handle := strings.TrimPrefix(c.String("from"), "@")
+	handle := strings.TrimPrefix(o.from, "@")
 	if !state.ValidHandle(handle) {
-		return cycle.PromptView{}, terminal.Usagef(state.HandleRule, "%q is not a valid handle", c.String("from"))
+		return cycle.PromptView{}, terminal.Usagef(state.HandleRule, "%q is not a valid handle", o.from)
 	}
 	proof := state.ByToken
-	if c.Bool("unproven") {
+	if o.unproven {
 		proof = state.ByNone
 	}
 	return a.PromptFrom(handle, proof)
 }
 
 // printLayers prints a line for each layer.
-func (k promptCmd) printLayers(view cycle.PromptView) {
+func (c *call) printLayers(view cycle.PromptView) {
 	for _, l := range view.Layers {
 		told := "told"
 		if !l.Told {
 			told = "-"
 		}
-		k.out.Printf("%-9s %-8s %-5s %6d bytes  %s\n", l.Name, l.Part, told, len(l.Text), plain.Line(l.From))
+		c.out.Printf("%-9s %-8s %-5s %6d bytes  %s\n", l.Name, l.Part, told, len(l.Text), plain.Line(l.From))
 	}
 }
 
 // printPrompt prints the layers that the agent's prompt contains, or all layers of view.
-func (k promptCmd) printPrompt(view cycle.PromptView, all bool) {
+func (c *call) printPrompt(view cycle.PromptView, all bool) {
 	var texts []string
 	for _, l := range view.Layers {
 		if (l.Told || all) && l.Text != "" {
@@ -127,6 +126,45 @@ func (k promptCmd) printPrompt(view cycle.PromptView, all bool) {
 		}
 	}
 	if len(texts) > 0 {
-		fmt.Fprintln(k.out.Stdout, strings.Join(texts, "\n\n"))
+		fmt.Fprintln(c.out.Stdout, strings.Join(texts, "\n\n"))
 	}
+}
+
+func promptRunCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "let a [[prompt]] of agent.toml have its turn now",
+		ArgsUsage: "NAME",
+		Description: `The agent is told the text of the prompt as at one of its times, with the same
+rights, and its answer is mailed as then. Its program (if) is not asked, and its
+next time stays as it is. Prints the key of the message, which inbox show takes,
+and does not wait for the answer.
+
+Example:
+  agentstateloop prompt run morning`,
+		Action: p.agentAction(1, 1, runPrompt),
+	}
+}
+
+// promptRunOutput is the JSON output of prompt run.
+type promptRunOutput struct {
+	Key  string `json:"key"`
+	Name string `json:"name"`
+}
+
+func runPrompt(c *call, a *cycle.Agent) error {
+	v := promptRunOutput{Name: c.arg(0)}
+	var err error
+	if v.Key, err = a.RunPrompt(c.ctx, v.Name); errors.Is(err, cycle.ErrNoPrompt) {
+		var known []string
+		for _, prompt := range a.Prompted {
+			known = append(known, prompt.Name)
+		}
+		return terminal.WithHint(err, terminal.DidYouMean(v.Name, known, "`"+name+" status` lists the prompts"))
+	}
+	if err != nil {
+		return err
+	}
+	c.detach(a)
+	return c.print(v, "%s\n", v.Key)
 }

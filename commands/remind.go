@@ -2,6 +2,7 @@ package commands
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"time"
 
@@ -9,17 +10,15 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 )
 
-type remindCmd struct {
-	agents agents
-	input  input
-	out    *terminal.Output
-	now    func() time.Time
-}
+// remindOptions are the flags of remind.
+type remindOptions struct{ list bool }
 
 func remindCommand(p *program) *cli.Command {
+	var o remindOptions
 	return &cli.Command{
 		Name:      "remind",
 		Usage:     "wake the agent at a time, with a text",
@@ -37,49 +36,45 @@ is read from standard input.
 Example:
   agentstateloop remind 08:00 "send the report of the night"
   agentstateloop remind --list`,
-		Flags:  []cli.Flag{switchFlag("list", "list what the agent will wake for, and when")},
-		Action: remindCmd{p.agents(), p.input(), &p.out, p.loader.Now}.run,
+		Flags:  []cli.Flag{switchFlag(&o.list, "list", "list what the agent will wake for, and when")},
+		Action: p.action(0, math.MaxInt, o.run),
 	}
 }
 
-func (r remindCmd) run(c *cli.Context) error {
-	if c.Bool("list") {
-		if err := arguments(c, 0, 0); err != nil {
+func (o *remindOptions) run(c *call) error {
+	if o.list {
+		if err := c.arguments(0, 0); err != nil {
 			return err
 		}
-		return r.list(c)
+		return listWakeups(c)
 	}
-	when, words := r.when(c)
-	if err := arguments(c, words+1, words+1); err != nil {
+	when, words := c.when()
+	if err := c.arguments(words+1, words+1); err != nil {
 		return err
 	}
 	// Report a misspelt time before loading the agent. Only the agent knows its time zone.
-	if _, err := cycle.ParseWhen(when, r.now(), time.Local); errors.Is(err, cycle.ErrNotATime) {
+	if _, err := cycle.ParseWhen(when, c.now(), time.Local); errors.Is(err, cycle.ErrNotATime) {
 		return terminal.Usagef("for example "+name+" remind 10m \"look at the build\"", "%v", err)
 	}
-	text, err := r.input.message(c, words)
+	text, err := c.message(words)
 	if err != nil {
 		return err
 	}
-	at, err := r.remind(c, when, text)
+	at, err := c.remind(when, text)
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return r.out.JSON(struct {
-			At time.Time `json:"at"`
-		}{at})
-	}
-	r.out.Printf("%s (%s)\n", terminal.Clock(at, r.now()), terminal.Distance(at, r.now()))
-	return nil
+	return c.print(struct {
+		At time.Time `json:"at"`
+	}{at}, "%s (%s)\n", terminal.Clock(at, c.now()), terminal.Distance(at, c.now()))
 }
 
 // when returns the time in the arguments, and the number of its arguments: a date and a time of
 // day need no quotes.
-func (r remindCmd) when(c *cli.Context) (when string, words int) {
-	if when = c.Args().First(); c.NArg() == 3 {
-		both := when + " " + c.Args().Get(1)
-		if _, err := cycle.ParseWhen(both, r.now(), time.Local); !errors.Is(err, cycle.ErrNotATime) {
+func (c *call) when() (when string, words int) {
+	if when = c.arg(0); len(c.args) == 3 {
+		both := when + " " + c.arg(1)
+		if _, err := cycle.ParseWhen(both, c.now(), time.Local); !errors.Is(err, cycle.ErrNotATime) {
 			return both, 2
 		}
 	}
@@ -87,49 +82,46 @@ func (r remindCmd) when(c *cli.Context) (when string, words int) {
 }
 
 // remind sets a reminder: the agent's own inside its turn, otherwise the operator's.
-func (r remindCmd) remind(c *cli.Context, when, text string) (time.Time, error) {
-	if r.insideTurn() {
-		turn, err := r.agents.turn(c)
+func (c *call) remind(when, text string) (time.Time, error) {
+	if c.insideTurn() {
+		turn, err := c.turn()
 		if err != nil {
 			return time.Time{}, err
 		}
-		return turn.remind(c.Context, when, text)
+		return turn.remind(c.ctx, when, text)
 	}
-	a, err := r.agents.load(c)
+	a, err := c.load()
 	if err != nil {
 		return time.Time{}, err
 	}
-	return a.RemindByHand(c.Context, userName(), when, text)
+	return a.RemindByHand(c.ctx, userName(), when, text)
 }
 
-// insideTurn reports whether an agent calls the command in its turn.
-func (r remindCmd) insideTurn() bool { return r.agents.loader.Env("AGENTSTATELOOP_TURN") != "" }
-
-// list prints the agent's wakeups.
-func (r remindCmd) list(c *cli.Context) error {
-	rows, err := r.wakeups(c)
+// listWakeups prints the agent's wakeups.
+func listWakeups(c *call) error {
+	rows, err := c.wakeups()
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return r.out.JSON(rows)
+	if c.json {
+		return c.out.JSON(rows)
 	}
 	var lines [][]string
 	for _, row := range rows {
-		lines = append(lines, []string{wakeupNumber(row), terminal.Clock(row.At, r.now()), string(row.Kind), plain.Line(row.Title) + held(row.Held)})
+		lines = append(lines, []string{wakeupNumber(row), terminal.Clock(row.At, c.now()), string(row.Kind), plain.Line(row.Title) + held(row.Held)})
 	}
-	return r.out.Grid([]terminal.Column{{}, {}, {}, {}}, lines)
+	return c.out.Grid([]terminal.Column{{}, {}, {}, {}}, lines)
 }
 
-func (r remindCmd) wakeups(c *cli.Context) ([]cycle.Wakeup, error) {
-	if r.insideTurn() {
-		turn, err := r.agents.turn(c)
+func (c *call) wakeups() ([]view.Wakeup, error) {
+	if c.insideTurn() {
+		turn, err := c.turn()
 		if err != nil {
 			return nil, err
 		}
-		return turn.wakeups(c.Context)
+		return turn.wakeups(c.ctx)
 	}
-	a, err := r.agents.load(c)
+	a, err := c.load()
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +130,7 @@ func (r remindCmd) wakeups(c *cli.Context) ([]cycle.Wakeup, error) {
 
 // wakeupNumber returns the number of a wakeup for the inbox commands, or its key if it has no
 // number.
-func wakeupNumber(row cycle.Wakeup) string {
+func wakeupNumber(row view.Wakeup) string {
 	if row.Seq == 0 {
 		return plain.Line(row.Key)
 	}

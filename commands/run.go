@@ -29,7 +29,7 @@ const name = terminal.Program
 // which also reads the arguments.
 const attemptCommand = "__attempt"
 
-// Run runs the program and returns the exit code (docs/design.md, "Exit codes
+// Run runs the program and returns the exit code (docs/protocol.md, "Exit codes
 // and errors"). args and environ are as in os.Args and os.Environ. Data goes to
 // stdout, everything else to stderr. Run never exits itself.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
@@ -62,8 +62,18 @@ type program struct {
 	loader *config.Loader // holds the environment, the clock and the secrets
 	loaded []*cycle.Agent // agents of this run
 	proc   string         // where the kernel shows its processes; for doctor
-	json   bool           // the command line asks for JSON
+	json   bool           // the command line asks for JSON, even if it is otherwise wrong
+	global globalOptions
 }
+
+// globalOptions are the flags of all commands.
+type globalOptions struct {
+	agent, config string
+	json          bool
+}
+
+// now returns the time of the program's clock.
+func (p *program) now() time.Time { return p.loader.Now() }
 
 // Become replaces this process with the agent, or with the program of its exec tool, if the
 // arguments are a hidden subcommand for that. On success it does not return, or it returns the
@@ -154,12 +164,6 @@ func (w *errWriter) Write(text []byte) (int, error) {
 	}
 	return n, err
 }
-
-// agents returns the loader of the agents on a command line.
-func (p *program) agents() agents { return agents{p.loader, &p.out, &p.loaded} }
-
-// input returns the reader of the texts on a command line.
-func (p *program) input() input { return input{p.stdin} }
 
 // command runs the command named in the arguments.
 func (p *program) command(ctx context.Context, args []string) error {

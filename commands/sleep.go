@@ -6,12 +6,6 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-type sleepCmd struct {
-	agents agents
-	input  input
-	out    *terminal.Output
-}
-
 func sleepCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "sleep",
@@ -28,32 +22,29 @@ What must happen at its time, whatever comes meanwhile, is for remind.
 
 Example:
   agentstateloop sleep 10m "see whether the build is done"`,
-		Action: sleepCmd{p.agents(), p.input(), &p.out}.run,
+		Action: p.action(1, 2, sleep),
 	}
 }
 
-func (s sleepCmd) run(c *cli.Context) error {
-	if err := arguments(c, 1, 2); err != nil {
-		return err
-	}
-	d, err := terminal.ParseDuration(c.Args().First())
+func sleep(c *call) error {
+	d, err := terminal.ParseDuration(c.arg(0))
 	if err != nil {
-		return terminal.Usagef("for example "+name+" sleep 10m", "%q %v", c.Args().First(), err)
+		return terminal.Usagef("for example "+name+" sleep 10m", "%q %v", c.arg(0), err)
 	}
 	why := ""
-	if c.NArg() == 2 {
-		if why, err = s.input.message(c, 1); err != nil {
+	if len(c.args) == 2 {
+		if why, err = c.message(1); err != nil {
 			return err
 		}
 	}
-	turn, err := s.agents.turn(c)
+	turn, err := c.turn()
 	if err != nil {
 		return err
 	}
-	if err := turn.sleep(c.Context, d, why); err != nil || !c.Bool("json") {
+	if err := turn.sleep(c.ctx, d, why); err != nil {
 		return err
 	}
-	return s.out.JSON(sleepOutput{Agent: turn.handle(), Seconds: d.Seconds()})
+	return c.print(sleepOutput{Agent: turn.handle(), Seconds: d.Seconds()}, "")
 }
 
 // sleepOutput is the JSON output of sleep.

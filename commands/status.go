@@ -1,24 +1,29 @@
 package commands
 
 import (
+	"context"
+	"encoding/json"
 	"io"
+	"math"
+	"os"
+	"os/signal"
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"agentstateloop/commands/config"
+	"agentstateloop/commands/present"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 )
 
-type statusCmd struct {
-	agents agents
-	out    *terminal.Output
-	now    func() time.Time
-	unread func() bool
-}
+// statusOptions are the flags of status.
+type statusOptions struct{ all, watch bool }
 
 func statusCommand(p *program) *cli.Command {
+	var o statusOptions
 	return &cli.Command{
 		Name:      "status",
 		Usage:     "show the agent's state, and what is wrong",
@@ -41,72 +46,158 @@ Example:
   agentstateloop status --json | jq -r .phase
   agentstateloop status --all`,
 		Flags: []cli.Flag{
-			switchFlag("all", "all agents, yours and those on the mesh"),
-			switchFlag("watch", "go on, and show what changes"),
+			switchFlag(&o.all, "all", "all agents, yours and those on the mesh"),
+			switchFlag(&o.watch, "watch", "go on, and show what changes"),
 		},
-		Action: statusCmd{p.agents(), &p.out, p.loader.Now, p.unread}.run,
+		Action: p.action(0, math.MaxInt, o.run),
 	}
 }
 
-func (k statusCmd) run(c *cli.Context) error {
-	if c.Bool("all") && c.Bool("watch") {
+func (o *statusOptions) run(c *call) error {
+	if o.all && o.watch {
 		return terminal.Usagef("watch one agent, named with -a HANDLE", "--watch is for one agent, and --all shows all")
 	}
-	if c.Bool("all") {
-		return k.all(c)
+	if o.all {
+		return statusAll(c)
 	}
-	if c.NArg() > 0 {
-		return terminal.Usagef("show several agents with --all, and one of them with -a HANDLE", "unexpected argument %q", c.Args().First())
+	if len(c.args) > 0 {
+		return terminal.Usagef("show several agents with --all, and one of them with -a HANDLE", "unexpected argument %q", c.arg(0))
 	}
-	a, err := k.agents.load(c)
+	a, err := c.load()
 	if err != nil {
 		return err
 	}
-	hears, err := k.agents.mayHear(c)
+	hears, err := c.mayHear()
 	if err != nil {
 		return err
 	}
-	if c.Bool("watch") {
-		return k.watch(c, a, hears)
+	if o.watch {
+		return watchStatus(c, a, hears)
 	}
-	s, err := a.Status()
+	s, err := a.View().Status()
 	if err != nil {
 		return err
 	}
 	if !hears {
 		s = s.WithoutWords()
 	}
-	if c.Bool("json") {
-		return k.out.JSON(s)
+	if c.json {
+		return c.out.JSON(s)
 	}
-	return k.print(a, s)
+	return c.printStatus(a, s)
 }
 
-// watch shows the status until Ctrl-C.
-func (k statusCmd) watch(c *cli.Context, a *cycle.Agent, hears bool) error {
-	reader := a.StatusReader()
-	w := watch{unread: k.unread, status: func() (cycle.Status, error) {
+// watchStatus shows the status until Ctrl-C.
+func watchStatus(c *call, a *cycle.Agent, hears bool) error {
+	reader := a.View().StatusReader()
+	w := watch{unread: c.unread, status: func() (view.Status, error) {
 		s, err := reader.Status()
 		if !hears {
 			s = s.WithoutWords()
 		}
 		return s, err
 	}}
-	if c.Bool("json") {
-		return w.onChange(c.Context, func(s cycle.Status) error { return k.out.JSONLine(s) })
+	if c.json {
+		return w.onChange(c.ctx, func(s view.Status) error { return c.out.JSONLine(s) })
 	}
-	if screen, ok := k.out.Screen(k.agents.loader.Env("TERM")); ok {
-		return w.onScreen(c.Context, screen, func(s cycle.Status) string { return k.text(a, s) })
+	if screen, ok := c.out.Screen(c.loader.Env("TERM")); ok {
+		return w.onScreen(c.ctx, screen, func(s view.Status) string { return c.statusText(a, s) })
 	}
-	return w.onChange(c.Context, func(s cycle.Status) error { return k.print(a, s) })
+	return w.onChange(c.ctx, func(s view.Status) error { return c.printStatus(a, s) })
 }
 
-// print prints the status of an agent for a person.
-func (k statusCmd) print(a *cycle.Agent, s cycle.Status) error {
-	_, err := io.WriteString(k.out.Stdout, k.text(a, s))
+// printStatus prints the status of an agent for a person.
+func (c *call) printStatus(a *cycle.Agent, s view.Status) error {
+	_, err := io.WriteString(c.out.Stdout, c.statusText(a, s))
 	return err
 }
 
-func (k statusCmd) text(a *cycle.Agent, s cycle.Status) string {
-	return statusText(k.out, s, a.Schedule.Mode, config.Unproved(a), k.now())
+func (c *call) statusText(a *cycle.Agent, s view.Status) string {
+	return present.Status(&c.out, s, a.Schedule.Mode, config.Unproved(a), c.now())
+}
+
+// watchEvery is the interval at which status --watch reads the status.
+const watchEvery = time.Second
+
+// watch shows the status of an agent until ctx ends. That is not an error.
+type watch struct {
+	status func() (view.Status, error)
+	unread func() bool // reports whether the reader of the output has gone
+}
+
+// onChange shows the status, and again at each change. The passing of time is not a change.
+func (w watch) onChange(ctx context.Context, show func(view.Status) error) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	shown := ""
+	for !w.unread() {
+		s, err := w.status()
+		if err != nil {
+			return err
+		}
+		now, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		if string(now) != shown {
+			if err := show(s); err != nil {
+				return err
+			}
+			shown = string(now)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// onScreen shows the status in one place. It updates the distances to now, and redraws at once
+// when the size of the terminal changes. It always restores the terminal at its end, even after
+// a panic.
+func (w watch) onScreen(ctx context.Context, screen *terminal.Screen, text func(view.Status) string) error {
+	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP, unix.SIGQUIT)
+	defer stop()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGWINCH, unix.SIGTSTP)
+	defer signal.Stop(signals)
+	defer screen.Close()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for !w.unread() {
+		s, err := w.status()
+		if err != nil {
+			return err
+		}
+		if err := screen.Show(text(s)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case got := <-signals:
+			if got == unix.SIGTSTP {
+				screen.Close()
+				suspend(ctx)
+			}
+		}
+	}
+	return nil
+}
+
+// suspend stops this process, as Ctrl-Z does, until it is continued.
+func suspend(ctx context.Context) {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, unix.SIGCONT)
+	defer signal.Stop(continued)
+	if unix.Kill(unix.Getpid(), unix.SIGSTOP) != nil {
+		return
+	}
+	select { // other threads may still run for a moment
+	case <-continued:
+	case <-ctx.Done():
+	}
 }

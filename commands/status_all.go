@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
+	"agentstateloop/commands/present"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -19,14 +19,14 @@ import (
 
 // household holds our agents, and the other agents that a mesh has seen lately.
 type household struct {
-	agents []cycle.Status
+	agents []view.Status
 	others []mesh.Presence // nil if no mesh could be asked
 }
 
 // statusAllOutput is the JSON output of status --all: our agents, and the other agents that the
 // mesh has seen lately. If no mesh could be asked, Others is null, and Error is the reason.
 type statusAllOutput struct {
-	Agents []cycle.Status   `json:"agents"`
+	Agents []view.Status    `json:"agents"`
 	Others []presenceOutput `json:"others"`
 	Error  *errorOutput     `json:"error"`
 }
@@ -67,20 +67,20 @@ func presencesOf(seen []mesh.Presence) []presenceOutput {
 	return list
 }
 
-// all shows the agents from the arguments, or else all agents whose configurations are in the
+// statusAll shows the agents from the arguments, or else all agents whose configurations are in the
 // same folder as ours.
-func (k statusCmd) all(c *cli.Context) error {
-	all, err := k.choose(c)
+func statusAll(c *call) error {
+	all, err := c.shownAgents()
 	if err != nil {
 		return err
 	}
-	hears, err := k.agents.mayHear(c)
+	hears, err := c.mayHear()
 	if err != nil {
 		return err
 	}
 	var h household
 	for _, a := range all {
-		s, err := a.Status()
+		s, err := a.View().Status()
 		if err != nil {
 			return fmt.Errorf("@%s: %w", a.Handle, err)
 		}
@@ -90,27 +90,28 @@ func (k statusCmd) all(c *cli.Context) error {
 		h.agents = append(h.agents, s)
 	}
 	var failed error
-	if h.others, err = others(c.Context, all); err != nil {
+	if h.others, err = others(c.ctx, all); err != nil {
 		failed = terminal.WithHint(&sourceError{failed: []string{plain.Line(err.Error())}},
 			"of the agents elsewhere nothing is known now; `"+name+" doctor` shows what is wrong with the mesh")
 	}
-	if c.Bool("json") {
-		err = k.out.JSON(statusAllOutput{Agents: h.agents, Others: presencesOf(h.others), Error: outputOf(failed)})
+	if c.json {
+		err = c.out.JSON(statusAllOutput{Agents: h.agents, Others: presencesOf(h.others), Error: outputOf(failed)})
 	} else {
-		err = k.printHousehold(h)
+		err = h.print(&c.out, c.now())
 	}
 	return errors.Join(err, failed)
 }
 
-func (k statusCmd) choose(c *cli.Context) ([]*cycle.Agent, error) {
-	if c.NArg() > 0 {
-		return k.agents.loadNamed(c)
+// shownAgents loads the agents that status --all shows.
+func (c *call) shownAgents() ([]*cycle.Agent, error) {
+	if len(c.args) > 0 {
+		return c.loadNamed()
 	}
-	a, err := k.agents.load(c)
+	a, err := c.load()
 	if err != nil {
 		return nil, err
 	}
-	return k.agents.neighbours(a)
+	return c.neighbours(a)
 }
 
 // others returns the agents on our meshes except ours. The first of our agents that reaches a
@@ -150,75 +151,22 @@ func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 	return list, nil
 }
 
-// printHousehold prints a line for each agent.
-func (k statusCmd) printHousehold(h household) error {
-	now := k.now()
+// print prints a line for each agent.
+func (h household) print(out *terminal.Output, now time.Time) error {
 	var rows [][]string
 	for _, s := range h.agents {
 		since := ""
 		if s.PhaseSince != nil {
 			since = "since " + terminal.Clock(*s.PhaseSince, now)
 		}
-		rows = append(rows, []string{"@" + s.Agent, string(s.Phase), since, strings.Join(briefly(s, now), ", ")})
+		rows = append(rows, []string{"@" + s.Agent, string(s.Phase), since, strings.Join(present.Brief(s, now), ", ")})
 	}
 	for _, other := range h.others {
 		phase, seen := plain.Line(string(other.Phase)), "seen "
 		if other.Away {
 			phase, seen = "AWAY", "last seen " // its last reported phase is old
 		}
-		rows = append(rows, []string{plain.Line("@" + other.Handle), phase, seen + terminal.Clock(other.SeenAt, now), whereabouts(other, now)})
+		rows = append(rows, []string{plain.Line("@" + other.Handle), phase, seen + terminal.Clock(other.SeenAt, now), present.Whereabouts(other, now)})
 	}
-	return k.out.Grid([]terminal.Column{{Least: 12}, {Least: 8}, {}, {}}, rows)
-}
-
-// whereabouts describes an agent on the mesh: the hosts where it looks for work, its condition,
-// and then its former hosts.
-func whereabouts(other mesh.Presence, now time.Time) string {
-	var here, gone []string
-	for _, h := range other.Hosts {
-		switch {
-		case other.Away || !h.Away:
-			here = append(here, plain.Line(h.Host))
-		default:
-			gone = append(gone, fmt.Sprintf("%s last seen %s", plain.Line(h.Host), terminal.Clock(h.SeenAt, now)))
-		}
-	}
-	parts := []string{"via the mesh"}
-	if len(here) > 0 {
-		parts[0] += " on " + strings.Join(here, " and ")
-	}
-	if other.Asleep && !other.Away {
-		parts = append(parts, "asleep")
-	}
-	if other.Tier != "" && other.Tier != state.TierNormal && !other.Away {
-		parts = append(parts, plain.Line(string(other.Tier)))
-	}
-	return strings.Join(append(parts, gone...), ", ")
-}
-
-// briefly describes an agent apart from its phase. Trouble is in capitals.
-func briefly(s cycle.Status, now time.Time) []string {
-	var parts []string
-	say := func(when bool, format string, args ...any) {
-		if when {
-			parts = append(parts, fmt.Sprintf(format, args...))
-		}
-	}
-	say(s.Halted, "HALTED")
-	say(s.Tier == state.TierDead, "BROKE")
-	say(s.Tier != state.TierDead && s.Tier != state.TierNormal, "%s", s.Tier)
-	say(len(s.Credentials) > 0, "CREDENTIAL")
-	say(s.Offline, "OFFLINE")
-	say(s.Sending != nil, "OFFLINE for sending")
-	say(s.Schedule.Error != nil, "CRONTAB")
-	say(s.Outbox.Undeliverable > 0, "LOST %d", s.Outbox.Undeliverable)
-	say(s.NextDue == nil, "never polled")
-	if s.NextDue != nil {
-		overdue := s.NextDue.Before(now.Add(-time.Minute))
-		say(overdue, "OVERDUE since %s", terminal.Clock(*s.NextDue, now))
-		say(!overdue, "next poll %s", terminal.Clock(*s.NextDue, now))
-	}
-	say(s.Inbox.Waiting > 0, "%s", terminal.Count(s.Inbox.Waiting, "message")+" waiting")
-	say(s.Turn.ID != nil, "turn %s", s.Turn.Status)
-	return parts
+	return out.Grid([]terminal.Column{{Least: 12}, {Least: 8}, {}, {}}, rows)
 }

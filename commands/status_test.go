@@ -1,8 +1,10 @@
 package commands
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,10 +12,12 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
-// TestStatusFields: every field of docs/design.md, "Status" is there for an agent
+// TestStatusFields: every field of docs/protocol.md, "Status" is there for an agent
 // of which nothing is known yet: null, never absent.
 func TestStatusFields(t *testing.T) {
 	a, err := testLoader().Load(writeConfig(t, smallConfig+"[schedule]\nmode = \"none\"\n"))
@@ -21,7 +25,7 @@ func TestStatusFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Store.Dir = t.TempDir()
-	s, err := a.Status()
+	s, err := a.View().Status()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,152 +58,6 @@ func TestStatusFields(t *testing.T) {
 	}
 }
 
-func TestStatusText(t *testing.T) {
-	now := time.Date(2026, time.January, 5, 12, 0, 0, 0, time.Local)
-	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
-	text := func(s string) *string { return &s }
-	epoch := uint64(3)
-	one, cost, seconds := 1, 0.123, 63.6
-	for _, test := range []struct {
-		name, mode string
-		status     cycle.Status
-		want       string
-	}{
-		{"asleep", cycle.ModeCrontab, cycle.Status{
-			Agent: "goulard3120", Phase: state.IDLE, PhaseSince: in(-26 * time.Hour), NextDue: in(30 * time.Minute),
-			Turn:     cycle.StatusTurn{Status: state.HeadIdle},
-			Schedule: cycle.StatusSchedule{Wanted: text("*/30 * * * *"), Installed: text("*/30 * * * *")},
-		}, `
-@goulard3120 is IDLE since 2026-01-04 10:00:00 (1d2h)
-  next poll  12:30:00 (in 30m)
-  schedule   */30 * * * *
-  inbox      0 waiting, 0 deferred, 0 quarantined
-`},
-		{"everything wrong", cycle.ModeCrontab, cycle.Status{
-			Agent: "goulard3120", Phase: state.ACTIVE, PhaseSince: in(-90 * time.Second), NextDue: in(-5 * time.Minute),
-			Deadline: in(8*time.Minute + 30*time.Second), Halted: true, HaltedBy: []string{"here", "mesh"}, Offline: true, LastLook: in(-2 * time.Hour),
-			Inbox: cycle.StatusInbox{Waiting: 2, Deferred: 4, Quarantined: 4, Deferrals: []cycle.StatusDeferral{
-				{Reason: state.OverRate, Count: 3, Next: now.Add(time.Minute), Last: now.Add(time.Hour)},
-				{Reason: "not logged in", Count: 1, Next: now.Add(time.Minute), Last: now.Add(time.Minute)},
-			}},
-			Outbox: cycle.StatusOutbox{Waiting: 3, Undeliverable: 1, Holds: []cycle.StatusHold{
-				{Why: state.HoldDown, Text: "the mail server cannot be used", Count: 2, NextTry: in(time.Minute)}, {Why: state.HoldPoll, Text: "the next poll sends it", Count: 1},
-			}},
-			Lost: []cycle.StatusLost{
-				{ID: "reply.t1", To: "op@example.com", At: now.Add(-time.Hour), Reason: "550"},
-				{ID: "reply.t2", To: "op@example.com", At: now.Add(-time.Minute), Reason: "552 mailbox\x1b[2J full"},
-			},
-			Sending: &cycle.StatusSending{Since: now.Add(-time.Hour), Reason: "451 later\x1b[2J", NextTry: now.Add(time.Minute), Waiting: 1},
-			Turn:    cycle.StatusTurn{Status: state.HeadRunning, ID: text("turn.1"), Epoch: &epoch, State: text("running_tool"), Tool: text("Bash\x1b[2J"), WaitingToolCount: &one},
-			Credentials: map[string]cycle.StatusCredential{
-				"smtp": {Failures: 1, Since: now.Add(-time.Minute)}, "imap": {Failures: 3, Since: now.Add(-time.Hour), Reason: "login: NO", KeymasterTold: true, OperatorTold: true},
-				"mesh": {Failures: 2, Since: now.Add(-time.Minute), KeymasterTold: true},
-			},
-			Schedule: cycle.StatusSchedule{Wanted: text("*/1 * * * *"), Installed: text("*/30 * * * *"), Error: text("no crontab program")},
-		}, `
-@goulard3120 is ACTIVE since 11:58:30 (1m30s)
-  HALTED     no turns, no mail, until ` + "`agentstateloop resume` and `agentstateloop mesh resume`" + `
-  CREDENTIAL imap fails: 3 polls in a row since 11:00:00; you were informed (login: NO)
-  CREDENTIAL mesh fails: 2 polls in a row since 11:59:00; the keymaster was informed
-  CREDENTIAL smtp fails: 1 poll in a row since 11:59:00; NOBODY IS INFORMED YET
-  OFFLINE    mail was last read at 10:00:00 (2h ago): ` + "`agentstateloop doctor`" + ` says why
-  OFFLINE    no mail can be sent since 11:00:00 (1 mail waiting): 451 later [2J; next try 12:01:00 (in 1m); see ` + "`agentstateloop outbox list`" + `
-  LOST       1 message could not be delivered; see ` + "`agentstateloop outbox list`" + `
-  LOST       2 mails came back undelivered, the last at 11:59:00: reply.t2 to op@example.com: 552 mailbox [2J full
-  OVERDUE    the poll of 11:55:00 (5m ago) did not come: is cron running?
-  CRONTAB    cannot be set: no crontab program
-  schedule   */30 * * * * is installed, and should be */1 * * * *
-  timer      IDLE at 12:08:30 (in 8m30s) unless the operator writes
-  inbox      2 waiting, 4 deferred, 4 quarantined
-  deferred   3 messages until 12:01:00, the last until 13:00:00: over the limit of mails an hour, [budget] mails_an_hour
-  deferred   1 message until 12:01:00: not logged in
-  outbox     2 waiting: the mail server cannot be used; next try 12:01:00 (in 1m)
-  outbox     1 waiting: the next poll sends it
-  turn       running, turn.1 epoch 3, running_tool Bash [2J, waits for 1 tool
-`},
-		{"a turn at work", cycle.ModeFixed, cycle.Status{
-			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute),
-			Turn: cycle.StatusTurn{
-				Status: state.HeadRunning, ID: text("t1"), Epoch: &epoch, Since: in(-3 * time.Minute), State: text("running_tool"), Tool: text("Bash"),
-				WaitingToolCount: &one, LastOutput: in(-20 * time.Second), KillAt: in(7 * time.Minute), KillFor: text("ran longer than 10m0s"), CostUSD: &cost,
-			},
-			SleepUntil: in(2 * time.Hour),
-		}, `
-@a is ACTIVE
-  next poll  12:01:00 (in 1m)
-  schedule   mode fixed: the crontab is yours
-  inbox      0 waiting, 0 deferred, 0 quarantined
-  turn       running for 3m, t1 epoch 3, running_tool Bash, waits for 1 tool
-  agent      last output 20s ago, is ended in 7m because it ran longer than 10m0s, $0.12 so far
-  rest       wishes to be left alone until 14:00:00 (in 2h)
-`},
-		{"a turn that waits", cycle.ModeFixed, cycle.Status{
-			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute),
-			Turn: cycle.StatusTurn{Status: state.HeadSuspended, ID: text("t1"), Epoch: &epoch, WaitingToolCount: &one, ResumeBy: in(9 * time.Minute)},
-		}, `
-@a is ACTIVE
-  next poll  12:01:00 (in 1m)
-  schedule   mode fixed: the crontab is yours
-  inbox      0 waiting, 0 deferred, 0 quarantined
-  turn       suspended, t1 epoch 3, waits for 1 answer until 12:09:00
-`},
-		{"after the last turn", cycle.ModeFixed, cycle.Status{
-			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute), Asleep: true, Turn: cycle.StatusTurn{Status: state.HeadIdle},
-		}, `
-@a is ACTIVE
-  next poll  12:01:00 (in 1m)
-  schedule   mode fixed: the crontab is yours
-  inbox      0 waiting, 0 deferred, 0 quarantined
-  turn       asleep
-`},
-		{"what was last", cycle.ModeFixed, cycle.Status{
-			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute), Turn: cycle.StatusTurn{Status: state.HeadIdle},
-			LastMail:   &cycle.StatusMail{At: *in(-5 * time.Minute), From: "op@example.com\x1b[2J", Subject: text("is the build\x1b]0;x\a green?")},
-			LastAnswer: &cycle.StatusAnswer{At: *in(-4 * time.Minute), Outcome: state.Success, Took: &seconds, CostUSD: 0.02, Delivery: cycle.AnswerSent, Sent: in(-4 * time.Minute)},
-			Questions: []cycle.StatusQuestion{
-				{Kind: cycle.QuestionAsk, To: "bob", Asked: in(-time.Minute), Until: in(time.Hour), Text: text("which\x1b[2J commit?"), Sent: true},
-				{Kind: cycle.QuestionReport, To: "tool deploy", Asked: in(-time.Minute), Until: in(time.Hour), Sent: true},
-				{Kind: cycle.QuestionChallenge, To: "op@example.com", Asked: in(-time.Minute), Until: in(time.Hour), Text: text("did you write it?")},
-			},
-			Self:       cycle.StatusSelf{Wakeups: []cycle.Wakeup{{}, {Held: "the agent is halted"}}},
-			NextWakeup: &cycle.Wakeup{Kind: state.KindReminder, At: *in(20 * time.Hour), Title: "look\x1b[2J at CI"},
-		}, `
-@a is ACTIVE
-  last mail  11:55:00 (5m ago) from op@example.com [2J: is the build ]0;x green?
-  answer     11:56:00 (4m ago): success after 1m4s, $0.02; sent at 11:56:00
-  asked      @bob at 11:59:00, until 13:00:00 (in 1h): which [2J commit?
-  waits for  a report of tool deploy since 11:59:00, until 13:00:00 (in 1h)
-  asked      you, op@example.com at 11:59:00 (NOT SENT YET), until 13:00:00 (in 1h): did you write it?
-  next poll  12:01:00 (in 1m)
-  schedule   mode fixed: the crontab is yours
-  inbox      0 waiting, 0 deferred, 0 quarantined
-  wakeup     2026-01-06 08:00:00 (in 20h): reminder: look [2J at CI; 1 more
-  WAITS      the agent is halted
-`},
-		{"something else polls", cycle.ModeNone, cycle.Status{
-			Agent: "a", Phase: state.IDLE, NextDue: in(-5 * time.Minute), Offline: true, Turn: cycle.StatusTurn{Status: state.HeadIdle},
-		}, `
-@a is IDLE
-  OFFLINE    mail could not be read yet: ` + "`agentstateloop doctor`" + ` says why
-  OVERDUE    the poll of 11:55:00 (5m ago) did not come: is the program that runs the polls still running?
-  schedule   mode none: something else polls
-  inbox      0 waiting, 0 deferred, 0 quarantined
-`},
-		{"no crontab of ours", cycle.ModeFixed, cycle.Status{
-			Agent: "a", Phase: state.PREP, Turn: cycle.StatusTurn{Status: state.HeadIdle},
-		}, `
-@a is PREP
-  next poll  never polled yet: run ` + "`agentstateloop poll`" + ` once
-  schedule   mode fixed: the crontab is yours
-  inbox      0 waiting, 0 deferred, 0 quarantined
-`},
-	} {
-		if got := "\n" + statusText(new(terminal.Output), test.status, test.mode, false, now); got != test.want {
-			t.Errorf("%s: got%s\nwant%s", test.name, got, test.want)
-		}
-	}
-}
-
 // TestStatusWatch: a status is shown once, and again when it changes, until the
 // context ends.
 func TestStatusWatch(t *testing.T) {
@@ -209,11 +67,11 @@ func TestStatusWatch(t *testing.T) {
 	}
 	a.Store.Dir = t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	shown := make(chan cycle.Status, 10)
+	shown := make(chan view.Status, 10)
 	done := make(chan error)
 	go func() {
-		w := watch{a.StatusReader().Status, func() bool { return false }}
-		done <- w.onChange(ctx, func(s cycle.Status) error { shown <- s; return nil })
+		w := watch{a.View().StatusReader().Status, func() bool { return false }}
+		done <- w.onChange(ctx, func(s view.Status) error { shown <- s; return nil })
 	}()
 	if s := <-shown; s.Halted {
 		t.Error("HALTED before it was")
@@ -248,3 +106,110 @@ func TestFullOutput(t *testing.T) {
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestWatchRestoresTheTerminal checks that the terminal has its cursor and its text
+// back, however the watch ends.
+func TestWatchRestoresTheTerminal(t *testing.T) {
+	at := func(n int) func() int { return func() int { return n } }
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		want   error
+		panics bool
+	}{
+		"an interrupt": {},
+		"a panic":      {panics: true},
+		"an error":     {want: broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var out strings.Builder
+			o := &terminal.Output{Stdout: &out, Columns: at(80), Rows: at(24)}
+			screen, _ := o.Screen("xterm")
+			n := 0
+			w := watch{unread: func() bool { return false }, status: func() (view.Status, error) {
+				switch n++; {
+				case n == 1:
+				case c.panics:
+					panic("in the middle")
+				case c.want != nil:
+					return view.Status{}, c.want
+				default:
+					cancel()
+				}
+				return view.Status{}, nil
+			}}
+			func() {
+				defer func() {
+					if v := recover(); (v != nil) != c.panics {
+						t.Errorf("panic: %v", v)
+					}
+				}()
+				if err := w.onScreen(ctx, screen, func(view.Status) string { return "status" }); !errors.Is(err, c.want) {
+					t.Errorf("error %v, want %v", err, c.want)
+				}
+			}()
+			if text := out.String(); !strings.Contains(text, "status") || !strings.HasSuffix(text, "\x1b[?7h\x1b[?25h\x1b[?1049l") || strings.Count(text, "\x1b[?1049h") != 1 {
+				t.Errorf("written: %q", text)
+			}
+		})
+	}
+}
+
+// TestAgentsOfManyHosts checks that status --all names the hosts of each agent, and says
+// of which of them nothing was seen lately, also on a narrow terminal.
+func TestAgentsOfManyHosts(t *testing.T) {
+	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.Local)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	h := household{others: []mesh.Presence{
+		{Handle: "boreas", Phase: state.IDLE, Asleep: true, SeenAt: ago(time.Minute), Hosts: []mesh.HostSeen{{Host: "alpha", SeenAt: ago(time.Minute)}}},
+		{Handle: "dorlange3120", Phase: state.ACTIVE, Tier: state.TierCritical, SeenAt: ago(time.Second), Hosts: []mesh.HostSeen{
+			{Host: "alpha", SeenAt: ago(time.Second)}, {Host: "beta", SeenAt: ago(2 * time.Minute)}, {Host: "gamma", SeenAt: ago(2 * time.Hour), Away: true}}},
+		{Handle: "gone", Phase: state.ACTIVE, Asleep: true, SeenAt: ago(3 * time.Hour), Away: true, Hosts: []mesh.HostSeen{{Host: "beta", SeenAt: ago(3 * time.Hour), Away: true}}},
+		{Handle: "http", Phase: state.PREP, SeenAt: ago(time.Minute)},
+	}}
+	for columns, want := range map[int]string{
+		0: `
+@boreas        IDLE    seen 08:59:00       via the mesh on alpha, asleep
+@dorlange3120  ACTIVE  seen 08:59:59       via the mesh on alpha and beta, critical, gamma last seen 07:00:00
+@gone          AWAY    last seen 06:00:00  via the mesh on beta
+@http          PREP    seen 08:59:00       via the mesh
+`,
+		80: `
+@boreas        IDLE    seen 08:59:00       via the mesh on alpha, asleep
+@dorlange3120  ACTIVE  seen 08:59:59       via the mesh on alpha and beta,
+                                           critical, gamma last seen 07:00:00
+@gone          AWAY    last seen 06:00:00  via the mesh on beta
+@http          PREP    seen 08:59:00       via the mesh
+`,
+	} {
+		var out bytes.Buffer
+		if err := h.print(&terminal.Output{Stdout: &out, Columns: func() int { return columns }}, now); err != nil {
+			t.Fatal(err)
+		}
+		if got := "\n" + out.String(); got != want {
+			t.Errorf("%d columns:%s\nwant%s", columns, got, want)
+		}
+	}
+	data, err := json.Marshal(presencesOf(h.others))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"away":true,"hosts":[{"host":"beta",`, `"handle":"http","callsign":"","phase":"PREP","asleep":false,"tier":"",`, `"away":false,"hosts":[]}`} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("lacks %s\n%s", want, data)
+		}
+	}
+}
+
+// TestAMeshThatIsDownIsNamedOnce checks that two agents of a mesh that does not answer cause
+// one error.
+func TestAMeshThatIsDownIsNamedOnce(t *testing.T) {
+	agent := func(handle string) *cycle.Agent {
+		return &cycle.Agent{Handle: handle, Mesh: &cycle.Mesh{Carrier: &mesh.Client{URL: "http://127.0.0.1:1", Handle: handle}, Handle: handle}}
+	}
+	_, err := others(t.Context(), []*cycle.Agent{agent("alpha"), agent("beta")})
+	if err == nil || strings.Count(err.Error(), "mesh: ") != 1 {
+		t.Errorf("the error is %v", err)
+	}
+}

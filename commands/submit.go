@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"math"
 	"slices"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -11,13 +13,15 @@ import (
 	"agentstateloop/state"
 )
 
-type submitCmd struct {
-	agents agents
-	input  input
-	out    *terminal.Output
+// submitOptions are the flags of submit.
+type submitOptions struct {
+	fields, files []string
+	after         string
+	deadline      time.Duration
 }
 
 func submitCommand(p *program) *cli.Command {
+	var o submitOptions
 	return &cli.Command{
 		Name:      "submit",
 		Usage:     "set the answer of this turn",
@@ -39,50 +43,46 @@ Example:
   agentstateloop submit --field verdict=green --field tests:=412 \
     --file report.pdf "all tests pass"`,
 		Flags: []cli.Flag{
-			repeatedFlag("field", "a result `NAME=VALUE` or NAME:=JSON; may be repeated"),
-			repeatedFlag("file", "a `FILE` that goes with the reply; may be repeated"),
-			&cli.StringFlag{Name: "after", Value: mesh.Continue, Usage: "`WORD`: continue, suspend or terminate"},
-			durationFlag("deadline", "of a suspension: give up after `DURATION`", state.DefaultDeadline),
+			repeatedFlag(&o.fields, "field", "a result `NAME=VALUE` or NAME:=JSON; may be repeated"),
+			repeatedFlag(&o.files, "file", "a `FILE` that goes with the reply; may be repeated"),
+			&cli.StringFlag{Name: "after", Value: mesh.Continue, Usage: "`WORD`: continue, suspend or terminate", Destination: &o.after},
+			durationFlag(&o.deadline, "deadline", "of a suspension: give up after `DURATION`", state.DefaultDeadline),
 		},
-		Action: submitCmd{p.agents(), p.input(), &p.out}.run,
+		Action: p.action(0, 1, o.run),
 	}
 }
 
-func (s submitCmd) run(c *cli.Context) error {
-	if err := arguments(c, 0, 1); err != nil {
-		return err
-	}
-	fields, err := givenFields(c)
+func (o *submitOptions) run(c *call) error {
+	fields, err := givenFields(o.fields)
 	if err != nil {
 		return err
 	}
-	sub := cycle.Submission{Fields: fields, Files: wordsOf(c, "file")}
-	after := c.String("after")
+	sub := cycle.Submission{Fields: fields, Files: o.files}
 	switch {
-	case !slices.Contains([]string{mesh.Continue, mesh.Suspend, mesh.Terminate}, after):
-		return terminal.Usagef("it is continue, suspend or terminate", "--after %q is not known", after)
-	case after == mesh.Suspend && (len(sub.Fields) > 0 || len(sub.Files) > 0):
+	case !slices.Contains([]string{mesh.Continue, mesh.Suspend, mesh.Terminate}, o.after):
+		return terminal.Usagef("it is continue, suspend or terminate", "--after %q is not known", o.after)
+	case o.after == mesh.Suspend && (len(sub.Fields) > 0 || len(sub.Files) > 0):
 		return terminal.Usagef("submit them when the report is in", "--field and --file are of the final answer, and --after suspend gives none")
-	case after != mesh.Suspend && c.IsSet("deadline"):
+	case o.after != mesh.Suspend && c.given(&o.deadline) != "":
 		return terminal.Usagef("it is how long --after suspend waits", "--deadline has no effect")
-	case after == mesh.Suspend:
-		return s.suspend(c)
+	case o.after == mesh.Suspend:
+		return o.suspend(c)
 	}
-	sub.Finish = after == mesh.Terminate
-	if c.NArg() == 0 && len(sub.Fields) == 0 && len(sub.Files) == 0 {
+	sub.Finish = o.after == mesh.Terminate
+	if len(c.args) == 0 && len(sub.Fields) == 0 && len(sub.Files) == 0 {
 		return terminal.Usagef("see "+name+" submit --help", "nothing to submit: give a text, --field or --file")
 	}
-	if sub.Text, err = s.input.text(c.Args().First()); err != nil {
+	if sub.Text, err = c.text(c.arg(0)); err != nil {
 		return err
 	}
-	turn, err := s.agents.turn(c)
+	turn, err := c.turn()
 	if err != nil {
 		return err
 	}
-	if err := turn.submit(c.Context, sub); err != nil || !c.Bool("json") {
+	if err := turn.submit(c.ctx, sub); err != nil {
 		return err
 	}
-	return s.out.JSON(submitOutput{Agent: turn.handle(), After: after})
+	return c.print(submitOutput{Agent: turn.handle(), After: o.after}, "")
 }
 
 // submitOutput is the JSON output of submit.
@@ -93,26 +93,62 @@ type submitOutput struct {
 }
 
 // suspend makes the turn wait for a report, and prints its id.
-func (s submitCmd) suspend(c *cli.Context) error {
-	text, err := s.input.text(c.Args().First())
+func (o *submitOptions) suspend(c *call) error {
+	text, err := c.text(c.arg(0))
 	if err != nil {
 		return err
 	}
-	patience := durationOf(c, "deadline")
-	if patience <= 0 || patience > state.MaxPatience {
+	if o.deadline <= 0 || o.deadline > state.MaxPatience {
 		return terminal.Usagef("for example --deadline 1h", "--deadline must be more than 0 and at most %v", state.MaxPatience)
 	}
-	turn, err := s.agents.turn(c)
+	turn, err := c.turn()
 	if err != nil {
 		return err
 	}
-	id, err := turn.suspend(c.Context, text, patience)
+	id, err := turn.suspend(c.ctx, text, o.deadline)
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return s.out.JSON(submitOutput{Agent: turn.handle(), After: mesh.Suspend, ID: &id})
+	return c.print(submitOutput{Agent: turn.handle(), After: mesh.Suspend, ID: &id}, "%s\n", id)
+}
+
+// sendOptions are the flags of send.
+type sendOptions struct{ files []string }
+
+func sendCommand(p *program) *cli.Command {
+	var o sendOptions
+	return &cli.Command{
+		Name:      "send",
+		Usage:     "send another agent a message",
+		ArgsUsage: "HANDLE TEXT",
+		Description: `Sends a message via the mesh and waits for no answer. With - as TEXT the message
+is read from standard input. With --file a copy of the file goes along: up to 16
+files of 16 MiB, 32 MiB together.
+
+Example:
+  agentstateloop send dorlange3120 "the deploy is done" --file deploy.log`,
+		Flags:  []cli.Flag{repeatedFlag(&o.files, "file", "a `FILE` that goes along; may be repeated")},
+		Action: p.action(0, math.MaxInt, o.run),
 	}
-	s.out.Printf("%s\n", id)
-	return nil
+}
+
+func (o *sendOptions) run(c *call) error {
+	to, text, err := c.handleAndText()
+	if err != nil {
+		return err
+	}
+	turn, err := c.turn()
+	if err != nil {
+		return err
+	}
+	if err := turn.send(c.ctx, to, text, o.files); err != nil {
+		return err
+	}
+	return c.print(sendOutput{Agent: turn.handle(), To: to}, "")
+}
+
+// sendOutput is the JSON output of send.
+type sendOutput struct {
+	Agent string `json:"agent"`
+	To    string `json:"to"`
 }

@@ -9,20 +9,19 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/present"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
 
-type tellCmd struct {
-	agents agents
-	input  input
-	out    *terminal.Output
-	now    func() time.Time
-}
+// tellOptions are the flags of tell.
+type tellOptions struct{ mail, noWait bool }
 
 func tellCommand(p *program) *cli.Command {
+	var o tellOptions
 	return &cli.Command{
 		Name:      "tell",
 		Usage:     "send the agent a message from here, and print its answer",
@@ -42,27 +41,24 @@ in docs/operating.md.
 Example:
   agentstateloop tell "what are you working on?"`,
 		Flags: []cli.Flag{
-			switchFlag("mail", "mail the answer to the operator, and return"),
-			switchFlag("no-wait", "print the message's key and return"),
+			switchFlag(&o.mail, "mail", "mail the answer to the operator, and return"),
+			switchFlag(&o.noWait, "no-wait", "print the message's key and return"),
 		},
-		Action: tellCmd{p.agents(), p.input(), &p.out, p.loader.Now}.run,
+		Action: p.action(1, 1, o.run),
 	}
 }
 
-func (t tellCmd) run(c *cli.Context) error {
-	if err := arguments(c, 1, 1); err != nil {
-		return err
-	}
-	text, err := t.input.message(c, 0)
+func (o *tellOptions) run(c *call) error {
+	text, err := c.message(0)
 	if err != nil {
 		return err
 	}
-	a, err := t.agents.load(c)
+	a, err := c.load()
 	if err != nil {
 		return err
 	}
 	tell := a.Tell
-	if c.Bool("mail") {
+	if o.mail {
 		if a.Mail == nil {
 			return terminal.Usagef("configure [mail], or leave out --mail to have the answer here", "no mail is configured")
 		}
@@ -70,27 +66,27 @@ func (t tellCmd) run(c *cli.Context) error {
 			return a.TellEvent(ctx, cycle.EventMessage{From: from, Text: text, Operator: true})
 		}
 	}
-	key, err := tell(c.Context, userName(), text)
+	key, err := tell(c.ctx, userName(), text)
 	if err != nil {
 		return err
 	}
-	detach(a, t.out)
-	if c.Bool("no-wait") || c.Bool("mail") {
-		return t.printKey(c, key, nil)
+	c.detach(a)
+	if o.noWait || o.mail {
+		return c.printKey(key, nil)
 	}
-	if why, err := t.noAnswerSoon(a, key); err != nil || why != nil {
-		return errors.Join(err, t.printKey(c, key, why))
+	if why, err := noAnswerSoon(a, key); err != nil || why != nil {
+		return errors.Join(err, c.printKey(key, why))
 	}
-	why := whyWaits{agent: a, key: key, out: t.out, now: t.now, quiet: c.Bool("json")}
-	answer, err := a.Await(c.Context, key, why.hear)
+	why := whyWaits{call: c, agent: a, key: key}
+	answer, err := a.Await(c.ctx, key, why.hear)
 	if err != nil {
 		return err
 	}
-	return t.printAnswer(c, answer)
+	return c.printAnswer(answer)
 }
 
 // noAnswerSoon returns the reason why waiting for an answer would be useless, or nil.
-func (t tellCmd) noAnswerSoon(a *cycle.Agent, key string) (*cycle.Waiting, error) {
+func noAnswerSoon(a *cycle.Agent, key string) (*view.Waiting, error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return nil, err
@@ -98,7 +94,7 @@ func (t tellCmd) noAnswerSoon(a *cycle.Agent, key string) (*cycle.Waiting, error
 	if _, waits := s.Message(key); !waits {
 		return nil, nil // its turn is already over
 	}
-	if w := a.WhyWaits(s, key); w.Never {
+	if w := a.View().WhyWaits(s, key); w.Never {
 		return &w, nil
 	}
 	return nil, nil
@@ -112,42 +108,42 @@ type tellKey struct {
 
 // tellWaits is the reason why no answer comes soon.
 type tellWaits struct {
-	Why   cycle.WaitReason `json:"why"`
-	Text  string           `json:"text"`
-	Until *time.Time       `json:"until"`
+	Why   view.WaitReason `json:"why"`
+	Text  string          `json:"text"`
+	Until *time.Time      `json:"until"`
 }
 
 // printKey prints the key of a pending message, and the reason why tell does not wait for the
 // answer.
-func (t tellCmd) printKey(c *cli.Context, key string, why *cycle.Waiting) error {
+func (c *call) printKey(key string, why *view.Waiting) error {
 	out := tellKey{Key: key}
 	if why != nil {
-		out.Waits = &tellWaits{Why: why.Why, Text: waitText(*why, t.now())}
+		out.Waits = &tellWaits{Why: why.Why, Text: present.Waiting(*why, c.now())}
 		if !why.Until.IsZero() {
 			out.Waits.Until = &why.Until
 		}
 	}
-	if c.Bool("json") {
-		return t.out.JSON(out)
+	if c.json {
+		return c.out.JSON(out)
 	}
-	t.out.Printf("%s\n", key)
+	c.out.Printf("%s\n", key)
 	if why == nil {
 		return nil
 	}
-	t.out.Warn("not waiting for an answer: %s", out.Waits.Text)
-	if hint := waitHint(*why, ""); hint != "" {
-		t.out.Note("hint", "%s", hint)
+	c.out.Warn("not waiting for an answer: %s", out.Waits.Text)
+	if hint := present.WaitingHint(*why, ""); hint != "" {
+		c.out.Note("hint", "%s", hint)
 	}
 	return nil
 }
 
-func (t tellCmd) printAnswer(c *cli.Context, d cycle.Deliverable) error {
-	if c.Bool("json") {
-		if err := t.out.JSON(d); err != nil {
+func (c *call) printAnswer(d cycle.Deliverable) error {
+	if c.json {
+		if err := c.out.JSON(d); err != nil {
 			return err
 		}
 	} else if text := terminal.Printable(d.Whole()); text != "" {
-		t.out.Printf("%s\n", strings.TrimSuffix(text, "\n"))
+		c.out.Printf("%s\n", strings.TrimSuffix(text, "\n"))
 	}
 	if d.Outcome == state.Success {
 		return nil
@@ -158,4 +154,52 @@ func (t tellCmd) printAnswer(c *cli.Context, d cycle.Deliverable) error {
 	}
 	return terminal.WithHint(err,
 		"`"+name+" doctor` checks the agent; what it printed is in turns/"+d.TurnID+" of the state directory")
+}
+
+// sayAfter is the time that a reason must hold before it is printed. An answer that comes sooner
+// needs no reason.
+const sayAfter = 3 * time.Second
+
+// whyWaits prints the reason why an answer has not come. It prints each reason once, after it
+// has held for sayAfter. It gives up if no answer will come.
+type whyWaits struct {
+	*call // with --json it prints no reasons, and only gives up
+	agent *cycle.Agent
+	key   string
+
+	reason  view.Waiting
+	since   time.Time // beginning of the current reason
+	printed bool
+}
+
+// hear takes the current reason. It returns an error if waiting is useless.
+func (y *whyWaits) hear(w view.Waiting) error {
+	if w.Never {
+		return y.giveUp(w)
+	}
+	y.tell(w)
+	return nil
+}
+
+// tell prints the current reason, once it has held for sayAfter.
+func (y *whyWaits) tell(w view.Waiting) {
+	if w.Why != y.reason.Why || w.Who != y.reason.Who || !w.Since.Equal(y.reason.Since) {
+		y.since, y.printed = time.Now(), false
+	}
+	y.reason = w
+	if y.json || y.printed || time.Since(y.since) < sayAfter {
+		return
+	}
+	y.printed = true
+	y.out.Note("waiting", "%s", present.Waiting(w, y.now()))
+}
+
+// giveUp returns the error of a command that stops waiting.
+func (y *whyWaits) giveUp(w view.Waiting) error {
+	err := fmt.Errorf("no answer will come soon, and the message waits in the inbox: %s", present.Waiting(w, y.now()))
+	hint := "`" + name + " inbox show " + y.key + "` has the answer once it is there"
+	if first := present.WaitingHint(w, y.agent.Schedule.Mode); first != "" {
+		hint = first + "; " + hint
+	}
+	return terminal.WithHint(&waitError{coded(codeRefused, err), exitRefused}, hint)
 }

@@ -5,8 +5,6 @@ import (
 	"runtime/debug"
 
 	"github.com/urfave/cli/v2"
-
-	"agentstateloop/commands/terminal"
 )
 
 func versionCommand(p *program) *cli.Command {
@@ -18,20 +16,11 @@ built.
 
 Example:
   agentstateloop version --json | jq -r .commit`,
-		Action: func(c *cli.Context) error { return printVersion(c, &p.out) },
+		Action: p.action(0, 0, printVersion),
 	}
 }
 
-func printVersion(c *cli.Context, out *terminal.Output) error {
-	if err := arguments(c, 0, 0); err != nil {
-		return err
-	}
-	if c.Bool("json") {
-		return out.JSON(buildOf())
-	}
-	out.Printf("%s\n", versionLine())
-	return nil
-}
+func printVersion(c *call) error { return c.print(buildOf(), "%s\n", versionLine()) }
 
 // versionLine returns the line of --version.
 func versionLine() string { return name + " version " + version() }

@@ -47,7 +47,7 @@ func (t Table) timeout() time.Duration { return cmp.Or(t.Timeout, 10*time.Second
 // Read returns the table as "crontab -l" prints it; Debian prints some control characters as
 // "\r" and "\b". For a user without a table it returns an empty one. A table that cannot be
 // read is an error, never an empty table: a user has no table only if crontab prints no output
-// and exits 0, or reports in words we recognize that no crontab exists (docs/design.md, "The
+// and exits 0, or reports in words we recognize that no crontab exists (docs/protocol.md, "The
 // crontab").
 func (t Table) Read(ctx context.Context) ([]byte, error) {
 	table, err := t.list(ctx)

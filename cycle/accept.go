@@ -3,6 +3,7 @@ package cycle
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -16,8 +17,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// payloads is where an observation keeps what it takes: the agent's store, or
-// memory for a dry run. The names are those of store.Store.
+// payloads stores the payloads of an observation: in the agent's store, or in memory for a dry
+// run. The method names are those of store.Store.
 type payloads interface {
 	KeepSummed(name string, r io.Reader) (sum string, err error)
 	KeepAmong(name string, r io.Reader) error
@@ -25,19 +26,19 @@ type payloads interface {
 	Remove(name string) error
 }
 
-// admission takes in what one observation finds, or rejects it.
+// admission accepts or rejects the items of one observation.
 type admission struct {
 	accepter
 	files      payloads
-	state      state.State // with which the observation began
+	state      state.State // at the start of the observation
 	now        func() time.Time
 	folder     quarantine.Folder
 	quarantine *quarantine.Intake
-	answered   map[string]bool // ids of the challenges answered so far; used by mail alone
+	answered   map[string]bool // ids of the challenges and questions answered so far; used by mail alone
 }
 
-// takeMail keeps a mail and returns its event: in messages/ if it is accepted,
-// else in quarantine.
+// takeMail keeps a mail and returns its event. An accepted mail goes to messages/, a rejected
+// one to quarantine.
 func (ad *admission) takeMail(m *mail.Message, raw io.Reader) (state.Event, error) {
 	if m.Gate == "" || m.Ask || m.Doubtful {
 		return ad.accept(m, raw)
@@ -45,8 +46,8 @@ func (ad *admission) takeMail(m *mail.Message, raw io.Reader) (state.Event, erro
 	return ad.reject(m, false, raw)
 }
 
-// peekLength is how much of a mail is searched for a control and for the answer
-// to a challenge, in bytes.
+// peekLength is how many bytes of a mail are searched for a control and for the answer to a
+// challenge.
 const peekLength = 256 << 10
 
 // peek returns the beginning of a mail, and a reader of the whole mail.
@@ -55,8 +56,8 @@ func peek(raw io.Reader) (head []byte, whole io.Reader, err error) {
 	return head, io.MultiReader(bytes.NewReader(head), raw), err
 }
 
-// controlOf returns the control that a mail of this length and text is, or "". A longer
-// one is none: its text may go on.
+// controlOf returns the control that a mail of this length and text consists of, or "". A mail
+// of peekLength bytes or more is never a control, because its text may go on.
 func controlOf(length int, text string) string {
 	if length >= peekLength {
 		return ""
@@ -64,10 +65,10 @@ func controlOf(length int, text string) string {
 	return message.Control(text)
 }
 
-// accept keeps a mail that passed the gate, and returns its event. A mail that
-// lacks only a proof of its sender is accepted if it answers an open challenge,
-// and else rejected. One that is signed and has two readings says YES to a challenge,
-// or is rejected.
+// accept keeps a mail that passed the gate, and returns its event. A mail that lacks only a
+// proof of its sender is accepted if it answers an open challenge or an open question, and
+// otherwise rejected. A doubtful mail, which is signed but has two readings, is rejected unless
+// it says YES to a challenge.
 func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error) {
 	head, whole, err := peek(raw)
 	if err != nil {
@@ -105,8 +106,8 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 	return state.Vouched{Key: m.Key, Hash: answered.Hash, UID: m.UID, At: m.At, Then: arrived, Else: rejection(m, true, false)}, err
 }
 
-// hasRoom reports whether a mail that its header rejects is to be fetched: the
-// quarantine has room for it, or it may answer a challenge.
+// hasRoom reports whether to fetch a mail that its header rejects: the quarantine has room for
+// it, or it may answer a challenge or a question.
 func (ad *admission) hasRoom(m *mail.Message) (bool, error) {
 	if m.Ask && (ad.state.AwaitsAnswer(ad.now()) || ad.state.AwaitsOperator(ad.now())) {
 		return true, nil
@@ -114,15 +115,15 @@ func (ad *admission) hasRoom(m *mail.Message) (bool, error) {
 	return ad.quarantine.Room(verdictOn(m), m.Digest, keptSize(m))
 }
 
-// mayKeep is hasRoom. A mail for which that cannot be found out is fetched: then
-// keeping it fails as well, and says why.
+// mayKeep is hasRoom, but returns true if hasRoom fails. The mail is then fetched, and keeping
+// it fails with the reason.
 func (ad *admission) mayKeep(m *mail.Message) bool {
 	room, err := ad.hasRoom(m)
 	return room || err != nil
 }
 
-// reject keeps a mail in quarantine and returns its event; ask is true if the
-// operator is to be asked about it.
+// reject keeps a mail in quarantine and returns its event. ask is set if the operator is to be
+// asked about the mail.
 func (ad *admission) reject(m *mail.Message, ask bool, raw io.Reader) (state.Event, error) {
 	unkept, err := ad.quarantine.Keep(verdictOn(m), m.Digest, keptSize(m), raw)
 	return rejection(m, unkept, ask), err
@@ -135,8 +136,8 @@ func verdictOn(m *mail.Message) quarantine.Verdict {
 	}
 }
 
-// digestOfDoubt returns the digest of a mail that is kept because of a doubt. It is then
-// known when the mail comes in.
+// digestOfDoubt returns the digest of a doubtful mail, or "". The quarantine keeps it, so that
+// it is known when the mail is released.
 func digestOfDoubt(m *mail.Message) string {
 	if !m.Doubtful {
 		return ""
@@ -144,7 +145,7 @@ func digestOfDoubt(m *mail.Message) string {
 	return m.Digest
 }
 
-// keptSize returns what the quarantine keeps of a mail, in bytes.
+// keptSize returns how many bytes of a mail the quarantine keeps.
 func keptSize(m *mail.Message) int64 {
 	if m.Gate == trust.GateSize {
 		return 0 // only its header
@@ -159,8 +160,8 @@ func rejection(m *mail.Message, unkept, ask bool) state.Rejected {
 	}
 }
 
-// keepMail keeps a mail that is accepted, and returns its event. control is the
-// control that the mail consists of, or "".
+// keepMail keeps an accepted mail and returns its event. control is the control that the mail
+// consists of, or "".
 func (ac accepter) keepMail(files payloads, m mail.Message, control string, whole io.Reader) (state.Event, error) {
 	thread, err := ac.threadID(m.Key, m.Header)
 	if err != nil {
@@ -170,8 +171,8 @@ func (ac accepter) keepMail(files payloads, m mail.Message, control string, whol
 	return mailArrived(m, thread, control, sum), err
 }
 
-// mailArrived returns the event of a mail that is accepted. thread is the id of its
-// conversation, and sum that of its payload.
+// mailArrived returns the event of an accepted mail. thread is the id of its conversation, and
+// sum the checksum of its payload.
 func mailArrived(m mail.Message, thread, control, sum string) state.Event {
 	arrived := state.Arrived{
 		Message: state.Message{
@@ -189,13 +190,13 @@ func mailArrived(m mail.Message, thread, control, sum string) state.Event {
 	return arrived
 }
 
-// mailThread returns the conversation of a mail, as an answer continues it.
+// mailThread returns the conversation of a mail, for its answer to continue.
 func mailThread(h message.Header, id string) state.Thread {
 	return state.Thread{Subject: h.Subject, MessageID: h.MessageID, References: h.References, ID: id}
 }
 
-// threadID returns the id of the conversation that the mail under key belongs to, or "" if
-// threads have none of their own.
+// threadID returns the id of the conversation of the mail under key. It is "" unless each mail
+// thread is a conversation of its own.
 func (ac accepter) threadID(key string, h message.Header) (string, error) {
 	if !ac.byThread {
 		return "", nil
@@ -207,8 +208,8 @@ func (ac accepter) threadID(key string, h message.Header) (string, error) {
 
 func mailPayload(key string) string { return store.PayloadName(store.MessagesDir, key, ".eml") }
 
-// sentTo returns what a mail with this header may repeat of ours: also of the challenge
-// that it answers, which is not kept once it has left.
+// sentTo returns our texts that a mail with this header may quote. They include the challenge
+// that the mail answers, because a sent challenge is not kept.
 func (ad *admission) sentTo(h message.Header) message.Sent {
 	sent := repeated(ad.store, h)
 	for _, token := range trust.Tokens(h, ad.handle, ad.mail.Address, "") {
@@ -224,7 +225,7 @@ func (ad *admission) sentTo(h message.Header) message.Sent {
 	return sent
 }
 
-// accepter turns what comes in into events.
+// accepter turns incoming items into events.
 type accepter struct {
 	core
 	operator string // the operator's first address
@@ -242,8 +243,8 @@ func (ac accepter) isKnown(source state.Source, from string) bool {
 	return ac.mail != nil && ac.mail.Filter.Operator(from)
 }
 
-// release keeps the payload of a quarantined item as a message's, and returns
-// the event of that message.
+// release keeps the payload of a quarantined item as that of a message, and returns the event
+// of the message.
 func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw []byte) (state.Event, error) {
 	if i.Gate == trust.GateSize {
 		return nil, fmt.Errorf("%s is too big, and only its header was kept: %s", i.Key, i.Reason)
@@ -287,4 +288,48 @@ func (ac accepter) releaseMesh(files payloads, s state.State, i quarantine.Item,
 		return nil, fmt.Errorf("%s cannot come in: %s", i.Key, why)
 	}
 	return ac.meshArrived(files, s, m, raw)
+}
+
+// Order moves the machine to a phase, as `transition` does. It also makes the agent manage its
+// crontab line again after an `uninstall`.
+func (a *Agent) Order(ctx context.Context, to state.Phase, reason string, noMail bool) (state.State, error) {
+	return a.journal().commit(ctx,
+		state.Unscheduled{Removed: false},
+		state.Ordered{To: to, Reason: reason, NoMail: noMail},
+	)
+}
+
+// Halt sets HALT for this agent alone.
+func (a *Agent) Halt(ctx context.Context, reason string) (state.State, error) {
+	return a.journal().commit(ctx, state.Switched{On: true, Reason: reason})
+}
+
+// Resume lifts the HALT that Halt has set. A HALT that was set on the mesh must be lifted
+// there.
+func (a *Agent) Resume(ctx context.Context, reason string) (state.State, error) {
+	return a.journal().commit(ctx, state.Switched{On: false, Reason: reason})
+}
+
+// Stop marks the active turn as stopped. Its runner ends the agent and delivers the partial
+// result, marked canceled. Stop returns ErrNothing if no turn is active.
+func (a *Agent) Stop(ctx context.Context, reason string) error {
+	s, err := a.journal().commit(ctx, state.Stopped{Reason: reason})
+	if err != nil {
+		return err
+	}
+	if s.Turn.Status == state.HeadIdle && !s.Turn.Lingering() {
+		return ErrNothing
+	}
+	if s, err = a.watchdog().watch(ctx, s); err != nil {
+		return err
+	}
+	return a.flusher().sendNow(ctx, s)
+}
+
+// Reset makes the agent begin again without its memory, and gives its next context a note. Its
+// working memory is set aside, because it was learned before the reset.
+func (a *Agent) Reset(ctx context.Context, note, origin string) error {
+	_, err := a.journal().commitWith(ctx, func(state.State) error { return a.Store.SetMemoryAside() },
+		state.MemoryReset{Note: note, Origin: origin})
+	return err
 }

@@ -17,9 +17,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// Agent is one configured agent: its wiring, and as methods what can be done with
-// it. Package commands sets the fields from agent.toml; they do not change
-// afterwards. wiring.go makes the parts that do the work.
+// Agent is one configured agent: its wiring, and its operations as methods. Package commands
+// sets the fields from agent.toml; they do not change afterwards. wiring.go makes the parts
+// that do the work.
 type Agent struct {
 	Handle string
 	Config string // absolute path of agent.toml
@@ -29,94 +29,93 @@ type Agent struct {
 	Mail     *Mail // nil: no mail is configured
 	Mesh     *Mesh // nil: no mesh is configured
 	Schedule Schedule
-	Turn     *turn.Config // nil: runner "none", messages wait for `inbox`
-	Backends []Backend    // that run turns while Turn has an outage, in the order of trying
+	Turn     *turn.Config // nil: runner "none"; messages wait for `inbox`
+	Backends []Backend    // run turns while Turn has an outage; tried in this order
 	Replies  Replies
 	Prices   turn.Prices  // of models, for agents that report tokens and no cost
-	Prompts  string       // folder of the user's prompt templates; "": none
+	Prompts  string       // folder of the user's prompt templates, or ""
 	Recall   int          // bytes of past exchanges in the prompt of a new session; 0: DefaultRecall
-	Window   int64        // tokens that a session can hold; 0: as the agent reports, or as its runner is known to have
+	Window   int64        // tokens that a session can hold; 0: as the agent reports, or the known size for its runner
 	Summary  *turn.Config // makes summaries; nil: the agent itself does
 	Rights   Rights
-	Kinds    Kinds // with runner "acp"
+	Kinds    Kinds // used with runner "acp"
 
 	Hooks     []hook.Hook
-	Heartbeat *heartbeat.Monitor // nil: no monitor is asked
+	Heartbeat *heartbeat.Monitor // nil: no monitor is configured
 
-	Prompted []ClockPrompt // the prompts of the clock; their times are in Policy
+	Prompted []ClockPrompt // prompts of the clock; their times are in Policy
 
-	Secrets *secret.Known // kept out of every reason and of the log; nil: none are known
+	Secrets *secret.Known // kept out of every reason and of the log; nil: no secrets are known
 	Keep    time.Duration // turns, messages and quarantine older than this are pruned
 
-	// Self is the argv that starts this program again with this agent's
-	// configuration, a subcommand to be appended.
+	// Self is the argv that starts this program with this agent's configuration. Callers append
+	// a subcommand.
 	Self []string
 
-	// CheckEvery is how often a process reads the state while it waits for a turn; 0: 500
-	// ms. A poll that lingers looks half as often.
+	// CheckEvery is how often a process reads the state while it waits for a turn; 0: 500 ms. A
+	// lingering poll reads it half as often.
 	CheckEvery time.Duration
 
 	// Now is the clock; time.Now outside demo and simulator.
 	Now func() time.Time
 
-	// Explain returns the hint, the word and the exit code with which a command reports
-	// an error, for the commands of an agent in a box; nil: they have none of them.
+	// Explain returns the hint, the word and the exit code with which a command reports an
+	// error. Relayed commands of a sandboxed agent use it; nil: they report the error alone.
 	Explain func(error) (hint, kind string, exit int)
 
-	// RunTurn, if set, replaces Turn.Run and keeps its promises. The simulator's
-	// agents are not processes.
+	// RunTurn, if set, replaces Turn.Run under the same contract. The simulator's agents are
+	// not processes.
 	RunTurn func(context.Context, turn.Attempt) (turn.Result, error)
 
-	// CallHook, if set, replaces Hook.Deliver and keeps its promises. Hooks are then
-	// called at the end of a poll, one after another.
+	// CallHook, if set, replaces Hook.Deliver under the same contract. The poll then calls the
+	// hooks at its end, one after another.
 	CallHook func(context.Context, hook.Hook, hook.Call) error
 
-	// AskPrompt, if set, replaces the program of a prompt of the clock. It returns why there
-	// is nothing to do, or "". Programs are then asked one after another.
+	// AskPrompt, if set, replaces the program of a clock prompt. It returns the reason why
+	// the prompt can be skipped, or "". Programs are then asked one after another.
 	AskPrompt func(context.Context, ClockPrompt) (nothing string, err error)
 
-	// Accessed atomically: 1 if this process has committed something for a hook; that a
-	// turn failed.
+	// Accessed atomically. announced is 1 if this process has committed an event for a hook,
+	// turnFailed if it has committed a failed turn.
 	announced, turnFailed uint32
 }
 
-// Mail is how mail reaches the agent and leaves it.
+// Mail configures how the agent receives and sends mail.
 type Mail struct {
 	Mailbox mail.Mailbox
 	SMTP    mail.Server
 	Filter  trust.Filter
-	Address string // ours
+	Address string // the agent's own
 }
 
 // Mesh configures the agent's connection to a mesh.
 type Mesh struct {
 	Carrier Carrier
 	Handle  string   // of this agent
-	Peers   []string // whose messages cause turns
-	Paces   bool     // the mesh keeps no pace, so we do
+	Peers   []string // agents whose messages cause turns
+	Paces   bool     // the mesh has no rate limit, so the agent limits its intake
 	Open    bool     // trust.mesh = "open": unproven senders are believed
 
-	announcing sync.WaitGroup // of what is being announced
+	announcing sync.WaitGroup // counts pending announcements
 }
 
-// Schedule configures what starts the agent's polls (docs/design.md, "The crontab").
+// Schedule configures what starts the agent's polls (docs/protocol.md, "The crontab").
 type Schedule struct {
 	Mode   string // ModeCrontab, ModeFixed or ModeNone
 	Table  cron.Table
-	Binary string // absolute; what the line runs
+	Binary string // absolute path of the program that the line runs
 
-	// Linger is how long the polls of an engaged agent stay on; 0: they do not.
+	// Linger is how long the polls of an engaged agent stay on; 0: they end at once.
 	Linger time.Duration
 }
 
-// Rights are arguments that are added to the agent's command, depending on what
-// caused the turn ([turn.permissions]). A peer's message may do less than the
-// operator's.
+// Rights are arguments that are added to the agent's command, by the cause of the turn
+// ([turn.permissions]). A peer's message may have fewer rights than the operator's.
 type Rights struct {
 	Operator, Peer, Event []string
-	Task                  []string // of prompts of the clock, and of what the agent planned in their turns
-	Self                  []string // of what the agent planned in its operator's conversation
-	Summary               []string // of a summary, which no message causes
+	Task                  []string // for prompts of the clock, and for turns planned in their turns
+	Self                  []string // for turns that the agent planned in its operator's conversation
+	Summary               []string // for summaries, which no message causes
 }
 
 // The schedule modes.
@@ -126,19 +125,19 @@ const (
 	ModeNone    = "none"    // something else polls
 )
 
-// Replies are the templates of our own mails, executed with a ReplyData. nil
-// switches a mail off.
+// Replies are the templates of our own mails, executed with a ReplyData. A nil template
+// switches its mail off.
 type Replies struct {
 	Ack, QuietPrep, QuietActive *template.Template
 
-	Name string // in From of our mail; "": the handle
-	Sent string // the folder for copies of our mail; "": none
+	Name string // the name in From of our mail; "": the handle
+	Sent string // the folder for copies of our mail; "": no copies
 
-	// HTML adds an HTML part to the answer of a turn, if that is formatted.
+	// HTML adds an HTML part to the answer of a turn if the answer is formatted.
 	HTML bool
 }
 
-// ReplyData holds the values that a reply template can name.
+// ReplyData holds the values that a reply template can use.
 type ReplyData struct {
 	Handle   string
 	Callsign string // "@" + Handle

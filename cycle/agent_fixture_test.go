@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/files"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -79,22 +80,22 @@ func (b blueprint) call(args []string) error {
 		if err != nil {
 			return err
 		}
-		files, closeAll, err := cycle.OpenFiles(paths)
+		list, closeAll, err := files.Open(paths)
 		if err != nil {
 			return err
 		}
 		defer closeAll()
-		q.Files = files
+		q.Files = list
 		id, err := a.Ask(ctx, in, q)
 		fmt.Println(id)
 		return err
 	case verb == "send" && len(args) >= 3:
-		files, closeAll, err := cycle.OpenFiles(args[3:])
+		list, closeAll, err := files.Open(args[3:])
 		if err != nil {
 			return err
 		}
 		defer closeAll()
-		return a.Send(ctx, in, args[1], args[2], files...)
+		return a.Send(ctx, in, args[1], args[2], list...)
 	case verb == "remember" && len(args) == 2:
 		return a.Remember(ctx, in, args[1])
 	case verb == "search" && len(args) == 2:

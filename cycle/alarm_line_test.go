@@ -92,7 +92,7 @@ func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
 	if n := calls() - before; n > 0 {
 		t.Errorf("steady polls made %d crontab processes", n)
 	}
-	status, err := h.agent.Status()
+	status, err := h.agent.View().Status()
 	check(t, err)
 	sched := status.Schedule
 	if sched.Alarm == nil || !sched.Alarm.Equal(morning.Add(8*time.Minute)) || *sched.AlarmReason != "inbox" ||
@@ -259,7 +259,7 @@ func TestFixedAndNoneReachTheMinute(t *testing.T) {
 			h.poll()
 			h.deferTold(morning.Add(10 * time.Minute))
 			h.poll()
-			status, err := h.agent.Status()
+			status, err := h.agent.View().Status()
 			check(t, err)
 			if at := status.Schedule.Alarm; at == nil || !at.Equal(morning.Add(10*time.Minute)) || status.Schedule.AlarmWanted != nil {
 				t.Errorf("status shows %+v", status.Schedule)

@@ -1,36 +1,44 @@
 package cycle
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/view"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
+	"agentstateloop/turn"
 )
 
-// Why an answer to a question of the agent is not taken.
+// The reasons why an answer to a question of the agent is rejected.
 var (
 	ErrNotAsked    = errors.New("the operator was not asked this")
 	ErrQuestionEnd = errors.New("this question is closed")
 )
 
-// GivenAnswer is an answer that was taken.
+// GivenAnswer is an accepted answer.
 type GivenAnswer struct {
 	ID     string   // of the question
-	Key    string   // of the message whose turn asks
-	Option string   // of those that the question offers, the one that it chooses; "" = another text
-	Others []string // all that it offers
+	Key    string   // of the message whose turn asked
+	Option string   // the offered option that the answer chose; "" = another text
+	Others []string // all options that the question offers
 }
 
-// Answer answers a question to the operator from the terminal. which is the id of the
-// question or its beginning, or the key or the number of the message whose turn asks. The
-// answer is durable when Answer returns. The errors are ErrNotAsked, ErrQuestionEnd and
-// those of the disk.
+// Answer answers a question to the operator from the terminal. which is the id of the question
+// or the beginning of the id, or the key or the number of the message whose turn asks. The
+// answer is durable when Answer returns. The errors are ErrNotAsked, ErrQuestionEnd and those
+// of the disk.
 func (a *Agent) Answer(ctx context.Context, which, from, text string) (GivenAnswer, error) {
 	return a.answerTaker().take(ctx, which, from, text)
 }
@@ -78,8 +86,8 @@ func (t *answerTaker) take(ctx context.Context, which, from, text string) (g Giv
 	return g, nil
 }
 
-// asked returns the open question that which names, and the key of the message whose turn
-// asks.
+// asked returns the open question that which names, and the key of the message whose turn asks
+// it.
 func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key string, err error) {
 	type row struct {
 		state.Wait
@@ -92,7 +100,7 @@ func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key stri
 	for _, x := range s.Expected {
 		all = append(all, row{x.Wait, x.For})
 	}
-	named, err := keyOf(t.store, s, which)
+	named, err := view.KeyOf(t.store, s, which)
 	if err != nil {
 		return w, "", err
 	}
@@ -119,7 +127,8 @@ func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key stri
 	return w, "", fmt.Errorf("%w: the turn that asked is ending", ErrQuestionEnd)
 }
 
-// over returns why nothing asks what which names: its turn is over, or it was never asked.
+// over returns the error for a question that is not open: it was answered, its turn is over, or
+// it was never asked.
 func (t *answerTaker) over(which string) error {
 	asked := false
 	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
@@ -137,4 +146,98 @@ func (t *answerTaker) over(which string) error {
 		return fmt.Errorf("%w: nothing waits for its answer any more", ErrQuestionEnd)
 	}
 	return fmt.Errorf("%w: %s", ErrNotAsked, strconv.Quote(which))
+}
+
+// AnswersFile is the file of the context folder with the operator's answers to the questions of
+// the turn: an array of OperatorAnswer, in the order of the questions. It exists if at least
+// one question of the turn has an outcome.
+const AnswersFile = "answers.json"
+
+// The outcomes of a question to the operator.
+const (
+	OperatorAnswered = "answered"
+	OperatorLate     = "late"       // the deadline passed without an answer
+	OperatorElse     = "superseded" // the operator wrote about something else
+	OperatorDamaged  = "damaged"    // the answer came, but is unreadable
+)
+
+// OperatorAnswer is the outcome of one question to the operator.
+type OperatorAnswer struct {
+	ID       string   `json:"id"`       // the id that asking returned
+	Question string   `json:"question"` // its beginning, 200 characters at most, on one line
+	Options  []string `json:"options"`  // the offered options; never null
+	Outcome  string   `json:"outcome"`  // answered, late, superseded or damaged
+	Option   string   `json:"option"`   // the chosen option; "" for another answer, or without one
+	Answer   string   `json:"answer"`   // its text, or ""
+
+	fileList string // the files that came with it, as a prompt lists them
+}
+
+// shown returns the answer as a prompt shows it, or a note about the missing answer.
+func (a OperatorAnswer) shown() string {
+	switch a.Outcome {
+	case OperatorAnswered:
+		return a.Answer
+	case OperatorLate:
+		return "(no answer: your operator did not answer in time; if they do later, it comes as a message of its own)"
+	case OperatorElse:
+		return "(no answer: your operator wrote about something else, and that waits for this turn to end)"
+	case OperatorDamaged:
+		return "(no answer: your operator answered, but the answer was damaged on this machine and cannot be read)"
+	}
+	return ""
+}
+
+// operatorAnswers returns AnswersFile with all operator answers that the turn has.
+func (p *prompter) operatorAnswers(waiting []state.Wait) []turn.File {
+	var answers []OperatorAnswer
+	for _, w := range waiting {
+		if w.Operator && w.Answered() {
+			a, _ := p.operatorAnswer(w, "")
+			answers = append(answers, a)
+		}
+	}
+	if len(answers) == 0 {
+		return nil
+	}
+	data, err := json.MarshalIndent(answers, "", "  ")
+	if err != nil {
+		p.logf("the answers of the operator are left out: %v", err)
+		return nil
+	}
+	return []turn.File{{Name: AnswersFile, Body: bytes.NewReader(append(data, '\n'))}}
+}
+
+// operatorAnswer reads the outcome of one question. It returns the files that came with the
+// answer, for a subfolder of the context folder.
+func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer, list []turn.File) {
+	a = OperatorAnswer{ID: w.ID, Question: w.Text, Options: append([]string{}, w.Options...), Outcome: OperatorAnswered}
+	switch {
+	case w.Missed == state.MissedTimeout:
+		a.Outcome = OperatorLate
+		return a, nil
+	case w.Missed != "":
+		a.Outcome = OperatorElse
+		return a, nil
+	}
+	data, err := p.store.ReadSummed(w.Report, w.Sum)
+	switch {
+	case err == nil && strings.HasSuffix(w.Report, ".eml"):
+		content := contentOf(p.store, data)
+		a.Answer = cmp.Or(content.Instead(), content.Text)
+		var came []files.Listed
+		came, list = files.FromMail(path.Join(folder, files.AttachmentsFolder), content.Attachments)
+		a.fileList = files.List(came)
+	case err == nil:
+		a.Answer = string(data)
+	default:
+		a.Outcome = OperatorDamaged
+		p.logf("the answer to %s cannot be read: %v", w.ID, err)
+		return a, nil
+	}
+	var chosen bool
+	if a.Option, chosen = state.Option(w.Options, a.Answer); !chosen {
+		a.Option, _ = state.Option(w.Options, message.WithoutBanners(a.Answer))
+	}
+	return a, list
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail"
 	"agentstateloop/mail/message"
@@ -19,25 +20,25 @@ import (
 
 // A turn asks the operator by mail (docs/design.md, "Suspension").
 
-// OperatorQuestion is what a turn asks the operator.
+// OperatorQuestion is a question of a turn to the operator.
 type OperatorQuestion struct {
 	Text     string
-	Options  []string      // answers that the mail offers; any other text is an answer, too
-	Patience time.Duration // how long the turn waits at most; 0 = state.DefaultOperatorPatience
+	Options  []string      // answers that the mail offers; the operator may answer with any other text
+	Patience time.Duration // the longest wait of the turn; 0 = state.DefaultOperatorPatience
 
-	// Permit is set if the question is whether a tool may be called. What the answer permits
-	// is found in the events of the attempt.
+	// Permit is set if the question is whether a tool may be called. The events of the attempt
+	// then identify the call.
 	Permit bool
 }
 
-// byEvents stands for the identity of a call that is in the events of the attempt. It is the
-// identity of none.
+// byEvents takes the place of a call's identity if the events of the attempt hold it. No call
+// has this identity.
 const byEvents = "in the events"
 
 // ErrNoOperatorMail means that the agent has no way to ask its operator.
 var ErrNoOperatorMail = errors.New("this agent cannot ask its operator: it has no mail, or no operator address")
 
-// Check returns what is wrong with the question, in words for who asks, or nil.
+// Check returns an error that tells the asker why the question is invalid, or nil.
 func (q OperatorQuestion) Check() error {
 	if q.Patience != 0 && (q.Patience < state.MinOperatorPatience || q.Patience > state.MaxPatience) {
 		return fmt.Errorf("the deadline must be %.0f minute to %.0f hours", state.MinOperatorPatience.Minutes(), state.MaxPatience.Hours())
@@ -45,10 +46,10 @@ func (q OperatorQuestion) Check() error {
 	return state.CheckOperatorQuestion(q.Text, q.Options)
 }
 
-// AskOperator puts a question to the operator, and returns its id. The question and its
-// mail are durable before AskOperator returns. The turn may end now; it goes on, as the
-// same turn, with the operator's answer or when that is late. The errors are ErrStale,
-// ErrNoOperatorMail, those of Check, of the limits, and of the disk.
+// AskOperator puts a question to the operator, and returns its id. The question and its mail
+// are durable before AskOperator returns. The turn may end now; the same turn goes on when the
+// operator answers or the deadline passes. The errors are ErrStale, ErrNoOperatorMail, and
+// those of Check, of the limits, and of the disk.
 func (a *Agent) AskOperator(ctx context.Context, in Inside, q OperatorQuestion) (id string, err error) {
 	permit := ""
 	if q.Permit {
@@ -80,7 +81,7 @@ func (o *operatorAsker) ask(ctx context.Context, in Inside, q OperatorQuestion, 
 		return "", ErrNoOperatorMail
 	}
 	e := state.Effect{Kind: state.OperatorQuestion, Channel: state.ByMail, To: o.operator, Text: q.Text, Options: slices.Clone(q.Options), TurnID: in.TurnID}
-	e.Thread.Subject = "@" + o.handle + " asks: " + titleOf(q.Text)
+	e.Thread.Subject = "@" + o.handle + " asks: " + view.TitleOf(q.Text)
 	if msg, ok := s.TurnMessage(); ok && msg.Operator && msg.Source != state.Mail {
 		e.Thread.ID = msg.ThreadID
 	} else if ok && msg.Source == state.Mail {
@@ -144,15 +145,7 @@ func operatorQuestionText(e state.Effect) string {
 	return b.String()
 }
 
-// offered returns the options of a question in brackets, or "".
-func offered(options []string) string {
-	if len(options) == 0 {
-		return ""
-	}
-	return " (" + plain.Line(strings.Join(options, ", ")) + ")"
-}
-
-// askerName returns in words who caused the turn that asks.
+// askerName names the principal that caused the asking turn, for people.
 func askerName(who state.Principal) string {
 	form, name, _ := strings.Cut(string(who), ":")
 	if form == "event" {
@@ -161,8 +154,8 @@ func askerName(who state.Principal) string {
 	return "@" + plain.Line(name)
 }
 
-// question returns the id of the question to the operator that a mail answers, by a
-// Message-ID of ours that nobody could have guessed; "" if it answers none.
+// question returns the id of the operator question that a mail answers, or "". The mail must
+// refer to one of our Message-IDs, which cannot be guessed.
 func (ac accepter) question(h message.Header) (string, error) {
 	if ac.mail == nil || !ac.mail.Filter.MayAnswer(h, string(state.OperatorQuestion)) {
 		return "", nil
@@ -174,8 +167,8 @@ func (ac accepter) question(h message.Header) (string, error) {
 	return filter.Answers(h, string(state.OperatorQuestion)), nil
 }
 
-// asReply returns the event of a mail that answers a question: arrived is the event of the
-// mail itself. A control stays one.
+// asReply returns the event of a mail that may answer a question. arrived is the event of the
+// mail itself. A control stays a control.
 func asReply(arrived state.Event, question string) state.Event {
 	mail, ok := arrived.(state.Arrived)
 	if question == "" || !ok {
@@ -184,9 +177,9 @@ func asReply(arrived state.Event, question string) state.Event {
 	return state.Replied{Arrived: mail, Question: question}
 }
 
-// takeProvenByQuestion takes a mail that lacks only a proof of its sender, and that answers
-// an open question: as the answer to a challenge does, it shows what only a reader of our
-// mail can know. Otherwise it returns nil.
+// takeProvenByQuestion takes a mail that lacks only a proof of its sender if it answers an open
+// question. Like the answer to a challenge, such a mail shows knowledge that only a reader of
+// our mail can have. Otherwise takeProvenByQuestion returns nil.
 func (ad *admission) takeProvenByQuestion(m *mail.Message, question, control string, whole io.Reader) (state.Event, error) {
 	if question == "" || ad.answered[question] || !ad.state.AsksOperatorAt(question, m.At) {
 		return nil, nil

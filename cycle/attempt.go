@@ -7,6 +7,8 @@ import (
 	"path"
 	"time"
 
+	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 	"agentstateloop/turn/relay"
@@ -29,9 +31,9 @@ type attempter struct {
 	biller    *biller
 }
 
-// runTurn makes one attempt at the message that s has just dispatched, and
-// commits what came of it. It returns when the agent's process has ended. It calls
-// answered, before that, if the turn was delivered while the process lives.
+// runTurn makes one attempt at the message that s has just dispatched, and commits its outcome.
+// It returns when the agent's process has ended. If the turn is delivered while the process
+// still runs, runTurn calls answered at that point.
 func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache, answered func(state.State) error) (state.State, error) {
 	head := s.Turn
 	msg, _ := s.Message(head.Key)
@@ -41,7 +43,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	}
 	own := promptOf(at.granter.prompts, msg)
 	m.apart = own.Fresh
-	m.receive(at.store, "", attachmentsFolder)
+	m.receive(at.store, "", files.AttachmentsFolder)
 	m.collect(at.store, s.Collected())
 	m.reports, m.reportFiles = at.prompter.reports(head.Waiting)
 	m.reportFiles = append(m.reportFiles, at.prompter.operatorAnswers(head.Waiting)...)
@@ -99,7 +101,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		Env: env, Backend: at.ender.backend.name(), MayBeSilent: msg.MayBeSilent(), Grants: at.granter.grants(head, msg, m.reports),
 	}
 	program, attempt = own.own(program, attempt)
-	if at.ender.backend.low || isShort(state.Tier(data.Tier)) {
+	if at.ender.backend.low || view.IsShort(state.Tier(data.Tier)) {
 		program, attempt = program.Lowered(attempt)
 	}
 	if at.ender.backend.low {
@@ -110,7 +112,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	switch {
 	case errors.Is(err, errLost):
 		clearContext(at.store, m.dir())
-		return s, nil // nothing sent, nothing written
+		return s, nil // another attempt owns the turn: send and write no more
 	case err != nil && ctx.Err() != nil:
 		return at.ender.letGo(ctx, head)
 	case err != nil:
@@ -122,8 +124,8 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	return at.linger(ctx, m, result, answered)
 }
 
-// linger delivers the answer of an agent whose process lives, and returns when the
-// process has ended (docs/design.md, "Turns").
+// linger delivers the answer of an agent whose process still runs, and returns when the process
+// has ended (docs/design.md, "Turns").
 func (at *attempter) linger(ctx context.Context, m turnMessage, result turn.Result, answered func(state.State) error) (state.State, error) {
 	s, ok, err := at.ender.answer(ctx, m, result)
 	if err == nil && ok {
@@ -140,10 +142,10 @@ func (at *attempter) linger(ctx context.Context, m turnMessage, result turn.Resu
 	return s, errors.Join(err, failed)
 }
 
-// boxes returns the output box that the attempt goes on with. A resumed attempt keeps
-// what the one before it has left on purpose. So does one of our own loop, whose steps
-// say what is finished there. For any other retry it is evidence: what is half written
-// must not go out with the answer by itself.
+// boxes returns the output folder that the attempt continues. A resumed attempt keeps the files
+// that the earlier attempt left on purpose. So does an attempt of our own loop, whose steps
+// record which files are finished. For any other retry the old files are evidence: a
+// half-written file must not go out with the answer.
 func (at *attempter) boxes(h state.Head, m turnMessage) turn.Boxes {
 	if h.Resumed {
 		if h.Box == "" {
@@ -152,7 +154,7 @@ func (at *attempter) boxes(h state.Head, m turnMessage) turn.Boxes {
 		return turn.Boxes{Carry: at.store.Path(h.Box)}
 	}
 	if at.store.CheckFolders(m.dir()) != nil {
-		return turn.Boxes{} // which fails the attempt
+		return turn.Boxes{} // runTurn repeats the check, and fails the attempt
 	}
 	earlier := turn.EarlierOutput(at.store.Path(m.dir()))
 	if at.turn.Runner == turn.API {
@@ -179,9 +181,9 @@ func (r Rights) arguments(m state.Message) []string {
 // launcher starts the agent's program and follows it to its end.
 type launcher struct {
 	config, handle string
-	standIn        func(context.Context, turn.Attempt) (turn.Result, error) // nil: the program itself
+	standIn        func(context.Context, turn.Attempt) (turn.Result, error) // replaces the program; nil: run the program itself
 	relay          func(context.Context, Inside, relay.Request) (string, error)
-	explain        func(error) (hint, kind string, exit int) // nil: there are no hints
+	explain        func(error) (hint, kind string, exit int) // nil: no hints
 }
 
 // launch makes one attempt with a configuration, as turn.Config.Answer does.
@@ -195,13 +197,12 @@ func (l launcher) launch(ctx context.Context, c *turn.Config, at turn.Attempt) (
 	return c.Answer(ctx, at, turn.NewFeed(at.Dir).Watch)
 }
 
-// env returns the variables with which the agent's program finds this agent.
+// env returns the environment variables with which the agent's program finds this agent.
 func (l launcher) env() map[string]string {
 	return map[string]string{"AGENTSTATELOOP_CONFIG": l.config, "AGENTSTATELOOP_HANDLE": l.handle}
 }
 
-// errLost is the cause with which a runner stops an agent that has lost its
-// turn.
+// errLost is the cause for which a runner stops an agent that has lost its turn.
 var errLost = errors.New("the turn is not ours any more")
 
 // checkEvery is the default of Agent.CheckEvery.
@@ -210,14 +211,14 @@ const checkEvery = 500 * time.Millisecond
 // checkInterval returns how often the processes of an agent read the state.
 func checkInterval(a *Agent) time.Duration { return cmp.Or(a.CheckEvery, checkEvery) }
 
-// turnGuard watches, while an agent runs, whether its turn is still its own.
+// turnGuard watches, while an agent runs, whether the turn is still its own.
 type turnGuard struct {
 	core
 	checkEvery time.Duration
 }
 
-// context returns a context that ends when the turn of head belongs to another
-// attempt, or is to be stopped; also while its agent lingers after its answer. The
+// context returns a context that ends when another attempt owns the turn of head, or when the
+// turn is to be stopped. This includes the time when the agent lingers after its answer. The
 // caller must call release.
 func (g turnGuard) context(ctx context.Context, head state.Head) (guarded context.Context, release func()) {
 	guarded, cancel := context.WithCancelCause(ctx)
@@ -236,7 +237,7 @@ func (g turnGuard) context(ctx context.Context, head state.Head) (guarded contex
 			s, err := g.store.Read()
 			switch {
 			case err != nil:
-				continue // a state that cannot be read now says nothing about the turn
+				continue // an unreadable state is not a lost turn
 			case !s.Turn.Owns(head.TurnID, head.Epoch) && !s.Turn.LingersAt(head.TurnID, head.Epoch):
 				cancel(errLost)
 			case s.Turn.Stop != "" || s.Turn.Finish && s.Turn.Submitted != "":

@@ -1,40 +1,43 @@
 package cycle
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
 	"strings"
 	"time"
 
+	"agentstateloop/internal/plain"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
-// What the agent does from inside its turn to wait for something that it starts
-// outside of it (docs/design.md, "Suspension").
+// A turn can wait for work that its agent starts outside of it (docs/design.md, "Suspension").
+// The agent calls these functions from inside the turn.
 
 // awaitsSubmit is the What of a wait that the agent itself has begun.
 const awaitsSubmit = "submit"
 
-// Awaiting is something that reports later by its id.
+// Awaiting describes work that reports later under the id of the wait.
 type Awaiting struct {
 	What     string // "tool deploy", or "submit"
-	Text     string // what the turn says of it
+	Text     string // the turn's description of the work
 	Peers    []string
 	Patience time.Duration
 }
 
-// AwaitReport commits that the turn waits for a report, and returns the id that the
-// report must repeat. The turn may end now; it goes on, as the same turn, when every
-// report has come or is late.
+// AwaitReport commits that the turn waits for a report, and returns the id that the report must
+// repeat. The turn may end now; the same turn goes on when every report has come or is late.
 func (a *Agent) AwaitReport(ctx context.Context, in Inside, w Awaiting) (id string, err error) {
 	return a.awaiter().await(ctx, in, state.Awaited{What: w.What, Text: w.Text, Peers: w.Peers, Patience: w.Patience})
 }
 
-// WithdrawReport takes back what AwaitReport has committed.
+// WithdrawReport cancels a wait that AwaitReport has committed.
 func (a *Agent) WithdrawReport(ctx context.Context, in Inside, id, reason string) error {
 	s, err := a.journal().commit(ctx, state.Withdrawn{TurnID: in.TurnID, Epoch: in.Epoch, ID: id, Reason: reason})
 	if err != nil {
@@ -43,7 +46,7 @@ func (a *Agent) WithdrawReport(ctx context.Context, in Inside, id, reason string
 	return in.check(s)
 }
 
-// Finish records that the turn ends with this attempt, whatever it waits for.
+// Finish records that the turn ends with this attempt, even if it still waits.
 func (a *Agent) Finish(ctx context.Context, in Inside) error {
 	s, err := a.journal().commit(ctx, state.Finished{TurnID: in.TurnID, Epoch: in.Epoch})
 	if err != nil {
@@ -52,8 +55,8 @@ func (a *Agent) Finish(ctx context.Context, in Inside) error {
 	return in.check(s)
 }
 
-// Suspend lets the turn wait for a report, as `submit --after suspend` does. The text is
-// kept as what the turn has said.
+// Suspend lets the turn wait for a report, as `submit --after suspend` does. The text is kept
+// as an interim text of the turn.
 func (a *Agent) Suspend(ctx context.Context, in Inside, text string, patience time.Duration) (id string, err error) {
 	s, err := in.state(a.Store)
 	if err != nil {
@@ -65,14 +68,14 @@ func (a *Agent) Suspend(ctx context.Context, in Inside, text string, patience ti
 	e := state.Awaited{What: awaitsSubmit, Text: text, Patience: patience}
 	if text != "" {
 		e.Words, e.WordsSum = "interim."+store.NewID()+".txt", store.Sum([]byte(text))
-		if err := a.Store.KeepAmong(path.Join(attemptDir(in.TurnID, in.Epoch), e.Words), strings.NewReader(text)); err != nil {
+		if err := a.Store.KeepAmong(path.Join(store.AttemptDir(in.TurnID, in.Epoch), e.Words), strings.NewReader(text)); err != nil {
 			return "", fmt.Errorf("keep what was submitted: %w", err)
 		}
 	}
 	return a.awaiter().await(ctx, in, e)
 }
 
-// awaiter lets turns wait.
+// awaiter commits the waits of turns.
 type awaiter struct{ journal *journal }
 
 // await commits e for the turn, and returns the id of the wait.
@@ -102,8 +105,8 @@ func (aw *awaiter) await(ctx context.Context, in Inside, e state.Awaited) (id st
 	return id, nil
 }
 
-// interim returns what the attempt in dir had said by `submit --after suspend`, for the
-// waits of its turn.
+// interim returns the texts that the attempt in dir submitted with `submit --after suspend`,
+// for the waits of its turn.
 func interim(st *store.Store, dir string, waiting []state.Wait) string {
 	var parts []string
 	for _, w := range waiting {
@@ -119,12 +122,123 @@ func interim(st *store.Store, dir string, waiting []state.Wait) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// saidBefore returns what the agent of an earlier attempt in dir had said: what it
-// printed, and what it submitted before it waited.
+// saidBefore returns the earlier words of the agent from the attempt in dir: its printed text,
+// and the texts that it submitted before it waited.
 func saidBefore(st *store.Store, dir string, waiting []state.Wait) string {
 	printed, words := turn.ReplayOutput(st.Path(dir)), interim(st, dir, waiting)
 	if printed == "" || words == "" {
 		return printed + words
 	}
 	return printed + "\n\n" + words
+}
+
+// LocalReport is the report of a program or a person on work that a turn has started.
+type LocalReport struct {
+	From   string // the reporter, for the history
+	Status state.Outcome
+	Text   string
+	Fields mesh.Fields
+}
+
+// Check returns an error that describes a fault of the report, or nil. The text may have any
+// length: it is truncated to the limit of a mesh message, because a script cannot know how much
+// the programs that it calls print.
+func (r LocalReport) Check() error {
+	if r.Status != "" && !r.Status.Valid() {
+		return fmt.Errorf("%q is not a status: success, failed, partial, canceled or timeout", string(r.Status))
+	}
+	return r.Fields.Check()
+}
+
+// The reasons why a report is rejected.
+var (
+	ErrUnknownReport = errors.New("nothing waits for a report by this id")
+	ErrLateReport    = errors.New("the report is late")
+	ErrNotTheirs     = errors.New("this id is that of a question to another agent, which alone can answer it")
+)
+
+// TakeReport takes a report on work that a turn waits for. Only its id proves it. It is durable
+// when TakeReport returns. taken is false, without a change, if the id was reported on before.
+// The errors are ErrUnknownReport, ErrLateReport, ErrNotTheirs, and those of the disk.
+func (a *Agent) TakeReport(ctx context.Context, id string, r LocalReport) (taken bool, err error) {
+	return a.reportTaker().take(ctx, id, r)
+}
+
+// reportTaker takes reports.
+type reportTaker struct {
+	core
+	journal *journal
+}
+
+// take is TakeReport.
+func (t *reportTaker) take(ctx context.Context, id string, r LocalReport) (bool, error) {
+	if err := r.Check(); err != nil {
+		return false, err
+	}
+	s, err := t.store.Read()
+	if err != nil {
+		return false, err
+	}
+	w, known := s.Awaited(id)
+	switch {
+	case known && !w.Outside:
+		return false, ErrNotTheirs
+	case !known || w.Answered() || !t.now().Before(w.By):
+		return false, t.over(id)
+	}
+	r.From, r.Text = plain.Brief(r.From), truncateJSON(r.Text, maxPosted-r.Fields.Size())
+	key := "reported:" + id
+	payload := store.PayloadName(store.MessagesDir, key+"."+store.NewID(), ".json") // two may report at once
+	raw, err := json.Marshal(mesh.Message{
+		ID: key, From: r.From, To: t.handle, Text: r.Text, Kind: mesh.KindReport, Correlation: id,
+		Status: r.Status, Fields: r.Fields, SentAt: t.now().UTC(),
+	})
+	if err != nil {
+		return false, err
+	}
+	sum, err := t.store.KeepSummed(payload, bytes.NewReader(raw))
+	if err != nil {
+		return false, fmt.Errorf("keep report: %w", err)
+	}
+	taken := false
+	_, err = t.journal.commitWith(ctx, func(next state.State) error {
+		for _, l := range next.Lines {
+			taken = taken || l.Kind == state.LineEdge && l.What == state.EdgeReport && l.Request == id && l.Key == key
+		}
+		return nil
+	}, state.Reported{Key: key, From: r.From, Payload: payload, Sum: sum, ToolCallID: id, Status: r.Status, Local: true})
+	if err != nil {
+		return false, err
+	}
+	if taken {
+		return true, nil
+	}
+	_ = t.store.Remove(payload) // another report came first, or the deadline
+	return false, t.over(id)
+}
+
+// overSearched limits how many bytes of the history are searched for the end of a wait.
+const overSearched = 64 << 20
+
+// over returns the error for a report that is not awaited, or nil if the id was reported on
+// before.
+func (t *reportTaker) over(id string) error {
+	reported := false
+	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
+		if err != nil {
+			return err
+		}
+		if l.Request != id {
+			continue
+		}
+		switch {
+		case l.What == state.EdgeReport && l.Key != "":
+			reported = true
+		case l.What == state.EdgeAwait && reported:
+			return nil
+		case l.What == state.EdgeAwait:
+			return fmt.Errorf("%w: %s has not waited for it since the deadline, or since its turn ended", ErrLateReport, l.From)
+		}
+	}
+	return ErrUnknownReport // we never waited for it, whatever else has this id
 }

@@ -40,7 +40,7 @@ init s1; [ -e limit ] && limited $(cat limit); answer hello
 	if alarm, ok := s.NextAlarm(h.agent.Policy, h.clock.Now()); !ok || alarm.Sub(until) > time.Minute || alarm.Before(until) {
 		t.Errorf("the alarm is at %v, %v; the limit ends at %v", alarm, ok, until)
 	}
-	st, err := h.agent.Status()
+	st, err := h.agent.View().Status()
 	check(t, err)
 	if len(st.Inbox.Deferrals) != 1 || st.Inbox.Deferrals[0].Count != 2 || !st.Inbox.Deferrals[0].Next.Equal(until) {
 		t.Errorf("status: %+v", st.Inbox)

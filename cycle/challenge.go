@@ -18,14 +18,15 @@ import (
 	"agentstateloop/state/store"
 )
 
-// excerptLength is how much of a mail a challenge quotes, in characters.
+// excerptLength is how many characters of a mail a challenge quotes.
 const excerptLength = 200
 
-// doubtLength is how much of a signed mail a challenge quotes, in characters: all that most
-// people write on a phone.
+// doubtLength is how many characters of a signed mail a challenge quotes: all that most people
+// write on a phone.
 const doubtLength = 2000
 
-// challenger asks the operator about mails that nothing proves to be theirs.
+// challenger asks the operator about mails that are not proven to be theirs, and about doubtful
+// ones.
 type challenger struct {
 	core
 	journal  *journal
@@ -33,7 +34,7 @@ type challenger struct {
 	sweeper  *sweeper
 }
 
-// challenge asks the operator about the mails for which it is time to.
+// challenge asks the operator about each mail that is due for a challenge.
 func (c *challenger) challenge(ctx context.Context, s state.State) (state.State, error) {
 	last := ""
 	for {
@@ -49,11 +50,11 @@ func (c *challenger) challenge(ctx context.Context, s state.State) (state.State,
 	}
 }
 
-// ask asks the operator about the mail under key. Only the bytes of the challenge hold
-// the token, and they are removed once it is sent; the state holds the token's hash.
+// ask asks the operator about the mail under key. Only the bytes of the challenge hold the
+// token, and they are removed once it is sent; the state holds the token's hash.
 func (c *challenger) ask(ctx context.Context, s state.State, key string) (state.State, error) {
 	item, raw, err := quarantine.Folder{Store: c.store}.Open(key)
-	if err != nil { // nobody can be shown it, and it must not stop the poll
+	if err != nil { // it cannot be shown, and must not stop the poll
 		return c.discard(ctx, key, "cannot be asked about: "+err.Error())
 	}
 	if s.WasReleased(item.Same(raw)) {
@@ -85,7 +86,7 @@ func (c *challenger) ask(ctx context.Context, s state.State, key string) (state.
 	return s, err
 }
 
-// discard takes out an item that the operator is not asked about.
+// discard removes an item from quarantine without asking the operator.
 func (c *challenger) discard(ctx context.Context, key, reason string) (state.State, error) {
 	s, err := c.journal.commit(ctx, state.Discarded{Key: key, Reason: reason})
 	if err != nil {
@@ -96,9 +97,8 @@ func (c *challenger) discard(ctx context.Context, key, reason string) (state.Sta
 
 func challengeSubject(handle string) string { return "@" + handle + ": did you write this?" }
 
-// challengeText returns the challenge about an item whose payload is raw. The
-// token does not come first: a program that answers with our own text must not
-// say YES.
+// challengeText returns the challenge about an item whose payload is raw. The token is not at
+// the beginning: a program that answers with our own text must not say YES.
 func challengeText(handle string, item quarantine.Item, raw []byte, token string) string {
 	content := message.ContentOf(raw, message.Sent{})
 	came := fmt.Sprintf("It came on %s, has %s and %s", item.At.UTC().Format(time.RFC1123),
@@ -129,8 +129,8 @@ If you did not write it, do nothing.
 `, handle, came, quote, token)
 }
 
-// doubtText returns the challenge about a mail that is signed and has two readings. text
-// is what YES runs.
+// doubtText returns the challenge about a signed mail with two readings. text is the reading
+// that YES runs.
 func doubtText(handle string, item quarantine.Item, came, text, token string) string {
 	end := ""
 	if utf8.RuneCountInString(text) > doubtLength {
@@ -155,7 +155,7 @@ nothing, and send it again as plain text in UTF-8.
 `, handle, item.Reason, came, handle, quoteLines(text, doubtLength), end, token)
 }
 
-// noText stands in a challenge for the text of a mail that has none.
+// noText is the text in a challenge for a mail without text.
 const noText = "(no text)"
 
 // quoteLines quotes the beginning of a text, line by line.
@@ -174,7 +174,7 @@ func quoteLines(text string, most int) string {
 	return strings.Join(lines, "\n")
 }
 
-// counted returns a number of things, as "1 character" and "2 characters".
+// counted returns a number with its noun, such as "1 character" or "2 characters".
 func counted(n int, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -182,10 +182,10 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// consent takes a mail that says YES with a token. It releases the item that the
-// token's challenge asks about, and is not a message itself. If that challenge
-// is closed already, a proved mail is answered with that fact, because another YES
-// would fail too; a mail that is not proved is rejected without a challenge.
+// consent takes a mail that says YES with a token. It releases the item that the token's
+// challenge asks about; the mail itself is not a message. If that challenge is closed already,
+// a proven mail is answered with that fact, because another YES would fail too. An unproven
+// mail is rejected without a challenge.
 func (ad *admission) consent(m *mail.Message, token string, whole io.Reader) (state.Event, error) {
 	late := state.Event(rejection(m, true, false))
 	if m.Gate == "" {
@@ -208,7 +208,7 @@ func (ad *admission) consent(m *mail.Message, token string, whole io.Reader) (st
 	return ad.reject(m, false, whole)
 }
 
-// openChallenge finds the first of tokens whose challenge is open. It finds each
+// openChallenge returns the first open challenge among those of the tokens. It returns each
 // challenge once in an observation.
 func (ad *admission) openChallenge(tokens ...string) (state.OpenChallenge, bool) {
 	for _, token := range tokens {

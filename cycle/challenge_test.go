@@ -576,7 +576,7 @@ func TestASignedMailInDoubt(t *testing.T) {
 	h.poll()
 	h.wantUntouched()
 	h.wantCounted(1)
-	if st, err := h.agent.Status(); err != nil || st.Inbox.RefusedSigned != 1 {
+	if st, err := h.agent.View().Status(); err != nil || st.Inbox.RefusedSigned != 1 {
 		t.Errorf("status: %+v, %v", st.Inbox, err)
 	}
 	asked, token := h.challenged()

@@ -1,9 +1,11 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"agentstateloop/cycle/hook"
+	"agentstateloop/cycle/view"
+	"agentstateloop/internal/capture"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
@@ -22,28 +26,28 @@ import (
 
 // Prompts by the clock (docs/design.md, "Prompts by the clock").
 
-// ClockPrompt is a prompt of the configuration: what the agent is told at its times,
-// which are in the policy under its name.
+// ClockPrompt is a prompt of the configuration: a text that the agent gets at set times. The
+// policy has the times under its name.
 type ClockPrompt struct {
 	Name string
 	Text string
-	File string        // absolute path of the text, if that is in a file
-	If   *hook.Program // asked whether there is something to do; nil: there is
+	File string        // absolute path of the file with the text, or ""
+	If   *hook.Program // asked whether there is work; nil: there always is
 	Kind string        // state.KindAlways or state.KindSaid
 
 	Patience time.Duration // with If; 0: PromptTimeout
 
-	// What its turns have of their own. Fresh: each begins a session, which the conversation
-	// does not go on with. Args are added to the command of the agent, if that is Runner; Model
-	// is asked by our own loop, and Workdir is absolute; "" of both: as usual.
+	// The turns of the prompt have settings of their own. Fresh: each turn begins a session,
+	// which the conversation does not continue. Args are added to the agent's command if its
+	// runner is Runner. Model is for our own loop or an ACP agent, and Workdir is absolute; ""
+	// of both: as usual.
 	Fresh          bool
 	Args           []string
 	Runner         string
 	Model, Workdir string
 }
 
-// promptOf returns the prompt of the clock that has caused a message. Of another message it is
-// empty.
+// promptOf returns the clock prompt that caused a message, or an empty one for other messages.
 func promptOf(all []ClockPrompt, msg state.Message) ClockPrompt {
 	if msg.Source != state.Clock {
 		return ClockPrompt{}
@@ -55,7 +59,7 @@ func promptOf(all []ClockPrompt, msg state.Message) ClockPrompt {
 	return all[i]
 }
 
-// own returns how the agent runs a turn of the prompt.
+// own applies the prompt's own settings to the program and the attempt of a turn.
 func (c ClockPrompt) own(program *turn.Config, at turn.Attempt) (*turn.Config, turn.Attempt) {
 	own := *program
 	if c.Workdir != "" {
@@ -76,7 +80,7 @@ func (c ClockPrompt) own(program *turn.Config, at turn.Attempt) (*turn.Config, t
 // MaxPromptText limits the text of a prompt, in bytes.
 const MaxPromptText = 64 << 10
 
-// Words returns what the agent is told. The error says what is wrong with the file.
+// Words returns the text of the prompt. The error explains why the file is unusable.
 func (c ClockPrompt) Words() (string, error) {
 	text := c.Text
 	if c.File != "" {
@@ -107,8 +111,8 @@ func readWords(path string) ([]byte, error) {
 // ErrNoPrompt means that no prompt has this name.
 var ErrNoPrompt = errors.New("no such [[prompt]] in agent.toml")
 
-// RunPrompt lets a prompt have its turn now, because a person asks for it, whatever its
-// times and its program. It returns the key of its message, which is durable then.
+// RunPrompt gives a prompt a turn now, because a person asks for it, regardless of its times
+// and its program. It returns the key of its message, which is durable then.
 func (a *Agent) RunPrompt(ctx context.Context, name string) (key string, err error) {
 	i := slices.IndexFunc(a.Prompted, func(c ClockPrompt) bool { return c.Name == name })
 	if i < 0 {
@@ -127,7 +131,7 @@ func (a *Agent) RunPrompt(ctx context.Context, name string) (key string, err err
 	return e.Hand, err
 }
 
-// clockPrompts makes the messages of the prompts that are due.
+// clockPrompts makes the messages of due prompts.
 type clockPrompts struct {
 	core
 	all     []ClockPrompt
@@ -138,20 +142,20 @@ type clockPrompts struct {
 	flusher  *flusher
 }
 
-// promptRound is the making of prompts by one poll.
+// promptRound handles the due prompts of one poll.
 type promptRound struct {
 	*clockPrompts
 	asking sync.WaitGroup
 
 	mu     sync.Mutex
-	made   bool // a message that nobody has looked at
-	broken bool // a program did not work, and the cycle may have been over
-	left   bool // a program is to be asked by another process
+	made   bool // a message was made since turns last ran
+	broken bool // a program failed, perhaps after the cycle ended
+	left   bool // a program is left to another process
 	err    error
 }
 
-// look makes what is due now. Programs are asked in the background if ask is set, and
-// otherwise left to another process.
+// look makes the messages of the prompts that are due now. It asks programs in the background
+// if ask is set, and otherwise leaves them to another process.
 func (r *promptRound) look(ctx context.Context, ask bool) {
 	if len(r.all) == 0 {
 		return
@@ -177,7 +181,7 @@ func (r *promptRound) look(ctx context.Context, ask bool) {
 	}
 }
 
-// askNow asks the program of a prompt. The operator is to hear if it did not work.
+// askNow asks the program of a prompt. It records a failure, so that the operator is notified.
 func (r *promptRound) askNow(ctx context.Context, c ClockPrompt, f state.Firing) {
 	made, broken, err := r.ask(ctx, c, f)
 	r.note(made, err)
@@ -186,16 +190,16 @@ func (r *promptRound) askNow(ctx context.Context, c ClockPrompt, f state.Firing)
 	r.broken = r.broken || broken
 }
 
-// note records what came of a prompt.
+// note records the result of a prompt.
 func (r *promptRound) note(made bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.made, r.err = r.made || made, errors.Join(r.err, err)
 }
 
-// wait waits for the programs that are asked. It tells the operator of those that did not
-// work, and calls turns if messages were made that no turn has been looked for. Nothing
-// is sent earlier: the cycle of this poll would find cycle.lock taken, by itself.
+// wait waits for the programs. It notifies the operator of those that failed, and calls turns
+// if messages were made since turns last ran. It sends only now: an earlier send would hold
+// cycle.lock against the cycle of this poll.
 func (r *promptRound) wait(ctx context.Context, turns func() error) error {
 	r.asking.Wait()
 	made, broken, err := r.made, r.broken, r.err
@@ -209,8 +213,8 @@ func (r *promptRound) wait(ctx context.Context, turns func() error) error {
 	return err
 }
 
-// leave starts a detached poll that asks the programs that this one has not asked. If a
-// turn is waiting as well, the caller starts one.
+// leave starts a detached poll that asks the programs that this poll left. If a turn is waiting
+// as well, the caller starts one.
 func (r *promptRound) leave(o PollOptions, report Report) error {
 	if !r.left || o.NoTurn && report.TurnWaiting {
 		return nil
@@ -218,7 +222,7 @@ func (r *promptRound) leave(o PollOptions, report Report) error {
 	return r.detacher.detach()
 }
 
-// send sends what waits, if no other process is about to.
+// send sends pending effects, unless another process is about to.
 func (p *clockPrompts) send(ctx context.Context) error {
 	s, err := p.store.Read()
 	if err != nil {
@@ -227,9 +231,8 @@ func (p *clockPrompts) send(ctx context.Context) error {
 	return p.flusher.sendNow(ctx, s)
 }
 
-// ask asks the program of a prompt, unless another process does, and makes its message if
-// there is something to do. It reports whether it has made one, and whether the program
-// did not work.
+// ask asks the program of a prompt, unless another process does, and makes the prompt's message
+// if there is work. It reports whether it made the message, and whether the program failed.
 func (p *clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (made, broken bool, err error) {
 	id := store.NewID()
 	s, err := p.journal.commit(ctx, state.PromptAsked{Name: f.Name, ID: id})
@@ -257,8 +260,8 @@ func (p *clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (
 	return made, false, err
 }
 
-// make makes the message of a firing. A text that cannot be had is told to the operator.
-// It reports whether this process has made the message.
+// make makes the message of a firing. It reports an unreadable text to the operator. made is
+// true if this process made the message.
 func (p *clockPrompts) make(ctx context.Context, c ClockPrompt, e state.Prompted) (made bool, err error) {
 	words, err := c.Words()
 	if err != nil {
@@ -281,21 +284,71 @@ func (p *clockPrompts) make(ctx context.Context, c ClockPrompt, e state.Prompted
 	return false, nil
 }
 
-// keep keeps the words of a prompt in a file of its own, and returns what the message
-// holds of them.
+// keep stores the words of a prompt in a file of its own, and returns the message fields that
+// describe them.
 func (p *clockPrompts) keep(c ClockPrompt, words string) (state.Message, error) {
 	words = p.secrets.Redact(words)
 	first, _, _ := strings.Cut(words, "\n")
 	m := state.Message{
-		Kind: c.Kind, Title: titleOf(plain.Cut(first, 4*maxTitle)), Size: len(words),
+		Kind: c.Kind, Title: view.TitleOf(plain.Cut(first, 4*view.MaxTitle)), Size: len(words),
 		Payload: store.PayloadName(store.MessagesDir, "prompt:"+c.Name+":"+store.NewID(), ".txt"),
 	}
 	if p.policy.ByThread {
-		m.ThreadID = message.NewThread("prompt " + c.Name) // of all its firings
+		m.ThreadID = message.NewThread("prompt " + c.Name) // shared by all its firings
 	}
 	var err error
 	if m.Sum, err = p.store.KeepSummed(m.Payload, strings.NewReader(words)); err != nil {
 		return m, fmt.Errorf("keep prompt %s: %w", c.Name, err)
 	}
 	return m, nil
+}
+
+// PromptTimeout limits how long the program of a prompt may take to decide whether there is
+// work. It is shorter than state.PromptLease.
+const PromptTimeout = time.Minute
+
+// maxAsked limits the output of such a program, in bytes.
+const maxAsked = 1 << 20
+
+// asked runs the program of a prompt that was due at a time. Exit code 0 means that there is
+// work: asked returns "". Exit code 1 means that the prompt is skipped: asked returns the reason.
+// Everything else is an error.
+func (c ClockPrompt) asked(ctx context.Context, at time.Time) (nothing string, err error) {
+	patience := cmp.Or(c.Patience, PromptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	p := c.If
+	name := filepath.Base(p.Command[0])
+	cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
+	cmd.Dir = p.Dir
+	cmd.Env = append(append([]string{}, p.Env...), "AGENTSTATELOOP_PROMPT="+c.Name, "AGENTSTATELOOP_DUE="+at.UTC().Format(time.RFC3339))
+	turn.WithholdLock() // otherwise a program that a turn's poll starts would pass for its agent
+	printed, err := capture.Run(ctx, cmd, capture.Limits{Stdout: maxAsked, Stderr: maxAsked})
+	if errors.Is(err, exec.ErrWaitDelay) {
+		_ = capture.KillGroup(cmd) // processes that it left behind; an error means that the group has ended
+		err = nil
+	}
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return "", nil
+	case errors.Is(err, capture.ErrTooMuch):
+		return "", fmt.Errorf("its if, %s, printed more than %d MiB, and was ended", name, maxAsked>>20)
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("its if, %s, took longer than %v, and was ended", name, patience)
+	case ended && exit.ExitCode() == 1:
+		return name + " says that there is nothing to do" + lastSaid(": ", printed.Stdout), nil
+	case ended:
+		return "", fmt.Errorf("its if, %s, ended with %v%s", name, err, lastSaid(": ", printed.Stderr))
+	}
+	return "", fmt.Errorf("its if cannot be started: %w", err)
+}
+
+// lastSaid returns the last line that a program printed, after a separator.
+func lastSaid(separator string, printed []byte) string {
+	text := strings.TrimSpace(strings.ToValidUTF8(string(printed), "\uFFFD"))
+	if text = plain.Shorten(plain.Line(text[strings.LastIndexByte(text, '\n')+1:]), 200); text == "" {
+		return ""
+	}
+	return separator + text
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -19,21 +20,20 @@ type journal struct {
 	renderer  *renderer
 	announcer announcer
 
-	announced  *uint32 // set when something was committed for a hook
-	turnFailed *uint32 // set when the end of a turn was committed that failed
+	announced  *uint32 // set when an event for a hook was committed
+	turnFailed *uint32 // set when the end of a failed turn was committed
 }
 
-// commit steps the machine by events and makes the result durable, together
-// with the bytes of every effect that it queued. It removes the bytes of the
-// effects that it ended. A commit that has begun is finished even if ctx ends,
-// because what has happened must be recorded. What failed because ctx has ended is
-// not recorded.
+// commit steps the machine by events and makes the result durable, together with the bytes of
+// every effect that it queued. It removes the bytes of the effects that it ended. A commit that
+// has begun is finished even if ctx ends, because past events must be recorded. Failures that
+// the end of ctx caused are not recorded.
 func (j *journal) commit(ctx context.Context, events ...state.Event) (state.State, error) {
 	return j.commitWith(ctx, func(state.State) error { return nil }, events...)
 }
 
-// commitWith is commit, and calls with while it holds state.lock: after the step,
-// before its result is durable. An error of with undoes the step.
+// commitWith is commit, but calls with while it holds state.lock: after the step, before its
+// result is durable. An error from with undoes the step.
 func (j *journal) commitWith(ctx context.Context, with func(next state.State) error, events ...state.Event) (state.State, error) {
 	if ctx.Err() != nil && len(events) > 0 {
 		if events = withoutFaults(events); len(events) == 0 {
@@ -66,21 +66,21 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 		if !next.Keeps(e.ID) && e.File != "" {
 			j.strike(e)
 			if !next.KeepsFiles(e.ID) {
-				outgoingFiles{j.store}.giveBack(e.Files)
+				files.Outgoing{Store: j.store}.GiveBack(e.Files)
 			}
 		}
 	}
 	for _, u := range old.Unfiled {
 		if !next.KeepsFiles(u.ID) {
-			outgoingFiles{j.store}.giveBack(u.Files)
+			files.Outgoing{Store: j.store}.GiveBack(u.Files)
 		}
 	}
 	return next, nil
 }
 
-// strike takes the bytes of an effect out of the outbox: its trace is in the history. A
-// mail is kept to find our text in the answers to it, but for a challenge, which holds a
-// token. That it may be lost costs the agent some reading.
+// strike removes the bytes of an effect from the outbox; the history has its trace. It keeps a
+// sent mail, so that our text can be found in answers to it, but not a challenge, which holds a
+// token. Losing a kept mail costs the agent some reading.
 func (j *journal) strike(e state.Effect) {
 	if e.Channel == state.ByMail && e.Kind != state.Challenge {
 		err := j.store.Move(e.File, sentFile(e.ID))
@@ -92,14 +92,14 @@ func (j *journal) strike(e state.Effect) {
 	_ = j.store.Remove(e.File)
 }
 
-// redact returns the events without the secrets that this process knows, because
-// the texts in them are kept, mailed and shown.
+// redact returns the events without the secrets that this process knows, because the texts in
+// events are kept, mailed and shown.
 func (j *journal) redact(events []state.Event) []state.Event {
 	return state.Redact(events, j.secrets.Redact)
 }
 
-// renderNew writes the bytes of the effects that this step queued, before the
-// state that names them. It skips effects that came rendered.
+// renderNew writes the bytes of the effects that this step queued, before the state that names
+// them. It skips effects that are rendered already.
 func (j *journal) renderNew(s *state.State, now time.Time) error {
 	for _, rows := range [][]state.Effect{s.Outbox, s.HookCalls} {
 		for i := range rows {

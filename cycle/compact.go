@@ -10,51 +10,50 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
-// How full a session may be, in percent of its window. From warnAt on the agent
-// is warned; from compactAt on a summary replaces the session before its next
-// turn.
+// The fill levels of a session, in percent of its window. From warnAt on the agent is warned.
+// From compactAt on a summary replaces the session before its next turn.
 const (
 	warnAt    = 75
 	compactAt = 90
 )
 
-// maxFailedSummaries is how many summaries of one session may fail. After that
-// one is made only on request, because each costs as much as a turn.
+// maxFailedSummaries limits the failed summaries of one session. After that a summary is made
+// only on request, because each costs as much as a turn.
 const maxFailedSummaries = 2
 
 // SummaryTimeout is the timeout for making a summary.
 const SummaryTimeout = 5 * time.Minute
 
-// summaryTimeout returns the timeout for making a summary, by that of a turn.
+// summaryTimeout returns the timeout for making a summary, given that of a turn.
 func summaryTimeout(turns time.Duration) time.Duration {
 	return min(cmp.Or(turns, turn.DefaultTimeout), SummaryTimeout)
 }
 
 const (
-	maxSummary    = 16 << 10  // bytes of one that are kept
-	maxSummarized = 256 << 10 // bytes of exchanges that one is made of
+	maxSummary    = 16 << 10  // bytes of a summary that are kept
+	maxSummarized = 256 << 10 // bytes of exchanges that go into a summary
 )
 
-// summaryID stands for a turn id in the attempt that makes a summary. No turn
-// has that id, so such an agent can submit, ask and remember nothing.
+// summaryID takes the place of a turn id in the attempt that makes a summary. No turn has that
+// id, so this agent cannot submit, ask or remember.
 const summaryID = "compact"
 
-// summaryDir returns the folder of that attempt. All summaries share it, so the
-// process that holds turn.lock finds what a dead runner left.
+// summaryDir returns the folder of that attempt. All summaries share it, so the process that
+// holds turn.lock finds the leftovers of a dead runner.
 func summaryDir() string { return path.Join(store.TurnsDir, summaryID, "0") }
 
-// Compact replaces the agent's session with its operator, and all that was said in
-// it since the last reset, by a summary with which the operator's next context
-// begins. The history keeps
-// everything. Compact waits up to patience for a turn that runs, and then
-// returns ErrBusy. It returns ErrNothing if nothing was said since the last
-// summary. After any other error everything is as it was.
+// Compact replaces the agent's session with its operator, and everything said in it since the
+// last reset, by a summary. The operator's next context begins with the summary. The history
+// keeps everything. Compact waits up to patience for a running turn, and then returns ErrBusy.
+// It returns ErrNothing if nobody spoke since the last summary. Any other error leaves
+// everything as it was.
 func (a *Agent) Compact(ctx context.Context, patience time.Duration) (text string, err error) {
 	if a.Turn == nil {
 		return "", errors.New(`runner = "none" keeps no context, so there is nothing to compact`)
@@ -103,14 +102,14 @@ type compactor struct {
 	journal   *journal
 	watchdog  *watchdog
 	summaries *summaryMaker
-	backend   backend // that makes summaries, unless another program does
+	backend   backend // makes summaries, unless another program does
 	sessions  sessions
 	biller    *biller
 }
 
-// rotate replaces the session that the turn of s continues by a summary if it is
-// nearly full, before that turn, which s has dispatched. If that fails, the turn goes on with its
-// session. The caller holds turn.lock.
+// rotate replaces the session of the turn that s has dispatched by a summary, before that turn,
+// if the session is nearly full. If that fails, the turn goes on with its session. The caller
+// holds turn.lock.
 func (c *compactor) rotate(ctx context.Context, s state.State) (state.State, error) {
 	talk := s.TurnTalk(*c.policy)
 	if !c.sessions.toCompact(c.sessions.of(s, talk)) {
@@ -147,7 +146,7 @@ func (c *compactor) compactNow(ctx context.Context) (state.State, error) {
 	return c.compact(ctx, s, s.NewestTalk(*c.policy), "")
 }
 
-// compact makes a summary of what s shows of one conversation, and commits it. The cost of the
+// compact summarises one conversation as it is in s, and commits the summary. The cost of the
 // summary counts even if it fails. A crash before the commit changes nothing.
 func (c *compactor) compact(ctx context.Context, s state.State, talk state.Talk, turnID string) (state.State, error) {
 	e := state.Compacted{Talk: talk, Session: c.sessions.of(s, talk).ID, Through: through(s)}
@@ -185,15 +184,15 @@ func (c *compactor) compact(ctx context.Context, s state.State, talk state.Talk,
 	return next, err
 }
 
-// kept returns a summary as it is kept.
+// kept returns a summary as it is stored: redacted and truncated.
 func (c *compactor) kept(summary string) string {
 	return truncate(strings.TrimSpace(c.secrets.Redact(summary)), maxSummary)
 }
 
-// through returns the last epoch whose exchange a summary made now covers.
+// through returns the last epoch whose exchange is covered by a summary made now.
 func through(s state.State) uint64 {
 	if owned(s.Turn) {
-		return s.Turn.Epoch - 1 // its message is still to come
+		return s.Turn.Epoch - 1 // the exchange of its message is still to come
 	}
 	return s.Epoch
 }
@@ -211,22 +210,21 @@ func (c *compactor) bill(s state.State, turnID string, r turn.Result) []state.Ev
 	return bill
 }
 
-// summaryMaker makes summaries, through a program or through the agent itself.
+// summaryMaker makes summaries, with a program or with the agent itself.
 type summaryMaker struct {
 	core
 	turn     *turn.Config
-	summary  *turn.Config // of the program that makes summaries; nil: the agent does
+	summary  *turn.Config // the program that makes summaries; nil: the agent does
 	rights   Rights
 	launcher launcher
 	prompter *prompter
 	sessions sessions
-	recaller recaller // with room for all that is summarised
+	recaller recaller // with room for all exchanges to be summarised
 }
 
-// summarise runs what makes a summary of one conversation and returns
-// its result. The program of
-// [turn] summary, if one is configured, summarises the exchanges. Otherwise the
-// agent does, in the session that is to end, or in a new one if it has none.
+// summarise summarises one conversation and returns the result of the run. The program of
+// [turn] summary, if one is configured, summarises the exchanges. Otherwise the agent does, in
+// the session that is to end, or in a new one if it lacks a session.
 func (m *summaryMaker) summarise(ctx context.Context, s state.State, talk state.Talk) (turn.Result, error) {
 	question, err := m.prompter.summaryQuestion()
 	if err != nil {
@@ -260,7 +258,7 @@ func (m *summaryMaker) summarise(ctx context.Context, s state.State, talk state.
 	program, attempt := &config, turn.Attempt{
 		Dir: dir, TurnID: summaryID, Prompt: []byte(question + "\n"), Session: session, Extra: extra, Env: m.launcher.env(),
 	}
-	if m.summary == nil && isShort(s.Tier(*m.prompter.policy, m.prompter.now())) {
+	if m.summary == nil && view.IsShort(s.Tier(*m.prompter.policy, m.prompter.now())) {
 		program, attempt = config.Lowered(attempt)
 	}
 	r, err := m.launcher.launch(ctx, program, attempt)
@@ -270,8 +268,8 @@ func (m *summaryMaker) summarise(ctx context.Context, s state.State, talk state.
 	return r, err
 }
 
-// material returns what was said in a conversation since the last summary, with
-// that summary, for an agent whose session does not hold it.
+// material returns the exchanges of a conversation since the last summary, with that summary,
+// for an agent whose session does not hold them.
 func (m *summaryMaker) material(s state.State, talk state.Talk) (string, error) {
 	r, err := m.recaller.recall(s, talk, exchangeCache{})
 	if err != nil {
@@ -288,8 +286,8 @@ func (m *summaryMaker) material(s state.State, talk state.Talk) (string, error) 
 	return said, nil
 }
 
-// endSummary ends the agent that a dead runner left making a summary, and
-// removes its folder. The caller holds turn.lock.
+// endSummary ends an agent that a dead runner left making a summary, and removes its folder.
+// The caller holds turn.lock.
 func endSummary(ctx context.Context, st *store.Store) error {
 	if err := st.CheckFolders(summaryDir()); err != nil {
 		return err

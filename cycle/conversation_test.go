@@ -440,12 +440,12 @@ func TestASearchAfterTheTurnFindsNothing(t *testing.T) {
 		if !errors.Is(err, cycle.ErrStale) || found != "" {
 			t.Errorf("turn %s: %q, %v", l.TurnID, found, err)
 		}
-		who, err := s.agent.PrincipalOf(l.TurnID)
+		who, err := s.agent.View().PrincipalOf(l.TurnID)
 		if err != nil || who != l.Row.Principal() {
 			t.Errorf("turn %s answered %q, %v; want %q", l.TurnID, who, err, l.Row.Principal())
 		}
 	}
-	if who, err := s.agent.PrincipalOf("compact"); who != "" || err != nil {
+	if who, err := s.agent.View().PrincipalOf("compact"); who != "" || err != nil {
 		t.Errorf("what makes a summary answers %q, %v", who, err)
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"agentstateloop/cron"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// verifyEvery is how often the installed crontab line is read while the state
-// asks for the line that was last verified (docs/design.md, "The crontab line is
-// a projection").
+// verifyEvery is how often the installed crontab line is read while the state still asks for
+// the last verified line (docs/design.md, "The crontab line is a projection").
 const verifyEvery = 30 * time.Minute
 
 // crontab keeps the agent's lines in the user's table.
@@ -28,9 +28,8 @@ type crontab struct {
 // Job returns the crontab lines that the state asks for.
 func (a *Agent) Job(s state.State) cron.Job { return a.crontab().job(s) }
 
-// job is Job. The binary is the one that the line was first installed with, as
-// long as that exists, so trying out another build does not move the agent to
-// it.
+// job is Job. The binary is the one that the line was first installed with, while that exists.
+// So trying out another build does not move the agent to it.
 func (c *crontab) job(s state.State) cron.Job {
 	binary := c.schedule.Binary
 	if pinned := s.Schedule.Binary; pinned != "" {
@@ -48,9 +47,9 @@ func (c *crontab) job(s state.State) cron.Job {
 	return job
 }
 
-// project installs the line of the interval that the state asks for, and the alarm
-// line with it. It does nothing if that line was verified less than verifyEvery ago, so
-// a steady poll starts no crontab process. An alarm line alone is left to reschedule.
+// project installs the line of the interval that the state asks for, and the alarm line with
+// it. It does nothing if that line was verified less than verifyEvery ago, so a steady poll
+// starts no crontab process. It leaves a change of the alarm line alone to reschedule.
 func (c *crontab) project(ctx context.Context, s state.State) []state.Event {
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed {
 		return nil
@@ -64,9 +63,8 @@ func (c *crontab) project(ctx context.Context, s state.State) []state.Event {
 	return c.install(ctx, s, job)
 }
 
-// reschedule installs the lines that the state asks for if it asks for others by now.
-// It is called when a cycle has done what was due, so that an effect which failed has
-// the time of its next try.
+// reschedule installs the lines that the state asks for if they have changed. It is called when
+// a cycle has done all due work, so that a failed effect has the time of its next try.
 func (c *crontab) reschedule(ctx context.Context, s state.State) []state.Event {
 	if !c.misplaced(s) {
 		return nil
@@ -74,14 +72,14 @@ func (c *crontab) reschedule(ctx context.Context, s state.State) []state.Event {
 	return c.install(ctx, s, c.job(s))
 }
 
-// install makes the lines of job ours, in one write of the table.
+// install installs the lines of job, in one write of the table.
 func (c *crontab) install(ctx context.Context, s state.State, job cron.Job) []state.Event {
 	line, alarm, err := job.Lines()
 	if err != nil {
 		return c.notInstalled(s, s.Schedule.Installed, s.Schedule.AlarmLine, err)
 	}
 	if cron.Hangs(ctx) {
-		return nil // this poll has seen that already
+		return nil // this poll has seen crontab hang
 	}
 	if _, err := c.schedule.Table.Install(ctx, job); err != nil {
 		line, alarm := c.installed(ctx, s)
@@ -128,9 +126,9 @@ func first(lines []string) string {
 	return lines[0]
 }
 
-// misplaced reports whether the installed lines differ from those that the state asks
-// for although the table can be written: the phase has changed since, or a row has
-// come or gone that has a time.
+// misplaced reports whether the installed lines differ from those that the state asks for,
+// although the table can be written. The phase has changed since, or a row with a time has come
+// or gone.
 func (c *crontab) misplaced(s state.State) bool {
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed || s.Schedule.Error != "" {
 		return false
@@ -140,23 +138,23 @@ func (c *crontab) misplaced(s state.State) bool {
 }
 
 // status compares the installed lines with those that the state asks for.
-func (c *crontab) status(s state.State) StatusSchedule {
-	st := StatusSchedule{
-		Error:     orNull(s.Schedule.Error),
-		Installed: orNull(timeFields(s.Schedule.Installed)), AlarmInstalled: orNull(timeFields(s.Schedule.AlarmLine)),
+func (c *crontab) status(s state.State) view.StatusSchedule {
+	st := view.StatusSchedule{
+		Error:     view.OrNull(s.Schedule.Error),
+		Installed: view.OrNull(timeFields(s.Schedule.Installed)), AlarmInstalled: view.OrNull(timeFields(s.Schedule.AlarmLine)),
 	}
 	if at, ok := s.NextAlarm(*c.policy, c.now()); ok {
-		st.Alarm, st.AlarmReason = &at, orNull(s.Due(*c.policy, at))
+		st.Alarm, st.AlarmReason = &at, view.OrNull(s.Due(*c.policy, at))
 	}
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed {
 		return st
 	}
 	line, alarm, err := c.job(s).Lines()
 	if err != nil {
-		st.Error = orNull(err.Error())
+		st.Error = view.OrNull(err.Error())
 		return st
 	}
-	st.Wanted, st.AlarmWanted = orNull(timeFields(line)), orNull(timeFields(alarm))
+	st.Wanted, st.AlarmWanted = view.OrNull(timeFields(line)), view.OrNull(timeFields(alarm))
 	return st
 }
 
@@ -169,10 +167,9 @@ func timeFields(line string) string {
 	return strings.Join(f[:5], " ")
 }
 
-// Install takes the crontab lines into our care, also after an `uninstall`, and
-// installs those that the state asks for. If that fails, the reason is in
-// Schedule.Error of the state that Install returns. If a cycle is under way, that
-// cycle installs the line.
+// Install makes the agent manage its crontab lines, also after an `uninstall`, and installs
+// those that the state asks for. If that fails, Schedule.Error of the returned state has the
+// reason. If a cycle is under way, that cycle installs the lines.
 func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	s, err := a.journal().commit(ctx, state.Unscheduled{Removed: false})
 	if err != nil {
@@ -185,9 +182,9 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	return now, err
 }
 
-// Reinstall reads the table and installs the lines that the state asks for, as Install
-// does, but leaves it alone after an `uninstall`. The error is ErrBusy if a cycle is
-// under way, which installs them itself.
+// Reinstall reads the table and installs the lines that the state asks for, as Install does,
+// but leaves the table alone after an `uninstall`. The error is ErrBusy if a cycle is under
+// way, which installs the lines itself.
 func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 	var s state.State
 	held, err := withLock(a.Store, store.CycleLock, func() (err error) {
@@ -219,4 +216,70 @@ func (a *Agent) Uninstall(ctx context.Context) (cron.Change, error) {
 		return cron.Change{}, err
 	}
 	return a.Schedule.Table.Remove(ctx, a.Handle)
+}
+
+// pollWhileStuck stays on after a poll while the crontab lines are stuck: the agent is engaged,
+// or a row is due before the next poll, but the table cannot be written. Cron would then come
+// back only at the idle interval. Holding linger.lock, this process polls at each minute at
+// which the wanted lines would fire. It ends when the phase is IDLE and no row needs it, or
+// when the table can be written (docs/protocol.md, "The crontab").
+func (p *poller) pollWhileStuck(ctx context.Context) error {
+	s, err := p.store.Read()
+	if err != nil || !p.crontab.stuck(s) {
+		return err
+	}
+	lock, err := p.store.TryLock(store.LingerLock)
+	if err != nil || lock == nil {
+		return err
+	}
+	defer lock.Unlock()
+	p.logf("staying: %s", s.Schedule.Error)
+	for p.crontab.stuck(s) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(max(0, p.crontab.nextMinute(s).Sub(p.now()))):
+		}
+		if _, err := p.poll(ctx, PollOptions{IfDue: true, LeaveLarge: true}); err != nil && !errors.Is(err, ErrBusy) {
+			return err
+		}
+		if s, err = p.store.Read(); err != nil {
+			return err
+		}
+		if !s.NextDue.After(p.now()) {
+			return nil // another process's poll hangs; cron comes back
+		}
+	}
+	return nil
+}
+
+// stuck reports whether cron would come back too late: at the idle interval for an engaged
+// agent, or without an alarm line that is needed.
+func (c *crontab) stuck(s state.State) bool {
+	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed || s.Schedule.Error == "" {
+		return false
+	}
+	return s.Interval(*c.policy) != c.policy.IdleInterval && !c.linesUp(s) || c.alarmIsMissing(s)
+}
+
+// alarmIsMissing reports whether the state asks for an alarm line that is not in the
+// table.
+func (c *crontab) alarmIsMissing(s state.State) bool {
+	alarm, err := c.job(s).AlarmLine()
+	return err == nil && alarm != "" && alarm != s.Schedule.AlarmLine
+}
+
+// nextMinute returns when the wanted lines fire next.
+func (c *crontab) nextMinute(s state.State) time.Time {
+	if at, ok := s.NextAlarm(*c.policy, c.now()); ok && at.Before(s.NextDue) {
+		return at
+	}
+	return s.NextDue
+}
+
+// linesUp reports whether the installed line, stuck at the short interval, is
+// the one that the state asks for.
+func (c *crontab) linesUp(s state.State) bool {
+	want, err := c.job(s).Line()
+	return err == nil && want == s.Schedule.Installed
 }

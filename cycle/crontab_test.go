@@ -103,7 +103,7 @@ func (h *house) crontab(lines string) {
 }
 
 // A table that cannot be reached is shown in the status; the mail is answered
-// all the same (docs/design.md, "The crontab").
+// all the same (docs/protocol.md, "The crontab").
 func TestACrontabThatFailsIsToldAndStopsNothing(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]string{
@@ -124,7 +124,7 @@ func TestACrontabThatFailsIsToldAndStopsNothing(t *testing.T) {
 			if calls, err := os.ReadFile(h.agent.Schedule.Table.Command + ".calls"); err == nil && string(calls) != "-l\n" {
 				t.Errorf("a crontab that hangs was called more than once in a poll:\n%s", calls)
 			}
-			status, err := h.agent.Status()
+			status, err := h.agent.View().Status()
 			check(t, err)
 			if status.Schedule.Error == nil || status.Schedule.Wanted == nil || *status.Schedule.Wanted != "*/1 * * * *" {
 				t.Errorf("schedule: %+v", status.Schedule)
@@ -132,7 +132,7 @@ func TestACrontabThatFailsIsToldAndStopsNothing(t *testing.T) {
 
 			h.agent.Schedule.Table.Command, h.agent.Schedule.Table.Timeout = h.blueprint.Crontab, 0
 			h.wantLine("*/1 * * * *", func() { h.pollAfter(time.Minute) })
-			if status, err = h.agent.Status(); err != nil || status.Schedule.Error != nil {
+			if status, err = h.agent.View().Status(); err != nil || status.Schedule.Error != nil {
 				t.Errorf("after it works: %+v, %v", status.Schedule, err)
 			}
 		})

@@ -292,7 +292,7 @@ func TestADamagedItemInQuarantine(t *testing.T) {
 	h.pollAfter(time.Minute)
 	h.pollAfter(time.Minute)
 	h.wantTasks()
-	if _, err := h.agent.Quarantined(item.Key); errors.Is(err, quarantine.ErrNotQuarantined) {
+	if _, err := h.agent.View().QuarantinedItem(item.Key); errors.Is(err, quarantine.ErrNotQuarantined) {
 		t.Errorf("it has left: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
@@ -19,22 +20,22 @@ import (
 	"agentstateloop/turn"
 )
 
-// deliverableFile is the name of a turn's final text in its output box.
+// deliverableFile is the name of a turn's final text in its output folder.
 const deliverableFile = "deliverable.txt"
 
-// isDeliverable reports whether a file of the output box is ours, and goes with no reply.
-// A process that was killed may have left one that it had not finished.
+// isDeliverable reports whether a file of the output folder is ours and stays out of every
+// reply. This includes an unfinished file that a killed process may have left.
 func isDeliverable(name string) bool {
 	name = strings.TrimSuffix(name, ".tmp")
 	return name == deliverableFile || name == fieldsFile
 }
 
-// ofAgent returns the names of an output box without those of ours.
+// ofAgent returns the names of an output folder without our own files.
 func ofAgent(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), isDeliverable)
 }
 
-// deliverer closes turns with their deliverable.
+// deliverer ends turns with their deliverable.
 type deliverer struct {
 	core
 	journal  *journal
@@ -44,16 +45,16 @@ type deliverer struct {
 	biller   *biller
 }
 
-// deliver closes the turn of s, whose attempt came to r. What was submitted, or
-// else the final text, becomes a file of the output box. Its reply is rendered,
-// and one commit makes both count. If the turn belongs to another attempt by now,
-// the commit leaves a history line and nothing else.
+// deliver ends the turn of s with the result r of its attempt. The submitted text, or else the
+// final text, becomes a file of the output folder. Its reply is rendered, and one commit makes
+// both count. If another attempt owns the turn by now, the commit only leaves a history line.
 func (d *deliverer) deliver(ctx context.Context, s state.State, m turnMessage, r turn.Result) (state.State, error) {
 	next, err := d.tryDeliver(ctx, s, m, r)
 	if !diskFull(err) || !d.makeRoom(m, &r) {
 		return next, err
 	}
-	// A process that has a removed file open, and is about to end, still takes its room.
+	// A process that is about to end may hold a removed file open, which still takes disk
+	// space.
 	for range 10 {
 		if next, err = d.tryDeliver(ctx, s, m, r); !diskFull(err) {
 			break
@@ -72,9 +73,9 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 		back.Fields, r = m.printed(r)
 	}
 	d.keepWhole(m, &r)
-	files, unsent, err := d.attachments(&m, r.Output)
+	list, unsent, err := d.attachments(&m, r.Output)
 	if err != nil {
-		outgoingFiles{d.store}.drop(m.outgoing)
+		files.Outgoing{Store: d.store}.Drop(m.outgoing)
 		return s, err
 	}
 	if why := d.backend.instead(s); why != "" && m.msg.Operator && d.backend.turn != nil {
@@ -87,20 +88,20 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 	box := path.Join(m.dir(), "output")
 	fields, err := d.keepDeliverable(box, back)
 	if err != nil {
-		outgoingFiles{d.store}.drop(m.outgoing)
+		files.Outgoing{Store: d.store}.Drop(m.outgoing)
 		return s, err
 	}
 	m.thread = d.replier.threadOf(m)
 	var reply *state.Effect
 	if len(back.Fields) > 0 || !m.needsNoReply(r) {
-		reply, err = d.replier.reply(m, state.Outcome(r.Status), back, files)
+		reply, err = d.replier.reply(m, state.Outcome(r.Status), back, list)
 	}
 	if err != nil {
-		outgoingFiles{d.store}.drop(m.outgoing)
+		files.Outgoing{Store: d.store}.Drop(m.outgoing)
 		return s, fmt.Errorf("render reply: %w", err)
 	}
 	var events []state.Event
-	if r.Rest == nil { // an agent that lingers is not done spending
+	if r.Rest == nil { // a lingering agent is still spending
 		events = d.biller.bill(s, m.head, r.Bill)
 	}
 	events = append(events, state.Ended{
@@ -122,24 +123,24 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 		return s, err
 	}
 	if reply != nil && !slices.ContainsFunc(s.Outbox, func(e state.Effect) bool { return e.File == reply.File }) {
-		_ = d.store.Remove(reply.File) // the turn was another attempt's: this reply is not sent
-		outgoingFiles{d.store}.drop(reply.Files)
+		_ = d.store.Remove(reply.File) // another attempt owned the turn: this reply is not sent
+		files.Outgoing{Store: d.store}.Drop(reply.Files)
 		return s, nil
 	}
 	turn.DropEarlier(d.store.Path(m.dir()), r.Output)
 	if r.Rest == nil {
-		outgoingFiles{d.store}.takeOut(m.outgoing)
+		files.Outgoing{Store: d.store}.TakeOut(m.outgoing)
 	}
 	return s, nil
 }
 
-// billed returns whether an attempt that succeeded has said what it cost.
+// billed returns the event that records whether a successful attempt reported its cost.
 func (d *deliverer) billed(b turn.Bill) state.Billed {
 	return state.Billed{Backend: d.backend.name(), Known: b.Settled || b.CostUSD != 0 || b.Usage != (turn.Usage{})}
 }
 
-// threadOf returns the mail thread that the answer of a turn goes to. What a mail did not
-// cause begins one, and what the agent planned itself goes where it was planned.
+// threadOf returns the mail thread for the answer of a turn. A turn without a mail begins a
+// thread. A turn that the agent planned answers in the thread where it was planned.
 func (rp *replier) threadOf(m turnMessage) state.Thread {
 	subject := m.msg.Title
 	switch m.msg.Source {
@@ -158,14 +159,15 @@ func (rp *replier) threadOf(m turnMessage) state.Thread {
 	return state.Thread{Subject: "@" + rp.handle + ": " + subject, ID: m.msg.ThreadID}
 }
 
-// plannedThread returns the mail thread of the answer to what the agent plans in a turn, or
-// nil if that answer begins one: nobody mails what the turn itself comes to.
+// plannedThread returns the mail thread for the answers of turns that the agent plans in this
+// turn. It is nil if such an answer begins a thread, because the outcome of this turn is not
+// mailed.
 func (rp *replier) plannedThread(m turnMessage) (*state.Thread, error) {
 	if m.msg.Source == state.CLI && !m.repliesByMail(rp.mail) || !m.msg.Operator || rp.mail == nil {
 		return nil, nil
 	}
 	t := rp.threadOf(m)
-	if t.MessageID == "" { // it begins with the answer of the turn
+	if t.MessageID == "" { // the thread begins with the answer of this turn
 		key, err := rp.renderer.idKeys.key()
 		if err != nil {
 			return nil, err
@@ -176,7 +178,7 @@ func (rp *replier) plannedThread(m turnMessage) (*state.Thread, error) {
 	return &t, nil
 }
 
-// reporting returns what has reported to a turn of its own: "tool deploy".
+// reporting names the source of the report that caused a turn of its own: "tool deploy".
 func reporting(h state.Head) string {
 	for _, w := range h.Waiting {
 		if w.Report != "" && w.To != awaitsSubmit && !w.Operator {
@@ -186,9 +188,8 @@ func reporting(h state.Head) string {
 	return "what a turn started"
 }
 
-// nextSession returns the session of the next turn of the same conversation. An
-// inference that failed keeps the session that there was (docs/design.md,
-// "Turns").
+// nextSession returns the session for the next turn of the same conversation. A failed
+// inference keeps the previous session (docs/design.md, "Turns").
 func (d *deliverer) nextSession(s state.State, m turnMessage, r turn.Result) state.Session {
 	failed := r.Status != turn.Success && r.Status != turn.Partial
 	if r.Session == "" || d.backend.turn == nil || m.msg.Fresh && failed || m.apart {
@@ -197,8 +198,9 @@ func (d *deliverer) nextSession(s state.State, m turnMessage, r turn.Result) sta
 	return d.sessions.after(s, r)
 }
 
-// keepDeliverable writes the text and the fields into the box, and returns the file of
-// the fields, if there are any. What the agent has put in their place is removed.
+// keepDeliverable writes the text and the fields into the output folder, and returns the file
+// name of the fields, or "" without fields. It removes files of the agent that have these
+// names.
 func (d *deliverer) keepDeliverable(box string, back handedBack) (fieldsName string, err error) {
 	if err := d.store.CheckFolders(box); err != nil {
 		return "", fmt.Errorf("keep deliverable: %w", err)
@@ -230,8 +232,8 @@ func (d *deliverer) keepDeliverable(box string, back handedBack) (fieldsName str
 	return fieldsName, nil
 }
 
-// submitted returns r with the attempt's own ending replaced by what the agent
-// submitted. That is the deliverable, however the process ended.
+// submitted returns the fields and the result of a turn whose agent has submitted. The
+// submitted deliverable replaces the attempt's own ending, however the process ended.
 func (d *deliverer) submitted(m turnMessage, head state.Head, r turn.Result) (mesh.Fields, turn.Result) {
 	r.TextFile = ""
 	back, err := readSubmitted(d.store, m.dir(), head)
@@ -243,14 +245,14 @@ func (d *deliverer) submitted(m turnMessage, head state.Head, r turn.Result) (me
 	return back.Fields, r
 }
 
-// needsNoReply reports whether an agent that woke itself, or was woken by a prompt that
-// lets it say nothing, has found nothing that its operator needs to know.
+// needsNoReply reports whether the turn stays silent. The agent woke itself, or was woken by a
+// prompt that allows silence, and found no news for its operator.
 func (m turnMessage) needsNoReply(r turn.Result) bool {
 	return m.msg.MayBeSilent() && r.Status == turn.Success && silent(r.Text)
 }
 
-// deliverable returns the text that a turn hands back: its answer, and what must
-// be said about how it ended.
+// deliverable returns the text that a turn hands back: its answer, and notes about how it
+// ended.
 func deliverable(r turn.Result, unsent []string) string {
 	var parts []string
 	if r.Text != "" {
@@ -271,10 +273,10 @@ func deliverable(r turn.Result, unsent []string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// attachments returns the files of the output box that go with a mail. Large ones, and
-// those that go with a report, are kept in the outbox, and become m.outgoing. unsent names
-// the others, each with the reason. A full disk is an error.
-func (d *deliverer) attachments(m *turnMessage, names []string) (files []message.Attachment, unsent []string, err error) {
+// attachments returns the files of the output folder that go with a mail. Large files, and
+// files for a report, are kept in the outbox and become m.outgoing. unsent names the others,
+// each with the reason. A full disk is an error.
+func (d *deliverer) attachments(m *turnMessage, names []string) (list []message.Attachment, unsent []string, err error) {
 	switch {
 	case m.msg.Source == state.Mail, m.repliesByMail(d.replier.mail):
 		return d.replier.attachments(m, names)

@@ -52,7 +52,7 @@ func TestATurnStoppedWhileItWaitsHandsBackWhatItSaid(t *testing.T) {
 	if head := h.state().Turn; head.Status != state.HeadSuspended {
 		t.Fatalf("turn: %+v", head)
 	}
-	s, err := h.agent.Status()
+	s, err := h.agent.View().Status()
 	check(t, err)
 	if s.Turn.WaitingToolCount == nil || *s.Turn.WaitingToolCount != 1 || s.Turn.ResumeBy == nil {
 		t.Errorf("status of a suspended turn: %+v", s.Turn)

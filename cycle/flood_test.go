@@ -66,7 +66,7 @@ func TestAFloodDelaysNoHALT(t *testing.T) {
 	if r := h.pollAfter(time.Minute); r.Rejected != 0 || h.state().Unkept != flood-kept {
 		t.Errorf("the next poll rejected %d mails, %d not kept", r.Rejected, h.state().Unkept)
 	}
-	items, err := h.agent.Quarantine()
+	items, err := h.agent.View().Quarantined()
 	check(t, err)
 	h.release(items[0].Key)
 	if !h.state().Accepts(items[0].Key) {

@@ -125,7 +125,7 @@ func TestMailThatCallsNobodyIsCounted(t *testing.T) {
 	}
 	h.poll()
 	h.wantSent("")
-	st, err := h.agent.Status()
+	st, err := h.agent.View().Status()
 	check(t, err)
 	if u := st.Inbox.Uncalled; u == nil || u.Count != 2 {
 		t.Errorf("uncalled: %+v", u)

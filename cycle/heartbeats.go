@@ -16,21 +16,21 @@ import (
 	"agentstateloop/state"
 )
 
-// heartbeats asks the monitor once for each poll that ran a cycle (docs/design.md, "The
-// heartbeat"). What comes of it changes nothing: neither the state, nor the report.
+// heartbeats calls the monitor once for each poll that ran a cycle (docs/protocol.md, "The
+// heartbeat"). The result does not change the state or the report.
 type heartbeats struct {
 	core
-	monitor    *heartbeat.Monitor // nil: none is asked
-	turnFailed *uint32            // this process has committed the end of a turn that failed
+	monitor    *heartbeat.Monitor // nil: no monitor is configured
+	turnFailed *uint32            // set when this process has committed the end of a failed turn
 
 	waited *sync.WaitGroup // waits for the requests of all polls of a process; nil: each poll waits for its own
 }
 
-// turnPatience is how long the heartbeat of a poll waits for the end of its turns. A turn
-// may last for hours, which must not look like a dead machine.
+// turnPatience is how long the heartbeat of a poll waits for the end of its turns. A turn that
+// lasts for hours must not look like a dead machine.
 const turnPatience = time.Minute
 
-// failedTurnFile exists while a turn has failed of which the monitor has not heard.
+// failedTurnFile exists until a failed turn has been reported to the monitor.
 const failedTurnFile = "heartbeat.fail"
 
 // beat is the heartbeat of one poll. A nil *beat does nothing.
@@ -40,15 +40,15 @@ type beat struct {
 	cancel context.CancelFunc
 	once   sync.Once
 	late   *time.Timer
-	over   chan struct{} // closed when nothing is under way any more
+	over   chan struct{} // closed when the request has ended
 
-	connected chan struct{} // closed when these are set
+	connected chan struct{} // closed when call and err are set
 	call      *heartbeat.Call
 	err       error
 }
 
-// begin connects to the monitor next to the poll's other network work. The caller calls
-// ask, or only end if the poll makes no cycle.
+// begin connects to the monitor while the poll does its other network work. The caller then
+// calls ask, or only end if the poll makes no cycle.
 func (h heartbeats) begin(ctx context.Context) *beat {
 	if h.monitor == nil {
 		return nil
@@ -62,12 +62,12 @@ func (h heartbeats) begin(ctx context.Context) *beat {
 	return b
 }
 
-// askLater asks after turnPatience with what is known now, unless ask comes first.
+// askLater sends the request after turnPatience with the report so far, unless ask comes first.
 func (b *beat) askLater(r Report) {
 	b.late = time.AfterFunc(cmp.Or(b.monitor.TurnPatience, turnPatience), func() { b.ask(r, nil) })
 }
 
-// ask asks in the background, once. r and err are what came of the poll.
+// ask sends the request in the background, once. r and err are the results of the poll.
 func (b *beat) ask(r Report, err error) {
 	if b == nil {
 		return
@@ -81,8 +81,8 @@ func (b *beat) ask(r Report, err error) {
 	})
 }
 
-// end waits for the request, for the monitor's Patience at most, or drops it if it was never
-// asked for.
+// end waits for the request, at most for the monitor's Patience, or drops it if ask was never
+// called.
 func (b *beat) end() {
 	switch {
 	case b == nil:
@@ -105,11 +105,11 @@ func (b *beat) finish() {
 		b.call.Close()
 	}
 	if atomic.SwapUint32(b.turnFailed, 0) != 0 {
-		b.owe() // it failed after its poll's request
+		b.owe() // the turn failed after its poll's request
 	}
 }
 
-// send makes the request. A failure of it is a line of the log and nothing else.
+// send makes the request. It only logs a failure.
 func (b *beat) send(reason string) {
 	patience := cmp.Or(b.monitor.Patience, heartbeat.Patience)
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -132,7 +132,7 @@ func (b *beat) send(reason string) {
 	}
 	switch {
 	case err == nil && owed:
-		_ = os.Remove(b.store.Path(failedTurnFile)) // else it is reported once more
+		_ = os.Remove(b.store.Path(failedTurnFile)) // if this fails, the turn is reported once more
 	case err != nil && failed:
 		b.owe()
 	}
@@ -145,13 +145,13 @@ func (b *beat) send(reason string) {
 	}
 }
 
-// owes reports whether a turn has failed of which the monitor has not heard.
+// owes reports whether a failed turn has not been reported to the monitor yet.
 func (h heartbeats) owes() bool {
 	info, err := os.Lstat(h.store.Path(failedTurnFile))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// owe leaves it to the next poll to report a turn that failed.
+// owe leaves the report of a failed turn to the next poll.
 func (h heartbeats) owe() {
 	f, err := osfile.OpenFile(h.store.Path(failedTurnFile), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err == nil {
@@ -162,8 +162,8 @@ func (h heartbeats) owe() {
 	}
 }
 
-// failures returns what failed in a poll in fixed words, or "". Texts of servers and of
-// mails must not reach a monitor.
+// failures returns the failures of a poll in fixed words, or "". Texts of servers and of mails
+// must not reach a monitor.
 func failures(r Report, err error) string {
 	var words []string
 	for _, f := range r.Failed {

@@ -15,29 +15,29 @@ import (
 	"agentstateloop/turn"
 )
 
-// hooks calls the hooks for what waits for them (docs/design.md, "Hooks"): after a
-// cycle and next to its turns, so that nothing waits for them.
+// hooks calls the hooks for their waiting events (docs/design.md, "Hooks"). It runs after a
+// cycle and next to its turns, so that a slow hook does not delay other work.
 type hooks struct {
 	core
 	all     []hook.Hook
-	standIn func(context.Context, hook.Hook, hook.Call) error // nil: the hook itself
+	standIn func(context.Context, hook.Hook, hook.Call) error // replaces the hook; nil: call the hook itself
 	journal *journal
 
 	checkEvery time.Duration
 	detacher   detacher
-	announced  *uint32 // this process has committed something for a hook
+	announced  *uint32 // set when this process has committed an event for a hook
 }
 
-// calling is the calling of hooks that a poll has begun.
+// calling is a poll's background work of calling hooks.
 type calling struct {
-	finish chan struct{} // closed when the poll has nothing more to do
-	late   atomic.Bool   // nothing more is begun
+	finish chan struct{} // closed when the poll has ended its other work
+	late   atomic.Bool   // set: begin no further call
 	ended  chan struct{} // closed at the end; then err is set
 	err    error
 }
 
-// begin calls hooks in the background until wait. It does nothing if none is
-// configured, or if another process is at it.
+// begin calls hooks in the background until wait. It does nothing if no hook is configured, or
+// if another process calls the hooks.
 func (h *hooks) begin(ctx context.Context) *calling {
 	c := &calling{finish: make(chan struct{}), ended: make(chan struct{})}
 	if len(h.all) == 0 || h.standIn != nil {
@@ -51,9 +51,9 @@ func (h *hooks) begin(ctx context.Context) *calling {
 	return c
 }
 
-// serve calls all hooks side by side as rows for them come, until finish is closed and
-// nothing is due for any. While one is busy, for however long, the others are called
-// for what comes meanwhile. The caller holds hook.lock.
+// serve calls all hooks in parallel as rows for them come, until finish is closed and no hook
+// has a due row. While one hook is busy, the others are still called for new rows. The caller
+// holds hook.lock.
 func (h *hooks) serve(ctx context.Context, finish <-chan struct{}, late *atomic.Bool) error {
 	errs := make([]error, len(h.all))
 	if h.standIn != nil { // the simulator's processes do one thing at a time
@@ -71,15 +71,15 @@ func (h *hooks) serve(ctx context.Context, finish <-chan struct{}, late *atomic.
 	return errors.Join(errs...)
 }
 
-// shift is the work of the process that calls the hooks. It is over when no hook is
-// called, each having been called for what came before the end.
+// shift is the work of the process that calls the hooks. It is over when all hooks are idle and
+// each was called once after the end began.
 type shift struct {
 	mu   sync.Mutex
-	busy int           // hooks that are called, or were not called since the end
+	busy int           // hooks that are being called, or were not called since the end began
 	over chan struct{} // closed when busy is 0
 }
 
-// rest notes that one hook more has nothing due.
+// rest notes that one more hook is idle.
 func (s *shift) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *shift) rest() {
 	}
 }
 
-// resume notes that one hook is called again, unless the shift is over.
+// resume notes that an idle hook is called again. It returns false if the shift is over.
 func (s *shift) resume() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +99,8 @@ func (s *shift) resume() bool {
 	return true
 }
 
-// watch calls one hook as rows for it come: until finish, once more after it, and on
-// while other hooks are busy.
+// watch calls one hook as rows for it come: until finish is closed, once more after that, and
+// further while other hooks are busy.
 func (h *hooks) watch(ctx context.Context, name string, finish <-chan struct{}, late *atomic.Bool, s *shift) error {
 	tick := time.NewTicker(h.checkEvery)
 	defer tick.Stop()
@@ -119,7 +119,7 @@ func (h *hooks) watch(ctx context.Context, name string, finish <-chan struct{}, 
 			return nil
 		case <-finish:
 			finish, ending = nil, true
-			continue // it is busy until it was called once more
+			continue // it is busy until that last call
 		case <-tick.C:
 		}
 		if ending && (late.Load() || !s.resume()) {
@@ -128,9 +128,8 @@ func (h *hooks) watch(ctx context.Context, name string, finish <-chan struct{}, 
 	}
 }
 
-// wait ends the calling, and begins nothing after startWithin: what is left, and what
-// another process that holds hook.lock may not have seen, is left to a detached
-// process.
+// wait ends the calling, and begins no call after startWithin. It leaves the remaining rows,
+// and rows that another holder of hook.lock may have missed, to a detached process.
 func (h *hooks) wait(ctx context.Context, c *calling) error {
 	close(c.finish)
 	limit := time.AfterFunc(startWithin, h.secrets.Guarded(func() { c.late.Store(true) }))
@@ -143,8 +142,8 @@ func (h *hooks) wait(ctx context.Context, c *calling) error {
 	return errors.Join(c.err, h.leave())
 }
 
-// call calls the hooks until nothing is due. If another process is at it, that process
-// looks once more after it has released the lock.
+// call calls the hooks until no row is due. If another process calls them, that process looks
+// once more after it has released the lock.
 func (h *hooks) call(ctx context.Context) error {
 	now := make(chan struct{})
 	close(now)
@@ -163,8 +162,8 @@ func (h *hooks) call(ctx context.Context) error {
 	return nil
 }
 
-// leave starts a detached process that calls the hooks, if this process has committed
-// something for them, and no other process calls them.
+// leave starts a detached process that calls the hooks, if this process has committed events
+// for them and no other process calls them.
 func (h *hooks) leave() error {
 	if atomic.SwapUint32(h.announced, 0) == 0 || h.standIn != nil {
 		return nil
@@ -180,7 +179,7 @@ func (h *hooks) leave() error {
 	return h.detacher.detachHooks()
 }
 
-// due reports whether a hook is to be called now.
+// due reports whether a hook call is due.
 func (h *hooks) due() (bool, error) {
 	if len(h.all) == 0 {
 		return false, nil
@@ -194,8 +193,8 @@ func (h *hooks) index(name string) int {
 	return slices.IndexFunc(h.all, func(configured hook.Hook) bool { return configured.Name == name })
 }
 
-// callFor calls one hook, row after row, until nothing is due for it, or it is late.
-// The caller holds hook.lock. An error is about the state, not about the hook.
+// callFor calls one hook, row after row, until no row is due for it or late is set. The caller
+// holds hook.lock. An error concerns the state, not the hook.
 func (h *hooks) callFor(ctx context.Context, name string, late *atomic.Bool) error {
 	for ctx.Err() == nil && !late.Load() {
 		s, err := h.store.Read()
@@ -227,7 +226,7 @@ func (h *hooks) deliver(ctx context.Context, row state.Effect) state.Event {
 	configured := h.all[i]
 	body, err := h.store.ReadSummed(row.File, row.Sum)
 	if errors.Is(err, store.ErrDamaged) {
-		body, err = configured.Render(*row.Announces) // of the same event
+		body, err = configured.Render(*row.Announces) // rendered again from the same event
 	}
 	if err != nil {
 		return state.HookFailed{ID: row.ID, Reason: err.Error()}
@@ -236,7 +235,7 @@ func (h *hooks) deliver(ctx context.Context, row state.Effect) state.Event {
 	if h.standIn != nil {
 		deliver = func(hk hook.Hook, ctx context.Context, c hook.Call) error { return h.standIn(ctx, hk, c) }
 	}
-	turn.WithholdLock() // or a program that a turn's poll starts would pass for its agent
+	turn.WithholdLock() // otherwise a program that a turn's poll starts would pass for its agent
 	err = deliver(configured, ctx, hook.Call{ID: row.ID, Event: *row.Announces, Body: body})
 	if ctx.Err() != nil && err != nil {
 		return nil
@@ -255,13 +254,13 @@ func (h *hooks) deliver(ctx context.Context, row state.Effect) state.Event {
 // ErrNoHook means that no hook has this name.
 var ErrNoHook = errors.New("no such hook in agent.toml")
 
-// CallHooks calls the hooks for what is due, and returns when nothing is.
+// CallHooks calls the hooks until no row is due.
 func (a *Agent) CallHooks(ctx context.Context) error {
 	return errors.Join(a.hooks().call(ctx), a.flusher().reschedule(ctx))
 }
 
-// LeaveHooks has a detached process call the hooks for what this process has
-// committed.
+// LeaveHooks starts a detached process that calls the hooks for the events that this process
+// has committed.
 func (a *Agent) LeaveHooks() error { return a.hooks().leave() }
 
 // TestHook calls a hook with a test event, and returns how long it took.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
 	"agentstateloop/cycle/hook"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 )
 
@@ -82,7 +82,7 @@ func TestAnEventHoldsNoNote(t *testing.T) {
 	h := newAwakeHouse(t)
 	got := h.hooked(func(string, int) int { return 204 }, hook.Hook{Name: "x", On: []string{"reset"}, Timeout: time.Minute})
 	h.agent.Hooks[0].Body = nil
-	follower, err := h.agent.EventsFromNow()
+	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	check(t, h.agent.Reset(t.Context(), "the plan is off", "you"))
 	check(t, h.agent.CallHooks(t.Context()))
@@ -91,7 +91,7 @@ func TestAnEventHoldsNoNote(t *testing.T) {
 	}
 	found, err := follower.Next()
 	check(t, err)
-	i := slices.IndexFunc(found, func(e cycle.LiveEvent) bool { return e.Event == "reset" })
+	i := slices.IndexFunc(found, func(e view.LiveEvent) bool { return e.Event == "reset" })
 	if i < 0 || found[i].Data.(state.Details).Reason != "" {
 		t.Errorf("%+v", found)
 	}

@@ -92,7 +92,7 @@ func TestAHookThatHangs(t *testing.T) {
 	if want := []string{"phase.PREP", "ack", "task.success"}; !slices.Equal(events, want) {
 		t.Errorf("the hook that works heard %v, want %v", events, want)
 	}
-	if st, err := h.agent.Status(); err != nil || st.Sending != nil || st.Offline || st.Outbox.Waiting != 3 {
+	if st, err := h.agent.View().Status(); err != nil || st.Sending != nil || st.Offline || st.Outbox.Waiting != 3 {
 		t.Errorf("%+v, %v", st, err)
 	}
 }

@@ -15,16 +15,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// What the agent does from inside its turn: submit, ask, send, sleep. Each is
-// gated on the turn's id and epoch, which the agent has in its environment. So a
-// process that outlives its turn can do nothing.
+// The agent can submit, ask, send and sleep from inside its turn. Each call checks the turn's
+// id and epoch, which the agent has in its environment. So a process that outlives its turn has
+// no effect.
 
-// Inside names the turn that one of our commands was called from.
+// Inside identifies the turn that one of our commands was called from.
 type Inside struct {
 	TurnID string
 	Epoch  uint64
@@ -33,10 +34,10 @@ type Inside struct {
 // ErrStale means that the turn is over, or another attempt at it has begun.
 var ErrStale = errors.New("this turn is over, or another attempt at it has begun: nothing was done")
 
-// ErrSubmitted means that the turn has its one deliverable.
+// ErrSubmitted means that the turn has submitted its one deliverable.
 var ErrSubmitted = errors.New("this turn has submitted its deliverable already")
 
-// state returns the state if the turn is still the caller's, and else ErrStale.
+// state returns the state, with ErrStale unless the turn is still the caller's.
 func (in Inside) state(st *store.Store) (state.State, error) {
 	s, err := st.Read()
 	if err != nil {
@@ -57,12 +58,11 @@ func (in Inside) check(s state.State) error {
 type Submission struct {
 	Fields []Field
 	Text   string
-	Files  []string // paths; the files are copied into the output box
+	Files  []string // paths of files to copy into the output folder
 	Finish bool     // the runner ends the turn at once
 }
 
-// Submit sets the deliverable of the turn. It returns ErrSubmitted if the turn
-// has one.
+// Submit sets the deliverable of the turn. It returns ErrSubmitted if the turn has one already.
 func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	s, err := in.state(a.Store)
 	if err != nil {
@@ -104,7 +104,7 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	return nil
 }
 
-// CopyFiles copies the files into the output box, so that they go with the reply.
+// CopyFiles copies the files into the output folder, so that they go with the reply.
 func (sub Submission) CopyFiles(box string) error {
 	names := map[string]bool{}
 	for _, file := range sub.Files {
@@ -140,7 +140,7 @@ func copyInto(box, file string) error {
 	}
 	defer root.Close()
 	if there, err := root.Stat(name); err == nil && os.SameFile(info, there) {
-		return syncInto(root, from) // it lies there already, whatever path leads to it
+		return syncInto(root, from) // the file is there already, whatever path leads to it
 	}
 	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -153,7 +153,7 @@ func copyInto(box, file string) error {
 	return errors.Join(err, to.Close())
 }
 
-// syncInto makes a file of the output box durable: the commit that follows says that the
+// syncInto makes a file of the output folder durable. The commit that follows records that the
 // turn has handed it over.
 func syncInto(box *os.Root, f *os.File) error {
 	if err := f.Sync(); err != nil {
@@ -166,17 +166,17 @@ func syncInto(box *os.Root, f *os.File) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Question is what a turn asks another agent.
+// Question is a question of a turn to another agent.
 type Question struct {
 	To, Text string
-	Fields   mesh.ResultFields // that its report is to have
-	Files    []OutgoingFile
-	Patience time.Duration // how long the turn waits for the report at most
+	Fields   mesh.ResultFields // that its report must have
+	Files    []files.Opened
+	Patience time.Duration // the longest wait for the report
 }
 
-// Ask puts a question to another agent, and returns the tool call id under which
-// the report will come. The question is durable before it is sent. The turn may
-// end now; it goes on, as the same turn, when every report has come or is late.
+// Ask puts a question to another agent, and returns the tool call id of the coming report. The
+// question is durable before it is sent. The turn may end now; the same turn goes on when every
+// report has come or is late.
 func (a *Agent) Ask(ctx context.Context, in Inside, q Question) (id string, err error) {
 	if err := state.CheckResultFields(q.Fields); err != nil {
 		return "", err
@@ -194,19 +194,19 @@ func (a *Agent) Ask(ctx context.Context, in Inside, q Question) (id string, err 
 		return "", err // the commit may have counted, so its files stay until they are pruned
 	}
 	if err := in.check(s); err != nil {
-		a.outgoingFiles().drop(e.Files)
+		a.outgoingFiles().Drop(e.Files)
 		return "", err
 	}
 	return s.Turn.Waiting[len(s.Turn.Waiting)-1].ID, a.flusher().sendNow(ctx, s)
 }
 
 // Send sends a message to another agent. The turn does not wait for an answer.
-func (a *Agent) Send(ctx context.Context, in Inside, to, text string, files ...OutgoingFile) error {
+func (a *Agent) Send(ctx context.Context, in Inside, to, text string, list ...files.Opened) error {
 	e, err := a.outgoing().message(in, state.Post, to, text)
 	if err != nil {
 		return err
 	}
-	if err := a.outgoing().attach(&e, files); err != nil {
+	if err := a.outgoing().attach(&e, list); err != nil {
 		return err
 	}
 	s, err := a.journal().commit(ctx, state.Posted{TurnID: in.TurnID, Epoch: in.Epoch, Effect: e})
@@ -214,19 +214,19 @@ func (a *Agent) Send(ctx context.Context, in Inside, to, text string, files ...O
 		return err
 	}
 	if err := in.check(s); err != nil {
-		a.outgoingFiles().drop(e.Files)
+		a.outgoingFiles().Drop(e.Files)
 		return err
 	}
 	return a.flusher().sendNow(ctx, s)
 }
 
-// attach keeps the files that go with a message.
-func (o outgoing) attach(e *state.Effect, files []OutgoingFile) (err error) {
-	if e.Files, err = (outgoingFiles{o.store}).keep(files); err != nil {
+// attach keeps the files of a message.
+func (o outgoing) attach(e *state.Effect, list []files.Opened) (err error) {
+	if e.Files, err = (files.Outgoing{Store: o.store}).Keep(list); err != nil {
 		return err
 	}
 	if err := fits(*e); err != nil {
-		outgoingFiles{o.store}.drop(e.Files)
+		files.Outgoing{Store: o.store}.Drop(e.Files)
 		return err
 	}
 	return nil
@@ -238,8 +238,8 @@ type outgoing struct {
 	mesh *Mesh // nil: no mesh is configured
 }
 
-// message returns the effect of a message to another agent. It carries the hops
-// of the turn's cause and our own, so that no question goes round for ever.
+// message returns the effect of a message to another agent. It carries the hops of the turn's
+// cause and our own, so that a question cannot circulate for ever.
 func (o outgoing) message(in Inside, kind state.EffectKind, to, text string) (state.Effect, error) {
 	if o.mesh == nil {
 		return state.Effect{}, ErrNoMesh
@@ -276,7 +276,7 @@ func fits(e state.Effect) error {
 		}
 		size += len(fields)
 	}
-	if room := roomFor(meshFiles(e.Files)); size > room {
+	if room := roomFor(files.ForMesh(e.Files)); size > room {
 		return fmt.Errorf("the message has %d bytes as JSON, and the mesh takes %d", size, room)
 	}
 	return nil

@@ -1,21 +1,26 @@
 package cycle
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
+	"os"
 	"slices"
 	"time"
 
 	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// largeMail fetches the mails that a scan has left out because they are large
-// (docs/design.md, "Large mail"): one after another, after a cycle and next to its
-// turns, so that nothing waits for them.
+// largeMail fetches the large mails that a scan has left out (docs/design.md, "Large mail"):
+// one after another, after a cycle and next to its turns, so that they do not delay other work.
 type largeMail struct {
 	core
 	mail     *Mail // nil: no mail is configured
@@ -24,8 +29,7 @@ type largeMail struct {
 	flusher  *flusher
 }
 
-// due returns the UIDs of the mails that are to be fetched now. While the inbox is
-// full there are none.
+// due returns the UIDs of the mails to fetch now. It returns no UIDs while the inbox is full.
 func (l *largeMail) due(s state.State) []uint32 {
 	if room, _ := rooms(s); l.mail == nil || room <= 0 {
 		return nil
@@ -33,7 +37,7 @@ func (l *largeMail) due(s state.State) []uint32 {
 	return s.Cursor.LargeDue(l.now())
 }
 
-// waits reports whether a large mail is to be fetched now, and no process does it.
+// waits reports whether a large mail is due and no process fetches it.
 func (l *largeMail) waits() (bool, error) {
 	s, err := l.store.Read()
 	if err != nil || len(l.due(s)) == 0 {
@@ -42,16 +46,16 @@ func (l *largeMail) waits() (bool, error) {
 	return withLock(l.store, store.FetchLock, func() error { return nil })
 }
 
-// fetching is the fetch of large mail that a poll has begun.
+// fetching is a poll's background fetch of large mail.
 type fetching struct {
-	came   chan struct{} // holds one value if a mail has come since it was last read
+	came   chan struct{} // holds one value if a mail has come since the last read
 	ended  chan struct{} // closed at the end; then report and err are set
 	report Report
 	err    error
 }
 
-// begin fetches in the background what is due. It does nothing if another process
-// is at it.
+// begin fetches the due mails in the background. It does nothing if another process fetches
+// large mail.
 func (l *largeMail) begin(ctx context.Context) *fetching {
 	f := &fetching{came: make(chan struct{}, 1), ended: make(chan struct{})}
 	waits, err := l.waits()
@@ -67,8 +71,8 @@ func (l *largeMail) begin(ctx context.Context) *fetching {
 	return f
 }
 
-// wait waits for the end, and calls turns when a mail has come. It adds to the
-// report.
+// wait waits for the end of the fetch, and calls turns when a mail has come. It adds the
+// results to the report.
 func (f *fetching) wait(r *Report, turns func() error) error {
 	var errs []error
 	for {
@@ -110,8 +114,7 @@ func (l *largeMail) fetchAll(ctx context.Context, f *fetching) error {
 	return nil
 }
 
-// fetch fetches one mail and commits what came of it. That a server failed is in
-// the report.
+// fetch fetches one mail and commits the result. Server failures go into the report.
 func (l *largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fetching) error {
 	began := l.now()
 	events, failed := l.observer.observeLarge(ctx, s, uid)
@@ -143,7 +146,7 @@ func (l *largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fet
 	return err
 }
 
-// observeLarge fetches one large mail, and returns what is to be committed: nothing
+// observeLarge fetches one large mail, and returns the events to commit. It returns no events
 // if the server was not reached, or if ctx ended.
 func (o *observer) observeLarge(ctx context.Context, s state.State, uid uint32) ([]state.Event, []SourceFailure) {
 	var obs observation
@@ -178,4 +181,87 @@ func (o *observer) observeLarge(ctx context.Context, s state.State, uid uint32) 
 	obs.found(scan, events)
 	obs.events = append(obs.events, ad.quarantine.Events()...)
 	return obs.events, obs.failed
+}
+
+// wholeMail returns a reader of the mail of an effect: the rendered bytes, with the attachments
+// that are kept apart. Each attachment is compared with its sum beforehand, and again during
+// the send: a difference is then an error of the reader, before the final dot. Files need not
+// fit into memory. The caller calls closeAll.
+func wholeMail(st *store.Store, e state.Effect, rendered []byte) (whole io.Reader, closeAll func(), err error) {
+	var opened []*os.File
+	closeAll = func() {
+		for _, f := range opened {
+			f.Close()
+		}
+	}
+	var contents []io.Reader
+	for _, ref := range e.Files {
+		f, err := st.OpenSummed(ref.File, ref.Sum, ref.Size)
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		opened = append(opened, f)
+		contents = append(contents, &summedReader{from: f, name: ref.File, sum: ref.Sum, hash: sha256.New()})
+	}
+	if len(contents) == 0 {
+		return bytes.NewReader(rendered), closeAll, nil
+	}
+	if whole, err = message.Whole(rendered, contents); err != nil {
+		closeAll()
+		return nil, nil, store.Damaged(e.File, err)
+	}
+	return whole, closeAll, nil
+}
+
+// summedReader reads a file, and fails at its end if the content does not match its sum.
+type summedReader struct {
+	from      io.Reader
+	name, sum string
+	hash      hash.Hash
+}
+
+func (r *summedReader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	r.hash.Write(p[:n])
+	if err == io.EOF && hex.EncodeToString(r.hash.Sum(nil)) != r.sum {
+		err = store.Damaged(r.name, errors.New("it was changed while it was sent"))
+	}
+	return n, err
+}
+
+// mailSession is a poll's connection to the mailbox. It stays open from observing to marking
+// \Seen, so a poll costs one login. A lingering poll also keeps it open afterwards.
+type mailSession struct {
+	lingers bool
+	watch   *mail.Watch // of the last poll, if it lingers
+}
+
+// open opens the mailbox for one observation.
+func (m *mailSession) open(ctx context.Context, box mail.Mailbox) (*mail.Session, error) {
+	if !m.lingers {
+		return box.Open(ctx)
+	}
+	w, err := box.Watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.close()
+	m.watch = w
+	return w.Session, nil
+}
+
+// done ends an observation's use of the mailbox.
+func (m *mailSession) done(obs *observation) {
+	if !m.lingers {
+		obs.close()
+	}
+}
+
+// close closes the connection that a lingering poll has kept.
+func (m *mailSession) close() {
+	if m.watch != nil {
+		m.watch.Close()
+		m.watch = nil
+	}
 }

@@ -62,8 +62,6 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxEventName", Max: 64, Within: func(_ *testing.T, n int64) bool { return eventName(text(n)) == text(n) }},
 		{Const: "maxEventTitle", Max: 80, Within: func(_ *testing.T, n int64) bool { return eventTitle(EventMessage{Subject: wide(n)}) == wide(n) }},
-		{Const: "fileTries", Max: 2, Within: func(t *testing.T, n int64) bool { return waitsForFile(t, n, time.Hour) }},
-		limittest.Duration("fileWait", before(10*time.Minute), 1, func(t *testing.T, d time.Duration) bool { return waitsForFile(t, 5, d) }),
 		{Const: "excerptLength", Max: 200, Within: func(_ *testing.T, n int64) bool {
 			return strings.Contains(challengeText("goulard3120", quarantine.Item{}, []byte("Subject: x\r\n\r\n"+text(n)), "token"), text(n)+"\n")
 		}},
@@ -96,10 +94,6 @@ func TestLimits(t *testing.T) {
 			}
 			return len(repeated(st, message.Header{InReplyTo: id}).Texts) == 1
 		}},
-
-		limittest.Duration("uncalledFor", before(7*24*time.Hour), 1, func(_ *testing.T, d time.Duration) bool {
-			return uncalledStatus(state.Uncalled{Count: 1, Last: noon}, noon.Add(d)) != nil
-		}),
 
 		// The poll.
 		{Const: "maxRounds", Max: 3, Within: func(_ *testing.T, n int64) bool {
@@ -186,13 +180,7 @@ func TestLimits(t *testing.T) {
 			_, lines := a.prompter(a.usual()).meanwhile(newFences(), state.Message{Operator: true})
 			return err == nil && len(lines) == int(n)
 		}},
-		{Const: "maxListed", Max: 50, Within: func(_ *testing.T, n int64) bool {
-			return !strings.Contains(listFiles(make([]listedFile, n)), "more")
-		}},
-		{Const: "maxListedBytes", Max: 8192, Within: func(_ *testing.T, n int64) bool {
-			name := text(n - int64(len(listedFile{}.line())))
-			return !strings.Contains(listFiles([]listedFile{{name: name}}), "more")
-		}},
+
 		{Const: "maxProblems", Max: 3, Within: func(_ *testing.T, n int64) bool {
 			m := turnMessage{content: message.Content{Problems: many(n, func(int) string { return "a part" })}}
 			return !strings.Contains(m.fenced(prompt.Fences{Boundary: "b"}), "more")
@@ -210,7 +198,6 @@ func TestLimits(t *testing.T) {
 			_, err := a.RemindByHand(t.Context(), "op", "10m", text(n))
 			return err == nil
 		}},
-		{Const: "maxTitle", Max: 80, Within: func(_ *testing.T, n int64) bool { return titleOf(wide(n)) == wide(n) }},
 		{Const: "maxDays", Max: 36_500, Within: func(_ *testing.T, n int64) bool { _, err := parseSpan(fmt.Sprint(n, "d")); return err == nil }},
 		{Const: "mostWakeups", Max: 5, Within: func(_ *testing.T, n int64) bool {
 			var b strings.Builder
@@ -260,33 +247,6 @@ func TestLimits(t *testing.T) {
 			_, ok := a.FirstWords(state.Message{Source: state.CLI, Payload: "messages/m", Sum: "other"})
 			return !ok
 		}},
-		{Const: "wholeBudget", Max: 67_108_864, Within: func(t *testing.T, n int64) bool { return readsWhole(t, 100_000, n-100_000) }},
-		{Const: "headlineRead", Max: 65_536, Within: func(t *testing.T, n int64) bool { return readsWhole(t, n, 64<<20) }},
-		{Const: "headlineRead", Max: 65_536, Within: func(t *testing.T, n int64) bool {
-			a := agentIn(t)
-			keep(t, a, "messages/m", n)
-			head, err := (&headliner{store: a.Store}).head("messages/m")
-			return err == nil && len(head) == int(n)
-		}},
-		{Const: "subjectCells", Max: 120, Within: func(_ *testing.T, n int64) bool { return beginning(wide(n)) == wide(n) }},
-		{Const: "maxTurnID", Max: 64, Within: func(_ *testing.T, n int64) bool { return isTurnID(text(n)) }},
-		limittest.Duration("scanLate", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			s := state.State{Timers: state.Timers{LastMailRead: noon, LastStep: noon.Add(time.Hour + d), NextDue: noon}}
-			return !offline(s, state.Policy{IdleInterval: time.Hour}, true)
-		}),
-		limittest.Duration("sendingLate", 5*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			return !strings.Contains(holdText(state.State{Timers: state.Timers{LastStep: noon}}, state.Effect{}, state.HoldSending, noon.Add(d)), "killed")
-		}),
-		limittest.Duration("shortRest", 10*time.Second, 1, func(_ *testing.T, d time.Duration) bool {
-			w, _ := waitReasons{turn: &turn.Config{}, core: core{now: at(noon)}}.heldForAll(state.State{Work: state.Work{CooldownUntil: noon.Add(d)}})
-			return !w.Never
-		}),
-		limittest.Duration("unpolledFor", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			return !waitReasons{}.unpolled(state.State{Timers: state.Timers{LastStep: noon}}, noon.Add(d))
-		}),
-		limittest.Duration("unpolledFor", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			return !waitReasons{}.unpolled(state.State{Timers: state.Timers{NextDue: noon}}, noon.Add(d))
-		}),
 	})
 }
 
@@ -348,27 +308,6 @@ func filled(percent int64) (sessions, state.Conversation) {
 	return sessions{turn: &turn.Config{Runner: turn.Exec}, window: 100}, state.Conversation{Session: state.Session{Runner: turn.Exec, ID: "s", Context: percent}}
 }
 
-// waitsForFile reports whether a message waits for its file after the nth try, when the
-// first one was d ago.
-func waitsForFile(t *testing.T, n int64, d time.Duration) bool {
-	a, m := agentIn(t), mesh.Message{ID: "1", From: "boreas3120"}
-	waits := fmt.Sprintf(`{"since": %q, "tries": %d}`, noon.Add(-d).Format(time.RFC3339Nano), n-1)
-	if err := a.Store.Keep(waitName(m.Key()), strings.NewReader(waits)); err != nil {
-		t.Fatal(err)
-	}
-	again, err := downloader{core: core{store: a.Store, now: a.Now}}.waits(m)
-	return err == nil && again
-}
-
-// readsWhole reports whether a list that has read so much reads a payload of n bytes whole,
-// which finds that it is damaged.
-func readsWhole(t *testing.T, n, read int64) bool {
-	a := agentIn(t)
-	keep(t, a, "messages/m", n)
-	h := headliner{store: a.Store, read: read}
-	return h.of(state.CLI, "messages/m", "other", 0).Damaged != ""
-}
-
 // printsInTime reports whether the program of a prompt may print n bytes.
 func printsInTime(t *testing.T, n int64, to string) bool {
 	c := ClockPrompt{If: &hook.Program{Command: []string{"/bin/sh", "-c", fmt.Sprintf("head -c %d /dev/zero%s", n, to)}, Dir: t.TempDir(), Env: os.Environ()}}
@@ -380,11 +319,11 @@ func printsInTime(t *testing.T, n int64, to string) bool {
 func attached(t *testing.T, n int64) (turnMessage, []message.Attachment, []string) {
 	a, m := agentIn(t), turnMessage{head: state.Head{TurnID: "t1", Epoch: 1}}
 	keep(t, a, "turns/t1/1/output/f", n)
-	files, unsent, err := a.replier().attachments(&m, []string{"f"})
+	list, unsent, err := a.replier().attachments(&m, []string{"f"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m, files, unsent
+	return m, list, unsent
 }
 
 // attach attaches a file of n bytes to a large mail whose row names these files already.

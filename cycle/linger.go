@@ -7,18 +7,18 @@ import (
 	"time"
 
 	"agentstateloop/mail"
+	"agentstateloop/mesh"
 	"agentstateloop/state/store"
 )
 
-// lingerGap is how long before the next firing of cron a lingering poll goes, so
-// that the two do not meet.
+// lingerGap is how long before the next firing of cron a lingering poll leaves, so that the two
+// do not meet.
 const lingerGap = 2 * time.Second
 
-// PollLingering polls, stays for d, and polls again at once for whatever comes.
-// It leaves before the next firing of cron. Meanwhile it holds the poll's mail
-// session in IDLE, and a long poll of the mesh: an engaged agent reacts within a
-// second, on one login a minute. One process lingers at a time; a turn, in the
-// poll or later, ends the lingering.
+// PollLingering polls, stays for d, and polls again as soon as work comes. It leaves before the
+// next firing of cron. Meanwhile it holds the poll's mail session in IDLE, and a long poll of
+// the mesh. So an engaged agent reacts within a second, on one login a minute. One process
+// lingers at a time; a turn, in the poll or later, ends the lingering.
 func (a *Agent) PollLingering(ctx context.Context, o PollOptions, d time.Duration) (Report, error) {
 	began := a.Now()
 	session := &mailSession{lingers: true}
@@ -38,7 +38,7 @@ func (a *Agent) PollLingering(ctx context.Context, o PollOptions, d time.Duratio
 	return r, err
 }
 
-// lingersUntil returns when a poll goes that is to stay until then, and not to meet cron.
+// lingersUntil returns when a lingering poll leaves: at until, or shortly before cron fires.
 func lingersUntil(until, cronFires time.Time) time.Time {
 	if gone := cronFires.Add(-lingerGap); gone.Before(until) {
 		return gone
@@ -50,7 +50,7 @@ func lingersUntil(until, cronFires time.Time) time.Time {
 type lingerer struct {
 	core
 	mesh    *Mesh
-	mailbox *mail.Watch // of the poll that came before; nil: none could be opened
+	mailbox *mail.Watch // of the poll that came before; nil: the mailbox could not be opened
 	poller  *poller
 	reasons pollReasons
 	runner  *runner
@@ -58,8 +58,8 @@ type lingerer struct {
 	checkEvery time.Duration
 }
 
-// linger waits for d, and polls for what comes. It adds to the report what failed. It
-// does nothing if another process lingers.
+// linger waits for d, and polls when work comes. It adds the failures to the report. It does
+// nothing if another process lingers.
 func (l *lingerer) linger(ctx context.Context, d time.Duration, report *Report) error {
 	if d <= 0 {
 		return nil
@@ -81,8 +81,8 @@ func (l *lingerer) linger(ctx context.Context, d time.Duration, report *Report) 
 	return err
 }
 
-// lingerLocked polls for what comes within d, until a turn can run. A poll that
-// began in time is finished.
+// lingerLocked polls when work comes within d, until a turn can run. It finishes a poll that
+// began in time.
 func (l *lingerer) lingerLocked(ctx context.Context, d time.Duration, report *Report) (turn bool, err error) {
 	arrived := make(chan struct{}, 1)
 	notify := func() {
@@ -121,12 +121,148 @@ func (l *lingerer) lingerLocked(ctx context.Context, d time.Duration, report *Re
 		report.fail(r.Failed)
 		switch {
 		case errors.Is(err, ErrBusy):
-			pause(waiting, 200*time.Millisecond, nil) // the other poll may have looked before this came
+			pause(waiting, 200*time.Millisecond, nil) // the other poll may have looked too early
 			notify()
 		case err != nil && ctx.Err() == nil:
 			return false, err
 		case r.TurnWaiting:
 			return true, nil
 		}
+	}
+}
+
+// meshPatience is the timeout of one long poll (docs/protocol.md, "The mesh").
+const meshPatience = 50 * time.Second
+
+// WatchMesh holds the mesh's long poll until ctx ends. It calls notify when a
+// poll would find something new: a message or a nudge, or HALT or GO. If reached
+// is not nil, WatchMesh calls it when the mesh first answers, and when it answers
+// again after a failure. A value from kick ends a pause early. The agent must
+// have a mesh.
+func (a *Agent) WatchMesh(ctx context.Context, kick <-chan struct{}, reached, notify func()) {
+	watchMesh(ctx, a.Mesh, a.Store, kick, reached, notify)
+}
+
+// meshPauses returns the pauses between tries to reach a mesh that is away.
+func meshPauses() Backoff { return Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second} }
+
+// haltPauses returns the pauses between the polls for a HALT or GO that the state does not show
+// yet: a mesh may announce it before it can be read there.
+func haltPauses() Backoff { return Backoff{Min: time.Second, Max: meshPatience} }
+
+// watchMesh is WatchMesh.
+func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct{}, reached, notify func()) {
+	w := meshWatch{mesh: m, store: st, notify: notify, repeats: haltPauses()}
+	pauses := meshPauses()
+	away, burst := true, 0
+	for ctx.Err() == nil {
+		asked, patience := time.Now(), meshPatience
+		switch {
+		case away:
+			patience = 0 // learn at once whether it is back
+		case !w.repeat.IsZero():
+			patience = time.Until(w.repeat)
+		}
+		box, err := m.Carrier.Watch(ctx, patience)
+		back := err == nil && away
+		if back && reached != nil {
+			reached()
+		}
+		away = err != nil
+		held := back || time.Since(asked) > time.Second
+		if !away && held {
+			burst = 0
+			pauses.Reset()
+		}
+		news := !away && w.compare(box)
+		if news {
+			burst++
+			pauses.Reset()
+		}
+		switch {
+		case !away && box.Empty() && held:
+			continue // the mesh waited, or was not asked to
+		case news && atOnce(burst):
+			continue // what comes now is another wake; a mesh that shows this again is asked once more
+		}
+		// The mesh is away, has no long poll, or shows items that a poll is about to take.
+		pause(ctx, pauses.Next(), kick)
+	}
+}
+
+// maxBurst is how many wakes may follow each other without a pause, until the mesh is quiet for
+// a second. Further wakes pause for a quarter of a second or more.
+const maxBurst = 10
+
+// atOnce reports whether the nth wake since the mesh was quiet is followed without a pause.
+func atOnce(n int) bool { return n <= maxBurst }
+
+// rejectsEvery is the time between two polls that only take items which the gate rejects.
+// Without it a stranger could make the agent poll at each nudge.
+const rejectsEvery = time.Minute
+
+// meshWatch remembers the mailbox of the last read.
+type meshWatch struct {
+	mesh     *Mesh
+	store    *store.Store
+	notify   func()
+	known    map[string]bool
+	halted   bool      // as the mesh last said
+	repeat   time.Time // when to poll again for HALT or GO; zero: the state shows it
+	repeats  Backoff
+	rejected time.Time // when notify was last called for items that the gate rejects
+}
+
+// compare calls notify if box holds new items, and reports whether it did. Items that the gate
+// rejects are news once in rejectsEvery.
+func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
+	known, rejects := map[string]bool{}, len(box.Undecoded) > 0
+	for _, m := range box.Messages {
+		known[m.Key()] = true
+		gate, _ := w.mesh.gate(m)
+		rejects = rejects || gate != ""
+		news = news || gate == "" && !w.known[m.Key()]
+	}
+	if now := time.Now(); rejects && now.Sub(w.rejected) >= rejectsEvery {
+		w.rejected, news = now, true
+	}
+	if box.HaltUnproven {
+		w.repeat = time.Time{} // a poll cannot change that
+	} else if w.switched(box.Halted) {
+		news = true
+	}
+	w.known = known
+	if news {
+		w.notify()
+	}
+	return news
+}
+
+// switched records whether the mesh is halted, and reports whether a poll must look at that:
+// because it has changed, or repeatedly while the state does not show it.
+func (w *meshWatch) switched(on bool) (news bool) {
+	// A running poll may be about to commit an older value.
+	news = on != w.halted
+	w.halted = on
+	s, err := w.store.Read()
+	if err != nil || s.HaltedMesh == on {
+		w.repeat = time.Time{}
+		w.repeats.Reset()
+		return news
+	}
+	if now := time.Now(); news || !now.Before(w.repeat) {
+		w.repeat, news = now.Add(w.repeats.Next()), true
+	}
+	return news
+}
+
+// pause waits for d, a kick, or the end of ctx.
+func pause(ctx context.Context, d time.Duration, kick <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-kick:
+	case <-ctx.Done():
 	}
 }

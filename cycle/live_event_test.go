@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 )
 
 // names returns the names of events.
-func names(events []cycle.LiveEvent) string {
+func names(events []view.LiveEvent) string {
 	var all []string
 	for _, e := range events {
 		all = append(all, e.Event)
@@ -23,7 +23,7 @@ func names(events []cycle.LiveEvent) string {
 }
 
 // sorted returns the names of events in the order of their letters.
-func sorted(events []cycle.LiveEvent) string {
+func sorted(events []view.LiveEvent) string {
 	all := strings.Fields(names(events))
 	slices.Sort(all)
 	return strings.Join(all, " ")
@@ -34,7 +34,7 @@ func sorted(events []cycle.LiveEvent) string {
 func TestEventsAreFollowed(t *testing.T) {
 	h := newRestingHouse(t)
 	h.clock.advance(time.Since(h.clock.Now()) + time.Hour) // commits are later than the steps before them
-	follower, err := h.agent.EventsFromNow()
+	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	h.receive(letter{id: "<one@example.com>"})
 	polled := h.lingering()
@@ -60,18 +60,18 @@ func TestEventsAreFollowed(t *testing.T) {
 			t.Errorf("%s: the id %s is not its own", e.Event, e.ID)
 		}
 		seen[e.ID] = true
-		at, err := cycle.ParseCursor(e.ID)
+		at, err := view.ParseCursor(e.ID)
 		check(t, err)
 		if at.String() != e.ID {
 			t.Errorf("%s became %s", e.ID, at)
 		}
-		rest, err := h.agent.Events(at).Next()
+		rest, err := h.agent.View().Events(at).Next()
 		check(t, err)
 		if sorted(rest) != sorted(all[i+1:]) {
 			t.Errorf("after %s (%s):\n%s\nwant\n%s", e.ID, e.Event, names(rest), names(all[i+1:]))
 		}
 	}
-	last, err := h.agent.LastEvents(1)
+	last, err := h.agent.View().LastEvents(1)
 	check(t, err)
 	if found, err := last.Next(); err != nil || len(found) != 1 || found[0].Event != "turn.exited" {
 		t.Errorf("the last: %+v, %v", found, err)
@@ -86,7 +86,7 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 	onTime()
 	h.receive(letter{id: "<one@example.com>"})
 	polled := h.lingering()
-	now, err := h.agent.EventsFromNow()
+	now, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	onTime()
 	check(t, h.agent.Store.Ring("ann", "look"))
@@ -97,28 +97,28 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 		t.Fatalf("from now on: %s", names(found))
 	}
 	for _, e := range found {
-		at, err := cycle.ParseCursor(e.ID)
+		at, err := view.ParseCursor(e.ID)
 		check(t, err)
-		again, err := h.agent.Events(at).Next()
+		again, err := h.agent.View().Events(at).Next()
 		check(t, err)
 		if got := names(again); strings.Contains(got, "step.") || strings.Contains(got, "state.") {
 			t.Errorf("after %s come steps that were before it: %s", e.ID, got)
 		}
 	}
-	last, err := h.agent.LastEvents(1)
+	last, err := h.agent.View().LastEvents(1)
 	check(t, err)
 	if found, err := last.Next(); len(found) != 1 || err != nil || strings.HasPrefix(found[0].Event, "st") {
 		t.Errorf("the last event: %s, %v", names(found), err)
 	}
-	serial, err := cycle.ParseCursor(strconv.FormatUint(h.state().Serial, 10))
+	serial, err := view.ParseCursor(strconv.FormatUint(h.state().Serial, 10))
 	check(t, err)
-	since := h.agent.Events(serial)
+	since := h.agent.View().Events(serial)
 	if found, err := since.Next(); len(found) > 0 || err != nil {
 		t.Errorf("after the newest commit: %s, %v", names(found), err)
 	}
 	h.write("go", "")
 	<-polled
-	for name, follower := range map[string]*cycle.Events{"from now": now, "the last": last, "a serial": since} {
+	for name, follower := range map[string]*view.Events{"from now": now, "the last": last, "a serial": since} {
 		found, err := follower.Next()
 		check(t, err)
 		if got := names(found); !strings.Contains(got, "step.done") || !strings.Contains(got, "state.killed") || strings.Contains(got, "step.session") {
@@ -138,7 +138,7 @@ func TestEventsOfAnotherLife(t *testing.T) {
 		check(t, err)
 	}
 	toggle()
-	follower, err := h.agent.EventsFromNow()
+	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	toggle()
 	if found, err := follower.Next(); names(found) != "halt go" || err != nil {
@@ -160,13 +160,13 @@ func TestEventsOfAnotherLife(t *testing.T) {
 // Follow ends with its context, and with its caller's error.
 func TestFollowEnds(t *testing.T) {
 	h := newAwakeHouse(t)
-	follower, err := h.agent.EventsFromNow()
+	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	check(t, follower.Follow(ctx, func([]cycle.LiveEvent) error { return nil }))
+	check(t, follower.Follow(ctx, func([]view.LiveEvent) error { return nil }))
 	wrong := errors.New("broken pipe")
-	if err := follower.Follow(t.Context(), func([]cycle.LiveEvent) error { return wrong }); err != wrong {
+	if err := follower.Follow(t.Context(), func([]view.LiveEvent) error { return wrong }); err != wrong {
 		t.Error(err)
 	}
 }
@@ -174,7 +174,7 @@ func TestFollowEnds(t *testing.T) {
 // What is not an id leads nowhere.
 func TestParseCursor(t *testing.T) {
 	for _, text := range []string{"", "x", "-1", "1.", "1.x", "1.2/", "1.2/t", "1.2/../3.4", "1.2/t/3", "1.2/t/3.x", "1.2/t/x.3", "1.2/T/3.4", "1.2/t/3.4/5", "99999999999999999999"} {
-		if c, err := cycle.ParseCursor(text); err == nil {
+		if c, err := view.ParseCursor(text); err == nil {
 			t.Errorf("%q: %+v", text, c)
 		}
 	}

@@ -12,23 +12,22 @@ import (
 	"agentstateloop/state/store"
 )
 
-// startWithin is how long observing and performing begin anything new. The rest
-// waits for the next cycle, so a server that stalls costs one cycle.
+// startWithin is how long observing and performing may begin new work. The rest waits for the
+// next cycle, so a stalled server costs one cycle.
 const startWithin = 20 * time.Second
 
-// mayStart reports whether what began then may still begin something new.
+// mayStart reports whether work that started at began may still begin a new step.
 func mayStart(began, now time.Time) bool { return now.Sub(began) < startWithin }
 
-// maxAtOnce is how many messages one poll takes, and maxWaiting how many may
-// wait. Above it the cursor waits and the mail stays on the server
-// (docs/design.md, "The inbox").
+// maxAtOnce is how many messages one poll takes, and maxWaiting how many may wait. Above it the
+// cursor stays and the mail remains on the server (docs/design.md, "The inbox").
 const (
 	maxAtOnce  = 200
 	maxWaiting = 1000
 )
 
-// maxFromPeers is how many messages of other agents may wait. They must not keep
-// out the operator's mail, HALT included.
+// maxFromPeers is how many messages of other agents may wait. They must not keep out the
+// operator's mail, HALT included.
 const maxFromPeers = maxWaiting / 2
 
 // SourceFailure is a source that could not be read in this cycle.
@@ -60,7 +59,7 @@ type observation struct {
 	events  []state.Event
 	failed  []SourceFailure
 	rung    []store.NudgeFile
-	mailbox *mail.Session // still open, so that \Seen needs no second login; nil if there is none
+	mailbox *mail.Session // still open, so that \Seen needs no second login; or nil
 }
 
 // close ends the mail session.
@@ -71,10 +70,10 @@ func (obs *observation) close() {
 	}
 }
 
-// observe reads every source, mail and mesh at the same time, and keeps the
-// payloads of what is for this agent in files. Nothing of it counts before the
-// commit. observe never fails: a source that fails is an event. In a further
-// round of the same poll (again) it skips a source whose credential was denied.
+// observe reads every source, mail and mesh at the same time, and keeps the payloads for this
+// agent in files. They count only after the commit. observe never fails: a failed source is an
+// event. In a further round of the same poll (again) it skips a source whose credential was
+// denied.
 func (o *observer) observe(ctx context.Context, files payloads, s state.State, again bool) *observation {
 	room, forPeers := rooms(s)
 	ad := o.admission(files, s)
@@ -105,14 +104,14 @@ func (o *observer) observe(ctx context.Context, files payloads, s state.State, a
 	return obs
 }
 
-// rooms returns how many messages a poll takes, and how many of them may be of other
+// rooms returns how many messages a poll takes, and how many of them may come from other
 // agents.
 func rooms(s state.State) (room, forPeers int) {
 	room = min(maxAtOnce, maxWaiting-len(s.Inbox))
 	return room, min(room, maxFromPeers-ofPeers(s))
 }
 
-// admission returns what takes in the finds of one observation, which begins with s.
+// admission returns the admission of one observation, which begins with s.
 func (o *observer) admission(files payloads, s state.State) *admission {
 	folder := quarantine.Folder{Store: o.store}
 	return &admission{
@@ -144,8 +143,7 @@ func arrivals(events []state.Event) (n int) {
 	return n
 }
 
-// upTo returns events without the arrivals beyond room. What was read from the
-// mesh and is not committed stays there.
+// upTo returns events without the arrivals beyond room. Uncommitted messages stay on the mesh.
 func upTo(room int, events []state.Event) []state.Event {
 	return slices.DeleteFunc(events, func(e state.Event) bool {
 		if _, ok := e.(state.Arrived); !ok {
@@ -190,8 +188,8 @@ func (obs *observation) skip(source state.Source, c state.Credential) {
 	obs.events = append(obs.events, state.SourceFailed{Source: source})
 }
 
-// fail records a source that could not be read. If its credential was denied,
-// that is an event under the credential's name (docs/design.md, "Credentials").
+// fail records a source that could not be read. A denied credential is also an event, under the
+// credential's name (docs/design.md, "Credentials").
 func (obs *observation) fail(source state.Source, err error) {
 	obs.failed = append(obs.failed, SourceFailure{Source: source, Reason: err.Error()})
 	if denied, ok := state.CredentialFailure(err); ok {

@@ -14,7 +14,7 @@ import (
 	"agentstateloop/state"
 )
 
-// observeMail scans the mailbox. What it took before a failure counts.
+// observeMail scans the mailbox. Mails taken before a failure count.
 func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs *observation) {
 	filter, err := o.idKeys.filter(o.mail)
 	if err != nil {
@@ -49,7 +49,7 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 		obs.fail(state.Mail, err)
 		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail, Cursor: &scan.Cursor, Large: began.Large})
 	case scan.Rest || len(scan.Cursor.Unseen) > 0:
-		// What was not read may be the operator's, so silence was not observed.
+		// An unread mail may be the operator's, so this was not silence.
 		obs.events = append(obs.events, state.SourceFailed{Source: state.Mail, Cursor: &scan.Cursor, Large: began.Large})
 	default:
 		obs.events = append(obs.events, state.SourceRead{Source: state.Mail, Cursor: &scan.Cursor, Large: began.Large})
@@ -65,16 +65,16 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 	}
 }
 
-// markLeft marks what was committed in earlier polls, which have not seen the server do
-// it: they did not wait for it, or died.
+// markLeft marks the mails that earlier polls committed but did not see marked: those polls did
+// not wait for the server, or died.
 func (o *observer) markLeft(owed state.ToFlag, obs *observation) {
 	if !o.dry && obs.has(owed) {
 		obs.mailbox.MarkSeen(owed.UIDs)
 	}
 }
 
-// marked waits until the server has marked what markLeft asked for. The UIDs of another
-// or a renumbered mailbox mean nothing any more, and are dropped.
+// marked waits until the server has marked the mails of markLeft. It drops the UIDs of another
+// or a renumbered mailbox, which are meaningless.
 func (o *observer) marked(ctx context.Context, owed state.ToFlag, obs *observation) {
 	if o.dry || len(owed.UIDs) == 0 || obs.mailbox == nil {
 		return
@@ -88,29 +88,29 @@ func (o *observer) marked(ctx context.Context, owed state.ToFlag, obs *observati
 	obs.events = append(obs.events, state.Flagged(owed))
 }
 
-// markSeen has the mail marked \Seen that was committed, and does not wait for it: that
-// would be one more round trip. It stays owed until the next poll, which asks again and
-// waits.
+// markSeen asks the server to mark the committed mail \Seen. It does not wait, because that
+// would be one more round trip. The mark stays pending until the next poll, which asks again
+// and waits.
 func (obs *observation) markSeen(owed state.ToFlag) {
 	if obs.has(owed) {
 		obs.mailbox.MarkSeen(owed.UIDs)
 	}
 }
 
-// has reports whether the mailbox that is open is the one of the UIDs.
+// has reports whether the open mailbox is the one of the UIDs.
 func (obs *observation) has(owed state.ToFlag) bool {
 	return obs.mailbox != nil && owed.Mailbox == obs.mailbox.ID() && owed.Validity == obs.mailbox.UIDValidity()
 }
 
-// failWithheld records what a server that works as a whole has refused in a scan.
+// failWithheld records the refusals in a scan by a server that works as a whole.
 func (obs *observation) failWithheld(scan mail.Scan) {
 	if reason := withheld(scan); reason != "" {
 		obs.failed = append(obs.failed, SourceFailure{Source: state.Mail, Reason: reason})
 	}
 }
 
-// found adds the events of the mails that a scan has found: those that were kept,
-// by key, those beyond the room, and those that are not owed any more.
+// found adds the events of a scan's mails: the kept ones, by key, those beyond the room, and
+// those whose fetch has ended.
 func (obs *observation) found(scan mail.Scan, kept map[string]state.Event) {
 	for _, m := range scan.Messages {
 		obs.events = append(obs.events, kept[m.Key])
@@ -135,8 +135,7 @@ func (obs *observation) found(scan mail.Scan, kept map[string]state.Event) {
 	}
 }
 
-// withheld returns what a server that works as a whole has refused in a scan, or
-// "".
+// withheld returns the refusals in a scan by a server that works as a whole, or "".
 func withheld(scan mail.Scan) string {
 	var reasons []string
 	if n := len(scan.Failed); n > 0 {

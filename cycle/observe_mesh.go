@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
@@ -35,9 +36,9 @@ func (o *observer) observeMesh(ctx context.Context, ad *admission, room int, obs
 	if !box.HaltUnproven {
 		obs.events = append(obs.events, state.Switched{Mesh: true, On: box.Halted})
 	}
-	files := downloader{carrier: o.mesh.Carrier, core: o.core, until: o.now().Add(startWithin)}
+	list := files.Downloader{Carrier: o.mesh.Carrier, Store: o.store, Now: o.now, Until: o.now().Add(startWithin)}
 	pace := senderPace{state: ad.state, now: o.now()}
-	var rejected []mesh.Message // with files, for which those that passed have the time first
+	var rejected []mesh.Message // with files; accepted messages download theirs first
 	for _, m := range box.Messages {
 		if room <= 0 && causesTurn(m) {
 			continue // it stays on the mesh; reports and nudges do not
@@ -50,10 +51,10 @@ func (o *observer) observeMesh(ctx context.Context, ad *admission, room int, obs
 			continue
 		}
 		if ad.needsFiles(m) && !o.dry {
-			if m, err = files.fetch(ctx, m); err != nil {
+			if m, err = list.Fetch(ctx, m); err != nil {
 				obs.fail(state.Mesh, err)
 			}
-			if errors.Is(err, errFileLater) {
+			if errors.Is(err, files.ErrLater) {
 				continue
 			}
 			if err != nil {
@@ -71,7 +72,7 @@ func (o *observer) observeMesh(ctx context.Context, ad *admission, room int, obs
 		obs.events = append(obs.events, event)
 	}
 	for _, m := range rejected {
-		event, err := ad.rejectWithFiles(ctx, files, m)
+		event, err := ad.rejectWithFiles(ctx, list, m)
 		if err != nil {
 			obs.fail(state.Mesh, err)
 			return
@@ -90,7 +91,8 @@ func (o *observer) observeMesh(ctx context.Context, ad *admission, room int, obs
 	}
 }
 
-// needsFiles reports whether a message that came has files that its payload names.
+// needsFiles reports whether a new message passes the gate and has files that its payload
+// names.
 func (ad *admission) needsFiles(m mesh.Message) bool {
 	if len(m.Files) == 0 || m.From == ad.handle {
 		return false
@@ -102,11 +104,11 @@ func (ad *admission) needsFiles(m mesh.Message) bool {
 	return gate == "" && (causesTurn(m) || m.Kind == mesh.KindReport)
 }
 
-// rejectUndecoded keeps what is not a message in quarantine, as the mesh showed it,
-// and returns its event.
+// rejectUndecoded keeps an undecodable message in quarantine, as the mesh showed it, and
+// returns its event.
 func (ad *admission) rejectUndecoded(u mesh.Undecoded) (state.Event, error) {
 	e := state.Rejected{
-		Key: u.Key(), Source: state.Mesh, From: shortLine(u.From), Gate: "form", Reason: u.Reason, At: ad.now().UTC(), MeshID: u.ID,
+		Key: u.Key(), Source: state.Mesh, From: plain.Brief(u.From), Gate: "form", Reason: u.Reason, At: ad.now().UTC(), MeshID: u.ID,
 	}
 	var err error
 	e.Unkept, err = ad.quarantine.Keep(quarantine.Verdict{
@@ -121,8 +123,8 @@ func (ad *admission) takeMesh(m mesh.Message) (state.Event, error) {
 	gate, reason := ad.mesh.gate(m)
 	switch {
 	case m.Kind == mesh.KindNudge && gate == "":
-		return state.Nudged{Key: m.Key(), From: m.From, Reason: shortLine(m.Text), At: m.SentAt, MeshID: ackID(m)}, nil
-	case m.Kind == mesh.KindNudge: // there is nothing of it to keep
+		return state.Nudged{Key: m.Key(), From: m.From, Reason: plain.Brief(m.Text), At: m.SentAt, MeshID: ackID(m)}, nil
+	case m.Kind == mesh.KindNudge: // a nudge has no payload to keep
 		return ad.rejectMesh(m, gate, reason, true), nil
 	case m.From == ad.handle && m.Malformed() == "":
 		return noted(m, "an echo of our own"), nil
@@ -153,26 +155,23 @@ func verdictOnMesh(e state.Rejected) quarantine.Verdict {
 	return quarantine.Verdict{Key: e.Key, Source: e.Source, From: e.From, Gate: e.Gate, Reason: e.Reason, At: e.At}
 }
 
-// firstYear is the first year in which a message may say that it was sent.
+// firstYear is the earliest year that a message may give as its sending time.
 const firstYear = 1970
 
-// rejectMesh returns the event of an item that the gate rejects. What the sender
-// says of itself may be of any size.
+// rejectMesh returns the event of an item that the gate rejects. It shortens the sender's name,
+// which may have any size.
 func (ad *admission) rejectMesh(m mesh.Message, gate, reason string, unkept bool) state.Rejected {
 	at := m.SentAt
 	if now := ad.now().UTC(); at.Year() < firstYear || at.After(now) {
 		at = now
 	}
 	return state.Rejected{
-		Key: m.Key(), Source: state.Mesh, From: shortLine(m.From), Gate: gate, Reason: reason, At: at, MeshID: ackID(m), Unkept: unkept,
+		Key: m.Key(), Source: state.Mesh, From: plain.Brief(m.From), Gate: gate, Reason: reason, At: at, MeshID: ackID(m), Unkept: unkept,
 	}
 }
 
-// shortLine makes a sender's text fit for a history line.
-func shortLine(s string) string { return plain.Shorten(plain.Line(plain.Cut(s, 800)), 200) }
-
-// ackID returns the id under which a message is to be acknowledged, or "". One
-// that cannot be acknowledged comes again, and is recognized by its key.
+// ackID returns the id for acknowledging a message, or "". A message that cannot be
+// acknowledged comes again, and is recognized by its key.
 func ackID(m mesh.Message) string {
 	if !m.CanAck() {
 		return ""
@@ -180,25 +179,25 @@ func ackID(m mesh.Message) string {
 	return m.ID
 }
 
-// meshArrived returns the event of a message that is accepted, and keeps its
-// payload if a turn or a relay needs it.
-func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, raw []byte) (state.Event, error) {
+// meshArrived returns the event of an accepted message, and keeps its payload if a turn or a
+// relay needs it.
+func (ac accepter) meshArrived(list payloads, s state.State, m mesh.Message, raw []byte) (state.Event, error) {
 	switch {
 	case m.Kind == mesh.KindRelay:
-		// The whole request is kept: its mail may be cut, or not be made.
-		_, _, err := keepMesh(files, s, m, raw)
+		// The whole request is kept, because its mail may be truncated or never be made.
+		_, _, err := keepMesh(list, s, m, raw)
 		return state.RelayAsked{Key: m.Key(), From: m.From, Text: m.Text, MeshID: m.ID}, err
 	case m.Kind == mesh.KindReport: // it causes no turn of its own
-		payload, sum, err := keepMesh(files, s, m, raw)
+		payload, sum, err := keepMesh(list, s, m, raw)
 		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, Sum: sum, MeshID: m.ID, ToolCallID: m.Correlation, At: m.SentAt, Status: m.Status, Trace: m.Trace, Proven: m.Proven}, err
 	case m.Kind == mesh.KindAsk && slices.Contains(m.Hops, ac.handle):
 		return ac.busy(m), nil
 	case isScript(m):
-		return scriptArrived(files, s, m)
+		return scriptArrived(list, s, m)
 	case !causesTurn(m):
 		return noted(m, "a "+m.Kind+" causes no turn"), nil
 	}
-	payload, sum, err := keepMesh(files, s, m, raw)
+	payload, sum, err := keepMesh(list, s, m, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -211,12 +210,12 @@ func (ac accepter) meshArrived(files payloads, s state.State, m mesh.Message, ra
 	}, nil
 }
 
-// isScript reports whether the sender of a message is not an agent: nothing proves them, and
-// what they call themselves is not a handle but a label.
+// isScript reports whether the sender of a message is not an agent: the sender is unproven, and
+// its name is a label instead of a handle.
 func isScript(m mesh.Message) bool { return !m.Proven && !state.ValidHandle(m.From) }
 
-// scriptGate is gate for a message of a sender that is not an agent. It is a message of a
-// program, as one that comes through `tell --from` or a file in nudges/.
+// scriptGate is gate for a message from a sender that is not an agent. Such a message counts as
+// a program's, like one from `tell --from` or from a file in nudges/.
 func (m *Mesh) scriptGate(msg mesh.Message) (gate, reason string) {
 	switch {
 	case !m.Open:
@@ -231,15 +230,15 @@ func (m *Mesh) scriptGate(msg mesh.Message) (gate, reason string) {
 	return "", ""
 }
 
-// scriptArrived returns the event of a message whose sender is not an agent. It stays on the
-// mesh while as many messages of programs wait as may.
-func scriptArrived(files payloads, s state.State, m mesh.Message) (state.Event, error) {
+// scriptArrived returns the event of a message whose sender is not an agent. The message stays
+// on the mesh while the limit of waiting messages from programs is reached.
+func scriptArrived(list payloads, s state.State, m mesh.Message) (state.Event, error) {
 	var arrived state.Arrived
 	if _, known := s.Seen[m.Key()]; known {
 		arrived.Message = state.Message{Key: m.Key(), Source: state.EventSource, From: eventName(m.From)}
 	} else {
 		var err error
-		if arrived, err = eventArrived(files, m.Key(), EventMessage{From: m.From, Text: m.Text}); err != nil {
+		if arrived, err = eventArrived(list, m.Key(), EventMessage{From: m.From, Text: m.Text}); err != nil {
 			return nil, err
 		}
 	}
@@ -248,7 +247,7 @@ func scriptArrived(files payloads, s state.State, m mesh.Message) (state.Event, 
 	return arrived, nil
 }
 
-// proofOf returns what proved the sender of a message.
+// proofOf returns the proof of a message's sender.
 func proofOf(m mesh.Message) state.Proof {
 	if m.Proven {
 		return state.ByToken
@@ -257,23 +256,22 @@ func proofOf(m mesh.Message) state.Proof {
 }
 
 // causesTurn reports whether a message is of a kind that causes a turn
-// (docs/design.md, "The mesh").
+// (docs/protocol.md, "The mesh").
 func causesTurn(m mesh.Message) bool { return m.Kind == mesh.KindMessage || m.Kind == mesh.KindAsk }
 
 // keepMesh keeps a message of the mesh, unless it came before. It returns the file
 // and its sum.
-func keepMesh(files payloads, s state.State, m mesh.Message, raw []byte) (payload, sum string, err error) {
+func keepMesh(list payloads, s state.State, m mesh.Message, raw []byte) (payload, sum string, err error) {
 	payload = store.PayloadName(store.MessagesDir, m.Key(), ".json")
 	if _, known := s.Seen[m.Key()]; known {
 		return payload, store.Sum(raw), nil
 	}
-	sum, err = files.KeepSummed(payload, bytes.NewReader(raw))
+	sum, err = list.KeepSummed(payload, bytes.NewReader(raw))
 	return payload, sum, err
 }
 
-// busy returns the event that answers a question which passed us before. The
-// agent that asked us waits for us, so waiting for it would never end
-// (docs/design.md, "Suspension").
+// busy returns the event that answers "busy" to a question which passed us before. The asking
+// agent waits for us, so waiting for it would never end (docs/design.md, "Suspension").
 func (ac accepter) busy(m mesh.Message) state.Event {
 	e := noted(m, "it passed us before, answered busy")
 	e.Answer = &state.Effect{
@@ -294,10 +292,10 @@ func noted(m mesh.Message, why string) state.Noted {
 // lists reports whether a handle is that of a listed peer.
 func (m *Mesh) lists(handle string) bool { return slices.Contains(m.Peers, handle) }
 
-// gate returns the gate that a message or nudge fails and the reason, or "" if it
-// passes. Only listed peers cause anything, and our own handle a nudge; a token
-// must prove the sender unless trust.mesh is "open"; hops end loops; and what a
-// message says of itself has limits (docs/design.md, "The mesh").
+// gate returns the gate that a message or nudge fails and the reason, or "" if it passes. The
+// sender must be a listed peer, or our own handle for a nudge. A token must prove the sender
+// unless trust.mesh is "open". Hops end loops, and the texts of a message have limits
+// (docs/protocol.md, "The mesh").
 func (m *Mesh) gate(msg mesh.Message) (gate, reason string) {
 	ours := msg.Kind == mesh.KindNudge && msg.From == m.Handle
 	if isScript(msg) {
@@ -311,7 +309,7 @@ func (m *Mesh) gate(msg mesh.Message) (gate, reason string) {
 	case !msg.Proven && !m.Open:
 		return "proof", "nothing proved the sender, and trust.mesh is \"token\""
 	case len(msg.Hops) > mesh.MaxHops:
-		return "hops", "it passed more than four agents: " + shortLine(strings.Join(msg.Hops[:mesh.MaxHops+1], ", "))
+		return "hops", "it passed more than four agents: " + plain.Brief(strings.Join(msg.Hops[:mesh.MaxHops+1], ", "))
 	case msg.Malformed() != "":
 		return "form", msg.Malformed()
 	}

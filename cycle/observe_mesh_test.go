@@ -284,7 +284,7 @@ func TestPeersDoNotKeepTheOperatorOut(t *testing.T) {
 	}
 }
 
-// Who may do what via the mesh (docs/design.md, "The mesh" and "Promises" 4): a
+// Who may do what via the mesh (docs/protocol.md, "The mesh"; docs/design.md, "Promises" 4): a
 // token proves the sender; only listed peers cause turns, and a peer that
 // claims to be the operator is not the operator; hops end loops; our own echoes
 // are dropped.

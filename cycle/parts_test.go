@@ -17,8 +17,8 @@ func TestPartsAreSmall(t *testing.T) {
 	a := &Agent{}
 	seen := map[reflect.Type]bool{}
 	for _, part := range []any{
-		a.poller(new(mailSession)), a.lingerer(new(mail.Watch)), a.puller(), a.previewer(), a.statusMaker(), a.outbox(), a.planner(), a.operatorAsker(),
-		a.awaiter(), a.reportTaker(), a.promptViewer(), a.answerTaker(), a.summaryMaker(a.usual()), a.waitReasons(), a.receipts(), a.lister(), a.outgoing(),
+		a.poller(new(mailSession)), a.lingerer(new(mail.Watch)), a.puller(), a.previewer(), a.outbox(), a.planner(), a.operatorAsker(),
+		a.awaiter(), a.reportTaker(), a.promptViewer(), a.answerTaker(), a.summaryMaker(a.usual()), a.outgoing(),
 	} {
 		checkPart(t, reflect.TypeOf(part), seen)
 	}

@@ -5,19 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// errWithdrawn stops a send whose row was removed or held back after the send
-// began.
+// errWithdrawn stops a send whose row was removed or put on hold after the send began.
 var errWithdrawn = errors.New("withdrawn")
 
-// performer sends what the outbox holds.
+// performer sends the effects of the outbox.
 type performer struct {
 	core
 	mail    *Mail // nil: no mail is configured
@@ -26,10 +28,10 @@ type performer struct {
 	mender  *effectMender
 }
 
-// perform sends what the outbox holds, one effect at a time, and commits each
-// result before it begins the next. It begins nothing after startWithin. It
-// returns the state as it is then, and adds to the report what was sent and what
-// failed, which the log has too. The caller holds cycle.lock.
+// perform sends the effects of the outbox, one at a time, and commits each result before it
+// begins the next. It begins no send after startWithin. It returns the resulting state, and
+// adds the sent and the failed effects to the report; failures are also logged. The caller
+// holds cycle.lock.
 func (p *performer) perform(ctx context.Context, s state.State, r *Report) (state.State, error) {
 	sg := sending{performer: p}
 	defer sg.close()
@@ -38,7 +40,7 @@ func (p *performer) perform(ctx context.Context, s state.State, r *Report) (stat
 		if len(result) == 0 {
 			break
 		}
-		interrupted := ctx.Err() != nil // that alone may have made the send fail
+		interrupted := ctx.Err() != nil // which alone may explain a failed send
 		next, err := p.journal.commit(ctx, result...)
 		if err != nil {
 			return s, err
@@ -55,16 +57,16 @@ func (p *performer) perform(ctx context.Context, s state.State, r *Report) (stat
 	return s, nil
 }
 
-// sending holds the connections and findings of one perform.
+// sending holds the connections and intermediate results of one perform.
 type sending struct {
 	*performer
 	sender *mail.Sender // opened by the first mail
-	last   state.Effect // what was tried last
+	last   state.Effect // the effect that was tried last
 
 	mended     map[string]bool // ids of the effects whose files were made again
 	down       bool            // no connection to the SMTP server could be opened
-	loginTried bool            // at the SMTP server that denied it before
-	listed     bool            // online is what the mesh's registry holds
+	loginTried bool            // a login was tried again after an earlier denial
+	listed     bool            // online holds the mesh's registry
 	online     []string        // handles
 	routed     string          // id of the relay request for which online was committed
 }
@@ -77,9 +79,8 @@ func (sg *sending) close() {
 	}
 }
 
-// next does the next thing that is due and returns its result as events: it tries
-// a login again, looks up who is online, or sends one effect. It returns nothing
-// if nothing is due.
+// next does the next due step and returns its result as events: it tries a login again, looks
+// up who is online, or sends one effect. It returns no events if nothing is due.
 func (sg *sending) next(ctx context.Context, s state.State) []state.Event {
 	if sg.mail != nil && s.Fails(state.CredentialSMTP) && !s.Denied(state.CredentialSMTP) && !sg.loginTried {
 		sg.loginTried = true
@@ -88,7 +89,7 @@ func (sg *sending) next(ctx context.Context, s state.State) []state.Event {
 		}
 	}
 	due := slices.DeleteFunc(s.DueEffects(sg.now()), func(e state.Effect) bool {
-		return sg.down && e.Channel == state.ByMail // it waits: each connect may take its whole time limit
+		return sg.down && e.Channel == state.ByMail // it waits: each connect may last until its timeout
 	})
 	switch {
 	case len(due) > 0 && due[0].Kind == state.Relay && sg.routed != due[0].ID:
@@ -101,8 +102,7 @@ func (sg *sending) next(ctx context.Context, s state.State) []state.Event {
 	return nil
 }
 
-// whoIsOnline asks the mesh's registry, once. It returns nothing if the registry
-// does not answer.
+// whoIsOnline asks the mesh's registry, once. It returns nil if the registry does not answer.
 func (sg *sending) whoIsOnline(ctx context.Context) []string {
 	if sg.listed || sg.mesh == nil {
 		return sg.online
@@ -118,8 +118,8 @@ func (sg *sending) whoIsOnline(ctx context.Context) []string {
 	return sg.online
 }
 
-// tryLogin logs in again where an earlier cycle was denied. Each cycle does so
-// even with nothing to send; otherwise nobody would learn that the login works.
+// tryLogin logs in again after an earlier cycle was denied. Each cycle does so even with an
+// empty outbox; otherwise a working login would go unnoticed.
 func (sg *sending) tryLogin(ctx context.Context) []state.Event {
 	sender, err := sg.mail.SMTP.OpenSender(ctx)
 	if denied, ok := state.CredentialFailure(err); ok {
@@ -132,9 +132,9 @@ func (sg *sending) tryLogin(ctx context.Context) []state.Event {
 	return []state.Event{state.CredentialWorked{Name: state.CredentialSMTP}}
 }
 
-// send performs one effect and returns its result: first the effect's own event,
-// then what it shows about the credential. If its file is damaged, the result is what
-// becomes of that.
+// send performs one effect and returns its result: first the effect's own event, then the event
+// about the credential. If the file of the effect is damaged, the result is the events about
+// the damage.
 func (sg *sending) send(ctx context.Context, s state.State, e state.Effect) []state.Event {
 	body, damage := sg.mender.read(s, e)
 	switch {
@@ -146,8 +146,8 @@ func (sg *sending) send(ctx context.Context, s state.State, e state.Effect) []st
 	return sg.sendMail(ctx, e, body)
 }
 
-// onceMended returns what becomes of an effect whose file is damaged. A disk that damages
-// what was just written gets another chance in a later cycle, not in this one.
+// onceMended returns the events for an effect whose file is damaged. A file that is damaged
+// again just after it was rewritten waits for a later cycle.
 func (sg *sending) onceMended(e state.Effect, damage []state.Event) []state.Event {
 	again, ok := damage[0].(state.Rendered)
 	if !ok {
@@ -194,9 +194,9 @@ func (sg *sending) sendMail(ctx context.Context, e state.Effect, body []byte) []
 	return sg.mailFailed(ctx, e, err)
 }
 
-// mailFailed is sendFailed for an error of the connection or the server. It tells one
-// mail's trouble from that of all: what a recipient's mailbox cannot take now concerns
-// that recipient, unless it is the operator.
+// mailFailed is sendFailed for an error of the connection or the server. It distinguishes one
+// mail's failure from the server's: a refusal by a recipient's mailbox concerns only that
+// recipient, unless it is the operator.
 func (sg *sending) mailFailed(ctx context.Context, e state.Effect, err error) []state.Event {
 	unsent, answered := errors.AsType[*mail.SendError](err)
 	result := sendFailed(e, err)
@@ -206,8 +206,8 @@ func (sg *sending) mailFailed(ctx context.Context, e state.Effect, err error) []
 	return result
 }
 
-// beforeDot commits that the effect may have happened from now on. It returns
-// errWithdrawn if the effect must not be sent any more.
+// beforeDot commits that the effect may have happened from now on. It returns errWithdrawn if
+// the effect must not be sent any more.
 func (p *performer) beforeDot(ctx context.Context, id string) error {
 	s, err := p.journal.commit(ctx, state.Sending{ID: id})
 	if err != nil {
@@ -265,7 +265,7 @@ func (sg *sending) sendMesh(ctx context.Context, e state.Effect, body []byte) []
 			return uploadFailed(e, err)
 		}
 	}
-	m.SentAt = e.Created // a repeat is the same to the bit
+	m.SentAt = e.Created // a repeat is identical to the bit
 	if _, err := sg.mesh.Carrier.Send(ctx, m); err != nil {
 		if len(e.Files) > 0 {
 			return uploadFailed(e, err)
@@ -273,4 +273,72 @@ func (sg *sending) sendMesh(ctx context.Context, e state.Effect, body []byte) []
 		return sendFailed(e, err)
 	}
 	return []state.Event{state.Sent{ID: e.ID}, state.CredentialWorked{Name: state.CredentialMesh}}
+}
+
+// uploadFiles uploads the files of a message, and returns the message to post. Repeating it is
+// cheap: the mesh does not read a file again that it holds. A report goes without the files
+// that can never go, and names them. Its text is always the same: once a report is on the mesh,
+// another one under its id changes nothing.
+func (sg *sending) uploadFiles(ctx context.Context, e state.Effect, m mesh.Message) (mesh.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*startWithin)
+	defer cancel()
+	var unsent []string
+	for _, ref := range e.Files {
+		err := sg.upload(ctx, e.To, ref)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("the file %s: %w", ref.FileName, err)
+		if e.Kind != state.Reply || !neverGoes(err) {
+			return m, err
+		}
+		m.Files = slices.DeleteFunc(m.Files, func(f mesh.File) bool { return f.SHA256 == ref.Sum && f.Name == ref.FileName })
+		reason := err.Error()
+		if errors.Is(err, store.ErrDamaged) { // the error names the copy, but our paths must not go out
+			reason = fmt.Sprintf("the file %s: its copy was damaged before it left", ref.FileName)
+		}
+		unsent = append(unsent, "file not sent: "+plain.Brief(reason))
+	}
+	if len(unsent) > 0 {
+		note := "\n\n[" + strings.Join(unsent, "; ") + "]"
+		m.Text = truncateJSON(m.Text, maxPosted-jsonSize(note)-m.Fields.Size()) + note
+	}
+	return m, nil
+}
+
+func (sg *sending) upload(ctx context.Context, to string, ref state.FileRef) error {
+	f, err := sg.store.OpenSummed(ref.File, ref.Sum, ref.Size)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return sg.mesh.Carrier.PutBlob(ctx, to, ref.Sum, ref.Size, f)
+}
+
+// neverGoes reports whether a file can never be uploaded: its copy is damaged, or the
+// mesh refuses it for good.
+func neverGoes(err error) bool {
+	if errors.Is(err, store.ErrDamaged) {
+		return true
+	}
+	if _, denied := state.CredentialFailure(err); denied {
+		return false
+	}
+	e, ok := errors.AsType[*mesh.Error](err)
+	return ok && !e.Temporary()
+}
+
+// uploadFailed is sendFailed for a message that has files. A mesh that has lost a file gets it
+// again.
+func uploadFailed(e state.Effect, err error) []state.Event {
+	events := sendFailed(e, err)
+	failed := events[0].(state.SendFailed)
+	if errors.Is(err, store.ErrDamaged) {
+		failed.Permanent = true
+	}
+	if conflict, ok := errors.AsType[*mesh.Error](err); ok && conflict.Code == http.StatusConflict {
+		failed.Permanent = false
+	}
+	events[0] = failed
+	return events
 }

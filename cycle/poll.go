@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"agentstateloop/cron"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// ErrBusy means that another process holds cycle.lock. That process looks once
-// more before it goes, so it sees everything that was durable before this poll
-// began.
+// ErrBusy means that another process holds cycle.lock. That process looks once more before it
+// leaves, so it sees everything that was durable before this poll began.
 var ErrBusy = errors.New("another poll of this agent is already running")
 
-// maxRounds is how many rounds a poll makes for what arrives meanwhile, before
-// it leaves the rest to a detached poll.
+// maxRounds is how many rounds a poll makes for new arrivals, before it leaves the rest to a
+// detached poll.
 const maxRounds = 3
 
 // PollOptions choose the kind of poll.
@@ -28,21 +28,20 @@ type PollOptions struct {
 	IfDue  bool // do nothing unless something is due
 	NoTurn bool // leave the turns to a detached poll
 	Stay   bool // may stay on while the crontab line is stuck; see pollWhileStuck
-	ByHand bool // a person asked for it: what waits is tried at once, whatever its pause
+	ByHand bool // a person asked for it: waiting work is tried at once, regardless of its pause
 
 	// LeaveLarge leaves large mail to a detached poll, which this one starts.
 	LeaveLarge bool
 
-	// LivesOn: the process lives on after the poll, so the poll does not wait for the
-	// answer to its heartbeat.
+	// LivesOn is set if the process outlives the poll, so the poll does not wait for the answer
+	// to its heartbeat.
 	LivesOn bool
 }
 
-// Poll makes one cycle: load, observe, commit, project, perform, look once more,
-// and run the turns (docs/design.md, "One cycle"). It returns ErrBusy if another
-// process makes one. A source that failed is in the report and is not an error.
-// It returns ErrInterrupted if ctx ended first. Any other error means that the cycle
-// could not be made, and that nothing was consumed.
+// Poll makes one cycle: load, observe, commit, project, perform, look once more, and run the
+// turns (docs/design.md, "One cycle"). It returns ErrBusy if another process makes one. A
+// failed source is in the report and is not an error. Poll returns ErrInterrupted if ctx ended
+// first. Any other error means that the cycle failed and consumed nothing.
 func (a *Agent) Poll(ctx context.Context, o PollOptions) (Report, error) {
 	return a.poller(new(mailSession)).poll(ctx, o)
 }
@@ -76,11 +75,11 @@ func (p *poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	}
 	prompts := &promptRound{clockPrompts: p.prompts}
 	defer prompts.asking.Wait()
-	prompts.look(ctx, !o.LeaveLarge) // what no server has a part in does not wait for one
+	prompts.look(ctx, !o.LeaveLarge) // prompts do not wait for servers
 	ctx = cron.Patient(ctx)
 	var r Report
 	if o.LivesOn && p.heartbeats.waited == nil {
-		p.heartbeats.waited = new(sync.WaitGroup) // nobody waits
+		p.heartbeats.waited = new(sync.WaitGroup) // the poll does not wait
 	}
 	beat := p.heartbeats.begin(ctx)
 	defer beat.end()
@@ -100,7 +99,7 @@ func (p *poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 		return r, cmp.Or(err, ErrBusy)
 	}
 	p.askLater(beat, r)
-	prompts.look(ctx, !o.LeaveLarge) // GO may have come, or their time
+	prompts.look(ctx, !o.LeaveLarge) // GO may have come, or the time of a prompt
 	if o.LeaveLarge {
 		err = errors.Join(prompts.wait(ctx, turns), p.afterCycle(ctx, o, &r, beat))
 		return r, errors.Join(err, p.leaveLarge(o, r), prompts.leave(o, r), p.hooks.leave())
@@ -111,9 +110,9 @@ func (p *poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	return r, errors.Join(err, p.conclude(&r))
 }
 
-// afterCycle runs the turns of a poll, logs it, and stays on while the crontab line
-// is stuck. Its heartbeat is asked when the turns have ended; that of a poll whose
-// caller sees to a turn is left to the poll of the turn.
+// afterCycle runs the turns of a poll, logs it, and stays on while the crontab line is stuck.
+// It sends the heartbeat when the turns have ended. If the caller starts a poll for a waiting
+// turn, that poll sends the heartbeat.
 func (p *poller) afterCycle(ctx context.Context, o PollOptions, r *Report, beat *beat) error {
 	err := p.turns(ctx, o, r)
 	err = errors.Join(err, p.conclude(r))
@@ -131,7 +130,7 @@ func (p *poller) afterCycle(ctx context.Context, o PollOptions, r *Report, beat 
 	return nil
 }
 
-// askLater has the heartbeat asked during the turns of a poll, if they take long.
+// askLater schedules the heartbeat during the turns of a poll, in case they take long.
 func (p *poller) askLater(beat *beat, r Report) {
 	if beat == nil {
 		return
@@ -142,7 +141,7 @@ func (p *poller) askLater(beat *beat, r Report) {
 	}
 }
 
-// conclude adds to the report how the agent stands.
+// conclude adds the status of the agent to the report.
 func (p *poller) conclude(r *Report) error {
 	s, err := p.store.Read()
 	if err != nil {
@@ -155,8 +154,8 @@ func (p *poller) conclude(r *Report) error {
 	return nil
 }
 
-// leaveLarge starts a detached poll if large mail is to be fetched. If a turn is
-// waiting as well, the caller starts one.
+// leaveLarge starts a detached poll if large mail is due. If a turn is waiting as well, the
+// caller starts one.
 func (p *poller) leaveLarge(o PollOptions, r Report) error {
 	waits, err := p.large.waits()
 	if err != nil || !waits || o.NoTurn && r.TurnWaiting {
@@ -165,8 +164,8 @@ func (p *poller) leaveLarge(o PollOptions, r Report) error {
 	return p.detacher.detach()
 }
 
-// turns runs the messages that wait. What turns out to be damaged is had again in
-// another round, if it can be had again, and has its turn then.
+// turns runs the waiting messages. Damaged messages are fetched again in another round if
+// possible, and have their turn then.
 func (p *poller) turns(ctx context.Context, o PollOptions, r *Report) error {
 	if o.NoTurn {
 		return nil
@@ -174,15 +173,15 @@ func (p *poller) turns(ctx context.Context, o PollOptions, r *Report) error {
 	if err := p.runner.run(ctx, r); err != nil || r.damaged == 0 {
 		return err
 	}
-	o.ByHand = false // the person's wish has been heard: what has failed since waits
+	o.ByHand = false // the person's request is served: newer failures wait
 	if _, err := p.rounds(ctx, o, r); err != nil {
 		return err
 	}
 	return p.runner.run(ctx, r)
 }
 
-// notDue returns why --if-due has nothing to do, state.DueHooks if it has only hooks
-// to call, or "" if something else is due.
+// notDue returns the reason why --if-due skips the poll, state.DueHooks if only hooks are due,
+// or "" if other work is due.
 func (p *poller) notDue() (string, error) {
 	s, err := p.store.Read()
 	if err != nil {
@@ -199,13 +198,13 @@ func (p *poller) notDue() (string, error) {
 	return "next poll is due at " + s.NextDue.Format(time.RFC3339), nil
 }
 
-// rounds makes steps 1 to 6 of a cycle until nothing new is seen. It reports
-// whether another process was at work.
+// rounds makes steps 1 to 6 of a cycle until it sees no new work. It reports whether another
+// process was running a cycle.
 func (p *poller) rounds(ctx context.Context, o PollOptions, r *Report) (busy bool, err error) {
 	again, err := inRounds(func(round int) (again bool, err error) {
 		held, err := withLock(p.store, store.CycleLock, func() error { return p.cycle.round(ctx, o, r, round > 0) })
 		if err != nil || !held {
-			busy = err == nil && round == 0 // in a later round, the holder sees what we saw
+			busy = err == nil && round == 0 // in a later round, the holder sees the same work
 			return false, err
 		}
 		return p.flusher.unseen(r)
@@ -216,8 +215,8 @@ func (p *poller) rounds(ctx context.Context, o PollOptions, r *Report) (busy boo
 	return false, p.detacher.detach()
 }
 
-// inRounds calls round until it says that nothing new was seen, maxRounds times at most. It
-// reports whether the last one saw something new.
+// inRounds calls round until it reports no new work, maxRounds times at most. It reports
+// whether the last round saw new work.
 func inRounds(round func(n int) (again bool, err error)) (again bool, err error) {
 	for n := range maxRounds {
 		if again, err = round(n); err != nil || !again {
@@ -240,8 +239,8 @@ type oneCycle struct {
 	pruner     *pruner
 }
 
-// round makes steps 1 to 5 and adds to the report; again is true in a further
-// round of the same poll. The caller holds cycle.lock.
+// round makes steps 1 to 5 and adds to the report. again is set in a further round of the same
+// poll. The caller holds cycle.lock.
 func (c *oneCycle) round(ctx context.Context, o PollOptions, r *Report, again bool) error {
 	s, err := c.store.Read()
 	if err != nil {
@@ -255,7 +254,7 @@ func (c *oneCycle) round(ctx context.Context, o PollOptions, r *Report, again bo
 	}
 	obs := c.observer.observe(ctx, c.store, s, again)
 	defer c.observer.done(obs)
-	if ctx.Err() != nil { // what was not read may be there: nothing was observed
+	if ctx.Err() != nil { // the observation is incomplete
 		return ErrInterrupted
 	}
 	if o.ByHand && !again {
@@ -292,4 +291,85 @@ func (c *oneCycle) round(ctx context.Context, o PollOptions, r *Report, again bo
 	}
 	r.serial = s.Serial
 	return nil
+}
+
+// Ring nudges this agent: it puts a file into nudges/, which is durable when Ring
+// returns. The next poll sees it; a poll under way looks for it before it ends.
+func (a *Agent) Ring(from, reason string) error { return a.Store.Ring(from, reason) }
+
+// RingAtOnce is Ring for a caller that polls meanwhile, and for AwaitNudge. The nudge is
+// durable when settle has returned nil. The caller must call settle once.
+func (a *Agent) RingAtOnce(from, reason string) (rung view.RecordedNudge, settle func() error, err error) {
+	mark, settle, err := a.Store.RingAtOnce(from, reason)
+	return view.RecordedNudge{Mark: mark, At: a.Now().UTC()}, settle, err
+}
+
+// ErrNoMesh means that another agent cannot be reached, because no mesh is configured.
+var ErrNoMesh = errors.New("no mesh is configured: set url in [mesh] to reach other agents")
+
+// RingOther nudges another agent through the mesh. It returns ErrNoMesh if no
+// mesh is configured.
+func (a *Agent) RingOther(ctx context.Context, handle, from, reason string) error {
+	if a.Mesh == nil {
+		return ErrNoMesh
+	}
+	if from == "" {
+		from = a.Handle
+	}
+	return a.Mesh.Carrier.Nudge(ctx, handle, from, reason)
+}
+
+// overdueAfter is how late the poll of cron may be before a listener considers it missed.
+const overdueAfter = 10 * time.Second
+
+// PollReason returns the reason why a poll should be made now, or "": an uncommitted nudge, a
+// turn without a runner, or a reason of `poll --if-due`. The next poll itself is a reason only
+// if cron is late with it. PollReason holds a lock only while it tests the lock, and does not
+// use the network.
+func (a *Agent) PollReason() (string, error) { return a.pollReasons().reason() }
+
+// pollReasons finds the reason for a poll now.
+type pollReasons struct {
+	core
+}
+
+// reason is PollReason.
+func (p pollReasons) reason() (string, error) {
+	s, err := p.store.Read()
+	if err != nil {
+		return "", err
+	}
+	rung, _ := p.store.Nudges() // a cycle reports the error
+	if slices.ContainsFunc(rung, func(n store.NudgeFile) bool { return !s.TookNudge(n.Key) }) {
+		return "nudge", nil
+	}
+	if lost, err := p.lostTurn(s); err != nil || lost {
+		return "turn without a runner", err
+	}
+	return dueWithoutCron(s, *p.policy, p.now()), nil
+}
+
+// dueWithoutCron returns the reason for a poll that cron is not about to make, or "".
+func dueWithoutCron(s state.State, policy state.Policy, now time.Time) string {
+	if s.Turn.Lingering() {
+		policy.Turns = false // a turn begins only after its runner has seen the agent's end
+	}
+	why := s.Due(policy, now)
+	if why == "next poll" && now.Before(s.NextDue.Add(overdueAfter)) {
+		return s.DueRow(policy, now) // cron is about to poll, but a due row does not wait for it
+	}
+	return why
+}
+
+// lostTurn reports whether the watchdog of a cycle would find a turn to reap.
+func (p pollReasons) lostTurn(s state.State) (bool, error) {
+	switch {
+	case stoppedWhileSuspended(s.Turn):
+		return true, nil
+	case !owned(s.Turn) && !s.Turn.Lingering():
+		return false, nil
+	case s.Turn.Pulled && s.Turn.Stop == "":
+		return p.now().Sub(s.Turn.Since) >= p.policy.TurnTimeout, nil
+	}
+	return withLock(p.store, store.TurnLock, func() error { return nil })
 }

@@ -148,7 +148,7 @@ func TestSleepMarks(t *testing.T) {
 	h := newAwakeHouse(t)
 	asleep := func(want, rests bool) {
 		t.Helper()
-		s, err := h.agent.Status()
+		s, err := h.agent.View().Status()
 		check(t, err)
 		if s.Asleep != want || (s.SleepUntil != nil) != rests {
 			t.Errorf("asleep %v, until %v; want %v, %v", s.Asleep, s.SleepUntil, want, rests)

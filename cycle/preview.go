@@ -26,10 +26,10 @@ type Preview struct {
 	Transitions []string      `json:"transitions"`
 	Arrived     []PreviewItem `json:"arrived"`
 	Rejected    []PreviewItem `json:"refused"`
-	Mails       []PreviewMail `json:"mails"` // in the outbox after it, waiting ones included
+	Mails       []PreviewMail `json:"mails"` // in the outbox after the poll, waiting ones included
 	CrontabDiff string        `json:"crontab_diff"`
 
-	// CrontabError says why the table could not be read, or is "".
+	// CrontabError is the reason why the table could not be read, or "".
 	CrontabError string `json:"crontab_error"`
 
 	Failed []SourceFailure `json:"failed"`
@@ -39,7 +39,7 @@ type Preview struct {
 type PreviewItem struct {
 	Key    string `json:"key"`
 	From   string `json:"from"`
-	Reason string `json:"reason"` // of a rejection; or ""
+	Reason string `json:"reason"` // of a rejection, or ""
 }
 
 // PreviewMail is a mail, or a mesh message, that would be sent.
@@ -107,9 +107,9 @@ func (p *previewer) preview(ctx context.Context) (Preview, error) {
 	return v, nil
 }
 
-// challenge returns the challenge that would be sent now, about an item that is
-// in quarantine already or would be after this poll. It shows no token: a token
-// is made when the challenge is sent.
+// challenge returns the challenge that would be sent now, about an item that is in quarantine
+// already or would be after this poll. The text has a placeholder for the token, which is made
+// when the challenge is sent.
 func (p *previewer) challenge(s state.State, files *dryFiles) (PreviewMail, bool) {
 	key, due := s.ToChallenge(*p.policy, p.now())
 	if !due {
@@ -160,9 +160,9 @@ func (p *previewer) mail(s state.State, e state.Effect) (PreviewMail, error) {
 	return m, err
 }
 
-// dryFiles are the payloads of a dry run, which leaves nothing on disk. It keeps
-// only what quarantine/ would get, in memory, because the operator may have to be
-// asked about it; the limits of quarantine bound that.
+// dryFiles holds the payloads of a dry run, which leaves no files on disk. It keeps only
+// payloads for quarantine/, in memory, because the operator may have to be asked about them.
+// The limits of quarantine bound their size.
 type dryFiles struct {
 	mu          sync.Mutex
 	quarantined map[string][]byte // by name

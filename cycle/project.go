@@ -3,13 +3,18 @@ package cycle
 import (
 	"context"
 	"errors"
+	"path"
+	"slices"
+	"time"
 
+	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// projector makes the world look as the state says.
+// projector makes the outside world match the state.
 type projector struct {
 	core
 	mail    *Mail // nil: no mail is configured
@@ -18,10 +23,10 @@ type projector struct {
 	crontab *crontab
 }
 
-// project removes the nudge files that were taken, acknowledges mesh messages,
-// installs the wanted crontab line, and shows the phase in the mesh's registry. None
-// of these is an effect: each is derived from the state, and the next cycle repairs it
-// if this one is cut short. project commits what changed.
+// project removes the nudge files that were taken, acknowledges mesh messages, installs the
+// wanted crontab line, and shows the phase in the mesh's registry. These are not effects: each
+// is derived from the state, and the next cycle repairs it if this one is cut short. project
+// commits the changes.
 func (p *projector) project(ctx context.Context, s state.State, obs *observation) (state.State, error) {
 	var events []state.Event
 	if obs != nil {
@@ -36,8 +41,8 @@ func (p *projector) project(ctx context.Context, s state.State, obs *observation
 	return p.journal.commit(ctx, events...)
 }
 
-// reschedule installs the crontab lines that the state asks for when a cycle has done
-// what was due, and commits that.
+// reschedule installs the crontab lines that the state asks for after a cycle has done all due
+// work, and commits the change.
 func (p *projector) reschedule(ctx context.Context, s state.State) (state.State, error) {
 	events := p.crontab.reschedule(ctx, s)
 	if len(events) == 0 {
@@ -46,8 +51,8 @@ func (p *projector) reschedule(ctx context.Context, s state.State) (state.State,
 	return p.journal.commit(ctx, events...)
 }
 
-// dropNudges removes the nudge files whose nudges are committed. The state
-// recognizes one that cannot be removed by its key.
+// dropNudges removes the files of committed nudges. The state recognizes a file that cannot be
+// removed by its key.
 func (p *projector) dropNudges(s state.State, rung []store.NudgeFile) {
 	for _, n := range rung {
 		if s.TookNudge(n.Key) {
@@ -56,10 +61,9 @@ func (p *projector) dropNudges(s state.State, rung []store.NudgeFile) {
 	}
 }
 
-// ackMesh takes what was committed out of the mesh's mailbox. It stops at the
-// first failure and after startWithin; the next cycle goes on. An acknowledgement
-// that the mesh refuses for good does not hold up the others: if the message is
-// still there, it comes again and is recognized.
+// ackMesh removes committed messages from the mesh's mailbox. It stops at the first failure and
+// after startWithin; the next cycle goes on. An acknowledgement that the mesh refuses for good
+// does not hold up the others: if the message is still there, it comes again and is recognized.
 func (p *projector) ackMesh(ctx context.Context, s state.State) []state.Event {
 	if p.mesh == nil || len(s.ToAck) == 0 {
 		return nil
@@ -81,12 +85,91 @@ func (p *projector) ackMesh(ctx context.Context, s state.State) []state.Event {
 	return []state.Event{acked}
 }
 
-// refused reports whether the mesh refused a call for good, for another reason
-// than the credential.
+// refused reports whether the mesh refused a call for good, for a reason other than the
+// credential.
 func refused(err error) bool {
 	if _, denied := state.CredentialFailure(err); denied {
 		return false
 	}
 	answer, ok := errors.AsType[*mesh.Error](err)
 	return ok && !answer.Temporary()
+}
+
+// pruneEvery is how often the folders are searched: a search costs more, the more they hold.
+// pruneAtOnce is how many entries one cycle removes (docs/design.md, "Costs").
+const (
+	pruneEvery  = 24 * time.Hour
+	pruneAtOnce = 100
+)
+
+// pruner removes old files.
+type pruner struct {
+	core
+	keep    time.Duration // 0: keep everything
+	journal *journal
+}
+
+// due reports whether a search of the folders is due.
+func (p *pruner) due(s state.State) bool { return p.keep > 0 && p.now().Sub(s.Pruned) >= pruneEvery }
+
+// prune removes turns, messages, quarantine, sent mails and leftover rendered effects that are
+// older than keep, unless the state still needs them.
+func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) {
+	now := p.now()
+	if !p.due(s) {
+		return s, nil
+	}
+	needed := map[string]bool{path.Join(store.TurnsDir, s.Turn.TurnID): true}
+	for _, file := range s.Summaries() {
+		needed[file] = true
+	}
+	for _, m := range s.Inbox {
+		needed[m.Payload] = true
+		for _, f := range (files.Incoming{Store: p.store}).FilesOf(m) {
+			needed[f.Name] = true
+		}
+		needed[path.Join(store.TurnsDir, m.TurnID)] = true
+		needed[path.Join(store.TurnsDir, m.MadeBy)] = true
+	}
+	for _, e := range slices.Concat(s.Outbox, s.Undelivered, s.HookCalls) {
+		needed[e.File] = true
+		for _, f := range e.Files {
+			needed[f.File] = true
+		}
+	}
+	for _, u := range s.Unfiled {
+		needed[sentFile(u.ID)] = true
+		for _, f := range u.Files {
+			needed[f.File] = true
+		}
+	}
+	for _, w := range slices.Concat(s.Turn.Waiting, s.Turn.Given) {
+		needed[w.Report] = true
+		for _, f := range (files.Incoming{Store: p.store}).FilesIn(w.Report, w.Sum) {
+			needed[f.Name] = true
+		}
+	}
+	for _, x := range s.Expected {
+		needed[x.Report], needed[x.Cause.Payload] = true, true
+		list := files.Incoming{Store: p.store}
+		for _, f := range slices.Concat(list.FilesOf(x.Cause), list.FilesIn(x.Report, x.Sum)) {
+			needed[f.Name] = true
+		}
+	}
+	left := pruneAtOnce
+	for _, folder := range []string{store.TurnsDir, store.MessagesDir, store.OutboxDir, store.SentDir, store.QuarantineDir} {
+		spared := func(name string) bool { return needed[path.Join(folder, name)] }
+		n, err := p.store.Prune(folder, now.Add(-p.keep), spared, left)
+		if err != nil {
+			return s, err
+		}
+		if left -= n; left == 0 {
+			return s, nil // the next cycle goes on
+		}
+	}
+	held, err := quarantine.Folder{Store: p.store}.Count()
+	if err != nil {
+		return s, err
+	}
+	return p.journal.commit(ctx, state.Pruned{Before: now.Add(-p.keep)}, state.QuarantineHolds{Items: held})
 }

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -23,8 +25,7 @@ type prompter struct {
 	biller    *biller
 }
 
-// render returns the prompt of a turn, and logs the user's templates that could
-// not be used.
+// render returns the prompt of a turn, and logs unusable templates of the user.
 func (p *prompter) render(d prompt.Data) (prompt.Prompt, error) {
 	layers, err := p.templates.Layers(d)
 	if err != nil {
@@ -43,7 +44,7 @@ func (p *prompter) summaryQuestion() (string, error) {
 	return p.templates.SummaryQuestion(p.agentData())
 }
 
-// agentData returns what a template can name of the agent itself.
+// agentData returns the template data about the agent itself.
 func (p *prompter) agentData() prompt.Data {
 	d := prompt.Data{CanAsk: p.policy.HasMail, Handle: p.handle, Callsign: "@" + p.handle, Now: p.now().UTC(), NoPlans: p.policy.SelfTurns <= 0}
 	if local := d.Now.In(cmp.Or(p.policy.Location, time.UTC)); local.Format(zoneOffset) != d.Now.Format(zoneOffset) {
@@ -55,7 +56,7 @@ func (p *prompter) agentData() prompt.Data {
 	return d
 }
 
-// data returns what the templates of one turn can name.
+// data returns the template data of one turn.
 func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Data {
 	d, fences := p.agentData(), newFences()
 	d.Boundary = fences.Boundary
@@ -74,7 +75,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	if d.Tier = string(allowed.Tier); allowed.Limited {
 		d.Left = allowed.Left.String()
 	}
-	if p.turn != nil && isShort(allowed.Tier) {
+	if p.turn != nil && view.IsShort(allowed.Tier) {
 		d.Cheaper, d.Sparing, d.Fewer = p.turn.Cheaper(), len(p.turn.Low.Args) > 0, p.turn.Runner == turn.API
 	}
 	if !d.Fresh {
@@ -108,7 +109,7 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	if m.msg.IsFollowUp() {
 		d.Wake = "report"
 	}
-	if d.Runner != turn.API { // which hears of them while it runs
+	if d.Runner != turn.API { // our own loop learns of them while it runs
 		d.Others = otherMessages(s, m.msg.Key)
 	}
 	for _, line := range awaited(m.head) {
@@ -127,11 +128,11 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	d.BeforeReset = !s.Reset.At.IsZero() && m.msg.Seq <= s.Reset.Arrivals
 	p.wake(&d, fences, m)
 	d.ResultFields = fences.ResultFields(m.sent.ResultFields)
-	d.Message, d.Files, d.LeftOut = m.message(fences), fences.Files(listFiles(m.allFiles())), m.content.Left.String()
+	d.Message, d.Files, d.LeftOut = m.message(fences), fences.Files(files.List(m.allFiles())), m.content.Left.String()
 	return d
 }
 
-// nudgeLines returns the nudges that no turn was shown, one a line.
+// nudgeLines returns the nudges that no turn has shown yet, one per line.
 func nudgeLines(fences prompt.Fences, rings []state.Ring) []string {
 	var lines []string
 	for _, r := range rings {
@@ -144,7 +145,7 @@ func nudgeLines(fences prompt.Fences, rings []state.Ring) []string {
 	return lines
 }
 
-// standing returns what the sender is to the agent.
+// standing describes the sender's relation to the agent.
 func standing(m state.Message) string {
 	switch {
 	case m.Source == state.Self && m.MadeBy == "":
@@ -185,9 +186,9 @@ func newFences() prompt.Fences {
 // boundaryLen is the length of a boundary. Its characters have five random bits each.
 const boundaryLen = 16
 
-// reports returns what a resumed turn waited for: each question with its
-// report, or with the note that stands in for a missing one.
-func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, files []turn.File) {
+// reports returns the answered waits of a resumed turn: each question with its report, or with
+// a note in place of a missing report.
+func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, list []turn.File) {
 	for _, w := range waiting {
 		if !w.Answered() || w.Handed {
 			continue
@@ -198,23 +199,23 @@ func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, files
 		}
 		if w.Operator {
 			came, boxFiles := p.operatorAnswer(w, fmt.Sprintf("reports/%d", len(reports)+1))
-			r.Operator, r.Permit, r.Status, r.Text, r.Option, r.Files = true, w.Permit != "", "", came.shown(), came.Option, came.files
+			r.Operator, r.Permit, r.Status, r.Text, r.Option, r.Files = true, w.Permit != "", "", came.shown(), came.Option, came.fileList
 			r.Allowed = came.Option == turn.Allow
-			reports, files = append(reports, r), append(files, boxFiles...)
+			reports, list = append(reports, r), append(list, boxFiles...)
 			continue
 		}
 		if w.Outside && w.Missed != "" {
 			r.Text += outsideMissed(w.Missed)
 		}
 		if w.Report != "" {
-			files = append(files, p.readReport(w, &r, fmt.Sprintf("reports/%d", len(reports)+1))...)
+			list = append(list, p.readReport(w, &r, fmt.Sprintf("reports/%d", len(reports)+1))...)
 		}
 		reports = append(reports, r)
 	}
-	return reports, files
+	return reports, list
 }
 
-// outsideMissed returns what becomes of a report that is missing.
+// outsideMissed returns a note about the fate of a missing report.
 func outsideMissed(missed string) string {
 	if missed == state.MissedTimeout {
 		return "\n(no report came in time; a later one changes nothing)"
@@ -222,8 +223,8 @@ func outsideMissed(missed string) string {
 	return "\n(your operator has written meanwhile; when the report comes, you are woken with it)"
 }
 
-// otherMessages returns in words how many messages wait besides the one of a turn. What
-// the agent has planned itself, and prompts of the clock, are none of them.
+// otherMessages returns in words how many messages wait besides the turn's own. It does not
+// count turns that the agent planned itself, or prompts of the clock.
 func otherMessages(s state.State, key string) string {
 	all, operators := 0, 0
 	for _, msg := range s.Inbox {
@@ -244,7 +245,7 @@ func otherMessages(s state.State, key string) string {
 	return fmt.Sprintf("%d more messages wait (%d of your operator)", all, operators)
 }
 
-// awaited returns what an earlier attempt has started and the turn waits for again.
+// awaited returns the work that an earlier attempt has started and the turn waits for again.
 func awaited(h state.Head) (lines []string) {
 	for _, w := range h.Waiting {
 		if w.Operator && !w.Answered() && !h.Resumed {
@@ -261,8 +262,8 @@ func awaited(h state.Head) (lines []string) {
 	return lines
 }
 
-// readReport reads what an agent has reported. It returns the files that came along, to
-// be put into a folder of the context box.
+// readReport reads the report of another agent. It returns the files that came with it, for a
+// subfolder of the context folder.
 func (p *prompter) readReport(w state.Wait, r *prompt.Report, folder string) []turn.File {
 	var m mesh.Message
 	data, err := p.store.ReadSummed(w.Report, w.Sum)
@@ -278,7 +279,7 @@ func (p *prompter) readReport(w state.Wait, r *prompt.Report, folder string) []t
 		fields, _ := m.Fields.MarshalJSON() // they were made from JSON
 		r.Fields = string(fields)
 	}
-	came, files := incomingFiles{p.store}.received(m.Key(), folder, m.Files)
-	r.Files = listFiles(came)
-	return files
+	came, list := files.Incoming{Store: p.store}.Received(m.Key(), folder, m.Files)
+	r.Files = files.List(came)
+	return list
 }

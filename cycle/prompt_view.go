@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 )
 
@@ -15,13 +17,13 @@ func (a *Agent) SummaryPrompt() (string, error) { return a.prompter(a.usual()).s
 // PromptView is the output of `prompt`.
 type PromptView struct {
 	Key     string         `json:"key"`     // of the message; "" for the example
-	Session string         `json:"session"` // that is continued; "" for a fresh one
+	Session string         `json:"session"` // the session that is continued; "" for a fresh one
 	Layers  []prompt.Layer `json:"layers"`
 	Faults  []string       `json:"faults"` // of the templates' folder as a whole
 }
 
-// Prompt renders the prompt that a message would have now: the message with
-// this key, or, if key is "", the next one, or an example. It changes nothing.
+// Prompt renders the prompt that a message would have now: the message with this key or, if key
+// is "", the next one or an example. It changes nothing.
 func (a *Agent) Prompt(key string) (PromptView, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -41,8 +43,8 @@ func (a *Agent) Prompt(key string) (PromptView, error) {
 	return a.promptViewer().view(s, m)
 }
 
-// ShorterPrompt renders what the agent of a turn is told about the message with this key, in at
-// most about so many bytes: with less of what was said before, or nothing of it.
+// ShorterPrompt renders the agent's prompt for the message with this key in about bytes bytes
+// at most. It reduces the past exchanges, down to minRecall.
 func (a *Agent) ShorterPrompt(key string, bytes int) (string, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -66,11 +68,11 @@ func (a *Agent) ShorterPrompt(key string, bytes int) (string, error) {
 	}
 }
 
-// minRecall is how little is recalled in the end, in bytes.
+// minRecall is the smallest recall of ShorterPrompt, in bytes.
 const minRecall = 256
 
-// PromptFrom renders the prompt that a message of another agent would have now, if
-// proof is what proves its sender. It changes nothing.
+// PromptFrom renders the prompt that a message of another agent would have now, with proof as
+// the proof of its sender. It changes nothing.
 func (a *Agent) PromptFrom(handle string, proof state.Proof) (PromptView, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -81,7 +83,7 @@ func (a *Agent) PromptFrom(handle string, proof state.Proof) (PromptView, error)
 	return a.promptViewer().view(s, m)
 }
 
-// promptViewer renders prompts to look at.
+// promptViewer renders prompts for display.
 type promptViewer struct {
 	prompter *prompter
 	recaller recaller
@@ -102,7 +104,7 @@ func (v *promptViewer) view(s state.State, m turnMessage) (PromptView, error) {
 // message returns the message with this key, from the inbox of s or the
 // history.
 func (p *prompter) message(s state.State, key string) (turnMessage, error) {
-	msg, err := findMessage(p.store, s, key)
+	msg, err := view.FindMessage(p.store, s, key)
 	if err != nil {
 		return turnMessage{}, err
 	}
@@ -112,15 +114,15 @@ func (p *prompter) message(s state.State, key string) (turnMessage, error) {
 		head, with = s.Turn, s.Collected()
 	}
 	m, err := readMessage(p.store, head, msg)
-	m.receive(p.store, "", attachmentsFolder)
+	m.receive(p.store, "", files.AttachmentsFolder)
 	m.collect(p.store, with)
 	m.reports, _ = p.reports(head.Waiting)
 	return m, err
 }
 
-// nextKey returns the key of the active turn's message, or else of the first
-// message that waits, or of what the agent has planned next, or "". If that message shares
-// its turn it is that of the newest, and with are the others.
+// nextKey returns the key of the active turn's message, or else of the first waiting message,
+// or else of the agent's next wakeup, or "". If the waiting message shares its turn, key is
+// that of the newest message, and with holds the others.
 func nextKey(s state.State, p state.Policy) (key string, with []state.Message) {
 	if s.Turn.Status != state.HeadIdle {
 		return s.Turn.Key, nil
@@ -141,7 +143,7 @@ func nextKey(s state.State, p state.Policy) (key string, with []state.Message) {
 	return "", nil
 }
 
-// exampleMessage returns a message to show a prompt with when none waits.
+// exampleMessage returns a message that shows a prompt when the inbox is empty.
 func exampleMessage(handle string, now time.Time) turnMessage {
 	return turnMessage{
 		msg:     state.Message{Source: state.CLI, From: "you", Operator: true, At: now},

@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"time"
 
+	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
-// Pulled is a message that `inbox next` hands out. Earlier are those that its sender
-// wrote before it and that the same answer is for, the oldest first.
+// Pulled is a message that `inbox next` hands out. Earlier holds older messages of its sender
+// that the same answer is for, the oldest first.
 type Pulled struct {
 	TurnID string       `json:"turn_id"`
 	Epoch  uint64       `json:"turn_epoch"`
@@ -26,31 +28,30 @@ type Pulled struct {
 
 	ResultFields mesh.ResultFields `json:"result_fields,omitempty"` // that its sender asks for
 	Earlier      []PulledEarlier   `json:"earlier,omitempty"`
-	Files        []ReceivedFile    `json:"files,omitempty"` // that came with it
+	Files        []files.Received  `json:"files,omitempty"` // that came with it
 }
 
 // PulledEarlier is a message that shares the turn of a newer one.
 type PulledEarlier struct {
-	Key   string         `json:"key"`
-	At    time.Time      `json:"at"`
-	Text  string         `json:"text"`
-	Files []ReceivedFile `json:"files,omitempty"`
+	Key   string           `json:"key"`
+	At    time.Time        `json:"at"`
+	Text  string           `json:"text"`
+	Files []files.Received `json:"files,omitempty"`
 }
 
 // earlier returns the other messages of a turn, as inbox next hands them out.
-func (m turnMessage) earlier(files incomingFiles) (all []PulledEarlier) {
+func (m turnMessage) earlier(list files.Incoming) (all []PulledEarlier) {
 	for _, other := range m.with {
-		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text, Files: files.ofMessage(other).Files})
+		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text, Files: filesOfMessage(list, other).Files})
 	}
 	return all
 }
 
-// ErrNothing means that no message waits, no turn is active, or nothing was said.
+// ErrNothing means that no message waits, no turn is active, or no exchange exists.
 var ErrNothing = errors.New("no message is waiting")
 
-// Next takes the next message for an agent that pulls. The watchdog reaps its
-// turn if `inbox done` does not follow within turn.timeout. Next returns
-// ErrNothing if the inbox is empty.
+// Next takes the next message for an agent that pulls. The watchdog reaps its turn unless
+// `inbox done` follows within turn.timeout. Next returns ErrNothing if the inbox is empty.
 func (a *Agent) Next(ctx context.Context) (Pulled, error) {
 	if a.Turn != nil {
 		return Pulled{}, errors.New(`turn.runner runs the messages; set it to "none" to pull them`)
@@ -79,8 +80,8 @@ type puller struct {
 	flusher   *flusher
 }
 
-// next takes the first message that can be read. A message that cannot be read
-// is answered with the error. The caller holds turn.lock.
+// next takes the first readable message. It answers an unreadable message with the error. The
+// caller holds turn.lock.
 func (p *puller) next(ctx context.Context) (Pulled, error) {
 	policy := *p.policy
 	policy.Turns = true // for this agent, which takes its turn itself
@@ -106,11 +107,11 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 		m, err := readMessage(p.store, head, msg)
 		m.collect(p.store, s.Collected())
 		if err == nil {
-			files := incomingFiles{p.store}
+			list := files.Incoming{Store: p.store}
 			return Pulled{
-				TurnID: head.TurnID, Epoch: head.Epoch, Number: *numeral("", msg.Seq), Key: msg.Key, Source: msg.Source, From: msg.From,
-				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.earlier(files),
-				Files: files.ofMessage(m).Files,
+				TurnID: head.TurnID, Epoch: head.Epoch, Number: *view.Numeral("", msg.Seq), Key: msg.Key, Source: msg.Source, From: msg.From,
+				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.earlier(list),
+				Files: filesOfMessage(list, m).Files,
 			}, nil
 		}
 		if s, err = p.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()}); err != nil {
@@ -122,15 +123,15 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 	}
 }
 
-// notTaken returns why no message could be taken; ErrNothing if none waits.
+// notTaken returns the reason why no message could be taken: ErrNothing if the inbox is empty.
 func (p *puller) notTaken(s state.State) error {
 	now := p.now()
-	noMoney := broke(s, *p.policy, now)
+	noMoney := view.Broke(s, *p.policy, now)
 	switch {
 	case len(s.Inbox) == 0:
 		return ErrNothing
 	case s.Halted():
-		return ErrHalted
+		return view.ErrHalted
 	case now.Before(s.CooldownUntil):
 		return fmt.Errorf("after five failed turns no message is handed out until %s", s.CooldownUntil.Format(time.RFC3339))
 	case noMoney != "":
@@ -148,7 +149,7 @@ func (a *Agent) PulledTurn(which string) (Inside, error) {
 	if err != nil {
 		return Inside{}, err
 	}
-	key, err := keyOf(a.Store, s, which)
+	key, err := view.KeyOf(a.Store, s, which)
 	if err != nil {
 		return Inside{}, err
 	}
@@ -159,8 +160,7 @@ func (a *Agent) PulledTurn(which string) (Inside, error) {
 	return Inside{TurnID: s.Turn.TurnID, Epoch: s.Turn.Epoch}, nil
 }
 
-// Done ends the turn that Next has handed out, with its deliverable, and sends
-// the deliverable.
+// Done ends the turn that Next has handed out, and sends its deliverable.
 func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Field) error {
 	s, err := in.state(a.Store)
 	if err != nil {
@@ -183,14 +183,14 @@ func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Fiel
 	return a.flusher().sendNow(ctx, s)
 }
 
-// Retry queues a message again that waits for a later time or was given up. A wakeup has
-// its turn now; held says what keeps it from that, if something does.
+// Retry queues a message again that waits for a later time or was given up. A wakeup has its
+// turn now; held is the reason that still prevents the turn, or "".
 func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return "", err
 	}
-	msg, err := findMessage(a.Store, s, key)
+	msg, err := view.FindMessage(a.Store, s, key)
 	if err != nil {
 		return "", err
 	}
@@ -203,8 +203,8 @@ func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) 
 	return s.SelfHeld(msg, a.Policy, a.Now()), nil
 }
 
-// Drop takes a waiting message out of the inbox; it gets no turn. A mail that is not
-// fetched yet is not tried again.
+// Drop removes a waiting message from the inbox without a turn. An unfetched mail is not tried
+// again.
 func (a *Agent) Drop(ctx context.Context, key, reason string) error {
 	s, err := a.Store.Read()
 	if err != nil {

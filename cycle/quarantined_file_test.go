@@ -75,7 +75,7 @@ func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 		h.post(mesh.Message{ID: "q3", Text: "third", Files: []mesh.File{h.upload("4.bin", "4"+large[1:]), h.upload("5.bin", "5"+large[1:])}})
 		h.poll()
 		h.wantCounted(3)
-		items, err := h.agent.Quarantine()
+		items, err := h.agent.View().Quarantined()
 		check(t, err)
 		for _, item := range items {
 			files := h.agent.CameWithQuarantined(item).Files

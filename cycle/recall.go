@@ -1,32 +1,39 @@
 package cycle
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
+	"agentstateloop/mail/message"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
-// DefaultRecall is how many bytes of past exchanges a prompt holds, unless
-// Agent.Recall says otherwise.
+// DefaultRecall is how many bytes of past exchanges a prompt holds if Agent.Recall is 0.
 const DefaultRecall = 32 << 10
 
-// How much is read to find them. The cost of a turn grows with the size of its
-// prompt, never with the history (docs/design.md, "Promises" 8).
+// The limits of reading the past. The cost of a turn grows with the size of its prompt, never
+// with the history (docs/design.md, "Promises" 8).
 const (
 	recallPart  = 4 << 10  // bytes of one message or answer in the prompt
-	recallPer   = 128      // at most one exchange is read for so many bytes of room
-	recallTimes = 4        // and at most so many times the room
+	recallPer   = 128      // at most one exchange is read per this many bytes of room
+	recallTimes = 4        // the exchanges read have at most this many times the room
 	recallRead  = 16 << 10 // bytes of history read for each exchange, at most
-	recallScan  = 64 << 20 // but so many in any case: they may hold the exchanges of others
+	recallScan  = 64 << 20 // but at least this many bytes: they may hold the exchanges of others
 )
 
-// recaller rebuilds what was said from the history.
+// recaller rebuilds conversations from the history.
 type recaller struct {
 	core
 	room int // bytes; 0: DefaultRecall
@@ -37,17 +44,17 @@ func (rc recaller) bytes() int { return cmp.Or(rc.room, DefaultRecall) }
 
 // recalledText is the part of a prompt about the past.
 type recalledText struct {
-	summary   string            // of what was compacted
+	summary   string            // of the compacted exchanges
 	exchanges []prompt.Recalled // since then, oldest first
-	missed    bool              // they are those that the session to continue does not know
+	missed    bool              // the exchanges are those that the continued session does not know
 }
 
-// exchangeCache holds, for each conversation, the exchanges that one recall has read
-// for the next one of the same runner, newest first. So a backlog does not read
-// them again for each message.
+// exchangeCache keeps the exchanges of each conversation that one recall has read, newest
+// first, for the next recall of the same runner. So a backlog does not read them again for each
+// message.
 type exchangeCache map[state.Talk][]exchange
 
-// exchange is one message with its answer, and where its task line is in the history.
+// exchange is one message with its answer, and the position of its task line in the history.
 type exchange struct {
 	serial uint64
 	n      int
@@ -55,10 +62,9 @@ type exchange struct {
 	past   *prompt.Past
 }
 
-// recall rebuilds a conversation since the last reset: what was
-// said to the agent in it and what it answered. The newest exchanges fill half of the
-// room; those that share most words with the question fill the rest. A summary
-// stands for what was compacted.
+// recall rebuilds a conversation since the last reset: the messages to the agent and its
+// answers. The newest exchanges fill half of the room; those that share most words with the
+// question fill the rest. A summary replaces the compacted exchanges.
 func (rc recaller) recall(s state.State, talk state.Talk, p exchangeCache, question ...string) (recalledText, error) {
 	room := rc.bytes()
 	kept := s.ConversationOf(talk)
@@ -78,7 +84,7 @@ func (rc recaller) recall(s state.State, talk state.Talk, p exchangeCache, quest
 }
 
 // recallFor is recall for a turn with these sessions. If other backends have had turns of the
-// conversation since its session was used, only those are recalled.
+// conversation since its session was used, it recalls only those turns.
 func (rc recaller) recallFor(ss sessions, s state.State, talk state.Talk, p exchangeCache, question ...string) (recalledText, error) {
 	after := ss.missed(s, talk)
 	if after == 0 {
@@ -90,9 +96,8 @@ func (rc recaller) recallFor(ss sessions, s state.State, talk state.Talk, p exch
 	return r, err
 }
 
-// readExchanges brings p up to date for one conversation: it reads the history back to
-// what p holds, and drops what is too old. Attempts up to the epoch after are not
-// read.
+// readExchanges updates p for one conversation: it reads the history back to the exchanges in
+// p, and drops those that are too old. It does not read attempts up to the epoch after.
 func (rc recaller) readExchanges(talk state.Talk, after uint64, p exchangeCache, room int) error {
 	most := max(1, room/recallPer)
 	known := p[talk]
@@ -127,13 +132,13 @@ func (rc recaller) readExchanges(talk state.Talk, after uint64, p exchangeCache,
 	return nil
 }
 
-// sinceReset reports whether a history line is a turn that the agent may be shown.
-// A turn that began before the last reset answered from the old memory.
+// sinceReset reports whether a history line is a turn that the agent may see. A turn that began
+// before the last reset answered from the old memory.
 func sinceReset(s state.State, l state.Line) bool {
 	return l.Kind == state.LineTask && l.Row != nil && l.Epoch > s.Reset.Epoch
 }
 
-// isOf reports whether the turn of a task line was one of this conversation.
+// isOf reports whether the turn of a task line belongs to this conversation.
 func (rc recaller) isOf(talk state.Talk, task state.Line) bool {
 	return rc.answered(talk.With, task) && rc.policy.TalkOf(*task.Row).Thread == talk.Thread
 }
@@ -150,8 +155,8 @@ func (rc recaller) answered(who state.Principal, task state.Line) bool {
 	return msg.Principal() == who
 }
 
-// olderProof returns what proved the sender of a message whose row does not hold it.
-// Older versions did not record it there, but kept the whole message.
+// olderProof returns the proof of the sender for a row without one. Older versions did not
+// record the proof there, but kept the whole message.
 func (rc recaller) olderProof(msg state.Message) state.Proof {
 	m, err := readMessage(rc.store, state.Head{}, msg)
 	if err != nil {
@@ -160,8 +165,8 @@ func (rc recaller) olderProof(msg state.Message) state.Proof {
 	return proofOf(m.sent)
 }
 
-// exchange returns one message with its answer, each truncated to most bytes. A
-// payload that was pruned leaves a note in its place.
+// exchange returns one message with its answer, each truncated to most bytes. A note replaces a
+// pruned payload.
 func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 	msg := *task.Row
 	said := "(no longer kept)"
@@ -189,8 +194,8 @@ func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 	}
 }
 
-// summaryText returns the summary that stands for what was compacted of a
-// conversation, or "" if there is none that can be read.
+// summaryText returns the summary of a conversation's compacted exchanges, or "" without a
+// readable one.
 func (rc recaller) summaryText(c state.Conversation) string {
 	if c.Compacted.File == "" {
 		return ""
@@ -200,4 +205,87 @@ func (rc recaller) summaryText(c state.Conversation) string {
 		rc.logf("compact: the summary cannot be read, the exchanges themselves are used: %v", err)
 	}
 	return strings.TrimSpace(string(data))
+}
+
+// ErrReset means that the memory was reset while this turn ran.
+var ErrReset = errors.New("the memory was reset while this turn ran, so nothing was saved; the next turn can save")
+
+// Remember replaces the working memory of the calling turn's principal: the operator, or the
+// agent that caused the turn. The new text is durable when Remember returns. The old text is
+// kept in a file, and the history keeps every text. An empty text empties the memory.
+func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
+	text = a.Secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
+	if len(text) > store.MaxMemory {
+		return fmt.Errorf("the memory would have %d bytes, and the limit is %d: keep what matters, and put the rest into a file",
+			len(text), store.MaxMemory)
+	}
+	s, err := a.journal().commitWith(ctx, func(next state.State) error {
+		if !memoryChanged(next) {
+			return nil
+		}
+		return a.Store.KeepMemory(next.TurnPrincipal(), text)
+	}, state.Remembered{TurnID: in.TurnID, Epoch: in.Epoch, Text: text})
+	if err != nil {
+		return fmt.Errorf("remember: %w", err)
+	}
+	if err := in.check(s); err != nil {
+		return err
+	}
+	if !memoryChanged(s) {
+		return ErrReset
+	}
+	return nil
+}
+
+// memoryChanged reports whether the step that led to s changed the memory.
+func memoryChanged(s state.State) bool {
+	return slices.ContainsFunc(s.Lines, func(l state.Line) bool { return l.Kind == state.LineMemory })
+}
+
+// wordsRead limits the size of a payload that is read whole for its first words, in bytes.
+const wordsRead = 256 << 10
+
+// FirstWords returns the beginning of a message's text, on one line and without the secrets
+// that this process knows. For a mail without text it returns the subject. ok is false if the
+// payload is missing or damaged.
+func (a *Agent) FirstWords(m state.Message) (words string, ok bool) {
+	if m.Title != "" {
+		return view.Beginning(a.Secrets.Redact(m.Title)), true
+	}
+	if m.Payload == "" {
+		return "", false
+	}
+	heads := view.Headliner{Store: a.Store}
+	length, err := heads.Length(m.Payload)
+	if err != nil {
+		return "", false
+	}
+	var raw []byte
+	if length > wordsRead {
+		raw, err = heads.Head(m.Payload)
+	} else {
+		raw, err = a.Store.ReadSummed(m.Payload, m.Sum)
+	}
+	if err != nil {
+		return "", false
+	}
+	return view.Beginning(a.Secrets.Redact(textOf(m.Source, raw))), true
+}
+
+// textOf returns the text of a payload. raw may be only the beginning of the payload.
+func textOf(source state.Source, raw []byte) string {
+	switch source {
+	case state.Mail:
+		if text := message.ReadContent(bytes.NewReader(raw), message.Sent{}).Text; plain.Line(text) != "" {
+			return text
+		}
+		return message.ParseHeader(raw).Subject
+	case state.Mesh:
+		var m mesh.Message
+		if json.Unmarshal(raw, &m) != nil {
+			return ""
+		}
+		return m.Text
+	}
+	return string(plain.TrimPartial(raw))
 }

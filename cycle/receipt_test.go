@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 )
 
 // The points of a receipt come in their order, although the waiting begins long
@@ -18,7 +18,7 @@ func TestReceiptOrder(t *testing.T) {
 	h.clock.advance(time.Second)
 	h.poll()
 	h.clock.advance(time.Second)
-	r, err := h.agent.AwaitNudge(t.Context(), rung, cycle.PointDelivered)
+	r, err := h.agent.View().AwaitNudge(t.Context(), rung, view.PointDelivered)
 	check(t, err)
 	for _, pair := range [][2]*time.Time{{r.Queued, r.Polled}, {r.Polled, r.Turned}, {r.Turned, r.Delivered}} {
 		if pair[0] == nil || pair[1] == nil || pair[1].Before(*pair[0]) {

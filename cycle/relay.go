@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -18,33 +19,32 @@ import (
 	"agentstateloop/turn/relay"
 )
 
-// relayVariable names the folder in which a runner listens for the commands of its
-// agent, if the agent runs in a box.
+// relayVariable names the folder in which a runner listens for the commands of its sandboxed
+// agent.
 const relayVariable = "AGENTSTATELOOP_RELAY"
 
-// outgoingVariable names the folder into which a command in the box copies what goes with
-// a message. It is in the attempt's folder, under the name outgoingFolder.
+// outgoingVariable names the folder into which a command in the sandbox copies the files of a
+// message. It is in the attempt's folder, under the name outgoingFolder.
 const (
 	outgoingVariable = "AGENTSTATELOOP_OUTGOING"
 	outgoingFolder   = "outgoing"
 )
 
-// openOutgoing opens files that a command in the box has copied into that folder. Nothing
-// outside of it can be named, whatever links lie there.
-func openOutgoing(st *store.Store, in Inside, names []string) (files []OutgoingFile, closeAll func(), err error) {
+// openOutgoing opens files that a command in the sandbox has copied into that folder. Names
+// cannot lead out of it, not even through links.
+func openOutgoing(st *store.Store, in Inside, names []string) (list []files.Opened, closeAll func(), err error) {
 	if len(names) == 0 {
 		return nil, func() {}, nil
 	}
-	dir := path.Join(attemptDir(in.TurnID, in.Epoch), outgoingFolder)
+	dir := path.Join(store.AttemptDir(in.TurnID, in.Epoch), outgoingFolder)
 	if err := st.CheckFolders(path.Join(dir, "file")); err != nil {
 		return nil, nil, err
 	}
-	return OpenFilesIn(st.Path(dir), names)
+	return files.OpenIn(st.Path(dir), names)
 }
 
-// relayed runs an attempt whose agent is in a box: its commands reach this process
-// through a relay. When relayed returns, nothing more is done for the agent, even if
-// its process lives on.
+// relayed runs an attempt whose agent is in a sandbox: its commands reach this process through
+// a relay. The relay ends when relayed returns, even if the agent's process lives on.
 func (l launcher) relayed(ctx context.Context, c *turn.Config, at turn.Attempt) (turn.Result, error) {
 	folder := filepath.Join(at.Dir, "relay")
 	in := Inside{TurnID: at.TurnID, Epoch: at.Epoch}
@@ -65,8 +65,8 @@ func (l launcher) relayed(ctx context.Context, c *turn.Config, at turn.Attempt) 
 	return c.Answer(ctx, at, turn.NewFeed(at.Dir).Watch)
 }
 
-// answer returns what the command in the box prints. Outside, the process of the
-// command redacts what it prints; the one in the box knows no secret.
+// answer returns the output of a command in the sandbox. Outside, the command's own process
+// redacts its output; in the sandbox that process does not know the secrets.
 func (l launcher) answer(ctx context.Context, secrets *secret.Known, in Inside, r relay.Request) relay.Answer {
 	text, err := l.relay(ctx, in, r)
 	if err == nil {
@@ -80,9 +80,9 @@ func (l launcher) answer(ctx context.Context, secrets *secret.Known, in Inside, 
 	return a
 }
 
-// Relay does what an agent in a box asks for from inside its turn, and returns what
-// its command prints. Where the commands check their arguments, the agent could have
-// left that out: it can speak to us itself.
+// Relay runs a command that a sandboxed agent requests from inside its turn, and returns the
+// command's output. It repeats the commands' checks of their arguments: the agent can speak to
+// us itself, without the commands.
 func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text string, err error) {
 	r.For = max(r.For, 0)
 	if r.Verb == relay.Ask || r.Verb == relay.Send {
@@ -93,7 +93,7 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 			return "", errors.New("the message is empty")
 		}
 	}
-	files, closeAll, err := openOutgoing(a.Store, in, r.Files)
+	list, closeAll, err := openOutgoing(a.Store, in, r.Files)
 	if err != nil {
 		return "", err
 	}
@@ -108,7 +108,7 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 	case relay.Suspend:
 		return a.Suspend(ctx, in, r.Text, r.For)
 	case relay.Ask:
-		q := Question{To: r.To, Text: r.Text, Files: files, Patience: r.For}
+		q := Question{To: r.To, Text: r.Text, Files: list, Patience: r.For}
 		for _, w := range r.Wanted {
 			q.Fields = append(q.Fields, state.ResultField(w))
 		}
@@ -123,7 +123,7 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 		text, err := json.Marshal(p)
 		return string(text), err
 	case relay.Send:
-		return "", a.Send(ctx, in, r.To, r.Text, files...)
+		return "", a.Send(ctx, in, r.To, r.Text, list...)
 	case relay.Sleep:
 		return "", a.Sleep(ctx, in, r.For, r.Text)
 	case relay.Remind:

@@ -2,41 +2,20 @@ package cycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/quarantine"
+	"agentstateloop/internal/plain"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
-// Quarantine returns what is in quarantine, oldest first.
-func (a *Agent) Quarantine() ([]quarantine.Item, error) {
-	s, err := a.Store.Read()
-	if err != nil {
-		return nil, err
-	}
-	items, err := a.quarantine().Items()
-	// A crash may leave the folder of an item that was released.
-	return slices.DeleteFunc(items, func(i quarantine.Item) bool { return s.Accepts(i.Key) }), err
-}
-
-// Quarantined returns the item with this key. The error wraps
-// quarantine.ErrNotQuarantined if no such item is there.
-func (a *Agent) Quarantined(key string) (quarantine.Item, error) {
-	s, err := a.Store.Read()
-	if err != nil {
-		return quarantine.Item{}, err
-	}
-	if s.Accepts(key) {
-		return quarantine.Item{}, fmt.Errorf("%s is %w", key, quarantine.ErrNotQuarantined)
-	}
-	return a.quarantine().Find(key)
-}
-
-// Release accepts an item in spite of its gate, once: as a message that came now,
-// under its own key. The message is durable when Release returns. If the key was
-// accepted before, by this item or by a real message, already is true and nothing
-// is accepted.
+// Release accepts an item in spite of its gate, once: as a message that came now, under its own
+// key. The message is durable when Release returns. If the key was accepted before, by this
+// item or by a real message, already is true and the item is not accepted again.
 func (a *Agent) Release(ctx context.Context, key string) (already bool, err error) {
 	item, raw, err := a.quarantine().Open(key)
 	if err != nil {
@@ -55,7 +34,7 @@ func (a *Agent) Release(ctx context.Context, key string) (already bool, err erro
 	default:
 		var event state.Event
 		var whole []byte
-		if whole, err = (heldFiles{a.Store}).release(item, raw); err == nil {
+		if whole, err = (files.Quarantined{Store: a.Store}).Release(item, raw); err == nil {
 			event, err = a.accepter().release(a.Store, s, item, whole)
 		}
 		if err == nil {
@@ -83,14 +62,14 @@ func (a *Agent) Expel(ctx context.Context, key, reason string) error {
 	return err
 }
 
-// sweeper removes from the folder what has left the quarantine.
+// sweeper removes the folders of items that have left the quarantine.
 type sweeper struct {
 	folder  quarantine.Folder
 	journal *journal
 }
 
-// sweep removes the folders of items that have left the quarantine in s, and
-// corrects the count.
+// sweep removes the folders of these items, which have left the quarantine in s, and corrects
+// the count.
 func (w *sweeper) sweep(ctx context.Context, s state.State, keys ...string) (state.State, error) {
 	for _, key := range keys {
 		if err := w.folder.Remove(key); err != nil {
@@ -116,4 +95,47 @@ func (w *sweeper) sweepLast(ctx context.Context, s state.State) (state.State, er
 		return s, nil
 	}
 	return w.sweep(ctx, s, keys...)
+}
+
+// The files of a message that a gate rejected are next to it in quarantine, within the limits
+// of quarantine. So it can be released with them (docs/protocol.md, "Files between agents").
+
+// holdsFiles reports whether a message is rejected, could be released, and has files.
+func (ad *admission) holdsFiles(m mesh.Message) bool {
+	gate, _ := ad.mesh.gate(m)
+	return gate != "" && len(m.Files) > 0 && (causesTurn(m) || m.Kind == mesh.KindReport) && m.From != ad.handle && m.Malformed() == ""
+}
+
+// rejectWithFiles keeps a message that a gate rejects in quarantine with its files. It requests
+// each file once, because a rejected message must not stay on the mesh. It returns nil if this
+// poll has no time for the requests.
+func (ad *admission) rejectWithFiles(ctx context.Context, d files.Downloader, m mesh.Message) (state.Event, error) {
+	e := ad.rejectMesh(m, "", "", false)
+	e.Gate, e.Reason = ad.mesh.gate(m)
+	v := verdictOnMesh(e)
+	for _, f := range m.Files {
+		v.Files += f.Size
+	}
+	room, err := ad.quarantine.Room(v, "", v.Files+mesh.MaxMessage)
+	if err != nil {
+		return nil, err
+	}
+	m.Files = slices.Clone(m.Files)
+	v.Files = 0
+	for i, f := range m.Files {
+		m.Files[i].Missing = "the quarantine had no room for it"
+		if !room {
+			continue
+		}
+		m.Files[i].Missing = ""
+		switch err := d.FetchOne(ctx, files.QuarantinedName(e.Key, i), m.From, f); {
+		case err == nil:
+			v.Files += f.Size
+		case ctx.Err() != nil || errors.Is(err, files.ErrNoTime):
+			return nil, nil
+		default:
+			m.Files[i].Missing = "it could not be had when its message was put into quarantine: " + plain.Brief(err.Error())
+		}
+	}
+	return ad.quarantineMesh(e, v, m)
 }

@@ -19,7 +19,7 @@ import (
 // quarantined returns the one item in quarantine.
 func (h *house) quarantined() quarantine.Item {
 	h.t.Helper()
-	items, err := h.agent.Quarantine()
+	items, err := h.agent.View().Quarantined()
 	check(h.t, err)
 	if len(items) != 1 {
 		h.t.Fatalf("in quarantine: %+v, want one item", items)
@@ -31,9 +31,9 @@ func (h *house) quarantined() quarantine.Item {
 // the status.
 func (h *house) wantCounted(want int) {
 	h.t.Helper()
-	items, err := h.agent.Quarantine()
+	items, err := h.agent.View().Quarantined()
 	check(h.t, err)
-	status, err := h.agent.Status()
+	status, err := h.agent.View().Status()
 	check(h.t, err)
 	if len(items) != want || status.Inbox.Quarantined != want {
 		h.t.Errorf("%d items in quarantine, status says %d, want %d", len(items), status.Inbox.Quarantined, want)
@@ -275,7 +275,7 @@ func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
 		}
 	}
 	h.wantCounted(500)
-	items, err := h.agent.Quarantine()
+	items, err := h.agent.View().Quarantined()
 	check(t, err)
 	if items[0].Gate != trust.GateList {
 		t.Errorf("the oldest is now %+v", items[0])

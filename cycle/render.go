@@ -10,14 +10,16 @@ import (
 	"text/template"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/hook"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
-// renderer makes the bytes of what we send.
+// renderer renders the bytes of our messages.
 type renderer struct {
 	core
 	mail    *Mail // nil: no mail is configured
@@ -26,8 +28,8 @@ type renderer struct {
 	hooks   []hook.Hook
 }
 
-// render returns the bytes of an effect with a short text: an ack, a quiet, a
-// notice, an answer, a question. A turn's reply comes rendered from its runner.
+// render returns the bytes of an effect with a short text: an ack, a quiet, a notice, an
+// answer, a question. The runner renders the reply of a turn itself.
 func (r *renderer) render(s state.State, e state.Effect, now time.Time) ([]byte, error) {
 	if e.Channel == state.ByHook {
 		return r.event(e)
@@ -45,8 +47,8 @@ func (r *renderer) render(s state.State, e state.Effect, now time.Time) ([]byte,
 	return r.renderMail(e, said{text: text, markdown: e.Kind == state.OperatorQuestion}, nil, now)
 }
 
-// event returns what a hook is handed. A template that fails with this event does not
-// hold up the commit: the hook gets JSON.
+// event returns the body for a hook. If the hook's template fails with this event, the hook
+// gets JSON, so that the commit is not held up.
 func (r *renderer) event(e state.Effect) ([]byte, error) {
 	i := slices.IndexFunc(r.hooks, func(h hook.Hook) bool { return h.Name == e.To })
 	configured := hook.Hook{Name: e.To}
@@ -61,8 +63,8 @@ func (r *renderer) event(e state.Effect) ([]byte, error) {
 	return body, err
 }
 
-// threadOf returns the conversation of the message that has its turn now, which
-// need not be the newest one.
+// threadOf returns the conversation of the message that has its turn now. It need not be the
+// newest one.
 func (r *renderer) threadOf(s state.State) state.Thread {
 	msg, _ := s.TurnMessage()
 	m, err := readMessage(r.store, s.Turn, msg)
@@ -72,14 +74,14 @@ func (r *renderer) threadOf(s state.State) state.Thread {
 	return m.thread
 }
 
-// said is what a mail says.
+// said is the text of a mail.
 type said struct {
 	text     string
-	markdown bool // it is an agent's, and may be formatted
+	markdown bool // the text is an agent's, and may be formatted
 }
 
 // renderMail returns the bytes of a mail of ours, in the thread of the effect.
-func (r *renderer) renderMail(e state.Effect, what said, files []message.Attachment, now time.Time) ([]byte, error) {
+func (r *renderer) renderMail(e state.Effect, what said, list []message.Attachment, now time.Time) ([]byte, error) {
 	key, err := r.idKeys.key()
 	if err != nil {
 		return nil, err
@@ -102,7 +104,7 @@ func (r *renderer) renderMail(e state.Effect, what said, files []message.Attachm
 		Date:        now,
 		Text:        what.text,
 		Markdown:    what.markdown && r.replies.HTML,
-		Attachments: files,
+		Attachments: list,
 		Auto:        "auto-generated",
 		History:     head.String(),
 	}
@@ -119,13 +121,13 @@ func (r *renderer) renderMail(e state.Effect, what said, files []message.Attachm
 	return out.Bytes(), nil
 }
 
-// meshMessage returns the message that carries an effect to another agent. A report
-// says how its turn ended.
+// meshMessage returns the message that carries an effect to another agent. A report has the
+// outcome of its turn.
 func meshMessage(from string, e state.Effect, text string) mesh.Message {
 	m := mesh.Message{
 		ID: e.ID, From: from, To: e.To, Text: text, Kind: meshKind(e.Kind),
 		Correlation: e.Correlation, Hops: e.Hops, ResultFields: e.ResultFields, Trace: e.Trace,
-		Files: meshFiles(e.Files),
+		Files: files.ForMesh(e.Files),
 	}
 	if m.Kind == mesh.KindReport {
 		m.Status, m.TurnID, m.Epoch, m.AfterExecution = e.Outcome, e.TurnID, e.Epoch, e.AfterExecution
@@ -182,10 +184,10 @@ func (r *renderer) text(s state.State, e state.Effect) (string, error) {
 	return e.Text, nil
 }
 
-// brokeNote returns what a mail that promises a turn adds while the agent can
-// afford none.
+// brokeNote returns the note for a mail that promises a turn while the agent cannot afford one,
+// or "".
 func (r *renderer) brokeNote(s state.State) string {
-	why := broke(s, *r.policy, r.now())
+	why := view.Broke(s, *r.policy, r.now())
 	if why == "" {
 		return ""
 	}
@@ -216,7 +218,7 @@ func (r *renderer) answer(s state.State, control string) string {
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
 		s.Turn.Status, len(s.Inbox)-len(s.Planned()), len(s.Outbox), len(s.Undelivered))
 	for _, w := range s.OperatorWaits(r.now()) {
-		fmt.Fprintf(&b, "asked you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), offered(w.Options))
+		fmt.Fprintf(&b, "asked you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), view.Offered(w.Options))
 	}
 	r.wakeups(&b, s)
 	r.prompts(&b, s)
@@ -235,9 +237,9 @@ func (r *renderer) answer(s state.State, control string) string {
 	return b.String()
 }
 
-// prompts adds when each prompt of the clock is next.
+// prompts adds the next time of each clock prompt.
 func (r *renderer) prompts(b *strings.Builder, s state.State) {
-	for _, p := range promptStatus(s, *r.policy, r.now()) {
+	for _, p := range view.PromptStatus(s, *r.policy, r.now()) {
 		switch {
 		case p.Next == nil:
 		case p.Held != "":
@@ -248,12 +250,12 @@ func (r *renderer) prompts(b *strings.Builder, s state.State) {
 	}
 }
 
-// mostWakeups is how many wakeups an answer shows.
+// mostWakeups limits the wakeups that an answer shows.
 const mostWakeups = 5
 
-// wakeups adds what the agent has planned, the next first.
+// wakeups adds the wakeups of the agent, the next first.
 func (r *renderer) wakeups(b *strings.Builder, s state.State) {
-	rows := wakeups(s, *r.policy, r.now(), func(state.Message) bool { return true })
+	rows := view.Wakeups(s, *r.policy, r.now(), func(state.Message) bool { return true })
 	for _, w := range rows[:min(len(rows), mostWakeups)] {
 		fmt.Fprintf(b, "%s: %s, %s", w.Kind, w.At.Format(time.RFC3339), plain.Line(w.Title))
 		if w.Held != "" {

@@ -8,16 +8,15 @@ import (
 	"agentstateloop/state"
 )
 
-// What a search returns, and reads.
+// The limits of a search.
 const (
 	searchMost = 20       // exchanges
 	searchRead = 64 << 10 // bytes of one message or answer
 )
 
-// SearchInside is SearchHistory for the turn that it is called from. It finds only
-// exchanges with the principal whom that turn answers, and returns ErrStale if the
-// turn is not the caller's any more. Each text that it returns is fenced, as in a
-// prompt.
+// SearchInside is SearchHistory for the turn that it is called from. It finds only exchanges
+// with the principal of that turn, and returns ErrStale if the turn is not the caller's any
+// more. It fences each text, as a prompt does.
 func (a *Agent) SearchInside(in Inside, query string, n int) (string, error) {
 	s, err := in.state(a.Store)
 	if err != nil {
@@ -29,10 +28,10 @@ func (a *Agent) SearchInside(in Inside, query string, n int) (string, error) {
 	return join(found, fences.Exchange), err
 }
 
-// SearchHistory searches what was said to the agent by anybody and what it answered
-// since the last reset, in every month that is kept. It returns the n exchanges (1
-// to 20) that share most words with query, best first, or "" if none does. It reads
-// them one after the other and holds only those that it returns.
+// SearchHistory searches all messages to the agent and its answers since the last reset, in
+// every month that is kept. It returns the n exchanges (1 to 20) that share most words with
+// query, best first, or "" if no exchange matches. It reads them one after the other and holds
+// only the results.
 func (a *Agent) SearchHistory(query string, n int) (string, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -51,7 +50,7 @@ func join(found []prompt.Exchange, text func(prompt.Exchange) string) string {
 	return strings.Join(texts, "\n")
 }
 
-// search is SearchHistory among the task lines that shown reports true for.
+// search is SearchHistory among the task lines that shown accepts.
 func (rc recaller) search(s state.State, query string, n int, shown func(state.Line) bool) ([]prompt.Exchange, error) {
 	n = mostFound(n)
 	ranking := prompt.NewRanking(query)
@@ -78,8 +77,8 @@ func (rc recaller) search(s state.State, query string, n int, shown func(state.L
 	return found, nil
 }
 
-// mostFound returns how many exchanges a search for n of them returns at most.
+// mostFound limits the number of exchanges that a search returns.
 func mostFound(n int) int { return min(max(1, n), searchMost) }
 
-// searched returns the text of a turn in which words are looked for.
+// searched returns the text of a turn for a search.
 func (rc recaller) searched(l state.Line) string { return rc.exchange(l, searchRead).Plain() }

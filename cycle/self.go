@@ -4,30 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
-	"agentstateloop/internal/plain"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// How an agent wakes itself (docs/design.md, "It drives itself"): a sleep with a
-// reason, a rest after an answer, a reminder.
+// An agent can wake itself (docs/design.md, "It drives itself"): by a sleep with a reason, a
+// rest after an answer, or a reminder.
 
-// ErrNoSelfTurns means that the configuration lets the agent cause no turns itself.
+// ErrNoSelfTurns means that the configuration forbids turns that the agent causes itself.
 var ErrNoSelfTurns = errors.New("this agent may not wake itself: [turn] self_turns is 0")
 
 const (
-	maxSelfText = 4 << 10 // bytes of the words of a wakeup
-	maxTitle    = 80      // characters of the words that a row holds
+	maxSelfText = 4 << 10 // bytes of the text of a wakeup
 )
 
-// titleOf returns the beginning of a text, as a row holds it.
-func titleOf(text string) string { return plain.Shorten(plain.Line(text), maxTitle) }
-
-// Sleep records that the agent wants to be left alone for d. If why is not empty, it
-// wakes then, and has a turn that is told why. A message or a nudge ends the sleep.
+// Sleep records that the agent wants to be left alone for d. If why is not empty, the agent
+// then wakes for a turn, whose prompt has why. A message or a nudge ends the sleep.
 func (a *Agent) Sleep(ctx context.Context, in Inside, d time.Duration, why string) error {
 	if strings.TrimSpace(why) != "" {
 		if d > state.MaxSleep {
@@ -43,13 +40,13 @@ func (a *Agent) Sleep(ctx context.Context, in Inside, d time.Duration, why strin
 	return in.check(s)
 }
 
-// restWords are the words of a row that an agent made by answering and saying no more.
+// restWords is the text of the row for a rest after an answer.
 const restWords = "You rested after your answer, as [api] rest says."
 
-// Rest records that the agent rests for d after an answer, and, if wakes is set, then
-// has a turn. Where no such turn is possible, it only rests. So it does after another
-// agent's message, which is not to make it go on by itself. A sleep with a reason that
-// waits in this conversation stays: nobody has said that it is over.
+// Rest records that the agent rests for d after an answer, and, if wakes is set, then has a
+// turn. If such a turn is not possible, the agent only rests. It also only rests after another
+// agent's message, which must not make it go on by itself. A waiting sleep with a reason stays
+// in this conversation, because it has not ended.
 func (a *Agent) Rest(ctx context.Context, in Inside, d time.Duration, wakes bool) error {
 	s, err := in.state(a.Store)
 	if err != nil || s.Sleeps(s.TurnPrincipal()) {
@@ -65,31 +62,21 @@ func (a *Agent) Rest(ctx context.Context, in Inside, d time.Duration, wakes bool
 	return err
 }
 
-// Remind sets a time at which the agent has a turn that is told text, from inside the
-// turn in. See ParseWhen for when. It returns that time.
+// Remind sets the time of a turn whose prompt has text, from inside the turn in. ParseWhen
+// describes the forms of when. Remind returns that time.
 func (a *Agent) Remind(ctx context.Context, in Inside, when, text string) (time.Time, error) {
 	return a.planner().remind(ctx, in, state.Planned{}, when, text)
 }
 
-// RemindByHand is Remind for the operator at the terminal, who is called from.
+// RemindByHand is Remind for the operator at the terminal, whose name is from.
 func (a *Agent) RemindByHand(ctx context.Context, from, when, text string) (time.Time, error) {
 	return a.planner().remind(ctx, Inside{}, state.Planned{From: from}, when, text)
 }
 
-// Wakeup is a row of the agent itself that waits.
-type Wakeup struct {
-	Seq   uint64    `json:"seq"` // its number in the inbox; 0 for a row of an older version
-	Key   string    `json:"key"`
-	Kind  string    `json:"kind"` // sleep, rest or reminder
-	At    time.Time `json:"at"`
-	Title string    `json:"title"` // the beginning of its words
-	Held  string    `json:"held"`  // what holds it back, though its time has come; or ""
-}
-
-// Wakeups returns the rows of the agent itself that wait, the next first. For the
-// turn in it returns those of the principal whom that turn answers, and for the
-// operator at the terminal, who has no turn, all.
-func (a *Agent) Wakeups(in Inside) ([]Wakeup, error) {
+// Wakeups returns the waiting wakeups of the agent, the next first. For the turn in it returns
+// those of the turn's principal. For the operator at the terminal, who has no turn, it returns
+// all.
+func (a *Agent) Wakeups(in Inside) ([]view.Wakeup, error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return nil, err
@@ -99,12 +86,12 @@ func (a *Agent) Wakeups(in Inside) ([]Wakeup, error) {
 			return nil, err
 		}
 	}
-	return wakeups(s, a.Policy, a.Now(), func(m state.Message) bool {
+	return view.Wakeups(s, a.Policy, a.Now(), func(m state.Message) bool {
 		return in.TurnID == "" || m.Principal() == s.TurnPrincipal()
 	}), nil
 }
 
-// planner makes the rows of the agent itself.
+// planner makes the rows that wake the agent.
 type planner struct {
 	core
 	journal *journal
@@ -122,7 +109,7 @@ func (p *planner) remind(ctx context.Context, in Inside, e state.Planned, when, 
 	return p.plan(ctx, in, e, text)
 }
 
-// errNoRoom means that as many rows of the agent itself wait as may.
+// errNoRoom means that the limit of waiting wakeups is reached.
 var errNoRoom = fmt.Errorf("%d wakeups of this agent wait already, or half as many that other agents caused: see `inbox list`, and remove one with `inbox drop KEY`", state.MaxSelfRows)
 
 // plan adds the row of e, with its words in a file. It returns the time at which the
@@ -142,7 +129,7 @@ func (p *planner) plan(ctx context.Context, in Inside, e state.Planned, words st
 		return time.Time{}, err
 	}
 	e.Key = "self:" + store.NewID()
-	e.Title = titleOf(words)
+	e.Title = view.TitleOf(words)
 	e.Payload = store.PayloadName(store.MessagesDir, e.Key, ".txt")
 	var err error
 	if e.Sum, err = p.store.KeepSummed(e.Payload, strings.NewReader(words)); err != nil {
@@ -166,7 +153,7 @@ func (p *planner) plan(ctx context.Context, in Inside, e state.Planned, words st
 	return row.NextRetryAt, p.flusher.sendNow(ctx, s)
 }
 
-// setThread sets the mail thread of the answer to what a turn plans.
+// setThread sets the mail thread for the answer of a planned turn.
 func (p *planner) setThread(e *state.Planned) error {
 	s, err := p.store.Read()
 	if err != nil || !s.Turn.Owns(e.TurnID, e.Epoch) {
@@ -181,19 +168,82 @@ func (p *planner) setThread(e *state.Planned) error {
 	return err
 }
 
-// wakeups returns the rows of the agent itself that wait and that shown reports true
-// for, the next first.
-func wakeups(s state.State, p state.Policy, now time.Time, shown func(state.Message) bool) []Wakeup {
-	rows := []Wakeup{}
-	for _, m := range s.Planned() {
-		if !shown(m) {
-			continue
-		}
-		w := Wakeup{Seq: m.Seq, Key: m.Key, Kind: m.Kind, At: m.NextRetryAt, Title: m.Title}
-		if !now.Before(m.NextRetryAt) {
-			w.Held = s.SelfHeld(m, p, now)
-		}
-		rows = append(rows, w)
+// The forms of a time, besides RFC 3339. A time without a date is the next one that a clock
+// shows.
+const (
+	dateAndTime = "2006-01-02 15:04"
+	timeOfDay   = "15:04"
+	zoneOffset  = "-07:00"
+)
+
+// ErrNotATime means that a text is not a time, in any form.
+var ErrNotATime = errors.New("is not a time")
+
+// ParseWhen returns the time of a reminder: a duration such as 10m, 2h or 3d, or a time as
+// 2026-03-02 08:00, 08:00 or RFC 3339. A time without a zone is local to loc. The time must be
+// after now, by a year at most.
+func ParseWhen(when string, now time.Time, loc *time.Location) (time.Time, error) {
+	if loc == nil {
+		loc = time.UTC
 	}
-	return rows
+	when = strings.TrimSpace(when)
+	at, ok, err := parseTime(when, now.In(loc))
+	if !ok {
+		var d time.Duration
+		if d, err = parseSpan(when); err == nil {
+			at = now.Add(d)
+		}
+	}
+	switch {
+	case err != nil:
+		return time.Time{}, err
+	case !at.After(now):
+		return time.Time{}, fmt.Errorf("%s has passed: now it is %s", when, now.In(loc).Format(dateAndTime))
+	case at.Sub(now) > state.MaxReminder:
+		return time.Time{}, fmt.Errorf("%s is too far ahead: a reminder is %d days ahead at most", when, int(state.MaxReminder/(24*time.Hour)))
+	}
+	return at.UTC(), nil
+}
+
+// parseTime parses a time. ok is false if when is not in one of its forms.
+func parseTime(when string, now time.Time) (at time.Time, ok bool, err error) {
+	if at, err := time.Parse(time.RFC3339, when); err == nil {
+		return at, true, nil
+	}
+	for _, seconds := range []string{"", ":05"} {
+		if at, err := time.ParseInLocation(dateAndTime+seconds, strings.Replace(when, "T", " ", 1), now.Location()); err == nil {
+			return at, true, nil
+		}
+	}
+	clock, err := time.Parse(timeOfDay, when)
+	if err != nil {
+		return time.Time{}, false, nil
+	}
+	// A change of the clocks may skip a time of day, or repeat it. So look at each minute that
+	// passes.
+	at = now.Truncate(time.Minute).Add(time.Minute)
+	for at.Hour() != clock.Hour() || at.Minute() != clock.Minute() {
+		at = at.Add(time.Minute)
+	}
+	return at, true, nil
+}
+
+// maxDays limits the days of a duration: a hundred years.
+const maxDays = 36500
+
+// parseSpan parses a duration: days, or the syntax of Go.
+func parseSpan(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= maxDays {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf(`%q %w: write a duration such as 10m, 2h or 3d, or a time such as 08:00, "2026-03-02 08:00" or 2026-03-02T08:00:00Z`, text, ErrNotATime)
+	}
+	if d <= 0 {
+		return 0, fmt.Errorf("%s is not ahead: a duration must be longer than zero", text)
+	}
+	return d, nil
 }

@@ -12,14 +12,14 @@ import (
 	"agentstateloop/state/store"
 )
 
-// What is read of the history for a wakeup, in bytes, and how many lines a prompt
-// shows of it.
+// The limits for the prompt of a wakeup: bytes of history that are read, and lines that the
+// prompt shows.
 const (
 	meanwhileRead = 1 << 20
 	meanwhileMost = 20
 )
 
-// wokenBy returns what ended the wait of a row of the agent itself.
+// wokenBy returns the reason why a wakeup ended its wait.
 func wokenBy(m state.Message) string {
 	switch {
 	case m.Kind == state.KindReminder && m.MadeBy == "":
@@ -36,8 +36,8 @@ func wokenBy(m state.Message) string {
 	return "your sleep is over"
 }
 
-// wake adds what a turn is told that the agent caused itself: why it woke, what it
-// said before, unless a reset has ended the memory of that, and what came meanwhile. The
+// wake adds the template data of a turn that the agent caused itself: why it woke, its earlier
+// words, unless a reset has ended the memory of them, and the messages that came meanwhile. The
 // rest of d is complete.
 func (p *prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 	if m.msg.Source != state.Self {
@@ -60,7 +60,7 @@ func (p *prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 	d.Came, d.Meanwhile = p.meanwhile(fences, m.msg)
 }
 
-// clock adds what a turn is told that a prompt of the clock has caused.
+// clock adds the template data of a turn that a clock prompt has caused.
 func (p *prompter) clock(d *prompt.Data, m state.Message) {
 	if m.Source != state.Clock {
 		return
@@ -73,8 +73,8 @@ func (p *prompter) clock(d *prompt.Data, m state.Message) {
 	}
 }
 
-// endedSleep returns the beginning of the words with which the agent would have woken
-// itself, had none of the messages come that the turn answers.
+// endedSleep returns the beginning of the text of the wakeup that the messages of this turn
+// have replaced.
 func (m turnMessage) endedSleep() string {
 	for _, other := range m.with { // the first of them has ended it
 		if other.msg.EndedSleep != "" {
@@ -84,9 +84,9 @@ func (m turnMessage) endedSleep() string {
 	return m.msg.EndedSleep
 }
 
-// meanwhile returns how many messages and nudges came since a row was made, in words,
-// and the newest of them, one a line. A row of another agent's conversation is shown
-// what came from that agent.
+// meanwhile returns in words how many messages and nudges came since a row was made, and the
+// newest of them, one per line. A row of another agent's conversation counts only those from
+// that agent.
 func (p *prompter) meanwhile(fences prompt.Fences, row state.Message) (came string, lines []string) {
 	messages, nudges := 0, 0
 	for l, err := range p.store.Newest(meanwhileRead, state.LineMessage, state.LineNudge) {
@@ -95,7 +95,7 @@ func (p *prompter) meanwhile(fences prompt.Fences, row state.Message) (came stri
 			break
 		}
 		if l.Key == row.Key {
-			break // what is older came before it
+			break // older lines came before it
 		}
 		if l.Source == state.Self || l.Source == state.Clock || !row.Operator && !isFrom(row, l) {
 			continue
@@ -129,7 +129,7 @@ func (p *prompter) meanwhile(fences prompt.Fences, row state.Message) (came stri
 	return strings.Join(counts, " and "), lines
 }
 
-// isFrom reports whether what a line tells of came from the agent of a row.
+// isFrom reports whether the message or nudge of a line came from the agent of a row.
 func isFrom(row state.Message, l state.Line) bool {
 	if l.Message != nil {
 		return l.Message.Principal() == row.Principal()
@@ -152,8 +152,8 @@ func cameLine(what string, l state.Line) string {
 	return text
 }
 
-// silent reports whether the answer to a wakeup says that the operator needs to know
-// nothing: it is empty, or the one word NOTHING.
+// silent reports whether the answer to a wakeup has no news for the operator: it is empty, or
+// the one word NOTHING.
 func silent(text string) bool {
 	word := strings.TrimSuffix(strings.TrimSpace(text), ".")
 	return word == "" || strings.EqualFold(word, "NOTHING")

@@ -4,19 +4,20 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
-// What turns cost: an attempt's bill, the calls that a turn reports one by one,
-// and what may still be spent.
+// The cost of turns: an attempt's bill, the calls that a turn reports one by one, and the money
+// that is left.
 
-// Allowance is the money that a turn may still spend: what is left of the credit, of the
-// day's budget or of the turn's own budget, whichever is least. What names it. In
-// tier critical a turn that another agent has caused may spend nothing. Left means
-// nothing without a limit.
+// Allowance is the money that a turn may still spend: the rest of the credit, of the day's
+// budget or of the turn's own budget, whichever is least. What names that limit. In tier
+// critical a turn that the operator did not cause may not spend money. Left is meaningless
+// without a limit.
 type Allowance struct {
 	Tier    state.Tier
 	Left    state.Micros
@@ -24,7 +25,7 @@ type Allowance struct {
 	What    string // "the credit of $5.00"
 }
 
-// Allowance returns what the turn that asks may still spend.
+// Allowance returns the allowance of the calling turn.
 func (a *Agent) Allowance(in Inside) (Allowance, error) {
 	s, err := in.state(a.Store)
 	if err != nil {
@@ -34,14 +35,14 @@ func (a *Agent) Allowance(in Inside) (Allowance, error) {
 	return a.biller(a.usual()).allowance(s, msg), nil
 }
 
-// biller counts what turns cost.
+// biller computes the cost of turns.
 type biller struct {
 	core
 	turn   *turn.Config // nil: no turn is run here
 	prices turn.Prices
 }
 
-// allowance returns what the turn of a message may still spend.
+// allowance returns the money that the turn of a message may still spend.
 func (b *biller) allowance(s state.State, msg state.Message) Allowance {
 	now := b.now()
 	least, limited := s.Tightest(*b.policy, now)
@@ -57,34 +58,6 @@ func (b *biller) allowance(s state.State, msg state.Message) Allowance {
 		w.Left, w.Limited, w.What = left, true, b.turnBudget()
 	}
 	return w
-}
-
-// isShort reports whether turns run as cheaply as they can in a tier.
-func isShort(t state.Tier) bool { return t == state.TierLow || t == state.TierCritical }
-
-// savings returns in words what is done to save money in a tier, apart from which
-// messages have turns. t may be nil.
-func savings(t *turn.Config, tier state.Tier) []string {
-	saved := []string{}
-	if t == nil || !isShort(tier) {
-		return saved
-	}
-	if len(t.Low.Command) > 0 {
-		saved = append(saved, "low_command runs")
-	}
-	if len(t.Low.Args) > 0 {
-		saved = append(saved, "low_args are added")
-	}
-	if len(t.Low.Options) > 0 {
-		saved = append(saved, "low_options are chosen")
-	}
-	if t.Low.Model != "" {
-		saved = append(saved, "low_model is asked")
-	}
-	if t.Runner == turn.API {
-		saved = append(saved, "half of max_calls, max_tools and max_output")
-	}
-	return append(saved, "no turns of its own")
 }
 
 // affords reports whether the tier lets the turn of a message run (docs/design.md,
@@ -123,9 +96,8 @@ func senderOf(s state.State, turnID string) string {
 	return msg.From
 }
 
-// priced returns the spending with its cost: the provider's own figure if it is
-// plausible, or else that of the price table. odd describes a figure that was not
-// believed.
+// priced returns the spending with its cost: the provider's own figure if it is plausible, or
+// else that of the price table. odd describes an implausible figure.
 func (b *biller) priced(sp state.Spending, usd float64) (_ state.Spending, odd string) {
 	own, ok := state.Dollars(usd)
 	if ok && own > 0 && own <= state.MaxSpent {
@@ -143,9 +115,9 @@ func (b *biller) priced(sp state.Spending, usd float64) (_ state.Spending, odd s
 	return sp, odd
 }
 
-// bill returns the cost of an attempt as events for the commit that ends it. It
-// returns none if the agent reported no cost, or has reported it already. The
-// cost counts once, under the attempt's own id, however often it is committed.
+// bill returns the cost of an attempt as events for the commit that ends it. It returns no
+// events if the agent reported no cost, or has reported it already. The cost counts once, under
+// the attempt's own id, however often it is committed.
 func (b *biller) bill(s state.State, h state.Head, reported turn.Bill) []state.Event {
 	if b.turn == nil || reported.Settled {
 		return nil
@@ -167,8 +139,8 @@ func (b *biller) bill(s state.State, h state.Head, reported turn.Bill) []state.E
 	return []state.Event{e}
 }
 
-// onTop returns how far a session's meter has risen since it was last read. A
-// meter that shows less has started again.
+// onTop returns the rise of a session's meter since it was last read. A meter that shows less
+// has started again.
 func onTop(now state.Tokens, last state.Meter) state.Tokens {
 	was := last.Tokens
 	if now.Input < was.Input || now.Output < was.Output || now.CacheRead < was.CacheRead || now.CacheWrite < was.CacheWrite {
@@ -186,7 +158,7 @@ func (b *biller) billed(s state.State, h state.Head) []state.Event {
 	if h.Pulled || h.TurnID == "" {
 		return nil
 	}
-	return b.bill(s, h, b.replayed(b.store.Path(attemptDir(h.TurnID, h.Epoch))))
+	return b.bill(s, h, b.replayed(b.store.Path(store.AttemptDir(h.TurnID, h.Epoch))))
 }
 
 // replayed returns the bill of the attempt in dir, whose runner died.
@@ -214,18 +186,9 @@ func (b *biller) overspent(s state.State, h state.Head, bill []state.Event) bool
 	return cost >= limit
 }
 
-// Broke returns why no turn runs for lack of money, and until when, or "" if
-// there is money.
-func (a *Agent) Broke(s state.State) string { return broke(s, a.Policy, a.Now()) }
-
-// broke is Broke.
-func broke(s state.State, p state.Policy, now time.Time) string {
-	if s.Tier(p, now) != state.TierDead {
-		return ""
-	}
-	limit, _ := s.Tightest(p, now)
-	return fmt.Sprintf("%s is used up, and your messages wait %s", limit.What(), limit.Remedy())
-}
+// Broke returns the reason why no turn runs for lack of money, and until when, or "" if the
+// agent has money.
+func (a *Agent) Broke(s state.State) string { return view.Broke(s, a.Policy, a.Now()) }
 
 // Credit adds to the credit, durable when it returns.
 func (a *Agent) Credit(ctx context.Context, amount state.Micros, by string) (state.State, error) {

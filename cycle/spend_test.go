@@ -47,7 +47,7 @@ func TestTheBillComesWithTheEnd(t *testing.T) {
 	if spend.Serial != task.Serial || spend.TurnID != task.TurnID || task.Row.Cost != 10_000 {
 		t.Errorf("spent in %+v, ended in %+v", spend, task)
 	}
-	status, err := h.agent.Status()
+	status, err := h.agent.View().Status()
 	check(t, err)
 	if status.Spend.DayUSD != 0.01 || status.Spend.MonthUSD != 0.01 || status.Tier != state.TierNormal || status.Spend.LeftUSD != nil {
 		t.Errorf("status %+v, %s", status.Spend, status.Tier)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -55,7 +55,7 @@ func TestStatusHolds(t *testing.T) {
 			"1 hook: hook chat fails|1 poll: the next poll calls hook log", &later},
 	} {
 		c.state.Turn.Status = state.HeadIdle
-		s := h.agent.StatusOf(c.state)
+		s := h.agent.View().StatusOf(c.state)
 		var got []string
 		count := 0
 		for _, hold := range s.Outbox.Holds {
@@ -83,20 +83,20 @@ func TestStatusAnswer(t *testing.T) {
 	printed := last
 	printed.Reply = ""
 	for want, s := range map[string]state.State{
-		cycle.AnswerPrinted:     {Exchange: state.Exchange{LastAnswer: printed}},
-		cycle.AnswerSent:        {Exchange: state.Exchange{LastAnswer: last}},
-		cycle.AnswerWaiting:     {Exchange: state.Exchange{LastAnswer: last}, Deliveries: state.Deliveries{Outbox: []state.Effect{row}}},
-		cycle.AnswerUndelivered: {Exchange: state.Exchange{LastAnswer: ended}, Deliveries: state.Deliveries{Undelivered: []state.Effect{row}}},
-		cycle.AnswerReturned:    {Exchange: state.Exchange{LastAnswer: ended}, Deliveries: state.Deliveries{Lost: []state.Returned{{ID: "reply.t1"}}}},
-		cycle.AnswerDropped:     {Exchange: state.Exchange{LastAnswer: ended}},
+		view.AnswerPrinted:     {Exchange: state.Exchange{LastAnswer: printed}},
+		view.AnswerSent:        {Exchange: state.Exchange{LastAnswer: last}},
+		view.AnswerWaiting:     {Exchange: state.Exchange{LastAnswer: last}, Deliveries: state.Deliveries{Outbox: []state.Effect{row}}},
+		view.AnswerUndelivered: {Exchange: state.Exchange{LastAnswer: ended}, Deliveries: state.Deliveries{Undelivered: []state.Effect{row}}},
+		view.AnswerReturned:    {Exchange: state.Exchange{LastAnswer: ended}, Deliveries: state.Deliveries{Lost: []state.Returned{{ID: "reply.t1"}}}},
+		view.AnswerDropped:     {Exchange: state.Exchange{LastAnswer: ended}},
 	} {
 		s.Turn.Status = state.HeadIdle
-		got := h.agent.StatusOf(s).LastAnswer
-		if got.Delivery != want || *got.Took != 4 || (got.Waits != nil) != (want == cycle.AnswerWaiting) {
+		got := h.agent.View().StatusOf(s).LastAnswer
+		if got.Delivery != want || *got.Took != 4 || (got.Waits != nil) != (want == view.AnswerWaiting) {
 			t.Errorf("want %s: %+v", want, got)
 		}
 	}
-	if s := h.agent.StatusOf(state.New(handle, "seed")); s.LastAnswer != nil || s.LastMail != nil || s.Questions == nil || s.NextWakeup != nil {
+	if s := h.agent.View().StatusOf(state.New(handle, "seed")); s.LastAnswer != nil || s.LastMail != nil || s.Questions == nil || s.NextWakeup != nil {
 		t.Errorf("of a new agent: %+v, %+v, %v, %v", s.LastAnswer, s.LastMail, s.Questions, s.NextWakeup)
 	}
 }
@@ -112,7 +112,7 @@ func TestStatusWithoutWords(t *testing.T) {
 	s.Turn = state.Head{Status: state.HeadSuspended, TurnID: "t1", Epoch: 1, Waiting: []state.Wait{{ID: "ask.1", To: peer, Text: secret}}}
 	s.Inbox = []state.Message{{Key: "self:1", Source: state.Self, Kind: state.KindReminder, Status: state.Deferred, Title: secret}}
 	s.Challenges = []state.OpenChallenge{{ID: "challenge.1", Key: "mail:" + secret, Until: h.clock.Now().Add(time.Hour)}}
-	full := h.agent.StatusOf(s)
+	full := h.agent.View().StatusOf(s)
 	if n := strings.Count(asJSON(t, full), secret); n != 6 {
 		t.Errorf("the words occur %d times, want 6:\n%s", n, asJSON(t, full))
 	}
@@ -129,7 +129,7 @@ func TestStatusWithoutWords(t *testing.T) {
 func TestStatusReader(t *testing.T) {
 	h := newHouse(t)
 	h.poll()
-	reader := h.agent.StatusReader()
+	reader := h.agent.View().StatusReader()
 	s, err := reader.Status()
 	check(t, err)
 	if s.Halted {
@@ -147,10 +147,10 @@ func TestStatusReader(t *testing.T) {
 		t.Errorf("an unchanged file was read again: %s, %v", again.Phase, err)
 	}
 	h.agent.Store = &store.Store{Dir: h.agent.Store.Dir, Agent: handle}
-	if other, err := h.agent.StatusReader().Status(); err != nil || other.Phase != state.PREP {
+	if other, err := h.agent.View().StatusReader().Status(); err != nil || other.Phase != state.PREP {
 		t.Errorf("another reader sees %s, %v", other.Phase, err)
 	}
-	reader = h.agent.StatusReader()
+	reader = h.agent.View().StatusReader()
 	h.agent.Store.Dir = filepath.Join(t.TempDir(), "fresh")
 	if s, err := reader.Status(); err != nil || s.NextDue != nil {
 		t.Errorf("of another file: %v, %v", s.NextDue, err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
@@ -20,7 +20,7 @@ func TestStatusShowsWhatIs(t *testing.T) {
 	h.poll()
 	h.mail.SetPassword(h.mail.Password)
 	h.poll()
-	s, err := h.agent.Status()
+	s, err := h.agent.View().Status()
 	check(t, err)
 	if s.Agent != handle || s.Phase != state.PREP || !s.Halted || s.NextDue == nil || s.Deadline == nil {
 		t.Errorf("status: %+v", s)
@@ -34,7 +34,7 @@ func TestStatusShowsWhatIs(t *testing.T) {
 }
 
 // The status of another process shows what the agent does, as long as the agent
-// lives (docs/design.md, "Status").
+// lives (docs/protocol.md, "Status").
 func TestStatusShowsTheTurnOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	h := newAwakeHouse(t)
@@ -49,9 +49,9 @@ answer done
 	h.receive(letter{id: "<one@example.com>"})
 	wait := h.pollInBackground()
 	observer := h.blueprint.agent(h.clock.Now)
-	var seen cycle.StatusTurn
+	var seen view.StatusTurn
 	until(t, "the tool is seen", func() bool {
-		s, err := observer.Status()
+		s, err := observer.View().Status()
 		check(t, err)
 		seen = s.Turn
 		return seen.Tool != nil
@@ -64,7 +64,7 @@ answer done
 	}
 	goOn()
 	wait()
-	s, err := observer.Status()
+	s, err := observer.View().Status()
 	check(t, err)
 	if s.Turn.ID != nil || s.Turn.State != nil || s.Turn.Tool != nil {
 		t.Errorf("after the turn: %+v", s.Turn)
@@ -87,7 +87,7 @@ func TestStatusShowsNoDeadAgent(t *testing.T) {
 	if _, err := turn.End(t.Context(), dir, time.Second); err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.agent.Status()
+	s, err := h.agent.View().Status()
 	check(t, err)
 	if s.Turn.Status != state.HeadRunning || s.Turn.State != nil || s.Turn.KillAt != nil {
 		t.Errorf("turn: %+v", s.Turn)

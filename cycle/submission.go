@@ -1,21 +1,26 @@
 package cycle
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 
+	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
-// What a turn hands back: a text, and the results that its message asks for
-// (docs/design.md, "The contract between agents").
+// A turn hands back a text, and the results that its message asks for (docs/protocol.md, "The
+// contract between agents").
 
-// fieldsFile is the name of a turn's results in its output box.
+// fieldsFile is the name of a turn's results in its output folder.
 const fieldsFile = "deliverable.fields.json"
 
 // handedBack is the deliverable of a turn.
@@ -27,20 +32,20 @@ type handedBack struct {
 // whole returns the deliverable as one text for people.
 func (h handedBack) whole() string { return withFields(h.Fields, h.Text) }
 
-// inferenceFailed begins what a failed turn says, behind what the agent had said.
+// inferenceFailed begins the failure message of a turn, after the agent's own words.
 const inferenceFailed = "Inference failed. "
 
-// failed reports whether the text says that its turn has failed. Then it is not Markdown:
-// it may end in what a program has printed.
+// failed reports whether the text has such a failure message. It is then not Markdown, because
+// it may end in the output of a program.
 func (h handedBack) failed() bool { return strings.Contains("\n\n"+h.Text, "\n\n"+inferenceFailed) }
 
-// submittedFile returns a file name for a deliverable in an attempt's folder. The
-// file lies outside of the output box, where the agent may do what it likes. The
-// name differs for each call, so of two calls at once neither overwrites the
-// other.
+// submittedFile returns a file name for a deliverable in an attempt's folder. The file is
+// outside of the output folder, where the agent may change every file. The name differs for
+// each call, so two calls at once do not overwrite each other's file.
 func submittedFile() string { return "submitted." + store.NewID() + ".json" }
 
-// readSubmitted returns what a turn has submitted. Older versions kept the text alone.
+// readSubmitted returns the submitted deliverable of a turn. Older versions kept the text
+// alone.
 func readSubmitted(st *store.Store, dir string, head state.Head) (handedBack, error) {
 	data, err := st.ReadSummed(path.Join(dir, head.Submitted), head.SubmittedSum)
 	if err != nil {
@@ -73,9 +78,9 @@ func readHandedBack(st *store.Store, box, text, fields string) (handedBack, erro
 	return h, nil
 }
 
-// printed returns the results of a turn that ended by printing, and the turn's ending:
-// it is partial if a required result is missing. Nobody can be asked to mend it, so what
-// is there counts.
+// printed returns the fields and the ending of a turn that ended by printing. The turn is
+// partial if a required field is missing. The agent cannot be asked for it any more, so the
+// fields that exist count.
 func (m turnMessage) printed(r turn.Result) (mesh.Fields, turn.Result) {
 	asked := m.sent.ResultFields
 	if len(asked) == 0 || r.Status != turn.Success {
@@ -96,8 +101,8 @@ func (m turnMessage) printed(r turn.Result) (mesh.Fields, turn.Result) {
 	return fields, r
 }
 
-// printedObject returns the members of an object of JSON that is all of a text, bare or
-// in one fence of Markdown. It returns nil for any other text.
+// printedObject returns the members of a JSON object that is a whole text, bare or in one fence
+// of Markdown. It returns nil for any other text.
 func printedObject(text string) mesh.Fields {
 	text = strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(text, "```"); ok {
@@ -122,4 +127,127 @@ func typeOf(asked mesh.ResultFields, name string) (kind string, wanted bool) {
 		}
 	}
 	return "", false
+}
+
+// Field is one named result that an agent submits.
+type Field struct {
+	Name  string
+	Value json.RawMessage // nil: the value is Text
+	Text  string          // the value on a command line, parsed by the type that the message asks for
+}
+
+// results returns the fields with the types that their message asks for. It is an error if a
+// value has the wrong type or a required field is missing (docs/protocol.md, "The contract
+// between agents").
+func results(asked mesh.ResultFields, given []Field) (mesh.Fields, error) {
+	var fields mesh.Fields
+	for _, g := range given {
+		f := mesh.Field{Name: g.Name, Value: g.Value}
+		kind, _ := typeOf(asked, g.Name)
+		if f.Value == nil {
+			f.Value = valueOf(g.Text, kind)
+		}
+		if !json.Valid(f.Value) || !hasType(f.Value, kind) {
+			return nil, fmt.Errorf("the result field %s must be %s, and %s is not", g.Name, typeWord(kind), plain.Brief(string(f.Value)))
+		}
+		fields = append(fields, f)
+	}
+	if missing := missingFields(asked, fields); len(missing) > 0 {
+		return nil, fmt.Errorf("the message asks for result fields that are missing: %s: add --field %s=…", strings.Join(missing, ", "), missing[0])
+	}
+	return fields, fields.Check()
+}
+
+// valueOf returns the JSON value of a text. If the type is known and not a string, the text
+// itself is JSON.
+func valueOf(text, kind string) json.RawMessage {
+	if kind != "" && kind != state.TypeString {
+		return json.RawMessage(text)
+	}
+	data, _ := json.Marshal(text) // a string cannot fail
+	return data
+}
+
+// typeWord names a type for an error message.
+func typeWord(kind string) string {
+	switch kind {
+	case state.TypeString:
+		return "a string"
+	case state.TypeNumber:
+		return "a number"
+	case state.TypeInteger:
+		return "an integer"
+	case state.TypeBoolean:
+		return "true or false"
+	case state.TypeArray:
+		return "an array of JSON"
+	case state.TypeObject:
+		return "an object of JSON"
+	}
+	return "valid JSON"
+}
+
+// hasType reports whether a JSON value has the type.
+func hasType(value json.RawMessage, kind string) bool {
+	value = bytes.TrimSpace(value)
+	if len(value) == 0 {
+		return false
+	}
+	switch kind {
+	case state.TypeString:
+		return value[0] == '"'
+	case state.TypeNumber:
+		return isNumber(value)
+	case state.TypeInteger: // JSON Schema: 1.0 is an integer, and 1e3 too
+		return isNumber(value) && isWhole(string(value))
+	case state.TypeBoolean:
+		return value[0] == 't' || value[0] == 'f'
+	case state.TypeArray:
+		return value[0] == '['
+	case state.TypeObject:
+		return value[0] == '{'
+	}
+	return true
+}
+
+func isNumber(value []byte) bool { return value[0] == '-' || '0' <= value[0] && value[0] <= '9' }
+
+func isWhole(number string) bool {
+	if !strings.ContainsAny(number, ".eE") {
+		return true
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	return err == nil && f == math.Trunc(f)
+}
+
+// missingFields returns the names of the required fields that are missing.
+func missingFields(asked mesh.ResultFields, fields mesh.Fields) []string {
+	var missing []string
+	for _, r := range asked {
+		if r.Required && !slices.ContainsFunc(fields, func(f mesh.Field) bool { return f.Name == r.Name }) {
+			missing = append(missing, r.Name)
+		}
+	}
+	return missing
+}
+
+// withFields returns a text for people: one field per line, then the text.
+func withFields(fields mesh.Fields, text string) string {
+	var b strings.Builder
+	for _, f := range fields {
+		fmt.Fprintf(&b, "%s: %s\n", f.Name, spoken(f.Value))
+	}
+	if text != "" && b.Len() > 0 {
+		b.WriteString("\n")
+	}
+	return b.String() + text
+}
+
+// spoken returns a value for people: a string without its quotes.
+func spoken(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil && value[0] == '"' {
+		return text
+	}
+	return string(value)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/view"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -31,7 +32,7 @@ func (a *Agent) Tell(ctx context.Context, from, text string) (key string, err er
 	return key, err
 }
 
-// Deliverable is the text that a turn handed back, and how the turn ended.
+// Deliverable is the text that a turn handed back, and the outcome of the turn.
 type Deliverable struct {
 	TurnID  string        `json:"turn_id"`
 	Outcome state.Outcome `json:"status"`
@@ -41,15 +42,14 @@ type Deliverable struct {
 	Trace   string        `json:"trace_id"`
 }
 
-// Whole returns the deliverable as one text for people: the fields, one a line, and the
-// text.
+// Whole returns the deliverable as one text for people: one field per line, then the text.
 func (d Deliverable) Whole() string { return withFields(d.Fields, d.Text) }
 
-// Await waits until the turn of the message with this key has ended, and returns
-// its deliverable. It returns an error when ctx ends, and when the agent has no
-// money for the turn. While it waits it tells each of watch why, ten times a second, and
-// ends with an error of theirs.
-func (a *Agent) Await(ctx context.Context, key string, watch ...func(Waiting) error) (Deliverable, error) {
+// Await waits until the turn of the message with this key has ended, and returns its
+// deliverable. It returns an error when ctx ends, and when the agent cannot afford the turn.
+// While it waits, it passes the reason to each of watch, ten times a second, and ends with the
+// first error that one of them returns.
+func (a *Agent) Await(ctx context.Context, key string, watch ...func(view.Waiting) error) (Deliverable, error) {
 	tick := time.NewTicker(checkInterval(a) / 5)
 	defer tick.Stop()
 	for {
@@ -65,7 +65,7 @@ func (a *Agent) Await(ctx context.Context, key string, watch ...func(Waiting) er
 			return Deliverable{}, fmt.Errorf("the agent is out of money: %s", why)
 		}
 		for _, tell := range watch {
-			if err := tell(a.WhyWaits(s, key)); err != nil {
+			if err := tell(a.View().WhyWaits(s, key)); err != nil {
 				return Deliverable{}, err
 			}
 		}
@@ -77,8 +77,8 @@ func (a *Agent) Await(ctx context.Context, key string, watch ...func(Waiting) er
 	}
 }
 
-// HandedBack returns the deliverable of a message whose turn has ended. It returns nil
-// if no turn has, or if the deliverable is not kept any more.
+// HandedBack returns the deliverable of a message whose turn has ended. It returns nil if its
+// turn has not ended, or if the deliverable is not kept any more.
 func (a *Agent) HandedBack(key string) (*Deliverable, error) {
 	task, err := lastTask(a.Store, key)
 	if err != nil || task.Kind != state.LineTask {
@@ -116,7 +116,7 @@ func lastTask(st *store.Store, key string) (last state.Line, err error) {
 	return last, nil
 }
 
-// readDeliverable returns what the turn of a task line handed back.
+// readDeliverable returns the deliverable of a task line's turn.
 func readDeliverable(st *store.Store, task state.Line) (Deliverable, error) {
 	back, err := readHandedBack(st, task.OutputBox, task.Deliverable, task.Fields)
 	return Deliverable{

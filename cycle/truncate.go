@@ -1,15 +1,24 @@
 package cycle
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
 	"slices"
+	"strings"
+	"syscall"
 	"unicode/utf8"
 
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
+	"agentstateloop/turn"
 )
 
-// maxPosted is how many bytes of JSON a text may take in a mesh message. The
-// rest of a body's 64 KiB is for the other fields.
+// maxPosted limits a text in a mesh message, in bytes of JSON. The rest of a body's 64 KiB is
+// for the other fields.
 const maxPosted = mesh.MaxMessage - 4<<10
 
 // cutMark replaces the rest of a truncated text.
@@ -47,8 +56,7 @@ func jsonSize(text string) int {
 	return size
 }
 
-// runeSize returns how many bytes encoding/json needs for r at most, while it
-// does not escape for HTML.
+// runeSize returns the most bytes that encoding/json needs for r, without its escapes for HTML.
 func runeSize(r rune) int {
 	switch {
 	case r == '"', r == '\\', r == '\n', r == '\r', r == '\t':
@@ -59,10 +67,75 @@ func runeSize(r rune) int {
 	return utf8.RuneLen(r)
 }
 
-// passed returns the hops of an answer to a message with these hops: we are
-// added, and the oldest is dropped if there would be more than a message may
-// have. An answer causes no turn, so no loop can hide in what is dropped.
+// roomFor returns how many bytes of JSON a text with these files may take.
+func roomFor(files []mesh.File) int {
+	if len(files) == 0 {
+		return maxPosted
+	}
+	list, _ := json.Marshal(files) // strings and numbers cannot fail
+	return maxPosted - len(list)
+}
+
+// passed returns the hops of an answer to a message with these hops. It adds us, and drops the
+// oldest hop if a message may not have so many. An answer causes no turn, so a dropped hop
+// cannot hide a loop.
 func passed(hops []string, handle string) []string {
 	hops = append(slices.Clone(hops), handle)
 	return hops[max(0, len(hops)-mesh.MaxHops):]
+}
+
+// keepWhole moves an answer that is too long for a mail's text into the output folder, as a
+// file that goes with the reply.
+func (d *deliverer) keepWhole(m turnMessage, r *turn.Result) {
+	if r.TextFile == "" {
+		return
+	}
+	name := "answer.txt"
+	for n := 2; slices.Contains(r.Output, name); n++ {
+		name = fmt.Sprintf("answer-%d.txt", n)
+	}
+	from := r.TextFile
+	r.TextFile = ""
+	box, err := os.OpenRoot(d.store.Path(m.dir()))
+	if err == nil {
+		defer box.Close()
+		err = box.Rename(from, path.Join("output", name))
+	}
+	if err != nil {
+		r.Notes = append(r.Notes, "the answer is longer, and the rest could not be kept: "+err.Error())
+		return
+	}
+	r.Output = append(r.Output, name)
+	r.Notes = append(r.Notes, "the answer is longer: all of it is in "+name)
+}
+
+// diskFull reports whether a write failed for lack of disk space.
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// makeRoom removes the agent's files from its output folder: they may fill the disk, and the
+// deliverable matters more. It reports whether it removed a file.
+func (d *deliverer) makeRoom(m turnMessage, r *turn.Result) bool {
+	if d.store.CheckFolders(path.Join(m.dir(), "output", deliverableFile)) != nil {
+		return false
+	}
+	box := d.store.Path(path.Join(m.dir(), "output"))
+	left, err := os.ReadDir(box)
+	if err != nil {
+		return false
+	}
+	var gone []string
+	for _, entry := range left {
+		ours := strings.HasPrefix(entry.Name(), deliverableFile) || strings.HasPrefix(entry.Name(), fieldsFile)
+		if !ours && osfile.RemoveAll(path.Join(box, entry.Name())) == nil {
+			gone = append(gone, fmt.Sprintf("%q", entry.Name()))
+		}
+	}
+	if len(gone) == 0 {
+		return false
+	}
+	r.Output, r.TextFile = nil, ""
+	r.Notes = append(r.Notes, "the disk was full: to make room for this, these files were removed from the output box: "+strings.Join(gone, ", "))
+	return true
 }

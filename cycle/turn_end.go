@@ -8,20 +8,22 @@ import (
 	"path"
 	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 )
 
-// errDenied ends the running of messages for this cycle: the agent's own login
-// was denied, and would be denied for the next message too.
+// errDenied stops the running of messages in this cycle: the agent's own login was denied, and
+// would be denied for the next message too.
 var errDenied = errors.New("the agent's credential was denied")
 
-// deniedRest is how long a message waits after the agent's own login was
-// denied. The next cycle tries again, and cron may start that one somewhat less
-// than a minute later (docs/design.md, "Credentials").
+// deniedRest is how long a message waits after the agent's own login was denied. The next cycle
+// tries again, and cron may start it slightly less than a minute later (docs/design.md,
+// "Credentials").
 const deniedRest = 45 * time.Second
 
-// turnEnder decides what becomes of a turn whose attempt has ended.
+// turnEnder delivers, suspends or gives back a turn whose attempt has ended.
 type turnEnder struct {
 	core
 	journal   *journal
@@ -31,10 +33,9 @@ type turnEnder struct {
 	biller    *biller
 }
 
-// answer delivers the turn of an agent that has answered and whose process lives. ok
-// is false if what becomes of the turn depends on more than its answer: it waits for
-// other agents, its backend cannot be used, or its session cannot go on. Then nothing is
-// committed.
+// answer delivers the turn of an agent that has answered and whose process still runs. ok is
+// false, without a commit, if the turn depends on more than its answer: it waits for other
+// agents, its backend cannot be used, or its session cannot go on.
 func (e *turnEnder) answer(ctx context.Context, m turnMessage, r turn.Result) (s state.State, ok bool, err error) {
 	for {
 		if s, err = e.store.Read(); err != nil {
@@ -53,10 +54,10 @@ func (e *turnEnder) answer(ctx context.Context, m turnMessage, r turn.Result) (s
 	}
 }
 
-// exited commits that the process of an agent that lingered has ended, with what the
-// attempt has cost. from caused the turn.
+// exited commits that the process of a lingering agent has ended, with the cost of the attempt.
+// from caused the turn.
 func (e *turnEnder) exited(ctx context.Context, head state.Head, from string, bill turn.Bill) (state.State, error) {
-	live, _ := turn.ReadLive(e.store.Path(attemptDir(head.TurnID, head.Epoch))) // without it the reason stays unknown
+	live, _ := turn.ReadLive(e.store.Path(store.AttemptDir(head.TurnID, head.Epoch))) // without it the reason stays unknown
 	s, err := e.store.Read()
 	if err != nil {
 		return s, err
@@ -75,13 +76,13 @@ func (e *turnEnder) left(ctx context.Context, head state.Head, reason string) (s
 	return e.journal.commit(ctx, append(e.biller.billed(s, head), agentEnded(head, reason))...)
 }
 
-// tidy ends the boxes of an agent that lingered. While it lived it may have needed what
-// lies in its context box, and the large files of its answer.
+// tidy clears the context folder of an agent that lingered, and takes the large files of its
+// answer out of the output folder. The agent may have needed them while it ran.
 func (e *turnEnder) tidy(s state.State, head state.Head) {
-	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
+	clearContext(e.store, store.AttemptDir(head.TurnID, head.Epoch))
 	for _, row := range s.Outbox {
 		if row.Kind == state.Reply && row.TurnID == head.TurnID && row.Epoch == head.Epoch {
-			outgoingFiles{e.store}.takeOut(row.Files)
+			files.Outgoing{Store: e.store}.TakeOut(row.Files)
 		}
 	}
 }
@@ -90,8 +91,8 @@ func agentEnded(head state.Head, reason string) state.AgentEnded {
 	return state.AgentEnded{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason}
 }
 
-// causedBy names the sender who caused a bill. Once the turn is over, its message has
-// left the inbox.
+// causedBy sets the sender who caused a bill. Once the turn is over, its message has left the
+// inbox.
 func causedBy(from string, bill []state.Event) []state.Event {
 	for i, e := range bill {
 		if spent, ok := e.(state.Spent); ok {
@@ -102,8 +103,8 @@ func causedBy(from string, bill []state.Event) []state.Event {
 	return bill
 }
 
-// conclude commits the end of an attempt that came to r: its turn is delivered,
-// suspended, or given back. errDenied means that the agent's login was denied.
+// conclude commits the end of an attempt with the result r: its turn is delivered, suspended,
+// or given back. errDenied means that the agent's login was denied.
 func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) (state.State, error) {
 	s, err := e.store.Read()
 	if err != nil {
@@ -112,7 +113,7 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 	id, epoch := m.head.TurnID, m.head.Epoch
 	bill := e.biller.bill(s, m.head, r.Bill)
 	asks := s.Turn.AsksPermission() && r.Exit == turn.ExitError
-	if asks { // its program gives up where it is not permitted a call
+	if asks { // its program gives up without the permission
 		r.Status, r.Reason = turn.Partial, "it waits for a permission"
 	}
 	waits := (endedWell(r) || asks) && s.Turn.Waits() && !s.Turn.Finish && s.Turn.Owns(id, epoch)
@@ -155,7 +156,7 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 	return e.deliverer.deliver(ctx, s, m, r)
 }
 
-// putOff gives the message of an attempt back whose backend cannot be used now.
+// putOff gives back the message of an attempt whose backend cannot be used now.
 func (e *turnEnder) putOff(ctx context.Context, s state.State, m turnMessage, r turn.Result, bill []state.Event) (state.State, error) {
 	clearContext(e.store, m.dir())
 	back := state.GivenBack{TurnID: m.head.TurnID, Epoch: m.head.Epoch, Reason: r.Outage.Reason, Worked: r.Worked, Counts: counts(r)}
@@ -165,30 +166,30 @@ func (e *turnEnder) putOff(ctx context.Context, s state.State, m turnMessage, r 
 	return e.journal.commit(ctx, append(bill, e.backend.failed(*r.Outage), back)...)
 }
 
-// counts reports whether an attempt whose backend failed counts as one of those that a turn may
-// have: it did something, and what it met has no known end.
+// counts reports whether an attempt whose backend failed counts as one of the attempts that a
+// turn may have. It does if the agent has done some work and the outage has no known end.
 func counts(r turn.Result) bool {
 	return r.Outage.Kind == state.Overload && (r.Worked || r.Text != "")
 }
 
-// mayTryAgain reports whether the turn of an attempt whose backend failed may have another one.
+// mayTryAgain reports whether the turn may have another attempt after its backend failed.
 func (e *turnEnder) mayTryAgain(s state.State, m turnMessage, r turn.Result, bill []state.Event) bool {
 	return !(counts(r) && m.msg.Attempts >= e.policy.MaxAttempts) && !e.biller.overspent(s, m.head, bill)
 }
 
-// giveBackDenied returns the event of an attempt whose agent's login was denied.
+// giveBackDenied returns the event of an attempt whose login was denied.
 func giveBackDenied(head state.Head, denied *state.CredentialError) state.GivenBack {
 	return state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: denied.Error(), Wait: deniedRest}
 }
 
-// endedWell reports whether the agent ended by itself, or was ended because it
-// stayed on after it was done.
+// endedWell reports whether the agent ended by itself, or was ended because it stayed on after
+// its work was done.
 func endedWell(r turn.Result) bool {
 	return r.Exit == turn.ExitClean || r.Exit == turn.ExitIdle && r.Status == turn.Success
 }
 
-// letGo ends an attempt whose runner was told to go. The message is given back,
-// unless its turn was submitted or stopped.
+// letGo ends an attempt whose runner was told to stop. It gives the message back, unless its
+// turn was submitted or stopped.
 func (e *turnEnder) letGo(ctx context.Context, head state.Head) (state.State, error) {
 	const reason = "its runner was told to stop"
 	s, err := e.store.Read()
@@ -198,7 +199,7 @@ func (e *turnEnder) letGo(ctx context.Context, head state.Head) (state.State, er
 	if s.Turn.Submitted != "" || s.Turn.Stop != "" {
 		return e.giveBack(ctx, s, reason)
 	}
-	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
+	clearContext(e.store, store.AttemptDir(head.TurnID, head.Epoch))
 	return e.journal.commit(ctx, append(e.biller.billed(s, head), state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
 }
 
@@ -210,16 +211,15 @@ func (e *turnEnder) returned(ctx context.Context, s state.State, fault error) (s
 		s, err := e.giveBack(ctx, s, fault.Error())
 		return s, errors.Join(fault, err)
 	}
-	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
+	clearContext(e.store, store.AttemptDir(head.TurnID, head.Epoch))
 	s, err := e.journal.commit(ctx, append(e.biller.billed(s, head),
 		e.backend.failed(turn.Outage{Kind: state.Obstacle, Reason: fault.Error()}),
 		state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: fault.Error()})...)
 	return s, errors.Join(fault, err)
 }
 
-// giveBack returns a turn's message to the inbox for another attempt. A turn
-// that was submitted or stopped, or has used up its attempts or its budget, is
-// closed instead.
+// GiveBack returns a turn's message to the inbox for another attempt. It closes a turn that was
+// submitted or stopped, or has used up its attempts or its budget.
 func (e *turnEnder) giveBack(ctx context.Context, s state.State, reason string) (state.State, error) {
 	head := s.Turn
 	msg, ok := s.Message(head.Key)
@@ -237,12 +237,12 @@ func (e *turnEnder) giveBack(ctx context.Context, s state.State, reason string) 
 	case e.biller.overspent(s, head, bill):
 		return e.closeTurn(ctx, s, turn.Result{Status: turn.Failed, Reason: reason + ", and " + e.biller.turnBudget() + " is used up"})
 	}
-	clearContext(e.store, attemptDir(head.TurnID, head.Epoch))
+	clearContext(e.store, store.AttemptDir(head.TurnID, head.Epoch))
 	return e.journal.commit(ctx, append(bill, state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
 }
 
-// closeTurn closes the turn of s with a fallback deliverable: the ending r, the
-// output of its agent so far, and the files in its output box.
+// closeTurn closes the turn of s with a fallback deliverable: the ending r, the agent's output
+// so far, and the files in its output folder.
 func (e *turnEnder) closeTurn(ctx context.Context, s state.State, r turn.Result) (state.State, error) {
 	msg, _ := s.TurnMessage()
 	m, err := readMessage(e.store, s.Turn, msg)
@@ -257,8 +257,8 @@ func (e *turnEnder) closeTurn(ctx context.Context, s state.State, r turn.Result)
 	if !m.head.Pulled {
 		r.Bill = e.deliverer.biller.replayed(dir)
 	}
-	if files, notes, err := turn.ListOutput(dir); err == nil {
-		r.Output, r.Notes = files, append(r.Notes, notes...)
+	if list, notes, err := turn.ListOutput(dir); err == nil {
+		r.Output, r.Notes = list, append(r.Notes, notes...)
 	}
 	return e.deliverer.deliver(ctx, s, m, r)
 }

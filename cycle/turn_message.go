@@ -5,12 +5,16 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -18,7 +22,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// turnMessage is one message with what its turn needs. It is read from the
+// turnMessage is one message with the data that its turn needs. The data is read from the
 // message's payload, because the inbox row is kept small.
 type turnMessage struct {
 	head state.Head
@@ -31,26 +35,20 @@ type turnMessage struct {
 	thread      state.Thread
 	sent        mesh.Message    // the mesh message, if it is one
 	content     message.Content // of a mail
-	came        []listedFile    // with the message
-	boxFiles    []turn.File     // the same, for the context box
-	outgoing    []state.FileRef // what goes with its report
-	reportFiles []turn.File     // what came with the reports
-	with        []turnMessage   // of the same sender, which the turn answers as well, the oldest first
-	reports     []prompt.Report // what a resumed turn waited for
+	came        []files.Listed  // files that came with the message
+	boxFiles    []turn.File     // the same, for the context folder
+	outgoing    []state.FileRef // files that go with its reply
+	reportFiles []turn.File     // files that came with the reports
+	with        []turnMessage   // other messages of the sender that the turn answers, oldest first
+	reports     []prompt.Report // the reports for a resumed turn
 	said        string          // the agent's output before the turn was suspended
-	apart       bool            // its turn has a session of its own, with which nothing goes on
+	apart       bool            // its turn has a session of its own, which is not continued
 }
 
-// attemptDir returns the folder of one attempt, below the agent's directory.
-func attemptDir(turnID string, epoch uint64) string {
-	return path.Join(store.TurnsDir, turnID, strconv.FormatUint(epoch, 10))
-}
+func (m turnMessage) dir() string { return store.AttemptDir(m.head.TurnID, m.head.Epoch) }
 
-func (m turnMessage) dir() string { return attemptDir(m.head.TurnID, m.head.Epoch) }
-
-// readMessage reads the payload of a message. The error wraps store.ErrDamaged if that
-// is not what was kept; the turn then hands the error back, because an accepted
-// message is answered.
+// readMessage reads the payload of a message. The error wraps store.ErrDamaged if the payload
+// is damaged. The turn then hands the error back, because an accepted message is answered.
 func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessage, error) {
 	m := turnMessage{head: head, msg: msg}
 	var err error
@@ -85,39 +83,39 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 	return m, nil
 }
 
-// receive lists the files that came with the message, and puts them into the context box:
-// those of a mail into attachments/ below folder, those of the mesh into meshFolder. The
-// latter are compared with their sums.
+// receive lists the files that came with the message, and puts them into the context folder:
+// those of a mail into attachments/ below folder, those of the mesh into meshFolder. Files of
+// the mesh are compared with their sums.
 func (m *turnMessage) receive(st *store.Store, folder, meshFolder string) {
 	if m.msg.Source == state.Mail {
-		m.came, m.boxFiles = mailFiles(path.Join(folder, attachmentsFolder), m.content.Attachments)
+		m.came, m.boxFiles = files.FromMail(path.Join(folder, files.AttachmentsFolder), m.content.Attachments)
 		return
 	}
-	m.came, m.boxFiles = incomingFiles{st}.received(m.msg.Key, meshFolder, m.sent.Files)
+	m.came, m.boxFiles = files.Incoming{Store: st}.Received(m.msg.Key, meshFolder, m.sent.Files)
 }
 
-// What the agent was told besides its prompt. These files of the context box have no
-// other copy, and stay with the attempt, as does turn.LeftOutName.
+// The agent's input besides its prompt. These files of the context folder have no other copy,
+// and stay with the attempt, as does turn.LeftOutName.
 const (
 	historyFile = "history.txt"
 	systemFile  = "system.md"
 )
 
-// clearContext removes the other files of the context box when the agent of an attempt
-// has ended, so that a message lies in messages/ and nowhere else
-// (docs/design.md, "Costs"). It comes before the commit that ends the attempt: after a
-// crash the state still names the attempt, and the watchdog ends it again. But it comes
-// after the last write of the attempt: a full disk must show there.
+// clearContext removes the other files of the context folder when the agent of an attempt has
+// ended, so that a message is only in messages/ (docs/design.md, "Costs"). It runs before the
+// commit that ends the attempt: after a crash the state still names the attempt, and the
+// watchdog ends it again. But it runs after the last write of the attempt: a full disk must
+// show there.
 func clearContext(st *store.Store, dir string) {
 	if st.CheckFolders(dir) == nil {
 		turn.ClearContext(st.Path(dir), historyFile, systemFile, turn.LeftOutName)
 	}
 }
 
-// context returns the files of the agent's context box, which is read-only.
+// context returns the files of the agent's context folder, which is read-only.
 func (m turnMessage) context(history, system string) []turn.File {
 	name := "message.txt"
-	files := []turn.File{
+	list := []turn.File{
 		{Name: "text.txt", Body: strings.NewReader(m.text)},
 		{Name: historyFile, Body: strings.NewReader(history)},
 		{Name: systemFile, Body: strings.NewReader(system)},
@@ -125,10 +123,211 @@ func (m turnMessage) context(history, system string) []turn.File {
 	switch m.msg.Source {
 	case state.Mail:
 		name = "message.eml"
-		files = append(files, turn.File{Name: "full.txt", Body: strings.NewReader(m.full)})
+		list = append(list, turn.File{Name: "full.txt", Body: strings.NewReader(m.full)})
 	case state.Mesh:
 		name = "message.json"
 	}
-	files = append(files, turn.File{Name: name, Body: bytes.NewReader(m.raw)})
-	return slices.Concat(files, m.boxFiles, m.reportFiles, m.collectedFiles())
+	list = append(list, turn.File{Name: name, Body: bytes.NewReader(m.raw)})
+	return slices.Concat(list, m.boxFiles, m.reportFiles, m.collectedFiles())
+}
+
+// fenced returns the text of one message in a fence, with the problems of its mail and the list
+// of its files.
+func (m turnMessage) fenced(fences prompt.Fences) string {
+	text := m.text
+	if n := len(m.content.Problems); n > 0 {
+		told := m.content.Problems[:min(n, maxProblems)]
+		text += "\n\n(Not all of this mail could be read as it was meant: " + strings.Join(told, "; ")
+		if n > maxProblems {
+			text += fmt.Sprintf("; and %d more", n-maxProblems)
+		}
+		text += ".)"
+	}
+	return fences.Message(text, files.List(m.came))
+}
+
+// The limits for one message in a prompt: maxProblems problems of its structure and, when it is
+// a past exchange, maxRemembered files.
+const (
+	maxProblems   = 3
+	maxRemembered = 10
+)
+
+// textAndFiles returns the text of one message as past exchanges keep it, with the names of its
+// files, so that a search for a name finds it.
+func (m turnMessage) textAndFiles() string {
+	var list []string
+	for _, a := range m.content.Attachments {
+		list = append(list, fmt.Sprintf("%s (%s)", plain.Name(a.SendersName()), plain.Size(int64(len(a.Data)))))
+	}
+	for _, f := range m.sent.Files {
+		list = append(list, fmt.Sprintf("%s (%s)", plain.Name(f.Name), plain.Size(f.Size)))
+	}
+	if n := len(list); n > maxRemembered {
+		list = append(list[:maxRemembered], fmt.Sprintf("and %d more", n-maxRemembered))
+	}
+	if len(list) == 0 {
+		return m.text
+	}
+	return "(Files: " + strings.Join(list, ", ") + ")\n\n" + m.text // the files come first, because a long text is truncated
+}
+
+// One turn answers all messages that one sender wrote in a row (docs/design.md, "Turns").
+
+// collect reads the other messages that the turn answers, and adds them to the References of
+// the answer. A note takes the place of an unreadable message.
+func (m *turnMessage) collect(st *store.Store, all []state.Message) {
+	for i, msg := range all {
+		other, err := readMessage(st, m.head, msg)
+		if err != nil {
+			other.text = "(this message cannot be read: " + err.Error() + ")"
+		}
+		folder := earlierFolder(i)
+		other.receive(st, folder, folder)
+		if id := other.thread.MessageID; id != "" && !slices.Contains(m.thread.References, id) {
+			m.thread.References = append(slices.Clone(m.thread.References), id)
+		}
+		m.with = append(m.with, other)
+	}
+}
+
+// earlierFolder returns the subfolder of the context folder for the other message number i,
+// from 0.
+func earlierFolder(i int) string { return fmt.Sprintf("earlier/%d", i+1) }
+
+// collectedFiles returns the files of the other messages for the context folder.
+func (m turnMessage) collectedFiles() (list []turn.File) {
+	for i, other := range m.with {
+		folder := earlierFolder(i) + "/"
+		for _, f := range other.context("", "") {
+			if f.Name == "history.txt" || f.Name == "system.md" {
+				continue
+			}
+			if !strings.HasPrefix(f.Name, "earlier/") {
+				f.Name = folder + f.Name
+			}
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// message returns the texts that the turn answers, each in its own fence. If there are several,
+// each has its time and subject.
+func (m turnMessage) message(fences prompt.Fences) string {
+	if len(m.with) == 0 {
+		return m.fenced(fences)
+	}
+	parts := []string{fmt.Sprintf("Your one answer is for all of these %d messages, which their sender wrote in a row. The newest is the last. Each of the others is, whole and with its files, in a folder of its own in the context folder: earlier/1, and so on.", len(m.with)+1)}
+	for i, one := range m.all() {
+		head := fmt.Sprintf("%d. Received: %s", i+1, one.msg.At.UTC().Format(time.RFC3339))
+		if one.subject != "" {
+			head += ", subject: " + fences.Line(one.subject)
+		}
+		parts = append(parts, head+"\n"+one.fenced(fences))
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// all returns the messages that the turn answers, the oldest first.
+func (m turnMessage) all() []turnMessage { return append(slices.Clone(m.with), m) }
+
+// allText returns the texts that the turn answers, the oldest first, each with the files
+// that came with it.
+func (m turnMessage) allText() string {
+	var texts []string
+	for _, one := range m.all() {
+		texts = append(texts, one.textAndFiles())
+	}
+	return strings.Join(texts, "\n\n")
+}
+
+// allFiles returns the files that came with the messages that the turn answers.
+func (m turnMessage) allFiles() (list []files.Listed) {
+	for _, one := range m.all() {
+		list = append(list, one.came...)
+	}
+	return list
+}
+
+// CollectWait returns how long a poll may wait for the sender of a message to fall silent, or 0
+// if it need not wait (docs/design.md, "Turns").
+func (a *Agent) CollectWait() (time.Duration, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return 0, err
+	}
+	at, waits := s.CollectingUntil()
+	if !waits || s.Turn.Status != state.HeadIdle || s.Halted() {
+		return 0, nil
+	}
+	wait := at.Sub(a.Now())
+	if wait > maxCollectWait {
+		return 0, nil
+	}
+	return max(wait, 0), nil
+}
+
+// maxCollectWait limits how long a poll waits for a sender to fall silent. Another poll comes
+// within a minute anyway.
+const maxCollectWait = time.Minute
+
+// Attached returns the files and notes of a message. The error wraps store.ErrDamaged if the
+// payload is damaged. An attachment of a mail has a path only while the turn of the mail runs:
+// the context folder holds it then. At other times it is in the mail alone.
+func (a *Agent) CameWith(m state.Message) (files.Attached, error) {
+	read, err := readMessage(a.Store, state.Head{}, m)
+	came := filesOfMessage(files.Incoming{Store: a.Store}, read)
+	if err != nil || m.Source != state.Mail {
+		return came, err
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return came, err
+	}
+	if folder := attachmentsOf(s, m.Key); folder != "" {
+		for i, f := range came.Files {
+			file := a.Store.Path(path.Join(folder, f.SaveAs))
+			if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() {
+				came.Files[i].Path = &file
+			}
+		}
+	}
+	return came, nil
+}
+
+// filesOfMessage returns the files and notes of a message.
+func filesOfMessage(in files.Incoming, m turnMessage) files.Attached {
+	if m.msg.Source == state.Mail {
+		return files.AttachedToMail(m.content)
+	}
+	return files.Attached{Files: append([]files.Received{}, in.Kept(m.msg.Key, m.sent.Files)...), Problems: []string{}}
+}
+
+// attachmentsOf returns the folder with the attachments of a mail whose turn runs, or "".
+func attachmentsOf(s state.State, key string) string {
+	if s.Turn.Status == state.HeadIdle {
+		return ""
+	}
+	box := path.Join(store.AttemptDir(s.Turn.TurnID, s.Turn.Epoch), "context")
+	if s.Turn.Key == key {
+		return path.Join(box, files.AttachmentsFolder)
+	}
+	for i, other := range s.Collected() {
+		if other.Key == key {
+			return path.Join(box, earlierFolder(i), files.AttachmentsFolder)
+		}
+	}
+	return ""
+}
+
+// CameWithQuarantined returns the files and notes of a message in quarantine. It returns no
+// files for a damaged message.
+func (a *Agent) CameWithQuarantined(item quarantine.Item) files.Attached {
+	if item.Source == state.Mail {
+		if raw, err := a.Store.ReadSummed(item.Payload, item.Sum); err == nil {
+			return files.AttachedToMail(contentOf(a.Store, raw))
+		}
+	}
+	return files.Attached{Files: files.Quarantined{Store: a.Store}.Received(item), Problems: []string{}}
 }

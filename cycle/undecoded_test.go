@@ -43,7 +43,7 @@ func TestWhatIsNoMessageIsSetAside(t *testing.T) {
 	shown = []string{nameless, `null`}
 	h.pollAfter(time.Minute)
 	h.wantCounted(3)
-	items, err := h.agent.Quarantine()
+	items, err := h.agent.View().Quarantined()
 	check(t, err)
 	for _, i := range items {
 		if i.Gate != "form" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 
@@ -37,9 +38,9 @@ func (h *house) refusesContent(kind string, code int, text string) {
 	h.onData.Store(&refuse)
 }
 
-func (h *house) status() cycle.Status {
+func (h *house) status() view.Status {
 	h.t.Helper()
-	s, err := h.agent.Status()
+	s, err := h.agent.View().Status()
 	check(h.t, err)
 	return s
 }

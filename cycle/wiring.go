@@ -1,15 +1,17 @@
 package cycle
 
 import (
+	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/cycle/quarantine"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mail"
+	"agentstateloop/mail/trust"
 )
 
-// How an agent's parts are made, those that need least first. A part holds what
-// its job uses and nothing else; none holds the Agent. A part that holds others
-// does so by pointer, so that it stays small.
-// See docs/decisions/0017-a-type-for-each-job.md.
+// The functions below make an agent's parts, those with the fewest dependencies first. A part
+// holds the dependencies of its job and no others; it never holds the Agent. A part holds other
+// parts by pointer, so that it stays small. See docs/decisions/0017-types-and-packages.md.
 
 func (a *Agent) core() core {
 	return core{handle: a.Handle, store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets}
@@ -43,7 +45,7 @@ func (a *Agent) crontab() *crontab {
 }
 func (a *Agent) detacher() detacher { return detacher{self: a.Self, secrets: a.Secrets} }
 func (a *Agent) fileChecker() fileChecker {
-	return fileChecker{store: a.Store, quarantine: a.Quarantine}
+	return fileChecker{store: a.Store, quarantine: a.View().Quarantined}
 }
 func (a *Agent) launcher() launcher {
 	return launcher{standIn: a.RunTurn, config: a.Config, handle: a.Handle, relay: a.Relay, explain: a.Explain}
@@ -52,7 +54,7 @@ func (a *Agent) awaiter() *awaiter         { return &awaiter{journal: a.journal(
 func (a *Agent) reportTaker() *reportTaker { return &reportTaker{core: a.core(), journal: a.journal()} }
 func (a *Agent) turnGuard() turnGuard      { return turnGuard{core: a.core(), checkEvery: checkInterval(a)} }
 
-// What a turn is told, costs and hands back.
+// The prompts, costs and deliverables of turns.
 
 func (a *Agent) biller(b backend) *biller {
 	return &biller{core: a.core(), turn: b.turn, prices: a.Prices}
@@ -81,7 +83,7 @@ func (a *Agent) turnEnder(b backend) *turnEnder {
 	}
 }
 
-// What runs turns.
+// The parts that run turns.
 
 // usual is the backend that runs turns unless it has an outage.
 func (a *Agent) usual() backend {
@@ -176,7 +178,7 @@ func (a *Agent) outbox() *outbox {
 }
 func (a *Agent) pruner() *pruner { return &pruner{core: a.core(), keep: a.Keep, journal: a.journal()} }
 
-// The whole of it.
+// The complete cycle.
 
 func (a *Agent) oneCycle(session *mailSession) *oneCycle {
 	return &oneCycle{
@@ -214,17 +216,19 @@ func (a *Agent) planner() *planner {
 func (a *Agent) filer() *filer {
 	return &filer{core: a.core(), mail: a.Mail, folder: a.Replies.Sent, journal: a.journal()}
 }
-func (a *Agent) outgoingFiles() outgoingFiles { return outgoingFiles{store: a.Store} }
-func (a *Agent) receipts() receipts           { return receipts{core: a.core()} }
+func (a *Agent) outgoingFiles() files.Outgoing { return files.Outgoing{Store: a.Store} }
 
-// What a reader is shown.
+// The views for readers.
 
-func (a *Agent) statusMaker() *statusMaker {
-	return &statusMaker{
-		core: a.core(), mail: a.Mail, mesh: a.Mesh, turn: a.Turn, crontab: a.crontab(), quarantine: a.quarantine(),
+// View returns what reads the agent for people and programs.
+func (a *Agent) View() view.Reader {
+	r := view.Reader{
+		Handle: a.Handle, Store: a.Store, Policy: &a.Policy, Now: a.Now, Turn: a.Turn, ReadsMail: a.Mail != nil,
+		ProvesMail: a.Mail != nil && a.Mail.Filter.Require != trust.RequireFrom, Unscheduled: a.Schedule.Mode == ModeNone,
+		Quarantine: a.quarantine(), CheckEvery: checkInterval(a), Schedule: a.crontab().status,
 	}
+	if a.Mesh != nil {
+		r.Mesh = a.Mesh.Carrier.Address()
+	}
+	return r
 }
-func (a *Agent) waitReasons() waitReasons {
-	return waitReasons{core: a.core(), turn: a.Turn, mail: a.Mail, schedule: a.Schedule}
-}
-func (a *Agent) lister() lister { return lister{mail: a.Mail, heads: &headliner{store: a.Store}} }

@@ -1,4 +1,4 @@
-// Package fleet talks to the NATS servers that agents on many machines share (docs/design.md,
+// Package fleet talks to the NATS servers that agents on many machines share (docs/protocol.md,
 // "The mesh over NATS"). It knows subjects, keys, signatures and rights, and carries bytes.
 // Package mesh/natsmesh interprets the bytes.
 //

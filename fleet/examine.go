@@ -2,10 +2,15 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 )
 
@@ -92,4 +97,332 @@ func (c *Conn) see(ctx context.Context, server *url.URL, pair nkeys.KeyPair) Ser
 	seen.Name, seen.Version, seen.Cluster = l.nc.ConnectedServerName(), l.nc.ConnectedServerVersion(), l.nc.ConnectedClusterName()
 	seen.MaxPayload, seen.link = l.nc.MaxPayload(), l
 	return seen
+}
+
+// MailboxSeen is the server's description of our mailbox.
+type MailboxSeen struct {
+	State   AssetState // the fields below are known if it is AssetThere
+	Waiting int        // messages, including those that a poll was shown
+	Differs []string   // the settings that differ from Mailbox: "ack_wait 30s instead of 1m0s"
+	Copies  []string   // the servers that store it, the leader first; empty for a single server
+	Behind  []string   // the copies that are offline or lag
+	Clock   time.Time  // of the server that answered
+}
+
+// mailboxSeen reads JetStream's answer about the consumer of an agent. a is nil without an
+// answer.
+func mailboxSeen(a *answer, handle string) MailboxSeen {
+	switch {
+	case a == nil:
+		return MailboxSeen{State: AssetSilent}
+	case a.status == 503:
+		return MailboxSeen{State: AssetMissing}
+	}
+	var info struct {
+		Error      *apiError      `json:"error"`
+		Config     map[string]any `json:"config"`
+		Pending    int            `json:"num_pending"`
+		AckPending int            `json:"num_ack_pending"`
+		Clock      time.Time      `json:"ts"`
+		Cluster    struct {
+			Leader   string `json:"leader"`
+			Replicas []struct {
+				Name    string `json:"name"`
+				Current bool   `json:"current"`
+				Offline bool   `json:"offline"`
+			} `json:"replicas"`
+		} `json:"cluster"`
+	}
+	if err := json.Unmarshal(a.Data, &info); err != nil {
+		return MailboxSeen{State: AssetSilent}
+	}
+	if e := info.Error; e != nil {
+		if e.Number == numberNoConsumer || e.Number == numberNoStream {
+			return MailboxSeen{State: AssetMissing}
+		}
+		return MailboxSeen{State: AssetSilent}
+	}
+	box := MailboxSeen{State: AssetThere, Waiting: info.Pending + info.AckPending, Clock: info.Clock}
+	for _, d := range compare(Mailbox(handle), info.Config) {
+		box.Differs = append(box.Differs, d.String())
+	}
+	if info.Cluster.Leader != "" {
+		box.Copies = append(box.Copies, info.Cluster.Leader)
+	}
+	for _, r := range info.Cluster.Replicas {
+		box.Copies = append(box.Copies, r.Name)
+		if r.Offline || !r.Current {
+			box.Behind = append(box.Behind, r.Name)
+		}
+	}
+	return box
+}
+
+// AssetSeen is one stream from an agent's point of view.
+type AssetSeen struct {
+	Stream string
+	Holds  string // its purpose
+	State  AssetState
+}
+
+// AssetState is the state of a stream, as its answers show it.
+type AssetState string
+
+// The states of a stream that an agent can see.
+const (
+	AssetThere   AssetState = "there"
+	AssetMissing AssetState = "missing" // JetStream does not answer for it: it was not made, or has no leader
+	AssetStuck   AssetState = "stuck"   // it can be read, but takes no messages: it has no leader
+	AssetSilent  AssetState = "silent"  // no answer in time
+	AssetUnseen  AssetState = "unseen"  // the agent has no right to ask
+)
+
+// nobody replaces a handle, a host or a sum in a subject. No real one equals it.
+const nobody = "_"
+
+// probe is a request that an agent makes to see whether it may.
+type probe struct {
+	right   string // the right under test, from Rights; "" if the server must refuse the probe
+	subject string
+	body    []byte
+	stream  string // the stream that answers, if it exists
+
+	signature string // of the body; "" for most probes
+}
+
+// probes returns one probe for each right to publish, with two exceptions. HALT is tried with
+// its present value. The right to publish the results of turns is not tried, because observers
+// would receive the probe.
+//
+// A stream refuses a message that expects another stream, before it stores or counts the
+// message.
+func probes(handle string, halt probe) []probe {
+	get := "$JS.API.DIRECT.GET."
+	consumer := BoxStream + "." + handle
+	registry, _ := json.Marshal(map[string]any{"seq": 1, "next_by_subj": whoSubject(handle), "batch": 1}) // strings and numbers
+	all := []probe{
+		{right: wakeupSubject("*"), subject: wakeupSubject(nobody)},
+		{right: boxSubject("*", handle), subject: boxSubject(nobody, handle), stream: BoxStream},
+		{right: "asl.blob.*." + handle + ".>", subject: blobSubject(nobody, handle, nobody, 0), stream: BlobStream},
+		{right: "asl.blob." + handle + ".>", subject: blobSubject(handle, nobody, nobody, 0), stream: BlobStream},
+		{right: whoSubject(handle), subject: whoSubject(handle), stream: WhoStream},
+		{right: lookSubject(handle, "*"), subject: lookSubject(handle, nobody), stream: WhoStream},
+		{right: get + WhoStream, subject: get + WhoStream, body: registry, stream: WhoStream},
+		{right: get + WhoStream + ".>", subject: get + WhoStream + "." + whoSubject(handle), stream: WhoStream},
+		{right: get + MeshStream + ".>", subject: haltGet, stream: MeshStream},
+		{right: get + BlobStream + ".asl.blob." + handle + ".>", subject: get + BlobStream + "." + blobSubject(handle, nobody, nobody, 0), stream: BlobStream},
+		{right: "$JS.API.CONSUMER.MSG.NEXT." + consumer, subject: "$JS.API.CONSUMER.MSG.NEXT." + consumer, body: []byte("{")}, // invalid JSON: the answer is an error, not a message
+		{right: infoSubject(handle), subject: infoSubject(handle)},
+		{right: "$JS.ACK." + consumer + ".>", subject: "$JS.ACK." + consumer + "." + nobody},
+	}
+	if halt.body != nil {
+		all = append(all, halt)
+	}
+	return append(all,
+		probe{subject: boxSubject(handle, nobody)},                         // a message in the name of another agent
+		probe{subject: "$JS.API.STREAM.INFO." + BoxStream},                 // who writes to whom
+		probe{subject: get + BoxStream + "." + boxSubject(nobody, nobody)}, // messages of others
+	)
+}
+
+// forbiddenEar returns a subject that an agent must not hear: the answers to another agent.
+func forbiddenEar() string { return inboxPrefix(nobody) + ".>" }
+
+// trial is a set of probes that are made at once, on their own connection.
+type trial struct {
+	link    *link
+	inbox   string
+	answers chan *nats.Msg
+	refused chan string
+	denied  []string // the permission errors so far
+}
+
+// examine checks the streams, the mailbox and our rights. It closes the connection.
+func (c *Conn) examine(ctx context.Context, l *link, seen *Examination) {
+	ctx, cancel := context.WithTimeout(ctx, c.patience())
+	defer cancel()
+	t, err := c.newTrial(l)
+	if err != nil {
+		return
+	}
+	first := t.try(ctx, []probe{{subject: haltGet}})
+	halt, halted := haltProbe(first[0])
+	tried := probes(c.Handle, halt)
+	got := t.try(ctx, tried)
+	t.finish()
+	seen.Asked, seen.Halted = l.server, halted
+	t.judgeRights(c.Handle, tried, got, seen)
+	for _, a := range Assets(1) {
+		seen.Assets = append(seen.Assets, AssetSeen{a.Stream.Name, a.Holds, t.stateOf(a.Stream.Name, tried, got)})
+	}
+	info := slices.IndexFunc(tried, func(p probe) bool { return p.subject == infoSubject(c.Handle) })
+	seen.Box.State = AssetUnseen
+	if !t.deaf() && !t.wasDenied("Publish", infoSubject(c.Handle)) {
+		seen.Box = mailboxSeen(got[info], c.Handle)
+	}
+}
+
+func (c *Conn) newTrial(l *link) (*trial, error) {
+	// There are never more errors than probes.
+	t := &trial{link: l, inbox: l.prefix, answers: make(chan *nats.Msg, queued), refused: make(chan string, queued)}
+	l.mu.Lock()
+	l.refused = t.refused
+	l.mu.Unlock()
+	if _, err := l.nc.ChanSubscribe(t.inbox+"*", t.answers); err != nil {
+		return nil, err
+	}
+	for _, subject := range []string{wakeupSubject(c.Handle), haltSubject, forbiddenEar()} {
+		// Messages that arrive here by chance are not read.
+		if _, err := l.nc.ChanSubscribe(subject, make(chan *nats.Msg, queued)); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// try makes probes and returns their answers. The answer to a refused or unanswered probe is
+// nil.
+func (t *trial) try(ctx context.Context, probes []probe) []*answer {
+	got := make([]*answer, len(probes))
+	for n, p := range probes {
+		m := &nats.Msg{Subject: p.subject, Reply: t.inbox + strconv.Itoa(n), Data: p.body}
+		if !strings.HasPrefix(p.subject, "$JS.API.") {
+			m.Header = nats.Header{"Nats-Expected-Stream": {nobody}}
+		}
+		if p.signature != "" {
+			m.Header[headerSignature] = []string{p.signature}
+		}
+		if t.link.nc.PublishMsg(m) != nil {
+			return got
+		}
+	}
+	for t.open(probes, got) {
+		select {
+		case m := <-t.answers:
+			n, err := strconv.Atoi(strings.TrimPrefix(m.Subject, t.inbox))
+			if a, strange := answerOf(m); err == nil && strange == nil && n >= 0 && n < len(got) {
+				got[n] = &a
+			}
+		case text := <-t.refused:
+			t.denied = append(t.denied, text)
+		case <-t.link.lost:
+			return got
+		case <-ctx.Done():
+			return got
+		}
+	}
+	return got
+}
+
+// open reports whether a probe still waits for an answer or a refusal. Without the right to
+// hear answers it returns false.
+func (t *trial) open(probes []probe, got []*answer) bool {
+	if t.deaf() {
+		return false
+	}
+	for n, p := range probes {
+		if got[n] == nil && !t.wasDenied("Publish", p.subject) {
+			return true
+		}
+	}
+	return false
+}
+
+// finish closes the connection. All errors that came before the end are known then.
+func (t *trial) finish() {
+	t.link.nc.Close()
+	<-t.link.lost
+	for {
+		select {
+		case text := <-t.refused:
+			t.denied = append(t.denied, text)
+		default:
+			return
+		}
+	}
+}
+
+// wasDenied reports whether the server refused our publication to a subject, or our
+// subscription.
+func (t *trial) wasDenied(verb, subject string) bool {
+	return slices.ContainsFunc(t.denied, func(text string) bool {
+		return strings.Contains(text, verb+" to "+strconv.Quote(subject))
+	})
+}
+
+func (t *trial) deaf() bool { return t.wasDenied("Subscription", t.inbox+"*") }
+
+// judgeRights records the missing rights and the excess rights in seen.
+func (t *trial) judgeRights(handle string, probes []probe, got []*answer, seen *Examination) {
+	rights := Rights(handle).Subscribe
+	for n, ear := range []string{wakeupSubject(handle), haltSubject, t.inbox + "*"} {
+		if t.wasDenied("Subscription", ear) {
+			seen.Lacks = append(seen.Lacks, "subscribe to "+rights[n])
+		}
+	}
+	seen.Tried = len(rights)
+	if !t.wasDenied("Subscription", forbiddenEar()) {
+		seen.Excess = append(seen.Excess, "subscribe to "+forbiddenEar())
+	}
+	for n, p := range probes {
+		denied := t.wasDenied("Publish", p.subject)
+		switch {
+		case p.right == "" && got[n] != nil:
+			seen.Excess = append(seen.Excess, "publish to "+p.subject)
+		case p.right == "":
+		case denied:
+			seen.Lacks = append(seen.Lacks, "publish to "+p.right)
+			seen.Tried++
+		default:
+			seen.Tried++
+		}
+	}
+}
+
+// stateOf returns the state of a stream that the probes have shown.
+func (t *trial) stateOf(stream string, probes []probe, got []*answer) AssetState {
+	there, none, silent := 0, 0, 0
+	for n, p := range probes {
+		switch {
+		case p.stream != stream || t.deaf() || t.wasDenied("Publish", p.subject):
+		case got[n] == nil:
+			silent++
+		case got[n].status == 503:
+			none++
+		default:
+			there++
+		}
+	}
+	switch {
+	case there > 0 && none+silent > 0:
+		return AssetStuck
+	case there > 0:
+		return AssetThere
+	case silent > 0:
+		return AssetSilent
+	case none > 0:
+		return AssetMissing
+	}
+	return AssetUnseen
+}
+
+// haltProbe returns a probe that publishes the present value of HALT, so that its listeners
+// learn no new value. The probe has no body if the value is unknown.
+func haltProbe(a *answer) (p probe, halted bool) {
+	p = probe{right: haltSubject, subject: haltSubject, stream: MeshStream}
+	switch {
+	case a == nil:
+		return p, false
+	case a.status == 404:
+		p.body = []byte(`{"halted":false}`)
+		return p, false
+	case a.status != 0:
+		return p, false
+	}
+	h := parseHalt(a.Msg)
+	if h.Broken {
+		return p, false
+	}
+	p.body, p.signature = a.Data, h.signature
+	return p, h.Halted
 }

@@ -2,11 +2,17 @@ package fleet
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
-
-	"github.com/nats-io/nats.go"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
 
 	"agentstateloop/internal/plain"
+
+	"github.com/nats-io/nats.go"
 )
 
 // Stored is the place of a published message on the server.
@@ -97,4 +103,94 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte, header 
 		return nil
 	})
 	return answered, err
+}
+
+// Error is a failed call.
+type Error struct {
+	Server string // host:port; "" if no server was reached
+	Code   int    // the status of the server's answer, as in HTTP; 0 without an answer
+	Number int    // the server's own number for the error, such as 10077; 0 without a number
+	Denied bool   // the server refused the key, or the key lacks a right
+	Err    error
+
+	lost bool // an immediate retry may help
+}
+
+func (e *Error) Error() string {
+	if e.Server == "" {
+		return e.Err.Error()
+	}
+	return e.Server + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// numberStoreFailed is the server's number for a message that exceeds a limit of its stream.
+const numberStoreFailed = 10077
+
+// Full reports whether a limit of the stream refused the message.
+func (e *Error) Full() bool { return e.Number == numberStoreFailed }
+
+// ErrAuthority means that a server is not trusted: the certificates of this machine do not
+// prove the server's certificate.
+var ErrAuthority = errors.New("its certificate is signed by an authority that this machine does not know")
+
+var (
+	errNoAnswer    = errors.New("it does not answer")
+	errNoResponder = errors.New("JetStream does not answer: the servers may be choosing a leader, or have no quorum, or the assets were not made (agentstateloop fleet create)")
+	errStrange     = errors.New("its answer cannot be read: is this a NATS server with JetStream?")
+)
+
+// lostError returns an error after which the same call may succeed at once, on another
+// connection or after a moment.
+func lostError(server string, code int, err error) *Error {
+	return &Error{Server: server, Code: code, Err: err, lost: true}
+}
+
+// lost reports whether a retry may help.
+func lost(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.lost
+}
+
+// connError returns the error of a connection in plain words.
+func connError(server string, err error) *Error {
+	e := &Error{Server: server, Err: err, lost: true}
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked),
+		errors.Is(err, nats.ErrAccountAuthExpired):
+		e.Denied, e.lost, e.Err = true, false, errors.New("it refuses the key: is its public key in the configuration of the servers?")
+	case errors.Is(err, nats.ErrNkeysNotSupported):
+		e.lost, e.Err = false, errors.New("it knows no keys: was it started with the configuration of fleet plan?")
+	case errors.Is(err, nats.ErrPermissionViolation):
+		_, right, _ := strings.Cut(err.Error(), "Permissions Violation for ")
+		e.Denied, e.lost, e.Err = true, false, fmt.Errorf("the key lacks a right: %s", plain.Line(plain.Cut(right, 200)))
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		e.lost, e.Err = false, errors.New("it does not speak TLS")
+	case isA[x509.UnknownAuthorityError](err):
+		e.lost, e.Err = false, ErrAuthority
+	case isA[x509.HostnameError](err):
+		e.lost, e.Err = false, errors.New("its certificate is for another name than that in url")
+	case isA[x509.CertificateInvalidError](err):
+		e.lost, e.Err = false, errors.New("its certificate is not valid: has it expired?")
+	case errors.Is(err, nats.ErrMaxConnectionsExceeded):
+		e.Err = errors.New("it has too many connections")
+	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrStaleConnection), errors.Is(err, nats.ErrDisconnected),
+		errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		e.Err = errors.New("the connection was lost")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		e.Err = errNoAnswer
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.Err = errors.New("connection refused")
+	default:
+		// The text may quote a server.
+		e.Err = errors.New(strings.TrimPrefix(plain.Line(plain.Cut(err.Error(), 200)), "nats: "))
+	}
+	return e
+}
+
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }

@@ -1,8 +1,12 @@
 package mail
 
 import (
+	"bytes"
+	"errors"
 	"math"
+	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"agentstateloop/mail/message"
@@ -12,35 +16,35 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// This file asks for the headers of new mail before it is known whether there is any,
-// in the flight of SELECT (docs/design.md, "Round trips").
+// This file requests the headers of new mail in the flight of SELECT, before it is known
+// whether there is new mail (docs/protocol.md, "Round trips").
 
-// maxAhead is how many UIDs are asked for ahead, and maxAgain how many that were not
-// shown. Where more are new, their headers are asked for as always, and those that came
-// ahead are not used.
+// maxAhead limits the UIDs requested ahead, and maxAgain those that were not shown before. If
+// more mails are new, the scan requests their headers as usual and ignores the headers that
+// came ahead.
 const (
 	maxAhead = 16
 	maxAgain = 100
 )
 
-// ahead holds the headers that were asked for along with SELECT. They are not judged
-// yet, and may be of another mailbox than the cursor that they were asked for.
+// ahead holds the headers requested along with SELECT. They are not judged yet, and may belong
+// to another mailbox than the cursor.
 type ahead struct {
-	again state.UIDRanges // were not shown before
-	first uint32          // where new mail begins; 0: nothing was asked for
+	again state.UIDRanges // UIDs that were not shown before
+	first uint32          // where new mail begins; 0 if nothing was requested
 	heads []head
 	err   error // the session cannot be used any more
 }
 
-// inOrder reports whether nothing that cur holds comes before its new mail, but for
-// UIDs that were not shown. What is owed or under suspicion must not wait for a header
-// that may break the connection.
+// inOrder reports whether cur holds only unshown UIDs ahead of its new mail. Owed and suspected
+// mail must not wait for a header that may break the connection.
 func (m Mailbox) inOrder(cur state.Cursor) bool {
 	return cur.Mailbox == m.ID() && len(cur.Owed) == len(cur.Large) && len(cur.Failures) == 0 && cur.Reread == nil &&
 		cur.Next > 0 && cur.Next < math.MaxUint32-maxAhead && cur.Unseen.Count() <= maxAgain
 }
 
-// askAhead asks for the headers that the next scan will want first, or returns nil.
+// askAhead requests the headers that the next scan needs first. It returns nil if the cursor is
+// not in order.
 func (s *Session) askAhead() *imapclient.FetchCommand {
 	cur := s.mailbox.Ahead
 	if !s.mailbox.inOrder(cur) {
@@ -52,7 +56,7 @@ func (s *Session) askAhead() *imapclient.FetchCommand {
 	return s.fetchHeads(set, headerSection())
 }
 
-// readAhead reads the answer. A refusal is none: the headers are asked for as always.
+// readAhead reads the answer. If the server refuses, the scan requests the headers as usual.
 func (s *Session) readAhead(cmd *imapclient.FetchCommand) {
 	if cmd == nil {
 		return
@@ -65,9 +69,9 @@ func (s *Session) readAhead(cmd *imapclient.FetchCommand) {
 	s.ahead.heads, s.ahead.err = heads, err
 }
 
-// blameAhead counts the end of the session against the first mail that did not come ahead,
-// whatever else there is to do: with the suspicion the next session asks for nothing ahead,
-// and does that first.
+// blameAhead counts the end of the session against the first mail that did not come ahead, even
+// if other work is pending. The suspicion keeps the next session from requesting headers ahead,
+// so it does the other work first.
 func (sc *scanner) blameAhead(err error) {
 	if !sc.mayBlameMail(err) {
 		return
@@ -82,8 +86,8 @@ func (sc *scanner) blameAhead(err error) {
 	sc.suspect(at, time.Time{}, reasonOf(err))
 }
 
-// newAhead returns the heads of the mails from first up to, but without, end, if all of
-// them came ahead.
+// newAhead returns the heads of the mails with UIDs from first up to but not including end.
+// came is false unless all of them came ahead.
 func (sc *scanner) newAhead(first, end uint32) (heads []head, came bool) {
 	if sc.ahead.first != first || end == 0 || end-first > maxAhead || sc.before.Validity != sc.uidValidity {
 		return nil, false
@@ -91,7 +95,8 @@ func (sc *scanner) newAhead(first, end uint32) (heads []head, came bool) {
 	return sc.judged(func(u uint32) bool { return u >= first }), true
 }
 
-// againAhead does the same for UIDs that were not shown before.
+// againAhead returns the heads of the unshown UIDs in asked. came is false unless exactly these
+// were requested ahead.
 func (sc *scanner) againAhead(asked state.UIDRanges) (heads []head, came bool) {
 	if !slices.Equal(sc.ahead.again, asked) || sc.before.Validity != sc.uidValidity {
 		return nil, false
@@ -99,7 +104,7 @@ func (sc *scanner) againAhead(asked state.UIDRanges) (heads []head, came bool) {
 	return sc.judged(asked.Contains), true
 }
 
-// judged returns the wanted ones among the heads that came ahead, judged.
+// judged judges the wanted heads among those that came ahead, and returns them.
 func (sc *scanner) judged(wanted func(uint32) bool) (heads []head) {
 	for _, h := range sc.ahead.heads {
 		if !wanted(h.uid) {
@@ -110,4 +115,52 @@ func (sc *scanner) judged(wanted func(uint32) bool) (heads []head) {
 		heads = append(heads, h)
 	}
 	return heads
+}
+
+// aheadConn sends commands before the library does (RFC 2920), because go-smtp waits for the
+// answer to each. The library must then write exactly these commands, and they are not sent
+// again. The answers come in the same order.
+type aheadConn struct {
+	net.Conn
+	next []byte // to send after MAIL
+	sent []byte // sent, but not written by the library yet
+}
+
+// errOtherCommand is the error for a library that writes another command than the one sent
+// ahead.
+var errOtherCommand = errors.New("smtp: another command than was sent ahead")
+
+// Write writes p, unless it was sent ahead.
+func (c *aheadConn) Write(p []byte) (int, error) {
+	if len(c.sent) > 0 {
+		rest, same := bytes.CutPrefix(c.sent, p)
+		if !same {
+			return 0, errOtherCommand
+		}
+		c.sent = rest
+		return len(p), nil
+	}
+	if len(c.next) == 0 || !bytes.HasPrefix(p, []byte("MAIL ")) { // after RSET the library greets again first
+		return c.Conn.Write(p)
+	}
+	n, err := c.Conn.Write(append(bytes.Clone(p), c.next...))
+	c.sent, c.next = c.next, nil
+	return min(n, len(p)), err
+}
+
+// envelopeAhead returns the commands that may follow MAIL at once, as the library writes them.
+// It includes DATA only for a single recipient: a server that refuses that recipient refuses
+// DATA too. It returns nil if the library would refuse to send an address.
+func envelopeAhead(to []string) []byte {
+	var lines []byte
+	for _, r := range to {
+		if strings.ContainsAny(r, "\r\n") {
+			return nil
+		}
+		lines = append(lines, "RCPT TO:<"+r+">\r\n"...)
+	}
+	if len(to) == 1 {
+		lines = append(lines, "DATA\r\n"...)
+	}
+	return lines
 }

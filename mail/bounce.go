@@ -9,22 +9,22 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// A delivery report says what became of a mail that a server had taken (docs/design.md,
-// "Our mail"). Anybody can send one, so a report costs little: the header must look
-// like one, a few are read in one scan, of each only the beginning, and it counts only
-// if it shows a Message-ID of which the MAC is ours.
+// A delivery report describes the fate of a mail that a server had accepted (docs/protocol.md,
+// "Our mail"). Anybody can send one, so a report must cost little. Its header must look like
+// one. A scan reads only a few, and only the beginning of each. A report counts only if it
+// shows a Message-ID whose MAC is ours.
 const (
-	maxReports     = 100       // that wait to be read
+	maxReports     = 100       // waiting to be read
 	reportsAtOnce  = 10        // read in one scan
-	reportLength   = 256 << 10 // bytes of one that are read
+	reportLength   = 256 << 10 // bytes of one report that are read
 	maxReportTries = 3
 )
 
-// reporters are parts of the addresses from which mail servers send reports.
+// reporters are parts of the addresses that mail servers send reports from.
 var reporters = []string{"mailer-daemon", "postmaster"}
 
-// noteReport notes a mail that may be a delivery report, to be read after all others.
-// Of too many, one that names an id of ours takes the place of one that does not.
+// noteReport queues a mail that may be a delivery report, to be read after all other mail. If
+// the queue is full, a report that names one of our IDs replaces one that does not.
 func (sc *scanner) noteReport(h *head) {
 	ok, likely := sc.filter.ReportsToUs(h.raw)
 	reports := &sc.out.Cursor.Reports
@@ -46,8 +46,8 @@ func (sc *scanner) noteReport(h *head) {
 	*reports = append(*reports, state.UnreadReport{UID: h.uid, Likely: likely})
 }
 
-// takeReports reads some of the delivery reports that wait, those first that name an id
-// of ours.
+// takeReports reads some of the queued delivery reports. Those that name one of our IDs come
+// first.
 func (sc *scanner) takeReports() error {
 	reports := &sc.out.Cursor.Reports
 	slices.SortStableFunc(*reports, func(a, b state.UnreadReport) int {
@@ -74,8 +74,8 @@ func (sc *scanner) takeReports() error {
 	return nil
 }
 
-// takeReport reads the beginning of one report. A report that the server refuses to
-// show says nothing.
+// takeReport reads the beginning of one report. It ignores a report that the server refuses to
+// show.
 func (sc *scanner) takeReport(uid uint32) error {
 	section := &imap.FetchItemBodySection{Peek: true, Partial: &imap.SectionPartial{Size: reportLength}}
 	heads, err := sc.heads(uidSet([]uint32{uid}), reportLength, section, nil)

@@ -1,10 +1,9 @@
-// Package mail reads the operator's mailbox over IMAP, sends mail over SMTP, and
-// decides which mail comes in (docs/design.md, "Mail"). What the bytes of a mail
-// say is read by package message.
+// Package mail reads the operator's mailbox over IMAP, sends mail over SMTP, and decides which
+// mail to accept (docs/design.md, "Mail"). Package message parses the bytes of a mail.
 //
-// A [Mailbox] is opened for reading. [Session.Scan] finds what is new for this
-// agent and hands the raw bytes of each mail to the caller. The caller commits
-// them, and only then calls [Session.MarkSeen].
+// A [Mailbox] is opened for reading. [Session.Scan] finds the new mail for this agent and hands
+// the raw bytes of each mail to the caller. The caller commits them, and only then calls
+// [Session.MarkSeen].
 //
 //	Open      TCP, TLS, then login, SELECT and the headers that may be new in one flight
 //	Scan      needs no further round trip if nothing is new; else it fetches
@@ -13,8 +12,8 @@
 //	MarkSeen  sets \Seen, for our own mail only, and does not wait for the answer
 //	Close     sends LOGOUT and does not wait for the answer
 //
-// A [Sender] sends the exact bytes of a rendered message.Draft. Its error says
-// what became of the mail: rejected for now, rejected for good, or unknown.
+// A [Sender] sends the exact bytes of a rendered message.Draft. Its error reports the fate of
+// the mail: rejected for now, rejected for good, or unknown.
 //
 // No call outlasts its context or Server.Timeout for each network phase. No
 // error holds a secret.

@@ -19,33 +19,32 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// head holds what is known of a mail before its body is fetched.
+// head is a mail before its body is fetched.
 type head struct {
 	uid     uint32
 	at      time.Time
 	size    int64
 	seen    bool
-	raw     []byte   // what was asked for; of a scan nil once it is judged
+	raw     []byte   // the requested bytes; nil in a scan once judged
 	broken  bool     // the server answered without a header
 	message *Message // nil if the mail is not for this agent
 
 	rejected *Message        // message with the verdict of the gates on the header; nil if it passes
 	keys     []trust.KeyName // of the signatures that may prove it; VerifyDKIM only
-	asked    bool            // whether there is room for what was rejected
-	beyond   bool            // there is none
+	asked    bool            // Room was asked whether to keep the rejected mail
+	beyond   bool            // Room refused the rejected mail
 
-	answered bool // the server said something about the body
+	answered bool // the server answered the request for the body
 	done     bool // kept, gone or failed
 	failed   bool // the failure was counted
 	unproven bool // it waits until its sender can be proved
 	large    bool // it is left to FetchLarge
 }
 
-// headers fetches the heads of set, ascending, without setting \Seen, and judges
-// them. With an error it returns those that came before it.
+// headers fetches the heads of set, in ascending order, without setting \Seen, and judges them.
+// With an error it returns the heads that came before it.
 //
-// It asks for whole headers, because what proves a sender depends on the order
-// of all fields.
+// It requests whole headers, because the proof of a sender depends on the order of all fields.
 func (sc *scanner) headers(set imap.UIDSet) ([]head, error) {
 	return sc.heads(set, message.MaxHeader, headerSection(), func(h *head) {
 		sc.classify(h)
@@ -57,15 +56,15 @@ func headerSection() *imap.FetchItemBodySection {
 	return &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}
 }
 
-// heads fetches one section of each mail of set, and of each section at most
-// most bytes, and calls read for each as it comes; read may be nil. With an error
-// it returns those that came before it, and the session cannot be used any more.
+// heads fetches one section of each mail in set, at most most bytes of each, and calls read for
+// each as it comes; read may be nil. With an error it returns the heads that came before it,
+// and the session cannot be used any more.
 func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBodySection, read func(*head)) ([]head, error) {
 	s.mailbox.startPhase(s.conn)
 	return s.readHeads(s.fetchHeads(set, section), most, int(s.mails()), read)
 }
 
-// fetchHeads asks for one section of each mail of set.
+// fetchHeads requests one section of each mail in set.
 func (s *Session) fetchHeads(set imap.NumSet, section *imap.FetchItemBodySection) *imapclient.FetchCommand {
 	return s.client.Fetch(set, &imap.FetchOptions{
 		UID: true, Flags: true, InternalDate: true, RFC822Size: true,
@@ -73,7 +72,7 @@ func (s *Session) fetchHeads(set imap.NumSet, section *imap.FetchItemBodySection
 	})
 }
 
-// readHeads reads the answer, which may be about limit mails.
+// readHeads reads the answer, which may be about at most limit mails.
 func (s *Session) readHeads(cmd *imapclient.FetchCommand, most int64, limit int, read func(*head)) ([]head, error) {
 	var heads []head
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
@@ -96,8 +95,8 @@ func (s *Session) readHeads(cmd *imapclient.FetchCommand, most int64, limit int,
 	return heads, err
 }
 
-// errAnonymous is the error for mail that a server sends without saying first which
-// it is. It must not count as mail that is not there.
+// errAnonymous is the error for mail that a server sends without identifying it first. It must
+// not count as missing mail.
 var errAnonymous = errors.New("the server sent a mail without its UID")
 
 // answered ends a command and returns its error.
@@ -109,8 +108,8 @@ func (s *Session) answered(cmd *imapclient.FetchCommand) error {
 	return err
 }
 
-// noteAnonymous reads an answer to FETCH that the library cannot assign to a
-// command, and notes if a mail comes in it before its UID.
+// noteAnonymous reads an answer to FETCH that the library cannot assign to a command, and sets
+// anonymous if the answer contains a mail before its UID.
 func noteAnonymous(msg *imapclient.FetchMessageData, anonymous *atomic.Bool) {
 	known := false
 	for item := msg.Next(); item != nil; item = msg.Next() {
@@ -151,31 +150,31 @@ func (s *Session) readHead(msg *imapclient.FetchMessageData, most int64) (head, 
 			if err := raw.finish(item.Literal.Size()); err != nil {
 				return h, &brokenBodyError{h.uid, err}
 			}
-			h.broken = len(h.raw) == 0 // a mail without a header is not one
+			h.broken = len(h.raw) == 0 // an empty header is not a header
 		}
 	}
 	return h, nil
 }
 
-// maxLiteral is the length of a literal, in bytes, that is worth reading on to
-// its end. A mail over the limit of the gate is not asked for.
+// maxLiteral is the maximum length, in bytes, of a literal that is worth reading to its end.
+// Mail over the limit of the gate is not requested.
 const maxLiteral = 256 << 20
 
-// literal returns a reader of a literal of the mail uid, of which about most bytes
-// are of use: time is allowed for these. If the literal is too long, it hangs up.
+// literal returns a reader of a literal of the mail uid. It allows time for about most bytes of
+// the literal. If the literal is too long, it hangs up.
 func (s *Session) literal(uid uint32, l imap.LiteralReader, most int64) (*countingReader, error) {
 	if l.Size() <= maxLiteral {
 		s.conn.paced.expect(min(l.Size(), most))
 		return &countingReader{r: l, conn: s.conn}, nil
 	}
 	s.conn.Close()
-	io.Copy(io.Discard, l) // go-imap waits for its end, which is near now
+	io.Copy(io.Discard, l) // go-imap waits for its end, which now comes soon
 	return nil, &brokenBodyError{uid, fmt.Errorf("the server answered with %d bytes", l.Size())}
 }
 
-// countingReader counts the bytes that are read, because go-imap ends the
-// literal of a broken connection like a whole one. It never reads on after an
-// end, because another goroutine reads the connection from then on.
+// countingReader counts the bytes read, because go-imap ends the literal of a broken connection
+// like a complete one. It never reads past the end, because another goroutine reads the
+// connection from then on.
 type countingReader struct {
 	r    io.Reader
 	conn *boundedConn // does not count these bytes
@@ -194,8 +193,8 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finish reads the rest of a literal of size bytes. It returns an error if the
-// connection has fewer.
+// finish reads the rest of a literal of size bytes. It returns an error if the connection had
+// fewer bytes.
 func (c *countingReader) finish(size int64) error {
 	_, err := io.Copy(io.Discard, c)
 	if err == nil && c.n < size {
@@ -204,14 +203,13 @@ func (c *countingReader) finish(size int64) error {
 	return err
 }
 
-// keepError is an error of the caller: neither the mail nor the server is to
-// blame.
+// keepError is an error of the caller, not of the mail or the server.
 type keepError struct{ err error }
 
 func (e *keepError) Error() string { return "keep: " + e.err.Error() }
 func (e *keepError) Unwrap() error { return e.err }
 
-// brokenBodyError is a connection that broke in the middle of a body or a header.
+// brokenBodyError reports a connection that broke in the middle of a body or a header.
 type brokenBodyError struct {
 	uid uint32
 	err error
@@ -220,13 +218,11 @@ type brokenBodyError struct {
 func (e *brokenBodyError) Error() string { return fmt.Sprintf("fetch UID %d: %v", e.uid, e.err) }
 func (e *brokenBodyError) Unwrap() error { return e.err }
 
-// bodies fetches the bodies of hs with one command and keeps them as they come,
-// in any order. Any error but a refusal by the server leaves the session
-// unusable.
+// bodies fetches the bodies of hs with one command and keeps them as they come, in any order.
+// Any error other than a refusal by the server leaves the session unusable.
 //
-// A second command must not be sent before the first one is answered in full.
-// Dovecot would answer both together at the end, and go-imap could then return
-// neither.
+// The first command must be answered in full before a second one is sent. Dovecot would answer
+// both together at the end, and go-imap could not return either answer.
 func (sc *scanner) bodies(hs []*head) error {
 	section := &imap.FetchItemBodySection{Peek: true}
 	wanted := map[uint32]*head{}
@@ -263,10 +259,10 @@ func (sc *scanner) bodies(hs []*head) error {
 	return sc.answered(cmd)
 }
 
-// abandon hangs up and drops what is still on its way. It reads the command to
-// its end, because the reader of go-imap would wait forever for somebody to
-// read a literal that it already has. If err is the end of the connection it
-// does not, because two goroutines would then read on.
+// abandon hangs up and drops the remaining data. It reads the command to its end, because the
+// reader of go-imap would otherwise wait forever for somebody to read a literal that it already
+// has. If err is the end of the connection, abandon does not read on, because two goroutines
+// would then read.
 func (s *Session) abandon(cmd *imapclient.FetchCommand, err error) {
 	s.conn.Close()
 	var torn *brokenBodyError
@@ -326,9 +322,8 @@ func (w *wholeReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// headerOnly returns the bytes up to the first empty line, and not much more
-// than message.MaxHeader bytes. It ignores an error of reading, which is found
-// again when the literal is finished.
+// headerOnly returns the bytes up to the first empty line, and little more than
+// message.MaxHeader bytes. It ignores a read error, because finish finds it again.
 func headerOnly(r io.Reader) io.Reader {
 	header, _ := message.CutHeader(bufio.NewReader(r))
 	return bytes.NewReader(header)

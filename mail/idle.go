@@ -14,7 +14,7 @@ const (
 	// minutes; Gmail and many NATs drop a connection after 10.
 	idleFor = 8*time.Minute + 30*time.Second
 
-	// noopEvery is the interval at which a server without IDLE is asked.
+	// noopEvery is the interval at which a server without IDLE is polled.
 	noopEvery = 20 * time.Second
 )
 
@@ -40,9 +40,9 @@ func (m Mailbox) Watch(ctx context.Context) (*Watch, error) {
 // server did not send it.
 func (w *Watch) UIDNext() uint32 { return w.uidNext }
 
-// Wait returns nil when mail has come since the mailbox was opened, or since
-// the last Wait. It may return too often; that costs a scan. After an error,
-// which is that of ctx or of the connection, the watch cannot be used any more.
+// Wait returns nil when mail has come since the mailbox was opened, or since the last Wait. It
+// may return too often, which costs a scan. After an error, which is that of ctx or of the
+// connection, the watch cannot be used any more.
 func (w *Watch) Wait(ctx context.Context) error {
 	stop := closeOnDone(ctx, w.conn)
 	defer stop()
@@ -75,8 +75,7 @@ func (w *Watch) idle(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("idle: %w", err)
 	}
-	// A connection that died unnoticed is found out when it is time to end the
-	// IDLE.
+	// The deadline detects a connection that died unnoticed, once the IDLE is due to end.
 	w.conn.SetDeadline(time.Now().Add(idleFor + w.mailbox.timeout()))
 	w.sleep(ctx, idleFor)
 	w.mailbox.startPhase(w.conn)
@@ -86,8 +85,7 @@ func (w *Watch) idle(ctx context.Context) error {
 	return nil
 }
 
-// noop waits noopEvery and then sends NOOP, with whose answer the server
-// reports what is new.
+// noop waits noopEvery and then sends NOOP. The server reports news along with its answer.
 func (w *Watch) noop(ctx context.Context) error {
 	w.conn.SetDeadline(time.Now().Add(noopEvery + w.mailbox.timeout()))
 	w.sleep(ctx, noopEvery)

@@ -8,7 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,17 +27,17 @@ type Mailbox struct {
 	Server
 	Name string // "" is INBOX
 
-	// Now is the clock for Cursor.Complete; nil is time.Now.
+	// Now is the clock for Cursor.Complete; nil means time.Now.
 	Now func() time.Time
 
-	// Room reports whether a mail that a gate has rejected by its header is to be
-	// fetched and kept. It is called once for each, in their order; nil is always
-	// yes. The others are only counted, see Scan.Beyond.
+	// Room reports whether a mail that a gate has rejected by its header is to be fetched and
+	// kept. It is called once for each such mail, in order; nil accepts all of them. Refused
+	// mails are only counted, see Scan.Beyond.
 	Room func(m *Message) bool
 
-	// Sweep asks for a sweep: the operator's unread mail of the last week that
-	// Known does not know comes in. Known reports whether the mail of a key was
-	// taken or rejected before; nil is never.
+	// Sweep asks for a sweep, which takes the operator's unread mail of the last week unless
+	// Known knows it. Known reports whether the mail of a key was taken or rejected before; nil
+	// means never.
 	Sweep bool
 	Known func(key string) bool
 
@@ -43,22 +45,22 @@ type Mailbox struct {
 	// 1 MiB.
 	Large int64
 
-	// Ahead is the cursor of the next Scan. Where it is in order, Open asks along with
-	// SELECT for the headers of the first mails behind it, so that a mail which is new
-	// costs one round trip less. The zero value asks for none.
+	// Ahead is the cursor of the next Scan. If it is in order, Open requests the headers of the
+	// first mails after it along with SELECT, which saves a round trip for new mail. The zero
+	// value requests no headers.
 	Ahead state.Cursor
 
-	// Secrets are kept out of the report of a crash; nil: none are known.
+	// Secrets are kept out of crash reports; nil if no secrets are known.
 	Secrets *secret.Known
 
-	// Until is a time of the real clock. After it a scan starts nothing more and
-	// leaves the rest to the next one. Zero means no limit.
+	// Until is a time of the real clock. After it a scan starts no more work and leaves the
+	// rest to the next one. Zero means no limit.
 	Until time.Time
 }
 
 // ID returns a short hash of host, username and name of the mailbox. It is
-// state.Cursor.Mailbox, and part of every key. It does not depend on the port
-// or on the way to log in.
+// state.Cursor.Mailbox, and part of every key. It does not depend on the port or on the login
+// method.
 func (m Mailbox) ID() string {
 	host, _, err := net.SplitHostPort(m.Addr)
 	if err != nil {
@@ -94,12 +96,12 @@ type Session struct {
 
 	anonymous *atomic.Bool // a mail came without its UID
 	ahead     ahead
-	marks     []chan error // of each MarkSeen that Marked has not waited for
+	marks     []chan error // results of each MarkSeen that Marked has not waited for
 }
 
-// Open connects, logs in and selects the mailbox. After TCP and TLS, login, SELECT
-// and what Ahead asks for go out in one flight, without waiting for the greeting
-// (docs/design.md, "Round trips"); STARTTLS costs three round trips more.
+// Open connects, logs in and selects the mailbox. After TCP and TLS, it sends the login, SELECT
+// and the requests of Ahead in one flight, without waiting for the greeting (docs/protocol.md,
+// "Round trips"); STARTTLS costs three more round trips.
 //
 // If the secret is refused or cannot be read, the error is a
 // *state.CredentialError named "imap". A network fault is never such an error.
@@ -111,9 +113,9 @@ func (m Mailbox) Open(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// open is Open with options of the library. options may be nil, and may hold a
-// handler for what the server reports unasked; how may be nil, and selects the
-// mailbox in another way, such as read-only.
+// open is Open with options of the library. options may be nil, and may hold a handler for
+// unsolicited data of the server. how may be nil; it selects the mailbox in another way, such
+// as read-only.
 func (m Mailbox) open(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions) (*Session, error) {
 	return openWithSecret(ctx, m.Server, "imap", func(secret string) (*Session, error) {
 		return trusting(m.Server, func() (*Session, error) { return m.openWith(ctx, options, how, secret) })
@@ -149,12 +151,12 @@ func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 	if err := lc.release(); err != nil {
 		s.client.Close() // waits for the reader, which sets lc.failed
 		if lc.failed != nil && !errors.Is(lc.failed, net.ErrClosed) {
-			err = lc.failed // the server has said why it hung up
+			err = lc.failed // the server said why it hung up
 		}
 		return nil, conn.failure(err)
 	}
-	// The answer to SELECT comes first, but the library holds up everything behind a
-	// literal that nobody reads.
+	// The answer to SELECT comes first, but the library blocks behind a literal that is not
+	// read.
 	s.readAhead(headers)
 	data, err := selected.Wait()
 	if err != nil {
@@ -172,8 +174,8 @@ func (m Mailbox) openWith(ctx context.Context, options *imapclient.Options, how 
 	return s, nil
 }
 
-// noting returns options with which the library sets anonymous when the server
-// sends a mail without saying which.
+// noting returns options that make the library set anonymous when the server sends a mail
+// without identifying it.
 func noting(options *imapclient.Options, anonymous *atomic.Bool) *imapclient.Options {
 	var with imapclient.Options
 	if options != nil {
@@ -188,9 +190,9 @@ func noting(options *imapclient.Options, anonymous *atomic.Bool) *imapclient.Opt
 	return &with
 }
 
-// mails returns how many mails the mailbox may hold: what the server has said
-// last, or at SELECT. If it has not said it, or that it is empty, a few are
-// believed all the same.
+// mails returns the maximum number of mails in the mailbox: the larger of the server's latest
+// count and the count at SELECT. If both are missing or 0, it returns searchAbove, so that a
+// few mails are still believed.
 func (s *Session) mails() uint32 {
 	n := s.exists
 	if now := s.client.Mailbox(); now != nil {
@@ -208,10 +210,10 @@ func (s *Session) ID() string { return s.mailbox.ID() }
 // UIDValidity returns the UIDVALIDITY of the mailbox, which is never 0.
 func (s *Session) UIDValidity() uint32 { return s.uidValidity }
 
-// MarkSeen asks the server to set \Seen on uids, and does not wait for it: the
-// request leaves, also if Close follows at once, and Marked says what came of it. It is
-// for mail of this agent, after its commit (docs/design.md, "Keys and the cursor").
-// UIDs that no longer exist are ignored.
+// MarkSeen asks the server to set \Seen on uids, and does not wait for the answer. The request
+// is sent even if Close follows at once, and Marked returns the result. MarkSeen is for mail of
+// this agent, after its commit (docs/protocol.md, "Keys and the cursor"). It ignores UIDs that no
+// longer exist.
 func (s *Session) MarkSeen(uids []uint32) {
 	if len(uids) == 0 {
 		return
@@ -221,11 +223,11 @@ func (s *Session) MarkSeen(uids []uint32) {
 	cmd := s.client.Store(uidSet(uids), seen, nil)
 	marked := make(chan error, 1)
 	s.marks = append(s.marks, marked)
-	// What the server says about these mails must be read, or the library says nothing more.
+	// The server's data about these mails must be read, or the library blocks.
 	go s.mailbox.Secrets.Guarded(func() { marked <- cmd.Close() })()
 }
 
-// Marked waits until the server has done what MarkSeen has asked for so far.
+// Marked waits until the server has answered each MarkSeen so far.
 func (s *Session) Marked(ctx context.Context) error {
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()
@@ -255,4 +257,89 @@ func uidSet(uids []uint32) imap.UIDSet {
 		set.AddNum(imap.UID(u))
 	}
 	return set
+}
+
+// OpenFolder opens another folder of the mailbox, for Holds and Append. Its errors are
+// those of Open.
+func (m Mailbox) OpenFolder(ctx context.Context, name string) (*Session, error) {
+	m.Name, m.Ahead = name, Mailbox{}.Ahead
+	return m.Open(ctx)
+}
+
+// Holds reports whether the folder has a mail with this Message-ID.
+func (s *Session) Holds(ctx context.Context, messageID string) (bool, error) {
+	stop := closeOnDone(ctx, s.conn)
+	defer stop()
+	s.mailbox.startPhase(s.conn)
+	found, err := s.client.UIDSearch(&imap.SearchCriteria{Header: []imap.SearchCriteriaHeaderField{{Key: "Message-ID", Value: messageID}}}, nil).Wait()
+	if err != nil {
+		return false, fmt.Errorf("search %s: %w", s.mailbox.name(), cause(ctx, s.conn.failure(err)))
+	}
+	return len(found.AllUIDs()) > 0, nil
+}
+
+// ErrTooBig reports that the server takes no mail of this size.
+var ErrTooBig = errors.New("the server takes no mail of this size")
+
+// Append puts a mail of size bytes into the folder, marked as read. The error may wrap
+// ErrTooBig. After any error the session cannot be used any more.
+func (s *Session) Append(ctx context.Context, size int64, raw io.Reader, at time.Time) error {
+	stop := closeOnDone(ctx, s.conn)
+	defer stop()
+	s.mailbox.startPhase(s.conn)
+	cmd := s.client.Append(s.mailbox.name(), size, &imap.AppendOptions{Flags: []imap.Flag{imap.FlagSeen}, Time: at})
+	n, err := io.Copy(cmd, &pacedReader{raw, s})
+	if err == nil && n != size {
+		err = fmt.Errorf("the mail has %d bytes, and %d were announced", n, size)
+	}
+	if err != nil {
+		s.conn.Close() // the rest of the literal can never come
+		return fmt.Errorf("append to %s: %w", s.mailbox.name(), cause(ctx, s.conn.failure(err)))
+	}
+	if err = cmd.Close(); err == nil {
+		_, err = cmd.Wait()
+	}
+	if refused, ok := errors.AsType[*imap.Error](err); ok && (refused.Code == imap.ResponseCodeTooBig || refused.Code == imap.ResponseCodeLimit) {
+		return fmt.Errorf("append to %s: %w: %v", s.mailbox.name(), ErrTooBig, refused)
+	}
+	if err != nil {
+		return fmt.Errorf("append to %s: %w", s.mailbox.name(), cause(ctx, s.conn.failure(err)))
+	}
+	return nil
+}
+
+// pacedReader restarts the time limit of the session with each piece that is read.
+type pacedReader struct {
+	from io.Reader
+	s    *Session
+}
+
+func (r *pacedReader) Read(p []byte) (int, error) {
+	r.s.mailbox.startPhase(r.s.conn)
+	return r.from.Read(p)
+}
+
+// SentFolders returns the folders of the mailbox that the server marks for sent mail (RFC
+// 6154), sorted. there reports whether a folder of this name exists.
+func (m Mailbox) SentFolders(ctx context.Context, name string) (sent []string, there bool, err error) {
+	s, err := m.open(ctx, nil, &imap.SelectOptions{ReadOnly: true})
+	if err != nil {
+		return nil, false, fmt.Errorf("open mailbox %s at %s: %w", m.name(), m.Addr, cause(ctx, err))
+	}
+	defer s.Close()
+	stop := closeOnDone(ctx, s.conn)
+	defer stop()
+	m.startPhase(s.conn)
+	folders, err := s.client.List("", "*", nil).Collect()
+	if err != nil {
+		return nil, false, fmt.Errorf("list folders: %w", cause(ctx, s.conn.failure(err)))
+	}
+	for _, f := range folders {
+		there = there || f.Mailbox == name
+		if slices.Contains(f.Attrs, imap.MailboxAttrSent) {
+			sent = append(sent, f.Mailbox)
+		}
+	}
+	slices.Sort(sent)
+	return sent, there, nil
 }

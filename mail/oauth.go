@@ -29,34 +29,31 @@ const (
 	assumedLife = time.Hour
 )
 
-// OAuth gets access tokens with a stored refresh token (RFC 6749 section 6). It
-// keeps the last one in a file, so that a poll each minute asks the token
-// endpoint once an hour.
+// OAuth gets access tokens with a stored refresh token (RFC 6749 section 6). It caches the last
+// one in a file, so that a poll each minute asks the token endpoint once an hour.
 //
-// Its methods may be called at the same time, by any number of processes: one
-// of them asks, and the others take what it got.
+// Its methods may be called concurrently, by any number of processes. One of them asks the
+// endpoint, and the others use its token.
 type OAuth struct {
 	TokenURL string // https, or on loopback http
 	ClientID string
 
-	// ClientSecret is nil for a public client. RefreshToken is called each time:
-	// if it returns another token, what the earlier one brought is not used.
+	// ClientSecret is nil for a public client. RefreshToken is called each time: if it returns
+	// another token, the access token of the earlier one is not used.
 	ClientSecret, RefreshToken func(context.Context) (string, error)
 
-	// Store is a folder for tokens. In it Name.json (0600) holds the access
-	// token with its expiry, and the newer refresh token where the endpoint has
-	// rotated it.
+	// Store is a folder for tokens. Its file Name.json (0600) holds the access token with its
+	// expiry, and the newer refresh token if the endpoint has rotated it.
 	Store TokenStore
 	Name  string
 
-	// TryLock takes a lock file of that folder and returns the function that
-	// releases it, or nil if another process holds it. Name.lock lets one
-	// process ask at a time.
+	// TryLock takes a lock file of that folder and returns the function that releases it, or
+	// nil if another process holds it. With Name.lock, only one process asks at a time.
 	TryLock func(name string) (unlock func() error, err error)
 
-	CAFile  string           // PEM file of roots; replaces those of the system
+	CAFile  string           // PEM file of roots; replaces the system's
 	Timeout time.Duration    // for the answer of the endpoint, and for another process; 0 means 30 s
-	Now     func() time.Time // nil is time.Now
+	Now     func() time.Time // nil means time.Now
 }
 
 // TokenStore is the folder in which OAuth keeps its tokens. *store.Store
@@ -65,28 +62,24 @@ type TokenStore interface {
 	// Path returns the path of the file name, which need not exist.
 	Path(name string) string
 
-	// Keep replaces the file name with the bytes of r, durably, and readable by
-	// its owner alone.
+	// Keep durably replaces the file name with the bytes of r. Only its owner can read it.
 	Keep(name string, r io.Reader) error
 }
 
-// ErrNoOther is returned by Renew if no better token than the refused one can
-// be had.
+// ErrNoOther is returned by Renew if it cannot get a better token than the refused one.
 var ErrNoOther = errors.New("the token has already been renewed")
 
-// unreachable is a failure that says nothing about the credential: the token
-// endpoint is down or busy, or something else answers (docs/design.md,
-// "Credentials").
+// unreachable is a failure that is not about the credential: the token endpoint is down or
+// busy, or something else answers (docs/design.md, "Credentials").
 type unreachable struct{ err error }
 
 func (e *unreachable) Error() string { return e.err.Error() }
 func (e *unreachable) Unwrap() error { return e.err }
 
-// Token returns an access token that is valid for five more minutes, or for a
-// tenth of its lifetime if that is less. If the endpoint cannot be asked, the
-// last token is used until it expires. An error means that the credential was
-// refused, unless it is an error of the network or of ctx; Server tells them
-// apart.
+// Token returns an access token that is valid for five more minutes, or for a tenth of its
+// lifetime if that is less. If the endpoint cannot be asked, the last token is used until it
+// expires. An error means that the credential was refused, unless it is an error of the network
+// or of ctx; Server distinguishes them.
 func (o OAuth) Token(ctx context.Context) (string, error) {
 	refresh, err := o.RefreshToken(ctx)
 	if err != nil {
@@ -98,10 +91,9 @@ func (o OAuth) Token(ctx context.Context) (string, error) {
 	return o.renew(ctx, refresh, "")
 }
 
-// Renew returns another token than refused, which a server did not accept and
-// which may have been revoked before its expiry. If refused itself came from
-// Renew, it is not renewed again before its expiry, and the error is
-// ErrNoOther.
+// Renew returns another token than refused, which a server did not accept and which may have
+// been revoked before its expiry. If refused itself came from Renew, the error is ErrNoOther:
+// such a token is not renewed before its expiry.
 func (o OAuth) Renew(ctx context.Context, refused string) (string, error) {
 	refresh, err := o.RefreshToken(ctx)
 	if err != nil {
@@ -126,7 +118,7 @@ func (o OAuth) renew(ctx context.Context, refresh, refused string) (string, erro
 	case last.Access != refused && last.fresh(o.now()):
 		return last.Access, nil
 	}
-	// A refresh token that the endpoint rotates must not meet a full disk.
+	// The endpoint may rotate the refresh token, so first check that the disk is not full.
 	if err := o.save(last); err != nil {
 		return "", err
 	}
@@ -166,9 +158,8 @@ func (o OAuth) request(ctx context.Context, last grant, renewed bool) (grant, er
 	return next, nil
 }
 
-// Exchange returns the refresh token for the code that a person's consent has
-// brought to redirect (RFC 6749 section 4.1.3). The code must have been
-// requested with this verifier (RFC 7636).
+// Exchange returns the refresh token for code, which redirect received after a person's consent
+// (RFC 6749 section 4.1.3). The code must have been requested with this verifier (RFC 7636).
 func (o OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, Server{Timeout: o.Timeout}.timeout())
 	defer cancel()
@@ -187,8 +178,8 @@ func (o OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (s
 	return given.RefreshToken, nil
 }
 
-// config returns how to ask the endpoint, the context to ask it with, and the
-// strings that must not appear in an error.
+// config returns the OAuth configuration, the context for the request, and the strings that
+// must not appear in an error.
 func (o OAuth) config(ctx context.Context) (*oauth2.Config, context.Context, []string, error) {
 	config := &oauth2.Config{ClientID: o.ClientID, Endpoint: oauth2.Endpoint{TokenURL: o.TokenURL}}
 	if o.ClientSecret == nil {
@@ -230,8 +221,8 @@ func (o OAuth) refusal(ctx context.Context, err error, secrets []string) error {
 	return said
 }
 
-// refusesGrant reports whether an answer is about what we sent (RFC 6749
-// section 5.2), and not about the state of the endpoint.
+// refusesGrant reports whether an answer is about our request (RFC 6749 section 5.2), and not
+// about the state of the endpoint.
 func refusesGrant(status int, code string) bool {
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
@@ -242,8 +233,8 @@ func refusesGrant(status int, code string) bool {
 	return code != "" && code != "temporarily_unavailable" && code != "server_error" && code != "slow_down"
 }
 
-// client returns an HTTP client that follows no redirect and uses no proxy of
-// the environment: either would see the refresh token.
+// client returns an HTTP client that follows no redirect and uses no proxy from the
+// environment: either would see the refresh token.
 func (o OAuth) client() (*http.Client, error) {
 	u, err := url.Parse(o.TokenURL)
 	if err != nil || u.Host == "" {
@@ -296,31 +287,29 @@ func (o OAuth) lock(ctx context.Context) (unlock func() error, err error) {
 	}
 }
 
-// grant is the answer to a refresh token, as it is stored.
-// maxGrant bounds the file of a grant that is read, in bytes.
+// maxGrant limits the file of a grant, in bytes.
 const maxGrant = 1 << 20
 
+// grant is the answer to a refresh token, as it is stored.
 type grant struct {
 	From    string    `json:"from"` // hash of the configured refresh token
 	Access  string    `json:"access_token"`
 	Got     time.Time `json:"got"`
 	Expiry  time.Time `json:"expiry"`
-	Renewed bool      `json:"renewed,omitempty"`       // a server had refused the one before
-	Refresh string    `json:"refresh_token,omitempty"` // rotated: it replaces the configured one
+	Renewed bool      `json:"renewed,omitempty"`       // a server had refused the previous token
+	Refresh string    `json:"refresh_token,omitempty"` // rotated: replaces the configured one
 
 	refresh string // the refresh token to use
 }
 
-// fresh reports whether the access token can still be used, by a clock that may
-// have jumped.
+// fresh reports whether the access token can still be used. The clock may have jumped.
 func (g grant) fresh(now time.Time) bool {
 	margin := min(renewBefore, g.Expiry.Sub(g.Got)/10)
 	return g.Access != "" && !now.Before(g.Got.Add(-time.Minute)) && now.Before(g.Expiry.Add(-margin))
 }
 
-// load returns what the configured refresh token has brought so far. A file
-// that is missing or damaged, or belongs to another refresh token, counts as
-// empty.
+// load returns the stored grant of the configured refresh token. A file that is missing or
+// damaged, or belongs to another refresh token, counts as empty.
 func (o OAuth) load(refresh string) grant {
 	sum := sha256.Sum256([]byte(refresh))
 	none := grant{From: hex.EncodeToString(sum[:]), refresh: refresh}
@@ -348,8 +337,7 @@ func (o OAuth) save(g grant) error {
 	return nil
 }
 
-// notCredential marks a fault of our own, such as a full disk, as one that is
-// not about the credential.
+// notCredential marks a fault of our own, such as a full disk, as unrelated to the credential.
 func notCredential(err error) error {
 	if err == nil {
 		return nil

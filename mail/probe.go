@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	probeHeads  = 100     // last mails, from anybody, of which the header is read
-	probeTrials = 5       // last mails of the operator of which the proof is tried
-	probeMail   = 1 << 20 // bytes; the body of a longer mail is not looked at
+	probeHeads  = 100     // last mails, from anybody, whose header is read
+	probeTrials = 5       // last mails of the operator whose proof is checked
+	probeMail   = 1 << 20 // bytes; the body of a longer mail is not read
 )
 
-// Probe describes a mailbox as a look at it shows it.
+// Probe describes a mailbox.
 type Probe struct {
 	Caps  []string // of the server after the login, sorted
 	Mails uint32   // in the mailbox
@@ -28,9 +28,8 @@ type Probe struct {
 	// empty mailbox.
 	Newest time.Time
 
-	// AuthservIDs has, for each of the last mails from anybody, the topmost
-	// authserv-id (RFC 8601), which names the server that claims to have checked
-	// it; "" if it has none.
+	// AuthservIDs holds the topmost authserv-id (RFC 8601) of each of the last mails from
+	// anybody. It names the server that claims to have checked the mail; "" without one.
 	AuthservIDs []string
 
 	// Trials are the last mails of the operator, the newest first.
@@ -117,8 +116,8 @@ func (s *Session) trials(ctx context.Context, f trust.Filter, uids imap.UIDSet) 
 	return trials, nil
 }
 
-// ProbeSender logs in as OpenSender does, with the same errors, and sends QUIT.
-// It returns the ways to log in that the server offers. It sends no mail.
+// ProbeSender logs in as OpenSender does, with the same errors, and sends QUIT. It returns the
+// login methods that the server offers. It sends no mail.
 func (s Server) ProbeSender(ctx context.Context) (auth string, err error) {
 	c, err := s.OpenSender(ctx)
 	if err != nil {

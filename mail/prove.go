@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"agentstateloop/internal/plain"
@@ -17,13 +18,11 @@ import (
 // maxUnverified is how long a mail waits for its key, from its arrival on.
 const maxUnverified = 24 * time.Hour
 
-// prove checks a mail by its own bytes, where [trust] demands a proof of the
-// sender, and hands it to keep. The fields that the server picked out of the
-// header were enough to see whether the mail may be for us. What comes in is
-// decided by the header in the mail that is kept.
+// prove checks a mail by its own bytes, if [trust] demands a proof of the sender, and hands it
+// to keep. The header fields that the server picked out were enough to see whether the mail may
+// be for us. The header in the kept mail decides whether it is accepted.
 //
-// An *UnprovenError means that nothing was kept, and the mail is to be tried
-// again.
+// After an *UnprovenError the mail is not kept, and must be tried again.
 func (sc *scanner) prove(m *Message, body io.Reader) error {
 	if m.Gate != "" || sc.filter.Require == trust.RequireFrom {
 		return sc.keep(m, body)
@@ -49,8 +48,8 @@ func (sc *scanner) keepRejected(m *Message, v trust.Verdict, body io.Reader) err
 	return sc.keep(m, body)
 }
 
-// proveBody writes the mail to a temporary file, because it must be read to its
-// end before the first byte of it is kept.
+// proveBody writes the mail to a temporary file, because it must be read to its end before its
+// first byte is kept.
 func (sc *scanner) proveBody(m *Message, head trust.HeaderVerdict, body io.Reader) error {
 	if sc.filter.Verify == trust.VerifyDKIM && sc.late() {
 		return &trust.UnprovenError{Err: errors.New("the time of this scan is up")}
@@ -63,7 +62,7 @@ func (sc *scanner) proveBody(m *Message, head trust.HeaderVerdict, body io.Reade
 
 	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
 	defer cancel()
-	sc.conn.paced.pause() // that the proof takes time is not the server's fault
+	sc.conn.paced.pause() // the time for the proof is not the server's fault
 	v, digest, err := sc.filter.JudgeBody(ctx, head, whole.fromStart)
 	sc.conn.paced.resume()
 	if u, ok := errors.AsType[*trust.UnprovenError](err); ok && sc.mailbox.now().Sub(m.At) >= maxUnverified {
@@ -86,10 +85,40 @@ func (sc *scanner) proveBody(m *Message, head trust.HeaderVerdict, body io.Reade
 	return sc.keep(m, read)
 }
 
-// deferProof notes why a mail is owed until it can be proved.
+// deferProof records why a mail is owed until it can be proved.
 func (sc *scanner) deferProof(h *head, err error) {
 	h.done, h.unproven = true, true
 	if sc.unproven == nil {
 		sc.unproven = fmt.Errorf("prove the sender of UID %d: %w", h.uid, err)
 	}
 }
+
+// spool holds a mail on disk while it is being proved. Its file has no name, so it disappears
+// when the process ends, for whatever reason.
+type spool struct{ file *os.File }
+
+// newSpool reads a mail to its end. close frees the space.
+func newSpool(mail io.Reader) (spool, error) {
+	file, err := os.CreateTemp("", "agentstateloop-*.eml")
+	if err != nil {
+		return spool{}, err
+	}
+	s := spool{file}
+	if err := os.Remove(file.Name()); err != nil {
+		s.close()
+		return spool{}, fmt.Errorf("remove the name of a temporary file: %w", err)
+	}
+	if _, err := io.Copy(file, mail); err != nil {
+		s.close()
+		return spool{}, err
+	}
+	return s, nil
+}
+
+// fromStart returns a reader of the whole mail. The previous reader cannot be used any more.
+func (s spool) fromStart() (*bufio.Reader, error) {
+	_, err := s.file.Seek(0, io.SeekStart)
+	return bufio.NewReader(s.file), err
+}
+
+func (s spool) close() { s.file.Close() }

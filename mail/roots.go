@@ -19,16 +19,16 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// Roots makes the configuration of a client that believes the roots of the system,
-// and remembers for each server which of them ended its chain. Go parses all roots
-// of the system at the first handshake of a process, which costs more than
-// everything else in an empty poll (docs/design.md, "Round trips").
+// Roots makes the configuration of a client that trusts the roots of the system, and remembers
+// which of them ended the chain of each server. Go parses all roots of the system at the first
+// handshake of a process, which costs more than everything else in an empty poll
+// (docs/protocol.md, "Round trips").
 //
-// crypto/tls verifies every chain. Only the pool differs: it is the remembered root
-// alone, if the bundle of the system still holds it, and otherwise all of the
-// system. So it accepts nothing that the whole pool would refuse. A chain that does
-// not end in the remembered root is for the whole pool: the next configuration for
-// that server has it, and a caller for which Doubted says so connects once more.
+// crypto/tls verifies every chain. Only the pool differs: it contains only the remembered root,
+// if the bundle of the system still holds it, and otherwise all roots of the system. So it
+// accepts no chain that the whole pool would refuse. If a chain does not end in the remembered
+// root, the next configuration for that server uses the whole pool, and a caller for which
+// Doubted returns true connects once more.
 //
 // A nil *Roots remembers nothing. The methods may be called concurrently.
 type Roots struct {
@@ -37,15 +37,15 @@ type Roots struct {
 	mu     sync.Mutex
 	read   bool
 	places []place
-	doubts []string // servers that have not yet shown a chain for the remembered root
+	doubts []string // servers whose chain has not yet ended in the remembered root
 }
 
-// NewRoots returns Roots that keep what they remember in file. What is in it is not
-// believed, and may be lost.
+// NewRoots returns Roots that store their memory in file. The content of the file is not
+// trusted, and may be lost.
 func NewRoots(file string) *Roots { return &Roots{file: file} }
 
-// place is where in the bundle of the system the root of a server stands: a whole PEM
-// block, with the end of the line before it if there is one.
+// place is the location of a server's root in the bundle of the system: a whole PEM block, with
+// the preceding line end if there is one.
 type place struct {
 	host   string
 	offset int64
@@ -54,9 +54,9 @@ type place struct {
 }
 
 const (
-	maxPlaces = 16       // servers that are remembered
+	maxPlaces = 16       // remembered servers
 	maxBlock  = 16 << 10 // bytes of a remembered block
-	maxBundle = 64 << 20 // bytes of a bundle in which a root is looked up
+	maxBundle = 64 << 20 // bytes of a bundle that is searched for a root
 )
 
 // Config returns the configuration of a client for a server with this name or address.
@@ -87,8 +87,8 @@ func (r *Roots) Config(host string) *tls.Config {
 	return cfg
 }
 
-// Doubted reports whether err, of a handshake with the server, may be due to the root
-// that is remembered for it. Then another one uses the whole pool.
+// Doubted reports whether err, of a handshake with the server, may be due to its remembered
+// root. If so, the next handshake uses the whole pool.
 func (r *Roots) Doubted(host string, err error) bool {
 	if _, refused := errors.AsType[*tls.CertificateVerificationError](err); r == nil || !refused {
 		return false
@@ -103,12 +103,12 @@ func (r *Roots) believe(host string) {
 	r.doubts = slices.DeleteFunc(r.doubts, func(h string) bool { return h == host })
 }
 
-// pool returns the remembered root of the server, or nil if the bundle of the system
-// does not hold it in its place.
+// pool returns the remembered root of the server, or nil if the bundle of the system does not
+// hold it in its place.
 //
-// The block is compared as a whole, from the end of the line before it to the end of
-// its last line. Whatever stands before and behind it, encoding/pem finds a block that
-// stands so, and crypto/x509 makes it a part of its own pool.
+// The block is compared as a whole, from the end of the line before it to the end of its last
+// line. Regardless of the text before and after it, encoding/pem finds such a block, and
+// crypto/x509 adds it to its own pool.
 func (r *Roots) pool(host string) *x509.CertPool {
 	r.readFile()
 	i := slices.IndexFunc(r.places, func(p place) bool { return p.host == host })
@@ -134,8 +134,8 @@ func (r *Roots) pool(host string) *x509.CertPool {
 	return pool
 }
 
-// standing returns the content of block, at offset of a bundle, if it is one certificate
-// that begins and ends with a line, and else nothing.
+// standing returns the content of block, at offset of a bundle, if it is one certificate that
+// begins and ends with a line. Otherwise it returns nil.
 func standing(block []byte, offset int64) []byte {
 	text, began := block, true
 	if offset > 0 {
@@ -151,8 +151,8 @@ func standing(block []byte, offset int64) []byte {
 	return found.Bytes
 }
 
-// learner returns a function that remembers the root of a chain which the whole pool
-// has verified.
+// learner returns a function that remembers the root of a chain that the whole pool has
+// verified.
 func (r *Roots) learner(host string) func(tls.ConnectionState) error {
 	return func(cs tls.ConnectionState) error {
 		r.mu.Lock()
@@ -165,7 +165,7 @@ func (r *Roots) learner(host string) func(tls.ConnectionState) error {
 				break
 			}
 		}
-		return nil // what cannot be remembered only costs time
+		return nil // a root that is not remembered only costs time
 	}
 }
 
@@ -185,7 +185,7 @@ func find(root *x509.Certificate) (place, bool) {
 		if found == nil {
 			return place{}, false
 		}
-		block := rest[:len(rest)-len(next)] // and what stands before it
+		block := rest[:len(rest)-len(next)] // with the text before it
 		end := int64(len(all) - len(next))
 		rest = next
 		if !bytes.Equal(found.Bytes, root.Raw) {
@@ -201,7 +201,7 @@ func find(root *x509.Certificate) (place, bool) {
 	}
 }
 
-// remember writes p into the file, instead of what was known of the server.
+// remember writes p into the file, replacing the earlier place of the server.
 func (r *Roots) remember(p place) {
 	r.read = false
 	r.readFile() // another process may have written it
@@ -220,7 +220,7 @@ func (r *Roots) remember(p place) {
 	_, _ = f.WriteString(text.String())
 }
 
-// readFile reads the file, once. A line that is not one of ours is left out.
+// readFile reads the file, once. It skips malformed lines.
 func (r *Roots) readFile() {
 	if r.read {
 		return

@@ -2,9 +2,9 @@ package mail
 
 import "os"
 
-// rootFiles are the bundles that Go looks for, in its order. The first one that
-// can be read is the bundle of the system (crypto/x509, root_linux.go). One
-// that is missing here costs only time.
+// rootFiles are the bundles that Go looks for, in its order. The first readable one is the
+// bundle of the system (crypto/x509, root_linux.go). A bundle missing from this list only costs
+// time.
 var rootFiles = [...]string{
 	"/etc/ssl/certs/ca-certificates.crt",
 	"/etc/pki/tls/certs/ca-bundle.crt",
@@ -14,8 +14,8 @@ var rootFiles = [...]string{
 	"/etc/ssl/cert.pem",
 }
 
-// openBundle opens the bundle of roots that Go would read. The directories that Go
-// reads as well are not looked at: a root that is only there is not remembered.
+// openBundle opens the bundle of roots that Go would read. It ignores the directories that Go
+// reads as well: a root that is only there is not remembered.
 func openBundle() (*os.File, error) {
 	if f := os.Getenv("SSL_CERT_FILE"); f != "" {
 		return os.Open(f)

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// openBundle returns an error: on other systems than Linux no root is remembered.
+// openBundle returns an error: roots are remembered only on Linux.
 func openBundle() (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -9,11 +10,11 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// This file asks once more for what no answer has shown (docs/design.md, "Keys and
-// the cursor").
+// This file requests again the UIDs that no answer has shown (docs/protocol.md, "Keys and the
+// cursor").
 
-// lookAgain asks for exactly these UIDs, which the sessions before did not show, and
-// takes what comes. The others are gone, and are passed.
+// lookAgain requests exactly the UIDs that earlier sessions did not show, and takes the mails
+// that come. The other UIDs are gone, and are passed.
 func (sc *scanner) lookAgain(asked state.UIDRanges) error {
 	if len(asked) == 0 {
 		return nil
@@ -47,7 +48,7 @@ func (sc *scanner) lookAgain(asked state.UIDRanges) error {
 		}
 		return err
 	}
-	// A set that was kept small has UIDs between those that were not shown.
+	// A set that was kept small contains UIDs between the unshown ones.
 	if err := sc.take(only(heads, func(u uint32) bool { return !sc.known(u) })); err != nil {
 		return err
 	}
@@ -55,8 +56,8 @@ func (sc *scanner) lookAgain(asked state.UIDRanges) error {
 	return nil
 }
 
-// searchAgain is lookAgain for very many UIDs, or where the answer has broken off
-// before: the server is asked which of them are mails of the operator.
+// searchAgain is lookAgain for very many UIDs, or after an earlier answer has broken off. The
+// server searches them for mails of the operator.
 func (sc *scanner) searchAgain(asked state.UIDRanges) error {
 	found, more, err := sc.searchOperator(imap.SearchCriteria{UID: []imap.UIDSet{setOf(asked)}})
 	if err != nil {
@@ -70,7 +71,7 @@ func (sc *scanner) searchAgain(asked state.UIDRanges) error {
 		return errLimit
 	}
 	for _, u := range found {
-		asked = asked.Without(state.UIDRange{First: u, Last: u}) // it exists, and may still not be shown
+		asked = asked.Without(state.UIDRange{First: u, Last: u}) // it exists, but may still not be shown
 	}
 	sc.agree(asked)
 	return nil
@@ -82,13 +83,13 @@ func (sc *scanner) agree(gone state.UIDRanges) {
 	cur.Unseen = cur.Unseen.Without(gone...).Bounded()
 	for u := range cur.Failures {
 		if gone.Contains(u) && !slices.Contains(cur.Owed, u) {
-			delete(cur.Failures, u) // what broke off there is not a mail for us
+			delete(cur.Failures, u) // the answer did not break off at a mail for us
 		}
 	}
 }
 
-// rereadAgain looks once more for the mail of a renumbered mailbox, in the session after
-// the one that found it so.
+// rereadAgain searches once more for the mail of a renumbered mailbox, in the session after the
+// one that detected the renumbering.
 func (sc *scanner) rereadAgain() error {
 	again := sc.before.Reread
 	if again == nil || sc.reset {
@@ -118,7 +119,7 @@ func (sc *scanner) took(u uint32) bool {
 	return slices.ContainsFunc(sc.out.Messages, func(m Message) bool { return m.UID == u })
 }
 
-// setOf returns ranges as a command names them.
+// setOf returns ranges as a set for a command.
 func setOf(ranges state.UIDRanges) imap.UIDSet {
 	var set imap.UIDSet
 	for _, r := range ranges {
@@ -136,4 +137,64 @@ func firstUnshown(ranges state.UIDRanges, heads []head) (uid uint32, ok bool) {
 		return 0, false
 	}
 	return ranges[0].First, true
+}
+
+// This file sweeps: it compares the operator's unread mail with the mail that the state knows
+// (docs/protocol.md, "Keys and the cursor").
+
+const (
+	sweepDays = 7   // maximum age of the mail in a sweep
+	maxSwept  = 500 // maximum number of mails in a sweep, the newest
+)
+
+// Sweep is the result of a sweep.
+type Sweep struct {
+	Looked int      // unread mails of the operator in the last week
+	Keys   []string // of the missed mails, which are in Messages
+}
+
+// sweepSearch returns the search for unread mail before the UID next.
+func sweepSearch(next uint32, now time.Time) imap.SearchCriteria {
+	return imap.SearchCriteria{
+		UID:     []imap.UIDSet{{imap.UIDRange{Start: 1, Stop: imap.UID(next - 1)}}},
+		Since:   now.AddDate(0, 0, -sweepDays),
+		NotFlag: []imap.Flag{imap.FlagSeen},
+	}
+}
+
+// newest returns the last UIDs, at most maxSwept.
+func newest(uids []uint32) []uint32 { return uids[max(0, len(uids)-maxSwept):] }
+
+// sweep takes the unread mail of the last week that the state does not know. A
+// refusal of its search is not an error of the scan.
+func (sc *scanner) sweep() error {
+	if !sc.mailbox.Sweep || sc.reset || sc.before.Next <= 1 || sc.full() {
+		return nil
+	}
+	cur := &sc.out.Cursor
+	now := sc.mailbox.now().UTC()
+	found, _, err := sc.searchOperator(sweepSearch(sc.before.Next, now))
+	if err != nil && refusal(err) {
+		sc.out.SweepErr = fmt.Errorf("sweep: %w", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	missed := slices.DeleteFunc(slices.Clone(found), func(u uint32) bool {
+		return u >= sc.before.Next || sc.known(u) || cur.Unseen.Contains(u) || sc.took(u)
+	})
+
+	n := len(sc.out.Messages)
+	sc.sweeping = true
+	_, err = sc.takeFound(newest(missed))
+	sc.sweeping = false
+	sc.out.Swept = &Sweep{Looked: len(found)}
+	for _, m := range sc.out.Messages[n:] {
+		sc.out.Swept.Keys = append(sc.out.Swept.Keys, m.Key)
+	}
+	if err == nil {
+		cur.Swept = now.Truncate(time.Second)
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -16,12 +17,12 @@ import (
 
 // This file places the cursor and searches.
 
-// placeCursor makes the cursor a cursor of this mailbox.
+// placeCursor makes the cursor one of this mailbox.
 func (sc *scanner) placeCursor() error {
 	cur, id := &sc.out.Cursor, sc.mailbox.ID()
 	ours := cur.Mailbox == id || cur.Mailbox == "" && !cur.Complete.IsZero()
-	// UIDNEXT must not fall while UIDVALIDITY stays. That of a mailbox restored
-	// from a backup does fall, and new mail then has old numbers.
+	// UIDNEXT must not fall while UIDVALIDITY stays. It does fall if the mailbox was restored
+	// from a backup, and new mail then has old numbers.
 	fell := sc.uidNext != 0 && sc.uidNext < cur.Next
 	switch {
 	case ours && cur.Validity == sc.uidValidity && cur.Next > 0 && !fell:
@@ -38,8 +39,8 @@ func (sc *scanner) placeCursor() error {
 	}
 }
 
-// resetCursor sets the cursor to the end of the mailbox. What c finds below it
-// is owed.
+// resetCursor sets the cursor to the end of the mailbox. The mails below it that c finds are
+// owed.
 func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error {
 	next := sc.uidNext
 	if next == 0 {
@@ -72,7 +73,7 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 	if old.Mailbox != sc.mailbox.ID() || old.Validity != sc.uidValidity {
 		return nil
 	}
-	// The UIDs still mean what they meant.
+	// The UIDs are still valid.
 	sc.out.Cursor.Reports = slices.DeleteFunc(old.Reports, func(r state.UnreadReport) bool { return r.UID >= next })
 	for _, u := range old.Owed {
 		if f, failing := old.Failures[u]; failing && u < next {
@@ -84,13 +85,12 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 	return nil
 }
 
-// rereadAll is how far before Complete a renumbered mailbox is read again for the
-// sake of a mail that could not be fetched, read mail included. The state knows
-// what it has accepted since then.
+// rereadAll is how far before Complete a renumbered mailbox is read again, including read mail,
+// to find a mail that could not be fetched. The state knows the mails accepted since then.
 const rereadAll = 13 * 24 * time.Hour
 
-// sinceComplete returns which mail is read again: that since the mailbox was last read
-// to its end, and what could not be fetched until then.
+// sinceComplete returns which mail to read again: the mail since the mailbox was last read to
+// its end, and the mail that could not be fetched until then.
 func sinceComplete(cur state.Cursor) state.Reread {
 	since, oldest, unknown := cur.Complete, cur.Complete, false
 	for _, u := range cur.Owed {
@@ -134,10 +134,9 @@ func earlier(t, u time.Time) time.Time {
 	return t
 }
 
-// FromOperator narrows c to mail that may be from the operator. The server
-// compares only parts of the From field, so this is just a filter ahead of the
-// real one. With an address that the server may not be able to compare, c stays
-// as it is. Mail of others is found as well.
+// FromOperator narrows c to mail that may be from the operator or from others. The server
+// compares only parts of the From field, so this is only a filter ahead of the real one. If the
+// server may be unable to compare an address, c stays unchanged.
 func (sc *scanner) fromOperator(c imap.SearchCriteria, others ...string) imap.SearchCriteria {
 	var any []imap.SearchCriteria
 	for _, op := range slices.Concat(sc.filter.Operators, others) {
@@ -157,9 +156,9 @@ func (sc *scanner) fromOperator(c imap.SearchCriteria, others ...string) imap.Se
 	return c
 }
 
-// searchOperator searches for c among the mail that may be from the operator. A
-// server that cannot read one of the mails may refuse to compare its From field. It
-// is then searched for c alone, for which it need not read any.
+// searchOperator searches for c among the mail that may be from the operator. A server that
+// cannot parse one of the mails may refuse to compare its From field. searchOperator then
+// searches for c alone, which requires no parsing.
 func (sc *scanner) searchOperator(c imap.SearchCriteria, others ...string) (uids []uint32, more bool, err error) {
 	uids, more, err = sc.search(sc.fromOperator(c, others...))
 	if err != nil && serverRefused(err) {
@@ -168,8 +167,8 @@ func (sc *scanner) searchOperator(c imap.SearchCriteria, others ...string) (uids
 	return uids, more, err
 }
 
-// search returns the UIDs that c finds, ascending. Of more than maxFound it
-// returns the first ones, and more is true.
+// search returns the UIDs that c finds, ascending. Of more than maxFound UIDs it returns the
+// first ones, and more is true.
 func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err error) {
 	sc.mailbox.startPhase(sc.conn)
 	answer := uidLength * int64(min(sc.mails(), maxFound))
@@ -183,9 +182,60 @@ func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err 
 	if !ok && data.All != nil {
 		return nil, false, errors.New("search: the server answered without UIDs")
 	}
-	// A mail that has just come is counted only now.
+	// Mail that has just come is counted only now.
 	if uids, more, err = foundUIDs(set, sc.mails()); err != nil {
 		return nil, false, fmt.Errorf("search: %w", err)
 	}
 	return uids, more, nil
+}
+
+const (
+	maxFound  = 1 << 18 // UIDs that one search returns
+	uidLength = 11      // bytes of a UID in the answer to a search, with its blank
+)
+
+// errLastUID is the error for the last possible UID. It leaves no UID for the next mail, and a
+// cursor could not be placed after it.
+var errLastUID = fmt.Errorf("the server answered with the UID %d, after which no mail can come", uint32(math.MaxUint32))
+
+// foundUIDs returns the UIDs in set, the answer to a search of a mailbox that holds at most the
+// given number of mails. The UIDs are ascending and unique. Of more than maxFound UIDs it
+// returns the first ones, and more is true.
+//
+// It counts the set before it expands it: a few bytes can name four billion UIDs. A set with
+// more UIDs than mails is an error, and so is a set with "*", with 0, or with the last possible
+// UID.
+func foundUIDs(set imap.UIDSet, mails uint32) (uids []uint32, more bool, err error) {
+	ranges := slices.Clone(set)
+	for i, r := range ranges {
+		if r.Start == 0 || r.Stop == 0 {
+			return nil, false, errors.New("the server answered without UIDs")
+		}
+		ranges[i] = imap.UIDRange{Start: min(r.Start, r.Stop), Stop: max(r.Start, r.Stop)}
+	}
+	slices.SortFunc(ranges, func(a, b imap.UIDRange) int { return cmp.Compare(a.Start, b.Start) })
+
+	var count, past uint64 // past is the first UID that is not counted yet
+	for i, r := range ranges {
+		first, end := max(uint64(r.Start), past), uint64(r.Stop)+1
+		if end > math.MaxUint32 {
+			return nil, false, errLastUID
+		}
+		count += max(first, end) - first
+		past = max(past, end)
+		ranges[i] = imap.UIDRange{Start: imap.UID(first), Stop: imap.UID(max(first, end) - 1)}
+	}
+	if count > uint64(mails) {
+		return nil, false, fmt.Errorf("the server answered with %d UIDs, and the mailbox has %d mails", count, mails)
+	}
+	uids = make([]uint32, 0, min(count, maxFound))
+	for _, r := range ranges {
+		for u := r.Start; u <= r.Stop; u++ {
+			if len(uids) == maxFound {
+				return uids, true, nil
+			}
+			uids = append(uids, uint32(u))
+		}
+	}
+	return uids, false, nil
 }

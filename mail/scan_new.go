@@ -10,11 +10,10 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// This file finds the new mail of a scan, and takes mails by their UIDs.
+// This file finds the new mail of a scan, and takes mails by UID.
 
-// scanNew takes the new mail, from the cursor's Next on. It returns the UIDs
-// that an earlier scan suspected and that are due; these were only added to the
-// owed ones.
+// scanNew takes the new mail, from the cursor's Next on. It returns the UIDs that an earlier
+// scan suspected and that are due. These are owed, but not taken yet.
 func (sc *scanner) scanNew() (suspects []uint32, err error) {
 	cur := &sc.out.Cursor
 	if sc.uidNext != 0 && sc.uidNext <= cur.Next {
@@ -34,8 +33,8 @@ func (sc *scanner) scanNew() (suspects []uint32, err error) {
 	return sc.takeSearched(sc.uidNext)
 }
 
-// takeRange takes the mails from first up to, but without, end, or up to the
-// end of the mailbox if end is 0. It does not depend on which UIDs exist.
+// takeRange takes the mails from first up to but not including end, or up to the end of the
+// mailbox if end is 0. It does not depend on which UIDs exist.
 func (sc *scanner) takeRange(first, end uint32) error {
 	stop := imap.UID(0) // "*"
 	if end != 0 {
@@ -70,8 +69,9 @@ func (sc *scanner) takeRange(first, end uint32) error {
 	return nil
 }
 
-// takeSearched takes, from the cursor on, the mails that the server finds to be
-// from the operator, or from a mail server. It leaves out those that are under suspicion.
+// takeSearched takes, from the cursor on, the mails that the server finds to be from the
+// operator, or from a mail server. It leaves out suspected mails, and returns those that are
+// due.
 func (sc *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
 	cur := &sc.out.Cursor
 	stop := imap.UID(0)
@@ -97,16 +97,16 @@ func (sc *scanner) takeSearched(end uint32) (suspects []uint32, err error) {
 	return sc.due(suspects), nil
 }
 
-// takeFound takes the mails that a search has found, but for those that are owed,
-// and those under suspicion. The latter are owed from now on, and returned.
+// takeFound takes the mails that a search has found, except owed and suspected ones. Suspected
+// mails are owed from now on, and takeFound returns them.
 func (sc *scanner) takeFound(found []uint32) (suspects []uint32, err error) {
 	var clear []uint32
 	for _, u := range found {
 		if slices.Contains(sc.out.Cursor.Owed, u) {
-			continue // it is taken as an owed mail
+			continue // taken as an owed mail
 		}
 		if sc.inheritFailure(u) {
-			sc.owe(u) // now, before the cursor passes it
+			sc.owe(u) // before the cursor passes it
 			suspects = append(suspects, u)
 		} else {
 			clear = append(clear, u)
@@ -115,8 +115,7 @@ func (sc *scanner) takeFound(found []uint32) (suspects []uint32, err error) {
 	return suspects, sc.takeUIDs(clear)
 }
 
-// inheritFailure moves the failure of "the first mail from here on" to u, if u is
-// the first one there.
+// inheritFailure moves a failure of "the first mail from here on" to u, if u is that mail.
 func (sc *scanner) inheritFailure(u uint32) bool {
 	failures := sc.out.Cursor.Failures
 	var worst state.Failure
@@ -135,7 +134,7 @@ func (sc *scanner) inheritFailure(u uint32) bool {
 	return worst.Tries > 0
 }
 
-// takeUIDs takes mails that the server said to exist.
+// takeUIDs takes mails that exist according to the server.
 func (sc *scanner) takeUIDs(uids []uint32) error {
 	for chunk := range slices.Chunk(uids, headerChunk) {
 		if sc.full() {
@@ -145,7 +144,7 @@ func (sc *scanner) takeUIDs(uids []uint32) error {
 		heads = only(heads, func(u uint32) bool { return slices.Contains(chunk, u) })
 		switch {
 		case err != nil && serverRefused(err) && len(chunk) > 1:
-			// One of them is broken. Fetched alone, each shows whether it is.
+			// One of them is broken. Fetching each alone shows which one.
 			for _, u := range chunk {
 				if err := sc.takeUIDs([]uint32{u}); err != nil {
 					return err
@@ -183,7 +182,7 @@ func (sc *scanner) takeUIDs(uids []uint32) error {
 	return nil
 }
 
-// only returns the heads of the UIDs that were asked for.
+// only returns the heads of the requested UIDs.
 func only(heads []head, asked func(uint32) bool) []head {
 	return slices.DeleteFunc(heads, func(h head) bool { return !asked(h.uid) })
 }

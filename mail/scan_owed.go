@@ -1,27 +1,35 @@
 package mail
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"agentstateloop/internal/plain"
+	"agentstateloop/mail/message"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// This file keeps account of the mails that a scan still owes, of those that no
-// answer has shown, and of those that are to blame for a failure.
+// This file tracks the mails that a scan still owes, the UIDs that no answer has shown, and the
+// mails to blame for a failure.
 
-// dueMail returns the owed mails that are to be taken now: those that have not
-// failed, and apart from them those that have and are due, the one that has waited
-// longest first.
+// dueMail returns the owed mails to take now. owed are the mails that have not failed. failing
+// are the failed mails that are due, the longest waiting first.
 func (sc *scanner) dueMail() (owed, failing []uint32) {
 	cur := &sc.out.Cursor
 	for _, u := range cur.Owed {
 		if slices.Contains(cur.Large, u) {
-			continue // fetched apart
+			continue // left to FetchLarge
 		}
 		if _, failed := cur.Failures[u]; failed {
 			failing = append(failing, u)
@@ -32,7 +40,7 @@ func (sc *scanner) dueMail() (owed, failing []uint32) {
 	return owed, sc.due(failing)
 }
 
-// due returns those of uids, whose fetch has failed, that are to be tried now.
+// due returns the failed mails among uids that are due for another try.
 func (sc *scanner) due(uids []uint32) []uint32 {
 	failures := sc.out.Cursor.Failures
 	uids = slices.DeleteFunc(uids, func(u uint32) bool { return !failures[u].Due(sc.mailbox.now()) })
@@ -40,13 +48,13 @@ func (sc *scanner) due(uids []uint32) []uint32 {
 	return uids
 }
 
-// pass takes u off the owed mails and moves the cursor behind it.
+// pass removes u from the owed mails and moves the cursor past it.
 func (sc *scanner) pass(u uint32) {
 	sc.disown(u)
 	sc.passUpTo(u)
 }
 
-// passUpTo moves the cursor behind u. What lies between was not shown.
+// passUpTo moves the cursor past u. The UIDs in between were not shown.
 func (sc *scanner) passUpTo(u uint32) {
 	cur := &sc.out.Cursor
 	if u < cur.Next {
@@ -56,8 +64,7 @@ func (sc *scanner) passUpTo(u uint32) {
 	cur.Next = u + 1
 }
 
-// passTo moves the cursor to end, unless that is 0. What lies before it was not
-// shown.
+// passTo moves the cursor to end, unless end is 0. The UIDs in between were not shown.
 func (sc *scanner) passTo(end uint32) {
 	cur := &sc.out.Cursor
 	if end <= cur.Next {
@@ -67,7 +74,7 @@ func (sc *scanner) passTo(end uint32) {
 	cur.Next = end
 }
 
-// unseen notes UIDs that were not shown. Those that are owed are not among them.
+// unseen records UIDs that were not shown. It leaves out those that are owed.
 func (sc *scanner) unseen(ranges ...state.UIDRange) {
 	cur := &sc.out.Cursor
 	shown := state.UIDRanges(nil).With(ranges...)
@@ -81,7 +88,7 @@ func (sc *scanner) unseen(ranges ...state.UIDRange) {
 	}
 }
 
-// seen notes that the server has shown u.
+// seen records that the server has shown u.
 func (sc *scanner) seen(u uint32) {
 	cur := &sc.out.Cursor
 	if cur.Unseen.Contains(u) {
@@ -102,8 +109,8 @@ func (sc *scanner) disown(u uint32) {
 	sc.out.Cursor.Settle(u)
 }
 
-// missed notes that the server, asked for exactly u, did not show it. A second
-// session must agree before u is passed.
+// missed records that the server, asked for exactly u, did not show it. A second session must
+// agree before u is passed.
 func (sc *scanner) missed(u uint32) {
 	f, failing := sc.out.Cursor.Failures[u]
 	switch {
@@ -122,8 +129,8 @@ func (sc *scanner) missed(u uint32) {
 	}
 }
 
-// suspect counts a failure of u, or of the first mail behind it: the server broke
-// off where it should have come. at is its INTERNALDATE, zero if that is not known.
+// suspect counts a failure of u, or of the first mail after it: the server broke off where
+// that mail should have come. at is its INTERNALDATE, zero if unknown.
 func (sc *scanner) suspect(u uint32, at time.Time, reason string) {
 	f := sc.out.Cursor.Failures[u]
 	if f.Tries == 0 {
@@ -143,8 +150,7 @@ func (sc *scanner) setFailure(u uint32, f state.Failure) {
 	cur.Failures[u] = f
 }
 
-// fail counts a failure of u alone, which is owed from now on, and moves the cursor
-// behind it.
+// fail counts a failure of u alone. It owes u, and moves the cursor past it.
 func (sc *scanner) fail(u uint32, at time.Time, reason string) {
 	sc.suspect(u, at, reason)
 	sc.owe(u)
@@ -153,8 +159,8 @@ func (sc *scanner) fail(u uint32, at time.Time, reason string) {
 	sc.out.Failed = append(sc.out.Failed, FailedFetch{Key: sc.out.Cursor.Key(u), Reason: f.Reason, Next: f.Next})
 }
 
-// endFetches lists the mails whose fetch had failed before the scan, and that are
-// not owed any more.
+// endFetches lists the mails whose fetch had failed before the scan and that are not owed any
+// more.
 func (sc *scanner) endFetches() {
 	old, cur := sc.before, sc.out.Cursor
 	another := old.Mailbox != cur.Mailbox || old.Validity != cur.Validity
@@ -177,27 +183,25 @@ func reasonOf(err error) string {
 	return "the connection broke: " + err.Error()
 }
 
-// serverRefused reports whether the server, still in good health, answered NO
-// or BAD because of the message.
+// serverRefused reports whether the server, otherwise in good health, answered NO or BAD
+// because of the message.
 func serverRefused(err error) bool {
 	return refusal(err) && !temporaryRefusal(err)
 }
 
-// mayBlameMail reports whether err, which ended the scan, may be due to the
-// mail that was being fetched. What a server says besides the mail never is.
+// mayBlameMail reports whether err, which ended the scan, may be due to the mail that was being
+// fetched. An error about other data of the server never is.
 func (sc *scanner) mayBlameMail(err error) bool {
 	return sc.ctx.Err() == nil && !temporaryRefusal(err) && !errors.Is(err, answerError{}) && !errors.Is(err, errAnonymous)
 }
 
-// refusal reports whether err is the answer NO or BAD of a server that goes on
-// serving us.
+// refusal reports whether err is the answer NO or BAD of a server that keeps serving us.
 func refusal(err error) bool {
 	var no *imap.Error
 	return errors.As(err, &no) && no.Type != imap.StatusResponseTypeBye
 }
 
-// temporaryRefusal reports whether err is a refusal that says nothing about the
-// message (RFC 5530).
+// temporaryRefusal reports whether err is a refusal that is not about the message (RFC 5530).
 func temporaryRefusal(err error) bool {
 	var no *imap.Error
 	if !errors.As(err, &no) {
@@ -208,4 +212,114 @@ func temporaryRefusal(err error) bool {
 		return true
 	}
 	return false
+}
+
+// This file takes mails whose header came empty. A server that cannot parse a header may send
+// an empty one, and a mail may begin with the empty line that ends its header. Anybody can send
+// such a mail, so it must not count as withheld by the server.
+
+// noteHeadless records a mail whose header came empty. The mail is owed until the end of this
+// scan.
+func (sc *scanner) noteHeadless(h head) {
+	sc.owe(h.uid)
+	sc.passUpTo(h.uid)
+	sc.headless = append(sc.headless, h)
+}
+
+// takeHeadless takes the mails whose header came empty, and judges them by their beginning. It
+// requests each mail alone, so that one that breaks the connection does not hold up the others.
+func (sc *scanner) takeHeadless() error {
+	for ; len(sc.headless) > 0; sc.headless = sc.headless[1:] {
+		if sc.full() {
+			return errLimit
+		}
+		h := sc.headless[0]
+		began, err := sc.beginning(h.uid)
+		switch {
+		case err != nil && serverRefused(err):
+			sc.fail(h.uid, h.at, reasonOf(err))
+		case err != nil:
+			if sc.mayBlameMail(err) {
+				sc.fail(h.uid, h.at, reasonOf(err))
+			}
+			return err
+		case len(began) == 0:
+			sc.fail(h.uid, h.at, "the server sent no header")
+		default:
+			h.broken, h.raw = false, began
+			sc.classify(&h)
+			h.raw = nil
+			if err := sc.take([]head{h}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// beginning returns the beginning of the mail uid, up to the first empty line, or nil if the
+// server does not show it.
+func (sc *scanner) beginning(uid uint32) (header []byte, err error) {
+	section := &imap.FetchItemBodySection{Peek: true, Partial: &imap.SectionPartial{Size: message.MaxHeader}}
+	_, err = sc.heads(uidSet([]uint32{uid}), message.MaxHeader, section, func(h *head) {
+		if h.uid == uid && !h.broken {
+			header, _ = message.CutHeader(bufio.NewReader(bytes.NewReader(h.raw))) // reading from memory fails only at the end
+		}
+	})
+	return header, err
+}
+
+// ErrNotThere reports that the server's answer contained no mail.
+var ErrNotThere = errors.New("the mailbox does not have it")
+
+// UID returns the UID of the mail under key. ok is false if the key belongs to another mailbox,
+// or to this one before it was renumbered.
+func (s *Session) UID(key string) (uid uint32, ok bool) {
+	prefix := state.Cursor{Mailbox: s.mailbox.ID(), Validity: s.uidValidity}.Key(0)
+	number, ok := strings.CutPrefix(key, strings.TrimSuffix(prefix, "0"))
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(number, 10, 32)
+	return uint32(n), err == nil && n > 0
+}
+
+// Refetch hands the raw bytes of one mail to keep, regardless of its flags, and changes no
+// flag. The error wraps ErrNotThere if the server did not send the mail. Refetch returns an
+// error of keep unchanged. After any other error the session cannot be used any more.
+func (s *Session) Refetch(ctx context.Context, uid uint32, keep func(raw io.Reader) error) error {
+	stop := closeOnDone(ctx, s.conn)
+	defer stop()
+	s.mailbox.startPhase(s.conn)
+	cmd := s.client.Fetch(uidSet([]uint32{uid}), &imap.FetchOptions{
+		UID: true, BodySection: []*imap.FetchItemBodySection{{Peek: true}},
+	})
+	kept := ErrNotThere
+	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
+		for item := msg.Next(); item != nil; item = msg.Next() {
+			body, ok := item.(imapclient.FetchItemDataBodySection)
+			if !ok || body.Literal == nil || kept != ErrNotThere {
+				continue
+			}
+			raw, err := s.literal(uid, body.Literal, maxLiteral)
+			if err == nil {
+				kept = keep(&wholeReader{countingReader: raw, size: body.Literal.Size()})
+				if torn := raw.finish(body.Literal.Size()); torn != nil {
+					err = &brokenBodyError{uid, torn}
+				}
+			}
+			if err != nil {
+				s.abandon(cmd, err)
+				return fmt.Errorf("fetch UID %d again: %w", uid, cause(ctx, err))
+			}
+		}
+	}
+	err := cmd.Close()
+	if refused, ok := errors.AsType[*imap.Error](err); ok {
+		return fmt.Errorf("%w: %v", ErrNotThere, refused)
+	}
+	if err := s.conn.failure(err); err != nil {
+		return fmt.Errorf("fetch UID %d again: %w", uid, cause(ctx, err))
+	}
+	return kept
 }

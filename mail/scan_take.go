@@ -2,16 +2,19 @@ package mail
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
+	"agentstateloop/state"
 )
 
-// This file takes the mails that a scan has found: it asks the gates, fetches the
-// bodies and moves the cursor.
+// This file takes the mails that a scan has found. It asks the gates, fetches the bodies and
+// moves the cursor.
 
 // take keeps the mails for this agent among heads, in their order.
 func (sc *scanner) take(heads []head) error {
@@ -33,9 +36,8 @@ func (sc *scanner) take(heads []head) error {
 	return nil
 }
 
-// group returns the number of heads to be finished together, and those of them
-// whose bodies are to be fetched now. A mail that is too big is alone, because
-// only its header is fetched.
+// group returns the number of heads to finish together, and those of them whose bodies to fetch
+// now. A mail that is too big is alone in its group, because only its header is fetched.
 func (sc *scanner) group(heads []head) (n int, ours []*head) {
 	size := int64(0)
 	for n < len(heads) {
@@ -68,8 +70,8 @@ func (sc *scanner) fetches(h *head) bool {
 	return !h.beyond
 }
 
-// fetch keeps the bodies of hs. If the server fails on some of them, each is
-// tried alone, and fails alone.
+// fetch keeps the bodies of hs. If the server fails on some of them, fetch tries each one
+// alone, and each fails alone.
 func (sc *scanner) fetch(hs []*head) error {
 	if len(hs) == 0 {
 		return nil
@@ -104,8 +106,8 @@ func (sc *scanner) fetch(hs []*head) error {
 	return nil
 }
 
-// blame counts the end of the connection against the mail whose body was being
-// read, or else against the first one that had not come.
+// blame counts the end of the connection against the mail whose body was being read, otherwise
+// against the first mail that had not come.
 func (sc *scanner) blame(left []*head, err error) {
 	if len(left) == 0 {
 		return
@@ -119,9 +121,8 @@ func (sc *scanner) blame(left []*head, err error) {
 	sc.fail(h.uid, h.at, reasonOf(err))
 }
 
-// moveCursor moves the cursor behind the last of heads that is done. Those
-// before it that are not done are owed. If all is true, it moves behind them
-// all.
+// moveCursor moves the cursor past the last of heads that is done. Earlier heads that are not
+// done are owed. If all is true, it moves the cursor past all of them.
 func (sc *scanner) moveCursor(heads []head, all bool) {
 	last := len(heads) - 1
 	for !all && last >= 0 && !heads[last].done {
@@ -153,8 +154,7 @@ func (sc *scanner) moveCursor(heads []head, all bool) {
 	}
 }
 
-// count notes a mail that was not fetched. A sweep that finds it again says nothing
-// about it.
+// count records a mail that was not fetched. It ignores a mail that a sweep finds again.
 func (sc *scanner) count(m *Message) {
 	if sc.sweeping {
 		return
@@ -169,9 +169,8 @@ func (sc *scanner) count(m *Message) {
 	sc.out.Further[m.Gate]++
 }
 
-// classify makes the message of h, if the mail is for this agent, and judges it
-// by its header. What the header alone fails to prove is judged once more if the
-// mail is fetched.
+// classify creates the message of h, if the mail is for this agent, and judges it by its
+// header. A mail whose header lacks a proof is judged again if it is fetched.
 func (sc *scanner) classify(h *head) {
 	if h.broken {
 		return
@@ -204,8 +203,8 @@ func (sc *scanner) classify(h *head) {
 	}
 }
 
-// noteUncalled counts a mail that the operator wrote to this agent's address by hand, and
-// that calls no agent.
+// noteUncalled counts a mail that the operator wrote by hand to this agent's address and that
+// calls no agent.
 func (sc *scanner) noteUncalled(h *head, header message.Header) {
 	if sc.sweeping || !sc.filter.Uncalled(h.raw, header) {
 		return
@@ -216,8 +215,8 @@ func (sc *scanner) noteUncalled(h *head, header message.Header) {
 	}
 }
 
-// endHeader returns a header with the empty line that ends it, which some servers
-// leave out. Of a header that was cut off at its limit the end is not missed.
+// endHeader returns a header with the empty line that ends it, which some servers leave out. A
+// header that was cut off at its limit does not need the line.
 func endHeader(raw []byte) []byte {
 	end := []byte("\n")
 	if bytes.HasSuffix(raw, []byte("\r\n")) {
@@ -227,4 +226,129 @@ func endHeader(raw []byte) []byte {
 		return raw
 	}
 	return append(raw, end...)
+}
+
+const maxQuestions = 32 // DNS queries that run at the same time
+
+// findKeys looks up the keys that may prove the mails of heads, many at a time, and rejects the
+// mails whose keys do not exist. So thousands of forged mails, each with its own selector, cost
+// no bodies, and little more time than one.
+//
+// A query without an answer rejects no mail. The judgement of the body then decides.
+func (sc *scanner) findKeys(heads []head) {
+	sc.conn.paced.pause() // its reader always waits, and must outlast the queries
+	defer sc.conn.paced.resume()
+	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
+	defer cancel()
+	absent := sc.absentKeys(ctx, heads)
+	for i := range heads {
+		h := &heads[i]
+		if len(h.keys) == 0 || !allIn(h.keys, absent) {
+			continue
+		}
+		rejected := *h.message
+		v := sc.filter.WithoutKey(h.keys[0])
+		rejected.Gate, rejected.Reason, rejected.Ask = v.Gate, v.Reason, v.Ask
+		h.rejected = &rejected
+	}
+}
+
+// absentKeys returns the keys of heads that do not exist according to the DNS.
+func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[trust.KeyName]bool {
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	free := make(chan struct{}, maxQuestions)
+	absent, asked := map[trust.KeyName]bool{}, map[trust.KeyName]bool{}
+	for _, h := range heads {
+		for _, k := range h.keys {
+			if asked[k] || sc.late() || ctx.Err() != nil {
+				continue
+			}
+			asked[k] = true
+			free <- struct{}{}
+			asking.Go(sc.mailbox.Secrets.Guarded(func() {
+				defer func() { <-free }()
+				if sc.filter.KeyAbsent(ctx, k) {
+					mu.Lock()
+					defer mu.Unlock()
+					absent[k] = true
+				}
+			}))
+		}
+	}
+	return absent
+}
+
+func allIn(keys []trust.KeyName, absent map[trust.KeyName]bool) bool {
+	for _, k := range keys {
+		if !absent[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// This file handles large mail. A scan only owes it, so that other mail does not wait for it.
+// FetchLarge fetches it separately (docs/design.md, "Large mail").
+
+// largeMail is the size, in bytes, above which a mail is large. It also limits the bytes
+// fetched with one command.
+const largeMail = 1 << 20
+
+// large returns the size above which a mail is left to FetchLarge.
+func (m Mailbox) large() int64 {
+	if m.Large > 0 {
+		return m.Large
+	}
+	return largeMail
+}
+
+// ErrOtherMailbox is the error of FetchLarge for a cursor of another mailbox, or of
+// this one before it was renumbered. The next scan finds the mail again.
+var ErrOtherMailbox = errors.New("the mailbox is another one, or was renumbered")
+
+// FetchLarge takes the mail uid of cur.Large, with the judgement and the errors of Scan. The
+// result, including its cursor, covers only this mail.
+func (s *Session) FetchLarge(ctx context.Context, cur state.Cursor, uid uint32, f trust.Filter, keep Keep) (Scan, error) {
+	if cur.Mailbox != s.mailbox.ID() || cur.Validity != s.uidValidity {
+		return Scan{Cursor: cur}, ErrOtherMailbox
+	}
+	alone := state.Cursor{
+		Mailbox: cur.Mailbox, Validity: cur.Validity, Next: cur.Next, Complete: cur.Complete,
+		Owed: []uint32{uid}, Large: []uint32{uid},
+	}
+	if failure, failing := cur.Failures[uid]; failing {
+		alone.Failures = map[uint32]state.Failure{uid: failure}
+	}
+	sc := s.scanner(ctx, alone, f, 1, keep)
+	sc.apart = true
+	return sc.scan(func() error { return sc.takeUIDs([]uint32{uid}) })
+}
+
+// leaves reports whether h, a mail to keep, is left to FetchLarge.
+func (sc *scanner) leaves(h *head) bool {
+	return !sc.apart && h.size > sc.mailbox.large() && !sc.tooBig(h.size)
+}
+
+// oweLarge owes u, and leaves it to FetchLarge.
+func (sc *scanner) oweLarge(u uint32) {
+	sc.owe(u)
+	cur := &sc.out.Cursor
+	if i, found := slices.BinarySearch(cur.Large, u); !found {
+		cur.Large = slices.Insert(cur.Large, i, u)
+	}
+}
+
+// worthReading returns how many bytes of a literal of a mail to allow time for. A scan must not
+// wait long for a mail that is larger than its server reported.
+func (sc *scanner) worthReading(literal int64) int64 {
+	most := sc.filter.MaxSize
+	if most <= 0 {
+		most = maxLiteral
+	}
+	if !sc.apart {
+		most = min(most, 2*sc.mailbox.large())
+	}
+	return min(literal, most)
 }

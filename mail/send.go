@@ -20,7 +20,7 @@ import (
 type Verdict int
 
 const (
-	// Temporary means that nothing was accepted. Try again later.
+	// Temporary means that the mail was not accepted. Try again later.
 	Temporary Verdict = iota
 	// Permanent means that the mail was rejected and will be rejected again.
 	Permanent
@@ -45,7 +45,7 @@ func (v Verdict) String() string {
 type SendError struct {
 	Verdict   Verdict
 	Code      int  // the reply code of the server; 0 if it sent none
-	Recipient bool // the reply was about a recipient, so another's mail may be accepted
+	Recipient bool // the reply was about a recipient; the mail may be accepted for another one
 	Err       error
 }
 
@@ -55,15 +55,15 @@ func (e *SendError) Error() string { return fmt.Sprintf("send mail (%s): %v", e.
 // server no longer accepts our login.
 func (e *SendError) Unwrap() error { return e.Err }
 
-// Sender is an SMTP connection, logged in, for any number of mails one after
-// another. Only one goroutine may use it.
+// Sender is a logged-in SMTP connection for any number of mails, one after another. Only one
+// goroutine may use it.
 type Sender struct {
 	server  Server
 	conn    *boundedConn // its deadlines work, unlike those of a fixedDeadline
 	client  *smtp.Client
-	ahead   *aheadConn // under client; nil: each command waits for the answer before it
-	secrets []string   // what must not appear in an error
-	closed  error      // why nothing more can be sent on this connection; nil while it is open
+	ahead   *aheadConn // under client; nil: each command waits for the answer to the previous one
+	secrets []string   // strings that must not appear in an error
+	closed  error      // why the connection was closed; nil while it is open
 }
 
 // OpenSender connects, greets, starts TLS if configured, and logs in. With an
@@ -120,7 +120,7 @@ func (s Server) greetAndLogin(ctx context.Context, login func(*smtp.Client) erro
 			return nil, err
 		}
 	}
-	if pipelining, _ := client.Extension("PIPELINING"); !pipelining || s.TLS == TLSStart { // there TLS lies between
+	if pipelining, _ := client.Extension("PIPELINING"); !pipelining || s.TLS == TLSStart { // TLS is in between
 		ahead = nil
 	}
 	return &Sender{server: s, conn: conn, client: client, ahead: ahead, secrets: hide}, nil
@@ -143,8 +143,8 @@ func (s Server) smtpClient(conn net.Conn) (*smtp.Client, error) {
 	return client, nil
 }
 
-// errNoAuth reports an SMTP server that takes no login, such as one for other
-// servers on port 25.
+// errNoAuth reports an SMTP server that accepts no login, such as one for other servers on port
+// 25.
 var errNoAuth = errors.New("the server does not offer AUTH; check host, port and tls")
 
 // smtpLogin logs in. Its errors never hold the secret, even if the server
@@ -193,15 +193,13 @@ func helloName(conn net.Conn) string {
 	return "[IPv6:" + a.IP.String() + "]"
 }
 
-// Send sends body, a rendered mail, to all recipients or to none. beforeDot may
-// be nil. It is called when the server waits for the mail and has all of it but
-// the final dot. From then on the mail may be accepted, so beforeDot is the
-// place to record that. If beforeDot returns an error, Send stops and nothing
-// is accepted.
+// Send sends body, a rendered mail, to all recipients or to none. beforeDot may be nil. Send
+// calls it when the server has everything but the final dot. From then on the mail may be
+// accepted, so beforeDot is the place to record that. If beforeDot returns an error, Send stops
+// and the mail is not accepted.
 //
-// Every error is a *SendError. After beforeDot the end of ctx no longer
-// interrupts Send, only the deadline of the server does: hanging up then would
-// make the outcome unknown.
+// Every error is a *SendError. After beforeDot, the end of ctx no longer interrupts Send, only
+// the deadline of the server does: hanging up then would make the outcome unknown.
 func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Reader, beforeDot func() error) error {
 	if c.closed != nil {
 		return &SendError{Verdict: Temporary, Err: fmt.Errorf("the connection is closed: %w", c.closed)}
@@ -232,8 +230,8 @@ func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Rea
 	c.conn.SetDeadline(time.Now().Add(c.server.timeout() + underWay(sent)))
 	// go-smtp keeps back the end of the body and writes it with the dot, here.
 	if err := data.Close(); err != nil {
-		// A reply that does not refuse, such as one sent twice, belongs to
-		// something else. The answer to the dot is then not known.
+		// A reply that is not a refusal, such as one sent twice, answers something else. The
+		// answer to the dot is then unknown.
 		var reply *smtp.SMTPError
 		if errors.As(err, &reply) && reply.Code/100 >= 4 {
 			return c.refusal(ctx, err)
@@ -244,8 +242,7 @@ func (c *Sender) Send(ctx context.Context, from string, to []string, body io.Rea
 	return nil
 }
 
-// paceReader allows time for each byte that is read from it, because it will be
-// sent.
+// paceReader allows time for sending each byte that is read from it.
 type paceReader struct {
 	io.Reader
 	conn *pacedConn
@@ -257,12 +254,12 @@ func (r paceReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxUnderWay is how long a server may need, at most, for what is still on its way
-// to it. RFC 5321 section 4.5.3.2.6 asks for as much.
+// maxUnderWay is the maximum time that a server may need for data in transit. RFC 5321 section
+// 4.5.3.2.6 asks for as much.
 const maxUnderWay = 10 * time.Minute
 
-// underWay returns how long the end of a mail of n bytes may be on its way when
-// all of it is written: what is written waits in buffers, here and in the network.
+// underWay returns how long the end of a mail of n bytes may be in transit after everything is
+// written: written data waits in buffers, here and in the network.
 func underWay(n int64) time.Duration {
 	return min(timeFor(n), maxUnderWay)
 }
@@ -295,7 +292,7 @@ func (c *Sender) begin(from string, to []string) (io.WriteCloser, error) {
 	}
 	data, refused := c.client.Data()
 	if err != nil && refused == nil {
-		c.hangUp(err) // the server takes the mail for some, and must not get it
+		c.hangUp(err) // the server would accept the mail for some recipients, and must not get it
 	}
 	if err != nil {
 		return nil, err
@@ -303,14 +300,14 @@ func (c *Sender) begin(from string, to []string) (io.WriteCloser, error) {
 	return data, refused
 }
 
-// answersFollow reports whether err is a refusal, and the commands behind the refused
-// one have been sent: their answers are to be read.
+// answersFollow reports whether err is a refusal and the commands after the refused one were
+// already sent. Their answers must then be read.
 func (c *Sender) answersFollow(err error) bool {
 	_, refused := errors.AsType[*smtp.SMTPError](err)
 	return refused && c.ahead != nil && len(c.ahead.sent) > 0
 }
 
-// recipientError is the answer to RCPT.
+// recipientError is a refusal of RCPT.
 type recipientError struct{ error }
 
 // Unwrap returns the cause.
@@ -346,7 +343,7 @@ func (c *Sender) refusal(ctx context.Context, err error) error {
 	return failure
 }
 
-// abort hangs up before the dot, so that nothing is accepted.
+// abort hangs up before the dot, so that the mail is not accepted.
 func (c *Sender) abort(ctx context.Context, err error) error {
 	c.hangUp(err)
 	return &SendError{Verdict: Temporary, Err: cause(ctx, err)}
@@ -357,8 +354,8 @@ func (c *Sender) hangUp(why error) {
 	c.conn.Close()
 }
 
-// Close sends QUIT and hangs up without waiting for the answer: everything is sent, and
-// was answered.
+// Close sends QUIT and hangs up without waiting for the answer: every mail has been sent and
+// answered.
 func (c *Sender) Close() error {
 	if c.closed == nil {
 		c.conn.SetDeadline(time.Now().Add(time.Second))

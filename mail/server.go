@@ -6,28 +6,33 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/textproto"
 	"os"
+	"strings"
 	"time"
+
+	"agentstateloop/internal/plain"
+
+	"github.com/emersion/go-smtp"
 )
 
-// The values of Server.TLS: how a connection is protected.
+// The values of Server.TLS, which protect a connection.
 const (
 	TLSImplicit = "implicit" // TLS from the first byte
 	TLSStart    = "starttls" // the STARTTLS command, required before any secret is sent
 	TLSNone     = "none"     // loopback only
 )
 
-// The values of Server.Auth: how a login is proved. For the last two, Secret is
-// an access token.
+// The values of Server.Auth, the login methods. For the last two, Secret is an access token.
 const (
 	AuthPlain       = "plain"
 	AuthXOAuth2     = "xoauth2"
 	AuthOAuthBearer = "oauthbearer"
 )
 
-// Server is one endpoint and how to log in to it. It holds neither a connection
-// nor a secret.
+// Server is one endpoint and how to log in to it. It holds no connection and no secret.
 type Server struct {
 	Addr     string // host:port
 	TLS      string // TLSImplicit, TLSStart or TLSNone
@@ -42,7 +47,7 @@ type Server struct {
 	// and returns another one to try at once, or ErrNoOther.
 	Renew func(ctx context.Context, refused string) (string, error)
 
-	CAFile  string        // PEM file of roots; replaces those of the system
+	CAFile  string        // PEM file of roots; replaces the system's
 	Roots   *Roots        // remembers which root of the system ended the server's chain; may be nil
 	Timeout time.Duration // for one network phase without progress: connect, login, search, fetch, send; 0 means 30 s
 }
@@ -54,8 +59,8 @@ func (s Server) timeout() time.Duration {
 	return s.Timeout
 }
 
-// dial connects, and with TLSImplicit completes the handshake. With TLSStart
-// the connection is still in clear: only the STARTTLS exchange may use it.
+// dial connects, and with TLSImplicit completes the handshake. With TLSStart the connection is
+// still unencrypted, and only the STARTTLS exchange may use it.
 func (s Server) dial(ctx context.Context) (*boundedConn, error) {
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil {
@@ -123,8 +128,8 @@ func (s Server) tlsConfig() (*tls.Config, error) {
 	return TLSConfig(host, s.CAFile, s.Roots)
 }
 
-// trusting calls open. If the server's chain does not end in the root that is
-// remembered for it, it calls open once more, for all roots of the system.
+// trusting calls open. If the server's chain does not end in its remembered root, trusting
+// calls open once more, which then uses all roots of the system.
 func trusting[C any](s Server, open func() (C, error)) (C, error) {
 	conn, err := open()
 	if host, _, _ := net.SplitHostPort(s.Addr); s.CAFile == "" && s.Roots.Doubted(host, err) {
@@ -133,9 +138,9 @@ func trusting[C any](s Server, open func() (C, error)) (C, error) {
 	return conn, err
 }
 
-// TLSConfig returns the configuration of a client for a server with this name or address.
-// It believes the roots in the PEM file, or if that is "", those of the system, as roots
-// says.
+// TLSConfig returns the configuration of a client for a server with this name or address. It
+// trusts the roots in the PEM file caFile. If caFile is "", it trusts the roots of the system,
+// by way of roots.
 func TLSConfig(host, caFile string, roots *Roots) (*tls.Config, error) {
 	if caFile == "" {
 		return roots.Config(host), nil
@@ -152,16 +157,16 @@ func TLSConfig(host, caFile string, roots *Roots) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// startPhase begins a network phase: it sets its deadline, which is about
-// progress, and how much the server may send.
+// startPhase begins a network phase. It sets the deadline of the phase, which is about
+// progress, and the server's allowance.
 func (s Server) startPhase(conn *boundedConn) {
 	conn.SetDeadline(time.Now().Add(s.timeout()))
 	conn.refill()
 }
 
-// fixedDeadline keeps a library from moving the deadlines of a connection.
-// go-imap lifts them after each response, go-smtp after each command; a server
-// that then goes silent could hold us for ever.
+// fixedDeadline keeps a library from moving the deadlines of a connection. go-imap lifts them
+// after each response, go-smtp after each command. A server that then goes silent could hold us
+// forever.
 type fixedDeadline struct{ net.Conn }
 
 func (fixedDeadline) SetDeadline(time.Time) error      { return nil }
@@ -174,11 +179,65 @@ func closeOnDone(ctx context.Context, conn net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { conn.Close() })
 }
 
-// cause returns the reason why ctx ended, or err if ctx has not ended. The
-// error of a connection that ctx broke says less.
+// cause returns the reason why ctx ended, or err if ctx has not ended. The error of a
+// connection that ctx closed is less informative.
 func cause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		return cause
 	}
 	return err
+}
+
+// wordedError has a text of its own. The texts of the libraries repeat parts of ours: the
+// address, the operation, the code.
+type wordedError struct {
+	text string
+	err  error
+}
+
+func (e *wordedError) Error() string { return e.text }
+func (e *wordedError) Unwrap() error { return e.err }
+
+// worded returns err with a text that names no address and repeats no words. It keeps the
+// errors that err wraps.
+func worded(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*wordedError](err); ok {
+		return err
+	}
+	if text := wording(err); text != err.Error() {
+		return &wordedError{text, err}
+	}
+	return err
+}
+
+func wording(err error) string {
+	if reply, ok := errors.AsType[*smtp.SMTPError](err); ok {
+		return strings.Replace(err.Error(), reply.Error(), strings.TrimSpace(fmt.Sprintf("%d %s", reply.Code, reply.Message)), 1)
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		if dns.IsNotFound {
+			return "no such host"
+		}
+		return "the DNS does not answer: " + dns.Err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return "timed out"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		if call, ok := errors.AsType[*os.SyscallError](op.Err); ok {
+			return call.Err.Error()
+		}
+		return op.Err.Error()
+	}
+	if words, ok := errors.AsType[textproto.ProtocolError](err); ok {
+		_, said, _ := strings.Cut(string(words), ": ")
+		return fmt.Sprintf("the server does not speak SMTP: %q", plain.OneLine(strings.Trim(said, `"`), 60))
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "the server closed the connection"
+	}
+	return strings.TrimPrefix(err.Error(), "tls: ")
 }

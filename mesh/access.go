@@ -21,7 +21,7 @@ const (
 )
 
 // CheckBrowser returns an error for a request that a browser sends on behalf of a web page
-// (docs/design.md, "The mesh"). A foreign Host reveals a name that was rebound to loopback. An
+// (docs/protocol.md, "The mesh"). A foreign Host reveals a name that was rebound to loopback. An
 // Origin reveals a cross-site request. hosts are the names allowed in Host besides localhost
 // and the loopback addresses.
 func CheckBrowser(r *http.Request, hosts ...string) error {

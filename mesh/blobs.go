@@ -49,7 +49,7 @@ type blob struct {
 	arriving bool      // the upload is not complete
 }
 
-// blobs holds the files of the messages of a mesh (docs/design.md, "Files between agents"). The
+// blobs holds the files of the messages of a mesh (docs/protocol.md, "Files between agents"). The
 // fields named and released follow the ledger.
 type blobs struct {
 	store  blobStore

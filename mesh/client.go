@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -246,4 +249,121 @@ func join(path string, segments ...string) string {
 		path += "/" + s
 	}
 	return path
+}
+
+// ErrNoFiles means that a mesh does not support files: it does not know the call, like an older
+// version.
+var ErrNoFiles = errors.New("this mesh carries no files")
+
+// PutBlob uploads the bytes of a file. The mesh refuses a message that names a file before the
+// file is uploaded. The caller can repeat a PutBlob whose answer was lost. The recipient does
+// not matter: the mesh stores the file for its uploader.
+func (c *Client) PutBlob(ctx context.Context, _, sum string, size int64, content io.Reader) error {
+	var answer struct {
+		SHA256 string `json:"sha256"`
+	}
+	const op = "upload file"
+	err := c.do(ctx, request{
+		op: op, method: http.MethodPut, path: join(cmp.Or(c.Paths.Blob, "/blob"), sum),
+		content: content, length: size,
+		into: &answer, accept: []int{http.StatusOK, http.StatusCreated},
+	})
+	if e, ok := errors.AsType[*Error](err); ok && (e.Code == http.StatusNotFound || e.Code == http.StatusMethodNotAllowed || e.Code == http.StatusNotImplemented) {
+		return &Error{Op: op, Code: e.Code, Err: ErrNoFiles}
+	}
+	if err != nil {
+		return err
+	}
+	if answer.SHA256 != sum {
+		return &Error{Op: op, Code: http.StatusOK, Err: fmt.Errorf("the answer does not repeat the sum of the file, so nothing shows that the mesh took it: is this the mesh?")}
+	}
+	return nil
+}
+
+// GetBlob downloads the bytes of a file that a message in our mailbox names, from any sender.
+// It calls take once with a reader. At the end, the reader returns an error unless the bytes
+// match the message. GetBlob returns the error of take unchanged. An *Error with the code 404
+// means that the mesh does not have the file.
+func (c *Client) GetBlob(ctx context.Context, _ string, f File, take func(io.Reader) error) error {
+	var taken error
+	err := c.do(ctx, request{
+		op: "download file", method: http.MethodGet, path: join(cmp.Or(c.Paths.Blob, "/blob"), f.SHA256),
+		accept: []int{http.StatusOK},
+		receive: func(resp *http.Response) error {
+			meshFault, err := TakeVerified(f, resp.Body, take)
+			if meshFault == nil {
+				taken = err
+			}
+			return cmp.Or(meshFault, err)
+		},
+	})
+	return cmp.Or(taken, err)
+}
+
+// TakeVerified calls take once with a reader of content. At the end, the reader returns an
+// error unless the bytes match f. meshFault is that error, or the error from reading content.
+// err is the error of take.
+func TakeVerified(f File, content io.Reader, take func(io.Reader) error) (meshFault, err error) {
+	v := &verified{file: f, summed: summed{r: content, hash: sha256.New()}}
+	err = take(v)
+	return v.err, err
+}
+
+// verified reads a file. At the end it returns an error unless the bytes match the message.
+type verified struct {
+	summed
+	file File
+	err  error
+}
+
+func (v *verified) Read(p []byte) (int, error) {
+	if v.err != nil {
+		return 0, v.err
+	}
+	n, err := v.summed.Read(p)
+	switch {
+	case v.n > v.file.Size:
+		err = fmt.Errorf("the mesh has more than the %d bytes that the message names", v.file.Size)
+	case err == io.EOF && (v.n != v.file.Size || v.text() != v.file.SHA256):
+		err = errors.New("the mesh has other bytes than those that the message names")
+	}
+	if err != nil && err != io.EOF {
+		v.err, n = err, 0
+	}
+	return n, err
+}
+
+// Error is the error of a mesh call. The error for an answer 401 or 403 is wrapped in a
+// *state.CredentialError named "mesh".
+type Error struct {
+	Op         string        // "read mailbox", "send message", ...
+	Code       int           // HTTP status; 0 if the call got no answer
+	RetryAfter time.Duration // the Retry-After of a 429 or 503; 0 if the header is missing
+	Err        error
+}
+
+func (e *Error) Error() string {
+	switch {
+	case e.Code == 0:
+		return fmt.Sprintf("mesh: %s: %v", e.Op, e.Err)
+	case e.Err == nil:
+		return fmt.Sprintf("mesh: %s: answered %d %s", e.Op, e.Code, http.StatusText(e.Code))
+	default:
+		return fmt.Sprintf("mesh: %s: answered %d: %v", e.Op, e.Code, e.Err)
+	}
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Temporary reports whether the same call may succeed later. Only a refusal is permanent: any
+// 4xx except 408 and 429. An answer that does not come from a mesh, such as garbage or a
+// redirect, is not a refusal, so it is temporary.
+func (e *Error) Temporary() bool {
+	switch {
+	case e.Code == http.StatusRequestTimeout, e.Code == http.StatusTooManyRequests:
+		return true
+	default:
+		return e.Code/100 != 4
+	}
 }

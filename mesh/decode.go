@@ -14,7 +14,7 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// A message that cannot be decoded must not block the others (docs/design.md, "The mesh"). So
+// A message that cannot be decoded must not block the others (docs/protocol.md, "The mesh"). So
 // an answer is split into its messages by brackets and quotes alone, and each message is
 // decoded separately.
 

@@ -1,5 +1,5 @@
 // Package mesh speaks localMesh, the HTTP message service between the agents of one machine
-// (docs/design.md, "The mesh"). [Client] is an agent's side. [Server] is an embedded mesh, in
+// (docs/protocol.md, "The mesh"). [Client] is an agent's side. [Server] is an embedded mesh, in
 // memory or durable in one directory.
 //
 // Both sides keep this profile:

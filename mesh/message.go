@@ -3,14 +3,18 @@ package mesh
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"mime"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"agentstateloop/state"
 )
@@ -294,3 +298,160 @@ func encode(v any) ([]byte, error) {
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
+
+// The limits of the fields that a sender sets (docs/protocol.md, "The mesh").
+const (
+	maxID          = 256 // bytes of an id that is acknowledged
+	maxSentID      = 128 // bytes of an id that our mesh takes
+	maxKind        = 64  // bytes
+	maxCorrelation = 256 // bytes
+	maxKeptHops    = 32  // of a message that passed too many agents, and that the operator may release
+)
+
+// Malformed returns, in words, why the form of a message is wrong, or "". A foreign or older
+// mesh may show messages that our mesh would refuse.
+func (m Message) Malformed() string {
+	switch {
+	case m.ID != "" && !m.CanAck():
+		return fmt.Sprintf("its id is over %d bytes, or holds a slash or a control character", maxID)
+	case len(m.Kind) > maxKind:
+		return fmt.Sprintf("its kind is over %d bytes", maxKind)
+	case len(m.Text) > MaxMessage:
+		return fmt.Sprintf("it is over %d bytes", MaxMessage)
+	case len(m.Hops) > maxKeptHops:
+		return fmt.Sprintf("it has over %d hops", maxKeptHops)
+	}
+	return m.malformedFields()
+}
+
+// malformedFields is Malformed for the fields that our mesh passes on unchanged.
+func (m Message) malformedFields() string {
+	switch {
+	case slices.ContainsFunc(m.Hops, func(h string) bool { return !state.ValidHandle(h) }):
+		return "hops contains an invalid handle"
+	case len(m.Correlation) > maxCorrelation || strings.ContainsFunc(m.Correlation, unicode.IsControl):
+		return fmt.Sprintf("correlation_id is over %d bytes, or holds a control character", maxCorrelation)
+	case m.Trace != "" && !ValidTrace(m.Trace):
+		return "trace_id must have 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + = , -"
+	}
+	if err := state.CheckResultFields(m.ResultFields); err != nil {
+		return "result_fields: " + err.Error()
+	}
+	if err := CheckFiles(m.Files); err != nil {
+		return "files: " + err.Error()
+	}
+	return m.malformedReport()
+}
+
+// malformedReport is Malformed for the fields of a report besides its text.
+func (m Message) malformedReport() string {
+	switch {
+	case m.Status != "" && !m.Status.Valid():
+		return "status must be success, failed, canceled, partial or timeout"
+	case m.TurnID != "" && !validID(m.TurnID):
+		return "turn_id must have 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + = , -"
+	case m.AfterExecution != "" && m.AfterExecution != Continue && m.AfterExecution != Suspend && m.AfterExecution != Terminate:
+		return "after_execution must be continue, suspend or terminate"
+	}
+	if err := m.Fields.Check(); err != nil {
+		return "fields: " + err.Error()
+	}
+	return ""
+}
+
+// ValidTrace reports whether s can be the id of a chain.
+func ValidTrace(s string) bool { return validID(s) }
+
+// CanAck reports whether the id can be acknowledged: it is one segment of a path,
+// even for a proxy that decodes it.
+func (m Message) CanAck() bool {
+	return m.ID != "" && len(m.ID) <= maxID && strings.Trim(m.ID, ".") != "" &&
+		!strings.ContainsFunc(m.ID, func(r rune) bool { return r == '/' || r == '\\' || unicode.IsControl(r) })
+}
+
+// The limits of the files of a message.
+const (
+	MaxFiles      = 16
+	MaxFile       = 16 << 20 // bytes of one file
+	MaxFilesBytes = 32 << 20 // bytes of all files of a message
+
+	maxFileName = 255 // bytes
+	maxFileType = 127 // bytes
+)
+
+// File is a file that comes with a message. The mesh keeps its bytes under their sum.
+type File struct {
+	SHA256 string `json:"sha256"` // in lower-case hexadecimal
+	Name   string `json:"name"`   // without a folder
+	Type   string `json:"type,omitempty"`
+	Size   int64  `json:"size"`
+
+	// Missing is set only by the recipient: why it took the message without the file.
+	Missing string `json:"missing,omitempty"`
+}
+
+// CheckFiles returns an error unless a message can name these files.
+func CheckFiles(files []File) error {
+	if len(files) > MaxFiles {
+		return fmt.Errorf("there are more than %d files", MaxFiles)
+	}
+	var total int64
+	for _, f := range files {
+		switch {
+		case !validSum(f.SHA256):
+			return fmt.Errorf("the sha256 of a file must be 64 hexadecimal digits in lower case")
+		case !ValidFileName(f.Name):
+			return fmt.Errorf("the name of a file must have 1 to %d bytes that can be printed, and no slash", maxFileName)
+		case !ValidFileType(f.Type):
+			return fmt.Errorf("the type of a file must be like text/plain, and have at most %d bytes", maxFileType)
+		case f.Size < 0 || f.Size > MaxFile:
+			return fmt.Errorf("a file has more than %d MiB", MaxFile>>20)
+		}
+		total += f.Size
+	}
+	if total > MaxFilesBytes {
+		return fmt.Errorf("the files have more than %d MiB together", MaxFilesBytes>>20)
+	}
+	return nil
+}
+
+// validSum reports whether s is a SHA-256 in the form of File.SHA256. It is safe in a path.
+func validSum(s string) bool {
+	sum, err := hex.DecodeString(s)
+	return err == nil && len(sum) == 32 && hex.EncodeToString(sum) == s
+}
+
+// ValidFileName reports whether a file can have this name, and whether the name can be shown to
+// a person.
+func ValidFileName(name string) bool {
+	return name != "" && len(name) <= maxFileName && utf8.ValidString(name) && strings.Trim(name, ". ") != "" &&
+		!strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == '\\' || !unicode.IsPrint(r) })
+}
+
+// ValidFileType reports whether t is "" or a media type, such as text/plain, without
+// parameters.
+func ValidFileType(t string) bool {
+	if t == "" {
+		return true
+	}
+	parsed, parameters, err := mime.ParseMediaType(t)
+	return err == nil && parsed == t && len(parameters) == 0 && len(t) <= maxFileType && strings.Count(t, "/") == 1
+}
+
+// Task is the result of a turn, for the observers of a mesh. Its first four members are those
+// of the agent's own event (docs/events.md). It contains no part of a message, and no reason,
+// because a reason may quote a message.
+type Task struct {
+	Event  string        `json:"event"` // task.success, …
+	ID     string        `json:"id"`    // SERIAL.N of the line in the agent's history
+	Agent  string        `json:"agent"` // its handle
+	At     time.Time     `json:"at"`    // when the turn ended
+	Host   string        `json:"host"`  // where the turn ran; the carrier sets it
+	TurnID string        `json:"turn_id"`
+	Epoch  uint64        `json:"turn_epoch"`
+	Status state.Outcome `json:"status"`
+	Began  time.Time     `json:"began,omitzero"` // the start of the last attempt
+}
+
+// Announce does nothing: a mesh over HTTP is on one machine.
+func (c *Client) Announce(context.Context, Task) error { return nil }

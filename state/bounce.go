@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A mail of ours may come back after its server has taken it (docs/design.md, "Our
+// A mail of ours may come back after its server has taken it (docs/protocol.md, "Our
 // mail").
 
 const (

@@ -28,7 +28,7 @@ func (q *ChallengeQueue) clampTimes(c clamp) {
 }
 
 // Limits on challenges. Anyone who can send mail can cause one, and the operator
-// must not be flooded (docs/design.md, "Configuration", require = "challenge").
+// must not be flooded (docs/protocol.md, "Configuration", require = "challenge").
 const (
 	tokenLife      = 24 * time.Hour
 	challengeEvery = 10 * time.Minute // at most one in this time

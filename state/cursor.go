@@ -44,7 +44,7 @@ func (c *Cursor) clampFailures(to clamp) {
 	}
 }
 
-// Cursor is how far the mailbox has been read (docs/design.md, "Keys and the cursor"). It moves by
+// Cursor is how far the mailbox has been read (docs/protocol.md, "Keys and the cursor"). It moves by
 // UID and never by the unread flag, because a person or another agent may have opened the mail. The
 // zero Cursor asks for a baseline.
 type Cursor struct {

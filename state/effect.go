@@ -59,7 +59,7 @@ type Effect struct {
 	Credential string   `json:"credential,omitempty"`
 	Tried      []string `json:"tried,omitempty"`
 
-	// The fields of a mesh message besides its text (docs/design.md, "The mesh").
+	// The fields of a mesh message besides its text (docs/protocol.md, "The mesh").
 	Correlation string   `json:"correlation_id,omitempty"`
 	Hops        []string `json:"hops,omitempty"`
 

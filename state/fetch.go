@@ -19,11 +19,11 @@ const (
 	listedAtAll = 20             // keys in one notice
 )
 
-// Failure is a mail whose fetch fails (docs/design.md, "Keys and the cursor").
+// Failure is a mail whose fetch fails (docs/protocol.md, "Keys and the cursor").
 type Failure struct {
 	Tries  int       `json:"tries"`
 	Since  time.Time `json:"since,omitzero"`   // the first failure
-	Next   time.Time `json:"next,omitzero"`    // when it is tried again
+	Next   time.Time `json:"next,omitzero"`    // time of the next try
 	Reason string    `json:"reason,omitempty"` // of the last failure
 	Told   Telling   `json:"told,omitempty"`
 

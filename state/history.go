@@ -9,7 +9,7 @@ import (
 // LineKind names what a history line records.
 type LineKind string
 
-// The kinds of history lines (docs/design.md, "The history and the state").
+// The kinds of history lines (docs/protocol.md, "The history and the state").
 const (
 	LineMessage    LineKind = "message"    // accepted into the inbox; holds the row
 	LineDuplicate  LineKind = "duplicate"  // seen before; nothing changed
@@ -53,9 +53,9 @@ const (
 	LineSending LineKind = "sending"     // no mail can be sent, or sending works again
 )
 
-// Line is one line of history-YYYY-MM.jsonl, where its sum follows it (docs/design.md, "The audit
+// Line is one line of history-YYYY-MM.jsonl, where its sum follows it (docs/protocol.md, "The audit
 // chain"). (Serial, N) is unique and rises. Lines stay in state.json under their serial until they
-// are durable in the history, so that the two never disagree (docs/design.md, "The history and the
+// are durable in the history, so that the two never disagree (docs/protocol.md, "The history and the
 // state"). Every version that knows the fields of a line must encode the line to the same bytes:
 // new fields go to the end, and are omitted when they are empty.
 type Line struct {
@@ -151,7 +151,7 @@ func (s State) NameFile(id, file, sum string) {
 }
 
 // A chain is a message from outside and its consequences at all agents: turns, questions, reports,
-// mails. All of them have its id (docs/design.md, "The contract between agents").
+// mails. All of them have its id (docs/protocol.md, "The contract between agents").
 
 // mintTrace returns the id of the chain that begins with the item under key. The id is the same
 // each time the item is taken in. Only somebody who knows the seed can make it.

@@ -45,7 +45,7 @@ const (
 // Ended reports whether a message of this status has left the inbox for good.
 func (s Status) Ended() bool { return s == Consumed || s == Errored || s == Skipped }
 
-// Message is one row of the inbox. Its Key is unique forever (docs/design.md, "Keys and the
+// Message is one row of the inbox. Its Key is unique forever (docs/protocol.md, "Keys and the
 // cursor"): mail:<hash>.<uidvalidity>.<uid>, mesh:<from>:<id>, cli:<random>, self:<random> or
 // prompt:<name>:<time>. A row is small, because every commit writes every row. The subject, thread,
 // hops and text are read from the payload.
@@ -58,7 +58,7 @@ type Message struct {
 	Proof    Proof  `json:"proof,omitempty"`    // of From, if that is another agent
 	Payload  string `json:"payload,omitempty"`  // file in messages/
 
-	// Correlation is the id that an answer through the mesh repeats (docs/design.md, "The mesh").
+	// Correlation is the id that an answer through the mesh repeats (docs/protocol.md, "The mesh").
 	Correlation string `json:"correlation_id,omitempty"`
 
 	// AsksFields is set if the sender names the results that the answer must have.
@@ -171,7 +171,7 @@ const (
 var fieldTypes = []string{TypeString, TypeNumber, TypeInteger, TypeBoolean, TypeArray, TypeObject}
 
 // ResultField is one named result that the sender of a message asks for
-// (docs/design.md, "The contract between agents").
+// (docs/protocol.md, "The contract between agents").
 type ResultField struct {
 	Name        string `json:"name"`
 	Type        string `json:"type,omitempty"`        // "" means any

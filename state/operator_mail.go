@@ -68,7 +68,7 @@ func (m *machine) notice(text string) {
 // workingAfter is how long a turn runs before the operator is told.
 const workingAfter = 2 * time.Minute
 
-// mailStillWorking makes the one mail about a long turn (docs/design.md, "Our mail").
+// mailStillWorking makes the one mail about a long turn (docs/protocol.md, "Our mail").
 func (m *machine) mailStillWorking() {
 	if m.Turn.Status != HeadRunning || m.Turn.Working || m.now.Sub(m.Turn.Since) < workingAfter {
 		return

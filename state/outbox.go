@@ -237,7 +237,7 @@ func (s State) isBehind(e Effect) bool {
 }
 
 // postsAMinute limits the messages that an agent sends to others within a minute, on a mesh without
-// a pace of its own (docs/design.md, "The mesh over NATS").
+// a pace of its own (docs/protocol.md, "The mesh over NATS").
 const postsAMinute = 5
 
 // notePost records that a message left through the mesh.

@@ -120,7 +120,7 @@ func HandleRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-'
 }
 
-// Published is the last report about this agent to the registry of the mesh (docs/design.md, "The
+// Published is the last report about this agent to the registry of the mesh (docs/protocol.md, "The
 // mesh").
 type Published struct {
 	Phase  Phase     `json:"phase,omitempty"`

@@ -2,7 +2,7 @@ package state
 
 import "time"
 
-// Policy holds the settings of the machine (docs/design.md, "Configuration"). Step reads only the
+// Policy holds the settings of the machine (docs/protocol.md, "Configuration"). Step reads only the
 // policy, the state, the events and the time.
 type Policy struct {
 	IdleInterval    time.Duration // poll interval in IDLE

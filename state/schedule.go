@@ -219,7 +219,7 @@ func (s State) runsAtItsTime(msg Message, p Policy) bool {
 	return s.mayRun(msg, p, msg.NextRetryAt)
 }
 
-// Schedule is the known state of the installed crontab lines (docs/design.md, "The crontab").
+// Schedule is the known state of the installed crontab lines (docs/protocol.md, "The crontab").
 type Schedule struct {
 	Installed string    `json:"installed,omitempty"`  // the line of the interval, as last seen in the table
 	AlarmLine string    `json:"alarm_line,omitempty"` // the alarm line, as last seen; "" if the table does not have one

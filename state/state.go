@@ -43,7 +43,7 @@ import (
 // newer one.
 const Version = 1
 
-// State is the memory of one agent between polls (docs/design.md, "Files of one agent"). It holds
+// State is the memory of one agent between polls (docs/protocol.md, "Files of one agent"). It holds
 // only durable metadata and stays small, because every commit writes all of it. The conversation is
 // in the history, payloads are in messages/ and outbox/. Times are UTC.
 //

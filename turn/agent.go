@@ -1,9 +1,12 @@
 package turn
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	"agentstateloop/internal/lazy"
+	"agentstateloop/internal/plain"
 )
 
 // agent holds the differences between the runners' programs.
@@ -88,3 +91,59 @@ const maxSession = 128
 // validSession reports whether id may appear as a session in argv. Agents choose their ids, and
 // an agent's output must not become an option.
 func validSession(id string) bool { return len(id) <= maxSession && plainID.Get().MatchString(id) }
+
+// APIRefused is the prefix of the Error event by which our own loop reports a refused key or an
+// account without credit.
+const APIRefused = "credential refused: "
+
+// apiAgent runs our own loop (docs/decisions/0010-built-in-loop.md). It prints Events, one per line. It has no
+// session: its prompt is complete. Its tools, not its arguments, decide what a turn may do.
+func apiAgent() agent {
+	return agent{
+		argv:         func(command []string, _ Attempt) []string { return command },
+		parse:        func() parser { return parseAPI },
+		billsCalls:   true,
+		loginRefused: lazy.NewRegexp(`^` + APIRefused),
+	}
+}
+
+func parseAPI(line []byte) []Event {
+	var e Event
+	if json.Unmarshal(line, &e) != nil {
+		return unknown(line)
+	}
+	switch e.Kind {
+	case SessionStart, Thinking, TextDelta, ToolUse, ToolResult, Permission, Done, Error, Note, Refused, Unknown:
+		return []Event{e}
+	}
+	return unknown(line)
+}
+
+// maxLastLine bounds a line that a reason quotes, in bytes.
+const maxLastLine = 300
+
+// clean makes text fit for a mail and a terminal: the lines of plain.Text without surrounding
+// white space. A lone carriage return, as progress bars print it, does not begin a line.
+func clean(text string) string {
+	return strings.TrimSpace(plain.Text(strings.ReplaceAll(text, "\r", "")))
+}
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	max int
+	buf []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.buf = append(t.buf, b[max(0, len(b)-t.max):]...)
+	t.buf = t.buf[max(0, len(t.buf)-t.max):]
+	return len(b), nil
+}
+
+func (t *tail) String() string { return clean(string(t.buf)) }
+
+// lastLine returns the last line of s, truncated to maxLastLine.
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return plain.Cut(s[strings.LastIndexByte(s, '\n')+1:], maxLastLine)
+}

@@ -2,7 +2,7 @@
 // agent's program, follows its output, ends it at a deadline or on request, and returns one
 // Result (docs/design.md, "Turns").
 //
-// Each attempt has one folder, turns/<turn_id>/<epoch>/ (docs/design.md, "Files of one agent"):
+// Each attempt has one folder, turns/<turn_id>/<epoch>/ (docs/protocol.md, "Files of one agent"):
 //
 //	context/       files for the agent to read: the message, attachments, history
 //	output/        files that the agent leaves

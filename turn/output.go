@@ -1,11 +1,15 @@
 package turn
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
@@ -148,4 +152,132 @@ func (o *output) refuse(tool, what string) {
 	if len(o.refused) < maxRefused && !slices.Contains(o.refused, text) {
 		o.refused = append(o.refused, text)
 	}
+}
+
+const answerName = "answer.txt"
+
+// spool collects an answer of any length. It keeps the beginning in memory. A longer answer also
+// goes to a file, from its first byte, up to maxFile bytes.
+type spool struct {
+	path    string
+	maxMem  int
+	maxFile int64
+	mem     []byte
+	n       int64 // bytes written, kept or dropped
+	file    *os.File
+	err     error // of the file; the text in memory stays valid
+}
+
+func (s *spool) write(b string) {
+	s.n += int64(len(b))
+	room := s.maxMem - len(s.mem)
+	kept := len(s.mem)
+	s.mem = append(s.mem, b[:min(len(b), room)]...)
+	if s.n <= int64(s.maxMem) || s.err != nil {
+		return
+	}
+	if s.file == nil {
+		s.file, s.err = osfile.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if s.err != nil {
+			return
+		}
+		s.put(string(s.mem[:kept]), 0)
+	}
+	s.put(b, s.n-int64(len(b)))
+}
+
+// put appends b to the file, up to the bound. b begins at offset at of the answer.
+func (s *spool) put(b string, at int64) {
+	room := max(0, s.maxFile-at)
+	if s.err == nil && room > 0 {
+		_, s.err = s.file.WriteString(b[:min(int64(len(b)), room)])
+	}
+}
+
+// truncated reports whether part of the answer was dropped.
+func (s *spool) truncated() bool { return s.n > s.maxFile || s.err != nil }
+
+// close returns the text in memory and, if the answer is longer, the file's name.
+func (s *spool) close() (text, file string) {
+	if s.file == nil {
+		return string(s.mem), ""
+	}
+	s.file.Close()
+	return string(s.mem), filepath.Base(s.path)
+}
+
+// reset discards the answer.
+func (s *spool) reset() {
+	if s.file != nil {
+		s.file.Close()
+		os.Remove(s.path)
+	}
+	s.mem, s.n, s.file, s.err = nil, 0, nil, nil
+}
+
+// maxReplay bounds how much of an events.jsonl is read, in bytes. Its writer stops earlier.
+const maxReplay = 2 * DefaultMaxEvents
+
+// ReplayOutput returns the text of an agent whose runner died, from the events.jsonl of the
+// attempt in dir. That is the answer if the agent was done, otherwise all its text. The text is
+// as clean as Result.Text and has at most DefaultMaxText bytes. It is "" if the agent printed no
+// text or the file cannot be read. Lines that are torn, unknown or too long are skipped.
+func ReplayOutput(dir string) string {
+	f, err := openEvents(dir)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	var s outputReplay
+	readLines(io.LimitReader(f, maxReplay), s.read, func(Event) {})
+	if s.answer != "" {
+		return plain.Cut(clean(s.answer), DefaultMaxText)
+	}
+	return plain.Cut(clean(s.text.String()), DefaultMaxText)
+}
+
+// openEvents opens the events.jsonl of an attempt. The agent may have replaced the file by
+// anything, even a fifo.
+func openEvents(dir string) (*os.File, error) {
+	return osfile.Open(filepath.Join(dir, eventsName))
+}
+
+// outputReplay collects an agent's text from its events.
+type outputReplay struct {
+	separator string // between two pieces of text
+	text      strings.Builder
+	answer    string // of the last Done, unless the agent resumed work
+}
+
+// read processes one line of events.jsonl. It has the form of a parser and returns no events.
+func (s *outputReplay) read(line []byte) []Event {
+	var l struct {
+		Event
+		Runner string `json:"runner"` // in the first line
+	}
+	if json.Unmarshal(line, &l) != nil {
+		return nil
+	}
+	switch l.Kind {
+	case "start":
+		if kind, _, err := agentFor(l.Runner); err == nil {
+			s.separator = kind.separator
+		}
+	case TextDelta:
+		s.answer = ""
+		if s.text.Len() > DefaultMaxText {
+			return nil
+		}
+		if s.text.Len() > 0 {
+			s.text.WriteString(s.separator)
+		}
+		s.text.WriteString(l.Text)
+	case Thinking, ToolUse:
+		s.answer = ""
+	case Done:
+		if !l.Failed {
+			s.answer = l.Text
+		}
+	}
+	return nil
 }

@@ -1,8 +1,17 @@
 package turn
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"time"
+
+	"agentstateloop/internal/osfile"
 
 	"golang.org/x/sys/unix"
 )
@@ -112,4 +121,163 @@ func (p *process) over(now time.Time, pending bool) bool {
 func (p *process) closePipes() {
 	p.stdout.Close()
 	p.stderr.Close()
+}
+
+// proc is one living process. start distinguishes it from a later process with
+// the same pid.
+type proc struct {
+	pid, parent, group int
+	start              string
+}
+
+// lives reports whether this same process still runs.
+func (p proc) lives() bool {
+	now, err := lookUp(p.pid)
+	return err == nil && now.start == p.start
+}
+
+// processFamily is an agent's process group, and those of its descendants that made their own
+// groups, as claude and gemini do for the commands of their tools. A signal to the group alone
+// would leave those running. A process whose parent ended before we began to end the agent has
+// left the family: it is a daemon.
+type processFamily struct {
+	group   int
+	outside []proc // outside the group, as of the last refresh
+}
+
+// refresh finds the descendants of the known members and of the leader, and reports whether any
+// of the family still lives.
+func (f *processFamily) refresh() (lives bool) {
+	all := processes()
+	children := make(map[int][]proc)
+	family := slices.DeleteFunc(slices.Clone(f.outside), func(p proc) bool { return !slices.ContainsFunc(all, p.same) })
+	for _, p := range all {
+		children[p.parent] = append(children[p.parent], p)
+		if p.group == f.group {
+			family = append(family, p)
+		}
+	}
+	for i := 0; i < len(family); i++ {
+		for _, child := range children[family[i].pid] {
+			if !slices.ContainsFunc(family, child.same) {
+				family = append(family, child)
+			}
+		}
+	}
+	f.outside = slices.DeleteFunc(slices.Clone(family), func(p proc) bool { return p.group == f.group })
+	return len(family) > 0
+}
+
+// same reports whether both are the same process, even if its parent or group has changed.
+func (p proc) same(other proc) bool { return p.pid == other.pid && p.start == other.start }
+
+// signal sends sig to every process that refresh found. A process that has ended is not an error.
+func (f *processFamily) signal(sig unix.Signal) error {
+	err := unix.Kill(-f.group, sig)
+	for _, p := range f.outside {
+		if p.lives() {
+			_ = unix.Kill(p.pid, sig)
+		}
+	}
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// recordName is the file in which the runner records the agent's process. The agent never
+// receives a descriptor of it: through /proc the agent could reopen even a read-only descriptor
+// for writing.
+const recordName = "process"
+
+// maxRecord bounds how much of a record is read, in bytes.
+const maxRecord = 64 << 10
+
+// Process is the runner's record of the agent's process, made before the process became the
+// agent. The process leads a process group of the same number.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start string `json:"start"` // distinguishes it from a later process with this pid
+	Boot  string `json:"boot"`  // the kernel's boot id; PID is valid only in this boot
+}
+
+// recordProcess records the process with this pid, once per attempt. The record need not survive
+// a power loss, because the process does not survive it either.
+func recordProcess(dir string, pid int) error {
+	boot, err := bootID()
+	if err != nil {
+		return fmt.Errorf("record agent: read boot id: %w", err)
+	}
+	p, err := lookUp(pid)
+	if err != nil {
+		return fmt.Errorf("record agent: read start time: %w", err)
+	}
+	b, err := json.Marshal(Process{PID: pid, Start: p.start, Boot: boot})
+	if err != nil {
+		return fmt.Errorf("record agent: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, recordName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("record agent: %w", err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("record agent: %w", err)
+	}
+	return nil
+}
+
+// recorded reports whether an agent of the attempt in dir was recorded.
+func recorded(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, recordName))
+	return err == nil
+}
+
+// readProcess reads the record of the attempt in dir. If the record is missing, the Process is
+// zero: the agent has not begun. Up to version 1 of the attempt's folder, the record was in
+// alive. An unparsable record yields the zero Process, because an agent without a sandbox can
+// write anything there.
+func readProcess(dir string) (Process, error) {
+	f, err := osfile.Open(filepath.Join(dir, recordName))
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = osfile.Open(filepath.Join(dir, aliveName))
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrKind) {
+		return Process{}, nil
+	}
+	if err != nil {
+		return Process{}, fmt.Errorf("probe attempt: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	if err != nil {
+		return Process{}, fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	var p Process
+	if json.Unmarshal(b, &p) != nil {
+		return Process{}, nil
+	}
+	return p, nil
+}
+
+// leads reports whether the recorded process leads, or led until it ended, a living process group
+// of the attempt in dir. The record alone proves nothing: an agent with write access to the folder
+// could name any process. So the kernel must show that one process of the group was started for
+// this attempt (belongs). The kernel does not reuse the number of a group while the group lives.
+func (p Process) leads(dir string) bool {
+	if p.PID <= 1 || p.PID == unix.Getpgrp() {
+		return false
+	}
+	if boot, err := bootID(); err != nil || boot != p.Boot {
+		return false
+	}
+	if now, err := lookUp(p.PID); err == nil && now.start != p.Start {
+		return false
+	}
+	for _, member := range processes() {
+		if member.group == p.PID && member.belongs(dir) {
+			return true
+		}
+	}
+	return false
 }

@@ -14,6 +14,7 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/files"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/turn/box"
@@ -126,7 +127,7 @@ func (b toolbox) all(programs []react.Program) ([]react.Tool, error) {
 	folders := react.Folders{Workdir: b.agent.Turn.Workdir, Output: b.loader.Env("AGENTSTATELOOP_OUTPUT"), Context: b.loader.Env("AGENTSTATELOOP_CONTEXT")}
 	b.outlook.folders = folders
 	env := b.environ()
-	files, err := folders.Files()
+	list, err := folders.Files()
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func (b toolbox) all(programs []react.Program) ([]react.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat(files, []react.Tool{shell}, effects)
+	all := slices.Concat(list, []react.Tool{shell}, effects)
 	for _, program := range programs {
 		program.Dir, program.Env, program.Pauses = folders.Workdir, env, b.pauses()
 		tool, err := program.Tool()
@@ -196,39 +197,39 @@ func (b toolbox) effects(folders react.Folders) react.Effects {
 			if err != nil {
 				return err
 			}
-			files, closeAll, err := openFiles(folders, names)
+			list, closeAll, err := openFiles(folders, names)
 			if err != nil {
 				return err
 			}
 			defer closeAll()
-			return a.Send(ctx, turn, to, text, files...)
+			return a.Send(ctx, turn, to, text, list...)
 		}
 		e.Ask = func(ctx context.Context, to, text string, fields []state.ResultField, names []string, patience time.Duration) (string, error) {
 			to, err := peerHandle(to)
 			if err != nil {
 				return "", err
 			}
-			files, closeAll, err := openFiles(folders, names)
+			list, closeAll, err := openFiles(folders, names)
 			if err != nil {
 				return "", err
 			}
 			defer closeAll()
-			return a.Ask(ctx, turn, cycle.Question{To: to, Text: text, Fields: fields, Files: files, Patience: patience})
+			return a.Ask(ctx, turn, cycle.Question{To: to, Text: text, Fields: fields, Files: list, Patience: patience})
 		}
 	}
 	return e
 }
 
 // openFiles opens the files that a model names. The caller closes them.
-func openFiles(folders react.Folders, names []string) (files []cycle.OutgoingFile, closeAll func(), err error) {
+func openFiles(folders react.Folders, names []string) (list []files.Opened, closeAll func(), err error) {
 	var opened []*os.File
 	closeAll = func() {
 		for _, f := range opened {
 			f.Close()
 		}
 	}
-	if len(names) > cycle.MaxFiles {
-		return nil, nil, fmt.Errorf("%d files are too many: a message takes %d", len(names), cycle.MaxFiles)
+	if len(names) > files.Max {
+		return nil, nil, fmt.Errorf("%d files are too many: a message takes %d", len(names), files.Max)
 	}
 	for _, name := range names {
 		f, err := folders.Open(name)
@@ -237,9 +238,9 @@ func openFiles(folders react.Folders, names []string) (files []cycle.OutgoingFil
 			return nil, nil, err
 		}
 		opened = append(opened, f)
-		files = append(files, cycle.OutgoingFile{Name: filepath.Base(name), Body: f})
+		list = append(list, files.Opened{Name: filepath.Base(name), Body: f})
 	}
-	return files, closeAll, nil
+	return list, closeAll, nil
 }
 
 // pauses let the turn wait for work started by its tools.

@@ -1,4 +1,4 @@
-// Package config turns agent.toml into a *cycle.Agent (docs/design.md, "Configuration").
+// Package config turns agent.toml into a *cycle.Agent (docs/protocol.md, "Configuration").
 //
 // File mirrors agent.toml key by key, with the defaults. A Loader finds the file, reads it and
 // checks the meaning of its values. To wire a section is to check its values and to return the part

@@ -1,9 +1,15 @@
 package config
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/turn"
 	"agentstateloop/turn/box"
 )
 
@@ -68,4 +74,102 @@ func (c *Config) ExecBox() box.Box {
 		b.Read = append(b.Read, c.Resolve(path))
 	}
 	return b
+}
+
+// acpSection lists the kinds of tools that an agent of runner = "acp" may use without asking, by
+// the cause of the turn.
+type acpSection struct {
+	Operator []string `toml:"operator"`
+	Peer     []string `toml:"peer"`
+	Event    []string `toml:"event"`
+	Task     []string `toml:"task"`
+	Self     []string `toml:"self"`
+
+	Options    map[string]string `toml:"options"`
+	LowOptions map[string]string `toml:"low_options"`
+}
+
+// readingKinds are the kinds of tools allowed by default: those that change nothing.
+var readingKinds = []string{"read", "search", "think"}
+
+// wireKinds returns the tool kinds that [turn.acp] grants.
+func (c *Config) wireKinds() (cycle.Kinds, error) {
+	s := c.File.Turn.ACP
+	if c.File.Turn.Runner != turn.ACP {
+		if c.Has("turn.acp") {
+			return cycle.Kinds{}, c.At(dotted("turn.acp"), `remove it; what other agents may do is in [turn.permissions], and in [api.tools] for runner = "api"`, `has an effect only with runner = "acp"`)
+		}
+		return cycle.Kinds{}, nil
+	}
+	for _, cause := range []struct {
+		name  string
+		kinds []string
+	}{{"operator", s.Operator}, {"peer", s.Peer}, {"event", s.Event}, {"task", s.Task}, {"self", s.Self}} {
+		for _, kind := range cause.kinds {
+			if all := turn.ToolKinds(); !slices.Contains(all, kind) {
+				hint := terminal.DidYouMean(kind, all, "the kinds are "+strings.Join(all, ", "))
+				return cycle.Kinds{}, c.At(dotted("turn.acp."+cause.name), hint, "%q is not a kind of tools", kind)
+			}
+		}
+	}
+	for name := range s.LowOptions {
+		if _, usual := s.Options[name]; !usual {
+			hint := fmt.Sprintf("set %s in options too: a session keeps what was chosen, also when money is there again", name)
+			return cycle.Kinds{}, c.At(dotted("turn.acp.low_options."+name), hint, "options does not name the usual value")
+		}
+	}
+	kinds := cycle.Kinds{Operator: s.Operator, Peer: s.Peer, Event: s.Event, Task: s.Task, Self: s.Self}
+	if !c.Has("turn.acp.operator") {
+		kinds.Operator = slices.Clone(readingKinds)
+	}
+	if !c.Has("turn.acp.peer") {
+		kinds.Peer = slices.Clone(readingKinds)
+	}
+	if !c.Has("turn.acp.task") {
+		kinds.Task = kinds.Operator
+	}
+	if !c.Has("turn.acp.event") {
+		kinds.Event = kinds.Peer
+	}
+	if !c.Has("turn.acp.self") {
+		kinds.Self = kinds.Operator
+	}
+	return kinds, nil
+}
+
+// wireSandbox wires turn.sandbox and [turn.box]. It returns nil without a sandbox.
+func (c *Config) wireSandbox(self string) (*turn.Sandbox, error) {
+	t := c.File.Turn
+	if err := c.oneOf("turn.sandbox", t.Sandbox, "", turn.Bwrap); err != nil {
+		return nil, err
+	}
+	if t.Sandbox == "" {
+		if c.Has("turn.box") {
+			return nil, c.At(dotted("turn.box"), `set sandbox = "bwrap" in [turn], or remove it`, "has no effect without a sandbox")
+		}
+		return nil, nil
+	}
+	if t.Runner == turn.API {
+		return nil, c.At(dotted("turn.sandbox"), "remove it; the built-in loop runs each program in a box anyway, see [api.exec]", `has no effect with runner = "api"`)
+	}
+	if err := c.checkWorkdir(`sandbox = "bwrap"`); err != nil {
+		return nil, err
+	}
+	s := &turn.Sandbox{Network: t.Box.Network}
+	for _, path := range t.Box.Read {
+		if err := c.checkGranted("turn.box.read", c.Resolve(path)); err != nil {
+			return nil, err
+		}
+		s.Read = append(s.Read, c.Resolve(path))
+	}
+	for _, path := range t.Box.Write {
+		if err := c.checkGranted("turn.box.write", c.Resolve(path)); err != nil {
+			return nil, err
+		}
+		if below(c.Resolve(path), self) {
+			return nil, c.At(dotted("turn.box.write"), "name a folder that holds only what the agent works on", "%s contains %s, which every poll runs", c.Resolve(path), self)
+		}
+		s.Write = append(s.Write, c.Resolve(path))
+	}
+	return s, nil
 }

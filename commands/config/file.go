@@ -1,8 +1,13 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	"agentstateloop/commands/terminal"
 	"agentstateloop/turn/react"
 )
 
@@ -360,4 +365,94 @@ func defaults() File {
 		},
 		Budget: budgetSection{LowUSD: 0.50, CriticalUSD: 0.10, Multiplier: 1, MailsAnHour: 60, EventsAnHour: 60},
 	}
+}
+
+// fileName is the default name of a configuration.
+const fileName = "agent.toml"
+
+// Find returns the absolute path of the configuration: the first of flag, $AGENTSTATELOOP_CONFIG,
+// ./agent.toml and the file in the user's configuration folder. It does not check that the first
+// two exist. It skips the other two if they are missing.
+func (l *Loader) Find(flag string) (string, error) {
+	for _, path := range []string{flag, l.Env("AGENTSTATELOOP_CONFIG")} {
+		if path != "" {
+			return filepath.Abs(path)
+		}
+	}
+	if _, err := os.Stat(fileName); err == nil {
+		return filepath.Abs(fileName)
+	}
+	path, err := l.UserFile()
+	if err != nil {
+		return "", terminal.Usagef("set HOME to your home directory, or name your configuration with --config FILE",
+			"no configuration found: %s does not exist in this folder, and your home directory is unknown: %v", fileName, err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", terminal.Usagef("run `agentstateloop init` to create one, or name yours with --config FILE",
+			"no configuration found: neither %s nor %s exists", fileName, path)
+	}
+	return filepath.Abs(path)
+}
+
+// UserFile returns the path of agent.toml in the user's configuration folder. That folder is
+// $XDG_CONFIG_HOME, or ~/.config if the variable is not an absolute path.
+func (l *Loader) UserFile() (string, error) {
+	dir := l.Env("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		home, err := l.Home()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, terminal.Program, fileName), nil
+}
+
+// InPath returns the path of a program found in a PATH such as "/usr/bin:/bin", or "".
+func InPath(program, path string) string {
+	for dir := range strings.SplitSeq(path, ":") {
+		if file := filepath.Join(dir, program); CanRun(file) {
+			return file
+		}
+	}
+	return ""
+}
+
+// CanRun reports whether file is the absolute path of an executable file.
+func CanRun(file string) bool {
+	info, err := os.Stat(file)
+	return filepath.IsAbs(file) && err == nil && !info.IsDir() && info.Mode()&0o111 != 0
+}
+
+// QuoteGlob returns a filepath.Glob pattern that matches only path.
+func QuoteGlob(path string) string {
+	var quoted []byte
+	for i := range len(path) {
+		if slices.Contains([]byte(`*?[\`), path[i]) {
+			quoted = append(quoted, '\\')
+		}
+		quoted = append(quoted, path[i])
+	}
+	return string(quoted)
+}
+
+// Resolve makes a path absolute. "~" is the user's home directory in passwd. A relative path starts
+// at the folder of the configuration.
+func (c *Config) Resolve(path string) string {
+	if path == "~" || strings.HasPrefix(path, "~/") {
+		return filepath.Join(c.home, path[1:])
+	}
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(filepath.Dir(c.Path), path)
+}
+
+// resolveProgram makes the path of a program absolute. It returns a name without a slash unchanged,
+// for the system to look up in PATH.
+func (c *Config) resolveProgram(program string) string {
+	if strings.Contains(program, "/") {
+		return c.Resolve(program)
+	}
+	return program
 }

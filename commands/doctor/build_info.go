@@ -26,7 +26,7 @@ func versionOf(path string) string {
 // the size of a pointer, and flags. With infoInline, two strings follow, each after its length as a
 // varint: the version of Go, and the information between two marks of infoMark bytes.
 // debug/buildinfo defines the format. We do not import it, because it would link the readers of all
-// kinds of executables, half a MiB (docs/decisions/0056-room-in-the-binary.md).
+// kinds of executables, half a MiB (docs/decisions/0056-binary-size.md).
 const (
 	infoAlign  = 16
 	infoHeader = 32

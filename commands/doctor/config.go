@@ -1,10 +1,17 @@
 package doctor
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"agentstateloop/commands/config"
+	"agentstateloop/cron"
+	"agentstateloop/cycle"
 )
 
 // configHint is the hint for an error in the configuration that has no hint of its own.
@@ -62,4 +69,114 @@ func checkConfigFile(path string) Finding {
 		return bad(Info, name, "chmod 600 "+path, "%s is readable by others (mode %04o)", path, mode).by(tighten(path))
 	}
 	return good(name, "%s, mode %04o", path, mode)
+}
+
+// homeCheck reports that HOME and passwd differ, or that passwd does not list the user
+// (internal/account).
+type homeCheck struct {
+	home  string // the home directory in use
+	note  string // see config.Loader.HomeNote
+	user  int    // user id
+	known bool   // whether passwd lists the user
+}
+
+func (c homeCheck) run(context.Context) []Finding {
+	const name = "home"
+	switch {
+	case !c.known:
+		return []Finding{bad(Info, name, `cron runs no jobs for such a user: keep `+"`agentstateloop listen`"+` running, with mode = "none" in [schedule]`,
+			"user %d is not in passwd: ~ is HOME, %s", c.user, c.home)}
+	case c.note != "":
+		return []Finding{bad(Info, name, "to use other files, name their configuration with --config FILE", "%s", c.note)}
+	}
+	return nil
+}
+
+// environmentCheck reports the variables that a cron job gets, and those that would change the
+// behavior of our line.
+type environmentCheck struct {
+	mode     string         // of [schedule]
+	loader   *config.Loader // with the environment of a cron job
+	readable bool           // whether the crontab is
+}
+
+func (c environmentCheck) run(context.Context) []Finding {
+	const name = "environment"
+	if c.mode == cycle.ModeNone || !c.readable {
+		return nil
+	}
+	var found []Finding
+	if shell := filepath.Base(c.loader.Env("SHELL")); !slices.Contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "busybox"}, shell) {
+		found = append(found, bad(Warn, name, "set SHELL=/bin/sh above our line in the crontab", "the crontab sets SHELL=%s, which may not run our line as sh does", shell))
+	}
+	for _, zone := range []string{"CRON_TZ", "TZ"} {
+		if value := c.loader.Env(zone); value != "" {
+			found = append(found, bad(Warn, name, "move that line below ours",
+				"the crontab sets %s=%s above our line: the alarm line and an interval in hours may fire at an unexpected time", zone, value))
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	home, _ := c.loader.Home()
+	return []Finding{good(name, "cron jobs get PATH=%s and HOME=%s; ~ in the configuration is %s", c.loader.Env("PATH"), c.loader.Env("HOME"), home)}
+}
+
+// binaryCheck compares the program that the crontab line runs with this one.
+type binaryCheck struct {
+	mode    string // of [schedule]
+	self    string // path of this program
+	pinned  string // path of the program in the crontab line; "" before the first line
+	version string // of this program
+}
+
+func (c binaryCheck) run(context.Context) []Finding {
+	if c.mode != cycle.ModeCrontab {
+		return nil
+	}
+	return []Finding{c.finding()}
+}
+
+func (c binaryCheck) finding() Finding {
+	const name = "binary"
+	switch {
+	case c.pinned == "" && cron.TemporaryBinary(c.self):
+		return bad(Error, name, "install the program with `go install`, and use that one", "%s is a temporary binary of `go run`: it will be gone when cron runs it", c.self)
+	case c.pinned == "":
+		return good(name, "the crontab line will run %s, version %s", c.self, c.version)
+	case !config.CanRun(c.pinned):
+		return bad(Error, name, "restore it, or run `poll` once with the binary that cron should use", "the crontab line runs %s, which is missing or not executable", c.pinned)
+	case !sameBinary(c.pinned, c.self):
+		return bad(Warn, name, "install this one there, or run `agentstateloop uninstall` and then `agentstateloop init` with the one you want",
+			"the crontab line runs %s (%s), but this is %s (%s)", c.pinned, versionOf(c.pinned), c.self, c.version)
+	}
+	return good(name, "%s, version %s", c.pinned, c.version)
+}
+
+// sameBinary reports whether two paths name the same file or files with the same
+// contents.
+func sameBinary(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	if errA != nil || errB != nil {
+		return false
+	}
+	if os.SameFile(infoA, infoB) {
+		return true
+	}
+	sumA, errA := hashFile(a)
+	sumB, errB := hashFile(b)
+	return errA == nil && errB == nil && bytes.Equal(sumA, sumB)
+}
+
+// hashFile returns the SHA-256 hash of a file.
+func hashFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	return sum.Sum(nil), err
 }

@@ -10,6 +10,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -35,7 +36,7 @@ func (c pollsCheck) run(context.Context) []Finding {
 	s, now := c.state, c.now()
 	found := []Finding{c.polls(now)}
 	if s.Halted() {
-		found = append(found, bad(Warn, "halt", "run "+terminal.ResumeCommands(cycle.HaltedBy(s))+" to lift it", "HALT is on: no turns, no mail"))
+		found = append(found, bad(Warn, "halt", "run "+terminal.ResumeCommands(view.HaltedBy(s))+" to lift it", "HALT is on: no turns, no mail"))
 	}
 	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
 		f := s.Credentials[credential]
@@ -78,4 +79,40 @@ func (c pollsCheck) polls(now time.Time) Finding {
 		return bad(Warn, name, hint, "the poll due at %s (%s) did not run", terminal.Clock(s.NextDue, now), terminal.Distance(s.NextDue, now))
 	}
 	return good(name, "the last change was %s, the next poll is due %s", terminal.Distance(s.LastStep, now), terminal.Distance(s.NextDue, now))
+}
+
+// budgetCheck looks for backends whose turns [budget] cannot count.
+type budgetCheck struct {
+	agent *cycle.Agent
+	state state.State
+}
+
+func (c budgetCheck) run(context.Context) []Finding {
+	var found []Finding
+	for _, backend := range c.state.Uncounted(c.agent.Policy) {
+		found = append(found, bad(Warn, "budget", "limit it at its provider, or use a runner that reports what it costs",
+			"%s reports neither a cost nor tokens, so [budget] does not limit its turns", state.BackendName(backend)))
+	}
+	return found
+}
+
+// maxSkew is the largest difference between two clocks without a warning.
+const maxSkew = 5 * time.Minute
+
+const clockHint = "set this machine's clock, and use NTP to keep it right"
+
+// clockCheck compares the clock with the time of the last commit. The checks of mail and mesh
+// compare it with the clocks of their servers.
+type clockCheck struct {
+	lastStep time.Time
+	now      func() time.Time
+}
+
+func (c clockCheck) run(context.Context) []Finding {
+	const name = "clock"
+	now := c.now()
+	if ahead := c.lastStep.Sub(now); ahead > maxSkew {
+		return []Finding{bad(Warn, name, clockHint, "this machine's clock is %s behind the last poll: it was set back, or it was wrong then", terminal.Short(ahead))}
+	}
+	return []Finding{good(name, "%s", now.Local().Format("2006-01-02 15:04:05 -0700 MST"))}
 }

@@ -2,6 +2,8 @@ package terminal
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 )
@@ -64,4 +66,64 @@ func goesOn(first, line string) bool {
 	}
 	began := len(first) - len(strings.TrimLeft(first, " "))
 	return leading > began && leading == hanging(first, pageColumns)
+}
+
+// ResumeCommands returns the commands that lift a HALT, quoted and joined with "and". Each place in
+// halted is "mesh", or another text for the agent itself.
+func ResumeCommands(halted []string) string {
+	var commands []string
+	for _, where := range halted {
+		command := Program + " resume"
+		if where == "mesh" {
+			command = Program + " mesh resume"
+		}
+		commands = append(commands, "`"+command+"`")
+	}
+	return strings.Join(commands, " and ")
+}
+
+// OverdueHint returns the question to ask when a poll is overdue. byOther reports whether a program
+// other than cron runs the polls.
+func OverdueHint(byOther bool) string {
+	if byOther {
+		return "is the program that runs the polls still running?"
+	}
+	return "is cron running?"
+}
+
+// UsageError reports a wrong command line. Advice may be empty.
+type UsageError struct{ Text, Advice string }
+
+func (e *UsageError) Error() string { return e.Text }
+
+// Hint returns what to do next, or "".
+func (e *UsageError) Hint() string { return e.Advice }
+
+// Usagef returns a UsageError with a hint, which may be empty.
+func Usagef(hint, format string, args ...any) error {
+	return &UsageError{fmt.Sprintf(format, args...), hint}
+}
+
+// hinted is an error with a hint.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e *hinted) Unwrap() error { return e.error }
+func (e *hinted) Hint() string  { return e.hint }
+
+// WithHint returns err with a hint, which states what to do next.
+func WithHint(err error, hint string) error { return &hinted{err, hint} }
+
+// HintOf returns the hint of err or of the first wrapped error that has one, or
+// "".
+func HintOf(err error) string {
+	if e, ok := errors.AsType[interface {
+		error
+		Hint() string
+	}](err); ok {
+		return e.Hint()
+	}
+	return ""
 }

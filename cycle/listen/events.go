@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 )
 
 const (
@@ -38,14 +38,14 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 		refuse(rw, http.StatusServiceUnavailable, fmt.Sprintf("%d followers are served already", maxFollowers))
 		return
 	}
-	events, err := p.EventsFromNow()
+	events, err := p.View().EventsFromNow()
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
-		var after cycle.Cursor
-		if after, err = cycle.ParseCursor(last); err != nil {
+		var after view.Cursor
+		if after, err = view.ParseCursor(last); err != nil {
 			refuse(rw, http.StatusBadRequest, "Last-Event-ID: "+err.Error())
 			return
 		}
-		events = p.Events(after)
+		events = p.View().Events(after)
 	}
 	if err != nil {
 		refuse(rw, http.StatusInternalServerError, err.Error())
@@ -89,7 +89,7 @@ func (w *webServer) follower(rw http.ResponseWriter) *follower {
 }
 
 // send sends events, or a heartbeat if the last write is too long ago.
-func (f *follower) send(events []cycle.LiveEvent) error {
+func (f *follower) send(events []view.LiveEvent) error {
 	for _, e := range events {
 		data, err := json.Marshal(e)
 		if err != nil {

@@ -4,7 +4,7 @@
 //
 // encoding/json examines every type that a value can reach before it reads or writes the first
 // byte. A process that lives for milliseconds pays for that each time: 2 ms and 120 page faults
-// for the state of an agent (docs/decisions/0059-state-without-reflection.md).
+// for the state of an agent (docs/decisions/0059-state-file.md).
 package members
 
 import (

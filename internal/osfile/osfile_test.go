@@ -191,7 +191,7 @@ func TestMakeWritable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	MakeWritable(box)
+	osfile.MakeWritable(box)
 	for name, want := range map[string]os.FileMode{
 		box: 0o700, filepath.Join(box, "a"): 0o700, filepath.Join(box, "a", "b"): 0o700, outside: 0o500,
 		filepath.Join(box, "a", "b", "file"): 0o400,
@@ -203,13 +203,13 @@ func TestMakeWritable(t *testing.T) {
 	if err := os.Chmod(outside, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := RemoveAll(box); err != nil {
+	if err := osfile.RemoveAll(box); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(outside); err != nil {
 		t.Error(err)
 	}
-	if err := RemoveAll(box); err != nil { // it is gone
+	if err := osfile.RemoveAll(box); err != nil { // it is gone
 		t.Error(err)
 	}
 }
@@ -218,7 +218,7 @@ func TestMkdirAll(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "a", "b")
 	for range 2 { // again, it changes nothing
-		if err := MkdirAll(dir); err != nil {
+		if err := osfile.MkdirAll(dir); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -228,10 +228,10 @@ func TestMkdirAll(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := MkdirAll(filepath.Join(root, "file", "c")); err == nil {
+	if err := osfile.MkdirAll(filepath.Join(root, "file", "c")); err == nil {
 		t.Error("a folder was made in a file")
 	}
-	if err := SyncDir(filepath.Join(root, "missing")); err == nil {
+	if err := osfile.SyncDir(filepath.Join(root, "missing")); err == nil {
 		t.Error("a folder that is missing was fsynced")
 	}
 }

@@ -1,28 +1,38 @@
+// Package markdown renders the HTML part of an answer from its Markdown text, as a page for a
+// phone (docs/decisions/0042-formatted-mail-and-file-names.md).
+//
+// Goldmark reads the text. We write the HTML ourselves, so it holds only the tags,
+// attributes and styles in this package. Everything else is escaped text. A mail program
+// fetches no address to show a page.
 package markdown
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"html"
 	"strings"
+	"unicode"
 
 	"github.com/yuin/goldmark/ast"
 	extast "github.com/yuin/goldmark/extension/ast"
+	render "github.com/yuin/goldmark/renderer/html"
 
 	"agentstateloop/internal/plain"
 )
 
-// The limits of HTML. What is beyond them is sent as text alone.
+// The limits of HTML. A text beyond them is sent without HTML.
 const (
-	MaxText  = 64 << 10 // bytes
-	maxDepth = 20       // blocks or formats within one another
-	maxPage  = 100_000  // bytes: Gmail shows no more than 102 KB of a mail
+	MaxText   = 64 << 10 // bytes
+	maxDepth  = 20       // nodes within one another
+	maxPage   = 100_000  // bytes: Gmail shows no more than 102 KB of a mail
+	maxIndent = 20       // blanks that stay at the beginning of a line
 )
 
 // HTML returns a text in Markdown as a page of HTML. The same text gives the same page. It
-// returns false if the page would show nothing that the text alone does not: paragraphs
-// and no more. It returns false, too, for what is longer or nested deeper than anybody
-// reads, and for what is not UTF-8.
+// returns false for a text of plain paragraphs, of which a page would show no more than the
+// text itself. It also returns false for a text that is longer or nested deeper than anybody
+// reads, and for one that is not UTF-8.
 func HTML(text string) (page string, ok bool) {
 	if len(text) > MaxText || !readable(text) {
 		return "", false
@@ -30,7 +40,7 @@ func HTML(text string) (page string, ok bool) {
 	src := []byte(plain.Text(text))
 	w := writer{src: src}
 	w.out.WriteString(pageHead)
-	w.blocks(parse(src))
+	w.node(parse(src))
 	w.out.WriteString(pageFoot)
 	if !w.formatted || w.tooMuch || w.out.Len() > maxPage {
 		return "", false
@@ -43,209 +53,94 @@ type writer struct {
 	src       []byte
 	out       strings.Builder
 	depth     int
-	skip      int  // bytes of text that were written in another form
-	inCell    bool // of a table
+	skip      int  // bytes of text already written in another form
 	formatted bool // the page shows something that the text does not
-	tooMuch   bool
+	tooMuch   bool // a limit was exceeded
 }
 
-// nested reports whether there is room for what is inside a node. If so, the caller ends
-// with w.depth--.
-func (w *writer) nested() bool {
-	if w.depth >= maxDepth || w.out.Len() > maxPage {
-		w.tooMuch = true
-		return false
-	}
-	w.depth++
-	return true
+// element is the HTML of a node, around that of its children.
+type element struct {
+	open, close string
+	whole       bool // open has the children, too
 }
 
-func (w *writer) blocks(parent ast.Node) {
-	if !w.nested() {
-		return
-	}
-	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
-		w.block(n)
-	}
-	w.depth--
-}
-
-func (w *writer) block(n ast.Node) {
-	switch n := n.(type) {
-	case *ast.Paragraph:
-		w.paragraph(n)
-	case *ast.TextBlock:
-		w.inlines(n)
-	case *ast.Heading:
-		w.heading(n)
-	case *ast.ThematicBreak:
-		w.tag("<hr" + hrStyle + ">\n")
-	case *ast.Blockquote:
-		w.tag("<blockquote" + quoteStyle + ">\n")
-		w.blocks(n)
-		w.out.WriteString("</blockquote>\n")
-	case *ast.List:
-		w.list(n)
-	case *ast.FencedCodeBlock:
-		w.formatted = true
-		w.code(w.lines(n))
-	case *ast.CodeBlock: // which text that is only indented may be, too
-		w.code(strings.TrimRight(w.lines(n), "\n") + "\n")
-	case *extast.Table:
-		w.table(n)
-	}
-}
-
-// tag writes a tag that shows something.
-func (w *writer) tag(s string) {
-	w.formatted = true
-	w.out.WriteString(s)
-}
-
-// paragraph keeps the lines as the agent wrote them. Where blanks line up columns, they
-// stay as well.
-func (w *writer) paragraph(n *ast.Paragraph) {
-	if n.Parent().Kind() == ast.KindDocument {
-		if lines := w.wholeLines(n); aligned(lines) {
-			w.code(lines)
+func (w *writer) node(n ast.Node) {
+	e := w.element(n)
+	w.out.WriteString(e.open)
+	if n.HasChildren() && !e.whole {
+		if w.depth++; w.depth > maxDepth || w.out.Len() > maxPage {
+			w.tooMuch = true
 			return
 		}
-	}
-	w.out.WriteString(`<p dir="auto"` + paragraphStyle + ">")
-	w.inlines(n)
-	w.out.WriteString("</p>\n")
-}
-
-func (w *writer) heading(n *ast.Heading) {
-	if n.Lines().Len() > 1 {
-		// A paragraph above a line of dashes: not a heading.
-		w.out.WriteString(`<p dir="auto"` + paragraphStyle + ">")
-		w.inlines(n)
-		w.out.WriteString("</p>\n")
-		w.tag("<hr" + hrStyle + ">\n")
-		return
-	}
-	w.tag(fmt.Sprintf(`<h%d dir="auto"%s>`, n.Level, headingStyle[n.Level-1]))
-	w.inlines(n)
-	fmt.Fprintf(&w.out, "</h%d>\n", n.Level)
-}
-
-func (w *writer) list(n *ast.List) {
-	if !w.nested() {
-		return
-	}
-	kind := "ul"
-	if n.IsOrdered() {
-		kind = "ol"
-	}
-	w.tag("<" + kind)
-	if n.IsOrdered() && n.Start != 1 {
-		fmt.Fprintf(&w.out, ` start="%d"`, n.Start)
-	}
-	if n.Parent().Kind() == ast.KindListItem {
-		w.out.WriteString(nestedStyle + ">\n")
-	} else {
-		w.out.WriteString(listStyle + ">\n")
-	}
-	for item := n.FirstChild(); item != nil; item = item.NextSibling() {
-		box := w.taskBox(item)
-		w.out.WriteString(`<li dir="auto"`)
-		if box != "" {
-			w.out.WriteString(taskStyle)
-		} else {
-			w.out.WriteString(itemStyle)
+		for c := n.FirstChild(); c != nil && !w.tooMuch; c = c.NextSibling() {
+			w.node(c)
 		}
-		w.out.WriteString(">")
-		if p := item.FirstChild(); box != "" && p != nil {
-			w.out.WriteString(box)
-			w.skip = len("[ ]")
+		w.depth--
+	}
+	w.out.WriteString(e.close)
+}
+
+func (w *writer) element(n ast.Node) element {
+	switch n := n.(type) {
+	case *ast.Paragraph:
+		return w.paragraph(n)
+	case *ast.Heading:
+		return w.heading(n)
+	case *ast.ThematicBreak:
+		return w.tag("<hr"+hrStyle+">\n", "")
+	case *ast.Blockquote:
+		return w.tag("<blockquote"+quoteStyle+">\n", "</blockquote>\n")
+	case *ast.List:
+		return w.list(n)
+	case *ast.ListItem:
+		return w.item(n)
+	case *ast.FencedCodeBlock:
+		return w.tag(code(string(n.Lines().Value(w.src))), "")
+	case *ast.CodeBlock: // not formatted: it may be text that is merely indented
+		return element{open: code(strings.TrimRight(string(n.Lines().Value(w.src)), "\n"))}
+	case *extast.Table:
+		return w.tag("<div"+scrollStyle+"><table"+tableStyle+">\n", "</table></div>\n")
+	case *extast.TableHeader, *extast.TableRow:
+		return element{open: "<tr>", close: "</tr>\n"}
+	case *extast.TableCell:
+		return w.cell(n)
+	case *ast.Text:
+		return element{open: w.text(n)}
+	case *ast.CodeSpan:
+		e := w.tag("<code"+codeSpanStyle+">"+html.EscapeString(w.codeSpan(n))+"</code>", "")
+		e.whole = true
+		return e
+	case *ast.Emphasis:
+		return w.emphasis(n)
+	case *extast.Strikethrough:
+		return w.tag("<del>", "</del>")
+	case *ast.Link:
+		return w.link(n)
+	case *ast.Image:
+		return w.image(n)
+	case *ast.AutoLink:
+		return w.autoLink(n)
+	}
+	return element{}
+}
+
+// tag returns an element that shows something.
+func (w *writer) tag(open, close string) element {
+	w.formatted = true
+	return element{open: open, close: close}
+}
+
+// paragraph keeps the line ends of the agent. If blanks align columns, it keeps the blanks too.
+func (w *writer) paragraph(n *ast.Paragraph) element {
+	if n.Parent().Kind() == ast.KindDocument {
+		if lines := w.wholeLines(n); aligned(lines) {
+			return element{open: code(lines), whole: true}
 		}
-		w.blocks(item)
-		w.out.WriteString("</li>\n")
 	}
-	w.out.WriteString("</" + kind + ">\n")
-	w.depth--
+	return element{open: paragraphTag, close: "</p>\n"}
 }
 
-// taskBox returns the box of an item of a task list, or "".
-func (w *writer) taskBox(item ast.Node) string {
-	first := item.FirstChild()
-	if first == nil || first.Type() != ast.TypeBlock || first.Lines() == nil || first.Lines().Len() == 0 {
-		return ""
-	}
-	if k := first.Kind(); k != ast.KindTextBlock && k != ast.KindParagraph {
-		return ""
-	}
-	at := first.Lines().At(0)
-	line := at.Value(w.src)
-	switch {
-	case bytes.HasPrefix(line, []byte("[ ] ")):
-		return "☐"
-	case bytes.HasPrefix(line, []byte("[x] ")), bytes.HasPrefix(line, []byte("[X] ")):
-		return "☑"
-	}
-	return ""
-}
-
-func (w *writer) table(n *extast.Table) {
-	w.tag("<div" + scrollStyle + "><table" + tableStyle + ">\n")
-	for r := n.FirstChild(); r != nil; r = r.NextSibling() {
-		cell := "td"
-		if r.Kind() == extast.KindTableHeader {
-			cell = "th"
-		}
-		w.out.WriteString("<tr>")
-		for c := r.FirstChild(); c != nil; c = c.NextSibling() {
-			if c, ok := c.(*extast.TableCell); ok {
-				w.cell(cell, c)
-			}
-		}
-		w.out.WriteString("</tr>\n")
-	}
-	w.out.WriteString("</table></div>\n")
-}
-
-func (w *writer) cell(tag string, c *extast.TableCell) {
-	align := cellStyle(c.Alignment)
-	if align == "" && tag == "th" {
-		align = cellStyle(extast.AlignLeft) // a heading is centered otherwise
-	}
-	dir := ""
-	if strings.ContainsFunc(w.plainText(c), func(r rune) bool { return r >= 0x80 }) {
-		dir = ` dir="auto"`
-	}
-	w.out.WriteString("<" + tag + align + dir + ">")
-	w.inCell = true
-	w.inlines(c)
-	w.inCell = false
-	w.out.WriteString("</" + tag + ">")
-}
-
-// code writes lines as they are. Lines that are columns do not wrap, but scroll.
-func (w *writer) code(lines string) {
-	style := codeStyle
-	if aligned(lines) {
-		style = columnsStyle
-	}
-	w.out.WriteString("<pre" + style + ">")
-	if strings.HasPrefix(lines, "\n") {
-		w.out.WriteByte('\n') // a reader drops the first line end
-	}
-	w.out.WriteString(html.EscapeString(strings.TrimSuffix(lines, "\n")))
-	w.out.WriteString("</pre>\n")
-}
-
-// lines returns the lines of a block of code.
-func (w *writer) lines(n ast.Node) string {
-	var b strings.Builder
-	for i := range n.Lines().Len() {
-		at := n.Lines().At(i)
-		b.Write(at.Value(w.src))
-	}
-	return b.String()
-}
-
-// wholeLines returns the lines of a paragraph, with the blanks before them.
+// wholeLines returns the lines of a paragraph with their indentation.
 func (w *writer) wholeLines(n ast.Node) string {
 	var b strings.Builder
 	for i := range n.Lines().Len() {
@@ -255,5 +150,221 @@ func (w *writer) wholeLines(n ast.Node) string {
 		}
 		b.Write(w.src[at.Start:at.Stop])
 	}
-	return strings.TrimRight(b.String(), "\n") + "\n"
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func (w *writer) heading(n *ast.Heading) element {
+	if n.Lines().Len() > 1 { // a paragraph above a line of dashes
+		return w.tag(paragraphTag, "</p>\n<hr"+hrStyle+">\n")
+	}
+	return w.tag(fmt.Sprintf(`<h%d dir="auto"%s>`, n.Level, headingStyle[n.Level-1]), fmt.Sprintf("</h%d>\n", n.Level))
+}
+
+func (w *writer) list(n *ast.List) element {
+	kind, start, style := "ul", "", listStyle
+	if n.IsOrdered() {
+		kind = "ol"
+		if n.Start != 1 {
+			start = fmt.Sprintf(` start="%d"`, n.Start)
+		}
+	}
+	if n.Parent().Kind() == ast.KindListItem {
+		style = nestedStyle
+	}
+	return w.tag("<"+kind+start+style+">\n", "</"+kind+">\n")
+}
+
+// item writes the box of an item of a task list as a character.
+func (w *writer) item(n *ast.ListItem) element {
+	line := ""
+	if first := n.FirstChild(); first != nil && (first.Kind() == ast.KindTextBlock || first.Kind() == ast.KindParagraph) {
+		line = string(first.Lines().Value(w.src))
+	}
+	style, box := taskStyle, ""
+	switch {
+	case strings.HasPrefix(line, "[ ] "):
+		box = "☐"
+	case strings.HasPrefix(line, "[x] "), strings.HasPrefix(line, "[X] "):
+		box = "☑"
+	default:
+		style = itemStyle
+	}
+	if box != "" {
+		w.skip = len("[ ]")
+	}
+	return element{open: `<li dir="auto"` + style + ">" + box, close: "</li>\n"}
+}
+
+func (w *writer) cell(n *extast.TableCell) element {
+	tag, align := "td", n.Alignment
+	if n.Parent().Kind() == extast.KindTableHeader {
+		tag = "th"
+		if align == extast.AlignNone {
+			align = extast.AlignLeft // headings are centered by default
+		}
+	}
+	open := "<" + tag // A cell has no more than it needs: there may be hundreds.
+	if align != extast.AlignNone {
+		open += ` align="` + align.String() + `"`
+	}
+	if strings.ContainsFunc(w.plainText(n), func(r rune) bool { return r >= 0x80 }) {
+		open += ` dir="auto"`
+	}
+	return element{open: open + ">", close: "</" + tag + ">"}
+}
+
+// code returns lines as they are. Lines that are columns do not wrap, but scroll.
+func code(lines string) string {
+	style := codeStyle
+	if aligned(lines) {
+		style = columnsStyle
+	}
+	if strings.HasPrefix(lines, "\n") {
+		lines = "\n" + lines // HTML parsers drop the first line end
+	}
+	return "<pre" + style + ">" + html.EscapeString(strings.TrimSuffix(lines, "\n")) + "</pre>\n"
+}
+
+// text returns a piece of text, and the line end behind it. The blanks at the beginning of
+// a line stay.
+func (w *writer) text(n *ast.Text) string {
+	raw := n.Value(w.src)
+	skipped := min(w.skip, len(raw))
+	raw, w.skip = raw[skipped:], w.skip-skipped
+	said := html.EscapeString(unescaped(raw))
+	if within(n, extast.KindTableCell) {
+		said = lineBreaks.Replace(said) // the only way to break a line in a cell
+	}
+	if n.Parent().Kind() == ast.KindParagraph && n.Parent().Parent().Kind() == ast.KindDocument {
+		said = strings.Repeat("&nbsp;", w.indent(n)) + said
+	}
+	if n.SoftLineBreak() || n.HardLineBreak() {
+		said += "<br>\n"
+	}
+	return said
+}
+
+var lineBreaks = strings.NewReplacer("&lt;br&gt;", "<br>", "&lt;br/&gt;", "<br>", "&lt;br /&gt;", "<br>", "&lt;BR&gt;", "<br>")
+
+// indent returns the number of blanks before a text that begins a line, at most maxIndent. It
+// returns 0 for other text.
+func (w *writer) indent(n *ast.Text) int {
+	start := n.Segment.Start
+	for start > 0 && w.src[start-1] == ' ' {
+		start--
+	}
+	if start > 0 && w.src[start-1] != '\n' {
+		return 0
+	}
+	return min(n.Segment.Start-start, maxIndent)
+}
+
+func (w *writer) codeSpan(n *ast.CodeSpan) string {
+	var b strings.Builder
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		if t, ok := c.(*ast.Text); ok {
+			b.Write(t.Value(w.src))
+		}
+	}
+	said := strings.ReplaceAll(b.String(), "\n", " ")
+	if within(n, extast.KindTableCell) {
+		said = strings.ReplaceAll(said, `\|`, "|")
+	}
+	return said
+}
+
+// within reports whether a node of this kind holds n.
+func within(n ast.Node, kind ast.NodeKind) bool {
+	for p := n.Parent(); p != nil; p = p.Parent() {
+		if p.Kind() == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// emphasis writes *text* and **text**. It leaves the marks of a sum or a name as they are:
+// 2*3*4, __init__.
+func (w *writer) emphasis(n *ast.Emphasis) element {
+	tag := "em"
+	if n.Level == 2 {
+		tag = "strong"
+	}
+	first, isText := n.FirstChild().(*ast.Text)
+	last, endsInText := n.LastChild().(*ast.Text)
+	if !isText || !endsInText || first.Segment.Start < n.Level || last.Segment.Stop+n.Level > len(w.src) {
+		return w.tag("<"+tag+">", "</"+tag+">")
+	}
+	start, stop := first.Segment.Start-n.Level, last.Segment.Stop+n.Level
+	mark := string(w.src[start:first.Segment.Start])
+	sum := start > 0 && stop < len(w.src) && isWordASCII(w.src[start-1]) && isWordASCII(w.src[stop])
+	name := mark == "__" && first == last && isName(first.Value(w.src))
+	if sum || name {
+		return element{open: mark, close: mark}
+	}
+	return w.tag("<"+tag+">", "</"+tag+">")
+}
+
+func isWordASCII(b byte) bool { return b < 0x80 && isWord(b) }
+
+// isName reports whether text may be the name of a program without its underscores.
+func isName(text []byte) bool {
+	for _, b := range text {
+		if !isWordASCII(b) && b != '_' {
+			return false
+		}
+	}
+	return len(text) > 0
+}
+
+// unescaped returns a text without its backslashes and with its character references
+// resolved. Goldmark does both in one pass, so neither reads what the other makes.
+func unescaped(raw []byte) string {
+	var b bytes.Buffer
+	w := bufio.NewWriterSize(&b, len(raw))
+	render.DefaultWriter.Write(w, raw)
+	w.Flush() // a bytes.Buffer never fails
+	return strings.Map(shown, plain.Text(html.UnescapeString(b.String())))
+}
+
+// shown drops characters that change the direction of the text after them. A character
+// reference may have produced one.
+func shown(r rune) rune {
+	if unicode.Is(unicode.Bidi_Control, r) && r != '\u200e' && r != '\u200f' && r != '\u061c' {
+		return -1
+	}
+	return r
+}
+
+// aligned reports whether lines are columns or a drawing: at least two lines have several
+// blanks between words, a tab, or box-drawing characters. Two blanks after a sentence do not
+// count, because many writers type them.
+func aligned(lines string) bool {
+	n := 0
+	for line := range strings.Lines(lines) {
+		if hasColumns(strings.TrimSpace(line)) {
+			n++
+		}
+	}
+	return n >= 2
+}
+
+func hasColumns(line string) bool {
+	if strings.HasPrefix(line, "+-") || strings.Contains(line, "\t") {
+		return true
+	}
+	for at := 0; ; {
+		i := strings.Index(line[at:], "  ")
+		if i < 0 {
+			break
+		}
+		at += i
+		if at > 0 && !strings.ContainsRune(".!?:", rune(line[at-1])) {
+			return true
+		}
+		for at < len(line) && line[at] == ' ' {
+			at++
+		}
+	}
+	return strings.ContainsFunc(line, func(r rune) bool { return r >= 0x2500 && r <= 0x259f })
 }

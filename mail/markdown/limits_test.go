@@ -43,9 +43,6 @@ func TestLimits(t *testing.T) {
 			page, _ := HTML("# [a](" + repeated("é", n) + ")")
 			return strings.Contains(page, "a ("+repeated("é", n)+")")
 		}},
-		{Const: "maxReference", Max: 40, Within: func(_ *testing.T, n int64) bool {
-			return unescaped([]byte("&#"+repeated("0", n-4)+"65;")) == "A"
-		}},
 		{Const: "maxIndent", Max: 20, Within: func(_ *testing.T, n int64) bool {
 			page, _ := HTML("**a**\n" + repeated(" ", n) + "b")
 			return strings.Contains(page, "\n"+repeated("&nbsp;", n)+"b")

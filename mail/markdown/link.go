@@ -6,21 +6,23 @@ import (
 	"path"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark/ast"
+	"golang.org/x/net/idna"
 
 	"agentstateloop/internal/plain"
 )
 
-// maxAddress is the longest address, in bytes, to which there is a link.
+// maxAddress is the maximum length of the target of a link, in bytes.
 const maxAddress = 2000
 
-// maxShownAddress is how many characters of an address are shown as text.
+// maxShownAddress is the maximum number of characters of an address shown as text.
 const maxShownAddress = 200
 
-// address returns where a link leads, as it stands in HTML, and false if nothing may lead
-// there: only http, https and mailto addresses that a person can check. A name in front
-// of the host, as in https://bank.example@evil.example, is there to deceive.
+// address returns the target of a link, escaped for HTML. ok is false unless the target is an
+// http, https or mailto address that a person can check. A name in front of the host, as in
+// https://bank.example@evil.example, is meant to deceive.
 func address(destination string) (href string, ok bool) {
 	destination = unescaped([]byte(destination))
 	if len(destination) > maxAddress || strings.ContainsFunc(destination, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
@@ -32,7 +34,9 @@ func address(destination string) (href string, ok bool) {
 	}
 	switch {
 	case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Opaque == "" && u.User == nil:
-		toASCII(u)
+		if host := u.Hostname(); strings.ContainsFunc(host, func(r rune) bool { return r >= 0x80 }) {
+			u.Host = strings.Replace(u.Host, host, punycode(dotted(host)), 1)
+		}
 	case u.Scheme == "mailto" && strings.Contains(u.Opaque, "@"):
 	default:
 		return "", false
@@ -40,31 +44,30 @@ func address(destination string) (href string, ok bool) {
 	return html.EscapeString(u.String()), true
 }
 
-// link writes a link. What leads nowhere from a mail is shown as text, with the address.
+// link writes a link. One that leads nowhere from a mail is shown as text, with the address.
 // So is a link whose text is an address other than where it leads.
-func (w *writer) link(destination string, n ast.Node) {
+func (w *writer) link(n *ast.Link) element {
+	destination := string(n.Destination)
 	href, ok := address(destination)
 	if !ok {
-		w.inlines(n)
-		w.aside(destination)
-		return
+		return element{close: aside(destination)}
 	}
-	w.tag(`<a href="` + href + `"` + linkStyle + ">")
+	e := w.tag(linkTag(href), "</a>")
 	said := w.plainText(n)
 	if clear := withoutMixedHosts(said); clear != said {
-		w.out.WriteString(html.EscapeString(clear))
-	} else {
-		w.inlines(n)
+		e.open, e.whole = e.open+html.EscapeString(clear), true
 	}
-	w.out.WriteString("</a>")
 	to := html.UnescapeString(href)
 	if looksLikeAddress(said) && !sameAddress(inASCII(said), to) || namesAnotherHost(said, to) {
-		w.aside(destination)
+		e.close += aside(destination)
 	}
+	return e
 }
 
-// namesAnotherHost reports whether a word of a link's text is a host to which the link does
-// not lead. The name of the file to which it leads is not one.
+func linkTag(href string) string { return `<a href="` + href + `" rel="noopener noreferrer">` }
+
+// namesAnotherHost reports whether a word of a link's text is a host other than that of its
+// target. The file name of the target does not count.
 func namesAnotherHost(said, to string) bool {
 	u, err := url.Parse(to)
 	if err != nil {
@@ -79,59 +82,50 @@ func namesAnotherHost(said, to string) bool {
 	return false
 }
 
-// aside writes an address as text.
-func (w *writer) aside(destination string) {
-	if destination = withoutMixedHosts(plain.Line(unescaped([]byte(destination)))); destination != "" {
-		w.out.WriteString(" (" + html.EscapeString(plain.Shorten(destination, maxShownAddress)) + ")")
+// aside returns an address as text, in parentheses.
+func aside(destination string) string {
+	destination = withoutMixedHosts(plain.Line(unescaped([]byte(destination))))
+	if destination == "" {
+		return ""
 	}
+	return " (" + html.EscapeString(plain.Shorten(destination, maxShownAddress)) + ")"
 }
 
-// image writes what a picture shows, and links to it. No mail program is to fetch it.
-func (w *writer) image(n *ast.Image) {
+// image writes the description of a picture, and links to it. No mail program is to fetch it.
+func (w *writer) image(n *ast.Image) element {
 	href, ok := address(string(n.Destination))
-	said := html.EscapeString(plain.Line(w.plainText(n)))
+	said := plain.Line(w.plainText(n))
 	if said == "" {
 		said = "picture"
 	}
-	if !ok {
+	said = "[" + html.EscapeString(said) + "]"
+	switch {
+	case !ok:
+		said += aside(string(n.Destination))
 		w.formatted = true
-		w.out.WriteString("[" + said + "]")
-		w.aside(string(n.Destination))
-		return
+	case !within(n, ast.KindLink): // a link cannot contain another
+		said = linkTag(href) + said + "</a>"
+		w.formatted = true
 	}
-	if inLink(n) { // which cannot hold another
-		w.out.WriteString("[" + said + "]")
-		return
-	}
-	w.tag(`<a href="` + href + `"` + linkStyle + ">[" + said + "]</a>")
+	return element{open: said, whole: true}
 }
 
-// autoLink writes an address that stands in the text. A mail program makes a link of it in
-// plain text as well, so the page shows nothing new.
-func (w *writer) autoLink(n *ast.AutoLink) {
+// autoLink writes an address in the text. A mail program makes a link of it in
+// plain text as well, so the page shows no more.
+func (w *writer) autoLink(n *ast.AutoLink) element {
 	said := string(n.Label(w.src))
 	destination := said
 	if n.AutoLinkType == ast.AutoLinkEmail && !strings.HasPrefix(strings.ToLower(said), "mailto:") {
 		destination = "mailto:" + said
 	}
 	href, ok := address(destination)
-	if !ok || inLink(n) {
-		w.out.WriteString(html.EscapeString(said))
-		return
+	if !ok || within(n, ast.KindLink) {
+		return element{open: html.EscapeString(said)}
 	}
-	w.out.WriteString(`<a href="` + href + `"` + linkStyle + ">" + html.EscapeString(withoutMixedHosts(said)) + "</a>")
+	return element{open: linkTag(href) + html.EscapeString(withoutMixedHosts(said)) + "</a>"}
 }
 
-func inLink(n ast.Node) bool {
-	for p := n.Parent(); p != nil; p = p.Parent() {
-		if p.Kind() == ast.KindLink {
-			return true
-		}
-	}
-	return false
-}
-
-// plainText returns the text in a node.
+// plainText returns the text of a node and its children.
 func (w *writer) plainText(n ast.Node) string {
 	var b strings.Builder
 	for c := n.FirstChild(); c != nil && b.Len() < maxAddress; c = c.NextSibling() {
@@ -150,8 +144,7 @@ func (w *writer) plainText(n ast.Node) string {
 	return b.String()
 }
 
-// looksLikeAddress reports whether a reader takes a text for the place to which a link
-// leads.
+// looksLikeAddress reports whether a reader takes the text of a link for its target.
 func looksLikeAddress(said string) bool {
 	said = strings.TrimSpace(said)
 	if strings.ContainsAny(said, " \t\n") {
@@ -160,7 +153,7 @@ func looksLikeAddress(said string) bool {
 	return strings.Contains(said, "://") || strings.HasPrefix(strings.ToLower(said), "www.") || strings.Count(said, "@") == 1 && strings.Contains(said, ".")
 }
 
-// sameAddress reports whether a text is the address of its link, but for what people
+// sameAddress reports whether the text of a link is its target, ignoring the parts that people
 // leave out.
 func sameAddress(said, href string) bool {
 	bare := func(s string) string {
@@ -174,4 +167,121 @@ func sameAddress(said, href string) bool {
 		said = u.String()
 	}
 	return bare(said) == bare(href)
+}
+
+// hostOf returns the host that a reader sees in a word, in the form of the DNS, or "". It finds
+// one in "example.com", "https://example.com/a" and "ann@example.com". Every character that
+// browsers treat as a dot counts as one.
+func hostOf(word string) string {
+	host := authority(word)
+	labels := strings.Split(host, ".")
+	last := labels[len(labels)-1]
+	if len(labels) < 2 || utf8.RuneCountInString(last) < minTopLevel || !strings.ContainsFunc(last, unicode.IsLetter) {
+		return ""
+	}
+	for _, l := range labels {
+		if l == "" || strings.ContainsFunc(l, func(r rune) bool {
+			return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+		}) {
+			return ""
+		}
+	}
+	return strings.TrimPrefix(punycode(host), "www.")
+}
+
+// minTopLevel is the minimum number of characters in the last label of a host.
+const minTopLevel = 2
+
+// authority returns the part of a word that may be a host, as written.
+func authority(word string) string {
+	word = strings.Trim(dotted(word), `"'()<>[]{},;:!?.`)
+	if _, rest, ok := strings.Cut(word, "://"); ok {
+		word = rest
+	}
+	if i := strings.IndexAny(word, "/?#\\"); i >= 0 {
+		word = word[:i]
+	}
+	word = word[strings.LastIndexByte(word, '@')+1:]
+	if i := strings.LastIndexByte(word, ':'); i >= 0 {
+		word = word[:i]
+	}
+	return word
+}
+
+// dotted returns s without invisible characters, and with an ASCII dot for every character that
+// ends a label of a host.
+func dotted(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\u3002' || r == '\uff0e' || r == '\uff61':
+			return '.'
+		case unicode.Is(unicode.Cf, r):
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// punycode returns a host in the form of the DNS, in lower case.
+func punycode(host string) string {
+	if ascii, err := idna.Lookup.ToASCII(host); err == nil {
+		return ascii
+	}
+	if ascii, err := idna.Punycode.ToASCII(strings.ToLower(host)); err == nil {
+		return ascii
+	}
+	return strings.ToLower(host)
+}
+
+// mixesScripts reports whether a host may be mistaken for another one: a label mixes the
+// letters of several scripts, or a Latin domain has a label in a script whose letters look
+// Latin.
+func mixesScripts(host string) bool {
+	labels := strings.Split(dotted(host), ".")
+	latin := scriptsOf(labels[len(labels)-1])["Latin"]
+	for _, l := range labels {
+		scripts := scriptsOf(l)
+		for _, asian := range []string{"Han", "Hiragana", "Katakana", "Hangul", "Bopomofo"} {
+			if scripts[asian] { // scripts that are mixed with one another, and with Latin
+				delete(scripts, asian)
+				delete(scripts, "Latin")
+			}
+		}
+		if len(scripts) > 1 || latin && (scripts["Cyrillic"] || scripts["Greek"] || scripts["Armenian"] || scripts["Cherokee"]) {
+			return true
+		}
+	}
+	return false
+}
+
+// scriptsOf returns the scripts of the letters in s.
+func scriptsOf(s string) map[string]bool {
+	scripts := map[string]bool{}
+	for _, r := range s {
+		if !unicode.IsLetter(r) {
+			continue
+		}
+		for name, table := range unicode.Scripts {
+			if unicode.Is(table, r) {
+				scripts[name] = true
+			}
+		}
+	}
+	return scripts
+}
+
+// withoutMixedHosts returns a text with each host that mixes scripts in the form of the DNS.
+func withoutMixedHosts(text string) string {
+	for word := range strings.FieldsSeq(text) {
+		if hostOf(word) != "" && mixesScripts(authority(word)) {
+			text = strings.Replace(text, word, inASCII(word), 1)
+		}
+	}
+	return text
+}
+
+// inASCII returns an address with its host in the form of the DNS.
+func inASCII(address string) string {
+	host := authority(address)
+	return strings.Replace(dotted(address), host, punycode(host), 1)
 }

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// namesUnread returns a decoder that skips display names. Only the addresses of
-// a list are needed, and decoding thousands of names takes seconds.
+// namesUnread returns a decoder that skips display names. Its callers need only the addresses
+// of a list, and decoding thousands of names takes seconds.
 func namesUnread() *mime.WordDecoder {
 	return &mime.WordDecoder{CharsetReader: func(string, io.Reader) (io.Reader, error) { return strings.NewReader(""), nil }}
 }
 
-// senders returns the addresses of a From field. One that is too long to be
-// parsed does not have one sender, whatever its beginning says.
+// senders returns the addresses of a From field. To a field that is too long to be parsed it
+// adds an empty address, so that the field never has exactly one sender.
 func senders(v string) []string {
 	if len(v) <= maxParsed {
 		return Addresses(v)
@@ -26,9 +26,9 @@ func senders(v string) []string {
 	return append(Addresses(plain.Cut(v, maxParsed)), "")
 }
 
-// Addresses returns the bare addresses of an address list, normalised. What
-// net/mail refuses is read by rule of thumb: if there are addresses in angle
-// brackets, only these count, because a display name may say anything.
+// Addresses returns the bare addresses of an address list, normalised. A list that net/mail
+// refuses is read by rule of thumb: if there are addresses in angle brackets, only these count,
+// because a display name may contain any text.
 func Addresses(list string) []string {
 	p := mail.AddressParser{WordDecoder: namesUnread()}
 	var found []string
@@ -99,13 +99,13 @@ func looseAddresses(list string) (bare, angled []string) {
 	return bare, angled
 }
 
-// maxDomain is more than the length of any domain in bytes: 253 characters of
-// four bytes (RFC 1035 section 2.3.4). The time of a mapping to ASCII grows
-// with the square of the length, and a From field may be long.
+// maxDomain exceeds the length of any domain in bytes: 253 characters of four bytes (RFC 1035
+// section 2.3.4). The time to map a domain to ASCII grows with the square of its length, and a
+// From field may be long.
 const maxDomain = 1 << 10
 
-// NormalAddress returns the form in which addresses are compared: lower case,
-// with the domain in its ASCII form.
+// NormalAddress returns an address in the form for comparison: lower case, with the domain in
+// its ASCII form.
 func NormalAddress(a string) string {
 	a = Lower(strings.TrimSpace(a))
 	at := strings.LastIndexByte(a, '@')
@@ -120,7 +120,7 @@ func NormalAddress(a string) string {
 }
 
 // IsASCII reports whether s holds only ASCII bytes.
-func IsASCII(s string) bool {
+func IsASCII[S string | []byte](s S) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
 			return false

@@ -10,11 +10,11 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// The limits of ReadContent. What is beyond them is only in the raw mail.
+// The limits of ReadContent. Content beyond them is only in the raw mail.
 const (
 	maxContent = 64 << 20 // bytes of the raw mail
 	maxText    = 4 << 20  // bytes of text
-	maxDepth   = 50       // multiparts inside one another
+	maxDepth   = 50       // nested multiparts
 	maxParts   = 1000
 
 	maxProblems = 20
@@ -23,36 +23,37 @@ const (
 
 // Content is the readable part of a mail.
 type Content struct {
-	Text        string  // what the sender wrote, see ownText
+	Text        string  // the sender's own text, see ownText
 	Full        string  // the whole text
-	Left        LeftOut // what of Full is not in Text
+	Left        LeftOut // the lines of Full that are missing in Text
 	Attachments []Attachment
-	Problems    []string // what could not be read as intended, one line each
-	Automatic   string   // what shows that nobody wrote the mail by hand, or ""
+	Problems    []string // reading problems, one line each
+	Automatic   string   // why the mail was not written by hand, or ""
 }
 
-// Attachment is a file in a mail that came or that is to be sent.
+// Attachment is a file in a received mail, or in one to be sent.
 type Attachment struct {
-	// Name is a file name. ReadContent sets names of our own, such as
-	// "attachment-1.pdf". Render sends any name as FileName cleans it.
+	// Name is a file name. ReadContent sets names of our own, such as "attachment-1.pdf".
+	// Render sends any name in the form that FileName returns.
 	Name string
 	Type string // media type, "application/pdf"; see MediaType
 	Data []byte
 
-	// Apart, if not 0, is the number, from 1, of an attachment of ours whose content is not
-	// in Data: it lies apart, see Whole. Foreign: it is a text that is not UTF-8.
+	// Apart, if not 0, is the number, from 1, of an attachment of ours that is kept apart: its
+	// content is not in Data, see Whole. Foreign marks that content as a text that is not
+	// UTF-8.
 	Apart   int
 	Foreign bool
 
-	// Title is the name that the sender gave the file, as one line. It may say
-	// anything, so it is only for display. Render ignores it.
+	// Title is the sender's name for the file, as one line. It may contain any text, so it is
+	// only for display. Render ignores it.
 	Title string
 }
 
-// ReadContent reads a raw mail. It never fails: if a part cannot be read as
-// what it claims to be, ReadContent returns it as what it is, notes that in
-// Problems, and reads the rest. Of alternatives it takes the plain text, or
-// else the HTML converted to text. sent is what the mail may repeat of ours.
+// ReadContent reads a raw mail. It never fails: if a part cannot be read as declared,
+// ReadContent reads it in another way, notes that in Problems, and reads the rest. Of
+// alternatives it takes the plain text, otherwise the HTML converted to text. sent is our mail
+// that the mail may repeat.
 //
 // It reads at most 64 MiB of mail, 4 MiB of text and 1000 parts.
 func ReadContent(r io.Reader, sent Sent) Content {
@@ -64,8 +65,8 @@ func ReadContent(r io.Reader, sent Sent) Content {
 	return c
 }
 
-// ContentOf is ReadContent of a mail that is in memory. What it returns may share
-// raw, which must not change.
+// ContentOf is ReadContent for a mail in memory. The result may share raw, which must not
+// change.
 func ContentOf(raw []byte, sent Sent) Content {
 	c := contentReader{charsets: charsetsOf(raw)}
 	if len(raw) > maxContent {
@@ -90,10 +91,10 @@ func ContentOf(raw []byte, sent Sent) Content {
 type contentReader struct {
 	out      Content
 	texts    []string
-	named    []entity // texts within the mail that are files, because they have a name
-	length   int      // bytes of all texts that were read
+	named    []entity // texts within the mail that count as files, because they have a name
+	length   int      // bytes of all texts read so far
 	parts    int
-	charsets []string // in which raw bytes of a header may be
+	charsets []string // candidates for raw bytes in a header
 }
 
 func (c *contentReader) problem(format string, args ...any) {
@@ -117,8 +118,8 @@ type entity struct {
 	body      []byte
 }
 
-// readEntity reads the fields of an entity. Raw bytes in the name of a file may be in one
-// of charsets.
+// readEntity parses the fields of an entity. charsets are the candidates for raw bytes in the
+// name of a file.
 func readEntity(raw []byte, charsets ...string) entity {
 	header, body := splitEntity(raw)
 	e := entity{mediaType: "text/plain", body: body}
@@ -145,9 +146,8 @@ func readEntity(raw []byte, charsets ...string) entity {
 	return e
 }
 
-// splitEntity splits an entity behind its header. A line of blanks ends the
-// header as an empty one does: a signature over the body makes no difference
-// between them, so a reader must not either.
+// splitEntity splits an entity after its header. A line of blanks ends the header like an empty
+// one: a signature over the body does not distinguish them, so a reader must not either.
 func splitEntity(raw []byte) (header, body []byte) {
 	at := 0
 	for line := range bytes.Lines(raw) {
@@ -194,9 +194,8 @@ func isText(e entity) bool {
 	return false
 }
 
-// readNamed reads the texts that are files if the mail has no other text: the plain ones,
-// or else those in HTML. So nothing that was written is lost with a program that gives
-// its text a name.
+// readNamed reads the texts that count as files if the mail has no other text: the plain ones,
+// otherwise those in HTML. So a program that names its text loses none of it.
 func (c *contentReader) readNamed() {
 	for _, html := range []bool{false, true} {
 		if strings.TrimSpace(strings.Join(c.texts, "")) != "" {
@@ -236,8 +235,8 @@ func (c *contentReader) multipart(e entity, depth int) {
 	}
 }
 
-// alternative takes the first plain text that is not blank, or else the first
-// other form that is not, and the attachments of all.
+// alternative takes the first plain text that is not blank, otherwise the first other form that
+// is not blank, and the attachments of all forms.
 func (c *contentReader) alternative(parts [][]byte, depth int) {
 	var plain, other []string
 	for _, p := range parts {
@@ -261,11 +260,11 @@ func (c *contentReader) alternative(parts [][]byte, depth int) {
 	}
 }
 
-// maxReference is how many words a text has at most that only says that the mail is HTML.
+// maxReference is the maximum number of words of a text that only says that the mail is HTML.
 const maxReference = 60
 
 // refersToHTML reports whether the plain text of an alternative only says that the mail is
-// HTML: it is short, names HTML, and shares few of its words with the other form.
+// HTML: it is short, names HTML, and shares few words with the other form.
 func refersToHTML(plain, other string) bool {
 	here, there := words(plain, maxReference+1), words(other, maxSentWords)
 	shared := 0
@@ -277,9 +276,9 @@ func refersToHTML(plain, other string) bool {
 	return len(here) <= maxReference && slices.Contains(here, "html") && 2*shared < len(here)
 }
 
-// splitParts splits a multipart body at its boundary lines (RFC 2046 section
-// 5.1.1). If the closing line is missing, the last part ends with the body. Of
-// more than maxParts parts it returns one more than that.
+// splitParts splits a multipart body at its boundary lines (RFC 2046 section 5.1.1). If the
+// closing line is missing, the last part ends with the body. It returns at most maxParts+1
+// parts.
 func splitParts(body []byte, boundary string) [][]byte {
 	if boundary == "" {
 		return nil
@@ -333,7 +332,7 @@ func (c *contentReader) text(e entity) string {
 		c.problem("a text is truncated at %d bytes", most)
 	}
 	s := plain.Cut(c.charset(encoded, e.params["charset"]), most)
-	s = strings.ReplaceAll(s, "\uFFFC", "") // an iPhone writes it where a picture stands
+	s = strings.ReplaceAll(s, "\uFFFC", "") // an iPhone writes it in place of a picture
 	c.length += len(s)
 	if e.mediaType == "text/html" {
 		text, hidden := htmlText(s)

@@ -8,14 +8,14 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// ControlYes is a YES to a challenge that is not open. Control never
+// ControlYes is the control word of a YES to a challenge that is not open. Control never
 // returns it.
 const ControlYes = "YES"
 
-// Control returns the control word that a mail consists of: "STOP", "HALT",
-// "GO" or "STATUS" (docs/design.md, "Stop and controls"). The word must be
-// alone in the reply text, in any case, but for the banners of providers; a full stop or
-// an exclamation mark may follow it. Control returns "" for any other text.
+// Control returns the control word that a mail consists of: "STOP", "HALT", "GO" or "STATUS"
+// (docs/design.md, "Stop and controls"). The reply text must be only this word, in any case,
+// apart from the banners of providers; a full stop or an exclamation mark may follow it.
+// Control returns "" for any other text.
 func Control(replyText string) string {
 	word := strings.ToUpper(strings.TrimRight(WithoutBanners(replyText), ".!"))
 	switch word {
@@ -36,20 +36,19 @@ const (
 )
 
 var (
-	// bannerLabel has the beginnings of the common labels. In another language the label must be in
-	// capitals.
+	// bannerLabel matches the beginnings of the common labels. A label in another language must
+	// be in capitals.
 	bannerLabel = lazy.NewRegexp(`(?i)^(caution|warning|external|notice|disclaimer|achtung|vorsicht|warnung|hinweis|attention|avertissement|atención|advertencia|precaución|aviso|atenção|attenzione|avviso|let op|waarschuwing|uwaga|pozor|upozornění|figyelem|varning|advarsel|huomio|внимание|увага|dikkat|uyarı|注意|警告|주의|경고)`)
-	// bannerWords are what the common banners say that have no label.
+	// bannerWords matches the wording of common banners without a label.
 	bannerWords = lazy.NewRegexp(`(?i)(outside( of)?|external to) (the|your|our|this) (organi[sz]ation|company)|external (sender|e-?mail|source)|don['’]t often get e-?mail from|außerhalb (der|ihrer|unserer|dieser) (organisation|firma)|externe[rn]? (absender|e-?mail)|ext[ée]rieur de (l['’]|votre |notre )(organisation|entreprise)|fuera de (la|su|nuestra) organizaci|de fora da (sua |nossa )?organiza|estern[oa] (all['’]organizzazione|alla)|buiten (de|uw|onze) organisatie|spoza (twojej |naszej )?(organizacj|firmy)|внешн\S* (отправител|источник|почт)|извне|组织外部|外部邮件|社外から|外部からの`)
-	// footerWords are about who may read a mail, and what was searched for in it.
+	// footerWords matches notices about who may read a mail, and about virus scans.
 	footerWords = lazy.NewRegexp(`(?i)confidential|confidentiel|confidencial|vertraulich|vertrouwelijk|riservat|poufn|důvěrn|bizalmas|konfidentiel|конфиденц|конфіденц|gizli|機密|机密|保密|기밀|intended recipient|virus`)
 )
 
-// WithoutBanners returns a reply text without the banners that a provider has put above
-// and below it: "[EXTERNAL]", "CAUTION: This mail came from outside.", a notice about who
-// may read it. A text of which nothing would be left is returned as it is. Only a short
-// answer is read in this way (a control, an option, a YES): in an order, these may be the
-// sender's own words.
+// WithoutBanners returns a reply text without the banners that a provider has put above and
+// below it: "[EXTERNAL]", "CAUTION: This mail came from outside.", a notice about who may read
+// it. A text that consists only of banners is returned unchanged. Only a short answer is read
+// this way (a control, an option, a YES): in an order, these may be the sender's own words.
 func WithoutBanners(replyText string) string {
 	whole := strings.TrimSpace(replyText)
 	text := whole
@@ -86,7 +85,7 @@ func withoutTop(text string) (rest string, found bool) {
 	return text, false
 }
 
-// withoutBottom removes a banner at the end, and all below a line that is drawn.
+// withoutBottom removes a banner at the end, and everything below a drawn line.
 func withoutBottom(text string) (rest string, found bool) {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
@@ -138,8 +137,8 @@ func isTag(line string) bool {
 	return isRule(line)
 }
 
-// isBanner reports whether a paragraph says more than a few words, and begins with a label or
-// says what the common banners say.
+// isBanner reports whether a paragraph has more than a few words, and begins with a label or
+// has the wording of a common banner.
 func isBanner(paragraph string) bool {
 	paragraph = strings.TrimLeftFunc(paragraph, func(r rune) bool { return !unicode.IsLetter(r) })
 	if len(words(paragraph, minBannerWords)) < minBannerWords {
@@ -165,7 +164,7 @@ func labelOf(text string) string {
 	return strings.TrimSpace(text[:i])
 }
 
-// isCapitals reports whether all letters are capitals, and there are some.
+// isCapitals reports whether s has letters and all of them are capitals.
 func isCapitals(s string) bool {
 	return strings.ContainsFunc(s, unicode.IsUpper) && strings.ToUpper(s) == s
 }

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// soleDecoding returns the body of e, decoded, or an error if it could be decoded
-// in another way as well.
+// soleDecoding returns the decoded body of e, or an error if it could be decoded in another way
+// as well.
 func (e entity) soleDecoding(signed Sealed) ([]byte, error) {
 	if signed.Encoding {
 		var c contentReader
@@ -46,22 +47,22 @@ func (e entity) soleDecoding(signed Sealed) ([]byte, error) {
 	return nil, fmt.Errorf("the transfer encoding %q is not known", oneLine(e.encoding, 40))
 }
 
-// wholeBase64 decodes a body that is strictly base64 of a text. A text that is not UTF-8
-// must have so many characters of base64.
+// wholeBase64 decodes a body that is strictly base64 of a text. A text that is not UTF-8 must
+// have at least foreign characters of base64.
 func wholeBase64(body []byte, foreign int) (text []byte, ok bool) {
 	text, _, ok = strictBase64(body)
 	return text, ok && printable(text) && (utf8.Valid(text) || base64.StdEncoding.EncodedLen(len(text)) >= foreign)
 }
 
-// isFileInBase64 reports whether a body is base64 of a file: of bytes that begin as one, or
-// of several lines of bytes that are no text.
+// isFileInBase64 reports whether a body is base64 of a file: of bytes that begin like one, or
+// of several lines of bytes that are not a text.
 func isFileInBase64(body []byte) bool {
 	file, lines, ok := strictBase64(body)
 	return ok && (beginsAsFile(file) || lines > 1 && !printable(file))
 }
 
-// strictBase64 decodes a body that is base64 and nothing else: full lines of one length and
-// a last one, and no bit more than needed.
+// strictBase64 decodes a body that consists of base64 alone: full lines of one length and a
+// last line, without unneeded bits.
 func strictBase64(body []byte) (decoded []byte, lines int, ok bool) {
 	body = bytes.TrimRight(body, " \t\r\n")
 	first := bytes.IndexByte(body, '\n')
@@ -87,13 +88,13 @@ func strictBase64(body []byte) (decoded []byte, lines int, ok bool) {
 	return decoded[:n], lines, err == nil
 }
 
-// minForeign is the length, in characters of base64, from which on a body may be base64
-// of a text that is not UTF-8, if its charset is not signed. A shorter one, such as
-// "HALT", is a text.
+// minForeign is the minimum length, in characters of base64, of a body that may be base64 of a
+// text that is not UTF-8, if its charset is not signed. A shorter one, such as "HALT", is a
+// text.
 const minForeign = 20
 
-// likeBase64 reports whether a body may have been base64 of a text: of one in UTF-8 by a
-// less careful encoder, or of another one as wholeBase64 reads it.
+// likeBase64 reports whether a body may be base64 of a text: of a UTF-8 text from a less
+// careful encoder, or of another text that wholeBase64 accepts.
 func likeBase64(body []byte, foreign int) bool {
 	text, broken := decodeBase64(body)
 	if !broken && len(text) > 0 && printable(text) && utf8.Valid(text) {
@@ -103,13 +104,13 @@ func likeBase64(body []byte, foreign int) bool {
 	return whole
 }
 
-// likeQuotedPrintable reports whether a body may have been quoted-printable, by
-// a less careful encoder: each "=" ends a line or begins an escape, and one of
-// them does what only an encoder does. "timeout=20" and "?id=fa" are texts.
+// likeQuotedPrintable reports whether a body may be quoted-printable from a less careful
+// encoder: each "=" ends a line or begins an escape, and at least one of them does something
+// that only an encoder does. "timeout=20" and "?id=fa" are texts.
 //
-// If foreign is math.MaxInt, the text that was encoded is UTF-8. Otherwise it is told from
-// a text by the letters of an escape, which encoders write in upper case, and by an escape outside of
-// URLs, in which texts have them: "?v=C3xx".
+// If foreign is math.MaxInt, the encoded text is UTF-8. Otherwise two signs distinguish an
+// encoded text from a plain one: its escapes are in upper case, as encoders write them, and one
+// of them is outside of URLs. Plain texts have escapes in URLs: "?v=C3xx".
 func likeQuotedPrintable(body []byte, foreign int) bool {
 	encoded, beyondASCII, outside, upper := false, false, false, true
 	body = bytes.TrimRight(body, " \t\r\n")
@@ -147,23 +148,20 @@ func inURL(line []byte) bool {
 	return bytes.Contains(word, []byte("://")) || bytes.ContainsAny(word, "?&")
 }
 
-// minBroken is the length from which on a line may be one that an encoder has
-// broken. Shorter ones, such as "NAME=", are the writer's.
+// minBroken is the minimum length of a line that an encoder may have broken. Shorter ones, such
+// as "NAME=", are the writer's.
 const minBroken = 50
 
-// unhex returns the byte that the first two of s stand for.
-func unhex(s []byte) (byte, bool) {
-	const digits = "0123456789ABCDEF"
+// unhex returns the byte that s begins with, in two hexadecimal digits.
+func unhex[S string | []byte](s S) (byte, bool) {
 	if len(s) < 2 {
 		return 0, false
 	}
-	pair := bytes.ToUpper(s[:2])
-	high, low := strings.IndexByte(digits, pair[0]), strings.IndexByte(digits, pair[1])
-	return byte(high<<4 | low), high >= 0 && low >= 0
+	n, err := strconv.ParseUint(string(s[:2]), 16, 8)
+	return byte(n), err == nil
 }
 
-// printable reports whether text holds no control characters but those that
-// texts have.
+// printable reports whether text has only the control characters that are usual in texts.
 func printable(text []byte) bool {
 	for _, c := range text {
 		if c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0x7f {
@@ -173,14 +171,13 @@ func printable(text []byte) bool {
 	return true
 }
 
-// maxQuotedLine is the length of a line in quoted-printable (RFC 2045 section
-// 6.7).
+// maxQuotedLine is the maximum length of a line in quoted-printable (RFC 2045 section 6.7).
 const maxQuotedLine = 76
 
-// wholeQuotedPrintable reports whether body is quoted-printable as encoders
-// write it, and whether anything in it is encoded. Only what needs it may be:
-// bytes beyond ASCII, "=", a blank at the end of a line, and the first character
-// of a line. So nothing that is encoded ends a line.
+// wholeQuotedPrintable reports whether body is quoted-printable as encoders write it, and
+// whether it has escapes. Only a byte that needs an escape may have one: a byte beyond ASCII,
+// "=", a blank at the end of a line, or the first character of a line. So line ends are never
+// encoded.
 func wholeQuotedPrintable(body []byte) (ok, escapes bool) {
 	for line := range bytes.Lines(body) {
 		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
@@ -218,7 +215,7 @@ func quotedPrintableLine(line string) (escapes, ok bool) {
 	return escapes, true
 }
 
-// neededEscape reports whether the three bytes at i encode a byte that needs it.
+// neededEscape reports whether the three bytes at i encode a byte that needs an escape.
 func neededEscape(line string, i int) bool {
 	pair := []byte(line[i+1 : i+3])
 	b, ok := unhex(pair)

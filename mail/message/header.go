@@ -1,27 +1,38 @@
+// Package message reads and writes the bytes of mails. It opens no file and no connection, and
+// it does not trust the content of a mail.
+//
+//	Header     the header of a mail, read leniently
+//	Fields     its raw fields, read leniently or strictly
+//	Content    the text and the attachments of a mail, and the text without quoted
+//	           history and signatures
+//	Draft      a mail of ours, rendered to exact bytes
 package message
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"agentstateloop/internal/plain"
 
 	"golang.org/x/text/encoding/charmap"
 )
 
-// The limits on what a header may put into state.json.
+// The limits on the data that a header may put into state.json.
 const (
 	MaxHeader     = 256 << 10 // bytes of a header that are read
 	maxSubject    = 1000      // bytes, decoded
-	maxFroms      = 20        // From fields of which the addresses are read
+	maxFroms      = 20        // From fields whose addresses are read
 	maxParsed     = 8 << 10   // bytes of a From field or of parameters that are parsed
 	maxValue      = 100       // bytes of another field, decoded
 	maxReturnPath = 200       // bytes
@@ -29,8 +40,7 @@ const (
 	maxReferences = 50        // the first and the latest are kept
 )
 
-// Header holds what a mail says about itself, read leniently. Nothing in it is
-// proved.
+// Header is the header of a mail, read leniently. It is not proved.
 type Header struct {
 	From       string   // the first address, bare, in lower case; "" if absent
 	Froms      []string // every address of every From field, in the same form
@@ -40,19 +50,19 @@ type Header struct {
 	InReplyTo  string   // the first id in it, with brackets
 	References []string // oldest first; the ids of In-Reply-To if the field is missing
 
-	// What the gate looks at, decoded to one line each; "" if absent.
+	// The fields for the gate, decoded to one line each; "" if absent.
 	AutoSubmitted  string
-	Automatic      bool   // Auto-Submitted is there, and is not "no"
+	Automatic      bool   // Auto-Submitted is present, and is not "no"
 	AutoReply      string // X-Autoreply and similar fields, as "name: value"
 	Precedence     string
 	PrecedenceWord string // in lower case, without comments
 	ListID         string // List-Id or List-Post
 	ReturnPath     string // "<>" is the null path of a bounce
 	MediaType      string // of Content-Type, lower case, without parameters
-	Agent          string // X-AgentStateLoop: the handle that sent it
+	Agent          string // X-AgentStateLoop: the handle of the sending agent
 
-	// stable is a hash of the fields that every copy of one mail shares. Only
-	// the sender can change them, because they are signed.
+	// stable is a hash of the fields that all copies of one mail share. Only the sender can
+	// change them, because they are signed.
 	stable string
 }
 
@@ -66,9 +76,8 @@ func (h Header) Answered() []string {
 // Field is one header field, unfolded.
 type Field struct{ Name, Value string }
 
-// ParseHeader parses a header from its raw bytes, with or without the body
-// behind it. It never fails: it skips malformed lines, drops NULs and reads an
-// unknown charset as Windows-1252.
+// ParseHeader parses a header from its raw bytes, with or without the body after it. It never
+// fails: it skips malformed lines, drops NULs and reads an unknown charset as Windows-1252.
 func ParseHeader(raw []byte) Header {
 	var h Header
 	sum := sha256.New()
@@ -93,7 +102,7 @@ func ParseHeader(raw []byte) Header {
 		case "references":
 			h.References = append(h.References, ThreadIDs(v)...)
 		case "auto-submitted":
-			// Of several, one that is not "no" counts.
+			// Of several fields, one that is not "no" counts.
 			automatic := strings.TrimSpace(v) != "" && Keyword(v) != "no"
 			if h.AutoSubmitted == "" || automatic && !h.Automatic {
 				h.AutoSubmitted = oneLine(v, maxValue)
@@ -106,7 +115,7 @@ func ParseHeader(raw []byte) Header {
 		case "x-autoreply", "x-autorespond", "x-autoresponder", "x-ms-exchange-inbox-rules-loop":
 			autoReply = append(autoReply, f.Name+": "+oneLine(v, maxValue))
 		case "precedence":
-			// Of several, one that speaks of many recipients or of an automatic reply counts.
+			// Of several fields, one about many recipients or about an automatic reply counts.
 			if word := Keyword(v); h.Precedence == "" || slices.Contains(impersonal, word) && !slices.Contains(impersonal, h.PrecedenceWord) {
 				h.Precedence, h.PrecedenceWord = oneLine(v, maxValue), word
 			}
@@ -140,13 +149,13 @@ func ParseHeader(raw []byte) Header {
 	return h
 }
 
-// Fields splits raw into header fields, with names in lower case, up to the
-// first empty line. It leaves out lines that are not fields.
+// Fields splits raw into header fields, with names in lower case, up to the first empty line.
+// It skips lines that are not fields.
 func Fields(raw []byte) []Field {
 	return fieldsAs(raw, headerText)
 }
 
-// rawFields is Fields with the bytes of each value as they are, but for NULs.
+// rawFields is Fields with the bytes of each value unchanged, except that NULs are dropped.
 func rawFields(raw []byte) []Field {
 	return fieldsAs(raw, func(b []byte) string {
 		return string(bytes.ReplaceAll(bytes.TrimSpace(b), []byte{0}, nil))
@@ -182,8 +191,8 @@ func fieldsAs(raw []byte, text func([]byte) string) []Field {
 	return setValue(fields, value)
 }
 
-// setValue sets the value of the last field, once it is whole. One of ten
-// thousand folded lines must not be copied ten thousand times.
+// setValue sets the value of the last field, once it is complete. So a value of ten thousand
+// folded lines is not copied ten thousand times.
 func setValue(fields []Field, value []byte) []Field {
 	if len(fields) > 0 {
 		fields[len(fields)-1].Value = string(value)
@@ -191,24 +200,22 @@ func setValue(fields []Field, value []byte) []Field {
 	return fields
 }
 
-// headerText returns a line of the value of a field: trimmed, without NULs, and
-// as UTF-8 where a mailer wrote raw bytes of another charset.
+// headerText returns a line of the value of a field: trimmed, without NULs, and converted to
+// UTF-8 if a mailer wrote raw bytes of another charset.
 func headerText(b []byte) string {
-	s := string(bytes.ReplaceAll(bytes.TrimSpace(b), []byte{0}, nil))
-	if strings.ToValidUTF8(s, "") != s {
-		if latin, err := charmap.Windows1252.NewDecoder().String(s); err == nil {
-			s = latin
-		}
+	b = bytes.ReplaceAll(bytes.TrimSpace(b), []byte{0}, nil)
+	if utf8.Valid(b) {
+		return string(b)
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return windows1252(b)
 }
 
 // wordDecoder returns a decoder of encoded words (RFC 2047) in any known
 // charset. It reads an unknown charset as Windows-1252, so that a strange name
 // does not hide a subject.
 //
-// A charset may cost a tenth of a millisecond to open, and a flood has thousands
-// of mails, so a value may open only so many.
+// Opening a charset may take a tenth of a millisecond, and a flood has thousands of mails. So a
+// value may open at most most charsets.
 func wordDecoder(most int) *mime.WordDecoder {
 	opened := 0
 	return &mime.WordDecoder{CharsetReader: func(label string, r io.Reader) (io.Reader, error) {
@@ -226,7 +233,7 @@ func wordDecoder(most int) *mime.WordDecoder {
 }
 
 const (
-	maxDecoded  = 4 << 10 // bytes of a value in which encoded words are decoded
+	maxDecoded  = 4 << 10 // bytes of a value whose encoded words are decoded
 	maxCharsets = 60      // words of it in a charset that must be opened
 )
 
@@ -240,9 +247,8 @@ func decodeWords(s string) string {
 	return s
 }
 
-// ThreadIDs finds the ids in In-Reply-To or References, also where a program has
-// folded one in the middle or encoded it as if it were text. Both happen to long
-// ids like ours.
+// ThreadIDs finds the ids in In-Reply-To or References, even if a program has folded an id in
+// the middle or encoded it like text. Both happen to long ids like ours.
 func ThreadIDs(v string) []string {
 	if !strings.Contains(v, "<") && strings.Contains(v, "=?") {
 		v = decodeWords(v)
@@ -266,8 +272,8 @@ func ThreadIDs(v string) []string {
 	return messageIDs(b.String())
 }
 
-// messageIDs finds the ids in s, with their brackets. It leaves out ids that
-// could break a header or are too long.
+// messageIDs finds the ids in s, with their brackets. It skips ids that could break a header or
+// are too long.
 func messageIDs(s string) []string {
 	var ids []string
 	for {
@@ -303,7 +309,7 @@ func validMessageID(id string) bool {
 	return true
 }
 
-// thin returns the first of ids and the latest ones, at most max together.
+// thin returns the first of ids and the latest ones, at most max in total.
 func thin(ids []string, max int) []string {
 	if len(ids) <= max {
 		return ids
@@ -318,12 +324,31 @@ func first(s []string) string {
 	return s[0]
 }
 
-// Digest returns the same text for copies of one mail. It is the Message-ID of
-// h, or else the time and the size, and a hash of the fields that all copies
-// share.
+// Digest returns the same text for all copies of one mail. It consists of the Message-ID of h,
+// or otherwise the time and the size, and a hash of the fields that all copies share.
 func Digest(h Header, at time.Time, size int64) string {
 	if h.MessageID == "" {
 		return fmt.Sprintf("%d.%d+%s", at.Unix(), size, h.stable)
 	}
 	return h.MessageID + "+" + h.stable
+}
+
+// CutHeader reads up to and including the first empty line. It stops at the
+// end, or a little beyond MaxHeader bytes.
+func CutHeader(br *bufio.Reader) ([]byte, error) {
+	var header []byte
+	whole := true // the last line was read to its end
+	for len(header) < MaxHeader {
+		line, err := br.ReadSlice('\n')
+		header = append(header, line...)
+		empty := whole && len(bytes.TrimRight(line, "\r\n")) == 0
+		whole = err == nil
+		switch {
+		case err == io.EOF || empty && err == nil:
+			return header, nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return header, err
+		}
+	}
+	return header, nil
 }

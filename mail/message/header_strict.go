@@ -12,9 +12,9 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Where a sender is to be proved, a header is read strictly. ParseHeader makes
-// the best of a broken header. But the server that checked it, the signer and we
-// may each read a broken header differently, and a forger can use that.
+// To prove a sender, a header is read strictly. ParseHeader makes the best of a broken header.
+// But the server that checked it, the signer and we may each read a broken header differently,
+// and a forger can exploit that.
 
 // StrictFields returns the fields of raw, a header with the empty line that
 // ends it. Names are in lower case; values are unfolded but otherwise
@@ -91,8 +91,8 @@ func Values(fields []Field, name string) []string {
 	return values
 }
 
-// SoleSender returns the address of the one From field, normalised. It returns
-// an error if the mail does not have exactly one plain sender.
+// SoleSender returns the address of the only From field, normalised. It returns an error unless
+// the mail has exactly one plain sender.
 func SoleSender(fields []Field) (string, error) {
 	from := Values(fields, "from")
 	if len(from) != 1 {
@@ -108,10 +108,9 @@ func SoleSender(fields []Field) (string, error) {
 	return address, nil
 }
 
-// soleAddress parses a From field that holds one address, with or without a
-// display name, and returns the address, normalised. It is stricter than RFC
-// 5322 section 3.4: it accepts no group, no route, no quoted local part, no
-// address literal, and nothing between the parts of the address.
+// soleAddress parses a From field with one address, with or without a display name, and returns
+// the address, normalised. It is stricter than RFC 5322 section 3.4: it accepts no group,
+// route, quoted local part or address literal, and no blank or comment within the address.
 func soleAddress(value string) (string, error) {
 	tokens, err := lex(value)
 	if err != nil {
@@ -133,8 +132,7 @@ func soleAddress(value string) (string, error) {
 	return bareAddress(tokens)
 }
 
-// displayName returns an error for tokens that would make a list, a group or
-// another address.
+// displayName returns an error for tokens that would make a list, a group or a second address.
 func displayName(tokens []Token) error {
 	for _, t := range tokens {
 		if !t.Quoted && len(t.Text) == 1 && strings.Contains(`<>@,;:[]`, t.Text) {
@@ -172,10 +170,10 @@ func bareAddress(tokens []Token) (string, error) {
 	return NormalAddress(local + "@" + domain), nil
 }
 
-// ASCIIDomain returns the form in which domains are compared: lower case, with
-// A-labels (RFC 5890). ok is false if d is not a domain name of at least two
-// labels. It is also false if only a mapping makes d a domain, such as one of
-// full-width letters: those are written to deceive.
+// ASCIIDomain returns a domain in the form for comparison: lower case, with A-labels (RFC
+// 5890). ok is false if d is not a domain name of at least two labels. It is also false if only
+// a mapping makes d a domain, such as one of full-width letters: such domains are meant to
+// deceive.
 func ASCIIDomain(d string) (ascii string, ok bool) {
 	if len(d) > maxDomain {
 		return "", false

@@ -1,7 +1,9 @@
 package message
 
 import (
+	"bufio"
 	"bytes"
+	"io"
 	"mime"
 	"reflect"
 	"runtime"
@@ -236,4 +238,29 @@ func FuzzThreadIDs(f *testing.F) {
 			t.Errorf("%q does not hold the id", after)
 		}
 	})
+}
+
+func TestCutHeader(t *testing.T) {
+	long := "X-Y: " + strings.Repeat("x", 4096-len("X-Y: ")) // fills the buffer of a reader
+	for header, body := range map[string]string{
+		"":                                "",
+		"A: b\r\n":                        "",
+		"A: b":                            "",
+		"A: b\r\n\r\n":                    "c\r\n\r\nd",
+		"A: b\n\n":                        "c",
+		"\r\n":                            "c",
+		long + "\r\nFrom: a@b.cd\r\n\r\n": "c",
+		long + "x\r\nA: b\r\n\r\n":        "c",
+	} {
+		br := bufio.NewReader(strings.NewReader(header + body))
+		got, err := CutHeader(br)
+		rest, _ := io.ReadAll(br)
+		if err != nil || string(got) != header || string(rest) != body {
+			t.Errorf("%.40q... cut to %d bytes, and %d left; want %d and %d", header, len(got), len(rest), len(header), len(body))
+		}
+	}
+	endless := strings.NewReader(strings.Repeat("x", 10*MaxHeader))
+	if got, err := CutHeader(bufio.NewReader(endless)); err != nil || len(got) < MaxHeader || len(got) > 2*MaxHeader {
+		t.Errorf("cut to %d bytes, %v", len(got), err)
+	}
 }

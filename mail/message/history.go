@@ -10,9 +10,9 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Sent is what an answer may repeat of our mail.
+// Sent is our mail that an answer may repeat.
 type Sent struct {
-	Texts []string // of the mails that it answers, the nearest first
+	Texts []string // of the answered mails, the nearest first
 	Names []string // our addresses, our display name, our handle
 }
 
@@ -27,13 +27,13 @@ func SenderName(raw []byte) string {
 	return ""
 }
 
-// LeftOut counts the lines of a mail that are not in Content.Text.
+// LeftOut counts the lines of a mail that are missing in Content.Text.
 type LeftOut struct {
 	History   int // our own text, and the lines that introduce it
 	Signature int
 }
 
-// String says what is left out, or "".
+// String describes the lines that are left out. It returns "" if all lines are kept.
 func (l LeftOut) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -50,27 +50,27 @@ func (l LeftOut) String() string {
 	return strings.Join(parts, " and ")
 }
 
-// history finds our own text in an answer. The language of the mail does not matter: we
-// know what we have sent, and our name. A line is history if
+// history finds our own text in an answer, in any language: we know the text that we have sent,
+// and our name. A line is history if
 //
-//   - it is quoted and repeats our text, or stands between two such lines of one quotation;
-//   - it is not quoted, repeats our text, and stands below lines that introduce our text;
-//   - it introduces such lines: it is directly above them, names us, and has the form of
-//     an attribution or of a block of header fields.
+//   - it is quoted and repeats our text, or is between two such lines of one quotation;
+//   - it is not quoted, repeats our text, and is below lines that introduce our text;
+//   - it introduces such lines: it is directly above them, names us, and has the form of an
+//     attribution or of a block of header fields.
 //
-// Our text is compared by words and in its order, so that wrapping, quotation marks and
-// HTML make no difference. A quotation of anybody else stays.
+// Our text is compared by words and in order, so wrapping, quotation marks and HTML make no
+// difference. Quotations of anybody else stay.
 type history struct {
 	lines []quotedLine
 	sent  []sentText
 	names []ownName
-	known bool   // the texts of the mails that are answered are known
+	known bool   // the texts of the answered mails are known
 	gone  []bool // by line
 }
 
 // quotedLine is one line of a mail.
 type quotedLine struct {
-	text  string   // without quotation marks and blanks around it
+	text  string   // without quotation marks and surrounding blanks
 	marks int      // levels of quotation
 	words []string // see words
 }
@@ -83,7 +83,7 @@ type ownName struct {
 	address bool
 }
 
-// sentText is the text of a mail of ours, of which words up to next have been found.
+// sentText is the text of a mail of ours. The words before next have been found.
 type sentText struct {
 	words []string
 	next  int
@@ -92,22 +92,23 @@ type sentText struct {
 // The limits of history.
 const (
 	maxSentWords  = 50_000 // of one mail of ours
-	maxSkipped    = 400    // words of ours that a quotation may leave out in one place
-	minSkipping   = 3      // words of a line behind which some may be left out
-	minFuzzy      = 5      // words of a line that may differ in some
+	maxSkipped    = 400    // words of ours that a quotation may omit in one place
+	minSkipping   = 3      // words of a line that may follow such an omission
+	minFuzzy      = 5      // words of a line that may differ in some words
 	maxFuzzy      = 200    // words of such a line
 	maxIntroLines = 4      // of an attribution
 	maxBlockLines = 12     // of a block of header fields
 	minBlockLines = 3      //
 	maxIntro      = 600    // bytes of an attribution, without the blanks between its lines
 	maxFieldName  = 30     // bytes of the name of a header field, in any language
-	maxFirstLines = 3      // below an introduction, of which one must be ours
-	maxGap        = 20     // lines between two lines of ours that are taken along
+	maxFirstLines = 3      // below an introduction, one of which must be ours
+	maxGap        = 20     // lines between two lines of ours that are removed with them
 
-	maxControlLines = 60 // above an introduction, that may be a control and its banners
+	maxControlLines = 60 // lines above an introduction that may be a control and its banners
 )
 
-// trimHistory returns the lines of an answer without history, and how many it left out.
+// trimHistory returns the lines of an answer without history, and the number of lines with text
+// that it left out.
 func trimHistory(lines []string, sent Sent) (kept []string, left int) {
 	h := history{known: len(sent.Texts) > 0, gone: make([]bool, len(lines))}
 	for _, l := range lines {
@@ -136,7 +137,7 @@ func trimHistory(lines []string, sent Sent) (kept []string, left int) {
 
 // find marks history, from the top down.
 func (h *history) find() {
-	introduced := false // what follows without quotation marks may be ours
+	introduced := false // the following unquoted lines may be ours
 	for i := 0; i < len(h.lines); {
 		l := h.lines[i]
 		if l.blank() || len(l.words) == 0 {
@@ -156,7 +157,7 @@ func (h *history) find() {
 	}
 }
 
-// remove marks the lines from one to another.
+// remove marks the lines from from up to but not including to.
 func (h *history) remove(from, to int) {
 	for i := from; i < to; i++ {
 		h.gone[i] = true
@@ -164,8 +165,8 @@ func (h *history) remove(from, to int) {
 }
 
 // fillGaps marks the lines between two lines of ours in one quotation: pictures, links and
-// blank lines that a program has changed. Without marks of quotation only lines without
-// words are taken along: an answer may stand between the lines.
+// blank lines that a program has changed. Without quotation marks it only marks lines without
+// words, because an answer may be between the lines.
 func (h *history) fillGaps() {
 	last := -1
 	for i := range h.lines {
@@ -196,8 +197,7 @@ func (h *history) isGap(from, to int) bool {
 	})
 }
 
-// repeats reports whether words are the next ones of a mail of ours, and moves behind
-// them.
+// repeats reports whether words are the next words of a mail of ours, and advances past them.
 func (h *history) repeats(words []string) bool {
 	for i := range h.sent {
 		if next, ok := h.sent[i].find(words); ok {
@@ -208,12 +208,12 @@ func (h *history) repeats(words []string) bool {
 	return false
 }
 
-// wouldRepeat is repeats, and moves nothing.
+// wouldRepeat is repeats without advancing.
 func (h *history) wouldRepeat(words []string) bool {
 	return slices.ContainsFunc(h.sent, func(s sentText) bool { _, ok := s.find(words); return ok })
 }
 
-// find returns where the text goes on behind words. A short line must follow what was
+// find returns the position in the text after words. A short line must directly follow the text
 // found so far.
 func (s sentText) find(words []string) (next int, ok bool) {
 	last := s.next
@@ -231,8 +231,8 @@ func (s sentText) find(words []string) (next int, ok bool) {
 	return s.similar(words)
 }
 
-// similar finds a line of which four in five words are the next ones of the text, in their
-// order: a program has added the address of a link, or left out a picture.
+// similar finds a line of which four in five words are the next words of the text, in order: a
+// program may have added the address of a link, or left out a picture.
 func (s sentText) similar(words []string) (next int, ok bool) {
 	window := s.words[s.next:min(len(s.words), s.next+2*len(words))]
 	row := make([]int, len(window)+1) // of the longest common subsequence
@@ -256,8 +256,9 @@ func (s sentText) similar(words []string) (next int, ok bool) {
 	return s.next + slices.Index(row, common), true
 }
 
-// introduction returns how many lines from i on introduce our text, where that begins, and
-// whether it is quoted. It returns 0 if they introduce nothing, or not our text.
+// introduction returns the number of lines from i on that introduce our text, the line at which
+// our text begins, and whether it is quoted. It returns 0 if the lines do not introduce our
+// text.
 func (h *history) introduction(i int) (n, below int, quoted bool) {
 	if n = h.attribution(i); n == 0 {
 		n = h.block(i)
@@ -286,9 +287,8 @@ func (h *history) introduction(i int) (n, below int, quoted bool) {
 	return 0, 0, false
 }
 
-// controlAbove reports whether nothing but a control stands above line i. Below it, the
-// whole rest is history although we do not know its text: a mail that says HALT first must
-// not run a turn.
+// controlAbove reports whether line i has only a control above it. The whole rest below is then
+// history, although we do not know its text: a mail that says HALT first must not run a turn.
 func (h *history) controlAbove(i int) bool {
 	if i > maxControlLines {
 		return false
@@ -315,16 +315,16 @@ func (h *history) beginsOurs(i int) bool {
 	return false
 }
 
-// removeQuotation marks a quotation of a mail whose text is not known.
+// removeQuotation marks a quotation of a mail whose text is unknown.
 func (h *history) removeQuotation(from int) {
 	for i := from; i < len(h.lines) && (h.lines[i].marks > 0 || h.lines[i].blank()); i++ {
 		h.gone[i] = h.lines[i].marks > 0
 	}
 }
 
-// attribution returns the number of lines from i on that say when we have written, as in
-// "On Mon, Jan 2, 2006 at 15:04 Ann <ann@example.com> wrote:", or 0. The sender may have
-// written the line above it, without a blank line between them.
+// attribution returns the number of lines from i on that say when we wrote, as in "On Mon, Jan
+// 2, 2006 at 15:04 Ann <ann@example.com> wrote:", or 0. The line above may be the sender's,
+// without a blank line in between.
 func (h *history) attribution(i int) int {
 	for n := 1; n <= maxIntroLines && i+n <= len(h.lines); n++ {
 		if h.lines[i+n-1].blank() || h.lines[i+n-1].marks != h.lines[i].marks {
@@ -342,8 +342,8 @@ func (h *history) attribution(i int) int {
 	return 0
 }
 
-// attributes reports whether lines are an attribution to us. It ends with a colon or stands
-// between dashes. It has our address, or our name and a date: "Bot wrote:" can be the
+// attributes reports whether lines are an attribution to us. An attribution ends with a colon
+// or is between dashes. It has our address, or our name and a date: "Bot wrote:" can be the
 // beginning of an order.
 func (h *history) attributes(lines []quotedLine) bool {
 	var texts []string
@@ -356,13 +356,13 @@ func (h *history) attributes(lines []quotedLine) bool {
 	return ends && len(joined) <= maxIntro && (h.hasName(all, true) || h.hasName(all, false) && hasDate(joined))
 }
 
-// isDecoration reports whether a character around an attribution says nothing.
+// isDecoration reports whether a character around an attribution carries no meaning.
 func isDecoration(r rune) bool {
 	return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) || r == '*' || r == '_'
 }
 
-// block returns the number of lines from i on that are the header fields of a mail of ours,
-// as Outlook writes them in any language, or 0. The first or the second of them names us.
+// block returns the number of lines from i on that are the header fields of a mail of ours, as
+// Outlook writes them in any language, or 0. The first or the second field names us.
 func (h *history) block(i int) int {
 	n, fields, named := 0, 0, false
 	for ; n < maxBlockLines && i+n < len(h.lines); n++ {
@@ -383,7 +383,7 @@ func (h *history) block(i int) int {
 	return n
 }
 
-// hasLabel reports whether a line is a header field, under whatever name: "Sent: Monday".
+// hasLabel reports whether a line is a header field of any name: "Sent: Monday".
 func hasLabel(line string) bool {
 	line = strings.TrimLeft(line, "* ")
 	i := strings.IndexAny(line, ":\uff1a")
@@ -393,8 +393,8 @@ func hasLabel(line string) bool {
 	return !strings.ContainsFunc(line[:i], func(r rune) bool { return unicode.IsDigit(r) || strings.ContainsRune(",.!?<@/", r) })
 }
 
-// ruleAbove returns where the lines begin that a program draws above an introduction at i:
-// "____", "-----Original Message-----". Without one it returns i.
+// ruleAbove returns the line that a program draws above an introduction at i: "____",
+// "-----Original Message-----". Without one it returns i.
 func (h *history) ruleAbove(i int) int {
 	at := i
 	for at > 0 && h.lines[at-1].blank() {
@@ -406,7 +406,7 @@ func (h *history) ruleAbove(i int) int {
 	return i
 }
 
-// isRule reports whether a line is drawn, perhaps with words in its middle.
+// isRule reports whether a line is drawn, possibly with words in its middle.
 func isRule(line string) bool {
 	const drawn = "-_=*\u2013\u2014\u2500"
 	inner := strings.TrimLeft(line, drawn)
@@ -415,12 +415,13 @@ func isRule(line string) bool {
 	return left >= 2 && (inner == "" || len(line)-left-len(inner) >= 2)
 }
 
-// hasName reports whether words hold one of our names, or one of our addresses.
+// hasName reports whether words contain one of our names. With address, only our addresses
+// count.
 func (h *history) hasName(words []string, address bool) bool {
 	return slices.ContainsFunc(h.names, func(n ownName) bool { return (n.address || !address) && holds(words, n.words) })
 }
 
-// holds reports whether words hold all of some, next to one another.
+// holds reports whether words contain some as a contiguous sequence.
 func holds(words, some []string) bool {
 	for i := 0; i+len(some) <= len(words); i++ {
 		if slices.Equal(words[i:i+len(some)], some) {
@@ -430,7 +431,7 @@ func holds(words, some []string) bool {
 	return false
 }
 
-// dates are a year, in one of the eras in use, and a date in numbers.
+// dates matches a year, in one of the eras in use, or a date in numbers.
 var dates = lazy.NewRegexp(`\b(1[34]\d\d|19\d\d|2[0156]\d\d)(\D|$)|\d{1,4}[./-]\s?\d{1,2}[./-]\s?\d{1,4}`)
 
 // hasDate reports whether a text has a date.
@@ -445,7 +446,7 @@ func wordsOf(lines []quotedLine) (all []string) {
 	return all
 }
 
-// splitQuote takes the marks of quotation off a line.
+// splitQuote removes the quotation marks from a line.
 func splitQuote(line string) quotedLine {
 	l := quotedLine{text: strings.TrimSpace(line)}
 	for {
@@ -462,8 +463,8 @@ func splitQuote(line string) quotedLine {
 	}
 }
 
-// words returns the first words of a text in lower case: runs of letters and digits. In
-// scripts without spaces between words each letter is one.
+// words returns the first words of a text in lower case, at most most: runs of letters and
+// digits. In scripts without spaces between words each letter is one.
 func words(text string, most int) []string {
 	var all []string
 	var word strings.Builder

@@ -1,7 +1,7 @@
 package message
 
 import (
-	"iter"
+	"slices"
 	"strings"
 
 	"agentstateloop/internal/plain"
@@ -17,16 +17,15 @@ const (
 	maxAlt    = 200  // bytes of the text of a picture
 )
 
-// htmlText returns the readable text of an HTML mail. Blocks stand on lines of
-// their own, links are followed by their address, quoted history has "> " in
-// front, and scripts and styles are left out. Struck out text stands between ~~: without
-// the marks the rest would say something else. Text that mail programs do not show is left
-// out, and hidden is its length in bytes. htmlText reads tokens and builds no tree, so deep
-// nesting costs nothing.
+// htmlText returns the readable text of an HTML mail. Each block is on lines of its own, each
+// link is followed by its address, and quoted history has "> " in front. Scripts and styles are
+// left out. Text that is struck out is enclosed in ~~, because the rest would have another
+// meaning without the marks. Text that mail programs do not show is left out, and hidden is its
+// length in bytes. htmlText reads tokens and builds no tree, so deep nesting costs nothing.
 func htmlText(s string) (text string, hidden int) {
 	w := htmlWriter{}
 	w.read(s)
-	if w.unseen.tag != 0 { // without its end nobody knows what is hidden
+	if w.unseen.tag != 0 { // its end is missing, so we cannot know which text is hidden
 		w = htmlWriter{showsAll: true}
 		w.read(s)
 	}
@@ -35,23 +34,23 @@ func htmlText(s string) (text string, hidden int) {
 
 // read writes the text of a page.
 func (w *htmlWriter) read(s string) {
-	t := newHTMLTokens(s)
-	for t.next() {
-		switch t.kind {
+	z := html.NewTokenizer(strings.NewReader(s))
+	for z.Next() != html.ErrorToken {
+		switch t := z.Token(); t.Type {
 		case html.TextToken:
-			w.text(t.text())
+			w.text(t.Data)
 		case html.StartTagToken, html.SelfClosingTagToken:
 			w.start(t)
 		case html.EndTagToken:
-			w.end(t.tag)
+			w.end(t.DataAtom)
 		}
 	}
 }
 
-// element is an open element that changes how its text is read; tag is 0 if there is none.
+// element is an open element that changes how its text is read; tag is 0 if it is closed.
 type element struct {
 	tag   atom.Atom
-	depth int // of elements of this name, one in another
+	depth int // nested elements of this name
 }
 
 func (e *element) open(tag atom.Atom) {
@@ -75,9 +74,9 @@ func (e *element) close(tag atom.Atom) bool {
 type htmlWriter struct {
 	unseen      element // not shown by mail programs
 	struck      element // struck out
-	mark        string  // due before the next text
+	mark        string  // to write before the next text
 	hiddenBytes int
-	showsAll    bool // nothing is left out as hidden
+	showsAll    bool // no text is left out as hidden
 
 	out     strings.Builder
 	hidden  atom.Atom // the element whose content is skipped, or 0
@@ -139,39 +138,36 @@ func (w *htmlWriter) write(s string) {
 
 func (w *htmlWriter) breakLine(n int) { w.newline = max(w.newline, n) }
 
-func (w *htmlWriter) start(t *htmlTokens) {
+func (w *htmlWriter) start(t html.Token) {
 	if w.hidden != 0 {
 		return
 	}
-	if w.unseen.tag == atom.P && endsParagraph(t.tag) {
+	if w.unseen.tag == atom.P && endsParagraph(t.DataAtom) {
 		w.unseen = element{}
 	}
 	if w.unseen.tag != 0 {
-		w.unseen.open(t.tag)
+		w.unseen.open(t.DataAtom)
 		return
 	}
-	if !w.showsAll && hides(t) {
-		w.unseen = element{t.tag, 1}
+	hasEnd := t.Type == html.StartTagToken && t.DataAtom != 0 && !isVoid(t.DataAtom)
+	if !w.showsAll && hasEnd && hides(t) {
+		w.unseen = element{t.DataAtom, 1}
 		return
 	}
-	w.struck.open(t.tag)
-	if w.struck.tag == 0 && strikes(t) {
-		w.struck = element{t.tag, 1}
+	w.struck.open(t.DataAtom)
+	if w.struck.tag == 0 && hasEnd && strikes(t) {
+		w.struck = element{t.DataAtom, 1}
 		w.mark = strikeMark
 	}
-	switch t.tag {
+	w.breakLine(lineBreaks(t.DataAtom))
+	switch t.DataAtom {
 	case atom.Script, atom.Style, atom.Title:
-		if t.kind == html.StartTagToken {
-			w.hidden = t.tag
+		if t.Type == html.StartTagToken {
+			w.hidden = t.DataAtom
 		}
 	case atom.Br:
 		w.newline = min(w.newline+1, 2)
-	case atom.P, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Table, atom.Ul, atom.Ol:
-		w.breakLine(2)
-	case atom.Div, atom.Tr, atom.Section, atom.Article, atom.Header, atom.Footer, atom.Dt, atom.Dd:
-		w.breakLine(1)
 	case atom.Li:
-		w.breakLine(1)
 		w.write("- ")
 	case atom.Td, atom.Th:
 		w.space = true
@@ -180,16 +176,14 @@ func (w *htmlWriter) start(t *htmlTokens) {
 		w.write("---")
 		w.breakLine(1)
 	case atom.Pre:
-		w.breakLine(1)
 		w.pre++
 	case atom.Blockquote:
-		w.breakLine(1)
 		w.quotes++
 	case atom.A:
-		w.link = oneLine(t.attribute("href"), maxLink)
+		w.link = oneLine(attribute(t, "href"), maxLink)
 		w.linkAt = w.out.Len()
 	case atom.Img:
-		if alt := oneLine(t.attribute("alt"), maxAlt); alt != "" {
+		if alt := oneLine(attribute(t, "alt"), maxAlt); alt != "" {
 			w.write("[" + alt + "]")
 		}
 	}
@@ -212,16 +206,11 @@ func (w *htmlWriter) end(a atom.Atom) {
 		}
 		w.mark = ""
 	}
+	w.breakLine(lineBreaks(a))
 	switch a {
-	case atom.P, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Table, atom.Ul, atom.Ol:
-		w.breakLine(2)
-	case atom.Div, atom.Tr, atom.Li, atom.Section, atom.Article, atom.Header, atom.Footer, atom.Dt, atom.Dd:
-		w.breakLine(1)
 	case atom.Pre:
-		w.breakLine(1)
 		w.pre = max(0, w.pre-1)
 	case atom.Blockquote:
-		w.breakLine(1)
 		w.quotes = max(0, w.quotes-1)
 	case atom.A:
 		w.endLink()
@@ -246,18 +235,25 @@ func (w *htmlWriter) endLink() {
 	w.write("<" + bare + ">")
 }
 
-// strikeMark stands on both sides of text that is struck out, as in Markdown.
+// attribute returns the value of the first attribute of t with this name, or "".
+func attribute(t html.Token, name string) string {
+	for _, a := range t.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// strikeMark encloses text that is struck out, as in Markdown.
 const strikeMark = "~~"
 
-// hides reports whether mail programs do not show what is in an element.
-func hides(t *htmlTokens) bool {
-	if t.kind != html.StartTagToken || t.tag == 0 || isVoid(t.tag) {
-		return false
-	}
-	if _, hidden := t.findAttribute("hidden"); hidden {
+// hides reports whether mail programs hide the content of an element.
+func hides(t html.Token) bool {
+	if slices.ContainsFunc(t.Attr, func(a html.Attribute) bool { return a.Key == "hidden" }) {
 		return true
 	}
-	for property := range declarations(t) {
+	for _, property := range declarations(t) {
 		switch property {
 		case "display:none", "visibility:hidden", "visibility:collapse", "mso-hide:all", "opacity:0", "font-size:0", "font-size:0px", "font-size:0pt", "font-size:0em", "font-size:0%":
 			return true
@@ -266,15 +262,12 @@ func hides(t *htmlTokens) bool {
 	return false
 }
 
-// strikes reports whether an element strikes its text out.
-func strikes(t *htmlTokens) bool {
-	if t.kind != html.StartTagToken || t.tag == 0 || isVoid(t.tag) {
-		return false
-	}
-	if t.tag == atom.S || t.tag == atom.Strike || t.tag == atom.Del {
+// strikes reports whether an element strikes out its text.
+func strikes(t html.Token) bool {
+	if t.DataAtom == atom.S || t.DataAtom == atom.Strike || t.DataAtom == atom.Del {
 		return true
 	}
-	for property := range declarations(t) {
+	for _, property := range declarations(t) {
 		if name, value, _ := strings.Cut(property, ":"); (name == "text-decoration" || name == "text-decoration-line") && strings.Contains(value, "line-through") {
 			return true
 		}
@@ -284,15 +277,23 @@ func strikes(t *htmlTokens) bool {
 
 // declarations returns the declarations in the style of an element, in lower case and
 // without blanks.
-func declarations(t *htmlTokens) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for d := range strings.SplitSeq(Lower(t.attribute("style")), ";") {
-			d = strings.TrimSuffix(strings.Join(strings.Fields(d), ""), "!important")
-			if !yield(d) {
-				return
-			}
-		}
+func declarations(t html.Token) []string {
+	all := strings.Split(Lower(attribute(t, "style")), ";")
+	for i, d := range all {
+		all[i] = strings.TrimSuffix(strings.Join(strings.Fields(d), ""), "!important")
 	}
+	return all
+}
+
+// lineBreaks returns how many line ends the tags of an element make.
+func lineBreaks(a atom.Atom) int {
+	switch a {
+	case atom.P, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Table, atom.Ul, atom.Ol:
+		return 2
+	case atom.Div, atom.Tr, atom.Li, atom.Section, atom.Article, atom.Header, atom.Footer, atom.Dt, atom.Dd, atom.Pre, atom.Blockquote:
+		return 1
+	}
+	return 0
 }
 
 // endsParagraph reports whether the start of an element ends an open paragraph.

@@ -9,68 +9,68 @@ import (
 	"strings"
 )
 
-// IDs makes the Message-IDs of one agent's mail, and tells them from others
-// (docs/design.md, "Our mail"). An id is
+// IDs makes the Message-IDs of one agent's mail, and distinguishes them from others
+// (docs/protocol.md, "Our mail"). An id is
 //
 //	<EFFECT.MAC.HANDLE@domain>
 //	<EFFECT+THREAD.MAC.HANDLE@domain>
 //
-// HANDLE holds no dot. THREAD is the id of a conversation of its own, see ThreadOf. MAC is two MACs with the agent's key: the first over the
-// rest of the id, the second over that and the subject of the thread. So only
-// somebody who has a mail of ours knows an id with a good MAC, and a reader of
-// it knows the thread that it belongs to.
+// HANDLE has no dot. THREAD is the id of a separate conversation, see ThreadOf. MAC is two MACs
+// with the agent's key: the first over the rest of the id, the second over that and the subject
+// of the thread. So only somebody who has a mail of ours knows an id with a valid MAC, and the
+// MAC shows the thread that the id belongs to.
 //
 // Ids are compared without regard to case, because some programs change it.
 type IDs struct {
-	Handle, Address string // of the agent; of the address only the domain counts
+	Handle, Address string // of the agent; only the domain of Address counts
 	IDKey
 }
 
-// IDKey is what makes ids an agent's own.
+// IDKey makes ids an agent's own.
 type IDKey struct {
-	Secret []byte // at least minSecret bytes; without one no MAC is good
+	Secret []byte // at least minSecret bytes; with fewer no MAC is valid
 }
 
 const (
 	minSecret  = 16 // bytes
-	partOfMAC  = 10 // bytes of HMAC-SHA256 in each part: nobody guesses 80 bits by sending mail
+	partOfMAC  = 10 // bytes of HMAC-SHA256 in each part: 80 bits cannot be guessed by sending mail
 	macLetters = 32 // characters of both parts in base32
 )
 
 // lowerBase32 is the alphabet of RFC 4648 in lower case.
 const lowerBase32 = "abcdefghijklmnopqrstuvwxyz234567"
 
-// Make returns the Message-ID of the mail with effect id in the thread of
-// subject, with its brackets. It is always the same for the same arguments. For a mail of a
-// conversation of its own, effect is what InThread returns.
+// Make returns the Message-ID, with its brackets, of the mail with effect id in the thread of
+// subject. It is always the same for the same arguments. For a mail of a separate conversation,
+// effect is the result of InThread.
 func (i IDs) Make(effect, subject string) string {
 	return "<" + effect + "." + i.identity(effect) + i.membership(effect, subject) + i.suffix() + ">"
 }
 
-// HasForm reports whether msgid has the form of a Message-ID of this agent, with
-// or without a MAC. It proves nothing: anybody can write it.
+// HasForm reports whether msgid has the form of a Message-ID of this agent, with or without a
+// MAC. Anybody can write such an id.
 func (i IDs) HasForm(msgid string) bool {
 	_, ok := i.local(msgid)
 	return ok
 }
 
-// Ours reports whether this agent made msgid: its first MAC is good.
+// Ours reports whether this agent made msgid: its first MAC is valid.
 func (i IDs) Ours(msgid string) bool {
 	_, ok := i.Effect(msgid)
 	return ok
 }
 
-// Effect returns the effect, in lower case, of which msgid is the mail. ok is false
-// unless its MAC shows that this agent made the id.
+// Effect returns the effect, in lower case, whose mail has the id msgid. ok is false unless its
+// MAC shows that this agent made the id.
 func (i IDs) Effect(msgid string) (effect string, ok bool) {
 	effect, _, ok = i.read(msgid)
 	return effect, ok
 }
 
-// threadMark separates the effect from the thread. No effect holds one.
+// threadMark separates the effect from the thread. It occurs in no effect.
 const threadMark = "+"
 
-// InThread returns the id of an effect with that of its thread, if that is not "".
+// InThread returns the id of an effect, followed by the id of its thread unless that is "".
 func InThread(effect, thread string) string {
 	if thread == "" {
 		return effect
@@ -92,14 +92,14 @@ func (i IDs) read(msgid string) (effect, thread string, ok bool) {
 	return effect, thread, true
 }
 
-// threadBytes is how much of a hash is the id of a thread: enough that two threads of one
-// person never meet.
+// threadBytes is the number of bytes of a hash in the id of a thread: enough to keep the
+// threads of one person distinct.
 const threadBytes = 5
 
-// ThreadOf returns the id of the thread that a mail belongs to: that of the newest mail of
-// ours that it answers, which the MAC proves; else one made from the first Message-ID of its
-// chain, so that a mail which answers the operator's own is in the same thread. The subject
-// does not matter. It is "" for a mail that has no id at all.
+// ThreadOf returns the id of the thread that a mail belongs to. It is the thread of the newest
+// mail of ours that the mail answers, if a MAC proves one. Otherwise it is made from the first
+// Message-ID of the mail's chain, so that a mail which answers the operator's own is in the
+// same thread. The subject does not matter. It is "" for a mail without any id.
 func (i IDs) ThreadOf(h Header) string {
 	for _, id := range h.Answered() {
 		if _, thread, ours := i.read(id); ours && thread != "" {
@@ -119,15 +119,15 @@ func (i IDs) ThreadOf(h Header) string {
 	return NewThread(root)
 }
 
-// NewThread returns the id of the thread that begins with this Message-ID, or with anything
-// else that is always the same for it.
+// NewThread returns the id of the thread that begins with this Message-ID, or with any other
+// text that is always the same for the thread.
 func NewThread(root string) string {
 	sum := sha256.Sum256([]byte(Lower(strings.TrimSpace(root))))
 	return base32.NewEncoding(lowerBase32).WithPadding(base32.NoPadding).EncodeToString(sum[:threadBytes])
 }
 
-// EffectOf returns the effect, in lower case, that an id with the form of one of this
-// handle names. It proves nothing.
+// EffectOf returns the effect, in lower case, in an id that has the form of this handle's ids.
+// It does not check the MAC.
 func EffectOf(msgid, handle string) (effect string, ok bool) {
 	at := strings.LastIndexByte(msgid, '@')
 	if at < 0 || len(msgid) > maxMessageID {
@@ -142,10 +142,9 @@ func EffectOf(msgid, handle string) (effect string, ok bool) {
 	return effect, ok
 }
 
-// OfThread reports whether this agent made msgid for a mail in the thread to
-// which an answer with this subject belongs. It needs a good MAC: an id
-// without one names no thread. A subject that marks a mail as forwarded is
-// that of no answer.
+// OfThread reports whether this agent made msgid for a mail in the thread of an answer with
+// this subject. It needs a valid MAC: an id without one names no thread. A subject that marks a
+// mail as forwarded belongs to no answer.
 func (i IDs) OfThread(msgid, subject string) bool {
 	local, ok := i.local(msgid)
 	if !ok || baseSubject(subject) == "" || Forwarded(subject) {
@@ -155,7 +154,7 @@ func (i IDs) OfThread(msgid, subject string) bool {
 	return ok && i.good(mac, i.identity(effect)+i.membership(effect, subject))
 }
 
-// local returns what stands before HANDLE in msgid, in lower case.
+// local returns the part of msgid before HANDLE, in lower case.
 func (i IDs) local(msgid string) (string, bool) {
 	if i.Handle == "" || i.Address == "" || len(msgid) > maxMessageID {
 		return "", false
@@ -191,8 +190,8 @@ func (i IDs) membership(effect, subject string) string {
 	return encodeMAC(i.mac("thread", strings.ToLower(effect), i.suffix(), baseSubject(subject)))
 }
 
-// mac returns a MAC over texts. The length of each goes in too, so that no two
-// lists of texts have the same.
+// mac returns a MAC over texts. It includes the length of each, so that different lists of
+// texts have different MACs.
 func (i IDs) mac(texts ...string) hash.Hash {
 	mac := hmac.New(sha256.New, i.Secret)
 	for _, s := range texts {

@@ -6,8 +6,8 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// maxSignature is the number of lines below a "--" without its blank that may
-// be a signature. If there are more, they are text.
+// maxSignature is the maximum number of lines of a signature below a "--" without its blank.
+// More lines are text.
 const maxSignature = 8
 
 // The limits of the line that a device adds.
@@ -16,16 +16,16 @@ const (
 	maxDeviceWords = 8
 )
 
-// deviceLine has the lines of the most common programs; deviceName has the names that the
-// line of a device has in any language.
+// deviceLine matches the lines of the most common programs. deviceName matches the product
+// names that the line of a device has in any language.
 var (
 	deviceLine = lazy.NewRegexp(`(?i)^(sent from (my|mail for|outlook|yahoo|proton)\b.*|get outlook for .*|von meinem .{1,40} gesendet|gesendet (von|mit) .*|outlook für .* beziehen|envoyé de(puis)? mon .*|télécharger outlook pour .*)$`)
 	deviceName = lazy.NewRegexp(`(?i)\b(iphone|ipad|ipod|android|samsung|galaxy|huawei|xiaomi|redmi|oppo|vivo|pixel|outlook|yahoo|gmail|proton ?mail|blackberry|nokia|lumia|windows phone|k-9|fairemail|qq|163)\b`)
 )
 
-// ownText returns what the sender of a mail wrote: its text without our own text that it
-// repeats, the lines that introduce that, and signatures. Only an answer repeats our text,
-// and a forwarded mail stays whole. Lines are left out and never changed, but for ">From",
+// ownText returns the text that the sender of a mail wrote. It leaves out repeated text of
+// ours, the lines that introduce it, and signatures. Only an answer repeats our text, and a
+// forwarded mail stays whole. ownText drops lines but does not change them, except for ">From",
 // by which mailboxes protect a line that begins with "From".
 func ownText(full string, kind mailKind, sent Sent) (text string, left LeftOut) {
 	lines := strings.Split(full, "\n")
@@ -44,11 +44,11 @@ func ownText(full string, kind mailKind, sent Sent) (text string, left LeftOut) 
 	return strings.TrimSpace(strings.Join(lines, "\n")), left
 }
 
-// mailKind is what the header of a mail says about its text.
+// mailKind is the kind of a mail by its header.
 type mailKind struct {
-	answers  bool // In-Reply-To or References are there
+	answers  bool // the mail has In-Reply-To or References
 	forwards bool
-	mobile   bool // a program of a phone wrote it
+	mobile   bool // a program on a phone wrote it
 }
 
 // mobilePrograms are parts of X-Mailer, User-Agent and Message-ID of programs on phones.
@@ -57,7 +57,7 @@ var mobilePrograms = []string{
 	"ymobile", "yahoomailandroid", "samsung", "bluemail", "mail for windows phone", "blackberry", "gmx mobile", "web.de mobile", "spark", "protonmail/android", "protonmail/ios", "aquamail",
 }
 
-// kindOf reads the header of a raw mail.
+// kindOf returns the kind of a raw mail.
 func kindOf(raw []byte) mailKind {
 	var k mailKind
 	for _, f := range Fields(raw) {
@@ -76,8 +76,8 @@ func kindOf(raw []byte) mailKind {
 	return k
 }
 
-// trimSignature removes the lines below "-- " (RFC 3676 section 4.3), and a last line that
-// a device has added. It returns how many lines with text it removed.
+// trimSignature removes the lines below "-- " (RFC 3676 section 4.3), and a last line that a
+// device has added. It returns the number of lines with text that it removed.
 func trimSignature(lines []string, mobile bool) (kept []string, removed int) {
 	kept = lines
 	for i, l := range lines {
@@ -102,9 +102,9 @@ func trimSignature(lines []string, mobile bool) (kept []string, removed int) {
 	return kept, removed
 }
 
-// fromDevice reports whether the last line is what a device adds: a short paragraph of its
-// own in the words of a known program or, in any language, with the name of a product in a
-// mail from a phone.
+// fromDevice reports whether a device added the last line. The line must be a short paragraph
+// of its own. It has the words of a known program or, in a mail from a phone, the name of a
+// product in any language.
 func fromDevice(lines []string, mobile bool) bool {
 	n := len(lines) - 1
 	last := strings.TrimSpace(lines[n])

@@ -8,17 +8,17 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// Report is what a delivery report says: which mail it is about, and what became of
-// that. Nothing in it is proved.
+// Report is the content of a delivery report: which mail it is about, and the fate of that
+// mail. It is not proved.
 type Report struct {
-	// IDs are the Message-IDs of the mail that came back: of its header or of the whole
-	// mail, which the report returns, and of the fields that name it.
+	// IDs are the Message-IDs of the returned mail. They are from its header or from the whole
+	// mail, which the report returns, and from the fields that name it.
 	IDs []string
 
-	Failed  bool // it was given up
-	Delayed bool // its server goes on trying
+	Failed  bool // the server gave up
+	Delayed bool // the server keeps trying
 
-	Recipients []string // who did not get it, normalised, the surest first
+	Recipients []string // who did not get it, normalised, the most certain first
 	Reason     string   // one line
 }
 
@@ -31,9 +31,9 @@ const (
 	maxReasonLine  = 300
 )
 
-// ReadReport reads a delivery report, or the beginning of one: of RFC 3464, or as Exim
-// and qmail write it, as a text with a copy of the header. It never fails. A report
-// that speaks of no failure has neither Failed nor Delayed.
+// ReadReport reads a delivery report, or the beginning of one: in the form of RFC 3464, or as a
+// text with a copy of the header, as Exim and qmail write it. It never fails. Failed and
+// Delayed are both false if a report mentions no failure.
 func ReadReport(raw []byte) Report {
 	var r reportReader
 	header, _ := splitEntity(raw)
@@ -63,19 +63,19 @@ func ReadReport(raw []byte) Report {
 	return r.out
 }
 
-// reportReader collects what the parts of a report say.
+// reportReader collects the contents of the parts of a report.
 type reportReader struct {
 	out        Report
 	parts      int
-	status     bool     // a part of the report is for machines
-	recipients []string // by the report
-	copied     []string // by the header that came back
+	status     bool     // the report has a machine-readable part
+	recipients []string // in the report
+	copied     []string // in the returned header
 	answered   []string // the id that the report itself answers
 	text       strings.Builder
 	subject    string
 }
 
-// part reads a part. It does not look into the mail that came back.
+// part reads a part. It reads only the header of a returned mail.
 func (r *reportReader) part(raw []byte, depth int) {
 	if r.parts++; r.parts > maxReportParts || depth > maxReportDepth {
 		return
@@ -97,20 +97,19 @@ func (r *reportReader) part(raw []byte, depth int) {
 	}
 }
 
-// maxReportText is how many bytes of the text of a report are read, or not much more.
+// maxReportText is the approximate number of bytes of a report's text that are read.
 const maxReportText = 256 << 10
 
-// maxSearched is how many bytes of the text of a report are searched for words and codes.
+// maxSearched is the number of bytes of a report's text that are searched for words and codes.
 const maxSearched = 16 << 10
 
-// returnedTypes are the media types of a mail or a header that came back (RFC 6522,
-// RFC 6532).
+// returnedTypes are the media types of a returned mail or header (RFC 6522, RFC 6532).
 var returnedTypes = []string{
 	"message/rfc822", "text/rfc822-headers", "message/rfc822-headers", "text/rfc822", "message/global", "message/global-headers",
 }
 
-// returned reads the header of the mail that came back. Some servers give a mail an id
-// of their own, and keep the first one in another field.
+// returned reads the header of the returned mail. Some servers give a mail a new id, and keep
+// the original one in another field.
 func (r *reportReader) returned(fields []Field) {
 	for _, f := range fields {
 		switch f.Name {
@@ -128,8 +127,8 @@ func (r *reportReader) name(ids string) {
 	}
 }
 
-// deliveryStatus reads the fields for machines (RFC 3464 section 2): a group for the
-// mail, and one for each recipient.
+// deliveryStatus reads the machine-readable fields (RFC 3464 section 2): a group for the mail,
+// and one for each recipient.
 func (r *reportReader) deliveryStatus(body []byte) {
 	r.status = true
 	for len(body) > 0 {
@@ -169,7 +168,7 @@ func (r *reportReader) deliveryStatus(body []byte) {
 	}
 }
 
-// typed returns the value of a field behind its type, "rfc822; op@example.com".
+// typed returns the value after the type in a field such as "rfc822; op@example.com".
 func typed(v string) string {
 	kind, value, ok := strings.Cut(v, ";")
 	if !ok {
@@ -178,15 +177,15 @@ func typed(v string) string {
 	return strings.TrimSpace(value)
 }
 
-// judge decides what became of the mail where no part for machines says so. daemon is
-// true if the header shows that a mail server wrote the report.
+// judge decides the fate of the mail if no machine-readable part states it. daemon is true if
+// the header shows that a mail server wrote the report.
 func (r *reportReader) judge(daemon bool) {
 	text := r.text.String()
 	if len(r.out.IDs) == 0 {
 		r.copiedHeader(text)
 	}
 	if len(r.out.IDs) == 0 && r.status {
-		r.out.IDs = r.answered // it returns nothing, and the fields for machines decide
+		r.out.IDs = r.answered // it returns no mail, and the machine-readable fields decide
 	}
 	if !r.status {
 		said := Lower(r.subject + "\n" + plain.Cut(text, maxSearched))
@@ -211,8 +210,8 @@ func (r *reportReader) judge(daemon bool) {
 	r.out.Reason = plain.Shorten(plain.Line(plain.Cut(r.out.Reason, 4*maxReasonLine)), maxReasonLine)
 }
 
-// copiedHeader finds the header of the mail in the text of a report, where Exim and
-// qmail copy it. Each line of it may be quoted.
+// copiedHeader finds the header of the mail in the text of a report, where Exim and qmail copy
+// it. Each line of the copy may be quoted.
 func (r *reportReader) copiedHeader(text string) {
 	var field bytes.Buffer
 	flush := func() {
@@ -240,13 +239,13 @@ func (r *reportReader) copiedHeader(text string) {
 
 var copiedFields = []string{"message-id", "x-original-message-id", "x-google-original-message-id", "x-microsoft-original-message-id", "to"}
 
-// delayWords are what the reports of servers say that go on trying.
+// delayWords are phrases in the reports of servers that keep trying.
 var delayWords = []string{
 	"has not yet been delivered", "not yet been delivered", "warning message only", "do not need to resend", "will keep trying", "will continue to",
 	"will be retried", "still being retried", "delivery is delayed", "delivery has been delayed", "delayed 24 hours", "message delayed", "delivery delayed", "delay notification",
 }
 
-// failureWords are what the reports of servers say that gave up.
+// failureWords are phrases in the reports of servers that gave up.
 var failureWords = []string{
 	"could not be delivered", "couldn't be delivered", "wasn't able to deliver", "was not able to deliver", "unable to deliver", "cannot be delivered",
 	"not delivered", "undeliverable", "undelivered", "delivery failed", "delivery failure", "delivery has failed", "failure notice", "returned mail",
@@ -254,8 +253,8 @@ var failureWords = []string{
 	"mailbox unavailable", "mailbox is full", "address not found", "address rejected", "message blocked", "no such user", "recipient rejected",
 }
 
-// reasonIn returns the line of a text that gives a reason: the first one with the code
-// of a refusal.
+// reasonIn returns the line of a text that states a reason: the first one with the code of a
+// refusal.
 func reasonIn(text string) string {
 	for line := range strings.Lines(plain.Cut(text, maxSearched)) {
 		line = strings.TrimSpace(line)
@@ -282,8 +281,8 @@ func refusalCode(word string) bool {
 	return dots == 0 && len(word) == 3 && word[1] <= '7' || dots == 2 && word[1] == '.' && len(word) <= 9
 }
 
-// LooksLikeReport reports whether a header may be that of a delivery report: by its
-// type, by who sent it, or by its fields. A read receipt and an abuse report are none.
+// LooksLikeReport reports whether a header may be that of a delivery report, by its type, its
+// sender, or its fields. Read receipts and abuse reports do not count.
 func LooksLikeReport(fields []Field) bool {
 	failed, null := false, false
 	for _, f := range fields {
@@ -304,7 +303,7 @@ func LooksLikeReport(fields []Field) bool {
 	return failed || null || fromDaemon(fields)
 }
 
-// fromDaemon reports whether From, or the type, is that of a mail server.
+// fromDaemon reports whether From or the type shows that a mail server wrote the mail.
 func fromDaemon(fields []Field) bool {
 	for _, f := range fields {
 		switch f.Name {
@@ -328,5 +327,5 @@ func fromDaemon(fields []Field) bool {
 	return false
 }
 
-// daemons are the local parts under which mail servers write.
+// daemons are the local parts of the addresses of mail servers.
 var daemons = []string{"mailer-daemon", "postmaster", "mail-daemon", "mailerdaemon", "maildaemon", "mdaemon", "bounce", "bounces"}

@@ -16,32 +16,31 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// Where a signature covers the body but not the fields that say how to read it,
-// anybody who holds the mail can replace these fields. Then only a body is read
-// that itself leaves one way to do so (docs/design.md, "The gate").
+// If a signature covers the body but not the fields that say how to read it, anybody who holds
+// the mail can replace these fields. Then we accept only a body that itself allows just one way
+// to read it (docs/design.md, "The gate").
 
-// SoleReading returns nil if the body of raw, a whole mail, has only one reading as
-// text, whatever Content-Type and Content-Transfer-Encoding say, and these fields name
-// it. Otherwise the error says what is in doubt.
+// SoleReading returns nil if the body of raw, a whole mail, has only one reading as text,
+// regardless of Content-Type and Content-Transfer-Encoding, and these fields name it. Otherwise
+// the error describes the doubt.
 //
-// Of any two mails with one body and different fields that pass, ReadContent returns
-// the same. The rules by which a body shows what it is exclude one another:
+// ReadContent returns the same for any two mails that pass with one body and different fields.
+// The rules that identify a body exclude one another:
 //
-//   - A multipart begins with a boundary line, with nothing before it but a
-//     sentence that programs write there, and ends with the closing line of that
-//     boundary. Its subtype matters where it has several texts: an alternative is
-//     one plain text and one HTML behind it.
-//   - A file begins with the signature of its format, or is base64 of bytes that are not
-//     text. It is not an instruction. Its name may have been replaced, see IsFile.
-//   - A text holds no such line. It is HTML if it begins as an HTML document.
-//   - A body is base64 or quoted-printable if it is what an encoder of a text
-//     writes, to the last byte.
+//   - A multipart begins with a boundary line, after at most a sentence that programs write
+//     there, and ends with the closing line of that boundary. Its subtype matters if it has
+//     several texts: an alternative is one plain text followed by one HTML.
+//   - A file begins with the signature of its format, or is base64 of bytes that are not text.
+//     It is not an instruction. Its name may have been replaced, see IsFile.
+//   - A text has no boundary line. It is HTML if it begins as an HTML document.
+//   - A body is base64 or quoted-printable if it is the output of an encoder of a text, to the
+//     last byte.
 //   - A text that is valid UTF-8 is UTF-8, and one that switches to Japanese by escape
-//     sequences is ISO-2022-JP. In other charsets each byte of ASCII must stand for
-//     itself. So two charsets can give such a text other letters beyond ASCII, and the
-//     same words in ASCII ([decision 62] has the table).
+//     sequences is ISO-2022-JP. In other charsets each byte of ASCII must represent itself. So
+//     two charsets can give such a text other letters beyond ASCII, and the same words in ASCII
+//     ([decision 62] has the table).
 //
-// [decision 62]: docs/decisions/0062-signed-mail-in-doubt.md
+// [decision 62]: docs/decisions/0062-ambiguous-mail-and-challenges.md
 func SoleReading(raw []byte, signed Sealed) error {
 	e := readEntity(raw)
 	switch {
@@ -71,12 +70,12 @@ func IsFile(raw []byte) bool {
 	return !strings.HasPrefix(e.mediaType, "multipart/") && !isText(e)
 }
 
-// Sealed reports which of the fields that say how a body is to be read cannot have been
+// Sealed reports which of the fields that determine how to read a body cannot have been
 // replaced: Content-Type, Content-Transfer-Encoding and Content-Disposition.
 type Sealed struct{ Type, Encoding, Disposition bool }
 
-// soleText returns an error if a body that claims to be one text could be another
-// text. text is the body, decoded.
+// soleText returns an error if a body that claims to be one text could be another text. text is
+// the decoded body.
 func soleText(e entity, text []byte) error {
 	switch {
 	case holdsParts(e.body):
@@ -91,8 +90,8 @@ func soleText(e entity, text []byte) error {
 	return soleCharset(e, text)
 }
 
-// soleCharset returns an error if text could be in another charset than its label says,
-// in which it has other words, or has other words by the other parameters.
+// soleCharset returns an error if text could be in another charset than that of its label, with
+// other words, or if the other parameters change its words.
 func soleCharset(e entity, text []byte) error {
 	label := e.params["charset"]
 	known := encodingOf(label)
@@ -107,7 +106,7 @@ func soleCharset(e entity, text []byte) error {
 	switch {
 	case inJapanese:
 		fits = known == japanese.ISO2022JP
-	case inUTF8 && !isASCII(text):
+	case inUTF8 && !IsASCII(text):
 		fits = known == unicode.UTF8
 	default:
 		fits = (inUTF8 || known != unicode.UTF8 && e.mediaType != "text/html") && keepsASCII(known, text)
@@ -127,8 +126,8 @@ func soleCharset(e entity, text []byte) error {
 	return nil
 }
 
-// switchesToJapanese reports whether text is ISO-2022-JP: it has escape sequences, and
-// no error in that charset.
+// switchesToJapanese reports whether text is ISO-2022-JP: it has escape sequences, and is valid
+// in that charset.
 func switchesToJapanese(text []byte) bool {
 	if !bytes.Contains(text, []byte("\x1b")) {
 		return false
@@ -137,30 +136,16 @@ func switchesToJapanese(text []byte) bool {
 	return ok
 }
 
-// keepsASCII reports whether text has no error in a charset, and its bytes of ASCII
-// stand for themselves there: they are not part of other characters, and no other byte
-// becomes a character of ASCII.
+// keepsASCII reports whether text is valid in a charset and its bytes of ASCII represent
+// themselves there: they are not part of other characters, and no other byte becomes a
+// character of ASCII.
 func keepsASCII(known encoding.Encoding, text []byte) bool {
 	s, ok := decoded(known, text)
-	if !ok {
-		return false
-	}
-	var here, there []byte
-	for _, b := range text {
-		if b < utf8.RuneSelf {
-			here = append(here, b)
-		}
-	}
-	for i := range len(s) {
-		if s[i] < utf8.RuneSelf {
-			there = append(there, s[i])
-		}
-	}
-	return bytes.Equal(here, there)
+	return ok && onlyASCII(string(text)) == onlyASCII(s)
 }
 
-// decoded decodes text. ok is false if it has an error in that charset, or a character
-// beyond ASCII that is left out of a text, which would join the words next to it.
+// decoded decodes text. ok is false if text is invalid in that charset, or has a character
+// beyond ASCII that plain.Text drops, which would join the words next to it.
 func decoded(known encoding.Encoding, text []byte) (s string, ok bool) {
 	b, err := known.NewDecoder().Bytes(text)
 	s = string(b)
@@ -169,8 +154,14 @@ func decoded(known encoding.Encoding, text []byte) (s string, ok bool) {
 	})
 }
 
-func isASCII(text []byte) bool {
-	return !bytes.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf })
+// onlyASCII returns the characters of ASCII in s.
+func onlyASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf {
+			return r
+		}
+		return -1
+	}, s)
 }
 
 // soleFile returns an error if a body that claims to be a file could be a text.
@@ -192,8 +183,8 @@ func soleFile(e entity) error {
 	return nil
 }
 
-// fileBegins are how files begin that a mail can be, and that a mail program shows as
-// such: the body of an invitation must not pass for a text.
+// fileBegins are the beginnings of files that a mail can be and that mail programs show as
+// files: the body of an invitation must not pass for a text.
 var fileBegins = []string{"BEGIN:VCALENDAR", "BEGIN:VCARD", "%PDF-", "%!PS", "{\\rtf", "<?xml"}
 
 func beginsAsFile(text []byte) bool {
@@ -211,7 +202,8 @@ func utf8Label(label string) bool {
 	return false
 }
 
-// maxBegin is within how many bytes of a text the tag begins that makes it HTML.
+// maxBegin is the number of bytes of a text in which the beginning of a file or of HTML is
+// looked for.
 const maxBegin = 100
 
 func beginsAsHTML(text []byte) bool {
@@ -224,16 +216,16 @@ func beginsAsHTML(text []byte) bool {
 	return false
 }
 
-// preambles are the sentences that programs write before the first boundary
-// line. They reach nobody.
+// preambles are the sentences that programs write before the first boundary line. Mail programs
+// do not show them.
 var preambles = []string{
 	"This is a multi-part message in MIME format.",
 	"This is a multipart message in MIME format.",
 	"This is a cryptographically signed message in MIME format.",
 }
 
-// soleMultipart returns an error unless the body is a multipart to its first and
-// to its last byte.
+// soleMultipart returns an error unless the body is a multipart from its first to its last
+// byte.
 func soleMultipart(e entity) error {
 	switch e.encoding {
 	case "", "7bit", "8bit", "binary":
@@ -254,8 +246,8 @@ func soleMultipart(e entity) error {
 	return nil
 }
 
-// framed returns an error unless body begins with a boundary line, but for a
-// preamble, and its last line is the only one that closes the multipart.
+// framed returns an error unless body begins with a boundary line, after an optional preamble,
+// and only its last line closes the multipart.
 func framed(body []byte, boundary string) error {
 	open, end := "--"+boundary, "--"+boundary+"--"
 	preamble, begun, closed := false, false, false
@@ -277,8 +269,7 @@ func framed(body []byte, boundary string) error {
 	return nil
 }
 
-// filledLines returns the lines of a body that are not blank, without the blanks
-// at their ends.
+// filledLines returns the lines of a body that are not blank, without the blanks at their ends.
 func filledLines(body []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for line := range bytes.Lines(body) {
@@ -289,9 +280,8 @@ func filledLines(body []byte) iter.Seq[[]byte] {
 	}
 }
 
-// severalTexts reports whether more than one of parts has text, and if so,
-// whether they are alternatives: first a plain text, then the same as HTML, and
-// neither is a file.
+// severalTexts reports whether more than one of parts has text. alternatives is true if they
+// are a plain text followed by the same as HTML, and are not files.
 func severalTexts(parts [][]byte) (several, alternatives bool) {
 	var texts []int
 	for i, p := range parts {
@@ -328,9 +318,9 @@ func firstLeaf(p []byte, depth int) string {
 	return firstLeaf(parts[0], depth+1)
 }
 
-// holdsParts reports whether a line of body may be a boundary line. "-- ", a
-// rule of dashes and "--force" are none: below a boundary line is the field of a
-// part, or its closing line.
+// holdsParts reports whether a line of body may be a boundary line. "-- ", a rule of dashes and
+// "--force" do not count. A boundary line has the field of a part below it, or its closing
+// line.
 func holdsParts(body []byte) bool {
 	closing := map[string]bool{}
 	for line := range filledLines(body) {
@@ -362,7 +352,7 @@ func contentField(line string) bool {
 	return ok && fieldName(name) && strings.HasPrefix(strings.ToLower(name), "content-")
 }
 
-// maxBoundary is the longest boundary, in bytes. RFC 2046 has 70.
+// maxBoundary is the maximum length of a boundary, in bytes. RFC 2046 allows 70.
 const maxBoundary = 200
 
 // boundaryText reports whether s may be a boundary (RFC 2046 section 5.1.1).

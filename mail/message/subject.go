@@ -25,8 +25,8 @@ func replyPrefix(s string) string {
 	return "Re: "
 }
 
-// Forwarded reports whether a subject says that the mail forwards another one,
-// as "Fwd: x", "[Fwd: x]" and "x (fwd)" do.
+// Forwarded reports whether a subject marks the mail as a forward of another one, as "Fwd: x",
+// "[Fwd: x]" and "x (fwd)" do.
 func Forwarded(subject string) bool {
 	mark, rest := cutMark(comparableSubject(subject))
 	for mark == serverMark {
@@ -35,8 +35,8 @@ func Forwarded(subject string) bool {
 	return mark == forwardMark
 }
 
-// absences begin the subject of an absence note as Exchange and Outlook write it, in
-// small letters: some of their notes have no other sign.
+// absences are the beginnings of the subjects of absence notes from Exchange and Outlook, in
+// lower case. Some of these notes have no other sign.
 var absences = []string{
 	"automatic reply:", "out of office", "automatische antwort:", "abwesenheitsnotiz", "réponse automatique", "absence du bureau", "respuesta automática:",
 	"fuera de oficina", "risposta automatica:", "fuori sede", "resposta automática:", "automatisch antwoord:", "automatiskt svar:", "automatisk svar:",
@@ -46,21 +46,20 @@ var absences = []string{
 	"balasan otomatis:", "automātiskā atbilde:", "automatinis atsakymas:", "automaatvastus:",
 }
 
-// IsAbsence reports whether a mail with this subject is an absence note, if it answers a
-// mail.
+// IsAbsence reports whether a mail with this subject is an absence note, provided that it
+// answers a mail.
 func IsAbsence(subject string) bool {
 	subject = strings.ReplaceAll(Lower(strings.TrimSpace(subject)), "\uff1a", ":")
 	return slices.ContainsFunc(absences, func(a string) bool { return strings.HasPrefix(subject, a) })
 }
 
-// maxBase is how many characters of a subject tell threads apart. Some servers
-// keep only 255 of a subject.
+// maxBase is the number of characters of a subject that distinguish threads. Some servers keep
+// only 255 of a subject.
 const maxBase = 200
 
-// baseSubject returns what the subjects of all mails of a thread share, in a
-// form to compare: without the marks of answers and forwards (RFC 5256 section
-// 2.1), without blanks, which programs add and drop where they fold a line, and
-// without regard to case.
+// baseSubject returns the part of a subject that all mails of a thread share, in a form for
+// comparison: without the marks of answers and forwards (RFC 5256 section 2.1), without blanks,
+// which programs add and drop where they fold a line, and without regard to case.
 func baseSubject(subject string) string {
 	s := comparableSubject(subject)
 	for mark := replyMark; mark != noMark; {
@@ -78,23 +77,22 @@ func baseSubject(subject string) string {
 	return s
 }
 
-// comparableSubject returns a subject as one line, in lower case, and with one
-// form for each character.
+// comparableSubject returns a subject as one line, in lower case, and in normal form (NFKC).
 func comparableSubject(subject string) string {
 	return strings.TrimSpace(strings.ToLower(norm.NFKC.String(oneLine(subject, maxSubject))))
 }
 
-// mark says what a program wrote around a subject, and why.
+// mark is the kind of a mark that a program wrote around a subject.
 type mark int
 
 const (
 	noMark mark = iota
 	replyMark
 	forwardMark
-	serverMark // added on the way
+	serverMark // added in transit
 )
 
-// cutMark cuts the outermost mark off a subject in that form.
+// cutMark cuts the outermost mark off a subject in the form of comparableSubject.
 func cutMark(s string) (mark, string) {
 	if rest, ok := strings.CutSuffix(s, "(fwd)"); ok {
 		return forwardMark, strings.TrimSpace(rest)
@@ -118,10 +116,10 @@ func cutMark(s string) (mark, string) {
 	return m, strings.TrimSpace(rest)
 }
 
-// maxMark is the longest word, in bytes, that may be a mark.
+// maxMark is the maximum length of a mark, in bytes.
 const maxMark = 40
 
-// markOf returns what the word before a colon means. It may hold a count, as in
+// markOf returns the meaning of the word before a colon. The word may have a count, as in
 // "Re[2]".
 func markOf(word string) mark {
 	word = plain.Cut(word, maxMark)

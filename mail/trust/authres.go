@@ -32,9 +32,8 @@ func (r authResult) prop(name string) []string {
 	return values
 }
 
-// authserv returns the authserv-id of an Authentication-Results field, which
-// names the server that wrote it. It is never empty. The rest of the field need
-// not be well-formed.
+// authserv returns the authserv-id of an Authentication-Results field, which names the server
+// that wrote it. It is never empty. The rest of the field may be malformed.
 func authserv(value string) (string, error) {
 	p := authParser{Lexer: message.NewLexer(value)}
 	p.advance()
@@ -45,12 +44,11 @@ func authserv(value string) (string, error) {
 	return id, p.err
 }
 
-// authResults parses a whole Authentication-Results field by RFC 8601 section
-// 2.2. It also accepts what is in use: a value with characters that should be
-// quoted ("header.b=a/b+"), a property without a type ("action=none"), an empty
-// value, and a ";" at the end.
+// authResults parses a whole Authentication-Results field by RFC 8601 section 2.2. It also
+// accepts common deviations: a value with characters that should be quoted ("header.b=a/b+"), a
+// property without a type ("action=none"), an empty value, and a ";" at the end.
 //
-// Text in quotes or comments is a value or nothing, and never a result.
+// Quoted text can be a value, but never a result. Comments are ignored.
 func authResults(value string) ([]authResult, error) {
 	p := authParser{Lexer: message.NewLexer(value)}
 	p.advance()
@@ -64,14 +62,14 @@ func authResults(value string) ([]authResult, error) {
 	none := false
 	for n := 0; p.err == nil; n++ {
 		if n == 0 && !p.more {
-			p.fail() // neither a result nor "none"
+			p.fail() // the field has no result and no "none"
 		}
 		if !p.more || !p.accept(";") {
 			break
 		}
 		switch {
 		case !p.more && n > 0:
-			// What ends in ";" is complete.
+			// A field may end in ";".
 		case n == 0 && p.none():
 			none = true
 		default:
@@ -84,12 +82,12 @@ func authResults(value string) ([]authResult, error) {
 	return results, p.err
 }
 
-// authParser reads a field token by token, always one token ahead. After an
-// error it is at the end.
+// authParser reads a field token by token, with one token of lookahead. After an error it is at
+// the end of the field.
 type authParser struct {
 	message.Lexer
 	tok  message.Token
-	more bool // tok is a token, and not the end
+	more bool // false at the end of the field
 	err  error
 }
 
@@ -128,8 +126,8 @@ func (p *authParser) word() string {
 	return w
 }
 
-// keywordText reports whether s is a Keyword (RFC 5321 section 4.1.2), or one
-// with the underscores that some servers use.
+// keywordText reports whether s is a Keyword (RFC 5321 section 4.1.2). It also accepts
+// underscores, which some servers use.
 func keywordText(s string) bool {
 	for _, r := range s {
 		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_') {
@@ -150,7 +148,7 @@ func (p *authParser) value() string {
 	return b.String()
 }
 
-// none reads a "none" in the place of all results.
+// none accepts a "none" in place of all results.
 func (p *authParser) none() bool {
 	if p.tok.Quoted || message.Lower(p.tok.Text) != "none" {
 		return false
@@ -180,7 +178,7 @@ func (p *authParser) result() authResult {
 }
 
 func (p *authParser) property() authProp {
-	var name strings.Builder // it may have a hundred thousand parts
+	var name strings.Builder // a hostile name may have a hundred thousand parts
 	name.WriteString(p.word())
 	for p.more && p.tok.Is(".") {
 		p.advance()
@@ -190,25 +188,22 @@ func (p *authParser) property() authProp {
 	return authProp{name.String(), p.value()}
 }
 
-// serverVerdict is what the mail server says about a mail that it calls the
-// operator's.
+// serverVerdict is the mail server's statement that a mail is the operator's.
 type serverVerdict struct {
 	results   []authResult
-	text      string // of the fields, for a reason
-	submitted bool   // by the operator, who had logged in
+	text      string // of the fields, quoted in reasons
+	submitted bool   // the operator logged in to submit the mail
 }
 
-// serverVerdict looks for the statement of the mail server f.AuthservID that the
-// mail is from the address from, as [trust] require = "dmarc" demands. It returns
-// the reason with the evidence if there is none.
+// serverVerdict looks for the statement of the mail server f.AuthservID that the mail is from
+// the address from, as [trust] require = "dmarc" demands. If the statement is missing, it
+// returns the reason with the evidence.
 //
-// Only the topmost unbroken block of fields is believed: the first
-// Authentication-Results field of the header, if its authserv-id is f.AuthservID,
-// and the fields directly below it with the same id. A server puts its fields
-// above everything that came with the mail, several of them if need be, and
-// removes fields that claim to be from it (RFC 8601 section 5). Anything in
-// between, another id or another field, ends what is certain to be from the
-// server.
+// Only the topmost unbroken block of fields is trusted: the first Authentication-Results field
+// of the header, if its authserv-id is f.AuthservID, and the fields directly below it with the
+// same ID. A server puts its fields, possibly several, above everything that came with the
+// mail, and removes fields that claim to be from it (RFC 8601 section 5). Any other field, or
+// another ID, ends the block that is certainly from the server.
 func (f Filter) serverVerdict(fields []message.Field, from string) (v serverVerdict, reason string) {
 	block, reason := authBlock(fields, f.AuthservID)
 	if reason != "" {
@@ -232,10 +227,9 @@ func (f Filter) serverVerdict(fields []message.Field, from string) (v serverVerd
 	return v, ""
 }
 
-// serverProofs returns the proofs to which the verdict of the server leads: the
-// signatures that it found to be valid. Where it took the mail from the operator,
-// or from a server of the operator's domain if f.AllowSPF, nobody was in between,
-// and the mail counts as it is.
+// serverProofs returns the proofs that follow from the server's verdict: the signatures that it
+// found valid. If the server received the mail directly from the operator, or from a server of
+// the operator's domain and f.AllowSPF is set, the whole mail counts as proved.
 func (f Filter) serverProofs(v serverVerdict, fields []message.Field, from string) (proofs []proof, reason string) {
 	untouched := []proof{{covers: []coverage{{all: true}}}}
 	if v.submitted {
@@ -251,8 +245,8 @@ func (f Filter) serverProofs(v serverVerdict, fields []message.Field, from strin
 	return nil, evidence(reason, v.text)
 }
 
-// dmarcFault returns why results do not say that the domain of from vouches for
-// the mail, or "".
+// dmarcFault returns the reason why results do not show that the domain of from vouches for the
+// mail, or "".
 func dmarcFault(results []authResult, from string) string {
 	dmarc := ofMethod(results, "dmarc")
 	if len(dmarc) != 1 {
@@ -272,9 +266,9 @@ func dmarcFault(results []authResult, from string) string {
 	return ""
 }
 
-// provesPath reports whether results hold exactly one spf result, which passes
-// and is for the domain of from or one above it. The mail came then from a server
-// of that domain, but nothing says what is in it.
+// provesPath reports whether results hold exactly one spf result, which passes and is for the
+// domain of from or a parent domain. The mail then came from a server of that domain, but its
+// content is not proved.
 func provesPath(results []authResult, from string) bool {
 	spf := ofMethod(results, "spf")
 	if len(spf) != 1 || spf[0].value != "pass" {
@@ -287,11 +281,11 @@ func provesPath(results []authResult, from string) bool {
 	return aligned(sender[0][strings.LastIndexByte(sender[0], '@')+1:], message.Domain(from))
 }
 
-// filterField is a field that OpenDKIM writes above its own results, which are
-// below those of OpenDMARC.
+// filterField is a field that OpenDKIM writes above its own results. Those are below the
+// results of OpenDMARC.
 const filterField = "dkim-filter"
 
-// authBlock returns the fields that are believed, or the reason why none is.
+// authBlock returns the trusted fields, or the reason if no field is trusted.
 func authBlock(fields []message.Field, authservID string) (block []string, reason string) {
 	for _, f := range fields {
 		if f.Name == filterField && len(block) > 0 {
@@ -321,9 +315,8 @@ func authBlock(fields []message.Field, authservID string) (block []string, reaso
 	return block, ""
 }
 
-// provesSubmission reports whether results hold exactly one auth result (RFC
-// 8601 section 2.7.4), and this one passes and names from, and nobody else, as
-// the account that logged in.
+// provesSubmission reports whether results hold exactly one auth result (RFC 8601 section
+// 2.7.4), which passes and names only from as the account that logged in.
 func provesSubmission(results []authResult, from string) bool {
 	auth := ofMethod(results, "auth")
 	if len(auth) != 1 || auth[0].value != "pass" {

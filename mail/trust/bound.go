@@ -9,22 +9,21 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// A proof of the sender says that the operator wrote a mail. It does not say to
-// whom: who holds a mail of the operator can send it on, and change in it what
-// is not signed. A mail is an order only if what was signed says that it is for
-// this agent (docs/design.md, "The gate").
+// A proof of the sender shows that the operator wrote a mail, but not to whom. Anyone who holds
+// a mail of the operator can send it on and change its unsigned parts. A mail is an order only
+// if its signed parts show that it is for this agent (docs/design.md, "The gate").
 
-// unbound returns the reason why what c covers does not bind a mail with header
-// h to this agent, or "". One of these binds it:
+// unbound returns the reason why the coverage c does not bind a mail with header h to this
+// agent, or "". Any of these binds it:
 //
 //   - The agent's address, or one of its aliases, in To or Cc.
 //   - The callsign in Subject.
-//   - A Message-ID of ours in In-Reply-To or References, unless the mail is a
-//     forward: programs put such an id into those too, and somebody else gets them.
+//   - A Message-ID of ours in In-Reply-To or References, unless the mail is a forward: programs
+//     put such an ID into forwards too, and somebody else gets them.
 //
-// Some providers sign neither the fields of an answer nor those of its
-// recipients. Then such an id, which only a holder of that mail of ours knows,
-// binds an answer under the subject of its thread, which is signed.
+// Some providers sign neither the fields of an answer nor its recipients. In such a mail, an ID
+// of ours still binds an answer whose subject is that of its thread and is signed: only a
+// holder of our mail knows the ID.
 func (f Filter) unbound(c coverage, fields []message.Field, h message.Header) string {
 	if f.called(h.Subject) && c.covered(fields, "subject") || f.addressed(c, fields) {
 		return ""
@@ -33,7 +32,7 @@ func (f Filter) unbound(c coverage, fields []message.Field, h message.Header) st
 	if message.Forwarded(h.Subject) {
 		return whole + ", and it forwards a mail, so it answers none"
 	}
-	answers := false // by a field that is not signed
+	answers := false // by an unsigned field
 	for _, name := range []string{"in-reply-to", "references"} {
 		ours := f.oursIn(fields, name)
 		switch {
@@ -77,7 +76,7 @@ func (f Filter) isOurs(address string) bool {
 // addresses returns the addresses at which the agent gets mail.
 func (f Filter) addresses() []string { return append([]string{f.Own}, f.Aliases...) }
 
-// oursIn returns the Message-IDs in the fields of that name that this agent made.
+// oursIn returns the Message-IDs of this agent in the fields of that name.
 func (f Filter) oursIn(fields []message.Field, name string) []string {
 	var ours []string
 	for _, value := range message.Values(fields, name) {
@@ -90,9 +89,9 @@ func (f Filter) oursIn(fields []message.Field, name string) []string {
 	return ours
 }
 
-// boundElsewhere returns the reason if s says that the mail was sent to domains
-// of which none is the agent's, or "". Gmail signs a mail once for each domain
-// of its recipients and names the domain in the tag darn=.
+// boundElsewhere returns the reason if s shows that the mail was sent only to domains other
+// than the agent's, or "". Gmail signs a mail once for each domain of its recipients and names
+// the domain in the tag darn=.
 func (f Filter) boundElsewhere(s signature) string {
 	if !s.binds {
 		return ""

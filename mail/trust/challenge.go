@@ -10,9 +10,9 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// A challenge asks the operator about a mail that nothing proves to be from them.
-// Its Message-ID and its text hold a token. A mail that shows the token is from
-// somebody who can read the operator's mail.
+// A challenge asks the operator about a mail whose sender is not proved. Its Message-ID and its
+// text hold a token. A mail that shows the token is from somebody who can read the operator's
+// mail.
 
 // NewToken returns a token: 26 letters and digits that hold more than 128
 // random bits. The alphabet has no two characters that look alike.
@@ -21,17 +21,16 @@ func NewToken() string { return strings.ToLower(rand.Text()) }
 // tokenLength is the length of a token, in characters of base32.
 const tokenLength = 26
 
-// ChallengeID returns the id of the draft of a challenge, which begins its
-// Message-ID. No effect has such an id.
+// ChallengeID returns the draft ID of a challenge, which begins its Message-ID. It is never the
+// ID of an effect.
 func ChallengeID(token string) string { return challengePrefix + token }
 
 const challengePrefix = "challenge."
 
-// Tokens returns what may be tokens in an answer, with header h and text, to a
-// mail that handle has sent from the address own. It looks at the Message-IDs
-// that the answer refers to, which mail programs copy. It also returns every
-// word of text that looks like a token, because some programs copy only the
-// text. Nothing in them is proved.
+// Tokens returns the possible tokens in an answer, with header h and text, to a mail that
+// handle has sent from the address own. It looks at the Message-IDs that the answer refers to,
+// which mail programs copy. It also returns every word of text that looks like a token, because
+// some programs copy only the text. The tokens are not verified.
 func Tokens(h message.Header, handle, own, text string) []string {
 	var tokens []string
 	ids := message.IDs{Handle: handle, Address: own}
@@ -53,9 +52,9 @@ func Tokens(h message.Header, handle, own, text string) []string {
 	return slices.Compact(tokens)
 }
 
-// Consent returns the token of a mail whose reply text begins with the line
-// "YES TOKEN", in any case, and else "". Only the first line counts: a program
-// that answers by itself may quote our mail, but puts its own text first.
+// Consent returns the token of a mail whose reply text begins with the line "YES TOKEN", in any
+// case, and otherwise "". Only the first line counts: an automatic reply may quote our mail,
+// but puts its own text first.
 func Consent(replyText string) (token string) {
 	line, _, _ := strings.Cut(message.WithoutBanners(replyText), "\n")
 	if strings.HasPrefix(line, ">") {
@@ -71,7 +70,7 @@ func Consent(replyText string) (token string) {
 
 func notWordRune(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// asToken reads a word as a token, in any case.
+// asToken parses a word as a token, in any case.
 func asToken(word string) (token string, ok bool) {
 	if len(word) != tokenLength {
 		return "", false
@@ -85,10 +84,9 @@ func asToken(word string) (token string, ok bool) {
 	return token, true
 }
 
-// Excerpt returns the beginning of a stranger's text, at most max characters,
-// that can be shown to the operator. It is one line. It holds nothing that
-// changes how the rest is displayed, and nothing that a mail program turns into
-// a link or an address.
+// Excerpt returns the beginning of a stranger's text, at most max characters, in a form that is
+// safe to show to the operator. It is one line. It cannot change how the rest is displayed, and
+// mail programs do not turn any part of it into a link or an address.
 func Excerpt(text string, max int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

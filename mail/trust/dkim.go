@@ -20,15 +20,15 @@ import (
 	"github.com/emersion/go-msgauth/dkim"
 )
 
-// Limits on a mail whose signature is verified here.
+// The limits on verifying signatures here.
 const (
-	maxSignatures = 10                 // signatures that are verified, from the top
-	maxTravel     = 7 * 24 * time.Hour // from its Date to its arrival, or the other way round
+	maxSignatures = 10                 // signatures verified, from the top
+	maxTravel     = 7 * 24 * time.Hour // between Date and arrival, in either order
 )
 
-// singleFields are the fields that a mail has once (RFC 5322 section 3.6), or
-// whose second occurrence readers would treat differently. A signature covers
-// one of them, so a second one is somebody else's.
+// singleFields are the fields that a mail has only once (RFC 5322 section 3.6), or whose second
+// occurrence readers would treat differently. A signature covers one of them, so a second one
+// comes from somebody else.
 var singleFields = []string{
 	"from", "sender", "reply-to", "to", "cc", "date", "subject", "message-id", "in-reply-to", "references",
 	"mime-version", "content-type", "content-transfer-encoding",
@@ -38,13 +38,12 @@ var singleFields = []string{
 // body is always covered to its end: a signature with "l=" is rejected.
 var signedFields = []string{"from", "date", "subject"}
 
-// signatureProofs returns the DKIM signatures (RFC 6376) of a mail that prove, if
-// they are valid, that from wrote it, or the reason why there is none:
+// signatureProofs returns the DKIM signatures (RFC 6376) of a mail that, if valid, prove that
+// from wrote it, or the reason if all signatures fail one of these conditions:
 //
-//   - d= is the domain of from or a parent domain, whose owner decides what is
-//     below it anyway. A subdomain proves nothing. Nor does any other domain that
-//     DMARC would call aligned: only a list tells which those are, and a list
-//     ages in a binary.
+//   - d= is the domain of from or a parent domain, whose owner controls the domains below
+//     it anyway. A subdomain does not count. Other domains that DMARC would call aligned do not
+//     count either: only a list names them, and a list in a binary ages.
 //   - It covers From, Date, Subject and the whole body, see weakness.
 func (f Filter) signatureProofs(fields []message.Field, from string) (proofs []proof, reason string) {
 	reason = "no DKIM signature"
@@ -74,13 +73,12 @@ func (f Filter) signatureProofs(fields []message.Field, from string) (proofs []p
 	return nil, reason
 }
 
-// errNoSignature begins the reason for a mail that only others have signed.
+// errNoSignature begins the reason for a mail that only other domains have signed.
 const errNoSignature = "no DKIM signature of "
 
-// validSignatures verifies the signatures of a mail. It returns those of the
-// proofs of its header that are valid, or the reason why none is. If a key could
-// not be looked up and no other key proved the mail, the error is an
-// *UnprovenError.
+// validSignatures verifies the signatures of a mail. It returns those proofs of its header that
+// are valid, or the reason if all are invalid. If a key could not be looked up and no other key
+// proved the mail, the error is an *UnprovenError.
 func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole io.Reader) (proofs []proof, reason string, err error) {
 	keys := keyLookup{ctx: ctx, resolver: f.resolver(), known: f.keys, from: message.Domain(head.from)}
 	found, err := dkim.VerifyWithOptions(whole, &dkim.VerifyOptions{LookupTXT: keys.txt, MaxVerifications: maxSignatures})
@@ -114,7 +112,7 @@ func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole i
 	return nil, reason, nil
 }
 
-// invalid returns the reason for a signature of domain that does not verify.
+// invalid returns the reason for an invalid signature of domain.
 func invalid(domain string, err error) string {
 	return fmt.Sprintf("the DKIM signature of %s is not valid: %s", plain.OneLine(domain, 100), plain.OneLine(err.Error(), 200))
 }
@@ -126,8 +124,7 @@ func aligned(d, from string) bool {
 	return ok && (d == from || strings.HasSuffix(from, "."+d))
 }
 
-// resolver returns the resolver that [trust] resolver names, or that of the
-// system.
+// resolver returns the resolver that [trust] resolver names, or the system's.
 func (f Filter) resolver() *net.Resolver {
 	if f.Resolver == "" {
 		return net.DefaultResolver
@@ -137,24 +134,24 @@ func (f Filter) resolver() *net.Resolver {
 	}}
 }
 
-// belowDomain stands between the selector and the domain in the name of a key.
+// belowDomain separates the selector from the domain in the DNS name of a key.
 const belowDomain = "._domainkey."
 
-// keyLookup looks up the keys of the signatures of one mail. go-msgauth asks
-// for several at a time.
+// keyLookup looks up the keys of the signatures of one mail. go-msgauth looks up several at a
+// time.
 type keyLookup struct {
 	ctx      context.Context
 	resolver *net.Resolver
 	known    *knownKeys // of this scan; may be nil
-	from     string     // only keys of this domain are looked up
+	from     string     // the domain of From: only its keys and those of its parents are looked up
 
 	mu     sync.Mutex
 	err    error           // the first temporary error
-	strict map[string]bool // names of the keys that are marked t=s
+	strict map[string]bool // names of the keys marked t=s
 }
 
-// txt returns the TXT records of name. It asks for no stranger's domain: that
-// would show its owner when the mail is read.
+// txt returns the TXT records of name. It never queries a stranger's domain: the query would
+// show its owner when the mail is read.
 func (k *keyLookup) txt(name string) ([]string, error) {
 	i := strings.LastIndex(name, belowDomain)
 	if i < 0 || !aligned(name[i+len(belowDomain):], k.from) {
@@ -188,8 +185,8 @@ func (k *keyLookup) temporaryError() error {
 	return k.err
 }
 
-// noteStrict notes that the key of that name is for the very domain of i= (RFC
-// 6376 section 3.6.1, t=s).
+// noteStrict records that the key of that name requires i= to have exactly the domain of d=
+// (RFC 6376 section 3.6.1, t=s).
 func (k *keyLookup) noteStrict(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,9 +208,8 @@ func sameDomains(first string, others ...string) bool {
 	return !slices.ContainsFunc(others, func(d string) bool { return !sameDomain(first, d) })
 }
 
-// keyFlag reports whether a key has this flag in t= (RFC 6376 section 3.6.1). A
-// domain says with "y" that it is only trying out the key, and mail signed with
-// it counts as unsigned.
+// keyFlag reports whether a key has this flag in t= (RFC 6376 section 3.6.1). With "y" a domain
+// declares that it is only testing the key, and mail signed with it counts as unsigned.
 func keyFlag(records []string, flag string) bool {
 	for _, r := range records {
 		for tag := range strings.SplitSeq(r, ";") {
@@ -231,9 +227,9 @@ func keyFlag(records []string, flag string) bool {
 	return false
 }
 
-// signedDigest returns a digest of what the signature must cover: From, Date,
-// Subject and the body. So nothing that a holder of the mail can change makes
-// it another mail. Blanks are left out, because signatures do not protect them.
+// signedDigest returns a digest of the content that the signature must cover: From, Date,
+// Subject and the body. So no change that a holder of the mail can make turns it into another
+// mail. The digest leaves out blanks, because signatures do not protect them.
 func signedDigest(fields []message.Field, body *bufio.Reader) (string, error) {
 	sum := sha256.New()
 	for _, name := range signedFields {
@@ -253,4 +249,93 @@ func signedDigest(fields []message.Field, body *bufio.Reader) (string, error) {
 			return "", err
 		}
 	}
+}
+
+const maxKnownKeys = 1000 // answers cached by a scan
+
+// KeyName names the key of a signature.
+type KeyName struct{ selector, domain string }
+
+// inDNS returns the DNS name of the key. The dot at the end keeps the resolver from trying its
+// search list.
+func (k KeyName) inDNS() string {
+	d, _ := message.ASCIIDomain(k.domain)
+	return k.selector + belowDomain + d + "."
+}
+
+// KeysOf returns the keys of the signatures that may prove a mail according to its header. It
+// returns nil unless signatures are verified here.
+func (f Filter) KeysOf(head HeaderVerdict) []KeyName {
+	if f.Verify != VerifyDKIM || len(head.proofs) == 0 {
+		return nil
+	}
+	var keys []KeyName
+	signatures := signatureFields(head.fields)
+	for _, p := range head.proofs {
+		s := signatures[p.at].signature
+		keys = append(keys, KeyName{selector: s.selector, domain: s.domain})
+	}
+	return keys
+}
+
+// errNoKey is the error of a signature whose key does not exist.
+var errNoKey = errors.New("its key is not in the DNS")
+
+// WithoutKey returns the verdict on a mail whose signing key does not exist.
+func (f Filter) WithoutKey(k KeyName) Verdict { return f.Unproved(invalid(k.domain, errNoKey)) }
+
+// WithKeyCache returns f with a cache of DNS answers, for one scan.
+func (f Filter) WithKeyCache() Filter {
+	f.keys = &knownKeys{}
+	return f
+}
+
+// KeyAbsent reports whether the DNS answers that k does not exist. It is false if the DNS
+// does not answer.
+func (f Filter) KeyAbsent(ctx context.Context, k KeyName) bool {
+	_, err := f.keys.lookup(k.inDNS(), func(name string) ([]string, error) { return f.resolver().LookupTXT(ctx, name) })
+	return isNotFound(err)
+}
+
+// isNotFound reports whether the DNS answered that the name does not exist.
+func isNotFound(err error) bool {
+	e, ok := errors.AsType[*net.DNSError](err)
+	return ok && e.IsNotFound
+}
+
+// knownKeys caches the answers of the DNS to one scan, including failures. So thousands of
+// forged mails that name one key cost one query, and a scan waits only once for a name server
+// that is down.
+type knownKeys struct {
+	mu      sync.Mutex
+	answers map[string]keyAnswer // by name
+}
+
+type keyAnswer struct {
+	records []string
+	err     error
+}
+
+// lookup returns the result of the first ask for name. A nil knownKeys asks each time.
+// Overlapping lookups for one mail each ask.
+func (k *knownKeys) lookup(name string, ask func(name string) ([]string, error)) ([]string, error) {
+	if k == nil {
+		return ask(name)
+	}
+	k.mu.Lock()
+	known, ok := k.answers[name]
+	k.mu.Unlock()
+	if ok {
+		return known.records, known.err
+	}
+	records, err := ask(name)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.answers == nil {
+		k.answers = map[string]keyAnswer{}
+	}
+	if len(k.answers) < maxKnownKeys {
+		k.answers[name] = keyAnswer{records, err}
+	}
+	return records, err
 }

@@ -12,19 +12,19 @@ import (
 	"agentstateloop/state"
 )
 
-// The gates that a mail for this agent must pass, in their order (docs/design.md,
-// "The gate"). Their names go into quarantine and history.
+// The gates that a mail for this agent must pass, in order (docs/design.md, "The gate").
+// Quarantine and history contain their names.
 const (
 	GateFrom   = "from"   // not exactly one sender
 	GateSelf   = "self"   // our own mail
 	GateAuto   = "auto"   // an automatic reply (RFC 3834)
 	GateBounce = "bounce" // a delivery report
-	GateList   = "list"   // mail to many
+	GateList   = "list"   // mail to many recipients
 	GateSize   = "size"   // over the limit
 	GateTrust  = "trust"  // the sender is not proved
 )
 
-// Filter decides which mail is for this agent, and which of it may come in.
+// Filter decides which mail is for this agent, and which of it to accept.
 type Filter struct {
 	Handle    string   // without the @
 	Operators []string // addresses
@@ -32,30 +32,29 @@ type Filter struct {
 	Aliases   []string // other addresses at which it gets mail
 	MaxSize   int64    // bytes of the raw mail; 0 means no limit
 
-	IDKey message.IDKey // tells the Message-IDs of our mail from imitations
+	IDKey message.IDKey // distinguishes the Message-IDs of our mail from imitations
 
-	// The values of [trust]: what proves the sender. With any other Require no
-	// mail comes in.
+	// The values of [trust], which define the proof of a sender. Any other Require rejects all
+	// mail.
 	Require      string // RequireDMARC, RequireChallenge or RequireFrom
 	Verify       string // under RequireDMARC: VerifyServer (also "") or VerifyDKIM
-	AuthservID   string // for VerifyServer: the server that is believed
-	SameProvider bool   // for VerifyServer: one auth=pass for the operator's address is enough, too
-	AllowSPF     bool   // for VerifyServer: spf=pass is enough for mail that has no valid signature
-	Resolver     string // for VerifyDKIM: the DNS server, host:port; "" is that of the system
+	AuthservID   string // for VerifyServer: the trusted server
+	SameProvider bool   // for VerifyServer: one auth=pass for the operator's address is also enough
+	AllowSPF     bool   // for VerifyServer: spf=pass is enough for mail without a valid signature
+	Resolver     string // for VerifyDKIM: the DNS server, host:port; "" is the system's
 	Fallback     bool   // under RequireDMARC: the operator may be asked about unproved mail
 
-	keys *knownKeys // for VerifyDKIM: what a scan has looked up; nil looks up each time
+	keys *knownKeys // for VerifyDKIM: the lookups of a scan; nil looks up each time
 }
 
-// The values of [trust] require: what proves the sender.
+// The values of [trust] require, which define the proof of a sender.
 const (
 	RequireDMARC     = "dmarc"     // the domain in From vouches for the mail
 	RequireChallenge = "challenge" // an answer shows the token of a challenge, see Tokens
-	RequireFrom      = "from"      // nothing is: the operator's address in From is believed
+	RequireFrom      = "from"      // no proof: the operator's address in From is believed
 )
 
-// Challenges reports whether the operator may be asked about mail that nothing
-// proves to be from them.
+// Challenges reports whether the operator may be asked about mail whose sender is not proved.
 func (f Filter) Challenges() bool {
 	return f.Require == RequireChallenge || f.Require == RequireDMARC && f.Fallback
 }
@@ -66,12 +65,12 @@ const (
 	VerifyDKIM   = "dkim"   // this program, by the DKIM signatures of the mail (RFC 6376)
 )
 
-// Gate decides by the header of a mail and its size in bytes. It leaves out the
-// proof of the sender, which needs more, see prove.
+// Gate judges the header of a mail and its size in bytes. It leaves out the proof of the
+// sender, which needs more, see prove.
 //
-// mine reports whether the mail is for this agent, see mine. gate is "" if nothing
-// here speaks against the mail. Otherwise it is the gate that rejects it, and
-// reason is the evidence in one line.
+// mine reports whether the mail is for this agent, see mine. gate is "" if the header and the
+// size pass. Otherwise it is the gate that rejects the mail, and reason is the evidence in one
+// line.
 func (f Filter) Gate(h message.Header, size int64) (mine bool, gate, reason string) {
 	if !f.mine(h) {
 		return false, "", ""
@@ -99,8 +98,8 @@ func (f Filter) Gate(h message.Header, size int64) (mine bool, gate, reason stri
 	return true, "", ""
 }
 
-// notByHand finds mail that nobody wrote to us by hand: automatic replies,
-// reports and list mail. Answering those makes loops (RFC 3834 section 2).
+// notByHand finds mail that was not written by hand: automatic replies, reports and list mail.
+// Answering it makes loops (RFC 3834 section 2).
 func notByHand(h message.Header) (gate, reason string) {
 	switch {
 	case h.Automatic:
@@ -134,13 +133,13 @@ func (f Filter) Operator(address string) bool {
 	return slices.ContainsFunc(f.Operators, func(op string) bool { return op != "" && message.NormalAddress(op) == address })
 }
 
-// mine reports whether a mail is for this agent. One of its From addresses must be
-// exactly an operator's. Then its subject decides: it calls this agent, or it calls
-// nobody and the mail answers one of ours. A subject that calls other agents only is
-// theirs, unless it is the subject of a thread in which we have written.
+// mine reports whether a mail is for this agent. One of its From addresses must be exactly an
+// operator's. Then its subject decides: it calls this agent, or it calls no agent and the mail
+// answers one of ours. A subject that calls only other agents is for them, unless it is the
+// subject of a thread in which we have written.
 //
-// Only ids with a good MAC count. Several agents may read one mailbox, and anybody can
-// add an id of our form to a mail for another of them.
+// Only IDs with a valid MAC count. Several agents may read one mailbox, and anybody can add an
+// ID in our form to a mail for another agent.
 func (f Filter) mine(h message.Header) bool {
 	if !f.FromOperator(h) {
 		return false
@@ -172,7 +171,7 @@ func (f Filter) Uncalled(raw []byte, h message.Header) bool {
 	return false
 }
 
-// IDs tells the Message-IDs of this agent from others.
+// IDs distinguishes the Message-IDs of this agent from others.
 func (f Filter) ids() message.IDs {
 	return message.IDs{Handle: f.Handle, Address: f.Own, IDKey: f.IDKey}
 }
@@ -182,9 +181,9 @@ func (f Filter) called(subject string) bool {
 	return f.Handle != "" && slices.Contains(Callsigns(subject), strings.ToLower(f.Handle))
 }
 
-// Callsigns returns the handles that a subject calls, in lower case. A callsign is a
-// whole word, in any case: "x@goulard3120" calls nobody, nor does an address. In scripts
-// that put no blanks between words, any letter ends it.
+// Callsigns returns the handles that a subject calls, in lower case. A callsign is a whole
+// word, in any case: "x@goulard3120" and mail addresses do not call an agent. In scripts
+// without blanks between words, any letter ends a callsign.
 func Callsigns(subject string) []string {
 	var called []string
 	s := strings.ReplaceAll(strings.ToLower(subject), "\uff20", "@") // full width
@@ -219,3 +218,41 @@ func wordRune(r rune) bool {
 
 // joins reports whether a character next to a callsign makes it part of a longer word.
 func joins(r rune) bool { return wordRune(r) && !unicode.In(r, plain.Spaceless...) }
+
+// MayAnswer reports whether a mail refers to a Message-ID in the form of ours, for an effect of
+// that kind. It does not check the MAC.
+func (f Filter) MayAnswer(h message.Header, kind string) bool {
+	return slices.ContainsFunc(h.Answered(), func(id string) bool {
+		return f.ids().HasForm(id) && strings.HasPrefix(message.Lower(id), "<"+kind+".")
+	})
+}
+
+// Answers returns the ID of the effect of that kind that a mail answers, or "". The MAC in its
+// Message-ID proves that the effect's mail is ours. In-Reply-To takes precedence over
+// References, and newer references over older ones. A mail that forwards ours is not an answer.
+func (f Filter) Answers(h message.Header, kind string) (effect string) {
+	if message.Forwarded(h.Subject) {
+		return ""
+	}
+	for _, id := range h.Answered() {
+		if effect, ok := f.ids().Effect(id); ok && strings.HasPrefix(effect, kind+".") {
+			return effect
+		}
+	}
+	return ""
+}
+
+// evidence returns a reason with the field that supports it, as one line.
+func evidence(reason, field string) string {
+	return reason + ": " + plain.OneLine(field, 400)
+}
+
+// Finding splits the reason of a gate into the finding, such as "dmarc=fail", and the evidence
+// for it, such as the field that shows it, or "".
+func Finding(gate, reason string) (finding, evidence string) {
+	if gate != GateTrust {
+		return reason, ""
+	}
+	finding, evidence, _ = strings.Cut(reason, ": ")
+	return finding, evidence
+}

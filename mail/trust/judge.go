@@ -14,9 +14,8 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// A mail is judged in two steps (docs/design.md, "The gate"). JudgeHeader needs
-// only the header, so what it rejects need not be fetched. JudgeBody needs the
-// whole mail.
+// A mail is judged in two steps (docs/design.md, "The gate"). JudgeHeader needs only the
+// header, so a mail that it rejects need not be fetched. JudgeBody needs the whole mail.
 
 // UnprovenError is the error for a mail whose sender cannot be proved now, but
 // may be later.
@@ -41,22 +40,23 @@ type Verdict struct {
 	Nameless bool
 }
 
-// HeaderVerdict is what the header of a mail says.
+// HeaderVerdict is the verdict on the header of a mail.
 type HeaderVerdict struct {
 	Verdict
-	fields []message.Field // read strictly
-	from   string          // the one sender
+	fields []message.Field // parsed strictly
+	from   string          // the only sender
 	proofs []proof         // not empty if the header passes
 }
 
-// proof is one way in which a mail may be proved: by one signature, or by the
-// word of the server that the mail is as its sender gave it.
+// proof is one way to prove a mail: by one signature, or by the server's word that the mail is
+// unchanged since its sender submitted it.
 type proof struct {
-	at     int        // VerifyDKIM: the place of its DKIM-Signature field, from the top
-	covers []coverage // the signature is one of several, of which any may be the one
+	at     int        // VerifyDKIM: the position of its DKIM-Signature field, from the top
+	covers []coverage // of each signature that may be the proof, if there are several
 }
 
-// sealed reports whether the fields of that name are as they were signed.
+// sealed reports whether the fields of that name are as they were signed, by each such
+// signature.
 func (p proof) sealed(fields []message.Field, name string) bool {
 	for _, c := range p.covers {
 		if !c.sealed(fields, name) {
@@ -66,7 +66,7 @@ func (p proof) sealed(fields []message.Field, name string) bool {
 	return true
 }
 
-// Unproved returns the verdict on a mail of which only the proof is missing.
+// Unproved returns the verdict on a mail that lacks only the proof.
 func (f Filter) Unproved(reason string) Verdict {
 	return Verdict{Gate: GateTrust, Reason: reason, Ask: f.Challenges()}
 }
@@ -96,8 +96,8 @@ func (f Filter) JudgeHeader(raw []byte, header message.Header, size int64, arriv
 	return h
 }
 
-// judgeProof judges what the header says about its own proof. It leaves out
-// whether the mail is for this agent.
+// judgeProof judges the proof of the sender by the header. It does not check whether the mail
+// is for this agent.
 func (f Filter) judgeProof(fields []message.Field, from string, arrived time.Time) HeaderVerdict {
 	h := HeaderVerdict{fields: fields, from: from}
 	reason := ""
@@ -119,7 +119,7 @@ func (f Filter) judgeProof(fields []message.Field, from string, arrived time.Tim
 	return h
 }
 
-// judgeBinding leaves only the proofs that bind the mail to this agent.
+// judgeBinding keeps only the proofs that bind the mail to this agent.
 func (f Filter) judgeBinding(h HeaderVerdict, header message.Header) HeaderVerdict {
 	var bound []proof
 	var first string
@@ -142,8 +142,7 @@ func (f Filter) judgeBinding(h HeaderVerdict, header message.Header) HeaderVerdi
 	return h
 }
 
-// replayable returns the reason if the mail could be a changed or an old one in
-// spite of its proof.
+// replayable returns the reason if the mail could be changed or old despite its proof.
 func replayable(fields []message.Field, arrived time.Time) (reason string) {
 	for _, name := range singleFields {
 		if n := count(fields, name); n > 1 {
@@ -166,8 +165,8 @@ func replayable(fields []message.Field, arrived time.Time) (reason string) {
 	return ""
 }
 
-// weakness returns the reason why a signature, if it is valid, does not prove
-// that from wrote what would be acted on, or "".
+// weakness returns the reason why a signature, even if valid, does not prove that from wrote
+// the content that the agent would act on, or "".
 func (f Filter) weakness(s signature, fields []message.Field, from string) string {
 	if reason := s.speaksFor(message.Domain(from)); reason != "" {
 		return reason
@@ -182,9 +181,8 @@ func (f Filter) weakness(s signature, fields []message.Field, from string) strin
 	return ""
 }
 
-// JudgeBody judges a mail whose header passed. read returns the mail from its
-// first byte on, each time that it is called. For a mail whose sender is proved,
-// digest is its digest.
+// JudgeBody judges a mail whose header passed. Each call of read returns the mail from its
+// first byte on. For a mail whose sender is proved, digest is its digest.
 //
 // The error is an *UnprovenError if the mail can be judged only later.
 func (f Filter) JudgeBody(ctx context.Context, head HeaderVerdict, read func() (*bufio.Reader, error)) (v Verdict, digest string, err error) {
@@ -218,14 +216,14 @@ func (f Filter) JudgeBody(ctx context.Context, head HeaderVerdict, read func() (
 	return v, digest, err
 }
 
-// readingFields are the fields that say how a body is to be read.
+// readingFields are the fields that determine how to read a body.
 var readingFields = []string{"content-type", "content-transfer-encoding", "content-disposition"}
 
-// unsealedBody begins the reason for a mail whose body is in doubt.
+// unsealedBody begins the reason for a mail with a doubtful body.
 const unsealedBody = "the signature does not cover how the body is to be read, and "
 
-// judgeReading returns the verdict on a mail whose sender is proved: whether the body has
-// one reading under one of the proofs.
+// judgeReading returns the verdict on a mail whose sender is proved. The mail passes if its
+// body has only one reading under one of the proofs.
 func judgeReading(head HeaderVerdict, whole io.Reader) (v Verdict, err error) {
 	for _, p := range head.proofs {
 		if !slices.ContainsFunc(readingFields, func(name string) bool { return !p.sealed(head.fields, name) }) {
@@ -251,8 +249,8 @@ func judgeReading(head HeaderVerdict, whole io.Reader) (v Verdict, err error) {
 	return v, nil
 }
 
-// soleAuthor reads a header strictly, as it must be before anything in it is
-// proved. It returns the one address in From.
+// soleAuthor parses a header strictly, as required before anything in it is proved. from is the
+// only address in From.
 func soleAuthor(raw []byte, header message.Header) (fields []message.Field, from, gate, reason string) {
 	fields, err := message.StrictFields(raw)
 	if err != nil {

@@ -8,19 +8,19 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// Returned is what a delivery report says about a mail of ours.
+// Returned is the statement of a delivery report about a mail of ours.
 type Returned struct {
-	Key     string    // of the report, as of Message
+	Key     string    // of the report, in the form of Message.Key
 	UID     uint32    // of the report
 	At      time.Time // INTERNALDATE of the report
-	Effect  string    // of which the mail was, in lower case
-	To      string    // who did not get it
+	Effect  string    // the effect of the mail, in lower case
+	To      string    // the recipient who did not get it
 	Reason  string
-	Delayed bool // its server goes on trying
+	Delayed bool // the server keeps trying
 }
 
-// ReportsToUs reports whether a header may be that of a delivery report for this agent.
-// likely is true if it names a Message-ID of ours.
+// ReportsToUs reports whether a header may belong to a delivery report for this agent. likely
+// is true if it names one of our Message-IDs.
 func (f Filter) ReportsToUs(raw []byte) (ok, likely bool) {
 	fields := message.Fields(raw)
 	if !message.LooksLikeReport(fields) {
@@ -51,8 +51,8 @@ func (f Filter) isOwn(list string) bool {
 	})
 }
 
-// ReadReport returns what a report says about a mail of ours. ok is false if it says
-// nothing; forged is true if it names an id that only looks like ours.
+// ReadReport returns a report's statement about a mail of ours. ok is false if the report makes
+// no such statement; forged is true if it names an ID that only looks like ours.
 func (f Filter) ReadReport(raw []byte) (r Returned, ok, forged bool) {
 	report := message.ReadReport(raw)
 	for _, id := range report.IDs {
@@ -67,8 +67,8 @@ func (f Filter) ReadReport(raw []byte) (r Returned, ok, forged bool) {
 	return r, false, forged
 }
 
-// lostTo returns the recipient who did not get a mail of ours: an operator, or whom the
-// report names.
+// lostTo returns the recipient who did not get a mail of ours: an operator if the report names
+// one, otherwise its first recipient.
 func (f Filter) lostTo(recipients []string) string {
 	if i := slices.IndexFunc(recipients, f.Operator); i >= 0 {
 		return recipients[i]

@@ -9,8 +9,8 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// maxNamed is the number of DKIM-Signature fields in a mail of which the server
-// may name one. Nobody signs that often.
+// maxNamed is the maximum number of DKIM-Signature fields in a mail of which the server may
+// name one. Nobody signs that often.
 const maxNamed = 50
 
 // signatureField is one DKIM-Signature field of a mail.
@@ -29,13 +29,12 @@ func signatureFields(fields []message.Field) []signatureField {
 	return all
 }
 
-// namedProofs returns a proof for each dkim=pass of the server that is good
-// enough (RFC 8601 section 2.7.1, RFC 6008), or the reason why there is none.
+// namedProofs returns a proof for each dkim=pass of the server that is good enough (RFC 8601
+// section 2.7.1, RFC 6008), or the reason if no signature is.
 //
-// The server names a signature by its domain, and most add the selector and the
-// beginning of its value. A mail can hold look-alikes of the signature that
-// passed. So all signatures that the server may mean must be good enough. One
-// that cannot be read may be any.
+// The server names a signature by its domain, and most servers add the selector and the
+// beginning of its value. A mail can hold look-alikes of the signature that passed. So every
+// signature that the server may mean must be good enough. An unreadable signature may be any.
 func (f Filter) namedProofs(results []authResult, fields []message.Field, from string) (proofs []proof, reason string) {
 	domain := message.Domain(from)
 	signatures := signatureFields(fields)
@@ -70,10 +69,10 @@ func (f Filter) namedProofs(results []authResult, fields []message.Field, from s
 	return nil, reason
 }
 
-// errNoDKIM begins the reason for a mail that the server does not call signed.
+// errNoDKIM begins the reason for a mail without a signature that the server found valid.
 const errNoDKIM = "the server found no valid DKIM signature of "
 
-// strength returns the proof by one of group, or why a member is too weak.
+// strength returns the proof by one of group, or the reason why a member is too weak.
 func (f Filter) strength(group []signatureField, fields []message.Field, from string) (p proof, weak string) {
 	for _, s := range group {
 		if s.err != nil {
@@ -87,7 +86,7 @@ func (f Filter) strength(group []signatureField, fields []message.Field, from st
 	return p, ""
 }
 
-// signatureName is how a server names a signature. What it leaves out is "".
+// signatureName is a server's name for a signature. Missing parts are "".
 type signatureName struct {
 	domain   string // header.d
 	identity string // the domain of header.i
@@ -95,8 +94,8 @@ type signatureName struct {
 	value    string // header.b: the beginning of b=
 }
 
-// nameIn returns the name of a signature in a result. ok is false if the result
-// names no domain, or says something twice.
+// nameIn returns the name of a signature in a result. ok is false if the result names no
+// domain, or repeats a property.
 func nameIn(r authResult) (n signatureName, ok bool) {
 	var i string
 	for _, p := range []struct {
@@ -123,8 +122,8 @@ func (n signatureName) ofDomain() string {
 	return n.identity
 }
 
-// mayMean reports whether nothing that the server says speaks against s. What
-// could not be read of s is "", and does not speak against it either.
+// mayMean reports whether the server may mean s: no part of the name contradicts it. An
+// unreadable part of s is "", and contradicts no name.
 func (n signatureName) mayMean(s signature) bool {
 	agree := func(said, is string) bool { return said == "" || is == "" || sameDomain(said, is) }
 	return agree(n.domain, s.domain) && agree(n.identity, s.identity) &&

@@ -12,26 +12,26 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// signature is what a DKIM-Signature field (RFC 6376 section 3.5) says about
-// itself. That it is valid is for others to find out.
+// signature is the content of a DKIM-Signature field (RFC 6376 section 3.5). Other code checks
+// whether the signature is valid.
 type signature struct {
 	domain   string   // d=, as written, without blanks
 	identity string   // the domain of i=, or d=
 	selector string   // s=
 	value    string   // b=, without blanks
 	fields   []string // h=, in lower case, in its order
-	part     bool     // l=: not the whole body is signed
-	binds    bool     // there is a darn=
-	bound    []string // the domains in darn=: those that the mail was sent to
+	part     bool     // l= is present: only a part of the body may be signed
+	binds    bool     // darn= is present
+	bound    []string // the domains in darn=, to which the mail was sent
 }
 
 // errSignature is the error for a DKIM-Signature field that others may read
 // differently.
 var errSignature = errors.New("malformed DKIM-Signature field")
 
-// parseSignature reads the value of a DKIM-Signature field strictly: a tag twice,
-// or one that is not as the RFC has it, is an error. With an error, the signature
-// has the domain and the selector if these can be read, and nothing else.
+// parseSignature parses the value of a DKIM-Signature field strictly. A repeated tag is an
+// error, and so is a tag that breaks the rules of the RFC. With an error, the signature has
+// only the domain and the selector, if these can be read.
 func parseSignature(value string) (signature, error) {
 	tags, err := signatureTags(value)
 	if err != nil {
@@ -98,8 +98,8 @@ func notTagText(r rune) bool {
 // dense returns s without its blanks, which have no meaning in most tags.
 func dense(s string) string { return strings.NewReplacer(" ", "", "\t", "").Replace(s) }
 
-// speaksFor returns why s cannot prove that the domain of from wrote a mail, or
-// "". The domain of i= must be that of d= or one below it.
+// speaksFor returns the reason why s cannot prove that the domain from wrote a mail, or "". The
+// domain of i= must be that of d= or one below it.
 func (s signature) speaksFor(from string) (reason string) {
 	d, ok := message.ASCIIDomain(s.domain)
 	i, okay := message.ASCIIDomain(s.identity)
@@ -114,13 +114,14 @@ func (s signature) speaksFor(from string) (reason string) {
 	return ""
 }
 
-// coverage is what is known to be as the sender's provider had it.
+// coverage is the part of a mail that is known to be unchanged since it left the sender's
+// provider.
 type coverage struct {
 	all   bool           // every field
 	times map[string]int // how often h= names a field, in lower case
 }
 
-// covers reports what s covers, if it is valid.
+// covers returns the coverage of s, if s is valid.
 func (s signature) covers() coverage {
 	c := coverage{times: map[string]int{}}
 	for _, name := range s.fields {
@@ -129,10 +130,9 @@ func (s signature) covers() coverage {
 	return c
 }
 
-// sealed reports whether the fields of that name are all as they were, and none
-// was added or removed. A field that is named n times in h= is covered n times
-// from the bottom up; one more than there are means that none can be added (RFC
-// 6376 section 5.4.2).
+// sealed reports whether the fields of that name are unchanged, and none was added or removed.
+// A field that is named n times in h= is covered n times from the bottom up. Naming it once
+// more than it occurs means that no other can be added (RFC 6376 section 5.4.2).
 func (c coverage) sealed(fields []message.Field, name string) bool {
 	return c.all || c.times[name] >= max(1, count(fields, name))
 }
@@ -152,8 +152,7 @@ func count(fields []message.Field, name string) int {
 	return n
 }
 
-// uncovered returns the name of a field that an accepted mail must have and
-// that c does not cover, or "".
+// uncovered returns the name of a required field that c does not cover, or "".
 func (c coverage) uncovered(fields []message.Field) string {
 	i := slices.IndexFunc(signedFields, func(name string) bool { return !c.covered(fields, name) })
 	if i < 0 {

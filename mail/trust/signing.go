@@ -6,21 +6,20 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// Signing is what the signature that proves a mail covers. It tells which ways
-// of binding a mail to the agent work for its sender (docs/design.md, "The gate").
+// Signing describes the coverage of the signature that proves a mail. It shows which ways of
+// binding a mail to the agent work for its sender (docs/design.md, "The gate").
 type Signing struct {
-	// Whole is true if the mail counts as it is, because nobody was between the
-	// operator and the server. Then nothing else is set.
+	// Whole is true if the whole mail counts as proved, because it came directly from the
+	// operator to the server. The other fields are then empty.
 	Whole bool
 
-	Signed   []string // the fields that it covers, of those that matter, in lower case
-	Added    []string // those of them in the mail that it names once more: no other can be added
-	Unsigned []string // the fields in the mail, of those that matter, that it does not cover
-	To       []string // the addresses in the To and Cc that it covers
+	Signed   []string // the fields that matter and are covered, in lower case
+	Added    []string // those of Signed that are in the mail and named once more: no other can be added
+	Unsigned []string // the fields that matter, are in the mail, and are not covered
+	To       []string // the addresses in the covered To and Cc
 }
 
-// fieldsThatMatter are the fields by which it is decided whether a mail is an
-// order, and what it says.
+// fieldsThatMatter are the fields that decide whether a mail is an order, and how to read it.
 var fieldsThatMatter = []string{
 	"from", "to", "cc", "subject", "date", "message-id", "in-reply-to", "references", "content-type", "content-transfer-encoding",
 }
@@ -66,8 +65,8 @@ func (p proof) closed(fields []message.Field, name string) bool {
 	return true
 }
 
-// bySPFAlone reports whether the server found that the mail came from a server
-// of the domain of from, and no signature of that domain.
+// bySPFAlone reports whether the server found that the mail came from a server of the domain of
+// from, but found no signature of that domain.
 func (f Filter) bySPFAlone(fields []message.Field, from string) bool {
 	if f.Verify == VerifyDKIM {
 		return false

@@ -12,27 +12,27 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// Trial describes what the gate would do with one mail of the operator.
+// Trial describes how the gate would judge one mail of the operator.
 type Trial struct {
 	At         time.Time // INTERNALDATE
 	From       string
 	ForUs      bool   // it calls the agent, or answers a mail of the agent
-	AuthservID string // the topmost authserv-id; "" if it has none
+	AuthservID string // the topmost authserv-id; "" without one
 
-	// Gate is "" for mail that would come in if it is for us. Otherwise it is
-	// the gate that would reject the mail, and Reason is the evidence.
+	// Gate is "" for mail that would be accepted if it is for us. Otherwise it is the gate that
+	// would reject the mail, and Reason is the evidence.
 	Gate, Reason string
 
-	// Signing is what the signature covers that proves who sent the mail; nil if
-	// nothing does. SPFAlone is true if the server proves it by SPF and by no
-	// signature, and Doubtful if it is not signed how the body is to be read, and
-	// there is more than one way.
+	// Signing describes the signature that proves the sender; nil without one. SPFAlone is true
+	// if the server proves the sender by SPF and not by a signature. Doubtful is true if the
+	// fields that determine how to read the body are not signed and the body has more than one
+	// reading.
 	Signing  *Signing
 	SPFAlone bool
 	Doubtful bool
 
-	// NoAnswer is why the DNS has not said which key signs the mail: nobody knows
-	// yet whether the signature is valid.
+	// NoAnswer is the error of the DNS lookup of the signing key. Until a lookup succeeds, it
+	// is unknown whether the signature is valid.
 	NoAnswer error
 }
 

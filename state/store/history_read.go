@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
+	"os"
 	"slices"
+	"sync"
 
+	"agentstateloop/internal/members"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
@@ -195,4 +199,104 @@ func (st *Store) allLines() ([]state.Line, error) {
 		}
 	}
 	return lines, nil
+}
+
+// mendHole rewrites the newest lines of the history if a power loss left a hole in them: the end of
+// the append reached the disk, but an earlier part did not. A hole reads as zero bytes, which no
+// line contains. The lines come from the state s.
+func (st *Store) mendHole(name string, s stored) error {
+	if st.synced.Load() == s.Lines[0].Serial || s.Chain.Serial != s.Lines[0].Serial {
+		return nil // this process has fsynced them, or an older program wrote them
+	}
+	lines, err := seal(s.Chain.Before, s.Lines)
+	if err != nil {
+		return err
+	}
+	var want []byte
+	for _, l := range lines {
+		want = append(want, l.data...)
+	}
+	path := st.path(name)
+	f, err := osfile.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	end, err := wholeLines(f)
+	if err != nil {
+		return err
+	}
+	start := end - int64(len(want))
+	if start < 0 {
+		return nil
+	}
+	got := make([]byte, len(want))
+	if _, err := f.ReadAt(got, start); err != nil {
+		return err
+	}
+	if !bytes.Contains(got, []byte{0}) {
+		return nil
+	}
+	return st.writeAt(f, path, want, start)
+}
+
+// recent caches the state last read or written, with its file. As long as the state's name still
+// refers to this file, the state need not be read again: a runner that works through a thousand
+// messages reads its own state eight times for each. The cache holds the file open, so that no
+// other file can be mistaken for it: every commit makes a new file, and the system reuses an inode
+// number only after the file is closed. The file's time and size are compared too, in case a person
+// edits it.
+//
+// The cached state is shared by all its readers and writers. Only Step changes a state, and it
+// copies the state first.
+type recent struct {
+	mu    sync.Mutex
+	file  *os.File // nil if the cache is empty
+	info  fs.FileInfo
+	state stored
+
+	memo  *members.Memo // the memo of the state, if this process wrote it
+	spare []byte        // the buffer of the previous memo, for reuse
+}
+
+// of returns the cached state, if the cache holds the file at path.
+func (r *recent) of(path string) (stored, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return stored{}, false
+	}
+	info, err := os.Lstat(path)
+	if err != nil || !os.SameFile(info, r.info) || !info.ModTime().Equal(r.info.ModTime()) || info.Size() != r.info.Size() {
+		return stored{}, false
+	}
+	return r.state, true
+}
+
+// keep caches the state that was read from f or written to it, and takes ownership of f. data is
+// the content of f.
+func (r *recent) keep(f *os.File, data []byte, s stored, memo *members.Memo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file != nil {
+		r.file.Close()
+	}
+	info, err := f.Stat()
+	// Invalid UTF-8 is encoded as this character, so the decoded text would differ.
+	if err != nil || bytes.Contains(data, []byte(`\ufffd`)) {
+		f.Close()
+		r.file, r.memo = nil, nil
+		return
+	}
+	r.spare = r.memo.Bytes()
+	r.file, r.info, r.state, r.memo = f, info, s, memo
+}
+
+// encode is encodeState with the memo and buffer of the cached state.
+func (r *recent) encode(s *stored) ([]byte, *members.Memo, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	data, memo, err := encodeState(r.spare[:0], s, r.memo)
+	r.spare = nil
+	return data, memo, err
 }

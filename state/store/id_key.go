@@ -14,7 +14,7 @@ import (
 	"agentstateloop/state"
 )
 
-// IDKeyFile holds the key that makes the Message-IDs of our mail (docs/design.md, "Our mail"). It
+// IDKeyFile holds the key that makes the Message-IDs of our mail (docs/protocol.md, "Our mail"). It
 // is a secret file.
 const IDKeyFile = "message-id.key"
 

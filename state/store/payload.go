@@ -1,22 +1,29 @@
 package store
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
+	"agentstateloop/internal/members"
 	"agentstateloop/internal/osfile"
+	"agentstateloop/state"
 )
 
-// The folders of an agent's directory (docs/design.md, "Files of one agent").
+// The folders of an agent's directory (docs/protocol.md, "Files of one agent").
 const (
 	MessagesDir   = "messages"   // raw payloads
 	OutboxDir     = "outbox"     // rendered effects
@@ -113,4 +120,121 @@ func NewID() string {
 func hashHex(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])
+}
+
+// Prune removes at most limit entries of a folder that were last changed before the given time,
+// except those for which spared returns true. It returns the number removed. A number below limit
+// means that no old entry is left. A missing folder has no old entries.
+func (st *Store) Prune(folder string, before time.Time, spared func(name string) bool, limit int) (int, error) {
+	err := osfile.Folder(st.path(folder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	dir, err := os.Open(st.path(folder))
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	removed := 0
+	for removed < limit {
+		entries, err := dir.ReadDir(limit)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return removed, err
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil || !info.ModTime().Before(before) || spared(e.Name()) || removed == limit {
+				continue
+			}
+			if err := osfile.RemoveAll(filepath.Join(dir.Name(), e.Name())); err != nil {
+				return removed, err
+			}
+			removed++
+		}
+	}
+	return removed, nil
+}
+
+// The state and the history lines are JSON that encoding/json reads and writes. Package members
+// does the same for the JSON this program writes, but without reflection over all types first.
+// Other JSON falls back to encoding/json: files written by another version or by a person, damaged
+// files, and values that cannot be encoded.
+
+// Members lists the members of state.json.
+func (s *stored) Members(c *members.Coder) {
+	s.State.Members(c)
+	members.OptObject(c, "chain", &s.Chain, (*chain).members)
+	members.OptBool(c, "settled", &s.Settled)
+}
+
+func (c *chain) members(m *members.Coder) {
+	members.Number(m, "serial", &c.Serial)
+	members.Text(m, "sum", &c.Sum)
+	members.Text(m, "before", &c.Before)
+}
+
+// encodeState appends the content of state.json to data, which is empty, and returns its memo. last
+// is the memo of an earlier state, or nil.
+func encodeState(data []byte, s *stored, last *members.Memo) ([]byte, *members.Memo, error) {
+	data, memo, ok := members.AppendAgain(data, s, (*stored).Members, last)
+	if !ok {
+		var err error
+		if data, err = json.Marshal(s); err != nil {
+			return nil, nil, err
+		}
+		memo = nil
+	}
+	return append(data, '\n'), memo, nil
+}
+
+// decodeState decodes the output of encodeState, or any other JSON of a state. On an error, s holds
+// the part that encoding/json decoded before it.
+func decodeState(data []byte) (s stored, err error) {
+	if members.Read(bytes.TrimSuffix(data, []byte("\n")), &s, (*stored).Members) {
+		return s, nil
+	}
+	s = stored{}
+	return s, json.Unmarshal(data, &s)
+}
+
+// marshalLine returns the JSON of a history line.
+func marshalLine(l *state.Line) ([]byte, error) {
+	if data, ok := members.Append(nil, l, (*state.Line).Members); ok {
+		return data, nil
+	}
+	return json.Marshal(l)
+}
+
+// fileLine is a line as written to a history file.
+type fileLine struct {
+	state.Line
+	Sum string `json:"sum,omitempty"`
+}
+
+// Members lists the members of a line in a file.
+func (l *fileLine) Members(c *members.Coder) {
+	l.Line.Members(c)
+	members.OptText(c, "sum", &l.Sum)
+}
+
+// unmarshalLine decodes a history line, with or without its sum.
+func unmarshalLine(raw []byte) (state.Line, error) {
+	var l fileLine
+	if members.Read(bytes.TrimSuffix(raw, []byte("\n")), &l, (*fileLine).Members) {
+		return l.Line, nil
+	}
+	var other state.Line
+	err := json.Unmarshal(raw, &other)
+	return other, err
+}
+
+// AttemptDir returns the folder of one attempt, below the agent's directory.
+func AttemptDir(turnID string, epoch uint64) string {
+	return path.Join(TurnsDir, turnID, strconv.FormatUint(epoch, 10))
 }

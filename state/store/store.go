@@ -1,5 +1,5 @@
 // Package store keeps one agent's State on disk, with its history, payloads, nudges, locks and log
-// (docs/design.md, "Files of one agent").
+// (docs/protocol.md, "Files of one agent").
 package store
 
 import (
@@ -15,6 +15,8 @@ import (
 
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
+
+	"github.com/gofrs/flock"
 )
 
 // Store keeps one agent's State in Dir, with its history and payloads. Several processes may use
@@ -204,4 +206,142 @@ func (st *Store) makeDir() error {
 		return fmt.Errorf("make state directory: %w", err)
 	}
 	return nil
+}
+
+// Limits on the files that a reader loads, in bytes. Our own files stay far below them, so a longer
+// file is not ours.
+const (
+	MaxPayload = 128 << 20 // a message, or an effect: the largest mail that is kept has 64 MiB
+	maxState   = 256 << 20 // state.json: 1,000 waiting rows are 1 MB
+	maxHistory = 1 << 30   // one month: 60 mails an hour fill a fifth of it; never loaded whole
+	maxRecord  = 16 << 20  // one line of the history
+)
+
+// Open opens a file of the directory for reading. If the file, or a folder on the way to it, is a
+// link, a named pipe or another irregular file, Open returns an error that names it (see package
+// regular).
+func (st *Store) Open(name string) (*os.File, error) {
+	if err := osfile.Folders(st.Dir, name); err != nil {
+		return nil, err
+	}
+	return osfile.Open(st.path(name))
+}
+
+// ReadFile returns the content of a file of the directory. It opens the file like Open. A file
+// longer than limit bytes is an error.
+func (st *Store) ReadFile(name string, limit int64) ([]byte, error) {
+	if err := osfile.Folders(st.Dir, name); err != nil {
+		return nil, err
+	}
+	return osfile.ReadFile(st.path(name), limit)
+}
+
+// CheckFolders returns an error if any folder on the way to the file name is not a real folder,
+// such as a link to another folder. The error names it.
+func (st *Store) CheckFolders(name string) error { return osfile.Folders(st.Dir, name) }
+
+// The locks of an agent. Each is a file of its own, which no rename replaces. A process takes them
+// in the order turn, cycle, state. The holder of CycleLock may try TurnLock but must not wait for
+// it (docs/design.md, "Locks").
+const (
+	TurnLock   = "turn.lock"   // held by the runner of a turn for the whole turn
+	CycleLock  = "cycle.lock"  // held for the network work of one cycle
+	LingerLock = "linger.lock" // held by a poll that lingers
+	FetchLock  = "fetch.lock"  // held by a poll that fetches large mail
+	HookLock   = "hook.lock"   // held by a process that calls hooks
+	SentLock   = "sent.lock"   // held by a process that files copies of sent mail
+	stateLock  = "state.lock"  // held by Commit for milliseconds
+)
+
+// commitPatience is how long Commit waits for other commits. They take milliseconds, so a longer
+// wait means a stopped process, not a busy one.
+const commitPatience = 10 * time.Second
+
+// Lock is a held lock.
+type Lock struct{ f *flock.Flock }
+
+// Unlock releases the lock.
+func (l *Lock) Unlock() error { return l.f.Unlock() }
+
+// TryLock takes the named lock. It returns nil if another process holds it.
+func (st *Store) TryLock(name string) (*Lock, error) {
+	if err := st.makeDir(); err != nil {
+		return nil, err
+	}
+	f, err := osfile.Lock(st.path(name))
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	ok, err := f.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", f.Path(), err)
+	}
+	if !ok {
+		return nil, nil
+	}
+	return &Lock{f}, nil
+}
+
+// lockState takes state.lock. It waits up to commitPatience.
+func (st *Store) lockState(ctx context.Context) (*Lock, error) {
+	f, err := osfile.Lock(st.path(stateLock))
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, commitPatience)
+	defer cancel()
+	_, err = f.TryLockContext(ctx, 2*time.Millisecond)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("%s was held by another process for %v: find it with `fuser %[1]s`", f.Path(), commitPatience)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", f.Path(), err)
+	}
+	return &Lock{f}, nil
+}
+
+// Stamp identifies a version of the state without reading it. The zero value means that no state
+// exists.
+type Stamp struct{ file fs.FileInfo }
+
+// Same reports whether two stamps are of the same state.
+func (s Stamp) Same(t Stamp) bool {
+	if s.file == nil || t.file == nil {
+		return s.file == nil && t.file == nil
+	}
+	return os.SameFile(s.file, t.file) && s.file.ModTime().Equal(t.file.ModTime()) && s.file.Size() == t.file.Size()
+}
+
+// Stamp returns the stamp of the current state. Call it before Read: if a new state is written in
+// between, its stamp differs.
+func (st *Store) Stamp() (Stamp, error) {
+	info, err := os.Lstat(st.path(stateFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Stamp{}, err
+	}
+	return Stamp{info}, nil
+}
+
+// The log file, and the size in bytes at which it is renamed to log.1.
+const (
+	logFile = "log"
+	maxLog  = 1 << 20
+)
+
+// Log adds one line to the log: an action of a poll and its reason. Callers may ignore the error:
+// an unwritable log must not stop them, and Obstacles reports the cause.
+func (st *Store) Log(now time.Time, text string) error {
+	path := st.path(logFile)
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() >= maxLog {
+		if err := renameOver(path, path+".1"); err != nil {
+			return err
+		}
+	}
+	f, err := osfile.OpenAppend(path, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintf(f, "%s %s\n", now.UTC().Format(time.RFC3339), shortLine(text))
+	return err
 }

@@ -47,7 +47,7 @@ func choose(options []option, kinds ...string) (string, bool) {
 	return "", false
 }
 
-// permit decides a request for permission (docs/design.md, "An agent that speaks ACP"). It grants
+// permit decides a request for permission (docs/protocol.md, "An agent that speaks ACP"). It grants
 // a request, once, if the cause of the turn or an earlier answer of the operator allows it. It
 // refuses all others. But if the operator may be asked, permit asks the operator and ends the
 // turn, which continues after the answer.

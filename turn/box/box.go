@@ -1,7 +1,11 @@
 package box
 
 import (
+	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -71,3 +75,39 @@ type Way struct {
 
 // String returns the name of the way, for messages.
 func (w Way) String() string { return w.name }
+
+// Grantable returns an error if path cannot be in Read or Write, or nil. It looks only at the
+// text of the path.
+func Grantable(path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("%s is not an absolute path", path)
+	}
+	path = filepath.Clean(path)
+	if slices.Contains([]string{"/", "/etc", "/run", "/var/run", "/bin", "/sbin", "/lib", "/lib64"}, path) {
+		return fmt.Errorf("%s holds more than a program in a box may see; name a folder in it", path)
+	}
+	for _, dir := range []string{"/proc", "/sys", "/dev"} {
+		if path == dir || strings.HasPrefix(path, dir+"/") {
+			return fmt.Errorf("%s is the machine's own; a box cannot have it", path)
+		}
+	}
+	return nil
+}
+
+// EscapesCommand is the hidden subcommand of our own binary that runs TryEscapes.
+const EscapesCommand = "__escapes"
+
+// Targets are the resources that a program must not reach from inside a sandbox.
+type Targets struct {
+	Hidden  map[string]string // unreadable paths, by their names in messages
+	Marker  string            // a file that must not appear outside
+	PID     int               // of a process outside; 0 skips the test
+	Address string            // of a server outside; "" if the sandbox has the network
+	Local   bool              // the sandbox may use local sockets
+}
+
+// Escape is one attempt to leave a sandbox.
+type Escape struct {
+	What string // such as "reads /etc/shadow"
+	Out  bool   // the attempt succeeded
+}

@@ -1,5 +1,6 @@
 // Package box runs a program in a sandbox: in namespaces of its own, with only /usr, the
-// granted folders and scratch space in memory (docs/design.md, "The box"; docs/decisions/0022).
+// granted folders and scratch space in memory (docs/design.md, "The box";
+// docs/decisions/0022-sandbox.md).
 // A process in a sandbox cannot outlive it, inherits none of our descriptors, and cannot reach
 // a process outside.
 //

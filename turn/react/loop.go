@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"agentstateloop/turn"
@@ -246,3 +247,134 @@ func (l *Loop) blank() (*runEnd, error) {
 type internalError struct{ error }
 
 func (b *internalError) Unwrap() error { return b.error }
+
+// After is the consequence of a call.
+type After string
+
+// The consequences of a call. Continue means the next request; "" means the same.
+const (
+	Continue  After = "continue"
+	Suspend   After = "suspend"   // the turn waits for a later report
+	Terminate After = "terminate" // the turn is over
+)
+
+// Ending is the error of a call that succeeded and ends the run.
+type Ending struct {
+	After After
+	Text  string // the result; with Terminate, the last words of the run
+}
+
+// Error returns the result.
+func (e Ending) Error() string { return e.Text }
+
+// notRun returns why a call is not run after a call that ended the run.
+func notRun(after After) string {
+	switch after {
+	case Suspend:
+		return "a call before it suspended your turn. Make it again, if you still need it, when the turn goes on."
+	case Terminate:
+		return "a call before it ended your turn."
+	}
+	return ""
+}
+
+// endCalled returns the end of a run that a call ended. A later attempt may repeat it: its
+// effects are idempotent.
+func (l *Loop) endCalled(ctx context.Context) (*runEnd, error) {
+	for _, c := range append([]Call(nil), l.conversation.open...) {
+		if err := l.refuseCall(c, notRun(l.conversation.ended.After)); err != nil {
+			return nil, err
+		}
+	}
+	if l.conversation.ended.After != Terminate {
+		return &runEnd{}, nil
+	}
+	if l.Finish != nil {
+		if err := l.Finish(ctx); err != nil {
+			return nil, err
+		}
+	}
+	text := l.conversation.ended.Text
+	l.speech.add(text)
+	l.speech.flush()
+	return &runEnd{text: text}, nil
+}
+
+// suspended returns the text by which the model learns that its turn waits.
+func suspended(id string, wait time.Duration) string {
+	return fmt.Sprintf("[Your turn waits now for the report on this, %s, for %v at most. It goes on with the report.]", id, wait)
+}
+
+const (
+	pieceInterval = 200 * time.Millisecond // how long the emitter gathers pieces of text
+	maxPiece      = 4 << 10                // bytes; a longer text is emitted at once
+)
+
+// textEmitter collects the text of answers and emits it in larger pieces.
+type textEmitter struct {
+	emit func(turn.Event)
+
+	said    bool            // this process has emitted or gathered text
+	inside  bool            // the current answer has text
+	waiting strings.Builder // not yet emitted
+	emitted time.Time       // when text was last emitted
+}
+
+// begin separates the next answer from the text before it.
+func (s *textEmitter) begin() { s.inside = false }
+
+// add adds a piece of an answer's text.
+func (s *textEmitter) add(text string) {
+	if s.said && !s.inside {
+		s.waiting.WriteString("\n\n")
+	}
+	s.said, s.inside = true, true
+	s.waiting.WriteString(text)
+	if s.waiting.Len() >= maxPiece || time.Since(s.emitted) >= pieceInterval {
+		s.flush()
+	}
+}
+
+// flush emits the waiting text.
+func (s *textEmitter) flush() {
+	if s.waiting.Len() > 0 {
+		s.emit(turn.Event{Kind: turn.TextDelta, Text: s.waiting.String()})
+		s.emitted = time.Now()
+	}
+	s.waiting.Reset()
+}
+
+// end emits the end of the run.
+func (l *Loop) end(ctx context.Context, end runEnd) error {
+	if end.cut == "" && l.conversation.ended.After == "" && !l.conversation.succeeded["sleep"] && !l.conversation.succeeded["ask"] {
+		if err := l.Rest(ctx); err != nil {
+			return l.fail(err)
+		}
+	}
+	e := l.done()
+	e.Cut = end.cut
+	if len(end.text) <= turn.DefaultMaxText { // a longer text is in the text events
+		e.Text = end.text
+	}
+	l.Emit(e)
+	return nil
+}
+
+// fail emits the failure of the run and returns the error of Run.
+func (l *Loop) fail(err error) error {
+	if classify(err) == refused {
+		l.Emit(turn.Event{Kind: turn.Error, Text: turn.APIRefused + err.Error()})
+	}
+	e := limited(l.done(), err, time.Now())
+	e.Failed, e.Text = true, err.Error()
+	l.Emit(e)
+	if b, ok := errors.AsType[*internalError](err); ok {
+		return b
+	}
+	return fmt.Errorf("%w: %w", ErrFailed, err)
+}
+
+// done returns the last event, with the usage of all requests.
+func (l *Loop) done() turn.Event {
+	return turn.Event{Kind: turn.Done, Usage: l.meter.usage, CostUSD: l.meter.costUSD}
+}

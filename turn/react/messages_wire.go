@@ -7,7 +7,7 @@ import (
 
 // The wire types of the Messages API, version 2023-06-01, as far as we use it. The types of
 // Anthropic's client would take ten times the space in the binary
-// (docs/decisions/0056-room-in-the-binary.md).
+// (docs/decisions/0056-binary-size.md).
 
 // messagesVersion is the version of the API.
 const messagesVersion = "2023-06-01"

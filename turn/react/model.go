@@ -1,9 +1,14 @@
 package react
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -173,3 +178,93 @@ const (
 
 // maxAnswer is the size, in bytes, at which an answer is truncated. Package turn keeps no more.
 const maxAnswer = turn.DefaultMaxOutput
+
+// Models returns the names of the API's models, from one page of its list. The request is free
+// of charge. The error is a *Fault if the API sent an error response.
+func (m *Messages) Models(ctx context.Context) ([]string, error) {
+	url := strings.TrimSuffix(cmp.Or(m.url, AnthropicURL), "/") + "/v1/models?limit=1000"
+	return m.http.models(ctx, url, http.Header{"X-Api-Key": {m.http.key}, "Anthropic-Version": {messagesVersion}})
+}
+
+// Models returns the names of the API's models. The request is free of charge. The error is a
+// *Fault if the API sent an error response. Some servers do not have this list; see
+// ListUnsupported.
+func (c *Chat) Models(ctx context.Context) ([]string, error) {
+	header := http.Header{}
+	if c.http.key != "" {
+		header.Set("Authorization", "Bearer "+c.http.key)
+	}
+	return c.http.models(ctx, c.url+"/models", header)
+}
+
+// maxList bounds a list of models, in bytes. The longest known list has a few hundred
+// kilobytes.
+const maxList = 8 << 20
+
+// models reads a list of models; both APIs use the same form.
+func (w *httpClient) models(ctx context.Context, url string, header http.Header) ([]string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, w.redactError(err)
+	}
+	req.Header = header
+	res, err := w.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxList)).Decode(&list); err != nil {
+		return nil, fmt.Errorf("read the first %d bytes of the list of models: %w", maxList, err)
+	}
+	var names []string
+	for _, model := range list.Data {
+		names = append(names, model.ID)
+	}
+	return names, nil
+}
+
+// ListUnsupported reports whether an error of Models means that the API has no list of models.
+// The API may work nevertheless.
+func ListUnsupported(err error) bool {
+	f, ok := errors.AsType[*Fault](err)
+	return ok && (f.Status == http.StatusNotFound || f.Status == http.StatusMethodNotAllowed || f.Status == http.StatusNotImplemented)
+}
+
+// KeyRefused reports whether an error of Models means that the API refused the key.
+func KeyRefused(err error) bool { return classify(err) == refused }
+
+// thinkFilter passes on the text of an answer as it arrives, without the thoughts at its
+// beginning.
+type thinkFilter struct {
+	say  func(string)
+	held string // text that is, or may be, a thought
+	past bool   // the text after the thoughts has begun
+}
+
+func (f *thinkFilter) add(text string) {
+	if f.past {
+		f.say(text)
+		return
+	}
+	f.held += text
+	rest, undecided := turn.AfterThoughts(f.held)
+	if undecided {
+		return
+	}
+	f.past, f.held = true, ""
+	if rest != "" {
+		f.say(rest)
+	}
+}
+
+// end passes on the held text, unless it is a thought.
+func (f *thinkFilter) end() {
+	if rest := turn.WithoutThoughts(f.held); !f.past && rest != "" {
+		f.say(rest)
+	}
+}

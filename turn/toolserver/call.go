@@ -5,6 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"strings"
+
+	"agentstateloop/internal/plain"
+	"agentstateloop/turn/react"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -92,4 +97,128 @@ func (s *Session) renew(ctx context.Context, why string) {
 // tell returns an error for the model, with secrets redacted.
 func (s *Session) tell(format string, args ...any) error {
 	return errors.New(s.redact(fmt.Sprintf(format, args...)))
+}
+
+const (
+	maxResult   = 64 << 10 // bytes of a result's text
+	maxPictures = 20       // of one server in a turn
+)
+
+// result returns the text of a call's result for the model. It keeps pictures and returns them
+// as a react.Showing. A result that the tool marks as an error becomes an error.
+func (s *Session) result(tool string, r *mcp.CallToolResult) (string, error) {
+	var parts []string
+	var shown []react.Shown
+	for _, content := range r.Content {
+		part, picture := s.content(tool, content)
+		if picture != nil {
+			shown = append(shown, *picture)
+			continue
+		}
+		parts = append(parts, part)
+	}
+	if text, ok := structured(r); ok {
+		parts = append(parts, text)
+	}
+	text := s.redact(joined(parts))
+	switch {
+	case r.IsError && text == "":
+		return "", errors.New("the tool failed, and does not say why")
+	case r.IsError:
+		return "", errors.New(text)
+	case len(shown) > 0:
+		return "", react.Showing{Text: text, Files: shown}
+	case text == "":
+		return "(empty)", nil
+	}
+	return text, nil
+}
+
+// joined returns the parts as one text, truncated to maxResult bytes.
+func joined(parts []string) string {
+	text := strings.ToValidUTF8(strings.Join(parts, "\n"), "\uFFFD")
+	kept := plain.Cut(text, maxResult)
+	if len(kept) < len(text) {
+		return fmt.Sprintf("%s\n[truncated: %d bytes more]", kept, len(text)-len(kept))
+	}
+	return text
+}
+
+// content returns one part of a result: a text, or a picture that was kept. For content that
+// cannot be shown, the text describes it.
+func (s *Session) content(tool string, content mcp.Content) (string, *react.Shown) {
+	switch c := content.(type) {
+	case *mcp.TextContent:
+		return c.Text, nil
+	case *mcp.ImageContent:
+		picture, err := s.keep(tool, c.Data)
+		if err != nil {
+			return fmt.Sprintf("[a picture (%s) is not shown: %v]", kind(c.MIMEType, len(c.Data)), err), nil
+		}
+		return "", &picture
+	case *mcp.AudioContent:
+		return fmt.Sprintf("[a sound (%s), which you cannot hear]", kind(c.MIMEType, len(c.Data))), nil
+	case *mcp.ResourceLink:
+		words := []string{clip(c.Name, 200), clip(c.Title, 200), clip(c.Description, maxWords), clip(c.MIMEType, 100)}
+		words = append(words, clip(c.URI, maxWords))
+		return "[a resource of the server, which you can name to its tools: " + strings.Join(nonEmpty(words), ", ") + "]", nil
+	case *mcp.EmbeddedResource:
+		if c.Resource == nil {
+			return "[a resource without content]", nil
+		}
+		name := clip(c.Resource.URI, maxWords)
+		if c.Resource.Blob != nil {
+			return fmt.Sprintf("[the resource %s (%s) is not a text, and is not shown]", name, kind(c.Resource.MIMEType, len(c.Resource.Blob))), nil
+		}
+		return fmt.Sprintf("[the resource %s:]\n%s", name, c.Resource.Text), nil
+	}
+	return "[something of a kind that we do not know]", nil
+}
+
+// kind returns the type and the size of content that is not shown.
+func kind(mime string, size int) string {
+	return strings.Join(nonEmpty([]string{clip(mime, 100), plain.Size(int64(size))}), ", ")
+}
+
+func nonEmpty(words []string) (kept []string) {
+	for _, w := range words {
+		if w != "" {
+			kept = append(kept, w)
+		}
+	}
+	return kept
+}
+
+// keep keeps a picture of a result.
+func (s *Session) keep(tool string, data []byte) (react.Shown, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.server.Keep == nil:
+		return react.Shown{}, errors.New("pictures are not shown here")
+	case s.pictures == maxPictures:
+		return react.Shown{}, fmt.Errorf("%d pictures of this server were kept in this turn", maxPictures)
+	}
+	s.pictures++
+	return s.server.Keep(fmt.Sprintf("%s-%d", modelName(s.server.Name, tool), s.pictures), data)
+}
+
+// structured returns the structured content of a result as JSON. It returns false if a text of
+// the result has the same content, as the protocol recommends.
+func structured(r *mcp.CallToolResult) (string, bool) {
+	if r.StructuredContent == nil {
+		return "", false
+	}
+	for _, content := range r.Content {
+		var value any
+		text, ok := content.(*mcp.TextContent)
+		if ok && json.Unmarshal([]byte(text.Text), &value) == nil && reflect.DeepEqual(value, r.StructuredContent) {
+			return "", false
+		}
+	}
+	text, err := json.Marshal(r.StructuredContent)
+	if err != nil {
+		return "", false
+	}
+	return string(text), true
 }

@@ -11,11 +11,11 @@ import (
 	"agentstateloop/internal/lazy"
 )
 
-// Answer is one answer of an IMAP server: text and literals by turns, text first. A
-// text that a literal follows ends in its length.
+// Answer is one answer of an IMAP server: texts and literals alternately, a text first. A text
+// before a literal ends in the length of the literal.
 type Answer [][]byte
 
-// ReadAnswer reads one answer. An error comes with what was read until then.
+// ReadAnswer reads one answer. With an error it returns the part read until then.
 func ReadAnswer(r *bufio.Reader) (Answer, error) {
 	var a Answer
 	for {
@@ -81,7 +81,7 @@ func (a Answer) Found() (uids []uint32) {
 		if !isRange {
 			last = first
 		}
-		from, _ := strconv.ParseUint(first, 10, 32) // the pattern lets nothing else through
+		from, _ := strconv.ParseUint(first, 10, 32) // the pattern allows only digits here
 		to, _ := strconv.ParseUint(last, 10, 32)
 		for uid := from; uid <= to && uid != 0; uid++ {
 			uids = append(uids, uint32(uid))
@@ -90,7 +90,7 @@ func (a Answer) Found() (uids []uint32) {
 	return uids
 }
 
-// Part returns the part of a mail that a FETCH answer brings: "head", "body" or "".
+// Part returns which part of a mail a FETCH answer contains: "head", "body" or "".
 func (a Answer) Part() string {
 	for i := 0; i < len(a)-1; i += 2 {
 		m := bodyItem.Get().FindSubmatch(a[i])
@@ -105,8 +105,8 @@ func (a Answer) Part() string {
 	return ""
 }
 
-// WithBody returns the answer with other words in the place of each body: "{0}\r\n"
-// for an empty one, "NIL" for none. With "" the body is not mentioned at all.
+// WithBody returns the answer with words in place of each body: "{0}\r\n" for an empty body,
+// "NIL" for a missing one. With "" the answer does not mention the body at all.
 func (a Answer) WithBody(words string) Answer {
 	var other []byte
 	for i := 0; i < len(a); i++ {
@@ -125,8 +125,8 @@ func (a Answer) WithBody(words string) Answer {
 	return Answer{other}
 }
 
-// Refused returns the answer that ends a command with "NO" or "BAD" where a says OK.
-// ok reports whether a ends one so.
+// Refused returns the answer with word, "NO" or "BAD", in place of the OK that ends a command.
+// ok reports whether a ends a command with OK.
 func (a Answer) Refused(word string) (refused Answer, ok bool) {
 	m := taggedOK.Get().FindSubmatch(a[0])
 	if m == nil {

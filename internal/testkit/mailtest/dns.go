@@ -1,10 +1,27 @@
 package mailtest
 
 import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
 	"net"
+	"net/mail"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/emersion/go-msgauth/dkim"
+	"github.com/emersion/go-smtp"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -18,7 +35,7 @@ type DNS struct {
 	txt   map[string][]string
 	fails map[string]bool
 	asked []string
-	hold  int      // so many questions must wait before any is answered
+	hold  int      // number of queries that must wait before any is answered
 	held  []func() // their answers
 }
 
@@ -62,15 +79,14 @@ func (d *DNS) Fail(name string) {
 	d.fails[canonical(name)] = true
 }
 
-// Hold makes the server answer none of the next n questions before the last of
-// them has come.
+// Hold makes the server answer the next n queries only when the last of them has come.
 func (d *DNS) Hold(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hold = n
 }
 
-// send sends a reply when all that are held with it have come.
+// send sends a reply once all replies held with it are ready.
 func (d *DNS) send(reply []byte, to net.Addr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +100,7 @@ func (d *DNS) send(reply []byte, to net.Addr) {
 	d.held = nil
 }
 
-// Asked returns the names that were asked for, in order.
+// Asked returns the queried names, in order.
 func (d *DNS) Asked() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +122,7 @@ func (d *DNS) serve() {
 	}
 }
 
-// answer returns the reply to a query, or nil for what is not a query.
+// answer returns the reply to a query, or nil if query is malformed.
 func (d *DNS) answer(query []byte) []byte {
 	var p dnsmessage.Parser
 	head, err := p.Start(query)
@@ -155,4 +171,204 @@ func pieces(s string) []string {
 		p, s = append(p, s[:255]), s[255:]
 	}
 	return append(p, s)
+}
+
+// MX is a server that accepts mail from anybody for a domain. It notes its verdict on the
+// signatures on top of each mail, as OpenDKIM and OpenDMARC do, and delivers the mail.
+type MX struct {
+	Addr string // host:port of SMTP, on loopback
+
+	authservID string
+	resolver   *net.Resolver
+	deliver    func(raw []byte) error
+}
+
+// StartMX starts a server for one test. authservID is the name in its notes, dns the name
+// server that it queries. deliver puts a mail into a mailbox.
+func StartMX(t T, authservID string, dns *DNS, deliver func(raw []byte) error) *MX {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mx := &MX{
+		Addr: listener.Addr().String(), authservID: authservID, deliver: deliver,
+		resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, dns.Addr)
+		}},
+	}
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &incoming{mx: mx}, nil }))
+	server.Domain = authservID
+	server.EnableSMTPUTF8 = true
+	server.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(func() { server.Close() })
+	go server.Serve(listener) // ends with Close
+	return mx
+}
+
+// Post sends a mail to the server, as anybody can. An error is the server's rejection.
+func (mx *MX) Post(envelope, to string, raw []byte) error {
+	c, err := smtp.Dial(mx.Addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SendMail(envelope, []string{to}, bytes.NewReader(raw)); err != nil {
+		return err
+	}
+	return c.Quit()
+}
+
+// incoming is one connection.
+type incoming struct {
+	mx   *MX
+	from string
+}
+
+func (s *incoming) Mail(from string, _ *smtp.MailOptions) error {
+	s.from = from
+	return nil
+}
+
+func (s *incoming) Rcpt(string, *smtp.RcptOptions) error { return nil }
+func (s *incoming) Reset()                               { s.from = "" }
+func (s *incoming) Logout() error                        { return nil }
+
+func (s *incoming) Data(r io.Reader) error {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	top := fmt.Sprintf("Return-Path: <%s>\r\nAuthentication-Results: %s; %s\r\nReceived: from %s by %s; %s\r\n",
+		s.from, s.mx.authservID, s.mx.verdict(raw), "sender.example.net", s.mx.authservID, time.Now().Format(time.RFC1123Z))
+	return s.mx.deliver(append([]byte(top), s.mx.withoutOwn(raw)...))
+}
+
+// withoutOwn drops the Authentication-Results fields with our name that came with a mail (RFC
+// 8601 section 5).
+func (mx *MX) withoutOwn(raw []byte) []byte {
+	header, body, _ := bytes.Cut(raw, []byte("\r\n\r\n"))
+	var kept []string
+	dropping := false
+	for line := range strings.SplitSeq(string(header), "\r\n") {
+		if !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "\t") {
+			name, value, _ := strings.Cut(strings.ToLower(line), ":")
+			id, _, _ := strings.Cut(strings.TrimSpace(value), ";")
+			dropping = strings.TrimSpace(name) == "authentication-results" && strings.TrimSpace(id) == mx.authservID
+		}
+		if !dropping {
+			kept = append(kept, line)
+		}
+	}
+	return []byte(strings.Join(kept, "\r\n") + "\r\n\r\n" + string(body))
+}
+
+// verdict returns the DMARC verdict (RFC 7489) on a mail by its signatures alone.
+func (mx *MX) verdict(raw []byte) string {
+	m, err := mail.ReadMessage(bytes.NewReader(raw))
+	if err != nil || len(m.Header["From"]) != 1 {
+		return "dmarc=permerror"
+	}
+	from, err := mail.ParseAddressList(m.Header["From"][0])
+	if err != nil || len(from) != 1 {
+		return "dmarc=permerror"
+	}
+	domain := strings.ToLower(from[0].Address[strings.LastIndexByte(from[0].Address, '@')+1:])
+	found, err := dkim.VerifyWithOptions(bytes.NewReader(raw), &dkim.VerifyOptions{
+		LookupTXT: func(name string) ([]string, error) { return mx.resolver.LookupTXT(context.Background(), name+".") },
+	})
+	if err != nil {
+		return "dmarc=permerror"
+	}
+	results, dmarc := "", "fail"
+	for _, v := range found {
+		result := "fail"
+		if v.Err == nil {
+			result = "pass"
+		}
+		if v.Err == nil && strings.EqualFold(v.Domain, domain) {
+			dmarc = "pass"
+		}
+		results += fmt.Sprintf("dkim=%s header.d=%s; ", result, v.Domain)
+	}
+	return results + "dmarc=" + dmarc + " (p=NONE) header.from=" + domain
+}
+
+// CA is a certificate authority for tests.
+type CA struct {
+	Cert *x509.Certificate
+	Key  *ecdsa.PrivateKey
+	PEM  []byte
+}
+
+// NewCA returns an authority that is valid for a day.
+func NewCA() (*CA, error) {
+	return newCA("mailtest root", nil)
+}
+
+// Intermediate returns an authority below ca.
+func (ca *CA) Intermediate() (*CA, error) { return newCA("mailtest intermediate", ca) }
+
+func newCA(name string, parent *CA) (*CA, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: name, SerialNumber: serial.String()},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(24 * time.Hour),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	issuer, signer := template, key
+	if parent != nil {
+		issuer, signer = parent.Cert, parent.Key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer, &key.PublicKey, signer)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &CA{Cert: cert, Key: key, PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
+}
+
+// Issue returns a server certificate for host and the loopback addresses, with
+// the given changes.
+func (ca *CA) Issue(host string, changes ...func(*x509.Certificate)) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: host},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(12 * time.Hour),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:     []string{host},
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	for _, change := range changes {
+		change(template)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.Cert, &key.PublicKey, ca.Key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }

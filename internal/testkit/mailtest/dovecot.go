@@ -36,8 +36,8 @@ type Dovecot struct {
 // continuous integration, a missing server is a failure instead of a skip.
 const RequireReal = "AGENTSTATELOOP_REQUIRE_REAL"
 
-// StartDovecot starts Dovecot for one test. It skips the test if none is
-// installed or this user may not start it.
+// StartDovecot starts Dovecot for one test. It skips the test if Dovecot is not installed or
+// this user may not start it.
 func StartDovecot(t T) *Dovecot {
 	t.Helper()
 	d, err := startDovecot(t)
@@ -60,8 +60,8 @@ func StartDovecot(t T) *Dovecot {
 
 var errNoDovecot = errors.New("dovecot is not installed, or this user may not start it")
 
-// dovecotConf is a whole configuration, and that of the system is not read. The
-// answer to a refused login is not delayed, as it is by default.
+// dovecotConf is the whole configuration: Dovecot does not read the system's. It does not delay
+// the answer to a refused login, unlike the default.
 const dovecotConf = `protocols = imap
 base_dir = %[1]s/run
 state_dir = %[1]s/run
@@ -116,8 +116,8 @@ func startDovecot(t T) (*Dovecot, error) {
 	if os.Getuid() != 0 {
 		return nil, errNoDovecot // the services of Dovecot change user
 	}
-	// t.TempDir will not do: the path of a socket has at most 108 bytes, and the
-	// users of Dovecot must be able to enter it.
+	// t.TempDir does not work here: the path of a socket has at most 108 bytes, and the users
+	// of Dovecot must be able to enter it.
 	dir, err := os.MkdirTemp("/tmp", "dc")
 	if err != nil {
 		return nil, err
@@ -153,9 +153,9 @@ func startDovecot(t T) (*Dovecot, error) {
 	return d, nil
 }
 
-// endWith stops the daemon of dir and removes dir when the test ends. It does
-// so even if the process of the test is killed, which runs no cleanup: the
-// input of the watcher ends with the process.
+// endWith stops the daemon of dir and removes dir when the test ends. It does so even if the
+// process of the test is killed and runs no cleanup: the input of the watcher ends with the
+// process.
 func endWith(t T, dir string) error {
 	watcher := exec.Command("sh", "-c", `cat >/dev/null; doveadm -c "$1/conf" stop >/dev/null 2>&1; rm -rf "$1"`, "sh", dir)
 	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal to the group of the test must not reach it
@@ -168,13 +168,13 @@ func endWith(t T, dir string) error {
 	}
 	t.Cleanup(func() {
 		in.Close()
-		watcher.Wait() // what it could not stop or remove harms no test
+		watcher.Wait() // a leftover daemon or folder harms no test
 	})
 	return nil
 }
 
-// start starts the daemon. The daemon never closes its output, so that goes to
-// a file, and not to a pipe that somebody would wait for.
+// start starts the daemon. The daemon never closes its output, so the output goes to a file: a
+// reader of a pipe would wait forever.
 func (d *Dovecot) start(output string) error {
 	out, err := os.Create(output)
 	if err != nil {
@@ -203,7 +203,7 @@ func (d *Dovecot) prepare(dir string, ports []int) error {
 	if err != nil {
 		return err
 	}
-	// All users at once: Dovecot notices changes of the file only by the second.
+	// All users at once: Dovecot notices changes of the file only once per second.
 	var users strings.Builder
 	for n := range maxUsers {
 		fmt.Fprintf(&users, "agent%d:{PLAIN}%s\n", n+1, d.Password)
@@ -220,7 +220,7 @@ func (d *Dovecot) prepare(dir string, ports []int) error {
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			return err
 		}
-		// The users of Dovecot must read it, whatever our umask is.
+		// The users of Dovecot must read it, regardless of our umask.
 		if err := os.Chmod(path, 0o644); err != nil {
 			return err
 		}
@@ -260,8 +260,7 @@ func (d *Dovecot) addUser() error {
 	return nil
 }
 
-// Fresh returns the same server with the mailbox of another user, which is
-// empty.
+// Fresh returns the same server with the empty mailbox of another user.
 func (d *Dovecot) Fresh(t T) *Dovecot {
 	t.Helper()
 	if err := d.addUser(); err != nil {
@@ -286,7 +285,7 @@ func Answers(ctx context.Context, addr string) error {
 	}
 }
 
-// FreePorts returns n ports that are free.
+// FreePorts returns n free ports.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for len(ports) < n {
@@ -299,8 +298,8 @@ func FreePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// Append delivers a mail as a delivery agent does, by a file in the Maildir,
-// seen or not. Dovecot assigns the next UID when it next reads the folder.
+// Append delivers a mail like a delivery agent, as a file in the Maildir, seen or not. Dovecot
+// assigns the next UID when it next reads the folder.
 func (d *Dovecot) Append(raw []byte, seen bool) error {
 	d.n++
 	name := fmt.Sprintf("%d.M%06dP1.test", time.Now().Unix(), d.n)

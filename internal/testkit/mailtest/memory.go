@@ -6,9 +6,11 @@ package mailtest
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -20,29 +22,28 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// Options change what Start starts. The zero value starts plain servers that work.
+// Options configure Start. The zero value starts plain servers that work.
 type Options struct {
 	Username string // default "agent@example.org"
 	Password string // default "correct horse"
 	Token    string // accepted by XOAUTH2 and OAUTHBEARER; "" refuses both
-	CA       *CA    // issues the certificate; nil: a new authority
-	Echo     bool   // the answer to a refused login repeats all that was sent
+	CA       *CA    // issues the certificate; nil means a new authority
+	Echo     bool   // the answer to a refused login repeats everything that was sent
 
-	// Trace, if not nil, gets every byte of the IMAP conversations, in both
-	// directions.
+	// Trace, if not nil, receives every byte of the IMAP conversations, in both directions.
 	Trace io.Writer
 
-	// OnFetch, if not nil, is called before each FETCH. Its error is the answer
-	// of the server, an *imap.Error word for word. It may close conn.
+	// OnFetch, if not nil, is called before each FETCH. Its error, an *imap.Error, is the
+	// verbatim answer of the server. It may close conn.
 	OnFetch func(conn net.Conn, uids imap.NumSet, options *imap.FetchOptions) error
 
 	// OnStore, if not nil, is called after each STORE that succeeded, before its
 	// answer.
 	OnStore func(uids imap.NumSet, flags *imap.StoreFlags)
 
-	// OnMail, OnRcpt and OnData, if not nil, may reject the mail. An
-	// *smtp.SMTPError is sent word for word. OnData is called when the final dot
-	// has come, before the answer; it may close conn.
+	// OnMail, OnRcpt and OnData, if not nil, may reject the mail. The server sends an
+	// *smtp.SMTPError verbatim. OnData is called when the final dot has come, before the
+	// answer; it may close conn.
 	OnMail func(from string) error
 	OnRcpt func(to string) error
 	OnData func(conn net.Conn, raw []byte) error
@@ -55,9 +56,8 @@ type Sent struct {
 	Raw  []byte
 }
 
-// Servers are running servers. Every address is host:port on loopback. Those
-// with TLS have a certificate for "localhost" and 127.0.0.1, which CAFile
-// verifies.
+// Servers are running servers. Every address is host:port on loopback. The servers with TLS
+// have a certificate for "localhost" and 127.0.0.1, which CAFile verifies.
 type Servers struct {
 	IMAP, IMAPTLS      string // IMAP supports STARTTLS
 	SMTP, SMTPTLS      string // SMTP supports STARTTLS
@@ -160,7 +160,7 @@ func (s *Servers) serve(cfg *tls.Config) error {
 // connection of its own to the server.
 func (s *Servers) ServeIMAP(l net.Listener) error { return s.imap.Serve(l) }
 
-// ServeSMTP does the same for SMTP.
+// ServeSMTP is ServeIMAP for SMTP.
 func (s *Servers) ServeSMTP(l net.Listener) error { return s.smtp.Serve(s.breakable.listener(l)) }
 
 // Close stops the servers and breaks their connections.
@@ -180,7 +180,7 @@ type breakable struct {
 	closed bool
 }
 
-// add reports whether it is too late: then it has closed c.
+// add adds c. If b is closed, it closes c instead and returns true.
 func (b *breakable) add(c io.Closer) (late bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,7 +202,7 @@ func (b *breakable) close() {
 	b.open = nil
 }
 
-// listener returns l, whose connections b closes as well.
+// listener returns l, wrapped so that b also closes its connections.
 func (b *breakable) listener(l net.Listener) net.Listener {
 	b.add(l)
 	return breakableListener{l, b}
@@ -227,7 +227,7 @@ func (s *Servers) currentUser() *imapmemserver.User {
 	return s.user
 }
 
-// Create makes another folder.
+// Create creates another folder.
 func (s *Servers) Create(folder string) error { return s.currentUser().Create(folder, nil) }
 
 // Append adds a mail to the INBOX and returns its UID. If at is zero, the mail
@@ -259,8 +259,8 @@ func (s *Servers) Renumber() error {
 	return u.Create("INBOX", nil)
 }
 
-// Reset empties the INBOX, gives its next mail UID 1 under the UIDVALIDITY that it
-// had when the servers started, and forgets what was sent.
+// Reset empties the INBOX, restarts its UIDs at 1 under the UIDVALIDITY that it had when the
+// servers started, and forgets the sent mail.
 func (s *Servers) Reset() error {
 	user := imapmemserver.NewUser(s.options.Username, s.options.Password)
 	if err := user.Create("INBOX", nil); err != nil {
@@ -319,4 +319,126 @@ func (s *Servers) login(username, password string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return username == s.options.Username && password == s.options.Password
+}
+
+// T is the part of *testing.T and *testing.B that the helpers need. Because of this interface
+// the demo does not link the testing package.
+type T interface {
+	Helper()
+	TempDir() string
+	Cleanup(func())
+	Fatal(args ...any)
+	Skip(args ...any)
+	Logf(format string, args ...any)
+}
+
+// StartMemory starts the servers in memory for one test.
+func StartMemory(t T, options Options) *Servers {
+	t.Helper()
+	s, err := Start(t.TempDir(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// Tokens is a token endpoint (RFC 6749 section 6) on loopback. Its fields may
+// be changed under Lock.
+type Tokens struct {
+	URL, CAFile string // https
+
+	sync.Mutex
+	Refresh string // the accepted refresh token
+	Code    string // is exchanged for the refresh token, with any verifier
+	Secret  string // of the client, in the form or by Basic auth; "" requires none
+	Rotate  bool   // each answer has another refresh token and revokes the earlier one
+	Life    int    // expires_in, in seconds; 0 leaves it out
+	Status  int    // if not 0, answered with Body instead of a token
+	Body    string
+	Asked   int             // the number of requests
+	Access  string          // the last access token
+	OnToken func(string)    // called with the token before the answer
+	Wait    <-chan struct{} // the answer waits until it is closed; nil does not wait
+}
+
+// StartTokens starts an endpoint for one test. Every refresh token begins with
+// refresh, every access token with access.
+func StartTokens(t T, refresh, access string) *Tokens {
+	t.Helper()
+	s := &Tokens{Refresh: refresh, Life: 3600, CAFile: filepath.Join(t.TempDir(), "tokens.pem")}
+	ca, err := NewCA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := ca.Issue("localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.CAFile, ca.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{
+		Handler:  http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, refresh, access) }),
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	go server.Serve(listener) // ends with Close
+	t.Cleanup(func() { server.Close() })
+	s.URL = "https://" + listener.Addr().String() + "/token"
+	return s
+}
+
+func (s *Tokens) answer(w http.ResponseWriter, r *http.Request, refresh, access string) {
+	s.Lock()
+	defer s.Unlock()
+	s.Asked++
+	if s.Wait != nil {
+		<-s.Wait
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if s.Status != 0 {
+		w.WriteHeader(s.Status)
+		fmt.Fprint(w, s.Body)
+		return
+	}
+	secret := r.FormValue("client_secret")
+	if _, basic, ok := r.BasicAuth(); ok {
+		secret = basic
+	}
+	if secret != s.Secret {
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprintf(w, `{"error":"invalid_client","error_description":"not %s"}`, secret)
+		return
+	}
+	consent := r.FormValue("grant_type") == "authorization_code"
+	if consent && (s.Code == "" || r.FormValue("code") != s.Code || r.FormValue("code_verifier") == "") {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"error":"invalid_grant","error_description":"not %s"}`, r.FormValue("code"))
+		return
+	}
+	if given := r.FormValue("refresh_token"); !consent && (given != s.Refresh || r.FormValue("grant_type") != "refresh_token") {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"error":"invalid_grant","error_description":"not %s"}`, given)
+		return
+	}
+	more := ""
+	if consent {
+		more = fmt.Sprintf(`,"refresh_token":%q`, s.Refresh)
+	}
+	if s.Rotate {
+		s.Refresh = fmt.Sprintf("%s-%d", refresh, s.Asked)
+		more = fmt.Sprintf(`,"refresh_token":%q`, s.Refresh)
+	}
+	if s.Life > 0 {
+		more += fmt.Sprintf(`,"expires_in":%d`, s.Life)
+	}
+	s.Access = fmt.Sprintf("%s-%d", access, s.Asked)
+	if s.OnToken != nil {
+		s.OnToken(s.Access)
+	}
+	fmt.Fprintf(w, `{"token_type":"Bearer","access_token":%q%s}`, s.Access, more)
 }

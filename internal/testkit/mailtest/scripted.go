@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// Scripted is an IMAP server on loopback, in clear text, with one mailbox. It tells
-// the truth unless Lie or Answer says otherwise. Its fields may be changed under
-// Lock; the functions are called with the lock held.
+// Scripted is an IMAP server on loopback, in clear text, with one mailbox. It answers
+// truthfully unless Lie or Answer says otherwise. Its fields may be changed under Lock; the
+// functions are called with the lock held.
 type Scripted struct {
 	Addr string // host:port
 
 	sync.Mutex
 	Validity uint32
-	Next     uint32                   // UIDNEXT; 0: the server does not send it
+	Next     uint32                   // UIDNEXT; 0 if the server does not send it
 	Mails    map[uint32]*ScriptedMail // by UID
-	Sessions int                      // so many logins so far
-	Commands []string                 // those after SELECT, without their tags
+	Sessions int                      // number of logins so far
+	Commands []string                 // commands after SELECT, without their tags
 
-	// Lie, if not nil, returns what the server says in place of the answer to FETCH
-	// for one mail: "" the truth, Nothing, HangUp, or a line without its end.
+	// Lie, if not nil, replaces the answer to FETCH for one mail. It returns "" for the true
+	// answer, Nothing, HangUp, or a line without its end.
 	Lie func(session int, uid uint32, body bool) string
 
-	// Answer, if not nil, returns what the server says to a whole command, with
-	// TAG for its tag at the start of a line; "" is the truth.
+	// Answer, if not nil, replaces the answer to a whole command. It returns the answer with
+	// TAG for its tag at the start of a line, or "" for the true answer.
 	Answer func(session int, command string) string
 }
 
@@ -41,7 +41,7 @@ type ScriptedMail struct {
 	At   time.Time // INTERNALDATE
 }
 
-// What Lie may return besides a line.
+// The values that Lie may return besides a line.
 const (
 	Nothing = "nothing"
 	HangUp  = "hang up"
@@ -68,7 +68,7 @@ func StartScripted(t T) *Scripted {
 	return s
 }
 
-// Put adds an unread mail under the next UID, and returns it.
+// Put adds an unread mail under the next UID, and returns the UID.
 func (s *Scripted) Put(raw string, at time.Time) uint32 {
 	s.Lock()
 	defer s.Unlock()
@@ -174,8 +174,8 @@ func (s *Scripted) fetch(session int, rest string) string {
 	return b.String() + "TAG OK done\r\n"
 }
 
-// search answers SEARCH. It knows UID, UNSEEN, SINCE and FROM, and of the two sides
-// of an OR it takes neither into account.
+// search answers SEARCH. It supports UID, UNSEEN, SINCE and FROM. It ignores UNSEEN and SINCE
+// on the two sides of an OR.
 func (s *Scripted) search(rest string) string {
 	uids := s.all()
 	since := time.Time{}
@@ -204,7 +204,7 @@ func (s *Scripted) search(rest string) string {
 
 func (s *Scripted) all() []uint32 { return slices.Sorted(maps.Keys(s.Mails)) }
 
-// named returns the UIDs that exist in the set with which rest begins.
+// named returns the existing UIDs in the set at the beginning of rest.
 func (s *Scripted) named(rest string) []uint32 {
 	word, _, _ := strings.Cut(rest, " ")
 	all := s.all()

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapserver"
@@ -159,8 +162,8 @@ func saslServer(s *Servers, mech string, refused error) sasl.Server {
 	return nil
 }
 
-// tokenServer accepts one exact initial response. Like that of Gmail, it first
-// explains a refusal, and refuses after the next line of the client.
+// tokenServer accepts one exact initial response. Like Gmail, it first explains a refusal, and
+// refuses after the next line of the client.
 type tokenServer struct {
 	want      string // with %s for the token
 	servers   *Servers
@@ -183,4 +186,104 @@ func (t *tokenServer) Next(response []byte) ([]byte, bool, error) {
 		return fmt.Appendf(nil, `{"status":"401","got":%q,"raw":"%x"}`, response, response), false, nil
 	}
 	return []byte(`{"status":"400","schemes":"Bearer"}`), false, nil
+}
+
+// Idle reports news from the moment IDLE is accepted, as real servers do. The Idle of the
+// library reports only news that comes once it waits. It would report mail from just before at
+// the end of the IDLE.
+func (s *session) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := s.Poll(w, true); err != nil {
+			return err
+		}
+		select {
+		case <-stop:
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// OutsideQuotes returns a field without its quotes and comments. It is a plain implementation,
+// one byte at a time, to check a parser against.
+func OutsideQuotes(value string) string {
+	var b strings.Builder
+	quoted, escaped, depth := false, false, 0
+	for i := range len(value) {
+		c := value[i]
+		switch {
+		case escaped:
+			escaped = false
+		case c == '\\' && (quoted || depth > 0):
+			escaped = true
+		case c == '"' && depth == 0:
+			quoted = !quoted
+		case quoted:
+		case c == '(':
+			depth++
+		case c == ')' && depth > 0:
+			depth--
+		case depth == 0:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// The mails of a test need no real signature if its server only reports a verified one. These
+// fields are the report and the signature. They have no line end.
+
+// Verdict returns the field of a server that found a mail signed by domain, and DMARC passed
+// for it.
+func Verdict(authservID, domain string) string {
+	return "Authentication-Results: " + authservID + "; dkim=pass header.d=" + domain + " header.s=s1 header.b=" + signatureValue[:8] +
+		"; dmarc=pass header.from=" + domain
+}
+
+// Signature returns a signature of domain that covers fields. It cannot be verified.
+func Signature(domain string, fields ...string) string {
+	return "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=" + domain + "; s=s1; h=" + strings.Join(fields, ":") +
+		"; bh=aGFzaA==; b=" + signatureValue
+}
+
+const signatureValue = "c2lnbmVkIGJ5IHRoZW0="
+
+// StartNobody returns the address of a port on loopback that refuses each connection until the
+// test ends. The port is taken, so that another test cannot listen on it.
+func StartNobody(t T) (addr string) {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	syscall.CloseOnExec(fd)
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)
+}
+
+// Repeated returns the first three words that occur twice in a line, or "". An error that wraps
+// another one and repeats its text has such words.
+func Repeated(line string) string {
+	words := strings.Fields(line)
+	seen := map[string]int{}
+	for i := 0; i+3 <= len(words); i++ {
+		phrase := strings.ToLower(strings.Join(words[i:i+3], " "))
+		phrase = strings.Trim(phrase, `.,:;()"'`)
+		if first, again := seen[phrase]; again && i >= first+3 {
+			return phrase
+		}
+		if _, again := seen[phrase]; !again {
+			seen[phrase] = i
+		}
+	}
+	return ""
 }

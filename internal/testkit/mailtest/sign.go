@@ -54,9 +54,9 @@ func (s *Signer) Sign(raw []byte, change ...func(*dkim.SignOptions)) ([]byte, er
 	return signed.Bytes(), err
 }
 
-// SignFields puts a signature above raw, a whole mail with CRLF line ends, whose
-// h= is exactly fields: one that is named more often than it occurs cannot be
-// added later. tags are more tags, such as "darn=example.org".
+// SignFields puts a signature above raw, a whole mail with CRLF line ends. Its h= is exactly
+// fields: a field that is named more often than it occurs cannot be added later. tags are
+// additional tags, such as "darn=example.org".
 func (s *Signer) SignFields(raw []byte, fields []string, tags ...string) []byte {
 	header, body, _ := strings.Cut(string(raw), "\r\n\r\n")
 	sum := sha256.Sum256([]byte(relaxedBody(body)))
@@ -68,7 +68,7 @@ func (s *Signer) SignFields(raw []byte, fields []string, tags ...string) []byte 
 			value += ";"
 		}
 	}
-	left := map[string][]string{} // the fields that are not covered yet, from the top
+	left := map[string][]string{} // the fields not covered yet, from the top
 	for _, f := range unfolded(header) {
 		name, _, _ := strings.Cut(f, ":")
 		left[name] = append(left[name], f)
@@ -85,7 +85,7 @@ func (s *Signer) SignFields(raw []byte, fields []string, tags ...string) []byte 
 	hash := sha256.Sum256([]byte(covered.String()))
 	signature, err := s.key.Sign(rand.Reader, hash[:], crypto.Hash(0))
 	if err != nil {
-		panic(err) // no key of ours does that
+		panic(err) // never happens with our keys
 	}
 	return []byte("DKIM-Signature:" + value + base64.StdEncoding.EncodeToString(signature) + "\r\n" + string(raw))
 }

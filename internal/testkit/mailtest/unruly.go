@@ -5,15 +5,16 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 )
 
-// Meddler changes an answer of an IMAP server on its way. command is the name of the
-// command that was sent last, such as FETCH. What it returns is what the client gets:
-// nothing at all for nil. With end the connection breaks after it.
+// Meddler changes an answer of an IMAP server on its way to the client. command is the name of
+// the last command, such as FETCH. told is the answer for the client; if it is nil, the client
+// gets no bytes. If end is true, the connection breaks after told.
 type Meddler func(command string, a Answer) (told Answer, end bool)
 
-// StartUnruly starts a proxy in front of an IMAP server without TLS, for one test. It
-// returns its address. Several connections call meddle at the same time.
+// StartUnruly starts a proxy in front of an IMAP server without TLS, for one test, and returns
+// its address. Several connections call meddle at the same time.
 func StartUnruly(t T, server string, meddle Meddler) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -92,6 +93,136 @@ func (c *unrulyConn) answers() {
 		told, end := c.meddle(command, a)
 		if _, err := c.client.Write(told.Bytes()); err != nil || end {
 			return
+		}
+	}
+}
+
+// SlowLine is a line to a server with a fixed rate in bytes per second, each way, for each
+// connection. It buffers little: the sender still holds the bytes that the line has not carried
+// yet.
+type SlowLine struct {
+	Addr string // host:port of its beginning
+
+	to   string
+	rate int
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	carried int64 // bytes to the clients, by all connections
+	halted  bool
+	haltAt  int64 // the value of carried at which the line halts; 0 if it does not halt
+}
+
+const (
+	lineTicks  = 200      // transfers per second
+	lineBursts = 5        // a burst carries at most 1/lineBursts of the bytes of a second
+	lineBuffer = 16 << 10 // approximate bytes that a socket of the line holds
+)
+
+// StartSlowLine starts a line to the server at to for one test. It carries rate bytes per
+// second.
+func StartSlowLine(t T, to string, rate int) *SlowLine {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &SlowLine{Addr: ln.Addr().String(), to: to, rate: rate}
+	l.changed = sync.NewCond(&l.mu)
+	var conns sync.WaitGroup
+	end := make(chan struct{})
+	conns.Go(func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conns.Go(func() { l.serve(client, end) })
+		}
+	})
+	t.Cleanup(func() {
+		close(end)
+		l.Resume()
+		ln.Close()
+		conns.Wait()
+	})
+	return l
+}
+
+// HaltAt halts the line once it has carried about n bytes to its clients in total. It stays
+// halted until Resume is called. Its connections stay open.
+func (l *SlowLine) HaltAt(n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.haltAt = n
+}
+
+// Resume ends the effect of HaltAt.
+func (l *SlowLine) Resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.halted, l.haltAt = false, 0
+	l.changed.Broadcast()
+}
+
+// Carried waits until the line has carried n bytes to its clients in total.
+func (l *SlowLine) Carried(n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.carried < n {
+		l.changed.Wait()
+	}
+}
+
+// serve carries one connection until one side, or the test, ends it.
+func (l *SlowLine) serve(client net.Conn, end <-chan struct{}) {
+	defer client.Close()
+	server, err := net.Dial("tcp", l.to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	for _, c := range []net.Conn{client, server} {
+		c.(*net.TCPConn).SetReadBuffer(lineBuffer)
+	}
+	over := make(chan struct{}, 2)
+	go func() { l.carry(server, client, func(int) {}); over <- struct{}{} }()
+	go func() { l.carry(client, server, l.count); over <- struct{}{} }()
+	select {
+	case <-over:
+	case <-end:
+	}
+}
+
+func (l *SlowLine) count(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.carried += int64(n)
+	l.halted = l.halted || l.haltAt > 0 && l.carried >= l.haltAt
+	l.changed.Broadcast()
+}
+
+// carry copies at the rate of the line until one side ends. A late tick carries more.
+func (l *SlowLine) carry(to, from net.Conn, count func(int)) {
+	tick := time.NewTicker(time.Second / lineTicks)
+	defer tick.Stop()
+	room, last := 0, time.Now()
+	for now := range tick.C {
+		room = min(room+int(float64(l.rate)*now.Sub(last).Seconds()), max(1, l.rate/lineBursts))
+		last = now
+		for room > 0 {
+			piece := make([]byte, min(room, lineBuffer))
+			n, err := from.Read(piece)
+			l.mu.Lock()
+			for l.halted {
+				l.changed.Wait()
+			}
+			l.mu.Unlock()
+			if _, failed := to.Write(piece[:n]); failed != nil || err != nil {
+				return
+			}
+			count(n)
+			room -= n
 		}
 	}
 }

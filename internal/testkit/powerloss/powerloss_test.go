@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 func TestPowerLoss(t *testing.T) {
 	needTools(t)
 	program := filepath.Join(t.TempDir(), "agentstateloop")
-	if out, err := exec.Command("go", "build", "-o", program, "../..").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program, "../../..").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	if *seed == 0 {

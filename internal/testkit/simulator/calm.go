@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 )
 
 // maxCalmPolls is the number of polls within which the agent must come to rest, and
@@ -135,17 +136,17 @@ func (w *World) finish() {
 
 // status returns what the command `status` shows. That process reads only, so the
 // crontab stays as the poll before left it.
-func (w *World) status() (s cycle.Status, err error) {
+func (w *World) status() (s view.Status, err error) {
 	defer w.rested(w.isRestful())
 	w.run("status", nil, func(_ context.Context, a *cycle.Agent) error {
-		s, err = a.Status()
+		s, err = a.View().Status()
 		return err
 	})
 	return s, err
 }
 
 // isAtRest reports whether nothing waits and nothing runs, according to `status`.
-func isAtRest(s cycle.Status) bool {
+func isAtRest(s view.Status) bool {
 	return s.Phase == "IDLE" && !s.Halted && s.Inbox.Waiting+s.Inbox.Deferred+s.Outbox.Waiting == 0 && s.Turn.Status == "idle"
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 )
 
 // checkEnd checks the end of a process that was not killed.
@@ -268,7 +269,7 @@ func (w *World) checkCrontab(h history) {
 }
 
 // describe returns a status in one line.
-func describe(s cycle.Status) string {
+func describe(s view.Status) string {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return err.Error()

@@ -3,7 +3,7 @@ package simulator
 import "agentstateloop/state/store"
 
 // checkChain checks that the chain of the history has no break and holds the head that
-// the state names, whatever was killed (docs/design.md, "The audit chain").
+// the state names, whatever was killed (docs/protocol.md, "The audit chain").
 func (w *World) checkChain() {
 	st := &store.Store{Dir: w.stateDir(), Agent: handle}
 	a, err := st.Audit()

@@ -13,7 +13,7 @@ import (
 	"agentstateloop/state"
 )
 
-// These checks hold what the mesh over NATS adds (docs/design.md, "The mesh over NATS").
+// These checks hold what the mesh over NATS adds (docs/protocol.md, "The mesh over NATS").
 
 // pace is how many messages may leave, and of a sender may be taken, within a minute.
 const pace = 5

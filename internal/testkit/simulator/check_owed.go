@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 )
 
 // These checks hold the rules for answers that are ready and cannot be delivered
@@ -124,7 +125,7 @@ func (w *World) checkSending(r cycle.Report, o cycle.PollOptions, began time.Tim
 
 // checkTroubleTold checks that a poll which could not send a mail reports a failure of
 // its source, and that `status` shows it.
-func (w *World) checkTroubleTold(r cycle.Report, status cycle.Status, rows []waiting) {
+func (w *World) checkTroubleTold(r cycle.Report, status view.Status, rows []waiting) {
 	tried := slices.ContainsFunc(rows, func(e waiting) bool { return e.Attempts > 0 && !e.Unknown })
 	if !tried || !w.down("smtp") && !w.down("smtp-451") {
 		return // it was for good, or is not known

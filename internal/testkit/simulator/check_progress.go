@@ -7,7 +7,7 @@ import (
 )
 
 // These checks hold what is promised of mail that the server cannot hand out, and of
-// the mail behind it (docs/design.md, "Keys and the cursor").
+// the mail behind it (docs/protocol.md, "Keys and the cursor").
 
 // reading are the outages in which a poll cannot read all mail.
 var reading = []string{"imap", "password", "imap-password", "imap-hollow", "imap-sparse", "imap-blank", "imap-stale"}

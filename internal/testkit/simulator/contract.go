@@ -34,7 +34,7 @@ type said struct {
 
 // checkContract checks what the agent has said to others: each report has the status and
 // the fields of its turn's deliverable, and everything that comes of a message belongs
-// to its chain, here and there (docs/design.md, "The contract between agents").
+// to its chain, here and there (docs/protocol.md, "The contract between agents").
 func (w *World) checkContract(h history) {
 	chains := w.checkChains(h)
 	tasks := map[string]line{}

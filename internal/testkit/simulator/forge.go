@@ -9,7 +9,7 @@ import (
 )
 
 // This file plays programs that can use the engine: with all rights, or with those of a
-// peer. None of what they post in the name of a peer is the peer's (docs/design.md, "The mesh
+// peer. None of what they post in the name of a peer is the peer's (docs/protocol.md, "The mesh
 // over NATS").
 
 // forgeries are the kinds of what they post. The names in brackets say what comes of it.

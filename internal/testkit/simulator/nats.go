@@ -163,7 +163,7 @@ func (n *natsMesh) letter(from, id string, body []byte) letter {
 	return letter{to: handle, from: from, id: id, at: at.UTC().Format(time.RFC3339Nano), body: body}
 }
 
-// signed returns the letter with the signature of a user's key, as docs/design.md, "The
+// signed returns the letter with the signature of a user's key, as docs/protocol.md, "The
 // mesh over NATS", says.
 func (l letter) signed(by string) letter {
 	l.signature = natsSignature(by, fmt.Sprintf("asl1 box %s %s %s %s\n", l.to, l.from, l.id, l.at), l.body)

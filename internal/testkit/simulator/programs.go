@@ -13,7 +13,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Programs on the machine of the agent say something (docs/design.md, "Words of
+// Programs on the machine of the agent say something (docs/protocol.md, "Words of
 // programs").
 
 // webhook is what programs call themselves that speak through `listen`.

@@ -26,7 +26,7 @@ func (l releases) within(n int) bool { return n >= l.sure && n <= l.sure+l.maybe
 func (w *World) release(s Step) error {
 	var keys []string
 	w.run("inbox list", nil, func(_ context.Context, a *cycle.Agent) error {
-		items, err := a.Quarantine()
+		items, err := a.View().Quarantined()
 		for _, item := range items {
 			keys = append(keys, item.Key)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 	"agentstateloop/turn"
 )
@@ -252,7 +253,7 @@ const maxNaps = 60
 
 // awaitSelf lets the time come of what the agent has planned, and the next day if it waits
 // for money, and lets the operator be heard where it waits for that. It reports whether something was left.
-func (w *World) awaitSelf(s cycle.Status) bool {
+func (w *World) awaitSelf(s view.Status) bool {
 	if len(s.Self.Wakeups) == 0 {
 		return false
 	}

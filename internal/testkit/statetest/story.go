@@ -12,7 +12,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Policy returns a policy with mail and mesh (docs/design.md, "Configuration").
+// Policy returns a policy with mail and mesh (docs/protocol.md, "Configuration").
 func Policy() state.Policy {
 	return state.Policy{
 		IdleInterval: 30 * time.Minute, EngagedInterval: time.Minute,

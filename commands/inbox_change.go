@@ -1,0 +1,229 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/present"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/cycle/view"
+)
+
+// inboxDoneOptions are the flags of inbox done.
+type inboxDoneOptions struct{ fields []string }
+
+func inboxDoneCommand(p *program) *cli.Command {
+	var o inboxDoneOptions
+	return &cli.Command{
+		Name:      "done",
+		Usage:     "end the turn of inbox next with the answer",
+		ArgsUsage: "NUMBER|TURN EPOCH TEXT",
+		Description: `NUMBER is that of the message, as inbox next printed it. A script gives TURN and
+EPOCH instead: then an answer that comes too late ends no later turn. TEXT is
+sent to the sender of the message; with - it is read from standard input.
+--field is that of submit.
+
+Example:
+  agentstateloop inbox done 12 "deployed"
+  agentstateloop inbox done t4c1f 7 "deployed" --field commit=4c1f`,
+		Flags: []cli.Flag{
+			repeatedFlag(&o.fields, "field", "a result `NAME=VALUE` or NAME:=JSON; may be repeated"),
+		},
+		Action: p.action(2, 3, o.run),
+	}
+}
+
+// doneOutput is the JSON output of inbox done.
+type doneOutput struct {
+	Agent  string `json:"agent"`
+	TurnID string `json:"turn_id"`
+	Epoch  uint64 `json:"turn_epoch"`
+}
+
+func (o *inboxDoneOptions) run(c *call) error {
+	byNumber := len(c.args) == 2
+	var in cycle.Inside
+	var err error
+	if !byNumber {
+		if in, err = parseTurn(c.arg(0), c.arg(1)); err != nil {
+			return err
+		}
+	}
+	text, err := c.text(c.arg(len(c.args) - 1))
+	if err != nil {
+		return err
+	}
+	a, err := c.load()
+	if err != nil {
+		return err
+	}
+	if byNumber {
+		if in, err = a.PulledTurn(c.arg(0)); err != nil {
+			return terminal.WithHint(err, "`"+name+" inbox next` hands a message out, and prints its number")
+		}
+	}
+	fields, err := givenFields(o.fields)
+	if err != nil {
+		return err
+	}
+	if err := a.Done(c.ctx, in, text, fields...); err != nil {
+		return err
+	}
+	return c.print(doneOutput{Agent: a.Handle, TurnID: in.TurnID, Epoch: in.Epoch}, "")
+}
+
+func inboxRetryCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "retry",
+		Usage:     "queue a message again",
+		ArgsUsage: "NUMBER|KEY",
+		Description: `For a message that waits for a later time or was given up. Such a message does
+not count against [budget] mails_an_hour. A wakeup has its turn now; that is a
+word from you, so the agent may cause [turn] self_turns more.
+
+Example:
+  agentstateloop inbox retry 12`,
+		Action: p.agentAction(1, 1, retryMessage),
+	}
+}
+
+func retryMessage(c *call, a *cycle.Agent) error {
+	which := c.arg(0)
+	key, err := a.View().Key(which)
+	if err != nil {
+		return err
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return err
+	}
+	if row, unfetched := view.ListedUnfetched(s, key); unfetched {
+		words := present.InboxStatus{Now: c.now()}.Of(row)
+		return terminal.WithHint(fmt.Errorf("%s is not in the inbox yet: %s", which, words), "each poll fetches what is due: "+name+" poll")
+	}
+	if _, err := a.View().QuarantinedItem(key); err == nil {
+		return terminal.WithHint(fmt.Errorf("%s is in quarantine", which), name+" inbox release "+which+" lets it in")
+	}
+	m, err := findMessage(a, which, key)
+	if err != nil {
+		return err
+	}
+	held, err := a.Retry(c.ctx, m.Key)
+	if err != nil {
+		return err
+	}
+	if held != "" {
+		c.out.Warn("%s still waits: %s", m.Key, held)
+	}
+	c.detach(a)
+	return c.print(inboxRetryOutput{Key: m.Key, Held: orNull(held)}, "")
+}
+
+// inboxRetryOutput is the JSON output of inbox retry.
+type inboxRetryOutput struct {
+	Key  string  `json:"key"`
+	Held *string `json:"held"` // why it still waits
+}
+
+// inboxDropOptions are the flags of inbox drop.
+type inboxDropOptions struct{ reason string }
+
+func inboxDropCommand(p *program) *cli.Command {
+	var o inboxDropOptions
+	return &cli.Command{
+		Name:      "drop",
+		Usage:     "remove a waiting message; it gets no turn",
+		ArgsUsage: "NUMBER|KEY",
+		Description: `With the number of a message in quarantine, such as q3, removes it for good.
+With that of a mail that is not fetched yet, such as f2, ends the tries; the
+mail stays in your mailbox.
+
+Example:
+  agentstateloop inbox drop 12 --reason "answered by hand"
+  agentstateloop inbox drop q3`,
+		Flags:  []cli.Flag{reasonFlag(&o.reason)},
+		Action: p.agentAction(1, 1, o.run),
+	}
+}
+
+func (o *inboxDropOptions) run(c *call, a *cycle.Agent) error {
+	key, err := drop(c.ctx, a, c.arg(0), o.reason)
+	if err != nil {
+		return err
+	}
+	return c.print(inboxDropOutput{Key: key, Dropped: true}, "")
+}
+
+// inboxDropOutput is the JSON output of inbox drop.
+type inboxDropOutput struct {
+	Key     string `json:"key"`
+	Dropped bool   `json:"dropped"`
+}
+
+// drop removes a pending message, an item in quarantine, or an unfetched mail. It returns its
+// key.
+func drop(ctx context.Context, a *cycle.Agent, which, reason string) (key string, err error) {
+	if key, err = a.View().Key(which); err != nil {
+		return "", err
+	}
+	if err := a.Expel(ctx, key, reason); !errors.Is(err, quarantine.ErrNotQuarantined) {
+		return key, err
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return "", err
+	}
+	if s.IsUnfetched(key) {
+		return key, a.Drop(ctx, key, reason)
+	}
+	m, err := findMessage(a, which, key)
+	if err != nil {
+		return "", err
+	}
+	return m.Key, a.Drop(ctx, m.Key, reason)
+}
+
+func inboxReleaseCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "release",
+		Usage:     "let a message out of quarantine, and run it",
+		ArgsUsage: "NUMBER|KEY",
+		Description: `For a message of inbox list --quarantined that you have read and want to let in.
+A mail counts as your own that has just come, whatever the reason was. A message
+of the mesh stays its sender's, and comes with the files that were kept. A poll
+in the background runs it.
+
+Example:
+  agentstateloop inbox show q3
+  agentstateloop inbox release q3`,
+		Action: p.agentAction(1, 1, releaseMessage),
+	}
+}
+
+func releaseMessage(c *call, a *cycle.Agent) error {
+	which := c.arg(0)
+	key, err := a.View().Key(which)
+	if err != nil {
+		return err
+	}
+	already, err := a.Release(c.ctx, key)
+	switch {
+	case errors.Is(err, quarantine.ErrNotQuarantined):
+		return terminal.WithHint(fmt.Errorf("%s is %w", which, quarantine.ErrNotQuarantined),
+			"see "+name+" inbox list --quarantined; inbox show NUMBER shows what became of a message")
+	case err != nil:
+		return err
+	case already:
+		c.out.Warn("%s has come in before, and is not taken again", which)
+	}
+	c.detach(a)
+	return c.print(struct {
+		Key      string `json:"key"`
+		Released bool   `json:"released"`
+	}{key, !already}, "")
+}

@@ -1,0 +1,165 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+func rememberCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "remember",
+		Usage:     "replace its working memory",
+		ArgsUsage: "TEXT",
+		Description: `Replaces the working memory with TEXT, which is part of every later context. It
+holds 4 KiB; "" empties it. With - as TEXT it is read from standard input. The
+history keeps what it held before. A reset sets it aside. A turn that another
+agent has caused has, and replaces, a memory for that agent alone.
+
+Example:
+  agentstateloop remember "deploys go through dorlange3120; never on a Friday"`,
+		Action: p.action(1, 1, remember),
+	}
+}
+
+func remember(c *call) error {
+	text, err := c.text(c.arg(0))
+	if err != nil {
+		return err
+	}
+	turn, err := c.turn()
+	if err != nil {
+		return err
+	}
+	if err := turn.remember(c.ctx, text); err != nil {
+		return err
+	}
+	return c.print(rememberOutput{Agent: turn.handle(), Bytes: len(text)}, "")
+}
+
+// rememberOutput is the JSON output of remember.
+type rememberOutput struct {
+	Agent string `json:"agent"`
+	Bytes int    `json:"bytes"` // of the new memory
+}
+
+// maxNote limits, in bytes, the note at the beginning of every new context, which is also stored
+// in state.json.
+const maxNote = 8 << 10
+
+// resetOptions are the flags of reset.
+type resetOptions struct{ message string }
+
+func resetCommand(p *program) *cli.Command {
+	var o resetOptions
+	return &cli.Command{
+		Name:  "reset",
+		Usage: "clear what the agent remembers",
+		Description: `From now on the agent is not shown what was said before, by you or by other
+agents; the history keeps it. The message stands at the beginning of its next
+context with you. Queued messages stay
+queued, and the agent is shown that they came before the reset.
+
+Example:
+  agentstateloop reset --message "new project: the parser in ~/src/parse"`,
+		Flags:  []cli.Flag{textFlag(&o.message, "message", "`TEXT` for the next context (- reads standard input)")},
+		Action: p.action(0, 0, o.run),
+	}
+}
+
+func (o *resetOptions) run(c *call) error {
+	note, err := c.text(o.message)
+	if err != nil {
+		return err
+	}
+	if err := checkNote(note); err != nil {
+		return err
+	}
+	a, err := c.load()
+	if err != nil {
+		return err
+	}
+	if err := a.Reset(c.ctx, note, c.resetBy(a)); err != nil {
+		return err
+	}
+	return c.print(struct {
+		Agent string `json:"agent"`
+		Reset bool   `json:"reset"`
+	}{a.Handle, true}, "@%s has forgotten the conversation; the history keeps it\n", a.Handle)
+}
+
+// checkNote rejects a note that is too long.
+func checkNote(note string) error {
+	if len(note) > maxNote {
+		return terminal.Usagef("put the rest into a file that the agent can read", "--message is %d bytes long, and the limit is %d", len(note), maxNote)
+	}
+	return nil
+}
+
+// resetBy returns the handle of the agent whose turn calls this command, or else the handle of a.
+func (c *call) resetBy(a *cycle.Agent) string {
+	if caller := c.loader.Env("AGENTSTATELOOP_HANDLE"); state.ValidHandle(caller) {
+		return caller
+	}
+	return a.Handle
+}
+
+// compactWait limits how long compact waits for a running turn.
+const compactWait = 10 * time.Minute
+
+// compactOptions are the flags of compact.
+type compactOptions struct{ wait time.Duration }
+
+func compactCommand(p *program) *cli.Command {
+	var o compactOptions
+	return &cli.Command{
+		Name:  "compact",
+		Usage: "replace the conversation with a summary",
+		Description: `Makes a summary of the agent's session with its operator, or of what they said
+since the last summary: by the program of [turn] summary, or else by the agent
+itself. The operator's next context begins with it; the history keeps all of it.
+An empty summary changes nothing. Waits for a turn that runs, and exits 75 if
+that takes too long. With conversation = "thread" in [turn], the conversation is
+the newest mail thread.
+
+Example:
+  agentstateloop compact --wait 2m`,
+		Flags: []cli.Flag{
+			durationFlag(&o.wait, "wait", "give up waiting for the turn after `DURATION`", compactWait),
+		},
+		Action: p.action(0, 0, o.run),
+	}
+}
+
+// compactOutput is the JSON output of compact.
+type compactOutput struct {
+	Agent     string `json:"agent"`
+	Compacted bool   `json:"compacted"`
+	Summary   string `json:"summary"`
+}
+
+func (o *compactOptions) run(c *call) error {
+	if c.insideTurn() {
+		return terminal.Usagef("put what must last into your working memory with remember", "compact would wait for the turn it is called from: call it from outside a turn")
+	}
+	a, err := c.load()
+	if err != nil {
+		return err
+	}
+	summary, err := a.Compact(c.ctx, o.wait)
+	nothing := errors.Is(err, cycle.ErrNothing)
+	if err != nil && !nothing {
+		return err
+	}
+	text := terminal.Printable(summary)
+	if nothing {
+		text = fmt.Sprintf("nothing was said to @%s since the last summary", a.Handle)
+	}
+	return c.print(compactOutput{Agent: a.Handle, Compacted: !nothing, Summary: summary}, "%s\n", text)
+}

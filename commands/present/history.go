@@ -1,0 +1,245 @@
+package present
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/lazy"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+)
+
+// sentence is the sentence that the history prints for a line. It quotes the first words of a
+// message, if there is one. The zero sentence hides the line.
+type sentence struct {
+	text   string
+	quote  *state.Message
+	within bool // the quote is part of the sentence, without a colon in front
+	after  string
+}
+
+// sentenceOf returns a sentence without a quote, on one line.
+func sentenceOf(parts ...string) sentence { return sentence{text: plain.Line(strings.Join(parts, ""))} }
+
+// formatter makes the sentence for a line. nil hides the line: another line describes it, or only a
+// reader of every line needs it.
+type formatter func(r *HistoryReader, l state.Line) sentence
+
+// anyWhat is the entry of a kind whose lines record foreign words, or share one sentence for
+// every record.
+const anyWhat = "*"
+
+// formatters maps each kind of line and its record to a formatter. TestEachLineIsDecided fails if
+// one is missing. The map is built on first use.
+var formatters = sync.OnceValue(func() map[state.LineKind]map[string]formatter {
+	return map[state.LineKind]map[string]formatter{
+		state.LineMessage:    {"": (*HistoryReader).message, "retried": (*HistoryReader).retried, "report": nil},
+		state.LineDuplicate:  {"": nil},
+		state.LineGate:       {"": (*HistoryReader).quarantined, "to be asked about": (*HistoryReader).quarantined, "signed, in doubt": (*HistoryReader).quarantined, "not kept": (*HistoryReader).notKept, "a copy": nil},
+		state.LineQuarantine: {"released": (*HistoryReader).leftQuarantine, "dropped": (*HistoryReader).leftQuarantine},
+		state.LineChallenge:  {"made": (*HistoryReader).challenged, "answered": fixed("you answered whether a mail was yours"), "expired": (*HistoryReader).unanswered, "spoiled": nil},
+		state.LineNudge:      {"": (*HistoryReader).nudged},
+		state.LineNote:       {"relay": (*HistoryReader).relayed, anyWhat: nil},
+		state.LineTransition: {"": (*HistoryReader).phase},
+		state.LineTurn: {
+			state.TurnPermitted: withReason("did what you had permitted"),
+			"not permitted":     withReason("the agent was not permitted something"),
+			"fresh session":     fixed("its session could not go on, so a fresh one began"),
+			"stop":              withReason("its turn is stopped"), "reaped": withReason("its turn broke off and runs again"), "given back": withReason("its turn could not run and is tried again"), "dispatched": nil, "running": (*HistoryReader).runs, "suspended": nil,
+			"submitted": nil, "exited": nil, "finished": nil, "refused": nil, "stale": nil,
+		},
+		state.LineTask:       {"": (*HistoryReader).task},
+		state.LineEnded:      {"skipped": (*HistoryReader).ended, "error": (*HistoryReader).ended},
+		state.LineEffect:     {"queued": (*HistoryReader).wrote, "rendered again": nil},
+		state.LineDelivery:   {"undeliverable": (*HistoryReader).givenUp, "dropped": (*HistoryReader).notSent, "not filed": (*HistoryReader).notFiled, "expired": nil, "sent": nil, "unknown": nil, "overtaken": nil, "withdrawn": nil, "refused": nil, "lost": nil},
+		state.LineCredential: {"failed": (*HistoryReader).refused, "recovered": (*HistoryReader).works, "blocker": nil, "blocker over": nil},
+		state.LineBackend:    {"out": (*HistoryReader).backendOut, "works": (*HistoryReader).backendWorks},
+		state.LineHalt:       {"halt": (*HistoryReader).halted, "go": (*HistoryReader).halted},
+		state.LineControl:    {anyWhat: (*HistoryReader).control},
+		state.LineReset:      {"": (*HistoryReader).reset},
+		state.LineMemory:     {"": (*HistoryReader).remembered},
+		state.LineCompaction: {"made": fixed("a summary stands for what was said so far"), state.CompactionFailed: withReason("could not sum up what was said"), "stale": nil},
+		state.LinePrompt:     {"missed": prompted("was missed"), "skipped": prompted("was not needed"), "failed": prompted("did not run"), "next": nil, "removed": nil},
+		state.LineSleep:      {"asked": (*HistoryReader).sleeps, "held": (*HistoryReader).selfHeld, "retried": nil, "over": nil, "asleep": nil},
+		state.LineEdge: {
+			"await": (*HistoryReader).awaits, "report": (*HistoryReader).reported, "enqueue": nil, "join": nil, "withdrawn": nil, "expected": nil, "lapsed": (*HistoryReader).lapsed,
+		},
+		state.LineSchedule: {anyWhat: (*HistoryReader).schedule},
+		state.LineRecovery: {"": withReason("state restored")},
+		state.LineSpend:    {"": nil},
+		state.LineAck:      {"waits": nil, "not needed": nil},
+		state.LineCredit:   {"opened": (*HistoryReader).credit, "topped up": (*HistoryReader).credit},
+		state.LineTier:     {anyWhat: (*HistoryReader).tier},
+		state.LineFetch:    {"failing": (*HistoryReader).unfetched, "still failing": (*HistoryReader).unfetched, "ended": (*HistoryReader).unfetched},
+		state.LineSweep:    {"": withReason("a mail had been missed")},
+		state.LineDamage:   {"damaged": (*HistoryReader).damaged, "mended": (*HistoryReader).damaged, "not there": nil},
+		state.LineBounce:   {"lost": (*HistoryReader).cameBack, "delayed": (*HistoryReader).cameBack, "told": nil},
+		state.LineNumber:   {"": nil},
+		state.LineGivenUp:  {"retried": fixed("what was given up is sent again"), "dropped": (*HistoryReader).notSent, "forgotten": nil},
+		state.LineSending:  {"failed": withReason("no mail can be sent"), "works again": fixed("mail can be sent again"), "nothing waits": nil},
+	}
+})
+
+// formatterOf returns the formatter for a line. ok is false for an unknown line, from a newer
+// version.
+func formatterOf(l state.Line) (t formatter, ok bool) {
+	whats := formatters()[l.Kind]
+	if t, ok = whats[l.What]; !ok {
+		t, ok = whats[anyWhat]
+	}
+	return t, ok
+}
+
+// fixed returns a formatter with the same sentence for each line.
+func fixed(text string) formatter {
+	return func(*HistoryReader, state.Line) sentence { return sentence{text: text} }
+}
+
+// withReason returns a formatter with the same sentence and the reason of the line.
+func withReason(text string) formatter {
+	return func(_ *HistoryReader, l state.Line) sentence { return sentenceOf(text, because(l.Reason)) }
+}
+
+// prompted returns a formatter with the same sentence about each prompt.
+func prompted(text string) formatter {
+	return func(_ *HistoryReader, l state.Line) sentence {
+		return sentenceOf("the prompt ", l.From, " ", text, because(l.Reason))
+	}
+}
+
+// HistoryReader turns the lines of a history into sentences, in the order of the history.
+type HistoryReader struct {
+	now     time.Time
+	fitter  Fitter
+	words   func(state.Message) (string, bool)
+	costs   map[string]state.Micros  // of unfinished turns
+	numbers map[string]string        // of items in quarantine and unfetched mails, by key
+	rows    map[string]state.Message // messages that are still in the inbox, by key
+	day     time.Time                // day of the lines formatted so far
+}
+
+// NewHistoryReader returns a reader before the first line. words returns the first words of a
+// message, and false once they are not kept.
+func NewHistoryReader(now time.Time, fitter Fitter, words func(state.Message) (string, bool)) *HistoryReader {
+	return &HistoryReader{
+		now: now, day: now, fitter: fitter, words: words,
+		costs: map[string]state.Micros{}, numbers: map[string]string{}, rows: map[string]state.Message{},
+	}
+}
+
+// Line records a line and returns a function for its text, or nil if the line is hidden. The text
+// ends with a newline, and a new day has a line of its own before it. The function asks for the
+// words of the line's message only when it is called.
+func (r *HistoryReader) Line(l state.Line) func() string {
+	what := r.record(l)
+	if what.text == "" {
+		return nil
+	}
+	return func() string {
+		text := r.fitter.Fit(l.At.Local().Format("15:04")+" "+r.quote(what), len("15:04 ")) + "\n"
+		if day := l.At.Local(); day.Format(time.DateOnly) != r.day.Local().Format(time.DateOnly) {
+			r.day = l.At
+			text = day.Format("Monday, 2006-01-02") + "\n" + text
+		}
+		return text
+	}
+}
+
+// quote returns a sentence with the words of its message.
+func (r *HistoryReader) quote(what sentence) string {
+	if what.quote == nil {
+		return what.text
+	}
+	words, ok := r.words(*what.quote)
+	switch {
+	case what.within && ok && words != "":
+		return what.text + " " + inQuotes(words) + what.after
+	case what.within:
+		return what.text + what.after
+	case !ok:
+		return what.text + ": (not kept any more)" + what.after
+	case words == "":
+		return what.text + ": (no text)" + what.after
+	}
+	return what.text + ": " + inQuotes(words) + what.after
+}
+
+// record keeps the facts of a line, and returns its sentence.
+func (r *HistoryReader) record(l state.Line) sentence {
+	switch {
+	case l.Kind == state.LineSpend && l.Spending != nil && l.TurnID != "":
+		r.costs[l.TurnID] += l.Spending.Cost
+	case l.Kind == state.LineGate && l.Number > 0:
+		r.numbers[l.Key] = "q" + strconv.FormatUint(l.Number, 10)
+	case l.Kind == state.LineNumber:
+		r.numbers[l.Key] = "f" + strconv.FormatUint(l.Number, 10)
+	case l.Kind == state.LineMessage && l.Message != nil:
+		r.rows[l.Key] = *l.Message
+	}
+	t, ok := formatterOf(l)
+	if !ok { // from a newer version: print the raw line
+		return sentenceOf(lineWords(l, r.now))
+	}
+	var what sentence
+	if t != nil {
+		what = t(r, l)
+		what.text, what.after = r.localTimes(what.text, l.At), r.localTimes(what.after, l.At)
+	}
+	switch l.Kind {
+	case state.LineTask:
+		delete(r.costs, l.TurnID)
+		delete(r.rows, l.Key)
+	case state.LineEnded:
+		delete(r.rows, l.Key)
+	}
+	return what
+}
+
+// called returns the number of a key that a person knows, or else fallback.
+func (r *HistoryReader) called(key, fallback string) string { return cmp.Or(r.numbers[key], fallback) }
+
+// clock formats a time. It adds the date if that differs from the line's.
+func (r *HistoryReader) clock(t, at time.Time) string {
+	if t.Local().Format(time.DateOnly) == at.Local().Format(time.DateOnly) {
+		return t.Local().Format("15:04")
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}
+
+// moments matches the times of UTC in a reason.
+var moments = lazy.NewRegexp(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z| UTC)`)
+
+// localTimes converts the UTC times in a text to the user's time zone, which all times of the
+// history use.
+func (r *HistoryReader) localTimes(text string, at time.Time) string {
+	if !strings.Contains(text, ":") {
+		return text
+	}
+	return moments.Get().ReplaceAllStringFunc(text, func(moment string) string {
+		bare := strings.TrimSuffix(strings.TrimSuffix(moment, " UTC"), "Z")
+		for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"} {
+			if t, err := time.Parse(layout, bare); err == nil {
+				return r.clock(t, at)
+			}
+		}
+		return moment
+	})
+}
+
+// tookFor formats a duration: "4 s", "1h30m".
+func tookFor(d time.Duration) string {
+	if d < time.Minute {
+		return strconv.Itoa(int(max(0, d).Round(time.Second)/time.Second)) + " s"
+	}
+	return terminal.Short(d)
+}
+
+// quotedWords is the maximum length of a quote, in characters.
+const quotedWords = 120
+
+// inQuotes returns the beginning of a foreign text, on one line and in quotes.
+func inQuotes(text string) string { return `"` + plain.Shorten(plain.Line(text), quotedWords) + `"` }

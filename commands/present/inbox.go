@@ -1,0 +1,207 @@
+package present
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle/view"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+)
+
+// InboxStatus describes the status of an inbox row in words.
+type InboxStatus struct {
+	State  state.State
+	Policy state.Policy
+	Now    time.Time
+}
+
+// Of returns the status of a row.
+func (i InboxStatus) Of(row view.Listed) string {
+	switch row.Status {
+	case view.ListedFetching:
+		return "large, is being fetched"
+	case view.ListedFailing:
+		return fmt.Sprintf("cannot be fetched, %s, again at %s%s",
+			terminal.Count(row.Tries, "failure"), i.clock(*row.NextRetryAt), because(OneLine(row.Reason)))
+	case view.ListedQuarantined:
+		return "quarantined by gate " + OneLine(row.Gate) + because(OneLine(row.Reason))
+	}
+	return i.ofMessage(*row.Message)
+}
+
+func (i InboxStatus) clock(t time.Time) string { return terminal.Clock(t, i.Now) }
+
+func (i InboxStatus) ofMessage(m state.Message) string {
+	switch m.Status {
+	case state.Consumed:
+		return "its turn is over"
+	case state.Errored:
+		return "given up"
+	case state.Skipped:
+		return "ended without a turn"
+	}
+	if i.State.SharesTurn(m) {
+		return i.ofTurn()
+	}
+	h, held := i.State.HeldBack(m, i.Policy, i.Now)
+	switch {
+	case !held && m.Attempts > 0:
+		return "waits for another attempt"
+	case !held:
+		return "waits for its turn"
+	case h.Until.IsZero():
+		return "waits" + because(plain.Line(h.Why))
+	case m.Source == state.Self && m.TurnID == "":
+		return ownPlan(m.Kind) + " " + i.clock(h.Until)
+	}
+	return "waits until " + i.clock(h.Until) + because(plain.Line(h.Why))
+}
+
+// ownPlan returns the words for a wakeup that the agent has planned.
+func ownPlan(kind string) string {
+	switch kind {
+	case state.KindSleep:
+		return "sleeps until"
+	case state.KindRest:
+		return "rests until"
+	}
+	return "reminds itself at"
+}
+
+// ofTurn returns the status of the active turn.
+func (i InboxStatus) ofTurn() string {
+	head := i.State.Turn
+	switch {
+	case head.Status == state.HeadSuspended:
+		return i.ofSuspended(head)
+	case head.Pulled:
+		return "taken by inbox next at " + i.clock(head.Since)
+	case head.Status == state.HeadDispatched:
+		return "its turn begins"
+	case head.Stop != "":
+		return "its turn is being stopped"
+	}
+	return "its turn runs since " + i.clock(head.Since)
+}
+
+// ofSuspended describes the open questions of a turn, and the work that it has started.
+func (i InboxStatus) ofSuspended(head state.Head) string {
+	var asked, started, asks []string
+	var until time.Time
+	for _, w := range head.Waiting {
+		switch to := plain.Line(w.To); {
+		case w.Answered():
+			continue
+		case w.Operator:
+			asks = append(asks, inQuotes(w.Text)+offered(w.Options))
+		case w.Outside && !slices.Contains(started, to):
+			started = append(started, to)
+		case !w.Outside && !slices.Contains(asked, to):
+			asked = append(asked, to)
+		}
+		if w.By.After(until) {
+			until = w.By
+		}
+	}
+	if len(asks) > 0 {
+		return "asks you " + strings.Join(asks, " and ") + ", waits until " + i.clock(until)
+	}
+	if len(asked)+len(started) == 0 {
+		return "its turn has what it waited for, and goes on"
+	}
+	text := "asked " + strings.Join(asked, ", ") + ", waits for the " + answers(len(asked))
+	switch {
+	case len(asked) == 0:
+		text = "waits for " + strings.Join(started, ", ")
+	case len(started) > 0:
+		text += " and for " + strings.Join(started, ", ")
+	}
+	return text + " until " + i.clock(until)
+}
+
+// offered returns the options of a question in brackets, or "".
+func offered(options []string) string {
+	return around(" (", plain.Line(strings.Join(options, ", ")), ")")
+}
+
+func answers(n int) string {
+	if n == 1 {
+		return "answer"
+	}
+	return "answers"
+}
+
+// InboxSender returns the sender of a row, and notes if the name is not proved.
+func InboxSender(row view.Listed) string {
+	from := plain.Line(row.From)
+	switch {
+	case row.Status == view.ListedFetching || row.Status == view.ListedFailing:
+		return ""
+	case row.Status == view.ListedQuarantined:
+		return cmp.Or(from, "nobody") + " (not proved)"
+	case row.Source == state.Self:
+		return "the agent itself"
+	case row.Source == state.Clock:
+		return from + " (prompt)"
+	case row.Source == state.CLI:
+		return from + " (terminal)"
+	case row.Source == state.EventSource && !row.Operator:
+		return from + " (program)"
+	case !row.Proved:
+		return from + " (not proved)"
+	}
+	return from
+}
+
+// InboxSubject returns the subject column of a list.
+func InboxSubject(row view.Listed) string {
+	switch {
+	case row.Damage != nil:
+		return "(" + plain.Line(*row.Damage) + ")"
+	case row.Status == view.ListedFetching || row.Status == view.ListedFailing:
+		return plain.Line(row.Key)
+	case row.Subject == "" && row.Payload != nil:
+		return "(no subject)"
+	}
+	return plain.Line(row.Subject)
+}
+
+// InboxFiles returns the files column of a list: one name, or a count.
+func InboxFiles(row view.Listed) string {
+	switch len(row.Files) {
+	case 0:
+		return ""
+	case 1:
+		return "[" + plain.Line(row.Files[0]) + "]"
+	}
+	return fmt.Sprintf("[%d files]", len(row.Files))
+}
+
+// WithSubject turns an inbox status into a sentence about the message.
+func WithSubject(words string) string {
+	if strings.HasPrefix(words, "its ") {
+		return words
+	}
+	return "it " + words
+}
+
+// OneLine returns the text behind a pointer of a row, on one line, or "".
+func OneLine(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return plain.Line(*text)
+}
+
+// InboxNumber returns the number of a row, or its key if it has no number.
+func InboxNumber(row view.Listed) string {
+	if row.Number == nil {
+		return plain.Line(row.Key)
+	}
+	return *row.Number
+}

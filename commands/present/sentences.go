@@ -1,0 +1,402 @@
+package present
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+)
+
+// whoWrote returns the sender of a message, in the words that the history's reader knows.
+func whoWrote(m state.Message) string {
+	switch {
+	case m.Source == state.Clock:
+		return "the prompt " + plain.Line(m.From)
+	case m.Operator && m.Source != state.Self:
+		return "you"
+	case m.Source == state.Mesh && m.Proof != state.ByToken:
+		return plain.Line(m.From) + " (not proved)"
+	}
+	return plain.Line(m.From)
+}
+
+func (r *HistoryReader) message(l state.Line) sentence {
+	m := l.Message
+	if m == nil {
+		return sentenceOf("a message from ", l.From)
+	}
+	after := ""
+	if m.Status == state.Deferred && m.Source != state.Self && m.Reason != state.CollectReason {
+		after = ", waits until " + r.clock(m.NextRetryAt, l.At) + because(plain.Line(m.Reason))
+	}
+	switch {
+	case m.Source == state.Self:
+		return sentence{text: r.plan(*m, l), quote: m}
+	case m.Source == state.Mesh && m.Kind == "ask":
+		return sentence{text: whoWrote(*m) + " asked", quote: m, after: after}
+	case m.Source == state.EventSource && !m.Operator:
+		return sentence{text: whoWrote(*m) + " (program)", quote: m, after: after}
+	}
+	return sentence{text: whoWrote(*m), quote: m, after: after}
+}
+
+// plan describes a wakeup that the agent has planned, or that the operator has set.
+func (r *HistoryReader) plan(m state.Message, l state.Line) string {
+	at := r.clock(m.NextRetryAt, l.At)
+	switch {
+	case m.MadeBy == "":
+		return "you set a reminder for " + at
+	case m.Kind == state.KindReminder:
+		return "reminds itself at " + at
+	case m.Kind == state.KindRest:
+		return "rests until " + at
+	}
+	return "sleeps until " + at
+}
+
+func (r *HistoryReader) retried(l state.Line) sentence {
+	if l.Message == nil {
+		return sentence{}
+	}
+	return sentence{text: "queued again", quote: l.Message}
+}
+
+// itemOf describes an item that a gate rejected.
+func itemOf(l state.Line) string {
+	from := " from " + plain.Line(cmp.Or(l.From, "nobody"))
+	if l.Source == state.Mail {
+		return "mail" + from
+	}
+	return "message" + from
+}
+
+// found returns the reason for the rejection by a gate, without the evidence.
+func found(l state.Line) string {
+	reason := l.Reason
+	if l.Source == state.Mail && l.Gate == "trust" {
+		reason, _, _ = strings.Cut(reason, ": ")
+	}
+	return because(plain.Line(reason))
+}
+
+func (r *HistoryReader) quarantined(l state.Line) sentence {
+	number := ""
+	if n := r.numbers[l.Key]; n != "" {
+		number = " as " + n
+	}
+	return sentenceOf(itemOf(l), " quarantined", number, found(l))
+}
+
+func (r *HistoryReader) notKept(l state.Line) sentence {
+	if l.Key == "" {
+		return sentenceOf(fmt.Sprintf("%s rejected, and not kept: gate ", terminal.Count(l.Count, "more item")), l.Gate)
+	}
+	return sentenceOf(itemOf(l), " rejected, and not kept", found(l))
+}
+
+func (r *HistoryReader) leftQuarantine(l state.Line) sentence {
+	return sentenceOf(r.called(l.Key, "an item in quarantine"), " ", l.What, because(l.Reason))
+}
+
+func (r *HistoryReader) challenged(l state.Line) sentence {
+	return sentenceOf("asked you whether you wrote ", r.called(l.Key, "a mail that nothing proves"))
+}
+
+func (r *HistoryReader) unanswered(l state.Line) sentence {
+	return sentenceOf("no answer came whether you wrote ", r.called(l.Key, "a mail that nothing proves"))
+}
+
+func (r *HistoryReader) nudged(l state.Line) sentence {
+	what := "nudged"
+	if l.From != "" {
+		what += " by " + plain.Line(l.From)
+	}
+	return sentence{text: what + saying(l.Reason)}
+}
+
+func (r *HistoryReader) relayed(l state.Line) sentence {
+	return sentenceOf(l.From, " asked to mail you: ", l.Reason)
+}
+
+// phase describes a change of phase. It skips changes caused by a message, whose own line
+// describes them.
+func (r *HistoryReader) phase(l state.Line) sentence {
+	byHand := strings.HasPrefix(l.Reason, "by hand")
+	switch {
+	case l.New == state.IDLE && l.Reason == "silence":
+		return sentence{text: "going quiet"}
+	case l.New == state.IDLE:
+		return sentenceOf("going quiet", because(l.Reason))
+	case byHand && l.Old == state.IDLE:
+		return sentenceOf("awake, ", string(l.New), because(l.Reason))
+	case byHand:
+		return sentenceOf(string(l.New), because(l.Reason))
+	}
+	return sentence{}
+}
+
+// task describes the end of a turn: its message, the time that the answer took, and the cost.
+func (r *HistoryReader) task(l state.Line) sentence {
+	what, wrong := "answered", ""
+	switch l.Outcome {
+	case state.Success:
+	case state.Partial:
+		what, wrong = "answered in part", because(plain.Line(l.Reason))
+	case state.Timeout:
+		what, wrong = "timed out on", because(plain.Line(l.Reason))
+	case state.Canceled:
+		what, wrong = "stopped work on", because(plain.Line(l.Reason))
+	default:
+		what, wrong = "failed on", because(plain.Line(l.Reason))
+	}
+	cost, after := r.costs[l.TurnID], ""
+	m := l.Row
+	if m != nil {
+		cost = max(cost, m.Cost)
+		since := m.Observed
+		switch {
+		case m.Source == state.Self && l.Outcome == state.Success:
+			what, since = "did what it had planned for", m.NextRetryAt
+		case m.Source == state.Self:
+			since = m.NextRetryAt
+		case len(l.Collected) > 0:
+			what += fmt.Sprintf(" %d messages, the first of", len(l.Collected)+1)
+		case !m.Operator:
+			what += " " + whoWrote(*m)
+		}
+		if !since.IsZero() {
+			what += " " + r.clock(since, l.At)
+			after = " after " + tookFor(l.At.Sub(since))
+		}
+	}
+	if cost > 0 {
+		after += ", " + cost.String()
+	}
+	if m == nil {
+		return sentenceOf(strings.TrimSuffix(what, " on"), after, wrong)
+	}
+	return sentence{text: what, quote: m, within: true, after: after + wrong}
+}
+
+// ended describes messages that left without a turn. It skips the agent's own plans that were
+// ended by another event.
+func (r *HistoryReader) ended(l state.Line) sentence {
+	row, known := r.rows[l.Key]
+	if l.Source == state.Self && (strings.HasPrefix(l.Reason, "ended by ") || strings.HasPrefix(l.Reason, "replaced ")) {
+		return sentence{}
+	}
+	what := "dropped"
+	if l.What == string(state.Errored) {
+		what = "given up"
+	}
+	switch {
+	case known:
+		return sentence{text: what, quote: &row, after: because(plain.Line(l.Reason))}
+	case r.numbers[l.Key] != "":
+		return sentenceOf(what, ": ", r.numbers[l.Key], because(l.Reason))
+	}
+	return sentenceOf("a message was ", what, because(l.Reason))
+}
+
+// wrote describes the agent's messages to other agents, and its questions. The turns describe
+// its mails.
+func (r *HistoryReader) wrote(l state.Line) sentence {
+	if l.Effect == nil {
+		return sentence{}
+	}
+	to := plain.Line(l.Effect.To)
+	switch l.Effect.Kind {
+	case state.OperatorQuestion:
+		return sentence{text: "asked you" + saying(l.Effect.Text) + offered(l.Effect.Options)}
+	case state.Question:
+		return sentence{text: "asked " + to + saying(l.Effect.Text)}
+	case state.Post:
+		return sentence{text: "wrote to " + to + saying(l.Effect.Text)}
+	}
+	return sentence{}
+}
+
+func saying(text string) string {
+	if plain.Line(text) == "" {
+		return ""
+	}
+	return ": " + inQuotes(text)
+}
+
+// effectName returns the kind of an effect from its id, in words: "the answer".
+func effectName(id string) string {
+	kind, _, _ := strings.Cut(id, ".")
+	if name := effectNames()[state.EffectKind(kind)]; name != "" {
+		return name
+	}
+	return plain.Line(id)
+}
+
+func (r *HistoryReader) givenUp(l state.Line) sentence {
+	if strings.HasPrefix(l.ID, string(state.HookCall)+".") {
+		return sentenceOf("hook ", l.To, " lost an event", because(l.Reason))
+	}
+	return sentenceOf("gave up sending: ", effectName(l.ID), because(l.Reason))
+}
+
+func (r *HistoryReader) notFiled(l state.Line) sentence {
+	return sentenceOf("no copy in the folder for sent mail: ", effectName(l.ID), because(l.Reason))
+}
+
+func (r *HistoryReader) notSent(l state.Line) sentence {
+	if strings.HasPrefix(l.ID, string(state.HookCall)+".") {
+		return r.givenUp(l)
+	}
+	return sentenceOf("dropped from the outbox: ", effectName(l.ID), because(l.Reason))
+}
+
+func (r *HistoryReader) refused(l state.Line) sentence {
+	return sentenceOf("login ", l.From, " refused", because(l.Reason))
+}
+
+func (r *HistoryReader) works(l state.Line) sentence {
+	return sentenceOf("login ", l.From, " works again")
+}
+
+// runs describes a turn that runs on another backend than the first one.
+func (r *HistoryReader) runs(l state.Line) sentence {
+	if l.Reason == "" {
+		return sentence{}
+	}
+	return sentenceOf(plain.Line(l.Reason))
+}
+
+func (r *HistoryReader) backendOut(l state.Line) sentence {
+	if l.Outage == nil {
+		return sentenceOf(state.BackendName(l.From), " cannot be used", because(l.Reason))
+	}
+	return sentenceOf(plain.Line(l.Outage.Sentence(l.From)), "; again at ", terminal.Clock(l.Outage.Until, r.now))
+}
+
+func (r *HistoryReader) backendWorks(l state.Line) sentence {
+	return sentenceOf(state.BackendName(l.From), " works again")
+}
+
+func (r *HistoryReader) halted(l state.Line) sentence {
+	what, where := "HALT", ""
+	if l.What == "go" {
+		what = "GO"
+	}
+	if l.From == "mesh" {
+		where = " by the mesh"
+	}
+	return sentenceOf(what, where, because(l.Reason))
+}
+
+// control describes STOP and STATUS. HALT and GO have their own lines.
+func (r *HistoryReader) control(l state.Line) sentence {
+	if l.What == state.ControlHalt || l.What == state.ControlGo {
+		return sentence{}
+	}
+	return sentenceOf("you: ", l.What)
+}
+
+func (r *HistoryReader) reset(l state.Line) sentence {
+	if l.Reason == "" {
+		return sentence{text: "memory reset"}
+	}
+	return sentence{text: "memory reset: " + inQuotes(l.Reason)}
+}
+
+func (r *HistoryReader) remembered(l state.Line) sentence {
+	return sentence{text: "changed its memory" + saying(l.Text)}
+}
+
+func (r *HistoryReader) sleeps(l state.Line) sentence {
+	return sentenceOf("asked to be left alone ", l.Reason)
+}
+
+func (r *HistoryReader) selfHeld(l state.Line) sentence {
+	return sentenceOf("waits for a word from you before it wakes itself again: ", terminal.Count(l.Count, "wakeup"))
+}
+
+func (r *HistoryReader) awaits(l state.Line) sentence { return sentenceOf("waits for ", l.To) }
+
+// reported describes the reports of others. The turns describe our own.
+func (r *HistoryReader) reported(l state.Line) sentence {
+	asksYou := strings.HasPrefix(l.Request, string(state.OperatorQuestion)+".")
+	switch {
+	case l.AnswersOperatorQuestion() && l.Source == state.Mail:
+		return sentenceOf("you answered by mail")
+	case l.AnswersOperatorQuestion():
+		return sentenceOf("you answered at the terminal")
+	case asksYou && strings.HasPrefix(l.Response, state.MissedTimeout+":"):
+		return sentenceOf("its question to you is closed: you wrote about something else")
+	case asksYou && l.Response == state.MissedTimeout:
+		return sentenceOf("no answer from you: it goes on without one")
+	case l.Source != "" || strings.HasPrefix(l.Response, state.MissedTimeout+":"):
+		return sentence{}
+	case strings.HasPrefix(l.Response, state.MissedTimeout):
+		return sentenceOf("no answer from ", l.From)
+	case l.Outcome != "":
+		return sentenceOf(l.From, " reported: ", string(l.Outcome))
+	}
+	return sentenceOf(l.From, " reported")
+}
+
+func (r *HistoryReader) lapsed(l state.Line) sentence {
+	return sentenceOf("no report came from ", l.To)
+}
+
+func (r *HistoryReader) schedule(l state.Line) sentence {
+	switch {
+	case l.What == "removed":
+		return sentence{text: "the crontab line was removed"}
+	case l.Reason != "":
+		return sentenceOf("the crontab line cannot be set", because(l.Reason))
+	}
+	return sentence{}
+}
+
+func (r *HistoryReader) credit(l state.Line) sentence {
+	if l.What == "opened" {
+		return sentenceOf("the credit begins: ", l.Amount.String())
+	}
+	return sentenceOf("credit topped up by ", l.Amount.String())
+}
+
+func (r *HistoryReader) tier(l state.Line) sentence {
+	switch state.Tier(l.What) {
+	case state.TierNormal:
+		return sentenceOf("money is back", because(l.Reason))
+	case state.TierDead:
+		return sentenceOf("out of money", because(l.Reason))
+	}
+	return sentenceOf("money is short (", l.What, ")", because(l.Reason))
+}
+
+func (r *HistoryReader) unfetched(l state.Line) sentence {
+	which := "a mail"
+	if n := r.numbers[l.Key]; n != "" {
+		which += " (" + n + ")"
+	}
+	switch l.What {
+	case "ended":
+		return sentenceOf(which, " that could not be fetched ", l.Reason)
+	case "still failing":
+		return sentenceOf(which, " still cannot be fetched", because(l.Reason))
+	}
+	return sentenceOf(which, " cannot be fetched", because(l.Reason))
+}
+
+func (r *HistoryReader) damaged(l state.Line) sentence {
+	if l.What == "mended" {
+		return sentenceOf("a damaged mail from ", l.From, " was fetched again")
+	}
+	return sentenceOf("a mail from ", l.From, " is damaged and is fetched again", because(l.Reason))
+}
+
+func (r *HistoryReader) cameBack(l state.Line) sentence {
+	if l.What == "delayed" {
+		return sentenceOf("mail to ", l.To, " is delayed", because(l.Reason))
+	}
+	return sentenceOf("mail to ", l.To, " came back", because(l.Reason))
+}

@@ -1,0 +1,118 @@
+package present
+
+import (
+	"fmt"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+)
+
+// Waiting returns the reason why a message has no answer yet.
+func Waiting(w view.Waiting, now time.Time) string {
+	clock := func(t time.Time) string { return terminal.Clock(t, now) }
+	until := func(format string) string {
+		if w.Until.IsZero() {
+			return ""
+		}
+		return fmt.Sprintf(format, clock(w.Until), terminal.Distance(w.Until, now))
+	}
+	switch w.Why {
+	case view.WaitNoRunner:
+		return "runner is \"none\": somebody must take it from the inbox"
+	case view.WaitHalted:
+		return "the agent is HALTED, and answers after resume"
+	case view.WaitMoney:
+		return "the agent is out of money: " + w.Reason
+	case view.WaitCooldown:
+		return "too many turns failed in a row, and the agent answers" + until(" after %s (%s)")
+	case view.WaitBackend:
+		return plain.Line(w.Reason) + "; it is tried again" + until(" at %s (%s)")
+	case view.WaitBlocked:
+		return "no turn can run: " + plain.Line(w.Reason)
+	case view.WaitCredential:
+		return fmt.Sprintf("the agent's login %s has been refused since %s%s", w.Who, clock(w.Since), because(plain.Line(w.Reason)))
+	case view.WaitWorking:
+		return "the agent works on it since " + clock(w.Since)
+	case view.WaitSuspended:
+		return "its turn waits for a report of " + plain.Line(w.Who) + until(", until %s (%s) at the latest")
+	case view.WaitTurn:
+		return fmt.Sprintf("the agent works on %s since %s", whoseMessage(w), clock(w.Since))
+	case view.WaitReports:
+		return "the turn before waits for a report of " + plain.Line(w.Who) + until(", until %s (%s) at the latest")
+	case view.WaitAnswer:
+		return "the agent asks you: " + plain.Line(w.Reason) + until(", and waits until %s (%s)")
+	case view.WaitQuestion:
+		return "the turn before asks you: " + plain.Line(w.Reason) + until(", and waits until %s (%s)")
+	case view.WaitLingering:
+		return "the agent of the turn before has answered, and its process has not ended"
+	case view.WaitBehind:
+		return fmt.Sprintf("%s first: %s is the next", comes(w.Count), whoseMessage(w))
+	case view.WaitDeferred:
+		return "it waits" + until(" until %s (%s)") + because(plain.Line(w.Reason))
+	case view.WaitSource:
+		return sourceText(w, now)
+	case view.WaitOutbox:
+		return fmt.Sprintf("%s in the outbox%s%s", terminal.Count(w.Count, "message"), because(plain.Line(w.Reason)), until("; next try %s (%s)"))
+	}
+	if w.Never {
+		return "no poll takes it" + until("; the last was due at %s (%s)")
+	}
+	return "no poll has taken it yet" + until("; at the latest that of %s (%s) does")
+}
+
+// sourceText describes a poll that is still reading mail before it runs turns.
+func sourceText(w view.Waiting, now time.Time) string {
+	switch {
+	case w.Who != "":
+		return fmt.Sprintf("the poll reads mail first, and the login %s has been refused since %s%s", w.Who, terminal.Clock(w.Since, now), because(plain.Line(w.Reason)))
+	case w.Since.IsZero():
+		return "the poll reads mail first, and mail could not be read yet"
+	}
+	return "the poll reads mail first, and mail was last read at " + terminal.Clock(w.Since, now)
+}
+
+// whoseMessage describes the message that has its turn, or comes first.
+func whoseMessage(w view.Waiting) string {
+	switch who := plain.Line(w.Who); {
+	case w.Source == state.Clock:
+		return "a prompt of the clock"
+	case w.Source == state.Self:
+		return "what it planned itself"
+	case w.Source == state.Mail:
+		return "a mail of " + who
+	default:
+		return "a message of " + who
+	}
+}
+
+func comes(n int) string {
+	if n == 1 {
+		return "1 message comes"
+	}
+	return fmt.Sprintf("%d messages come", n)
+}
+
+// WaitingHint returns the hint for a reason, or "".
+func WaitingHint(w view.Waiting, mode string) string {
+	switch w.Why {
+	case view.WaitHalted:
+		return "lift it by " + terminal.ResumeCommands(w.By)
+	case view.WaitMoney:
+		return "`" + terminal.Program + " credit USD` adds credit"
+	case view.WaitCredential, view.WaitCooldown, view.WaitBlocked:
+		return "`" + terminal.Program + " doctor` checks the agent"
+	case view.WaitBackend:
+		return "`" + terminal.Program + " poll` tries it at once"
+	case view.WaitAnswer, view.WaitQuestion:
+		return "`" + terminal.Program + " answer " + w.Key + " TEXT` answers, as does a reply to its mail"
+	case view.WaitNoRunner:
+		return "`" + terminal.Program + " inbox next` takes it"
+	case view.WaitPoll:
+		return terminal.OverdueHint(mode == cycle.ModeNone) + " `" + terminal.Program + " poll` polls now"
+	}
+	return ""
+}

@@ -1,0 +1,221 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"agentstateloop/cycle/quarantine"
+	"agentstateloop/mail/trust"
+	"agentstateloop/state"
+)
+
+// The statuses of `inbox list` rows that are not in the inbox.
+const (
+	ListedFailing     = "failing"     // a mail that cannot be fetched
+	ListedFetching    = "fetching"    // a large mail on its way
+	ListedQuarantined = "quarantined" // an item that a gate rejected
+)
+
+// Listed is one row of `inbox list`: a waiting message, a mail that is not fetched yet, or an
+// item in quarantine. A field is null, never absent.
+type Listed struct {
+	Number   *string      `json:"number"` // 12, f2 or q3; every inbox command takes it; null for an item of an older version
+	Seq      uint64       `json:"seq"`    // of a message: its number
+	Key      string       `json:"key"`
+	Source   state.Source `json:"source"`
+	Kind     string       `json:"kind"` // of the mesh: message or ask; of the agent itself: sleep, rest or reminder
+	At       *time.Time   `json:"at"`
+	From     string       `json:"from"`
+	Operator bool         `json:"operator"` // it is the operator's
+	Proved   bool         `json:"proved"`   // the sender is proven
+	Subject  string       `json:"subject"`  // of a mail; otherwise the beginning of the text
+	Files    []string     `json:"files"`    // names; null: unknown
+	Damage   *string      `json:"damage"`   // why the text cannot be shown, or null
+	Status   string       `json:"status"`
+	State    string       `json:"state"`  // the status in words
+	Reason   *string      `json:"reason"` // why it waits or was rejected
+	Gate     *string      `json:"gate"`   // the gate that rejected it
+	Evidence *string      `json:"evidence"`
+
+	NextRetryAt *time.Time `json:"next_retry_at"` // the end of its wait
+	Since       *time.Time `json:"since"`         // of a mail that cannot be fetched: the first failure
+	Tries       int        `json:"tries"`         // tries to fetch it
+	Attempts    int        `json:"attempts"`      // attempts at its turn
+	Title       string     `json:"title"`         // of a wakeup: its words
+
+	Questions []StatusQuestion `json:"questions"` // open questions of its turn to the operator, or null
+
+	TurnID  *string    `json:"turn_id"`
+	Epoch   uint64     `json:"epoch"`
+	Trace   *string    `json:"trace_id"`
+	Payload *string    `json:"payload"` // the payload's file, below the state directory
+	Size    int64      `json:"size"`    // of the payload, in bytes
+	Kept    *time.Time `json:"kept"`    // when it was put into quarantine
+
+	Message *state.Message `json:"-"` // of a message
+}
+
+// Listing returns the waiting messages, the mails that cannot be fetched and those that are
+// being fetched, and the state that they come from.
+func (r Reader) Listing() ([]Listed, state.State, error) {
+	s, err := r.Store.Read()
+	if err != nil {
+		return nil, s, err
+	}
+	l := r.lister()
+	rows := []Listed{}
+	for i := range s.Inbox {
+		row := l.message(deferredByOutage(s, *r.Policy, s.Inbox[i], r.Now()))
+		row.Questions = operatorQuestions(s, row.Key)
+		rows = append(rows, row)
+	}
+	return append(rows, listedUnfetched(s)...), s, nil
+}
+
+// listedUnfetched returns the rows of the mails that are not fetched yet.
+func listedUnfetched(s state.State) (rows []Listed) {
+	add := func(key, status string) *Listed {
+		rows = append(rows, Listed{Number: Numeral(unfetchedMark, s.Unfetched[key]), Key: key, Source: state.Mail, Status: status})
+		return &rows[len(rows)-1]
+	}
+	for _, f := range s.FailingMails() {
+		row := add(f.Key, ListedFailing)
+		row.At, row.Since, row.Tries, row.NextRetryAt, row.Reason = OrNull(f.Since), OrNull(f.Since), f.Tries, OrNull(f.Next), OrNull(f.Reason)
+	}
+	for _, key := range s.LargeMails() {
+		add(key, ListedFetching)
+	}
+	return rows
+}
+
+// ListedUnfetched returns the row of an unfetched mail in s. ok is false if s has no such mail.
+func ListedUnfetched(s state.State, key string) (row Listed, ok bool) {
+	rows := listedUnfetched(s)
+	i := slices.IndexFunc(rows, func(r Listed) bool { return r.Key == key })
+	if i < 0 {
+		return Listed{}, false
+	}
+	return rows[i], true
+}
+
+// Listed returns the row of a message, which may have left the inbox.
+func (r Reader) Listed(m state.Message) Listed { return r.lister().message(m) }
+
+// lister returns the maker of the rows of one list.
+func (r Reader) lister() lister {
+	return lister{provesMail: r.ProvesMail, heads: &Headliner{Store: r.Store}}
+}
+
+// lister makes the rows of one list that need more than the state.
+type lister struct {
+	provesMail bool
+	heads      *Headliner
+}
+
+// message returns the row of a message.
+func (l lister) message(m state.Message) Listed {
+	head := l.heads.of(m.Source, m.Payload, m.Sum, int64(m.Size))
+	row := Listed{
+		Number: Numeral("", m.Seq), Seq: m.Seq, Key: m.Key, Source: m.Source, Kind: m.Kind, At: OrNull(m.At.UTC()), From: m.From, Operator: m.Operator,
+		Proved: l.proved(m), Subject: head.Subject, Files: head.Files, Damage: OrNull(head.Damaged), Status: string(m.Status),
+		Reason: OrNull(m.Reason), NextRetryAt: OrNull(m.NextRetryAt), Attempts: m.Attempts, Title: m.Title,
+		TurnID: OrNull(m.TurnID), Epoch: m.Epoch, Trace: OrNull(m.Trace), Payload: OrNull(m.Payload), Size: int64(m.Size), Message: &m,
+	}
+	if m.Title != "" {
+		row.Subject = m.Title
+	}
+	return row
+}
+
+// proved reports whether the sender of a message is proven: by the gate of mail, by a token, or
+// because the message was written on this machine.
+func (l lister) proved(m state.Message) bool {
+	switch m.Source {
+	case state.Mail:
+		return l.provesMail
+	case state.CLI, state.Self, state.Clock:
+		return true
+	case state.EventSource:
+		return m.Operator
+	}
+	return m.Proof == state.ByToken
+}
+
+// ListQuarantine returns the items in quarantine, in the order of their numbers.
+func (r Reader) ListQuarantine() ([]Listed, error) {
+	items, err := r.Quarantined()
+	if err != nil {
+		return nil, err
+	}
+	s, err := r.Store.Read()
+	if err != nil {
+		return nil, err
+	}
+	keys := map[string]bool{}
+	for _, i := range items {
+		keys[i.Key] = true
+	}
+	numbers, err := quarantineNumbers(r.Store, s, keys)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(items, func(i, j quarantine.Item) int { return cmp.Compare(numbers[i.Key], numbers[j.Key]) })
+	l := r.lister()
+	rows := []Listed{}
+	for _, i := range items {
+		rows = append(rows, l.item(i, numbers[i.Key]))
+	}
+	return rows, nil
+}
+
+// ListedItem returns the row of an item in quarantine.
+func (r Reader) ListedItem(i quarantine.Item) (Listed, error) {
+	s, err := r.Store.Read()
+	if err != nil {
+		return Listed{}, err
+	}
+	numbers, err := quarantineNumbers(r.Store, s, map[string]bool{i.Key: true})
+	return r.lister().item(i, numbers[i.Key]), err
+}
+
+// item returns the row of an item in quarantine.
+func (l lister) item(i quarantine.Item, number uint64) Listed {
+	reason, evidence := trust.Finding(i.Gate, i.Reason)
+	head := l.heads.of(i.Source, i.Payload, i.Sum, 0)
+	row := Listed{
+		Number: Numeral(quarantineMark, number), Key: i.Key, Source: i.Source, At: OrNull(i.At.UTC()), From: i.From,
+		Subject: head.Subject, Files: head.Files, Damage: OrNull(head.Damaged), Status: ListedQuarantined,
+		Reason: OrNull(reason), Gate: OrNull(i.Gate), Evidence: OrNull(evidence),
+		Payload: OrNull(i.Payload), Size: i.Size, Kept: OrNull(i.Kept.UTC()),
+	}
+	if i.Subject != "" {
+		row.Subject = i.Subject
+	}
+	return row
+}
+
+// Quarantined returns the items in quarantine, oldest first.
+func (r Reader) Quarantined() ([]quarantine.Item, error) {
+	s, err := r.Store.Read()
+	if err != nil {
+		return nil, err
+	}
+	items, err := r.Quarantine.Items()
+	// A crash may leave the folder of a released item.
+	return slices.DeleteFunc(items, func(i quarantine.Item) bool { return s.Accepts(i.Key) }), err
+}
+
+// QuarantinedItem returns the item with this key. The error wraps quarantine.ErrNotQuarantined if
+// the item is missing.
+func (r Reader) QuarantinedItem(key string) (quarantine.Item, error) {
+	s, err := r.Store.Read()
+	if err != nil {
+		return quarantine.Item{}, err
+	}
+	if s.Accepts(key) {
+		return quarantine.Item{}, fmt.Errorf("%s is %w", key, quarantine.ErrNotQuarantined)
+	}
+	return r.Quarantine.Find(key)
+}
