@@ -9,6 +9,7 @@ import (
 	"agentstateloop/cron"
 	"agentstateloop/cycle/heartbeat"
 	"agentstateloop/cycle/hook"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
 	"agentstateloop/mail/trust"
@@ -142,4 +143,17 @@ type ReplyData struct {
 	Handle   string
 	Callsign string // "@" + Handle
 	Phase    string // the phase that is being left or entered
+}
+
+// View returns what reads the agent for people and programs.
+func (a *Agent) View() view.Reader {
+	r := view.Reader{
+		Handle: a.Handle, Store: a.Store, Policy: &a.Policy, Now: a.Now, Turn: a.Turn, ReadsMail: a.Mail != nil,
+		ProvesMail: a.Mail != nil && a.Mail.Filter.Require != trust.RequireFrom, Unscheduled: a.Schedule.Mode == ModeNone,
+		Quarantine: a.quarantine(), CheckEvery: checkInterval(a), Schedule: a.crontab().status,
+	}
+	if a.Mesh != nil {
+		r.Mesh = a.Mesh.Carrier.Address()
+	}
+	return r
 }

@@ -45,9 +45,10 @@ func (a *Agent) Answer(ctx context.Context, which, from, text string) (GivenAnsw
 
 // answerTaker takes answers from the terminal.
 type answerTaker struct {
-	core
-	journal *journal
+	committer
 }
+
+func (a *Agent) answerTaker() *answerTaker { return &answerTaker{committer: a.committer()} }
 
 // take is Answer.
 func (t *answerTaker) take(ctx context.Context, which, from, text string) (g GivenAnswer, err error) {

@@ -16,12 +16,11 @@ import (
 
 // attempter makes one attempt at a message.
 type attempter struct {
-	core
+	committer
 	turn      *turn.Config
 	granter   granter
 	guard     turnGuard
 	launcher  launcher
-	journal   *journal
 	prompter  *prompter
 	recaller  recaller
 	compactor *compactor

@@ -78,6 +78,8 @@ func (a *Agent) Suspend(ctx context.Context, in Inside, text string, patience ti
 // awaiter commits the waits of turns.
 type awaiter struct{ journal *journal }
 
+func (a *Agent) awaiter() *awaiter { return &awaiter{journal: a.journal()} }
+
 // await commits e for the turn, and returns the id of the wait.
 func (aw *awaiter) await(ctx context.Context, in Inside, e state.Awaited) (id string, err error) {
 	e.TurnID, e.Epoch = in.TurnID, in.Epoch
@@ -166,9 +168,10 @@ func (a *Agent) TakeReport(ctx context.Context, id string, r LocalReport) (taken
 
 // reportTaker takes reports.
 type reportTaker struct {
-	core
-	journal *journal
+	committer
 }
+
+func (a *Agent) reportTaker() *reportTaker { return &reportTaker{committer: a.committer()} }
 
 // take is TakeReport.
 func (t *reportTaker) take(ctx context.Context, id string, r LocalReport) (bool, error) {

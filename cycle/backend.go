@@ -193,3 +193,8 @@ func holds(s state.State, r turn.Result) int64 {
 	}
 	return (used.Input + used.Output + used.CacheRead + used.CacheWrite) / int64(max(1, r.Calls))
 }
+
+// usual is the backend that runs turns unless it has an outage.
+func (a *Agent) usual() backend {
+	return backend{policy: &a.Policy, turn: a.Turn, rights: a.Rights, kinds: a.Kinds, window: a.Window}
+}

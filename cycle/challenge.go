@@ -28,8 +28,7 @@ const doubtLength = 2000
 // challenger asks the operator about mails that are not proven to be theirs, and about doubtful
 // ones.
 type challenger struct {
-	core
-	journal  *journal
+	committer
 	renderer *renderer
 	sweeper  *sweeper
 }

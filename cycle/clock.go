@@ -133,10 +133,9 @@ func (a *Agent) RunPrompt(ctx context.Context, name string) (key string, err err
 
 // clockPrompts makes the messages of due prompts.
 type clockPrompts struct {
-	core
+	committer
 	all     []ClockPrompt
 	standIn func(context.Context, ClockPrompt) (nothing string, err error) // nil: the program itself
-	journal *journal
 
 	detacher detacher
 	flusher  *flusher

@@ -146,13 +146,19 @@ func effectFile(e state.Effect) string {
 }
 
 // core holds what nearly every part of an agent uses. It can read the state, but only a
-// part that has a journal as well can commit to it.
+// committer can change it.
 type core struct {
 	handle  string
 	store   *store.Store
 	policy  *state.Policy
 	now     func() time.Time
 	secrets *secret.Known
+}
+
+// committer is the core of a part that commits events.
+type committer struct {
+	core
+	journal *journal
 }
 
 // logf adds a line to the agent's log. It ignores errors: a log that cannot be written

@@ -97,9 +97,8 @@ func waitForTurns(ctx context.Context, st *store.Store, patience, checkEvery tim
 
 // compactor replaces a session by a summary.
 type compactor struct {
-	core
+	committer
 	guard     turnGuard
-	journal   *journal
 	watchdog  *watchdog
 	summaries *summaryMaker
 	backend   backend // makes summaries, unless another program does

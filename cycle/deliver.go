@@ -37,8 +37,7 @@ func ofAgent(names []string) []string {
 
 // deliverer ends turns with their deliverable.
 type deliverer struct {
-	core
-	journal  *journal
+	committer
 	replier  *replier
 	backend  backend
 	sessions sessions

@@ -106,8 +106,7 @@ func (f *flusher) unseen(r *Report) (bool, error) {
 // ackTimer sends an ack that falls due while this process runs turns (docs/design.md,
 // "Phases"). The next poll may come only after the answer.
 type ackTimer struct {
-	core
-	journal *journal
+	committer
 	flusher *flusher
 
 	checkEvery time.Duration

@@ -18,10 +18,9 @@ import (
 // hooks calls the hooks for their waiting events (docs/design.md, "Hooks"). It runs after a
 // cycle and next to its turns, so that a slow hook does not delay other work.
 type hooks struct {
-	core
+	committer
 	all     []hook.Hook
 	standIn func(context.Context, hook.Hook, hook.Call) error // replaces the hook; nil: call the hook itself
-	journal *journal
 
 	checkEvery time.Duration
 	detacher   detacher

@@ -238,6 +238,8 @@ type outgoing struct {
 	mesh *Mesh // nil: no mesh is configured
 }
 
+func (a *Agent) outgoing() outgoing { return outgoing{core: a.core(), mesh: a.Mesh} }
+
 // message returns the effect of a message to another agent. It carries the hops of the turn's
 // cause and our own, so that a question cannot circulate for ever.
 func (o outgoing) message(in Inside, kind state.EffectKind, to, text string) (state.Effect, error) {
@@ -281,3 +283,5 @@ func fits(e state.Effect) error {
 	}
 	return nil
 }
+
+func (a *Agent) outgoingFiles() files.Outgoing { return files.Outgoing{Store: a.Store} }

@@ -22,10 +22,9 @@ import (
 // largeMail fetches the large mails that a scan has left out (docs/design.md, "Large mail"):
 // one after another, after a cycle and next to its turns, so that they do not delay other work.
 type largeMail struct {
-	core
+	committer
 	mail     *Mail // nil: no mail is configured
 	observer *observer
-	journal  *journal
 	flusher  *flusher
 }
 

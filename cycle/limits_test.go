@@ -109,7 +109,7 @@ func TestLimits(t *testing.T) {
 			return !lingersUntil(noon.Add(time.Hour), noon.Add(d)).After(noon)
 		}),
 		limittest.Duration("republishEvery", before(6*time.Hour), 1, func(t *testing.T, d time.Duration) bool { // that is not published again
-			p := projector{core: core{handle: "goulard3120", policy: &state.Policy{}, now: at(noon)}, mesh: &Mesh{Carrier: &stubCarrier{}}}
+			p := projector{committer: committer{core: core{handle: "goulard3120", policy: &state.Policy{}, now: at(noon)}}, mesh: &Mesh{Carrier: &stubCarrier{}}}
 			s := state.State{Timers: state.Timers{Phase: state.IDLE}, Published: state.Published{Phase: state.IDLE, At: noon.Add(-d)}}
 			return len(p.publish(t.Context(), s, &observation{})) == 0
 		}),
@@ -124,7 +124,7 @@ func TestLimits(t *testing.T) {
 			return len(c.project(t.Context(), s)) == 0
 		}),
 		limittest.Duration("pruneEvery", before(24*time.Hour), 1, func(_ *testing.T, d time.Duration) bool { // that is not searched again
-			p := pruner{keep: time.Hour, core: core{now: at(noon)}}
+			p := pruner{keep: time.Hour, committer: committer{core: core{now: at(noon)}}}
 			return !p.due(state.State{Pruned: noon.Add(-d)})
 		}),
 		{Const: "pruneAtOnce", Max: 100, Within: func(t *testing.T, n int64) bool {

@@ -58,6 +58,13 @@ type lingerer struct {
 	checkEvery time.Duration
 }
 
+func (a *Agent) lingerer(mailbox *mail.Watch) *lingerer {
+	return &lingerer{
+		core: a.core(), mesh: a.Mesh, mailbox: mailbox, poller: a.poller(new(mailSession)), reasons: a.pollReasons(), runner: a.runner(),
+		checkEvery: checkInterval(a),
+	}
+}
+
 // linger waits for d, and polls when work comes. It adds the failures to the report. It does
 // nothing if another process lingers.
 func (l *lingerer) linger(ctx context.Context, d time.Duration, report *Report) error {

@@ -24,8 +24,7 @@ import (
 
 // payloadGuard prevents turns with a damaged message (docs/design.md, "Damaged files").
 type payloadGuard struct {
-	core
-	journal *journal
+	committer
 }
 
 // check reads the payload of the message that would have its turn next. While that payload is
@@ -160,6 +159,10 @@ func (a *Agent) CheckFiles() (n int, damaged []error, err error) { return a.file
 type fileChecker struct {
 	store      *store.Store
 	quarantine func() ([]quarantine.Item, error)
+}
+
+func (a *Agent) fileChecker() fileChecker {
+	return fileChecker{store: a.Store, quarantine: a.View().Quarantined}
 }
 
 // check is CheckFiles.

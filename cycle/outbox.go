@@ -79,10 +79,13 @@ func (a *Agent) DropEffect(ctx context.Context, id, reason string) error {
 
 // outbox shows the outbox to a person, and changes it for them.
 type outbox struct {
-	core
-	journal *journal
+	committer
 	flusher *flusher
 	hooks   *hooks
+}
+
+func (a *Agent) outbox() *outbox {
+	return &outbox{committer: a.committer(), flusher: a.flusher(), hooks: a.hooks()}
 }
 
 // rows is Outbox.

@@ -21,11 +21,10 @@ var errWithdrawn = errors.New("withdrawn")
 
 // performer sends the effects of the outbox.
 type performer struct {
-	core
-	mail    *Mail // nil: no mail is configured
-	mesh    *Mesh // nil: no mesh is configured
-	journal *journal
-	mender  *effectMender
+	committer
+	mail   *Mail // nil: no mail is configured
+	mesh   *Mesh // nil: no mesh is configured
+	mender *effectMender
 }
 
 // perform sends the effects of the outbox, one at a time, and commits each result before it

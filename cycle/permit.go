@@ -37,6 +37,10 @@ type permitter struct {
 	asker    *operatorAsker
 }
 
+func (a *Agent) permitter() permitter {
+	return permitter{journal: a.journal(), prompter: a.prompter(a.usual()), asker: a.operatorAsker()}
+}
+
 func (p permitter) permit(ctx context.Context, in Inside, r turn.ToolRequest) (Permission, error) {
 	s, err := in.state(p.journal.store)
 	if err != nil {

@@ -228,10 +228,9 @@ func inRounds(round func(n int) (again bool, err error)) (again bool, err error)
 
 // oneCycle makes steps 1 to 5 of a cycle.
 type oneCycle struct {
-	core
+	committer
 	watchdog   *watchdog
 	observer   *observer
-	journal    *journal
 	sweeper    *sweeper
 	projector  *projector
 	challenger *challenger

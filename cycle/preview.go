@@ -56,11 +56,14 @@ func (a *Agent) Preview(ctx context.Context) (Preview, error) { return a.preview
 
 // previewer makes dry runs of a poll.
 type previewer struct {
-	core
+	committer
 	observer *observer
-	journal  *journal
 	renderer *renderer
 	crontab  *crontab
+}
+
+func (a *Agent) previewer() *previewer {
+	return &previewer{committer: a.committer(), observer: a.observer(new(mailSession)).dryRun(), renderer: a.renderer(), crontab: a.crontab()}
 }
 
 // preview is Preview.

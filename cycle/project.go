@@ -16,10 +16,9 @@ import (
 
 // projector makes the outside world match the state.
 type projector struct {
-	core
+	committer
 	mail    *Mail // nil: no mail is configured
 	mesh    *Mesh // nil: no mesh is configured
-	journal *journal
 	crontab *crontab
 }
 
@@ -104,9 +103,8 @@ const (
 
 // pruner removes old files.
 type pruner struct {
-	core
-	keep    time.Duration // 0: keep everything
-	journal *journal
+	committer
+	keep time.Duration // 0: keep everything
 }
 
 // due reports whether a search of the folders is due.

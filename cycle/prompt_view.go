@@ -89,6 +89,10 @@ type promptViewer struct {
 	recaller recaller
 }
 
+func (a *Agent) promptViewer() *promptViewer {
+	return &promptViewer{prompter: a.prompter(a.usual()), recaller: a.recaller()}
+}
+
 // view renders the prompt of m.
 func (v *promptViewer) view(s state.State, m turnMessage) (PromptView, error) {
 	p, talk := v.prompter, v.prompter.policy.TalkOf(m.msg)

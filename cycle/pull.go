@@ -72,12 +72,18 @@ func (a *Agent) Next(ctx context.Context) (Pulled, error) {
 
 // puller hands messages out.
 type puller struct {
-	core
-	journal   *journal
+	committer
 	watchdog  *watchdog
 	guard     *payloadGuard
 	deliverer *deliverer
 	flusher   *flusher
+}
+
+func (a *Agent) puller() *puller {
+	return &puller{
+		committer: a.committer(), watchdog: a.watchdog(), guard: a.payloadGuard(), deliverer: a.deliverer(a.usual()),
+		flusher: a.flusher(),
+	}
 }
 
 // next takes the first readable message. It answers an unreadable message with the error. The

@@ -93,10 +93,13 @@ func (a *Agent) Wakeups(in Inside) ([]view.Wakeup, error) {
 
 // planner makes the rows that wake the agent.
 type planner struct {
-	core
-	journal *journal
+	committer
 	flusher *flusher
 	replier *replier
+}
+
+func (a *Agent) planner() *planner {
+	return &planner{committer: a.committer(), flusher: a.flusher(), replier: a.replier()}
 }
 
 // remind plans a reminder.

@@ -94,10 +94,9 @@ func (k idKeys) key() (message.IDKey, error) {
 // the Message-ID before it appends, so a crash, or a server that keeps a copy itself, does not
 // cause a second copy.
 type filer struct {
-	core
-	mail    *Mail // nil: no mail is configured
-	folder  string
-	journal *journal
+	committer
+	mail   *Mail // nil: no mail is configured
+	folder string
 }
 
 // file makes the due copies, unless another process makes them. A failure of the server is not

@@ -25,8 +25,7 @@ const deniedRest = 45 * time.Second
 
 // turnEnder delivers, suspends or gives back a turn whose attempt has ended.
 type turnEnder struct {
-	core
-	journal   *journal
+	committer
 	deliverer *deliverer
 	backend   backend
 	sessions  sessions

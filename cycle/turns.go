@@ -21,9 +21,8 @@ func (a *Agent) Turns(ctx context.Context) (int, error) {
 
 // runner runs the messages of the inbox, one turn each.
 type runner struct {
-	core
+	committer
 	turn      *turn.Config // nil: no turn is run here
-	journal   *journal
 	watchdog  *watchdog
 	guard     *payloadGuard
 	compactor *compactor
