@@ -32,7 +32,7 @@ var banned = []struct{ phrase, write string }{
 // quotedAsData are the places where a banned phrase is not ours: it is data of a
 // test, or the text of somebody else.
 var quotedAsData = []struct{ file, phrase, why string }{
-	{"state/compact.go", "in vain", "a value in the history, which older programs wrote"},
+	{"state/conversation.go", "in vain", "a value in the history, which older programs wrote"},
 	{"state/testdata/compact.txt", "in vain", "the same value"},
 }
 

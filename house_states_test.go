@@ -56,29 +56,41 @@ func TestStatesAreShared(t *testing.T) {
 	}
 }
 
-// stateParts returns the names of the lists and maps of a state.
+// stateParts returns the names of the lists and maps of a state: of state.State and of the structs
+// that it embeds.
 func stateParts(t *testing.T) map[string]bool {
 	t.Helper()
-	parts := map[string]bool{}
+	structs := map[string]*ast.StructType{}
 	for _, s := range sources(t) {
-		if s.name != "state/state.go" {
+		if s.folder != "state" || s.test {
 			continue
 		}
-		ast.Inspect(s.file, func(n ast.Node) bool {
-			if f, ok := n.(*ast.Field); ok {
-				_, list := f.Type.(*ast.ArrayType)
-				_, table := f.Type.(*ast.MapType)
-				for _, name := range f.Names {
-					parts[name.Name] = parts[name.Name] || list || table
-				}
+		for n := range ast.Preorder(s.file) {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				structs[spec.Name.Name], _ = spec.Type.(*ast.StructType)
 			}
-			return true
-		})
+		}
 	}
-	if !parts["Inbox"] || !parts["Seen"] {
+	parts := map[string]bool{}
+	addParts(parts, structs, "State")
+	if !parts["Inbox"] || !parts["Seen"] || !parts["Lines"] {
 		t.Fatalf("the parts of a state are %v", parts)
 	}
 	return parts
+}
+
+// addParts adds the lists and maps of a struct, and of the structs that it embeds.
+func addParts(parts map[string]bool, structs map[string]*ast.StructType, name string) {
+	for _, f := range structs[name].Fields.List {
+		_, list := f.Type.(*ast.ArrayType)
+		_, table := f.Type.(*ast.MapType)
+		for _, field := range f.Names {
+			parts[field.Name] = parts[field.Name] || list || table
+		}
+		if len(f.Names) == 0 {
+			addParts(parts, structs, f.Type.(*ast.Ident).Name)
+		}
+	}
 }
 
 // ownParts are parts of other types that have the name of a part of the state.

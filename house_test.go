@@ -101,6 +101,7 @@ func rooms() []room {
 		{testkit + "/fleettest/memory", "the NATS protocol in memory", nil},
 		{testkit + "/limittest", "tries limits at their edge", nil},
 		{testkit + "/mailtest", "IMAP and SMTP servers in the process", nil},
+		{testkit + "/membersgen", "writes state/members_gen.go", nil},
 		{testkit + "/natsfaults", "breaks the mesh over NATS while agents write to each other", nil},
 		{testkit + "/powerloss", "cuts the power of the real program", nil},
 		{testkit + "/scripted", "a model that follows a script", nil},

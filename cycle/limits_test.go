@@ -39,11 +39,11 @@ func TestLimits(t *testing.T) {
 			return int(n) <= room
 		}},
 		{Const: "maxWaiting", Max: 1000, Within: func(_ *testing.T, n int64) bool {
-			room, _ := rooms(state.State{Inbox: make([]state.Message, n-1)})
+			room, _ := rooms(state.State{Received: state.Received{Inbox: make([]state.Message, n-1)}})
 			return room > 0
 		}},
 		{Const: "maxFromPeers", Max: 500, Within: func(_ *testing.T, n int64) bool {
-			_, forPeers := rooms(state.State{Inbox: many(n-1, func(int) state.Message { return state.Message{Source: state.Mesh} })})
+			_, forPeers := rooms(state.State{Received: state.Received{Inbox: many(n-1, func(int) state.Message { return state.Message{Source: state.Mesh} })}})
 			return forPeers > 0
 		}},
 		{Const: "takenAMinute", Max: 5, Within: func(_ *testing.T, n int64) bool {
@@ -103,14 +103,14 @@ func TestLimits(t *testing.T) {
 		}},
 		limittest.Duration("startWithin", before(20*time.Second), 1, func(_ *testing.T, d time.Duration) bool { return mayStart(noon, noon.Add(d)) }),
 		limittest.Duration("overdueAfter", before(10*time.Second), 1, func(_ *testing.T, d time.Duration) bool { // that is left to cron
-			return dueWithoutCron(state.State{NextDue: noon}, state.Policy{}, noon.Add(d)) == ""
+			return dueWithoutCron(state.State{Timers: state.Timers{NextDue: noon}}, state.Policy{}, noon.Add(d)) == ""
 		}),
 		limittest.Duration("lingerGap", 2*time.Second, 1, func(_ *testing.T, d time.Duration) bool { // too short to linger
 			return !lingersUntil(noon.Add(time.Hour), noon.Add(d)).After(noon)
 		}),
 		limittest.Duration("republishEvery", before(6*time.Hour), 1, func(t *testing.T, d time.Duration) bool { // that is not published again
 			p := projector{committer: committer{core: core{handle: "goulard3120", policy: &state.Policy{}, now: at(noon)}}, mesh: &Mesh{Carrier: &stubCarrier{}}}
-			s := state.State{Phase: state.IDLE, Published: state.Published{Phase: state.IDLE, At: noon.Add(-d)}}
+			s := state.State{Timers: state.Timers{Phase: state.IDLE}, Published: state.Published{Phase: state.IDLE, At: noon.Add(-d)}}
 			return len(p.publish(t.Context(), s, &observation{})) == 0
 		}),
 		limittest.Duration("verifyEvery", before(30*time.Minute), 1, func(t *testing.T, d time.Duration) bool { // that is not read again
@@ -202,7 +202,7 @@ func TestLimits(t *testing.T) {
 		{Const: "mostWakeups", Max: 5, Within: func(_ *testing.T, n int64) bool {
 			var b strings.Builder
 			r := renderer{core: core{policy: &state.Policy{}, now: at(noon)}}
-			r.wakeups(&b, state.State{Inbox: many(n, func(int) state.Message { return state.Message{Source: state.Self, Status: state.Deferred} })})
+			r.wakeups(&b, state.State{Received: state.Received{Inbox: many(n, func(int) state.Message { return state.Message{Source: state.Self, Status: state.Deferred} })}})
 			return !strings.Contains(b.String(), "more")
 		}},
 		{Const: "MaxPromptText", Max: 65_536, Within: func(t *testing.T, n int64) bool {

@@ -35,23 +35,23 @@ func TestStatusHolds(t *testing.T) {
 		next  *time.Time
 	}{
 		{"nothing", state.State{}, "", nil},
-		{"the next poll", state.State{Outbox: []state.Effect{mail("reply.t1", nil)}}, "1 poll: the next poll sends it", nil},
-		{"HALT", state.State{HaltedHere: true, Outbox: []state.Effect{mail("reply.t1", nil), mail("reply.t2", nil), mail("a", func(e *state.Effect) { e.Kind = state.Answer })}},
+		{"the next poll", state.State{Deliveries: state.Deliveries{Outbox: []state.Effect{mail("reply.t1", nil)}}}, "1 poll: the next poll sends it", nil},
+		{"HALT", state.State{Halts: state.Halts{HaltedHere: true}, Deliveries: state.Deliveries{Outbox: []state.Effect{mail("reply.t1", nil), mail("reply.t2", nil), mail("a", func(e *state.Effect) { e.Kind = state.Answer })}}},
 			"2 halt: held back by HALT|1 poll: the next poll sends it", nil},
-		{"login", state.State{Credentials: map[string]state.Credential{state.CredentialSMTP: {Since: now}}, Outbox: []state.Effect{mail("reply.t1", nil), mail("q", toPeer)}},
+		{"login", state.State{Deliveries: state.Deliveries{Outbox: []state.Effect{mail("reply.t1", nil), mail("q", toPeer)}}, Faults: state.Faults{Credentials: map[string]state.Credential{state.CredentialSMTP: {Since: now}}}},
 			"1 login: the mail server denies our login|1 poll: the next poll sends it", nil},
-		{"token", state.State{Credentials: map[string]state.Credential{state.CredentialMesh: {Since: now}}, Outbox: []state.Effect{mail("q", toPeer)}}, "1 login: the mesh denies our token", nil},
-		{"server down", state.State{SendingFails: state.SendingFailure{Since: now}, Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.NotBefore = later }), mail("reply.t2", nil)}},
+		{"token", state.State{Deliveries: state.Deliveries{Outbox: []state.Effect{mail("q", toPeer)}}, Faults: state.Faults{Credentials: map[string]state.Credential{state.CredentialMesh: {Since: now}}}}, "1 login: the mesh denies our token", nil},
+		{"server down", state.State{Deliveries: state.Deliveries{SendingFails: state.SendingFailure{Since: now}, Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.NotBefore = later }), mail("reply.t2", nil)}}},
 			"2 down: the mail server cannot be used", &later},
-		{"backoff", state.State{Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.NotBefore, e.Attempts, e.Reason = later, 2, "451 try\n later" }), mail("reply.t2", nil)}},
+		{"backoff", state.State{Deliveries: state.Deliveries{Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.NotBefore, e.Attempts, e.Reason = later, 2, "451 try\n later" }), mail("reply.t2", nil)}}},
 			"1 backoff: was tried 2 times: 451 try later|1 order: waits for an earlier one to the same recipient", &later},
-		{"after a failure", state.State{Outbox: []state.Effect{mail("q", func(e *state.Effect) { toPeer(e); e.Attempts, e.Reason = 1, "no route" })}},
+		{"after a failure", state.State{Deliveries: state.Deliveries{Outbox: []state.Effect{mail("q", func(e *state.Effect) { toPeer(e); e.Attempts, e.Reason = 1, "no route" })}}},
 			"1 poll: the next poll tries it again; the last failure: no route", nil},
-		{"sending", state.State{LastStep: now, Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.Sending = true })}}, "1 sending: is being sent by another process", nil},
-		{"its sender was killed", state.State{LastStep: now.Add(-time.Hour), Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.Sending = true })}},
+		{"sending", state.State{Timers: state.Timers{LastStep: now}, Deliveries: state.Deliveries{Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.Sending = true })}}}, "1 sending: is being sent by another process", nil},
+		{"its sender was killed", state.State{Timers: state.Timers{LastStep: now.Add(-time.Hour)}, Deliveries: state.Deliveries{Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.Sending = true })}}},
 			"1 sending: its sender seems to have been killed; the next poll settles that", nil},
-		{"hooks", state.State{FailingHooks: map[string]state.FailingHook{"chat": {Since: now}}, HookCalls: []state.Effect{
-			{ID: "hook.1", Channel: state.ByHook, To: "chat", NotBefore: later}, {ID: "hook.2", Channel: state.ByHook, To: "log"}}},
+		{"hooks", state.State{HookQueue: state.HookQueue{FailingHooks: map[string]state.FailingHook{"chat": {Since: now}}, HookCalls: []state.Effect{
+			{ID: "hook.1", Channel: state.ByHook, To: "chat", NotBefore: later}, {ID: "hook.2", Channel: state.ByHook, To: "log"}}}},
 			"1 hook: hook chat fails|1 poll: the next poll calls hook log", &later},
 	} {
 		c.state.Turn.Status = state.HeadIdle
@@ -83,12 +83,12 @@ func TestStatusAnswer(t *testing.T) {
 	printed := last
 	printed.Reply = ""
 	for want, s := range map[string]state.State{
-		view.AnswerPrinted:     {LastAnswer: printed},
-		view.AnswerSent:        {LastAnswer: last},
-		view.AnswerWaiting:     {LastAnswer: last, Outbox: []state.Effect{row}},
-		view.AnswerUndelivered: {LastAnswer: ended, Undelivered: []state.Effect{row}},
-		view.AnswerReturned:    {LastAnswer: ended, Lost: []state.Returned{{ID: "reply.t1"}}},
-		view.AnswerDropped:     {LastAnswer: ended},
+		view.AnswerPrinted:     {Exchange: state.Exchange{LastAnswer: printed}},
+		view.AnswerSent:        {Exchange: state.Exchange{LastAnswer: last}},
+		view.AnswerWaiting:     {Exchange: state.Exchange{LastAnswer: last}, Deliveries: state.Deliveries{Outbox: []state.Effect{row}}},
+		view.AnswerUndelivered: {Exchange: state.Exchange{LastAnswer: ended}, Deliveries: state.Deliveries{Undelivered: []state.Effect{row}}},
+		view.AnswerReturned:    {Exchange: state.Exchange{LastAnswer: ended}, Deliveries: state.Deliveries{Lost: []state.Returned{{ID: "reply.t1"}}}},
+		view.AnswerDropped:     {Exchange: state.Exchange{LastAnswer: ended}},
 	} {
 		s.Turn.Status = state.HeadIdle
 		got := h.agent.View().StatusOf(s).LastAnswer

@@ -157,7 +157,7 @@ func (e Reported) by(w Wait) string {
 // apply answers the question that the report belongs to. A report that is late, unknown or a copy
 // is acknowledged and changes nothing.
 func (e Reported) apply(m *machine) {
-	m.owe(0, e.MeshID)
+	m.acknowledgeLater(0, e.MeshID)
 	if m.seen(e.Key) {
 		return
 	}
@@ -185,36 +185,36 @@ func (m *machine) recordAnswer(key string, w Wait, response, by string) {
 	m.line(Line{Kind: LineEdge, What: edgeJoin, Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
 }
 
-// resumeLate gives up waiting for each missing report whose deadline has passed.
-func (m *machine) resumeLate() {
+// timeOutQuestions gives up waiting for each missing report whose deadline has passed.
+func (m *machine) timeOutQuestions() {
 	if m.Turn.Status != HeadSuspended {
 		return
 	}
 	for i, w := range m.Turn.Waiting {
 		if !w.Answered() && !m.now.Before(w.By) {
-			m.miss(i, missedTimeout)
+			m.giveUpQuestion(i, missedTimeout)
 		}
 	}
 }
 
-// yield lets a suspended turn go on without its open questions if an operator message could have
-// its turn. A message that is still collecting counts too, so that it does not wait for the
+// endSuspension lets a suspended turn go on without its open questions if an operator message could
+// have its turn. A message that is still collecting counts too, so that it does not wait for the
 // questions.
-func (m *machine) yield() {
+func (m *machine) endSuspension() {
 	if m.asksItsOperator() {
-		m.tellBehind()
+		m.tellMailWaits()
 		return
 	}
-	if m.mustYield(m.policy, m.now) || m.Turn.open() && slices.ContainsFunc(m.Inbox, func(msg Message) bool {
+	if m.questionsBlockOperator(m.policy, m.now) || m.Turn.open() && slices.ContainsFunc(m.Inbox, func(msg Message) bool {
 		return msg.endsSuspension() && msg.isCollecting() && m.mayRun(msg, m.policy, m.now)
 	}) {
 		m.supersede()
 	}
 }
 
-// mustYield reports whether only the open questions of a suspended turn keep an operator message
-// from having its turn now.
-func (s State) mustYield(p Policy, now time.Time) bool {
+// questionsBlockOperator reports whether only the open questions of a suspended turn keep an
+// operator message from having its turn now.
+func (s State) questionsBlockOperator(p Policy, now time.Time) bool {
 	return s.Turn.open() && slices.ContainsFunc(s.Inbox, func(msg Message) bool {
 		return msg.endsSuspension() && s.runnable(msg, p, now)
 	})
@@ -235,19 +235,19 @@ func (m *machine) supersede() {
 			if !w.Operator { // a later answer of theirs is a message
 				m.expect(w)
 			}
-			m.miss(i, missedSuperseded)
+			m.giveUpQuestion(i, missedSuperseded)
 		}
 	}
 }
 
-// miss answers the open question i with the given word.
-func (m *machine) miss(i int, word string) {
+// giveUpQuestion answers the open question i with the given word.
+func (m *machine) giveUpQuestion(i int, word string) {
 	m.Turn.Waiting[i].Missed, m.Turn.Waiting[i].Status = word, Timeout
 	m.recordAnswer("", m.Turn.Waiting[i], word, "")
 }
 
-// splitDeadline gives each open question its own deadline in a state of an older version.
-func (m *machine) splitDeadline() {
+// migrateDeadlines gives each open question its own deadline in a state of an older version.
+func (m *machine) migrateDeadlines() {
 	for i, w := range m.Turn.Waiting {
 		if !w.Answered() && w.By.IsZero() {
 			m.Turn.Waiting[i].By, m.Turn.Waiting[i].Span = m.Turn.ResumeBy, m.Turn.Patience

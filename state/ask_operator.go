@@ -223,9 +223,9 @@ func (s State) BehindQuestion() (Wait, bool) {
 	return s.Turn.Waiting[i], true
 }
 
-// tellBehind tells the operator, once for each question, that a mail of theirs waits for their
+// tellMailWaits tells the operator, once for each question, that a mail of theirs waits for their
 // answer.
-func (m *machine) tellBehind() {
+func (m *machine) tellMailWaits() {
 	i := slices.IndexFunc(m.Turn.Waiting, func(w Wait) bool { return w.Operator && !w.Answered() })
 	w := &m.Turn.Waiting[i]
 	if w.Told || !m.policy.HasMail || !m.policy.Notices {
@@ -279,7 +279,7 @@ func (e Replied) apply(m *machine) {
 		Controlled{Arrived: e.Arrived, Control: e.Control}.apply(m)
 		return
 	}
-	m.owe(e.UID, e.MeshID)
+	m.acknowledgeLater(e.UID, e.MeshID)
 	m.noteSeen(msg.Key)
 	m.noteSeen(e.Digest)
 	w.Report, w.Sum, w.Status = msg.Payload, e.Message.Sum, Success

@@ -138,7 +138,7 @@ const maxExpected = 32
 // agent.
 func (m *machine) expect(w Wait) {
 	msg, ok := m.TurnMessage()
-	if !w.stays() || w.Missed == missedSuperseded || !ok {
+	if !w.outlivesAttempt() || w.Missed == missedSuperseded || !ok {
 		return
 	}
 	w.Handed = false
@@ -172,7 +172,7 @@ func (m *machine) expectAll() {
 // that was stopped forgets its reports.
 func (m *machine) expectRest(o Outcome) {
 	if o == Canceled {
-		m.lapseExpected(func(x Expected) bool { return x.For == m.Turn.Key })
+		m.expireExpected(func(x Expected) bool { return x.For == m.Turn.Key })
 		return
 	}
 	for _, w := range m.Turn.Waiting {
@@ -182,9 +182,9 @@ func (m *machine) expectRest(o Outcome) {
 	}
 }
 
-// passOn gives each report that has come for the message with this key, whose turn has ended, a
-// turn of its own.
-func (m *machine) passOn(key string) {
+// followUpReports gives each report that has come for the message with this key, whose turn has
+// ended, a turn of its own.
+func (m *machine) followUpReports(key string) {
 	for i, x := range m.Expected {
 		if x.For == key && x.Answered() {
 			m.Expected[i].For = m.followUp(x)
@@ -194,8 +194,8 @@ func (m *machine) passOn(key string) {
 	}
 }
 
-// adopt removes and returns the waits that the turn of these messages takes up again.
-func (m *machine) adopt(keys []string) (waits []Wait) {
+// takeExpected removes and returns the waits that the turn of these messages takes up again.
+func (m *machine) takeExpected(keys []string) (waits []Wait) {
 	for _, x := range m.Expected {
 		if slices.Contains(keys, x.For) {
 			waits = append(waits, x.Wait)
@@ -218,15 +218,15 @@ func (m *machine) reportExpected(e Reported) bool {
 		Kind: LineEdge, What: edgeReport, Key: e.Key, From: x.To, To: m.Agent, Request: x.ID, Response: cmp.Or(e.MeshID, e.Key),
 		TurnID: x.Cause.TurnID, Outcome: e.Status, Reason: e.by(x.Wait), Trace: x.Cause.Trace,
 	})
-	x.For = m.heir(*x)
+	x.For = m.messageForReport(*x)
 	row := *x
 	m.line(Line{Kind: LineEdge, What: "expected", Request: x.ID, From: m.Agent, To: x.To, Expected: &row, Trace: x.Cause.Trace})
 	return true
 }
 
-// heir returns the key of the message whose next turn gets the report x: the message whose turn
-// died and runs again, or else a follow-up.
-func (m *machine) heir(x Expected) string {
+// messageForReport returns the key of the message whose next turn gets the report x: the message
+// whose turn died and runs again, or else a follow-up.
+func (m *machine) messageForReport(x Expected) string {
 	if row := m.message(x.For); row != nil && m.Turn.Key != x.For {
 		return x.For
 	}
@@ -261,14 +261,14 @@ func (msg Message) IsFollowUp() bool { return strings.HasPrefix(msg.Key, followU
 // forgetExpected forgets each report whose deadline has passed. A report for a message in the inbox
 // stays until that message has its turn.
 func (m *machine) forgetExpected() {
-	m.lapseExpected(func(x Expected) bool {
+	m.expireExpected(func(x Expected) bool {
 		waits := m.message(x.For) != nil && m.Turn.Key != x.For
 		return !waits && (x.Answered() || !m.now.Before(x.By))
 	})
 }
 
-// lapseExpected forgets the expected reports that are over.
-func (m *machine) lapseExpected(over func(Expected) bool) {
+// expireExpected forgets the expected reports that are over.
+func (m *machine) expireExpected(over func(Expected) bool) {
 	m.Expected = slices.DeleteFunc(m.Expected, func(x Expected) bool {
 		if !over(x) {
 			return false

@@ -131,19 +131,19 @@ const (
 	backendWorks = "works"
 )
 
-func (m *machine) setOutage(backend string, o Outage) {
-	if m.Outages == nil {
-		m.Outages = map[string]Outage{}
+func (f *Faults) setOutage(backend string, o Outage) {
+	if f.Outages == nil {
+		f.Outages = map[string]Outage{}
 	}
-	m.Outages[backend] = o
+	f.Outages[backend] = o
 }
 
-func (m *machine) applyBackendLine(l Line) {
+func (f *Faults) applyBackendLine(l Line) {
 	switch {
 	case l.What == backendWorks:
-		delete(m.Outages, l.From)
+		delete(f.Outages, l.From)
 	case l.Outage != nil:
-		m.setOutage(l.From, *l.Outage)
+		f.setOutage(l.From, *l.Outage)
 	}
 }
 
@@ -167,25 +167,25 @@ func (p Policy) BackendNames() []string {
 }
 
 // OutageOf returns the outage of a backend. out is true if the backend must not be tried at now.
-func (s State) OutageOf(backend string, now time.Time) (o Outage, out bool) {
-	o, out = s.Outages[backend]
+func (f Faults) OutageOf(backend string, now time.Time) (o Outage, out bool) {
+	o, out = f.Outages[backend]
 	return o, out && now.Before(o.Until)
 }
 
 // Backend returns the index of the first usable backend, which runs a turn at now. ok is false if
 // every backend is out.
-func (s State) Backend(p Policy, now time.Time) (i int, ok bool) {
+func (f Faults) Backend(p Policy, now time.Time) (i int, ok bool) {
 	i = slices.IndexFunc(p.BackendNames(), func(name string) bool {
-		_, out := s.OutageOf(name, now)
+		_, out := f.OutageOf(name, now)
 		return !out
 	})
 	return i, i >= 0
 }
 
 // AllOut returns the outage that ends first, and its backend, if every backend is out at now.
-func (s State) AllOut(p Policy, now time.Time) (backend string, first Outage, out bool) {
+func (f Faults) AllOut(p Policy, now time.Time) (backend string, first Outage, out bool) {
 	for _, name := range p.BackendNames() {
-		o, isOut := s.OutageOf(name, now)
+		o, isOut := f.OutageOf(name, now)
 		if !isOut {
 			return "", Outage{}, false
 		}

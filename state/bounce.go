@@ -54,7 +54,7 @@ type Bounced struct {
 
 // apply records the loss once for each mail. It wakes nothing and causes no turn and no answer.
 func (e Bounced) apply(m *machine) {
-	m.owe(e.UID, "")
+	m.acknowledgeLater(e.UID, "")
 	if m.seen(bounceKey(e.Key)) {
 		return
 	}

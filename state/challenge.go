@@ -6,6 +6,27 @@ import (
 	"time"
 )
 
+// ChallengeQueue holds the mails that the operator is asked about.
+type ChallengeQueue struct {
+	Challenges    []OpenChallenge `json:"challenges,omitempty"` // open
+	Unasked       []string        `json:"unasked,omitempty"`    // keys of the mails to ask the operator about next
+	Doubtful      []string        `json:"doubtful,omitempty"`   // keys of signed mails with two readings to ask the operator about next
+	LastChallenge time.Time       `json:"last_challenge,omitzero"`
+}
+
+func (q ChallengeQueue) clone() ChallengeQueue {
+	q.Challenges, q.Unasked, q.Doubtful = slices.Clone(q.Challenges), slices.Clone(q.Unasked), slices.Clone(q.Doubtful)
+	return q
+}
+
+func (q *ChallengeQueue) clampTimes(c clamp) {
+	c.past(&q.LastChallenge)
+	for i := range q.Challenges {
+		c.past(&q.Challenges[i].Made)
+		c.deadline(&q.Challenges[i].Until, tokenLife)
+	}
+}
+
 // Limits on challenges. Anyone who can send mail can cause one, and the operator
 // must not be flooded (docs/protocol.md, "Configuration", require = "challenge").
 const (
@@ -38,17 +59,17 @@ type OpenChallenge struct {
 func HashToken(token string) string { return hashHex("token " + token) }
 
 // ChallengeOf returns the open challenge that token answers. Every wrong token takes the same time.
-func (s State) ChallengeOf(token string, now time.Time) (OpenChallenge, bool) {
-	return s.openHash(HashToken(token), now)
+func (q ChallengeQueue) ChallengeOf(token string, now time.Time) (OpenChallenge, bool) {
+	return q.openHash(HashToken(token), now)
 }
 
 // AwaitsAnswer reports whether a challenge is open at now.
-func (s State) AwaitsAnswer(now time.Time) bool {
-	return slices.ContainsFunc(s.Challenges, func(c OpenChallenge) bool { return now.Before(c.Until) })
+func (q ChallengeQueue) AwaitsAnswer(now time.Time) bool {
+	return slices.ContainsFunc(q.Challenges, func(c OpenChallenge) bool { return now.Before(c.Until) })
 }
 
-func (s State) openHash(hash string, now time.Time) (found OpenChallenge, ok bool) {
-	for _, c := range s.Challenges {
+func (q ChallengeQueue) openHash(hash string, now time.Time) (found OpenChallenge, ok bool) {
+	for _, c := range q.Challenges {
 		if subtle.ConstantTimeCompare([]byte(c.Hash), []byte(hash)) == 1 && now.Before(c.Until) {
 			found, ok = c, true
 		}
@@ -73,8 +94,8 @@ func (s State) ToChallenge(p Policy, now time.Time) (key string, ok bool) {
 }
 
 // openAt counts the challenges about mails of one kind that are open at now.
-func (s State) openAt(now time.Time, doubtful bool) (n int) {
-	for _, c := range s.Challenges {
+func (q ChallengeQueue) openAt(now time.Time, doubtful bool) (n int) {
+	for _, c := range q.Challenges {
 		if c.Doubtful == doubtful && now.Before(c.Until) {
 			n++
 		}
@@ -83,20 +104,20 @@ func (s State) openAt(now time.Time, doubtful bool) (n int) {
 }
 
 // challengeTimes returns the times at which the limits on challenges allow another one.
-func (s State) challengeTimes() []time.Time {
-	if len(s.Unasked)+len(s.Doubtful) == 0 {
+func (q ChallengeQueue) challengeTimes() []time.Time {
+	if len(q.Unasked)+len(q.Doubtful) == 0 {
 		return nil
 	}
-	times := []time.Time{s.LastChallenge.Add(challengeEvery)}
-	for _, c := range s.Challenges {
+	times := []time.Time{q.LastChallenge.Add(challengeEvery)}
+	for _, c := range q.Challenges {
 		times = append(times, c.Until)
 	}
 	return times
 }
 
 // Asks reports whether a challenge about the item under key is open or pending.
-func (s State) Asks(key string) bool {
-	return slices.Contains(s.Unasked, key) || slices.Contains(s.Doubtful, key) || slices.ContainsFunc(s.Challenges, func(c OpenChallenge) bool { return c.Key == key })
+func (q ChallengeQueue) Asks(key string) bool {
+	return slices.Contains(q.Unasked, key) || slices.Contains(q.Doubtful, key) || slices.ContainsFunc(q.Challenges, func(c OpenChallenge) bool { return c.Key == key })
 }
 
 // The values of What in a challenge line.
@@ -147,7 +168,7 @@ type Vouched struct {
 // apply applies Then and closes the challenge if it is open. Otherwise it applies Else.
 func (e Vouched) apply(m *machine) {
 	if m.seen(e.Key) {
-		m.owe(e.UID, "")
+		m.acknowledgeLater(e.UID, "")
 		return
 	}
 	c, open := m.openHash(e.Hash, m.now)
@@ -155,10 +176,10 @@ func (e Vouched) apply(m *machine) {
 		e.Else.apply(m)
 		return
 	}
-	m.owe(e.UID, "")
+	m.acknowledgeLater(e.UID, "")
 	l := Line{Kind: LineChallenge, What: challengeAnswered, ID: c.ID, Key: e.Key, Source: Mail}
 	m.line(l)
-	m.applyLetIn(e.Then)
+	m.applyAdmitted(e.Then)
 	m.applyChallengeLine(l)
 }
 
@@ -213,23 +234,23 @@ func (m *machine) applyChallengeLine(l Line) {
 }
 
 // forgetChallenge closes the challenges about an item that has left the quarantine.
-func (m *machine) forgetChallenge(key string) {
-	m.unask(key)
-	m.Challenges = slices.DeleteFunc(m.Challenges, func(c OpenChallenge) bool { return c.Key == key })
+func (q *ChallengeQueue) forgetChallenge(key string) {
+	q.unask(key)
+	q.Challenges = slices.DeleteFunc(q.Challenges, func(c OpenChallenge) bool { return c.Key == key })
 }
 
-func (m *machine) unask(key string) {
+func (q *ChallengeQueue) unask(key string) {
 	other := func(k string) bool { return k == key }
-	m.Unasked, m.Doubtful = slices.DeleteFunc(m.Unasked, other), slices.DeleteFunc(m.Doubtful, other)
+	q.Unasked, q.Doubtful = slices.DeleteFunc(q.Unasked, other), slices.DeleteFunc(q.Doubtful, other)
 }
 
 // asksAboutDoubt reports whether the challenge with this id asks about a signed mail.
-func (m *machine) asksAboutDoubt(id string) bool {
-	return slices.ContainsFunc(m.Challenges, func(c OpenChallenge) bool { return c.ID == id && c.Doubtful })
+func (q *ChallengeQueue) asksAboutDoubt(id string) bool {
+	return slices.ContainsFunc(q.Challenges, func(c OpenChallenge) bool { return c.ID == id && c.Doubtful })
 }
 
 // challengeIsOpen reports whether the effect with this id is the mail of an open
 // challenge.
-func (m *machine) challengeIsOpen(id string) bool {
-	return slices.ContainsFunc(m.Challenges, func(c OpenChallenge) bool { return c.ID == id })
+func (q *ChallengeQueue) challengeIsOpen(id string) bool {
+	return slices.ContainsFunc(q.Challenges, func(c OpenChallenge) bool { return c.ID == id })
 }

@@ -1,6 +1,29 @@
 package state
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Memories holds the conversations.
+type Memories struct {
+	Conversation                     // with the operator
+	Others       []OtherConversation `json:"agents,omitempty"` // last used at the end
+	Parked       []ParkedSession     `json:"parked,omitempty"` // sessions of backends that were not used last
+}
+
+func (m Memories) clone() Memories {
+	m.Others, m.Parked = slices.Clone(m.Others), slices.Clone(m.Parked)
+	return m
+}
+
+func (m *Memories) clampTimes(c clamp) {
+	c.past(&m.Compacted.At)
+	for i := range m.Others {
+		c.past(&m.Others[i].Compacted.At)
+	}
+}
 
 // Conversation is the context that the next turn of one principal continues from (docs/design.md,
 // "Conversations").
@@ -40,10 +63,10 @@ func (s State) TurnTalk(p Policy) Talk {
 
 // NewestTalk returns the operator's newest conversation by mail. If threads have no conversations
 // of their own, it returns the operator's only conversation.
-func (s State) NewestTalk(p Policy) Talk {
+func (r Reading) NewestTalk(p Policy) Talk {
 	t := OperatorTalk()
 	if p.ByThread {
-		t.Thread = s.Thread.ID
+		t.Thread = r.Thread.ID
 	}
 	return t
 }
@@ -87,24 +110,24 @@ const maxParked = 64
 
 // SessionOf returns the session of a conversation with a backend. runner is the backend's name
 // without "agent:".
-func (s State) SessionOf(t Talk, runner string) Session {
-	if current := s.ConversationOf(t).Session; current.Runner == runner {
+func (m Memories) SessionOf(t Talk, runner string) Session {
+	if current := m.ConversationOf(t).Session; current.Runner == runner {
 		return current
 	}
-	i := s.parkedIndex(t, runner)
+	i := m.parkedIndex(t, runner)
 	if i < 0 {
 		return Session{}
 	}
-	return s.Parked[i].Session
+	return m.Parked[i].Session
 }
 
-func (s State) parkedIndex(t Talk, runner string) int {
-	return slices.IndexFunc(s.Parked, func(p ParkedSession) bool { return Talk{p.With, p.Thread} == t && p.Runner == runner })
+func (m Memories) parkedIndex(t Talk, runner string) int {
+	return slices.IndexFunc(m.Parked, func(p ParkedSession) bool { return Talk{p.With, p.Thread} == t && p.Runner == runner })
 }
 
 // park keeps the current session of a conversation until its backend has a turn again. It removes
 // the parked session of the backend that has a turn now.
-func (m *machine) park(t Talk, current, next Session) {
+func (m *Memories) park(t Talk, current, next Session) {
 	if i := m.parkedIndex(t, next.Runner); i >= 0 {
 		m.Parked = slices.Delete(m.Parked, i, i+1)
 	}
@@ -126,23 +149,23 @@ const (
 )
 
 // ConversationOf returns a conversation, or an empty one if it is not kept.
-func (s State) ConversationOf(t Talk) Conversation {
+func (m Memories) ConversationOf(t Talk) Conversation {
 	if t == OperatorTalk() {
-		return s.Conversation
+		return m.Conversation
 	}
-	i := s.otherIndex(t)
+	i := m.otherIndex(t)
 	if i < 0 {
 		return Conversation{}
 	}
-	return s.Others[i].Conversation
+	return m.Others[i].Conversation
 }
 
-func (s State) otherIndex(t Talk) int {
-	return slices.IndexFunc(s.Others, func(o OtherConversation) bool { return o.talk() == t })
+func (m Memories) otherIndex(t Talk) int {
+	return slices.IndexFunc(m.Others, func(o OtherConversation) bool { return o.talk() == t })
 }
 
 // keepConversation replaces a conversation.
-func (m *machine) keepConversation(t Talk, c Conversation) {
+func (m *Memories) keepConversation(t Talk, c Conversation) {
 	if t == OperatorTalk() {
 		m.Conversation = c
 		return
@@ -189,7 +212,7 @@ func (m *machine) keepSession(t Talk, s Session, epoch uint64) {
 }
 
 // endSessions ends every session. The history keeps their exchanges.
-func (m *machine) endSessions() {
+func (m *Memories) endSessions() {
 	m.Session, m.Parked = Session{}, nil
 	for i := range m.Others {
 		m.Others[i].Session = Session{}
@@ -198,15 +221,112 @@ func (m *machine) endSessions() {
 }
 
 // endConversations ends every session, and drops every summary.
-func (m *machine) endConversations() {
+func (m *Memories) endConversations() {
 	m.Conversation, m.Others, m.Parked = Conversation{}, nil, nil
 }
 
 // Summaries returns the files of all summaries.
-func (s State) Summaries() []string {
-	files := []string{s.Compacted.File}
-	for _, o := range s.Others {
+func (m Memories) Summaries() []string {
+	files := []string{m.Compacted.File}
+	for _, o := range m.Others {
 		files = append(files, o.Compacted.File)
 	}
 	return files
+}
+
+// Summary replaces the exchanges of one conversation since the last reset, up to an epoch. Its text
+// is a payload. The history has every summary too.
+type Summary struct {
+	At      time.Time `json:"at,omitzero"`
+	File    string    `json:"file,omitempty"`
+	Through uint64    `json:"through,omitempty"` // the last epoch it covers
+	Sum     string    `json:"sha256,omitempty"`  // of the file; "" in summaries of older versions
+}
+
+// The values of What in a compaction line. The history of every agent has the old words of
+// CompactionFailed.
+const (
+	compactionMade   = "made"
+	CompactionFailed = "in vain" // the summary failed
+)
+
+// Compacted reports that a summary (Text, kept durably in File) replaces all exchanges of one
+// conversation in attempts up to Through, and the session with that id, if it has one. File is
+// empty if the summary failed, for Reason.
+type Compacted struct {
+	Talk       Talk
+	Session    string
+	Through    uint64
+	File, Text string
+	Reason     string
+}
+
+// apply makes the next context of the conversation begin with the summary. It ignores a summary
+// that comes too late, because the memory was reset or another session began while it was made.
+func (e Compacted) apply(m *machine) {
+	c := m.ConversationOf(e.Talk)
+	if e.Session != c.Session.ID || e.Through <= m.Reset.Epoch || e.Through < c.Compacted.Through {
+		m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: "stale", Reason: e.Reason})
+		return
+	}
+	if e.File == "" {
+		if c.Session.ID != "" {
+			c.Session.FailedSummaries++
+			m.keepConversation(e.Talk, c)
+		}
+		m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: CompactionFailed, Reason: e.Reason})
+		return
+	}
+	m.keepConversation(e.Talk, Conversation{Compacted: summaryOf(m.now, e.File, e.Text, e.Through)})
+	m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: compactionMade, Epoch: e.Through, File: e.File, Text: e.Text, Reason: e.Reason})
+}
+
+// Redacted implements [Redactable].
+func (e Compacted) Redacted(redact func(string) string) Event {
+	e.Text, e.Reason = redact(e.Text), redact(e.Reason)
+	return e
+}
+
+// summaryOf returns the summary whose file has this text and a newline.
+func summaryOf(at time.Time, file, text string, through uint64) Summary {
+	return Summary{At: at, File: file, Through: through, Sum: hashHex(text + "\n")}
+}
+
+func (m *Memories) applyCompactionLine(l Line) {
+	if l.What != compactionMade {
+		return
+	}
+	who := cmp.Or(l.With, OperatorPrincipal) // older versions kept one summary of everything
+	m.keepConversation(Talk{who, l.Thread}, Conversation{Compacted: summaryOf(l.At, l.File, l.Text, l.Epoch)})
+}
+
+// Reset is where the agent's memory begins. Messages up to Arrivals were queued before it, and
+// attempts up to Epoch began before it. Origin is the handle of the agent or the user that reset
+// the memory.
+type Reset struct {
+	At       time.Time `json:"at,omitzero"`
+	Note     string    `json:"note,omitempty"`
+	Origin   string    `json:"origin,omitempty"`
+	Arrivals uint64    `json:"arrivals,omitempty"`
+	Epoch    uint64    `json:"epoch,omitempty"`
+}
+
+// MemoryReset reports `reset`: the agent's memory of all principals begins again, with a note for
+// the operator's next turn.
+type MemoryReset struct{ Note, Origin string }
+
+// apply clears the agent's memory. Queued messages stay queued, and their prompts
+// say that they are from before the reset.
+func (e MemoryReset) apply(m *machine) {
+	m.Reset = Reset{At: m.now, Note: e.Note, Origin: e.Origin, Arrivals: m.Arrivals, Epoch: m.Epoch}
+	m.endConversations()
+	m.operatorHeard()
+	m.forgetSleeps("the memory was reset")
+	m.line(Line{Kind: LineReset, From: e.Origin, Reason: e.Note})
+}
+
+// Redacted implements [Redactable].
+func (e MemoryReset) Redacted(redact func(string) string) Event {
+	e.Note = redact(e.Note)
+	return e
 }

@@ -1,11 +1,48 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 )
+
+// Reading is how far the sources have been read, and what they must be told about it.
+type Reading struct {
+	Cursor Cursor   `json:"cursor,omitzero"`
+	ToFlag ToFlag   `json:"to_flag,omitzero"` // mail to mark \Seen
+	ToAck  []string `json:"to_ack,omitempty"` // mesh ids to acknowledge
+	Thread Thread   `json:"thread,omitzero"`  // the operator's newest conversation
+
+	// Seen maps the keys and digests of accepted items to the Unix second of the last time; prune
+	// forgets old ones.
+	Seen map[string]int64 `json:"seen,omitempty" members:"again"`
+}
+
+// clone copies all but Seen.
+func (r Reading) clone() Reading {
+	r.Cursor = r.Cursor.Clone()
+	r.ToFlag.UIDs = slices.Clone(r.ToFlag.UIDs)
+	r.ToAck = slices.Clone(r.ToAck)
+	return r
+}
+
+// clampTimes repairs all but Seen.
+func (r *Reading) clampTimes(c clamp) {
+	c.past(&r.Cursor.Complete, &r.Cursor.Swept)
+	r.Cursor.clampFailures(c)
+}
+
+// clampFailures repairs the times of the mails that cannot be fetched. A scan returns them
+// unrepaired.
+func (c *Cursor) clampFailures(to clamp) {
+	for uid, f := range c.Failures {
+		to.past(&f.Since, &f.After)
+		to.deadline(&f.Next, f.pause())
+		c.Failures[uid] = f
+	}
+}
 
 // Cursor is how far the mailbox has been read (docs/protocol.md, "Keys and the cursor"). It moves by
 // UID and never by the unread flag, because a person or another agent may have opened the mail. The
@@ -161,20 +198,20 @@ func (m *machine) moveCursor(c *Cursor, large []uint32) {
 	m.keepLarge(&next, large)
 	m.Cursor = next
 	m.Cursor.Complete = earlier(c.Complete.UTC(), m.now)
-	m.unskewFailures()
+	m.Cursor.clampFailures(clamp{m.now})
 	m.forgetDropped()
 	m.tellFailing()
 }
 
 // SweepDue reports whether a sweep of the mailbox is due: there was no sweep on this local day, or
 // since the state was rebuilt.
-func (s State) SweepDue(p Policy, now time.Time) bool {
+func (r Reading) SweepDue(p Policy, now time.Time) bool {
 	loc := p.Location
 	if loc == nil {
 		loc = time.UTC
 	}
 	const day = "2006-01-02"
-	return s.Cursor.Swept.IsZero() || s.Cursor.Swept.In(loc).Format(day) != now.In(loc).Format(day)
+	return r.Cursor.Swept.IsZero() || r.Cursor.Swept.In(loc).Format(day) != now.In(loc).Format(day)
 }
 
 // Swept reports that a sweep found the mails under Keys. Looked is how many unread mails it looked
@@ -199,4 +236,107 @@ func (Swept) rank() (int, time.Time) { return rankEnd, time.Time{} }
 // first time.
 func (l Line) arrives() bool {
 	return l.Kind == LineMessage || l.Kind == LineControl || l.Kind == LineGate && l.What != lineCopy || l.AnswersOperatorQuestion()
+}
+
+// maxUIDRanges is the maximum number of ranges in UIDRanges. It keeps the state small, and a
+// command that names all of them short.
+const maxUIDRanges = 200
+
+// UIDRange is the UIDs from First to Last, both included.
+type UIDRange struct {
+	First uint32 `json:"first"`
+	Last  uint32 `json:"last"`
+}
+
+// UIDRanges is a set of UIDs: ascending ranges that do not overlap or touch.
+type UIDRanges []UIDRange
+
+// Count returns how many UIDs the set has.
+func (s UIDRanges) Count() (n uint64) {
+	for _, r := range s {
+		n += uint64(r.Last-r.First) + 1
+	}
+	return n
+}
+
+// Contains reports whether uid is in the set.
+func (s UIDRanges) Contains(uid uint32) bool {
+	_, found := slices.BinarySearchFunc(s, uid, func(r UIDRange, uid uint32) int {
+		switch {
+		case r.Last < uid:
+			return -1
+		case r.First > uid:
+			return 1
+		}
+		return 0
+	})
+	return found
+}
+
+// With returns the set with the UIDs of added. It does not change either set.
+func (s UIDRanges) With(added ...UIDRange) UIDRanges {
+	all := slices.Concat(s, added)
+	slices.SortFunc(all, func(a, b UIDRange) int { return cmp.Compare(a.First, b.First) })
+	var union UIDRanges
+	for _, r := range all {
+		if r.First == 0 || r.Last < r.First {
+			continue
+		}
+		last := len(union) - 1
+		if last >= 0 && uint64(r.First) <= uint64(union[last].Last)+1 {
+			union[last].Last = max(union[last].Last, r.Last)
+			continue
+		}
+		union = append(union, r)
+	}
+	return union
+}
+
+// Without returns the set without the UIDs of removed. It does not change either set.
+func (s UIDRanges) Without(removed ...UIDRange) UIDRanges {
+	gaps := UIDRanges(nil).With(removed...)
+	var rest UIDRanges
+	for _, r := range s {
+		for len(gaps) > 0 && gaps[0].Last < r.First {
+			gaps = gaps[1:]
+		}
+		first := uint64(r.First)
+		for _, gap := range gaps {
+			if gap.First > r.Last {
+				break
+			}
+			if uint64(gap.First) > first {
+				rest = append(rest, UIDRange{uint32(first), gap.First - 1})
+			}
+			first = max(first, uint64(gap.Last)+1)
+		}
+		if first <= uint64(r.Last) {
+			rest = append(rest, UIDRange{uint32(first), r.Last})
+		}
+	}
+	return rest
+}
+
+// Bounded returns a set of at most maxUIDRanges ranges. If s has more, it joins the ranges that are
+// closest together, with the UIDs between them.
+func (s UIDRanges) Bounded() UIDRanges {
+	if len(s) <= maxUIDRanges {
+		return s
+	}
+	var gaps []uint32
+	for i := range s[1:] {
+		gaps = append(gaps, s[i+1].First-s[i].Last)
+	}
+	slices.SortFunc(gaps, func(a, b uint32) int { return cmp.Compare(b, a) })
+	narrowest, kept := gaps[maxUIDRanges-2], 0 // of the gaps that stay
+	joined := UIDRanges{s[0]}
+	for _, r := range s[1:] {
+		last := &joined[len(joined)-1]
+		if r.First-last.Last >= narrowest && kept < maxUIDRanges-1 {
+			joined, kept = append(joined, r), kept+1
+			continue
+		}
+		last.Last = r.Last
+	}
+	return joined
 }

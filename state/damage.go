@@ -34,7 +34,7 @@ func (e Damaged) apply(m *machine) {
 		m.giveUpDamaged(*msg, e.Reason)
 		return
 	}
-	m.hold(msg, e.Reason)
+	m.holdDamaged(msg, e.Reason)
 	m.line(Line{Kind: LineDamage, What: lineDamaged, Key: e.Key, Source: msg.Source, From: msg.From, Reason: e.Reason})
 }
 
@@ -44,8 +44,8 @@ func (e Damaged) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// hold makes a message with a damaged payload wait.
-func (m *machine) hold(msg *Message, why string) {
+// holdDamaged makes a message with a damaged payload wait.
+func (m *machine) holdDamaged(msg *Message, why string) {
 	m.leaveLease(msg)
 	msg.Damaged, msg.Reason = true, why
 	if msg.Status == Queued {
@@ -53,8 +53,8 @@ func (m *machine) hold(msg *Message, why string) {
 	}
 }
 
-// mended lets a message whose payload is intact again have its turn.
-func (msg *Message) mended() {
+// endDamage lets a message whose payload is intact again have its turn.
+func (msg *Message) endDamage() {
 	msg.Damaged, msg.Refetches, msg.Reason = false, 0, ""
 	if msg.Status == Deferred {
 		msg.Status = Queued
@@ -67,9 +67,9 @@ func (m *machine) applyDamageLine(l Line) {
 	switch {
 	case msg == nil:
 	case l.What == lineDamaged && !msg.Damaged:
-		m.hold(msg, l.Reason)
+		m.holdDamaged(msg, l.Reason)
 	case l.What == lineMended && msg.Damaged:
-		msg.mended()
+		msg.endDamage()
 	}
 }
 
@@ -86,7 +86,7 @@ func (e Mended) apply(m *machine) {
 	if msg == nil || !msg.Damaged {
 		return
 	}
-	msg.mended()
+	msg.endDamage()
 	m.line(Line{Kind: LineDamage, What: lineMended, Key: e.Key, Source: msg.Source, From: msg.From})
 }
 

@@ -24,9 +24,9 @@ func (e Sending) apply(m *machine) {
 // interruptedSends finds, at the start of a cycle, the effects that a killed cycle was about to
 // send. Their fate stays unknown. Only the holder of cycle.lock performs effects, so no other
 // process is sending them now.
-func (m *machine) interruptedSends() {
-	for i := range m.Outbox {
-		if row := &m.Outbox[i]; row.Sending {
+func (d *Deliveries) interruptedSends() {
+	for i := range d.Outbox {
+		if row := &d.Outbox[i]; row.Sending {
 			row.Sending = false
 			row.Reason = "its sender was killed before the answer came"
 		}
@@ -42,9 +42,9 @@ func (e Sent) apply(m *machine) {
 		return
 	}
 	row := m.Outbox[i]
-	m.answered(row)
+	m.restartSilence(row)
 	m.endEffect(i, "sent", "")
-	m.toFile(row)
+	m.keepForCopy(row)
 	m.changeNotification(e.ID, func(t *Notification) { t.Sent = true })
 	switch row.Channel {
 	case ByMail:
@@ -52,8 +52,8 @@ func (e Sent) apply(m *machine) {
 	case ByMesh:
 		m.notePost()
 	}
-	m.told(row)
-	m.tellNext(row)
+	m.noteReported(row)
+	m.tellRemaining(row)
 }
 
 // SendFailed reports that the server did not accept an effect, or that the effect's fate is
@@ -120,9 +120,9 @@ func (e Effect) exhausted() bool {
 	return e.Unknown && e.Kind.perishable() || e.Copies >= maxCopies
 }
 
-// expire drops worthless effects and gives up effects that have waited too long. It skips an effect
+// expireEffects drops worthless effects and gives up effects that have waited too long. It skips an effect
 // that is being sent right now, because the answer is still to come.
-func (m *machine) expire() {
+func (m *machine) expireEffects() {
 	for i := 0; i < len(m.Outbox); {
 		row := m.Outbox[i]
 		switch {
@@ -151,22 +151,22 @@ func (m *machine) undeliverable(i int, refused bool) {
 	if row.canReroute() && !row.Denied && !row.Unknown && m.isNews(row) && m.tryNextRoute(row) {
 		return
 	}
-	m.answered(row)
+	m.restartSilence(row)
 	m.endEffect(i, "undeliverable", row.Reason)
 	m.keepUndelivered(row, m.now)
 	switch row.Kind {
 	case Reply, Answer, Question, Post:
 		m.tellUndelivered(m.unreachable(row, refused))
 	case Alarm, Relay, Notice:
-		m.lapse(row)
+		m.renewNotification(row)
 	}
 }
 
 // isNews reports whether another route for a notice would tell the operator something. It would not
 // if the notice is about rows that were given up and a peer was already asked to report all of
 // them.
-func (m *machine) isNews(notice Effect) bool {
-	return len(notice.Tells) == 0 || slices.ContainsFunc(m.Undelivered, func(e Effect) bool {
+func (d *Deliveries) isNews(notice Effect) bool {
+	return len(notice.Tells) == 0 || slices.ContainsFunc(d.Undelivered, func(e Effect) bool {
 		return e.Told == "" && slices.Contains(notice.Tells, e.ID)
 	})
 }
@@ -183,9 +183,9 @@ func (m *machine) unreachable(row Effect, refused bool) []string {
 	return []string{row.To, m.policy.Operator}
 }
 
-// lapse makes the notice of an outage again if the notice was given up only because of its age. It
-// counts the notice as sent if it may have arrived.
-func (m *machine) lapse(row Effect) {
+// renewNotification makes the notice of an outage again if the notice was given up only because of
+// its age. It counts the notice as sent if it may have arrived.
+func (m *machine) renewNotification(row Effect) {
 	switch {
 	case row.Unknown, row.Copies > 0:
 		m.changeNotification(row.ID, func(t *Notification) { t.Sent = true })
@@ -207,13 +207,85 @@ func (m *machine) applyDeliveryLine(l Line) {
 	row := m.Outbox[i]
 	switch l.What {
 	case "undeliverable":
-		m.answered(row)
+		m.restartSilence(row)
 		row.Reason = l.Reason
 		m.keepUndelivered(row, l.At)
 	case "sent":
-		m.answered(row)
-		m.told(row)
+		m.restartSilence(row)
+		m.noteReported(row)
 		m.changeNotification(l.ID, func(t *Notification) { t.Sent = true })
 	}
 	m.Outbox = slices.Delete(m.Outbox, i, i+1)
+}
+
+// SendingFailure is a time in which mail cannot be sent: the server that takes our mail is down, or
+// answers 4xx (docs/design.md, "The outbox"). If it denies our login, that is an outage of the
+// credential "smtp" instead.
+type SendingFailure struct {
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason,omitempty"` // of the last try
+}
+
+// The values of What in a sending line. The history, too, has since when mail cannot be sent.
+const (
+	sendingFails = "failed"
+	sendingWorks = "works again"
+)
+
+// SendingIsDown reports whether the last try to send a mail failed for a reason other than the mail
+// itself.
+func (d Deliveries) SendingIsDown() bool { return !d.SendingFails.Since.IsZero() }
+
+// sendingFailed records that mail cannot be sent.
+func (m *machine) sendingFailed(reason string) {
+	if !m.SendingIsDown() {
+		m.SendingFails.Since = m.now
+		m.line(Line{Kind: LineSending, What: sendingFails, Reason: reason})
+	}
+	m.SendingFails.Reason = reason
+}
+
+// sendingWorked records that the server has answered and is not the cause of a failure.
+func (m *machine) sendingWorked() {
+	if !m.SendingIsDown() {
+		return
+	}
+	m.SendingFails = SendingFailure{}
+	m.line(Line{Kind: LineSending, What: sendingWorks})
+}
+
+// endSendingFailure ends a failure when no mail waits any more, because no try would show when it is
+// over.
+func (m *machine) endSendingFailure() {
+	byMail := func(e Effect) bool { return e.Channel == ByMail }
+	if m.SendingIsDown() && !slices.ContainsFunc(m.Outbox, byMail) {
+		m.SendingFails = SendingFailure{}
+		m.line(Line{Kind: LineSending, What: "nothing waits"})
+	}
+}
+
+func (d *Deliveries) applySendingLine(l Line) {
+	d.SendingFails = SendingFailure{}
+	if l.What == sendingFails {
+		d.SendingFails = SendingFailure{Since: l.At, Reason: l.Reason}
+	}
+}
+
+// Held reports whether HALT holds a row back.
+func (h Halts) Held(e Effect) bool { return h.Halted() && e.Kind != Answer }
+
+// NextTry returns when a waiting row may be tried again: after its own pause and the pauses of the
+// rows before it in its lane.
+func (s State) NextTry(id string) time.Time {
+	i := slices.IndexFunc(s.Outbox, func(e Effect) bool { return e.ID == id })
+	if i < 0 {
+		return time.Time{}
+	}
+	at := s.notBefore(s.Outbox[i])
+	for _, e := range s.Outbox[:i] {
+		if e.lane() == s.Outbox[i].lane() {
+			at = latest(at, e.NotBefore)
+		}
+	}
+	return at
 }

@@ -28,8 +28,10 @@ func HasWork(s State, p Policy, now time.Time) bool {
 	return s.hasWork(p, now)
 }
 
-// MustYield reports whether an operator message waits for a suspended turn alone.
-func MustYield(s State, p Policy, now time.Time) bool { return s.mustYield(p, now) }
+// QuestionsBlockOperator reports whether an operator message waits for a suspended turn alone.
+func QuestionsBlockOperator(s State, p Policy, now time.Time) bool {
+	return s.questionsBlockOperator(p, now)
+}
 
 // OwedAnswer reports whether the effect is an answer that keeps the agent awake.
 func OwedAnswer(s State, e Effect) bool { return e.isAnswer() && !s.Held(e) }

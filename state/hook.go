@@ -11,6 +11,29 @@ import (
 // Hooks hear of events (docs/design.md, "Hooks"). Their rows have an outbox of their own. An event
 // about a hook never causes another one.
 
+// HookQueue is the outbox of the hooks. It is apart from the other, so that a hook cannot hold up a
+// mail.
+type HookQueue struct {
+	HookCalls    []Effect               `json:"hook_calls,omitempty"`    // in order of creation
+	FailingHooks map[string]FailingHook `json:"failing_hooks,omitempty"` // by name
+}
+
+func (q HookQueue) clone() HookQueue {
+	q.HookCalls, q.FailingHooks = slices.Clone(q.HookCalls), maps.Clone(q.FailingHooks)
+	return q
+}
+
+func (q *HookQueue) clampTimes(c clamp) {
+	for i := range q.HookCalls {
+		c.past(&q.HookCalls[i].Created)
+		c.deadline(&q.HookCalls[i].NotBefore, maxBackoff)
+	}
+	for name, f := range q.FailingHooks {
+		c.past(&f.Since, &f.Told)
+		q.FailingHooks[name] = f
+	}
+}
+
 const (
 	maxHookCalls  = 200            // rows that wait for one hook; the oldest is dropped
 	hookGiveUp    = 24 * time.Hour // time lived through until a row is given up
@@ -71,9 +94,9 @@ func (m *machine) queueHookCall(hook string, a Announcement) {
 }
 
 // surplusHookCall returns the index of the oldest row of a hook whose queue is full, or -1.
-func (m *machine) surplusHookCall(hook string) int {
+func (q *HookQueue) surplusHookCall(hook string) int {
 	first, n := -1, 0
-	for i, e := range m.HookCalls {
+	for i, e := range q.HookCalls {
 		if e.To != hook {
 			continue
 		}
@@ -90,15 +113,15 @@ func (m *machine) surplusHookCall(hook string) int {
 // DueHookCalls returns the rows whose hook may be called now: only the first of each hook, so that
 // order holds. HALT does not hold them back: it stops the work of the agent, and the operator hears
 // of that through the hook.
-func (s State) DueHookCalls(now time.Time) []Effect {
-	return slices.DeleteFunc(s.firstOfHooks(), func(e Effect) bool { return now.Before(e.NotBefore) })
+func (q HookQueue) DueHookCalls(now time.Time) []Effect {
+	return slices.DeleteFunc(q.firstOfHooks(), func(e Effect) bool { return now.Before(e.NotBefore) })
 }
 
 // firstOfHooks returns the first row of each hook.
-func (s State) firstOfHooks() []Effect {
+func (q HookQueue) firstOfHooks() []Effect {
 	taken := map[string]bool{}
 	var first []Effect
-	for _, e := range s.HookCalls {
+	for _, e := range q.HookCalls {
 		if !taken[e.To] {
 			taken[e.To] = true
 			first = append(first, e)
@@ -107,8 +130,8 @@ func (s State) firstOfHooks() []Effect {
 	return first
 }
 
-func (s State) hookCallIndex(id string) int {
-	return slices.IndexFunc(s.HookCalls, func(e Effect) bool { return e.ID == id })
+func (q HookQueue) hookCallIndex(id string) int {
+	return slices.IndexFunc(q.HookCalls, func(e Effect) bool { return e.ID == id })
 }
 
 // endHookCall removes a row and records how it ended.
@@ -143,11 +166,11 @@ func (m *machine) failingHook(name string) FailingHook {
 	return f
 }
 
-func (m *machine) setFailingHook(name string, f FailingHook) {
-	if m.FailingHooks == nil {
-		m.FailingHooks = map[string]FailingHook{}
+func (q *HookQueue) setFailingHook(name string, f FailingHook) {
+	if q.FailingHooks == nil {
+		q.FailingHooks = map[string]FailingHook{}
 	}
-	m.FailingHooks[name] = f
+	q.FailingHooks[name] = f
 }
 
 // HookTook reports that a hook took an event.
@@ -170,14 +193,14 @@ func (e HookTook) apply(m *machine) {
 }
 
 // noteToldByHook records that a hook has heard of a credential blocker.
-func (m *machine) noteToldByHook(row Effect) {
+func (f *Faults) noteToldByHook(row Effect) {
 	if row.Announces == nil || row.Announces.Event != EventBlocker {
 		return
 	}
 	name := row.Announces.Data.Credential
-	if c, fails := m.Credentials[name]; fails && !row.Announces.At.Before(c.Since) {
+	if c, fails := f.Credentials[name]; fails && !row.Announces.At.Before(c.Since) {
 		c.ToldByHook = true
-		m.Credentials[name] = c
+		f.Credentials[name] = c
 	}
 }
 
@@ -245,10 +268,10 @@ func (m *machine) hasHook(name string) bool {
 	return slices.ContainsFunc(m.policy.Hooks, func(h HookPolicy) bool { return h.Name == name })
 }
 
-// hurryHook makes the rows of a hook due at once.
-func (m *machine) hurryHook(name string) {
-	for i := range m.HookCalls {
-		if row := &m.HookCalls[i]; row.To == name {
+// expediteHook makes the rows of a hook due at once.
+func (q *HookQueue) expediteHook(name string) {
+	for i := range q.HookCalls {
+		if row := &q.HookCalls[i]; row.To == name {
 			row.NotBefore = time.Time{}
 		}
 	}
@@ -262,8 +285,8 @@ func (m *machine) applyHookLine(l Line) {
 	}
 }
 
-func (m *machine) removeHookCall(id string) {
-	if i := m.hookCallIndex(id); i >= 0 {
-		m.HookCalls = slices.Delete(m.HookCalls, i, i+1)
+func (q *HookQueue) removeHookCall(id string) {
+	if i := q.hookCallIndex(id); i >= 0 {
+		q.HookCalls = slices.Delete(q.HookCalls, i, i+1)
 	}
 }

@@ -3,12 +3,172 @@ package state
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
+	"time"
 )
 
+// Received holds the messages that wait, and counts what came in.
+type Received struct {
+	Inbox       []Message `json:"inbox,omitempty" members:"again"` // in order of arrival
+	Arrivals    uint64    `json:"arrivals"`                        // of all time
+	Quarantined int       `json:"quarantined,omitempty"`           // items in quarantine/
+	Unkept      int       `json:"unkept,omitempty"`                // items ever rejected beyond the limits of quarantine/
+
+	Uncalled Uncalled `json:"uncalled,omitzero"`
+
+	Numbers   Numbers           `json:"numbers,omitzero"`
+	Unfetched map[string]uint64 `json:"unfetched,omitempty"` // numbers of mails that are not fetched yet, by key
+}
+
+func (r Received) clone() Received {
+	r.Inbox, r.Unfetched = slices.Clone(r.Inbox), maps.Clone(r.Unfetched)
+	return r
+}
+
+func (r *Received) clampTimes(c clamp) {
+	for i := range r.Inbox {
+		row := &r.Inbox[i]
+		c.past(&row.At, &row.Observed)
+		if !row.NextRetryAt.IsZero() && !row.overRate() { // its time follows from Accepted
+			c.deadline(&row.NextRetryAt, row.maxWait())
+		}
+	}
+}
+
+// maxDeferral bounds how far ahead NextRetryAt of a message may be, unless the message is over the
+// hourly limit on mails.
+const maxDeferral = time.Hour
+
+// Arrived reports that a message passed the gate and its payload is durable.
+type Arrived struct {
+	Message Message
+	Digest  string // the same for every copy, or ""
+	UID     uint32 // of a mail to mark \Seen
+	MeshID  string // of an item to acknowledge to the mesh
+	Thread  Thread // the conversation of a mail
+
+	// IfRoom refuses the message if the limit on waiting messages of programs is reached. The
+	// sender is told so and still has the message.
+	IfRoom bool
+
+	// OldDigest is the digest of the item in earlier versions, or "".
+	OldDigest string
+}
+
+// known reports whether a copy of the item was accepted before.
+func (e Arrived) known(m *machine) bool {
+	seen := m.seen(e.Message.Key)
+	for _, digest := range []string{e.Digest, e.OldDigest} {
+		seen = digest != "" && m.seen(digest) || seen
+	}
+	return seen
+}
+
+// apply queues a message and wakes the phase. A copy of an earlier message, with the same key or
+// digest, is only acknowledged to its server.
+func (e Arrived) apply(m *machine) {
+	if e.IfRoom && m.RoomForEvents() == 0 {
+		return
+	}
+	msg := e.Message
+	msg.Trace = cmp.Or(msg.Trace, m.mintTrace(msg.Key))
+	m.trace = msg.Trace
+	m.acknowledgeLater(e.UID, e.MeshID)
+	if e.known(m) {
+		m.noteSeen(msg.Key)
+		m.line(Line{Kind: LineDuplicate, Key: msg.Key, Source: msg.Source, From: msg.From})
+		return
+	}
+	m.noteSeen(msg.Key)
+	m.noteSeen(e.Digest)
+
+	msg.ThreadID = cmp.Or(msg.ThreadID, e.Thread.ID)
+	m.Arrivals++
+	msg.Seq = m.Arrivals
+	msg.Observed = m.now
+	msg.At = happened(msg.At.UTC(), m.now)
+	msg.Status = Queued
+	m.limitRate(&msg)
+	m.collect(&msg)
+	msg.EndedSleep = m.endSleeps(msg.Principal(), "a message from "+msg.From)
+	m.Inbox = append(m.Inbox, msg)
+	unheard := m.policy.NoPeerAck && (m.Phase == IDLE || m.WokenBy != "")
+	m.messageFollowed()
+	m.Asleep = false
+	m.line(Line{Kind: LineMessage, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg, Digest: e.Digest})
+	m.enqueued(msg)
+
+	if !msg.Operator {
+		m.wake(string(msg.Source)+" from "+msg.From, msg.Key, Thread{}, !m.policy.NoPeerAck)
+		if unheard {
+			m.WokenBy = msg.From // the operator gets no ack, so no quiet follows either
+		}
+		return
+	}
+	m.LastOperator = m.now
+	m.operatorHeard()
+	if msg.Source == Mail {
+		m.heardFrom = msg.From
+		m.noteMail(msg, e.Thread.Subject)
+		m.Thread = e.Thread
+	}
+	if m.Turn.Status == HeadSuspended && !m.asksItsOperator() {
+		m.supersede()
+	}
+	m.engage(msg, msg.Key, e.Thread)
+}
+
+// engage changes the phase as a message of the operator does. awaited is the key of the message
+// whose answer replaces a waiting ack.
+func (m *machine) engage(msg Message, awaited string, thread Thread) {
+	switch m.Phase {
+	case IDLE:
+		m.wake("operator message", awaited, thread, msg.Source == Mail)
+	case PREP:
+		m.enter(ACTIVE, "operator message")
+	case ACTIVE:
+		// LastOperator has restarted the timer.
+	}
+}
+
+func (e Arrived) rank() (int, time.Time) { return rankArrival, e.Message.At }
+
+// Noted reports an item that needs no turn and no gate, such as an echo of our own message or a
+// report that no turn waits for. It is acknowledged and recorded in the history. Answer, if set, is
+// sent back.
+type Noted struct {
+	Key, Kind, From, Reason string
+	Source                  Source
+	MeshID                  string
+	Trace                   string // of its chain, or ""
+	Answer                  *Effect
+}
+
+// apply acknowledges and records the item.
+func (e Noted) apply(m *machine) {
+	m.acknowledgeLater(0, e.MeshID)
+	if m.seen(e.Key) {
+		return
+	}
+	m.noteSeen(e.Key)
+	m.trace = e.Trace
+	m.line(Line{Kind: LineNote, Key: e.Key, Source: e.Source, From: e.From, What: e.Kind, Reason: e.Reason})
+	if e.Answer != nil {
+		m.queue(*e.Answer)
+	}
+}
+
+// Redacted implements [Redactable].
+func (e Noted) Redacted(redact func(string) string) Event {
+	e.Reason = redact(e.Reason)
+	e.Answer = redactedEffect(e.Answer, redact)
+	return e
+}
+
 // Message returns the inbox row with this key.
-func (s State) Message(key string) (Message, bool) {
-	return s.findInInbox(func(msg Message) bool { return msg.Key == key })
+func (r Received) Message(key string) (Message, bool) {
+	return r.findInInbox(func(msg Message) bool { return msg.Key == key })
 }
 
 // TurnMessage returns the inbox row of the active turn's message.
@@ -26,8 +186,8 @@ func (s State) MessageOfTurn(turnID string) (Message, bool) {
 // FindMessage returns a message that match accepts: its inbox row or, if the message has left the
 // inbox, its row from history with its final status. history must yield at least the lines of the
 // kinds LineMessage, LineTask and LineEnded.
-func (s State) FindMessage(history iter.Seq2[Line, error], match func(Message) bool) (msg Message, ok bool, err error) {
-	if msg, ok := s.findInInbox(match); ok {
+func (r Received) FindMessage(history iter.Seq2[Line, error], match func(Message) bool) (msg Message, ok bool, err error) {
+	if msg, ok := r.findInInbox(match); ok {
 		return msg, true, nil
 	}
 	for l, err := range history {
@@ -45,21 +205,21 @@ func (s State) FindMessage(history iter.Seq2[Line, error], match func(Message) b
 	return msg, ok, nil
 }
 
-func (s State) findInInbox(match func(Message) bool) (Message, bool) {
-	i := slices.IndexFunc(s.Inbox, match)
+func (r Received) findInInbox(match func(Message) bool) (Message, bool) {
+	i := slices.IndexFunc(r.Inbox, match)
 	if i < 0 {
 		return Message{}, false
 	}
-	return s.Inbox[i], true
+	return r.Inbox[i], true
 }
 
 // message returns the inbox row with this key, or nil. The row is valid until the inbox changes.
-func (m *machine) message(key string) *Message {
-	i := slices.IndexFunc(m.Inbox, func(msg Message) bool { return msg.Key == key })
+func (r *Received) message(key string) *Message {
+	i := slices.IndexFunc(r.Inbox, func(msg Message) bool { return msg.Key == key })
 	if i < 0 {
 		return nil
 	}
-	return &m.Inbox[i]
+	return &r.Inbox[i]
 }
 
 // lineRetried marks the history line of a message that was queued again.
@@ -161,13 +321,13 @@ func (m *machine) applyMessageLine(l Line) {
 			m.noteMail(*l.Message, "")
 		}
 	}
-	m.applyRation(l)
+	m.countAgainstLimit(l)
 	if m.message(l.Key) == nil {
 		m.Inbox = append(m.Inbox, *l.Message)
 	}
 }
 
 // removeMessage removes a message from the inbox.
-func (m *machine) removeMessage(key string) {
-	m.Inbox = slices.DeleteFunc(m.Inbox, func(msg Message) bool { return msg.Key == key })
+func (r *Received) removeMessage(key string) {
+	r.Inbox = slices.DeleteFunc(r.Inbox, func(msg Message) bool { return msg.Key == key })
 }

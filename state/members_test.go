@@ -13,8 +13,8 @@ import (
 
 // TestEveryMember sets each field that a state can reach, alone and with all others, and
 // compares what package members makes of it with what encoding/json does. It fails for a
-// field that a list of members_*.go forgets, misspells, has at another place, or leaves
-// out when it is empty though its tag says otherwise.
+// field that members_gen.go forgets, misspells, has at another place, or leaves out when it
+// is empty though its tag says otherwise.
 func TestEveryMember(t *testing.T) {
 	var zero, full state.State
 	wantMembers(t, "zero", zero)

@@ -6,6 +6,28 @@ import (
 	"time"
 )
 
+// Nudging holds the nudges that were taken.
+type Nudging struct {
+	Nudges []string `json:"nudges,omitempty"` // keys of nudge files that may still be in nudges/
+
+	// Rings are the nudges that no turn of the operator has seen, newest last. LastRing is the
+	// newest nudge of all.
+	Rings    []Ring `json:"rings,omitempty"`
+	LastRing Ring   `json:"last_ring,omitzero"`
+}
+
+func (n Nudging) clone() Nudging {
+	n.Nudges, n.Rings = slices.Clone(n.Nudges), slices.Clone(n.Rings)
+	return n
+}
+
+func (n *Nudging) clampTimes(c clamp) {
+	c.past(&n.LastRing.At)
+	for i := range n.Rings {
+		c.past(&n.Rings[i].At)
+	}
+}
+
 // Nudged reports a nudge from a file or from the mesh.
 type Nudged struct {
 	Key, From, Reason string
@@ -15,7 +37,7 @@ type Nudged struct {
 
 // apply wakes an idle agent. A nudge adds no row to the inbox.
 func (e Nudged) apply(m *machine) {
-	m.owe(0, e.MeshID)
+	m.acknowledgeLater(0, e.MeshID)
 	if m.TookNudge(e.Key) || m.seen(e.Key) {
 		return
 	}
@@ -30,7 +52,7 @@ func (e Nudged) apply(m *machine) {
 	m.enqueued(Message{Source: Nudge, From: e.From, Key: e.Key})
 	m.noteRing(Ring{From: e.From, Reason: ringReason(e.Reason), Source: source, At: m.now})
 	m.wokenFor = ringWords(m.LastRing)
-	m.wake(nudgeReason(e), "", Thread{}, !m.rangLately())
+	m.wake(nudgeReason(e), "", Thread{}, !m.nudgedLately())
 	m.wokenFor = ""
 }
 
@@ -71,10 +93,10 @@ const (
 )
 
 // noteRing keeps a nudge until a turn of the operator has seen it.
-func (m *machine) noteRing(r Ring) {
-	m.LastRing = r
-	m.Rings = append(m.Rings, r)
-	m.Rings = slices.Delete(m.Rings, 0, max(0, len(m.Rings)-maxRings))
+func (n *Nudging) noteRing(r Ring) {
+	n.LastRing = r
+	n.Rings = append(n.Rings, r)
+	n.Rings = slices.Delete(n.Rings, 0, max(0, len(n.Rings)-maxRings))
 }
 
 // forgetRings forgets the nudges that the beginning turn sees: those from before its dispatch.
@@ -111,24 +133,24 @@ type Ringing struct {
 	At   time.Time `json:"at"`
 }
 
-// rangLately reports whether the agent that wakes us now also did so within the last hour, the
+// nudgedLately reports whether the agent that wakes us now also did so within the last hour, the
 // operator was mailed, and no message followed (docs/design.md, "Phases").
-func (m *machine) rangLately() bool {
-	return m.WokenBy != "" && slices.ContainsFunc(m.Rung, func(r Ringing) bool { return r.From == m.WokenBy })
+func (h *Hourly) nudgedLately() bool {
+	return h.WokenBy != "" && slices.ContainsFunc(h.Rung, func(r Ringing) bool { return r.From == h.WokenBy })
 }
 
-// noteRinging remembers the new ack, if another agent caused it.
-func (m *machine) noteRinging() {
+// noteNudgeAck remembers the new ack, if another agent caused it.
+func (m *machine) noteNudgeAck() {
 	if m.WokenBy != "" {
 		m.Rung = append(m.Rung, Ringing{From: m.WokenBy, At: m.now})
 	}
 }
 
 // messageFollowed forgets who woke the agent, because a message has come since.
-func (m *machine) messageFollowed() {
-	if by := m.WokenBy; by != "" {
-		m.Rung = slices.DeleteFunc(m.Rung, func(r Ringing) bool { return r.From == by })
-		m.WokenBy = ""
+func (h *Hourly) messageFollowed() {
+	if by := h.WokenBy; by != "" {
+		h.Rung = slices.DeleteFunc(h.Rung, func(r Ringing) bool { return r.From == by })
+		h.WokenBy = ""
 	}
 }
 
@@ -152,7 +174,7 @@ func (e NudgeFiles) apply(m *machine) {
 }
 
 // TookNudge reports whether the nudge file with this key was committed.
-func (s State) TookNudge(key string) bool { return slices.Contains(s.Nudges, key) }
+func (n Nudging) TookNudge(key string) bool { return slices.Contains(n.Nudges, key) }
 
 // TookFile reports that a file in nudges/ was taken as something other than a nudge.
 type TookFile struct{ Key string }

@@ -5,6 +5,48 @@ import (
 	"time"
 )
 
+// Deliveries holds the effects on their way, and what became of those that were not delivered.
+type Deliveries struct {
+	Outbox []Effect `json:"outbox,omitempty"` // in order of creation
+
+	// SendingFails is set while the server that sends our mail cannot be used. Undelivered are the
+	// rows that were given up, oldest first.
+	SendingFails SendingFailure `json:"sending_fails,omitzero"`
+	Undelivered  []Effect       `json:"undelivered,omitempty"`
+	Unfiled      []Unfiled      `json:"unfiled,omitempty"` // oldest first
+	Owing        bool           `json:"owing,omitempty"`   // in IDLE, while an answer of the last hour could not be delivered
+
+	Lost []Returned `json:"lost,omitempty"` // mails that came back, in that order
+}
+
+func (d Deliveries) clone() Deliveries {
+	d.Outbox, d.Undelivered = slices.Clone(d.Outbox), slices.Clone(d.Undelivered)
+	d.Unfiled, d.Lost = slices.Clone(d.Unfiled), slices.Clone(d.Lost)
+	return d
+}
+
+func (d *Deliveries) clampTimes(c clamp) {
+	c.past(&d.SendingFails.Since)
+	for i := range d.Outbox {
+		row := &d.Outbox[i]
+		c.past(&row.Created)
+		c.deadline(&row.NotBefore, maxBackoff)
+		c.deadline(&row.Expires, max(ackLife, row.Kind.life()))
+	}
+	for i := range d.Undelivered {
+		row := &d.Undelivered[i]
+		c.past(&row.Created, &row.GivenUp)
+		c.deadline(&row.Expires, row.Kind.life())
+	}
+	for i := range d.Unfiled {
+		c.past(&d.Unfiled[i].Sent)
+		c.deadline(&d.Unfiled[i].NotBefore, maxBackoff)
+	}
+	for i := range d.Lost {
+		c.past(&d.Lost[i].At, &d.Lost[i].Told)
+	}
+}
+
 // lineQueued marks the history line of an effect that was queued.
 const lineQueued = "queued"
 
@@ -78,8 +120,8 @@ func (Unpaused) apply(m *machine) {
 }
 
 // effectIndex returns the index of the effect with this id.
-func (m *machine) effectIndex(id string) (int, bool) {
-	i := slices.IndexFunc(m.Outbox, func(e Effect) bool { return e.ID == id })
+func (d *Deliveries) effectIndex(id string) (int, bool) {
+	i := slices.IndexFunc(d.Outbox, func(e Effect) bool { return e.ID == id })
 	return i, i >= 0
 }
 
@@ -124,7 +166,7 @@ func (m *machine) applyEffectLine(l Line) {
 	case Ack:
 		m.Acks = append(m.Acks, l.At)
 		m.AckWaits, m.Unmailed = WaitingAck{}, false
-		m.noteRinging()
+		m.noteNudgeAck()
 	case Reply:
 		m.Unmailed = m.Unmailed && l.Effect.Channel != ByMail
 	case Quiet:
@@ -135,4 +177,140 @@ func (m *machine) applyEffectLine(l Line) {
 		m.OperatorAsked = append(m.OperatorAsked, AskedOperator{At: l.At, By: l.Effect.Asker})
 	}
 	m.applyNotification(*l.Effect)
+}
+
+// Hold is the reason why a row of the outbox has not left yet.
+type Hold string
+
+// The holds.
+const (
+	HoldSending Hold = "sending" // a process is sending it, or was killed while sending
+	HoldHalt    Hold = "halt"    // HALT holds it back
+	HoldLogin   Hold = "login"   // its server denies our login
+	HoldDown    Hold = "down"    // no mail can be sent
+	HoldBackoff Hold = "backoff" // it failed, and its pause is not over
+	HoldPace    Hold = "pace"    // five messages have left through the mesh within a minute
+	HoldOrder   Hold = "order"   // an earlier row goes to the same recipient
+	HoldPoll    Hold = "poll"    // the next poll sends it
+	HoldHook    Hold = "hook"    // its hook fails
+)
+
+// HoldOf returns why a row of the outbox, or of a hook, waits at now, and when it can be tried
+// next. until is zero if the next try does not depend on the time alone.
+func (s State) HoldOf(e Effect, now time.Time) (why Hold, until time.Time) {
+	if e.Channel == ByHook {
+		if s.FailingHooks[e.To].Fails() {
+			return HoldHook, e.NotBefore
+		}
+		return HoldPoll, time.Time{}
+	}
+	switch {
+	case e.Sending:
+		return HoldSending, time.Time{}
+	case s.Held(e):
+		return HoldHalt, time.Time{}
+	case s.Fails(e.Channel.credential()):
+		return HoldLogin, time.Time{}
+	case e.Channel == ByMail && s.SendingIsDown():
+		return HoldDown, s.NextTry(e.ID)
+	case s.isBehind(e):
+		return HoldOrder, s.NextTry(e.ID)
+	case now.Before(e.NotBefore):
+		return HoldBackoff, e.NotBefore
+	case now.Before(s.paced(e.Channel)):
+		return HoldPace, s.paced(e.Channel)
+	}
+	return HoldPoll, time.Time{}
+}
+
+// isBehind reports whether an earlier row to the same recipient must leave before e.
+func (s State) isBehind(e Effect) bool {
+	for _, other := range s.Outbox {
+		if other.ID == e.ID {
+			return false
+		}
+		if other.lane() == e.lane() && !s.Held(other) {
+			return true
+		}
+	}
+	return false
+}
+
+// postsAMinute limits the messages that an agent sends to others within a minute, on a mesh without
+// a pace of its own (docs/protocol.md, "The mesh over NATS").
+const postsAMinute = 5
+
+// notePost records that a message left through the mesh.
+func (m *machine) notePost() {
+	if m.policy.PacesMesh {
+		m.Posts = append(m.Posts, m.now)
+	}
+}
+
+// paced returns when the pace of the channel allows another message of ours.
+func (h Hourly) paced(c Channel) time.Time {
+	if c != ByMesh || len(h.Posts) < postsAMinute {
+		return time.Time{}
+	}
+	return h.Posts[len(h.Posts)-postsAMinute].Add(time.Minute)
+}
+
+// notBefore returns when a row may be sent, by its own pause and the pace of its channel.
+func (h Hourly) notBefore(e Effect) time.Time {
+	return latest(e.NotBefore, h.paced(e.Channel))
+}
+
+// overtaken returns why an unsent mail is out of date, or "". An ack, a quiet and a "still working"
+// mail are worth something only at their time (docs/design.md, "The outbox").
+func (m *machine) overtaken(i int) string {
+	row := m.Outbox[i]
+	switch {
+	case row.Kind == OperatorQuestion && !row.Sending && !m.asksOperator(row.ID):
+		return "nothing waits for its answer any more"
+	case row.Sending || !row.Kind.perishable():
+		return ""
+	case row.Kind == Ack && m.answeredBefore(i):
+		return ackAnswered
+	case !m.heldUp(i):
+		return ""
+	}
+	switch row.Kind {
+	case Ack:
+		if m.answerAfter(i) {
+			return ackAnswered
+		}
+		if m.Phase != PREP || row.Created.Before(m.PhaseSince) {
+			return "PREP is over"
+		}
+	case Quiet:
+		if m.Phase != IDLE || row.Created.Before(m.PhaseSince) {
+			return "the agent was woken"
+		}
+	case Working:
+		if _, waits := m.MessageOfTurn(row.TurnID); !waits {
+			return "its turn has ended"
+		}
+	}
+	return ""
+}
+
+// heldUp reports whether a row was not sent at its first try: it failed, or has waited for a
+// minute. HALT or an earlier row may have held it up, or the poll that was about to send it was
+// killed.
+func (m *machine) heldUp(i int) bool {
+	row := m.Outbox[i]
+	return row.failed() || m.now.Sub(row.Created) >= firstBackoff
+}
+
+// failed reports whether a row was tried without success.
+func (e Effect) failed() bool { return e.Attempts > 0 || e.Denied }
+
+// answerAfter reports whether a turn's reply to the operator is queued behind a row.
+func (d *Deliveries) answerAfter(i int) bool {
+	for _, e := range d.Outbox[i+1:] {
+		if e.Kind == Reply && e.Channel == ByMail {
+			return true
+		}
+	}
+	return false
 }

@@ -197,7 +197,7 @@ func (m *machine) planPrompts() {
 				continue
 			}
 			row.noteDone(at) // a clock that is set back shows it again
-			m.promptLine(*row, promptMissed, PromptKey(c.Name, at), fmt.Sprintf("it was due at %s, and catch_up is %v", m.shown(at), short(c.CatchUp)))
+			m.promptLine(*row, promptMissed, PromptKey(c.Name, at), fmt.Sprintf("it was due at %s, and catch_up is %v", m.localTime(at), shortDuration(c.CatchUp)))
 			m.planNext(row, c)
 		}
 	}
@@ -207,7 +207,7 @@ func (m *machine) planPrompts() {
 // planNext sets the next time of a row: the first one after now without a result.
 func (m *machine) planNext(row *TimedPrompt, c PromptPolicy) {
 	next := m.policy.next(c, m.now)
-	for !next.IsZero() && m.cameOf(*row, next) {
+	for !next.IsZero() && m.hasResult(*row, next) {
 		next = m.policy.next(c, next)
 	}
 	if next.Equal(row.Next) {
@@ -223,22 +223,22 @@ func (row *TimedPrompt) noteDone(at time.Time) {
 	row.Done = row.Done[max(0, len(row.Done)-maxDone):]
 }
 
-// cameOf reports whether a time of a prompt has a result.
-func (m *machine) cameOf(row TimedPrompt, at time.Time) bool {
-	_, known := m.Seen[PromptKey(row.Name, at)]
+// hasResult reports whether a time of a prompt has a result.
+func (r *Reading) hasResult(row TimedPrompt, at time.Time) bool {
+	_, known := r.Seen[PromptKey(row.Name, at)]
 	return known || slices.ContainsFunc(row.Done, at.Equal)
 }
 
-// shown formats a time by the clocks of the machine.
-func (m *machine) shown(t time.Time) string {
+// localTime formats a time by the clocks of the machine.
+func (m *machine) localTime(t time.Time) string {
 	if loc := m.policy.Location; loc != nil {
 		t = t.In(loc)
 	}
 	return t.Format("2006-01-02 15:04")
 }
 
-// short formats a duration without trailing zeros, such as 24h.
-func short(d time.Duration) string {
+// shortDuration formats a duration without trailing zeros, such as 24h.
+func shortDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
@@ -267,7 +267,7 @@ func (m *machine) endWaitingPrompts() {
 		case i < 0:
 			m.skip(msg, "its prompt is not configured any more")
 		case m.policy.tooLate(m.policy.Prompts[i], msg.At, m.now):
-			m.skip(msg, fmt.Sprintf("it was due at %s, and catch_up is %v", m.shown(msg.At), short(m.policy.Prompts[i].CatchUp)))
+			m.skip(msg, fmt.Sprintf("it was due at %s, and catch_up is %v", m.localTime(msg.At), shortDuration(m.policy.Prompts[i].CatchUp)))
 		}
 	}
 }
@@ -321,7 +321,7 @@ func (e Prompted) apply(m *machine) {
 		return
 	}
 	key := PromptKey(e.Name, e.At)
-	fresh := !m.cameOf(*row, e.At)
+	fresh := !m.hasResult(*row, e.At)
 	m.noteSeen(key)
 	row.noteDone(e.At)
 	row.AskedBy, row.AskedUntil, row.Next = "", time.Time{}, m.policy.next(c, e.At)
@@ -333,7 +333,7 @@ func (e Prompted) apply(m *machine) {
 		if row.Fails = e.Failed; !failedBefore {
 			row.Since = m.now
 			m.notice(fmt.Sprintf("The prompt %q of %s did not run: %s. I tell you once; it is tried again at each of its times, next at %s. `agentstateloop doctor` checks it.",
-				e.Name, m.shown(e.At), e.Failed, m.shown(row.Next)))
+				e.Name, m.localTime(e.At), e.Failed, m.localTime(row.Next)))
 		}
 		m.promptLine(*row, promptFailed, key, e.Failed)
 	case e.Skipped != "":

@@ -38,9 +38,9 @@ func TestPromptsAreReplayed(t *testing.T) {
 	}
 }
 
-// TestPromptsWait checks that a turn that waits for another agent goes on waiting when a
-// prompt has its time, which the operator's own message ends.
-func TestPromptsWait(t *testing.T) {
+// TestPromptsDoNotEndASuspension checks that a turn that waits for another agent goes on waiting
+// when a prompt has its time, which the operator's own message ends.
+func TestPromptsDoNotEndASuspension(t *testing.T) {
 	st, _ := tellPrompts(t, "policy prompts=morning@08:00", "07:50 mail m1; poll", "07:50:01 claim", "07:50:01 start", "07:50:02 ask dorlange3120 for=2h \"well?\"", "07:50:03 suspend",
 		"08:00 poll; prompted morning", "08:01 poll")
 	if len(st.S.Inbox) != 2 || st.S.Turn.Status != state.HeadSuspended || st.S.Turn.Waiting[0].Answered() {

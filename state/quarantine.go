@@ -37,7 +37,7 @@ type Rejected struct {
 // apply counts the rejected item. It wakes nothing. It does not count an item whose key was
 // accepted, or a copy of an accepted mail.
 func (e Rejected) apply(m *machine) {
-	m.owe(0, e.MeshID)
+	m.acknowledgeLater(0, e.MeshID)
 	if m.seen(rejectionKey(e.Key)) {
 		return
 	}
@@ -129,7 +129,7 @@ func (e Released) apply(m *machine) {
 		return
 	}
 	m.leaveQuarantine(Line{Kind: LineQuarantine, What: lineReleased, Key: e.Key, Reason: e.Reason, Digest: e.Same})
-	m.applyLetIn(e.Event)
+	m.applyAdmitted(e.Event)
 }
 
 // Redacted implements [Redactable].
@@ -151,8 +151,8 @@ func (QuarantineHolds) rank() (int, time.Time) { return rankEnd, time.Time{} }
 const CopyOfReleased = "a copy of what was released"
 
 // WasReleased reports whether the item that same identifies was released.
-func (s State) WasReleased(same string) bool {
-	_, known := s.Seen[releaseKey(same)]
+func (r Reading) WasReleased(same string) bool {
+	_, known := r.Seen[releaseKey(same)]
 	return known
 }
 
@@ -211,3 +211,25 @@ func (s State) Accepts(key string) bool {
 	_, waits := s.Message(key)
 	return known || waits
 }
+
+// Uncalled counts the operator's mails that came to the agent's address and called no agent. They
+// cause nothing, and other agents do not take them either.
+type Uncalled struct {
+	Count int       `json:"count"`
+	Last  time.Time `json:"last"`
+}
+
+// CalledNobody reports such mails. The last one came at At.
+type CalledNobody struct {
+	Count int
+	At    time.Time
+}
+
+func (e CalledNobody) apply(m *machine) {
+	m.Uncalled.Count += e.Count
+	if e.At.After(m.Uncalled.Last) {
+		m.Uncalled.Last = e.At
+	}
+}
+
+func (CalledNobody) rank() (int, time.Time) { return rankEnd, time.Time{} }

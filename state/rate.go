@@ -6,6 +6,74 @@ import (
 	"time"
 )
 
+// Hourly holds the times of what is limited within an hour or a minute.
+type Hourly struct {
+	Acks          []time.Time     `json:"acks,omitempty"`           // made within the last hour
+	Quiets        []time.Time     `json:"quiets,omitempty"`         // made within the last hour
+	Accepted      []time.Time     `json:"accepted,omitempty"`       // mails of the operator admitted within the last hour
+	Programs      []time.Time     `json:"programs,omitempty"`       // messages of programs admitted within the last hour
+	Alarms        []time.Time     `json:"alarms,omitempty"`         // sent to the keymaster within the last hour
+	Posts         []time.Time     `json:"posts,omitempty"`          // messages that left within the last minute through a mesh without a pace of its own
+	OperatorAsked []AskedOperator `json:"operator_asked,omitempty"` // questions of the last hour
+
+	Relays   []Relaying `json:"relays,omitempty"`   // for peers within the last hour
+	Rung     []Ringing  `json:"rung,omitempty"`     // acks of nudges through the mesh within the last hour
+	WokenBy  string     `json:"woken_by,omitempty"` // agent whose mesh nudge woke us, until a message follows; with ack_peers off also whose message woke us
+	RateTold time.Time  `json:"rate_told,omitzero"` // when the operator was told that mails wait because of the hourly limit
+}
+
+func (h Hourly) clone() Hourly {
+	h.Acks = slices.Clone(h.Acks)
+	h.Quiets = slices.Clone(h.Quiets)
+	h.Accepted = slices.Clone(h.Accepted)
+	h.Programs = slices.Clone(h.Programs)
+	h.Alarms = slices.Clone(h.Alarms)
+	h.Posts = slices.Clone(h.Posts)
+	h.OperatorAsked = slices.Clone(h.OperatorAsked)
+	h.Relays = slices.Clone(h.Relays)
+	h.Rung = slices.Clone(h.Rung)
+	return h
+}
+
+func (h *Hourly) clampTimes(c clamp) {
+	for _, times := range [][]time.Time{h.Acks, h.Quiets, h.Accepted, h.Programs, h.Alarms, h.Posts} {
+		c.pastAll(times)
+	}
+	for i := range h.OperatorAsked {
+		c.past(&h.OperatorAsked[i].At)
+	}
+	for i := range h.Relays {
+		c.past(&h.Relays[i].At)
+	}
+	for i := range h.Rung {
+		c.past(&h.Rung[i].At)
+	}
+	c.past(&h.RateTold)
+}
+
+// prune forgets the entries of more than an hour ago, and the posts of more than a minute ago.
+func (h *Hourly) prune(now time.Time) {
+	hourAgo := now.Add(-time.Hour)
+	for _, times := range []*[]time.Time{&h.Acks, &h.Quiets, &h.Accepted, &h.Programs, &h.Alarms} {
+		*times = after(*times, hourAgo)
+	}
+	h.Posts = after(h.Posts, now.Add(-time.Minute))
+	h.OperatorAsked = slices.DeleteFunc(h.OperatorAsked, func(a AskedOperator) bool { return !a.At.After(hourAgo) })
+	h.Relays = slices.DeleteFunc(h.Relays, func(r Relaying) bool { return !r.At.After(hourAgo) })
+	h.Rung = slices.DeleteFunc(h.Rung, func(r Ringing) bool { return !r.At.After(hourAgo) })
+}
+
+// after returns the times later than t. It reuses the slice.
+func after(times []time.Time, t time.Time) []time.Time {
+	kept := times[:0]
+	for _, u := range times {
+		if u.After(t) {
+			kept = append(kept, u)
+		}
+	}
+	return kept
+}
+
 // OverRate is the Reason of a mail that waits because too many came within an hour.
 const OverRate = "over the limit of mails an hour, [budget] mails_an_hour"
 
@@ -18,104 +86,104 @@ func (msg Message) overRate() bool {
 	return msg.Status == Deferred && (msg.Reason == OverRate || msg.Reason == OverEventRate)
 }
 
-// ration is how many messages of one kind may run within an hour.
-type ration struct {
-	reason string       // of a message above the limit
-	limit  int          // 0 means unlimited
-	let    *[]time.Time // when the last ones were admitted
+// rateLimit is how many messages of one kind may run within an hour.
+type rateLimit struct {
+	reason   string       // of a message above the limit
+	limit    int          // 0 means unlimited
+	admitted *[]time.Time // when the last ones were admitted
 }
 
-// rations returns the rations of the operator's mails and of programs.
-func (m *machine) rations() [2]ration {
-	return [2]ration{{OverRate, m.policy.Rate, &m.Accepted}, {OverEventRate, m.policy.EventRate, &m.Programs}}
+// rateLimits returns the limits of the operator's mails and of programs.
+func (m *machine) rateLimits() [2]rateLimit {
+	return [2]rateLimit{{OverRate, m.policy.Rate, &m.Accepted}, {OverEventRate, m.policy.EventRate, &m.Programs}}
 }
 
-// rationOf returns the ration that a message counts against. It returns false if the message does
+// rateLimitOf returns the limit that a message counts against. It returns false if the message does
 // not count.
-func (m *machine) rationOf(msg Message) (ration, bool) {
-	all := m.rations()
+func (m *machine) rateLimitOf(msg Message) (rateLimit, bool) {
+	all := m.rateLimits()
 	switch {
-	case m.isRationed(msg):
+	case m.isRateLimited(msg):
 		return all[0], true
-	case msg.Cause() == CauseEvent && msg.Source == EventSource && m.policy.Turns && m.policy.EventRate > 0 && !m.letIn:
+	case msg.Cause() == CauseEvent && msg.Source == EventSource && m.policy.Turns && m.policy.EventRate > 0 && !m.admitted:
 		return all[1], true
 	}
-	return ration{}, false
+	return rateLimit{}, false
 }
 
-// isRationed reports whether the message counts against the limit on mails: it costs money, and
+// isRateLimited reports whether the message counts against the limit on mails: it costs money, and
 // anybody can send it in the operator's name, by mistake or by a rule of theirs. A message that a
 // person let in, by hand or by an answer, does not count (docs/design.md, "The inbox").
-func (m *machine) isRationed(msg Message) bool {
-	return msg.Operator && msg.Source == Mail && m.policy.Turns && m.policy.Rate > 0 && !m.letIn
+func (m *machine) isRateLimited(msg Message) bool {
+	return msg.Operator && msg.Source == Mail && m.policy.Turns && m.policy.Rate > 0 && !m.admitted
 }
 
-// applyLetIn applies an event that a person let in.
-func (m *machine) applyLetIn(e Event) {
-	before := m.letIn
-	m.letIn = true
+// applyAdmitted applies an event that a person let in.
+func (m *machine) applyAdmitted(e Event) {
+	before := m.admitted
+	m.admitted = true
 	e.apply(m)
-	m.letIn = before
+	m.admitted = before
 }
 
-// ration defers a message above the limit of its kind. It never rejects one.
-func (m *machine) ration(msg *Message) {
-	r, rationed := m.rationOf(*msg)
-	if !rationed {
+// limitRate defers a message above the limit of its kind. It never rejects one.
+func (m *machine) limitRate(msg *Message) {
+	r, limited := m.rateLimitOf(*msg)
+	if !limited {
 		return
 	}
-	held := m.held(r)
-	if len(*r.let) < r.limit && len(held) == 0 {
-		*r.let = append(*r.let, m.now)
+	held := m.deferredBy(r)
+	if len(*r.admitted) < r.limit && len(held) == 0 {
+		*r.admitted = append(*r.admitted, m.now)
 		return
 	}
 	slots := r.slots(len(held) + 1)
 	msg.Status, msg.Reason, msg.NextRetryAt = Deferred, r.reason, slots[len(held)]
 }
 
-// held returns the inbox indexes of the messages above a limit.
-func (m *machine) held(r ration) (held []int) {
-	for i := range m.Inbox {
+// deferredBy returns the inbox indexes of the messages above a limit.
+func (received *Received) deferredBy(r rateLimit) (held []int) {
+	for i := range received.Inbox {
 		// Steps look here several times, and most rows only wait for their turn.
-		if msg := &m.Inbox[i]; msg.Status == Deferred && msg.Reason == r.reason {
+		if msg := &received.Inbox[i]; msg.Status == Deferred && msg.Reason == r.reason {
 			held = append(held, i)
 		}
 	}
 	return held
 }
 
-// heldByRate returns the inbox indexes of the mails above the limit.
-func (m *machine) heldByRate() []int { return m.held(m.rations()[0]) }
+// mailsOverRate returns the inbox indexes of the mails above the limit.
+func (m *machine) mailsOverRate() []int { return m.deferredBy(m.rateLimits()[0]) }
 
 // slots returns when the next n messages may run, if the limit is used up. Each runs an hour after
 // the message that is limit places before it.
-func (r ration) slots(n int) []time.Time {
-	times := slices.Clone(*r.let)
+func (r rateLimit) slots(n int) []time.Time {
+	times := slices.Clone(*r.admitted)
 	for range n {
 		times = append(times, times[len(times)-r.limit].Add(time.Hour))
 	}
-	return times[len(*r.let):]
+	return times[len(*r.admitted):]
 }
 
-// admitHeld queues, in order, the messages that the hourly limits allow now.
-func (m *machine) admitHeld() {
-	for _, r := range m.rations() {
-		held := m.held(r)
+// admitDeferred queues, in order, the messages that the hourly limits allow now.
+func (m *machine) admitDeferred() {
+	for _, r := range m.rateLimits() {
+		held := m.deferredBy(r)
 		unlimited := r.limit <= 0 || !m.policy.Turns
-		for len(held) > 0 && (unlimited || len(*r.let) < r.limit) {
+		for len(held) > 0 && (unlimited || len(*r.admitted) < r.limit) {
 			msg := &m.Inbox[held[0]]
 			msg.Status, msg.Reason, msg.NextRetryAt = Queued, "", time.Time{}
-			*r.let = append(*r.let, m.now)
+			*r.admitted = append(*r.admitted, m.now)
 			held = held[1:]
 		}
 	}
-	m.planHeld()
+	m.planDeferred()
 }
 
-// planHeld sets the times of the messages above a limit.
-func (m *machine) planHeld() {
-	for _, r := range m.rations() {
-		held := m.held(r)
+// planDeferred sets the times of the messages above a limit.
+func (m *machine) planDeferred() {
+	for _, r := range m.rateLimits() {
+		held := m.deferredBy(r)
 		if len(held) == 0 {
 			continue
 		}
@@ -125,11 +193,11 @@ func (m *machine) planHeld() {
 	}
 }
 
-// tellRate tells the operator once that mails wait because of the hourly limit. It may tell them
-// again after the waiting mails have run and the limit has room.
-func (m *machine) tellRate() {
-	m.planHeld()
-	held := m.heldByRate()
+// tellRateLimit tells the operator once that mails wait because of the hourly limit. It may tell
+// them again after the waiting mails have run and the limit has room.
+func (m *machine) tellRateLimit() {
+	m.planDeferred()
+	held := m.mailsOverRate()
 	switch {
 	case len(held) == 0 && len(m.Accepted) < max(1, m.policy.Rate):
 		m.RateTold = time.Time{}
@@ -141,16 +209,16 @@ func (m *machine) tellRate() {
 	}
 }
 
-// applyRation counts the message of a history line against the limit of its kind.
-func (m *machine) applyRation(l Line) {
+// countAgainstLimit counts the message of a history line against the limit of its kind.
+func (h *Hourly) countAgainstLimit(l Line) {
 	msg := l.Message
 	switch {
 	case l.What != "":
 	case msg.Operator && msg.Source == Mail && msg.overRate():
-		m.RateTold = latest(m.RateTold, l.At)
+		h.RateTold = latest(h.RateTold, l.At)
 	case msg.Operator && msg.Source == Mail && msg.Status == Queued:
-		m.Accepted = append(m.Accepted, l.At)
+		h.Accepted = append(h.Accepted, l.At)
 	case msg.Cause() == CauseEvent && msg.Status == Queued:
-		m.Programs = append(m.Programs, l.At)
+		h.Programs = append(h.Programs, l.At)
 	}
 }

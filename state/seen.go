@@ -1,6 +1,12 @@
 package state
 
-import "maps"
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
 
 // seen reports whether a key or digest was accepted before. It renews the time of a known one,
 // because its source may bring it again. A waiting message counts as seen even after its key was
@@ -32,4 +38,109 @@ func (m *machine) ownSeen() map[string]int64 {
 		m.Seen = map[string]int64{}
 	}
 	return m.Seen
+}
+
+// How long keys and digests are remembered, and how many are forgotten per step.
+const (
+	seenFor     = 14 * 24 * time.Hour // keys and digests
+	pruneAtOnce = 100
+)
+
+// prune forgets old entries, a few at a time.
+func (m *machine) prune() {
+	m.Hourly.prune(m.now)
+	m.forgetLost()
+
+	// A renumbered mailbox is read again from the day before it was last read to its end. Items
+	// accepted around that day must still be known, however long the agent was off.
+	horizon := m.now
+	if complete := m.Cursor.Complete; !complete.IsZero() && complete.Before(horizon) {
+		horizon = complete
+	}
+	oldest := horizon.Add(-seenFor).Unix()
+	var old, rejections []string
+	for key, at := range m.Seen {
+		if at < oldest {
+			old = append(old, key)
+		}
+		if strings.HasPrefix(key, rejectionPrefix) {
+			rejections = append(rejections, key)
+		}
+	}
+	m.forgetRejections(rejections)
+	slices.Sort(old) // Step is pure: the order of a map must not decide
+	for _, key := range old[:min(len(old), pruneAtOnce)] {
+		delete(m.ownSeen(), key)
+	}
+}
+
+// forgetRejections keeps only the newest rejections. keys are all of them.
+func (m *machine) forgetRejections(keys []string) {
+	if len(keys) <= maxRejections {
+		return
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		return cmp.Or(cmp.Compare(m.Seen[a], m.Seen[b]), cmp.Compare(a, b))
+	})
+	for _, key := range keys[:len(keys)-maxRejections] {
+		delete(m.ownSeen(), key)
+	}
+}
+
+// Pruned reports that everything older than Before was removed from the folders.
+type Pruned struct{ Before time.Time }
+
+func (e Pruned) apply(m *machine) {
+	m.Pruned = m.now
+	for i := 0; i < len(m.Undelivered); {
+		if !m.Undelivered[i].GivenUp.Before(e.Before) {
+			i++
+			continue
+		}
+		m.endUndelivered(i, undeliveredForgotten, "older than is kept")
+	}
+}
+
+// ToFlag lists the UIDs to mark \Seen, in one mailbox under one UIDVALIDITY.
+type ToFlag struct {
+	Mailbox  string   `json:"mailbox,omitempty"`
+	Validity uint32   `json:"uidvalidity,omitempty"`
+	UIDs     []uint32 `json:"uids,omitempty"`
+}
+
+// acknowledgeLater records that the server must be told that an item was read. It is told after the
+// commit that made the item durable.
+func (m *machine) acknowledgeLater(uid uint32, meshID string) {
+	if uid != 0 && !m.foreign {
+		if m.ToFlag.Mailbox != m.Cursor.Mailbox || m.ToFlag.Validity != m.Cursor.Validity {
+			m.ToFlag = ToFlag{Mailbox: m.Cursor.Mailbox, Validity: m.Cursor.Validity}
+		}
+		if !slices.Contains(m.ToFlag.UIDs, uid) {
+			m.ToFlag.UIDs = append(m.ToFlag.UIDs, uid)
+		}
+	}
+	if meshID != "" && !slices.Contains(m.ToAck, meshID) {
+		m.ToAck = append(m.ToAck, meshID)
+	}
+}
+
+// Flagged reports that the mail server has marked mails \Seen.
+type Flagged struct {
+	Mailbox  string
+	Validity uint32
+	UIDs     []uint32
+}
+
+func (e Flagged) apply(m *machine) {
+	if e.Mailbox != m.ToFlag.Mailbox || e.Validity != m.ToFlag.Validity {
+		return
+	}
+	m.ToFlag.UIDs = slices.DeleteFunc(m.ToFlag.UIDs, func(uid uint32) bool { return slices.Contains(e.UIDs, uid) })
+}
+
+// MeshAcked reports that the mesh has taken acknowledgements.
+type MeshAcked struct{ IDs []string }
+
+func (e MeshAcked) apply(m *machine) {
+	m.ToAck = slices.DeleteFunc(m.ToAck, func(id string) bool { return slices.Contains(e.IDs, id) })
 }

@@ -48,8 +48,8 @@ func (k SelfStreak) full(msg Message, p Policy) bool {
 // used reports whether the streak is used up for every conversation.
 func (k SelfStreak) used(p Policy) bool { return k.Turns >= p.SelfTurns }
 
-// times returns a count and its noun: "1 turn", "2 turns".
-func times(n int, noun string) string {
+// plural returns a count and its noun: "1 turn", "2 turns".
+func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -149,9 +149,9 @@ func (e Planned) Redacted(redact func(string) string) Event {
 
 // RoomForSelf reports whether one more row of the agent itself may wait, in the operator's
 // conversation or in another agent's. Rows for other agents may use half of the room at most.
-func (s State) RoomForSelf(operator bool) bool {
+func (r Received) RoomForSelf(operator bool) bool {
 	all, peers := 0, 0
-	for _, msg := range s.Inbox {
+	for _, msg := range r.Inbox {
 		if msg.Source == Self {
 			all++
 			if !msg.Operator {
@@ -168,8 +168,8 @@ func (msg Message) isSleep() bool {
 }
 
 // Sleeps reports whether a sleep with a reason waits for its time in a conversation.
-func (s State) Sleeps(who Principal) bool {
-	return slices.ContainsFunc(s.Inbox, func(msg Message) bool {
+func (r Received) Sleeps(who Principal) bool {
+	return slices.ContainsFunc(r.Inbox, func(msg Message) bool {
 		return msg.isSleep() && msg.Kind == KindSleep && msg.Principal() == who
 	})
 }
@@ -194,9 +194,9 @@ func (m *machine) forgetSleeps(why string) {
 }
 
 // sleepEnds clears SleepUntil if it is the time of this row. Another conversation may sleep on.
-func (m *machine) sleepEnds(msg Message) {
-	if msg.isSleep() && m.SleepUntil.Equal(msg.NextRetryAt) {
-		m.SleepUntil = time.Time{}
+func (w *Work) sleepEnds(msg Message) {
+	if msg.isSleep() && w.SleepUntil.Equal(msg.NextRetryAt) {
+		w.SleepUntil = time.Time{}
 	}
 }
 
@@ -276,9 +276,9 @@ func (m *machine) applyTurnLine(l Line) {
 	}
 }
 
-// noteSaid records the file with a turn's deliverable in the rows that the turn made. It ignores an
-// attempt that began before a reset, because its memory has ended.
-func (m *machine) noteSaid(turnID string, epoch uint64, file string) {
+// noteDeliverable records the file with a turn's deliverable in the rows that the turn made. It
+// ignores an attempt that began before a reset, because its memory has ended.
+func (m *machine) noteDeliverable(turnID string, epoch uint64, file string) {
 	if epoch <= m.Reset.Epoch {
 		return
 	}
@@ -304,17 +304,17 @@ func (s State) SelfHeld(msg Message, p Policy, now time.Time) string {
 	case tier != TierNormal:
 		return "money is short (" + string(tier) + ")"
 	case s.Streak.used(p):
-		return fmt.Sprintf("%s of its own ran since its operator was heard, and [turn] self_turns is %d", times(s.Streak.Turns, "turn"), p.SelfTurns)
+		return fmt.Sprintf("%s of its own ran since its operator was heard, and [turn] self_turns is %d", plural(s.Streak.Turns, "turn"), p.SelfTurns)
 	case s.Streak.full(msg, p):
 		return fmt.Sprintf("%s of its own ran in conversations with others since its operator was heard; they may use half of [turn] self_turns, which is %d",
-			times(s.Streak.Peers, "turn"), p.SelfTurns)
+			plural(s.Streak.Peers, "turn"), p.SelfTurns)
 	}
 	return ""
 }
 
-// tellHeld tells the operator, once in a streak, that rows of the agent itself wait to hear from
-// them. It does not tell them if only the share of other agents is used up.
-func (m *machine) tellHeld() {
+// tellSelfHeld tells the operator, once in a streak, that rows of the agent itself wait to hear
+// from them. It does not tell them if only the share of other agents is used up.
+func (m *machine) tellSelfHeld() {
 	if m.Streak.Told || m.policy.SelfTurns <= 0 || m.Halted() || !m.Streak.used(m.policy) {
 		return
 	}
@@ -330,14 +330,14 @@ func (m *machine) tellHeld() {
 	m.Streak.Told = true
 	m.line(Line{Kind: LineSleep, What: selfHeld, Count: held})
 	m.notice(fmt.Sprintf("I have woken myself %s since I last heard from you, and [turn] self_turns allows %d. Wakeups that wait: %d. Any message from you lets me go on; `agentstateloop inbox list` shows them, and `agentstateloop inbox drop` removes one.",
-		times(m.Streak.Turns, "time"), m.policy.SelfTurns, held))
+		plural(m.Streak.Turns, "time"), m.policy.SelfTurns, held))
 }
 
-// beginSelf counts the turn of a row of the agent itself, which begins now, and ends the sleep.
-func (m *machine) beginSelf(msg Message) {
-	m.Streak.count(msg)
-	m.Asleep = false
-	m.sleepEnds(msg)
+// beginSelfTurn counts the turn of a row of the agent itself, which begins now, and ends the sleep.
+func (w *Work) beginSelfTurn(msg Message) {
+	w.Streak.count(msg)
+	w.Asleep = false
+	w.sleepEnds(msg)
 }
 
 // nothingToDo reports whether the inbox is empty, except for rows that the agent planned for later.
@@ -356,9 +356,9 @@ func (msg Message) maxWait() time.Duration {
 
 // Planned returns the rows of the agent itself that wait for their time or for their turn, the next
 // first.
-func (s State) Planned() []Message {
+func (r Received) Planned() []Message {
 	var rows []Message
-	for _, msg := range s.Inbox {
+	for _, msg := range r.Inbox {
 		if msg.Source == Self && msg.Status == Deferred {
 			rows = append(rows, msg)
 		}

@@ -83,6 +83,13 @@ type Purse struct {
 	DeathTold string   `json:"mourned,omitempty"`  // the death that the operator was told about
 }
 
+func (p Purse) clone() Purse {
+	p.Days, p.Months = slices.Clone(p.Days), slices.Clone(p.Months)
+	p.Counted, p.Meters = slices.Clone(p.Counted), slices.Clone(p.Meters)
+	p.Unpriced, p.Unbilled = slices.Clone(p.Unpriced), slices.Clone(p.Unbilled)
+	return p
+}
+
 // Account is the spending in a period: a local day ("2026-03-02") or a month ("2026-03").
 type Account struct {
 	Period string `json:"period"`
@@ -159,7 +166,7 @@ func (e Spent) apply(m *machine) {
 	if sp.Basis == BasisDearest && !slices.Contains(m.Purse.Unpriced, sp.Model) {
 		l.Reason = join(l.Reason, fmt.Sprintf("no price of %q is known: counted at the highest known price", sp.Model))
 	}
-	m.book(l)
+	m.enterSpending(l)
 	m.line(l)
 }
 
@@ -193,8 +200,8 @@ func (sp Spending) bounded() (_ Spending, odd string) {
 	return sp, odd
 }
 
-// book enters the spending of a line, now or when the state is rebuilt.
-func (m *machine) book(l Line) {
+// enterSpending enters the spending of a line, now or when the state is rebuilt.
+func (m *machine) enterSpending(l Line) {
 	p, sp := &m.Purse, l.Spending
 	p.Days = charge(p.Days, l.Day, sp.Cost, daysKept)
 	p.Months = charge(p.Months, month(l.Day), sp.Cost, monthsKept)
@@ -202,7 +209,7 @@ func (m *machine) book(l Line) {
 	p.Counted = append(p.Counted, sp.ID)
 	p.Counted = slices.Delete(p.Counted, 0, max(0, len(p.Counted)-countedKept))
 	if l.Meter != nil {
-		p.read(*l.Meter)
+		p.enterMeter(*l.Meter)
 	}
 	p.Unpriced = slices.DeleteFunc(p.Unpriced, func(model string) bool { return model == sp.Model })
 	if sp.Basis == BasisDearest {
@@ -217,9 +224,9 @@ func (m *machine) book(l Line) {
 	}
 }
 
-// read enters the meter of a session. Sessions alternate when several principals have one, so the
-// other meters are kept.
-func (p *Purse) read(now Meter) {
+// enterMeter enters the meter of a session. Sessions alternate when several principals have one, so
+// the other meters are kept.
+func (p *Purse) enterMeter(now Meter) {
 	if p.Meter.Session != now.Session && p.Meter.Session != "" {
 		p.Meters = append(p.Meters, p.Meter)
 	}
@@ -283,7 +290,7 @@ func (m *machine) applyCreditLine(l Line) {
 
 func (m *machine) applySpendLine(l Line) {
 	if l.Spending != nil && !slices.Contains(m.Purse.Counted, l.Spending.ID) {
-		m.book(l)
+		m.enterSpending(l)
 	}
 }
 

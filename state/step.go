@@ -15,73 +15,175 @@ import (
 // outbox, the interval, flags and acknowledgements owed, history lines. Step is pure and total: it
 // does not change its arguments, and it handles every event in every state.
 //
-// Step applies events in the order given, then arrivals in the order of their own time, then
-// Polled. TestOrderOfStep holds the order of everything else.
+// Step runs the rules of beforeEvents, applies the events, and runs the rules of endings, messages,
+// plans and records. It applies events in the order given, then arrivals in the order of their own
+// time, then Polled.
 func Step(s State, events []Event, p Policy, now time.Time) State {
-	m := machine{State: s.clone(), policy: p, now: now.UTC().Round(0)} // without the monotonic clock, as state.json keeps it
+	if StepObserver != nil {
+		StepObserver(s, events, p, now)
+	}
+	m := newMachine(&s, p, now)
+	m.step(events)
+	return m.State
+}
+
+// StepObserver, if not nil, sees the arguments of each Step. Only tests of the order of the rules
+// set it.
+var StepObserver func(s State, events []Event, p Policy, now time.Time)
+
+// StepInOrder is Step with the rules of each group in the order that the function returns for them.
+// The result is the same for every order that heeds After (TestFreeRulesCommute).
+func StepInOrder(s State, events []Event, p Policy, now time.Time, order func([]Rule) []Rule) State {
+	m := newMachine(&s, p, now)
+	m.order = order
+	m.step(events)
+	return m.State
+}
+
+// newMachine returns the machine of a step from s. It takes a pointer because a state has 2.5 KB:
+// with another copy of it, the stack of a process that has just begun must grow.
+func newMachine(s *State, p Policy, now time.Time) *machine {
+	return &machine{State: s.clone(), policy: p, now: now.UTC().Round(0), before: s.Turn} // without the monotonic clock, as state.json keeps it
+}
+
+// step runs the rules and applies the events.
+func (m *machine) step(events []Event) {
 	m.Serial++
 	m.Version, m.IDsKeyed = Version, true
 	if m.PhaseSince.IsZero() {
 		m.PhaseSince = m.now
 	}
-	m.splitDeadline()
-	m.unskew()
-	m.age()
-	m.prune()
-	m.admitHeld()
-	m.releaseCollected()
-	m.openCredit()
-	m.recordTier() // the day or the budget may have changed since the last step
-	if startsCycle(events) {
-		m.beginCycle()
-	}
-	m.expireChallenges()
+	m.newCycle = startsCycle(events)
+	m.runAll(beforeEvents)
 	for _, e := range inOrder(events) {
-		e.apply(&m)
+		e.apply(m)
 		m.trace = ""
 	}
-	m.resumeLate()
-	m.yield()
-	m.forgetExpected()
-	m.expire()
-	m.forgetUndelivered()
-	m.forgetUnfiled()
-	m.withdrawNotices()
-	m.forgetSending()
-	m.hurry()
-	m.noteOwing()
-	m.reportOutages()
-	m.tellLost()
-	m.tellRate()
-	m.tellHeld()
-	m.reroute()
-	m.stillWorking()
-	m.settleAck()
-	m.recordTier()
-	m.numberUnfetched()
-	m.endHookCalls()
-	m.announce()
+	m.runAll(endings)
+	m.runAll(messages)
+	m.runAll(plans)
+	m.runAll(records)
+}
+
+// Rule is one part of every step. After names the rules of its group that run before it; the
+// comment above the rule gives the reason. "Lines" is the reason of rules that write history lines
+// or queue mails: these keep their order, in which a person reads them.
+type Rule struct {
+	Name  string
+	After []string
+	run   func(*machine)
+}
+
+// The rules before the events bring the state to the time of the step, so that an event never sees
+// a deadline, a limit or a budget as it was at the step before.
+var beforeEvents = []Rule{
+	{"migrateDeadlines", nil, (*machine).migrateDeadlines},
+	// A wait of an older version has a deadline to clamp only then.
+	{"clampClock", []string{"migrateDeadlines"}, (*machine).clampClock},
+	// A last step in the future would count as negative time.
+	{"countLivedTime", []string{"clampClock"}, (*machine).countLivedTime},
+	{"prune", nil, (*machine).prune},
+	// The entries that prune forgets make room in the hour.
+	{"admitDeferred", []string{"prune"}, (*machine).admitDeferred},
+	{"releaseCollected", nil, (*machine).releaseCollected},
+	{"openCredit", nil, (*machine).openCredit},
+	// The day or the budget may have changed since the last step. Lines; and a mail that is queued
+	// now has not waited yet.
+	{"recordTier", []string{"openCredit", "countLivedTime"}, (*machine).recordTier},
+	// Lines.
+	{"beginCycle", []string{"recordTier"}, (*machine).beginCycle},
+	// Lines.
+	{"expireChallenges", []string{"beginCycle"}, (*machine).expireChallenges},
+}
+
+// The endings come first after the events: waits, rows and failures that are over must not cause a
+// mail or a plan.
+var endings = []Rule{
+	{"timeOutQuestions", nil, (*machine).timeOutQuestions},
+	// A question past its deadline is answered by "timeout", even if the operator has written.
+	{"endSuspension", []string{"timeOutQuestions"}, (*machine).endSuspension},
+	// Lines. A question that is given up may be expected from then on.
+	{"forgetExpected", []string{"endSuspension"}, (*machine).forgetExpected},
+	// The mail of a question is overtaken once the question is closed or forgotten.
+	{"expireEffects", []string{"forgetExpected"}, (*machine).expireEffects},
+	// A row that has waited for too long is given up, and may be one too many.
+	{"forgetUndelivered", []string{"expireEffects"}, (*machine).forgetUndelivered},
+	// Lines.
+	{"forgetUnfiled", []string{"forgetUndelivered"}, (*machine).forgetUnfiled},
+	// Lines. A notice is over once the rows that it is about are forgotten.
+	{"withdrawNotices", []string{"forgetUnfiled"}, (*machine).withdrawNotices},
+	// The failure ends when the last mail has left the outbox.
+	{"endSendingFailure", []string{"withdrawNotices"}, (*machine).endSendingFailure},
+}
+
+// The messages to the operator follow the endings, because they report only what is still so. They
+// leave in this order.
+var messages = []Rule{
+	{"reportOutages", nil, (*machine).reportOutages},
+	{"tellLost", []string{"reportOutages"}, (*machine).tellLost},
+	{"tellRateLimit", []string{"tellLost"}, (*machine).tellRateLimit},
+	{"tellSelfHeld", []string{"tellRateLimit"}, (*machine).tellSelfHeld},
+	{"reroute", []string{"tellSelfHeld"}, (*machine).reroute},
+	{"mailStillWorking", []string{"reroute"}, (*machine).mailStillWorking},
+	// A mail about a long turn replaces the ack of its message.
+	{"settleAck", []string{"mailStillWorking"}, (*machine).settleAck},
+	{"recordTier", []string{"settleAck"}, (*machine).recordTier},
+}
+
+// The plans follow the messages, because pauses and the interval depend on the rows that the outbox
+// has now.
+var plans = []Rule{
+	{"expedite", nil, (*machine).expedite},
+	{"updateOwing", nil, (*machine).updateOwing},
+	{"numberUnfetched", nil, (*machine).numberUnfetched},
+}
+
+// The records come last, because they report the whole step: to the hooks, and to a recovery.
+var records = []Rule{
+	{"endHookCalls", nil, (*machine).endHookCalls},
+	// Rows that are given up make room for the announcements, and their notice is announced too.
+	{"announce", []string{"endHookCalls"}, (*machine).announce},
+	{"noteStep", nil, (*machine).noteStep},
+	// The last line has the head, with the deadline that noteStep notes.
+	{"recordHead", []string{"announce", "noteStep"}, (*machine).recordHead},
+	{"markLast", []string{"announce"}, (*machine).markLast},
+}
+
+// runAll runs the rules of one group.
+func (m *machine) runAll(group []Rule) {
+	if m.order != nil {
+		group = m.order(group)
+	}
+	for _, r := range group {
+		r.run(m)
+	}
+}
+
+// noteStep records the time of the step, and the latest deadline of the turn.
+func (m *machine) noteStep() {
 	m.LastStep = m.now
 	m.Turn.ResumeBy = m.Turn.lastDeadline()
-	m.recordHead(s.Turn)
-	if n := len(m.Lines); n > 0 {
-		m.Lines[n-1].Last = true
-	}
-	return m.State
 }
 
 // recordHead puts the turn head, and the row of its message, on the last line of
 // a step that changed the head, so that both can be read back from the history.
-func (m *machine) recordHead(before Head) {
-	if len(m.Lines) == 0 || reflect.DeepEqual(before, m.Turn) {
+func (m *machine) recordHead() {
+	if len(m.Lines) == 0 || reflect.DeepEqual(m.before, m.Turn) {
 		return
 	}
 	l := &m.Lines[len(m.Lines)-1]
 	head := m.Turn
 	head.Waiting, head.Given = slices.Clone(head.Waiting), slices.Clone(head.Given)
 	l.Head = &head
-	if row, ok := m.Message(cmp.Or(head.Key, before.Key)); ok {
+	if row, ok := m.Message(cmp.Or(head.Key, m.before.Key)); ok {
 		l.Row = &row
+	}
+}
+
+// markLast marks the last line, so that a torn commit can be recognised.
+func (m *machine) markLast() {
+	if n := len(m.Lines); n > 0 {
+		m.Lines[n-1].Last = true
 	}
 }
 
@@ -90,10 +192,14 @@ type machine struct {
 	State
 	policy   Policy
 	now      time.Time
+	before   Head // the turn head before the step
+	newCycle bool // the step ends the first observation of a poll
+	order    func([]Rule) []Rule
+
 	mailRead bool   // this step has read the mailbox to its end
 	foreign  bool   // the UIDs of this step belong to another mailbox
 	wokenFor string // sender and reason of the nudge that is applied now
-	letIn    bool   // a person let in the event that is applied now
+	admitted bool   // a person let in the event that is applied now
 
 	// heardFrom is the address of the operator's last mail in this step, or "".
 	heardFrom string

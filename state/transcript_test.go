@@ -28,11 +28,7 @@ var update = flag.Bool("update", false, "write what the machine does into testda
 // Random ids are shown by number: ack.1, t1. `go test ./state -run Transcripts
 // -update` writes the expected lines, which a person then reads.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no stories in testdata: %v", err)
-	}
-	for _, file := range files {
+	for _, file := range storyFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			data, err := os.ReadFile(file)
 			if err != nil {
@@ -54,6 +50,28 @@ func TestTranscripts(t *testing.T) {
 			}
 			t.Errorf("%s: the machine answers differently:\n%s", file, firstDifference(want, got))
 		})
+	}
+}
+
+// storyFiles returns the names of the stories.
+func storyFiles(t testing.TB) []string {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories in testdata: %v", err)
+	}
+	return files
+}
+
+// playStories plays all stories, without a look at their results.
+func playStories(t testing.TB) {
+	for _, file := range storyFiles(t) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := statetest.New().Tell(string(data)); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
 	}
 }
 

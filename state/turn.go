@@ -41,7 +41,7 @@ func (e Claimed) apply(m *machine) {
 	msg.Trace = cmp.Or(msg.Trace, m.mintTrace(msg.Key))
 	if msg.TurnID == "" {
 		if msg.Source == Self {
-			m.beginSelf(*msg)
+			m.beginSelfTurn(*msg)
 		}
 		msg.TurnID = strings.ReplaceAll(m.mint("t"), ".", "")
 	}
@@ -53,7 +53,7 @@ func (e Claimed) apply(m *machine) {
 	m.forgetCounted()
 	m.Turn = Head{
 		Status: HeadDispatched, TurnID: msg.TurnID, Epoch: m.Epoch, Key: msg.Key, Since: m.now, Pulled: e.Pull, Working: msg.Working,
-		With: with, Waiting: m.adopt(append([]string{msg.Key}, with...)),
+		With: with, Waiting: m.takeExpected(append([]string{msg.Key}, with...)),
 	}
 	m.followLead(*msg)
 	m.turnLine("dispatched", "")
@@ -87,7 +87,7 @@ func (e Started) apply(m *machine) {
 	}
 	m.forgetRings()
 	m.Turn.Status = HeadRunning
-	m.Turn.hand()
+	m.Turn.handAnswers()
 	if msg := m.message(m.Turn.Key); msg != nil {
 		msg.Status = Processing
 		m.followLead(*msg)
@@ -143,7 +143,7 @@ func (e Ended) apply(m *machine) {
 		task.Collected = m.collected()
 	}
 	m.line(task)
-	m.noteSaid(e.TurnID, e.Epoch, e.OutputBox+"/"+e.Deliverable)
+	m.noteDeliverable(e.TurnID, e.Epoch, e.OutputBox+"/"+e.Deliverable)
 	if e.Reply != nil {
 		m.queue(*e.Reply)
 	}
@@ -157,7 +157,7 @@ func (e Ended) apply(m *machine) {
 		}
 	}
 	m.Turn = Head{Status: HeadIdle}
-	m.passOn(msg.Key)
+	m.followUpReports(msg.Key)
 	if e.Lingers {
 		m.Turn.TurnID, m.Turn.Epoch, m.Turn.Since, m.Turn.Lingers = e.TurnID, e.Epoch, m.now, true
 	}
@@ -298,7 +298,7 @@ func (e GivenBack) apply(m *machine) {
 func (m *machine) suspendAgain() {
 	m.Epoch++
 	m.Turn.Status, m.Turn.Epoch, m.Turn.Since, m.Turn.Resumed = HeadSuspended, m.Epoch, m.now, false
-	m.Turn.takeBack()
+	m.Turn.takeBackAnswers()
 	if msg := m.message(m.Turn.Key); msg != nil {
 		msg.Epoch = m.Epoch
 		m.followLead(*msg)

@@ -1,9 +1,40 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
+
+// Work is the active turn, and what the turns before it have left behind.
+type Work struct {
+	Turn          Head          `json:"turn"`
+	Epoch         uint64        `json:"epoch"`                // the highest ever
+	Asleep        bool          `json:"asleep,omitempty"`     // the last turn left nothing to do
+	SleepUntil    time.Time     `json:"sleep_until,omitzero"` // the agent asked to be left alone until then
+	SleepFor      time.Duration `json:"sleep_for,omitempty"`  // how long it asked for
+	Streak        SelfStreak    `json:"self_streak,omitzero"`
+	Reset         Reset         `json:"reset,omitzero"` // the last one
+	FailedTurns   int           `json:"failed_turns,omitempty"`
+	CooldownUntil time.Time     `json:"cooldown_until,omitzero"`
+}
+
+func (w *Work) clampTimes(c clamp, p Policy) {
+	c.past(&w.Turn.Since, &w.Reset.At)
+	for i := range w.Turn.Given {
+		w.Turn.Given[i].clampTimes(c)
+	}
+	for i := range w.Turn.Waiting {
+		w.Turn.Waiting[i].clampTimes(c)
+	}
+	c.deadline(&w.CooldownUntil, p.Cooldown)
+	c.deadline(&w.SleepUntil, cmp.Or(w.SleepFor, MaxSleep)) // 0 in states of an older version
+}
+
+func (w *Wait) clampTimes(c clamp) {
+	c.past(&w.Asked)
+	c.deadline(&w.By, min(w.Span, MaxPatience))
+}
 
 // HeadStatus is the status of the one active turn (docs/design.md, "Turns").
 type HeadStatus string
@@ -81,6 +112,11 @@ type Head struct {
 	Patience time.Duration `json:"patience,omitempty"`
 }
 
+func (h Head) clone() Head {
+	h.Waiting, h.With, h.Given = slices.Clone(h.Waiting), slices.Clone(h.With), slices.Clone(h.Given)
+	return h
+}
+
 // Wait is one question to another agent or to the operator, or outside work of the turn. It is
 // answered once: by a report, or by the words "timeout" or "timeout: superseded".
 type Wait struct {
@@ -136,26 +172,26 @@ func (h Head) AsksPermission() bool {
 	return slices.ContainsFunc(h.Waiting, Wait.asksPermission)
 }
 
-// stays reports whether the turn keeps the wait until it ends, through all its attempts, so that a
-// question is not asked twice and work is not started twice.
-func (w Wait) stays() bool { return w.Outside || w.Operator }
+// outlivesAttempt reports whether the turn keeps the wait until it ends, through all its attempts,
+// so that a question is not asked twice and work is not started twice.
+func (w Wait) outlivesAttempt() bool { return w.Outside || w.Operator }
 
-// hand records that an attempt has received all answers so far.
-func (h *Head) hand() {
+// handAnswers records that an attempt has received all answers so far.
+func (h *Head) handAnswers() {
 	h.Given = nil
 	for _, w := range h.Waiting {
 		if w.Answered() && !w.Handed {
 			h.Given = append(h.Given, w)
 		}
 	}
-	h.Waiting = slices.DeleteFunc(h.Waiting, func(w Wait) bool { return w.Answered() && !w.stays() })
+	h.Waiting = slices.DeleteFunc(h.Waiting, func(w Wait) bool { return w.Answered() && !w.outlivesAttempt() })
 	for i, w := range h.Waiting {
 		h.Waiting[i].Handed = w.Answered()
 	}
 }
 
-// takeBack undoes hand for an attempt that could not use the answers.
-func (h *Head) takeBack() {
+// takeBackAnswers undoes handAnswers for an attempt that could not use the answers.
+func (h *Head) takeBackAnswers() {
 	given := h.Given
 	h.Given = nil
 	for i, w := range h.Waiting {

@@ -20,12 +20,12 @@ const (
 )
 
 // UndeliveredEffect returns the row with this id that was given up.
-func (s State) UndeliveredEffect(id string) (Effect, bool) {
-	i := slices.IndexFunc(s.Undelivered, func(e Effect) bool { return e.ID == id })
+func (d Deliveries) UndeliveredEffect(id string) (Effect, bool) {
+	i := slices.IndexFunc(d.Undelivered, func(e Effect) bool { return e.ID == id })
 	if i < 0 {
 		return Effect{}, false
 	}
-	return s.Undelivered[i], true
+	return d.Undelivered[i], true
 }
 
 // Keeps reports whether the bytes of an effect are still needed.
@@ -39,12 +39,12 @@ func (s State) Keeps(id string) bool {
 
 // keepUndelivered keeps a row that was given up, so that it can be told, shown and tried again. It
 // drops a row that is worthless by now, and a notice about other rows.
-func (m *machine) keepUndelivered(row Effect, at time.Time) {
+func (d *Deliveries) keepUndelivered(row Effect, at time.Time) {
 	if row.Kind.perishable() || len(row.Tells) > 0 {
 		return
 	}
 	row.GivenUp, row.Told, row.Sending, row.NotBefore = at, "", false, time.Time{}
-	m.Undelivered = append(m.Undelivered, row)
+	d.Undelivered = append(d.Undelivered, row)
 }
 
 // forgetUndelivered keeps only the newest rows.
@@ -77,16 +77,16 @@ func (m *machine) tellUndelivered(tried []string) {
 	if slices.ContainsFunc(m.Outbox, waits) {
 		return
 	}
-	if notice.Tells = m.untold(w.channel); len(notice.Tells) > 0 {
+	if notice.Tells = m.unreported(w.channel); len(notice.Tells) > 0 {
 		m.tellOperator(notice)
 	}
 }
 
-// untold returns the ids of rows that a notice on this channel would report as news. For mail, they
-// are the rows that no mail has reported. For the mesh, they are the rows that were not reported at
-// all.
-func (m *machine) untold(by Channel) (ids []string) {
-	for _, e := range m.Undelivered {
+// unreported returns the ids of rows that a notice on this channel would report as news. For mail,
+// they are the rows that no mail has reported. For the mesh, they are the rows that were not
+// reported at all.
+func (d *Deliveries) unreported(by Channel) (ids []string) {
+	for _, e := range d.Undelivered {
 		if len(ids) < toldAtOnce && (e.Told == "" || e.Told != by && by == ByMail) {
 			ids = append(ids, e.ID)
 		}
@@ -94,10 +94,10 @@ func (m *machine) untold(by Channel) (ids []string) {
 	return ids
 }
 
-// told records that a notice has left. A mail counts for more than a request to a peer.
-func (m *machine) told(notice Effect) {
-	for i := range m.Undelivered {
-		row := &m.Undelivered[i]
+// noteReported records that a notice has left. A mail counts for more than a request to a peer.
+func (d *Deliveries) noteReported(notice Effect) {
+	for i := range d.Undelivered {
+		row := &d.Undelivered[i]
 		if slices.Contains(notice.Tells, row.ID) && row.Told != ByMail {
 			row.Told = notice.Channel
 		}
@@ -116,10 +116,10 @@ func (m *machine) withdrawNotices() {
 	}
 }
 
-// tellNext reports the rows that no mail has reported, after a mail to the operator got through. A
-// refused notice waits for the next such mail, so this does not loop.
-func (m *machine) tellNext(sent Effect) {
-	if sent.Channel == ByMail && sent.To == m.policy.Operator && len(m.untold(ByMail)) > 0 {
+// tellRemaining reports the rows that no mail has reported, after a mail to the operator got
+// through. A refused notice waits for the next such mail, so this does not loop.
+func (m *machine) tellRemaining(sent Effect) {
+	if sent.Channel == ByMail && sent.To == m.policy.Operator && len(m.unreported(ByMail)) > 0 {
 		m.tellUndelivered(nil)
 	}
 }
@@ -131,7 +131,7 @@ type OutboxRetried struct{ ID string }
 // apply queues the row again as it is: the same id and the same bytes.
 func (e OutboxRetried) apply(m *machine) {
 	if i := m.hookCallIndex(e.ID); i >= 0 {
-		m.hurryHook(m.HookCalls[i].To)
+		m.expediteHook(m.HookCalls[i].To)
 		return
 	}
 	if i, waits := m.effectIndex(e.ID); waits {
@@ -149,21 +149,21 @@ func (e OutboxRetried) apply(m *machine) {
 	}
 }
 
-func (m *machine) undeliveredIndex(id string) int {
-	return slices.IndexFunc(m.Undelivered, func(e Effect) bool { return e.ID == id })
+func (d *Deliveries) undeliveredIndex(id string) int {
+	return slices.IndexFunc(d.Undelivered, func(e Effect) bool { return e.ID == id })
 }
 
 // requeueEffect moves a row that was given up back into the outbox. Its counts start at zero again,
 // but a copy that may have arrived still counts.
-func (m *machine) requeueEffect(i int) {
-	row := m.Undelivered[i]
-	m.Undelivered = slices.Delete(m.Undelivered, i, i+1)
+func (d *Deliveries) requeueEffect(i int) {
+	row := d.Undelivered[i]
+	d.Undelivered = slices.Delete(d.Undelivered, i, i+1)
 	row.GivenUp, row.NotBefore, row.Told = time.Time{}, time.Time{}, ""
 	row.Attempts, row.Copies, row.Waited, row.Denied = 0, 0, 0, false
 	if row.Unknown {
 		row.Copies = 1
 	}
-	m.Outbox = append(m.Outbox, row)
+	d.Outbox = append(d.Outbox, row)
 }
 
 // OutboxDropped reports that a person drops a row of the outbox, or a row that was given up. Alone
@@ -197,13 +197,103 @@ func (e OutboxDropped) Redacted(redact func(string) string) Event {
 	return e
 }
 
-func (m *machine) applyUndeliveredLine(l Line) {
-	i := m.undeliveredIndex(l.ID)
+func (d *Deliveries) applyUndeliveredLine(l Line) {
+	i := d.undeliveredIndex(l.ID)
 	switch {
 	case i < 0:
 	case l.What == undeliveredRetried:
-		m.requeueEffect(i)
+		d.requeueEffect(i)
 	default:
-		m.Undelivered = slices.Delete(m.Undelivered, i, i+1)
+		d.Undelivered = slices.Delete(d.Undelivered, i, i+1)
+	}
+}
+
+// Unfiled is a sent mail whose copy is not yet in the folder for sent mail ([replies] sent). Its
+// bytes are kept until then.
+type Unfiled struct {
+	ID        string    `json:"id"` // of the effect
+	Sent      time.Time `json:"sent"`
+	Sum       string    `json:"sha256,omitempty"` // of the rendered bytes
+	Files     []FileRef `json:"files,omitempty"`  // its large attachments, kept apart
+	Attempts  int       `json:"attempts,omitempty"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+	Reason    string    `json:"reason,omitempty"` // of the last failure
+}
+
+const (
+	maxUnfiled  = 100            // mails that wait for their copy
+	unfiledLife = 24 * time.Hour // after that the copy is given up
+)
+
+// lineNotFiled marks the history line of a mail whose copy was given up.
+const lineNotFiled = "not filed"
+
+// keepForCopy makes a mail that has just left wait for its copy. A challenge contains a token, so
+// it gets no copy.
+func (m *machine) keepForCopy(row Effect) {
+	if m.policy.Copies && row.Channel == ByMail && row.Kind != Challenge {
+		m.Unfiled = append(m.Unfiled, Unfiled{ID: row.ID, Sent: m.now, Sum: row.Sum, Files: row.Files})
+	}
+}
+
+// UnfiledDue returns the mails whose copy is due now.
+func (d Deliveries) UnfiledDue(now time.Time) []Unfiled {
+	return slices.DeleteFunc(slices.Clone(d.Unfiled), func(u Unfiled) bool { return now.Before(u.NotBefore) })
+}
+
+// KeepsFiles reports whether the files that go with an effect are still needed.
+func (s State) KeepsFiles(id string) bool {
+	return s.Keeps(id) || slices.ContainsFunc(s.Unfiled, func(u Unfiled) bool { return u.ID == id })
+}
+
+// Filed reports that the copy of a mail is in the folder, or why it is not.
+type Filed struct {
+	ID     string
+	Failed string // why the copy is not there yet; "" if it is there
+	Never  bool   // there can never be a copy
+}
+
+// apply forgets the mail, or lets it wait.
+func (e Filed) apply(m *machine) {
+	i := slices.IndexFunc(m.Unfiled, func(u Unfiled) bool { return u.ID == e.ID })
+	switch {
+	case i < 0:
+	case e.Failed == "":
+		m.Unfiled = slices.Delete(m.Unfiled, i, i+1)
+	case e.Never:
+		m.giveUpCopy(i, e.Failed)
+	default:
+		u := &m.Unfiled[i]
+		u.Attempts++
+		u.NotBefore, u.Reason = m.now.Add(backoff(u.Attempts)), e.Failed
+	}
+}
+
+// Redacted implements [Redactable].
+func (e Filed) Redacted(redact func(string) string) Event {
+	e.Failed = redact(e.Failed)
+	return e
+}
+
+// giveUpCopy gives up the copy of a mail.
+func (m *machine) giveUpCopy(i int, reason string) {
+	m.line(Line{Kind: LineDelivery, ID: m.Unfiled[i].ID, What: lineNotFiled, Reason: reason})
+	m.Unfiled = slices.Delete(m.Unfiled, i, i+1)
+}
+
+// forgetUnfiled gives up copies that are switched off, have waited too long, or are too many.
+func (m *machine) forgetUnfiled() {
+	if !m.policy.Copies {
+		m.Unfiled = nil
+	}
+	for i := 0; i < len(m.Unfiled); {
+		if u := m.Unfiled[i]; u.Attempts > 0 && m.now.Sub(u.Sent) >= unfiledLife {
+			m.giveUpCopy(i, u.Reason)
+			continue
+		}
+		i++
+	}
+	for len(m.Unfiled) > maxUnfiled {
+		m.giveUpCopy(0, "more mails wait for their copy than may")
 	}
 }

@@ -23,11 +23,11 @@ func TestKnownItems(t *testing.T) {
 		want   string
 	}{
 		"new":                  {want: "[one]"},
-		"rejected before":      {state: state.State{Seen: map[string]int64{"refused one": 1}}, want: "[]"},
-		"accepted since":       {state: state.State{Seen: map[string]int64{"one": 1}}, want: "[]"},
-		"a copy, by digest":    {state: state.State{Seen: map[string]int64{"digest:d": 1}}, digest: "digest:d", want: "[]"},
-		"of another digest":    {state: state.State{Seen: map[string]int64{"digest:d": 1}}, digest: "digest:e", want: "[one]"},
-		"a message that waits": {state: state.State{Inbox: []state.Message{{Key: "one"}}}, want: "[]"},
+		"rejected before":      {state: state.State{Reading: state.Reading{Seen: map[string]int64{"refused one": 1}}}, want: "[]"},
+		"accepted since":       {state: state.State{Reading: state.Reading{Seen: map[string]int64{"one": 1}}}, want: "[]"},
+		"a copy, by digest":    {state: state.State{Reading: state.Reading{Seen: map[string]int64{"digest:d": 1}}}, digest: "digest:d", want: "[]"},
+		"of another digest":    {state: state.State{Reading: state.Reading{Seen: map[string]int64{"digest:d": 1}}}, digest: "digest:e", want: "[one]"},
+		"a message that waits": {state: state.State{Received: state.Received{Inbox: []state.Message{{Key: "one"}}}}, want: "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFolder(t)
@@ -168,8 +168,8 @@ func TestEviction(t *testing.T) {
 		"too many bytes":                       {items: old("a", 3, big), size: big + 1, want: "[a0]"},
 		"as many as it takes":                  {items: old("a", 4, big), size: 2 * big, want: "[a0 a1]"},
 		"bytes are a share, too":               {items: slices.Concat(old("a", 50, 1), old("b", 3, big)), size: big, want: "[b0]"},
-		"not what the operator is asked about": {state: state.State{Unasked: []string{"a0"}, Challenges: []state.OpenChallenge{{Key: "a1"}}}, items: old("a", maxItems, 1), want: "[a2]"},
-		"unless there is nothing else":         {state: state.State{Unasked: []string{"a0", "a1"}}, items: old("a", 2, 2*big), size: 1, want: "[a0]"},
+		"not what the operator is asked about": {state: state.State{ChallengeQueue: state.ChallengeQueue{Unasked: []string{"a0"}, Challenges: []state.OpenChallenge{{Key: "a1"}}}}, items: old("a", maxItems, 1), want: "[a2]"},
+		"unless there is nothing else":         {state: state.State{ChallengeQueue: state.ChallengeQueue{Unasked: []string{"a0", "a1"}}}, items: old("a", 2, 2*big), size: 1, want: "[a0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, files := held(t, c.state, c.items...)
@@ -235,7 +235,7 @@ func TestReleasedLeftovers(t *testing.T) {
 	in := intake(f, state.State{})
 	keep(t, in, verdict("released"), "x")
 	keep(t, in, verdict("other"), "x")
-	keep(t, intake(f, state.State{Seen: map[string]int64{"released": 1}}), verdict("new"), "x")
+	keep(t, intake(f, state.State{Reading: state.Reading{Seen: map[string]int64{"released": 1}}}), verdict("new"), "x")
 	if got := keys(t, f); got != "[new other]" {
 		t.Errorf("the items are %s", got)
 	}

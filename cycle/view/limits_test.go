@@ -41,21 +41,21 @@ func TestViewLimits(t *testing.T) {
 		}},
 		{Const: "maxTurnID", Max: 64, Within: func(_ *testing.T, n int64) bool { return isTurnID(strings.Repeat("x", int(n))) }},
 		limittest.Duration("scanLate", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			s := state.State{LastMailRead: viewNoon, LastStep: viewNoon.Add(time.Hour + d), NextDue: viewNoon}
+			s := state.State{Timers: state.Timers{LastMailRead: viewNoon, LastStep: viewNoon.Add(time.Hour + d), NextDue: viewNoon}}
 			return !offline(s, state.Policy{IdleInterval: time.Hour}, true)
 		}),
 		limittest.Duration("sendingLate", 5*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			return !strings.Contains(holdText(state.State{LastStep: viewNoon}, state.Effect{}, state.HoldSending, viewNoon.Add(d)), "killed")
+			return !strings.Contains(holdText(state.State{Timers: state.Timers{LastStep: viewNoon}}, state.Effect{}, state.HoldSending, viewNoon.Add(d)), "killed")
 		}),
 		limittest.Duration("shortRest", 10*time.Second, 1, func(_ *testing.T, d time.Duration) bool {
-			w, _ := Reader{Turn: &turn.Config{}, Now: func() time.Time { return viewNoon }}.heldForAll(state.State{CooldownUntil: viewNoon.Add(d)})
+			w, _ := Reader{Turn: &turn.Config{}, Now: func() time.Time { return viewNoon }}.heldForAll(state.State{Work: state.Work{CooldownUntil: viewNoon.Add(d)}})
 			return !w.Never
 		}),
 		limittest.Duration("unpolledFor", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			return !Reader{}.unpolled(state.State{LastStep: viewNoon}, viewNoon.Add(d))
+			return !Reader{}.unpolled(state.State{Timers: state.Timers{LastStep: viewNoon}}, viewNoon.Add(d))
 		}),
 		limittest.Duration("unpolledFor", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			return !Reader{}.unpolled(state.State{NextDue: viewNoon}, viewNoon.Add(d))
+			return !Reader{}.unpolled(state.State{Timers: state.Timers{NextDue: viewNoon}}, viewNoon.Add(d))
 		}),
 	})
 }

@@ -89,9 +89,9 @@ func edit(t *testing.T, st *Store, name string, change func(lines []string) []st
 	}
 }
 
-// TestAudit changes a history in many ways, each of which must be found, with the file
+// TestAuditFindsChanges changes a history in many ways, each of which must be found, with the file
 // and the line.
-func TestAudit(t *testing.T) {
+func TestAuditFindsChanges(t *testing.T) {
 	replace := func(name string, at int, old, new string) func(*testing.T, *Store) {
 		return func(t *testing.T, st *Store) {
 			edit(t, st, name, func(l []string) []string {
@@ -231,8 +231,8 @@ func resealed(t *testing.T, before string, lines []string) []string {
 	return out
 }
 
-// TestAuditOfAnythingElse checks what must not alarm anybody.
-func TestAuditOfAnythingElse(t *testing.T) {
+// TestAuditAcceptsOrdinaryHistories checks what must not alarm anybody.
+func TestAuditAcceptsOrdinaryHistories(t *testing.T) {
 	for name, do := range map[string]func(t *testing.T, st *Store, story *statetest.Story){
 		"nothing":          func(*testing.T, *Store, *statetest.Story) {},
 		"a torn line":      func(t *testing.T, st *Store, _ *statetest.Story) { tear(t, st.path(march)) },
@@ -279,9 +279,9 @@ func TestAuditOfAnythingElse(t *testing.T) {
 	}
 }
 
-// TestHolds rewrites the whole history, sums and state included: only what a mail has
-// named finds that.
-func TestHolds(t *testing.T) {
+// TestRewrittenHistoryIsFound rewrites the whole history, sums and state included: only what a mail
+// has named finds that.
+func TestRewrittenHistoryIsFound(t *testing.T) {
 	st, story, heads := monthly(t)
 	a := wantWhole(t, st)
 	for _, wrong := range []Head{{}, {Serial: heads[0].Serial, Sum: strings.Repeat("0", sumLen)}, {Serial: 1 << 40, Sum: heads[0].Sum}} {
@@ -411,8 +411,8 @@ func TestChainAfterAnyCrash(t *testing.T) {
 	}
 }
 
-// TestHeads reads what String returns, and nothing else.
-func TestHeads(t *testing.T) {
+// TestParseHeads reads what String returns, and nothing else.
+func TestParseHeads(t *testing.T) {
 	sum := strings.Repeat("0123456789", 4)
 	for _, h := range []Head{{1, sum}, {1<<64 - 1, sum}} {
 		if got, ok := ParseHead(h.String()); !ok || got != h {

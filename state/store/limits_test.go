@@ -110,7 +110,7 @@ func isUsable(t *testing.T, name string, n int64) bool {
 	if err := os.Truncate(st.path(name), n); err != nil {
 		t.Fatal(err)
 	}
-	return len(st.Obstacles(state.State{Inbox: []state.Message{{Payload: "messages/m"}}})) == 0
+	return len(st.Obstacles(state.State{Received: state.Received{Inbox: []state.Message{{Payload: "messages/m"}}}})) == 0
 }
 
 // onlyNudge returns what a file in nudges/ says.

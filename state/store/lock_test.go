@@ -210,8 +210,9 @@ func TestKilledProcess(t *testing.T) {
 	wantHistoryOf(t, st, mustState(t, st))
 }
 
-// TestLocks checks that each lock keeps out other holders of it, and nothing else.
-func TestLocks(t *testing.T) {
+// TestLocksExcludeOtherHolders checks that each lock keeps out other holders of it, and nothing
+// else.
+func TestLocksExcludeOtherHolders(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
 	for _, name := range []string{TurnLock, CycleLock, LingerLock} {
 		lock, err := st.TryLock(name)

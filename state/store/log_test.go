@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestLog(t *testing.T) {
+func TestLogIsBounded(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	now := time.Date(2026, 3, 2, 9, 30, 0, 0, time.FixedZone("CET", 3600))
 	for _, text := range []string{"poll: IDLE", "two\nlines", "\x1b[31mred"} {

@@ -20,7 +20,7 @@ var hostileNames = []string{
 	strings.Repeat("long", 100), strings.Repeat("ü", 300), strings.Repeat("%", 200), strings.Repeat("x", 199), strings.Repeat("x", 201),
 }
 
-func TestRing(t *testing.T) {
+func TestRingKeepsEachNudge(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	if rung, err := st.Nudges(); err != nil || len(rung) != 0 {
 		t.Fatalf("no nudge: %v, %v", rung, err)
@@ -52,9 +52,9 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestRingLasts checks that the name of nudges/ itself is durable when Ring returns,
-// even if another program has created the folder.
-func TestRingLasts(t *testing.T) {
+// TestRingMakesTheFolderDurable checks that the name of nudges/ itself is durable when Ring
+// returns, even if another program has created the folder.
+func TestRingMakesTheFolderDurable(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	if err := os.Mkdir(st.Path(NudgesDir), 0o700); err != nil {
 		t.Fatal(err)

@@ -51,9 +51,9 @@ func TestPayloadName(t *testing.T) {
 	}
 }
 
-// TestKeep checks that a payload is either whole under its name or not there, and
-// that the old one stays until then.
-func TestKeep(t *testing.T) {
+// TestKeepReplacesAPayloadAtOnce checks that a payload is either whole under its name or not there,
+// and that the old one stays until then.
+func TestKeepReplacesAPayloadAtOnce(t *testing.T) {
 	for _, step := range []string{"write", "copy", "fsync", "rename", "fsyncdir"} {
 		st := &Store{Dir: t.TempDir()}
 		if err := st.Keep("outbox/ack.1.eml", strings.NewReader("old")); err != nil {

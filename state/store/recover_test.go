@@ -75,16 +75,16 @@ func TestReplay(t *testing.T) {
 // a row was tried, and the cursor and what is owed to servers are asked for again.
 func durable(s state.State) state.State {
 	kept := state.State{
-		Agent: s.Agent, Phase: s.Phase, PhaseSince: s.PhaseSince,
-		LastOperator: s.LastOperator, Streak: s.Streak, AckWaits: s.AckWaits, Unmailed: s.Unmailed,
-		HaltedHere: s.HaltedHere, HaltedMesh: s.HaltedMesh,
-		Inbox: s.Inbox, Arrivals: s.Arrivals, Quarantined: s.Quarantined,
-		Epoch: s.Epoch, Turn: s.Turn,
-		Unkept:        s.Unkept,
-		LastChallenge: s.LastChallenge,
-		Schedule:      state.Schedule{Removed: s.Schedule.Removed},
-		Seen:          map[string]int64{},
-		Credentials:   map[string]state.Credential{},
+		Identity:       state.Identity{Agent: s.Agent},
+		Timers:         state.Timers{Phase: s.Phase, PhaseSince: s.PhaseSince, LastOperator: s.LastOperator},
+		Halts:          state.Halts{HaltedHere: s.HaltedHere, HaltedMesh: s.HaltedMesh},
+		Waking:         state.Waking{AckWaits: s.AckWaits, Unmailed: s.Unmailed},
+		Reading:        state.Reading{Seen: map[string]int64{}},
+		Received:       state.Received{Inbox: s.Inbox, Arrivals: s.Arrivals, Quarantined: s.Quarantined, Unkept: s.Unkept},
+		ChallengeQueue: state.ChallengeQueue{LastChallenge: s.LastChallenge},
+		Work:           state.Work{Streak: s.Streak, Epoch: s.Epoch, Turn: s.Turn},
+		Faults:         state.Faults{Credentials: map[string]state.Credential{}},
+		Schedule:       state.Schedule{Removed: s.Schedule.Removed},
 	}
 	kept.LastMail, kept.LastAnswer = s.LastMail, s.LastAnswer
 	kept.LastMail.Subject = ""           // no line has it
@@ -387,8 +387,9 @@ func TestNewerCopy(t *testing.T) {
 	}
 }
 
-// TestFresh checks that an agent that never polled has a new state and no recovery.
-func TestFresh(t *testing.T) {
+// TestNewAgentNeedsNoRecovery checks that an agent that never polled has a new state and no
+// recovery.
+func TestNewAgentNeedsNoRecovery(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "never", "made"), Agent: "goulard3120"}
 	s, err := st.Read()
 	if err != nil || s.Phase != state.IDLE || s.Serial != 0 || s.Agent != "goulard3120" {
@@ -407,9 +408,9 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestUnwritable checks that a directory that cannot be used causes an error that
+// TestUnusableDirectoryIsAnError checks that a directory that cannot be used causes an error that
 // names it, and that nothing is consumed.
-func TestUnwritable(t *testing.T) {
+func TestUnusableDirectoryIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -433,8 +434,8 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestLeftovers checks that temporary names left by a crash do no harm.
-func TestLeftovers(t *testing.T) {
+// TestTemporaryFilesAreHarmless checks that temporary names left by a crash do no harm.
+func TestTemporaryFilesAreHarmless(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile+".tmp", "half a sta")
 	if err := os.Link(st.path(prevFile), st.path(prevFile+".tmp")); err != nil {

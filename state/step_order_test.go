@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -11,12 +12,19 @@ import (
 	"agentstateloop/state"
 )
 
-// TestOrderOfStep checks in which order one Step does all that it may have to do at once,
-// by its history lines: the cause of a line comes before it, and the mails to the
-// operator leave in this order.
-func TestOrderOfStep(t *testing.T) {
+// busyStep is a step that has nearly everything to do at once. want are its history lines, by told.
+type busyStep struct {
+	name   string
+	before state.State
+	events []state.Event
+	policy state.Policy
+	want   []string
+}
+
+// busySteps returns steps at nine.
+func busySteps() []busyStep {
 	p := statetest.Policy()
-	p.AckAfter, p.Rate, p.Login = time.Minute, 1, "agent:claude"
+	p.AckAfter, p.Rate, p.Login, p.Copies = time.Minute, 1, "agent:claude", true
 	p.Budget = state.Budget{HasCredit: true, Credit: state.Dollar, Low: 2 * state.Dollar, Critical: state.Dollar / 10}
 	p.Hooks = []state.HookPolicy{{Name: "ops", On: []string{"tier"}}}
 	relay := state.Effect{ID: "relay.0", Kind: state.Relay, Channel: state.ByMesh, To: "dorlange3120", Credential: "smtp", Created: nine}
@@ -49,18 +57,20 @@ func TestOrderOfStep(t *testing.T) {
 		{ID: "notice.0", Kind: state.Notice, Channel: state.ByMail, To: "op@example.com", Created: nine, Tells: []string{"reply.t0"}},
 	}
 	suspended.HookCalls = []state.Effect{{ID: "hook.0", To: "gone"}}
+	suspended.Unfiled = []state.Unfiled{{ID: "reply.copy", Sent: nine.Add(-24 * time.Hour), Attempts: 1}}
 
 	long := running("")
 	long.Turn.Since = nine.Add(-2 * time.Minute)
 	long.Outbox, long.AckWaits = []state.Effect{relay}, state.WaitingAck{Until: nine}
 
+	// An older version gave all open questions one deadline. The clock was set back since.
+	old := running("")
+	old.Turn.Status, old.Turn.ResumeBy, old.Turn.Patience = state.HeadSuspended, nine.Add(3*time.Hour), time.Hour
+	old.Turn.Waiting = []state.Wait{{ID: "ask.1", To: "dorlange3120", Asked: nine.Add(2 * time.Hour)}}
+
 	spent := state.Spent{Spending: state.Spending{ID: "s1", Cost: state.Dollar * 95 / 100}}
-	for name, c := range map[string]struct {
-		before state.State
-		events []state.Event
-		want   []string
-	}{
-		"a suspended turn": {suspended, []state.Event{spent, state.Polled{}}, []string{
+	return []busyStep{
+		{"a suspended turn", suspended, []state.Event{spent, state.Polled{}}, p, []string{
 			"credit opened",
 			"tier low_compute",
 			"credential recovered agent:codex",
@@ -71,6 +81,7 @@ func TestOrderOfStep(t *testing.T) {
 			"edge lapsed wait.over",
 			"delivery undeliverable reply.old", "effect queued relay",
 			"undelivered forgotten reply.t0",
+			"delivery not filed reply.copy",
 			"delivery withdrawn notice.0",
 			"sending nothing waits",
 			"effect queued alarm", "credential blocker imap", "effect queued notice",
@@ -84,7 +95,7 @@ func TestOrderOfStep(t *testing.T) {
 			"delivery withdrawn hook.0",
 			"effect queued hook", "effect queued hook",
 		}},
-		"a long turn": {long, []state.Event{spent}, []string{
+		{"a long turn", long, []state.Event{spent}, p, []string{
 			"credit opened",
 			"tier low_compute",
 			"spend",
@@ -94,9 +105,17 @@ func TestOrderOfStep(t *testing.T) {
 			"tier critical",
 			"effect queued hook", "effect queued hook",
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			after := state.Step(c.before, c.events, p, nine)
+		{"an older version", old, nil, statetest.Policy(), nil},
+	}
+}
+
+// TestOrderOfStep checks in which order one Step does all that it may have to do at once,
+// by its history lines: the cause of a line comes before it, and the mails to the
+// operator leave in this order.
+func TestOrderOfStep(t *testing.T) {
+	for _, c := range busySteps() {
+		t.Run(c.name, func(t *testing.T) {
+			after := state.Step(c.before, c.events, c.policy, nine)
 			if got := told(after.Lines); !slices.Equal(got, c.want) {
 				t.Errorf("the lines are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
@@ -121,6 +140,89 @@ func told(lines []state.Line) (all []string) {
 		all = append(all, strings.Join(strings.Fields(strings.Join(words, " ")), " "))
 	}
 	return all
+}
+
+// TestFreeRulesCommute checks that the order of the rules of a group does not matter where After
+// leaves it open: in all stories, in busy steps, and in random lives.
+func TestFreeRulesCommute(t *testing.T) {
+	steps := statetest.CheckOrders(t, func() {
+		playBusySteps()
+		playStories(t)
+		for n := range 100 {
+			random := rand.New(rand.NewPCG(uint64(n), 1))
+			script := many(200, func(int) byte { return byte(random.Uint32()) })
+			life := randomLife(t, script)
+			life.unchecked = true
+			life.live()
+		}
+	})
+	if steps < 3000 {
+		t.Errorf("only %d steps", steps)
+	}
+}
+
+// TestEveryAfterBinds checks that the table says only as much as it must: a rule that runs before
+// one that it names changes the result of some step, and no rule is named whose place follows from
+// the others.
+func TestEveryAfterBinds(t *testing.T) {
+	var steps []statetest.Recorded
+	statetest.Observe(func() {
+		playBusySteps()
+		playStories(t)
+	}, func(r statetest.Recorded) { steps = append(steps, r) })
+
+	var groups [][]state.Rule
+	steps[0].In(t, func(rules []state.Rule) []state.Rule {
+		groups = append(groups, rules)
+		return rules
+	})
+	for _, group := range groups {
+		for i, r := range group {
+			for _, name := range r.After {
+				if !slices.ContainsFunc(group[:i], func(earlier state.Rule) bool { return earlier.Name == name }) {
+					t.Errorf("%s comes after %s, which does not stand before it in the table", r.Name, name)
+				}
+				if reversed := reverse(group, r.Name, name); reversed == nil {
+					t.Errorf("that %s comes after %s follows from the other rules", r.Name, name)
+				} else if !slices.ContainsFunc(steps, func(step statetest.Recorded) bool { return changes(t, step, group, reversed) }) {
+					t.Errorf("no step shows that %s must come after %s", r.Name, name)
+				}
+			}
+		}
+	}
+}
+
+// reverse returns the rules of a group in an order in which the rule late comes before the rule
+// early, though the rest of After holds. It returns nil if they leave none.
+func reverse(group []state.Rule, late, early string) []state.Rule {
+	group = slices.Clone(group)
+	for i := range group {
+		switch r := &group[i]; r.Name {
+		case late:
+			r.After = slices.DeleteFunc(slices.Clone(r.After), func(name string) bool { return name == early })
+		case early:
+			r.After = append(slices.Clone(r.After), late)
+		}
+	}
+	return statetest.Shuffle(rand.New(rand.NewPCG(1, 1)), group)
+}
+
+// changes reports whether a step has another result, or panics, if the rules of a group are in this
+// order.
+func changes(t *testing.T, step statetest.Recorded, group, order []state.Rule) (changed bool) {
+	defer func() { changed = changed || recover() != nil }()
+	return step.In(t, nil) != step.In(t, func(rules []state.Rule) []state.Rule {
+		if rules[0].Name == group[0].Name {
+			return order
+		}
+		return rules
+	})
+}
+
+func playBusySteps() {
+	for _, c := range busySteps() {
+		state.Step(c.before, c.events, c.policy, nine)
+	}
 }
 
 // TestGivenUpHookCallsMakeRoom checks that rows which are given up make room for what is

@@ -1,5 +1,9 @@
 package state
 
+import (
+	"time"
+)
+
 // Principal is the party that a turn answers: the operator, another agent with a proven name, or an
 // unproven name. Each kind has its own form, and the name that a sender chose comes after a colon.
 // So no name turns one principal into another (docs/design.md, "Conversations"). The zero value is
@@ -88,4 +92,51 @@ func (s State) TurnPrincipal() Principal {
 		return ""
 	}
 	return msg.Principal()
+}
+
+// MaxHandle is the maximum length of a handle, in characters.
+const MaxHandle = 32
+
+// HandleRule is the rule of ValidHandle in words, for errors.
+const HandleRule = "a handle has 1 to 32 lower-case letters, digits and hyphens, and begins with no hyphen"
+
+// ValidHandle reports whether s is a handle, the name of an agent: a lower-case
+// letter or digit, followed by at most 31 lower-case letters, digits and hyphens
+// (docs/design.md, "Glossary").
+func ValidHandle(s string) bool {
+	if s == "" || len(s) > MaxHandle || s[0] == '-' {
+		return false
+	}
+	for _, r := range s {
+		if !HandleRune(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// HandleRune reports whether r is allowed in a handle.
+func HandleRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-'
+}
+
+// Published is the last report about this agent to the registry of the mesh (docs/protocol.md, "The
+// mesh").
+type Published struct {
+	Phase  Phase     `json:"phase,omitempty"`
+	Asleep bool      `json:"asleep,omitempty"`
+	Tier   Tier      `json:"tier,omitempty"`
+	At     time.Time `json:"at,omitzero"`
+}
+
+// Registered reports that the mesh's registry has the agent's phase, sleep and tier, or that the
+// mesh does not take them.
+type Registered struct {
+	Phase  Phase
+	Asleep bool
+	Tier   Tier
+}
+
+func (e Registered) apply(m *machine) {
+	m.Published = Published{Phase: e.Phase, Asleep: e.Asleep, Tier: e.Tier, At: m.now}
 }

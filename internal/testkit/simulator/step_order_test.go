@@ -1,0 +1,33 @@
+package simulator_test
+
+import (
+	"os"
+	"testing"
+
+	"agentstateloop/internal/osfile"
+	"agentstateloop/internal/testkit/simulator"
+	"agentstateloop/internal/testkit/statetest"
+)
+
+// TestFreeRulesCommuteInStories checks that in the steps of whole stories the order of the
+// rules of a group does not matter where their After leaves it open.
+func TestFreeRulesCommuteInStories(t *testing.T) {
+	const steps = 30 // of a story
+	stories := part(200, 4)
+	checked := statetest.CheckOrders(t, func() {
+		for seed := range stories {
+			dir, err := os.MkdirTemp(memory(), "simulator-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := simulator.Play(dir, simulator.Make(seed+1, steps)); err != nil {
+				t.Error(err)
+			}
+			_ = osfile.RemoveAll(dir)
+		}
+	})
+	if int64(checked) < 20*stories {
+		t.Errorf("only %d steps", checked)
+	}
+	t.Logf("%d steps", checked)
+}
