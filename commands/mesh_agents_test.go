@@ -216,7 +216,7 @@ func (s *meshAgents) edgesByRequest() map[string]string {
 			if l.Kind != state.LineEdge || l.Source == state.CLI {
 				continue
 			}
-			fact := l.What + " " + l.From + ">" + l.To
+			fact := string(l.What) + " " + l.From + ">" + l.To
 			if l.What == "join" {
 				fact = "join " + l.Response
 			}

@@ -419,7 +419,7 @@ func (s *soak) history() (keys map[string]int, nudges, lost map[string]bool, und
 		case state.LineTask:
 			keys[l.Key]++
 		case state.LineEnded:
-			lost[l.Key] = lost[l.Key] || l.What == string(state.Errored)
+			lost[l.Key] = lost[l.Key] || l.What == state.Word(state.Errored)
 		case state.LineNudge:
 			nudges[l.Reason] = true
 		case state.LineDelivery:

@@ -117,8 +117,8 @@ func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
 	}
 	var noted []string
 	for _, l := range h.lines(state.LineSchedule) {
-		if strings.HasPrefix(l.What, "8 9 ") || l.What == "no alarm line" {
-			noted = append(noted, strings.Join(strings.Fields(l.What)[:3], " "))
+		if strings.HasPrefix(string(l.What), "8 9 ") || l.What == "no alarm line" {
+			noted = append(noted, strings.Join(strings.Fields(string(l.What))[:3], " "))
 		}
 	}
 	if got := strings.Join(noted, ", "); got != "8 9 5, no alarm line" {

@@ -97,7 +97,7 @@ func (o *operatorAsker) ask(ctx context.Context, in Inside, q OperatorQuestion, 
 			switch {
 			case l.Kind == state.LineEffect && l.Effect != nil && l.Effect.Kind == state.OperatorQuestion:
 				id = l.ID
-			case l.Kind == state.LineTurn && l.What == "refused":
+			case l.Kind == state.LineTurn && l.What == state.WordRefused:
 				refused = l.Reason
 			}
 		}

@@ -87,9 +87,9 @@ func (aw *awaiter) await(ctx context.Context, in Inside, e state.Awaited) (id st
 	s, err := aw.journal.commitWith(ctx, func(next state.State) error {
 		for _, l := range next.Lines {
 			switch {
-			case l.Kind == state.LineEdge && l.What == state.EdgeAwait && l.TurnID == in.TurnID:
+			case l.Kind == state.LineEdge && l.What == state.WordAwait && l.TurnID == in.TurnID:
 				id = l.Request
-			case l.Kind == state.LineTurn && l.What == "refused":
+			case l.Kind == state.LineTurn && l.What == state.WordRefused:
 				refused = l.Reason
 			}
 		}
@@ -206,7 +206,7 @@ func (t *reportTaker) take(ctx context.Context, id string, r LocalReport) (bool,
 	taken := false
 	_, err = t.journal.commitWith(ctx, func(next state.State) error {
 		for _, l := range next.Lines {
-			taken = taken || l.Kind == state.LineEdge && l.What == state.EdgeReport && l.Request == id && l.Key == key
+			taken = taken || l.Kind == state.LineEdge && l.What == state.WordReport && l.Request == id && l.Key == key
 		}
 		return nil
 	}, state.Reported{Key: key, From: r.From, Payload: payload, Sum: sum, ToolCallID: id, Status: r.Status, Local: true})
@@ -235,11 +235,11 @@ func (t *reportTaker) over(id string) error {
 			continue
 		}
 		switch {
-		case l.What == state.EdgeReport && l.Key != "":
+		case l.What == state.WordReport && l.Key != "":
 			reported = true
-		case l.What == state.EdgeAwait && reported:
+		case l.What == state.WordAwait && reported:
 			return nil
-		case l.What == state.EdgeAwait:
+		case l.What == state.WordAwait:
 			return fmt.Errorf("%w: %s has not waited for it since the deadline, or since its turn ended", ErrLateReport, l.From)
 		}
 	}

@@ -125,7 +125,7 @@ func TestProgramsOfPrompts(t *testing.T) {
 			var told []string
 			for _, l := range h.lines(state.LinePrompt) {
 				if l.What == "skipped" || l.What == "failed" {
-					told = append(told, l.What+": "+l.Reason)
+					told = append(told, string(l.What)+": "+l.Reason)
 				}
 			}
 			want, turns := "", 0

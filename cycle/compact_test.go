@@ -83,7 +83,7 @@ func TestAnEmptySummaryKeepsTheSession(t *testing.T) {
 	h.wantSessions("- s1 s1 s1 s1 s1")
 	wantWords(t, h.left("told"), "this session fills 98 %", "four")
 	lines := h.lines(state.LineCompaction)
-	if len(lines) != 2 || lines[0].What != state.CompactionFailed || lines[0].Reason == "" {
+	if len(lines) != 2 || lines[0].What != state.WordNoSummary || lines[0].Reason == "" {
 		t.Errorf("history: %+v", lines)
 	}
 	if s := h.state(); s.Compacted.File != "" || s.Session.ID != "s1" {

@@ -95,7 +95,7 @@ func (h *house) noted(kind state.LineKind, what string) []string {
 	h.t.Helper()
 	var reasons []string
 	for _, l := range h.lines(kind) {
-		if l.What == what {
+		if string(l.What) == what {
 			reasons = append(reasons, l.Reason)
 		}
 	}

@@ -74,7 +74,7 @@ func TestAWrongPasswordIsCountedUntilItWorks(t *testing.T) {
 	}
 	var told []string
 	for _, l := range h.lines(state.LineCredential) {
-		told = append(told, l.From+" "+l.What)
+		told = append(told, l.From+" "+string(l.What))
 	}
 	// At the third failure sending is tried, to notify the operator.
 	if got := strings.Join(told, ", "); got != "imap failed, imap blocker, smtp failed, imap recovered, imap blocker over, smtp recovered" {

@@ -219,7 +219,7 @@ func (o *outbox) ended(id string) (what, reason string, err error) {
 	if i < 0 {
 		return "gone", "", nil
 	}
-	return lines[i].What, lines[i].Reason, nil
+	return string(lines[i].What), lines[i].Reason, nil
 }
 
 // hasBytes returns an error if the bytes of a row are missing: the row would be given up again

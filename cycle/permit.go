@@ -81,7 +81,7 @@ func (p permitter) permit(ctx context.Context, in Inside, r turn.ToolRequest) (P
 func (p permitter) use(ctx context.Context, in Inside, question string) (used bool, err error) {
 	s, err := p.journal.commitWith(ctx, func(next state.State) error {
 		for _, l := range next.Lines {
-			used = used || l.Kind == state.LineTurn && l.What == state.TurnPermitted
+			used = used || l.Kind == state.LineTurn && l.What == state.WordPermitted
 		}
 		return nil
 	}, state.Permitted{TurnID: in.TurnID, Epoch: in.Epoch, Question: question})

@@ -33,7 +33,7 @@ refused() {
 // count returns how many history lines of a kind have this word.
 func (h *house) count(kind state.LineKind, what string) (n int) {
 	for _, l := range h.lines(kind) {
-		if l.What == what {
+		if string(l.What) == what {
 			n++
 		}
 	}

@@ -92,7 +92,7 @@ func TestAServerThatWithholdsMail(t *testing.T) {
 			}
 			told := map[string]int{}
 			for _, l := range h.lines(state.LineFetch) {
-				if told[l.Key+l.What]++; told[l.Key+l.What] > 1 {
+				if told[l.Key+string(l.What)]++; told[l.Key+string(l.What)] > 1 {
 					t.Errorf("told twice: %+v", l)
 				}
 			}

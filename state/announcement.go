@@ -119,14 +119,14 @@ func (l Line) event() string {
 	case LineTurn:
 		return l.turnEvent()
 	case LineEdge:
-		return "edge." + l.What
+		return "edge." + string(l.What)
 	case LineCredential:
 		return l.credentialEvent()
 	case LineEffect:
-		if l.What == lineQueued && l.Effect != nil && l.Effect.Kind == OperatorQuestion {
+		if l.What == WordQueued && l.Effect != nil && l.Effect.Kind == OperatorQuestion {
 			return EventQuestion
 		}
-		if l.What == lineQueued && l.Effect != nil && (l.Effect.Kind == Ack || l.Effect.Kind == Quiet) {
+		if l.What == WordQueued && l.Effect != nil && (l.Effect.Kind == Ack || l.Effect.Kind == Quiet) {
 			return string(l.Effect.Kind)
 		}
 		return ""
@@ -137,19 +137,19 @@ func (l Line) event() string {
 // turnEvent returns the event of a line about a turn, or "" for a stale write.
 func (l Line) turnEvent() string {
 	switch l.What {
-	case "running":
+	case WordRunning:
 		return "turn.started"
-	case "dispatched":
+	case WordDispatched:
 		if l.Reason == "resumed" {
 			return "turn.resumed"
 		}
 		return "turn.dispatched"
-	case "given back":
+	case WordGivenBack:
 		return "turn.given_back"
-	case "stop":
+	case WordStop:
 		return "turn.stopped"
-	case "suspended", "submitted", "reaped", "exited":
-		return "turn." + l.What
+	case WordSuspended, WordSubmitted, WordReaped, WordExited:
+		return "turn." + string(l.What)
 	}
 	return ""
 }
@@ -157,26 +157,26 @@ func (l Line) turnEvent() string {
 // credentialEvent returns the event of a line about a credential.
 func (l Line) credentialEvent() string {
 	switch l.What {
-	case credentialBlocks:
+	case WordBlocker:
 		return EventBlocker
-	case credentialUnblocks:
+	case WordBlockerOver:
 		return EventBlockerOver
 	}
-	return "credential." + l.What
+	return "credential." + string(l.What)
 }
 
 // plainEvents maps lines to events by kind alone, or by kind and What.
-var plainEvents = sync.OnceValue(func() map[LineKind]map[string]string {
-	return map[LineKind]map[string]string{
-		LineMessage:    {"": "message", lineFollowUp: "message"},
+var plainEvents = sync.OnceValue(func() map[LineKind]map[Word]string {
+	return map[LineKind]map[Word]string{
+		LineMessage:    {"": "message", WordReport: "message"},
 		LineEnded:      {"": "message.ended"},
 		LineNudge:      {"": "nudge"},
-		LineHalt:       {"halt": "halt", "go": "go"},
+		LineHalt:       {WordHalt: "halt", WordGo: "go"},
 		LineTier:       {"": "tier"},
-		LineBackend:    {backendOut: "backend.out", backendWorks: "backend.works"},
-		LineDelivery:   {"sent": "sent", "undeliverable": "undelivered"},
-		LineBounce:     {bounceLost: "lost"},
-		LineSending:    {sendingFails: "sending.failed", sendingWorks: "sending.recovered"},
+		LineBackend:    {WordOut: "backend.out", WordWorks: "backend.works"},
+		LineDelivery:   {WordSent: "sent", WordUndeliverable: "undelivered"},
+		LineBounce:     {WordLost: "lost"},
+		LineSending:    {WordFailed: "sending.failed", WordWorksAgain: "sending.recovered"},
 		LineGate:       {"": "quarantine"},
 		LineChallenge:  {"": "challenge"},
 		LineControl:    {"": "control"},
@@ -191,7 +191,7 @@ var plainEvents = sync.OnceValue(func() map[LineKind]map[string]string {
 		LineSweep:      {"": "sweep"},
 		LineDamage:     {"": "damage"},
 		LineRecovery:   {"": "recovery"},
-		LinePrompt:     {promptMissed: "prompt.missed", promptSkipped: "prompt.skipped", promptFailed: "prompt.failed"},
+		LinePrompt:     {WordMissed: "prompt.missed", WordSkipped: "prompt.skipped", WordFailed: "prompt.failed"},
 	}
 })
 
@@ -210,7 +210,7 @@ func (l Line) details() Details {
 		Key: l.Key, Source: l.Source, From: l.From, To: l.To,
 		TurnID: l.TurnID, Epoch: l.Epoch, Status: l.Outcome, OutputBox: l.OutputBox, Deliverable: l.Deliverable,
 		Old: l.Old, New: l.New, Effect: l.ID, Gate: l.Gate, Count: l.Count, Request: l.Request, Response: l.Response,
-		What: l.What, Reason: cutReason(l.Reason), Trace: l.Trace,
+		What: string(l.What), Reason: cutReason(l.Reason), Trace: l.Trace,
 	}
 	for _, msg := range l.Collected {
 		d.With = append(d.With, msg.Key)

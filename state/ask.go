@@ -38,7 +38,7 @@ func (e Asked) apply(m *machine) {
 	patience := max(0, min(e.Patience, MaxPatience))
 	if operator {
 		if why := m.whyNotAsked(); why != "" {
-			m.turnLine("refused", why)
+			m.turnLine(WordRefused, why)
 			return
 		}
 		e.Question.Channel, e.Question.Asker = ByMail, m.asker()
@@ -52,7 +52,7 @@ func (e Asked) apply(m *machine) {
 		Asked: m.now, By: m.now.Add(patience), Span: patience,
 		Operator: operator, Options: slices.Clone(question.Options), Permit: e.Permit,
 	})
-	m.line(Line{Kind: LineEdge, What: edgeEnqueue, Request: question.ID, From: m.Agent, To: question.To, TurnID: e.TurnID})
+	m.line(Line{Kind: LineEdge, What: WordEnqueue, Request: question.ID, From: m.Agent, To: question.To, TurnID: e.TurnID})
 }
 
 // Redacted implements [Redactable].
@@ -76,14 +76,11 @@ func (e Permitted) apply(m *machine) {
 	for i, w := range m.Turn.Waiting {
 		if w.ID == e.Question && w.Permit != "" && w.Answered() && !w.Used {
 			m.Turn.Waiting[i].Used = true
-			m.turnLine(TurnPermitted, w.Text)
+			m.turnLine(WordPermitted, w.Text)
 			return
 		}
 	}
 }
-
-// TurnPermitted is What in the turn line of a call that the operator permitted.
-const TurnPermitted = "permitted"
 
 // Suspended reports that an attempt with questions ended well and submitted no deliverable.
 type Suspended struct {
@@ -102,7 +99,7 @@ func (e Suspended) apply(m *machine) {
 	m.Turn.Since = m.now
 	m.Turn.Box = e.Box
 	m.keepSession(m.TurnTalk(m.policy), e.Session, e.Epoch)
-	m.turnLine("suspended", "")
+	m.turnLine(WordSuspended, "")
 }
 
 // Reported reports a report on a question we asked or on work we started outside. Its payload is
@@ -171,7 +168,7 @@ func (e Reported) apply(m *machine) {
 		if e.Local {
 			source = CLI
 		}
-		m.line(Line{Kind: LineNote, Key: e.Key, Source: source, From: e.From, What: "report", Reason: "nobody waits for it", Request: e.ToolCallID, Trace: e.Trace})
+		m.line(Line{Kind: LineNote, Key: e.Key, Source: source, From: e.From, What: WordReport, Reason: "nobody waits for it", Request: e.ToolCallID, Trace: e.Trace})
 		return
 	}
 	e.answer(&m.Turn.Waiting[i])
@@ -181,8 +178,8 @@ func (e Reported) apply(m *machine) {
 // recordAnswer records that a question has its answer, and that the turn that asked has it too. by
 // names who answered, if w does not.
 func (m *machine) recordAnswer(key string, w Wait, response, by string) {
-	m.line(Line{Kind: LineEdge, What: edgeReport, Key: key, From: w.To, To: m.Agent, Request: w.ID, Response: response, TurnID: m.Turn.TurnID, Outcome: w.Status, Reason: by})
-	m.line(Line{Kind: LineEdge, What: edgeJoin, Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
+	m.line(Line{Kind: LineEdge, What: WordReport, Key: key, From: w.To, To: m.Agent, Request: w.ID, Response: response, TurnID: m.Turn.TurnID, Outcome: w.Status, Reason: by})
+	m.line(Line{Kind: LineEdge, What: WordJoin, Request: w.ID, Response: response, TurnID: m.Turn.TurnID})
 }
 
 // timeOutQuestions gives up waiting for each missing report whose deadline has passed.

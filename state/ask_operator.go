@@ -285,14 +285,14 @@ func (e Replied) apply(m *machine) {
 	w.Report, w.Sum, w.Status = msg.Payload, e.Message.Sum, Success
 	turn, trace := m.closeQuestion(w)
 	l := Line{
-		Kind: LineEdge, What: edgeReport, Key: msg.Key, Source: msg.Source, From: msg.From, To: m.Agent,
+		Kind: LineEdge, What: WordReport, Key: msg.Key, Source: msg.Source, From: msg.From, To: m.Agent,
 		Request: w.ID, Response: msg.Key, TurnID: turn, Outcome: Success, Digest: e.Digest, Trace: trace,
 	}
 	if msg.Source == Mail {
 		l.Sent = at
 	}
 	m.line(l)
-	m.line(Line{Kind: LineEdge, What: edgeJoin, Request: w.ID, Response: msg.Key, TurnID: turn, Trace: trace})
+	m.line(Line{Kind: LineEdge, What: WordJoin, Request: w.ID, Response: msg.Key, TurnID: turn, Trace: trace})
 	m.LastOperator = m.now
 	m.operatorHeard()
 	m.messageFollowed()
@@ -330,7 +330,7 @@ func (m *machine) closeQuestion(w Wait) (turnID, trace string) {
 		if x.ID == w.ID {
 			m.Expected[i].Wait = w
 			row := m.Expected[i]
-			m.line(Line{Kind: LineEdge, What: "expected", Request: w.ID, From: m.Agent, To: w.To, Expected: &row, Trace: x.Cause.Trace})
+			m.line(Line{Kind: LineEdge, What: WordExpected, Request: w.ID, From: m.Agent, To: w.To, Expected: &row, Trace: x.Cause.Trace})
 			return x.Cause.TurnID, x.Cause.Trace
 		}
 	}
@@ -346,7 +346,7 @@ func (e Replied) Redacted(redact func(string) string) Event {
 // AnswersOperatorQuestion reports whether the line records the operator's answer to a question of a
 // turn.
 func (l Line) AnswersOperatorQuestion() bool {
-	return l.Kind == LineEdge && l.What == edgeReport && l.Key != "" && (l.Source == Mail || l.Source == CLI) &&
+	return l.Kind == LineEdge && l.What == WordReport && l.Key != "" && (l.Source == Mail || l.Source == CLI) &&
 		strings.HasPrefix(l.Request, string(OperatorQuestion)+".")
 }
 

@@ -13,12 +13,6 @@ import (
 // Work that a turn starts outside and waits for. A tool that suspends the turn starts the wait, or
 // the agent does by `submit` (docs/design.md, "Suspension").
 
-// The edges of such a wait: it begins, and its report comes.
-const (
-	EdgeAwait  = "await"
-	EdgeReport = edgeReport
-)
-
 // Awaited returns the wait with this id, if a turn waits for its report or the report is still
 // expected.
 func (s State) Awaited(id string) (w Wait, ok bool) {
@@ -62,7 +56,7 @@ func (e Awaited) apply(m *machine) {
 		}
 	}
 	if outside >= maxAwaited {
-		m.turnLine("refused", fmt.Sprintf("it has waited for %d, and a turn does so no more often", maxAwaited))
+		m.turnLine(WordRefused, fmt.Sprintf("it has waited for %d, and a turn does so no more often", maxAwaited))
 		return
 	}
 	patience := max(0, min(e.Patience, MaxPatience))
@@ -72,7 +66,7 @@ func (e Awaited) apply(m *machine) {
 		Outside: true, Peers: slices.Clone(e.Peers), Words: e.Words, WordsSum: e.WordsSum,
 	}
 	m.Turn.Waiting = append(m.Turn.Waiting, w)
-	m.line(Line{Kind: LineEdge, What: EdgeAwait, Request: w.ID, From: m.Agent, To: w.To, TurnID: e.TurnID})
+	m.line(Line{Kind: LineEdge, What: WordAwait, Request: w.ID, From: m.Agent, To: w.To, TurnID: e.TurnID})
 }
 
 // Redacted implements [Redactable].
@@ -95,7 +89,7 @@ func (e Withdrawn) apply(m *machine) {
 	if m.notUnderWay(e.TurnID, e.Epoch, "withdrew") || i < 0 {
 		return
 	}
-	m.line(Line{Kind: LineEdge, What: "withdrawn", Request: e.ID, From: m.Agent, To: m.Turn.Waiting[i].To, TurnID: e.TurnID, Reason: e.Reason})
+	m.line(Line{Kind: LineEdge, What: WordWithdrawn, Request: e.ID, From: m.Agent, To: m.Turn.Waiting[i].To, TurnID: e.TurnID, Reason: e.Reason})
 	m.Turn.Waiting = slices.Delete(m.Turn.Waiting, i, i+1)
 }
 
@@ -117,7 +111,7 @@ func (e Finished) apply(m *machine) {
 		return
 	}
 	m.Turn.Finish = true
-	m.turnLine("finished", "")
+	m.turnLine(WordFinished, "")
 }
 
 // Expected is a report that may still come although no active turn waits for it. Its turn died and
@@ -144,7 +138,7 @@ func (m *machine) expect(w Wait) {
 	w.Handed = false
 	x := Expected{Wait: w, Cause: msg, For: msg.Key}
 	m.addExpected(x)
-	m.line(Line{Kind: LineEdge, What: "expected", Request: w.ID, From: m.Agent, To: w.To, TurnID: m.Turn.TurnID, Expected: &x})
+	m.line(Line{Kind: LineEdge, What: WordExpected, Request: w.ID, From: m.Agent, To: w.To, TurnID: m.Turn.TurnID, Expected: &x})
 }
 
 // addExpected adds x, or replaces the entry with its id.
@@ -189,7 +183,7 @@ func (m *machine) followUpReports(key string) {
 		if x.For == key && x.Answered() {
 			m.Expected[i].For = m.followUp(x)
 			row := m.Expected[i]
-			m.line(Line{Kind: LineEdge, What: "expected", Request: x.ID, From: m.Agent, To: x.To, Expected: &row, Trace: x.Cause.Trace})
+			m.line(Line{Kind: LineEdge, What: WordExpected, Request: x.ID, From: m.Agent, To: x.To, Expected: &row, Trace: x.Cause.Trace})
 		}
 	}
 }
@@ -215,12 +209,12 @@ func (m *machine) reportExpected(e Reported) bool {
 	x := &m.Expected[i]
 	e.answer(&x.Wait)
 	m.line(Line{
-		Kind: LineEdge, What: edgeReport, Key: e.Key, From: x.To, To: m.Agent, Request: x.ID, Response: cmp.Or(e.MeshID, e.Key),
+		Kind: LineEdge, What: WordReport, Key: e.Key, From: x.To, To: m.Agent, Request: x.ID, Response: cmp.Or(e.MeshID, e.Key),
 		TurnID: x.Cause.TurnID, Outcome: e.Status, Reason: e.by(x.Wait), Trace: x.Cause.Trace,
 	})
 	x.For = m.messageForReport(*x)
 	row := *x
-	m.line(Line{Kind: LineEdge, What: "expected", Request: x.ID, From: m.Agent, To: x.To, Expected: &row, Trace: x.Cause.Trace})
+	m.line(Line{Kind: LineEdge, What: WordExpected, Request: x.ID, From: m.Agent, To: x.To, Expected: &row, Trace: x.Cause.Trace})
 	return true
 }
 
@@ -245,14 +239,13 @@ func (m *machine) followUp(x Expected) (key string) {
 	msg.Reason, msg.NextRetryAt, msg.Damaged, msg.Refetches, msg.Working = "", time.Time{}, false, 0, false
 	m.Inbox = append(m.Inbox, msg)
 	m.Asleep = false
-	m.line(Line{Kind: LineMessage, What: lineFollowUp, Key: msg.Key, From: msg.From, Message: &msg})
+	m.line(Line{Kind: LineMessage, What: WordReport, Key: msg.Key, From: msg.From, Message: &msg})
 	m.wake("report of "+x.To, "", Thread{}, false)
 	return msg.Key
 }
 
 const (
 	followUpPrefix = "report:"
-	lineFollowUp   = "report"
 )
 
 // IsFollowUp reports whether the message brings a report to a message that already had its turn.
@@ -273,7 +266,7 @@ func (m *machine) expireExpected(over func(Expected) bool) {
 		if !over(x) {
 			return false
 		}
-		m.line(Line{Kind: LineEdge, What: "lapsed", Request: x.ID, From: m.Agent, To: x.To, TurnID: x.Cause.TurnID, Trace: x.Cause.Trace})
+		m.line(Line{Kind: LineEdge, What: WordLapsed, Request: x.ID, From: m.Agent, To: x.To, TurnID: x.Cause.TurnID, Trace: x.Cause.Trace})
 		return true
 	})
 }
@@ -283,7 +276,7 @@ func (m *machine) applyExpectedLine(l Line) {
 	switch {
 	case l.Kind == LineEdge && l.Expected != nil:
 		m.addExpected(*l.Expected)
-	case l.Kind == LineEdge && l.What == "lapsed":
+	case l.Kind == LineEdge && l.What == WordLapsed:
 		m.removeExpected(l.Request)
 	}
 	if l.Head == nil {

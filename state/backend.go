@@ -96,7 +96,7 @@ func (e BackendFailed) apply(m *machine) {
 	m.setOutage(e.Backend, o)
 	m.tellOutage(e.Backend)
 	o = m.Outages[e.Backend]
-	m.line(Line{Kind: LineBackend, What: backendOut, From: e.Backend, Reason: e.Reason, Outage: &o})
+	m.line(Line{Kind: LineBackend, What: WordOut, From: e.Backend, Reason: e.Reason, Outage: &o})
 }
 
 // Redacted implements [Redactable].
@@ -122,14 +122,8 @@ func (e BackendWorked) apply(m *machine) {
 		return
 	}
 	delete(m.Outages, e.Backend)
-	m.line(Line{Kind: LineBackend, What: backendWorks, From: e.Backend})
+	m.line(Line{Kind: LineBackend, What: WordWorks, From: e.Backend})
 }
-
-// The values of What in a backend line.
-const (
-	backendOut   = "out"
-	backendWorks = "works"
-)
 
 func (f *Faults) setOutage(backend string, o Outage) {
 	if f.Outages == nil {
@@ -140,7 +134,7 @@ func (f *Faults) setOutage(backend string, o Outage) {
 
 func (f *Faults) applyBackendLine(l Line) {
 	switch {
-	case l.What == backendWorks:
+	case l.What == WordWorks:
 		delete(f.Outages, l.From)
 	case l.Outage != nil:
 		f.setOutage(l.From, *l.Outage)

@@ -34,13 +34,6 @@ func (r Returned) isNoticed() bool {
 	return slices.Contains([]EffectKind{Reply, Answer, Relayed, Post, OperatorQuestion}, EffectKind(kind))
 }
 
-// The values of What in a bounce line.
-const (
-	bounceLost    = "lost"
-	bounceDelayed = "delayed"
-	bounceTold    = "told" // a notice about all lost mails not told before
-)
-
 // Bounced reports that a delivery report about a mail of ours has come. The MAC in the Message-ID
 // proves that the mail is ours.
 type Bounced struct {
@@ -59,10 +52,10 @@ func (e Bounced) apply(m *machine) {
 		return
 	}
 	m.noteSeen(bounceKey(e.Key))
-	l := Line{Kind: LineBounce, What: bounceLost, Key: e.Key, Source: Mail, ID: e.ID, To: e.To, Reason: e.Reason}
+	l := Line{Kind: LineBounce, What: WordLost, Key: e.Key, Source: Mail, ID: e.ID, To: e.To, Reason: e.Reason}
 	switch {
 	case e.Delayed:
-		l.What = bounceDelayed
+		l.What = WordDelayed
 	case m.isLost(e.ID):
 		return
 	default:
@@ -72,7 +65,7 @@ func (e Bounced) apply(m *machine) {
 	l.At = m.now
 	m.applyBounceLine(l)
 	if i, waits := m.effectIndex(e.ID); waits && !e.Delayed && m.Outbox[i].Copies > 0 {
-		m.endEffect(i, bounceLost, e.Reason) // the copy with the unknown fate
+		m.endEffect(i, WordLost, e.Reason) // the copy with the unknown fate
 	}
 }
 
@@ -97,18 +90,18 @@ func (m *machine) applyBounceLine(l Line) {
 	m.noteSeen(bounceKey(l.Key))
 	m.Numbers.Effects = max(m.Numbers.Effects, l.Number)
 	switch l.What {
-	case bounceTold:
+	case WordTold:
 		for i := range m.Lost {
 			if m.Lost[i].Told.IsZero() && m.Lost[i].isNoticed() {
 				m.Lost[i].Told = l.At
 			}
 		}
-	case bounceLost:
+	case WordLost:
 		if m.isLost(l.ID) {
 			return
 		}
 		m.noteSeen(lostKey(l.ID))
-		m.noteReplyEnded(l.ID, bounceLost, l.At)
+		m.noteReplyEnded(l.ID, WordLost, l.At)
 		m.Lost = append(m.Lost, Returned{ID: l.ID, To: l.To, Number: l.Number, At: l.At, Reason: l.Reason})
 		m.Lost = m.Lost[max(0, len(m.Lost)-maxLost):]
 	}
@@ -145,7 +138,7 @@ func (m *machine) tellLost() {
 	} else if m.tellOperator(notice) == "" {
 		return
 	}
-	l := Line{Kind: LineBounce, What: bounceTold, Count: len(ids)}
+	l := Line{Kind: LineBounce, What: WordTold, Count: len(ids)}
 	m.line(l)
 	l.At = m.now
 	m.applyBounceLine(l)

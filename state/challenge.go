@@ -120,14 +120,6 @@ func (q ChallengeQueue) Asks(key string) bool {
 	return slices.Contains(q.Unasked, key) || slices.Contains(q.Doubtful, key) || slices.ContainsFunc(q.Challenges, func(c OpenChallenge) bool { return c.Key == key })
 }
 
-// The values of What in a challenge line.
-const (
-	challengeMade     = "made"
-	challengeAnswered = "answered"
-	challengeExpired  = "expired"
-	challengeSpoiled  = "spoiled" // its mail was damaged before it left, or never left; the operator is asked again
-)
-
 // Challenged reports that the mail of a challenge was rendered. It asks the operator whether they
 // wrote the item under Key, and its token has this hash. The mail's id does not depend on the
 // token.
@@ -142,7 +134,7 @@ func (e Challenged) apply(m *machine) {
 		return
 	}
 	e.Mail.Kind, e.Mail.Channel, e.Mail.To = Challenge, ByMail, m.policy.Operator
-	l := Line{Kind: LineChallenge, What: challengeMade, ID: e.Mail.ID, Key: e.Key, Digest: e.Hash}
+	l := Line{Kind: LineChallenge, What: WordMade, ID: e.Mail.ID, Key: e.Key, Digest: e.Hash}
 	m.line(l)
 	l.At = m.now
 	m.applyChallengeLine(l)
@@ -177,7 +169,7 @@ func (e Vouched) apply(m *machine) {
 		return
 	}
 	m.acknowledgeLater(e.UID, "")
-	l := Line{Kind: LineChallenge, What: challengeAnswered, ID: c.ID, Key: e.Key, Source: Mail}
+	l := Line{Kind: LineChallenge, What: WordAnswered, ID: c.ID, Key: e.Key, Source: Mail}
 	m.line(l)
 	m.applyAdmitted(e.Then)
 	m.applyChallengeLine(l)
@@ -198,9 +190,9 @@ func (m *machine) expireChallenges() {
 		if m.now.Before(c.Until) {
 			continue
 		}
-		l := Line{Kind: LineChallenge, What: challengeExpired, ID: c.ID, Key: c.Key}
+		l := Line{Kind: LineChallenge, What: WordExpired, ID: c.ID, Key: c.Key}
 		if row, waits := m.Effect(c.ID); waits && !row.MayHaveLeft() {
-			l.What = challengeSpoiled
+			l.What = WordSpoiled
 		}
 		m.line(l)
 		m.applyChallengeLine(l)
@@ -210,7 +202,7 @@ func (m *machine) expireChallenges() {
 // applyChallengeLine opens or closes the challenge of a challenge line.
 func (m *machine) applyChallengeLine(l Line) {
 	switch l.What {
-	case challengeMade:
+	case WordMade:
 		doubtful := slices.Contains(m.Doubtful, l.Key)
 		m.unask(l.Key)
 		if !doubtful {
@@ -220,9 +212,9 @@ func (m *machine) applyChallengeLine(l Line) {
 			ID: l.ID, Key: l.Key, Hash: l.Digest, Made: l.At, Until: l.At.Add(tokenLife), Doubtful: doubtful,
 		})
 		return
-	case challengeAnswered:
+	case WordAnswered:
 		m.noteSeen(l.Key)
-	case challengeSpoiled: // the operator has not seen it
+	case WordSpoiled: // the operator has not seen it
 		if m.asksAboutDoubt(l.ID) {
 			m.Doubtful = append([]string{l.Key}, m.Doubtful...)
 			break

@@ -243,13 +243,6 @@ type Summary struct {
 	Sum     string    `json:"sha256,omitempty"`  // of the file; "" in summaries of older versions
 }
 
-// The values of What in a compaction line. The history of every agent has the old words of
-// CompactionFailed.
-const (
-	compactionMade   = "made"
-	CompactionFailed = "in vain" // the summary failed
-)
-
 // Compacted reports that a summary (Text, kept durably in File) replaces all exchanges of one
 // conversation in attempts up to Through, and the session with that id, if it has one. File is
 // empty if the summary failed, for Reason.
@@ -266,7 +259,7 @@ type Compacted struct {
 func (e Compacted) apply(m *machine) {
 	c := m.ConversationOf(e.Talk)
 	if e.Session != c.Session.ID || e.Through <= m.Reset.Epoch || e.Through < c.Compacted.Through {
-		m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: "stale", Reason: e.Reason})
+		m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: WordStale, Reason: e.Reason})
 		return
 	}
 	if e.File == "" {
@@ -274,11 +267,11 @@ func (e Compacted) apply(m *machine) {
 			c.Session.FailedSummaries++
 			m.keepConversation(e.Talk, c)
 		}
-		m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: CompactionFailed, Reason: e.Reason})
+		m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: WordNoSummary, Reason: e.Reason})
 		return
 	}
 	m.keepConversation(e.Talk, Conversation{Compacted: summaryOf(m.now, e.File, e.Text, e.Through)})
-	m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: compactionMade, Epoch: e.Through, File: e.File, Text: e.Text, Reason: e.Reason})
+	m.line(Line{Kind: LineCompaction, With: e.Talk.With, Thread: e.Talk.Thread, What: WordMade, Epoch: e.Through, File: e.File, Text: e.Text, Reason: e.Reason})
 }
 
 // Redacted implements [Redactable].
@@ -293,7 +286,7 @@ func summaryOf(at time.Time, file, text string, through uint64) Summary {
 }
 
 func (m *Memories) applyCompactionLine(l Line) {
-	if l.What != compactionMade {
+	if l.What != WordMade {
 		return
 	}
 	who := cmp.Or(l.With, OperatorPrincipal) // older versions kept one summary of everything

@@ -116,7 +116,7 @@ func (e CredentialFailed) apply(m *machine) {
 	c, known := m.Credentials[e.Name]
 	if !known {
 		c.Since = m.now
-		m.line(Line{Kind: LineCredential, From: e.Name, What: credentialFails, Reason: e.Reason})
+		m.line(Line{Kind: LineCredential, From: e.Name, What: WordFailed, Reason: e.Reason})
 	}
 	if !c.Denied {
 		c.Failures++
@@ -131,15 +131,6 @@ func (e CredentialFailed) Redacted(redact func(string) string) Event {
 	e.Reason = redact(e.Reason)
 	return e
 }
-
-// The values of What in a credential line.
-const (
-	credentialFails = "failed"
-	credentialWorks = "recovered"
-
-	credentialBlocks   = "blocker" // it failed in three cycles in a row
-	credentialUnblocks = "blocker over"
-)
 
 func (f *Faults) setCredential(name string, c Credential) {
 	if f.Credentials == nil {
@@ -172,9 +163,9 @@ func (m *machine) endOutage(name, how string) {
 		return
 	}
 	delete(m.Credentials, name)
-	m.line(Line{Kind: LineCredential, From: name, What: credentialWorks})
+	m.line(Line{Kind: LineCredential, From: name, What: WordRecovered})
 	if c.Blocks {
-		m.line(Line{Kind: LineCredential, From: name, What: credentialUnblocks, Reason: "it " + how})
+		m.line(Line{Kind: LineCredential, From: name, What: WordBlockerOver, Reason: "it " + how})
 	}
 	text := fmt.Sprintf("Credential %s of @%s %s. It had been refused since %s.", name, m.Agent, how, utc(c.Since))
 	if m.mayHaveArrived(c.Keymaster) && m.hasKeymaster() {
@@ -193,14 +184,11 @@ func (m *machine) mayHaveArrived(t Notification) bool {
 		return t.Sent
 	}
 	if m.Outbox[i].neverSent() {
-		m.endEffect(i, withdrawn, "the outage has ended")
+		m.endEffect(i, WordWithdrawn, "the outage has ended")
 		return false
 	}
 	return true
 }
-
-// withdrawn ends a row that must not be sent any more.
-const withdrawn = "withdrawn"
 
 // neverSent reports whether no copy of the effect can have arrived.
 func (e Effect) neverSent() bool { return e.Copies == 0 && e.Attempts == 0 }
@@ -254,7 +242,7 @@ func (m *machine) reportOutages() {
 		}
 		if !c.Blocks && c.Failures >= blockerAfter {
 			c.Blocks = true
-			m.line(Line{Kind: LineCredential, From: name, What: credentialBlocks, Reason: c.Reason})
+			m.line(Line{Kind: LineCredential, From: name, What: WordBlocker, Reason: c.Reason})
 		}
 		if c.Operator.ID == "" && c.Failures >= blockerAfter {
 			c.Operator.ID = m.blocker(name, c)
@@ -345,12 +333,12 @@ func (f *Faults) changeNotification(id string, change func(*Notification)) {
 // failures starts again.
 func (f *Faults) applyCredentialLine(l Line) {
 	switch l.What {
-	case credentialWorks:
+	case WordRecovered:
 		delete(f.Credentials, l.From)
 		return
-	case credentialUnblocks:
+	case WordBlockerOver:
 		return
-	case credentialBlocks:
+	case WordBlocker:
 		if c, fails := f.Credentials[l.From]; fails {
 			c.Blocks = true
 			f.setCredential(l.From, c)

@@ -235,7 +235,7 @@ func (Swept) rank() (int, time.Time) { return rankEnd, time.Time{} }
 // arrives reports whether the line records the arrival of its item: accepted, or rejected for the
 // first time.
 func (l Line) arrives() bool {
-	return l.Kind == LineMessage || l.Kind == LineControl || l.Kind == LineGate && l.What != lineCopy || l.AnswersOperatorQuestion()
+	return l.Kind == LineMessage || l.Kind == LineControl || l.Kind == LineGate && l.What != WordCopy || l.AnswersOperatorQuestion()
 }
 
 // maxUIDRanges is the maximum number of ranges in UIDRanges. It keeps the state small, and a

@@ -9,14 +9,6 @@ import "slices"
 // given up.
 const maxRefetches = 3
 
-// The values of What in a damage line.
-const (
-	lineDamaged  = "damaged"
-	lineMended   = "mended"
-	lineNotThere = "not there"
-	lineRendered = "rendered again"
-)
-
 // Damaged reports that the payload of a waiting message is damaged. Reason describes the damage and
 // names the file.
 type Damaged struct{ Key, Reason string }
@@ -35,7 +27,7 @@ func (e Damaged) apply(m *machine) {
 		return
 	}
 	m.holdDamaged(msg, e.Reason)
-	m.line(Line{Kind: LineDamage, What: lineDamaged, Key: e.Key, Source: msg.Source, From: msg.From, Reason: e.Reason})
+	m.line(Line{Kind: LineDamage, What: WordDamaged, Key: e.Key, Source: msg.Source, From: msg.From, Reason: e.Reason})
 }
 
 // Redacted implements [Redactable].
@@ -66,9 +58,9 @@ func (m *machine) applyDamageLine(l Line) {
 	msg := m.message(l.Key)
 	switch {
 	case msg == nil:
-	case l.What == lineDamaged && !msg.Damaged:
+	case l.What == WordDamaged && !msg.Damaged:
 		m.holdDamaged(msg, l.Reason)
-	case l.What == lineMended && msg.Damaged:
+	case l.What == WordMended && msg.Damaged:
 		msg.endDamage()
 	}
 }
@@ -87,7 +79,7 @@ func (e Mended) apply(m *machine) {
 		return
 	}
 	msg.endDamage()
-	m.line(Line{Kind: LineDamage, What: lineMended, Key: e.Key, Source: msg.Source, From: msg.From})
+	m.line(Line{Kind: LineDamage, What: WordMended, Key: e.Key, Source: msg.Source, From: msg.From})
 }
 
 // NotMended reports that the mailbox was asked for a damaged mail and did not have it, or had other
@@ -103,7 +95,7 @@ func (e NotMended) apply(m *machine) {
 	}
 	msg.Refetches++
 	if !msg.givenUp() {
-		m.line(Line{Kind: LineDamage, What: lineNotThere, Key: e.Key, Source: msg.Source, From: msg.From, Reason: e.Reason})
+		m.line(Line{Kind: LineDamage, What: WordMissing, Key: e.Key, Source: msg.Source, From: msg.From, Reason: e.Reason})
 		return
 	}
 	m.giveUpDamaged(*msg, msg.Reason+"; "+e.Reason)
@@ -124,7 +116,7 @@ func (m *machine) giveUpDamaged(msg Message, reason string) {
 		row.Damaged, row.Refetches = false, maxRefetches
 		return
 	}
-	m.line(Line{Kind: LineEnded, Key: msg.Key, Source: msg.Source, From: msg.From, What: string(Errored), Reason: reason})
+	m.line(Line{Kind: LineEnded, Key: msg.Key, Source: msg.Source, From: msg.From, What: Word(Errored), Reason: reason})
 	m.removeMessage(msg.Key)
 	m.tellOperator(Effect{Thread: m.subject("a message is lost"), Text: lostMessage(msg, reason)})
 	if msg.Source != Mesh {
@@ -136,7 +128,7 @@ func (m *machine) giveUpDamaged(msg Message, reason string) {
 			". The first answer stands."
 	}
 	id := m.queue(Effect{Kind: Reply, Channel: ByMesh, To: msg.From, Correlation: msg.Correlation, Trace: msg.Trace, Outcome: Failed, Text: text})
-	m.line(Line{Kind: LineEdge, What: edgeReport, Source: Mesh, From: m.Agent, To: msg.From, Request: msg.Correlation, Response: id, Outcome: Failed, Trace: msg.Trace})
+	m.line(Line{Kind: LineEdge, What: WordReport, Source: Mesh, From: m.Agent, To: msg.From, Request: msg.Correlation, Response: id, Outcome: Failed, Trace: msg.Trace})
 }
 
 // lostMessage returns the text that tells the operator that a message is lost.
@@ -164,7 +156,7 @@ func (e Rendered) apply(m *machine) {
 	}
 	m.Outbox[i].Sum = e.Sum
 	row := m.Outbox[i]
-	m.line(Line{Kind: LineEffect, ID: e.ID, What: lineRendered, Reason: e.Reason, TurnID: row.TurnID, Effect: &row})
+	m.line(Line{Kind: LineEffect, ID: e.ID, What: WordRenderedAgain, Reason: e.Reason, TurnID: row.TurnID, Effect: &row})
 }
 
 // Redacted implements [Redactable].
@@ -187,12 +179,12 @@ func (e AskAgain) apply(m *machine) {
 	if !ok || m.Outbox[i].Kind != Challenge || m.Outbox[i].MayHaveLeft() {
 		return
 	}
-	m.endEffect(i, withdrawn, e.Reason)
+	m.endEffect(i, WordWithdrawn, e.Reason)
 	for _, c := range m.Challenges {
 		if c.ID != e.ID {
 			continue
 		}
-		l := Line{Kind: LineChallenge, What: challengeSpoiled, ID: c.ID, Key: c.Key, Reason: e.Reason}
+		l := Line{Kind: LineChallenge, What: WordSpoiled, ID: c.ID, Key: c.Key, Reason: e.Reason}
 		m.line(l)
 		m.applyChallengeLine(l)
 		return

@@ -43,7 +43,7 @@ func (e Sent) apply(m *machine) {
 	}
 	row := m.Outbox[i]
 	m.restartSilence(row)
-	m.endEffect(i, "sent", "")
+	m.endEffect(i, WordSent, "")
 	m.keepForCopy(row)
 	m.changeNotification(e.ID, func(t *Notification) { t.Sent = true })
 	switch row.Channel {
@@ -129,11 +129,11 @@ func (m *machine) expireEffects() {
 		case row.Sending:
 			i++
 		case row.Unknown && row.Kind.perishable():
-			m.endEffect(i, "unknown", row.Reason)
+			m.endEffect(i, WordUnknown, row.Reason)
 		case row.Kind.life() > 0 && !m.now.Before(row.Expires), row.Kind == Challenge && !m.challengeIsOpen(row.ID):
-			m.endEffect(i, "expired", row.Reason)
+			m.endEffect(i, WordExpired, row.Reason)
 		case m.overtaken(i) != "":
-			m.endEffect(i, "overtaken", m.overtaken(i))
+			m.endEffect(i, WordOvertaken, m.overtaken(i))
 		case row.exhausted(), row.Waited >= giveUpAfter && (row.Attempts > 0 || row.Denied):
 			m.undeliverable(i, false)
 		default:
@@ -152,7 +152,7 @@ func (m *machine) undeliverable(i int, refused bool) {
 		return
 	}
 	m.restartSilence(row)
-	m.endEffect(i, "undeliverable", row.Reason)
+	m.endEffect(i, WordUndeliverable, row.Reason)
 	m.keepUndelivered(row, m.now)
 	switch row.Kind {
 	case Reply, Answer, Question, Post:
@@ -192,7 +192,7 @@ func (m *machine) renewNotification(row Effect) {
 	case row.Waited >= giveUpAfter && m.isNotification(row.ID):
 		m.renotify(row.ID, "")
 		if i := m.undeliveredIndex(row.ID); i >= 0 {
-			m.endUndelivered(i, undeliveredForgotten, "it is made again")
+			m.endUndelivered(i, WordForgotten, "it is made again")
 		}
 	}
 }
@@ -206,11 +206,11 @@ func (m *machine) applyDeliveryLine(l Line) {
 	}
 	row := m.Outbox[i]
 	switch l.What {
-	case "undeliverable":
+	case WordUndeliverable:
 		m.restartSilence(row)
 		row.Reason = l.Reason
 		m.keepUndelivered(row, l.At)
-	case "sent":
+	case WordSent:
 		m.restartSilence(row)
 		m.noteReported(row)
 		m.changeNotification(l.ID, func(t *Notification) { t.Sent = true })
@@ -226,12 +226,6 @@ type SendingFailure struct {
 	Reason string    `json:"reason,omitempty"` // of the last try
 }
 
-// The values of What in a sending line. The history, too, has since when mail cannot be sent.
-const (
-	sendingFails = "failed"
-	sendingWorks = "works again"
-)
-
 // SendingIsDown reports whether the last try to send a mail failed for a reason other than the mail
 // itself.
 func (d Deliveries) SendingIsDown() bool { return !d.SendingFails.Since.IsZero() }
@@ -240,7 +234,7 @@ func (d Deliveries) SendingIsDown() bool { return !d.SendingFails.Since.IsZero()
 func (m *machine) sendingFailed(reason string) {
 	if !m.SendingIsDown() {
 		m.SendingFails.Since = m.now
-		m.line(Line{Kind: LineSending, What: sendingFails, Reason: reason})
+		m.line(Line{Kind: LineSending, What: WordFailed, Reason: reason})
 	}
 	m.SendingFails.Reason = reason
 }
@@ -251,7 +245,7 @@ func (m *machine) sendingWorked() {
 		return
 	}
 	m.SendingFails = SendingFailure{}
-	m.line(Line{Kind: LineSending, What: sendingWorks})
+	m.line(Line{Kind: LineSending, What: WordWorksAgain})
 }
 
 // endSendingFailure ends a failure when no mail waits any more, because no try would show when it is
@@ -260,13 +254,13 @@ func (m *machine) endSendingFailure() {
 	byMail := func(e Effect) bool { return e.Channel == ByMail }
 	if m.SendingIsDown() && !slices.ContainsFunc(m.Outbox, byMail) {
 		m.SendingFails = SendingFailure{}
-		m.line(Line{Kind: LineSending, What: "nothing waits"})
+		m.line(Line{Kind: LineSending, What: WordNothingWaits})
 	}
 }
 
 func (d *Deliveries) applySendingLine(l Line) {
 	d.SendingFails = SendingFailure{}
-	if l.What == sendingFails {
+	if l.What == WordFailed {
 		d.SendingFails = SendingFailure{Since: l.At, Reason: l.Reason}
 	}
 }

@@ -128,27 +128,20 @@ func (r *Reading) forgetDropped() {
 	}
 }
 
-// The values of What in a fetch line.
-const (
-	fetchFails      = "failing"
-	fetchStillFails = "still failing"
-	fetchEnded      = "ended"
-)
-
 // tellFailing tells the operator about mails that cannot be fetched, after the third failure and
 // again after a day. One notice covers all of them.
 func (m *machine) tellFailing() {
 	var first, later []FailingMail
 	for _, uid := range m.Cursor.Owed {
 		f, failing := m.Cursor.Failures[uid]
-		what := ""
+		var what Word
 		switch {
 		case !failing:
 		case f.Told < ToldFirst && f.Tries >= tellAfter:
-			f.Told, what = ToldFirst, fetchFails
+			f.Told, what = ToldFirst, WordFailing
 			first = append(first, FailingMail{m.Cursor.Key(uid), f})
 		case f.Told == ToldFirst && m.now.Sub(f.Since) >= tellAgain:
-			f.Told, what = ToldLater, fetchStillFails
+			f.Told, what = ToldLater, WordStillFailing
 			later = append(later, FailingMail{m.Cursor.Key(uid), f})
 		}
 		if what != "" {
@@ -198,7 +191,7 @@ func (e FetchEnded) apply(m *machine) {
 	if became == "" {
 		return
 	}
-	m.line(Line{Kind: LineFetch, Key: e.Key, What: fetchEnded, Reason: became})
+	m.line(Line{Kind: LineFetch, Key: e.Key, What: WordEnded, Reason: became})
 	m.notice("The mail that I could not fetch (" + e.Key + ") " + became + ".")
 }
 
@@ -229,7 +222,7 @@ func (FetchEnded) rank() (int, time.Time) { return rankEnd, time.Time{} }
 
 // applyFetchLine restores how much the operator has heard.
 func (r *Reading) applyFetchLine(l Line) {
-	if l.What == fetchEnded {
+	if l.What == WordEnded {
 		r.forgetUnfetched(l.Key)
 		return
 	}
@@ -238,7 +231,7 @@ func (r *Reading) applyFetchLine(l Line) {
 			continue
 		}
 		f.Told = ToldFirst
-		if l.What == fetchStillFails {
+		if l.What == WordStillFailing {
 			f.Told = ToldLater
 		}
 		r.Cursor.Failures[uid] = f

@@ -71,7 +71,7 @@ type Line struct {
 	To     string `json:"to,omitempty"`     // of an edge: the recipient of the question or report
 	Gate   string `json:"gate,omitempty"`
 	Count  int    `json:"count,omitempty"`  // of a gate line without a key: the number of items
-	What   string `json:"what,omitempty"`   // "sent", "reaped", "failed", ...
+	What   Word   `json:"what,omitempty"`   // "sent", "reaped", "failed", ...
 	Reason string `json:"reason,omitempty"` // in words
 	Old    Phase  `json:"old,omitempty"`
 	New    Phase  `json:"new,omitempty"`
@@ -189,7 +189,7 @@ func (l Line) IsOf(chain string) bool {
 
 // enqueued records the sender of a message or a nudge that came in.
 func (m *machine) enqueued(msg Message) {
-	m.line(Line{Kind: LineEdge, What: edgeEnqueue, Source: msg.Source, From: msg.From, To: m.Agent, Request: msg.request(), Key: msg.Key})
+	m.line(Line{Kind: LineEdge, What: WordEnqueue, Source: msg.Source, From: msg.From, To: m.Agent, Request: msg.request(), Key: msg.Key})
 }
 
 // request returns the id by which both ends of an edge know a message: the id that a report on it
@@ -200,10 +200,3 @@ func (msg Message) request() string {
 	}
 	return msg.Key
 }
-
-// The values of What in an edge line.
-const (
-	edgeEnqueue = "enqueue" // a message or a nudge came in, or a turn sends one
-	edgeReport  = "report"  // an answer came in, or leaves
-	edgeJoin    = "join"    // a turn has the answer that it waited for
-)

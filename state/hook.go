@@ -38,7 +38,6 @@ const (
 	maxHookCalls  = 200            // rows that wait for one hook; the oldest is dropped
 	hookGiveUp    = 24 * time.Hour // time lived through until a row is given up
 	hookToldEvery = 24 * time.Hour // pause between two notices about the same hook
-	hookLost      = "undeliverable"
 )
 
 // FailingHook records a hook from its first failure until it takes an event. A hook that works
@@ -85,12 +84,12 @@ func (m *machine) announce() {
 func (m *machine) queueHookCall(hook string, a Announcement) {
 	e := Effect{ID: m.mint(string(HookCall)), Kind: HookCall, Channel: ByHook, To: hook, TurnID: a.Data.TurnID, Created: m.now, Announces: &a}
 	if i := m.surplusHookCall(hook); i >= 0 {
-		m.loseHookCall(i, "dropped", fmt.Sprintf("more than %d events wait for the hook", maxHookCalls))
+		m.loseHookCall(i, WordDropped, fmt.Sprintf("more than %d events wait for the hook", maxHookCalls))
 	}
 	m.Numbers.HookCalls++
 	e.Number = m.Numbers.HookCalls
 	m.HookCalls = append(m.HookCalls, e)
-	m.line(Line{Kind: LineEffect, ID: e.ID, What: lineQueued, Effect: &e})
+	m.line(Line{Kind: LineEffect, ID: e.ID, What: WordQueued, Effect: &e})
 }
 
 // surplusHookCall returns the index of the oldest row of a hook whose queue is full, or -1.
@@ -135,14 +134,14 @@ func (q HookQueue) hookCallIndex(id string) int {
 }
 
 // endHookCall removes a row and records how it ended.
-func (m *machine) endHookCall(i int, what, reason string) {
+func (m *machine) endHookCall(i int, what Word, reason string) {
 	e := m.HookCalls[i]
 	m.HookCalls = slices.Delete(m.HookCalls, i, i+1)
 	m.line(Line{Kind: LineDelivery, ID: e.ID, To: e.To, What: what, Reason: reason, TurnID: e.TurnID})
 }
 
 // loseHookCall is endHookCall for an event that never reaches its hook.
-func (m *machine) loseHookCall(i int, what, reason string) {
+func (m *machine) loseHookCall(i int, what Word, reason string) {
 	row := m.HookCalls[i]
 	f, why := m.failingHook(row.To), reason
 	if row.Announces != nil {
@@ -182,7 +181,7 @@ func (e HookTook) apply(m *machine) {
 		return
 	}
 	row := m.HookCalls[i]
-	m.endHookCall(i, "sent", "")
+	m.endHookCall(i, WordSent, "")
 	if f, failed := m.FailingHooks[row.To]; failed {
 		if f.Since = (time.Time{}); f.Untold == 0 {
 			f = FailingHook{Told: f.Told}
@@ -226,7 +225,7 @@ func (e HookFailed) apply(m *machine) {
 	f.Reason = e.Reason
 	m.setFailingHook(row.To, f)
 	if e.Permanent {
-		m.loseHookCall(i, hookLost, e.Reason)
+		m.loseHookCall(i, WordUndeliverable, e.Reason)
 	}
 }
 
@@ -243,9 +242,9 @@ func (m *machine) endHookCalls() {
 		row := m.HookCalls[i]
 		switch {
 		case !m.hasHook(row.To):
-			m.endHookCall(i, withdrawn, "the hook is not configured any more")
+			m.endHookCall(i, WordWithdrawn, "the hook is not configured any more")
 		case row.Waited >= hookGiveUp && row.Attempts > 0:
-			m.loseHookCall(i, hookLost, row.Reason)
+			m.loseHookCall(i, WordUndeliverable, row.Reason)
 		default:
 			i++
 		}
@@ -280,7 +279,7 @@ func (q *HookQueue) expediteHook(name string) {
 // applyHookLine queues a row for a hook again.
 func (m *machine) applyHookLine(l Line) {
 	m.Numbers.HookCalls = max(m.Numbers.HookCalls, l.Effect.Number)
-	if l.What == lineQueued && m.hookCallIndex(l.ID) < 0 {
+	if l.What == WordQueued && m.hookCallIndex(l.ID) < 0 {
 		m.HookCalls = append(m.HookCalls, *l.Effect)
 	}
 }

@@ -153,7 +153,7 @@ func (e Noted) apply(m *machine) {
 	}
 	m.noteSeen(e.Key)
 	m.trace = e.Trace
-	m.line(Line{Kind: LineNote, Key: e.Key, Source: e.Source, From: e.From, What: e.Kind, Reason: e.Reason})
+	m.line(Line{Kind: LineNote, Key: e.Key, Source: e.Source, From: e.From, What: Word(e.Kind), Reason: e.Reason})
 	if e.Answer != nil {
 		m.queue(*e.Answer)
 	}
@@ -222,9 +222,6 @@ func (r *Received) message(key string) *Message {
 	return &r.Inbox[i]
 }
 
-// lineRetried marks the history line of a message that was queued again.
-const lineRetried = "retried"
-
 // Retried reports `inbox retry`: a message that was given up or is deferred is queued again at the
 // end.
 type Retried struct{ Message Message }
@@ -263,7 +260,7 @@ func (e Retried) apply(m *machine) {
 	m.Inbox = append(m.Inbox, msg)
 	m.messageFollowed()
 	m.Asleep = false
-	m.line(Line{Kind: LineMessage, What: lineRetried, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})
+	m.line(Line{Kind: LineMessage, What: WordRetried, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})
 }
 
 // Dropped reports `inbox drop`: a waiting message loses its turn, or a mail that is not fetched yet
@@ -276,14 +273,14 @@ func (e Dropped) apply(m *machine) {
 	if m.IsUnfetched(e.Key) {
 		m.noteSeen(e.Key)
 		m.forgetUnfetched(e.Key)
-		m.line(Line{Kind: LineEnded, Key: e.Key, What: string(Skipped), Reason: e.Reason})
+		m.line(Line{Kind: LineEnded, Key: e.Key, What: Word(Skipped), Reason: e.Reason})
 		return
 	}
 	msg := m.message(e.Key)
 	if msg == nil || msg.Status == Pending || msg.Status == Processing {
 		return
 	}
-	m.line(Line{Kind: LineEnded, Key: e.Key, Source: msg.Source, What: string(Skipped), Reason: e.Reason})
+	m.line(Line{Kind: LineEnded, Key: e.Key, Source: msg.Source, What: Word(Skipped), Reason: e.Reason})
 	m.sleepEnds(*msg)
 	m.removeMessage(e.Key)
 }
@@ -303,14 +300,14 @@ func (m *machine) applyMessageLine(l Line) {
 	m.Arrivals = max(m.Arrivals, l.Message.Seq)
 	switch {
 	case l.Source == Clock:
-		if l.What == lineRetried || l.Message.ByHand {
+		if l.What == WordRetried || l.Message.ByHand {
 			m.operatorHeard()
 		}
 	case l.Source == Self:
-		if l.What == lineRetried {
+		if l.What == WordRetried {
 			m.messageFollowed()
 		}
-		if l.What == lineRetried || l.Message.MadeBy == "" {
+		if l.What == WordRetried || l.Message.MadeBy == "" {
 			m.operatorHeard()
 		}
 	default:

@@ -26,7 +26,7 @@ func TestFindMessage(t *testing.T) {
 				{Kind: state.LineMessage, Key: "done", Message: row("done")},
 				{Kind: state.LineMessage, Key: "dropped", Message: row("dropped")},
 				{Kind: state.LineTask, Key: "done"},
-				{Kind: state.LineEnded, Key: "dropped", What: string(state.Skipped)},
+				{Kind: state.LineEnded, Key: "dropped", What: state.Word(state.Skipped)},
 			} {
 				if !yield(l, nil) {
 					return

@@ -15,7 +15,7 @@ func (m *machine) notUnderWay(turnID string, epoch uint64, what string) bool {
 	if m.Turn.Status != HeadSuspended {
 		return false
 	}
-	m.line(Line{Kind: LineTurn, TurnID: turnID, Epoch: epoch, What: "stale", Reason: what + " after its attempt"})
+	m.line(Line{Kind: LineTurn, TurnID: turnID, Epoch: epoch, What: WordStale, Reason: what + " after its attempt"})
 	return true
 }
 
@@ -34,7 +34,7 @@ func (e Submitted) apply(m *machine) {
 	}
 	m.Turn.Submitted, m.Turn.SubmittedSum = e.Deliverable, e.Sum
 	m.Turn.Finish = m.Turn.Finish || e.Finish
-	m.turnLine("submitted", e.Deliverable)
+	m.turnLine(WordSubmitted, e.Deliverable)
 }
 
 // Posted reports that the agent, from inside its turn, sends a message that needs no report.
@@ -50,7 +50,7 @@ func (e Posted) apply(m *machine) {
 	}
 	m.queue(e.Effect)
 	post := m.Outbox[len(m.Outbox)-1]
-	m.line(Line{Kind: LineEdge, What: edgeEnqueue, Request: post.ID, From: m.Agent, To: post.To, TurnID: e.TurnID})
+	m.line(Line{Kind: LineEdge, What: WordEnqueue, Request: post.ID, From: m.Agent, To: post.To, TurnID: e.TurnID})
 }
 
 // Redacted implements [Redactable].
@@ -86,7 +86,7 @@ func (e Slept) apply(m *machine) {
 	m.replaceSleeps(m.TurnPrincipal())
 	m.SleepFor = min(e.For, MaxSleep)
 	m.SleepUntil = m.now.Add(m.SleepFor)
-	m.line(Line{Kind: LineSleep, What: "asked", TurnID: e.TurnID, Reason: "until " + m.SleepUntil.Format(time.RFC3339)})
+	m.line(Line{Kind: LineSleep, What: WordAsked, TurnID: e.TurnID, Reason: "until " + m.SleepUntil.Format(time.RFC3339)})
 }
 
 // Remembered reports that the agent, from inside its turn, replaces its working memory about the
@@ -104,7 +104,7 @@ func (e Remembered) apply(m *machine) {
 		return
 	}
 	if e.Epoch <= m.Reset.Epoch {
-		m.line(Line{Kind: LineTurn, TurnID: e.TurnID, Epoch: e.Epoch, What: "stale", Reason: "remembered after a reset"})
+		m.line(Line{Kind: LineTurn, TurnID: e.TurnID, Epoch: e.Epoch, What: WordStale, Reason: "remembered after a reset"})
 		return
 	}
 	m.line(Line{Kind: LineMemory, With: m.TurnPrincipal(), TurnID: e.TurnID, Epoch: e.Epoch, Text: e.Text})
@@ -129,7 +129,7 @@ func (e AgentEnded) apply(m *machine) {
 	if !m.Turn.LingersAt(e.TurnID, e.Epoch) {
 		return
 	}
-	m.turnLine("exited", e.Reason)
+	m.turnLine(WordExited, e.Reason)
 	m.Turn = Head{Status: HeadIdle}
 }
 

@@ -96,12 +96,6 @@ type WaitingAck struct {
 // waits reports whether an ack waits.
 func (w WaitingAck) waits() bool { return !w.Until.IsZero() }
 
-// The values of What in an ack line. An ack that is made has an effect line instead.
-const (
-	ackWaits    = "waits"
-	ackNeedless = "not needed"
-)
-
 // The reasons why an ack is not made.
 const (
 	ackAnswered = "its answer is ready"
@@ -114,7 +108,7 @@ func (m *machine) letAckWait(w WaitingAck) {
 	w.Until = m.now.Add(m.policy.AckAfter)
 	m.AckWaits = w
 	m.Unmailed = !m.isOperators(w.Key)
-	m.line(Line{Kind: LineAck, What: ackWaits, Key: w.Key, Ack: &w})
+	m.line(Line{Kind: LineAck, What: WordWaits, Key: w.Key, Ack: &w})
 }
 
 // isOperators reports whether the message with this key is in the inbox and is the operator's.
@@ -164,7 +158,7 @@ func (m *machine) whyGone(key string) string {
 // withdrawAck forgets the waiting ack.
 func (m *machine) withdrawAck(why string) {
 	if m.AckWaits.waits() {
-		m.line(Line{Kind: LineAck, What: ackNeedless, Key: m.AckWaits.Key, Reason: why})
+		m.line(Line{Kind: LineAck, What: WordNotNeeded, Key: m.AckWaits.Key, Reason: why})
 		m.AckWaits = WaitingAck{}
 	}
 }
@@ -214,7 +208,7 @@ func (m *machine) answeredBefore(i int) bool {
 // applyAckLine lets an ack wait again, or forgets it.
 func (m *machine) applyAckLine(l Line) {
 	m.AckWaits = WaitingAck{}
-	if l.What == ackWaits && l.Ack != nil {
+	if l.What == WordWaits && l.Ack != nil {
 		m.AckWaits, m.Unmailed = *l.Ack, !m.isOperators(l.Key)
 	}
 }
@@ -339,7 +333,7 @@ type LastAnswer struct {
 	// the effect. Ended is how the effect ended otherwise, as its history line says.
 	Reply string    `json:"reply,omitempty"`
 	Sent  time.Time `json:"sent,omitzero"`
-	Ended string    `json:"ended,omitempty"`
+	Ended Word      `json:"ended,omitempty"`
 }
 
 // noteMail remembers a mail of the operator. It ignores other messages.
@@ -375,11 +369,11 @@ func (x *Exchange) noteLateCost(l Line) {
 }
 
 // noteReplyEnded remembers how the effect with the last answer ended.
-func (x *Exchange) noteReplyEnded(id, what string, at time.Time) {
+func (x *Exchange) noteReplyEnded(id string, what Word, at time.Time) {
 	a := &x.LastAnswer
 	switch {
 	case id == "" || a.Reply != id:
-	case what == "sent":
+	case what == WordSent:
 		a.Sent, a.Ended = at, ""
 	default:
 		a.Ended = what

@@ -47,9 +47,6 @@ func (d *Deliveries) clampTimes(c clamp) {
 	}
 }
 
-// lineQueued marks the history line of an effect that was queued.
-const lineQueued = "queued"
-
 // queue adds an effect to the outbox and returns its id. An effect without an id
 // gets one.
 func (m *machine) queue(e Effect) (id string) {
@@ -63,7 +60,7 @@ func (m *machine) queue(e Effect) (id string) {
 	m.Numbers.Effects++
 	e.Number = m.Numbers.Effects
 	m.Outbox = append(m.Outbox, e)
-	m.line(Line{Kind: LineEffect, ID: e.ID, What: lineQueued, Effect: &e, Trace: e.Trace})
+	m.line(Line{Kind: LineEffect, ID: e.ID, What: WordQueued, Effect: &e, Trace: e.Trace})
 	return e.ID
 }
 
@@ -126,7 +123,7 @@ func (d *Deliveries) effectIndex(id string) (int, bool) {
 }
 
 // endEffect removes a row from the outbox and records how it ended.
-func (m *machine) endEffect(i int, what, reason string) {
+func (m *machine) endEffect(i int, what Word, reason string) {
 	e := m.Outbox[i]
 	m.Outbox = slices.Delete(m.Outbox, i, i+1)
 	m.noteReplyEnded(e.ID, what, m.now)
@@ -155,10 +152,10 @@ func (m *machine) applyEffectLine(l Line) {
 		m.Numbers.Effects = max(m.Numbers.Effects, l.Effect.Number)
 	}
 	i, there := m.effectIndex(l.ID)
-	if there && l.What == lineRendered && l.Effect != nil {
+	if there && l.What == WordRenderedAgain && l.Effect != nil {
 		m.Outbox[i].Sum = l.Effect.Sum
 	}
-	if there || l.What == lineRendered || l.Effect == nil {
+	if there || l.What == WordRenderedAgain || l.Effect == nil {
 		return
 	}
 	m.Outbox = append(m.Outbox, *l.Effect)

@@ -233,9 +233,9 @@ func (e Switched) apply(m *machine) {
 	if !e.Mesh {
 		m.operatorHeard()
 	}
-	what := "go"
+	what := Word(WordGo)
 	if e.On {
-		what = "halt"
+		what = WordHalt
 	}
 	m.line(Line{Kind: LineHalt, What: what, From: where, Reason: e.Reason})
 	if e.On && m.Turn.stoppable() {
@@ -251,7 +251,7 @@ func (e Switched) Redacted(redact func(string) string) Event {
 }
 
 func (m *machine) applyHaltLine(l Line) {
-	on := l.What == "halt"
+	on := l.What == WordHalt
 	if l.From == "mesh" {
 		m.HaltedMesh = on
 		return
@@ -289,7 +289,7 @@ func (e Controlled) apply(m *machine) {
 	m.operatorHeard()
 	msg.At = m.now
 	m.noteMail(msg, e.Thread.Subject)
-	m.line(Line{Kind: LineControl, What: e.Control, Key: msg.Key, Source: msg.Source, From: msg.From, Digest: e.Digest})
+	m.line(Line{Kind: LineControl, What: Word(e.Control), Key: msg.Key, Source: msg.Source, From: msg.From, Digest: e.Digest})
 	switch e.Control {
 	case ControlStop:
 		Stopped{Reason: "by mail"}.apply(m)
@@ -312,7 +312,7 @@ func (e Stopped) apply(m *machine) {
 	}
 	m.Turn.Stop = "stop"
 	m.operatorHeard()
-	m.turnLine("stop", e.Reason)
+	m.turnLine(WordStop, e.Reason)
 }
 
 // Redacted implements [Redactable].

@@ -156,17 +156,8 @@ func (m *machine) timedPrompt(name string) *TimedPrompt {
 	return &m.Prompts[i]
 }
 
-// The values of What in a prompt line.
-const (
-	promptNext    = "next"    // the row has its next time
-	promptRemoved = "removed" // the configuration does not have it any more
-	promptMissed  = "missed"  // its time passed, and it is too late
-	promptSkipped = "skipped" // its program reports that there is nothing to do
-	promptFailed  = "failed"  // its program or its file cannot be used
-)
-
 // promptLine records the result of a prompt, with its row.
-func (m *machine) promptLine(row TimedPrompt, what, key, reason string) {
+func (m *machine) promptLine(row TimedPrompt, what Word, key, reason string) {
 	m.line(Line{Kind: LinePrompt, What: what, Key: key, From: row.Name, Reason: reason, Prompt: &row})
 }
 
@@ -177,7 +168,7 @@ func (m *machine) planPrompts() {
 	for _, row := range slices.Clone(m.Prompts) {
 		if !slices.ContainsFunc(m.policy.Prompts, func(c PromptPolicy) bool { return c.Name == row.Name }) {
 			m.Prompts = slices.DeleteFunc(m.Prompts, func(r TimedPrompt) bool { return r.Name == row.Name })
-			m.promptLine(row, promptRemoved, "", "")
+			m.promptLine(row, WordRemoved, "", "")
 		}
 	}
 	for _, c := range m.policy.Prompts {
@@ -197,7 +188,7 @@ func (m *machine) planPrompts() {
 				continue
 			}
 			row.noteDone(at) // a clock that is set back shows it again
-			m.promptLine(*row, promptMissed, PromptKey(c.Name, at), fmt.Sprintf("it was due at %s, and catch_up is %v", m.localTime(at), shortDuration(c.CatchUp)))
+			m.promptLine(*row, WordMissed, PromptKey(c.Name, at), fmt.Sprintf("it was due at %s, and catch_up is %v", m.localTime(at), shortDuration(c.CatchUp)))
 			m.planNext(row, c)
 		}
 	}
@@ -214,7 +205,7 @@ func (m *machine) planNext(row *TimedPrompt, c PromptPolicy) {
 		return
 	}
 	row.Next = next
-	m.promptLine(*row, promptNext, "", "")
+	m.promptLine(*row, WordNext, "", "")
 }
 
 // noteDone records that a time has a result.
@@ -328,20 +319,20 @@ func (e Prompted) apply(m *machine) {
 	failedBefore := row.Fails != ""
 	switch {
 	case !fresh:
-		m.promptLine(*row, promptNext, key, "")
+		m.promptLine(*row, WordNext, key, "")
 	case e.Failed != "":
 		if row.Fails = e.Failed; !failedBefore {
 			row.Since = m.now
 			m.notice(fmt.Sprintf("The prompt %q of %s did not run: %s. I tell you once; it is tried again at each of its times, next at %s. `agentstateloop doctor` checks it.",
 				e.Name, m.localTime(e.At), e.Failed, m.localTime(row.Next)))
 		}
-		m.promptLine(*row, promptFailed, key, e.Failed)
+		m.promptLine(*row, WordFailed, key, e.Failed)
 	case e.Skipped != "":
 		row.Fails, row.Since = "", time.Time{}
-		m.promptLine(*row, promptSkipped, key, e.Skipped)
+		m.promptLine(*row, WordSkipped, key, e.Skipped)
 	default:
 		row.Fails, row.Since = "", time.Time{}
-		m.promptLine(*row, promptNext, key, "")
+		m.promptLine(*row, WordNext, key, "")
 		for _, msg := range slices.Clone(m.Inbox) {
 			if msg.waitsByClock() && msg.From == e.Name {
 				m.skip(msg, "replaced by a later one")
@@ -378,7 +369,7 @@ func (e Prompted) Redacted(redact func(string) string) Event {
 func (m *machine) applyPromptLine(l Line) {
 	m.noteSeen(l.Key)
 	m.Prompts = slices.DeleteFunc(m.Prompts, func(row TimedPrompt) bool { return row.Name == l.From })
-	if l.What != promptRemoved && l.Prompt != nil {
+	if l.What != WordRemoved && l.Prompt != nil {
 		m.Prompts = append(m.Prompts, *l.Prompt)
 	}
 }

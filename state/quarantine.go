@@ -11,16 +11,6 @@ import (
 // not make the state grow.
 const maxRejections = 500
 
-// The values of What in the gate lines and quarantine lines of an item.
-const (
-	lineUnkept    = "not kept"
-	lineCopy      = "a copy"
-	lineAsk       = "to be asked about"
-	lineDoubt     = "signed, in doubt"
-	lineReleased  = "released"
-	lineDiscarded = "dropped"
-)
-
 // Rejected reports that an item for this agent did not pass the gate. It is in quarantine, or
 // exceeded the limits of the quarantine (Unkept). Ask is set if only a proof of its sender is
 // missing, so the operator may be asked. Doubtful is set if its sender is proven but its text is
@@ -44,13 +34,13 @@ func (e Rejected) apply(m *machine) {
 	l := Line{Kind: LineGate, Key: e.Key, Source: e.Source, From: e.From, Gate: e.Gate, Reason: e.Reason}
 	switch {
 	case m.seen(e.Key) || m.seen(e.Digest):
-		l.What = lineCopy
+		l.What = WordCopy
 	case e.Unkept:
-		l.What = lineUnkept
+		l.What = WordNotKept
 	case e.Doubtful && len(m.Doubtful) < maxDoubtful && !m.seen(doubtKey(e.Digest)):
-		l.What, l.Digest = lineDoubt, e.Digest
+		l.What, l.Digest = WordDoubtful, e.Digest
 	case e.Ask && !e.Doubtful && m.policy.Challenge && len(m.Unasked) < maxUnasked:
-		l.What = lineAsk
+		l.What = WordToAsk
 	}
 	if l.isKept() {
 		l.Number = m.Numbers.Quarantined + 1
@@ -76,7 +66,7 @@ type RejectedMore struct {
 }
 
 func (e RejectedMore) apply(m *machine) {
-	l := Line{Kind: LineGate, Source: e.Source, Gate: e.Gate, What: lineUnkept, Count: e.Count, Reason: fmt.Sprintf("%d more", e.Count)}
+	l := Line{Kind: LineGate, Source: e.Source, Gate: e.Gate, What: WordNotKept, Count: e.Count, Reason: fmt.Sprintf("%d more", e.Count)}
 	m.line(l)
 	m.applyGateLine(l)
 }
@@ -84,7 +74,7 @@ func (e RejectedMore) apply(m *machine) {
 func (RejectedMore) rank() (int, time.Time) { return rankEnd, time.Time{} }
 
 // isKept reports whether the item of a gate line is in quarantine.
-func (l Line) isKept() bool { return l.What != lineCopy && l.What != lineUnkept }
+func (l Line) isKept() bool { return l.What != WordCopy && l.What != WordNotKept }
 
 // applyGateLine counts the items of a gate line.
 func (m *machine) applyGateLine(l Line) {
@@ -95,13 +85,13 @@ func (m *machine) applyGateLine(l Line) {
 	}
 	m.noteSeen(rejectionKey(l.Key))
 	switch l.What {
-	case lineCopy:
-	case lineUnkept:
+	case WordCopy:
+	case WordNotKept:
 		m.Unkept++
-	case lineAsk:
+	case WordToAsk:
 		m.Unasked = append(m.Unasked, l.Key)
 		m.Quarantined++
-	case lineDoubt:
+	case WordDoubtful:
 		m.Doubtful = append(m.Doubtful, l.Key)
 		m.noteSeen(doubtKey(l.Digest))
 		m.Quarantined++
@@ -128,7 +118,7 @@ func (e Released) apply(m *machine) {
 		Discarded{Key: e.Key, Reason: CopyOfReleased}.apply(m)
 		return
 	}
-	m.leaveQuarantine(Line{Kind: LineQuarantine, What: lineReleased, Key: e.Key, Reason: e.Reason, Digest: e.Same})
+	m.leaveQuarantine(Line{Kind: LineQuarantine, What: WordReleased, Key: e.Key, Reason: e.Reason, Digest: e.Same})
 	m.applyAdmitted(e.Event)
 }
 
@@ -164,7 +154,7 @@ type Discarded struct{ Key, Reason string }
 
 // apply records the removal. The item's key may still be accepted.
 func (e Discarded) apply(m *machine) {
-	m.leaveQuarantine(Line{Kind: LineQuarantine, What: lineDiscarded, Key: e.Key, Reason: e.Reason})
+	m.leaveQuarantine(Line{Kind: LineQuarantine, What: WordDropped, Key: e.Key, Reason: e.Reason})
 }
 
 // Redacted implements [Redactable].

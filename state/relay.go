@@ -84,7 +84,7 @@ func (m *machine) reroute() {
 			continue
 		}
 		i, _ := m.effectIndex(row.ID)
-		m.endEffect(i, withdrawn, "another route is open")
+		m.endEffect(i, WordWithdrawn, "another route is open")
 		m.renotify(row.ID, m.tellOperator(row.unrouted()))
 	}
 }
@@ -103,7 +103,7 @@ func (m *machine) tryNextRoute(row Effect) (ok bool) {
 		return false
 	}
 	i, _ := m.effectIndex(row.ID)
-	m.endEffect(i, "refused", row.Reason)
+	m.endEffect(i, WordRefused, row.Reason)
 	m.renotify(row.ID, m.tellOperator(next))
 	return true
 }
@@ -127,7 +127,7 @@ func (e Online) apply(m *machine) {
 		there := row.unrouted()
 		there.Kind, there.Channel, there.To = Relay, ByMesh, m.peers()[i]
 		at, _ := m.effectIndex(row.ID)
-		m.endEffect(at, withdrawn, "@"+row.To+" is not online")
+		m.endEffect(at, WordWithdrawn, "@"+row.To+" is not online")
 		m.renotify(row.ID, m.queue(there))
 	}
 }
@@ -158,11 +158,11 @@ func (e RelayAsked) apply(m *machine) {
 	text := relayed(e.Text)
 	why := m.whyNotRelayed(e.From, text)
 	if why != "" {
-		m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "relay", Reason: "not passed on: " + why})
+		m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: WordRelay, Reason: "not passed on: " + why})
 		return
 	}
 	m.Relays = append(m.Relays, Relaying{From: e.From, At: m.now})
-	m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: "relay", Reason: "passed on to the operator"})
+	m.line(Line{Kind: LineNote, Key: e.Key, Source: Mesh, From: e.From, What: WordRelay, Reason: "passed on to the operator"})
 	m.queue(Effect{
 		Kind: Relayed, Channel: ByMail, To: m.policy.Operator,
 		// Without a callsign, so that an answer is not mistaken for mail to the peer.

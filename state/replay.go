@@ -49,11 +49,11 @@ func failingSince(lines []Line) map[string]time.Time {
 	since := map[string]time.Time{}
 	for _, l := range lines {
 		switch {
-		case l.Kind == LineFetch && l.What == fetchFails:
+		case l.Kind == LineFetch && l.What == WordFailing:
 			if _, known := since[l.Key]; !known {
 				since[l.Key] = l.At
 			}
-		case l.Kind == LineFetch && l.What == fetchEnded, l.Kind == LineEnded, l.arrives():
+		case l.Kind == LineFetch && l.What == WordEnded, l.Kind == LineEnded, l.arrives():
 			delete(since, l.Key)
 		}
 	}
@@ -92,7 +92,7 @@ func (m *machine) applyLine(l Line) {
 	case LineDuplicate, LineNote:
 		m.noteSeen(l.Key)
 	case LineEdge:
-		if m.task.Row != nil && l.What == edgeReport && l.From == m.Agent && l.TurnID == m.task.TurnID {
+		if m.task.Row != nil && l.What == WordReport && l.From == m.Agent && l.TurnID == m.task.TurnID {
 			m.noteAnswer(*m.task.Row, l, l.At)
 		}
 		m.applyOperatorAnswerLine(l)

@@ -244,10 +244,10 @@ func (e Scheduled) apply(m *machine) {
 		return // `uninstall` came in between
 	}
 	if e.Line != m.Schedule.Installed || e.Reason != m.Schedule.Error {
-		m.line(Line{Kind: LineSchedule, What: e.Line, Reason: e.Reason})
+		m.line(Line{Kind: LineSchedule, What: Word(e.Line), Reason: e.Reason})
 	}
 	if e.AlarmLine != m.Schedule.AlarmLine {
-		m.line(Line{Kind: LineSchedule, What: cmp.Or(e.AlarmLine, scheduleNoAlarm), Alarm: true})
+		m.line(Line{Kind: LineSchedule, What: cmp.Or(Word(e.AlarmLine), WordNoAlarmLine), Alarm: true})
 	}
 	m.Schedule.Installed, m.Schedule.AlarmLine, m.Schedule.Alarm = e.Line, e.AlarmLine, e.Alarm
 	m.Schedule.Error = e.Reason
@@ -263,13 +263,6 @@ func (e Scheduled) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// The values of What in a schedule line, besides an installed crontab line.
-const (
-	scheduleRemoved = "removed"
-	scheduleWanted  = "wanted again"
-	scheduleNoAlarm = "no alarm line"
-)
-
 // Unscheduled reports that `uninstall` (Removed) has removed the lines. Cycles
 // leave the table alone until `init` or `transition` sends it with Removed false.
 type Unscheduled struct{ Removed bool }
@@ -279,9 +272,9 @@ func (e Unscheduled) apply(m *machine) {
 		return
 	}
 	m.Schedule = Schedule{Removed: e.Removed}
-	what := scheduleRemoved
+	what := Word(WordRemoved)
 	if !e.Removed {
-		what = scheduleWanted
+		what = WordWantedAgain
 	}
 	m.line(Line{Kind: LineSchedule, What: what})
 }
@@ -289,9 +282,9 @@ func (e Unscheduled) apply(m *machine) {
 // applyScheduleLine records whether our lines are wanted. The next cycle reads the installed lines.
 func (m *machine) applyScheduleLine(l Line) {
 	switch l.What {
-	case scheduleRemoved:
+	case WordRemoved:
 		m.Schedule = Schedule{Removed: true}
-	case scheduleWanted:
+	case WordWantedAgain:
 		m.Schedule = Schedule{}
 	default:
 		m.Schedule.Verified = time.Time{} // the lines were written after this state

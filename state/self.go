@@ -112,7 +112,7 @@ func (e Planned) apply(m *machine) {
 		m.replaceSleeps(row.Principal())
 	}
 	if !m.RoomForSelf(row.Operator) {
-		m.line(Line{Kind: LineNote, Source: Self, From: row.From, What: e.Kind, TurnID: e.TurnID, Reason: fmt.Sprintf("%d rows wait already", MaxSelfRows)})
+		m.line(Line{Kind: LineNote, Source: Self, From: row.From, What: Word(e.Kind), TurnID: e.TurnID, Reason: fmt.Sprintf("%d rows wait already", MaxSelfRows)})
 		return
 	}
 	at := e.At.UTC()
@@ -203,7 +203,7 @@ func (w *Work) sleepEnds(msg Message) {
 // skip ends a row without a turn.
 func (m *machine) skip(msg Message, why string) {
 	m.sleepEnds(msg)
-	m.line(Line{Kind: LineEnded, Key: msg.Key, Source: msg.Source, From: msg.From, What: string(Skipped), Reason: why})
+	m.line(Line{Kind: LineEnded, Key: msg.Key, Source: msg.Source, From: msg.From, What: Word(Skipped), Reason: why})
 	m.removeMessage(msg.Key)
 }
 
@@ -222,7 +222,7 @@ func (m *machine) endSleeps(who Principal, what string) (ended string) {
 		case m.now.Before(msg.NextRetryAt):
 			row := m.message(msg.Key)
 			row.wakeAt(m.now)
-			m.line(Line{Kind: LineSleep, What: sleepOver, Key: msg.Key, Source: Self, Reason: what})
+			m.line(Line{Kind: LineSleep, What: WordOver, Key: msg.Key, Source: Self, Reason: what})
 		}
 	}
 	return ended
@@ -240,27 +240,20 @@ func (m *machine) retryWakeup(row *Message) {
 		m.sleepEnds(*row)
 		row.wakeAt(m.now)
 	}
-	m.line(Line{Kind: LineSleep, What: selfRetried, Key: row.Key, Source: Self})
+	m.line(Line{Kind: LineSleep, What: WordRetried, Key: row.Key, Source: Self})
 }
-
-// The values of What in a sleep line about rows of the agent itself.
-const (
-	sleepOver   = "over"    // its turn may come before its time
-	selfRetried = "retried" // the same, because the operator asks for it
-	selfHeld    = "held"    // the operator was told that rows wait
-)
 
 // applySleepLine applies a line about rows of the agent itself.
 func (m *machine) applySleepLine(l Line) {
 	switch l.What {
-	case sleepOver, selfRetried:
-		if l.What == selfRetried {
+	case WordOver, WordRetried:
+		if l.What == WordRetried {
 			m.operatorHeard()
 		}
 		if row := m.message(l.Key); row != nil && l.At.Before(row.NextRetryAt) {
 			row.wakeAt(l.At)
 		}
-	case selfHeld:
+	case WordHeld:
 		m.Streak.Told = true
 	}
 }
@@ -268,10 +261,10 @@ func (m *machine) applySleepLine(l Line) {
 // applyTurnLine counts the turn of a row of the agent itself. A stop by hand counts as hearing the
 // operator.
 func (m *machine) applyTurnLine(l Line) {
-	if l.What == "stop" {
+	if l.What == WordStop {
 		m.operatorHeard()
 	}
-	if row := m.message(l.Key); l.What == "dispatched" && row != nil && row.Source == Self && row.TurnID == "" {
+	if row := m.message(l.Key); l.What == WordDispatched && row != nil && row.Source == Self && row.TurnID == "" {
 		m.Streak.count(*row)
 	}
 }
@@ -328,7 +321,7 @@ func (m *machine) tellSelfHeld() {
 		return
 	}
 	m.Streak.Told = true
-	m.line(Line{Kind: LineSleep, What: selfHeld, Count: held})
+	m.line(Line{Kind: LineSleep, What: WordHeld, Count: held})
 	m.notice(fmt.Sprintf("I have woken myself %s since I last heard from you, and [turn] self_turns allows %d. Wakeups that wait: %d. Any message from you lets me go on; `agentstateloop inbox list` shows them, and `agentstateloop inbox drop` removes one.",
 		plural(m.Streak.Turns, "time"), m.policy.SelfTurns, held))
 }

@@ -254,12 +254,6 @@ func (m *machine) forgetCounted() {
 	p.Counted = slices.Delete(p.Counted, 0, max(0, len(p.Counted)-countedBefore))
 }
 
-// The values of What in a credit line.
-const (
-	creditOpened = "opened" // credit counts from here on
-	creditAdded  = "topped up"
-)
-
 // openCredit starts to count credit when a credit is configured for the first time. It does not
 // start again later, even if the setting goes away and comes back.
 func (m *machine) openCredit() {
@@ -267,7 +261,7 @@ func (m *machine) openCredit() {
 		return
 	}
 	m.Purse.Opened, m.Purse.Base = true, m.Purse.Total
-	m.line(Line{Kind: LineCredit, What: creditOpened, Amount: m.policy.Budget.Credit})
+	m.line(Line{Kind: LineCredit, What: WordOpened, Amount: m.policy.Budget.Credit})
 }
 
 func (e Credited) apply(m *machine) {
@@ -275,15 +269,15 @@ func (e Credited) apply(m *machine) {
 		return
 	}
 	m.Purse.Granted = m.Purse.Granted.plus(e.Amount)
-	m.line(Line{Kind: LineCredit, What: creditAdded, From: e.By, Amount: e.Amount})
+	m.line(Line{Kind: LineCredit, What: WordToppedUp, From: e.By, Amount: e.Amount})
 }
 
 // applyCreditLine restores the credit of a rebuilt state, as applySpendLine restores its spending.
 func (m *machine) applyCreditLine(l Line) {
 	switch l.What {
-	case creditOpened:
+	case WordOpened:
 		m.Purse.Opened, m.Purse.Base = true, m.Purse.Total
-	case creditAdded:
+	case WordToppedUp:
 		m.Purse.Granted = m.Purse.Granted.plus(l.Amount)
 	}
 }

@@ -126,7 +126,7 @@ func TestOrderOfStep(t *testing.T) {
 // told returns each line in words: its kind, what it records, and of what.
 func told(lines []state.Line) (all []string) {
 	for _, l := range lines {
-		words := []string{string(l.Kind), l.What}
+		words := []string{string(l.Kind), string(l.What)}
 		switch l.Kind {
 		case state.LineEffect:
 			words = append(words, string(l.Effect.Kind))

@@ -193,7 +193,7 @@ func (m *machine) recordTier() {
 		reason = fmt.Sprintf("%v is left of %s", max(0, l.Left), l.What())
 	}
 	m.Purse.Tier = tier
-	m.line(Line{Kind: LineTier, What: string(tier), From: string(before), Reason: reason})
+	m.line(Line{Kind: LineTier, What: Word(tier), From: string(before), Reason: reason})
 	if tier != TierDead || m.Purse.DeathTold == l.death() {
 		return
 	}

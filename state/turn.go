@@ -56,7 +56,7 @@ func (e Claimed) apply(m *machine) {
 		With: with, Waiting: m.takeExpected(append([]string{msg.Key}, with...)),
 	}
 	m.followLead(*msg)
-	m.turnLine("dispatched", "")
+	m.turnLine(WordDispatched, "")
 }
 
 // resume dispatches the next attempt of a suspended turn. The attempt gets the answers, which are
@@ -68,7 +68,7 @@ func (m *machine) resume() {
 		m.followLead(*msg)
 	}
 	m.Turn.Status, m.Turn.Epoch, m.Turn.Since, m.Turn.Resumed = HeadDispatched, m.Epoch, m.now, true
-	m.turnLine("dispatched", "resumed")
+	m.turnLine(WordDispatched, "resumed")
 }
 
 // Started reports that the process of the turn is running.
@@ -92,7 +92,7 @@ func (e Started) apply(m *machine) {
 		msg.Status = Processing
 		m.followLead(*msg)
 	}
-	m.turnLine("running", e.Instead)
+	m.turnLine(WordRunning, e.Instead)
 }
 
 // Redacted implements [Redactable].
@@ -133,10 +133,10 @@ func (e Ended) apply(m *machine) {
 	talk := m.TurnTalk(m.policy)
 	msg, ok := m.TurnMessage()
 	if msg.Fresh && (e.Outcome == Success || e.Outcome == Partial) {
-		m.turnLine(freshSession, "")
+		m.turnLine(WordFreshSession, "")
 	}
 	if e.Refused != "" {
-		m.turnLine(notPermitted, e.Refused)
+		m.turnLine(WordNotPermitted, e.Refused)
 	}
 	if ok {
 		task.Row = &msg
@@ -165,7 +165,7 @@ func (e Ended) apply(m *machine) {
 	m.countOutcome(e.Outcome)
 	if !m.Asleep && m.nothingToDo() {
 		m.Asleep = true
-		m.line(Line{Kind: LineSleep, What: "asleep"})
+		m.line(Line{Kind: LineSleep, What: WordAsleep})
 	}
 }
 
@@ -185,7 +185,7 @@ func (m *machine) recordReply(msg Message, e Ended) {
 		m.LastDelivery = m.now
 	}
 	edge := Line{
-		Kind: LineEdge, What: edgeReport, Source: msg.Source, From: m.Agent, To: msg.From,
+		Kind: LineEdge, What: WordReport, Source: msg.Source, From: m.Agent, To: msg.From,
 		Request: msg.request(), Response: e.TurnID, TurnID: e.TurnID, Outcome: e.Outcome, Reason: e.Refused,
 	}
 	if reply != nil {
@@ -196,13 +196,6 @@ func (m *machine) recordReply(msg Message, e Ended) {
 		m.noteAnswer(msg, edge, m.now)
 	}
 }
-
-// notPermitted is What in the turn line about actions that the agent was not permitted.
-const notPermitted = "not permitted"
-
-// freshSession is What in the line of a turn that could not continue its session and began another
-// one.
-const freshSession = "fresh session"
 
 // countOutcome counts failed turns in a row, and starts the cool-down.
 func (m *machine) countOutcome(o Outcome) {
@@ -236,7 +229,7 @@ func (e Reaped) apply(m *machine) {
 	if m.Turn.Status != HeadDispatched && m.Turn.Status != HeadRunning || m.stale(e.TurnID, e.Epoch, "reaped") {
 		return
 	}
-	m.turnLine("reaped", e.Reason)
+	m.turnLine(WordReaped, e.Reason)
 	m.requeue(Message{Status: Queued, Note: retryNote})
 }
 
@@ -271,7 +264,7 @@ func (e GivenBack) apply(m *machine) {
 	if m.stale(e.TurnID, e.Epoch, "given back") {
 		return
 	}
-	m.turnLine("given back", e.Reason)
+	m.turnLine(WordGivenBack, e.Reason)
 	if e.Session != (Session{}) {
 		m.keepSession(m.TurnTalk(m.policy), e.Session, e.Epoch)
 	}
@@ -330,10 +323,10 @@ func (m *machine) stale(turnID string, epoch uint64, what string) bool {
 	if m.Turn.Owns(turnID, epoch) {
 		return false
 	}
-	m.line(Line{Kind: LineTurn, TurnID: turnID, Epoch: epoch, What: "stale", Reason: what})
+	m.line(Line{Kind: LineTurn, TurnID: turnID, Epoch: epoch, What: WordStale, Reason: what})
 	return true
 }
 
-func (m *machine) turnLine(what, reason string) {
+func (m *machine) turnLine(what Word, reason string) {
 	m.line(Line{Kind: LineTurn, Key: m.Turn.Key, TurnID: m.Turn.TurnID, Epoch: m.Turn.Epoch, What: what, Reason: reason})
 }

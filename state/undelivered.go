@@ -12,13 +12,6 @@ const (
 	toldAtOnce      = 20
 )
 
-// The values of What in an undelivered line: how a row that was given up ended.
-const (
-	undeliveredRetried   = "retried"
-	undeliveredDropped   = "dropped"
-	undeliveredForgotten = "forgotten"
-)
-
 // UndeliveredEffect returns the row with this id that was given up.
 func (d Deliveries) UndeliveredEffect(id string) (Effect, bool) {
 	i := slices.IndexFunc(d.Undelivered, func(e Effect) bool { return e.ID == id })
@@ -50,12 +43,12 @@ func (d *Deliveries) keepUndelivered(row Effect, at time.Time) {
 // forgetUndelivered keeps only the newest rows.
 func (m *machine) forgetUndelivered() {
 	for len(m.Undelivered) > undeliveredKept {
-		m.endUndelivered(0, undeliveredForgotten, "more were given up than are kept")
+		m.endUndelivered(0, WordForgotten, "more were given up than are kept")
 	}
 }
 
 // endUndelivered removes a row that was given up.
-func (m *machine) endUndelivered(i int, what, reason string) {
+func (m *machine) endUndelivered(i int, what Word, reason string) {
 	e := m.Undelivered[i]
 	m.Undelivered = slices.Delete(m.Undelivered, i, i+1)
 	m.line(Line{Kind: LineGivenUp, ID: e.ID, What: what, Reason: reason, TurnID: e.TurnID})
@@ -111,7 +104,7 @@ func (m *machine) withdrawNotices() {
 		kept := func(id string) bool { return m.undeliveredIndex(id) >= 0 }
 		if len(row.Tells) > 0 && row.neverSent() && !slices.ContainsFunc(row.Tells, kept) {
 			i, _ := m.effectIndex(row.ID)
-			m.endEffect(i, withdrawn, "what it tells is over")
+			m.endEffect(i, WordWithdrawn, "what it tells is over")
 		}
 	}
 }
@@ -145,7 +138,7 @@ func (e OutboxRetried) apply(m *machine) {
 	}
 	if i := m.undeliveredIndex(e.ID); i >= 0 {
 		m.requeueEffect(i)
-		m.line(Line{Kind: LineGivenUp, ID: e.ID, What: undeliveredRetried})
+		m.line(Line{Kind: LineGivenUp, ID: e.ID, What: WordRetried})
 	}
 }
 
@@ -177,17 +170,17 @@ type OutboxDropped struct {
 // apply ends the row, unless it is being sent.
 func (e OutboxDropped) apply(m *machine) {
 	if i := m.hookCallIndex(e.ID); i >= 0 {
-		m.endHookCall(i, "dropped", e.Reason)
+		m.endHookCall(i, WordDropped, e.Reason)
 		return
 	}
 	if i, waits := m.effectIndex(e.ID); waits {
 		if e.Alone || !m.Outbox[i].Sending {
-			m.endEffect(i, "dropped", e.Reason)
+			m.endEffect(i, WordDropped, e.Reason)
 		}
 		return
 	}
 	if i := m.undeliveredIndex(e.ID); i >= 0 {
-		m.endUndelivered(i, undeliveredDropped, e.Reason)
+		m.endUndelivered(i, WordDropped, e.Reason)
 	}
 }
 
@@ -201,7 +194,7 @@ func (d *Deliveries) applyUndeliveredLine(l Line) {
 	i := d.undeliveredIndex(l.ID)
 	switch {
 	case i < 0:
-	case l.What == undeliveredRetried:
+	case l.What == WordRetried:
 		d.requeueEffect(i)
 	default:
 		d.Undelivered = slices.Delete(d.Undelivered, i, i+1)
@@ -224,9 +217,6 @@ const (
 	maxUnfiled  = 100            // mails that wait for their copy
 	unfiledLife = 24 * time.Hour // after that the copy is given up
 )
-
-// lineNotFiled marks the history line of a mail whose copy was given up.
-const lineNotFiled = "not filed"
 
 // keepForCopy makes a mail that has just left wait for its copy. A challenge contains a token, so
 // it gets no copy.
@@ -277,7 +267,7 @@ func (e Filed) Redacted(redact func(string) string) Event {
 
 // giveUpCopy gives up the copy of a mail.
 func (m *machine) giveUpCopy(i int, reason string) {
-	m.line(Line{Kind: LineDelivery, ID: m.Unfiled[i].ID, What: lineNotFiled, Reason: reason})
+	m.line(Line{Kind: LineDelivery, ID: m.Unfiled[i].ID, What: WordNotFiled, Reason: reason})
 	m.Unfiled = slices.Delete(m.Unfiled, i, i+1)
 }
 

@@ -46,7 +46,7 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[string]formatter {
 		state.LineNote:       {"relay": (*HistoryReader).relayed, anyWhat: nil},
 		state.LineTransition: {"": (*HistoryReader).phase},
 		state.LineTurn: {
-			state.TurnPermitted: withReason("did what you had permitted"),
+			string(state.WordPermitted): withReason("did what you had permitted"),
 			"not permitted":     withReason("the agent was not permitted something"),
 			"fresh session":     fixed("its session could not go on, so a fresh one began"),
 			"stop":              withReason("its turn is stopped"), "reaped": withReason("its turn broke off and runs again"), "given back": withReason("its turn could not run and is tried again"), "dispatched": nil, "running": (*HistoryReader).runs, "suspended": nil,
@@ -62,7 +62,7 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[string]formatter {
 		state.LineControl:    {anyWhat: (*HistoryReader).control},
 		state.LineReset:      {"": (*HistoryReader).reset},
 		state.LineMemory:     {"": (*HistoryReader).remembered},
-		state.LineCompaction: {"made": fixed("a summary stands for what was said so far"), state.CompactionFailed: withReason("could not sum up what was said"), "stale": nil},
+		state.LineCompaction: {"made": fixed("a summary stands for what was said so far"), string(state.WordNoSummary): withReason("could not sum up what was said"), "stale": nil},
 		state.LinePrompt:     {"missed": prompted("was missed"), "skipped": prompted("was not needed"), "failed": prompted("did not run"), "next": nil, "removed": nil},
 		state.LineSleep:      {"asked": (*HistoryReader).sleeps, "held": (*HistoryReader).selfHeld, "retried": nil, "over": nil, "asleep": nil},
 		state.LineEdge: {
@@ -88,7 +88,7 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[string]formatter {
 // version.
 func formatterOf(l state.Line) (t formatter, ok bool) {
 	whats := formatters()[l.Kind]
-	if t, ok = whats[l.What]; !ok {
+	if t, ok = whats[string(l.What)]; !ok {
 		t, ok = whats[anyWhat]
 	}
 	return t, ok

@@ -81,7 +81,7 @@ func TestEachLineIsDecided(t *testing.T) {
 	found := 0
 	decided := func(kind state.LineKind, what string) {
 		found++
-		if _, ok := formatterOf(state.Line{Kind: kind, What: what}); !ok {
+		if _, ok := formatterOf(state.Line{Kind: kind, What: state.Word(what)}); !ok {
 			t.Errorf("nothing decides what the history tells of a line %q that records %q: see formatters", kind, what)
 		}
 	}
@@ -231,7 +231,7 @@ func TestTold(t *testing.T) {
 func TestEveryLineIsToldOfAnything(t *testing.T) {
 	for kind, whats := range formatters() {
 		for what, format := range whats {
-			got := NewHistoryReader(time.Time{}, nil, nil).record(state.Line{Kind: kind, What: what})
+			got := NewHistoryReader(time.Time{}, nil, nil).record(state.Line{Kind: kind, What: state.Word(what)})
 			if format == nil && got.text != "" {
 				t.Errorf("%s %s: %q", kind, what, got.text)
 			}

@@ -31,7 +31,7 @@ func lineWords(l state.Line, now time.Time) string {
 	if l.New != "" {
 		add("%s", string(l.Old)+" → "+string(l.New))
 	}
-	add("%s", l.What)
+	add("%s", string(l.What))
 	add("%s", string(l.Outcome))
 	add("from %s", l.From)
 	add("to %s", l.To)

@@ -98,7 +98,7 @@ func (r *HistoryReader) notKept(l state.Line) sentence {
 }
 
 func (r *HistoryReader) leftQuarantine(l state.Line) sentence {
-	return sentenceOf(r.called(l.Key, "an item in quarantine"), " ", l.What, because(l.Reason))
+	return sentenceOf(r.called(l.Key, "an item in quarantine"), " ", string(l.What), because(l.Reason))
 }
 
 func (r *HistoryReader) challenged(l state.Line) sentence {
@@ -189,7 +189,7 @@ func (r *HistoryReader) ended(l state.Line) sentence {
 		return sentence{}
 	}
 	what := "dropped"
-	if l.What == string(state.Errored) {
+	if l.What == state.Word(state.Errored) {
 		what = "given up"
 	}
 	switch {
@@ -296,7 +296,7 @@ func (r *HistoryReader) control(l state.Line) sentence {
 	if l.What == state.ControlHalt || l.What == state.ControlGo {
 		return sentence{}
 	}
-	return sentenceOf("you: ", l.What)
+	return sentenceOf("you: ", string(l.What))
 }
 
 func (r *HistoryReader) reset(l state.Line) sentence {
@@ -370,7 +370,7 @@ func (r *HistoryReader) tier(l state.Line) sentence {
 	case state.TierDead:
 		return sentenceOf("out of money", because(l.Reason))
 	}
-	return sentenceOf("money is short (", l.What, ")", because(l.Reason))
+	return sentenceOf("money is short (", string(l.What), ")", because(l.Reason))
 }
 
 func (r *HistoryReader) unfetched(l state.Line) sentence {

@@ -268,12 +268,12 @@ func (e *Events) atWork(l state.Line) (known bool) {
 		return false
 	}
 	switch l.What {
-	case "running":
+	case state.WordRunning:
 		from := e.from
 		e.open(l.TurnID, l.Epoch, 0)
 		e.from = from
 		return true
-	case "exited", "suspended", "reaped", "given back":
+	case state.WordExited, state.WordSuspended, state.WordReaped, state.WordGivenBack:
 		return true
 	}
 	return false

@@ -54,7 +54,7 @@ func (r Reader) Receipt(m state.Message) (Receipt, error) {
 			got.Polled = OrNull(l.At)
 		case l.Kind == state.LineTask && l.Ends(m.Key):
 			got.Turned, turn = OrNull(l.At), l.TurnID
-		case l.Kind == state.LineDelivery && turn != "" && l.ID == "reply."+turn && l.What == "sent":
+		case l.Kind == state.LineDelivery && turn != "" && l.ID == "reply."+turn && l.What == state.WordSent:
 			got.Delivered = OrNull(l.At)
 		}
 	}
@@ -170,7 +170,7 @@ func (r Reader) failedSince(then time.Time) error {
 		case l.At.Before(then):
 		case l.Kind == state.LineTask && l.Outcome != state.Success && l.Outcome != state.Partial:
 			return fmt.Errorf("turn %s: %s: %w", l.TurnID, l.Outcome, ErrFailed)
-		case l.Kind == state.LineDelivery && l.What == "undeliverable":
+		case l.Kind == state.LineDelivery && l.What == state.WordUndeliverable:
 			return fmt.Errorf("%s could not be delivered: %s: %w", l.ID, l.Reason, ErrFailed)
 		}
 	}

@@ -363,7 +363,7 @@ func (st *Story) line(l state.Line) string {
 		if l.Text != "" {
 			text = fmt.Sprintf(" through epoch %d: %q", l.Epoch, l.Text)
 		}
-		return "compaction " + l.What + withAgent(l) + text + reason
+		return "compaction " + string(l.What) + withAgent(l) + text + reason
 	case state.LineTask:
 		return fmt.Sprintf("task %s epoch %d %s %s: %s/%s%s", l.TurnID, l.Epoch, l.Outcome, l.Key, l.OutputBox, l.Deliverable, reason)
 	}
@@ -376,7 +376,7 @@ func (st *Story) line(l state.Line) string {
 	if l.Kind == state.LineChallenge || l.Kind == state.LineBounce || l.Kind == state.LineGivenUp {
 		id = l.ID
 	}
-	for _, w := range append([]string{id, l.Key, l.From, to, l.Gate, l.What}, edge(l)...) {
+	for _, w := range append([]string{id, l.Key, l.From, to, l.Gate, string(l.What)}, edge(l)...) {
 		if w != "" {
 			words = append(words, w)
 		}

@@ -293,10 +293,10 @@ func (st *Story) Name() {
 		}
 	}
 	for _, l := range st.S.Lines {
-		if l.Kind == state.LineTurn && l.What == "dispatched" {
+		if l.Kind == state.LineTurn && l.What == state.WordDispatched {
 			number(l.TurnID, "t")
 		}
-		if l.Kind == state.LineEdge && l.What == "await" {
+		if l.Kind == state.LineEdge && l.What == state.WordAwait {
 			number(l.Request, "wait.")
 		}
 		if l.Kind == state.LineEffect && l.Effect.Kind != state.Reply && l.Effect.Kind != state.Challenge {
