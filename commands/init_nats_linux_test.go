@@ -36,7 +36,7 @@ func TestInitTriesTheMeshOverNATS(t *testing.T) {
 	d.says("would send messages unencrypted")
 	d.types(keep, "")
 	d.types("the URL of the mesh [nats://n1.example.com]", engine.URL())
-	d.says("trying "+engine.URL(), "it refuses the key", "hint: the servers must know the key of this agent: `agentstateloop fleet plan` takes it as agent="+wrong.Public)
+	d.says("trying "+engine.URL(), "key refused", "hint: the servers must know the key of this agent: `agentstateloop fleet plan` takes it as agent="+wrong.Public)
 	d.types(keep, "")
 	d.types(question+" ["+filepath.Join(dir, "wrong")+"]", key("right", right.Seed))
 	d.says("trying " + engine.URL() + " …\n")

@@ -58,7 +58,7 @@ func (t Table) unhidden(ctx context.Context, listing []byte) ([]byte, error) {
 	}
 	hidden, ok := bytes.CutSuffix(whole, listing)
 	if !ok || !allComments(hidden) {
-		return nil, errors.New("read crontab twice, with different results; nothing was written")
+		return nil, errors.New("two reads of the crontab returned different tables; nothing was written")
 	}
 	if rest, ok := cutHeader(hidden); ok && len(rest) == 0 {
 		return listing, nil

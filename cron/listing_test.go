@@ -122,6 +122,6 @@ func TestTwoReadingsDiffer(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = -l ] && [ "$CRONTAB_NOHEADER" != N ] && exec head -n 1 "$table"`)
 	put(t, path, foreign)
 	_, err := table.Install(t.Context(), job("goulard3120"))
-	wantError(t, err, "with different results", "nothing was written")
+	wantError(t, err, "different tables", "nothing was written")
 	wantFile(t, path, foreign)
 }

@@ -66,7 +66,7 @@ func (t Table) list(ctx context.Context, env ...string) ([]byte, error) {
 		return nil, err
 	}
 	if len(res.stdout) == 0 && res.stderr != "" {
-		return nil, fmt.Errorf("%s -l: printed no table: %q", t.command(), res.stderr)
+		return nil, fmt.Errorf("%s -l: no table, only errors: %q", t.command(), res.stderr)
 	}
 	return res.stdout, nil
 }
@@ -178,7 +178,7 @@ func (t Table) replace(ctx context.Context, before, after []byte) error {
 	writeErr := t.write(ctx, after)
 	got, readErr := t.Read(ctx)
 	if errors.Is(readErr, ErrHangs) {
-		return fmt.Errorf("%w; nobody knows which table is installed: check crontab -l, and restore the table from the backup if lines are missing", cmp.Or(writeErr, readErr))
+		return fmt.Errorf("%w; the installed table is unknown: check crontab -l, and restore the table from the backup if lines are missing", cmp.Or(writeErr, readErr))
 	}
 	if readErr == nil && same(got, after) {
 		return nil
@@ -190,7 +190,7 @@ func (t Table) replace(ctx context.Context, before, after []byte) error {
 		writeErr = readErr
 	}
 	if writeErr == nil {
-		writeErr = errors.New("the installed table differs from what was written")
+		writeErr = errors.New("the installed table differs from the written one")
 	}
 	if readErr == nil && same(got, before) {
 		return fmt.Errorf("%w; the table is unchanged", writeErr)
@@ -216,7 +216,7 @@ func (t Table) restore(ctx context.Context, before, found []byte, cause error) e
 		got = rest
 	}
 	if readErr == nil && same(got, before) {
-		return fmt.Errorf("%w; the old table was restored (the table found instead %s)", cause, kept)
+		return fmt.Errorf("%w; the old table was restored (the unexpected table %s)", cause, kept)
 	}
 	backup, err := t.backUp(before)
 	if err != nil {

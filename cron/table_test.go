@@ -198,7 +198,7 @@ func TestUnreadableIsNotEmpty(t *testing.T) {
 		{"not allowed on Debian", "echo 'You (me) are not allowed to use this program (crontab)' >&2; exit 1", ErrNotAllowed, "cron.allow"},
 		{"not allowed by PAM", "echo 'You (me) are not allowed to access to (crontab) because of pam configuration.' >&2; exit 1", ErrNotAllowed, "pam"},
 		{"killed", "echo 'no crontab for me' >&2; kill -9 $$", nil, "killed"},
-		{"no end of it", "exec yes", nil, "printed more than"},
+		{"no end of it", "exec yes", nil, "output exceeds"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			table, path := newTable(t, `if [ "$1" = -l ]; then `+tt.quirk+"; exit; fi")
@@ -364,7 +364,7 @@ func TestReasonOfAWrite(t *testing.T) {
 		os.Remove(filepath.Join(filepath.Dir(path), "wrote"))
 		table.Timeout = timeout
 		_, err = table.Install(t.Context(), job("goulard3120"))
-		return err != nil && strings.Contains(err.Error(), "nobody knows which table is installed")
+		return err != nil && strings.Contains(err.Error(), "the installed table is unknown")
 	})
 	wantError(t, err, "errors in crontab file")
 }

@@ -36,7 +36,7 @@ var parsers = sync.OnceValue(func() map[bool]crontab.Parser {
 })
 
 // ErrNever means that the times never come, such as those of February 30.
-var ErrNever = errors.New("names a day that no calendar has")
+var ErrNever = errors.New("names a date that does not exist")
 
 // fieldNames are the fields of a crontab line, in their order.
 var fieldNames = []string{"minute", "hour", "day of the month", "month", "day of the week"}
@@ -51,15 +51,15 @@ func ParseTimes(text string) (Times, error) {
 	case len(fields) == 0:
 		return Times{}, errors.New("is empty")
 	case strings.Contains(fields[0], "="):
-		return Times{}, errors.New("names a zone; the times are those of this machine")
+		return Times{}, errors.New("sets a time zone; times are in the zone of this machine")
 	case strings.EqualFold(fields[0], "@every"), strings.EqualFold(fields[0], "@reboot"):
-		return Times{}, fmt.Errorf("%s names no time of the clock", fields[0])
+		return Times{}, fmt.Errorf("%s is not a time of day", fields[0])
 	case strings.HasPrefix(fields[0], "@"):
 		return parseTimes(strings.ToLower(fields[0]), strings.EqualFold(fields[0], "@hourly"), true, len(fields) == 1)
 	case len(fields) == 6:
-		return Times{}, errors.New("has six fields: there are no seconds and no years, only minute, hour, day of the month, month and day of the week")
+		return Times{}, errors.New("has six fields: expected minute, hour, day of the month, month, day of the week, without seconds or years")
 	case len(fields) != 5:
-		return Times{}, fmt.Errorf("has %d of five fields: minute, hour, day of the month, month, day of the week", len(fields))
+		return Times{}, fmt.Errorf("has %d fields: expected minute, hour, day of the month, month, day of the week", len(fields))
 	}
 	for i, field := range fields {
 		alone := []string{"*", "*", "*", "*", "*"}

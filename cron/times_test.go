@@ -109,8 +109,8 @@ func TestTimesWithinARepeatedHour(t *testing.T) {
 func TestTimesThatAreWrong(t *testing.T) {
 	for at, want := range map[string]string{
 		"":                      "is empty",
-		"0 8 * *":               "4 of five fields",
-		"0 0 8 * * *":           "six fields: there are no seconds",
+		"0 8 * *":               "has 4 fields",
+		"0 0 8 * * *":           "six fields: expected minute",
 		"60 8 * * *":            `"60" is not a valid minute`,
 		"*/0 8 * * *":           `"*/0" is not a valid minute`,
 		"0 24 * * *":            `"24" is not a valid hour`,
@@ -122,20 +122,20 @@ func TestTimesThatAreWrong(t *testing.T) {
 		"0 8 * * moonday":       `"moonday" is not a valid day of the week`,
 		"0 8 * * 1#2":           `"1#2" is not a valid day of the week`,
 		"H 8 * * *":             `"H" is not a valid minute`,
-		"0 8 30 2 *":            "no calendar has",
-		"0 8 31 feb,apr *":      "no calendar has",
-		"@every 1h":             "no time of the clock",
-		"@reboot":               "no time of the clock",
+		"0 8 30 2 *":            "does not exist",
+		"0 8 31 feb,apr *":      "does not exist",
+		"@every 1h":             "is not a time of day",
+		"@reboot":               "is not a time of day",
 		"@noon":                 "is not one of @hourly",
 		"@daily please":         "is not one of @hourly",
-		"TZ=UTC 0 8 * * *":      "names a zone",
-		"CRON_TZ=UTC 0 8 * * *": "names a zone",
+		"TZ=UTC 0 8 * * *":      "sets a time zone",
+		"CRON_TZ=UTC 0 8 * * *": "sets a time zone",
 	} {
 		_, err := cron.ParseTimes(at)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", at, err, want)
 		}
-		if strings.Contains(want, "calendar") != errors.Is(err, cron.ErrNever) {
+		if strings.Contains(want, "does not exist") != errors.Is(err, cron.ErrNever) {
 			t.Errorf("%q: %v is ErrNever, or should be", at, err)
 		}
 	}

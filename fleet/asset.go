@@ -98,8 +98,8 @@ func Assets(servers int) []Asset {
 	return []Asset{
 		{box, "the mailboxes"},
 		{blob, "the files of messages, in chunks"},
-		{event, "what turns have come to, for people who watch"},
-		{who, "the registry: who is there, and what each host saw last"},
+		{event, "the results of turns, for observers"},
+		{who, "the registry: the agents, and the last look of each host"},
 		{mesh, "HALT"},
 	}
 }

@@ -73,7 +73,7 @@ func (c *Conn) PutBlob(ctx context.Context, to, sum string, size int64, content 
 }
 
 // errNoBlob means that the server does not have the whole file.
-var errNoBlob = errors.New("the file is gone")
+var errNoBlob = errors.New("the server no longer has the file")
 
 // Blob reads, once, a file that an agent published for us.
 type Blob struct {

@@ -149,7 +149,7 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 			case <-under:
 				continue
 			case <-ctx.Done():
-				return nil, lostError("", 0, errors.New("no server answers"))
+				return nil, lostError("", 0, errors.New("no server answered"))
 			}
 		}
 		done := make(chan struct{})
@@ -207,7 +207,7 @@ func (c *Conn) dialAny(ctx context.Context) (*link, error) {
 		}
 	}
 	if len(reasons) > 1 {
-		return nil, &Error{Err: fmt.Errorf("no server can be reached: %s", strings.Join(reasons, "; "))}
+		return nil, &Error{Err: fmt.Errorf("no server is reachable: %s", strings.Join(reasons, "; "))}
 	}
 	return nil, &Error{Server: last.Server, Err: last.Err}
 }
@@ -228,7 +228,7 @@ func (c *Conn) key(ctx context.Context) (nkeys.KeyPair, error) {
 		return pair, nil
 	}
 	if c.Seed == nil {
-		return nil, &Error{Denied: true, Err: errors.New("no key is set")}
+		return nil, &Error{Denied: true, Err: errors.New("no key is configured")}
 	}
 	seed, err := c.Seed(ctx)
 	if err != nil {
@@ -271,7 +271,7 @@ func (c *Conn) sign(ctx context.Context, line string, body []byte) (string, erro
 	}
 	sig, err := signatureOf(pair, line, body)
 	if err != nil {
-		return "", &Error{Denied: true, Err: errors.New("sign: the key cannot")}
+		return "", &Error{Denied: true, Err: errors.New("the key cannot sign")}
 	}
 	return sig, nil
 }

@@ -22,12 +22,12 @@ func TestServers(t *testing.T) {
 		"tls://n1:4222,n2,n3:1":                        "tls://n1:4222 tls://n2:4222 tls://n3:1",
 		"nats://127.0.0.1:4222,localhost,nats://[::1]": "nats://127.0.0.1:4222 nats://localhost:4222 nats://[::1]:4222",
 		"nats://n1.example.com":                        "unencrypted",
-		"tls://n1,nats://n2":                           "with tls and with nats",
-		"http://127.0.0.1":                             "begins with neither",
+		"tls://n1,nats://n2":                           "not both tls and nats",
+		"http://127.0.0.1":                             "must begin with",
 		"n1:4222":                                      "is not a server",
 		"":                                             "is not a server",
 		"tls://":                                       "is not a server",
-		"tls://user:secret@n1":                         "is not used",
+		"tls://user:secret@n1":                         "are not supported",
 		"tls://n1/path":                                "is not a server",
 	} {
 		servers, err := Servers(urls)
@@ -58,10 +58,10 @@ func TestServersThatAreNone(t *testing.T) {
 		says    string
 	}{
 		"away":      {[]net.Listener{gone}, "connection refused"},
-		"silent":    {[]net.Listener{silent}, "it does not answer"},
+		"silent":    {[]net.Listener{silent}, "no answer"},
 		"not NATS":  {[]net.Listener{web}, ""},
 		"nonsense":  {[]net.Listener{noise}, ""},
-		"all three": {[]net.Listener{gone, silent, web}, "no server can be reached"},
+		"all three": {[]net.Listener{gone, silent, web}, "no server is reachable"},
 	} {
 		var urls []string
 		for _, s := range tt.servers {

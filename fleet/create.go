@@ -151,7 +151,7 @@ func (c *creation) call(ctx context.Context, subject string, request, into any) 
 		Error *Refusal `json:"error"`
 	}
 	if json.Unmarshal(data, &answer) != nil {
-		return errors.New("its answer cannot be read: is this a NATS server with JetStream?")
+		return errors.New("invalid answer: is this a NATS server with JetStream?")
 	}
 	if answer.Error != nil {
 		return answer.Error
@@ -265,7 +265,7 @@ func (c *creation) mailbox(ctx context.Context, handle string) (Change, error) {
 		err := c.setMailbox(ctx, name, "update", info.Config)
 		if refused, ok := errors.AsType[*Refusal](err); ok {
 			change.Did = Differs
-			change.Hint = fmt.Sprintf("JetStream cannot change it: %v; delete the consumer with: nats consumer rm %s %s, and run fleet create again: its messages stay", refused, BoxStream, handle)
+			change.Hint = fmt.Sprintf("JetStream cannot change it: %v; delete the consumer (nats consumer rm %s %s) and run fleet create again: its messages are kept", refused, BoxStream, handle)
 		} else if err != nil {
 			return change, err
 		}
@@ -293,15 +293,15 @@ func Servers(urls string) ([]*url.URL, error) {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
-			return nil, fmt.Errorf("%q is not a server", text)
+			return nil, fmt.Errorf("%q is not a server address", text)
 		case u.User != nil:
-			return nil, errors.New("a name or password in it is not used: the agent has a key")
+			return nil, errors.New("user names and passwords are not supported: an agent logs in with its key")
 		case u.Scheme != "tls" && u.Scheme != "nats":
-			return nil, fmt.Errorf("%q begins with neither tls:// nor nats://", text)
+			return nil, fmt.Errorf("%q must begin with tls:// or nats://", text)
 		case len(servers) > 0 && u.Scheme != servers[0].Scheme:
-			return nil, fmt.Errorf("it names servers with %s and with %s", servers[0].Scheme, u.Scheme)
+			return nil, fmt.Errorf("all servers must have the same scheme, not both %s and %s", servers[0].Scheme, u.Scheme)
 		case u.Scheme == "nats" && !loopback(u.Hostname()):
-			return nil, fmt.Errorf("%q would send messages unencrypted: use tls; nats is for a server on this machine", text)
+			return nil, fmt.Errorf("%q would send messages unencrypted: use tls://; nats:// is only for servers on this machine", text)
 		}
 		if u.Port() == "" {
 			u.Host = net.JoinHostPort(u.Hostname(), "4222")

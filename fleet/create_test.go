@@ -169,8 +169,8 @@ func TestWhatIsLeft(t *testing.T) {
 		did := c.create(false)
 		for asset, want := range map[string][2]string{
 			"KV_asl-who":  {"max_msgs_per_subject 5 instead of 1: the new limit could delete messages", "nats stream edit KV_asl-who --max-msgs-per-subject=1"},
-			"ASL_BLOB":    {`storage "memory" instead of "file": it cannot be changed`, "nats stream backup ASL_BLOB FOLDER), delete it (nats stream rm ASL_BLOB), and run fleet create again"},
-			"ASL_BOX bob": {`deliver_subject "asl.pushed" instead of ""`, "delete the consumer with: nats consumer rm ASL_BOX bob"},
+			"ASL_BLOB":    {`storage "memory" instead of "file": cannot be changed`, "nats stream backup ASL_BLOB FOLDER), delete it (nats stream rm ASL_BLOB), and run fleet create again"},
+			"ASL_BOX bob": {`deliver_subject "asl.pushed" instead of ""`, "delete the consumer (nats consumer rm ASL_BOX bob)"},
 		} {
 			got := did[asset]
 			if got.Did != fleet.Differs || !strings.Contains(strings.Join(got.What, "; "), want[0]) || !strings.Contains(got.Hint, want[1]) {

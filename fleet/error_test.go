@@ -39,7 +39,7 @@ func TestAServerWithoutKeys(t *testing.T) {
 			return ours, nil
 		},
 	}
-	if _, err := conn.Request(t.Context(), "nothing", nil, nil); err == nil || !strings.Contains(err.Error(), "it knows no keys") {
+	if _, err := conn.Request(t.Context(), "nothing", nil, nil); err == nil || !strings.Contains(err.Error(), "no keys configured") {
 		t.Errorf("%v", err)
 	}
 }

@@ -68,13 +68,13 @@ func (f *flight) readHalt(a answer) (Halt, error) {
 		return Halt{}, &Error{Server: f.link.server, Code: a.status, Err: errStrange}
 	}
 	if f.link.sawHalt(h.sequence) {
-		return Halt{}, lostError(f.link.server, 503, errors.New("it lags behind the other servers"))
+		return Halt{}, lostError(f.link.server, 503, errors.New("server lags behind the others"))
 	}
 	return h, nil
 }
 
 // errHaltRaced means that others set HALT or GO each time we did.
-var errHaltRaced = errors.New("others set HALT or GO at the same time: try again")
+var errHaltRaced = errors.New("HALT or GO was set by others at the same time: try again")
 
 // SetHalt sets or lifts the HALT of the mesh, and waits until the server has it on disk.
 func (c *Conn) SetHalt(ctx context.Context, halted bool, at time.Time) error {

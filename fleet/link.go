@@ -106,7 +106,7 @@ func (c *Conn) dialTCP(ctx context.Context, server *url.URL, network, addr strin
 	// A name like localhost may point elsewhere.
 	if a, ok := conn.RemoteAddr().(*net.TCPAddr); server.Scheme == "nats" && (!ok || !a.IP.IsLoopback()) {
 		conn.Close()
-		return nil, errors.New("nats:// is for a server on this machine alone: use tls://")
+		return nil, errors.New("nats:// is only for servers on this machine: use tls://")
 	}
 	return conn, nil
 }
@@ -238,7 +238,7 @@ func (f *flight) publish(m *nats.Msg) error {
 	f.mu.Unlock()
 	err := f.link.nc.PublishMsg(m)
 	if errors.Is(err, nats.ErrMaxPayload) {
-		return &Error{Server: f.link.server, Code: 413, Err: fmt.Errorf("it takes at most %d bytes at once (max_payload)", f.link.nc.MaxPayload())}
+		return &Error{Server: f.link.server, Code: 413, Err: fmt.Errorf("message exceeds %d bytes (max_payload)", f.link.nc.MaxPayload())}
 	}
 	if err != nil {
 		return connError(f.link.server, err)

@@ -76,7 +76,7 @@ func PublicKey(seed string) (string, error) {
 // ValidPublicKey reports whether s is the public key of a user.
 func ValidPublicKey(s string) bool { return nkeys.IsValidPublicUserKey(s) }
 
-var errSeed = errors.New("it is not the seed of a user's nkey, which begins with SU")
+var errSeed = errors.New("not the seed of a user's nkey, which begins with SU")
 
 // keyPair returns the key of a seed. It ignores blanks around the seed.
 func keyPair(seed string) (nkeys.KeyPair, error) {

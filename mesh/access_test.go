@@ -96,7 +96,7 @@ func TestLabels(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		`{"to":"goulard","message":"x"}`:                            "from is missing: a script gives a name of its own, an agent its handle; a handle has 1 to 32",
+		`{"to":"goulard","message":"x"}`:                            "from is missing: use a handle, or in a script any name; a handle has 1 to 32",
 		`{"from":"  ","to":"goulard","message":"x"}`:                "from is missing",
 		`{"from":"backup.sh","to":"Goulard","message":"x"}`:         "to is not a valid handle: a handle has 1 to 32 lower-case letters",
 		`{"from":"backup.sh","to":"goulard","message":"x","id":""}`: "",

@@ -152,9 +152,9 @@ func (b *blobs) reserve(k blobKey, size int64) (there bool, err error) {
 	if row := b.held[k]; row != nil {
 		switch {
 		case row.arriving:
-			return false, busyBlobs(http.StatusServiceUnavailable, "this file is being uploaded already")
+			return false, busyBlobs(http.StatusServiceUnavailable, "this file is already being uploaded")
 		case row.size != size:
-			return false, refuse(http.StatusUnprocessableEntity, "the bytes of the file have another SHA-256")
+			return false, refuse(http.StatusUnprocessableEntity, "the file does not match its SHA-256")
 		}
 		if !row.released && row.named == 0 {
 			row.at = b.now() // the 24 hours of an upload begin again
@@ -174,9 +174,9 @@ func (b *blobs) reserve(k blobKey, size int64) (there bool, err error) {
 	}
 	switch {
 	case own.bytes+size > b.sender.bytes || own.count >= b.sender.count:
-		return false, busyBlobs(http.StatusTooManyRequests, "the mesh holds %d files of yours with %d MiB, which is the limit; it removes them an hour after they were read", own.count, own.bytes>>20)
+		return false, busyBlobs(http.StatusTooManyRequests, "the mesh already holds %d of your files with %d MiB, which is the limit; it removes files an hour after they are read", own.count, own.bytes>>20)
 	case all.bytes+size > total.bytes || all.count >= total.count:
-		return false, busyBlobs(http.StatusInsufficientStorage, "the mesh holds as many files as it may; it removes them an hour after they were read")
+		return false, busyBlobs(http.StatusInsufficientStorage, "the mesh has no space for more files; it removes files an hour after they are read")
 	}
 	b.held[k] = &blob{size: size, at: b.now(), arriving: true}
 	return false, nil
@@ -194,9 +194,9 @@ func (b *blobs) take(k blobKey, size int64, r io.Reader) error {
 	err := b.store.keep(k, sum, func() error {
 		switch {
 		case sum.n != size:
-			return refuse(http.StatusBadRequest, "the file has %d bytes and not the %d that were announced", sum.n, size)
+			return refuse(http.StatusBadRequest, "the file has %d bytes instead of the announced %d", sum.n, size)
 		case sum.text() != k.sum:
-			return refuse(http.StatusUnprocessableEntity, "the bytes of the file have another SHA-256")
+			return refuse(http.StatusUnprocessableEntity, "the file does not match its SHA-256")
 		}
 		return nil
 	})
@@ -284,11 +284,11 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request, caller string) 
 	sum := r.PathValue("sha256")
 	switch {
 	case !validSum(sum):
-		return 0, nil, refuse(http.StatusBadRequest, "the path must end in a SHA-256 of 64 hexadecimal digits in lower case")
+		return 0, nil, refuse(http.StatusBadRequest, "the path must end in a SHA-256: 64 lowercase hexadecimal digits")
 	case r.ContentLength < 0:
-		return 0, nil, refuse(http.StatusLengthRequired, "say in Content-Length how long the file is")
+		return 0, nil, refuse(http.StatusLengthRequired, "Content-Length is missing")
 	case r.ContentLength > MaxFile:
-		return 0, nil, refuse(http.StatusRequestEntityTooLarge, "the file has more than %d MiB", MaxFile>>20)
+		return 0, nil, refuse(http.StatusRequestEntityTooLarge, "the file exceeds %d MiB", MaxFile>>20)
 	}
 	k := blobKey{blobOwner(caller, caller != ""), sum}
 	there, err := s.blobs.reserve(k, r.ContentLength)
@@ -323,7 +323,7 @@ func pathless(err error) error {
 // caller names. HEAD answers with the length alone.
 func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	sum := r.PathValue("sha256")
-	gone := refuse(http.StatusNotFound, "no message that waits for you names such a file")
+	gone := refuse(http.StatusNotFound, "no message in your mailbox names this file")
 	k, ok := s.blobFor(caller, sum)
 	if !ok {
 		return 0, nil, gone
@@ -341,7 +341,7 @@ func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, caller string) 
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, nil, gone
 	case err != nil:
-		return 0, nil, busyBlobs(http.StatusServiceUnavailable, "the mesh cannot read the file now")
+		return 0, nil, busyBlobs(http.StatusServiceUnavailable, "the mesh cannot read the file: try again")
 	}
 	defer f.Close()
 	allowTransfer(w)

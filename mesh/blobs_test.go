@@ -63,7 +63,7 @@ func TestFilesGoWithMessages(t *testing.T) {
 
 	f := fileOf("report.txt", "hello")
 	_, err := g.Send(t.Context(), Message{ID: "m", To: "dorlange", Text: "look", Files: []File{f}})
-	if code(t, err) != http.StatusConflict || !strings.Contains(err.Error(), "does not hold the file report.txt") {
+	if code(t, err) != http.StatusConflict || !strings.Contains(err.Error(), "does not have the file report.txt") {
 		t.Errorf("a message before its file: %v", err)
 	}
 	put(t, g, "hello")

@@ -115,7 +115,7 @@ func (c *Client) Ack(ctx context.Context, id string) error {
 
 // ErrNotTaken means that an answer does not confirm that the mesh took the message: another
 // service may have answered.
-var ErrNotTaken = errors.New("the answer does not repeat the message's id, so nothing shows that the mesh took it: is this the mesh? For one that never repeats an id set receipt = \"status\" in [mesh]")
+var ErrNotTaken = errors.New("the answer lacks the message's id, so the message may be lost: check the url in [mesh], or set receipt = \"status\" there if this mesh never returns ids")
 
 // Send posts m and returns its id. From defaults to our handle, the id to a new one. With an ID
 // in m, the caller can repeat a Send whose answer was lost: the mesh stores the message once.
@@ -173,7 +173,7 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	return err
 }
 
-var errNoNudge = errors.New("the answer names no id, so nothing shows that the mesh took the nudge: is this the mesh?")
+var errNoNudge = errors.New("the answer lacks an id, so the nudge may be lost: check the url in [mesh]")
 
 // Register publishes our presence, without p.Handle and p.SeenAt.
 func (c *Client) Register(ctx context.Context, p Presence) error {
@@ -253,7 +253,7 @@ func join(path string, segments ...string) string {
 
 // ErrNoFiles means that a mesh does not support files: it does not know the call, like an older
 // version.
-var ErrNoFiles = errors.New("this mesh carries no files")
+var ErrNoFiles = errors.New("this mesh does not support files")
 
 // PutBlob uploads the bytes of a file. The mesh refuses a message that names a file before the
 // file is uploaded. The caller can repeat a PutBlob whose answer was lost. The recipient does
@@ -275,7 +275,7 @@ func (c *Client) PutBlob(ctx context.Context, _, sum string, size int64, content
 		return err
 	}
 	if answer.SHA256 != sum {
-		return &Error{Op: op, Code: http.StatusOK, Err: fmt.Errorf("the answer does not repeat the sum of the file, so nothing shows that the mesh took it: is this the mesh?")}
+		return &Error{Op: op, Code: http.StatusOK, Err: fmt.Errorf("the answer lacks the file's SHA-256, so the file may be lost: check the url in [mesh]")}
 	}
 	return nil
 }
@@ -323,9 +323,9 @@ func (v *verified) Read(p []byte) (int, error) {
 	n, err := v.summed.Read(p)
 	switch {
 	case v.n > v.file.Size:
-		err = fmt.Errorf("the mesh has more than the %d bytes that the message names", v.file.Size)
+		err = fmt.Errorf("the downloaded file exceeds the %d bytes that the message names", v.file.Size)
 	case err == io.EOF && (v.n != v.file.Size || v.text() != v.file.SHA256):
-		err = errors.New("the mesh has other bytes than those that the message names")
+		err = errors.New("the downloaded file does not match the SHA-256 that the message names")
 	}
 	if err != nil && err != io.EOF {
 		v.err, n = err, 0

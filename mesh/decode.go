@@ -70,7 +70,7 @@ func namesOnce(raw []byte) error {
 	names := map[string]bool{}
 	for _, m := range members {
 		if names[m.folded] {
-			return fmt.Errorf("it names %s twice", foreignLine(m.folded))
+			return fmt.Errorf("it contains %s twice", foreignLine(m.folded))
 		}
 		names[m.folded] = true
 	}
@@ -95,7 +95,7 @@ func (b *Mailbox) decode(data []byte, keys Keys) error {
 			continue
 		}
 		if seen[m.folded] {
-			return fmt.Errorf("the answer names %s twice", m.folded)
+			return fmt.Errorf("the answer contains %s twice", m.folded)
 		}
 		seen[m.folded] = true
 		if m.folded == "messages" {

@@ -52,7 +52,7 @@ var foreignKey = lazy.NewRegexp(`^[A-Za-z0-9_.$@-]{1,64}$`)
 func (k Keys) CheckIn() (key string, err error) {
 	for _, key := range slices.Sorted(maps.Keys(k)) {
 		if key == provenKey || foldedName(k[key]) == provenKey {
-			return key, errors.New("proven cannot be renamed: it is the mesh's word about the sender, and no member of a message may take its place")
+			return key, errors.New("proven cannot be renamed, or be the new name of another key: only the mesh sets it")
 		}
 	}
 	return k.check(answered())
@@ -81,7 +81,7 @@ func (k Keys) check(objects []reflect.Type) (string, error) {
 		}
 		for _, o := range objects {
 			if other := k.clash(key, memberNames(o)); other != "" {
-				return key, fmt.Errorf("%q is the name of %s, too", k[key], other)
+				return key, fmt.Errorf("%q is already the name of %s", k[key], other)
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func (k Keys) textOf(members []member) (named []member, changed bool, err error)
 	return members, true, nil
 }
 
-var errTwoTexts = errors.New("its message and its body differ")
+var errTwoTexts = errors.New("its message and its body are different texts")
 
 // sameText reports whether two values are the same string.
 func sameText(a, b []byte) bool {

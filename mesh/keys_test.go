@@ -23,11 +23,11 @@ func TestBodyIsTheText(t *testing.T) {
 		{`{"id":"a","to":"b","from":"c","message":"h\u0065llo","body":"hello"}`, "hello", ""},
 		{`{"id":"a","to":"b","from":"c","message":"hello","body":null}`, "hello", ""},
 		{`{"id":"a","to":"b","from":"c","message":null,"body":"hello"}`, "hello", ""},
-		{`{"id":"a","to":"b","from":"c","message":"hello","body":"bye"}`, "", "its message and its body differ"},
-		{`{"id":"a","to":"b","from":"c","message":"hello","body":""}`, "", "its message and its body differ"},
-		{`{"id":"a","to":"b","from":"c","message":"","body":"hello"}`, "", "its message and its body differ"},
+		{`{"id":"a","to":"b","from":"c","message":"hello","body":"bye"}`, "", "its message and its body are different texts"},
+		{`{"id":"a","to":"b","from":"c","message":"hello","body":""}`, "", "its message and its body are different texts"},
+		{`{"id":"a","to":"b","from":"c","message":"","body":"hello"}`, "", "its message and its body are different texts"},
 		{`{"id":"a","to":"b","from":"c","body":7}`, "", "cannot unmarshal number"},
-		{`{"id":"a","to":"b","from":"c","body":"x","Body":"y"}`, "", "it names body twice"},
+		{`{"id":"a","to":"b","from":"c","body":"x","Body":"y"}`, "", "it contains body twice"},
 	} {
 		m, err := Decode([]byte(tt.raw))
 		if m.Text != tt.text || (err == nil) != (tt.reason == "") || err != nil && !strings.Contains(err.Error(), tt.reason) {

@@ -66,7 +66,7 @@ func (m Message) Unsendable() string {
 	case !validID(m.ID):
 		return "id must have 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + = , -"
 	case m.Kind == KindNudge:
-		return "a nudge is not sent as a message: POST /nudge/{handle} sends one"
+		return "a nudge is not a message: send it with POST /nudge/{handle}"
 	case !causesTurn && m.Kind != KindReport && m.Kind != KindRelay && m.Kind != KindNotice:
 		return "unknown kind: use message, ask, report, relay or notice"
 	case causesTurn && strings.TrimSpace(m.Text) == "":
@@ -100,7 +100,7 @@ func (s *Server) addMessage(m Message) (fresh bool, err error) {
 		return false, err
 	}
 	if missing := s.blobs.name(m); missing != "" {
-		return false, refuse(http.StatusConflict, "the mesh does not hold the file %s: upload it with PUT /blob/{sha256} first", foreignLine(missing))
+		return false, refuse(http.StatusConflict, "the mesh does not have the file %s: upload it first with PUT /blob/{sha256}", foreignLine(missing))
 	}
 	s.change(record{Message: &m})
 	s.notify(m.To)
@@ -111,7 +111,7 @@ func (s *Server) checkRoom(m Message) error {
 	if s.ledger.room(m) {
 		return nil
 	}
-	r := refuse(http.StatusServiceUnavailable, "the mesh is full; try again after %s has read its mailbox", m.To)
+	r := refuse(http.StatusServiceUnavailable, "the mesh is full: try again after %s has read its mailbox", m.To)
 	r.after = time.Minute
 	return r
 }

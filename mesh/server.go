@@ -56,7 +56,7 @@ func (o Options) Check() error {
 			return fmt.Errorf("mesh token of %q: invalid handle", handle)
 		}
 		if strings.Trim(token, " \t\r\n") != token || token == "" {
-			return fmt.Errorf("mesh token of %s: the token is empty or has space around it", handle)
+			return fmt.Errorf("mesh token of %s: the token is empty or surrounded by spaces", handle)
 		}
 		if other, taken := owner[token]; taken {
 			return fmt.Errorf("mesh tokens of %s and %s are the same: give each agent its own", min(handle, other), max(handle, other))
@@ -182,7 +182,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The mux would redirect an unclean path to another call.
 	if p := r.URL.EscapedPath(); path.Clean(p) != p {
-		answerError(w, refuse(http.StatusBadRequest, "the path is not clean"))
+		answerError(w, refuse(http.StatusBadRequest, "the path contains //, /./ or /../, or ends in a slash"))
 		return
 	}
 	if _, pattern := s.mux.Handler(r); pattern == "" {
@@ -279,22 +279,22 @@ func answerJSON(w http.ResponseWriter, code int, body any) {
 // net/http must recognize it to answer a long body at once, without reading on.
 func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 	if r.ContentLength > MaxMessage {
-		return refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", MaxMessage)
+		return refuse(http.StatusRequestEntityTooLarge, "the body exceeds %d bytes", MaxMessage)
 	}
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxMessage))
 	err := dec.Decode(v)
 	if err == nil {
 		if _, err = dec.Token(); err == nil {
-			err = errors.New("data follows the object")
+			err = errors.New("unexpected data after the object")
 		} else if err == io.EOF {
 			err = nil
 		}
 	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", MaxMessage)
+		return refuse(http.StatusRequestEntityTooLarge, "the body exceeds %d bytes", MaxMessage)
 	}
 	if err != nil {
-		return refuse(http.StatusBadRequest, "the body is not the JSON object that this call expects: %s", foreignLine(err.Error()))
+		return refuse(http.StatusBadRequest, "invalid JSON body: %s", foreignLine(err.Error()))
 	}
 	return nil
 }
@@ -330,8 +330,8 @@ type pacedCall string
 const (
 	callMessage pacedCall = "messages"
 	callNudge   pacedCall = "nudges"
-	callHalt    pacedCall = "calls of /kill"
-	callGo      pacedCall = "calls of /resume"
+	callHalt    pacedCall = "calls to /kill"
+	callGo      pacedCall = "calls to /resume"
 	callRing    pacedCall = "rings" // of a wake address by unproven senders; from is the recipient
 )
 
@@ -387,7 +387,7 @@ func (s *Server) pace(call pacedCall, from string, proven bool) error {
 	if wait <= 0 {
 		return nil
 	}
-	r := refuse(http.StatusTooManyRequests, "more than %d %s a minute", callsPerMinute, call)
+	r := refuse(http.StatusTooManyRequests, "more than %d %s per minute", callsPerMinute, call)
 	r.after = wait
 	return r
 }

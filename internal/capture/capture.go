@@ -13,7 +13,7 @@ import (
 )
 
 // ErrTooMuch means that a program exceeded its output limit and was killed.
-var ErrTooMuch = errors.New("printed too much")
+var ErrTooMuch = errors.New("output exceeds the limit")
 
 // childDelay is how long Run waits for the end of the output after the program itself has
 // exited: a child of the program may keep its stdout open.

@@ -104,7 +104,7 @@ func TestFilesAreOpened(t *testing.T) {
 		t.Errorf("ReadFile: %q, %v", text, err)
 	}
 	_, err := osfile.ReadFile(path, 7)
-	if !errors.Is(err, osfile.ErrTooLarge) || !strings.Contains(err.Error(), path+": too large: it has 8 bytes, and the limit is 7") {
+	if !errors.Is(err, osfile.ErrTooLarge) || !strings.Contains(err.Error(), path+": too large: 8 bytes, the limit is 7") {
 		t.Errorf("a file of 8 bytes, limit 7: %v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {

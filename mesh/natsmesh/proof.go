@@ -82,7 +82,7 @@ func (k keyring) read(i fleet.Item) (mesh.Message, *mesh.Undecoded) {
 		return mesh.Message{}, u
 	}
 	if len(i.Body) > mesh.MaxMessage {
-		return broken(fmt.Sprintf("it is over %d bytes", mesh.MaxMessage))
+		return broken(fmt.Sprintf("it exceeds %d bytes", mesh.MaxMessage))
 	}
 	m, err := mesh.Decode(i.Body)
 	if err != nil {

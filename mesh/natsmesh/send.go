@@ -33,7 +33,7 @@ func (c *Client) Send(ctx context.Context, m mesh.Message) (id string, err error
 		return "", &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: err}
 	}
 	if len(body) > mesh.MaxMessage {
-		return "", &mesh.Error{Op: op, Code: http.StatusRequestEntityTooLarge, Err: fmt.Errorf("the message has %d bytes, and a mesh takes %d", len(body), mesh.MaxMessage)}
+		return "", &mesh.Error{Op: op, Code: http.StatusRequestEntityTooLarge, Err: fmt.Errorf("the message has %d bytes, the limit is %d", len(body), mesh.MaxMessage)}
 	}
 	at := m.SentAt
 	if at.IsZero() {
@@ -55,7 +55,7 @@ func (c *Client) checkSend(m mesh.Message) error {
 	case !state.ValidHandle(m.To):
 		return errors.New("to is not a valid handle")
 	case m.From != c.Handle:
-		return fmt.Errorf("from must be %s: this key signs for no other agent", c.Handle)
+		return fmt.Errorf("from must be %s, the owner of the key", c.Handle)
 	}
 	if reason := m.Unsendable(); reason != "" {
 		return errors.New(reason)
@@ -81,7 +81,7 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	case !state.ValidHandle(handle):
 		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: errors.New("it is not a valid handle")}
 	case m.From != c.Handle:
-		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: fmt.Errorf("from must be %s: this key signs for no other agent", c.Handle)}
+		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: fmt.Errorf("from must be %s, the owner of the key", c.Handle)}
 	}
 	body, err := encode(m)
 	if err != nil {

@@ -40,9 +40,9 @@ func (b Break) String() string {
 // Values of Break.What.
 const (
 	whatChanged  = "this line was changed, or a line before it was changed, added or removed"
-	whatOlder    = "what stands before this line, which is the first with a sum, was changed, added or removed"
-	whatUnsealed = "this line has no sum: it was added, or an older program wrote it"
-	whatOrder    = "this line is not in its place"
+	whatOlder    = "this is the first line with a sum, and the lines before it were changed, added or removed"
+	whatUnsealed = "this line has no sum: it was added, or written by an older version"
+	whatOrder    = "this line is out of order"
 	whatMissing  = "lines at the end of the history are missing"
 )
 
@@ -217,9 +217,9 @@ func (a Audit) Holds(head Head) error {
 	}
 	switch {
 	case !known:
-		return fmt.Errorf("it has no line of serial %d", head.Serial)
+		return fmt.Errorf("no line has serial %d", head.Serial)
 	case sum != head.Sum:
-		return fmt.Errorf("its line of serial %d has the sum %s, not %s", head.Serial, sum, head.Sum)
+		return fmt.Errorf("the line with serial %d has the sum %s, not %s", head.Serial, sum, head.Sum)
 	}
 	return nil
 }

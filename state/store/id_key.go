@@ -106,10 +106,10 @@ func (st *Store) ensureIDKey(s state.State, now time.Time) (IDKey, error) {
 		return IDKey{}, err
 	}
 	if err := st.Keep(IDKeyFile, bytes.NewReader(append(data, '\n'))); err != nil {
-		return IDKey{}, fmt.Errorf("keep %s: %w", IDKeyFile, err)
+		return IDKey{}, fmt.Errorf("save %s: %w", IDKeyFile, err)
 	}
 	if k.Cause == KeyLost || k.Cause == KeyDamaged {
-		_ = st.Log(now, fmt.Sprintf("%s was %s and was made again: an answer to an earlier mail needs the callsign or the agent's address", IDKeyFile, k.Cause))
+		_ = st.Log(now, fmt.Sprintf("%s was %s and has been replaced: answers to earlier mails need the callsign or the agent's address", IDKeyFile, k.Cause))
 	}
 	return k, nil
 }

@@ -131,7 +131,7 @@ func (n *NudgeFile) readMessage(r io.Reader) {
 func EventFault(text []byte) string {
 	switch {
 	case len(text) > MaxEventText:
-		return fmt.Sprintf("it is longer than %d KiB", MaxEventText>>10)
+		return fmt.Sprintf("it exceeds %d KiB", MaxEventText>>10)
 	case !utf8.Valid(text):
 		return "it is not UTF-8"
 	case len(bytes.TrimSpace(text)) == 0:

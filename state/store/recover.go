@@ -59,7 +59,7 @@ func (st *Store) loadStored() (stored, Recovery, error) {
 	if prevErr == nil {
 		return stored{State: state.Replay(prev, lines), Chain: end}, why, nil
 	}
-	return stored{State: state.Rebuild(state.New(st.Agent, NewID()), lines), Chain: end}, why + ", and its copy too", nil
+	return stored{State: state.Rebuild(state.New(st.Agent, NewID()), lines), Chain: end}, why + ", like its copy", nil
 }
 
 // Hook, if not nil, is called before each step that touches the disk, with the step ("write",

@@ -37,7 +37,7 @@ const (
 )
 
 // ErrNewer reports that state.json was written by a newer version of this program.
-var ErrNewer = errors.New("state.json was written by a newer agentstateloop: upgrade this one, or use the newer binary")
+var ErrNewer = errors.New("state.json was written by a newer agentstateloop: upgrade this binary, or use the newer one")
 
 // ErrOtherAgent reports that the directory belongs to another handle.
 var ErrOtherAgent = errors.New("the state directory belongs to another agent")
@@ -203,7 +203,7 @@ func (st *Store) makeDir() error {
 		err = st.makeFolder(NudgesDir)
 	}
 	if err != nil && !errors.Is(err, osfile.ErrKind) {
-		return fmt.Errorf("make state directory: %w", err)
+		return fmt.Errorf("create state directory: %w", err)
 	}
 	return nil
 }
@@ -292,7 +292,7 @@ func (st *Store) lockState(ctx context.Context) (*Lock, error) {
 	defer cancel()
 	_, err = f.TryLockContext(ctx, 2*time.Millisecond)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("%s was held by another process for %v: find it with `fuser %[1]s`", f.Path(), commitPatience)
+		return nil, fmt.Errorf("another process has held %s for %v: find it with `fuser %[1]s`", f.Path(), commitPatience)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", f.Path(), err)

@@ -54,7 +54,7 @@ func (st *Store) ReadSummed(name, sum string) ([]byte, error) {
 	case err != nil:
 		return nil, Damaged(name, st.bare(name, err))
 	case sum != "" && Sum(data) != sum:
-		return nil, Damaged(name, fmt.Errorf("its %d bytes are not those that were kept", len(data)))
+		return nil, Damaged(name, fmt.Errorf("its %d bytes do not match its checksum", len(data)))
 	}
 	return data, nil
 }
@@ -68,7 +68,7 @@ func (st *Store) OpenSummed(name, sum string, size int64) (*os.File, error) {
 		var n int64
 		n, err = io.Copy(h, io.LimitReader(f, size+1))
 		if err == nil && (n != size || hex.EncodeToString(h.Sum(nil)) != sum) {
-			err = errors.New("its bytes are not those that were kept")
+			err = errors.New("its bytes do not match its checksum")
 		}
 		if err == nil {
 			_, err = f.Seek(0, io.SeekStart)
@@ -93,7 +93,7 @@ func (st *Store) bare(name string, err error) error {
 }
 
 // ErrOtherBytes means that the replacement for a damaged file differs from the original bytes.
-var ErrOtherBytes = errors.New("the bytes are not those that were kept")
+var ErrOtherBytes = errors.New("the bytes do not match the checksum")
 
 // KeepAgain replaces a damaged file durably and returns the sum of the new one. The damaged file
 // stays next to it as NAME.damaged, until it is pruned. If want is not "" and the sum differs,
