@@ -128,7 +128,7 @@ type aheadConn struct {
 
 // errOtherCommand is the error for a library that writes another command than the one sent
 // ahead.
-var errOtherCommand = errors.New("smtp: another command than was sent ahead")
+var errOtherCommand = errors.New("smtp: the command differs from the one sent ahead")
 
 // Write writes p, unless it was sent ahead.
 func (c *aheadConn) Write(p []byte) (int, error) {

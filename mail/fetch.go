@@ -78,7 +78,7 @@ func (s *Session) readHeads(cmd *imapclient.FetchCommand, most int64, limit int,
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
 		h, err := s.readHead(msg, most)
 		if err == nil && len(heads) >= limit {
-			err = fmt.Errorf("the server answered with more mails than the %d that it has", limit)
+			err = fmt.Errorf("the server returned more mails than the %d in the mailbox", limit)
 		}
 		if err != nil {
 			s.abandon(cmd, err)
@@ -97,7 +97,7 @@ func (s *Session) readHeads(cmd *imapclient.FetchCommand, most int64, limit int,
 
 // errAnonymous is the error for mail that a server sends without identifying it first. It must
 // not count as missing mail.
-var errAnonymous = errors.New("the server sent a mail without its UID")
+var errAnonymous = errors.New("the server sent a mail without a UID")
 
 // answered ends a command and returns its error.
 func (s *Session) answered(cmd *imapclient.FetchCommand) error {
@@ -169,7 +169,7 @@ func (s *Session) literal(uid uint32, l imap.LiteralReader, most int64) (*counti
 	}
 	s.conn.Close()
 	io.Copy(io.Discard, l) // go-imap waits for its end, which now comes soon
-	return nil, &brokenBodyError{uid, fmt.Errorf("the server answered with %d bytes", l.Size())}
+	return nil, &brokenBodyError{uid, fmt.Errorf("the server sent a literal of %d bytes", l.Size())}
 }
 
 // countingReader counts the bytes read, because go-imap ends the literal of a broken connection
@@ -283,7 +283,7 @@ func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	}
 	body := io.Reader(&wholeReader{countingReader: raw, size: literal.Size()})
 	if sc.tooBig(literal.Size()) && m.Gate == "" {
-		m.Gate, m.Reason = trust.GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server had reported %d", literal.Size(), sc.filter.MaxSize, m.Size)
+		m.Gate, m.Reason = trust.GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server reported %d", literal.Size(), sc.filter.MaxSize, m.Size)
 	}
 	if sc.tooBig(max(m.Size, literal.Size())) {
 		body = headerOnly(raw)

@@ -61,7 +61,7 @@ func (s Server) saslClient(secret string) (sasl.Client, error) {
 	switch s.Auth {
 	case AuthPlain, "":
 		if strings.Contains(secret, "\x00") {
-			return nil, errors.New("the password holds a NUL byte")
+			return nil, errors.New("the password contains a NUL byte")
 		}
 		return sasl.NewPlainClient("", s.Username, secret), nil
 	case AuthXOAuth2:
@@ -84,7 +84,7 @@ func (s Server) saslClient(secret string) (sasl.Client, error) {
 func tokenShape(token string) error {
 	for _, r := range token {
 		if r <= ' ' || r > '~' {
-			return errors.New("the access token holds a character that no token can have")
+			return errors.New("the access token contains an invalid character")
 		}
 	}
 	return nil
@@ -435,7 +435,7 @@ func readLine(br *bufio.Reader) (string, error) {
 	for {
 		part, err := br.ReadSlice('\n')
 		if line = append(line, part...); len(line) > maxLoginLine {
-			return "", fmt.Errorf("a line of more than %d bytes", maxLoginLine)
+			return "", fmt.Errorf("a line exceeds %d bytes", maxLoginLine)
 		}
 		if err == nil {
 			return strings.TrimRight(string(line), "\r\n"), nil
@@ -460,7 +460,7 @@ func (s Server) startTLS(ctx context.Context, conn *boundedConn) (*boundedConn, 
 			return nil, fmt.Errorf("starttls: %w", worded(err))
 		}
 		if strings.HasPrefix(strings.ToUpper(line), "* PREAUTH") {
-			return nil, errors.New("starttls: the server has logged in before TLS")
+			return nil, errors.New("starttls: the server logged in before TLS")
 		}
 		rest, tagged := strings.CutPrefix(line, "S1 ")
 		if !tagged {

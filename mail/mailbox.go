@@ -279,7 +279,7 @@ func (s *Session) Holds(ctx context.Context, messageID string) (bool, error) {
 }
 
 // ErrTooBig reports that the server takes no mail of this size.
-var ErrTooBig = errors.New("the server takes no mail of this size")
+var ErrTooBig = errors.New("the server does not accept mail of this size")
 
 // Append puts a mail of size bytes into the folder, marked as read. The error may wrap
 // ErrTooBig. After any error the session cannot be used any more.
@@ -290,7 +290,7 @@ func (s *Session) Append(ctx context.Context, size int64, raw io.Reader, at time
 	cmd := s.client.Append(s.mailbox.name(), size, &imap.AppendOptions{Flags: []imap.Flag{imap.FlagSeen}, Time: at})
 	n, err := io.Copy(cmd, &pacedReader{raw, s})
 	if err == nil && n != size {
-		err = fmt.Errorf("the mail has %d bytes, and %d were announced", n, size)
+		err = fmt.Errorf("the mail has %d bytes instead of the announced %d", n, size)
 	}
 	if err != nil {
 		s.conn.Close() // the rest of the literal can never come

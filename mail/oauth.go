@@ -173,7 +173,7 @@ func (o OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (s
 		return "", o.refusal(ctx, err, append(hide, secret.Disguises(code)...))
 	}
 	if given.RefreshToken == "" {
-		return "", fmt.Errorf("get token from %s: the answer holds no refresh token", o.host())
+		return "", fmt.Errorf("get token from %s: the answer contains no refresh token", o.host())
 	}
 	return given.RefreshToken, nil
 }
@@ -281,7 +281,7 @@ func (o OAuth) lock(ctx context.Context) (unlock func() error, err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, &unreachable{fmt.Errorf("get token: another process is getting one: %w", context.Cause(ctx))}
+			return nil, &unreachable{fmt.Errorf("get token: another process is already getting one: %w", context.Cause(ctx))}
 		case <-tick.C:
 		}
 	}

@@ -180,7 +180,7 @@ func reasonOf(err error) string {
 	if refusal(err) {
 		return err.Error()
 	}
-	return "the connection broke: " + err.Error()
+	return "the connection was lost: " + err.Error()
 }
 
 // serverRefused reports whether the server, otherwise in good health, answered NO or BAD
@@ -270,7 +270,7 @@ func (sc *scanner) beginning(uid uint32) (header []byte, err error) {
 }
 
 // ErrNotThere reports that the server's answer contained no mail.
-var ErrNotThere = errors.New("the mailbox does not have it")
+var ErrNotThere = errors.New("no such mail in the mailbox")
 
 // UID returns the UID of the mail under key. ok is false if the key belongs to another mailbox,
 // or to this one before it was renumbered.

@@ -306,7 +306,7 @@ func (m Mailbox) large() int64 {
 
 // ErrOtherMailbox is the error of FetchLarge for a cursor of another mailbox, or of
 // this one before it was renumbered. The next scan finds the mail again.
-var ErrOtherMailbox = errors.New("the mailbox is another one, or was renumbered")
+var ErrOtherMailbox = errors.New("the mailbox was replaced or renumbered")
 
 // FetchLarge takes the mail uid of cur.Large, with the judgement and the errors of Scan. The
 // result, including its cursor, covers only this mail.

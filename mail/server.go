@@ -152,7 +152,7 @@ func TLSConfig(host, caFile string, roots *Roots) (*tls.Config, error) {
 	}
 	cfg.RootCAs = x509.NewCertPool()
 	if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read ca_file %s: it holds no certificate", caFile)
+		return nil, fmt.Errorf("read ca_file %s: it contains no certificate", caFile)
 	}
 	return cfg, nil
 }
@@ -221,7 +221,7 @@ func wording(err error) string {
 		if dns.IsNotFound {
 			return "no such host"
 		}
-		return "the DNS does not answer: " + dns.Err
+		return "DNS lookup failed: " + dns.Err
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		return "timed out"

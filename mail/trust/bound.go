@@ -28,9 +28,9 @@ func (f Filter) unbound(c coverage, fields []message.Field, h message.Header) st
 	if f.called(h.Subject) && c.covered(fields, "subject") || f.addressed(c, fields) {
 		return ""
 	}
-	whole := "its Subject does not call @" + f.Handle + ", no To or Cc that is signed names " + f.Own
+	whole := "Subject does not call @" + f.Handle + ", no signed To or Cc names " + f.Own
 	if message.Forwarded(h.Subject) {
-		return whole + ", and it forwards a mail, so it answers none"
+		return whole + ", and it is a forward, not an answer"
 	}
 	answers := false // by an unsigned field
 	for _, name := range []string{"in-reply-to", "references"} {
@@ -44,13 +44,13 @@ func (f Filter) unbound(c coverage, fields []message.Field, h message.Header) st
 		case slices.ContainsFunc(ours, func(id string) bool { return f.ids().OfThread(id, h.Subject) }):
 			return ""
 		default:
-			return whole + ", and it is an answer by a field that is not signed, under another subject"
+			return whole + ", and only unsigned fields make it an answer, with another subject"
 		}
 	}
 	if answers {
-		return whole + ", and it is an answer by a field that is not signed"
+		return whole + ", and only unsigned fields make it an answer"
 	}
-	return whole + ", and it answers no mail of ours"
+	return whole + ", and it is not an answer to a mail of ours"
 }
 
 // addressed reports whether a To or Cc that c covers names the agent.
@@ -101,6 +101,6 @@ func (f Filter) boundElsewhere(s signature) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("it was sent to %q (darn= of the signature), and not to the domain of %s",
+	return fmt.Sprintf("it was sent to %q (darn= of the signature), not to the domain of %s",
 		plain.OneLine(strings.Join(s.bound, ", "), 100), f.Own)
 }

@@ -92,7 +92,7 @@ func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole i
 		}
 		v, s := found[p.at], signatures[p.at]
 		if v.Err == nil && keys.isStrict(s.signature) && !sameDomains(s.domain, s.identity, keys.from) {
-			v.Err = errors.New("its key is for the domain itself (t=s)")
+			v.Err = errors.New("its key is only for the domain itself (t=s)")
 		}
 		if v.Err == nil && (dense(v.Domain) != s.domain || len(v.HeaderKeys) != len(s.fields)) {
 			v.Err = errSignature
@@ -155,7 +155,7 @@ type keyLookup struct {
 func (k *keyLookup) txt(name string) ([]string, error) {
 	i := strings.LastIndex(name, belowDomain)
 	if i < 0 || !aligned(name[i+len(belowDomain):], k.from) {
-		return nil, errors.New("a domain that does not speak for From")
+		return nil, errors.New("a domain that is not From's")
 	}
 	at := KeyName{selector: name[:i], domain: name[i+len(belowDomain):]}.inDNS()
 	records, err := k.known.lookup(at, func(name string) ([]string, error) { return k.resolver.LookupTXT(k.ctx, name) })
@@ -164,7 +164,7 @@ func (k *keyLookup) txt(name string) ([]string, error) {
 			k.noteStrict(name)
 		}
 		if keyFlag(records, "y") {
-			return records, errors.New("its key is marked as a test (t=y)")
+			return records, errors.New("its key is marked as a test key (t=y)")
 		}
 		return records, nil
 	}

@@ -49,7 +49,7 @@ func (f Filter) namedProofs(results []authResult, fields []message.Field, from s
 		group := slices.DeleteFunc(slices.Clone(signatures), func(s signatureField) bool { return !name.mayMean(s.signature) })
 		if !slices.ContainsFunc(group, func(s signatureField) bool { return aligned(s.domain, domain) }) {
 			if reason == "" && aligned(name.ofDomain(), domain) {
-				reason = "the server names a DKIM signature of " + plain.OneLine(name.ofDomain(), 100) + " that is not in the mail"
+				reason = "the server verified a DKIM signature of " + plain.OneLine(name.ofDomain(), 100) + " that is not in the mail"
 			}
 			continue
 		}

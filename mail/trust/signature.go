@@ -105,11 +105,11 @@ func (s signature) speaksFor(from string) (reason string) {
 	i, okay := message.ASCIIDomain(s.identity)
 	switch {
 	case !aligned(s.domain, from):
-		return fmt.Sprintf("the DKIM signature is of %s, and From of %s", plain.OneLine(s.domain, 100), from)
+		return fmt.Sprintf("the DKIM signature is of %s, but From is of %s", plain.OneLine(s.domain, 100), from)
 	case !ok || !okay || i != d && !strings.HasSuffix(i, "."+d):
-		return fmt.Sprintf("the DKIM signature has i= of %s, and d= of %s", plain.OneLine(s.identity, 100), plain.OneLine(s.domain, 100))
+		return fmt.Sprintf("the DKIM signature has i= of %s, but d= of %s", plain.OneLine(s.identity, 100), plain.OneLine(s.domain, 100))
 	case s.part:
-		return fmt.Sprintf("the DKIM signature of %s covers a length of the body (l=), not all of it", plain.OneLine(s.domain, 100))
+		return fmt.Sprintf("the DKIM signature of %s covers only a part of the body (l=)", plain.OneLine(s.domain, 100))
 	}
 	return ""
 }

@@ -68,7 +68,7 @@ func (f Filter) Try(ctx context.Context, raw []byte, size int64, at time.Time, m
 	case v.Gate != "":
 	case size > most && f.Verify != VerifyDKIM:
 	case size > most:
-		v = f.Unproved(fmt.Sprintf("%d bytes: the signature of a mail this long is not verified here", size))
+		v = f.Unproved(fmt.Sprintf("%d bytes: too long to verify its signature here", size))
 	default:
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
