@@ -132,8 +132,8 @@ func (c Change) Diff() string {
 		}
 		from := max(start-contextLines, 0)
 		to := min(end+contextLines, len(lines))
-		old, now := linesBefore(lines[:from])
-		olds, nows := linesBefore(lines[from:to])
+		old, now := countLines(lines[:from])
+		olds, nows := countLines(lines[from:to])
 		fmt.Fprintf(&out, "@@ -%s +%s @@\n", span(old, olds), span(now, nows))
 		for _, line := range lines[from:to] {
 			out.WriteByte(line.sign)
@@ -195,8 +195,8 @@ func hunkEnd(lines []diffLine, start int) int {
 	return end
 }
 
-// linesBefore counts how many of lines are in the old table and in the new one.
-func linesBefore(lines []diffLine) (old, now int) {
+// countLines counts how many of lines are in the old table and in the new one.
+func countLines(lines []diffLine) (old, now int) {
 	for _, line := range lines {
 		if line.sign != '+' {
 			old++

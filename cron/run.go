@@ -84,7 +84,7 @@ func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...st
 		return res, nil
 	}
 	if errors.Is(context.Cause(ctx), ErrHangs) {
-		lose(left, args[0] != "-l")
+		reducePatience(left, args[0] != "-l")
 	}
 	return res, fmt.Errorf("%s: %w", strings.Join(append([]string{t.command()}, args...), " "), explain(ctx, err, res.stderr))
 }

@@ -69,7 +69,7 @@ func TestPatience(t *testing.T) {
 	} {
 		ctx := Patient(t.Context())
 		for _, writing := range c.lost {
-			lose(patience(ctx), writing)
+			reducePatience(patience(ctx), writing)
 		}
 		limit, starts := timeLeft(patience(Patient(ctx)), 20*time.Second)
 		if limit != c.want || starts != c.starts || Hangs(ctx) == starts {

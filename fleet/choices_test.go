@@ -14,7 +14,7 @@ import (
 // TestWhichOfTwoCounts checks which of two sources counts where an answer, a delivery or an
 // error has both.
 func TestWhichOfTwoCounts(t *testing.T) {
-	// The engine writes its headers behind those of a sender, which may have the same names.
+	// The server writes its headers behind those of a sender, which may have the same names.
 	m := &nats.Msg{Data: []byte(`{"halted":true}`), Header: nats.Header{
 		"Nats-Sequence": {"1", "7"}, "Nats-Time-Stamp": {"2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"},
 		"Nats-Subject": {whoSubject("mallory"), whoSubject("alice")}, headerAt: {"2026-01-02T03:04:04Z"},
@@ -46,7 +46,7 @@ func TestWhichOfTwoCounts(t *testing.T) {
 	}
 
 	// A status counts unless a stream holds the message: its sender chose it then.
-	for stream, want := range map[string]int{"": 503, BoxStream: 0} {
+	for stream, want := range map[string]int{"": 503, MailboxStream: 0} {
 		header := nats.Header{"Status": {"503"}}
 		if stream != "" {
 			header["Nats-Stream"] = []string{stream}
@@ -58,7 +58,7 @@ func TestWhichOfTwoCounts(t *testing.T) {
 
 	// The subject says who sent a message, and the newest delivery is acknowledged.
 	c := &Conn{Handle: "alice"}
-	i := c.item(&nats.Msg{Subject: boxSubject("alice", "bob"), Reply: "$JS.ACK.ASL_BOX.alice.1.7.3.1000000500.0", Header: nats.Header{headerID: {"m"}}})
+	i := c.item(&nats.Msg{Subject: mailboxSubject("alice", "bob"), Reply: "$JS.ACK.ASL_BOX.alice.1.7.3.1000000500.0", Header: nats.Header{headerID: {"m"}}})
 	if i.To != "alice" || i.From != "bob" || i.ID != "m" || i.sequence != 7 {
 		t.Errorf("an item: %+v", i)
 	}
@@ -89,7 +89,7 @@ func TestWhoChooses(t *testing.T) {
 		}
 	}
 	for copies, left := range map[float64]bool{1: true, 5: false} {
-		if (streamInfo{}).whyLeft(difference{"num_replicas", float64(3), copies}) != "" != left {
+		if (streamInfo{}).reasonToLeave(difference{"num_replicas", float64(3), copies}) != "" != left {
 			t.Errorf("three copies, and %v are wanted", copies)
 		}
 	}
@@ -109,7 +109,7 @@ func TestHowAPullEnds(t *testing.T) {
 		{408, "", false, 2, false}, {408, "10", false, 2, false}, {409, "", true, 2, false}, {409, "", false, 0, true}, {409, "11", true, 2, false}, {409, "-1", true, 2, false},
 	} {
 		a := answer{Msg: &nats.Msg{Header: nats.Header{"Nats-Pending-Messages": {"99", tt.pending}}}, status: tt.status}
-		if got, err := f.coming(a, 10, 2, tt.some); got != tt.want || lost(err) != tt.lost {
+		if got, err := f.pullTotal(a, 10, 2, tt.some); got != tt.want || lost(err) != tt.lost {
 			t.Errorf("%+v: %d, %v", tt, got, err)
 		}
 	}
@@ -120,14 +120,14 @@ func TestWhichErrorCounts(t *testing.T) {
 	lostLink, gaveUp := errors.New("the link"), errors.New("the caller gave up")
 	asked, giveUp := context.WithCancelCause(t.Context())
 	c := new(Conn)
-	if err := c.unless(asked, lostLink); err != lostLink {
+	if err := c.callerError(asked, lostLink); err != lostLink {
 		t.Errorf("of a caller that waits: %v", err)
 	}
 	giveUp(gaveUp)
-	if err := c.unless(asked, lostLink); !errors.Is(err, gaveUp) {
+	if err := c.callerError(asked, lostLink); !errors.Is(err, gaveUp) {
 		t.Errorf("of a caller that gave up: %v", err)
 	}
-	f := &flight{link: &link{broken: lostLink}, came: make(chan *nats.Msg, 1)}
+	f := &flight{link: &link{broken: lostLink}, answers: make(chan *nats.Msg, 1)}
 	f.ctx, f.cancel = context.WithCancelCause(t.Context())
 	f.cancel(nil)
 	if err := f.cause(f.ctx.Err()); err != lostLink {
@@ -139,7 +139,7 @@ func TestWhichErrorCounts(t *testing.T) {
 	if err := f.cause(f.ctx.Err()); err != error(right) {
 		t.Errorf("of a flight that lacks a right: %v", err)
 	}
-	f.came <- &nats.Msg{Subject: "x"}
+	f.answers <- &nats.Msg{Subject: "x"}
 	if m, err := f.message(); err != nil || m.Subject != "x" {
 		t.Errorf("a message that is there when the flight ends: %v", err)
 	}
@@ -148,13 +148,13 @@ func TestWhichErrorCounts(t *testing.T) {
 // TestHaltIsHeardFirst checks that calls of the doorbell do not hide a HALT, and that one
 // that was heard before counts until another is.
 func TestHaltIsHeardFirst(t *testing.T) {
-	b := &bell{rung: make(chan *nats.Msg, 2*queued), halt: make(chan *nats.Msg, 1)}
+	b := &bell{rings: make(chan *nats.Msg, 2*queued), halt: make(chan *nats.Msg, 1)}
 	for _, m := range ringing(2*queued, "bob") {
-		b.rung <- m
+		b.rings <- m
 	}
 	b.halt <- &nats.Msg{Subject: haltSubject, Data: []byte(`{"halted":true}`)}
 	for range 2 {
-		if h := new(Conn).hear(b, <-b.rung); !h.Halt.Halted || len(h.Rings) == 0 {
+		if h := new(Conn).collect(b, <-b.rings); !h.Halt.Halted || len(h.Rings) == 0 {
 			t.Errorf("%+v", h.Halt)
 		}
 	}
@@ -170,7 +170,7 @@ func TestTheServerThatFailedIsTriedLast(t *testing.T) {
 	for range 50 {
 		var asked []string
 		c := &Conn{
-			URL: "nats://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", shunned: "127.0.0.1:2",
+			URL: "nats://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", failedServer: "127.0.0.1:2",
 			Seed: func(context.Context) (string, error) { return seed, nil },
 			Dial: func(_ context.Context, _, address string) (net.Conn, error) {
 				asked = append(asked, address)
@@ -180,7 +180,7 @@ func TestTheServerThatFailedIsTriedLast(t *testing.T) {
 		if err := c.Ring(t.Context(), "bob"); err == nil {
 			t.Fatal("no server answered")
 		}
-		if asked = slices.Compact(asked); len(asked) != 3 || asked[2] != c.shunned {
+		if asked = slices.Compact(asked); len(asked) != 3 || asked[2] != c.failedServer {
 			t.Fatalf("asked: %q", asked)
 		}
 		first[asked[0]] = true

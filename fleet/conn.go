@@ -40,11 +40,11 @@ type Conn struct {
 
 	Secrets *secret.Known // learns the seed; kept out of crash reports; may be nil
 
-	mu      sync.Mutex
-	pair    nkeys.KeyPair // from Seed, until a server refuses it
-	link    *link
-	dialing chan struct{} // closed when the call that connects is done
-	shunned string        // the server that failed last
+	mu           sync.Mutex
+	pair         nkeys.KeyPair // from Seed, until a server refuses it
+	link         *link
+	dialing      chan struct{} // closed when the call that connects is done
+	failedServer string        // the server that failed last
 }
 
 const (
@@ -82,30 +82,30 @@ func (c *Conn) Close() {
 
 // do calls try with a connection until it succeeds, fails permanently, or Timeout is over.
 func (c *Conn) do(ctx context.Context, try func(context.Context, *link) error) error {
-	asked := ctx
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, c.timeout())
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		l, err := c.connect(ctx)
 		if err != nil {
-			return c.unless(asked, err)
+			return c.callerError(caller, err)
 		}
 		err = c.attempt(ctx, l, try)
 		if err == nil || !lost(err) {
-			return c.unless(asked, err)
+			return c.callerError(caller, err)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return c.unless(asked, err)
+			return c.callerError(caller, err)
 		}
 	}
 }
 
-// unless returns the reason why the caller gave up, or err if the caller did not.
-func (c *Conn) unless(asked context.Context, err error) error {
-	if err != nil && asked.Err() != nil {
-		return &Error{Err: context.Cause(asked)}
+// callerError returns the reason why the caller gave up, or err if the caller did not.
+func (c *Conn) callerError(caller context.Context, err error) error {
+	if err != nil && caller.Err() != nil {
+		return &Error{Err: context.Cause(caller)}
 	}
 	return err
 }
@@ -129,7 +129,7 @@ func (c *Conn) drop(l *link) {
 	if c.link == l {
 		c.link = nil
 	}
-	c.shunned = l.server
+	c.failedServer = l.server
 	c.mu.Unlock()
 	l.nc.Close()
 }
@@ -143,10 +143,10 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 			c.mu.Unlock()
 			return l, nil
 		}
-		if under := c.dialing; under != nil {
+		if dialing := c.dialing; dialing != nil {
 			c.mu.Unlock()
 			select {
-			case <-under:
+			case <-dialing:
 				continue
 			case <-ctx.Done():
 				return nil, lostError("", 0, errors.New("no server answered"))
@@ -180,9 +180,11 @@ func (c *Conn) dialAny(ctx context.Context) (*link, error) {
 	}
 	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
 	c.mu.Lock()
-	shunned := c.shunned
+	failedServer := c.failedServer
 	c.mu.Unlock()
-	slices.SortStableFunc(servers, func(a, b *url.URL) int { return int(order(a.Host == shunned)) - int(order(b.Host == shunned)) })
+	slices.SortStableFunc(servers, func(a, b *url.URL) int {
+		return int(boolOrder(a.Host == failedServer)) - int(boolOrder(b.Host == failedServer))
+	})
 	var reasons []string
 	last := &Error{}
 	for i, server := range servers {
@@ -212,7 +214,7 @@ func (c *Conn) dialAny(ctx context.Context) (*link, error) {
 	return nil, &Error{Server: last.Server, Err: last.Err}
 }
 
-func order(last bool) (n uint8) {
+func boolOrder(last bool) (n uint8) {
 	if last {
 		return 1
 	}

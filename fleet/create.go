@@ -184,7 +184,7 @@ func (c *creation) stream(ctx context.Context, want Stream) error {
 	change := Change{Asset: want.Name, Did: Same}
 	mend, left := map[string]any{}, map[string]any{}
 	for _, d := range found {
-		if reason := info.whyLeft(d); reason != "" {
+		if reason := info.reasonToLeave(d); reason != "" {
 			left[d.field] = d.want
 			change.What = append(change.What, d.String()+": "+reason)
 			continue
@@ -239,13 +239,13 @@ func (c *creation) update(ctx context.Context, stream string, config, mend map[s
 // mailbox makes or corrects the consumer of one agent.
 func (c *creation) mailbox(ctx context.Context, handle string) (Change, error) {
 	want := Mailbox(handle)
-	change := Change{Asset: BoxStream + " " + handle, Did: Made}
+	change := Change{Asset: MailboxStream + " " + handle, Did: Made}
 	var info struct {
 		Config map[string]any `json:"config"`
 	}
-	name := BoxStream + "." + handle
+	name := MailboxStream + "." + handle
 	err := error(&Refusal{Number: numberNoConsumer})
-	if !c.unmade[BoxStream] {
+	if !c.unmade[MailboxStream] {
 		err = c.call(ctx, "CONSUMER.INFO."+name, nil, &info)
 	}
 	switch {
@@ -265,7 +265,7 @@ func (c *creation) mailbox(ctx context.Context, handle string) (Change, error) {
 		err := c.setMailbox(ctx, name, "update", info.Config)
 		if refused, ok := errors.AsType[*Refusal](err); ok {
 			change.Did = Differs
-			change.Hint = fmt.Sprintf("JetStream cannot change it: %v; delete the consumer (nats consumer rm %s %s) and run fleet create again: its messages are kept", refused, BoxStream, handle)
+			change.Hint = fmt.Sprintf("JetStream cannot change it: %v; delete the consumer (nats consumer rm %s %s) and run fleet create again: its messages are kept", refused, MailboxStream, handle)
 		} else if err != nil {
 			return change, err
 		}
@@ -277,7 +277,7 @@ func (c *creation) setMailbox(ctx context.Context, name, action string, config a
 	if c.Check {
 		return nil
 	}
-	request := map[string]any{"stream_name": BoxStream, "config": config, "action": action}
+	request := map[string]any{"stream_name": MailboxStream, "config": config, "action": action}
 	return c.call(ctx, "CONSUMER.DURABLE.CREATE."+name, request, &struct{}{})
 }
 

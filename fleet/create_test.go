@@ -13,7 +13,7 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// creating asks an engine as its administrator.
+// creating asks a server as its administrator.
 type creating struct {
 	t   *testing.T
 	ask fleet.Ask
@@ -78,7 +78,7 @@ func (c creating) all(did map[string]fleet.Change, want string) {
 	}
 }
 
-// TestCreate checks that an engine that has nothing gets everything, that a check changes
+// TestCreate checks that a server that has nothing gets everything, that a check changes
 // nothing, and that all is the same the second time.
 func TestCreate(t *testing.T) {
 	t.Parallel()
@@ -147,7 +147,7 @@ func TestMend(t *testing.T) {
 }
 
 // TestWhatIsLeft checks that nothing is changed that would delete messages, or that the
-// engine cannot change, and what the administrator is told.
+// server cannot change, and what the administrator is told.
 func TestWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	c := newCreating(t)
@@ -189,7 +189,7 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestCreateErrors checks that an engine which refuses or is none is told in words, with
+// TestCreateErrors checks that a server which refuses or is none is told in words, with
 // what was done before.
 func TestCreateErrors(t *testing.T) {
 	made := []byte(`{"config":{}}`)
@@ -206,7 +206,7 @@ func TestCreateErrors(t *testing.T) {
 	}
 }
 
-// refusing is an engine that has nothing, and refuses one call.
+// refusing is a server that has nothing, and refuses one call.
 func refusing(call string, answer []byte) fleet.Ask {
 	return func(_ context.Context, subject string, _ []byte) ([]byte, error) {
 		number := 0
@@ -247,7 +247,7 @@ func TestCreateManyMailboxes(t *testing.T) {
 		changes, err := fleet.Create(t.Context(), ask, fleet.Wanted{Handles: append(handles, handles[0]), Servers: 1})
 		last := ""
 		for _, c := range changes {
-			handle, isMailbox := strings.CutPrefix(c.Asset, fleet.BoxStream+" ")
+			handle, isMailbox := strings.CutPrefix(c.Asset, fleet.MailboxStream+" ")
 			if !isMailbox {
 				continue
 			}

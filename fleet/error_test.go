@@ -12,7 +12,7 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// TestNobodyAnswers checks the error of a request that no part of the engine serves, which
+// TestNobodyAnswers checks the error of a request that no part of the server serves, which
 // says what may be missing.
 func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
-// TestLimits tries each limit of the engine's clients and of its streams at its edge.
+// TestLimits tries each limit of the server's clients and of its streams at its edge.
 func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
 	within := func(stream string, size int64) bool { // the limit of a stream on one message
@@ -23,12 +23,12 @@ func TestLimits(t *testing.T) {
 		return size <= int64(Assets(1)[i].Stream.MaxSize)
 	}
 	limittest.Run(t, []limittest.Limit{
-		{Const: "boxBody", Max: 66 << 10, Within: func(_ *testing.T, n int64) bool { return within(BoxStream, n+4<<10) }},
+		{Const: "mailboxBody", Max: 66 << 10, Within: func(_ *testing.T, n int64) bool { return within(MailboxStream, n+4<<10) }},
 		{Const: "blobChunk", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool {
 			return within(BlobStream, n+4<<10) && n+4<<10 <= MinPayload
 		}},
 		{Const: "headerRoom", Max: 4 << 10, Within: func(_ *testing.T, n int64) bool {
-			return within(BoxStream, 66<<10+n) && within(BlobStream, 256<<10+n)
+			return within(MailboxStream, 66<<10+n) && within(BlobStream, 256<<10+n)
 		}},
 		{Const: "maxReplicas", Max: 3, Within: func(_ *testing.T, n int64) bool { return Replicas(int(n)) == int(n) }},
 		{Const: "chunkSize", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool { return chunks(n) == 1 && chunks(n+256<<10) == 2 }},
@@ -37,7 +37,7 @@ func TestLimits(t *testing.T) {
 			_, _, err := new(Blob).chunk(&flight{link: &link{}}, answer{Msg: &nats.Msg{Header: header, Data: []byte(x(n))}}, 1)
 			return err == nil
 		}},
-		{Const: "besideOnLoopback", Max: 63_535, Within: func(_ *testing.T, n int64) bool { // the port of a server whose port for routes is the last
+		{Const: "loopbackRouteOffset", Max: 63_535, Within: func(_ *testing.T, n int64) bool { // the port of a server whose port for routes is the last
 			_, err := parseServer(fmt.Sprint("127.0.0.1:", n))
 			return err == nil
 		}},
@@ -82,23 +82,23 @@ func ringing(n int64, from string) (rings []*nats.Msg) {
 
 // heard returns what is read at once of so many messages.
 func heard(messages []*nats.Msg) Heard {
-	b := &bell{rung: make(chan *nats.Msg, len(messages))}
+	b := &bell{rings: make(chan *nats.Msg, len(messages))}
 	for _, m := range messages[1:] {
-		b.rung <- m
+		b.rings <- m
 	}
-	return new(Conn).hear(b, messages[0])
+	return new(Conn).collect(b, messages[0])
 }
 
 // TestCallsThatStay checks that calls of the doorbell that are too many to be read at once
 // are not lost.
 func TestCallsThatStay(t *testing.T) {
-	b := &bell{rung: make(chan *nats.Msg, queued+1)}
+	b := &bell{rings: make(chan *nats.Msg, queued+1)}
 	for _, m := range ringing(queued+1, "bob") {
-		b.rung <- m
+		b.rings <- m
 	}
-	new(Conn).hear(b, ringing(1, "bob")[0])
-	if len(b.rung) != 2 {
-		t.Errorf("%d calls are left, want 2", len(b.rung))
+	new(Conn).collect(b, ringing(1, "bob")[0])
+	if len(b.rings) != 2 {
+		t.Errorf("%d calls are left, want 2", len(b.rings))
 	}
 }
 
@@ -140,9 +140,9 @@ func tries(t *testing.T) (times []time.Duration) {
 		began := time.Now()
 		err := c.do(t.Context(), func(context.Context, *link) error {
 			times = append(times, time.Since(began))
-			return lostError("n1", 409, errStrange)
+			return lostError("n1", 409, errInvalidAnswer)
 		})
-		if !errors.Is(err, errStrange) {
+		if !errors.Is(err, errInvalidAnswer) {
 			t.Error(err)
 		}
 		times = append(times, time.Since(began)) // it gave up

@@ -23,13 +23,13 @@ const (
 	defaultPort = 4222
 	routePort   = 6222 // for connections between servers
 
-	// besideOnLoopback is the distance between the port for clients and the port for routes
+	// loopbackRouteOffset is the distance between the port for clients and the port for routes
 	// when several servers run on one machine.
-	besideOnLoopback = 2000
+	loopbackRouteOffset = 2000
 )
 
-// planned is one server of a plan.
-type planned struct {
+// plannedServer is one server of a plan.
+type plannedServer struct {
 	name, host  string
 	port, route int
 }
@@ -50,10 +50,10 @@ func (p Plan) URL() (string, error) {
 	return "tls://" + strings.Join(hosts, ","), nil
 }
 
-func (s planned) client() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
+func (s plannedServer) client() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
 
 // servers returns the servers, and whether all of them run on this machine.
-func (p Plan) servers() (servers []planned, local bool, err error) {
+func (p Plan) servers() (servers []plannedServer, local bool, err error) {
 	given := p.Servers
 	if len(given) == 0 {
 		given = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(defaultPort))}
@@ -71,7 +71,7 @@ func (p Plan) servers() (servers []planned, local bool, err error) {
 		s.name = s.host
 		if thisMachine(s.host) {
 			locals++
-			s.name, s.route = "n"+strconv.Itoa(i+1), s.port+besideOnLoopback
+			s.name, s.route = "n"+strconv.Itoa(i+1), s.port+loopbackRouteOffset
 		}
 		servers = append(servers, s)
 	}
@@ -89,28 +89,28 @@ func thisMachine(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func onePort(servers []planned) bool {
-	return !slices.ContainsFunc(servers, func(s planned) bool { return s.port != servers[0].port })
+func onePort(servers []plannedServer) bool {
+	return !slices.ContainsFunc(servers, func(s plannedServer) bool { return s.port != servers[0].port })
 }
 
-func parseServer(text string) (planned, error) {
-	s := planned{host: text, port: defaultPort, route: routePort}
+func parseServer(text string) (plannedServer, error) {
+	s := plannedServer{host: text, port: defaultPort, route: routePort}
 	if host, port, err := net.SplitHostPort(text); err == nil && !strings.Contains(text, "/") {
 		s.host = host
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
-			return planned{}, fmt.Errorf("%q: %q is not a port", text, port)
+			return plannedServer{}, fmt.Errorf("%q: %q is not a port", text, port)
 		}
 		s.port = int(n)
 	}
 	if net.ParseIP(s.host) == nil && (s.host == "" || strings.Trim(s.host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != "") {
-		return planned{}, fmt.Errorf("%q is not a server name: use HOST or HOST:PORT, without tls://", text)
+		return plannedServer{}, fmt.Errorf("%q is not a server name: use HOST or HOST:PORT, without tls://", text)
 	}
 	if s.port == s.route {
-		return planned{}, fmt.Errorf("%q: port %d is reserved for connections between the servers", text, s.route)
+		return plannedServer{}, fmt.Errorf("%q: port %d is reserved for connections between the servers", text, s.route)
 	}
-	if thisMachine(s.host) && s.port+besideOnLoopback > 1<<16-1 {
-		return planned{}, fmt.Errorf("%q: choose a port below %d", text, 1<<16-besideOnLoopback)
+	if thisMachine(s.host) && s.port+loopbackRouteOffset > 1<<16-1 {
+		return plannedServer{}, fmt.Errorf("%q: choose a port below %d", text, 1<<16-loopbackRouteOffset)
 	}
 	return s, nil
 }
@@ -124,7 +124,7 @@ func (p Plan) check() error {
 	owner := map[string]string{}
 	if p.Admin != "" {
 		if !ValidPublicKey(p.Admin) {
-			return fmt.Errorf("the administrator's key is not the public key of a user, U and 55 characters%s", notASeed(p.Admin))
+			return fmt.Errorf("the administrator's key is not the public key of a user, U and 55 characters%s", seedWarning(p.Admin))
 		}
 		owner[p.Admin] = "the administrator"
 	}
@@ -134,7 +134,7 @@ func (p Plan) check() error {
 		case !state.ValidHandle(handle):
 			return fmt.Errorf("%q is not a valid handle: %s", handle, state.HandleRule)
 		case !ValidPublicKey(key):
-			return fmt.Errorf("the key of %s is not the public key of a user, U and 55 characters%s", handle, notASeed(key))
+			return fmt.Errorf("the key of %s is not the public key of a user, U and 55 characters%s", handle, seedWarning(key))
 		case owner[key] != "":
 			return fmt.Errorf("%s and %s have the same key: each needs its own", owner[key], handle)
 		}
@@ -143,7 +143,7 @@ func (p Plan) check() error {
 	return nil
 }
 
-func notASeed(key string) string {
+func seedWarning(key string) string {
 	if strings.HasPrefix(key, "SU") {
 		return "; a key that begins with SU is a secret seed: replace it now"
 	}
@@ -187,7 +187,7 @@ tls {
 }
 `
 
-func (p Plan) writeHead(b *strings.Builder, servers []planned, local bool) {
+func (p Plan) writeHead(b *strings.Builder, servers []plannedServer, local bool) {
 	url, _ := p.URL() // its servers are already checked
 	b.WriteString("# The configuration of nats-server, 2.14 or later, for agents that share a mesh.\n")
 	if len(servers) == 1 && local {
@@ -228,7 +228,7 @@ func (p Plan) writeHead(b *strings.Builder, servers []planned, local bool) {
 
 // afterChange returns how to make servers load a new configuration. A server that was started
 // with a name as an argument refuses to reload.
-func afterChange(servers []planned, local bool) string {
+func afterChange(servers []plannedServer, local bool) string {
 	switch {
 	case local && len(servers) > 1:
 		return "restart each server, one after another."
@@ -278,7 +278,7 @@ func byteSize(n int64) string {
 	return strconv.FormatInt(n>>10, 10) + " KiB"
 }
 
-func writeCluster(b *strings.Builder, servers []planned, listen string, local bool) {
+func writeCluster(b *strings.Builder, servers []plannedServer, listen string, local bool) {
 	fmt.Fprintf(b, "\ncluster {\n  name: asl\n  listen: %q\n  no_advertise: true\n", net.JoinHostPort(listen, strconv.Itoa(servers[0].route)))
 	if !local {
 		b.WriteString(`

@@ -41,7 +41,7 @@ func (f *flight) stored(a answer, stream string) (Stored, error) {
 		return Stored{}, err
 	}
 	if s.Stream != stream || s.Sequence == 0 {
-		return Stored{}, &Error{Server: f.link.server, Err: errStrange}
+		return Stored{}, &Error{Server: f.link.server, Err: errInvalidAnswer}
 	}
 	return s, nil
 }
@@ -137,9 +137,9 @@ func (e *Error) Full() bool { return e.Number == numberStoreFailed }
 var ErrAuthority = errors.New("server certificate signed by an unknown authority")
 
 var (
-	errNoAnswer    = errors.New("no answer")
-	errNoResponder = errors.New("JetStream does not answer: the servers may be electing a leader or lack a quorum, or the streams do not exist (agentstateloop fleet create)")
-	errStrange     = errors.New("invalid answer: is this a NATS server with JetStream?")
+	errNoAnswer      = errors.New("no answer")
+	errNoResponder   = errors.New("JetStream does not answer: the servers may be electing a leader or lack a quorum, or the streams do not exist (agentstateloop fleet create)")
+	errInvalidAnswer = errors.New("invalid answer: is this a NATS server with JetStream?")
 )
 
 // lostError returns an error after which the same call may succeed at once, on another

@@ -42,7 +42,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestAFileThatIsGone checks that an engine is asked for it three times, with pauses: the
+// TestAFileThatIsGone checks that a server is asked for it three times, with pauses: the
 // server that answered may lag behind the others.
 func TestAFileThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAFileThatIsGone(t *testing.T) {
 	})
 }
 
-// inMemory returns a connection of alice with an engine in memory, and her public key.
+// inMemory returns a connection of alice with a server in memory, and her public key.
 func inMemory(t *testing.T, now func() time.Time) (c *fleet.Conn, public string) {
 	t.Helper()
 	seed, public, err := fleet.NewKey()

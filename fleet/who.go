@@ -75,7 +75,7 @@ func (c *Conn) Look(ctx context.Context, host string, now time.Time) (time.Time,
 		}
 		stored, err = time.Parse(time.RFC3339Nano, last(a.Header, "Nats-Time-Stamp"))
 		if err != nil {
-			return &Error{Server: l.server, Err: errStrange}
+			return &Error{Server: l.server, Err: errInvalidAnswer}
 		}
 		return nil
 	})
@@ -150,11 +150,11 @@ func (c *Conn) page(ctx context.Context, l *link, rows *[]Row, next *uint64) err
 			}
 			return nil
 		case a.status != 0:
-			return &Error{Server: l.server, Code: a.status, Err: errStrange}
+			return &Error{Server: l.server, Code: a.status, Err: errInvalidAnswer}
 		}
 		number, err := strconv.ParseUint(last(a.Header, "Nats-Sequence"), 10, 64)
 		if err != nil || number < *next {
-			return &Error{Server: l.server, Err: errStrange}
+			return &Error{Server: l.server, Err: errInvalidAnswer}
 		}
 		*next = number + 1
 		if r, ok := rowOf(a.Msg); ok {

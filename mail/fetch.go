@@ -276,8 +276,8 @@ func (sc *scanner) tooBig(size int64) bool { return sc.filter.MaxSize > 0 && siz
 // keepBody hands one body to keep.
 func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	m := h.message
-	h.large = sc.leaves(&head{size: literal.Size()}) // from the next try on, if this one fails
-	raw, err := sc.literal(h.uid, literal, sc.worthReading(literal.Size()))
+	h.large = sc.leftToFetchLarge(&head{size: literal.Size()}) // from the next try on, if this one fails
+	raw, err := sc.literal(h.uid, literal, sc.bytesToAllow(literal.Size()))
 	if err != nil {
 		return err
 	}

@@ -217,7 +217,7 @@ func TestLimits(t *testing.T) {
 			}
 			return len(sc.out.Beyond) == int(n) && sc.out.Further == nil
 		}},
-		{Const: "largeMail", Max: 1 << 20, Within: func(t *testing.T, n int64) bool { return !scannerFor(t, f, arrived).leaves(&head{size: n}) }},
+		{Const: "largeMail", Max: 1 << 20, Within: func(t *testing.T, n int64) bool { return !scannerFor(t, f, arrived).leftToFetchLarge(&head{size: n}) }},
 		{Const: "maxLiteral", Max: 256 << 20, Within: func(t *testing.T, n int64) bool {
 			_, err := scannerFor(t, f, arrived).literal(1, literalOf(n), 0)
 			return err == nil
@@ -225,7 +225,7 @@ func TestLimits(t *testing.T) {
 		{Const: "maxLiteral", Max: 256 << 20, Within: func(t *testing.T, n int64) bool { // where the gate has no limit
 			sc := scannerFor(t, f, arrived)
 			sc.apart = true
-			return sc.worthReading(n) == n
+			return sc.bytesToAllow(n) == n
 		}},
 		limittest.Duration("rereadAll", 13*24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool {
 			failing := map[uint32]state.Failure{1: {After: arrived.Add(-d)}}
@@ -267,7 +267,7 @@ func TestMaxSize(t *testing.T) {
 	limittest.Run(t, []limittest.Limit{
 		edge("the size of the mail", func(f trust.Filter, n int64) bool { return !(&scanner{filter: f}).tooBig(n) }),
 		edge("what is worth reading", func(f trust.Filter, n int64) bool {
-			return (&scanner{filter: f, apart: true}).worthReading(n) == n
+			return (&scanner{filter: f, apart: true}).bytesToAllow(n) == n
 		}),
 	})
 }

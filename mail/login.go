@@ -139,12 +139,12 @@ func (s Server) greetIMAP(ctx context.Context) error {
 	if err != nil {
 		return cause(ctx, conn.failure(fmt.Errorf("wait for the greeting: %w", worded(err))))
 	}
-	return greets(line)
+	return checkGreeting(line)
 }
 
-// greets returns an error unless line is the greeting of an IMAP server that takes
+// checkGreeting returns an error unless line is the greeting of an IMAP server that takes
 // logins.
-func greets(line string) error {
+func checkGreeting(line string) error {
 	upper := strings.ToUpper(line)
 	text := func(words string) string { return plain.OneLine(strings.TrimSpace(line[len(words):]), 300) }
 	switch {
@@ -391,15 +391,15 @@ func (c *loginConn) readAnswer() error {
 // (docs/design.md, "Credentials").
 func (c *loginConn) refusal(kind, text string) error {
 	err := fmt.Errorf("login: %s %s", kind, redact(c.secrets(), text))
-	if kind == "BAD" || busy(text) {
+	if kind == "BAD" || isServerFault(text) {
 		return err
 	}
 	return &state.CredentialError{Name: "imap", Err: err}
 }
 
-// busy reports whether text describes a temporary or a configuration fault. It looks for the
+// isServerFault reports whether text describes a temporary or a configuration fault. It looks for the
 // codes of RFC 5530, and for the words of servers that send no code.
-func busy(text string) bool {
+func isServerFault(text string) bool {
 	upper := strings.ToUpper(text)
 	for _, code := range []string{"UNAVAILABLE", "INUSE", "LIMIT", "OVERQUOTA", "SERVERBUG", "PRIVACYREQUIRED"} {
 		if strings.HasPrefix(upper, "["+code) {

@@ -328,7 +328,7 @@ func TestLimitsOfRoots(t *testing.T) {
 		{Const: "maxBlock", Max: 16 << 10, Within: func(t *testing.T, n int64) bool {
 			block := bytes.Replace(system.PEM, []byte("\n"), []byte("\n"+strings.Repeat("\n", int(n)-len(system.PEM))), 1)
 			must(0, os.WriteFile(bundle, block, 0o600))
-			p, found := find(system.Cert)
+			p, found := findRoot(system.Cert)
 			return found && p.length == int(n)
 		}},
 		{Const: "maxBlock", Max: 16 << 10, Within: func(t *testing.T, n int64) bool { // of a place in the file
@@ -339,7 +339,7 @@ func TestLimitsOfRoots(t *testing.T) {
 			f := must(os.Create(bundle))
 			defer f.Close()
 			must(f.WriteAt(append([]byte("\n"), system.PEM...), n-int64(len(system.PEM))-1))
-			_, found := find(system.Cert)
+			_, found := findRoot(system.Cert)
 			return found
 		}},
 	})
@@ -448,7 +448,7 @@ func BenchmarkRoots(b *testing.B) {
 	must(x509.SystemCertPool())
 	b.Setenv("SSL_CERT_FILE", bundle)
 	file := filepath.Join(b.TempDir(), "roots")
-	p, ok := find(system.Cert)
+	p, ok := findRoot(system.Cert)
 	if !ok {
 		b.Fatal("the bundle does not hold the root")
 	}

@@ -221,12 +221,12 @@ func (sc *scanner) run() error {
 	if err := sc.takeHeadless(); err != nil {
 		return err
 	}
-	sc.complete()
+	sc.markComplete()
 	return sc.takeReports()
 }
 
-// complete notes that the mailbox was read to its end.
-func (sc *scanner) complete() {
+// markComplete notes that the mailbox was read to its end.
+func (sc *scanner) markComplete() {
 	cur := &sc.out.Cursor
 	waits := func(u uint32) bool { _, failing := cur.Failures[u]; return !failing }
 	if len(cur.Unseen) == 0 && !slices.ContainsFunc(cur.Owed, waits) {

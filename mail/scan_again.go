@@ -38,21 +38,21 @@ func (sc *scanner) lookAgain(asked state.UIDRanges) error {
 	if !came {
 		heads, err = sc.headers(setOf(asked))
 	}
-	heads = only(heads, asked.Contains)
+	heads = headsOf(heads, asked.Contains)
 	if err != nil && serverRefused(err) {
 		return sc.searchAgain(asked)
 	}
 	if err != nil {
-		if at, ok := firstUnshown(asked, heads); ok && sc.mayBlameMail(err) {
-			sc.suspect(at, time.Time{}, reasonOf(err))
+		if at, ok := firstMissingIn(asked, heads); ok && sc.mayBlameMail(err) {
+			sc.countFailure(at, time.Time{}, reasonOf(err))
 		}
 		return err
 	}
 	// A set that was kept small contains UIDs between the unshown ones.
-	if err := sc.take(only(heads, func(u uint32) bool { return !sc.known(u) })); err != nil {
+	if err := sc.take(headsOf(heads, func(u uint32) bool { return !sc.known(u) })); err != nil {
 		return err
 	}
-	sc.agree(asked)
+	sc.passGone(asked)
 	return nil
 }
 
@@ -73,12 +73,12 @@ func (sc *scanner) searchAgain(asked state.UIDRanges) error {
 	for _, u := range found {
 		asked = asked.Without(state.UIDRange{First: u, Last: u}) // it exists, but may still not be shown
 	}
-	sc.agree(asked)
+	sc.passGone(asked)
 	return nil
 }
 
-// agree passes the UIDs that a second session has not shown.
-func (sc *scanner) agree(gone state.UIDRanges) {
+// passGone passes the UIDs that a second session has not shown.
+func (sc *scanner) passGone(gone state.UIDRanges) {
 	cur := &sc.out.Cursor
 	cur.Unseen = cur.Unseen.Without(gone...).Bounded()
 	for u := range cur.Failures {
@@ -100,7 +100,7 @@ func (sc *scanner) rereadAgain() error {
 		return err
 	}
 	missed := slices.DeleteFunc(found, func(u uint32) bool {
-		return u >= sc.before.Next || sc.known(u) || sc.took(u) || sc.out.Cursor.Unseen.Contains(u)
+		return u >= sc.before.Next || sc.known(u) || sc.hasTaken(u) || sc.out.Cursor.Unseen.Contains(u)
 	})
 	if _, err := sc.takeFound(missed); err != nil {
 		return err
@@ -114,8 +114,8 @@ func (sc *scanner) known(u uint32) bool {
 	return sc.out.Cursor.Owes(u) || sc.mailbox.Known != nil && sc.mailbox.Known(sc.out.Cursor.Key(u))
 }
 
-// took reports whether this scan has taken u.
-func (sc *scanner) took(u uint32) bool {
+// hasTaken reports whether this scan has taken u.
+func (sc *scanner) hasTaken(u uint32) bool {
 	return slices.ContainsFunc(sc.out.Messages, func(m Message) bool { return m.UID == u })
 }
 
@@ -128,8 +128,8 @@ func setOf(ranges state.UIDRanges) imap.UIDSet {
 	return set
 }
 
-// firstUnshown returns the first UID of ranges that is not among heads.
-func firstUnshown(ranges state.UIDRanges, heads []head) (uid uint32, ok bool) {
+// firstMissingIn returns the first UID of ranges that is not among heads.
+func firstMissingIn(ranges state.UIDRanges, heads []head) (uid uint32, ok bool) {
 	for _, h := range heads {
 		ranges = ranges.Without(state.UIDRange{First: h.uid, Last: h.uid})
 	}
@@ -182,7 +182,7 @@ func (sc *scanner) sweep() error {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	missed := slices.DeleteFunc(slices.Clone(found), func(u uint32) bool {
-		return u >= sc.before.Next || sc.known(u) || cur.Unseen.Contains(u) || sc.took(u)
+		return u >= sc.before.Next || sc.known(u) || cur.Unseen.Contains(u) || sc.hasTaken(u)
 	})
 
 	n := len(sc.out.Messages)

@@ -81,7 +81,7 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 			sc.setFailure(u, f)
 		}
 	}
-	sc.unseen(old.Unseen.Without(state.UIDRange{First: next, Last: math.MaxUint32})...)
+	sc.recordUnseen(old.Unseen.Without(state.UIDRange{First: next, Last: math.MaxUint32})...)
 	return nil
 }
 

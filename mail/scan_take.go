@@ -44,7 +44,7 @@ func (sc *scanner) group(heads []head) (n int, ours []*head) {
 		h := &heads[n]
 		switch {
 		case !sc.fetches(h):
-		case sc.leaves(h):
+		case sc.leftToFetchLarge(h):
 			h.large = true
 		case len(ours) == min(sc.left, bodyGroup):
 			return n, ours
@@ -243,7 +243,7 @@ func (sc *scanner) findKeys(heads []head) {
 	absent := sc.absentKeys(ctx, heads)
 	for i := range heads {
 		h := &heads[i]
-		if len(h.keys) == 0 || !allIn(h.keys, absent) {
+		if len(h.keys) == 0 || !allAbsent(h.keys, absent) {
 			continue
 		}
 		rejected := *h.message
@@ -280,7 +280,7 @@ func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[trust.KeyNa
 	return absent
 }
 
-func allIn(keys []trust.KeyName, absent map[trust.KeyName]bool) bool {
+func allAbsent(keys []trust.KeyName, absent map[trust.KeyName]bool) bool {
 	for _, k := range keys {
 		if !absent[k] {
 			return false
@@ -326,8 +326,8 @@ func (s *Session) FetchLarge(ctx context.Context, cur state.Cursor, uid uint32, 
 	return sc.scan(func() error { return sc.takeUIDs([]uint32{uid}) })
 }
 
-// leaves reports whether h, a mail to keep, is left to FetchLarge.
-func (sc *scanner) leaves(h *head) bool {
+// leftToFetchLarge reports whether h, a mail to keep, is left to FetchLarge.
+func (sc *scanner) leftToFetchLarge(h *head) bool {
 	return !sc.apart && h.size > sc.mailbox.large() && !sc.tooBig(h.size)
 }
 
@@ -340,9 +340,9 @@ func (sc *scanner) oweLarge(u uint32) {
 	}
 }
 
-// worthReading returns how many bytes of a literal of a mail to allow time for. A scan must not
+// bytesToAllow returns how many bytes of a literal of a mail to allow time for. A scan must not
 // wait long for a mail that is larger than its server reported.
-func (sc *scanner) worthReading(literal int64) int64 {
+func (sc *scanner) bytesToAllow(literal int64) int64 {
 	most := sc.filter.MaxSize
 	if most <= 0 {
 		most = maxLiteral

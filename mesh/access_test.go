@@ -20,13 +20,13 @@ func TestOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	box, err := client(url, "goulard", "tg").Mailbox(t.Context(), 0)
-	if err != nil || len(box.Messages) != 1 || box.Messages[0].Proven {
-		t.Errorf("goulard: %+v, %v", box, err)
+	mailbox, err := client(url, "goulard", "tg").Mailbox(t.Context(), 0)
+	if err != nil || len(mailbox.Messages) != 1 || mailbox.Messages[0].Proven {
+		t.Errorf("goulard: %+v, %v", mailbox, err)
 	}
-	box, err = (&Client{URL: url, Handle: "newcomer", Timeout: time.Minute}).Mailbox(t.Context(), 0)
-	if err != nil || len(box.Messages) != 1 {
-		t.Errorf("newcomer: %+v, %v", box, err)
+	mailbox, err = (&Client{URL: url, Handle: "newcomer", Timeout: time.Minute}).Mailbox(t.Context(), 0)
+	if err != nil || len(mailbox.Messages) != 1 {
+		t.Errorf("newcomer: %+v, %v", mailbox, err)
 	}
 	for _, c := range []*Client{{URL: url, Handle: "goulard"}, client(url, "goulard", "wrong"), client(url, "newcomer", "tg")} {
 		if _, err := c.Mailbox(t.Context(), 0); err == nil {

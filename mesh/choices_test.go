@@ -50,8 +50,8 @@ func TestPausesOfRefusals(t *testing.T) {
 func TestAnUploadThatIsRepeated(t *testing.T) {
 	clock := newTestClock()
 	b, k := newBlobs(&memoryBlobs{}, memoryQuota, clock.now), blobKey{"goulard", "x"}
-	b.held[k] = &blob{size: 1, at: clock.Add(-time.Hour)}
-	if there, err := b.reserve(k, 1); !there || err != nil || !b.held[k].at.Equal(clock.now()) {
-		t.Errorf("%+v, %t, %v", b.held[k], there, err)
+	b.stored[k] = &blob{size: 1, at: clock.Add(-time.Hour)}
+	if there, err := b.reserve(k, 1); !there || err != nil || !b.stored[k].at.Equal(clock.now()) {
+		t.Errorf("%+v, %t, %v", b.stored[k], there, err)
 	}
 }

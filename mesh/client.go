@@ -122,14 +122,14 @@ var ErrNotTaken = errors.New("the answer lacks the message's id, so the message 
 // Only an answer that repeats the id confirms the message, unless StatusIsReceipt is set. If
 // any other answer is JSON, text or empty, the error is an *Error with ErrNotTaken.
 func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
-	var answer posted
+	var answer receiptBody
 	m.ID = cmp.Or(m.ID, rand.Text())
 	const op = "send message"
 	err = c.do(ctx, request{
 		op: op, method: http.MethodPost,
 		path: cmp.Or(c.Paths.Message, "/message"),
-		body: m.posted(c.Handle),
-		into: &answer, receipt: true, accept: taken,
+		body: m.postBody(c.Handle),
+		into: &answer, receipt: true, accept: confirmingStatuses,
 	})
 	if err != nil {
 		return "", err
@@ -140,11 +140,11 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	return m.ID, nil
 }
 
-// taken are the statuses that confirm a call.
-var taken = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
+// confirmingStatuses are the statuses that confirm a call.
+var confirmingStatuses = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
 
-// posted returns the fields of a message that a sender may set.
-func (m Message) posted(handle string) postBody {
+// postBody returns the fields of a message that a sender may set.
+func (m Message) postBody(handle string) postBody {
 	return postBody{
 		ID: m.ID, From: cmp.Or(m.From, handle), To: m.To, Text: m.Text, Kind: m.Kind,
 		Correlation: m.Correlation, Hops: m.Hops, ResultFields: m.ResultFields, Trace: m.Trace,
@@ -154,18 +154,18 @@ func (m Message) posted(handle string) postBody {
 }
 
 // Posted returns, as JSON for a mesh, the fields of a message that a sender may set.
-func (m Message) Posted() ([]byte, error) { return encode(m.posted("")) }
+func (m Message) Posted() ([]byte, error) { return encode(m.postBody("")) }
 
 // Nudge sends a nudge to an agent. from defaults to our handle. Only an answer with the id of
 // the nudge confirms it, unless StatusIsReceipt is set.
 func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
-	var answer posted
+	var answer receiptBody
 	op := "nudge " + foreignLine(handle)
 	err := c.do(ctx, request{
 		op: op, method: http.MethodPost,
 		path: join(cmp.Or(c.Paths.Nudge, "/nudge"), handle),
 		body: nudgeBody{From: cmp.Or(from, c.Handle), Reason: reason},
-		into: &answer, receipt: true, accept: taken,
+		into: &answer, receipt: true, accept: confirmingStatuses,
 	})
 	if err == nil && answer.ID == "" && !c.StatusIsReceipt {
 		return &Error{Op: op, Code: http.StatusOK, Err: errNoNudge}
@@ -182,7 +182,7 @@ func (c *Client) Register(ctx context.Context, p Presence) error {
 		op: "register", method: http.MethodPut,
 		path:   join(cmp.Or(c.Paths.Registry, "/registry"), c.Handle),
 		body:   p,
-		accept: taken,
+		accept: confirmingStatuses,
 	})
 }
 
@@ -304,14 +304,14 @@ func (c *Client) GetBlob(ctx context.Context, _ string, f File, take func(io.Rea
 // error unless the bytes match f. meshFault is that error, or the error from reading content.
 // err is the error of take.
 func TakeVerified(f File, content io.Reader, take func(io.Reader) error) (meshFault, err error) {
-	v := &verified{file: f, summed: summed{r: content, hash: sha256.New()}}
+	v := &verified{file: f, hashingReader: hashingReader{r: content, hash: sha256.New()}}
 	err = take(v)
 	return v.err, err
 }
 
 // verified reads a file. At the end it returns an error unless the bytes match the message.
 type verified struct {
-	summed
+	hashingReader
 	file File
 	err  error
 }
@@ -320,7 +320,7 @@ func (v *verified) Read(p []byte) (int, error) {
 	if v.err != nil {
 		return 0, v.err
 	}
-	n, err := v.summed.Read(p)
+	n, err := v.hashingReader.Read(p)
 	switch {
 	case v.n > v.file.Size:
 		err = fmt.Errorf("the downloaded file exceeds the %d bytes that the message names", v.file.Size)

@@ -36,8 +36,8 @@ func TestUndecodedAlone(t *testing.T) {
 		{"too deep", `{"id":"bad","x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, "bad", "", "exceeded max depth"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			box := `{"halted":true,"messages":[{"id":"first","message":"one"}, ` + tt.raw + ` ,{"id":"last","message":"two"}]}`
-			got, err := serve(t, answer(200, "application/json", box)).Mailbox(t.Context(), 0)
+			mailbox := `{"halted":true,"messages":[{"id":"first","message":"one"}, ` + tt.raw + ` ,{"id":"last","message":"two"}]}`
+			got, err := serve(t, answer(200, "application/json", mailbox)).Mailbox(t.Context(), 0)
 			if tt.reason == "" { // its brackets do not match: nobody knows where it ends
 				if err == nil {
 					t.Errorf("%+v", got)
@@ -68,13 +68,13 @@ func TestNoMailbox(t *testing.T) {
 		`{"messages":{}}`, `{"messages":7}`, `{"messages":"x"}`, `{"messages":[}`, `{"messages":[{]}`, `{"messages":[{}`, `{"messages":[{} {}]}`,
 		`{"messages":[],"messages":[]}`, `{"halted":"yes","messages":[]}`, `{"messages":[]`, `{"messages":[]} x`, `{"messages" []}`, `[]`, `{,}`, `{"a":1,}`,
 	} {
-		if box, err := serve(t, answer(200, "application/json", body)).Mailbox(t.Context(), 0); err == nil {
-			t.Errorf("%s: %+v", body, box)
+		if mailbox, err := serve(t, answer(200, "application/json", body)).Mailbox(t.Context(), 0); err == nil {
+			t.Errorf("%s: %+v", body, mailbox)
 		}
 	}
 	for _, body := range []string{`{}`, ` { } `, `{"messages":null}`, `{"messages":[ ]}`, `{"Messages":[],"x":{"y":["}"]}}`} {
-		if box, err := serve(t, answer(200, "application/json", body)).Mailbox(t.Context(), 0); err != nil || !box.Empty() {
-			t.Errorf("%s: %+v, %v", body, box, err)
+		if mailbox, err := serve(t, answer(200, "application/json", body)).Mailbox(t.Context(), 0); err != nil || !mailbox.Empty() {
+			t.Errorf("%s: %+v, %v", body, mailbox, err)
 		}
 	}
 }
@@ -86,11 +86,11 @@ func TestUndecodedStarvesNobody(t *testing.T) {
 		fmt.Fprintf(&b, `[%d],{"message":"%d"},`, i, i)
 	}
 	c := serve(t, answer(200, "application/json", `{"messages":[`+b.String()+`{"id":"good","message":"x"}]}`))
-	box, err := c.Mailbox(t.Context(), 0)
+	mailbox, err := c.Mailbox(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := box.Messages[len(box.Messages)-1]; last.ID != "good" || len(box.Messages)+len(box.Undecoded) != MaxMessages+1 {
-		t.Errorf("%d messages, %d others, the last message is %q", len(box.Messages), len(box.Undecoded), last.ID)
+	if last := mailbox.Messages[len(mailbox.Messages)-1]; last.ID != "good" || len(mailbox.Messages)+len(mailbox.Undecoded) != MaxMessages+1 {
+		t.Errorf("%d messages, %d others, the last message is %q", len(mailbox.Messages), len(mailbox.Undecoded), last.ID)
 	}
 }

@@ -184,8 +184,8 @@ func TestKilled(t *testing.T) {
 		t.Error("the log was damaged")
 	}
 	held := map[string]bool{}
-	for _, box := range s.ledger.mailboxes {
-		for _, h := range box {
+	for _, mailbox := range s.ledger.mailboxes {
+		for _, h := range mailbox {
 			held[h.ID] = true
 		}
 	}
@@ -406,7 +406,7 @@ func BenchmarkPost(b *testing.B) {
 						b.Fatal(err)
 					}
 					s.mu.Lock()
-					s.change(record{Ack: new(heldMessage{Message: m}.postKey())})
+					s.change(record{Ack: new(storedMessage{Message: m}.postKey())})
 					s.mu.Unlock()
 				}
 			})

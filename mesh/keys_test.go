@@ -44,15 +44,15 @@ func TestBodyIsTheText(t *testing.T) {
 		}
 		resp.Body.Close()
 		c.Handle = "b"
-		box, err := c.Mailbox(t.Context(), 0)
+		mailbox, err := c.Mailbox(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		switch {
-		case tt.reason != "" && (resp.StatusCode != 400 || !box.Empty()):
-			t.Errorf("%s: posted: %d, %+v", tt.raw, resp.StatusCode, box)
-		case tt.reason == "" && (resp.StatusCode != 202 || len(box.Messages) != 1 || box.Messages[0].Text != tt.text):
-			t.Errorf("%s: posted: %d, %+v", tt.raw, resp.StatusCode, box)
+		case tt.reason != "" && (resp.StatusCode != 400 || !mailbox.Empty()):
+			t.Errorf("%s: posted: %d, %+v", tt.raw, resp.StatusCode, mailbox)
+		case tt.reason == "" && (resp.StatusCode != 202 || len(mailbox.Messages) != 1 || mailbox.Messages[0].Text != tt.text):
+			t.Errorf("%s: posted: %d, %+v", tt.raw, resp.StatusCode, mailbox)
 		}
 	}
 }
@@ -107,15 +107,15 @@ func TestForeignMesh(t *testing.T) {
 			t.Errorf("%s: posted %s, want %s", path, got, want)
 		}
 	}
-	box, err := c.Mailbox(t.Context(), 0)
-	if err != nil || len(box.Messages) != 1 || len(box.Undecoded) != 1 {
-		t.Fatalf("%+v, %v", box, err)
+	mailbox, err := c.Mailbox(t.Context(), 0)
+	if err != nil || len(mailbox.Messages) != 1 || len(mailbox.Undecoded) != 1 {
+		t.Fatalf("%+v, %v", mailbox, err)
 	}
 	want := Message{ID: "m2", From: "other", Text: "hi", Kind: KindMessage, Correlation: "m1", Proven: true, SentAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	if !box.Halted || !reflect.DeepEqual(box.Messages[0], want) {
-		t.Errorf("read %+v, want %+v", box.Messages[0], want)
+	if !mailbox.Halted || !reflect.DeepEqual(mailbox.Messages[0], want) {
+		t.Errorf("read %+v, want %+v", mailbox.Messages[0], want)
 	}
-	if u := box.Undecoded[0]; u.ID != "m3" || u.From != "other" || !strings.Contains(string(u.Raw), `"text":7`) {
+	if u := mailbox.Undecoded[0]; u.ID != "m3" || u.From != "other" || !strings.Contains(string(u.Raw), `"text":7`) {
 		t.Errorf("set aside %+v", u)
 	}
 	if online, err := c.Online(t.Context()); err != nil || len(online) != 1 || online[0].Handle != "other" {

@@ -18,9 +18,9 @@ func TestOneIDOfTwoSenders(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"dorlange", "goulard"} {
-		box, err := g.Mailbox(t.Context(), 0)
-		if err != nil || len(box.Messages) != 1 || box.Messages[0].Text != want {
-			t.Fatalf("want %s's: %+v, %v", want, box, err)
+		mailbox, err := g.Mailbox(t.Context(), 0)
+		if err != nil || len(mailbox.Messages) != 1 || mailbox.Messages[0].Text != want {
+			t.Fatalf("want %s's: %+v, %v", want, mailbox, err)
 		}
 		if err := g.Ack(t.Context(), "same"); err != nil {
 			t.Fatal(err)

@@ -53,12 +53,12 @@ func TestLimitsOfMessages(t *testing.T) {
 		return called(NewServer(Options{Tokens: twoTokens()}), "POST", "/message", wrap(strings.NewReader(body))) == http.StatusAccepted
 	}
 	list := func(n int64, format string) Mailbox {
-		var box Mailbox
+		var mailbox Mailbox
 		items := many(n, func(i int) string { return fmt.Sprintf(format, i) })
-		if err := box.UnmarshalJSON([]byte(`{"messages":[` + strings.Join(items, ",") + `]}`)); err != nil {
+		if err := mailbox.UnmarshalJSON([]byte(`{"messages":[` + strings.Join(items, ",") + `]}`)); err != nil {
 			t.Error(err)
 		}
-		return box
+		return mailbox
 	}
 	field := func(n int64, value string) Fields {
 		return many(n, func(i int) Field { return Field{fmt.Sprint("f", i), json.RawMessage(value)} })
@@ -81,12 +81,12 @@ func TestLimitsOfMessages(t *testing.T) {
 		}},
 		{Const: "MaxMailbox", Max: 4 << 20, Within: func(_ *testing.T, n int64) bool { // with a comma before each message, and brackets
 			l := newLedger()
-			l.mailboxes["a"] = []heldMessage{{Message{ID: "1"}, 1000}, {Message{ID: "2"}, int(n) - 1000 - len(`{"halted":false,"messages":[,,]}`)}}
+			l.mailboxes["a"] = []storedMessage{{Message{ID: "1"}, 1000}, {Message{ID: "2"}, int(n) - 1000 - len(`{"halted":false,"messages":[,,]}`)}}
 			return len(l.oldest("a")) == 2
 		}},
 		{Const: "MaxMessages", Max: 200, Within: func(_ *testing.T, n int64) bool {
 			l := newLedger()
-			l.mailboxes["a"] = many(n, func(i int) heldMessage { return heldMessage{Message: Message{ID: fmt.Sprint(i)}} })
+			l.mailboxes["a"] = many(n, func(i int) storedMessage { return storedMessage{Message: Message{ID: fmt.Sprint(i)}} })
 			return len(l.oldest("a")) == int(n)
 		}},
 		{Const: "MaxMessages", Max: 200, Within: func(_ *testing.T, n int64) bool { return len(list(n, `{"id":"%d"}`).Messages) == int(n) }},
@@ -137,7 +137,7 @@ func TestLimitsOfMessages(t *testing.T) {
 		{Const: "MaxFile", Max: 16<<20 + 1, Within: func(_ *testing.T, n int64) bool { // of what is read: a byte more than an upload has
 			b := newBlobs(zeros(n), memoryQuota, time.Now)
 			k := blobKey{"goulard", zeros(n).sum()}
-			b.held[k] = &blob{size: n}
+			b.stored[k] = &blob{size: n}
 			_, size, err := b.read(k)
 			return err == nil && size == n
 		}},
@@ -168,7 +168,7 @@ func TestLimitsOfTheServer(t *testing.T) {
 	room := func(proven bool, change func(*ledger)) bool {
 		l := newLedger()
 		change(&l)
-		return l.room(Message{To: "a", Text: "text", Proven: proven})
+		return l.hasRoom(Message{To: "a", Text: "text", Proven: proven})
 	}
 	polls := func(caller string, n int64) bool {
 		s := NewServer(Options{Open: true})
@@ -177,10 +177,10 @@ func TestLimitsOfTheServer(t *testing.T) {
 	}
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxPerMailbox", Max: 1000, Within: func(_ *testing.T, n int64) bool {
-			return room(true, func(l *ledger) { l.mailboxes["a"] = make([]heldMessage, n-1) })
+			return room(true, func(l *ledger) { l.mailboxes["a"] = make([]storedMessage, n-1) })
 		}},
 		{Const: "maxPerMailbox", Max: 500, Within: func(_ *testing.T, n int64) bool {
-			return room(false, func(l *ledger) { l.mailboxes["a"] = make([]heldMessage, n-1) })
+			return room(false, func(l *ledger) { l.mailboxes["a"] = make([]storedMessage, n-1) })
 		}},
 		{Const: "maxHeld", Max: 100_000, Within: func(_ *testing.T, n int64) bool { return room(true, func(l *ledger) { l.count = int(n) - 1 }) }},
 		{Const: "maxHeld", Max: 50_000, Within: func(_ *testing.T, n int64) bool { return room(false, func(l *ledger) { l.count = int(n) - 1 }) }},
@@ -283,9 +283,9 @@ func registers(n int64, proven bool) bool {
 // keeps reports whether a blob is kept.
 func keeps(clock *testClock, kept blob) bool {
 	b := newBlobs(&memoryBlobs{}, memoryQuota, clock.now)
-	b.held[blobKey{}] = &kept
+	b.stored[blobKey{}] = &kept
 	b.sweep()
-	return len(b.held) == 1
+	return len(b.stored) == 1
 }
 
 // TestLimitsOfCalls tries each limit of a connection at its edge.
@@ -351,7 +351,7 @@ func TestLimitsWithoutAConstant(t *testing.T) {
 			return NewServer(Options{Now: clock.now}).isOnline(Presence{SeenAt: clock.Add(-d)})
 		}},
 		"a call that counts": {before(time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
-			return len(recent([]time.Time{clock.Add(-d)}, clock.now())) == 1
+			return len(lastMinute([]time.Time{clock.Add(-d)}, clock.now())) == 1
 		}},
 		"a long poll": {time.Minute, 2, func(t *testing.T, d time.Duration) (whole bool) {
 			synctest.Test(t, func(*testing.T) {
@@ -433,7 +433,7 @@ func TestQuotas(t *testing.T) {
 		room := func(held ...int64) bool {
 			b := newBlobs(&memoryBlobs{}, tt.total, time.Now)
 			for i, size := range held {
-				b.held[blobKey{tt.other, fmt.Sprint(i)}] = &blob{size: size, named: 1}
+				b.stored[blobKey{tt.other, fmt.Sprint(i)}] = &blob{size: size, named: 1}
 			}
 			_, err := b.reserve(blobKey{tt.owner, "new"}, 10)
 			return err == nil

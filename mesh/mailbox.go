@@ -55,31 +55,31 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, caller strin
 	defer s.mu.Unlock()
 	s.markSeen(handle)
 	halted := s.ledger.halted
-	over := wait == 0 || !s.mayWait(handle)
-	if !over {
+	answerNow := wait == 0 || !s.mayWait(handle)
+	if !answerNow {
 		if err := s.beginPolling(handle, caller); err != nil {
 			return 0, nil, err
 		}
 		defer s.endPolling(handle, caller)
 	}
 	for {
-		box := Mailbox{Halted: s.ledger.halted, Messages: s.ledger.oldest(handle)}
-		if over || len(box.Messages) > 0 || box.Halted != halted {
-			if box.Messages == nil {
-				box.Messages = []Message{}
+		mailbox := Mailbox{Halted: s.ledger.halted, Messages: s.ledger.oldest(handle)}
+		if answerNow || len(mailbox.Messages) > 0 || mailbox.Halted != halted {
+			if mailbox.Messages == nil {
+				mailbox.Messages = []Message{}
 			}
-			return http.StatusOK, box, nil
+			return http.StatusOK, mailbox, nil
 		}
 		changed := s.subscribe(handle)
 		s.mu.Unlock()
 		select {
 		case <-changed:
 		case <-timer.C:
-			over = true
+			answerNow = true
 		case <-s.done:
-			over = true
+			answerNow = true
 		case <-r.Context().Done():
-			over = true
+			answerNow = true
 		}
 		s.mu.Lock()
 		s.unsubscribe(handle, changed)

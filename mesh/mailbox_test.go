@@ -33,12 +33,12 @@ func TestMailboxPages(t *testing.T) {
 			}
 			next, looks := 0, 0
 			for next < tt.all {
-				box, err := g.Mailbox(t.Context(), 0)
-				if err != nil || len(box.Messages) == 0 || len(box.Messages) > MaxMessages {
-					t.Fatalf("%d messages, %v", len(box.Messages), err)
+				mailbox, err := g.Mailbox(t.Context(), 0)
+				if err != nil || len(mailbox.Messages) == 0 || len(mailbox.Messages) > MaxMessages {
+					t.Fatalf("%d messages, %v", len(mailbox.Messages), err)
 				}
 				looks++
-				for _, m := range box.Messages {
+				for _, m := range mailbox.Messages {
 					if m.ID != fmt.Sprint(next) {
 						t.Fatalf("got %s, want %d", m.ID, next)
 					}
@@ -74,11 +74,11 @@ func TestLongPoll(t *testing.T) {
 		"nudge":   func() error { return d.Nudge(t.Context(), "goulard", "", "") },
 		"halt":    func() error { return d.Halt(t.Context()) },
 	} {
-		box := poll(t, s, g, event)
-		if name == "halt" && !box.Halted || name != "halt" && len(box.Messages) != 1 {
-			t.Errorf("%s: %+v", name, box)
+		mailbox := poll(t, s, g, event)
+		if name == "halt" && !mailbox.Halted || name != "halt" && len(mailbox.Messages) != 1 {
+			t.Errorf("%s: %+v", name, mailbox)
 		}
-		for _, m := range box.Messages {
+		for _, m := range mailbox.Messages {
 			if err := g.Ack(t.Context(), m.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -87,8 +87,8 @@ func TestLongPoll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if box := poll(t, s, g, func() error { s.release(); return nil }); len(box.Messages) != 0 {
-		t.Errorf("stop: %+v", box)
+	if mailbox := poll(t, s, g, func() error { s.release(); return nil }); len(mailbox.Messages) != 0 {
+		t.Errorf("stop: %+v", mailbox)
 	}
 	if len(s.waiters) != 0 {
 		t.Errorf("%d mailboxes still have waiters", len(s.waiters))
@@ -100,18 +100,18 @@ func TestLongPoll(t *testing.T) {
 func poll(t *testing.T, s *Server, c *Client, event func() error) Mailbox {
 	t.Helper()
 	type result struct {
-		box Mailbox
-		err error
+		mailbox Mailbox
+		err     error
 	}
 	got := make(chan result)
 	go func() {
-		box, err := c.Mailbox(t.Context(), time.Minute)
-		got <- result{box, err}
+		mailbox, err := c.Mailbox(t.Context(), time.Minute)
+		got <- result{mailbox, err}
 	}()
 	for waits := false; !waits; {
 		select {
 		case r := <-got:
-			t.Fatalf("did not wait: %+v, %v", r.box, r.err)
+			t.Fatalf("did not wait: %+v, %v", r.mailbox, r.err)
 		default:
 		}
 		s.mu.Lock()
@@ -125,7 +125,7 @@ func poll(t *testing.T, s *Server, c *Client, event func() error) Mailbox {
 	if r.err != nil {
 		t.Fatal(r.err)
 	}
-	return r.box
+	return r.mailbox
 }
 
 // The wait is as long as requested, and at most a minute.
@@ -195,9 +195,9 @@ func TestLongPollOutlivesTimeouts(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		box, err := c.Mailbox(t.Context(), time.Minute)
-		if err != nil || len(box.Messages) != 1 {
-			t.Errorf("got %+v, %v", box, err)
+		mailbox, err := c.Mailbox(t.Context(), time.Minute)
+		if err != nil || len(mailbox.Messages) != 1 {
+			t.Errorf("got %+v, %v", mailbox, err)
 		}
 		if err := c.Ack(t.Context(), "1"); err != nil {
 			t.Error(err)

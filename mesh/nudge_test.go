@@ -16,11 +16,11 @@ func TestNudgesCoalesce(t *testing.T) {
 	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	held := func() []Message {
-		box, err := g.Mailbox(t.Context(), 0)
+		mailbox, err := g.Mailbox(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return box.Messages
+		return mailbox.Messages
 	}
 	for i := range 100 {
 		clock.Time = clock.Add(time.Minute)
@@ -62,15 +62,15 @@ func TestNudgesOfOthersStay(t *testing.T) {
 			}
 		}
 	}
-	box, err := g.Mailbox(t.Context(), 0)
-	if err != nil || len(box.Messages) != 1+maxUnprovenNudges {
-		t.Fatalf("held: %+v, %v", box.Messages, err)
+	mailbox, err := g.Mailbox(t.Context(), 0)
+	if err != nil || len(mailbox.Messages) != 1+maxUnprovenNudges {
+		t.Fatalf("held: %+v, %v", mailbox.Messages, err)
 	}
-	if m := box.Messages[0]; m.Text != "the one" || !m.Proven {
+	if m := mailbox.Messages[0]; m.Text != "the one" || !m.Proven {
 		t.Errorf("first: %+v", m)
 	}
-	if !slices.ContainsFunc(box.Messages, func(m Message) bool { return m.From == "dorlange" && !m.Proven && m.Text == "29" }) {
-		t.Errorf("the latest are gone: %+v", box.Messages)
+	if !slices.ContainsFunc(mailbox.Messages, func(m Message) bool { return m.From == "dorlange" && !m.Proven && m.Text == "29" }) {
+		t.Errorf("the latest are gone: %+v", mailbox.Messages)
 	}
 }
 

@@ -30,7 +30,7 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, caller stri
 		code = http.StatusAccepted
 		s.ring(m.To, m.Proven)
 	}
-	return code, posted{m.ID}, err
+	return code, receiptBody{m.ID}, err
 }
 
 // message checks the body of a call and returns it as a message, with the
@@ -90,7 +90,7 @@ func (s *Server) deliver(m Message) (fresh bool, err error) {
 func (s *Server) addMessage(m Message) (fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ledger.seen[heldMessage{Message: m}.postKey()] {
+	if s.ledger.seen[storedMessage{Message: m}.postKey()] {
 		return false, nil
 	}
 	if err := s.checkRoom(m); err != nil {
@@ -108,7 +108,7 @@ func (s *Server) addMessage(m Message) (fresh bool, err error) {
 }
 
 func (s *Server) checkRoom(m Message) error {
-	if s.ledger.room(m) {
+	if s.ledger.hasRoom(m) {
 		return nil
 	}
 	r := refuse(http.StatusServiceUnavailable, "the mesh is full: try again after %s has read its mailbox", m.To)
@@ -155,7 +155,7 @@ func (s *Server) postNudge(w http.ResponseWriter, r *http.Request, caller string
 		return 0, nil, err
 	}
 	s.ring(handle, m.Proven)
-	return http.StatusAccepted, posted{m.ID}, nil
+	return http.StatusAccepted, receiptBody{m.ID}, nil
 }
 
 func (s *Server) paceNudge(m Message) error {

@@ -119,7 +119,7 @@ func NewServer(o Options) *Server {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	s.blobs = newBlobs(&memoryBlobs{held: map[blobKey][]byte{}}, memoryQuota, s.clock)
+	s.blobs = newBlobs(&memoryBlobs{blobs: map[blobKey][]byte{}}, memoryQuota, s.clock)
 	s.options.OnlineFor = cmp.Or(o.OnlineFor, 35*time.Minute)
 	s.release = sync.OnceFunc(func() { close(s.done) })
 	s.close = sync.OnceValue(s.closeOnce)
@@ -218,14 +218,14 @@ func (s *Server) endpoint(do func(http.ResponseWriter, *http.Request, string) (i
 		switch {
 		case err != nil:
 			answerError(w, err)
-		case code != written:
+		case code != answerWritten:
 			answerJSON(w, code, body)
 		}
 	}
 }
 
-// written is the code of a call that has written its own answer.
-const written = 0
+// answerWritten is the code of a call that has written its own answer.
+const answerWritten = 0
 
 // refusal is an error answer.
 type refusal struct {
@@ -350,7 +350,7 @@ func (p *rateLimit) take(caller rateKey, now time.Time) (wait time.Duration) {
 		}
 		p.unproven++
 	}
-	times := recent(before, now)
+	times := lastMinute(before, now)
 	if len(times) >= callsPerMinute {
 		return times[0].Add(time.Minute).Sub(now)
 	}
@@ -360,7 +360,7 @@ func (p *rateLimit) take(caller rateKey, now time.Time) (wait time.Duration) {
 
 // sweep forgets the senders that were silent for a minute.
 func (p *rateLimit) sweep(now time.Time) {
-	maps.DeleteFunc(p.senders, func(_ rateKey, times []time.Time) bool { return len(recent(times, now)) == 0 })
+	maps.DeleteFunc(p.senders, func(_ rateKey, times []time.Time) bool { return len(lastMinute(times, now)) == 0 })
 	p.unproven, p.swept = 0, now
 	for caller := range p.senders {
 		if !caller.proven {
@@ -369,16 +369,16 @@ func (p *rateLimit) sweep(now time.Time) {
 	}
 }
 
-// recent returns the times that are less than a minute old. It drops times in
+// lastMinute returns the times that are less than a minute old. It drops times in
 // the future, which appear when the clock is set back.
-func recent(times []time.Time, now time.Time) []time.Time {
-	var kept []time.Time
+func lastMinute(times []time.Time, now time.Time) []time.Time {
+	var recentTimes []time.Time
 	for _, t := range times {
 		if age := now.Sub(t); age >= 0 && age < time.Minute {
-			kept = append(kept, t)
+			recentTimes = append(recentTimes, t)
 		}
 	}
-	return kept
+	return recentTimes
 }
 
 // pace counts a call. It returns a refusal if the call comes too soon. The caller holds mu.

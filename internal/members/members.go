@@ -173,7 +173,7 @@ func OptRows[T comparable](c *Coder, name string, v *[]T, list func(*T, *Coder))
 		if i > 0 {
 			c.data = append(c.data, ',')
 		}
-		gone := old.gone(j, &rows[i])
+		gone := old.removedRows(j, &rows[i])
 		if gone < 0 {
 			from := len(c.data)
 			object(c, &rows[i], list)
@@ -196,9 +196,9 @@ func OptRows[T comparable](c *Coder, name string, v *[]T, list func(*T, *Coder))
 	c.memo.rows = &rowBytes[T]{rows, places}
 }
 
-// gone returns how many rows, from j on, precede a row that is equal to row, or -1 if none is
+// removedRows returns how many rows, from j on, precede a row that is equal to row, or -1 if none is
 // near.
-func (r *rowBytes[T]) gone(j int, row *T) int {
+func (r *rowBytes[T]) removedRows(j int, row *T) int {
 	for n := 0; n <= maxGone && j+n < len(r.rows); n++ {
 		if r.rows[j+n] == *row {
 			return n

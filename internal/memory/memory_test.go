@@ -28,7 +28,7 @@ func TestWithin(t *testing.T) {
 func TestBeyond(t *testing.T) {
 	debug.FreeOSMemory() // memory that a test before has left would be used again, and grow nothing
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	within := Guard(held()+64<<20, nil, func() {
+	within := Guard(memoryInUse()+64<<20, nil, func() {
 		defer close(stopped)
 		hold := make([]byte, 128<<20)
 		for i := range hold {

@@ -11,7 +11,7 @@ func TestLooksTheSame(t *testing.T) {
 	same := 0
 	for r := rune(0); r < 0x180; r++ {
 		secret := "canary" + string(r) + "4711"
-		if looksTheSame(secret) {
+		if needsNoQuoting(secret) {
 			same++
 			for _, form := range quoted(secret) {
 				if form != secret {

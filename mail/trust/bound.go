@@ -25,7 +25,7 @@ import (
 // of ours still binds an answer whose subject is that of its thread and is signed: only a
 // holder of our mail knows the ID.
 func (f Filter) unbound(c coverage, fields []message.Field, h message.Header) string {
-	if f.called(h.Subject) && c.covered(fields, "subject") || f.addressed(c, fields) {
+	if f.calledIn(h.Subject) && c.covered(fields, "subject") || f.addressed(c, fields) {
 		return ""
 	}
 	whole := "Subject does not call @" + f.Handle + ", no signed To or Cc names " + f.Own
@@ -34,7 +34,7 @@ func (f Filter) unbound(c coverage, fields []message.Field, h message.Header) st
 	}
 	answers := false // by an unsigned field
 	for _, name := range []string{"in-reply-to", "references"} {
-		ours := f.oursIn(fields, name)
+		ours := f.ownIDsIn(fields, name)
 		switch {
 		case len(ours) == 0:
 		case c.covered(fields, name):
@@ -76,8 +76,8 @@ func (f Filter) isOurs(address string) bool {
 // addresses returns the addresses at which the agent gets mail.
 func (f Filter) addresses() []string { return append([]string{f.Own}, f.Aliases...) }
 
-// oursIn returns the Message-IDs of this agent in the fields of that name.
-func (f Filter) oursIn(fields []message.Field, name string) []string {
+// ownIDsIn returns the Message-IDs of this agent in the fields of that name.
+func (f Filter) ownIDsIn(fields []message.Field, name string) []string {
 	var ours []string
 	for _, value := range message.Values(fields, name) {
 		for _, id := range message.ThreadIDs(value) {

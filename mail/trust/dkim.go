@@ -94,14 +94,14 @@ func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole i
 		if v.Err == nil && keys.isStrict(s.signature) && !sameDomains(s.domain, s.identity, keys.from) {
 			v.Err = errors.New("its key is only for the domain itself (t=s)")
 		}
-		if v.Err == nil && (dense(v.Domain) != s.domain || len(v.HeaderKeys) != len(s.fields)) {
+		if v.Err == nil && (stripBlanks(v.Domain) != s.domain || len(v.HeaderKeys) != len(s.fields)) {
 			v.Err = errSignature
 		}
 		if v.Err == nil {
 			proofs = append(proofs, p)
 			continue
 		}
-		reason = invalid(s.domain, v.Err)
+		reason = invalidSignature(s.domain, v.Err)
 	}
 	if len(proofs) > 0 {
 		return proofs, "", nil
@@ -112,8 +112,8 @@ func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole i
 	return nil, reason, nil
 }
 
-// invalid returns the reason for an invalid signature of domain.
-func invalid(domain string, err error) string {
+// invalidSignature returns the reason for an invalid signature of domain.
+func invalidSignature(domain string, err error) string {
 	return fmt.Sprintf("the DKIM signature of %s is not valid: %s", plain.OneLine(domain, 100), plain.OneLine(err.Error(), 200))
 }
 
@@ -282,7 +282,9 @@ func (f Filter) KeysOf(head HeaderVerdict) []KeyName {
 var errNoKey = errors.New("its key is not in the DNS")
 
 // WithoutKey returns the verdict on a mail whose signing key does not exist.
-func (f Filter) WithoutKey(k KeyName) Verdict { return f.Unproved(invalid(k.domain, errNoKey)) }
+func (f Filter) WithoutKey(k KeyName) Verdict {
+	return f.Unproved(invalidSignature(k.domain, errNoKey))
+}
 
 // WithKeyCache returns f with a cache of DNS answers, for one scan.
 func (f Filter) WithKeyCache() Filter {

@@ -107,7 +107,7 @@ func nameIn(r authResult) (n signatureName, ok bool) {
 			return n, false
 		}
 		if len(values) == 1 {
-			*p.into = dense(values[0])
+			*p.into = stripBlanks(values[0])
 		}
 	}
 	n.identity = i[strings.LastIndexByte(i, '@')+1:]

@@ -65,9 +65,9 @@ func (p proof) closed(fields []message.Field, name string) bool {
 	return true
 }
 
-// bySPFAlone reports whether the server found that the mail came from a server of the domain of
+// provedBySPFOnly reports whether the server found that the mail came from a server of the domain of
 // from, but found no signature of that domain.
-func (f Filter) bySPFAlone(fields []message.Field, from string) bool {
+func (f Filter) provedBySPFOnly(fields []message.Field, from string) bool {
 	if f.Verify == VerifyDKIM {
 		return false
 	}

@@ -56,7 +56,7 @@ func (f Filter) Try(ctx context.Context, raw []byte, size int64, at time.Time, m
 		return t
 	}
 	head := f.judgeProof(fields, from, at)
-	t.SPFAlone = f.bySPFAlone(fields, from)
+	t.SPFAlone = f.provedBySPFOnly(fields, from)
 	if len(head.proofs) > 0 {
 		t.Signing = head.proofs[0].signing(fields)
 	}

@@ -21,7 +21,7 @@ import (
 	"agentstateloop/mesh"
 )
 
-// holdings returns what the engine holds, in words, so that two of them can be compared:
+// holdings returns what the server holds, in words, so that two of them can be compared:
 // the numbers of all messages but those under a name, and how mailboxes are read.
 func holdings(t testing.TB, e *fleettest.Engine, but string) string {
 	t.Helper()
@@ -68,7 +68,7 @@ func holdings(t testing.TB, e *fleettest.Engine, but string) string {
 	return all.String()
 }
 
-// victims starts an engine in which alice has sent bob a message with a file, both are in
+// victims starts a server in which alice has sent bob a message with a file, both are in
 // the registry, and both have announced a turn. It returns the file.
 func victims(t testing.TB) (*fleettest.Engine, mesh.File) {
 	t.Helper()
@@ -102,17 +102,17 @@ func victims(t testing.TB) (*fleettest.Engine, mesh.File) {
 func served(t testing.TB, e *fleettest.Engine, f mesh.File) {
 	t.Helper()
 	bob := e.Client("bob")
-	box := take(t, bob)
+	mailbox := take(t, bob)
 	honest := 0
-	for _, m := range box.Messages {
+	for _, m := range mailbox.Messages {
 		if m.Proven && m.From == "alice" && m.Text == "honest" {
 			honest++
 		} else if m.Proven && m.From != "mallory" {
 			t.Errorf("this is proven: %+v", m)
 		}
 	}
-	if honest != 2 || box.Halted {
-		t.Errorf("bob got %d of 2 honest messages, halted: %v", honest, box.Halted)
+	if honest != 2 || mailbox.Halted {
+		t.Errorf("bob got %d of 2 honest messages, halted: %v", honest, mailbox.Halted)
 	}
 	err := bob.GetBlob(t.Context(), "alice", f, func(r io.Reader) error {
 		_, err := io.Copy(io.Discard, r)
@@ -189,7 +189,7 @@ func TestWhatIsOthers(t *testing.T) {
 		mallory.IsRefused(subject)
 	}
 	if after := holdings(t, e, "mallory"); after != before {
-		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
+		t.Errorf("the server holds\n%s\nand before\n%s", after, before)
 	}
 	served(t, e, f)
 	mallory.Settle()
@@ -236,7 +236,7 @@ func TestReplySubjects(t *testing.T) {
 		mallory.Settle()
 	}
 	if after := holdings(t, e, "mallory"); after != before {
-		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
+		t.Errorf("the server holds\n%s\nand before\n%s", after, before)
 	}
 	served(t, e, f)
 	if len(mallory.Answer) > 0 {
@@ -244,7 +244,7 @@ func TestReplySubjects(t *testing.T) {
 	}
 }
 
-// TestHeadersThatStreamsObey checks that no header makes the engine remove, replace or
+// TestHeadersThatStreamsObey checks that no header makes the server remove, replace or
 // write what another one may.
 func TestHeadersThatStreamsObey(t *testing.T) {
 	t.Parallel()
@@ -264,7 +264,7 @@ func TestHeadersThatStreamsObey(t *testing.T) {
 	}
 	mallory.Settle()
 	if after := holdings(t, e, "mallory"); after != before {
-		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
+		t.Errorf("the server holds\n%s\nand before\n%s", after, before)
 	}
 	served(t, e, f)
 }
@@ -286,9 +286,9 @@ func TestForgedHalt(t *testing.T) {
 	}
 	shows := func(what, want string) {
 		t.Helper()
-		box := take(t, bob)
-		got := fmt.Sprint(box.Halted)
-		if box.HaltUnproven {
+		mailbox := take(t, bob)
+		got := fmt.Sprint(mailbox.Halted)
+		if mailbox.HaltUnproven {
 			got = "unproven"
 		}
 		if got != want {
@@ -350,8 +350,8 @@ func TestForgedHalt(t *testing.T) {
 	}
 	comesAgainAfter(t, e, "bob", time.Millisecond) // it was shown above
 	e.Until("what was shown comes again", func(ctx context.Context) error {
-		box, err := bob.Mailbox(ctx, 0)
-		if err == nil && len(box.Messages) < 2 {
+		mailbox, err := bob.Mailbox(ctx, 0)
+		if err == nil && len(mailbox.Messages) < 2 {
 			err = errors.New("it does not")
 		}
 		return err

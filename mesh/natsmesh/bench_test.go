@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkWatch measures the time from the call that sends a message until the watch of
-// its recipient returns, on one server and on three. The engine has the message on disk
+// its recipient returns, on one server and on three. The server has the message on disk
 // before it rings. It reports the median and the 99th percentile in milliseconds.
 //
 //	go test -bench Watch -benchtime 1000x -run '^$' ./mesh/natsmesh
@@ -26,9 +26,9 @@ func BenchmarkWatch(b *testing.B) {
 			for range b.N {
 				heard := make(chan error, 1)
 				go func() {
-					box, err := bob.Watch(b.Context(), time.Minute)
-					if err == nil && (len(box.Messages) != 1 || box.Messages[0].From != "alice") {
-						b.Errorf("heard %+v", box)
+					mailbox, err := bob.Watch(b.Context(), time.Minute)
+					if err == nil && (len(mailbox.Messages) != 1 || mailbox.Messages[0].From != "alice") {
+						b.Errorf("heard %+v", mailbox)
 					}
 					heard <- err
 				}()

@@ -33,14 +33,14 @@ func send(t testing.TB, c *natsmesh.Client, m mesh.Message) string {
 
 func take(t testing.TB, c *natsmesh.Client) mesh.Mailbox {
 	t.Helper()
-	box, err := c.Take(t.Context())
+	mailbox, err := c.Take(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return box
+	return mailbox
 }
 
-// takeMany takes until so many messages came: the engine hands out a message a moment after
+// takeMany takes until so many messages came: the server hands out a message a moment after
 // it has confirmed to its sender that it is stored.
 func takeMany(t testing.TB, e *fleettest.Engine, c *natsmesh.Client, n int) mesh.Mailbox {
 	t.Helper()
@@ -55,14 +55,14 @@ func takeMany(t testing.TB, e *fleettest.Engine, c *natsmesh.Client, n int) mesh
 	return all
 }
 
-func ack(t testing.TB, c *natsmesh.Client, box mesh.Mailbox) {
+func ack(t testing.TB, c *natsmesh.Client, mailbox mesh.Mailbox) {
 	t.Helper()
-	for _, m := range box.Messages {
+	for _, m := range mailbox.Messages {
 		if err := c.Ack(t.Context(), m.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, u := range box.Undecoded {
+	for _, u := range mailbox.Undecoded {
 		if err := c.Ack(t.Context(), u.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -92,8 +92,8 @@ func empties(t testing.TB, e *fleettest.Engine, handle string) {
 	})
 }
 
-func texts(box mesh.Mailbox) (all []string) {
-	for _, m := range box.Messages {
+func texts(mailbox mesh.Mailbox) (all []string) {
+	for _, m := range mailbox.Messages {
 		all = append(all, m.Text)
 	}
 	return all
@@ -114,16 +114,16 @@ func TestMessages(t *testing.T) {
 		send(t, alice, m)
 	}
 	for range 2 {
-		box, err := bob.Mailbox(t.Context(), 0)
-		if err != nil || len(box.Messages) != 3 {
-			t.Fatalf("people see %+v, %v", box, err)
+		mailbox, err := bob.Mailbox(t.Context(), 0)
+		if err != nil || len(mailbox.Messages) != 3 {
+			t.Fatalf("people see %+v, %v", mailbox, err)
 		}
 	}
-	box := take(t, bob)
-	if got := strings.Join(texts(box), " "); got != "first second done" {
+	mailbox := take(t, bob)
+	if got := strings.Join(texts(mailbox), " "); got != "first second done" {
 		t.Fatalf("a poll takes %q", got)
 	}
-	for n, m := range box.Messages {
+	for n, m := range mailbox.Messages {
 		want := sent[n]
 		if !m.Proven || m.From != "alice" || m.To != "bob" || m.ID != want.ID || m.Correlation != want.Correlation || m.Epoch != want.Epoch ||
 			len(m.Hops) != len(want.Hops) || len(m.ResultFields) != len(want.ResultFields) || len(m.Fields) != len(want.Fields) {
@@ -136,25 +136,25 @@ func TestMessages(t *testing.T) {
 	if again := take(t, bob); !again.Empty() {
 		t.Errorf("what is not acknowledged came again at once: %+v", again)
 	}
-	ack(t, bob, box)
+	ack(t, bob, mailbox)
 	if err := bob.Ack(t.Context(), "nobody sent this"); err != nil {
 		t.Errorf("Ack of what is gone: %v", err)
 	}
 	empties(t, e, "bob")
 }
 
-// comesAgainAfter has the engine show what an agent has not acknowledged again that soon.
+// comesAgainAfter has the server show what an agent has not acknowledged again that soon.
 func comesAgainAfter(t testing.TB, e *fleettest.Engine, handle string, wait time.Duration) {
 	t.Helper()
 	c := fleet.Mailbox(handle)
 	c.AckWait = wait
-	body, err := json.Marshal(map[string]any{"stream_name": fleet.BoxStream, "config": c, "action": "update"})
+	body, err := json.Marshal(map[string]any{"stream_name": fleet.MailboxStream, "config": c, "action": "update"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	admin := e.Conn("")
 	defer admin.Close()
-	a, err := admin.Request(t.Context(), "$JS.API.CONSUMER.DURABLE.CREATE."+fleet.BoxStream+"."+handle, body, nil)
+	a, err := admin.Request(t.Context(), "$JS.API.CONSUMER.DURABLE.CREATE."+fleet.MailboxStream+"."+handle, body, nil)
 	if err != nil || bytes.Contains(a.Data, []byte(`"error"`)) {
 		t.Fatalf("update the consumer: %s, %v", a.Data, err)
 	}
@@ -197,7 +197,7 @@ func TestALostAcknowledgement(t *testing.T) {
 	})
 }
 
-// TestARepeatedSend checks that the engine keeps one of two messages that are the same.
+// TestARepeatedSend checks that the server keeps one of two messages that are the same.
 func TestARepeatedSend(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
@@ -213,11 +213,11 @@ func TestARepeatedSend(t *testing.T) {
 	m.SentAt = m.SentAt.Add(time.Second) // as by a program that keeps no time: the receiver knows it
 	send(t, e.Client("alice"), m)
 	bob := e.Client("bob")
-	box := take(t, bob)
-	if len(box.Messages) != 1 {
-		t.Errorf("two messages of one sender with one id came as %d", len(box.Messages))
+	mailbox := take(t, bob)
+	if len(mailbox.Messages) != 1 {
+		t.Errorf("two messages of one sender with one id came as %d", len(mailbox.Messages))
 	}
-	ack(t, bob, box)
+	ack(t, bob, mailbox)
 	empties(t, e, "bob")
 }
 
@@ -238,18 +238,18 @@ func TestAFullMailbox(t *testing.T) {
 		t.Errorf("a nudge to a full mailbox: %v", err)
 	}
 	send(t, e.Client("carol"), mesh.Message{To: "bob", Text: "from carol"})
-	box := takeMany(t, e, bob, 101)
-	if len(box.Messages) != 101 || box.Messages[0].ID != "0" || box.Messages[100].From != "carol" {
-		t.Fatalf("bob got %d messages", len(box.Messages))
+	mailbox := takeMany(t, e, bob, 101)
+	if len(mailbox.Messages) != 101 || mailbox.Messages[0].ID != "0" || mailbox.Messages[100].From != "carol" {
+		t.Fatalf("bob got %d messages", len(mailbox.Messages))
 	}
-	ack(t, bob, box)
+	ack(t, bob, mailbox)
 	e.Until("there is room again", func(ctx context.Context) error {
 		_, err := alice.Send(ctx, mesh.Message{To: "bob", Text: "again"})
 		return err
 	})
 }
 
-// TestWhatCannotBeSent checks the refusals that need no engine.
+// TestWhatCannotBeSent checks the refusals that need no server.
 func TestWhatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
@@ -315,14 +315,14 @@ func TestManyMessages(t *testing.T) {
 	bob.Timeout = 5 * time.Second
 	seen, last := map[string]bool{}, map[string]time.Time{}
 	for range 20 {
-		box := take(t, bob)
-		if len(box.Messages) == 0 {
+		mailbox := take(t, bob)
+		if len(mailbox.Messages) == 0 {
 			break
 		}
-		if len(box.Messages) > mesh.MaxMessages {
-			t.Errorf("%d messages came at once", len(box.Messages))
+		if len(mailbox.Messages) > mesh.MaxMessages {
+			t.Errorf("%d messages came at once", len(mailbox.Messages))
 		}
-		for _, m := range box.Messages {
+		for _, m := range mailbox.Messages {
 			if m.SentAt.Before(last[m.From]) {
 				t.Errorf("%s came after a later one", m.ID)
 			}
@@ -396,8 +396,8 @@ func TestHalt(t *testing.T) {
 		}
 		heard := make(chan bool, 1)
 		go func() {
-			box, err := bob.Watch(t.Context(), time.Minute)
-			heard <- err == nil && box.Halted == halted
+			mailbox, err := bob.Watch(t.Context(), time.Minute)
+			heard <- err == nil && mailbox.Halted == halted
 		}()
 		set := alice.Halt
 		if !halted {
@@ -420,8 +420,8 @@ func TestWatch(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice, bob := e.Client("alice"), e.Client("bob")
-	if box, err := bob.Watch(t.Context(), 0); err != nil || !box.Empty() {
-		t.Fatalf("an empty mailbox: %+v, %v", box, err)
+	if mailbox, err := bob.Watch(t.Context(), 0); err != nil || !mailbox.Empty() {
+		t.Fatalf("an empty mailbox: %+v, %v", mailbox, err)
 	}
 	for name, ring := range map[string]func() error{
 		"a message": func() error {
@@ -432,25 +432,25 @@ func TestWatch(t *testing.T) {
 	} {
 		heard := make(chan mesh.Mailbox, 1)
 		go func() {
-			box, err := bob.Watch(t.Context(), time.Minute)
+			mailbox, err := bob.Watch(t.Context(), time.Minute)
 			if err != nil {
 				t.Error(err)
 			}
-			heard <- box
+			heard <- mailbox
 		}()
 		if err := ring(); err != nil {
 			t.Fatal(err)
 		}
-		if box := <-heard; len(box.Messages) != 1 || box.Messages[0].From != "alice" || !box.Messages[0].Proven || box.Messages[0].Kind != mesh.KindNudge {
-			t.Errorf("%s woke with %+v", name, box)
+		if mailbox := <-heard; len(mailbox.Messages) != 1 || mailbox.Messages[0].From != "alice" || !mailbox.Messages[0].Proven || mailbox.Messages[0].Kind != mesh.KindNudge {
+			t.Errorf("%s woke with %+v", name, mailbox)
 		}
 	}
 	if n := waits(t, e, "bob"); n != 2 {
 		t.Errorf("%d messages wait after somebody listened", n)
 	}
 	// What came while nobody listened is told at once.
-	if box, err := e.Client("bob").Watch(t.Context(), time.Minute); err != nil || len(box.Messages) != 1 || !box.Messages[0].Proven {
-		t.Errorf("a listener that begins with a full mailbox: %+v, %v", box, err)
+	if mailbox, err := e.Client("bob").Watch(t.Context(), time.Minute); err != nil || len(mailbox.Messages) != 1 || !mailbox.Messages[0].Proven {
+		t.Errorf("a listener that begins with a full mailbox: %+v, %v", mailbox, err)
 	}
 }
 
@@ -461,15 +461,15 @@ func TestMailboxWaits(t *testing.T) {
 	bob := e.Client("bob")
 	seen := make(chan mesh.Mailbox, 1)
 	go func() {
-		box, err := bob.Mailbox(t.Context(), time.Minute)
+		mailbox, err := bob.Mailbox(t.Context(), time.Minute)
 		if err != nil {
 			t.Error(err)
 		}
-		seen <- box
+		seen <- mailbox
 	}()
 	send(t, e.Client("alice"), mesh.Message{To: "bob", Text: "hello"})
-	if box := <-seen; len(box.Messages) != 1 || box.Messages[0].Text != "hello" {
-		t.Errorf("bob saw %+v", box)
+	if mailbox := <-seen; len(mailbox.Messages) != 1 || mailbox.Messages[0].Text != "hello" {
+		t.Errorf("bob saw %+v", mailbox)
 	}
 	if n := waits(t, e, "bob"); n != 1 {
 		t.Errorf("%d messages wait", n)
@@ -477,7 +477,7 @@ func TestMailboxWaits(t *testing.T) {
 }
 
 // TestFiles checks that files come as they were sent, that others are refused, and that
-// the engine keeps none that was acknowledged.
+// the server keeps none that was acknowledged.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
@@ -492,16 +492,16 @@ func TestFiles(t *testing.T) {
 			}
 		}
 		send(t, alice, mesh.Message{To: "bob", Text: "see file", Files: []mesh.File{f}})
-		box := takeMany(t, e, bob, 1)
-		if len(box.Messages) != 1 || len(box.Messages[0].Files) != 1 {
-			t.Fatalf("bob got %+v", box)
+		mailbox := takeMany(t, e, bob, 1)
+		if len(mailbox.Messages) != 1 || len(mailbox.Messages[0].Files) != 1 {
+			t.Fatalf("bob got %+v", mailbox)
 		}
 		var got []byte
 		read := func(r io.Reader) (err error) {
 			got, err = io.ReadAll(r)
 			return err
 		}
-		if err := bob.GetBlob(t.Context(), "alice", box.Messages[0].Files[0], read); err != nil || !bytes.Equal(got, content) {
+		if err := bob.GetBlob(t.Context(), "alice", mailbox.Messages[0].Files[0], read); err != nil || !bytes.Equal(got, content) {
 			t.Fatalf("get %d bytes: %d came, %v", size, len(got), err)
 		}
 		wrong := f
@@ -509,7 +509,7 @@ func TestFiles(t *testing.T) {
 		if err := bob.GetBlob(t.Context(), "alice", wrong, read); err == nil {
 			t.Errorf("%d bytes were taken for %d", size, wrong.Size)
 		}
-		ack(t, bob, box)
+		ack(t, bob, mailbox)
 		e.Until("the file is gone", func(ctx context.Context) error {
 			err := e.Client("bob").GetBlob(ctx, "alice", f, read)
 			if e, ok := errors.AsType[*mesh.Error](err); ok && e.Code == http.StatusNotFound {

@@ -25,7 +25,7 @@ func fails(t *testing.T, err error, words string) {
 	}
 }
 
-// TestAKeyThatIsRefused checks that a key which the engine refuses, or which lacks a right,
+// TestAKeyThatIsRefused checks that a key which the server refuses, or which lacks a right,
 // is an outage of a credential, in words that name it, and that the next call reads the key
 // again.
 func TestAKeyThatIsRefused(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAKeyThatIsRefused(t *testing.T) {
 	take(t, alice)
 }
 
-// TestAnEngineThatIsAway checks what is said of an engine that is down, or silent until
+// TestAnEngineThatIsAway checks what is said of a server that is down, or silent until
 // after the time limit, and that a message which it took then is not kept twice.
 func TestAnEngineThatIsAway(t *testing.T) {
 	t.Parallel()
@@ -125,8 +125,8 @@ func TestNoQuorum(t *testing.T) {
 	got := map[string]bool{}
 	bob := e.Client("bob")
 	e.Until("both have come", func(ctx context.Context) error {
-		box, err := bob.Take(ctx)
-		for _, m := range box.Messages {
+		mailbox, err := bob.Take(ctx)
+		for _, m := range mailbox.Messages {
 			got[m.Text] = true
 		}
 		if err == nil && (!got["before"] || !got["after"]) {
@@ -136,7 +136,7 @@ func TestNoQuorum(t *testing.T) {
 	})
 }
 
-// TestAFullEngine checks that an engine without room for a message is one that fails for a
+// TestAFullEngine checks that a server without room for a message is one that fails for a
 // minute, and that it takes the message when there is room.
 func TestAFullEngine(t *testing.T) {
 	t.Parallel()
@@ -166,11 +166,11 @@ func TestAFullEngine(t *testing.T) {
 	_, err := alice.Send(t.Context(), second)
 	fails(t, err, "")
 	if e, ok := errors.AsType[*mesh.Error](err); !ok || e.Code != http.StatusServiceUnavailable || e.RetryAfter != time.Minute {
-		t.Errorf("a full engine: %v", err)
+		t.Errorf("a full server: %v", err)
 	}
 	limit(1 << 20)
 	send(t, alice, second)
-	if box := takeMany(t, e, e.Client("bob"), 2); len(box.Messages) != 2 {
-		t.Errorf("bob got %d messages", len(box.Messages))
+	if mailbox := takeMany(t, e, e.Client("bob"), 2); len(mailbox.Messages) != 2 {
+		t.Errorf("bob got %d messages", len(mailbox.Messages))
 	}
 }

@@ -27,9 +27,9 @@ func TestAMessageLooksLikeNoAnswer(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	box, err := bob.Take(ctx)
-	if err != nil || len(box.Messages) != 1 || box.Messages[0].Text != "hello" {
-		t.Errorf("bob got %+v, %v", box, err)
+	mailbox, err := bob.Take(ctx)
+	if err != nil || len(mailbox.Messages) != 1 || mailbox.Messages[0].Text != "hello" {
+		t.Errorf("bob got %+v, %v", mailbox, err)
 	}
 	if _, err := bob.Online(ctx); err != nil {
 		t.Error(err)

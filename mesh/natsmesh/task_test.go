@@ -16,7 +16,7 @@ import (
 	"agentstateloop/state"
 )
 
-// TestAnnounce checks what the engine keeps of the end of a turn: its JSON as documented,
+// TestAnnounce checks what the server keeps of the end of a turn: its JSON as documented,
 // signed by the agent, and once however often it is announced.
 func TestAnnounce(t *testing.T) {
 	t.Parallel()

@@ -85,7 +85,7 @@ func (st *Store) PeekIDKey(now time.Time) (IDKey, error) {
 		return k, nil
 	}
 	s, loadErr := st.Read()
-	return newIDKey(causeOf(s, err), now), loadErr
+	return newIDKey(keyCause(s, err), now), loadErr
 }
 
 // ensureIDKey returns the key, and creates it if it is missing. The state s tells whether it was
@@ -95,7 +95,7 @@ func (st *Store) ensureIDKey(s state.State, now time.Time) (IDKey, error) {
 	if err == nil {
 		return k, nil
 	}
-	k = newIDKey(causeOf(s, err), now)
+	k = newIDKey(keyCause(s, err), now)
 	if k.Cause == KeyDamaged {
 		if err := st.setAside(IDKeyFile, "damaged", now); err != nil {
 			return IDKey{}, fmt.Errorf("set %s aside: %w", IDKeyFile, err)
@@ -114,8 +114,8 @@ func (st *Store) ensureIDKey(s state.State, now time.Time) (IDKey, error) {
 	return k, nil
 }
 
-// causeOf returns why s needs a key, given the error of reading the old one.
-func causeOf(s state.State, err error) KeyCause {
+// keyCause returns why s needs a key, given the error of reading the old one.
+func keyCause(s state.State, err error) KeyCause {
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
 		return KeyDamaged

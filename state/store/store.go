@@ -139,7 +139,7 @@ func (st *Store) parse(name string) (state.State, error) {
 
 // parseStored reads one state file, or returns it from the cache.
 func (st *Store) parseStored(name string) (stored, error) {
-	if s, ok := st.recent.of(st.path(name)); ok {
+	if s, ok := st.recent.lookUp(st.path(name)); ok {
 		return s, nil
 	}
 	f, data, err := st.openState(name)
@@ -151,7 +151,7 @@ func (st *Store) parseStored(name string) (stored, error) {
 		f.Close()
 		return s, err
 	}
-	st.recent.keep(f, data, s, nil)
+	st.recent.store(f, data, s, nil)
 	return s, nil
 }
 
