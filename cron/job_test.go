@@ -21,7 +21,7 @@ func mustLine(t testing.TB, j Job) string {
 	return line
 }
 
-func TestLine(t *testing.T) {
+func TestJobLine(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		edit func(*Job)
@@ -66,7 +66,7 @@ func TestAlarmLine(t *testing.T) {
 	}
 }
 
-func TestLineRefuses(t *testing.T) {
+func TestJobLineErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		edit func(*Job)

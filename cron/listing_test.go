@@ -96,7 +96,7 @@ func TestEscapesAreRefused(t *testing.T) {
 
 // Escapes do not matter if nothing is written, or in a line that is replaced
 // whole.
-func TestEscapesThatDoNotMatter(t *testing.T) {
+func TestHarmlessEscapes(t *testing.T) {
 	table, path := newTable(t, "")
 	text := "0 5 * * * printf 'a\\r'\n" + ours + "\n"
 	put(t, path, text)

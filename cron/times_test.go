@@ -39,9 +39,9 @@ func firings(t *testing.T, zone, at, from, to string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestTimesOverClockChanges follows crontab times over days on which the clocks are
+// TestNextOverClockChanges follows crontab times over days on which the clocks are
 // changed: a fixed time comes once a day, and what follows the clock does what it shows.
-func TestTimesOverClockChanges(t *testing.T) {
+func TestNextOverClockChanges(t *testing.T) {
 	for _, c := range []struct{ name, zone, at, from, to, want string }{
 		{"an ordinary day", "Europe/Berlin", "0 8 * * 1-5", "2026-03-06 12:00", "2026-03-10 12:00", "9 08:00+01:00, 10 08:00+01:00"},
 		{"skipped", "Europe/Berlin", "30 2 * * *", "2026-03-28 00:00", "2026-03-31 00:00", "28 02:30+01:00, 29 03:00+02:00, 30 02:30+02:00"},
@@ -80,9 +80,9 @@ func TestTimesOverClockChanges(t *testing.T) {
 	}
 }
 
-// TestTimesWithinARepeatedHour asks for the next time from each side of the hour that
+// TestNextWithinRepeatedHour asks for the next time from each side of the hour that
 // comes twice.
-func TestTimesWithinARepeatedHour(t *testing.T) {
+func TestNextWithinRepeatedHour(t *testing.T) {
 	loc, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -105,8 +105,8 @@ func TestTimesWithinARepeatedHour(t *testing.T) {
 	}
 }
 
-// TestTimesThatAreWrong checks that errors name the field.
-func TestTimesThatAreWrong(t *testing.T) {
+// TestParseTimesErrors checks that errors name the field.
+func TestParseTimesErrors(t *testing.T) {
 	for at, want := range map[string]string{
 		"":                      "is empty",
 		"0 8 * *":               "has 4 fields",

@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestWhichOfTwoCounts checks which of two sources counts where an answer, a delivery or an
+// TestConflictingSources checks which of two sources counts where an answer, a delivery or an
 // error has both.
-func TestWhichOfTwoCounts(t *testing.T) {
+func TestConflictingSources(t *testing.T) {
 	// The server writes its headers behind those of a sender, which may have the same names.
 	m := &nats.Msg{Data: []byte(`{"halted":true}`), Header: nats.Header{
 		"Nats-Sequence": {"1", "7"}, "Nats-Time-Stamp": {"2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"},
@@ -72,9 +72,9 @@ func TestWhichOfTwoCounts(t *testing.T) {
 	}
 }
 
-// TestWhoChooses checks that the operator's choice counts: of the time of a call, and of
+// TestExplicitChoiceWins checks that the operator's choice counts: of the time of a call, and of
 // the room of a stream that has a limit.
-func TestWhoChooses(t *testing.T) {
+func TestExplicitChoiceWins(t *testing.T) {
 	c := &Conn{Timeout: 4 * time.Second}
 	if c.timeout() != 4*time.Second || c.patience() != 2*time.Second {
 		t.Errorf("a call has %v, and a try of it %v", c.timeout(), c.patience())
@@ -95,8 +95,8 @@ func TestWhoChooses(t *testing.T) {
 	}
 }
 
-// TestHowAPullEnds checks how many messages a pull of ten has, of which two have come.
-func TestHowAPullEnds(t *testing.T) {
+// TestPullEnds checks how many messages a pull of ten has, of which two have come.
+func TestPullEnds(t *testing.T) {
 	f := &flight{link: &link{}}
 	for _, tt := range []struct {
 		status  int
@@ -115,8 +115,8 @@ func TestHowAPullEnds(t *testing.T) {
 	}
 }
 
-// TestWhichErrorCounts checks the error of a call that has two.
-func TestWhichErrorCounts(t *testing.T) {
+// TestErrorPrecedence checks the error of a call that has two.
+func TestErrorPrecedence(t *testing.T) {
 	lostLink, gaveUp := errors.New("the link"), errors.New("the caller gave up")
 	asked, giveUp := context.WithCancelCause(t.Context())
 	c := new(Conn)
@@ -145,9 +145,9 @@ func TestWhichErrorCounts(t *testing.T) {
 	}
 }
 
-// TestHaltIsHeardFirst checks that calls of the doorbell do not hide a HALT, and that one
+// TestRingsDoNotHideHalt checks that calls of the doorbell do not hide a HALT, and that one
 // that was heard before counts until another is.
-func TestHaltIsHeardFirst(t *testing.T) {
+func TestRingsDoNotHideHalt(t *testing.T) {
 	b := &bell{rings: make(chan *nats.Msg, 2*queued), halt: make(chan *nats.Msg, 1)}
 	for _, m := range ringing(2*queued, "bob") {
 		b.rings <- m
@@ -160,8 +160,8 @@ func TestHaltIsHeardFirst(t *testing.T) {
 	}
 }
 
-// TestTheServerThatFailedIsTriedLast checks the order of servers.
-func TestTheServerThatFailedIsTriedLast(t *testing.T) {
+// TestFailedServerIsTriedLast checks the order of servers.
+func TestFailedServerIsTriedLast(t *testing.T) {
 	seed, _, err := NewKey()
 	if err != nil {
 		t.Fatal(err)

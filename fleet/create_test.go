@@ -103,9 +103,9 @@ func TestCreate(t *testing.T) {
 	c.all(c.create(false), fleet.Same)
 }
 
-// TestMend checks that settings which were changed are mended and named, and that what
+// TestCreateMendsSettings checks that settings which were changed are mended and named, and that what
 // an administrator may choose stays.
-func TestMend(t *testing.T) {
+func TestCreateMendsSettings(t *testing.T) {
 	t.Parallel()
 	c := newCreating(t)
 	for stream, changed := range map[string]map[string]any{
@@ -146,9 +146,9 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeft checks that nothing is changed that would delete messages, or that the
+// TestCreateLeavesSettings checks that nothing is changed that would delete messages, or that the
 // server cannot change, and what the administrator is told.
-func TestWhatIsLeft(t *testing.T) {
+func TestCreateLeavesSettings(t *testing.T) {
 	t.Parallel()
 	c := newCreating(t)
 	who := c.config("STREAM.INFO.KV_asl-who")

@@ -89,9 +89,9 @@ func heard(messages []*nats.Msg) Heard {
 	return new(Conn).collect(b, messages[0])
 }
 
-// TestCallsThatStay checks that calls of the doorbell that are too many to be read at once
+// TestRingsAreNotLost checks that calls of the doorbell that are too many to be read at once
 // are not lost.
-func TestCallsThatStay(t *testing.T) {
+func TestRingsAreNotLost(t *testing.T) {
 	b := &bell{rings: make(chan *nats.Msg, queued+1)}
 	for _, m := range ringing(queued+1, "bob") {
 		b.rings <- m
@@ -150,9 +150,9 @@ func tries(t *testing.T) (times []time.Duration) {
 	return times
 }
 
-// TestPauses checks the pauses of a call that fails in passing, which grow, and when it is
+// TestRetryPauses checks the pauses of a call that fails in passing, which grow, and when it is
 // given up.
-func TestPauses(t *testing.T) {
+func TestRetryPauses(t *testing.T) {
 	times := tries(t)
 	if last := times[len(times)-1]; last != 30*time.Second {
 		t.Errorf("a call was given up after %v", last)

@@ -142,9 +142,9 @@ func TestPlanErrors(t *testing.T) {
 	}
 }
 
-// TestRightsHoldNoWildcards checks that each right names the handle where it is not for
+// TestRightsHaveNoWildcards checks that each right names the handle where it is not for
 // what everybody may use, and nothing that manages streams.
-func TestRightsHoldNoWildcards(t *testing.T) {
+func TestRightsHaveNoWildcards(t *testing.T) {
 	r := fleet.Rights("alice")
 	everybody := regexp.MustCompile(`^(cmd\.agent\.\*\.wakeup|\$KV\.asl-mesh\.halt|\$JS\.API\.DIRECT\.GET\.KV_asl-(who|mesh)(\.>)?)$`)
 	for _, subject := range append(r.Publish, r.Subscribe...) {

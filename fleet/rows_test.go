@@ -42,9 +42,9 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestAFileThatIsGone checks that a server is asked for it three times, with pauses: the
+// TestMissingFileIsRetried checks that a server is asked for it three times, with pauses: the
 // server that answered may lag behind the others.
-func TestAFileThatIsGone(t *testing.T) {
+func TestMissingFileIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := inMemory(t, nil)
 		began := time.Now()

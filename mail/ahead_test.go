@@ -92,9 +92,9 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// TestMarkingIsNotWaitedFor checks that the request to mark a mail arrives although the
+// TestMarkSeenDoesNotWait checks that the request to mark a mail arrives although the
 // connection is closed before the server has answered it.
-func TestMarkingIsNotWaitedFor(t *testing.T) {
+func TestMarkSeenDoesNotWait(t *testing.T) {
 	closed, stored := make(chan bool), make(chan bool, 8)
 	h, _ := memoryHost(t, mailtest.Options{OnStore: func(imap.NumSet, *imap.StoreFlags) { <-closed; stored <- true }})
 	uid := h.append(letter("@goulard3120 one"), false)
@@ -136,10 +136,10 @@ func TestMarksArrive(t *testing.T) {
 	t.Errorf("not marked: %v", left)
 }
 
-// TestAHeaderAheadThatBreaks checks that a header that the server refuses, or that breaks
+// TestBrokenHeaderAhead checks that a header that the server refuses, or that breaks
 // the connection, does no more harm ahead than otherwise: the mail comes, and what is owed
 // does not wait for it.
-func TestAHeaderAheadThatBreaks(t *testing.T) {
+func TestBrokenHeaderAhead(t *testing.T) {
 	for name, breaks := range map[string]func(net.Conn) error{
 		"refused":          func(net.Conn) error { return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "no"} },
 		"a broken session": func(c net.Conn) error { c.Close(); return nil },
@@ -171,10 +171,10 @@ func TestAHeaderAheadThatBreaks(t *testing.T) {
 	}
 }
 
-// TestNoMailAheadHoldsUpOthers has a mail whose header always breaks the connection, and looks
+// TestBrokenMailAheadDelaysNoOther has a mail whose header always breaks the connection, and looks
 // whether other mail comes in all the same: also where the mailbox was renumbered meanwhile, and
 // where so much is new that nothing of it comes ahead.
-func TestNoMailAheadHoldsUpOthers(t *testing.T) {
+func TestBrokenMailAheadDelaysNoOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, behind int
 		renumbered     bool
@@ -222,8 +222,8 @@ func TestNoMailAheadHoldsUpOthers(t *testing.T) {
 	}
 }
 
-// TestNothingAheadOfWhatIsOwed checks that only a cursor in order asks ahead.
-func TestNothingAheadOfWhatIsOwed(t *testing.T) {
+// TestAsksAheadOnlyInOrder checks that only a cursor in order asks ahead.
+func TestAsksAheadOnlyInOrder(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
 	h.append(letter("@goulard3120 one"), true)

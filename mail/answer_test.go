@@ -20,7 +20,7 @@ var (
 // An answer without the callsign is an order only by an id that somebody has who
 // has a mail of ours. Each mail is signed by the operator's domain, and gets its
 // References afterwards where the provider does not sign them.
-func TestAnswersByTheirIDs(t *testing.T) {
+func TestAnswersByID(t *testing.T) {
 	const thread = "plans for Friday"
 	id := ownID("reply.t1", thread)
 	old := "<reply.t1.goulard3120@example.org>"

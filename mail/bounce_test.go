@@ -53,7 +53,7 @@ func storyBounces(t *testing.T, h host) {
 
 // A flood of forged reports costs ten bodies in a scan, of each the beginning, and what
 // names a mail of ours comes first.
-func TestAFloodOfReports(t *testing.T) {
+func TestReportFlood(t *testing.T) {
 	var bodies atomic.Int64
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(_ net.Conn, set imap.NumSet, o *imap.FetchOptions) error {
 		if _, body := bodyRequest(set, o); body {
@@ -85,7 +85,7 @@ func TestAFloodOfReports(t *testing.T) {
 
 // A report that breaks the connection is given up after three scans, one that the
 // server refuses at once. The next report is read.
-func TestAReportThatBreaks(t *testing.T) {
+func TestBrokenReport(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault func(net.Conn) error
 		scans int
@@ -121,7 +121,7 @@ func TestAReportThatBreaks(t *testing.T) {
 }
 
 // In a large backlog the server is asked for mail of the operator and of mail servers.
-func TestAReportInABacklog(t *testing.T) {
+func TestReportInBacklog(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	b := mailboxOf(h)
 	l := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)

@@ -193,7 +193,7 @@ func withLength(t *testing.T, d signing, raw string) string {
 
 // A mail whose key cannot be looked up waits and delays no other. It is taken
 // when the key is there, and rejected when that takes more than a day.
-func TestKeyOutOfReach(t *testing.T) {
+func TestUnreachableKey(t *testing.T) {
 	d := newSigning(t)
 	out := signer(t, d.dns, "example.com", "out")
 	d.dns.Fail(out.Name())
@@ -337,7 +337,7 @@ func withSelector(t *testing.T, signed, selector string) string {
 }
 
 // When the time of a scan is up, no further key is looked up.
-func TestNoLookupBeyondTheTime(t *testing.T) {
+func TestNoLookupAfterTimeLimit(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
 	for n := range 40 {
@@ -484,10 +484,10 @@ func TestKeepOfProvedMail(t *testing.T) {
 	}
 }
 
-// TestForgedSignaturesShareALookUp checks that forged mails which name the
+// TestForgedSignaturesShareLookup checks that forged mails which name the
 // operator's domain cost one question for each key, and that the operator's mail
 // behind them comes in with the same scan.
-func TestForgedSignaturesShareALookUp(t *testing.T) {
+func TestForgedSignaturesShareLookup(t *testing.T) {
 	d := newSigning(t)
 	gone, err := mailtest.NewSigner("example.com", "gone")
 	if err != nil {

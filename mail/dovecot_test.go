@@ -18,7 +18,7 @@ import (
 )
 
 // The stories run against a real server.
-func TestDovecot(t *testing.T) {
+func TestDovecotServer(t *testing.T) {
 	t.Parallel()
 	server := mailtest.StartDovecot(t)
 	runStories(t, func(t *testing.T) host {
@@ -117,7 +117,7 @@ func TestDovecotWithholds(t *testing.T) {
 }
 
 // A test whose process is killed leaves no Dovecot behind.
-func TestDovecotOfAKilledTest(t *testing.T) {
+func TestKilledTestStopsDovecot(t *testing.T) {
 	t.Parallel()
 	const killed = "MAIL_TEST_KILLED"
 	if os.Getenv(killed) != "" {
@@ -129,7 +129,7 @@ func TestDovecotOfAKilledTest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "-test.run=^TestDovecotOfAKilledTest$")
+	cmd := exec.Command(self, "-test.run=^TestKilledTestStopsDovecot$")
 	cmd.Env = append(os.Environ(), killed+"=1")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

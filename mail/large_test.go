@@ -83,7 +83,7 @@ func TestBodiesAtOnce(t *testing.T) {
 
 // A mail that is far larger than its server had said, and that does not come, is
 // large from then on.
-func TestALargeMailThatWasSaidToBeSmall(t *testing.T) {
+func TestLargeMailReportedAsSmall(t *testing.T) {
 	for _, size := range []string{"50000", "500"} {
 		b := plainMailbox(liar(t, lie{"body", func(w io.Writer, _ string) {
 			io.WriteString(w, "* 1 FETCH (UID 5 BODY[] {"+size+"}\r\nSubject: @goul")
@@ -100,7 +100,7 @@ func TestALargeMailThatWasSaidToBeSmall(t *testing.T) {
 
 // What breaks off in the middle of a large mail is a failure of it, unless it is we
 // who end it.
-func TestALargeMailThatBreaksOff(t *testing.T) {
+func TestTornLargeMail(t *testing.T) {
 	b := plainMailbox(liar(t, lie{"body", func(w io.Writer, _ string) {
 		io.WriteString(w, "* 1 FETCH (UID 5 BODY[] {50000}\r\nSubject: @goul")
 		w.(net.Conn).Close()

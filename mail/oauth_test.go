@@ -86,7 +86,7 @@ func token(t *testing.T, o mail.OAuth) string {
 
 // A poll each minute asks the endpoint once in 55 minutes. There is a token
 // whatever happens to the clock or to the file.
-func TestTokenIsKept(t *testing.T) {
+func TestTokenIsCached(t *testing.T) {
 	o, tokens, clock := consent(t)
 	for range 55 {
 		token(t, o)
@@ -133,7 +133,7 @@ func TestTokenIsKept(t *testing.T) {
 
 // A token without an expiry is renewed within the hour. One that lives for a
 // minute is not requested at each poll.
-func TestTokenWithoutEnd(t *testing.T) {
+func TestTokenWithoutExpiry(t *testing.T) {
 	o, tokens, clock := consent(t)
 	tokens.Life = 0
 	token(t, o)
@@ -192,7 +192,7 @@ func TestRefreshTokenRotates(t *testing.T) {
 }
 
 // If many need a token at once, one of them asks for it.
-func TestOneAsks(t *testing.T) {
+func TestOneProcessRenewsToken(t *testing.T) {
 	o, tokens, _ := consent(t)
 	open := make(chan struct{})
 	tokens.Wait = open

@@ -44,7 +44,7 @@ func drip(conn net.Conn, n int, pause time.Duration) {
 
 // A mail of 25 MB over a line of 100 kB/s needs eight times the deadline, and comes
 // in. So it does with a pause that is shorter than the deadline.
-func TestASlowLineIsNoFailure(t *testing.T) {
+func TestSlowConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := paced(t, func(theirs net.Conn) {
 			defer theirs.Close()
@@ -62,7 +62,7 @@ func TestASlowLineIsNoFailure(t *testing.T) {
 	})
 }
 
-func TestASilentServerIsFoundOut(t *testing.T) {
+func TestSilentPeerTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := paced(t, func(theirs net.Conn) {
 			<-time.After(10 * time.Second)
@@ -79,7 +79,7 @@ func TestASilentServerIsFoundOut(t *testing.T) {
 
 // However a server spreads its bytes, it holds us for the deadline and for what
 // was expected of it at the slowest rate, and not for longer.
-func TestADripIsEnded(t *testing.T) {
+func TestDripTimesOut(t *testing.T) {
 	for _, expected := range []int64{0, minRate * 60} {
 		synctest.Test(t, func(t *testing.T) {
 			ours := paced(t, func(theirs net.Conn) { drip(theirs, 1000, patience-time.Second) })
@@ -95,7 +95,7 @@ func TestADripIsEnded(t *testing.T) {
 }
 
 // A new phase can begin while we wait.
-func TestAPhaseMovesTheDeadline(t *testing.T) {
+func TestPhaseMovesDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next, last := make(chan bool), make(chan bool)
 		ours := paced(t, func(theirs net.Conn) {
@@ -120,7 +120,7 @@ func TestAPhaseMovesTheDeadline(t *testing.T) {
 
 // What we do in the meantime is not held against the other side: neither between
 // two reads, nor in a pause.
-func TestOurOwnTimeDoesNotCount(t *testing.T) {
+func TestOwnTimeDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := paced(t, func(theirs net.Conn) { drip(theirs, 2, 20*time.Second) })
 		one := make([]byte, 1)
@@ -147,7 +147,7 @@ func TestOurOwnTimeDoesNotCount(t *testing.T) {
 
 // What is sent is paced in the same way. The other side has a pipe without a
 // buffer, so a byte is taken when it is read.
-func TestSlowlySent(t *testing.T) {
+func TestSlowWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 20 << 20
 		ours := paced(t, func(theirs net.Conn) {

@@ -159,7 +159,7 @@ func (c corpus) judged(f trust.Filter, mails []string) map[string]mail.Message {
 }
 
 // Honest mail of every provider comes in, in both modes.
-func TestHonestMailOfEveryProvider(t *testing.T) {
+func TestMailOfEveryProvider(t *testing.T) {
 	t.Parallel()
 	c := newCorpus(t)
 	const thread = "about @goulard3120" // the subject of our mails
@@ -340,7 +340,7 @@ func (c corpus) lookAlikes(text string) (attacks []attack) {
 // No mail that somebody made of a mail that the operator signed has an effect
 // that the operator's own would not have had. All attacks are tried if all that is real
 // is required, else a ninth of them.
-func TestSignedMailThatWasChanged(t *testing.T) {
+func TestChangedSignedMail(t *testing.T) {
 	t.Parallel()
 	c := newCorpus(t)
 	tried := map[string]int{}

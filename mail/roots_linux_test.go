@@ -152,7 +152,7 @@ func shakeTwice(t *testing.T, roots *Roots, host string, cert tls.Certificate) e
 }
 
 // A root counts only while the bundle of today holds exactly its block.
-func TestRootIsInTodaysBundle(t *testing.T) {
+func TestRootMustBeInBundle(t *testing.T) {
 	must(x509.SystemCertPool()) // read once and for all, before the bundle is another one
 	block := string(system.PEM)
 	other := string(systemToo.PEM)
@@ -193,7 +193,7 @@ func TestRootIsInTodaysBundle(t *testing.T) {
 }
 
 // A block that ends with the file has no end of its line yet, and is not remembered.
-func TestRootWithoutALineEnd(t *testing.T) {
+func TestRootWithoutNewline(t *testing.T) {
 	must(x509.SystemCertPool())
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
 	t.Setenv("SSL_CERT_FILE", bundle)
@@ -220,7 +220,7 @@ func TestRootsOfTwoProcesses(t *testing.T) {
 }
 
 // What stands in the file of the Roots makes nobody a root.
-func TestRootsFileIsNotBelieved(t *testing.T) {
+func TestRootsFileIsUntrusted(t *testing.T) {
 	must(x509.SystemCertPool())
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
 	t.Setenv("SSL_CERT_FILE", bundle)
@@ -263,7 +263,7 @@ func TestRootsFileIsNotBelieved(t *testing.T) {
 
 // A server whose chain ends in another root from now on is believed at the second
 // connection, and at the first one later.
-func TestAServerChangesItsRoot(t *testing.T) {
+func TestServerChangesRoot(t *testing.T) {
 	roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
 	learn(t, roots, "mail.test", systemToo)
 	learn(t, roots, "other.test", systemToo)
@@ -287,7 +287,7 @@ func TestAServerChangesItsRoot(t *testing.T) {
 }
 
 // Only so many servers are remembered, and a server's root once.
-func TestRootsAreFew(t *testing.T) {
+func TestRootsAreCapped(t *testing.T) {
 	roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
 	for i := range maxPlaces + 3 {
 		learn(t, roots, fmt.Sprintf("mail%d.test", i), system)
@@ -347,7 +347,7 @@ func TestLimitsOfRoots(t *testing.T) {
 
 // Every connection of this package is made once more for a root that is new: by IMAP
 // and SMTP, under TLS from the start and by STARTTLS.
-func TestServersThatChangeTheirRoot(t *testing.T) {
+func TestReconnectsForNewRoot(t *testing.T) {
 	s := must(mailtest.Start(t.TempDir(), mailtest.Options{CA: system}))
 	t.Cleanup(func() { s.Close() })
 	for _, tt := range []struct {

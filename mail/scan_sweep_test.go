@@ -46,9 +46,9 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSweepAfterABaseline checks that what the search of a baseline has not named is
+// TestSweepAfterBaseline checks that what the search of a baseline has not named is
 // left to the sweep of the next scan.
-func TestSweepAfterABaseline(t *testing.T) {
+func TestSweepAfterBaseline(t *testing.T) {
 	w := newWithholding(t)
 	missed := w.put("@goulard3120 missed")
 	w.Do(func(s *mailtest.Scripted) {
@@ -67,9 +67,9 @@ func TestSweepAfterABaseline(t *testing.T) {
 	wantUIDs(t, "by the sweep", uids(w.scan()), []uint32{missed})
 }
 
-// TestSweepThatFails checks that a sweep that a server refuses, or that breaks off,
+// TestFailedSweep checks that a sweep that a server refuses, or that breaks off,
 // is repeated, and holds up nothing.
-func TestSweepThatFails(t *testing.T) {
+func TestFailedSweep(t *testing.T) {
 	for name, said := range map[string]string{
 		"refused": "TAG NO not today\r\n", "not known": "TAG BAD what\r\n", "hung up": mailtest.HangUp,
 		"unavailable": "TAG NO [UNAVAILABLE] later\r\n",
@@ -98,9 +98,9 @@ func TestSweepThatFails(t *testing.T) {
 	}
 }
 
-// TestSweepOfABrokenMail checks that a mail that breaks the connection of a sweep is
+// TestSweepOfBrokenMail checks that a mail that breaks the connection of a sweep is
 // owed, and does not keep the sweep from the others.
-func TestSweepOfABrokenMail(t *testing.T) {
+func TestSweepOfBrokenMail(t *testing.T) {
 	w := newWithholding(t)
 	bad, other := w.put("@goulard3120 bad"), w.put("@goulard3120 other")
 	taken := map[string]bool{}

@@ -123,7 +123,7 @@ func TestBrokenMail(t *testing.T) {
 }
 
 // A server that does not work for a while costs no mail.
-func TestUnavailableCountsAgainstNoMail(t *testing.T) {
+func TestOutageBlamesNoMail(t *testing.T) {
 	var down atomic.Bool
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(net.Conn, imap.NumSet, *imap.FetchOptions) error {
 		if down.Load() {

@@ -283,7 +283,7 @@ func TestRoundTripsOfAMail(t *testing.T) {
 
 // A server that refuses the recipient and asks for the mail all the same does not get it,
 // nor the dot.
-func TestNoMailForARefusedRecipient(t *testing.T) {
+func TestRefusedRecipientGetsNoMail(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -348,7 +348,7 @@ func TestSenderIsReused(t *testing.T) {
 
 // Before the dot nothing is accepted, whatever breaks. After it a silent server
 // leaves the outcome unknown.
-func TestSendBreaks(t *testing.T) {
+func TestSendFailures(t *testing.T) {
 	release := make(chan struct{})
 	server, s := sink(t, mailtest.Options{OnData: func(net.Conn, []byte) error { <-release; return nil }})
 	defer close(release)

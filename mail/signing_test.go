@@ -10,7 +10,7 @@ import (
 )
 
 // A look at the mailbox shows what each provider signs of an answer.
-func TestProbeShowsWhatAProviderSigns(t *testing.T) {
+func TestProbeShowsSignedFields(t *testing.T) {
 	for name, want := range map[string]struct{ signed, added, unsigned string }{
 		"Gmail":                  {"from to cc subject date message-id in-reply-to references", "from to subject date message-id", "content-type"},
 		"Gmail, encoding signed": {"from to cc subject date message-id in-reply-to references", "from to subject date message-id", "content-type"},
@@ -69,7 +69,7 @@ func probed(t *testing.T, f trust.Filter, raw string) trust.Trial {
 }
 
 // What is not proved by a signature has none to show, or the right doubt.
-func TestProbeOfMailThatIsNotProved(t *testing.T) {
+func TestProbeOfUnprovedMail(t *testing.T) {
 	c := newCorpus(t)
 	gmail := providers[0]
 	b := texts("what is new?")

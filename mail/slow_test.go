@@ -120,7 +120,7 @@ func drip(w io.Writer, n int, pause time.Duration) {
 
 // A long answer leaves over a slow line: what is still on its way when all is
 // written is waited for.
-func TestSlowlySentMail(t *testing.T) {
+func TestSlowDelivery(t *testing.T) {
 	t.Parallel()
 	server, s := sink(t, mailtest.Options{})
 	raw := longLetter("an answer", 300<<10)
@@ -139,7 +139,7 @@ func TestSlowlySentMail(t *testing.T) {
 }
 
 // A server that takes no more of a mail ends its delivery, before the dot.
-func TestServerThatReadsNoMore(t *testing.T) {
+func TestServerStopsReading(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})
 	defer close(stop)

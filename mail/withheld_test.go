@@ -207,10 +207,10 @@ func onlyAhead(commands []string, cur state.Cursor) bool {
 	return len(commands) == 1 && strings.HasPrefix(commands[0], fmt.Sprintf("UID FETCH %d:%d (", cur.Next, cur.Next+15))
 }
 
-// TestNothingShown checks that a FETCH of new mail that is answered OK, with nothing
+// TestEmptyFetchAnswers checks that a FETCH of new mail that is answered OK, with nothing
 // or only a part, passes none of it, and that of what is gone a second session is
 // asked, once.
-func TestNothingShown(t *testing.T) {
+func TestEmptyFetchAnswers(t *testing.T) {
 	w := newWithholding(t)
 	var all []uint32
 	for i := range 5 {
@@ -273,9 +273,9 @@ func TestGapsAreAskedForOnce(t *testing.T) {
 	w.rests()
 }
 
-// TestSearchThatNamesNothing checks that a search among very many new mails is not
+// TestEmptySearchAnswer checks that a search among very many new mails is not
 // believed at once, and that a jump of UIDNEXT by millions stays cheap.
-func TestSearchThatNamesNothing(t *testing.T) {
+func TestEmptySearchAnswer(t *testing.T) {
 	for name, said := range map[string]string{"nothing": "* SEARCH\r\nTAG OK done\r\n", "no answer": "TAG OK done\r\n", "other UIDs": "* SEARCH 1\r\nTAG OK done\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWithholding(t)
@@ -332,9 +332,9 @@ func TestSearchAndFetchDisagree(t *testing.T) {
 	w.rests()
 }
 
-// TestUnseenSetThatBreaksOff checks that a connection that ends while a second
+// TestBrokenSecondSession checks that a connection that ends while a second
 // session is asked for what was not shown costs no later mail.
-func TestUnseenSetThatBreaksOff(t *testing.T) {
+func TestBrokenSecondSession(t *testing.T) {
 	w := newWithholding(t)
 	bad := w.Put(letter("of a stranger", "operator@example.com", "stranger@example.net"), w.now)
 	w.Do(func(s *mailtest.Scripted) {
@@ -468,9 +468,9 @@ func TestRenumberedWhileFailing(t *testing.T) {
 	}
 }
 
-// TestRenumberedAndNothingFound checks that a mail is not passed because one session
+// TestRenumberedWithEmptySearch checks that a mail is not passed because one session
 // found nothing in a renumbered mailbox.
-func TestRenumberedAndNothingFound(t *testing.T) {
+func TestRenumberedWithEmptySearch(t *testing.T) {
 	w := newWithholding(t)
 	raw := letter("@goulard3120 renumbered")
 	w.Do(func(s *mailtest.Scripted) {

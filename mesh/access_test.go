@@ -12,7 +12,7 @@ import (
 
 // With --open, loopback needs no token and its messages are unproven. The
 // mailbox of a handle that has a token stays closed.
-func TestOpen(t *testing.T) {
+func TestOpenMesh(t *testing.T) {
 	s, url := startServer(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
 	script := &Client{URL: url, Handle: "script", Timeout: time.Minute}
 	for i, to := range []string{"goulard", "newcomer"} {
@@ -75,9 +75,9 @@ func TestBrowsersAreRefused(t *testing.T) {
 	}
 }
 
-// TestLabels checks what an open mesh makes of senders that are not agents. A label is never a
+// TestSenderLabels checks what an open mesh makes of senders that are not agents. A label is never a
 // handle, and cannot end a part of a key.
-func TestLabels(t *testing.T) {
+func TestSenderLabels(t *testing.T) {
 	_, url := startServer(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
 	for from, want := range map[string]string{
 		"backup.sh": "backup.sh", "Backup Job": "Backup_Job", " dorlange ": "dorlange", "dor lange": "dor_lange", "a:b/c": "a_b_c",

@@ -54,7 +54,7 @@ func code(t *testing.T, err error) int {
 
 // A file is there for its uploader and for those whose messages name it, and goes an
 // hour after the last such message.
-func TestFilesGoWithMessages(t *testing.T) {
+func TestFileLifetime(t *testing.T) {
 	clock := newTestClock()
 	tokens := twoTokens()
 	tokens["third"] = "t3"
@@ -253,7 +253,7 @@ func TestFilesSurviveARestart(t *testing.T) {
 }
 
 // A mesh of an older version says so, and nothing is taken for an upload that was none.
-func TestAMeshWithoutFiles(t *testing.T) {
+func TestMeshWithoutFiles(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /other/", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, 200, map[string]string{}) })
 	mux.HandleFunc("GET /other/", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("something else")) })
@@ -274,7 +274,7 @@ func TestAMeshWithoutFiles(t *testing.T) {
 
 // A mesh that lacks a file descriptor, or whose disk fails for now, cannot hand a file out.
 // It says so, and the file is there afterwards.
-func TestAFileThatCannotBeReadNowStays(t *testing.T) {
+func TestUnreadableFileStays(t *testing.T) {
 	s, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	f := put(t, g, "hello")

@@ -61,9 +61,9 @@ func TestUndecodedAlone(t *testing.T) {
 	}
 }
 
-// TestNoMailbox checks that an answer without a list of messages is the failure of the
+// TestAnswerWithoutMessages checks that an answer without a list of messages is the failure of the
 // source.
-func TestNoMailbox(t *testing.T) {
+func TestAnswerWithoutMessages(t *testing.T) {
 	for _, body := range []string{
 		`{"messages":{}}`, `{"messages":7}`, `{"messages":"x"}`, `{"messages":[}`, `{"messages":[{]}`, `{"messages":[{}`, `{"messages":[{} {}]}`,
 		`{"messages":[],"messages":[]}`, `{"halted":"yes","messages":[]}`, `{"messages":[]`, `{"messages":[]} x`, `{"messages" []}`, `[]`, `{,}`, `{"a":1,}`,
@@ -79,8 +79,8 @@ func TestNoMailbox(t *testing.T) {
 	}
 }
 
-// TestUndecodedStarvesNobody fills a mailbox with what never goes away.
-func TestUndecodedStarvesNobody(t *testing.T) {
+// TestUndecodedBlocksNoMessage fills a mailbox with what never goes away.
+func TestUndecodedBlocksNoMessage(t *testing.T) {
 	var b strings.Builder
 	for i := range 5_000 {
 		fmt.Fprintf(&b, `[%d],{"message":"%d"},`, i, i)

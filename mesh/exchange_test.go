@@ -84,7 +84,7 @@ func TestAnswersAreRead(t *testing.T) {
 }
 
 // A server that refuses a large body need not read it.
-func TestARefusalBehindAnUnreadBody(t *testing.T) {
+func TestRefusalOfUnreadBody(t *testing.T) {
 	url := raw(t, func(conn net.Conn) {
 		heard(conn)
 		io.WriteString(conn, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!")
@@ -100,7 +100,7 @@ func TestARefusalBehindAnUnreadBody(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestInvalidAnswers(t *testing.T) {
 	for want, script := range map[string]func(net.Conn){
 		"closed before an answer": heard,
 		"header of the answer is too long": func(conn net.Conn) {
@@ -139,7 +139,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 }
 
 // A listener waits for a thousand mailboxes: each call has the caller's goroutine alone.
-func TestACallHasNoGoroutineOfItsOwn(t *testing.T) {
+func TestCallStartsNoGoroutine(t *testing.T) {
 	waiting, answer := make(chan struct{}), make(chan struct{})
 	url := raw(t, func(conn net.Conn) {
 		heard(conn)

@@ -133,7 +133,7 @@ func TestRestart(t *testing.T) {
 }
 
 // A message answered 202 survives kill -9 at any moment.
-func TestKilled(t *testing.T) {
+func TestSurvivesKill(t *testing.T) {
 	dir, accepted := t.TempDir(), map[string]bool{}
 	for round := range 3 {
 		cmd := exec.Command(os.Args[0])
@@ -315,7 +315,7 @@ func TestOpenServerRefuses(t *testing.T) {
 
 // If the disk fails, the sender gets 503 and repeats the message later. That
 // message is not on disk, and the log is used again only after a rewrite.
-func TestWriteFails(t *testing.T) {
+func TestLogWriteFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mesh")
 	s := open(t, dir)
 	d := client(serveMesh(t, s), "dorlange", "td")

@@ -13,9 +13,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestBodyIsTheText reads messages whose text is named body, as a mesh shows them
+// TestTextNamedBody reads messages whose text is named body, as a mesh shows them
 // and as our server takes them.
-func TestBodyIsTheText(t *testing.T) {
+func TestTextNamedBody(t *testing.T) {
 	for _, tt := range []struct{ raw, text, reason string }{
 		{`{"id":"a","to":"b","from":"c","body":"hello"}`, "hello", ""},
 		{`{"id":"a","to":"b","from":"c","BODY":"hello"}`, "hello", ""},
@@ -57,8 +57,8 @@ func TestBodyIsTheText(t *testing.T) {
 	}
 }
 
-// TestForeignMesh speaks with a mesh that names everything otherwise.
-func TestForeignMesh(t *testing.T) {
+// TestRenamedKeys speaks with a mesh that names everything otherwise.
+func TestRenamedKeys(t *testing.T) {
 	posted := map[string]map[string]json.RawMessage{}
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b, _ := io.ReadAll(r.Body); len(b) > 0 {
@@ -126,9 +126,9 @@ func TestForeignMesh(t *testing.T) {
 	}
 }
 
-// TestProofHasNoOtherName checks that no member of a message can be read as the
+// TestProvenCannotBeRenamed checks that no member of a message can be read as the
 // mesh's word that a token proves its sender.
-func TestProofHasNoOtherName(t *testing.T) {
+func TestProvenCannotBeRenamed(t *testing.T) {
 	for _, k := range []Keys{{"proven": "verified"}, {"proven": "proven"}, {"kind": "proven"}, {"kind": "PROVEN"}} {
 		if key, err := k.CheckIn(); err == nil {
 			t.Errorf("%v is accepted", k)
@@ -141,8 +141,8 @@ func TestProofHasNoOtherName(t *testing.T) {
 	}
 }
 
-// TestKeysWithOneMeaning refuses names that two members of an object would share.
-func TestKeysWithOneMeaning(t *testing.T) {
+// TestKeyClashes refuses names that two members of an object would share.
+func TestKeyClashes(t *testing.T) {
 	for _, k := range []Keys{{"message": "id"}, {"message": "From"}, {"from": "x", "to": "X"}, {"message": ""}, {"message": "a b"}, {"x": "y"}, {"messages": "halted"}} {
 		if key, err := k.CheckIn(); err == nil || key == "" {
 			t.Errorf("%v is accepted", k)
@@ -155,9 +155,9 @@ func TestKeysWithOneMeaning(t *testing.T) {
 	}
 }
 
-// TestOnlyAnAnswerThatShowsIt counts as taken: another service on the port may
+// TestReceiptNamesMessage counts as taken: another service on the port may
 // answer 200 to anything.
-func TestOnlyAnAnswerThatShowsIt(t *testing.T) {
+func TestReceiptNamesMessage(t *testing.T) {
 	for _, code := range []int{200, 201, 202} {
 		for _, body := range []string{`{}`, `{"id":""}`, `{"id":"other"}`, `{"ok":true}`, `{"id":"X"}`, `{"message":{"id":"x"}}`} {
 			_, err := serve(t, answer(code, "application/json", body)).Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"})

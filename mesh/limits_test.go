@@ -416,9 +416,9 @@ func accepted(t *testing.T, header int64, pause time.Duration, call func(*http.C
 	return ok
 }
 
-// TestQuotas tries the room for files at its edge: that of one sender, of the whole, and
+// TestFileQuotas tries the room for files at its edge: that of one sender, of the whole, and
 // the quarter of the whole that all unproven senders have.
-func TestQuotas(t *testing.T) {
+func TestFileQuotas(t *testing.T) {
 	for _, tt := range []struct {
 		total        blobQuota
 		owner, other string

@@ -305,7 +305,7 @@ func TestLongPollsOfInventedHandles(t *testing.T) {
 
 // Whatever a caller says of how long it waits, it waits for a minute at most, or
 // is refused.
-func TestWaitOfAnyNumber(t *testing.T) {
+func TestWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(Options{Tokens: twoTokens()})
 		for _, wait := range []string{

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestKey(t *testing.T) {
+func TestMessageKey(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, tt := range []struct{ from, id, want string }{
 		{"dorlange3120", "reply.T-1_a", "mesh:dorlange3120:reply.T-1_a"},
@@ -106,7 +106,7 @@ func TestMailboxBound(t *testing.T) {
 	}
 }
 
-func TestMailboxTolerates(t *testing.T) {
+func TestMailboxToleratesUnknownMembers(t *testing.T) {
 	c := serve(t, answer(200, "application/json; charset=utf-8", `{"future":{"a":[1]},"halted":true,"messages":[
 		{"id":"1","from":"b\u0000/../c","message":"\ud800","new":1e999},
 		{"id":null,"hops":null,"sent_at":"2026-03-01T10:00:00Z"}]}`))

@@ -77,7 +77,7 @@ func TestNudgesOfOthersStay(t *testing.T) {
 // Nudges, HALT and GO have the pace of messages, for each sender and each kind of
 // call by itself. So no sender can keep another from a HALT, nor can its own
 // messages.
-func TestPace(t *testing.T) {
+func TestNudgeRateLimit(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Open: true, Now: clock.now})
 	for _, call := range []struct{ name, path, body string }{

@@ -85,7 +85,7 @@ func closed(f *os.File, err error) error {
 	return f.Close()
 }
 
-func TestFilesAreOpened(t *testing.T) {
+func TestOpensRegularFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if _, err := osfile.Open(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)

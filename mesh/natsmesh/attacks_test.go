@@ -165,9 +165,9 @@ func forbidden(f mesh.File) []*nats.Msg {
 	return all
 }
 
-// TestWhatIsOthers checks that a key gives no way to read, take, remove or write what is
+// TestAgentsCannotTouchOthers checks that a key gives no way to read, take, remove or write what is
 // another agent's.
-func TestWhatIsOthers(t *testing.T) {
+func TestAgentsCannotTouchOthers(t *testing.T) {
 	t.Parallel()
 	e, f := victims(t)
 	mallory := e.Intrude("mallory")
@@ -244,9 +244,9 @@ func TestReplySubjects(t *testing.T) {
 	}
 }
 
-// TestHeadersThatStreamsObey checks that no header makes the server remove, replace or
+// TestDangerousHeaders checks that no header makes the server remove, replace or
 // write what another one may.
-func TestHeadersThatStreamsObey(t *testing.T) {
+func TestDangerousHeaders(t *testing.T) {
 	t.Parallel()
 	e, f := victims(t)
 	mallory := e.Intrude("mallory")

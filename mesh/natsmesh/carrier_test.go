@@ -160,10 +160,10 @@ func comesAgainAfter(t testing.TB, e *fleettest.Engine, handle string, wait time
 	}
 }
 
-// TestALostAcknowledgement checks that a message comes again until it is acknowledged,
+// TestLostAcknowledgement checks that a message comes again until it is acknowledged,
 // with the same key, and to whichever process asks; and that a process can acknowledge
 // what another one was shown.
-func TestALostAcknowledgement(t *testing.T) {
+func TestLostAcknowledgement(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	comesAgainAfter(t, e, "bob", 100*time.Millisecond)
@@ -197,8 +197,8 @@ func TestALostAcknowledgement(t *testing.T) {
 	})
 }
 
-// TestARepeatedSend checks that the server keeps one of two messages that are the same.
-func TestARepeatedSend(t *testing.T) {
+// TestRepeatedSend checks that the server keeps one of two messages that are the same.
+func TestRepeatedSend(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	m := mesh.Message{ID: "one", To: "bob", Text: "hello", SentAt: time.Now()}
@@ -221,9 +221,9 @@ func TestARepeatedSend(t *testing.T) {
 	empties(t, e, "bob")
 }
 
-// TestAFullMailbox checks what a sender hears whose part of a mailbox is full, and that
+// TestFullMailbox checks what a sender hears whose part of a mailbox is full, and that
 // other senders have room.
-func TestAFullMailbox(t *testing.T) {
+func TestFullMailbox(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob", "carol")
 	alice, bob := e.Client("alice"), e.Client("bob")
@@ -249,8 +249,8 @@ func TestAFullMailbox(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeSent checks the refusals that need no server.
-func TestWhatCannotBeSent(t *testing.T) {
+// TestSendErrors checks the refusals that need no server.
+func TestSendErrors(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice := e.Client("alice")
@@ -334,8 +334,8 @@ func TestManyMessages(t *testing.T) {
 	}
 }
 
-// TestALargeMailbox checks that a poll takes no more bytes than a mailbox may have.
-func TestALargeMailbox(t *testing.T) {
+// TestLargeMailbox checks that a poll takes no more bytes than a mailbox may have.
+func TestLargeMailbox(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice, bob := e.Client("alice"), e.Client("bob")
@@ -520,9 +520,9 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestAFileThatWasChanged checks that bytes which are not those that a message names are
+// TestChangedFile checks that bytes which are not those that a message names are
 // not taken for them.
-func TestAFileThatWasChanged(t *testing.T) {
+func TestChangedFile(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	sum := sha256.Sum256([]byte("promised"))

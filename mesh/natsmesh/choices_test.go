@@ -15,9 +15,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestWhoSaysWhat checks which of two sources counts where a message that alice signed, and
+// TestMessageOrMailboxFields checks which of two sources counts where a message that alice signed, and
 // the mailbox that it is in, say the same thing.
-func TestWhoSaysWhat(t *testing.T) {
+func TestMessageOrMailboxFields(t *testing.T) {
 	alice, bob := clients(t, func() time.Time { return noon })
 	bob.Keys["bob"] = bob.Keys["alice"] // our own key is not looked up
 	for name, tt := range map[string]struct {
@@ -75,9 +75,9 @@ func TestWhoSaysWhat(t *testing.T) {
 	}
 }
 
-// TestWhatIsSent checks which of two sources counts where a sender may say something, or
+// TestSendDefaults checks which of two sources counts where a sender may say something, or
 // leave it out.
-func TestWhatIsSent(t *testing.T) {
+func TestSendDefaults(t *testing.T) {
 	now := newClock(noon)
 	alice, bob := clients(t, now.read)
 	for i := range 2 { // the second is a repeat, which the server knows by the time that is signed
@@ -116,9 +116,9 @@ func TestWhatIsSent(t *testing.T) {
 	}
 }
 
-// TestTheNewestRowCounts checks which of two sources counts in the registry. A row that has
+// TestNewestRowWins checks which of two sources counts in the registry. A row that has
 // not changed, and is published again, shows that its agent was there later.
-func TestTheNewestRowCounts(t *testing.T) {
+func TestNewestRowWins(t *testing.T) {
 	now := newClock(noon.Add(-40 * time.Minute))
 	alice, bob := clients(t, now.read)
 	alice.Now = func() time.Time { return noon.Add(-30 * time.Minute) } // behind the clock of the server
@@ -153,9 +153,9 @@ func TestTheNewestRowCounts(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeld checks that an id is that of its first sender until it is acknowledged,
+// TestPendingIDs checks that an id is that of its first sender until it is acknowledged,
 // and that the newest delivery is the one that is.
-func TestWhatIsHeld(t *testing.T) {
+func TestPendingIDs(t *testing.T) {
 	c := &Client{pulledAt: noon}
 	first := mesh.Message{ID: "m", From: "alice", Proven: true, Files: []mesh.File{{SHA256: "1"}}}
 	if !c.addPending(first, fleet.Item{Body: []byte("old")}) {
@@ -181,8 +181,8 @@ func TestWhatIsHeld(t *testing.T) {
 	}
 }
 
-// TestWhichFailureCounts checks the error of a call for which there are two.
-func TestWhichFailureCounts(t *testing.T) {
+// TestFirstErrorWins checks the error of a call for which there are two.
+func TestFirstErrorWins(t *testing.T) {
 	full := fleet.Error{Code: 503, Number: 10077, Err: errors.New("no room")}
 	e, ok := errors.AsType[*mesh.Error](failure("send", &full))
 	if !ok || e.Code != http.StatusServiceUnavailable || e.RetryAfter != time.Minute {
@@ -211,9 +211,9 @@ func TestWhichFailureCounts(t *testing.T) {
 	})
 }
 
-// TestGoIsProvenByItsTime checks that a GO that is heard before it is stored counts, and
+// TestStaleGoIsUnproven checks that a GO that is heard before it is stored counts, and
 // that one that was signed long before it was stored does not.
-func TestGoIsProvenByItsTime(t *testing.T) {
+func TestStaleGoIsUnproven(t *testing.T) {
 	alice, bob := clients(t, func() time.Time { return noon })
 	if _, err := bob.Watch(t.Context(), 0); err != nil { // it hears what is set from now on
 		t.Fatal(err)

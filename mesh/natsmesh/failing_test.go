@@ -25,10 +25,10 @@ func fails(t *testing.T, err error, words string) {
 	}
 }
 
-// TestAKeyThatIsRefused checks that a key which the server refuses, or which lacks a right,
+// TestRefusedKey checks that a key which the server refuses, or which lacks a right,
 // is an outage of a credential, in words that name it, and that the next call reads the key
 // again.
-func TestAKeyThatIsRefused(t *testing.T) {
+func TestRefusedKey(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice := e.Client("alice")
@@ -67,9 +67,9 @@ func TestAKeyThatIsRefused(t *testing.T) {
 	take(t, alice)
 }
 
-// TestAnEngineThatIsAway checks what is said of a server that is down, or silent until
+// TestServerDown checks what is said of a server that is down, or silent until
 // after the time limit, and that a message which it took then is not kept twice.
-func TestAnEngineThatIsAway(t *testing.T) {
+func TestServerDown(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice := e.Client("alice")
@@ -136,9 +136,9 @@ func TestNoQuorum(t *testing.T) {
 	})
 }
 
-// TestAFullEngine checks that a server without room for a message is one that fails for a
+// TestFullServer checks that a server without room for a message is one that fails for a
 // minute, and that it takes the message when there is room.
-func TestAFullEngine(t *testing.T) {
+func TestFullServer(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice, root := e.Client("alice"), e.Intrude("")

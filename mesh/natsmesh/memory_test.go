@@ -48,9 +48,9 @@ func inMemory(t *testing.T, replicas int, handles ...string) (e *memory.Engine, 
 	return e, clients
 }
 
-// TestAnEngineInMemory checks that all that agents do with one another works on a server
+// TestServerInMemory checks that all that agents do with one another works on a server
 // in memory as on a real one, also after it was started again.
-func TestAnEngineInMemory(t *testing.T) {
+func TestServerInMemory(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{1, 3} {
 		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
@@ -112,9 +112,9 @@ func TestAnEngineInMemory(t *testing.T) {
 	}
 }
 
-// TestAFullMailboxInMemory checks that a server in memory refuses the 101st message of a
+// TestFullMailboxInMemory checks that a server in memory refuses the 101st message of a
 // sender.
-func TestAFullMailboxInMemory(t *testing.T) {
+func TestFullMailboxInMemory(t *testing.T) {
 	t.Parallel()
 	_, clients := inMemory(t, 1, "alice", "bob")
 	for n := range 100 {
@@ -129,9 +129,9 @@ func TestAFullMailboxInMemory(t *testing.T) {
 	}
 }
 
-// TestMailboxesOfAClusterInMemory checks that a poll waits for the messages of a pull that
+// TestClusterMailboxesInMemory checks that a poll waits for the messages of a pull that
 // a cluster ends before they arrive, which it does with each that is full.
-func TestMailboxesOfAClusterInMemory(t *testing.T) {
+func TestClusterMailboxesInMemory(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"many": 1, "large": 60_000} {
 		t.Run(name, func(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"agentstateloop/mesh"
 )
 
-// TestAMessageLooksLikeNoAnswer has an agent send what the server sends where nobody
+// TestMessageWithForgedStatus has an agent send what the server sends where nobody
 // answers: an empty message with a status. The mailbox and the registry stay readable.
-func TestAMessageLooksLikeNoAnswer(t *testing.T) {
+func TestMessageWithForgedStatus(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob", "mallory")
 	mallory, alice, bob := e.Conn("mallory"), e.Client("alice"), e.Client("bob")

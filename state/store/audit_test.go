@@ -231,8 +231,8 @@ func resealed(t *testing.T, before string, lines []string) []string {
 	return out
 }
 
-// TestAuditOfAnythingElse checks what must not alarm anybody.
-func TestAuditOfAnythingElse(t *testing.T) {
+// TestAuditIgnoresHarmlessChanges checks what must not alarm anybody.
+func TestAuditIgnoresHarmlessChanges(t *testing.T) {
 	for name, do := range map[string]func(t *testing.T, st *Store, story *statetest.Story){
 		"nothing":          func(*testing.T, *Store, *statetest.Story) {},
 		"a torn line":      func(t *testing.T, st *Store, _ *statetest.Story) { tear(t, st.path(march)) },
@@ -279,9 +279,9 @@ func TestAuditOfAnythingElse(t *testing.T) {
 	}
 }
 
-// TestHolds rewrites the whole history, sums and state included: only what a mail has
+// TestHeadRevealsRewrite rewrites the whole history, sums and state included: only what a mail has
 // named finds that.
-func TestHolds(t *testing.T) {
+func TestHeadRevealsRewrite(t *testing.T) {
 	st, story, heads := monthly(t)
 	a := wantWhole(t, st)
 	for _, wrong := range []Head{{}, {Serial: heads[0].Serial, Sum: strings.Repeat("0", sumLen)}, {Serial: 1 << 40, Sum: heads[0].Sum}} {
@@ -335,9 +335,9 @@ func TestHolds(t *testing.T) {
 	wantWhole(t, st)
 }
 
-// TestChainOfAnOlderHistory begins a chain over a history that an older program wrote,
+// TestChainAfterOlderHistory begins a chain over a history that an older program wrote,
 // the state of which still has lines to append.
-func TestChainOfAnOlderHistory(t *testing.T) {
+func TestChainAfterOlderHistory(t *testing.T) {
 	for _, missing := range []int{0, 1} {
 		st, story, _ := monthly(t)
 		cutSums(t, st, january, february, march)
@@ -411,8 +411,8 @@ func TestChainAfterAnyCrash(t *testing.T) {
 	}
 }
 
-// TestHeads reads what String returns, and nothing else.
-func TestHeads(t *testing.T) {
+// TestParseHead reads what String returns, and nothing else.
+func TestParseHead(t *testing.T) {
 	sum := strings.Repeat("0123456789", 4)
 	for _, h := range []Head{{1, sum}, {1<<64 - 1, sum}} {
 		if got, ok := ParseHead(h.String()); !ok || got != h {

@@ -29,7 +29,7 @@ func step(t *testing.T, st *Store) state.State {
 	return s
 }
 
-func TestAnIDKeyIsMadeOnceAndSaysWhy(t *testing.T) {
+func TestIDKeyIsCreatedOnce(t *testing.T) {
 	lose := func(t *testing.T, st *Store) {
 		step(t, st)
 		if err := os.Remove(st.path(IDKeyFile)); err != nil {
@@ -132,7 +132,7 @@ func TestProcessesAgreeOnOneIDKey(t *testing.T) {
 
 // Wherever making a key breaks off, no half of one is believed, and no process
 // uses one that the next does not find.
-func TestAnIDKeySurvivesACrash(t *testing.T) {
+func TestIDKeyAfterCrash(t *testing.T) {
 	for n := 1; ; n++ {
 		st := &Store{Dir: t.TempDir(), Agent: "goulard"}
 		step(t, st)
@@ -163,7 +163,7 @@ func TestAnIDKeySurvivesACrash(t *testing.T) {
 }
 
 // No error and no log line repeats the key.
-func TestAnIDKeyIsNotShown(t *testing.T) {
+func TestIDKeyStaysSecret(t *testing.T) {
 	st := &Store{Dir: t.TempDir(), Agent: "goulard"}
 	const secret = "c2VjcmV0IHNlY3JldA=="
 	if err := os.WriteFile(st.path(IDKeyFile), []byte(`{"secret":"`+secret+`","made":"`+secret+`"}`), 0o600); err != nil {

@@ -247,9 +247,9 @@ func recovered(t *testing.T, st *Store, story *statetest.Story, why string) {
 	}
 }
 
-// TestHistoryAlone checks that with an unusable copy the state is rebuilt from the
+// TestRebuildFromHistory checks that with an unusable copy the state is rebuilt from the
 // history, in IDLE, and asks for the mail since the last one it took.
-func TestHistoryAlone(t *testing.T) {
+func TestRebuildFromHistory(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, st *Store){
 		"both corrupt":        func(t *testing.T, st *Store) { put(t, st, stateFile, "{"); put(t, st, prevFile, "") },
 		"corrupt, no copy":    func(t *testing.T, st *Store) { put(t, st, stateFile, "{"); remove(t, st, prevFile) },
@@ -292,9 +292,9 @@ func TestHistoryAlone(t *testing.T) {
 	}
 }
 
-// TestRecoveryCutShort breaks the commit that recovers at every step that touches the
+// TestRecoveryAfterCrash breaks the commit that recovers at every step that touches the
 // disk. The next one recovers, and the operator is informed once.
-func TestRecoveryCutShort(t *testing.T) {
+func TestRecoveryAfterCrash(t *testing.T) {
 	base, told := startedStore(t)
 	lost := told.S
 	put(t, base, stateFile, "{")
@@ -387,8 +387,8 @@ func TestNewerCopy(t *testing.T) {
 	}
 }
 
-// TestFresh checks that an agent that never polled has a new state and no recovery.
-func TestFresh(t *testing.T) {
+// TestNewAgent checks that an agent that never polled has a new state and no recovery.
+func TestNewAgent(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "never", "made"), Agent: "goulard3120"}
 	s, err := st.Read()
 	if err != nil || s.Phase != state.IDLE || s.Serial != 0 || s.Agent != "goulard3120" {
@@ -407,9 +407,9 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestUnwritable checks that a directory that cannot be used causes an error that
+// TestUnusableDirectory checks that a directory that cannot be used causes an error that
 // names it, and that nothing is consumed.
-func TestUnwritable(t *testing.T) {
+func TestUnusableDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

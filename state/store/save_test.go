@@ -37,7 +37,7 @@ func TestEmptyPollFsyncsOnce(t *testing.T) {
 
 // Any of the states that empty polls leave is whole, and the next commit goes on from it. So is
 // what is rebuilt from .prev.
-func TestTimesThatAreLost(t *testing.T) {
+func TestLostPollTimes(t *testing.T) {
 	st, now := quietStore(t)
 	var left [][]byte
 	for range 3 {
@@ -74,7 +74,7 @@ func TestTimesThatAreLost(t *testing.T) {
 
 // A process that was killed before it fsynced the directory may have left a name that a power
 // loss takes back. The next poll acts by it, so it makes it durable first.
-func TestEmptyPollSettlesWhatItFinds(t *testing.T) {
+func TestEmptyPollFsyncsFolder(t *testing.T) {
 	st, now := quietStore(t)
 	killed := errors.New("killed")
 	st.Hook = func(step, _ string) error {

@@ -141,11 +141,11 @@ func undoRename(t *testing.T, st *Store) {
 	}
 }
 
-// TestCommitCutShort breaks every commit of a story at every step that touches the
+// TestCommitAfterCrash breaks every commit of a story at every step that touches the
 // disk, in every way. The next reader finds the old state or the new one, whole.
 // After the next commit the history has every line exactly once. An interrupted
 // commit that is repeated leads to the state that the story has without the fault.
-func TestCommitCutShort(t *testing.T) {
+func TestCommitAfterCrash(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
@@ -284,9 +284,9 @@ func sameHistory(t *testing.T, where string, st *Store, want []state.Line) {
 	}
 }
 
-// TestCommitKeepsWhatChangeRefuses checks that Commit writes nothing if change
+// TestFailingChangeWritesNothing checks that Commit writes nothing if change
 // returns an error or makes no step.
-func TestCommitKeepsWhatChangeRefuses(t *testing.T) {
+func TestFailingChangeWritesNothing(t *testing.T) {
 	st, story := startedStore(t)
 	story.Play("10:00 poll") // the story's own time
 	before := statetest.JSON(t, mustState(t, st))
