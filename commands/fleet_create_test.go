@@ -73,7 +73,7 @@ func TestFleetCreateTellsWhatDiffers(t *testing.T) {
 	}
 	out, _ := create("--json")
 	document, _, _ := strings.Cut(out, "\nagentstateloop: ")
-	if err := readSchemas(t).named("fleet_create.json").validate([]byte(document)); err != nil || !strings.Contains(out, `"hint": "keep what is in it`) {
+	if err := readSchemas(t).named("fleet_create.json").validate([]byte(document)); err != nil || !strings.Contains(out, `"hint": "back it up`) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
