@@ -299,8 +299,8 @@ func TestBacksUpUnexpectedTable(t *testing.T) {
 	table, path := newTable(t, `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; echo '1 1 * * * edited' >"$table"; exit 0; fi`)
 	put(t, path, foreign)
 	_, err := table.Install(t.Context(), job("goulard3120"))
-	_, kept, _ := strings.Cut(fmt.Sprint(err), "was saved to ")
-	wantFile(t, strings.TrimSuffix(kept, ")"), "1 1 * * * edited\n")
+	_, backup, _ := strings.Cut(fmt.Sprint(err), "was saved to ")
+	wantFile(t, strings.TrimSuffix(backup, ")"), "1 1 * * * edited\n")
 }
 
 // While another process holds the lock, nothing is read or written, and the wait

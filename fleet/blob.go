@@ -184,8 +184,8 @@ func (b *Blob) fetch() error {
 
 // chunk reads an answer with a chunk.
 func (b *Blob) chunk(f *flight, a answer, n int) ([]byte, chunk, error) {
-	gone := len(a.Data) == 0 && (n > 0 || len(a.Header[headerSize]) == 0)
-	if a.status == 404 || a.status == 0 && gone {
+	missing := len(a.Data) == 0 && (n > 0 || len(a.Header[headerSize]) == 0)
+	if a.status == 404 || a.status == 0 && missing {
 		return nil, chunk{}, &Error{Server: f.link.server, Code: 404, Err: errNoBlob}
 	}
 	if a.status != 0 || len(a.Data) > chunkSize {

@@ -118,13 +118,13 @@ func TestPullEnds(t *testing.T) {
 // TestErrorPrecedence checks the error of a call that has two.
 func TestErrorPrecedence(t *testing.T) {
 	lostLink, gaveUp := errors.New("the link"), errors.New("the caller gave up")
-	asked, giveUp := context.WithCancelCause(t.Context())
+	ctx, giveUp := context.WithCancelCause(t.Context())
 	c := new(Conn)
-	if err := c.callerError(asked, lostLink); err != lostLink {
+	if err := c.callerError(ctx, lostLink); err != lostLink {
 		t.Errorf("of a caller that waits: %v", err)
 	}
 	giveUp(gaveUp)
-	if err := c.callerError(asked, lostLink); !errors.Is(err, gaveUp) {
+	if err := c.callerError(ctx, lostLink); !errors.Is(err, gaveUp) {
 		t.Errorf("of a caller that gave up: %v", err)
 	}
 	f := &flight{link: &link{broken: lostLink}, answers: make(chan *nats.Msg, 1)}
@@ -168,22 +168,22 @@ func TestFailedServerIsTriedLast(t *testing.T) {
 	}
 	first := map[string]bool{}
 	for range 50 {
-		var asked []string
+		var tried []string
 		c := &Conn{
 			URL: "nats://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", failedServer: "127.0.0.1:2",
 			Seed: func(context.Context) (string, error) { return seed, nil },
 			Dial: func(_ context.Context, _, address string) (net.Conn, error) {
-				asked = append(asked, address)
+				tried = append(tried, address)
 				return nil, errors.New("away")
 			},
 		}
 		if err := c.Ring(t.Context(), "bob"); err == nil {
 			t.Fatal("no server answered")
 		}
-		if asked = slices.Compact(asked); len(asked) != 3 || asked[2] != c.failedServer {
-			t.Fatalf("asked: %q", asked)
+		if tried = slices.Compact(tried); len(tried) != 3 || tried[2] != c.failedServer {
+			t.Fatalf("asked: %q", tried)
 		}
-		first[asked[0]] = true
+		first[tried[0]] = true
 	}
 	if len(first) != 2 {
 		t.Errorf("the first is always one of %v", first)

@@ -48,8 +48,8 @@ func TestBrokenServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := listening(t, func(net.Conn) {})
-	gone.Close()
+	closed := listening(t, func(net.Conn) {})
+	closed.Close()
 	silent := listening(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	web := listening(t, func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); c.Close() })
 	noise := listening(t, func(c net.Conn) { _, _ = io.WriteString(c, "INFO {\"nonce\":}\r\n"); c.Close() })
@@ -57,11 +57,11 @@ func TestBrokenServers(t *testing.T) {
 		servers []net.Listener
 		says    string
 	}{
-		"away":      {[]net.Listener{gone}, "connection refused"},
+		"away":      {[]net.Listener{closed}, "connection refused"},
 		"silent":    {[]net.Listener{silent}, "no answer"},
 		"not NATS":  {[]net.Listener{web}, ""},
 		"nonsense":  {[]net.Listener{noise}, ""},
-		"all three": {[]net.Listener{gone, silent, web}, "no server is reachable"},
+		"all three": {[]net.Listener{closed, silent, web}, "no server is reachable"},
 	} {
 		var urls []string
 		for _, s := range tt.servers {
@@ -134,14 +134,14 @@ func TestRetriesUnverifiedChain(t *testing.T) {
 	believed.AddCert(web.Certificate())
 	for name, tt := range map[string]struct {
 		pools    []*x509.CertPool
-		asked    int32
+		configs  int32
 		verified bool
 	}{
 		"at once":       {[]*x509.CertPool{believed}, 1, true},
 		"at the second": {[]*x509.CertPool{x509.NewCertPool(), believed}, 2, true},
 		"never":         {[]*x509.CertPool{x509.NewCertPool(), x509.NewCertPool(), believed}, 2, false},
 	} {
-		var asked, connected atomic.Int32
+		var configs, connected atomic.Int32
 		verified := make([]chan bool, len(tt.pools)) // of each connection
 		for i := range verified {
 			verified[i] = make(chan bool, 1)
@@ -159,7 +159,7 @@ func TestRetriesUnverifiedChain(t *testing.T) {
 		conn := Conn{
 			URL: "tls://" + server.Addr().String(), Seed: func(context.Context) (string, error) { return seed, nil }, Timeout: 10 * time.Second,
 			TLS: func(host string) (*tls.Config, error) {
-				return &tls.Config{ServerName: host, RootCAs: tt.pools[asked.Add(1)-1], MaxVersion: tls.VersionTLS12}, nil
+				return &tls.Config{ServerName: host, RootCAs: tt.pools[configs.Add(1)-1], MaxVersion: tls.VersionTLS12}, nil
 			},
 		}
 		servers, err := Servers(conn.URL)
@@ -170,10 +170,10 @@ func TestRetriesUnverifiedChain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, why := conn.dial(t.Context(), servers[0], pair, time.Now().Add(10*time.Second))
-		got := <-verified[asked.Load()-1]
-		if asked.Load() != tt.asked || got != tt.verified {
-			t.Errorf("%s: asked %d times, verified %v: %v", name, asked.Load(), got, why)
+		_, dialErr := conn.dial(t.Context(), servers[0], pair, time.Now().Add(10*time.Second))
+		got := <-verified[configs.Load()-1]
+		if configs.Load() != tt.configs || got != tt.verified {
+			t.Errorf("%s: asked %d times, verified %v: %v", name, configs.Load(), got, dialErr)
 		}
 	}
 }

@@ -192,12 +192,12 @@ func TestCreateLeavesSettings(t *testing.T) {
 // TestCreateErrors checks that a server which refuses or is none is told in words, with
 // what was done before.
 func TestCreateErrors(t *testing.T) {
-	made := []byte(`{"config":{}}`)
+	created := []byte(`{"config":{}}`)
 	for want, ask := range map[string]fleet.Ask{
 		"ASL_BOX: it is down":  func(context.Context, string, []byte) ([]byte, error) { return nil, errors.New("it is down") },
 		"is this a NATS":       func(context.Context, string, []byte) ([]byte, error) { return []byte("<html>"), nil },
-		"ASL_EVT: no (10023)":  refusing("STREAM.CREATE.ASL_EVT", made),
-		"mailbox of alice: no": refusing("CONSUMER.DURABLE.CREATE", made),
+		"ASL_EVT: no (10023)":  refusing("STREAM.CREATE.ASL_EVT", created),
+		"mailbox of alice: no": refusing("CONSUMER.DURABLE.CREATE", created),
 	} {
 		changes, err := fleet.Create(t.Context(), ask, fleet.Wanted{Handles: []string{"alice"}, Servers: 1})
 		if err == nil || !strings.Contains(err.Error(), want) || (len(changes) == 2) != strings.Contains(want, "EVT") {
@@ -242,7 +242,7 @@ func TestCreateManyMailboxes(t *testing.T) {
 		a, err := admin.Request(ctx, subject, body, nil)
 		return a.Data, err
 	}
-	made := map[string]bool{}
+	created := map[string]bool{}
 	create := func() error {
 		changes, err := fleet.Create(t.Context(), ask, fleet.Wanted{Handles: append(handles, handles[0]), Servers: 1})
 		last := ""
@@ -255,21 +255,21 @@ func TestCreateManyMailboxes(t *testing.T) {
 				t.Errorf("%s comes after %s", handle, last)
 			}
 			last = handle
-			if want := map[bool]string{true: fleet.Same, false: fleet.Made}[made[handle]]; c.Did != want {
+			if want := map[bool]string{true: fleet.Same, false: fleet.Made}[created[handle]]; c.Did != want {
 				t.Errorf("%s: %s, want %s", handle, c.Did, want)
 			}
-			made[handle] = true
+			created[handle] = true
 		}
 		return err
 	}
 	if err := create(); err == nil || err.Error() != "mailbox of agent20: it is broken" {
 		t.Errorf("the error is %v", err)
 	}
-	if made[broken] || len(made) < 12 {
-		t.Errorf("it returned %d mailboxes: %v", len(made), made)
+	if created[broken] || len(created) < 12 {
+		t.Errorf("it returned %d mailboxes: %v", len(created), created)
 	}
 	breaks = false
-	if err := create(); err != nil || len(made) != len(handles) {
-		t.Errorf("%d mailboxes, %v", len(made), err)
+	if err := create(); err != nil || len(created) != len(handles) {
+		t.Errorf("%d mailboxes, %v", len(created), err)
 	}
 }

@@ -381,26 +381,26 @@ func (t *trial) judgeRights(handle string, probes []probe, got []*answer, seen *
 
 // stateOf returns the state of a stream that the probes have shown.
 func (t *trial) stateOf(stream string, probes []probe, got []*answer) AssetState {
-	there, none, silent := 0, 0, 0
+	answered, absent, silent := 0, 0, 0
 	for n, p := range probes {
 		switch {
 		case p.stream != stream || t.deaf() || t.wasDenied("Publish", p.subject):
 		case got[n] == nil:
 			silent++
 		case got[n].status == 503:
-			none++
+			absent++
 		default:
-			there++
+			answered++
 		}
 	}
 	switch {
-	case there > 0 && none+silent > 0:
+	case answered > 0 && absent+silent > 0:
 		return AssetStuck
-	case there > 0:
+	case answered > 0:
 		return AssetThere
 	case silent > 0:
 		return AssetSilent
-	case none > 0:
+	case absent > 0:
 		return AssetMissing
 	}
 	return AssetUnseen

@@ -42,13 +42,13 @@ func TestLimits(t *testing.T) {
 			return err == nil
 		}},
 		{Const: "maxToken", Max: 63, Within: func(_ *testing.T, n int64) bool { return HostToken(x(n)) == x(n) }},
-		{Const: "maxRings", Max: 64, Within: func(_ *testing.T, n int64) bool { return len(heard(ringing(n, "bob")).Rings) == int(n) }},
-		{Const: "maxFrom", Max: 256, Within: func(_ *testing.T, n int64) bool { return heard(ringing(1, x(n))).Rings[0].From == x(n) }},
+		{Const: "maxRings", Max: 64, Within: func(_ *testing.T, n int64) bool { return len(collectAll(ringing(n, "bob")).Rings) == int(n) }},
+		{Const: "maxFrom", Max: 256, Within: func(_ *testing.T, n int64) bool { return collectAll(ringing(1, x(n))).Rings[0].From == x(n) }},
 		{Const: "queued", Max: 1024, Within: func(_ *testing.T, n int64) bool { // HALT behind calls of the doorbell
 			halt := &nats.Msg{Subject: haltSubject, Data: []byte(`{"halted":true}`)}
-			return heard(append(ringing(n-1, "bob"), halt)).Halt.Halted
+			return collectAll(append(ringing(n-1, "bob"), halt)).Halt.Halted
 		}},
-		{Const: "atOnce", Max: 8, Within: func(t *testing.T, n int64) bool { return madeAtOnce(t, n) == n }},
+		{Const: "atOnce", Max: 8, Within: func(t *testing.T, n int64) bool { return concurrentCalls(t, n) == n }},
 
 		// Times.
 		limittest.Duration("tryTime", 5*time.Second, 2, func(t *testing.T, d time.Duration) (answered bool) {
@@ -80,8 +80,8 @@ func ringing(n int64, from string) (rings []*nats.Msg) {
 	return rings
 }
 
-// heard returns what is read at once of so many messages.
-func heard(messages []*nats.Msg) Heard {
+// collectAll returns what is read at once of so many messages.
+func collectAll(messages []*nats.Msg) Heard {
 	b := &bell{rings: make(chan *nats.Msg, len(messages))}
 	for _, m := range messages[1:] {
 		b.rings <- m
@@ -102,8 +102,8 @@ func TestRingsAreNotLost(t *testing.T) {
 	}
 }
 
-// madeAtOnce returns how many of n mailboxes are asked for before an answer comes.
-func madeAtOnce(t *testing.T, n int64) (asked int64) {
+// concurrentCalls returns how many of n mailboxes are asked for before an answer comes.
+func concurrentCalls(t *testing.T, n int64) (calls int64) {
 	synctest.Test(t, func(t *testing.T) {
 		began, answer := make(chan bool, n), make(chan bool)
 		c := creation{Wanted: Wanted{Check: true}, ask: func(context.Context, string, []byte) ([]byte, error) {
@@ -117,14 +117,14 @@ func madeAtOnce(t *testing.T, n int64) (asked int64) {
 		}
 		go func() {
 			synctest.Wait()
-			asked = int64(len(began))
+			calls = int64(len(began))
 			close(answer)
 		}()
 		if err := c.mailboxes(t.Context(), handles); err != nil || len(c.changes) != int(n) {
 			t.Errorf("%d mailboxes: %d made, %v", n, len(c.changes), err)
 		}
 	})
-	return asked
+	return calls
 }
 
 // connected returns a connection that is not used.

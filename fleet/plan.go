@@ -54,12 +54,12 @@ func (s plannedServer) client() string { return net.JoinHostPort(s.host, strconv
 
 // servers returns the servers, and whether all of them run on this machine.
 func (p Plan) servers() (servers []plannedServer, local bool, err error) {
-	given := p.Servers
-	if len(given) == 0 {
-		given = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(defaultPort))}
+	addresses := p.Servers
+	if len(addresses) == 0 {
+		addresses = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(defaultPort))}
 	}
 	locals, seen := 0, map[string]bool{}
-	for i, text := range given {
+	for i, text := range addresses {
 		s, err := parseServer(text)
 		if err != nil {
 			return nil, false, err

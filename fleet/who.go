@@ -106,18 +106,18 @@ const (
 )
 
 // Rows returns at most that many rows of the registry, in the order in which they were written.
-func (c *Conn) Rows(ctx context.Context, most int) ([]Row, error) {
+func (c *Conn) Rows(ctx context.Context, limit int) ([]Row, error) {
 	var rows []Row
 	next := uint64(1)
 	err := c.do(ctx, func(ctx context.Context, l *link) error {
-		for next > 0 && len(rows) < most {
+		for next > 0 && len(rows) < limit {
 			if err := c.page(ctx, l, &rows, &next); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return rows[:min(len(rows), most)], err
+	return rows[:min(len(rows), limit)], err
 }
 
 // page reads one page of the registry, from the number *next on. It sets *next to the number of

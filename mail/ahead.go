@@ -87,21 +87,21 @@ func (sc *scanner) blameAhead(err error) {
 }
 
 // newAhead returns the heads of the mails with UIDs from first up to but not including end.
-// came is false unless all of them came ahead.
-func (sc *scanner) newAhead(first, end uint32) (heads []head, came bool) {
+// ok is false unless all of them came ahead.
+func (sc *scanner) newAhead(first, end uint32) (heads []head, ok bool) {
 	if sc.ahead.first != first || end == 0 || end-first > maxAhead || sc.before.Validity != sc.uidValidity {
 		return nil, false
 	}
 	return sc.judgeAhead(func(u uint32) bool { return u >= first }), true
 }
 
-// againAhead returns the heads of the unshown UIDs in asked. came is false unless exactly these
+// againAhead returns the heads of the unshown UIDs in ranges. ok is false unless exactly these
 // were requested ahead.
-func (sc *scanner) againAhead(asked state.UIDRanges) (heads []head, came bool) {
-	if !slices.Equal(sc.ahead.again, asked) || sc.before.Validity != sc.uidValidity {
+func (sc *scanner) againAhead(ranges state.UIDRanges) (heads []head, ok bool) {
+	if !slices.Equal(sc.ahead.again, ranges) || sc.before.Validity != sc.uidValidity {
 		return nil, false
 	}
-	return sc.judgeAhead(asked.Contains), true
+	return sc.judgeAhead(ranges.Contains), true
 }
 
 // judgeAhead judges the wanted heads among those that came ahead, and returns them.

@@ -144,9 +144,9 @@ func TestBrokenHeaderAhead(t *testing.T) {
 		"refused":          func(net.Conn) error { return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "no"} },
 		"a broken session": func(c net.Conn) error { c.Close(); return nil },
 	} {
-		broken, asked := true, 0
+		broken, fetches := true, 0
 		h, _ := memoryHost(t, mailtest.Options{OnFetch: func(c net.Conn, set imap.NumSet, _ *imap.FetchOptions) error {
-			if asked++; broken {
+			if fetches++; broken {
 				return breaks(c)
 			}
 			return nil
@@ -158,7 +158,7 @@ func TestBrokenHeaderAhead(t *testing.T) {
 		}
 		uid := h.append(letter("@goulard3120 one"), false)
 		got, err := scan(t, b, cur, 10, shelf{}.keep)
-		if len(got.Messages) != 0 || asked == 0 {
+		if len(got.Messages) != 0 || fetches == 0 {
 			t.Errorf("%s: %v, %v", name, uids(got), err)
 		}
 		if name == "a broken session" && (err == nil || got.Cursor.Failures[uid].Tries != 1) {
@@ -184,9 +184,9 @@ func TestBrokenMailAheadDelaysNoOther(t *testing.T) {
 		"the first of very many":  {0, 1200, false},
 		"renumbered, one of many": {3, 30, true},
 	} {
-		ill := uint32(0)
+		broken := uint32(0)
 		h, _ := memoryHost(t, mailtest.Options{OnFetch: func(c net.Conn, set imap.NumSet, _ *imap.FetchOptions) error {
-			if uids, ok := set.(imap.UIDSet); ok && ill != 0 && uids.Contains(imap.UID(ill)) {
+			if uids, ok := set.(imap.UIDSet); ok && broken != 0 && uids.Contains(imap.UID(broken)) {
 				c.Close()
 			}
 			return nil
@@ -201,22 +201,22 @@ func TestBrokenMailAheadDelaysNoOther(t *testing.T) {
 		for range c.before {
 			want = append(want, h.append(letter("@goulard3120 before"), false))
 		}
-		ill = h.append(letter("@goulard3120 ill"), false)
+		broken = h.append(letter("@goulard3120 ill"), false)
 		for range c.behind {
 			want = append(want, h.append(letter("@goulard3120 behind"), false))
 		}
-		came := map[uint32]bool{}
+		received := map[uint32]bool{}
 		for n := range 8 {
 			b.Now = func() time.Time { return noon.Add(time.Duration(n) * time.Hour) } // beyond the pauses
 			got, _ := scan(t, b, cur, 2000, shelf{}.keep)
 			for _, u := range uids(got) {
-				came[u] = true
+				received[u] = true
 			}
 			cur = got.Cursor
 		}
 		for _, u := range want {
-			if !came[u] {
-				t.Fatalf("%s: %d of %d came; the cursor: %+v", name, len(came), len(want), cur)
+			if !received[u] {
+				t.Fatalf("%s: %d of %d came; the cursor: %+v", name, len(received), len(want), cur)
 			}
 		}
 	}

@@ -23,8 +23,8 @@ func bounced(id, action string) string {
 // A report about our mail is read, also among reports for others. It is
 // neither kept nor marked. A report about a mail that only looks like ours is counted.
 func storyBounces(t *testing.T, h host) {
-	b, kept := mailboxOf(h), shelf{}
-	l := mustScan(t, b, state.Cursor{}, 10, kept.keep)
+	b, mails := mailboxOf(h), shelf{}
+	l := mustScan(t, b, state.Cursor{}, 10, mails.keep)
 	ours := ownID("reply.t1", "hello")
 	h.append(bounced(strings.ToUpper(ours), "failed"), false)
 	h.append(bounced(ownID("reply.t2", "hello"), "delayed"), false)
@@ -35,7 +35,7 @@ func storyBounces(t *testing.T, h host) {
 	h.append(strings.Replace(bounced(ours, "failed"), "delivery-status", "disposition-notification", 1), false)
 	h.append(strings.Replace(bounced(ours, "failed"), "To: "+filter.Own, "To: somebody@example.com", 1), false)
 	h.append(letter("@goulard3120 hello"), false)
-	l = mustScan(t, b, l.Cursor, 10, kept.keep)
+	l = mustScan(t, b, l.Cursor, 10, mails.keep)
 	if len(l.Messages) != 1 || len(l.Returned) != 2 || l.Forged != 1 || len(l.Cursor.Reports) != 0 {
 		t.Fatalf("%d messages, %d forged, reports left %v: %+v", len(l.Messages), l.Forged, l.Cursor.Reports, l.Returned)
 	}
@@ -46,7 +46,7 @@ func storyBounces(t *testing.T, h host) {
 	if late.Effect != "reply.t2" || !late.Delayed {
 		t.Errorf("delayed: %+v", late)
 	}
-	if l = mustScan(t, b, l.Cursor, 10, kept.keep); len(l.Returned) != 0 {
+	if l = mustScan(t, b, l.Cursor, 10, mails.keep); len(l.Returned) != 0 {
 		t.Errorf("read again: %+v", l.Returned)
 	}
 }

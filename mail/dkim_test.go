@@ -250,14 +250,14 @@ func TestUnreachableKey(t *testing.T) {
 }
 
 // silentDNS starts a name server that never answers, and reports each question.
-func silentDNS(t *testing.T) (addr string, asked chan string) {
+func silentDNS(t *testing.T) (addr string, queries chan string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	asked = make(chan string, 1000)
+	queries = make(chan string, 1000)
 	go func() {
 		buf := make([]byte, 4096)
 		for {
@@ -265,10 +265,10 @@ func silentDNS(t *testing.T) (addr string, asked chan string) {
 			if err != nil {
 				return
 			}
-			asked <- string(buf[:n])
+			queries <- string(buf[:n])
 		}
 	}()
-	return conn.LocalAddr().String(), asked
+	return conn.LocalAddr().String(), queries
 }
 
 // A name server that never answers costs one phase.
@@ -279,7 +279,7 @@ func TestSilentNameServer(t *testing.T) {
 	b := mailboxOf(h)
 	b.Now = nil
 	// scan returns what a scan finds, and whether the name server was asked.
-	scan := func(ctx context.Context, b mail.Mailbox) (l mail.Scan, asked bool, err error) {
+	scan := func(ctx context.Context, b mail.Mailbox) (l mail.Scan, queried bool, err error) {
 		addr, questions := silentDNS(t)
 		f := verifying(d.dns)
 		f.Resolver = addr
@@ -291,37 +291,37 @@ func TestSilentNameServer(t *testing.T) {
 		l, err = s.Scan(ctx, state.Cursor{}, f, 10, shelf{}.keep)
 		return l, len(questions) > 0, err
 	}
-	want := func(what string, fails bool, l mail.Scan, err error) {
+	want := func(name string, fails bool, l mail.Scan, err error) {
 		t.Helper()
 		if (err != nil) != fails || len(l.Messages) != 0 || len(l.Cursor.Owed) != 1 || len(l.Cursor.Failures) != 0 {
-			t.Errorf("%s: %+v, %v", what, l, err)
+			t.Errorf("%s: %+v, %v", name, l, err)
 		}
 	}
 
 	withTime(t, func(timeout time.Duration) bool {
 		b := b
 		b.Timeout = timeout
-		l, asked, err := scan(t.Context(), b)
-		if asked {
+		l, queried, err := scan(t.Context(), b)
+		if queried {
 			want("timeout", true, l, err)
 		}
-		return asked
+		return queried
 	})
 
 	withTime(t, func(timeout time.Duration) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
-		l, asked, err := scan(ctx, b)
-		if asked {
+		l, queried, err := scan(ctx, b)
+		if queried {
 			want("context", true, l, err)
 		}
-		return asked
+		return queried
 	})
 
 	b.Until = time.Now()
-	l, asked, err := scan(t.Context(), b)
+	l, queried, err := scan(t.Context(), b)
 	want("time up", false, l, err)
-	if asked {
+	if queried {
 		t.Error("the name server was asked when the time was up")
 	}
 }
@@ -361,12 +361,12 @@ func TestNoLookupAfterTimeLimit(t *testing.T) {
 		if len(l.Cursor.Owed) != 40 {
 			t.Errorf("%+v", l)
 		}
-		asked := map[string]bool{}
+		queried := map[string]bool{}
 		for len(questions) > 0 {
-			asked[(<-questions)[len("id"):]] = true
+			queried[(<-questions)[len("id"):]] = true
 		}
-		if len(asked) > 32 {
-			t.Errorf("%d keys were asked for at the same time and later", len(asked))
+		if len(queried) > 32 {
+			t.Errorf("%d keys were asked for at the same time and later", len(queried))
 		}
 		return true
 	})
@@ -517,8 +517,8 @@ func TestForgedSignaturesShareLookup(t *testing.T) {
 	if len(l.Messages) != 81 {
 		t.Errorf("%d mails, want 81", len(l.Messages))
 	}
-	if asked := d.dns.Asked(); len(asked) != 2 {
-		t.Errorf("%d questions: %v", len(asked), asked)
+	if queries := d.dns.Asked(); len(queries) != 2 {
+		t.Errorf("%d questions: %v", len(queries), queries)
 	}
 }
 
@@ -553,7 +553,7 @@ func TestForgedSelectors(t *testing.T) {
 			t.Errorf("UID %d: gate %q, %s", m.UID, m.Gate, m.Reason)
 		}
 	}
-	if asked := d.dns.Asked(); len(asked) != 101 {
-		t.Errorf("%d questions", len(asked))
+	if queries := d.dns.Asked(); len(queries) != 101 {
+		t.Errorf("%d questions", len(queries))
 	}
 }

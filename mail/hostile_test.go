@@ -195,7 +195,7 @@ func TestHostileServers(t *testing.T) {
 			cur := state.Cursor{Mailbox: b.ID(), Validity: 7, Next: 3}
 			b.Ahead = cur
 			var got mail.Scan
-			spent(t, func() {
+			wantLittleMemory(t, func() {
 				s, err := b.Open(t.Context())
 				if err == nil {
 					defer s.Close()
@@ -219,8 +219,8 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// spent fails if f takes more memory than an attack may take.
-func spent(t *testing.T, f func()) {
+// wantLittleMemory fails if f takes more memory than an attack may take.
+func wantLittleMemory(t *testing.T, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -243,7 +243,7 @@ func TestHugeSelect(t *testing.T) {
 		"* 4294967295 EXISTS\r\n* OK [UIDVALIDITY 1] x\r\nTAG OK\r\n",
 	} {
 		b := plainMailbox(liar(t, once("select", selected)))
-		spent(t, func() {
+		wantLittleMemory(t, func() {
 			l, err := scan(t, b, state.Cursor{}, 10, shelf{}.keep)
 			if err != nil || l.Cursor.Next == 0 || !slices.Equal(uids(l), []uint32{5}) {
 				t.Errorf("the cursor is %+v, taken %v, %v", l.Cursor, uids(l), err)
@@ -269,7 +269,7 @@ func TestHostileIdle(t *testing.T) {
 				io.WriteString(c, "+ idling\r\n")
 				l.say(c, "")
 			})
-			spent(t, func() {
+			wantLittleMemory(t, func() {
 				w, err := plainMailbox(addr).Watch(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -324,7 +324,7 @@ func TestHostileSMTP(t *testing.T) {
 				}
 			})
 			server := mail.Server{Addr: addr, TLS: mail.TLSNone, Timeout: time.Minute}
-			spent(t, func() {
+			wantLittleMemory(t, func() {
 				err := sendTo(t.Context(), server)
 				if err == nil {
 					t.Error("no error")

@@ -38,9 +38,9 @@ func storyLarge(t *testing.T, h host) {
 	foreign := h.append(longLetter("somebody else's", 50<<10), true)
 	last := h.append(letter("@goulard3120 three"), false)
 
-	kept := shelf{}
+	mails := shelf{}
 	for range 2 {
-		got := mustScan(t, b, cur, 10, kept.keep)
+		got := mustScan(t, b, cur, 10, mails.keep)
 		cur = got.Cursor
 		wantUIDs(t, "owed", cur.Owed, []uint32{large})
 		wantUIDs(t, "large", cur.Large, []uint32{large})
@@ -48,19 +48,19 @@ func storyLarge(t *testing.T, h host) {
 			t.Errorf("the cursor is %+v", cur)
 		}
 	}
-	if len(kept) != 2 || kept[first] == "" || kept[foreign] != "" {
-		t.Errorf("kept: %d mails", len(kept))
+	if len(mails) != 2 || mails[first] == "" || mails[foreign] != "" {
+		t.Errorf("kept: %d mails", len(mails))
 	}
-	got, err := fetchLarge(t, b, cur, large, kept.keep)
-	if err != nil || kept[large] != raw || len(got.Messages) != 1 || len(got.Cursor.Owed)+len(got.Cursor.Large) > 0 {
-		t.Errorf("%d bytes, %d mails, %+v, %v", len(kept[large]), len(got.Messages), got.Cursor, err)
+	got, err := fetchLarge(t, b, cur, large, mails.keep)
+	if err != nil || mails[large] != raw || len(got.Messages) != 1 || len(got.Cursor.Owed)+len(got.Cursor.Large) > 0 {
+		t.Errorf("%d bytes, %d mails, %+v, %v", len(mails[large]), len(got.Messages), got.Cursor, err)
 	}
 	cur.Owed, cur.Large = nil, nil
-	if cur = mustScan(t, b, cur, 10, kept.keep).Cursor; !cur.Complete.Equal(noon) {
+	if cur = mustScan(t, b, cur, 10, mails.keep).Cursor; !cur.Complete.Equal(noon) {
 		t.Errorf("the cursor is %+v", cur)
 	}
 	cur.Validity++
-	if _, err := fetchLarge(t, b, cur, large, kept.keep); !errors.Is(err, mail.ErrOtherMailbox) {
+	if _, err := fetchLarge(t, b, cur, large, mails.keep); !errors.Is(err, mail.ErrOtherMailbox) {
 		t.Errorf("renumbered: %v", err)
 	}
 }

@@ -91,7 +91,7 @@ func idling(t *testing.T, noIdle bool) (d time.Duration) {
 		ours, theirs := net.Pipe()
 		go func() {
 			io.WriteString(theirs, "* PREAUTH [CAPABILITY IMAP4rev1 IDLE] ready\r\n")
-			r, asked := bufio.NewReader(theirs), time.Now()
+			r, began := bufio.NewReader(theirs), time.Now()
 			for {
 				line, err := r.ReadString('\n')
 				if err != nil {
@@ -102,10 +102,10 @@ func idling(t *testing.T, noIdle bool) (d time.Duration) {
 				case command == "IDLE":
 					io.WriteString(theirs, "+ idling\r\n")
 				case tag == "DONE":
-					d = time.Since(asked)
+					d = time.Since(began)
 					io.WriteString(theirs, "T1 OK done\r\n")
 				default:
-					d = time.Since(asked)
+					d = time.Since(began)
 					fmt.Fprintf(theirs, "%s OK done\r\n", tag)
 				}
 			}
@@ -169,9 +169,9 @@ func TestLimits(t *testing.T) {
 		}),
 		{Const: "maxGrant", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
 			o := OAuth{Store: folder(t.TempDir()), Name: "imap"}
-			kept, err := json.Marshal(grant{From: o.load("refresh").From, Access: "token"})
+			saved, err := json.Marshal(grant{From: o.load("refresh").From, Access: "token"})
 			if err == nil {
-				err = os.WriteFile(o.Store.Path("imap.json"), []byte(string(kept)+strings.Repeat(" ", int(n)-len(kept))), 0o600)
+				err = os.WriteFile(o.Store.Path("imap.json"), []byte(string(saved)+strings.Repeat(" ", int(n)-len(saved))), 0o600)
 			}
 			if err != nil {
 				t.Fatal(err)

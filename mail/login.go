@@ -216,7 +216,7 @@ const maxLoginLine = 64 << 10
 type loginConn struct {
 	fixedDeadline
 	br      *bufio.Reader
-	held    []byte          // not written yet; nil after release
+	pending []byte          // not written yet; nil after release
 	secrets func() []string // strings that must not appear in an error
 	greet   *bytes.Reader   // nil until the login has been answered
 	line    []byte          // the rest of a line for the library, up to the first tagged one
@@ -234,13 +234,13 @@ func startLogin(conn *boundedConn, br *bufio.Reader, s Server, secret string) (*
 		return nil, &state.CredentialError{Name: "imap", Err: err}
 	}
 	forms := func() []string { return secretForms(s, secret) }
-	return &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, held: []byte(line + idCommand), secrets: forms}, nil
+	return &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, pending: []byte(line + idCommand), secrets: forms}, nil
 }
 
 // Write writes p, or keeps it until release.
 func (c *loginConn) Write(p []byte) (int, error) {
-	if c.held != nil {
-		c.held = append(c.held, p...)
+	if c.pending != nil {
+		c.pending = append(c.pending, p...)
 		return len(p), nil
 	}
 	return c.fixedDeadline.Write(p)
@@ -248,9 +248,9 @@ func (c *loginConn) Write(p []byte) (int, error) {
 
 // release writes the kept bytes. The library must not write at the same time.
 func (c *loginConn) release() error {
-	held := c.held
-	c.held = nil
-	if _, err := c.fixedDeadline.Write(held); err != nil {
+	pending := c.pending
+	c.pending = nil
+	if _, err := c.fixedDeadline.Write(pending); err != nil {
 		return fmt.Errorf("login: %w", worded(err))
 	}
 	return nil

@@ -320,8 +320,8 @@ func (r *pacedReader) Read(p []byte) (int, error) {
 }
 
 // SentFolders returns the folders of the mailbox that the server marks for sent mail (RFC
-// 6154), sorted. there reports whether a folder of this name exists.
-func (m Mailbox) SentFolders(ctx context.Context, name string) (sent []string, there bool, err error) {
+// 6154), sorted. exists reports whether a folder of this name exists.
+func (m Mailbox) SentFolders(ctx context.Context, name string) (sent []string, exists bool, err error) {
 	s, err := m.open(ctx, nil, &imap.SelectOptions{ReadOnly: true})
 	if err != nil {
 		return nil, false, fmt.Errorf("open mailbox %s at %s: %w", m.name(), m.Addr, cause(ctx, err))
@@ -335,11 +335,11 @@ func (m Mailbox) SentFolders(ctx context.Context, name string) (sent []string, t
 		return nil, false, fmt.Errorf("list folders: %w", cause(ctx, s.conn.failure(err)))
 	}
 	for _, f := range folders {
-		there = there || f.Mailbox == name
+		exists = exists || f.Mailbox == name
 		if slices.Contains(f.Attrs, imap.MailboxAttrSent) {
 			sent = append(sent, f.Mailbox)
 		}
 	}
 	slices.Sort(sent)
-	return sent, there, nil
+	return sent, exists, nil
 }

@@ -71,8 +71,8 @@ func TestSilentPeerTimesOut(t *testing.T) {
 		ours.expect(25 << 20)
 		began := time.Now()
 		_, err := io.Copy(io.Discard, ours)
-		if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took != 10*time.Second+patience {
-			t.Errorf("after %v: %v", took, err)
+		if elapsed := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || elapsed != 10*time.Second+patience {
+			t.Errorf("after %v: %v", elapsed, err)
 		}
 	})
 }
@@ -87,8 +87,8 @@ func TestDripTimesOut(t *testing.T) {
 			began := time.Now()
 			_, err := io.Copy(io.Discard, ours)
 			bound := patience + timeFor(expected)
-			if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took != bound {
-				t.Errorf("after %v, not %v: %v", took, bound, err)
+			if elapsed := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || elapsed != bound {
+				t.Errorf("after %v, not %v: %v", elapsed, bound, err)
 			}
 		})
 	}
@@ -168,8 +168,8 @@ func TestSlowWrites(t *testing.T) {
 		ours.expect(size)
 		began := time.Now()
 		n, err := ours.Write(make([]byte, size))
-		if took := time.Since(began); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) || took != patience {
-			t.Errorf("nobody reads: %d bytes in %v, %v", n, took, err)
+		if elapsed := time.Since(began); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) || elapsed != patience {
+			t.Errorf("nobody reads: %d bytes in %v, %v", n, elapsed, err)
 		}
 	})
 }

@@ -50,16 +50,16 @@ func TestProbeOnlyLooks(t *testing.T) {
 	if _, err := mailboxOf(h).Probe(t.Context(), trusting()); err != nil {
 		t.Fatal(err)
 	}
-	said := tr.String()
+	commands := tr.String()
 	for _, wrong := range []string{"SELECT", "STORE", "BODY[", "APPEND", "EXPUNGE"} {
-		for line := range strings.Lines(said) {
+		for line := range strings.Lines(commands) {
 			if strings.HasPrefix(line, "T") && strings.Contains(line, wrong) {
 				t.Errorf("a probe said %q", line)
 			}
 		}
 	}
-	if !strings.Contains(said, "EXAMINE") || !strings.Contains(said, "BODY.PEEK[") {
-		t.Errorf("neither EXAMINE nor PEEK in:\n%s", said)
+	if !strings.Contains(commands, "EXAMINE") || !strings.Contains(commands, "BODY.PEEK[") {
+		t.Errorf("neither EXAMINE nor PEEK in:\n%s", commands)
 	}
 }
 

@@ -175,7 +175,7 @@ type scanner struct {
 	apart    bool // this is FetchLarge
 	before   state.Cursor
 	reset    bool            // this scan has set the cursor to the end of the mailbox
-	gone     map[uint32]bool // UIDs that two sessions have not shown
+	absent   map[uint32]bool // UIDs that two sessions have not shown
 	sweeping bool
 	headless []head // mails whose header came empty
 	unproven error  // the first mail that is owed until its sender can be proved

@@ -41,8 +41,8 @@ func (sc *scanner) takeRange(first, end uint32) error {
 		stop = imap.UID(end - 1)
 	}
 	var err error
-	heads, came := sc.newAhead(first, end)
-	if !came {
+	heads, ok := sc.newAhead(first, end)
+	if !ok {
 		heads, err = sc.headers(imap.UIDSet{imap.UIDRange{Start: imap.UID(first), Stop: stop}})
 	}
 	// "n:*" returns the last message even if its UID is below n. go-imap drops
@@ -183,8 +183,8 @@ func (sc *scanner) takeUIDs(uids []uint32) error {
 }
 
 // headsOf returns the heads of the requested UIDs.
-func headsOf(heads []head, asked func(uint32) bool) []head {
-	return slices.DeleteFunc(heads, func(h head) bool { return !asked(h.uid) })
+func headsOf(heads []head, wanted func(uint32) bool) []head {
+	return slices.DeleteFunc(heads, func(h head) bool { return !wanted(h.uid) })
 }
 
 // containsUID reports whether the mail with this UID is among heads.

@@ -116,10 +116,10 @@ func (sc *scanner) recordMissing(u uint32) {
 	switch {
 	case failing && f.Missed:
 		sc.settle(u)
-		if sc.gone == nil {
-			sc.gone = map[uint32]bool{}
+		if sc.absent == nil {
+			sc.absent = map[uint32]bool{}
 		}
-		sc.gone[u] = true
+		sc.absent[u] = true
 	case failing:
 		f.Missed = true
 		sc.setFailure(u, f)
@@ -170,7 +170,7 @@ func (sc *scanner) endFetches() {
 			continue
 		}
 		sc.out.Ended = append(sc.out.Ended, EndedFetch{
-			Key: old.Key(u), Failure: f, Gone: sc.gone[u], Another: another || sc.reset && u >= cur.Next,
+			Key: old.Key(u), Failure: f, Gone: sc.absent[u], Another: another || sc.reset && u >= cur.Next,
 		})
 	}
 }
@@ -294,16 +294,16 @@ func (s *Session) Refetch(ctx context.Context, uid uint32, keep func(raw io.Read
 	cmd := s.client.Fetch(uidSet([]uint32{uid}), &imap.FetchOptions{
 		UID: true, BodySection: []*imap.FetchItemBodySection{{Peek: true}},
 	})
-	kept := ErrNotThere
+	result := ErrNotThere
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
 		for item := msg.Next(); item != nil; item = msg.Next() {
 			body, ok := item.(imapclient.FetchItemDataBodySection)
-			if !ok || body.Literal == nil || kept != ErrNotThere {
+			if !ok || body.Literal == nil || result != ErrNotThere {
 				continue
 			}
 			raw, err := s.literal(uid, body.Literal, maxLiteral)
 			if err == nil {
-				kept = keep(&wholeReader{countingReader: raw, size: body.Literal.Size()})
+				result = keep(&wholeReader{countingReader: raw, size: body.Literal.Size()})
 				if torn := raw.finish(body.Literal.Size()); torn != nil {
 					err = &brokenBodyError{uid, torn}
 				}
@@ -321,5 +321,5 @@ func (s *Session) Refetch(ctx context.Context, uid uint32, keep func(raw io.Read
 	if err := s.conn.failure(err); err != nil {
 		return fmt.Errorf("fetch UID %d again: %w", uid, cause(ctx, err))
 	}
-	return kept
+	return result
 }

@@ -259,13 +259,13 @@ func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[trust.KeyNa
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	free := make(chan struct{}, maxQuestions)
-	absent, asked := map[trust.KeyName]bool{}, map[trust.KeyName]bool{}
+	absent, requested := map[trust.KeyName]bool{}, map[trust.KeyName]bool{}
 	for _, h := range heads {
 		for _, k := range h.keys {
-			if asked[k] || sc.late() || ctx.Err() != nil {
+			if requested[k] || sc.late() || ctx.Err() != nil {
 				continue
 			}
-			asked[k] = true
+			requested[k] = true
 			free <- struct{}{}
 			asking.Go(sc.mailbox.Secrets.Guarded(func() {
 				defer func() { <-free }()
@@ -343,12 +343,12 @@ func (sc *scanner) oweLarge(u uint32) {
 // bytesToAllow returns how many bytes of a literal of a mail to allow time for. A scan must not
 // wait long for a mail that is larger than its server reported.
 func (sc *scanner) bytesToAllow(literal int64) int64 {
-	most := sc.filter.MaxSize
-	if most <= 0 {
-		most = maxLiteral
+	limit := sc.filter.MaxSize
+	if limit <= 0 {
+		limit = maxLiteral
 	}
 	if !sc.apart {
-		most = min(most, 2*sc.mailbox.large())
+		limit = min(limit, 2*sc.mailbox.large())
 	}
-	return min(literal, most)
+	return min(literal, limit)
 }

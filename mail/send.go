@@ -349,8 +349,8 @@ func (c *Sender) abort(ctx context.Context, err error) error {
 	return &SendError{Verdict: Temporary, Err: cause(ctx, err)}
 }
 
-func (c *Sender) hangUp(why error) {
-	c.closed = why
+func (c *Sender) hangUp(reason error) {
+	c.closed = reason
 	c.conn.Close()
 }
 

@@ -242,11 +242,11 @@ func relayed(t *testing.T, addr string) (string, func() []string) {
 		conn.Close()
 		here.Close()
 		<-answered
-		var said []string
+		var commands []string
 		for _, f := range there.flights {
-			said = append(said, string(f))
+			commands = append(commands, string(f))
 		}
-		done <- said
+		done <- commands
 	}()
 	return l.Addr().String(), func() []string { return <-done }
 }

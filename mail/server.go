@@ -233,8 +233,8 @@ func wording(err error) string {
 		return op.Err.Error()
 	}
 	if words, ok := errors.AsType[textproto.ProtocolError](err); ok {
-		_, said, _ := strings.Cut(string(words), ": ")
-		return fmt.Sprintf("the server does not speak SMTP: %q", plain.OneLine(strings.Trim(said, `"`), 60))
+		_, line, _ := strings.Cut(string(words), ": ")
+		return fmt.Sprintf("the server does not speak SMTP: %q", plain.OneLine(strings.Trim(line, `"`), 60))
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return "the server closed the connection"

@@ -112,7 +112,7 @@ func openDiskBlobs(dir string) (*diskBlobs, []storedBlob, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var held []storedBlob
+	var stored []storedBlob
 	for _, o := range owners {
 		switch {
 		case o.Type().IsRegular() && strings.HasPrefix(o.Name(), uploadPrefix):
@@ -127,12 +127,12 @@ func openDiskBlobs(dir string) (*diskBlobs, []storedBlob, error) {
 			for _, f := range files {
 				info, err := f.Info()
 				if err == nil && info.Mode().IsRegular() && validSum(f.Name()) {
-					held = append(held, storedBlob{blobKey{o.Name(), f.Name()}, info.Size(), info.ModTime()})
+					stored = append(stored, storedBlob{blobKey{o.Name(), f.Name()}, info.Size(), info.ModTime()})
 				}
 			}
 		}
 	}
-	return &diskBlobs{dir}, held, nil
+	return &diskBlobs{dir}, stored, nil
 }
 
 func (d *diskBlobs) path(k blobKey) string { return filepath.Join(d.dir, k.owner, k.sum) }

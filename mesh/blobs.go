@@ -108,8 +108,8 @@ func (b *blobs) release(m Message) {
 }
 
 // restore loads the blobs that an earlier process stored, and counts the waiting messages.
-func (b *blobs) restore(held []storedBlob, waiting []Message) {
-	for _, h := range held {
+func (b *blobs) restore(files []storedBlob, waiting []Message) {
+	for _, h := range files {
 		b.stored[h.blobKey] = &blob{size: h.size, at: h.at}
 	}
 	for _, m := range waiting {
@@ -144,7 +144,7 @@ func (b *blobs) sweep() {
 	}
 }
 
-// reserve makes room for an upload. there is true if the blob is already stored.
+// reserve makes room for an upload. exists is true if the blob is already stored.
 func (b *blobs) reserve(k blobKey, size int64) (exists bool, err error) {
 	b.sweep()
 	b.mu.Lock()
@@ -162,9 +162,9 @@ func (b *blobs) reserve(k blobKey, size int64) (exists bool, err error) {
 		return true, nil
 	}
 	var all, own blobQuota
-	for held, row := range b.stored {
+	for key, row := range b.stored {
 		all.bytes, all.count = all.bytes+row.size, all.count+1
-		if held.owner == k.owner {
+		if key.owner == k.owner {
 			own.bytes, own.count = own.bytes+row.size, own.count+1
 		}
 	}
@@ -323,15 +323,15 @@ func withoutPath(err error) error {
 // caller names. HEAD answers with the length alone.
 func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	sum := r.PathValue("sha256")
-	gone := refuse(http.StatusNotFound, "no message in your mailbox names this file")
+	notFound := refuse(http.StatusNotFound, "no message in your mailbox names this file")
 	k, ok := s.blobFor(caller, sum)
 	if !ok {
-		return 0, nil, gone
+		return 0, nil, notFound
 	}
 	if r.Method == http.MethodHead {
 		size, ok := s.blobs.has(k)
 		if !ok {
-			return 0, nil, gone
+			return 0, nil, notFound
 		}
 		w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 		return http.StatusOK, nil, nil
@@ -339,7 +339,7 @@ func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, caller string) 
 	f, size, err := s.blobs.read(k)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return 0, nil, gone
+		return 0, nil, notFound
 	case err != nil:
 		return 0, nil, busyBlobs(http.StatusServiceUnavailable, "the mesh cannot read the file: try again")
 	}

@@ -51,7 +51,7 @@ func TestRepeatedUploadRenewsFile(t *testing.T) {
 	clock := newTestClock()
 	b, k := newBlobs(&memoryBlobs{}, memoryQuota, clock.now), blobKey{"goulard", "x"}
 	b.stored[k] = &blob{size: 1, at: clock.Add(-time.Hour)}
-	if there, err := b.reserve(k, 1); !there || err != nil || !b.stored[k].at.Equal(clock.now()) {
-		t.Errorf("%+v, %t, %v", b.stored[k], there, err)
+	if exists, err := b.reserve(k, 1); !exists || err != nil || !b.stored[k].at.Equal(clock.now()) {
+		t.Errorf("%+v, %t, %v", b.stored[k], exists, err)
 	}
 }

@@ -149,8 +149,8 @@ func (b *Mailbox) decodeMessages(list []byte, keys Keys) error {
 }
 
 // undecoded returns the Undecoded for an item that cannot be decoded.
-func undecoded(raw []byte, keys Keys, why error) Undecoded {
-	u := Undecoded{Raw: bytes.Clone(raw), Reason: why.Error()}
+func undecoded(raw []byte, keys Keys, cause error) Undecoded {
+	u := Undecoded{Raw: bytes.Clone(raw), Reason: cause.Error()}
 	found, err := splitObject(raw)
 	if err != nil {
 		return u

@@ -76,12 +76,12 @@ func OpenServer(dir string, o Options) (*Server, error) {
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	store, held, err := openDiskBlobs(filepath.Join(dir, "blobs"))
+	store, files, err := openDiskBlobs(filepath.Join(dir, "blobs"))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open mesh files: %w", err), lock.Close())
 	}
 	s.blobs = newBlobs(store, diskQuota, s.clock)
-	s.blobs.restore(held, s.ledger.messages())
+	s.blobs.restore(files, s.ledger.messages())
 	if err := s.persist(true); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}

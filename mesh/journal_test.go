@@ -183,14 +183,14 @@ func TestSurvivesKill(t *testing.T) {
 	if s.SetAside() != "" {
 		t.Error("the log was damaged")
 	}
-	held := map[string]bool{}
+	stored := map[string]bool{}
 	for _, mailbox := range s.ledger.mailboxes {
 		for _, h := range mailbox {
-			held[h.ID] = true
+			stored[h.ID] = true
 		}
 	}
 	for id := range accepted {
-		if !held[id] {
+		if !stored[id] {
 			t.Errorf("%s was accepted and is lost", id)
 		}
 	}

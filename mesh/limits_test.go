@@ -281,9 +281,9 @@ func registers(n int64, proven bool) bool {
 }
 
 // keeps reports whether a blob is kept.
-func keeps(clock *testClock, kept blob) bool {
+func keeps(clock *testClock, file blob) bool {
 	b := newBlobs(&memoryBlobs{}, memoryQuota, clock.now)
-	b.stored[blobKey{}] = &kept
+	b.stored[blobKey{}] = &file
 	b.sweep()
 	return len(b.stored) == 1
 }
@@ -430,9 +430,9 @@ func TestFileQuotas(t *testing.T) {
 		{memoryQuota, unprovenOwner, "dorlange", 32 << 20, 256},
 		{diskQuota, unprovenOwner, "dorlange", 512 << 20, 2048},
 	} {
-		room := func(held ...int64) bool {
+		room := func(sizes ...int64) bool {
 			b := newBlobs(&memoryBlobs{}, tt.total, time.Now)
-			for i, size := range held {
+			for i, size := range sizes {
 				b.stored[blobKey{tt.other, fmt.Sprint(i)}] = &blob{size: size, named: 1}
 			}
 			_, err := b.reserve(blobKey{tt.owner, "new"}, 10)

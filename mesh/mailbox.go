@@ -92,19 +92,19 @@ func (s *Server) mayWait(handle string) bool { return s.polling[handle] < maxLon
 // beginPolling counts a long poll of a mailbox. It refuses the poll if the token or the mesh
 // has too many. All unproven callers count as one. The calling function holds mu.
 func (s *Server) beginPolling(handle, caller string) error {
-	most, whose := maxCallerPolls, "for this token"
+	limit, scope := maxCallerPolls, "for this token"
 	if caller == "" {
-		most, whose = maxUnprovenPolls, "for callers without a token"
+		limit, scope = maxUnprovenPolls, "for callers without a token"
 	}
 	if s.pollingAll >= maxAllPolls {
-		most, whose = maxAllPolls, "in total"
-	} else if s.pollingBy[caller] < most {
+		limit, scope = maxAllPolls, "in total"
+	} else if s.pollingBy[caller] < limit {
 		s.polling[handle]++
 		s.pollingBy[caller]++
 		s.pollingAll++
 		return nil
 	}
-	r := refuse(http.StatusTooManyRequests, "too many long polls: the limit is %d %s", most, whose)
+	r := refuse(http.StatusTooManyRequests, "too many long polls: the limit is %d %s", limit, scope)
 	r.after = longPollPause
 	return r
 }

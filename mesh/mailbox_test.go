@@ -130,19 +130,19 @@ func poll(t *testing.T, s *Server, c *Client, event func() error) Mailbox {
 
 // The wait is as long as requested, and at most a minute.
 func TestLongPollWait(t *testing.T) {
-	for asked, want := range map[string]time.Duration{"50s": 50 * time.Second, "24h": MaxWait} {
+	for wait, want := range map[string]time.Duration{"50s": 50 * time.Second, "24h": MaxWait} {
 		synctest.Test(t, func(t *testing.T) {
 			s := NewServer(Options{Open: true})
-			r := httptest.NewRequest("GET", "http://127.0.0.1/mailbox/a?wait="+asked, nil)
+			r := httptest.NewRequest("GET", "http://127.0.0.1/mailbox/a?wait="+wait, nil)
 			r.RemoteAddr = "127.0.0.1:1"
 			w := httptest.NewRecorder()
 			began := time.Now()
 			s.ServeHTTP(w, r)
 			if waited := time.Since(began); w.Code != 200 || waited != want {
-				t.Errorf("%s: %d after %v", asked, w.Code, waited)
+				t.Errorf("%s: %d after %v", wait, w.Code, waited)
 			}
 			if got := w.Body.String(); got != `{"halted":false,"messages":[]}` {
-				t.Errorf("%s: %s", asked, got)
+				t.Errorf("%s: %s", wait, got)
 			}
 			if len(s.waiters) != 0 {
 				t.Error("the mailbox still has a waiter")
@@ -203,9 +203,9 @@ func TestLongPollOutlivesTimeouts(t *testing.T) {
 			t.Error(err)
 		}
 		// The server does not wait for a reader that is gone.
-		gone, leave := context.WithCancel(t.Context())
+		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, leave)
-		if _, err := c.Mailbox(gone, time.Minute); !errors.Is(err, context.Canceled) {
+		if _, err := c.Mailbox(ctx, time.Minute); !errors.Is(err, context.Canceled) {
 			t.Errorf("gone: %v", err)
 		}
 		synctest.Wait()
@@ -242,9 +242,9 @@ func TestLongPollsOfAHandle(t *testing.T) {
 			}
 			return time.Since(began)
 		}
-		held := make(chan time.Duration, 4)
+		durations := make(chan time.Duration, 4)
 		for range 4 {
-			go func() { held <- ask("goulard", "tg") }()
+			go func() { durations <- ask("goulard", "tg") }()
 		}
 		synctest.Wait()
 		for range 100 {
@@ -256,7 +256,7 @@ func TestLongPollsOfAHandle(t *testing.T) {
 			t.Errorf("another handle waited for %v", waited)
 		}
 		for range 4 {
-			if waited := <-held; waited != 50*time.Second {
+			if waited := <-durations; waited != 50*time.Second {
 				t.Errorf("one of the four waited for %v", waited)
 			}
 		}
@@ -285,9 +285,9 @@ func TestLongPollsOfInventedHandles(t *testing.T) {
 			}
 			return time.Since(began)
 		}
-		var held sync.WaitGroup
+		var polls sync.WaitGroup
 		for i := range maxUnprovenPolls {
-			held.Go(func() { ask(fmt.Sprint("liar", i), "") })
+			polls.Go(func() { ask(fmt.Sprint("liar", i), "") })
 		}
 		synctest.Wait()
 		if waited := ask("another", ""); waited != 0 {
@@ -296,7 +296,7 @@ func TestLongPollsOfInventedHandles(t *testing.T) {
 		if waited := ask("goulard", "tg"); waited != 50*time.Second {
 			t.Errorf("an agent waited for %v", waited)
 		}
-		held.Wait()
+		polls.Wait()
 		if waited := ask("another", ""); waited != 50*time.Second || s.pollingBy[""] != 0 || s.pollingAll != 0 {
 			t.Errorf("afterwards one waited for %v; counted %d, %d", waited, s.pollingBy[""], s.pollingAll)
 		}

@@ -144,18 +144,18 @@ func (b Mailbox) Empty() bool { return len(b.Messages)+len(b.Undecoded) == 0 }
 
 // decodeList decodes an array of at most most items, or null. It stops at the first item beyond
 // that.
-func decodeList[T any](data []byte, most int, what string) (list []T, err error) {
+func decodeList[T any](data []byte, limit int, name string) (list []T, err error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	open, err := dec.Token()
 	if err != nil || open == nil { // null: an empty list
 		return nil, err
 	}
 	if open != json.Delim('[') {
-		return nil, fmt.Errorf("%s is not an array", what)
+		return nil, fmt.Errorf("%s is not an array", name)
 	}
 	for dec.More() {
-		if len(list) == most {
-			return nil, fmt.Errorf("more than %d %s", most, what)
+		if len(list) == limit {
+			return nil, fmt.Errorf("more than %d %s", limit, name)
 		}
 		var item T
 		if err := dec.Decode(&item); err != nil {

@@ -15,7 +15,7 @@ func TestNudgesCoalesce(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
-	held := func() []Message {
+	waiting := func() []Message {
 		mailbox, err := g.Mailbox(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
@@ -28,7 +28,7 @@ func TestNudgesCoalesce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first := held()
+	first := waiting()
 	if len(first) != 1 || first[0].Text != "99" {
 		t.Fatalf("held: %+v", first)
 	}
@@ -38,7 +38,7 @@ func TestNudgesCoalesce(t *testing.T) {
 	if err := g.Ack(t.Context(), first[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	if late := held(); len(late) != 1 || late[0].Text != "late" {
+	if late := waiting(); len(late) != 1 || late[0].Text != "late" {
 		t.Errorf("after the acknowledgement: %+v", late)
 	}
 }

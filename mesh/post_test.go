@@ -36,7 +36,7 @@ func FuzzPost(f *testing.F) {
 		if !json.Valid(first.Body.Bytes()) || first.Code != http.StatusAccepted && (first.Code < 400 || first.Code >= 500) {
 			t.Fatalf("%q: %d %s", body, first.Code, first.Body)
 		}
-		var took struct{ ID string }
+		var accepted struct{ ID string }
 		var mailbox Mailbox
 		if err := json.Unmarshal(call("GET", "/mailbox/dorlange", "td", "").Body.Bytes(), &mailbox); err != nil {
 			t.Fatal(err)
@@ -47,7 +47,7 @@ func FuzzPost(f *testing.F) {
 			}
 			return
 		}
-		if err := json.Unmarshal(first.Body.Bytes(), &took); err != nil {
+		if err := json.Unmarshal(first.Body.Bytes(), &accepted); err != nil {
 			t.Fatal(err)
 		}
 		if len(mailbox.Messages) == 0 && strings.Contains(strings.ToLower(string(body)), "goulard") {
@@ -57,7 +57,7 @@ func FuzzPost(f *testing.F) {
 			t.Fatalf("%q: %d messages", body, len(mailbox.Messages))
 		}
 		m := mailbox.Messages[0]
-		if m.ID != took.ID || !validID(m.ID) || m.From != "goulard" || m.To != "dorlange" || !m.Proven || len(m.Hops) > MaxHops || m.Kind == KindNudge {
+		if m.ID != accepted.ID || !validID(m.ID) || m.From != "goulard" || m.To != "dorlange" || !m.Proven || len(m.Hops) > MaxHops || m.Kind == KindNudge {
 			t.Errorf("%q became %+v", body, m)
 		}
 		again, err := json.Marshal(postBody{ID: m.ID, From: m.From, To: m.To, Text: "again", Kind: KindMessage})

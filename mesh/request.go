@@ -40,7 +40,7 @@ type request struct {
 
 // do makes the call. Timeout limits its time, MaxMailbox the size of the answer.
 func (c *Client) do(ctx context.Context, r request) error {
-	asked := ctx
+	caller := ctx
 	timeout := c.Timeout
 	if timeout <= 0 {
 		timeout = 30 * time.Second
@@ -49,8 +49,8 @@ func (c *Client) do(ctx context.Context, r request) error {
 	defer cancel()
 
 	token, err := c.bearer(ctx)
-	if err != nil && asked.Err() != nil {
-		return &Error{Op: r.op, Err: context.Cause(asked)} // the caller gave up; the token may be valid
+	if err != nil && caller.Err() != nil {
+		return &Error{Op: r.op, Err: context.Cause(caller)} // the caller gave up; the token may be valid
 	}
 	if err != nil {
 		return &state.CredentialError{Name: "mesh", Err: fmt.Errorf("read token: %w", err)}

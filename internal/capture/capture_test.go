@@ -15,7 +15,7 @@ import (
 // without end are ended: also if they ignore SIGPIPE and SIGTERM, or leave the
 // printing to a child.
 func TestRun(t *testing.T) {
-	most := capture.Limits{Stdout: 100, Stderr: 50}
+	limits := capture.Limits{Stdout: 100, Stderr: 50}
 	for name, c := range map[string]struct {
 		script         string
 		stdout, stderr string
@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "sh", "-c", c.script)
-			got, err := capture.Run(t.Context(), cmd, most)
+			got, err := capture.Run(t.Context(), cmd, limits)
 			t.Cleanup(func() { _ = capture.KillGroup(cmd) }) // the orphan
 			if string(got.Stdout) != c.stdout || string(got.Stderr) != c.stderr {
 				t.Errorf("printed %q and %q, want %q and %q", got.Stdout, got.Stderr, c.stdout, c.stderr)

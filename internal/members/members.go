@@ -173,8 +173,8 @@ func OptRows[T comparable](c *Coder, name string, v *[]T, list func(*T, *Coder))
 		if i > 0 {
 			c.data = append(c.data, ',')
 		}
-		gone := old.removedRows(j, &rows[i])
-		if gone < 0 {
+		removed := old.removedRows(j, &rows[i])
+		if removed < 0 {
 			from := len(c.data)
 			object(c, &rows[i], list)
 			places[i] = place{from, len(c.data)}
@@ -182,7 +182,7 @@ func OptRows[T comparable](c *Coder, name string, v *[]T, list func(*T, *Coder))
 			j++
 			continue
 		}
-		j += gone
+		j += removed
 		first, start := j, len(c.data)
 		for i < len(rows) && j < len(old.rows) && rows[i] == old.rows[j] {
 			shift := start - old.places[first].from

@@ -132,12 +132,12 @@ func TestGuardedPanic(t *testing.T) {
 			secrets.Guarded(func() { crashing(value) })()
 			return "no panic"
 		}()
-		told, is := report.(string)
-		if !is || !strings.HasPrefix(told, "the server said ") || !strings.Contains(told, "***") || !strings.Contains(told, "secret_test.crashing") {
+		text, is := report.(string)
+		if !is || !strings.HasPrefix(text, "the server said ") || !strings.Contains(text, "***") || !strings.Contains(text, "secret_test.crashing") {
 			t.Errorf("%s: %v", name, report)
 		}
 		for _, form := range secret.Disguises(awkward) {
-			if strings.Contains(told, form) {
+			if strings.Contains(text, form) {
 				t.Errorf("%s: the report holds %s", name, form)
 			}
 		}

@@ -103,9 +103,9 @@ func (f Filter) judgeProof(fields []message.Field, from string, arrived time.Tim
 	reason := ""
 	find := func() (proofs []proof, reason string) { return f.signatureProofs(fields, from) }
 	if f.Verify != VerifyDKIM {
-		var said serverVerdict
-		said, reason = f.serverVerdict(fields, from)
-		find = func() (proofs []proof, reason string) { return f.serverProofs(said, fields, from) }
+		var verdict serverVerdict
+		verdict, reason = f.serverVerdict(fields, from)
+		find = func() (proofs []proof, reason string) { return f.serverProofs(verdict, fields, from) }
 	}
 	if reason == "" {
 		reason = replayable(fields, arrived)

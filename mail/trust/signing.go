@@ -71,10 +71,10 @@ func (f Filter) provedBySPFOnly(fields []message.Field, from string) bool {
 	if f.Verify == VerifyDKIM {
 		return false
 	}
-	said, reason := f.serverVerdict(fields, from)
-	if reason != "" || said.submitted {
+	verdict, reason := f.serverVerdict(fields, from)
+	if reason != "" || verdict.submitted {
 		return false
 	}
-	_, reason = f.namedProofs(said.results, fields, from)
-	return strings.HasPrefix(reason, errNoDKIM) && provesPath(said.results, from)
+	_, reason = f.namedProofs(verdict.results, fields, from)
+	return strings.HasPrefix(reason, errNoDKIM) && provesPath(verdict.results, from)
 }

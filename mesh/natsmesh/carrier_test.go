@@ -394,10 +394,10 @@ func TestHalt(t *testing.T) {
 		if _, err := bob.Watch(t.Context(), 0); err != nil { // it listens from now on
 			t.Fatal(err)
 		}
-		heard := make(chan bool, 1)
+		halts := make(chan bool, 1)
 		go func() {
 			mailbox, err := bob.Watch(t.Context(), time.Minute)
-			heard <- err == nil && mailbox.Halted == halted
+			halts <- err == nil && mailbox.Halted == halted
 		}()
 		set := alice.Halt
 		if !halted {
@@ -406,7 +406,7 @@ func TestHalt(t *testing.T) {
 		if err := set(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !<-heard {
+		if !<-halts {
 			t.Errorf("a listener did not hear that halted became %v", halted)
 		}
 		if take(t, bob).Halted != halted {
@@ -430,18 +430,18 @@ func TestWatch(t *testing.T) {
 		},
 		"a nudge": func() error { return alice.Nudge(t.Context(), "bob", "", "wake up") },
 	} {
-		heard := make(chan mesh.Mailbox, 1)
+		results := make(chan mesh.Mailbox, 1)
 		go func() {
 			mailbox, err := bob.Watch(t.Context(), time.Minute)
 			if err != nil {
 				t.Error(err)
 			}
-			heard <- mailbox
+			results <- mailbox
 		}()
 		if err := ring(); err != nil {
 			t.Fatal(err)
 		}
-		if mailbox := <-heard; len(mailbox.Messages) != 1 || mailbox.Messages[0].From != "alice" || !mailbox.Messages[0].Proven || mailbox.Messages[0].Kind != mesh.KindNudge {
+		if mailbox := <-results; len(mailbox.Messages) != 1 || mailbox.Messages[0].From != "alice" || !mailbox.Messages[0].Proven || mailbox.Messages[0].Kind != mesh.KindNudge {
 			t.Errorf("%s woke with %+v", name, mailbox)
 		}
 	}

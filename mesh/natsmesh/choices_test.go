@@ -109,9 +109,9 @@ func TestSendDefaults(t *testing.T) {
 		if err := alice.server().Ring(t.Context(), "bob"); err != nil {
 			t.Fatal(err)
 		}
-		heard, err := bob.Watch(t.Context(), time.Minute)
-		if err != nil || len(heard.Messages) != 1 || heard.Messages[0].From != "alice" || heard.Messages[0].Proven != known {
-			t.Errorf("rung by alice, whose key is known: %t: %+v, %v", known, heard, err)
+		result, err := bob.Watch(t.Context(), time.Minute)
+		if err != nil || len(result.Messages) != 1 || result.Messages[0].From != "alice" || result.Messages[0].Proven != known {
+			t.Errorf("rung by alice, whose key is known: %t: %+v, %v", known, result, err)
 		}
 	}
 }
@@ -225,8 +225,8 @@ func TestStaleGoIsUnproven(t *testing.T) {
 		if err := set.halt(); err != nil {
 			t.Fatal(err)
 		}
-		if heard, err := bob.Watch(t.Context(), time.Minute); err != nil || heard.Halted != set.halted || heard.HaltUnproven {
-			t.Errorf("halted: %t: %+v, %v", set.halted, heard, err)
+		if result, err := bob.Watch(t.Context(), time.Minute); err != nil || result.Halted != set.halted || result.HaltUnproven {
+			t.Errorf("halted: %t: %+v, %v", set.halted, result, err)
 		}
 	}
 	for age, unproven := range map[time.Duration]bool{6 * 24 * time.Hour: false, 8 * 24 * time.Hour: true} {

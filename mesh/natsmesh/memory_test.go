@@ -60,13 +60,13 @@ func TestServerInMemory(t *testing.T) {
 			if mailbox, err := bob.Watch(t.Context(), 0); err != nil || !mailbox.Empty() {
 				t.Fatalf("an empty mailbox: %+v, %v", mailbox, err)
 			}
-			heard := make(chan mesh.Mailbox, 1)
+			results := make(chan mesh.Mailbox, 1)
 			go func() {
 				mailbox, err := bob.Watch(t.Context(), time.Minute)
 				if err != nil {
 					t.Error(err)
 				}
-				heard <- mailbox
+				results <- mailbox
 			}()
 			content := bytes.Repeat([]byte("agent"), 100_000)
 			sum := sha256.Sum256(content)
@@ -75,7 +75,7 @@ func TestServerInMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			send(t, alice, mesh.Message{ID: "one", To: "bob", Text: "hello", Files: []mesh.File{f}})
-			if mailbox := <-heard; len(mailbox.Messages) != 1 || !mailbox.Messages[0].Proven {
+			if mailbox := <-results; len(mailbox.Messages) != 1 || !mailbox.Messages[0].Proven {
 				t.Errorf("a listener heard %+v", mailbox)
 			}
 			e.Restart()
@@ -144,18 +144,18 @@ func TestClusterMailboxesInMemory(t *testing.T) {
 					sent++
 				}
 			}
-			came := 0
+			received := 0
 			for range 6 {
 				mailbox := take(t, clients[0])
 				for _, m := range mailbox.Messages {
-					if m.ID != fmt.Sprint(came) {
-						t.Fatalf("message %d has the id %s", came, m.ID)
+					if m.ID != fmt.Sprint(received) {
+						t.Fatalf("message %d has the id %s", received, m.ID)
 					}
-					came++
+					received++
 				}
 			}
-			if came != sent {
-				t.Errorf("%d messages of %d came", came, sent)
+			if received != sent {
+				t.Errorf("%d messages of %d came", received, sent)
 			}
 		})
 	}

@@ -136,7 +136,7 @@ func (c *Client) Status(ctx context.Context) (mesh.Status, error) {
 	if s.Date, err = c.server().Look(ctx, cmp.Or(c.Host, "host"), c.now()); err != nil {
 		return mesh.Status{}, failure(op, err)
 	}
-	heard, err := c.server().Count(ctx)
+	counted, err := c.server().Count(ctx)
 	if err != nil {
 		return mesh.Status{}, failure(op, err)
 	}
@@ -144,11 +144,11 @@ func (c *Client) Status(ctx context.Context) (mesh.Status, error) {
 	if err != nil {
 		return mesh.Status{}, failure(op, err)
 	}
-	s.Halted, _ = keys.halted(heard.Halt)
+	s.Halted, _ = keys.halted(counted.Halt)
 	online, err := c.Online(ctx)
 	if err != nil {
 		return mesh.Status{}, err
 	}
-	s.Waiting, s.Online = heard.Waiting, len(online)
+	s.Waiting, s.Online = counted.Waiting, len(online)
 	return s, nil
 }

@@ -76,11 +76,11 @@ func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (mesh.Mailbox,
 		if err != nil || !mailbox.Empty() || left <= 0 {
 			return mailbox, err
 		}
-		heard, err := c.Watch(ctx, left)
+		change, err := c.Watch(ctx, left)
 		if err != nil {
 			return mesh.Mailbox{}, err
 		}
-		if !heard.HaltUnproven && heard.Halted != mailbox.Halted {
+		if !change.HaltUnproven && change.Halted != mailbox.Halted {
 			end = time.Now()
 		}
 	}
@@ -116,19 +116,19 @@ func (c *Client) show(ctx context.Context, taken fleet.Taken) (mesh.Mailbox, err
 	}
 	slices.SortStableFunc(taken.Items, func(a, b fleet.Item) int { return a.Stored.Compare(b.Stored) })
 	size := 0
-	shown := map[string]bool{}
+	ids := map[string]bool{}
 	for _, i := range taken.Items {
-		if size += len(i.Body); size > mesh.MaxMailbox || len(shown) == mesh.MaxMessages {
+		if size += len(i.Body); size > mesh.MaxMailbox || len(ids) == mesh.MaxMessages {
 			break // the server ignored the limits of the request
 		}
 		m, undecoded := keys.read(i)
 		if undecoded != nil {
 			m.ID, m.From = undecoded.ID, undecoded.From
 		}
-		if !c.addPending(m, i) || shown[m.ID] {
+		if !c.addPending(m, i) || ids[m.ID] {
 			continue
 		}
-		shown[m.ID] = true
+		ids[m.ID] = true
 		if undecoded != nil {
 			mailbox.Undecoded = append(mailbox.Undecoded, *undecoded)
 		} else {

@@ -58,8 +58,8 @@ type auditLine struct {
 	month  string // the file the line belongs in
 }
 
-func (p auditLine) is(what string) Break {
-	return Break{Serial: p.serial, File: p.file, Line: p.number, What: what}
+func (p auditLine) breakOf(problem string) Break {
+	return Break{Serial: p.serial, File: p.file, Line: p.number, What: problem}
 }
 
 // Audit reads the whole history and verifies its chain. It takes no lock and changes no file. Lines
@@ -105,9 +105,9 @@ func (st *Store) auditLines() (all []auditLine, breaks []Break, err error) {
 		for i, l := range lines {
 			switch {
 			case l.sealed && (last != nil && !l.after(*last) || l.month != l.file):
-				breaks = append(breaks, l.is(breakOrder))
+				breaks = append(breaks, l.breakOf(breakOrder))
 			case !l.sealed && last != nil:
-				breaks = append(breaks, l.is(breakNoSum))
+				breaks = append(breaks, l.breakOf(breakNoSum))
 			}
 			if l.sealed {
 				last = &lines[i]
@@ -159,11 +159,11 @@ func (a *Audit) verifySums(lines []auditLine, genesis string) {
 			continue // older than the chain, or already reported as a break of its file
 		}
 		if sumAfter(before, p.line) != p.sum {
-			what := breakChanged
+			problem := breakChanged
 			if a.Lines == 0 {
-				what = breakOlder
+				problem = breakOlder
 			}
-			a.Breaks = append(a.Breaks, p.is(what))
+			a.Breaks = append(a.Breaks, p.breakOf(problem))
 		}
 		before = p.sum
 		a.Lines++

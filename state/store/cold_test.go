@@ -75,9 +75,9 @@ func TestOtherJSONIsRead(t *testing.T) {
 	if err := os.WriteFile(st.path(stateFile), pretty, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, why, err := (&Store{Dir: st.Dir, Agent: st.Agent}).load()
-	if err != nil || why != "" {
-		t.Fatalf("%q, %v", why, err)
+	got, recovery, err := (&Store{Dir: st.Dir, Agent: st.Agent}).load()
+	if err != nil || recovery != "" {
+		t.Fatalf("%q, %v", recovery, err)
 	}
 	statetest.SameState(t, got, want)
 }

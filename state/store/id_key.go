@@ -126,8 +126,8 @@ func keyCause(s state.State, err error) KeyCause {
 	}
 }
 
-func newIDKey(why KeyCause, now time.Time) IDKey {
+func newIDKey(cause KeyCause, now time.Time) IDKey {
 	secret := make([]byte, secretLength)
 	rand.Read(secret)
-	return IDKey{Secret: secret, Made: now.UTC().Round(0), Cause: why}
+	return IDKey{Secret: secret, Made: now.UTC().Round(0), Cause: cause}
 }

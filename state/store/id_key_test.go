@@ -70,13 +70,13 @@ func TestIDKeyIsCreatedOnce(t *testing.T) {
 			if err != nil || peeked.Cause != c.want {
 				t.Errorf("a look finds %q, %v", peeked.Cause, err)
 			}
-			made, err := st.IDKey(noon)
-			if err != nil || made.Cause != c.want || len(made.Secret) != secretLength {
-				t.Fatalf("made %q of %d bytes, %v; want %q", made.Cause, len(made.Secret), err, c.want)
+			key, err := st.IDKey(noon)
+			if err != nil || key.Cause != c.want || len(key.Secret) != secretLength {
+				t.Fatalf("made %q of %d bytes, %v; want %q", key.Cause, len(key.Secret), err, c.want)
 			}
 			step(t, st)
 			again, err := st.IDKey(noon.Add(time.Hour))
-			if err != nil || !bytes.Equal(again.Secret, made.Secret) || again.Cause != made.Cause || !again.Made.Equal(noon) {
+			if err != nil || !bytes.Equal(again.Secret, key.Secret) || again.Cause != key.Cause || !again.Made.Equal(noon) {
 				t.Errorf("the next one is another: %v", err)
 			}
 			if info, err := os.Stat(st.path(IDKeyFile)); err != nil || info.Mode() != 0o600 {
@@ -87,7 +87,7 @@ func TestIDKeyIsCreatedOnce(t *testing.T) {
 				t.Errorf("set aside: %v", aside)
 			}
 			log, _ := os.ReadFile(st.path("log"))
-			if told := strings.Contains(string(log), IDKeyFile); told != (c.want == KeyDamaged || c.want == KeyLost) {
+			if logged := strings.Contains(string(log), IDKeyFile); logged != (c.want == KeyDamaged || c.want == KeyLost) {
 				t.Errorf("the log says: %s", log)
 			}
 		})

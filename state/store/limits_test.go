@@ -68,11 +68,11 @@ func TestLimits(t *testing.T) {
 		}},
 		limittest.Duration("commitPatience", 10*time.Second, 1, func(t *testing.T, d time.Duration) (within bool) {
 			st := storeWith(t, "log", "")
-			held, err := st.lockState(t.Context())
+			lock, err := st.lockState(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer held.Unlock()
+			defer lock.Unlock()
 			synctest.Test(t, func(*testing.T) { // by a clock that moves at once
 				began := time.Now()
 				_, err := st.lockState(context.Background())

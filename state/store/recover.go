@@ -18,8 +18,8 @@ type Recovery string
 
 // load is loadStored for a caller that does not need the chain.
 func (st *Store) load() (state.State, Recovery, error) {
-	s, why, err := st.loadStored()
-	return s.State, why, err
+	s, recovery, err := st.loadStored()
+	return s.State, recovery, err
 }
 
 // loadStored reads the state. It rebuilds the state in memory if state.json is unusable, or is
@@ -52,14 +52,14 @@ func (st *Store) loadStored() (stored, Recovery, error) {
 	if histErr != nil {
 		return stored{}, "", histErr
 	}
-	why := Recovery("it could not be read")
+	recovery := Recovery("it could not be read")
 	if missing {
-		why = "it was missing"
+		recovery = "it was missing"
 	}
 	if prevErr == nil {
-		return stored{State: state.Replay(prev, lines), Chain: end}, why, nil
+		return stored{State: state.Replay(prev, lines), Chain: end}, recovery, nil
 	}
-	return stored{State: state.Rebuild(state.New(st.Agent, NewID()), lines), Chain: end}, why + ", like its copy", nil
+	return stored{State: state.Rebuild(state.New(st.Agent, NewID()), lines), Chain: end}, recovery + ", like its copy", nil
 }
 
 // Hook, if not nil, is called before each step that touches the disk, with the step ("write",

@@ -165,11 +165,11 @@ func TestCorruptState(t *testing.T) {
 			st, story := startedStore(t)
 			put(t, st, stateFile, content)
 			recovered(t, st, story, "it could not be read")
-			kept := glob(t, st, "state.json.corrupt-*")
-			if len(kept) != 1 {
-				t.Fatalf("set aside: %v", kept)
+			corrupt := glob(t, st, "state.json.corrupt-*")
+			if len(corrupt) != 1 {
+				t.Fatalf("set aside: %v", corrupt)
 			}
-			if data, err := os.ReadFile(kept[0]); err != nil || string(data) != content {
+			if data, err := os.ReadFile(corrupt[0]); err != nil || string(data) != content {
 				t.Errorf("what was set aside is %q, %v", data, err)
 			}
 		})
@@ -192,9 +192,9 @@ func TestCorruptTwice(t *testing.T) {
 	story.S = mustState(t, st)
 	put(t, st, stateFile, "bad again")
 	remove(t, st, stateFile+".tmp")
-	s, why, err := st.load()
-	if err != nil || why == "" {
-		t.Fatalf("load: %q, %v", why, err)
+	s, recovery, err := st.load()
+	if err != nil || recovery == "" {
+		t.Fatalf("load: %q, %v", recovery, err)
 	}
 	if g, w := statetest.JSON(t, durable(s)), statetest.JSON(t, durable(story.S)); g != w {
 		t.Errorf("recovered\n%s\nwant\n%s", g, w)
@@ -225,22 +225,22 @@ func recovered(t *testing.T, st *Store, story *statetest.Story, why string) {
 	if len(glob(t, st, "state.json.corrupt-*")) > 0 {
 		t.Error("a reader has set the file aside")
 	}
-	told := 0
+	notices := 0
 	for range 2 {
 		if err := commitLine(st, story, "09:40 poll"); err != nil {
 			t.Fatal(err)
 		}
 		for _, l := range story.S.Lines {
 			if l.Kind == state.LineRecovery {
-				told++
+				notices++
 				if !strings.HasPrefix(l.Reason, why) {
 					t.Errorf("reason %q, want %q", l.Reason, why)
 				}
 			}
 		}
 	}
-	if told != 1 {
-		t.Errorf("reported %d times", told)
+	if notices != 1 {
+		t.Errorf("reported %d times", notices)
 	}
 	if story.S.Serial != lost.Serial+2 {
 		t.Errorf("serial %d after %d: a serial was used twice, or skipped", story.S.Serial, lost.Serial)
@@ -267,9 +267,9 @@ func TestRebuildFromHistory(t *testing.T) {
 				}
 			}
 			damage(t, st)
-			s, why, err := st.load()
-			if err != nil || why == "" {
-				t.Fatalf("load: %q, %v", why, err)
+			s, recovery, err := st.load()
+			if err != nil || recovery == "" {
+				t.Fatalf("load: %q, %v", recovery, err)
 			}
 			want := durable(story.S)
 			want.Phase = state.IDLE
@@ -295,8 +295,8 @@ func TestRebuildFromHistory(t *testing.T) {
 // TestRecoveryAfterCrash breaks the commit that recovers at every step that touches the
 // disk. The next one recovers, and the operator is informed once.
 func TestRecoveryAfterCrash(t *testing.T) {
-	base, told := startedStore(t)
-	lost := told.S
+	base, history := startedStore(t)
+	lost := history.S
 	put(t, base, stateFile, "{")
 	for _, f := range faults[:3] {
 		t.Run(f.name, func(t *testing.T) {
@@ -340,8 +340,8 @@ func TestRecoveryAfterCrash(t *testing.T) {
 				if notices != 1 {
 					t.Errorf("%s: reported %d times", where, notices)
 				}
-				if kept := glob(t, st, "state.json.corrupt-*"); len(kept) != 1 {
-					t.Errorf("%s: set aside: %v", where, kept)
+				if corrupt := glob(t, st, "state.json.corrupt-*"); len(corrupt) != 1 {
+					t.Errorf("%s: set aside: %v", where, corrupt)
 				}
 				if _, ok := story.S.Message("q1"); !ok {
 					t.Errorf("%s: the peer's message is lost", where)
@@ -397,9 +397,9 @@ func TestNewAgent(t *testing.T) {
 	if _, err := os.Stat(filepath.Dir(st.Dir)); !errors.Is(err, os.ErrNotExist) {
 		t.Error("Read has made the directory")
 	}
-	if _, err := st.Commit(context.Background(), time.Now(), func(s state.State, why Recovery) (state.State, error) {
-		if why != "" {
-			t.Errorf("recovery %q", why)
+	if _, err := st.Commit(context.Background(), time.Now(), func(s state.State, recovery Recovery) (state.State, error) {
+		if recovery != "" {
+			t.Errorf("recovery %q", recovery)
 		}
 		return state.Step(s, nil, statetest.Policy(), time.Now()), nil
 	}); err != nil {

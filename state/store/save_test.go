@@ -59,9 +59,9 @@ func TestLostPollTimes(t *testing.T) {
 		if err := os.WriteFile(lost.path(stateFile), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		found, why, err := lost.load()
-		if err != nil || (why != "") != (string(data) == "{") {
-			t.Fatalf("%q, %v", why, err)
+		found, recovery, err := lost.load()
+		if err != nil || (recovery != "") != (string(data) == "{") {
+			t.Fatalf("%q, %v", recovery, err)
 		}
 		found.Cursor.Swept, want.Cursor.Swept = time.Time{}, time.Time{}
 		statetest.SameState(t, found.WithTimesOf(want), want)

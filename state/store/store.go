@@ -120,8 +120,8 @@ func (st *Store) finishEarlier(old stored, recovery Recovery, now time.Time) err
 }
 
 // setAside renames an unusable file. The new name includes the reason.
-func (st *Store) setAside(file, why string, now time.Time) error {
-	aside := st.path(file + "." + why + "-" + now.UTC().Format("20060102T150405.000000000Z"))
+func (st *Store) setAside(file, reason string, now time.Time) error {
+	aside := st.path(file + "." + reason + "-" + now.UTC().Format("20060102T150405.000000000Z"))
 	if err := st.Hook.at("rename", aside); err != nil {
 		return err
 	}
