@@ -149,7 +149,7 @@ func TestErrorPrecedence(t *testing.T) {
 // that was heard before counts until another is.
 func TestRingsDoNotHideHalt(t *testing.T) {
 	b := &bell{rings: make(chan *nats.Msg, 2*queued), halt: make(chan *nats.Msg, 1)}
-	for _, m := range ringing(2*queued, "bob") {
+	for _, m := range ringMessages(2*queued, "bob") {
 		b.rings <- m
 	}
 	b.halt <- &nats.Msg{Subject: haltSubject, Data: []byte(`{"halted":true}`)}

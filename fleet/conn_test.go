@@ -48,11 +48,11 @@ func TestBrokenServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := listening(t, func(net.Conn) {})
+	closed := startListener(t, func(net.Conn) {})
 	closed.Close()
-	silent := listening(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	web := listening(t, func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); c.Close() })
-	noise := listening(t, func(c net.Conn) { _, _ = io.WriteString(c, "INFO {\"nonce\":}\r\n"); c.Close() })
+	silent := startListener(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	web := startListener(t, func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); c.Close() })
+	noise := startListener(t, func(c net.Conn) { _, _ = io.WriteString(c, "INFO {\"nonce\":}\r\n"); c.Close() })
 	for name, tt := range map[string]struct {
 		servers []net.Listener
 		says    string
@@ -84,7 +84,7 @@ func TestBrokenServers(t *testing.T) {
 	}
 }
 
-func listening(t *testing.T, serve func(net.Conn)) net.Listener {
+func startListener(t *testing.T, serve func(net.Conn)) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -146,7 +146,7 @@ func TestRetriesUnverifiedChain(t *testing.T) {
 		for i := range verified {
 			verified[i] = make(chan bool, 1)
 		}
-		server := listening(t, func(c net.Conn) {
+		server := startListener(t, func(c net.Conn) {
 			defer c.Close()
 			n := connected.Add(1) - 1 // before INFO: the client makes no other connection until it has that
 			_, _ = io.WriteString(c, `INFO {"tls_required":true,"nonce":"a","max_payload":1024}`+"\r\n")

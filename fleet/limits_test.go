@@ -42,18 +42,18 @@ func TestLimits(t *testing.T) {
 			return err == nil
 		}},
 		{Const: "maxToken", Max: 63, Within: func(_ *testing.T, n int64) bool { return HostToken(x(n)) == x(n) }},
-		{Const: "maxRings", Max: 64, Within: func(_ *testing.T, n int64) bool { return len(collectAll(ringing(n, "bob")).Rings) == int(n) }},
-		{Const: "maxFrom", Max: 256, Within: func(_ *testing.T, n int64) bool { return collectAll(ringing(1, x(n))).Rings[0].From == x(n) }},
+		{Const: "maxRings", Max: 64, Within: func(_ *testing.T, n int64) bool { return len(collectAll(ringMessages(n, "bob")).Rings) == int(n) }},
+		{Const: "maxFrom", Max: 256, Within: func(_ *testing.T, n int64) bool { return collectAll(ringMessages(1, x(n))).Rings[0].From == x(n) }},
 		{Const: "queued", Max: 1024, Within: func(_ *testing.T, n int64) bool { // HALT behind calls of the doorbell
 			halt := &nats.Msg{Subject: haltSubject, Data: []byte(`{"halted":true}`)}
-			return collectAll(append(ringing(n-1, "bob"), halt)).Halt.Halted
+			return collectAll(append(ringMessages(n-1, "bob"), halt)).Halt.Halted
 		}},
 		{Const: "atOnce", Max: 8, Within: func(t *testing.T, n int64) bool { return concurrentCalls(t, n) == n }},
 
 		// Times.
 		limittest.Duration("tryTime", 5*time.Second, 2, func(t *testing.T, d time.Duration) (answered bool) {
 			synctest.Test(t, func(t *testing.T) {
-				c, l := connected()
+				c, l := unusedConn()
 				answered = c.attempt(t.Context(), l, func(ctx context.Context, _ *link) error {
 					select {
 					case <-time.After(d - 1):
@@ -66,14 +66,14 @@ func TestLimits(t *testing.T) {
 			return answered
 		}),
 		limittest.Duration("firstPause", 50*time.Millisecond, 1, func(t *testing.T, d time.Duration) bool {
-			times := tries(t)
+			times := tryTimes(t)
 			return times[1]-times[0] >= d
 		}),
 	})
 }
 
-// ringing returns n calls of the doorbell from an agent.
-func ringing(n int64, from string) (rings []*nats.Msg) {
+// ringMessages returns n calls of the doorbell from an agent.
+func ringMessages(n int64, from string) (rings []*nats.Msg) {
 	for range n {
 		rings = append(rings, &nats.Msg{Subject: wakeupSubject("alice"), Data: []byte(from)})
 	}
@@ -93,10 +93,10 @@ func collectAll(messages []*nats.Msg) Heard {
 // are not lost.
 func TestRingsAreNotLost(t *testing.T) {
 	b := &bell{rings: make(chan *nats.Msg, queued+1)}
-	for _, m := range ringing(queued+1, "bob") {
+	for _, m := range ringMessages(queued+1, "bob") {
 		b.rings <- m
 	}
-	new(Conn).collect(b, ringing(1, "bob")[0])
+	new(Conn).collect(b, ringMessages(1, "bob")[0])
 	if len(b.rings) != 2 {
 		t.Errorf("%d calls are left, want 2", len(b.rings))
 	}
@@ -127,16 +127,16 @@ func concurrentCalls(t *testing.T, n int64) (calls int64) {
 	return calls
 }
 
-// connected returns a connection that is not used.
-func connected() (*Conn, *link) {
+// unusedConn returns a connection that is not used.
+func unusedConn() (*Conn, *link) {
 	l := &link{nc: new(nats.Conn)}
 	return &Conn{link: l}, l
 }
 
-// tries returns when a call is tried that a server answers with an error that passes.
-func tries(t *testing.T) (times []time.Duration) {
+// tryTimes returns when a call is tried that a server answers with an error that passes.
+func tryTimes(t *testing.T) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := connected()
+		c, _ := unusedConn()
 		began := time.Now()
 		err := c.do(t.Context(), func(context.Context, *link) error {
 			times = append(times, time.Since(began))
@@ -153,7 +153,7 @@ func tries(t *testing.T) (times []time.Duration) {
 // TestRetryPauses checks the pauses of a call that fails in passing, which grow, and when it is
 // given up.
 func TestRetryPauses(t *testing.T) {
-	times := tries(t)
+	times := tryTimes(t)
 	if last := times[len(times)-1]; last != 30*time.Second {
 		t.Errorf("a call was given up after %v", last)
 	}

@@ -56,7 +56,7 @@ func (c *Conn) ring(ctx context.Context, to string) (*nats.Msg, error) {
 // connection it returns at once if the mailbox is not empty.
 func (c *Conn) Listen(ctx context.Context, wait time.Duration) (Heard, error) {
 	end := time.Now().Add(wait)
-	l, b, err := c.listening(ctx)
+	l, b, err := c.linkAndBell(ctx)
 	if err != nil {
 		return Heard{}, err
 	}
@@ -65,7 +65,7 @@ func (c *Conn) Listen(ctx context.Context, wait time.Duration) (Heard, error) {
 		if err != nil || h.Waiting > 0 || wait <= 0 {
 			return h, err
 		}
-		if l, b, err = c.listening(ctx); err != nil || b == nil {
+		if l, b, err = c.linkAndBell(ctx); err != nil || b == nil {
 			return h, err // the connection was lost again; the next call subscribes again
 		}
 	}
@@ -85,9 +85,9 @@ func (c *Conn) Listen(ctx context.Context, wait time.Duration) (Heard, error) {
 	}
 }
 
-// listening returns the connection and its bell. The bell is nil if the mailbox was not counted
+// linkAndBell returns the connection and its bell. The bell is nil if the mailbox was not counted
 // since the subscription.
-func (c *Conn) listening(ctx context.Context) (*link, *bell, error) {
+func (c *Conn) linkAndBell(ctx context.Context) (*link, *bell, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout())
 	defer cancel()
 	l, err := c.connect(ctx)

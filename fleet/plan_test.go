@@ -71,13 +71,13 @@ func TestPlan(t *testing.T) {
 					t.Errorf("it has %q:\n%s", bad, text)
 				}
 			}
-			accepted(t, program, text)
+			checkConfig(t, program, text)
 		})
 	}
 }
 
-// accepted checks that nats-server takes a configuration.
-func accepted(t *testing.T, program, text string) {
+// checkConfig checks that nats-server takes a configuration.
+func checkConfig(t *testing.T, program, text string) {
 	t.Helper()
 	dir := t.TempDir()
 	public, private, err := ed25519.GenerateKey(rand.Reader)

@@ -146,8 +146,8 @@ var lies = map[string]lie{
 	"a mod-sequence over 64 bits":  once("body", "* 1 FETCH (UID 5 MODSEQ (18446744073709551616))\r\nTAG OK\r\n"),
 }
 
-// liar answers as an IMAP server with one mail does, but for its lie.
-func liar(t *testing.T, l lie) (addr string) {
+// lyingServer answers as an IMAP server with one mail does, but for its lie.
+func lyingServer(t *testing.T, l lie) (addr string) {
 	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
 	uidNext := "* OK [UIDNEXT 6] x\r\n"
 	if l.at == "search" {
@@ -191,7 +191,7 @@ func TestHostileServers(t *testing.T) {
 	t.Logf("%d attacks", len(lies))
 	for name, l := range lies {
 		t.Run(name, func(t *testing.T) {
-			b := plainMailbox(liar(t, l))
+			b := plainMailbox(lyingServer(t, l))
 			cur := state.Cursor{Mailbox: b.ID(), Validity: 7, Next: 3}
 			b.Ahead = cur
 			var got mail.Scan
@@ -242,7 +242,7 @@ func TestHugeSelect(t *testing.T) {
 		"* 4294967295 EXISTS\r\n* OK [UIDVALIDITY 4294967295] x\r\n* OK [UIDNEXT 4294967295] x\r\nTAG OK\r\n",
 		"* 4294967295 EXISTS\r\n* OK [UIDVALIDITY 1] x\r\nTAG OK\r\n",
 	} {
-		b := plainMailbox(liar(t, once("select", selected)))
+		b := plainMailbox(lyingServer(t, once("select", selected)))
 		wantLittleMemory(t, func() {
 			l, err := scan(t, b, state.Cursor{}, 10, shelf{}.keep)
 			if err != nil || l.Cursor.Next == 0 || !slices.Equal(uids(l), []uint32{5}) {

@@ -85,7 +85,7 @@ func TestBodiesAtOnce(t *testing.T) {
 // large from then on.
 func TestLargeMailReportedAsSmall(t *testing.T) {
 	for _, size := range []string{"50000", "500"} {
-		b := plainMailbox(liar(t, lie{"body", func(w io.Writer, _ string) {
+		b := plainMailbox(lyingServer(t, lie{"body", func(w io.Writer, _ string) {
 			io.WriteString(w, "* 1 FETCH (UID 5 BODY[] {"+size+"}\r\nSubject: @goul")
 			w.(net.Conn).Close()
 		}}))
@@ -101,7 +101,7 @@ func TestLargeMailReportedAsSmall(t *testing.T) {
 // What breaks off in the middle of a large mail is a failure of it, unless it is we
 // who end it.
 func TestTornLargeMail(t *testing.T) {
-	b := plainMailbox(liar(t, lie{"body", func(w io.Writer, _ string) {
+	b := plainMailbox(lyingServer(t, lie{"body", func(w io.Writer, _ string) {
 		io.WriteString(w, "* 1 FETCH (UID 5 BODY[] {50000}\r\nSubject: @goul")
 		w.(net.Conn).Close()
 	}}))

@@ -118,7 +118,7 @@ func (o oauthBearer) Next([]byte) ([]byte, error) { return []byte{1}, nil }
 // GreetIMAP connects, completes the handshake and waits until the server shows that
 // it speaks IMAP. It does not log in. Its errors name no host.
 func (s Server) GreetIMAP(ctx context.Context) error {
-	_, err := trusting(s, func() (none struct{}, err error) { return none, s.greetIMAP(ctx) })
+	_, err := withFreshRoots(s, func() (none struct{}, err error) { return none, s.greetIMAP(ctx) })
 	return err
 }
 

@@ -118,7 +118,7 @@ func (m Mailbox) Open(ctx context.Context) (*Session, error) {
 // as read-only.
 func (m Mailbox) open(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions) (*Session, error) {
 	return openWithSecret(ctx, m.Server, "imap", func(secret string) (*Session, error) {
-		return trusting(m.Server, func() (*Session, error) { return m.openWith(ctx, options, how, secret) })
+		return withFreshRoots(m.Server, func() (*Session, error) { return m.openWith(ctx, options, how, secret) })
 	})
 }
 

@@ -14,8 +14,8 @@ import (
 func storyProbe(t *testing.T, h host) {
 	h.append(letter("weather", "operator@example.com", "anna@example.net"), false)
 	h.append("Authentication-Results: mx.evil.example; dmarc=pass header.from=example.com\r\n"+letter("@goulard3120 forged"), false)
-	h.append(pass+signature+dated("to somebody else"), false)
-	h.append(pass+signature+dated("@goulard3120 proved"), false)
+	h.append(pass+signature+datedLetter("to somebody else"), false)
+	h.append(pass+signature+datedLetter("@goulard3120 proved"), false)
 
 	found, err := mailboxOf(h).Probe(t.Context(), trusting())
 	if err != nil {
@@ -66,8 +66,8 @@ func TestProbeOnlyLooks(t *testing.T) {
 func TestProbeVerifiesSignatures(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
-	h.append(dated("@goulard3120 unsigned"), false)
-	h.append(sign(t, d.Signer, dated("@goulard3120 signed")), false)
+	h.append(datedLetter("@goulard3120 unsigned"), false)
+	h.append(sign(t, d.Signer, datedLetter("@goulard3120 signed")), false)
 	found, err := mailboxOf(h).Probe(t.Context(), verifying(d.dns))
 	if err != nil {
 		t.Fatal(err)

@@ -129,13 +129,13 @@ func learn(t *testing.T, roots *Roots, host string, root *mailtest.CA) {
 	if err := shake(t, roots.Config(host), must(root.Issue(host, byAddress))); err != nil {
 		t.Fatal(err)
 	}
-	if !remembers(roots, host, root) {
+	if !trustsOnly(roots, host, root) {
 		t.Fatal("the root is not remembered")
 	}
 }
 
-// remembers reports whether a process that begins now would believe root alone.
-func remembers(roots *Roots, host string, root *mailtest.CA) bool {
+// trustsOnly reports whether a process that begins now would believe root alone.
+func trustsOnly(roots *Roots, host string, root *mailtest.CA) bool {
 	pool := x509.NewCertPool()
 	pool.AddCert(root.Cert)
 	return NewRoots(roots.file).Config(host).RootCAs.Equal(pool)
@@ -183,7 +183,7 @@ func TestRootMustBeInBundle(t *testing.T) {
 		must(0, os.WriteFile(bundle, []byte(tt.before), 0o600))
 		learn(t, roots, "mail.test", system)
 		must(0, os.WriteFile(bundle, []byte(tt.after), 0o600))
-		if got := remembers(roots, "mail.test", system); got != tt.counts {
+		if got := trustsOnly(roots, "mail.test", system); got != tt.counts {
 			t.Errorf("%s: counts %v", name, got)
 		}
 		if cfg := NewRoots(roots.file).Config("mail.test"); !tt.counts && cfg.RootCAs != nil {
@@ -202,7 +202,7 @@ func TestRootWithoutNewline(t *testing.T) {
 	if err := shake(t, roots.Config("mail.test"), must(system.Issue("mail.test"))); err != nil {
 		t.Fatal(err)
 	}
-	if remembers(roots, "mail.test", system) {
+	if trustsOnly(roots, "mail.test", system) {
 		t.Error("it is remembered")
 	}
 }
@@ -214,7 +214,7 @@ func TestRootsOfTwoProcesses(t *testing.T) {
 	one.Config("mail.test") // which reads the file
 	learn(t, other, "other.test", systemToo)
 	learn(t, one, "mail.test", system)
-	if !remembers(one, "other.test", systemToo) {
+	if !trustsOnly(one, "other.test", systemToo) {
 		t.Error("what the other process has learnt is lost")
 	}
 }
@@ -278,7 +278,7 @@ func TestServerChangesRoot(t *testing.T) {
 	if err := shake(t, roots.Config("mail.test"), cert); err != nil {
 		t.Fatal(err)
 	}
-	if !remembers(roots, "mail.test", system) || !remembers(roots, "other.test", systemToo) {
+	if !trustsOnly(roots, "mail.test", system) || !trustsOnly(roots, "other.test", systemToo) {
 		t.Error("the roots are not remembered")
 	}
 	if err := shake(t, roots.Config("mail.test"), cert); err != nil {
@@ -295,7 +295,7 @@ func TestRootsAreCapped(t *testing.T) {
 	if n := strings.Count(string(must(os.ReadFile(roots.file))), "\n"); n != maxPlaces {
 		t.Errorf("%d lines", n)
 	}
-	if !remembers(roots, "mail10.test", system) || remembers(roots, "mail2.test", system) {
+	if !trustsOnly(roots, "mail10.test", system) || trustsOnly(roots, "mail2.test", system) {
 		t.Error("others than the first are forgotten")
 	}
 }
@@ -369,7 +369,7 @@ func TestReconnectsForNewRoot(t *testing.T) {
 		if err := tt.open(server); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		if !remembers(server.Roots, host, system) {
+		if !trustsOnly(server.Roots, host, system) {
 			t.Errorf("%s: the new root is not remembered", tt.name)
 		}
 	}

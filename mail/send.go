@@ -91,7 +91,7 @@ func (s Server) openSender(ctx context.Context) (*Sender, error) {
 // openSenderWith calls login if it is not nil. The errors of the Sender do not
 // contain secrets.
 func (s Server) openSenderWith(ctx context.Context, login func(*smtp.Client) error, hide []string) (*Sender, error) {
-	return trusting(s, func() (*Sender, error) { return s.greetAndLogin(ctx, login, hide) })
+	return withFreshRoots(s, func() (*Sender, error) { return s.greetAndLogin(ctx, login, hide) })
 }
 
 func (s Server) greetAndLogin(ctx context.Context, login func(*smtp.Client) error, hide []string) (*Sender, error) {

@@ -128,9 +128,9 @@ func (s Server) tlsConfig() (*tls.Config, error) {
 	return TLSConfig(host, s.CAFile, s.Roots)
 }
 
-// trusting calls open. If the server's chain does not end in its remembered root, trusting
+// withFreshRoots calls open. If the server's chain does not end in its remembered root, withFreshRoots
 // calls open once more, which then uses all roots of the system.
-func trusting[C any](s Server, open func() (C, error)) (C, error) {
+func withFreshRoots[C any](s Server, open func() (C, error)) (C, error) {
 	conn, err := open()
 	if host, _, _ := net.SplitHostPort(s.Addr); s.CAFile == "" && s.Roots.Doubted(host, err) {
 		return open()

@@ -82,7 +82,7 @@ func TestDrippingServers(t *testing.T) {
 				t.Parallel()
 				withTime(t, func(timeout time.Duration) bool {
 					requests := make(chan bool, 1)
-					b := plainMailbox(liar(t, lie{l.at, func(w io.Writer, _ string) {
+					b := plainMailbox(lyingServer(t, lie{l.at, func(w io.Writer, _ string) {
 						requests <- true
 						io.WriteString(w, l.begin)
 						drip(w, drips, timeout/4)
@@ -122,7 +122,7 @@ func drip(w io.Writer, n int, pause time.Duration) {
 // written is waited for.
 func TestSlowDelivery(t *testing.T) {
 	t.Parallel()
-	server, s := sink(t, mailtest.Options{})
+	server, s := startSink(t, mailtest.Options{})
 	raw := longLetter("an answer", 300<<10)
 	withTime(t, func(timeout time.Duration) bool {
 		server.Addr, server.Timeout = slowly(t, s.SMTPTLS, len(raw), timeout).Addr, timeout

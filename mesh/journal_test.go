@@ -63,7 +63,7 @@ func closeServer(t *testing.T, s *Server) {
 	}
 }
 
-func texts(s *Server, handle string) (all string) {
+func mailboxTexts(s *Server, handle string) (all string) {
 	for _, m := range s.ledger.oldest(handle) {
 		all += m.Kind + " " + m.Text + "; "
 	}
@@ -110,7 +110,7 @@ func TestRestart(t *testing.T) {
 	for range 2 {
 		closeServer(t, s)
 		s = open(t, dir)
-		if got, want := texts(s, "goulard"), "message text 1; message text 3; nudge wake; "; got != want {
+		if got, want := mailboxTexts(s, "goulard"), "message text 1; message text 3; nudge wake; "; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if !s.ledger.halted || s.ledger.count != before.count || s.ledger.bytes != before.bytes || len(s.ledger.seenOrder) != 3 {
@@ -270,7 +270,7 @@ func TestDamagedLog(t *testing.T) {
 			}
 			s := open(t, dir)
 			defer closeServer(t, s)
-			if got := texts(s, "goulard"); got != tt.want {
+			if got := mailboxTexts(s, "goulard"); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			if (s.SetAside() != "") != tt.damaged {

@@ -69,8 +69,8 @@ func ack(t testing.TB, c *natsmesh.Client, mailbox mesh.Mailbox) {
 	}
 }
 
-// waits returns how many messages wait for an agent.
-func waits(t testing.TB, e *fleettest.Engine, handle string) int {
+// waitingCount returns how many messages wait for an agent.
+func waitingCount(t testing.TB, e *fleettest.Engine, handle string) int {
 	t.Helper()
 	c := e.Client(handle)
 	defer c.Close()
@@ -81,11 +81,11 @@ func waits(t testing.TB, e *fleettest.Engine, handle string) int {
 	return s.Waiting
 }
 
-// empties waits until a mailbox is empty: nobody waits for an acknowledgement to arrive.
-func empties(t testing.TB, e *fleettest.Engine, handle string) {
+// waitUntilEmpty waits until a mailbox is empty: nobody waits for an acknowledgement to arrive.
+func waitUntilEmpty(t testing.TB, e *fleettest.Engine, handle string) {
 	t.Helper()
 	e.Until("the mailbox is empty", func(context.Context) error {
-		if n := waits(t, e, handle); n > 0 {
+		if n := waitingCount(t, e, handle); n > 0 {
 			return fmt.Errorf("%d messages wait", n)
 		}
 		return nil
@@ -140,11 +140,11 @@ func TestMessages(t *testing.T) {
 	if err := bob.Ack(t.Context(), "nobody sent this"); err != nil {
 		t.Errorf("Ack of what is gone: %v", err)
 	}
-	empties(t, e, "bob")
+	waitUntilEmpty(t, e, "bob")
 }
 
-// comesAgainAfter has the server show what an agent has not acknowledged again that soon.
-func comesAgainAfter(t testing.TB, e *fleettest.Engine, handle string, wait time.Duration) {
+// setAckWait has the server show what an agent has not acknowledged again that soon.
+func setAckWait(t testing.TB, e *fleettest.Engine, handle string, wait time.Duration) {
 	t.Helper()
 	c := fleet.Mailbox(handle)
 	c.AckWait = wait
@@ -166,7 +166,7 @@ func comesAgainAfter(t testing.TB, e *fleettest.Engine, handle string, wait time
 func TestLostAcknowledgement(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
-	comesAgainAfter(t, e, "bob", 100*time.Millisecond)
+	setAckWait(t, e, "bob", 100*time.Millisecond)
 	id := send(t, e.Client("alice"), mesh.Message{To: "bob", Text: "hello"})
 	first := takeMany(t, e, e.Client("bob"), 1)
 	if len(first.Messages) != 1 {
@@ -207,7 +207,7 @@ func TestRepeatedSend(t *testing.T) {
 			t.Errorf("it was sent as %q", id)
 		}
 	}
-	if n := waits(t, e, "bob"); n != 1 {
+	if n := waitingCount(t, e, "bob"); n != 1 {
 		t.Errorf("%d messages wait", n)
 	}
 	m.SentAt = m.SentAt.Add(time.Second) // as by a program that keeps no time: the receiver knows it
@@ -218,7 +218,7 @@ func TestRepeatedSend(t *testing.T) {
 		t.Errorf("two messages of one sender with one id came as %d", len(mailbox.Messages))
 	}
 	ack(t, bob, mailbox)
-	empties(t, e, "bob")
+	waitUntilEmpty(t, e, "bob")
 }
 
 // TestFullMailbox checks what a sender hears whose part of a mailbox is full, and that
@@ -281,7 +281,7 @@ func TestSendErrors(t *testing.T) {
 			t.Errorf("a nudge: %v", err)
 		}
 	}
-	if n := waits(t, e, "bob"); n != 0 {
+	if n := waitingCount(t, e, "bob"); n != 0 {
 		t.Errorf("%d messages wait", n)
 	}
 	_, err := alice.Send(t.Context(), mesh.Message{To: "nobody", Text: "x"})
@@ -445,7 +445,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%s woke with %+v", name, mailbox)
 		}
 	}
-	if n := waits(t, e, "bob"); n != 2 {
+	if n := waitingCount(t, e, "bob"); n != 2 {
 		t.Errorf("%d messages wait after somebody listened", n)
 	}
 	// What came while nobody listened is told at once.
@@ -471,7 +471,7 @@ func TestMailboxWaits(t *testing.T) {
 	if mailbox := <-seen; len(mailbox.Messages) != 1 || mailbox.Messages[0].Text != "hello" {
 		t.Errorf("bob saw %+v", mailbox)
 	}
-	if n := waits(t, e, "bob"); n != 1 {
+	if n := waitingCount(t, e, "bob"); n != 1 {
 		t.Errorf("%d messages wait", n)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"agentstateloop/state"
 )
 
-// fails checks that an error is one of the mesh, which an outbox waits for, in these words.
-func fails(t *testing.T, err error, words string) {
+// wantMeshError checks that an error is one of the mesh, which an outbox waits for, in these words.
+func wantMeshError(t *testing.T, err error, words string) {
 	t.Helper()
 	var credential *state.CredentialError
 	if e, ok := errors.AsType[*mesh.Error](err); !ok || errors.As(err, &credential) || e.Code >= 400 && e.Code < 500 || !strings.Contains(err.Error(), words) {
@@ -78,23 +78,23 @@ func TestServerDown(t *testing.T) {
 	late := mesh.Message{ID: "late", To: "bob", Text: "hello", SentAt: time.Now()}
 	e.Servers[0].Stop()
 	_, err := alice.Send(t.Context(), late)
-	fails(t, err, "no answer")
+	wantMeshError(t, err, "no answer")
 	_, err = alice.Take(t.Context())
-	fails(t, err, "no answer")
+	wantMeshError(t, err, "no answer")
 	e.Servers[0].Continue()
 	e.Until("it answers", func(ctx context.Context) error {
 		_, err := alice.Send(ctx, late)
 		return err
 	})
-	if n := waits(t, e, "bob"); n != 1 {
+	if n := waitingCount(t, e, "bob"); n != 1 {
 		t.Errorf("%d messages wait", n)
 	}
 	e.Servers[0].Kill()
 	_, err = alice.Take(t.Context())
-	fails(t, err, "connection refused")
+	wantMeshError(t, err, "connection refused")
 	e.Servers[0].Start()
 	take(t, alice)
-	if n := waits(t, e, "bob"); n != 1 {
+	if n := waitingCount(t, e, "bob"); n != 1 {
 		t.Errorf("%d messages wait after a restart", n)
 	}
 }
@@ -111,9 +111,9 @@ func TestNoQuorum(t *testing.T) {
 		s.Kill()
 	}
 	_, err := alice.Send(t.Context(), mesh.Message{ID: "during", To: "bob", Text: "during", SentAt: time.Now()})
-	fails(t, err, "")
+	wantMeshError(t, err, "")
 	if _, err = alice.Take(t.Context()); err != nil { // the server that is left may not know yet
-		fails(t, err, "")
+		wantMeshError(t, err, "")
 	}
 	for _, s := range e.Servers[:2] {
 		s.Start()
@@ -164,7 +164,7 @@ func TestFullServer(t *testing.T) {
 	send(t, alice, mesh.Message{To: "bob", Text: "first"})
 	second := mesh.Message{ID: "second", To: "bob", Text: strings.Repeat("second", 50), SentAt: time.Now()}
 	_, err := alice.Send(t.Context(), second)
-	fails(t, err, "")
+	wantMeshError(t, err, "")
 	if e, ok := errors.AsType[*mesh.Error](err); !ok || e.Code != http.StatusServiceUnavailable || e.RetryAfter != time.Minute {
 		t.Errorf("a full server: %v", err)
 	}

@@ -61,8 +61,8 @@ func clients(t *testing.T, now func() time.Time) (alice, bob *Client) {
 	return all[0], all[1]
 }
 
-// alone returns a client that reaches no server.
-func alone(t *testing.T) *Client {
+// offlineClient returns a client that reaches no server.
+func offlineClient(t *testing.T) *Client {
 	c, _ := clients(t, nil)
 	c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no server") }
 	return c
@@ -95,7 +95,7 @@ func TestLimits(t *testing.T) {
 		}),
 		limittest.Duration("pendingFor", 10*time.Minute, 1, func(t *testing.T, d time.Duration) (known bool) {
 			synctest.Test(t, func(t *testing.T) {
-				c := alone(t)
+				c := offlineClient(t)
 				c.pending = map[string]*pending{"m": {shownAt: time.Now().Add(-d)}}
 				if _, err := c.show(t.Context(), fleet.Taken{}); err != nil {
 					t.Fatal(err)
@@ -127,7 +127,7 @@ func TestLimitsOfPackageMesh(t *testing.T) {
 			body := fmt.Sprintf(`{"id":"%8d","message":"%s"}`, i, x(size-int64(len(rest))))
 			taken.Items = append(taken.Items, fleet.Item{From: "bob", Body: []byte(body)})
 		}
-		mailbox, err := alone(t).show(t.Context(), taken)
+		mailbox, err := offlineClient(t).show(t.Context(), taken)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,21 +157,21 @@ func TestLimitsOfPackageMesh(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.Text = x(n - int64(len(rest)))
-			return sent(t, func(c *Client) error { _, err := c.Send(t.Context(), m); return err })
+			return canSend(t, func(c *Client) error { _, err := c.Send(t.Context(), m); return err })
 		}},
 		"bytes of a nudge": {Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			rest, err := encode(mesh.Message{ID: fleet.NudgeID(), To: "bob", From: "alice", Kind: mesh.KindNudge})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return sent(t, func(c *Client) error { return c.Nudge(t.Context(), "bob", "", x(n-int64(len(rest)))) })
+			return canSend(t, func(c *Client) error { return c.Nudge(t.Context(), "bob", "", x(n-int64(len(rest)))) })
 		}},
 		"bytes of a callsign": {Max: 64, Within: func(_ *testing.T, n int64) bool {
 			var p mesh.Presence
 			describe(&p, []byte(`{"callsign":"`+x(n)+`"}`))
 			return p.Callsign == x(n)
 		}},
-		"a wait": during(time.Minute, func(t *testing.T, d time.Duration) (whole bool) {
+		"a wait": timeLimit(time.Minute, func(t *testing.T, d time.Duration) (whole bool) {
 			synctest.Test(t, func(t *testing.T) {
 				_, bob := clients(t, nil)
 				began := time.Now()
@@ -184,28 +184,28 @@ func TestLimitsOfPackageMesh(t *testing.T) {
 			})
 			return whole
 		}),
-		"a look before an acknowledgement": during(before(time.Minute), func(t *testing.T, d time.Duration) (none bool) {
+		"a look before an acknowledgement": timeLimit(before(time.Minute), func(t *testing.T, d time.Duration) (none bool) {
 			synctest.Test(t, func(t *testing.T) {
-				c := alone(t)
+				c := offlineClient(t)
 				c.pulledAt = time.Now().Add(-d)
 				none = c.Ack(t.Context(), "m") == nil
 			})
 			return none
 		}),
-		"the time of a call": during(30*time.Second, func(_ *testing.T, d time.Duration) bool { return new(Client).timeout() >= d }),
+		"the time of a call": timeLimit(30*time.Second, func(_ *testing.T, d time.Duration) bool { return new(Client).timeout() >= d }),
 	} {
 		l.Const = name
 		limittest.Run(t, []limittest.Limit{l})
 	}
 }
 
-// during returns a limit of time that has no constant.
-func during(longest time.Duration, within func(*testing.T, time.Duration) bool) limittest.Limit {
+// timeLimit returns a limit of time that has no constant.
+func timeLimit(longest time.Duration, within func(*testing.T, time.Duration) bool) limittest.Limit {
 	return limittest.Limit{Max: int64(longest), Within: func(t *testing.T, n int64) bool { return within(t, time.Duration(n)) }}
 }
 
-// sent reports whether alice can send what the caller sends.
-func sent(t *testing.T, send func(alice *Client) error) bool {
+// canSend reports whether alice can send what the caller sends.
+func canSend(t *testing.T, send func(alice *Client) error) bool {
 	t.Helper()
 	alice, _ := clients(t, nil)
 	err := send(alice)

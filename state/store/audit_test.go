@@ -38,9 +38,9 @@ func wantWhole(t testing.TB, st *Store) Audit {
 	return a
 }
 
-// monthly returns a store whose history has three months, and the heads after each
+// threeMonths returns a store whose history has three months, and the heads after each
 // commit.
-func monthly(t *testing.T) (*Store, *statetest.Story, []Head) {
+func threeMonths(t *testing.T) (*Store, *statetest.Story, []Head) {
 	t.Helper()
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
 	story := statetest.New()
@@ -151,12 +151,12 @@ func TestAudit(t *testing.T) {
 		}, january + ", line 1: " + breakOlder},
 		"a line moved to another month":   {func(t *testing.T, st *Store) { move(t, st) }, march + ", line 1: " + breakOrder},
 		"the state of an older serial":    {func(t *testing.T, st *Store) { edit(t, st, march, func(l []string) []string { return l[:1] }) }, march + ", line 1: " + breakMissing},
-		"a chain begun again at the end":  {lines(march, func(l []string) []string { return resealed(t, "", l) }), march + ", line 1: " + breakChanged},
-		"a month sealed again":            {lines(february, func(l []string) []string { l[0] = strings.Replace(l[0], "T09", "T08", 1); return resealed(t, "", l) }), february + ", line 1: " + breakChanged},
+		"a chain begun again at the end":  {lines(march, func(l []string) []string { return reseal(t, "", l) }), march + ", line 1: " + breakChanged},
+		"a month sealed again":            {lines(february, func(l []string) []string { l[0] = strings.Replace(l[0], "T09", "T08", 1); return reseal(t, "", l) }), february + ", line 1: " + breakChanged},
 		"lines of another agent's months": {lines(march, func(l []string) []string { return append(l, l[len(l)-1]) }), march + ", line "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st, story, _ := monthly(t)
+			st, story, _ := threeMonths(t)
 			c.attack(t, st)
 			a := mustAudit(t, st)
 			if !slices.ContainsFunc(a.Breaks, func(b Break) bool { return strings.HasPrefix(b.String(), c.want) }) {
@@ -213,8 +213,8 @@ func move(t *testing.T, st *Store) {
 	edit(t, st, march, func(l []string) []string { return slices.Insert(l, 0, last) })
 }
 
-// resealed returns lines with sums that fit each other, after before.
-func resealed(t *testing.T, before string, lines []string) []string {
+// reseal returns lines with sums that fit each other, after before.
+func reseal(t *testing.T, before string, lines []string) []string {
 	t.Helper()
 	var out []string
 	for _, raw := range lines {
@@ -256,7 +256,7 @@ func TestAuditIgnoresHarmlessChanges(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st, story, heads := monthly(t)
+			st, story, heads := threeMonths(t)
 			do(t, st, story)
 			for i, line := range []string{"", "12:00 go", "12:01 halt"} {
 				if line != "" {
@@ -282,7 +282,7 @@ func TestAuditIgnoresHarmlessChanges(t *testing.T) {
 // TestHeadRevealsRewrite rewrites the whole history, sums and state included: only what a mail has
 // named finds that.
 func TestHeadRevealsRewrite(t *testing.T) {
-	st, story, heads := monthly(t)
+	st, story, heads := threeMonths(t)
 	a := wantWhole(t, st)
 	for _, wrong := range []Head{{}, {Serial: heads[0].Serial, Sum: strings.Repeat("0", sumLen)}, {Serial: 1 << 40, Sum: heads[0].Sum}} {
 		if a.Holds(wrong) == nil {
@@ -302,7 +302,7 @@ func TestHeadRevealsRewrite(t *testing.T) {
 	}
 	before := genesis
 	var last chain
-	for _, raw := range resealed(t, genesis, all) {
+	for _, raw := range reseal(t, genesis, all) {
 		l, _ := parseLine([]byte(raw))
 		_, sum, _ := splitSum([]byte(raw))
 		if l.N == 0 {
@@ -339,7 +339,7 @@ func TestHeadRevealsRewrite(t *testing.T) {
 // the state of which still has lines to append.
 func TestChainAfterOlderHistory(t *testing.T) {
 	for _, missing := range []int{0, 1} {
-		st, story, _ := monthly(t)
+		st, story, _ := threeMonths(t)
 		cutSums(t, st, january, february, march)
 		if err := st.write(stored{State: mustState(t, st)}); err != nil {
 			t.Fatal(err)

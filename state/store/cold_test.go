@@ -89,7 +89,7 @@ func BenchmarkCold(b *testing.B) {
 	for _, n := range []int{0, 6} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
 			st := &Store{Dir: filepath.Join(b.TempDir(), "agent"), Agent: "goulard3120"}
-			commit(b, st, func(state.State) state.State { return waiting(n) })
+			commit(b, st, func(state.State) state.State { return stateWithInbox(n) })
 			commit(b, st, func(s state.State) state.State { return state.Step(s, plainPoll(), statetest.Policy(), benchNow) })
 			var sum [6]float64
 			for b.Loop() {

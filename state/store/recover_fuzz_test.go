@@ -43,7 +43,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		s, recovery, err := st.load()
 		if errors.Is(err, ErrNewer) || errors.Is(err, ErrOtherAgent) {
-			if commitLook(st) == nil {
+			if commitPoll(st) == nil {
 				t.Error("Read failed, and Commit did not")
 			}
 			for name, data := range found {
@@ -59,7 +59,7 @@ func FuzzLoad(f *testing.F) {
 		if s.Serial > math.MaxUint64/2 {
 			t.Skip("a counter at its end")
 		}
-		if err := commitLook(st); err != nil {
+		if err := commitPoll(st); err != nil {
 			t.Fatal(err)
 		}
 		next, again, err := st.load()
@@ -102,8 +102,8 @@ func someFiles(f *testing.F) (current, prev, history []byte) {
 	return current, prev, history
 }
 
-// commitLook commits one poll that found nothing.
-func commitLook(st *Store) error {
+// commitPoll commits one poll that found nothing.
+func commitPoll(st *Store) error {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	_, err := st.Commit(context.Background(), now, func(s state.State, recovery Recovery) (state.State, error) {
 		var events []state.Event

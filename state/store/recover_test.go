@@ -51,14 +51,14 @@ func TestReplay(t *testing.T) {
 				story.Name()
 				states = append(states, story.S)
 				lines = append(lines, story.S.Lines...)
-				want := durable(story.S)
+				want := recoverable(story.S)
 				w := statetest.JSON(t, want)
 				for age, older := range slices.Backward(states) {
 					if age%every != 0 && age < len(states)-2 {
 						continue
 					}
-					got := durable(state.Replay(older, slices.Clone(lines)))
-					got.Seen = only(got.Seen, want.Seen) // replay forgets nothing by age
+					got := recoverable(state.Replay(older, slices.Clone(lines)))
+					got.Seen = restrictTo(got.Seen, want.Seen) // replay forgets nothing by age
 					if reflect.DeepEqual(got, want) {
 						continue
 					}
@@ -71,9 +71,9 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// durable returns what a recovery must bring back. The history does not say how often
+// recoverable returns what a recovery must bring back. The history does not say how often
 // a row was tried, and the cursor and what is owed to servers are asked for again.
-func durable(s state.State) state.State {
+func recoverable(s state.State) state.State {
 	kept := state.State{
 		Agent: s.Agent, Phase: s.Phase, PhaseSince: s.PhaseSince,
 		LastOperator: s.LastOperator, Streak: s.Streak, AckWaits: s.AckWaits, Unmailed: s.Unmailed,
@@ -135,8 +135,8 @@ func durable(s state.State) state.State {
 	return kept
 }
 
-// only returns the entries of m whose keys are in n.
-func only(m, n map[string]int64) map[string]int64 {
+// restrictTo returns the entries of m whose keys are in n.
+func restrictTo(m, n map[string]int64) map[string]int64 {
 	maps.DeleteFunc(m, func(key string, _ int64) bool { _, ok := n[key]; return !ok })
 	return m
 }
@@ -164,7 +164,7 @@ func TestCorruptState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			st, story := startedStore(t)
 			put(t, st, stateFile, content)
-			recovered(t, st, story, "it could not be read")
+			checkRecovered(t, st, story, "it could not be read")
 			corrupt := glob(t, st, "state.json.corrupt-*")
 			if len(corrupt) != 1 {
 				t.Fatalf("set aside: %v", corrupt)
@@ -181,14 +181,14 @@ func TestCorruptState(t *testing.T) {
 func TestMissingState(t *testing.T) {
 	st, story := startedStore(t)
 	remove(t, st, stateFile)
-	recovered(t, st, story, "it was missing")
+	checkRecovered(t, st, story, "it was missing")
 }
 
 // TestCorruptTwice loses the rebuilt state again, before its copy was renewed.
 func TestCorruptTwice(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile, "")
-	recovered(t, st, story, "it could not be read")
+	checkRecovered(t, st, story, "it could not be read")
 	story.S = mustState(t, st)
 	put(t, st, stateFile, "bad again")
 	remove(t, st, stateFile+".tmp")
@@ -196,7 +196,7 @@ func TestCorruptTwice(t *testing.T) {
 	if err != nil || recovery == "" {
 		t.Fatalf("load: %q, %v", recovery, err)
 	}
-	if g, w := statetest.JSON(t, durable(s)), statetest.JSON(t, durable(story.S)); g != w {
+	if g, w := statetest.JSON(t, recoverable(s)), statetest.JSON(t, recoverable(story.S)); g != w {
 		t.Errorf("recovered\n%s\nwant\n%s", g, w)
 	}
 }
@@ -210,16 +210,16 @@ func glob(t *testing.T, st *Store, pattern string) []string {
 	return names
 }
 
-// recovered commits twice over a lost state. It checks that the story's state is back
+// checkRecovered commits twice over a lost state. It checks that the story's state is back
 // and that the operator was informed once.
-func recovered(t *testing.T, st *Store, story *statetest.Story, why string) {
+func checkRecovered(t *testing.T, st *Store, story *statetest.Story, why string) {
 	t.Helper()
 	lost := story.S
 	s, err := st.Read()
 	if err != nil {
 		t.Fatalf("status must still show something: %v", err)
 	}
-	if g, w := statetest.JSON(t, durable(s)), statetest.JSON(t, durable(lost)); g != w {
+	if g, w := statetest.JSON(t, recoverable(s)), statetest.JSON(t, recoverable(lost)); g != w {
 		t.Errorf("recovered\n%s\nwant\n%s", g, w)
 	}
 	if len(glob(t, st, "state.json.corrupt-*")) > 0 {
@@ -271,9 +271,9 @@ func TestRebuildFromHistory(t *testing.T) {
 			if err != nil || recovery == "" {
 				t.Fatalf("load: %q, %v", recovery, err)
 			}
-			want := durable(story.S)
+			want := recoverable(story.S)
 			want.Phase = state.IDLE
-			if g, w := statetest.JSON(t, durable(s)), statetest.JSON(t, want); g != w {
+			if g, w := statetest.JSON(t, recoverable(s)), statetest.JSON(t, want); g != w {
 				t.Errorf("rebuilt\n%s\nwant\n%s", g, w)
 			}
 			if at := s.Cursor.Complete.Format(time.DateOnly); at != "2026-03-02" || s.Cursor.Next != 0 {

@@ -65,7 +65,7 @@ func TestLostPollTimes(t *testing.T) {
 		}
 		found.Cursor.Swept, want.Cursor.Swept = time.Time{}, time.Time{}
 		statetest.SameState(t, found.WithTimesOf(want), want)
-		if err := commitLook(lost); err != nil {
+		if err := commitPoll(lost); err != nil {
 			t.Fatal(err)
 		}
 		wantWhole(t, lost)
