@@ -55,8 +55,8 @@ var notLimits = map[string]string{
 	"cycle/prompt.rankB":        "a parameter of BM25",
 	"cycle/prompt.rankK1":       "a parameter of BM25",
 
-	"internal/capture.signalDelay": "a wait for a signal that is under way to this process, after which the result is the same",
-	"internal/memory.every":        "how often is looked",
+	"internal/capture.signalDelay":  "a wait for a signal that is under way to this process, after which the result is the same",
+	"internal/memory.checkInterval": "how often is looked",
 
 	// mail, mesh, fleet
 	"fleet.chunksAhead":            "how much is asked for at a time, which changes no result",
@@ -85,7 +85,7 @@ var notLimits = map[string]string{
 	"mail/message.partOfMAC":       "the form of a Message-ID",
 	"mesh.journalVersion":          "the format of mesh.log",
 	"mesh.secretLength":            "the form of a secret",
-	"mesh.written":                 "a mark: the code of an answer that is written already",
+	"mesh.answerWritten":           "a mark: the code of an answer that is written already",
 	"mesh/natsmesh.maxRows":        "an argument of fleet.Conn.Rows, which TestRows tries: no test fills a registry with so many",
 
 	// turn, commands, cron

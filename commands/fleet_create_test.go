@@ -53,8 +53,8 @@ func TestFleetCreateTellsWhatDiffers(t *testing.T) {
 	}
 	const (
 		event = " ASL_EVT: duplicate_window 1m0s instead of 1h0m0s; max_age 1h0m0s instead of 720h0m0s\n"
-		halt  = "differs  KV_asl-mesh: storage \"memory\" instead of \"file\": it cannot be changed\n" +
-			"         hint: keep what is in it (nats stream backup KV_asl-mesh FOLDER), delete it (nats stream rm KV_asl-mesh), and run fleet create again\n"
+		halt  = "differs  KV_asl-mesh: storage \"memory\" instead of \"file\": cannot be changed\n" +
+			"         hint: back it up (nats stream backup KV_asl-mesh FOLDER), delete it (nats stream rm KV_asl-mesh), and run fleet create again\n"
 	)
 	for _, step := range []struct {
 		args []string
@@ -73,7 +73,7 @@ func TestFleetCreateTellsWhatDiffers(t *testing.T) {
 	}
 	out, _ := create("--json")
 	document, _, _ := strings.Cut(out, "\nagentstateloop: ")
-	if err := readSchemas(t).named("fleet_create.json").validate([]byte(document)); err != nil || !strings.Contains(out, `"hint": "keep what is in it`) {
+	if err := readSchemas(t).named("fleet_create.json").validate([]byte(document)); err != nil || !strings.Contains(out, `"hint": "back it up`) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

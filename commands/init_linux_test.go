@@ -330,7 +330,7 @@ func TestInitTriesTheMeshOverNATS(t *testing.T) {
 	const question = "the file with the agent's key for the mesh, which is made if it is missing"
 	d := startInitOnline(t, dir, "--preset", "none", "--runner", "none", "--handle", "agent", "--mesh-url", "nats://"+closed)
 	d.types(question+" ["+filepath.Join(dir, "agent.nk")+"]", key("bad", "my-password"))
-	d.says("it is not the seed of a user's nkey", "hint: ")
+	d.says("not the seed of a user's nkey", "hint: ")
 	d.types(keep, "")
 	d.types(question+" ["+filepath.Join(dir, "bad")+"]", key("wrong", wrong.Seed))
 	d.says("trying nats://"+closed, "connection refused", "hint: is nats-server running, and the url right?")
@@ -339,7 +339,7 @@ func TestInitTriesTheMeshOverNATS(t *testing.T) {
 	d.says("would send messages unencrypted")
 	d.types(keep, "")
 	d.types("the URL of the mesh [nats://n1.example.com]", engine.URL())
-	d.says("trying "+engine.URL(), "it refuses the key", "hint: the servers must know the key of this agent: `agentstateloop fleet plan` takes it as agent="+wrong.Public)
+	d.says("trying "+engine.URL(), "key refused", "hint: the servers must know the key of this agent: `agentstateloop fleet plan` takes it as agent="+wrong.Public)
 	d.types(keep, "")
 	d.types(question+" ["+filepath.Join(dir, "wrong")+"]", key("right", right.Seed))
 	d.says("trying " + engine.URL() + " …\n")

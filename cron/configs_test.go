@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestConfigs checks that the configurations are found again, whatever their paths hold.
-func TestConfigs(t *testing.T) {
+// TestConfigPaths checks that the configurations are found again, whatever their paths hold.
+func TestConfigPaths(t *testing.T) {
 	paths := []string{"/a/agent.toml", "/it's/100%/agent.toml", "/with blank/'%'.toml", `/back\slash/x.toml`, "/a --config 'b'/x.toml"}
 	table := "# agentstateloop goulard3120\n17 * * * * run-parts /etc/cron.hourly\n"
 	for i, path := range paths {

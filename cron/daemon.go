@@ -158,9 +158,9 @@ func timeLeft(left *atomic.Int32, timeout time.Duration) (limit time.Duration, o
 	}
 }
 
-// lose lowers the patience after a timeout of a process. writing is true if the process was to
+// reducePatience lowers the patience after a timeout of a process. writing is true if the process was to
 // write the table.
-func lose(left *atomic.Int32, writing bool) {
+func reducePatience(left *atomic.Int32, writing bool) {
 	if !writing || !left.CompareAndSwap(fullPatience, littlePatience) {
 		left.Store(noPatience)
 	}
@@ -185,14 +185,14 @@ func Environ(table []byte, agent string) []string {
 		if m == nil {
 			continue
 		}
-		name, value := unquoted(string(m[1])), unquoted(string(m[2]))
+		name, value := stripQuotes(string(m[1])), stripQuotes(string(m[2]))
 		env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 		env = append(env, name+"="+value)
 	}
 	return env
 }
 
-func unquoted(s string) string {
+func stripQuotes(s string) string {
 	if n := len(s); n >= 2 && s[0] == s[n-1] && (s[0] == '"' || s[0] == '\'') {
 		return s[1 : n-1]
 	}

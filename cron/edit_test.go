@@ -128,9 +128,9 @@ func FuzzEdit(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		given := bytes.Clone(table)
+		original := bytes.Clone(table)
 		set, unset := Set(table, agent, line, alarm), Unset(table, agent)
-		if !bytes.Equal(table, given) {
+		if !bytes.Equal(table, original) {
 			t.Fatal("the table given was written to")
 		}
 		if got := Find(set, agent); len(got) != 1 || got[0] != line {

@@ -27,7 +27,7 @@ func TestExpr(t *testing.T) {
 	}
 }
 
-func TestExprRefuses(t *testing.T) {
+func TestExprErrors(t *testing.T) {
 	for _, interval := range []time.Duration{
 		0, -time.Minute, time.Second, 30 * time.Second, 90 * time.Second, 7 * time.Minute, 45 * time.Minute,
 		90 * time.Minute, 5 * time.Hour, 30 * time.Minute * 5, 48 * time.Hour, time.Minute + 1, 1<<63 - 1,

@@ -78,7 +78,7 @@ func (j Job) line(expr string, args []string, tag string) (string, error) {
 		}
 	}
 	if TemporaryBinary(j.Binary) {
-		return "", fmt.Errorf("crontab line of %s: %s is a temporary binary that is gone when cron runs it: build or install agentstateloop and run that", j.Agent, j.Binary)
+		return "", fmt.Errorf("crontab line of %s: %s is a temporary binary, deleted before cron can run it: build or install agentstateloop, and run that binary", j.Agent, j.Binary)
 	}
 
 	words := []string{expr, quote(j.Binary), "--config", quote(j.Config), "poll", "--if-due", "--quiet"}
@@ -93,7 +93,7 @@ func (j Job) line(expr string, args []string, tag string) (string, error) {
 		return "", fmt.Errorf("crontab line of %s: %q contains a control character", j.Agent, line)
 	}
 	if len(line) > maxLine {
-		return "", fmt.Errorf("crontab line of %s: %d bytes are more than cron accepts (%d): use shorter paths", j.Agent, len(line), maxLine)
+		return "", fmt.Errorf("crontab line of %s has %d bytes, and cron accepts at most %d: use shorter paths", j.Agent, len(line), maxLine)
 	}
 	return line, nil
 }

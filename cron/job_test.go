@@ -21,7 +21,7 @@ func mustLine(t testing.TB, j Job) string {
 	return line
 }
 
-func TestLine(t *testing.T) {
+func TestJobLine(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		edit func(*Job)
@@ -66,7 +66,7 @@ func TestAlarmLine(t *testing.T) {
 	}
 }
 
-func TestLineRefuses(t *testing.T) {
+func TestJobLineErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		edit func(*Job)
@@ -82,7 +82,7 @@ func TestLineRefuses(t *testing.T) {
 		{"newline in a path", func(j *Job) { j.Config = "/a\n* * * * * rm -rf /" }, "control character"},
 		{"newline in an argument", func(j *Job) { j.Args = []string{"a\nb"} }, "control character"},
 		{"NUL", func(j *Job) { j.Config = "/a\x00b" }, "control character"},
-		{"too long", func(j *Job) { j.Config = "/" + strings.Repeat("x", 900) }, "accepts (900)"},
+		{"too long", func(j *Job) { j.Config = "/" + strings.Repeat("x", 900) }, "accepts at most 900"},
 		{"go run", func(j *Job) { j.Binary = "/var/cache/go-build123/b001/exe/agentstateloop" }, "temporary"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -25,14 +25,14 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxTable", Max: 16 << 20, Within: func(t *testing.T, n int64) bool {
 			_, err := printed(t, n, "")
-			if err != nil && !strings.Contains(err.Error(), "which is not a crontab") {
+			if err != nil && !strings.Contains(err.Error(), "-l: output exceeds") {
 				t.Errorf("%d bytes: %v", n, err)
 			}
 			return err == nil
 		}},
 		{Const: "maxComplaint", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			_, err := printed(t, n, ">&2")
-			if err != nil && !strings.Contains(err.Error(), "bytes of errors") {
+			if err != nil && !strings.Contains(err.Error(), "stderr exceeds") {
 				t.Errorf("%d bytes: %v", n, err)
 			}
 			return err == nil

@@ -43,22 +43,22 @@ func escaped(lines []byte) bool {
 	return bytes.Contains(lines, []byte(`\r`)) || bytes.Contains(lines, []byte(`\b`))
 }
 
-// same reports whether two tables are equal. It ignores a missing newline at the end, because
+// sameTable reports whether two tables are equal. It ignores a missing newline at the end, because
 // crontab adds it.
-func same(a, b []byte) bool { return bytes.Equal(withNewline(a), withNewline(b)) }
+func sameTable(a, b []byte) bool { return bytes.Equal(withNewline(a), withNewline(b)) }
 
-// unhidden returns the table behind listing, together with the user's comment lines that Debian
+// withHiddenComments returns the table behind listing, together with the user's comment lines that Debian
 // hid. Such lines exist if the table was put in place without crontab(1). The variable
 // CRONTAB_NOHEADER makes Debian show them (crontab(1), DEBIAN SPECIFIC); other programs ignore
-// it. unhidden returns an error if the two outputs contradict each other.
-func (t Table) unhidden(ctx context.Context, listing []byte) ([]byte, error) {
+// it. withHiddenComments returns an error if the two outputs contradict each other.
+func (t Table) withHiddenComments(ctx context.Context, listing []byte) ([]byte, error) {
 	whole, err := t.list(ctx, "CRONTAB_NOHEADER=N")
 	if err != nil {
 		return nil, fmt.Errorf("read crontab again: %w", err)
 	}
 	hidden, ok := bytes.CutSuffix(whole, listing)
 	if !ok || !allComments(hidden) {
-		return nil, errors.New("read crontab twice, with different results; nothing was written")
+		return nil, errors.New("two reads of the crontab returned different tables; nothing was written")
 	}
 	if rest, ok := cutHeader(hidden); ok && len(rest) == 0 {
 		return listing, nil
@@ -82,7 +82,7 @@ func (t Table) dropHeader(ctx context.Context, before, after []byte) error {
 	if rest, ok := cutHeader(got); ok {
 		got = rest
 	}
-	if readErr == nil && same(got, body) {
+	if readErr == nil && sameTable(got, body) {
 		return nil
 	}
 	return t.restore(ctx, before, got, errors.Join(errors.New("write crontab without the earlier header"), writeErr, readErr))

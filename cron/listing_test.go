@@ -96,7 +96,7 @@ func TestEscapesAreRefused(t *testing.T) {
 
 // Escapes do not matter if nothing is written, or in a line that is replaced
 // whole.
-func TestEscapesThatDoNotMatter(t *testing.T) {
+func TestHarmlessEscapes(t *testing.T) {
 	table, path := newTable(t, "")
 	text := "0 5 * * * printf 'a\\r'\n" + ours + "\n"
 	put(t, path, text)
@@ -122,6 +122,6 @@ func TestTwoReadingsDiffer(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = -l ] && [ "$CRONTAB_NOHEADER" != N ] && exec head -n 1 "$table"`)
 	put(t, path, foreign)
 	_, err := table.Install(t.Context(), job("goulard3120"))
-	wantError(t, err, "with different results", "nothing was written")
+	wantError(t, err, "different tables", "nothing was written")
 	wantFile(t, path, foreign)
 }

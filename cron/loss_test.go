@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLost cuts the table in each way and compares it with the backup that a write left.
-func TestLost(t *testing.T) {
+// TestFindsLostLines cuts the table in each way and compares it with the backup that a write left.
+func TestFindsLostLines(t *testing.T) {
 	const mine = "# mine\nA=b\n\n1 2 * * * one\n3 4 * * * two\n"
 	for name, tt := range map[string]struct {
 		table string

@@ -74,9 +74,9 @@ func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...st
 	case errors.Is(err, exec.ErrWaitDelay):
 		_ = capture.KillGroup(cmd) // an error means that the group has ended
 	case errors.Is(err, capture.ErrTooMuch):
-		err = fmt.Errorf("printed more than %d bytes, which is not a crontab", maxTable)
+		err = fmt.Errorf("output exceeds %d bytes", maxTable)
 		if len(printed.Stdout) < maxTable {
-			err = fmt.Errorf("printed more than %d bytes of errors", maxComplaint)
+			err = fmt.Errorf("stderr exceeds %d bytes", maxComplaint)
 		}
 	}
 	res := result{stdout: printed.Stdout, stderr: string(printed.Stderr[:min(len(printed.Stderr), maxStderr)])}
@@ -84,7 +84,7 @@ func (t Table) run(ctx context.Context, stdin *os.File, env []string, args ...st
 		return res, nil
 	}
 	if errors.Is(context.Cause(ctx), ErrHangs) {
-		lose(left, args[0] != "-l")
+		reducePatience(left, args[0] != "-l")
 	}
 	return res, fmt.Errorf("%s: %w", strings.Join(append([]string{t.command()}, args...), " "), explain(ctx, err, res.stderr))
 }

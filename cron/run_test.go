@@ -34,7 +34,7 @@ func TestLocale(t *testing.T) {
 }
 
 // A crontab that hangs is killed in time, with all its children.
-func TestHang(t *testing.T) {
+func TestKillsHangingCrontab(t *testing.T) {
 	withTime(t, func(timeout time.Duration) bool {
 		table, path := newTable(t, `
 mkfifo "$dir/never"
@@ -52,9 +52,9 @@ cat "$dir/never"`)
 	})
 }
 
-// TestPatience checks how long the next processes may take after one that timed out: after
+// TestTimeoutsAfterHang checks how long the next processes may take after one that timed out: after
 // a write a tenth, and after a read none is started.
-func TestPatience(t *testing.T) {
+func TestTimeoutsAfterHang(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		lost   []bool // whether each that timed out was to write
@@ -69,7 +69,7 @@ func TestPatience(t *testing.T) {
 	} {
 		ctx := Patient(t.Context())
 		for _, writing := range c.lost {
-			lose(patience(ctx), writing)
+			reducePatience(patience(ctx), writing)
 		}
 		limit, starts := timeLeft(patience(Patient(ctx)), 20*time.Second)
 		if limit != c.want || starts != c.starts || Hangs(ctx) == starts {
@@ -90,7 +90,7 @@ func withTime(t *testing.T, reached func(timeout time.Duration) bool) {
 }
 
 // A child that outlives crontab does not delay us, and is killed.
-func TestHangingChild(t *testing.T) {
+func TestKillsHangingChild(t *testing.T) {
 	table, path := newTable(t, `
 mkfifo "$dir/never"
 cat "$dir/never" &

@@ -66,7 +66,7 @@ func (t Table) list(ctx context.Context, env ...string) ([]byte, error) {
 		return nil, err
 	}
 	if len(res.stdout) == 0 && res.stderr != "" {
-		return nil, fmt.Errorf("%s -l: printed no table: %q", t.command(), res.stderr)
+		return nil, fmt.Errorf("%s -l: no table, only errors: %q", t.command(), res.stderr)
 	}
 	return res.stdout, nil
 }
@@ -142,7 +142,7 @@ func (t Table) edit(ctx context.Context, agent string, change func([]byte) []byt
 	if err := refuseEscapes(before, agent); err != nil {
 		return Change{}, err
 	}
-	before, err = t.unhidden(ctx, before)
+	before, err = t.withHiddenComments(ctx, before)
 	if err != nil {
 		return Change{}, err
 	}
@@ -178,21 +178,21 @@ func (t Table) replace(ctx context.Context, before, after []byte) error {
 	writeErr := t.write(ctx, after)
 	got, readErr := t.Read(ctx)
 	if errors.Is(readErr, ErrHangs) {
-		return fmt.Errorf("%w; nobody knows which table is installed: check crontab -l, and restore the table from the backup if lines are missing", cmp.Or(writeErr, readErr))
+		return fmt.Errorf("%w; the installed table is unknown: check crontab -l, and restore the table from the backup if lines are missing", cmp.Or(writeErr, readErr))
 	}
-	if readErr == nil && same(got, after) {
+	if readErr == nil && sameTable(got, after) {
 		return nil
 	}
-	if body, ok := cutHeader(got); ok && readErr == nil && same(body, after) {
+	if body, ok := cutHeader(got); ok && readErr == nil && sameTable(body, after) {
 		return t.dropHeader(ctx, before, after)
 	}
 	if writeErr == nil {
 		writeErr = readErr
 	}
 	if writeErr == nil {
-		writeErr = errors.New("the installed table differs from what was written")
+		writeErr = errors.New("the installed table differs from the written one")
 	}
-	if readErr == nil && same(got, before) {
+	if readErr == nil && sameTable(got, before) {
 		return fmt.Errorf("%w; the table is unchanged", writeErr)
 	}
 	return t.restore(ctx, before, got, writeErr)
@@ -200,23 +200,23 @@ func (t Table) replace(ctx context.Context, before, after []byte) error {
 
 // restore writes before again after a write that failed for cause. It also backs up found, the
 // table that was read back, because another program may have written it.
-func (t Table) restore(ctx context.Context, before, found []byte, cause error) error {
-	kept, err := t.backUp(found)
+func (t Table) restore(ctx context.Context, before, unexpected []byte, cause error) error {
+	saved, err := t.backUp(unexpected)
 	switch {
 	case err != nil:
-		kept = "could not be saved: " + err.Error()
-	case kept == "":
-		kept = "was empty or could not be read"
+		saved = "could not be saved: " + err.Error()
+	case saved == "":
+		saved = "was empty or could not be read"
 	default:
-		kept = "was saved to " + kept
+		saved = "was saved to " + saved
 	}
 	writeErr := t.write(ctx, before)
 	got, readErr := t.Read(ctx)
-	if rest, ok := cutHeader(got); ok && same(rest, before) {
+	if rest, ok := cutHeader(got); ok && sameTable(rest, before) {
 		got = rest
 	}
-	if readErr == nil && same(got, before) {
-		return fmt.Errorf("%w; the old table was restored (the table found instead %s)", cause, kept)
+	if readErr == nil && sameTable(got, before) {
+		return fmt.Errorf("%w; the old table was restored (the unexpected table %s)", cause, saved)
 	}
 	backup, err := t.backUp(before)
 	if err != nil {

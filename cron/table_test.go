@@ -105,7 +105,7 @@ func TestInstallAndRemove(t *testing.T) {
 }
 
 // The first install finds no table, and the last removal removes the table.
-func TestFromNothingToNothing(t *testing.T) {
+func TestFirstInstallAndLastRemove(t *testing.T) {
 	table, path := newTable(t, "")
 	change, err := table.Install(t.Context(), job("goulard3120"))
 	if err != nil || change.Backup != "" {
@@ -124,7 +124,7 @@ func TestFromNothingToNothing(t *testing.T) {
 }
 
 // A table that has the line already is only read.
-func TestEqualIsNotWritten(t *testing.T) {
+func TestSkipsUnchangedTable(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = -l ] || { echo "$@" >>"$dir/writes"; exit 1; }`)
 	put(t, path, "a\n"+ours+"\nno newline")
 	change, err := table.Install(t.Context(), job("goulard3120"))
@@ -183,7 +183,7 @@ func TestNoCrontab(t *testing.T) {
 }
 
 // A table that cannot be read is not empty. It is not overwritten.
-func TestUnreadableIsNotEmpty(t *testing.T) {
+func TestKeepsUnreadableTable(t *testing.T) {
 	for _, tt := range []struct {
 		name, quirk string
 		is          error
@@ -198,7 +198,7 @@ func TestUnreadableIsNotEmpty(t *testing.T) {
 		{"not allowed on Debian", "echo 'You (me) are not allowed to use this program (crontab)' >&2; exit 1", ErrNotAllowed, "cron.allow"},
 		{"not allowed by PAM", "echo 'You (me) are not allowed to access to (crontab) because of pam configuration.' >&2; exit 1", ErrNotAllowed, "pam"},
 		{"killed", "echo 'no crontab for me' >&2; kill -9 $$", nil, "killed"},
-		{"no end of it", "exec yes", nil, "printed more than"},
+		{"no end of it", "exec yes", nil, "output exceeds"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			table, path := newTable(t, `if [ "$1" = -l ]; then `+tt.quirk+"; exit; fi")
@@ -222,7 +222,7 @@ func TestUnreadableIsNotEmpty(t *testing.T) {
 
 // Whatever goes wrong while writing, one of the two tables is installed
 // afterwards, and the error says which.
-func TestWriteGoesWrong(t *testing.T) {
+func TestInstallFailures(t *testing.T) {
 	for _, tt := range []struct{ name, quirk, want string }{
 		{"refused", `[ "$1" = - ] && { echo 'errors in crontab file' >&2; exit 1; }`, "the table is unchanged"},
 		{"not written, exit 0", `[ "$1" = - ] && exit 0`, "the table is unchanged"},
@@ -267,7 +267,7 @@ func TestRestoreWithoutFinalNewline(t *testing.T) {
 }
 
 // A write that installed the table succeeded, whatever the exit code.
-func TestWrittenInSpiteOfTheExitCode(t *testing.T) {
+func TestIgnoresExitCodeAfterWrite(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && { "$real" -; exit 1; }`)
 	put(t, path, foreign)
 	if change, err := table.Install(t.Context(), job("goulard3120")); err != nil || !change.Wrote {
@@ -278,7 +278,7 @@ func TestWrittenInSpiteOfTheExitCode(t *testing.T) {
 
 // If even the restoration fails, the error names a backup with the user's lines.
 // Later writes do not remove that backup.
-func TestRestorationFails(t *testing.T) {
+func TestRestoreFails(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && { echo '0 0 * * * mangled' >"$table"; exit 0; }`)
 	put(t, path, foreign)
 	change, err := table.Install(t.Context(), job("goulard3120"))
@@ -295,17 +295,17 @@ func TestRestorationFails(t *testing.T) {
 }
 
 // A table that another program wrote between our write and our reading is saved.
-func TestFoundInsteadIsKept(t *testing.T) {
+func TestBacksUpUnexpectedTable(t *testing.T) {
 	table, path := newTable(t, `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; echo '1 1 * * * edited' >"$table"; exit 0; fi`)
 	put(t, path, foreign)
 	_, err := table.Install(t.Context(), job("goulard3120"))
-	_, kept, _ := strings.Cut(fmt.Sprint(err), "was saved to ")
-	wantFile(t, strings.TrimSuffix(kept, ")"), "1 1 * * * edited\n")
+	_, backup, _ := strings.Cut(fmt.Sprint(err), "was saved to ")
+	wantFile(t, strings.TrimSuffix(backup, ")"), "1 1 * * * edited\n")
 }
 
 // While another process holds the lock, nothing is read or written, and the wait
 // times out.
-func TestLockIsHeld(t *testing.T) {
+func TestLockTimeout(t *testing.T) {
 	table, path := newTable(t, "")
 	put(t, path, foreign)
 	unlock, err := table.lock(t.Context())
@@ -355,7 +355,7 @@ func TestManyAgents(t *testing.T) {
 }
 
 // A write that failed is the reason, also where the table cannot be read afterwards.
-func TestReasonOfAWrite(t *testing.T) {
+func TestReportsWriteError(t *testing.T) {
 	table, path := newTable(t, `if [ "$1" = - ]; then : >"$dir/wrote"; echo 'errors in crontab file' >&2; exit 1; fi
 		if [ "$1" = -l ] && [ -e "$dir/wrote" ]; then mkfifo "$dir/never"; cat "$dir/never"; fi`)
 	put(t, path, foreign)
@@ -364,7 +364,7 @@ func TestReasonOfAWrite(t *testing.T) {
 		os.Remove(filepath.Join(filepath.Dir(path), "wrote"))
 		table.Timeout = timeout
 		_, err = table.Install(t.Context(), job("goulard3120"))
-		return err != nil && strings.Contains(err.Error(), "nobody knows which table is installed")
+		return err != nil && strings.Contains(err.Error(), "the installed table is unknown")
 	})
 	wantError(t, err, "errors in crontab file")
 }

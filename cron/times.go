@@ -16,10 +16,10 @@ import (
 type Times struct {
 	schedule crontab.Schedule
 
-	// follows is set if the minutes or hours of the line begin with a *. Then the line follows
+	// followsClock is set if the minutes or hours of the line begin with a *. Then the line follows
 	// the clock: times that a clock change skips are skipped, and times that it repeats are
 	// repeated.
-	follows bool
+	followsClock bool
 }
 
 // maxYears limits the search for a time. February 29 comes within eight years.
@@ -36,7 +36,7 @@ var parsers = sync.OnceValue(func() map[bool]crontab.Parser {
 })
 
 // ErrNever means that the times never come, such as those of February 30.
-var ErrNever = errors.New("names a day that no calendar has")
+var ErrNever = errors.New("names a date that does not exist")
 
 // fieldNames are the fields of a crontab line, in their order.
 var fieldNames = []string{"minute", "hour", "day of the month", "month", "day of the week"}
@@ -51,15 +51,15 @@ func ParseTimes(text string) (Times, error) {
 	case len(fields) == 0:
 		return Times{}, errors.New("is empty")
 	case strings.Contains(fields[0], "="):
-		return Times{}, errors.New("names a zone; the times are those of this machine")
+		return Times{}, errors.New("sets a time zone; times are in the zone of this machine")
 	case strings.EqualFold(fields[0], "@every"), strings.EqualFold(fields[0], "@reboot"):
-		return Times{}, fmt.Errorf("%s names no time of the clock", fields[0])
+		return Times{}, fmt.Errorf("%s is not a time of day", fields[0])
 	case strings.HasPrefix(fields[0], "@"):
 		return parseTimes(strings.ToLower(fields[0]), strings.EqualFold(fields[0], "@hourly"), true, len(fields) == 1)
 	case len(fields) == 6:
-		return Times{}, errors.New("has six fields: there are no seconds and no years, only minute, hour, day of the month, month and day of the week")
+		return Times{}, errors.New("has six fields: expected minute, hour, day of the month, month, day of the week, without seconds or years")
 	case len(fields) != 5:
-		return Times{}, fmt.Errorf("has %d of five fields: minute, hour, day of the month, month, day of the week", len(fields))
+		return Times{}, fmt.Errorf("has %d fields: expected minute, hour, day of the month, month, day of the week", len(fields))
 	}
 	for i, field := range fields {
 		alone := []string{"*", "*", "*", "*", "*"}
@@ -68,18 +68,18 @@ func ParseTimes(text string) (Times, error) {
 			return Times{}, fmt.Errorf("%q is not a valid %s", field, fieldNames[i])
 		}
 	}
-	return parseTimes(strings.Join(fields, " "), star(fields[0]) || star(fields[1]), star(fields[2]) || star(fields[4]), true)
+	return parseTimes(strings.Join(fields, " "), beginsWithStar(fields[0]) || beginsWithStar(fields[1]), beginsWithStar(fields[2]) || beginsWithStar(fields[4]), true)
 }
 
-// star reports whether a field begins with a *, the criterion of crontab(5).
-func star(field string) bool { return strings.HasPrefix(field, "*") }
+// beginsWithStar reports whether a field begins with a *, the criterion of crontab(5).
+func beginsWithStar(field string) bool { return strings.HasPrefix(field, "*") }
 
 func parseTimes(text string, follows, bothDays, whole bool) (Times, error) {
 	schedule, err := parsers()[bothDays].Parse(text)
 	if err != nil || !whole {
 		return Times{}, fmt.Errorf("%q is not one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually", text)
 	}
-	t := Times{schedule: schedule, follows: follows}
+	t := Times{schedule: schedule, followsClock: follows}
 	if schedule.Next(time.Date(2000, 3, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return Times{}, ErrNever
 	}
@@ -101,10 +101,10 @@ func (t Times) Next(after time.Time, loc *time.Location) time.Time {
 	after = after.In(loc)
 	begin, end := after.ZoneBounds()
 	offset := offsetAt(after)
-	from := shown(after, offset)
-	if !t.follows && !begin.IsZero() {
+	from := clockTime(after, offset)
+	if !t.followsClock && !begin.IsZero() {
 		// The clock already showed these times before it was set back.
-		if before := shown(begin.Add(-time.Second), offsetAt(begin.Add(-time.Second))); before.After(from) {
+		if before := clockTime(begin.Add(-time.Second), offsetAt(begin.Add(-time.Second))); before.After(from) {
 			from = before
 		}
 	}
@@ -119,8 +119,8 @@ func (t Times) Next(after time.Time, loc *time.Location) time.Time {
 			return at
 		}
 		later := offsetAt(end)
-		switch first := shown(end, later); {
-		case t.follows:
+		switch first := clockTime(end, later); {
+		case t.followsClock:
 			next = t.schedule.Next(first.Add(-time.Second))
 		case next.Before(first): // skipped
 			return end.UTC()
@@ -130,8 +130,8 @@ func (t Times) Next(after time.Time, loc *time.Location) time.Time {
 	}
 }
 
-// shown returns the time on a clock that is offset ahead of UTC, as a time of UTC.
-func shown(t time.Time, offset time.Duration) time.Time { return t.Add(offset).UTC() }
+// clockTime returns the time on a clock that is offset ahead of UTC, as a time of UTC.
+func clockTime(t time.Time, offset time.Duration) time.Time { return t.Add(offset).UTC() }
 
 // offsetAt returns how far the clocks of t's zone are ahead of UTC.
 func offsetAt(t time.Time) time.Duration {

@@ -39,9 +39,9 @@ func firings(t *testing.T, zone, at, from, to string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestTimesOverClockChanges follows crontab times over days on which the clocks are
+// TestNextOverClockChanges follows crontab times over days on which the clocks are
 // changed: a fixed time comes once a day, and what follows the clock does what it shows.
-func TestTimesOverClockChanges(t *testing.T) {
+func TestNextOverClockChanges(t *testing.T) {
 	for _, c := range []struct{ name, zone, at, from, to, want string }{
 		{"an ordinary day", "Europe/Berlin", "0 8 * * 1-5", "2026-03-06 12:00", "2026-03-10 12:00", "9 08:00+01:00, 10 08:00+01:00"},
 		{"skipped", "Europe/Berlin", "30 2 * * *", "2026-03-28 00:00", "2026-03-31 00:00", "28 02:30+01:00, 29 03:00+02:00, 30 02:30+02:00"},
@@ -80,9 +80,9 @@ func TestTimesOverClockChanges(t *testing.T) {
 	}
 }
 
-// TestTimesWithinARepeatedHour asks for the next time from each side of the hour that
+// TestNextWithinRepeatedHour asks for the next time from each side of the hour that
 // comes twice.
-func TestTimesWithinARepeatedHour(t *testing.T) {
+func TestNextWithinRepeatedHour(t *testing.T) {
 	loc, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -105,12 +105,12 @@ func TestTimesWithinARepeatedHour(t *testing.T) {
 	}
 }
 
-// TestTimesThatAreWrong checks that errors name the field.
-func TestTimesThatAreWrong(t *testing.T) {
+// TestParseTimesErrors checks that errors name the field.
+func TestParseTimesErrors(t *testing.T) {
 	for at, want := range map[string]string{
 		"":                      "is empty",
-		"0 8 * *":               "4 of five fields",
-		"0 0 8 * * *":           "six fields: there are no seconds",
+		"0 8 * *":               "has 4 fields",
+		"0 0 8 * * *":           "six fields: expected minute",
 		"60 8 * * *":            `"60" is not a valid minute`,
 		"*/0 8 * * *":           `"*/0" is not a valid minute`,
 		"0 24 * * *":            `"24" is not a valid hour`,
@@ -122,20 +122,20 @@ func TestTimesThatAreWrong(t *testing.T) {
 		"0 8 * * moonday":       `"moonday" is not a valid day of the week`,
 		"0 8 * * 1#2":           `"1#2" is not a valid day of the week`,
 		"H 8 * * *":             `"H" is not a valid minute`,
-		"0 8 30 2 *":            "no calendar has",
-		"0 8 31 feb,apr *":      "no calendar has",
-		"@every 1h":             "no time of the clock",
-		"@reboot":               "no time of the clock",
+		"0 8 30 2 *":            "does not exist",
+		"0 8 31 feb,apr *":      "does not exist",
+		"@every 1h":             "is not a time of day",
+		"@reboot":               "is not a time of day",
 		"@noon":                 "is not one of @hourly",
 		"@daily please":         "is not one of @hourly",
-		"TZ=UTC 0 8 * * *":      "names a zone",
-		"CRON_TZ=UTC 0 8 * * *": "names a zone",
+		"TZ=UTC 0 8 * * *":      "sets a time zone",
+		"CRON_TZ=UTC 0 8 * * *": "sets a time zone",
 	} {
 		_, err := cron.ParseTimes(at)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", at, err, want)
 		}
-		if strings.Contains(want, "calendar") != errors.Is(err, cron.ErrNever) {
+		if strings.Contains(want, "does not exist") != errors.Is(err, cron.ErrNever) {
 			t.Errorf("%q: %v is ErrNever, or should be", at, err)
 		}
 	}

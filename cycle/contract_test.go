@@ -51,7 +51,7 @@ func TestResultsHaveTheirTypes(t *testing.T) {
 	want := []string{
 		"missing: n, i, b, a, o, any: add --field n=…", "field n must be a number", "field i must be an integer", "field i must be an integer",
 		"field b must be true or false", "field a must be an array", "field o must be an object", "field more must be an integer",
-		"field i is there twice", "a field must have a name",
+		"duplicate field i", "a field must have a name",
 	}
 	lines := strings.Split(h.left("refused"), "\n")
 	if len(lines) != len(want) {
@@ -193,7 +193,7 @@ us submit "$(cat large large)" "log=$(cat small)"
 `)
 	h.post(mesh.Message{ID: "q1", Text: "test it"})
 	h.poll()
-	if got := h.left("refused"); !strings.Contains(got, "the fields have 40010 bytes as JSON, and a report takes 32768") {
+	if got := h.left("refused"); !strings.Contains(got, "the fields have 40010 bytes as JSON, the limit is 32768") {
 		t.Errorf("told: %q", got)
 	}
 	got := h.reports()

@@ -179,11 +179,11 @@ echo done
 	h.cron()
 	h.wantTasks(state.Success)
 	got := h.reports()
-	if len(got) != 1 || got[0].Kind != mesh.KindReport || len(got[0].Files) != 0 || !strings.Contains(got[0].Text, "[file not sent: the file a.txt: mesh: upload file: answered 404: this mesh carries no files]") {
+	if len(got) != 1 || got[0].Kind != mesh.KindReport || len(got[0].Files) != 0 || !strings.Contains(got[0].Text, "[file not sent: the file a.txt: mesh: upload file: answered 404: this mesh does not support files]") {
 		t.Errorf("the peer got %+v", got)
 	}
 	given := h.state().Undelivered
-	if len(given) != 1 || given[0].Kind != state.Post || !strings.Contains(given[0].Reason, "this mesh carries no files") {
+	if len(given) != 1 || given[0].Kind != state.Post || !strings.Contains(given[0].Reason, "this mesh does not support files") {
 		t.Errorf("given up: %+v", given)
 	}
 	rows, err := h.agent.Outbox()

@@ -62,9 +62,9 @@ type Consumer struct {
 }
 
 const (
-	headerRoom = 4 << 10   // for the headers of a message, besides its body
-	boxBody    = 66 << 10  // the body of a mesh message
-	blobChunk  = 256 << 10 // a chunk of a file
+	headerRoom  = 4 << 10   // for the headers of a message, besides its body
+	mailboxBody = 66 << 10  // the body of a mesh message
+	blobChunk   = 256 << 10 // a chunk of a file
 
 	day = 24 * time.Hour
 
@@ -77,9 +77,9 @@ func Assets(servers int) []Asset {
 		return Stream{Name: name, Subjects: []string{subject}, Retention: "limits", Storage: "file", Discard: "new", Replicas: Replicas(servers),
 			MaxMessages: -1, MaxConsumers: -1, PerSubject: -1, Duplicates: 2 * time.Minute, Direct: true}
 	}
-	box := stream(BoxStream, "asl.box.*.*")
-	box.Retention, box.PerSubject, box.DiscardNewPerSubject = "workqueue", 100, true
-	box.MaxSize, box.MaxBytes, box.Duplicates = boxBody+headerRoom, 1<<30, time.Hour
+	mailbox := stream(MailboxStream, "asl.box.*.*")
+	mailbox.Retention, mailbox.PerSubject, mailbox.DiscardNewPerSubject = "workqueue", 100, true
+	mailbox.MaxSize, mailbox.MaxBytes, mailbox.Duplicates = mailboxBody+headerRoom, 1<<30, time.Hour
 
 	blob := stream(BlobStream, "asl.blob.*.*.*.*")
 	blob.PerSubject, blob.TTL, blob.MaxAge = 1, true, 7*day
@@ -96,10 +96,10 @@ func Assets(servers int) []Asset {
 	mesh.PerSubject, mesh.MaxSize, mesh.MaxBytes = 4, 16<<10, 1<<20
 
 	return []Asset{
-		{box, "the mailboxes"},
+		{mailbox, "the mailboxes"},
 		{blob, "the files of messages, in chunks"},
-		{event, "what turns have come to, for people who watch"},
-		{who, "the registry: who is there, and what each host saw last"},
+		{event, "the results of turns, for observers"},
+		{who, "the registry: the agents, and the last look of each host"},
 		{mesh, "HALT"},
 	}
 }
@@ -109,7 +109,7 @@ func Replicas(servers int) int { return max(1, min(servers, maxReplicas)) }
 
 // Mailbox returns the consumer that reads an agent's mailbox.
 func Mailbox(handle string) Consumer {
-	return Consumer{Durable: handle, Filter: boxSubject(handle, "*"), Deliver: "all", AckPolicy: "explicit",
+	return Consumer{Durable: handle, Filter: mailboxSubject(handle, "*"), Deliver: "all", AckPolicy: "explicit",
 		AckWait: time.Minute, MaxDeliver: -1, MaxPending: -1}
 }
 

@@ -61,7 +61,7 @@ func (c *Conn) PutBlob(ctx context.Context, to, sum string, size int64, content 
 			}
 			n, err := strconv.Atoi(a.name)
 			if err != nil || n < 0 || n >= len(stored) {
-				return &Error{Server: l.server, Err: errStrange}
+				return &Error{Server: l.server, Err: errInvalidAnswer}
 			}
 			if _, err := f.stored(a, BlobStream); err != nil {
 				return err
@@ -73,7 +73,7 @@ func (c *Conn) PutBlob(ctx context.Context, to, sum string, size int64, content 
 }
 
 // errNoBlob means that the server does not have the whole file.
-var errNoBlob = errors.New("the file is gone")
+var errNoBlob = errors.New("the server no longer has the file")
 
 // Blob reads, once, a file that an agent published for us.
 type Blob struct {
@@ -163,7 +163,7 @@ func (b *Blob) fetch() error {
 			}
 			n, err := strconv.Atoi(a.name)
 			if err != nil || n < 0 || n >= count {
-				return &Error{Server: l.server, Err: errStrange}
+				return &Error{Server: l.server, Err: errInvalidAnswer}
 			}
 			if got[n], known[n], err = b.chunk(f, a, first+n); err != nil {
 				return err
@@ -184,20 +184,20 @@ func (b *Blob) fetch() error {
 
 // chunk reads an answer with a chunk.
 func (b *Blob) chunk(f *flight, a answer, n int) ([]byte, chunk, error) {
-	gone := len(a.Data) == 0 && (n > 0 || len(a.Header[headerSize]) == 0)
-	if a.status == 404 || a.status == 0 && gone {
+	missing := len(a.Data) == 0 && (n > 0 || len(a.Header[headerSize]) == 0)
+	if a.status == 404 || a.status == 0 && missing {
 		return nil, chunk{}, &Error{Server: f.link.server, Code: 404, Err: errNoBlob}
 	}
 	if a.status != 0 || len(a.Data) > chunkSize {
-		return nil, chunk{}, &Error{Server: f.link.server, Code: a.status, Err: errStrange}
+		return nil, chunk{}, &Error{Server: f.link.server, Code: a.status, Err: errInvalidAnswer}
 	}
 	sequence, err := strconv.ParseUint(last(a.Header, "Nats-Sequence"), 10, 64)
 	if err != nil {
-		return nil, chunk{}, &Error{Server: f.link.server, Err: errStrange}
+		return nil, chunk{}, &Error{Server: f.link.server, Err: errInvalidAnswer}
 	}
 	stored, err := time.Parse(time.RFC3339Nano, last(a.Header, "Nats-Time-Stamp"))
 	if err != nil {
-		return nil, chunk{}, &Error{Server: f.link.server, Err: errStrange}
+		return nil, chunk{}, &Error{Server: f.link.server, Err: errInvalidAnswer}
 	}
 	if a.Data == nil {
 		a.Data = []byte{}

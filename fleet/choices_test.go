@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestWhichOfTwoCounts checks which of two sources counts where an answer, a delivery or an
+// TestConflictingSources checks which of two sources counts where an answer, a delivery or an
 // error has both.
-func TestWhichOfTwoCounts(t *testing.T) {
-	// The engine writes its headers behind those of a sender, which may have the same names.
+func TestConflictingSources(t *testing.T) {
+	// The server writes its headers behind those of a sender, which may have the same names.
 	m := &nats.Msg{Data: []byte(`{"halted":true}`), Header: nats.Header{
 		"Nats-Sequence": {"1", "7"}, "Nats-Time-Stamp": {"2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"},
 		"Nats-Subject": {whoSubject("mallory"), whoSubject("alice")}, headerAt: {"2026-01-02T03:04:04Z"},
@@ -46,7 +46,7 @@ func TestWhichOfTwoCounts(t *testing.T) {
 	}
 
 	// A status counts unless a stream holds the message: its sender chose it then.
-	for stream, want := range map[string]int{"": 503, BoxStream: 0} {
+	for stream, want := range map[string]int{"": 503, MailboxStream: 0} {
 		header := nats.Header{"Status": {"503"}}
 		if stream != "" {
 			header["Nats-Stream"] = []string{stream}
@@ -58,7 +58,7 @@ func TestWhichOfTwoCounts(t *testing.T) {
 
 	// The subject says who sent a message, and the newest delivery is acknowledged.
 	c := &Conn{Handle: "alice"}
-	i := c.item(&nats.Msg{Subject: boxSubject("alice", "bob"), Reply: "$JS.ACK.ASL_BOX.alice.1.7.3.1000000500.0", Header: nats.Header{headerID: {"m"}}})
+	i := c.item(&nats.Msg{Subject: mailboxSubject("alice", "bob"), Reply: "$JS.ACK.ASL_BOX.alice.1.7.3.1000000500.0", Header: nats.Header{headerID: {"m"}}})
 	if i.To != "alice" || i.From != "bob" || i.ID != "m" || i.sequence != 7 {
 		t.Errorf("an item: %+v", i)
 	}
@@ -72,9 +72,9 @@ func TestWhichOfTwoCounts(t *testing.T) {
 	}
 }
 
-// TestWhoChooses checks that the operator's choice counts: of the time of a call, and of
+// TestExplicitChoiceWins checks that the operator's choice counts: of the time of a call, and of
 // the room of a stream that has a limit.
-func TestWhoChooses(t *testing.T) {
+func TestExplicitChoiceWins(t *testing.T) {
 	c := &Conn{Timeout: 4 * time.Second}
 	if c.timeout() != 4*time.Second || c.patience() != 2*time.Second {
 		t.Errorf("a call has %v, and a try of it %v", c.timeout(), c.patience())
@@ -89,14 +89,14 @@ func TestWhoChooses(t *testing.T) {
 		}
 	}
 	for copies, left := range map[float64]bool{1: true, 5: false} {
-		if (streamInfo{}).whyLeft(difference{"num_replicas", float64(3), copies}) != "" != left {
+		if (streamInfo{}).reasonToLeave(difference{"num_replicas", float64(3), copies}) != "" != left {
 			t.Errorf("three copies, and %v are wanted", copies)
 		}
 	}
 }
 
-// TestHowAPullEnds checks how many messages a pull of ten has, of which two have come.
-func TestHowAPullEnds(t *testing.T) {
+// TestPullEnds checks how many messages a pull of ten has, of which two have come.
+func TestPullEnds(t *testing.T) {
 	f := &flight{link: &link{}}
 	for _, tt := range []struct {
 		status  int
@@ -109,25 +109,25 @@ func TestHowAPullEnds(t *testing.T) {
 		{408, "", false, 2, false}, {408, "10", false, 2, false}, {409, "", true, 2, false}, {409, "", false, 0, true}, {409, "11", true, 2, false}, {409, "-1", true, 2, false},
 	} {
 		a := answer{Msg: &nats.Msg{Header: nats.Header{"Nats-Pending-Messages": {"99", tt.pending}}}, status: tt.status}
-		if got, err := f.coming(a, 10, 2, tt.some); got != tt.want || lost(err) != tt.lost {
+		if got, err := f.pullTotal(a, 10, 2, tt.some); got != tt.want || lost(err) != tt.lost {
 			t.Errorf("%+v: %d, %v", tt, got, err)
 		}
 	}
 }
 
-// TestWhichErrorCounts checks the error of a call that has two.
-func TestWhichErrorCounts(t *testing.T) {
+// TestErrorPrecedence checks the error of a call that has two.
+func TestErrorPrecedence(t *testing.T) {
 	lostLink, gaveUp := errors.New("the link"), errors.New("the caller gave up")
-	asked, giveUp := context.WithCancelCause(t.Context())
+	ctx, giveUp := context.WithCancelCause(t.Context())
 	c := new(Conn)
-	if err := c.unless(asked, lostLink); err != lostLink {
+	if err := c.callerError(ctx, lostLink); err != lostLink {
 		t.Errorf("of a caller that waits: %v", err)
 	}
 	giveUp(gaveUp)
-	if err := c.unless(asked, lostLink); !errors.Is(err, gaveUp) {
+	if err := c.callerError(ctx, lostLink); !errors.Is(err, gaveUp) {
 		t.Errorf("of a caller that gave up: %v", err)
 	}
-	f := &flight{link: &link{broken: lostLink}, came: make(chan *nats.Msg, 1)}
+	f := &flight{link: &link{broken: lostLink}, answers: make(chan *nats.Msg, 1)}
 	f.ctx, f.cancel = context.WithCancelCause(t.Context())
 	f.cancel(nil)
 	if err := f.cause(f.ctx.Err()); err != lostLink {
@@ -139,51 +139,51 @@ func TestWhichErrorCounts(t *testing.T) {
 	if err := f.cause(f.ctx.Err()); err != error(right) {
 		t.Errorf("of a flight that lacks a right: %v", err)
 	}
-	f.came <- &nats.Msg{Subject: "x"}
+	f.answers <- &nats.Msg{Subject: "x"}
 	if m, err := f.message(); err != nil || m.Subject != "x" {
 		t.Errorf("a message that is there when the flight ends: %v", err)
 	}
 }
 
-// TestHaltIsHeardFirst checks that calls of the doorbell do not hide a HALT, and that one
+// TestRingsDoNotHideHalt checks that calls of the doorbell do not hide a HALT, and that one
 // that was heard before counts until another is.
-func TestHaltIsHeardFirst(t *testing.T) {
-	b := &bell{rung: make(chan *nats.Msg, 2*queued), halt: make(chan *nats.Msg, 1)}
-	for _, m := range ringing(2*queued, "bob") {
-		b.rung <- m
+func TestRingsDoNotHideHalt(t *testing.T) {
+	b := &bell{rings: make(chan *nats.Msg, 2*queued), halt: make(chan *nats.Msg, 1)}
+	for _, m := range ringMessages(2*queued, "bob") {
+		b.rings <- m
 	}
 	b.halt <- &nats.Msg{Subject: haltSubject, Data: []byte(`{"halted":true}`)}
 	for range 2 {
-		if h := new(Conn).hear(b, <-b.rung); !h.Halt.Halted || len(h.Rings) == 0 {
+		if h := new(Conn).collect(b, <-b.rings); !h.Halt.Halted || len(h.Rings) == 0 {
 			t.Errorf("%+v", h.Halt)
 		}
 	}
 }
 
-// TestTheServerThatFailedIsTriedLast checks the order of servers.
-func TestTheServerThatFailedIsTriedLast(t *testing.T) {
+// TestFailedServerIsTriedLast checks the order of servers.
+func TestFailedServerIsTriedLast(t *testing.T) {
 	seed, _, err := NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := map[string]bool{}
 	for range 50 {
-		var asked []string
+		var tried []string
 		c := &Conn{
-			URL: "nats://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", shunned: "127.0.0.1:2",
+			URL: "nats://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", failedServer: "127.0.0.1:2",
 			Seed: func(context.Context) (string, error) { return seed, nil },
 			Dial: func(_ context.Context, _, address string) (net.Conn, error) {
-				asked = append(asked, address)
+				tried = append(tried, address)
 				return nil, errors.New("away")
 			},
 		}
 		if err := c.Ring(t.Context(), "bob"); err == nil {
 			t.Fatal("no server answered")
 		}
-		if asked = slices.Compact(asked); len(asked) != 3 || asked[2] != c.shunned {
-			t.Fatalf("asked: %q", asked)
+		if tried = slices.Compact(tried); len(tried) != 3 || tried[2] != c.failedServer {
+			t.Fatalf("asked: %q", tried)
 		}
-		first[asked[0]] = true
+		first[tried[0]] = true
 	}
 	if len(first) != 2 {
 		t.Errorf("the first is always one of %v", first)

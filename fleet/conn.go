@@ -40,11 +40,11 @@ type Conn struct {
 
 	Secrets *secret.Known // learns the seed; kept out of crash reports; may be nil
 
-	mu      sync.Mutex
-	pair    nkeys.KeyPair // from Seed, until a server refuses it
-	link    *link
-	dialing chan struct{} // closed when the call that connects is done
-	shunned string        // the server that failed last
+	mu           sync.Mutex
+	pair         nkeys.KeyPair // from Seed, until a server refuses it
+	link         *link
+	dialing      chan struct{} // closed when the call that connects is done
+	failedServer string        // the server that failed last
 }
 
 const (
@@ -82,30 +82,30 @@ func (c *Conn) Close() {
 
 // do calls try with a connection until it succeeds, fails permanently, or Timeout is over.
 func (c *Conn) do(ctx context.Context, try func(context.Context, *link) error) error {
-	asked := ctx
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, c.timeout())
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		l, err := c.connect(ctx)
 		if err != nil {
-			return c.unless(asked, err)
+			return c.callerError(caller, err)
 		}
 		err = c.attempt(ctx, l, try)
 		if err == nil || !lost(err) {
-			return c.unless(asked, err)
+			return c.callerError(caller, err)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return c.unless(asked, err)
+			return c.callerError(caller, err)
 		}
 	}
 }
 
-// unless returns the reason why the caller gave up, or err if the caller did not.
-func (c *Conn) unless(asked context.Context, err error) error {
-	if err != nil && asked.Err() != nil {
-		return &Error{Err: context.Cause(asked)}
+// callerError returns the reason why the caller gave up, or err if the caller did not.
+func (c *Conn) callerError(caller context.Context, err error) error {
+	if err != nil && caller.Err() != nil {
+		return &Error{Err: context.Cause(caller)}
 	}
 	return err
 }
@@ -129,7 +129,7 @@ func (c *Conn) drop(l *link) {
 	if c.link == l {
 		c.link = nil
 	}
-	c.shunned = l.server
+	c.failedServer = l.server
 	c.mu.Unlock()
 	l.nc.Close()
 }
@@ -143,13 +143,13 @@ func (c *Conn) connect(ctx context.Context) (*link, error) {
 			c.mu.Unlock()
 			return l, nil
 		}
-		if under := c.dialing; under != nil {
+		if dialing := c.dialing; dialing != nil {
 			c.mu.Unlock()
 			select {
-			case <-under:
+			case <-dialing:
 				continue
 			case <-ctx.Done():
-				return nil, lostError("", 0, errors.New("no server answers"))
+				return nil, lostError("", 0, errors.New("no server answered"))
 			}
 		}
 		done := make(chan struct{})
@@ -180,9 +180,11 @@ func (c *Conn) dialAny(ctx context.Context) (*link, error) {
 	}
 	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
 	c.mu.Lock()
-	shunned := c.shunned
+	failedServer := c.failedServer
 	c.mu.Unlock()
-	slices.SortStableFunc(servers, func(a, b *url.URL) int { return int(order(a.Host == shunned)) - int(order(b.Host == shunned)) })
+	slices.SortStableFunc(servers, func(a, b *url.URL) int {
+		return int(boolOrder(a.Host == failedServer)) - int(boolOrder(b.Host == failedServer))
+	})
 	var reasons []string
 	last := &Error{}
 	for i, server := range servers {
@@ -207,12 +209,12 @@ func (c *Conn) dialAny(ctx context.Context) (*link, error) {
 		}
 	}
 	if len(reasons) > 1 {
-		return nil, &Error{Err: fmt.Errorf("no server can be reached: %s", strings.Join(reasons, "; "))}
+		return nil, &Error{Err: fmt.Errorf("no server is reachable: %s", strings.Join(reasons, "; "))}
 	}
 	return nil, &Error{Server: last.Server, Err: last.Err}
 }
 
-func order(last bool) (n uint8) {
+func boolOrder(last bool) (n uint8) {
 	if last {
 		return 1
 	}
@@ -228,7 +230,7 @@ func (c *Conn) key(ctx context.Context) (nkeys.KeyPair, error) {
 		return pair, nil
 	}
 	if c.Seed == nil {
-		return nil, &Error{Denied: true, Err: errors.New("no key is set")}
+		return nil, &Error{Denied: true, Err: errors.New("no key is configured")}
 	}
 	seed, err := c.Seed(ctx)
 	if err != nil {
@@ -271,7 +273,7 @@ func (c *Conn) sign(ctx context.Context, line string, body []byte) (string, erro
 	}
 	sig, err := signatureOf(pair, line, body)
 	if err != nil {
-		return "", &Error{Denied: true, Err: errors.New("sign: the key cannot")}
+		return "", &Error{Denied: true, Err: errors.New("the key cannot sign")}
 	}
 	return sig, nil
 }

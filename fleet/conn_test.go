@@ -14,20 +14,20 @@ import (
 	"time"
 )
 
-// TestServers checks which addresses of servers are taken.
-func TestServers(t *testing.T) {
+// TestParseServers checks which addresses of servers are taken.
+func TestParseServers(t *testing.T) {
 	for urls, want := range map[string]string{
 		"tls://n1.example.com":                         "tls://n1.example.com:4222",
 		"tls://n1:4222, tls://n2:4223":                 "tls://n1:4222 tls://n2:4223",
 		"tls://n1:4222,n2,n3:1":                        "tls://n1:4222 tls://n2:4222 tls://n3:1",
 		"nats://127.0.0.1:4222,localhost,nats://[::1]": "nats://127.0.0.1:4222 nats://localhost:4222 nats://[::1]:4222",
 		"nats://n1.example.com":                        "unencrypted",
-		"tls://n1,nats://n2":                           "with tls and with nats",
-		"http://127.0.0.1":                             "begins with neither",
+		"tls://n1,nats://n2":                           "not both tls and nats",
+		"http://127.0.0.1":                             "must begin with",
 		"n1:4222":                                      "is not a server",
 		"":                                             "is not a server",
 		"tls://":                                       "is not a server",
-		"tls://user:secret@n1":                         "is not used",
+		"tls://user:secret@n1":                         "are not supported",
 		"tls://n1/path":                                "is not a server",
 	} {
 		servers, err := Servers(urls)
@@ -41,27 +41,27 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestServersThatAreNone checks the errors of servers that are away, silent, or not of
+// TestBrokenServers checks the errors of servers that are away, silent, or not of
 // NATS: each names the server, and none outlives the timeout.
-func TestServersThatAreNone(t *testing.T) {
+func TestBrokenServers(t *testing.T) {
 	seed, _, err := NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := listening(t, func(net.Conn) {})
-	gone.Close()
-	silent := listening(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	web := listening(t, func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); c.Close() })
-	noise := listening(t, func(c net.Conn) { _, _ = io.WriteString(c, "INFO {\"nonce\":}\r\n"); c.Close() })
+	closed := startListener(t, func(net.Conn) {})
+	closed.Close()
+	silent := startListener(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	web := startListener(t, func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); c.Close() })
+	noise := startListener(t, func(c net.Conn) { _, _ = io.WriteString(c, "INFO {\"nonce\":}\r\n"); c.Close() })
 	for name, tt := range map[string]struct {
 		servers []net.Listener
 		says    string
 	}{
-		"away":      {[]net.Listener{gone}, "connection refused"},
-		"silent":    {[]net.Listener{silent}, "it does not answer"},
+		"away":      {[]net.Listener{closed}, "connection refused"},
+		"silent":    {[]net.Listener{silent}, "no answer"},
 		"not NATS":  {[]net.Listener{web}, ""},
 		"nonsense":  {[]net.Listener{noise}, ""},
-		"all three": {[]net.Listener{gone, silent, web}, "no server can be reached"},
+		"all three": {[]net.Listener{closed, silent, web}, "no server is reachable"},
 	} {
 		var urls []string
 		for _, s := range tt.servers {
@@ -84,7 +84,7 @@ func TestServersThatAreNone(t *testing.T) {
 	}
 }
 
-func listening(t *testing.T, serve func(net.Conn)) net.Listener {
+func startListener(t *testing.T, serve func(net.Conn)) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -104,9 +104,9 @@ func listening(t *testing.T, serve func(net.Conn)) net.Listener {
 	return l
 }
 
-// TestKeysThatCannotBeRead checks that a seed that is missing or wrong is a matter of the
+// TestUnreadableKeys checks that a seed that is missing or wrong is a matter of the
 // key, unless the caller gave up.
-func TestKeysThatCannotBeRead(t *testing.T) {
+func TestUnreadableKeys(t *testing.T) {
 	for name, seed := range map[string]func(context.Context) (string, error){
 		"none":    nil,
 		"missing": func(context.Context) (string, error) { return "", errors.New("no such file") },
@@ -125,28 +125,28 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestAChainThatDidNotVerify checks that TLS is asked once more for a chain that its
+// TestRetriesUnverifiedChain checks that TLS is asked once more for a chain that its
 // first configuration did not verify, and no third time.
-func TestAChainThatDidNotVerify(t *testing.T) {
+func TestRetriesUnverifiedChain(t *testing.T) {
 	web := httptest.NewTLSServer(nil)
 	defer web.Close()
 	believed := x509.NewCertPool()
 	believed.AddCert(web.Certificate())
 	for name, tt := range map[string]struct {
 		pools    []*x509.CertPool
-		asked    int32
+		configs  int32
 		verified bool
 	}{
 		"at once":       {[]*x509.CertPool{believed}, 1, true},
 		"at the second": {[]*x509.CertPool{x509.NewCertPool(), believed}, 2, true},
 		"never":         {[]*x509.CertPool{x509.NewCertPool(), x509.NewCertPool(), believed}, 2, false},
 	} {
-		var asked, connected atomic.Int32
+		var configs, connected atomic.Int32
 		verified := make([]chan bool, len(tt.pools)) // of each connection
 		for i := range verified {
 			verified[i] = make(chan bool, 1)
 		}
-		server := listening(t, func(c net.Conn) {
+		server := startListener(t, func(c net.Conn) {
 			defer c.Close()
 			n := connected.Add(1) - 1 // before INFO: the client makes no other connection until it has that
 			_, _ = io.WriteString(c, `INFO {"tls_required":true,"nonce":"a","max_payload":1024}`+"\r\n")
@@ -159,7 +159,7 @@ func TestAChainThatDidNotVerify(t *testing.T) {
 		conn := Conn{
 			URL: "tls://" + server.Addr().String(), Seed: func(context.Context) (string, error) { return seed, nil }, Timeout: 10 * time.Second,
 			TLS: func(host string) (*tls.Config, error) {
-				return &tls.Config{ServerName: host, RootCAs: tt.pools[asked.Add(1)-1], MaxVersion: tls.VersionTLS12}, nil
+				return &tls.Config{ServerName: host, RootCAs: tt.pools[configs.Add(1)-1], MaxVersion: tls.VersionTLS12}, nil
 			},
 		}
 		servers, err := Servers(conn.URL)
@@ -170,10 +170,10 @@ func TestAChainThatDidNotVerify(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, why := conn.dial(t.Context(), servers[0], pair, time.Now().Add(10*time.Second))
-		got := <-verified[asked.Load()-1]
-		if asked.Load() != tt.asked || got != tt.verified {
-			t.Errorf("%s: asked %d times, verified %v: %v", name, asked.Load(), got, why)
+		_, dialErr := conn.dial(t.Context(), servers[0], pair, time.Now().Add(10*time.Second))
+		got := <-verified[configs.Load()-1]
+		if configs.Load() != tt.configs || got != tt.verified {
+			t.Errorf("%s: asked %d times, verified %v: %v", name, configs.Load(), got, dialErr)
 		}
 	}
 }

@@ -151,7 +151,7 @@ func (c *creation) call(ctx context.Context, subject string, request, into any) 
 		Error *Refusal `json:"error"`
 	}
 	if json.Unmarshal(data, &answer) != nil {
-		return errors.New("its answer cannot be read: is this a NATS server with JetStream?")
+		return errors.New("invalid answer: is this a NATS server with JetStream?")
 	}
 	if answer.Error != nil {
 		return answer.Error
@@ -184,7 +184,7 @@ func (c *creation) stream(ctx context.Context, want Stream) error {
 	change := Change{Asset: want.Name, Did: Same}
 	mend, left := map[string]any{}, map[string]any{}
 	for _, d := range found {
-		if reason := info.whyLeft(d); reason != "" {
+		if reason := info.reasonToLeave(d); reason != "" {
 			left[d.field] = d.want
 			change.What = append(change.What, d.String()+": "+reason)
 			continue
@@ -239,13 +239,13 @@ func (c *creation) update(ctx context.Context, stream string, config, mend map[s
 // mailbox makes or corrects the consumer of one agent.
 func (c *creation) mailbox(ctx context.Context, handle string) (Change, error) {
 	want := Mailbox(handle)
-	change := Change{Asset: BoxStream + " " + handle, Did: Made}
+	change := Change{Asset: MailboxStream + " " + handle, Did: Made}
 	var info struct {
 		Config map[string]any `json:"config"`
 	}
-	name := BoxStream + "." + handle
+	name := MailboxStream + "." + handle
 	err := error(&Refusal{Number: numberNoConsumer})
-	if !c.unmade[BoxStream] {
+	if !c.unmade[MailboxStream] {
 		err = c.call(ctx, "CONSUMER.INFO."+name, nil, &info)
 	}
 	switch {
@@ -265,7 +265,7 @@ func (c *creation) mailbox(ctx context.Context, handle string) (Change, error) {
 		err := c.setMailbox(ctx, name, "update", info.Config)
 		if refused, ok := errors.AsType[*Refusal](err); ok {
 			change.Did = Differs
-			change.Hint = fmt.Sprintf("JetStream cannot change it: %v; delete the consumer with: nats consumer rm %s %s, and run fleet create again: its messages stay", refused, BoxStream, handle)
+			change.Hint = fmt.Sprintf("JetStream cannot change it: %v; delete the consumer (nats consumer rm %s %s) and run fleet create again: its messages are kept", refused, MailboxStream, handle)
 		} else if err != nil {
 			return change, err
 		}
@@ -277,7 +277,7 @@ func (c *creation) setMailbox(ctx context.Context, name, action string, config a
 	if c.Check {
 		return nil
 	}
-	request := map[string]any{"stream_name": BoxStream, "config": config, "action": action}
+	request := map[string]any{"stream_name": MailboxStream, "config": config, "action": action}
 	return c.call(ctx, "CONSUMER.DURABLE.CREATE."+name, request, &struct{}{})
 }
 
@@ -293,15 +293,15 @@ func Servers(urls string) ([]*url.URL, error) {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
-			return nil, fmt.Errorf("%q is not a server", text)
+			return nil, fmt.Errorf("%q is not a server address", text)
 		case u.User != nil:
-			return nil, errors.New("a name or password in it is not used: the agent has a key")
+			return nil, errors.New("user names and passwords are not supported: an agent logs in with its key")
 		case u.Scheme != "tls" && u.Scheme != "nats":
-			return nil, fmt.Errorf("%q begins with neither tls:// nor nats://", text)
+			return nil, fmt.Errorf("%q must begin with tls:// or nats://", text)
 		case len(servers) > 0 && u.Scheme != servers[0].Scheme:
-			return nil, fmt.Errorf("it names servers with %s and with %s", servers[0].Scheme, u.Scheme)
+			return nil, fmt.Errorf("all servers must have the same scheme, not both %s and %s", servers[0].Scheme, u.Scheme)
 		case u.Scheme == "nats" && !loopback(u.Hostname()):
-			return nil, fmt.Errorf("%q would send messages unencrypted: use tls; nats is for a server on this machine", text)
+			return nil, fmt.Errorf("%q would send messages unencrypted: use tls://; nats:// is only for servers on this machine", text)
 		}
 		if u.Port() == "" {
 			u.Host = net.JoinHostPort(u.Hostname(), "4222")

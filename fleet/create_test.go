@@ -13,7 +13,7 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// creating asks an engine as its administrator.
+// creating asks a server as its administrator.
 type creating struct {
 	t   *testing.T
 	ask fleet.Ask
@@ -78,7 +78,7 @@ func (c creating) all(did map[string]fleet.Change, want string) {
 	}
 }
 
-// TestCreate checks that an engine that has nothing gets everything, that a check changes
+// TestCreate checks that a server that has nothing gets everything, that a check changes
 // nothing, and that all is the same the second time.
 func TestCreate(t *testing.T) {
 	t.Parallel()
@@ -103,9 +103,9 @@ func TestCreate(t *testing.T) {
 	c.all(c.create(false), fleet.Same)
 }
 
-// TestMend checks that settings which were changed are mended and named, and that what
+// TestCreateMendsSettings checks that settings which were changed are mended and named, and that what
 // an administrator may choose stays.
-func TestMend(t *testing.T) {
+func TestCreateMendsSettings(t *testing.T) {
 	t.Parallel()
 	c := newCreating(t)
 	for stream, changed := range map[string]map[string]any{
@@ -146,9 +146,9 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeft checks that nothing is changed that would delete messages, or that the
-// engine cannot change, and what the administrator is told.
-func TestWhatIsLeft(t *testing.T) {
+// TestCreateLeavesSettings checks that nothing is changed that would delete messages, or that the
+// server cannot change, and what the administrator is told.
+func TestCreateLeavesSettings(t *testing.T) {
 	t.Parallel()
 	c := newCreating(t)
 	who := c.config("STREAM.INFO.KV_asl-who")
@@ -169,8 +169,8 @@ func TestWhatIsLeft(t *testing.T) {
 		did := c.create(false)
 		for asset, want := range map[string][2]string{
 			"KV_asl-who":  {"max_msgs_per_subject 5 instead of 1: the new limit could delete messages", "nats stream edit KV_asl-who --max-msgs-per-subject=1"},
-			"ASL_BLOB":    {`storage "memory" instead of "file": it cannot be changed`, "nats stream backup ASL_BLOB FOLDER), delete it (nats stream rm ASL_BLOB), and run fleet create again"},
-			"ASL_BOX bob": {`deliver_subject "asl.pushed" instead of ""`, "delete the consumer with: nats consumer rm ASL_BOX bob"},
+			"ASL_BLOB":    {`storage "memory" instead of "file": cannot be changed`, "nats stream backup ASL_BLOB FOLDER), delete it (nats stream rm ASL_BLOB), and run fleet create again"},
+			"ASL_BOX bob": {`deliver_subject "asl.pushed" instead of ""`, "delete the consumer (nats consumer rm ASL_BOX bob)"},
 		} {
 			got := did[asset]
 			if got.Did != fleet.Differs || !strings.Contains(strings.Join(got.What, "; "), want[0]) || !strings.Contains(got.Hint, want[1]) {
@@ -189,15 +189,15 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestCreateErrors checks that an engine which refuses or is none is told in words, with
+// TestCreateErrors checks that a server which refuses or is none is told in words, with
 // what was done before.
 func TestCreateErrors(t *testing.T) {
-	made := []byte(`{"config":{}}`)
+	created := []byte(`{"config":{}}`)
 	for want, ask := range map[string]fleet.Ask{
 		"ASL_BOX: it is down":  func(context.Context, string, []byte) ([]byte, error) { return nil, errors.New("it is down") },
 		"is this a NATS":       func(context.Context, string, []byte) ([]byte, error) { return []byte("<html>"), nil },
-		"ASL_EVT: no (10023)":  refusing("STREAM.CREATE.ASL_EVT", made),
-		"mailbox of alice: no": refusing("CONSUMER.DURABLE.CREATE", made),
+		"ASL_EVT: no (10023)":  refusing("STREAM.CREATE.ASL_EVT", created),
+		"mailbox of alice: no": refusing("CONSUMER.DURABLE.CREATE", created),
 	} {
 		changes, err := fleet.Create(t.Context(), ask, fleet.Wanted{Handles: []string{"alice"}, Servers: 1})
 		if err == nil || !strings.Contains(err.Error(), want) || (len(changes) == 2) != strings.Contains(want, "EVT") {
@@ -206,7 +206,7 @@ func TestCreateErrors(t *testing.T) {
 	}
 }
 
-// refusing is an engine that has nothing, and refuses one call.
+// refusing is a server that has nothing, and refuses one call.
 func refusing(call string, answer []byte) fleet.Ask {
 	return func(_ context.Context, subject string, _ []byte) ([]byte, error) {
 		number := 0
@@ -242,12 +242,12 @@ func TestCreateManyMailboxes(t *testing.T) {
 		a, err := admin.Request(ctx, subject, body, nil)
 		return a.Data, err
 	}
-	made := map[string]bool{}
+	created := map[string]bool{}
 	create := func() error {
 		changes, err := fleet.Create(t.Context(), ask, fleet.Wanted{Handles: append(handles, handles[0]), Servers: 1})
 		last := ""
 		for _, c := range changes {
-			handle, isMailbox := strings.CutPrefix(c.Asset, fleet.BoxStream+" ")
+			handle, isMailbox := strings.CutPrefix(c.Asset, fleet.MailboxStream+" ")
 			if !isMailbox {
 				continue
 			}
@@ -255,21 +255,21 @@ func TestCreateManyMailboxes(t *testing.T) {
 				t.Errorf("%s comes after %s", handle, last)
 			}
 			last = handle
-			if want := map[bool]string{true: fleet.Same, false: fleet.Made}[made[handle]]; c.Did != want {
+			if want := map[bool]string{true: fleet.Same, false: fleet.Made}[created[handle]]; c.Did != want {
 				t.Errorf("%s: %s, want %s", handle, c.Did, want)
 			}
-			made[handle] = true
+			created[handle] = true
 		}
 		return err
 	}
 	if err := create(); err == nil || err.Error() != "mailbox of agent20: it is broken" {
 		t.Errorf("the error is %v", err)
 	}
-	if made[broken] || len(made) < 12 {
-		t.Errorf("it returned %d mailboxes: %v", len(made), made)
+	if created[broken] || len(created) < 12 {
+		t.Errorf("it returned %d mailboxes: %v", len(created), created)
 	}
 	breaks = false
-	if err := create(); err != nil || len(made) != len(handles) {
-		t.Errorf("%d mailboxes, %v", len(made), err)
+	if err := create(); err != nil || len(created) != len(handles) {
+		t.Errorf("%d mailboxes, %v", len(created), err)
 	}
 }

@@ -50,7 +50,7 @@ func TestDomainsOfSignatures(t *testing.T) {
 	key := &recorder{KeyPair: pair}
 	c := &Conn{
 		URL: "nats://127.0.0.1:1", Handle: "alice", pair: key,
-		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no engine") },
+		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no server") },
 	}
 	ctx, at, halted := t.Context(), time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), false
 	body, err := json.Marshal(haltValue{&halted, "alice", at, 7})
@@ -63,7 +63,7 @@ func TestDomainsOfSignatures(t *testing.T) {
 	}
 	all := []struct {
 		domain  string
-		sign    func() // what it returns does not count: no engine takes what was signed
+		sign    func() // what it returns does not count: no server takes what was signed
 		accepts func(sig string) bool
 	}{
 		{"asl1 box", func() { _, _ = c.Post(ctx, "alice", "id", at, body, true) }, func(sig string) bool {

@@ -12,9 +12,9 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// TestNobodyAnswers checks the error of a request that no part of the engine serves, which
+// TestNoResponders checks the error of a request that no part of the server serves, which
 // says what may be missing.
-func TestNobodyAnswers(t *testing.T) {
+func TestNoResponders(t *testing.T) {
 	t.Parallel()
 	conn := fleettest.Start(t, "alice").Conn("")
 	_, err := conn.Request(t.Context(), "nothing", nil, nil)
@@ -23,9 +23,9 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// TestAServerWithoutKeys checks what is said of a server that greets without asking for a
+// TestServerWithoutKeys checks what is said of a server that greets without asking for a
 // key, as one does that runs without its configuration.
-func TestAServerWithoutKeys(t *testing.T) {
+func TestServerWithoutKeys(t *testing.T) {
 	key := fleettest.NewKey(t)
 	conn := &fleet.Conn{
 		URL: "nats://127.0.0.1:4222", Handle: "alice",
@@ -39,7 +39,7 @@ func TestAServerWithoutKeys(t *testing.T) {
 			return ours, nil
 		},
 	}
-	if _, err := conn.Request(t.Context(), "nothing", nil, nil); err == nil || !strings.Contains(err.Error(), "it knows no keys") {
+	if _, err := conn.Request(t.Context(), "nothing", nil, nil); err == nil || !strings.Contains(err.Error(), "no keys configured") {
 		t.Errorf("%v", err)
 	}
 }

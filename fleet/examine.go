@@ -20,12 +20,12 @@ type Examination struct {
 	Servers []ServerSeen // in the order of the url
 	Asked   string       // the server that answered the rest; "" without such a server
 
-	Lacks  []string // the rights that the key needs but lacks
-	Excess []string // the rights that the key has but should not have
-	Tried  int      // how many of the needed rights were tried
-	Assets []AssetSeen
-	Box    MailboxSeen
-	Halted bool
+	Lacks   []string // the rights that the key needs but lacks
+	Excess  []string // the rights that the key has but should not have
+	Tried   int      // how many of the needed rights were tried
+	Assets  []AssetSeen
+	Mailbox MailboxSeen
+	Halted  bool
 }
 
 // ServerSeen is one server of the url.
@@ -142,20 +142,20 @@ func mailboxSeen(a *answer, handle string) MailboxSeen {
 		}
 		return MailboxSeen{State: AssetSilent}
 	}
-	box := MailboxSeen{State: AssetThere, Waiting: info.Pending + info.AckPending, Clock: info.Clock}
+	mailbox := MailboxSeen{State: AssetThere, Waiting: info.Pending + info.AckPending, Clock: info.Clock}
 	for _, d := range compare(Mailbox(handle), info.Config) {
-		box.Differs = append(box.Differs, d.String())
+		mailbox.Differs = append(mailbox.Differs, d.String())
 	}
 	if info.Cluster.Leader != "" {
-		box.Copies = append(box.Copies, info.Cluster.Leader)
+		mailbox.Copies = append(mailbox.Copies, info.Cluster.Leader)
 	}
 	for _, r := range info.Cluster.Replicas {
-		box.Copies = append(box.Copies, r.Name)
+		mailbox.Copies = append(mailbox.Copies, r.Name)
 		if r.Offline || !r.Current {
-			box.Behind = append(box.Behind, r.Name)
+			mailbox.Behind = append(mailbox.Behind, r.Name)
 		}
 	}
-	return box
+	return mailbox
 }
 
 // AssetSeen is one stream from an agent's point of view.
@@ -198,11 +198,11 @@ type probe struct {
 // message.
 func probes(handle string, halt probe) []probe {
 	get := "$JS.API.DIRECT.GET."
-	consumer := BoxStream + "." + handle
+	consumer := MailboxStream + "." + handle
 	registry, _ := json.Marshal(map[string]any{"seq": 1, "next_by_subj": whoSubject(handle), "batch": 1}) // strings and numbers
 	all := []probe{
 		{right: wakeupSubject("*"), subject: wakeupSubject(nobody)},
-		{right: boxSubject("*", handle), subject: boxSubject(nobody, handle), stream: BoxStream},
+		{right: mailboxSubject("*", handle), subject: mailboxSubject(nobody, handle), stream: MailboxStream},
 		{right: "asl.blob.*." + handle + ".>", subject: blobSubject(nobody, handle, nobody, 0), stream: BlobStream},
 		{right: "asl.blob." + handle + ".>", subject: blobSubject(handle, nobody, nobody, 0), stream: BlobStream},
 		{right: whoSubject(handle), subject: whoSubject(handle), stream: WhoStream},
@@ -219,14 +219,14 @@ func probes(handle string, halt probe) []probe {
 		all = append(all, halt)
 	}
 	return append(all,
-		probe{subject: boxSubject(handle, nobody)},                         // a message in the name of another agent
-		probe{subject: "$JS.API.STREAM.INFO." + BoxStream},                 // who writes to whom
-		probe{subject: get + BoxStream + "." + boxSubject(nobody, nobody)}, // messages of others
+		probe{subject: mailboxSubject(handle, nobody)},                             // a message in the name of another agent
+		probe{subject: "$JS.API.STREAM.INFO." + MailboxStream},                     // who writes to whom
+		probe{subject: get + MailboxStream + "." + mailboxSubject(nobody, nobody)}, // messages of others
 	)
 }
 
-// forbiddenEar returns a subject that an agent must not hear: the answers to another agent.
-func forbiddenEar() string { return inboxPrefix(nobody) + ".>" }
+// forbiddenSubject returns a subject that an agent must not hear: the answers to another agent.
+func forbiddenSubject() string { return inboxPrefix(nobody) + ".>" }
 
 // trial is a set of probes that are made at once, on their own connection.
 type trial struct {
@@ -256,9 +256,9 @@ func (c *Conn) examine(ctx context.Context, l *link, seen *Examination) {
 		seen.Assets = append(seen.Assets, AssetSeen{a.Stream.Name, a.Holds, t.stateOf(a.Stream.Name, tried, got)})
 	}
 	info := slices.IndexFunc(tried, func(p probe) bool { return p.subject == infoSubject(c.Handle) })
-	seen.Box.State = AssetUnseen
+	seen.Mailbox.State = AssetUnseen
 	if !t.deaf() && !t.wasDenied("Publish", infoSubject(c.Handle)) {
-		seen.Box = mailboxSeen(got[info], c.Handle)
+		seen.Mailbox = mailboxSeen(got[info], c.Handle)
 	}
 }
 
@@ -271,7 +271,7 @@ func (c *Conn) newTrial(l *link) (*trial, error) {
 	if _, err := l.nc.ChanSubscribe(t.inbox+"*", t.answers); err != nil {
 		return nil, err
 	}
-	for _, subject := range []string{wakeupSubject(c.Handle), haltSubject, forbiddenEar()} {
+	for _, subject := range []string{wakeupSubject(c.Handle), haltSubject, forbiddenSubject()} {
 		// Messages that arrive here by chance are not read.
 		if _, err := l.nc.ChanSubscribe(subject, make(chan *nats.Msg, queued)); err != nil {
 			return nil, err
@@ -300,7 +300,7 @@ func (t *trial) try(ctx context.Context, probes []probe) []*answer {
 		select {
 		case m := <-t.answers:
 			n, err := strconv.Atoi(strings.TrimPrefix(m.Subject, t.inbox))
-			if a, strange := answerOf(m); err == nil && strange == nil && n >= 0 && n < len(got) {
+			if a, invalid := answerOf(m); err == nil && invalid == nil && n >= 0 && n < len(got) {
 				got[n] = &a
 			}
 		case text := <-t.refused:
@@ -361,8 +361,8 @@ func (t *trial) judgeRights(handle string, probes []probe, got []*answer, seen *
 		}
 	}
 	seen.Tried = len(rights)
-	if !t.wasDenied("Subscription", forbiddenEar()) {
-		seen.Excess = append(seen.Excess, "subscribe to "+forbiddenEar())
+	if !t.wasDenied("Subscription", forbiddenSubject()) {
+		seen.Excess = append(seen.Excess, "subscribe to "+forbiddenSubject())
 	}
 	for n, p := range probes {
 		denied := t.wasDenied("Publish", p.subject)
@@ -381,26 +381,26 @@ func (t *trial) judgeRights(handle string, probes []probe, got []*answer, seen *
 
 // stateOf returns the state of a stream that the probes have shown.
 func (t *trial) stateOf(stream string, probes []probe, got []*answer) AssetState {
-	there, none, silent := 0, 0, 0
+	answered, absent, silent := 0, 0, 0
 	for n, p := range probes {
 		switch {
 		case p.stream != stream || t.deaf() || t.wasDenied("Publish", p.subject):
 		case got[n] == nil:
 			silent++
 		case got[n].status == 503:
-			none++
+			absent++
 		default:
-			there++
+			answered++
 		}
 	}
 	switch {
-	case there > 0 && none+silent > 0:
+	case answered > 0 && absent+silent > 0:
 		return AssetStuck
-	case there > 0:
+	case answered > 0:
 		return AssetThere
 	case silent > 0:
 		return AssetSilent
-	case none > 0:
+	case absent > 0:
 		return AssetMissing
 	}
 	return AssetUnseen

@@ -59,22 +59,22 @@ func (f *flight) readHalt(a answer) (Halt, error) {
 		h = parseHalt(a.Msg)
 		var err error
 		if h.sequence, err = strconv.ParseUint(last(a.Header, "Nats-Sequence"), 10, 64); err != nil {
-			return Halt{}, &Error{Server: f.link.server, Err: errStrange}
+			return Halt{}, &Error{Server: f.link.server, Err: errInvalidAnswer}
 		}
 		if h.Stored, err = time.Parse(time.RFC3339Nano, last(a.Header, "Nats-Time-Stamp")); err != nil {
-			return Halt{}, &Error{Server: f.link.server, Err: errStrange}
+			return Halt{}, &Error{Server: f.link.server, Err: errInvalidAnswer}
 		}
 	} else if a.status != 404 {
-		return Halt{}, &Error{Server: f.link.server, Code: a.status, Err: errStrange}
+		return Halt{}, &Error{Server: f.link.server, Code: a.status, Err: errInvalidAnswer}
 	}
-	if f.link.sawHalt(h.sequence) {
-		return Halt{}, lostError(f.link.server, 503, errors.New("it lags behind the other servers"))
+	if f.link.noteHalt(h.sequence) {
+		return Halt{}, lostError(f.link.server, 503, errors.New("server lags behind the others"))
 	}
 	return h, nil
 }
 
 // errHaltRaced means that others set HALT or GO each time we did.
-var errHaltRaced = errors.New("others set HALT or GO at the same time: try again")
+var errHaltRaced = errors.New("HALT or GO was set by others at the same time: try again")
 
 // SetHalt sets or lifts the HALT of the mesh, and waits until the server has it on disk.
 func (c *Conn) SetHalt(ctx context.Context, halted bool, at time.Time) error {
@@ -95,7 +95,7 @@ func (c *Conn) SetHalt(ctx context.Context, halted bool, at time.Time) error {
 		if err != nil {
 			return err
 		}
-		stored.sawHalt(s.Sequence)
+		stored.noteHalt(s.Sequence)
 		if s.Sequence == after+1 {
 			return nil
 		}
@@ -138,9 +138,9 @@ func (c *Conn) lastHalt(ctx context.Context) (sequence uint64, err error) {
 	return sequence, err
 }
 
-// sawHalt records the number of a HALT that this connection has shown, and reports whether it
+// noteHalt records the number of a HALT that this connection has shown, and reports whether it
 // is older than a previous one.
-func (l *link) sawHalt(sequence uint64) (stale bool) {
+func (l *link) noteHalt(sequence uint64) (stale bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stale = sequence < l.halt

@@ -15,7 +15,7 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
-// TestLimits tries each limit of the engine's clients and of its streams at its edge.
+// TestLimits tries each limit of the server's clients and of its streams at its edge.
 func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
 	within := func(stream string, size int64) bool { // the limit of a stream on one message
@@ -23,12 +23,12 @@ func TestLimits(t *testing.T) {
 		return size <= int64(Assets(1)[i].Stream.MaxSize)
 	}
 	limittest.Run(t, []limittest.Limit{
-		{Const: "boxBody", Max: 66 << 10, Within: func(_ *testing.T, n int64) bool { return within(BoxStream, n+4<<10) }},
+		{Const: "mailboxBody", Max: 66 << 10, Within: func(_ *testing.T, n int64) bool { return within(MailboxStream, n+4<<10) }},
 		{Const: "blobChunk", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool {
 			return within(BlobStream, n+4<<10) && n+4<<10 <= MinPayload
 		}},
 		{Const: "headerRoom", Max: 4 << 10, Within: func(_ *testing.T, n int64) bool {
-			return within(BoxStream, 66<<10+n) && within(BlobStream, 256<<10+n)
+			return within(MailboxStream, 66<<10+n) && within(BlobStream, 256<<10+n)
 		}},
 		{Const: "maxReplicas", Max: 3, Within: func(_ *testing.T, n int64) bool { return Replicas(int(n)) == int(n) }},
 		{Const: "chunkSize", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool { return chunks(n) == 1 && chunks(n+256<<10) == 2 }},
@@ -37,23 +37,23 @@ func TestLimits(t *testing.T) {
 			_, _, err := new(Blob).chunk(&flight{link: &link{}}, answer{Msg: &nats.Msg{Header: header, Data: []byte(x(n))}}, 1)
 			return err == nil
 		}},
-		{Const: "besideOnLoopback", Max: 63_535, Within: func(_ *testing.T, n int64) bool { // the port of a server whose port for routes is the last
+		{Const: "loopbackRouteOffset", Max: 63_535, Within: func(_ *testing.T, n int64) bool { // the port of a server whose port for routes is the last
 			_, err := parseServer(fmt.Sprint("127.0.0.1:", n))
 			return err == nil
 		}},
 		{Const: "maxToken", Max: 63, Within: func(_ *testing.T, n int64) bool { return HostToken(x(n)) == x(n) }},
-		{Const: "maxRings", Max: 64, Within: func(_ *testing.T, n int64) bool { return len(heard(ringing(n, "bob")).Rings) == int(n) }},
-		{Const: "maxFrom", Max: 256, Within: func(_ *testing.T, n int64) bool { return heard(ringing(1, x(n))).Rings[0].From == x(n) }},
+		{Const: "maxRings", Max: 64, Within: func(_ *testing.T, n int64) bool { return len(collectAll(ringMessages(n, "bob")).Rings) == int(n) }},
+		{Const: "maxFrom", Max: 256, Within: func(_ *testing.T, n int64) bool { return collectAll(ringMessages(1, x(n))).Rings[0].From == x(n) }},
 		{Const: "queued", Max: 1024, Within: func(_ *testing.T, n int64) bool { // HALT behind calls of the doorbell
 			halt := &nats.Msg{Subject: haltSubject, Data: []byte(`{"halted":true}`)}
-			return heard(append(ringing(n-1, "bob"), halt)).Halt.Halted
+			return collectAll(append(ringMessages(n-1, "bob"), halt)).Halt.Halted
 		}},
-		{Const: "atOnce", Max: 8, Within: func(t *testing.T, n int64) bool { return madeAtOnce(t, n) == n }},
+		{Const: "atOnce", Max: 8, Within: func(t *testing.T, n int64) bool { return concurrentCalls(t, n) == n }},
 
 		// Times.
 		limittest.Duration("tryTime", 5*time.Second, 2, func(t *testing.T, d time.Duration) (answered bool) {
 			synctest.Test(t, func(t *testing.T) {
-				c, l := connected()
+				c, l := unusedConn()
 				answered = c.attempt(t.Context(), l, func(ctx context.Context, _ *link) error {
 					select {
 					case <-time.After(d - 1):
@@ -66,44 +66,44 @@ func TestLimits(t *testing.T) {
 			return answered
 		}),
 		limittest.Duration("firstPause", 50*time.Millisecond, 1, func(t *testing.T, d time.Duration) bool {
-			times := tries(t)
+			times := tryTimes(t)
 			return times[1]-times[0] >= d
 		}),
 	})
 }
 
-// ringing returns n calls of the doorbell from an agent.
-func ringing(n int64, from string) (rings []*nats.Msg) {
+// ringMessages returns n calls of the doorbell from an agent.
+func ringMessages(n int64, from string) (rings []*nats.Msg) {
 	for range n {
 		rings = append(rings, &nats.Msg{Subject: wakeupSubject("alice"), Data: []byte(from)})
 	}
 	return rings
 }
 
-// heard returns what is read at once of so many messages.
-func heard(messages []*nats.Msg) Heard {
-	b := &bell{rung: make(chan *nats.Msg, len(messages))}
+// collectAll returns what is read at once of so many messages.
+func collectAll(messages []*nats.Msg) Heard {
+	b := &bell{rings: make(chan *nats.Msg, len(messages))}
 	for _, m := range messages[1:] {
-		b.rung <- m
+		b.rings <- m
 	}
-	return new(Conn).hear(b, messages[0])
+	return new(Conn).collect(b, messages[0])
 }
 
-// TestCallsThatStay checks that calls of the doorbell that are too many to be read at once
+// TestRingsAreNotLost checks that calls of the doorbell that are too many to be read at once
 // are not lost.
-func TestCallsThatStay(t *testing.T) {
-	b := &bell{rung: make(chan *nats.Msg, queued+1)}
-	for _, m := range ringing(queued+1, "bob") {
-		b.rung <- m
+func TestRingsAreNotLost(t *testing.T) {
+	b := &bell{rings: make(chan *nats.Msg, queued+1)}
+	for _, m := range ringMessages(queued+1, "bob") {
+		b.rings <- m
 	}
-	new(Conn).hear(b, ringing(1, "bob")[0])
-	if len(b.rung) != 2 {
-		t.Errorf("%d calls are left, want 2", len(b.rung))
+	new(Conn).collect(b, ringMessages(1, "bob")[0])
+	if len(b.rings) != 2 {
+		t.Errorf("%d calls are left, want 2", len(b.rings))
 	}
 }
 
-// madeAtOnce returns how many of n mailboxes are asked for before an answer comes.
-func madeAtOnce(t *testing.T, n int64) (asked int64) {
+// concurrentCalls returns how many of n mailboxes are asked for before an answer comes.
+func concurrentCalls(t *testing.T, n int64) (calls int64) {
 	synctest.Test(t, func(t *testing.T) {
 		began, answer := make(chan bool, n), make(chan bool)
 		c := creation{Wanted: Wanted{Check: true}, ask: func(context.Context, string, []byte) ([]byte, error) {
@@ -117,32 +117,32 @@ func madeAtOnce(t *testing.T, n int64) (asked int64) {
 		}
 		go func() {
 			synctest.Wait()
-			asked = int64(len(began))
+			calls = int64(len(began))
 			close(answer)
 		}()
 		if err := c.mailboxes(t.Context(), handles); err != nil || len(c.changes) != int(n) {
 			t.Errorf("%d mailboxes: %d made, %v", n, len(c.changes), err)
 		}
 	})
-	return asked
+	return calls
 }
 
-// connected returns a connection that is not used.
-func connected() (*Conn, *link) {
+// unusedConn returns a connection that is not used.
+func unusedConn() (*Conn, *link) {
 	l := &link{nc: new(nats.Conn)}
 	return &Conn{link: l}, l
 }
 
-// tries returns when a call is tried that a server answers with an error that passes.
-func tries(t *testing.T) (times []time.Duration) {
+// tryTimes returns when a call is tried that a server answers with an error that passes.
+func tryTimes(t *testing.T) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := connected()
+		c, _ := unusedConn()
 		began := time.Now()
 		err := c.do(t.Context(), func(context.Context, *link) error {
 			times = append(times, time.Since(began))
-			return lostError("n1", 409, errStrange)
+			return lostError("n1", 409, errInvalidAnswer)
 		})
-		if !errors.Is(err, errStrange) {
+		if !errors.Is(err, errInvalidAnswer) {
 			t.Error(err)
 		}
 		times = append(times, time.Since(began)) // it gave up
@@ -150,10 +150,10 @@ func tries(t *testing.T) (times []time.Duration) {
 	return times
 }
 
-// TestPauses checks the pauses of a call that fails in passing, which grow, and when it is
+// TestRetryPauses checks the pauses of a call that fails in passing, which grow, and when it is
 // given up.
-func TestPauses(t *testing.T) {
-	times := tries(t)
+func TestRetryPauses(t *testing.T) {
+	times := tryTimes(t)
 	if last := times[len(times)-1]; last != 30*time.Second {
 		t.Errorf("a call was given up after %v", last)
 	}

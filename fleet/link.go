@@ -54,14 +54,14 @@ func (c *Conn) dial(ctx context.Context, server *url.URL, pair nkeys.KeyPair, en
 		return nil, &Error{Denied: true, Err: err}
 	}
 	o.Nkey, o.SignatureCB = public, pair.Sign
-	var dialed error
+	var dialErr error
 	stop := func() bool { return true }
-	o.CustomDialer = dialer(func(network, addr string) (net.Conn, error) {
+	o.CustomDialer = dialerFunc(func(network, addr string) (net.Conn, error) {
 		conn, err := c.dialTCP(ctx, server, network, addr)
 		if err == nil {
 			stop = context.AfterFunc(ctx, func() { conn.Close() })
 		}
-		dialed = err
+		dialErr = err
 		return conn, err
 	})
 	o.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { c.Secrets.Guarded(func() { l.failed(err) })() }
@@ -81,8 +81,8 @@ func (c *Conn) dial(ctx context.Context, server *url.URL, pair nkeys.KeyPair, en
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, connError(server.Host, context.DeadlineExceeded)
-	case err != nil && dialed != nil:
-		return nil, connError(server.Host, dialed)
+	case err != nil && dialErr != nil:
+		return nil, connError(server.Host, dialErr)
 	case err != nil:
 		return nil, connError(server.Host, err)
 	}
@@ -90,10 +90,10 @@ func (c *Conn) dial(ctx context.Context, server *url.URL, pair nkeys.KeyPair, en
 	return l, nil
 }
 
-type dialer func(network, addr string) (net.Conn, error)
+type dialerFunc func(network, addr string) (net.Conn, error)
 
 // Dial implements nats.CustomDialer.
-func (d dialer) Dial(network, addr string) (net.Conn, error) { return d(network, addr) }
+func (d dialerFunc) Dial(network, addr string) (net.Conn, error) { return d(network, addr) }
 
 func (c *Conn) dialTCP(ctx context.Context, server *url.URL, network, addr string) (net.Conn, error) {
 	if c.Dial != nil {
@@ -106,7 +106,7 @@ func (c *Conn) dialTCP(ctx context.Context, server *url.URL, network, addr strin
 	// A name like localhost may point elsewhere.
 	if a, ok := conn.RemoteAddr().(*net.TCPAddr); server.Scheme == "nats" && (!ok || !a.IP.IsLoopback()) {
 		conn.Close()
-		return nil, errors.New("nats:// is for a server on this machine alone: use tls://")
+		return nil, errors.New("nats:// is only for servers on this machine: use tls://")
 	}
 	return conn, nil
 }
@@ -165,12 +165,12 @@ func (l *link) end(err error) {
 
 // flight is a set of requests that are sent at once, and their answers.
 type flight struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	link   *link
-	sub    *nats.Subscription
-	inbox  string // the prefix of the subjects of all answers
-	came   chan *nats.Msg
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	link    *link
+	sub     *nats.Subscription
+	inbox   string // the prefix of the subjects of all answers
+	answers chan *nats.Msg
 
 	mu       sync.Mutex
 	subjects []string
@@ -178,7 +178,7 @@ type flight struct {
 
 // begin begins a flight. The caller must end it.
 func (l *link) begin(ctx context.Context) (*flight, error) {
-	f := &flight{link: l, inbox: l.prefix + rand.Text() + ".", came: make(chan *nats.Msg, queued)}
+	f := &flight{link: l, inbox: l.prefix + rand.Text() + ".", answers: make(chan *nats.Msg, queued)}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
 	f.subjects = []string{f.inbox + "*"}
 	l.mu.Lock()
@@ -191,7 +191,7 @@ func (l *link) begin(ctx context.Context) (*flight, error) {
 	}
 	// NextMsg of the library mistakes an empty message, with a status that its sender chose,
 	// for an answer of the server.
-	sub, err := l.nc.ChanSubscribe(f.inbox+"*", f.came)
+	sub, err := l.nc.ChanSubscribe(f.inbox+"*", f.answers)
 	if err != nil {
 		f.end()
 		return nil, connError(l.server, err)
@@ -238,7 +238,7 @@ func (f *flight) publish(m *nats.Msg) error {
 	f.mu.Unlock()
 	err := f.link.nc.PublishMsg(m)
 	if errors.Is(err, nats.ErrMaxPayload) {
-		return &Error{Server: f.link.server, Code: 413, Err: fmt.Errorf("it takes at most %d bytes at once (max_payload)", f.link.nc.MaxPayload())}
+		return &Error{Server: f.link.server, Code: 413, Err: fmt.Errorf("message exceeds %d bytes (max_payload)", f.link.nc.MaxPayload())}
 	}
 	if err != nil {
 		return connError(f.link.server, err)
@@ -258,12 +258,12 @@ type answer struct {
 // flight.
 func (f *flight) message() (*nats.Msg, error) {
 	select {
-	case m := <-f.came:
+	case m := <-f.answers:
 		return m, nil
 	default:
 	}
 	select {
-	case m := <-f.came:
+	case m := <-f.answers:
 		return m, nil
 	case <-f.ctx.Done():
 		return nil, f.ctx.Err()
@@ -282,7 +282,7 @@ func (f *flight) next() (answer, error) {
 	}
 	a, err := answerOf(m)
 	if err != nil {
-		return answer{}, &Error{Server: f.link.server, Err: errStrange}
+		return answer{}, &Error{Server: f.link.server, Err: errInvalidAnswer}
 	}
 	if a.status == 503 {
 		return answer{}, lostError(f.link.server, 503, errNoResponder)
@@ -328,7 +328,7 @@ func (f *flight) decode(a answer, into any) error {
 		Error *apiError `json:"error"`
 	}
 	if json.Unmarshal(a.Data, &refusal) != nil || json.Unmarshal(a.Data, into) != nil {
-		return &Error{Server: f.link.server, Err: errStrange}
+		return &Error{Server: f.link.server, Err: errInvalidAnswer}
 	}
 	if refusal.Error != nil {
 		return f.link.refusal(*refusal.Error)

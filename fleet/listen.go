@@ -35,11 +35,11 @@ const maxFrom = 256
 // bell is the subscription of a connection to the doorbell and HALT. HALT has its own channel,
 // so that rings cannot fill it.
 type bell struct {
-	rung, halt chan *nats.Msg
+	rings, halt chan *nats.Msg
 
-	mu      sync.Mutex
-	counted bool // our mailbox was counted after the subscription began
-	told    Halt // the last HALT that was heard or read
+	mu       sync.Mutex
+	counted  bool // our mailbox was counted after the subscription began
+	lastHalt Halt // the last HALT that was heard or read
 }
 
 // ring returns the message that rings an agent.
@@ -56,7 +56,7 @@ func (c *Conn) ring(ctx context.Context, to string) (*nats.Msg, error) {
 // connection it returns at once if the mailbox is not empty.
 func (c *Conn) Listen(ctx context.Context, wait time.Duration) (Heard, error) {
 	end := time.Now().Add(wait)
-	l, b, err := c.listening(ctx)
+	l, b, err := c.linkAndBell(ctx)
 	if err != nil {
 		return Heard{}, err
 	}
@@ -65,17 +65,17 @@ func (c *Conn) Listen(ctx context.Context, wait time.Duration) (Heard, error) {
 		if err != nil || h.Waiting > 0 || wait <= 0 {
 			return h, err
 		}
-		if l, b, err = c.listening(ctx); err != nil || b == nil {
+		if l, b, err = c.linkAndBell(ctx); err != nil || b == nil {
 			return h, err // the connection was lost again; the next call subscribes again
 		}
 	}
 	timer := time.NewTimer(time.Until(end))
 	defer timer.Stop()
 	select {
-	case m := <-b.rung:
-		return c.hear(b, m), nil
+	case m := <-b.rings:
+		return c.collect(b, m), nil
 	case m := <-b.halt:
-		return c.hear(b, m), nil
+		return c.collect(b, m), nil
 	case <-l.lost:
 		return c.Count(ctx) // on another connection
 	case <-timer.C:
@@ -85,9 +85,9 @@ func (c *Conn) Listen(ctx context.Context, wait time.Duration) (Heard, error) {
 	}
 }
 
-// listening returns the connection and its bell. The bell is nil if the mailbox was not counted
+// linkAndBell returns the connection and its bell. The bell is nil if the mailbox was not counted
 // since the subscription.
-func (c *Conn) listening(ctx context.Context) (*link, *bell, error) {
+func (c *Conn) linkAndBell(ctx context.Context) (*link, *bell, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout())
 	defer cancel()
 	l, err := c.connect(ctx)
@@ -107,8 +107,8 @@ func (c *Conn) listening(ctx context.Context) (*link, *bell, error) {
 	return l, b, nil
 }
 
-// hang returns the bell of a connection. It subscribes if the connection does not have one.
-func (c *Conn) hang(f *flight) (*bell, error) {
+// bell returns the bell of a connection. It subscribes if the connection does not have one.
+func (c *Conn) bell(f *flight) (*bell, error) {
 	l := f.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,8 +118,8 @@ func (c *Conn) hang(f *flight) (*bell, error) {
 	if l.bell != nil {
 		return l.bell, nil
 	}
-	b := &bell{rung: make(chan *nats.Msg, maxRings), halt: make(chan *nats.Msg, maxRings)}
-	for subject, channel := range map[string]chan *nats.Msg{wakeupSubject(c.Handle): b.rung, haltSubject: b.halt} {
+	b := &bell{rings: make(chan *nats.Msg, maxRings), halt: make(chan *nats.Msg, maxRings)}
+	for subject, channel := range map[string]chan *nats.Msg{wakeupSubject(c.Handle): b.rings, haltSubject: b.halt} {
 		if _, err := l.nc.ChanSubscribe(subject, channel); err != nil {
 			return nil, connError(l.server, err)
 		}
@@ -137,7 +137,7 @@ func (c *Conn) Count(ctx context.Context) (h Heard, err error) {
 			return err
 		}
 		defer f.end()
-		b, err := c.hang(f)
+		b, err := c.bell(f)
 		if err != nil {
 			return err
 		}
@@ -164,43 +164,43 @@ func (c *Conn) Count(ctx context.Context) (h Heard, err error) {
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.counted, b.told = true, h.Halt
+		b.counted, b.lastHalt = true, h.Halt
 		return nil
 	})
 	return h, err
 }
 
-// hear collects m and the messages that have arrived by now.
-func (c *Conn) hear(b *bell, m *nats.Msg) Heard {
+// collect collects m and the messages that have arrived by now.
+func (c *Conn) collect(b *bell, m *nats.Msg) Heard {
 	var h Heard
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for left := queued; ; left-- { // a sender that rings faster than we read must not hold us here
 		if m.Subject == haltSubject {
-			b.told = parseHalt(m)
+			b.lastHalt = parseHalt(m)
 		} else if len(h.Rings) < maxRings {
 			h.Rings = append(h.Rings, Ring{From: string(m.Data[:min(len(m.Data), maxFrom)]), to: c.Handle, signature: m.Header.Get(headerSignature)})
 		}
 		if left == 1 {
 			break // the next call reads the rest
 		}
-		if m = b.more(); m == nil {
+		if m = b.next(); m == nil {
 			break
 		}
 	}
-	h.Halt = b.told
+	h.Halt = b.lastHalt
 	return h
 }
 
-// more returns a message that has arrived, or nil.
-func (b *bell) more() *nats.Msg {
+// next returns a message that has arrived, or nil.
+func (b *bell) next() *nats.Msg {
 	select {
 	case m := <-b.halt:
 		return m
 	default:
 	}
 	select {
-	case m := <-b.rung:
+	case m := <-b.rings:
 		return m
 	default:
 		return nil

@@ -69,17 +69,17 @@ func agrees(field string, have, want any) bool {
 	return fmt.Sprint(have) == fmt.Sprint(want)
 }
 
-// whyLeft returns why a setting of a stream is left as it is, or "" if it can be corrected.
-func (i streamInfo) whyLeft(d difference) string {
+// reasonToLeave returns why a setting of a stream is left as it is, or "" if it can be corrected.
+func (i streamInfo) reasonToLeave(d difference) string {
 	have, _ := d.have.(float64)
 	want, _ := d.want.(float64)
 	narrower := have <= 0 || want < have // no limit, or a wider one
 	switch d.field {
 	case "retention", "storage", "sealed", "max_consumers":
-		return "it cannot be changed"
+		return "cannot be changed"
 	case "num_replicas":
 		if want < have {
-			return "fewer copies are not made by themselves"
+			return "replicas are not reduced automatically"
 		}
 	case "max_msgs_per_subject":
 		if narrower && i.State.Messages > int64(want)/2 {
@@ -103,7 +103,7 @@ func editStream(stream string, left map[string]any) string {
 	for _, field := range fields(left) {
 		switch value := left[field]; field {
 		case "retention", "storage", "sealed", "max_consumers":
-			return fmt.Sprintf("keep what is in it (nats stream backup %s FOLDER), delete it (nats stream rm %s), and run fleet create again", stream, stream)
+			return fmt.Sprintf("back it up (nats stream backup %s FOLDER), delete it (nats stream rm %s), and run fleet create again", stream, stream)
 		case "num_replicas":
 			flags = append(flags, "--replicas="+setting(field, value))
 		case "max_msgs_per_subject":
@@ -114,7 +114,7 @@ func editStream(stream string, left map[string]any) string {
 			flags = append(flags, "--max-age="+setting(field, value))
 		}
 	}
-	return fmt.Sprintf("if that is meant: nats stream edit %s %s", stream, strings.Join(flags, " "))
+	return fmt.Sprintf("to change it anyway: nats stream edit %s %s", stream, strings.Join(flags, " "))
 }
 
 func fields(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

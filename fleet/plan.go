@@ -23,13 +23,13 @@ const (
 	defaultPort = 4222
 	routePort   = 6222 // for connections between servers
 
-	// besideOnLoopback is the distance between the port for clients and the port for routes
+	// loopbackRouteOffset is the distance between the port for clients and the port for routes
 	// when several servers run on one machine.
-	besideOnLoopback = 2000
+	loopbackRouteOffset = 2000
 )
 
-// planned is one server of a plan.
-type planned struct {
+// plannedServer is one server of a plan.
+type plannedServer struct {
 	name, host  string
 	port, route int
 }
@@ -50,16 +50,16 @@ func (p Plan) URL() (string, error) {
 	return "tls://" + strings.Join(hosts, ","), nil
 }
 
-func (s planned) client() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
+func (s plannedServer) client() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
 
 // servers returns the servers, and whether all of them run on this machine.
-func (p Plan) servers() (servers []planned, local bool, err error) {
-	given := p.Servers
-	if len(given) == 0 {
-		given = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(defaultPort))}
+func (p Plan) servers() (servers []plannedServer, local bool, err error) {
+	addresses := p.Servers
+	if len(addresses) == 0 {
+		addresses = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(defaultPort))}
 	}
 	locals, seen := 0, map[string]bool{}
-	for i, text := range given {
+	for i, text := range addresses {
 		s, err := parseServer(text)
 		if err != nil {
 			return nil, false, err
@@ -71,15 +71,15 @@ func (p Plan) servers() (servers []planned, local bool, err error) {
 		s.name = s.host
 		if thisMachine(s.host) {
 			locals++
-			s.name, s.route = "n"+strconv.Itoa(i+1), s.port+besideOnLoopback
+			s.name, s.route = "n"+strconv.Itoa(i+1), s.port+loopbackRouteOffset
 		}
 		servers = append(servers, s)
 	}
 	if locals > 0 && locals < len(servers) {
-		return nil, false, errors.New("servers on this machine (127.0.0.1) and on others cannot be one engine: name all by the names that agents reach them by")
+		return nil, false, errors.New("loopback addresses cannot be mixed with other servers: use the names by which agents reach the servers")
 	}
 	if locals == 0 && !onePort(servers) {
-		return nil, false, errors.New("the servers must have the same port, since they share one configuration")
+		return nil, false, errors.New("all servers must have the same port, because they share one configuration")
 	}
 	return servers, locals > 0, nil
 }
@@ -89,28 +89,28 @@ func thisMachine(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func onePort(servers []planned) bool {
-	return !slices.ContainsFunc(servers, func(s planned) bool { return s.port != servers[0].port })
+func onePort(servers []plannedServer) bool {
+	return !slices.ContainsFunc(servers, func(s plannedServer) bool { return s.port != servers[0].port })
 }
 
-func parseServer(text string) (planned, error) {
-	s := planned{host: text, port: defaultPort, route: routePort}
+func parseServer(text string) (plannedServer, error) {
+	s := plannedServer{host: text, port: defaultPort, route: routePort}
 	if host, port, err := net.SplitHostPort(text); err == nil && !strings.Contains(text, "/") {
 		s.host = host
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
-			return planned{}, fmt.Errorf("%q: %q is not a port", text, port)
+			return plannedServer{}, fmt.Errorf("%q: %q is not a port", text, port)
 		}
 		s.port = int(n)
 	}
 	if net.ParseIP(s.host) == nil && (s.host == "" || strings.Trim(s.host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != "") {
-		return planned{}, fmt.Errorf("%q is not the name of a server: use HOST or HOST:PORT, without tls://", text)
+		return plannedServer{}, fmt.Errorf("%q is not a server name: use HOST or HOST:PORT, without tls://", text)
 	}
 	if s.port == s.route {
-		return planned{}, fmt.Errorf("%q: the servers speak with one another on port %d", text, s.route)
+		return plannedServer{}, fmt.Errorf("%q: port %d is reserved for connections between the servers", text, s.route)
 	}
-	if thisMachine(s.host) && s.port+besideOnLoopback > 1<<16-1 {
-		return planned{}, fmt.Errorf("%q: choose a port below %d", text, 1<<16-besideOnLoopback)
+	if thisMachine(s.host) && s.port+loopbackRouteOffset > 1<<16-1 {
+		return plannedServer{}, fmt.Errorf("%q: choose a port below %d", text, 1<<16-loopbackRouteOffset)
 	}
 	return s, nil
 }
@@ -119,12 +119,12 @@ func parseServer(text string) (planned, error) {
 // owners.
 func (p Plan) check() error {
 	if len(p.Users) == 0 {
-		return errors.New("an engine needs at least one agent")
+		return errors.New("at least one agent is required")
 	}
 	owner := map[string]string{}
 	if p.Admin != "" {
 		if !ValidPublicKey(p.Admin) {
-			return fmt.Errorf("the administrator's key is not the public key of a user, which begins with U and has 56 characters%s", notASeed(p.Admin))
+			return fmt.Errorf("the administrator's key is not the public key of a user, U and 55 characters%s", seedWarning(p.Admin))
 		}
 		owner[p.Admin] = "the administrator"
 	}
@@ -134,18 +134,18 @@ func (p Plan) check() error {
 		case !state.ValidHandle(handle):
 			return fmt.Errorf("%q is not a valid handle: %s", handle, state.HandleRule)
 		case !ValidPublicKey(key):
-			return fmt.Errorf("the key of %s is not the public key of a user, which begins with U and has 56 characters%s", handle, notASeed(key))
+			return fmt.Errorf("the key of %s is not the public key of a user, U and 55 characters%s", handle, seedWarning(key))
 		case owner[key] != "":
-			return fmt.Errorf("%s and %s have the same key: each needs one of its own", owner[key], handle)
+			return fmt.Errorf("%s and %s have the same key: each needs its own", owner[key], handle)
 		}
 		owner[key] = handle
 	}
 	return nil
 }
 
-func notASeed(key string) string {
+func seedWarning(key string) string {
 	if strings.HasPrefix(key, "SU") {
-		return "; what begins with SU is a secret seed, and should now be replaced"
+		return "; a key that begins with SU is a secret seed: replace it now"
 	}
 	return ""
 }
@@ -167,7 +167,7 @@ func (p Plan) Config() (string, error) {
 	}
 	fmt.Fprintf(&b, "listen: %q\n", net.JoinHostPort(listen, strconv.Itoa(servers[0].port)))
 	if !local {
-		b.WriteString("server_name: $SERVER   # from the environment; it must stay the same\n")
+		b.WriteString("server_name: $SERVER   # from the environment; do not change it later\n")
 		b.WriteString(tlsBlock)
 	}
 	writeStore(&b)
@@ -179,19 +179,19 @@ func (p Plan) Config() (string, error) {
 }
 
 const tlsBlock = `
-# Agents reach the servers by TLS alone. The certificate of a server must be valid for its
-# name above; agents check it, with [mesh] ca_file if the authority is your own.
+# Agents connect only with TLS. Each server's certificate must be valid for its name above.
+# Agents verify it, with [mesh] ca_file if you use your own CA.
 tls {
-  cert_file: "server.pem"   # FILL IN: on each server its own certificate
-  key_file:  "server.key"   # FILL IN: and its key
+  cert_file: "server.pem"   # FILL IN: the server's own certificate
+  key_file:  "server.key"   # FILL IN: the server's own key
 }
 `
 
-func (p Plan) writeHead(b *strings.Builder, servers []planned, local bool) {
+func (p Plan) writeHead(b *strings.Builder, servers []plannedServer, local bool) {
 	url, _ := p.URL() // its servers are already checked
 	b.WriteString("# The configuration of nats-server, 2.14 or later, for agents that share a mesh.\n")
 	if len(servers) == 1 && local {
-		b.WriteString("# One server on this machine: for trying, and for agents of this machine alone.\n")
+		b.WriteString("# One server on this machine: for testing, and for agents on this machine only.\n")
 	}
 	b.WriteString("# Start it:\n#\n")
 	for _, s := range servers {
@@ -206,13 +206,13 @@ func (p Plan) writeHead(b *strings.Builder, servers []planned, local bool) {
 		}
 	}
 	if len(servers) > 1 && !local {
-		b.WriteString("#\n# Each server has this same file, and is started with its own name.\n")
+		b.WriteString("#\n# All servers use this same file. Start each with its own name.\n")
 	}
 	if len(servers) == 2 {
-		b.WriteString("# Two servers stop when either one does: use one, or three.\n")
+		b.WriteString("# A cluster of two stops when either server stops: use one server, or three.\n")
 	}
 	fmt.Fprintf(b, `#
-# Then make the streams and the mailboxes, from any machine:
+# Then create the streams and mailboxes, from any machine:
 #
 #   agentstateloop fleet create --admin-key admin.nk --url %s %s
 #
@@ -228,7 +228,7 @@ func (p Plan) writeHead(b *strings.Builder, servers []planned, local bool) {
 
 // afterChange returns how to make servers load a new configuration. A server that was started
 // with a name as an argument refuses to reload.
-func afterChange(servers []planned, local bool) string {
+func afterChange(servers []plannedServer, local bool) string {
 	switch {
 	case local && len(servers) > 1:
 		return "restart each server, one after another."
@@ -243,9 +243,9 @@ func afterChange(servers []planned, local bool) string {
 func writeStore(b *strings.Builder) {
 	fmt.Fprintf(b, `
 jetstream {
-  store_dir: "nats"          # CHANGE: a folder that survives a restart of the machine
+  store_dir: "nats"          # CHANGE: a folder that survives a reboot
   max_file_store: %dGB
-  sync_interval: always      # what is acknowledged is on disk; do not change
+  sync_interval: always      # acknowledged messages are on disk; do not change
 }
 
 # The streams that fleet create makes, and their limits:
@@ -258,9 +258,9 @@ jetstream {
 
 // limits describes the limits of a stream.
 func (s Stream) limits() string {
-	text := byteSize(s.MaxBytes) + ", " + byteSize(int64(s.MaxSize)) + " a message"
+	text := byteSize(s.MaxBytes) + ", " + byteSize(int64(s.MaxSize)) + " per message"
 	if s.PerSubject > 0 {
-		text += ", " + strconv.Itoa(s.PerSubject) + " a subject"
+		text += ", " + strconv.Itoa(s.PerSubject) + " per subject"
 	}
 	if s.MaxAge > 0 {
 		text += ", " + strconv.Itoa(int(s.MaxAge/day)) + " days"
@@ -278,16 +278,16 @@ func byteSize(n int64) string {
 	return strconv.FormatInt(n>>10, 10) + " KiB"
 }
 
-func writeCluster(b *strings.Builder, servers []planned, listen string, local bool) {
+func writeCluster(b *strings.Builder, servers []plannedServer, listen string, local bool) {
 	fmt.Fprintf(b, "\ncluster {\n  name: asl\n  listen: %q\n  no_advertise: true\n", net.JoinHostPort(listen, strconv.Itoa(servers[0].route)))
 	if !local {
 		b.WriteString(`
-  # Servers know one another by their certificates. Who has one that is signed by this
-  # authority can join, and read everything: let it sign nothing else.
+  # Servers identify each other by certificate. Anyone with a certificate from this CA can
+  # join the cluster and read everything: use the CA for nothing else.
   tls {
     cert_file: "server.pem"   # FILL IN: valid for clients and servers
     key_file:  "server.key"   # FILL IN
-    ca_file:   "ca.pem"       # FILL IN: the authority
+    ca_file:   "ca.pem"       # FILL IN: the CA
   }
 `)
 	}
@@ -300,16 +300,16 @@ func writeCluster(b *strings.Builder, servers []planned, listen string, local bo
 
 func (p Plan) writeAccounts(b *strings.Builder) {
 	b.WriteString(`
-# The streams and their administrator have an account of their own. A server answers
-# wherever a request names as its reply, and obeys itself: in this account an agent could
-# have it delete a stream.
+# The streams and their administrator have their own account. The server publishes its
+# answer to any reply subject that a request names, and acts on its own messages: in this
+# account, an agent could make it delete a stream.
 accounts {
   ASL {
     jetstream: enabled
     users: [
 `)
 	if p.Admin != "" {
-		fmt.Fprintf(b, "      # the administrator, who makes the streams and the mailboxes\n      { nkey: %s }\n", p.Admin)
+		fmt.Fprintf(b, "      # the administrator, who creates the streams and mailboxes\n      { nkey: %s }\n", p.Admin)
 	} else {
 		b.WriteString("      # FILL IN the administrator's key, from agentstateloop fleet key --file admin.nk:\n      # { nkey: U... }\n")
 	}
@@ -323,7 +323,7 @@ accounts {
 	}
 	b.WriteString(`    ]
   }
-  # Agents reach what is imported here. Each may use the subjects below, and no others.
+  # Agents reach only these imports. Each may use only its subjects below.
   AGENTS {
     imports: [
 `)

@@ -31,21 +31,21 @@ func TestPlan(t *testing.T) {
 		has, not []string
 	}{
 		"by default": {nil, admin, "nats://127.0.0.1:4222", []string{
-			`listen: "127.0.0.1:4222"`, "#   nats-server -c fleet.conf\n", "sync_interval: always", "max_file_store: 6GB", "{ nkey: " + admin + " }", "for trying",
+			`listen: "127.0.0.1:4222"`, "#   nats-server -c fleet.conf\n", "sync_interval: always", "max_file_store: 6GB", "{ nkey: " + admin + " }", "for testing",
 		}, []string{"cluster {", "tls {", "FILL IN"}},
 		"no administrator yet": {nil, "", "nats://127.0.0.1:4222", []string{"FILL IN the administrator's key"}, nil},
 		"two on this machine": {[]string{"localhost:4001", "localhost:4002"}, admin, "nats://localhost:4001,localhost:4002", []string{
-			"-n n2 -p 4002 --cluster nats://localhost:6002 -sd nats/n2\n", `"nats-route://localhost:6001"`, "Two servers stop when either one does",
+			"-n n2 -p 4002 --cluster nats://localhost:6002 -sd nats/n2\n", `"nats-route://localhost:6001"`, "A cluster of two stops",
 		}, []string{"tls {"}},
 		"three on this machine": {[]string{"127.0.0.1:4001", "127.0.0.1:4002", "127.0.0.1:4003"}, admin, "nats://127.0.0.1:4001,127.0.0.1:4002,127.0.0.1:4003", []string{
 			`"nats-route://127.0.0.1:6003"`, "no_advertise: true", `listen: "127.0.0.1:6001"`,
-		}, []string{"tls {", "Two servers"}},
+		}, []string{"tls {", "A cluster of two"}},
 		"one elsewhere": {[]string{"n1.example.com"}, admin, "tls://n1.example.com:4222", []string{
 			`listen: "0.0.0.0:4222"`, "tls {", "SERVER=n1.example.com nats-server -c fleet.conf\n",
-		}, []string{"cluster {", "for trying"}},
-		"two elsewhere": {[]string{"n1:4333", "n2:4333"}, admin, "tls://n1:4333,n2:4333", []string{"Two servers stop when either one does", "ca_file:"}, nil},
+		}, []string{"cluster {", "for testing"}},
+		"two elsewhere": {[]string{"n1:4333", "n2:4333"}, admin, "tls://n1:4333,n2:4333", []string{"A cluster of two stops", "ca_file:"}, nil},
 		"three elsewhere": {[]string{"n1", "n2", "n3"}, admin, "tls://n1:4222,n2:4222,n3:4222", []string{
-			`listen: "0.0.0.0:6222"`, `"nats-route://n3:6222"`, "ca_file:", "Each server has this same file",
+			`listen: "0.0.0.0:6222"`, `"nats-route://n3:6222"`, "ca_file:", "All servers use this same file",
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,13 +71,13 @@ func TestPlan(t *testing.T) {
 					t.Errorf("it has %q:\n%s", bad, text)
 				}
 			}
-			accepted(t, program, text)
+			checkConfig(t, program, text)
 		})
 	}
 }
 
-// accepted checks that nats-server takes a configuration.
-func accepted(t *testing.T, program, text string) {
+// checkConfig checks that nats-server takes a configuration.
+func checkConfig(t *testing.T, program, text string) {
 	t.Helper()
 	dir := t.TempDir()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -120,7 +120,7 @@ func TestPlanErrors(t *testing.T) {
 	other := fleettest.NewKey(t).Public
 	users := map[string]string{"alice": public}
 	for want, p := range map[string]fleet.Plan{
-		"needs at least one agent":           {},
+		"at least one agent is required":     {},
 		"is not a valid handle":              {Users: map[string]string{"Not*Valid": public}},
 		"the key of alice is not the public": {Users: map[string]string{"alice": "U"}},
 		"is a secret seed":                   {Users: map[string]string{"alice": seed}},
@@ -128,11 +128,11 @@ func TestPlanErrors(t *testing.T) {
 		"the administrator and alice have":   {Users: users, Admin: public},
 		"alice and bob have the same key":    {Users: map[string]string{"bob": public, "alice": public}},
 		"is listed twice":                    {Users: users, Admin: other, Servers: []string{"n1", "n1:4222"}},
-		"cannot be one engine":               {Users: users, Servers: []string{"n1", "127.0.0.1"}},
+		"cannot be mixed":                    {Users: users, Servers: []string{"n1", "127.0.0.1"}},
 		"must have the same port":            {Users: users, Servers: []string{"n1:4222", "n2:4223"}},
-		"is not the name of a server":        {Users: users, Servers: []string{"tls://n1"}},
+		"is not a server name":               {Users: users, Servers: []string{"tls://n1"}},
 		`"0" is not a port`:                  {Users: users, Servers: []string{"n1:0"}},
-		"speak with one another on port":     {Users: users, Servers: []string{"n1:6222"}},
+		"port 6222 is reserved":              {Users: users, Servers: []string{"n1:6222"}},
 		"choose a port below":                {Users: users, Servers: []string{"127.0.0.1:64000"}},
 	} {
 		text, err := p.Config()
@@ -142,9 +142,9 @@ func TestPlanErrors(t *testing.T) {
 	}
 }
 
-// TestRightsHoldNoWildcards checks that each right names the handle where it is not for
+// TestRightsHaveNoWildcards checks that each right names the handle where it is not for
 // what everybody may use, and nothing that manages streams.
-func TestRightsHoldNoWildcards(t *testing.T) {
+func TestRightsHaveNoWildcards(t *testing.T) {
 	r := fleet.Rights("alice")
 	everybody := regexp.MustCompile(`^(cmd\.agent\.\*\.wakeup|\$KV\.asl-mesh\.halt|\$JS\.API\.DIRECT\.GET\.KV_asl-(who|mesh)(\.>)?)$`)
 	for _, subject := range append(r.Publish, r.Subscribe...) {

@@ -41,7 +41,7 @@ func (f *flight) stored(a answer, stream string) (Stored, error) {
 		return Stored{}, err
 	}
 	if s.Stream != stream || s.Sequence == 0 {
-		return Stored{}, &Error{Server: f.link.server, Err: errStrange}
+		return Stored{}, &Error{Server: f.link.server, Err: errInvalidAnswer}
 	}
 	return s, nil
 }
@@ -134,12 +134,12 @@ func (e *Error) Full() bool { return e.Number == numberStoreFailed }
 
 // ErrAuthority means that a server is not trusted: the certificates of this machine do not
 // prove the server's certificate.
-var ErrAuthority = errors.New("its certificate is signed by an authority that this machine does not know")
+var ErrAuthority = errors.New("server certificate signed by an unknown authority")
 
 var (
-	errNoAnswer    = errors.New("it does not answer")
-	errNoResponder = errors.New("JetStream does not answer: the servers may be choosing a leader, or have no quorum, or the assets were not made (agentstateloop fleet create)")
-	errStrange     = errors.New("its answer cannot be read: is this a NATS server with JetStream?")
+	errNoAnswer      = errors.New("no answer")
+	errNoResponder   = errors.New("JetStream does not answer: the servers may be electing a leader or lack a quorum, or the streams do not exist (agentstateloop fleet create)")
+	errInvalidAnswer = errors.New("invalid answer: is this a NATS server with JetStream?")
 )
 
 // lostError returns an error after which the same call may succeed at once, on another
@@ -160,22 +160,22 @@ func connError(server string, err error) *Error {
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked),
 		errors.Is(err, nats.ErrAccountAuthExpired):
-		e.Denied, e.lost, e.Err = true, false, errors.New("it refuses the key: is its public key in the configuration of the servers?")
+		e.Denied, e.lost, e.Err = true, false, errors.New("key refused: is its public key in the configuration of the servers?")
 	case errors.Is(err, nats.ErrNkeysNotSupported):
-		e.lost, e.Err = false, errors.New("it knows no keys: was it started with the configuration of fleet plan?")
+		e.lost, e.Err = false, errors.New("no keys configured: was it started with the configuration from fleet plan?")
 	case errors.Is(err, nats.ErrPermissionViolation):
 		_, right, _ := strings.Cut(err.Error(), "Permissions Violation for ")
 		e.Denied, e.lost, e.Err = true, false, fmt.Errorf("the key lacks a right: %s", plain.Line(plain.Cut(right, 200)))
 	case errors.Is(err, nats.ErrSecureConnWanted):
-		e.lost, e.Err = false, errors.New("it does not speak TLS")
+		e.lost, e.Err = false, errors.New("server does not support TLS")
 	case isA[x509.UnknownAuthorityError](err):
 		e.lost, e.Err = false, ErrAuthority
 	case isA[x509.HostnameError](err):
-		e.lost, e.Err = false, errors.New("its certificate is for another name than that in url")
+		e.lost, e.Err = false, errors.New("server certificate not valid for the name in url")
 	case isA[x509.CertificateInvalidError](err):
-		e.lost, e.Err = false, errors.New("its certificate is not valid: has it expired?")
+		e.lost, e.Err = false, errors.New("invalid server certificate: has it expired?")
 	case errors.Is(err, nats.ErrMaxConnectionsExceeded):
-		e.Err = errors.New("it has too many connections")
+		e.Err = errors.New("too many connections")
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrStaleConnection), errors.Is(err, nats.ErrDisconnected),
 		errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		e.Err = errors.New("the connection was lost")

@@ -42,9 +42,9 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestAFileThatIsGone checks that an engine is asked for it three times, with pauses: the
+// TestMissingFileIsRetried checks that a server is asked for it three times, with pauses: the
 // server that answered may lag behind the others.
-func TestAFileThatIsGone(t *testing.T) {
+func TestMissingFileIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := inMemory(t, nil)
 		began := time.Now()
@@ -57,7 +57,7 @@ func TestAFileThatIsGone(t *testing.T) {
 	})
 }
 
-// inMemory returns a connection of alice with an engine in memory, and her public key.
+// inMemory returns a connection of alice with a server in memory, and her public key.
 func inMemory(t *testing.T, now func() time.Time) (c *fleet.Conn, public string) {
 	t.Helper()
 	seed, public, err := fleet.NewKey()

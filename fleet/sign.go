@@ -18,7 +18,7 @@ const (
 
 // A signed text begins with a line that is unique to its kind, and that repeats all values of
 // the subject and the headers.
-func boxLine(to, from, id, at string) string {
+func mailboxLine(to, from, id, at string) string {
 	return "asl1 box " + to + " " + from + " " + id + " " + at + "\n"
 }
 
@@ -76,7 +76,7 @@ func PublicKey(seed string) (string, error) {
 // ValidPublicKey reports whether s is the public key of a user.
 func ValidPublicKey(s string) bool { return nkeys.IsValidPublicUserKey(s) }
 
-var errSeed = errors.New("it is not the seed of a user's nkey, which begins with SU")
+var errSeed = errors.New("not the seed of a user's nkey, which begins with SU")
 
 // keyPair returns the key of a seed. It ignores blanks around the seed.
 func keyPair(seed string) (nkeys.KeyPair, error) {
@@ -95,18 +95,18 @@ func keyPair(seed string) (nkeys.KeyPair, error) {
 // The streams of the servers. A NATS bucket is also a stream. Its name is KV_ and the name of
 // the bucket.
 const (
-	BoxStream   = "ASL_BOX"     // the mailboxes
-	BlobStream  = "ASL_BLOB"    // the files of messages
-	EventStream = "ASL_EVT"     // the results of turns
-	WhoStream   = "KV_asl-who"  // the registry
-	MeshStream  = "KV_asl-mesh" // HALT
+	MailboxStream = "ASL_BOX"     // the mailboxes
+	BlobStream    = "ASL_BLOB"    // the files of messages
+	EventStream   = "ASL_EVT"     // the results of turns
+	WhoStream     = "KV_asl-who"  // the registry
+	MeshStream    = "KV_asl-mesh" // HALT
 )
 
 // haltSubject holds the HALT of the mesh.
 const haltSubject = "$KV.asl-mesh.halt"
 
-// boxSubject returns the subject of one sender's part of a mailbox.
-func boxSubject(to, from string) string { return "asl.box." + to + "." + from }
+// mailboxSubject returns the subject of one sender's part of a mailbox.
+func mailboxSubject(to, from string) string { return "asl.box." + to + "." + from }
 
 // blobSubject returns the subject of one chunk of a file that an agent sent to another.
 func blobSubject(to, from, sum string, chunk int) string {
@@ -165,7 +165,7 @@ func Rights(handle string) Permissions {
 		Publish: []string{
 			wakeupSubject("*"),
 			taskSubject(handle),
-			boxSubject("*", handle),
+			mailboxSubject("*", handle),
 			"asl.blob.*." + handle + ".>", // the files that it sends
 			"asl.blob." + handle + ".>",   // the files that it has read, to remove them
 			whoSubject(handle),
@@ -175,9 +175,9 @@ func Rights(handle string) Permissions {
 			direct(WhoStream, ">"),
 			direct(MeshStream, ">"),
 			direct(BlobStream, "asl.blob."+handle+".>"),
-			"$JS.API.CONSUMER.MSG.NEXT." + BoxStream + "." + handle,
-			"$JS.API.CONSUMER.INFO." + BoxStream + "." + handle,
-			"$JS.ACK." + BoxStream + "." + handle + ".>",
+			"$JS.API.CONSUMER.MSG.NEXT." + MailboxStream + "." + handle,
+			"$JS.API.CONSUMER.INFO." + MailboxStream + "." + handle,
+			"$JS.ACK." + MailboxStream + "." + handle + ".>",
 		},
 		Subscribe: []string{
 			wakeupSubject(handle),
@@ -201,7 +201,7 @@ func services() []service {
 	const api = "$JS.API."
 	return []service{
 		{subject: taskSubject("*")},
-		{subject: boxSubject("*", "*")},
+		{subject: mailboxSubject("*", "*")},
 		{subject: "asl.blob.>"},
 		{subject: whoSubject(">")},
 		{subject: haltSubject},
@@ -209,9 +209,9 @@ func services() []service {
 		{subject: api + "DIRECT.GET." + WhoStream + ".>"},
 		{subject: api + "DIRECT.GET." + MeshStream + ".>"},
 		{subject: api + "DIRECT.GET." + BlobStream + ".>"},
-		{subject: api + "CONSUMER.MSG.NEXT." + BoxStream + ".*", many: true},
-		{subject: api + "CONSUMER.INFO." + BoxStream + ".*"},
-		{subject: "$JS.ACK." + BoxStream + ".>"},
+		{subject: api + "CONSUMER.MSG.NEXT." + MailboxStream + ".*", many: true},
+		{subject: api + "CONSUMER.INFO." + MailboxStream + ".*"},
+		{subject: "$JS.ACK." + MailboxStream + ".>"},
 
 		// No agent has a right to this one. Without it nats-server adds all of $JS.API to
 		// the account of the agents, and answers there that JetStream is off.

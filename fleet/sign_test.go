@@ -19,7 +19,7 @@ func TestSignatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line, body := boxLine("goulard", "dorlange", "id-1", "2026-01-02T03:04:05Z"), []byte("text")
+	line, body := mailboxLine("goulard", "dorlange", "id-1", "2026-01-02T03:04:05Z"), []byte("text")
 	sig, err := signatureOf(pair, line, body)
 	if err != nil {
 		t.Fatal(err)
@@ -33,10 +33,10 @@ func TestSignatures(t *testing.T) {
 		"no key":         {"", sig, line, "text", false},
 		"a seed as key":  {seed, sig, line, "text", false},
 		"another body":   {public, sig, line, "text.", false},
-		"another to":     {public, sig, boxLine("x", "dorlange", "id-1", "2026-01-02T03:04:05Z"), "text", false},
-		"another from":   {public, sig, boxLine("goulard", "x", "id-1", "2026-01-02T03:04:05Z"), "text", false},
-		"another id":     {public, sig, boxLine("goulard", "dorlange", "id-2", "2026-01-02T03:04:05Z"), "text", false},
-		"another time":   {public, sig, boxLine("goulard", "dorlange", "id-1", "2026-01-02T03:04:06Z"), "text", false},
+		"another to":     {public, sig, mailboxLine("x", "dorlange", "id-1", "2026-01-02T03:04:05Z"), "text", false},
+		"another from":   {public, sig, mailboxLine("goulard", "x", "id-1", "2026-01-02T03:04:05Z"), "text", false},
+		"another id":     {public, sig, mailboxLine("goulard", "dorlange", "id-2", "2026-01-02T03:04:05Z"), "text", false},
+		"another time":   {public, sig, mailboxLine("goulard", "dorlange", "id-1", "2026-01-02T03:04:06Z"), "text", false},
 		"another kind":   {public, sig, ringLine("goulard", "dorlange"), "text", false},
 		"no signature":   {public, "", line, "text", false},
 		"half of it":     {public, sig[:40], line, "text", false},

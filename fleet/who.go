@@ -75,7 +75,7 @@ func (c *Conn) Look(ctx context.Context, host string, now time.Time) (time.Time,
 		}
 		stored, err = time.Parse(time.RFC3339Nano, last(a.Header, "Nats-Time-Stamp"))
 		if err != nil {
-			return &Error{Server: l.server, Err: errStrange}
+			return &Error{Server: l.server, Err: errInvalidAnswer}
 		}
 		return nil
 	})
@@ -106,18 +106,18 @@ const (
 )
 
 // Rows returns at most that many rows of the registry, in the order in which they were written.
-func (c *Conn) Rows(ctx context.Context, most int) ([]Row, error) {
+func (c *Conn) Rows(ctx context.Context, limit int) ([]Row, error) {
 	var rows []Row
 	next := uint64(1)
 	err := c.do(ctx, func(ctx context.Context, l *link) error {
-		for next > 0 && len(rows) < most {
+		for next > 0 && len(rows) < limit {
 			if err := c.page(ctx, l, &rows, &next); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return rows[:min(len(rows), most)], err
+	return rows[:min(len(rows), limit)], err
 }
 
 // page reads one page of the registry, from the number *next on. It sets *next to the number of
@@ -150,11 +150,11 @@ func (c *Conn) page(ctx context.Context, l *link, rows *[]Row, next *uint64) err
 			}
 			return nil
 		case a.status != 0:
-			return &Error{Server: l.server, Code: a.status, Err: errStrange}
+			return &Error{Server: l.server, Code: a.status, Err: errInvalidAnswer}
 		}
 		number, err := strconv.ParseUint(last(a.Header, "Nats-Sequence"), 10, 64)
 		if err != nil || number < *next {
-			return &Error{Server: l.server, Err: errStrange}
+			return &Error{Server: l.server, Err: errInvalidAnswer}
 		}
 		*next = number + 1
 		if r, ok := rowOf(a.Msg); ok {

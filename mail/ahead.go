@@ -76,36 +76,36 @@ func (sc *scanner) blameAhead(err error) {
 	if !sc.mayBlameMail(err) {
 		return
 	}
-	at, ok := firstUnshown(sc.ahead.again, sc.ahead.heads)
+	at, ok := firstMissingIn(sc.ahead.again, sc.ahead.heads)
 	if !ok {
 		at = sc.ahead.first
 		for _, h := range sc.ahead.heads {
 			at = max(at, h.uid+1)
 		}
 	}
-	sc.suspect(at, time.Time{}, reasonOf(err))
+	sc.countFailure(at, time.Time{}, reasonOf(err))
 }
 
 // newAhead returns the heads of the mails with UIDs from first up to but not including end.
-// came is false unless all of them came ahead.
-func (sc *scanner) newAhead(first, end uint32) (heads []head, came bool) {
+// ok is false unless all of them came ahead.
+func (sc *scanner) newAhead(first, end uint32) (heads []head, ok bool) {
 	if sc.ahead.first != first || end == 0 || end-first > maxAhead || sc.before.Validity != sc.uidValidity {
 		return nil, false
 	}
-	return sc.judged(func(u uint32) bool { return u >= first }), true
+	return sc.judgeAhead(func(u uint32) bool { return u >= first }), true
 }
 
-// againAhead returns the heads of the unshown UIDs in asked. came is false unless exactly these
+// againAhead returns the heads of the unshown UIDs in ranges. ok is false unless exactly these
 // were requested ahead.
-func (sc *scanner) againAhead(asked state.UIDRanges) (heads []head, came bool) {
-	if !slices.Equal(sc.ahead.again, asked) || sc.before.Validity != sc.uidValidity {
+func (sc *scanner) againAhead(ranges state.UIDRanges) (heads []head, ok bool) {
+	if !slices.Equal(sc.ahead.again, ranges) || sc.before.Validity != sc.uidValidity {
 		return nil, false
 	}
-	return sc.judged(asked.Contains), true
+	return sc.judgeAhead(ranges.Contains), true
 }
 
-// judged judges the wanted heads among those that came ahead, and returns them.
-func (sc *scanner) judged(wanted func(uint32) bool) (heads []head) {
+// judgeAhead judges the wanted heads among those that came ahead, and returns them.
+func (sc *scanner) judgeAhead(wanted func(uint32) bool) (heads []head) {
 	for _, h := range sc.ahead.heads {
 		if !wanted(h.uid) {
 			continue
@@ -128,7 +128,7 @@ type aheadConn struct {
 
 // errOtherCommand is the error for a library that writes another command than the one sent
 // ahead.
-var errOtherCommand = errors.New("smtp: another command than was sent ahead")
+var errOtherCommand = errors.New("smtp: the command differs from the one sent ahead")
 
 // Write writes p, unless it was sent ahead.
 func (c *aheadConn) Write(p []byte) (int, error) {

@@ -92,9 +92,9 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// TestMarkingIsNotWaitedFor checks that the request to mark a mail arrives although the
+// TestMarkSeenDoesNotWait checks that the request to mark a mail arrives although the
 // connection is closed before the server has answered it.
-func TestMarkingIsNotWaitedFor(t *testing.T) {
+func TestMarkSeenDoesNotWait(t *testing.T) {
 	closed, stored := make(chan bool), make(chan bool, 8)
 	h, _ := memoryHost(t, mailtest.Options{OnStore: func(imap.NumSet, *imap.StoreFlags) { <-closed; stored <- true }})
 	uid := h.append(letter("@goulard3120 one"), false)
@@ -136,17 +136,17 @@ func TestMarksArrive(t *testing.T) {
 	t.Errorf("not marked: %v", left)
 }
 
-// TestAHeaderAheadThatBreaks checks that a header that the server refuses, or that breaks
+// TestBrokenHeaderAhead checks that a header that the server refuses, or that breaks
 // the connection, does no more harm ahead than otherwise: the mail comes, and what is owed
 // does not wait for it.
-func TestAHeaderAheadThatBreaks(t *testing.T) {
+func TestBrokenHeaderAhead(t *testing.T) {
 	for name, breaks := range map[string]func(net.Conn) error{
 		"refused":          func(net.Conn) error { return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "no"} },
 		"a broken session": func(c net.Conn) error { c.Close(); return nil },
 	} {
-		broken, asked := true, 0
+		broken, fetches := true, 0
 		h, _ := memoryHost(t, mailtest.Options{OnFetch: func(c net.Conn, set imap.NumSet, _ *imap.FetchOptions) error {
-			if asked++; broken {
+			if fetches++; broken {
 				return breaks(c)
 			}
 			return nil
@@ -158,7 +158,7 @@ func TestAHeaderAheadThatBreaks(t *testing.T) {
 		}
 		uid := h.append(letter("@goulard3120 one"), false)
 		got, err := scan(t, b, cur, 10, shelf{}.keep)
-		if len(got.Messages) != 0 || asked == 0 {
+		if len(got.Messages) != 0 || fetches == 0 {
 			t.Errorf("%s: %v, %v", name, uids(got), err)
 		}
 		if name == "a broken session" && (err == nil || got.Cursor.Failures[uid].Tries != 1) {
@@ -171,10 +171,10 @@ func TestAHeaderAheadThatBreaks(t *testing.T) {
 	}
 }
 
-// TestNoMailAheadHoldsUpOthers has a mail whose header always breaks the connection, and looks
+// TestBrokenMailAheadDelaysNoOther has a mail whose header always breaks the connection, and looks
 // whether other mail comes in all the same: also where the mailbox was renumbered meanwhile, and
 // where so much is new that nothing of it comes ahead.
-func TestNoMailAheadHoldsUpOthers(t *testing.T) {
+func TestBrokenMailAheadDelaysNoOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, behind int
 		renumbered     bool
@@ -184,9 +184,9 @@ func TestNoMailAheadHoldsUpOthers(t *testing.T) {
 		"the first of very many":  {0, 1200, false},
 		"renumbered, one of many": {3, 30, true},
 	} {
-		ill := uint32(0)
+		broken := uint32(0)
 		h, _ := memoryHost(t, mailtest.Options{OnFetch: func(c net.Conn, set imap.NumSet, _ *imap.FetchOptions) error {
-			if uids, ok := set.(imap.UIDSet); ok && ill != 0 && uids.Contains(imap.UID(ill)) {
+			if uids, ok := set.(imap.UIDSet); ok && broken != 0 && uids.Contains(imap.UID(broken)) {
 				c.Close()
 			}
 			return nil
@@ -201,29 +201,29 @@ func TestNoMailAheadHoldsUpOthers(t *testing.T) {
 		for range c.before {
 			want = append(want, h.append(letter("@goulard3120 before"), false))
 		}
-		ill = h.append(letter("@goulard3120 ill"), false)
+		broken = h.append(letter("@goulard3120 ill"), false)
 		for range c.behind {
 			want = append(want, h.append(letter("@goulard3120 behind"), false))
 		}
-		came := map[uint32]bool{}
+		received := map[uint32]bool{}
 		for n := range 8 {
 			b.Now = func() time.Time { return noon.Add(time.Duration(n) * time.Hour) } // beyond the pauses
 			got, _ := scan(t, b, cur, 2000, shelf{}.keep)
 			for _, u := range uids(got) {
-				came[u] = true
+				received[u] = true
 			}
 			cur = got.Cursor
 		}
 		for _, u := range want {
-			if !came[u] {
-				t.Fatalf("%s: %d of %d came; the cursor: %+v", name, len(came), len(want), cur)
+			if !received[u] {
+				t.Fatalf("%s: %d of %d came; the cursor: %+v", name, len(received), len(want), cur)
 			}
 		}
 	}
 }
 
-// TestNothingAheadOfWhatIsOwed checks that only a cursor in order asks ahead.
-func TestNothingAheadOfWhatIsOwed(t *testing.T) {
+// TestAsksAheadOnlyInOrder checks that only a cursor in order asks ahead.
+func TestAsksAheadOnlyInOrder(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
 	h.append(letter("@goulard3120 one"), true)

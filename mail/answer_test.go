@@ -20,7 +20,7 @@ var (
 // An answer without the callsign is an order only by an id that somebody has who
 // has a mail of ours. Each mail is signed by the operator's domain, and gets its
 // References afterwards where the provider does not sign them.
-func TestAnswersByTheirIDs(t *testing.T) {
+func TestAnswersByID(t *testing.T) {
 	const thread = "plans for Friday"
 	id := ownID("reply.t1", thread)
 	old := "<reply.t1.goulard3120@example.org>"
@@ -64,11 +64,11 @@ func TestAnswersByTheirIDs(t *testing.T) {
 			t.Run(c.name+", "+verify, func(t *testing.T) {
 				field := "References: " + c.id + "\r\n"
 				mime := "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 7bit\r\n"
-				raw := dated(c.subject, filter.Own, "somebody@example.net", gap, "\r\n"+mime+field+gap[2:])
+				raw := datedLetter(c.subject, filter.Own, "somebody@example.net", gap, "\r\n"+mime+field+gap[2:])
 				if len(c.signs) < len(signsAnswers) {
 					raw = strings.Replace(raw, field, "", 1)
 				}
-				raw = sign(t, d.Signer, raw, over(c.signs...))
+				raw = sign(t, d.Signer, raw, signFields(c.signs...))
 				if len(c.signs) < len(signsAnswers) {
 					raw = field + raw
 				}

@@ -13,8 +13,8 @@ import (
 	"agentstateloop/state"
 )
 
-// bounced returns a report of RFC 3464 about the mail with this id.
-func bounced(id, action string) string {
+// bounceReport returns a report of RFC 3464 about the mail with this id.
+func bounceReport(id, action string) string {
 	return fmt.Sprintf("From: MAILER-DAEMON@mx.example.com\nTo: %s\nSubject: Undelivered\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\n\n"+
 		"--b\n\nsorry\n--b\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\nFinal-Recipient: rfc822; operator@example.com\nAction: %s\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 no such user\n\n"+
 		"--b\nContent-Type: message/rfc822\n\nFrom: %s\nTo: operator@example.com\nMessage-ID: %s\n\nhello\n--b--\n", filter.Own, action, filter.Own, id)
@@ -23,19 +23,19 @@ func bounced(id, action string) string {
 // A report about our mail is read, also among reports for others. It is
 // neither kept nor marked. A report about a mail that only looks like ours is counted.
 func storyBounces(t *testing.T, h host) {
-	b, kept := mailboxOf(h), shelf{}
-	l := mustScan(t, b, state.Cursor{}, 10, kept.keep)
+	b, mails := mailboxOf(h), shelf{}
+	l := mustScan(t, b, state.Cursor{}, 10, mails.keep)
 	ours := ownID("reply.t1", "hello")
-	h.append(bounced(strings.ToUpper(ours), "failed"), false)
-	h.append(bounced(ownID("reply.t2", "hello"), "delayed"), false)
-	h.append(bounced(ownID("reply.t3", "hello"), "delivered"), false)
-	h.append(bounced("<reply.t9.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.goulard3120@example.org>", "failed"), false)
-	h.append(bounced(idsOf("dorlange3120", filter.Own).Make("reply.t4", "hello"), "failed"), false)
-	h.append(bounced("<x@example.net>", "failed"), false)
-	h.append(strings.Replace(bounced(ours, "failed"), "delivery-status", "disposition-notification", 1), false)
-	h.append(strings.Replace(bounced(ours, "failed"), "To: "+filter.Own, "To: somebody@example.com", 1), false)
+	h.append(bounceReport(strings.ToUpper(ours), "failed"), false)
+	h.append(bounceReport(ownID("reply.t2", "hello"), "delayed"), false)
+	h.append(bounceReport(ownID("reply.t3", "hello"), "delivered"), false)
+	h.append(bounceReport("<reply.t9.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.goulard3120@example.org>", "failed"), false)
+	h.append(bounceReport(idsOf("dorlange3120", filter.Own).Make("reply.t4", "hello"), "failed"), false)
+	h.append(bounceReport("<x@example.net>", "failed"), false)
+	h.append(strings.Replace(bounceReport(ours, "failed"), "delivery-status", "disposition-notification", 1), false)
+	h.append(strings.Replace(bounceReport(ours, "failed"), "To: "+filter.Own, "To: somebody@example.com", 1), false)
 	h.append(letter("@goulard3120 hello"), false)
-	l = mustScan(t, b, l.Cursor, 10, kept.keep)
+	l = mustScan(t, b, l.Cursor, 10, mails.keep)
 	if len(l.Messages) != 1 || len(l.Returned) != 2 || l.Forged != 1 || len(l.Cursor.Reports) != 0 {
 		t.Fatalf("%d messages, %d forged, reports left %v: %+v", len(l.Messages), l.Forged, l.Cursor.Reports, l.Returned)
 	}
@@ -46,14 +46,14 @@ func storyBounces(t *testing.T, h host) {
 	if late.Effect != "reply.t2" || !late.Delayed {
 		t.Errorf("delayed: %+v", late)
 	}
-	if l = mustScan(t, b, l.Cursor, 10, kept.keep); len(l.Returned) != 0 {
+	if l = mustScan(t, b, l.Cursor, 10, mails.keep); len(l.Returned) != 0 {
 		t.Errorf("read again: %+v", l.Returned)
 	}
 }
 
 // A flood of forged reports costs ten bodies in a scan, of each the beginning, and what
 // names a mail of ours comes first.
-func TestAFloodOfReports(t *testing.T) {
+func TestReportFlood(t *testing.T) {
 	var bodies atomic.Int64
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(_ net.Conn, set imap.NumSet, o *imap.FetchOptions) error {
 		if _, body := bodyRequest(set, o); body {
@@ -67,10 +67,10 @@ func TestAFloodOfReports(t *testing.T) {
 	b := mailboxOf(h)
 	l := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)
 	for i := range 150 {
-		h.append(bounced(fmt.Sprintf("<%d@example.net>", i), "failed"), false)
+		h.append(bounceReport(fmt.Sprintf("<%d@example.net>", i), "failed"), false)
 	}
 	ours := ownID("reply.t1", "hello")
-	h.append("In-Reply-To: "+ours+"\n"+bounced(ours, "failed"), false)
+	h.append("In-Reply-To: "+ours+"\n"+bounceReport(ours, "failed"), false)
 	l = mustScan(t, b, l.Cursor, 10, shelf{}.keep)
 	if bodies.Load() != 10 || len(l.Returned) != 1 || len(l.Cursor.Reports) != 90 {
 		t.Errorf("%d bodies, returned %+v, %d wait", bodies.Load(), l.Returned, len(l.Cursor.Reports))
@@ -85,7 +85,7 @@ func TestAFloodOfReports(t *testing.T) {
 
 // A report that breaks the connection is given up after three scans, one that the
 // server refuses at once. The next report is read.
-func TestAReportThatBreaks(t *testing.T) {
+func TestBrokenReport(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault func(net.Conn) error
 		scans int
@@ -103,8 +103,8 @@ func TestAReportThatBreaks(t *testing.T) {
 			}})
 			b := mailboxOf(h)
 			cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
-			bad.Store(h.append(bounced(ownID("reply.t1", "hello"), "failed"), false))
-			h.append(bounced(ownID("reply.t2", "hello"), "failed"), false)
+			bad.Store(h.append(bounceReport(ownID("reply.t1", "hello"), "failed"), false))
+			h.append(bounceReport(ownID("reply.t2", "hello"), "failed"), false)
 			for n := range tt.scans {
 				l, err := scan(t, b, cur, 10, shelf{}.keep)
 				if err == nil {
@@ -121,14 +121,14 @@ func TestAReportThatBreaks(t *testing.T) {
 }
 
 // In a large backlog the server is asked for mail of the operator and of mail servers.
-func TestAReportInABacklog(t *testing.T) {
+func TestReportInBacklog(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	b := mailboxOf(h)
 	l := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)
 	for range 1100 {
 		h.append("From: news@example.net\nSubject: x\n\nx\n", true)
 	}
-	h.append(bounced(ownID("reply.t1", "hello"), "failed"), false)
+	h.append(bounceReport(ownID("reply.t1", "hello"), "failed"), false)
 	l = mustScan(t, b, l.Cursor, 10, shelf{}.keep)
 	if len(l.Returned) != 1 {
 		t.Errorf("%+v", l.Returned)
@@ -143,7 +143,7 @@ func storyBounceRenumbered(t *testing.T, h host) {
 	b := mailboxOf(h)
 	l := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)
 	h.renumber()
-	h.append(bounced(ownID("reply.t1", "hello"), "failed"), false)
+	h.append(bounceReport(ownID("reply.t1", "hello"), "failed"), false)
 	if l = mustScan(t, b, l.Cursor, 10, shelf{}.keep); len(l.Returned) != 1 {
 		t.Errorf("%+v", l.Returned)
 	}

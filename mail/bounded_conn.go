@@ -28,7 +28,7 @@ func cost(p []byte) int64 { return int64(len(p) + (parenthesis-1)*bytes.Count(p,
 type answerError struct{}
 
 func (answerError) Error() string {
-	return fmt.Sprintf("the server answered with more than %d bytes where a few lines were expected", maxAnswer)
+	return fmt.Sprintf("the server's answer exceeds %d bytes; expected a few lines", maxAnswer)
 }
 
 // boundedConn is a connection to a server that may never stop sending. Each byte read counts

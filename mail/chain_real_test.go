@@ -185,8 +185,8 @@ rm -rf "$1"`
 	defer cancel()
 	for _, port := range ports {
 		if err := mailtest.Answers(ctx, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
-			said, _ := os.ReadFile(filepath.Join(dir, "out"))
-			t.Fatalf("%s does not answer: %v\n%s", signer, err, said)
+			output, _ := os.ReadFile(filepath.Join(dir, "out"))
+			t.Fatalf("%s does not answer: %v\n%s", signer, err, output)
 		}
 	}
 	return c
@@ -381,11 +381,11 @@ func TestRealChain(t *testing.T) {
 			if len(mails) != 40 {
 				t.Errorf("%d mails, want 40", len(mails))
 			}
-			in, asked := 0, []string{}
+			in, challenged := 0, []string{}
 			for _, m := range mails {
 				raw := verified(t, c.send(t, m.program, m.input), record)
 				for mode, f := range judges.filters() {
-					trial := probed(t, f, raw)
+					trial := probeOne(t, f, raw)
 					switch {
 					case trial.Gate == "":
 						in++
@@ -396,13 +396,13 @@ func TestRealChain(t *testing.T) {
 						if m.text != "" {
 							t.Errorf("%s, %s: asked about, and the text can be read in one way alone", mode, m.name)
 						}
-						asked = append(asked, mode+": "+m.name)
+						challenged = append(challenged, mode+": "+m.name)
 					default:
 						t.Errorf("%s, %s: refused by %s: %s\n%s", mode, m.name, trial.Gate, trial.Reason, raw)
 					}
 				}
 			}
-			t.Logf("%s: %d times in, %d times asked: %s", signer, in, len(asked), strings.Join(asked, "; "))
+			t.Logf("%s: %d times in, %d times asked: %s", signer, in, len(challenged), strings.Join(challenged, "; "))
 		})
 	}
 }

@@ -53,8 +53,8 @@ func verifying(dns *mailtest.DNS) trust.Filter {
 	return trusting(func(f *trust.Filter) { f.AuthservID, f.Verify, f.Resolver = "", trust.VerifyDKIM, dns.Addr })
 }
 
-// dated returns a letter with the current date.
-func dated(subject string, edit ...string) string {
+// datedLetter returns a letter with the current date.
+func datedLetter(subject string, edit ...string) string {
 	edit = append([]string{"Mon, 05 Jan 2026 10:00:00 +0000", time.Now().Format(time.RFC1123Z)}, edit...)
 	return letter(subject, edit...)
 }
@@ -68,7 +68,7 @@ func sign(t *testing.T, s *mailtest.Signer, raw string, change ...func(*dkim.Sig
 	return string(signed)
 }
 
-func over(keys ...string) func(*dkim.SignOptions) {
+func signFields(keys ...string) func(*dkim.SignOptions) {
 	return func(o *dkim.SignOptions) { o.HeaderKeys = keys }
 }
 
@@ -89,10 +89,10 @@ func TestSignatures(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	hello := dated("@goulard3120 do it")
+	hello := datedLetter("@goulard3120 do it")
 	good := sign(t, d.Signer, hello)
 	answer := func(fields string) string {
-		return dated("Re: hm", "\r\n\r\n", "\r\n"+fields+"\r\n\r\n")
+		return datedLetter("Re: hm", "\r\n\r\n", "\r\n"+fields+"\r\n\r\n")
 	}
 	own := ownID("reply.t1", "hm")
 	simple := func(o *dkim.SignOptions) {
@@ -101,8 +101,8 @@ func TestSignatures(t *testing.T) {
 	for _, c := range []struct{ name, raw, gate, reason string }{
 		{"signed", good, "", ""},
 		{"signed in simple form", sign(t, d.Signer, hello, simple), "", ""},
-		{"signed by the domain above", sign(t, d.Signer, dated("@goulard3120", "operator@example.com", "op@mail.example.com")), "", ""},
-		{"signed by the very subdomain", sign(t, below, dated("@goulard3120", "operator@example.com", "op@mail.example.com")), "", ""},
+		{"signed by the domain above", sign(t, d.Signer, datedLetter("@goulard3120", "operator@example.com", "op@mail.example.com")), "", ""},
+		{"signed by the very subdomain", sign(t, below, datedLetter("@goulard3120", "operator@example.com", "op@mail.example.com")), "", ""},
 		{"a second signature, of a stranger", sign(t, other, good), "", ""},
 		{"a second signature, that is broken", sign(t, gone, good), "", ""},
 		{"trace fields added", "Received: x\r\n" + pass + good, "", ""},
@@ -114,11 +114,11 @@ func TestSignatures(t *testing.T) {
 		{"a verdict is not a signature", pass + hello, trust.GateTrust, "no DKIM signature"},
 		{"signed by a stranger", sign(t, other, hello), trust.GateTrust, "no DKIM signature of example.com"},
 		{"signed by a subdomain", sign(t, below, hello), trust.GateTrust, "no DKIM signature of example.com"},
-		{"From changed to the operator", strings.Replace(sign(t, other, dated("@goulard3120", "operator@example.com", "evil@example.net")), "evil@example.net", "operator@example.com", 1), trust.GateTrust, ""},
-		{"From changed within the domain", strings.Replace(sign(t, d.Signer, dated("@goulard3120", "operator@example.com", "evil@example.com")), "evil@example.com", "operator@example.com", 1), trust.GateTrust, "did not verify"},
+		{"From changed to the operator", strings.Replace(sign(t, other, datedLetter("@goulard3120", "operator@example.com", "evil@example.net")), "evil@example.net", "operator@example.com", 1), trust.GateTrust, ""},
+		{"From changed within the domain", strings.Replace(sign(t, d.Signer, datedLetter("@goulard3120", "operator@example.com", "evil@example.com")), "evil@example.com", "operator@example.com", 1), trust.GateTrust, "did not verify"},
 		{"body changed", strings.Replace(good, "hello", "rm -rf", 1), trust.GateTrust, "did not verify"},
 		{"body added", good + "and more\r\n", trust.GateTrust, "did not verify"},
-		{"body added under l=", withLength(t, d, hello) + "and more\r\n", trust.GateTrust, "length"},
+		{"body added under l=", withLength(t, d, hello) + "and more\r\n", trust.GateTrust, "a part of the body"},
 		{"subject changed", strings.Replace(good, "do it", "do that", 1), trust.GateTrust, "did not verify"},
 		{"a subject above", "Subject: @goulard3120 do that\r\n" + good, trust.GateTrust, "2 subject fields"},
 		{"a subject below", strings.Replace(good, "\r\nMessage-ID", "\r\nSubject: @goulard3120 do that\r\nMessage-ID", 1), trust.GateTrust, "2 subject fields"},
@@ -126,14 +126,14 @@ func TestSignatures(t *testing.T) {
 		{"two content types", "Content-Type: text/html\r\nContent-Type: text/plain\r\n" + good, trust.GateTrust, "2 content-type fields"},
 		{"From above", "From: evil@example.net\r\n" + good, trust.GateFrom, ""},
 		{"the same From above", "From: operator@example.com\r\n" + good, trust.GateFrom, ""},
-		{"subject not signed", sign(t, d.Signer, hello, over("From", "Date")), trust.GateTrust, "does not cover subject"},
-		{"date not signed", sign(t, d.Signer, hello, over("From", "Subject")), trust.GateTrust, "does not cover date"},
+		{"subject not signed", sign(t, d.Signer, hello, signFields("From", "Date")), trust.GateTrust, "does not cover subject"},
+		{"date not signed", sign(t, d.Signer, hello, signFields("From", "Subject")), trust.GateTrust, "does not cover date"},
 		{"no date", sign(t, d.Signer, strings.Replace(hello, "Date:", "X-Date:", 1)), trust.GateTrust, "no date field"},
-		{"date not a date", sign(t, d.Signer, letter("@goulard3120", "Mon, 05 Jan", "May 35")), trust.GateTrust, "not a date"},
+		{"date not a date", sign(t, d.Signer, letter("@goulard3120", "Mon, 05 Jan", "May 35")), trust.GateTrust, "invalid Date"},
 		{"an old mail, sent again", sign(t, d.Signer, letter("@goulard3120")), trust.GateTrust, "dated 2026-01-05"},
 		{"a mail from the future", sign(t, d.Signer, letter("@goulard3120", "2026", "2096", "Mon", "Thu")), trust.GateTrust, "dated 2096"},
 		{"expired", sign(t, d.Signer, hello, func(o *dkim.SignOptions) { o.Expiration = time.Now().Add(-time.Minute) }), trust.GateTrust, "expired"},
-		{"an answer made of another mail", strings.Replace(sign(t, d.Signer, dated("ok", "Message-ID", "X-Y"), over("From", "Subject", "Date")), "X-Y", "In-Reply-To: "+own+"\r\nX-Y", 1), trust.GateTrust, "no To or Cc that is signed names"},
+		{"an answer made of another mail", strings.Replace(sign(t, d.Signer, datedLetter("ok", "Message-ID", "X-Y"), signFields("From", "Subject", "Date")), "X-Y", "In-Reply-To: "+own+"\r\nX-Y", 1), trust.GateTrust, "no signed To or Cc names"},
 		{"key not there", sign(t, gone, hello), trust.GateTrust, "not in the DNS"},
 		{"key without a record", sign(t, lost, hello), trust.GateTrust, ""},
 		{"key twice", sign(t, double, hello), trust.GateTrust, "multiple"},
@@ -141,8 +141,8 @@ func TestSignatures(t *testing.T) {
 		{"key only tried out", sign(t, tried, hello), trust.GateTrust, "t=y"},
 		{"broken header", strings.Replace(good, "\r\nMessage-ID", "\r\noops\r\nMessage-ID", 1), unreadable, ""},
 		{"a NUL in the header", "X-Y: \x00\r\n" + good, trust.GateTrust, "NUL"},
-		{"group", sign(t, d.Signer, dated("@goulard3120", "The Operator <operator@example.com>", "Us: operator@example.com;")), trust.GateFrom, ""},
-		{"not called", sign(t, d.Signer, dated("lunch?")), foreign, ""},
+		{"group", sign(t, d.Signer, datedLetter("@goulard3120", "The Operator <operator@example.com>", "Us: operator@example.com;")), trust.GateFrom, ""},
+		{"not called", sign(t, d.Signer, datedLetter("lunch?")), foreign, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, _ := memoryHost(t, mailtest.Options{})
@@ -193,7 +193,7 @@ func withLength(t *testing.T, d signing, raw string) string {
 
 // A mail whose key cannot be looked up waits and delays no other. It is taken
 // when the key is there, and rejected when that takes more than a day.
-func TestKeyOutOfReach(t *testing.T) {
+func TestUnreachableKey(t *testing.T) {
 	d := newSigning(t)
 	out := signer(t, d.dns, "example.com", "out")
 	d.dns.Fail(out.Name())
@@ -214,9 +214,9 @@ func TestKeyOutOfReach(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	before := h.append(sign(t, d.Signer, dated("@goulard3120 before")), false)
-	waits := h.append(sign(t, out, dated("@goulard3120 waits")), false)
-	behind := h.append(sign(t, d.Signer, dated("@goulard3120 behind")), false)
+	before := h.append(sign(t, d.Signer, datedLetter("@goulard3120 before")), false)
+	waits := h.append(sign(t, out, datedLetter("@goulard3120 waits")), false)
+	behind := h.append(sign(t, d.Signer, datedLetter("@goulard3120 behind")), false)
 	cur, taken := first.Cursor, []uint32(nil)
 	for range 4 { // more often than a mail may fail
 		l, err := scanNow(b, cur, shelf{}.keep)
@@ -250,14 +250,14 @@ func TestKeyOutOfReach(t *testing.T) {
 }
 
 // silentDNS starts a name server that never answers, and reports each question.
-func silentDNS(t *testing.T) (addr string, asked chan string) {
+func silentDNS(t *testing.T) (addr string, queries chan string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	asked = make(chan string, 1000)
+	queries = make(chan string, 1000)
 	go func() {
 		buf := make([]byte, 4096)
 		for {
@@ -265,21 +265,21 @@ func silentDNS(t *testing.T) (addr string, asked chan string) {
 			if err != nil {
 				return
 			}
-			asked <- string(buf[:n])
+			queries <- string(buf[:n])
 		}
 	}()
-	return conn.LocalAddr().String(), asked
+	return conn.LocalAddr().String(), queries
 }
 
 // A name server that never answers costs one phase.
 func TestSilentNameServer(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
-	h.append(sign(t, d.Signer, dated("@goulard3120")), false)
+	h.append(sign(t, d.Signer, datedLetter("@goulard3120")), false)
 	b := mailboxOf(h)
 	b.Now = nil
 	// scan returns what a scan finds, and whether the name server was asked.
-	scan := func(ctx context.Context, b mail.Mailbox) (l mail.Scan, asked bool, err error) {
+	scan := func(ctx context.Context, b mail.Mailbox) (l mail.Scan, queried bool, err error) {
 		addr, questions := silentDNS(t)
 		f := verifying(d.dns)
 		f.Resolver = addr
@@ -291,37 +291,37 @@ func TestSilentNameServer(t *testing.T) {
 		l, err = s.Scan(ctx, state.Cursor{}, f, 10, shelf{}.keep)
 		return l, len(questions) > 0, err
 	}
-	want := func(what string, fails bool, l mail.Scan, err error) {
+	want := func(name string, fails bool, l mail.Scan, err error) {
 		t.Helper()
 		if (err != nil) != fails || len(l.Messages) != 0 || len(l.Cursor.Owed) != 1 || len(l.Cursor.Failures) != 0 {
-			t.Errorf("%s: %+v, %v", what, l, err)
+			t.Errorf("%s: %+v, %v", name, l, err)
 		}
 	}
 
 	withTime(t, func(timeout time.Duration) bool {
 		b := b
 		b.Timeout = timeout
-		l, asked, err := scan(t.Context(), b)
-		if asked {
+		l, queried, err := scan(t.Context(), b)
+		if queried {
 			want("timeout", true, l, err)
 		}
-		return asked
+		return queried
 	})
 
 	withTime(t, func(timeout time.Duration) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
-		l, asked, err := scan(ctx, b)
-		if asked {
+		l, queried, err := scan(ctx, b)
+		if queried {
 			want("context", true, l, err)
 		}
-		return asked
+		return queried
 	})
 
 	b.Until = time.Now()
-	l, asked, err := scan(t.Context(), b)
+	l, queried, err := scan(t.Context(), b)
 	want("time up", false, l, err)
-	if asked {
+	if queried {
 		t.Error("the name server was asked when the time was up")
 	}
 }
@@ -337,11 +337,11 @@ func withSelector(t *testing.T, signed, selector string) string {
 }
 
 // When the time of a scan is up, no further key is looked up.
-func TestNoLookupBeyondTheTime(t *testing.T) {
+func TestNoLookupAfterTimeLimit(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
 	for n := range 40 {
-		h.append(withSelector(t, sign(t, d.Signer, dated("@goulard3120 one")), fmt.Sprint("n", n)), false)
+		h.append(withSelector(t, sign(t, d.Signer, datedLetter("@goulard3120 one")), fmt.Sprint("n", n)), false)
 	}
 	withTime(t, func(timeout time.Duration) bool {
 		addr, questions := silentDNS(t)
@@ -361,12 +361,12 @@ func TestNoLookupBeyondTheTime(t *testing.T) {
 		if len(l.Cursor.Owed) != 40 {
 			t.Errorf("%+v", l)
 		}
-		asked := map[string]bool{}
+		queried := map[string]bool{}
 		for len(questions) > 0 {
-			asked[(<-questions)[len("id"):]] = true
+			queried[(<-questions)[len("id"):]] = true
 		}
-		if len(asked) > 32 {
-			t.Errorf("%d keys were asked for at the same time and later", len(asked))
+		if len(queried) > 32 {
+			t.Errorf("%d keys were asked for at the same time and later", len(queried))
 		}
 		return true
 	})
@@ -376,9 +376,9 @@ func TestNoLookupBeyondTheTime(t *testing.T) {
 // The copy has the digest of the original.
 func TestReplayHasTheSameDigest(t *testing.T) {
 	d := newSigning(t)
-	raw := dated("@goulard3120 do it")
-	signed := sign(t, d.Signer, raw, over("From", "Subject", "Date"))
-	twice := sign(t, signer(t, d.dns, "example.com", "s2"), signed, over("From", "Subject", "Date"))
+	raw := datedLetter("@goulard3120 do it")
+	signed := sign(t, d.Signer, raw, signFields("From", "Subject", "Date"))
+	twice := sign(t, signer(t, d.dns, "example.com", "s2"), signed, signFields("From", "Subject", "Date"))
 	copies := []string{
 		signed,
 		strings.Replace(signed, "Message-ID: <", "Message-ID: <x", 1),
@@ -464,8 +464,8 @@ func TestKeepOfProvedMail(t *testing.T) {
 	d := newSigning(t)
 	for _, f := range []trust.Filter{trusting(), verifying(d.dns)} {
 		h, _ := memoryHost(t, mailtest.Options{})
-		one := h.append(pass+sign(t, d.Signer, dated("@goulard3120 one")), false)
-		h.append(pass+sign(t, d.Signer, dated("@goulard3120 two", "hello", strings.Repeat("line\r\n", 100_000))), false)
+		one := h.append(pass+sign(t, d.Signer, datedLetter("@goulard3120 one")), false)
+		h.append(pass+sign(t, d.Signer, datedLetter("@goulard3120 two", "hello", strings.Repeat("line\r\n", 100_000))), false)
 		s, err := mailboxOf(h).Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -484,10 +484,10 @@ func TestKeepOfProvedMail(t *testing.T) {
 	}
 }
 
-// TestForgedSignaturesShareALookUp checks that forged mails which name the
+// TestForgedSignaturesShareLookup checks that forged mails which name the
 // operator's domain cost one question for each key, and that the operator's mail
 // behind them comes in with the same scan.
-func TestForgedSignaturesShareALookUp(t *testing.T) {
+func TestForgedSignaturesShareLookup(t *testing.T) {
 	d := newSigning(t)
 	gone, err := mailtest.NewSigner("example.com", "gone")
 	if err != nil {
@@ -495,11 +495,11 @@ func TestForgedSignaturesShareALookUp(t *testing.T) {
 	}
 	h, _ := memoryHost(t, mailtest.Options{})
 	for n := range 40 {
-		forged := strings.Replace(sign(t, d.Signer, dated("@goulard3120 forged")), "hello", fmt.Sprint("rm -rf ", n), 1)
+		forged := strings.Replace(sign(t, d.Signer, datedLetter("@goulard3120 forged")), "hello", fmt.Sprint("rm -rf ", n), 1)
 		h.append(forged, false)
-		h.append(sign(t, gone, dated("@goulard3120 forged")), false)
+		h.append(sign(t, gone, datedLetter("@goulard3120 forged")), false)
 	}
-	good := h.append(sign(t, d.Signer, dated("@goulard3120 mine")), false)
+	good := h.append(sign(t, d.Signer, datedLetter("@goulard3120 mine")), false)
 	s, err := mailboxOf(h).Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -517,8 +517,8 @@ func TestForgedSignaturesShareALookUp(t *testing.T) {
 	if len(l.Messages) != 81 {
 		t.Errorf("%d mails, want 81", len(l.Messages))
 	}
-	if asked := d.dns.Asked(); len(asked) != 2 {
-		t.Errorf("%d questions: %v", len(asked), asked)
+	if queries := d.dns.Asked(); len(queries) != 2 {
+		t.Errorf("%d questions: %v", len(queries), queries)
 	}
 }
 
@@ -529,9 +529,9 @@ func TestForgedSelectors(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
 	for n := range 100 {
-		h.append(withSelector(t, sign(t, d.Signer, dated("@goulard3120 forged")), fmt.Sprint("n", n)), false)
+		h.append(withSelector(t, sign(t, d.Signer, datedLetter("@goulard3120 forged")), fmt.Sprint("n", n)), false)
 	}
-	good := h.append(sign(t, d.Signer, dated("@goulard3120 mine")), false)
+	good := h.append(sign(t, d.Signer, datedLetter("@goulard3120 mine")), false)
 	b := mailboxOf(h)
 	b.Room = func(*mail.Message) bool { return false }
 	s, err := b.Open(t.Context())
@@ -553,7 +553,7 @@ func TestForgedSelectors(t *testing.T) {
 			t.Errorf("UID %d: gate %q, %s", m.UID, m.Gate, m.Reason)
 		}
 	}
-	if asked := d.dns.Asked(); len(asked) != 101 {
-		t.Errorf("%d questions", len(asked))
+	if queries := d.dns.Asked(); len(queries) != 101 {
+		t.Errorf("%d questions", len(queries))
 	}
 }

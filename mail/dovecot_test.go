@@ -18,7 +18,7 @@ import (
 )
 
 // The stories run against a real server.
-func TestDovecot(t *testing.T) {
+func TestDovecotServer(t *testing.T) {
 	t.Parallel()
 	server := mailtest.StartDovecot(t)
 	runStories(t, func(t *testing.T) host {
@@ -103,10 +103,10 @@ func TestDovecotWithholds(t *testing.T) {
 	now = now.Add(6 * time.Hour)
 	wantUIDs(t, "when it can be read", look(), []uint32{2})
 
-	gone := put("@goulard3120 gone") // UID 4, expunged before anybody looks
+	expunged := put("@goulard3120 gone") // UID 4, expunged before anybody looks
 	out, err := exec.Command("doveadm", "-c", d.Conf(), "expunge", "-u", d.Username, "mailbox", "INBOX", "uid", "4").CombinedOutput()
 	if err != nil {
-		t.Fatalf("expunge %s: %v: %s", gone, err, out)
+		t.Fatalf("expunge %s: %v: %s", expunged, err, out)
 	}
 	if look(); !cur.Unseen.Contains(4) || cur.Next != 5 {
 		t.Errorf("after one session: %+v", cur)
@@ -117,7 +117,7 @@ func TestDovecotWithholds(t *testing.T) {
 }
 
 // A test whose process is killed leaves no Dovecot behind.
-func TestDovecotOfAKilledTest(t *testing.T) {
+func TestKilledTestStopsDovecot(t *testing.T) {
 	t.Parallel()
 	const killed = "MAIL_TEST_KILLED"
 	if os.Getenv(killed) != "" {
@@ -129,7 +129,7 @@ func TestDovecotOfAKilledTest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "-test.run=^TestDovecotOfAKilledTest$")
+	cmd := exec.Command(self, "-test.run=^TestKilledTestStopsDovecot$")
 	cmd.Env = append(os.Environ(), killed+"=1")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -163,14 +163,14 @@ func TestDovecotFiles(t *testing.T) {
 	if _, err := b.OpenFolder(t.Context(), "Sent"); err == nil {
 		t.Fatal("a folder that is not there opens")
 	}
-	if _, there, err := b.SentFolders(t.Context(), "Sent"); there || err != nil {
-		t.Fatalf("there %v, %v", there, err)
+	if _, found, err := b.SentFolders(t.Context(), "Sent"); found || err != nil {
+		t.Fatalf("there %v, %v", found, err)
 	}
 	if out, err := exec.Command("doveadm", "-c", d.Conf(), "mailbox", "create", "-u", d.Username, "Sent").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if _, there, err := b.SentFolders(t.Context(), "Sent"); !there || err != nil {
-		t.Fatalf("there %v, %v", there, err)
+	if _, found, err := b.SentFolders(t.Context(), "Sent"); !found || err != nil {
+		t.Fatalf("there %v, %v", found, err)
 	}
 	s, err := b.OpenFolder(t.Context(), "Sent")
 	if err != nil {
@@ -181,9 +181,9 @@ func TestDovecotFiles(t *testing.T) {
 		id := fmt.Sprintf("<reply.t%d+abc.mac.goulard3120@example.org>", i)
 		raw := "From: a@example.org\r\nMessage-ID: " + id + "\r\nSubject: x\r\n\r\n" + strings.Repeat("0123456789abcdef\r\n", size/18) + "end\r\n"
 		for _, want := range []bool{false, true} {
-			there, err := s.Holds(t.Context(), id)
-			if there != want || err != nil {
-				t.Fatalf("%d bytes: there %v, want %v, %v", len(raw), there, want, err)
+			found, err := s.Holds(t.Context(), id)
+			if found != want || err != nil {
+				t.Fatalf("%d bytes: there %v, want %v, %v", len(raw), found, want, err)
 			}
 			if want {
 				break
@@ -193,8 +193,8 @@ func TestDovecotFiles(t *testing.T) {
 			}
 		}
 	}
-	if there, err := s.Holds(t.Context(), "<reply.t9+abc.mac.goulard3120@example.org>"); there || err != nil {
-		t.Errorf("another id: %v, %v", there, err)
+	if found, err := s.Holds(t.Context(), "<reply.t9+abc.mac.goulard3120@example.org>"); found || err != nil {
+		t.Errorf("another id: %v, %v", found, err)
 	}
 	// Too few bytes break the connection, and leave nothing.
 	if err := s.Append(t.Context(), 100, strings.NewReader("short"), noon); err == nil {

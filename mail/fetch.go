@@ -56,12 +56,12 @@ func headerSection() *imap.FetchItemBodySection {
 	return &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}
 }
 
-// heads fetches one section of each mail in set, at most most bytes of each, and calls read for
+// heads fetches one section of each mail in set, at most maxBytes of each, and calls read for
 // each as it comes; read may be nil. With an error it returns the heads that came before it,
 // and the session cannot be used any more.
-func (s *Session) heads(set imap.NumSet, most int64, section *imap.FetchItemBodySection, read func(*head)) ([]head, error) {
+func (s *Session) heads(set imap.NumSet, maxBytes int64, section *imap.FetchItemBodySection, read func(*head)) ([]head, error) {
 	s.mailbox.startPhase(s.conn)
-	return s.readHeads(s.fetchHeads(set, section), most, int(s.mails()), read)
+	return s.readHeads(s.fetchHeads(set, section), maxBytes, int(s.mails()), read)
 }
 
 // fetchHeads requests one section of each mail in set.
@@ -73,12 +73,12 @@ func (s *Session) fetchHeads(set imap.NumSet, section *imap.FetchItemBodySection
 }
 
 // readHeads reads the answer, which may be about at most limit mails.
-func (s *Session) readHeads(cmd *imapclient.FetchCommand, most int64, limit int, read func(*head)) ([]head, error) {
+func (s *Session) readHeads(cmd *imapclient.FetchCommand, maxBytes int64, limit int, read func(*head)) ([]head, error) {
 	var heads []head
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
-		h, err := s.readHead(msg, most)
+		h, err := s.readHead(msg, maxBytes)
 		if err == nil && len(heads) >= limit {
-			err = fmt.Errorf("the server answered with more mails than the %d that it has", limit)
+			err = fmt.Errorf("the server returned more mails than the %d in the mailbox", limit)
 		}
 		if err != nil {
 			s.abandon(cmd, err)
@@ -97,7 +97,7 @@ func (s *Session) readHeads(cmd *imapclient.FetchCommand, most int64, limit int,
 
 // errAnonymous is the error for mail that a server sends without identifying it first. It must
 // not count as missing mail.
-var errAnonymous = errors.New("the server sent a mail without its UID")
+var errAnonymous = errors.New("the server sent a mail without a UID")
 
 // answered ends a command and returns its error.
 func (s *Session) answered(cmd *imapclient.FetchCommand) error {
@@ -124,7 +124,7 @@ func noteAnonymous(msg *imapclient.FetchMessageData, anonymous *atomic.Bool) {
 	}
 }
 
-func (s *Session) readHead(msg *imapclient.FetchMessageData, most int64) (head, error) {
+func (s *Session) readHead(msg *imapclient.FetchMessageData, maxBytes int64) (head, error) {
 	h := head{broken: true}
 	for item := msg.Next(); item != nil; item = msg.Next() {
 		switch item := item.(type) {
@@ -142,11 +142,11 @@ func (s *Session) readHead(msg *imapclient.FetchMessageData, most int64) (head, 
 			if item.Literal == nil || !h.broken {
 				continue
 			}
-			raw, err := s.literal(h.uid, item.Literal, most)
+			raw, err := s.literal(h.uid, item.Literal, maxBytes)
 			if err != nil {
 				return h, err
 			}
-			h.raw, _ = io.ReadAll(io.LimitReader(raw, most))
+			h.raw, _ = io.ReadAll(io.LimitReader(raw, maxBytes))
 			if err := raw.finish(item.Literal.Size()); err != nil {
 				return h, &brokenBodyError{h.uid, err}
 			}
@@ -160,16 +160,16 @@ func (s *Session) readHead(msg *imapclient.FetchMessageData, most int64) (head, 
 // Mail over the limit of the gate is not requested.
 const maxLiteral = 256 << 20
 
-// literal returns a reader of a literal of the mail uid. It allows time for about most bytes of
-// the literal. If the literal is too long, it hangs up.
-func (s *Session) literal(uid uint32, l imap.LiteralReader, most int64) (*countingReader, error) {
+// literal returns a reader of a literal of the mail uid. It allows time for about maxBytes of the
+// literal. If the literal is too long, it hangs up.
+func (s *Session) literal(uid uint32, l imap.LiteralReader, maxBytes int64) (*countingReader, error) {
 	if l.Size() <= maxLiteral {
-		s.conn.paced.expect(min(l.Size(), most))
+		s.conn.paced.expect(min(l.Size(), maxBytes))
 		return &countingReader{r: l, conn: s.conn}, nil
 	}
 	s.conn.Close()
 	io.Copy(io.Discard, l) // go-imap waits for its end, which now comes soon
-	return nil, &brokenBodyError{uid, fmt.Errorf("the server answered with %d bytes", l.Size())}
+	return nil, &brokenBodyError{uid, fmt.Errorf("the server sent a literal of %d bytes", l.Size())}
 }
 
 // countingReader counts the bytes read, because go-imap ends the literal of a broken connection
@@ -276,14 +276,14 @@ func (sc *scanner) tooBig(size int64) bool { return sc.filter.MaxSize > 0 && siz
 // keepBody hands one body to keep.
 func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	m := h.message
-	h.large = sc.leaves(&head{size: literal.Size()}) // from the next try on, if this one fails
-	raw, err := sc.literal(h.uid, literal, sc.worthReading(literal.Size()))
+	h.large = sc.leftToFetchLarge(&head{size: literal.Size()}) // from the next try on, if this one fails
+	raw, err := sc.literal(h.uid, literal, sc.bytesToAllow(literal.Size()))
 	if err != nil {
 		return err
 	}
 	body := io.Reader(&wholeReader{countingReader: raw, size: literal.Size()})
 	if sc.tooBig(literal.Size()) && m.Gate == "" {
-		m.Gate, m.Reason = trust.GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server had reported %d", literal.Size(), sc.filter.MaxSize, m.Size)
+		m.Gate, m.Reason = trust.GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server reported %d", literal.Size(), sc.filter.MaxSize, m.Size)
 	}
 	if sc.tooBig(max(m.Size, literal.Size())) {
 		body = headerOnly(raw)

@@ -9,9 +9,9 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// TestManyFound checks that of more UIDs than one search returns the first ones
+// TestCapsFoundUIDs checks that of more UIDs than one search returns the first ones
 // come.
-func TestManyFound(t *testing.T) {
+func TestCapsFoundUIDs(t *testing.T) {
 	uids, more, err := foundUIDs(imap.UIDSet{{Start: 7, Stop: 7 + 2*maxFound}, {Start: 2, Stop: 3}}, math.MaxUint32)
 	if len(uids) != maxFound || !more || err != nil || uids[0] != 2 || uids[2] != 7 {
 		t.Errorf("%d UIDs, more %v, %v", len(uids), more, err)

@@ -146,8 +146,8 @@ var lies = map[string]lie{
 	"a mod-sequence over 64 bits":  once("body", "* 1 FETCH (UID 5 MODSEQ (18446744073709551616))\r\nTAG OK\r\n"),
 }
 
-// liar answers as an IMAP server with one mail does, but for its lie.
-func liar(t *testing.T, l lie) (addr string) {
+// lyingServer answers as an IMAP server with one mail does, but for its lie.
+func lyingServer(t *testing.T, l lie) (addr string) {
 	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
 	uidNext := "* OK [UIDNEXT 6] x\r\n"
 	if l.at == "search" {
@@ -191,11 +191,11 @@ func TestHostileServers(t *testing.T) {
 	t.Logf("%d attacks", len(lies))
 	for name, l := range lies {
 		t.Run(name, func(t *testing.T) {
-			b := plainMailbox(liar(t, l))
+			b := plainMailbox(lyingServer(t, l))
 			cur := state.Cursor{Mailbox: b.ID(), Validity: 7, Next: 3}
 			b.Ahead = cur
 			var got mail.Scan
-			spent(t, func() {
+			wantLittleMemory(t, func() {
 				s, err := b.Open(t.Context())
 				if err == nil {
 					defer s.Close()
@@ -219,8 +219,8 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// spent fails if f takes more memory than an attack may take.
-func spent(t *testing.T, f func()) {
+// wantLittleMemory fails if f takes more memory than an attack may take.
+func wantLittleMemory(t *testing.T, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -242,8 +242,8 @@ func TestHugeSelect(t *testing.T) {
 		"* 4294967295 EXISTS\r\n* OK [UIDVALIDITY 4294967295] x\r\n* OK [UIDNEXT 4294967295] x\r\nTAG OK\r\n",
 		"* 4294967295 EXISTS\r\n* OK [UIDVALIDITY 1] x\r\nTAG OK\r\n",
 	} {
-		b := plainMailbox(liar(t, once("select", selected)))
-		spent(t, func() {
+		b := plainMailbox(lyingServer(t, once("select", selected)))
+		wantLittleMemory(t, func() {
 			l, err := scan(t, b, state.Cursor{}, 10, shelf{}.keep)
 			if err != nil || l.Cursor.Next == 0 || !slices.Equal(uids(l), []uint32{5}) {
 				t.Errorf("the cursor is %+v, taken %v, %v", l.Cursor, uids(l), err)
@@ -269,7 +269,7 @@ func TestHostileIdle(t *testing.T) {
 				io.WriteString(c, "+ idling\r\n")
 				l.say(c, "")
 			})
-			spent(t, func() {
+			wantLittleMemory(t, func() {
 				w, err := plainMailbox(addr).Watch(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -324,7 +324,7 @@ func TestHostileSMTP(t *testing.T) {
 				}
 			})
 			server := mail.Server{Addr: addr, TLS: mail.TLSNone, Timeout: time.Minute}
-			spent(t, func() {
+			wantLittleMemory(t, func() {
 				err := sendTo(t.Context(), server)
 				if err == nil {
 					t.Error("no error")

@@ -48,8 +48,8 @@ func TestWatch(t *testing.T) {
 	watchStory(t, h)
 }
 
-// selected answers login and SELECT, and then calls next.
-func selected(t *testing.T, next func(c net.Conn, br *bufio.Reader)) string {
+// serveSelected answers login and SELECT, and then calls next.
+func serveSelected(t *testing.T, next func(c net.Conn, br *bufio.Reader)) string {
 	return scripted(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
 		for range 3 { // LOGIN, ID, SELECT
@@ -62,7 +62,7 @@ func selected(t *testing.T, next func(c net.Conn, br *bufio.Reader)) string {
 
 // A server that refuses IDLE is asked instead, and its answer counts.
 func TestWatchWithoutIdle(t *testing.T) {
-	addr := selected(t, func(c net.Conn, br *bufio.Reader) {
+	addr := serveSelected(t, func(c net.Conn, br *bufio.Reader) {
 		line, _ := br.ReadString('\n')
 		tag, command, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if command != "IDLE" {
@@ -97,7 +97,7 @@ func TestWatchWithoutIdle(t *testing.T) {
 // News between SELECT and IDLE are reported as well, and a server that closes
 // the connection is an error.
 func TestWatchLosesNothing(t *testing.T) {
-	addr := selected(t, func(c net.Conn, br *bufio.Reader) {
+	addr := serveSelected(t, func(c net.Conn, br *bufio.Reader) {
 		line, _ := br.ReadString('\n')
 		tag, _, _ := strings.Cut(line, " ")
 		io.WriteString(c, "* 1 EXISTS\r\n+ idling\r\n")

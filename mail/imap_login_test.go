@@ -16,7 +16,7 @@ import (
 )
 
 // Login, ID and SELECT are sent before the server has said anything.
-func TestOneFlight(t *testing.T) {
+func TestLoginInOneFlight(t *testing.T) {
 	addr := scripted(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
 		for _, want := range []string{"LOGIN", "ID", "SELECT"} {
@@ -39,9 +39,9 @@ func TestOneFlight(t *testing.T) {
 	}
 }
 
-// TestServersThatWantAnID checks that the ID goes to a server that opens no mailbox without
+// TestServersThatNeedID checks that the ID goes to a server that opens no mailbox without
 // it, in the flight of the login, and that no answer to it matters.
-func TestServersThatWantAnID(t *testing.T) {
+func TestServersThatNeedID(t *testing.T) {
 	for name, answer := range map[string]string{
 		"it wants it":        "* ID (\"name\" \"Coremail\")\r\nI1 OK ID completed\r\n",
 		"it does not know":   "I1 BAD unknown command\r\n",
@@ -99,7 +99,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestOddPasswords(t *testing.T) {
+func TestUnusualPasswords(t *testing.T) {
 	for _, password := range []string{`quote " and \ slash`, "Grüße ☕", "  blanks ", "%d{3}\r\nX"} {
 		h, _ := memoryHost(t, mailtest.Options{Password: password})
 		s, err := mailboxOf(h).Open(t.Context())

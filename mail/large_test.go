@@ -38,9 +38,9 @@ func storyLarge(t *testing.T, h host) {
 	foreign := h.append(longLetter("somebody else's", 50<<10), true)
 	last := h.append(letter("@goulard3120 three"), false)
 
-	kept := shelf{}
+	mails := shelf{}
 	for range 2 {
-		got := mustScan(t, b, cur, 10, kept.keep)
+		got := mustScan(t, b, cur, 10, mails.keep)
 		cur = got.Cursor
 		wantUIDs(t, "owed", cur.Owed, []uint32{large})
 		wantUIDs(t, "large", cur.Large, []uint32{large})
@@ -48,19 +48,19 @@ func storyLarge(t *testing.T, h host) {
 			t.Errorf("the cursor is %+v", cur)
 		}
 	}
-	if len(kept) != 2 || kept[first] == "" || kept[foreign] != "" {
-		t.Errorf("kept: %d mails", len(kept))
+	if len(mails) != 2 || mails[first] == "" || mails[foreign] != "" {
+		t.Errorf("kept: %d mails", len(mails))
 	}
-	got, err := fetchLarge(t, b, cur, large, kept.keep)
-	if err != nil || kept[large] != raw || len(got.Messages) != 1 || len(got.Cursor.Owed)+len(got.Cursor.Large) > 0 {
-		t.Errorf("%d bytes, %d mails, %+v, %v", len(kept[large]), len(got.Messages), got.Cursor, err)
+	got, err := fetchLarge(t, b, cur, large, mails.keep)
+	if err != nil || mails[large] != raw || len(got.Messages) != 1 || len(got.Cursor.Owed)+len(got.Cursor.Large) > 0 {
+		t.Errorf("%d bytes, %d mails, %+v, %v", len(mails[large]), len(got.Messages), got.Cursor, err)
 	}
 	cur.Owed, cur.Large = nil, nil
-	if cur = mustScan(t, b, cur, 10, kept.keep).Cursor; !cur.Complete.Equal(noon) {
+	if cur = mustScan(t, b, cur, 10, mails.keep).Cursor; !cur.Complete.Equal(noon) {
 		t.Errorf("the cursor is %+v", cur)
 	}
 	cur.Validity++
-	if _, err := fetchLarge(t, b, cur, large, kept.keep); !errors.Is(err, mail.ErrOtherMailbox) {
+	if _, err := fetchLarge(t, b, cur, large, mails.keep); !errors.Is(err, mail.ErrOtherMailbox) {
 		t.Errorf("renumbered: %v", err)
 	}
 }
@@ -83,9 +83,9 @@ func TestBodiesAtOnce(t *testing.T) {
 
 // A mail that is far larger than its server had said, and that does not come, is
 // large from then on.
-func TestALargeMailThatWasSaidToBeSmall(t *testing.T) {
+func TestLargeMailReportedAsSmall(t *testing.T) {
 	for _, size := range []string{"50000", "500"} {
-		b := plainMailbox(liar(t, lie{"body", func(w io.Writer, _ string) {
+		b := plainMailbox(lyingServer(t, lie{"body", func(w io.Writer, _ string) {
 			io.WriteString(w, "* 1 FETCH (UID 5 BODY[] {"+size+"}\r\nSubject: @goul")
 			w.(net.Conn).Close()
 		}}))
@@ -100,8 +100,8 @@ func TestALargeMailThatWasSaidToBeSmall(t *testing.T) {
 
 // What breaks off in the middle of a large mail is a failure of it, unless it is we
 // who end it.
-func TestALargeMailThatBreaksOff(t *testing.T) {
-	b := plainMailbox(liar(t, lie{"body", func(w io.Writer, _ string) {
+func TestTornLargeMail(t *testing.T) {
+	b := plainMailbox(lyingServer(t, lie{"body", func(w io.Writer, _ string) {
 		io.WriteString(w, "* 1 FETCH (UID 5 BODY[] {50000}\r\nSubject: @goul")
 		w.(net.Conn).Close()
 	}}))

@@ -26,8 +26,8 @@ import (
 	"agentstateloop/state"
 )
 
-// arrived is when a mail of these tests came.
-var arrived = time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
+// arrivalTime is when a mail of these tests came.
+var arrivalTime = time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
 
 // silent returns a connection on which nothing comes.
 func silent(t *testing.T) *boundedConn {
@@ -91,7 +91,7 @@ func idling(t *testing.T, noIdle bool) (d time.Duration) {
 		ours, theirs := net.Pipe()
 		go func() {
 			io.WriteString(theirs, "* PREAUTH [CAPABILITY IMAP4rev1 IDLE] ready\r\n")
-			r, asked := bufio.NewReader(theirs), time.Now()
+			r, began := bufio.NewReader(theirs), time.Now()
 			for {
 				line, err := r.ReadString('\n')
 				if err != nil {
@@ -102,10 +102,10 @@ func idling(t *testing.T, noIdle bool) (d time.Duration) {
 				case command == "IDLE":
 					io.WriteString(theirs, "+ idling\r\n")
 				case tag == "DONE":
-					d = time.Since(asked)
+					d = time.Since(began)
 					io.WriteString(theirs, "T1 OK done\r\n")
 				default:
-					d = time.Since(asked)
+					d = time.Since(began)
 					fmt.Fprintf(theirs, "%s OK done\r\n", tag)
 				}
 			}
@@ -164,14 +164,14 @@ func TestLimits(t *testing.T) {
 
 		// Tokens.
 		limittest.Duration("renewBefore", 5*time.Minute, 1, func(_ *testing.T, d time.Duration) bool { // a token of an hour is renewed
-			g := grant{Access: "token", Got: arrived, Expiry: arrived.Add(time.Hour)}
+			g := grant{Access: "token", Got: arrivalTime, Expiry: arrivalTime.Add(time.Hour)}
 			return !g.fresh(g.Expiry.Add(-d))
 		}),
 		{Const: "maxGrant", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
 			o := OAuth{Store: folder(t.TempDir()), Name: "imap"}
-			kept, err := json.Marshal(grant{From: o.load("refresh").From, Access: "token"})
+			saved, err := json.Marshal(grant{From: o.load("refresh").From, Access: "token"})
 			if err == nil {
-				err = os.WriteFile(o.Store.Path("imap.json"), []byte(string(kept)+strings.Repeat(" ", int(n)-len(kept))), 0o600)
+				err = os.WriteFile(o.Store.Path("imap.json"), []byte(string(saved)+strings.Repeat(" ", int(n)-len(saved))), 0o600)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -181,12 +181,12 @@ func TestLimits(t *testing.T) {
 
 		// The proof of a mail.
 		limittest.Duration("maxUnverified", 24*time.Hour-1, 1, func(t *testing.T, d time.Duration) bool {
-			raw := mailOf(signatureOf("example.com"), arrived)
-			head := f.JudgeHeader([]byte(raw), message.ParseHeader([]byte(raw)), int64(len(raw)), arrived)
+			raw := mailOf(signatureOf("example.com"), arrivalTime)
+			head := f.JudgeHeader([]byte(raw), message.ParseHeader([]byte(raw)), int64(len(raw)), arrivalTime)
 			if head.Gate != "" {
 				t.Fatalf("%+v", head)
 			}
-			err := scannerFor(t, f, arrived.Add(d)).proveBody(&Message{At: arrived}, head, strings.NewReader(raw+"hello\r\n"))
+			err := scannerFor(t, f, arrivalTime.Add(d)).proveBody(&Message{At: arrivalTime}, head, strings.NewReader(raw+"hello\r\n"))
 			_, waits := errors.AsType[*trust.UnprovenError](err)
 			return waits
 		}),
@@ -197,7 +197,7 @@ func TestLimits(t *testing.T) {
 			return err == nil && !more && len(uids) == int(n)
 		}},
 		{Const: "maxAhead", Max: 16, Within: func(t *testing.T, n int64) bool {
-			sc := scannerFor(t, f, arrived)
+			sc := scannerFor(t, f, arrivalTime)
 			sc.ahead.first = 7
 			_, came := sc.newAhead(7, uint32(7+n))
 			return came
@@ -211,41 +211,43 @@ func TestLimits(t *testing.T) {
 			return m.inOrder(state.Cursor{Mailbox: m.ID(), Next: 1000, Unseen: state.UIDRanges{{First: 1, Last: uint32(n)}}})
 		}},
 		{Const: "maxBeyond", Max: 100, Within: func(t *testing.T, n int64) bool {
-			sc := scannerFor(t, f, arrived)
+			sc := scannerFor(t, f, arrivalTime)
 			for range n {
 				sc.count(&Message{})
 			}
 			return len(sc.out.Beyond) == int(n) && sc.out.Further == nil
 		}},
-		{Const: "largeMail", Max: 1 << 20, Within: func(t *testing.T, n int64) bool { return !scannerFor(t, f, arrived).leaves(&head{size: n}) }},
+		{Const: "largeMail", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
+			return !scannerFor(t, f, arrivalTime).leftToFetchLarge(&head{size: n})
+		}},
 		{Const: "maxLiteral", Max: 256 << 20, Within: func(t *testing.T, n int64) bool {
-			_, err := scannerFor(t, f, arrived).literal(1, literalOf(n), 0)
+			_, err := scannerFor(t, f, arrivalTime).literal(1, literalOf(n), 0)
 			return err == nil
 		}},
 		{Const: "maxLiteral", Max: 256 << 20, Within: func(t *testing.T, n int64) bool { // where the gate has no limit
-			sc := scannerFor(t, f, arrived)
+			sc := scannerFor(t, f, arrivalTime)
 			sc.apart = true
-			return sc.worthReading(n) == n
+			return sc.bytesToAllow(n) == n
 		}},
 		limittest.Duration("rereadAll", 13*24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool {
-			failing := map[uint32]state.Failure{1: {After: arrived.Add(-d)}}
-			return !sinceComplete(state.Cursor{Complete: arrived, Owed: []uint32{1}, Failures: failing}).Unread
+			failing := map[uint32]state.Failure{1: {After: arrivalTime.Add(-d)}}
+			return !sinceComplete(state.Cursor{Complete: arrivalTime, Owed: []uint32{1}, Failures: failing}).Unread
 		}),
 		{Const: "sweepDays", Max: 7, Within: func(_ *testing.T, n int64) bool {
-			return !arrived.AddDate(0, 0, -int(n)).Before(sweepSearch(2, arrived).Since)
+			return !arrivalTime.AddDate(0, 0, -int(n)).Before(sweepSearch(2, arrivalTime).Since)
 		}},
 		{Const: "maxSwept", Max: 500, Within: func(_ *testing.T, n int64) bool { return len(newest(make([]uint32, n))) == int(n) }},
 
 		// Delivery reports.
 		{Const: "maxReports", Max: 100, Within: func(t *testing.T, n int64) bool {
-			sc := scannerFor(t, f, arrived)
+			sc := scannerFor(t, f, arrivalTime)
 			for i := range n {
 				sc.noteReport(&head{uid: uint32(i + 1), raw: []byte("From: MAILER-DAEMON@mx.example.com\r\nTo: agent@example.org\r\nContent-Type: multipart/report; report-type=delivery-status\r\n\r\n")})
 			}
 			return len(sc.out.Cursor.Reports) == int(n)
 		}},
 		{Const: "maxReportTries", Max: 2, Within: func(t *testing.T, n int64) bool { // after so many failures it is tried again
-			sc := scannerFor(t, f, arrived)
+			sc := scannerFor(t, f, arrivalTime)
 			sc.out.Cursor.Reports = []state.UnreadReport{{UID: 1}}
 			sc.conn.Close()
 			sc.client = imapclient.New(sc.conn, nil)
@@ -267,7 +269,7 @@ func TestMaxSize(t *testing.T) {
 	limittest.Run(t, []limittest.Limit{
 		edge("the size of the mail", func(f trust.Filter, n int64) bool { return !(&scanner{filter: f}).tooBig(n) }),
 		edge("what is worth reading", func(f trust.Filter, n int64) bool {
-			return (&scanner{filter: f, apart: true}).worthReading(n) == n
+			return (&scanner{filter: f, apart: true}).bytesToAllow(n) == n
 		}),
 	})
 }

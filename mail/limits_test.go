@@ -42,7 +42,7 @@ func TestLimitsOnAServer(t *testing.T) {
 		}},
 		{Const: "probeMail", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
 			sized := func(body int64) string {
-				return sign(t, signing.Signer, dated("@goulard3120 hello")+strings.Repeat("x", int(body)))
+				return sign(t, signing.Signer, datedLetter("@goulard3120 hello")+strings.Repeat("x", int(body)))
 			}
 			raw := sized(n - int64(len(sized(0))))
 			if len(raw) != int(n) {
@@ -59,13 +59,13 @@ func TestLimitsOnAServer(t *testing.T) {
 		{Const: "reportsAtOnce", Max: 10, Within: func(t *testing.T, n int64) bool {
 			reports := make([]string, n)
 			for i := range reports {
-				reports[i] = bounced("<x@example.net>", "failed")
+				reports[i] = bounceReport("<x@example.net>", "failed")
 			}
 			return len(reported(t, reports...).Cursor.Reports) == 0
 		}},
 		{Const: "reportLength", Max: 256 << 10, Within: func(t *testing.T, n int64) bool { // the id of the mail ends with its last byte
 			id := ownID("reply.t1", "hello")
-			raw := strings.ReplaceAll(bounced(id, "failed"), "\n", "\r\n")
+			raw := strings.ReplaceAll(bounceReport(id, "failed"), "\n", "\r\n")
 			missing := int(n) - strings.LastIndex(raw, id) - len(id)
 			raw = strings.Replace(raw, "sorry", "sorry"+strings.Repeat("!", missing), 1)
 			return len(reported(t, raw).Returned) == 1

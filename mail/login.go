@@ -61,7 +61,7 @@ func (s Server) saslClient(secret string) (sasl.Client, error) {
 	switch s.Auth {
 	case AuthPlain, "":
 		if strings.Contains(secret, "\x00") {
-			return nil, errors.New("the password holds a NUL byte")
+			return nil, errors.New("the password contains a NUL byte")
 		}
 		return sasl.NewPlainClient("", s.Username, secret), nil
 	case AuthXOAuth2:
@@ -84,7 +84,7 @@ func (s Server) saslClient(secret string) (sasl.Client, error) {
 func tokenShape(token string) error {
 	for _, r := range token {
 		if r <= ' ' || r > '~' {
-			return errors.New("the access token holds a character that no token can have")
+			return errors.New("the access token contains an invalid character")
 		}
 	}
 	return nil
@@ -118,7 +118,7 @@ func (o oauthBearer) Next([]byte) ([]byte, error) { return []byte{1}, nil }
 // GreetIMAP connects, completes the handshake and waits until the server shows that
 // it speaks IMAP. It does not log in. Its errors name no host.
 func (s Server) GreetIMAP(ctx context.Context) error {
-	_, err := trusting(s, func() (none struct{}, err error) { return none, s.greetIMAP(ctx) })
+	_, err := withFreshRoots(s, func() (none struct{}, err error) { return none, s.greetIMAP(ctx) })
 	return err
 }
 
@@ -139,12 +139,12 @@ func (s Server) greetIMAP(ctx context.Context) error {
 	if err != nil {
 		return cause(ctx, conn.failure(fmt.Errorf("wait for the greeting: %w", worded(err))))
 	}
-	return greets(line)
+	return checkGreeting(line)
 }
 
-// greets returns an error unless line is the greeting of an IMAP server that takes
+// checkGreeting returns an error unless line is the greeting of an IMAP server that takes
 // logins.
-func greets(line string) error {
+func checkGreeting(line string) error {
 	upper := strings.ToUpper(line)
 	text := func(words string) string { return plain.OneLine(strings.TrimSpace(line[len(words):]), 300) }
 	switch {
@@ -216,7 +216,7 @@ const maxLoginLine = 64 << 10
 type loginConn struct {
 	fixedDeadline
 	br      *bufio.Reader
-	held    []byte          // not written yet; nil after release
+	pending []byte          // not written yet; nil after release
 	secrets func() []string // strings that must not appear in an error
 	greet   *bytes.Reader   // nil until the login has been answered
 	line    []byte          // the rest of a line for the library, up to the first tagged one
@@ -234,13 +234,13 @@ func startLogin(conn *boundedConn, br *bufio.Reader, s Server, secret string) (*
 		return nil, &state.CredentialError{Name: "imap", Err: err}
 	}
 	forms := func() []string { return secretForms(s, secret) }
-	return &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, held: []byte(line + idCommand), secrets: forms}, nil
+	return &loginConn{fixedDeadline: fixedDeadline{conn}, br: br, pending: []byte(line + idCommand), secrets: forms}, nil
 }
 
 // Write writes p, or keeps it until release.
 func (c *loginConn) Write(p []byte) (int, error) {
-	if c.held != nil {
-		c.held = append(c.held, p...)
+	if c.pending != nil {
+		c.pending = append(c.pending, p...)
 		return len(p), nil
 	}
 	return c.fixedDeadline.Write(p)
@@ -248,9 +248,9 @@ func (c *loginConn) Write(p []byte) (int, error) {
 
 // release writes the kept bytes. The library must not write at the same time.
 func (c *loginConn) release() error {
-	held := c.held
-	c.held = nil
-	if _, err := c.fixedDeadline.Write(held); err != nil {
+	pending := c.pending
+	c.pending = nil
+	if _, err := c.fixedDeadline.Write(pending); err != nil {
 		return fmt.Errorf("login: %w", worded(err))
 	}
 	return nil
@@ -391,15 +391,15 @@ func (c *loginConn) readAnswer() error {
 // (docs/design.md, "Credentials").
 func (c *loginConn) refusal(kind, text string) error {
 	err := fmt.Errorf("login: %s %s", kind, redact(c.secrets(), text))
-	if kind == "BAD" || busy(text) {
+	if kind == "BAD" || isServerFault(text) {
 		return err
 	}
 	return &state.CredentialError{Name: "imap", Err: err}
 }
 
-// busy reports whether text describes a temporary or a configuration fault. It looks for the
+// isServerFault reports whether text describes a temporary or a configuration fault. It looks for the
 // codes of RFC 5530, and for the words of servers that send no code.
-func busy(text string) bool {
+func isServerFault(text string) bool {
 	upper := strings.ToUpper(text)
 	for _, code := range []string{"UNAVAILABLE", "INUSE", "LIMIT", "OVERQUOTA", "SERVERBUG", "PRIVACYREQUIRED"} {
 		if strings.HasPrefix(upper, "["+code) {
@@ -435,7 +435,7 @@ func readLine(br *bufio.Reader) (string, error) {
 	for {
 		part, err := br.ReadSlice('\n')
 		if line = append(line, part...); len(line) > maxLoginLine {
-			return "", fmt.Errorf("a line of more than %d bytes", maxLoginLine)
+			return "", fmt.Errorf("a line exceeds %d bytes", maxLoginLine)
 		}
 		if err == nil {
 			return strings.TrimRight(string(line), "\r\n"), nil
@@ -460,7 +460,7 @@ func (s Server) startTLS(ctx context.Context, conn *boundedConn) (*boundedConn, 
 			return nil, fmt.Errorf("starttls: %w", worded(err))
 		}
 		if strings.HasPrefix(strings.ToUpper(line), "* PREAUTH") {
-			return nil, errors.New("starttls: the server has logged in before TLS")
+			return nil, errors.New("starttls: the server logged in before TLS")
 		}
 		rest, tagged := strings.CutPrefix(line, "S1 ")
 		if !tagged {

@@ -118,7 +118,7 @@ func (m Mailbox) Open(ctx context.Context) (*Session, error) {
 // as read-only.
 func (m Mailbox) open(ctx context.Context, options *imapclient.Options, how *imap.SelectOptions) (*Session, error) {
 	return openWithSecret(ctx, m.Server, "imap", func(secret string) (*Session, error) {
-		return trusting(m.Server, func() (*Session, error) { return m.openWith(ctx, options, how, secret) })
+		return withFreshRoots(m.Server, func() (*Session, error) { return m.openWith(ctx, options, how, secret) })
 	})
 }
 
@@ -279,7 +279,7 @@ func (s *Session) Holds(ctx context.Context, messageID string) (bool, error) {
 }
 
 // ErrTooBig reports that the server takes no mail of this size.
-var ErrTooBig = errors.New("the server takes no mail of this size")
+var ErrTooBig = errors.New("the server does not accept mail of this size")
 
 // Append puts a mail of size bytes into the folder, marked as read. The error may wrap
 // ErrTooBig. After any error the session cannot be used any more.
@@ -290,7 +290,7 @@ func (s *Session) Append(ctx context.Context, size int64, raw io.Reader, at time
 	cmd := s.client.Append(s.mailbox.name(), size, &imap.AppendOptions{Flags: []imap.Flag{imap.FlagSeen}, Time: at})
 	n, err := io.Copy(cmd, &pacedReader{raw, s})
 	if err == nil && n != size {
-		err = fmt.Errorf("the mail has %d bytes, and %d were announced", n, size)
+		err = fmt.Errorf("the mail has %d bytes instead of the announced %d", n, size)
 	}
 	if err != nil {
 		s.conn.Close() // the rest of the literal can never come
@@ -320,8 +320,8 @@ func (r *pacedReader) Read(p []byte) (int, error) {
 }
 
 // SentFolders returns the folders of the mailbox that the server marks for sent mail (RFC
-// 6154), sorted. there reports whether a folder of this name exists.
-func (m Mailbox) SentFolders(ctx context.Context, name string) (sent []string, there bool, err error) {
+// 6154), sorted. exists reports whether a folder of this name exists.
+func (m Mailbox) SentFolders(ctx context.Context, name string) (sent []string, exists bool, err error) {
 	s, err := m.open(ctx, nil, &imap.SelectOptions{ReadOnly: true})
 	if err != nil {
 		return nil, false, fmt.Errorf("open mailbox %s at %s: %w", m.name(), m.Addr, cause(ctx, err))
@@ -335,11 +335,11 @@ func (m Mailbox) SentFolders(ctx context.Context, name string) (sent []string, t
 		return nil, false, fmt.Errorf("list folders: %w", cause(ctx, s.conn.failure(err)))
 	}
 	for _, f := range folders {
-		there = there || f.Mailbox == name
+		exists = exists || f.Mailbox == name
 		if slices.Contains(f.Attrs, imap.MailboxAttrSent) {
 			sent = append(sent, f.Mailbox)
 		}
 	}
 	slices.Sort(sent)
-	return sent, there, nil
+	return sent, exists, nil
 }

@@ -22,7 +22,7 @@ type mailFlag = imap.Flag
 
 const flagSeen = imap.FlagSeen
 
-func TestMemory(t *testing.T) {
+func TestMemoryServer(t *testing.T) {
 	t.Parallel()
 	runStories(t, func(t *testing.T) host {
 		h, _ := memoryHost(t, mailtest.Options{})

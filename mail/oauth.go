@@ -142,18 +142,18 @@ func (o OAuth) request(ctx context.Context, last grant, renewed bool) (grant, er
 		return grant{}, err
 	}
 	began := time.Now()
-	given, err := config.TokenSource(ctx, &oauth2.Token{RefreshToken: last.refresh}).Token()
+	token, err := config.TokenSource(ctx, &oauth2.Token{RefreshToken: last.refresh}).Token()
 	if err != nil {
 		return grant{}, o.refusal(ctx, err, append(hide, secret.Disguises(last.refresh)...))
 	}
 	life := assumedLife
-	if !given.Expiry.IsZero() {
-		life = given.Expiry.Sub(began).Round(time.Second)
+	if !token.Expiry.IsZero() {
+		life = token.Expiry.Sub(began).Round(time.Second)
 	}
 	now := o.now()
-	next := grant{From: last.From, Access: given.AccessToken, Refresh: last.Refresh, Got: now, Expiry: now.Add(life), Renewed: renewed}
-	if given.RefreshToken != last.refresh {
-		next.Refresh = given.RefreshToken
+	next := grant{From: last.From, Access: token.AccessToken, Refresh: last.Refresh, Got: now, Expiry: now.Add(life), Renewed: renewed}
+	if token.RefreshToken != last.refresh {
+		next.Refresh = token.RefreshToken
 	}
 	return next, nil
 }
@@ -168,14 +168,14 @@ func (o OAuth) Exchange(ctx context.Context, code, verifier, redirect string) (s
 		return "", err
 	}
 	config.RedirectURL = redirect
-	given, err := config.Exchange(ctx, code, oauth2.VerifierOption(verifier))
+	token, err := config.Exchange(ctx, code, oauth2.VerifierOption(verifier))
 	if err != nil {
 		return "", o.refusal(ctx, err, append(hide, secret.Disguises(code)...))
 	}
-	if given.RefreshToken == "" {
-		return "", fmt.Errorf("get token from %s: the answer holds no refresh token", o.host())
+	if token.RefreshToken == "" {
+		return "", fmt.Errorf("get token from %s: the answer contains no refresh token", o.host())
 	}
-	return given.RefreshToken, nil
+	return token.RefreshToken, nil
 }
 
 // config returns the OAuth configuration, the context for the request, and the strings that
@@ -208,17 +208,17 @@ func (o OAuth) refusal(ctx context.Context, err error, secrets []string) error {
 		}
 		return &unreachable{fmt.Errorf("get token from %s: %s", o.host(), redact(secrets, cause(ctx, err).Error()))}
 	}
-	said := fmt.Errorf("get token from %s: %s", o.host(), redact(secrets, answer.Response.Status))
+	failure := fmt.Errorf("get token from %s: %s", o.host(), redact(secrets, answer.Response.Status))
 	if answer.ErrorCode != "" {
-		said = fmt.Errorf("get token from %s: %s", o.host(), redact(secrets, strings.TrimSpace(answer.ErrorCode+" "+answer.ErrorDescription)))
+		failure = fmt.Errorf("get token from %s: %s", o.host(), redact(secrets, strings.TrimSpace(answer.ErrorCode+" "+answer.ErrorDescription)))
 	}
 	if !refusesGrant(answer.Response.StatusCode, answer.ErrorCode) {
-		return &unreachable{said}
+		return &unreachable{failure}
 	}
 	if answer.ErrorCode == "invalid_grant" {
-		return fmt.Errorf("%w; it has expired or was revoked: get a new one with `agentstateloop login`", said)
+		return fmt.Errorf("%w; it has expired or was revoked: get a new one with `agentstateloop login`", failure)
 	}
-	return said
+	return failure
 }
 
 // refusesGrant reports whether an answer is about our request (RFC 6749 section 5.2), and not
@@ -281,7 +281,7 @@ func (o OAuth) lock(ctx context.Context) (unlock func() error, err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, &unreachable{fmt.Errorf("get token: another process is getting one: %w", context.Cause(ctx))}
+			return nil, &unreachable{fmt.Errorf("get token: another process is already getting one: %w", context.Cause(ctx))}
 		case <-tick.C:
 		}
 	}

@@ -68,7 +68,7 @@ func withStore(o mail.OAuth, st *store.Store) mail.OAuth {
 	return o
 }
 
-func asked(s *mailtest.Tokens) int {
+func renewals(s *mailtest.Tokens) int {
 	s.Lock()
 	defer s.Unlock()
 	return s.Asked
@@ -86,17 +86,17 @@ func token(t *testing.T, o mail.OAuth) string {
 
 // A poll each minute asks the endpoint once in 55 minutes. There is a token
 // whatever happens to the clock or to the file.
-func TestTokenIsKept(t *testing.T) {
+func TestTokenIsCached(t *testing.T) {
 	o, tokens, clock := consent(t)
 	for range 55 {
 		token(t, o)
 		clock.add(time.Minute)
 	}
-	if n := asked(tokens); n != 1 {
+	if n := renewals(tokens); n != 1 {
 		t.Errorf("asked %d times in 55 polls", n)
 	}
-	if got := token(t, o); got != anyAccess+"-2" || asked(tokens) != 2 {
-		t.Errorf("five minutes before its end: %s, asked %d times", got, asked(tokens))
+	if got := token(t, o); got != anyAccess+"-2" || renewals(tokens) != 2 {
+		t.Errorf("five minutes before its end: %s, asked %d times", got, renewals(tokens))
 	}
 	file := o.Store.Path("imap.json")
 	info, err := os.Stat(file)
@@ -115,13 +115,13 @@ func TestTokenIsKept(t *testing.T) {
 			return nil
 		},
 	} {
-		before := asked(tokens)
+		before := renewals(tokens)
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
 		token(t, o)
-		if token(t, o); asked(tokens) != before+1 {
-			t.Errorf("%s: asked %d times", want, asked(tokens)-before)
+		if token(t, o); renewals(tokens) != before+1 {
+			t.Errorf("%s: asked %d times", want, renewals(tokens)-before)
 		}
 		tokens.Lock()
 		tokens.Refresh = firstRefresh
@@ -133,22 +133,22 @@ func TestTokenIsKept(t *testing.T) {
 
 // A token without an expiry is renewed within the hour. One that lives for a
 // minute is not requested at each poll.
-func TestTokenWithoutEnd(t *testing.T) {
+func TestTokenWithoutExpiry(t *testing.T) {
 	o, tokens, clock := consent(t)
 	tokens.Life = 0
 	token(t, o)
 	clock.add(50 * time.Minute)
 	token(t, o)
 	clock.add(10 * time.Minute)
-	if token(t, o); asked(tokens) != 2 {
-		t.Errorf("asked %d times", asked(tokens))
+	if token(t, o); renewals(tokens) != 2 {
+		t.Errorf("asked %d times", renewals(tokens))
 	}
 	tokens.Life = 60
 	clock.add(time.Hour)
 	token(t, o)
 	clock.add(30 * time.Second)
-	if token(t, o); asked(tokens) != 3 {
-		t.Errorf("asked %d times", asked(tokens))
+	if token(t, o); renewals(tokens) != 3 {
+		t.Errorf("asked %d times", renewals(tokens))
 	}
 }
 
@@ -159,11 +159,11 @@ func TestRefreshTokenRotates(t *testing.T) {
 	tokens.Rotate = true
 	for i := range 3 {
 		token(t, o)
-		var kept struct {
+		var saved struct {
 			Refresh string `json:"refresh_token"`
 		}
 		data, err := os.ReadFile(o.Store.Path("imap.json"))
-		if err != nil || json.Unmarshal(data, &kept) != nil || kept.Refresh != tokens.Refresh {
+		if err != nil || json.Unmarshal(data, &saved) != nil || saved.Refresh != tokens.Refresh {
 			t.Fatalf("round %d: kept %s, %v; want %s", i, data, err, tokens.Refresh)
 		}
 		clock.add(time.Hour)
@@ -179,9 +179,9 @@ func TestRefreshTokenRotates(t *testing.T) {
 		}
 		return nil
 	}
-	before := asked(tokens)
-	if _, err := o.Token(t.Context()); !errors.Is(err, full) || asked(tokens) != before {
-		t.Errorf("%v, asked %d times", err, asked(tokens)-before)
+	before := renewals(tokens)
+	if _, err := o.Token(t.Context()); !errors.Is(err, full) || renewals(tokens) != before {
+		t.Errorf("%v, asked %d times", err, renewals(tokens)-before)
 	}
 	st.Hook = nil
 	token(t, o)
@@ -192,7 +192,7 @@ func TestRefreshTokenRotates(t *testing.T) {
 }
 
 // If many need a token at once, one of them asks for it.
-func TestOneAsks(t *testing.T) {
+func TestOneProcessRenewsToken(t *testing.T) {
 	o, tokens, _ := consent(t)
 	open := make(chan struct{})
 	tokens.Wait = open
@@ -207,7 +207,7 @@ func TestOneAsks(t *testing.T) {
 	}
 	close(open)
 	wg.Wait()
-	if n := asked(tokens); n != 1 {
+	if n := renewals(tokens); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
 }
@@ -217,18 +217,18 @@ func TestOneAsks(t *testing.T) {
 func TestRefusedGrant(t *testing.T) {
 	const clientSecret = "client-canary-0123"
 	echo := firstRefresh + " " + clientSecret + " " + base64.StdEncoding.EncodeToString([]byte("client:"+clientSecret))
-	said := func(code string) string { return `{"error":"` + code + `","error_description":"` + echo + `"}` }
+	refusal := func(code string) string { return `{"error":"` + code + `","error_description":"` + echo + `"}` }
 	for name, c := range map[string]struct {
 		status     int
 		body, want string
 		credential bool
 	}{
-		"revoked":        {400, said("invalid_grant"), "invalid_grant *** *** ", true},
-		"client":         {401, said("invalid_client"), "invalid_client", true},
+		"revoked":        {400, refusal("invalid_grant"), "invalid_grant *** *** ", true},
+		"client":         {401, refusal("invalid_client"), "invalid_client", true},
 		"forbidden":      {403, echo, "403 Forbidden", true},
-		"in a 200":       {200, said("invalid_grant"), "invalid_grant", true},
-		"busy":           {429, said("slow_down"), "slow_down", false},
-		"busy in a 400":  {400, said("temporarily_unavailable"), "temporarily_unavailable", false},
+		"in a 200":       {200, refusal("invalid_grant"), "invalid_grant", true},
+		"busy":           {429, refusal("slow_down"), "slow_down", false},
+		"busy in a 400":  {400, refusal("temporarily_unavailable"), "temporarily_unavailable", false},
 		"down":           {503, echo, "503", false},
 		"another server": {200, "<html>" + echo, "cannot parse json", false},
 		"not found":      {404, echo, "404", false},
@@ -268,7 +268,7 @@ func TestRefusedGrant(t *testing.T) {
 	t.Run("in clear", func(t *testing.T) {
 		o, tokens, _ := consent(t)
 		o.TokenURL = "http://tokens.example.com/token"
-		if err := tokenLogin(t, o); err == nil || !strings.Contains(err.Error(), "https") || asked(tokens) != 0 {
+		if err := tokenLogin(t, o); err == nil || !strings.Contains(err.Error(), "https") || renewals(tokens) != 0 {
 			t.Errorf("%v", err)
 		}
 	})
@@ -327,13 +327,13 @@ func TestTokenLogin(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n := asked(tokens); n != 1 {
+			if n := renewals(tokens); n != 1 {
 				t.Errorf("asked %d times for one token", n)
 			}
 
 			servers.SetToken("revoked all")
-			if err := openTwice(t, servers, o, auth); err != nil || asked(tokens) != 2 {
-				t.Errorf("after it was revoked: %v, asked %d times", err, asked(tokens))
+			if err := openTwice(t, servers, o, auth); err != nil || renewals(tokens) != 2 {
+				t.Errorf("after it was revoked: %v, asked %d times", err, renewals(tokens))
 			}
 
 			// A server that accepts none of them gets one more, and no more.
@@ -351,7 +351,7 @@ func TestTokenLogin(t *testing.T) {
 					t.Errorf("a token is in %v", err)
 				}
 			}
-			if n := asked(tokens); n > 3 {
+			if n := renewals(tokens); n > 3 {
 				t.Errorf("asked %d times", n)
 			}
 			clock.add(2 * time.Hour)

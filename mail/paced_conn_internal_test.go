@@ -44,7 +44,7 @@ func drip(conn net.Conn, n int, pause time.Duration) {
 
 // A mail of 25 MB over a line of 100 kB/s needs eight times the deadline, and comes
 // in. So it does with a pause that is shorter than the deadline.
-func TestASlowLineIsNoFailure(t *testing.T) {
+func TestSlowConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := paced(t, func(theirs net.Conn) {
 			defer theirs.Close()
@@ -62,7 +62,7 @@ func TestASlowLineIsNoFailure(t *testing.T) {
 	})
 }
 
-func TestASilentServerIsFoundOut(t *testing.T) {
+func TestSilentPeerTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := paced(t, func(theirs net.Conn) {
 			<-time.After(10 * time.Second)
@@ -71,15 +71,15 @@ func TestASilentServerIsFoundOut(t *testing.T) {
 		ours.expect(25 << 20)
 		began := time.Now()
 		_, err := io.Copy(io.Discard, ours)
-		if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took != 10*time.Second+patience {
-			t.Errorf("after %v: %v", took, err)
+		if elapsed := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || elapsed != 10*time.Second+patience {
+			t.Errorf("after %v: %v", elapsed, err)
 		}
 	})
 }
 
 // However a server spreads its bytes, it holds us for the deadline and for what
 // was expected of it at the slowest rate, and not for longer.
-func TestADripIsEnded(t *testing.T) {
+func TestDripTimesOut(t *testing.T) {
 	for _, expected := range []int64{0, minRate * 60} {
 		synctest.Test(t, func(t *testing.T) {
 			ours := paced(t, func(theirs net.Conn) { drip(theirs, 1000, patience-time.Second) })
@@ -87,15 +87,15 @@ func TestADripIsEnded(t *testing.T) {
 			began := time.Now()
 			_, err := io.Copy(io.Discard, ours)
 			bound := patience + timeFor(expected)
-			if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took != bound {
-				t.Errorf("after %v, not %v: %v", took, bound, err)
+			if elapsed := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || elapsed != bound {
+				t.Errorf("after %v, not %v: %v", elapsed, bound, err)
 			}
 		})
 	}
 }
 
 // A new phase can begin while we wait.
-func TestAPhaseMovesTheDeadline(t *testing.T) {
+func TestPhaseMovesDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next, last := make(chan bool), make(chan bool)
 		ours := paced(t, func(theirs net.Conn) {
@@ -120,7 +120,7 @@ func TestAPhaseMovesTheDeadline(t *testing.T) {
 
 // What we do in the meantime is not held against the other side: neither between
 // two reads, nor in a pause.
-func TestOurOwnTimeDoesNotCount(t *testing.T) {
+func TestOwnTimeDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := paced(t, func(theirs net.Conn) { drip(theirs, 2, 20*time.Second) })
 		one := make([]byte, 1)
@@ -147,7 +147,7 @@ func TestOurOwnTimeDoesNotCount(t *testing.T) {
 
 // What is sent is paced in the same way. The other side has a pipe without a
 // buffer, so a byte is taken when it is read.
-func TestSlowlySent(t *testing.T) {
+func TestSlowWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 20 << 20
 		ours := paced(t, func(theirs net.Conn) {
@@ -168,8 +168,8 @@ func TestSlowlySent(t *testing.T) {
 		ours.expect(size)
 		began := time.Now()
 		n, err := ours.Write(make([]byte, size))
-		if took := time.Since(began); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) || took != patience {
-			t.Errorf("nobody reads: %d bytes in %v, %v", n, took, err)
+		if elapsed := time.Since(began); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) || elapsed != patience {
+			t.Errorf("nobody reads: %d bytes in %v, %v", n, elapsed, err)
 		}
 	})
 }

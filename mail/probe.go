@@ -78,7 +78,7 @@ func (s *Session) probe(ctx context.Context, f trust.Filter) (Probe, error) {
 	if err != nil {
 		return found, fmt.Errorf("fetch headers: %w", err)
 	}
-	var theirs imap.UIDSet
+	var operators imap.UIDSet
 	wanted := probeTrials
 	for _, h := range slices.Backward(heads) {
 		if h.at.After(found.Newest) {
@@ -86,32 +86,32 @@ func (s *Session) probe(ctx context.Context, f trust.Filter) (Probe, error) {
 		}
 		found.AuthservIDs = append(found.AuthservIDs, trust.TopAuthservID(h.raw))
 		if wanted > 0 && f.FromOperator(message.ParseHeader(h.raw)) {
-			theirs.AddNum(imap.UID(h.uid))
+			operators.AddNum(imap.UID(h.uid))
 			wanted--
 		}
 	}
-	if len(theirs) == 0 {
+	if len(operators) == 0 {
 		return found, nil
 	}
-	found.Trials, err = s.trials(ctx, f, theirs)
+	found.Trials, err = s.trials(ctx, f, operators)
 	return found, err
 }
 
 // trials checks mails of the operator.
 func (s *Session) trials(ctx context.Context, f trust.Filter, uids imap.UIDSet) ([]trust.Trial, error) {
-	section, most := &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}, int64(message.MaxHeader)
+	section, limit := &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true}, int64(message.MaxHeader)
 	if f.Require == trust.RequireDMARC {
-		section.Specifier, most = imap.PartSpecifierNone, probeMail
+		section.Specifier, limit = imap.PartSpecifierNone, probeMail
 		section.Partial = &imap.SectionPartial{Size: probeMail}
 	}
-	heads, err := s.heads(uids, most, section, nil)
+	heads, err := s.heads(uids, limit, section, nil)
 	if err != nil {
 		return nil, fmt.Errorf("fetch mails of the operator: %w", err)
 	}
 	var trials []trust.Trial
 	for _, h := range slices.Backward(heads) {
 		s.mailbox.startPhase(s.conn) // the DNS may be slow
-		trials = append(trials, f.Try(ctx, h.raw, h.size, h.at, most))
+		trials = append(trials, f.Try(ctx, h.raw, h.size, h.at, limit))
 	}
 	return trials, nil
 }

@@ -14,8 +14,8 @@ import (
 func storyProbe(t *testing.T, h host) {
 	h.append(letter("weather", "operator@example.com", "anna@example.net"), false)
 	h.append("Authentication-Results: mx.evil.example; dmarc=pass header.from=example.com\r\n"+letter("@goulard3120 forged"), false)
-	h.append(pass+signature+dated("to somebody else"), false)
-	h.append(pass+signature+dated("@goulard3120 proved"), false)
+	h.append(pass+signature+datedLetter("to somebody else"), false)
+	h.append(pass+signature+datedLetter("@goulard3120 proved"), false)
 
 	found, err := mailboxOf(h).Probe(t.Context(), trusting())
 	if err != nil {
@@ -50,24 +50,24 @@ func TestProbeOnlyLooks(t *testing.T) {
 	if _, err := mailboxOf(h).Probe(t.Context(), trusting()); err != nil {
 		t.Fatal(err)
 	}
-	said := tr.String()
+	commands := tr.String()
 	for _, wrong := range []string{"SELECT", "STORE", "BODY[", "APPEND", "EXPUNGE"} {
-		for line := range strings.Lines(said) {
+		for line := range strings.Lines(commands) {
 			if strings.HasPrefix(line, "T") && strings.Contains(line, wrong) {
 				t.Errorf("a probe said %q", line)
 			}
 		}
 	}
-	if !strings.Contains(said, "EXAMINE") || !strings.Contains(said, "BODY.PEEK[") {
-		t.Errorf("neither EXAMINE nor PEEK in:\n%s", said)
+	if !strings.Contains(commands, "EXAMINE") || !strings.Contains(commands, "BODY.PEEK[") {
+		t.Errorf("neither EXAMINE nor PEEK in:\n%s", commands)
 	}
 }
 
 func TestProbeVerifiesSignatures(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
-	h.append(dated("@goulard3120 unsigned"), false)
-	h.append(sign(t, d.Signer, dated("@goulard3120 signed")), false)
+	h.append(datedLetter("@goulard3120 unsigned"), false)
+	h.append(sign(t, d.Signer, datedLetter("@goulard3120 signed")), false)
 	found, err := mailboxOf(h).Probe(t.Context(), verifying(d.dns))
 	if err != nil {
 		t.Fatal(err)

@@ -335,7 +335,7 @@ func TestEmptyAuthservID(t *testing.T) {
 
 // The header of the mail that is kept decides, whatever the server reported
 // about it before.
-func TestServerGivesAnotherHeader(t *testing.T) {
+func TestFetchedHeaderDecides(t *testing.T) {
 	for body, want := range map[string]string{
 		pass + op + call: "",
 		pass + "From: evil@example.com\r\n" + call:         trust.GateFrom,

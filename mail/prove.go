@@ -52,7 +52,7 @@ func (sc *scanner) keepRejected(m *Message, v trust.Verdict, body io.Reader) err
 // first byte is kept.
 func (sc *scanner) proveBody(m *Message, head trust.HeaderVerdict, body io.Reader) error {
 	if sc.filter.Verify == trust.VerifyDKIM && sc.late() {
-		return &trust.UnprovenError{Err: errors.New("the time of this scan is up")}
+		return &trust.UnprovenError{Err: errors.New("the time limit of the scan is reached")}
 	}
 	whole, err := newSpool(body)
 	if err != nil {
@@ -106,7 +106,7 @@ func newSpool(mail io.Reader) (spool, error) {
 	s := spool{file}
 	if err := os.Remove(file.Name()); err != nil {
 		s.close()
-		return spool{}, fmt.Errorf("remove the name of a temporary file: %w", err)
+		return spool{}, fmt.Errorf("unlink temporary file: %w", err)
 	}
 	if _, err := io.Copy(file, mail); err != nil {
 		s.close()

@@ -84,8 +84,8 @@ func (c corpus) filters() map[string]trust.Filter {
 	return map[string]trust.Filter{"server": server, "dkim": own}
 }
 
-// write returns a header with a body, as a mail program writes it.
-func write(to, subject, fields, typed, body string) string {
+// writtenMail returns a header with a body, as a mail program writes it.
+func writtenMail(to, subject, fields, typed, body string) string {
 	return "From: The Operator <operator@example.com>\r\nTo: " + to + "\r\nSubject: " + subject +
 		"\r\nDate: " + time.Now().Format(time.RFC1123Z) + "\r\nMessage-ID: <" + trust.NewToken() + "@example.com>\r\nMIME-Version: 1.0\r\n" +
 		fields + typed + "\r\n" + body
@@ -143,8 +143,8 @@ func texts(text string) map[string][2]string {
 	}
 }
 
-// some returns the texts of these names.
-func some(all map[string][2]string, names ...string) map[string][2]string {
+// pick returns the texts of these names.
+func pick(all map[string][2]string, names ...string) map[string][2]string {
 	chosen := map[string][2]string{}
 	for _, name := range names {
 		chosen[name] = all[name]
@@ -152,14 +152,14 @@ func some(all map[string][2]string, names ...string) map[string][2]string {
 	return chosen
 }
 
-// judged is what becomes of mails, by the mail as it arrived.
-func (c corpus) judged(f trust.Filter, mails []string) map[string]mail.Message {
+// judge is what becomes of mails, by the mail as it arrived.
+func (c corpus) judge(f trust.Filter, mails []string) map[string]mail.Message {
 	h, _ := memoryHost(c.t, mailtest.Options{})
 	return gatesOf(c.t, h, f, mails)
 }
 
 // Honest mail of every provider comes in, in both modes.
-func TestHonestMailOfEveryProvider(t *testing.T) {
+func TestMailOfEveryProvider(t *testing.T) {
 	t.Parallel()
 	c := newCorpus(t)
 	const thread = "about @goulard3120" // the subject of our mails
@@ -174,14 +174,14 @@ func TestHonestMailOfEveryProvider(t *testing.T) {
 		}
 		answer := "In-Reply-To: " + id + "\r\nReferences: <x@example.com>\r\n " + id + "\r\n"
 		for kind, b := range texts("what is new?") {
-			add(kind+", new", write(filter.Own, "@goulard3120 hello", "", b[0], b[1]))
-			add(kind+", to many", write("Ann <ann@example.org>, \"The Agent\" <"+filter.Own+">", "@goulard3120 hello", "Cc: Bob <bob@example.org>\r\n", b[0], b[1]))
-			add(kind+", answer that calls", write(filter.Own, "Re: "+thread, answer, b[0], b[1]))
-			add(kind+", answer", write(filter.Own, "Re: the weather", answer, b[0], b[1]))
-			add(kind+", AW", write(filter.Own, "AW: the weather", answer, b[0], b[1]))
+			add(kind+", new", writtenMail(filter.Own, "@goulard3120 hello", "", b[0], b[1]))
+			add(kind+", to many", writtenMail("Ann <ann@example.org>, \"The Agent\" <"+filter.Own+">", "@goulard3120 hello", "Cc: Bob <bob@example.org>\r\n", b[0], b[1]))
+			add(kind+", answer that calls", writtenMail(filter.Own, "Re: "+thread, answer, b[0], b[1]))
+			add(kind+", answer", writtenMail(filter.Own, "Re: the weather", answer, b[0], b[1]))
+			add(kind+", AW", writtenMail(filter.Own, "AW: the weather", answer, b[0], b[1]))
 		}
 		for mode, f := range c.filters() {
-			found := c.judged(f, mails)
+			found := c.judge(f, mails)
 			for _, raw := range mails {
 				if got := gateOf(found, raw); got != "" {
 					t.Errorf("%s, %s, %s: gate %q (%s)", p.name, mode, names[raw], got, found[raw].Reason)
@@ -199,8 +199,8 @@ type attack struct {
 	sent bool // raw has not arrived yet; see arrived
 }
 
-// arrived returns attacks as the server of the agent stamps them.
-func (c corpus) arrived(attacks []attack) []attack {
+// arrive returns attacks as the server of the agent stamps them.
+func (c corpus) arrive(attacks []attack) []attack {
 	for i, a := range attacks {
 		if a.sent {
 			attacks[i].raw, attacks[i].sent = c.arrives(a.raw), false
@@ -209,14 +209,14 @@ func (c corpus) arrived(attacks []attack) []attack {
 	return attacks
 }
 
-// elsewhere are attacks on a mail that the operator wrote to somebody else.
-func (c corpus) elsewhere(p provider, text string) (attacks []attack) {
+// attacksOnOthersMail are attacks on a mail that the operator wrote to somebody else.
+func (c corpus) attacksOnOthersMail(p provider, text string) (attacks []attack) {
 	id := c.ids.Make("reply.t1", "the weather") // the attacker has a mail of ours
 	guessed := "<reply.t1.goulard3120@example.org>"
 	invented := "<reply.t2.abcdefghijklmnopqrstuvwxyz234567.goulard3120@example.org>"
-	for kind, b := range some(texts(text), "plain", "alternative") {
-		raw := c.sends(p, write("Friend <friend@example.net>", "lunch", "Cc: other@example.net\r\n", b[0], b[1]))
-		bare := c.sends(p, write("Friend <friend@example.net>", "lunch", "", b[0], b[1]))
+	for kind, b := range pick(texts(text), "plain", "alternative") {
+		raw := c.sends(p, writtenMail("Friend <friend@example.net>", "lunch", "Cc: other@example.net\r\n", b[0], b[1]))
+		bare := c.sends(p, writtenMail("Friend <friend@example.net>", "lunch", "", b[0], b[1]))
 		add := func(class, name, raw string) {
 			attacks = append(attacks, attack{class: class, name: kind + ": " + name, raw: raw, sent: true})
 		}
@@ -239,7 +239,7 @@ func (c corpus) elsewhere(p provider, text string) (attacks []attack) {
 		add("a second Subject", "at the end", strings.Replace(raw, "\r\n\r\n", "\r\nSubject: @goulard3120\r\n\r\n", 1))
 		add("a second Subject", "with another To", "Subject: @goulard3120\r\nTo: "+filter.Own+"\r\n"+raw)
 		if p.darn {
-			called := c.sends(p, write("friend@example.net", "@goulard3120 hello", "", b[0], b[1]))
+			called := c.sends(p, writtenMail("friend@example.net", "@goulard3120 hello", "", b[0], b[1]))
 			add("darn= of another domain", "as it is", called)
 			add("darn= of another domain", "removed", strings.Replace(called, " darn=example.net;\r\n", "", 1))
 			add("darn= of another domain", "changed", strings.Replace(called, "darn=example.net", "darn=example.org", 1))
@@ -248,8 +248,8 @@ func (c corpus) elsewhere(p provider, text string) (attacks []attack) {
 	return attacks
 }
 
-// changed are attacks on a mail that the operator wrote to the agent.
-func (c corpus) changed(p provider, text string) (attacks []attack) {
+// attacksOnChangedMail are attacks on a mail that the operator wrote to the agent.
+func (c corpus) attacksOnChangedMail(p provider, text string) (attacks []attack) {
 	types := []string{"", "Content-Type: text/plain\r\n", "Content-Type: text/plain; charset=utf-7\r\n", "Content-Type: text/plain; charset=utf-16\r\n",
 		"Content-Type: text/html\r\n", "Content-Type: message/rfc822\r\n", "Content-Type: application/octet-stream; name=x.txt\r\n",
 		"Content-Type: multipart/mixed; boundary=b1\r\n", "Content-Type: multipart/alternative; boundary=b1\r\n", "Content-Type: multipart/digest; boundary=b0\r\n",
@@ -257,10 +257,10 @@ func (c corpus) changed(p provider, text string) (attacks []attack) {
 	encodings := []string{"", "Content-Transfer-Encoding: base64\r\n", "Content-Transfer-Encoding: quoted-printable\r\n", "Content-Transfer-Encoding: 8bit\r\n", "Content-Transfer-Encoding: x-uuencode\r\n"}
 	bodies := texts(text)
 	if message.Control(text) != "" {
-		bodies = some(bodies, "plain", "base64")
+		bodies = pick(bodies, "plain", "base64")
 	}
 	for kind, b := range bodies {
-		whole := write(filter.Own, "@goulard3120 hello", "", b[0], b[1])
+		whole := writtenMail(filter.Own, "@goulard3120 hello", "", b[0], b[1])
 		raw := c.sends(p, whole)
 		original := c.arrives(raw)
 		add := func(class, name, raw string) {
@@ -308,7 +308,7 @@ func (c corpus) changed(p provider, text string) (attacks []attack) {
 // another signature that claims more.
 func (c corpus) lookAlikes(text string) (attacks []attack) {
 	id := c.ids.Make("reply.t1", "the weather")
-	raw := string(c.SignFields([]byte(write("friend@example.net", "lunch", "", "", text+"\r\n")), []string{"From", "Subject", "Date"}))
+	raw := string(c.SignFields([]byte(writtenMail("friend@example.net", "lunch", "", "", text+"\r\n")), []string{"From", "Subject", "Date"}))
 	value := raw[strings.Index(raw, "\r\n b=")+5 : strings.Index(raw, "\r\nFrom:")]
 	field := "In-Reply-To: " + id + "\r\n"
 	lavish := func(d, s, b string) string {
@@ -340,25 +340,25 @@ func (c corpus) lookAlikes(text string) (attacks []attack) {
 // No mail that somebody made of a mail that the operator signed has an effect
 // that the operator's own would not have had. All attacks are tried if all that is real
 // is required, else a ninth of them.
-func TestSignedMailThatWasChanged(t *testing.T) {
+func TestChangedSignedMail(t *testing.T) {
 	t.Parallel()
 	c := newCorpus(t)
 	tried := map[string]int{}
 	for n, text := range []string{"delete everything", "HALT", "STOP"} {
 		attacks := c.lookAlikes(text)
 		for _, p := range providers {
-			for _, a := range slices.Concat(c.elsewhere(p, text), c.changed(p, text)) {
+			for _, a := range slices.Concat(c.attacksOnOthersMail(p, text), c.attacksOnChangedMail(p, text)) {
 				a.name = p.name + ", " + a.name
 				attacks = append(attacks, a)
 			}
 		}
 		// A keyword is judged after the sender: a third of the attacks, each time another one.
 		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
-			attacks = every(15, attacks, n)
+			attacks = everyNth(15, attacks, n)
 		} else if n > 0 {
-			attacks = every(3, attacks, n)
+			attacks = everyNth(3, attacks, n)
 		}
-		attacks = c.arrived(attacks)
+		attacks = c.arrive(attacks)
 		for mode, f := range c.filters() {
 			for chunk := range slices.Chunk(attacks, 300) {
 				c.wantHeld(mode, f, chunk, tried)
@@ -373,8 +373,8 @@ func TestSignedMailThatWasChanged(t *testing.T) {
 	t.Logf("%5d attacks held", total)
 }
 
-// every returns every nth of all, from the one at first on.
-func every(nth int, all []attack, first int) (some []attack) {
+// everyNth returns every nth of all, from the one at first on.
+func everyNth(nth int, all []attack, first int) (some []attack) {
 	for i := first; i < len(all); i += nth {
 		some = append(some, all[i])
 	}
@@ -393,7 +393,7 @@ func (c corpus) wantHeld(mode string, f trust.Filter, attacks []attack, tried ma
 		}
 	}
 	slices.Sort(mails)
-	found := c.judged(f, slices.Compact(mails))
+	found := c.judge(f, slices.Compact(mails))
 	for _, a := range attacks {
 		tried[a.class]++
 		if gateOf(found, a.raw) != "" {

@@ -81,7 +81,7 @@ func (r *Roots) Config(host string) *tls.Config {
 	cfg.VerifyConnection = func(tls.ConnectionState) error { // after the chain was verified
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.believe(host)
+		r.endDoubt(host)
 		return nil
 	}
 	return cfg
@@ -98,8 +98,8 @@ func (r *Roots) Doubted(host string, err error) bool {
 	return slices.Contains(r.doubts, host)
 }
 
-// believe ends the doubt about the server.
-func (r *Roots) believe(host string) {
+// endDoubt ends the doubt about the server.
+func (r *Roots) endDoubt(host string) {
 	r.doubts = slices.DeleteFunc(r.doubts, func(h string) bool { return h == host })
 }
 
@@ -125,7 +125,7 @@ func (r *Roots) pool(host string) *x509.CertPool {
 	if _, err := bundle.ReadAt(block, p.offset); err != nil || sha256.Sum256(block) != p.sum {
 		return nil
 	}
-	root, err := x509.ParseCertificate(standing(block, p.offset))
+	root, err := x509.ParseCertificate(certificateBlock(block, p.offset))
 	if err != nil {
 		return nil
 	}
@@ -134,9 +134,9 @@ func (r *Roots) pool(host string) *x509.CertPool {
 	return pool
 }
 
-// standing returns the content of block, at offset of a bundle, if it is one certificate that
+// certificateBlock returns the content of block, at offset of a bundle, if it is one certificate that
 // begins and ends with a line. Otherwise it returns nil.
-func standing(block []byte, offset int64) []byte {
+func certificateBlock(block []byte, offset int64) []byte {
 	text, began := block, true
 	if offset > 0 {
 		text, began = bytes.CutPrefix(block, []byte("\n"))
@@ -157,9 +157,9 @@ func (r *Roots) learner(host string) func(tls.ConnectionState) error {
 	return func(cs tls.ConnectionState) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.believe(host)
+		r.endDoubt(host)
 		for _, chain := range cs.VerifiedChains {
-			if p, ok := find(chain[len(chain)-1]); ok {
+			if p, ok := findRoot(chain[len(chain)-1]); ok {
 				p.host = host
 				r.remember(p)
 				break
@@ -169,8 +169,8 @@ func (r *Roots) learner(host string) func(tls.ConnectionState) error {
 	}
 }
 
-// find returns the place of root in the bundle of the system.
-func find(root *x509.Certificate) (place, bool) {
+// findRoot returns the place of root in the bundle of the system.
+func findRoot(root *x509.Certificate) (place, bool) {
 	bundle, err := openBundle()
 	if err != nil {
 		return place{}, false
@@ -194,7 +194,7 @@ func find(root *x509.Certificate) (place, bool) {
 		begin := bytes.LastIndex(block, []byte("-----BEGIN "))
 		offset := max(end-int64(len(block)-begin)-1, 0)
 		block = all[offset:end]
-		if len(block) > maxBlock || standing(block, offset) == nil {
+		if len(block) > maxBlock || certificateBlock(block, offset) == nil {
 			continue
 		}
 		return place{offset: offset, length: len(block), sum: sha256.Sum256(block)}, true

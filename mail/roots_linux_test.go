@@ -129,13 +129,13 @@ func learn(t *testing.T, roots *Roots, host string, root *mailtest.CA) {
 	if err := shake(t, roots.Config(host), must(root.Issue(host, byAddress))); err != nil {
 		t.Fatal(err)
 	}
-	if !remembers(roots, host, root) {
+	if !trustsOnly(roots, host, root) {
 		t.Fatal("the root is not remembered")
 	}
 }
 
-// remembers reports whether a process that begins now would believe root alone.
-func remembers(roots *Roots, host string, root *mailtest.CA) bool {
+// trustsOnly reports whether a process that begins now would believe root alone.
+func trustsOnly(roots *Roots, host string, root *mailtest.CA) bool {
 	pool := x509.NewCertPool()
 	pool.AddCert(root.Cert)
 	return NewRoots(roots.file).Config(host).RootCAs.Equal(pool)
@@ -152,7 +152,7 @@ func shakeTwice(t *testing.T, roots *Roots, host string, cert tls.Certificate) e
 }
 
 // A root counts only while the bundle of today holds exactly its block.
-func TestRootIsInTodaysBundle(t *testing.T) {
+func TestRootMustBeInBundle(t *testing.T) {
 	must(x509.SystemCertPool()) // read once and for all, before the bundle is another one
 	block := string(system.PEM)
 	other := string(systemToo.PEM)
@@ -183,7 +183,7 @@ func TestRootIsInTodaysBundle(t *testing.T) {
 		must(0, os.WriteFile(bundle, []byte(tt.before), 0o600))
 		learn(t, roots, "mail.test", system)
 		must(0, os.WriteFile(bundle, []byte(tt.after), 0o600))
-		if got := remembers(roots, "mail.test", system); got != tt.counts {
+		if got := trustsOnly(roots, "mail.test", system); got != tt.counts {
 			t.Errorf("%s: counts %v", name, got)
 		}
 		if cfg := NewRoots(roots.file).Config("mail.test"); !tt.counts && cfg.RootCAs != nil {
@@ -193,7 +193,7 @@ func TestRootIsInTodaysBundle(t *testing.T) {
 }
 
 // A block that ends with the file has no end of its line yet, and is not remembered.
-func TestRootWithoutALineEnd(t *testing.T) {
+func TestRootWithoutNewline(t *testing.T) {
 	must(x509.SystemCertPool())
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
 	t.Setenv("SSL_CERT_FILE", bundle)
@@ -202,7 +202,7 @@ func TestRootWithoutALineEnd(t *testing.T) {
 	if err := shake(t, roots.Config("mail.test"), must(system.Issue("mail.test"))); err != nil {
 		t.Fatal(err)
 	}
-	if remembers(roots, "mail.test", system) {
+	if trustsOnly(roots, "mail.test", system) {
 		t.Error("it is remembered")
 	}
 }
@@ -214,13 +214,13 @@ func TestRootsOfTwoProcesses(t *testing.T) {
 	one.Config("mail.test") // which reads the file
 	learn(t, other, "other.test", systemToo)
 	learn(t, one, "mail.test", system)
-	if !remembers(one, "other.test", systemToo) {
+	if !trustsOnly(one, "other.test", systemToo) {
 		t.Error("what the other process has learnt is lost")
 	}
 }
 
 // What stands in the file of the Roots makes nobody a root.
-func TestRootsFileIsNotBelieved(t *testing.T) {
+func TestRootsFileIsUntrusted(t *testing.T) {
 	must(x509.SystemCertPool())
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
 	t.Setenv("SSL_CERT_FILE", bundle)
@@ -263,7 +263,7 @@ func TestRootsFileIsNotBelieved(t *testing.T) {
 
 // A server whose chain ends in another root from now on is believed at the second
 // connection, and at the first one later.
-func TestAServerChangesItsRoot(t *testing.T) {
+func TestServerChangesRoot(t *testing.T) {
 	roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
 	learn(t, roots, "mail.test", systemToo)
 	learn(t, roots, "other.test", systemToo)
@@ -278,7 +278,7 @@ func TestAServerChangesItsRoot(t *testing.T) {
 	if err := shake(t, roots.Config("mail.test"), cert); err != nil {
 		t.Fatal(err)
 	}
-	if !remembers(roots, "mail.test", system) || !remembers(roots, "other.test", systemToo) {
+	if !trustsOnly(roots, "mail.test", system) || !trustsOnly(roots, "other.test", systemToo) {
 		t.Error("the roots are not remembered")
 	}
 	if err := shake(t, roots.Config("mail.test"), cert); err != nil {
@@ -287,7 +287,7 @@ func TestAServerChangesItsRoot(t *testing.T) {
 }
 
 // Only so many servers are remembered, and a server's root once.
-func TestRootsAreFew(t *testing.T) {
+func TestRootsAreCapped(t *testing.T) {
 	roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
 	for i := range maxPlaces + 3 {
 		learn(t, roots, fmt.Sprintf("mail%d.test", i), system)
@@ -295,7 +295,7 @@ func TestRootsAreFew(t *testing.T) {
 	if n := strings.Count(string(must(os.ReadFile(roots.file))), "\n"); n != maxPlaces {
 		t.Errorf("%d lines", n)
 	}
-	if !remembers(roots, "mail10.test", system) || remembers(roots, "mail2.test", system) {
+	if !trustsOnly(roots, "mail10.test", system) || trustsOnly(roots, "mail2.test", system) {
 		t.Error("others than the first are forgotten")
 	}
 }
@@ -328,7 +328,7 @@ func TestLimitsOfRoots(t *testing.T) {
 		{Const: "maxBlock", Max: 16 << 10, Within: func(t *testing.T, n int64) bool {
 			block := bytes.Replace(system.PEM, []byte("\n"), []byte("\n"+strings.Repeat("\n", int(n)-len(system.PEM))), 1)
 			must(0, os.WriteFile(bundle, block, 0o600))
-			p, found := find(system.Cert)
+			p, found := findRoot(system.Cert)
 			return found && p.length == int(n)
 		}},
 		{Const: "maxBlock", Max: 16 << 10, Within: func(t *testing.T, n int64) bool { // of a place in the file
@@ -339,7 +339,7 @@ func TestLimitsOfRoots(t *testing.T) {
 			f := must(os.Create(bundle))
 			defer f.Close()
 			must(f.WriteAt(append([]byte("\n"), system.PEM...), n-int64(len(system.PEM))-1))
-			_, found := find(system.Cert)
+			_, found := findRoot(system.Cert)
 			return found
 		}},
 	})
@@ -347,7 +347,7 @@ func TestLimitsOfRoots(t *testing.T) {
 
 // Every connection of this package is made once more for a root that is new: by IMAP
 // and SMTP, under TLS from the start and by STARTTLS.
-func TestServersThatChangeTheirRoot(t *testing.T) {
+func TestReconnectsForNewRoot(t *testing.T) {
 	s := must(mailtest.Start(t.TempDir(), mailtest.Options{CA: system}))
 	t.Cleanup(func() { s.Close() })
 	for _, tt := range []struct {
@@ -369,7 +369,7 @@ func TestServersThatChangeTheirRoot(t *testing.T) {
 		if err := tt.open(server); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		if !remembers(server.Roots, host, system) {
+		if !trustsOnly(server.Roots, host, system) {
 			t.Errorf("%s: the new root is not remembered", tt.name)
 		}
 	}
@@ -448,7 +448,7 @@ func BenchmarkRoots(b *testing.B) {
 	must(x509.SystemCertPool())
 	b.Setenv("SSL_CERT_FILE", bundle)
 	file := filepath.Join(b.TempDir(), "roots")
-	p, ok := find(system.Cert)
+	p, ok := findRoot(system.Cert)
 	if !ok {
 		b.Fatal("the bundle does not hold the root")
 	}

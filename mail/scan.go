@@ -175,7 +175,7 @@ type scanner struct {
 	apart    bool // this is FetchLarge
 	before   state.Cursor
 	reset    bool            // this scan has set the cursor to the end of the mailbox
-	gone     map[uint32]bool // UIDs that two sessions have not shown
+	absent   map[uint32]bool // UIDs that two sessions have not shown
 	sweeping bool
 	headless []head // mails whose header came empty
 	unproven error  // the first mail that is owed until its sender can be proved
@@ -221,12 +221,12 @@ func (sc *scanner) run() error {
 	if err := sc.takeHeadless(); err != nil {
 		return err
 	}
-	sc.complete()
+	sc.markComplete()
 	return sc.takeReports()
 }
 
-// complete notes that the mailbox was read to its end.
-func (sc *scanner) complete() {
+// markComplete notes that the mailbox was read to its end.
+func (sc *scanner) markComplete() {
 	cur := &sc.out.Cursor
 	waits := func(u uint32) bool { _, failing := cur.Failures[u]; return !failing }
 	if len(cur.Unseen) == 0 && !slices.ContainsFunc(cur.Owed, waits) {

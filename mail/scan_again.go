@@ -15,8 +15,8 @@ import (
 
 // lookAgain requests exactly the UIDs that earlier sessions did not show, and takes the mails
 // that come. The other UIDs are gone, and are passed.
-func (sc *scanner) lookAgain(asked state.UIDRanges) error {
-	if len(asked) == 0 {
+func (sc *scanner) lookAgain(ranges state.UIDRanges) error {
+	if len(ranges) == 0 {
 		return nil
 	}
 	if sc.full() {
@@ -24,46 +24,46 @@ func (sc *scanner) lookAgain(asked state.UIDRanges) error {
 	}
 	suspected := func() bool {
 		for u := range sc.out.Cursor.Failures {
-			if asked.Contains(u) {
+			if ranges.Contains(u) {
 				return true
 			}
 		}
 		return false
 	}
-	if asked.Count() > searchAbove || suspected() {
-		return sc.searchAgain(asked)
+	if ranges.Count() > searchAbove || suspected() {
+		return sc.searchAgain(ranges)
 	}
 	var err error
-	heads, came := sc.againAhead(asked)
-	if !came {
-		heads, err = sc.headers(setOf(asked))
+	heads, ok := sc.againAhead(ranges)
+	if !ok {
+		heads, err = sc.headers(setOf(ranges))
 	}
-	heads = only(heads, asked.Contains)
+	heads = headsOf(heads, ranges.Contains)
 	if err != nil && serverRefused(err) {
-		return sc.searchAgain(asked)
+		return sc.searchAgain(ranges)
 	}
 	if err != nil {
-		if at, ok := firstUnshown(asked, heads); ok && sc.mayBlameMail(err) {
-			sc.suspect(at, time.Time{}, reasonOf(err))
+		if at, ok := firstMissingIn(ranges, heads); ok && sc.mayBlameMail(err) {
+			sc.countFailure(at, time.Time{}, reasonOf(err))
 		}
 		return err
 	}
 	// A set that was kept small contains UIDs between the unshown ones.
-	if err := sc.take(only(heads, func(u uint32) bool { return !sc.known(u) })); err != nil {
+	if err := sc.take(headsOf(heads, func(u uint32) bool { return !sc.known(u) })); err != nil {
 		return err
 	}
-	sc.agree(asked)
+	sc.passAbsent(ranges)
 	return nil
 }
 
 // searchAgain is lookAgain for very many UIDs, or after an earlier answer has broken off. The
 // server searches them for mails of the operator.
-func (sc *scanner) searchAgain(asked state.UIDRanges) error {
-	found, more, err := sc.searchOperator(imap.SearchCriteria{UID: []imap.UIDSet{setOf(asked)}})
+func (sc *scanner) searchAgain(ranges state.UIDRanges) error {
+	found, more, err := sc.searchOperator(imap.SearchCriteria{UID: []imap.UIDSet{setOf(ranges)}})
 	if err != nil {
 		return err
 	}
-	found = slices.DeleteFunc(found, func(u uint32) bool { return !asked.Contains(u) || sc.known(u) })
+	found = slices.DeleteFunc(found, func(u uint32) bool { return !ranges.Contains(u) || sc.known(u) })
 	if _, err := sc.takeFound(found); err != nil {
 		return err
 	}
@@ -71,18 +71,18 @@ func (sc *scanner) searchAgain(asked state.UIDRanges) error {
 		return errLimit
 	}
 	for _, u := range found {
-		asked = asked.Without(state.UIDRange{First: u, Last: u}) // it exists, but may still not be shown
+		ranges = ranges.Without(state.UIDRange{First: u, Last: u}) // it exists, but may still not be shown
 	}
-	sc.agree(asked)
+	sc.passAbsent(ranges)
 	return nil
 }
 
-// agree passes the UIDs that a second session has not shown.
-func (sc *scanner) agree(gone state.UIDRanges) {
+// passAbsent passes the UIDs that a second session has not shown.
+func (sc *scanner) passAbsent(absent state.UIDRanges) {
 	cur := &sc.out.Cursor
-	cur.Unseen = cur.Unseen.Without(gone...).Bounded()
+	cur.Unseen = cur.Unseen.Without(absent...).Bounded()
 	for u := range cur.Failures {
-		if gone.Contains(u) && !slices.Contains(cur.Owed, u) {
+		if absent.Contains(u) && !slices.Contains(cur.Owed, u) {
 			delete(cur.Failures, u) // the answer did not break off at a mail for us
 		}
 	}
@@ -100,7 +100,7 @@ func (sc *scanner) rereadAgain() error {
 		return err
 	}
 	missed := slices.DeleteFunc(found, func(u uint32) bool {
-		return u >= sc.before.Next || sc.known(u) || sc.took(u) || sc.out.Cursor.Unseen.Contains(u)
+		return u >= sc.before.Next || sc.known(u) || sc.hasTaken(u) || sc.out.Cursor.Unseen.Contains(u)
 	})
 	if _, err := sc.takeFound(missed); err != nil {
 		return err
@@ -114,8 +114,8 @@ func (sc *scanner) known(u uint32) bool {
 	return sc.out.Cursor.Owes(u) || sc.mailbox.Known != nil && sc.mailbox.Known(sc.out.Cursor.Key(u))
 }
 
-// took reports whether this scan has taken u.
-func (sc *scanner) took(u uint32) bool {
+// hasTaken reports whether this scan has taken u.
+func (sc *scanner) hasTaken(u uint32) bool {
 	return slices.ContainsFunc(sc.out.Messages, func(m Message) bool { return m.UID == u })
 }
 
@@ -128,8 +128,8 @@ func setOf(ranges state.UIDRanges) imap.UIDSet {
 	return set
 }
 
-// firstUnshown returns the first UID of ranges that is not among heads.
-func firstUnshown(ranges state.UIDRanges, heads []head) (uid uint32, ok bool) {
+// firstMissingIn returns the first UID of ranges that is not among heads.
+func firstMissingIn(ranges state.UIDRanges, heads []head) (uid uint32, ok bool) {
 	for _, h := range heads {
 		ranges = ranges.Without(state.UIDRange{First: h.uid, Last: h.uid})
 	}
@@ -182,7 +182,7 @@ func (sc *scanner) sweep() error {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	missed := slices.DeleteFunc(slices.Clone(found), func(u uint32) bool {
-		return u >= sc.before.Next || sc.known(u) || cur.Unseen.Contains(u) || sc.took(u)
+		return u >= sc.before.Next || sc.known(u) || cur.Unseen.Contains(u) || sc.hasTaken(u)
 	})
 
 	n := len(sc.out.Messages)

@@ -9,7 +9,7 @@ import (
 
 // Only mail that lacks nothing but a proof may be asked about, and only if the
 // operator wants to be asked.
-func TestWhatIsAskedAbout(t *testing.T) {
+func TestMailToChallenge(t *testing.T) {
 	for _, f := range []struct {
 		name   string
 		filter trust.Filter
@@ -52,7 +52,7 @@ func TestWhatIsAskedAbout(t *testing.T) {
 
 // Under require = "challenge" neither a statement of the server nor a signature
 // proves anything.
-func TestChallengeBelievesNobody(t *testing.T) {
+func TestChallengeIgnoresProofs(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	raw := pass + op + call + "\r\nhello\r\n"
 	found := gatesOf(t, h, trusting(func(f *trust.Filter) { f.Require = trust.RequireChallenge }), []string{raw})

@@ -62,7 +62,7 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 		return err
 	}
 	if more {
-		return fmt.Errorf("search: the server answered with more than %d mails of the operator, too many to begin with", maxFound)
+		return fmt.Errorf("search: the server returned more than %d mails from the operator, too many for a first scan", maxFound)
 	}
 	found = slices.DeleteFunc(found, func(u uint32) bool { return u >= next })
 	sc.reset = true
@@ -81,7 +81,7 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 			sc.setFailure(u, f)
 		}
 	}
-	sc.unseen(old.Unseen.Without(state.UIDRange{First: next, Last: math.MaxUint32})...)
+	sc.recordUnseen(old.Unseen.Without(state.UIDRange{First: next, Last: math.MaxUint32})...)
 	return nil
 }
 
@@ -180,7 +180,7 @@ func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err 
 	}
 	set, ok := data.All.(imap.UIDSet)
 	if !ok && data.All != nil {
-		return nil, false, errors.New("search: the server answered without UIDs")
+		return nil, false, errors.New("search: the server returned no UIDs")
 	}
 	// Mail that has just come is counted only now.
 	if uids, more, err = foundUIDs(set, sc.mails()); err != nil {
@@ -196,7 +196,7 @@ const (
 
 // errLastUID is the error for the last possible UID. It leaves no UID for the next mail, and a
 // cursor could not be placed after it.
-var errLastUID = fmt.Errorf("the server answered with the UID %d, after which no mail can come", uint32(math.MaxUint32))
+var errLastUID = fmt.Errorf("the server returned the UID %d, which leaves no UID for new mail", uint32(math.MaxUint32))
 
 // foundUIDs returns the UIDs in set, the answer to a search of a mailbox that holds at most the
 // given number of mails. The UIDs are ascending and unique. Of more than maxFound UIDs it
@@ -209,7 +209,7 @@ func foundUIDs(set imap.UIDSet, mails uint32) (uids []uint32, more bool, err err
 	ranges := slices.Clone(set)
 	for i, r := range ranges {
 		if r.Start == 0 || r.Stop == 0 {
-			return nil, false, errors.New("the server answered without UIDs")
+			return nil, false, errors.New("the server returned no UIDs")
 		}
 		ranges[i] = imap.UIDRange{Start: min(r.Start, r.Stop), Stop: max(r.Start, r.Stop)}
 	}
@@ -226,7 +226,7 @@ func foundUIDs(set imap.UIDSet, mails uint32) (uids []uint32, more bool, err err
 		ranges[i] = imap.UIDRange{Start: imap.UID(first), Stop: imap.UID(max(first, end) - 1)}
 	}
 	if count > uint64(mails) {
-		return nil, false, fmt.Errorf("the server answered with %d UIDs, and the mailbox has %d mails", count, mails)
+		return nil, false, fmt.Errorf("the server returned %d UIDs for a mailbox of %d mails", count, mails)
 	}
 	uids = make([]uint32, 0, min(count, maxFound))
 	for _, r := range ranges {

@@ -45,8 +45,8 @@ func (k talk) serve(conn net.Conn, uidNext uint32) {
 	}
 }
 
-// shown returns the UIDs that the server has named anywhere.
-func (k talk) shown() map[uint32]bool {
+// shownUIDs returns the UIDs that the server has named anywhere.
+func (k talk) shownUIDs() map[uint32]bool {
 	uids := map[uint32]bool{}
 	for _, m := range namedUID.FindAllSubmatch(bytes.Join(k.parts, []byte(" ")), -1) {
 		if n, err := strconv.ParseUint(string(m[1]), 10, 32); err == nil {
@@ -77,11 +77,11 @@ func FuzzScan(f *testing.F) {
 	f.Add(uint16(4), false, false, join("* 1 FETCH (UID 1 BODY[HEADER] {999999}\r\nFrom: operator", ok))
 	f.Add(uint16(4), false, false, join("* 1 FETCH (BODY[HEADER] {5}\r\nA: b\n UID 5)\r\n"+ok, "* 1 FETCH (UID 5 BODY[] NIL)\r\n"+ok, "* BYE\r\n"))
 	f.Add(uint16(9), false, true, join("* 1 FETCH (UID 4 BODY[HEADER] \"\")\r\n* 3 EXPUNGE\r\n* ESEARCH (TAG \"x\") UID ALL 1:*\r\nTAG BAD x\r\n"))
-	f.Fuzz(func(t *testing.T, news uint16, apart, silent bool, said []byte) {
-		if len(said) > 16<<10 {
+	f.Fuzz(func(t *testing.T, news uint16, apart, silent bool, answers []byte) {
+		if len(answers) > 16<<10 {
 			return
 		}
-		k := talk{bytes.Split(said, []byte(talkEnd)), silent}
+		k := talk{bytes.Split(answers, []byte(talkEnd)), silent}
 		cur := state.Cursor{Validity: 7, Next: 4, Owed: []uint32{1, 2}, Large: []uint32{2}, Complete: noon}
 		uidNext := cur.Next + uint32(news)
 		b := plainMailbox(scripted(t, func(c net.Conn) { k.serve(c, uidNext) }))
@@ -93,11 +93,11 @@ func FuzzScan(f *testing.F) {
 		}
 		defer s.Close()
 
-		kept := map[uint32]int{}
+		deliveries := map[uint32]int{}
 		keep := func(m *mail.Message, raw io.Reader) error {
 			_, err := io.Copy(io.Discard, raw)
 			if err == nil {
-				kept[m.UID]++
+				deliveries[m.UID]++
 			}
 			return err
 		}
@@ -124,7 +124,7 @@ func FuzzScan(f *testing.F) {
 		if apart {
 			cur = state.Cursor{Next: cur.Next, Owed: []uint32{2}}
 		}
-		checkScan(t, cur, got, kept, k.shown())
+		checkScan(t, cur, got, deliveries, k.shownUIDs())
 	})
 }
 
@@ -135,17 +135,17 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// checkScan checks the result of a scan that began with cur: kept counts the mails
+// checkScan checks the result of a scan that began with cur: deliveries counts the mails
 // by UID, shown are the UIDs that the server has named.
-func checkScan(t *testing.T, cur state.Cursor, got mail.Scan, kept map[uint32]int, shown map[uint32]bool) {
-	for uid, n := range kept {
+func checkScan(t *testing.T, cur state.Cursor, got mail.Scan, deliveries map[uint32]int, shown map[uint32]bool) {
+	for uid, n := range deliveries {
 		if n > 1 || !shown[uid] {
 			t.Errorf("UID %d was kept %d times", uid, n)
 		}
 	}
 	for i, m := range got.Messages {
-		if kept[m.UID] == 0 || i > 0 && m.UID == got.Messages[i-1].UID {
-			t.Errorf("UID %d among the mails %v was kept %d times", m.UID, uids(got), kept[m.UID])
+		if deliveries[m.UID] == 0 || i > 0 && m.UID == got.Messages[i-1].UID {
+			t.Errorf("UID %d among the mails %v was kept %d times", m.UID, uids(got), deliveries[m.UID])
 		}
 	}
 	c := got.Cursor

@@ -11,7 +11,7 @@ import (
 // TestUnparsedHeader checks that a mail whose header the server cannot parse comes in by
 // how it begins, with the scan that finds it, and holds up no other mail.
 func TestUnparsedHeader(t *testing.T) {
-	for name, said := range map[string]string{
+	for name, answer := range map[string]string{
 		"empty":    "* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] {0}\r\n)",
 		"NIL":      "* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] NIL)",
 		"left out": "* 1 FETCH (UID %d RFC822.SIZE 90)",
@@ -20,7 +20,7 @@ func TestUnparsedHeader(t *testing.T) {
 			w := newWithholding(t)
 			first, unparsed, last := w.put("@goulard3120 one"), w.put("@goulard3120 two"), w.put("@goulard3120 three")
 			w.Do(func(s *mailtest.Scripted) {
-				lie := atHeader(said)
+				lie := atHeader(answer)
 				s.Lie = func(_ int, uid uint32, body bool) string {
 					if uid != unparsed {
 						return ""

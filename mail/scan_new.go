@@ -41,13 +41,13 @@ func (sc *scanner) takeRange(first, end uint32) error {
 		stop = imap.UID(end - 1)
 	}
 	var err error
-	heads, came := sc.newAhead(first, end)
-	if !came {
+	heads, ok := sc.newAhead(first, end)
+	if !ok {
 		heads, err = sc.headers(imap.UIDSet{imap.UIDRange{Start: imap.UID(first), Stop: stop}})
 	}
 	// "n:*" returns the last message even if its UID is below n. go-imap drops
 	// it, but the cursor does not rely on that.
-	heads = only(heads, func(u uint32) bool { return u >= first && (end == 0 || u < end) })
+	heads = headsOf(heads, func(u uint32) bool { return u >= first && (end == 0 || u < end) })
 	if err != nil && serverRefused(err) {
 		_, err := sc.takeSearched(end)
 		return err
@@ -58,7 +58,7 @@ func (sc *scanner) takeRange(first, end uint32) error {
 			at = heads[len(heads)-1].uid + 1
 		}
 		if sc.mayBlameMail(err) {
-			sc.suspect(at, time.Time{}, reasonOf(err))
+			sc.countFailure(at, time.Time{}, reasonOf(err))
 		}
 		return err
 	}
@@ -141,7 +141,7 @@ func (sc *scanner) takeUIDs(uids []uint32) error {
 			return errLimit
 		}
 		heads, err := sc.headers(uidSet(chunk))
-		heads = only(heads, func(u uint32) bool { return slices.Contains(chunk, u) })
+		heads = headsOf(heads, func(u uint32) bool { return slices.Contains(chunk, u) })
 		switch {
 		case err != nil && serverRefused(err) && len(chunk) > 1:
 			// One of them is broken. Fetching each alone shows which one.
@@ -162,14 +162,14 @@ func (sc *scanner) takeUIDs(uids []uint32) error {
 		case err != nil && !sc.mayBlameMail(err):
 			return err
 		case err != nil:
-			if u, ok := firstWithout(chunk, heads); ok {
-				sc.suspect(u, time.Time{}, reasonOf(err))
+			if u, ok := firstMissing(chunk, heads); ok {
+				sc.countFailure(u, time.Time{}, reasonOf(err))
 			}
 			return err
 		}
 		for _, u := range chunk {
-			if !shows(heads, u) {
-				sc.missed(u)
+			if !containsUID(heads, u) {
+				sc.recordMissing(u)
 			}
 		}
 		if err := sc.take(heads); err != nil {
@@ -182,19 +182,19 @@ func (sc *scanner) takeUIDs(uids []uint32) error {
 	return nil
 }
 
-// only returns the heads of the requested UIDs.
-func only(heads []head, asked func(uint32) bool) []head {
-	return slices.DeleteFunc(heads, func(h head) bool { return !asked(h.uid) })
+// headsOf returns the heads of the requested UIDs.
+func headsOf(heads []head, wanted func(uint32) bool) []head {
+	return slices.DeleteFunc(heads, func(h head) bool { return !wanted(h.uid) })
 }
 
-// shows reports whether the mail with this UID is among heads.
-func shows(heads []head, uid uint32) bool {
+// containsUID reports whether the mail with this UID is among heads.
+func containsUID(heads []head, uid uint32) bool {
 	return slices.ContainsFunc(heads, func(h head) bool { return h.uid == uid })
 }
 
-// firstWithout returns the first of uids that is not among heads.
-func firstWithout(uids []uint32, heads []head) (uid uint32, ok bool) {
-	i := slices.IndexFunc(uids, func(u uint32) bool { return !shows(heads, u) })
+// firstMissing returns the first of uids that is not among heads.
+func firstMissing(uids []uint32, heads []head) (uid uint32, ok bool) {
+	i := slices.IndexFunc(uids, func(u uint32) bool { return !containsUID(heads, u) })
 	if i < 0 {
 		return 0, false
 	}

@@ -50,7 +50,7 @@ func (sc *scanner) due(uids []uint32) []uint32 {
 
 // pass removes u from the owed mails and moves the cursor past it.
 func (sc *scanner) pass(u uint32) {
-	sc.disown(u)
+	sc.settle(u)
 	sc.passUpTo(u)
 }
 
@@ -60,7 +60,7 @@ func (sc *scanner) passUpTo(u uint32) {
 	if u < cur.Next {
 		return
 	}
-	sc.unseen(state.UIDRange{First: cur.Next, Last: u - 1})
+	sc.recordUnseen(state.UIDRange{First: cur.Next, Last: u - 1})
 	cur.Next = u + 1
 }
 
@@ -70,12 +70,12 @@ func (sc *scanner) passTo(end uint32) {
 	if end <= cur.Next {
 		return
 	}
-	sc.unseen(state.UIDRange{First: cur.Next, Last: end - 1})
+	sc.recordUnseen(state.UIDRange{First: cur.Next, Last: end - 1})
 	cur.Next = end
 }
 
-// unseen records UIDs that were not shown. It leaves out those that are owed.
-func (sc *scanner) unseen(ranges ...state.UIDRange) {
+// recordUnseen records UIDs that were not shown. It leaves out those that are owed.
+func (sc *scanner) recordUnseen(ranges ...state.UIDRange) {
 	cur := &sc.out.Cursor
 	shown := state.UIDRanges(nil).With(ranges...)
 	for _, u := range cur.Owed {
@@ -88,8 +88,8 @@ func (sc *scanner) unseen(ranges ...state.UIDRange) {
 	}
 }
 
-// seen records that the server has shown u.
-func (sc *scanner) seen(u uint32) {
+// recordSeen records that the server has shown u.
+func (sc *scanner) recordSeen(u uint32) {
 	cur := &sc.out.Cursor
 	if cur.Unseen.Contains(u) {
 		cur.Unseen = cur.Unseen.Without(state.UIDRange{First: u, Last: u}).Bounded()
@@ -98,40 +98,40 @@ func (sc *scanner) seen(u uint32) {
 
 func (sc *scanner) owe(u uint32) {
 	cur := &sc.out.Cursor
-	sc.seen(u)
+	sc.recordSeen(u)
 	if i, found := slices.BinarySearch(cur.Owed, u); !found {
 		cur.Owed = slices.Insert(cur.Owed, i, u)
 	}
 }
 
-func (sc *scanner) disown(u uint32) {
-	sc.seen(u)
+func (sc *scanner) settle(u uint32) {
+	sc.recordSeen(u)
 	sc.out.Cursor.Settle(u)
 }
 
-// missed records that the server, asked for exactly u, did not show it. A second session must
+// recordMissing records that the server, asked for exactly u, did not show it. A second session must
 // agree before u is passed.
-func (sc *scanner) missed(u uint32) {
+func (sc *scanner) recordMissing(u uint32) {
 	f, failing := sc.out.Cursor.Failures[u]
 	switch {
 	case failing && f.Missed:
-		sc.disown(u)
-		if sc.gone == nil {
-			sc.gone = map[uint32]bool{}
+		sc.settle(u)
+		if sc.absent == nil {
+			sc.absent = map[uint32]bool{}
 		}
-		sc.gone[u] = true
+		sc.absent[u] = true
 	case failing:
 		f.Missed = true
 		sc.setFailure(u, f)
 	default:
-		sc.disown(u)
-		sc.unseen(state.UIDRange{First: u, Last: u})
+		sc.settle(u)
+		sc.recordUnseen(state.UIDRange{First: u, Last: u})
 	}
 }
 
-// suspect counts a failure of u, or of the first mail after it: the server broke off where
+// countFailure counts a failure of u, or of the first mail after it: the server broke off where
 // that mail should have come. at is its INTERNALDATE, zero if unknown.
-func (sc *scanner) suspect(u uint32, at time.Time, reason string) {
+func (sc *scanner) countFailure(u uint32, at time.Time, reason string) {
 	f := sc.out.Cursor.Failures[u]
 	if f.Tries == 0 {
 		f.After = sc.out.Cursor.Complete
@@ -152,7 +152,7 @@ func (sc *scanner) setFailure(u uint32, f state.Failure) {
 
 // fail counts a failure of u alone. It owes u, and moves the cursor past it.
 func (sc *scanner) fail(u uint32, at time.Time, reason string) {
-	sc.suspect(u, at, reason)
+	sc.countFailure(u, at, reason)
 	sc.owe(u)
 	sc.passUpTo(u)
 	f := sc.out.Cursor.Failures[u]
@@ -170,7 +170,7 @@ func (sc *scanner) endFetches() {
 			continue
 		}
 		sc.out.Ended = append(sc.out.Ended, EndedFetch{
-			Key: old.Key(u), Failure: f, Gone: sc.gone[u], Another: another || sc.reset && u >= cur.Next,
+			Key: old.Key(u), Failure: f, Gone: sc.absent[u], Another: another || sc.reset && u >= cur.Next,
 		})
 	}
 }
@@ -180,7 +180,7 @@ func reasonOf(err error) string {
 	if refusal(err) {
 		return err.Error()
 	}
-	return "the connection broke: " + err.Error()
+	return "the connection was lost: " + err.Error()
 }
 
 // serverRefused reports whether the server, otherwise in good health, answered NO or BAD
@@ -234,7 +234,7 @@ func (sc *scanner) takeHeadless() error {
 			return errLimit
 		}
 		h := sc.headless[0]
-		began, err := sc.beginning(h.uid)
+		began, err := sc.fetchBeginning(h.uid)
 		switch {
 		case err != nil && serverRefused(err):
 			sc.fail(h.uid, h.at, reasonOf(err))
@@ -257,9 +257,9 @@ func (sc *scanner) takeHeadless() error {
 	return nil
 }
 
-// beginning returns the beginning of the mail uid, up to the first empty line, or nil if the
+// fetchBeginning returns the beginning of the mail uid, up to the first empty line, or nil if the
 // server does not show it.
-func (sc *scanner) beginning(uid uint32) (header []byte, err error) {
+func (sc *scanner) fetchBeginning(uid uint32) (header []byte, err error) {
 	section := &imap.FetchItemBodySection{Peek: true, Partial: &imap.SectionPartial{Size: message.MaxHeader}}
 	_, err = sc.heads(uidSet([]uint32{uid}), message.MaxHeader, section, func(h *head) {
 		if h.uid == uid && !h.broken {
@@ -270,7 +270,7 @@ func (sc *scanner) beginning(uid uint32) (header []byte, err error) {
 }
 
 // ErrNotThere reports that the server's answer contained no mail.
-var ErrNotThere = errors.New("the mailbox does not have it")
+var ErrNotThere = errors.New("no such mail in the mailbox")
 
 // UID returns the UID of the mail under key. ok is false if the key belongs to another mailbox,
 // or to this one before it was renumbered.
@@ -294,16 +294,16 @@ func (s *Session) Refetch(ctx context.Context, uid uint32, keep func(raw io.Read
 	cmd := s.client.Fetch(uidSet([]uint32{uid}), &imap.FetchOptions{
 		UID: true, BodySection: []*imap.FetchItemBodySection{{Peek: true}},
 	})
-	kept := ErrNotThere
+	result := ErrNotThere
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
 		for item := msg.Next(); item != nil; item = msg.Next() {
 			body, ok := item.(imapclient.FetchItemDataBodySection)
-			if !ok || body.Literal == nil || kept != ErrNotThere {
+			if !ok || body.Literal == nil || result != ErrNotThere {
 				continue
 			}
 			raw, err := s.literal(uid, body.Literal, maxLiteral)
 			if err == nil {
-				kept = keep(&wholeReader{countingReader: raw, size: body.Literal.Size()})
+				result = keep(&wholeReader{countingReader: raw, size: body.Literal.Size()})
 				if torn := raw.finish(body.Literal.Size()); torn != nil {
 					err = &brokenBodyError{uid, torn}
 				}
@@ -321,5 +321,5 @@ func (s *Session) Refetch(ctx context.Context, uid uint32, keep func(raw io.Read
 	if err := s.conn.failure(err); err != nil {
 		return fmt.Errorf("fetch UID %d again: %w", uid, cause(ctx, err))
 	}
-	return kept
+	return result
 }

@@ -46,9 +46,9 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSweepAfterABaseline checks that what the search of a baseline has not named is
+// TestSweepAfterBaseline checks that what the search of a baseline has not named is
 // left to the sweep of the next scan.
-func TestSweepAfterABaseline(t *testing.T) {
+func TestSweepAfterBaseline(t *testing.T) {
 	w := newWithholding(t)
 	missed := w.put("@goulard3120 missed")
 	w.Do(func(s *mailtest.Scripted) {
@@ -67,10 +67,10 @@ func TestSweepAfterABaseline(t *testing.T) {
 	wantUIDs(t, "by the sweep", uids(w.scan()), []uint32{missed})
 }
 
-// TestSweepThatFails checks that a sweep that a server refuses, or that breaks off,
+// TestFailedSweep checks that a sweep that a server refuses, or that breaks off,
 // is repeated, and holds up nothing.
-func TestSweepThatFails(t *testing.T) {
-	for name, said := range map[string]string{
+func TestFailedSweep(t *testing.T) {
+	for name, answer := range map[string]string{
 		"refused": "TAG NO not today\r\n", "not known": "TAG BAD what\r\n", "hung up": mailtest.HangUp,
 		"unavailable": "TAG NO [UNAVAILABLE] later\r\n",
 	} {
@@ -81,7 +81,7 @@ func TestSweepThatFails(t *testing.T) {
 			w.Do(func(s *mailtest.Scripted) {
 				s.Answer = func(_ int, command string) string {
 					if strings.Contains(command, "SEARCH") {
-						return said
+						return answer
 					}
 					return ""
 				}
@@ -89,7 +89,7 @@ func TestSweepThatFails(t *testing.T) {
 			fresh := w.put("@goulard3120 new")
 			l := w.scan()
 			wantUIDs(t, "the new one", uids(l), []uint32{fresh})
-			if !w.cur.Swept.IsZero() || (l.SweepErr == nil) != (said == mailtest.HangUp) {
+			if !w.cur.Swept.IsZero() || (l.SweepErr == nil) != (answer == mailtest.HangUp) {
 				t.Errorf("swept at %v, error %v", w.cur.Swept, l.SweepErr)
 			}
 			w.Do(func(s *mailtest.Scripted) { s.Answer = nil; s.Mails[fresh].Seen = true })
@@ -98,16 +98,16 @@ func TestSweepThatFails(t *testing.T) {
 	}
 }
 
-// TestSweepOfABrokenMail checks that a mail that breaks the connection of a sweep is
+// TestSweepOfBrokenMail checks that a mail that breaks the connection of a sweep is
 // owed, and does not keep the sweep from the others.
-func TestSweepOfABrokenMail(t *testing.T) {
+func TestSweepOfBrokenMail(t *testing.T) {
 	w := newWithholding(t)
 	bad, other := w.put("@goulard3120 bad"), w.put("@goulard3120 other")
 	taken := map[string]bool{}
 	w.cur.Next, w.box.Sweep = other+1, true
 	w.box.Known = func(key string) bool { return taken[key] }
 	w.Do(func(s *mailtest.Scripted) {
-		s.Lie = func(_ int, uid uint32, _ bool) string { return saidOf(mailtest.HangUp, uid, uid == bad) }
+		s.Lie = func(_ int, uid uint32, _ bool) string { return fillIn(mailtest.HangUp, uid, uid == bad) }
 	})
 	var got []uint32
 	for range 4 {
@@ -137,8 +137,8 @@ func TestSweepIsBounded(t *testing.T) {
 	w.box.Room = func(*mail.Message) bool { return false }
 	l := w.scan()
 	wantUIDs(t, "taken", uids(l), []uint32{lost})
-	asked := strings.Join(w.Commands, "\n")
-	if strings.Contains(asked, fmt.Sprintf("FETCH %d:", all[0])) || !strings.Contains(asked, fmt.Sprintf("FETCH %d:%d ", forged-499, forged)) {
+	commands := strings.Join(w.Commands, "\n")
+	if strings.Contains(commands, fmt.Sprintf("FETCH %d:", all[0])) || !strings.Contains(commands, fmt.Sprintf("FETCH %d:%d ", forged-499, forged)) {
 		t.Errorf("asked %q", w.Commands)
 	}
 	if len(l.Beyond)+len(l.Further) != 0 {

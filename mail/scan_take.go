@@ -44,7 +44,7 @@ func (sc *scanner) group(heads []head) (n int, ours []*head) {
 		h := &heads[n]
 		switch {
 		case !sc.fetches(h):
-		case sc.leaves(h):
+		case sc.leftToFetchLarge(h):
 			h.large = true
 		case len(ours) == min(sc.left, bodyGroup):
 			return n, ours
@@ -243,7 +243,7 @@ func (sc *scanner) findKeys(heads []head) {
 	absent := sc.absentKeys(ctx, heads)
 	for i := range heads {
 		h := &heads[i]
-		if len(h.keys) == 0 || !allIn(h.keys, absent) {
+		if len(h.keys) == 0 || !allAbsent(h.keys, absent) {
 			continue
 		}
 		rejected := *h.message
@@ -259,13 +259,13 @@ func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[trust.KeyNa
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	free := make(chan struct{}, maxQuestions)
-	absent, asked := map[trust.KeyName]bool{}, map[trust.KeyName]bool{}
+	absent, requested := map[trust.KeyName]bool{}, map[trust.KeyName]bool{}
 	for _, h := range heads {
 		for _, k := range h.keys {
-			if asked[k] || sc.late() || ctx.Err() != nil {
+			if requested[k] || sc.late() || ctx.Err() != nil {
 				continue
 			}
-			asked[k] = true
+			requested[k] = true
 			free <- struct{}{}
 			asking.Go(sc.mailbox.Secrets.Guarded(func() {
 				defer func() { <-free }()
@@ -280,7 +280,7 @@ func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[trust.KeyNa
 	return absent
 }
 
-func allIn(keys []trust.KeyName, absent map[trust.KeyName]bool) bool {
+func allAbsent(keys []trust.KeyName, absent map[trust.KeyName]bool) bool {
 	for _, k := range keys {
 		if !absent[k] {
 			return false
@@ -306,7 +306,7 @@ func (m Mailbox) large() int64 {
 
 // ErrOtherMailbox is the error of FetchLarge for a cursor of another mailbox, or of
 // this one before it was renumbered. The next scan finds the mail again.
-var ErrOtherMailbox = errors.New("the mailbox is another one, or was renumbered")
+var ErrOtherMailbox = errors.New("the mailbox was replaced or renumbered")
 
 // FetchLarge takes the mail uid of cur.Large, with the judgement and the errors of Scan. The
 // result, including its cursor, covers only this mail.
@@ -326,8 +326,8 @@ func (s *Session) FetchLarge(ctx context.Context, cur state.Cursor, uid uint32, 
 	return sc.scan(func() error { return sc.takeUIDs([]uint32{uid}) })
 }
 
-// leaves reports whether h, a mail to keep, is left to FetchLarge.
-func (sc *scanner) leaves(h *head) bool {
+// leftToFetchLarge reports whether h, a mail to keep, is left to FetchLarge.
+func (sc *scanner) leftToFetchLarge(h *head) bool {
 	return !sc.apart && h.size > sc.mailbox.large() && !sc.tooBig(h.size)
 }
 
@@ -340,15 +340,15 @@ func (sc *scanner) oweLarge(u uint32) {
 	}
 }
 
-// worthReading returns how many bytes of a literal of a mail to allow time for. A scan must not
+// bytesToAllow returns how many bytes of a literal of a mail to allow time for. A scan must not
 // wait long for a mail that is larger than its server reported.
-func (sc *scanner) worthReading(literal int64) int64 {
-	most := sc.filter.MaxSize
-	if most <= 0 {
-		most = maxLiteral
+func (sc *scanner) bytesToAllow(literal int64) int64 {
+	limit := sc.filter.MaxSize
+	if limit <= 0 {
+		limit = maxLiteral
 	}
 	if !sc.apart {
-		most = min(most, 2*sc.mailbox.large())
+		limit = min(limit, 2*sc.mailbox.large())
 	}
-	return min(literal, most)
+	return min(literal, limit)
 }

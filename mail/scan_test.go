@@ -66,11 +66,11 @@ func TestBrokenMail(t *testing.T) {
 		for _, atHeader := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, header %v", name, atHeader), func(t *testing.T) {
 				var bad atomic.Uint32
-				var asked atomic.Int32
+				var fetches atomic.Int32
 				h, _ := memoryHost(t, mailtest.Options{OnFetch: func(c net.Conn, set imap.NumSet, o *imap.FetchOptions) error {
 					uids, body := bodyRequest(set, o)
 					if body != atHeader && uids.Contains(imap.UID(bad.Load())) {
-						asked.Add(1)
+						fetches.Add(1)
 						return fault(c)
 					}
 					return nil
@@ -87,13 +87,13 @@ func TestBrokenMail(t *testing.T) {
 
 				var got []uint32
 				for range 200 { // more than a day
-					before := asked.Load()
+					before := fetches.Load()
 					l, err := scan(t, b, cur, 10, shelf{}.keep)
-					if f := cur.Failures[bad.Load()]; asked.Load() == before && f.Due(now) || f.Tries > 0 && !f.Due(now) && asked.Load() > before {
-						t.Fatalf("at %v asked %d times, failure %+v", now, asked.Load()-before, f)
+					if f := cur.Failures[bad.Load()]; fetches.Load() == before && f.Due(now) || f.Tries > 0 && !f.Due(now) && fetches.Load() > before {
+						t.Fatalf("at %v asked %d times, failure %+v", now, fetches.Load()-before, f)
 					}
-					if failed := len(l.Failed) > 0 || err != nil; failed != (asked.Load() > before) {
-						t.Fatalf("asked %d times, failed %v, error %v", asked.Load()-before, l.Failed, err)
+					if failed := len(l.Failed) > 0 || err != nil; failed != (fetches.Load() > before) {
+						t.Fatalf("asked %d times, failed %v, error %v", fetches.Load()-before, l.Failed, err)
 					}
 					got, cur = append(got, uids(l)...), l.Cursor
 					now = now.Add(time.Minute * 10)
@@ -123,7 +123,7 @@ func TestBrokenMail(t *testing.T) {
 }
 
 // A server that does not work for a while costs no mail.
-func TestUnavailableCountsAgainstNoMail(t *testing.T) {
+func TestOutageBlamesNoMail(t *testing.T) {
 	var down atomic.Bool
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(net.Conn, imap.NumSet, *imap.FetchOptions) error {
 		if down.Load() {

@@ -91,7 +91,7 @@ func (s Server) openSender(ctx context.Context) (*Sender, error) {
 // openSenderWith calls login if it is not nil. The errors of the Sender do not
 // contain secrets.
 func (s Server) openSenderWith(ctx context.Context, login func(*smtp.Client) error, hide []string) (*Sender, error) {
-	return trusting(s, func() (*Sender, error) { return s.greetAndLogin(ctx, login, hide) })
+	return withFreshRoots(s, func() (*Sender, error) { return s.greetAndLogin(ctx, login, hide) })
 }
 
 func (s Server) greetAndLogin(ctx context.Context, login func(*smtp.Client) error, hide []string) (*Sender, error) {
@@ -349,8 +349,8 @@ func (c *Sender) abort(ctx context.Context, err error) error {
 	return &SendError{Verdict: Temporary, Err: cause(ctx, err)}
 }
 
-func (c *Sender) hangUp(why error) {
-	c.closed = why
+func (c *Sender) hangUp(reason error) {
+	c.closed = reason
 	c.conn.Close()
 }
 

@@ -23,7 +23,7 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-func sink(t testing.TB, options mailtest.Options) (mail.Server, *mailtest.Servers) {
+func startSink(t testing.TB, options mailtest.Options) (mail.Server, *mailtest.Servers) {
 	t.Helper()
 	s := mailtest.StartMemory(t, options)
 	return mail.Server{
@@ -42,8 +42,8 @@ func open(t testing.TB, server mail.Server) *mail.Sender {
 	return s
 }
 
-// rendered returns one of our mails.
-func rendered(t testing.TB) []byte {
+// renderedMail returns one of our mails.
+func renderedMail(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	err := message.Render(&b, message.Draft{
@@ -59,8 +59,8 @@ func rendered(t testing.TB) []byte {
 
 // What is sent arrives byte for byte, by every kind of connection and login.
 func TestSend(t *testing.T) {
-	server, s := sink(t, mailtest.Options{Token: "ya29.token"})
-	raw := rendered(t)
+	server, s := startSink(t, mailtest.Options{Token: "ya29.token"})
+	raw := renderedMail(t)
 	for _, way := range []struct{ addr, tls, auth, secret string }{
 		{s.SMTPTLS, mail.TLSImplicit, mail.AuthPlain, s.Password},
 		{s.SMTP, mail.TLSStart, mail.AuthPlain, s.Password},
@@ -93,7 +93,7 @@ func TestSend(t *testing.T) {
 }
 
 func TestSenderIsRefused(t *testing.T) {
-	server, s := sink(t, mailtest.Options{Token: "good"})
+	server, s := startSink(t, mailtest.Options{Token: "good"})
 	for _, auth := range []string{mail.AuthPlain, mail.AuthXOAuth2, mail.AuthOAuthBearer} {
 		server.Auth, server.Secret = auth, fixedSecret("wrong-secret")
 		_, err := server.OpenSender(t.Context())
@@ -142,7 +142,7 @@ func TestVerdicts(t *testing.T) {
 		{name: "hung up after the dot", options: mailtest.Options{OnData: func(c net.Conn, _ []byte) error { c.Close(); return errors.New("gone") }}, verdict: mail.Unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			server, s := sink(t, tt.options)
+			server, s := startSink(t, tt.options)
 			c := open(t, server)
 			err := c.Send(t.Context(), "a@example.org", []string{"b@example.com"}, strings.NewReader("Subject: x\r\n\r\nx\r\n"), tt.beforeDot)
 			var failure *mail.SendError
@@ -170,7 +170,7 @@ func TestVerdicts(t *testing.T) {
 func TestEchoAfterLogin(t *testing.T) {
 	const password = "pass-canary-0123456789"
 	padding := strings.Repeat("x", 240)
-	server, _ := sink(t, mailtest.Options{Password: password, OnRcpt: func(string) error {
+	server, _ := startSink(t, mailtest.Options{Password: password, OnRcpt: func(string) error {
 		return &smtp.SMTPError{Code: 550, Message: padding + password + " " + base64.StdEncoding.EncodeToString([]byte("\x00me\x00"+password))}
 	}})
 	c := open(t, server)
@@ -242,11 +242,11 @@ func relayed(t *testing.T, addr string) (string, func() []string) {
 		conn.Close()
 		here.Close()
 		<-answered
-		var said []string
+		var commands []string
 		for _, f := range there.flights {
-			said = append(said, string(f))
+			commands = append(commands, string(f))
 		}
-		done <- said
+		done <- commands
 	}()
 	return l.Addr().String(), func() []string { return <-done }
 }
@@ -254,7 +254,7 @@ func relayed(t *testing.T, addr string) (string, func() []string) {
 // A mail takes four flights after the greeting: EHLO, the login, the envelope with DATA,
 // and the mail. With TCP, TLS and the greeting that is seven round trips.
 func TestRoundTripsOfAMail(t *testing.T) {
-	_, s := sink(t, mailtest.Options{})
+	_, s := startSink(t, mailtest.Options{})
 	addr, flights := relayed(t, s.SMTP)
 	server := mail.Server{Addr: addr, TLS: mail.TLSNone, Username: s.Username, Secret: fixedSecret(s.Password)}
 	c := open(t, server)
@@ -283,7 +283,7 @@ func TestRoundTripsOfAMail(t *testing.T) {
 
 // A server that refuses the recipient and asks for the mail all the same does not get it,
 // nor the dot.
-func TestNoMailForARefusedRecipient(t *testing.T) {
+func TestRefusedRecipientGetsNoMail(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func TestNoMailForARefusedRecipient(t *testing.T) {
 
 // One connection carries many mails, even after one was rejected.
 func TestSenderIsReused(t *testing.T) {
-	server, s := sink(t, mailtest.Options{OnRcpt: func(to string) error {
+	server, s := startSink(t, mailtest.Options{OnRcpt: func(to string) error {
 		if to == "nobody@example.com" {
 			return &smtp.SMTPError{Code: 550, Message: "no such user"}
 		}
@@ -348,9 +348,9 @@ func TestSenderIsReused(t *testing.T) {
 
 // Before the dot nothing is accepted, whatever breaks. After it a silent server
 // leaves the outcome unknown.
-func TestSendBreaks(t *testing.T) {
+func TestSendFailures(t *testing.T) {
 	release := make(chan struct{})
-	server, s := sink(t, mailtest.Options{OnData: func(net.Conn, []byte) error { <-release; return nil }})
+	server, s := startSink(t, mailtest.Options{OnData: func(net.Conn, []byte) error { <-release; return nil }})
 	defer close(release)
 	var failure *mail.SendError
 

@@ -128,9 +128,9 @@ func (s Server) tlsConfig() (*tls.Config, error) {
 	return TLSConfig(host, s.CAFile, s.Roots)
 }
 
-// trusting calls open. If the server's chain does not end in its remembered root, trusting
+// withFreshRoots calls open. If the server's chain does not end in its remembered root, withFreshRoots
 // calls open once more, which then uses all roots of the system.
-func trusting[C any](s Server, open func() (C, error)) (C, error) {
+func withFreshRoots[C any](s Server, open func() (C, error)) (C, error) {
 	conn, err := open()
 	if host, _, _ := net.SplitHostPort(s.Addr); s.CAFile == "" && s.Roots.Doubted(host, err) {
 		return open()
@@ -152,7 +152,7 @@ func TLSConfig(host, caFile string, roots *Roots) (*tls.Config, error) {
 	}
 	cfg.RootCAs = x509.NewCertPool()
 	if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read ca_file %s: it holds no certificate", caFile)
+		return nil, fmt.Errorf("read ca_file %s: it contains no certificate", caFile)
 	}
 	return cfg, nil
 }
@@ -221,7 +221,7 @@ func wording(err error) string {
 		if dns.IsNotFound {
 			return "no such host"
 		}
-		return "the DNS does not answer: " + dns.Err
+		return "DNS lookup failed: " + dns.Err
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		return "timed out"
@@ -233,8 +233,8 @@ func wording(err error) string {
 		return op.Err.Error()
 	}
 	if words, ok := errors.AsType[textproto.ProtocolError](err); ok {
-		_, said, _ := strings.Cut(string(words), ": ")
-		return fmt.Sprintf("the server does not speak SMTP: %q", plain.OneLine(strings.Trim(said, `"`), 60))
+		_, line, _ := strings.Cut(string(words), ": ")
+		return fmt.Sprintf("the server does not speak SMTP: %q", plain.OneLine(strings.Trim(line, `"`), 60))
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return "the server closed the connection"

@@ -10,7 +10,7 @@ import (
 )
 
 // A look at the mailbox shows what each provider signs of an answer.
-func TestProbeShowsWhatAProviderSigns(t *testing.T) {
+func TestProbeShowsSignedFields(t *testing.T) {
 	for name, want := range map[string]struct{ signed, added, unsigned string }{
 		"Gmail":                  {"from to cc subject date message-id in-reply-to references", "from to subject date message-id", "content-type"},
 		"Gmail, encoding signed": {"from to cc subject date message-id in-reply-to references", "from to subject date message-id", "content-type"},
@@ -32,9 +32,9 @@ func TestProbeShowsWhatAProviderSigns(t *testing.T) {
 			c := newCorpus(t)
 			id := c.ids.Make("reply.t1", "the weather")
 			b := texts("what is new?")["plain"]
-			raw := c.arrives(c.sends(providers[i], write(filter.Own, "Re: the weather", "In-Reply-To: "+id+"\r\nReferences: "+id+"\r\n", b[0], b[1])))
+			raw := c.arrives(c.sends(providers[i], writtenMail(filter.Own, "Re: the weather", "In-Reply-To: "+id+"\r\nReferences: "+id+"\r\n", b[0], b[1])))
 			for mode, f := range c.filters() {
-				trial := probed(t, f, raw)
+				trial := probeOne(t, f, raw)
 				s := trial.Signing
 				if trial.Gate != "" || s == nil || s.Whole {
 					t.Fatalf("%s: %+v", mode, trial)
@@ -56,8 +56,8 @@ func TestProbeShowsWhatAProviderSigns(t *testing.T) {
 	}
 }
 
-// probed returns what a look shows of the one mail of a mailbox.
-func probed(t *testing.T, f trust.Filter, raw string) trust.Trial {
+// probeOne returns what a look shows of the one mail of a mailbox.
+func probeOne(t *testing.T, f trust.Filter, raw string) trust.Trial {
 	t.Helper()
 	h, _ := memoryHost(t, mailtest.Options{})
 	h.append(raw, false)
@@ -69,32 +69,32 @@ func probed(t *testing.T, f trust.Filter, raw string) trust.Trial {
 }
 
 // What is not proved by a signature has none to show, or the right doubt.
-func TestProbeOfMailThatIsNotProved(t *testing.T) {
+func TestProbeOfUnprovedMail(t *testing.T) {
 	c := newCorpus(t)
 	gmail := providers[0]
 	b := texts("what is new?")
 	plain, many := b["plain"], b["alternative"]
-	hello := write(filter.Own, "@goulard3120 hello", "", plain[0], plain[1])
+	hello := writtenMail(filter.Own, "@goulard3120 hello", "", plain[0], plain[1])
 	signed := c.sends(gmail, hello)
 	bySPF := ar + "; spf=pass smtp.mailfrom=operator@example.com; dkim=none; dmarc=pass header.from=example.com\r\n" + hello
 	forged := c.arrives(strings.Replace(signed, "what is new", "delete all", 1))
-	elsewhere := c.arrives(c.sends(provider{always: gmail.present}, write("The List <list@example.org>", "lunch", "", plain[0], plain[1])))
-	inDoubt := c.arrives(strings.Replace(c.sends(gmail, write(filter.Own, "@goulard3120 hello", "", many[0], many[1])), many[0], plain[0], 1))
+	elsewhere := c.arrives(c.sends(provider{always: gmail.present}, writtenMail("The List <list@example.org>", "lunch", "", plain[0], plain[1])))
+	inDoubt := c.arrives(strings.Replace(c.sends(gmail, writtenMail(filter.Own, "@goulard3120 hello", "", many[0], many[1])), many[0], plain[0], 1))
 	for mode, f := range c.filters() {
-		if got := probed(t, f, bySPF); got.Gate != trust.GateTrust || got.Signing != nil || got.SPFAlone != (mode == "server") {
+		if got := probeOne(t, f, bySPF); got.Gate != trust.GateTrust || got.Signing != nil || got.SPFAlone != (mode == "server") {
 			t.Errorf("%s, by SPF: %+v", mode, got)
 		}
-		if got := probed(t, f, forged); got.Gate != trust.GateTrust || got.Signing != nil || got.SPFAlone || got.Doubtful {
+		if got := probeOne(t, f, forged); got.Gate != trust.GateTrust || got.Signing != nil || got.SPFAlone || got.Doubtful {
 			t.Errorf("%s, forged: %+v", mode, got)
 		}
-		if got := probed(t, f, inDoubt); got.Gate != trust.GateTrust || got.Signing == nil || !got.Doubtful {
+		if got := probeOne(t, f, inDoubt); got.Gate != trust.GateTrust || got.Signing == nil || !got.Doubtful {
 			t.Errorf("%s, in doubt: %+v", mode, got)
 		}
-		if got := probed(t, f, elsewhere); got.Signing == nil || !slices.Equal(got.Signing.To, []string{"list@example.org"}) {
+		if got := probeOne(t, f, elsewhere); got.Signing == nil || !slices.Equal(got.Signing.To, []string{"list@example.org"}) {
 			t.Errorf("%s, elsewhere: %+v", mode, got)
 		}
 		f.AllowSPF = true
-		if got := probed(t, f, bySPF); mode == "server" && (got.Gate != "" || got.Signing == nil || !got.Signing.Whole) {
+		if got := probeOne(t, f, bySPF); mode == "server" && (got.Gate != "" || got.Signing == nil || !got.Signing.Whole) {
 			t.Errorf("%s, by SPF, allowed: %+v", mode, got)
 		}
 	}

@@ -43,11 +43,11 @@ func storySlowLine(t *testing.T, h host) {
 			}
 			b.Addr, b.Timeout = slowly(t, b.Addr, len(raw), timeout).Addr, timeout
 			fetching.Go(func() {
-				kept := shelf{}
-				if err := scanAll(t, b, kept); err != nil {
+				mails := shelf{}
+				if err := scanAll(t, b, mails); err != nil {
 					slow.Store(true)
-				} else if kept[uid] != raw {
-					t.Errorf("%s: %d bytes came in, not %d", way, len(kept[uid]), len(raw))
+				} else if mails[uid] != raw {
+					t.Errorf("%s: %d bytes came in, not %d", way, len(mails[uid]), len(raw))
 				}
 			})
 		}
@@ -57,13 +57,13 @@ func storySlowLine(t *testing.T, h host) {
 }
 
 // scanAll fetches what is in a mailbox.
-func scanAll(t *testing.T, b mail.Mailbox, kept shelf) error {
+func scanAll(t *testing.T, b mail.Mailbox, mails shelf) error {
 	s, err := b.Open(t.Context())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	_, err = s.Scan(t.Context(), state.Cursor{}, filter, 10, kept.keep)
+	_, err = s.Scan(t.Context(), state.Cursor{}, filter, 10, mails.keep)
 	return err
 }
 
@@ -81,9 +81,9 @@ func TestDrippingServers(t *testing.T) {
 			t.Run(fmt.Sprintf("%s of %d", name, drips), func(t *testing.T) {
 				t.Parallel()
 				withTime(t, func(timeout time.Duration) bool {
-					asked := make(chan bool, 1)
-					b := plainMailbox(liar(t, lie{l.at, func(w io.Writer, _ string) {
-						asked <- true
+					requests := make(chan bool, 1)
+					b := plainMailbox(lyingServer(t, lie{l.at, func(w io.Writer, _ string) {
+						requests <- true
 						io.WriteString(w, l.begin)
 						drip(w, drips, timeout/4)
 					}}))
@@ -97,7 +97,7 @@ func TestDrippingServers(t *testing.T) {
 					if err == nil || len(got.Messages) > 0 {
 						t.Errorf("error %v, %d mails came in", err, len(got.Messages))
 					}
-					return len(asked) > 0
+					return len(requests) > 0
 				})
 			})
 		}
@@ -120,9 +120,9 @@ func drip(w io.Writer, n int, pause time.Duration) {
 
 // A long answer leaves over a slow line: what is still on its way when all is
 // written is waited for.
-func TestSlowlySentMail(t *testing.T) {
+func TestSlowDelivery(t *testing.T) {
 	t.Parallel()
-	server, s := sink(t, mailtest.Options{})
+	server, s := startSink(t, mailtest.Options{})
 	raw := longLetter("an answer", 300<<10)
 	withTime(t, func(timeout time.Duration) bool {
 		server.Addr, server.Timeout = slowly(t, s.SMTPTLS, len(raw), timeout).Addr, timeout
@@ -139,7 +139,7 @@ func TestSlowlySentMail(t *testing.T) {
 }
 
 // A server that takes no more of a mail ends its delivery, before the dot.
-func TestServerThatReadsNoMore(t *testing.T) {
+func TestServerStopsReading(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})
 	defer close(stop)

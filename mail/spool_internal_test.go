@@ -32,7 +32,7 @@ func TestSpoolHasNoName(t *testing.T) {
 }
 
 // A spool whose mail cannot be read to its end is an error, and leaves nothing.
-func TestSpoolOfABrokenMail(t *testing.T) {
+func TestSpoolOfBrokenMail(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	broken := io.MultiReader(strings.NewReader("a ma"), brokenReader{})

@@ -144,10 +144,10 @@ func uids(l mail.Scan) []uint32 {
 	return u
 }
 
-func wantUIDs(t testing.TB, what string, got, want []uint32) {
+func wantUIDs(t testing.TB, name string, got, want []uint32) {
 	t.Helper()
 	if !slices.Equal(got, want) {
-		t.Errorf("%s: got UIDs %v, want %v", what, got, want)
+		t.Errorf("%s: got UIDs %v, want %v", name, got, want)
 	}
 }
 

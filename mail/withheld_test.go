@@ -103,24 +103,24 @@ var withheld = map[string]struct {
 	"hung up at the body":        {lie: atBody(mailtest.HangUp)},
 }
 
-func atHeader(said string) func(uint32, bool) string {
-	return func(uid uint32, body bool) string { return saidOf(said, uid, !body) }
+func atHeader(answer string) func(uint32, bool) string {
+	return func(uid uint32, body bool) string { return fillIn(answer, uid, !body) }
 }
 
-func atEach(said string) func(uint32, bool) string {
-	return func(uid uint32, _ bool) string { return saidOf(said, uid, true) }
+func atEach(answer string) func(uint32, bool) string {
+	return func(uid uint32, _ bool) string { return fillIn(answer, uid, true) }
 }
 
-func atBody(said string) func(uint32, bool) string {
-	return func(uid uint32, body bool) string { return saidOf(said, uid, body) }
+func atBody(answer string) func(uint32, bool) string {
+	return func(uid uint32, body bool) string { return fillIn(answer, uid, body) }
 }
 
-func saidOf(said string, uid uint32, now bool) string {
-	if now && strings.Contains(said, "%d") {
-		return fmt.Sprintf(said, uid)
+func fillIn(answer string, uid uint32, now bool) string {
+	if now && strings.Contains(answer, "%d") {
+		return fmt.Sprintf(answer, uid)
 	}
 	if now {
-		return said
+		return answer
 	}
 	return ""
 }
@@ -207,10 +207,10 @@ func onlyAhead(commands []string, cur state.Cursor) bool {
 	return len(commands) == 1 && strings.HasPrefix(commands[0], fmt.Sprintf("UID FETCH %d:%d (", cur.Next, cur.Next+15))
 }
 
-// TestNothingShown checks that a FETCH of new mail that is answered OK, with nothing
+// TestEmptyFetchAnswers checks that a FETCH of new mail that is answered OK, with nothing
 // or only a part, passes none of it, and that of what is gone a second session is
 // asked, once.
-func TestNothingShown(t *testing.T) {
+func TestEmptyFetchAnswers(t *testing.T) {
 	w := newWithholding(t)
 	var all []uint32
 	for i := range 5 {
@@ -235,12 +235,12 @@ func TestNothingShown(t *testing.T) {
 	}
 	w.rests()
 
-	gone := w.put("@goulard3120 gone")
-	w.expunge(gone)
-	if w.scan(); !w.cur.Unseen.Contains(gone) {
+	expunged := w.put("@goulard3120 gone")
+	w.expunge(expunged)
+	if w.scan(); !w.cur.Unseen.Contains(expunged) {
 		t.Errorf("gone after one session: %+v", w.cur)
 	}
-	if w.scan(); len(w.Commands) != 1 || !strings.HasPrefix(w.Commands[0], fmt.Sprintf("UID FETCH %d:%d ", gone, gone+1+15)) {
+	if w.scan(); len(w.Commands) != 1 || !strings.HasPrefix(w.Commands[0], fmt.Sprintf("UID FETCH %d:%d ", expunged, expunged+1+15)) {
 		t.Errorf("the second session was asked %q", w.Commands)
 	}
 	w.rests()
@@ -257,7 +257,7 @@ func TestGapsAreAskedForOnce(t *testing.T) {
 	w.Do(func(s *mailtest.Scripted) {
 		first := s.Sessions + 1
 		s.Lie = func(session int, uid uint32, body bool) string {
-			return saidOf(mailtest.Nothing, uid, !body && uid%2 == 0 && session == first)
+			return fillIn(mailtest.Nothing, uid, !body && uid%2 == 0 && session == first)
 		}
 	})
 	var got []uint32
@@ -273,10 +273,10 @@ func TestGapsAreAskedForOnce(t *testing.T) {
 	w.rests()
 }
 
-// TestSearchThatNamesNothing checks that a search among very many new mails is not
+// TestEmptySearchAnswer checks that a search among very many new mails is not
 // believed at once, and that a jump of UIDNEXT by millions stays cheap.
-func TestSearchThatNamesNothing(t *testing.T) {
-	for name, said := range map[string]string{"nothing": "* SEARCH\r\nTAG OK done\r\n", "no answer": "TAG OK done\r\n", "other UIDs": "* SEARCH 1\r\nTAG OK done\r\n"} {
+func TestEmptySearchAnswer(t *testing.T) {
+	for name, answer := range map[string]string{"nothing": "* SEARCH\r\nTAG OK done\r\n", "no answer": "TAG OK done\r\n", "other UIDs": "* SEARCH 1\r\nTAG OK done\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWithholding(t)
 			uid := w.put("@goulard3120 among millions")
@@ -284,7 +284,7 @@ func TestSearchThatNamesNothing(t *testing.T) {
 				s.Next = 4_000_000_000
 				s.Answer = func(_ int, command string) string {
 					if strings.Contains(command, "SEARCH") {
-						return said
+						return answer
 					}
 					return ""
 				}
@@ -321,10 +321,10 @@ func TestSearchAndFetchDisagree(t *testing.T) {
 	wantUIDs(t, "taken", got, []uint32{uid})
 	w.rests()
 
-	gone := w.put("@goulard3120 not there")
+	expunged := w.put("@goulard3120 not there")
 	w.Do(func(s *mailtest.Scripted) {
 		s.Next = 9_000_000
-		s.Lie = func(_ int, u uint32, _ bool) string { return saidOf(mailtest.Nothing, u, u == gone) }
+		s.Lie = func(_ int, u uint32, _ bool) string { return fillIn(mailtest.Nothing, u, u == expunged) }
 	})
 	for range 3 {
 		w.scan()
@@ -332,9 +332,9 @@ func TestSearchAndFetchDisagree(t *testing.T) {
 	w.rests()
 }
 
-// TestUnseenSetThatBreaksOff checks that a connection that ends while a second
+// TestBrokenSecondSession checks that a connection that ends while a second
 // session is asked for what was not shown costs no later mail.
-func TestUnseenSetThatBreaksOff(t *testing.T) {
+func TestBrokenSecondSession(t *testing.T) {
 	w := newWithholding(t)
 	bad := w.Put(letter("of a stranger", "operator@example.com", "stranger@example.net"), w.now)
 	w.Do(func(s *mailtest.Scripted) {
@@ -361,7 +361,7 @@ func TestUnseenSetThatBreaksOff(t *testing.T) {
 // TestAnswersWithoutUID checks that a server that names the UID of a mail behind the
 // mail, or not at all, is not believed that the mail is gone.
 func TestAnswersWithoutUID(t *testing.T) {
-	for name, said := range map[string]string{
+	for name, answer := range map[string]string{
 		"behind the mail": "* 1 FETCH (BODY[HEADER] {4}\r\nA: b UID %d)",
 		"never":           "* 1 FETCH (BODY[HEADER] {4}\r\nA: b FLAGS (x%d))",
 		"UID 0":           "* 1 FETCH (UID 0 BODY[HEADER] {4}\r\nA: b FLAGS (x%d))",
@@ -370,7 +370,7 @@ func TestAnswersWithoutUID(t *testing.T) {
 			w := newWithholding(t)
 			uid := w.put("@goulard3120 one")
 			w.Do(func(s *mailtest.Scripted) {
-				s.Lie = func(_ int, u uint32, body bool) string { return saidOf(said, u, !body) }
+				s.Lie = func(_ int, u uint32, body bool) string { return fillIn(answer, u, !body) }
 			})
 			for range 5 {
 				w.now = w.now.Add(time.Minute)
@@ -392,7 +392,7 @@ func TestFailingMailVanishes(t *testing.T) {
 	w := newWithholding(t)
 	bad := w.put("@goulard3120 bad")
 	w.Do(func(s *mailtest.Scripted) {
-		s.Lie = func(_ int, uid uint32, body bool) string { return saidOf(mailtest.Nothing, uid, body) }
+		s.Lie = func(_ int, uid uint32, body bool) string { return fillIn(mailtest.Nothing, uid, body) }
 	})
 	for range 4 {
 		w.scan()
@@ -414,7 +414,7 @@ func TestFailingMailComesLast(t *testing.T) {
 	w := newWithholding(t)
 	bad := w.put("@goulard3120 bad")
 	w.Do(func(s *mailtest.Scripted) {
-		s.Lie = func(_ int, uid uint32, _ bool) string { return saidOf(mailtest.HangUp, uid, uid == bad) }
+		s.Lie = func(_ int, uid uint32, _ bool) string { return fillIn(mailtest.HangUp, uid, uid == bad) }
 	})
 	w.scan()
 	for i := range 3 {
@@ -436,9 +436,9 @@ func TestRenumberedWhileFailing(t *testing.T) {
 			w := newWithholding(t)
 			raw := letter("@goulard3120 bad")
 			bad := w.Put(raw, w.now)
-			came := w.now
+			arrived := w.now
 			w.Do(func(s *mailtest.Scripted) {
-				s.Lie = func(_ int, uid uint32, body bool) string { return saidOf(mailtest.Nothing, uid, uid == bad && body) }
+				s.Lie = func(_ int, uid uint32, body bool) string { return fillIn(mailtest.Nothing, uid, uid == bad && body) }
 			})
 			w.scan()
 			w.now = w.now.Add(age)
@@ -454,7 +454,7 @@ func TestRenumberedWhileFailing(t *testing.T) {
 					return ""
 				}
 			})
-			again := w.Put(raw, came)
+			again := w.Put(raw, arrived)
 			l := w.scan()
 			wantUIDs(t, "found again", uids(l), []uint32{again})
 			if len(l.Ended) != 1 || !l.Ended[0].Another {
@@ -468,9 +468,9 @@ func TestRenumberedWhileFailing(t *testing.T) {
 	}
 }
 
-// TestRenumberedAndNothingFound checks that a mail is not passed because one session
+// TestRenumberedWithEmptySearch checks that a mail is not passed because one session
 // found nothing in a renumbered mailbox.
-func TestRenumberedAndNothingFound(t *testing.T) {
+func TestRenumberedWithEmptySearch(t *testing.T) {
 	w := newWithholding(t)
 	raw := letter("@goulard3120 renumbered")
 	w.Do(func(s *mailtest.Scripted) {
@@ -500,7 +500,7 @@ func TestUIDNextFalls(t *testing.T) {
 	}
 	w.Do(func(s *mailtest.Scripted) {
 		s.Lie = func(_ int, uid uint32, body bool) string {
-			return saidOf(mailtest.Nothing, uid, uid == bad && body || uid == hidden)
+			return fillIn(mailtest.Nothing, uid, uid == bad && body || uid == hidden)
 		}
 	})
 	w.scan()
@@ -532,7 +532,7 @@ func TestWithoutUIDNext(t *testing.T) {
 		s.Next = 0
 		sessions := s.Sessions
 		s.Lie = func(session int, uid uint32, body bool) string {
-			return saidOf(mailtest.Nothing, uid, uid == one && session == sessions+1)
+			return fillIn(mailtest.Nothing, uid, uid == one && session == sessions+1)
 		}
 	})
 	wantUIDs(t, "first", uids(w.scan()), []uint32{two})

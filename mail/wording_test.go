@@ -13,8 +13,8 @@ import (
 	"agentstateloop/mail"
 )
 
-// speaker is a server that says these words to each client, and then nothing.
-func speaker(t *testing.T, words string) (addr string) {
+// serverSaying is a server that says these words to each client, and then nothing.
+func serverSaying(t *testing.T, words string) (addr string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -51,10 +51,10 @@ func TestErrorsOfServers(t *testing.T) {
 		"no STARTTLS":    {m.IMAPTLS, mail.TLSStart, m.CAFile, errs{"starttls: the server closed the connection", "starttls: timed out", ": starttls: the server closed the connection", ": starttls: timed out"}},
 		"no host":        {"imap.nowhere.invalid:993", mail.TLSImplicit, "", errs{"connect: ", "connect: ", ": connect: ", ": connect: "}},
 		"no such file":   {m.IMAPTLS, mail.TLSImplicit, "/nowhere.pem", errs{"read ca_file: open /nowhere.pem: no such file", "read ca_file: ", "read ca_file: ", "read ca_file: "}},
-		"silent":         {speaker(t, ""), mail.TLSNone, "", errs{"wait for the greeting: timed out", "greet: timed out", ": login: timed out", ": greet: timed out"}},
-		"silent TLS":     {speaker(t, ""), mail.TLSImplicit, "", errs{"tls: timed out", "tls: timed out", ": tls: timed out", ": tls: timed out"}},
-		"goes away":      {speaker(t, "* BYE too many\r\n"), mail.TLSNone, "", errs{"the server closed the connection at once: too many", `greet: the server does not speak SMTP: "* BYE too many"`, ": login: the server closed the connection at once: too many", ": greet: the server does not speak SMTP: "}},
-		"554":            {speaker(t, "554 5.7.1 go away\r\n"), mail.TLSNone, "", errs{`the server does not speak IMAP: "554 5.7.1 go away"`, "greet: 554 go away", ": login: the server does not speak IMAP: ", ": greet: 554 go away"}},
+		"silent":         {serverSaying(t, ""), mail.TLSNone, "", errs{"wait for the greeting: timed out", "greet: timed out", ": login: timed out", ": greet: timed out"}},
+		"silent TLS":     {serverSaying(t, ""), mail.TLSImplicit, "", errs{"tls: timed out", "tls: timed out", ": tls: timed out", ": tls: timed out"}},
+		"goes away":      {serverSaying(t, "* BYE too many\r\n"), mail.TLSNone, "", errs{"the server closed the connection at once: too many", `greet: the server does not speak SMTP: "* BYE too many"`, ": login: the server closed the connection at once: too many", ": greet: the server does not speak SMTP: "}},
+		"554":            {serverSaying(t, "554 5.7.1 go away\r\n"), mail.TLSNone, "", errs{`the server does not speak IMAP: "554 5.7.1 go away"`, "greet: 554 go away", ": login: the server does not speak IMAP: ", ": greet: 554 go away"}},
 		"not this host":  {"imap.example.org:143", mail.TLSNone, "", errs{`connect: tls = "none" is allowed only on loopback`, "connect: tls = ", ": connect: tls = ", ": connect: tls = "}},
 		"IMAP, password": {m.IMAPTLS, mail.TLSImplicit, m.CAFile, errs{"", "greet: the server does not speak SMTP: ", ": credential imap: login: NO [AUTHENTICATIONFAILED] Authentication failed", ": greet: the server does not speak SMTP: "}},
 		"SMTP, password": {m.SMTPTLS, mail.TLSImplicit, m.CAFile, errs{"the server does not speak IMAP: ", "", ": login: the server does not speak IMAP: ", ": credential smtp: login: 535 Authentication failed"}},

@@ -80,11 +80,11 @@ func (s *Server) allowsUnproven(r *http.Request) bool {
 func resolveSender(caller, claimed string) (from string, err error) {
 	switch {
 	case caller != "" && claimed != "" && claimed != caller:
-		return "", refuse(http.StatusForbidden, "from must be %s, whose token this is: leave it out, or send without a token if the mesh is open", caller)
+		return "", refuse(http.StatusForbidden, "from must be %s, the owner of the token: omit from, or send without a token if the mesh is open", caller)
 	case caller != "":
 		return caller, nil
 	case strings.TrimSpace(claimed) == "":
-		return "", refuse(http.StatusBadRequest, "from is missing: a script gives a name of its own, an agent its handle; "+state.HandleRule)
+		return "", refuse(http.StatusBadRequest, "from is missing: use a handle, or in a script any name; "+state.HandleRule)
 	}
 	return label(claimed), nil
 }

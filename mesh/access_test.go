@@ -12,7 +12,7 @@ import (
 
 // With --open, loopback needs no token and its messages are unproven. The
 // mailbox of a handle that has a token stays closed.
-func TestOpen(t *testing.T) {
+func TestOpenMesh(t *testing.T) {
 	s, url := startServer(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
 	script := &Client{URL: url, Handle: "script", Timeout: time.Minute}
 	for i, to := range []string{"goulard", "newcomer"} {
@@ -20,13 +20,13 @@ func TestOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	box, err := client(url, "goulard", "tg").Mailbox(t.Context(), 0)
-	if err != nil || len(box.Messages) != 1 || box.Messages[0].Proven {
-		t.Errorf("goulard: %+v, %v", box, err)
+	mailbox, err := client(url, "goulard", "tg").Mailbox(t.Context(), 0)
+	if err != nil || len(mailbox.Messages) != 1 || mailbox.Messages[0].Proven {
+		t.Errorf("goulard: %+v, %v", mailbox, err)
 	}
-	box, err = (&Client{URL: url, Handle: "newcomer", Timeout: time.Minute}).Mailbox(t.Context(), 0)
-	if err != nil || len(box.Messages) != 1 {
-		t.Errorf("newcomer: %+v, %v", box, err)
+	mailbox, err = (&Client{URL: url, Handle: "newcomer", Timeout: time.Minute}).Mailbox(t.Context(), 0)
+	if err != nil || len(mailbox.Messages) != 1 {
+		t.Errorf("newcomer: %+v, %v", mailbox, err)
 	}
 	for _, c := range []*Client{{URL: url, Handle: "goulard"}, client(url, "goulard", "wrong"), client(url, "newcomer", "tg")} {
 		if _, err := c.Mailbox(t.Context(), 0); err == nil {
@@ -75,9 +75,9 @@ func TestBrowsersAreRefused(t *testing.T) {
 	}
 }
 
-// TestLabels checks what an open mesh makes of senders that are not agents. A label is never a
+// TestSenderLabels checks what an open mesh makes of senders that are not agents. A label is never a
 // handle, and cannot end a part of a key.
-func TestLabels(t *testing.T) {
+func TestSenderLabels(t *testing.T) {
 	_, url := startServer(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
 	for from, want := range map[string]string{
 		"backup.sh": "backup.sh", "Backup Job": "Backup_Job", " dorlange ": "dorlange", "dor lange": "dor_lange", "a:b/c": "a_b_c",
@@ -96,7 +96,7 @@ func TestLabels(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		`{"to":"goulard","message":"x"}`:                            "from is missing: a script gives a name of its own, an agent its handle; a handle has 1 to 32",
+		`{"to":"goulard","message":"x"}`:                            "from is missing: use a handle, or in a script any name; a handle has 1 to 32",
 		`{"from":"  ","to":"goulard","message":"x"}`:                "from is missing",
 		`{"from":"backup.sh","to":"Goulard","message":"x"}`:         "to is not a valid handle: a handle has 1 to 32 lower-case letters",
 		`{"from":"backup.sh","to":"goulard","message":"x","id":""}`: "",

@@ -31,8 +31,8 @@ func blobOwner(handle string, proven bool) string {
 // unprovenOwner owns the blobs of all unproven senders. It is not a valid handle.
 const unprovenOwner = "-unproven"
 
-// heldBlob is a blob that an earlier process stored.
-type heldBlob struct {
+// storedBlob is a blob that an earlier process stored.
+type storedBlob struct {
 	blobKey
 	size int64
 	at   time.Time
@@ -49,8 +49,8 @@ type blobStore interface {
 
 // memoryBlobs keeps blobs in memory.
 type memoryBlobs struct {
-	mu   sync.Mutex
-	held map[blobKey][]byte
+	mu    sync.Mutex
+	blobs map[blobKey][]byte
 }
 
 func (m *memoryBlobs) keep(k blobKey, r io.Reader, check func() error) error {
@@ -63,14 +63,14 @@ func (m *memoryBlobs) keep(k blobKey, r io.Reader, check func() error) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held[k] = data
+	m.blobs[k] = data
 	return nil
 }
 
 func (m *memoryBlobs) open(k blobKey) (io.ReadSeekCloser, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	data, ok := m.held[k]
+	data, ok := m.blobs[k]
 	if !ok {
 		return nil, fs.ErrNotExist
 	}
@@ -80,7 +80,7 @@ func (m *memoryBlobs) open(k blobKey) (io.ReadSeekCloser, error) {
 func (m *memoryBlobs) remove(k blobKey) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.held, k)
+	delete(m.blobs, k)
 	return nil
 }
 
@@ -97,7 +97,7 @@ const uploadPrefix = "upload-"
 
 // openDiskBlobs opens the folder, removes incomplete uploads, and returns the blobs in it. It
 // leaves other files alone.
-func openDiskBlobs(dir string) (*diskBlobs, []heldBlob, error) {
+func openDiskBlobs(dir string) (*diskBlobs, []storedBlob, error) {
 	if err := osfile.MkdirAll(dir); err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +112,7 @@ func openDiskBlobs(dir string) (*diskBlobs, []heldBlob, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var held []heldBlob
+	var stored []storedBlob
 	for _, o := range owners {
 		switch {
 		case o.Type().IsRegular() && strings.HasPrefix(o.Name(), uploadPrefix):
@@ -127,12 +127,12 @@ func openDiskBlobs(dir string) (*diskBlobs, []heldBlob, error) {
 			for _, f := range files {
 				info, err := f.Info()
 				if err == nil && info.Mode().IsRegular() && validSum(f.Name()) {
-					held = append(held, heldBlob{blobKey{o.Name(), f.Name()}, info.Size(), info.ModTime()})
+					stored = append(stored, storedBlob{blobKey{o.Name(), f.Name()}, info.Size(), info.ModTime()})
 				}
 			}
 		}
 	}
-	return &diskBlobs{dir}, held, nil
+	return &diskBlobs{dir}, stored, nil
 }
 
 func (d *diskBlobs) path(k blobKey) string { return filepath.Join(d.dir, k.owner, k.sum) }

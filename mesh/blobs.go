@@ -57,13 +57,13 @@ type blobs struct {
 	sender blobQuota
 	total  blobQuota
 
-	mu    sync.Mutex
-	held  map[blobKey]*blob
-	swept time.Time
+	mu     sync.Mutex
+	stored map[blobKey]*blob
+	swept  time.Time
 }
 
 func newBlobs(store blobStore, total blobQuota, now func() time.Time) *blobs {
-	return &blobs{store: store, now: now, sender: senderBlobs, total: total, held: map[blobKey]*blob{}}
+	return &blobs{store: store, now: now, sender: senderBlobs, total: total, stored: map[blobKey]*blob{}}
 }
 
 // blobsOf returns the keys of the files of a message.
@@ -82,12 +82,12 @@ func (b *blobs) name(m Message) (missing string) {
 	defer b.mu.Unlock()
 	keys := blobsOf(m)
 	for i, k := range keys {
-		if row := b.held[k]; row == nil || row.arriving || row.size != m.Files[i].Size {
+		if row := b.stored[k]; row == nil || row.arriving || row.size != m.Files[i].Size {
 			return m.Files[i].Name
 		}
 	}
 	for _, k := range keys {
-		b.held[k].named++
+		b.stored[k].named++
 	}
 	return ""
 }
@@ -97,7 +97,7 @@ func (b *blobs) release(m Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range blobsOf(m) {
-		row := b.held[k]
+		row := b.stored[k]
 		if row == nil || row.named == 0 {
 			continue // the blob was lost
 		}
@@ -108,13 +108,13 @@ func (b *blobs) release(m Message) {
 }
 
 // restore loads the blobs that an earlier process stored, and counts the waiting messages.
-func (b *blobs) restore(held []heldBlob, waiting []Message) {
-	for _, h := range held {
-		b.held[h.blobKey] = &blob{size: h.size, at: h.at}
+func (b *blobs) restore(files []storedBlob, waiting []Message) {
+	for _, h := range files {
+		b.stored[h.blobKey] = &blob{size: h.size, at: h.at}
 	}
 	for _, m := range waiting {
 		for _, k := range blobsOf(m) {
-			if row := b.held[k]; row != nil {
+			if row := b.stored[k]; row != nil {
 				row.named++
 			}
 		}
@@ -130,7 +130,7 @@ func (b *blobs) sweep() {
 		return
 	}
 	b.swept = now
-	for k, row := range b.held {
+	for k, row := range b.stored {
 		keep := keepUploaded
 		if row.released {
 			keep = keepReleased
@@ -139,22 +139,22 @@ func (b *blobs) sweep() {
 			continue
 		}
 		if b.store.remove(k) == nil {
-			delete(b.held, k)
+			delete(b.stored, k)
 		}
 	}
 }
 
-// reserve makes room for an upload. there is true if the blob is already stored.
-func (b *blobs) reserve(k blobKey, size int64) (there bool, err error) {
+// reserve makes room for an upload. exists is true if the blob is already stored.
+func (b *blobs) reserve(k blobKey, size int64) (exists bool, err error) {
 	b.sweep()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if row := b.held[k]; row != nil {
+	if row := b.stored[k]; row != nil {
 		switch {
 		case row.arriving:
-			return false, busyBlobs(http.StatusServiceUnavailable, "this file is being uploaded already")
+			return false, busyBlobs(http.StatusServiceUnavailable, "this file is already being uploaded")
 		case row.size != size:
-			return false, refuse(http.StatusUnprocessableEntity, "the bytes of the file have another SHA-256")
+			return false, refuse(http.StatusUnprocessableEntity, "the file does not match its SHA-256")
 		}
 		if !row.released && row.named == 0 {
 			row.at = b.now() // the 24 hours of an upload begin again
@@ -162,9 +162,9 @@ func (b *blobs) reserve(k blobKey, size int64) (there bool, err error) {
 		return true, nil
 	}
 	var all, own blobQuota
-	for held, row := range b.held {
+	for key, row := range b.stored {
 		all.bytes, all.count = all.bytes+row.size, all.count+1
-		if held.owner == k.owner {
+		if key.owner == k.owner {
 			own.bytes, own.count = own.bytes+row.size, own.count+1
 		}
 	}
@@ -174,11 +174,11 @@ func (b *blobs) reserve(k blobKey, size int64) (there bool, err error) {
 	}
 	switch {
 	case own.bytes+size > b.sender.bytes || own.count >= b.sender.count:
-		return false, busyBlobs(http.StatusTooManyRequests, "the mesh holds %d files of yours with %d MiB, which is the limit; it removes them an hour after they were read", own.count, own.bytes>>20)
+		return false, busyBlobs(http.StatusTooManyRequests, "the mesh already holds %d of your files with %d MiB, which is the limit; it removes files an hour after they are read", own.count, own.bytes>>20)
 	case all.bytes+size > total.bytes || all.count >= total.count:
-		return false, busyBlobs(http.StatusInsufficientStorage, "the mesh holds as many files as it may; it removes them an hour after they were read")
+		return false, busyBlobs(http.StatusInsufficientStorage, "the mesh has no space for more files; it removes files an hour after they are read")
 	}
-	b.held[k] = &blob{size: size, at: b.now(), arriving: true}
+	b.stored[k] = &blob{size: size, at: b.now(), arriving: true}
 	return false, nil
 }
 
@@ -190,23 +190,23 @@ func busyBlobs(code int, format string, args ...any) error {
 
 // take stores an upload for which reserve made room. It computes the sum while it reads.
 func (b *blobs) take(k blobKey, size int64, r io.Reader) error {
-	sum := &summed{r: io.LimitReader(r, size+1), hash: sha256.New()}
+	sum := &hashingReader{r: io.LimitReader(r, size+1), hash: sha256.New()}
 	err := b.store.keep(k, sum, func() error {
 		switch {
 		case sum.n != size:
-			return refuse(http.StatusBadRequest, "the file has %d bytes and not the %d that were announced", sum.n, size)
+			return refuse(http.StatusBadRequest, "the file has %d bytes instead of the announced %d", sum.n, size)
 		case sum.text() != k.sum:
-			return refuse(http.StatusUnprocessableEntity, "the bytes of the file have another SHA-256")
+			return refuse(http.StatusUnprocessableEntity, "the file does not match its SHA-256")
 		}
 		return nil
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
-		delete(b.held, k)
+		delete(b.stored, k)
 		return err
 	}
-	row := b.held[k]
+	row := b.stored[k]
 	row.arriving, row.at = false, b.now()
 	return nil
 }
@@ -219,15 +219,15 @@ var errBlobDamaged = errors.New("it is damaged")
 // that cannot be read now, because of the disk or for lack of a file descriptor, stays.
 func (b *blobs) read(k blobKey) (io.ReadCloser, int64, error) {
 	b.mu.Lock()
-	row := b.held[k]
-	there := row != nil && !row.arriving
+	row := b.stored[k]
+	exists := row != nil && !row.arriving
 	b.mu.Unlock()
-	if !there {
+	if !exists {
 		return nil, 0, fs.ErrNotExist
 	}
 	f, err := b.store.open(k)
 	if err == nil {
-		sum := &summed{r: io.LimitReader(f, MaxFile+1), hash: sha256.New()}
+		sum := &hashingReader{r: io.LimitReader(f, MaxFile+1), hash: sha256.New()}
 		_, err = io.Copy(io.Discard, sum)
 		if err == nil && sum.text() != k.sum {
 			err = errBlobDamaged
@@ -245,8 +245,8 @@ func (b *blobs) read(k blobKey) (io.ReadCloser, int64, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held[k] == row && b.store.remove(k) == nil {
-		delete(b.held, k)
+	if b.stored[k] == row && b.store.remove(k) == nil {
+		delete(b.stored, k)
 	}
 	return nil, 0, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 }
@@ -255,28 +255,28 @@ func (b *blobs) read(k blobKey) (io.ReadCloser, int64, error) {
 func (b *blobs) has(k blobKey) (int64, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	row := b.held[k]
+	row := b.stored[k]
 	if row == nil || row.arriving {
 		return 0, false
 	}
 	return row.size, true
 }
 
-// summed computes the sum of the bytes that are read through it.
-type summed struct {
+// hashingReader computes the sum of the bytes that are read through it.
+type hashingReader struct {
 	r    io.Reader
 	hash hash.Hash
 	n    int64
 }
 
-func (s *summed) Read(p []byte) (int, error) {
+func (s *hashingReader) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	s.hash.Write(p[:n])
 	s.n += int64(n)
 	return n, err
 }
 
-func (s *summed) text() string { return hex.EncodeToString(s.hash.Sum(nil)) }
+func (s *hashingReader) text() string { return hex.EncodeToString(s.hash.Sum(nil)) }
 
 // putBlob takes a file that a message will name. It answers 201, or 200 if the same caller has
 // already uploaded the file.
@@ -284,19 +284,19 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request, caller string) 
 	sum := r.PathValue("sha256")
 	switch {
 	case !validSum(sum):
-		return 0, nil, refuse(http.StatusBadRequest, "the path must end in a SHA-256 of 64 hexadecimal digits in lower case")
+		return 0, nil, refuse(http.StatusBadRequest, "the path must end in a SHA-256: 64 lowercase hexadecimal digits")
 	case r.ContentLength < 0:
-		return 0, nil, refuse(http.StatusLengthRequired, "say in Content-Length how long the file is")
+		return 0, nil, refuse(http.StatusLengthRequired, "Content-Length is missing")
 	case r.ContentLength > MaxFile:
-		return 0, nil, refuse(http.StatusRequestEntityTooLarge, "the file has more than %d MiB", MaxFile>>20)
+		return 0, nil, refuse(http.StatusRequestEntityTooLarge, "the file exceeds %d MiB", MaxFile>>20)
 	}
 	k := blobKey{blobOwner(caller, caller != ""), sum}
-	there, err := s.blobs.reserve(k, r.ContentLength)
+	exists, err := s.blobs.reserve(k, r.ContentLength)
 	if err != nil {
 		return 0, nil, err
 	}
 	answer := map[string]string{"sha256": sum}
-	if there {
+	if exists {
 		return http.StatusOK, answer, nil
 	}
 	allowTransfer(w)
@@ -306,13 +306,13 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request, caller string) 
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			code = http.StatusInsufficientStorage
 		}
-		err = busyBlobs(code, "%v", cmp.Or(pathless(err), err))
+		err = busyBlobs(code, "%v", cmp.Or(withoutPath(err), err))
 	}
 	return http.StatusCreated, answer, err
 }
 
-// pathless returns the error of a file operation without the path, or nil for any other error.
-func pathless(err error) error {
+// withoutPath returns the error of a file operation without the path, or nil for any other error.
+func withoutPath(err error) error {
 	if p, ok := errors.AsType[*os.PathError](err); ok {
 		return fmt.Errorf("%w: %w", errDisk, p.Err)
 	}
@@ -323,15 +323,15 @@ func pathless(err error) error {
 // caller names. HEAD answers with the length alone.
 func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, caller string) (int, any, error) {
 	sum := r.PathValue("sha256")
-	gone := refuse(http.StatusNotFound, "no message that waits for you names such a file")
+	notFound := refuse(http.StatusNotFound, "no message in your mailbox names this file")
 	k, ok := s.blobFor(caller, sum)
 	if !ok {
-		return 0, nil, gone
+		return 0, nil, notFound
 	}
 	if r.Method == http.MethodHead {
 		size, ok := s.blobs.has(k)
 		if !ok {
-			return 0, nil, gone
+			return 0, nil, notFound
 		}
 		w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 		return http.StatusOK, nil, nil
@@ -339,9 +339,9 @@ func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, caller string) 
 	f, size, err := s.blobs.read(k)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return 0, nil, gone
+		return 0, nil, notFound
 	case err != nil:
-		return 0, nil, busyBlobs(http.StatusServiceUnavailable, "the mesh cannot read the file now")
+		return 0, nil, busyBlobs(http.StatusServiceUnavailable, "the mesh cannot read the file: try again")
 	}
 	defer f.Close()
 	allowTransfer(w)
@@ -349,7 +349,7 @@ func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, caller string) 
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	w.WriteHeader(http.StatusOK)
 	io.Copy(w, f) // if the connection breaks, the caller gets fewer bytes than the length
-	return written, nil, nil
+	return answerWritten, nil, nil
 }
 
 // blobFor returns the key of the blob with this sum that the caller may read.

@@ -54,7 +54,7 @@ func code(t *testing.T, err error) int {
 
 // A file is there for its uploader and for those whose messages name it, and goes an
 // hour after the last such message.
-func TestFilesGoWithMessages(t *testing.T) {
+func TestFileLifetime(t *testing.T) {
 	clock := newTestClock()
 	tokens := twoTokens()
 	tokens["third"] = "t3"
@@ -63,7 +63,7 @@ func TestFilesGoWithMessages(t *testing.T) {
 
 	f := fileOf("report.txt", "hello")
 	_, err := g.Send(t.Context(), Message{ID: "m", To: "dorlange", Text: "look", Files: []File{f}})
-	if code(t, err) != http.StatusConflict || !strings.Contains(err.Error(), "does not hold the file report.txt") {
+	if code(t, err) != http.StatusConflict || !strings.Contains(err.Error(), "does not have the file report.txt") {
 		t.Errorf("a message before its file: %v", err)
 	}
 	put(t, g, "hello")
@@ -80,9 +80,9 @@ func TestFilesGoWithMessages(t *testing.T) {
 	if _, err := g.Send(t.Context(), Message{ID: "m", To: "dorlange", Text: "look", Files: []File{lied}}); err != nil {
 		t.Fatal(err)
 	}
-	box, err := d.Mailbox(t.Context(), 0)
-	if err != nil || len(box.Messages) != 1 || len(box.Messages[0].Files) != 1 || box.Messages[0].Files[0] != f {
-		t.Fatalf("%+v %v", box, err)
+	mailbox, err := d.Mailbox(t.Context(), 0)
+	if err != nil || len(mailbox.Messages) != 1 || len(mailbox.Messages[0].Files) != 1 || mailbox.Messages[0].Files[0] != f {
+		t.Fatalf("%+v %v", mailbox, err)
 	}
 	for name, c := range map[string]*Client{"recipient": d, "uploader": g} {
 		if text, code := get(t, c, f); text != "hello" {
@@ -93,7 +93,7 @@ func TestFilesGoWithMessages(t *testing.T) {
 		t.Errorf("a third agent read it: %d", code)
 	}
 	clock.Time = clock.Add(48 * time.Hour)
-	if d.Mailbox(t.Context(), 0); len(s.blobs.held) != 1 {
+	if d.Mailbox(t.Context(), 0); len(s.blobs.stored) != 1 {
 		t.Error("a file that a waiting message names was removed")
 	}
 	if err := d.Ack(t.Context(), "m"); err != nil {
@@ -103,20 +103,20 @@ func TestFilesGoWithMessages(t *testing.T) {
 		t.Errorf("after the acknowledgement: %d", code)
 	}
 	clock.Time = clock.Add(59 * time.Minute)
-	if d.Mailbox(t.Context(), 0); len(s.blobs.held) != 1 {
+	if d.Mailbox(t.Context(), 0); len(s.blobs.stored) != 1 {
 		t.Error("it was removed before the hour")
 	}
 	clock.Time = clock.Add(2 * time.Minute)
-	if d.Mailbox(t.Context(), 0); len(s.blobs.held) != 0 {
+	if d.Mailbox(t.Context(), 0); len(s.blobs.stored) != 0 {
 		t.Error("it stays for ever")
 	}
 	put(t, g, "never named")
 	clock.Time = clock.Add(23 * time.Hour)
-	if d.Mailbox(t.Context(), 0); len(s.blobs.held) != 1 {
+	if d.Mailbox(t.Context(), 0); len(s.blobs.stored) != 1 {
 		t.Error("an upload was removed within a day")
 	}
 	clock.Time = clock.Add(2 * time.Hour)
-	if d.Mailbox(t.Context(), 0); len(s.blobs.held) != 0 {
+	if d.Mailbox(t.Context(), 0); len(s.blobs.stored) != 0 {
 		t.Error("an upload that no message names stays for ever")
 	}
 }
@@ -133,7 +133,7 @@ func TestUploadsAreChecked(t *testing.T) {
 	if err := g.PutBlob(t.Context(), "", f.SHA256, 3, strings.NewReader("bad")); code(t, err) != http.StatusUnprocessableEntity {
 		t.Errorf("fewer bytes than those that it holds: %v", err)
 	}
-	clear(s.blobs.held)
+	clear(s.blobs.stored)
 	if err := g.PutBlob(t.Context(), "", f.SHA256, MaxFile+1, strings.NewReader("right")); code(t, err) != http.StatusRequestEntityTooLarge {
 		t.Errorf("too large: %v", err)
 	}
@@ -148,8 +148,8 @@ func TestUploadsAreChecked(t *testing.T) {
 	if resp, _ := send(t, req); resp.StatusCode != http.StatusLengthRequired {
 		t.Errorf("without a length: %d", resp.StatusCode)
 	}
-	if len(s.blobs.held) != 0 {
-		t.Errorf("something was kept: %v", s.blobs.held)
+	if len(s.blobs.stored) != 0 {
+		t.Errorf("something was kept: %v", s.blobs.stored)
 	}
 	for name, bad := range map[string]File{
 		"a slash":   {SHA256: f.SHA256, Name: "../etc/passwd"},
@@ -237,7 +237,7 @@ func TestFilesSurviveARestart(t *testing.T) {
 	if text, code := get(t, d, f); text != "kept" {
 		t.Errorf("after the restart: %q %d", text, code)
 	}
-	if s.blobs.held[blobKey{"goulard", f.SHA256}].named != 1 {
+	if s.blobs.stored[blobKey{"goulard", f.SHA256}].named != 1 {
 		t.Error("the message does not hold its file")
 	}
 	if _, code := get(t, g, spoiled); code != http.StatusNotFound {
@@ -253,7 +253,7 @@ func TestFilesSurviveARestart(t *testing.T) {
 }
 
 // A mesh of an older version says so, and nothing is taken for an upload that was none.
-func TestAMeshWithoutFiles(t *testing.T) {
+func TestMeshWithoutFiles(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /other/", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, 200, map[string]string{}) })
 	mux.HandleFunc("GET /other/", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("something else")) })
@@ -274,7 +274,7 @@ func TestAMeshWithoutFiles(t *testing.T) {
 
 // A mesh that lacks a file descriptor, or whose disk fails for now, cannot hand a file out.
 // It says so, and the file is there afterwards.
-func TestAFileThatCannotBeReadNowStays(t *testing.T) {
+func TestUnreadableFileStays(t *testing.T) {
 	s, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	f := put(t, g, "hello")

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestWhoChooses checks that what the operator or a caller chooses counts, and not the
+// TestExplicitChoiceWins checks that what the operator or a caller chooses counts, and not the
 // default.
-func TestWhoChooses(t *testing.T) {
+func TestExplicitChoiceWins(t *testing.T) {
 	if got := NewServer(Options{OnlineFor: time.Minute}).options.OnlineFor; got != time.Minute {
 		t.Errorf("an agent is online for %v", got)
 	}
@@ -26,9 +26,9 @@ func TestWhoChooses(t *testing.T) {
 	}
 }
 
-// TestPausesOfRefusals checks that no refusal that passes asks for a pause of 0, and that
+// TestRetryAfterRounding checks that no refusal that passes asks for a pause of 0, and that
 // parts of a second are rounded up.
-func TestPausesOfRefusals(t *testing.T) {
+func TestRetryAfterRounding(t *testing.T) {
 	if r := busyBlobs(429, "x").(*refusal); r.after != time.Minute {
 		t.Errorf("files: %v", r.after)
 	}
@@ -46,12 +46,12 @@ func TestPausesOfRefusals(t *testing.T) {
 	}
 }
 
-// TestAnUploadThatIsRepeated checks that the day of a file begins again.
-func TestAnUploadThatIsRepeated(t *testing.T) {
+// TestRepeatedUploadRenewsFile checks that the day of a file begins again.
+func TestRepeatedUploadRenewsFile(t *testing.T) {
 	clock := newTestClock()
 	b, k := newBlobs(&memoryBlobs{}, memoryQuota, clock.now), blobKey{"goulard", "x"}
-	b.held[k] = &blob{size: 1, at: clock.Add(-time.Hour)}
-	if there, err := b.reserve(k, 1); !there || err != nil || !b.held[k].at.Equal(clock.now()) {
-		t.Errorf("%+v, %t, %v", b.held[k], there, err)
+	b.stored[k] = &blob{size: 1, at: clock.Add(-time.Hour)}
+	if exists, err := b.reserve(k, 1); !exists || err != nil || !b.stored[k].at.Equal(clock.now()) {
+		t.Errorf("%+v, %t, %v", b.stored[k], exists, err)
 	}
 }

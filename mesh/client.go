@@ -115,21 +115,21 @@ func (c *Client) Ack(ctx context.Context, id string) error {
 
 // ErrNotTaken means that an answer does not confirm that the mesh took the message: another
 // service may have answered.
-var ErrNotTaken = errors.New("the answer does not repeat the message's id, so nothing shows that the mesh took it: is this the mesh? For one that never repeats an id set receipt = \"status\" in [mesh]")
+var ErrNotTaken = errors.New("the answer lacks the message's id, so the message may be lost: check the url in [mesh], or set receipt = \"status\" there if this mesh never returns ids")
 
 // Send posts m and returns its id. From defaults to our handle, the id to a new one. With an ID
 // in m, the caller can repeat a Send whose answer was lost: the mesh stores the message once.
 // Only an answer that repeats the id confirms the message, unless StatusIsReceipt is set. If
 // any other answer is JSON, text or empty, the error is an *Error with ErrNotTaken.
 func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
-	var answer posted
+	var answer receiptBody
 	m.ID = cmp.Or(m.ID, rand.Text())
 	const op = "send message"
 	err = c.do(ctx, request{
 		op: op, method: http.MethodPost,
 		path: cmp.Or(c.Paths.Message, "/message"),
-		body: m.posted(c.Handle),
-		into: &answer, receipt: true, accept: taken,
+		body: m.postBody(c.Handle),
+		into: &answer, receipt: true, accept: confirmingStatuses,
 	})
 	if err != nil {
 		return "", err
@@ -140,11 +140,11 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	return m.ID, nil
 }
 
-// taken are the statuses that confirm a call.
-var taken = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
+// confirmingStatuses are the statuses that confirm a call.
+var confirmingStatuses = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
 
-// posted returns the fields of a message that a sender may set.
-func (m Message) posted(handle string) postBody {
+// postBody returns the fields of a message that a sender may set.
+func (m Message) postBody(handle string) postBody {
 	return postBody{
 		ID: m.ID, From: cmp.Or(m.From, handle), To: m.To, Text: m.Text, Kind: m.Kind,
 		Correlation: m.Correlation, Hops: m.Hops, ResultFields: m.ResultFields, Trace: m.Trace,
@@ -154,18 +154,18 @@ func (m Message) posted(handle string) postBody {
 }
 
 // Posted returns, as JSON for a mesh, the fields of a message that a sender may set.
-func (m Message) Posted() ([]byte, error) { return encode(m.posted("")) }
+func (m Message) Posted() ([]byte, error) { return encode(m.postBody("")) }
 
 // Nudge sends a nudge to an agent. from defaults to our handle. Only an answer with the id of
 // the nudge confirms it, unless StatusIsReceipt is set.
 func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
-	var answer posted
+	var answer receiptBody
 	op := "nudge " + foreignLine(handle)
 	err := c.do(ctx, request{
 		op: op, method: http.MethodPost,
 		path: join(cmp.Or(c.Paths.Nudge, "/nudge"), handle),
 		body: nudgeBody{From: cmp.Or(from, c.Handle), Reason: reason},
-		into: &answer, receipt: true, accept: taken,
+		into: &answer, receipt: true, accept: confirmingStatuses,
 	})
 	if err == nil && answer.ID == "" && !c.StatusIsReceipt {
 		return &Error{Op: op, Code: http.StatusOK, Err: errNoNudge}
@@ -173,7 +173,7 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	return err
 }
 
-var errNoNudge = errors.New("the answer names no id, so nothing shows that the mesh took the nudge: is this the mesh?")
+var errNoNudge = errors.New("the answer lacks an id, so the nudge may be lost: check the url in [mesh]")
 
 // Register publishes our presence, without p.Handle and p.SeenAt.
 func (c *Client) Register(ctx context.Context, p Presence) error {
@@ -182,7 +182,7 @@ func (c *Client) Register(ctx context.Context, p Presence) error {
 		op: "register", method: http.MethodPut,
 		path:   join(cmp.Or(c.Paths.Registry, "/registry"), c.Handle),
 		body:   p,
-		accept: taken,
+		accept: confirmingStatuses,
 	})
 }
 
@@ -253,7 +253,7 @@ func join(path string, segments ...string) string {
 
 // ErrNoFiles means that a mesh does not support files: it does not know the call, like an older
 // version.
-var ErrNoFiles = errors.New("this mesh carries no files")
+var ErrNoFiles = errors.New("this mesh does not support files")
 
 // PutBlob uploads the bytes of a file. The mesh refuses a message that names a file before the
 // file is uploaded. The caller can repeat a PutBlob whose answer was lost. The recipient does
@@ -275,7 +275,7 @@ func (c *Client) PutBlob(ctx context.Context, _, sum string, size int64, content
 		return err
 	}
 	if answer.SHA256 != sum {
-		return &Error{Op: op, Code: http.StatusOK, Err: fmt.Errorf("the answer does not repeat the sum of the file, so nothing shows that the mesh took it: is this the mesh?")}
+		return &Error{Op: op, Code: http.StatusOK, Err: fmt.Errorf("the answer lacks the file's SHA-256, so the file may be lost: check the url in [mesh]")}
 	}
 	return nil
 }
@@ -304,14 +304,14 @@ func (c *Client) GetBlob(ctx context.Context, _ string, f File, take func(io.Rea
 // error unless the bytes match f. meshFault is that error, or the error from reading content.
 // err is the error of take.
 func TakeVerified(f File, content io.Reader, take func(io.Reader) error) (meshFault, err error) {
-	v := &verified{file: f, summed: summed{r: content, hash: sha256.New()}}
+	v := &verified{file: f, hashingReader: hashingReader{r: content, hash: sha256.New()}}
 	err = take(v)
 	return v.err, err
 }
 
 // verified reads a file. At the end it returns an error unless the bytes match the message.
 type verified struct {
-	summed
+	hashingReader
 	file File
 	err  error
 }
@@ -320,12 +320,12 @@ func (v *verified) Read(p []byte) (int, error) {
 	if v.err != nil {
 		return 0, v.err
 	}
-	n, err := v.summed.Read(p)
+	n, err := v.hashingReader.Read(p)
 	switch {
 	case v.n > v.file.Size:
-		err = fmt.Errorf("the mesh has more than the %d bytes that the message names", v.file.Size)
+		err = fmt.Errorf("the downloaded file exceeds the %d bytes that the message names", v.file.Size)
 	case err == io.EOF && (v.n != v.file.Size || v.text() != v.file.SHA256):
-		err = errors.New("the mesh has other bytes than those that the message names")
+		err = errors.New("the downloaded file does not match the SHA-256 that the message names")
 	}
 	if err != nil && err != io.EOF {
 		v.err, n = err, 0

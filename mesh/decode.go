@@ -70,7 +70,7 @@ func namesOnce(raw []byte) error {
 	names := map[string]bool{}
 	for _, m := range members {
 		if names[m.folded] {
-			return fmt.Errorf("it names %s twice", foreignLine(m.folded))
+			return fmt.Errorf("it contains %s twice", foreignLine(m.folded))
 		}
 		names[m.folded] = true
 	}
@@ -95,7 +95,7 @@ func (b *Mailbox) decode(data []byte, keys Keys) error {
 			continue
 		}
 		if seen[m.folded] {
-			return fmt.Errorf("the answer names %s twice", m.folded)
+			return fmt.Errorf("the answer contains %s twice", m.folded)
 		}
 		seen[m.folded] = true
 		if m.folded == "messages" {
@@ -149,8 +149,8 @@ func (b *Mailbox) decodeMessages(list []byte, keys Keys) error {
 }
 
 // undecoded returns the Undecoded for an item that cannot be decoded.
-func undecoded(raw []byte, keys Keys, why error) Undecoded {
-	u := Undecoded{Raw: bytes.Clone(raw), Reason: why.Error()}
+func undecoded(raw []byte, keys Keys, cause error) Undecoded {
+	u := Undecoded{Raw: bytes.Clone(raw), Reason: cause.Error()}
 	found, err := splitObject(raw)
 	if err != nil {
 		return u

@@ -20,9 +20,9 @@ func TestUndecodedAlone(t *testing.T) {
 		{"a word for proven", `{"id":"bad","proven":"yes"}`, "bad", "", "cannot unmarshal string"},
 		{"bytes that are not UTF-8", "{\"id\":\"bad\",\"message\":\"\xff\xfe\"}", "bad", "", "not valid UTF-8"},
 		{"an id that is not UTF-8", "{\"id\":\"b\xffd\"}", "", "", "not valid UTF-8"},
-		{"two texts", `{"id":"bad","message":"a","message":"b"}`, "bad", "", "names message twice"},
-		{"two texts in another case", `{"id":"bad","message":"a","MESSAGE":"b"}`, "bad", "", "names message twice"},
-		{"two ids", `{"id":"bad","ID":"first"}`, "", "", "names id twice"},
+		{"two texts", `{"id":"bad","message":"a","message":"b"}`, "bad", "", "contains message twice"},
+		{"two texts in another case", `{"id":"bad","message":"a","MESSAGE":"b"}`, "bad", "", "contains message twice"},
+		{"two ids", `{"id":"bad","ID":"first"}`, "", "", "contains id twice"},
 		{"the id of a good one", `{"id":"first","message":1}`, "", "", "cannot unmarshal number"},
 		{"an id that no path can hold", `{"id":"a/b","message":1}`, "", "", "cannot unmarshal number"},
 		{"null", `null`, "", "", "not an object"},
@@ -36,8 +36,8 @@ func TestUndecodedAlone(t *testing.T) {
 		{"too deep", `{"id":"bad","x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, "bad", "", "exceeded max depth"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			box := `{"halted":true,"messages":[{"id":"first","message":"one"}, ` + tt.raw + ` ,{"id":"last","message":"two"}]}`
-			got, err := serve(t, answer(200, "application/json", box)).Mailbox(t.Context(), 0)
+			mailbox := `{"halted":true,"messages":[{"id":"first","message":"one"}, ` + tt.raw + ` ,{"id":"last","message":"two"}]}`
+			got, err := serve(t, answer(200, "application/json", mailbox)).Mailbox(t.Context(), 0)
 			if tt.reason == "" { // its brackets do not match: nobody knows where it ends
 				if err == nil {
 					t.Errorf("%+v", got)
@@ -61,36 +61,36 @@ func TestUndecodedAlone(t *testing.T) {
 	}
 }
 
-// TestNoMailbox checks that an answer without a list of messages is the failure of the
+// TestAnswerWithoutMessages checks that an answer without a list of messages is the failure of the
 // source.
-func TestNoMailbox(t *testing.T) {
+func TestAnswerWithoutMessages(t *testing.T) {
 	for _, body := range []string{
 		`{"messages":{}}`, `{"messages":7}`, `{"messages":"x"}`, `{"messages":[}`, `{"messages":[{]}`, `{"messages":[{}`, `{"messages":[{} {}]}`,
 		`{"messages":[],"messages":[]}`, `{"halted":"yes","messages":[]}`, `{"messages":[]`, `{"messages":[]} x`, `{"messages" []}`, `[]`, `{,}`, `{"a":1,}`,
 	} {
-		if box, err := serve(t, answer(200, "application/json", body)).Mailbox(t.Context(), 0); err == nil {
-			t.Errorf("%s: %+v", body, box)
+		if mailbox, err := serve(t, answer(200, "application/json", body)).Mailbox(t.Context(), 0); err == nil {
+			t.Errorf("%s: %+v", body, mailbox)
 		}
 	}
 	for _, body := range []string{`{}`, ` { } `, `{"messages":null}`, `{"messages":[ ]}`, `{"Messages":[],"x":{"y":["}"]}}`} {
-		if box, err := serve(t, answer(200, "application/json", body)).Mailbox(t.Context(), 0); err != nil || !box.Empty() {
-			t.Errorf("%s: %+v, %v", body, box, err)
+		if mailbox, err := serve(t, answer(200, "application/json", body)).Mailbox(t.Context(), 0); err != nil || !mailbox.Empty() {
+			t.Errorf("%s: %+v, %v", body, mailbox, err)
 		}
 	}
 }
 
-// TestUndecodedStarvesNobody fills a mailbox with what never goes away.
-func TestUndecodedStarvesNobody(t *testing.T) {
+// TestUndecodedBlocksNoMessage fills a mailbox with what never goes away.
+func TestUndecodedBlocksNoMessage(t *testing.T) {
 	var b strings.Builder
 	for i := range 5_000 {
 		fmt.Fprintf(&b, `[%d],{"message":"%d"},`, i, i)
 	}
 	c := serve(t, answer(200, "application/json", `{"messages":[`+b.String()+`{"id":"good","message":"x"}]}`))
-	box, err := c.Mailbox(t.Context(), 0)
+	mailbox, err := c.Mailbox(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := box.Messages[len(box.Messages)-1]; last.ID != "good" || len(box.Messages)+len(box.Undecoded) != MaxMessages+1 {
-		t.Errorf("%d messages, %d others, the last message is %q", len(box.Messages), len(box.Undecoded), last.ID)
+	if last := mailbox.Messages[len(mailbox.Messages)-1]; last.ID != "good" || len(mailbox.Messages)+len(mailbox.Undecoded) != MaxMessages+1 {
+		t.Errorf("%d messages, %d others, the last message is %q", len(mailbox.Messages), len(mailbox.Undecoded), last.ID)
 	}
 }

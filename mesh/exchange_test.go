@@ -49,8 +49,8 @@ func postRaw(ctx context.Context, url string, body io.Reader) (int, string, erro
 	return resp.StatusCode, string(text), err
 }
 
-// heard reads a request's header.
-func heard(conn net.Conn) {
+// drain reads a request's header.
+func drain(conn net.Conn) {
 	r := bufio.NewReader(conn)
 	for line := ""; line != "\r\n"; {
 		var err error
@@ -68,14 +68,14 @@ func TestAnswersAreRead(t *testing.T) {
 		"until the end":     "HTTP/1.0 200 OK\r\n\r\nhello",
 		"behind early ones": "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
 	} {
-		url := raw(t, func(conn net.Conn) { heard(conn); io.WriteString(conn, answer) })
+		url := raw(t, func(conn net.Conn) { drain(conn); io.WriteString(conn, answer) })
 		if code, body, err := postRaw(t.Context(), url, nil); err != nil || code != 200 || body != "hello" {
 			t.Errorf("%s: %d %q, %v", name, code, body, err)
 		}
 	}
 	const long = 2 * maxHeader
 	url := raw(t, func(conn net.Conn) {
-		heard(conn)
+		drain(conn)
 		io.WriteString(conn, "HTTP/1.0 200 OK\r\n\r\n"+strings.Repeat("x", long))
 	})
 	if _, body, err := postRaw(t.Context(), url, nil); err != nil || len(body) != long {
@@ -84,9 +84,9 @@ func TestAnswersAreRead(t *testing.T) {
 }
 
 // A server that refuses a large body need not read it.
-func TestARefusalBehindAnUnreadBody(t *testing.T) {
+func TestRefusalOfUnreadBody(t *testing.T) {
 	url := raw(t, func(conn net.Conn) {
-		heard(conn)
+		drain(conn)
 		io.WriteString(conn, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!")
 		conn.(*net.TCPConn).CloseWrite()
 		io.CopyN(io.Discard, conn, 1<<20)
@@ -100,14 +100,14 @@ func TestARefusalBehindAnUnreadBody(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestInvalidAnswers(t *testing.T) {
 	for want, script := range map[string]func(net.Conn){
-		"closed before an answer": heard,
+		"closed before an answer": drain,
 		"header of the answer is too long": func(conn net.Conn) {
-			heard(conn)
+			drain(conn)
 			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nX: %s\r\n\r\n", strings.Repeat("x", maxHeader))
 		},
-		"malformed HTTP": func(conn net.Conn) { heard(conn); io.WriteString(conn, "220 smtp.example.org ESMTP\r\n") },
+		"malformed HTTP": func(conn net.Conn) { drain(conn); io.WriteString(conn, "220 smtp.example.org ESMTP\r\n") },
 	} {
 		if _, _, err := postRaw(t.Context(), raw(t, script), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
@@ -119,12 +119,12 @@ func TestAnswersThatAreNone(t *testing.T) {
 // reads the body.
 func TestCallsEndWithTheirContext(t *testing.T) {
 	for name, begin := range map[string]string{"header": "", "body": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe"} {
-		gone := make(chan error, 1)
+		closed := make(chan error, 1)
 		url := raw(t, func(conn net.Conn) {
-			heard(conn)
+			drain(conn)
 			io.WriteString(conn, begin)
 			_, err := conn.Read(make([]byte, 1))
-			gone <- err
+			closed <- err
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		_, _, err := postRaw(ctx, url, nil)
@@ -132,17 +132,17 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := <-gone; err == nil {
+		if err := <-closed; err == nil {
 			t.Errorf("%s: the connection stays open", name)
 		}
 	}
 }
 
 // A listener waits for a thousand mailboxes: each call has the caller's goroutine alone.
-func TestACallHasNoGoroutineOfItsOwn(t *testing.T) {
+func TestCallStartsNoGoroutine(t *testing.T) {
 	waiting, answer := make(chan struct{}), make(chan struct{})
 	url := raw(t, func(conn net.Conn) {
-		heard(conn)
+		drain(conn)
 		waiting <- struct{}{}
 		<-answer
 		io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")

@@ -62,7 +62,7 @@ func (fs *Fields) UnmarshalJSON(data []byte) error {
 	names := map[string]bool{}
 	for dec.More() {
 		if len(*fs) == MaxFields {
-			return fmt.Errorf("there are more than %d fields", MaxFields)
+			return fmt.Errorf("more than %d fields", MaxFields)
 		}
 		name, err := dec.Token()
 		if err != nil {
@@ -73,7 +73,7 @@ func (fs *Fields) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		if names[f.Name] {
-			return errors.New("a field is there twice")
+			return errors.New("duplicate field")
 		}
 		names[f.Name] = true
 		f.Value = withoutHTMLEscapes(f.Value)
@@ -120,7 +120,7 @@ func htmlEscaped(escape string) byte {
 // Check returns an error unless a report can carry these fields.
 func (fs Fields) Check() error {
 	if len(fs) > MaxFields {
-		return fmt.Errorf("there are more than %d fields", MaxFields)
+		return fmt.Errorf("more than %d fields", MaxFields)
 	}
 	names := map[string]bool{}
 	for _, f := range fs {
@@ -128,7 +128,7 @@ func (fs Fields) Check() error {
 			return errors.New("a field must have a name of 1 to 64 of the characters A-Z a-z 0-9 _ -")
 		}
 		if names[f.Name] {
-			return fmt.Errorf("the field %s is there twice", f.Name)
+			return fmt.Errorf("duplicate field %s", f.Name)
 		}
 		names[f.Name] = true
 		switch {
@@ -137,11 +137,11 @@ func (fs Fields) Check() error {
 		case !utf8.Valid(f.Value):
 			return fmt.Errorf("the field %s is not valid UTF-8", f.Name)
 		case depth(f.Value) > MaxFieldDepth:
-			return fmt.Errorf("the field %s has more than %d arrays and objects within each other", f.Name, MaxFieldDepth)
+			return fmt.Errorf("the field %s is nested more than %d levels deep", f.Name, MaxFieldDepth)
 		}
 	}
 	if size := fs.Size(); size > MaxFieldsBytes {
-		return fmt.Errorf("the fields have %d bytes as JSON, and a report takes %d", size, MaxFieldsBytes)
+		return fmt.Errorf("the fields have %d bytes as JSON, the limit is %d", size, MaxFieldsBytes)
 	}
 	return nil
 }

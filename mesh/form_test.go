@@ -77,9 +77,9 @@ func TestMalformed(t *testing.T) {
 		"a large result":            {Message{ID: "m1", Fields: Fields{{"a", json.RawMessage(`"` + long(MaxFieldsBytes) + `"`)}}}, false},
 		"any field that is allowed": {Message{ID: "m1", ResultFields: field("a-Z_09")}, true},
 	} {
-		why := tt.m.Malformed()
-		if (why == "") != tt.good || len(why) > 200 {
-			t.Errorf("%s: %q", name, why)
+		reason := tt.m.Malformed()
+		if (reason == "") != tt.good || len(reason) > 200 {
+			t.Errorf("%s: %q", name, reason)
 		}
 	}
 }
@@ -89,9 +89,9 @@ func TestMalformed(t *testing.T) {
 func FuzzMalformed(f *testing.F) {
 	f.Add("m1", "call", `["a",{"name":"b","type":"integer"}]`, "goulard", `{"a":1}`, "trace.1", "success")
 	f.Add("../x", "\n", "["+strings.Repeat(`"a",`, 40)+`"a"]`, "A", `{"a":{}}`, "\n", "fine")
-	f.Fuzz(func(t *testing.T, id, correlation, asked, hops, fields, trace, status string) {
+	f.Fuzz(func(t *testing.T, id, correlation, resultFields, hops, fields, trace, status string) {
 		m := Message{ID: id, Correlation: correlation, Hops: strings.Split(hops, ","), Trace: trace, Status: state.Outcome(status)}
-		if json.Unmarshal([]byte(asked), &m.ResultFields) != nil || json.Unmarshal([]byte(fields), &m.Fields) != nil || m.Malformed() != "" {
+		if json.Unmarshal([]byte(resultFields), &m.ResultFields) != nil || json.Unmarshal([]byte(fields), &m.Fields) != nil || m.Malformed() != "" {
 			return
 		}
 		if len(m.ID) > 256 || len(m.Correlation) > 256 || len(m.Hops) > maxKeptHops || len(m.ResultFields) > 32 || len(m.Fields) > 64 || len(m.Trace) > 128 || len(m.Status) > 8 {

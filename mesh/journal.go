@@ -45,7 +45,7 @@ type journal struct {
 }
 
 // ErrServed reports that another process serves a mesh from the directory.
-var ErrServed = errors.New("another mesh is already running there")
+var ErrServed = errors.New("another mesh is already running in this directory")
 
 // OpenServer returns a mesh that keeps its content in dir. It creates dir with mode 0700 if
 // necessary. Messages answered 202, HALT and the registry survive a crash of the process and,
@@ -59,7 +59,7 @@ func OpenServer(dir string, o Options) (*Server, error) {
 		return nil, err
 	}
 	if err := osfile.MkdirAll(dir); err != nil {
-		return nil, fmt.Errorf("make mesh directory: %w", err)
+		return nil, fmt.Errorf("create mesh directory: %w", err)
 	}
 	lock, err := osfile.Lock(filepath.Join(dir, "mesh.lock"))
 	if err != nil {
@@ -76,12 +76,12 @@ func OpenServer(dir string, o Options) (*Server, error) {
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	store, held, err := openDiskBlobs(filepath.Join(dir, "blobs"))
+	store, files, err := openDiskBlobs(filepath.Join(dir, "blobs"))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the files of the mesh: %w", err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("open mesh files: %w", err), lock.Close())
 	}
 	s.blobs = newBlobs(store, diskQuota, s.clock)
-	s.blobs.restore(held, s.ledger.messages())
+	s.blobs.restore(files, s.ledger.messages())
 	if err := s.persist(true); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}

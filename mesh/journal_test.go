@@ -63,7 +63,7 @@ func closeServer(t *testing.T, s *Server) {
 	}
 }
 
-func texts(s *Server, handle string) (all string) {
+func mailboxTexts(s *Server, handle string) (all string) {
 	for _, m := range s.ledger.oldest(handle) {
 		all += m.Kind + " " + m.Text + "; "
 	}
@@ -110,7 +110,7 @@ func TestRestart(t *testing.T) {
 	for range 2 {
 		closeServer(t, s)
 		s = open(t, dir)
-		if got, want := texts(s, "goulard"), "message text 1; message text 3; nudge wake; "; got != want {
+		if got, want := mailboxTexts(s, "goulard"), "message text 1; message text 3; nudge wake; "; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if !s.ledger.halted || s.ledger.count != before.count || s.ledger.bytes != before.bytes || len(s.ledger.seenOrder) != 3 {
@@ -133,7 +133,7 @@ func TestRestart(t *testing.T) {
 }
 
 // A message answered 202 survives kill -9 at any moment.
-func TestKilled(t *testing.T) {
+func TestSurvivesKill(t *testing.T) {
 	dir, accepted := t.TempDir(), map[string]bool{}
 	for round := range 3 {
 		cmd := exec.Command(os.Args[0])
@@ -183,14 +183,14 @@ func TestKilled(t *testing.T) {
 	if s.SetAside() != "" {
 		t.Error("the log was damaged")
 	}
-	held := map[string]bool{}
-	for _, box := range s.ledger.mailboxes {
-		for _, h := range box {
-			held[h.ID] = true
+	stored := map[string]bool{}
+	for _, mailbox := range s.ledger.mailboxes {
+		for _, h := range mailbox {
+			stored[h.ID] = true
 		}
 	}
 	for id := range accepted {
-		if !held[id] {
+		if !stored[id] {
 			t.Errorf("%s was accepted and is lost", id)
 		}
 	}
@@ -270,7 +270,7 @@ func TestDamagedLog(t *testing.T) {
 			}
 			s := open(t, dir)
 			defer closeServer(t, s)
-			if got := texts(s, "goulard"); got != tt.want {
+			if got := mailboxTexts(s, "goulard"); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			if (s.SetAside() != "") != tt.damaged {
@@ -315,7 +315,7 @@ func TestOpenServerRefuses(t *testing.T) {
 
 // If the disk fails, the sender gets 503 and repeats the message later. That
 // message is not on disk, and the log is used again only after a rewrite.
-func TestWriteFails(t *testing.T) {
+func TestLogWriteFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mesh")
 	s := open(t, dir)
 	d := client(serveMesh(t, s), "dorlange", "td")
@@ -406,7 +406,7 @@ func BenchmarkPost(b *testing.B) {
 						b.Fatal(err)
 					}
 					s.mu.Lock()
-					s.change(record{Ack: new(heldMessage{Message: m}.postKey())})
+					s.change(record{Ack: new(storedMessage{Message: m}.postKey())})
 					s.mu.Unlock()
 				}
 			})

@@ -17,21 +17,21 @@ import (
 // in the profile, its value the name on that mesh.
 type Keys map[string]string
 
-// posted is the answer to POST /message and to POST /nudge.
-type posted struct {
+// receiptBody is the answer to POST /message and to POST /nudge.
+type receiptBody struct {
 	ID string `json:"id"`
 }
 
-// answered returns the types of the objects in answers. Their members may be renamed.
-func answered() []reflect.Type {
+// answerTypes returns the types of the objects in answers. Their members may be renamed.
+func answerTypes() []reflect.Type {
 	return []reflect.Type{
-		reflect.TypeFor[Mailbox](), reflect.TypeFor[Message](), reflect.TypeFor[posted](),
+		reflect.TypeFor[Mailbox](), reflect.TypeFor[Message](), reflect.TypeFor[receiptBody](),
 		reflect.TypeFor[onlineList](), reflect.TypeFor[Presence](), reflect.TypeFor[Status](),
 	}
 }
 
-// sent returns the types of the objects in our requests. Their members may be renamed.
-func sent() []reflect.Type {
+// requestTypes returns the types of the objects in our requests. Their members may be renamed.
+func requestTypes() []reflect.Type {
 	return []reflect.Type{reflect.TypeFor[postBody](), reflect.TypeFor[nudgeBody](), reflect.TypeFor[Presence]()}
 }
 
@@ -52,14 +52,14 @@ var foreignKey = lazy.NewRegexp(`^[A-Za-z0-9_.$@-]{1,64}$`)
 func (k Keys) CheckIn() (key string, err error) {
 	for _, key := range slices.Sorted(maps.Keys(k)) {
 		if key == provenKey || foldedName(k[key]) == provenKey {
-			return key, errors.New("proven cannot be renamed: it is the mesh's word about the sender, and no member of a message may take its place")
+			return key, errors.New("proven cannot be renamed, or be the new name of another key: only the mesh sets it")
 		}
 	}
-	return k.check(answered())
+	return k.check(answerTypes())
 }
 
 // CheckOut is CheckIn for our requests.
-func (k Keys) CheckOut() (key string, err error) { return k.check(sent()) }
+func (k Keys) CheckOut() (key string, err error) { return k.check(requestTypes()) }
 
 func (k Keys) check(objects []reflect.Type) (string, error) {
 	if len(k) == 0 {
@@ -81,7 +81,7 @@ func (k Keys) check(objects []reflect.Type) (string, error) {
 		}
 		for _, o := range objects {
 			if other := k.clash(key, memberNames(o)); other != "" {
-				return key, fmt.Errorf("%q is the name of %s, too", k[key], other)
+				return key, fmt.Errorf("%q is already the name of %s", k[key], other)
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func (k Keys) textOf(members []member) (named []member, changed bool, err error)
 	return members, true, nil
 }
 
-var errTwoTexts = errors.New("its message and its body differ")
+var errTwoTexts = errors.New("its message and its body are different texts")
 
 // sameText reports whether two values are the same string.
 func sameText(a, b []byte) bool {

@@ -13,9 +13,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestBodyIsTheText reads messages whose text is named body, as a mesh shows them
+// TestTextNamedBody reads messages whose text is named body, as a mesh shows them
 // and as our server takes them.
-func TestBodyIsTheText(t *testing.T) {
+func TestTextNamedBody(t *testing.T) {
 	for _, tt := range []struct{ raw, text, reason string }{
 		{`{"id":"a","to":"b","from":"c","body":"hello"}`, "hello", ""},
 		{`{"id":"a","to":"b","from":"c","BODY":"hello"}`, "hello", ""},
@@ -23,11 +23,11 @@ func TestBodyIsTheText(t *testing.T) {
 		{`{"id":"a","to":"b","from":"c","message":"h\u0065llo","body":"hello"}`, "hello", ""},
 		{`{"id":"a","to":"b","from":"c","message":"hello","body":null}`, "hello", ""},
 		{`{"id":"a","to":"b","from":"c","message":null,"body":"hello"}`, "hello", ""},
-		{`{"id":"a","to":"b","from":"c","message":"hello","body":"bye"}`, "", "its message and its body differ"},
-		{`{"id":"a","to":"b","from":"c","message":"hello","body":""}`, "", "its message and its body differ"},
-		{`{"id":"a","to":"b","from":"c","message":"","body":"hello"}`, "", "its message and its body differ"},
+		{`{"id":"a","to":"b","from":"c","message":"hello","body":"bye"}`, "", "its message and its body are different texts"},
+		{`{"id":"a","to":"b","from":"c","message":"hello","body":""}`, "", "its message and its body are different texts"},
+		{`{"id":"a","to":"b","from":"c","message":"","body":"hello"}`, "", "its message and its body are different texts"},
 		{`{"id":"a","to":"b","from":"c","body":7}`, "", "cannot unmarshal number"},
-		{`{"id":"a","to":"b","from":"c","body":"x","Body":"y"}`, "", "it names body twice"},
+		{`{"id":"a","to":"b","from":"c","body":"x","Body":"y"}`, "", "it contains body twice"},
 	} {
 		m, err := Decode([]byte(tt.raw))
 		if m.Text != tt.text || (err == nil) != (tt.reason == "") || err != nil && !strings.Contains(err.Error(), tt.reason) {
@@ -44,21 +44,21 @@ func TestBodyIsTheText(t *testing.T) {
 		}
 		resp.Body.Close()
 		c.Handle = "b"
-		box, err := c.Mailbox(t.Context(), 0)
+		mailbox, err := c.Mailbox(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		switch {
-		case tt.reason != "" && (resp.StatusCode != 400 || !box.Empty()):
-			t.Errorf("%s: posted: %d, %+v", tt.raw, resp.StatusCode, box)
-		case tt.reason == "" && (resp.StatusCode != 202 || len(box.Messages) != 1 || box.Messages[0].Text != tt.text):
-			t.Errorf("%s: posted: %d, %+v", tt.raw, resp.StatusCode, box)
+		case tt.reason != "" && (resp.StatusCode != 400 || !mailbox.Empty()):
+			t.Errorf("%s: posted: %d, %+v", tt.raw, resp.StatusCode, mailbox)
+		case tt.reason == "" && (resp.StatusCode != 202 || len(mailbox.Messages) != 1 || mailbox.Messages[0].Text != tt.text):
+			t.Errorf("%s: posted: %d, %+v", tt.raw, resp.StatusCode, mailbox)
 		}
 	}
 }
 
-// TestForeignMesh speaks with a mesh that names everything otherwise.
-func TestForeignMesh(t *testing.T) {
+// TestRenamedKeys speaks with a mesh that names everything otherwise.
+func TestRenamedKeys(t *testing.T) {
 	posted := map[string]map[string]json.RawMessage{}
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b, _ := io.ReadAll(r.Body); len(b) > 0 {
@@ -107,15 +107,15 @@ func TestForeignMesh(t *testing.T) {
 			t.Errorf("%s: posted %s, want %s", path, got, want)
 		}
 	}
-	box, err := c.Mailbox(t.Context(), 0)
-	if err != nil || len(box.Messages) != 1 || len(box.Undecoded) != 1 {
-		t.Fatalf("%+v, %v", box, err)
+	mailbox, err := c.Mailbox(t.Context(), 0)
+	if err != nil || len(mailbox.Messages) != 1 || len(mailbox.Undecoded) != 1 {
+		t.Fatalf("%+v, %v", mailbox, err)
 	}
 	want := Message{ID: "m2", From: "other", Text: "hi", Kind: KindMessage, Correlation: "m1", Proven: true, SentAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	if !box.Halted || !reflect.DeepEqual(box.Messages[0], want) {
-		t.Errorf("read %+v, want %+v", box.Messages[0], want)
+	if !mailbox.Halted || !reflect.DeepEqual(mailbox.Messages[0], want) {
+		t.Errorf("read %+v, want %+v", mailbox.Messages[0], want)
 	}
-	if u := box.Undecoded[0]; u.ID != "m3" || u.From != "other" || !strings.Contains(string(u.Raw), `"text":7`) {
+	if u := mailbox.Undecoded[0]; u.ID != "m3" || u.From != "other" || !strings.Contains(string(u.Raw), `"text":7`) {
 		t.Errorf("set aside %+v", u)
 	}
 	if online, err := c.Online(t.Context()); err != nil || len(online) != 1 || online[0].Handle != "other" {
@@ -126,9 +126,9 @@ func TestForeignMesh(t *testing.T) {
 	}
 }
 
-// TestProofHasNoOtherName checks that no member of a message can be read as the
+// TestProvenCannotBeRenamed checks that no member of a message can be read as the
 // mesh's word that a token proves its sender.
-func TestProofHasNoOtherName(t *testing.T) {
+func TestProvenCannotBeRenamed(t *testing.T) {
 	for _, k := range []Keys{{"proven": "verified"}, {"proven": "proven"}, {"kind": "proven"}, {"kind": "PROVEN"}} {
 		if key, err := k.CheckIn(); err == nil {
 			t.Errorf("%v is accepted", k)
@@ -141,8 +141,8 @@ func TestProofHasNoOtherName(t *testing.T) {
 	}
 }
 
-// TestKeysWithOneMeaning refuses names that two members of an object would share.
-func TestKeysWithOneMeaning(t *testing.T) {
+// TestKeyClashes refuses names that two members of an object would share.
+func TestKeyClashes(t *testing.T) {
 	for _, k := range []Keys{{"message": "id"}, {"message": "From"}, {"from": "x", "to": "X"}, {"message": ""}, {"message": "a b"}, {"x": "y"}, {"messages": "halted"}} {
 		if key, err := k.CheckIn(); err == nil || key == "" {
 			t.Errorf("%v is accepted", k)
@@ -155,9 +155,9 @@ func TestKeysWithOneMeaning(t *testing.T) {
 	}
 }
 
-// TestOnlyAnAnswerThatShowsIt counts as taken: another service on the port may
+// TestReceiptNamesMessage counts as taken: another service on the port may
 // answer 200 to anything.
-func TestOnlyAnAnswerThatShowsIt(t *testing.T) {
+func TestReceiptNamesMessage(t *testing.T) {
 	for _, code := range []int{200, 201, 202} {
 		for _, body := range []string{`{}`, `{"id":""}`, `{"id":"other"}`, `{"ok":true}`, `{"id":"X"}`, `{"message":{"id":"x"}}`} {
 			_, err := serve(t, answer(code, "application/json", body)).Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"})

@@ -21,7 +21,7 @@ const (
 // ledger is the content of a mesh. Only records change it, so a log of the records rebuilds it.
 type ledger struct {
 	halted    bool
-	mailboxes map[string][]heldMessage // by handle; oldest first
+	mailboxes map[string][]storedMessage // by handle; oldest first
 	count     int
 	bytes     int
 	agents    map[string]Presence
@@ -32,8 +32,8 @@ type ledger struct {
 	seenOrder []seenPost
 }
 
-// heldMessage is a message and its size in an answer, in bytes.
-type heldMessage struct {
+// storedMessage is a message and its size in an answer, in bytes.
+type storedMessage struct {
 	Message
 	size int
 }
@@ -63,7 +63,7 @@ type record struct {
 }
 
 func newLedger() ledger {
-	return ledger{mailboxes: map[string][]heldMessage{}, agents: map[string]Presence{}, seen: map[postKey]bool{}}
+	return ledger{mailboxes: map[string][]storedMessage{}, agents: map[string]Presence{}, seen: map[postKey]bool{}}
 }
 
 // apply applies the change r.
@@ -72,7 +72,7 @@ func (l *ledger) apply(r record) {
 	case r.Message != nil:
 		l.add(*r.Message)
 	case r.Ack != nil:
-		l.remove(r.Ack.To, func(h heldMessage) bool { return h.postKey() == *r.Ack })
+		l.remove(r.Ack.To, func(h storedMessage) bool { return h.postKey() == *r.Ack })
 	case r.Presence != nil:
 		l.agents[r.Presence.Handle] = *r.Presence
 	case r.Halted != nil:
@@ -86,50 +86,50 @@ func (l *ledger) apply(r record) {
 // id, so that a late acknowledgement of the earlier nudge does not remove it.
 func (l *ledger) add(m Message) {
 	if m.Kind == KindNudge {
-		l.makeWay(m)
+		l.replaceNudge(m)
 	} else {
-		l.markSeen(seenPost{postKey: heldMessage{Message: m}.postKey(), At: m.SentAt})
+		l.markSeen(seenPost{postKey: storedMessage{Message: m}.postKey(), At: m.SentAt})
 	}
 	body, _ := encode(m) // encoding strings, a bool and a time cannot fail
-	l.mailboxes[m.To] = append(l.mailboxes[m.To], heldMessage{Message: m, size: len(body)})
+	l.mailboxes[m.To] = append(l.mailboxes[m.To], storedMessage{Message: m, size: len(body)})
 	l.count++
 	l.bytes += len(body)
 }
 
-// makeWay removes the nudge that the nudge m replaces: the one of the same sender, or the
+// replaceNudge removes the nudge that the nudge m replaces: the one of the same sender, or the
 // oldest if there are too many unproven nudges. Only its own sender can replace a proven nudge,
 // because the recipient may reject the replacement.
-func (l *ledger) makeWay(m Message) {
-	same := func(h heldMessage) bool { return h.Kind == KindNudge && h.From == m.From && h.Proven == m.Proven }
-	unproven := func(h heldMessage) bool { return h.Kind == KindNudge && !h.Proven }
-	box, held := l.mailboxes[m.To], 0
-	for _, h := range box {
+func (l *ledger) replaceNudge(m Message) {
+	same := func(h storedMessage) bool { return h.Kind == KindNudge && h.From == m.From && h.Proven == m.Proven }
+	unproven := func(h storedMessage) bool { return h.Kind == KindNudge && !h.Proven }
+	mailbox, unprovenCount := l.mailboxes[m.To], 0
+	for _, h := range mailbox {
 		if unproven(h) {
-			held++
+			unprovenCount++
 		}
 	}
 	switch {
-	case slices.ContainsFunc(box, same):
+	case slices.ContainsFunc(mailbox, same):
 		l.remove(m.To, same)
-	case !m.Proven && held >= maxUnprovenNudges:
+	case !m.Proven && unprovenCount >= maxUnprovenNudges:
 		l.remove(m.To, unproven)
 	}
 }
 
 // remove removes the first message of a mailbox for which match returns true.
-func (l *ledger) remove(handle string, match func(heldMessage) bool) {
-	box := l.mailboxes[handle]
-	i := slices.IndexFunc(box, match)
+func (l *ledger) remove(handle string, match func(storedMessage) bool) {
+	mailbox := l.mailboxes[handle]
+	i := slices.IndexFunc(mailbox, match)
 	if i < 0 {
 		return
 	}
 	l.count--
-	l.bytes -= box[i].size
-	if box = slices.Delete(box, i, i+1); len(box) == 0 {
+	l.bytes -= mailbox[i].size
+	if mailbox = slices.Delete(mailbox, i, i+1); len(mailbox) == 0 {
 		delete(l.mailboxes, handle)
 		return
 	}
-	l.mailboxes[handle] = box
+	l.mailboxes[handle] = mailbox
 }
 
 // markSeen keeps an id for a week, and at most the newest maxSeen ids. A sender repeats a
@@ -145,9 +145,9 @@ func (l *ledger) markSeen(r seenPost) {
 	}
 }
 
-// room reports whether the mesh has room for m. A full mailbox still accepts a nudge, because
+// hasRoom reports whether the mesh has room for m. A full mailbox still accepts a nudge, because
 // it holds few of them.
-func (l *ledger) room(m Message) bool {
+func (l *ledger) hasRoom(m Message) bool {
 	part := share(m.Proven)
 	return (m.Kind == KindNudge || len(l.mailboxes[m.To]) < maxPerMailbox/part) &&
 		l.count < maxHeld/part && l.bytes+len(m.Text) <= maxBytes/part
@@ -166,27 +166,27 @@ func share(proven bool) int {
 // senders used the same id, it returns the second message only after the first is acknowledged,
 // because an acknowledgement does not name the sender.
 func (l *ledger) oldest(handle string) []Message {
-	var shown []Message
+	var messages []Message
 	size := len(`{"halted":false,"messages":[]}`)
 	ids := map[string]bool{}
 	for _, h := range l.mailboxes[handle] {
 		if ids[h.ID] {
 			continue
 		}
-		if size += h.size + len(","); len(shown) == MaxMessages || size > MaxMailbox {
+		if size += h.size + len(","); len(messages) == MaxMessages || size > MaxMailbox {
 			break
 		}
 		ids[h.ID] = true
-		shown = append(shown, h.Message)
+		messages = append(messages, h.Message)
 	}
-	return shown
+	return messages
 }
 
 // messages returns every waiting message.
 func (l *ledger) messages() []Message {
 	var all []Message
-	for _, box := range l.mailboxes {
-		for _, h := range box {
+	for _, mailbox := range l.mailboxes {
+		for _, h := range mailbox {
 			all = append(all, h.Message)
 		}
 	}
@@ -194,15 +194,15 @@ func (l *ledger) messages() []Message {
 }
 
 // find returns the message that an acknowledgement of id refers to.
-func (l *ledger) find(handle, id string) (heldMessage, bool) {
+func (l *ledger) find(handle, id string) (storedMessage, bool) {
 	for _, h := range l.mailboxes[handle] {
 		if h.ID == id {
 			return h, true
 		}
 	}
-	return heldMessage{}, false
+	return storedMessage{}, false
 }
 
-func (h heldMessage) postKey() postKey {
+func (h storedMessage) postKey() postKey {
 	return postKey{From: h.From, Proven: h.Proven, To: h.To, ID: h.ID}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Two senders may choose the same id. An acknowledgement removes one message.
-func TestOneIDOfTwoSenders(t *testing.T) {
+func TestSameIDFromTwoSenders(t *testing.T) {
 	_, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	for _, c := range []*Client{d, g} {
@@ -18,9 +18,9 @@ func TestOneIDOfTwoSenders(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"dorlange", "goulard"} {
-		box, err := g.Mailbox(t.Context(), 0)
-		if err != nil || len(box.Messages) != 1 || box.Messages[0].Text != want {
-			t.Fatalf("want %s's: %+v, %v", want, box, err)
+		mailbox, err := g.Mailbox(t.Context(), 0)
+		if err != nil || len(mailbox.Messages) != 1 || mailbox.Messages[0].Text != want {
+			t.Fatalf("want %s's: %+v, %v", want, mailbox, err)
 		}
 		if err := g.Ack(t.Context(), "same"); err != nil {
 			t.Fatal(err)
@@ -29,7 +29,7 @@ func TestOneIDOfTwoSenders(t *testing.T) {
 }
 
 // A full mesh refuses messages. Unproven senders can fill only half of it.
-func TestFull(t *testing.T) {
+func TestLedgerFull(t *testing.T) {
 	clock := newTestClock()
 	s := NewServer(Options{Open: true, Now: clock.now})
 	fill := func(proven bool) (n int) {

@@ -21,9 +21,9 @@ import (
 
 const day = 24 * time.Hour
 
-func x(n int64) string { return strings.Repeat("x", int(n)) }
+func xs(n int64) string { return strings.Repeat("x", int(n)) }
 
-func many[T any](n int64, item func(i int) T) []T {
+func repeat[T any](n int64, item func(i int) T) []T {
 	var all []T
 	for i := range int(n) {
 		all = append(all, item(i))
@@ -31,12 +31,12 @@ func many[T any](n int64, item func(i int) T) []T {
 	return all
 }
 
-// before returns the last time before d has passed.
-func before(d time.Duration) time.Duration { return d - 1 }
+// justBefore returns the last time before d has passed.
+func justBefore(d time.Duration) time.Duration { return d - 1 }
 
-// called returns the code of one call with the token of goulard. A body whose length is
+// callCode returns the code of one call with the token of goulard. A body whose length is
 // not announced is not a *strings.Reader.
-func called(s *Server, method, path string, body io.Reader) int {
+func callCode(s *Server, method, path string, body io.Reader) int {
 	r := httptest.NewRequest(method, "http://127.0.0.1"+path, body)
 	r.Header.Set("Authorization", "Bearer tg")
 	w := httptest.NewRecorder()
@@ -49,22 +49,22 @@ func TestLimitsOfMessages(t *testing.T) {
 	malformed := func(m Message) bool { return m.Malformed() != "" }
 	posted := func(n int64, wrap func(io.Reader) io.Reader) bool {
 		const rest = `{"to":"dorlange","message":""}`
-		body := `{"to":"dorlange","message":"` + x(n-int64(len(rest))) + `"}`
-		return called(NewServer(Options{Tokens: twoTokens()}), "POST", "/message", wrap(strings.NewReader(body))) == http.StatusAccepted
+		body := `{"to":"dorlange","message":"` + xs(n-int64(len(rest))) + `"}`
+		return callCode(NewServer(Options{Tokens: twoTokens()}), "POST", "/message", wrap(strings.NewReader(body))) == http.StatusAccepted
 	}
 	list := func(n int64, format string) Mailbox {
-		var box Mailbox
-		items := many(n, func(i int) string { return fmt.Sprintf(format, i) })
-		if err := box.UnmarshalJSON([]byte(`{"messages":[` + strings.Join(items, ",") + `]}`)); err != nil {
+		var mailbox Mailbox
+		items := repeat(n, func(i int) string { return fmt.Sprintf(format, i) })
+		if err := mailbox.UnmarshalJSON([]byte(`{"messages":[` + strings.Join(items, ",") + `]}`)); err != nil {
 			t.Error(err)
 		}
-		return box
+		return mailbox
 	}
 	field := func(n int64, value string) Fields {
-		return many(n, func(i int) Field { return Field{fmt.Sprint("f", i), json.RawMessage(value)} })
+		return repeat(n, func(i int) Field { return Field{fmt.Sprint("f", i), json.RawMessage(value)} })
 	}
 	files := func(n int64, size int64) []File {
-		return many(n, func(int) File { return File{SHA256: strings.Repeat("0", 64), Name: "a", Size: size} })
+		return repeat(n, func(int) File { return File{SHA256: strings.Repeat("0", 64), Name: "a", Size: size} })
 	}
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxLabel", Max: 64, Within: func(_ *testing.T, n int64) bool { return int64(len(label(strings.Repeat("X", int(n))))) == n }},
@@ -74,38 +74,38 @@ func TestLimitsOfMessages(t *testing.T) {
 		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { // whose length is not announced
 			return posted(n, func(r io.Reader) io.Reader { return io.MultiReader(r) })
 		}},
-		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{Text: x(n)}) }},
+		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{Text: xs(n)}) }},
 		{Const: "MaxMailbox", Max: 4 << 20, Within: func(_ *testing.T, n int64) bool {
 			resp := &http.Response{Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader("{}" + strings.Repeat(" ", int(n)-2)))}
 			return request{into: &Status{}}.read(resp, nil) == nil
 		}},
 		{Const: "MaxMailbox", Max: 4 << 20, Within: func(_ *testing.T, n int64) bool { // with a comma before each message, and brackets
 			l := newLedger()
-			l.mailboxes["a"] = []heldMessage{{Message{ID: "1"}, 1000}, {Message{ID: "2"}, int(n) - 1000 - len(`{"halted":false,"messages":[,,]}`)}}
+			l.mailboxes["a"] = []storedMessage{{Message{ID: "1"}, 1000}, {Message{ID: "2"}, int(n) - 1000 - len(`{"halted":false,"messages":[,,]}`)}}
 			return len(l.oldest("a")) == 2
 		}},
 		{Const: "MaxMessages", Max: 200, Within: func(_ *testing.T, n int64) bool {
 			l := newLedger()
-			l.mailboxes["a"] = many(n, func(i int) heldMessage { return heldMessage{Message: Message{ID: fmt.Sprint(i)}} })
+			l.mailboxes["a"] = repeat(n, func(i int) storedMessage { return storedMessage{Message: Message{ID: fmt.Sprint(i)}} })
 			return len(l.oldest("a")) == int(n)
 		}},
 		{Const: "MaxMessages", Max: 200, Within: func(_ *testing.T, n int64) bool { return len(list(n, `{"id":"%d"}`).Messages) == int(n) }},
 		{Const: "MaxMessages", Max: 200, Within: func(_ *testing.T, n int64) bool { return len(list(n, `{"message":"%d"}`).Messages) == int(n) }},
 		{Const: "MaxMessages", Max: 200, Within: func(_ *testing.T, n int64) bool { return len(list(n, `%d`).Undecoded) == int(n) }},
 		{Const: "MaxHops", Max: 4, Within: func(_ *testing.T, n int64) bool {
-			m := Message{ID: "m", Kind: KindAsk, Text: "x", Hops: many(n, func(int) string { return "a" })}
+			m := Message{ID: "m", Kind: KindAsk, Text: "x", Hops: repeat(n, func(int) string { return "a" })}
 			return m.Unsendable() == "" && !malformed(m)
 		}},
 		{Const: "maxKeptHops", Max: 32, Within: func(_ *testing.T, n int64) bool {
-			return !malformed(Message{Hops: many(n, func(int) string { return "a" })})
+			return !malformed(Message{Hops: repeat(n, func(int) string { return "a" })})
 		}},
-		{Const: "maxID", Max: 256, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{ID: x(n)}) }},
+		{Const: "maxID", Max: 256, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{ID: xs(n)}) }},
 		{Const: "maxSentID", Max: 128, Within: func(_ *testing.T, n int64) bool {
-			return Message{ID: x(n), Kind: KindAsk, Text: "x"}.Unsendable() == "" && ValidTrace(x(n))
+			return Message{ID: xs(n), Kind: KindAsk, Text: "x"}.Unsendable() == "" && ValidTrace(xs(n))
 		}},
-		{Const: "maxKind", Max: 64, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{Kind: x(n)}) }},
-		{Const: "maxCorrelation", Max: 256, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{Correlation: x(n)}) }},
-		{Const: "maxPart", Max: 96, Within: func(_ *testing.T, n int64) bool { return keyPart(x(n)) == x(n) }},
+		{Const: "maxKind", Max: 64, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{Kind: xs(n)}) }},
+		{Const: "maxCorrelation", Max: 256, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{Correlation: xs(n)}) }},
+		{Const: "maxPart", Max: 96, Within: func(_ *testing.T, n int64) bool { return keyPart(xs(n)) == xs(n) }},
 		{Const: "maxPart", Max: 96, Step: 3, Within: func(_ *testing.T, n int64) bool { // escaped
 			return keyPart(strings.Repeat(":", int(n/3))) == strings.Repeat("%3A", int(n/3))
 		}},
@@ -120,7 +120,7 @@ func TestLimitsOfMessages(t *testing.T) {
 			return json.Unmarshal(data, new(Fields)) == nil
 		}},
 		{Const: "MaxFieldsBytes", Max: 32 << 10, Within: func(_ *testing.T, n int64) bool {
-			return Fields{{"a", json.RawMessage(`"` + x(n-int64(len(`{"a":""}`))) + `"`)}}.Check() == nil
+			return Fields{{"a", json.RawMessage(`"` + xs(n-int64(len(`{"a":""}`))) + `"`)}}.Check() == nil
 		}},
 		{Const: "MaxFieldDepth", Max: 100, Within: func(_ *testing.T, n int64) bool {
 			return field(1, strings.Repeat("[", int(n))+strings.Repeat("]", int(n))).Check() == nil
@@ -137,15 +137,15 @@ func TestLimitsOfMessages(t *testing.T) {
 		{Const: "MaxFile", Max: 16<<20 + 1, Within: func(_ *testing.T, n int64) bool { // of what is read: a byte more than an upload has
 			b := newBlobs(zeros(n), memoryQuota, time.Now)
 			k := blobKey{"goulard", zeros(n).sum()}
-			b.held[k] = &blob{size: n}
+			b.stored[k] = &blob{size: n}
 			_, size, err := b.read(k)
 			return err == nil && size == n
 		}},
 		{Const: "MaxFilesBytes", Max: 32 << 20, Within: func(_ *testing.T, n int64) bool {
 			return CheckFiles(append(files(2, 15<<20), files(1, n-30<<20)...)) == nil
 		}},
-		{Const: "maxFileName", Max: 255, Within: func(_ *testing.T, n int64) bool { return ValidFileName(x(n)) }},
-		{Const: "maxFileType", Max: 127, Within: func(_ *testing.T, n int64) bool { return ValidFileType("text/" + x(n-5)) }},
+		{Const: "maxFileName", Max: 255, Within: func(_ *testing.T, n int64) bool { return ValidFileName(xs(n)) }},
+		{Const: "maxFileType", Max: 127, Within: func(_ *testing.T, n int64) bool { return ValidFileType("text/" + xs(n-5)) }},
 	})
 }
 
@@ -168,7 +168,7 @@ func TestLimitsOfTheServer(t *testing.T) {
 	room := func(proven bool, change func(*ledger)) bool {
 		l := newLedger()
 		change(&l)
-		return l.room(Message{To: "a", Text: "text", Proven: proven})
+		return l.hasRoom(Message{To: "a", Text: "text", Proven: proven})
 	}
 	polls := func(caller string, n int64) bool {
 		s := NewServer(Options{Open: true})
@@ -177,10 +177,10 @@ func TestLimitsOfTheServer(t *testing.T) {
 	}
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxPerMailbox", Max: 1000, Within: func(_ *testing.T, n int64) bool {
-			return room(true, func(l *ledger) { l.mailboxes["a"] = make([]heldMessage, n-1) })
+			return room(true, func(l *ledger) { l.mailboxes["a"] = make([]storedMessage, n-1) })
 		}},
 		{Const: "maxPerMailbox", Max: 500, Within: func(_ *testing.T, n int64) bool {
-			return room(false, func(l *ledger) { l.mailboxes["a"] = make([]heldMessage, n-1) })
+			return room(false, func(l *ledger) { l.mailboxes["a"] = make([]storedMessage, n-1) })
 		}},
 		{Const: "maxHeld", Max: 100_000, Within: func(_ *testing.T, n int64) bool { return room(true, func(l *ledger) { l.count = int(n) - 1 }) }},
 		{Const: "maxHeld", Max: 50_000, Within: func(_ *testing.T, n int64) bool { return room(false, func(l *ledger) { l.count = int(n) - 1 }) }},
@@ -212,15 +212,15 @@ func TestLimitsOfTheServer(t *testing.T) {
 		{Const: "maxRecord", Max: 1 << 20, Within: func(t *testing.T, n int64) bool { // with its newline
 			const rest = `{"message":{"message":""}}` + "\n"
 			l := newLedger()
-			log := `{"version":1}` + "\n" + `{"message":{"message":"` + x(n-int64(len(rest))) + `"}}` + "\n"
+			log := `{"version":1}` + "\n" + `{"message":{"message":"` + xs(n-int64(len(rest))) + `"}}` + "\n"
 			damaged, err := l.replay(strings.NewReader(log))
 			if err != nil || damaged == (l.count == 1) {
 				t.Errorf("%v; damaged: %t; %d messages", err, damaged, l.count)
 			}
 			return !damaged
 		}},
-		{Const: "maxAgents", Max: 10_000, Within: func(_ *testing.T, n int64) bool { return registers(n, true) }},
-		{Const: "maxAgents", Max: 5000, Within: func(_ *testing.T, n int64) bool { return registers(n, false) }},
+		{Const: "maxAgents", Max: 10_000, Within: func(_ *testing.T, n int64) bool { return acceptsRow(n, true) }},
+		{Const: "maxAgents", Max: 5000, Within: func(_ *testing.T, n int64) bool { return acceptsRow(n, false) }},
 		{Const: "maxAgents", Max: 10_000, Within: func(_ *testing.T, n int64) bool {
 			rows := `{"agents":[{}` + strings.Repeat(",{}", int(n)-1) + `]}`
 			plain, renamed := new(onlineList).decode([]byte(rows), nil), new(onlineList).decode([]byte(rows), Keys{"phase": "p"})
@@ -231,7 +231,7 @@ func TestLimitsOfTheServer(t *testing.T) {
 		}},
 		{Const: "MaxCallsign", Max: 64, Within: func(_ *testing.T, n int64) bool {
 			s := NewServer(Options{Tokens: twoTokens()})
-			return called(s, "PUT", "/registry/goulard", strings.NewReader(`{"callsign":"`+x(n)+`"}`)) == http.StatusNoContent
+			return callCode(s, "PUT", "/registry/goulard", strings.NewReader(`{"callsign":"`+xs(n)+`"}`)) == http.StatusNoContent
 		}},
 		{Const: "maxLongPolls", Max: 4, Within: func(_ *testing.T, n int64) bool {
 			s := NewServer(Options{Open: true})
@@ -265,14 +265,14 @@ func TestLimitsOfTheServer(t *testing.T) {
 		}},
 
 		// Files that no waiting message names.
-		limittest.Duration("keepUploaded", before(day), 1, func(_ *testing.T, d time.Duration) bool {
-			return keeps(clock, blob{at: clock.Add(-d)})
+		limittest.Duration("keepUploaded", justBefore(day), 1, func(_ *testing.T, d time.Duration) bool {
+			return keepsFile(clock, blob{at: clock.Add(-d)})
 		}),
 	})
 }
 
-// registers reports whether a registry takes its row number n.
-func registers(n int64, proven bool) bool {
+// acceptsRow reports whether a registry takes its row number n.
+func acceptsRow(n int64, proven bool) bool {
 	s := NewServer(Options{})
 	for i := range n - 1 {
 		s.ledger.agents[fmt.Sprint(i)] = Presence{}
@@ -280,12 +280,12 @@ func registers(n int64, proven bool) bool {
 	return s.publish(Presence{Handle: "new"}, nil, proven) == nil
 }
 
-// keeps reports whether a blob is kept.
-func keeps(clock *testClock, kept blob) bool {
+// keepsFile reports whether a blob is kept.
+func keepsFile(clock *testClock, file blob) bool {
 	b := newBlobs(&memoryBlobs{}, memoryQuota, clock.now)
-	b.held[blobKey{}] = &kept
+	b.stored[blobKey{}] = &file
 	b.sweep()
-	return len(b.held) == 1
+	return len(b.stored) == 1
 }
 
 // TestLimitsOfCalls tries each limit of a connection at its edge.
@@ -304,9 +304,9 @@ func TestLimitsOfCalls(t *testing.T) {
 		return new(Client).refusal("call", resp, "").(*Error)
 	}
 	limittest.Run(t, []limittest.Limit{
-		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return accepted(t, n, 0, get("")) }},
+		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return acceptsAnswer(t, n, 0, get("")) }},
 		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { // of the answer to an upload
-			return accepted(t, n, 0, get("100-continue"))
+			return acceptsAnswer(t, n, 0, get("100-continue"))
 		}},
 		{Const: "maxRetryAfter", Max: 3600, Within: func(_ *testing.T, n int64) bool {
 			return refusal(fmt.Sprint(n), "").RetryAfter == time.Duration(n)*time.Second
@@ -314,15 +314,15 @@ func TestLimitsOfCalls(t *testing.T) {
 		{Const: "maxRefusal", Max: 4 << 10, Within: func(_ *testing.T, n int64) bool {
 			return refusal("", fmt.Sprintf("%*s", int(n), `{"error":"no"}`)).Err != nil
 		}},
-		{Const: "maxQuoted", Max: 80, Within: func(_ *testing.T, n int64) bool { return quoteShort(x(n)) == `"`+x(n)+`"` }},
+		{Const: "maxQuoted", Max: 80, Within: func(_ *testing.T, n int64) bool { return quoteShort(xs(n)) == `"`+xs(n)+`"` }},
 		limittest.Duration("ringTimeout", 2*time.Second, 2, func(t *testing.T, d time.Duration) bool {
-			return accepted(t, 0, d-1, func(c *http.Client) error {
+			return acceptsAnswer(t, 0, d-1, func(c *http.Client) error {
 				s := NewServer(Options{})
 				s.wake = c
 				return s.callWake("goulard", testWake("127.0.0.1:1", "goulard"))
 			})
 		}),
-		limittest.Duration("writeTimeout", 30*time.Second, 2, func(t *testing.T, d time.Duration) bool { return takes(t, getStatus, d-1, "") }),
+		limittest.Duration("writeTimeout", 30*time.Second, 2, func(t *testing.T, d time.Duration) bool { return acceptsSplitRequest(t, getStatus, d-1, "") }),
 	})
 }
 
@@ -331,38 +331,38 @@ func TestLimitsOfCalls(t *testing.T) {
 func TestLimitsWithoutAConstant(t *testing.T) {
 	clock := newTestClock()
 	later := func(first, second string) func(*testing.T, time.Duration) bool {
-		return func(t *testing.T, d time.Duration) bool { return takes(t, first, d-1, second) }
+		return func(t *testing.T, d time.Duration) bool { return acceptsSplitRequest(t, first, d-1, second) }
 	}
 	for name, l := range map[string]struct {
 		longest time.Duration
 		step    time.Duration // two if the limit ends something that sleeps
 		within  func(*testing.T, time.Duration) bool
 	}{
-		"a released file": {before(time.Hour), 1, func(_ *testing.T, d time.Duration) bool {
-			return keeps(clock, blob{at: clock.Add(-d), released: true})
+		"a released file": {justBefore(time.Hour), 1, func(_ *testing.T, d time.Duration) bool {
+			return keepsFile(clock, blob{at: clock.Add(-d), released: true})
 		}},
-		"a look for old files": {before(time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
+		"a look for old files": {justBefore(time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
 			b := newBlobs(&memoryBlobs{}, memoryQuota, clock.now)
 			b.swept = clock.Add(-d)
 			b.sweep()
 			return b.swept.Equal(clock.Add(-d))
 		}},
-		"an agent that is online": {before(35 * time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
+		"an agent that is online": {justBefore(35 * time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
 			return NewServer(Options{Now: clock.now}).isOnline(Presence{SeenAt: clock.Add(-d)})
 		}},
-		"a call that counts": {before(time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
-			return len(recent([]time.Time{clock.Add(-d)}, clock.now())) == 1
+		"a call that counts": {justBefore(time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
+			return len(lastMinute([]time.Time{clock.Add(-d)}, clock.now())) == 1
 		}},
 		"a long poll": {time.Minute, 2, func(t *testing.T, d time.Duration) (whole bool) {
 			synctest.Test(t, func(*testing.T) {
 				began := time.Now()
-				called(NewServer(Options{Tokens: twoTokens()}), "GET", "/mailbox/goulard?wait="+d.String(), nil)
+				callCode(NewServer(Options{Tokens: twoTokens()}), "GET", "/mailbox/goulard?wait="+d.String(), nil)
 				whole = time.Since(began) == d
 			})
 			return whole
 		}},
 		"an answer": {30 * time.Second, 2, func(t *testing.T, d time.Duration) bool {
-			return accepted(t, 0, d-1, func(c *http.Client) error {
+			return acceptsAnswer(t, 0, d-1, func(c *http.Client) error {
 				return (&Client{URL: "http://127.0.0.1:1", http: c}).Ack(context.Background(), "m") // not of a test outside the bubble
 			})
 		}},
@@ -376,9 +376,9 @@ func TestLimitsWithoutAConstant(t *testing.T) {
 
 const getStatus = "GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
-// takes reports whether a server takes a request whose second part comes after a pause,
+// acceptsSplitRequest reports whether a server takes a request whose second part comes after a pause,
 // behind which its answer is read.
-func takes(t *testing.T, first string, pause time.Duration, second string) (ok bool) {
+func acceptsSplitRequest(t *testing.T, first string, pause time.Duration, second string) (ok bool) {
 	synctest.Test(t, func(t *testing.T) {
 		conns, h := make(pipes), NewServer(Options{Open: true}).HTTPServer()
 		go h.Serve(conns)
@@ -393,9 +393,9 @@ func takes(t *testing.T, first string, pause time.Duration, second string) (ok b
 	return ok
 }
 
-// accepted reports whether a client takes an answer whose header has so many bytes, or the
+// acceptsAnswer reports whether a client takes an answer whose header has so many bytes, or the
 // least there can be, and that comes after a pause.
-func accepted(t *testing.T, header int64, pause time.Duration, call func(*http.Client) error) (ok bool) {
+func acceptsAnswer(t *testing.T, header int64, pause time.Duration, call func(*http.Client) error) (ok bool) {
 	synctest.Test(t, func(*testing.T) {
 		conns, c := make(pipes, 1), plainClient(&net.Dialer{})
 		c.Transport.(*exchanger).dial = conns.dial
@@ -408,7 +408,7 @@ func accepted(t *testing.T, header int64, pause time.Duration, call func(*http.C
 			}
 			time.Sleep(pause)
 			const least = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: \r\n\r\n"
-			io.WriteString(conn, strings.Replace(least, "X: ", "X: "+x(max(header-int64(len(least)), 0)), 1))
+			io.WriteString(conn, strings.Replace(least, "X: ", "X: "+xs(max(header-int64(len(least)), 0)), 1))
 		})
 		ok = call(c) == nil
 		server.Wait()
@@ -416,9 +416,9 @@ func accepted(t *testing.T, header int64, pause time.Duration, call func(*http.C
 	return ok
 }
 
-// TestQuotas tries the room for files at its edge: that of one sender, of the whole, and
+// TestFileQuotas tries the room for files at its edge: that of one sender, of the whole, and
 // the quarter of the whole that all unproven senders have.
-func TestQuotas(t *testing.T) {
+func TestFileQuotas(t *testing.T) {
 	for _, tt := range []struct {
 		total        blobQuota
 		owner, other string
@@ -430,10 +430,10 @@ func TestQuotas(t *testing.T) {
 		{memoryQuota, unprovenOwner, "dorlange", 32 << 20, 256},
 		{diskQuota, unprovenOwner, "dorlange", 512 << 20, 2048},
 	} {
-		room := func(held ...int64) bool {
+		room := func(sizes ...int64) bool {
 			b := newBlobs(&memoryBlobs{}, tt.total, time.Now)
-			for i, size := range held {
-				b.held[blobKey{tt.other, fmt.Sprint(i)}] = &blob{size: size, named: 1}
+			for i, size := range sizes {
+				b.stored[blobKey{tt.other, fmt.Sprint(i)}] = &blob{size: size, named: 1}
 			}
 			_, err := b.reserve(blobKey{tt.owner, "new"}, 10)
 			return err == nil

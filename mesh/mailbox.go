@@ -55,31 +55,31 @@ func (s *Server) getMailbox(w http.ResponseWriter, r *http.Request, caller strin
 	defer s.mu.Unlock()
 	s.markSeen(handle)
 	halted := s.ledger.halted
-	over := wait == 0 || !s.mayWait(handle)
-	if !over {
+	answerNow := wait == 0 || !s.mayWait(handle)
+	if !answerNow {
 		if err := s.beginPolling(handle, caller); err != nil {
 			return 0, nil, err
 		}
 		defer s.endPolling(handle, caller)
 	}
 	for {
-		box := Mailbox{Halted: s.ledger.halted, Messages: s.ledger.oldest(handle)}
-		if over || len(box.Messages) > 0 || box.Halted != halted {
-			if box.Messages == nil {
-				box.Messages = []Message{}
+		mailbox := Mailbox{Halted: s.ledger.halted, Messages: s.ledger.oldest(handle)}
+		if answerNow || len(mailbox.Messages) > 0 || mailbox.Halted != halted {
+			if mailbox.Messages == nil {
+				mailbox.Messages = []Message{}
 			}
-			return http.StatusOK, box, nil
+			return http.StatusOK, mailbox, nil
 		}
 		changed := s.subscribe(handle)
 		s.mu.Unlock()
 		select {
 		case <-changed:
 		case <-timer.C:
-			over = true
+			answerNow = true
 		case <-s.done:
-			over = true
+			answerNow = true
 		case <-r.Context().Done():
-			over = true
+			answerNow = true
 		}
 		s.mu.Lock()
 		s.unsubscribe(handle, changed)
@@ -92,19 +92,19 @@ func (s *Server) mayWait(handle string) bool { return s.polling[handle] < maxLon
 // beginPolling counts a long poll of a mailbox. It refuses the poll if the token or the mesh
 // has too many. All unproven callers count as one. The calling function holds mu.
 func (s *Server) beginPolling(handle, caller string) error {
-	most, whose := maxCallerPolls, "of this token"
+	limit, scope := maxCallerPolls, "for this token"
 	if caller == "" {
-		most, whose = maxUnprovenPolls, "of callers without a token"
+		limit, scope = maxUnprovenPolls, "for callers without a token"
 	}
 	if s.pollingAll >= maxAllPolls {
-		most, whose = maxAllPolls, "in all"
-	} else if s.pollingBy[caller] < most {
+		limit, scope = maxAllPolls, "in total"
+	} else if s.pollingBy[caller] < limit {
 		s.polling[handle]++
 		s.pollingBy[caller]++
 		s.pollingAll++
 		return nil
 	}
-	r := refuse(http.StatusTooManyRequests, "the mesh holds %d long polls %s, which is the limit", most, whose)
+	r := refuse(http.StatusTooManyRequests, "too many long polls: the limit is %d %s", limit, scope)
 	r.after = longPollPause
 	return r
 }

@@ -33,12 +33,12 @@ func TestMailboxPages(t *testing.T) {
 			}
 			next, looks := 0, 0
 			for next < tt.all {
-				box, err := g.Mailbox(t.Context(), 0)
-				if err != nil || len(box.Messages) == 0 || len(box.Messages) > MaxMessages {
-					t.Fatalf("%d messages, %v", len(box.Messages), err)
+				mailbox, err := g.Mailbox(t.Context(), 0)
+				if err != nil || len(mailbox.Messages) == 0 || len(mailbox.Messages) > MaxMessages {
+					t.Fatalf("%d messages, %v", len(mailbox.Messages), err)
 				}
 				looks++
-				for _, m := range box.Messages {
+				for _, m := range mailbox.Messages {
 					if m.ID != fmt.Sprint(next) {
 						t.Fatalf("got %s, want %d", m.ID, next)
 					}
@@ -74,11 +74,11 @@ func TestLongPoll(t *testing.T) {
 		"nudge":   func() error { return d.Nudge(t.Context(), "goulard", "", "") },
 		"halt":    func() error { return d.Halt(t.Context()) },
 	} {
-		box := poll(t, s, g, event)
-		if name == "halt" && !box.Halted || name != "halt" && len(box.Messages) != 1 {
-			t.Errorf("%s: %+v", name, box)
+		mailbox := poll(t, s, g, event)
+		if name == "halt" && !mailbox.Halted || name != "halt" && len(mailbox.Messages) != 1 {
+			t.Errorf("%s: %+v", name, mailbox)
 		}
-		for _, m := range box.Messages {
+		for _, m := range mailbox.Messages {
 			if err := g.Ack(t.Context(), m.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -87,8 +87,8 @@ func TestLongPoll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if box := poll(t, s, g, func() error { s.release(); return nil }); len(box.Messages) != 0 {
-		t.Errorf("stop: %+v", box)
+	if mailbox := poll(t, s, g, func() error { s.release(); return nil }); len(mailbox.Messages) != 0 {
+		t.Errorf("stop: %+v", mailbox)
 	}
 	if len(s.waiters) != 0 {
 		t.Errorf("%d mailboxes still have waiters", len(s.waiters))
@@ -100,18 +100,18 @@ func TestLongPoll(t *testing.T) {
 func poll(t *testing.T, s *Server, c *Client, event func() error) Mailbox {
 	t.Helper()
 	type result struct {
-		box Mailbox
-		err error
+		mailbox Mailbox
+		err     error
 	}
 	got := make(chan result)
 	go func() {
-		box, err := c.Mailbox(t.Context(), time.Minute)
-		got <- result{box, err}
+		mailbox, err := c.Mailbox(t.Context(), time.Minute)
+		got <- result{mailbox, err}
 	}()
 	for waits := false; !waits; {
 		select {
 		case r := <-got:
-			t.Fatalf("did not wait: %+v, %v", r.box, r.err)
+			t.Fatalf("did not wait: %+v, %v", r.mailbox, r.err)
 		default:
 		}
 		s.mu.Lock()
@@ -125,24 +125,24 @@ func poll(t *testing.T, s *Server, c *Client, event func() error) Mailbox {
 	if r.err != nil {
 		t.Fatal(r.err)
 	}
-	return r.box
+	return r.mailbox
 }
 
 // The wait is as long as requested, and at most a minute.
 func TestLongPollWait(t *testing.T) {
-	for asked, want := range map[string]time.Duration{"50s": 50 * time.Second, "24h": MaxWait} {
+	for wait, want := range map[string]time.Duration{"50s": 50 * time.Second, "24h": MaxWait} {
 		synctest.Test(t, func(t *testing.T) {
 			s := NewServer(Options{Open: true})
-			r := httptest.NewRequest("GET", "http://127.0.0.1/mailbox/a?wait="+asked, nil)
+			r := httptest.NewRequest("GET", "http://127.0.0.1/mailbox/a?wait="+wait, nil)
 			r.RemoteAddr = "127.0.0.1:1"
 			w := httptest.NewRecorder()
 			began := time.Now()
 			s.ServeHTTP(w, r)
 			if waited := time.Since(began); w.Code != 200 || waited != want {
-				t.Errorf("%s: %d after %v", asked, w.Code, waited)
+				t.Errorf("%s: %d after %v", wait, w.Code, waited)
 			}
 			if got := w.Body.String(); got != `{"halted":false,"messages":[]}` {
-				t.Errorf("%s: %s", asked, got)
+				t.Errorf("%s: %s", wait, got)
 			}
 			if len(s.waiters) != 0 {
 				t.Error("the mailbox still has a waiter")
@@ -195,17 +195,17 @@ func TestLongPollOutlivesTimeouts(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		box, err := c.Mailbox(t.Context(), time.Minute)
-		if err != nil || len(box.Messages) != 1 {
-			t.Errorf("got %+v, %v", box, err)
+		mailbox, err := c.Mailbox(t.Context(), time.Minute)
+		if err != nil || len(mailbox.Messages) != 1 {
+			t.Errorf("got %+v, %v", mailbox, err)
 		}
 		if err := c.Ack(t.Context(), "1"); err != nil {
 			t.Error(err)
 		}
 		// The server does not wait for a reader that is gone.
-		gone, leave := context.WithCancel(t.Context())
+		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, leave)
-		if _, err := c.Mailbox(gone, time.Minute); !errors.Is(err, context.Canceled) {
+		if _, err := c.Mailbox(ctx, time.Minute); !errors.Is(err, context.Canceled) {
 			t.Errorf("gone: %v", err)
 		}
 		synctest.Wait()
@@ -242,9 +242,9 @@ func TestLongPollsOfAHandle(t *testing.T) {
 			}
 			return time.Since(began)
 		}
-		held := make(chan time.Duration, 4)
+		durations := make(chan time.Duration, 4)
 		for range 4 {
-			go func() { held <- ask("goulard", "tg") }()
+			go func() { durations <- ask("goulard", "tg") }()
 		}
 		synctest.Wait()
 		for range 100 {
@@ -256,7 +256,7 @@ func TestLongPollsOfAHandle(t *testing.T) {
 			t.Errorf("another handle waited for %v", waited)
 		}
 		for range 4 {
-			if waited := <-held; waited != 50*time.Second {
+			if waited := <-durations; waited != 50*time.Second {
 				t.Errorf("one of the four waited for %v", waited)
 			}
 		}
@@ -285,9 +285,9 @@ func TestLongPollsOfInventedHandles(t *testing.T) {
 			}
 			return time.Since(began)
 		}
-		var held sync.WaitGroup
+		var polls sync.WaitGroup
 		for i := range maxUnprovenPolls {
-			held.Go(func() { ask(fmt.Sprint("liar", i), "") })
+			polls.Go(func() { ask(fmt.Sprint("liar", i), "") })
 		}
 		synctest.Wait()
 		if waited := ask("another", ""); waited != 0 {
@@ -296,7 +296,7 @@ func TestLongPollsOfInventedHandles(t *testing.T) {
 		if waited := ask("goulard", "tg"); waited != 50*time.Second {
 			t.Errorf("an agent waited for %v", waited)
 		}
-		held.Wait()
+		polls.Wait()
 		if waited := ask("another", ""); waited != 50*time.Second || s.pollingBy[""] != 0 || s.pollingAll != 0 {
 			t.Errorf("afterwards one waited for %v; counted %d, %d", waited, s.pollingBy[""], s.pollingAll)
 		}
@@ -305,7 +305,7 @@ func TestLongPollsOfInventedHandles(t *testing.T) {
 
 // Whatever a caller says of how long it waits, it waits for a minute at most, or
 // is refused.
-func TestWaitOfAnyNumber(t *testing.T) {
+func TestWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(Options{Tokens: twoTokens()})
 		for _, wait := range []string{

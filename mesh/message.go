@@ -144,18 +144,18 @@ func (b Mailbox) Empty() bool { return len(b.Messages)+len(b.Undecoded) == 0 }
 
 // decodeList decodes an array of at most most items, or null. It stops at the first item beyond
 // that.
-func decodeList[T any](data []byte, most int, what string) (list []T, err error) {
+func decodeList[T any](data []byte, limit int, name string) (list []T, err error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	open, err := dec.Token()
 	if err != nil || open == nil { // null: an empty list
 		return nil, err
 	}
 	if open != json.Delim('[') {
-		return nil, fmt.Errorf("%s is not an array", what)
+		return nil, fmt.Errorf("%s is not an array", name)
 	}
 	for dec.More() {
-		if len(list) == most {
-			return nil, fmt.Errorf("more than %d %s", most, what)
+		if len(list) == limit {
+			return nil, fmt.Errorf("more than %d %s", limit, name)
 		}
 		var item T
 		if err := dec.Decode(&item); err != nil {
@@ -313,13 +313,13 @@ const (
 func (m Message) Malformed() string {
 	switch {
 	case m.ID != "" && !m.CanAck():
-		return fmt.Sprintf("its id is over %d bytes, or holds a slash or a control character", maxID)
+		return fmt.Sprintf("its id exceeds %d bytes, or contains a slash or a control character", maxID)
 	case len(m.Kind) > maxKind:
-		return fmt.Sprintf("its kind is over %d bytes", maxKind)
+		return fmt.Sprintf("its kind exceeds %d bytes", maxKind)
 	case len(m.Text) > MaxMessage:
-		return fmt.Sprintf("it is over %d bytes", MaxMessage)
+		return fmt.Sprintf("it exceeds %d bytes", MaxMessage)
 	case len(m.Hops) > maxKeptHops:
-		return fmt.Sprintf("it has over %d hops", maxKeptHops)
+		return fmt.Sprintf("it has more than %d hops", maxKeptHops)
 	}
 	return m.malformedFields()
 }
@@ -330,7 +330,7 @@ func (m Message) malformedFields() string {
 	case slices.ContainsFunc(m.Hops, func(h string) bool { return !state.ValidHandle(h) }):
 		return "hops contains an invalid handle"
 	case len(m.Correlation) > maxCorrelation || strings.ContainsFunc(m.Correlation, unicode.IsControl):
-		return fmt.Sprintf("correlation_id is over %d bytes, or holds a control character", maxCorrelation)
+		return fmt.Sprintf("correlation_id exceeds %d bytes, or contains a control character", maxCorrelation)
 	case m.Trace != "" && !ValidTrace(m.Trace):
 		return "trace_id must have 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + = , -"
 	}
@@ -393,24 +393,24 @@ type File struct {
 // CheckFiles returns an error unless a message can name these files.
 func CheckFiles(files []File) error {
 	if len(files) > MaxFiles {
-		return fmt.Errorf("there are more than %d files", MaxFiles)
+		return fmt.Errorf("more than %d files", MaxFiles)
 	}
 	var total int64
 	for _, f := range files {
 		switch {
 		case !validSum(f.SHA256):
-			return fmt.Errorf("the sha256 of a file must be 64 hexadecimal digits in lower case")
+			return fmt.Errorf("the sha256 of a file must be 64 lowercase hexadecimal digits")
 		case !ValidFileName(f.Name):
-			return fmt.Errorf("the name of a file must have 1 to %d bytes that can be printed, and no slash", maxFileName)
+			return fmt.Errorf("a file name must have 1 to %d printable bytes and no slash", maxFileName)
 		case !ValidFileType(f.Type):
 			return fmt.Errorf("the type of a file must be like text/plain, and have at most %d bytes", maxFileType)
 		case f.Size < 0 || f.Size > MaxFile:
-			return fmt.Errorf("a file has more than %d MiB", MaxFile>>20)
+			return fmt.Errorf("a file exceeds %d MiB", MaxFile>>20)
 		}
 		total += f.Size
 	}
 	if total > MaxFilesBytes {
-		return fmt.Errorf("the files have more than %d MiB together", MaxFilesBytes>>20)
+		return fmt.Errorf("the files exceed %d MiB in total", MaxFilesBytes>>20)
 	}
 	return nil
 }

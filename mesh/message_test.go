@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestKey(t *testing.T) {
+func TestMessageKey(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, tt := range []struct{ from, id, want string }{
 		{"dorlange3120", "reply.T-1_a", "mesh:dorlange3120:reply.T-1_a"},
@@ -56,25 +56,25 @@ func FuzzMailbox(f *testing.F) {
 	f.Add([]byte(`{"messages":[1,{"id":7},{"id":"a","ID":"b"},null,{"x":[{]}}]}`))
 	f.Add([]byte(`{"messages":[{"id":"a\"}]","from":"\\"},[[[]]],"\u0000"]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var box Mailbox
-		if box.UnmarshalJSON(data) != nil {
+		var mailbox Mailbox
+		if mailbox.UnmarshalJSON(data) != nil {
 			return
 		}
-		if len(box.Messages)+len(box.Undecoded) > 2*MaxMessages {
-			t.Errorf("%d messages, %d others", len(box.Messages), len(box.Undecoded))
+		if len(mailbox.Messages)+len(mailbox.Undecoded) > 2*MaxMessages {
+			t.Errorf("%d messages, %d others", len(mailbox.Messages), len(mailbox.Undecoded))
 		}
 		var whole struct {
 			Messages []json.RawMessage `json:"messages"`
 		}
-		if json.Unmarshal(data, &whole) == nil && len(whole.Messages) > 0 && box.Empty() {
+		if json.Unmarshal(data, &whole) == nil && len(whole.Messages) > 0 && mailbox.Empty() {
 			t.Errorf("nothing of %q was read", data)
 		}
-		for _, u := range box.Undecoded {
+		for _, u := range mailbox.Undecoded {
 			if u.Reason == "" || !bytes.Contains(data, u.Raw) || u.ID != "" && !(Message{ID: u.ID}).CanAck() {
 				t.Errorf("%+v", u)
 			}
 		}
-		for _, m := range box.Messages {
+		for _, m := range mailbox.Messages {
 			if m.Kind == "" || m.Key() == "" {
 				t.Errorf("%+v", m)
 			}
@@ -95,10 +95,10 @@ func TestMailboxBound(t *testing.T) {
 		c := serve(t, answer(200, "application/json", list(tt.item, tt.n)))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		box, err := c.Mailbox(t.Context(), 0)
+		mailbox, err := c.Mailbox(t.Context(), 0)
 		runtime.ReadMemStats(&after)
-		if err != nil || len(box.Messages) != tt.want {
-			t.Errorf("%d of %s: got %d, %v", tt.n, tt.item, len(box.Messages), err)
+		if err != nil || len(mailbox.Messages) != tt.want {
+			t.Errorf("%d of %s: got %d, %v", tt.n, tt.item, len(mailbox.Messages), err)
 		}
 		if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
 			t.Errorf("%d messages took %d MiB", tt.n, grown>>20)
@@ -106,21 +106,21 @@ func TestMailboxBound(t *testing.T) {
 	}
 }
 
-func TestMailboxTolerates(t *testing.T) {
+func TestMailboxToleratesUnknownMembers(t *testing.T) {
 	c := serve(t, answer(200, "application/json; charset=utf-8", `{"future":{"a":[1]},"halted":true,"messages":[
 		{"id":"1","from":"b\u0000/../c","message":"\ud800","new":1e999},
 		{"id":null,"hops":null,"sent_at":"2026-03-01T10:00:00Z"}]}`))
-	box, err := c.Mailbox(t.Context(), 0)
+	mailbox, err := c.Mailbox(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !box.Halted || len(box.Messages) != 2 {
-		t.Fatalf("got %+v", box)
+	if !mailbox.Halted || len(mailbox.Messages) != 2 {
+		t.Fatalf("got %+v", mailbox)
 	}
-	if m := box.Messages[0]; m.Kind != KindMessage || m.Proven || m.Text != "\uFFFD" {
+	if m := mailbox.Messages[0]; m.Kind != KindMessage || m.Proven || m.Text != "\uFFFD" {
 		t.Errorf("first: %+v", m)
 	}
-	if err := c.Ack(t.Context(), box.Messages[1].ID); err != nil {
+	if err := c.Ack(t.Context(), mailbox.Messages[1].ID); err != nil {
 		t.Errorf("acknowledge without an id: %v", err)
 	}
 }

@@ -15,12 +15,12 @@ func TestNudgesCoalesce(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
-	held := func() []Message {
-		box, err := g.Mailbox(t.Context(), 0)
+	waiting := func() []Message {
+		mailbox, err := g.Mailbox(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return box.Messages
+		return mailbox.Messages
 	}
 	for i := range 100 {
 		clock.Time = clock.Add(time.Minute)
@@ -28,7 +28,7 @@ func TestNudgesCoalesce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first := held()
+	first := waiting()
 	if len(first) != 1 || first[0].Text != "99" {
 		t.Fatalf("held: %+v", first)
 	}
@@ -38,7 +38,7 @@ func TestNudgesCoalesce(t *testing.T) {
 	if err := g.Ack(t.Context(), first[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	if late := held(); len(late) != 1 || late[0].Text != "late" {
+	if late := waiting(); len(late) != 1 || late[0].Text != "late" {
 		t.Errorf("after the acknowledgement: %+v", late)
 	}
 }
@@ -62,22 +62,22 @@ func TestNudgesOfOthersStay(t *testing.T) {
 			}
 		}
 	}
-	box, err := g.Mailbox(t.Context(), 0)
-	if err != nil || len(box.Messages) != 1+maxUnprovenNudges {
-		t.Fatalf("held: %+v, %v", box.Messages, err)
+	mailbox, err := g.Mailbox(t.Context(), 0)
+	if err != nil || len(mailbox.Messages) != 1+maxUnprovenNudges {
+		t.Fatalf("held: %+v, %v", mailbox.Messages, err)
 	}
-	if m := box.Messages[0]; m.Text != "the one" || !m.Proven {
+	if m := mailbox.Messages[0]; m.Text != "the one" || !m.Proven {
 		t.Errorf("first: %+v", m)
 	}
-	if !slices.ContainsFunc(box.Messages, func(m Message) bool { return m.From == "dorlange" && !m.Proven && m.Text == "29" }) {
-		t.Errorf("the latest are gone: %+v", box.Messages)
+	if !slices.ContainsFunc(mailbox.Messages, func(m Message) bool { return m.From == "dorlange" && !m.Proven && m.Text == "29" }) {
+		t.Errorf("the latest are gone: %+v", mailbox.Messages)
 	}
 }
 
 // Nudges, HALT and GO have the pace of messages, for each sender and each kind of
 // call by itself. So no sender can keep another from a HALT, nor can its own
 // messages.
-func TestPace(t *testing.T) {
+func TestNudgeRateLimit(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Open: true, Now: clock.now})
 	for _, call := range []struct{ name, path, body string }{

@@ -30,7 +30,7 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request, caller stri
 		code = http.StatusAccepted
 		s.ring(m.To, m.Proven)
 	}
-	return code, posted{m.ID}, err
+	return code, receiptBody{m.ID}, err
 }
 
 // message checks the body of a call and returns it as a message, with the
@@ -66,7 +66,7 @@ func (m Message) Unsendable() string {
 	case !validID(m.ID):
 		return "id must have 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + = , -"
 	case m.Kind == KindNudge:
-		return "a nudge is not sent as a message: POST /nudge/{handle} sends one"
+		return "a nudge is not a message: send it with POST /nudge/{handle}"
 	case !causesTurn && m.Kind != KindReport && m.Kind != KindRelay && m.Kind != KindNotice:
 		return "unknown kind: use message, ask, report, relay or notice"
 	case causesTurn && strings.TrimSpace(m.Text) == "":
@@ -90,7 +90,7 @@ func (s *Server) deliver(m Message) (fresh bool, err error) {
 func (s *Server) addMessage(m Message) (fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ledger.seen[heldMessage{Message: m}.postKey()] {
+	if s.ledger.seen[storedMessage{Message: m}.postKey()] {
 		return false, nil
 	}
 	if err := s.checkRoom(m); err != nil {
@@ -100,7 +100,7 @@ func (s *Server) addMessage(m Message) (fresh bool, err error) {
 		return false, err
 	}
 	if missing := s.blobs.name(m); missing != "" {
-		return false, refuse(http.StatusConflict, "the mesh does not hold the file %s: upload it with PUT /blob/{sha256} first", foreignLine(missing))
+		return false, refuse(http.StatusConflict, "the mesh does not have the file %s: upload it first with PUT /blob/{sha256}", foreignLine(missing))
 	}
 	s.change(record{Message: &m})
 	s.notify(m.To)
@@ -108,10 +108,10 @@ func (s *Server) addMessage(m Message) (fresh bool, err error) {
 }
 
 func (s *Server) checkRoom(m Message) error {
-	if s.ledger.room(m) {
+	if s.ledger.hasRoom(m) {
 		return nil
 	}
-	r := refuse(http.StatusServiceUnavailable, "the mesh is full; try again after %s has read its mailbox", m.To)
+	r := refuse(http.StatusServiceUnavailable, "the mesh is full: try again after %s has read its mailbox", m.To)
 	r.after = time.Minute
 	return r
 }
@@ -155,7 +155,7 @@ func (s *Server) postNudge(w http.ResponseWriter, r *http.Request, caller string
 		return 0, nil, err
 	}
 	s.ring(handle, m.Proven)
-	return http.StatusAccepted, posted{m.ID}, nil
+	return http.StatusAccepted, receiptBody{m.ID}, nil
 }
 
 func (s *Server) paceNudge(m Message) error {

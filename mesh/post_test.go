@@ -36,28 +36,28 @@ func FuzzPost(f *testing.F) {
 		if !json.Valid(first.Body.Bytes()) || first.Code != http.StatusAccepted && (first.Code < 400 || first.Code >= 500) {
 			t.Fatalf("%q: %d %s", body, first.Code, first.Body)
 		}
-		var took struct{ ID string }
-		var box Mailbox
-		if err := json.Unmarshal(call("GET", "/mailbox/dorlange", "td", "").Body.Bytes(), &box); err != nil {
+		var accepted struct{ ID string }
+		var mailbox Mailbox
+		if err := json.Unmarshal(call("GET", "/mailbox/dorlange", "td", "").Body.Bytes(), &mailbox); err != nil {
 			t.Fatal(err)
 		}
 		if first.Code != http.StatusAccepted {
-			if len(box.Messages) > 0 {
-				t.Errorf("%q was refused (%d), and stored: %+v", body, first.Code, box.Messages)
+			if len(mailbox.Messages) > 0 {
+				t.Errorf("%q was refused (%d), and stored: %+v", body, first.Code, mailbox.Messages)
 			}
 			return
 		}
-		if err := json.Unmarshal(first.Body.Bytes(), &took); err != nil {
+		if err := json.Unmarshal(first.Body.Bytes(), &accepted); err != nil {
 			t.Fatal(err)
 		}
-		if len(box.Messages) == 0 && strings.Contains(strings.ToLower(string(body)), "goulard") {
+		if len(mailbox.Messages) == 0 && strings.Contains(strings.ToLower(string(body)), "goulard") {
 			return // to itself
 		}
-		if len(box.Messages) != 1 {
-			t.Fatalf("%q: %d messages", body, len(box.Messages))
+		if len(mailbox.Messages) != 1 {
+			t.Fatalf("%q: %d messages", body, len(mailbox.Messages))
 		}
-		m := box.Messages[0]
-		if m.ID != took.ID || !validID(m.ID) || m.From != "goulard" || m.To != "dorlange" || !m.Proven || len(m.Hops) > MaxHops || m.Kind == KindNudge {
+		m := mailbox.Messages[0]
+		if m.ID != accepted.ID || !validID(m.ID) || m.From != "goulard" || m.To != "dorlange" || !m.Proven || len(m.Hops) > MaxHops || m.Kind == KindNudge {
 			t.Errorf("%q became %+v", body, m)
 		}
 		again, err := json.Marshal(postBody{ID: m.ID, From: m.From, To: m.To, Text: "again", Kind: KindMessage})

@@ -85,9 +85,9 @@ func TestOnlineBound(t *testing.T) {
 	}
 }
 
-// TestAnUnchangedPresenceCounts checks that a presence that is published again shows that
+// TestUnchangedPresenceUpdatesSeenAt checks that a presence that is published again shows that
 // its agent is there, although it has not changed.
-func TestAnUnchangedPresenceCounts(t *testing.T) {
+func TestUnchangedPresenceUpdatesSeenAt(t *testing.T) {
 	clock := newTestClock()
 	s, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
 	g := client(url, "goulard", "tg")

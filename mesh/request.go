@@ -40,7 +40,7 @@ type request struct {
 
 // do makes the call. Timeout limits its time, MaxMailbox the size of the answer.
 func (c *Client) do(ctx context.Context, r request) error {
-	asked := ctx
+	caller := ctx
 	timeout := c.Timeout
 	if timeout <= 0 {
 		timeout = 30 * time.Second
@@ -49,8 +49,8 @@ func (c *Client) do(ctx context.Context, r request) error {
 	defer cancel()
 
 	token, err := c.bearer(ctx)
-	if err != nil && asked.Err() != nil {
-		return &Error{Op: r.op, Err: context.Cause(asked)} // the caller gave up; the token may be valid
+	if err != nil && caller.Err() != nil {
+		return &Error{Op: r.op, Err: context.Cause(caller)} // the caller gave up; the token may be valid
 	}
 	if err != nil {
 		return &state.CredentialError{Name: "mesh", Err: fmt.Errorf("read token: %w", err)}
@@ -135,19 +135,19 @@ func (r request) read(resp *http.Response, keys Keys) error {
 		return fmt.Errorf("read answer: %w", err)
 	}
 	if len(body) > MaxMailbox {
-		return fmt.Errorf("answer is over %d bytes", MaxMailbox)
+		return fmt.Errorf("answer exceeds %d bytes", MaxMailbox)
 	}
 	if (r.into == nil || r.receipt) && len(body) == 0 || r.receipt && !isPage(resp, body) && !isObject(resp, body) {
 		return nil
 	}
 	if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return fmt.Errorf("answer is encoded as %s, which was not asked for", quoteShort(e))
+		return fmt.Errorf("answer has the unexpected Content-Encoding %s", quoteShort(e))
 	}
 	if !isJSON(resp.Header.Get("Content-Type")) {
-		return fmt.Errorf("answer is %s, not JSON: is this the mesh?", quoteShort(resp.Header.Get("Content-Type")))
+		return fmt.Errorf("answer is %s, not JSON: check the url in [mesh]", quoteShort(resp.Header.Get("Content-Type")))
 	}
 	if !isObject(resp, body) {
-		return errors.New("answer is not a JSON object: is this the mesh?")
+		return errors.New("answer is not a JSON object: check the url in [mesh]")
 	}
 	if r.into == nil {
 		return nil
@@ -181,7 +181,7 @@ func isPage(resp *http.Response, body []byte) bool {
 func quoteShort(s string) string {
 	const maxQuoted = 80
 	if len(s) > maxQuoted {
-		return "something long"
+		return "a value of more than 80 bytes"
 	}
 	return strconv.Quote(s)
 }
@@ -223,7 +223,7 @@ func (c *Client) refusal(op string, resp *http.Response, token string) error {
 func hideToken(token string, err error) error {
 	echoes := func(form string) bool { return strings.Contains(err.Error(), form) }
 	if slices.ContainsFunc(secret.Disguises(token), echoes) {
-		return errors.New("the answer is not shown, since it repeats our token")
+		return errors.New("answer not shown: it contains our token")
 	}
 	return err
 }
@@ -256,7 +256,7 @@ func (c *Client) bearer(ctx context.Context) (string, error) {
 	}
 	token = strings.TrimSpace(token)
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", errors.New("it contains a space, a line break or a byte that a header cannot carry")
+		return "", errors.New("it contains a space, a line break or a byte that is not allowed in a header")
 	}
 	c.token = token
 	return token, nil

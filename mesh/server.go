@@ -56,7 +56,7 @@ func (o Options) Check() error {
 			return fmt.Errorf("mesh token of %q: invalid handle", handle)
 		}
 		if strings.Trim(token, " \t\r\n") != token || token == "" {
-			return fmt.Errorf("mesh token of %s: the token is empty or has space around it", handle)
+			return fmt.Errorf("mesh token of %s: the token is empty or surrounded by spaces", handle)
 		}
 		if other, taken := owner[token]; taken {
 			return fmt.Errorf("mesh tokens of %s and %s are the same: give each agent its own", min(handle, other), max(handle, other))
@@ -119,7 +119,7 @@ func NewServer(o Options) *Server {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	s.blobs = newBlobs(&memoryBlobs{held: map[blobKey][]byte{}}, memoryQuota, s.clock)
+	s.blobs = newBlobs(&memoryBlobs{blobs: map[blobKey][]byte{}}, memoryQuota, s.clock)
 	s.options.OnlineFor = cmp.Or(o.OnlineFor, 35*time.Minute)
 	s.release = sync.OnceFunc(func() { close(s.done) })
 	s.close = sync.OnceValue(s.closeOnce)
@@ -182,7 +182,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The mux would redirect an unclean path to another call.
 	if p := r.URL.EscapedPath(); path.Clean(p) != p {
-		answerError(w, refuse(http.StatusBadRequest, "the path is not clean"))
+		answerError(w, refuse(http.StatusBadRequest, "the path contains //, /./ or /../, or ends in a slash"))
 		return
 	}
 	if _, pattern := s.mux.Handler(r); pattern == "" {
@@ -218,14 +218,14 @@ func (s *Server) endpoint(do func(http.ResponseWriter, *http.Request, string) (i
 		switch {
 		case err != nil:
 			answerError(w, err)
-		case code != written:
+		case code != answerWritten:
 			answerJSON(w, code, body)
 		}
 	}
 }
 
-// written is the code of a call that has written its own answer.
-const written = 0
+// answerWritten is the code of a call that has written its own answer.
+const answerWritten = 0
 
 // refusal is an error answer.
 type refusal struct {
@@ -279,22 +279,22 @@ func answerJSON(w http.ResponseWriter, code int, body any) {
 // net/http must recognize it to answer a long body at once, without reading on.
 func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 	if r.ContentLength > MaxMessage {
-		return refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", MaxMessage)
+		return refuse(http.StatusRequestEntityTooLarge, "the body exceeds %d bytes", MaxMessage)
 	}
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxMessage))
 	err := dec.Decode(v)
 	if err == nil {
 		if _, err = dec.Token(); err == nil {
-			err = errors.New("data follows the object")
+			err = errors.New("unexpected data after the object")
 		} else if err == io.EOF {
 			err = nil
 		}
 	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d bytes", MaxMessage)
+		return refuse(http.StatusRequestEntityTooLarge, "the body exceeds %d bytes", MaxMessage)
 	}
 	if err != nil {
-		return refuse(http.StatusBadRequest, "the body is not the JSON object that this call expects: %s", foreignLine(err.Error()))
+		return refuse(http.StatusBadRequest, "invalid JSON body: %s", foreignLine(err.Error()))
 	}
 	return nil
 }
@@ -330,8 +330,8 @@ type pacedCall string
 const (
 	callMessage pacedCall = "messages"
 	callNudge   pacedCall = "nudges"
-	callHalt    pacedCall = "calls of /kill"
-	callGo      pacedCall = "calls of /resume"
+	callHalt    pacedCall = "calls to /kill"
+	callGo      pacedCall = "calls to /resume"
 	callRing    pacedCall = "rings" // of a wake address by unproven senders; from is the recipient
 )
 
@@ -350,7 +350,7 @@ func (p *rateLimit) take(caller rateKey, now time.Time) (wait time.Duration) {
 		}
 		p.unproven++
 	}
-	times := recent(before, now)
+	times := lastMinute(before, now)
 	if len(times) >= callsPerMinute {
 		return times[0].Add(time.Minute).Sub(now)
 	}
@@ -360,7 +360,7 @@ func (p *rateLimit) take(caller rateKey, now time.Time) (wait time.Duration) {
 
 // sweep forgets the senders that were silent for a minute.
 func (p *rateLimit) sweep(now time.Time) {
-	maps.DeleteFunc(p.senders, func(_ rateKey, times []time.Time) bool { return len(recent(times, now)) == 0 })
+	maps.DeleteFunc(p.senders, func(_ rateKey, times []time.Time) bool { return len(lastMinute(times, now)) == 0 })
 	p.unproven, p.swept = 0, now
 	for caller := range p.senders {
 		if !caller.proven {
@@ -369,16 +369,16 @@ func (p *rateLimit) sweep(now time.Time) {
 	}
 }
 
-// recent returns the times that are less than a minute old. It drops times in
+// lastMinute returns the times that are less than a minute old. It drops times in
 // the future, which appear when the clock is set back.
-func recent(times []time.Time, now time.Time) []time.Time {
-	var kept []time.Time
+func lastMinute(times []time.Time, now time.Time) []time.Time {
+	var recentTimes []time.Time
 	for _, t := range times {
 		if age := now.Sub(t); age >= 0 && age < time.Minute {
-			kept = append(kept, t)
+			recentTimes = append(recentTimes, t)
 		}
 	}
-	return kept
+	return recentTimes
 }
 
 // pace counts a call. It returns a refusal if the call comes too soon. The caller holds mu.
@@ -387,7 +387,7 @@ func (s *Server) pace(call pacedCall, from string, proven bool) error {
 	if wait <= 0 {
 		return nil
 	}
-	r := refuse(http.StatusTooManyRequests, "more than %d %s a minute", callsPerMinute, call)
+	r := refuse(http.StatusTooManyRequests, "more than %d %s per minute", callsPerMinute, call)
 	r.after = wait
 	return r
 }

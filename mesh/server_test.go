@@ -158,15 +158,15 @@ func TestProfile(t *testing.T) {
 		{"tg", "DELETE", "/mailbox/goulard/..%2Fdorlange%2Fm1", "", 204, ``},
 		{"tg", "DELETE", "/mailbox/goulard%2F..%2Fdorlange/m1", "", 400, `handle`},
 		{"tg", "DELETE", "/mailbox/goulard/%00%0D%0A", "", 204, ``},
-		{"tg", "DELETE", "/mailbox/goulard/", "", 400, `clean`},
+		{"tg", "DELETE", "/mailbox/goulard/", "", 400, `the path contains`},
 		{"td", "GET", "/mailbox/dorlange", "", 200, `"to myself"`},
 		{"tg", "GET", "/mailbox/goulard?wait=50", "", 400, `wait`},
 		{"tg", "GET", "/mailbox/goulard?wait=-1s", "", 400, `wait`},
 		{"tg", "GET", "/mailbox/a%2Fb", "", 400, `handle`},
 		{"tg", "GET", "/mailbox/a.b", "", 400, `handle`},
 		{"tg", "GET", "/mailbox/%2E%2E", "", 400, `handle`},
-		{"tg", "GET", "/mailbox/../status", "", 400, `clean`},
-		{"tg", "GET", "/mailbox//goulard", "", 400, `clean`},
+		{"tg", "GET", "/mailbox/../status", "", 400, `the path contains`},
+		{"tg", "GET", "/mailbox//goulard", "", 400, `the path contains`},
 		{"tg", "GET", "/mailbox/a/b", "", 405, `method not allowed`},
 		{"tg", "GET", "/nothing", "", 404, `not found`},
 		{"tg", "GET", "/message", "", 405, `method not allowed`},
@@ -205,27 +205,27 @@ func TestClientAndServer(t *testing.T) {
 	if err := d.Nudge(ctx, "goulard", "", "wake up"); err != nil {
 		t.Fatal(err)
 	}
-	box, err := g.Mailbox(ctx, 0)
-	if err != nil || len(box.Messages) != 3 {
-		t.Fatalf("mailbox: %+v, %v", box, err)
+	mailbox, err := g.Mailbox(ctx, 0)
+	if err != nil || len(mailbox.Messages) != 3 {
+		t.Fatalf("mailbox: %+v, %v", mailbox, err)
 	}
-	got := box.Messages[0]
+	got := mailbox.Messages[0]
 	sent.From, sent.Proven, sent.SentAt = "dorlange", true, got.SentAt
 	if fmt.Sprint(got) != fmt.Sprint(sent) || got.SentAt.IsZero() || got.Key() != "mesh:dorlange:ask.1" {
 		t.Errorf("got %+v, want %+v", got, sent)
 	}
-	if n := box.Messages[2]; n.Kind != KindNudge || n.Text != "wake up" || n.From != "dorlange" {
+	if n := mailbox.Messages[2]; n.Kind != KindNudge || n.Text != "wake up" || n.From != "dorlange" {
 		t.Errorf("nudge: %+v", n)
 	}
-	for _, m := range box.Messages {
+	for _, m := range mailbox.Messages {
 		for range 2 {
 			if err := g.Ack(ctx, m.ID); err != nil {
 				t.Errorf("ack: %v", err)
 			}
 		}
 	}
-	if box, err := g.Mailbox(ctx, 0); err != nil || len(box.Messages) != 0 {
-		t.Errorf("after ack: %+v, %v", box, err)
+	if mailbox, err := g.Mailbox(ctx, 0); err != nil || len(mailbox.Messages) != 0 {
+		t.Errorf("after ack: %+v, %v", mailbox, err)
 	}
 	if err := g.Register(ctx, Presence{Phase: state.PREP, Callsign: "@goulard", Wake: testWake("127.0.0.1:1", "goulard")}); err != nil {
 		t.Error(err)
@@ -237,8 +237,8 @@ func TestClientAndServer(t *testing.T) {
 	if err := d.Halt(ctx); err != nil {
 		t.Error(err)
 	}
-	if box, err := g.Mailbox(ctx, 0); err != nil || !box.Halted {
-		t.Errorf("halted: %+v, %v", box, err)
+	if mailbox, err := g.Mailbox(ctx, 0); err != nil || !mailbox.Halted {
+		t.Errorf("halted: %+v, %v", mailbox, err)
 	}
 	if err := d.Go(ctx); err != nil {
 		t.Error(err)

@@ -29,7 +29,7 @@ func isSecret(s string) bool {
 func checkWake(handle, wake string) error {
 	u, err := url.Parse(wake)
 	if err != nil || u.Scheme != "http" || u.User != nil || u.Port() == "" {
-		return refuse(http.StatusBadRequest, "invalid wake: only `agentstateloop listen` makes wake addresses")
+		return refuse(http.StatusBadRequest, "invalid wake: expected the wake address of a running `agentstateloop listen`")
 	}
 	address, err := netip.ParseAddrPort(u.Host)
 	if err != nil || !address.Addr().IsLoopback() || address.Port() == 0 {
@@ -37,7 +37,7 @@ func checkWake(handle, wake string) error {
 	}
 	secret, ours := strings.CutPrefix(u.Path, WakePath(handle, ""))
 	if !ours || !isSecret(secret) || wake != "http://"+address.String()+u.Path {
-		return refuse(http.StatusBadRequest, "invalid wake: only `agentstateloop listen` makes wake addresses, here for %s", handle)
+		return refuse(http.StatusBadRequest, "invalid wake: expected the wake address of a running `agentstateloop listen` of %s", handle)
 	}
 	return nil
 }

@@ -61,8 +61,8 @@ func TestWakeAddressIsCalled(t *testing.T) {
 	s.rings.Wait()
 	listener.Close() // waits for the calls that it answers
 	// One call, and one for each call that timed out meanwhile.
-	if most := 1 + int(time.Since(began)/ringTimeout); len(rung) < 1 || len(rung) > most {
-		t.Errorf("%d calls after the burst, want 1 to %d", len(rung), most)
+	if limit := 1 + int(time.Since(began)/ringTimeout); len(rung) < 1 || len(rung) > limit {
+		t.Errorf("%d calls after the burst, want 1 to %d", len(rung), limit)
 	}
 	if err := d.Nudge(t.Context(), "goulard", "", ""); err != nil {
 		t.Fatal(err)

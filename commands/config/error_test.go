@@ -89,7 +89,7 @@ func TestWrongConfig(t *testing.T) {
 		{"mesh token unencrypted", turn + "[mesh]\nurl = \"http://mesh.example.com\"\n", `:7: mesh.url: .*unencrypted`, `use https`},
 		{"peer", turn + "[mesh]\nurl = \"http://localhost:8801\"\npeers = [\"@x\"]\n", `:8: mesh.peers: "@x" is not a valid handle`, ""},
 		{"unknown mesh key", onMesh + "[mesh.keys_in]\ntext = \"body\"\n", `:9: mesh.keys_in.text: unknown key: use one of .*agents, .*message`, "OUR-NAME"},
-		{"mesh key that is taken", onMesh + "[mesh.keys_out]\nmessage = \"From\"\n", `:9: mesh.keys_out.message: "From" is the name of from, too`, "OUR-NAME"},
+		{"mesh key that is taken", onMesh + "[mesh.keys_out]\nmessage = \"From\"\n", `:9: mesh.keys_out.message: "From" is already the name of from`, "OUR-NAME"},
 		{"mesh key with a space", onMesh + "[mesh.keys_out]\nmessage = \"a b\"\n", `:9: mesh.keys_out.message: "a b" must have`, "OUR-NAME"},
 		{"proven renamed", onMesh + "[mesh.keys_in]\nproven = \"verified\"\n", `:9: mesh.keys_in.proven: proven cannot be renamed`, "OUR-NAME"},
 		{"another member as proven", onMesh + "[mesh.keys_in]\nkind = \"Proven\"\n", `:9: mesh.keys_in.kind: proven cannot be renamed`, "OUR-NAME"},

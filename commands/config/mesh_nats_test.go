@@ -38,8 +38,8 @@ func TestWrongMeshOverNATS(t *testing.T) {
 	const servers, file = `tls://n1.example.com, n2.example.com:4223`, `key_file = "goulard.nk"`
 	for _, test := range []struct{ old, new, want string }{
 		{"tls://n1.example.com", "nats://n1.example.com", `mesh.url: .* unencrypted`},
-		{"tls://n1.example.com", "tls://you:hush@n1.example.com", `mesh.url: .* not used`},
-		{servers, "tls://n1.example.com,nats://127.0.0.1", `mesh.url: .* with tls and with nats`},
+		{"tls://n1.example.com", "tls://you:hush@n1.example.com", `mesh.url: .* not supported`},
+		{servers, "tls://n1.example.com,nats://127.0.0.1", `mesh.url: .* not both tls and nats`},
 		{servers, "tls://n1.example.com,n2/path", `mesh.url: .* is not a server`},
 		{servers, "http://127.0.0.1:8801", `mesh.key_file: .* mesh over NATS`},
 		{servers, "ftp://127.0.0.1:8801", `mesh.url: .* not a URL of a mesh`},

@@ -42,7 +42,7 @@ func (c meshCheck) overNATS(ctx context.Context, client *natsmesh.Client) []Find
 	if seen.Asked == "" {
 		return found
 	}
-	found = append(found, c.haltAndClock(seen.Halted, seen.Box.Clock)...)
+	found = append(found, c.haltAndClock(seen.Halted, seen.Mailbox.Clock)...)
 	found = append(found, rights(seen)...)
 	found = append(found, c.mailbox(seen)...)
 	found = append(found, streams(seen)...)
@@ -129,7 +129,7 @@ func rights(seen fleet.Examination) (found []Finding) {
 // mailbox returns the findings about our mailbox, and about the replicas of its messages.
 func (c meshCheck) mailbox(seen fleet.Examination) (found []Finding) {
 	const name = "mesh.mailbox"
-	box := seen.Box
+	box := seen.Mailbox
 	switch box.State {
 	case fleet.AssetThere:
 	case fleet.AssetMissing:

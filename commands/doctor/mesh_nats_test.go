@@ -153,7 +153,7 @@ func TestMeshOverNATS(t *testing.T) {
 
 	a.write("key", fleettest.NewKey(t).Seed)
 	a.expect("a key that the server does not know", well,
-		`ok secret.mesh: `, `error mesh: 127.*: it refuses the key.*; .*fleet plan.*goulard3120=U`)
+		`ok secret.mesh: `, `error mesh: 127.*: key refused.*; .*fleet plan.*goulard3120=U`)
 	a.write("key", "SUAAA")
 	a.expect("no seed", well, `error secret.mesh: .*not the seed.*; make a key with`, `skipped mesh: the key could not be read; see secret.mesh`)
 	if err := os.Remove(filepath.Join(a.dir, "key")); err != nil {
@@ -295,7 +295,7 @@ func TestServersOfAnotherAuthority(t *testing.T) {
 		return text + fmt.Sprintf("tls { cert_file: %q, key_file: %q }\n", filepath.Join(a.dir, "server.pem"), filepath.Join(a.dir, "server.key"))
 	})
 	a.url = strings.Replace(a.url, "nats:", "tls:", 1)
-	a.expect("another authority", "", `error mesh: .*: its certificate is signed by an authority that this machine does not know; set ca_file in \[mesh\]`)
+	a.expect("another authority", "", `error mesh: .*: server certificate signed by an unknown authority; set ca_file in \[mesh\]`)
 	a.expect("its authority", "ca_file = \"ca.pem\"\n", `ok mesh: `)
 }
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPasswdDecides checks that HOME and USER do not count for a user whom passwd lists.
-func TestPasswdDecides(t *testing.T) {
+// TestPasswdOverridesEnvironment checks that HOME and USER do not count for a user whom passwd lists.
+func TestPasswdOverridesEnvironment(t *testing.T) {
 	t.Setenv("HOME", "/elsewhere")
 	t.Setenv("USER", "somebody")
 	want := Account{Name: "somebody", Home: "/elsewhere"}

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrTooMuch means that a program exceeded its output limit and was killed.
-var ErrTooMuch = errors.New("printed too much")
+var ErrTooMuch = errors.New("output exceeds the limit")
 
 // childDelay is how long Run waits for the end of the output after the program itself has
 // exited: a child of the program may keep its stdout open.
@@ -34,13 +34,13 @@ type Printed struct{ Stdout, Stderr []byte }
 // When TERM ends a program, it often ends others too: a shutdown, or the end of a service,
 // sends it to all processes. So Run then waits a moment for the same signal to end ctx, so that
 // its caller need not take the end of the program for a fault.
-func Run(ctx context.Context, cmd *exec.Cmd, most Limits) (Printed, error) {
+func Run(ctx context.Context, cmd *exec.Cmd, limits Limits) (Printed, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	}
 	cmd.Cancel = func() error { return KillGroup(cmd) }
 	cmd.WaitDelay = childDelay
-	stdout, stderr := &output{cmd: cmd, most: most.Stdout}, &output{cmd: cmd, most: most.Stderr}
+	stdout, stderr := &output{cmd: cmd, limit: limits.Stdout}, &output{cmd: cmd, limit: limits.Stderr}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()
 	if terminated(cmd) {
@@ -49,10 +49,10 @@ func Run(ctx context.Context, cmd *exec.Cmd, most Limits) (Printed, error) {
 		case <-time.After(signalDelay):
 		}
 	}
-	if stdout.over || stderr.over {
+	if stdout.exceeded || stderr.exceeded {
 		err = ErrTooMuch
 	}
-	return Printed{Stdout: stdout.kept.Bytes(), Stderr: stderr.kept.Bytes()}, err
+	return Printed{Stdout: stdout.buf.Bytes(), Stderr: stderr.buf.Bytes()}, err
 }
 
 // signalDelay is how long the same signal may take to reach this process.
@@ -74,19 +74,19 @@ func KillGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, sysc
 // the pipe alone would not end one that ignores SIGPIPE. (The buffer is not embedded, because
 // io.Copy would call its ReadFrom instead of Write.)
 type output struct {
-	cmd  *exec.Cmd
-	kept bytes.Buffer
-	most int
-	over bool
+	cmd      *exec.Cmd
+	buf      bytes.Buffer
+	limit    int
+	exceeded bool
 }
 
 func (o *output) Write(p []byte) (int, error) {
-	keep := min(len(p), o.most-o.kept.Len())
-	o.kept.Write(p[:keep])
+	keep := min(len(p), o.limit-o.buf.Len())
+	o.buf.Write(p[:keep])
 	if keep == len(p) {
 		return keep, nil
 	}
-	o.over = true
+	o.exceeded = true
 	_ = KillGroup(o.cmd) // an error means that the group has already ended
 	return keep, ErrTooMuch
 }

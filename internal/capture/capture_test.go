@@ -15,7 +15,7 @@ import (
 // without end are ended: also if they ignore SIGPIPE and SIGTERM, or leave the
 // printing to a child.
 func TestRun(t *testing.T) {
-	most := capture.Limits{Stdout: 100, Stderr: 50}
+	limits := capture.Limits{Stdout: 100, Stderr: 50}
 	for name, c := range map[string]struct {
 		script         string
 		stdout, stderr string
@@ -24,19 +24,19 @@ func TestRun(t *testing.T) {
 		"both":                 {"echo out; echo err >&2", "out\n", "err\n", ""},
 		"nothing":              {"", "", "", ""},
 		"as much as it may":    {"printf %100s x; printf %50s x >&2", strings.Repeat(" ", 99) + "x", strings.Repeat(" ", 49) + "x", ""},
-		"a byte more":          {"printf %101s x", strings.Repeat(" ", 100), "", "printed too much"},
-		"a byte more, stderr":  {"printf %51s x >&2", "", strings.Repeat(" ", 50), "printed too much"},
+		"a byte more":          {"printf %101s x", strings.Repeat(" ", 100), "", "output exceeds the limit"},
+		"a byte more, stderr":  {"printf %51s x >&2", "", strings.Repeat(" ", 50), "output exceeds the limit"},
 		"fails":                {"echo out; exit 3", "out\n", "", "exit status 3"},
-		"no end":               {"yes ''", strings.Repeat("\n", 100), "", "printed too much"},
-		"no end, stderr":       {"yes '' >&2", "", strings.Repeat("\n", 50), "printed too much"},
-		"one line without end": {"exec tr '\\0' ' ' </dev/zero", strings.Repeat(" ", 100), "", "printed too much"},
-		"deaf to signals":      {"trap '' PIPE TERM INT HUP; while :; do echo; done 2>/dev/null", strings.Repeat("\n", 100), "", "printed too much"},
-		"a child without end":  {"yes '' & wait", strings.Repeat("\n", 100), "", "printed too much"},
+		"no end":               {"yes ''", strings.Repeat("\n", 100), "", "output exceeds the limit"},
+		"no end, stderr":       {"yes '' >&2", "", strings.Repeat("\n", 50), "output exceeds the limit"},
+		"one line without end": {"exec tr '\\0' ' ' </dev/zero", strings.Repeat(" ", 100), "", "output exceeds the limit"},
+		"deaf to signals":      {"trap '' PIPE TERM INT HUP; while :; do echo; done 2>/dev/null", strings.Repeat("\n", 100), "", "output exceeds the limit"},
+		"a child without end":  {"yes '' & wait", strings.Repeat("\n", 100), "", "output exceeds the limit"},
 		"an orphan that waits": {"echo out; sleep 1000 & exit 0", "out\n", "", "WaitDelay"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "sh", "-c", c.script)
-			got, err := capture.Run(t.Context(), cmd, most)
+			got, err := capture.Run(t.Context(), cmd, limits)
 			t.Cleanup(func() { _ = capture.KillGroup(cmd) }) // the orphan
 			if string(got.Stdout) != c.stdout || string(got.Stderr) != c.stderr {
 				t.Errorf("printed %q and %q, want %q and %q", got.Stdout, got.Stderr, c.stdout, c.stderr)

@@ -24,7 +24,7 @@ func TestRegexp(t *testing.T) {
 	}
 }
 
-func TestWrongRegexp(t *testing.T) {
+func TestInvalidRegexpPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("Get of a wrong expression returned")

@@ -13,7 +13,7 @@ func TestLimits(t *testing.T) {
 			rows := make([]int, n+1)
 			rows[n] = 1
 			row := 1
-			return (&rowBytes[int]{rows: rows}).gone(0, &row) == int(n)
+			return (&rowBytes[int]{rows: rows}).removedRows(0, &row) == int(n)
 		}},
 	})
 }

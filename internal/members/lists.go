@@ -66,16 +66,16 @@ func elements[S ~[]T, T any](c *Coder, name string, v *S, each func(*T)) {
 	}
 	c.expect('[')
 	*v = S{}
-	for more := !c.next(']'); more && !c.failed; more = c.another(']') {
+	for more := !c.next(']'); more && !c.failed; more = c.moreElements(']') {
 		var e T
 		each(&e)
 		*v = append(*v, e)
 	}
 }
 
-// another reads the byte after an element: a comma, or the end. It reports whether another
+// moreElements reads the byte after an element: a comma, or the end. It reports whether another
 // element follows.
-func (c *Coder) another(end byte) bool {
+func (c *Coder) moreElements(end byte) bool {
 	if c.next(',') {
 		return true
 	}
@@ -116,7 +116,7 @@ func entries[K key, T any](c *Coder, name string, v *map[K]T, each func(*T)) {
 	}
 	c.expect('{')
 	*v = map[K]T{}
-	for more := !c.next('}'); more && !c.failed; more = c.another('}') {
+	for more := !c.next('}'); more && !c.failed; more = c.moreElements('}') {
 		k := readKey[K](c)
 		c.expect(':')
 		var e T

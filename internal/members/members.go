@@ -173,8 +173,8 @@ func OptRows[T comparable](c *Coder, name string, v *[]T, list func(*T, *Coder))
 		if i > 0 {
 			c.data = append(c.data, ',')
 		}
-		gone := old.gone(j, &rows[i])
-		if gone < 0 {
+		removed := old.removedRows(j, &rows[i])
+		if removed < 0 {
 			from := len(c.data)
 			object(c, &rows[i], list)
 			places[i] = place{from, len(c.data)}
@@ -182,7 +182,7 @@ func OptRows[T comparable](c *Coder, name string, v *[]T, list func(*T, *Coder))
 			j++
 			continue
 		}
-		j += gone
+		j += removed
 		first, start := j, len(c.data)
 		for i < len(rows) && j < len(old.rows) && rows[i] == old.rows[j] {
 			shift := start - old.places[first].from
@@ -196,9 +196,9 @@ func OptRows[T comparable](c *Coder, name string, v *[]T, list func(*T, *Coder))
 	c.memo.rows = &rowBytes[T]{rows, places}
 }
 
-// gone returns how many rows, from j on, precede a row that is equal to row, or -1 if none is
+// removedRows returns how many rows, from j on, precede a row that is equal to row, or -1 if none is
 // near.
-func (r *rowBytes[T]) gone(j int, row *T) int {
+func (r *rowBytes[T]) removedRows(j int, row *T) int {
 	for n := 0; n <= maxGone && j+n < len(r.rows); n++ {
 		if r.rows[j+n] == *row {
 			return n

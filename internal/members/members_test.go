@@ -97,7 +97,7 @@ func TestAppendAndRead(t *testing.T) {
 }
 
 // What encoding/json would not write is left to it, with its error.
-func TestAppendLeaves(t *testing.T) {
+func TestAppendFallsBackToJSON(t *testing.T) {
 	v := thing{At: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}
 	if data, ok := Append(nil, &v, (*thing).members); ok {
 		t.Errorf("wrote %s", data)
@@ -105,7 +105,7 @@ func TestAppendLeaves(t *testing.T) {
 }
 
 // What encoding/json reads in another way, or not at all, is left to it.
-func TestReadLeaves(t *testing.T) {
+func TestReadFallsBackToJSON(t *testing.T) {
 	for _, text := range []string{
 		"", "{", "{}x", "{} ", "[]", "null", "nul", `{"text"}`, `{"text":}`, `{"text":"a}`, `{"text":"\x"}`, "{\"text\":\"\n\"}", `{"text":"\`,
 		`{"text":1}`, `{"Text":"a"}`, `{"note":"a","text":"b"}`, `{"text":"a","text":"b"}`, `{"text":"a",}`, `{,"text":"a"}`, `{"unknown":1}`,

@@ -10,8 +10,8 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// every is how often Guard checks the memory. A check costs some microseconds.
-const every = 50 * time.Millisecond
+// checkInterval is how often Guard checks the memory. A check costs some microseconds.
+const checkInterval = 50 * time.Millisecond
 
 // Guard calls f in its own goroutine and waits for it. It returns false at once when the
 // process holds more than limit bytes of memory. f then continues, so the caller must end the
@@ -26,24 +26,24 @@ func Guard(limit uint64, secrets *secret.Known, f func()) (within bool) {
 		defer close(done)
 		f()
 	})()
-	look := time.NewTicker(every)
+	look := time.NewTicker(checkInterval)
 	defer look.Stop()
 	for {
 		select {
 		case <-done:
 			return true
 		case <-look.C:
-			if held() > limit {
+			if memoryInUse() > limit {
 				return false
 			}
 		}
 	}
 }
 
-// held returns how many bytes the process has from the operating system. It stops the world for
+// memoryInUse returns how many bytes the process has from the operating system. It stops the world for
 // some microseconds. runtime/metrics does not, but its package costs each start of the program
 // more than the few checks of a poll.
-func held() uint64 {
+func memoryInUse() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.Sys - m.HeapReleased

@@ -12,9 +12,9 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// TestWithin checks that what stays within the limit runs to its end, and leaves
+// TestWorkWithinLimit checks that what stays within the limit runs to its end, and leaves
 // no limit behind.
-func TestWithin(t *testing.T) {
+func TestWorkWithinLimit(t *testing.T) {
 	ran := false
 	if !Guard(1<<40, nil, func() { ran = true }) || !ran {
 		t.Errorf("ran %v", ran)
@@ -24,11 +24,11 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// TestBeyond checks that Guard does not wait for what goes beyond the limit.
-func TestBeyond(t *testing.T) {
+// TestWorkBeyondLimit checks that Guard does not wait for what goes beyond the limit.
+func TestWorkBeyondLimit(t *testing.T) {
 	debug.FreeOSMemory() // memory that a test before has left would be used again, and grow nothing
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	within := Guard(held()+64<<20, nil, func() {
+	within := Guard(memoryInUse()+64<<20, nil, func() {
 		defer close(stopped)
 		hold := make([]byte, 128<<20)
 		for i := range hold {

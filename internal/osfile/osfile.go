@@ -173,7 +173,7 @@ func opening(path string, err error) error {
 }
 
 func tooLarge(path string, size, limit int64) error {
-	return &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: it has %d bytes, and the limit is %d", ErrTooLarge, size, limit)}
+	return &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, size, limit)}
 }
 
 // Folders returns an error if an element on the way from dir to the file name below it is not a

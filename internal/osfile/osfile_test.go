@@ -85,7 +85,7 @@ func closed(f *os.File, err error) error {
 	return f.Close()
 }
 
-func TestFilesAreOpened(t *testing.T) {
+func TestOpensRegularFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if _, err := osfile.Open(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
@@ -104,7 +104,7 @@ func TestFilesAreOpened(t *testing.T) {
 		t.Errorf("ReadFile: %q, %v", text, err)
 	}
 	_, err := osfile.ReadFile(path, 7)
-	if !errors.Is(err, osfile.ErrTooLarge) || !strings.Contains(err.Error(), path+": too large: it has 8 bytes, and the limit is 7") {
+	if !errors.Is(err, osfile.ErrTooLarge) || !strings.Contains(err.Error(), path+": too large: 8 bytes, the limit is 7") {
 		t.Errorf("a file of 8 bytes, limit 7: %v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {

@@ -182,8 +182,8 @@ func Size(n int64) string {
 // (see FileName) without commas and round brackets stays as it is. Any other name is quoted and
 // cut to 120 characters.
 func Name(name string) string {
-	if kept, ok := FileName(name); ok && !strings.ContainsAny(kept, ",()") {
-		return kept
+	if safe, ok := FileName(name); ok && !strings.ContainsAny(safe, ",()") {
+		return safe
 	}
 	return `"` + strings.ReplaceAll(Shorten(Line(name), 120), `"`, `\"`) + `"`
 }

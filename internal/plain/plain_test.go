@@ -8,7 +8,7 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-func TestLine(t *testing.T) {
+func TestLineJoinsLines(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                              "",
 		"plain":                         "plain",
@@ -27,7 +27,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-func TestText(t *testing.T) {
+func TestTextDropsControls(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                        "",
 		"one\r\ntwo\rthree\nfour": "one\ntwo\nthree\nfour",

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// TestLooksTheSame checks that a secret without a form in quotes has none: all its forms
+// TestQuotingChangesNothing checks that a secret without a form in quotes has none: all its forms
 // in quotes are the secret itself. The forms of another one are among its disguises.
-func TestLooksTheSame(t *testing.T) {
+func TestQuotingChangesNothing(t *testing.T) {
 	same := 0
 	for r := rune(0); r < 0x180; r++ {
 		secret := "canary" + string(r) + "4711"
-		if looksTheSame(secret) {
+		if needsNoQuoting(secret) {
 			same++
 			for _, form := range quoted(secret) {
 				if form != secret {

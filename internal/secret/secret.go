@@ -105,7 +105,7 @@ type redacting struct {
 	secrets *Known
 	chunk   []byte
 	ready   string // to be returned
-	held    string // may be the beginning of a secret
+	pending string // may be the beginning of a secret
 	err     error
 }
 
@@ -114,12 +114,12 @@ func (r *redacting) Read(p []byte) (int, error) {
 		var n int
 		n, r.err = r.from.Read(r.chunk)
 		forms := r.secrets.disguises()
-		text := redact(r.held+string(r.chunk[:n]), forms)
+		text := redact(r.pending+string(r.chunk[:n]), forms)
 		keep := 0
 		if r.err == nil {
-			keep = begun(text, forms)
+			keep = partialForm(text, forms)
 		}
-		r.ready, r.held = text[:len(text)-keep], text[len(text)-keep:]
+		r.ready, r.pending = text[:len(text)-keep], text[len(text)-keep:]
 	}
 	n := copy(p, r.ready)
 	r.ready = r.ready[n:]
@@ -129,8 +129,8 @@ func (r *redacting) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// begun returns the length of the longest suffix of text that is the beginning of a form.
-func begun(text string, forms []string) int {
+// partialForm returns the length of the longest suffix of text that is the beginning of a form.
+func partialForm(text string, forms []string) int {
 	longest := 0
 	for _, form := range forms {
 		for n := min(len(form)-1, len(text)); n > longest; n-- {
@@ -190,11 +190,11 @@ func Disguises(secret string) []string {
 		return nil
 	}
 	forms := []string{secret, hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret)))}
-	if !looksTheSame(secret) {
+	if !needsNoQuoting(secret) {
 		forms = append(forms, quoted(secret)...)
 	}
 	for before := range 3 {
-		forms = append(forms, within(base64.StdEncoding, secret, before), within(base64.URLEncoding, secret, before))
+		forms = append(forms, insideBase64(base64.StdEncoding, secret, before), insideBase64(base64.URLEncoding, secret, before))
 	}
 	slices.Sort(forms)
 	// In base64, the part of a short secret that its neighbours do not change may be too short
@@ -202,9 +202,9 @@ func Disguises(secret string) []string {
 	return slices.DeleteFunc(slices.Compact(forms), func(form string) bool { return form != secret && len(form) < min(len(secret), minSecret) })
 }
 
-// looksTheSame reports whether secret has only characters that quoting does not change. Most
+// needsNoQuoting reports whether secret has only characters that quoting does not change. Most
 // secrets have only these, and every poll learns one.
-func looksTheSame(secret string) bool {
+func needsNoQuoting(secret string) bool {
 	return strings.Trim(secret, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
 }
 
@@ -212,26 +212,26 @@ func looksTheSame(secret string) bool {
 func quoted(secret string) []string {
 	return []string{
 		strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(secret),
-		inner(strconv.Quote(secret)), inner(strconv.QuoteToASCII(secret)),
-		inTheMiddle(secret, true), inTheMiddle(secret, false), string(plain.JSON([]byte(inTheMiddle(secret, false)))),
+		dropQuotes(strconv.Quote(secret)), dropQuotes(strconv.QuoteToASCII(secret)),
+		insideJSON(secret, true), insideJSON(secret, false), string(plain.JSON([]byte(insideJSON(secret, false)))),
 		html.EscapeString(secret),
 		url.QueryEscape(secret), url.PathEscape(secret), percent(url.QueryEscape(secret)), percent(url.PathEscape(secret)),
 	}
 }
 
-// inTheMiddle returns secret as it appears inside a JSON string.
-func inTheMiddle(secret string, escapeHTML bool) string {
+// insideJSON returns secret as it appears inside a JSON string.
+func insideJSON(secret string, escapeHTML bool) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(escapeHTML)
 	if e.Encode(secret) != nil {
 		return secret
 	}
-	return inner(strings.TrimSuffix(b.String(), "\n"))
+	return dropQuotes(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// inner drops the quotes around a string.
-func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
+// dropQuotes drops the quotes around a string.
+func dropQuotes(quoted string) string { return quoted[1 : len(quoted)-1] }
 
 // percent converts the percent escapes of a URL to lower case.
 func percent(escaped string) string {
@@ -244,9 +244,9 @@ func percent(escaped string) string {
 	return string(b)
 }
 
-// within returns the part of the base64 of a text that depends on secret alone. The secret
+// insideBase64 returns the part of the base64 of a text that depends on secret alone. The secret
 // begins before bytes after a multiple of three bytes.
-func within(enc *base64.Encoding, secret string, before int) string {
+func insideBase64(enc *base64.Encoding, secret string, before int) string {
 	whole := enc.WithPadding(base64.NoPadding).EncodeToString(append(make([]byte, before), secret...))
 	first := (before*8 + 5) / 6 // the first character without a bit of the preceding bytes
 	last := (before + len(secret)) * 8 / 6

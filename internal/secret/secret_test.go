@@ -18,9 +18,9 @@ import (
 // awkward is a secret that looks different in every kind of quotes.
 const awkward = `p"a\s<&>'wörd/+ 42`
 
-// TestSecretsInDisguise checks that a secret is found in whatever form a server
+// TestRedactsEncodedSecrets checks that a secret is found in whatever form a server
 // returns it.
-func TestSecretsInDisguise(t *testing.T) {
+func TestRedactsEncodedSecrets(t *testing.T) {
 	asJSON, err := json.Marshal("x" + awkward + "y")
 	if err != nil {
 		t.Fatal(err)
@@ -58,9 +58,9 @@ func TestSecretsInDisguise(t *testing.T) {
 	}
 }
 
-// TestSecretsThatAreNotSeen checks that a secret of characters that a command
+// TestRedactsSecretsInJSON checks that a secret of characters that a command
 // escapes in its JSON is found there.
-func TestSecretsThatAreNotSeen(t *testing.T) {
+func TestRedactsSecretsInJSON(t *testing.T) {
 	for _, value := range []string{"del\x7fdel\x7fdel", "tag\U000e0041tag\u00adtag", "\u202e\u200b\u2028\u0085"} {
 		secrets := new(secret.Known)
 		secrets.Learn("imap", value)
@@ -74,9 +74,9 @@ func TestSecretsThatAreNotSeen(t *testing.T) {
 	}
 }
 
-// TestSecretsKnown checks that the last two values of each secret are known, and none
+// TestKeepsTwoValues checks that the last two values of each secret are known, and none
 // that is too short to look for.
-func TestSecretsKnown(t *testing.T) {
+func TestKeepsTwoValues(t *testing.T) {
 	secrets := new(secret.Known)
 	for _, token := range []string{"token-one", "token-two", "token-two", "token-three"} {
 		secrets.Learn("access token", token)
@@ -95,9 +95,9 @@ func TestSecretsKnown(t *testing.T) {
 	}
 }
 
-// TestSecretsInAStream checks that a secret is found in any pieces, and that nothing
+// TestRedactsStream checks that a secret is found in any pieces, and that nothing
 // else is lost.
-func TestSecretsInAStream(t *testing.T) {
+func TestRedactsStream(t *testing.T) {
 	secrets := new(secret.Known)
 	secrets.Learn("a", "abababac")
 	secrets.Learn("b", "babababab-long")
@@ -118,10 +118,10 @@ func TestSecretsInAStream(t *testing.T) {
 	}
 }
 
-// TestAGuardedCrash checks that the report of a panic shows where it was and no
+// TestGuardedPanic checks that the report of a panic shows where it was and no
 // secret, whether the value is a text or an error. The runtime prints no more than
 // the report.
-func TestAGuardedCrash(t *testing.T) {
+func TestGuardedPanic(t *testing.T) {
 	secrets := new(secret.Known)
 	secrets.Learn("imap", awkward)
 	for name, value := range map[string]any{
@@ -132,12 +132,12 @@ func TestAGuardedCrash(t *testing.T) {
 			secrets.Guarded(func() { crashing(value) })()
 			return "no panic"
 		}()
-		told, is := report.(string)
-		if !is || !strings.HasPrefix(told, "the server said ") || !strings.Contains(told, "***") || !strings.Contains(told, "secret_test.crashing") {
+		text, is := report.(string)
+		if !is || !strings.HasPrefix(text, "the server said ") || !strings.Contains(text, "***") || !strings.Contains(text, "secret_test.crashing") {
 			t.Errorf("%s: %v", name, report)
 		}
 		for _, form := range secret.Disguises(awkward) {
-			if strings.Contains(told, form) {
+			if strings.Contains(text, form) {
 				t.Errorf("%s: the report holds %s", name, form)
 			}
 		}

@@ -250,7 +250,7 @@ func (f Filter) serverProofs(v serverVerdict, fields []message.Field, from strin
 func dmarcFault(results []authResult, from string) string {
 	dmarc := ofMethod(results, "dmarc")
 	if len(dmarc) != 1 {
-		return fmt.Sprintf("%d dmarc results, not one", len(dmarc))
+		return fmt.Sprintf("%d dmarc results instead of one", len(dmarc))
 	}
 	r := dmarc[0]
 	if r.value != "pass" {
@@ -258,10 +258,10 @@ func dmarcFault(results []authResult, from string) string {
 	}
 	proved := r.prop("header.from")
 	if len(proved) != 1 {
-		return fmt.Sprintf("dmarc=pass with %d header.from, not one", len(proved))
+		return fmt.Sprintf("dmarc=pass with %d header.from instead of one", len(proved))
 	}
 	if !sameDomain(proved[0], message.Domain(from)) {
-		return fmt.Sprintf("dmarc=pass is for %s, and From is %s", plain.OneLine(proved[0], 100), from)
+		return fmt.Sprintf("dmarc=pass is for %s, but From is %s", plain.OneLine(proved[0], 100), from)
 	}
 	return ""
 }
@@ -310,7 +310,7 @@ func authBlock(fields []message.Field, authservID string) (block []string, reaso
 		block = append(block, f.Value)
 	}
 	if len(block) == 0 {
-		return nil, "no Authentication-Results field: the server says nothing about the sender"
+		return nil, "no Authentication-Results field: the server did not authenticate the sender"
 	}
 	return block, ""
 }

@@ -25,16 +25,16 @@ import (
 // of ours still binds an answer whose subject is that of its thread and is signed: only a
 // holder of our mail knows the ID.
 func (f Filter) unbound(c coverage, fields []message.Field, h message.Header) string {
-	if f.called(h.Subject) && c.covered(fields, "subject") || f.addressed(c, fields) {
+	if f.calledIn(h.Subject) && c.covered(fields, "subject") || f.addressed(c, fields) {
 		return ""
 	}
-	whole := "its Subject does not call @" + f.Handle + ", no To or Cc that is signed names " + f.Own
+	whole := "Subject does not call @" + f.Handle + ", no signed To or Cc names " + f.Own
 	if message.Forwarded(h.Subject) {
-		return whole + ", and it forwards a mail, so it answers none"
+		return whole + ", and it is a forward, not an answer"
 	}
 	answers := false // by an unsigned field
 	for _, name := range []string{"in-reply-to", "references"} {
-		ours := f.oursIn(fields, name)
+		ours := f.ownIDsIn(fields, name)
 		switch {
 		case len(ours) == 0:
 		case c.covered(fields, name):
@@ -44,13 +44,13 @@ func (f Filter) unbound(c coverage, fields []message.Field, h message.Header) st
 		case slices.ContainsFunc(ours, func(id string) bool { return f.ids().OfThread(id, h.Subject) }):
 			return ""
 		default:
-			return whole + ", and it is an answer by a field that is not signed, under another subject"
+			return whole + ", and only unsigned fields make it an answer, with another subject"
 		}
 	}
 	if answers {
-		return whole + ", and it is an answer by a field that is not signed"
+		return whole + ", and only unsigned fields make it an answer"
 	}
-	return whole + ", and it answers no mail of ours"
+	return whole + ", and it is not an answer to a mail of ours"
 }
 
 // addressed reports whether a To or Cc that c covers names the agent.
@@ -76,8 +76,8 @@ func (f Filter) isOurs(address string) bool {
 // addresses returns the addresses at which the agent gets mail.
 func (f Filter) addresses() []string { return append([]string{f.Own}, f.Aliases...) }
 
-// oursIn returns the Message-IDs of this agent in the fields of that name.
-func (f Filter) oursIn(fields []message.Field, name string) []string {
+// ownIDsIn returns the Message-IDs of this agent in the fields of that name.
+func (f Filter) ownIDsIn(fields []message.Field, name string) []string {
 	var ours []string
 	for _, value := range message.Values(fields, name) {
 		for _, id := range message.ThreadIDs(value) {
@@ -101,6 +101,6 @@ func (f Filter) boundElsewhere(s signature) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("it was sent to %q (darn= of the signature), and not to the domain of %s",
+	return fmt.Sprintf("it was sent to %q (darn= of the signature), not to the domain of %s",
 		plain.OneLine(strings.Join(s.bound, ", "), 100), f.Own)
 }

@@ -72,7 +72,7 @@ func TestConsent(t *testing.T) {
 }
 
 // An answer shows the token in several places.
-func TestTokensOfAnAnswer(t *testing.T) {
+func TestAnswerTokens(t *testing.T) {
 	ids := ids("goulard3120", "agent@example.org")
 	id := ids.Make(trust.ChallengeID(aToken), "did you write this?")
 	const other = "zyxwvutsrqponmlkjihgfedc76"

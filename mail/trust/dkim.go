@@ -92,16 +92,16 @@ func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole i
 		}
 		v, s := found[p.at], signatures[p.at]
 		if v.Err == nil && keys.isStrict(s.signature) && !sameDomains(s.domain, s.identity, keys.from) {
-			v.Err = errors.New("its key is for the domain itself (t=s)")
+			v.Err = errors.New("its key is only for the domain itself (t=s)")
 		}
-		if v.Err == nil && (dense(v.Domain) != s.domain || len(v.HeaderKeys) != len(s.fields)) {
+		if v.Err == nil && (stripBlanks(v.Domain) != s.domain || len(v.HeaderKeys) != len(s.fields)) {
 			v.Err = errSignature
 		}
 		if v.Err == nil {
 			proofs = append(proofs, p)
 			continue
 		}
-		reason = invalid(s.domain, v.Err)
+		reason = invalidSignature(s.domain, v.Err)
 	}
 	if len(proofs) > 0 {
 		return proofs, "", nil
@@ -112,8 +112,8 @@ func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole i
 	return nil, reason, nil
 }
 
-// invalid returns the reason for an invalid signature of domain.
-func invalid(domain string, err error) string {
+// invalidSignature returns the reason for an invalid signature of domain.
+func invalidSignature(domain string, err error) string {
 	return fmt.Sprintf("the DKIM signature of %s is not valid: %s", plain.OneLine(domain, 100), plain.OneLine(err.Error(), 200))
 }
 
@@ -155,7 +155,7 @@ type keyLookup struct {
 func (k *keyLookup) txt(name string) ([]string, error) {
 	i := strings.LastIndex(name, belowDomain)
 	if i < 0 || !aligned(name[i+len(belowDomain):], k.from) {
-		return nil, errors.New("a domain that does not speak for From")
+		return nil, errors.New("a domain that is not From's")
 	}
 	at := KeyName{selector: name[:i], domain: name[i+len(belowDomain):]}.inDNS()
 	records, err := k.known.lookup(at, func(name string) ([]string, error) { return k.resolver.LookupTXT(k.ctx, name) })
@@ -164,7 +164,7 @@ func (k *keyLookup) txt(name string) ([]string, error) {
 			k.noteStrict(name)
 		}
 		if keyFlag(records, "y") {
-			return records, errors.New("its key is marked as a test (t=y)")
+			return records, errors.New("its key is marked as a test key (t=y)")
 		}
 		return records, nil
 	}
@@ -282,7 +282,9 @@ func (f Filter) KeysOf(head HeaderVerdict) []KeyName {
 var errNoKey = errors.New("its key is not in the DNS")
 
 // WithoutKey returns the verdict on a mail whose signing key does not exist.
-func (f Filter) WithoutKey(k KeyName) Verdict { return f.Unproved(invalid(k.domain, errNoKey)) }
+func (f Filter) WithoutKey(k KeyName) Verdict {
+	return f.Unproved(invalidSignature(k.domain, errNoKey))
+}
 
 // WithKeyCache returns f with a cache of DNS answers, for one scan.
 func (f Filter) WithKeyCache() Filter {

@@ -68,11 +68,11 @@ const (
 // Gate judges the header of a mail and its size in bytes. It leaves out the proof of the
 // sender, which needs more, see prove.
 //
-// mine reports whether the mail is for this agent, see mine. gate is "" if the header and the
+// mine reports whether the mail is for this agent, see isForThisAgent. gate is "" if the header and the
 // size pass. Otherwise it is the gate that rejects the mail, and reason is the evidence in one
 // line.
 func (f Filter) Gate(h message.Header, size int64) (mine bool, gate, reason string) {
-	if !f.mine(h) {
+	if !f.isForThisAgent(h) {
 		return false, "", ""
 	}
 	if h.FromFields != 1 || len(h.Froms) != 1 {
@@ -86,7 +86,7 @@ func (f Filter) Gate(h message.Header, size int64) (mine bool, gate, reason stri
 	case f.ids().Ours(h.MessageID):
 		return true, GateSelf, "Message-ID is ours: " + h.MessageID
 	}
-	if gate, reason := notByHand(h); gate != "" {
+	if gate, reason := automaticMail(h); gate != "" {
 		return true, gate, reason
 	}
 	if f.MaxSize > 0 && size > f.MaxSize {
@@ -98,9 +98,9 @@ func (f Filter) Gate(h message.Header, size int64) (mine bool, gate, reason stri
 	return true, "", ""
 }
 
-// notByHand finds mail that was not written by hand: automatic replies, reports and list mail.
+// automaticMail finds mail that was not written by hand: automatic replies, reports and list mail.
 // Answering it makes loops (RFC 3834 section 2).
-func notByHand(h message.Header) (gate, reason string) {
+func automaticMail(h message.Header) (gate, reason string) {
 	switch {
 	case h.Automatic:
 		return GateAuto, "Auto-Submitted: " + h.AutoSubmitted
@@ -133,18 +133,18 @@ func (f Filter) Operator(address string) bool {
 	return slices.ContainsFunc(f.Operators, func(op string) bool { return op != "" && message.NormalAddress(op) == address })
 }
 
-// mine reports whether a mail is for this agent. One of its From addresses must be exactly an
+// isForThisAgent reports whether a mail is for this agent. One of its From addresses must be exactly an
 // operator's. Then its subject decides: it calls this agent, or it calls no agent and the mail
 // answers one of ours. A subject that calls only other agents is for them, unless it is the
 // subject of a thread in which we have written.
 //
 // Only IDs with a valid MAC count. Several agents may read one mailbox, and anybody can add an
 // ID in our form to a mail for another agent.
-func (f Filter) mine(h message.Header) bool {
+func (f Filter) isForThisAgent(h message.Header) bool {
 	if !f.FromOperator(h) {
 		return false
 	}
-	if f.called(h.Subject) {
+	if f.calledIn(h.Subject) {
 		return true
 	}
 	ours := f.ids().Ours
@@ -160,7 +160,7 @@ func (f Filter) Uncalled(raw []byte, h message.Header) bool {
 	if !f.FromOperator(h) || len(Callsigns(h.Subject)) > 0 {
 		return false
 	}
-	if gate, _ := notByHand(h); gate != "" || f.ids().Ours(h.MessageID) || strings.EqualFold(h.Agent, f.Handle) {
+	if gate, _ := automaticMail(h); gate != "" || f.ids().Ours(h.MessageID) || strings.EqualFold(h.Agent, f.Handle) {
 		return false
 	}
 	for _, field := range message.Fields(raw) {
@@ -176,8 +176,8 @@ func (f Filter) ids() message.IDs {
 	return message.IDs{Handle: f.Handle, Address: f.Own, IDKey: f.IDKey}
 }
 
-// called reports whether subject calls this agent.
-func (f Filter) called(subject string) bool {
+// calledIn reports whether subject calls this agent.
+func (f Filter) calledIn(subject string) bool {
 	return f.Handle != "" && slices.Contains(Callsigns(subject), strings.ToLower(f.Handle))
 }
 
@@ -199,7 +199,7 @@ func Callsigns(subject string) []string {
 			end = len(rest)
 		}
 		after, _ := utf8.DecodeRuneInString(rest[end:])
-		if !joins(before) && !joins(after) {
+		if !joinsWord(before) && !joinsWord(after) {
 			// "@goulard3120-- please": a dash at the end is not part of the handle.
 			for _, handle := range []string{rest[:end], strings.TrimRight(rest[:end], "-")} {
 				if state.ValidHandle(handle) && !slices.Contains(called, handle) {
@@ -216,8 +216,8 @@ func wordRune(r rune) bool {
 	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// joins reports whether a character next to a callsign makes it part of a longer word.
-func joins(r rune) bool { return wordRune(r) && !unicode.In(r, plain.Spaceless...) }
+// joinsWord reports whether a character next to a callsign makes it part of a longer word.
+func joinsWord(r rune) bool { return wordRune(r) && !unicode.In(r, plain.Spaceless...) }
 
 // MayAnswer reports whether a mail refers to a Message-ID in the form of ours, for an effect of
 // that kind. It does not check the MAC.

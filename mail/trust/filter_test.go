@@ -60,7 +60,7 @@ func TestCallsign(t *testing.T) {
 	}
 }
 
-func TestSender(t *testing.T) {
+func TestFromOperator(t *testing.T) {
 	for from, want := range map[string]bool{
 		"operator@example.com":                                   true,
 		"OPERATOR@EXAMPLE.COM":                                   true,
@@ -109,9 +109,9 @@ func TestAbsences(t *testing.T) {
 	}
 }
 
-// TestWhoseMailItIs checks for which agent a mail of the operator is, where several
+// TestMailOfSeveralAgents checks for which agent a mail of the operator is, where several
 // agents read one mailbox, and that fields added by somebody else change nothing.
-func TestWhoseMailItIs(t *testing.T) {
+func TestMailOfSeveralAgents(t *testing.T) {
 	ids := func(handle, address, key string) message.IDs {
 		return message.IDs{Handle: handle, Address: address, IDKey: message.IDKey{Secret: []byte(key)}}
 	}

@@ -77,7 +77,7 @@ func (f Filter) Unproved(reason string) Verdict {
 func (f Filter) JudgeHeader(raw []byte, header message.Header, size int64, arrived time.Time) HeaderVerdict {
 	mine, gate, reason := f.Gate(header, size)
 	if !mine {
-		gate, reason = GateFrom, "the header of the mail is not what the server had reported: From: "+plain.OneLine(header.From, 200)
+		gate, reason = GateFrom, "the header differs from the one that the server reported: From: "+plain.OneLine(header.From, 200)
 	}
 	if gate != "" {
 		return HeaderVerdict{Verdict: Verdict{Gate: gate, Reason: reason}}
@@ -87,7 +87,7 @@ func (f Filter) JudgeHeader(raw []byte, header message.Header, size int64, arriv
 		return HeaderVerdict{Verdict: Verdict{Gate: gate, Reason: reason}}
 	}
 	if f.Require == RequireChallenge {
-		return HeaderVerdict{Verdict: f.Unproved("only an answer to a challenge is believed")}
+		return HeaderVerdict{Verdict: f.Unproved("only answers to a challenge are trusted")}
 	}
 	h := f.judgeProof(fields, from, arrived)
 	if h.Gate == "" {
@@ -103,9 +103,9 @@ func (f Filter) judgeProof(fields []message.Field, from string, arrived time.Tim
 	reason := ""
 	find := func() (proofs []proof, reason string) { return f.signatureProofs(fields, from) }
 	if f.Verify != VerifyDKIM {
-		var said serverVerdict
-		said, reason = f.serverVerdict(fields, from)
-		find = func() (proofs []proof, reason string) { return f.serverProofs(said, fields, from) }
+		var verdict serverVerdict
+		verdict, reason = f.serverVerdict(fields, from)
+		find = func() (proofs []proof, reason string) { return f.serverProofs(verdict, fields, from) }
 	}
 	if reason == "" {
 		reason = replayable(fields, arrived)
@@ -137,7 +137,7 @@ func (f Filter) judgeBinding(h HeaderVerdict, header message.Header) HeaderVerdi
 		}
 	}
 	if h.proofs = bound; len(bound) == 0 {
-		h.Verdict = f.Unproved("nothing that is signed says that the mail is for this agent: " + first)
+		h.Verdict = f.Unproved("no signed field shows that the mail is for this agent: " + first)
 	}
 	return h
 }
@@ -157,10 +157,10 @@ func replayable(fields []message.Field, arrived time.Time) (reason string) {
 	value := message.Values(fields, "date")[0]
 	date, err := mail.ParseDate(strings.TrimSpace(value))
 	if err != nil {
-		return evidence("Date is not a date", value)
+		return evidence("invalid Date", value)
 	}
 	if arrived.Sub(date).Abs() > maxTravel {
-		return fmt.Sprintf("dated %s, and it arrived on %s", date.UTC().Format(time.DateOnly), arrived.UTC().Format(time.DateOnly))
+		return fmt.Sprintf("dated %s, but arrived on %s", date.UTC().Format(time.DateOnly), arrived.UTC().Format(time.DateOnly))
 	}
 	return ""
 }
@@ -220,7 +220,7 @@ func (f Filter) JudgeBody(ctx context.Context, head HeaderVerdict, read func() (
 var readingFields = []string{"content-type", "content-transfer-encoding", "content-disposition"}
 
 // unsealedBody begins the reason for a mail with a doubtful body.
-const unsealedBody = "the signature does not cover how the body is to be read, and "
+const unsealedBody = "the signature does not cover the fields that define how to read the body, and "
 
 // judgeReading returns the verdict on a mail whose sender is proved. The mail passes if its
 // body has only one reading under one of the proofs.
@@ -261,7 +261,7 @@ func soleAuthor(raw []byte, header message.Header) (fields []message.Field, from
 		return nil, "", GateFrom, err.Error()
 	}
 	if from != header.From {
-		return nil, "", GateFrom, fmt.Sprintf("From can be read as both %s and %s", from, plain.OneLine(header.From, 200))
+		return nil, "", GateFrom, fmt.Sprintf("From is ambiguous: %s or %s", from, plain.OneLine(header.From, 200))
 	}
 	return fields, from, "", ""
 }

@@ -45,13 +45,13 @@ func TestTrustLimits(t *testing.T) {
 			return reason == errNoDKIM+"example.com"
 		}},
 		{Const: "maxKnownKeys", Max: 1000, Within: func(_ *testing.T, n int64) bool {
-			asked, keys := int64(0), &knownKeys{}
+			queries, keys := int64(0), &knownKeys{}
 			for i := range n {
 				for range 2 {
-					_, _ = keys.lookup(fmt.Sprint(i), func(string) ([]string, error) { asked++; return nil, nil })
+					_, _ = keys.lookup(fmt.Sprint(i), func(string) ([]string, error) { queries++; return nil, nil })
 				}
 			}
-			return asked == n
+			return queries == n
 		}},
 		limittest.Duration("maxTravel", 7*24*time.Hour, time.Second, func(_ *testing.T, d time.Duration) bool {
 			return replayable(message.Fields([]byte(orderHeader("", received))), received.Add(d)) == ""

@@ -61,15 +61,15 @@ func (f Filter) ReadReport(raw []byte) (r Returned, ok, forged bool) {
 			forged = forged || f.ids().HasForm(id)
 			continue
 		}
-		r = Returned{Effect: effect, To: f.lostTo(report.Recipients), Reason: report.Reason, Delayed: report.Delayed}
+		r = Returned{Effect: effect, To: f.undeliveredTo(report.Recipients), Reason: report.Reason, Delayed: report.Delayed}
 		return r, report.Failed || report.Delayed, false
 	}
 	return r, false, forged
 }
 
-// lostTo returns the recipient who did not get a mail of ours: an operator if the report names
+// undeliveredTo returns the recipient who did not get a mail of ours: an operator if the report names
 // one, otherwise its first recipient.
-func (f Filter) lostTo(recipients []string) string {
+func (f Filter) undeliveredTo(recipients []string) string {
 	if i := slices.IndexFunc(recipients, f.Operator); i >= 0 {
 		return recipients[i]
 	}

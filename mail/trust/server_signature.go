@@ -49,7 +49,7 @@ func (f Filter) namedProofs(results []authResult, fields []message.Field, from s
 		group := slices.DeleteFunc(slices.Clone(signatures), func(s signatureField) bool { return !name.mayMean(s.signature) })
 		if !slices.ContainsFunc(group, func(s signatureField) bool { return aligned(s.domain, domain) }) {
 			if reason == "" && aligned(name.ofDomain(), domain) {
-				reason = "the server names a DKIM signature of " + plain.OneLine(name.ofDomain(), 100) + " that is not in the mail"
+				reason = "the server verified a DKIM signature of " + plain.OneLine(name.ofDomain(), 100) + " that is not in the mail"
 			}
 			continue
 		}
@@ -107,7 +107,7 @@ func nameIn(r authResult) (n signatureName, ok bool) {
 			return n, false
 		}
 		if len(values) == 1 {
-			*p.into = dense(values[0])
+			*p.into = stripBlanks(values[0])
 		}
 	}
 	n.identity = i[strings.LastIndexByte(i, '@')+1:]

@@ -37,28 +37,28 @@ func parseSignature(value string) (signature, error) {
 	if err != nil {
 		return signature{}, err
 	}
-	s := signature{domain: dense(tags["d"]), selector: dense(tags["s"])}
+	s := signature{domain: stripBlanks(tags["d"]), selector: stripBlanks(tags["s"])}
 	for _, required := range []string{"a", "b", "bh", "d", "h", "s"} {
-		if dense(tags[required]) == "" {
+		if stripBlanks(tags[required]) == "" {
 			return s, errSignature
 		}
 	}
-	if _, err := base64.StdEncoding.Strict().DecodeString(dense(tags["b"])); err != nil || dense(tags["v"]) != "1" {
+	if _, err := base64.StdEncoding.Strict().DecodeString(stripBlanks(tags["b"])); err != nil || stripBlanks(tags["v"]) != "1" {
 		return s, errSignature
 	}
-	identity := dense(tags["i"])
+	identity := stripBlanks(tags["i"])
 	if _, ok := tags["i"]; !ok {
 		identity = "@" + s.domain
 	}
 	at := strings.LastIndexByte(identity, '@')
-	fields := strings.Split(message.Lower(dense(tags["h"])), ":")
+	fields := strings.Split(message.Lower(stripBlanks(tags["h"])), ":")
 	if at < 0 || slices.Contains(fields, "") {
 		return s, errSignature
 	}
-	s.value, s.identity, s.fields = dense(tags["b"]), identity[at+1:], fields
+	s.value, s.identity, s.fields = stripBlanks(tags["b"]), identity[at+1:], fields
 	_, s.part = tags["l"]
 	_, s.binds = tags["darn"]
-	s.bound = strings.FieldsFunc(dense(tags["darn"]), func(r rune) bool { return r == ':' || r == ',' })
+	s.bound = strings.FieldsFunc(stripBlanks(tags["darn"]), func(r rune) bool { return r == ':' || r == ',' })
 	return s, nil
 }
 
@@ -95,8 +95,8 @@ func notTagText(r rune) bool {
 	return r != ' ' && r != '\t' && (r < '!' || r == 0x7f || r == utf8.RuneError)
 }
 
-// dense returns s without its blanks, which have no meaning in most tags.
-func dense(s string) string { return strings.NewReplacer(" ", "", "\t", "").Replace(s) }
+// stripBlanks returns s without its blanks, which have no meaning in most tags.
+func stripBlanks(s string) string { return strings.NewReplacer(" ", "", "\t", "").Replace(s) }
 
 // speaksFor returns the reason why s cannot prove that the domain from wrote a mail, or "". The
 // domain of i= must be that of d= or one below it.
@@ -105,11 +105,11 @@ func (s signature) speaksFor(from string) (reason string) {
 	i, okay := message.ASCIIDomain(s.identity)
 	switch {
 	case !aligned(s.domain, from):
-		return fmt.Sprintf("the DKIM signature is of %s, and From of %s", plain.OneLine(s.domain, 100), from)
+		return fmt.Sprintf("the DKIM signature is of %s, but From is of %s", plain.OneLine(s.domain, 100), from)
 	case !ok || !okay || i != d && !strings.HasSuffix(i, "."+d):
-		return fmt.Sprintf("the DKIM signature has i= of %s, and d= of %s", plain.OneLine(s.identity, 100), plain.OneLine(s.domain, 100))
+		return fmt.Sprintf("the DKIM signature has i= of %s, but d= of %s", plain.OneLine(s.identity, 100), plain.OneLine(s.domain, 100))
 	case s.part:
-		return fmt.Sprintf("the DKIM signature of %s covers a length of the body (l=), not all of it", plain.OneLine(s.domain, 100))
+		return fmt.Sprintf("the DKIM signature of %s covers only a part of the body (l=)", plain.OneLine(s.domain, 100))
 	}
 	return ""
 }

@@ -65,16 +65,16 @@ func (p proof) closed(fields []message.Field, name string) bool {
 	return true
 }
 
-// bySPFAlone reports whether the server found that the mail came from a server of the domain of
+// provedBySPFOnly reports whether the server found that the mail came from a server of the domain of
 // from, but found no signature of that domain.
-func (f Filter) bySPFAlone(fields []message.Field, from string) bool {
+func (f Filter) provedBySPFOnly(fields []message.Field, from string) bool {
 	if f.Verify == VerifyDKIM {
 		return false
 	}
-	said, reason := f.serverVerdict(fields, from)
-	if reason != "" || said.submitted {
+	verdict, reason := f.serverVerdict(fields, from)
+	if reason != "" || verdict.submitted {
 		return false
 	}
-	_, reason = f.namedProofs(said.results, fields, from)
-	return strings.HasPrefix(reason, errNoDKIM) && provesPath(said.results, from)
+	_, reason = f.namedProofs(verdict.results, fields, from)
+	return strings.HasPrefix(reason, errNoDKIM) && provesPath(verdict.results, from)
 }

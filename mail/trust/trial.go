@@ -36,9 +36,9 @@ type Trial struct {
 	NoAnswer error
 }
 
-// Try checks one mail of the operator, of which raw holds the first most bytes. For one that
+// Try checks one mail of the operator, of which raw holds the first maxBytes bytes. For one that
 // is not for this agent it still reports whether the sender is proved.
-func (f Filter) Try(ctx context.Context, raw []byte, size int64, at time.Time, most int64) Trial {
+func (f Filter) Try(ctx context.Context, raw []byte, size int64, at time.Time, maxBytes int64) Trial {
 	header := message.ParseHeader(raw)
 	t := Trial{At: at, From: header.From, AuthservID: TopAuthservID(raw)}
 	t.ForUs, t.Gate, t.Reason = f.Gate(header, size)
@@ -56,7 +56,7 @@ func (f Filter) Try(ctx context.Context, raw []byte, size int64, at time.Time, m
 		return t
 	}
 	head := f.judgeProof(fields, from, at)
-	t.SPFAlone = f.bySPFAlone(fields, from)
+	t.SPFAlone = f.provedBySPFOnly(fields, from)
 	if len(head.proofs) > 0 {
 		t.Signing = head.proofs[0].signing(fields)
 	}
@@ -66,9 +66,9 @@ func (f Filter) Try(ctx context.Context, raw []byte, size int64, at time.Time, m
 	v := head.Verdict
 	switch {
 	case v.Gate != "":
-	case size > most && f.Verify != VerifyDKIM:
-	case size > most:
-		v = f.Unproved(fmt.Sprintf("%d bytes: the signature of a mail this long is not verified here", size))
+	case size > maxBytes && f.Verify != VerifyDKIM:
+	case size > maxBytes:
+		v = f.Unproved(fmt.Sprintf("%d bytes: too long to verify its signature here", size))
 	default:
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()

@@ -21,9 +21,9 @@ import (
 	"agentstateloop/mesh"
 )
 
-// holdings returns what the engine holds, in words, so that two of them can be compared:
+// serverContents returns what the server holds, in words, so that two of them can be compared:
 // the numbers of all messages but those under a name, and how mailboxes are read.
-func holdings(t testing.TB, e *fleettest.Engine, but string) string {
+func serverContents(t testing.TB, e *fleettest.Engine, but string) string {
 	t.Helper()
 	admin := e.Intrude("")
 	defer admin.Close()
@@ -68,9 +68,9 @@ func holdings(t testing.TB, e *fleettest.Engine, but string) string {
 	return all.String()
 }
 
-// victims starts an engine in which alice has sent bob a message with a file, both are in
+// startExchange starts a server in which alice has sent bob a message with a file, both are in
 // the registry, and both have announced a turn. It returns the file.
-func victims(t testing.TB) (*fleettest.Engine, mesh.File) {
+func startExchange(t testing.TB) (*fleettest.Engine, mesh.File) {
 	t.Helper()
 	e := fleettest.Start(t, "alice", "bob", "mallory")
 	alice, bob := e.Client("alice"), e.Client("bob")
@@ -97,22 +97,22 @@ func victims(t testing.TB) (*fleettest.Engine, mesh.File) {
 	return e, f
 }
 
-// served checks that bob gets what alice has sent, with its file, and nothing from others
+// wantExchange checks that bob gets what alice has sent, with its file, and nothing from others
 // that is proven.
-func served(t testing.TB, e *fleettest.Engine, f mesh.File) {
+func wantExchange(t testing.TB, e *fleettest.Engine, f mesh.File) {
 	t.Helper()
 	bob := e.Client("bob")
-	box := take(t, bob)
+	mailbox := take(t, bob)
 	honest := 0
-	for _, m := range box.Messages {
+	for _, m := range mailbox.Messages {
 		if m.Proven && m.From == "alice" && m.Text == "honest" {
 			honest++
 		} else if m.Proven && m.From != "mallory" {
 			t.Errorf("this is proven: %+v", m)
 		}
 	}
-	if honest != 2 || box.Halted {
-		t.Errorf("bob got %d of 2 honest messages, halted: %v", honest, box.Halted)
+	if honest != 2 || mailbox.Halted {
+		t.Errorf("bob got %d of 2 honest messages, halted: %v", honest, mailbox.Halted)
 	}
 	err := bob.GetBlob(t.Context(), "alice", f, func(r io.Reader) error {
 		_, err := io.Copy(io.Discard, r)
@@ -123,8 +123,8 @@ func served(t testing.TB, e *fleettest.Engine, f mesh.File) {
 	}
 }
 
-// forbidden are requests that nobody but the administrator, or bob, may make.
-func forbidden(f mesh.File) []*nats.Msg {
+// forbiddenRequests are requests that nobody but the administrator, or bob, may make.
+func forbiddenRequests(f mesh.File) []*nats.Msg {
 	const api = "$JS.API."
 	var all []*nats.Msg
 	add := func(body string, subjects ...string) {
@@ -165,14 +165,14 @@ func forbidden(f mesh.File) []*nats.Msg {
 	return all
 }
 
-// TestWhatIsOthers checks that a key gives no way to read, take, remove or write what is
+// TestAgentsCannotTouchOthers checks that a key gives no way to read, take, remove or write what is
 // another agent's.
-func TestWhatIsOthers(t *testing.T) {
+func TestAgentsCannotTouchOthers(t *testing.T) {
 	t.Parallel()
-	e, f := victims(t)
+	e, f := startExchange(t)
 	mallory := e.Intrude("mallory")
-	before := holdings(t, e, "mallory")
-	for _, m := range forbidden(f) {
+	before := serverContents(t, e, "mallory")
+	for _, m := range forbiddenRequests(f) {
 		m.Reply = mallory.Inbox
 		if err := mallory.PublishMsg(m); err != nil {
 			t.Fatal(err)
@@ -188,10 +188,10 @@ func TestWhatIsOthers(t *testing.T) {
 		}
 		mallory.IsRefused(subject)
 	}
-	if after := holdings(t, e, "mallory"); after != before {
-		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
+	if after := serverContents(t, e, "mallory"); after != before {
+		t.Errorf("the server holds\n%s\nand before\n%s", after, before)
 	}
-	served(t, e, f)
+	wantExchange(t, e, f)
 	mallory.Settle()
 	if len(mallory.Answer) > 0 {
 		t.Errorf("mallory was answered: %s", (<-mallory.Answer).Data)
@@ -202,14 +202,14 @@ func TestWhatIsOthers(t *testing.T) {
 // the server writes with rights of its own: nothing that others notice.
 func TestReplySubjects(t *testing.T) {
 	t.Parallel()
-	e, f := victims(t)
+	e, f := startExchange(t)
 	mallory := e.Intrude("mallory")
 	replies := []string{"asl.box.bob.alice", "asl.box.bob.carol", "$KV.asl-mesh.other", "$KV.asl-who.alice", "evt.agent.alice.task",
 		"$JS.API.CONSUMER.MSG.NEXT.ASL_BOX.bob"}
-	for _, m := range forbidden(f) {
+	for _, m := range forbiddenRequests(f) {
 		replies = append(replies, m.Subject)
 	}
-	before := holdings(t, e, "mallory")
+	before := serverContents(t, e, "mallory")
 	for _, reply := range replies {
 		// Answers with a body that mallory chooses, without one, and with that of the server.
 		for _, body := range []string{"", "+ACK", `{"halted":true}`, `{"stream_name":"ASL_BLOB","config":{"ack_policy":"none","deliver_subject":"_INBOX_mallory.answer"}}`} {
@@ -235,22 +235,22 @@ func TestReplySubjects(t *testing.T) {
 		}
 		mallory.Settle()
 	}
-	if after := holdings(t, e, "mallory"); after != before {
-		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
+	if after := serverContents(t, e, "mallory"); after != before {
+		t.Errorf("the server holds\n%s\nand before\n%s", after, before)
 	}
-	served(t, e, f)
+	wantExchange(t, e, f)
 	if len(mallory.Answer) > 0 {
 		t.Errorf("mallory was answered: %s", (<-mallory.Answer).Data)
 	}
 }
 
-// TestHeadersThatStreamsObey checks that no header makes the engine remove, replace or
+// TestDangerousHeaders checks that no header makes the server remove, replace or
 // write what another one may.
-func TestHeadersThatStreamsObey(t *testing.T) {
+func TestDangerousHeaders(t *testing.T) {
 	t.Parallel()
-	e, f := victims(t)
+	e, f := startExchange(t)
 	mallory := e.Intrude("mallory")
-	before := holdings(t, e, "mallory")
+	before := serverContents(t, e, "mallory")
 	for _, subject := range []string{"asl.box.bob.mallory", "asl.blob.bob.mallory." + f.SHA256 + ".0", "evt.agent.mallory.task", "$KV.asl-who.mallory"} {
 		for _, header := range []nats.Header{
 			{"Nats-Rollup": {"all"}}, {"Nats-Rollup": {"sub"}}, {"KV-Operation": {"PURGE"}, "Nats-Rollup": {"sub"}}, {"Nats-TTL": {"1s"}, "Nats-Rollup": {"all"}},
@@ -263,17 +263,17 @@ func TestHeadersThatStreamsObey(t *testing.T) {
 		}
 	}
 	mallory.Settle()
-	if after := holdings(t, e, "mallory"); after != before {
-		t.Errorf("the engine holds\n%s\nand before\n%s", after, before)
+	if after := serverContents(t, e, "mallory"); after != before {
+		t.Errorf("the server holds\n%s\nand before\n%s", after, before)
 	}
-	served(t, e, f)
+	wantExchange(t, e, f)
 }
 
 // TestForgedHalt checks that everybody can halt the mesh, that only a key that we know
 // lets it go on, and that no value keeps an agent from its mailbox.
 func TestForgedHalt(t *testing.T) {
 	t.Parallel()
-	e, f := victims(t)
+	e, f := startExchange(t)
 	alice, bob, mallory := e.Client("alice"), e.Client("bob"), e.Intrude("mallory")
 	bob.Keys = map[string]string{"alice": e.Users["alice"].Public}
 	const subject = "$KV.asl-mesh.halt"
@@ -286,9 +286,9 @@ func TestForgedHalt(t *testing.T) {
 	}
 	shows := func(what, want string) {
 		t.Helper()
-		box := take(t, bob)
-		got := fmt.Sprint(box.Halted)
-		if box.HaltUnproven {
+		mailbox := take(t, bob)
+		got := fmt.Sprint(mailbox.Halted)
+		if mailbox.HaltUnproven {
 			got = "unproven"
 		}
 		if got != want {
@@ -348,14 +348,14 @@ func TestForgedHalt(t *testing.T) {
 	if err := alice.Go(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	comesAgainAfter(t, e, "bob", time.Millisecond) // it was shown above
+	setAckWait(t, e, "bob", time.Millisecond) // it was shown above
 	e.Until("what was shown comes again", func(ctx context.Context) error {
-		box, err := bob.Mailbox(ctx, 0)
-		if err == nil && len(box.Messages) < 2 {
+		mailbox, err := bob.Mailbox(ctx, 0)
+		if err == nil && len(mailbox.Messages) < 2 {
 			err = errors.New("it does not")
 		}
 		return err
 	})
-	comesAgainAfter(t, e, "bob", time.Minute)
-	served(t, e, f)
+	setAckWait(t, e, "bob", time.Minute)
+	wantExchange(t, e, f)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkWatch measures the time from the call that sends a message until the watch of
-// its recipient returns, on one server and on three. The engine has the message on disk
+// its recipient returns, on one server and on three. The server has the message on disk
 // before it rings. It reports the median and the 99th percentile in milliseconds.
 //
 //	go test -bench Watch -benchtime 1000x -run '^$' ./mesh/natsmesh
@@ -22,28 +22,28 @@ func BenchmarkWatch(b *testing.B) {
 			if _, err := bob.Watch(b.Context(), 0); err != nil { // it listens from now on
 				b.Fatal(err)
 			}
-			var took []time.Duration
+			var times []time.Duration
 			for range b.N {
-				heard := make(chan error, 1)
+				woken := make(chan error, 1)
 				go func() {
-					box, err := bob.Watch(b.Context(), time.Minute)
-					if err == nil && (len(box.Messages) != 1 || box.Messages[0].From != "alice") {
-						b.Errorf("heard %+v", box)
+					mailbox, err := bob.Watch(b.Context(), time.Minute)
+					if err == nil && (len(mailbox.Messages) != 1 || mailbox.Messages[0].From != "alice") {
+						b.Errorf("heard %+v", mailbox)
 					}
-					heard <- err
+					woken <- err
 				}()
 				began := time.Now()
 				send(b, alice, mesh.Message{To: "bob", Text: "hello"})
-				if err := <-heard; err != nil {
+				if err := <-woken; err != nil {
 					b.Fatal(err)
 				}
-				took = append(took, time.Since(began))
+				times = append(times, time.Since(began))
 				ack(b, bob, take(b, bob))
 			}
-			slices.Sort(took)
+			slices.Sort(times)
 			ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-			b.ReportMetric(ms(took[len(took)/2]), "p50-ms")
-			b.ReportMetric(ms(took[len(took)*99/100]), "p99-ms")
+			b.ReportMetric(ms(times[len(times)/2]), "p50-ms")
+			b.ReportMetric(ms(times[len(times)*99/100]), "p99-ms")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

@@ -33,14 +33,14 @@ func send(t testing.TB, c *natsmesh.Client, m mesh.Message) string {
 
 func take(t testing.TB, c *natsmesh.Client) mesh.Mailbox {
 	t.Helper()
-	box, err := c.Take(t.Context())
+	mailbox, err := c.Take(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return box
+	return mailbox
 }
 
-// takeMany takes until so many messages came: the engine hands out a message a moment after
+// takeMany takes until so many messages came: the server hands out a message a moment after
 // it has confirmed to its sender that it is stored.
 func takeMany(t testing.TB, e *fleettest.Engine, c *natsmesh.Client, n int) mesh.Mailbox {
 	t.Helper()
@@ -55,22 +55,22 @@ func takeMany(t testing.TB, e *fleettest.Engine, c *natsmesh.Client, n int) mesh
 	return all
 }
 
-func ack(t testing.TB, c *natsmesh.Client, box mesh.Mailbox) {
+func ack(t testing.TB, c *natsmesh.Client, mailbox mesh.Mailbox) {
 	t.Helper()
-	for _, m := range box.Messages {
+	for _, m := range mailbox.Messages {
 		if err := c.Ack(t.Context(), m.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, u := range box.Undecoded {
+	for _, u := range mailbox.Undecoded {
 		if err := c.Ack(t.Context(), u.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// waits returns how many messages wait for an agent.
-func waits(t testing.TB, e *fleettest.Engine, handle string) int {
+// waitingCount returns how many messages wait for an agent.
+func waitingCount(t testing.TB, e *fleettest.Engine, handle string) int {
 	t.Helper()
 	c := e.Client(handle)
 	defer c.Close()
@@ -81,19 +81,19 @@ func waits(t testing.TB, e *fleettest.Engine, handle string) int {
 	return s.Waiting
 }
 
-// empties waits until a mailbox is empty: nobody waits for an acknowledgement to arrive.
-func empties(t testing.TB, e *fleettest.Engine, handle string) {
+// waitUntilEmpty waits until a mailbox is empty: nobody waits for an acknowledgement to arrive.
+func waitUntilEmpty(t testing.TB, e *fleettest.Engine, handle string) {
 	t.Helper()
 	e.Until("the mailbox is empty", func(context.Context) error {
-		if n := waits(t, e, handle); n > 0 {
+		if n := waitingCount(t, e, handle); n > 0 {
 			return fmt.Errorf("%d messages wait", n)
 		}
 		return nil
 	})
 }
 
-func texts(box mesh.Mailbox) (all []string) {
-	for _, m := range box.Messages {
+func texts(mailbox mesh.Mailbox) (all []string) {
+	for _, m := range mailbox.Messages {
 		all = append(all, m.Text)
 	}
 	return all
@@ -114,16 +114,16 @@ func TestMessages(t *testing.T) {
 		send(t, alice, m)
 	}
 	for range 2 {
-		box, err := bob.Mailbox(t.Context(), 0)
-		if err != nil || len(box.Messages) != 3 {
-			t.Fatalf("people see %+v, %v", box, err)
+		mailbox, err := bob.Mailbox(t.Context(), 0)
+		if err != nil || len(mailbox.Messages) != 3 {
+			t.Fatalf("people see %+v, %v", mailbox, err)
 		}
 	}
-	box := take(t, bob)
-	if got := strings.Join(texts(box), " "); got != "first second done" {
+	mailbox := take(t, bob)
+	if got := strings.Join(texts(mailbox), " "); got != "first second done" {
 		t.Fatalf("a poll takes %q", got)
 	}
-	for n, m := range box.Messages {
+	for n, m := range mailbox.Messages {
 		want := sent[n]
 		if !m.Proven || m.From != "alice" || m.To != "bob" || m.ID != want.ID || m.Correlation != want.Correlation || m.Epoch != want.Epoch ||
 			len(m.Hops) != len(want.Hops) || len(m.ResultFields) != len(want.ResultFields) || len(m.Fields) != len(want.Fields) {
@@ -136,37 +136,37 @@ func TestMessages(t *testing.T) {
 	if again := take(t, bob); !again.Empty() {
 		t.Errorf("what is not acknowledged came again at once: %+v", again)
 	}
-	ack(t, bob, box)
+	ack(t, bob, mailbox)
 	if err := bob.Ack(t.Context(), "nobody sent this"); err != nil {
 		t.Errorf("Ack of what is gone: %v", err)
 	}
-	empties(t, e, "bob")
+	waitUntilEmpty(t, e, "bob")
 }
 
-// comesAgainAfter has the engine show what an agent has not acknowledged again that soon.
-func comesAgainAfter(t testing.TB, e *fleettest.Engine, handle string, wait time.Duration) {
+// setAckWait has the server show what an agent has not acknowledged again that soon.
+func setAckWait(t testing.TB, e *fleettest.Engine, handle string, wait time.Duration) {
 	t.Helper()
 	c := fleet.Mailbox(handle)
 	c.AckWait = wait
-	body, err := json.Marshal(map[string]any{"stream_name": fleet.BoxStream, "config": c, "action": "update"})
+	body, err := json.Marshal(map[string]any{"stream_name": fleet.MailboxStream, "config": c, "action": "update"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	admin := e.Conn("")
 	defer admin.Close()
-	a, err := admin.Request(t.Context(), "$JS.API.CONSUMER.DURABLE.CREATE."+fleet.BoxStream+"."+handle, body, nil)
+	a, err := admin.Request(t.Context(), "$JS.API.CONSUMER.DURABLE.CREATE."+fleet.MailboxStream+"."+handle, body, nil)
 	if err != nil || bytes.Contains(a.Data, []byte(`"error"`)) {
 		t.Fatalf("update the consumer: %s, %v", a.Data, err)
 	}
 }
 
-// TestALostAcknowledgement checks that a message comes again until it is acknowledged,
+// TestLostAcknowledgement checks that a message comes again until it is acknowledged,
 // with the same key, and to whichever process asks; and that a process can acknowledge
 // what another one was shown.
-func TestALostAcknowledgement(t *testing.T) {
+func TestLostAcknowledgement(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
-	comesAgainAfter(t, e, "bob", 100*time.Millisecond)
+	setAckWait(t, e, "bob", 100*time.Millisecond)
 	id := send(t, e.Client("alice"), mesh.Message{To: "bob", Text: "hello"})
 	first := takeMany(t, e, e.Client("bob"), 1)
 	if len(first.Messages) != 1 {
@@ -197,8 +197,8 @@ func TestALostAcknowledgement(t *testing.T) {
 	})
 }
 
-// TestARepeatedSend checks that the engine keeps one of two messages that are the same.
-func TestARepeatedSend(t *testing.T) {
+// TestRepeatedSend checks that the server keeps one of two messages that are the same.
+func TestRepeatedSend(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	m := mesh.Message{ID: "one", To: "bob", Text: "hello", SentAt: time.Now()}
@@ -207,23 +207,23 @@ func TestARepeatedSend(t *testing.T) {
 			t.Errorf("it was sent as %q", id)
 		}
 	}
-	if n := waits(t, e, "bob"); n != 1 {
+	if n := waitingCount(t, e, "bob"); n != 1 {
 		t.Errorf("%d messages wait", n)
 	}
 	m.SentAt = m.SentAt.Add(time.Second) // as by a program that keeps no time: the receiver knows it
 	send(t, e.Client("alice"), m)
 	bob := e.Client("bob")
-	box := take(t, bob)
-	if len(box.Messages) != 1 {
-		t.Errorf("two messages of one sender with one id came as %d", len(box.Messages))
+	mailbox := take(t, bob)
+	if len(mailbox.Messages) != 1 {
+		t.Errorf("two messages of one sender with one id came as %d", len(mailbox.Messages))
 	}
-	ack(t, bob, box)
-	empties(t, e, "bob")
+	ack(t, bob, mailbox)
+	waitUntilEmpty(t, e, "bob")
 }
 
-// TestAFullMailbox checks what a sender hears whose part of a mailbox is full, and that
+// TestFullMailbox checks what a sender hears whose part of a mailbox is full, and that
 // other senders have room.
-func TestAFullMailbox(t *testing.T) {
+func TestFullMailbox(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob", "carol")
 	alice, bob := e.Client("alice"), e.Client("bob")
@@ -238,19 +238,19 @@ func TestAFullMailbox(t *testing.T) {
 		t.Errorf("a nudge to a full mailbox: %v", err)
 	}
 	send(t, e.Client("carol"), mesh.Message{To: "bob", Text: "from carol"})
-	box := takeMany(t, e, bob, 101)
-	if len(box.Messages) != 101 || box.Messages[0].ID != "0" || box.Messages[100].From != "carol" {
-		t.Fatalf("bob got %d messages", len(box.Messages))
+	mailbox := takeMany(t, e, bob, 101)
+	if len(mailbox.Messages) != 101 || mailbox.Messages[0].ID != "0" || mailbox.Messages[100].From != "carol" {
+		t.Fatalf("bob got %d messages", len(mailbox.Messages))
 	}
-	ack(t, bob, box)
+	ack(t, bob, mailbox)
 	e.Until("there is room again", func(ctx context.Context) error {
 		_, err := alice.Send(ctx, mesh.Message{To: "bob", Text: "again"})
 		return err
 	})
 }
 
-// TestWhatCannotBeSent checks the refusals that need no engine.
-func TestWhatCannotBeSent(t *testing.T) {
+// TestSendErrors checks the refusals that need no server.
+func TestSendErrors(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice := e.Client("alice")
@@ -281,7 +281,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 			t.Errorf("a nudge: %v", err)
 		}
 	}
-	if n := waits(t, e, "bob"); n != 0 {
+	if n := waitingCount(t, e, "bob"); n != 0 {
 		t.Errorf("%d messages wait", n)
 	}
 	_, err := alice.Send(t.Context(), mesh.Message{To: "nobody", Text: "x"})
@@ -315,14 +315,14 @@ func TestManyMessages(t *testing.T) {
 	bob.Timeout = 5 * time.Second
 	seen, last := map[string]bool{}, map[string]time.Time{}
 	for range 20 {
-		box := take(t, bob)
-		if len(box.Messages) == 0 {
+		mailbox := take(t, bob)
+		if len(mailbox.Messages) == 0 {
 			break
 		}
-		if len(box.Messages) > mesh.MaxMessages {
-			t.Errorf("%d messages came at once", len(box.Messages))
+		if len(mailbox.Messages) > mesh.MaxMessages {
+			t.Errorf("%d messages came at once", len(mailbox.Messages))
 		}
-		for _, m := range box.Messages {
+		for _, m := range mailbox.Messages {
 			if m.SentAt.Before(last[m.From]) {
 				t.Errorf("%s came after a later one", m.ID)
 			}
@@ -334,8 +334,8 @@ func TestManyMessages(t *testing.T) {
 	}
 }
 
-// TestALargeMailbox checks that a poll takes no more bytes than a mailbox may have.
-func TestALargeMailbox(t *testing.T) {
+// TestLargeMailbox checks that a poll takes no more bytes than a mailbox may have.
+func TestLargeMailbox(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice, bob := e.Client("alice"), e.Client("bob")
@@ -394,10 +394,10 @@ func TestHalt(t *testing.T) {
 		if _, err := bob.Watch(t.Context(), 0); err != nil { // it listens from now on
 			t.Fatal(err)
 		}
-		heard := make(chan bool, 1)
+		halts := make(chan bool, 1)
 		go func() {
-			box, err := bob.Watch(t.Context(), time.Minute)
-			heard <- err == nil && box.Halted == halted
+			mailbox, err := bob.Watch(t.Context(), time.Minute)
+			halts <- err == nil && mailbox.Halted == halted
 		}()
 		set := alice.Halt
 		if !halted {
@@ -406,7 +406,7 @@ func TestHalt(t *testing.T) {
 		if err := set(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !<-heard {
+		if !<-halts {
 			t.Errorf("a listener did not hear that halted became %v", halted)
 		}
 		if take(t, bob).Halted != halted {
@@ -420,8 +420,8 @@ func TestWatch(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice, bob := e.Client("alice"), e.Client("bob")
-	if box, err := bob.Watch(t.Context(), 0); err != nil || !box.Empty() {
-		t.Fatalf("an empty mailbox: %+v, %v", box, err)
+	if mailbox, err := bob.Watch(t.Context(), 0); err != nil || !mailbox.Empty() {
+		t.Fatalf("an empty mailbox: %+v, %v", mailbox, err)
 	}
 	for name, ring := range map[string]func() error{
 		"a message": func() error {
@@ -430,27 +430,27 @@ func TestWatch(t *testing.T) {
 		},
 		"a nudge": func() error { return alice.Nudge(t.Context(), "bob", "", "wake up") },
 	} {
-		heard := make(chan mesh.Mailbox, 1)
+		results := make(chan mesh.Mailbox, 1)
 		go func() {
-			box, err := bob.Watch(t.Context(), time.Minute)
+			mailbox, err := bob.Watch(t.Context(), time.Minute)
 			if err != nil {
 				t.Error(err)
 			}
-			heard <- box
+			results <- mailbox
 		}()
 		if err := ring(); err != nil {
 			t.Fatal(err)
 		}
-		if box := <-heard; len(box.Messages) != 1 || box.Messages[0].From != "alice" || !box.Messages[0].Proven || box.Messages[0].Kind != mesh.KindNudge {
-			t.Errorf("%s woke with %+v", name, box)
+		if mailbox := <-results; len(mailbox.Messages) != 1 || mailbox.Messages[0].From != "alice" || !mailbox.Messages[0].Proven || mailbox.Messages[0].Kind != mesh.KindNudge {
+			t.Errorf("%s woke with %+v", name, mailbox)
 		}
 	}
-	if n := waits(t, e, "bob"); n != 2 {
+	if n := waitingCount(t, e, "bob"); n != 2 {
 		t.Errorf("%d messages wait after somebody listened", n)
 	}
 	// What came while nobody listened is told at once.
-	if box, err := e.Client("bob").Watch(t.Context(), time.Minute); err != nil || len(box.Messages) != 1 || !box.Messages[0].Proven {
-		t.Errorf("a listener that begins with a full mailbox: %+v, %v", box, err)
+	if mailbox, err := e.Client("bob").Watch(t.Context(), time.Minute); err != nil || len(mailbox.Messages) != 1 || !mailbox.Messages[0].Proven {
+		t.Errorf("a listener that begins with a full mailbox: %+v, %v", mailbox, err)
 	}
 }
 
@@ -461,23 +461,23 @@ func TestMailboxWaits(t *testing.T) {
 	bob := e.Client("bob")
 	seen := make(chan mesh.Mailbox, 1)
 	go func() {
-		box, err := bob.Mailbox(t.Context(), time.Minute)
+		mailbox, err := bob.Mailbox(t.Context(), time.Minute)
 		if err != nil {
 			t.Error(err)
 		}
-		seen <- box
+		seen <- mailbox
 	}()
 	send(t, e.Client("alice"), mesh.Message{To: "bob", Text: "hello"})
-	if box := <-seen; len(box.Messages) != 1 || box.Messages[0].Text != "hello" {
-		t.Errorf("bob saw %+v", box)
+	if mailbox := <-seen; len(mailbox.Messages) != 1 || mailbox.Messages[0].Text != "hello" {
+		t.Errorf("bob saw %+v", mailbox)
 	}
-	if n := waits(t, e, "bob"); n != 1 {
+	if n := waitingCount(t, e, "bob"); n != 1 {
 		t.Errorf("%d messages wait", n)
 	}
 }
 
 // TestFiles checks that files come as they were sent, that others are refused, and that
-// the engine keeps none that was acknowledged.
+// the server keeps none that was acknowledged.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
@@ -492,16 +492,16 @@ func TestFiles(t *testing.T) {
 			}
 		}
 		send(t, alice, mesh.Message{To: "bob", Text: "see file", Files: []mesh.File{f}})
-		box := takeMany(t, e, bob, 1)
-		if len(box.Messages) != 1 || len(box.Messages[0].Files) != 1 {
-			t.Fatalf("bob got %+v", box)
+		mailbox := takeMany(t, e, bob, 1)
+		if len(mailbox.Messages) != 1 || len(mailbox.Messages[0].Files) != 1 {
+			t.Fatalf("bob got %+v", mailbox)
 		}
 		var got []byte
 		read := func(r io.Reader) (err error) {
 			got, err = io.ReadAll(r)
 			return err
 		}
-		if err := bob.GetBlob(t.Context(), "alice", box.Messages[0].Files[0], read); err != nil || !bytes.Equal(got, content) {
+		if err := bob.GetBlob(t.Context(), "alice", mailbox.Messages[0].Files[0], read); err != nil || !bytes.Equal(got, content) {
 			t.Fatalf("get %d bytes: %d came, %v", size, len(got), err)
 		}
 		wrong := f
@@ -509,7 +509,7 @@ func TestFiles(t *testing.T) {
 		if err := bob.GetBlob(t.Context(), "alice", wrong, read); err == nil {
 			t.Errorf("%d bytes were taken for %d", size, wrong.Size)
 		}
-		ack(t, bob, box)
+		ack(t, bob, mailbox)
 		e.Until("the file is gone", func(ctx context.Context) error {
 			err := e.Client("bob").GetBlob(ctx, "alice", f, read)
 			if e, ok := errors.AsType[*mesh.Error](err); ok && e.Code == http.StatusNotFound {
@@ -520,9 +520,9 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestAFileThatWasChanged checks that bytes which are not those that a message names are
+// TestChangedFile checks that bytes which are not those that a message names are
 // not taken for them.
-func TestAFileThatWasChanged(t *testing.T) {
+func TestChangedFile(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	sum := sha256.Sum256([]byte("promised"))

@@ -15,9 +15,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestWhoSaysWhat checks which of two sources counts where a message that alice signed, and
+// TestMessageOrMailboxFields checks which of two sources counts where a message that alice signed, and
 // the mailbox that it is in, say the same thing.
-func TestWhoSaysWhat(t *testing.T) {
+func TestMessageOrMailboxFields(t *testing.T) {
 	alice, bob := clients(t, func() time.Time { return noon })
 	bob.Keys["bob"] = bob.Keys["alice"] // our own key is not looked up
 	for name, tt := range map[string]struct {
@@ -38,14 +38,14 @@ func TestWhoSaysWhat(t *testing.T) {
 		"an unproven answer":  {"m10", `{"id":"m10","from":"mallory","to":"bob","correlation_id":"c"}`, noon, "false unproven alice bob c 1 12:00"},
 		"a file that is gone": {"m11", `{"id":"m11","from":"alice","to":"bob","files":[{"name":"a","missing":"a lie"}]}`, noon, "true m11 alice bob  1 12:00"},
 	} {
-		if _, err := alice.engine().Post(t.Context(), "bob", tt.id, tt.at, []byte(tt.body), false); err != nil {
+		if _, err := alice.server().Post(t.Context(), "bob", tt.id, tt.at, []byte(tt.body), false); err != nil {
 			t.Fatal(err)
 		}
-		box, err := bob.Take(t.Context())
-		if err != nil || len(box.Messages) != 1 {
-			t.Fatalf("%s: %+v, %v", name, box, err)
+		mailbox, err := bob.Take(t.Context())
+		if err != nil || len(mailbox.Messages) != 1 {
+			t.Fatalf("%s: %+v, %v", name, mailbox, err)
 		}
-		m := box.Messages[0]
+		m := mailbox.Messages[0]
 		id, _, _ := strings.Cut(m.ID, ".")
 		if got := fmt.Sprint(m.Proven, " ", id, " ", m.From, " ", m.To, " ", m.Correlation, " ", m.SentAt.Format("2 15:04")); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
@@ -57,38 +57,38 @@ func TestWhoSaysWhat(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := bob.engine().Post(t.Context(), "bob", "own", noon, []byte(`{"id":"own","from":"bob","to":"bob"}`), false); err != nil {
+	if _, err := bob.server().Post(t.Context(), "bob", "own", noon, []byte(`{"id":"own","from":"bob","to":"bob"}`), false); err != nil {
 		t.Fatal(err)
 	}
-	if box, err := bob.Take(t.Context()); err != nil || len(box.Messages) != 1 || !box.Messages[0].Proven {
-		t.Errorf("a message to oneself: %+v, %v", box, err)
+	if mailbox, err := bob.Take(t.Context()); err != nil || len(mailbox.Messages) != 1 || !mailbox.Messages[0].Proven {
+		t.Errorf("a message to oneself: %+v, %v", mailbox, err)
 	}
 	if err := bob.Ack(t.Context(), "own"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := alice.engine().Post(t.Context(), "bob", "broken", noon, []byte("no JSON"), false); err != nil {
+	if _, err := alice.server().Post(t.Context(), "bob", "broken", noon, []byte("no JSON"), false); err != nil {
 		t.Fatal(err)
 	}
-	box, err := bob.Take(t.Context())
-	if err != nil || len(box.Undecoded) != 1 || box.Undecoded[0].From != "alice" || bob.held[box.Undecoded[0].ID] == nil {
-		t.Errorf("what is not a message: %+v, %v", box, err)
+	mailbox, err := bob.Take(t.Context())
+	if err != nil || len(mailbox.Undecoded) != 1 || mailbox.Undecoded[0].From != "alice" || bob.pending[mailbox.Undecoded[0].ID] == nil {
+		t.Errorf("what is not a message: %+v, %v", mailbox, err)
 	}
 }
 
-// TestWhatIsSent checks which of two sources counts where a sender may say something, or
+// TestSendDefaults checks which of two sources counts where a sender may say something, or
 // leave it out.
-func TestWhatIsSent(t *testing.T) {
+func TestSendDefaults(t *testing.T) {
 	now := newClock(noon)
 	alice, bob := clients(t, now.read)
-	for i := range 2 { // the second is a repeat, which the engine knows by the time that is signed
+	for i := range 2 { // the second is a repeat, which the server knows by the time that is signed
 		now.set(noon.Add(time.Duration(i) * time.Minute))
 		if id, err := alice.Send(t.Context(), mesh.Message{ID: "m", To: "bob", Kind: mesh.KindAsk, Text: "x", SentAt: noon}); err != nil || id != "m" {
 			t.Fatalf("%s, %v", id, err)
 		}
 	}
-	box, err := bob.Take(t.Context())
-	if err != nil || len(box.Messages) != 1 || box.Messages[0].Kind != mesh.KindAsk || len(bob.held["m"].items) != 1 {
-		t.Errorf("%+v, %v", box, err)
+	mailbox, err := bob.Take(t.Context())
+	if err != nil || len(mailbox.Messages) != 1 || mailbox.Messages[0].Kind != mesh.KindAsk || len(bob.pending["m"].items) != 1 {
+		t.Errorf("%+v, %v", mailbox, err)
 	}
 	if _, err := alice.Send(t.Context(), mesh.Message{From: "bob", To: "bob", Text: "x"}); err == nil {
 		t.Error("alice sent in the name of bob")
@@ -106,22 +106,22 @@ func TestWhatIsSent(t *testing.T) {
 		if _, err := bob.Watch(t.Context(), 0); err != nil { // it hears what rings from now on
 			t.Fatal(err)
 		}
-		if err := alice.engine().Ring(t.Context(), "bob"); err != nil {
+		if err := alice.server().Ring(t.Context(), "bob"); err != nil {
 			t.Fatal(err)
 		}
-		heard, err := bob.Watch(t.Context(), time.Minute)
-		if err != nil || len(heard.Messages) != 1 || heard.Messages[0].From != "alice" || heard.Messages[0].Proven != known {
-			t.Errorf("rung by alice, whose key is known: %t: %+v, %v", known, heard, err)
+		result, err := bob.Watch(t.Context(), time.Minute)
+		if err != nil || len(result.Messages) != 1 || result.Messages[0].From != "alice" || result.Messages[0].Proven != known {
+			t.Errorf("rung by alice, whose key is known: %t: %+v, %v", known, result, err)
 		}
 	}
 }
 
-// TestTheNewestRowCounts checks which of two sources counts in the registry. A row that has
+// TestNewestRowWins checks which of two sources counts in the registry. A row that has
 // not changed, and is published again, shows that its agent was there later.
-func TestTheNewestRowCounts(t *testing.T) {
+func TestNewestRowWins(t *testing.T) {
 	now := newClock(noon.Add(-40 * time.Minute))
 	alice, bob := clients(t, now.read)
-	alice.Now = func() time.Time { return noon.Add(-30 * time.Minute) } // behind the clock of the engine
+	alice.Now = func() time.Time { return noon.Add(-30 * time.Minute) } // behind the clock of the server
 	for _, register := range []struct {
 		c  *Client
 		at time.Time
@@ -153,36 +153,36 @@ func TestTheNewestRowCounts(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeld checks that an id is that of its first sender until it is acknowledged,
+// TestPendingIDs checks that an id is that of its first sender until it is acknowledged,
 // and that the newest delivery is the one that is.
-func TestWhatIsHeld(t *testing.T) {
-	c := &Client{pulled: noon}
+func TestPendingIDs(t *testing.T) {
+	c := &Client{pulledAt: noon}
 	first := mesh.Message{ID: "m", From: "alice", Proven: true, Files: []mesh.File{{SHA256: "1"}}}
-	if !c.hold(first, fleet.Item{Body: []byte("old")}) {
+	if !c.addPending(first, fleet.Item{Body: []byte("old")}) {
 		t.Fatal("it is not held")
 	}
-	c.pulled = noon.Add(time.Minute)
-	if !c.hold(first, fleet.Item{Body: []byte("new")}) || len(c.held["m"].items) != 1 || string(c.held["m"].items[0].Body) != "new" || c.held["m"].shown != c.pulled {
-		t.Errorf("%+v", c.held["m"])
+	c.pulledAt = noon.Add(time.Minute)
+	if !c.addPending(first, fleet.Item{Body: []byte("new")}) || len(c.pending["m"].items) != 1 || string(c.pending["m"].items[0].Body) != "new" || c.pending["m"].shownAt != c.pulledAt {
+		t.Errorf("%+v", c.pending["m"])
 	}
 	for _, other := range []mesh.Message{{ID: "m", From: "bob", Proven: true}, {ID: "m", From: "alice"}} {
-		if c.hold(other, fleet.Item{}) {
+		if c.addPending(other, fleet.Item{}) {
 			t.Errorf("%+v is held as well", other)
 		}
 	}
 	f := fileOf{"alice", "1"}
 	c.files = map[fileOf]*fleet.Blob{f: nil}
-	if c.removeFiles(t.Context(), &held{files: []fileOf{f}}); len(c.files) != 1 {
+	if c.removeFiles(t.Context(), &pending{files: []fileOf{f}}); len(c.files) != 1 {
 		t.Error("a file that another message names is forgotten")
 	}
-	delete(c.held, "m")
-	if c.removeFiles(t.Context(), &held{files: []fileOf{f}}); len(c.files) != 0 {
+	delete(c.pending, "m")
+	if c.removeFiles(t.Context(), &pending{files: []fileOf{f}}); len(c.files) != 0 {
 		t.Error("a file that no message names is not forgotten")
 	}
 }
 
-// TestWhichFailureCounts checks the error of a call for which there are two.
-func TestWhichFailureCounts(t *testing.T) {
+// TestFirstErrorWins checks the error of a call for which there are two.
+func TestFirstErrorWins(t *testing.T) {
 	full := fleet.Error{Code: 503, Number: 10077, Err: errors.New("no room")}
 	e, ok := errors.AsType[*mesh.Error](failure("send", &full))
 	if !ok || e.Code != http.StatusServiceUnavailable || e.RetryAfter != time.Minute {
@@ -195,7 +195,7 @@ func TestWhichFailureCounts(t *testing.T) {
 	if full.Denied = false; errors.As(failure("send", &full), &e) && e.Code != http.StatusServiceUnavailable {
 		t.Errorf("a full mailbox: %+v", e)
 	}
-	synctest.Test(t, func(t *testing.T) { // the engine asks for a file that is gone again, after a pause
+	synctest.Test(t, func(t *testing.T) { // the server asks for a file that is gone again, after a pause
 		alice, bob := clients(t, nil)
 		began := time.Now()
 		err := bob.GetBlob(t.Context(), "alice", mesh.File{SHA256: strings.Repeat("0", 64), Name: "a", Size: 1}, func(r io.Reader) error {
@@ -211,9 +211,9 @@ func TestWhichFailureCounts(t *testing.T) {
 	})
 }
 
-// TestGoIsProvenByItsTime checks that a GO that is heard before it is stored counts, and
+// TestStaleGoIsUnproven checks that a GO that is heard before it is stored counts, and
 // that one that was signed long before it was stored does not.
-func TestGoIsProvenByItsTime(t *testing.T) {
+func TestStaleGoIsUnproven(t *testing.T) {
 	alice, bob := clients(t, func() time.Time { return noon })
 	if _, err := bob.Watch(t.Context(), 0); err != nil { // it hears what is set from now on
 		t.Fatal(err)
@@ -225,8 +225,8 @@ func TestGoIsProvenByItsTime(t *testing.T) {
 		if err := set.halt(); err != nil {
 			t.Fatal(err)
 		}
-		if heard, err := bob.Watch(t.Context(), time.Minute); err != nil || heard.Halted != set.halted || heard.HaltUnproven {
-			t.Errorf("halted: %t: %+v, %v", set.halted, heard, err)
+		if result, err := bob.Watch(t.Context(), time.Minute); err != nil || result.Halted != set.halted || result.HaltUnproven {
+			t.Errorf("halted: %t: %+v, %v", set.halted, result, err)
 		}
 	}
 	for age, unproven := range map[time.Duration]bool{6 * 24 * time.Hour: false, 8 * 24 * time.Hour: true} {
@@ -234,8 +234,8 @@ func TestGoIsProvenByItsTime(t *testing.T) {
 		if err := alice.Go(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if box, err := bob.Take(t.Context()); err != nil || box.HaltUnproven != unproven {
-			t.Errorf("signed %v before: %+v, %v", age, box, err)
+		if mailbox, err := bob.Take(t.Context()); err != nil || mailbox.HaltUnproven != unproven {
+			t.Errorf("signed %v before: %+v, %v", age, mailbox, err)
 		}
 	}
 }

@@ -42,21 +42,21 @@ type Client struct {
 	Secrets *secret.Known    // kept out of crash reports; may be nil
 	Now     func() time.Time // nil: time.Now
 
-	mu     sync.Mutex
-	conn   *fleet.Conn
-	held   map[string]*held // unacknowledged messages that were shown, by id
-	pulled time.Time        // when our mailbox was last read
-	files  map[fileOf]*fleet.Blob
+	mu       sync.Mutex
+	conn     *fleet.Conn
+	pending  map[string]*pending // unacknowledged messages that were shown, by id
+	pulledAt time.Time           // when our mailbox was last read
+	files    map[fileOf]*fleet.Blob
 }
 
 // Address returns the URLs of the servers.
 func (c *Client) Address() string { return c.URL }
 
 // Close closes the connection. The next call makes another one.
-func (c *Client) Close() { c.engine().Close() }
+func (c *Client) Close() { c.server().Close() }
 
-// engine returns the connection to the server, which may not be open yet.
-func (c *Client) engine() *fleet.Conn {
+// server returns the connection to the server, which may not be open yet.
+func (c *Client) server() *fleet.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn == nil {
@@ -76,18 +76,18 @@ func (c *Client) now() time.Time {
 
 // Halt sets the HALT of the mesh, for all its agents.
 func (c *Client) Halt(ctx context.Context) error {
-	return failure("halt", c.engine().SetHalt(ctx, true, c.now()))
+	return failure("halt", c.server().SetHalt(ctx, true, c.now()))
 }
 
 // Go lifts the HALT of the mesh.
 func (c *Client) Go(ctx context.Context) error {
-	return failure("resume", c.engine().SetHalt(ctx, false, c.now()))
+	return failure("resume", c.server().SetHalt(ctx, false, c.now()))
 }
 
 // Examine checks each server. On one of them it also checks the mailbox, the streams and the
 // rights of this agent. It stores nothing, and takes no message.
 func (c *Client) Examine(ctx context.Context) (fleet.Examination, error) {
-	seen, err := c.engine().Examine(ctx)
+	seen, err := c.server().Examine(ctx)
 	return seen, failure("examine", err)
 }
 

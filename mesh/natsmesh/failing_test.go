@@ -16,8 +16,8 @@ import (
 	"agentstateloop/state"
 )
 
-// fails checks that an error is one of the mesh, which an outbox waits for, in these words.
-func fails(t *testing.T, err error, words string) {
+// wantMeshError checks that an error is one of the mesh, which an outbox waits for, in these words.
+func wantMeshError(t *testing.T, err error, words string) {
 	t.Helper()
 	var credential *state.CredentialError
 	if e, ok := errors.AsType[*mesh.Error](err); !ok || errors.As(err, &credential) || e.Code >= 400 && e.Code < 500 || !strings.Contains(err.Error(), words) {
@@ -25,10 +25,10 @@ func fails(t *testing.T, err error, words string) {
 	}
 }
 
-// TestAKeyThatIsRefused checks that a key which the engine refuses, or which lacks a right,
+// TestRefusedKey checks that a key which the server refuses, or which lacks a right,
 // is an outage of a credential, in words that name it, and that the next call reads the key
 // again.
-func TestAKeyThatIsRefused(t *testing.T) {
+func TestRefusedKey(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice := e.Client("alice")
@@ -38,7 +38,7 @@ func TestAKeyThatIsRefused(t *testing.T) {
 		seed   func(context.Context) (string, error)
 		words  string
 	}{
-		{"alice", func(context.Context) (string, error) { return fleettest.NewKey(t).Seed, nil }, "refuses the key"},
+		{"alice", func(context.Context) (string, error) { return fleettest.NewKey(t).Seed, nil }, "key refused"},
 		{"bob", right, "lacks a right"},
 		{"alice", func(context.Context) (string, error) { return "", errors.New("no such file") }, "no such file"},
 	} {
@@ -67,9 +67,9 @@ func TestAKeyThatIsRefused(t *testing.T) {
 	take(t, alice)
 }
 
-// TestAnEngineThatIsAway checks what is said of an engine that is down, or silent until
+// TestServerDown checks what is said of a server that is down, or silent until
 // after the time limit, and that a message which it took then is not kept twice.
-func TestAnEngineThatIsAway(t *testing.T) {
+func TestServerDown(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice := e.Client("alice")
@@ -78,23 +78,23 @@ func TestAnEngineThatIsAway(t *testing.T) {
 	late := mesh.Message{ID: "late", To: "bob", Text: "hello", SentAt: time.Now()}
 	e.Servers[0].Stop()
 	_, err := alice.Send(t.Context(), late)
-	fails(t, err, "does not answer")
+	wantMeshError(t, err, "no answer")
 	_, err = alice.Take(t.Context())
-	fails(t, err, "does not answer")
+	wantMeshError(t, err, "no answer")
 	e.Servers[0].Continue()
 	e.Until("it answers", func(ctx context.Context) error {
 		_, err := alice.Send(ctx, late)
 		return err
 	})
-	if n := waits(t, e, "bob"); n != 1 {
+	if n := waitingCount(t, e, "bob"); n != 1 {
 		t.Errorf("%d messages wait", n)
 	}
 	e.Servers[0].Kill()
 	_, err = alice.Take(t.Context())
-	fails(t, err, "connection refused")
+	wantMeshError(t, err, "connection refused")
 	e.Servers[0].Start()
 	take(t, alice)
-	if n := waits(t, e, "bob"); n != 1 {
+	if n := waitingCount(t, e, "bob"); n != 1 {
 		t.Errorf("%d messages wait after a restart", n)
 	}
 }
@@ -111,9 +111,9 @@ func TestNoQuorum(t *testing.T) {
 		s.Kill()
 	}
 	_, err := alice.Send(t.Context(), mesh.Message{ID: "during", To: "bob", Text: "during", SentAt: time.Now()})
-	fails(t, err, "")
+	wantMeshError(t, err, "")
 	if _, err = alice.Take(t.Context()); err != nil { // the server that is left may not know yet
-		fails(t, err, "")
+		wantMeshError(t, err, "")
 	}
 	for _, s := range e.Servers[:2] {
 		s.Start()
@@ -125,8 +125,8 @@ func TestNoQuorum(t *testing.T) {
 	got := map[string]bool{}
 	bob := e.Client("bob")
 	e.Until("both have come", func(ctx context.Context) error {
-		box, err := bob.Take(ctx)
-		for _, m := range box.Messages {
+		mailbox, err := bob.Take(ctx)
+		for _, m := range mailbox.Messages {
 			got[m.Text] = true
 		}
 		if err == nil && (!got["before"] || !got["after"]) {
@@ -136,9 +136,9 @@ func TestNoQuorum(t *testing.T) {
 	})
 }
 
-// TestAFullEngine checks that an engine without room for a message is one that fails for a
+// TestFullServer checks that a server without room for a message is one that fails for a
 // minute, and that it takes the message when there is room.
-func TestAFullEngine(t *testing.T) {
+func TestFullServer(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice, root := e.Client("alice"), e.Intrude("")
@@ -164,13 +164,13 @@ func TestAFullEngine(t *testing.T) {
 	send(t, alice, mesh.Message{To: "bob", Text: "first"})
 	second := mesh.Message{ID: "second", To: "bob", Text: strings.Repeat("second", 50), SentAt: time.Now()}
 	_, err := alice.Send(t.Context(), second)
-	fails(t, err, "")
+	wantMeshError(t, err, "")
 	if e, ok := errors.AsType[*mesh.Error](err); !ok || e.Code != http.StatusServiceUnavailable || e.RetryAfter != time.Minute {
-		t.Errorf("a full engine: %v", err)
+		t.Errorf("a full server: %v", err)
 	}
 	limit(1 << 20)
 	send(t, alice, second)
-	if box := takeMany(t, e, e.Client("bob"), 2); len(box.Messages) != 2 {
-		t.Errorf("bob got %d messages", len(box.Messages))
+	if mailbox := takeMany(t, e, e.Client("bob"), 2); len(mailbox.Messages) != 2 {
+		t.Errorf("bob got %d messages", len(mailbox.Messages))
 	}
 }

@@ -17,10 +17,10 @@ import (
 	"agentstateloop/mesh"
 )
 
-// noon is the time of an engine in memory.
+// noon is the time of a server in memory.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// clock is a clock that a test sets while an engine reads it.
+// clock is a clock that a test sets while a server reads it.
 type clock struct{ at atomic.Pointer[time.Time] }
 
 func newClock(at time.Time) *clock {
@@ -32,7 +32,7 @@ func newClock(at time.Time) *clock {
 func (c *clock) set(at time.Time) { c.at.Store(&at) }
 func (c *clock) read() time.Time  { return *c.at.Load() }
 
-// clients returns the clients of an engine in memory. Their clock and the engine's is that
+// clients returns the clients of a server in memory. Their clock and the server's is that
 // of the test.
 func clients(t *testing.T, now func() time.Time) (alice, bob *Client) {
 	t.Helper()
@@ -61,10 +61,10 @@ func clients(t *testing.T, now func() time.Time) (alice, bob *Client) {
 	return all[0], all[1]
 }
 
-// alone returns a client that reaches no engine.
-func alone(t *testing.T) *Client {
+// offlineClient returns a client that reaches no server.
+func offlineClient(t *testing.T) *Client {
 	c, _ := clients(t, nil)
-	c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no engine") }
+	c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no server") }
 	return c
 }
 
@@ -93,14 +93,14 @@ func TestLimits(t *testing.T) {
 			}
 			return len(seen) == 1
 		}),
-		limittest.Duration("heldFor", 10*time.Minute, 1, func(t *testing.T, d time.Duration) (known bool) {
+		limittest.Duration("pendingFor", 10*time.Minute, 1, func(t *testing.T, d time.Duration) (known bool) {
 			synctest.Test(t, func(t *testing.T) {
-				c := alone(t)
-				c.held = map[string]*held{"m": {shown: time.Now().Add(-d)}}
+				c := offlineClient(t)
+				c.pending = map[string]*pending{"m": {shownAt: time.Now().Add(-d)}}
 				if _, err := c.show(t.Context(), fleet.Taken{}); err != nil {
 					t.Fatal(err)
 				}
-				known = c.held["m"] != nil
+				known = c.pending["m"] != nil
 			})
 			return known
 		}),
@@ -111,8 +111,8 @@ func TestLimits(t *testing.T) {
 			}
 			return len(c.files) == int(n)
 		}},
-		limittest.Duration("maxLate", 7*24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool { return lately(noon, noon.Add(d)) }),
-		limittest.Duration("maxEarly", 24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool { return lately(noon, noon.Add(-d)) }),
+		limittest.Duration("maxLate", 7*24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool { return inTime(noon, noon.Add(d)) }),
+		limittest.Duration("maxEarly", 24*time.Hour, 1, func(_ *testing.T, d time.Duration) bool { return inTime(noon, noon.Add(-d)) }),
 	})
 }
 
@@ -127,11 +127,11 @@ func TestLimitsOfPackageMesh(t *testing.T) {
 			body := fmt.Sprintf(`{"id":"%8d","message":"%s"}`, i, x(size-int64(len(rest))))
 			taken.Items = append(taken.Items, fleet.Item{From: "bob", Body: []byte(body)})
 		}
-		box, err := alone(t).show(t.Context(), taken)
+		mailbox, err := offlineClient(t).show(t.Context(), taken)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(box.Messages)
+		return len(mailbox.Messages)
 	}
 	for name, l := range map[string]limittest.Limit{
 		"messages of a mailbox": {Max: 200, Within: func(t *testing.T, n int64) bool {
@@ -157,21 +157,21 @@ func TestLimitsOfPackageMesh(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.Text = x(n - int64(len(rest)))
-			return sent(t, func(c *Client) error { _, err := c.Send(t.Context(), m); return err })
+			return canSend(t, func(c *Client) error { _, err := c.Send(t.Context(), m); return err })
 		}},
 		"bytes of a nudge": {Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			rest, err := encode(mesh.Message{ID: fleet.NudgeID(), To: "bob", From: "alice", Kind: mesh.KindNudge})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return sent(t, func(c *Client) error { return c.Nudge(t.Context(), "bob", "", x(n-int64(len(rest)))) })
+			return canSend(t, func(c *Client) error { return c.Nudge(t.Context(), "bob", "", x(n-int64(len(rest)))) })
 		}},
 		"bytes of a callsign": {Max: 64, Within: func(_ *testing.T, n int64) bool {
 			var p mesh.Presence
 			describe(&p, []byte(`{"callsign":"`+x(n)+`"}`))
 			return p.Callsign == x(n)
 		}},
-		"a wait": during(time.Minute, func(t *testing.T, d time.Duration) (whole bool) {
+		"a wait": timeLimit(time.Minute, func(t *testing.T, d time.Duration) (whole bool) {
 			synctest.Test(t, func(t *testing.T) {
 				_, bob := clients(t, nil)
 				began := time.Now()
@@ -184,28 +184,28 @@ func TestLimitsOfPackageMesh(t *testing.T) {
 			})
 			return whole
 		}),
-		"a look before an acknowledgement": during(before(time.Minute), func(t *testing.T, d time.Duration) (none bool) {
+		"a look before an acknowledgement": timeLimit(before(time.Minute), func(t *testing.T, d time.Duration) (none bool) {
 			synctest.Test(t, func(t *testing.T) {
-				c := alone(t)
-				c.pulled = time.Now().Add(-d)
+				c := offlineClient(t)
+				c.pulledAt = time.Now().Add(-d)
 				none = c.Ack(t.Context(), "m") == nil
 			})
 			return none
 		}),
-		"the time of a call": during(30*time.Second, func(_ *testing.T, d time.Duration) bool { return new(Client).timeout() >= d }),
+		"the time of a call": timeLimit(30*time.Second, func(_ *testing.T, d time.Duration) bool { return new(Client).timeout() >= d }),
 	} {
 		l.Const = name
 		limittest.Run(t, []limittest.Limit{l})
 	}
 }
 
-// during returns a limit of time that has no constant.
-func during(longest time.Duration, within func(*testing.T, time.Duration) bool) limittest.Limit {
+// timeLimit returns a limit of time that has no constant.
+func timeLimit(longest time.Duration, within func(*testing.T, time.Duration) bool) limittest.Limit {
 	return limittest.Limit{Max: int64(longest), Within: func(t *testing.T, n int64) bool { return within(t, time.Duration(n)) }}
 }
 
-// sent reports whether alice can send what the caller sends.
-func sent(t *testing.T, send func(alice *Client) error) bool {
+// canSend reports whether alice can send what the caller sends.
+func canSend(t *testing.T, send func(alice *Client) error) bool {
 	t.Helper()
 	alice, _ := clients(t, nil)
 	err := send(alice)

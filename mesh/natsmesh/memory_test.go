@@ -21,7 +21,7 @@ import (
 	"agentstateloop/state"
 )
 
-// inMemory starts an engine in memory, and returns a client of it for each handle.
+// inMemory starts a server in memory, and returns a client of it for each handle.
 func inMemory(t *testing.T, replicas int, handles ...string) (e *memory.Engine, clients []*natsmesh.Client) {
 	t.Helper()
 	seeds, public := map[string]string{}, map[string]string{}
@@ -48,25 +48,25 @@ func inMemory(t *testing.T, replicas int, handles ...string) (e *memory.Engine, 
 	return e, clients
 }
 
-// TestAnEngineInMemory checks that all that agents do with one another works on an engine
+// TestServerInMemory checks that all that agents do with one another works on a server
 // in memory as on a real one, also after it was started again.
-func TestAnEngineInMemory(t *testing.T) {
+func TestServerInMemory(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{1, 3} {
 		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
 			t.Parallel()
 			e, clients := inMemory(t, replicas, "alice", "bob")
 			alice, bob := clients[0], clients[1]
-			if box, err := bob.Watch(t.Context(), 0); err != nil || !box.Empty() {
-				t.Fatalf("an empty mailbox: %+v, %v", box, err)
+			if mailbox, err := bob.Watch(t.Context(), 0); err != nil || !mailbox.Empty() {
+				t.Fatalf("an empty mailbox: %+v, %v", mailbox, err)
 			}
-			heard := make(chan mesh.Mailbox, 1)
+			results := make(chan mesh.Mailbox, 1)
 			go func() {
-				box, err := bob.Watch(t.Context(), time.Minute)
+				mailbox, err := bob.Watch(t.Context(), time.Minute)
 				if err != nil {
 					t.Error(err)
 				}
-				heard <- box
+				results <- mailbox
 			}()
 			content := bytes.Repeat([]byte("agent"), 100_000)
 			sum := sha256.Sum256(content)
@@ -75,13 +75,13 @@ func TestAnEngineInMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			send(t, alice, mesh.Message{ID: "one", To: "bob", Text: "hello", Files: []mesh.File{f}})
-			if box := <-heard; len(box.Messages) != 1 || !box.Messages[0].Proven {
-				t.Errorf("a listener heard %+v", box)
+			if mailbox := <-results; len(mailbox.Messages) != 1 || !mailbox.Messages[0].Proven {
+				t.Errorf("a listener heard %+v", mailbox)
 			}
 			e.Restart()
-			box := take(t, bob)
-			if len(box.Messages) != 1 || box.Messages[0].Text != "hello" || !box.Messages[0].Proven || len(box.Messages[0].Files) != 1 {
-				t.Fatalf("bob got %+v", box)
+			mailbox := take(t, bob)
+			if len(mailbox.Messages) != 1 || mailbox.Messages[0].Text != "hello" || !mailbox.Messages[0].Proven || len(mailbox.Messages[0].Files) != 1 {
+				t.Fatalf("bob got %+v", mailbox)
 			}
 			var got []byte
 			read := func(r io.Reader) (err error) {
@@ -91,9 +91,9 @@ func TestAnEngineInMemory(t *testing.T) {
 			if err := bob.GetBlob(t.Context(), "alice", f, read); err != nil || !bytes.Equal(got, content) {
 				t.Fatalf("%d bytes of the file came, %v", len(got), err)
 			}
-			ack(t, bob, box)
-			if s, err := bob.Status(t.Context()); err != nil || s.Waiting != 0 || len(e.Messages(fleet.BoxStream)) != 0 {
-				t.Errorf("after it was acknowledged: %+v, %v; the engine holds %v", s, err, e.Messages(fleet.BoxStream))
+			ack(t, bob, mailbox)
+			if s, err := bob.Status(t.Context()); err != nil || s.Waiting != 0 || len(e.Messages(fleet.MailboxStream)) != 0 {
+				t.Errorf("after it was acknowledged: %+v, %v; the server holds %v", s, err, e.Messages(fleet.MailboxStream))
 			}
 			if err := alice.Register(t.Context(), mesh.Presence{Callsign: "@alice", Phase: state.ACTIVE}); err != nil {
 				t.Fatal(err)
@@ -105,16 +105,16 @@ func TestAnEngineInMemory(t *testing.T) {
 			if err := alice.Halt(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if box := take(t, bob); !box.Halted {
+			if mailbox := take(t, bob); !mailbox.Halted {
 				t.Error("a poll did not hear of HALT")
 			}
 		})
 	}
 }
 
-// TestAFullMailboxInMemory checks that an engine in memory refuses the 101st message of a
+// TestFullMailboxInMemory checks that a server in memory refuses the 101st message of a
 // sender.
-func TestAFullMailboxInMemory(t *testing.T) {
+func TestFullMailboxInMemory(t *testing.T) {
 	t.Parallel()
 	_, clients := inMemory(t, 1, "alice", "bob")
 	for n := range 100 {
@@ -124,14 +124,14 @@ func TestAFullMailboxInMemory(t *testing.T) {
 	if e, ok := errors.AsType[*mesh.Error](err); !ok || e.Code != http.StatusServiceUnavailable {
 		t.Errorf("the 101st message: %v", err)
 	}
-	if box := take(t, clients[1]); len(box.Messages) != 100 {
-		t.Errorf("%d messages came", len(box.Messages))
+	if mailbox := take(t, clients[1]); len(mailbox.Messages) != 100 {
+		t.Errorf("%d messages came", len(mailbox.Messages))
 	}
 }
 
-// TestMailboxesOfAClusterInMemory checks that a poll waits for the messages of a pull that
+// TestClusterMailboxesInMemory checks that a poll waits for the messages of a pull that
 // a cluster ends before they arrive, which it does with each that is full.
-func TestMailboxesOfAClusterInMemory(t *testing.T) {
+func TestClusterMailboxesInMemory(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"many": 1, "large": 60_000} {
 		t.Run(name, func(t *testing.T) {
@@ -144,18 +144,18 @@ func TestMailboxesOfAClusterInMemory(t *testing.T) {
 					sent++
 				}
 			}
-			came := 0
+			received := 0
 			for range 6 {
-				box := take(t, clients[0])
-				for _, m := range box.Messages {
-					if m.ID != fmt.Sprint(came) {
-						t.Fatalf("message %d has the id %s", came, m.ID)
+				mailbox := take(t, clients[0])
+				for _, m := range mailbox.Messages {
+					if m.ID != fmt.Sprint(received) {
+						t.Fatalf("message %d has the id %s", received, m.ID)
 					}
-					came++
+					received++
 				}
 			}
-			if came != sent {
-				t.Errorf("%d messages of %d came", came, sent)
+			if received != sent {
+				t.Errorf("%d messages of %d came", received, sent)
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func (c *Client) Register(ctx context.Context, p mesh.Presence) error {
 	if err != nil {
 		return &mesh.Error{Op: op, Err: err}
 	}
-	return failure(op, c.engine().Register(ctx, body, c.now()))
+	return failure(op, c.server().Register(ctx, body, c.now()))
 }
 
 // Online returns the agents that looked for work within the last 35 minutes, sorted by handle,
@@ -54,7 +54,7 @@ func (c *Client) Online(ctx context.Context) ([]mesh.Presence, error) {
 // row has no effect.
 func (c *Client) Seen(ctx context.Context) ([]mesh.Presence, error) {
 	const op = "list agents"
-	rows, err := c.engine().Rows(ctx, maxRows)
+	rows, err := c.server().Rows(ctx, maxRows)
 	if err != nil {
 		return nil, failure(op, err)
 	}
@@ -133,10 +133,10 @@ func (c *Client) Status(ctx context.Context) (mesh.Status, error) {
 	const op = "read status"
 	var s mesh.Status
 	var err error
-	if s.Date, err = c.engine().Look(ctx, cmp.Or(c.Host, "host"), c.now()); err != nil {
+	if s.Date, err = c.server().Look(ctx, cmp.Or(c.Host, "host"), c.now()); err != nil {
 		return mesh.Status{}, failure(op, err)
 	}
-	heard, err := c.engine().Count(ctx)
+	counted, err := c.server().Count(ctx)
 	if err != nil {
 		return mesh.Status{}, failure(op, err)
 	}
@@ -144,11 +144,11 @@ func (c *Client) Status(ctx context.Context) (mesh.Status, error) {
 	if err != nil {
 		return mesh.Status{}, failure(op, err)
 	}
-	s.Halted, _ = keys.halted(heard.Halt)
+	s.Halted, _ = keys.halted(counted.Halt)
 	online, err := c.Online(ctx)
 	if err != nil {
 		return mesh.Status{}, err
 	}
-	s.Waiting, s.Online = heard.Waiting, len(online)
+	s.Waiting, s.Online = counted.Waiting, len(online)
 	return s, nil
 }

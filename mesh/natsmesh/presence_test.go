@@ -10,9 +10,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestWhoIsAway checks that an agent that was not seen lately is away, and known with its
+// TestAwayAgents checks that an agent that was not seen lately is away, and known with its
 // hosts.
-func TestWhoIsAway(t *testing.T) {
+func TestAwayAgents(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice, bob := e.Client("alice"), e.Client("bob")

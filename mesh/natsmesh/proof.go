@@ -36,7 +36,7 @@ type keyring struct {
 
 // keyring reads our own key, which proves our messages to ourselves.
 func (c *Client) keyring(ctx context.Context) (keyring, error) {
-	own, err := c.engine().PublicKey(ctx)
+	own, err := c.server().PublicKey(ctx)
 	return keyring{keys: c.Keys, handle: c.Handle, own: own}, err
 }
 
@@ -54,12 +54,12 @@ func (k keyring) proves(i fleet.Item, m mesh.Message) bool {
 	key := k.of(i.From)
 	return key != "" && m.From == i.From && m.To == k.handle && i.To == k.handle && m.ID == i.ID && m.CanAck() &&
 		!strings.HasPrefix(m.ID, unproven) && !strings.HasPrefix(m.ID, undecoded) &&
-		lately(i.At, i.Stored) && i.SignedBy(key)
+		inTime(i.At, i.Stored) && i.SignedBy(key)
 }
 
-// lately reports whether a message was stored soon enough after it was signed to prove its
+// inTime reports whether a message was stored soon enough after it was signed to prove its
 // sender.
-func lately(signed, stored time.Time) bool {
+func inTime(signed, stored time.Time) bool {
 	late := stored.Sub(signed)
 	return late <= maxLate && late >= -maxEarly
 }
@@ -71,22 +71,22 @@ func (k keyring) halted(h fleet.Halt) (halted, unproven bool) {
 		return h.Halted, false
 	}
 	key := k.of(h.By)
-	proven := !h.Broken && key != "" && h.SignedBy(key) && (h.Stored.IsZero() || lately(h.At, h.Stored))
+	proven := !h.Broken && key != "" && h.SignedBy(key) && (h.Stored.IsZero() || inTime(h.At, h.Stored))
 	return false, !proven
 }
 
 // read returns the message in an item, or an Undecoded if the item cannot be decoded.
 func (k keyring) read(i fleet.Item) (mesh.Message, *mesh.Undecoded) {
-	broken := func(reason string) (mesh.Message, *mesh.Undecoded) {
+	undecodable := func(reason string) (mesh.Message, *mesh.Undecoded) {
 		u := &mesh.Undecoded{Raw: i.Body, ID: undecoded + digest(i), From: i.From, Reason: reason}
 		return mesh.Message{}, u
 	}
 	if len(i.Body) > mesh.MaxMessage {
-		return broken(fmt.Sprintf("it is over %d bytes", mesh.MaxMessage))
+		return undecodable(fmt.Sprintf("it exceeds %d bytes", mesh.MaxMessage))
 	}
 	m, err := mesh.Decode(i.Body)
 	if err != nil {
-		return broken(err.Error())
+		return undecodable(err.Error())
 	}
 	m.Proven = k.proves(i, m)
 	if !m.Proven {

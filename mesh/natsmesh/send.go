@@ -33,13 +33,13 @@ func (c *Client) Send(ctx context.Context, m mesh.Message) (id string, err error
 		return "", &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: err}
 	}
 	if len(body) > mesh.MaxMessage {
-		return "", &mesh.Error{Op: op, Code: http.StatusRequestEntityTooLarge, Err: fmt.Errorf("the message has %d bytes, and a mesh takes %d", len(body), mesh.MaxMessage)}
+		return "", &mesh.Error{Op: op, Code: http.StatusRequestEntityTooLarge, Err: fmt.Errorf("the message has %d bytes, the limit is %d", len(body), mesh.MaxMessage)}
 	}
 	at := m.SentAt
 	if at.IsZero() {
 		at = c.now()
 	}
-	_, err = c.engine().Post(ctx, m.To, m.ID, at, body, true)
+	_, err = c.server().Post(ctx, m.To, m.ID, at, body, true)
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Full() {
 		e.Err = fmt.Errorf("the mailbox of %s is full (%w): try again after %s has read it", m.To, e.Err, m.To)
 	}
@@ -55,7 +55,7 @@ func (c *Client) checkSend(m mesh.Message) error {
 	case !state.ValidHandle(m.To):
 		return errors.New("to is not a valid handle")
 	case m.From != c.Handle:
-		return fmt.Errorf("from must be %s: this key signs for no other agent", c.Handle)
+		return fmt.Errorf("from must be %s, the owner of the key", c.Handle)
 	}
 	if reason := m.Unsendable(); reason != "" {
 		return errors.New(reason)
@@ -81,7 +81,7 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	case !state.ValidHandle(handle):
 		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: errors.New("it is not a valid handle")}
 	case m.From != c.Handle:
-		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: fmt.Errorf("from must be %s: this key signs for no other agent", c.Handle)}
+		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: fmt.Errorf("from must be %s, the owner of the key", c.Handle)}
 	}
 	body, err := encode(m)
 	if err != nil {
@@ -90,9 +90,9 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	if len(body) > mesh.MaxMessage {
 		return &mesh.Error{Op: op, Code: http.StatusRequestEntityTooLarge}
 	}
-	_, err = c.engine().Post(ctx, handle, m.ID, c.now(), body, false)
+	_, err = c.server().Post(ctx, handle, m.ID, c.now(), body, false)
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Full() {
-		err = c.engine().Ring(ctx, handle)
+		err = c.server().Ring(ctx, handle)
 	}
 	return failure(op, err)
 }
@@ -106,7 +106,7 @@ func (c *Client) Announce(ctx context.Context, t mesh.Task) error {
 	if err != nil {
 		return &mesh.Error{Op: op, Err: err}
 	}
-	return failure(op, c.engine().Announce(ctx, t.At, body))
+	return failure(op, c.server().Announce(ctx, t.At, body))
 }
 
 // fileOf names a file that an agent sent us.
@@ -127,7 +127,7 @@ func (c *Client) PutBlob(ctx context.Context, to, sum string, size int64, conten
 	if err := mesh.CheckFiles([]mesh.File{f}); err != nil || !state.ValidHandle(to) {
 		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: errors.Join(err)}
 	}
-	return failure(op, c.engine().PutBlob(ctx, to, sum, size, content))
+	return failure(op, c.server().PutBlob(ctx, to, sum, size, content))
 }
 
 // GetBlob downloads a file of a message from an agent. It calls take once with a reader. At the
@@ -140,7 +140,7 @@ func (c *Client) GetBlob(ctx context.Context, from string, f mesh.File, take fun
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout())
 	defer cancel()
-	blob := c.engine().OpenBlob(ctx, from, f.SHA256, f.Size)
+	blob := c.server().OpenBlob(ctx, from, f.SHA256, f.Size)
 	meshFault, err := mesh.TakeVerified(f, blob, take)
 	if meshFault != nil {
 		return failure(op, meshFault)
@@ -169,12 +169,12 @@ func (c *Client) remember(f fileOf, blob *fleet.Blob) {
 
 // removeFiles removes the files of an acknowledged message, unless another shown message names
 // them. After a failure the files take up room on the server for a week.
-func (c *Client) removeFiles(ctx context.Context, h *held) {
+func (c *Client) removeFiles(ctx context.Context, h *pending) {
 	for _, f := range h.files {
 		c.mu.Lock()
 		blob := c.files[f]
 		needed := false
-		for _, other := range c.held {
+		for _, other := range c.pending {
 			needed = needed || slices.Contains(other.files, f)
 		}
 		if !needed {

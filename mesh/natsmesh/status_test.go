@@ -10,9 +10,9 @@ import (
 	"agentstateloop/mesh"
 )
 
-// TestAMessageLooksLikeNoAnswer has an agent send what the server sends where nobody
+// TestMessageWithForgedStatus has an agent send what the server sends where nobody
 // answers: an empty message with a status. The mailbox and the registry stay readable.
-func TestAMessageLooksLikeNoAnswer(t *testing.T) {
+func TestMessageWithForgedStatus(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob", "mallory")
 	mallory, alice, bob := e.Conn("mallory"), e.Client("alice"), e.Client("bob")
@@ -27,9 +27,9 @@ func TestAMessageLooksLikeNoAnswer(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	box, err := bob.Take(ctx)
-	if err != nil || len(box.Messages) != 1 || box.Messages[0].Text != "hello" {
-		t.Errorf("bob got %+v, %v", box, err)
+	mailbox, err := bob.Take(ctx)
+	if err != nil || len(mailbox.Messages) != 1 || mailbox.Messages[0].Text != "hello" {
+		t.Errorf("bob got %+v, %v", mailbox, err)
 	}
 	if _, err := bob.Online(ctx); err != nil {
 		t.Error(err)

@@ -16,7 +16,7 @@ import (
 	"agentstateloop/state"
 )
 
-// TestAnnounce checks what the engine keeps of the end of a turn: its JSON as documented,
+// TestAnnounce checks what the server keeps of the end of a turn: its JSON as documented,
 // signed by the agent, and once however often it is announced.
 func TestAnnounce(t *testing.T) {
 	t.Parallel()
@@ -37,7 +37,7 @@ func TestAnnounce(t *testing.T) {
 		t.Fatal(err)
 	}
 	admin := e.Conn("")
-	kept := func(sequence string) (body []byte, header textproto.MIMEHeader) {
+	stored := func(sequence string) (body []byte, header textproto.MIMEHeader) {
 		answer, err := admin.Request(t.Context(), "$JS.API.STREAM.MSG.GET.ASL_EVT", []byte(`{"seq":`+sequence+`}`), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +66,7 @@ func TestAnnounce(t *testing.T) {
 		"1": `{"event":"task.failed","id":"1042.3","agent":"alice","at":"2026-11-22T14:05:09Z","host":"alpha","turn_id":"t9097407dbd474be97adb","turn_epoch":12,"status":"failed","began":"2026-11-22T14:04:51Z"}`,
 		"2": `{"event":"task.success","id":"1042.3","agent":"alice","at":"2026-11-22T14:05:10Z","host":"alpha","turn_id":"t9097407dbd474be97adb","turn_epoch":12,"status":"success"}`,
 	} {
-		body, header := kept(sequence)
+		body, header := stored(sequence)
 		if string(body) != want {
 			t.Errorf("%s\nwant %s", body, want)
 		}

@@ -14,7 +14,7 @@ import (
 // already waiting.
 func (c *Client) Watch(ctx context.Context, wait time.Duration) (mesh.Mailbox, error) {
 	const op = "watch mailbox"
-	heard, err := c.engine().Listen(ctx, wait)
+	heard, err := c.server().Listen(ctx, wait)
 	if err != nil {
 		return mesh.Mailbox{}, failure(op, err)
 	}
@@ -43,23 +43,23 @@ func (c *Client) nudge(from string, proven bool) mesh.Message {
 	return mesh.Message{ID: fleet.NudgeID(), From: from, To: c.Handle, Kind: mesh.KindNudge, Proven: proven, SentAt: c.now().UTC()}
 }
 
-// held is an unacknowledged message that was shown.
-type held struct {
-	from   string
-	proven bool
-	items  []fleet.Item // its deliveries: the same message may have been sent twice
-	files  []fileOf
-	shown  time.Time
+// pending is an unacknowledged message that was shown.
+type pending struct {
+	from    string
+	proven  bool
+	items   []fleet.Item // its deliveries: the same message may have been sent twice
+	files   []fileOf
+	shownAt time.Time
 }
 
-// heldFor is how long a shown message can be acknowledged. The server shows it again earlier.
-const heldFor = 10 * time.Minute
+// pendingFor is how long a shown message can be acknowledged. The server shows it again earlier.
+const pendingFor = 10 * time.Minute
 
 // Take returns the waiting messages, and whether the mesh is halted, in one round trip. The
 // server delivers unacknowledged messages again after a minute. The registry records that we
 // looked.
 func (c *Client) Take(ctx context.Context) (mesh.Mailbox, error) {
-	taken, err := c.engine().Take(ctx, c.Host, c.now(), mesh.MaxMessages, mesh.MaxMailbox)
+	taken, err := c.server().Take(ctx, c.Host, c.now(), mesh.MaxMessages, mesh.MaxMailbox)
 	if err != nil {
 		return mesh.Mailbox{}, failure("read mailbox", err)
 	}
@@ -71,16 +71,16 @@ func (c *Client) Take(ctx context.Context) (mesh.Mailbox, error) {
 func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (mesh.Mailbox, error) {
 	end := time.Now().Add(min(wait, mesh.MaxWait))
 	for {
-		box, err := c.peek(ctx)
+		mailbox, err := c.peek(ctx)
 		left := time.Until(end)
-		if err != nil || !box.Empty() || left <= 0 {
-			return box, err
+		if err != nil || !mailbox.Empty() || left <= 0 {
+			return mailbox, err
 		}
-		heard, err := c.Watch(ctx, left)
+		change, err := c.Watch(ctx, left)
 		if err != nil {
 			return mesh.Mailbox{}, err
 		}
-		if !heard.HaltUnproven && heard.Halted != box.Halted {
+		if !change.HaltUnproven && change.Halted != mailbox.Halted {
 			end = time.Now()
 		}
 	}
@@ -88,9 +88,9 @@ func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (mesh.Mailbox,
 
 // peek pulls the waiting messages and gives them back.
 func (c *Client) peek(ctx context.Context) (mesh.Mailbox, error) {
-	taken, err := c.engine().Take(ctx, "", c.now(), mesh.MaxMessages, mesh.MaxMailbox)
+	taken, err := c.server().Take(ctx, "", c.now(), mesh.MaxMessages, mesh.MaxMailbox)
 	if err == nil {
-		err = c.engine().Return(ctx, taken.Items...)
+		err = c.server().Return(ctx, taken.Items...)
 	}
 	if err != nil {
 		return mesh.Mailbox{}, failure("read mailbox", err)
@@ -104,56 +104,56 @@ func (c *Client) show(ctx context.Context, taken fleet.Taken) (mesh.Mailbox, err
 	if err != nil {
 		return mesh.Mailbox{}, failure("read mailbox", err)
 	}
-	var box mesh.Mailbox
-	box.Halted, box.HaltUnproven = keys.halted(taken.Halt)
+	var mailbox mesh.Mailbox
+	mailbox.Halted, mailbox.HaltUnproven = keys.halted(taken.Halt)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pulled = time.Now()
-	for id, h := range c.held {
-		if c.pulled.Sub(h.shown) > heldFor {
-			delete(c.held, id)
+	c.pulledAt = time.Now()
+	for id, h := range c.pending {
+		if c.pulledAt.Sub(h.shownAt) > pendingFor {
+			delete(c.pending, id)
 		}
 	}
 	slices.SortStableFunc(taken.Items, func(a, b fleet.Item) int { return a.Stored.Compare(b.Stored) })
 	size := 0
-	shown := map[string]bool{}
+	ids := map[string]bool{}
 	for _, i := range taken.Items {
-		if size += len(i.Body); size > mesh.MaxMailbox || len(shown) == mesh.MaxMessages {
+		if size += len(i.Body); size > mesh.MaxMailbox || len(ids) == mesh.MaxMessages {
 			break // the server ignored the limits of the request
 		}
-		m, broken := keys.read(i)
-		if broken != nil {
-			m.ID, m.From = broken.ID, broken.From
+		m, undecoded := keys.read(i)
+		if undecoded != nil {
+			m.ID, m.From = undecoded.ID, undecoded.From
 		}
-		if !c.hold(m, i) || shown[m.ID] {
+		if !c.addPending(m, i) || ids[m.ID] {
 			continue
 		}
-		shown[m.ID] = true
-		if broken != nil {
-			box.Undecoded = append(box.Undecoded, *broken)
+		ids[m.ID] = true
+		if undecoded != nil {
+			mailbox.Undecoded = append(mailbox.Undecoded, *undecoded)
 		} else {
-			box.Messages = append(box.Messages, m)
+			mailbox.Messages = append(mailbox.Messages, m)
 		}
 	}
-	return box, nil
+	return mailbox, nil
 }
 
-// hold remembers an item, and reports whether it may be shown. While two senders use one id, it
+// addPending remembers an item, and reports whether it may be shown. While two senders use one id, it
 // shows only the message of the first, because an acknowledgement names only the id. The other
 // message comes again.
-func (c *Client) hold(m mesh.Message, i fleet.Item) bool {
-	h := c.held[m.ID]
+func (c *Client) addPending(m mesh.Message, i fleet.Item) bool {
+	h := c.pending[m.ID]
 	switch {
 	case h == nil:
-		h = &held{from: m.From, proven: m.Proven}
-		if c.held == nil {
-			c.held = map[string]*held{}
+		h = &pending{from: m.From, proven: m.Proven}
+		if c.pending == nil {
+			c.pending = map[string]*pending{}
 		}
-		c.held[m.ID] = h
+		c.pending[m.ID] = h
 	case h.from != m.From || h.proven != m.Proven:
 		return false
 	}
-	h.shown = c.pulled
+	h.shownAt = c.pulledAt
 	h.add(i)
 	for _, f := range m.Files {
 		h.files = append(h.files, fileOf{m.From, f.SHA256})
@@ -162,7 +162,7 @@ func (c *Client) hold(m mesh.Message, i fleet.Item) bool {
 }
 
 // add adds a delivery. It replaces an older delivery of the same message.
-func (h *held) add(i fleet.Item) {
+func (h *pending) add(i fleet.Item) {
 	for n := range h.items {
 		if h.items[n].Same(i) {
 			h.items[n] = i
@@ -180,7 +180,7 @@ func (c *Client) Ack(ctx context.Context, id string) error {
 		return nil
 	}
 	c.mu.Lock()
-	known := c.held[id] != nil || time.Since(c.pulled) < time.Minute
+	known := c.pending[id] != nil || time.Since(c.pulledAt) < time.Minute
 	c.mu.Unlock()
 	if !known {
 		if _, err := c.peek(ctx); err != nil {
@@ -188,13 +188,13 @@ func (c *Client) Ack(ctx context.Context, id string) error {
 		}
 	}
 	c.mu.Lock()
-	h := c.held[id]
-	delete(c.held, id)
+	h := c.pending[id]
+	delete(c.pending, id)
 	c.mu.Unlock()
 	if h == nil {
 		return nil
 	}
-	if err := c.engine().Ack(ctx, h.items...); err != nil {
+	if err := c.server().Ack(ctx, h.items...); err != nil {
 		return failure("acknowledge message", err)
 	}
 	c.removeFiles(ctx, h)

@@ -39,15 +39,15 @@ func (b Break) String() string {
 
 // Values of Break.What.
 const (
-	whatChanged  = "this line was changed, or a line before it was changed, added or removed"
-	whatOlder    = "what stands before this line, which is the first with a sum, was changed, added or removed"
-	whatUnsealed = "this line has no sum: it was added, or an older program wrote it"
-	whatOrder    = "this line is not in its place"
-	whatMissing  = "lines at the end of the history are missing"
+	breakChanged = "this line was changed, or a line before it was changed, added or removed"
+	breakOlder   = "this is the first line with a sum, and the lines before it were changed, added or removed"
+	breakNoSum   = "this line has no sum: it was added, or written by an older version"
+	breakOrder   = "this line is out of order"
+	breakMissing = "lines at the end of the history are missing"
 )
 
-// placed is a line of a history file, reduced to the fields the audit needs.
-type placed struct {
+// auditLine is a line of a history file, reduced to the fields the audit needs.
+type auditLine struct {
 	serial uint64
 	n      int
 	sealed bool
@@ -58,8 +58,8 @@ type placed struct {
 	month  string // the file the line belongs in
 }
 
-func (p placed) is(what string) Break {
-	return Break{Serial: p.serial, File: p.file, Line: p.number, What: what}
+func (p auditLine) breakOf(problem string) Break {
+	return Break{Serial: p.serial, File: p.file, Line: p.number, What: problem}
 }
 
 // Audit reads the whole history and verifies its chain. It takes no lock and changes no file. Lines
@@ -71,7 +71,7 @@ func (st *Store) Audit() (Audit, error) {
 	if err != nil {
 		return Audit{}, err
 	}
-	lines, breaks, err := st.placedLines()
+	lines, breaks, err := st.auditLines()
 	if err != nil {
 		return Audit{}, err
 	}
@@ -80,34 +80,34 @@ func (st *Store) Audit() (Audit, error) {
 		return Audit{}, err
 	}
 	a := Audit{Breaks: breaks, ends: map[uint64]string{}}
-	a.follow(lines, genesis)
-	if err := a.compare(s, genesis, lines); err != nil {
+	a.verifySums(lines, genesis)
+	if err := a.checkEnd(s, genesis, lines); err != nil {
 		return Audit{}, err
 	}
 	slices.SortStableFunc(a.Breaks, func(x, y Break) int { return cmp.Compare(x.Serial, y.Serial) })
 	return a, nil
 }
 
-// placedLines returns the lines of all files in the order they were written. That differs from the
+// auditLines returns the lines of all files in the order they were written. That differs from the
 // order of the files if the clock was set back across the end of a month. A line out of place
 // within its file is a break.
-func (st *Store) placedLines() (all []placed, breaks []Break, err error) {
+func (st *Store) auditLines() (all []auditLine, breaks []Break, err error) {
 	names, err := st.historyFiles()
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, name := range names {
-		lines, err := placedIn(name)
+		lines, err := auditLinesIn(name)
 		if err != nil {
 			return nil, nil, err
 		}
-		var last *placed // the last line with a sum
+		var last *auditLine // the last line with a sum
 		for i, l := range lines {
 			switch {
 			case l.sealed && (last != nil && !l.after(*last) || l.month != l.file):
-				breaks = append(breaks, l.is(whatOrder))
+				breaks = append(breaks, l.breakOf(breakOrder))
 			case !l.sealed && last != nil:
-				breaks = append(breaks, l.is(whatUnsealed))
+				breaks = append(breaks, l.breakOf(breakNoSum))
 			}
 			if l.sealed {
 				last = &lines[i]
@@ -115,22 +115,22 @@ func (st *Store) placedLines() (all []placed, breaks []Break, err error) {
 		}
 		all = append(all, lines...)
 	}
-	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Or(cmp.Compare(a.serial, b.serial), cmp.Compare(a.n, b.n)) })
+	slices.SortStableFunc(all, func(a, b auditLine) int { return cmp.Or(cmp.Compare(a.serial, b.serial), cmp.Compare(a.n, b.n)) })
 	return all, breaks, nil
 }
 
-func (p placed) after(q placed) bool {
+func (p auditLine) after(q auditLine) bool {
 	return p.serial > q.serial || p.serial == q.serial && p.n > q.n
 }
 
-// placedIn returns our lines in one file.
-func placedIn(name string) ([]placed, error) {
+// auditLinesIn returns our lines in one file.
+func auditLinesIn(name string) ([]auditLine, error) {
 	f, err := openHistory(name)
 	if f == nil {
 		return nil, err
 	}
 	defer f.Close()
-	var lines []placed
+	var lines []auditLine
 	number := 0
 	for raw, err := range osfile.Lines(f, maxRecord) {
 		if err != nil {
@@ -141,9 +141,9 @@ func placedIn(name string) ([]placed, error) {
 		if !ours {
 			continue
 		}
-		p := placed{serial: l.Serial, n: l.N, file: filepath.Base(name), number: number, month: historyName(l.At)}
+		p := auditLine{serial: l.Serial, n: l.N, file: filepath.Base(name), number: number, month: historyName(l.At)}
 		var covered []byte
-		if covered, p.sum, p.sealed = unsealed(raw); p.sealed {
+		if covered, p.sum, p.sealed = splitSum(raw); p.sealed {
 			p.line = sha256.Sum256(covered)
 		}
 		lines = append(lines, p)
@@ -151,19 +151,19 @@ func placedIn(name string) ([]placed, error) {
 	return lines, nil
 }
 
-// follow verifies the sums in order. After a break it continues from the line's own sum.
-func (a *Audit) follow(lines []placed, genesis string) {
+// verifySums verifies the sums in order. After a break it continues from the line's own sum.
+func (a *Audit) verifySums(lines []auditLine, genesis string) {
 	before := genesis
 	for _, p := range lines {
 		if !p.sealed {
 			continue // older than the chain, or already reported as a break of its file
 		}
 		if sumAfter(before, p.line) != p.sum {
-			what := whatChanged
+			problem := breakChanged
 			if a.Lines == 0 {
-				what = whatOlder
+				problem = breakOlder
 			}
-			a.Breaks = append(a.Breaks, p.is(what))
+			a.Breaks = append(a.Breaks, p.breakOf(problem))
 		}
 		before = p.sum
 		a.Lines++
@@ -172,9 +172,9 @@ func (a *Audit) follow(lines []placed, genesis string) {
 	}
 }
 
-// compare checks that the history ends where the state says, or later. It adds lines that so far
+// checkEnd checks that the history ends where the state says, or later. It adds lines that so far
 // only the state holds.
-func (a *Audit) compare(s stored, genesis string, lines []placed) error {
+func (a *Audit) checkEnd(s stored, genesis string, lines []auditLine) error {
 	if s.Chain.Sum == "" || a.ends[s.Chain.Serial] == s.Chain.Sum {
 		return nil
 	}
@@ -191,14 +191,14 @@ func (a *Audit) compare(s stored, genesis string, lines []placed) error {
 		}
 	}
 	if a.ends[s.Chain.Serial] != s.Chain.Sum {
-		a.Breaks = append(a.Breaks, missing(s.Chain.Serial, lines))
+		a.Breaks = append(a.Breaks, missingLines(s.Chain.Serial, lines))
 	}
 	return nil
 }
 
-// missing returns the break for a history that ends too early.
-func missing(serial uint64, lines []placed) Break {
-	b := Break{Serial: serial, File: "history", What: whatMissing}
+// missingLines returns the break for a history that ends too early.
+func missingLines(serial uint64, lines []auditLine) Break {
+	b := Break{Serial: serial, File: "history", What: breakMissing}
 	if len(lines) > 0 {
 		last := lines[len(lines)-1]
 		b.File, b.Line = last.file, last.number
@@ -217,9 +217,9 @@ func (a Audit) Holds(head Head) error {
 	}
 	switch {
 	case !known:
-		return fmt.Errorf("it has no line of serial %d", head.Serial)
+		return fmt.Errorf("no line has serial %d", head.Serial)
 	case sum != head.Sum:
-		return fmt.Errorf("its line of serial %d has the sum %s, not %s", head.Serial, sum, head.Sum)
+		return fmt.Errorf("the line with serial %d has the sum %s, not %s", head.Serial, sum, head.Sum)
 	}
 	return nil
 }

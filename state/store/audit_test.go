@@ -38,9 +38,9 @@ func wantWhole(t testing.TB, st *Store) Audit {
 	return a
 }
 
-// monthly returns a store whose history has three months, and the heads after each
+// threeMonths returns a store whose history has three months, and the heads after each
 // commit.
-func monthly(t *testing.T) (*Store, *statetest.Story, []Head) {
+func threeMonths(t *testing.T) (*Store, *statetest.Story, []Head) {
 	t.Helper()
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
 	story := statetest.New()
@@ -111,52 +111,52 @@ func TestAuditFindsChanges(t *testing.T) {
 		attack func(*testing.T, *Store)
 		want   string // of a break
 	}{
-		"a word changed":                {replace(january, 2, "why not", "because"), january + ", line 3: " + whatChanged},
-		"the first line changed":        {replace(january, 0, "serial", "Serial"), january + ", line 1: " + whatOlder},
-		"a time changed":                {replace(february, 1, "T10:00", "T10:01"), february + ", line 2: " + whatChanged},
-		"a sum changed":                 {replace(february, 1, `"sum":"`, `"sum":"0`), february + ", line 2: " + whatUnsealed},
-		"another sum":                   {replace(february, 1, `"sum":"`, `"sum":"`+strings.Repeat("0", sumLen)+`","sun":"`), february + ", line 2: " + whatUnsealed},
-		"white space added":             {replace(march, 1, ",", ", "), march + ", line 2: " + whatChanged},
-		"a field added":                 {replace(march, 1, `,"sum"`, `,"what":"x","sum"`), march + ", line 2: " + whatChanged},
-		"a key doubled":                 {replace(march, 1, `"kind"`, `"kind":"note","kind"`), march + ", line 2: " + whatChanged},
-		"a line made unreadable":        {replace(march, 0, "{", "#"), march + ", line 2: " + whatChanged},
-		"a line removed":                {lines(february, func(l []string) []string { return slices.Delete(l, 1, 2) }), february + ", line 2: " + whatChanged},
-		"the first line removed":        {lines(january, func(l []string) []string { return l[1:] }), january + ", line 1: " + whatOlder},
-		"the first line of a month":     {lines(march, func(l []string) []string { return l[1:] }), march + ", line 1: " + whatChanged},
-		"the last line of a month":      {lines(february, func(l []string) []string { return l[:len(l)-1] }), march + ", line 1: " + whatChanged},
-		"a line copied":                 {lines(february, func(l []string) []string { return slices.Insert(l, 1, l[0]) }), february + ", line 2: " + whatOrder},
-		"two lines exchanged":           {lines(february, func(l []string) []string { l[0], l[1] = l[1], l[0]; return l }), february + ", line 2: " + whatOrder},
-		"a line without a sum added":    {lines(february, func(l []string) []string { return slices.Insert(l, 1, `{"serial":6,"n":9,"kind":"halt"}`+"\n") }), february + ", line 2: " + whatUnsealed},
-		"one in place of another":       {lines(february, func(l []string) []string { l[1] = `{"serial":6,"n":0,"kind":"halt"}` + "\n"; return l }), february + ", line 2: " + whatUnsealed},
+		"a word changed":                {replace(january, 2, "why not", "because"), january + ", line 3: " + breakChanged},
+		"the first line changed":        {replace(january, 0, "serial", "Serial"), january + ", line 1: " + breakOlder},
+		"a time changed":                {replace(february, 1, "T10:00", "T10:01"), february + ", line 2: " + breakChanged},
+		"a sum changed":                 {replace(february, 1, `"sum":"`, `"sum":"0`), february + ", line 2: " + breakNoSum},
+		"another sum":                   {replace(february, 1, `"sum":"`, `"sum":"`+strings.Repeat("0", sumLen)+`","sun":"`), february + ", line 2: " + breakNoSum},
+		"white space added":             {replace(march, 1, ",", ", "), march + ", line 2: " + breakChanged},
+		"a field added":                 {replace(march, 1, `,"sum"`, `,"what":"x","sum"`), march + ", line 2: " + breakChanged},
+		"a key doubled":                 {replace(march, 1, `"kind"`, `"kind":"note","kind"`), march + ", line 2: " + breakChanged},
+		"a line made unreadable":        {replace(march, 0, "{", "#"), march + ", line 2: " + breakChanged},
+		"a line removed":                {lines(february, func(l []string) []string { return slices.Delete(l, 1, 2) }), february + ", line 2: " + breakChanged},
+		"the first line removed":        {lines(january, func(l []string) []string { return l[1:] }), january + ", line 1: " + breakOlder},
+		"the first line of a month":     {lines(march, func(l []string) []string { return l[1:] }), march + ", line 1: " + breakChanged},
+		"the last line of a month":      {lines(february, func(l []string) []string { return l[:len(l)-1] }), march + ", line 1: " + breakChanged},
+		"a line copied":                 {lines(february, func(l []string) []string { return slices.Insert(l, 1, l[0]) }), february + ", line 2: " + breakOrder},
+		"two lines exchanged":           {lines(february, func(l []string) []string { l[0], l[1] = l[1], l[0]; return l }), february + ", line 2: " + breakOrder},
+		"a line without a sum added":    {lines(february, func(l []string) []string { return slices.Insert(l, 1, `{"serial":6,"n":9,"kind":"halt"}`+"\n") }), february + ", line 2: " + breakNoSum},
+		"one in place of another":       {lines(february, func(l []string) []string { l[1] = `{"serial":6,"n":0,"kind":"halt"}` + "\n"; return l }), february + ", line 2: " + breakNoSum},
 		"one of an old serial":          {lines(march, func(l []string) []string { return append(l, `{"serial":1,"n":9,"kind":"halt"}`+"\n") }), march + ", line "},
-		"one before the first":          {lines(january, func(l []string) []string { return slices.Insert(l, 0, `{"serial":0,"n":9,"kind":"halt"}`+"\n") }), january + ", line 2: " + whatOlder},
-		"a sum cut off":                 {lines(february, func(l []string) []string { l[1] = l[1][:strings.Index(l[1], `,"sum"`)] + "}\n"; return l }), february + ", line 2: " + whatUnsealed},
-		"all sums of a month cut off":   {func(t *testing.T, st *Store) { cutSums(t, st, february) }, january + ", line 1: " + whatOlder},
-		"all sums cut off":              {func(t *testing.T, st *Store) { cutSums(t, st, january, february, march) }, march + ", line 5: " + whatMissing},
-		"lines at the end removed":      {lines(march, func(l []string) []string { return l[:2] }), march + ", line 2: " + whatMissing},
+		"one before the first":          {lines(january, func(l []string) []string { return slices.Insert(l, 0, `{"serial":0,"n":9,"kind":"halt"}`+"\n") }), january + ", line 2: " + breakOlder},
+		"a sum cut off":                 {lines(february, func(l []string) []string { l[1] = l[1][:strings.Index(l[1], `,"sum"`)] + "}\n"; return l }), february + ", line 2: " + breakNoSum},
+		"all sums of a month cut off":   {func(t *testing.T, st *Store) { cutSums(t, st, february) }, january + ", line 1: " + breakOlder},
+		"all sums cut off":              {func(t *testing.T, st *Store) { cutSums(t, st, january, february, march) }, march + ", line 5: " + breakMissing},
+		"lines at the end removed":      {lines(march, func(l []string) []string { return l[:2] }), march + ", line 2: " + breakMissing},
 		"all lines of the last month":   {lines(march, func([]string) []string { return nil }), february + ", line "},
-		"the first month removed":       {func(t *testing.T, st *Store) { remove(t, st, january) }, february + ", line 1: " + whatOlder},
-		"a month in the middle removed": {func(t *testing.T, st *Store) { remove(t, st, february) }, march + ", line 1: " + whatChanged},
+		"the first month removed":       {func(t *testing.T, st *Store) { remove(t, st, january) }, february + ", line 1: " + breakOlder},
+		"a month in the middle removed": {func(t *testing.T, st *Store) { remove(t, st, february) }, march + ", line 1: " + breakChanged},
 		"the last month removed":        {func(t *testing.T, st *Store) { remove(t, st, march) }, february + ", line "},
-		"all months removed":            {func(t *testing.T, st *Store) { remove(t, st, january); remove(t, st, february); remove(t, st, march) }, "history: " + whatMissing},
-		"a month under another name":    {func(t *testing.T, st *Store) { rename(t, st, february, "history-2026-04.jsonl") }, "history-2026-04.jsonl, line 1: " + whatOrder},
+		"all months removed":            {func(t *testing.T, st *Store) { remove(t, st, january); remove(t, st, february); remove(t, st, march) }, "history: " + breakMissing},
+		"a month under another name":    {func(t *testing.T, st *Store) { rename(t, st, february, "history-2026-04.jsonl") }, "history-2026-04.jsonl, line 1: " + breakOrder},
 		"two months exchanged": {func(t *testing.T, st *Store) {
 			rename(t, st, january, "x")
 			rename(t, st, february, january)
 			rename(t, st, "x", february)
-		}, february + ", line 1: " + whatOrder},
-		"a month in two files": {func(t *testing.T, st *Store) { split(t, st) }, "history-2026-04.jsonl, line 1: " + whatOrder},
+		}, february + ", line 1: " + breakOrder},
+		"a month in two files": {func(t *testing.T, st *Store) { split(t, st) }, "history-2026-04.jsonl, line 1: " + breakOrder},
 		"a month that never was": {func(t *testing.T, st *Store) {
 			put(t, st, "history-2020-01.jsonl", `{"serial":1,"n":0,"kind":"halt"}`+"\n")
-		}, january + ", line 1: " + whatOlder},
-		"a line moved to another month":   {func(t *testing.T, st *Store) { move(t, st) }, march + ", line 1: " + whatOrder},
-		"the state of an older serial":    {func(t *testing.T, st *Store) { edit(t, st, march, func(l []string) []string { return l[:1] }) }, march + ", line 1: " + whatMissing},
-		"a chain begun again at the end":  {lines(march, func(l []string) []string { return resealed(t, "", l) }), march + ", line 1: " + whatChanged},
-		"a month sealed again":            {lines(february, func(l []string) []string { l[0] = strings.Replace(l[0], "T09", "T08", 1); return resealed(t, "", l) }), february + ", line 1: " + whatChanged},
+		}, january + ", line 1: " + breakOlder},
+		"a line moved to another month":   {func(t *testing.T, st *Store) { move(t, st) }, march + ", line 1: " + breakOrder},
+		"the state of an older serial":    {func(t *testing.T, st *Store) { edit(t, st, march, func(l []string) []string { return l[:1] }) }, march + ", line 1: " + breakMissing},
+		"a chain begun again at the end":  {lines(march, func(l []string) []string { return reseal(t, "", l) }), march + ", line 1: " + breakChanged},
+		"a month sealed again":            {lines(february, func(l []string) []string { l[0] = strings.Replace(l[0], "T09", "T08", 1); return reseal(t, "", l) }), february + ", line 1: " + breakChanged},
 		"lines of another agent's months": {lines(march, func(l []string) []string { return append(l, l[len(l)-1]) }), march + ", line "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st, story, _ := monthly(t)
+			st, story, _ := threeMonths(t)
 			c.attack(t, st)
 			a := mustAudit(t, st)
 			if !slices.ContainsFunc(a.Breaks, func(b Break) bool { return strings.HasPrefix(b.String(), c.want) }) {
@@ -188,7 +188,7 @@ func cutSums(t *testing.T, st *Store, names ...string) {
 	for _, name := range names {
 		edit(t, st, name, func(lines []string) []string {
 			for i, l := range lines {
-				covered, _, _ := unsealed([]byte(l))
+				covered, _, _ := splitSum([]byte(l))
 				lines[i] = string(covered) + "}\n"
 			}
 			return lines
@@ -213,8 +213,8 @@ func move(t *testing.T, st *Store) {
 	edit(t, st, march, func(l []string) []string { return slices.Insert(l, 0, last) })
 }
 
-// resealed returns lines with sums that fit each other, after before.
-func resealed(t *testing.T, before string, lines []string) []string {
+// reseal returns lines with sums that fit each other, after before.
+func reseal(t *testing.T, before string, lines []string) []string {
 	t.Helper()
 	var out []string
 	for _, raw := range lines {
@@ -256,7 +256,7 @@ func TestAuditAcceptsOrdinaryHistories(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st, story, heads := monthly(t)
+			st, story, heads := threeMonths(t)
 			do(t, st, story)
 			for i, line := range []string{"", "12:00 go", "12:01 halt"} {
 				if line != "" {
@@ -302,9 +302,9 @@ func TestRewrittenHistoryIsFound(t *testing.T) {
 	}
 	before := genesis
 	var last chain
-	for _, raw := range resealed(t, genesis, all) {
+	for _, raw := range reseal(t, genesis, all) {
 		l, _ := parseLine([]byte(raw))
-		_, sum, _ := unsealed([]byte(raw))
+		_, sum, _ := splitSum([]byte(raw))
 		if l.N == 0 {
 			last.Before = before
 		}
@@ -335,11 +335,11 @@ func TestRewrittenHistoryIsFound(t *testing.T) {
 	wantWhole(t, st)
 }
 
-// TestChainOfAnOlderHistory begins a chain over a history that an older program wrote,
+// TestChainAfterOlderHistory begins a chain over a history that an older program wrote,
 // the state of which still has lines to append.
-func TestChainOfAnOlderHistory(t *testing.T) {
+func TestChainAfterOlderHistory(t *testing.T) {
 	for _, missing := range []int{0, 1} {
-		st, story, _ := monthly(t)
+		st, story, _ := threeMonths(t)
 		cutSums(t, st, january, february, march)
 		if err := st.write(stored{State: mustState(t, st)}); err != nil {
 			t.Fatal(err)
@@ -364,7 +364,7 @@ func TestChainOfAnOlderHistory(t *testing.T) {
 		}
 		for _, name := range []string{january, february, march} {
 			edit(t, st, name, func(l []string) []string { l[0] = strings.Replace(l[0], "kind", "Kind", 1); return l })
-			if a := mustAudit(t, st); len(a.Breaks) != 1 || a.Breaks[0].What != whatOlder || a.Holds(a.Head) == nil {
+			if a := mustAudit(t, st); len(a.Breaks) != 1 || a.Breaks[0].What != breakOlder || a.Holds(a.Head) == nil {
 				t.Errorf("%s: %v", name, a.Breaks)
 			}
 			edit(t, st, name, func(l []string) []string { l[0] = strings.Replace(l[0], "Kind", "kind", 1); return l })

@@ -21,8 +21,8 @@ func plainPoll() []state.Event {
 	}
 }
 
-// waiting returns the state of an agent with n messages in its inbox.
-func waiting(n int) state.State {
+// stateWithInbox returns the state of an agent with n messages in its inbox.
+func stateWithInbox(n int) state.State {
 	var events []state.Event
 	for i := range n {
 		key := fmt.Sprintf("mail:0123456789abcdef.7.%d", i)
@@ -41,7 +41,7 @@ var sizes = []int{0, 6, 1000}
 func BenchmarkStepPlainPoll(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
-			s, events, p := waiting(n), plainPoll(), statetest.Policy()
+			s, events, p := stateWithInbox(n), plainPoll(), statetest.Policy()
 			b.ReportAllocs()
 			for b.Loop() {
 				state.Step(s, events, p, benchNow)
@@ -62,7 +62,7 @@ func BenchmarkCommit(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
 			st := &Store{Dir: filepath.Join(b.TempDir(), "agent"), Agent: "goulard3120"}
-			commit(b, st, func(state.State) state.State { return waiting(n) })
+			commit(b, st, func(state.State) state.State { return stateWithInbox(n) })
 			events, p := plainPoll(), statetest.Policy()
 			for b.Loop() {
 				commit(b, st, func(s state.State) state.State { return state.Step(s, events, p, benchNow) })
@@ -75,7 +75,7 @@ func BenchmarkRead(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
 			st := &Store{Dir: filepath.Join(b.TempDir(), "agent"), Agent: "goulard3120"}
-			commit(b, st, func(state.State) state.State { return waiting(n) })
+			commit(b, st, func(state.State) state.State { return stateWithInbox(n) })
 			commit(b, st, func(s state.State) state.State { return state.Step(s, plainPoll(), statetest.Policy(), benchNow) })
 			b.ReportAllocs()
 			for b.Loop() {

@@ -67,9 +67,9 @@ func encodeLine(l state.Line) ([]byte, error) {
 	return marshalLine(&back)
 }
 
-// unsealed splits a line of a file into the bytes before its sum, and the sum. ok is false for a
+// splitSum splits a line of a file into the bytes before its sum, and the sum. ok is false for a
 // line without a sum. raw may end in a newline.
-func unsealed(raw []byte) (covered []byte, sum string, ok bool) {
+func splitSum(raw []byte) (covered []byte, sum string, ok bool) {
 	raw = bytes.TrimSuffix(raw, []byte("\n"))
 	start := len(raw) - len(sumKey) - sumLen - len(sumEnd)
 	if start < 1 || !bytes.HasSuffix(raw, []byte(sumEnd)) || !bytes.HasPrefix(raw[start:], []byte(sumKey)) {
@@ -137,15 +137,15 @@ func (st *Store) genesis() (string, error) {
 	}
 	all := sha256.New()
 	for _, name := range names {
-		if err := addUnsealed(all, name); err != nil {
+		if err := hashUnsummed(all, name); err != nil {
 			return "", err
 		}
 	}
 	return sumAfter("", digest(all.Sum(nil))), nil
 }
 
-// addUnsealed adds to a hash the file's name and the whole lines before its first line with a sum.
-func addUnsealed(all io.Writer, name string) error {
+// hashUnsummed adds to a hash the file's name and the whole lines before its first line with a sum.
+func hashUnsummed(all io.Writer, name string) error {
 	f, err := openHistory(name)
 	if f == nil {
 		return err
@@ -156,7 +156,7 @@ func addUnsealed(all io.Writer, name string) error {
 		if err != nil {
 			return err
 		}
-		if _, _, sealed := unsealed(raw); sealed {
+		if _, _, sealed := splitSum(raw); sealed {
 			break
 		}
 		size += len(raw)
@@ -223,7 +223,7 @@ func eachSealed(name string, f func(l state.Line, sum string)) error {
 		if err != nil {
 			return err
 		}
-		_, sum, sealed := unsealed(raw)
+		_, sum, sealed := splitSum(raw)
 		if l, ours := parseLine(raw); sealed && ours {
 			f(l, sum)
 		}

@@ -20,7 +20,7 @@ import (
 
 // What this program writes it reads without encoding/json, whose look at the types costs
 // a fresh process more than the rest of an empty poll.
-func TestOwnFilesNeedNoReflection(t *testing.T) {
+func TestOwnFilesSkipReflection(t *testing.T) {
 	st, _ := startedStore(t)
 	for _, name := range []string{stateFile, prevFile} {
 		data, err := os.ReadFile(st.path(name))
@@ -75,9 +75,9 @@ func TestOtherJSONIsRead(t *testing.T) {
 	if err := os.WriteFile(st.path(stateFile), pretty, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, why, err := (&Store{Dir: st.Dir, Agent: st.Agent}).load()
-	if err != nil || why != "" {
-		t.Fatalf("%q, %v", why, err)
+	got, recovery, err := (&Store{Dir: st.Dir, Agent: st.Agent}).load()
+	if err != nil || recovery != "" {
+		t.Fatalf("%q, %v", recovery, err)
 	}
 	statetest.SameState(t, got, want)
 }
@@ -89,7 +89,7 @@ func BenchmarkCold(b *testing.B) {
 	for _, n := range []int{0, 6} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
 			st := &Store{Dir: filepath.Join(b.TempDir(), "agent"), Agent: "goulard3120"}
-			commit(b, st, func(state.State) state.State { return waiting(n) })
+			commit(b, st, func(state.State) state.State { return stateWithInbox(n) })
 			commit(b, st, func(s state.State) state.State { return state.Step(s, plainPoll(), statetest.Policy(), benchNow) })
 			var sum [6]float64
 			for b.Loop() {

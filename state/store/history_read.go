@@ -30,7 +30,7 @@ func (st *Store) History(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
 		}
 		var last state.Line
 		var failed []error
-		for l := range st.filed(&failed, kinds...) {
+		for l := range st.fileLines(&failed, kinds...) {
 			if !yield(l, nil) {
 				return
 			}
@@ -52,9 +52,9 @@ func (st *Store) History(kinds ...state.LineKind) iter.Seq2[state.Line, error] {
 	}
 }
 
-// filed yields the lines in the history files. If it cannot read a file to its end, it adds the
+// fileLines yields the lines in the history files. If it cannot read a file to its end, it adds the
 // error to failed and continues with the next file.
-func (st *Store) filed(failed *[]error, kinds ...state.LineKind) iter.Seq[state.Line] {
+func (st *Store) fileLines(failed *[]error, kinds ...state.LineKind) iter.Seq[state.Line] {
 	return func(yield func(state.Line) bool) {
 		names, err := st.historyFiles()
 		if err != nil {
@@ -62,7 +62,7 @@ func (st *Store) filed(failed *[]error, kinds ...state.LineKind) iter.Seq[state.
 			return
 		}
 		for _, name := range names {
-			more, err := yieldLines(name, wanted(kinds), yield)
+			more, err := yieldLines(name, parserFor(kinds), yield)
 			if err != nil {
 				*failed = append(*failed, err)
 			}
@@ -76,9 +76,9 @@ func (st *Store) filed(failed *[]error, kinds ...state.LineKind) iter.Seq[state.
 // parser parses a line. ok is false if the line does not parse or is of an unwanted kind.
 type parser func(raw []byte) (l state.Line, ok bool)
 
-// wanted returns the parser for lines of these kinds, or for all lines if kinds is empty. Checking
+// parserFor returns the parser for lines of these kinds, or for all lines if kinds is empty. Checking
 // the kind before parsing is many times cheaper than parsing.
-func wanted(kinds []state.LineKind) parser {
+func parserFor(kinds []state.LineKind) parser {
 	if len(kinds) == 0 {
 		return parseLine
 	}
@@ -130,7 +130,7 @@ func (st *Store) Newest(limit int64, kinds ...state.LineKind) iter.Seq2[state.Li
 		}
 		slices.Reverse(names)
 		for _, name := range names {
-			if !yieldNewest(name, &limit, wanted(kinds), yield) || limit <= 0 {
+			if !yieldNewest(name, &limit, parserFor(kinds), yield) || limit <= 0 {
 				return
 			}
 		}
@@ -148,7 +148,7 @@ func yieldNewest(name string, limit *int64, parse parser, yield func(state.Line,
 		return true
 	}
 	defer f.Close()
-	end, err := wholeLines(f)
+	end, err := endOfLastLine(f)
 	if err != nil {
 		return yield(state.Line{}, err)
 	}
@@ -192,7 +192,7 @@ func yieldBackwards(data []byte, parse parser, yield func(state.Line, error) boo
 
 func (st *Store) allLines() ([]state.Line, error) {
 	var failed []error
-	lines := slices.Collect(st.filed(&failed))
+	lines := slices.Collect(st.fileLines(&failed))
 	for _, err := range failed {
 		if !notHistory(err) {
 			return nil, fmt.Errorf("read history: %w", err)
@@ -222,7 +222,7 @@ func (st *Store) mendHole(name string, s stored) error {
 		return err
 	}
 	defer f.Close()
-	end, err := wholeLines(f)
+	end, err := endOfLastLine(f)
 	if err != nil {
 		return err
 	}
@@ -259,8 +259,8 @@ type recent struct {
 	spare []byte        // the buffer of the previous memo, for reuse
 }
 
-// of returns the cached state, if the cache holds the file at path.
-func (r *recent) of(path string) (stored, bool) {
+// lookUp returns the cached state, if the cache holds the file at path.
+func (r *recent) lookUp(path string) (stored, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file == nil {
@@ -273,9 +273,9 @@ func (r *recent) of(path string) (stored, bool) {
 	return r.state, true
 }
 
-// keep caches the state that was read from f or written to it, and takes ownership of f. data is
+// store caches the state that was read from f or written to it, and takes ownership of f. data is
 // the content of f.
-func (r *recent) keep(f *os.File, data []byte, s stored, memo *members.Memo) {
+func (r *recent) store(f *os.File, data []byte, s stored, memo *members.Memo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file != nil {

@@ -56,7 +56,7 @@ func (st *Store) appendSealed(lines []sealedLine) error {
 		return err
 	}
 	defer f.Close()
-	end, err := wholeLines(f)
+	end, err := endOfLastLine(f)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (st *Store) cutTorn() error {
 		return nil
 	}
 	path := st.path(historyName(torn[0].At))
-	end, err := startOf(path, torn[0].Serial)
+	end, err := serialOffset(path, torn[0].Serial)
 	if err != nil {
 		return err
 	}
@@ -169,8 +169,8 @@ func (st *Store) cutTorn() error {
 	return st.fsync(path)
 }
 
-// startOf returns the offset of the first line of a serial in a history file.
-func startOf(path string, serial uint64) (start int64, err error) {
+// serialOffset returns the offset of the first line of a serial in a history file.
+func serialOffset(path string, serial uint64) (start int64, err error) {
 	f, err := osfile.Open(path)
 	if err != nil {
 		return 0, err
@@ -195,9 +195,9 @@ func startOf(path string, serial uint64) (start int64, err error) {
 // longer.
 const tailChunk = 4 << 10
 
-// wholeLines returns the offset after the last whole line. The next append overwrites a torn line
+// endOfLastLine returns the offset after the last whole line. The next append overwrites a torn line
 // left by a crash.
-func wholeLines(f *os.File) (int64, error) {
+func endOfLastLine(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
@@ -228,7 +228,7 @@ func (st *Store) lastLine(name string) (state.Line, error) {
 		return state.Line{}, err
 	}
 	defer f.Close()
-	end, err := wholeLines(f)
+	end, err := endOfLastLine(f)
 	if err != nil || end == 0 {
 		return state.Line{}, err
 	}
@@ -238,16 +238,16 @@ func (st *Store) lastLine(name string) (state.Line, error) {
 		if _, err := f.ReadAt(buf, start); err != nil {
 			return state.Line{}, err
 		}
-		if l, ok := lastOf(buf, start == 0); ok || start == 0 || size > 2*maxRecord {
+		if l, ok := lastLineIn(buf, start == 0); ok || start == 0 || size > 2*maxRecord {
 			return l, nil
 		}
 	}
 }
 
-// lastOf returns our last line in buf, the end of a file. It skips lines that do not parse, such as
+// lastLineIn returns our last line in buf, the end of a file. It skips lines that do not parse, such as
 // a person's note or the damage of a failing disk. buf begins with a whole line only if it is the
 // whole file.
-func lastOf(buf []byte, whole bool) (state.Line, bool) {
+func lastLineIn(buf []byte, whole bool) (state.Line, bool) {
 	lines := bytes.Split(buf, []byte("\n"))
 	if !whole {
 		lines = lines[1:]

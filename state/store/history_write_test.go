@@ -51,9 +51,9 @@ func TestHistoryTail(t *testing.T) {
 	}
 }
 
-// TestHoleInTheHistory checks that the lines of the newest commit are whole after a
+// TestHistoryHole checks that the lines of the newest commit are whole after a
 // power cut that kept their end and not what was before it.
-func TestHoleInTheHistory(t *testing.T) {
+func TestHistoryHole(t *testing.T) {
 	story := statetest.New()
 	dir := filepath.Join(t.TempDir(), "agent")
 	st := &Store{Dir: dir, Agent: "goulard3120"}

@@ -85,7 +85,7 @@ func (st *Store) PeekIDKey(now time.Time) (IDKey, error) {
 		return k, nil
 	}
 	s, loadErr := st.Read()
-	return newIDKey(causeOf(s, err), now), loadErr
+	return newIDKey(keyCause(s, err), now), loadErr
 }
 
 // ensureIDKey returns the key, and creates it if it is missing. The state s tells whether it was
@@ -95,7 +95,7 @@ func (st *Store) ensureIDKey(s state.State, now time.Time) (IDKey, error) {
 	if err == nil {
 		return k, nil
 	}
-	k = newIDKey(causeOf(s, err), now)
+	k = newIDKey(keyCause(s, err), now)
 	if k.Cause == KeyDamaged {
 		if err := st.setAside(IDKeyFile, "damaged", now); err != nil {
 			return IDKey{}, fmt.Errorf("set %s aside: %w", IDKeyFile, err)
@@ -106,16 +106,16 @@ func (st *Store) ensureIDKey(s state.State, now time.Time) (IDKey, error) {
 		return IDKey{}, err
 	}
 	if err := st.Keep(IDKeyFile, bytes.NewReader(append(data, '\n'))); err != nil {
-		return IDKey{}, fmt.Errorf("keep %s: %w", IDKeyFile, err)
+		return IDKey{}, fmt.Errorf("save %s: %w", IDKeyFile, err)
 	}
 	if k.Cause == KeyLost || k.Cause == KeyDamaged {
-		_ = st.Log(now, fmt.Sprintf("%s was %s and was made again: an answer to an earlier mail needs the callsign or the agent's address", IDKeyFile, k.Cause))
+		_ = st.Log(now, fmt.Sprintf("%s was %s and has been replaced: answers to earlier mails need the callsign or the agent's address", IDKeyFile, k.Cause))
 	}
 	return k, nil
 }
 
-// causeOf returns why s needs a key, given the error of reading the old one.
-func causeOf(s state.State, err error) KeyCause {
+// keyCause returns why s needs a key, given the error of reading the old one.
+func keyCause(s state.State, err error) KeyCause {
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
 		return KeyDamaged
@@ -126,8 +126,8 @@ func causeOf(s state.State, err error) KeyCause {
 	}
 }
 
-func newIDKey(why KeyCause, now time.Time) IDKey {
+func newIDKey(cause KeyCause, now time.Time) IDKey {
 	secret := make([]byte, secretLength)
 	rand.Read(secret)
-	return IDKey{Secret: secret, Made: now.UTC().Round(0), Cause: why}
+	return IDKey{Secret: secret, Made: now.UTC().Round(0), Cause: cause}
 }

@@ -29,7 +29,7 @@ func step(t *testing.T, st *Store) state.State {
 	return s
 }
 
-func TestAnIDKeyIsMadeOnceAndSaysWhy(t *testing.T) {
+func TestIDKeyIsCreatedOnce(t *testing.T) {
 	lose := func(t *testing.T, st *Store) {
 		step(t, st)
 		if err := os.Remove(st.path(IDKeyFile)); err != nil {
@@ -70,13 +70,13 @@ func TestAnIDKeyIsMadeOnceAndSaysWhy(t *testing.T) {
 			if err != nil || peeked.Cause != c.want {
 				t.Errorf("a look finds %q, %v", peeked.Cause, err)
 			}
-			made, err := st.IDKey(noon)
-			if err != nil || made.Cause != c.want || len(made.Secret) != secretLength {
-				t.Fatalf("made %q of %d bytes, %v; want %q", made.Cause, len(made.Secret), err, c.want)
+			key, err := st.IDKey(noon)
+			if err != nil || key.Cause != c.want || len(key.Secret) != secretLength {
+				t.Fatalf("made %q of %d bytes, %v; want %q", key.Cause, len(key.Secret), err, c.want)
 			}
 			step(t, st)
 			again, err := st.IDKey(noon.Add(time.Hour))
-			if err != nil || !bytes.Equal(again.Secret, made.Secret) || again.Cause != made.Cause || !again.Made.Equal(noon) {
+			if err != nil || !bytes.Equal(again.Secret, key.Secret) || again.Cause != key.Cause || !again.Made.Equal(noon) {
 				t.Errorf("the next one is another: %v", err)
 			}
 			if info, err := os.Stat(st.path(IDKeyFile)); err != nil || info.Mode() != 0o600 {
@@ -87,7 +87,7 @@ func TestAnIDKeyIsMadeOnceAndSaysWhy(t *testing.T) {
 				t.Errorf("set aside: %v", aside)
 			}
 			log, _ := os.ReadFile(st.path("log"))
-			if told := strings.Contains(string(log), IDKeyFile); told != (c.want == KeyDamaged || c.want == KeyLost) {
+			if logged := strings.Contains(string(log), IDKeyFile); logged != (c.want == KeyDamaged || c.want == KeyLost) {
 				t.Errorf("the log says: %s", log)
 			}
 		})
@@ -132,7 +132,7 @@ func TestProcessesAgreeOnOneIDKey(t *testing.T) {
 
 // Wherever making a key breaks off, no half of one is believed, and no process
 // uses one that the next does not find.
-func TestAnIDKeySurvivesACrash(t *testing.T) {
+func TestIDKeyAfterCrash(t *testing.T) {
 	for n := 1; ; n++ {
 		st := &Store{Dir: t.TempDir(), Agent: "goulard"}
 		step(t, st)
@@ -163,7 +163,7 @@ func TestAnIDKeySurvivesACrash(t *testing.T) {
 }
 
 // No error and no log line repeats the key.
-func TestAnIDKeyIsNotShown(t *testing.T) {
+func TestIDKeyStaysSecret(t *testing.T) {
 	st := &Store{Dir: t.TempDir(), Agent: "goulard"}
 	const secret = "c2VjcmV0IHNlY3JldA=="
 	if err := os.WriteFile(st.path(IDKeyFile), []byte(`{"secret":"`+secret+`","made":"`+secret+`"}`), 0o600); err != nil {

@@ -57,22 +57,22 @@ func TestLimits(t *testing.T) {
 			return err == nil && len(text) == int(n)
 		}},
 		{Const: "MaxEventText", Max: 65_536, Within: func(t *testing.T, n int64) bool {
-			return onlyNudge(t, "ci"+MessageSuffix, strings.Repeat("x", int(n))).Fault == ""
+			return singleNudge(t, "ci"+MessageSuffix, strings.Repeat("x", int(n))).Fault == ""
 		}},
 		{Const: "maxNote", Max: 4096, Within: func(t *testing.T, n int64) bool {
 			const note = `{"from":"ci"}`
-			return onlyNudge(t, "ci.json", strings.Repeat(" ", int(n)-len(note))+note).From == "ci"
+			return singleNudge(t, "ci.json", strings.Repeat(" ", int(n)-len(note))+note).From == "ci"
 		}},
 		{Const: "longest", Max: 200, Within: func(_ *testing.T, n int64) bool {
 			return PayloadName("", strings.Repeat("x", int(n)), "") == strings.Repeat("x", int(n))
 		}},
 		limittest.Duration("commitPatience", 10*time.Second, 1, func(t *testing.T, d time.Duration) (within bool) {
 			st := storeWith(t, "log", "")
-			held, err := st.lockState(t.Context())
+			lock, err := st.lockState(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer held.Unlock()
+			defer lock.Unlock()
 			synctest.Test(t, func(*testing.T) { // by a clock that moves at once
 				began := time.Now()
 				_, err := st.lockState(context.Background())
@@ -113,8 +113,8 @@ func isUsable(t *testing.T, name string, n int64) bool {
 	return len(st.Obstacles(state.State{Received: state.Received{Inbox: []state.Message{{Payload: "messages/m"}}}})) == 0
 }
 
-// onlyNudge returns what a file in nudges/ says.
-func onlyNudge(t *testing.T, name, content string) NudgeFile {
+// singleNudge returns what a file in nudges/ says.
+func singleNudge(t *testing.T, name, content string) NudgeFile {
 	rung, err := storeWith(t, filepath.Join(NudgesDir, name), content).Nudges()
 	if err != nil || len(rung) != 1 {
 		t.Fatalf("%d nudges, %v", len(rung), err)

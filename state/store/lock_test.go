@@ -50,9 +50,9 @@ func commitMany(out io.Writer, dir, name, count string) error {
 	}
 	st := &Store{Dir: dir, Agent: "goulard3120"}
 	for i := range n {
-		s, err := st.Commit(context.Background(), time.Now(), func(s state.State, why Recovery) (state.State, error) {
-			if why != "" {
-				return state.State{}, fmt.Errorf("state had to be recovered: %s", why)
+		s, err := st.Commit(context.Background(), time.Now(), func(s state.State, recovery Recovery) (state.State, error) {
+			if recovery != "" {
+				return state.State{}, fmt.Errorf("state had to be recovered: %s", recovery)
 			}
 			msg := state.Message{Key: fmt.Sprintf("cli:%s.%d", name, i), Source: state.CLI, From: name, Operator: true}
 			return state.Step(s, []state.Event{state.Arrived{Message: msg}}, statetest.Policy(), time.Now()), nil
@@ -128,12 +128,12 @@ func lookUntil(st *Store, stop chan struct{}) error {
 			return nil
 		default:
 		}
-		s, why, err := st.load()
+		s, recovery, err := st.load()
 		if err != nil {
 			return fmt.Errorf("read during commits: %w", err)
 		}
-		if why != "" && s.Serial > 0 && serial > 0 {
-			return fmt.Errorf("a reader found no whole state: %s", why)
+		if recovery != "" && s.Serial > 0 && serial > 0 {
+			return fmt.Errorf("a reader found no whole state: %s", recovery)
 		}
 		if s.Serial < serial {
 			return fmt.Errorf("serial %d after %d", s.Serial, serial)
@@ -183,19 +183,19 @@ func TestKilledProcess(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		said := ""
+		output := ""
 		lines := bufio.NewScanner(out)
 		for n := 0; n < 7+round && lines.Scan(); n++ {
-			said = lines.Text()
+			output = lines.Text()
 		}
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		for lines.Scan() { // what it printed before it died
-			said = lines.Text()
+			output = lines.Text()
 		}
 		_ = cmd.Wait() // killed
-		serial, err := strconv.ParseUint(said, 10, 64)
+		serial, err := strconv.ParseUint(output, 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}

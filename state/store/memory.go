@@ -142,7 +142,7 @@ func (st *Store) moveAside(name, prev string) error {
 	if info.IsDir() { // rename cannot replace a folder that holds files
 		err = st.Remove(prev)
 	} else {
-		err = makeWay(st.path(prev))
+		err = moveFolderAway(st.path(prev))
 	}
 	if err != nil {
 		return err

@@ -29,31 +29,31 @@ func (st *Store) Ring(from, reason string) error {
 }
 
 // RingAtOnce is Ring for a caller that polls in the meantime. The file is visible when RingAtOnce
-// returns, and durable once settle returns nil. The caller must call settle exactly once. A power
+// returns, and durable once sync returns nil. The caller must call sync exactly once. A power
 // loss before that may leave a nudge without its text. mark is a unique prefix of the nudge's key.
-func (st *Store) RingAtOnce(from, reason string) (mark string, settle func() error, err error) {
+func (st *Store) RingAtOnce(from, reason string) (mark string, sync func() error, err error) {
 	note, err := json.Marshal(nudgeNote{From: from, Reason: reason})
 	if err != nil {
 		return "", nil, err
 	}
 	file := NewID() + ".json"
 	name := filepath.Join(NudgesDir, file)
-	f, err := st.place(name, string(note)+"\n")
+	f, err := st.createNudge(name, string(note)+"\n")
 	if err != nil {
 		return "", nil, fmt.Errorf("record nudge: %w", err)
 	}
-	settle = func() error {
+	sync = func() error {
 		defer f.Close()
-		if err := st.settle(name, f); err != nil {
+		if err := st.syncNudge(name, f); err != nil {
 			return fmt.Errorf("record nudge: %w", err)
 		}
 		return nil
 	}
-	return "nudge:" + url.PathEscape(file) + "@", settle, nil
+	return "nudge:" + url.PathEscape(file) + "@", sync, nil
 }
 
-// place creates a file and returns it open. Readers never see it incomplete.
-func (st *Store) place(name, text string) (*os.File, error) {
+// createNudge creates a file and returns it open. Readers never see it incomplete.
+func (st *Store) createNudge(name, text string) (*os.File, error) {
 	if err := st.makeFolder(filepath.Dir(name)); err != nil {
 		return nil, err
 	}
@@ -79,10 +79,10 @@ func (st *Store) place(name, text string) (*os.File, error) {
 	return f, nil
 }
 
-// settle makes a placed file durable. A poll may have removed it already, which does no harm. The
+// syncNudge makes the file of a nudge durable. A poll may have removed it already, which does no harm. The
 // name of its folder must be durable too: another program may have created the folder, and a commit
 // that would fsync its name may never follow.
-func (st *Store) settle(name string, f *os.File) error {
+func (st *Store) syncNudge(name string, f *os.File) error {
 	if err := st.Hook.at("fsync", st.path(name)); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (n *NudgeFile) readMessage(r io.Reader) {
 func EventFault(text []byte) string {
 	switch {
 	case len(text) > MaxEventText:
-		return fmt.Sprintf("it is longer than %d KiB", MaxEventText>>10)
+		return fmt.Sprintf("it exceeds %d KiB", MaxEventText>>10)
 	case !utf8.Valid(text):
 		return "it is not UTF-8"
 	case len(bytes.TrimSpace(text)) == 0:

@@ -76,7 +76,7 @@ func TestRingMakesTheFolderDurable(t *testing.T) {
 }
 
 // A poll may see a nudge, and remove it, while the disk still writes it.
-func TestANudgeIsTakenBeforeItIsSettled(t *testing.T) {
+func TestNudgeReadBeforeFsync(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	mark, settle, err := st.RingAtOnce("shell", "now")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestANudgeIsTakenBeforeItIsSettled(t *testing.T) {
 }
 
 // A nudge is recorded when the disk has it, or it is an error.
-func TestANudgeThatIsNotSettled(t *testing.T) {
+func TestNudgeFsyncFails(t *testing.T) {
 	for _, fails := range []string{"write", "rename", "fsync", "fsyncdir"} {
 		st := &Store{Dir: t.TempDir()}
 		st.Hook = func(step, path string) error {
@@ -110,9 +110,9 @@ func TestANudgeThatIsNotSettled(t *testing.T) {
 	}
 }
 
-// TestNudgesByOthers checks that any script may add a file, and that its content is
+// TestNudgeFilesOfScripts checks that any script may add a file, and that its content is
 // nothing but text.
-func TestNudgesByOthers(t *testing.T) {
+func TestNudgeFilesOfScripts(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -152,9 +152,9 @@ func TestNudgesByOthers(t *testing.T) {
 	}
 }
 
-// TestNudgesNames checks that files with hostile names are nudges and can be removed.
+// TestHostileNudgeNames checks that files with hostile names are nudges and can be removed.
 // Files still being written, folders and the targets of links are left alone.
-func TestNudgesNames(t *testing.T) {
+func TestHostileNudgeNames(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -212,7 +212,7 @@ func TestNudgesNames(t *testing.T) {
 
 // A file that takes the place of one that was read is not removed with it: a program may
 // use one name, and what it says then was not read yet.
-func TestUnringLeavesWhatCameSince(t *testing.T) {
+func TestUnringKeepsNewerFile(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -247,9 +247,9 @@ func TestUnringLeavesWhatCameSince(t *testing.T) {
 	}
 }
 
-// TestSameNameRingsAgain checks that a nudge file that is written again under the
+// TestRewrittenFileIsNewNudge checks that a nudge file that is written again under the
 // same name is another nudge.
-func TestSameNameRingsAgain(t *testing.T) {
+func TestRewrittenFileIsNewNudge(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	path := st.Path(filepath.Join(NudgesDir, "again"))
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {

@@ -18,8 +18,8 @@ type Recovery string
 
 // load is loadStored for a caller that does not need the chain.
 func (st *Store) load() (state.State, Recovery, error) {
-	s, why, err := st.loadStored()
-	return s.State, why, err
+	s, recovery, err := st.loadStored()
+	return s.State, recovery, err
 }
 
 // loadStored reads the state. It rebuilds the state in memory if state.json is unusable, or is
@@ -52,14 +52,14 @@ func (st *Store) loadStored() (stored, Recovery, error) {
 	if histErr != nil {
 		return stored{}, "", histErr
 	}
-	why := Recovery("it could not be read")
+	recovery := Recovery("it could not be read")
 	if missing {
-		why = "it was missing"
+		recovery = "it was missing"
 	}
 	if prevErr == nil {
-		return stored{State: state.Replay(prev, lines), Chain: end}, why, nil
+		return stored{State: state.Replay(prev, lines), Chain: end}, recovery, nil
 	}
-	return stored{State: state.Rebuild(state.New(st.Agent, NewID()), lines), Chain: end}, why + ", and its copy too", nil
+	return stored{State: state.Rebuild(state.New(st.Agent, NewID()), lines), Chain: end}, recovery + ", like its copy", nil
 }
 
 // Hook, if not nil, is called before each step that touches the disk, with the step ("write",
@@ -98,22 +98,22 @@ func renameOver(tmp, path string) error {
 	if os.Rename(tmp, path) == nil {
 		return nil
 	}
-	if err := makeWay(path); err != nil {
+	if err := moveFolderAway(path); err != nil {
 		return err
 	}
 	return os.Rename(tmp, path)
 }
 
-// makeWay renames a folder, with its content, that has the name of one of our files. Other kinds of
+// moveFolderAway renames a folder, with its content, that has the name of one of our files. Other kinds of
 // files can be replaced without it.
-func makeWay(path string) error {
+func moveFolderAway(path string) error {
 	if info, err := os.Lstat(path); err != nil || !info.IsDir() {
 		return nil
 	}
 	return os.Rename(path, path+setAsideFolder+NewID())
 }
 
-// setAsideFolder follows the original name in the new name of a folder that makeWay renamed.
+// setAsideFolder follows the original name in the new name of a folder that moveFolderAway renamed.
 const setAsideFolder = ".folder-"
 
 // writeSynced writes r to a new file at path and fsyncs it.
@@ -144,7 +144,7 @@ func createNew(path string) (*os.File, error) {
 	if !errors.Is(err, fs.ErrExist) {
 		return f, err
 	}
-	if err := errors.Join(makeWay(path), removeIfThere(path)); err != nil {
+	if err := errors.Join(moveFolderAway(path), removeIfThere(path)); err != nil {
 		return nil, err
 	}
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

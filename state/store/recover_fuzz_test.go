@@ -41,9 +41,9 @@ func FuzzLoad(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		s, why, err := st.load()
+		s, recovery, err := st.load()
 		if errors.Is(err, ErrNewer) || errors.Is(err, ErrOtherAgent) {
-			if commitLook(st) == nil {
+			if commitPoll(st) == nil {
 				t.Error("Read failed, and Commit did not")
 			}
 			for name, data := range found {
@@ -59,19 +59,19 @@ func FuzzLoad(f *testing.F) {
 		if s.Serial > math.MaxUint64/2 {
 			t.Skip("a counter at its end")
 		}
-		if err := commitLook(st); err != nil {
+		if err := commitPoll(st); err != nil {
 			t.Fatal(err)
 		}
 		next, again, err := st.load()
 		if err != nil || again != "" || next.Serial <= s.Serial {
 			t.Errorf("after the commit: serial %d after %d, %q, %v", next.Serial, s.Serial, again, err)
 		}
-		if why != "" && found[stateFile] != nil {
-			kept, _ := filepath.Glob(st.path(stateFile + ".corrupt-*"))
-			if len(kept) != 1 {
-				t.Fatalf("set aside: %v", kept)
+		if recovery != "" && found[stateFile] != nil {
+			corrupt, _ := filepath.Glob(st.path(stateFile + ".corrupt-*"))
+			if len(corrupt) != 1 {
+				t.Fatalf("set aside: %v", corrupt)
 			}
-			if data, err := os.ReadFile(kept[0]); err != nil || !bytes.Equal(data, current) {
+			if data, err := os.ReadFile(corrupt[0]); err != nil || !bytes.Equal(data, current) {
 				t.Errorf("set aside: %q, %v", data, err)
 			}
 		}
@@ -102,13 +102,13 @@ func someFiles(f *testing.F) (current, prev, history []byte) {
 	return current, prev, history
 }
 
-// commitLook commits one poll that found nothing.
-func commitLook(st *Store) error {
+// commitPoll commits one poll that found nothing.
+func commitPoll(st *Store) error {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	_, err := st.Commit(context.Background(), now, func(s state.State, why Recovery) (state.State, error) {
+	_, err := st.Commit(context.Background(), now, func(s state.State, recovery Recovery) (state.State, error) {
 		var events []state.Event
-		if why != "" {
-			events = append(events, state.Recovered{Reason: string(why)})
+		if recovery != "" {
+			events = append(events, state.Recovered{Reason: string(recovery)})
 		}
 		return state.Step(s, append(events, state.Polled{}), statetest.Policy(), now), nil
 	})

@@ -51,14 +51,14 @@ func TestReplay(t *testing.T) {
 				story.Name()
 				states = append(states, story.S)
 				lines = append(lines, story.S.Lines...)
-				want := durable(story.S)
+				want := recoverable(story.S)
 				w := statetest.JSON(t, want)
 				for age, older := range slices.Backward(states) {
 					if age%every != 0 && age < len(states)-2 {
 						continue
 					}
-					got := durable(state.Replay(older, slices.Clone(lines)))
-					got.Seen = only(got.Seen, want.Seen) // replay forgets nothing by age
+					got := recoverable(state.Replay(older, slices.Clone(lines)))
+					got.Seen = restrictTo(got.Seen, want.Seen) // replay forgets nothing by age
 					if reflect.DeepEqual(got, want) {
 						continue
 					}
@@ -71,9 +71,9 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// durable returns what a recovery must bring back. The history does not say how often
+// recoverable returns what a recovery must bring back. The history does not say how often
 // a row was tried, and the cursor and what is owed to servers are asked for again.
-func durable(s state.State) state.State {
+func recoverable(s state.State) state.State {
 	kept := state.State{
 		Identity:       state.Identity{Agent: s.Agent},
 		Timers:         state.Timers{Phase: s.Phase, PhaseSince: s.PhaseSince, LastOperator: s.LastOperator},
@@ -135,8 +135,8 @@ func durable(s state.State) state.State {
 	return kept
 }
 
-// only returns the entries of m whose keys are in n.
-func only(m, n map[string]int64) map[string]int64 {
+// restrictTo returns the entries of m whose keys are in n.
+func restrictTo(m, n map[string]int64) map[string]int64 {
 	maps.DeleteFunc(m, func(key string, _ int64) bool { _, ok := n[key]; return !ok })
 	return m
 }
@@ -164,12 +164,12 @@ func TestCorruptState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			st, story := startedStore(t)
 			put(t, st, stateFile, content)
-			recovered(t, st, story, "it could not be read")
-			kept := glob(t, st, "state.json.corrupt-*")
-			if len(kept) != 1 {
-				t.Fatalf("set aside: %v", kept)
+			checkRecovered(t, st, story, "it could not be read")
+			corrupt := glob(t, st, "state.json.corrupt-*")
+			if len(corrupt) != 1 {
+				t.Fatalf("set aside: %v", corrupt)
 			}
-			if data, err := os.ReadFile(kept[0]); err != nil || string(data) != content {
+			if data, err := os.ReadFile(corrupt[0]); err != nil || string(data) != content {
 				t.Errorf("what was set aside is %q, %v", data, err)
 			}
 		})
@@ -181,22 +181,22 @@ func TestCorruptState(t *testing.T) {
 func TestMissingState(t *testing.T) {
 	st, story := startedStore(t)
 	remove(t, st, stateFile)
-	recovered(t, st, story, "it was missing")
+	checkRecovered(t, st, story, "it was missing")
 }
 
 // TestCorruptTwice loses the rebuilt state again, before its copy was renewed.
 func TestCorruptTwice(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile, "")
-	recovered(t, st, story, "it could not be read")
+	checkRecovered(t, st, story, "it could not be read")
 	story.S = mustState(t, st)
 	put(t, st, stateFile, "bad again")
 	remove(t, st, stateFile+".tmp")
-	s, why, err := st.load()
-	if err != nil || why == "" {
-		t.Fatalf("load: %q, %v", why, err)
+	s, recovery, err := st.load()
+	if err != nil || recovery == "" {
+		t.Fatalf("load: %q, %v", recovery, err)
 	}
-	if g, w := statetest.JSON(t, durable(s)), statetest.JSON(t, durable(story.S)); g != w {
+	if g, w := statetest.JSON(t, recoverable(s)), statetest.JSON(t, recoverable(story.S)); g != w {
 		t.Errorf("recovered\n%s\nwant\n%s", g, w)
 	}
 }
@@ -210,46 +210,46 @@ func glob(t *testing.T, st *Store, pattern string) []string {
 	return names
 }
 
-// recovered commits twice over a lost state. It checks that the story's state is back
+// checkRecovered commits twice over a lost state. It checks that the story's state is back
 // and that the operator was informed once.
-func recovered(t *testing.T, st *Store, story *statetest.Story, why string) {
+func checkRecovered(t *testing.T, st *Store, story *statetest.Story, why string) {
 	t.Helper()
 	lost := story.S
 	s, err := st.Read()
 	if err != nil {
 		t.Fatalf("status must still show something: %v", err)
 	}
-	if g, w := statetest.JSON(t, durable(s)), statetest.JSON(t, durable(lost)); g != w {
+	if g, w := statetest.JSON(t, recoverable(s)), statetest.JSON(t, recoverable(lost)); g != w {
 		t.Errorf("recovered\n%s\nwant\n%s", g, w)
 	}
 	if len(glob(t, st, "state.json.corrupt-*")) > 0 {
 		t.Error("a reader has set the file aside")
 	}
-	told := 0
+	notices := 0
 	for range 2 {
 		if err := commitLine(st, story, "09:40 poll"); err != nil {
 			t.Fatal(err)
 		}
 		for _, l := range story.S.Lines {
 			if l.Kind == state.LineRecovery {
-				told++
+				notices++
 				if !strings.HasPrefix(l.Reason, why) {
 					t.Errorf("reason %q, want %q", l.Reason, why)
 				}
 			}
 		}
 	}
-	if told != 1 {
-		t.Errorf("reported %d times", told)
+	if notices != 1 {
+		t.Errorf("reported %d times", notices)
 	}
 	if story.S.Serial != lost.Serial+2 {
 		t.Errorf("serial %d after %d: a serial was used twice, or skipped", story.S.Serial, lost.Serial)
 	}
 }
 
-// TestHistoryAlone checks that with an unusable copy the state is rebuilt from the
+// TestRebuildFromHistory checks that with an unusable copy the state is rebuilt from the
 // history, in IDLE, and asks for the mail since the last one it took.
-func TestHistoryAlone(t *testing.T) {
+func TestRebuildFromHistory(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, st *Store){
 		"both corrupt":        func(t *testing.T, st *Store) { put(t, st, stateFile, "{"); put(t, st, prevFile, "") },
 		"corrupt, no copy":    func(t *testing.T, st *Store) { put(t, st, stateFile, "{"); remove(t, st, prevFile) },
@@ -267,13 +267,13 @@ func TestHistoryAlone(t *testing.T) {
 				}
 			}
 			damage(t, st)
-			s, why, err := st.load()
-			if err != nil || why == "" {
-				t.Fatalf("load: %q, %v", why, err)
+			s, recovery, err := st.load()
+			if err != nil || recovery == "" {
+				t.Fatalf("load: %q, %v", recovery, err)
 			}
-			want := durable(story.S)
+			want := recoverable(story.S)
 			want.Phase = state.IDLE
-			if g, w := statetest.JSON(t, durable(s)), statetest.JSON(t, want); g != w {
+			if g, w := statetest.JSON(t, recoverable(s)), statetest.JSON(t, want); g != w {
 				t.Errorf("rebuilt\n%s\nwant\n%s", g, w)
 			}
 			if at := s.Cursor.Complete.Format(time.DateOnly); at != "2026-03-02" || s.Cursor.Next != 0 {
@@ -292,11 +292,11 @@ func TestHistoryAlone(t *testing.T) {
 	}
 }
 
-// TestRecoveryCutShort breaks the commit that recovers at every step that touches the
+// TestRecoveryAfterCrash breaks the commit that recovers at every step that touches the
 // disk. The next one recovers, and the operator is informed once.
-func TestRecoveryCutShort(t *testing.T) {
-	base, told := startedStore(t)
-	lost := told.S
+func TestRecoveryAfterCrash(t *testing.T) {
+	base, history := startedStore(t)
+	lost := history.S
 	put(t, base, stateFile, "{")
 	for _, f := range faults[:3] {
 		t.Run(f.name, func(t *testing.T) {
@@ -340,8 +340,8 @@ func TestRecoveryCutShort(t *testing.T) {
 				if notices != 1 {
 					t.Errorf("%s: reported %d times", where, notices)
 				}
-				if kept := glob(t, st, "state.json.corrupt-*"); len(kept) != 1 {
-					t.Errorf("%s: set aside: %v", where, kept)
+				if corrupt := glob(t, st, "state.json.corrupt-*"); len(corrupt) != 1 {
+					t.Errorf("%s: set aside: %v", where, corrupt)
 				}
 				if _, ok := story.S.Message("q1"); !ok {
 					t.Errorf("%s: the peer's message is lost", where)
@@ -398,9 +398,9 @@ func TestNewAgentNeedsNoRecovery(t *testing.T) {
 	if _, err := os.Stat(filepath.Dir(st.Dir)); !errors.Is(err, os.ErrNotExist) {
 		t.Error("Read has made the directory")
 	}
-	if _, err := st.Commit(context.Background(), time.Now(), func(s state.State, why Recovery) (state.State, error) {
-		if why != "" {
-			t.Errorf("recovery %q", why)
+	if _, err := st.Commit(context.Background(), time.Now(), func(s state.State, recovery Recovery) (state.State, error) {
+		if recovery != "" {
+			t.Errorf("recovery %q", recovery)
 		}
 		return state.Step(s, nil, statetest.Policy(), time.Now()), nil
 	}); err != nil {

@@ -106,7 +106,7 @@ func (st *Store) keepPrevious() error {
 	if errors.Is(err, fs.ErrExist) {
 		// Remove a leftover link first: renaming between links of one inode does nothing and would
 		// leave both names.
-		if err := errors.Join(makeWay(tmp), removeIfThere(tmp)); err != nil {
+		if err := errors.Join(moveFolderAway(tmp), removeIfThere(tmp)); err != nil {
 			return err
 		}
 		err = os.Link(st.path(stateFile), tmp)
@@ -129,7 +129,7 @@ func (st *Store) renameNew(f *os.File, s encoded) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	st.recent.keep(f, s.data, s.state, s.memo)
+	st.recent.store(f, s.data, s.state, s.memo)
 	return nil
 }
 
@@ -208,7 +208,7 @@ func usableFolder(path string) error {
 	if err := osfile.Folder(path); err != nil {
 		return err
 	}
-	return allowed(path, unix.R_OK|unix.W_OK|unix.X_OK)
+	return checkAccess(path, unix.R_OK|unix.W_OK|unix.X_OK)
 }
 
 // usableFile returns an error if a file cannot be used. Locks need only be readable.
@@ -217,13 +217,13 @@ func usableFile(path string, limit int64) error {
 		return err
 	}
 	if strings.HasSuffix(path, ".lock") {
-		return allowed(path, unix.R_OK)
+		return checkAccess(path, unix.R_OK)
 	}
-	return allowed(path, unix.R_OK|unix.W_OK)
+	return checkAccess(path, unix.R_OK|unix.W_OK)
 }
 
-// allowed returns an error if this user may not access a file in these ways.
-func allowed(path string, ways uint32) error {
+// checkAccess returns an error if this user may not access a file in these ways.
+func checkAccess(path string, ways uint32) error {
 	if err := unix.Access(path, ways); err != nil {
 		return &fs.PathError{Op: "use", Path: path, Err: err}
 	}

@@ -37,7 +37,7 @@ func TestEmptyPollFsyncsOnce(t *testing.T) {
 
 // Any of the states that empty polls leave is whole, and the next commit goes on from it. So is
 // what is rebuilt from .prev.
-func TestTimesThatAreLost(t *testing.T) {
+func TestLostPollTimes(t *testing.T) {
 	st, now := quietStore(t)
 	var left [][]byte
 	for range 3 {
@@ -59,13 +59,13 @@ func TestTimesThatAreLost(t *testing.T) {
 		if err := os.WriteFile(lost.path(stateFile), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		found, why, err := lost.load()
-		if err != nil || (why != "") != (string(data) == "{") {
-			t.Fatalf("%q, %v", why, err)
+		found, recovery, err := lost.load()
+		if err != nil || (recovery != "") != (string(data) == "{") {
+			t.Fatalf("%q, %v", recovery, err)
 		}
 		found.Cursor.Swept, want.Cursor.Swept = time.Time{}, time.Time{}
 		statetest.SameState(t, found.WithTimesOf(want), want)
-		if err := commitLook(lost); err != nil {
+		if err := commitPoll(lost); err != nil {
 			t.Fatal(err)
 		}
 		wantWhole(t, lost)
@@ -74,7 +74,7 @@ func TestTimesThatAreLost(t *testing.T) {
 
 // A process that was killed before it fsynced the directory may have left a name that a power
 // loss takes back. The next poll acts by it, so it makes it durable first.
-func TestEmptyPollSettlesWhatItFinds(t *testing.T) {
+func TestEmptyPollFsyncsFolder(t *testing.T) {
 	st, now := quietStore(t)
 	killed := errors.New("killed")
 	st.Hook = func(step, _ string) error {

@@ -37,7 +37,7 @@ const (
 )
 
 // ErrNewer reports that state.json was written by a newer version of this program.
-var ErrNewer = errors.New("state.json was written by a newer agentstateloop: upgrade this one, or use the newer binary")
+var ErrNewer = errors.New("state.json was written by a newer agentstateloop: upgrade this binary, or use the newer one")
 
 // ErrOtherAgent reports that the directory belongs to another handle.
 var ErrOtherAgent = errors.New("the state directory belongs to another agent")
@@ -120,8 +120,8 @@ func (st *Store) finishEarlier(old stored, recovery Recovery, now time.Time) err
 }
 
 // setAside renames an unusable file. The new name includes the reason.
-func (st *Store) setAside(file, why string, now time.Time) error {
-	aside := st.path(file + "." + why + "-" + now.UTC().Format("20060102T150405.000000000Z"))
+func (st *Store) setAside(file, reason string, now time.Time) error {
+	aside := st.path(file + "." + reason + "-" + now.UTC().Format("20060102T150405.000000000Z"))
 	if err := st.Hook.at("rename", aside); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (st *Store) parse(name string) (state.State, error) {
 
 // parseStored reads one state file, or returns it from the cache.
 func (st *Store) parseStored(name string) (stored, error) {
-	if s, ok := st.recent.of(st.path(name)); ok {
+	if s, ok := st.recent.lookUp(st.path(name)); ok {
 		return s, nil
 	}
 	f, data, err := st.openState(name)
@@ -151,7 +151,7 @@ func (st *Store) parseStored(name string) (stored, error) {
 		f.Close()
 		return s, err
 	}
-	st.recent.keep(f, data, s, nil)
+	st.recent.store(f, data, s, nil)
 	return s, nil
 }
 
@@ -203,7 +203,7 @@ func (st *Store) makeDir() error {
 		err = st.makeFolder(NudgesDir)
 	}
 	if err != nil && !errors.Is(err, osfile.ErrKind) {
-		return fmt.Errorf("make state directory: %w", err)
+		return fmt.Errorf("create state directory: %w", err)
 	}
 	return nil
 }
@@ -292,7 +292,7 @@ func (st *Store) lockState(ctx context.Context) (*Lock, error) {
 	defer cancel()
 	_, err = f.TryLockContext(ctx, 2*time.Millisecond)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("%s was held by another process for %v: find it with `fuser %[1]s`", f.Path(), commitPatience)
+		return nil, fmt.Errorf("another process has held %s for %v: find it with `fuser %[1]s`", f.Path(), commitPatience)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", f.Path(), err)

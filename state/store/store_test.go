@@ -43,13 +43,13 @@ func commitLine(st *Store, story *statetest.Story, line string) error {
 		return err
 	}
 	now := story.Now
-	s, err := st.Commit(context.Background(), now, func(s state.State, why Recovery) (state.State, error) {
-		if s.Serial == 0 && why == "" {
+	s, err := st.Commit(context.Background(), now, func(s state.State, recovery Recovery) (state.State, error) {
+		if s.Serial == 0 && recovery == "" {
 			s = state.New(s.Agent, "seed") // the seed of the story, for the comparison
 		}
 		evs := events
-		if why != "" {
-			evs = append([]state.Event{state.Recovered{Reason: string(why)}}, evs...)
+		if recovery != "" {
+			evs = append([]state.Event{state.Recovered{Reason: string(recovery)}}, evs...)
 		}
 		return state.Step(s, evs, story.P, now), nil
 	})
@@ -141,28 +141,28 @@ func undoRename(t *testing.T, st *Store) {
 	}
 }
 
-// TestCommitCutShort breaks every commit of a story at every step that touches the
+// TestCommitAfterCrash breaks every commit of a story at every step that touches the
 // disk, in every way. The next reader finds the old state or the new one, whole.
 // After the next commit the history has every line exactly once. An interrupted
 // commit that is repeated leads to the state that the story has without the fault.
-func TestCommitCutShort(t *testing.T) {
+func TestCommitAfterCrash(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			base := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
 			story := statetest.New()
-			var told []state.Line // what the history must hold
+			var history []state.Line // what the history must hold
 			points := 0
 			for _, line := range storyLines(crashStory + emptyPolls) {
 				before, events, now := story.S, mustRead(t, story, line), story.Now
 				after := state.Step(before, events, story.P, now)
-				for n := 1; breakCommit(t, f, n, base, before, after, told); n++ {
+				for n := 1; breakCommit(t, f, n, base, before, after, history); n++ {
 					points++
 				}
 				if err := commitLine(base, story, line); err != nil {
 					t.Fatal(err)
 				}
-				told = append(told, after.Lines...)
+				history = append(history, after.Lines...)
 				statetest.SameState(t, story.S, after)
 			}
 			if points < 40 {
@@ -184,7 +184,7 @@ func mustRead(t *testing.T, st *statetest.Story, line string) []state.Event {
 
 // breakCommit makes the commit from before to after on a copy of base, breaks it at
 // step n, and checks what is left. It returns false if there are fewer than n steps.
-func breakCommit(t *testing.T, f fault, n int, base *Store, before, after state.State, told []state.Line) bool {
+func breakCommit(t *testing.T, f fault, n int, base *Store, before, after state.State, history []state.Line) bool {
 	t.Helper()
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: base.Agent}
 	copyDir(t, base.Dir, st.Dir)
@@ -252,7 +252,7 @@ func breakCommit(t *testing.T, f fault, n int, base *Store, before, after state.
 	if err != nil {
 		t.Fatalf("%s: next commit: %v", where, err)
 	}
-	sameHistory(t, where, st, slices.Concat(told, after.Lines, next.Lines))
+	sameHistory(t, where, st, slices.Concat(history, after.Lines, next.Lines))
 	if _, err := os.Stat(st.path(stateFile + ".tmp")); err == nil {
 		t.Errorf("%s: a temporary file was left", where)
 	}
@@ -284,9 +284,9 @@ func sameHistory(t *testing.T, where string, st *Store, want []state.Line) {
 	}
 }
 
-// TestCommitKeepsWhatChangeRefuses checks that Commit writes nothing if change
+// TestFailingChangeWritesNothing checks that Commit writes nothing if change
 // returns an error or makes no step.
-func TestCommitKeepsWhatChangeRefuses(t *testing.T) {
+func TestFailingChangeWritesNothing(t *testing.T) {
 	st, story := startedStore(t)
 	story.Play("10:00 poll") // the story's own time
 	before := statetest.JSON(t, mustState(t, st))

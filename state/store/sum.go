@@ -49,12 +49,12 @@ func (st *Store) KeepSummed(name string, r io.Reader) (sum string, err error) {
 func (st *Store) ReadSummed(name, sum string) ([]byte, error) {
 	data, err := st.ReadFile(name, MaxPayload)
 	switch {
-	case scarce(err):
+	case isResourceError(err):
 		return nil, err
 	case err != nil:
-		return nil, Damaged(name, st.bare(name, err))
+		return nil, Damaged(name, st.withoutPath(name, err))
 	case sum != "" && Sum(data) != sum:
-		return nil, Damaged(name, fmt.Errorf("its %d bytes are not those that were kept", len(data)))
+		return nil, Damaged(name, fmt.Errorf("its %d bytes do not match its checksum", len(data)))
 	}
 	return data, nil
 }
@@ -68,7 +68,7 @@ func (st *Store) OpenSummed(name, sum string, size int64) (*os.File, error) {
 		var n int64
 		n, err = io.Copy(h, io.LimitReader(f, size+1))
 		if err == nil && (n != size || hex.EncodeToString(h.Sum(nil)) != sum) {
-			err = errors.New("its bytes are not those that were kept")
+			err = errors.New("its bytes do not match its checksum")
 		}
 		if err == nil {
 			_, err = f.Seek(0, io.SeekStart)
@@ -78,14 +78,14 @@ func (st *Store) OpenSummed(name, sum string, size int64) (*os.File, error) {
 		}
 		f.Close()
 	}
-	if scarce(err) {
+	if isResourceError(err) {
 		return nil, err
 	}
-	return nil, Damaged(name, st.bare(name, err))
+	return nil, Damaged(name, st.withoutPath(name, err))
 }
 
-// bare returns an error about a file without the file's path, since the caller names the file.
-func (st *Store) bare(name string, err error) error {
+// withoutPath returns an error about a file without the file's path, since the caller names the file.
+func (st *Store) withoutPath(name string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok && p.Path == st.path(name) {
 		return p.Err
 	}
@@ -93,7 +93,7 @@ func (st *Store) bare(name string, err error) error {
 }
 
 // ErrOtherBytes means that the replacement for a damaged file differs from the original bytes.
-var ErrOtherBytes = errors.New("the bytes are not those that were kept")
+var ErrOtherBytes = errors.New("the bytes do not match the checksum")
 
 // KeepAgain replaces a damaged file durably and returns the sum of the new one. The damaged file
 // stays next to it as NAME.damaged, until it is pruned. If want is not "" and the sum differs,
@@ -125,9 +125,9 @@ func (st *Store) KeepAgain(name, want string, r io.Reader) (sum string, err erro
 // damagedExt is the suffix of a damaged file that was replaced.
 const damagedExt = ".damaged"
 
-// scarce reports whether an error means a temporary lack of resources, which proves nothing about
+// isResourceError reports whether an error means a temporary lack of resources, which proves nothing about
 // the file.
-func scarce(err error) bool {
+func isResourceError(err error) bool {
 	for _, lack := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EINTR} {
 		if errors.Is(err, lack) {
 			return true

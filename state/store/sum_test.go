@@ -14,7 +14,7 @@ import (
 )
 
 // What was kept is read as it was kept, or not at all.
-func TestAFileIsReadAsItWasKept(t *testing.T) {
+func TestReadDetectsDamage(t *testing.T) {
 	const text = "To: operator@example.com\r\n\r\nhello\r\n"
 	for name, damage := range map[string]func(path string) error{
 		"zeroed":   func(path string) error { return os.WriteFile(path, make([]byte, len(text)), 0o600) },
@@ -77,7 +77,7 @@ func linkFolder(path string) error {
 }
 
 // Rows of older versions have no sum: any bytes will do.
-func TestAFileWithoutASumIsTakenAsItIs(t *testing.T) {
+func TestReadWithoutSum(t *testing.T) {
 	st := &store.Store{Dir: t.TempDir(), Agent: "a"}
 	if err := st.Keep("messages/one", strings.NewReader("x")); err != nil {
 		t.Fatal(err)

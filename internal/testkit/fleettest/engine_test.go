@@ -36,7 +36,7 @@ func TestEngines(t *testing.T) {
 				if err := bob.Ack(context.Background(), box.Messages[0].ID); err != nil {
 					t.Fatal(err)
 				}
-				e.Leader(fleet.BoxStream).Restart()
+				e.Leader(fleet.MailboxStream).Restart()
 			}
 		})
 	}

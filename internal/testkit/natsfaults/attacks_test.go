@@ -115,7 +115,7 @@ func (s *siege) gated() map[string]int {
 // captured returns the last message on a subject as the engine keeps it.
 func (s *siege) captured(subject string) *nats.Msg {
 	s.t.Helper()
-	a := s.root.Ask(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + fleet.BoxStream, Data: fmt.Appendf(nil, `{"last_by_subj":%q}`, subject)})
+	a := s.root.Ask(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + fleet.MailboxStream, Data: fmt.Appendf(nil, `{"last_by_subj":%q}`, subject)})
 	var got struct {
 		Message struct {
 			Headers []byte `json:"hdrs"`

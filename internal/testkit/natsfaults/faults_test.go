@@ -65,7 +65,7 @@ func TestLeadersAreKilled(t *testing.T) {
 	kills := 0
 	w.load(1, func(ctx context.Context) {
 		repeat(ctx, 2, func() {
-			leader := w.engine.Leader(fleet.BoxStream)
+			leader := w.engine.Leader(fleet.MailboxStream)
 			leader.Kill()
 			wait(ctx, 4*time.Second)
 			leader.Start()
@@ -108,7 +108,7 @@ func TestAServerHangs(t *testing.T) {
 	w.load(3, func(ctx context.Context) {
 		repeat(ctx, 1, func() {
 			wait(ctx, 3*time.Second)
-			leader := w.engine.Leader(fleet.BoxStream)
+			leader := w.engine.Leader(fleet.MailboxStream)
 			leader.Stop()
 			wait(ctx, 10*time.Second)
 			leader.Continue()

@@ -74,9 +74,9 @@ func hurry(t *testing.T, e *fleettest.Engine, wait time.Duration) {
 	for handle := range e.Users {
 		c := fleet.Mailbox(handle)
 		c.AckWait = wait
-		request := map[string]any{"stream_name": fleet.BoxStream, "config": c, "action": "update"}
+		request := map[string]any{"stream_name": fleet.MailboxStream, "config": c, "action": "update"}
 		e.Until("the consumer of "+handle+" is changed", func(ctx context.Context) error {
-			return ask(ctx, admin, "CONSUMER.DURABLE.CREATE."+fleet.BoxStream+"."+handle, request, &struct{}{})
+			return ask(ctx, admin, "CONSUMER.DURABLE.CREATE."+fleet.MailboxStream+"."+handle, request, &struct{}{})
 		})
 	}
 }
@@ -189,7 +189,7 @@ func (w *world) restless(admin *fleet.Conn) string {
 			Messages int `json:"messages"`
 		} `json:"state"`
 	}
-	if err := ask(w.t.Context(), admin, "STREAM.INFO."+fleet.BoxStream, nil, &info); err != nil {
+	if err := ask(w.t.Context(), admin, "STREAM.INFO."+fleet.MailboxStream, nil, &info); err != nil {
 		return err.Error()
 	}
 	if info.State.Messages > 0 {

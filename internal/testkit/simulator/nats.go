@@ -254,7 +254,7 @@ func (n *natsMesh) setHalt(on bool) (taken bool) {
 
 // left returns what waits in our mailbox.
 func (n *natsMesh) left() (left []string) {
-	for _, m := range n.engine.Messages(fleet.BoxStream) {
+	for _, m := range n.engine.Messages(fleet.MailboxStream) {
 		if strings.HasPrefix(m.Subject, "asl.box."+handle+".") {
 			left = append(left, fmt.Sprintf("%s %s", m.Subject, m.Body))
 		}
@@ -314,7 +314,7 @@ func (n *natsMesh) answered(asked, answer frame) {
 func (n *natsMesh) sweep() {
 	var mail []memory.Stored
 	var full bool
-	for _, m := range n.engine.Messages(fleet.BoxStream) {
+	for _, m := range n.engine.Messages(fleet.MailboxStream) {
 		if strings.HasPrefix(m.Subject, "asl.box."+handle+".") {
 			continue
 		}

@@ -132,7 +132,7 @@ func survivor(t *testing.T, e *engine, servers *fleettest.Engine, bob string) *f
 	if err := json.Unmarshal([]byte(data), &info); err != nil {
 		t.Fatalf("%v: %s", err, data)
 	}
-	leader := servers.Leader(fleet.BoxStream)
+	leader := servers.Leader(fleet.MailboxStream)
 	var left *fleettest.Server
 	for _, s := range servers.Servers {
 		if left == nil && s != leader && s.Name != info.Cluster.Leader {
@@ -260,7 +260,7 @@ func (d *dialogue) plain(text string) string {
 	})
 	text = inAck.ReplaceAllStringFunc(text, func(s string) string {
 		m := inAck.FindStringSubmatch(s)
-		return m[1] + relative(fleet.BoxStream, m[2]) + m[3] + "T" + m[4]
+		return m[1] + relative(fleet.MailboxStream, m[2]) + m[3] + "T" + m[4]
 	})
 	text = filling.ReplaceAllString(text, "x...x")
 	text = stamp.ReplaceAllString(text, "Nats-Time-Stamp: T")

@@ -49,7 +49,7 @@ func New(o Options) *Engine {
 	}
 	for _, a := range fleet.Assets(e.replicas) {
 		s := e.makeStream(a.Stream)
-		if a.Stream.Name != fleet.BoxStream {
+		if a.Stream.Name != fleet.MailboxStream {
 			continue
 		}
 		for handle := range o.Users {

@@ -141,7 +141,7 @@ func TestClock(t *testing.T) {
 		if n := len(e.Messages(fleet.WhoStream)); n != step.rows {
 			t.Errorf("after %v: the registry has %d rows", step.wait, n)
 		}
-		if n := len(e.Messages(fleet.BoxStream)); n != step.box {
+		if n := len(e.Messages(fleet.MailboxStream)); n != step.box {
 			t.Errorf("after %v: the mailboxes have %d messages", step.wait, n)
 		}
 	}

@@ -132,7 +132,7 @@ inbox [NATS/1.0 404 No Messages]`},
 		other.publish(ackOf(all[0]), "", "")
 		d.until("1 unacknowledged", bob.counts)
 		// A message that was not delivered cannot be acknowledged.
-		other.publish(strings.Replace(ackOf(all[2]), fmt.Sprintf(".%d.3.", d.base[fleet.BoxStream]+3), fmt.Sprintf(".%d.4.", d.base[fleet.BoxStream]+4), 1), "", "+ACK")
+		other.publish(strings.Replace(ackOf(all[2]), fmt.Sprintf(".%d.3.", d.base[fleet.MailboxStream]+3), fmt.Sprintf(".%d.4.", d.base[fleet.MailboxStream]+4), 1), "", "+ACK")
 		other.acknowledge(all[2])
 		d.until("1 pending, 0 unacknowledged", bob.counts)
 		d.sayAll(bob.pull(`{"batch":1,"no_wait":true}`))
@@ -156,7 +156,7 @@ asl.box.bob.alice reply $JS.ACK.ASL_BOX.bob.1.#4.4.T.0 [NATS/1.0; Asl-Id: 4] tex
 		second := bob.pull(`{"batch":1,"no_wait":true}`)[0]
 		d.say(second)
 		// Bob acknowledges what is carol's, as a delivery to bob.
-		bob.publish(strings.Replace(ackOf(second), fmt.Sprintf(".%d.1.", d.base[fleet.BoxStream]+2), fmt.Sprintf(".%d.1.", d.base[fleet.BoxStream]+1), 1), "", "+ACK")
+		bob.publish(strings.Replace(ackOf(second), fmt.Sprintf(".%d.1.", d.base[fleet.MailboxStream]+2), fmt.Sprintf(".%d.1.", d.base[fleet.MailboxStream]+1), 1), "", "+ACK")
 		d.say(bob.synced())
 		bob.acknowledge(second)
 		d.until("0 unacknowledged", bob.counts)
@@ -197,11 +197,11 @@ func (d *dialogue) ackWait(wait time.Duration) {
 	d.t.Helper()
 	c := fleet.Mailbox(d.bob)
 	c.AckWait = wait
-	body, err := json.Marshal(map[string]any{"stream_name": fleet.BoxStream, "config": c, "action": "update"})
+	body, err := json.Marshal(map[string]any{"stream_name": fleet.MailboxStream, "config": c, "action": "update"})
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if got := d.connect("").ask("$JS.API.CONSUMER.DURABLE.CREATE."+fleet.BoxStream+"."+d.bob, string(body)); strings.Contains(got, `"error"`) {
+	if got := d.connect("").ask("$JS.API.CONSUMER.DURABLE.CREATE."+fleet.MailboxStream+"."+d.bob, string(body)); strings.Contains(got, `"error"`) {
 		d.t.Fatal(got)
 	}
 }

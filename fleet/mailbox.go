@@ -30,7 +30,7 @@ type Item struct {
 
 // SignedBy reports whether the key made the signature of the item.
 func (i Item) SignedBy(public string) bool {
-	return !i.At.IsZero() && verifies(public, i.signature, boxLine(i.To, i.From, i.ID, i.at), i.Body)
+	return !i.At.IsZero() && verifies(public, i.signature, mailboxLine(i.To, i.From, i.ID, i.at), i.Body)
 }
 
 // Same reports whether two items are deliveries of the same message.
@@ -41,7 +41,7 @@ func (i Item) Same(other Item) bool { return i.sequence == other.sequence }
 // for an hour.
 func (c *Conn) Post(ctx context.Context, to, id string, at time.Time, body []byte, once bool) (Stored, error) {
 	signed := at.UTC().Format(timeLayout)
-	sig, err := c.sign(ctx, boxLine(to, c.Handle, id, signed), body)
+	sig, err := c.sign(ctx, mailboxLine(to, c.Handle, id, signed), body)
 	if err != nil {
 		return Stored{}, err
 	}
@@ -54,7 +54,7 @@ func (c *Conn) Post(ctx context.Context, to, id string, at time.Time, body []byt
 	if err != nil {
 		return Stored{}, err
 	}
-	return c.store(ctx, BoxStream, &nats.Msg{Subject: boxSubject(to, c.Handle), Header: header, Data: body}, func(f *flight) error {
+	return c.store(ctx, MailboxStream, &nats.Msg{Subject: mailboxSubject(to, c.Handle), Header: header, Data: body}, func(f *flight) error {
 		return f.tell(ring.Subject, ring.Header, ring.Data)
 	})
 }
@@ -84,7 +84,7 @@ func (c *Conn) Take(ctx context.Context, host string, now time.Time, messages, b
 			return err
 		}
 		defer f.end()
-		if err := f.ask("end", "$JS.API.CONSUMER.MSG.NEXT."+BoxStream+"."+c.Handle, nil, pull); err != nil {
+		if err := f.ask("end", "$JS.API.CONSUMER.MSG.NEXT."+MailboxStream+"."+c.Handle, nil, pull); err != nil {
 			return err
 		}
 		if err := f.ask("halt", haltGet, nil, nil); err != nil {
@@ -103,8 +103,8 @@ func (c *Conn) Take(ctx context.Context, host string, now time.Time, messages, b
 // gather reads the answers to a pull and to the request for HALT. It keeps the items of an
 // earlier try, because the server does not show them again soon.
 func (c *Conn) gather(f *flight, taken *Taken, messages int) error {
-	asking, came, coming := true, 0, messages
-	for asking || came < coming {
+	haltPending, received, total := true, 0, messages
+	for haltPending || received < total {
 		a, err := f.next()
 		if err != nil {
 			return err
@@ -112,14 +112,14 @@ func (c *Conn) gather(f *flight, taken *Taken, messages int) error {
 		switch a.name {
 		case "":
 			taken.add(c.item(a.Msg))
-			came++
+			received++
 		case "halt":
 			if taken.Halt, err = f.readHalt(a); err != nil {
 				return err
 			}
-			asking = false
+			haltPending = false
 		case "end":
-			if coming, err = f.coming(a, messages, came, len(taken.Items) > 0); err != nil {
+			if total, err = f.pullTotal(a, messages, received, len(taken.Items) > 0); err != nil {
 				return err
 			}
 		}
@@ -127,24 +127,24 @@ func (c *Conn) gather(f *flight, taken *Taken, messages int) error {
 	return nil
 }
 
-// coming reads the end of a pull, and returns the total number of its messages. A cluster may
+// pullTotal reads the end of a pull, and returns the total number of its messages. A cluster may
 // end a pull before its messages arrive, because the servers first agree on each message.
-func (f *flight) coming(a answer, messages, came int, some bool) (int, error) {
+func (f *flight) pullTotal(a answer, messages, received int, gotItems bool) (int, error) {
 	left, err := strconv.Atoi(last(a.Header, "Nats-Pending-Messages"))
 	counted := err == nil && left >= 0 && left < messages
 	switch {
 	case a.status == 100:
 		return messages, nil
 	case a.status == 404:
-		return came, nil
+		return received, nil
 	case (a.status == 408 || a.status == 409) && counted:
 		return messages - left, nil
-	case a.status == 408, a.status == 409 && some:
-		return came, nil // no more messages wait, or fit
+	case a.status == 408, a.status == 409 && gotItems:
+		return received, nil // no more messages wait, or fit
 	case a.status == 409:
 		return 0, lostError(f.link.server, 409, errNoResponder) // its leader is changing
 	}
-	return 0, &Error{Server: f.link.server, Err: errStrange}
+	return 0, &Error{Server: f.link.server, Err: errInvalidAnswer}
 }
 
 // add adds an item. A newer delivery replaces the delivery of an earlier try.
@@ -164,7 +164,7 @@ func (c *Conn) item(m *nats.Msg) Item {
 		To: c.Handle, ID: m.Header.Get(headerID), Body: m.Data, reply: m.Reply,
 		at: m.Header.Get(headerAt), signature: m.Header.Get(headerSignature),
 	}
-	if _, from, ok := strings.Cut(m.Subject, boxSubject(c.Handle, "")); ok {
+	if _, from, ok := strings.Cut(m.Subject, mailboxSubject(c.Handle, "")); ok {
 		i.From = from
 	}
 	if at, err := time.Parse(timeLayout, i.at); err == nil {
@@ -234,7 +234,9 @@ func (c *Conn) askWaiting(f *flight) error {
 }
 
 // infoSubject returns the subject of a request for the state of an agent's mailbox.
-func infoSubject(handle string) string { return "$JS.API.CONSUMER.INFO." + BoxStream + "." + handle }
+func infoSubject(handle string) string {
+	return "$JS.API.CONSUMER.INFO." + MailboxStream + "." + handle
+}
 
 // waiting reads the answer to askWaiting.
 func (f *flight) waiting(a answer) (int, error) {

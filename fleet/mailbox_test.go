@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestDelivery checks what is read of the subject of an acknowledgement.
-func TestDelivery(t *testing.T) {
+// TestParseDelivery checks what is read of the subject of an acknowledgement.
+func TestParseDelivery(t *testing.T) {
 	at := time.Unix(1, 500).UTC()
 	for reply, want := range map[string]uint64{
 		"$JS.ACK.ASL_BOX.goulard.1.7.3.1000000500.0":              7,
