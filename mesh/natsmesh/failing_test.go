@@ -86,7 +86,7 @@ func TestAnEngineThatIsAway(t *testing.T) {
 		_, err := alice.Send(ctx, late)
 		return err
 	})
-	if n := waits(t, e, "bob"); n != 1 {
+	if n := waits(t, e.Client("bob")); n != 1 {
 		t.Errorf("%d messages wait", n)
 	}
 	e.Servers[0].Kill()
@@ -94,7 +94,7 @@ func TestAnEngineThatIsAway(t *testing.T) {
 	fails(t, err, "connection refused")
 	e.Servers[0].Start()
 	take(t, alice)
-	if n := waits(t, e, "bob"); n != 1 {
+	if n := waits(t, e.Client("bob")); n != 1 {
 		t.Errorf("%d messages wait after a restart", n)
 	}
 }

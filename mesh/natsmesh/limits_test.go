@@ -6,66 +6,30 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"agentstateloop/fleet"
-	"agentstateloop/internal/testkit/fleettest/memory"
 	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/mesh"
 )
 
-// noon is the time of an engine in memory.
+// noon is the time of a test.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-// clock is a clock that a test sets while an engine reads it.
-type clock struct{ at atomic.Pointer[time.Time] }
-
-func newClock(at time.Time) *clock {
-	c := &clock{}
-	c.set(at)
-	return c
-}
-
-func (c *clock) set(at time.Time) { c.at.Store(&at) }
-func (c *clock) read() time.Time  { return *c.at.Load() }
-
-// clients returns the clients of an engine in memory. Their clock and the engine's is that
-// of the test.
-func clients(t *testing.T, now func() time.Time) (alice, bob *Client) {
-	t.Helper()
-	var all []*Client
-	keys, seeds := map[string]string{}, map[string]string{}
-	for _, handle := range []string{"alice", "bob"} {
-		var err error
-		if seeds[handle], keys[handle], err = fleet.NewKey(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e := memory.New(memory.Options{Users: keys, Now: now})
-	for _, handle := range []string{"alice", "bob"} {
-		c := &Client{
-			URL: "nats://127.0.0.1:4222", Handle: handle, Host: "alpha", Keys: keys, Now: now,
-			Seed: func(context.Context) (string, error) { return seeds[handle], nil },
-			Dial: func(context.Context, string, string) (net.Conn, error) {
-				ours, theirs := net.Pipe()
-				go e.Serve(theirs)
-				return ours, nil
-			},
-		}
-		t.Cleanup(c.Close)
-		all = append(all, c)
-	}
-	return all[0], all[1]
-}
 
 // alone returns a client that reaches no engine.
 func alone(t *testing.T) *Client {
-	c, _ := clients(t, nil)
-	c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no engine") }
-	return c
+	t.Helper()
+	seed, _, err := fleet.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Client{
+		URL: "nats://127.0.0.1:4222", Handle: "alice", Host: "alpha",
+		Seed: func(context.Context) (string, error) { return seed, nil },
+		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no engine") },
+	}
 }
 
 // before returns the last time before d has passed.
@@ -80,18 +44,6 @@ func TestLimits(t *testing.T) {
 		}),
 		limittest.Duration("onlineFor", before(35*time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
 			return !away(fleet.Row{Handle: "bob", Host: "alpha", Stored: noon.Add(-d)}).Hosts[0].Away
-		}),
-		limittest.Duration("onlineFor", 35*time.Minute, 1, func(t *testing.T, d time.Duration) bool { // from the signature of a row
-			alice, bob := clients(t, func() time.Time { return noon })
-			bob.Now = func() time.Time { return noon.Add(-d) }
-			if err := bob.Register(t.Context(), mesh.Presence{}); err != nil {
-				t.Fatal(err)
-			}
-			seen, err := alice.Seen(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return len(seen) == 1
 		}),
 		limittest.Duration("heldFor", 10*time.Minute, 1, func(t *testing.T, d time.Duration) (known bool) {
 			synctest.Test(t, func(t *testing.T) {
@@ -171,19 +123,7 @@ func TestLimitsOfPackageMesh(t *testing.T) {
 			describe(&p, []byte(`{"callsign":"`+x(n)+`"}`))
 			return p.Callsign == x(n)
 		}},
-		"a wait": during(time.Minute, func(t *testing.T, d time.Duration) (whole bool) {
-			synctest.Test(t, func(t *testing.T) {
-				_, bob := clients(t, nil)
-				began := time.Now()
-				if _, err := bob.Mailbox(t.Context(), d); err != nil {
-					t.Error(err)
-				}
-				whole = time.Since(began) == d
-				bob.Close()
-				synctest.Wait()
-			})
-			return whole
-		}),
+		"a wait": during(time.Minute, func(_ *testing.T, d time.Duration) bool { return longest(d) == d }),
 		"a look before an acknowledgement": during(before(time.Minute), func(t *testing.T, d time.Duration) (none bool) {
 			synctest.Test(t, func(t *testing.T) {
 				c := alone(t)
@@ -204,13 +144,12 @@ func during(longest time.Duration, within func(*testing.T, time.Duration) bool) 
 	return limittest.Limit{Max: int64(longest), Within: func(t *testing.T, n int64) bool { return within(t, time.Duration(n)) }}
 }
 
-// sent reports whether alice can send what the caller sends.
-func sent(t *testing.T, send func(alice *Client) error) bool {
+// sent reports whether a call is refused for no size. It reaches no engine.
+func sent(t *testing.T, send func(c *Client) error) bool {
 	t.Helper()
-	alice, _ := clients(t, nil)
-	err := send(alice)
-	if e, ok := errors.AsType[*mesh.Error](err); err != nil && (!ok || e.Code != 413) {
-		t.Error(err)
+	e, ok := errors.AsType[*mesh.Error](send(alone(t)))
+	if !ok {
+		t.Fatal("it was sent, to nobody")
 	}
-	return err == nil
+	return e.Code != 413
 }

@@ -35,7 +35,7 @@ func (c *Client) Take(ctx context.Context) (mesh.Mailbox, error) {
 // Mailbox returns what waits for us, and gives it back, so that a poll finds it. While
 // there is nothing it waits for somebody to ring.
 func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (mesh.Mailbox, error) {
-	end := time.Now().Add(min(wait, mesh.MaxWait))
+	end := time.Now().Add(longest(wait))
 	for {
 		box, err := c.peek(ctx)
 		left := time.Until(end)
@@ -51,6 +51,9 @@ func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (mesh.Mailbox,
 		}
 	}
 }
+
+// longest returns how long Mailbox waits at most.
+func longest(wait time.Duration) time.Duration { return min(wait, mesh.MaxWait) }
 
 // peek pulls what waits for us and gives it back.
 func (c *Client) peek(ctx context.Context) (mesh.Mailbox, error) {

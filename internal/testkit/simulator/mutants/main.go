@@ -40,7 +40,7 @@ func main() {
 }
 
 func run(only, hash string) (failed int, err error) {
-	breaks, err := readBreaks(filepath.Join("cycle", "simulator", "mutants", listName))
+	breaks, err := readBreaks(filepath.Join("internal", "testkit", "simulator", "mutants", listName))
 	if err != nil {
 		return 0, err
 	}

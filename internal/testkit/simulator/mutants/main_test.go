@@ -26,7 +26,7 @@ func TestBreaksStillApply(t *testing.T) {
 	if len(breaks) == 0 || len(breaks) > most {
 		t.Errorf("%d breaks, at most %d may be there", len(breaks), most)
 	}
-	root := filepath.Join("..", "..", "..")
+	root := filepath.Join("..", "..", "..", "..")
 	names, functions := map[string]bool{}, map[string][]string{}
 	for _, b := range breaks {
 		if names[b.name] || b.what == "" || b.old == b.new {
