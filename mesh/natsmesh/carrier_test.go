@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
 	"agentstateloop/fleet"
 	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/internal/testkit/memcarrier"
@@ -24,12 +23,30 @@ import (
 	"agentstateloop/state"
 )
 
+// carrier has the methods of cycle.Carrier that both meshes are held to.
+type carrier interface {
+	Take(context.Context) (mesh.Mailbox, error)
+	Mailbox(context.Context, time.Duration) (mesh.Mailbox, error)
+	Watch(context.Context, time.Duration) (mesh.Mailbox, error)
+	Ack(ctx context.Context, id string) error
+	Send(context.Context, mesh.Message) (id string, err error)
+	Nudge(ctx context.Context, handle, from, reason string) error
+	Register(context.Context, mesh.Presence) error
+	Online(context.Context) ([]mesh.Presence, error)
+	Status(context.Context) (mesh.Status, error)
+	Halt(context.Context) error
+	Go(context.Context) error
+	PutBlob(ctx context.Context, to, sum string, size int64, content io.Reader) error
+	GetBlob(ctx context.Context, from string, f mesh.File, take func(io.Reader) error) error
+	Close()
+}
+
 // place is a mesh whose carriers a test tries: on the real server, or in memory.
 type place struct {
 	waiter
-	Client     func(handle string) cycle.Carrier // another process of an agent
-	comesAgain func(handle string)               // from now on what is not acknowledged comes again soon
-	put        func(memcarrier.Letter)           // what a forger writes
+	Client     func(handle string) carrier // another process of an agent
+	comesAgain func(handle string)         // from now on what is not acknowledged comes again soon
+	put        func(memcarrier.Letter)     // what a forger writes
 }
 
 // waiter tries something until it succeeds.
@@ -45,7 +62,7 @@ func conforms(t *testing.T, play func(t *testing.T, e *place)) {
 		t.Parallel()
 		e := fleettest.Start(t, "alice", "bob", "carol")
 		play(t, &place{
-			waiter: e, Client: func(handle string) cycle.Carrier { return e.Client(handle) },
+			waiter: e, Client: func(handle string) carrier { return e.Client(handle) },
 			comesAgain: func(handle string) { comesAgainAfter(t, e, handle, 100*time.Millisecond) },
 			put: func(l memcarrier.Letter) {
 				if _, err := e.Conn(l.From).Post(t.Context(), l.To, l.ID, l.At, l.Body, false); err != nil {
@@ -59,7 +76,7 @@ func conforms(t *testing.T, play func(t *testing.T, e *place)) {
 		now := &minutes{t: t, begin: time.Now()}
 		m := memcarrier.New(now.read)
 		play(t, &place{
-			waiter: now, Client: func(handle string) cycle.Carrier {
+			waiter: now, Client: func(handle string) carrier {
 				return &memcarrier.Carrier{Mesh: m, Handle: handle, Host: "alpha"}
 			},
 			comesAgain: func(string) {},
@@ -96,7 +113,7 @@ func (m *minutes) Until(what string, try func(context.Context) error) {
 	}
 }
 
-func send(t testing.TB, c cycle.Carrier, m mesh.Message) string {
+func send(t testing.TB, c carrier, m mesh.Message) string {
 	t.Helper()
 	id, err := c.Send(t.Context(), m)
 	if err != nil {
@@ -105,7 +122,7 @@ func send(t testing.TB, c cycle.Carrier, m mesh.Message) string {
 	return id
 }
 
-func take(t testing.TB, c cycle.Carrier) mesh.Mailbox {
+func take(t testing.TB, c carrier) mesh.Mailbox {
 	t.Helper()
 	box, err := c.Take(t.Context())
 	if err != nil {
@@ -116,7 +133,7 @@ func take(t testing.TB, c cycle.Carrier) mesh.Mailbox {
 
 // takeMany takes until so many messages came: the engine hands out a message a moment after
 // it has confirmed to its sender that it is stored.
-func takeMany(t testing.TB, e waiter, c cycle.Carrier, n int) mesh.Mailbox {
+func takeMany(t testing.TB, e waiter, c carrier, n int) mesh.Mailbox {
 	t.Helper()
 	var all mesh.Mailbox
 	e.Until(fmt.Sprintf("%d messages come", n), func(context.Context) error {
@@ -129,7 +146,7 @@ func takeMany(t testing.TB, e waiter, c cycle.Carrier, n int) mesh.Mailbox {
 	return all
 }
 
-func ack(t testing.TB, c cycle.Carrier, box mesh.Mailbox) {
+func ack(t testing.TB, c carrier, box mesh.Mailbox) {
 	t.Helper()
 	for _, m := range box.Messages {
 		if err := c.Ack(t.Context(), m.ID); err != nil {
@@ -144,7 +161,7 @@ func ack(t testing.TB, c cycle.Carrier, box mesh.Mailbox) {
 }
 
 // waits returns how many messages wait for an agent. It closes the carrier.
-func waits(t testing.TB, c cycle.Carrier) int {
+func waits(t testing.TB, c carrier) int {
 	t.Helper()
 	defer c.Close()
 	s, err := c.Status(t.Context())

@@ -22,19 +22,26 @@ type Carrier struct {
 	Mesh         *Mesh
 	Handle, Host string
 
-	// Hook makes a call of the mesh by calling do: take, mailbox, watch, ack, send, nudge,
-	// register, seen, status, announce, halt, put or get. A hook that does not call do loses the
-	// request, one that returns another error loses the answer, one that calls do twice repeats
-	// the request. nil calls do once.
-	Hook func(call string, do func() error) error
+	// Hook makes a call of the mesh by calling do. A hook that does not call do loses the request,
+	// one that returns another error loses the answer, one that calls do twice repeats the
+	// request. nil calls do once.
+	Hook func(c Call, do func() error) error
 
 	// The mutex of the mesh guards these.
 	held   map[string][]*letter // messages that were shown and are not acknowledged, by id
 	looked time.Time            // when the mailbox was last read
 }
 
+// Call is a call of the mesh.
+type Call struct {
+	Name    string        // take, mailbox, watch, ack, send, nudge, register, seen, status, announce, halt, put or get
+	Message mesh.Message  // of send and nudge, with the time that is signed
+	ID      string        // of ack
+	Box     *mesh.Mailbox // the answer to take; a hook may change it
+}
+
 // call makes a call of the mesh, which do has locked.
-func (c *Carrier) call(name string, do func(m *Mesh) error) error {
+func (c *Carrier) call(call Call, do func(m *Mesh) error) error {
 	locked := func() error {
 		c.Mesh.mu.Lock()
 		defer c.Mesh.mu.Unlock()
@@ -43,7 +50,7 @@ func (c *Carrier) call(name string, do func(m *Mesh) error) error {
 	if c.Hook == nil {
 		return locked()
 	}
-	return c.Hook(name, locked)
+	return c.Hook(call, locked)
 }
 
 // Address returns a url that leads nowhere.
@@ -59,7 +66,7 @@ func (c *Carrier) Close() {
 // Take returns the messages that wait. A message that is not acknowledged comes again after a
 // minute.
 func (c *Carrier) Take(context.Context) (box mesh.Mailbox, err error) {
-	err = c.call("take", func(m *Mesh) error {
+	err = c.call(Call{Name: "take", Box: &box}, func(m *Mesh) error {
 		m.looked(c.Handle)
 		box = c.show(true)
 		return nil
@@ -73,7 +80,7 @@ func (c *Carrier) Mailbox(ctx context.Context, wait time.Duration) (box mesh.Mai
 	if _, err := c.Watch(ctx, min(wait, mesh.MaxWait)); err != nil {
 		return mesh.Mailbox{}, err
 	}
-	err = c.call("mailbox", func(*Mesh) error {
+	err = c.call(Call{Name: "mailbox"}, func(*Mesh) error {
 		box = c.show(false)
 		return nil
 	})
@@ -89,7 +96,7 @@ func (c *Carrier) show(take bool) mesh.Mailbox {
 		c.held = map[string][]*letter{}
 	}
 	for _, l := range c.Mesh.boxes[c.Handle] {
-		if now.Sub(l.stored) < c.Mesh.Delay || !l.taken.IsZero() && now.Sub(l.taken) < ackWait {
+		if !l.taken.IsZero() && now.Sub(l.taken) < ackWait {
 			continue
 		}
 		if size += len(l.Body); size > mesh.MaxMailbox || len(shown) == mesh.MaxMessages {
@@ -120,7 +127,7 @@ func (c *Carrier) show(take bool) mesh.Mailbox {
 // Ack removes a message that was shown, and its files. It looks for a message that another
 // process was shown, if this one has not read the mailbox within a minute.
 func (c *Carrier) Ack(_ context.Context, id string) error {
-	return c.call("ack", func(m *Mesh) error {
+	return c.call(Call{Name: "ack", ID: id}, func(m *Mesh) error {
 		if c.held[id] == nil && (c.looked.IsZero() || m.now().Sub(c.looked) >= time.Minute) {
 			c.show(false)
 		}
@@ -170,12 +177,11 @@ func (c *Carrier) post(call string, message mesh.Message) error {
 	case len(body) > mesh.MaxMessage:
 		return refused(call, http.StatusRequestEntityTooLarge, "the message is too large")
 	}
-	return c.call(call, func(m *Mesh) error {
-		at := message.SentAt
-		if at.IsZero() {
-			at = m.now()
-		}
-		_, err := m.put(Letter{To: message.To, From: c.Handle, ID: message.ID, At: at, Body: body, Proven: true})
+	if message.SentAt.IsZero() {
+		message.SentAt = c.Mesh.now()
+	}
+	return c.call(Call{Name: call, Message: message}, func(m *Mesh) error {
+		_, err := m.put(Letter{To: message.To, From: c.Handle, ID: message.ID, At: message.SentAt, Body: body, Proven: true, Once: message.Kind != mesh.KindNudge})
 		if err != nil && message.Kind != mesh.KindNudge {
 			return err
 		}
@@ -195,7 +201,7 @@ func (c *Carrier) Watch(ctx context.Context, wait time.Duration) (box mesh.Mailb
 	for first, over := true, wait <= 0; ; first = false {
 		var changed chan struct{}
 		before := box.Halted
-		err := c.call("watch", func(m *Mesh) error {
+		err := c.call(Call{Name: "watch"}, func(m *Mesh) error {
 			box, changed = m.halt, m.changed
 			if len(m.boxes[c.Handle]) > 0 {
 				box.Messages = []mesh.Message{{ID: fleet.NudgeID(), From: c.Handle, To: c.Handle, Kind: mesh.KindNudge, Proven: true, SentAt: m.now().UTC()}}
@@ -217,7 +223,7 @@ func (c *Carrier) Watch(ctx context.Context, wait time.Duration) (box mesh.Mailb
 
 // Register publishes the presence of the agent.
 func (c *Carrier) Register(_ context.Context, p mesh.Presence) error {
-	return c.call("register", func(m *Mesh) error {
+	return c.call(Call{Name: "register"}, func(m *Mesh) error {
 		p.Handle, p.Callsign, p.Host, p.Wake, p.SeenAt = c.Handle, cmp.Or(p.Callsign, "@"+c.Handle), c.Host, "", m.now()
 		m.rows[c.Handle] = p
 		return nil
@@ -232,7 +238,7 @@ func (c *Carrier) Online(ctx context.Context) ([]mesh.Presence, error) {
 
 // Seen returns the agents that ever looked for work.
 func (c *Carrier) Seen(context.Context) (seen []mesh.Presence, err error) {
-	err = c.call("seen", func(m *Mesh) error {
+	err = c.call(Call{Name: "seen"}, func(m *Mesh) error {
 		seen = m.seen()
 		return nil
 	})
@@ -241,7 +247,7 @@ func (c *Carrier) Seen(context.Context) (seen []mesh.Presence, err error) {
 
 // Status returns the health of the mesh, and the messages that wait for the agent.
 func (c *Carrier) Status(context.Context) (s mesh.Status, err error) {
-	err = c.call("status", func(m *Mesh) error {
+	err = c.call(Call{Name: "status"}, func(m *Mesh) error {
 		m.looked(c.Handle)
 		s = mesh.Status{Halted: m.halt.Halted, Online: len(online(m.seen())), Waiting: len(m.boxes[c.Handle]), Date: m.now()}
 		return nil
@@ -252,7 +258,7 @@ func (c *Carrier) Status(context.Context) (s mesh.Status, err error) {
 // Announce stores the end of a turn, once for equal tasks within an hour.
 func (c *Carrier) Announce(_ context.Context, t mesh.Task) error {
 	t.Host = c.Host
-	return c.call("announce", func(m *Mesh) error {
+	return c.call(Call{Name: "announce"}, func(m *Mesh) error {
 		if key := digest("task", fmt.Sprint(t)); !m.known(key) {
 			m.repeats[key] = m.now()
 			m.tasks = append(m.tasks, Task{t, m.now()})
@@ -268,7 +274,7 @@ func (c *Carrier) Halt(context.Context) error { return c.setHalt(true) }
 func (c *Carrier) Go(context.Context) error { return c.setHalt(false) }
 
 func (c *Carrier) setHalt(on bool) error {
-	return c.call("halt", func(m *Mesh) error {
+	return c.call(Call{Name: "halt"}, func(m *Mesh) error {
 		m.setHalt(on, true)
 		return nil
 	})
@@ -280,7 +286,7 @@ func (c *Carrier) PutBlob(_ context.Context, to, sum string, size int64, content
 	if _, err := io.ReadFull(content, data); err != nil {
 		return &mesh.Error{Op: "upload file", Err: err}
 	}
-	return c.call("put", func(m *Mesh) error {
+	return c.call(Call{Name: "put"}, func(m *Mesh) error {
 		m.files[fileKey{to, c.Handle, sum}] = file{data, m.now()}
 		return nil
 	})
@@ -291,7 +297,7 @@ func (c *Carrier) PutBlob(_ context.Context, to, sum string, size int64, content
 func (c *Carrier) GetBlob(_ context.Context, from string, f mesh.File, take func(io.Reader) error) error {
 	const op = "download file"
 	var found file
-	err := c.call("get", func(m *Mesh) (err error) {
+	err := c.call(Call{Name: "get"}, func(m *Mesh) (err error) {
 		var known bool
 		if found, known = m.files[fileKey{c.Handle, from, f.SHA256}]; !known {
 			err = refused(op, http.StatusNotFound, "the file is gone")

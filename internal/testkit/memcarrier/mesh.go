@@ -29,8 +29,6 @@ const (
 // Mesh holds the mailboxes, files, registry and HALT of all agents. Its methods may be called
 // concurrently.
 type Mesh struct {
-	Delay time.Duration // after which a stored message is handed out
-
 	now     func() time.Time
 	mu      sync.Mutex
 	boxes   map[string][]*letter // by recipient, oldest first
@@ -64,6 +62,7 @@ type Letter struct {
 	At       time.Time // when it was signed
 	Body     []byte    // the message as JSON
 	Proven   bool      // its signature proves the sender
+	Once     bool      // the mesh knows a repeat for an hour
 }
 
 // Task is the end of a turn that an agent announced.
@@ -81,7 +80,7 @@ type letter struct {
 	taken   time.Time // when a poll last got it; zero while it waits
 }
 
-// Put stores a letter, unless it repeats one of the last hour. It returns the id under which the
+// Put stores a letter, unless the mesh knows it. It returns the id under which the
 // recipient sees the letter, and an *mesh.Error if the sender's part of the mailbox is full.
 func (m *Mesh) Put(l Letter) (id string, err error) {
 	m.mu.Lock()
@@ -94,7 +93,7 @@ func (m *Mesh) put(l Letter) (id string, err error) {
 	added.read()
 	id = added.message.ID
 	key := digest(l.To, l.From, l.ID, l.At.String(), string(l.Body))
-	if m.known(key) {
+	if l.Once && m.known(key) {
 		return id, nil
 	}
 	count := 0

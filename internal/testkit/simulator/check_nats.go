@@ -1,15 +1,11 @@
 package simulator
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/fleet"
 	"agentstateloop/state"
 )
 
@@ -51,39 +47,24 @@ func (w *World) checkUnproven(h history) {
 	}
 }
 
-// eventWindow is how long the engine knows an event again.
-const eventWindow = time.Hour
+// announcedFor is how long the mesh knows an event again.
+const announcedFor = time.Hour
 
-// checkEvents checks what the engine has of the ends of turns: each once, signed, and as the
-// history has it. An event whose answer was lost is published again, and if the clock of the
-// servers was put forward meanwhile, they have it twice.
+// checkEvents checks the announced ends of turns: each once, and as the history has it. An event
+// whose answer was lost is announced again, and if the clock of the servers was put forward
+// meanwhile, the mesh has it twice.
 func (w *World) checkEvents(h history) {
 	seen := map[string]time.Time{}
-	for _, m := range w.nats.engine.Messages(fleet.EventStream) {
-		var e struct {
-			Event, ID, Status string
-			Turn              string `json:"turn_id"`
-			Epoch             uint64 `json:"turn_epoch"`
+	for _, e := range w.nats.Tasks() {
+		if first, twice := seen[e.ID]; twice && e.Stored.Sub(first) < announcedFor {
+			w.violate("event", "the event %+v is there twice", e)
 		}
-		if err := json.Unmarshal(m.Body, &e); err != nil {
-			w.violate("event", "the engine has the event %s: %v", m.Body, err)
-			continue
-		}
-		at, signature := headerOf(m.Header, "Asl-At"), headerOf(m.Header, "Asl-Sig")
-		sig, err := base64.RawStdEncoding.DecodeString(signature)
-		text := fmt.Sprintf("asl1 task %s %s\n%s", handle, at, m.Body)
-		if err != nil || natsKeys[handle].pair.Verify([]byte(text), sig) != nil {
-			w.violate("event", "the event %s is not signed", m.Body)
-		}
-		if first, twice := seen[e.ID]; twice && m.At.Sub(first) < eventWindow {
-			w.violate("event", "the event %s is there twice", m.Body)
-		}
-		seen[e.ID] = m.At
+		seen[e.ID] = e.Stored
 		is := func(l line) bool {
-			return l.Kind == "task" && l.TurnID == e.Turn && l.Epoch == e.Epoch && l.Status == e.Status && e.Event == "task."+l.Status
+			return l.Kind == "task" && l.TurnID == e.TurnID && l.Epoch == e.Epoch && l.Status == string(e.Status) && e.Event == "task."+l.Status
 		}
 		if !slices.ContainsFunc(h.lines, is) {
-			w.violate("event", "no turn has come to what the event says: %s", m.Body)
+			w.violate("event", "no turn has come to what the event says: %+v", e)
 		}
 		w.count.happened("the end of a turn was an event on NATS")
 	}
@@ -152,14 +133,14 @@ func (w *World) checkHalts(h history) {
 	if w.nats.lagged {
 		return
 	}
-	next := 0
+	next, switched := 0, w.halts()
 	for _, l := range h.lines {
 		if l.Kind != "halt" || l.From != "mesh" {
 			continue
 		}
-		i := slices.Index(w.nats.switched[next:], l.What == "halt")
+		i := slices.Index(switched[next:], l.What == "halt")
 		if i < 0 {
-			w.violate("HALT", "the mesh over NATS was halted, and not, as %v; a poll has it as %s", w.nats.switched, l)
+			w.violate("HALT", "the mesh over NATS was halted, and not, as %v; a poll has it as %s", switched, l)
 			return
 		}
 		next += i + 1
@@ -173,15 +154,11 @@ func (w *World) checkMeshHalt(r cycle.Report, before int) {
 	if w.nats == nil || failed || w.down("halt-stale") {
 		return
 	}
-	w.nats.mu.Lock()
-	halted, switched := w.nats.halted, len(w.nats.switched)
-	w.nats.mu.Unlock()
-	if switched == 0 { // nor can the history say so: see checkHalts
+	switched := w.halts()
+	if len(switched) == 0 || len(switched) != before { // never, or during the poll by somebody in a turn of it
 		return
 	}
-	if switched != before { // during the poll, by somebody in a turn of it
-		return
-	}
+	halted := switched[len(switched)-1]
 	h, err := w.readHistory()
 	if err != nil {
 		return
@@ -198,14 +175,4 @@ func (w *World) checkMeshHalt(r cycle.Report, before int) {
 	if known != halted {
 		w.violate("HALT", "the mesh over NATS is halted: %v, and a poll has it as %v", halted, known)
 	}
-}
-
-// haltsSwitched returns how often the HALT of the mesh over NATS has been switched.
-func (w *World) haltsSwitched() int {
-	if w.nats == nil {
-		return 0
-	}
-	w.nats.mu.Lock()
-	defer w.nats.mu.Unlock()
-	return len(w.nats.switched)
 }

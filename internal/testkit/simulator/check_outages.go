@@ -65,21 +65,13 @@ type observedOutage struct {
 func (p *process) undisturbed(took time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.name == "poll" && p.world.depth() == 1 && p.strikes == p.world.strikeCount() && !p.interrupted && took < p.world.patience()
-}
-
-// patience returns the time after which some server may have been too slow for a process.
-func (w *World) patience() time.Duration {
-	if w.nats != nil {
-		return natsPatience / 2
-	}
-	return networkTimeout
+	return p.name == "poll" && p.world.depth() == 1 && p.strikes == p.world.strikeCount() && !p.interrupted && took < networkTimeout
 }
 
 // checkOutageReported checks, after an undisturbed poll in which a credential was
 // refused, that the keymaster and the operator were informed.
 func (w *World) checkOutageReported(p *process, took time.Duration) {
-	if took >= w.patience() {
+	if took >= networkTimeout {
 		w.troubled("mesh", "smtp") // the machine is busy; any server may have been too slow
 	}
 	p.mu.Lock()

@@ -17,7 +17,7 @@ var effects = map[string][]string{
 		"mesh PUT registry", "smtp dot", "agent start", "agent work", "agent end", "hook call", "hook answer",
 	},
 	sim.OverNATS: {
-		"nats post", "nats stored", "nats pull", "nats delivery", "nats end", "nats ack", "nats halted",
+		"nats take", "nats take answer", "nats ack", "nats ack answer", "nats send", "nats send answer", "nats register", "nats announce",
 	},
 }
 

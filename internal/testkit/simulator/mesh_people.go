@@ -30,7 +30,8 @@ func (w *World) nudge(from string) {
 // setMeshHalt sets or lifts the HALT of the mesh, and reports whether the mesh took that.
 func (w *World) setMeshHalt(on bool) (taken bool) {
 	if w.nats != nil {
-		return w.nats.setHalt(on)
+		w.nats.setHalt(on)
+		return true
 	}
 	path := "/resume"
 	if on {

@@ -14,14 +14,14 @@ func CarrierOf(seed int64) string {
 
 // natsSites are the points of the mesh over NATS that stand for those over HTTP.
 var natsSites = map[string]string{
-	"mesh POST message": "nats post", "mesh DELETE mailbox": "nats ack", "mesh PUT registry": "nats register", "mesh GET registry": "nats pull",
-	"mesh GET mailbox": "nats pull",
+	"mesh POST message": "nats send", "mesh DELETE mailbox": "nats ack", "mesh PUT registry": "nats register", "mesh GET registry": "nats take",
+	"mesh GET mailbox": "nats take",
 }
 
 // natsPoints are the points at which the mesh over NATS can go wrong.
 var natsPoints = []string{
-	"nats post", "nats post", "nats post", "nats post", "nats post", "nats stored", "nats stored", "nats stored", "nats stored", "nats stored", "nats pull", "nats delivery", "nats delivery", "nats end", "nats ack", "nats ack",
-	"nats halt", "nats halted", "nats look", "nats ring", "nats register", "nats registered", "nats connect", "nats event", "nats kept", "nats file", "nats filed",
+	"nats send", "nats send", "nats send", "nats send answer", "nats send answer", "nats send answer", "nats take", "nats take", "nats take answer", "nats take answer",
+	"nats ack", "nats ack", "nats ack answer", "nats register", "nats register answer", "nats announce", "nats announce answer", "nats put", "nats put answer",
 	"agent end", "agent end", // what it has begun is under way
 }
 
@@ -81,17 +81,16 @@ func (g generator) natsFault() Fault {
 		{10, Crash}, {6, CrashLate}, {3, Power}, {6, Fail}, {8, Lost}, {3, Half}, {1, Stall}, {3, Cut}, {4, Twice}, {4, Meanwhile},
 	})
 	if f.What == Meanwhile {
-		then := pickOne(g, Step{Do: Outage, Kind: "engine-restart"}, Step{Do: Forge, Kind: pickWeighted(g, forgeries), N: g.IntN(100), Wish: "answer"},
+		then := pickOne(g, Step{Do: Outage, Kind: "nats-late", N: 2}, Step{Do: Forge, Kind: pickWeighted(g, forgeries), N: g.IntN(100), Wish: "answer"},
 			Step{Do: MeshHalt, Kind: "off"}, Step{Do: Poll}, Step{Do: Report, Kind: "answer", N: g.IntN(100)}, Step{Do: Report, Kind: "twice", N: g.IntN(100)})
 		f.Then = &then
 	}
 	return f
 }
 
-// natsOutage returns an outage of the engine. Those that cost real time are short.
+// natsOutage returns an outage of the mesh, or a HALT or GO.
 func (g generator) natsOutage() Step {
 	return pickWeighted(g, weighted[Step]{
-		{3, Step{Do: Outage, Kind: "engine-restart"}}, {5, Step{Do: Outage, Kind: "box-full", N: 1 + g.IntN(4)}}, {2, Step{Do: Outage, Kind: "engine-leaderless", N: 1}},
-		{1, Step{Do: Outage, Kind: "halt-mute", N: 1}}, {2, Step{Do: Outage, Kind: "halt-stale", N: 1 + g.IntN(4)}}, {1, Step{Do: MeshHalt, Kind: "on"}}, {1, Step{Do: MeshHalt, Kind: "off"}},
+		{5, Step{Do: Outage, Kind: "box-full", N: 1 + g.IntN(4)}}, {3, Step{Do: Outage, Kind: "nats-late", N: 1 + g.IntN(4)}}, {2, Step{Do: Outage, Kind: "halt-stale", N: 1 + g.IntN(4)}}, {1, Step{Do: MeshHalt, Kind: "on"}}, {1, Step{Do: MeshHalt, Kind: "off"}},
 	})
 }

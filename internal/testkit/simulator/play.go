@@ -84,7 +84,7 @@ func (w *World) install() {
 
 // poll runs one poll. It returns no error if the process was killed.
 func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err error) {
-	began, switched := w.clock.servers(), w.haltsSwitched()
+	began, switched := w.clock.servers(), len(w.halts())
 	if o.ByHand {
 		w.record.mu.Lock()
 		w.record.byHand = w.clock.machine()
@@ -303,14 +303,8 @@ func (w *World) startOutage(s Step) error {
 		}
 		return w.crontab.setMode(mode)
 	}
-	switch {
-	case s.Kind == "engine-restart" && w.nats != nil:
-		w.nats.restart()
-		return nil
-	case s.Kind == "box-full" && w.nats != nil:
+	if s.Kind == "box-full" && w.nats != nil {
 		w.nats.fill()
-	case s.Kind == "engine-leaderless" && w.nats != nil:
-		w.nats.engine.SetLeaderless(true)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -96,7 +96,6 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 		err = do(p.ctx, p.agent)
 		if !p.isDead() {
 			p.agent.Close()
-			slot.framing.Wait() // the engine reads what it said last
 		}
 		ended = true
 	}()
@@ -113,7 +112,6 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	p.during.Wait()
 	p.cancel()
 	slot.leave()
-	slot.framing.Wait() // a step that happens meanwhile may last longer
 	if p.isDead() || !ended {
 		return nil, true
 	}

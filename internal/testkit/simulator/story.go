@@ -97,8 +97,7 @@ const (
 	Main   Lane = "main"
 	ByMail Lane = "mail"  // reading the mailbox
 	ByMesh Lane = "mesh"  // reading the mailbox on the mesh
-	Back   Lane = "back"  // what the mesh over NATS answers
-	Aside  Lane = "aside" // what is said there and not waited for
+	Aside  Lane = "aside" // announcements on it, for which nobody waits
 )
 
 // What is the effect of a fault.

@@ -23,7 +23,6 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
-	"agentstateloop/mesh/natsmesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -121,7 +120,9 @@ func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	if s.Carrier == OverNATS {
 		w.nats = newNATSMesh(w)
 	}
-	w.inlets[w.wire()] = newInlet()
+	if w.nats == nil {
+		w.inlets["http"] = newInlet()
+	}
 	w.record = newRecord(w)
 	for _, d := range []string{w.stateDir(), filepath.Join(dir, "spare")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
@@ -167,9 +168,7 @@ func (w *World) close() {
 		s.close()
 	}
 	w.mail.Close()
-	if w.nats != nil {
-		w.nats.close()
-	} else {
+	if w.http != nil {
 		w.http.Close()
 	}
 	for _, i := range w.inlets {
@@ -242,10 +241,9 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 	return a
 }
 
-// serveMesh lets the servers of the mesh answer.
+// serveMesh lets the server of a mesh over HTTP answer.
 func (w *World) serveMesh() {
 	if w.nats != nil {
-		go w.nats.serve(w.inlets["nats"])
 		return
 	}
 	w.mesh = mesh.NewServer(mesh.Options{Open: true, Tokens: meshTokens, Now: w.clock.servers})
@@ -265,15 +263,7 @@ func (w *World) newMesh(p *process, secret func(right, wrong string, outages ...
 			Handle: handle, Peers: peers, Open: true,
 		}
 	}
-	return &cycle.Mesh{
-		Carrier: &natsmesh.Client{
-			URL: "nats://127.0.0.1:4222", Handle: handle, Host: "alpha", Timeout: natsPatience, Now: w.clock.machine,
-			Seed: secret(natsKeys[handle].seed, natsKeys[unknown].seed, "token"),
-			Keys: map[string]string{peers[0]: natsKeys[peers[0]].public, peers[1]: natsKeys[peers[1]].public},
-			Dial: func(_ context.Context, network, _ string) (net.Conn, error) { return p.dial(network) },
-		},
-		Handle: handle, Peers: peers, Paces: true,
-	}
+	return &cycle.Mesh{Carrier: w.nats.carrier(p), Handle: handle, Peers: peers, Paces: true}
 }
 
 func (w *World) takeSlot() *slot {
@@ -372,14 +362,11 @@ func (w *World) passOutages() {
 	}
 }
 
-// sweep lets the others on the mesh over NATS read their mailboxes, and the engine have a
-// leader again when its time is over.
+// sweep lets the others on the mesh over NATS read their mailboxes.
 func (w *World) sweep() {
-	if w.nats == nil {
-		return
+	if w.nats != nil {
+		w.nats.sweep()
 	}
-	w.nats.engine.SetLeaderless(w.down("engine-leaderless"))
-	w.nats.sweep()
 }
 
 // mailWaits reports whether the mesh over NATS has something for us. Over HTTP a poll
