@@ -211,7 +211,7 @@ func (h history) queries() (all []*query) {
 		case l.What == "report" && l.Key != "":
 			all[i].answers = append(all[i].answers, l)
 		case l.What == "report":
-			all[i].missed, all[i].missedAt = l.Answer, l.At
+			all[i].missed, all[i].missedAt = l.Response, l.At
 		}
 	}
 	return all

@@ -107,15 +107,12 @@ func (w *World) configureBackends(a *cycle.Agent) {
 	a.Policy.Backends = append(a.Policy.Backends, secondBackend)
 }
 
-// backendOutages are the outages of backends that a history says there are.
+// backendOutages are the outages of backends in a history, by name, with the time of their lines.
 type backendOutages map[string]backendOutage
 
-// backendOutage is one of them. Until is when the backend is tried again.
 type backendOutage struct {
-	Kind  string    `json:"kind"`
-	Until time.Time `json:"until"`
-	Known bool      `json:"known"`
-	at    time.Time
+	state.Outage
+	at time.Time
 }
 
 func (o backendOutages) read(l line) {
@@ -124,9 +121,7 @@ func (o backendOutages) read(l line) {
 	case l.What == "works":
 		delete(o, l.From)
 	case l.Outage != nil:
-		out := *l.Outage
-		out.at = l.At
-		o[l.From] = out
+		o[l.From] = backendOutage{*l.Outage, l.At}
 	}
 }
 
@@ -137,9 +132,9 @@ func (o backendOutages) all(at time.Time, fallback bool) bool {
 }
 
 // limited returns when the usual backend, the only one, is tried again, or the zero time.
-func (o backendOutages) limited(now time.Time) time.Time {
+func limited(o map[string]state.Outage, now time.Time) time.Time {
 	u, out := o[usualBackend]
-	if !out || len(o) > 1 || u.Kind != string(state.UsageLimit) || !now.Before(u.Until) {
+	if !out || len(o) > 1 || u.Kind != state.UsageLimit || !now.Before(u.Until) {
 		return time.Time{}
 	}
 	return u.Until
@@ -155,7 +150,7 @@ const (
 // the operator hears of an outage once.
 func (w *World) checkOutages(h history) {
 	for _, l := range h.lines {
-		if l.Kind == "task" && l.Status == "failed" && (strings.Contains(l.Reason, cannotAnswer) || strings.Contains(l.Reason, tooLong)) {
+		if l.Kind == "task" && l.Outcome == "failed" && (strings.Contains(l.Reason, cannotAnswer) || strings.Contains(l.Reason, tooLong)) {
 			w.violate("limit", "%s failed: %s", l.Key, l.Reason)
 		}
 	}

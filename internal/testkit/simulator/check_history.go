@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // The prefixes of the ids of effects.
@@ -27,14 +29,14 @@ type historyChecker struct {
 	world *World
 	last  bool
 
-	phase      string
-	operator   map[string]bool   // messages of the operator
-	prompts    map[string]bool   // messages of prompts by the clock
-	open       map[string]bool   // operator messages whose turn has not ended
-	acceptedAt map[string]uint64 // serial of acceptance, by key
-	ended      map[string]string // status of turns that have ended, by id
-	keys       map[string]string // turn of a message
-	collected  map[string]bool   // messages that ended with a newer one
+	phase      state.Phase
+	operator   map[string]bool          // messages of the operator
+	prompts    map[string]bool          // messages of prompts by the clock
+	open       map[string]bool          // operator messages whose turn has not ended
+	acceptedAt map[string]uint64        // serial of acceptance, by key
+	ended      map[string]state.Outcome // status of turns that have ended, by id
+	keys       map[string]string        // turn of a message
+	collected  map[string]bool          // messages that ended with a newer one
 	nudged     map[string]bool
 
 	submitted map[string]bool // turns that have submitted their deliverable
@@ -73,7 +75,7 @@ func (v *historyChecker) read(l line) {
 	if v.open == nil {
 		v.phase = "IDLE"
 		v.operator, v.prompts = map[string]bool{}, map[string]bool{}
-		v.open, v.acceptedAt, v.ended, v.keys = map[string]bool{}, map[string]uint64{}, map[string]string{}, map[string]string{}
+		v.open, v.acceptedAt, v.ended, v.keys = map[string]bool{}, map[string]uint64{}, map[string]state.Outcome{}, map[string]string{}
 		v.money = newLedger()
 		v.nudged, v.halted, v.effects, v.submitted = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 		v.collected = map[string]bool{}
@@ -244,11 +246,11 @@ func (v *historyChecker) finished(l line) {
 	if _, twice := v.ended[l.TurnID]; twice {
 		v.broken("2", "turn %s ended twice", l.TurnID)
 	}
-	v.happened("a turn ended: " + l.Status)
+	v.happened("a turn ended: " + string(l.Outcome))
 	if strings.Contains(l.Reason, "its runner died") {
 		v.happened("a fallback was delivered")
 	}
-	v.ended[l.TurnID] = l.Status
+	v.ended[l.TurnID] = l.Outcome
 	v.head = ""
 	delete(v.open, l.Key)
 	for _, other := range l.Collected {
@@ -258,7 +260,7 @@ func (v *historyChecker) finished(l line) {
 		v.keys[other.Key], v.collected[other.Key] = l.TurnID, true
 		delete(v.open, other.Key)
 	}
-	switch l.Status {
+	switch l.Outcome {
 	case "success", "partial":
 		v.failed = 0
 	case "failed", "timeout":
@@ -317,7 +319,7 @@ func (v *historyChecker) recovered(l line) {
 
 // deliverable reads the file that a task line names.
 func (w *World) deliverable(task line) (string, error) {
-	data, err := os.ReadFile(filepath.Join(w.stateDir(), filepath.FromSlash(task.Box), task.File))
+	data, err := os.ReadFile(filepath.Join(w.stateDir(), filepath.FromSlash(task.OutputBox), task.Deliverable))
 	return string(data), err
 }
 

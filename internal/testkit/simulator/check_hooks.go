@@ -3,35 +3,27 @@ package simulator
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+
+	"agentstateloop/state"
 )
 
 // These checks hold what is promised of hooks (docs/design.md, "Hooks").
-
-// announced is the event of a row for a hook, and what a hook is handed.
-type announced struct {
-	Event, ID, Agent string
-	Serial           uint64
-	Data             struct {
-		Key, From, Status, Reason, Effect string
-		Old, New                          string
-		TurnID                            string `json:"turn_id"`
-	}
-}
 
 // event returns the name of the event that a line announces, as docs/events.md has it,
 // or "" for what the checker does not follow.
 func (l line) event() string {
 	switch l.Kind {
 	case "task":
-		return "task." + l.Status
+		return "task." + string(l.Outcome)
 	case "transition":
-		return "phase." + l.New
+		return "phase." + string(l.New)
 	case "halt":
 		return l.What
 	case "message", "nudge", "control", "reset":
-		return l.Kind
+		return string(l.Kind)
 	case "gate":
 		return "quarantine"
 	case "turn":
@@ -44,7 +36,7 @@ func (l line) event() string {
 		}
 	case "effect":
 		if l.What == "queued" && l.Effect != nil && (l.Effect.Kind == "ack" || l.Effect.Kind == "quiet") {
-			return l.Effect.Kind
+			return string(l.Effect.Kind)
 		}
 		if l.What == "queued" && l.Effect != nil && l.Effect.Kind == "question" {
 			return "question.asked"
@@ -69,7 +61,7 @@ func (l *listener) wasConfigured(serial uint64) bool {
 // hookRow is a row for a hook, in the history.
 type hookRow struct {
 	id    string
-	event announced
+	event state.Announcement
 	ended line // the zero line: it waits
 }
 
@@ -115,7 +107,7 @@ func (w *World) hookRows(h history, lines map[string]line, l *listener) (rows []
 		case of.event() != "" && of.event() != a.Event || !l.hears(a.Event) || len(l.spans) == 0:
 			w.violate("hooks", "%s for %s announces %s as %q, and is not to", e.ID, l.name, of, a.Event)
 		}
-		rows = append(rows, hookRow{e.ID, e.Effect.Announces, ended[e.ID]})
+		rows = append(rows, hookRow{e.ID, *e.Effect.Announces, ended[e.ID]})
 	}
 	return rows
 }
@@ -185,9 +177,9 @@ func (w *World) checkCalls(l *listener, rows []hookRow) {
 
 // checkBody checks that a hook is handed the event of its row, and nothing that a
 // sender wrote.
-func (w *World) checkBody(l *listener, want announced, body string) {
-	var got announced
-	if err := json.Unmarshal([]byte(body), &got); err != nil || got != want || got.Agent != handle {
+func (w *World) checkBody(l *listener, want state.Announcement, body string) {
+	var got state.Announcement
+	if err := json.Unmarshal([]byte(body), &got); err != nil || !reflect.DeepEqual(got, want) || got.Agent != handle {
 		w.violate("hooks", "%s was handed %s, and the event is %+v: %v", l.name, body, want, err)
 	}
 	if strings.Contains(body, " do=") {

@@ -281,7 +281,7 @@ func (a *livingAgent) search(marker string) {
 	answered := map[string]bool{}
 	for _, tasks := range h.tasks {
 		for _, task := range tasks {
-			answered[task.TurnID] = task.Status == string(state.Success)
+			answered[task.TurnID] = task.Outcome == state.Success
 		}
 	}
 	saw := w.record

@@ -61,7 +61,7 @@ func (w *World) checkEvents(h history) {
 		}
 		seen[e.ID] = e.Stored
 		is := func(l line) bool {
-			return l.Kind == "task" && l.TurnID == e.TurnID && l.Epoch == e.Epoch && l.Status == string(e.Status) && e.Event == "task."+l.Status
+			return l.Kind == "task" && l.TurnID == e.TurnID && l.Epoch == e.Epoch && l.Outcome == e.Status && e.Event == "task."+string(l.Outcome)
 		}
 		if !slices.ContainsFunc(h.lines, is) {
 			w.violate("event", "no turn has come to what the event says: %+v", e)

@@ -1,9 +1,6 @@
 package simulator
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -108,8 +105,8 @@ func (o *outsideWait) end(h history) line {
 	turns := []string{o.turn}
 	for _, l := range h.lines {
 		switch {
-		case l.Kind == "edge" && l.Request == o.id && (l.What == "withdrawn" || l.What == "lapsed" || l.What == "report" && (l.Key != "" || l.Answer == "timeout")),
-			l.Kind == "task" && slices.Contains(turns, l.TurnID) && l.Status == "canceled",
+		case l.Kind == "edge" && l.Request == o.id && (l.What == "withdrawn" || l.What == "lapsed" || l.What == "report" && (l.Key != "" || l.Response == "timeout")),
+			l.Kind == "task" && slices.Contains(turns, l.TurnID) && l.Outcome == "canceled",
 			!l.At.Before(o.until()):
 			return l
 		}
@@ -174,7 +171,7 @@ func (h history) isFollowUp(turn string) bool {
 func (h history) isCanceled(wait *outsideWait) bool {
 	next, _ := h.followUp(wait.id)
 	return slices.ContainsFunc(h.lines, func(l line) bool {
-		return l.Kind == "task" && l.Status == "canceled" && (l.TurnID == wait.turn || l.TurnID == next.TurnID)
+		return l.Kind == "task" && l.Outcome == "canceled" && (l.TurnID == wait.turn || l.TurnID == next.TurnID)
 	})
 }
 
@@ -218,9 +215,8 @@ func (r *record) struckAny() bool { return len(r.struck) > 0 }
 // checkWaiting checks, after a poll that nothing disturbed, that nothing waits whose time
 // was up when it began.
 func (w *World) checkWaiting(began time.Time, o cycle.PollOptions) {
-	var s timedRows
-	data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json"))
-	if err != nil || json.Unmarshal(data, &s) != nil {
+	s, ok := w.state()
+	if !ok {
 		return
 	}
 	if s.Turn.Status == "suspended" {
@@ -230,7 +226,7 @@ func (w *World) checkWaiting(began time.Time, o cycle.PollOptions) {
 			}
 		}
 	}
-	if o.NoTurn || s.Turn.Status != "idle" || len(s.Credentials) > 0 || len(s.Outages) > 0 || began.Before(s.Cooldown) {
+	if o.NoTurn || s.Turn.Status != "idle" || len(s.Credentials) > 0 || len(s.Outages) > 0 || began.Before(s.CooldownUntil) {
 		return
 	}
 	for _, m := range s.Inbox {

@@ -1,14 +1,12 @@
 package simulator
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/state"
 )
 
 // These checks hold the rules for answers that are ready and cannot be delivered
@@ -18,7 +16,7 @@ import (
 const owedFor = time.Hour
 
 // spans are after which silence the phases end.
-var spans = map[string]time.Duration{"PREP": 5 * time.Minute, "ACTIVE": 10 * time.Minute}
+var spans = map[state.Phase]time.Duration{"PREP": 5 * time.Minute, "ACTIVE": 10 * time.Minute}
 
 // owed follows the answers to the operator: when each was ready, and when the last
 // one was delivered.
@@ -66,24 +64,6 @@ func (o *owed) moved(v *historyChecker, l line) {
 	}
 }
 
-// waiting is a row of the outbox, as an outsider reads it.
-type waiting struct {
-	ID, Kind, Channel, To string
-	Created               time.Time
-	Unknown               bool
-	Attempts              int
-}
-
-// outbox returns the rows of the outbox.
-func (w *World) outbox() []waiting {
-	var s struct{ Outbox []waiting }
-	data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json"))
-	if err != nil || json.Unmarshal(data, &s) != nil {
-		return nil
-	}
-	return s.Outbox
-}
-
 // margin is the time within which a mail must leave after its server is back: the
 // interval while the agent is engaged, and the time until cron fires.
 const margin = 2 * time.Minute
@@ -100,7 +80,8 @@ func (w *World) checkSending(r cycle.Report, o cycle.PollOptions, began time.Tim
 	trouble, ever := w.record.lastTrouble["smtp"]
 	denied := w.record.deniedAt
 	w.record.mu.Unlock()
-	rows := slices.DeleteFunc(w.outbox(), func(e waiting) bool { return e.Channel != "mail" })
+	s, _ := w.state()
+	rows := slices.DeleteFunc(s.Outbox, func(e state.Effect) bool { return e.Channel != "mail" })
 	if ever && !trouble.Before(began) {
 		w.checkTroubleTold(r, status, rows)
 		return
@@ -124,8 +105,8 @@ func (w *World) checkSending(r cycle.Report, o cycle.PollOptions, began time.Tim
 
 // checkTroubleTold checks that a poll which could not send a mail reports a failure of
 // its source, and that `status` shows it.
-func (w *World) checkTroubleTold(r cycle.Report, status cycle.Status, rows []waiting) {
-	tried := slices.ContainsFunc(rows, func(e waiting) bool { return e.Attempts > 0 && !e.Unknown })
+func (w *World) checkTroubleTold(r cycle.Report, status cycle.Status, rows []state.Effect) {
+	tried := slices.ContainsFunc(rows, func(e state.Effect) bool { return e.Attempts > 0 && !e.Unknown })
 	if !tried || !w.down("smtp") && !w.down("smtp-451") {
 		return // it was for good, or is not known
 	}

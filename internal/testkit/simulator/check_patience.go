@@ -2,9 +2,6 @@ package simulator
 
 import (
 	"context"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -124,24 +121,14 @@ func (p *process) awaitAck(ctx context.Context, a *livingAgent) {
 	w.count.happened("an ack was sent during a turn by the process that ran it")
 }
 
-// patient is what an outsider reads of the ack that waits.
-type patient struct {
-	AckWaits struct {
-		Until time.Time `json:"until"`
-	} `json:"ack_waits"`
-	HaltedHere bool `json:"halted_here"`
-	HaltedMesh bool `json:"halted_mesh"`
-}
-
-func (w *World) patient() (s patient) {
-	if data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json")); err == nil {
-		_ = json.Unmarshal(data, &s)
-	}
-	return s
-}
-
 // ackWaits reports whether an ack waits.
-func (w *World) ackWaits() bool { return !w.patient().AckWaits.Until.IsZero() }
+func (w *World) ackWaits() bool {
+	s, _ := w.state()
+	return !s.AckWaits.Until.IsZero()
+}
 
 // isHalted reports whether HALT is on.
-func (w *World) isHalted() bool { s := w.patient(); return s.HaltedHere || s.HaltedMesh }
+func (w *World) isHalted() bool {
+	s, _ := w.state()
+	return s.HaltedHere || s.HaltedMesh
+}

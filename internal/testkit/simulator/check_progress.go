@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"agentstateloop/state"
 )
 
 // These checks hold what is promised of mail that the server cannot hand out, and of
@@ -119,6 +121,6 @@ func (h history) renumbered(key string) (n int) {
 const enough = 4
 
 // names reports whether a line of that kind is about a mail.
-func (h history) names(kind string, mail *incomingMail) bool {
+func (h history) names(kind state.LineKind, mail *incomingMail) bool {
 	return slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == kind && mail.hasKey(l.Key+`"`) })
 }

@@ -1,26 +1,18 @@
 package simulator
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // What one sender writes in a row, and one turn answers (docs/design.md, "Turns").
 
 // collecting begins the reason of a message that waits for what its sender still writes.
 const collecting = "waits for what its sender still writes"
-
-// row is a message as a task line holds it.
-type row struct {
-	Key, Source, Kind, From, Proof string
-	Operator                       bool
-	AsksFields                     bool `json:"asks_fields"`
-}
 
 // collectFor sets [turn] collect.
 func (w *World) collectFor(d time.Duration) {
@@ -97,7 +89,7 @@ func markersOf(prompt string) (marker string, with []string) {
 // sharesTurn reports whether the message whose key ends so was answered with a newer one.
 func (h history) sharesTurn(ending string) bool {
 	return slices.ContainsFunc(h.lines, func(l line) bool {
-		return slices.ContainsFunc(l.Collected, func(other row) bool { return strings.HasSuffix(other.Key, ending) })
+		return slices.ContainsFunc(l.Collected, func(other state.Message) bool { return strings.HasSuffix(other.Key, ending) })
 	})
 }
 
@@ -150,24 +142,13 @@ func (w *World) checkCollecting() {
 	if longest == 0 {
 		return
 	}
-	var s struct {
-		Inbox []struct {
-			row
-			Reason      string
-			Observed    time.Time
-			NextRetryAt time.Time `json:"next_retry_at"`
-		}
-	}
-	data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json"))
-	if err != nil || json.Unmarshal(data, &s) != nil {
-		return
-	}
+	s, _ := w.state()
 	for _, m := range s.Inbox {
 		if !strings.HasPrefix(m.Reason, collecting) {
 			continue
 		}
 		w.count.happened("a message waited for what its sender still writes")
-		if m.standsAlone() {
+		if standsAlone(m) {
 			w.violate("collect", "%s waits for others, and is to have an answer of its own", m.Key)
 		}
 		if wait := m.NextRetryAt.Sub(m.Observed); wait > 3*longest && !w.clock.wasWrong() {
@@ -177,7 +158,7 @@ func (w *World) checkCollecting() {
 }
 
 // standsAlone reports whether the sender waits for an answer to this message alone.
-func (m row) standsAlone() bool { return m.Kind == "ask" || m.AsksFields }
+func standsAlone(m state.Message) bool { return m.Kind == "ask" || m.AsksFields }
 
 // checkCollected checks that the messages that shared a turn have one sender, that each
 // was in the prompt of the attempt that answered it, and ended once.
@@ -191,7 +172,7 @@ func (w *World) checkCollected(h history) {
 		}
 		w.count.happened("messages of one sender shared a turn")
 		for _, other := range append(slices.Clone(task.Collected), *task.Row) {
-			if other.standsAlone() {
+			if standsAlone(other) {
 				w.violate("collect", "%s shares turn %s, and is to have an answer of its own", other.Key, task.TurnID)
 			}
 			if sender := fmt.Sprint(other.Source, other.From, other.Proof); sender != fmt.Sprint(task.Row.Source, task.Row.From, task.Row.Proof) {

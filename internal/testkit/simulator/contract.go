@@ -10,6 +10,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
+	"agentstateloop/state"
 )
 
 // wanted is what every question asks for, the agent's and those of the others.
@@ -25,7 +26,7 @@ func chainOf(marker string) string { return "chain-of-" + marker }
 
 // said is what a message to another agent says besides its text.
 type said struct {
-	Status string         `json:"status"`
+	Status state.Outcome  `json:"status"`
 	Turn   string         `json:"turn_id"`
 	Epoch  uint64         `json:"epoch"`
 	Fields map[string]any `json:"fields"`
@@ -50,8 +51,8 @@ func (w *World) checkContract(h history) {
 		if turn == o.id || !ended {
 			continue // no turn's reply; a message that was lost has none
 		}
-		if o.said.Status != task.Status || o.said.Turn != turn || o.said.Epoch != task.Epoch {
-			w.violate("contract", "%s says %+v, and its turn ended as %s in epoch %d", o.id, o.said, task.Status, task.Epoch)
+		if o.said.Status != task.Outcome || o.said.Turn != turn || o.said.Epoch != task.Epoch {
+			w.violate("contract", "%s says %+v, and its turn ended as %s in epoch %d", o.id, o.said, task.Outcome, task.Epoch)
 		}
 		if o.said.Trace != chains[task.Key] {
 			w.violate("contract", "%s belongs to the chain %q, and its message to %q", o.id, o.said.Trace, chains[task.Key])
@@ -64,7 +65,7 @@ func (w *World) checkContract(h history) {
 func (w *World) checkFields(o *outgoing, task line) {
 	var kept map[string]any
 	if task.Fields != "" {
-		data, err := os.ReadFile(filepath.Join(w.stateDir(), task.Box, task.Fields))
+		data, err := os.ReadFile(filepath.Join(w.stateDir(), task.OutputBox, task.Fields))
 		if os.IsNotExist(err) {
 			return // pruned
 		}
@@ -82,10 +83,10 @@ func (w *World) checkFields(o *outgoing, task line) {
 		w.count.happened("a report had fields")
 	}
 	asked := strings.HasPrefix(o.answers, "call-")
-	if asked && task.Status == "success" && kept["marker"] == nil {
+	if asked && task.Outcome == "success" && kept["marker"] == nil {
 		w.violate("contract", "%s is a success without the field that was required", o.id)
 	}
-	if asked && task.Status == "partial" {
+	if asked && task.Outcome == "partial" {
 		w.count.happened("a report was partial")
 	}
 }
@@ -109,7 +110,7 @@ func (w *World) checkChains(h history) map[string]string {
 			if l.Trace != chains[l.Key] {
 				w.violate("contract", "%s has the chain %q, and its message %q", l, l.Trace, chains[l.Key])
 			}
-		case l.Kind == "edge" && l.Trace == "", l.Kind == "edge" && l.What == "join" && (l.Request == "" || l.Answer == ""):
+		case l.Kind == "edge" && l.Trace == "", l.Kind == "edge" && l.What == "join" && (l.Request == "" || l.Response == ""):
 			w.violate("contract", "%s is an edge of no chain, or joins nothing", l)
 		case (l.Kind == "edge" || l.Kind == "effect" && l.What == "queued" && !l.isAboutHook()) && turns[l.TurnID] != "" && l.Trace != turns[l.TurnID]:
 			w.violate("contract", "%s has the chain %q, and its turn %q", l, l.Trace, turns[l.TurnID])

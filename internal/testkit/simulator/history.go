@@ -9,61 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+
+	"agentstateloop/state"
 )
 
-// line is a history line as the checker reads it. It is an outsider's reading of the
-// JSON, not the type of the program.
-type line struct {
-	Serial  uint64    `json:"serial"`
-	N       int       `json:"n"`
-	At      time.Time `json:"at"`
-	Kind    string    `json:"kind"`
-	Key     string    `json:"key"`
-	Source  string    `json:"source"`
-	From    string    `json:"from"`
-	To      string    `json:"to"`
-	What    string    `json:"what"`
-	Reason  string    `json:"reason"`
-	Old     string    `json:"old"`
-	New     string    `json:"new"`
-	TurnID  string    `json:"turn_id"`
-	Epoch   uint64    `json:"turn_epoch"`
-	Status  string    `json:"status"`
-	Box     string    `json:"output_box"`
-	File    string    `json:"deliverable"`
-	Fields  string    `json:"fields"`
-	Trace   string    `json:"trace_id"`
-	Request string    `json:"request"`
-	Answer  string    `json:"response"`
-	ID      string    `json:"id"`
-	Message *struct {
-		Trace    string `json:"trace_id"`
-		Operator bool   `json:"operator"`
-		Status   string `json:"status"`
-		Reason   string `json:"reason"`
-	} `json:"message"`
-	Row       *row  `json:"row"`
-	Collected []row `json:"collected"`
-	Effect    *struct {
-		Kind    string `json:"kind"`
-		Channel string `json:"channel"`
-		TurnID  string `json:"turn_id"`
-		Cause   string `json:"cause"`
-
-		To        string
-		Announces announced
-	} `json:"effect"`
-	Ack *struct {
-		Until time.Time `json:"until"`
-	} `json:"ack"`
-	Outage   *backendOutage `json:"outage"`
-	Amount   int64          `json:"micros"`
-	Spending *struct {
-		ID     string `json:"id"`
-		Micros int64  `json:"micros"`
-	} `json:"spending"`
-}
+// line is a line of the history. The checker uses the fields, and none of the rules of package
+// state.
+type line struct{ state.Line }
 
 // history is the history after reading.
 type history struct {
@@ -127,7 +79,7 @@ func (h history) undeliverable(prefix string) bool {
 
 // says reports whether a line of that kind, with a key of that ending, has a reason
 // with that prefix.
-func (h history) says(kind, ending, reason string) bool {
+func (h history) says(kind state.LineKind, ending, reason string) bool {
 	return slices.ContainsFunc(h.lines, func(l line) bool {
 		return l.Kind == kind && strings.HasSuffix(l.Key, ending) && strings.HasPrefix(l.Reason, reason)
 	})
@@ -149,8 +101,8 @@ func (w *World) logHistory() {
 }
 
 func (l line) String() string {
-	words := []string{fmt.Sprintf("%d.%d", l.Serial, l.N), l.At.Format("15:04:05"), l.Kind}
-	for _, word := range []string{l.What, l.Key, l.ID, l.Old + "→" + l.New, l.TurnID, l.Status, l.Reason} {
+	words := []string{fmt.Sprintf("%d.%d", l.Serial, l.N), l.At.Format("15:04:05"), string(l.Kind)}
+	for _, word := range []string{l.What, l.Key, l.ID, string(l.Old + "→" + l.New), l.TurnID, string(l.Outcome), l.Reason} {
 		if word != "" && word != "→" {
 			words = append(words, word)
 		}
@@ -165,4 +117,10 @@ func (l line) String() string {
 		words = append(words, "with", other.Key)
 	}
 	return strings.Join(words, " ")
+}
+
+// state reads state.json. A damaged or missing one holds nothing.
+func (w *World) state() (s state.State, ok bool) {
+	data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json"))
+	return s, err == nil && json.Unmarshal(data, &s) == nil
 }

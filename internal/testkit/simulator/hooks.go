@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -86,10 +85,7 @@ func (w *World) mendHooks() {
 // serials returns the number of the last commit, and of the last one in the history. If
 // the state is lost, what comes after the second is lost with it.
 func (w *World) serials() (last, recorded uint64) {
-	var s struct{ Serial uint64 }
-	if data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json")); err == nil {
-		json.Unmarshal(data, &s) // a damaged one holds nothing
-	}
+	s, _ := w.state()
 	h, err := w.readHistory()
 	if n := len(h.lines); err == nil && n > 0 {
 		recorded = h.lines[n-1].Serial

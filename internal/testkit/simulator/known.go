@@ -1,9 +1,6 @@
 package simulator
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -17,16 +14,17 @@ func (w *World) known() known {
 	if err != nil {
 		w.violate("state", "history: %v", err)
 	}
-	var s struct{ Inbox, Lines []line }
-	if data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json")); err == nil {
-		json.Unmarshal(data, &s) // a damaged one holds nothing
-	}
+	s, _ := w.state()
 	k := known{}
-	for _, lines := range [][]line{h.lines, s.Inbox, s.Lines} {
-		for _, l := range lines {
-			if l.Key != "" && l.Kind != "fetch" && l.Kind != "number" {
-				k[l.Key+`"`] = true
-			}
+	for _, m := range s.Inbox {
+		k[m.Key+`"`] = true
+	}
+	for _, l := range s.Lines {
+		h.lines = append(h.lines, line{l})
+	}
+	for _, l := range h.lines {
+		if l.Key != "" && l.Kind != "fetch" && l.Kind != "number" {
+			k[l.Key+`"`] = true
 		}
 	}
 	return k

@@ -197,7 +197,7 @@ func (h history) waits() (all []*outsideWait) {
 			all = append(all, byID[l.Request])
 		}
 		wait := byID[l.Request]
-		if l.Kind == "task" && l.Status == "canceled" {
+		if l.Kind == "task" && l.Outcome == "canceled" {
 			for _, wait := range all {
 				wait.lapsed = wait.lapsed || wait.turn == l.TurnID
 			}
@@ -210,7 +210,7 @@ func (h history) waits() (all []*outsideWait) {
 		case l.What == "report" && l.Key != "":
 			wait.reports = append(wait.reports, l)
 		case l.What == "report":
-			wait.missed, wait.missedAt = l.Answer, l.At
+			wait.missed, wait.missedAt = l.Response, l.At
 		case l.What == "withdrawn":
 			wait.withdrawn = true
 		case l.What == "lapsed":

@@ -200,13 +200,13 @@ func (w *World) checkSelfReply(h history, task line, forOperator bool) {
 		}
 	}
 	wanted := 0
-	if forOperator && !(task.Status == string(state.Success) && strings.HasPrefix(text, "Nothing.")) {
+	if forOperator && !(task.Outcome == state.Success && strings.HasPrefix(text, "Nothing.")) {
 		wanted = 1
 	}
 	if mails == wanted || wanted == 1 && h.undeliverable(replyKind) {
 		return
 	}
-	w.violate("self", "the turn %s of the agent's own (%s) was mailed %d times, want %d: %q", task.TurnID, task.Status, mails, wanted, text)
+	w.violate("self", "the turn %s of the agent's own (%s) was mailed %d times, want %d: %q", task.TurnID, task.Outcome, mails, wanted, text)
 }
 
 // withoutSelf returns replies to messages: those of turns that the agent planned, or the
@@ -241,7 +241,7 @@ func (h history) isSelf(o *outgoing) bool {
 // turn, because the message that it belongs to is damaged.
 func (h history) lostFollowUp(id string) bool {
 	return slices.ContainsFunc(h.lines, func(edge line) bool {
-		return edge.Kind == "edge" && edge.What == "report" && edge.Answer == id && slices.ContainsFunc(h.lines, func(l line) bool {
+		return edge.Kind == "edge" && edge.What == "report" && edge.Response == id && slices.ContainsFunc(h.lines, func(l line) bool {
 			return l.Serial == edge.Serial && l.Kind == "ended" && l.What == "error" && strings.HasPrefix(l.Key, followUpKey)
 		})
 	})

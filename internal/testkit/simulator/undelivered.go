@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"agentstateloop/cycle"
+	"agentstateloop/state"
 )
 
 // handleOutbox plays a person who sends a row that was given up after all, or drops
@@ -47,7 +48,7 @@ func (w *World) handleOutbox(s Step) error {
 func (h history) gaveUp(mail *incomingMail) bool {
 	return slices.ContainsFunc(h.lines, func(l line) bool {
 		answers := l.Kind == "turn" && l.What == "dispatched" && mail.hasKey(l.Key+`"`) ||
-			slices.ContainsFunc(l.Collected, func(other row) bool { return mail.hasKey(other.Key + `"`) })
+			slices.ContainsFunc(l.Collected, func(other state.Message) bool { return mail.hasKey(other.Key + `"`) })
 		return answers && h.undeliverable(replyKind+l.TurnID)
 	})
 }
