@@ -2,7 +2,9 @@ package simulator
 
 import (
 	"fmt"
+	"maps"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -181,4 +183,142 @@ func (s Story) String() string {
 		fmt.Fprintf(&b, "%3d  %s\n", i, step)
 	}
 	return b.String()
+}
+
+// Shrink removes steps and faults from a story as long as fails still reports true,
+// for at most patience. The rest is what the failure needs.
+func Shrink(s Story, patience time.Duration, fails func(Story) bool) Story {
+	end := time.Now().Add(patience)
+	for shorter := true; shorter && time.Now().Before(end); {
+		shorter = false
+		for size := max(len(s.Steps)/2, 1); size >= 1; size /= 2 {
+			for at := 0; at < len(s.Steps) && time.Now().Before(end); {
+				cut := s.without(at, size)
+				if !fails(cut) {
+					at += size
+					continue
+				}
+				s, shorter = cut, true
+			}
+		}
+		for i := range s.Steps {
+			for _, simpler := range s.Steps[i].simpler() {
+				if !time.Now().Before(end) {
+					break
+				}
+				tried := s.with(i, simpler)
+				if fails(tried) {
+					s, shorter = tried, true
+					break
+				}
+			}
+		}
+	}
+	return s
+}
+
+func (s Story) without(at, n int) Story {
+	steps := append([]Step{}, s.Steps[:at]...)
+	s.Steps = append(steps, s.Steps[min(at+n, len(s.Steps)):]...)
+	return s
+}
+
+func (s Story) with(at int, step Step) Story {
+	s.Steps = append([]Step{}, s.Steps...)
+	s.Steps[at] = step
+	return s
+}
+
+// simpler returns variants of the step with one thing less.
+func (s Step) simpler() []Step {
+	var list []Step
+	for i := range s.Faults {
+		t := s
+		t.Faults = append(append([]Fault{}, s.Faults[:i]...), s.Faults[i+1:]...)
+		list = append(list, t)
+		if then := s.Faults[i].Then; then != nil {
+			for _, simpler := range then.simpler() {
+				t := s
+				t.Faults = append([]Fault{}, s.Faults...)
+				t.Faults[i].Then = &simpler
+				list = append(list, t)
+			}
+		}
+	}
+	if len(s.Inside) > 0 {
+		t := s
+		t.Inside = nil
+		list = append(list, t)
+	}
+	if s.Wish != "" && s.Wish != "answer" {
+		t := s
+		t.Wish = "answer"
+		list = append(list, t)
+	}
+	return list
+}
+
+// Counts holds how often things happened. Points counts, by name, the points at
+// which a fault could strike.
+type Counts struct {
+	Processes int
+	Attempts  int
+	Points    map[string]int
+	Sometimes map[string]int // rare events that some runs should reach
+}
+
+type counters struct {
+	mu sync.Mutex
+	Counts
+}
+
+func newCounters() *counters {
+	return &counters{Counts: Counts{Points: map[string]int{}, Sometimes: map[string]int{}}}
+}
+
+func (c *counters) point(site string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Points[site]++
+}
+
+func (c *counters) happened(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Sometimes[what]++
+}
+
+func (c *counters) process() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Processes++
+}
+
+func (c *counters) attempt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Attempts++
+}
+
+func (c *counters) read() Counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	read := c.Counts
+	read.Points, read.Sometimes = maps.Clone(c.Points), maps.Clone(c.Sometimes)
+	return read
+}
+
+// Add adds the counts of another run.
+func (c *Counts) Add(other Counts) {
+	c.Processes += other.Processes
+	c.Attempts += other.Attempts
+	if c.Points == nil {
+		c.Points, c.Sometimes = map[string]int{}, map[string]int{}
+	}
+	for site, n := range other.Points {
+		c.Points[site] += n
+	}
+	for what, n := range other.Sometimes {
+		c.Sometimes[what] += n
+	}
 }
