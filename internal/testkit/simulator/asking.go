@@ -106,9 +106,7 @@ func (w *World) answerOperator(s Step) error {
 	var sent []*outgoing
 	w.record.mu.Lock()
 	for _, q := range h.queries() { // in the order in which they were asked
-		if o := w.record.queryMail(q.id); o != nil {
-			sent = append(sent, o)
-		}
+		sent = append(sent, w.record.mailed(q.id)...)
 	}
 	n := len(w.record.rulings)
 	w.record.mu.Unlock()
@@ -165,17 +163,6 @@ func (w *World) answerHere(s Step, v *ruling) error {
 	return err
 }
 
-// queryMail returns the mail of a question, or nil while it has not left. The caller must
-// hold mu.
-func (r *record) queryMail(id string) *outgoing {
-	for _, key := range sortedKeys(r.mails) {
-		if effectOf(key) == id {
-			return r.mails[key]
-		}
-	}
-	return nil
-}
-
 // effectOf returns the id of the effect of a Message-ID of ours: its first two parts, without
 // the thread.
 func effectOf(id string) string {
@@ -221,7 +208,7 @@ const queryKind = "question."
 
 // settled reports whether a mail was the answer to a question.
 func (h history) settled(l *incomingMail) bool {
-	return slices.ContainsFunc(h.lines, func(line line) bool {
+	return h.any(func(line line) bool {
 		return line.Kind == "edge" && line.What == "report" && line.Key != "" && strings.HasPrefix(line.Request, queryKind) && l.hasKey(line.Key+`"`)
 	})
 }
@@ -233,8 +220,6 @@ func (h history) settled(l *incomingMail) bool {
 // who may give it and in time; that it is handed to one turn; and that nothing else of the
 // operator's ends the wait of their own turn.
 func (w *World) checkAsking(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	asked := map[string]bool{}
 	for _, q := range h.queries() {
 		asked[q.id] = true
@@ -255,13 +240,8 @@ func (w *World) checkAsking(h history) {
 // checkQuery checks one question. The caller must hold mu of the record.
 func (w *World) checkQuery(h history, q *query) {
 	exact := !w.clock.wasWrong()
-	mails := 0
-	for id := range w.record.mails {
-		if effectOf(id) == q.id {
-			mails++
-		}
-	}
-	unsent := slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == "delivery" && l.ID == q.id && l.What != "sent" })
+	mails := len(w.record.mailed(q.id))
+	unsent := h.any(func(l line) bool { return l.Kind == "delivery" && l.ID == q.id && l.What != "sent" })
 	if mails > 1 || mails == 0 && !unsent && !w.record.struck[q.id] {
 		w.violate("asking", "%s was mailed %d times", q.id, mails)
 	}
@@ -323,15 +303,7 @@ func (w *World) checkToldOnce(h history, q *query, v *ruling, l line) {
 			shown = append(shown, p)
 		}
 	}
-	for i := 1; i < len(shown); i++ {
-		a, b := shown[i-1], shown[i]
-		switch {
-		case a.turn != b.turn:
-			w.violate("asking", "the answer to %s was handed to two turns, %s and %s", q.id, a.turn, b.turn)
-		case !h.diedAfter(a):
-			w.violate("asking", "the answer to %s was handed to %s.%d and, although that had ended, to epoch %d", q.id, a.turn, a.epoch, b.epoch)
-		}
-	}
+	w.checkShownOnce("asking", h, q.id, shown)
 	if len(shown) > 0 {
 		w.count.happened("an answer of the operator was handed over")
 		if text := shown[0].text; v.kind == "words" && !strings.Contains(text, v.text) && !w.record.wasHurt(l.Key) {
@@ -348,8 +320,8 @@ func (w *World) checkToldOnce(h history, q *query, v *ruling, l line) {
 
 // operatorsTurn reports whether a turn was that of a message of the operator's.
 func (h history) operatorsTurn(turn string) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool {
-		return l.Kind == "message" && l.Message != nil && l.Message.Operator && l.Key != "" && slices.ContainsFunc(h.lines, func(t line) bool {
+	return h.any(func(l line) bool {
+		return l.Kind == "message" && l.Message != nil && l.Message.Operator && l.Key != "" && h.any(func(t line) bool {
 			return t.Kind == "turn" && t.TurnID == turn && t.Key == l.Key
 		})
 	})

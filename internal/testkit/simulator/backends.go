@@ -157,11 +157,9 @@ func (w *World) checkOutages(h history) {
 	if h.says("recovery", "", "") {
 		return
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	told := 0
 	for _, o := range w.record.mails {
-		if o.kind == "notice" && strings.Contains(strings.Join(strings.Fields(o.text), " "), "Messages wait, and none is lost.") {
+		if o.kind == "notice" && strings.Contains(o.words(), "Messages wait, and none is lost.") {
 			told++
 			w.count.happened("the operator heard of an outage")
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -110,44 +109,25 @@ func (w *World) checkAll() {
 		return
 	}
 	w.checkHistory(h, true)
-	w.checkMails(h)
-	w.checkMeshMessages(h)
-	w.checkTells(h)
-	w.checkSelf(h)
-	w.checkClockPrompts(h, w.configured)
-	w.checkPrograms(h)
-	w.checkHooks(h)
-	w.checkNudges(h)
-	w.checkCredentialMessages(h)
-	w.checkRelays(h)
-	w.checkTokens()
-	w.checkDoubts(h)
 	w.checkMoney(h)
-	w.checkMemory()
-	w.checkSecrets()
 	w.checkSources()
-	w.checkQuarantine(h)
-	w.checkMarkers(h)
-	w.checkTellings(h)
-	w.checkRate(h)
-	w.checkGivenUp(h)
-	w.checkReturned(h)
-	w.checkJunk()
-	w.checkSeen()
 	w.checkCrontab(h)
-	w.checkOutside(h)
-	w.checkAsking(h)
-	w.checkCollected(h)
-	w.checkNATS(h)
 	w.checkCopies(h)
-	w.checkOutages(h)
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	for _, check := range []func(history){
+		w.checkMails, w.checkMeshMessages, w.checkContract, w.checkTells, w.checkSelf, w.checkClockPrompts, w.checkPrograms, w.checkHooks, w.checkNudges,
+		w.checkCredentialMessages, w.checkRelays, w.checkTokens, w.checkDoubts, w.checkMemory, w.checkSecrets, w.checkQuarantine, w.checkMarkers,
+		w.checkTellings, w.checkRate, w.checkGivenUp, w.checkReturned, w.checkJunk, w.checkSeen, w.checkOutside, w.checkAsking, w.checkCollected,
+		w.checkNATS, w.checkOutages,
+	} {
+		check(h)
+	}
 }
 
 // checkMeshMessages checks that each mesh message has one report, or none if it
 // must not have one.
 func (w *World) checkMeshMessages(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	reports := withoutSelf(h, replies(w.record.reports, "report"))
 	for _, p := range w.record.meshMessages {
 		n, wanted := len(reports[p.correlation]), 0
@@ -169,7 +149,6 @@ func (w *World) checkMeshMessages(h history) {
 	for _, o := range w.record.reports {
 		w.checkText(o.id, o.text)
 	}
-	w.checkContract(h)
 }
 
 // checkText checks that a deliverable is complete, and comes from an attempt whose
@@ -187,8 +166,6 @@ func (w *World) checkText(what, text string) {
 
 // checkTells checks that each `tell` that was accepted had its turn.
 func (w *World) checkTells(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	hurt := w.lostByDamage(h)
 	for _, t := range w.record.tells {
 		if t.key == "" {
@@ -213,10 +190,8 @@ func (w *World) checkTells(h history) {
 
 // checkNudges checks that each durable nudge was accepted.
 func (w *World) checkNudges(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, name := range w.record.nudgeFiles {
-		if !slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == "nudge" && strings.Contains(l.Key, name) }) {
+		if !h.any(func(l line) bool { return l.Kind == "nudge" && strings.Contains(l.Key, name) }) {
 			w.violate("7", "nudge %s was never accepted", name)
 		}
 	}
@@ -233,14 +208,12 @@ func (w *World) checkSources() {
 }
 
 // checkSeen checks that mail for this agent is marked as read, and no other.
-func (w *World) checkSeen() {
+func (w *World) checkSeen(history) {
 	seen, err := w.flags()
 	if err != nil {
 		w.violate("simulator", "read the mailbox: %v", err)
 		return
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, l := range w.record.incoming {
 		for _, uid := range l.uids {
 			switch {

@@ -78,10 +78,8 @@ func (r *record) checkAckFirst(o outgoing, h history) {
 			continue
 		}
 		for _, task := range h.tasks[l.Effect.Cause] {
-			for reply := range r.mails {
-				if effectOf(reply) == replyKind+task.TurnID {
-					r.world.violate("3", "%s was sent after %s, the answer to what it is about", o.id, reply)
-				}
+			for _, reply := range r.mailed(replyKind + task.TurnID) {
+				r.world.violate("3", "%s was sent after %s, the answer to its cause", o.id, reply.id)
 			}
 		}
 	}

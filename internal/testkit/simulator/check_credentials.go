@@ -30,7 +30,7 @@ type credentialMessage struct {
 // peer that is asked to mail the operator.
 func (r *record) credentialMessages() (all []credentialMessage) {
 	collect := func(who string, o *outgoing) {
-		text := strings.Join(strings.Fields(o.text), " ")
+		text := o.words()
 		for _, what := range sortedKeys(credentialTexts) {
 			for _, m := range credentialTexts[what].FindAllStringSubmatch(text, -1) {
 				all = append(all, credentialMessage{what, m[1], m[2], who, o.id})
@@ -61,8 +61,6 @@ func (w *World) checkCredentialMessages(h history) {
 			outages[l.From+" "+minute(l.At)]++
 		}
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	heard := map[string][]string{}
 	all := w.record.credentialMessages()
 	for _, s := range all {
@@ -85,7 +83,7 @@ func (w *World) checkCredentialMessages(h history) {
 var secrets = []string{password, wrongPassword, meshTokens[handle], wrongToken}
 
 // checkSecrets checks that no secret is in the state directory or in what we sent.
-func (w *World) checkSecrets() {
+func (w *World) checkSecrets(history) {
 	filepath.WalkDir(w.stateDir(), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return nil
@@ -98,8 +96,6 @@ func (w *World) checkSecrets() {
 		}
 		return nil
 	})
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, sent := range []map[string]*outgoing{w.record.mails, w.record.reports} {
 		for id, o := range sent {
 			for _, secret := range secrets {
@@ -114,8 +110,6 @@ func (w *World) checkSecrets() {
 // checkRelays checks that what a proven peer asked us to relay was mailed once to
 // our operator, unless it exceeded the limit of six in an hour.
 func (w *World) checkRelays(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, p := range w.record.meshMessages {
 		if p.fate != relayed {
 			continue

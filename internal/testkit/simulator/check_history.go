@@ -18,7 +18,11 @@ const (
 // checkHistory checks that the history agrees with the rules of the machine. last is
 // set if nothing more will happen.
 func (w *World) checkHistory(h history, last bool) {
-	v := historyChecker{world: w, last: last}
+	v := historyChecker{
+		world: w, last: last, phase: "IDLE", money: newLedger(), backends: backendOutages{},
+		operator: map[string]bool{}, prompts: map[string]bool{}, open: map[string]bool{}, acceptedAt: map[string]uint64{}, ended: map[string]state.Outcome{},
+		keys: map[string]string{}, collected: map[string]bool{}, nudged: map[string]bool{}, halted: map[string]bool{}, effects: map[string]bool{}, submitted: map[string]bool{},
+	}
 	for _, l := range h.lines {
 		v.read(l)
 	}
@@ -72,15 +76,6 @@ func (v *historyChecker) happened(what string) {
 }
 
 func (v *historyChecker) read(l line) {
-	if v.open == nil {
-		v.phase = "IDLE"
-		v.operator, v.prompts = map[string]bool{}, map[string]bool{}
-		v.open, v.acceptedAt, v.ended, v.keys = map[string]bool{}, map[string]uint64{}, map[string]state.Outcome{}, map[string]string{}
-		v.money = newLedger()
-		v.nudged, v.halted, v.effects, v.submitted = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-		v.collected = map[string]bool{}
-		v.backends = backendOutages{}
-	}
 	if l.Serial != v.serial {
 		v.patience.committed(v)
 		v.serial, v.heard, v.woken = l.Serial, false, false

@@ -69,8 +69,6 @@ type hookRow struct {
 // with the same bytes, in order, or that the history says that it has not; that no line
 // about a hook makes an event; and that nothing waits for a hook for ever.
 func (w *World) checkHooks(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	lines := map[string]line{}
 	for _, l := range h.lines {
 		lines[fmt.Sprintf("%d.%d", l.Serial, l.N)] = l

@@ -60,8 +60,6 @@ func replies(sent map[string]*outgoing, kind string) map[string][]*outgoing {
 
 // checkMails checks that each mail had the reply or answer that it must have.
 func (w *World) checkMails(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	reply, answer := withoutSelf(h, replies(w.record.mails, "reply")), replies(w.record.mails, "answer")
 	hurt := w.lostByDamage(h)
 	for _, l := range w.record.incoming {
@@ -118,8 +116,8 @@ func (r *record) unthreaded(h history, l *incomingMail) (n int) {
 		}
 	}
 	for turn := range turns {
-		for id, o := range r.mails {
-			if o.answers == "" && effectOf(id) == replyKind+turn {
+		for _, o := range r.mailed(replyKind + turn) {
+			if o.answers == "" {
 				n++
 			}
 		}
@@ -145,8 +143,6 @@ func (w *World) checkMarkers(h history) {
 			keys[fmt.Sprintf("%s.%d", l.TurnID, l.Epoch)] = l.Key
 		}
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, p := range w.record.prompts {
 		want := w.record.markerOfKey(keys[fmt.Sprintf("%s.%d", p.turn, p.epoch)])
 		if want != "" && p.marker != want {
@@ -188,8 +184,6 @@ func (r *record) markerOfKey(key string) string {
 // before the hour has room, and that the operator hears of it once (docs/design.md,
 // "The inbox").
 func (w *World) checkRate(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	if w.clock.wasSetBack() {
 		return
 	}
@@ -223,7 +217,7 @@ func (w *World) checkRate(h history) {
 	}
 	var told []time.Time
 	for _, o := range w.record.mails {
-		if strings.Contains(strings.Join(strings.Fields(o.text), " "), "mails must wait, because more than") {
+		if strings.Contains(o.words(), "mails must wait, because more than") {
 			told = append(told, h.queuedAt(o.id))
 		}
 	}

@@ -345,9 +345,7 @@ func (h history) dispatchedSinceReset(turn string) bool {
 }
 
 // checkMemory checks that each file contains what was remembered last, or nothing.
-func (w *World) checkMemory() {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
+func (w *World) checkMemory(history) {
 	for who, file := range w.memoryFiles() {
 		data, err := os.ReadFile(filepath.Join(w.stateDir(), file))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -32,8 +32,6 @@ func (w *World) checkNATS(h history) {
 // checkUnproven checks that nothing that no signature proves has woken anybody, was taken
 // for an answer, or came in before a person released it.
 func (w *World) checkUnproven(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, l := range h.lines {
 		if !strings.Contains(l.Key, ":unproven.") {
 			continue
@@ -63,7 +61,7 @@ func (w *World) checkEvents(h history) {
 		is := func(l line) bool {
 			return l.Kind == "task" && l.TurnID == e.TurnID && l.Epoch == e.Epoch && l.Outcome == e.Status && e.Event == "task."+string(l.Outcome)
 		}
-		if !slices.ContainsFunc(h.lines, is) {
+		if !h.any(is) {
 			w.violate("event", "no turn has come to what the event says: %+v", e)
 		}
 		w.count.happened("the end of a turn was an event on NATS")

@@ -44,8 +44,6 @@ func (r *record) checkHears(p prompt, h history) {
 // checkOutside checks that each report that came in time was handed to one turn, that
 // nobody reported who may not, and that each wait had its own deadline.
 func (w *World) checkOutside(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, wait := range h.waits() {
 		w.checkWait(h, wait)
 	}
@@ -126,15 +124,7 @@ func (w *World) checkHanded(h history, wait *outsideWait, report line) {
 			}
 		}
 	}
-	for i := 1; i < len(shown); i++ {
-		a, b := shown[i-1], shown[i]
-		switch {
-		case a.turn != b.turn:
-			w.violate("outside", "the report on %s was handed to two turns, %s and %s", wait.id, a.turn, b.turn)
-		case !h.diedAfter(a):
-			w.violate("outside", "the report on %s was handed to %s.%d and, although that had ended, to epoch %d", wait.id, a.turn, a.epoch, b.epoch)
-		}
-	}
+	w.checkShownOnce("outside", h, wait.id, shown)
 	if len(shown) > 0 {
 		w.count.happened("a report was handed over")
 		return
@@ -145,9 +135,23 @@ func (w *World) checkHanded(h history, wait *outsideWait, report line) {
 	w.violate("outside", "the report on %s, which counted at %s, was handed to no turn", wait.id, report.At)
 }
 
+// checkShownOnce checks that the attempts which were shown a report are of one turn, and that all
+// but the last died.
+func (w *World) checkShownOnce(rule string, h history, id string, shown []prompt) {
+	for i := 1; i < len(shown); i++ {
+		a, b := shown[i-1], shown[i]
+		switch {
+		case a.turn != b.turn:
+			w.violate(rule, "the report on %s was handed to two turns, %s and %s", id, a.turn, b.turn)
+		case !h.diedAfter(a):
+			w.violate(rule, "the report on %s was handed to %s.%d and, although that had ended, to epoch %d", id, a.turn, a.epoch, b.epoch)
+		}
+	}
+}
+
 // diedAfter reports whether an attempt did not come to its end.
 func (h history) diedAfter(p prompt) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(l line) bool {
 		return l.Kind == "recovery" || l.Kind == "turn" && l.TurnID == p.turn && l.Epoch >= p.epoch && (l.What == "reaped" || l.What == "given back")
 	})
 }
@@ -162,7 +166,7 @@ func (h history) followUp(id string) (task line, ok bool) {
 
 // isFollowUp reports whether a turn is that of a late report.
 func (h history) isFollowUp(turn string) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(l line) bool {
 		return l.Kind == "turn" && l.TurnID == turn && strings.HasPrefix(l.Key, followUpKey)
 	})
 }
@@ -170,7 +174,7 @@ func (h history) isFollowUp(turn string) bool {
 // isCanceled reports whether the turn that waited, or that of the report, was stopped.
 func (h history) isCanceled(wait *outsideWait) bool {
 	next, _ := h.followUp(wait.id)
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(l line) bool {
 		return l.Kind == "task" && l.Outcome == "canceled" && (l.TurnID == wait.turn || l.TurnID == next.TurnID)
 	})
 }
@@ -179,7 +183,7 @@ func (h history) isCanceled(wait *outsideWait) bool {
 // never came to read it.
 func (h history) handedToTheDead(wait *outsideWait, report line) bool {
 	next, _ := h.followUp(wait.id)
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(l line) bool {
 		return report.before(l) && l.Kind == "turn" && l.What == "running" && (l.TurnID == wait.turn || l.TurnID == next.TurnID)
 	})
 }
@@ -195,13 +199,10 @@ func (w *World) checkFollowUps(h history) {
 		if len(tasks) != 1 {
 			w.violate("outside", "%s had %d turns", key, len(tasks))
 		}
-		n := 0
-		for _, sent := range []map[string]*outgoing{w.record.mails, w.record.reports} {
-			for id := range sent {
-				if effectOf(id) == replyKind+tasks[0].TurnID {
-					n++
-				}
-			}
+		reply := replyKind + tasks[0].TurnID
+		n := len(w.record.mailed(reply))
+		if w.record.reports[reply] != nil {
+			n++
 		}
 		if n != 1 && !(n == 0 && (h.undeliverable(replyKind) || w.record.struckAny())) {
 			w.violate("outside", "the answer of %s, turn %s, was sent to %d, want 1", key, tasks[0].TurnID, n)

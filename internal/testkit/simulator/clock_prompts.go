@@ -134,9 +134,7 @@ func keyOf(name string, at time.Time) string {
 
 // checkClockPrompts checks that each time of a prompt had at most one message, one turn
 // and one ending, and that none was forgotten.
-func (w *World) checkClockPrompts(h history, configured []ClockPrompt) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
+func (w *World) checkClockPrompts(h history) {
 	came := map[string]int{}
 	decided := map[string]time.Time{}
 	for _, l := range h.lines {
@@ -156,7 +154,7 @@ func (w *World) checkClockPrompts(h history, configured []ClockPrompt) {
 		came[l.Key]++
 		w.count.happened("a prompt had its time")
 		tasks := h.tasks[l.Key]
-		ended := slices.ContainsFunc(h.lines, func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
+		ended := h.any(func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
 		if len(tasks) > 1 || len(tasks) == 1 && ended || len(tasks) == 0 && !ended {
 			w.violate("prompts", "%s had %d turns; ended without one: %v", l.Key, len(tasks), ended)
 		}
@@ -169,7 +167,7 @@ func (w *World) checkClockPrompts(h history, configured []ClockPrompt) {
 			w.violate("prompts", "%d things came of %s", n, key)
 		}
 	}
-	for _, c := range configured {
+	for _, c := range w.configured {
 		w.checkTimes(h, c, decided)
 	}
 }

@@ -88,7 +88,7 @@ func markersOf(prompt string) (marker string, with []string) {
 
 // sharesTurn reports whether the message whose key ends so was answered with a newer one.
 func (h history) sharesTurn(ending string) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(l line) bool {
 		return slices.ContainsFunc(l.Collected, func(other state.Message) bool { return strings.HasSuffix(other.Key, ending) })
 	})
 }
@@ -124,8 +124,8 @@ func (r *record) answeredWith(h history, l *incomingMail) int {
 			if !l.hasKey(other.Key + `"`) {
 				continue
 			}
-			for id, o := range r.mails {
-				if effectOf(id) == replyKind+task.TurnID && (strings.Contains(o.refs, "<"+l.id+">") || r.wasHurt(other.Key)) {
+			for _, o := range r.mailed(replyKind + task.TurnID) {
+				if strings.Contains(o.refs, "<"+l.id+">") || r.wasHurt(other.Key) {
 					return 1
 				}
 			}
@@ -163,8 +163,6 @@ func standsAlone(m state.Message) bool { return m.Kind == "ask" || m.AsksFields 
 // checkCollected checks that the messages that shared a turn have one sender, that each
 // was in the prompt of the attempt that answered it, and ended once.
 func (w *World) checkCollected(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	hurt := w.record.hurtMarkers(h)
 	for _, task := range h.lines {
 		if task.Kind != "task" || len(task.Collected) == 0 || task.Row == nil {

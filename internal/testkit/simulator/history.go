@@ -65,6 +65,9 @@ func (w *World) readHistory() (history, error) {
 	return h, nil
 }
 
+// any reports whether the history has such a line.
+func (h history) any(is func(l line) bool) bool { return slices.ContainsFunc(h.lines, is) }
+
 // before reports whether next may follow l: (serial, n) is unique and rises.
 func (l line) before(next line) bool {
 	return next.Serial > l.Serial || next.Serial == l.Serial && next.N > l.N || l.Kind == ""
@@ -73,7 +76,7 @@ func (l line) before(next line) bool {
 // undeliverable reports whether an effect whose id has the prefix was given up. The
 // operator is informed of that, so it excuses that the effect did not arrive.
 func (h history) undeliverable(prefix string) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(l line) bool {
 		return l.Kind == "delivery" && l.What == "undeliverable" && strings.HasPrefix(l.ID, prefix) && !l.isAboutHook()
 	})
 }
@@ -81,7 +84,7 @@ func (h history) undeliverable(prefix string) bool {
 // says reports whether a line of that kind, with a key of that ending, has a reason
 // with that prefix.
 func (h history) says(kind state.LineKind, ending, reason string) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(l line) bool {
 		return l.Kind == kind && strings.HasSuffix(l.Key, ending) && strings.HasPrefix(l.Reason, reason)
 	})
 }

@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -206,8 +205,6 @@ func alterMAC(id string) string {
 // checkReturned checks that a mail which came back is recorded as lost, and that one
 // which names no mail of ours causes nothing at all. None causes a turn: checkPrompts.
 func (w *World) checkReturned(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, l := range w.record.incoming {
 		switch {
 		case l.about == "":
@@ -222,7 +219,7 @@ func (w *World) checkReturned(h history) {
 // checkLost checks that the history says that a mail of ours was lost. The caller must
 // hold mu of the record.
 func (w *World) checkLost(h history, l *incomingMail) {
-	lost := slices.ContainsFunc(h.lines, func(line line) bool {
+	lost := h.any(func(line line) bool {
 		return line.Kind == "bounce" && line.What == "lost" && effectOf(l.about) == line.ID
 	})
 	// The cursor may have passed it, and a sweep or a new baseline finds only the

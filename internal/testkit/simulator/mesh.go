@@ -230,9 +230,7 @@ func (r *record) ackJunk(w http.ResponseWriter, req *http.Request) bool {
 
 // checkJunk checks that what could not be decoded is in quarantine, and that what
 // has an id was acknowledged.
-func (w *World) checkJunk() {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
+func (w *World) checkJunk(history) {
 	for _, j := range w.record.junk {
 		if j.id != "" && !j.acked {
 			w.violate("1", "the message %s of the mesh, which cannot be decoded, was not acknowledged", j.id)

@@ -99,8 +99,6 @@ func (e *program) has(key string) bool {
 // turn, whose answer was mailed to the operator once, and that no more turns of
 // programs began within an hour than may.
 func (w *World) checkPrograms(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	hurt := w.lostByDamage(h)
 	for _, e := range w.record.programs {
 		w.checkProgram(h, hurt, e)
@@ -143,12 +141,7 @@ func (w *World) checkProgram(h history, hurt map[string]bool, e *program) {
 
 // checkMailed checks that the answer of a turn was mailed once.
 func (w *World) checkMailed(h history, marker string, task line) {
-	n := 0
-	for _, id := range sortedKeys(w.record.mails) {
-		if effectOf(id) == replyKind+task.TurnID {
-			n++
-		}
-	}
+	n := len(w.record.mailed(replyKind + task.TurnID))
 	if n != 1 && !(n == 0 && h.undeliverable(replyKind+task.TurnID)) {
 		w.violate("programs", "the answer to %s, of %s, was mailed %d times", marker, task, n)
 	}

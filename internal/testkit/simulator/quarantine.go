@@ -119,8 +119,6 @@ func (w *World) checkQuarantine(h history) {
 		}
 		return false
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	answers, reports := replies(w.record.mails, "reply"), replies(w.record.reports, "report")
 	hurt := w.lostByDamage(h) // after its release
 	for _, l := range w.record.incoming {
@@ -242,9 +240,7 @@ func (r *record) mailByMarker(marker string) *incomingMail {
 
 // checkTokens checks that each token has released at most one mail: the mail in
 // question, or an answer.
-func (w *World) checkTokens() {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
+func (w *World) checkTokens(history) {
 	reply := replies(w.record.mails, "reply")
 	used := map[string][]string{}
 	for _, l := range w.record.incoming {
@@ -280,8 +276,6 @@ func (h history) asksLater() bool {
 // checkDoubts checks that the operator was asked about each signed mail that has two readings,
 // whatever struck the polls.
 func (w *World) checkDoubts(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	asked := map[string]bool{}
 	for _, c := range w.record.challenges() {
 		asked[c.about] = true

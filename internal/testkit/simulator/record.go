@@ -248,6 +248,19 @@ func (r *record) countCopy(h history, sent map[string]*outgoing, o outgoing) {
 	}
 }
 
+// mailed returns the mails of an effect. The caller must hold mu.
+func (r *record) mailed(effect string) (sent []*outgoing) {
+	for _, id := range sortedKeys(r.mails) {
+		if effectOf(id) == effect {
+			sent = append(sent, r.mails[id])
+		}
+	}
+	return sent
+}
+
+// words returns the text in one line.
+func (o *outgoing) words() string { return strings.Join(strings.Fields(o.text), " ") }
+
 // checkSeenFlag checks the same for \Seen. words is the IMAP command.
 func (r *record) checkSeenFlag(words []string) {
 	if len(words) < 4 {

@@ -167,14 +167,12 @@ func (k *streak) begun(v *historyChecker, l line) {
 // checkSelf checks that each row of the agent itself had one turn or a recorded ending,
 // and that what it had to say reached the operator, and nothing else did.
 func (w *World) checkSelf(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, l := range h.lines {
 		if l.Kind != "message" || l.Source != "self" || l.Message == nil {
 			continue
 		}
 		tasks := h.tasks[l.Key]
-		ended := slices.ContainsFunc(h.lines, func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
+		ended := h.any(func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
 		switch {
 		case len(tasks) == 0 && !ended:
 			w.violate("self", "%s, planned by the agent, had no turn and no ending", l.Key)
@@ -193,13 +191,7 @@ func (w *World) checkSelfReply(h history, task line, forOperator bool) {
 	if err != nil {
 		return // a fault struck it; every deliverable is checked elsewhere
 	}
-	mails := 0
-	for id := range w.record.mails {
-		if effectOf(id) == replyKind+task.TurnID {
-			mails++
-		}
-	}
-	wanted := 0
+	mails, wanted := len(w.record.mailed(replyKind+task.TurnID)), 0
 	if forOperator && !(task.Outcome == state.Success && strings.HasPrefix(text, "Nothing.")) {
 		wanted = 1
 	}
@@ -240,8 +232,8 @@ func (h history) isSelf(o *outgoing) bool {
 // lostFollowUp reports whether an effect tells another agent that a late report has no
 // turn, because the message that it belongs to is damaged.
 func (h history) lostFollowUp(id string) bool {
-	return slices.ContainsFunc(h.lines, func(edge line) bool {
-		return edge.Kind == "edge" && edge.What == "report" && edge.Response == id && slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(edge line) bool {
+		return edge.Kind == "edge" && edge.What == "report" && edge.Response == id && h.any(func(l line) bool {
 			return l.Serial == edge.Serial && l.Kind == "ended" && l.What == "error" && strings.HasPrefix(l.Key, followUpKey)
 		})
 	})

@@ -137,7 +137,7 @@ func (r *record) checkLate(o outgoing, h history) {
 	}
 	id, _, _ := strings.Cut(o.id, "@")
 	created, turn := -1, ""
-	halted := slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == "halt" })
+	halted := h.any(func(l line) bool { return l.Kind == "halt" })
 	if halted {
 		return // what HALT has held is sent afterwards
 	}
@@ -190,7 +190,7 @@ func (w *World) handleOutbox(s Step) error {
 
 // gaveUp reports whether the answer to a mail was given up, alone or with others.
 func (h history) gaveUp(mail *incomingMail) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(l line) bool {
 		answers := l.Kind == "turn" && l.What == "dispatched" && mail.hasKey(l.Key+`"`) ||
 			slices.ContainsFunc(l.Collected, func(other state.Message) bool { return mail.hasKey(other.Key + `"`) })
 		return answers && h.undeliverable(replyKind+l.TurnID)
@@ -206,8 +206,6 @@ func (w *World) checkGivenUp(h history) {
 			ended[l.ID] = l.What
 		}
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, id := range sortedKeys(ended) {
 		kind, _, _ := strings.Cut(id, ".")
 		if ended[id] != "undeliverable" || w.record.struck[id] || kind != "reply" && kind != "answer" {
@@ -233,12 +231,8 @@ func (r *record) wentThrough(h history, id string) bool {
 		switch {
 		case l.Kind == "delivery" && l.ID == id:
 			after = l.What == "undeliverable"
-		case after && l.Kind == "delivery" && l.What == "sent" && !strings.HasPrefix(l.ID, "notice"):
-			for mail := range r.mails {
-				if effectOf(mail) == l.ID {
-					return true
-				}
-			}
+		case after && l.Kind == "delivery" && l.What == "sent" && !strings.HasPrefix(l.ID, "notice") && len(r.mailed(l.ID)) > 0:
+			return true
 		}
 	}
 	return false
@@ -289,7 +283,7 @@ func (w *World) checkCopies(h history) {
 		o := w.record.mails[id]
 		n := copies[id]
 		delivered := func(what string) bool {
-			return slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == "delivery" && l.What == what && l.ID == effectOf(id) })
+			return h.any(func(l line) bool { return l.Kind == "delivery" && l.What == what && l.ID == effectOf(id) })
 		}
 		unsure := !delivered("sent") || delivered("not filed") || // its process died before the answer, or its bytes are gone
 			w.record.struckAny() || h.says("recovery", "", "") || h.undeliverable("") || w.clock.wasWrong()

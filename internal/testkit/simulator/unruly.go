@@ -263,11 +263,9 @@ var mailKey = regexp.MustCompile(`mail:[0-9a-f]+\.\d+\.\d+`)
 // checkTellings checks that the operator hears of a mail that the server cannot hand
 // out: once after some failures, once after a day, and once when it is over.
 func (w *World) checkTellings(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	told := map[string]map[string]int{} // by key, and what
 	for _, o := range w.record.mails {
-		text := strings.Join(strings.Fields(o.text), " ")
+		text := o.words()
 		for what, match := range tellings {
 			if !match.MatchString(text) {
 				continue
@@ -281,7 +279,7 @@ func (w *World) checkTellings(h history) {
 			}
 		}
 	}
-	recovered := w.record.cursorHurt || slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == "recovery" })
+	recovered := w.record.cursorHurt || h.any(func(l line) bool { return l.Kind == "recovery" })
 	for key, of := range told {
 		for what, n := range of {
 			if n > 1+h.renumbered(key) && !recovered {
@@ -317,5 +315,5 @@ const enough = 4
 
 // names reports whether a line of that kind is about a mail.
 func (h history) names(kind state.LineKind, mail *incomingMail) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == kind && mail.hasKey(l.Key+`"`) })
+	return h.any(func(l line) bool { return l.Kind == kind && mail.hasKey(l.Key+`"`) })
 }
