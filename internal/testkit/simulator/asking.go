@@ -12,29 +12,28 @@ import (
 	"agentstateloop/turn"
 )
 
-// Turns that ask the operator, and what the operator does about it (docs/design.md,
-// "Suspension").
+// Turns that ask the operator, and the answers (docs/design.md, "Suspension").
 
 // askPatience is how long a turn waits for the operator.
 const askPatience = 12 * time.Minute
 
-// operatorWishes ask the operator: once, twice, and another agent as well; and what an
-// attempt does that has asked, and is not to wait.
+// operatorWishes ask the operator: once, twice, together with another agent, and in attempts that
+// fail or do not wait.
 var operatorWishes = []string{"query", "query", "query", "query-two", "query-both", "query-submit", "query-die"}
 
-// replyKinds are what the operator, and others, do about a question.
+// replyKinds are the answers to a question.
 //
 //	option    the operator replies with an option
 //	words     with a text of their own
 //	here      answers at the terminal
-//	unproved  nothing proves the reply but that it names the question
+//	unproved  the reply has no proof but the name of the question
 //	forged    somebody else replies, who has seen the question
 //	forward   the operator forwards the question, with words of their own
-//	STOP      stays what it is
+//	STOP      stops the turn, as always
 var replyKinds = weighted[string]{{6, "option"}, {6, "words"}, {3, "here"}, {3, "unproved"}, {1, "forged"}, {1, "forward"}, {1, "STOP"}}
 
-// asking adds questions to the steps of one story in three. It is drawn apart, so that the
-// steps of the other seeds are what they were before turns could ask.
+// asking adds questions to the steps of one story in three. It has its own random numbers, so that
+// the steps of the other seeds stay the same.
 func asking(seed int64, steps []Step) []Step {
 	g := generator{rand.New(rand.NewPCG(uint64(seed), 50))}
 	if !g.chance(3) {
@@ -57,7 +56,7 @@ func asking(seed int64, steps []Step) []Step {
 	return all
 }
 
-// ruling is what the operator has said to a question.
+// ruling is an answer of the operator to a question.
 type ruling struct {
 	question string // its id
 	text     string
@@ -97,7 +96,7 @@ func (a *livingAgent) askOperator(marker string) {
 	}
 }
 
-// answerOperator plays what the operator, or somebody else, does about a question.
+// answerOperator plays the operator, or somebody else, who answers a question.
 func (w *World) answerOperator(s Step) error {
 	h, err := w.readHistory()
 	if err != nil {
@@ -105,7 +104,7 @@ func (w *World) answerOperator(s Step) error {
 	}
 	var sent []*outgoing
 	w.record.mu.Lock()
-	for _, q := range h.queries() { // in the order in which they were asked
+	for _, q := range h.queries() { // in the order of the questions
 		sent = append(sent, w.record.mailed(q.id)...)
 	}
 	n := len(w.record.rulings)
@@ -113,7 +112,7 @@ func (w *World) answerOperator(s Step) error {
 	if len(sent) == 0 {
 		return nil
 	}
-	o := sent[max(0, len(sent)-1-s.N%3)] // rather what was asked lately
+	o := sent[max(0, len(sent)-1-s.N%3)] // one of the newest
 	v := &ruling{question: effectOf(o.id), text: fmt.Sprintf("verdict %d of the operator.", n), at: w.clock.servers(), kind: s.Kind}
 	if s.Kind == "here" {
 		return w.answerHere(s, v)
@@ -176,7 +175,7 @@ type query struct {
 	id, turn string
 	asked    time.Time
 	answers  []line // with which it was answered
-	missed   string // what stands in for an answer
+	missed   string // the word in place of an answer: "timeout", …
 	missedAt time.Time
 }
 
@@ -213,12 +212,11 @@ func (h history) settled(l *incomingMail) bool {
 	})
 }
 
-// These checks hold what is promised of questions to the operator (docs/design.md,
-// "Suspension").
+// These checks hold the promises about questions to the operator (docs/design.md, "Suspension").
 
-// checkAsking checks that each question is mailed, as one mail; that one answer counts, of
-// who may give it and in time; that it is handed to one turn; and that nothing else of the
-// operator's ends the wait of their own turn.
+// checkAsking checks that each question is mailed as one mail; that one answer counts, from an
+// allowed sender and in time; that one turn gets the answer; and that no other message of the
+// operator ends the wait of their own turn.
 func (w *World) checkAsking(h history) {
 	asked := map[string]bool{}
 	for _, q := range h.queries() {

@@ -10,9 +10,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// This file has providers that cannot answer for a while (docs/design.md, "Backends"), and
-// checks that no message is lost by it, that none is tried before its time, and that the
-// operator hears of it once.
+// This file has providers that cannot answer for a while (docs/design.md, "Backends"). It checks
+// that no message is lost or tried before its time, and that the operator hears of an outage once.
 
 // The backends of the agent. Half of the stories with outages have the second.
 const (
@@ -20,12 +19,11 @@ const (
 	secondBackend = "agent:exec:1"
 )
 
-// outageWishes are what a message asks an agent whose provider then cannot answer. It can some
-// time later; until then nothing can be asked of it.
+// outageWishes make the provider of the agent fail for some time.
 var outageWishes = []string{"limit", "limit", "limit-unsaid", "limit-at-work", "overload", "blocked", "dead-session", "dead-session"}
 
-// withOutages lets some messages of a story meet an outage. It draws apart, so that the steps of
-// a seed are otherwise what they were.
+// withOutages lets some messages of a story meet an outage. It has its own random numbers, so that
+// the other steps of a seed stay the same.
 func withOutages(seed int64, s *Story) {
 	g := generator{rand.New(rand.NewPCG(uint64(seed), 60))}
 	if !g.chance(3) {

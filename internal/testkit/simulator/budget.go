@@ -10,8 +10,8 @@ import (
 	"agentstateloop/state"
 )
 
-// budget limits what the agent may spend in all, in a day and in one turn. A turn has room
-// for one costly attempt, a day for two. Two of them use up the credit.
+// budget limits the spending in all, in a day and in one turn. A turn has room for one costly
+// attempt, a day for two. Two of them use up the credit.
 var budget = state.Budget{
 	HasCredit: true, Credit: 6 * state.Dollar, Low: 5 * state.Dollar, Critical: 3 * state.Dollar,
 	Day: 10 * state.Dollar, Turn: 7 * state.Dollar,
@@ -43,8 +43,8 @@ func (w *World) topUp(s Step, amount state.Micros) error {
 	return err
 }
 
-// pay plays an agent that reports what it spends while it works. A spending that was
-// accepted stays counted, even if the runner dies or the turn is over.
+// pay plays an agent that reports its costs while it works. A spending that was accepted stays
+// counted, even if the runner dies or the turn is over.
 func (a *livingAgent) pay() {
 	id := fmt.Sprintf("call.%s.%d", a.in.TurnID, a.in.Epoch)
 	err, killed := a.command("spend", func(ctx context.Context, c *cycle.Agent) error {
@@ -70,8 +70,8 @@ func (w *World) sleepOver() {
 	w.clock.pass(midnight(now).Sub(now) + time.Minute)
 }
 
-// ledger is an outsider's account of the history: what was spent on each day and in
-// each turn, and what was added. It uses no balance that the program keeps.
+// ledger adds up the history: the costs of each day and each turn, and the added credit. It uses no
+// balance that the program keeps.
 type ledger struct {
 	days, turns   map[string]state.Micros
 	spent, topped state.Micros
@@ -133,8 +133,8 @@ func (v *historyChecker) affords(l line) {
 	}
 }
 
-// checkMoney checks that what was added is counted, that each attempt has cost its
-// price once, and that `status` shows what was spent today.
+// checkMoney checks that added credit is counted, that each attempt has cost its price once, and
+// that `status` shows the spending of today.
 func (w *World) checkMoney(h history) {
 	status, err := w.status()
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	missed = 3 * time.Hour // time to wait for a mail at once
 )
 
-// calm ends every fault, lifts every HALT and polls like cron until nothing is left
-// to do. The agent must come to rest by itself.
+// calm ends every fault, lifts every HALT and polls like cron until no work is left. The agent must
+// come to rest by itself.
 func (w *World) calm() {
 	w.logf("     %s  calm", w.clock.machine().Format("Jan 2 15:04:05"))
 	w.mu.Lock()
@@ -102,8 +102,8 @@ func (w *World) missesMail() bool {
 	return false
 }
 
-// finish makes more polls. The last one must find nothing and make only the
-// connections of an empty poll.
+// finish makes more polls. The last one must be empty and make only the connections of an empty
+// poll.
 func (w *World) finish() {
 	var r cycle.Report
 	var err error
@@ -133,8 +133,8 @@ func (w *World) finish() {
 	}
 }
 
-// status returns what the command `status` shows. That process reads only, so the
-// crontab stays as the poll before left it.
+// status returns the answer of the command `status`. Its process only reads, so the crontab stays
+// as the poll before left it.
 func (w *World) status() (s cycle.Status, err error) {
 	defer w.rested(w.isRestful())
 	w.run("status", nil, func(_ context.Context, a *cycle.Agent) error {
@@ -144,7 +144,7 @@ func (w *World) status() (s cycle.Status, err error) {
 	return s, err
 }
 
-// isAtRest reports whether nothing waits and nothing runs, according to `status`.
+// isAtRest reports whether no work waits or runs, according to `status`.
 func isAtRest(s cycle.Status) bool {
 	return s.Phase == "IDLE" && !s.Halted && s.Inbox.Waiting+s.Inbox.Deferred+s.Outbox.Waiting == 0 && s.Turn.Status == "idle"
 }

@@ -47,7 +47,7 @@ func (w *World) checkNudgeSeen(p *process) {
 	w.violate("7", "%s was nudged while it was running, and did not look again", p.name)
 }
 
-// checkAlways checks what must be true after each step.
+// checkAlways checks the invariants after each step.
 func (w *World) checkAlways() {
 	if what := w.crontab.foreignChange(); what != "" {
 		w.violate("5", "%s", what)
@@ -67,14 +67,14 @@ func (w *World) checkAlways() {
 	w.checkCollecting()
 }
 
-// haltSnapshot holds what must not change from step to step under HALT.
+// haltSnapshot holds the counts that must not change from step to step under HALT.
 type haltSnapshot struct {
 	halted                bool
 	halts, prompts, sends int
 }
 
-// checkHalt checks that under HALT no attempt is made, and nothing is sent but
-// answers to controls (docs/design.md, "HALT").
+// checkHalt checks that under HALT no attempt is made, and that only answers to controls are sent
+// (docs/design.md, "HALT").
 func (w *World) checkHalt(h history) {
 	halted := map[string]bool{}
 	var now haltSnapshot
@@ -101,7 +101,8 @@ func (w *World) checkHalt(h history) {
 	w.record.underHalt = now
 }
 
-// checkAll compares what went in with what came out, after the world is calm.
+// checkAll compares the messages that went in with the effects that came out, after the world is
+// calm. The checks in its list run while the record is locked.
 func (w *World) checkAll() {
 	h, err := w.readHistory()
 	if err != nil {
@@ -125,8 +126,8 @@ func (w *World) checkAll() {
 	}
 }
 
-// checkMeshMessages checks that each mesh message has one report, or none if it
-// must not have one.
+// checkMeshMessages checks that each mesh message has one report, or no report if it must not have
+// one.
 func (w *World) checkMeshMessages(h history) {
 	reports := withoutSelf(h, replies(w.record.reports, "report"))
 	for _, p := range w.record.meshMessages {
@@ -226,9 +227,8 @@ func (w *World) checkSeen(history) {
 	}
 }
 
-// checkCrontab checks that the crontab at rest has one line of ours, the idle one. If the
-// operator is still to be asked about a mail, once they may be, an alarm line may stand
-// next to it.
+// checkCrontab checks that the crontab at rest has one line of ours, the idle one. An alarm line
+// may follow it if the operator is still to be asked about a mail.
 func (w *World) checkCrontab(h history) {
 	ours, _, err := w.crontab.read()
 	want := fmt.Sprintf("*/30 * * * * '%s' --config '%s' poll --if-due --quiet # agentstateloop %s", binary, config, handle)

@@ -54,7 +54,7 @@ func (c *patienceChecker) made(v *historyChecker, l line) {
 	v.happened("an ack was sent because the answer took longer")
 }
 
-// committed checks what the last commit has left.
+// committed checks the state after the last commit.
 func (c *patienceChecker) committed(v *historyChecker) {
 	held := v.halted["here"] || v.halted["mesh"] || v.world.clock.wasWrong()
 	switch {
@@ -102,8 +102,8 @@ func (p *process) takeTime(ctx context.Context, a *livingAgent, marker string) {
 	}
 }
 
-// awaitAck gives the runner time to send the ack whose time has come. It looks twice a
-// second, and what it has sent is in the state alone.
+// awaitAck gives the runner time to send the ack whose time has come. The runner looks twice a
+// second, and only the state shows that it sent the ack.
 func (p *process) awaitAck(ctx context.Context, a *livingAgent) {
 	w, strikes := p.world, p.world.strikeCount()
 	for end := time.Now().Add(10 * time.Second); w.ackWaits(); time.Sleep(10 * time.Millisecond) {

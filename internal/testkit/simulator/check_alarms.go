@@ -14,14 +14,13 @@ import (
 // withheldRow is a mail that the server does not hand out, as nextRow names it.
 const withheldRow = "a mail that the server does not hand out"
 
-// waits reports whether the message is deferred, and nothing but its time is awaited.
+// waits reports whether the message is deferred and waits only for its time.
 func waits(s state.State, m state.Message) bool {
 	return m.Status == "deferred" && !m.Damaged && m.NextRetryAt.After(s.CooldownUntil) && !waitsForAWord(s, m)
 }
 
-// nextRow returns the earliest time after now at which a row is to be looked at, and which
-// row. It takes no account of what HALT, the tier or a credential holds back. prompts
-// are those that are configured.
+// nextRow returns the earliest time after now at which a row is due, and names the row. It ignores
+// HALT, the tier and credentials, which may hold a row back. prompts are the configured ones.
 func nextRow(s state.State, now time.Time, prompts []ClockPrompt) (at time.Time, what string) {
 	take := func(t time.Time, row string) {
 		if t.After(now) && (what == "" || t.Before(at)) {
@@ -89,15 +88,15 @@ func waitsForAWord(s state.State, m state.Message) bool {
 	return strings.HasPrefix(m.Key, "self:") && m.TurnID == "" && usedUp
 }
 
-// rested records that the last process was a poll that nothing disturbed. So the
-// crontab is as that poll left it, and the rows with a time are known.
+// rested records whether the last process was an undisturbed poll. Then the crontab is as that poll
+// left it, and the rows with a time are known.
 func (w *World) rested(yes bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.restful = yes
 }
 
-// isRestful reports what rested recorded.
+// isRestful returns the value that rested recorded.
 func (w *World) isRestful() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +116,7 @@ func (w *World) nextTimed() (by time.Time, what string) {
 		return time.Time{}, "" // a process died between the table and the state, which the next look mends
 	}
 	if w.fallback {
-		s.Outages = nil // the second backend runs what waits
+		s.Outages = nil // the second backend runs the waiting messages
 	}
 	now := w.clock.machine()
 	at, what := nextRow(s, now, w.clockPrompts())
@@ -163,8 +162,8 @@ func (w *World) checkTimed(by time.Time, what string, now time.Time) {
 	w.violate("alarm", "%s was to be looked at by %s, and cron has not polled: %q", what, by.Format("15:04"), ours)
 }
 
-// checkLines checks, after a poll that nothing disturbed, that at most two lines are
-// ours, and that they do not fire in the same minute.
+// checkLines checks, after an undisturbed poll, that at most two lines are ours, and that they do
+// not fire in the same minute.
 func (w *World) checkLines() {
 	ours, _, err := w.crontab.read()
 	alarms := slices.DeleteFunc(slices.Clone(ours), func(line string) bool { return !isAlarm(line) })

@@ -13,7 +13,7 @@ import (
 	"agentstateloop/state"
 )
 
-// wanted is what every question asks for, the agent's and those of the others.
+// wanted are the fields that every question asks for, the agent's and those of the others.
 var wanted = mesh.ResultFields{{Name: "marker", Type: "string", Description: "the marker of the question", Required: true}, {Name: "number", Type: "integer"}}
 
 // results are the fields that the agent submits for a message with this marker.
@@ -24,7 +24,7 @@ func results(marker string) []cycle.Field {
 // chainOf is the chain that another agent's question with this marker belongs to.
 func chainOf(marker string) string { return "chain-of-" + marker }
 
-// said is what a message to another agent says besides its text.
+// said holds the fields of a message to another agent, besides its text.
 type said struct {
 	Status state.Outcome  `json:"status"`
 	Turn   string         `json:"turn_id"`
@@ -33,9 +33,9 @@ type said struct {
 	Trace  string         `json:"trace_id"`
 }
 
-// checkContract checks what the agent has said to others: each report has the status and
-// the fields of its turn's deliverable, and everything that comes of a message belongs
-// to its chain, here and there (docs/design.md, "The contract between agents").
+// checkContract checks the messages to other agents: each report has the status and the fields of
+// its turn's deliverable, and everything that a message causes belongs to its chain, here and there
+// (docs/design.md, "The contract between agents").
 func (w *World) checkContract(h history) {
 	chains := w.checkChains(h)
 	tasks := map[string]line{}
@@ -49,7 +49,7 @@ func (w *World) checkContract(h history) {
 		turn := strings.TrimPrefix(o.id, replyKind)
 		task, ended := tasks[turn]
 		if turn == o.id || !ended {
-			continue // no turn's reply; a message that was lost has none
+			continue // not the reply of a turn, or the message was lost
 		}
 		if o.said.Status != task.Outcome || o.said.Turn != turn || o.said.Epoch != task.Epoch {
 			w.violate("contract", "%s says %+v, and its turn ended as %s in epoch %d", o.id, o.said, task.Outcome, task.Epoch)
@@ -91,8 +91,8 @@ func (w *World) checkFields(o *outgoing, task line) {
 	}
 }
 
-// checkChains checks that each message has one chain, with its turn, its edges and what
-// was sent from inside its turn. It returns the chains by message.
+// checkChains checks that each message has one chain, with its turn, its edges and the effects of
+// its turn. It returns the chains by message.
 func (w *World) checkChains(h history) map[string]string {
 	chains, turns := map[string]string{}, map[string]string{}
 	for _, l := range h.lines {

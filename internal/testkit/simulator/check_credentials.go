@@ -82,7 +82,7 @@ func (w *World) checkCredentialMessages(h history) {
 // secrets must not appear in anything that we keep or send.
 var secrets = []string{password, wrongPassword, meshTokens[handle], wrongToken}
 
-// checkSecrets checks that no secret is in the state directory or in what we sent.
+// checkSecrets checks that no secret is in the state directory or in a sent message.
 func (w *World) checkSecrets(history) {
 	filepath.WalkDir(w.stateDir(), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
@@ -107,8 +107,8 @@ func (w *World) checkSecrets(history) {
 	}
 }
 
-// checkRelays checks that what a proven peer asked us to relay was mailed once to
-// our operator, unless it exceeded the limit of six in an hour.
+// checkRelays checks that each relay request of a proven peer was mailed once to our operator,
+// unless it exceeded the limit of six in an hour.
 func (w *World) checkRelays(h history) {
 	for _, p := range w.record.meshMessages {
 		if p.fate != relayed {
@@ -127,10 +127,10 @@ func (w *World) checkRelays(h history) {
 	}
 }
 
-// These checks hold the rules in docs/design.md, "Credentials". The network shows
-// whether a credential was refused. By the end of an undisturbed poll in which that
-// happened, the keymaster must have been informed, and by the end of the third such
-// poll the operator, if a channel was free of trouble.
+// These checks hold the rules in docs/design.md, "Credentials". The network shows whether a
+// credential was refused. By the end of an undisturbed poll with a refusal, the keymaster must have
+// been informed, and by the end of the third such poll the operator, if a channel was free of
+// trouble.
 
 // refusedBy reports whether a server's answer refuses a credential.
 func refusedBy(protocol string, answer []byte) (name string, ok bool) {
@@ -181,15 +181,15 @@ type observedOutage struct {
 	polls             int
 }
 
-// undisturbed reports whether nothing happened to the poll that could excuse it.
+// undisturbed reports whether the poll has no excuse: no fault, no other process and no delay.
 func (p *process) undisturbed(took time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.name == "poll" && p.world.depth() == 1 && p.strikes == p.world.strikeCount() && !p.interrupted && took < networkTimeout
 }
 
-// checkOutageReported checks, after an undisturbed poll in which a credential was
-// refused, that the keymaster and the operator were informed.
+// checkOutageReported checks, after an undisturbed poll with a refused credential, that the
+// keymaster and the operator were informed.
 func (w *World) checkOutageReported(p *process, took time.Duration) {
 	if took >= networkTimeout {
 		w.troubled("mesh", "smtp") // the machine is busy; any server may have been too slow

@@ -15,8 +15,8 @@ const (
 	answerKind = "answer."
 )
 
-// checkHistory checks that the history agrees with the rules of the machine. last is
-// set if nothing more will happen.
+// checkHistory checks that the history agrees with the rules of the machine. last is set at the end
+// of the story.
 func (w *World) checkHistory(h history, last bool) {
 	v := historyChecker{
 		world: w, last: last, phase: "IDLE", money: newLedger(), backends: backendOutages{},
@@ -114,7 +114,7 @@ func (v *historyChecker) read(l line) {
 		v.finished(l)
 	case "ended":
 		delete(v.open, l.Key)
-	case "damage": // the message is held until its payload was had again
+	case "damage": // the message is held until its payload is fetched again
 		delete(v.open, l.Key)
 		if l.What == "mended" && v.operator[l.Key] {
 			v.open[l.Key] = true
@@ -146,7 +146,7 @@ func (v *historyChecker) message(l line) {
 		v.prompts[l.Key] = true
 		return
 	}
-	if l.Source == "self" { // wakes nobody, and is not work before its turn
+	if l.Source == "self" { // wakes no one, and is not work before its turn
 		v.operator[l.Key] = l.Message != nil && l.Message.Operator
 		return
 	}
@@ -263,9 +263,8 @@ func (v *historyChecker) finished(l line) {
 	}
 }
 
-// works reports whether there is work (docs/design.md, "Glossary"): a turn, or a
-// message of the operator that nothing holds. A suspended turn without budget is
-// held, too.
+// works reports whether there is work (docs/design.md, "Glossary"): a turn, or a message of the
+// operator that is not held. A suspended turn without budget is held, too.
 func (v *historyChecker) works(at time.Time) bool {
 	if v.head != "" {
 		return !v.suspended || v.runs(at, v.operator[v.asked]) && !v.backends.all(at, v.world.fallback)

@@ -10,10 +10,10 @@ import (
 	"agentstateloop/state"
 )
 
-// These checks hold what is promised of hooks (docs/design.md, "Hooks").
+// These checks hold the promises about hooks (docs/design.md, "Hooks").
 
-// event returns the name of the event that a line announces, as docs/events.md has it,
-// or "" for what the checker does not follow.
+// event returns the name of the event that a line announces, as docs/events.md has it, or "" for
+// lines that the checker ignores.
 func (l line) event() string {
 	switch l.Kind {
 	case "task":
@@ -65,9 +65,9 @@ type hookRow struct {
 	ended line // the zero line: it waits
 }
 
-// checkHooks checks that each hook has heard of each event that it hears, under one id
-// with the same bytes, in order, or that the history says that it has not; that no line
-// about a hook makes an event; and that nothing waits for a hook for ever.
+// checkHooks checks that each hook has heard each of its events, under one id with the same bytes
+// and in order, or that the history records the loss; that no line about a hook makes an event; and
+// that no row waits for a hook at the end.
 func (w *World) checkHooks(h history) {
 	lines := map[string]line{}
 	for _, l := range h.lines {
@@ -173,8 +173,7 @@ func (w *World) checkCalls(l *listener, rows []hookRow) {
 	}
 }
 
-// checkBody checks that a hook is handed the event of its row, and nothing that a
-// sender wrote.
+// checkBody checks that a hook gets the event of its row, and no text of a sender.
 func (w *World) checkBody(l *listener, want state.Announcement, body string) {
 	var got state.Announcement
 	if err := json.Unmarshal([]byte(body), &got); err != nil || !reflect.DeepEqual(got, want) || got.Agent != handle {

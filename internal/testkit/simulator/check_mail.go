@@ -137,7 +137,7 @@ func (w *World) mailByID(id string) *incomingMail {
 // checkMarkers checks that each prompt has the message of its turn, as it was sent:
 // not a part of it, and not one that a damage has altered.
 func (w *World) checkMarkers(h history) {
-	keys := map[string]string{} // by turn and epoch: what a turn collects may have another lead later
+	keys := map[string]string{} // by turn and epoch: another message of a shared turn may lead it later
 	for _, l := range h.lines {
 		if l.Kind == "turn" && l.What == "dispatched" {
 			keys[fmt.Sprintf("%s.%d", l.TurnID, l.Epoch)] = l.Key

@@ -15,15 +15,15 @@ import (
 	"agentstateloop/state"
 )
 
-// notes holds what the agent's working memories may contain, judging by the results
-// of each `remember` and `reset`. A command that was killed may have had its effect.
+// notes holds the texts that the agent's working memories may contain, by the results of each
+// `remember` and `reset`. A killed command may have had its effect.
 type notes struct {
 	of      map[string]*note // by who speaks; see speaker
 	changes int              // changes begun or ended so far
 	resets  []reset
 }
 
-// note holds what the memory of one speaker may contain.
+// note holds the possible memory of one speaker.
 type note struct {
 	now    map[string]bool // the texts; "" is an empty one
 	lately map[string]bool // those that it may have contained since the outermost process began
@@ -36,7 +36,7 @@ type reset struct {
 	outer         int // number of the outermost process at that time
 }
 
-// The speakers besides the peers, each of which is one by its handle.
+// The speakers besides the peers. Each peer is a speaker by its handle.
 const (
 	byOperator = "the operator"
 	byStranger = "a stranger"
@@ -208,11 +208,10 @@ func (w *World) reset(s Step) error {
 
 var anyMarker = regexp.MustCompile(`\b[EMPT]\d{3}\b`)
 
-// forgotten reports whether every attempt at a message came before a reset, and the
-// current outermost process began after that reset. A turn that was dispatched
-// again after the reset is not forgotten, even without an attempt. A reminder outlives
-// a reset, and names what it is about: its turn counts as an attempt, except to itself,
-// the turn within.
+// forgotten reports whether every attempt at a message came before a reset, and the current
+// outermost process began after that reset. A turn that was dispatched again after the reset is not
+// forgotten, even without an attempt. A reminder outlives a reset, and names its subject: its turn
+// counts as an attempt at that message, except to itself, the turn within.
 func (r *record) forgotten(marker, within string, h history) bool {
 	last, turn := -1, ""
 	for i, p := range r.prompts {
@@ -329,8 +328,8 @@ func (a *livingAgent) search(marker string) {
 	}
 }
 
-// dispatchedSinceReset reports whether a turn was dispatched after the last reset.
-// A turn whose agent only started after it belongs to what was forgotten.
+// dispatchedSinceReset reports whether a turn was dispatched after the last reset. A turn that was
+// dispatched before is forgotten, even if its agent started after the reset.
 func (h history) dispatchedSinceReset(turn string) bool {
 	since := false
 	for _, l := range h.lines {
@@ -344,7 +343,7 @@ func (h history) dispatchedSinceReset(turn string) bool {
 	return since
 }
 
-// checkMemory checks that each file contains what was remembered last, or nothing.
+// checkMemory checks that each file contains the text that was remembered last, or is empty.
 func (w *World) checkMemory(history) {
 	for who, file := range w.memoryFiles() {
 		data, err := os.ReadFile(filepath.Join(w.stateDir(), file))

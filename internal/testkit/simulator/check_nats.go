@@ -9,12 +9,12 @@ import (
 	"agentstateloop/state"
 )
 
-// These checks hold what the mesh over NATS adds (docs/design.md, "The mesh over NATS").
+// These checks hold the promises of the mesh over NATS (docs/design.md, "The mesh over NATS").
 
 // pace is how many messages may leave, and of a sender may be taken, within a minute.
 const pace = 5
 
-// checkNATS checks what the history says of the mesh over NATS.
+// checkNATS checks the history of an agent on the mesh over NATS.
 func (w *World) checkNATS(h history) {
 	if w.nats == nil {
 		return
@@ -29,8 +29,8 @@ func (w *World) checkNATS(h history) {
 	w.checkTaken(h)
 }
 
-// checkUnproven checks that nothing that no signature proves has woken anybody, was taken
-// for an answer, or came in before a person released it.
+// checkUnproven checks that no message without a valid signature has woken the agent, was taken for
+// an answer, or came in before a person released it.
 func (w *World) checkUnproven(h history) {
 	for _, l := range h.lines {
 		if !strings.Contains(l.Key, ":unproven.") {
@@ -125,8 +125,8 @@ func (w *World) checkTaken(h history) {
 	}
 }
 
-// checkHalts checks that nobody took the mesh for halted, or for going on, in another order
-// than it was, unless a server that lags said so.
+// checkHalts checks that the agent saw HALT and GO in the order in which they were set, unless a
+// server showed an older one.
 func (w *World) checkHalts(h history) {
 	if w.nats.lagged {
 		return
@@ -145,8 +145,8 @@ func (w *World) checkHalts(h history) {
 	}
 }
 
-// checkMeshHalt checks, after a poll that nothing disturbed and that read the mesh, that the
-// HALT of the mesh over NATS is known. Before the poll it had been switched so many times.
+// checkMeshHalt checks, after an undisturbed poll that read the mesh, that the agent knows the HALT
+// of the mesh over NATS. Before the poll it had been switched so many times.
 func (w *World) checkMeshHalt(r cycle.Report, before int) {
 	failed := slices.ContainsFunc(r.Failed, func(f cycle.SourceFailure) bool { return f.Source == state.Mesh })
 	if w.nats == nil || failed || w.down("halt-stale") {

@@ -9,8 +9,8 @@ import (
 	"agentstateloop/cycle"
 )
 
-// These checks hold what is promised of reports on what a turn has started outside
-// (docs/design.md, "Suspension").
+// These checks hold the promises about reports from outside of a turn (docs/design.md,
+// "Suspension").
 
 // followUpKey is the prefix of the key of a message whose turn a late report has.
 const followUpKey = "report:"
@@ -18,8 +18,8 @@ const followUpKey = "report:"
 // outcome matches the text of a report in a prompt.
 var outcome = regexp.MustCompile(`outcome \d+ of (wait\.[0-9a-z.]*[0-9a-z])`)
 
-// checkHears checks that an attempt which begins a message again hears what an earlier
-// one has started. The caller must hold mu.
+// checkHears checks that an attempt which begins a message again hears about the work that an
+// earlier attempt has started. The caller must hold mu.
 func (r *record) checkHears(p prompt, h history) {
 	var begun *line
 	for i, l := range h.lines {
@@ -41,8 +41,8 @@ func (r *record) checkHears(p prompt, h history) {
 	}
 }
 
-// checkOutside checks that each report that came in time was handed to one turn, that
-// nobody reported who may not, and that each wait had its own deadline.
+// checkOutside checks that each report in time was handed to one turn, that every reporter had the
+// right, and that each wait had its own deadline.
 func (w *World) checkOutside(h history) {
 	for _, wait := range h.waits() {
 		w.checkWait(h, wait)
@@ -97,7 +97,7 @@ func (r *record) given(l line) time.Time {
 	return l.At
 }
 
-// end returns the line with which nothing was waited for any more, or the last one.
+// end returns the line that ended the wait, or the last one.
 func (o *outsideWait) end(h history) line {
 	last := h.lines[len(h.lines)-1]
 	turns := []string{o.turn}
@@ -213,8 +213,8 @@ func (w *World) checkFollowUps(h history) {
 // struckAny reports whether a person dropped an effect. The caller must hold mu.
 func (r *record) struckAny() bool { return len(r.struck) > 0 }
 
-// checkWaiting checks, after a poll that nothing disturbed, that nothing waits whose time
-// was up when it began.
+// checkWaiting checks, after an undisturbed poll, that no row waits whose time was up when the poll
+// began.
 func (w *World) checkWaiting(began time.Time, o cycle.PollOptions) {
 	s, ok := w.state()
 	if !ok {

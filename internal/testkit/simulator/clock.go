@@ -63,8 +63,8 @@ func (c *clock) wasSetBack() bool {
 	return c.back
 }
 
-// wasWrong reports whether the machine's clock ever jumped. Then no moment that was
-// computed before is what it was.
+// wasWrong reports whether the machine's clock ever jumped. Then moments that were computed before
+// have moved.
 func (c *clock) wasWrong() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

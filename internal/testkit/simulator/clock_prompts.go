@@ -15,8 +15,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Prompts by the clock, and what must hold of them (docs/design.md, "Prompts by the
-// clock").
+// Prompts by the clock, and their checks (docs/design.md, "Prompts by the clock").
 
 // ClockPrompt is a [[prompt]] of a story.
 type ClockPrompt struct {
@@ -25,8 +24,8 @@ type ClockPrompt struct {
 	Asks     bool // a program is asked first
 }
 
-// clockPrompts returns the prompts of the story of a seed: mostly none. They are drawn
-// apart, so that the steps of a seed are what they were before.
+// clockPrompts returns the prompts of the story of a seed; most stories have no prompt. They have
+// their own random numbers, so that the steps of a seed stay the same.
 func clockPrompts(seed int64) (all []ClockPrompt) {
 	g := generator{rand.New(rand.NewPCG(uint64(seed), 4))}
 	if !g.chance(3) {
@@ -43,7 +42,7 @@ func clockPrompts(seed int64) (all []ClockPrompt) {
 	return all
 }
 
-// promptText is what a prompt of the clock says, but for its name.
+// promptText begins the text of a prompt of the clock. The name follows.
 const promptText = "do what the clock wants, "
 
 // configurePrompts gives the agent of a process the prompts that are configured now.
@@ -112,13 +111,13 @@ func (r *record) checkClockRights(p prompt, extra []string) {
 	}
 }
 
-// promptPoll is a poll that nothing disturbed, and that so made what was due.
+// promptPoll is an undisturbed poll, which must have made the due prompts.
 type promptPoll struct {
 	at     time.Time
 	strike int // faults that had struck before
 }
 
-// notePromptPoll records a poll that nothing disturbed.
+// notePromptPoll records an undisturbed poll.
 func (w *World) notePromptPoll(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,8 +131,8 @@ func keyOf(name string, at time.Time) string {
 	return "prompt:" + name + ":" + at.UTC().Format("2006-01-02T15:04Z")
 }
 
-// checkClockPrompts checks that each time of a prompt had at most one message, one turn
-// and one ending, and that none was forgotten.
+// checkClockPrompts checks that each time of a prompt had at most one message, one turn and one
+// ending, and that no time was forgotten.
 func (w *World) checkClockPrompts(h history) {
 	came := map[string]int{}
 	decided := map[string]time.Time{}
@@ -172,8 +171,8 @@ func (w *World) checkClockPrompts(h history) {
 	}
 }
 
-// checkTimes checks that what came of a prompt came of its times, and that something came
-// of each time that an undisturbed poll has found.
+// checkTimes checks that each firing of a prompt was at one of its times, and that each time that
+// an undisturbed poll has found has a firing.
 func (w *World) checkTimes(h history, c ClockPrompt, decided map[string]time.Time) {
 	times, err := cron.ParseTimes(c.At)
 	if err != nil {

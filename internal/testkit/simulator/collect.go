@@ -11,7 +11,7 @@ import (
 
 // What one sender writes in a row, and one turn answers (docs/design.md, "Turns").
 
-// collecting begins the reason of a message that waits for what its sender still writes.
+// collecting begins the reason of a message that waits while its sender still writes.
 const collecting = "waits for what its sender still writes"
 
 // collectFor sets [turn] collect.
@@ -134,7 +134,7 @@ func (r *record) answeredWith(h history, l *incomingMail) int {
 	return 0
 }
 
-// checkCollecting checks that nobody waits longer for others than three silences.
+// checkCollecting checks that no message waits longer for others than three silences.
 func (w *World) checkCollecting() {
 	w.mu.Lock()
 	longest := w.longest

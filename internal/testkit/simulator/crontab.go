@@ -68,7 +68,7 @@ func (t *userCrontab) run(ctx context.Context, cmd *exec.Cmd, most capture.Limit
 	return crontest.Play(t.command, t.file)(ctx, cmd, most)
 }
 
-// setMode sets the failure mode of the program; "" means none.
+// setMode sets the failure mode of the program; "" lets it work.
 func (t *userCrontab) setMode(mode string) error {
 	t.torn = mode == "torn"
 	if mode == "" {
@@ -134,8 +134,8 @@ func (t *userCrontab) edit(change func(foreign string, ours []string) string) er
 	return os.WriteFile(t.file, []byte(text), 0o600)
 }
 
-// foreignChange returns how the lines of others differ from what they must be; "" if they do
-// not. Only a newline at the end of the last line may be added.
+// foreignChange describes a change of the lines of others, or returns "". Only a newline at the end
+// of the last line may be added.
 func (t *userCrontab) foreignChange() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

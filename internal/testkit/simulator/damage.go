@@ -57,8 +57,8 @@ func replace(path string, data []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// damageCursor moves the cursor of the mailbox behind every mail, and forgets all
-// that is owed: a mistake of ours. Only a sweep can find what was passed.
+// damageCursor moves the cursor of the mailbox behind every mail, and forgets all mails that are
+// owed: a mistake of ours. Only a sweep can find the passed mails.
 func (w *World) damageCursor(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -105,8 +105,8 @@ func (w *World) damageCursor(file string) error {
 // hurt is a payload file of a row that a disk or a person has damaged.
 type hurt struct {
 	file  string // below the state directory
-	was   []byte // what it held
-	bytes []byte // what it holds since; nil: it is missing
+	was   []byte // the content before
+	bytes []byte // the content since; nil if the file is missing
 }
 
 // damagePayload damages the payload of a row of the inbox or the outbox. What is the
@@ -149,8 +149,8 @@ func (w *World) damagePayload(what string, n int) error {
 	return replace(path, h.bytes)
 }
 
-// undoes reports whether a damage makes the file what it was before an earlier one: a bit
-// that is flipped twice.
+// undoes reports whether a damage restores the content from before an earlier one: a bit that is
+// flipped twice.
 func (h hurt) undoes(earlier hurt) bool {
 	return h.file == earlier.file && h.bytes != nil && bytes.Equal(h.bytes, earlier.was)
 }
@@ -186,7 +186,7 @@ func (w *World) payloads() (files []string) {
 	return files
 }
 
-// checkNotHurt checks that a mail is not what a damage has left.
+// checkNotHurt checks that a mail does not have the content of a damaged file.
 func (r *record) checkNotHurt(id string, raw []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -231,8 +231,8 @@ func (r *record) wasHurt(key string) bool {
 	return false
 }
 
-// lostByDamage returns the keys of the messages that were given up because a damaged
-// payload could not be had again. Each must have been told.
+// lostByDamage returns the keys of the messages that were given up because a damaged payload could
+// not be fetched again. Each must have been reported.
 func (w *World) lostByDamage(h history) map[string]bool {
 	lost := map[string]bool{}
 	for _, l := range h.lines {

@@ -8,9 +8,9 @@ import (
 )
 
 // This file plays programs that write into our mailbox over NATS in the name of a peer. The tests
-// of mesh/natsmesh try how a signature can be wrong; here nothing proves the message.
+// of mesh/natsmesh try how a signature can be wrong; here a forgery has no valid signature.
 
-// forgeries are the kinds of what they post. The names in brackets say what comes of it.
+// forgeries are the kinds of forgeries. The result is in brackets.
 //
 //	unsigned  a message in a peer's name (kept)
 //	relay     a request to mail the operator (kept)
@@ -18,7 +18,7 @@ import (
 //	report    an answer to a question of ours (the question stays open)
 //	usurped   a message with the id of one that the peer then sends (kept, and answered)
 //	twins     two peers use one id, and both have signed (both answered)
-//	replayed  a peer's signed message is posted once more (nothing, but after a week: kept)
+//	replayed  a peer's signed message is posted once more (known, but after a week: kept)
 //	flood     a peer sends seven messages at once (all answered)
 var forgeries = weighted[string]{
 	{6, "unsigned"}, {1, "relay"}, {2, "nudge"}, {2, "report"}, {3, "usurped"}, {2, "twins"}, {5, "replayed"}, {1, "flood"},
@@ -118,7 +118,7 @@ func (w *World) forgeReport(s Step) {
 	w.nats.put(w.nats.forgery(q.peer, m["id"].(string), encode(m)))
 }
 
-// replay posts a peer's signed message once more. After a week its signature proves nothing.
+// replay posts a peer's signed message once more. After a week its signature is too old.
 func (w *World) replay(s Step) {
 	n := w.nats
 	n.mu.Lock()
@@ -135,14 +135,14 @@ func (w *World) replay(s Step) {
 	n.put(l)
 }
 
-// CarrierOf returns what carries the mesh in the story of a seed. It is drawn apart, so that
-// the steps of a seed over HTTP are what they were before.
+// CarrierOf returns the carrier of the mesh in the story of a seed. It has its own random numbers,
+// so that the steps of a seed over HTTP stay the same.
 func CarrierOf(seed int64) string {
 	g := generator{rand.New(rand.NewPCG(uint64(seed), 60))}
 	return pickOne(g, "", OverNATS)
 }
 
-// natsSites are the points of the mesh over NATS that stand for those over HTTP.
+// natsSites are the points of the mesh over NATS in place of those over HTTP.
 var natsSites = map[string]string{
 	"mesh POST message": "nats send", "mesh DELETE mailbox": "nats ack", "mesh PUT registry": "nats register", "mesh GET registry": "nats take",
 	"mesh GET mailbox": "nats take",
@@ -152,7 +152,7 @@ var natsSites = map[string]string{
 var natsPoints = []string{
 	"nats send", "nats send", "nats send", "nats send answer", "nats send answer", "nats send answer", "nats take", "nats take", "nats take answer", "nats take answer",
 	"nats ack", "nats ack", "nats ack answer", "nats register", "nats register answer", "nats announce", "nats announce answer", "nats put", "nats put answer",
-	"agent end", "agent end", // what it has begun is under way
+	"agent end", "agent end", // while its effects are under way
 }
 
 // overNATS changes the steps of a story so that its mesh is over NATS. What it adds is

@@ -14,8 +14,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// line is a line of the history. The checker uses the fields, and none of the rules of package
-// state.
+// line is a line of the history. The checker uses its fields, and never the rules of package state.
 type line struct{ state.Line }
 
 // history is the history after reading.
@@ -123,7 +122,7 @@ func (l line) String() string {
 	return strings.Join(words, " ")
 }
 
-// state reads state.json. A damaged or missing one holds nothing.
+// state reads state.json. A damaged or missing file gives the zero state.
 func (w *World) state() (s state.State, ok bool) {
 	data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json"))
 	return s, err == nil && json.Unmarshal(data, &s) == nil
@@ -175,8 +174,8 @@ func (l *incomingMail) hasKey(key string) bool {
 	return false
 }
 
-// checkChain checks that the chain of the history has no break and holds the head that
-// the state names, whatever was killed (docs/design.md, "The audit chain").
+// checkChain checks that the chain of the history has no break and holds the head that the state
+// names, after every death (docs/design.md, "The audit chain").
 func (w *World) checkChain() {
 	st := &store.Store{Dir: w.stateDir(), Agent: handle}
 	a, err := st.Audit()

@@ -22,7 +22,7 @@ type listener struct {
 	name  string
 	on    []string
 	mode  string    // how it answers; see hookModes
-	spans []serials // in which commits it was configured
+	spans []serials // the commits in which it was configured
 	calls []hookCall
 }
 
@@ -43,11 +43,10 @@ type hookCall struct {
 // configured.
 var hookModes = []string{"fine", "slow", "hang", "hang", "hang", "fail", "fail", "refuse", "lost", "die", "die-late", "gone"}
 
-// taking are the ways to answer in which the hook takes the event.
+// taking are the modes in which the hook takes the event.
 var taking = []string{"fine", "slow", "lost", "die", "die-late"}
 
-// newListeners returns the hooks that a story can have. Until it says so, there are
-// none.
+// newListeners returns the hooks that a story can configure.
 func newListeners() []*listener {
 	return []*listener{
 		{name: "pager", mode: "gone", on: []string{"task", "phase", "halt", "go", "blocker"}},
@@ -82,8 +81,8 @@ func (w *World) mendHooks() {
 	}
 }
 
-// serials returns the number of the last commit, and of the last one in the history. If
-// the state is lost, what comes after the second is lost with it.
+// serials returns the number of the last commit, and of the last one in the history. If the state
+// is lost, the commits after the second number are lost with it.
 func (w *World) serials() (last, recorded uint64) {
 	s, _ := w.state()
 	h, err := w.readHistory()
@@ -158,8 +157,8 @@ func (p *process) pointOrDie(l *listener, mode, site string) verdict {
 	return v
 }
 
-// pollWhileHookHangs lets another poll run while a hook hangs, once in each process.
-// Nothing may hold it up, nor the mail that is due in it.
+// pollWhileHookHangs lets another poll run while a hook hangs, once in each process. The hook must
+// not hold up the poll or the mail that is due in it.
 func (p *process) pollWhileHookHangs() {
 	w := p.world
 	if p.hung || w.depth() > 1 {
@@ -179,8 +178,8 @@ func (p *process) pollWhileHookHangs() {
 	p.exitIfDead(goOn)
 }
 
-// checkHookHoldsNothing checks that nobody waits for a hook: a process that calls one
-// holds neither cycle.lock nor state.lock.
+// checkHookHoldsNothing checks that a process that calls a hook holds neither cycle.lock nor
+// state.lock.
 func (w *World) checkHookHoldsNothing(p *process, l *listener) {
 	if w.depth() > 1 {
 		return // the other process may hold them
@@ -192,8 +191,8 @@ func (w *World) checkHookHoldsNothing(p *process, l *listener) {
 	}
 }
 
-// isFree reports whether nobody holds a lock. A child of this very process, such as
-// another world's crontab, holds all of its locks from its fork to its exec.
+// isFree reports whether a lock is free. A child of this very process, such as another world's
+// crontab, holds all of its locks from its fork to its exec.
 func isFree(lock string) bool {
 	f, err := os.OpenFile(lock, os.O_RDWR, 0)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// This file plays what people and their provider do to the mailbox.
+// This file plays people and their provider, who change the mailbox.
 
 // asPerson opens the mailbox as a mail program does.
 func (w *World) asPerson(do func(*imapclient.Client) error) error {
@@ -139,8 +139,8 @@ func (w *World) expunge(n int) error {
 	})
 }
 
-// returned are the kinds of mails that say that a mail of ours did not arrive. Only
-// the server of the recipient can know the whole Message-ID.
+// returned are the kinds of bounces. Only the server of the recipient can know the whole
+// Message-ID.
 //
 //	real      a report (RFC 3464) with the header of a mail that we sent
 //	header    the same without the part for machines
@@ -185,8 +185,8 @@ func (w *World) returnMail(s Step) error {
 		"\nTo: "+to+"\nMessage-ID: <"+id+">\nSubject: of a mail\n\n--r--\n")
 }
 
-// macLetters is the length of the MAC in a Message-ID of ours, which stands before the
-// handle. Its first half proves that the mail is ours.
+// macLetters is the length of the MAC in a Message-ID of ours, before the handle. Its first half
+// proves that the mail is ours.
 const macLetters = 32
 
 // alterMAC changes the first letter of the MAC.
@@ -202,8 +202,8 @@ func alterMAC(id string) string {
 	return id[:at] + string(other) + id[at+1:]
 }
 
-// checkReturned checks that a mail which came back is recorded as lost, and that one
-// which names no mail of ours causes nothing at all. None causes a turn: checkPrompts.
+// checkReturned checks that a bounced mail is recorded as lost, and that a bounce without a mail of
+// ours has no effect. checkPrompts checks that no bounce causes a turn.
 func (w *World) checkReturned(h history) {
 	for _, l := range w.record.incoming {
 		switch {
@@ -233,7 +233,7 @@ func (w *World) checkLost(h history, l *incomingMail) {
 	}
 }
 
-// checkNotLost checks that nothing names what a forged report is about.
+// checkNotLost checks that no line and no mail names the subject of a forged bounce.
 func (w *World) checkNotLost(h history, l *incomingMail) {
 	effect, _, _ := strings.Cut(l.about, ".goulard")
 	for _, line := range h.lines {

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// This file is what others do on the mesh, whatever carries it.
+// This file plays the other agents on the mesh, over HTTP and over NATS.
 
 // post posts a message to our mailbox. It returns the id that the message has with us, and
 // whether the mesh took it.
@@ -46,7 +46,7 @@ func (w *World) setMeshHalt(on bool) (taken bool) {
 	return code != http.StatusTooManyRequests
 }
 
-// leftOnMesh returns what waits for us on the mesh.
+// leftOnMesh returns the messages for us on the mesh.
 func (w *World) leftOnMesh() (left []string) {
 	if w.nats != nil {
 		return w.nats.left()
@@ -72,7 +72,7 @@ func (w *World) wire() string {
 	return "http"
 }
 
-// watchMesh wraps the mesh and records what we post and acknowledge.
+// watchMesh wraps the mesh and records our posts and acknowledgements.
 func (r *record) watchMesh(mesh http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch {
@@ -161,7 +161,7 @@ var junk = map[string]string{
 // junkMessage is one of them, in our mailbox on the mesh until it is acknowledged.
 type junkMessage struct {
 	id, text string
-	before   int // it stands before so many good ones
+	before   int // its place in the mailbox
 	acked    bool
 }
 
@@ -228,8 +228,7 @@ func (r *record) ackJunk(w http.ResponseWriter, req *http.Request) bool {
 	return false
 }
 
-// checkJunk checks that what could not be decoded is in quarantine, and that what
-// has an id was acknowledged.
+// checkJunk checks that payloads that cannot be decoded were acknowledged if they have an id.
 func (w *World) checkJunk(history) {
 	for _, j := range w.record.junk {
 		if j.id != "" && !j.acked {

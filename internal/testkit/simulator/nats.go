@@ -100,7 +100,7 @@ func (n *natsMesh) call(p *process, c memcarrier.Call, do func() error) error {
 	return gone
 }
 
-// reached records a request that reached the mesh, and what came of it.
+// reached records a request that reached the mesh, and its error.
 func (n *natsMesh) reached(c memcarrier.Call, err error) {
 	w := n.world
 	switch c.Name {

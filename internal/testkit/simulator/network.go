@@ -116,7 +116,7 @@ type link struct {
 	server  net.Conn
 
 	mu       sync.Mutex
-	fate     verdict // what happens to the next answer
+	fate     verdict // the fault that strikes the next answer
 	data     bool    // SMTP: the body of a mail is being sent
 	fetching string  // IMAP: FETCH, SEARCH or SELECT, while it is being answered
 	denies   string  // IMAP: NO or BAD, with which that answer ends
@@ -241,8 +241,8 @@ func (l *link) answers() {
 	}
 }
 
-// nextAnswer returns what the server sends next, or, of IMAP, its next answers. end
-// is set if nothing follows.
+// nextAnswer returns the next bytes of the server, or, of IMAP, its next answers. end is set at the
+// end of the connection.
 func (l *link) nextAnswer(from *bufio.Reader) (seen []byte, end bool) {
 	if l.proxy.protocol == "imap" {
 		return l.nextAnswers(from)

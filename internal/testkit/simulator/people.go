@@ -185,8 +185,8 @@ var messages = map[string]struct {
 	"self":     {from: handle, kind: "message", fate: ignored},
 }
 
-// ringers are those who nudge us through the mesh, by the kind of the nudge. The
-// nudge of a stranger must wake nobody.
+// ringers are the senders of nudges through the mesh, by the kind of the nudge. The nudge of a
+// stranger must not wake the agent.
 var ringers = map[string]string{"mesh": peers[0], "sister": peers[1], "self": handle, "stranger": "stranger"}
 
 // postMessage posts a message to our mailbox on the mesh.

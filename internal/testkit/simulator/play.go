@@ -16,7 +16,7 @@ import (
 // Outcome is the result of one run.
 type Outcome struct {
 	Broken *Violation // nil: every promise was kept
-	Log    []string   // what happened, one line per event
+	Log    []string   // one line per event
 	Counts Counts
 	Time   time.Duration // that passed in the world
 }
@@ -74,8 +74,8 @@ func beginning(seed int64) time.Time {
 	return t
 }
 
-// install makes the first poll, which sets the baseline of the mailbox. No faults
-// strike it, because nothing is promised before it is done.
+// install makes the first poll, which sets the baseline of the mailbox. No faults strike it,
+// because the promises begin after it.
 func (w *World) install() {
 	if _, err := w.poll(nil, cycle.PollOptions{}); err != nil {
 		w.violate("6", "the first poll failed: %v", err)
@@ -284,8 +284,8 @@ var edits = map[string]func(foreign string, ours []string) string{
 	"clear": func(string, []string) string { return "" },
 }
 
-// escapes is a command in which "crontab -l" might show control characters. A
-// table that contains it is not written.
+// escapes is a command that "crontab -l" might show with control characters. A table that contains
+// it is not written.
 const escapes = `printf "\r\b%\n"`
 
 func lines(list []string) string {

@@ -38,17 +38,17 @@ type process struct {
 	sites  map[string]int
 	dead   bool
 
-	lingering *livingAgent // has answered, and is followed on; nil: none
+	lingering *livingAgent // has answered, and its runner waits for its end; nil if there is no such agent
 
 	refused     []string // credentials that servers have refused
 	interrupted bool     // another process ran meanwhile
 	readOnly    bool     // the disk refuses writes
 
-	over   bool           // it has ended: nothing happens meanwhile any more
-	during sync.WaitGroup // what happens meanwhile
+	over   bool           // it has ended, so its faults strike no more
+	during sync.WaitGroup // steps of the fault Meanwhile
 }
 
-// verdict decides what happens to the step after a point.
+// verdict decides the fate of the step after a point.
 type verdict int
 
 const (
@@ -258,7 +258,7 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 	return goOn
 }
 
-// noteUndisturbed records whether nothing happened to the process that has just ended.
+// noteUndisturbed records whether the last process was undisturbed.
 func (w *World) noteUndisturbed(p *process, took time.Duration) {
 	undisturbed := p.undisturbed(took)
 	w.mu.Lock()
@@ -266,7 +266,7 @@ func (w *World) noteUndisturbed(p *process, took time.Duration) {
 	w.undisturbed = undisturbed
 }
 
-// wasUndisturbed reports what noteUndisturbed recorded.
+// wasUndisturbed returns the value that noteUndisturbed recorded.
 func (w *World) wasUndisturbed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

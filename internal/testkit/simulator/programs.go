@@ -16,7 +16,7 @@ import (
 // Programs on the machine of the agent say something (docs/design.md, "Words of
 // programs").
 
-// webhook is what programs call themselves that speak through `listen`.
+// webhook is the name of programs that speak through `listen`.
 const webhook = "webhook"
 
 // byProgram begins the name of a program as a speaker; see speaker.
@@ -25,8 +25,8 @@ const byProgram = "the program "
 // eventRate is how many messages of programs may run within an hour.
 const eventRate = 5
 
-// program is what a program has said. Of a file the key begins with mark; what
-// `listen` took has a key, or "" if the process died.
+// program is a message of a program. The key of a file begins with mark. A message through `listen`
+// has a key, or "" if the process died.
 type program struct{ marker, name, key, mark string }
 
 // says plays a program that says something: through a file, through `listen`, or, as
@@ -90,14 +90,14 @@ func (w *World) tellByMail(s Step) error {
 	})
 }
 
-// has reports whether a key is that of what the program said.
+// has reports whether a key is that of the program's message.
 func (e *program) has(key string) bool {
 	return key != "" && (key == e.key || e.mark != "" && strings.HasPrefix(key, e.mark))
 }
 
-// checkPrograms checks that what each program said, and each `tell --mail`, had one
-// turn, whose answer was mailed to the operator once, and that no more turns of
-// programs began within an hour than may.
+// checkPrograms checks that each message of a program, and each `tell --mail`, had one turn, whose
+// answer was mailed to the operator once, and that programs caused no more turns within an hour
+// than allowed.
 func (w *World) checkPrograms(h history) {
 	hurt := w.lostByDamage(h)
 	for _, e := range w.record.programs {
@@ -129,7 +129,7 @@ func (w *World) checkProgram(h history, hurt map[string]bool, e *program) {
 	}
 	switch {
 	case e.key == "" && e.mark == "":
-		return // its process died, and nothing was confirmed
+		return // its process died before it confirmed the message
 	case accepted != 1:
 		w.violate("programs", "%s of the program %s was accepted %d times", e.marker, e.name, accepted)
 	case len(tasks) != 1 && !(lost && len(tasks) == 0):

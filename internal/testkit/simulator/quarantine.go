@@ -16,8 +16,8 @@ import (
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// releases counts how often a person has released or dropped what the gate rejected.
-// maybe counts commands that were killed or failed, and may have released it.
+// releases counts how often a person has released or dropped a rejected item. maybe counts commands
+// that were killed or failed, and may have released it.
 type releases struct {
 	sure, maybe, dropped int
 }
@@ -94,8 +94,8 @@ func (r *record) quarantined(keys []string, n int) (key string, entry *releases)
 	return items[n%len(items)].key, items[n%len(items)].entry
 }
 
-// checkQuarantine checks that what the gate rejected is in quarantine, with the
-// reason. A folder without a reason was left by a crash.
+// checkQuarantine checks that each rejected item is in quarantine, with the reason. A folder
+// without a reason was left by a crash.
 func (w *World) checkQuarantine(h history) {
 	files, _ := filepath.Glob(filepath.Join(w.stateDir(), "quarantine", "*", "verdict.json"))
 	var there [][]byte
@@ -274,7 +274,7 @@ func (h history) asksLater() bool {
 }
 
 // checkDoubts checks that the operator was asked about each signed mail that has two readings,
-// whatever struck the polls.
+// whichever faults struck the polls.
 func (w *World) checkDoubts(h history) {
 	asked := map[string]bool{}
 	for _, c := range w.record.challenges() {

@@ -19,8 +19,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// record holds what went into a world and what came out of it, as outsiders saw
-// it.
+// record holds the messages that went into a world and the effects that came out of it, as
+// outsiders saw them.
 type record struct {
 	world *World
 
@@ -52,7 +52,7 @@ type record struct {
 	deniedAt        time.Time // when SMTP last denied a login
 	hurt            []hurt
 	broken          int  // faults that struck while the mailbox was read
-	cursorHurt      bool // what it knows of mails that cannot be fetched was lost
+	cursorHurt      bool // its records of mails that cannot be fetched were lost
 	rates           []rateChange
 	struck          map[string]bool // effects that a person dropped
 	junk            []*junkMessage
@@ -77,10 +77,10 @@ type incomingMail struct {
 	said         []string // tokens with which the operator answered YES to it
 	ill          *illness // the server cannot hand it out for a while; nil: it can
 	passed       bool     // the cursor may have moved behind it by mistake: ours, or the server's
-	omitted      *link    // the last session in which an answer did not show it
+	omitted      *link    // the last session with an answer that left it out
 	gone         bool     // a person deleted it
 	lost         bool     // and it may not have been recorded before
-	chances      int      // polls that nothing disturbed since it came
+	chances      int      // undisturbed polls since it came
 	about        string   // of a mail that came back: the Message-ID that it names
 	real         bool     // and that is of a mail that we sent
 	releases
@@ -100,7 +100,7 @@ func (l *incomingMail) isAmong(keys map[string]bool) bool {
 	return false
 }
 
-// fate names what must happen to a mail or message.
+// fate names the required end of a mail or message.
 type fate int
 
 const (
@@ -120,8 +120,8 @@ type meshMessage struct {
 	releases
 }
 
-// tellCommand is a `tell` from the terminal. Its key is "" if the process died, so
-// that nobody knows whether the message was accepted.
+// tellCommand is a `tell` from the terminal. Its key is "" if the process died: then it is unknown
+// whether the message was accepted.
 type tellCommand struct {
 	marker, key string
 	byMail      bool // the answer is mailed
@@ -136,7 +136,7 @@ type prompt struct {
 	text    string
 	session string   // that it continues
 	outer   int      // number of the outermost process at that time
-	with    []string // the markers of what the same sender wrote before it
+	with    []string // the markers of earlier messages of the same sender
 }
 
 // outgoing holds the copies sent under one id.

@@ -14,8 +14,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// How the agent wakes itself, and what must hold then (docs/design.md, "It drives
-// itself").
+// How the agent wakes itself, and the checks (docs/design.md, "It drives itself").
 
 // selfTurns is how many turns in a row the agent may cause itself.
 const selfTurns = 4
@@ -46,8 +45,7 @@ func (a *livingAgent) plan(do, marker string, more int) {
 	}
 }
 
-// workAlone does what a turn of the agent's own is for: it plans the next one, and has
-// something to say or not.
+// workAlone plays a turn of the agent's own: it plans the next one, and may speak to the operator.
 func (a *livingAgent) workAlone(at turn.Attempt, marker string, more int) turn.Result {
 	a.world.count.happened("the agent woke itself")
 	if more > 0 {
@@ -63,7 +61,7 @@ func (a *livingAgent) workAlone(at turn.Attempt, marker string, more int) turn.R
 	return r
 }
 
-// selfWishOf returns what a prompt asks of the agent if the agent planned that turn.
+// selfWishOf returns the wish in the prompt of a turn that the agent planned.
 func selfWishOf(prompt string) (marker string, more int, ok bool) {
 	m := selfWish.FindStringSubmatch(tagged(prompt, "message"))
 	if m == nil {
@@ -164,8 +162,8 @@ func (k *streak) begun(v *historyChecker, l line) {
 	}
 }
 
-// checkSelf checks that each row of the agent itself had one turn or a recorded ending,
-// and that what it had to say reached the operator, and nothing else did.
+// checkSelf checks that each row of the agent itself had one turn or a recorded ending, and that
+// its answers to the operator, and only those, reached the operator.
 func (w *World) checkSelf(h history) {
 	for _, l := range h.lines {
 		if l.Kind != "message" || l.Source != "self" || l.Message == nil {
@@ -201,9 +199,9 @@ func (w *World) checkSelfReply(h history, task line, forOperator bool) {
 	w.violate("self", "the turn %s of the agent's own (%s) was mailed %d times, want %d: %q", task.TurnID, task.Outcome, mails, wanted, text)
 }
 
-// withoutSelf returns replies to messages: those of turns that the agent planned, or the
-// clock has caused, stand in a conversation of their own, and answer nobody, and those of a turn that a late report has had
-// are one more.
+// withoutSelf returns the replies to messages. It leaves out the replies of turns that the agent
+// planned or the clock has caused, which have a conversation of their own, and those of turns for
+// late reports.
 func withoutSelf(h history, all map[string][]*outgoing) map[string][]*outgoing {
 	for id, list := range all {
 		if all[id] = slices.DeleteFunc(list, h.isSelf); len(all[id]) == 0 {
@@ -242,8 +240,8 @@ func (h history) lostFollowUp(id string) bool {
 // maxNaps is for how many turns that the agent has planned calm waits.
 const maxNaps = 60
 
-// awaitSelf lets the time come of what the agent has planned, and the next day if it waits
-// for money, and lets the operator be heard where it waits for that. It reports whether something was left.
+// awaitSelf waits for the next planned turn: for its time, for the next day if money is short, or
+// for a word of the operator, which it gives. It reports whether a turn was planned.
 func (w *World) awaitSelf(s cycle.Status) bool {
 	if len(s.Self.Wakeups) == 0 {
 		return false

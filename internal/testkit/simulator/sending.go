@@ -77,9 +77,8 @@ func (o *owed) moved(v *historyChecker, l line) {
 // interval while the agent is engaged, and the time until cron fires.
 const margin = 2 * time.Minute
 
-// checkSending checks, after a poll that nothing disturbed, that trouble of the
-// submission server was reported, and that what could be sent was sent. began is
-// when the poll began.
+// checkSending checks, after an undisturbed poll, that trouble of the submission server was
+// reported, and that the mails that could be sent were sent. began is when the poll began.
 func (w *World) checkSending(r cycle.Report, o cycle.PollOptions, began time.Time) {
 	status, err := w.status()
 	if err != nil || status.Halted || w.clock.skewed() != 0 || w.clock.wasSetBack() {
@@ -101,7 +100,7 @@ func (w *World) checkSending(r cycle.Report, o cycle.PollOptions, began time.Tim
 	for _, e := range rows {
 		switch age := began.Sub(e.Created); {
 		case e.Unknown:
-			return // what stands behind it waits for it
+			return // the rows behind it wait for it
 		case o.ByHand && age > 0:
 			w.violate("owed", "%s waits after a poll by hand, although the submission server works", e.ID)
 		case e.Kind != "reply" && e.Kind != "answer", age <= 0, age > owedFor-margin:
@@ -139,7 +138,7 @@ func (r *record) checkLate(o outgoing, h history) {
 	created, turn := -1, ""
 	halted := h.any(func(l line) bool { return l.Kind == "halt" })
 	if halted {
-		return // what HALT has held is sent afterwards
+		return // held mails are sent after HALT
 	}
 	for i, l := range h.lines {
 		switch {
@@ -197,10 +196,10 @@ func (h history) gaveUp(mail *incomingMail) bool {
 	})
 }
 
-// checkGivenUp checks that the operator hears of each answer that was given up,
-// without what it says, unless it was sent after all or dropped.
+// checkGivenUp checks that the operator hears of each answer that was given up, without its text,
+// unless it was sent after all or dropped.
 func (w *World) checkGivenUp(h history) {
-	ended := map[string]string{} // by the id of the effect: what became of it last
+	ended := map[string]string{} // the last delivery line, by the id of the effect
 	for _, l := range h.lines {
 		if l.Kind == "delivery" {
 			ended[l.ID] = l.What
@@ -241,8 +240,8 @@ func (r *record) wentThrough(h history, id string) bool {
 // sentFolder is the folder for copies of sent mail, in stories whose agent makes them.
 const sentFolder = "Sent"
 
-// checkCopies checks that each mail of ours has one copy in the folder for sent mail, and none
-// more, and that a challenge has none. A loss of the state may cost a copy.
+// checkCopies checks that each mail of ours has one copy in the folder for sent mail, and a
+// challenge has no copy. A loss of the state may cost a copy.
 func (w *World) checkCopies(h history) {
 	if !w.copies {
 		return
@@ -324,8 +323,8 @@ func (w *World) refuseRcpt(string) error {
 
 var deliverables = regexp.MustCompile(`\b([EMPT]\d{3}) (?:answered by|submitted)`)
 
-// receiveSent takes a mail of ours, or refuses it for good for what it says: while
-// that lasts, each mail with a deliverable.
+// receiveSent takes a mail of ours. During the outage it refuses each mail with a deliverable for
+// good.
 func (w *World) receiveSent(raw []byte) error {
 	if m := deliverables.FindSubmatch(raw); m != nil && w.down("smtp-554") {
 		w.troubled("smtp")

@@ -30,7 +30,7 @@ type Step struct {
 	Ill    string        // of a mail: how the server fails to hand it out; see illness
 	N      int           // selects one of the existing things
 	Faults []Fault       // strike the process that the step starts
-	Wish   string        // what a message asks the agent to do
+	Wish   string        // the request of a message to the agent
 	Inside []Fault       // strike the commands that the agent calls in that turn
 }
 
@@ -61,10 +61,10 @@ const (
 	Event   Deed = "event"   // a program says something; Kind: file, post, or mail for `tell --mail`
 	Late    Deed = "late"    // an agent whose turn is over calls a command; Kind: submit, ask, send, remember, suspend
 	Answer  Deed = "answer"  // the operator answers a question, or somebody else does; Kind: see replyKinds
-	Outside Deed = "outside" // what a turn has started reports; Kind: local, mesh, other or unknown
+	Outside Deed = "outside" // work outside of a turn reports; Kind: local, mesh, other or unknown
 	Burst   Deed = "burst"   // one sender writes in a row; Kind: mail, tell, message or mixed
 	Junk    Deed = "junk"    // a mesh message arrives that cannot be decoded; Kind: see junk
-	Forge   Deed = "forge"   // over NATS somebody posts what no peer has; Kind: see forgeries
+	Forge   Deed = "forge"   // over NATS somebody forges a message; Kind: see forgeries
 	Return  Deed = "return"  // a mail of ours comes back; Kind: see returned
 
 	Clock    Deed = "clock"    // the clock of the machine jumps by For
@@ -99,7 +99,7 @@ const (
 	Main   Lane = "main"
 	ByMail Lane = "mail"  // reading the mailbox
 	ByMesh Lane = "mesh"  // reading the mailbox on the mesh
-	Aside  Lane = "aside" // announcements on it, for which nobody waits
+	Aside  Lane = "aside" // announcements on it, which the process does not await
 )
 
 // What is the effect of a fault.
@@ -185,8 +185,8 @@ func (s Story) String() string {
 	return b.String()
 }
 
-// Shrink removes steps and faults from a story as long as fails still reports true,
-// for at most patience. The rest is what the failure needs.
+// Shrink removes steps and faults from a story as long as fails still reports true, for at most
+// patience. The rest is necessary for the failure.
 func Shrink(s Story, patience time.Duration, fails func(Story) bool) Story {
 	end := time.Now().Add(patience)
 	for shorter := true; shorter && time.Now().Before(end); {

@@ -14,11 +14,10 @@ import (
 	"agentstateloop/state"
 )
 
-// This file plays IMAP servers that misbehave: that cannot hand out one mail, that
-// forget mails in an answer, or that say that all is well and send nothing.
+// This file plays IMAP servers that misbehave: they cannot hand out one mail, forget mails in an
+// answer, or say that all is well and send no mail.
 
-// ills are the ways in which a server fails to hand out one mail. Each strikes its
-// header or its body: "body no".
+// ills are the failures of a server with one mail. Each strikes its header or its body: "body no".
 var ills = []string{"no", "bad", "break", "omit", "empty", "nil", "bodiless"}
 
 // illness is the failure of one mail, until a moment of the servers' clock.
@@ -26,7 +25,7 @@ type illness struct {
 	part, what string
 	until      time.Time
 	polls      map[int]bool // the outermost processes that it struck
-	counted    int          // those of them that were polls which nothing else disturbed
+	counted    int          // undisturbed polls among them
 }
 
 // fallIll makes a mail one that the server cannot hand out for a while. ill names
@@ -116,8 +115,8 @@ func (l *link) asked(words []string) {
 	}
 }
 
-// unruly returns an answer as the server gives it, which may be none. end says that
-// the connection breaks after it.
+// unruly returns an answer as the server gives it; nil drops it. end is set if the connection
+// breaks after it.
 func (l *link) unruly(a mailtest.Answer) (told mailtest.Answer, end bool) {
 	w := l.proxy.slot.world
 	l.mu.Lock()
@@ -185,8 +184,8 @@ func (l *link) unrulyFetch(a mailtest.Answer) (told mailtest.Answer, end bool) {
 	return a, false
 }
 
-// nextAnswers reads one answer, and all that the server has sent with it, and
-// returns what the client is to see. end is set if the connection ends there.
+// nextAnswers reads one answer and all buffered ones, and returns the bytes for the client. end is
+// set at the end of the connection.
 func (l *link) nextAnswers(r *bufio.Reader) (seen []byte, end bool) {
 	for {
 		a, err := mailtest.ReadAnswer(r)
@@ -203,14 +202,13 @@ func (l *link) nextAnswers(r *bufio.Reader) (seen []byte, end bool) {
 	}
 }
 
-// These checks hold what is promised of mail that the server cannot hand out, and of
-// the mail behind it (docs/design.md, "Keys and the cursor").
+// These checks hold the promises about mail that the server cannot hand out, and the mail behind it
+// (docs/design.md, "Keys and the cursor").
 
-// reading are the outages in which a poll cannot read all mail.
+// reading are the outages that keep some mail from a poll.
 var reading = []string{"imap", "password", "imap-password", "imap-hollow", "imap-sparse", "imap-blank", "imap-stale"}
 
-// checkProgress checks, after a poll that nothing disturbed, that no mail is held up by
-// others.
+// checkProgress checks, after an undisturbed poll, that no mail is held up by others.
 func (w *World) checkProgress() {
 	if slices.ContainsFunc(reading, w.down) {
 		return
@@ -263,7 +261,7 @@ var mailKey = regexp.MustCompile(`mail:[0-9a-f]+\.\d+\.\d+`)
 // checkTellings checks that the operator hears of a mail that the server cannot hand
 // out: once after some failures, once after a day, and once when it is over.
 func (w *World) checkTellings(h history) {
-	told := map[string]map[string]int{} // by key, and what
+	told := map[string]map[string]int{} // by key and notice
 	for _, o := range w.record.mails {
 		text := o.words()
 		for what, match := range tellings {

@@ -53,11 +53,11 @@ const networkTimeout = time.Second
 // maxProcesses limits the concurrent processes of the agent.
 const maxProcesses = 4
 
-// World is the environment of one agent, with a record of what happened.
+// World is the environment of one agent, with a record of the events.
 type World struct {
 	dir    string
 	clock  clock
-	rng    *rand.Rand // decides what a power cut loses; the story decides everything else
+	rng    *rand.Rand // decides the losses of a power cut; the story decides everything else
 	disk   *disk
 	count  *counters
 	record *record
@@ -87,7 +87,7 @@ type World struct {
 	all      []*slot
 	orphans  []*livingAgent
 	living   []*livingAgent
-	outages  map[string]int // what is down, and for how many more processes
+	outages  map[string]int // the number of further processes that each outage lasts
 	powerOff bool
 	inside   []Fault       // strike the next command that an agent calls
 	rate     int           // mails of the operator in an hour, as agent.toml has it; 0 = any
@@ -99,8 +99,8 @@ type World struct {
 	hung     bool // a process hangs, so the story cannot go on
 	log      []string
 
-	undisturbed bool // nothing happened to the last poll
-	restful     bool // nothing happened since it; see rested
+	undisturbed bool // no fault and no other process disturbed the last poll
+	restful     bool // no change since it; see rested
 }
 
 // Violation is a broken promise.
@@ -290,7 +290,7 @@ func (w *World) depth() int {
 	return len(w.all) - len(w.slots)
 }
 
-// losePower kills every process. powerOn decides what is lost, after all have ended.
+// losePower kills every process. powerOn decides the losses, after all processes have ended.
 func (w *World) losePower() {
 	w.mu.Lock()
 	w.powerOff = true
