@@ -29,7 +29,7 @@ type livingAgent struct {
 // begun to end it.
 const orphanLives = 60 * time.Millisecond
 
-// maxAttempts is more than one process ever has a reason to make.
+// maxAttempts limits the attempts of one process. A right process makes fewer.
 const maxAttempts = 60
 
 // errNoLogin is the error of an agent that is not logged in.
@@ -96,8 +96,7 @@ func (p *process) leaveOrphan(a *livingAgent) {
 	runtime.Goexit()
 }
 
-// awaitStop gives the runner time to notice that its turn shall stop. The runner
-// checks twice a second.
+// awaitStop gives the runner time to notice the stop of its turn. The runner checks twice a second.
 func (p *process) awaitStop(ctx context.Context, a *livingAgent) {
 	s, err := p.agent.Store.Read()
 	if err != nil || s.Turn.Stop == "" && s.Turn.Owns(a.in.TurnID, a.in.Epoch) {

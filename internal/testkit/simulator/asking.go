@@ -60,8 +60,8 @@ func asking(seed int64, steps []Step) []Step {
 type ruling struct {
 	question string // its id
 	text     string
-	at       time.Time // when its server had it
-	key      string    // of a word at the terminal
+	at       time.Time // when it came
+	key      string    // of an answer at the terminal
 	mail     *incomingMail
 	kind     string
 }
@@ -170,11 +170,11 @@ func effectOf(id string) string {
 	return effect
 }
 
-// query is a question to the operator, as the history tells of it.
+// query is a question to the operator in the history.
 type query struct {
 	id, turn string
 	asked    time.Time
-	answers  []line // with which it was answered
+	answers  []line // the lines that answered it
 	missed   string // the word in place of an answer: "timeout", …
 	missedAt time.Time
 }
@@ -274,7 +274,7 @@ func (w *World) checkAnswer(h history, q *query, l line) {
 	})
 	if i < 0 && slices.ContainsFunc(w.record.incoming, func(m *incomingMail) bool { return m.kind == "reply" && m.hasKey(l.Key+`"`) }) {
 		w.count.happened("the operator answered")
-		return // any reply of the operator in that thread
+		return // an ordinary reply of the operator in that thread
 	}
 	if i < 0 {
 		w.violate("4", "%s was answered by %s, which is not an answer to it", q.id, l)
@@ -292,8 +292,8 @@ func (w *World) checkAnswer(h history, q *query, l line) {
 	w.checkToldOnce(h, q, v, l)
 }
 
-// checkToldOnce checks that an answer was handed to one turn, and again only to an attempt
-// that took the place of a dead one. The caller must hold mu of the record.
+// checkToldOnce checks that one turn got an answer, and a second attempt only after the first died.
+// The caller must hold mu of the record.
 func (w *World) checkToldOnce(h history, q *query, v *ruling, l line) {
 	var shown []prompt
 	for _, p := range w.record.prompts {
@@ -316,7 +316,7 @@ func (w *World) checkToldOnce(h history, q *query, v *ruling, l line) {
 	w.violate("asking", "the answer to %s, which counted at %s, was handed to no turn", q.id, l.At)
 }
 
-// operatorsTurn reports whether a turn was that of a message of the operator's.
+// operatorsTurn reports whether a turn answers a message of the operator.
 func (h history) operatorsTurn(turn string) bool {
 	return h.any(func(l line) bool {
 		return l.Kind == "message" && l.Message != nil && l.Message.Operator && l.Key != "" && h.any(func(t line) bool {

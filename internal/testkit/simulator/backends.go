@@ -41,7 +41,7 @@ func withOutages(seed int64, s *Story) {
 type provider struct {
 	until time.Time // by the servers' clock, it cannot answer
 	kind  state.OutageKind
-	says  bool // it says until when
+	says  bool // it announces the end
 	began int  // outages so far
 }
 
@@ -77,8 +77,8 @@ func (w *World) meetOutage(at turn.Attempt, do string, first bool, session strin
 	return r, true
 }
 
-// outageOf returns which outage begins with a message, how long it lasts, and whether the
-// provider says so.
+// outageOf returns the outage that begins with a wish, its length, and whether the provider
+// announces its end.
 func outageOf(do string) (kind state.OutageKind, lasts time.Duration, says bool) {
 	switch do {
 	case "limit", "limit-at-work":

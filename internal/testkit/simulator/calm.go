@@ -128,7 +128,7 @@ func (w *World) finish() {
 	if conns["imap"] != 1 || conns[w.wire()] != 1 || conns["smtp"] != 0 {
 		w.violate("9", "an empty poll makes these connections: %v", conns)
 	}
-	if len(reads) > 1 { // a mail that is gone is not asked for again
+	if len(reads) > 1 { // a mail that is gone must not be fetched again
 		w.violate("9", "an empty poll reads the mailbox %d times: %q", len(reads), reads)
 	}
 }

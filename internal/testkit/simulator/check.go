@@ -42,7 +42,7 @@ func (w *World) checkNudgeSeen(p *process) {
 			w.count.happened("a nudge was left to a detached poll")
 			return
 		}
-		time.Sleep(20 * time.Millisecond) // the detached poll is a process of its own, and says only by a file that it began
+		time.Sleep(20 * time.Millisecond) // the detached poll is a process of its own; its only sign is a file
 	}
 	w.violate("7", "%s was nudged while it was running, and did not look again", p.name)
 }

@@ -132,9 +132,8 @@ func (w *World) isHalted() bool {
 	return s.HaltedHere || s.HaltedMesh
 }
 
-// rings follows who wakes the agent through the mesh, for the mails that this may
-// cause: for each sender one ack an hour, unless a message followed, and no quiet
-// (docs/design.md, "Phases").
+// rings follows the agents that wake ours through the mesh, and the mails that this may cause: for
+// each sender one ack an hour, unless a message followed, and no quiet (docs/design.md, "Phases").
 type rings struct {
 	by     string               // who woke the agent, while no message has followed
 	mailed map[string]time.Time // by sender
@@ -166,7 +165,7 @@ func (r *rings) moved(l line) {
 	}
 }
 
-// acked checks an ack. A clock that was set back makes an hour of any length.
+// acked checks an ack. If the clock was set back, an hour may have any length.
 func (r *rings) acked(v *historyChecker, l line) {
 	if r.by == "" {
 		return

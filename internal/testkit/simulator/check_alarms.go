@@ -53,7 +53,7 @@ func nextRow(s state.State, now time.Time, prompts []ClockPrompt) (at time.Time,
 		configured := slices.ContainsFunc(prompts, func(c ClockPrompt) bool { return c.Name == row.Name && c.At == row.At })
 		switch {
 		case !configured || row.Next.IsZero():
-		case row.AskedUntil.After(row.Next): // a process may be asking its program still
+		case row.AskedUntil.After(row.Next): // a process may still be asking its program
 			take(row.AskedUntil, "the prompt "+row.Name)
 		default:
 			take(row.Next, "the prompt "+row.Name)
@@ -80,9 +80,8 @@ func nextRow(s state.State, now time.Time, prompts []ClockPrompt) (at time.Time,
 	return at, what
 }
 
-// waitsForAWord reports whether a row is one that the agent has planned, and has to wait
-// until the operator is heard, because the turns that it may cause itself are used up.
-// Conversations with others may use half of them.
+// waitsForAWord reports whether a planned turn must wait for a word of the operator, because the
+// agent has used up its own turns. Conversations with others may use half of them.
 func waitsForAWord(s state.State, m state.Message) bool {
 	usedUp := s.Streak.Turns >= selfTurns || !m.Operator && s.Streak.Peers >= selfTurns/2
 	return strings.HasPrefix(m.Key, "self:") && m.TurnID == "" && usedUp
@@ -113,7 +112,7 @@ func (w *World) nextTimed() (by time.Time, what string) {
 		return time.Time{}, ""
 	}
 	if ours, _, _ := w.crontab.read(); !slices.Contains(ours, s.Schedule.Installed) {
-		return time.Time{}, "" // a process died between the table and the state, which the next look mends
+		return time.Time{}, "" // a process died between the table and the state; the next poll repairs it
 	}
 	if w.fallback {
 		s.Outages = nil // the second backend runs the waiting messages

@@ -66,7 +66,7 @@ func (w *World) checkCredentialMessages(h history) {
 	for _, s := range all {
 		since := max(outages[s.name+" "+s.since], 1)
 		if w.clock.wasSetBack() {
-			since = outages[s.name] // an outage may have got another begin, also that of the next one
+			since = outages[s.name] // an outage may have another begin, also that of the next one
 		}
 		for outage, most := range map[string]int{s.name: outages[s.name], s.name + " " + s.since: since} {
 			key := s.what + " of " + outage + " to the " + s.who
@@ -175,7 +175,7 @@ func (r *record) isFree(way string) bool {
 	return !ever || r.world.clock.servers().Sub(at) > maxTrouble
 }
 
-// observedOutage is an outage that polls have shown.
+// observedOutage is an outage that polls have met.
 type observedOutage struct {
 	begin, recoveries int // its line in the history; the number of recoveries of the state before
 	polls             int

@@ -227,7 +227,7 @@ func (v *historyChecker) turned(l line) {
 	}
 }
 
-// held takes a message for held until the agent can log in again, and with it those that
+// held marks a message as held until the agent can log in again, together with the messages that
 // its turn had collected: they came before it.
 func (v *historyChecker) held(key string) {
 	for other := range v.open {

@@ -47,7 +47,7 @@ func (w *World) checkPrompts(h history) {
 	}
 }
 
-// replies returns the sent effects of a kind by the message that they answer.
+// replies returns the sent effects of a kind by the message that each answers.
 func replies(sent map[string]*outgoing, kind string) map[string][]*outgoing {
 	by := map[string][]*outgoing{}
 	for _, id := range sortedKeys(sent) {
@@ -58,7 +58,7 @@ func replies(sent map[string]*outgoing, kind string) map[string][]*outgoing {
 	return by
 }
 
-// checkMails checks that each mail had the reply or answer that it must have.
+// checkMails checks that each mail had its reply or answer.
 func (w *World) checkMails(h history) {
 	reply, answer := withoutSelf(h, replies(w.record.mails, "reply")), replies(w.record.mails, "answer")
 	hurt := w.lostByDamage(h)
@@ -134,8 +134,7 @@ func (w *World) mailByID(id string) *incomingMail {
 	return nil
 }
 
-// checkMarkers checks that each prompt has the message of its turn, as it was sent:
-// not a part of it, and not one that a damage has altered.
+// checkMarkers checks that each prompt has the whole message of its turn, without damage.
 func (w *World) checkMarkers(h history) {
 	keys := map[string]string{} // by turn and epoch: another message of a shared turn may lead it later
 	for _, l := range h.lines {
@@ -233,7 +232,7 @@ func (w *World) checkRate(h history) {
 	}
 }
 
-// queuedAt returns when a mail was queued, which HALT may hold back for hours.
+// queuedAt returns when a mail was queued. HALT may hold it back for hours.
 func (h history) queuedAt(id string) (at time.Time) {
 	for _, l := range h.lines {
 		if l.Kind == "effect" && l.What == "queued" && effectOf(id) == l.ID {

@@ -18,15 +18,15 @@ import (
 // notes holds the texts that the agent's working memories may contain, by the results of each
 // `remember` and `reset`. A killed command may have had its effect.
 type notes struct {
-	of      map[string]*note // by who speaks; see speaker
+	of      map[string]*note // by speaker; see speaker
 	changes int              // changes begun or ended so far
 	resets  []reset
 }
 
 // note holds the possible memory of one speaker.
 type note struct {
-	now    map[string]bool // the texts; "" is an empty one
-	lately map[string]bool // those that it may have contained since the outermost process began
+	now    map[string]bool // the texts; "" is an empty memory
+	lately map[string]bool // the possible texts since the outermost process began
 }
 
 // reset is a `reset` that may have happened.
@@ -73,9 +73,9 @@ func (n *notes) settle() {
 	}
 }
 
-// change records a change of a speaker's memory. began is the result of beginChange.
-// sure says that the change has happened. If another change was under way meanwhile,
-// the order of the two is unknown.
+// change records a change of a speaker's memory. began is the result of beginChange. sure is set if
+// the change has happened. If another change was under way meanwhile, the order of the two is
+// unknown.
 func (n *notes) change(who, text string, began int, sure bool) {
 	of := n.of[who]
 	if of == nil {
@@ -87,7 +87,7 @@ func (n *notes) change(who, text string, began int, sure bool) {
 	of.now[text], of.lately[text] = true, true
 }
 
-// speaker returns who sent the message with a marker. The caller must hold mu.
+// speaker returns the sender of the message with a marker. The caller must hold mu.
 func (r *record) speaker(marker string) string {
 	if strings.HasPrefix(marker, "E") {
 		for _, e := range r.programs {
@@ -225,9 +225,9 @@ func (r *record) forgotten(marker, within string, h history) bool {
 	return last >= 0 && over && !h.dispatchedSinceReset(turn)
 }
 
-// checkRecalled checks a prompt: its session and its history must be those of who
-// sent its message, its history must not go back beyond the last reset, and its
-// working memory must be the text that was remembered last for them.
+// checkRecalled checks a prompt: its session and its history must be those of the sender of its
+// message, its history must begin after the last reset, and its working memory must be the last
+// text that the agent remembered for the sender.
 func (r *record) checkRecalled(p prompt, h history) {
 	who := r.speaker(p.owner)
 	if owner := r.sessions[p.session]; owner != "" && owner != who {

@@ -12,7 +12,7 @@ import (
 // These checks hold the promises about reports from outside of a turn (docs/design.md,
 // "Suspension").
 
-// followUpKey is the prefix of the key of a message whose turn a late report has.
+// followUpKey is the prefix of the key of the message for a late report. That message has a turn.
 const followUpKey = "report:"
 
 // outcome matches the text of a report in a prompt.
@@ -80,7 +80,7 @@ func (w *World) checkWait(h history, wait *outsideWait) {
 	}
 }
 
-// mayReport reports whether who gave the report of a line may. The caller must hold mu.
+// mayReport reports whether the sender of a report has the right. The caller must hold mu.
 func (r *record) mayReport(wait *outsideWait, l line) bool {
 	return slices.ContainsFunc(r.outside, func(o *outsideReport) bool {
 		return o.id == wait.id && o.key == l.Key && (o.way == "local" || o.way == "mesh" && wait.what == "tool deploy")
@@ -112,8 +112,7 @@ func (o *outsideWait) end(h history) line {
 	return last
 }
 
-// checkHanded checks that a report was handed to one turn, and again only to an attempt
-// that took the place of a dead one.
+// checkHanded checks that one turn got a report, and a second attempt only after the first died.
 func (w *World) checkHanded(h history, wait *outsideWait, report line) {
 	var shown []prompt
 	for _, p := range w.record.prompts {
@@ -149,14 +148,14 @@ func (w *World) checkShownOnce(rule string, h history, id string, shown []prompt
 	}
 }
 
-// diedAfter reports whether an attempt did not come to its end.
+// diedAfter reports whether an attempt died.
 func (h history) diedAfter(p prompt) bool {
 	return h.any(func(l line) bool {
 		return l.Kind == "recovery" || l.Kind == "turn" && l.TurnID == p.turn && l.Epoch >= p.epoch && (l.What == "reaped" || l.What == "given back")
 	})
 }
 
-// followUp returns the task line of the turn that a late report on a wait has had.
+// followUp returns the task line of the turn for a late report on a wait.
 func (h history) followUp(id string) (task line, ok bool) {
 	if tasks := h.tasks[followUpKey+id]; len(tasks) > 0 {
 		return tasks[0], true
@@ -179,8 +178,8 @@ func (h history) isCanceled(wait *outsideWait) bool {
 	})
 }
 
-// handedToTheDead reports whether the report was there when an attempt began whose agent
-// never came to read it.
+// handedToTheDead reports whether an attempt began after the report and its agent died before it
+// read the report.
 func (h history) handedToTheDead(wait *outsideWait, report line) bool {
 	next, _ := h.followUp(wait.id)
 	return h.any(func(l line) bool {
@@ -188,8 +187,8 @@ func (h history) handedToTheDead(wait *outsideWait, report line) bool {
 	})
 }
 
-// checkFollowUps checks that the answer of each turn that a late report has had reached
-// somebody: who had the first one, or for `tell` the operator by mail.
+// checkFollowUps checks that the answer of each turn for a late report reached the recipient of the
+// first answer, or for `tell` the operator by mail.
 func (w *World) checkFollowUps(h history) {
 	for key, tasks := range h.tasks {
 		if !strings.HasPrefix(key, followUpKey) {

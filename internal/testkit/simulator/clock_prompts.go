@@ -228,8 +228,8 @@ func (w *World) mayBeAsked(poll int) bool {
 	return true
 }
 
-// heldAt reports whether prompts may have been held back at a time: under HALT, or for
-// want of money.
+// heldAt reports whether prompts may have been held back at a time: under HALT, or because money
+// was short.
 func (h history) heldAt(t time.Time) bool {
 	halted, tier := map[string]bool{}, ""
 	for _, l := range h.lines {

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/state"
 )
 
-// What one sender writes in a row, and one turn answers (docs/design.md, "Turns").
+// Messages that one sender writes in a row, and that one turn answers (docs/design.md, "Turns").
 
 // collecting begins the reason of a message that waits while its sender still writes.
 const collecting = "waits for what its sender still writes"
@@ -86,7 +86,8 @@ func markersOf(prompt string) (marker string, with []string) {
 	return with[len(with)-1], with[:len(with)-1]
 }
 
-// sharesTurn reports whether the message whose key ends so was answered with a newer one.
+// sharesTurn reports whether the message with this end of a key was answered together with a newer
+// one.
 func (h history) sharesTurn(ending string) bool {
 	return h.any(func(l line) bool {
 		return slices.ContainsFunc(l.Collected, func(other state.Message) bool { return strings.HasSuffix(other.Key, ending) })
@@ -116,8 +117,8 @@ func (r *record) hurtMarkers(h history) map[string]bool {
 	return hurt
 }
 
-// answeredWith returns 1 if a mail was answered by the reply to a newer one, which names
-// it. The caller must hold mu.
+// answeredWith returns 1 if the reply to a newer mail names this mail and so answers it. The caller
+// must hold mu.
 func (r *record) answeredWith(h history, l *incomingMail) int {
 	for _, task := range h.lines {
 		for _, other := range task.Collected {

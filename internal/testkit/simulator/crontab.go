@@ -25,9 +25,9 @@ type userCrontab struct {
 	torn    bool   // the next table will be torn
 }
 
-// crontabScript is the program. In mode "deaf" it refuses everything, in mode "mute"
-// it refuses to write, and in mode "torn" it installs only the begin of the next
-// table, once. In no mode it is the program of package crontest.
+// crontabScript is the program. In mode "deaf" it refuses everything, in mode "mute" it refuses to
+// write, and in mode "torn" it installs only the begin of the next table, once. Without a mode it
+// is the program of package crontest.
 const crontabScript = `#!/bin/sh
 table=%[1]s mode=
 [ -e %[2]s ] && read mode <%[2]s
@@ -60,7 +60,7 @@ func newCrontab(dir string) (*userCrontab, error) {
 	return t, testkit.WriteProgram(t.command, fmt.Sprintf(crontabScript, "'"+t.file+"'", "'"+t.modeFile+"'", "'"+sound+"'"))
 }
 
-// run is the Run of a cron.Table. In no mode it starts no process.
+// run is the Run of a cron.Table. Without a mode it starts no process.
 func (t *userCrontab) run(ctx context.Context, cmd *exec.Cmd, most capture.Limits) (capture.Printed, error) {
 	if _, err := os.Stat(t.modeFile); err == nil {
 		return capture.Run(ctx, cmd, most)

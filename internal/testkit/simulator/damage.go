@@ -202,7 +202,7 @@ func oneForm(text []byte) []byte {
 	return bytes.TrimSpace(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")))
 }
 
-// checkMeshNotHurt checks the same of a message to the mesh.
+// checkMeshNotHurt checks that a message to the mesh does not have the content of a damaged file.
 func (r *record) checkMeshNotHurt(id, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -217,7 +217,7 @@ func (r *record) checkMeshNotHurt(id, text string) {
 	}
 }
 
-// changed reports whether the damage changed a text of the file.
+// changed reports whether the text is new since the damage.
 func (h hurt) changed(text string) bool { return !bytes.Contains(h.was, []byte(text)) }
 
 // wasHurt reports whether the payload of the message under a key was damaged. The

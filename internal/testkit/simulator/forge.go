@@ -155,8 +155,8 @@ var natsPoints = []string{
 	"agent end", "agent end", // while its effects are under way
 }
 
-// overNATS changes the steps of a story so that its mesh is over NATS. What it adds is
-// drawn apart.
+// overNATS changes the steps of a story so that its mesh is over NATS. Its additions have their own
+// random numbers.
 func overNATS(seed int64, steps []Step) []Step {
 	g := generator{rand.New(rand.NewPCG(uint64(seed), 61))}
 	var all []Step

@@ -131,8 +131,8 @@ func (w *World) state() (s state.State, ok bool) {
 // known is the set of the keys of messages that the program has recorded.
 type known map[string]bool
 
-// known returns the keys in the history and in the state. That a mail cannot be fetched,
-// and its number, record only that it is in the mailbox.
+// known returns the keys in the history and in the state. A line about a failed fetch or a number
+// shows only that the mail is in the mailbox.
 func (w *World) known() known {
 	h, err := w.readHistory()
 	if err != nil {

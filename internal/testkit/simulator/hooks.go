@@ -29,7 +29,7 @@ type listener struct {
 // serials are the commits from one to another, without the first and with the last.
 type serials struct{ after, until uint64 }
 
-// hookCall is a call as the hook has seen it.
+// hookCall is a call as the hook saw it.
 type hookCall struct {
 	id     string
 	body   string
@@ -57,7 +57,7 @@ func newListeners() []*listener {
 // setHook lets a hook answer in another way from now on.
 func (w *World) setHook(s Step) error {
 	l := w.hooks[0]
-	if s.N%3 == 1 { // the one that hears of everything costs time
+	if s.N%3 == 1 { // the one with all events costs time
 		l = w.hooks[1]
 	}
 	last, recorded := w.serials()

@@ -179,7 +179,7 @@ func (w *World) postJunk(s Step) {
 	}
 	if w.nats != nil {
 		w.nats.postJunk(j.text)
-		j.acked = true // or else it is left: see checkSources
+		j.acked = true // a message that stays in the mailbox is left there: see checkSources
 	}
 	w.record.junk = append(w.record.junk, j)
 	w.count.happened("a message that cannot be decoded was on the mesh")

@@ -30,7 +30,7 @@ type natsMesh struct {
 	ends     map[string]string   // the end of the key of a message to us, by the id that acknowledges it
 	letters  []memcarrier.Letter // that others have signed
 	sent     map[string]string   // our messages as JSON, by id
-	switched []bool              // HALT as it was set and lifted, in turn
+	switched []bool              // each HALT and GO, in order
 	lagged   bool                // an older HALT was shown
 }
 
@@ -46,7 +46,7 @@ func (n *natsMesh) carrier(p *process) *memcarrier.Carrier {
 	}
 }
 
-// laneOf returns the lane of a call. Nobody waits for an announcement.
+// laneOf returns the lane of a call. The process does not wait for an announcement.
 func laneOf(call string) Lane {
 	switch call {
 	case "take", "mailbox":
@@ -123,8 +123,8 @@ func (n *natsMesh) reached(c memcarrier.Call, err error) {
 	}
 }
 
-// checkRepeat checks that a message which we send again is the same to the bit, with the time that
-// is signed.
+// checkRepeat checks that a message that is sent again is the same to the bit, with the signed
+// time.
 func (n *natsMesh) checkRepeat(m mesh.Message) {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -156,8 +156,8 @@ func (n *natsMesh) checkAck(id string) {
 	}
 }
 
-// disguise changes an answer to a poll as a server does that lags: HALT is the one before, and
-// messages come after a minute.
+// disguise changes an answer to a poll as a server does that lags: it shows the HALT before the
+// last one, and hands out messages a minute later.
 func (n *natsMesh) disguise(box *mesh.Mailbox) {
 	if box == nil {
 		return
@@ -175,8 +175,8 @@ func (n *natsMesh) disguise(box *mesh.Mailbox) {
 	box.Halted, n.lagged = n.switched[len(n.switched)-2], true
 }
 
-// letter returns a message to us in the name of a handle. Its sender has signed it, if we have the
-// sender's key.
+// letter returns a signed message to us in the name of a handle. The signature of a stranger proves
+// no sender.
 func (n *natsMesh) letter(from, id string, body []byte) memcarrier.Letter {
 	return memcarrier.Letter{To: handle, From: from, ID: id, At: n.world.clock.servers(), Body: body, Proven: from != stranger}
 }
@@ -233,7 +233,7 @@ func (n *natsMesh) setHalt(on bool) {
 	n.switched = append(n.switched, on)
 }
 
-// halts returns the HALT of the mesh as it was set and lifted, in turn.
+// halts returns each HALT and GO of the mesh, in order.
 func (w *World) halts() []bool {
 	if w.nats == nil {
 		return nil

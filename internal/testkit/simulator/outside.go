@@ -32,8 +32,8 @@ type outsideReport struct {
 	sure          bool      // the command has confirmed it
 }
 
-// startOutside plays an agent that starts something which reports later, unless it is
-// told that it has done so.
+// startOutside plays an agent that starts work which reports later, unless an earlier attempt has
+// started it.
 func (a *livingAgent) startOutside(at turn.Attempt, do, marker string, answer turn.Result) turn.Result {
 	w := a.world
 	if strings.Contains(string(at.Prompt), "\n<report ") || strings.Contains(string(at.Prompt), "an earlier attempt has started this") {
@@ -89,7 +89,7 @@ func (a *livingAgent) await(name string, do func(context.Context, *cycle.Agent) 
 	return id
 }
 
-// reportOutside lets something report that a turn has started.
+// reportOutside gives the report on work that a turn has started.
 func (w *World) reportOutside(s Step) error {
 	h, err := w.readHistory()
 	if err != nil {
@@ -177,7 +177,7 @@ func (w *World) reportHere(r *outsideReport, faults []Fault) error {
 type outsideWait struct {
 	id, turn, what string
 	begun          time.Time
-	reports        []line    // that counted
+	reports        []line    // the lines of those that counted
 	missed         string    // the last word in place of the report
 	missedAt       time.Time //
 	withdrawn      bool

@@ -152,8 +152,8 @@ func (w *World) wishInside(s Step) {
 	w.inside = append(w.inside, s.Inside...)
 }
 
-// someMail returns the Message-ID of a mail that we sent. That of a challenge, or
-// of a question, is known to those alone who read the operator's mailbox.
+// someMail returns the Message-ID of a mail that we sent. Only readers of the operator's mailbox
+// know that of a challenge or a question.
 func (r *record) someMail(n int, operator bool) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

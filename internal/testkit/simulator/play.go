@@ -248,8 +248,8 @@ func (w *World) tell(s Step) error {
 	})
 }
 
-// say plays a command that puts a message into the inbox and then polls. It notes the
-// key of the message.
+// say plays a command that puts a message into the inbox and then polls. It records the key of the
+// message.
 func (w *World) say(s Step, key *string, do func(context.Context, *cycle.Agent) (key string, err error)) error {
 	return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
 		given, err := do(ctx, a)
@@ -295,7 +295,7 @@ func lines(list []string) string {
 	return strings.Join(list, "\n") + "\n"
 }
 
-// startOutage makes something fail for a while.
+// startOutage begins an outage of N processes.
 func (w *World) startOutage(s Step) error {
 	if mode, ok := strings.CutPrefix(s.Kind, "crontab-"); ok {
 		if mode == "fine" {

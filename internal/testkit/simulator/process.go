@@ -190,7 +190,7 @@ func (p *process) strike(f *Fault, site string) verdict {
 	case way != "":
 		w.troubled(way)
 	case f.What != Crash && f.What != CrashLate && f.What != Power:
-		w.troubled("mesh", "smtp") // an effect that cannot be recorded before is not sent
+		w.troubled("mesh", "smtp") // an effect that could not be recorded is not sent
 	}
 	switch f.What {
 	case Crash:
@@ -236,7 +236,7 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 		return goOn
 	}
 	p.mu.Lock()
-	if p.over { // of a request that it has not waited for
+	if p.over { // a fault of a request that it did not await
 		p.mu.Unlock()
 		return goOn
 	}

@@ -13,8 +13,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Programs on the machine of the agent say something (docs/design.md, "Words of
-// programs").
+// Messages of programs on the machine of the agent (docs/design.md, "Words of programs").
 
 // webhook is the name of programs that speak through `listen`.
 const webhook = "webhook"
@@ -155,7 +154,7 @@ func (w *World) checkProgramRate(h history) {
 		return
 	}
 	waited, began := map[string]bool{}, map[string]bool{}
-	var ran []time.Time // from when on the hour held one
+	var ran []time.Time // when each was let run
 	for _, l := range h.lines {
 		switch {
 		case l.Kind == "message" && l.Source == "event" && l.What == "" && l.Message != nil && !l.Message.Operator:

@@ -140,14 +140,14 @@ const (
 	refuted  = "Authentication-Results: " + authserv + "; dkim=none; dmarc=fail header.from=example.com\n"
 )
 
-// proof returns the header of a mail that the operator's provider signed. The
-// signature covers fields, and the mail server found it to be valid.
+// proof returns the header of a mail that the operator's provider signed. The signature covers
+// fields and is valid.
 func proof(fields ...string) string {
 	return mailtest.Verdict(authserv, "example.com") + "\n" + mailtest.Signature("example.com", fields...) + "\n"
 }
 
-// signed are the fields that most providers sign, and typed those of a provider
-// that signs how the body is to be read, too.
+// signed are the fields that most providers sign. typed are those of a provider that also signs how
+// the body is read.
 var (
 	signed = []string{"From", "To", "Subject", "Date"}
 	typed  = append(signed[:4:4], "Content-Type", "Content-Transfer-Encoding")
@@ -258,8 +258,7 @@ func (w *World) checkTokens(history) {
 	}
 }
 
-// asksLater reports whether the operator was not asked about a mail that they are to be
-// asked about.
+// asksLater reports whether the operator is still to be asked about a mail.
 func (h history) asksLater() bool {
 	later := map[string]bool{}
 	for _, l := range h.lines {

@@ -42,7 +42,7 @@ type record struct {
 	added           releases // commands that added credit
 	paid            []string // ids of spendings that were reported while a turn ran
 	notes           notes
-	sessions        map[string]string          // whose each is, by its id; see speaker
+	sessions        map[string]string          // the speaker of each session, by id; see speaker
 	lastTrouble     map[string]time.Time       // when sending last failed, by channel
 	observedOutages map[string]*observedOutage // the last outage of each credential
 	outer           int                        // number of the current outermost process
@@ -71,7 +71,7 @@ type incomingMail struct {
 	keys         []string // the ends of all keys that it ever had
 	fate         fate
 	control      string
-	unmarked     bool     // its text is that of many
+	unmarked     bool     // other mails have the same text
 	read         bool     // a person opened it
 	token        string   // the token that may release it
 	said         []string // tokens with which the operator answered YES to it
@@ -81,13 +81,13 @@ type incomingMail struct {
 	gone         bool     // a person deleted it
 	lost         bool     // and it may not have been recorded before
 	chances      int      // undisturbed polls since it came
-	about        string   // of a mail that came back: the Message-ID that it names
-	real         bool     // and that is of a mail that we sent
+	about        string   // of a bounce: the Message-ID that it names
+	real         bool     // the bounce names a mail that we sent
 	releases
 }
 
-// excused reports whether the mail need not have come in: a person deleted it before,
-// or had read it when the cursor passed it by mistake.
+// excused reports whether the mail need not have come in: a person deleted it before, or had read
+// it when the cursor passed it by mistake.
 func (l *incomingMail) excused() bool { return l.lost || l.passed && l.read }
 
 // isAmong reports whether one of the keys of the mail is in a set.
@@ -110,7 +110,7 @@ const (
 	obeyed               // a control: one answer, no turn
 	relayed              // a mail to the operator, no turn
 	consents             // an answer about another mail, no turn
-	settles              // the answer to a question, no turn; or else as if there were no question
+	settles              // the answer to a question, no turn; without a question as answered
 )
 
 // meshMessage is a message that the mesh accepted for us.
@@ -132,7 +132,7 @@ type prompt struct {
 	turn    string
 	epoch   uint64
 	marker  string // of the message
-	owner   string // the same, or that of the message about which the agent planned the turn
+	owner   string // the same, or the marker of the message that a planned turn is about
 	text    string
 	session string   // that it continues
 	outer   int      // number of the outermost process at that time
@@ -261,7 +261,7 @@ func (r *record) mailed(effect string) (sent []*outgoing) {
 // words returns the text in one line.
 func (o *outgoing) words() string { return strings.Join(strings.Fields(o.text), " ") }
 
-// checkSeenFlag checks the same for \Seen. words is the IMAP command.
+// checkSeenFlag checks that a mail is durable before it is marked \Seen. words is the IMAP command.
 func (r *record) checkSeenFlag(words []string) {
 	if len(words) < 4 {
 		return

@@ -299,7 +299,7 @@ func (w *World) checkCopies(h history) {
 	}
 }
 
-// This file plays submission servers that take no mail for now, or not this one.
+// This file plays submission servers that refuse all mail for a while, or one mail for good.
 
 // refuseMail is the answer to MAIL: 451 while the server takes no mail for now.
 func (w *World) refuseMail(string) error {

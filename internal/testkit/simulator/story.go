@@ -70,7 +70,7 @@ const (
 	Clock    Deed = "clock"    // the clock of the machine jumps by For
 	Read     Deed = "read"     // a person opens a mail
 	Expunge  Deed = "expunge"  // a person deletes a mail for good
-	Collect  Deed = "collect"  // from now on a sender is waited for until they were silent for For
+	Collect  Deed = "collect"  // from now on the agent waits until a sender is silent for For
 	Rate     Deed = "rate"     // from now on N mails of the operator come in within an hour
 	Renumber Deed = "renumber" // the mailbox gets another UIDVALIDITY
 	Edit     Deed = "edit"     // a person edits the crontab; Kind: see edits

@@ -35,8 +35,8 @@ func (w *World) fallIll(l *incomingMail, ill string, lasts time.Duration) {
 	l.ill = &illness{part: part, what: what, until: w.clock.servers().Add(lasts), polls: map[int]bool{}}
 }
 
-// headless reports whether the header comes empty. Such a mail is taken all the same,
-// by how it begins.
+// headless reports whether the header comes empty. The agent takes such a mail all the same, by the
+// beginning of its text.
 func (i *illness) headless() bool {
 	return i.part == "head" && (i.what == "empty" || i.what == "nil" || i.what == "bodiless")
 }
@@ -58,7 +58,7 @@ func (r *record) isIll(l *incomingMail) bool {
 	return l.ill != nil && r.world.clock.servers().Before(l.ill.until)
 }
 
-// strikes returns how an answer about a mail fails now, or "".
+// strikes returns the failure of an answer about a mail now, or "".
 func (r *record) strikes(uid uint32, part string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *link) unruly(a mailtest.Answer) (told mailtest.Answer, end bool) {
 			w.record.omit(uid, "", l)
 		}
 		return nil, false
-	case nextUID.Match(a[0]) && w.down("imap-stale") && !w.clock.daysOff(): // mail is searched for by its day
+	case nextUID.Match(a[0]) && w.down("imap-stale") && !w.clock.daysOff(): // the agent searches for mail by its day
 		w.count.happened("UIDNEXT was stale")
 		return mailtest.Answer{nextUID.ReplaceAllFunc(a[0], stale)}, false
 	}
@@ -245,8 +245,8 @@ func (r *record) brokenOff() {
 	r.broken++
 }
 
-// patience returns in how many undisturbed polls a mail must have come in, if so many
-// others cannot be handed out. Each may break the connection once before it is last.
+// patience returns the number of undisturbed polls within which a mail must come in, if so many
+// other mails cannot be handed out. Each may break the connection once.
 func patience(ill int) int { return 2 + 2*ill }
 
 // tellings match the three notices about a mail that cannot be fetched.
@@ -295,9 +295,9 @@ func (w *World) checkTellings(h history) {
 	}
 }
 
-// renumbered returns how often the operator was told that a mail is not tried any more
-// because its number is gone. A server with a stale UIDNEXT says so of a mail that is
-// there: that it fails is news again.
+// renumbered returns how often the operator was told that a mail is given up because its number is
+// gone. A server with a stale UIDNEXT causes that for a mail that is still there, whose failure
+// then counts as new.
 func (h history) renumbered(key string) (n int) {
 	for _, l := range h.lines {
 		if l.Kind == "fetch" && l.What == "ended" && l.Key == key && strings.Contains(l.Reason, "not tried any more under this key") {

@@ -67,10 +67,10 @@ type World struct {
 	copies   bool          // [replies] sent
 	fallback bool          // [[turn.fallback]]
 	provider provider
-	calmed   bool // no outage of the provider begins any more
+	calmed   bool // the provider has no further outages
 
 	prompts     []ClockPrompt // that are configured now
-	configured  []ClockPrompt // that were
+	configured  []ClockPrompt // the prompts of the story
 	promptPolls []promptPoll
 	asked       int // programs of prompts
 
@@ -92,7 +92,7 @@ type World struct {
 	inside   []Fault       // strike the next command that an agent calls
 	rate     int           // mails of the operator in an hour, as agent.toml has it; 0 = any
 	collect  time.Duration // [turn] collect
-	longest  time.Duration // that it ever was
+	longest  time.Duration // the longest value
 	strikes  int           // number of faults that have struck
 	rung     bool          // a nudge came while a process was working
 	broken   *Violation
