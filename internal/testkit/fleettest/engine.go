@@ -32,7 +32,7 @@ func NewKey(t testing.TB) Key {
 	return Key{seed, public}
 }
 
-// Engine is one nats-server, or three, which end with the test.
+// Engine is one nats-server, or a cluster of three. It ends with the test.
 type Engine struct {
 	Servers []*Server
 	Admin   Key
@@ -44,10 +44,11 @@ type Engine struct {
 // Start starts one server with a mailbox for each handle.
 func Start(t testing.TB, handles ...string) *Engine { return start(t, 1, handles) }
 
-// StartCluster starts three servers, likewise. Each message is stored on all of them.
+// StartCluster starts three servers with a mailbox for each handle. Each message is stored on all
+// of them.
 func StartCluster(t testing.TB, handles ...string) *Engine { return start(t, 3, handles) }
 
-// patience is how long an engine may take to do what it was asked.
+// patience limits every wait for the servers.
 const patience = 30 * time.Second
 
 func start(t testing.TB, servers int, handles []string) *Engine {
@@ -57,7 +58,7 @@ func start(t testing.TB, servers int, handles []string) *Engine {
 	return e
 }
 
-// StartBare starts so many servers, which know the users and have no streams yet.
+// StartBare starts this number of servers, which know the users and have no streams yet.
 func StartBare(t testing.TB, servers int, handles ...string) *Engine {
 	t.Helper()
 	path := Program(t)
@@ -82,7 +83,7 @@ func StartBare(t testing.TB, servers int, handles ...string) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = storeDir.ReplaceAllString(text, "") // each has its own
+	text = storeDir.ReplaceAllString(text, "") // each server has its own
 	if err := os.WriteFile(filepath.Join(dir, "fleet.conf"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func (e *Engine) Keys() map[string]string {
 	return keys
 }
 
-// Conn returns a connection of the user of a handle, "" for the administrator.
+// Conn returns a connection with the key of a handle, or of the administrator for "".
 func (e *Engine) Conn(handle string) *fleet.Conn {
 	e.t.Helper()
 	key := e.Admin
@@ -133,7 +134,7 @@ func (e *Engine) Conn(handle string) *fleet.Conn {
 	return c
 }
 
-// Client returns an agent's side of the mesh. It knows the keys of all others.
+// Client returns the client of an agent, which knows the keys of all others.
 func (e *Engine) Client(handle string) *natsmesh.Client {
 	e.t.Helper()
 	if e.Users[handle].Seed == "" {
@@ -148,7 +149,7 @@ func seed(k Key) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return k.Seed, nil }
 }
 
-// Create waits until the engine answers, and makes the streams and the mailboxes.
+// Create waits until the servers answer, and makes the streams and the mailboxes.
 func (e *Engine) Create() {
 	e.t.Helper()
 	c := e.Conn("")
@@ -160,7 +161,7 @@ func (e *Engine) Create() {
 	})
 }
 
-// Asker returns what asks the engine for fleet.Create.
+// Asker adapts a connection for fleet.Create.
 func Asker(c *fleet.Conn) fleet.Ask {
 	return func(ctx context.Context, subject string, body []byte) ([]byte, error) {
 		a, err := c.Request(ctx, subject, body, nil)
@@ -186,8 +187,8 @@ func (e *Engine) Until(what string, try func(context.Context) error) {
 	}
 }
 
-// Ask sends a request to the API of JetStream as the administrator, and decodes its
-// answer into a value, unless that is nil. While servers come and go it is sent again.
+// Ask sends a request to the API of JetStream as the administrator, and decodes the answer into a
+// value, or drops it if into is nil. It repeats the request while servers come and go.
 func (e *Engine) Ask(call string, request, into any) {
 	e.t.Helper()
 	var body []byte
@@ -206,7 +207,7 @@ func (e *Engine) Ask(call string, request, into any) {
 		case err != nil:
 			return err
 		case deletes && strings.Contains(string(data), "stream not found"):
-			return nil // an answer was lost
+			return nil // the answer to an earlier try was lost
 		case strings.Contains(string(data), `"error":`):
 			return errors.New(string(data))
 		case into != nil:
@@ -262,5 +263,6 @@ func (e *Engine) Leader(stream string) *Server {
 	return leader
 }
 
-// besideForRoutes is what fleet.Plan adds to a port on this machine for routes.
+// besideForRoutes is the distance between the port of a server and its port for routes on one
+// machine, as in fleet.Plan.
 const besideForRoutes = 2000

@@ -16,9 +16,9 @@ import (
 
 const module = "github.com/nats-io/nats-server/v2"
 
-// Program returns the path of a nats-server of the version in go.mod. The test is skipped
-// if there is none; with AGENTSTATELOOP_REQUIRE_REAL=1 it is built, once for all tests,
-// which takes a minute.
+// Program returns the path of a nats-server of the version in go.mod. Without one it skips the
+// test, or with AGENTSTATELOOP_REQUIRE_REAL=1 builds the server, once for all tests, which takes a
+// minute.
 func Program(t testing.TB) string {
 	t.Helper()
 	path, err := built()

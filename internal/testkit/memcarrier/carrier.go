@@ -28,7 +28,7 @@ type Carrier struct {
 	Hook func(c Call, do func() error) error
 
 	// The mutex of the mesh guards these.
-	held   map[string][]*letter // messages that were shown and are not acknowledged, by id
+	held   map[string][]*letter // shown messages without an acknowledgement, by id
 	looked time.Time            // when the mailbox was last read
 }
 
@@ -40,7 +40,7 @@ type Call struct {
 	Box     *mesh.Mailbox // the answer to take; a hook may change it
 }
 
-// call makes a call of the mesh, which do has locked.
+// call locks the mesh for do, and lets the hook call it.
 func (c *Carrier) call(call Call, do func(m *Mesh) error) error {
 	locked := func() error {
 		c.Mesh.mu.Lock()
@@ -53,10 +53,10 @@ func (c *Carrier) call(call Call, do func(m *Mesh) error) error {
 	return c.Hook(call, locked)
 }
 
-// Address returns a url that leads nowhere.
+// Address returns a url for people.
 func (c *Carrier) Address() string { return "memory:" }
 
-// Close forgets which messages this process was shown.
+// Close forgets the messages that this process was shown.
 func (c *Carrier) Close() {
 	c.Mesh.mu.Lock()
 	defer c.Mesh.mu.Unlock()
@@ -87,8 +87,8 @@ func (c *Carrier) Mailbox(ctx context.Context, wait time.Duration) (box mesh.Mai
 	return box, err
 }
 
-// show returns the messages that wait, and takes them for a poll. An acknowledgement names only
-// an id: while two senders use one, only the first one's message is shown.
+// show returns the messages that wait, and takes them for a poll. An acknowledgement names only an
+// id: of two messages of different senders with one id, it shows only the first.
 func (c *Carrier) show(take bool) mesh.Mailbox {
 	box, now, size, shown := c.Mesh.halt, c.Mesh.now(), 0, map[string]bool{}
 	c.looked = now
@@ -124,8 +124,8 @@ func (c *Carrier) show(take bool) mesh.Mailbox {
 	return box
 }
 
-// Ack removes a message that was shown, and its files. It looks for a message that another
-// process was shown, if this one has not read the mailbox within a minute.
+// Ack removes a shown message and its files. If this process was not shown the message and has not
+// read the mailbox within a minute, it looks there.
 func (c *Carrier) Ack(_ context.Context, id string) error {
 	return c.call(Call{Name: "ack", ID: id}, func(m *Mesh) error {
 		if c.held[id] == nil && (c.looked.IsZero() || m.now().Sub(c.looked) >= time.Minute) {
@@ -194,7 +194,7 @@ func refused(op string, code int, reason string) error {
 	return &mesh.Error{Op: op, Code: code, Err: errors.New(reason)}
 }
 
-// Watch waits until messages wait or HALT changes. A nudge of our own stands for the messages.
+// Watch waits until messages wait or HALT changes. A nudge of our own represents the messages.
 func (c *Carrier) Watch(ctx context.Context, wait time.Duration) (box mesh.Mailbox, err error) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

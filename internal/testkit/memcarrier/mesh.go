@@ -32,12 +32,12 @@ type Mesh struct {
 	now     func() time.Time
 	mu      sync.Mutex
 	boxes   map[string][]*letter // by recipient, oldest first
-	repeats map[string]time.Time // when something was first stored, by its digest
+	repeats map[string]time.Time // when a message or task was first stored, by its digest
 	halt    mesh.Mailbox         // Halted and HaltUnproven
 	rows    map[string]mesh.Presence
 	tasks   []Task
 	files   map[fileKey]file
-	changed chan struct{} // closed when something is sent, or HALT changes
+	changed chan struct{} // closed when a message is sent or HALT changes
 }
 
 // New returns an empty mesh with a clock.
@@ -80,8 +80,8 @@ type letter struct {
 	taken   time.Time // when a poll last got it; zero while it waits
 }
 
-// Put stores a letter, unless the mesh knows it. It returns the id under which the
-// recipient sees the letter, and an *mesh.Error if the sender's part of the mailbox is full.
+// Put stores a letter, unless it repeats one with Once. It returns the id under which the recipient
+// sees the letter, and an *mesh.Error if the sender's part of the mailbox is full.
 func (m *Mesh) Put(l Letter) (id string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,7 +110,7 @@ func (m *Mesh) put(l Letter) (id string, err error) {
 	return id, nil
 }
 
-// known reports whether something with this digest was stored within the last hour.
+// known reports whether a message or task with this digest was stored within the last hour.
 func (m *Mesh) known(digest string) bool {
 	first, known := m.repeats[digest]
 	return known && m.now().Sub(first) < window
@@ -153,15 +153,15 @@ func (m *Mesh) Waiting(handle string) (waiting []Letter) {
 	return waiting
 }
 
-// Drain empties a mailbox, as an agent does that acknowledges everything in it.
+// Drain empties a mailbox, as an agent does that acknowledges all messages.
 func (m *Mesh) Drain(handle string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.boxes, handle)
 }
 
-// SetHalt sets or lifts the HALT of the mesh. A GO that is not proven changes nothing for the
-// agents, and a HALT needs no proof.
+// SetHalt sets or lifts the HALT of the mesh. Agents ignore a GO that is not proven. A HALT needs
+// no proof.
 func (m *Mesh) SetHalt(on, proven bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,7 +173,7 @@ func (m *Mesh) setHalt(on, proven bool) {
 	m.ring()
 }
 
-// ring wakes everybody who listens.
+// ring wakes every listener.
 func (m *Mesh) ring() {
 	close(m.changed)
 	m.changed = make(chan struct{})
