@@ -38,7 +38,7 @@ type process struct {
 	sites  map[string]int
 	dead   bool
 
-	lingering *livingAgent // has answered, and its runner waits for its end; nil if there is no such agent
+	lingering *livingAgent // has answered, and its runner waits for its end; nil without such an agent
 
 	refused     []string // credentials that servers have refused
 	interrupted bool     // another process ran meanwhile
