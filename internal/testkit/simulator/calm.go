@@ -136,7 +136,7 @@ func (w *World) finish() {
 // status returns the answer of the command `status`. Its process only reads, so the crontab stays
 // as the poll before left it.
 func (w *World) status() (s cycle.Status, err error) {
-	defer w.rested(w.isRestful())
+	defer w.restful.Store(w.restful.Load())
 	w.run("status", nil, func(_ context.Context, a *cycle.Agent) error {
 		s, err = a.Status()
 		return err

@@ -14,17 +14,14 @@ import (
 // checkEnd checks the end of a process that was not killed.
 func (w *World) checkEnd(p *process, err error) {
 	w.count.process()
-	w.mu.Lock()
-	rung := w.rung
-	w.mu.Unlock()
-	if err == nil && rung && w.depth() == 1 && p.strikes == w.strikeCount() {
+	if err == nil && w.rung.Load() && w.depth() == 1 && p.strikes == w.strikes.Load() {
 		w.checkNudgeSeen(p)
 	}
 	if err == nil || errors.Is(err, cycle.ErrBusy) || aborted(err) {
 		return
 	}
 	w.mu.Lock()
-	struck := w.strikes > 0 || len(w.outages) > 0
+	struck := w.strikes.Load() > 0 || len(w.outages) > 0
 	w.mu.Unlock()
 	if p.name == "poll" && !struck {
 		w.violate("6", "a poll that no fault struck failed: %v", err)

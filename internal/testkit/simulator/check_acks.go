@@ -105,12 +105,12 @@ func (p *process) takeTime(ctx context.Context, a *livingAgent, marker string) {
 // awaitAck gives the runner time to send the ack whose time has come. The runner looks twice a
 // second, and only the state shows that it sent the ack.
 func (p *process) awaitAck(ctx context.Context, a *livingAgent) {
-	w, strikes := p.world, p.world.strikeCount()
+	w, strikes := p.world, p.world.strikes.Load()
 	for end := time.Now().Add(10 * time.Second); w.ackWaits(); time.Sleep(10 * time.Millisecond) {
 		switch {
 		case p.isDead():
 			p.leaveOrphan(a)
-		case ctx.Err() != nil, w.strikeCount() != strikes, w.isHalted():
+		case ctx.Err() != nil, w.strikes.Load() != strikes, w.isHalted():
 			return
 		case time.Now().After(end):
 			w.violate("3", "the process that runs a turn has not sent the ack whose time has come")

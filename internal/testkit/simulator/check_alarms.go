@@ -87,24 +87,9 @@ func waitsForAWord(s state.State, m state.Message) bool {
 	return strings.HasPrefix(m.Key, "self:") && m.TurnID == "" && usedUp
 }
 
-// rested records whether the last process was an undisturbed poll. Then the crontab is as that poll
-// left it, and the rows with a time are known.
-func (w *World) rested(yes bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.restful = yes
-}
-
-// isRestful returns the value that rested recorded.
-func (w *World) isRestful() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.restful
-}
-
 // nextTimed returns when a line of ours must fire for a row, if that is known.
 func (w *World) nextTimed() (by time.Time, what string) {
-	if !w.isRestful() || !w.wellFormed() {
+	if !w.restful.Load() || !w.wellFormed() {
 		return time.Time{}, ""
 	}
 	s, ok := w.state()

@@ -185,7 +185,7 @@ type observedOutage struct {
 func (p *process) undisturbed(took time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.name == "poll" && p.world.depth() == 1 && p.strikes == p.world.strikeCount() && !p.interrupted && took < networkTimeout
+	return p.name == "poll" && p.world.depth() == 1 && p.strikes == p.world.strikes.Load() && !p.interrupted && took < networkTimeout
 }
 
 // checkOutageReported checks, after an undisturbed poll with a refused credential, that the

@@ -11,26 +11,43 @@ import (
 // clock is the time in a world. The servers have the true time. The clock of the
 // agent's machine may be wrong.
 type clock struct {
-	mu   sync.Mutex
+	mu sync.Mutex
+	clockFace
+}
+
+// clockFace is the state of a clock.
+type clockFace struct {
 	true time.Time
-	skew time.Duration
-	back bool // it was set back at least once
-	off  bool // it was ever wrong
+	skew time.Duration // of the machine
+	back bool          // it was set back at least once
+	off  bool          // it was ever wrong
+}
+
+func (c *clock) read() clockFace {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clockFace
 }
 
 // servers returns the time of the mail servers and the mesh.
-func (c *clock) servers() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.true
-}
+func (c *clock) servers() time.Time { return c.read().true }
 
 // machine returns the time that the agent and cron see.
-func (c *clock) machine() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.true.Add(c.skew)
-}
+func (c *clock) machine() time.Time { r := c.read(); return r.true.Add(r.skew) }
+
+func (c *clock) skewed() time.Duration { return c.read().skew }
+
+// daysOff reports whether the machine's clock is so wrong that a search for "mail
+// since the day before" finds the wrong day.
+func (c *clock) daysOff() bool { return c.skewed().Abs() > 12*time.Hour }
+
+// wasSetBack reports whether the machine's clock was ever set back. That changes
+// the recorded begin of an outage.
+func (c *clock) wasSetBack() bool { return c.read().back }
+
+// wasWrong reports whether the machine's clock ever jumped. Then moments that were computed before
+// have moved.
+func (c *clock) wasWrong() bool { return c.read().off }
 
 func (c *clock) pass(d time.Duration) {
 	c.mu.Lock()
@@ -43,32 +60,6 @@ func (c *clock) jump(d time.Duration) {
 	defer c.mu.Unlock()
 	c.skew += d
 	c.back, c.off = c.back || d < 0, true
-}
-
-func (c *clock) skewed() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.skew
-}
-
-// daysOff reports whether the machine's clock is so wrong that a search for "mail
-// since the day before" finds the wrong day.
-func (c *clock) daysOff() bool { return c.skewed().Abs() > 12*time.Hour }
-
-// wasSetBack reports whether the machine's clock was ever set back. That changes
-// the recorded begin of an outage.
-func (c *clock) wasSetBack() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.back
-}
-
-// wasWrong reports whether the machine's clock ever jumped. Then moments that were computed before
-// have moved.
-func (c *clock) wasWrong() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.off
 }
 
 // settle corrects the machine's clock.
@@ -98,7 +89,7 @@ func (w *World) wait(s Step) error {
 			continue
 		}
 		if fired >= maxFired {
-			w.rested(false) // it may sleep through the minute of an alarm line
+			w.restful.Store(false) // it may sleep through the minute of an alarm line
 			continue
 		}
 		if !w.fires(next) {

@@ -114,7 +114,7 @@ func (r *record) checkClockRights(p prompt, extra []string) {
 // promptPoll is an undisturbed poll, which must have made the due prompts.
 type promptPoll struct {
 	at     time.Time
-	strike int // faults that had struck before
+	strike int64 // faults that had struck before
 }
 
 // notePromptPoll records an undisturbed poll.
@@ -122,7 +122,7 @@ func (w *World) notePromptPoll(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.prompts) > 0 && !w.clock.wasWrong() {
-		w.promptPolls = append(w.promptPolls, promptPoll{at, w.strikes})
+		w.promptPolls = append(w.promptPolls, promptPoll{at, w.strikes.Load()})
 	}
 }
 

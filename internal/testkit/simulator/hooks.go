@@ -68,7 +68,7 @@ func (w *World) setHook(s Step) error {
 		l.spans[len(l.spans)-1].until = recorded
 	}
 	l.mode = s.Kind
-	w.rested(false)
+	w.restful.Store(false)
 	return nil
 }
 
@@ -168,10 +168,10 @@ func (p *process) pollWhileHookHangs() {
 	p.mu.Lock()
 	p.interrupted = true
 	p.mu.Unlock()
-	strikes, began, begin := w.strikeCount(), w.clock.servers(), time.Now()
+	strikes, began, begin := w.strikes.Load(), w.clock.servers(), time.Now()
 	o := cycle.PollOptions{ByHand: true}
 	r, err := w.poll(nil, o)
-	if err == nil && r.Skipped == "" && strikes == w.strikeCount() && time.Since(begin) < networkTimeout {
+	if err == nil && r.Skipped == "" && strikes == w.strikes.Load() && time.Since(begin) < networkTimeout {
 		w.count.happened("a poll ran while a hook hung")
 		w.checkSending(r, o, began)
 	}

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 )
@@ -93,25 +95,15 @@ func (r *record) watchMesh(mesh http.Handler) http.Handler {
 			return
 		}
 		req.Body = io.NopCloser(bytes.NewReader(body))
-		seen := &statusRecorder{ResponseWriter: w}
+		seen := httptest.NewRecorder()
 		mesh.ServeHTTP(seen, req)
-		if seen.code == http.StatusOK || seen.code == http.StatusAccepted {
+		pass(w, seen, seen.Body.Bytes())
+		if seen.Code == http.StatusOK || seen.Code == http.StatusAccepted {
 			r.meshSent(body)
 		} else {
 			r.world.troubled("mesh")
 		}
 	})
-}
-
-// statusRecorder records the status code of an answer.
-type statusRecorder struct {
-	http.ResponseWriter
-	code int
-}
-
-func (w *statusRecorder) WriteHeader(code int) {
-	w.code = code
-	w.ResponseWriter.WriteHeader(code)
 }
 
 // meshSent records a message that we posted to the mesh.
@@ -195,13 +187,12 @@ func (r *record) withJunk(w http.ResponseWriter, req *http.Request, mesh http.Ha
 		mesh.ServeHTTP(w, req)
 		return
 	}
-	whole := &written{header: http.Header{}}
+	whole := httptest.NewRecorder()
 	mesh.ServeHTTP(whole, req)
 	var box map[string]json.RawMessage
 	var messages []json.RawMessage
-	if json.Unmarshal(whole.body.Bytes(), &box) != nil || json.Unmarshal(box["messages"], &messages) != nil {
-		w.WriteHeader(whole.code) // an error
-		w.Write(whole.body.Bytes())
+	if json.Unmarshal(whole.Body.Bytes(), &box) != nil || json.Unmarshal(box["messages"], &messages) != nil {
+		pass(w, whole, whole.Body.Bytes()) // an error
 		return
 	}
 	for _, j := range left {
@@ -209,9 +200,15 @@ func (r *record) withJunk(w http.ResponseWriter, req *http.Request, mesh http.Ha
 	}
 	box["messages"], _ = json.Marshal(messages)
 	data, _ := json.Marshal(box)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(whole.code)
-	w.Write(data)
+	pass(w, whole, data)
+}
+
+// pass answers with the status and header of a recorded answer, and a body.
+func pass(w http.ResponseWriter, seen *httptest.ResponseRecorder, body []byte) {
+	maps.Copy(w.Header(), seen.Header())
+	w.Header().Del("Content-Length")
+	w.WriteHeader(seen.Code)
+	w.Write(body)
 }
 
 // ackJunk takes a message out of the mailbox, if it is one that cannot be decoded.

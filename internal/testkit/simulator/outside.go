@@ -139,12 +139,12 @@ func (w *World) report(id, way string, faults []Fault) error {
 // reportHere runs the command `report`.
 func (w *World) reportHere(r *outsideReport, faults []Fault) error {
 	taken := false
-	strikes := w.strikeCount()
+	strikes := w.strikes.Load()
 	err, killed := w.run("report", faults, func(ctx context.Context, a *cycle.Agent) (err error) {
 		taken, err = a.TakeReport(ctx, r.id, cycle.LocalReport{From: "deploy", Status: state.Success, Text: r.text})
 		return err
 	})
-	if killed || err != nil && strikes != w.strikeCount() {
+	if killed || err != nil && strikes != w.strikes.Load() {
 		return err
 	}
 	h, failed := w.readHistory()

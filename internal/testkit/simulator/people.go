@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -268,20 +269,10 @@ func (w *World) callMesh(method, path string, body any) (code int, answer []byte
 	if token := meshTokens[caller]; token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	r := &written{header: http.Header{}}
+	r := httptest.NewRecorder()
 	w.mesh.ServeHTTP(r, req)
-	return r.code, r.body.Bytes()
+	return r.Code, r.Body.Bytes()
 }
-
-type written struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-}
-
-func (w *written) Header() http.Header         { return w.header }
-func (w *written) WriteHeader(code int)        { w.code = code }
-func (w *written) Write(p []byte) (int, error) { return w.body.Write(p) }
 
 // dropNudge plays a script that moves a file into nudges/.
 func (w *World) dropNudge(n int) (name string, err error) {

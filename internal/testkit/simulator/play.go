@@ -94,13 +94,13 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 		r, err = a.Poll(ctx, o)
 		return err
 	})
-	if err == nil && !killed && w.wasUndisturbed() {
-		w.rested(true)
+	if err == nil && !killed && w.undisturbed.Load() {
+		w.restful.Store(true)
 	}
-	if err == nil && !killed && r.Skipped == "" && w.wasUndisturbed() {
+	if err == nil && !killed && r.Skipped == "" && w.undisturbed.Load() {
 		w.notePromptPoll(began.Add(w.clock.skewed()))
 	}
-	if err == nil && !killed && r.Skipped == "" && w.wasUndisturbed() {
+	if err == nil && !killed && r.Skipped == "" && w.undisturbed.Load() {
 		w.checkProgress()
 		w.checkMeshHalt(r, switched)
 		w.checkLines()
@@ -201,7 +201,7 @@ func (w *World) do(s Step) error {
 		return w.actLate(s)
 	case Clock:
 		w.clock.jump(s.For)
-		w.rested(false)
+		w.restful.Store(false)
 	case Read:
 		return w.readMail(s.N)
 	case Expunge:

@@ -29,8 +29,8 @@ type process struct {
 	cancel context.CancelFunc
 
 	attempts int
-	hung     bool // another poll has run while a hook that it called hung
-	strikes  int  // faults that had struck when the process began
+	hung     bool  // another poll has run while a hook that it called hung
+	strikes  int64 // faults that had struck when the process began
 
 	mu     sync.Mutex
 	faults []Fault
@@ -74,8 +74,8 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	p := &process{world: w, name: name, slot: slot, faults: faults, points: map[Lane]int{}, sites: map[string]int{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.agent = w.newAgent(p)
-	p.strikes = w.strikeCount()
-	w.rested(false)
+	p.strikes = w.strikes.Load()
+	w.restful.Store(false)
 	slot.enter(p)
 	if w.depth() == 1 {
 		w.releaseOrphans()
@@ -118,7 +118,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	w.disk.ended(p)
 	w.checkEnd(p, err)
 	w.checkOutageReported(p, time.Since(began))
-	w.noteUndisturbed(p, time.Since(began))
+	w.undisturbed.Store(p.undisturbed(time.Since(began)))
 	return err, false
 }
 
@@ -182,7 +182,7 @@ func (p *process) strike(f *Fault, site string) verdict {
 	}
 	w.count.happened(fmt.Sprintf("%s at %s", f.What, site))
 	w.logf("  ! %s: %s before %s", p.name, f.What, site)
-	w.countStrike()
+	w.strikes.Add(1)
 	if strings.HasPrefix(site, "imap ") {
 		w.record.brokenOff()
 	}
@@ -249,28 +249,13 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 	p.interrupted = true
 	p.mu.Unlock()
 	if f.Then.Do == Ring {
-		w.noteNudges()
+		w.rung.Store(true)
 	}
 	w.perform(*f.Then)
 	if p.isDead() {
 		return dead
 	}
 	return goOn
-}
-
-// noteUndisturbed records whether the last process was undisturbed.
-func (w *World) noteUndisturbed(p *process, took time.Duration) {
-	undisturbed := p.undisturbed(took)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.undisturbed = undisturbed
-}
-
-// wasUndisturbed returns the value that noteUndisturbed recorded.
-func (w *World) wasUndisturbed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.undisturbed
 }
 
 // hook is the Hook of the store.

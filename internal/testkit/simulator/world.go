@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"text/template"
 	"time"
@@ -93,14 +94,17 @@ type World struct {
 	rate     int           // mails of the operator in an hour, as agent.toml has it; 0 = any
 	collect  time.Duration // [turn] collect
 	longest  time.Duration // the longest value
-	strikes  int           // number of faults that have struck
-	rung     bool          // a nudge came while a process was working
 	broken   *Violation
 	hung     bool // a process hangs, so the story cannot go on
 	log      []string
 
-	undisturbed bool // no fault and no other process disturbed the last poll
-	restful     bool // no change since it; see rested
+	strikes     atomic.Int64 // faults that have struck
+	rung        atomic.Bool  // a nudge came while a process was working
+	undisturbed atomic.Bool  // the last process was an undisturbed poll
+
+	// restful is set while the crontab is as an undisturbed poll left it. Then the rows with a
+	// time are known.
+	restful atomic.Bool
 }
 
 // Violation is a broken promise.
@@ -114,7 +118,7 @@ func (v Violation) String() string { return fmt.Sprintf("promise %s: %s", v.Prom
 func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	w := &World{
 		dir: dir, rng: rand.New(rand.NewPCG(uint64(s.Seed), 1)), count: newCounters(), hooks: newListeners(),
-		clock: clock{true: begin}, outages: map[string]int{},
+		clock: clock{clockFace: clockFace{true: begin}}, outages: map[string]int{},
 		inlets: map[string]*inlet{"imap": newInlet(), "smtp": newInlet()},
 	}
 	if s.Carrier == OverNATS {
@@ -373,30 +377,10 @@ func (w *World) sweep() {
 // takes all of it.
 func (w *World) mailWaits() bool { return w.nats != nil && len(w.nats.left()) > 0 }
 
-func (w *World) countStrike() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.strikes++
-}
-
-func (w *World) noteNudges() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.rung = true
-}
-
 // forgetNudges forgets nudges that came before a process which starts alone.
 func (w *World) forgetNudges() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.rung = false
+	w.rung.Store(false)
 	os.Remove(w.detached() + ".started")
-}
-
-func (w *World) strikeCount() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.strikes
 }
 
 // violate records the first broken promise.
