@@ -73,15 +73,15 @@ type haltSnapshot struct {
 // checkHalt checks that under HALT no attempt is made, and that only answers to controls are sent
 // (docs/design.md, "HALT").
 func (w *World) checkHalt(h history) {
-	halted := map[string]bool{}
+	halted := haltedBy{}
 	var now haltSnapshot
 	for _, l := range h.lines {
+		halted.read(l)
 		if l.Kind == "halt" {
 			now.halts++
-			halted[l.From] = l.What == "halt"
 		}
 	}
-	now.halted = halted["here"] || halted["mesh"]
+	now.halted = halted.any()
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	now.prompts = len(w.record.prompts)

@@ -56,7 +56,7 @@ func (c *patienceChecker) made(v *historyChecker, l line) {
 
 // committed checks the state after the last commit.
 func (c *patienceChecker) committed(v *historyChecker) {
-	held := v.halted["here"] || v.halted["mesh"] || v.world.clock.wasWrong()
+	held := v.halted.any() || v.world.clock.wasWrong()
 	switch {
 	case !c.waits || held:
 	case v.phase == "IDLE":

@@ -262,7 +262,7 @@ func (o outages) fails(name string) bool { _, fails := o.begun[name]; return fai
 
 func (h history) outages() outages {
 	o := outages{begun: map[string]int{}}
-	halted := map[string]bool{}
+	halted := haltedBy{}
 	for i, l := range h.lines {
 		switch {
 		case l.Kind == "credential" && l.What == "failed":
@@ -273,11 +273,10 @@ func (h history) outages() outages {
 			o.recoveries++
 		case l.Kind == "effect" && l.Effect != nil && l.Effect.Kind == "alarm":
 			o.alarms++
-		case l.Kind == "halt":
-			halted[l.From] = l.What == "halt"
 		}
+		halted.read(l)
 	}
-	o.halted = halted["here"] || halted["mesh"]
+	o.halted = halted.any()
 	return o
 }
 

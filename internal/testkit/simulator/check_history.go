@@ -19,9 +19,9 @@ const (
 // of the story.
 func (w *World) checkHistory(h history, last bool) {
 	v := historyChecker{
-		world: w, last: last, phase: "IDLE", money: newLedger(), backends: backendOutages{},
+		world: w, last: last, phase: "IDLE", money: newLedger(), backends: backendOutages{}, streak: streak{planned: map[string]bool{}},
 		operator: map[string]bool{}, prompts: map[string]bool{}, open: map[string]bool{}, acceptedAt: map[string]uint64{}, ended: map[string]state.Outcome{},
-		keys: map[string]string{}, collected: map[string]bool{}, nudged: map[string]bool{}, halted: map[string]bool{}, effects: map[string]bool{}, submitted: map[string]bool{},
+		keys: map[string]string{}, collected: map[string]bool{}, nudged: map[string]bool{}, halted: haltedBy{}, effects: map[string]bool{}, submitted: map[string]bool{},
 	}
 	for _, l := range h.lines {
 		v.read(l)
@@ -44,7 +44,7 @@ type historyChecker struct {
 	nudged     map[string]bool
 
 	submitted map[string]bool // turns that have submitted their deliverable
-	halted    map[string]bool
+	halted    haltedBy
 	head      string // the turn under way
 	suspended bool   // the turn waits for other agents
 	asked     string // the message that the turn answers
@@ -84,6 +84,7 @@ func (v *historyChecker) read(l line) {
 		}
 	}
 	v.at = l.At
+	v.halted.read(l)
 	v.backends.read(l)
 	v.streak.read(v, l)
 	switch l.Kind {
@@ -106,8 +107,6 @@ func (v *historyChecker) read(l line) {
 		if l.What == "topped up" {
 			v.money.topped += l.Amount
 		}
-	case "halt":
-		v.halted[l.From] = l.What == "halt"
 	case "turn":
 		v.turned(l)
 	case "task":
@@ -269,7 +268,7 @@ func (v *historyChecker) works(at time.Time) bool {
 	if v.head != "" {
 		return !v.suspended || v.runs(at, v.operator[v.asked]) && !v.backends.all(at, v.world.fallback)
 	}
-	held := v.halted["here"] || v.halted["mesh"] || v.failed >= 5 || v.backends.all(at, v.world.fallback)
+	held := v.halted.any() || v.failed >= 5 || v.backends.all(at, v.world.fallback)
 	return len(v.open) > 0 && !held && v.runs(at, true)
 }
 

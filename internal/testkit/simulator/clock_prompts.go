@@ -231,23 +231,21 @@ func (w *World) mayBeAsked(poll int) bool {
 // heldAt reports whether prompts may have been held back at a time: under HALT, or because money
 // was short.
 func (h history) heldAt(t time.Time) bool {
-	halted, tier := map[string]bool{}, ""
+	halted, tier := haltedBy{}, state.TierNormal
+	held := func() bool { return halted.any() || tier == state.TierCritical || tier == state.TierDead }
 	for _, l := range h.lines {
-		held := halted["here"] || halted["mesh"] || tier == "critical" || tier == "dead"
-		switch l.Kind {
-		case "halt":
-			halted[l.From] = l.What == "halt"
-		case "tier":
-			tier = l.What
-		default:
+		if l.Kind != "halt" && l.Kind != "tier" {
 			continue
 		}
 		if l.At.Sub(t).Abs() < 10*time.Second { // before or after
 			return true
 		}
 		if l.At.After(t) {
-			return held
+			break
+		}
+		if halted.read(l); l.Kind == "tier" {
+			tier = state.Tier(l.What)
 		}
 	}
-	return halted["here"] || halted["mesh"] || tier == "critical" || tier == "dead"
+	return held()
 }

@@ -72,6 +72,17 @@ func (l line) before(next line) bool {
 	return next.Serial > l.Serial || next.Serial == l.Serial && next.N > l.N || l.Kind == ""
 }
 
+// haltedBy holds the places that have set HALT: "here" and "mesh".
+type haltedBy map[string]bool
+
+func (h haltedBy) read(l line) {
+	if l.Kind == "halt" {
+		h[l.From] = l.What == "halt"
+	}
+}
+
+func (h haltedBy) any() bool { return h["here"] || h["mesh"] }
+
 // undeliverable reports whether an effect whose id has the prefix was given up. The
 // operator is informed of that, so it excuses that the effect did not arrive.
 func (h history) undeliverable(prefix string) bool {

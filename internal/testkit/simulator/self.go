@@ -111,39 +111,33 @@ type streak struct {
 
 // read follows one line, before the checker does.
 func (k *streak) read(v *historyChecker, l line) {
-	if k.planned == nil {
-		k.planned = map[string]bool{}
+	switch {
+	case l.Kind == "message" && l.Source == "self":
+		k.planned[l.Key] = true
+	case l.endsStreak():
+		k.turns = 0
+	case l.Kind == "turn" && l.What == "dispatched" && k.planned[l.Key] && v.keys[l.Key] == "":
+		k.begun(v, l)
 	}
+}
+
+// endsStreak reports whether a line shows a word of the operator.
+func (l line) endsStreak() bool {
 	switch l.Kind {
 	case "message":
-		switch {
-		case l.Source == "self":
-			k.planned[l.Key] = true
-		case l.Message != nil && l.Message.Operator && l.What == "":
-			k.turns = 0
-		}
+		return l.Message != nil && l.Message.Operator && l.What == ""
 	case "control", "reset":
-		k.turns = 0
+		return true
 	case "edge":
-		if l.What == "report" && l.Key != "" && strings.HasPrefix(l.Request, queryKind) {
-			k.turns = 0
-		}
+		return l.What == "report" && l.Key != "" && strings.HasPrefix(l.Request, queryKind)
 	case "sleep":
-		if l.What == "retried" {
-			k.turns = 0
-		}
+		return l.What == "retried"
 	case "halt":
-		if l.From == "here" {
-			k.turns = 0
-		}
+		return l.From == "here"
 	case "turn":
-		if l.What == "stop" {
-			k.turns = 0
-		}
-		if l.What == "dispatched" && k.planned[l.Key] && v.keys[l.Key] == "" {
-			k.begun(v, l)
-		}
+		return l.What == "stop"
 	}
+	return false
 }
 
 // begun checks that a turn of the agent's own may begin.
@@ -154,7 +148,7 @@ func (k *streak) begun(v *historyChecker, l line) {
 	if k.turns == selfTurns {
 		v.happened("the agent used up its turns")
 	}
-	if v.halted["here"] || v.halted["mesh"] {
+	if v.halted.any() {
 		v.broken("self", "turn %s of the agent's own begins under HALT", l.TurnID)
 	}
 	if v.tier != "" && v.tier != string(state.TierNormal) {

@@ -60,7 +60,7 @@ func (o *owed) ended(l line) {
 
 // moved checks that silence has not ended a phase while an answer was owed.
 func (o *owed) moved(v *historyChecker, l line) {
-	if l.New != "IDLE" || !strings.HasPrefix(l.Reason, "silence") || v.world.clock.wasSetBack() || v.halted["here"] || v.halted["mesh"] {
+	if l.New != "IDLE" || !strings.HasPrefix(l.Reason, "silence") || v.world.clock.wasSetBack() || v.halted.any() {
 		return
 	}
 	for id, at := range o.ready {
