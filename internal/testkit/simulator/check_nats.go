@@ -1,11 +1,14 @@
 package simulator
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/internal/testkit/memcarrier"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
@@ -22,6 +25,7 @@ func (w *World) checkNATS(h history) {
 	w.checkUnproven(h)
 	w.checkEvents(h)
 	w.checkHalts(h)
+	w.checkPresence()
 	if w.clock.wasWrong() || h.says("recovery", "", "") {
 		return
 	}
@@ -122,6 +126,14 @@ func (w *World) checkTaken(h history) {
 				w.count.happened("messages of a peer waited for its pace")
 			}
 		}
+	}
+}
+
+// checkPresence checks that the registry shows the agent at rest.
+func (w *World) checkPresence() {
+	seen, err := (&memcarrier.Carrier{Mesh: w.nats.Mesh, Handle: peers[0]}).Online(context.Background())
+	if i := slices.IndexFunc(seen, func(p mesh.Presence) bool { return p.Handle == handle }); i < 0 || seen[i].Phase != state.IDLE {
+		w.violate("presence", "at rest the registry has %+v (%v)", seen, err)
 	}
 }
 
