@@ -1,24 +1,22 @@
 package fleet_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"agentstateloop/fleet"
-	"agentstateloop/internal/testkit/fleettest/memory"
+	"agentstateloop/internal/testkit/fleettest"
 )
 
 // TestRows checks how many rows of the registry are read at most, and that a row that has
 // not changed is stored again, in the place of the one before.
 func TestRows(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	c, public := inMemory(t, func() time.Time { return now })
+	t.Parallel()
+	e := fleettest.Start(t, "alice")
+	c, now := e.Conn("alice"), time.Now()
 	for i := range 3 {
 		if _, err := c.Look(t.Context(), fmt.Sprint("host", i), now); err != nil {
 			t.Fatal(err)
@@ -30,50 +28,28 @@ func TestRows(t *testing.T) {
 			t.Errorf("%d rows of at most %d, %v", len(rows), most, err)
 		}
 	}
+	var before time.Time
 	for range 2 {
 		now = now.Add(time.Hour)
 		if err := c.Register(t.Context(), []byte("{}"), now); err != nil {
 			t.Fatal(err)
 		}
-	}
-	rows, err := c.Rows(t.Context(), 10)
-	if err != nil || len(rows) != 4 || rows[3].Host != "" || !rows[3].At.Equal(now) || !rows[3].Stored.Equal(now) || !rows[3].SignedBy(public) {
-		t.Errorf("%+v, %v", rows, err)
-	}
-}
-
-// TestMissingFileIsRetried checks that a server is asked for it three times, with pauses: the
-// server that answered may lag behind the others.
-func TestMissingFileIsRetried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := inMemory(t, nil)
-		began := time.Now()
-		_, err := c.OpenBlob(t.Context(), "bob", strings.Repeat("0", 64), 1).Read(make([]byte, 1))
-		if e, ok := errors.AsType[*fleet.Error](err); !ok || e.Code != 404 || time.Since(began) != 2*250*time.Millisecond {
-			t.Errorf("%v after %v", err, time.Since(began))
+		rows, err := c.Rows(t.Context(), 10)
+		if err != nil || len(rows) != 4 || rows[3].Host != "" || !rows[3].At.Equal(now) || !rows[3].Stored.After(before) || !rows[3].SignedBy(e.Users["alice"].Public) {
+			t.Fatalf("%+v, %v", rows, err)
 		}
-		c.Close()
-		synctest.Wait()
-	})
+		before = rows[3].Stored
+	}
 }
 
-// inMemory returns a connection of alice with a server in memory, and her public key.
-func inMemory(t *testing.T, now func() time.Time) (c *fleet.Conn, public string) {
-	t.Helper()
-	seed, public, err := fleet.NewKey()
-	if err != nil {
-		t.Fatal(err)
+// TestAFileThatIsGone checks that a server is asked for it three times, with pauses: the one
+// that answered may lag behind the others.
+func TestAFileThatIsGone(t *testing.T) {
+	t.Parallel()
+	c := fleettest.Start(t, "alice").Conn("alice")
+	began := time.Now()
+	_, err := c.OpenBlob(t.Context(), "bob", strings.Repeat("0", 64), 1).Read(make([]byte, 1))
+	if e, ok := errors.AsType[*fleet.Error](err); !ok || e.Code != 404 || time.Since(began) < 2*250*time.Millisecond {
+		t.Errorf("%v after %v", err, time.Since(began))
 	}
-	e := memory.New(memory.Options{Users: map[string]string{"alice": public}, Now: now})
-	c = &fleet.Conn{
-		URL: "nats://127.0.0.1:4222", Handle: "alice",
-		Seed: func(context.Context) (string, error) { return seed, nil },
-		Dial: func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe()
-			go e.Serve(theirs)
-			return ours, nil
-		},
-	}
-	t.Cleanup(c.Close)
-	return c, public
 }

@@ -356,7 +356,7 @@ func (m *machine) largeUnderWay() bool { return len(m.Cursor.LargeDue(m.now)) > 
 
 // Short numbers by which a person names a message or an effect. A number never changes its meaning:
 // each counter only rises, and a history line has each number
-// (docs/decisions/0048-short-numbers.md).
+// (docs/decisions/0020-ids-and-numbers.md).
 
 // Numbers are the highest numbers given so far. Arrivals counts those of messages in the inbox.
 type Numbers struct {

@@ -10,7 +10,7 @@ import (
 
 // tellOperator sends the operator a notice by the best route: a mail, unless sending mail fails, or
 // else a request to a peer to mail the operator (docs/design.md, "Credentials";
-// docs/decisions/0013). If no route is open the notice waits in the outbox. tellOperator returns
+// docs/decisions/0013-operator-alerts.md). If no route is open the notice waits in the outbox. tellOperator returns
 // the effect's id, or "" if the operator cannot be told at all.
 func (m *machine) tellOperator(e Effect) (id string) {
 	w, ok := m.bestRoute(e.Tried)

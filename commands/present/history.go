@@ -47,9 +47,9 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[string]formatter {
 		state.LineTransition: {"": (*HistoryReader).phase},
 		state.LineTurn: {
 			string(state.WordPermitted): withReason("did what you had permitted"),
-			"not permitted":     withReason("the agent was not permitted something"),
-			"fresh session":     fixed("its session could not go on, so a fresh one began"),
-			"stop":              withReason("its turn is stopped"), "reaped": withReason("its turn broke off and runs again"), "given back": withReason("its turn could not run and is tried again"), "dispatched": nil, "running": (*HistoryReader).runs, "suspended": nil,
+			"not permitted":             withReason("the agent was not permitted something"),
+			"fresh session":             fixed("its session could not go on, so a fresh one began"),
+			"stop":                      withReason("its turn is stopped"), "reaped": withReason("its turn broke off and runs again"), "given back": withReason("its turn could not run and is tried again"), "dispatched": nil, "running": (*HistoryReader).runs, "suspended": nil,
 			"submitted": nil, "exited": nil, "finished": nil, "refused": nil, "stale": nil,
 		},
 		state.LineTask:       {"": (*HistoryReader).task},

@@ -160,7 +160,7 @@ func forbiddenRequests(f mesh.File) []*nats.Msg {
 		add(verdict, "$JS.ACK.ASL_BOX.bob.1.1.1.1700000000000000000.0", "$JS.ACK.ASL_BOX.bob.1.2.2.1700000000000000000.0")
 	}
 	// To write as others.
-	add("{}", "asl.box.bob.alice", chunk, "asl.blob.bob.alice."+f.SHA256+".1", "$KV.asl-who.alice", "$KV.asl-who.bob.alpha", "$KV.asl-mesh.other",
+	add("{}", "asl.box.bob.alice", "asl.box.mallory.alice", chunk, "asl.blob.bob.alice."+f.SHA256+".1", "$KV.asl-who.alice", "$KV.asl-who.bob.alpha", "$KV.asl-mesh.other",
 		"evt.agent.alice.task", "_INBOX_bob.x", "_INBOX.x", "_R_.x", "$JS.FC.ASL_BOX.bob.x", "$JS.ACK.ASL_BLOB.mallory.1.1.1.1.0")
 	return all
 }

@@ -16,8 +16,8 @@ import (
 	"agentstateloop/state"
 )
 
-// wantMeshError checks that an error is one of the mesh, which an outbox waits for, in these words.
-func wantMeshError(t *testing.T, err error, words string) {
+// fails checks that an error is one of the mesh, which an outbox waits for, in these words.
+func fails(t *testing.T, err error, words string) {
 	t.Helper()
 	var credential *state.CredentialError
 	if e, ok := errors.AsType[*mesh.Error](err); !ok || errors.As(err, &credential) || e.Code >= 400 && e.Code < 500 || !strings.Contains(err.Error(), words) {
@@ -25,7 +25,7 @@ func wantMeshError(t *testing.T, err error, words string) {
 	}
 }
 
-// TestRefusedKey checks that a key which the server refuses, or which lacks a right,
+// TestRefusedKey checks that a key which the engine refuses, or which lacks a right,
 // is an outage of a credential, in words that name it, and that the next call reads the key
 // again.
 func TestRefusedKey(t *testing.T) {
@@ -38,7 +38,7 @@ func TestRefusedKey(t *testing.T) {
 		seed   func(context.Context) (string, error)
 		words  string
 	}{
-		{"alice", func(context.Context) (string, error) { return fleettest.NewKey(t).Seed, nil }, "key refused"},
+		{"alice", func(context.Context) (string, error) { return fleettest.NewKey(t).Seed, nil }, "refuses the key"},
 		{"bob", right, "lacks a right"},
 		{"alice", func(context.Context) (string, error) { return "", errors.New("no such file") }, "no such file"},
 	} {
@@ -67,9 +67,9 @@ func TestRefusedKey(t *testing.T) {
 	take(t, alice)
 }
 
-// TestServerDown checks what is said of a server that is down, or silent until
+// TestServerAway checks what is said of an engine that is down, or silent until
 // after the time limit, and that a message which it took then is not kept twice.
-func TestServerDown(t *testing.T) {
+func TestServerAway(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice := e.Client("alice")
@@ -78,23 +78,23 @@ func TestServerDown(t *testing.T) {
 	late := mesh.Message{ID: "late", To: "bob", Text: "hello", SentAt: time.Now()}
 	e.Servers[0].Stop()
 	_, err := alice.Send(t.Context(), late)
-	wantMeshError(t, err, "no answer")
+	fails(t, err, "does not answer")
 	_, err = alice.Take(t.Context())
-	wantMeshError(t, err, "no answer")
+	fails(t, err, "does not answer")
 	e.Servers[0].Continue()
 	e.Until("it answers", func(ctx context.Context) error {
 		_, err := alice.Send(ctx, late)
 		return err
 	})
-	if n := waitingCount(t, e, "bob"); n != 1 {
+	if n := waits(t, e.Client("bob")); n != 1 {
 		t.Errorf("%d messages wait", n)
 	}
 	e.Servers[0].Kill()
 	_, err = alice.Take(t.Context())
-	wantMeshError(t, err, "connection refused")
+	fails(t, err, "connection refused")
 	e.Servers[0].Start()
 	take(t, alice)
-	if n := waitingCount(t, e, "bob"); n != 1 {
+	if n := waits(t, e.Client("bob")); n != 1 {
 		t.Errorf("%d messages wait after a restart", n)
 	}
 }
@@ -111,9 +111,9 @@ func TestNoQuorum(t *testing.T) {
 		s.Kill()
 	}
 	_, err := alice.Send(t.Context(), mesh.Message{ID: "during", To: "bob", Text: "during", SentAt: time.Now()})
-	wantMeshError(t, err, "")
+	fails(t, err, "")
 	if _, err = alice.Take(t.Context()); err != nil { // the server that is left may not know yet
-		wantMeshError(t, err, "")
+		fails(t, err, "")
 	}
 	for _, s := range e.Servers[:2] {
 		s.Start()
@@ -125,8 +125,8 @@ func TestNoQuorum(t *testing.T) {
 	got := map[string]bool{}
 	bob := e.Client("bob")
 	e.Until("both have come", func(ctx context.Context) error {
-		mailbox, err := bob.Take(ctx)
-		for _, m := range mailbox.Messages {
+		box, err := bob.Take(ctx)
+		for _, m := range box.Messages {
 			got[m.Text] = true
 		}
 		if err == nil && (!got["before"] || !got["after"]) {
@@ -136,7 +136,7 @@ func TestNoQuorum(t *testing.T) {
 	})
 }
 
-// TestFullServer checks that a server without room for a message is one that fails for a
+// TestFullServer checks that an engine without room for a message is one that fails for a
 // minute, and that it takes the message when there is room.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
@@ -164,13 +164,13 @@ func TestFullServer(t *testing.T) {
 	send(t, alice, mesh.Message{To: "bob", Text: "first"})
 	second := mesh.Message{ID: "second", To: "bob", Text: strings.Repeat("second", 50), SentAt: time.Now()}
 	_, err := alice.Send(t.Context(), second)
-	wantMeshError(t, err, "")
+	fails(t, err, "")
 	if e, ok := errors.AsType[*mesh.Error](err); !ok || e.Code != http.StatusServiceUnavailable || e.RetryAfter != time.Minute {
-		t.Errorf("a full server: %v", err)
+		t.Errorf("a full engine: %v", err)
 	}
 	limit(1 << 20)
 	send(t, alice, second)
-	if mailbox := takeMany(t, e, e.Client("bob"), 2); len(mailbox.Messages) != 2 {
-		t.Errorf("bob got %d messages", len(mailbox.Messages))
+	if box := takeMany(t, e, e.Client("bob"), 2); len(box.Messages) != 2 {
+		t.Errorf("bob got %d messages", len(box.Messages))
 	}
 }

@@ -6,66 +6,30 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"agentstateloop/fleet"
-	"agentstateloop/internal/testkit/fleettest/memory"
 	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/mesh"
 )
 
-// noon is the time of a server in memory.
+// noon is the time of a test.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// clock is a clock that a test sets while a server reads it.
-type clock struct{ at atomic.Pointer[time.Time] }
-
-func newClock(at time.Time) *clock {
-	c := &clock{}
-	c.set(at)
-	return c
-}
-
-func (c *clock) set(at time.Time) { c.at.Store(&at) }
-func (c *clock) read() time.Time  { return *c.at.Load() }
-
-// clients returns the clients of a server in memory. Their clock and the server's is that
-// of the test.
-func clients(t *testing.T, now func() time.Time) (alice, bob *Client) {
+// alone returns a client that reaches no engine.
+func alone(t *testing.T) *Client {
 	t.Helper()
-	var all []*Client
-	keys, seeds := map[string]string{}, map[string]string{}
-	for _, handle := range []string{"alice", "bob"} {
-		var err error
-		if seeds[handle], keys[handle], err = fleet.NewKey(); err != nil {
-			t.Fatal(err)
-		}
+	seed, _, err := fleet.NewKey()
+	if err != nil {
+		t.Fatal(err)
 	}
-	e := memory.New(memory.Options{Users: keys, Now: now})
-	for _, handle := range []string{"alice", "bob"} {
-		c := &Client{
-			URL: "nats://127.0.0.1:4222", Handle: handle, Host: "alpha", Keys: keys, Now: now,
-			Seed: func(context.Context) (string, error) { return seeds[handle], nil },
-			Dial: func(context.Context, string, string) (net.Conn, error) {
-				ours, theirs := net.Pipe()
-				go e.Serve(theirs)
-				return ours, nil
-			},
-		}
-		t.Cleanup(c.Close)
-		all = append(all, c)
+	return &Client{
+		URL: "nats://127.0.0.1:4222", Handle: "alice", Host: "alpha",
+		Seed: func(context.Context) (string, error) { return seed, nil },
+		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no engine") },
 	}
-	return all[0], all[1]
-}
-
-// offlineClient returns a client that reaches no server.
-func offlineClient(t *testing.T) *Client {
-	c, _ := clients(t, nil)
-	c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no server") }
-	return c
 }
 
 // before returns the last time before d has passed.
@@ -81,21 +45,9 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("onlineFor", before(35*time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
 			return !away(fleet.Row{Handle: "bob", Host: "alpha", Stored: noon.Add(-d)}).Hosts[0].Away
 		}),
-		limittest.Duration("onlineFor", 35*time.Minute, 1, func(t *testing.T, d time.Duration) bool { // from the signature of a row
-			alice, bob := clients(t, func() time.Time { return noon })
-			bob.Now = func() time.Time { return noon.Add(-d) }
-			if err := bob.Register(t.Context(), mesh.Presence{}); err != nil {
-				t.Fatal(err)
-			}
-			seen, err := alice.Seen(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return len(seen) == 1
-		}),
 		limittest.Duration("pendingFor", 10*time.Minute, 1, func(t *testing.T, d time.Duration) (known bool) {
 			synctest.Test(t, func(t *testing.T) {
-				c := offlineClient(t)
+				c := alone(t)
 				c.pending = map[string]*pending{"m": {shownAt: time.Now().Add(-d)}}
 				if _, err := c.show(t.Context(), fleet.Taken{}); err != nil {
 					t.Fatal(err)
@@ -127,11 +79,11 @@ func TestLimitsOfPackageMesh(t *testing.T) {
 			body := fmt.Sprintf(`{"id":"%8d","message":"%s"}`, i, x(size-int64(len(rest))))
 			taken.Items = append(taken.Items, fleet.Item{From: "bob", Body: []byte(body)})
 		}
-		mailbox, err := offlineClient(t).show(t.Context(), taken)
+		box, err := alone(t).show(t.Context(), taken)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(mailbox.Messages)
+		return len(box.Messages)
 	}
 	for name, l := range map[string]limittest.Limit{
 		"messages of a mailbox": {Max: 200, Within: func(t *testing.T, n int64) bool {
@@ -157,60 +109,47 @@ func TestLimitsOfPackageMesh(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.Text = x(n - int64(len(rest)))
-			return canSend(t, func(c *Client) error { _, err := c.Send(t.Context(), m); return err })
+			return sent(t, func(c *Client) error { _, err := c.Send(t.Context(), m); return err })
 		}},
 		"bytes of a nudge": {Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			rest, err := encode(mesh.Message{ID: fleet.NudgeID(), To: "bob", From: "alice", Kind: mesh.KindNudge})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return canSend(t, func(c *Client) error { return c.Nudge(t.Context(), "bob", "", x(n-int64(len(rest)))) })
+			return sent(t, func(c *Client) error { return c.Nudge(t.Context(), "bob", "", x(n-int64(len(rest)))) })
 		}},
 		"bytes of a callsign": {Max: 64, Within: func(_ *testing.T, n int64) bool {
 			var p mesh.Presence
 			describe(&p, []byte(`{"callsign":"`+x(n)+`"}`))
 			return p.Callsign == x(n)
 		}},
-		"a wait": timeLimit(time.Minute, func(t *testing.T, d time.Duration) (whole bool) {
+		"a wait": during(time.Minute, func(_ *testing.T, d time.Duration) bool { return longest(d) == d }),
+		"a look before an acknowledgement": during(before(time.Minute), func(t *testing.T, d time.Duration) (none bool) {
 			synctest.Test(t, func(t *testing.T) {
-				_, bob := clients(t, nil)
-				began := time.Now()
-				if _, err := bob.Mailbox(t.Context(), d); err != nil {
-					t.Error(err)
-				}
-				whole = time.Since(began) == d
-				bob.Close()
-				synctest.Wait()
-			})
-			return whole
-		}),
-		"a look before an acknowledgement": timeLimit(before(time.Minute), func(t *testing.T, d time.Duration) (none bool) {
-			synctest.Test(t, func(t *testing.T) {
-				c := offlineClient(t)
+				c := alone(t)
 				c.pulledAt = time.Now().Add(-d)
 				none = c.Ack(t.Context(), "m") == nil
 			})
 			return none
 		}),
-		"the time of a call": timeLimit(30*time.Second, func(_ *testing.T, d time.Duration) bool { return new(Client).timeout() >= d }),
+		"the time of a call": during(30*time.Second, func(_ *testing.T, d time.Duration) bool { return new(Client).timeout() >= d }),
 	} {
 		l.Const = name
 		limittest.Run(t, []limittest.Limit{l})
 	}
 }
 
-// timeLimit returns a limit of time that has no constant.
-func timeLimit(longest time.Duration, within func(*testing.T, time.Duration) bool) limittest.Limit {
+// during returns a limit of time that has no constant.
+func during(longest time.Duration, within func(*testing.T, time.Duration) bool) limittest.Limit {
 	return limittest.Limit{Max: int64(longest), Within: func(t *testing.T, n int64) bool { return within(t, time.Duration(n)) }}
 }
 
-// canSend reports whether alice can send what the caller sends.
-func canSend(t *testing.T, send func(alice *Client) error) bool {
+// sent reports whether a call is refused for no size. It reaches no engine.
+func sent(t *testing.T, send func(c *Client) error) bool {
 	t.Helper()
-	alice, _ := clients(t, nil)
-	err := send(alice)
-	if e, ok := errors.AsType[*mesh.Error](err); err != nil && (!ok || e.Code != 413) {
-		t.Error(err)
+	e, ok := errors.AsType[*mesh.Error](send(alone(t)))
+	if !ok {
+		t.Fatal("it was sent, to nobody")
 	}
-	return err == nil
+	return e.Code != 413
 }

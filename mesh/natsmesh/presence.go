@@ -62,17 +62,16 @@ func (c *Client) Seen(ctx context.Context) ([]mesh.Presence, error) {
 	if err != nil {
 		return nil, failure(op, err)
 	}
-	now := c.now()
+	return keys.agents(rows, c.now()), nil
+}
+
+// agents returns the agents in the rows of a registry, sorted by handle.
+func (k keyring) agents(rows []fleet.Row, now time.Time) (seen []mesh.Presence) {
 	for _, r := range rows {
 		if r.Stored.After(now) {
 			now = r.Stored // our clock is behind the server's
 		}
 	}
-	return keys.agents(rows, now), nil
-}
-
-// agents returns the agents in the rows of a registry, sorted by handle.
-func (k keyring) agents(rows []fleet.Row, now time.Time) (seen []mesh.Presence) {
 	agents := map[string]*mesh.Presence{}
 	for _, r := range rows {
 		if !k.believes(r) {

@@ -69,7 +69,7 @@ func (c *Client) Take(ctx context.Context) (mesh.Mailbox, error) {
 // Mailbox returns the waiting messages and gives them back, so that a poll finds them. If the
 // mailbox is empty, it waits for a ring.
 func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (mesh.Mailbox, error) {
-	end := time.Now().Add(min(wait, mesh.MaxWait))
+	end := time.Now().Add(longest(wait))
 	for {
 		mailbox, err := c.peek(ctx)
 		left := time.Until(end)
@@ -85,6 +85,9 @@ func (c *Client) Mailbox(ctx context.Context, wait time.Duration) (mesh.Mailbox,
 		}
 	}
 }
+
+// longest limits how long Mailbox waits.
+func longest(wait time.Duration) time.Duration { return min(wait, mesh.MaxWait) }
 
 // peek pulls the waiting messages and gives them back.
 func (c *Client) peek(ctx context.Context) (mesh.Mailbox, error) {

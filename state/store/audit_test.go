@@ -282,7 +282,7 @@ func TestAuditAcceptsOrdinaryHistories(t *testing.T) {
 // TestRewrittenHistoryIsFound rewrites the whole history, sums and state included: only what a mail
 // has named finds that.
 func TestRewrittenHistoryIsFound(t *testing.T) {
-	st, story, heads := monthly(t)
+	st, story, heads := threeMonths(t)
 	a := wantWhole(t, st)
 	for _, wrong := range []Head{{}, {Serial: heads[0].Serial, Sum: strings.Repeat("0", sumLen)}, {Serial: 1 << 40, Sum: heads[0].Sum}} {
 		if a.Holds(wrong) == nil {

@@ -1,3 +1,5 @@
+// Package fleettest starts the real nats-server for tests: one, or three that are a
+// cluster, with the configuration that fleet plan prints.
 package fleettest
 
 import (
@@ -6,13 +8,17 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"agentstateloop/fleet"
 	"agentstateloop/internal/testkit"
@@ -32,7 +38,7 @@ func NewKey(t testing.TB) Key {
 	return Key{seed, public}
 }
 
-// Engine is one nats-server, or three, which end with the test.
+// Engine is one nats-server, or a cluster of three. It ends with the test.
 type Engine struct {
 	Servers []*Server
 	Admin   Key
@@ -44,10 +50,11 @@ type Engine struct {
 // Start starts one server with a mailbox for each handle.
 func Start(t testing.TB, handles ...string) *Engine { return start(t, 1, handles) }
 
-// StartCluster starts three servers, likewise. Each message is stored on all of them.
+// StartCluster starts three servers with a mailbox for each handle. Each message is stored on all
+// of them.
 func StartCluster(t testing.TB, handles ...string) *Engine { return start(t, 3, handles) }
 
-// patience is how long an engine may take to do what it was asked.
+// patience limits every wait for the servers.
 const patience = 30 * time.Second
 
 func start(t testing.TB, servers int, handles []string) *Engine {
@@ -57,7 +64,7 @@ func start(t testing.TB, servers int, handles []string) *Engine {
 	return e
 }
 
-// StartBare starts so many servers, which know the users and have no streams yet.
+// StartBare starts this number of servers, which know the users and have no streams yet.
 func StartBare(t testing.TB, servers int, handles ...string) *Engine {
 	t.Helper()
 	path := Program(t)
@@ -82,7 +89,7 @@ func StartBare(t testing.TB, servers int, handles ...string) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = storeDir.ReplaceAllString(text, "") // each has its own
+	text = storeDir.ReplaceAllString(text, "") // each server has its own
 	if err := os.WriteFile(filepath.Join(dir, "fleet.conf"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +125,7 @@ func (e *Engine) Keys() map[string]string {
 	return keys
 }
 
-// Conn returns a connection of the user of a handle, "" for the administrator.
+// Conn returns a connection with the key of a handle, or of the administrator for "".
 func (e *Engine) Conn(handle string) *fleet.Conn {
 	e.t.Helper()
 	key := e.Admin
@@ -133,7 +140,7 @@ func (e *Engine) Conn(handle string) *fleet.Conn {
 	return c
 }
 
-// Client returns an agent's side of the mesh. It knows the keys of all others.
+// Client returns the client of an agent, which knows the keys of all others.
 func (e *Engine) Client(handle string) *natsmesh.Client {
 	e.t.Helper()
 	if e.Users[handle].Seed == "" {
@@ -148,7 +155,7 @@ func seed(k Key) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return k.Seed, nil }
 }
 
-// Create waits until the engine answers, and makes the streams and the mailboxes.
+// Create waits until the servers answer, and makes the streams and the mailboxes.
 func (e *Engine) Create() {
 	e.t.Helper()
 	c := e.Conn("")
@@ -160,7 +167,7 @@ func (e *Engine) Create() {
 	})
 }
 
-// Asker returns what asks the engine for fleet.Create.
+// Asker adapts a connection for fleet.Create.
 func Asker(c *fleet.Conn) fleet.Ask {
 	return func(ctx context.Context, subject string, body []byte) ([]byte, error) {
 		a, err := c.Request(ctx, subject, body, nil)
@@ -186,8 +193,8 @@ func (e *Engine) Until(what string, try func(context.Context) error) {
 	}
 }
 
-// Ask sends a request to the API of JetStream as the administrator, and decodes its
-// answer into a value, unless that is nil. While servers come and go it is sent again.
+// Ask sends a request to the API of JetStream as the administrator, and decodes the answer into a
+// value, or drops it if into is nil. It repeats the request while servers come and go.
 func (e *Engine) Ask(call string, request, into any) {
 	e.t.Helper()
 	var body []byte
@@ -206,7 +213,7 @@ func (e *Engine) Ask(call string, request, into any) {
 		case err != nil:
 			return err
 		case deletes && strings.Contains(string(data), "stream not found"):
-			return nil // an answer was lost
+			return nil // the answer to an earlier try was lost
 		case strings.Contains(string(data), `"error":`):
 			return errors.New(string(data))
 		case into != nil:
@@ -262,5 +269,57 @@ func (e *Engine) Leader(stream string) *Server {
 	return leader
 }
 
-// besideForRoutes is what fleet.Plan adds to a port on this machine for routes.
+// besideForRoutes is the distance between the port of a server and its port for routes on one
+// machine, as in fleet.Plan.
 const besideForRoutes = 2000
+
+const module = "github.com/nats-io/nats-server/v2"
+
+// Program returns the path of a nats-server of the version in go.mod. Without one it skips the
+// test, or with AGENTSTATELOOP_REQUIRE_REAL=1 builds the server, once for all tests, which takes a
+// minute.
+func Program(t testing.TB) string {
+	t.Helper()
+	path, err := built()
+	if err != nil && os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
+		t.Skip("nats-server is not built yet: AGENTSTATELOOP_REQUIRE_REAL=1 builds it")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var built = sync.OnceValues(func() (string, error) {
+	version, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", module).Output()
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "agentstateloop-tests")
+	path := filepath.Join(dir, "nats-server-"+strings.TrimSpace(string(version)))
+	if _, err := os.Stat(path); err == nil || os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
+		return path, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	// Packages are tested side by side: the first one builds, the others wait.
+	lock := flock.New(path + ".lock")
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	if _, err := lock.TryLockContext(ctx, 100*time.Millisecond); err != nil {
+		return "", err
+	}
+	defer lock.Unlock()
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if out, err := exec.Command("go", "build", "-o", path+".new", module).CombinedOutput(); err != nil {
+		return "", errors.New("build nats-server: " + err.Error() + "\n" + string(out))
+	}
+	return path, os.Rename(path+".new", path)
+})

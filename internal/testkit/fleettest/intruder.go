@@ -13,10 +13,10 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Intruder is a user of the engine with a program of its own.
+// Intruder is a user of the servers with a program of its own.
 type Intruder struct {
 	*nats.Conn
-	Inbox  string // where it is answered
+	Inbox  string // the reply subject of its requests
 	Answer chan *nats.Msg
 
 	engine  *Engine
@@ -24,7 +24,7 @@ type Intruder struct {
 	refused []error
 }
 
-// Intrude connects with the key of a handle, "" for the administrator's.
+// Intrude connects with the key of a handle, or of the administrator for "".
 func (e *Engine) Intrude(handle string) *Intruder {
 	e.t.Helper()
 	key, inbox := e.Users[handle], "_INBOX_"+handle
@@ -51,7 +51,7 @@ func (e *Engine) Intrude(handle string) *Intruder {
 	return in
 }
 
-// Settle waits until the server has read what was sent.
+// Settle waits until the server has read every published message.
 func (in *Intruder) Settle() {
 	in.engine.t.Helper()
 	if err := in.Flush(); err != nil {
@@ -63,7 +63,7 @@ func (in *Intruder) Settle() {
 func (in *Intruder) IsRefused(subject string) {
 	in.engine.t.Helper()
 	in.Settle()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // it is told in the background
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // the client reports a refusal in the background
 		in.mu.Lock()
 		n := slices.IndexFunc(in.refused, func(err error) bool {
 			return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), strconv.Quote(subject))

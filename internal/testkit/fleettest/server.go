@@ -22,11 +22,10 @@ type Server struct {
 	t                      testing.TB
 
 	mu  sync.Mutex
-	cmd *exec.Cmd // nil while it does not run
+	cmd *exec.Cmd // nil while the server is down
 }
 
-// Start starts the server, with what it stored before, and waits until it takes
-// connections.
+// Start starts the server with its stored messages, and waits until it accepts connections.
 func (s *Server) Start() {
 	s.t.Helper()
 	args := []string{"-c", s.config, "-n", s.Name, "-p", strconv.Itoa(s.port), "-sd", s.store, "-l", s.store + ".log"}
@@ -50,7 +49,7 @@ func (s *Server) Start() {
 		if time.Now().After(end) {
 			s.t.Fatalf("nats-server %s does not start:\n%s", s.Name, s.Log())
 		}
-		time.Sleep(5 * time.Millisecond) // a server says in its log alone that it listens
+		time.Sleep(5 * time.Millisecond) // the server announces only in its log that it listens
 	}
 }
 
@@ -74,7 +73,8 @@ func (s *Server) Restart() {
 	s.Start()
 }
 
-// Stop stops the server, as a machine that hangs, and waits until all of it has stopped.
+// Stop stops the process with SIGSTOP, as a machine that hangs, and waits until all threads have
+// stopped.
 func (s *Server) Stop() {
 	s.t.Helper()
 	s.signal(syscall.SIGSTOP)
@@ -84,7 +84,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Continue lets it go on.
+// Continue resumes the process.
 func (s *Server) Continue() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {
@@ -99,7 +99,7 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// Wipe removes all that the server has stored. It must not run.
+// Wipe removes the stored messages. The server must be down.
 func (s *Server) Wipe() {
 	s.t.Helper()
 	if err := os.RemoveAll(s.store); err != nil {
@@ -107,7 +107,7 @@ func (s *Server) Wipe() {
 	}
 }
 
-// PID returns the number of its process.
+// PID returns the number of its process, or 0 if it is down.
 func (s *Server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,8 +117,8 @@ func (s *Server) PID() int {
 	return s.cmd.Process.Pid
 }
 
-// Log returns what the server has logged.
+// Log returns the log of the server.
 func (s *Server) Log() string {
-	data, _ := os.ReadFile(s.store + ".log") // it may not have begun
+	data, _ := os.ReadFile(s.store + ".log") // the log may not exist yet
 	return string(data)
 }

@@ -25,18 +25,18 @@ type livingAgent struct {
 	alive *os.File
 }
 
-// orphanLives is the real time for which an agent whose runner died goes on after
-// a process has begun to end it.
+// orphanLives is the real time for which an agent without a runner goes on after a process has
+// begun to end it.
 const orphanLives = 60 * time.Millisecond
 
-// maxAttempts is more than one process ever has a reason to make.
+// maxAttempts limits the attempts of one process. A right process makes fewer.
 const maxAttempts = 60
 
 // errNoLogin is the error of an agent that is not logged in.
 var errNoLogin = &state.CredentialError{Name: "agent:exec", Err: errors.New("not logged in")}
 
-// wish matches what a message asks the agent to do. It is part of the message, so
-// every attempt receives it: "M012 do=ask".
+// wish matches the marker and the wish in a message: "M012 do=ask". They are part of the message,
+// so every attempt receives them.
 var wish = regexp.MustCompile(`\b([EMPT]\d{3}) do=([a-z-]+)`)
 
 // The wishes.
@@ -96,8 +96,7 @@ func (p *process) leaveOrphan(a *livingAgent) {
 	runtime.Goexit()
 }
 
-// awaitStop gives the runner time to notice that its turn shall stop. The runner
-// checks twice a second.
+// awaitStop gives the runner time to notice the stop of its turn. The runner checks twice a second.
 func (p *process) awaitStop(ctx context.Context, a *livingAgent) {
 	s, err := p.agent.Store.Read()
 	if err != nil || s.Turn.Stop == "" && s.Turn.Owns(a.in.TurnID, a.in.Epoch) {
@@ -192,8 +191,8 @@ func (w *World) killOrphans() {
 	}
 }
 
-// work does what the message asks for. first is false if an earlier attempt received
-// the message too.
+// work fulfils the wish of the message. first is false if an earlier attempt received the message
+// too.
 func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, first bool) turn.Result {
 	w := p.world
 	marker, do := "", "answer"
@@ -321,9 +320,9 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 	return answer
 }
 
-// session returns the session that an attempt leaves: that which it continues, or,
-// for one in three, a new one. The others leave none, so that prompts with all of
-// the past are made as well.
+// session returns the session that an attempt leaves: the one that it continues, or a new one in
+// one of three attempts. The other attempts leave no session, so that some prompts hold the whole
+// conversation.
 func (a *livingAgent) session(at turn.Attempt, marker string) string {
 	if at.Session != "" || at.Epoch%3 != 0 {
 		return at.Session
@@ -368,4 +367,36 @@ func (a *livingAgent) ask(peer, marker string) {
 	if err == nil {
 		a.world.count.happened("a question was asked")
 	}
+}
+
+// lingers notes that the agent has answered and lives. If its runner dies, it is an
+// orphan.
+func (p *process) lingers(a *livingAgent) {
+	p.mu.Lock()
+	p.lingering = a
+	gone := p.dead
+	p.mu.Unlock()
+	if gone {
+		p.leaveOrphan(a)
+	}
+}
+
+// rest is the Rest of an agent that lingers: it submits something, which comes too
+// late, and ends.
+func (p *process) rest(ctx context.Context, a *livingAgent, marker string) {
+	if s, err := p.agent.Store.Read(); err == nil && ctx.Err() == nil && s.Turn.LingersAt(a.in.TurnID, a.in.Epoch) {
+		a.submit(marker + " too late")
+	}
+	v := p.point(Main, "agent lingers")
+	if v == lostAll {
+		p.die()
+	}
+	if p.isDead() {
+		p.world.count.happened("a runner died and left an agent that had answered")
+		runtime.Goexit()
+	}
+	p.mu.Lock()
+	p.lingering = nil
+	p.mu.Unlock()
+	a.end()
 }

@@ -10,9 +10,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// This file has providers that cannot answer for a while (docs/design.md, "Backends"), and
-// checks that no message is lost by it, that none is tried before its time, and that the
-// operator hears of it once.
+// This file has providers that cannot answer for a while (docs/design.md, "Backends"). It checks
+// that no message is lost or tried before its time, and that the operator hears of an outage once.
 
 // The backends of the agent. Half of the stories with outages have the second.
 const (
@@ -20,12 +19,11 @@ const (
 	secondBackend = "agent:exec:1"
 )
 
-// outageWishes are what a message asks an agent whose provider then cannot answer. It can some
-// time later; until then nothing can be asked of it.
+// outageWishes make the provider of the agent fail for some time.
 var outageWishes = []string{"limit", "limit", "limit-unsaid", "limit-at-work", "overload", "blocked", "dead-session", "dead-session"}
 
-// withOutages lets some messages of a story meet an outage. It draws apart, so that the steps of
-// a seed are otherwise what they were.
+// withOutages lets some messages of a story meet an outage. It has its own random numbers, so that
+// the other steps of a seed stay the same.
 func withOutages(seed int64, s *Story) {
 	g := generator{rand.New(rand.NewPCG(uint64(seed), 60))}
 	if !g.chance(3) {
@@ -43,7 +41,7 @@ func withOutages(seed int64, s *Story) {
 type provider struct {
 	until time.Time // by the servers' clock, it cannot answer
 	kind  state.OutageKind
-	says  bool // it says until when
+	says  bool // it announces the end
 	began int  // outages so far
 }
 
@@ -79,8 +77,8 @@ func (w *World) meetOutage(at turn.Attempt, do string, first bool, session strin
 	return r, true
 }
 
-// outageOf returns which outage begins with a message, how long it lasts, and whether the
-// provider says so.
+// outageOf returns the outage that begins with a wish, its length, and whether the provider
+// announces its end.
 func outageOf(do string) (kind state.OutageKind, lasts time.Duration, says bool) {
 	switch do {
 	case "limit", "limit-at-work":
@@ -107,15 +105,12 @@ func (w *World) configureBackends(a *cycle.Agent) {
 	a.Policy.Backends = append(a.Policy.Backends, secondBackend)
 }
 
-// backendOutages are the outages of backends that a history says there are.
+// backendOutages are the outages of backends in a history, by name, with the time of their lines.
 type backendOutages map[string]backendOutage
 
-// backendOutage is one of them. Until is when the backend is tried again.
 type backendOutage struct {
-	Kind  string    `json:"kind"`
-	Until time.Time `json:"until"`
-	Known bool      `json:"known"`
-	at    time.Time
+	state.Outage
+	at time.Time
 }
 
 func (o backendOutages) read(l line) {
@@ -124,9 +119,7 @@ func (o backendOutages) read(l line) {
 	case l.What == "works":
 		delete(o, l.From)
 	case l.Outage != nil:
-		out := *l.Outage
-		out.at = l.At
-		o[l.From] = out
+		o[l.From] = backendOutage{*l.Outage, l.At}
 	}
 }
 
@@ -137,9 +130,9 @@ func (o backendOutages) all(at time.Time, fallback bool) bool {
 }
 
 // limited returns when the usual backend, the only one, is tried again, or the zero time.
-func (o backendOutages) limited(now time.Time) time.Time {
+func limited(o map[string]state.Outage, now time.Time) time.Time {
 	u, out := o[usualBackend]
-	if !out || len(o) > 1 || u.Kind != string(state.UsageLimit) || !now.Before(u.Until) {
+	if !out || len(o) > 1 || u.Kind != state.UsageLimit || !now.Before(u.Until) {
 		return time.Time{}
 	}
 	return u.Until
@@ -155,18 +148,16 @@ const (
 // the operator hears of an outage once.
 func (w *World) checkOutages(h history) {
 	for _, l := range h.lines {
-		if l.Kind == "task" && l.Status == "failed" && (strings.Contains(l.Reason, cannotAnswer) || strings.Contains(l.Reason, tooLong)) {
+		if l.Kind == "task" && l.Outcome == "failed" && (strings.Contains(l.Reason, cannotAnswer) || strings.Contains(l.Reason, tooLong)) {
 			w.violate("limit", "%s failed: %s", l.Key, l.Reason)
 		}
 	}
 	if h.says("recovery", "", "") {
 		return
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	told := 0
 	for _, o := range w.record.mails {
-		if o.kind == "notice" && strings.Contains(strings.Join(strings.Fields(o.text), " "), "Messages wait, and none is lost.") {
+		if o.kind == "notice" && strings.Contains(o.words(), "Messages wait, and none is lost.") {
 			told++
 			w.count.happened("the operator heard of an outage")
 		}

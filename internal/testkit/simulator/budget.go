@@ -10,8 +10,8 @@ import (
 	"agentstateloop/state"
 )
 
-// budget limits what the agent may spend in all, in a day and in one turn. A turn has room
-// for one costly attempt, a day for two. Two of them use up the credit.
+// budget limits the spending in all, in a day and in one turn. A turn has room for one costly
+// attempt, a day for two. Two of them use up the credit.
 var budget = state.Budget{
 	HasCredit: true, Credit: 6 * state.Dollar, Low: 5 * state.Dollar, Critical: 3 * state.Dollar,
 	Day: 10 * state.Dollar, Turn: 7 * state.Dollar,
@@ -43,8 +43,8 @@ func (w *World) topUp(s Step, amount state.Micros) error {
 	return err
 }
 
-// pay plays an agent that reports what it spends while it works. A spending that was
-// accepted stays counted, even if the runner dies or the turn is over.
+// pay plays an agent that reports its costs while it works. A spending that was accepted stays
+// counted, even if the runner dies or the turn is over.
 func (a *livingAgent) pay() {
 	id := fmt.Sprintf("call.%s.%d", a.in.TurnID, a.in.Epoch)
 	err, killed := a.command("spend", func(ctx context.Context, c *cycle.Agent) error {
@@ -70,16 +70,16 @@ func (w *World) sleepOver() {
 	w.clock.pass(midnight(now).Sub(now) + time.Minute)
 }
 
-// ledger is an outsider's account of the history: what was spent on each day and in
-// each turn, and what was added. It uses no balance that the program keeps.
+// ledger adds up the history: the costs of each day and each turn, and the added credit. It uses no
+// balance that the program keeps.
 type ledger struct {
-	days, turns   map[string]int64
-	spent, topped int64
+	days, turns   map[string]state.Micros
+	spent, topped state.Micros
 	begun         map[string]string // the day on which a turn was last dispatched
 }
 
 func newLedger() ledger {
-	return ledger{days: map[string]int64{}, turns: map[string]int64{}, begun: map[string]string{}}
+	return ledger{days: map[string]state.Micros{}, turns: map[string]state.Micros{}, begun: map[string]string{}}
 }
 
 // day returns the local day of a moment.
@@ -92,13 +92,13 @@ func (v *historyChecker) spent(l line) {
 		return
 	}
 	day := v.world.day(l.At)
-	v.money.days[day] += l.Spending.Micros
-	v.money.turns[l.TurnID] += l.Spending.Micros
-	v.money.spent += l.Spending.Micros
-	if v.money.turns[l.TurnID] >= int64(budget.Turn) {
+	v.money.days[day] += l.Spending.Cost
+	v.money.turns[l.TurnID] += l.Spending.Cost
+	v.money.spent += l.Spending.Cost
+	if v.money.turns[l.TurnID] >= budget.Turn {
 		v.happened("a turn used up its budget")
 	}
-	if v.money.days[day] >= int64(budget.Day) {
+	if v.money.days[day] >= budget.Day {
 		v.happened("a day's budget was used up")
 	}
 	if begun := v.money.begun[l.TurnID]; begun != "" && begun < day {
@@ -110,8 +110,8 @@ func (v *historyChecker) spent(l line) {
 // that the operator caused the turn, not another agent.
 func (v *historyChecker) runs(at time.Time, operator bool) bool {
 	m := &v.money
-	left := min(int64(budget.Credit)+m.topped-m.spent, int64(budget.Day)-m.days[v.world.day(at)])
-	return left >= int64(budget.Critical) || left > 0 && operator
+	left := min(budget.Credit+m.topped-m.spent, budget.Day-m.days[v.world.day(at)])
+	return left >= budget.Critical || left > 0 && operator
 }
 
 // affords checks that an attempt is dispatched only if the budgets are not used up.
@@ -119,22 +119,22 @@ func (v *historyChecker) affords(l line) {
 	m, day := &v.money, v.world.day(l.At)
 	m.begun[l.TurnID] = day
 	switch {
-	case m.spent >= int64(budget.Credit)+m.topped:
-		v.broken("budget", "turn %s was dispatched although the credit was used up: %d of %d", l.TurnID, m.spent, int64(budget.Credit)+m.topped)
-	case m.days[day] >= int64(budget.Day):
+	case m.spent >= budget.Credit+m.topped:
+		v.broken("budget", "turn %s was dispatched although the credit was used up: %d of %d", l.TurnID, m.spent, budget.Credit+m.topped)
+	case m.days[day] >= budget.Day:
 		v.broken("budget", "turn %s was dispatched although the budget of %s was used up: %d", l.TurnID, day, m.days[day])
-	case m.turns[l.TurnID] >= int64(budget.Turn):
+	case m.turns[l.TurnID] >= budget.Turn:
 		v.broken("budget", "turn %s was resumed although its budget was used up: %d", l.TurnID, m.turns[l.TurnID])
 	}
 	for other, spent := range m.days {
-		if other < day && spent >= int64(budget.Day) {
+		if other < day && spent >= budget.Day {
 			v.happened("turns began again with the next day")
 		}
 	}
 }
 
-// checkMoney checks that what was added is counted, that each attempt has cost its
-// price once, and that `status` shows what was spent today.
+// checkMoney checks that added credit is counted, that each attempt has cost its price once, and
+// that `status` shows the spending of today.
 func (w *World) checkMoney(h history) {
 	status, err := w.status()
 	if err != nil {
@@ -142,21 +142,21 @@ func (w *World) checkMoney(h history) {
 	}
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
-	credited, spent, today, thisMonth := 0, map[string]int{}, int64(0), int64(0)
+	credited, spent, today, thisMonth := 0, map[string]int{}, state.Micros(0), state.Micros(0)
 	now := w.day(w.clock.machine())
 	for _, l := range h.lines {
 		switch {
 		case l.Kind == "credit" && l.What == "topped up":
 			credited++
 		case l.Kind == "spend" && l.Spending != nil:
-			if spent[l.Spending.ID]++; spent[l.Spending.ID] > 1 || l.Spending.Micros != int64(costly) {
-				w.violate("budget", "%s: %d millionths, %d times", l.Spending.ID, l.Spending.Micros, spent[l.Spending.ID])
+			if spent[l.Spending.ID]++; spent[l.Spending.ID] > 1 || l.Spending.Cost != costly {
+				w.violate("budget", "%s: %d millionths, %d times", l.Spending.ID, l.Spending.Cost, spent[l.Spending.ID])
 			}
 			if day := w.day(l.At); day == now {
-				today += l.Spending.Micros
+				today += l.Spending.Cost
 			}
 			if w.day(l.At)[:len("2006-01")] == now[:len("2006-01")] {
-				thisMonth += l.Spending.Micros
+				thisMonth += l.Spending.Cost
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func (w *World) checkMoney(h history) {
 			w.violate("budget", "%s was reported but is not counted", id)
 		}
 	}
-	if day, month := state.Micros(today).USD(), state.Micros(thisMonth).USD(); status.Spend.DayUSD != day || status.Spend.MonthUSD != month {
+	if day, month := today.USD(), thisMonth.USD(); status.Spend.DayUSD != day || status.Spend.MonthUSD != month {
 		w.violate("budget", "status shows $%g today and $%g this month, want $%g and $%g",
 			status.Spend.DayUSD, status.Spend.MonthUSD, day, month)
 	}

@@ -20,8 +20,8 @@ const (
 	missed = 3 * time.Hour // time to wait for a mail at once
 )
 
-// calm ends every fault, lifts every HALT and polls like cron until nothing is left
-// to do. The agent must come to rest by itself.
+// calm ends every fault, lifts every HALT and polls like cron until no work is left. The agent must
+// come to rest by itself.
 func (w *World) calm() {
 	w.logf("     %s  calm", w.clock.machine().Format("Jan 2 15:04:05"))
 	w.mu.Lock()
@@ -103,8 +103,8 @@ func (w *World) missesMail() bool {
 	return false
 }
 
-// finish makes more polls. The last one must find nothing and make only the
-// connections of an empty poll.
+// finish makes more polls. The last one must be empty and make only the connections of an empty
+// poll.
 func (w *World) finish() {
 	var r cycle.Report
 	var err error
@@ -129,15 +129,15 @@ func (w *World) finish() {
 	if conns["imap"] != 1 || conns[w.wire()] != 1 || conns["smtp"] != 0 {
 		w.violate("9", "an empty poll makes these connections: %v", conns)
 	}
-	if len(reads) > 1 { // a mail that is gone is not asked for again
+	if len(reads) > 1 { // a mail that is gone must not be fetched again
 		w.violate("9", "an empty poll reads the mailbox %d times: %q", len(reads), reads)
 	}
 }
 
-// status returns what the command `status` shows. That process reads only, so the
-// crontab stays as the poll before left it.
+// status returns the answer of the command `status`. Its process only reads, so the crontab stays
+// as the poll before left it.
 func (w *World) status() (s view.Status, err error) {
-	defer w.rested(w.isRestful())
+	defer w.restful.Store(w.restful.Load())
 	w.run("status", nil, func(_ context.Context, a *cycle.Agent) error {
 		s, err = a.View().Status()
 		return err
@@ -145,7 +145,7 @@ func (w *World) status() (s view.Status, err error) {
 	return s, err
 }
 
-// isAtRest reports whether nothing waits and nothing runs, according to `status`.
+// isAtRest reports whether no work waits or runs, according to `status`.
 func isAtRest(s view.Status) bool {
 	return s.Phase == "IDLE" && !s.Halted && s.Inbox.Waiting+s.Inbox.Deferred+s.Outbox.Waiting == 0 && s.Turn.Status == "idle"
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,17 +15,14 @@ import (
 // checkEnd checks the end of a process that was not killed.
 func (w *World) checkEnd(p *process, err error) {
 	w.count.process()
-	w.mu.Lock()
-	rung := w.rung
-	w.mu.Unlock()
-	if err == nil && rung && w.depth() == 1 && p.strikes == w.strikeCount() {
+	if err == nil && w.rung.Load() && w.depth() == 1 && p.strikes == w.strikes.Load() {
 		w.checkNudgeSeen(p)
 	}
 	if err == nil || errors.Is(err, cycle.ErrBusy) || aborted(err) {
 		return
 	}
 	w.mu.Lock()
-	struck := w.strikes > 0 || len(w.outages) > 0
+	struck := w.strikes.Load() > 0 || len(w.outages) > 0
 	w.mu.Unlock()
 	if p.name == "poll" && !struck {
 		w.violate("6", "a poll that no fault struck failed: %v", err)
@@ -44,12 +40,12 @@ func (w *World) checkNudgeSeen(p *process) {
 			w.count.happened("a nudge was left to a detached poll")
 			return
 		}
-		time.Sleep(20 * time.Millisecond) // the detached poll is a process of its own, and says only by a file that it began
+		time.Sleep(20 * time.Millisecond) // the detached poll is a process of its own; its only sign is a file
 	}
 	w.violate("7", "%s was nudged while it was running, and did not look again", p.name)
 }
 
-// checkAlways checks what must be true after each step.
+// checkAlways checks the invariants after each step.
 func (w *World) checkAlways() {
 	if what := w.crontab.foreignChange(); what != "" {
 		w.violate("5", "%s", what)
@@ -69,24 +65,24 @@ func (w *World) checkAlways() {
 	w.checkCollecting()
 }
 
-// haltSnapshot holds what must not change from step to step under HALT.
+// haltSnapshot holds the counts that must not change from step to step under HALT.
 type haltSnapshot struct {
 	halted                bool
 	halts, prompts, sends int
 }
 
-// checkHalt checks that under HALT no attempt is made, and nothing is sent but
-// answers to controls (docs/design.md, "HALT").
+// checkHalt checks that under HALT no attempt is made, and that only answers to controls are sent
+// (docs/design.md, "HALT").
 func (w *World) checkHalt(h history) {
-	halted := map[string]bool{}
+	halted := haltedBy{}
 	var now haltSnapshot
 	for _, l := range h.lines {
+		halted.read(l)
 		if l.Kind == "halt" {
 			now.halts++
-			halted[l.From] = l.What == "halt"
 		}
 	}
-	now.halted = halted["here"] || halted["mesh"]
+	now.halted = halted.any()
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	now.prompts = len(w.record.prompts)
@@ -103,7 +99,8 @@ func (w *World) checkHalt(h history) {
 	w.record.underHalt = now
 }
 
-// checkAll compares what went in with what came out, after the world is calm.
+// checkAll compares the messages that went in with the effects that came out, after the world is
+// calm. The checks in its list run while the record is locked.
 func (w *World) checkAll() {
 	h, err := w.readHistory()
 	if err != nil {
@@ -111,44 +108,25 @@ func (w *World) checkAll() {
 		return
 	}
 	w.checkHistory(h, true)
-	w.checkMails(h)
-	w.checkMeshMessages(h)
-	w.checkTells(h)
-	w.checkSelf(h)
-	w.checkClockPrompts(h, w.configured)
-	w.checkPrograms(h)
-	w.checkHooks(h)
-	w.checkNudges(h)
-	w.checkCredentialMessages(h)
-	w.checkRelays(h)
-	w.checkTokens()
-	w.checkDoubts(h)
 	w.checkMoney(h)
-	w.checkMemory()
-	w.checkSecrets()
 	w.checkSources()
-	w.checkQuarantine(h)
-	w.checkMarkers(h)
-	w.checkTellings(h)
-	w.checkRate(h)
-	w.checkGivenUp(h)
-	w.checkReturned(h)
-	w.checkJunk()
-	w.checkSeen()
 	w.checkCrontab(h)
-	w.checkOutside(h)
-	w.checkAsking(h)
-	w.checkCollected(h)
-	w.checkNATS(h)
 	w.checkCopies(h)
-	w.checkOutages(h)
-}
-
-// checkMeshMessages checks that each mesh message has one report, or none if it
-// must not have one.
-func (w *World) checkMeshMessages(h history) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
+	for _, check := range []func(history){
+		w.checkMails, w.checkMeshMessages, w.checkContract, w.checkTells, w.checkSelf, w.checkClockPrompts, w.checkPrograms, w.checkHooks, w.checkNudges,
+		w.checkCredentialMessages, w.checkRelays, w.checkTokens, w.checkDoubts, w.checkMemory, w.checkSecrets, w.checkQuarantine, w.checkMarkers,
+		w.checkTellings, w.checkRate, w.checkGivenUp, w.checkReturned, w.checkJunk, w.checkSeen, w.checkOutside, w.checkAsking, w.checkCollected,
+		w.checkNATS, w.checkOutages,
+	} {
+		check(h)
+	}
+}
+
+// checkMeshMessages checks that each mesh message has one report, or no report if it must not have
+// one.
+func (w *World) checkMeshMessages(h history) {
 	reports := withoutSelf(h, replies(w.record.reports, "report"))
 	for _, p := range w.record.meshMessages {
 		n, wanted := len(reports[p.correlation]), 0
@@ -170,7 +148,6 @@ func (w *World) checkMeshMessages(h history) {
 	for _, o := range w.record.reports {
 		w.checkText(o.id, o.text)
 	}
-	w.checkContract(h)
 }
 
 // checkText checks that a deliverable is complete, and comes from an attempt whose
@@ -188,8 +165,6 @@ func (w *World) checkText(what, text string) {
 
 // checkTells checks that each `tell` that was accepted had its turn.
 func (w *World) checkTells(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	hurt := w.lostByDamage(h)
 	for _, t := range w.record.tells {
 		if t.key == "" {
@@ -214,10 +189,8 @@ func (w *World) checkTells(h history) {
 
 // checkNudges checks that each durable nudge was accepted.
 func (w *World) checkNudges(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, name := range w.record.nudgeFiles {
-		if !slices.ContainsFunc(h.lines, func(l line) bool { return l.Kind == "nudge" && strings.Contains(l.Key, name) }) {
+		if !h.any(func(l line) bool { return l.Kind == "nudge" && strings.Contains(l.Key, name) }) {
 			w.violate("7", "nudge %s was never accepted", name)
 		}
 	}
@@ -234,14 +207,12 @@ func (w *World) checkSources() {
 }
 
 // checkSeen checks that mail for this agent is marked as read, and no other.
-func (w *World) checkSeen() {
+func (w *World) checkSeen(history) {
 	seen, err := w.flags()
 	if err != nil {
 		w.violate("simulator", "read the mailbox: %v", err)
 		return
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, l := range w.record.incoming {
 		for _, uid := range l.uids {
 			switch {
@@ -254,9 +225,8 @@ func (w *World) checkSeen() {
 	}
 }
 
-// checkCrontab checks that the crontab at rest has one line of ours, the idle one. If the
-// operator is still to be asked about a mail, once they may be, an alarm line may stand
-// next to it.
+// checkCrontab checks that the crontab at rest has one line of ours, the idle one. An alarm line
+// may follow it if the operator is still to be asked about a mail.
 func (w *World) checkCrontab(h history) {
 	ours, _, err := w.crontab.read()
 	want := fmt.Sprintf("*/30 * * * * '%s' --config '%s' poll --if-due --quiet # agentstateloop %s", binary, config, handle)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // The prefixes of the ids of effects.
@@ -13,10 +15,14 @@ const (
 	answerKind = "answer."
 )
 
-// checkHistory checks that the history agrees with the rules of the machine. last is
-// set if nothing more will happen.
+// checkHistory checks that the history agrees with the rules of the machine. last is set at the end
+// of the story.
 func (w *World) checkHistory(h history, last bool) {
-	v := historyChecker{world: w, last: last}
+	v := historyChecker{
+		world: w, last: last, phase: "IDLE", money: newLedger(), backends: backendOutages{}, streak: streak{planned: map[string]bool{}},
+		operator: map[string]bool{}, prompts: map[string]bool{}, open: map[string]bool{}, acceptedAt: map[string]uint64{}, ended: map[string]state.Outcome{},
+		keys: map[string]string{}, collected: map[string]bool{}, nudged: map[string]bool{}, halted: haltedBy{}, effects: map[string]bool{}, submitted: map[string]bool{},
+	}
 	for _, l := range h.lines {
 		v.read(l)
 	}
@@ -27,18 +33,18 @@ type historyChecker struct {
 	world *World
 	last  bool
 
-	phase      string
-	operator   map[string]bool   // messages of the operator
-	prompts    map[string]bool   // messages of prompts by the clock
-	open       map[string]bool   // operator messages whose turn has not ended
-	acceptedAt map[string]uint64 // serial of acceptance, by key
-	ended      map[string]string // status of turns that have ended, by id
-	keys       map[string]string // turn of a message
-	collected  map[string]bool   // messages that ended with a newer one
+	phase      state.Phase
+	operator   map[string]bool          // messages of the operator
+	prompts    map[string]bool          // messages of prompts by the clock
+	open       map[string]bool          // operator messages whose turn has not ended
+	acceptedAt map[string]uint64        // serial of acceptance, by key
+	ended      map[string]state.Outcome // status of turns that have ended, by id
+	keys       map[string]string        // turn of a message
+	collected  map[string]bool          // messages that ended with a newer one
 	nudged     map[string]bool
 
 	submitted map[string]bool // turns that have submitted their deliverable
-	halted    map[string]bool
+	halted    haltedBy
 	head      string // the turn under way
 	suspended bool   // the turn waits for other agents
 	asked     string // the message that the turn answers
@@ -70,15 +76,6 @@ func (v *historyChecker) happened(what string) {
 }
 
 func (v *historyChecker) read(l line) {
-	if v.open == nil {
-		v.phase = "IDLE"
-		v.operator, v.prompts = map[string]bool{}, map[string]bool{}
-		v.open, v.acceptedAt, v.ended, v.keys = map[string]bool{}, map[string]uint64{}, map[string]string{}, map[string]string{}
-		v.money = newLedger()
-		v.nudged, v.halted, v.effects, v.submitted = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-		v.collected = map[string]bool{}
-		v.backends = backendOutages{}
-	}
 	if l.Serial != v.serial {
 		v.patience.committed(v)
 		v.serial, v.heard, v.woken = l.Serial, false, false
@@ -87,6 +84,7 @@ func (v *historyChecker) read(l line) {
 		}
 	}
 	v.at = l.At
+	v.halted.read(l)
 	v.backends.read(l)
 	v.streak.read(v, l)
 	switch l.Kind {
@@ -101,23 +99,21 @@ func (v *historyChecker) read(l line) {
 	case "transition":
 		v.moved(l)
 	case "tier":
-		v.tier = l.What
-		v.happened("tier: " + l.What)
+		v.tier = string(l.What)
+		v.happened("tier: " + string(l.What))
 	case "spend":
 		v.spent(l)
 	case "credit":
 		if l.What == "topped up" {
 			v.money.topped += l.Amount
 		}
-	case "halt":
-		v.halted[l.From] = l.What == "halt"
 	case "turn":
 		v.turned(l)
 	case "task":
 		v.finished(l)
 	case "ended":
 		delete(v.open, l.Key)
-	case "damage": // the message is held until its payload was had again
+	case "damage": // the message is held until its payload is fetched again
 		delete(v.open, l.Key)
 		if l.What == "mended" && v.operator[l.Key] {
 			v.open[l.Key] = true
@@ -149,7 +145,7 @@ func (v *historyChecker) message(l line) {
 		v.prompts[l.Key] = true
 		return
 	}
-	if l.Source == "self" { // wakes nobody, and is not work before its turn
+	if l.Source == "self" { // wakes no one, and is not work before its turn
 		v.operator[l.Key] = l.Message != nil && l.Message.Operator
 		return
 	}
@@ -220,7 +216,7 @@ func (v *historyChecker) turned(l line) {
 		if strings.HasPrefix(l.Reason, "credential") {
 			v.held(l.Key)
 		}
-		v.happened("a turn was " + l.What)
+		v.happened("a turn was " + string(l.What))
 		v.head = ""
 	case "suspended":
 		v.happened("a turn was suspended")
@@ -230,7 +226,7 @@ func (v *historyChecker) turned(l line) {
 	}
 }
 
-// held takes a message for held until the agent can log in again, and with it those that
+// held marks a message as held until the agent can log in again, together with the messages that
 // its turn had collected: they came before it.
 func (v *historyChecker) held(key string) {
 	for other := range v.open {
@@ -244,11 +240,11 @@ func (v *historyChecker) finished(l line) {
 	if _, twice := v.ended[l.TurnID]; twice {
 		v.broken("2", "turn %s ended twice", l.TurnID)
 	}
-	v.happened("a turn ended: " + l.Status)
+	v.happened("a turn ended: " + string(l.Outcome))
 	if strings.Contains(l.Reason, "its runner died") {
 		v.happened("a fallback was delivered")
 	}
-	v.ended[l.TurnID] = l.Status
+	v.ended[l.TurnID] = l.Outcome
 	v.head = ""
 	delete(v.open, l.Key)
 	for _, other := range l.Collected {
@@ -258,7 +254,7 @@ func (v *historyChecker) finished(l line) {
 		v.keys[other.Key], v.collected[other.Key] = l.TurnID, true
 		delete(v.open, other.Key)
 	}
-	switch l.Status {
+	switch l.Outcome {
 	case "success", "partial":
 		v.failed = 0
 	case "failed", "timeout":
@@ -266,14 +262,13 @@ func (v *historyChecker) finished(l line) {
 	}
 }
 
-// works reports whether there is work (docs/design.md, "Glossary"): a turn, or a
-// message of the operator that nothing holds. A suspended turn without budget is
-// held, too.
+// works reports whether there is work (docs/design.md, "Glossary"): a turn, or a message of the
+// operator that is not held. A suspended turn without budget is held, too.
 func (v *historyChecker) works(at time.Time) bool {
 	if v.head != "" {
 		return !v.suspended || v.runs(at, v.operator[v.asked]) && !v.backends.all(at, v.world.fallback)
 	}
-	held := v.halted["here"] || v.halted["mesh"] || v.failed >= 5 || v.backends.all(at, v.world.fallback)
+	held := v.halted.any() || v.failed >= 5 || v.backends.all(at, v.world.fallback)
 	return len(v.open) > 0 && !held && v.runs(at, true)
 }
 
@@ -310,14 +305,14 @@ func (v *historyChecker) queued(l line) {
 // (docs/design.md, "Recovery").
 func (v *historyChecker) recovered(l line) {
 	v.head = ""
-	if strings.Contains(l.Reason, "copy too") {
+	if strings.Contains(l.Reason, "like its copy") {
 		v.phase, v.rings.by, v.owed, v.acks, v.patience.waits = "IDLE", "", owed{}, 0, false
 	}
 }
 
 // deliverable reads the file that a task line names.
 func (w *World) deliverable(task line) (string, error) {
-	data, err := os.ReadFile(filepath.Join(w.stateDir(), filepath.FromSlash(task.Box), task.File))
+	data, err := os.ReadFile(filepath.Join(w.stateDir(), filepath.FromSlash(task.OutputBox), task.Deliverable))
 	return string(data), err
 }
 

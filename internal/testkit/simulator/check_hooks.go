@@ -3,48 +3,40 @@ package simulator
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+
+	"agentstateloop/state"
 )
 
-// These checks hold what is promised of hooks (docs/design.md, "Hooks").
+// These checks hold the promises about hooks (docs/design.md, "Hooks").
 
-// announced is the event of a row for a hook, and what a hook is handed.
-type announced struct {
-	Event, ID, Agent string
-	Serial           uint64
-	Data             struct {
-		Key, From, Status, Reason, Effect string
-		Old, New                          string
-		TurnID                            string `json:"turn_id"`
-	}
-}
-
-// event returns the name of the event that a line announces, as docs/events.md has it,
-// or "" for what the checker does not follow.
+// event returns the name of the event that a line announces, as docs/events.md has it, or "" for
+// lines that the checker ignores.
 func (l line) event() string {
 	switch l.Kind {
 	case "task":
-		return "task." + l.Status
+		return "task." + string(l.Outcome)
 	case "transition":
-		return "phase." + l.New
+		return "phase." + string(l.New)
 	case "halt":
-		return l.What
+		return string(l.What)
 	case "message", "nudge", "control", "reset":
-		return l.Kind
+		return string(l.Kind)
 	case "gate":
 		return "quarantine"
 	case "turn":
-		return map[string]string{"submitted": "turn.submitted", "suspended": "turn.suspended", "reaped": "turn.reaped", "given back": "turn.given_back"}[l.What]
+		return map[string]string{"submitted": "turn.submitted", "suspended": "turn.suspended", "reaped": "turn.reaped", "given back": "turn.given_back"}[string(l.What)]
 	case "credential":
-		return map[string]string{"blocker": "blocker", "blocker over": "blocker.over", "failed": "credential.failed", "recovered": "credential.recovered"}[l.What]
+		return map[string]string{"blocker": "blocker", "blocker over": "blocker.over", "failed": "credential.failed", "recovered": "credential.recovered"}[string(l.What)]
 	case "delivery":
 		if !l.isAboutHook() {
-			return map[string]string{"sent": "sent", "undeliverable": "undelivered"}[l.What]
+			return map[string]string{"sent": "sent", "undeliverable": "undelivered"}[string(l.What)]
 		}
 	case "effect":
 		if l.What == "queued" && l.Effect != nil && (l.Effect.Kind == "ack" || l.Effect.Kind == "quiet") {
-			return l.Effect.Kind
+			return string(l.Effect.Kind)
 		}
 		if l.What == "queued" && l.Effect != nil && l.Effect.Kind == "question" {
 			return "question.asked"
@@ -69,16 +61,14 @@ func (l *listener) wasConfigured(serial uint64) bool {
 // hookRow is a row for a hook, in the history.
 type hookRow struct {
 	id    string
-	event announced
+	event state.Announcement
 	ended line // the zero line: it waits
 }
 
-// checkHooks checks that each hook has heard of each event that it hears, under one id
-// with the same bytes, in order, or that the history says that it has not; that no line
-// about a hook makes an event; and that nothing waits for a hook for ever.
+// checkHooks checks that each hook has heard each of its events, under one id with the same bytes
+// and in order, or that the history records the loss; that no line about a hook makes an event; and
+// that no row waits for a hook at the end.
 func (w *World) checkHooks(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	lines := map[string]line{}
 	for _, l := range h.lines {
 		lines[fmt.Sprintf("%d.%d", l.Serial, l.N)] = l
@@ -115,7 +105,7 @@ func (w *World) hookRows(h history, lines map[string]line, l *listener) (rows []
 		case of.event() != "" && of.event() != a.Event || !l.hears(a.Event) || len(l.spans) == 0:
 			w.violate("hooks", "%s for %s announces %s as %q, and is not to", e.ID, l.name, of, a.Event)
 		}
-		rows = append(rows, hookRow{e.ID, e.Effect.Announces, ended[e.ID]})
+		rows = append(rows, hookRow{e.ID, *e.Effect.Announces, ended[e.ID]})
 	}
 	return rows
 }
@@ -178,16 +168,15 @@ func (w *World) checkCalls(l *listener, rows []hookRow) {
 		case r.ended.Reason == "":
 			w.violate("hooks", "%s for %s ended as %q, without a reason", r.id, l.name, what)
 		default:
-			w.count.happened("an event for a hook was lost: " + what)
+			w.count.happened("an event for a hook was lost: " + string(what))
 		}
 	}
 }
 
-// checkBody checks that a hook is handed the event of its row, and nothing that a
-// sender wrote.
-func (w *World) checkBody(l *listener, want announced, body string) {
-	var got announced
-	if err := json.Unmarshal([]byte(body), &got); err != nil || got != want || got.Agent != handle {
+// checkBody checks that a hook gets the event of its row, and no text of a sender.
+func (w *World) checkBody(l *listener, want state.Announcement, body string) {
+	var got state.Announcement
+	if err := json.Unmarshal([]byte(body), &got); err != nil || !reflect.DeepEqual(got, want) || got.Agent != handle {
 		w.violate("hooks", "%s was handed %s, and the event is %+v: %v", l.name, body, want, err)
 	}
 	if strings.Contains(body, " do=") {

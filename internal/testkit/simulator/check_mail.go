@@ -1,6 +1,11 @@
 package simulator
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 // checkPrompts checks that only the operator and listed peers cause turns, and that
 // a message has one turn.
@@ -42,7 +47,7 @@ func (w *World) checkPrompts(h history) {
 	}
 }
 
-// replies returns the sent effects of a kind by the message that they answer.
+// replies returns the sent effects of a kind by the message that each answers.
 func replies(sent map[string]*outgoing, kind string) map[string][]*outgoing {
 	by := map[string][]*outgoing{}
 	for _, id := range sortedKeys(sent) {
@@ -53,10 +58,8 @@ func replies(sent map[string]*outgoing, kind string) map[string][]*outgoing {
 	return by
 }
 
-// checkMails checks that each mail had the reply or answer that it must have.
+// checkMails checks that each mail had its reply or answer.
 func (w *World) checkMails(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	reply, answer := withoutSelf(h, replies(w.record.mails, "reply")), replies(w.record.mails, "answer")
 	hurt := w.lostByDamage(h)
 	for _, l := range w.record.incoming {
@@ -113,8 +116,8 @@ func (r *record) unthreaded(h history, l *incomingMail) (n int) {
 		}
 	}
 	for turn := range turns {
-		for id, o := range r.mails {
-			if o.answers == "" && effectOf(id) == replyKind+turn {
+		for _, o := range r.mailed(replyKind + turn) {
+			if o.answers == "" {
 				n++
 			}
 		}
@@ -129,4 +132,149 @@ func (w *World) mailByID(id string) *incomingMail {
 		}
 	}
 	return nil
+}
+
+// checkMarkers checks that each prompt has the whole message of its turn, without damage.
+func (w *World) checkMarkers(h history) {
+	keys := map[string]string{} // by turn and epoch: another message of a shared turn may lead it later
+	for _, l := range h.lines {
+		if l.Kind == "turn" && l.What == "dispatched" {
+			keys[fmt.Sprintf("%s.%d", l.TurnID, l.Epoch)] = l.Key
+		}
+	}
+	for _, p := range w.record.prompts {
+		want := w.record.markerOfKey(keys[fmt.Sprintf("%s.%d", p.turn, p.epoch)])
+		if want != "" && p.marker != want {
+			w.violate("payload", "the prompt of %s.%d has the message %q, want %s:\n%s", p.turn, p.epoch, p.marker, want, p.text)
+		}
+	}
+}
+
+// markerOfKey returns the marker of the message under a key of the inbox, or "". The
+// caller must hold mu.
+func (r *record) markerOfKey(key string) string {
+	if key == "" {
+		return ""
+	}
+	for _, l := range r.incoming {
+		if l.hasKey(key+`"`) && l.control == "" && !l.unmarked {
+			return l.marker
+		}
+	}
+	for _, m := range r.meshMessages {
+		if strings.HasSuffix(key, ":"+m.id) {
+			return m.marker
+		}
+	}
+	for _, e := range r.programs {
+		if e.has(key) {
+			return e.marker
+		}
+	}
+	for _, t := range r.tells {
+		if t.key == key {
+			return t.marker
+		}
+	}
+	return ""
+}
+
+// checkRate checks that mail of the operator above the limit of an hour costs no turn
+// before the hour has room, and that the operator hears of it once (docs/design.md,
+// "The inbox").
+func (w *World) checkRate(h history) {
+	if w.clock.wasSetBack() {
+		return
+	}
+	first := map[string]time.Time{} // when a message had its first turn, by key
+	for _, l := range h.lines {
+		if _, again := first[l.Key]; l.Kind == "turn" && l.What == "dispatched" && !again {
+			first[l.Key] = l.At
+		}
+	}
+	var ran []time.Time // when the hour began to hold a mail
+	deferred := false
+	for _, l := range h.lines {
+		if l.Kind != "message" || l.What == "report" || l.Source != "mail" || l.Message == nil || !l.Message.Operator || w.record.wasLetIn(l.Key) {
+			continue
+		}
+		at, had := first[l.Key]
+		if l.Message.Status != "deferred" || strings.HasPrefix(l.Message.Reason, collecting) {
+			ran = append(ran, l.At)
+			continue
+		}
+		deferred = true
+		w.count.happened("a mail was above the limit of the hour")
+		rate, fixed := w.record.rateBetween(l.At, at)
+		slices.SortFunc(ran, time.Time.Compare)
+		if had && fixed && rate > 0 && len(ran) >= rate && at.Before(ran[len(ran)-rate].Add(time.Hour)) {
+			w.violate("rate", "%s had its turn at %s, although %d mails had come since %s", l.Key, at, rate, ran[len(ran)-rate])
+		}
+		if had {
+			ran = append(ran, at)
+		}
+	}
+	var told []time.Time
+	for _, o := range w.record.mails {
+		if strings.Contains(o.words(), "mails must wait, because more than") {
+			told = append(told, h.queuedAt(o.id))
+		}
+	}
+	slices.SortFunc(told, time.Time.Compare)
+	if deferred && len(told) == 0 && !h.undeliverable("notice") {
+		w.violate("rate", "mails were above the limit of the hour, and the operator was not told")
+	}
+	for i := 1; i < len(told); i++ {
+		_, fixed := w.record.rateBetween(told[i-1], told[i])
+		if fixed && told[i].Sub(told[i-1]) < time.Hour && !h.says("recovery", "", "") {
+			w.violate("rate", "the operator heard at %s and at %s that mails wait", told[i-1], told[i])
+		}
+	}
+}
+
+// queuedAt returns when a mail was queued. HALT may hold it back for hours.
+func (h history) queuedAt(id string) (at time.Time) {
+	for _, l := range h.lines {
+		if l.Kind == "effect" && l.What == "queued" && effectOf(id) == l.ID {
+			at = l.At
+		}
+	}
+	return at
+}
+
+// rateChange is a limit of mails an hour, from a moment of the machine's clock on.
+type rateChange struct {
+	at   time.Time
+	rate int
+}
+
+// limit sets how many mails of the operator may run within an hour.
+func (w *World) limit(n int) {
+	w.mu.Lock()
+	w.rate = n
+	w.mu.Unlock()
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	w.record.rates = append(w.record.rates, rateChange{w.clock.machine(), n})
+}
+
+// rateBetween returns the limit from one moment to another. fixed is false if it was
+// changed between them. The caller must hold mu.
+func (r *record) rateBetween(from, to time.Time) (rate int, fixed bool) {
+	fixed = true
+	for _, c := range r.rates {
+		switch {
+		case !c.at.After(from):
+			rate = c.rate
+		case !c.at.After(to):
+			fixed = false
+		}
+	}
+	return rate, fixed
+}
+
+// wasLetIn reports whether a person or a token may have let in the mail under a key.
+// The caller must hold mu.
+func (r *record) wasLetIn(key string) bool {
+	return slices.ContainsFunc(r.incoming, func(l *incomingMail) bool { return l.hasKey(key+`"`) && l.touched() })
 }

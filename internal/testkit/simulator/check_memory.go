@@ -15,18 +15,18 @@ import (
 	"agentstateloop/state"
 )
 
-// notes holds what the agent's working memories may contain, judging by the results
-// of each `remember` and `reset`. A command that was killed may have had its effect.
+// notes holds the texts that the agent's working memories may contain, by the results of each
+// `remember` and `reset`. A killed command may have had its effect.
 type notes struct {
-	of      map[string]*note // by who speaks; see speaker
+	of      map[string]*note // by speaker; see speaker
 	changes int              // changes begun or ended so far
 	resets  []reset
 }
 
-// note holds what the memory of one speaker may contain.
+// note holds the possible memory of one speaker.
 type note struct {
-	now    map[string]bool // the texts; "" is an empty one
-	lately map[string]bool // those that it may have contained since the outermost process began
+	now    map[string]bool // the texts; "" is an empty memory
+	lately map[string]bool // the possible texts since the outermost process began
 }
 
 // reset is a `reset` that may have happened.
@@ -36,7 +36,7 @@ type reset struct {
 	outer         int // number of the outermost process at that time
 }
 
-// The speakers besides the peers, each of which is one by its handle.
+// The speakers besides the peers. Each peer is a speaker by its handle.
 const (
 	byOperator = "the operator"
 	byStranger = "a stranger"
@@ -73,9 +73,9 @@ func (n *notes) settle() {
 	}
 }
 
-// change records a change of a speaker's memory. began is the result of beginChange.
-// sure says that the change has happened. If another change was under way meanwhile,
-// the order of the two is unknown.
+// change records a change of a speaker's memory. began is the result of beginChange. sure is set if
+// the change has happened. If another change was under way meanwhile, the order of the two is
+// unknown.
 func (n *notes) change(who, text string, began int, sure bool) {
 	of := n.of[who]
 	if of == nil {
@@ -87,7 +87,7 @@ func (n *notes) change(who, text string, began int, sure bool) {
 	of.now[text], of.lately[text] = true, true
 }
 
-// speaker returns who sent the message with a marker. The caller must hold mu.
+// speaker returns the sender of the message with a marker. The caller must hold mu.
 func (r *record) speaker(marker string) string {
 	if strings.HasPrefix(marker, "E") {
 		for _, e := range r.programs {
@@ -208,11 +208,10 @@ func (w *World) reset(s Step) error {
 
 var anyMarker = regexp.MustCompile(`\b[EMPT]\d{3}\b`)
 
-// forgotten reports whether every attempt at a message came before a reset, and the
-// current outermost process began after that reset. A turn that was dispatched
-// again after the reset is not forgotten, even without an attempt. A reminder outlives
-// a reset, and names what it is about: its turn counts as an attempt, except to itself,
-// the turn within.
+// forgotten reports whether every attempt at a message came before a reset, and the current
+// outermost process began after that reset. A turn that was dispatched again after the reset is not
+// forgotten, even without an attempt. A reminder outlives a reset, and names its subject: its turn
+// counts as an attempt at that message, except to itself, the turn within.
 func (r *record) forgotten(marker, within string, h history) bool {
 	last, turn := -1, ""
 	for i, p := range r.prompts {
@@ -226,9 +225,9 @@ func (r *record) forgotten(marker, within string, h history) bool {
 	return last >= 0 && over && !h.dispatchedSinceReset(turn)
 }
 
-// checkRecalled checks a prompt: its session and its history must be those of who
-// sent its message, its history must not go back beyond the last reset, and its
-// working memory must be the text that was remembered last for them.
+// checkRecalled checks a prompt: its session and its history must be those of the sender of its
+// message, its history must begin after the last reset, and its working memory must be the last
+// text that the agent remembered for the sender.
 func (r *record) checkRecalled(p prompt, h history) {
 	who := r.speaker(p.owner)
 	if owner := r.sessions[p.session]; owner != "" && owner != who {
@@ -281,7 +280,7 @@ func (a *livingAgent) search(marker string) {
 	answered := map[string]bool{}
 	for _, tasks := range h.tasks {
 		for _, task := range tasks {
-			answered[task.TurnID] = task.Status == string(state.Success)
+			answered[task.TurnID] = task.Outcome == state.Success
 		}
 	}
 	saw := w.record
@@ -329,8 +328,8 @@ func (a *livingAgent) search(marker string) {
 	}
 }
 
-// dispatchedSinceReset reports whether a turn was dispatched after the last reset.
-// A turn whose agent only started after it belongs to what was forgotten.
+// dispatchedSinceReset reports whether a turn was dispatched after the last reset. A turn that was
+// dispatched before is forgotten, even if its agent started after the reset.
 func (h history) dispatchedSinceReset(turn string) bool {
 	since := false
 	for _, l := range h.lines {
@@ -344,10 +343,8 @@ func (h history) dispatchedSinceReset(turn string) bool {
 	return since
 }
 
-// checkMemory checks that each file contains what was remembered last, or nothing.
-func (w *World) checkMemory() {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
+// checkMemory checks that each file contains the text that was remembered last, or is empty.
+func (w *World) checkMemory(history) {
 	for who, file := range w.memoryFiles() {
 		data, err := os.ReadFile(filepath.Join(w.stateDir(), file))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {

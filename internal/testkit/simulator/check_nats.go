@@ -1,24 +1,23 @@
 package simulator
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
+	"context"
 	"slices"
 	"strings"
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/fleet"
+	"agentstateloop/internal/testkit/memcarrier"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
-// These checks hold what the mesh over NATS adds (docs/protocol.md, "The mesh over NATS").
+// These checks hold the promises of the mesh over NATS (docs/protocol.md, "The mesh over NATS").
 
 // pace is how many messages may leave, and of a sender may be taken, within a minute.
 const pace = 5
 
-// checkNATS checks what the history says of the mesh over NATS.
+// checkNATS checks the history of an agent on the mesh over NATS.
 func (w *World) checkNATS(h history) {
 	if w.nats == nil {
 		return
@@ -26,6 +25,7 @@ func (w *World) checkNATS(h history) {
 	w.checkUnproven(h)
 	w.checkEvents(h)
 	w.checkHalts(h)
+	w.checkPresence()
 	if w.clock.wasWrong() || h.says("recovery", "", "") {
 		return
 	}
@@ -33,11 +33,9 @@ func (w *World) checkNATS(h history) {
 	w.checkTaken(h)
 }
 
-// checkUnproven checks that nothing that no signature proves has woken anybody, was taken
-// for an answer, or came in before a person released it.
+// checkUnproven checks that no message without a valid signature has woken the agent, was taken for
+// an answer, or came in before a person released it.
 func (w *World) checkUnproven(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, l := range h.lines {
 		if !strings.Contains(l.Key, ":unproven.") {
 			continue
@@ -51,39 +49,24 @@ func (w *World) checkUnproven(h history) {
 	}
 }
 
-// eventWindow is how long the engine knows an event again.
-const eventWindow = time.Hour
+// announcedFor is how long the mesh knows an event again.
+const announcedFor = time.Hour
 
-// checkEvents checks what the engine has of the ends of turns: each once, signed, and as the
-// history has it. An event whose answer was lost is published again, and if the clock of the
-// servers was put forward meanwhile, they have it twice.
+// checkEvents checks the announced ends of turns: each once, and as the history has it. An event
+// whose answer was lost is announced again, and if the clock of the servers was put forward
+// meanwhile, the mesh has it twice.
 func (w *World) checkEvents(h history) {
 	seen := map[string]time.Time{}
-	for _, m := range w.nats.engine.Messages(fleet.EventStream) {
-		var e struct {
-			Event, ID, Status string
-			Turn              string `json:"turn_id"`
-			Epoch             uint64 `json:"turn_epoch"`
+	for _, e := range w.nats.Tasks() {
+		if first, twice := seen[e.ID]; twice && e.Stored.Sub(first) < announcedFor {
+			w.violate("event", "the event %+v is there twice", e)
 		}
-		if err := json.Unmarshal(m.Body, &e); err != nil {
-			w.violate("event", "the engine has the event %s: %v", m.Body, err)
-			continue
-		}
-		at, signature := headerOf(m.Header, "Asl-At"), headerOf(m.Header, "Asl-Sig")
-		sig, err := base64.RawStdEncoding.DecodeString(signature)
-		text := fmt.Sprintf("asl1 task %s %s\n%s", handle, at, m.Body)
-		if err != nil || natsKeys[handle].pair.Verify([]byte(text), sig) != nil {
-			w.violate("event", "the event %s is not signed", m.Body)
-		}
-		if first, twice := seen[e.ID]; twice && m.At.Sub(first) < eventWindow {
-			w.violate("event", "the event %s is there twice", m.Body)
-		}
-		seen[e.ID] = m.At
+		seen[e.ID] = e.Stored
 		is := func(l line) bool {
-			return l.Kind == "task" && l.TurnID == e.Turn && l.Epoch == e.Epoch && l.Status == e.Status && e.Event == "task."+l.Status
+			return l.Kind == "task" && l.TurnID == e.TurnID && l.Epoch == e.Epoch && l.Outcome == e.Status && e.Event == "task."+string(l.Outcome)
 		}
-		if !slices.ContainsFunc(h.lines, is) {
-			w.violate("event", "no turn has come to what the event says: %s", m.Body)
+		if !h.any(is) {
+			w.violate("event", "no turn has come to what the event says: %+v", e)
 		}
 		w.count.happened("the end of a turn was an event on NATS")
 	}
@@ -146,42 +129,46 @@ func (w *World) checkTaken(h history) {
 	}
 }
 
-// checkHalts checks that nobody took the mesh for halted, or for going on, in another order
-// than it was, unless a server that lags said so.
+// checkPresence checks that the registry shows the agent at rest.
+func (w *World) checkPresence() {
+	seen, err := (&memcarrier.Carrier{Mesh: w.nats.Mesh, Handle: peers[0]}).Online(context.Background())
+	if i := slices.IndexFunc(seen, func(p mesh.Presence) bool { return p.Handle == handle }); i < 0 || seen[i].Phase != state.IDLE {
+		w.violate("presence", "at rest the registry has %+v (%v)", seen, err)
+	}
+}
+
+// checkHalts checks that the agent saw HALT and GO in the order in which they were set, unless a
+// server showed an older one.
 func (w *World) checkHalts(h history) {
 	if w.nats.lagged {
 		return
 	}
-	next := 0
+	next, switched := 0, w.halts()
 	for _, l := range h.lines {
 		if l.Kind != "halt" || l.From != "mesh" {
 			continue
 		}
-		i := slices.Index(w.nats.switched[next:], l.What == "halt")
+		i := slices.Index(switched[next:], l.What == "halt")
 		if i < 0 {
-			w.violate("HALT", "the mesh over NATS was halted, and not, as %v; a poll has it as %s", w.nats.switched, l)
+			w.violate("HALT", "the mesh over NATS was halted, and not, as %v; a poll has it as %s", switched, l)
 			return
 		}
 		next += i + 1
 	}
 }
 
-// checkMeshHalt checks, after a poll that nothing disturbed and that read the mesh, that the
-// HALT of the mesh over NATS is known. Before the poll it had been switched so many times.
+// checkMeshHalt checks, after an undisturbed poll that read the mesh, that the agent knows the HALT
+// of the mesh over NATS. Before the poll it had been switched so many times.
 func (w *World) checkMeshHalt(r cycle.Report, before int) {
 	failed := slices.ContainsFunc(r.Failed, func(f cycle.SourceFailure) bool { return f.Source == state.Mesh })
 	if w.nats == nil || failed || w.down("halt-stale") {
 		return
 	}
-	w.nats.mu.Lock()
-	halted, switched := w.nats.halted, len(w.nats.switched)
-	w.nats.mu.Unlock()
-	if switched == 0 { // nor can the history say so: see checkHalts
+	switched := w.halts()
+	if len(switched) == 0 || len(switched) != before { // never, or during the poll by somebody in a turn of it
 		return
 	}
-	if switched != before { // during the poll, by somebody in a turn of it
-		return
-	}
+	halted := switched[len(switched)-1]
 	h, err := w.readHistory()
 	if err != nil {
 		return
@@ -198,14 +185,4 @@ func (w *World) checkMeshHalt(r cycle.Report, before int) {
 	if known != halted {
 		w.violate("HALT", "the mesh over NATS is halted: %v, and a poll has it as %v", halted, known)
 	}
-}
-
-// haltsSwitched returns how often the HALT of the mesh over NATS has been switched.
-func (w *World) haltsSwitched() int {
-	if w.nats == nil {
-		return 0
-	}
-	w.nats.mu.Lock()
-	defer w.nats.mu.Unlock()
-	return len(w.nats.switched)
 }

@@ -1,9 +1,6 @@
 package simulator
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,17 +9,17 @@ import (
 	"agentstateloop/cycle"
 )
 
-// These checks hold what is promised of reports on what a turn has started outside
-// (docs/design.md, "Suspension").
+// These checks hold the promises about reports from outside of a turn (docs/design.md,
+// "Suspension").
 
-// followUpKey is the prefix of the key of a message whose turn a late report has.
+// followUpKey is the prefix of the key of the message for a late report. That message has a turn.
 const followUpKey = "report:"
 
 // outcome matches the text of a report in a prompt.
 var outcome = regexp.MustCompile(`outcome \d+ of (wait\.[0-9a-z.]*[0-9a-z])`)
 
-// checkHears checks that an attempt which begins a message again hears what an earlier
-// one has started. The caller must hold mu.
+// checkHears checks that an attempt which begins a message again hears about the work that an
+// earlier attempt has started. The caller must hold mu.
 func (r *record) checkHears(p prompt, h history) {
 	var begun *line
 	for i, l := range h.lines {
@@ -44,11 +41,9 @@ func (r *record) checkHears(p prompt, h history) {
 	}
 }
 
-// checkOutside checks that each report that came in time was handed to one turn, that
-// nobody reported who may not, and that each wait had its own deadline.
+// checkOutside checks that each report in time was handed to one turn, that every reporter had the
+// right, and that each wait had its own deadline.
 func (w *World) checkOutside(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, wait := range h.waits() {
 		w.checkWait(h, wait)
 	}
@@ -85,7 +80,7 @@ func (w *World) checkWait(h history, wait *outsideWait) {
 	}
 }
 
-// mayReport reports whether who gave the report of a line may. The caller must hold mu.
+// mayReport reports whether the sender of a report has the right. The caller must hold mu.
 func (r *record) mayReport(wait *outsideWait, l line) bool {
 	return slices.ContainsFunc(r.outside, func(o *outsideReport) bool {
 		return o.id == wait.id && o.key == l.Key && (o.way == "local" || o.way == "mesh" && wait.what == "tool deploy")
@@ -102,14 +97,14 @@ func (r *record) given(l line) time.Time {
 	return l.At
 }
 
-// end returns the line with which nothing was waited for any more, or the last one.
+// end returns the line that ended the wait, or the last one.
 func (o *outsideWait) end(h history) line {
 	last := h.lines[len(h.lines)-1]
 	turns := []string{o.turn}
 	for _, l := range h.lines {
 		switch {
-		case l.Kind == "edge" && l.Request == o.id && (l.What == "withdrawn" || l.What == "lapsed" || l.What == "report" && (l.Key != "" || l.Answer == "timeout")),
-			l.Kind == "task" && slices.Contains(turns, l.TurnID) && l.Status == "canceled",
+		case l.Kind == "edge" && l.Request == o.id && (l.What == "withdrawn" || l.What == "lapsed" || l.What == "report" && (l.Key != "" || l.Response == "timeout")),
+			l.Kind == "task" && slices.Contains(turns, l.TurnID) && l.Outcome == "canceled",
 			!l.At.Before(o.until()):
 			return l
 		}
@@ -117,8 +112,7 @@ func (o *outsideWait) end(h history) line {
 	return last
 }
 
-// checkHanded checks that a report was handed to one turn, and again only to an attempt
-// that took the place of a dead one.
+// checkHanded checks that one turn got a report, and a second attempt only after the first died.
 func (w *World) checkHanded(h history, wait *outsideWait, report line) {
 	var shown []prompt
 	for _, p := range w.record.prompts {
@@ -129,15 +123,7 @@ func (w *World) checkHanded(h history, wait *outsideWait, report line) {
 			}
 		}
 	}
-	for i := 1; i < len(shown); i++ {
-		a, b := shown[i-1], shown[i]
-		switch {
-		case a.turn != b.turn:
-			w.violate("outside", "the report on %s was handed to two turns, %s and %s", wait.id, a.turn, b.turn)
-		case !h.diedAfter(a):
-			w.violate("outside", "the report on %s was handed to %s.%d and, although that had ended, to epoch %d", wait.id, a.turn, a.epoch, b.epoch)
-		}
-	}
+	w.checkShownOnce("outside", h, wait.id, shown)
 	if len(shown) > 0 {
 		w.count.happened("a report was handed over")
 		return
@@ -148,14 +134,28 @@ func (w *World) checkHanded(h history, wait *outsideWait, report line) {
 	w.violate("outside", "the report on %s, which counted at %s, was handed to no turn", wait.id, report.At)
 }
 
-// diedAfter reports whether an attempt did not come to its end.
+// checkShownOnce checks that the attempts which were shown a report are of one turn, and that all
+// but the last died.
+func (w *World) checkShownOnce(rule string, h history, id string, shown []prompt) {
+	for i := 1; i < len(shown); i++ {
+		a, b := shown[i-1], shown[i]
+		switch {
+		case a.turn != b.turn:
+			w.violate(rule, "the report on %s was handed to two turns, %s and %s", id, a.turn, b.turn)
+		case !h.diedAfter(a):
+			w.violate(rule, "the report on %s was handed to %s.%d and, although that had ended, to epoch %d", id, a.turn, a.epoch, b.epoch)
+		}
+	}
+}
+
+// diedAfter reports whether an attempt died.
 func (h history) diedAfter(p prompt) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(l line) bool {
 		return l.Kind == "recovery" || l.Kind == "turn" && l.TurnID == p.turn && l.Epoch >= p.epoch && (l.What == "reaped" || l.What == "given back")
 	})
 }
 
-// followUp returns the task line of the turn that a late report on a wait has had.
+// followUp returns the task line of the turn for a late report on a wait.
 func (h history) followUp(id string) (task line, ok bool) {
 	if tasks := h.tasks[followUpKey+id]; len(tasks) > 0 {
 		return tasks[0], true
@@ -165,7 +165,7 @@ func (h history) followUp(id string) (task line, ok bool) {
 
 // isFollowUp reports whether a turn is that of a late report.
 func (h history) isFollowUp(turn string) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(l line) bool {
 		return l.Kind == "turn" && l.TurnID == turn && strings.HasPrefix(l.Key, followUpKey)
 	})
 }
@@ -173,22 +173,22 @@ func (h history) isFollowUp(turn string) bool {
 // isCanceled reports whether the turn that waited, or that of the report, was stopped.
 func (h history) isCanceled(wait *outsideWait) bool {
 	next, _ := h.followUp(wait.id)
-	return slices.ContainsFunc(h.lines, func(l line) bool {
-		return l.Kind == "task" && l.Status == "canceled" && (l.TurnID == wait.turn || l.TurnID == next.TurnID)
+	return h.any(func(l line) bool {
+		return l.Kind == "task" && l.Outcome == "canceled" && (l.TurnID == wait.turn || l.TurnID == next.TurnID)
 	})
 }
 
-// handedToTheDead reports whether the report was there when an attempt began whose agent
-// never came to read it.
+// handedToTheDead reports whether an attempt began after the report and its agent died before it
+// read the report.
 func (h history) handedToTheDead(wait *outsideWait, report line) bool {
 	next, _ := h.followUp(wait.id)
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(l line) bool {
 		return report.before(l) && l.Kind == "turn" && l.What == "running" && (l.TurnID == wait.turn || l.TurnID == next.TurnID)
 	})
 }
 
-// checkFollowUps checks that the answer of each turn that a late report has had reached
-// somebody: who had the first one, or for `tell` the operator by mail.
+// checkFollowUps checks that the answer of each turn for a late report reached the recipient of the
+// first answer, or for `tell` the operator by mail.
 func (w *World) checkFollowUps(h history) {
 	for key, tasks := range h.tasks {
 		if !strings.HasPrefix(key, followUpKey) {
@@ -198,13 +198,10 @@ func (w *World) checkFollowUps(h history) {
 		if len(tasks) != 1 {
 			w.violate("outside", "%s had %d turns", key, len(tasks))
 		}
-		n := 0
-		for _, sent := range []map[string]*outgoing{w.record.mails, w.record.reports} {
-			for id := range sent {
-				if effectOf(id) == replyKind+tasks[0].TurnID {
-					n++
-				}
-			}
+		reply := replyKind + tasks[0].TurnID
+		n := len(w.record.mailed(reply))
+		if w.record.reports[reply] != nil {
+			n++
 		}
 		if n != 1 && !(n == 0 && (h.undeliverable(replyKind) || w.record.struckAny())) {
 			w.violate("outside", "the answer of %s, turn %s, was sent to %d, want 1", key, tasks[0].TurnID, n)
@@ -215,12 +212,11 @@ func (w *World) checkFollowUps(h history) {
 // struckAny reports whether a person dropped an effect. The caller must hold mu.
 func (r *record) struckAny() bool { return len(r.struck) > 0 }
 
-// checkWaiting checks, after a poll that nothing disturbed, that nothing waits whose time
-// was up when it began.
+// checkWaiting checks, after an undisturbed poll, that no row waits whose time was up when the poll
+// began.
 func (w *World) checkWaiting(began time.Time, o cycle.PollOptions) {
-	var s timedRows
-	data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json"))
-	if err != nil || json.Unmarshal(data, &s) != nil {
+	s, ok := w.state()
+	if !ok {
 		return
 	}
 	if s.Turn.Status == "suspended" {
@@ -230,7 +226,7 @@ func (w *World) checkWaiting(began time.Time, o cycle.PollOptions) {
 			}
 		}
 	}
-	if o.NoTurn || s.Turn.Status != "idle" || len(s.Credentials) > 0 || len(s.Outages) > 0 || began.Before(s.Cooldown) {
+	if o.NoTurn || s.Turn.Status != "idle" || len(s.Credentials) > 0 || len(s.Outages) > 0 || began.Before(s.CooldownUntil) {
 		return
 	}
 	for _, m := range s.Inbox {

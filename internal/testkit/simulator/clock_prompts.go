@@ -15,8 +15,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Prompts by the clock, and what must hold of them (docs/design.md, "Prompts by the
-// clock").
+// Prompts by the clock, and their checks (docs/design.md, "Prompts by the clock").
 
 // ClockPrompt is a [[prompt]] of a story.
 type ClockPrompt struct {
@@ -25,8 +24,8 @@ type ClockPrompt struct {
 	Asks     bool // a program is asked first
 }
 
-// clockPrompts returns the prompts of the story of a seed: mostly none. They are drawn
-// apart, so that the steps of a seed are what they were before.
+// clockPrompts returns the prompts of the story of a seed; most stories have no prompt. They have
+// their own random numbers, so that the steps of a seed stay the same.
 func clockPrompts(seed int64) (all []ClockPrompt) {
 	g := generator{rand.New(rand.NewPCG(uint64(seed), 4))}
 	if !g.chance(3) {
@@ -43,7 +42,7 @@ func clockPrompts(seed int64) (all []ClockPrompt) {
 	return all
 }
 
-// promptText is what a prompt of the clock says, but for its name.
+// promptText begins the text of a prompt of the clock. The name follows.
 const promptText = "do what the clock wants, "
 
 // configurePrompts gives the agent of a process the prompts that are configured now.
@@ -112,18 +111,18 @@ func (r *record) checkClockRights(p prompt, extra []string) {
 	}
 }
 
-// promptPoll is a poll that nothing disturbed, and that so made what was due.
+// promptPoll is an undisturbed poll, which must have made the due prompts.
 type promptPoll struct {
 	at     time.Time
-	strike int // faults that had struck before
+	strike int64 // faults that had struck before
 }
 
-// notePromptPoll records a poll that nothing disturbed.
+// notePromptPoll records an undisturbed poll.
 func (w *World) notePromptPoll(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.prompts) > 0 && !w.clock.wasWrong() {
-		w.promptPolls = append(w.promptPolls, promptPoll{at, w.strikes})
+		w.promptPolls = append(w.promptPolls, promptPoll{at, w.strikes.Load()})
 	}
 }
 
@@ -132,11 +131,9 @@ func keyOf(name string, at time.Time) string {
 	return "prompt:" + name + ":" + at.UTC().Format("2006-01-02T15:04Z")
 }
 
-// checkClockPrompts checks that each time of a prompt had at most one message, one turn
-// and one ending, and that none was forgotten.
-func (w *World) checkClockPrompts(h history, configured []ClockPrompt) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
+// checkClockPrompts checks that each time of a prompt had at most one message, one turn and one
+// ending, and that no time was forgotten.
+func (w *World) checkClockPrompts(h history) {
 	came := map[string]int{}
 	decided := map[string]time.Time{}
 	for _, l := range h.lines {
@@ -148,7 +145,7 @@ func (w *World) checkClockPrompts(h history, configured []ClockPrompt) {
 		}
 		if l.Kind == "prompt" && (l.What == "skipped" || l.What == "failed" || l.What == "missed") {
 			came[l.Key]++
-			w.count.happened("a prompt was " + l.What)
+			w.count.happened("a prompt was " + string(l.What))
 		}
 		if l.Kind != "message" || l.What != "" {
 			continue
@@ -156,7 +153,7 @@ func (w *World) checkClockPrompts(h history, configured []ClockPrompt) {
 		came[l.Key]++
 		w.count.happened("a prompt had its time")
 		tasks := h.tasks[l.Key]
-		ended := slices.ContainsFunc(h.lines, func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
+		ended := h.any(func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
 		if len(tasks) > 1 || len(tasks) == 1 && ended || len(tasks) == 0 && !ended {
 			w.violate("prompts", "%s had %d turns; ended without one: %v", l.Key, len(tasks), ended)
 		}
@@ -169,13 +166,13 @@ func (w *World) checkClockPrompts(h history, configured []ClockPrompt) {
 			w.violate("prompts", "%d things came of %s", n, key)
 		}
 	}
-	for _, c := range configured {
+	for _, c := range w.configured {
 		w.checkTimes(h, c, decided)
 	}
 }
 
-// checkTimes checks that what came of a prompt came of its times, and that something came
-// of each time that an undisturbed poll has found.
+// checkTimes checks that each firing of a prompt was at one of its times, and that each time that
+// an undisturbed poll has found has a firing.
 func (w *World) checkTimes(h history, c ClockPrompt, decided map[string]time.Time) {
 	times, err := cron.ParseTimes(c.At)
 	if err != nil {
@@ -231,26 +228,24 @@ func (w *World) mayBeAsked(poll int) bool {
 	return true
 }
 
-// heldAt reports whether prompts may have been held back at a time: under HALT, or for
-// want of money.
+// heldAt reports whether prompts may have been held back at a time: under HALT, or because money
+// was short.
 func (h history) heldAt(t time.Time) bool {
-	halted, tier := map[string]bool{}, ""
+	halted, tier := haltedBy{}, state.TierNormal
+	held := func() bool { return halted.any() || tier == state.TierCritical || tier == state.TierDead }
 	for _, l := range h.lines {
-		held := halted["here"] || halted["mesh"] || tier == "critical" || tier == "dead"
-		switch l.Kind {
-		case "halt":
-			halted[l.From] = l.What == "halt"
-		case "tier":
-			tier = l.What
-		default:
+		if l.Kind != "halt" && l.Kind != "tier" {
 			continue
 		}
 		if l.At.Sub(t).Abs() < 10*time.Second { // before or after
 			return true
 		}
 		if l.At.After(t) {
-			return held
+			break
+		}
+		if halted.read(l); l.Kind == "tier" {
+			tier = state.Tier(l.What)
 		}
 	}
-	return halted["here"] || halted["mesh"] || tier == "critical" || tier == "dead"
+	return held()
 }

@@ -1,26 +1,18 @@
 package simulator
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
-// What one sender writes in a row, and one turn answers (docs/design.md, "Turns").
+// Messages that one sender writes in a row, and that one turn answers (docs/design.md, "Turns").
 
-// collecting begins the reason of a message that waits for what its sender still writes.
+// collecting begins the reason of a message that waits while its sender still writes.
 const collecting = "waits for what its sender still writes"
-
-// row is a message as a task line holds it.
-type row struct {
-	Key, Source, Kind, From, Proof string
-	Operator                       bool
-	AsksFields                     bool `json:"asks_fields"`
-}
 
 // collectFor sets [turn] collect.
 func (w *World) collectFor(d time.Duration) {
@@ -94,10 +86,11 @@ func markersOf(prompt string) (marker string, with []string) {
 	return with[len(with)-1], with[:len(with)-1]
 }
 
-// sharesTurn reports whether the message whose key ends so was answered with a newer one.
+// sharesTurn reports whether the message with this end of a key was answered together with a newer
+// one.
 func (h history) sharesTurn(ending string) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool {
-		return slices.ContainsFunc(l.Collected, func(other row) bool { return strings.HasSuffix(other.Key, ending) })
+	return h.any(func(l line) bool {
+		return slices.ContainsFunc(l.Collected, func(other state.Message) bool { return strings.HasSuffix(other.Key, ending) })
 	})
 }
 
@@ -124,16 +117,16 @@ func (r *record) hurtMarkers(h history) map[string]bool {
 	return hurt
 }
 
-// answeredWith returns 1 if a mail was answered by the reply to a newer one, which names
-// it. The caller must hold mu.
+// answeredWith returns 1 if the reply to a newer mail names this mail and so answers it. The caller
+// must hold mu.
 func (r *record) answeredWith(h history, l *incomingMail) int {
 	for _, task := range h.lines {
 		for _, other := range task.Collected {
 			if !l.hasKey(other.Key + `"`) {
 				continue
 			}
-			for id, o := range r.mails {
-				if effectOf(id) == replyKind+task.TurnID && (strings.Contains(o.refs, "<"+l.id+">") || r.wasHurt(other.Key)) {
+			for _, o := range r.mailed(replyKind + task.TurnID) {
+				if strings.Contains(o.refs, "<"+l.id+">") || r.wasHurt(other.Key) {
 					return 1
 				}
 			}
@@ -142,7 +135,7 @@ func (r *record) answeredWith(h history, l *incomingMail) int {
 	return 0
 }
 
-// checkCollecting checks that nobody waits longer for others than three silences.
+// checkCollecting checks that no message waits longer for others than three silences.
 func (w *World) checkCollecting() {
 	w.mu.Lock()
 	longest := w.longest
@@ -150,24 +143,13 @@ func (w *World) checkCollecting() {
 	if longest == 0 {
 		return
 	}
-	var s struct {
-		Inbox []struct {
-			row
-			Reason      string
-			Observed    time.Time
-			NextRetryAt time.Time `json:"next_retry_at"`
-		}
-	}
-	data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json"))
-	if err != nil || json.Unmarshal(data, &s) != nil {
-		return
-	}
+	s, _ := w.state()
 	for _, m := range s.Inbox {
 		if !strings.HasPrefix(m.Reason, collecting) {
 			continue
 		}
 		w.count.happened("a message waited for what its sender still writes")
-		if m.standsAlone() {
+		if standsAlone(m) {
 			w.violate("collect", "%s waits for others, and is to have an answer of its own", m.Key)
 		}
 		if wait := m.NextRetryAt.Sub(m.Observed); wait > 3*longest && !w.clock.wasWrong() {
@@ -177,13 +159,11 @@ func (w *World) checkCollecting() {
 }
 
 // standsAlone reports whether the sender waits for an answer to this message alone.
-func (m row) standsAlone() bool { return m.Kind == "ask" || m.AsksFields }
+func standsAlone(m state.Message) bool { return m.Kind == "ask" || m.AsksFields }
 
 // checkCollected checks that the messages that shared a turn have one sender, that each
 // was in the prompt of the attempt that answered it, and ended once.
 func (w *World) checkCollected(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	hurt := w.record.hurtMarkers(h)
 	for _, task := range h.lines {
 		if task.Kind != "task" || len(task.Collected) == 0 || task.Row == nil {
@@ -191,7 +171,7 @@ func (w *World) checkCollected(h history) {
 		}
 		w.count.happened("messages of one sender shared a turn")
 		for _, other := range append(slices.Clone(task.Collected), *task.Row) {
-			if other.standsAlone() {
+			if standsAlone(other) {
 				w.violate("collect", "%s shares turn %s, and is to have an answer of its own", other.Key, task.TurnID)
 			}
 			if sender := fmt.Sprint(other.Source, other.From, other.Proof); sender != fmt.Sprint(task.Row.Source, task.Row.From, task.Row.Proof) {

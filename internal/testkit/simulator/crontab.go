@@ -25,9 +25,9 @@ type userCrontab struct {
 	torn    bool   // the next table will be torn
 }
 
-// crontabScript is the program. In mode "deaf" it refuses everything, in mode "mute"
-// it refuses to write, and in mode "torn" it installs only the begin of the next
-// table, once. In no mode it is the program of package crontest.
+// crontabScript is the program. In mode "deaf" it refuses everything, in mode "mute" it refuses to
+// write, and in mode "torn" it installs only the begin of the next table, once. Without a mode it
+// is the program of package crontest.
 const crontabScript = `#!/bin/sh
 table=%[1]s mode=
 [ -e %[2]s ] && read mode <%[2]s
@@ -60,7 +60,7 @@ func newCrontab(dir string) (*userCrontab, error) {
 	return t, testkit.WriteProgram(t.command, fmt.Sprintf(crontabScript, "'"+t.file+"'", "'"+t.modeFile+"'", "'"+sound+"'"))
 }
 
-// run is the Run of a cron.Table. In no mode it starts no process.
+// run is the Run of a cron.Table. Without a mode it starts no process.
 func (t *userCrontab) run(ctx context.Context, cmd *exec.Cmd, most capture.Limits) (capture.Printed, error) {
 	if _, err := os.Stat(t.modeFile); err == nil {
 		return capture.Run(ctx, cmd, most)
@@ -68,7 +68,7 @@ func (t *userCrontab) run(ctx context.Context, cmd *exec.Cmd, most capture.Limit
 	return crontest.Play(t.command, t.file)(ctx, cmd, most)
 }
 
-// setMode sets the failure mode of the program; "" means none.
+// setMode sets the failure mode of the program; "" lets it work.
 func (t *userCrontab) setMode(mode string) error {
 	t.torn = mode == "torn"
 	if mode == "" {
@@ -134,8 +134,8 @@ func (t *userCrontab) edit(change func(foreign string, ours []string) string) er
 	return os.WriteFile(t.file, []byte(text), 0o600)
 }
 
-// foreignChange returns how the lines of others differ from what they must be; "" if they do
-// not. Only a newline at the end of the last line may be added.
+// foreignChange describes a change of the lines of others, or returns "". Only a newline at the end
+// of the last line may be added.
 func (t *userCrontab) foreignChange() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

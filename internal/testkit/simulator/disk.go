@@ -14,11 +14,11 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// disk keeps what a power cut would lose now: bytes that were written but not
-// fsynced, and names whose folder was not fsynced.
+// disk knows the data that a power cut would lose now: bytes that were written but not fsynced, and
+// names whose folder was not fsynced.
 //
-// It is informed of a step before the step. A step counts as done when its process
-// reaches the next step of that lane, or its end.
+// It is informed of a step before the step. A step counts as done when its process reaches the next
+// step of that lane, or its end.
 type disk struct {
 	root  string // the state directory of the agent
 	spare string // folder of hard links to replaced and removed files
@@ -147,8 +147,8 @@ func (d *disk) ended(p *process) {
 	}
 }
 
-// losePower cuts the power. Names change in order, so the first changes have reached
-// the disk; of the bytes, any number may have. It returns what was lost.
+// losePower cuts the power. Names change in order, so the first changes have reached the disk; of
+// the bytes, any number may have. It returns the lost changes.
 func (d *disk) losePower(rng *rand.Rand) (lost []string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -192,7 +192,7 @@ func (d *disk) undo(c change) error {
 		return nil
 	}
 	if c.old != "" {
-		// A rename between two links of one file does nothing, so remove it first.
+		// A rename between two links of one file has no effect, so remove it first.
 		if err := os.Remove(c.path); err != nil && !os.IsNotExist(err) {
 			return err
 		}

@@ -1,40 +1,27 @@
 package simulator
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 )
 
-// This file plays programs that can use the engine: with all rights, or with those of a
-// peer. None of what they post in the name of a peer is the peer's (docs/protocol.md, "The mesh
-// over NATS").
+// This file plays programs that write into our mailbox over NATS in the name of a peer. The tests
+// of mesh/natsmesh try how a signature can be wrong; here a forgery has no valid signature.
 
-// forgeries are the kinds of what they post. The names in brackets say what comes of it.
+// forgeries are the kinds of forgeries. The result is in brackets.
 //
-//	unsigned  a message in a peer's name, without a signature (kept)
-//	stranger  signed by a key that we do not have (kept)
-//	sister    signed by the key of another peer (kept)
-//	altered   with the signature of another text of the peer (kept)
-//	moved     that the peer has signed for another agent (kept)
-//	renamed   of a peer, which says that it is of another one (kept)
-//	other-id  of a peer, with two ids (kept)
-//	reserved  of a peer, with an id as messages have that nothing proves (kept)
-//	late      that the peer has signed eight days ago (kept)
-//	early     that the peer has signed for the day after tomorrow (kept)
-//	relay     a request to mail the operator, without a signature (kept)
-//	nudge     without a signature (no phase moves)
-//	report    an answer to a question of ours, without a signature (the question stays open)
-//	usurped   an unsigned message with the id of one that the peer then sends (kept, and answered)
-//	twins     two peers use one id (both answered)
-//	replayed  what a peer has signed is posted once more (nothing, but after a week: kept)
-//	status    of somebody, without a text and with the status of an engine that has no leader (nothing)
+//	unsigned  a message in a peer's name (kept)
+//	relay     a request to mail the operator (kept)
+//	nudge     (no phase moves)
+//	report    an answer to a question of ours (the question stays open)
+//	usurped   a message with the id of one that the peer then sends (kept, and answered)
+//	twins     two peers use one id, and both have signed (both answered)
+//	replayed  a peer's signed message is posted once more (known, but after a week: kept)
 //	flood     a peer sends seven messages at once (all answered)
 var forgeries = weighted[string]{
-	{2, "unsigned"}, {2, "stranger"}, {1, "sister"}, {2, "altered"}, {1, "moved"}, {1, "renamed"}, {1, "other-id"}, {1, "reserved"}, {2, "late"}, {1, "early"},
-	{1, "relay"}, {2, "nudge"}, {2, "report"}, {3, "usurped"}, {2, "twins"}, {5, "replayed"}, {2, "status"}, {1, "flood"},
+	{6, "unsigned"}, {1, "relay"}, {2, "nudge"}, {2, "report"}, {3, "usurped"}, {2, "twins"}, {5, "replayed"}, {1, "flood"},
 }
 
 // forge posts a forgery.
@@ -47,21 +34,19 @@ func (w *World) forge(s Step) {
 	switch s.Kind {
 	case "nudge":
 		m := n.nudge(peers[0])
-		m["id"] = "forged-" + m["id"].(string)
-		l := n.letter(peers[0], m["id"].(string), encode(m))
-		n.put(l, admin, l.unproven())
+		n.put(n.forgery(peers[0], m["id"].(string), encode(m)))
 	case "report":
 		w.forgeReport(s)
 	case "usurped":
 		m, p := w.letterOf(s, peers[0])
 		p.correlation = "forged-" + p.marker
 		m["id"], m["correlation_id"] = n.newID("taken"), p.correlation
-		l := n.letter(peers[0], m["id"].(string), encode(m))
-		w.expect(s, p, l.unproven(), n.put(l, admin, l.unproven()))
+		id, taken := n.put(n.forgery(peers[0], m["id"].(string), encode(m)))
+		w.expect(s, p, id, taken)
 		genuine, p := w.letterOf(s, peers[0])
 		genuine["id"] = m["id"]
 		p.correlation, p.fate = m["id"].(string), answered
-		id, taken := n.post(genuine, true)
+		id, taken = n.post(genuine, true)
 		w.expect(s, p, id, taken)
 	case "twins":
 		id := n.newID("twin")
@@ -74,10 +59,6 @@ func (w *World) forge(s Step) {
 		}
 	case "replayed":
 		w.replay(s)
-	case "status":
-		for range 1 + s.N%20 {
-			n.putStatus()
-		}
 	case "flood":
 		s.Wish = "answer"
 		for range 7 {
@@ -87,12 +68,16 @@ func (w *World) forge(s Step) {
 			w.expect(s, p, id, taken)
 		}
 	default:
-		w.forgeLetter(s)
+		m, p := w.letterOf(s, peers[0])
+		if s.Kind == "relay" {
+			m["kind"], p.kind = "relay", "whisper"
+		}
+		id, taken := n.put(n.forgery(peers[0], m["id"].(string), encode(m)))
+		w.expect(s, p, id, taken)
 	}
 }
 
-// letterOf returns a message in the name of a peer, and the record of it as of one that
-// must be kept.
+// letterOf returns a message in the name of a peer, and its record as one that must be kept.
 func (w *World) letterOf(s Step, from string) (map[string]any, *meshMessage) {
 	w.record.mu.Lock()
 	marker := fmt.Sprintf("P%03d", len(w.record.meshMessages))
@@ -117,50 +102,7 @@ func (w *World) expect(s Step, p *meshMessage, id string, taken bool) {
 	w.wishInside(s)
 }
 
-// forgeLetter posts one message that nothing proves.
-func (w *World) forgeLetter(s Step) {
-	n, from := w.nats, peers[0]
-	m, p := w.letterOf(s, from)
-	by := admin
-	switch s.Kind {
-	case "relay":
-		m["kind"], p.kind = "relay", "whisper"
-	case "renamed":
-		from, by = peers[1], peers[1]
-	case "reserved":
-		m["id"] = "unproven." + p.marker
-		p.correlation = "unproven." + p.marker
-	}
-	l := n.letter(from, m["id"].(string), encode(m))
-	at := n.world.clock.servers()
-	switch s.Kind {
-	case "stranger":
-		l = l.signed(stranger)
-	case "sister":
-		l = l.signed(peers[1])
-	case "altered":
-		l.signature = l.signed(from).signature
-		l.body = bytes.Replace(l.body, []byte("do="+s.Wish), []byte("do="+s.Wish+" now"), 1)
-	case "moved":
-		other := l
-		other.to = peers[1]
-		l.signature = other.signed(from).signature
-	case "renamed", "reserved":
-		l = l.signed(from)
-	case "other-id":
-		l.id = "other-" + l.id
-		l = l.signed(from)
-	case "late":
-		l.at = at.Add(-8 * 24 * time.Hour).UTC().Format(time.RFC3339Nano)
-		l = l.signed(from)
-	case "early":
-		l.at = at.Add(2 * 24 * time.Hour).UTC().Format(time.RFC3339Nano)
-		l = l.signed(from)
-	}
-	w.expect(s, p, l.unproven(), n.put(l, by, l.unproven()))
-}
-
-// forgeReport answers a question of ours in the name of who was asked.
+// forgeReport answers a question of ours in the name of the agent that was asked.
 func (w *World) forgeReport(s Step) {
 	w.record.mu.Lock()
 	if len(w.record.questions) == 0 {
@@ -173,11 +115,10 @@ func (w *World) forgeReport(s Step) {
 		"id": "report-" + q.id, "from": q.peer, "to": handle, "kind": "report", "correlation_id": q.correlation,
 		"message": "the answer to " + q.id + ", which is forged",
 	}
-	l := w.nats.letter(q.peer, m["id"].(string), encode(m))
-	w.nats.put(l, admin, l.unproven())
+	w.nats.put(w.nats.forgery(q.peer, m["id"].(string), encode(m)))
 }
 
-// replay posts something once more that a peer has signed, as it was.
+// replay posts a peer's signed message once more. After a week its signature is too old.
 func (w *World) replay(s Step) {
 	n := w.nats
 	n.mu.Lock()
@@ -187,44 +128,99 @@ func (w *World) replay(s Step) {
 	}
 	l := n.letters[s.N%len(n.letters)]
 	n.mu.Unlock()
-	at, err := time.Parse(time.RFC3339Nano, l.at)
-	if err != nil {
-		panic(err)
-	}
-	id := l.id
-	if n.world.clock.servers().Sub(at) > 7*24*time.Hour {
+	if w.clock.servers().Sub(l.At) > 7*24*time.Hour {
 		w.count.happened("an old message was replayed over NATS")
-		id = l.unproven()
+		l.Proven = false
 	}
-	n.put(l, admin, id)
+	n.put(l)
 }
 
-// newID returns an id that names no marker.
-func (n *natsMesh) newID(kind string) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.posted++
-	return fmt.Sprintf("%s.%d", kind, n.posted)
+// CarrierOf returns the carrier of the mesh in the story of a seed. It has its own random numbers,
+// so that the steps of a seed over HTTP stay the same.
+func CarrierOf(seed int64) string {
+	g := generator{rand.New(rand.NewPCG(uint64(seed), 60))}
+	return pickOne(g, "", OverNATS)
 }
 
-// nudge returns a nudge of us.
-func (n *natsMesh) nudge(from string) map[string]any {
-	return map[string]any{"id": n.newID("nudge"), "from": from, "to": handle, "kind": "nudge", "message": "wake up"}
+// natsSites are the points of the mesh over NATS in place of those over HTTP.
+var natsSites = map[string]string{
+	"mesh POST message": "nats send", "mesh DELETE mailbox": "nats ack", "mesh PUT registry": "nats register", "mesh GET registry": "nats take",
+	"mesh GET mailbox": "nats take",
 }
 
-// putStatus puts a message into our mailbox that looks like an answer of the engine.
-func (n *natsMesh) putStatus() {
-	header := map[string][]string{"Asl-Id": {n.newID("status")}, "Status": {"503"}}
-	sum := sha256.Sum256([]byte("undecoded "))
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	sequence, _ := n.publish(stranger, "asl.box."+handle+"."+stranger, header, nil)
-	n.ends[sequence] = ":~" + hex.EncodeToString(sum[:])
+// natsPoints are the points at which the mesh over NATS can go wrong.
+var natsPoints = []string{
+	"nats send", "nats send", "nats send", "nats send answer", "nats send answer", "nats send answer", "nats take", "nats take", "nats take answer", "nats take answer",
+	"nats ack", "nats ack", "nats ack answer", "nats register", "nats register answer", "nats announce", "nats announce answer", "nats put", "nats put answer",
+	"agent end", "agent end", // while its effects are under way
 }
 
-// postJunk puts something into our mailbox that cannot be decoded.
-func (n *natsMesh) postJunk(text string) {
-	l := n.letter(peers[0], "junk", []byte(text)).signed(peers[0])
-	sum := sha256.Sum256([]byte("undecoded " + text))
-	n.put(l, peers[0], "~"+hex.EncodeToString(sum[:])) // mesh::~…
+// overNATS changes the steps of a story so that its mesh is over NATS. Its additions have their own
+// random numbers.
+func overNATS(seed int64, steps []Step) []Step {
+	g := generator{rand.New(rand.NewPCG(uint64(seed), 61))}
+	var all []Step
+	for _, s := range steps {
+		s = s.overNATS()
+		if g.chance(2) && s.mayFail() {
+			s.Faults = append(slices.Clone(s.Faults), g.natsFault())
+		}
+		all = append(all, s)
+		if g.chance(6) {
+			all = append(all, Step{Do: Forge, Kind: pickWeighted(g, forgeries), N: g.IntN(100), Wish: pickOne(g, wishes...)})
+		}
+		if g.chance(12) {
+			all = append(all, g.natsOutage())
+		}
+	}
+	return all
+}
+
+// mayFail reports whether the step starts a process that faults strike.
+func (s Step) mayFail() bool {
+	return slices.Contains([]Deed{Wait, Poll, Turns, Tell, Ring, Halt, Go, Stop, Transition, Release, Outbox, Event, Outside}, s.Do)
+}
+
+// overNATS returns the step with the names that the mesh has over NATS.
+func (s Step) overNATS() Step {
+	if s.Do == Outage && s.Kind == "http" {
+		s.Kind = "nats"
+	}
+	s.Faults, s.Inside = faultsOverNATS(s.Faults), faultsOverNATS(s.Inside)
+	return s
+}
+
+func faultsOverNATS(faults []Fault) []Fault {
+	faults = slices.Clone(faults)
+	for i, f := range faults {
+		if site := natsSites[f.Site]; site != "" {
+			faults[i].Site = site
+		}
+		if f.Then != nil {
+			then := f.Then.overNATS()
+			faults[i].Then = &then
+		}
+	}
+	return faults
+}
+
+// natsFault returns a fault of the mesh over NATS.
+func (g generator) natsFault() Fault {
+	f := Fault{Site: pickOne(g, natsPoints...), At: g.IntN(pickWeighted(g, weighted[int]{{4, 1}, {2, 3}}))}
+	f.What = pickWeighted(g, weighted[What]{
+		{10, Crash}, {6, CrashLate}, {3, Power}, {6, Fail}, {8, Lost}, {3, Half}, {1, Stall}, {3, Cut}, {4, Twice}, {4, Meanwhile},
+	})
+	if f.What == Meanwhile {
+		then := pickOne(g, Step{Do: Outage, Kind: "nats-late", N: 2}, Step{Do: Forge, Kind: pickWeighted(g, forgeries), N: g.IntN(100), Wish: "answer"},
+			Step{Do: MeshHalt, Kind: "off"}, Step{Do: Poll}, Step{Do: Report, Kind: "answer", N: g.IntN(100)}, Step{Do: Report, Kind: "twice", N: g.IntN(100)})
+		f.Then = &then
+	}
+	return f
+}
+
+// natsOutage returns an outage of the mesh, or a HALT or GO.
+func (g generator) natsOutage() Step {
+	return pickWeighted(g, weighted[Step]{
+		{5, Step{Do: Outage, Kind: "box-full", N: 1 + g.IntN(4)}}, {3, Step{Do: Outage, Kind: "nats-late", N: 1 + g.IntN(4)}}, {2, Step{Do: Outage, Kind: "halt-stale", N: 1 + g.IntN(4)}}, {1, Step{Do: MeshHalt, Kind: "on"}}, {1, Step{Do: MeshHalt, Kind: "off"}},
+	})
 }

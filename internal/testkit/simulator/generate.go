@@ -27,8 +27,8 @@ func MakeOver(carrier string, seed int64, steps int) Story {
 	return s
 }
 
-// ackAfter returns how long acks wait in the story of a seed. It is drawn apart, so that
-// the steps of a seed are what they were before acks could wait.
+// ackAfter returns how long acks wait in the story of a seed. It has its own random numbers, so
+// that the steps of a seed stay the same.
 func ackAfter(seed int64) time.Duration {
 	g := generator{rand.New(rand.NewPCG(uint64(seed), 2))}
 	return pickWeighted(g, weighted[time.Duration]{{4, 0}, {1, 10 * time.Second}, {1, 45 * time.Second}, {1, 90 * time.Second}, {1, 4 * time.Minute}})
@@ -157,7 +157,7 @@ func (g generator) detail(s Step) Step {
 	return s
 }
 
-// faults returns the faults that strike one process: mostly none.
+// faults returns the faults that strike one process; half of the processes have no fault.
 func (g generator) faults(deep int) []Fault {
 	var list []Fault
 	for g.chance(2) {

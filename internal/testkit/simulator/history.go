@@ -9,61 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
-// line is a history line as the checker reads it. It is an outsider's reading of the
-// JSON, not the type of the program.
-type line struct {
-	Serial  uint64    `json:"serial"`
-	N       int       `json:"n"`
-	At      time.Time `json:"at"`
-	Kind    string    `json:"kind"`
-	Key     string    `json:"key"`
-	Source  string    `json:"source"`
-	From    string    `json:"from"`
-	To      string    `json:"to"`
-	What    string    `json:"what"`
-	Reason  string    `json:"reason"`
-	Old     string    `json:"old"`
-	New     string    `json:"new"`
-	TurnID  string    `json:"turn_id"`
-	Epoch   uint64    `json:"turn_epoch"`
-	Status  string    `json:"status"`
-	Box     string    `json:"output_box"`
-	File    string    `json:"deliverable"`
-	Fields  string    `json:"fields"`
-	Trace   string    `json:"trace_id"`
-	Request string    `json:"request"`
-	Answer  string    `json:"response"`
-	ID      string    `json:"id"`
-	Message *struct {
-		Trace    string `json:"trace_id"`
-		Operator bool   `json:"operator"`
-		Status   string `json:"status"`
-		Reason   string `json:"reason"`
-	} `json:"message"`
-	Row       *row  `json:"row"`
-	Collected []row `json:"collected"`
-	Effect    *struct {
-		Kind    string `json:"kind"`
-		Channel string `json:"channel"`
-		TurnID  string `json:"turn_id"`
-		Cause   string `json:"cause"`
-
-		To        string
-		Announces announced
-	} `json:"effect"`
-	Ack *struct {
-		Until time.Time `json:"until"`
-	} `json:"ack"`
-	Outage   *backendOutage `json:"outage"`
-	Amount   int64          `json:"micros"`
-	Spending *struct {
-		ID     string `json:"id"`
-		Micros int64  `json:"micros"`
-	} `json:"spending"`
-}
+// line is a line of the history. The checker uses its fields, and never the rules of package state.
+type line struct{ state.Line }
 
 // history is the history after reading.
 type history struct {
@@ -112,23 +64,37 @@ func (w *World) readHistory() (history, error) {
 	return h, nil
 }
 
+// any reports whether the history has such a line.
+func (h history) any(is func(l line) bool) bool { return slices.ContainsFunc(h.lines, is) }
+
 // before reports whether next may follow l: (serial, n) is unique and rises.
 func (l line) before(next line) bool {
 	return next.Serial > l.Serial || next.Serial == l.Serial && next.N > l.N || l.Kind == ""
 }
 
+// haltedBy holds the places that have set HALT: "here" and "mesh".
+type haltedBy map[string]bool
+
+func (h haltedBy) read(l line) {
+	if l.Kind == "halt" {
+		h[l.From] = l.What == "halt"
+	}
+}
+
+func (h haltedBy) any() bool { return h["here"] || h["mesh"] }
+
 // undeliverable reports whether an effect whose id has the prefix was given up. The
 // operator is informed of that, so it excuses that the effect did not arrive.
 func (h history) undeliverable(prefix string) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(l line) bool {
 		return l.Kind == "delivery" && l.What == "undeliverable" && strings.HasPrefix(l.ID, prefix) && !l.isAboutHook()
 	})
 }
 
 // says reports whether a line of that kind, with a key of that ending, has a reason
 // with that prefix.
-func (h history) says(kind, ending, reason string) bool {
-	return slices.ContainsFunc(h.lines, func(l line) bool {
+func (h history) says(kind state.LineKind, ending, reason string) bool {
+	return h.any(func(l line) bool {
 		return l.Kind == kind && strings.HasSuffix(l.Key, ending) && strings.HasPrefix(l.Reason, reason)
 	})
 }
@@ -149,8 +115,8 @@ func (w *World) logHistory() {
 }
 
 func (l line) String() string {
-	words := []string{fmt.Sprintf("%d.%d", l.Serial, l.N), l.At.Format("15:04:05"), l.Kind}
-	for _, word := range []string{l.What, l.Key, l.ID, l.Old + "→" + l.New, l.TurnID, l.Status, l.Reason} {
+	words := []string{fmt.Sprintf("%d.%d", l.Serial, l.N), l.At.Format("15:04:05"), string(l.Kind)}
+	for _, word := range []string{string(l.What), l.Key, l.ID, string(l.Old + "→" + l.New), l.TurnID, string(l.Outcome), l.Reason} {
 		if word != "" && word != "→" {
 			words = append(words, word)
 		}
@@ -165,4 +131,77 @@ func (l line) String() string {
 		words = append(words, "with", other.Key)
 	}
 	return strings.Join(words, " ")
+}
+
+// state reads state.json. A damaged or missing file gives the zero state.
+func (w *World) state() (s state.State, ok bool) {
+	data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json"))
+	return s, err == nil && json.Unmarshal(data, &s) == nil
+}
+
+// known is the set of the keys of messages that the program has recorded.
+type known map[string]bool
+
+// known returns the keys in the history and in the state. A line about a failed fetch or a number
+// shows only that the mail is in the mailbox.
+func (w *World) known() known {
+	h, err := w.readHistory()
+	if err != nil {
+		w.violate("state", "history: %v", err)
+	}
+	s, _ := w.state()
+	k := known{}
+	for _, m := range s.Inbox {
+		k[m.Key+`"`] = true
+	}
+	for _, l := range s.Lines {
+		h.lines = append(h.lines, line{l})
+	}
+	for _, l := range h.lines {
+		if l.Key != "" && l.Kind != "fetch" && l.Kind != "number" {
+			k[l.Key+`"`] = true
+		}
+	}
+	return k
+}
+
+// has reports whether a copy of a mail is known under one of its keys.
+func (k known) has(l *incomingMail) bool {
+	for key := range k {
+		if l.hasKey(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasKey reports whether a key, with its quote, is or was one of a mail.
+func (l *incomingMail) hasKey(key string) bool {
+	for _, end := range l.keys {
+		if strings.HasSuffix(key, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkChain checks that the chain of the history has no break and holds the head that the state
+// names, after every death (docs/protocol.md, "The audit chain").
+func (w *World) checkChain() {
+	st := &store.Store{Dir: w.stateDir(), Agent: handle}
+	a, err := st.Audit()
+	if err != nil {
+		w.violate("chain", "%v", err)
+		return
+	}
+	if len(a.Breaks) > 0 {
+		w.violate("chain", "breaks: %v", a.Breaks)
+	}
+	head, err := st.Head()
+	if err == nil && head.Sum != "" {
+		err = a.Holds(head)
+	}
+	if err != nil {
+		w.violate("chain", "the state has the head %v: %v", head, err)
+	}
 }

@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -23,14 +22,14 @@ type listener struct {
 	name  string
 	on    []string
 	mode  string    // how it answers; see hookModes
-	spans []serials // in which commits it was configured
+	spans []serials // the commits in which it was configured
 	calls []hookCall
 }
 
 // serials are the commits from one to another, without the first and with the last.
 type serials struct{ after, until uint64 }
 
-// hookCall is a call as the hook has seen it.
+// hookCall is a call as the hook saw it.
 type hookCall struct {
 	id     string
 	body   string
@@ -44,11 +43,10 @@ type hookCall struct {
 // configured.
 var hookModes = []string{"fine", "slow", "hang", "hang", "hang", "fail", "fail", "refuse", "lost", "die", "die-late", "gone"}
 
-// taking are the ways to answer in which the hook takes the event.
+// taking are the modes in which the hook takes the event.
 var taking = []string{"fine", "slow", "lost", "die", "die-late"}
 
-// newListeners returns the hooks that a story can have. Until it says so, there are
-// none.
+// newListeners returns the hooks that a story can configure.
 func newListeners() []*listener {
 	return []*listener{
 		{name: "pager", mode: "gone", on: []string{"task", "phase", "halt", "go", "blocker"}},
@@ -59,7 +57,7 @@ func newListeners() []*listener {
 // setHook lets a hook answer in another way from now on.
 func (w *World) setHook(s Step) error {
 	l := w.hooks[0]
-	if s.N%3 == 1 { // the one that hears of everything costs time
+	if s.N%3 == 1 { // the one with all events costs time
 		l = w.hooks[1]
 	}
 	last, recorded := w.serials()
@@ -70,7 +68,7 @@ func (w *World) setHook(s Step) error {
 		l.spans[len(l.spans)-1].until = recorded
 	}
 	l.mode = s.Kind
-	w.rested(false)
+	w.restful.Store(false)
 	return nil
 }
 
@@ -83,13 +81,10 @@ func (w *World) mendHooks() {
 	}
 }
 
-// serials returns the number of the last commit, and of the last one in the history. If
-// the state is lost, what comes after the second is lost with it.
+// serials returns the number of the last commit, and of the last one in the history. If the state
+// is lost, the commits after the second number are lost with it.
 func (w *World) serials() (last, recorded uint64) {
-	var s struct{ Serial uint64 }
-	if data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json")); err == nil {
-		json.Unmarshal(data, &s) // a damaged one holds nothing
-	}
+	s, _ := w.state()
 	h, err := w.readHistory()
 	if n := len(h.lines); err == nil && n > 0 {
 		recorded = h.lines[n-1].Serial
@@ -162,8 +157,8 @@ func (p *process) pointOrDie(l *listener, mode, site string) verdict {
 	return v
 }
 
-// pollWhileHookHangs lets another poll run while a hook hangs, once in each process.
-// Nothing may hold it up, nor the mail that is due in it.
+// pollWhileHookHangs lets another poll run while a hook hangs, once in each process. The hook must
+// not hold up the poll or the mail that is due in it.
 func (p *process) pollWhileHookHangs() {
 	w := p.world
 	if p.hung || w.depth() > 1 {
@@ -173,18 +168,18 @@ func (p *process) pollWhileHookHangs() {
 	p.mu.Lock()
 	p.interrupted = true
 	p.mu.Unlock()
-	strikes, began, begin := w.strikeCount(), w.clock.servers(), time.Now()
+	strikes, began, begin := w.strikes.Load(), w.clock.servers(), time.Now()
 	o := cycle.PollOptions{ByHand: true}
 	r, err := w.poll(nil, o)
-	if err == nil && r.Skipped == "" && strikes == w.strikeCount() && time.Since(begin) < networkTimeout {
+	if err == nil && r.Skipped == "" && strikes == w.strikes.Load() && time.Since(begin) < networkTimeout {
 		w.count.happened("a poll ran while a hook hung")
 		w.checkSending(r, o, began)
 	}
 	p.exitIfDead(goOn)
 }
 
-// checkHookHoldsNothing checks that nobody waits for a hook: a process that calls one
-// holds neither cycle.lock nor state.lock.
+// checkHookHoldsNothing checks that a process that calls a hook holds neither cycle.lock nor
+// state.lock.
 func (w *World) checkHookHoldsNothing(p *process, l *listener) {
 	if w.depth() > 1 {
 		return // the other process may hold them
@@ -196,8 +191,8 @@ func (w *World) checkHookHoldsNothing(p *process, l *listener) {
 	}
 }
 
-// isFree reports whether nobody holds a lock. A child of this very process, such as
-// another world's crontab, holds all of its locks from its fork to its exec.
+// isFree reports whether a lock is free. A child of this very process, such as another world's
+// crontab, holds all of its locks from its fork to its exec.
 func isFree(lock string) bool {
 	f, err := os.OpenFile(lock, os.O_RDWR, 0)
 	if err != nil {

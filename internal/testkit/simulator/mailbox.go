@@ -1,11 +1,15 @@
 package simulator
 
 import (
+	"fmt"
+	"strings"
+	"time"
+
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// This file plays what people and their provider do to the mailbox.
+// This file plays people and their provider, who change the mailbox.
 
 // asPerson opens the mailbox as a mail program does.
 func (w *World) asPerson(do func(*imapclient.Client) error) error {
@@ -133,4 +137,113 @@ func (w *World) expunge(n int) error {
 		}
 		return c.Expunge().Close()
 	})
+}
+
+// returned are the kinds of bounces. Only the server of the recipient can know the whole
+// Message-ID.
+//
+//	real      a report (RFC 3464) with the header of a mail that we sent
+//	header    the same without the part for machines
+//	invented  a report about a mail that we never sent
+//	altered   a report with a Message-ID of ours in which the MAC is another
+//	other     a report about a mail of another agent
+var returned = []string{"real", "header", "invented", "altered", "other"}
+
+// returnMail puts a report about a mail of ours into the mailbox.
+func (w *World) returnMail(s Step) error {
+	id := w.record.someMail(s.N, true)
+	if id == "" {
+		return nil
+	}
+	w.record.mu.Lock()
+	about := w.record.mails[id]
+	l := &incomingMail{marker: fmt.Sprintf("M%03d", len(w.record.incoming)), kind: "returned " + s.Kind, fate: ignored, at: w.clock.servers()}
+	w.record.incoming = append(w.record.incoming, l)
+	to := about.to
+	w.record.mu.Unlock()
+	l.id = l.marker + "@example.com"
+	switch s.Kind {
+	case "invented":
+		id = "reply." + strings.Repeat("z", 26) + "." + strings.Repeat("a", 32) + "." + handle + "@example.org"
+	case "altered":
+		id = alterMAC(id)
+	case "other":
+		id = strings.Replace(id, handle, "goulard31200", 1)
+	}
+	l.about = id
+	l.real = s.Kind == "real" || s.Kind == "header"
+	w.count.happened("a mail came back: " + s.Kind)
+	report := "--r\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx.example.com\n\nFinal-Recipient: rfc822; " + to +
+		"\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 5.1.1 no such user\n\n"
+	if s.Kind == "header" {
+		report = ""
+	}
+	return w.deliver(l, 1, "Return-Path: <>\nFrom: Mail Delivery System <MAILER-DAEMON@mx.example.org>\nTo: "+address+
+		"\nSubject: Undelivered Mail Returned to Sender\nAuto-Submitted: auto-replied\nDate: "+l.at.Format(time.RFC1123Z)+"\nMessage-ID: <"+l.id+
+		">\nMIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary=r\n\n--r\nContent-Type: text/plain\n\n"+
+		"I could not deliver your mail. "+l.marker+" do=answer\n\n"+report+"--r\nContent-Type: text/rfc822-headers\n\nFrom: "+address+
+		"\nTo: "+to+"\nMessage-ID: <"+id+">\nSubject: of a mail\n\n--r--\n")
+}
+
+// macLetters is the length of the MAC in a Message-ID of ours, before the handle. Its first half
+// proves that the mail is ours.
+const macLetters = 32
+
+// alterMAC changes the first letter of the MAC.
+func alterMAC(id string) string {
+	at := strings.LastIndex(id, "."+handle) - macLetters
+	if at < 0 {
+		return "x" + id
+	}
+	other := byte('a')
+	if id[at] == other {
+		other = 'b'
+	}
+	return id[:at] + string(other) + id[at+1:]
+}
+
+// checkReturned checks that a bounced mail is recorded as lost, and that a bounce without a mail of
+// ours has no effect. checkPrompts checks that no bounce causes a turn.
+func (w *World) checkReturned(h history) {
+	for _, l := range w.record.incoming {
+		switch {
+		case l.about == "":
+		case l.real:
+			w.checkLost(h, l)
+		default:
+			w.checkNotLost(h, l)
+		}
+	}
+}
+
+// checkLost checks that the history says that a mail of ours was lost. The caller must
+// hold mu of the record.
+func (w *World) checkLost(h history, l *incomingMail) {
+	lost := h.any(func(line line) bool {
+		return line.Kind == "bounce" && line.What == "lost" && effectOf(l.about) == line.ID
+	})
+	// The cursor may have passed it, and a sweep or a new baseline finds only the
+	// operator's mail.
+	passed := l.passed || w.record.cursorHurt || h.says("recovery", "", "")
+	switch {
+	case lost:
+		w.count.happened("a mail that came back was recorded as lost")
+	case !passed && !l.gone:
+		w.violate("returned", "%s (mail %s) shows that %s was lost, and the history does not", l.marker, l.kind, l.about)
+	}
+}
+
+// checkNotLost checks that no line and no mail names the subject of a forged bounce.
+func (w *World) checkNotLost(h history, l *incomingMail) {
+	effect, _, _ := strings.Cut(l.about, ".goulard")
+	for _, line := range h.lines {
+		if line.Kind == "bounce" && strings.Contains(line.Key+`"`, l.keys[0]) || strings.Contains(line.ID+line.Reason, effect) {
+			w.violate("returned", "%s (mail %s) is about a mail that we did not send, and the history has %s", l.marker, l.kind, line)
+		}
+	}
+	for _, o := range w.record.mails {
+		if o.id != l.about && strings.Contains(o.text, effect) {
+			w.violate("returned", "%s (mail %s) is about a mail that we did not send, and %s tells of it", l.marker, l.kind, o.id)
+		}
+	}
 }

@@ -15,7 +15,6 @@ import (
 type slot struct {
 	world   *World
 	proxies map[string]*proxy
-	framing sync.WaitGroup // what forwards the frames of NATS
 
 	mu   sync.Mutex
 	user *process
@@ -26,7 +25,7 @@ type slot struct {
 // a point of the process that uses it.
 type proxy struct {
 	slot     *slot
-	protocol string // imap, smtp, http or nats
+	protocol string // imap, smtp or http
 	listener net.Listener
 	server   *inlet
 }
@@ -94,17 +93,8 @@ func (w *proxy) accept() {
 		}
 		l := &link{proxy: w, process: p, client: c, server: w.server.connect(c)}
 		w.slot.open[l] = true
-		if w.protocol == "nats" {
-			l.nats = engineLink{subs: map[string]string{}, asked: map[string]frame{}, fates: map[string]verdict{}}
-			w.slot.framing.Add(2)
-		}
 		w.slot.mu.Unlock()
 		p.world.record.connected(p, w.protocol)
-		if w.protocol == "nats" {
-			go l.framesIn()
-			go l.framesOut()
-			continue
-		}
 		go l.answers()
 		go l.commands()
 	}
@@ -112,7 +102,7 @@ func (w *proxy) accept() {
 
 // channel returns the channel that a protocol carries: "mesh", or its own name.
 func channel(protocol string) string {
-	if protocol == "http" || protocol == "nats" {
+	if protocol == "http" {
 		return "mesh"
 	}
 	return protocol
@@ -126,11 +116,10 @@ type link struct {
 	server  net.Conn
 
 	mu       sync.Mutex
-	fate     verdict // what happens to the next answer
+	fate     verdict // the fault that strikes the next answer
 	data     bool    // SMTP: the body of a mail is being sent
 	fetching string  // IMAP: FETCH, SEARCH or SELECT, while it is being answered
 	denies   string  // IMAP: NO or BAD, with which that answer ends
-	nats     engineLink
 }
 
 func (l *link) cut() {
@@ -252,8 +241,8 @@ func (l *link) answers() {
 	}
 }
 
-// nextAnswer returns what the server sends next, or, of IMAP, its next answers. end
-// is set if nothing follows.
+// nextAnswer returns the next bytes of the server, or, of IMAP, its next answers. end is set at the
+// end of the connection.
 func (l *link) nextAnswer(from *bufio.Reader) (seen []byte, end bool) {
 	if l.proxy.protocol == "imap" {
 		return l.nextAnswers(from)

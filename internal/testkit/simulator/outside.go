@@ -12,20 +12,17 @@ import (
 	"agentstateloop/turn"
 )
 
-// What a turn starts outside of it, and what reports later (docs/design.md,
-// "Suspension").
+// Work that a turn starts outside of it, and its reports (docs/design.md, "Suspension").
 
-// How long a turn waits for what a tool has started, and for what it has started itself.
+// How long a turn waits for a tool, and for work of its own.
 const (
 	toolPatience   = 50 * time.Minute
 	submitPatience = 20 * time.Minute
 )
 
-// outsideWays are the ways in which a report comes: by the command, as from the
-// webhook; by the first peer, which may report on tools; by another, which may not; and
-// by the command with an id that nobody minted.
-//
-//	local, mesh, other, unknown
+// A report comes by one of these ways: by the command, as from the webhook (local); by the first
+// peer, which may report on tools (mesh); by another peer, which may not (other); or by the command
+// with an invented id (unknown).
 
 // outsideReport is a report that somebody gave.
 type outsideReport struct {
@@ -35,8 +32,8 @@ type outsideReport struct {
 	sure          bool      // the command has confirmed it
 }
 
-// startOutside plays an agent that starts something which reports later, unless it is
-// told that it has done so.
+// startOutside plays an agent that starts work which reports later, unless an earlier attempt has
+// started it.
 func (a *livingAgent) startOutside(at turn.Attempt, do, marker string, answer turn.Result) turn.Result {
 	w := a.world
 	if strings.Contains(string(at.Prompt), "\n<report ") || strings.Contains(string(at.Prompt), "an earlier attempt has started this") {
@@ -92,7 +89,7 @@ func (a *livingAgent) await(name string, do func(context.Context, *cycle.Agent) 
 	return id
 }
 
-// reportOutside lets something report that a turn has started.
+// reportOutside gives the report on work that a turn has started.
 func (w *World) reportOutside(s Step) error {
 	h, err := w.readHistory()
 	if err != nil {
@@ -102,7 +99,7 @@ func (w *World) reportOutside(s Step) error {
 	if len(waits) == 0 {
 		return nil
 	}
-	id := waits[max(0, len(waits)-1-s.N%4)].id // rather what was started lately
+	id := waits[max(0, len(waits)-1-s.N%4)].id // one of the newest
 	if s.Kind == "unknown" {
 		err, killed := w.run("report", s.Faults, func(ctx context.Context, a *cycle.Agent) error {
 			_, err := a.TakeReport(ctx, id+"0", cycle.LocalReport{Text: "outcome of nothing"})
@@ -142,12 +139,12 @@ func (w *World) report(id, way string, faults []Fault) error {
 // reportHere runs the command `report`.
 func (w *World) reportHere(r *outsideReport, faults []Fault) error {
 	taken := false
-	strikes := w.strikeCount()
+	strikes := w.strikes.Load()
 	err, killed := w.run("report", faults, func(ctx context.Context, a *cycle.Agent) (err error) {
 		taken, err = a.TakeReport(ctx, r.id, cycle.LocalReport{From: "deploy", Status: state.Success, Text: r.text})
 		return err
 	})
-	if killed || err != nil && strikes != w.strikeCount() {
+	if killed || err != nil && strikes != w.strikes.Load() {
 		return err
 	}
 	h, failed := w.readHistory()
@@ -176,19 +173,19 @@ func (w *World) reportHere(r *outsideReport, faults []Fault) error {
 	return err
 }
 
-// outsideWait is what the history says of one wait.
+// outsideWait is one wait in the history.
 type outsideWait struct {
 	id, turn, what string
 	begun          time.Time
-	reports        []line    // that counted
-	missed         string    // what stands in for the report, at last
+	reports        []line    // the lines of those that counted
+	missed         string    // the last word in place of the report
 	missedAt       time.Time //
 	withdrawn      bool
-	lapsed         bool // nothing is expected any more
+	lapsed         bool // no report is expected any more
 	unheard        []line
 }
 
-// waits returns what turns have waited for that is outside of them, in order.
+// waits returns the waits of turns for reports from outside, in order.
 func (h history) waits() (all []*outsideWait) {
 	byID := map[string]*outsideWait{}
 	for _, l := range h.lines {
@@ -197,7 +194,7 @@ func (h history) waits() (all []*outsideWait) {
 			all = append(all, byID[l.Request])
 		}
 		wait := byID[l.Request]
-		if l.Kind == "task" && l.Status == "canceled" {
+		if l.Kind == "task" && l.Outcome == "canceled" {
 			for _, wait := range all {
 				wait.lapsed = wait.lapsed || wait.turn == l.TurnID
 			}
@@ -210,7 +207,7 @@ func (h history) waits() (all []*outsideWait) {
 		case l.What == "report" && l.Key != "":
 			wait.reports = append(wait.reports, l)
 		case l.What == "report":
-			wait.missed, wait.missedAt = l.Answer, l.At
+			wait.missed, wait.missedAt = l.Response, l.At
 		case l.What == "withdrawn":
 			wait.withdrawn = true
 		case l.What == "lapsed":
@@ -220,7 +217,7 @@ func (h history) waits() (all []*outsideWait) {
 	return all
 }
 
-// wait returns what the history says of the wait with this id.
+// wait returns the wait with this id.
 func (h history) wait(id string) *outsideWait {
 	for _, w := range h.waits() {
 		if w.id == id {

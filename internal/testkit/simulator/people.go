@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,8 +153,8 @@ func (w *World) wishInside(s Step) {
 	w.inside = append(w.inside, s.Inside...)
 }
 
-// someMail returns the Message-ID of a mail that we sent. That of a challenge, or
-// of a question, is known to those alone who read the operator's mailbox.
+// someMail returns the Message-ID of a mail that we sent. Only readers of the operator's mailbox
+// know that of a challenge or a question.
 func (r *record) someMail(n int, operator bool) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,8 +186,8 @@ var messages = map[string]struct {
 	"self":     {from: handle, kind: "message", fate: ignored},
 }
 
-// ringers are those who nudge us through the mesh, by the kind of the nudge. The
-// nudge of a stranger must wake nobody.
+// ringers are the senders of nudges through the mesh, by the kind of the nudge. The nudge of a
+// stranger must not wake the agent.
 var ringers = map[string]string{"mesh": peers[0], "sister": peers[1], "self": handle, "stranger": "stranger"}
 
 // postMessage posts a message to our mailbox on the mesh.
@@ -268,20 +269,10 @@ func (w *World) callMesh(method, path string, body any) (code int, answer []byte
 	if token := meshTokens[caller]; token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	r := &written{header: http.Header{}}
+	r := httptest.NewRecorder()
 	w.mesh.ServeHTTP(r, req)
-	return r.code, r.body.Bytes()
+	return r.Code, r.Body.Bytes()
 }
-
-type written struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-}
-
-func (w *written) Header() http.Header         { return w.header }
-func (w *written) WriteHeader(code int)        { w.code = code }
-func (w *written) Write(p []byte) (int, error) { return w.body.Write(p) }
 
 // dropNudge plays a script that moves a file into nudges/.
 func (w *World) dropNudge(n int) (name string, err error) {

@@ -16,7 +16,7 @@ import (
 // Outcome is the result of one run.
 type Outcome struct {
 	Broken *Violation // nil: every promise was kept
-	Log    []string   // what happened, one line per event
+	Log    []string   // one line per event
 	Counts Counts
 	Time   time.Duration // that passed in the world
 }
@@ -74,8 +74,8 @@ func beginning(seed int64) time.Time {
 	return t
 }
 
-// install makes the first poll, which sets the baseline of the mailbox. No faults
-// strike it, because nothing is promised before it is done.
+// install makes the first poll, which sets the baseline of the mailbox. No faults strike it,
+// because the promises begin after it.
 func (w *World) install() {
 	if _, err := w.poll(nil, cycle.PollOptions{}); err != nil {
 		w.violate("6", "the first poll failed: %v", err)
@@ -84,7 +84,7 @@ func (w *World) install() {
 
 // poll runs one poll. It returns no error if the process was killed.
 func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err error) {
-	began, switched := w.clock.servers(), w.haltsSwitched()
+	began, switched := w.clock.servers(), len(w.halts())
 	if o.ByHand {
 		w.record.mu.Lock()
 		w.record.byHand = w.clock.machine()
@@ -94,13 +94,13 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 		r, err = a.Poll(ctx, o)
 		return err
 	})
-	if err == nil && !killed && w.wasUndisturbed() {
-		w.rested(true)
+	if err == nil && !killed && w.undisturbed.Load() {
+		w.restful.Store(true)
 	}
-	if err == nil && !killed && r.Skipped == "" && w.wasUndisturbed() {
+	if err == nil && !killed && r.Skipped == "" && w.undisturbed.Load() {
 		w.notePromptPoll(began.Add(w.clock.skewed()))
 	}
-	if err == nil && !killed && r.Skipped == "" && w.wasUndisturbed() {
+	if err == nil && !killed && r.Skipped == "" && w.undisturbed.Load() {
 		w.checkProgress()
 		w.checkMeshHalt(r, switched)
 		w.checkLines()
@@ -201,7 +201,7 @@ func (w *World) do(s Step) error {
 		return w.actLate(s)
 	case Clock:
 		w.clock.jump(s.For)
-		w.rested(false)
+		w.restful.Store(false)
 	case Read:
 		return w.readMail(s.N)
 	case Expunge:
@@ -248,8 +248,8 @@ func (w *World) tell(s Step) error {
 	})
 }
 
-// say plays a command that puts a message into the inbox and then polls. It notes the
-// key of the message.
+// say plays a command that puts a message into the inbox and then polls. It records the key of the
+// message.
 func (w *World) say(s Step, key *string, do func(context.Context, *cycle.Agent) (key string, err error)) error {
 	return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
 		given, err := do(ctx, a)
@@ -284,8 +284,8 @@ var edits = map[string]func(foreign string, ours []string) string{
 	"clear": func(string, []string) string { return "" },
 }
 
-// escapes is a command in which "crontab -l" might show control characters. A
-// table that contains it is not written.
+// escapes is a command that "crontab -l" might show with control characters. A table that contains
+// it is not written.
 const escapes = `printf "\r\b%\n"`
 
 func lines(list []string) string {
@@ -295,7 +295,7 @@ func lines(list []string) string {
 	return strings.Join(list, "\n") + "\n"
 }
 
-// startOutage makes something fail for a while.
+// startOutage begins an outage of N processes.
 func (w *World) startOutage(s Step) error {
 	if mode, ok := strings.CutPrefix(s.Kind, "crontab-"); ok {
 		if mode == "fine" {
@@ -303,14 +303,8 @@ func (w *World) startOutage(s Step) error {
 		}
 		return w.crontab.setMode(mode)
 	}
-	switch {
-	case s.Kind == "engine-restart" && w.nats != nil:
-		w.nats.restart()
-		return nil
-	case s.Kind == "box-full" && w.nats != nil:
+	if s.Kind == "box-full" && w.nats != nil {
 		w.nats.fill()
-	case s.Kind == "engine-leaderless" && w.nats != nil:
-		w.nats.engine.SetLeaderless(true)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

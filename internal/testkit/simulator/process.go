@@ -29,8 +29,8 @@ type process struct {
 	cancel context.CancelFunc
 
 	attempts int
-	hung     bool // another poll has run while a hook that it called hung
-	strikes  int  // faults that had struck when the process began
+	hung     bool  // another poll has run while a hook that it called hung
+	strikes  int64 // faults that had struck when the process began
 
 	mu     sync.Mutex
 	faults []Fault
@@ -38,17 +38,17 @@ type process struct {
 	sites  map[string]int
 	dead   bool
 
-	lingering *livingAgent // has answered, and is followed on; nil: none
+	lingering *livingAgent // has answered, and its runner waits for its end; nil without such an agent
 
 	refused     []string // credentials that servers have refused
 	interrupted bool     // another process ran meanwhile
 	readOnly    bool     // the disk refuses writes
 
-	over   bool           // it has ended: nothing happens meanwhile any more
-	during sync.WaitGroup // what happens meanwhile
+	over   bool           // it has ended, so its faults strike no more
+	during sync.WaitGroup // steps of the fault Meanwhile
 }
 
-// verdict decides what happens to the step after a point.
+// verdict decides the fate of the step after a point.
 type verdict int
 
 const (
@@ -74,8 +74,8 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	p := &process{world: w, name: name, slot: slot, faults: faults, points: map[Lane]int{}, sites: map[string]int{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.agent = w.newAgent(p)
-	p.strikes = w.strikeCount()
-	w.rested(false)
+	p.strikes = w.strikes.Load()
+	w.restful.Store(false)
 	slot.enter(p)
 	if w.depth() == 1 {
 		w.releaseOrphans()
@@ -96,7 +96,6 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 		err = do(p.ctx, p.agent)
 		if !p.isDead() {
 			p.agent.Close()
-			slot.framing.Wait() // the engine reads what it said last
 		}
 		ended = true
 	}()
@@ -113,14 +112,13 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	p.during.Wait()
 	p.cancel()
 	slot.leave()
-	slot.framing.Wait() // a step that happens meanwhile may last longer
 	if p.isDead() || !ended {
 		return nil, true
 	}
 	w.disk.ended(p)
 	w.checkEnd(p, err)
 	w.checkOutageReported(p, time.Since(began))
-	w.noteUndisturbed(p, time.Since(began))
+	w.undisturbed.Store(p.undisturbed(time.Since(began)))
 	return err, false
 }
 
@@ -184,7 +182,7 @@ func (p *process) strike(f *Fault, site string) verdict {
 	}
 	w.count.happened(fmt.Sprintf("%s at %s", f.What, site))
 	w.logf("  ! %s: %s before %s", p.name, f.What, site)
-	w.countStrike()
+	w.strikes.Add(1)
 	if strings.HasPrefix(site, "imap ") {
 		w.record.brokenOff()
 	}
@@ -192,7 +190,7 @@ func (p *process) strike(f *Fault, site string) verdict {
 	case way != "":
 		w.troubled(way)
 	case f.What != Crash && f.What != CrashLate && f.What != Power:
-		w.troubled("mesh", "smtp") // an effect that cannot be recorded before is not sent
+		w.troubled("mesh", "smtp") // an effect that could not be recorded is not sent
 	}
 	switch f.What {
 	case Crash:
@@ -238,7 +236,7 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 		return goOn
 	}
 	p.mu.Lock()
-	if p.over { // of a request that it has not waited for
+	if p.over { // a fault of a request that it did not await
 		p.mu.Unlock()
 		return goOn
 	}
@@ -251,28 +249,13 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 	p.interrupted = true
 	p.mu.Unlock()
 	if f.Then.Do == Ring {
-		w.noteNudges()
+		w.rung.Store(true)
 	}
 	w.perform(*f.Then)
 	if p.isDead() {
 		return dead
 	}
 	return goOn
-}
-
-// noteUndisturbed records whether nothing happened to the process that has just ended.
-func (w *World) noteUndisturbed(p *process, took time.Duration) {
-	undisturbed := p.undisturbed(took)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.undisturbed = undisturbed
-}
-
-// wasUndisturbed reports what noteUndisturbed recorded.
-func (w *World) wasUndisturbed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.undisturbed
 }
 
 // hook is the Hook of the store.

@@ -13,10 +13,9 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Programs on the machine of the agent say something (docs/protocol.md, "Words of
-// programs").
+// Messages of programs on the machine of the agent (docs/protocol.md, "Words of programs").
 
-// webhook is what programs call themselves that speak through `listen`.
+// webhook is the name of programs that speak through `listen`.
 const webhook = "webhook"
 
 // byProgram begins the name of a program as a speaker; see speaker.
@@ -25,8 +24,8 @@ const byProgram = "the program "
 // eventRate is how many messages of programs may run within an hour.
 const eventRate = 5
 
-// program is what a program has said. Of a file the key begins with mark; what
-// `listen` took has a key, or "" if the process died.
+// program is a message of a program. The key of a file begins with mark. A message through `listen`
+// has a key, or "" if the process died.
 type program struct{ marker, name, key, mark string }
 
 // says plays a program that says something: through a file, through `listen`, or, as
@@ -90,17 +89,15 @@ func (w *World) tellByMail(s Step) error {
 	})
 }
 
-// has reports whether a key is that of what the program said.
+// has reports whether a key is that of the program's message.
 func (e *program) has(key string) bool {
 	return key != "" && (key == e.key || e.mark != "" && strings.HasPrefix(key, e.mark))
 }
 
-// checkPrograms checks that what each program said, and each `tell --mail`, had one
-// turn, whose answer was mailed to the operator once, and that no more turns of
-// programs began within an hour than may.
+// checkPrograms checks that each message of a program, and each `tell --mail`, had one turn, whose
+// answer was mailed to the operator once, and that programs caused no more turns within an hour
+// than allowed.
 func (w *World) checkPrograms(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	hurt := w.lostByDamage(h)
 	for _, e := range w.record.programs {
 		w.checkProgram(h, hurt, e)
@@ -131,7 +128,7 @@ func (w *World) checkProgram(h history, hurt map[string]bool, e *program) {
 	}
 	switch {
 	case e.key == "" && e.mark == "":
-		return // its process died, and nothing was confirmed
+		return // its process died before it confirmed the message
 	case accepted != 1:
 		w.violate("programs", "%s of the program %s was accepted %d times", e.marker, e.name, accepted)
 	case len(tasks) != 1 && !(lost && len(tasks) == 0):
@@ -143,12 +140,7 @@ func (w *World) checkProgram(h history, hurt map[string]bool, e *program) {
 
 // checkMailed checks that the answer of a turn was mailed once.
 func (w *World) checkMailed(h history, marker string, task line) {
-	n := 0
-	for _, id := range sortedKeys(w.record.mails) {
-		if effectOf(id) == replyKind+task.TurnID {
-			n++
-		}
-	}
+	n := len(w.record.mailed(replyKind + task.TurnID))
 	if n != 1 && !(n == 0 && h.undeliverable(replyKind+task.TurnID)) {
 		w.violate("programs", "the answer to %s, of %s, was mailed %d times", marker, task, n)
 	}
@@ -162,7 +154,7 @@ func (w *World) checkProgramRate(h history) {
 		return
 	}
 	waited, began := map[string]bool{}, map[string]bool{}
-	var ran []time.Time // from when on the hour held one
+	var ran []time.Time // when each was let run
 	for _, l := range h.lines {
 		switch {
 		case l.Kind == "message" && l.Source == "event" && l.What == "" && l.Message != nil && !l.Message.Operator:

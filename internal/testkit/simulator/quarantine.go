@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/internal/testkit/mailtest"
 )
 
-// releases counts how often a person has released or dropped what the gate rejected.
-// maybe counts commands that were killed or failed, and may have released it.
+// releases counts how often a person has released or dropped a rejected item. maybe counts commands
+// that were killed or failed, and may have released it.
 type releases struct {
 	sure, maybe, dropped int
 }
@@ -89,8 +94,8 @@ func (r *record) quarantined(keys []string, n int) (key string, entry *releases)
 	return items[n%len(items)].key, items[n%len(items)].entry
 }
 
-// checkQuarantine checks that what the gate rejected is in quarantine, with the
-// reason. A folder without a reason was left by a crash.
+// checkQuarantine checks that each rejected item is in quarantine, with the reason. A folder
+// without a reason was left by a crash.
 func (w *World) checkQuarantine(h history) {
 	files, _ := filepath.Glob(filepath.Join(w.stateDir(), "quarantine", "*", "verdict.json"))
 	var there [][]byte
@@ -114,8 +119,6 @@ func (w *World) checkQuarantine(h history) {
 		}
 		return false
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	answers, reports := replies(w.record.mails, "reply"), replies(w.record.reports, "report")
 	hurt := w.lostByDamage(h) // after its release
 	for _, l := range w.record.incoming {
@@ -126,6 +129,163 @@ func (w *World) checkQuarantine(h history) {
 	for _, p := range w.record.meshMessages {
 		if p.fate == kept && p.dropped == 0 && len(reports[p.correlation]) == 0 && !h.sharesTurn(":"+p.id) && !holds([]byte(p.marker)) {
 			w.violate("4", "%s (message %s) was rejected, but is not in quarantine", p.marker, p.kind)
+		}
+	}
+}
+
+// authserv is the name of the mail server, and refuted the header that it adds to
+// forged mail in the operator's name.
+const (
+	authserv = "mx.example.org"
+	refuted  = "Authentication-Results: " + authserv + "; dkim=none; dmarc=fail header.from=example.com\n"
+)
+
+// proof returns the header of a mail that the operator's provider signed. The signature covers
+// fields and is valid.
+func proof(fields ...string) string {
+	return mailtest.Verdict(authserv, "example.com") + "\n" + mailtest.Signature("example.com", fields...) + "\n"
+}
+
+// signed are the fields that most providers sign. typed are those of a provider that also signs how
+// the body is read.
+var (
+	signed = []string{"From", "To", "Subject", "Date"}
+	typed  = append(signed[:4:4], "Content-Type", "Content-Transfer-Encoding")
+)
+
+// challenge is a mail that asks the operator whether another mail is theirs.
+type challenge struct {
+	id, token string
+	about     string // the marker of the other mail
+}
+
+var (
+	tokenLine = regexp.MustCompile(`(?m)^YES (\S+)`)
+	asksAbout = regexp.MustCompile(`(?m)^> .*?\b(M\d{3})\b`)
+)
+
+// challenges returns the challenges that were sent.
+func (r *record) challenges() (list []challenge) {
+	for _, id := range sortedKeys(r.mails) {
+		o := r.mails[id]
+		token, about := tokenLine.FindStringSubmatch(o.text), asksAbout.FindStringSubmatch(o.text)
+		if o.kind == "challenge" && token != nil && about != nil {
+			list = append(list, challenge{id, token[1], about[1]})
+		}
+	}
+	slices.SortFunc(list, func(a, b challenge) int { return strings.Compare(a.about, b.about) }) // ids are random
+	return list
+}
+
+// answers are the kinds of answers to a challenge. %[1]s is its token, %[2]s the
+// marker of the answer.
+var answers = map[string]struct {
+	headers, text string
+	fate          fate
+	vouches       bool // the token proves the answer, once
+}{
+	"yes":     {"", "yes %[1]s\n", consents, true},
+	"talk":    {"", "who is asking?\n%[2]s do=answer\n\n> YES %[1]s\n", kept, true},
+	"guess":   {"", "YES abcdefghijklmnopqrstuvwxyz\n%[2]s %[1]s\n", consents, false},
+	"auto":    {"Auto-Submitted: auto-replied\n", "YES %[1]s\n%[2]s do=answer\n", kept, false},
+	"forward": {"", "YES\n%[2]s do=answer\n", kept, false},
+}
+
+// replyToChallenge answers a challenge. Only the token proves the answer.
+func (w *World) replyToChallenge(s Step) error {
+	w.record.mu.Lock()
+	list := w.record.challenges()
+	if len(list) == 0 {
+		w.record.mu.Unlock()
+		return nil
+	}
+	c := list[s.N%len(list)]
+	kind := answers[s.Kind]
+	l := &incomingMail{
+		marker: fmt.Sprintf("M%03d", len(w.record.incoming)), kind: "answer " + s.Kind, fate: kind.fate, at: w.clock.servers(),
+	}
+	l.id = l.marker + "@example.com"
+	w.record.incoming = append(w.record.incoming, l)
+	if kind.vouches {
+		l.token = c.token
+		if s.Kind == "talk" {
+			l.maybe = 1
+		}
+		// A mail that was renumbered is another item, with a challenge of its own.
+		if asked := w.record.mailByMarker(c.about); asked != nil && s.Kind == "yes" && !slices.Contains(asked.said, c.token) {
+			asked.token, asked.maybe = c.token, asked.maybe+1
+			asked.said = append(asked.said, c.token)
+		}
+	}
+	answered := c.id
+	if s.Kind == "forward" || s.Kind == "guess" {
+		answered = "something.else@example.com" // only the token could prove it, and it is missing
+	}
+	w.record.mu.Unlock()
+	text := fmt.Sprintf(kind.text, c.token, l.marker)
+	if s.Kind == "guess" {
+		text = strings.ReplaceAll(text, c.token, "")
+	}
+	return w.deliver(l, 1, refuted+"From: "+operator+"\nSubject: Re: @"+handle+": did you write this?\nTo: "+address+"\nDate: "+l.at.Format(time.RFC1123Z)+
+		"\nMessage-ID: <"+l.id+">\nIn-Reply-To: <"+answered+">\n"+kind.headers+"\n"+text)
+}
+
+func (r *record) mailByMarker(marker string) *incomingMail {
+	i := slices.IndexFunc(r.incoming, func(l *incomingMail) bool { return l.marker == marker })
+	if i < 0 {
+		return nil
+	}
+	return r.incoming[i]
+}
+
+// checkTokens checks that each token has released at most one mail: the mail in
+// question, or an answer.
+func (w *World) checkTokens(history) {
+	reply := replies(w.record.mails, "reply")
+	used := map[string][]string{}
+	for _, l := range w.record.incoming {
+		byHand := l.sure > 0 || l.fate == kept && l.maybe > 1
+		if l.token == "" || l.fate != kept || byHand || len(reply[l.id]) == 0 {
+			continue
+		}
+		w.count.happened("a token released a mail")
+		if l.kind == "doubtful" || l.kind == "opened" {
+			w.count.happened("a signed mail in doubt came in by YES")
+		}
+		if used[l.token] = append(used[l.token], l.marker+" ("+l.kind+")"); len(used[l.token]) > 1 {
+			w.violate("4", "one token released %v", used[l.token])
+		}
+	}
+}
+
+// asksLater reports whether the operator is still to be asked about a mail.
+func (h history) asksLater() bool {
+	later := map[string]bool{}
+	for _, l := range h.lines {
+		switch {
+		case l.Kind == "gate" && l.What == "to be asked about":
+			later[l.Key] = true
+		case l.Kind == "challenge":
+			delete(later, l.Key)
+		}
+	}
+	return len(later) > 0
+}
+
+// checkDoubts checks that the operator was asked about each signed mail that has two readings,
+// whichever faults struck the polls.
+func (w *World) checkDoubts(h history) {
+	asked := map[string]bool{}
+	for _, c := range w.record.challenges() {
+		asked[c.about] = true
+	}
+	for _, l := range w.record.incoming {
+		switch {
+		case l.kind != "doubtful":
+		case asked[l.marker]:
+			w.count.happened("the operator was asked about a signed mail in doubt")
+		case l.dropped == 0 && l.sure == 0 && !l.gone && !l.excused() && !l.touched() && !h.undeliverable("") && !w.record.struckAny():
+			w.violate("doubts", "nobody was asked about %s, which the operator had signed", l.marker)
 		}
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// record holds what went into a world and what came out of it, as outsiders saw
-// it.
+// record holds the messages that went into a world and the effects that came out of it, as
+// outsiders saw them.
 type record struct {
 	world *World
 
@@ -42,7 +42,7 @@ type record struct {
 	added           releases // commands that added credit
 	paid            []string // ids of spendings that were reported while a turn ran
 	notes           notes
-	sessions        map[string]string          // whose each is, by its id; see speaker
+	sessions        map[string]string          // the speaker of each session, by id; see speaker
 	lastTrouble     map[string]time.Time       // when sending last failed, by channel
 	observedOutages map[string]*observedOutage // the last outage of each credential
 	outer           int                        // number of the current outermost process
@@ -52,7 +52,7 @@ type record struct {
 	deniedAt        time.Time // when SMTP last denied a login
 	hurt            []hurt
 	broken          int  // faults that struck while the mailbox was read
-	cursorHurt      bool // what it knows of mails that cannot be fetched was lost
+	cursorHurt      bool // its records of mails that cannot be fetched were lost
 	rates           []rateChange
 	struck          map[string]bool // effects that a person dropped
 	junk            []*junkMessage
@@ -71,23 +71,23 @@ type incomingMail struct {
 	keys         []string // the ends of all keys that it ever had
 	fate         fate
 	control      string
-	unmarked     bool     // its text is that of many
+	unmarked     bool     // other mails have the same text
 	read         bool     // a person opened it
 	token        string   // the token that may release it
 	said         []string // tokens with which the operator answered YES to it
 	ill          *illness // the server cannot hand it out for a while; nil: it can
 	passed       bool     // the cursor may have moved behind it by mistake: ours, or the server's
-	omitted      *link    // the last session in which an answer did not show it
+	omitted      *link    // the last session with an answer that left it out
 	gone         bool     // a person deleted it
 	lost         bool     // and it may not have been recorded before
-	chances      int      // polls that nothing disturbed since it came
-	about        string   // of a mail that came back: the Message-ID that it names
-	real         bool     // and that is of a mail that we sent
+	chances      int      // undisturbed polls since it came
+	about        string   // of a bounce: the Message-ID that it names
+	real         bool     // the bounce names a mail that we sent
 	releases
 }
 
-// excused reports whether the mail need not have come in: a person deleted it before,
-// or had read it when the cursor passed it by mistake.
+// excused reports whether the mail need not have come in: a person deleted it before, or had read
+// it when the cursor passed it by mistake.
 func (l *incomingMail) excused() bool { return l.lost || l.passed && l.read }
 
 // isAmong reports whether one of the keys of the mail is in a set.
@@ -100,7 +100,7 @@ func (l *incomingMail) isAmong(keys map[string]bool) bool {
 	return false
 }
 
-// fate names what must happen to a mail or message.
+// fate names the required end of a mail or message.
 type fate int
 
 const (
@@ -110,7 +110,7 @@ const (
 	obeyed               // a control: one answer, no turn
 	relayed              // a mail to the operator, no turn
 	consents             // an answer about another mail, no turn
-	settles              // the answer to a question, no turn; or else as if there were no question
+	settles              // the answer to a question, no turn; without a question as answered
 )
 
 // meshMessage is a message that the mesh accepted for us.
@@ -120,8 +120,8 @@ type meshMessage struct {
 	releases
 }
 
-// tellCommand is a `tell` from the terminal. Its key is "" if the process died, so
-// that nobody knows whether the message was accepted.
+// tellCommand is a `tell` from the terminal. Its key is "" if the process died: then it is unknown
+// whether the message was accepted.
 type tellCommand struct {
 	marker, key string
 	byMail      bool // the answer is mailed
@@ -132,11 +132,11 @@ type prompt struct {
 	turn    string
 	epoch   uint64
 	marker  string // of the message
-	owner   string // the same, or that of the message about which the agent planned the turn
+	owner   string // the same, or the marker of the message that a planned turn is about
 	text    string
 	session string   // that it continues
 	outer   int      // number of the outermost process at that time
-	with    []string // the markers of what the same sender wrote before it
+	with    []string // the markers of earlier messages of the same sender
 }
 
 // outgoing holds the copies sent under one id.
@@ -248,7 +248,20 @@ func (r *record) countCopy(h history, sent map[string]*outgoing, o outgoing) {
 	}
 }
 
-// checkSeenFlag checks the same for \Seen. words is the IMAP command.
+// mailed returns the mails of an effect. The caller must hold mu.
+func (r *record) mailed(effect string) (sent []*outgoing) {
+	for _, id := range sortedKeys(r.mails) {
+		if effectOf(id) == effect {
+			sent = append(sent, r.mails[id])
+		}
+	}
+	return sent
+}
+
+// words returns the text in one line.
+func (o *outgoing) words() string { return strings.Join(strings.Fields(o.text), " ") }
+
+// checkSeenFlag checks that a mail is durable before it is marked \Seen. words is the IMAP command.
 func (r *record) checkSeenFlag(words []string) {
 	if len(words) < 4 {
 		return

@@ -15,8 +15,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// How the agent wakes itself, and what must hold then (docs/design.md, "It drives
-// itself").
+// How the agent wakes itself, and the checks (docs/design.md, "It drives itself").
 
 // selfTurns is how many turns in a row the agent may cause itself.
 const selfTurns = 4
@@ -47,8 +46,7 @@ func (a *livingAgent) plan(do, marker string, more int) {
 	}
 }
 
-// workAlone does what a turn of the agent's own is for: it plans the next one, and has
-// something to say or not.
+// workAlone plays a turn of the agent's own: it plans the next one, and may speak to the operator.
 func (a *livingAgent) workAlone(at turn.Attempt, marker string, more int) turn.Result {
 	a.world.count.happened("the agent woke itself")
 	if more > 0 {
@@ -64,7 +62,7 @@ func (a *livingAgent) workAlone(at turn.Attempt, marker string, more int) turn.R
 	return r
 }
 
-// selfWishOf returns what a prompt asks of the agent if the agent planned that turn.
+// selfWishOf returns the wish in the prompt of a turn that the agent planned.
 func selfWishOf(prompt string) (marker string, more int, ok bool) {
 	m := selfWish.FindStringSubmatch(tagged(prompt, "message"))
 	if m == nil {
@@ -114,39 +112,33 @@ type streak struct {
 
 // read follows one line, before the checker does.
 func (k *streak) read(v *historyChecker, l line) {
-	if k.planned == nil {
-		k.planned = map[string]bool{}
+	switch {
+	case l.Kind == "message" && l.Source == "self":
+		k.planned[l.Key] = true
+	case l.endsStreak():
+		k.turns = 0
+	case l.Kind == "turn" && l.What == "dispatched" && k.planned[l.Key] && v.keys[l.Key] == "":
+		k.begun(v, l)
 	}
+}
+
+// endsStreak reports whether a line shows a word of the operator.
+func (l line) endsStreak() bool {
 	switch l.Kind {
 	case "message":
-		switch {
-		case l.Source == "self":
-			k.planned[l.Key] = true
-		case l.Message != nil && l.Message.Operator && l.What == "":
-			k.turns = 0
-		}
+		return l.Message != nil && l.Message.Operator && l.What == ""
 	case "control", "reset":
-		k.turns = 0
+		return true
 	case "edge":
-		if l.What == "report" && l.Key != "" && strings.HasPrefix(l.Request, queryKind) {
-			k.turns = 0
-		}
+		return l.What == "report" && l.Key != "" && strings.HasPrefix(l.Request, queryKind)
 	case "sleep":
-		if l.What == "retried" {
-			k.turns = 0
-		}
+		return l.What == "retried"
 	case "halt":
-		if l.From == "here" {
-			k.turns = 0
-		}
+		return l.From == "here"
 	case "turn":
-		if l.What == "stop" {
-			k.turns = 0
-		}
-		if l.What == "dispatched" && k.planned[l.Key] && v.keys[l.Key] == "" {
-			k.begun(v, l)
-		}
+		return l.What == "stop"
 	}
+	return false
 }
 
 // begun checks that a turn of the agent's own may begin.
@@ -157,7 +149,7 @@ func (k *streak) begun(v *historyChecker, l line) {
 	if k.turns == selfTurns {
 		v.happened("the agent used up its turns")
 	}
-	if v.halted["here"] || v.halted["mesh"] {
+	if v.halted.any() {
 		v.broken("self", "turn %s of the agent's own begins under HALT", l.TurnID)
 	}
 	if v.tier != "" && v.tier != string(state.TierNormal) {
@@ -165,17 +157,15 @@ func (k *streak) begun(v *historyChecker, l line) {
 	}
 }
 
-// checkSelf checks that each row of the agent itself had one turn or a recorded ending,
-// and that what it had to say reached the operator, and nothing else did.
+// checkSelf checks that each row of the agent itself had one turn or a recorded ending, and that
+// its answers to the operator, and only those, reached the operator.
 func (w *World) checkSelf(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, l := range h.lines {
 		if l.Kind != "message" || l.Source != "self" || l.Message == nil {
 			continue
 		}
 		tasks := h.tasks[l.Key]
-		ended := slices.ContainsFunc(h.lines, func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
+		ended := h.any(func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
 		switch {
 		case len(tasks) == 0 && !ended:
 			w.violate("self", "%s, planned by the agent, had no turn and no ending", l.Key)
@@ -194,25 +184,19 @@ func (w *World) checkSelfReply(h history, task line, forOperator bool) {
 	if err != nil {
 		return // a fault struck it; every deliverable is checked elsewhere
 	}
-	mails := 0
-	for id := range w.record.mails {
-		if effectOf(id) == replyKind+task.TurnID {
-			mails++
-		}
-	}
-	wanted := 0
-	if forOperator && !(task.Status == string(state.Success) && strings.HasPrefix(text, "Nothing.")) {
+	mails, wanted := len(w.record.mailed(replyKind+task.TurnID)), 0
+	if forOperator && !(task.Outcome == state.Success && strings.HasPrefix(text, "Nothing.")) {
 		wanted = 1
 	}
 	if mails == wanted || wanted == 1 && h.undeliverable(replyKind) {
 		return
 	}
-	w.violate("self", "the turn %s of the agent's own (%s) was mailed %d times, want %d: %q", task.TurnID, task.Status, mails, wanted, text)
+	w.violate("self", "the turn %s of the agent's own (%s) was mailed %d times, want %d: %q", task.TurnID, task.Outcome, mails, wanted, text)
 }
 
-// withoutSelf returns replies to messages: those of turns that the agent planned, or the
-// clock has caused, stand in a conversation of their own, and answer nobody, and those of a turn that a late report has had
-// are one more.
+// withoutSelf returns the replies to messages. It leaves out the replies of turns that the agent
+// planned or the clock has caused, which have a conversation of their own, and those of turns for
+// late reports.
 func withoutSelf(h history, all map[string][]*outgoing) map[string][]*outgoing {
 	for id, list := range all {
 		if all[id] = slices.DeleteFunc(list, h.isSelf); len(all[id]) == 0 {
@@ -241,8 +225,8 @@ func (h history) isSelf(o *outgoing) bool {
 // lostFollowUp reports whether an effect tells another agent that a late report has no
 // turn, because the message that it belongs to is damaged.
 func (h history) lostFollowUp(id string) bool {
-	return slices.ContainsFunc(h.lines, func(edge line) bool {
-		return edge.Kind == "edge" && edge.What == "report" && edge.Answer == id && slices.ContainsFunc(h.lines, func(l line) bool {
+	return h.any(func(edge line) bool {
+		return edge.Kind == "edge" && edge.What == "report" && edge.Response == id && h.any(func(l line) bool {
 			return l.Serial == edge.Serial && l.Kind == "ended" && l.What == "error" && strings.HasPrefix(l.Key, followUpKey)
 		})
 	})
@@ -251,8 +235,8 @@ func (h history) lostFollowUp(id string) bool {
 // maxNaps is for how many turns that the agent has planned calm waits.
 const maxNaps = 60
 
-// awaitSelf lets the time come of what the agent has planned, and the next day if it waits
-// for money, and lets the operator be heard where it waits for that. It reports whether something was left.
+// awaitSelf waits for the next planned turn: for its time, for the next day if money is short, or
+// for a word of the operator, which it gives. It reports whether a turn was planned.
 func (w *World) awaitSelf(s view.Status) bool {
 	if len(s.Self.Wakeups) == 0 {
 		return false

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"agentstateloop/internal/testkit/simulator"
+	sim "agentstateloop/internal/testkit/simulator"
 )
 
 // mustHappen are the rare events that the runs of CI must reach. A simulator that
@@ -106,20 +107,16 @@ var mustHappen = []string{
 	"interleaved: report",
 	"interleaved: transition",
 	"a message was published again over NATS",
-	"the engine knew a message that was published again",
 	"the engine had no leader",
-	"the engine was started again",
 	"our part of a mailbox was full",
-	"an answer about HALT never came",
+	"messages of the mesh came later",
 	"an answer about HALT was an old one",
 	"the mesh over NATS was halted",
 	"messages of a peer waited for its pace",
 	"messages left as fast as they may",
 	"the end of a turn was an event on NATS",
 	"forged over NATS: unsigned",
-	"forged over NATS: stranger",
-	"forged over NATS: altered",
-	"forged over NATS: late",
+	"forged over NATS: relay",
 	"forged over NATS: usurped",
 	"forged over NATS: twins",
 	"forged over NATS: replayed",
@@ -156,6 +153,52 @@ func sometimes(t *testing.T, counts simulator.Counts) {
 	for site, passed := range counts.Points {
 		if passed >= passedOften && deaths(site) == 0 {
 			t.Errorf("%d times passed, and no process died at %q", passed, site)
+		}
+	}
+}
+
+// effects are the points before each effect and before its record, by the carrier of
+// the mesh. A process must die in each gap between two of them. Fresh seeds reach
+// most of them, and none for sure.
+var effects = map[string][]string{
+	"": {
+		"done state.json", "write state.json.tmp", "append history", "imap STORE", "mesh DELETE mailbox", "mesh POST message",
+		"mesh PUT registry", "smtp dot", "agent start", "agent work", "agent end", "hook call", "hook answer",
+	},
+	sim.OverNATS: {
+		"nats take", "nats take answer", "nats ack", "nats ack answer", "nats send", "nats send answer", "nats register", "nats announce",
+	},
+}
+
+// deaths are the ways in which a process dies at a point.
+var deaths = []sim.What{sim.Crash, sim.CrashLate, sim.Power}
+
+// The story has every effect: a mail and a message whose turns answer and ask, and a
+// hook that hears of all of it.
+func TestAProcessDiesAtEachEffect(t *testing.T) {
+	for carrier, sites := range effects {
+		for _, site := range sites {
+			t.Run(strings.ReplaceAll(site, " ", "-"), func(t *testing.T) {
+				t.Parallel()
+				for seed := range *lives {
+					die := sim.Fault{Site: site, What: deaths[int(seed)%len(deaths)]}
+					out := play(t, sim.Story{Seed: seed, Carrier: carrier, Steps: []sim.Step{
+						{Do: sim.Hook, Kind: "fine", N: 1},
+						{Do: sim.Mail, Kind: "new", Wish: "ask"},
+						{Do: sim.Message, Kind: "message", Wish: "answer"},
+						{Do: sim.Poll, Faults: []sim.Fault{die}},
+						{Do: sim.Poll, Faults: []sim.Fault{die}},
+						{Do: sim.Report, Kind: "answer"},
+						{Do: sim.Poll, Faults: []sim.Fault{die}},
+					}})
+					if out.Broken != nil {
+						t.Fatalf("seed %d: %v\n%s", seed, out.Broken, strings.Join(out.Log, "\n"))
+					}
+					if died := fmt.Sprintf("%s at %s", die.What, site); out.Counts.Sometimes[died] == 0 {
+						t.Errorf("seed %d: this did not happen: %s\n%s", seed, died, strings.Join(out.Log, "\n"))
+					}
+				}
+			})
 		}
 	}
 }

@@ -2,7 +2,9 @@ package simulator
 
 import (
 	"fmt"
+	"maps"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -28,7 +30,7 @@ type Step struct {
 	Ill    string        // of a mail: how the server fails to hand it out; see illness
 	N      int           // selects one of the existing things
 	Faults []Fault       // strike the process that the step starts
-	Wish   string        // what a message asks the agent to do
+	Wish   string        // the request of a message to the agent
 	Inside []Fault       // strike the commands that the agent calls in that turn
 }
 
@@ -59,16 +61,16 @@ const (
 	Event   Deed = "event"   // a program says something; Kind: file, post, or mail for `tell --mail`
 	Late    Deed = "late"    // an agent whose turn is over calls a command; Kind: submit, ask, send, remember, suspend
 	Answer  Deed = "answer"  // the operator answers a question, or somebody else does; Kind: see replyKinds
-	Outside Deed = "outside" // what a turn has started reports; Kind: local, mesh, other or unknown
+	Outside Deed = "outside" // work outside of a turn reports; Kind: local, mesh, other or unknown
 	Burst   Deed = "burst"   // one sender writes in a row; Kind: mail, tell, message or mixed
 	Junk    Deed = "junk"    // a mesh message arrives that cannot be decoded; Kind: see junk
-	Forge   Deed = "forge"   // over NATS somebody posts what no peer has; Kind: see forgeries
+	Forge   Deed = "forge"   // over NATS somebody forges a message; Kind: see forgeries
 	Return  Deed = "return"  // a mail of ours comes back; Kind: see returned
 
 	Clock    Deed = "clock"    // the clock of the machine jumps by For
 	Read     Deed = "read"     // a person opens a mail
 	Expunge  Deed = "expunge"  // a person deletes a mail for good
-	Collect  Deed = "collect"  // from now on a sender is waited for until they were silent for For
+	Collect  Deed = "collect"  // from now on the agent waits until a sender is silent for For
 	Rate     Deed = "rate"     // from now on N mails of the operator come in within an hour
 	Renumber Deed = "renumber" // the mailbox gets another UIDVALIDITY
 	Edit     Deed = "edit"     // a person edits the crontab; Kind: see edits
@@ -97,8 +99,7 @@ const (
 	Main   Lane = "main"
 	ByMail Lane = "mail"  // reading the mailbox
 	ByMesh Lane = "mesh"  // reading the mailbox on the mesh
-	Back   Lane = "back"  // what the mesh over NATS answers
-	Aside  Lane = "aside" // what is said there and not waited for
+	Aside  Lane = "aside" // announcements on it, which the process does not await
 )
 
 // What is the effect of a fault.
@@ -182,4 +183,142 @@ func (s Story) String() string {
 		fmt.Fprintf(&b, "%3d  %s\n", i, step)
 	}
 	return b.String()
+}
+
+// Shrink removes steps and faults from a story as long as fails still reports true, for at most
+// patience. The rest is necessary for the failure.
+func Shrink(s Story, patience time.Duration, fails func(Story) bool) Story {
+	end := time.Now().Add(patience)
+	for shorter := true; shorter && time.Now().Before(end); {
+		shorter = false
+		for size := max(len(s.Steps)/2, 1); size >= 1; size /= 2 {
+			for at := 0; at < len(s.Steps) && time.Now().Before(end); {
+				cut := s.without(at, size)
+				if !fails(cut) {
+					at += size
+					continue
+				}
+				s, shorter = cut, true
+			}
+		}
+		for i := range s.Steps {
+			for _, simpler := range s.Steps[i].simpler() {
+				if !time.Now().Before(end) {
+					break
+				}
+				tried := s.with(i, simpler)
+				if fails(tried) {
+					s, shorter = tried, true
+					break
+				}
+			}
+		}
+	}
+	return s
+}
+
+func (s Story) without(at, n int) Story {
+	steps := append([]Step{}, s.Steps[:at]...)
+	s.Steps = append(steps, s.Steps[min(at+n, len(s.Steps)):]...)
+	return s
+}
+
+func (s Story) with(at int, step Step) Story {
+	s.Steps = append([]Step{}, s.Steps...)
+	s.Steps[at] = step
+	return s
+}
+
+// simpler returns variants of the step with one thing less.
+func (s Step) simpler() []Step {
+	var list []Step
+	for i := range s.Faults {
+		t := s
+		t.Faults = append(append([]Fault{}, s.Faults[:i]...), s.Faults[i+1:]...)
+		list = append(list, t)
+		if then := s.Faults[i].Then; then != nil {
+			for _, simpler := range then.simpler() {
+				t := s
+				t.Faults = append([]Fault{}, s.Faults...)
+				t.Faults[i].Then = &simpler
+				list = append(list, t)
+			}
+		}
+	}
+	if len(s.Inside) > 0 {
+		t := s
+		t.Inside = nil
+		list = append(list, t)
+	}
+	if s.Wish != "" && s.Wish != "answer" {
+		t := s
+		t.Wish = "answer"
+		list = append(list, t)
+	}
+	return list
+}
+
+// Counts holds how often things happened. Points counts, by name, the points at
+// which a fault could strike.
+type Counts struct {
+	Processes int
+	Attempts  int
+	Points    map[string]int
+	Sometimes map[string]int // rare events that some runs should reach
+}
+
+type counters struct {
+	mu sync.Mutex
+	Counts
+}
+
+func newCounters() *counters {
+	return &counters{Counts: Counts{Points: map[string]int{}, Sometimes: map[string]int{}}}
+}
+
+func (c *counters) point(site string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Points[site]++
+}
+
+func (c *counters) happened(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Sometimes[what]++
+}
+
+func (c *counters) process() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Processes++
+}
+
+func (c *counters) attempt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Attempts++
+}
+
+func (c *counters) read() Counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	read := c.Counts
+	read.Points, read.Sometimes = maps.Clone(c.Points), maps.Clone(c.Sometimes)
+	return read
+}
+
+// Add adds the counts of another run.
+func (c *Counts) Add(other Counts) {
+	c.Processes += other.Processes
+	c.Attempts += other.Attempts
+	if c.Points == nil {
+		c.Points, c.Sometimes = map[string]int{}, map[string]int{}
+	}
+	for site, n := range other.Points {
+		c.Points[site] += n
+	}
+	for what, n := range other.Sometimes {
+		c.Sometimes[what] += n
+	}
 }

@@ -5,18 +5,19 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/state"
 )
 
-// This file plays IMAP servers that misbehave: that cannot hand out one mail, that
-// forget mails in an answer, or that say that all is well and send nothing.
+// This file plays IMAP servers that misbehave: they cannot hand out one mail, forget mails in an
+// answer, or say that all is well and send no mail.
 
-// ills are the ways in which a server fails to hand out one mail. Each strikes its
-// header or its body: "body no".
+// ills are the failures of a server with one mail. Each strikes its header or its body: "body no".
 var ills = []string{"no", "bad", "break", "omit", "empty", "nil", "bodiless"}
 
 // illness is the failure of one mail, until a moment of the servers' clock.
@@ -24,7 +25,7 @@ type illness struct {
 	part, what string
 	until      time.Time
 	polls      map[int]bool // the outermost processes that it struck
-	counted    int          // those of them that were polls which nothing else disturbed
+	counted    int          // undisturbed polls among them
 }
 
 // fallIll makes a mail one that the server cannot hand out for a while. ill names
@@ -34,8 +35,8 @@ func (w *World) fallIll(l *incomingMail, ill string, lasts time.Duration) {
 	l.ill = &illness{part: part, what: what, until: w.clock.servers().Add(lasts), polls: map[int]bool{}}
 }
 
-// headless reports whether the header comes empty. Such a mail is taken all the same,
-// by how it begins.
+// headless reports whether the header comes empty. The agent takes such a mail all the same, by the
+// beginning of its text.
 func (i *illness) headless() bool {
 	return i.part == "head" && (i.what == "empty" || i.what == "nil" || i.what == "bodiless")
 }
@@ -57,7 +58,7 @@ func (r *record) isIll(l *incomingMail) bool {
 	return l.ill != nil && r.world.clock.servers().Before(l.ill.until)
 }
 
-// strikes returns how an answer about a mail fails now, or "".
+// strikes returns the failure of an answer about a mail now, or "".
 func (r *record) strikes(uid uint32, part string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,8 +115,8 @@ func (l *link) asked(words []string) {
 	}
 }
 
-// unruly returns an answer as the server gives it, which may be none. end says that
-// the connection breaks after it.
+// unruly returns an answer as the server gives it; nil drops it. end is set if the connection
+// breaks after it.
 func (l *link) unruly(a mailtest.Answer) (told mailtest.Answer, end bool) {
 	w := l.proxy.slot.world
 	l.mu.Lock()
@@ -135,7 +136,7 @@ func (l *link) unruly(a mailtest.Answer) (told mailtest.Answer, end bool) {
 			w.record.omit(uid, "", l)
 		}
 		return nil, false
-	case nextUID.Match(a[0]) && w.down("imap-stale") && !w.clock.daysOff(): // mail is searched for by its day
+	case nextUID.Match(a[0]) && w.down("imap-stale") && !w.clock.daysOff(): // the agent searches for mail by its day
 		w.count.happened("UIDNEXT was stale")
 		return mailtest.Answer{nextUID.ReplaceAllFunc(a[0], stale)}, false
 	}
@@ -183,8 +184,8 @@ func (l *link) unrulyFetch(a mailtest.Answer) (told mailtest.Answer, end bool) {
 	return a, false
 }
 
-// nextAnswers reads one answer, and all that the server has sent with it, and
-// returns what the client is to see. end is set if the connection ends there.
+// nextAnswers reads one answer and all buffered ones, and returns the bytes for the client. end is
+// set at the end of the connection.
 func (l *link) nextAnswers(r *bufio.Reader) (seen []byte, end bool) {
 	for {
 		a, err := mailtest.ReadAnswer(r)
@@ -199,4 +200,118 @@ func (l *link) nextAnswers(r *bufio.Reader) (seen []byte, end bool) {
 			return seen, false
 		}
 	}
+}
+
+// These checks hold the promises about mail that the server cannot hand out, and the mail behind it
+// (docs/protocol.md, "Keys and the cursor").
+
+// reading are the outages that keep some mail from a poll.
+var reading = []string{"imap", "password", "imap-password", "imap-hollow", "imap-sparse", "imap-blank", "imap-stale"}
+
+// checkProgress checks, after an undisturbed poll, that no mail is held up by others.
+func (w *World) checkProgress() {
+	if slices.ContainsFunc(reading, w.down) {
+		return
+	}
+	known := w.known()
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	ill := w.record.broken
+	for _, l := range w.record.incoming {
+		if l.ill == nil {
+			continue
+		}
+		ill++
+		looksLikeNone := l.ill.part == "head" && l.ill.what == "omit"
+		if l.ill.polls[w.record.outer] && !looksLikeNone && !l.ill.headless() {
+			l.ill.counted++
+		}
+	}
+	for _, l := range w.record.incoming {
+		if len(l.uids) == 0 || l.gone || l.passed || l.ill != nil && !l.ill.headless() || l.fate == ignored || known.has(l) {
+			continue
+		}
+		if l.chances++; l.chances > patience(ill) {
+			w.violate("1", "%s (mail %s) did not come in, in %d polls that nothing disturbed; %d mails could not be handed out, or broke off", l.marker, l.kind, l.chances, ill)
+		}
+	}
+}
+
+// brokenOff records that a fault struck while the mailbox was read: the mail that was
+// being read is tried again after a pause.
+func (r *record) brokenOff() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken++
+}
+
+// patience returns the number of undisturbed polls within which a mail must come in, if so many
+// other mails cannot be handed out. Each may break the connection once.
+func patience(ill int) int { return 2 + 2*ill }
+
+// tellings match the three notices about a mail that cannot be fetched.
+var tellings = map[string]*regexp.Regexp{
+	"first": regexp.MustCompile(`lists a mail that it does not hand out`),
+	"later": regexp.MustCompile(`has not handed out a mail for a day`),
+	"ended": regexp.MustCompile(`The mail that I could not fetch`),
+}
+
+var mailKey = regexp.MustCompile(`mail:[0-9a-f]+\.\d+\.\d+`)
+
+// checkTellings checks that the operator hears of a mail that the server cannot hand
+// out: once after some failures, once after a day, and once when it is over.
+func (w *World) checkTellings(h history) {
+	told := map[string]map[string]int{} // by key and notice
+	for _, o := range w.record.mails {
+		text := o.words()
+		for what, match := range tellings {
+			if !match.MatchString(text) {
+				continue
+			}
+			for _, key := range mailKey.FindAllString(text, -1) {
+				if told[key] == nil {
+					told[key] = map[string]int{}
+				}
+				told[key][what]++
+				w.count.happened("the operator heard about a mail that cannot be fetched: " + what)
+			}
+		}
+	}
+	recovered := w.record.cursorHurt || h.any(func(l line) bool { return l.Kind == "recovery" })
+	for key, of := range told {
+		for what, n := range of {
+			if n > 1+h.renumbered(key) && !recovered {
+				w.violate("1", "the operator heard %d times that %s cannot be fetched: %s", n, key, what)
+			}
+		}
+	}
+	for _, l := range w.record.incoming {
+		if l.ill == nil || l.ill.counted < enough*len(l.uids) || recovered || len(l.keys) != len(l.uids) {
+			continue
+		}
+		if !h.names("fetch", l) && !h.names("ended", l) {
+			w.violate("1", "%s (mail %s) failed in %d polls that nothing disturbed, and the operator was not told", l.marker, l.kind, l.ill.counted)
+		}
+	}
+}
+
+// renumbered returns how often the operator was told that a mail is given up because its number is
+// gone. A server with a stale UIDNEXT causes that for a mail that is still there, whose failure
+// then counts as new.
+func (h history) renumbered(key string) (n int) {
+	for _, l := range h.lines {
+		if l.Kind == "fetch" && l.What == "ended" && l.Key == key && strings.Contains(l.Reason, "not tried any more under this key") {
+			n++
+		}
+	}
+	return n
+}
+
+// enough is how many failures of a mail, under each UID that it has, the operator must
+// have heard of.
+const enough = 4
+
+// names reports whether a line of that kind is about a mail.
+func (h history) names(kind state.LineKind, mail *incomingMail) bool {
+	return h.any(func(l line) bool { return l.Kind == kind && mail.hasKey(l.Key+`"`) })
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"text/template"
 	"time"
@@ -23,7 +24,6 @@ import (
 	"agentstateloop/mail"
 	"agentstateloop/mail/trust"
 	"agentstateloop/mesh"
-	"agentstateloop/mesh/natsmesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 	"agentstateloop/turn"
@@ -54,11 +54,11 @@ const networkTimeout = time.Second
 // maxProcesses limits the concurrent processes of the agent.
 const maxProcesses = 4
 
-// World is the environment of one agent, with a record of what happened.
+// World is the environment of one agent, with a record of the events.
 type World struct {
 	dir    string
 	clock  clock
-	rng    *rand.Rand // decides what a power cut loses; the story decides everything else
+	rng    *rand.Rand // decides the losses of a power cut; the story decides everything else
 	disk   *disk
 	count  *counters
 	record *record
@@ -68,10 +68,10 @@ type World struct {
 	copies   bool          // [replies] sent
 	fallback bool          // [[turn.fallback]]
 	provider provider
-	calmed   bool // no outage of the provider begins any more
+	calmed   bool // the provider has no further outages
 
 	prompts     []ClockPrompt // that are configured now
-	configured  []ClockPrompt // that were
+	configured  []ClockPrompt // the prompts of the story
 	promptPolls []promptPoll
 	asked       int // programs of prompts
 
@@ -88,20 +88,23 @@ type World struct {
 	all      []*slot
 	orphans  []*livingAgent
 	living   []*livingAgent
-	outages  map[string]int // what is down, and for how many more processes
+	outages  map[string]int // the number of further processes that each outage lasts
 	powerOff bool
 	inside   []Fault       // strike the next command that an agent calls
 	rate     int           // mails of the operator in an hour, as agent.toml has it; 0 = any
 	collect  time.Duration // [turn] collect
-	longest  time.Duration // that it ever was
-	strikes  int           // number of faults that have struck
-	rung     bool          // a nudge came while a process was working
+	longest  time.Duration // the longest value
 	broken   *Violation
 	hung     bool // a process hangs, so the story cannot go on
 	log      []string
 
-	undisturbed bool // nothing happened to the last poll
-	restful     bool // nothing happened since it; see rested
+	strikes     atomic.Int64 // faults that have struck
+	rung        atomic.Bool  // a nudge came while a process was working
+	undisturbed atomic.Bool  // the last process was an undisturbed poll
+
+	// restful is set while the crontab is as an undisturbed poll left it. Then the rows with a
+	// time are known.
+	restful atomic.Bool
 }
 
 // Violation is a broken promise.
@@ -115,13 +118,15 @@ func (v Violation) String() string { return fmt.Sprintf("promise %s: %s", v.Prom
 func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	w := &World{
 		dir: dir, rng: rand.New(rand.NewPCG(uint64(s.Seed), 1)), count: newCounters(), hooks: newListeners(),
-		clock: clock{true: begin}, outages: map[string]int{},
+		clock: clock{clockFace: clockFace{true: begin}}, outages: map[string]int{},
 		inlets: map[string]*inlet{"imap": newInlet(), "smtp": newInlet()},
 	}
 	if s.Carrier == OverNATS {
 		w.nats = newNATSMesh(w)
 	}
-	w.inlets[w.wire()] = newInlet()
+	if w.nats == nil {
+		w.inlets["http"] = newInlet()
+	}
 	w.record = newRecord(w)
 	for _, d := range []string{w.stateDir(), filepath.Join(dir, "spare")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
@@ -167,9 +172,7 @@ func (w *World) close() {
 		s.close()
 	}
 	w.mail.Close()
-	if w.nats != nil {
-		w.nats.close()
-	} else {
+	if w.http != nil {
 		w.http.Close()
 	}
 	for _, i := range w.inlets {
@@ -242,10 +245,9 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 	return a
 }
 
-// serveMesh lets the servers of the mesh answer.
+// serveMesh lets the server of a mesh over HTTP answer.
 func (w *World) serveMesh() {
 	if w.nats != nil {
-		go w.nats.serve(w.inlets["nats"])
 		return
 	}
 	w.mesh = mesh.NewServer(mesh.Options{Open: true, Tokens: meshTokens, Now: w.clock.servers})
@@ -265,15 +267,7 @@ func (w *World) newMesh(p *process, secret func(right, wrong string, outages ...
 			Handle: handle, Peers: peers, Open: true,
 		}
 	}
-	return &cycle.Mesh{
-		Carrier: &natsmesh.Client{
-			URL: "nats://127.0.0.1:4222", Handle: handle, Host: "alpha", Timeout: natsPatience, Now: w.clock.machine,
-			Seed: secret(natsKeys[handle].seed, natsKeys[unknown].seed, "token"),
-			Keys: map[string]string{peers[0]: natsKeys[peers[0]].public, peers[1]: natsKeys[peers[1]].public},
-			Dial: func(_ context.Context, network, _ string) (net.Conn, error) { return p.dial(network) },
-		},
-		Handle: handle, Peers: peers, Paces: true,
-	}
+	return &cycle.Mesh{Carrier: w.nats.carrier(p), Handle: handle, Peers: peers, Paces: true}
 }
 
 func (w *World) takeSlot() *slot {
@@ -300,7 +294,7 @@ func (w *World) depth() int {
 	return len(w.all) - len(w.slots)
 }
 
-// losePower kills every process. powerOn decides what is lost, after all have ended.
+// losePower kills every process. powerOn decides the losses, after all processes have ended.
 func (w *World) losePower() {
 	w.mu.Lock()
 	w.powerOff = true
@@ -372,44 +366,21 @@ func (w *World) passOutages() {
 	}
 }
 
-// sweep lets the others on the mesh over NATS read their mailboxes, and the engine have a
-// leader again when its time is over.
+// sweep lets the others on the mesh over NATS read their mailboxes.
 func (w *World) sweep() {
-	if w.nats == nil {
-		return
+	if w.nats != nil {
+		w.nats.sweep()
 	}
-	w.nats.engine.SetLeaderless(w.down("engine-leaderless"))
-	w.nats.sweep()
 }
 
 // mailWaits reports whether the mesh over NATS has something for us. Over HTTP a poll
 // takes all of it.
 func (w *World) mailWaits() bool { return w.nats != nil && len(w.nats.left()) > 0 }
 
-func (w *World) countStrike() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.strikes++
-}
-
-func (w *World) noteNudges() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.rung = true
-}
-
 // forgetNudges forgets nudges that came before a process which starts alone.
 func (w *World) forgetNudges() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.rung = false
+	w.rung.Store(false)
 	os.Remove(w.detached() + ".started")
-}
-
-func (w *World) strikeCount() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.strikes
 }
 
 // violate records the first broken promise.

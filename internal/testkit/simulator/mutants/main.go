@@ -115,15 +115,15 @@ func unbroken(breaks []mutant) []string {
 	return commands
 }
 
-// failure finds who noticed in the output of a test that fails, the most exact first:
-// the broken promise of the simulator, a subtest, a test.
+// failure matches the sign of a failed test in its output, the most exact first: the broken promise
+// of the simulator, a subtest, a test.
 var failure = []*regexp.Regexp{
 	regexp.MustCompile(`seed \d+: promise \w+: [^\n]{0,80}`),
 	regexp.MustCompile(`--- FAIL: [^\s/]+/\S+`),
 	regexp.MustCompile(`--- FAIL: \S+|DATA RACE|panic: [^\n]{0,60}`),
 }
 
-// noticed returns who noticed the break by the output of its test, or "".
+// noticed returns that sign for the break of a test, or "".
 func noticed(out []byte) string {
 	for _, kind := range failure {
 		if found := kind.Find(out); found != nil {
@@ -133,8 +133,8 @@ func noticed(out []byte) string {
 	return ""
 }
 
-// try runs the test of the break with the broken file, and prints what noticed the
-// break. It is an error if nothing did.
+// try runs the test of the break with the broken file, and prints the sign of its failure. It is an
+// error if the test passes.
 func (b mutant) try() error {
 	began := time.Now()
 	folder, err := os.MkdirTemp("", "mutants-")

@@ -10,9 +10,10 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
+	"agentstateloop/state"
 )
 
-// wanted is what every question asks for, the agent's and those of the others.
+// wanted are the fields that every question asks for, the agent's and those of the others.
 var wanted = mesh.ResultFields{{Name: "marker", Type: "string", Description: "the marker of the question", Required: true}, {Name: "number", Type: "integer"}}
 
 // results are the fields that the agent submits for a message with this marker.
@@ -23,9 +24,9 @@ func results(marker string) []cycle.Field {
 // chainOf is the chain that another agent's question with this marker belongs to.
 func chainOf(marker string) string { return "chain-of-" + marker }
 
-// said is what a message to another agent says besides its text.
+// said holds the fields of a message to another agent, besides its text.
 type said struct {
-	Status string         `json:"status"`
+	Status state.Outcome  `json:"status"`
 	Turn   string         `json:"turn_id"`
 	Epoch  uint64         `json:"epoch"`
 	Fields map[string]any `json:"fields"`
@@ -48,10 +49,10 @@ func (w *World) checkContract(h history) {
 		turn := strings.TrimPrefix(o.id, replyKind)
 		task, ended := tasks[turn]
 		if turn == o.id || !ended {
-			continue // no turn's reply; a message that was lost has none
+			continue // not the reply of a turn, or the message was lost
 		}
-		if o.said.Status != task.Status || o.said.Turn != turn || o.said.Epoch != task.Epoch {
-			w.violate("contract", "%s says %+v, and its turn ended as %s in epoch %d", o.id, o.said, task.Status, task.Epoch)
+		if o.said.Status != task.Outcome || o.said.Turn != turn || o.said.Epoch != task.Epoch {
+			w.violate("contract", "%s says %+v, and its turn ended as %s in epoch %d", o.id, o.said, task.Outcome, task.Epoch)
 		}
 		if o.said.Trace != chains[task.Key] {
 			w.violate("contract", "%s belongs to the chain %q, and its message to %q", o.id, o.said.Trace, chains[task.Key])
@@ -64,7 +65,7 @@ func (w *World) checkContract(h history) {
 func (w *World) checkFields(o *outgoing, task line) {
 	var kept map[string]any
 	if task.Fields != "" {
-		data, err := os.ReadFile(filepath.Join(w.stateDir(), task.Box, task.Fields))
+		data, err := os.ReadFile(filepath.Join(w.stateDir(), task.OutputBox, task.Fields))
 		if os.IsNotExist(err) {
 			return // pruned
 		}
@@ -82,16 +83,16 @@ func (w *World) checkFields(o *outgoing, task line) {
 		w.count.happened("a report had fields")
 	}
 	asked := strings.HasPrefix(o.answers, "call-")
-	if asked && task.Status == "success" && kept["marker"] == nil {
+	if asked && task.Outcome == "success" && kept["marker"] == nil {
 		w.violate("contract", "%s is a success without the field that was required", o.id)
 	}
-	if asked && task.Status == "partial" {
+	if asked && task.Outcome == "partial" {
 		w.count.happened("a report was partial")
 	}
 }
 
-// checkChains checks that each message has one chain, with its turn, its edges and what
-// was sent from inside its turn. It returns the chains by message.
+// checkChains checks that each message has one chain, with its turn, its edges and the effects of
+// its turn. It returns the chains by message.
 func (w *World) checkChains(h history) map[string]string {
 	chains, turns := map[string]string{}, map[string]string{}
 	for _, l := range h.lines {
@@ -109,7 +110,7 @@ func (w *World) checkChains(h history) map[string]string {
 			if l.Trace != chains[l.Key] {
 				w.violate("contract", "%s has the chain %q, and its message %q", l, l.Trace, chains[l.Key])
 			}
-		case l.Kind == "edge" && l.Trace == "", l.Kind == "edge" && l.What == "join" && (l.Request == "" || l.Answer == ""):
+		case l.Kind == "edge" && l.Trace == "", l.Kind == "edge" && l.What == "join" && (l.Request == "" || l.Response == ""):
 			w.violate("contract", "%s is an edge of no chain, or joins nothing", l)
 		case (l.Kind == "edge" || l.Kind == "effect" && l.What == "queued" && !l.isAboutHook()) && turns[l.TurnID] != "" && l.Trace != turns[l.TurnID]:
 			w.violate("contract", "%s has the chain %q, and its turn %q", l, l.Trace, turns[l.TurnID])

@@ -2,9 +2,7 @@ package simulator
 
 import (
 	"context"
-	"encoding/json"
-	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,9 +54,9 @@ func (c *patienceChecker) made(v *historyChecker, l line) {
 	v.happened("an ack was sent because the answer took longer")
 }
 
-// committed checks what the last commit has left.
+// committed checks the state after the last commit.
 func (c *patienceChecker) committed(v *historyChecker) {
-	held := v.halted["here"] || v.halted["mesh"] || v.world.clock.wasWrong()
+	held := v.halted.any() || v.world.clock.wasWrong()
 	switch {
 	case !c.waits || held:
 	case v.phase == "IDLE":
@@ -80,10 +78,8 @@ func (r *record) checkAckFirst(o outgoing, h history) {
 			continue
 		}
 		for _, task := range h.tasks[l.Effect.Cause] {
-			for reply := range r.mails {
-				if effectOf(reply) == replyKind+task.TurnID {
-					r.world.violate("3", "%s was sent after %s, the answer to what it is about", o.id, reply)
-				}
+			for _, reply := range r.mailed(replyKind + task.TurnID) {
+				r.world.violate("3", "%s was sent after %s, the answer to its cause", o.id, reply.id)
 			}
 		}
 	}
@@ -106,15 +102,15 @@ func (p *process) takeTime(ctx context.Context, a *livingAgent, marker string) {
 	}
 }
 
-// awaitAck gives the runner time to send the ack whose time has come. It looks twice a
-// second, and what it has sent is in the state alone.
+// awaitAck gives the runner time to send the ack whose time has come. The runner looks twice a
+// second, and only the state shows that it sent the ack.
 func (p *process) awaitAck(ctx context.Context, a *livingAgent) {
-	w, strikes := p.world, p.world.strikeCount()
+	w, strikes := p.world, p.world.strikes.Load()
 	for end := time.Now().Add(10 * time.Second); w.ackWaits(); time.Sleep(10 * time.Millisecond) {
 		switch {
 		case p.isDead():
 			p.leaveOrphan(a)
-		case ctx.Err() != nil, w.strikeCount() != strikes, w.isHalted():
+		case ctx.Err() != nil, w.strikes.Load() != strikes, w.isHalted():
 			return
 		case time.Now().After(end):
 			w.violate("3", "the process that runs a turn has not sent the ack whose time has come")
@@ -124,24 +120,63 @@ func (p *process) awaitAck(ctx context.Context, a *livingAgent) {
 	w.count.happened("an ack was sent during a turn by the process that ran it")
 }
 
-// patient is what an outsider reads of the ack that waits.
-type patient struct {
-	AckWaits struct {
-		Until time.Time `json:"until"`
-	} `json:"ack_waits"`
-	HaltedHere bool `json:"halted_here"`
-	HaltedMesh bool `json:"halted_mesh"`
-}
-
-func (w *World) patient() (s patient) {
-	if data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json")); err == nil {
-		_ = json.Unmarshal(data, &s)
-	}
-	return s
-}
-
 // ackWaits reports whether an ack waits.
-func (w *World) ackWaits() bool { return !w.patient().AckWaits.Until.IsZero() }
+func (w *World) ackWaits() bool {
+	s, _ := w.state()
+	return !s.AckWaits.Until.IsZero()
+}
 
 // isHalted reports whether HALT is on.
-func (w *World) isHalted() bool { s := w.patient(); return s.HaltedHere || s.HaltedMesh }
+func (w *World) isHalted() bool {
+	s, _ := w.state()
+	return s.HaltedHere || s.HaltedMesh
+}
+
+// rings follows the agents that wake ours through the mesh, and the mails that this may cause: for
+// each sender one ack an hour, unless a message followed, and no quiet (docs/design.md, "Phases").
+type rings struct {
+	by     string               // who woke the agent, while no message has followed
+	mailed map[string]time.Time // by sender
+	silent bool                 // silence has ended a phase that such a nudge began
+}
+
+func (r *rings) nudge(v *historyChecker, l line) {
+	if l.Source != "mesh" {
+		r.by = ""
+		return
+	}
+	if l.From != handle && !slices.Contains(peers, l.From) {
+		v.broken("4", "a nudge of %s was accepted", l.From)
+	}
+	if v.phase == "IDLE" {
+		r.by = l.From
+	}
+}
+
+func (r *rings) followed() {
+	delete(r.mailed, r.by)
+	r.by = ""
+}
+
+func (r *rings) moved(l line) {
+	r.silent = l.New == "IDLE" && r.by != "" && !strings.HasPrefix(l.Reason, "by hand")
+	if l.New != "PREP" {
+		r.by = ""
+	}
+}
+
+// acked checks an ack. If the clock was set back, an hour may have any length.
+func (r *rings) acked(v *historyChecker, l line) {
+	if r.by == "" {
+		return
+	}
+	v.happened("a nudge of another agent was acknowledged")
+	before, known := r.mailed[r.by]
+	if known && l.At.Sub(before) < time.Hour && !v.world.clock.wasSetBack() {
+		v.broken("3", "%s woke the agent at %s and %s without a message, and both were mailed", r.by, before, l.At)
+	}
+	if r.mailed == nil {
+		r.mailed = map[string]time.Time{}
+	}
+	r.mailed[r.by] = l.At
+}

@@ -1,79 +1,27 @@
 package simulator
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // These checks hold the rules for rows with a time (docs/design.md, "The alarm line").
 
-// timedRows is what an outsider reads of the rows with a time in state.json.
-type timedRows struct {
-	Inbox  []inboxRow
-	Outbox []struct {
-		ID, Kind, Channel, To string
-		Credential            string
-		NotBefore             time.Time `json:"not_before"`
-		Unknown               bool
-		Copies                int
-	}
-	HookCalls []struct {
-		ID, To    string
-		NotBefore time.Time `json:"not_before"`
-	} `json:"hook_calls"`
-	Cursor struct {
-		Owed     []uint32
-		Failures map[uint32]struct{ Next time.Time } // of mails that the server does not hand out
-	}
-	Turn struct {
-		Status  string
-		Waiting []struct {
-			ID, Report, Missed string
-			By                 time.Time
-		}
-	}
-	AckWaits struct {
-		Until time.Time
-	} `json:"ack_waits"`
-	Streak struct {
-		Turns, Peers int
-	} `json:"self_streak"`
-	Prompts []struct {
-		Name, At   string
-		Next       time.Time
-		AskedUntil time.Time `json:"asked_until"`
-	}
-	Credentials map[string]any
-	Outages     backendOutages
-	Schedule    struct{ Installed string }
-	Cooldown    time.Time `json:"cooldown_until"`
-}
-
-// withheldRow is a mail that the server does not hand out, as next names it.
+// withheldRow is a mail that the server does not hand out, as nextRow names it.
 const withheldRow = "a mail that the server does not hand out"
 
-// inboxRow is what an outsider reads of a message that waits.
-type inboxRow struct {
-	Key, Status, Reason string
-	TurnID              string    `json:"turn_id"`
-	NextRetryAt         time.Time `json:"next_retry_at"`
-	Operator, Damaged   bool
+// waits reports whether the message is deferred and waits only for its time.
+func waits(s state.State, m state.Message) bool {
+	return m.Status == "deferred" && !m.Damaged && m.NextRetryAt.After(s.CooldownUntil) && !waitsForAWord(s, m)
 }
 
-// waits reports whether the message is deferred, and nothing but its time is awaited.
-func (s timedRows) waits(m inboxRow) bool {
-	return m.Status == "deferred" && !m.Damaged && m.NextRetryAt.After(s.Cooldown) && !s.waitsForAWord(m)
-}
-
-// next returns the earliest time after now at which a row is to be looked at, and which
-// row. It takes no account of what HALT, the tier or a credential holds back. prompts
-// are those that are configured.
-func (s timedRows) next(now time.Time, prompts []ClockPrompt) (at time.Time, what string) {
+// nextRow returns the earliest time after now at which a row is due, and names the row. It ignores
+// HALT, the tier and credentials, which may hold a row back. prompts are the configured ones.
+func nextRow(s state.State, now time.Time, prompts []ClockPrompt) (at time.Time, what string) {
 	take := func(t time.Time, row string) {
 		if t.After(now) && (what == "" || t.Before(at)) {
 			at, what = t, row
@@ -105,7 +53,7 @@ func (s timedRows) next(now time.Time, prompts []ClockPrompt) (at time.Time, wha
 		configured := slices.ContainsFunc(prompts, func(c ClockPrompt) bool { return c.Name == row.Name && c.At == row.At })
 		switch {
 		case !configured || row.Next.IsZero():
-		case row.AskedUntil.After(row.Next): // a process may be asking its program still
+		case row.AskedUntil.After(row.Next): // a process may still be asking its program
 			take(row.AskedUntil, "the prompt "+row.Name)
 		default:
 			take(row.Next, "the prompt "+row.Name)
@@ -113,12 +61,12 @@ func (s timedRows) next(now time.Time, prompts []ClockPrompt) (at time.Time, wha
 	}
 	switch s.Turn.Status {
 	case "idle":
-		limited := s.Outages.limited(now)
+		limited := limited(s.Outages, now)
 		for _, m := range s.Inbox {
 			switch {
 			case !limited.IsZero() && m.Operator && !m.Damaged && !limited.Before(m.NextRetryAt) && !strings.HasPrefix(m.Key, "self:") && !strings.HasPrefix(m.Key, "prompt:"):
 				take(limited, "the end of a limit")
-			case len(s.Outages) == 0 && s.waits(m):
+			case len(s.Outages) == 0 && waits(s, m):
 				take(m.NextRetryAt, m.Key)
 			}
 		}
@@ -132,48 +80,31 @@ func (s timedRows) next(now time.Time, prompts []ClockPrompt) (at time.Time, wha
 	return at, what
 }
 
-// waitsForAWord reports whether a row is one that the agent has planned, and has to wait
-// until the operator is heard, because the turns that it may cause itself are used up.
-// Conversations with others may use half of them.
-func (s timedRows) waitsForAWord(m inboxRow) bool {
+// waitsForAWord reports whether a planned turn must wait for a word of the operator, because the
+// agent has used up its own turns. Conversations with others may use half of them.
+func waitsForAWord(s state.State, m state.Message) bool {
 	usedUp := s.Streak.Turns >= selfTurns || !m.Operator && s.Streak.Peers >= selfTurns/2
 	return strings.HasPrefix(m.Key, "self:") && m.TurnID == "" && usedUp
 }
 
-// rested records that the last process was a poll that nothing disturbed. So the
-// crontab is as that poll left it, and the rows with a time are known.
-func (w *World) rested(yes bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.restful = yes
-}
-
-// isRestful reports what rested recorded.
-func (w *World) isRestful() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.restful
-}
-
 // nextTimed returns when a line of ours must fire for a row, if that is known.
 func (w *World) nextTimed() (by time.Time, what string) {
-	if !w.isRestful() || !w.wellFormed() {
+	if !w.restful.Load() || !w.wellFormed() {
 		return time.Time{}, ""
 	}
-	var s timedRows
-	data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json"))
-	if err != nil || json.Unmarshal(data, &s) != nil || len(s.Credentials) > 0 {
+	s, ok := w.state()
+	if !ok || len(s.Credentials) > 0 {
 		return time.Time{}, ""
 	}
 	if ours, _, _ := w.crontab.read(); !slices.Contains(ours, s.Schedule.Installed) {
-		return time.Time{}, "" // a process died between the table and the state, which the next look mends
+		return time.Time{}, "" // a process died between the table and the state; the next poll repairs it
 	}
 	if w.fallback {
-		s.Outages = nil // the second backend runs what waits
+		s.Outages = nil // the second backend runs the waiting messages
 	}
 	now := w.clock.machine()
-	at, what := s.next(now, w.clockPrompts())
-	if slices.ContainsFunc(s.Inbox, func(m inboxRow) bool { return m.NextRetryAt.After(now) && s.waitsForAWord(m) }) {
+	at, what := nextRow(s, now, w.clockPrompts())
+	if slices.ContainsFunc(s.Inbox, func(m state.Message) bool { return m.NextRetryAt.After(now) && waitsForAWord(s, m) }) {
 		w.count.happened("what the agent planned waited for a word")
 	}
 	if what == "" {
@@ -215,8 +146,8 @@ func (w *World) checkTimed(by time.Time, what string, now time.Time) {
 	w.violate("alarm", "%s was to be looked at by %s, and cron has not polled: %q", what, by.Format("15:04"), ours)
 }
 
-// checkLines checks, after a poll that nothing disturbed, that at most two lines are
-// ours, and that they do not fire in the same minute.
+// checkLines checks, after an undisturbed poll, that at most two lines are ours, and that they do
+// not fire in the same minute.
 func (w *World) checkLines() {
 	ours, _, err := w.crontab.read()
 	alarms := slices.DeleteFunc(slices.Clone(ours), func(line string) bool { return !isAlarm(line) })

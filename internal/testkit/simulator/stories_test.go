@@ -1,0 +1,319 @@
+package simulator_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	sim "agentstateloop/internal/testkit/simulator"
+)
+
+// selfTurns are stories of an agent that wakes itself.
+var selfTurns = []scenario{
+	{
+		name: "an agent wakes itself although every process dies",
+		must: "the agent woke itself",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "remind", Inside: []sim.Fault{{Site: "fsync state.json.tmp", What: sim.Crash}}},
+			{Do: sim.Poll},
+			{Do: sim.Tell, Wish: "remind"},
+			{Do: sim.Wait, For: 8 * time.Minute, Faults: []sim.Fault{{Site: "agent work", What: sim.Crash}}},
+			{Do: sim.Wait, For: 31 * time.Minute, Faults: []sim.Fault{{Site: "rename turns/*/deliverable", What: sim.Power}}},
+			{Do: sim.Wait, For: 31 * time.Minute, Faults: []sim.Fault{{Site: "smtp dot", What: sim.CrashLate}}},
+		},
+	},
+	{
+		name: "a message of its conversation takes the place of a sleep and a nudge ends it",
+		must: "the agent woke itself",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "doze"},
+			{Do: sim.Poll},
+			{Do: sim.Message, Kind: "message", Wish: "doze"},
+			{Do: sim.Poll},
+			{Do: sim.Mail, Kind: "new", Wish: "doze"},
+			{Do: sim.Poll},
+			{Do: sim.Nudge, Kind: "file"},
+			{Do: sim.Wait, For: 31 * time.Minute},
+		},
+	},
+	{
+		name: "an agent goes on by itself only so far",
+		must: "the agent used up its turns",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "remind"},
+			{Do: sim.Mail, Kind: "new", Wish: "remind"},
+			{Do: sim.Mail, Kind: "new", Wish: "remind"},
+			{Do: sim.Message, Kind: "message", Wish: "remind"},
+			{Do: sim.Poll},
+			{Do: sim.Wait, For: 31 * time.Minute},
+			{Do: sim.Wait, For: 31 * time.Minute, Faults: []sim.Fault{{Site: "rename state.json", What: sim.Power}}},
+			{Do: sim.Wait, For: 31 * time.Minute},
+			{Do: sim.Damage, Kind: "delete-both"},
+			{Do: sim.Wait, For: 31 * time.Minute},
+		},
+	},
+	{
+		name: "cron is not to wake it for what waits for a word",
+		must: "what the agent planned waited for a word",
+		step: []sim.Step{
+			{Do: sim.Wait, For: 4 * time.Minute},
+			{Do: sim.Mail, Kind: "new", Wish: "remind-late"},
+			{Do: sim.Mail, Kind: "new", Wish: "remind"},
+			{Do: sim.Mail, Kind: "new", Wish: "remind"},
+			{Do: sim.Mail, Kind: "new", Wish: "remind"},
+			{Do: sim.Mail, Kind: "new", Wish: "remind"},
+			{Do: sim.Poll},
+			{Do: sim.Wait, For: 5 * time.Minute},
+			{Do: sim.Wait, For: 6 * time.Minute},
+			{Do: sim.Wait, For: 150 * time.Minute},
+			{Do: sim.Wait, For: 150 * time.Minute},
+		},
+	},
+	{
+		name: "nor for a peer's conversation that has used its half",
+		must: "what the agent planned waited for a word",
+		step: []sim.Step{
+			{Do: sim.Wait, For: 4 * time.Minute},
+			{Do: sim.Message, Kind: "message", Wish: "remind-late"},
+			{Do: sim.Message, Kind: "message", Wish: "remind"},
+			{Do: sim.Message, Kind: "message", Wish: "remind"},
+			{Do: sim.Poll},
+			{Do: sim.Wait, For: 5 * time.Minute},
+			{Do: sim.Wait, For: 6 * time.Minute},
+			{Do: sim.Wait, For: 150 * time.Minute},
+			{Do: sim.Wait, For: 150 * time.Minute},
+		},
+	},
+	{
+		name: "nothing of its own begins under HALT or while the clock jumps",
+		must: "the agent woke itself",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "remind-late"},
+			{Do: sim.Poll},
+			{Do: sim.Halt},
+			{Do: sim.Clock, For: 26 * time.Hour},
+			{Do: sim.Poll},
+			{Do: sim.Clock, For: -26 * time.Hour},
+			{Do: sim.Poll},
+			{Do: sim.Go},
+			{Do: sim.Wait, For: 6 * time.Hour},
+		},
+	},
+}
+
+// hookStories are stories of programs that hear of events, and of programs that have
+// something to say. Hook 0 hears of some events, hook 1 of all.
+var hookStories = []scenario{
+	{
+		name: "a mail is read and answered while a hook hangs",
+		must: "a poll ran while a hook hung",
+		step: []sim.Step{
+			{Do: sim.Hook, Kind: "hang", N: 0},
+			{Do: sim.Hook, Kind: "fine", N: 1},
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "hook call", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Mail, Kind: "new", Wish: "answer"}}}},
+			{Do: sim.Halt},
+			{Do: sim.Poll},
+			{Do: sim.Go},
+			{Do: sim.Wait, For: 31 * time.Minute},
+		},
+	},
+	{
+		name: "each event reaches a hook although every process dies",
+		must: "a hook took an event",
+		step: []sim.Step{
+			{Do: sim.Hook, Kind: "fine", N: 1},
+			{Do: sim.Mail, Kind: "new", Wish: "ask"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "fsync outbox/hook.tmp", At: 1, What: sim.Power}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "hook call", At: 2, What: sim.Crash}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "hook answer", At: 1, What: sim.Power}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "hook call", What: sim.CrashLate}}},
+			{Do: sim.Halt},
+			{Do: sim.Tell, Wish: "answer", Faults: []sim.Fault{{Site: "rename state.json", At: 1, What: sim.Power}}},
+			{Do: sim.Go},
+			{Do: sim.Hook, Kind: "lost", N: 1},
+			{Do: sim.Poll},
+		},
+	},
+	{
+		name: "rows for a hook outlive the state",
+		must: "the state was recovered",
+		step: []sim.Step{
+			{Do: sim.Hook, Kind: "fail", N: 1},
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Damage, Kind: "delete-both"},
+			{Do: sim.Damage, Kind: "payload-remove", N: 1},
+			{Do: sim.Wait, For: 11 * time.Minute},
+			{Do: sim.Hook, Kind: "slow", N: 1},
+			{Do: sim.Wait, For: 31 * time.Minute},
+		},
+	},
+	{
+		name: "a hook that refuses or is gone leaves a line for each event",
+		must: "an event for a hook was lost: undeliverable",
+		step: []sim.Step{
+			{Do: sim.Hook, Kind: "refuse", N: 1},
+			{Do: sim.Hook, Kind: "fail", N: 0},
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "hook call", What: sim.Lost}}},
+			{Do: sim.Hook, Kind: "gone", N: 0},
+			{Do: sim.Nudge, Kind: "file"},
+			{Do: sim.Poll},
+			{Do: sim.Hook, Kind: "fine", N: 0},
+			{Do: sim.Wait, For: 11 * time.Minute},
+		},
+	},
+	{
+		name: "what a program says is answered once although every process dies",
+		must: "the answer to a program was mailed",
+		step: []sim.Step{
+			{Do: sim.Event, Kind: "file", Wish: "remember"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "rename messages/*.txt", What: sim.Power}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "write state.json.tmp", What: sim.Crash}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "remove nudges/*.message", What: sim.Crash}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Crash}}},
+			{Do: sim.Event, Kind: "post", Wish: "remember", Faults: []sim.Fault{{Site: "done state.json", What: sim.Crash}}},
+			{Do: sim.Event, Kind: "post", Wish: "remind"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.CrashLate}}},
+			{Do: sim.Event, Kind: "mail", Wish: "search", Faults: []sim.Fault{{Site: "rename turns/*/deliverable", What: sim.Power}}},
+			{Do: sim.Damage, Kind: "delete-both"},
+			{Do: sim.Poll},
+			{Do: sim.Reset},
+			{Do: sim.Event, Kind: "post", Wish: "search"},
+		},
+	},
+	{
+		name: "a program that says too much waits for the hour, and its files for the end of HALT",
+		must: "a message of a program was above the limit of the hour",
+		step: []sim.Step{
+			{Do: sim.Event, Kind: "file", Wish: "answer"},
+			{Do: sim.Event, Kind: "file", Wish: "answer"},
+			{Do: sim.Event, Kind: "file", Wish: "answer"},
+			{Do: sim.Halt},
+			{Do: sim.Event, Kind: "post", Wish: "answer"},
+			{Do: sim.Event, Kind: "post", Wish: "fail"},
+			{Do: sim.Go},
+			{Do: sim.Event, Kind: "post", Wish: "answer"},
+			{Do: sim.Event, Kind: "mail", Wish: "answer"},
+			{Do: sim.Event, Kind: "file", Wish: "answer"},
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Poll},
+		},
+	},
+}
+
+// questions are stories of turns that ask their operator.
+var questions = []scenario{
+	{
+		name: "an answer of the operator is handed to its turn once although every process dies",
+		must: "an answer of the operator was handed over",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "query", Inside: []sim.Fault{{Site: "rename outbox/question", What: sim.Power}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent end", What: sim.CrashLate}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.CrashLate}}},
+			{Do: sim.Poll},
+			{Do: sim.Answer, Kind: "words"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "rename messages/*.eml", What: sim.Power}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "done state.json", What: sim.Crash}}},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Crash}}},
+			{Do: sim.Answer, Kind: "words"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "rename turns/*/deliverable", What: sim.Power}}},
+			{Do: sim.Poll},
+		},
+	},
+	{
+		name: "other mail waits behind a question and what is late or forged does not answer",
+		must: "the operator did not answer in time",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "query"},
+			{Do: sim.Poll},
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Answer, Kind: "forged"},
+			{Do: sim.Answer, Kind: "forward"},
+			{Do: sim.Poll},
+			{Do: sim.Wait, For: 46 * time.Minute},
+			{Do: sim.Answer, Kind: "option"},
+			{Do: sim.Answer, Kind: "here"},
+			{Do: sim.Poll},
+			{Do: sim.Tell, Wish: "query-both"},
+			{Do: sim.Answer, Kind: "STOP"},
+			{Do: sim.Poll},
+			{Do: sim.Answer, Kind: "words"},
+			{Do: sim.Poll},
+		},
+	},
+	{
+		name: "a turn of another agent asks and holds up nobody",
+		must: "a question of another's turn ended because the operator wrote",
+		step: []sim.Step{
+			{Do: sim.Message, Kind: "message", Wish: "query"},
+			{Do: sim.Poll},
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Poll},
+			{Do: sim.Message, Kind: "ask", Wish: "query-two"},
+			{Do: sim.Poll},
+			{Do: sim.Answer, Kind: "unproved"},
+			{Do: sim.Answer, Kind: "here", N: 1, Faults: []sim.Fault{{Site: "done state.json", What: sim.Crash}}},
+			{Do: sim.Poll},
+			{Do: sim.Damage, Kind: "delete-both"},
+			{Do: sim.Poll},
+			{Do: sim.Answer, Kind: "words"},
+			{Do: sim.Poll},
+		},
+	},
+}
+
+// TestFiringsAreStruckEverywhere strikes the poll of a prompt's time at each of its points,
+// kills among them, and lets another poll happen at some. Each time has one turn at most,
+// and none is lost. Without all that is real every fifth is tried, so each fault has its turn.
+func TestFiringsAreStruckEverywhere(t *testing.T) {
+	whats := []sim.What{sim.Crash, sim.Power, sim.CrashLate, sim.Fail, sim.Lost, sim.Meanwhile}
+	counts := map[string]int{}
+	for at := 0; at < 30; at += int(part(1, 5)) {
+		story := sim.Story{Prompts: []sim.ClockPrompt{
+			{Name: "plain", At: "7 * * * *", CatchUp: time.Hour},
+			{Name: "asking", At: "7,27 * * * *", CatchUp: time.Hour, Asks: true},
+		}}
+		fault := sim.Fault{Lane: sim.Main, At: at, What: whats[at%len(whats)]}
+		if at%3 == 0 { // what chance meets too rarely
+			fault.Site, fault.At = []string{"prompt ask", "rename messages/*.txt", "rename state.json", "append history"}[at/3%4], at/12%2
+		}
+		if fault.What == sim.Meanwhile {
+			fault.Then = &sim.Step{Do: sim.Poll}
+		}
+		story.Steps = []sim.Step{
+			{Do: sim.Wait, For: 8*time.Minute + 30*time.Second}, // 9:06:30
+			{Do: sim.Wait, For: time.Minute, Faults: []sim.Fault{fault}},
+			{Do: sim.Wait, For: 5 * time.Minute},
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Wait, For: 20 * time.Minute},
+		}
+		out := play(t, story)
+		if out.Broken != nil {
+			t.Fatalf("%v: %v\n%s", fault, out.Broken, strings.Join(out.Log, "\n"))
+		}
+		for what, n := range out.Counts.Sometimes {
+			counts[what] += n
+		}
+	}
+	for _, what := range []string{"a prompt had its time", "a prompt was skipped", "a poll made what was due by the clock"} {
+		if counts[what] == 0 {
+			t.Errorf("this did not happen: %s", what)
+		}
+	}
+}
+
+// TestCronWakesForAPrompt lets time pass in IDLE. The alarm line fires for each prompt.
+func TestCronWakesForAPrompt(t *testing.T) {
+	out := play(t, sim.Story{
+		Prompts: []sim.ClockPrompt{{Name: "plain", At: "7,43 * * * *", CatchUp: time.Hour}},
+		Steps:   []sim.Step{{Do: sim.Wait, For: time.Hour}},
+	})
+	if out.Broken != nil {
+		t.Fatalf("%v\n%s", out.Broken, strings.Join(out.Log, "\n"))
+	}
+	if n := out.Counts.Sometimes["a prompt had its time"]; n != 2 {
+		t.Errorf("%d firings, want 2", n)
+	}
+}
