@@ -33,9 +33,9 @@ type said struct {
 	Trace  string         `json:"trace_id"`
 }
 
-// checkContract checks what the agent has said to others: each report has the status and
-// the fields of its turn's deliverable, and everything that comes of a message belongs
-// to its chain, here and there (docs/protocol.md, "The contract between agents").
+// checkContract checks the messages to other agents: each report has the status and the fields of
+// its turn's deliverable, and everything that a message causes belongs to its chain, here and there
+// (docs/protocol.md, "The contract between agents").
 func (w *World) checkContract(h history) {
 	chains := w.checkChains(h)
 	tasks := map[string]line{}
