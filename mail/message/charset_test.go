@@ -174,7 +174,7 @@ func TestCharsetsOfOneText(t *testing.T) {
 		var all []reading
 		for _, label := range labels {
 			raw := append([]byte("Content-Type: text/plain; charset=\""+label+"\"\nContent-Transfer-Encoding: 8bit\n\n"), body...)
-			if SoleReading(raw, Sealed{}) == nil {
+			if SoleReading(raw, SignedFields{}) == nil {
 				all = append(all, reading{label, ContentOf(raw, Sent{}).Full})
 				passed[label] = true
 			}

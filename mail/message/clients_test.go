@@ -27,7 +27,7 @@ func TestClients(t *testing.T) {
 		}
 		c := ContentOf(raw, Sent{})
 		fmt.Fprintf(&b, "== %s\nsubject: %s\ntext: %s\n", filepath.Base(file), ParseHeader(raw).Subject, strings.ReplaceAll(c.Text, "\n", "\n      "))
-		if instead := c.Instead(); instead != "" {
+		if instead := c.Placeholder(); instead != "" {
 			fmt.Fprintf(&b, "instead: %s\n", instead)
 		}
 		for _, a := range c.Attachments {

@@ -170,7 +170,7 @@ func TestContentLimits(t *testing.T) {
 			return decodeTitle(words) == strings.Repeat("а", int(n))
 		}},
 		{Const: "maxNamed", Max: 5, Within: func(_ *testing.T, n int64) bool {
-			return !strings.Contains(Content{Attachments: make([]Attachment, n)}.Instead(), "more")
+			return !strings.Contains(Content{Attachments: make([]Attachment, n)}.Placeholder(), "more")
 		}},
 
 		{Const: "minBroken", Max: 49, Within: func(_ *testing.T, n int64) bool {
@@ -347,7 +347,7 @@ func TestReportLimits(t *testing.T) {
 		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool {
 			var r reportReader
 			r.returned([]Field{{"to", padded(n)}})
-			return slices.Equal(r.copied, []string{"op@example.com"})
+			return slices.Equal(r.returnedTo, []string{"op@example.com"})
 		}},
 		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return recipientOf("Original-Recipient: rfc822; " + padded(n)) }},
 		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return recipientOf("Final-Recipient: rfc822; " + padded(n)) }},

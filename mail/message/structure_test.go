@@ -135,7 +135,7 @@ var readings = []struct {
 
 func TestSoleReading(t *testing.T) {
 	for _, r := range readings {
-		err := SoleReading([]byte(r.fields+"\n"+r.body), Sealed{})
+		err := SoleReading([]byte(r.fields+"\n"+r.body), SignedFields{})
 		if (err == nil) != r.ok {
 			t.Errorf("%s: %v, want ok %v", r.name, err, r.ok)
 		}
@@ -150,7 +150,7 @@ func TestReplacedFieldsChangeNothing(t *testing.T) {
 		var first *Content
 		for _, other := range readings {
 			raw := []byte(other.fields + "\n" + r.body)
-			if SoleReading(raw, Sealed{}) != nil {
+			if SoleReading(raw, SignedFields{}) != nil {
 				continue
 			}
 			passed++
@@ -205,7 +205,7 @@ func TestSignedFieldsAreBelieved(t *testing.T) {
 		{"an odd encoding, signed", "Content-Type: text/plain\nContent-Transfer-Encoding: quoted-printable\n", "STO=50\n", false, true, true},
 		{"type replaced, encoding signed", "Content-Type: text/html\nContent-Transfer-Encoding: quoted-printable\n", "a =3C b\n", false, true, false},
 	} {
-		err := SoleReading([]byte(tt.fields+"\n"+tt.body), Sealed{Type: tt.typeSigned, Encoding: tt.encodingSigned, Disposition: true})
+		err := SoleReading([]byte(tt.fields+"\n"+tt.body), SignedFields{Type: tt.typeSigned, Encoding: tt.encodingSigned, Disposition: true})
 		if (err == nil) != tt.ok {
 			t.Errorf("%s: %v, want ok %v", tt.name, err, tt.ok)
 		}
@@ -239,7 +239,7 @@ func FuzzSoleReading(f *testing.F) {
 				signed.encoded && ea.encoding != eb.encoding {
 				continue
 			}
-			if SoleReading(a, Sealed{Type: signed.typed, Encoding: signed.encoded}) != nil || SoleReading(b, Sealed{Type: signed.typed, Encoding: signed.encoded}) != nil {
+			if SoleReading(a, SignedFields{Type: signed.typed, Encoding: signed.encoded}) != nil || SoleReading(b, SignedFields{Type: signed.typed, Encoding: signed.encoded}) != nil {
 				continue
 			}
 			x, y := readWords(a), readWords(b)
