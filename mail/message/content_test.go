@@ -85,7 +85,8 @@ func TestAttachments(t *testing.T) {
 	}
 }
 
-// The extension of the sender counts if it is plain, and else that of the type.
+// TestExtension checks that a plain extension in the sender's name is kept, and otherwise the media
+// type gives the extension.
 func TestExtension(t *testing.T) {
 	for title, want := range map[string]string{"tides.TXT": ".txt", "tides": ".pdf", "tides.t-t": ".pdf", "tides.": ".pdf"} {
 		if got := extension(entity{title: title, mediaType: "application/pdf"}); got != want {
@@ -94,7 +95,7 @@ func TestExtension(t *testing.T) {
 	}
 }
 
-// Charsets are those of the encoded words in the subject and in From.
+// charsetsOf returns the charsets of the encoded words in Subject and From.
 func TestCharsetsOf(t *testing.T) {
 	got := charsetsOf([]byte("From: =?koi8-r?q?x?= <a@b>\nTo: =?gbk?q?x?= <c@d>\nSubject: =?big5?q?x?= =?gbk?q?x?=\nSubject: =?utf-8?q?x?=\n"))
 	if !slices.Equal(got, []string{"koi8-r", "big5"}) {
@@ -102,8 +103,8 @@ func TestCharsetsOf(t *testing.T) {
 	}
 }
 
-// TestBrokenMIME has one mail for each of the ways in which mail programs get MIME
-// wrong. Whatever is wrong, the text is read and no attachment is lost.
+// TestBrokenMIME has one mail for each way in which mail programs get MIME wrong. The text is
+// always read, and no attachment is lost.
 func TestBrokenMIME(t *testing.T) {
 	const mixed = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"=b\"\n\n"
 	const pdf = "--=b\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=\"t.pdf\"\nContent-Transfer-Encoding: base64\n\nJVBERg==\n"
@@ -205,8 +206,8 @@ func TestBrokenMIME(t *testing.T) {
 	}
 }
 
-// Too much is limited, and the readable part is read.
-func TestTooMuch(t *testing.T) {
+// TestOversizedMail checks that a mail beyond the limits is truncated, and the rest is read.
+func TestOversizedMail(t *testing.T) {
 	deep := "first\n"
 	for i := range 200 {
 		deep = fmt.Sprintf("Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n\nlevel %d\n--b%d\n%s", i, i, i, i, deep)
@@ -249,8 +250,8 @@ func FuzzContent(f *testing.F) {
 	})
 }
 
-// TestInstead checks what is said in place of a text, and which name and kind a file has.
-func TestInstead(t *testing.T) {
+// TestPlaceholder checks the replacement for a missing text, with the name and kind of each file.
+func TestPlaceholder(t *testing.T) {
 	six := []Attachment{{Name: "1"}, {Name: "2"}, {Name: "3"}, {Name: "4"}, {Name: "5"}, {Name: "6"}}
 	for _, tt := range []struct {
 		c    Content

@@ -105,7 +105,7 @@ func TestSoleAddress(t *testing.T) {
 	}
 }
 
-// Two From fields have no sole sender, even if they are alike.
+// Two From fields have no sole sender, even if they are equal.
 func TestSoleSender(t *testing.T) {
 	from := Field{Name: "from", Value: "op@example.com"}
 	if got, err := SoleSender([]Field{from}); got != "op@example.com" || err != nil {
@@ -118,8 +118,8 @@ func TestSoleSender(t *testing.T) {
 	}
 }
 
-// What soleAddress accepts has one @ outside quotes and comments. The address
-// is plain and normalised.
+// FuzzSoleAddress checks that an accepted value has one @ outside quotes and comments, and that its
+// address is plain and normalised.
 func FuzzSoleAddress(f *testing.F) {
 	for _, s := range []string{
 		"The Operator <operator@example.com>", `"a@b.com" <operator@example.com> (c)`, "Us: operator@example.com;",

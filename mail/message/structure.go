@@ -78,7 +78,7 @@ type SignedFields struct{ Type, Encoding, Disposition bool }
 // the decoded body.
 func soleText(e entity, text []byte) error {
 	switch {
-	case holdsParts(e.body):
+	case mayBeMultipart(e.body):
 		return errors.New("the text contains boundary lines and may be a multipart")
 	case beginsAsFile(text):
 		return errors.New("the text begins like a file")
@@ -318,10 +318,10 @@ func firstLeaf(p []byte, depth int) string {
 	return firstLeaf(parts[0], depth+1)
 }
 
-// holdsParts reports whether a line of body may be a boundary line. "-- ", a rule of dashes and
+// mayBeMultipart reports whether a line of body may be a boundary line. "-- ", a rule of dashes and
 // "--force" do not count. A boundary line has the field of a part below it, or its closing
 // line.
-func holdsParts(body []byte) bool {
+func mayBeMultipart(body []byte) bool {
 	closing := map[string]bool{}
 	for line := range filledLines(body) {
 		if bytes.HasPrefix(line, []byte("--")) && bytes.HasSuffix(line, []byte("--")) {

@@ -10,59 +10,60 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// filter is that of the agent in these tests.
+// filter is the filter of the agent in these tests.
 var filter = trust.Filter{Handle: "goulard3120", Own: "artificer3120@example.org", IDKey: message.IDKey{Secret: bytes.Repeat([]byte{7}, 32)}}
 
 func ids(handle, own string) message.IDs {
 	return message.IDs{Handle: handle, Address: own, IDKey: filter.IDKey}
 }
 
-// ownID returns the Message-ID of that agent's mail for an effect.
+// ownID returns the Message-ID of the agent's mail for an effect.
 func ownID(effect, subject string) string {
 	return ids(filter.Handle, filter.Own).Make(effect, subject)
 }
 
 func TestToken(t *testing.T) {
-	aToken := trust.NewToken()
-	if other := trust.NewToken(); other == aToken {
+	testToken := trust.NewToken()
+	if other := trust.NewToken(); other == testToken {
 		t.Fatal("two tokens are the same")
 	}
-	if got := trust.Consent("YES " + aToken); got != aToken {
-		t.Errorf("a new token %q is read as %q", aToken, got)
+	if got := trust.Consent("YES " + testToken); got != testToken {
+		t.Errorf("a new token %q is read as %q", testToken, got)
 	}
-	id := ownID(trust.ChallengeID(aToken), "")
-	if got := trust.Tokens(message.Header{InReplyTo: id}, filter.Handle, filter.Own, ""); !slices.Equal(got, []string{aToken}) {
-		t.Errorf("the token of %s is %v, want %s", id, got, aToken)
+	id := ownID(trust.ChallengeID(testToken), "")
+	if got := trust.Tokens(message.Header{InReplyTo: id}, filter.Handle, filter.Own, ""); !slices.Equal(got, []string{testToken}) {
+		t.Errorf("the token of %s is %v, want %s", id, got, testToken)
 	}
 }
 
-const aToken = "abcdefghijklmnopqrstuvwx23"
+const testToken = "abcdefghijklmnopqrstuvwx23"
 
-// Programs change "YES TOKEN" in many ways, and other texts resemble it.
+// TestConsent checks the variants of "YES TOKEN" that programs write, and texts that only resemble
+// them.
 func TestConsent(t *testing.T) {
 	for text, want := range map[string]string{
-		"YES " + aToken:        aToken,
-		"yes " + aToken:        aToken,
-		"Yes, " + aToken + ".": aToken,
-		"\n  Yes:  " + strings.ToUpper(aToken) + " ":       aToken,
-		"YES\u00a0" + aToken:                               aToken,
-		"*YES " + aToken + "*":                             aToken,
-		"_YES_ _" + aToken + "_":                           aToken,
-		"YES " + aToken + "\n\nand hurry":                  aToken,
-		"YES " + aToken + "\r\n> quoted":                   aToken,
-		"YES":                                              "",
-		"YES please":                                       "",
-		aToken:                                             "",
-		"NO " + aToken:                                     "",
-		"YES " + aToken[:25]:                               "",
-		"YES " + aToken + "4":                              "",
-		"YES abcdefghijklmnopqrstuvwx01":                   "",
-		"YES YES " + aToken:                                "",
-		"YES " + aToken + " " + aToken:                     "",
-		"I am away.\n\nYES " + aToken:                      "",
-		"On Monday you wrote:\nYES " + aToken:              "",
-		"> YES " + aToken:                                  "",
-		"YES " + strings.Replace(aToken, "k", "\u212a", 1): "",
+		"YES " + testToken:                                    testToken,
+		"yes " + testToken:                                    testToken,
+		"Yes, " + testToken + ".":                             testToken,
+		"\n  Yes:  " + strings.ToUpper(testToken) + " ":       testToken,
+		"YES\u00a0" + testToken:                               testToken,
+		"*YES " + testToken + "*":                             testToken,
+		"_YES_ _" + testToken + "_":                           testToken,
+		"YES " + testToken + "\n\nand hurry":                  testToken,
+		"YES " + testToken + "\r\n> quoted":                   testToken,
+		"YES":                                                 "",
+		"YES please":                                          "",
+		testToken:                                             "",
+		"NO " + testToken:                                     "",
+		"YES " + testToken[:25]:                               "",
+		"YES " + testToken + "4":                              "",
+		"YES abcdefghijklmnopqrstuvwx01":                      "",
+		"YES YES " + testToken:                                "",
+		"YES " + testToken + " " + testToken:                  "",
+		"I am away.\n\nYES " + testToken:                      "",
+		"On Monday you wrote:\nYES " + testToken:              "",
+		"> YES " + testToken:                                  "",
+		"YES " + strings.Replace(testToken, "k", "\u212a", 1): "",
 		"": "",
 	} {
 		if got := trust.Consent(text); got != want {
@@ -71,31 +72,31 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// An answer shows the token in several places.
-func TestTokensOfAnAnswer(t *testing.T) {
+// An answer may contain the token in several places.
+func TestTokensOfAnswer(t *testing.T) {
 	ids := ids("goulard3120", "agent@example.org")
-	id := ids.Make(trust.ChallengeID(aToken), "did you write this?")
+	id := ids.Make(trust.ChallengeID(testToken), "did you write this?")
 	const other = "zyxwvutsrqponmlkjihgfedc76"
 	for name, c := range map[string]struct {
 		header message.Header
 		text   string
 		want   []string
 	}{
-		"In-Reply-To":                   {message.Header{InReplyTo: id}, "", []string{aToken}},
-		"References":                    {message.Header{References: []string{"<a@b>", id}}, "", []string{aToken}},
-		"from before MACs":              {message.Header{InReplyTo: "<challenge." + aToken + ".goulard3120@example.org>"}, "", []string{aToken}},
-		"in capitals":                   {message.Header{InReplyTo: strings.ToUpper(id)}, "", []string{aToken}},
-		"quoted in the text":            {message.Header{}, "no\n> YES " + aToken + "\n", []string{aToken}},
-		"both, once":                    {message.Header{InReplyTo: id}, aToken, []string{aToken}},
-		"two":                           {message.Header{InReplyTo: id}, other, []string{aToken, other}},
+		"In-Reply-To":                   {message.Header{InReplyTo: id}, "", []string{testToken}},
+		"References":                    {message.Header{References: []string{"<a@b>", id}}, "", []string{testToken}},
+		"from before MACs":              {message.Header{InReplyTo: "<challenge." + testToken + ".goulard3120@example.org>"}, "", []string{testToken}},
+		"in capitals":                   {message.Header{InReplyTo: strings.ToUpper(id)}, "", []string{testToken}},
+		"quoted in the text":            {message.Header{}, "no\n> YES " + testToken + "\n", []string{testToken}},
+		"both, once":                    {message.Header{InReplyTo: id}, testToken, []string{testToken}},
+		"two":                           {message.Header{InReplyTo: id}, other, []string{testToken, other}},
 		"another agent's challenge":     {message.Header{InReplyTo: strings.Replace(id, "goulard", "dorlange", 1)}, "", nil},
 		"another address's challenge":   {message.Header{InReplyTo: strings.Replace(id, "example.org", "example.net", 1)}, "", nil},
 		"another mail of ours":          {message.Header{InReplyTo: ids.Make("reply.t1", "hm")}, "", nil},
-		"a word that is longer":         {message.Header{}, aToken + "x", nil},
-		"a word within another":         {message.Header{}, "x" + aToken, nil},
-		"an address that begins so":     {message.Header{}, aToken + "@example.com", []string{aToken}},
+		"a word that is longer":         {message.Header{}, testToken + "x", nil},
+		"a word within another":         {message.Header{}, "x" + testToken, nil},
+		"an address that begins so":     {message.Header{}, testToken + "@example.com", []string{testToken}},
 		"nothing":                       {message.Header{}, "hello", nil},
-		"wrapped, as nobody wraps them": {message.Header{}, aToken[:13] + "\n" + aToken[13:], nil},
+		"wrapped, as nobody wraps them": {message.Header{}, testToken[:13] + "\n" + testToken[13:], nil},
 	} {
 		if got := trust.Tokens(c.header, "goulard3120", "agent@example.org", c.text); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

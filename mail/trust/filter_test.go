@@ -66,7 +66,7 @@ func TestSender(t *testing.T) {
 		"OPERATOR@EXAMPLE.COM":                                   true,
 		"The Operator <operator@example.com>":                    true,
 		`"Operator, The" <operator@example.com>`:                 true,
-		"Operator, Jr. <operator@example.com>":                   true, // not quoted as it should be
+		"Operator, Jr. <operator@example.com>":                   true, // missing quotes
 		"=?x-no-such?q?=FF?= <operator@example.com>":             true,
 		"operator@example.com (home)":                            true,
 		"<operator@example.com>":                                 true,
@@ -89,8 +89,8 @@ func TestSender(t *testing.T) {
 	}
 }
 
-// TestAbsences checks that an absence note without any field that says so is known by its
-// subject, and that a mail which answers nothing is an order.
+// TestAbsences checks that an absence note without any telling field is recognized by its subject,
+// and that the same subject on a new mail is an order.
 func TestAbsences(t *testing.T) {
 	for subject, want := range map[string]string{
 		"Automatic reply: @goulard3120: done":      GateAuto,
@@ -109,9 +109,9 @@ func TestAbsences(t *testing.T) {
 	}
 }
 
-// TestWhoseMailItIs checks for which agent a mail of the operator is, where several
-// agents read one mailbox, and that fields added by somebody else change nothing.
-func TestWhoseMailItIs(t *testing.T) {
+// TestAddressedAgent checks which agent a mail of the operator is for if several agents share a
+// mailbox, and that fields of a third party change nothing.
+func TestAddressedAgent(t *testing.T) {
 	ids := func(handle, address, key string) message.IDs {
 		return message.IDs{Handle: handle, Address: address, IDKey: message.IDKey{Secret: []byte(key)}}
 	}
