@@ -15,8 +15,8 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// flights returns the commands of a conversation in their flights: what was sent before
-// the next answer.
+// flights splits the commands of a conversation into flights. A flight is everything that is sent
+// before the next response.
 func flights(conversation string) (all [][]string) {
 	answered := true
 	for line := range strings.Lines(conversation) {
@@ -41,8 +41,8 @@ func flights(conversation string) (all [][]string) {
 	return all
 }
 
-// TestRoundTrips counts the flights of a poll after TCP and TLS: one with nothing new,
-// two with mail that is new, and the mark and LOGOUT, for which it does not wait.
+// TestRoundTrips counts the flights of a poll after TCP and TLS: one without new mail, and two with
+// new mail. The poll does not wait for the responses to the mark and to LOGOUT.
 func TestRoundTrips(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
@@ -92,9 +92,9 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// TestMarkingIsNotWaitedFor checks that the request to mark a mail arrives although the
-// connection is closed before the server has answered it.
-func TestMarkingIsNotWaitedFor(t *testing.T) {
+// TestMarkArrivesAfterClose checks that the request to mark a mail arrives even if the connection
+// is closed before the server responds.
+func TestMarkArrivesAfterClose(t *testing.T) {
 	closed, stored := make(chan bool), make(chan bool, 8)
 	h, _ := memoryHost(t, mailtest.Options{OnStore: func(imap.NumSet, *imap.StoreFlags) { <-closed; stored <- true }})
 	uid := h.append(letter("@goulard3120 one"), false)
@@ -109,8 +109,8 @@ func TestMarkingIsNotWaitedFor(t *testing.T) {
 	wantUIDs(t, "unseen", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)), nil)
 }
 
-// TestMarksArrive is the same with a real server, many times.
-func TestMarksArrive(t *testing.T) {
+// TestMarksArriveInDovecot repeats TestMarkArrivesAfterClose many times with a real server.
+func TestMarksArriveInDovecot(t *testing.T) {
 	d := mailtest.StartDovecot(t)
 	m := mail.Mailbox{Server: mail.Server{Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: fixedSecret(d.Password), CAFile: d.CAFile}}
 	for range 20 {
@@ -127,19 +127,19 @@ func TestMarksArrive(t *testing.T) {
 		s.Close()
 	}
 	var left []uint32
-	for range 100 { // the last one may still be on its way
+	for range 100 { // the last mark may still be in transit
 		if left = uids(mustScan(t, m, state.Cursor{}, 30, shelf{}.keep)); len(left) == 0 {
 			return
 		}
-		time.Sleep(50 * time.Millisecond) // Dovecot tells nobody that it has done a STORE
+		time.Sleep(50 * time.Millisecond) // Dovecot does not announce a completed STORE
 	}
 	t.Errorf("not marked: %v", left)
 }
 
-// TestAHeaderAheadThatBreaks checks that a header that the server refuses, or that breaks
-// the connection, does no more harm ahead than otherwise: the mail comes, and what is owed
-// does not wait for it.
-func TestAHeaderAheadThatBreaks(t *testing.T) {
+// TestPrefetchedHeaderFails checks that a prefetched header that the server refuses, or that breaks
+// the connection, has the same effect as without prefetching: the mail comes in later, and owed
+// mail is not delayed.
+func TestPrefetchedHeaderFails(t *testing.T) {
 	for name, breaks := range map[string]func(net.Conn) error{
 		"refused":          func(net.Conn) error { return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "no"} },
 		"a broken session": func(c net.Conn) error { c.Close(); return nil },
@@ -171,10 +171,9 @@ func TestAHeaderAheadThatBreaks(t *testing.T) {
 	}
 }
 
-// TestNoMailAheadHoldsUpOthers has a mail whose header always breaks the connection, and looks
-// whether other mail comes in all the same: also where the mailbox was renumbered meanwhile, and
-// where so much is new that nothing of it comes ahead.
-func TestNoMailAheadHoldsUpOthers(t *testing.T) {
+// TestFailingPrefetchBlocksNoMail checks that a mail whose header always breaks the connection
+// delays no other mail, even in a renumbered mailbox or among too many new mails for prefetching.
+func TestFailingPrefetchBlocksNoMail(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, behind int
 		renumbered     bool
@@ -207,7 +206,7 @@ func TestNoMailAheadHoldsUpOthers(t *testing.T) {
 		}
 		came := map[uint32]bool{}
 		for n := range 8 {
-			b.Now = func() time.Time { return noon.Add(time.Duration(n) * time.Hour) } // beyond the pauses
+			b.Now = func() time.Time { return noon.Add(time.Duration(n) * time.Hour) } // after the pauses
 			got, _ := scan(t, b, cur, 2000, shelf{}.keep)
 			for _, u := range uids(got) {
 				came[u] = true
@@ -222,8 +221,8 @@ func TestNoMailAheadHoldsUpOthers(t *testing.T) {
 	}
 }
 
-// TestNothingAheadOfWhatIsOwed checks that only a cursor in order asks ahead.
-func TestNothingAheadOfWhatIsOwed(t *testing.T) {
+// TestNoPrefetchForIrregularCursor checks that only a regular cursor prefetches headers.
+func TestNoPrefetchForIrregularCursor(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
 	h.append(letter("@goulard3120 one"), true)

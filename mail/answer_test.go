@@ -9,18 +9,18 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// What providers sign of an answer: all that makes it one, its recipients only,
-// or neither.
+// The fields of an answer that providers sign: all that make it an answer, only its recipients, or
+// neither.
 var (
 	signsAnswers    = []string{"From", "To", "Subject", "Date", "Message-ID", "In-Reply-To", "References"}
 	signsRecipients = []string{"From", "To", "Subject", "Date", "Message-ID"}
 	signsNeither    = []string{"From", "Date", "Subject", "Message-ID", "Content-Type", "MIME-Version"}
 )
 
-// An answer without the callsign is an order only by an id that somebody has who
-// has a mail of ours. Each mail is signed by the operator's domain, and gets its
-// References afterwards where the provider does not sign them.
-func TestAnswersByTheirIDs(t *testing.T) {
+// TestAnswersRecognizedByID checks that an answer without the callsign is an order only with an id
+// that requires a mail of ours. Each mail is signed by the operator's domain. If the provider does
+// not sign References, they are added afterwards.
+func TestAnswersRecognizedByID(t *testing.T) {
 	const thread = "plans for Friday"
 	id := ownID("reply.t1", thread)
 	old := "<reply.t1.goulard3120@example.org>"

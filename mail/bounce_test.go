@@ -20,8 +20,8 @@ func bounced(id, action string) string {
 		"--b\nContent-Type: message/rfc822\n\nFrom: %s\nTo: operator@example.com\nMessage-ID: %s\n\nhello\n--b--\n", filter.Own, action, filter.Own, id)
 }
 
-// A report about our mail is read, also among reports for others. It is
-// neither kept nor marked. A report about a mail that only looks like ours is counted.
+// A report about our mail is read, also among other reports. It is neither kept nor marked. A
+// report about a mail that only resembles ours is counted.
 func storyBounces(t *testing.T, h host) {
 	b, kept := mailboxOf(h), shelf{}
 	l := mustScan(t, b, state.Cursor{}, 10, kept.keep)
@@ -51,9 +51,9 @@ func storyBounces(t *testing.T, h host) {
 	}
 }
 
-// A flood of forged reports costs ten bodies in a scan, of each the beginning, and what
-// names a mail of ours comes first.
-func TestAFloodOfReports(t *testing.T) {
+// TestFloodOfReports checks that a flood of forged reports costs at most the beginnings of ten
+// bodies in a scan, and that reports that name a mail of ours come first.
+func TestFloodOfReports(t *testing.T) {
 	var bodies atomic.Int64
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(_ net.Conn, set imap.NumSet, o *imap.FetchOptions) error {
 		if _, body := bodyRequest(set, o); body {
@@ -83,9 +83,9 @@ func TestAFloodOfReports(t *testing.T) {
 	}
 }
 
-// A report that breaks the connection is given up after three scans, one that the
-// server refuses at once. The next report is read.
-func TestAReportThatBreaks(t *testing.T) {
+// A report that breaks the connection is abandoned after three scans, and one that the server
+// refuses at once. The next report is read.
+func TestFailingReport(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault func(net.Conn) error
 		scans int
@@ -120,8 +120,8 @@ func TestAReportThatBreaks(t *testing.T) {
 	}
 }
 
-// In a large backlog the server is asked for mail of the operator and of mail servers.
-func TestAReportInABacklog(t *testing.T) {
+// In a large backlog, the scan searches for mail from the operator and from mail servers.
+func TestReportInBacklog(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	b := mailboxOf(h)
 	l := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)
@@ -135,7 +135,7 @@ func TestAReportInABacklog(t *testing.T) {
 	}
 }
 
-// A report is found in a mailbox that was renumbered as well.
+// A report is found in a renumbered mailbox, too.
 func storyBounceRenumbered(t *testing.T, h host) {
 	if h.renumber == nil {
 		t.Skip("the server cannot renumber a mailbox")

@@ -25,7 +25,7 @@ import (
 	"github.com/emersion/go-msgauth/dkim"
 )
 
-// signing is a domain that signs its mail, and the DNS that has its key.
+// signing is a domain that signs its mail, and the DNS with its key.
 type signing struct {
 	t   *testing.T
 	dns *mailtest.DNS
@@ -161,8 +161,8 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// withLength signs raw, whose body is short, with l=, by hand, because no
-// library does.
+// withLength signs raw, a mail with a short body, with l=. It does so by hand, because no library
+// supports l=.
 func withLength(t *testing.T, d signing, raw string) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -191,9 +191,9 @@ func withLength(t *testing.T, d signing, raw string) string {
 	return "DKIM-Signature: " + value + base64.StdEncoding.EncodeToString(signature) + "\r\n" + raw
 }
 
-// A mail whose key cannot be looked up waits and delays no other. It is taken
-// when the key is there, and rejected when that takes more than a day.
-func TestKeyOutOfReach(t *testing.T) {
+// A mail whose key cannot be looked up waits without delaying other mail. It is accepted as soon as
+// the key is available, and rejected after a day.
+func TestUnreachableKey(t *testing.T) {
 	d := newSigning(t)
 	out := signer(t, d.dns, "example.com", "out")
 	d.dns.Fail(out.Name())
@@ -249,7 +249,7 @@ func TestKeyOutOfReach(t *testing.T) {
 	wantUIDs(t, "at last", uids(l), []uint32{waits})
 }
 
-// silentDNS starts a name server that never answers, and reports each question.
+// silentDNS starts a name server that never answers. It sends each question to asked.
 func silentDNS(t *testing.T) (addr string, asked chan string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -278,7 +278,7 @@ func TestSilentNameServer(t *testing.T) {
 	h.append(sign(t, d.Signer, dated("@goulard3120")), false)
 	b := mailboxOf(h)
 	b.Now = nil
-	// scan returns what a scan finds, and whether the name server was asked.
+	// scan returns the result of a scan, and whether the name server was asked.
 	scan := func(ctx context.Context, b mail.Mailbox) (l mail.Scan, asked bool, err error) {
 		addr, questions := silentDNS(t)
 		f := verifying(d.dns)
@@ -326,7 +326,7 @@ func TestSilentNameServer(t *testing.T) {
 	}
 }
 
-// withSelector returns a signed mail that names another key.
+// withSelector returns a signed mail whose signature names another key.
 func withSelector(t *testing.T, signed, selector string) string {
 	t.Helper()
 	forged := strings.Replace(signed, " s=s1;", " s="+selector+";", 1)
@@ -336,8 +336,8 @@ func withSelector(t *testing.T, signed, selector string) string {
 	return forged
 }
 
-// When the time of a scan is up, no further key is looked up.
-func TestNoLookupBeyondTheTime(t *testing.T) {
+// After the deadline of a scan, no further key is looked up.
+func TestNoLookupAfterDeadline(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})
 	for n := range 40 {
@@ -372,9 +372,9 @@ func TestNoLookupBeyondTheTime(t *testing.T) {
 	})
 }
 
-// Anybody with a signed mail can send it again, and change what is not signed.
-// The copy has the digest of the original.
-func TestReplayHasTheSameDigest(t *testing.T) {
+// Anybody with a signed mail can send it again and change its unsigned fields. The copy has the
+// same digest as the original.
+func TestReplayHasSameDigest(t *testing.T) {
 	d := newSigning(t)
 	raw := dated("@goulard3120 do it")
 	signed := sign(t, d.Signer, raw, over("From", "Subject", "Date"))
@@ -405,8 +405,8 @@ func TestReplayHasTheSameDigest(t *testing.T) {
 	}
 }
 
-// A mail goes out over SMTP, its provider signs it, and it comes to the mailbox
-// of the agent, once as it was written and once with one word changed.
+// The operator sends a mail over SMTP, the provider signs it, and the agent's mailbox receives it
+// twice: unchanged, and with one word changed.
 func storySigned(t *testing.T, h host) {
 	sink := mailtest.StartMemory(t, mailtest.Options{Username: "operator@example.com"})
 	out := mail.Server{
@@ -458,9 +458,8 @@ func storySigned(t *testing.T, h host) {
 	}
 }
 
-// A keep that fails, or reads nothing, has the same effect with a proof as
-// without.
-func TestKeepOfProvedMail(t *testing.T) {
+// A keep that fails, or reads nothing, has the same effect with a proof as without one.
+func TestKeepFailsForProvedMail(t *testing.T) {
 	d := newSigning(t)
 	for _, f := range []trust.Filter{trusting(), verifying(d.dns)} {
 		h, _ := memoryHost(t, mailtest.Options{})
@@ -484,10 +483,10 @@ func TestKeepOfProvedMail(t *testing.T) {
 	}
 }
 
-// TestForgedSignaturesShareALookUp checks that forged mails which name the
-// operator's domain cost one question for each key, and that the operator's mail
-// behind them comes in with the same scan.
-func TestForgedSignaturesShareALookUp(t *testing.T) {
+// TestForgedSignaturesShareLookup checks that forged mails in the name of the operator's domain
+// cost one DNS question for each key, and that the operator's mail after them comes in with the
+// same scan.
+func TestForgedSignaturesShareLookup(t *testing.T) {
 	d := newSigning(t)
 	gone, err := mailtest.NewSigner("example.com", "gone")
 	if err != nil {
@@ -522,9 +521,9 @@ func TestForgedSignaturesShareALookUp(t *testing.T) {
 	}
 }
 
-// TestForgedSelectors checks that forged mails, each of which names a key of its
-// own, are rejected by their headers, that their keys are asked for at the same
-// time, and that the operator's mail behind them comes in with the same scan.
+// TestForgedSelectors checks that forged mails with one key each are rejected by their headers,
+// that their keys are looked up concurrently, and that the operator's mail after them comes in with
+// the same scan.
 func TestForgedSelectors(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})

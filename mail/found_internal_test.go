@@ -9,17 +9,16 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// TestManyFound checks that of more UIDs than one search returns the first ones
-// come.
-func TestManyFound(t *testing.T) {
+// TestSearchResultIsTruncated checks that a search with too many UIDs returns the first ones.
+func TestSearchResultIsTruncated(t *testing.T) {
 	uids, more, err := foundUIDs(imap.UIDSet{{Start: 7, Stop: 7 + 2*maxFound}, {Start: 2, Stop: 3}}, math.MaxUint32)
 	if len(uids) != maxFound || !more || err != nil || uids[0] != 2 || uids[2] != 7 {
 		t.Errorf("%d UIDs, more %v, %v", len(uids), more, err)
 	}
 }
 
-// FuzzFound checks that whatever ranges a server names, no more UIDs come of them
-// than there are mails, ascending, and all of the set.
+// FuzzFound checks that for any ranges of a server at most as many UIDs are returned as there are
+// mails, in ascending order and only from the set.
 func FuzzFound(f *testing.F) {
 	for _, ranges := range [][]uint32{
 		{5, 5}, {1, 900_000_000}, {math.MaxUint32, math.MaxUint32}, {1, math.MaxUint32}, {0, 0}, {5, 0}, {9, 1},

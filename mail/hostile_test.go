@@ -16,26 +16,25 @@ import (
 	"agentstateloop/state"
 )
 
-// The tests of this file talk to servers that want to use up the memory or the
-// time of a poll.
+// The servers of these tests try to exhaust the memory or the time of a poll.
 
-// most is what an attack may make us allocate, in bytes, all together and most of
-// it for an instant only. The attacks themselves have gigabytes.
+// most is the maximum number of bytes that an attack may make us allocate in total, most of it only
+// briefly. The attacks themselves send gigabytes.
 const most = 512 << 20
 
-// lie is what a server says at one point of a session, in place of the truth.
+// lie is a false response of a server at one point of a session.
 type lie struct {
 	at  string // greeting, login, select, search, header or body
 	say func(w io.Writer, tag string)
 }
 
-// once is a lie of one text; TAG in it is the tag of the command.
+// once returns a lie that consists of one text. TAG in it stands for the tag of the command.
 func once(at, text string) lie {
 	return lie{at, func(w io.Writer, tag string) { io.WriteString(w, strings.ReplaceAll(text, "TAG", tag)) }}
 }
 
-// endless is a lie that begins with a text and repeats another one, until we hang
-// up or have read 256 MiB of it.
+// endless returns a lie that consists of begin and repeated text. It ends when we hang up or have
+// read 256 MiB.
 func endless(at, begin, text string) lie {
 	return lie{at, func(w io.Writer, _ string) {
 		io.WriteString(w, begin)
@@ -48,7 +47,7 @@ func endless(at, begin, text string) lie {
 	}}
 }
 
-// numbered is endless, with a number that grows.
+// numbered is endless with a growing number in the text.
 func numbered(at, begin, format string) lie {
 	return lie{at, func(w io.Writer, _ string) {
 		io.WriteString(w, begin)
@@ -62,8 +61,8 @@ func numbered(at, begin, format string) lie {
 	}}
 }
 
-// lies are the attacks on a scan, by name. The mailbox has one mail, with UID 5,
-// and the cursor stands at 3.
+// lies are the attacks on a scan, by name. The mailbox has one mail with UID 5, and the cursor is
+// at 3.
 var lies = map[string]lie{
 	"an endless greeting":                 {"greeting", endless("", "", "x").say},
 	"endless lines for a greeting":        {"greeting", endless("", "", "* OK x\r\n").say},
@@ -146,7 +145,7 @@ var lies = map[string]lie{
 	"a mod-sequence over 64 bits":  once("body", "* 1 FETCH (UID 5 MODSEQ (18446744073709551616))\r\nTAG OK\r\n"),
 }
 
-// liar answers as an IMAP server with one mail does, but for its lie.
+// liar starts an IMAP server with one mail that is correct except for its lie.
 func liar(t *testing.T, l lie) (addr string) {
 	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
 	uidNext := "* OK [UIDNEXT 6] x\r\n"
@@ -185,8 +184,8 @@ func liar(t *testing.T, l lie) (addr string) {
 	})
 }
 
-// TestHostileServers checks that a scan of a server that lies ends, takes no
-// memory to speak of, and leaves the cursor a cursor.
+// TestHostileServers checks that a scan of a lying server ends, uses little memory, and leaves a
+// valid cursor.
 func TestHostileServers(t *testing.T) {
 	t.Logf("%d attacks", len(lies))
 	for name, l := range lies {
@@ -195,7 +194,7 @@ func TestHostileServers(t *testing.T) {
 			cur := state.Cursor{Mailbox: b.ID(), Validity: 7, Next: 3}
 			b.Ahead = cur
 			var got mail.Scan
-			spent(t, func() {
+			wantLittleMemory(t, func() {
 				s, err := b.Open(t.Context())
 				if err == nil {
 					defer s.Close()
@@ -219,8 +218,8 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// spent fails if f takes more memory than an attack may take.
-func spent(t *testing.T, f func()) {
+// wantLittleMemory fails if f allocates more memory than an attack may cause.
+func wantLittleMemory(t *testing.T, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -235,15 +234,14 @@ func spent(t *testing.T, f func()) {
 	}
 }
 
-// TestHugeSelect checks that the largest numbers that a mailbox can have are only
-// numbers.
-func TestHugeSelect(t *testing.T) {
+// TestHugeSelectNumbers checks that the largest numbers in a SELECT response do no harm.
+func TestHugeSelectNumbers(t *testing.T) {
 	for _, selected := range []string{
 		"* 4294967295 EXISTS\r\n* OK [UIDVALIDITY 4294967295] x\r\n* OK [UIDNEXT 4294967295] x\r\nTAG OK\r\n",
 		"* 4294967295 EXISTS\r\n* OK [UIDVALIDITY 1] x\r\nTAG OK\r\n",
 	} {
 		b := plainMailbox(liar(t, once("select", selected)))
-		spent(t, func() {
+		wantLittleMemory(t, func() {
 			l, err := scan(t, b, state.Cursor{}, 10, shelf{}.keep)
 			if err != nil || l.Cursor.Next == 0 || !slices.Equal(uids(l), []uint32{5}) {
 				t.Errorf("the cursor is %+v, taken %v, %v", l.Cursor, uids(l), err)
@@ -252,8 +250,7 @@ func TestHugeSelect(t *testing.T) {
 	}
 }
 
-// TestHostileIdle checks that a watched mailbox whose server floods us with news
-// ends, whatever the news.
+// TestHostileIdle checks that a watch ends if its server floods us with news of any kind.
 func TestHostileIdle(t *testing.T) {
 	for name, l := range map[string]lie{
 		"EXISTS":   numbered("", "", "* %d EXISTS\r\n"),
@@ -269,7 +266,7 @@ func TestHostileIdle(t *testing.T) {
 				io.WriteString(c, "+ idling\r\n")
 				l.say(c, "")
 			})
-			spent(t, func() {
+			wantLittleMemory(t, func() {
 				w, err := plainMailbox(addr).Watch(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -286,8 +283,7 @@ func TestHostileIdle(t *testing.T) {
 	}
 }
 
-// TestHostileSMTP checks that a mail server whose replies have no end does not
-// hold a delivery.
+// TestHostileSMTP checks that a mail server with endless replies does not block a delivery.
 func TestHostileSMTP(t *testing.T) {
 	replies := map[string]lie{
 		"an endless greeting": endless("greeting", "220 ", "x"), "endless lines of greeting": endless("greeting", "", "220-x\r\n"),
@@ -324,7 +320,7 @@ func TestHostileSMTP(t *testing.T) {
 				}
 			})
 			server := mail.Server{Addr: addr, TLS: mail.TLSNone, Timeout: time.Minute}
-			spent(t, func() {
+			wantLittleMemory(t, func() {
 				err := sendTo(t.Context(), server)
 				if err == nil {
 					t.Error("no error")

@@ -15,8 +15,8 @@ import (
 	"agentstateloop/state"
 )
 
-// Login, ID and SELECT are sent before the server has said anything.
-func TestOneFlight(t *testing.T) {
+// Login, ID and SELECT are sent before the first response arrives.
+func TestLoginInOneFlight(t *testing.T) {
 	addr := scripted(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
 		for _, want := range []string{"LOGIN", "ID", "SELECT"} {
@@ -39,9 +39,9 @@ func TestOneFlight(t *testing.T) {
 	}
 }
 
-// TestServersThatWantAnID checks that the ID goes to a server that opens no mailbox without
-// it, in the flight of the login, and that no answer to it matters.
-func TestServersThatWantAnID(t *testing.T) {
+// TestServersThatRequireID checks that a server that opens no mailbox without ID receives it in the
+// flight of the login, and that the response to ID has no effect.
+func TestServersThatRequireID(t *testing.T) {
 	for name, answer := range map[string]string{
 		"it wants it":        "* ID (\"name\" \"Coremail\")\r\nI1 OK ID completed\r\n",
 		"it does not know":   "I1 BAD unknown command\r\n",
@@ -81,7 +81,7 @@ func TestServersThatWantAnID(t *testing.T) {
 	}
 }
 
-func TestTokens(t *testing.T) {
+func TestTokenLoginMethods(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{Token: "ya29.token"})
 	uid := h.append(letter("@goulard3120 hello"), false)
 	for _, auth := range []string{mail.AuthXOAuth2, mail.AuthOAuthBearer} {
@@ -99,7 +99,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestOddPasswords(t *testing.T) {
+func TestPasswordsWithSpecialCharacters(t *testing.T) {
 	for _, password := range []string{`quote " and \ slash`, "Grüße ☕", "  blanks ", "%d{3}\r\nX"} {
 		h, _ := memoryHost(t, mailtest.Options{Password: password})
 		s, err := mailboxOf(h).Open(t.Context())
@@ -111,7 +111,7 @@ func TestOddPasswords(t *testing.T) {
 	}
 }
 
-// Each answer to the login is a failure of the credential, or not.
+// TestLoginAnswers checks which responses to the login are credential failures.
 func TestLoginAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		says       string
@@ -152,7 +152,7 @@ func TestLoginAnswers(t *testing.T) {
 	}
 }
 
-// A server that repeats what it was sent does not get the secret into a log.
+// A server that echoes its input does not get the secret into a log.
 func TestSecretIsNotEchoed(t *testing.T) {
 	addr := scripted(t, func(c net.Conn) {
 		line, _ := bufio.NewReader(c).ReadString('\n')

@@ -13,7 +13,7 @@ import (
 	"agentstateloop/state"
 )
 
-// fetchLarge fetches one large mail in a session of its own.
+// fetchLarge fetches one large mail in a separate session.
 func fetchLarge(t testing.TB, b mail.Mailbox, cur state.Cursor, uid uint32, keep mail.Keep) (mail.Scan, error) {
 	t.Helper()
 	s, err := b.Open(t.Context())
@@ -24,9 +24,9 @@ func fetchLarge(t testing.TB, b mail.Mailbox, cur state.Cursor, uid uint32, keep
 	return s.FetchLarge(t.Context(), cur, uid, filter, keep)
 }
 
-// A scan leaves a large mail to FetchLarge, and takes the others. While it is owed,
-// the mailbox does not count as read to its end: a renumbered one would be read
-// again from before it came.
+// A scan leaves a large mail to FetchLarge and fetches the others. While the large mail is owed,
+// the mailbox does not count as completely read. A renumbered mailbox would be read again from the
+// time before the large mail.
 func storyLarge(t *testing.T, h host) {
 	b := mailboxOf(h)
 	b.Large = 10 << 10
@@ -65,8 +65,8 @@ func storyLarge(t *testing.T, h host) {
 	}
 }
 
-// Bodies are fetched together as long as they are small together.
-func TestBodiesAtOnce(t *testing.T) {
+// Bodies are fetched in one command while their total size is small.
+func TestSmallBodiesShareFetch(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
 	b := mailboxOf(h)
@@ -81,9 +81,9 @@ func TestBodiesAtOnce(t *testing.T) {
 	}
 }
 
-// A mail that is far larger than its server had said, and that does not come, is
-// large from then on.
-func TestALargeMailThatWasSaidToBeSmall(t *testing.T) {
+// TestLargeMailAnnouncedAsSmall checks that a mail counts as large once the server sends far more
+// than the announced size and then breaks off.
+func TestLargeMailAnnouncedAsSmall(t *testing.T) {
 	for _, size := range []string{"50000", "500"} {
 		b := plainMailbox(liar(t, lie{"body", func(w io.Writer, _ string) {
 			io.WriteString(w, "* 1 FETCH (UID 5 BODY[] {"+size+"}\r\nSubject: @goul")
@@ -98,9 +98,9 @@ func TestALargeMailThatWasSaidToBeSmall(t *testing.T) {
 	}
 }
 
-// What breaks off in the middle of a large mail is a failure of it, unless it is we
-// who end it.
-func TestALargeMailThatBreaksOff(t *testing.T) {
+// A transfer that breaks off in the middle of a large mail is a failure of that mail, unless we end
+// it.
+func TestLargeMailBreaksOff(t *testing.T) {
 	b := plainMailbox(liar(t, lie{"body", func(w io.Writer, _ string) {
 		io.WriteString(w, "* 1 FETCH (UID 5 BODY[] {50000}\r\nSubject: @goul")
 		w.(net.Conn).Close()

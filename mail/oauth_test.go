@@ -24,29 +24,29 @@ const (
 	anyAccess    = "access-canary-0123"
 )
 
-// stamped is a clock that a test moves.
-type stamped struct {
+// manualClock is a clock that only the test advances.
+type manualClock struct {
 	sync.Mutex
 	at time.Time
 }
 
-func (c *stamped) now() time.Time {
+func (c *manualClock) now() time.Time {
 	c.Lock()
 	defer c.Unlock()
 	return c.at
 }
 
-func (c *stamped) add(d time.Duration) {
+func (c *manualClock) add(d time.Duration) {
 	c.Lock()
 	defer c.Unlock()
 	c.at = c.at.Add(d)
 }
 
-// consent returns an OAuth with a token endpoint of its own.
-func consent(t *testing.T) (mail.OAuth, *mailtest.Tokens, *stamped) {
+// newOAuth returns an OAuth with its own token endpoint.
+func newOAuth(t *testing.T) (mail.OAuth, *mailtest.Tokens, *manualClock) {
 	t.Helper()
 	tokens := mailtest.StartTokens(t, firstRefresh, anyAccess)
-	clock := &stamped{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	clock := &manualClock{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	o := mail.OAuth{
 		TokenURL: tokens.URL, ClientID: "client", CAFile: tokens.CAFile,
 		RefreshToken: func(context.Context) (string, error) { return firstRefresh, nil },
@@ -68,7 +68,7 @@ func withStore(o mail.OAuth, st *store.Store) mail.OAuth {
 	return o
 }
 
-func asked(s *mailtest.Tokens) int {
+func requestCount(s *mailtest.Tokens) int {
 	s.Lock()
 	defer s.Unlock()
 	return s.Asked
@@ -84,19 +84,19 @@ func token(t *testing.T, o mail.OAuth) string {
 	return got
 }
 
-// A poll each minute asks the endpoint once in 55 minutes. There is a token
-// whatever happens to the clock or to the file.
-func TestTokenIsKept(t *testing.T) {
-	o, tokens, clock := consent(t)
+// A poll every minute requests a token once in 55 minutes. A clock change or a broken file costs at
+// most another request.
+func TestTokenIsCached(t *testing.T) {
+	o, tokens, clock := newOAuth(t)
 	for range 55 {
 		token(t, o)
 		clock.add(time.Minute)
 	}
-	if n := asked(tokens); n != 1 {
+	if n := requestCount(tokens); n != 1 {
 		t.Errorf("asked %d times in 55 polls", n)
 	}
-	if got := token(t, o); got != anyAccess+"-2" || asked(tokens) != 2 {
-		t.Errorf("five minutes before its end: %s, asked %d times", got, asked(tokens))
+	if got := token(t, o); got != anyAccess+"-2" || requestCount(tokens) != 2 {
+		t.Errorf("five minutes before its end: %s, asked %d times", got, requestCount(tokens))
 	}
 	file := o.Store.Path("imap.json")
 	info, err := os.Stat(file)
@@ -115,13 +115,13 @@ func TestTokenIsKept(t *testing.T) {
 			return nil
 		},
 	} {
-		before := asked(tokens)
+		before := requestCount(tokens)
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
 		token(t, o)
-		if token(t, o); asked(tokens) != before+1 {
-			t.Errorf("%s: asked %d times", want, asked(tokens)-before)
+		if token(t, o); requestCount(tokens) != before+1 {
+			t.Errorf("%s: asked %d times", want, requestCount(tokens)-before)
 		}
 		tokens.Lock()
 		tokens.Refresh = firstRefresh
@@ -131,31 +131,31 @@ func TestTokenIsKept(t *testing.T) {
 	}
 }
 
-// A token without an expiry is renewed within the hour. One that lives for a
-// minute is not requested at each poll.
-func TestTokenWithoutEnd(t *testing.T) {
-	o, tokens, clock := consent(t)
+// A token without an expiry is renewed within the hour. A token that lives for a minute is not
+// requested at each poll.
+func TestTokenWithoutExpiry(t *testing.T) {
+	o, tokens, clock := newOAuth(t)
 	tokens.Life = 0
 	token(t, o)
 	clock.add(50 * time.Minute)
 	token(t, o)
 	clock.add(10 * time.Minute)
-	if token(t, o); asked(tokens) != 2 {
-		t.Errorf("asked %d times", asked(tokens))
+	if token(t, o); requestCount(tokens) != 2 {
+		t.Errorf("asked %d times", requestCount(tokens))
 	}
 	tokens.Life = 60
 	clock.add(time.Hour)
 	token(t, o)
 	clock.add(30 * time.Second)
-	if token(t, o); asked(tokens) != 3 {
-		t.Errorf("asked %d times", asked(tokens))
+	if token(t, o); requestCount(tokens) != 3 {
+		t.Errorf("asked %d times", requestCount(tokens))
 	}
 }
 
-// A rotated refresh token is on disk before it is used, and is used from then
-// on. A newly configured token replaces it.
+// A rotated refresh token is on disk before its first use, and replaces the previous one. A newly
+// configured token replaces both.
 func TestRefreshTokenRotates(t *testing.T) {
-	o, tokens, clock := consent(t)
+	o, tokens, clock := newOAuth(t)
 	tokens.Rotate = true
 	for i := range 3 {
 		token(t, o)
@@ -169,8 +169,7 @@ func TestRefreshTokenRotates(t *testing.T) {
 		clock.add(time.Hour)
 	}
 
-	// A full disk stops it before the endpoint is asked, because a rotated token
-	// could not be saved.
+	// A full disk stops the renewal before the request, because a rotated token could not be saved.
 	full := errors.New("no space left")
 	st := o.Store.(*store.Store)
 	st.Hook = func(step, _ string) error {
@@ -179,9 +178,9 @@ func TestRefreshTokenRotates(t *testing.T) {
 		}
 		return nil
 	}
-	before := asked(tokens)
-	if _, err := o.Token(t.Context()); !errors.Is(err, full) || asked(tokens) != before {
-		t.Errorf("%v, asked %d times", err, asked(tokens)-before)
+	before := requestCount(tokens)
+	if _, err := o.Token(t.Context()); !errors.Is(err, full) || requestCount(tokens) != before {
+		t.Errorf("%v, asked %d times", err, requestCount(tokens)-before)
 	}
 	st.Hook = nil
 	token(t, o)
@@ -191,9 +190,9 @@ func TestRefreshTokenRotates(t *testing.T) {
 	token(t, o)
 }
 
-// If many need a token at once, one of them asks for it.
-func TestOneAsks(t *testing.T) {
-	o, tokens, _ := consent(t)
+// If many callers need a token at once, one of them requests it.
+func TestConcurrentCallersShareTokenRequest(t *testing.T) {
+	o, tokens, _ := newOAuth(t)
 	open := make(chan struct{})
 	tokens.Wait = open
 	var wg sync.WaitGroup
@@ -207,13 +206,13 @@ func TestOneAsks(t *testing.T) {
 	}
 	close(open)
 	wg.Wait()
-	if n := asked(tokens); n != 1 {
+	if n := requestCount(tokens); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
 }
 
-// What the endpoint says about our secrets is a failure of the credential; what
-// it says about itself is not. Neither repeats a secret.
+// TestRefusedGrant checks that an error about our secrets is a credential failure, and an error of
+// the endpoint itself is not. Neither repeats a secret.
 func TestRefusedGrant(t *testing.T) {
 	const clientSecret = "client-canary-0123"
 	echo := firstRefresh + " " + clientSecret + " " + base64.StdEncoding.EncodeToString([]byte("client:"+clientSecret))
@@ -236,7 +235,7 @@ func TestRefusedGrant(t *testing.T) {
 		"no token":       {200, `{"x":"` + echo + `"}`, "missing access_token", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, tokens, _ := consent(t)
+			o, tokens, _ := newOAuth(t)
 			o.ClientSecret = func(context.Context) (string, error) { return clientSecret, nil }
 			tokens.Status, tokens.Body = c.status, c.body
 			err := tokenLogin(t, o)
@@ -252,28 +251,28 @@ func TestRefusedGrant(t *testing.T) {
 		})
 	}
 	t.Run("nobody there", func(t *testing.T) {
-		o, _, _ := consent(t)
+		o, _, _ := newOAuth(t)
 		o.TokenURL = "https://127.0.0.1:1/token"
 		if err := tokenLogin(t, o); err == nil || isCredential(err) {
 			t.Errorf("%v", err)
 		}
 	})
 	t.Run("nobody we trust", func(t *testing.T) {
-		o, _, _ := consent(t)
+		o, _, _ := newOAuth(t)
 		o.CAFile = ""
 		if err := tokenLogin(t, o); err == nil || isCredential(err) || !strings.Contains(err.Error(), "certificate") {
 			t.Errorf("%v", err)
 		}
 	})
 	t.Run("in clear", func(t *testing.T) {
-		o, tokens, _ := consent(t)
+		o, tokens, _ := newOAuth(t)
 		o.TokenURL = "http://tokens.example.com/token"
-		if err := tokenLogin(t, o); err == nil || !strings.Contains(err.Error(), "https") || asked(tokens) != 0 {
+		if err := tokenLogin(t, o); err == nil || !strings.Contains(err.Error(), "https") || requestCount(tokens) != 0 {
 			t.Errorf("%v", err)
 		}
 	})
 	t.Run("no refresh token", func(t *testing.T) {
-		o, _, _ := consent(t)
+		o, _, _ := newOAuth(t)
 		o.RefreshToken = func(context.Context) (string, error) { return "", errors.New("no such file") }
 		if err := tokenLogin(t, o); !isCredential(err) {
 			t.Errorf("%v", err)
@@ -286,7 +285,7 @@ func isCredential(err error) bool {
 	return is
 }
 
-// tokenLogin opens a mailbox with a token of o, which the mailbox would refuse.
+// tokenLogin opens a mailbox with a token of o. The mailbox would refuse the token.
 func tokenLogin(t *testing.T, o mail.OAuth) error {
 	t.Helper()
 	servers := mailtest.StartMemory(t, mailtest.Options{Token: "another"})
@@ -314,12 +313,12 @@ func openTwice(t *testing.T, servers *mailtest.Servers, o mail.OAuth, auth strin
 	return sender.Close()
 }
 
-// One token logs in to both servers by both mechanisms. A token that the server
-// has revoked before its expiry is renewed at once, and only once.
+// One token logs in to both servers by both mechanisms. A token that the server revokes before its
+// expiry is renewed at once, and only once.
 func TestTokenLogin(t *testing.T) {
 	for _, auth := range []string{mail.AuthXOAuth2, mail.AuthOAuthBearer} {
 		t.Run(auth, func(t *testing.T) {
-			o, tokens, clock := consent(t)
+			o, tokens, clock := newOAuth(t)
 			servers := mailtest.StartMemory(t, mailtest.Options{Echo: true})
 			tokens.OnToken = servers.SetToken
 			for range 3 {
@@ -327,16 +326,16 @@ func TestTokenLogin(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n := asked(tokens); n != 1 {
+			if n := requestCount(tokens); n != 1 {
 				t.Errorf("asked %d times for one token", n)
 			}
 
 			servers.SetToken("revoked all")
-			if err := openTwice(t, servers, o, auth); err != nil || asked(tokens) != 2 {
-				t.Errorf("after it was revoked: %v, asked %d times", err, asked(tokens))
+			if err := openTwice(t, servers, o, auth); err != nil || requestCount(tokens) != 2 {
+				t.Errorf("after it was revoked: %v, asked %d times", err, requestCount(tokens))
 			}
 
-			// A server that accepts none of them gets one more, and no more.
+			// A server that rejects every token gets one more, and no further ones.
 			tokens.Lock()
 			tokens.OnToken = nil
 			tokens.Unlock()
@@ -351,7 +350,7 @@ func TestTokenLogin(t *testing.T) {
 					t.Errorf("a token is in %v", err)
 				}
 			}
-			if n := asked(tokens); n > 3 {
+			if n := requestCount(tokens); n > 3 {
 				t.Errorf("asked %d times", n)
 			}
 			clock.add(2 * time.Hour)
@@ -365,9 +364,9 @@ func TestTokenLogin(t *testing.T) {
 	}
 }
 
-// While the endpoint cannot be asked, a token is used until it expires.
+// While the endpoint is unreachable, a token is used until it expires.
 func TestEndpointDown(t *testing.T) {
-	o, tokens, clock := consent(t)
+	o, tokens, clock := newOAuth(t)
 	want := token(t, o)
 	tokens.Lock()
 	tokens.Status = 503

@@ -10,13 +10,11 @@ import (
 	"time"
 )
 
-// The clock of these tests is that of synctest: no time passes but what is waited
-// for.
+// The clock of these tests is that of synctest: time advances only while the test waits.
 
-const patience = 30 * time.Second // of our side
+const patience = 30 * time.Second // our deadline
 
-// paced returns our end of a connection, in a phase that has just begun. On the
-// other end talk runs.
+// paced returns our end of a connection at the beginning of a phase. talk runs on the other end.
 func paced(t *testing.T, talk func(theirs net.Conn)) *pacedConn {
 	t.Helper()
 	a, theirs := net.Pipe()
@@ -31,7 +29,7 @@ func paced(t *testing.T, talk func(theirs net.Conn)) *pacedConn {
 	return ours
 }
 
-// drip sends n bytes, one each time that pause has passed, and hangs up.
+// drip sends n bytes with a pause before each, and hangs up.
 func drip(conn net.Conn, n int, pause time.Duration) {
 	defer conn.Close()
 	for range n {
@@ -42,9 +40,9 @@ func drip(conn net.Conn, n int, pause time.Duration) {
 	}
 }
 
-// A mail of 25 MB over a line of 100 kB/s needs eight times the deadline, and comes
-// in. So it does with a pause that is shorter than the deadline.
-func TestASlowLineIsNoFailure(t *testing.T) {
+// A mail of 25 MB over a line of 100 kB/s takes eight times the deadline and comes in, even with a
+// pause that is shorter than the deadline.
+func TestSlowLineSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := paced(t, func(theirs net.Conn) {
 			defer theirs.Close()
@@ -62,7 +60,7 @@ func TestASlowLineIsNoFailure(t *testing.T) {
 	})
 }
 
-func TestASilentServerIsFoundOut(t *testing.T) {
+func TestSilentPeerTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := paced(t, func(theirs net.Conn) {
 			<-time.After(10 * time.Second)
@@ -77,9 +75,9 @@ func TestASilentServerIsFoundOut(t *testing.T) {
 	})
 }
 
-// However a server spreads its bytes, it holds us for the deadline and for what
-// was expected of it at the slowest rate, and not for longer.
-func TestADripIsEnded(t *testing.T) {
+// TestDripTimesOut checks that a server can delay us for the deadline plus the time of the expected
+// bytes at the slowest rate, and not longer.
+func TestDripTimesOut(t *testing.T) {
 	for _, expected := range []int64{0, minRate * 60} {
 		synctest.Test(t, func(t *testing.T) {
 			ours := paced(t, func(theirs net.Conn) { drip(theirs, 1000, patience-time.Second) })
@@ -94,8 +92,8 @@ func TestADripIsEnded(t *testing.T) {
 	}
 }
 
-// A new phase can begin while we wait.
-func TestAPhaseMovesTheDeadline(t *testing.T) {
+// A new phase can begin during a wait.
+func TestNewPhaseMovesDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next, last := make(chan bool), make(chan bool)
 		ours := paced(t, func(theirs net.Conn) {
@@ -118,9 +116,8 @@ func TestAPhaseMovesTheDeadline(t *testing.T) {
 	})
 }
 
-// What we do in the meantime is not held against the other side: neither between
-// two reads, nor in a pause.
-func TestOurOwnTimeDoesNotCount(t *testing.T) {
+// The time that we spend between two reads, or in a pause, does not count against the peer.
+func TestOwnDelayIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := paced(t, func(theirs net.Conn) { drip(theirs, 2, 20*time.Second) })
 		one := make([]byte, 1)
@@ -145,9 +142,9 @@ func TestOurOwnTimeDoesNotCount(t *testing.T) {
 	})
 }
 
-// What is sent is paced in the same way. The other side has a pipe without a
-// buffer, so a byte is taken when it is read.
-func TestSlowlySent(t *testing.T) {
+// Writes are paced like reads. The peer has a pipe without a buffer, so it takes a byte when it
+// reads it.
+func TestSlowSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 20 << 20
 		ours := paced(t, func(theirs net.Conn) {

@@ -19,14 +19,13 @@ import (
 	"github.com/emersion/go-msgauth/dkim"
 )
 
-// provider is what a provider of the operator signs, as it was read in real
-// mails.
+// provider describes the signature of one of the operator's providers, taken from real mails.
 type provider struct {
 	name    string
-	present []string // signed once if it is there
-	over    []string // signed once more
-	always  []string // signed once, there or not
-	darn    bool     // names the domain of the recipients
+	present []string // signed once if present
+	over    []string // signed once more (oversigned)
+	always  []string // signed once, present or not
+	darn    bool     // the signature has darn=, the domain of the recipients
 }
 
 var providers = []provider{
@@ -53,7 +52,7 @@ var providers = []provider{
 		over:    []string{"from", "reply-to", "subject", "date", "message-id", "to", "cc", "mime-version", "content-type", "content-transfer-encoding", "in-reply-to", "references"}},
 }
 
-// covers returns the h= of a mail with these fields.
+// covers returns the h= for a mail with these fields.
 func (p provider) covers(header string) []string {
 	h := slices.Clone(p.always)
 	for _, name := range p.present {
@@ -64,7 +63,7 @@ func (p provider) covers(header string) []string {
 	return append(h, p.over...)
 }
 
-// corpus writes mails of the operator and attacks on them.
+// corpus makes mails of the operator and attacks on them.
 type corpus struct {
 	signing
 	ids message.IDs
@@ -76,7 +75,7 @@ func newCorpus(t *testing.T) corpus {
 	return corpus{newSigning(t), message.IDs{Handle: filter.Handle, Address: filter.Own, IDKey: corpusKey}}
 }
 
-// filters are both ways to prove a mail.
+// filters returns a filter for each way to prove a mail.
 func (c corpus) filters() map[string]trust.Filter {
 	server := trusting(func(f *trust.Filter) { f.IDKey, f.Operators = corpusKey, []string{"operator@example.com"} })
 	own := verifying(c.dns)
@@ -84,14 +83,14 @@ func (c corpus) filters() map[string]trust.Filter {
 	return map[string]trust.Filter{"server": server, "dkim": own}
 }
 
-// write returns a header with a body, as a mail program writes it.
+// write returns a mail in the form of a mail program.
 func write(to, subject, fields, typed, body string) string {
 	return "From: The Operator <operator@example.com>\r\nTo: " + to + "\r\nSubject: " + subject +
 		"\r\nDate: " + time.Now().Format(time.RFC1123Z) + "\r\nMessage-ID: <" + trust.NewToken() + "@example.com>\r\nMIME-Version: 1.0\r\n" +
 		fields + typed + "\r\n" + body
 }
 
-// sends returns a mail as the provider signs it.
+// sends returns a mail with the signature of the provider.
 func (c corpus) sends(p provider, raw string) string {
 	header, _, _ := strings.Cut(raw, "\r\n\r\n")
 	var tags []string
@@ -102,7 +101,7 @@ func (c corpus) sends(p provider, raw string) string {
 	return string(c.SignFields([]byte(raw), p.covers(header), tags...))
 }
 
-// arrives returns a mail as the server of the agent stamps it.
+// arrives returns a mail with the fields that the agent's server adds.
 func (c corpus) arrives(raw string) string {
 	found, err := dkim.VerifyWithOptions(strings.NewReader(raw), &dkim.VerifyOptions{LookupTXT: func(name string) ([]string, error) {
 		if name == c.Name() {
@@ -126,7 +125,7 @@ func (c corpus) arrives(raw string) string {
 	return ar + results + "; dmarc=" + dmarc + " header.from=example.com\r\nReceived: from x by mx.example.org\r\n" + raw
 }
 
-// texts are bodies as programs write them, with their fields.
+// texts returns bodies in the forms of real programs, with their fields.
 func texts(text string) map[string][2]string {
 	encoded := base64.StdEncoding.EncodeToString([]byte("Grüße, " + text + "\r\n"))
 	alternative := "--b1\r\nContent-Type: text/plain; charset=\"UTF-8\"\r\n\r\n" + text + "\r\n--b1\r\nContent-Type: text/html; charset=\"UTF-8\"\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n<div class=3D\"x\">" + text + "</div>\r\n--b1--\r\n"
@@ -152,7 +151,7 @@ func some(all map[string][2]string, names ...string) map[string][2]string {
 	return chosen
 }
 
-// judged is what becomes of mails, by the mail as it arrived.
+// judged returns the verdicts of mails, by the mail as it arrived.
 func (c corpus) judged(f trust.Filter, mails []string) map[string]mail.Message {
 	h, _ := memoryHost(c.t, mailtest.Options{})
 	return gatesOf(c.t, h, f, mails)
@@ -192,14 +191,14 @@ func TestHonestMailOfEveryProvider(t *testing.T) {
 	}
 }
 
-// attack is a mail that somebody made of a signed one.
+// attack is a mail that an attacker made from a signed one.
 type attack struct {
 	class, name, raw, original string
 
 	sent bool // raw has not arrived yet; see arrived
 }
 
-// arrived returns attacks as the server of the agent stamps them.
+// arrived returns attacks with the fields that the agent's server adds.
 func (c corpus) arrived(attacks []attack) []attack {
 	for i, a := range attacks {
 		if a.sent {
@@ -209,7 +208,7 @@ func (c corpus) arrived(attacks []attack) []attack {
 	return attacks
 }
 
-// elsewhere are attacks on a mail that the operator wrote to somebody else.
+// elsewhere returns attacks on a mail of the operator to somebody else.
 func (c corpus) elsewhere(p provider, text string) (attacks []attack) {
 	id := c.ids.Make("reply.t1", "the weather") // the attacker has a mail of ours
 	guessed := "<reply.t1.goulard3120@example.org>"
@@ -248,7 +247,7 @@ func (c corpus) elsewhere(p provider, text string) (attacks []attack) {
 	return attacks
 }
 
-// changed are attacks on a mail that the operator wrote to the agent.
+// changed returns attacks on a mail of the operator to the agent.
 func (c corpus) changed(p provider, text string) (attacks []attack) {
 	types := []string{"", "Content-Type: text/plain\r\n", "Content-Type: text/plain; charset=utf-7\r\n", "Content-Type: text/plain; charset=utf-16\r\n",
 		"Content-Type: text/html\r\n", "Content-Type: message/rfc822\r\n", "Content-Type: application/octet-stream; name=x.txt\r\n",
@@ -304,8 +303,8 @@ func (c corpus) changed(p provider, text string) (attacks []attack) {
 	return attacks
 }
 
-// lookAlikes are attacks on a mail whose signature covers too little, with
-// another signature that claims more.
+// lookAlikes returns attacks on a mail whose signature covers too little, with another signature
+// that claims more.
 func (c corpus) lookAlikes(text string) (attacks []attack) {
 	id := c.ids.Make("reply.t1", "the weather")
 	raw := string(c.SignFields([]byte(write("friend@example.net", "lunch", "", "", text+"\r\n")), []string{"From", "Subject", "Date"}))
@@ -327,7 +326,7 @@ func (c corpus) lookAlikes(text string) (attacks []attack) {
 	} {
 		for _, at := range []string{other + field + raw, field + strings.Replace(raw, "\r\nFrom:", "\r\n"+other+"From:", 1)} {
 			attacks = append(attacks, attack{class: "a signature that looks alike", name: name, raw: c.arrives(at)})
-			for _, junk := range []string{" ", "!", "=", "-"} { // in the one that is valid
+			for _, junk := range []string{" ", "!", "=", "-"} { // in the valid signature
 				bent := strings.Replace(at, "\r\n b="+value, "\r\n b="+value[:4]+junk+value[4:], 1)
 				stamp, _, _ := strings.Cut(c.arrives(at), "\r\n")
 				attacks = append(attacks, attack{class: "a signature that looks alike", name: name + ", and junk in the other", raw: stamp + "\r\n" + bent})
@@ -337,10 +336,9 @@ func (c corpus) lookAlikes(text string) (attacks []attack) {
 	return attacks
 }
 
-// No mail that somebody made of a mail that the operator signed has an effect
-// that the operator's own would not have had. All attacks are tried if all that is real
-// is required, else a ninth of them.
-func TestSignedMailThatWasChanged(t *testing.T) {
+// TestTamperedSignedMail checks that a changed copy of a signed mail has the effect of the original
+// or none. A run that requires real programs tries all attacks, any other run one ninth of them.
+func TestTamperedSignedMail(t *testing.T) {
 	t.Parallel()
 	c := newCorpus(t)
 	tried := map[string]int{}
@@ -352,7 +350,8 @@ func TestSignedMailThatWasChanged(t *testing.T) {
 				attacks = append(attacks, a)
 			}
 		}
-		// A keyword is judged after the sender: a third of the attacks, each time another one.
+		// A keyword is judged after the sender, so each keyword is tried with another third of the
+		// attacks.
 		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
 			attacks = every(15, attacks, n)
 		} else if n > 0 {
@@ -361,7 +360,7 @@ func TestSignedMailThatWasChanged(t *testing.T) {
 		attacks = c.arrived(attacks)
 		for mode, f := range c.filters() {
 			for chunk := range slices.Chunk(attacks, 300) {
-				c.wantHeld(mode, f, chunk, tried)
+				c.wantRejected(mode, f, chunk, tried)
 			}
 		}
 	}
@@ -373,7 +372,7 @@ func TestSignedMailThatWasChanged(t *testing.T) {
 	t.Logf("%5d attacks held", total)
 }
 
-// every returns every nth of all, from the one at first on.
+// every returns every nth element of all, starting at first.
 func every(nth int, all []attack, first int) (some []attack) {
 	for i := first; i < len(all); i += nth {
 		some = append(some, all[i])
@@ -381,9 +380,9 @@ func every(nth int, all []attack, first int) (some []attack) {
 	return some
 }
 
-// wantHeld fails for each attack that comes in, unless it is the same order as
-// the original, and counts as that.
-func (c corpus) wantHeld(mode string, f trust.Filter, attacks []attack, tried map[string]int) {
+// wantRejected fails for each attack that comes in, unless it is the same order as the original and
+// has the same digest.
+func (c corpus) wantRejected(mode string, f trust.Filter, attacks []attack, tried map[string]int) {
 	c.t.Helper()
 	var mails []string
 	for _, a := range attacks {

@@ -24,12 +24,11 @@ import (
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// system is an authority that the process takes for a root of the system, and so are
-// the others: one in the bundle as well, and one only in a directory.
+// system, systemToo and systemDir are authorities that the process trusts as system roots.
+// systemToo is in the bundle like system, systemDir only in a directory.
 var system, systemToo, systemDir *mailtest.CA
 
-// TestMain gives the process system roots of its own, before crypto/x509 reads
-// them once and for all.
+// TestMain sets the system roots before crypto/x509 reads them for good.
 func TestMain(m *testing.M) {
 	must(0, testkit.InMemory())
 	dir, err := os.MkdirTemp("", "roots")
@@ -57,8 +56,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// otherRoots returns certificates that no chain of a test needs, and other text
-// that a bundle may hold.
+// otherRoots returns certificates that no test needs, and other text that a bundle may contain.
 func otherRoots() []byte {
 	b := bytes.NewBufferString("# a comment\n")
 	for range 3 {
@@ -68,7 +66,8 @@ func otherRoots() []byte {
 	return b.Bytes()
 }
 
-// Whatever Roots remember, they accept what Go accepts, and nothing else.
+// TestSystemRoots checks that Roots accepts exactly the chains that Go accepts, with any remembered
+// roots.
 func TestSystemRoots(t *testing.T) {
 	unknown := must(mailtest.NewCA())
 	between := must(system.Intermediate())
@@ -101,8 +100,8 @@ func TestSystemRoots(t *testing.T) {
 		{"for clients", must(system.Issue("mail.test", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} })), "mail.test", false},
 		{"signed by no authority", withChain(must(leaf.Issue("mail.test")), leaf), "mail.test", false},
 	} {
-		if tt.host != "" { // without a name crypto/tls refuses before the handshake
-			if err := shake(t, &tls.Config{ServerName: tt.host}, tt.cert); (err == nil) != tt.ok {
+		if tt.host != "" { // without a name crypto/tls fails before the handshake
+			if err := handshake(t, &tls.Config{ServerName: tt.host}, tt.cert); (err == nil) != tt.ok {
 				t.Errorf("%s: crypto/tls itself says %v, want ok %v", tt.name, err, tt.ok)
 			}
 		}
@@ -111,14 +110,14 @@ func TestSystemRoots(t *testing.T) {
 			if root != nil && tt.host != "" {
 				learn(t, roots, tt.host, root)
 			}
-			if err := shakeTwice(t, roots, tt.host, tt.cert); (err == nil) != tt.ok {
+			if err := handshakeTwice(t, roots, tt.host, tt.cert); (err == nil) != tt.ok {
 				t.Errorf("%s, %s is remembered: %v, want ok %v", tt.name, remembered, err, tt.ok)
 			}
 		}
 	}
 }
 
-// learn has roots remember root as that of host.
+// learn makes roots remember root for host.
 func learn(t *testing.T, roots *Roots, host string, root *mailtest.CA) {
 	t.Helper()
 	byAddress := func(c *x509.Certificate) {
@@ -126,7 +125,7 @@ func learn(t *testing.T, roots *Roots, host string, root *mailtest.CA) {
 			c.IPAddresses = []net.IP{ip}
 		}
 	}
-	if err := shake(t, roots.Config(host), must(root.Issue(host, byAddress))); err != nil {
+	if err := handshake(t, roots.Config(host), must(root.Issue(host, byAddress))); err != nil {
 		t.Fatal(err)
 	}
 	if !remembers(roots, host, root) {
@@ -134,26 +133,26 @@ func learn(t *testing.T, roots *Roots, host string, root *mailtest.CA) {
 	}
 }
 
-// remembers reports whether a process that begins now would believe root alone.
+// remembers reports whether a new process would trust root for host.
 func remembers(roots *Roots, host string, root *mailtest.CA) bool {
 	pool := x509.NewCertPool()
 	pool.AddCert(root.Cert)
 	return NewRoots(roots.file).Config(host).RootCAs.Equal(pool)
 }
 
-// shakeTwice completes a handshake as the callers do.
-func shakeTwice(t *testing.T, roots *Roots, host string, cert tls.Certificate) error {
+// handshakeTwice completes a handshake and retries it like the callers of Roots.
+func handshakeTwice(t *testing.T, roots *Roots, host string, cert tls.Certificate) error {
 	t.Helper()
-	err := shake(t, roots.Config(host), cert)
+	err := handshake(t, roots.Config(host), cert)
 	if roots.Doubted(host, err) {
-		err = shake(t, roots.Config(host), cert)
+		err = handshake(t, roots.Config(host), cert)
 	}
 	return err
 }
 
-// A root counts only while the bundle of today holds exactly its block.
-func TestRootIsInTodaysBundle(t *testing.T) {
-	must(x509.SystemCertPool()) // read once and for all, before the bundle is another one
+// A remembered root counts only while the current bundle contains exactly its block.
+func TestRootMustBeInBundle(t *testing.T) {
+	must(x509.SystemCertPool()) // cached by Go before the bundle changes
 	block := string(system.PEM)
 	other := string(systemToo.PEM)
 	line, _, _ := strings.Cut(block, "\n")
@@ -192,14 +191,14 @@ func TestRootIsInTodaysBundle(t *testing.T) {
 	}
 }
 
-// A block that ends with the file has no end of its line yet, and is not remembered.
+// A block at the end of the file without a line end is not remembered.
 func TestRootWithoutALineEnd(t *testing.T) {
 	must(x509.SystemCertPool())
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
 	t.Setenv("SSL_CERT_FILE", bundle)
 	must(0, os.WriteFile(bundle, bytes.TrimSpace(system.PEM), 0o600))
 	roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
-	if err := shake(t, roots.Config("mail.test"), must(system.Issue("mail.test"))); err != nil {
+	if err := handshake(t, roots.Config("mail.test"), must(system.Issue("mail.test"))); err != nil {
 		t.Fatal(err)
 	}
 	if remembers(roots, "mail.test", system) {
@@ -207,7 +206,7 @@ func TestRootWithoutALineEnd(t *testing.T) {
 	}
 }
 
-// Two processes that write the same file keep what the other one has learnt.
+// Two processes that write the same file keep each other's roots.
 func TestRootsOfTwoProcesses(t *testing.T) {
 	one := NewRoots(filepath.Join(t.TempDir(), "roots"))
 	other := NewRoots(one.file)
@@ -219,8 +218,8 @@ func TestRootsOfTwoProcesses(t *testing.T) {
 	}
 }
 
-// What stands in the file of the Roots makes nobody a root.
-func TestRootsFileIsNotBelieved(t *testing.T) {
+// The content of the file of Roots makes no certificate a root.
+func TestRootsFileIsNotTrusted(t *testing.T) {
 	must(x509.SystemCertPool())
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
 	t.Setenv("SSL_CERT_FILE", bundle)
@@ -261,33 +260,33 @@ func TestRootsFileIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A server whose chain ends in another root from now on is believed at the second
-// connection, and at the first one later.
-func TestAServerChangesItsRoot(t *testing.T) {
+// A server that changes to another root is trusted at the second connection, and later at the first
+// one.
+func TestServerChangesRoot(t *testing.T) {
 	roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
 	learn(t, roots, "mail.test", systemToo)
 	learn(t, roots, "other.test", systemToo)
 	cert := must(system.Issue("mail.test"))
-	err := shake(t, roots.Config("mail.test"), cert)
+	err := handshake(t, roots.Config("mail.test"), cert)
 	if err == nil || !roots.Doubted("mail.test", err) {
 		t.Fatalf("%v", err)
 	}
 	if roots.Doubted("other.test", err) || roots.Doubted("mail.test", io.EOF) {
 		t.Error("something else is doubted")
 	}
-	if err := shake(t, roots.Config("mail.test"), cert); err != nil {
+	if err := handshake(t, roots.Config("mail.test"), cert); err != nil {
 		t.Fatal(err)
 	}
 	if !remembers(roots, "mail.test", system) || !remembers(roots, "other.test", systemToo) {
 		t.Error("the roots are not remembered")
 	}
-	if err := shake(t, roots.Config("mail.test"), cert); err != nil {
+	if err := handshake(t, roots.Config("mail.test"), cert); err != nil {
 		t.Error(err)
 	}
 }
 
-// Only so many servers are remembered, and a server's root once.
-func TestRootsAreFew(t *testing.T) {
+// The number of remembered servers is limited, and each has one root.
+func TestRememberedRootsAreLimited(t *testing.T) {
 	roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
 	for i := range maxPlaces + 3 {
 		learn(t, roots, fmt.Sprintf("mail%d.test", i), system)
@@ -300,7 +299,7 @@ func TestRootsAreFew(t *testing.T) {
 	}
 }
 
-// TestLimitsOfRoots tries the limits on the bundle of the system and on what is remembered.
+// TestLimitsOfRoots checks the limits on the system bundle and on the remembered roots.
 func TestLimitsOfRoots(t *testing.T) {
 	must(x509.SystemCertPool())
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
@@ -331,7 +330,7 @@ func TestLimitsOfRoots(t *testing.T) {
 			p, found := find(system.Cert)
 			return found && p.length == int(n)
 		}},
-		{Const: "maxBlock", Max: 16 << 10, Within: func(t *testing.T, n int64) bool { // of a place in the file
+		{Const: "maxBlock", Max: 16 << 10, Within: func(t *testing.T, n int64) bool { // the position in the file
 			_, ok := parsePlace(strings.Fields(fmt.Sprintf("mail.test 0 %d %x", n, sha256.Sum256(nil))))
 			return ok
 		}},
@@ -345,9 +344,9 @@ func TestLimitsOfRoots(t *testing.T) {
 	})
 }
 
-// Every connection of this package is made once more for a root that is new: by IMAP
-// and SMTP, under TLS from the start and by STARTTLS.
-func TestServersThatChangeTheirRoot(t *testing.T) {
+// Every connection of this package is retried for a new root: by IMAP and SMTP, with implicit TLS
+// and STARTTLS.
+func TestEveryConnectionAcceptsNewRoot(t *testing.T) {
 	s := must(mailtest.Start(t.TempDir(), mailtest.Options{CA: system}))
 	t.Cleanup(func() { s.Close() })
 	for _, tt := range []struct {
@@ -375,7 +374,7 @@ func TestServersThatChangeTheirRoot(t *testing.T) {
 	}
 }
 
-// notACA returns a leaf that signs.
+// notACA returns a leaf certificate that issues certificates.
 func notACA(ca *mailtest.CA) *mailtest.CA {
 	leaf := must(ca.Issue("leaf.test"))
 	return &mailtest.CA{
@@ -384,8 +383,8 @@ func notACA(ca *mailtest.CA) *mailtest.CA {
 	}
 }
 
-// shake completes a handshake on loopback and returns the error of the client.
-func shake(t *testing.T, cfg *tls.Config, cert tls.Certificate) error {
+// handshake completes a handshake on loopback and returns the error of the client.
+func handshake(t *testing.T, cfg *tls.Config, cert tls.Certificate) error {
 	t.Helper()
 	ln := must(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}}))
 	defer ln.Close()
@@ -412,10 +411,10 @@ func TestCAFile(t *testing.T) {
 	if cfg.MinVersion < tls.VersionTLS12 {
 		t.Error("TLS below 1.2 is allowed")
 	}
-	if err := shake(t, cfg, must(own.Issue("mail.test"))); err != nil {
+	if err := handshake(t, cfg, must(own.Issue("mail.test"))); err != nil {
 		t.Errorf("its own authority: %v", err)
 	}
-	if err := shake(t, must(s.tlsConfig()), must(system.Issue("mail.test"))); err == nil {
+	if err := handshake(t, must(s.tlsConfig()), must(system.Issue("mail.test"))); err == nil {
 		t.Error("ca_file does not replace the system's roots")
 	}
 	for content, want := range map[string]string{"none": "no certificate", "": "no certificate"} {
@@ -430,8 +429,8 @@ func TestCAFile(t *testing.T) {
 	}
 }
 
-// BenchmarkRoots makes the pool for a handshake, with the bundle of this machine and one
-// more root, which is the one that is needed.
+// BenchmarkRoots makes the pool for a handshake from the bundle of this machine and one more root,
+// the one that is needed.
 func BenchmarkRoots(b *testing.B) {
 	bundle := filepath.Join(b.TempDir(), "bundle.pem")
 	var all []byte

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Only mail that lacks nothing but a proof may be asked about, and only if the
-// operator wants to be asked.
-func TestWhatIsAskedAbout(t *testing.T) {
+// The operator may be asked about a mail only if it lacks nothing but a proof and the configuration
+// allows a challenge.
+func TestMailThatMayBeChallenged(t *testing.T) {
 	for _, f := range []struct {
 		name   string
 		filter trust.Filter
@@ -50,9 +50,8 @@ func TestWhatIsAskedAbout(t *testing.T) {
 	}
 }
 
-// Under require = "challenge" neither a statement of the server nor a signature
-// proves anything.
-func TestChallengeBelievesNobody(t *testing.T) {
+// Under require = "challenge", neither a result of the server nor a signature proves a mail.
+func TestChallengeIgnoresProofs(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	raw := pass + op + call + "\r\nhello\r\n"
 	found := gatesOf(t, h, trusting(func(f *trust.Filter) { f.Require = trust.RequireChallenge }), []string{raw})

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// A look at the mailbox shows what each provider signs of an answer.
+// A probe shows which fields of an answer each provider signs.
 func TestProbeShowsWhatAProviderSigns(t *testing.T) {
 	for name, want := range map[string]struct{ signed, added, unsigned string }{
 		"Gmail":                  {"from to cc subject date message-id in-reply-to references", "from to subject date message-id", "content-type"},
@@ -56,7 +56,7 @@ func TestProbeShowsWhatAProviderSigns(t *testing.T) {
 	}
 }
 
-// probed returns what a look shows of the one mail of a mailbox.
+// probed returns the trial that a probe shows for the only mail of a mailbox.
 func probed(t *testing.T, f trust.Filter, raw string) trust.Trial {
 	t.Helper()
 	h, _ := memoryHost(t, mailtest.Options{})
@@ -68,8 +68,8 @@ func probed(t *testing.T, f trust.Filter, raw string) trust.Trial {
 	return found.Trials[0]
 }
 
-// What is not proved by a signature has none to show, or the right doubt.
-func TestProbeOfMailThatIsNotProved(t *testing.T) {
+// For mail without a valid signature, a probe shows no signed fields, or the right doubt.
+func TestProbeOfUnprovedMail(t *testing.T) {
 	c := newCorpus(t)
 	gmail := providers[0]
 	b := texts("what is new?")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A process that is killed leaves nothing in the folder for temporary files:
-// while a mail is held, its file has no name already.
+// TestSpoolHasNoName checks that a killed process leaves no temporary file: the file of a spool has
+// no name while it is open.
 func TestSpoolHasNoName(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -31,8 +31,8 @@ func TestSpoolHasNoName(t *testing.T) {
 	}
 }
 
-// A spool whose mail cannot be read to its end is an error, and leaves nothing.
-func TestSpoolOfABrokenMail(t *testing.T) {
+// A mail that cannot be read to its end is an error and leaves no file.
+func TestSpoolOfUnreadableMail(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	broken := io.MultiReader(strings.NewReader("a ma"), brokenReader{})

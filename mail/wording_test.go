@@ -13,7 +13,7 @@ import (
 	"agentstateloop/mail"
 )
 
-// speaker is a server that says these words to each client, and then nothing.
+// speaker starts a server that sends these words to each client, and then nothing.
 func speaker(t *testing.T, words string) (addr string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,8 +33,8 @@ func speaker(t *testing.T, words string) (addr string) {
 	return ln.Addr().String()
 }
 
-// TestErrorsOfServers asks servers that fail in every way, and checks what each error
-// says: the reason once, and the address at most once.
+// TestErrorsOfServers connects to servers that fail in every way. Each error has the reason once,
+// and the address at most once.
 func TestErrorsOfServers(t *testing.T) {
 	t.Parallel()
 	m := mailtest.StartMemory(t, mailtest.Options{})
