@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// With --open, loopback needs no token and its messages are unproven. The
-// mailbox of a handle that has a token stays closed.
-func TestOpen(t *testing.T) {
+// TestOpenMeshOnLoopback checks that with --open, callers on loopback need no token and their
+// messages are unproven. The mailbox of a handle with a token stays closed to them.
+func TestOpenMeshOnLoopback(t *testing.T) {
 	s, url := startServer(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
 	script := &Client{URL: url, Handle: "script", Timeout: time.Minute}
 	for i, to := range []string{"goulard", "newcomer"} {
@@ -33,13 +33,14 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s's mailbox is open", c.Handle)
 		}
 	}
-	// The id of an unproven goulard does not block the proven one's.
+	// An unproven message under the handle goulard does not block the same id for the proven
+	// goulard.
 	for _, token := range []string{"", "tg"} {
 		if resp, _ := rawCall(t, "POST", url+"/message", token, `{"id":"r","from":"goulard","to":"script","message":"x"}`); resp.StatusCode != http.StatusAccepted {
 			t.Errorf("token %q: %d", token, resp.StatusCode)
 		}
 	}
-	// Any other address than loopback needs a token.
+	// Callers from any other address than loopback need a token.
 	r := httptest.NewRequest("POST", "http://127.0.0.1/message", strings.NewReader(`{"from":"a","to":"b","message":"x"}`))
 	w := httptest.NewRecorder()
 	if s.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {
@@ -47,8 +48,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Web pages are refused, under a rebound name and across sites.
-func TestBrowsersAreRefused(t *testing.T) {
+// Requests of web pages are refused, under a rebound name and across sites.
+func TestBrowserRequestsAreRefused(t *testing.T) {
 	_, url := startServer(t, Options{Open: true, Hosts: []string{"mesh.example"}})
 	for _, tt := range []struct {
 		host, header, value string
@@ -75,9 +76,9 @@ func TestBrowsersAreRefused(t *testing.T) {
 	}
 }
 
-// TestLabels checks what an open mesh makes of senders that are not agents. A label is never a
-// handle, and cannot end a part of a key.
-func TestLabels(t *testing.T) {
+// TestSenderLabels checks the label that an open mesh gives to a sender that is not an agent. A
+// label is never a handle, and cannot end a part of a key.
+func TestSenderLabels(t *testing.T) {
 	_, url := startServer(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
 	for from, want := range map[string]string{
 		"backup.sh": "backup.sh", "Backup Job": "Backup_Job", " dorlange ": "dorlange", "dor lange": "dor_lange", "a:b/c": "a_b_c",

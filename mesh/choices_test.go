@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestWhoChooses checks that what the operator or a caller chooses counts, and not the
-// default.
-func TestWhoChooses(t *testing.T) {
+// TestConfiguredValueOverridesDefault checks that the choice of the operator or the caller
+// overrides the default.
+func TestConfiguredValueOverridesDefault(t *testing.T) {
 	if got := NewServer(Options{OnlineFor: time.Minute}).options.OnlineFor; got != time.Minute {
 		t.Errorf("an agent is online for %v", got)
 	}
@@ -26,9 +26,9 @@ func TestWhoChooses(t *testing.T) {
 	}
 }
 
-// TestPausesOfRefusals checks that no refusal that passes asks for a pause of 0, and that
-// parts of a second are rounded up.
-func TestPausesOfRefusals(t *testing.T) {
+// TestRetryAfterOfRefusals checks that no temporary refusal has a Retry-After of 0, and that
+// fractions of a second are rounded up.
+func TestRetryAfterOfRefusals(t *testing.T) {
 	if r := busyBlobs(429, "x").(*refusal); r.after != time.Minute {
 		t.Errorf("files: %v", r.after)
 	}
@@ -46,8 +46,8 @@ func TestPausesOfRefusals(t *testing.T) {
 	}
 }
 
-// TestAnUploadThatIsRepeated checks that the day of a file begins again.
-func TestAnUploadThatIsRepeated(t *testing.T) {
+// TestRepeatedUploadRenewsExpiry checks that a repeated upload keeps the file for another day.
+func TestRepeatedUploadRenewsExpiry(t *testing.T) {
 	clock := newTestClock()
 	b, k := newBlobs(&memoryBlobs{}, memoryQuota, clock.now), blobKey{"goulard", "x"}
 	b.held[k] = &blob{size: 1, at: clock.Add(-time.Hour)}

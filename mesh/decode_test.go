@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestUndecodedAlone puts each thing that cannot be decoded between two good ones, which
-// are read. It is acknowledged only by an id that is its own.
-func TestUndecodedAlone(t *testing.T) {
+// TestUndecodableMessageIsIsolated puts each kind of undecodable message between two good ones,
+// which are read. It can be acknowledged only under an id of its own.
+func TestUndecodableMessageIsIsolated(t *testing.T) {
 	for _, tt := range []struct{ name, raw, id, from, reason string }{
 		{"a number for the text", `{"id":"bad","from":"dorlange","message":7}`, "bad", "dorlange", "cannot unmarshal number"},
 		{"a number for the id", `{"id":42,"from":"dorlange"}`, "42", "dorlange", "cannot unmarshal number"},
@@ -38,7 +38,7 @@ func TestUndecodedAlone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			box := `{"halted":true,"messages":[{"id":"first","message":"one"}, ` + tt.raw + ` ,{"id":"last","message":"two"}]}`
 			got, err := serve(t, answer(200, "application/json", box)).Mailbox(t.Context(), 0)
-			if tt.reason == "" { // its brackets do not match: nobody knows where it ends
+			if tt.reason == "" { // its brackets do not match, so its end is unknown
 				if err == nil {
 					t.Errorf("%+v", got)
 				}
@@ -61,9 +61,9 @@ func TestUndecodedAlone(t *testing.T) {
 	}
 }
 
-// TestNoMailbox checks that an answer without a list of messages is the failure of the
+// TestResponseWithoutMessages checks that a response without a list of messages is a failure of the
 // source.
-func TestNoMailbox(t *testing.T) {
+func TestResponseWithoutMessages(t *testing.T) {
 	for _, body := range []string{
 		`{"messages":{}}`, `{"messages":7}`, `{"messages":"x"}`, `{"messages":[}`, `{"messages":[{]}`, `{"messages":[{}`, `{"messages":[{} {}]}`,
 		`{"messages":[],"messages":[]}`, `{"halted":"yes","messages":[]}`, `{"messages":[]`, `{"messages":[]} x`, `{"messages" []}`, `[]`, `{,}`, `{"a":1,}`,
@@ -79,8 +79,9 @@ func TestNoMailbox(t *testing.T) {
 	}
 }
 
-// TestUndecodedStarvesNobody fills a mailbox with what never goes away.
-func TestUndecodedStarvesNobody(t *testing.T) {
+// TestUndecodableMessagesBlockNoOthers reads a mailbox full of undecodable messages that cannot be
+// acknowledged.
+func TestUndecodableMessagesBlockNoOthers(t *testing.T) {
 	var b strings.Builder
 	for i := range 5_000 {
 		fmt.Fprintf(&b, `[%d],{"message":"%d"},`, i, i)

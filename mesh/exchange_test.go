@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// raw serves each connection with what script does on it, and returns the URL.
+// raw starts a server that runs script on each connection, and returns its URL.
 func raw(t *testing.T, script func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,8 +49,8 @@ func postRaw(ctx context.Context, url string, body io.Reader) (int, string, erro
 	return resp.StatusCode, string(text), err
 }
 
-// heard reads a request's header.
-func heard(conn net.Conn) {
+// readRequestHeader reads the header of a request.
+func readRequestHeader(conn net.Conn) {
 	r := bufio.NewReader(conn)
 	for line := ""; line != "\r\n"; {
 		var err error
@@ -60,22 +60,22 @@ func heard(conn net.Conn) {
 	}
 }
 
-// An answer is read however the server sends it.
-func TestAnswersAreRead(t *testing.T) {
+// A response is read in every format in which a server may send it.
+func TestResponseFormats(t *testing.T) {
 	for name, answer := range map[string]string{
 		"length":            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
 		"chunks":            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
 		"until the end":     "HTTP/1.0 200 OK\r\n\r\nhello",
 		"behind early ones": "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
 	} {
-		url := raw(t, func(conn net.Conn) { heard(conn); io.WriteString(conn, answer) })
+		url := raw(t, func(conn net.Conn) { readRequestHeader(conn); io.WriteString(conn, answer) })
 		if code, body, err := postRaw(t.Context(), url, nil); err != nil || code != 200 || body != "hello" {
 			t.Errorf("%s: %d %q, %v", name, code, body, err)
 		}
 	}
 	const long = 2 * maxHeader
 	url := raw(t, func(conn net.Conn) {
-		heard(conn)
+		readRequestHeader(conn)
 		io.WriteString(conn, "HTTP/1.0 200 OK\r\n\r\n"+strings.Repeat("x", long))
 	})
 	if _, body, err := postRaw(t.Context(), url, nil); err != nil || len(body) != long {
@@ -83,10 +83,10 @@ func TestAnswersAreRead(t *testing.T) {
 	}
 }
 
-// A server that refuses a large body need not read it.
-func TestARefusalBehindAnUnreadBody(t *testing.T) {
+// A server may refuse a large body without reading it.
+func TestRefusalBeforeBodyIsRead(t *testing.T) {
 	url := raw(t, func(conn net.Conn) {
-		heard(conn)
+		readRequestHeader(conn)
 		io.WriteString(conn, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!")
 		conn.(*net.TCPConn).CloseWrite()
 		io.CopyN(io.Discard, conn, 1<<20)
@@ -96,18 +96,18 @@ func TestARefusalBehindAnUnreadBody(t *testing.T) {
 		t.Errorf("%d %q", code, body)
 	}
 	if err != nil && !strings.Contains(err.Error(), "reset") && !strings.Contains(err.Error(), "broken pipe") {
-		t.Error(err) // the kernel may have thrown the answer away
+		t.Error(err) // the kernel may have dropped the response
 	}
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestMalformedResponses(t *testing.T) {
 	for want, script := range map[string]func(net.Conn){
-		"closed before an answer": heard,
+		"closed before an answer": readRequestHeader,
 		"header of the answer is too long": func(conn net.Conn) {
-			heard(conn)
+			readRequestHeader(conn)
 			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nX: %s\r\n\r\n", strings.Repeat("x", maxHeader))
 		},
-		"malformed HTTP": func(conn net.Conn) { heard(conn); io.WriteString(conn, "220 smtp.example.org ESMTP\r\n") },
+		"malformed HTTP": func(conn net.Conn) { readRequestHeader(conn); io.WriteString(conn, "220 smtp.example.org ESMTP\r\n") },
 	} {
 		if _, _, err := postRaw(t.Context(), raw(t, script), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
@@ -115,13 +115,12 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// The end of the context ends the call while it waits for the header and while it
-// reads the body.
+// The end of the context ends a call that waits for the header or reads the body.
 func TestCallsEndWithTheirContext(t *testing.T) {
 	for name, begin := range map[string]string{"header": "", "body": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe"} {
 		gone := make(chan error, 1)
 		url := raw(t, func(conn net.Conn) {
-			heard(conn)
+			readRequestHeader(conn)
 			io.WriteString(conn, begin)
 			_, err := conn.Read(make([]byte, 1))
 			gone <- err
@@ -138,11 +137,12 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// A listener waits for a thousand mailboxes: each call has the caller's goroutine alone.
-func TestACallHasNoGoroutineOfItsOwn(t *testing.T) {
+// TestCallStartsNoGoroutine checks that a call uses only the caller's goroutine, because a listener
+// waits for a thousand mailboxes.
+func TestCallStartsNoGoroutine(t *testing.T) {
 	waiting, answer := make(chan struct{}), make(chan struct{})
 	url := raw(t, func(conn net.Conn) {
-		heard(conn)
+		readRequestHeader(conn)
 		waiting <- struct{}{}
 		<-answer
 		io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
@@ -158,7 +158,7 @@ func TestACallHasNoGoroutineOfItsOwn(t *testing.T) {
 	for range calls {
 		<-waiting
 	}
-	// One of the client's and one of the server's for each call.
+	// One goroutine of the client and one of the server for each call.
 	if more := runtime.NumGoroutine() - before; more > 2*calls {
 		t.Errorf("%d goroutines for %d calls", more, calls)
 	}

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// What a mesh has taken it can read again after a restart, and its recipient can decode.
-// So it refuses fields that a log and an answer cannot carry.
-func TestFieldsThatCannotBeCarried(t *testing.T) {
+// TestUnencodableFields checks that a mesh refuses fields that a log or a response cannot carry. It
+// can read every accepted message after a restart, and the recipient can decode it.
+func TestUnencodableFields(t *testing.T) {
 	dir := t.TempDir()
 	s, err := OpenServer(dir, Options{Open: true})
 	if err != nil {
@@ -53,7 +53,7 @@ func TestFieldsThatCannotBeCarried(t *testing.T) {
 	}
 }
 
-func TestDepth(t *testing.T) {
+func TestFieldDepth(t *testing.T) {
 	for value, want := range map[string]int{`1`: 0, `"[[{"`: 0, `"\"[["`: 0, `[]`: 1, `{"a":[{}],"[":1}`: 3, `[[],[[]],"]"]`: 3} {
 		if !json.Valid([]byte(value)) || depth([]byte(value)) != want {
 			t.Errorf("%s: %d, want %d", value, depth([]byte(value)), want)

@@ -81,7 +81,7 @@ func logOf(t *testing.T, dir string) string {
 
 // Two restarts restore everything: the first from the log's records, the second
 // from the snapshot that the first wrote.
-func TestRestart(t *testing.T) {
+func TestRestartRestoresState(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	url := serveMesh(t, s)
@@ -133,7 +133,7 @@ func TestRestart(t *testing.T) {
 }
 
 // A message answered 202 survives kill -9 at any moment.
-func TestKilled(t *testing.T) {
+func TestAcceptedMessageSurvivesKill(t *testing.T) {
 	dir, accepted := t.TempDir(), map[string]bool{}
 	for round := range 3 {
 		cmd := exec.Command(os.Args[0])
@@ -300,7 +300,7 @@ func TestOpenServerRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mesh.log"), []byte(newer), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second round shows that the lock was released
+	for range 2 { // the second round fails if the lock is still held
 		if _, err := OpenServer(dir, Options{}); err == nil || !strings.Contains(err.Error(), "newer version") {
 			t.Errorf("newer log: %v", err)
 		}
@@ -315,7 +315,7 @@ func TestOpenServerRefuses(t *testing.T) {
 
 // If the disk fails, the sender gets 503 and repeats the message later. That
 // message is not on disk, and the log is used again only after a rewrite.
-func TestWriteFails(t *testing.T) {
+func TestFailingWriteAnswers503(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mesh")
 	s := open(t, dir)
 	d := client(serveMesh(t, s), "dorlange", "td")
@@ -347,8 +347,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// FuzzReplay checks that no log can break a mesh, and that a mesh can write and
-// read again what it has read.
+// FuzzReplay checks that no log breaks a mesh, and that a mesh can write and reread every log that
+// it has read.
 func FuzzReplay(f *testing.F) {
 	f.Add(`{"version":1}` + "\n" + `{"message":{"id":"1","from":"a","to":"b"}}` + "\n" + `{"ack":{"from":"a","to":"b","id":"1"}}` + "\n")
 	f.Add(`{"seen":{"id":"1","at":"2026-03-01T10:00:00Z"}}` + "\n" + `{"halted":true}` + "\n" + `{"presence":{"handle":"a"}}` + "\n")
@@ -374,9 +374,9 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// BenchmarkPost posts messages from many concurrent senders, in memory and on
-// disk. For comparison, it measures the obvious alternative: a table of SQLite
-// in Python, with one transaction for each message and one for its removal.
+// BenchmarkPost posts messages from many concurrent senders, in memory and on disk. For comparison
+// it measures the obvious alternative, an SQLite table in Python with one transaction for each
+// message and one for its removal.
 func BenchmarkPost(b *testing.B) {
 	for _, dir := range []string{"", b.TempDir()} {
 		name := "memory"

@@ -13,9 +13,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestBodyIsTheText reads messages whose text is named body, as a mesh shows them
-// and as our server takes them.
-func TestBodyIsTheText(t *testing.T) {
+// TestTextNamedBody reads messages with the text in the member body, from another mesh and in our
+// server.
+func TestTextNamedBody(t *testing.T) {
 	for _, tt := range []struct{ raw, text, reason string }{
 		{`{"id":"a","to":"b","from":"c","body":"hello"}`, "hello", ""},
 		{`{"id":"a","to":"b","from":"c","BODY":"hello"}`, "hello", ""},
@@ -57,8 +57,8 @@ func TestBodyIsTheText(t *testing.T) {
 	}
 }
 
-// TestForeignMesh speaks with a mesh that names everything otherwise.
-func TestForeignMesh(t *testing.T) {
+// TestMeshWithOtherNames calls a mesh that uses other names for everything.
+func TestMeshWithOtherNames(t *testing.T) {
 	posted := map[string]map[string]json.RawMessage{}
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b, _ := io.ReadAll(r.Body); len(b) > 0 {
@@ -126,9 +126,9 @@ func TestForeignMesh(t *testing.T) {
 	}
 }
 
-// TestProofHasNoOtherName checks that no member of a message can be read as the
-// mesh's word that a token proves its sender.
-func TestProofHasNoOtherName(t *testing.T) {
+// TestProofHasNoAlias checks that no other member of a message can be configured as the mesh's
+// statement that a token proves the sender.
+func TestProofHasNoAlias(t *testing.T) {
 	for _, k := range []Keys{{"proven": "verified"}, {"proven": "proven"}, {"kind": "proven"}, {"kind": "PROVEN"}} {
 		if key, err := k.CheckIn(); err == nil {
 			t.Errorf("%v is accepted", k)
@@ -141,8 +141,8 @@ func TestProofHasNoOtherName(t *testing.T) {
 	}
 }
 
-// TestKeysWithOneMeaning refuses names that two members of an object would share.
-func TestKeysWithOneMeaning(t *testing.T) {
+// TestConflictingKeys checks that two members of an object cannot have the same name.
+func TestConflictingKeys(t *testing.T) {
 	for _, k := range []Keys{{"message": "id"}, {"message": "From"}, {"from": "x", "to": "X"}, {"message": ""}, {"message": "a b"}, {"x": "y"}, {"messages": "halted"}} {
 		if key, err := k.CheckIn(); err == nil || key == "" {
 			t.Errorf("%v is accepted", k)
@@ -155,9 +155,9 @@ func TestKeysWithOneMeaning(t *testing.T) {
 	}
 }
 
-// TestOnlyAnAnswerThatShowsIt counts as taken: another service on the port may
-// answer 200 to anything.
-func TestOnlyAnAnswerThatShowsIt(t *testing.T) {
+// TestSendRequiresReceipt checks that a message counts as taken only if the response has its id,
+// because another service on the port may answer 200 to anything.
+func TestSendRequiresReceipt(t *testing.T) {
 	for _, code := range []int{200, 201, 202} {
 		for _, body := range []string{`{}`, `{"id":""}`, `{"id":"other"}`, `{"ok":true}`, `{"id":"X"}`, `{"message":{"id":"x"}}`} {
 			_, err := serve(t, answer(code, "application/json", body)).Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"})
@@ -172,7 +172,8 @@ func TestOnlyAnAnswerThatShowsIt(t *testing.T) {
 			t.Error("a nudge that nothing shows to be taken counts")
 		}
 	}
-	// Answers without a body, or of text, show nothing. A page comes from another service.
+	// A response without a body or with plain text is no receipt. An HTML page comes from another
+	// service.
 	for _, c := range []struct{ kind, body string }{{"", ""}, {"text/plain", "OK"}, {"application/json", `"queued"`}, {"application/json", "[]"}} {
 		client := serve(t, answer(200, c.kind, c.body))
 		if _, err := client.Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"}); !errors.Is(err, ErrNotTaken) {
@@ -193,7 +194,7 @@ func TestOnlyAnAnswerThatShowsIt(t *testing.T) {
 			t.Errorf("%d %s: with the status as receipt: %v", code, kind, err)
 		}
 	}
-	// A message without an id gets one, so that the answer can show it.
+	// A message without an id gets one, so that the response can repeat it.
 	id, err := serve(t, NewServer(Options{Open: true})).Send(t.Context(), Message{To: "b", Text: "hello"})
 	if err != nil || id == "" {
 		t.Errorf("%q, %v", id, err)

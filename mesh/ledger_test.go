@@ -9,7 +9,7 @@ import (
 )
 
 // Two senders may choose the same id. An acknowledgement removes one message.
-func TestOneIDOfTwoSenders(t *testing.T) {
+func TestSameIDFromTwoSenders(t *testing.T) {
 	_, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	for _, c := range []*Client{d, g} {
@@ -29,7 +29,7 @@ func TestOneIDOfTwoSenders(t *testing.T) {
 }
 
 // A full mesh refuses messages. Unproven senders can fill only half of it.
-func TestFull(t *testing.T) {
+func TestLedgerFull(t *testing.T) {
 	clock := newTestClock()
 	s := NewServer(Options{Open: true, Now: clock.now})
 	fill := func(proven bool) (n int) {

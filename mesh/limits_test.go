@@ -31,12 +31,12 @@ func many[T any](n int64, item func(i int) T) []T {
 	return all
 }
 
-// before returns the last time before d has passed.
+// before returns the last moment before d has passed.
 func before(d time.Duration) time.Duration { return d - 1 }
 
-// called returns the code of one call with the token of goulard. A body whose length is
-// not announced is not a *strings.Reader.
-func called(s *Server, method, path string, body io.Reader) int {
+// callCode returns the status code of one call with the token of goulard. A body that is not a
+// *strings.Reader has no announced length.
+func callCode(s *Server, method, path string, body io.Reader) int {
 	r := httptest.NewRequest(method, "http://127.0.0.1"+path, body)
 	r.Header.Set("Authorization", "Bearer tg")
 	w := httptest.NewRecorder()
@@ -44,13 +44,13 @@ func called(s *Server, method, path string, body io.Reader) int {
 	return w.Code
 }
 
-// TestLimitsOfMessages tries each limit of the profile at its edge.
+// TestLimitsOfMessages checks each limit of the profile at its boundary.
 func TestLimitsOfMessages(t *testing.T) {
 	malformed := func(m Message) bool { return m.Malformed() != "" }
 	posted := func(n int64, wrap func(io.Reader) io.Reader) bool {
 		const rest = `{"to":"dorlange","message":""}`
 		body := `{"to":"dorlange","message":"` + x(n-int64(len(rest))) + `"}`
-		return called(NewServer(Options{Tokens: twoTokens()}), "POST", "/message", wrap(strings.NewReader(body))) == http.StatusAccepted
+		return callCode(NewServer(Options{Tokens: twoTokens()}), "POST", "/message", wrap(strings.NewReader(body))) == http.StatusAccepted
 	}
 	list := func(n int64, format string) Mailbox {
 		var box Mailbox
@@ -71,7 +71,7 @@ func TestLimitsOfMessages(t *testing.T) {
 		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool {
 			return posted(n, func(r io.Reader) io.Reader { return r })
 		}},
-		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { // whose length is not announced
+		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { // without an announced length
 			return posted(n, func(r io.Reader) io.Reader { return io.MultiReader(r) })
 		}},
 		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{Text: x(n)}) }},
@@ -79,7 +79,7 @@ func TestLimitsOfMessages(t *testing.T) {
 			resp := &http.Response{Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader("{}" + strings.Repeat(" ", int(n)-2)))}
 			return request{into: &Status{}}.read(resp, nil) == nil
 		}},
-		{Const: "MaxMailbox", Max: 4 << 20, Within: func(_ *testing.T, n int64) bool { // with a comma before each message, and brackets
+		{Const: "MaxMailbox", Max: 4 << 20, Within: func(_ *testing.T, n int64) bool { // including brackets and the comma before each message
 			l := newLedger()
 			l.mailboxes["a"] = []heldMessage{{Message{ID: "1"}, 1000}, {Message{ID: "2"}, int(n) - 1000 - len(`{"halted":false,"messages":[,,]}`)}}
 			return len(l.oldest("a")) == 2
@@ -134,7 +134,7 @@ func TestLimitsOfMessages(t *testing.T) {
 			_, _, err := NewServer(Options{}).putBlob(httptest.NewRecorder(), r, "goulard")
 			return err.(*refusal).code != http.StatusRequestEntityTooLarge
 		}},
-		{Const: "MaxFile", Max: 16<<20 + 1, Within: func(_ *testing.T, n int64) bool { // of what is read: a byte more than an upload has
+		{Const: "MaxFile", Max: 16<<20 + 1, Within: func(_ *testing.T, n int64) bool { // bytes that are read, one more than the limit of an upload
 			b := newBlobs(zeros(n), memoryQuota, time.Now)
 			k := blobKey{"goulard", zeros(n).sum()}
 			b.held[k] = &blob{size: n}
@@ -149,7 +149,7 @@ func TestLimitsOfMessages(t *testing.T) {
 	})
 }
 
-// zeros is a store that holds one blob of so many zeros.
+// zeros is a store with one blob of this many zeros.
 type zeros int64
 
 func (z zeros) keep(blobKey, io.Reader, func() error) error { return nil }
@@ -162,7 +162,7 @@ func (z zeros) open(blobKey) (io.ReadSeekCloser, error) {
 
 func (z zeros) sum() string { return fileOf("", string(z.data())).SHA256 }
 
-// TestLimitsOfTheServer tries each limit of the ledger and of its callers at its edge.
+// TestLimitsOfTheServer checks each limit of the ledger and its callers at its boundary.
 func TestLimitsOfTheServer(t *testing.T) {
 	clock := newTestClock()
 	room := func(proven bool, change func(*ledger)) bool {
@@ -209,7 +209,7 @@ func TestLimitsOfTheServer(t *testing.T) {
 			l.markSeen(seenPost{postKey{ID: "new"}, clock.now().Add(d)})
 			return l.seen[postKey{ID: "old"}]
 		}),
-		{Const: "maxRecord", Max: 1 << 20, Within: func(t *testing.T, n int64) bool { // with its newline
+		{Const: "maxRecord", Max: 1 << 20, Within: func(t *testing.T, n int64) bool { // including its newline
 			const rest = `{"message":{"message":""}}` + "\n"
 			l := newLedger()
 			log := `{"version":1}` + "\n" + `{"message":{"message":"` + x(n-int64(len(rest))) + `"}}` + "\n"
@@ -231,7 +231,7 @@ func TestLimitsOfTheServer(t *testing.T) {
 		}},
 		{Const: "MaxCallsign", Max: 64, Within: func(_ *testing.T, n int64) bool {
 			s := NewServer(Options{Tokens: twoTokens()})
-			return called(s, "PUT", "/registry/goulard", strings.NewReader(`{"callsign":"`+x(n)+`"}`)) == http.StatusNoContent
+			return callCode(s, "PUT", "/registry/goulard", strings.NewReader(`{"callsign":"`+x(n)+`"}`)) == http.StatusNoContent
 		}},
 		{Const: "maxLongPolls", Max: 4, Within: func(_ *testing.T, n int64) bool {
 			s := NewServer(Options{Open: true})
@@ -264,14 +264,14 @@ func TestLimitsOfTheServer(t *testing.T) {
 			return p.take(rateKey{from: "liar"}, clock.now()) == 0
 		}},
 
-		// Files that no waiting message names.
+		// Files without a waiting message.
 		limittest.Duration("keepUploaded", before(day), 1, func(_ *testing.T, d time.Duration) bool {
 			return keeps(clock, blob{at: clock.Add(-d)})
 		}),
 	})
 }
 
-// registers reports whether a registry takes its row number n.
+// registers reports whether a registry accepts its nth row.
 func registers(n int64, proven bool) bool {
 	s := NewServer(Options{})
 	for i := range n - 1 {
@@ -280,7 +280,7 @@ func registers(n int64, proven bool) bool {
 	return s.publish(Presence{Handle: "new"}, nil, proven) == nil
 }
 
-// keeps reports whether a blob is kept.
+// keeps reports whether a sweep keeps a blob.
 func keeps(clock *testClock, kept blob) bool {
 	b := newBlobs(&memoryBlobs{}, memoryQuota, clock.now)
 	b.held[blobKey{}] = &kept
@@ -288,7 +288,7 @@ func keeps(clock *testClock, kept blob) bool {
 	return len(b.held) == 1
 }
 
-// TestLimitsOfCalls tries each limit of a connection at its edge.
+// TestLimitsOfCalls checks each limit of a connection at its boundary.
 func TestLimitsOfCalls(t *testing.T) {
 	get := func(expect string) func(*http.Client) error {
 		return func(c *http.Client) error {
@@ -305,7 +305,7 @@ func TestLimitsOfCalls(t *testing.T) {
 	}
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return accepted(t, n, 0, get("")) }},
-		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { // of the answer to an upload
+		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { // of the response to an upload
 			return accepted(t, n, 0, get("100-continue"))
 		}},
 		{Const: "maxRetryAfter", Max: 3600, Within: func(_ *testing.T, n int64) bool {
@@ -326,8 +326,8 @@ func TestLimitsOfCalls(t *testing.T) {
 	})
 }
 
-// TestLimitsWithoutAConstant tries the limits that are defaults, or a unit of time, at
-// their edge.
+// TestLimitsWithoutAConstant checks the limits that are defaults or units of time at their
+// boundary.
 func TestLimitsWithoutAConstant(t *testing.T) {
 	clock := newTestClock()
 	later := func(first, second string) func(*testing.T, time.Duration) bool {
@@ -356,14 +356,14 @@ func TestLimitsWithoutAConstant(t *testing.T) {
 		"a long poll": {time.Minute, 2, func(t *testing.T, d time.Duration) (whole bool) {
 			synctest.Test(t, func(*testing.T) {
 				began := time.Now()
-				called(NewServer(Options{Tokens: twoTokens()}), "GET", "/mailbox/goulard?wait="+d.String(), nil)
+				callCode(NewServer(Options{Tokens: twoTokens()}), "GET", "/mailbox/goulard?wait="+d.String(), nil)
 				whole = time.Since(began) == d
 			})
 			return whole
 		}},
 		"an answer": {30 * time.Second, 2, func(t *testing.T, d time.Duration) bool {
 			return accepted(t, 0, d-1, func(c *http.Client) error {
-				return (&Client{URL: "http://127.0.0.1:1", http: c}).Ack(context.Background(), "m") // not of a test outside the bubble
+				return (&Client{URL: "http://127.0.0.1:1", http: c}).Ack(context.Background(), "m") // the context of the test is outside the bubble
 			})
 		}},
 		"the header of a request": {5 * time.Second, 2, later("GET /status HTTP/1.1\r\n", "Host: 127.0.0.1\r\n\r\n")},
@@ -376,8 +376,8 @@ func TestLimitsWithoutAConstant(t *testing.T) {
 
 const getStatus = "GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
-// takes reports whether a server takes a request whose second part comes after a pause,
-// behind which its answer is read.
+// takes reports whether a server reads a request whose second part comes after a pause, and answers
+// it.
 func takes(t *testing.T, first string, pause time.Duration, second string) (ok bool) {
 	synctest.Test(t, func(t *testing.T) {
 		conns, h := make(pipes), NewServer(Options{Open: true}).HTTPServer()
@@ -385,7 +385,7 @@ func takes(t *testing.T, first string, pause time.Duration, second string) (ok b
 		conn, _ := conns.dial(t.Context(), "", "")
 		io.WriteString(conn, first)
 		time.Sleep(pause)
-		io.WriteString(conn, second) // it fails if the server has hung up
+		io.WriteString(conn, second) // fails if the server has hung up
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		ok = err == nil && resp.StatusCode/100 == 2
 		h.Close()
@@ -393,8 +393,8 @@ func takes(t *testing.T, first string, pause time.Duration, second string) (ok b
 	return ok
 }
 
-// accepted reports whether a client takes an answer whose header has so many bytes, or the
-// least there can be, and that comes after a pause.
+// accepted reports whether a client accepts a response after a pause, with a header of this many
+// bytes or the minimum.
 func accepted(t *testing.T, header int64, pause time.Duration, call func(*http.Client) error) (ok bool) {
 	synctest.Test(t, func(*testing.T) {
 		conns, c := make(pipes, 1), plainClient(&net.Dialer{})
@@ -416,8 +416,8 @@ func accepted(t *testing.T, header int64, pause time.Duration, call func(*http.C
 	return ok
 }
 
-// TestQuotas tries the room for files at its edge: that of one sender, of the whole, and
-// the quarter of the whole that all unproven senders have.
+// TestQuotas checks the quotas for files at their boundary: that of one sender, the total, and the
+// quarter of the total for all unproven senders.
 func TestQuotas(t *testing.T) {
 	for _, tt := range []struct {
 		total        blobQuota

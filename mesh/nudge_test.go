@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A mailbox holds one of a hundred nudges. A nudge that arrives after the mailbox
-// was read is not acknowledged along with the one that was read.
+// Of a hundred nudges a mailbox keeps one. A nudge that arrives after the mailbox was read is not
+// acknowledged with the one that was read.
 func TestNudgesCoalesce(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
@@ -43,10 +43,10 @@ func TestNudgesCoalesce(t *testing.T) {
 	}
 }
 
-// What comes later does not take a nudge out of the mailbox that the recipient has
-// not seen: a nudge replaces that of its own sender alone. Unproven senders, who
-// choose their names, hold a few.
-func TestNudgesOfOthersStay(t *testing.T) {
+// A nudge replaces only an earlier one of the same sender, so a later nudge cannot remove one that
+// the recipient has not seen. Unproven senders can invent names, so all of theirs together are
+// limited to a few.
+func TestNudgeReplacesOwnSenderOnly(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Open: true, Now: clock.now})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
@@ -74,10 +74,9 @@ func TestNudgesOfOthersStay(t *testing.T) {
 	}
 }
 
-// Nudges, HALT and GO have the pace of messages, for each sender and each kind of
-// call by itself. So no sender can keep another from a HALT, nor can its own
-// messages.
-func TestPace(t *testing.T) {
+// Nudges, HALT and GO have the rate limit of messages, separately for each sender and kind of call.
+// So neither another sender nor the sender's own messages can block a HALT.
+func TestRateLimitOfEachCall(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Open: true, Now: clock.now})
 	for _, call := range []struct{ name, path, body string }{
@@ -106,9 +105,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A sender that invents a name for each call finds an end, and takes nothing from
-// those whom a token proves.
-func TestInventedSenders(t *testing.T) {
+// A sender that invents a name for each call reaches a limit, and does not affect proven senders.
+func TestUnprovenSendersAreLimited(t *testing.T) {
 	p, now := newRateLimit(), newTestClock().now()
 	refused := 0
 	for i := range maxUnprovenSenders + 1000 {

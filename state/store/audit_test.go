@@ -38,8 +38,7 @@ func wantWhole(t testing.TB, st *Store) Audit {
 	return a
 }
 
-// monthly returns a store whose history has three months, and the heads after each
-// commit.
+// monthly returns a store with a history of three months, and the head after each commit.
 func monthly(t *testing.T) (*Store, *statetest.Story, []Head) {
 	t.Helper()
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
@@ -89,8 +88,8 @@ func edit(t *testing.T, st *Store, name string, change func(lines []string) []st
 	}
 }
 
-// TestAudit changes a history in many ways, each of which must be found, with the file
-// and the line.
+// TestAudit changes a history in many ways. The audit must find each one, with the file and the
+// line.
 func TestAudit(t *testing.T) {
 	replace := func(name string, at int, old, new string) func(*testing.T, *Store) {
 		return func(t *testing.T, st *Store) {
@@ -162,7 +161,7 @@ func TestAudit(t *testing.T) {
 			if !slices.ContainsFunc(a.Breaks, func(b Break) bool { return strings.HasPrefix(b.String(), c.want) }) {
 				t.Fatalf("breaks %v, want %q", a.Breaks, c.want)
 			}
-			// It does not heal, whatever is committed later.
+			// Later commits do not hide it.
 			for _, line := range []string{"12:00 go", "12:01 halt"} {
 				if err := commitLine(st, story, line); err != nil {
 					t.Fatal(err)
@@ -213,7 +212,7 @@ func move(t *testing.T, st *Store) {
 	edit(t, st, march, func(l []string) []string { return slices.Insert(l, 0, last) })
 }
 
-// resealed returns lines with sums that fit each other, after before.
+// resealed returns lines with new sums that form a chain after before.
 func resealed(t *testing.T, before string, lines []string) []string {
 	t.Helper()
 	var out []string
@@ -231,8 +230,8 @@ func resealed(t *testing.T, before string, lines []string) []string {
 	return out
 }
 
-// TestAuditOfAnythingElse checks what must not alarm anybody.
-func TestAuditOfAnythingElse(t *testing.T) {
+// TestAuditOfHarmlessChanges checks the changes that must not raise an alarm.
+func TestAuditOfHarmlessChanges(t *testing.T) {
 	for name, do := range map[string]func(t *testing.T, st *Store, story *statetest.Story){
 		"nothing":          func(*testing.T, *Store, *statetest.Story) {},
 		"a torn line":      func(t *testing.T, st *Store, _ *statetest.Story) { tear(t, st.path(march)) },
@@ -279,9 +278,9 @@ func TestAuditOfAnythingElse(t *testing.T) {
 	}
 }
 
-// TestHolds rewrites the whole history, sums and state included: only what a mail has
-// named finds that.
-func TestHolds(t *testing.T) {
+// TestMailedHeadRevealsForgery rewrites the whole history, including sums and state. Only a head
+// that a mail has reported reveals that.
+func TestMailedHeadRevealsForgery(t *testing.T) {
 	st, story, heads := monthly(t)
 	a := wantWhole(t, st)
 	for _, wrong := range []Head{{}, {Serial: heads[0].Serial, Sum: strings.Repeat("0", sumLen)}, {Serial: 1 << 40, Sum: heads[0].Sum}} {
@@ -323,7 +322,7 @@ func TestHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = wantWhole(t, st) // the forgery is consistent
-	changed := uint64(4) // of the line that was changed
+	changed := uint64(4) // the serial of the changed line
 	for _, head := range heads {
 		if err := a.Holds(head); (err == nil) != (head.Serial < changed) {
 			t.Errorf("head %v: %v", head, err)
@@ -335,9 +334,9 @@ func TestHolds(t *testing.T) {
 	wantWhole(t, st)
 }
 
-// TestChainOfAnOlderHistory begins a chain over a history that an older program wrote,
-// the state of which still has lines to append.
-func TestChainOfAnOlderHistory(t *testing.T) {
+// TestChainAfterOlderHistory begins a chain after a history of an older program, whose state still
+// has lines to append.
+func TestChainAfterOlderHistory(t *testing.T) {
 	for _, missing := range []int{0, 1} {
 		st, story, _ := monthly(t)
 		cutSums(t, st, january, february, march)
@@ -373,11 +372,11 @@ func TestChainOfAnOlderHistory(t *testing.T) {
 	}
 }
 
-// TestChainAfterAnyCrash crashes at every step of two commits: the chain must hold at
-// once, and after the next commit.
-func TestChainAfterAnyCrash(t *testing.T) {
+// TestChainAfterCrash crashes at every step of two commits. The chain must be intact at once, and
+// after the next commit.
+func TestChainAfterCrash(t *testing.T) {
 	crash := errors.New("crash")
-	for _, bad := range []bool{false, true} { // an answer in invalid UTF-8
+	for _, bad := range []bool{false, true} { // with an answer in invalid UTF-8
 		for at := 0; ; at++ {
 			st, story := startedStore(t)
 			steps := 0
@@ -411,8 +410,8 @@ func TestChainAfterAnyCrash(t *testing.T) {
 	}
 }
 
-// TestHeads reads what String returns, and nothing else.
-func TestHeads(t *testing.T) {
+// TestParseHead checks that exactly the output of String is parsed.
+func TestParseHead(t *testing.T) {
 	sum := strings.Repeat("0123456789", 4)
 	for _, h := range []Head{{1, sum}, {1<<64 - 1, sum}} {
 		if got, ok := ParseHead(h.String()); !ok || got != h {
@@ -426,7 +425,7 @@ func TestHeads(t *testing.T) {
 	}
 }
 
-// FuzzAudit writes anything into the history. The audit must read it, and find every
+// FuzzAudit writes arbitrary bytes into the history. The audit must read them, and find every
 // change that a reader of the history would see.
 func FuzzAudit(f *testing.F) {
 	st := &Store{Dir: filepath.Join(f.TempDir(), "agent"), Agent: "goulard3120"}
@@ -473,7 +472,7 @@ func FuzzAudit(f *testing.F) {
 	})
 }
 
-// BenchmarkSeal measures what the sums cost a commit of five lines.
+// BenchmarkSeal measures the cost of the sums in a commit of five lines.
 func BenchmarkSeal(b *testing.B) {
 	var lines []state.Line
 	for i := range 5 {
@@ -486,7 +485,7 @@ func BenchmarkSeal(b *testing.B) {
 	}
 }
 
-// BenchmarkAudit measures a history of a hundred thousand lines.
+// BenchmarkAudit measures the audit of a history of 100,000 lines.
 func BenchmarkAudit(b *testing.B) {
 	st := &Store{Dir: b.TempDir(), Agent: "goulard3120"}
 	var lines []state.Line

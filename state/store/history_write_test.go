@@ -11,8 +11,8 @@ import (
 	"agentstateloop/internal/testkit/statetest"
 )
 
-// TestHistoryTail checks that neither a crash nor a person who edits the end of the
-// history doubles a line or loses one.
+// TestHistoryTail checks that no line is doubled or lost by a crash, or by a person who edits the
+// end of the history.
 func TestHistoryTail(t *testing.T) {
 	tails := map[string]func(t *testing.T, path string){
 		"whole":        func(*testing.T, string) {},
@@ -43,7 +43,7 @@ func TestHistoryTail(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := slices.Concat(before, story.S.Lines)
-			if name == "gone" { // the state holds only the lines of its own serial
+			if name == "gone" { // the state only has the lines of its own serial
 				want = want[len(want)-2:]
 			}
 			sameHistory(t, name, st, want)
@@ -51,9 +51,9 @@ func TestHistoryTail(t *testing.T) {
 	}
 }
 
-// TestHoleInTheHistory checks that the lines of the newest commit are whole after a
-// power cut that kept their end and not what was before it.
-func TestHoleInTheHistory(t *testing.T) {
+// TestHoleInHistory checks that the lines of the newest commit are complete after a power failure
+// that kept their end but not the bytes before it.
+func TestHoleInHistory(t *testing.T) {
 	story := statetest.New()
 	dir := filepath.Join(t.TempDir(), "agent")
 	st := &Store{Dir: dir, Agent: "goulard3120"}
@@ -86,7 +86,7 @@ func TestHoleInTheHistory(t *testing.T) {
 	}
 }
 
-func TestLongLine(t *testing.T) {
+func TestLongHistoryLine(t *testing.T) {
 	st, story := startedStore(t)
 	long := strings.Repeat("long ", tailChunk)
 	for i, line := range []string{`09:40 go`, `09:41 halt "` + long + `"`, `09:42 go`, `09:43 halt`} {

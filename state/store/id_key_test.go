@@ -29,7 +29,7 @@ func step(t *testing.T, st *Store) state.State {
 	return s
 }
 
-func TestAnIDKeyIsMadeOnceAndSaysWhy(t *testing.T) {
+func TestIDKeyHasCause(t *testing.T) {
 	lose := func(t *testing.T, st *Store) {
 		step(t, st)
 		if err := os.Remove(st.path(IDKeyFile)); err != nil {
@@ -94,9 +94,9 @@ func TestAnIDKeyIsMadeOnceAndSaysWhy(t *testing.T) {
 	}
 }
 
-// Processes that start at the same time agree on one key: some commit, some only
-// want the key, and the file may be damaged.
-func TestProcessesAgreeOnOneIDKey(t *testing.T) {
+// Concurrent processes agree on one key: some of them commit, some only read the key, and the file
+// may be damaged.
+func TestConcurrentProcessesShareIDKey(t *testing.T) {
 	for name, before := range map[string]string{"no file": "", "a damaged file": "nonsense"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -130,9 +130,9 @@ func TestProcessesAgreeOnOneIDKey(t *testing.T) {
 	}
 }
 
-// Wherever making a key breaks off, no half of one is believed, and no process
-// uses one that the next does not find.
-func TestAnIDKeySurvivesACrash(t *testing.T) {
+// TestIDKeySurvivesCrash checks that an interrupted creation of the key leaves no half key that is
+// trusted, and that no process uses a key that the next one cannot read.
+func TestIDKeySurvivesCrash(t *testing.T) {
 	for n := 1; ; n++ {
 		st := &Store{Dir: t.TempDir(), Agent: "goulard"}
 		step(t, st)
@@ -162,8 +162,8 @@ func TestAnIDKeySurvivesACrash(t *testing.T) {
 	}
 }
 
-// No error and no log line repeats the key.
-func TestAnIDKeyIsNotShown(t *testing.T) {
+// No error and no log line contains the key.
+func TestIDKeyStaysSecret(t *testing.T) {
 	st := &Store{Dir: t.TempDir(), Agent: "goulard"}
 	const secret = "c2VjcmV0IHNlY3JldA=="
 	if err := os.WriteFile(st.path(IDKeyFile), []byte(`{"secret":"`+secret+`","made":"`+secret+`"}`), 0o600); err != nil {

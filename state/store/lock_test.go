@@ -41,8 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// commitMany commits one message after another, and prints the serial of each when
-// it is durable.
+// commitMany commits one message after another, and prints the serial of each durable commit.
 func commitMany(out io.Writer, dir, name, count string) error {
 	n, err := strconv.Atoi(count)
 	if err != nil {
@@ -75,8 +74,8 @@ func committer(t *testing.T, dir, name string, count int) *exec.Cmd {
 	return cmd
 }
 
-// TestManyProcesses lets real processes commit at the same time. Every serial is
-// used once, every message is kept, and readers see only whole states.
+// TestManyProcesses runs concurrent commits in real processes. Every serial is used once, every
+// message is kept, and readers see only complete states.
 func TestManyProcesses(t *testing.T) {
 	const processes, each = 12, 10
 	dir := filepath.Join(t.TempDir(), "agent")
@@ -92,7 +91,7 @@ func TestManyProcesses(t *testing.T) {
 	}
 	st := &Store{Dir: dir, Agent: "goulard3120"}
 	stop, looked := make(chan struct{}), make(chan error)
-	go func() { looked <- lookUntil(st, stop) }()
+	go func() { looked <- readUntil(st, stop) }()
 	for _, cmd := range cmds {
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
@@ -119,8 +118,8 @@ func TestManyProcesses(t *testing.T) {
 	wantHistoryOf(t, st, s)
 }
 
-// lookUntil reads the state over and over, as `status --watch` does.
-func lookUntil(st *Store, stop chan struct{}) error {
+// readUntil reads the state repeatedly, like `status --watch`.
+func readUntil(st *Store, stop chan struct{}) error {
 	var serial uint64
 	for {
 		select {
@@ -169,8 +168,8 @@ func wantHistoryOf(t *testing.T, st *Store, s state.State) {
 	}
 }
 
-// TestKilledProcess kills a process during its commits. What it reported as durable
-// is durable, the next process continues at once, and nothing is doubled.
+// TestKilledProcess kills a process during its commits. Every commit that it reported as durable is
+// durable, the next process continues at once, and no line is doubled.
 func TestKilledProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "agent")
 	st := &Store{Dir: dir, Agent: "goulard3120"}
@@ -191,7 +190,7 @@ func TestKilledProcess(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		for lines.Scan() { // what it printed before it died
+		for lines.Scan() { // its output before the kill
 			said = lines.Text()
 		}
 		_ = cmd.Wait() // killed
@@ -210,7 +209,7 @@ func TestKilledProcess(t *testing.T) {
 	wantHistoryOf(t, st, mustState(t, st))
 }
 
-// TestLocks checks that each lock keeps out other holders of it, and nothing else.
+// TestLocks checks that each lock excludes only other holders of the same lock.
 func TestLocks(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
 	for _, name := range []string{TurnLock, CycleLock, LingerLock} {
@@ -221,7 +220,7 @@ func TestLocks(t *testing.T) {
 		if second, err := st.TryLock(name); err != nil || second != nil {
 			t.Errorf("%s was taken twice: %v", name, err)
 		}
-		// None of them keeps out a commit: tell, nudge and halt still work.
+		// None of the locks blocks a commit: tell, nudge and halt still work.
 		if err := commitMany(io.Discard, st.Dir, name, "1"); err != nil {
 			t.Errorf("commit under %s: %v", name, err)
 		}
@@ -238,9 +237,9 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// TestCommitWaits checks that a commit waits for the lock only as long as its
-// context, and otherwise fails with an error that names the lock.
-func TestCommitWaits(t *testing.T) {
+// TestCommitWaitsForLock checks that a commit waits for the lock at most until its context ends,
+// and then fails with an error that names the lock.
+func TestCommitWaitsForLock(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
 	lock, err := st.TryLock(stateLock)
 	if err != nil || lock == nil {

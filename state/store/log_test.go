@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestLog(t *testing.T) {
+func TestLogRotates(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	now := time.Date(2026, 3, 2, 9, 30, 0, 0, time.FixedZone("CET", 3600))
 	for _, text := range []string{"poll: IDLE", "two\nlines", "\x1b[31mred"} {
@@ -20,7 +20,7 @@ func TestLog(t *testing.T) {
 	if err != nil || string(data) != want {
 		t.Errorf("log is %q, want %q; %v", data, want, err)
 	}
-	// At 1 MiB it begins again, with one old copy.
+	// At 1 MiB a new log begins, and one old copy is kept.
 	for _, content := range []string{"first", "second"} {
 		if err := os.WriteFile(st.Path("log"), []byte(strings.Repeat(content+"\n", maxLog/6)), 0o600); err != nil {
 			t.Fatal(err)

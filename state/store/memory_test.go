@@ -9,9 +9,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestRoomForAMemory checks that a new memory of another agent takes the place of the one
-// that was changed longest ago.
-func TestRoomForAMemory(t *testing.T) {
+// TestOldestMemoryIsReplaced checks that the memory of a new agent replaces the one with the oldest
+// change.
+func TestOldestMemoryIsReplaced(t *testing.T) {
 	st := &Store{Dir: t.TempDir(), Agent: "a"}
 	who := func(i int) state.Principal { return state.Principal(fmt.Sprintf("peer:p%03d", i)) }
 	const oldest = state.MaxConversations / 2

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// hostileNames lists what a key, a file name or a peer's id may consist of.
+// hostileNames lists names that a key, a file name or a peer's id may have.
 var hostileNames = []string{
 	"plain", "with space", "..", ".", "../../etc/passwd", "/etc/passwd", "a/b/c", `back\slash`, "nul\x00byte", "new\nline",
 	".hidden", "trailing.", "%2F", "%", "%zz", "-rf", "~root", "$(id)", "`id`", "'quote\"", "ünïcödé", "\xff\xfe broken",
@@ -52,9 +52,9 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestRingLasts checks that the name of nudges/ itself is durable when Ring returns,
-// even if another program has created the folder.
-func TestRingLasts(t *testing.T) {
+// TestNudgesFolderIsDurable checks that the folder nudges/ itself is durable when Ring returns,
+// even if another program created it.
+func TestNudgesFolderIsDurable(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	if err := os.Mkdir(st.Path(NudgesDir), 0o700); err != nil {
 		t.Fatal(err)
@@ -75,8 +75,8 @@ func TestRingLasts(t *testing.T) {
 	}
 }
 
-// A poll may see a nudge, and remove it, while the disk still writes it.
-func TestANudgeIsTakenBeforeItIsSettled(t *testing.T) {
+// A poll may see and remove a nudge before it is on the disk.
+func TestNudgeIsRemovedBeforeFsync(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	mark, settle, err := st.RingAtOnce("shell", "now")
 	if err != nil {
@@ -94,8 +94,8 @@ func TestANudgeIsTakenBeforeItIsSettled(t *testing.T) {
 	}
 }
 
-// A nudge is recorded when the disk has it, or it is an error.
-func TestANudgeThatIsNotSettled(t *testing.T) {
+// Ring fails unless the nudge is on the disk.
+func TestFailingNudgeWrite(t *testing.T) {
 	for _, fails := range []string{"write", "rename", "fsync", "fsyncdir"} {
 		st := &Store{Dir: t.TempDir()}
 		st.Hook = func(step, path string) error {
@@ -110,9 +110,9 @@ func TestANudgeThatIsNotSettled(t *testing.T) {
 	}
 }
 
-// TestNudgesByOthers checks that any script may add a file, and that its content is
-// nothing but text.
-func TestNudgesByOthers(t *testing.T) {
+// TestNudgesOfScripts checks that any script may add a file, and that its content only counts as
+// text.
+func TestNudgesOfScripts(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -152,9 +152,9 @@ func TestNudgesByOthers(t *testing.T) {
 	}
 }
 
-// TestNudgesNames checks that files with hostile names are nudges and can be removed.
-// Files still being written, folders and the targets of links are left alone.
-func TestNudgesNames(t *testing.T) {
+// TestNudgeNames checks that files with hostile names are nudges and can be removed. Incomplete
+// files, folders and the targets of links are left alone.
+func TestNudgeNames(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -210,9 +210,9 @@ func TestNudgesNames(t *testing.T) {
 	}
 }
 
-// A file that takes the place of one that was read is not removed with it: a program may
-// use one name, and what it says then was not read yet.
-func TestUnringLeavesWhatCameSince(t *testing.T) {
+// TestUnringKeepsReplacedFile checks that Unring keeps a file that was replaced after it was read,
+// because a program may reuse a name and the new content is still unread.
+func TestUnringKeepsReplacedFile(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -247,9 +247,9 @@ func TestUnringLeavesWhatCameSince(t *testing.T) {
 	}
 }
 
-// TestSameNameRingsAgain checks that a nudge file that is written again under the
-// same name is another nudge.
-func TestSameNameRingsAgain(t *testing.T) {
+// TestRewrittenNudgeIsNew checks that a nudge file that is written again under the same name is a
+// new nudge.
+func TestRewrittenNudgeIsNew(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	path := st.Path(filepath.Join(NudgesDir, "again"))
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {

@@ -14,10 +14,9 @@ import (
 	"agentstateloop/state"
 )
 
-// FuzzLoad puts arbitrary bytes in place of the state, its copy and the history. The
-// next commit either continues from them, loses no byte that it could not read and
-// leaves a state that loads, or it fails and changes nothing (docs/design.md,
-// "Recovery").
+// FuzzLoad puts arbitrary bytes in place of the state, its copy and the history. The next commit
+// either continues from them, keeps every byte that it could not read, and leaves a state that
+// loads, or it fails and changes nothing (docs/design.md, "Recovery").
 func FuzzLoad(f *testing.F) {
 	good, prev, history := someFiles(f)
 	f.Add(good, prev, history)
@@ -43,7 +42,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		s, why, err := st.load()
 		if errors.Is(err, ErrNewer) || errors.Is(err, ErrOtherAgent) {
-			if commitLook(st) == nil {
+			if commitPoll(st) == nil {
 				t.Error("Read failed, and Commit did not")
 			}
 			for name, data := range found {
@@ -59,7 +58,7 @@ func FuzzLoad(f *testing.F) {
 		if s.Serial > math.MaxUint64/2 {
 			t.Skip("a counter at its end")
 		}
-		if err := commitLook(st); err != nil {
+		if err := commitPoll(st); err != nil {
 			t.Fatal(err)
 		}
 		next, again, err := st.load()
@@ -78,8 +77,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// inMemory returns a folder in memory if the system has one: real fsyncs would leave
-// little time for anything else.
+// inMemory returns a folder in memory if the system has one, because real fsyncs would take most of
+// the time.
 func inMemory(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "state-")
 	if err != nil {
@@ -89,7 +88,7 @@ func inMemory(t *testing.T) string {
 	return dir
 }
 
-// someFiles returns the files of an agent that has lived a little.
+// someFiles returns the files of an agent after a short life.
 func someFiles(f *testing.F) (current, prev, history []byte) {
 	st, _ := startedStore(f)
 	for name, into := range map[string]*[]byte{stateFile: &current, prevFile: &prev, "history-2026-03.jsonl": &history} {
@@ -102,8 +101,8 @@ func someFiles(f *testing.F) (current, prev, history []byte) {
 	return current, prev, history
 }
 
-// commitLook commits one poll that found nothing.
-func commitLook(st *Store) error {
+// commitPoll commits one poll without news.
+func commitPoll(st *Store) error {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	_, err := st.Commit(context.Background(), now, func(s state.State, why Recovery) (state.State, error) {
 		var events []state.Event

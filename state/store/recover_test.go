@@ -16,10 +16,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestReplay checks, in every story, that an older state with the newer history
-// applied equals the lost state in all that a recovery must bring back
-// (docs/design.md, "Recovery"). It is the last two states and each third one before, or
-// all where all that is real is required.
+// TestReplay checks in every story that replaying the newer history on an older state restores the
+// lost state, as far as a recovery must (docs/design.md, "Recovery"). It tries the last two states
+// and every third older one. A run that requires real programs tries all.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("../testdata/*.txt")
 	if err != nil {
@@ -32,7 +31,7 @@ func TestReplay(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		if strings.HasPrefix(name, "clock-") {
-			continue // what a wrong clock wrote is repaired in the state, never in the history
+			continue // times of a wrong clock are repaired in the state, never in the history
 		}
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(file)
@@ -58,7 +57,7 @@ func TestReplay(t *testing.T) {
 						continue
 					}
 					got := durable(state.Replay(older, slices.Clone(lines)))
-					got.Seen = only(got.Seen, want.Seen) // replay forgets nothing by age
+					got.Seen = withKeysOf(got.Seen, want.Seen) // replay does not expire keys
 					if reflect.DeepEqual(got, want) {
 						continue
 					}
@@ -71,8 +70,9 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// durable returns what a recovery must bring back. The history does not say how often
-// a row was tried, and the cursor and what is owed to servers are asked for again.
+// durable returns the part of a state that a recovery must restore. The history does not have the
+// number of attempts of a row. The cursor and the mail owed to it are requested again from the
+// servers.
 func durable(s state.State) state.State {
 	kept := state.State{
 		Agent: s.Agent, Phase: s.Phase, PhaseSince: s.PhaseSince,
@@ -87,22 +87,21 @@ func durable(s state.State) state.State {
 		Credentials:   map[string]state.Credential{},
 	}
 	kept.LastMail, kept.LastAnswer = s.LastMail, s.LastAnswer
-	kept.LastMail.Subject = ""           // no line has it
-	for name, c := range s.Credentials { // the count of failures starts again
+	kept.LastMail.Subject = ""           // not in the history
+	for name, c := range s.Credentials { // the failure count restarts
 		kept.Credentials[name] = state.Credential{Since: c.Since, Keymaster: c.Keymaster, Operator: c.Operator}
 	}
-	// The history has neither the ids that are known beyond need nor the death that
-	// the operator was informed of.
+	// The history has neither the counted ids nor the reported death.
 	kept.Purse = s.Purse
 	kept.Purse.Counted, kept.Purse.DeathTold = nil, ""
 	kept.Turn.Working = false // the mail may be switched off
-	// When the hour has room for a message is planned again by each step.
+	// Each step recomputes when the hourly rate allows a message.
 	kept.Inbox = slices.Clone(kept.Inbox)
 	for i, msg := range kept.Inbox {
 		if slices.Contains([]string{state.OverRate, state.OverEventRate, state.CollectReason}, msg.Reason) {
 			kept.Inbox[i].Status, kept.Inbox[i].Reason = state.Queued, ""
 		}
-		if msg.Damaged { // how often it could not be had again is counted from the beginning
+		if msg.Damaged { // the count of failed refetches restarts
 			kept.Inbox[i].Refetches, kept.Inbox[i].NextRetryAt = 0, time.Time{}
 		}
 		if kept.Inbox[i].Status == state.Queued {
@@ -117,8 +116,7 @@ func durable(s state.State) state.State {
 	kept.Doubtful = append(kept.Doubtful, s.Doubtful...)
 	kept.Expected = append(kept.Expected, s.Expected...)
 	for key := range s.Seen {
-		// A further report about a mail that is lost already has no line. Read
-		// again, it changes nothing.
+		// A further report about a lost mail has no line. Reading it again changes nothing.
 		if !strings.HasPrefix(key, "bounce ") {
 			kept.Seen[key] = 0
 		}
@@ -135,15 +133,15 @@ func durable(s state.State) state.State {
 	return kept
 }
 
-// only returns the entries of m whose keys are in n.
-func only(m, n map[string]int64) map[string]int64 {
+// withKeysOf returns the entries of m whose keys are in n.
+func withKeysOf(m, n map[string]int64) map[string]int64 {
 	maps.DeleteFunc(m, func(key string, _ int64) bool { _, ok := n[key]; return !ok })
 	return m
 }
 
 func put(t *testing.T, st *Store, name, content string) {
 	t.Helper()
-	// Never in place: state.json and its copy may be two names of one file.
+	// Never write in place: state.json and its copy may be the same file.
 	remove(t, st, name)
 	if err := os.WriteFile(st.path(name), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
@@ -157,8 +155,8 @@ func remove(t *testing.T, st *Store, name string) {
 	}
 }
 
-// TestCorruptState checks that the state is rebuilt from its copy and the history,
-// that the bad file is kept, and that the operator is informed once.
+// TestCorruptState checks that a corrupt state is rebuilt from its copy and the history, that the
+// bad file is kept, and that the operator is informed once.
 func TestCorruptState(t *testing.T) {
 	for name, content := range statetest.BadStates {
 		t.Run(name, func(t *testing.T) {
@@ -184,8 +182,8 @@ func TestMissingState(t *testing.T) {
 	recovered(t, st, story, "it was missing")
 }
 
-// TestCorruptTwice loses the rebuilt state again, before its copy was renewed.
-func TestCorruptTwice(t *testing.T) {
+// TestStateCorruptTwice corrupts the rebuilt state again before its copy is renewed.
+func TestStateCorruptTwice(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile, "")
 	recovered(t, st, story, "it could not be read")
@@ -210,7 +208,7 @@ func glob(t *testing.T, st *Store, pattern string) []string {
 	return names
 }
 
-// recovered commits twice over a lost state. It checks that the story's state is back
+// recovered commits twice after the loss of a state. It checks that the story's state is restored
 // and that the operator was informed once.
 func recovered(t *testing.T, st *Store, story *statetest.Story, why string) {
 	t.Helper()
@@ -247,9 +245,9 @@ func recovered(t *testing.T, st *Store, story *statetest.Story, why string) {
 	}
 }
 
-// TestHistoryAlone checks that with an unusable copy the state is rebuilt from the
-// history, in IDLE, and asks for the mail since the last one it took.
-func TestHistoryAlone(t *testing.T) {
+// TestRecoveryFromHistoryAlone checks that without a usable copy the state is rebuilt from the
+// history, in IDLE, and requests the mail since the last accepted one.
+func TestRecoveryFromHistoryAlone(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, st *Store){
 		"both corrupt":        func(t *testing.T, st *Store) { put(t, st, stateFile, "{"); put(t, st, prevFile, "") },
 		"corrupt, no copy":    func(t *testing.T, st *Store) { put(t, st, stateFile, "{"); remove(t, st, prevFile) },
@@ -258,7 +256,7 @@ func TestHistoryAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			st, story := startedStore(t)
-			// A month without a readable mailbox, but with a peer.
+			// A month without a readable mailbox, but with messages of a peer.
 			for _, line := range []string{"day 2026-04-02", "09:40 mesh q2; blind", "09:41 mesh q3; blind"} {
 				if strings.HasPrefix(line, "day") {
 					mustRead(t, story, line)
@@ -292,9 +290,9 @@ func TestHistoryAlone(t *testing.T) {
 	}
 }
 
-// TestRecoveryCutShort breaks the commit that recovers at every step that touches the
-// disk. The next one recovers, and the operator is informed once.
-func TestRecoveryCutShort(t *testing.T) {
+// TestInterruptedRecovery breaks the recovering commit at every step that touches the disk. The
+// next commit recovers, and the operator is informed once.
+func TestInterruptedRecovery(t *testing.T) {
 	base, told := startedStore(t)
 	lost := told.S
 	put(t, base, stateFile, "{")
@@ -351,8 +349,8 @@ func TestRecoveryCutShort(t *testing.T) {
 	}
 }
 
-// TestRefusedState checks that a state of a newer program or of another agent is left
-// as it is, with a clear error.
+// TestRefusedState checks that a state of a newer program or of another agent is left unchanged,
+// with a clear error.
 func TestRefusedState(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string
@@ -377,7 +375,7 @@ func TestRefusedState(t *testing.T) {
 	}
 }
 
-// TestNewerCopy has a copy of a newer program and an unusable state.
+// TestNewerCopy checks an unusable state with a copy of a newer program.
 func TestNewerCopy(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile, "{")
@@ -387,8 +385,8 @@ func TestNewerCopy(t *testing.T) {
 	}
 }
 
-// TestFresh checks that an agent that never polled has a new state and no recovery.
-func TestFresh(t *testing.T) {
+// TestNewAgent checks that an agent without any poll has a new state and no recovery.
+func TestNewAgent(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "never", "made"), Agent: "goulard3120"}
 	s, err := st.Read()
 	if err != nil || s.Phase != state.IDLE || s.Serial != 0 || s.Agent != "goulard3120" {
@@ -407,9 +405,9 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestUnwritable checks that a directory that cannot be used causes an error that
-// names it, and that nothing is consumed.
-func TestUnwritable(t *testing.T) {
+// TestUnusableDirectory checks that an unusable directory causes an error that names it, and that
+// no input is consumed.
+func TestUnusableDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -433,8 +431,8 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestLeftovers checks that temporary names left by a crash do no harm.
-func TestLeftovers(t *testing.T) {
+// TestLeftoverTemporaryFiles checks that temporary files of a crash do no harm.
+func TestLeftoverTemporaryFiles(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile+".tmp", "half a sta")
 	if err := os.Link(st.path(prevFile), st.path(prevFile+".tmp")); err != nil {
@@ -452,7 +450,7 @@ func TestLeftovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	statetest.SameState(t, prev, before)
-	// A crash between the two renames leaves both names on one file.
+	// After a crash between the two renames, both names are the same file.
 	remove(t, st, prevFile)
 	if err := os.Link(st.path(stateFile), st.path(prevFile)); err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// What was kept is read as it was kept, or not at all.
-func TestAFileIsReadAsItWasKept(t *testing.T) {
+// A file is read exactly as it was kept, or the read fails.
+func TestChangedFileIsNotRead(t *testing.T) {
 	const text = "To: operator@example.com\r\n\r\nhello\r\n"
 	for name, damage := range map[string]func(path string) error{
 		"zeroed":   func(path string) error { return os.WriteFile(path, make([]byte, len(text)), 0o600) },
@@ -76,8 +76,8 @@ func linkFolder(path string) error {
 	return errors.Join(os.Rename(dir, dir+".away"), os.Symlink(dir+".away", dir))
 }
 
-// Rows of older versions have no sum: any bytes will do.
-func TestAFileWithoutASumIsTakenAsItIs(t *testing.T) {
+// Rows of older versions have no checksum, so any bytes are accepted.
+func TestFileWithoutSumIsRead(t *testing.T) {
 	st := &store.Store{Dir: t.TempDir(), Agent: "a"}
 	if err := st.Keep("messages/one", strings.NewReader("x")); err != nil {
 		t.Fatal(err)
