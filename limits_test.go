@@ -86,7 +86,7 @@ var notLimits = map[string]string{
 	"mesh.journalVersion":          "the format of mesh.log",
 	"mesh.secretLength":            "the form of a secret",
 	"mesh.written":                 "a mark: the code of an answer that is written already",
-	"mesh/natsmesh.maxRows":        "an argument of fleet.Conn.Rows, which TestRows tries: no test fills a registry with so many",
+	"mesh/natsmesh.maxRows":        "an argument of fleet.Conn.Rows, which TestRegistryRows checks: no test fills a registry with so many",
 
 	// turn, commands, cron
 	"commands.allIndent":              "a column, at which a wrapped line goes on",

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestConfigs checks that the configurations are found again, whatever their paths hold.
+// TestConfigs checks that the paths of all configurations are found, with any characters in them.
 func TestConfigs(t *testing.T) {
 	paths := []string{"/a/agent.toml", "/it's/100%/agent.toml", "/with blank/'%'.toml", `/back\slash/x.toml`, "/a --config 'b'/x.toml"}
 	table := "# agentstateloop goulard3120\n17 * * * * run-parts /etc/cron.hourly\n"

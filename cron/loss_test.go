@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLost cuts the table in each way and compares it with the backup that a write left.
-func TestLost(t *testing.T) {
+// TestLostLines truncates the table in each way and compares it with the backup of the last write.
+func TestLostLines(t *testing.T) {
 	const mine = "# mine\nA=b\n\n1 2 * * * one\n3 4 * * * two\n"
 	for name, tt := range map[string]struct {
 		table string
@@ -31,7 +31,7 @@ func TestLost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasPrefix(name, "repaired") { // the next poll saved the table that was cut
+			if strings.HasPrefix(name, "repaired") { // the next poll backed up the truncated table
 				put(t, path, tt.table[:len(tt.table)-len(ours)-1])
 				if _, err := table.Install(t.Context(), job("goulard3120")); err != nil {
 					t.Fatal(err)

@@ -23,8 +23,8 @@ func TestNoProgram(t *testing.T) {
 	}
 }
 
-// crontab(1) runs in the C locale, whatever ours is.
-func TestLocale(t *testing.T) {
+// crontab(1) runs in the C locale, regardless of ours.
+func TestCrontabLocale(t *testing.T) {
 	t.Setenv("LC_ALL", "de_DE.UTF-8")
 	t.Setenv("LANGUAGE", "de")
 	table, _ := newTable(t, `[ "$LC_ALL" = C ] || { echo 'kein crontab' >&2; exit 1; }`)
@@ -33,8 +33,8 @@ func TestLocale(t *testing.T) {
 	}
 }
 
-// A crontab that hangs is killed in time, with all its children.
-func TestHang(t *testing.T) {
+// A crontab that hangs is killed after the timeout, with all its children.
+func TestHangingCrontab(t *testing.T) {
 	withTime(t, func(timeout time.Duration) bool {
 		table, path := newTable(t, `
 mkfifo "$dir/never"
@@ -52,9 +52,9 @@ cat "$dir/never"`)
 	})
 }
 
-// TestPatience checks how long the next processes may take after one that timed out: after
-// a write a tenth, and after a read none is started.
-func TestPatience(t *testing.T) {
+// TestTimeoutAfterTimeout checks the timeout of the processes that follow one that timed out: a
+// tenth after a write. After a read, no further process is started.
+func TestTimeoutAfterTimeout(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		lost   []bool // whether each that timed out was to write
@@ -142,8 +142,7 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// If ctx ends while crontab writes, crontab finishes, and the table is still read
-// back.
+// If ctx ends while crontab writes, crontab finishes and the table is still read back.
 func TestContextEndsWhileWriting(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && cat "$dir/gate"`)
 	put(t, path, foreign)

@@ -104,8 +104,8 @@ func TestInstallAndRemove(t *testing.T) {
 	wantFile(t, path, foreign)
 }
 
-// The first install finds no table, and the last removal removes the table.
-func TestFromNothingToNothing(t *testing.T) {
+// The first install finds no table, and removing the last line removes the table.
+func TestFirstInstallAndLastRemoval(t *testing.T) {
 	table, path := newTable(t, "")
 	change, err := table.Install(t.Context(), job("goulard3120"))
 	if err != nil || change.Backup != "" {
@@ -123,8 +123,8 @@ func TestFromNothingToNothing(t *testing.T) {
 	}
 }
 
-// A table that has the line already is only read.
-func TestEqualIsNotWritten(t *testing.T) {
+// A table that already has the line is only read.
+func TestUnchangedTableIsNotWritten(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = -l ] || { echo "$@" >>"$dir/writes"; exit 1; }`)
 	put(t, path, "a\n"+ours+"\nno newline")
 	change, err := table.Install(t.Context(), job("goulard3120"))
@@ -182,8 +182,8 @@ func TestNoCrontab(t *testing.T) {
 	}
 }
 
-// A table that cannot be read is not empty. It is not overwritten.
-func TestUnreadableIsNotEmpty(t *testing.T) {
+// A table that cannot be read does not count as empty, and is not overwritten.
+func TestUnreadableTableIsNotOverwritten(t *testing.T) {
 	for _, tt := range []struct {
 		name, quirk string
 		is          error
@@ -220,9 +220,8 @@ func TestUnreadableIsNotEmpty(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong while writing, one of the two tables is installed
-// afterwards, and the error says which.
-func TestWriteGoesWrong(t *testing.T) {
+// After any failure of a write, one of the two tables is installed, and the error names it.
+func TestFailingWrite(t *testing.T) {
 	for _, tt := range []struct{ name, quirk, want string }{
 		{"refused", `[ "$1" = - ] && { echo 'errors in crontab file' >&2; exit 1; }`, "the table is unchanged"},
 		{"not written, exit 0", `[ "$1" = - ] && exit 0`, "the table is unchanged"},
@@ -266,8 +265,8 @@ func TestRestoreWithoutFinalNewline(t *testing.T) {
 	wantFile(t, path, "a\nb\n")
 }
 
-// A write that installed the table succeeded, whatever the exit code.
-func TestWrittenInSpiteOfTheExitCode(t *testing.T) {
+// A write that installed the table succeeded, with any exit code.
+func TestWrittenDespiteExitCode(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && { "$real" -; exit 1; }`)
 	put(t, path, foreign)
 	if change, err := table.Install(t.Context(), job("goulard3120")); err != nil || !change.Wrote {
@@ -276,8 +275,8 @@ func TestWrittenInSpiteOfTheExitCode(t *testing.T) {
 	wantFile(t, path, foreign+ours+"\n")
 }
 
-// If even the restoration fails, the error names a backup with the user's lines.
-// Later writes do not remove that backup.
+// If the restoration fails, too, the error names a backup with the user's lines, and later writes
+// keep that backup.
 func TestRestorationFails(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && { echo '0 0 * * * mangled' >"$table"; exit 0; }`)
 	put(t, path, foreign)
@@ -295,7 +294,7 @@ func TestRestorationFails(t *testing.T) {
 }
 
 // A table that another program wrote between our write and our reading is saved.
-func TestFoundInsteadIsKept(t *testing.T) {
+func TestConcurrentTableIsSaved(t *testing.T) {
 	table, path := newTable(t, `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; echo '1 1 * * * edited' >"$table"; exit 0; fi`)
 	put(t, path, foreign)
 	_, err := table.Install(t.Context(), job("goulard3120"))
@@ -303,8 +302,8 @@ func TestFoundInsteadIsKept(t *testing.T) {
 	wantFile(t, strings.TrimSuffix(kept, ")"), "1 1 * * * edited\n")
 }
 
-// While another process holds the lock, nothing is read or written, and the wait
-// times out.
+// While another process holds the lock, the table is neither read nor written, and the wait times
+// out.
 func TestLockIsHeld(t *testing.T) {
 	table, path := newTable(t, "")
 	put(t, path, foreign)
@@ -323,7 +322,7 @@ func TestLockIsHeld(t *testing.T) {
 	}
 }
 
-// Twenty concurrent agents lose no line, neither theirs nor the user's.
+// Twenty concurrent agents lose no line of theirs or the user's.
 func TestManyAgents(t *testing.T) {
 	table, path := newTable(t, "")
 	table.Timeout = time.Minute
@@ -354,8 +353,8 @@ func TestManyAgents(t *testing.T) {
 	}
 }
 
-// A write that failed is the reason, also where the table cannot be read afterwards.
-func TestReasonOfAWrite(t *testing.T) {
+// The error is that of the failed write, even if the table cannot be read afterwards.
+func TestWriteErrorIsReported(t *testing.T) {
 	table, path := newTable(t, `if [ "$1" = - ]; then : >"$dir/wrote"; echo 'errors in crontab file' >&2; exit 1; fi
 		if [ "$1" = -l ] && [ -e "$dir/wrote" ]; then mkfifo "$dir/never"; cat "$dir/never"; fi`)
 	put(t, path, foreign)

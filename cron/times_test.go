@@ -9,8 +9,7 @@ import (
 	"agentstateloop/cron"
 )
 
-// firings returns the times of at from one instant to another, as the clocks of zone
-// show them.
+// firings returns the times between two instants at which at fires, in the local time of zone.
 func firings(t *testing.T, zone, at, from, to string) string {
 	t.Helper()
 	loc, err := time.LoadLocation(zone)
@@ -39,8 +38,8 @@ func firings(t *testing.T, zone, at, from, to string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestTimesOverClockChanges follows crontab times over days on which the clocks are
-// changed: a fixed time comes once a day, and what follows the clock does what it shows.
+// TestTimesOverClockChanges checks crontab times on days with a clock change: a fixed time fires
+// once a day, and a repeating one follows the local time.
 func TestTimesOverClockChanges(t *testing.T) {
 	for _, c := range []struct{ name, zone, at, from, to, want string }{
 		{"an ordinary day", "Europe/Berlin", "0 8 * * 1-5", "2026-03-06 12:00", "2026-03-10 12:00", "9 08:00+01:00, 10 08:00+01:00"},
@@ -80,9 +79,8 @@ func TestTimesOverClockChanges(t *testing.T) {
 	}
 }
 
-// TestTimesWithinARepeatedHour asks for the next time from each side of the hour that
-// comes twice.
-func TestTimesWithinARepeatedHour(t *testing.T) {
+// TestTimesWithinRepeatedHour computes the next time from each side of the hour that occurs twice.
+func TestTimesWithinRepeatedHour(t *testing.T) {
 	loc, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -105,8 +103,8 @@ func TestTimesWithinARepeatedHour(t *testing.T) {
 	}
 }
 
-// TestTimesThatAreWrong checks that errors name the field.
-func TestTimesThatAreWrong(t *testing.T) {
+// TestInvalidTimes checks that errors name the field.
+func TestInvalidTimes(t *testing.T) {
 	for at, want := range map[string]string{
 		"":                      "is empty",
 		"0 8 * *":               "4 of five fields",
@@ -141,8 +139,8 @@ func TestTimesThatAreWrong(t *testing.T) {
 	}
 }
 
-// FuzzTimes checks that whatever is taken has a next time after the one before, to the
-// minute, in zones with changes of the clock.
+// FuzzTimes checks that valid times have a next time later than the last one, to the minute, in
+// zones with clock changes.
 func FuzzTimes(f *testing.F) {
 	for _, at := range []string{"0 8 * * 1-5", "@daily", "*/7 2 29 2 *", "30 2 * * sun", "0-59/3 22-2 * jan-mar *", "5,5 1 1 1 1"} {
 		f.Add(at, int64(1774742400))

@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestDelivery checks what is read of the subject of an acknowledgement.
-func TestDelivery(t *testing.T) {
+// TestParseAckSubject checks the values that are parsed from the subject of an acknowledgement.
+func TestParseAckSubject(t *testing.T) {
 	at := time.Unix(1, 500).UTC()
 	for reply, want := range map[string]uint64{
 		"$JS.ACK.ASL_BOX.goulard.1.7.3.1000000500.0":              7,
@@ -26,7 +26,7 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
-// TestParseHalt checks that a value that cannot be read is not taken for GO.
+// TestParseHalt checks that an unreadable value does not count as GO.
 func TestParseHalt(t *testing.T) {
 	for value, want := range map[string]string{
 		`{"halted":true,"by":"a","at":"2026-01-02T03:04:05Z"}`: "true",
@@ -53,8 +53,8 @@ func TestParseHalt(t *testing.T) {
 	}
 }
 
-// TestChunks checks into how many pieces a file is cut.
-func TestChunks(t *testing.T) {
+// TestChunkCount checks the number of chunks of a file.
+func TestChunkCount(t *testing.T) {
 	for size, want := range map[int64]int{0: 1, 1: 1, chunkSize: 1, chunkSize + 1: 2, 16 << 20: 64} {
 		if got := chunks(size); got != want {
 			t.Errorf("%d bytes: %d chunks, want %d", size, got, want)

@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestWhichOfTwoCounts checks which of two sources counts where an answer, a delivery or an
-// error has both.
-func TestWhichOfTwoCounts(t *testing.T) {
-	// The engine writes its headers behind those of a sender, which may have the same names.
+// TestPrecedenceOfHeaders checks which source takes precedence if a response, a delivery or an
+// error has two.
+func TestPrecedenceOfHeaders(t *testing.T) {
+	// The server appends its headers to those of a sender, which may have the same names.
 	m := &nats.Msg{Data: []byte(`{"halted":true}`), Header: nats.Header{
 		"Nats-Sequence": {"1", "7"}, "Nats-Time-Stamp": {"2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"},
 		"Nats-Subject": {whoSubject("mallory"), whoSubject("alice")}, headerAt: {"2026-01-02T03:04:04Z"},
@@ -45,7 +45,7 @@ func TestWhichOfTwoCounts(t *testing.T) {
 		}
 	}
 
-	// A status counts unless a stream holds the message: its sender chose it then.
+	// A status header counts unless a stream stores the message, because then the sender wrote it.
 	for stream, want := range map[string]int{"": 503, BoxStream: 0} {
 		header := nats.Header{"Status": {"503"}}
 		if stream != "" {
@@ -56,7 +56,7 @@ func TestWhichOfTwoCounts(t *testing.T) {
 		}
 	}
 
-	// The subject says who sent a message, and the newest delivery is acknowledged.
+	// The subject names the sender of a message, and the newest delivery is acknowledged.
 	c := &Conn{Handle: "alice"}
 	i := c.item(&nats.Msg{Subject: boxSubject("alice", "bob"), Reply: "$JS.ACK.ASL_BOX.alice.1.7.3.1000000500.0", Header: nats.Header{headerID: {"m"}}})
 	if i.To != "alice" || i.From != "bob" || i.ID != "m" || i.sequence != 7 {
@@ -72,9 +72,9 @@ func TestWhichOfTwoCounts(t *testing.T) {
 	}
 }
 
-// TestWhoChooses checks that the operator's choice counts: of the time of a call, and of
-// the room of a stream that has a limit.
-func TestWhoChooses(t *testing.T) {
+// TestConfiguredValuesCount checks that the operator's values are used for the timeout of a call
+// and the limit of a stream.
+func TestConfiguredValuesCount(t *testing.T) {
 	c := &Conn{Timeout: 4 * time.Second}
 	if c.timeout() != 4*time.Second || c.patience() != 2*time.Second {
 		t.Errorf("a call has %v, and a try of it %v", c.timeout(), c.patience())
@@ -95,8 +95,9 @@ func TestWhoChooses(t *testing.T) {
 	}
 }
 
-// TestHowAPullEnds checks how many messages a pull of ten has, of which two have come.
-func TestHowAPullEnds(t *testing.T) {
+// TestPullStatus checks the number of messages of a pull of ten, after two have arrived, for each
+// status.
+func TestPullStatus(t *testing.T) {
 	f := &flight{link: &link{}}
 	for _, tt := range []struct {
 		status  int
@@ -115,8 +116,8 @@ func TestHowAPullEnds(t *testing.T) {
 	}
 }
 
-// TestWhichErrorCounts checks the error of a call that has two.
-func TestWhichErrorCounts(t *testing.T) {
+// TestErrorPrecedence checks the error of a call with two errors.
+func TestErrorPrecedence(t *testing.T) {
 	lostLink, gaveUp := errors.New("the link"), errors.New("the caller gave up")
 	asked, giveUp := context.WithCancelCause(t.Context())
 	c := new(Conn)
@@ -145,9 +146,9 @@ func TestWhichErrorCounts(t *testing.T) {
 	}
 }
 
-// TestHaltIsHeardFirst checks that calls of the doorbell do not hide a HALT, and that one
-// that was heard before counts until another is.
-func TestHaltIsHeardFirst(t *testing.T) {
+// TestHaltIsReadBeforeRings checks that rings do not hide a HALT, and that the last HALT counts
+// until the next one.
+func TestHaltIsReadBeforeRings(t *testing.T) {
 	b := &bell{rung: make(chan *nats.Msg, 2*queued), halt: make(chan *nats.Msg, 1)}
 	for _, m := range ringing(2*queued, "bob") {
 		b.rung <- m
@@ -160,8 +161,8 @@ func TestHaltIsHeardFirst(t *testing.T) {
 	}
 }
 
-// TestTheServerThatFailedIsTriedLast checks the order of servers.
-func TestTheServerThatFailedIsTriedLast(t *testing.T) {
+// TestFailedServerIsTriedLast checks the order in which servers are tried.
+func TestFailedServerIsTriedLast(t *testing.T) {
 	seed, _, err := NewKey()
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestServers checks which addresses of servers are taken.
-func TestServers(t *testing.T) {
+// TestServerAddresses checks which server addresses are accepted.
+func TestServerAddresses(t *testing.T) {
 	for urls, want := range map[string]string{
 		"tls://n1.example.com":                         "tls://n1.example.com:4222",
 		"tls://n1:4222, tls://n2:4223":                 "tls://n1:4222 tls://n2:4223",
@@ -41,9 +41,9 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestServersThatAreNone checks the errors of servers that are away, silent, or not of
-// NATS: each names the server, and none outlives the timeout.
-func TestServersThatAreNone(t *testing.T) {
+// TestUnusableServers checks the errors for servers that are down, silent, or not NATS: each names
+// the server and occurs within the timeout.
+func TestUnusableServers(t *testing.T) {
 	seed, _, err := NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -104,9 +104,9 @@ func listening(t *testing.T, serve func(net.Conn)) net.Listener {
 	return l
 }
 
-// TestKeysThatCannotBeRead checks that a seed that is missing or wrong is a matter of the
-// key, unless the caller gave up.
-func TestKeysThatCannotBeRead(t *testing.T) {
+// TestUnreadableKeys checks that a missing or malformed seed is a failure of the key, unless the
+// caller gave up.
+func TestUnreadableKeys(t *testing.T) {
 	for name, seed := range map[string]func(context.Context) (string, error){
 		"none":    nil,
 		"missing": func(context.Context) (string, error) { return "", errors.New("no such file") },
@@ -125,9 +125,9 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestAChainThatDidNotVerify checks that TLS is asked once more for a chain that its
-// first configuration did not verify, and no third time.
-func TestAChainThatDidNotVerify(t *testing.T) {
+// TestTLSRetriesUnverifiedChain checks that TLS is retried once for a chain that the first
+// configuration did not verify.
+func TestTLSRetriesUnverifiedChain(t *testing.T) {
 	web := httptest.NewTLSServer(nil)
 	defer web.Close()
 	believed := x509.NewCertPool()
@@ -142,7 +142,7 @@ func TestAChainThatDidNotVerify(t *testing.T) {
 		"never":         {[]*x509.CertPool{x509.NewCertPool(), x509.NewCertPool(), believed}, 2, false},
 	} {
 		var asked, connected atomic.Int32
-		verified := make([]chan bool, len(tt.pools)) // of each connection
+		verified := make([]chan bool, len(tt.pools)) // by connection
 		for i := range verified {
 			verified[i] = make(chan bool, 1)
 		}

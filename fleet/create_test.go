@@ -13,19 +13,19 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// creating asks an engine as its administrator.
-type creating struct {
+// createTest calls a server as its administrator.
+type createTest struct {
 	t   *testing.T
 	ask fleet.Ask
 }
 
-func newCreating(t *testing.T) creating {
+func newCreateTest(t *testing.T) createTest {
 	e := fleettest.Start(t, "alice", "bob")
-	return creating{t, fleettest.Asker(e.Conn(""))}
+	return createTest{t, fleettest.Asker(e.Conn(""))}
 }
 
-// api makes a request that must succeed, and returns its answer.
-func (c creating) api(subject string, request any) map[string]any {
+// api makes a request that must succeed, and returns the response.
+func (c createTest) api(subject string, request any) map[string]any {
 	c.t.Helper()
 	var body []byte
 	if request != nil {
@@ -46,13 +46,13 @@ func (c creating) api(subject string, request any) map[string]any {
 }
 
 // config returns the configuration of a stream or a consumer.
-func (c creating) config(subject string) map[string]any {
+func (c createTest) config(subject string) map[string]any {
 	c.t.Helper()
 	return c.api(subject, nil)["config"].(map[string]any)
 }
 
-// create returns what Create did, by asset.
-func (c creating) create(check bool) map[string]fleet.Change {
+// create runs Create and returns the changes by asset.
+func (c createTest) create(check bool) map[string]fleet.Change {
 	c.t.Helper()
 	changes, err := fleet.Create(c.t.Context(), c.ask, fleet.Wanted{Handles: []string{"bob", "alice", "bob"}, Servers: 1, Check: check})
 	if err != nil {
@@ -68,8 +68,8 @@ func (c creating) create(check bool) map[string]fleet.Change {
 	return did
 }
 
-// all checks that the same was done with all assets.
-func (c creating) all(did map[string]fleet.Change, want string) {
+// all checks that every asset has the same change.
+func (c createTest) all(did map[string]fleet.Change, want string) {
 	c.t.Helper()
 	for asset, change := range did {
 		if change.Did != want || len(change.What) > 0 || change.Hint != "" {
@@ -78,11 +78,11 @@ func (c creating) all(did map[string]fleet.Change, want string) {
 	}
 }
 
-// TestCreate checks that an engine that has nothing gets everything, that a check changes
-// nothing, and that all is the same the second time.
+// TestCreate checks that an empty server gets all assets, that a check changes nothing, and that a
+// second run changes nothing.
 func TestCreate(t *testing.T) {
 	t.Parallel()
-	c := newCreating(t)
+	c := newCreateTest(t)
 	c.all(c.create(false), fleet.Same)
 	for _, a := range fleet.Assets(1) {
 		c.api("STREAM.DELETE."+a.Stream.Name, nil)
@@ -103,11 +103,11 @@ func TestCreate(t *testing.T) {
 	c.all(c.create(false), fleet.Same)
 }
 
-// TestMend checks that settings which were changed are mended and named, and that what
-// an administrator may choose stays.
-func TestMend(t *testing.T) {
+// TestCreateRepairsSettings checks that changed settings are repaired and named, and that the
+// administrator's own choices stay.
+func TestCreateRepairsSettings(t *testing.T) {
 	t.Parallel()
-	c := newCreating(t)
+	c := newCreateTest(t)
 	for stream, changed := range map[string]map[string]any{
 		"ASL_BOX":     {"max_msgs_per_subject": 10, "discard_new_per_subject": false, "max_msg_size": 1000, "duplicate_window": 120e9, "description": "ours", "max_bytes": 5 << 20},
 		"ASL_BLOB":    {"max_age": 3600e9},
@@ -146,11 +146,11 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeft checks that nothing is changed that would delete messages, or that the
-// engine cannot change, and what the administrator is told.
-func TestWhatIsLeft(t *testing.T) {
+// TestCreateKeepsUnsafeDifferences checks that Create leaves differences alone if the change would
+// delete messages or the server cannot make it, and how the administrator is informed.
+func TestCreateKeepsUnsafeDifferences(t *testing.T) {
 	t.Parallel()
-	c := newCreating(t)
+	c := newCreateTest(t)
 	who := c.config("STREAM.INFO.KV_asl-who")
 	who["max_msgs_per_subject"], who["max_bytes"] = 5, -1
 	c.api("STREAM.UPDATE.KV_asl-who", who)
@@ -165,7 +165,7 @@ func TestWhatIsLeft(t *testing.T) {
 	bob := fleet.Mailbox("bob")
 	bob.Push = "asl.pushed"
 	c.api("CONSUMER.DURABLE.CREATE.ASL_BOX.bob", map[string]any{"stream_name": "ASL_BOX", "config": bob, "action": "create"})
-	for range 2 { // once it is made out, it is found again
+	for range 2 { // the second run finds the same differences
 		did := c.create(false)
 		for asset, want := range map[string][2]string{
 			"KV_asl-who":  {"max_msgs_per_subject 5 instead of 1: the new limit could delete messages", "nats stream edit KV_asl-who --max-msgs-per-subject=1"},
@@ -189,8 +189,8 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestCreateErrors checks that an engine which refuses or is none is told in words, with
-// what was done before.
+// TestCreateErrors checks the errors for a server that refuses a call or is not a NATS server, and
+// the changes made before.
 func TestCreateErrors(t *testing.T) {
 	made := []byte(`{"config":{}}`)
 	for want, ask := range map[string]fleet.Ask{
@@ -206,7 +206,7 @@ func TestCreateErrors(t *testing.T) {
 	}
 }
 
-// refusing is an engine that has nothing, and refuses one call.
+// refusing is an empty server that refuses one call.
 func refusing(call string, answer []byte) fleet.Ask {
 	return func(_ context.Context, subject string, _ []byte) ([]byte, error) {
 		number := 0
@@ -224,8 +224,8 @@ func refusing(call string, answer []byte) fleet.Ask {
 	}
 }
 
-// TestCreateManyMailboxes checks that Create makes each mailbox once and returns them in
-// order, and that an error names the one that cannot be made and leaves those that were made.
+// TestCreateManyMailboxes checks that Create creates each mailbox once and returns them in order,
+// and that an error names the failed one and keeps the others.
 func TestCreateManyMailboxes(t *testing.T) {
 	t.Parallel()
 	var handles []string

@@ -12,9 +12,9 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// TestNobodyAnswers checks the error of a request that no part of the engine serves, which
-// says what may be missing.
-func TestNobodyAnswers(t *testing.T) {
+// TestRequestWithoutResponder checks that the error of a request without a responder suggests what
+// may be missing.
+func TestRequestWithoutResponder(t *testing.T) {
 	t.Parallel()
 	conn := fleettest.Start(t, "alice").Conn("")
 	_, err := conn.Request(t.Context(), "nothing", nil, nil)
@@ -23,9 +23,9 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// TestAServerWithoutKeys checks what is said of a server that greets without asking for a
-// key, as one does that runs without its configuration.
-func TestAServerWithoutKeys(t *testing.T) {
+// TestServerWithoutKeys checks the error for a server that does not ask for a key in its greeting,
+// because it runs without its configuration.
+func TestServerWithoutKeys(t *testing.T) {
 	key := fleettest.NewKey(t)
 	conn := &fleet.Conn{
 		URL: "nats://127.0.0.1:4222", Handle: "alice",

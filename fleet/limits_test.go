@@ -15,10 +15,10 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
-// TestLimits tries each limit of the engine's clients and of its streams at its edge.
+// TestLimits checks each limit of the clients and streams at its boundary.
 func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
-	within := func(stream string, size int64) bool { // the limit of a stream on one message
+	within := func(stream string, size int64) bool { // a stream's limit on one message
 		i := slices.IndexFunc(Assets(1), func(a Asset) bool { return a.Stream.Name == stream })
 		return size <= int64(Assets(1)[i].Stream.MaxSize)
 	}
@@ -32,7 +32,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxReplicas", Max: 3, Within: func(_ *testing.T, n int64) bool { return Replicas(int(n)) == int(n) }},
 		{Const: "chunkSize", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool { return chunks(n) == 1 && chunks(n+256<<10) == 2 }},
-		{Const: "chunkSize", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool { // as another agent published it
+		{Const: "chunkSize", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool { // published by another agent
 			header := nats.Header{"Nats-Sequence": {"1"}, "Nats-Time-Stamp": {"2026-01-02T03:04:05Z"}}
 			_, _, err := new(Blob).chunk(&flight{link: &link{}}, answer{Msg: &nats.Msg{Header: header, Data: []byte(x(n))}}, 1)
 			return err == nil
@@ -42,11 +42,11 @@ func TestLimits(t *testing.T) {
 			return err == nil
 		}},
 		{Const: "maxToken", Max: 63, Within: func(_ *testing.T, n int64) bool { return HostToken(x(n)) == x(n) }},
-		{Const: "maxRings", Max: 64, Within: func(_ *testing.T, n int64) bool { return len(heard(ringing(n, "bob")).Rings) == int(n) }},
-		{Const: "maxFrom", Max: 256, Within: func(_ *testing.T, n int64) bool { return heard(ringing(1, x(n))).Rings[0].From == x(n) }},
-		{Const: "queued", Max: 1024, Within: func(_ *testing.T, n int64) bool { // HALT behind calls of the doorbell
+		{Const: "maxRings", Max: 64, Within: func(_ *testing.T, n int64) bool { return len(hearAll(ringing(n, "bob")).Rings) == int(n) }},
+		{Const: "maxFrom", Max: 256, Within: func(_ *testing.T, n int64) bool { return hearAll(ringing(1, x(n))).Rings[0].From == x(n) }},
+		{Const: "queued", Max: 1024, Within: func(_ *testing.T, n int64) bool { // HALT after rings
 			halt := &nats.Msg{Subject: haltSubject, Data: []byte(`{"halted":true}`)}
-			return heard(append(ringing(n-1, "bob"), halt)).Halt.Halted
+			return hearAll(append(ringing(n-1, "bob"), halt)).Halt.Halted
 		}},
 		{Const: "atOnce", Max: 8, Within: func(t *testing.T, n int64) bool { return madeAtOnce(t, n) == n }},
 
@@ -72,7 +72,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// ringing returns n calls of the doorbell from an agent.
+// ringing returns n rings from an agent.
 func ringing(n int64, from string) (rings []*nats.Msg) {
 	for range n {
 		rings = append(rings, &nats.Msg{Subject: wakeupSubject("alice"), Data: []byte(from)})
@@ -80,8 +80,8 @@ func ringing(n int64, from string) (rings []*nats.Msg) {
 	return rings
 }
 
-// heard returns what is read at once of so many messages.
-func heard(messages []*nats.Msg) Heard {
+// hearAll returns the result of one hear of all these messages.
+func hearAll(messages []*nats.Msg) Heard {
 	b := &bell{rung: make(chan *nats.Msg, len(messages))}
 	for _, m := range messages[1:] {
 		b.rung <- m
@@ -89,9 +89,8 @@ func heard(messages []*nats.Msg) Heard {
 	return new(Conn).hear(b, messages[0])
 }
 
-// TestCallsThatStay checks that calls of the doorbell that are too many to be read at once
-// are not lost.
-func TestCallsThatStay(t *testing.T) {
+// TestExcessRingsStay checks that rings beyond the limit of one hear are not lost.
+func TestExcessRingsStay(t *testing.T) {
 	b := &bell{rung: make(chan *nats.Msg, queued+1)}
 	for _, m := range ringing(queued+1, "bob") {
 		b.rung <- m
@@ -102,7 +101,7 @@ func TestCallsThatStay(t *testing.T) {
 	}
 }
 
-// madeAtOnce returns how many of n mailboxes are asked for before an answer comes.
+// madeAtOnce returns how many of n mailboxes are requested before the first response.
 func madeAtOnce(t *testing.T, n int64) (asked int64) {
 	synctest.Test(t, func(t *testing.T) {
 		began, answer := make(chan bool, n), make(chan bool)
@@ -127,13 +126,13 @@ func madeAtOnce(t *testing.T, n int64) (asked int64) {
 	return asked
 }
 
-// connected returns a connection that is not used.
+// connected returns a connection that is never used.
 func connected() (*Conn, *link) {
 	l := &link{nc: new(nats.Conn)}
 	return &Conn{link: l}, l
 }
 
-// tries returns when a call is tried that a server answers with an error that passes.
+// tries returns the times at which a call is tried if a server answers with a temporary error.
 func tries(t *testing.T) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := connected()
@@ -145,14 +144,14 @@ func tries(t *testing.T) (times []time.Duration) {
 		if !errors.Is(err, errStrange) {
 			t.Error(err)
 		}
-		times = append(times, time.Since(began)) // it gave up
+		times = append(times, time.Since(began)) // gave up
 	})
 	return times
 }
 
-// TestPauses checks the pauses of a call that fails in passing, which grow, and when it is
-// given up.
-func TestPauses(t *testing.T) {
+// TestRetryPauses checks that the pauses between the tries of a failing call grow, and when it
+// gives up.
+func TestRetryPauses(t *testing.T) {
 	times := tries(t)
 	if last := times[len(times)-1]; last != 30*time.Second {
 		t.Errorf("a call was given up after %v", last)

@@ -18,8 +18,8 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// TestPlan checks what is planned for one, two and three servers, on this machine and on
-// others, and that nats-server takes each configuration, once its gaps are filled.
+// TestPlan checks the plans for one, two and three servers, on this machine and on others, and that
+// nats-server accepts each configuration with its placeholders filled in.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	program := fleettest.Program(t)
@@ -76,7 +76,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// accepted checks that nats-server takes a configuration.
+// accepted checks that nats-server accepts a configuration.
 func accepted(t *testing.T, program, text string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -111,7 +111,7 @@ func accepted(t *testing.T, program, text string) {
 	}
 }
 
-// TestPlanErrors checks what cannot be planned, and that no error quotes a seed.
+// TestPlanErrors checks the errors of invalid plans, and that none quotes a seed.
 func TestPlanErrors(t *testing.T) {
 	seed, public, err := fleet.NewKey()
 	if err != nil {
@@ -142,9 +142,9 @@ func TestPlanErrors(t *testing.T) {
 	}
 }
 
-// TestRightsHoldNoWildcards checks that each right names the handle where it is not for
-// what everybody may use, and nothing that manages streams.
-func TestRightsHoldNoWildcards(t *testing.T) {
+// TestRightsNameTheHandle checks that each right names the handle, except for shared subjects, and
+// that no right manages streams.
+func TestRightsNameTheHandle(t *testing.T) {
 	r := fleet.Rights("alice")
 	everybody := regexp.MustCompile(`^(cmd\.agent\.\*\.wakeup|\$KV\.asl-mesh\.halt|\$JS\.API\.DIRECT\.GET\.KV_asl-(who|mesh)(\.>)?)$`)
 	for _, subject := range append(r.Publish, r.Subscribe...) {

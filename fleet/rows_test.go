@@ -14,9 +14,9 @@ import (
 	"agentstateloop/internal/testkit/fleettest/memory"
 )
 
-// TestRows checks how many rows of the registry are read at most, and that a row that has
-// not changed is stored again, in the place of the one before.
-func TestRows(t *testing.T) {
+// TestRegistryRows checks the limit on the rows that are read, and that an unchanged row is stored
+// again in place of the previous one.
+func TestRegistryRows(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	c, public := inMemory(t, func() time.Time { return now })
 	for i := range 3 {
@@ -42,9 +42,9 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestAFileThatIsGone checks that an engine is asked for it three times, with pauses: the
-// server that answered may lag behind the others.
-func TestAFileThatIsGone(t *testing.T) {
+// TestMissingFileIsRetried checks that a missing file is requested three times with pauses, because
+// the responding server may lag behind the others.
+func TestMissingFileIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := inMemory(t, nil)
 		began := time.Now()
@@ -57,7 +57,7 @@ func TestAFileThatIsGone(t *testing.T) {
 	})
 }
 
-// inMemory returns a connection of alice with an engine in memory, and her public key.
+// inMemory returns a connection of alice to an in-memory server, and her public key.
 func inMemory(t *testing.T, now func() time.Time) (c *fleet.Conn, public string) {
 	t.Helper()
 	seed, public, err := fleet.NewKey()

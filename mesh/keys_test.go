@@ -172,8 +172,8 @@ func TestSendRequiresReceipt(t *testing.T) {
 			t.Error("a nudge that nothing shows to be taken counts")
 		}
 	}
-	// A response without a body or with plain text is no receipt. An HTML page comes from another
-	// service.
+	// A response without a body or with plain text does not confirm the message. An HTML page comes
+	// from another service.
 	for _, c := range []struct{ kind, body string }{{"", ""}, {"text/plain", "OK"}, {"application/json", `"queued"`}, {"application/json", "[]"}} {
 		client := serve(t, answer(200, c.kind, c.body))
 		if _, err := client.Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"}); !errors.Is(err, ErrNotTaken) {
