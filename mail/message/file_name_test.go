@@ -63,8 +63,8 @@ func mailWithFiles(t testing.TB) (raw []byte, names []string) {
 	return render(t, d), names
 }
 
-// TestFileNames checks that each name arrives in any script and adds no header field. The first
-// reader is ours, the second one knows RFC 2231, and the third one only the name in Content-Type.
+// TestFileNames checks that each name arrives in any script and adds no header field, for a reader
+// that knows RFC 2231, for one that only knows the name in Content-Type, and for ours.
 func TestFileNames(t *testing.T) {
 	raw, names := mailWithFiles(t)
 	m, err := netmail.ReadMessage(bytes.NewReader(raw))
