@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	if code, ok := Become(os.Args, os.Stderr); ok {
 		os.Exit(code)
 	}
-	if err := testkit.InMemoryWithoutBoxes(); err != nil {
+	if err := testkit.InMemoryWithoutSandboxes(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitError)
 	}

@@ -54,8 +54,8 @@ func TestSetAndUnset(t *testing.T) {
 	}
 }
 
-// Both lines change in one edit, and each keeps its place.
-func TestSetTheAlarmLine(t *testing.T) {
+// Both lines change in one edit and keep their positions.
+func TestSetAlarmLine(t *testing.T) {
 	old := strings.Replace(ours, "*/30", "*/1", 1)
 	stale := strings.Replace(ringing, "12 14", "1 2", 1)
 	alarmed := "* * * * * x # agentstateloop alarm" // an agent of that name

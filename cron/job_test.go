@@ -44,7 +44,7 @@ func TestJobLine(t *testing.T) {
 	}
 }
 
-// The alarm line has no arguments of its own, and its own tag.
+// The alarm line has no extra arguments, and a tag of its own.
 func TestAlarmLine(t *testing.T) {
 	j := job("goulard3120")
 	j.Args = []string{"--linger", "50s"}

@@ -24,7 +24,7 @@ fi
 `
 
 func TestHeaderShown(t *testing.T) {
-	for _, mine := range []string{"", header} { // one that the user pasted is a foreign line
+	for _, mine := range []string{"", header} { // a header that the user pasted is a foreign line
 		table, path := newTable(t, writesHeader)
 		put(t, path, header+mine+foreign)
 		j := job("goulard3120")
@@ -67,7 +67,7 @@ const printsEscapes = `
 [ "$1" = -l ] && [ -e "$table" ] && exec sed "s/$(printf '\r')/\\\\r/g" "$table"
 `
 
-// A table is not written if the listing may show bytes that it does not contain.
+// A table is not written if the listing may contain bytes that the table does not have.
 func TestEscapesAreRefused(t *testing.T) {
 	for _, tt := range []struct{ name, quirk, table, want string }{
 		{"a carriage return", printsEscapes, "A=b\n0 5 * * * backup\r\n", `line 2 of "crontab -l"`},
@@ -117,7 +117,7 @@ func TestHarmlessEscapes(t *testing.T) {
 	wantFile(t, path, ours+"\n")
 }
 
-// Nothing is written if two readings of the table contradict each other.
+// The table is not written if two readings of it differ.
 func TestTwoReadingsDiffer(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = -l ] && [ "$CRONTAB_NOHEADER" != N ] && exec head -n 1 "$table"`)
 	put(t, path, foreign)

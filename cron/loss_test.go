@@ -31,7 +31,7 @@ func TestFindsLostLines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasPrefix(name, "repaired") { // the next poll saved the table that was cut
+			if strings.HasPrefix(name, "repaired") { // the next poll backed up the truncated table
 				put(t, path, tt.table[:len(tt.table)-len(ours)-1])
 				if _, err := table.Install(t.Context(), job("goulard3120")); err != nil {
 					t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"agentstateloop/internal/testkit"
 )
 
-// Only a process that may not gain privileges cannot use a set-id program.
-func TestObstacle(t *testing.T) {
+// Only a process that cannot gain privileges is unable to run a set-id program.
+func TestSetIDObstacle(t *testing.T) {
 	dir := t.TempDir()
 	proc := filepath.Join(dir, "proc")
 	program := filepath.Join(dir, "crontab")
@@ -56,7 +56,7 @@ func TestObstacle(t *testing.T) {
 	}
 }
 
-// The real crontab of Debian, in a process that the kernel restricts.
+// TestRealObstacle runs the real crontab of Debian in a process that the kernel restricts.
 func TestRealObstacle(t *testing.T) {
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "1" {
 		t.Skip("needs root and a real crontab: set AGENTSTATELOOP_REQUIRE_REAL=1")
@@ -69,7 +69,7 @@ func TestRealObstacle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Every user can run a program in this folder.
+	// All users can run a program in this folder.
 	program := filepath.Join("/usr/local/bin", "agentstateloop-"+filepath.Base(t.TempDir()))
 	data, err := os.ReadFile(self)
 	if err != nil {

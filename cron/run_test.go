@@ -142,8 +142,7 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// If ctx ends while crontab writes, crontab finishes, and the table is still read
-// back.
+// If ctx ends while crontab writes, crontab finishes and the table is still read back.
 func TestContextEndsWhileWriting(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && cat "$dir/gate"`)
 	put(t, path, foreign)

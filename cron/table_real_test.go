@@ -97,7 +97,7 @@ func likeSpool(dir string) error {
 func testRealCrontab(t *testing.T) {
 	dir := t.TempDir()
 	table := Table{Lock: filepath.Join(dir, "lock"), Backup: filepath.Join(dir, "backups"), Timeout: 20 * time.Second}
-	raw := filepath.Join(spool, "root") // the file itself; root may read it
+	raw := filepath.Join(spool, "root") // the file of the table, readable by root
 	wantSpool := func(t *testing.T, want string) {
 		t.Helper()
 		got, err := os.ReadFile(raw)

@@ -276,8 +276,8 @@ func TestIgnoresExitCodeAfterWrite(t *testing.T) {
 	wantFile(t, path, foreign+ours+"\n")
 }
 
-// If even the restoration fails, the error names a backup with the user's lines.
-// Later writes do not remove that backup.
+// If the restoration fails, too, the error names a backup with the user's lines, and later writes
+// keep that backup.
 func TestRestoreFails(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && { echo '0 0 * * * mangled' >"$table"; exit 0; }`)
 	put(t, path, foreign)
@@ -303,8 +303,8 @@ func TestBacksUpUnexpectedTable(t *testing.T) {
 	wantFile(t, strings.TrimSuffix(backup, ")"), "1 1 * * * edited\n")
 }
 
-// While another process holds the lock, nothing is read or written, and the wait
-// times out.
+// While another process holds the lock, the table is neither read nor written, and the wait times
+// out.
 func TestLockTimeout(t *testing.T) {
 	table, path := newTable(t, "")
 	put(t, path, foreign)
@@ -323,7 +323,7 @@ func TestLockTimeout(t *testing.T) {
 	}
 }
 
-// Twenty concurrent agents lose no line, neither theirs nor the user's.
+// Twenty concurrent agents lose no line of theirs or the user's.
 func TestManyAgents(t *testing.T) {
 	table, path := newTable(t, "")
 	table.Timeout = time.Minute

@@ -9,8 +9,7 @@ import (
 	"agentstateloop/cron"
 )
 
-// firings returns the times of at from one instant to another, as the clocks of zone
-// show them.
+// firings returns the times between two instants at which at fires, in the local time of zone.
 func firings(t *testing.T, zone, at, from, to string) string {
 	t.Helper()
 	loc, err := time.LoadLocation(zone)
@@ -141,8 +140,8 @@ func TestParseTimesErrors(t *testing.T) {
 	}
 }
 
-// FuzzTimes checks that whatever is taken has a next time after the one before, to the
-// minute, in zones with changes of the clock.
+// FuzzTimes checks that valid times have a next time later than the last one, to the minute, in
+// zones with clock changes.
 func FuzzTimes(f *testing.F) {
 	for _, at := range []string{"0 8 * * 1-5", "@daily", "*/7 2 29 2 *", "30 2 * * sun", "0-59/3 22-2 * jan-mar *", "5,5 1 1 1 1"} {
 		f.Add(at, int64(1774742400))

@@ -225,7 +225,7 @@ func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer
 	switch {
 	case err == nil && strings.HasSuffix(w.Report, ".eml"):
 		content := contentOf(p.store, data)
-		a.Answer = cmp.Or(content.Instead(), content.Text)
+		a.Answer = cmp.Or(content.Placeholder(), content.Text)
 		var came []files.Listed
 		came, list = files.FromMail(path.Join(folder, files.AttachmentsFolder), content.Attachments)
 		a.fileList = files.List(came)

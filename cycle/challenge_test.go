@@ -580,7 +580,7 @@ func TestASignedMailInDoubt(t *testing.T) {
 		t.Errorf("status: %+v, %v", st.Inbox, err)
 	}
 	asked, token := h.challenged()
-	for _, want := range []string{"Its signature is valid", `the charset is "iso-8859-1", and the text may be in another`, "> deploy hÃ¤user\n> and see ci[.]example[.]com\n", "send it again as plain text in UTF-8"} {
+	for _, want := range []string{"Its signature is valid", `the charset is "iso-8859-1", but the text may be in another one`, "> deploy hÃ¤user\n> and see ci[.]example[.]com\n", "send it again as plain text in UTF-8"} {
 		if text := message.ContentOf([]byte(asked.raw), message.Sent{}).Full; !strings.Contains(text, want) {
 			t.Errorf("the challenge lacks %q:\n%s", want, text)
 		}

@@ -119,11 +119,11 @@ func TestMailsWithoutText(t *testing.T) {
 	}{
 		"only a PDF":                  {letter{id: "<one@example.com>", fields: "Content-Type: application/pdf; name=Rechnung.pdf\r\n", body: pdf}, "(This mail has no text, only a PDF: Rechnung.pdf.)"},
 		"a PDF with an empty text":    {mixed("<one@example.com>", part("Content-Type: text/plain", " \n"), attached("filename=Rechnung.pdf", "application/octet-stream", pdf)), "(This mail has no text, only a PDF: Rechnung.pdf.)"},
-		"a PDF from a telephone":      {mixed("<one@example.com>", attached("filename=Rechnung.pdf", "application/pdf", pdf), part("Content-Type: text/plain", "\n\nSent from my iPhone")), "(This mail has no text, only a PDF: Rechnung.pdf. What it quotes, or its signature, is left out.)"},
+		"a PDF from a telephone":      {mixed("<one@example.com>", attached("filename=Rechnung.pdf", "application/pdf", pdf), part("Content-Type: text/plain", "\n\nSent from my iPhone")), "(This mail has no text, only a PDF: Rechnung.pdf. Its quoted text or signature is left out.)"},
 		"a picture":                   {mixed("<one@example.com>", attached("filename=a.jpg", "image/jpeg", "x")), "(This mail has no text, only a picture: a.jpg.)"},
 		"two files and a signature":   {mixed("<one@example.com>", attached("filename=a.ics", "text/calendar", "x"), attached("filename=b.bin", "a/b", "x"), attached("filename=s.asc", "application/pgp-signature", "x")), "(This mail has no text, only 2 files: a.ics, b.bin.)"},
 		"nothing":                     {letter{id: "<one@example.com>", body: "\r\n"}, "(This mail is empty: it has neither text nor files.)"},
-		"nothing but a signature":     {letter{id: "<one@example.com>", body: "-- \r\nOp\r\n"}, "(This mail has no text of its own, only what it quotes, or a signature.)"},
+		"nothing but a signature":     {letter{id: "<one@example.com>", body: "-- \r\nOp\r\n"}, "(This mail has no text of its own, only quoted text or a signature.)"},
 		"nothing but a broken base64": {letter{id: "<one@example.com>", fields: "Content-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n", body: "%%%"}, "(This mail has no text, only a picture: attachment-1.png.)\n\n(Not all of this mail could be read as it was meant: broken base64 in a part of type image/png.)"},
 	} {
 		t.Run(name, func(t *testing.T) {

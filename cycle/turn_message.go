@@ -62,7 +62,7 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 		if msg.Nameless && len(m.content.Attachments) == 1 { // the agent could take the name for an order
 			m.content.Attachments[0].Title = ""
 		}
-		m.text, m.full = cmp.Or(m.content.Instead(), m.content.Text), m.content.Full
+		m.text, m.full = cmp.Or(m.content.Placeholder(), m.content.Text), m.content.Full
 		header := message.ParseHeader(m.raw)
 		m.thread, m.subject = mailThread(header, msg.ThreadID), header.Subject
 	case state.Mesh:

@@ -45,7 +45,7 @@ func TestConflictingSources(t *testing.T) {
 		}
 	}
 
-	// A status counts unless a stream holds the message: its sender chose it then.
+	// A status header counts unless a stream stores the message, because then the sender wrote it.
 	for stream, want := range map[string]int{"": 503, MailboxStream: 0} {
 		header := nats.Header{"Status": {"503"}}
 		if stream != "" {
@@ -56,7 +56,7 @@ func TestConflictingSources(t *testing.T) {
 		}
 	}
 
-	// The subject says who sent a message, and the newest delivery is acknowledged.
+	// The subject names the sender of a message, and the newest delivery is acknowledged.
 	c := &Conn{Handle: "alice"}
 	i := c.item(&nats.Msg{Subject: mailboxSubject("alice", "bob"), Reply: "$JS.ACK.ASL_BOX.alice.1.7.3.1000000500.0", Header: nats.Header{headerID: {"m"}}})
 	if i.To != "alice" || i.From != "bob" || i.ID != "m" || i.sequence != 7 {

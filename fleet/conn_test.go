@@ -142,7 +142,7 @@ func TestRetriesUnverifiedChain(t *testing.T) {
 		"never":         {[]*x509.CertPool{x509.NewCertPool(), x509.NewCertPool(), believed}, 2, false},
 	} {
 		var configs, connected atomic.Int32
-		verified := make([]chan bool, len(tt.pools)) // of each connection
+		verified := make([]chan bool, len(tt.pools)) // by connection
 		for i := range verified {
 			verified[i] = make(chan bool, 1)
 		}

@@ -165,7 +165,7 @@ func TestCreateLeavesSettings(t *testing.T) {
 	bob := fleet.Mailbox("bob")
 	bob.Push = "asl.pushed"
 	c.api("CONSUMER.DURABLE.CREATE.ASL_BOX.bob", map[string]any{"stream_name": "ASL_BOX", "config": bob, "action": "create"})
-	for range 2 { // once it is made out, it is found again
+	for range 2 { // the second run finds the same differences
 		did := c.create(false)
 		for asset, want := range map[string][2]string{
 			"KV_asl-who":  {"max_msgs_per_subject 5 instead of 1: the new limit could delete messages", "nats stream edit KV_asl-who --max-msgs-per-subject=1"},
@@ -224,8 +224,8 @@ func refusing(call string, answer []byte) fleet.Ask {
 	}
 }
 
-// TestCreateManyMailboxes checks that Create makes each mailbox once and returns them in
-// order, and that an error names the one that cannot be made and leaves those that were made.
+// TestCreateManyMailboxes checks that Create creates each mailbox once and returns them in order,
+// and that an error names the failed one and keeps the others.
 func TestCreateManyMailboxes(t *testing.T) {
 	t.Parallel()
 	var handles []string

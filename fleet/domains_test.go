@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// recorder is a key that notes what it signs.
+// recorder is a key that records the signed texts.
 type recorder struct {
 	nkeys.KeyPair
 	texts []string
@@ -30,14 +30,14 @@ func (r *recorder) Sign(text []byte) ([]byte, error) {
 	return r.KeyPair.Sign(text)
 }
 
-// domains are the beginnings of what is signed, one for each kind.
+// domains are the prefixes of signed texts, one for each kind.
 var domains = []string{"asl1 box", "asl1 halt", "asl1 task", "asl1 wakeup", "asl1 who"}
 
-// domainOf returns the first two words of what is signed.
+// domainOf returns the first two words of a signed text.
 func domainOf(text string) string { return strings.Join(strings.Fields(text)[:2], " ") }
 
-// TestDomainsOfSignatures signs one text of each kind, with the same key, handle, time and
-// body, and checks that a signature counts for its own text, and for no other.
+// TestDomainsOfSignatures signs one text of each kind with the same key, handle, time and body, and
+// checks that each signature is valid only for its own text.
 func TestDomainsOfSignatures(t *testing.T) {
 	seed, public, err := NewKey()
 	if err != nil {
@@ -70,13 +70,13 @@ func TestDomainsOfSignatures(t *testing.T) {
 			return Item{To: "alice", From: "alice", ID: "id", At: at, Body: body, at: signed, signature: sig}.SignedBy(public)
 		}},
 		{"asl1 halt", func() { _, _ = c.halt(ctx, halted, at, 7) }, func(sig string) bool {
-			late := Halt{body: string(body), signature: sig, after: 7, sequence: 9} // another was set between
+			late := Halt{body: string(body), signature: sig, after: 7, sequence: 9} // another HALT was set in between
 			if late.SignedBy(public) {
 				t.Error("a HALT that came again after another one is accepted")
 			}
 			return Halt{body: string(body), signature: sig, after: 7, sequence: 8}.SignedBy(public)
 		}},
-		{"asl1 task", func() { _ = c.Announce(ctx, at, body) }, func(sig string) bool { // as those who watch read it
+		{"asl1 task", func() { _ = c.Announce(ctx, at, body) }, func(sig string) bool { // as watchers read it
 			return verifies(public, sig, "asl1 task alice "+signed+"\n", body)
 		}},
 		{"asl1 wakeup", func() { _ = c.Ring(ctx, "alice") }, func(sig string) bool {
@@ -111,9 +111,9 @@ func TestDomainsOfSignatures(t *testing.T) {
 	}
 }
 
-// TestSignersAreKnown finds what is signed in the source of the mesh: each kind has its
-// beginning in domains, and sign.go alone signs and verifies. A new kind must be in
-// TestDomainsOfSignatures as well.
+// TestSignersAreKnown finds each signed text in the source of the mesh: each kind has its prefix in
+// domains, and only sign.go signs and verifies. A new kind must also be added to
+// TestDomainsOfSignatures.
 func TestSignersAreKnown(t *testing.T) {
 	found := map[string]bool{}
 	for _, folder := range []string{".", "../mesh", "../mesh/natsmesh"} {
@@ -171,8 +171,7 @@ func signedLine(call *ast.CallExpr) ast.Expr {
 	return nil
 }
 
-// isLine reports whether an expression is a line of sign.go, or the argument of a function
-// there.
+// isLine reports whether an expression is a line from sign.go, or an argument of a function there.
 func isLine(e ast.Expr) bool {
 	if call, ok := e.(*ast.CallExpr); ok {
 		e = call.Fun

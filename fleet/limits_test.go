@@ -18,7 +18,7 @@ import (
 // TestLimits tries each limit of the server's clients and of its streams at its edge.
 func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
-	within := func(stream string, size int64) bool { // the limit of a stream on one message
+	within := func(stream string, size int64) bool { // a stream's limit on one message
 		i := slices.IndexFunc(Assets(1), func(a Asset) bool { return a.Stream.Name == stream })
 		return size <= int64(Assets(1)[i].Stream.MaxSize)
 	}
@@ -32,7 +32,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxReplicas", Max: 3, Within: func(_ *testing.T, n int64) bool { return Replicas(int(n)) == int(n) }},
 		{Const: "chunkSize", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool { return chunks(n) == 1 && chunks(n+256<<10) == 2 }},
-		{Const: "chunkSize", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool { // as another agent published it
+		{Const: "chunkSize", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool { // published by another agent
 			header := nats.Header{"Nats-Sequence": {"1"}, "Nats-Time-Stamp": {"2026-01-02T03:04:05Z"}}
 			_, _, err := new(Blob).chunk(&flight{link: &link{}}, answer{Msg: &nats.Msg{Header: header, Data: []byte(x(n))}}, 1)
 			return err == nil
@@ -145,7 +145,7 @@ func tryTimes(t *testing.T) (times []time.Duration) {
 		if !errors.Is(err, errInvalidAnswer) {
 			t.Error(err)
 		}
-		times = append(times, time.Since(began)) // it gave up
+		times = append(times, time.Since(began)) // gave up
 	})
 	return times
 }

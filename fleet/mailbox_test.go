@@ -26,7 +26,7 @@ func TestParseDelivery(t *testing.T) {
 	}
 }
 
-// TestParseHalt checks that a value that cannot be read is not taken for GO.
+// TestParseHalt checks that an unreadable value does not count as GO.
 func TestParseHalt(t *testing.T) {
 	for value, want := range map[string]string{
 		`{"halted":true,"by":"a","at":"2026-01-02T03:04:05Z"}`: "true",

@@ -18,8 +18,8 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// TestPlan checks what is planned for one, two and three servers, on this machine and on
-// others, and that nats-server takes each configuration, once its gaps are filled.
+// TestPlan checks the plans for one, two and three servers, on this machine and on others, and that
+// nats-server accepts each configuration with its placeholders filled in.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	program := fleettest.Program(t)
@@ -111,7 +111,7 @@ func checkConfig(t *testing.T, program, text string) {
 	}
 }
 
-// TestPlanErrors checks what cannot be planned, and that no error quotes a seed.
+// TestPlanErrors checks the errors of invalid plans, and that none quotes a seed.
 func TestPlanErrors(t *testing.T) {
 	seed, public, err := fleet.NewKey()
 	if err != nil {

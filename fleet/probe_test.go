@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestProbes checks that each right to publish is tried with a subject that it covers, save
-// for that to tell what turns have come to, and that what must be refused is covered by none.
+// TestProbes checks that each right to publish is tried with a subject that it covers, except for
+// the right to announce turns, and that no right covers the subjects that must be refused.
 func TestProbes(t *testing.T) {
 	rights := Rights("goulard3120").Publish
 	all := probes("goulard3120", probe{right: haltSubject, subject: haltSubject, body: []byte(`{"halted":false}`)})
@@ -34,7 +34,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// covers reports whether a pattern of NATS matches a subject.
+// covers reports whether a NATS pattern matches a subject.
 func covers(pattern, subject string) bool {
 	want, have := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, w := range want {

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// TestRefusals checks which refusals of a message pass, and that none of those has a code
-// that ends the tries of an outbox.
-func TestRefusals(t *testing.T) {
+// TestTemporaryRefusals checks which refusals of a message are temporary, and that none of these
+// has a code that ends the retries of an outbox.
+func TestTemporaryRefusals(t *testing.T) {
 	for _, test := range []struct {
 		code, number int
 		want         int
 		lost, full   bool
 	}{
-		{409, 10158, 503, true, false}, // a repeat is in process
+		{409, 10158, 503, true, false}, // the same message is in progress
 		{503, 10163, 503, true, false},
 		{503, 10008, 503, true, false},
 		{503, 10077, 503, false, true},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSignatures checks that a signature counts for its own text, key and kind alone.
+// TestSignatures checks that a signature is valid only for its own text, key and kind.
 func TestSignatures(t *testing.T) {
 	seed, public, err := NewKey()
 	if err != nil {
@@ -41,7 +41,7 @@ func TestSignatures(t *testing.T) {
 		"no signature":   {public, "", line, "text", false},
 		"half of it":     {public, sig[:40], line, "text", false},
 		"padded":         {public, sig + "==", line, "text", false},
-		"with a newline": {public, sig[:40] + "\n" + sig[40:], line, "text", true}, // base64 skips it; it is the same signature
+		"with a newline": {public, sig[:40] + "\n" + sig[40:], line, "text", true}, // base64 skips the newline, so it is the same signature
 	} {
 		if got := verifies(tt.public, tt.sig, tt.line, []byte(tt.body)); got != tt.want {
 			t.Errorf("%s: %v", name, got)
@@ -49,8 +49,9 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestKeys checks what counts as the key of a user, and that no error quotes a seed.
-func TestKeys(t *testing.T) {
+// TestUserKeys checks which texts are accepted as the key of a user, and that no error quotes a
+// seed.
+func TestUserKeys(t *testing.T) {
 	seed, public, err := NewKey()
 	if err != nil {
 		t.Fatal(err)

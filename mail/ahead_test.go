@@ -15,8 +15,8 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// flights returns the commands of a conversation in their flights: what was sent before
-// the next answer.
+// flights splits the commands of a conversation into flights. A flight is everything that is sent
+// before the next response.
 func flights(conversation string) (all [][]string) {
 	answered := true
 	for line := range strings.Lines(conversation) {
@@ -41,8 +41,8 @@ func flights(conversation string) (all [][]string) {
 	return all
 }
 
-// TestRoundTrips counts the flights of a poll after TCP and TLS: one with nothing new,
-// two with mail that is new, and the mark and LOGOUT, for which it does not wait.
+// TestRoundTrips counts the flights of a poll after TCP and TLS: one without new mail, and two with
+// new mail. The poll does not wait for the responses to the mark and to LOGOUT.
 func TestRoundTrips(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
@@ -127,11 +127,11 @@ func TestMarksArrive(t *testing.T) {
 		s.Close()
 	}
 	var left []uint32
-	for range 100 { // the last one may still be on its way
+	for range 100 { // the last mark may still be in transit
 		if left = uids(mustScan(t, m, state.Cursor{}, 30, shelf{}.keep)); len(left) == 0 {
 			return
 		}
-		time.Sleep(50 * time.Millisecond) // Dovecot tells nobody that it has done a STORE
+		time.Sleep(50 * time.Millisecond) // Dovecot does not announce a completed STORE
 	}
 	t.Errorf("not marked: %v", left)
 }
@@ -207,7 +207,7 @@ func TestBrokenMailAheadDelaysNoOther(t *testing.T) {
 		}
 		received := map[uint32]bool{}
 		for n := range 8 {
-			b.Now = func() time.Time { return noon.Add(time.Duration(n) * time.Hour) } // beyond the pauses
+			b.Now = func() time.Time { return noon.Add(time.Duration(n) * time.Hour) } // after the pauses
 			got, _ := scan(t, b, cur, 2000, shelf{}.keep)
 			for _, u := range uids(got) {
 				received[u] = true

@@ -9,8 +9,8 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// What providers sign of an answer: all that makes it one, its recipients only,
-// or neither.
+// The fields of an answer that providers sign: all that make it an answer, only its recipients, or
+// neither.
 var (
 	signsAnswers    = []string{"From", "To", "Subject", "Date", "Message-ID", "In-Reply-To", "References"}
 	signsRecipients = []string{"From", "To", "Subject", "Date", "Message-ID"}

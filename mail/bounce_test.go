@@ -20,8 +20,8 @@ func bounceReport(id, action string) string {
 		"--b\nContent-Type: message/rfc822\n\nFrom: %s\nTo: operator@example.com\nMessage-ID: %s\n\nhello\n--b--\n", filter.Own, action, filter.Own, id)
 }
 
-// A report about our mail is read, also among reports for others. It is
-// neither kept nor marked. A report about a mail that only looks like ours is counted.
+// A report about our mail is read, also among other reports. It is neither kept nor marked. A
+// report about a mail that only resembles ours is counted.
 func storyBounces(t *testing.T, h host) {
 	b, mails := mailboxOf(h), shelf{}
 	l := mustScan(t, b, state.Cursor{}, 10, mails.keep)
@@ -135,7 +135,7 @@ func TestReportInBacklog(t *testing.T) {
 	}
 }
 
-// A report is found in a mailbox that was renumbered as well.
+// A report is found in a renumbered mailbox, too.
 func storyBounceRenumbered(t *testing.T, h host) {
 	if h.renumber == nil {
 		t.Skip("the server cannot renumber a mailbox")

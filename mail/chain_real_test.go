@@ -32,11 +32,11 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// The programs of the real chain. A mail goes from a real mail program to Postfix, which has
-// it signed by OpenDKIM or rspamd as they are installed, and from there to the test.
+// chainPrograms are the programs of the real chain. A real mail program hands a mail to Postfix.
+// OpenDKIM or rspamd, as installed, signs it, and Postfix relays it to the test.
 var chainPrograms = []string{"postfix", "opendkim", "rspamd", "mutt", "neomutt", "s-nail", "swaks", "msmtp"}
 
-// chain is a running Postfix with a program that signs.
+// chain is a running Postfix with a signing program.
 type chain struct {
 	addr  string // of Postfix
 	home  string // of the mail programs
@@ -97,8 +97,8 @@ InternalHosts 127.0.0.1
 RequireSafeKeys no
 `
 
-// rspamdConf are files of the folder that overrides what rspamd has installed: it only signs,
-// and asks nobody.
+// rspamdConf has the files that override the installed configuration of rspamd. It only signs, and
+// does not use the network.
 var rspamdConf = map[string]string{
 	"override.d/worker-proxy.inc":      `bind_socket = "127.0.0.1:%[2]d"; milter = yes; timeout = 60s; upstream "local" { default = yes; self_scan = yes; } count = 1;`,
 	"override.d/worker-normal.inc":     `enabled = false;`,
@@ -110,13 +110,13 @@ var rspamdConf = map[string]string{
 	"local.d/dkim_signing.conf":        `sign_local = true; domain { "example.com" { path = "%[1]s/key.pem"; selector = "chain"; } }`,
 }
 
-// rspamdOff are modules of rspamd that ask the network.
+// rspamdOff lists the modules of rspamd that use the network.
 var rspamdOff = []string{
 	"rbl", "surbl", "phishing", "asn", "mx_check", "url_redirector", "fuzzy_check", "neural", "replies", "greylist", "ratelimit", "history_redis", "bayes_expiry",
 	"spf", "dmarc", "arc", "antivirus", "mime_types", "hfilter", "maillist", "known_senders",
 }
 
-// startChain starts the chain with one of the two that sign. key is the private key.
+// startChain starts the chain with one of the two signers. key is the private key.
 func startChain(t *testing.T, signer string, key []byte) *chain {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "chain")
@@ -161,7 +161,7 @@ postfix -c "$1" stop
 kill $signer
 wait
 rm -rf "$1"`
-	// The input ends with the process of the test, also if that is killed.
+	// The input ends with the process of the test, even if that is killed.
 	servers := exec.Command("sh", "-c", start, "sh", dir, signer)
 	servers.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := os.Create(filepath.Join(dir, "out"))
@@ -192,7 +192,7 @@ rm -rf "$1"`
 	return c
 }
 
-// sink takes what Postfix relays, and returns its port.
+// sink starts a server that receives the mail from Postfix, and returns its port.
 func (c *chain) sink(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -220,7 +220,7 @@ func (r chainSink) Data(from io.Reader) error {
 	return err
 }
 
-// send runs a mail program and returns the mail that came through the chain.
+// send runs a mail program and returns the mail that leaves the chain.
 func (c *chain) send(t *testing.T, program []string, input []byte) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -240,14 +240,14 @@ func (c *chain) send(t *testing.T, program []string, input []byte) []byte {
 	}
 }
 
-// honest is a mail of the operator, as a real program writes it.
+// honest is a mail of the operator from a real program.
 type honest struct {
 	name, text string // what the operator has written; "" = a file, or nothing says how to read it
 	program    []string
 	input      []byte
 }
 
-// honestMails returns forty mails of five programs. Files of theirs lie in home.
+// honestMails returns forty mails of five programs. Their files are in home.
 func honestMails(t *testing.T, c *chain) (all []honest) {
 	t.Helper()
 	const from, to, subject = "operator@example.com", "artificer3120@example.org", "@goulard3120 hello"
@@ -332,8 +332,7 @@ func honestMails(t *testing.T, c *chain) (all []honest) {
 	return all
 }
 
-// verified returns a mail as the server of the agent stamps it: with what it finds of the
-// signature.
+// verified returns a mail with the verification result that the agent's server adds.
 func verified(t *testing.T, raw []byte, record string) string {
 	t.Helper()
 	found, err := dkim.VerifyWithOptions(bytes.NewReader(raw), &dkim.VerifyOptions{LookupTXT: func(name string) ([]string, error) {
@@ -350,9 +349,9 @@ func verified(t *testing.T, raw []byte, record string) string {
 	return ar + fmt.Sprintf("; dkim=pass header.d=example.com header.s=chain header.b=%q; dmarc=pass header.from=example.com\r\n", b[:8]) + string(raw)
 }
 
-// TestRealChain sends forty honest mails of real programs through a real chain. Each comes in,
-// with the words that were written, or the operator is asked about it. None is refused in
-// silence, whether this program verifies the signature or the mail server does.
+// TestRealChain sends forty honest mails of real programs through a real chain. Each one comes in
+// with its own words, or the operator is asked about it. None is rejected silently, with
+// verification by this program or by the mail server.
 func TestRealChain(t *testing.T) {
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "1" {
 		t.Skipf("needs root and %s: set AGENTSTATELOOP_REQUIRE_REAL=1", strings.Join(chainPrograms, ", "))

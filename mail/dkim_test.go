@@ -25,7 +25,7 @@ import (
 	"github.com/emersion/go-msgauth/dkim"
 )
 
-// signing is a domain that signs its mail, and the DNS that has its key.
+// signing is a domain that signs its mail, and the DNS with its key.
 type signing struct {
 	t   *testing.T
 	dns *mailtest.DNS
@@ -161,8 +161,8 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// withLength signs raw, whose body is short, with l=, by hand, because no
-// library does.
+// withLength signs raw, a mail with a short body, with l=. It does so by hand, because no library
+// supports l=.
 func withLength(t *testing.T, d signing, raw string) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -249,7 +249,7 @@ func TestUnreachableKey(t *testing.T) {
 	wantUIDs(t, "at last", uids(l), []uint32{waits})
 }
 
-// silentDNS starts a name server that never answers, and reports each question.
+// silentDNS starts a name server that never answers. It sends each question to asked.
 func silentDNS(t *testing.T) (addr string, queries chan string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -278,7 +278,7 @@ func TestSilentNameServer(t *testing.T) {
 	h.append(sign(t, d.Signer, datedLetter("@goulard3120")), false)
 	b := mailboxOf(h)
 	b.Now = nil
-	// scan returns what a scan finds, and whether the name server was asked.
+	// scan returns the result of a scan, and whether the name server was asked.
 	scan := func(ctx context.Context, b mail.Mailbox) (l mail.Scan, queried bool, err error) {
 		addr, questions := silentDNS(t)
 		f := verifying(d.dns)
@@ -326,7 +326,7 @@ func TestSilentNameServer(t *testing.T) {
 	}
 }
 
-// withSelector returns a signed mail that names another key.
+// withSelector returns a signed mail whose signature names another key.
 func withSelector(t *testing.T, signed, selector string) string {
 	t.Helper()
 	forged := strings.Replace(signed, " s=s1;", " s="+selector+";", 1)
@@ -405,8 +405,8 @@ func TestReplayHasTheSameDigest(t *testing.T) {
 	}
 }
 
-// A mail goes out over SMTP, its provider signs it, and it comes to the mailbox
-// of the agent, once as it was written and once with one word changed.
+// The operator sends a mail over SMTP, the provider signs it, and the agent's mailbox receives it
+// twice: unchanged, and with one word changed.
 func storySigned(t *testing.T, h host) {
 	sink := mailtest.StartMemory(t, mailtest.Options{Username: "operator@example.com"})
 	out := mail.Server{
@@ -522,9 +522,9 @@ func TestForgedSignaturesShareLookup(t *testing.T) {
 	}
 }
 
-// TestForgedSelectors checks that forged mails, each of which names a key of its
-// own, are rejected by their headers, that their keys are asked for at the same
-// time, and that the operator's mail behind them comes in with the same scan.
+// TestForgedSelectors checks that forged mails with one key each are rejected by their headers,
+// that their keys are looked up concurrently, and that the operator's mail after them comes in with
+// the same scan.
 func TestForgedSelectors(t *testing.T) {
 	d := newSigning(t)
 	h, _ := memoryHost(t, mailtest.Options{})

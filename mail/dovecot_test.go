@@ -48,8 +48,8 @@ func TestDovecotServer(t *testing.T) {
 	})
 }
 
-// TestDovecotWithholds checks a mail that a real server lists and cannot read, one
-// that it expunges, and the gaps that this leaves.
+// TestDovecotWithholds checks a mail that a real server lists but cannot read, a mail that it
+// expunges, and the resulting gaps.
 func TestDovecotWithholds(t *testing.T) {
 	t.Parallel()
 	d := mailtest.StartDovecot(t)
@@ -103,7 +103,7 @@ func TestDovecotWithholds(t *testing.T) {
 	now = now.Add(6 * time.Hour)
 	wantUIDs(t, "when it can be read", look(), []uint32{2})
 
-	expunged := put("@goulard3120 gone") // UID 4, expunged before anybody looks
+	expunged := put("@goulard3120 gone") // UID 4, expunged before the next scan
 	out, err := exec.Command("doveadm", "-c", d.Conf(), "expunge", "-u", d.Username, "mailbox", "INBOX", "uid", "4").CombinedOutput()
 	if err != nil {
 		t.Fatalf("expunge %s: %v: %s", expunged, err, out)
@@ -124,7 +124,7 @@ func TestKilledTestStopsDovecot(t *testing.T) {
 		fmt.Println("dovecot at", mailtest.StartDovecot(t).IMAP)
 		select {}
 	}
-	mailtest.StartDovecot(t) // or skips
+	mailtest.StartDovecot(t) // skips the test without Dovecot
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestKilledTestStopsDovecot(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatalf("it said %q, %v", line, err)
 	}
-	for err == nil { // until nothing listens there any more
+	for err == nil { // until the port is closed
 		var conn net.Conn
 		if conn, err = net.Dial("tcp", addr); err == nil {
 			conn.Close()
@@ -153,7 +153,7 @@ func TestKilledTestStopsDovecot(t *testing.T) {
 	}
 }
 
-// TestDovecotFiles puts mails into a folder of a real server, and finds them there.
+// TestDovecotFiles stores mails in a folder of a real server and finds them again.
 func TestDovecotFiles(t *testing.T) {
 	t.Parallel()
 	d := mailtest.StartDovecot(t)
@@ -196,7 +196,7 @@ func TestDovecotFiles(t *testing.T) {
 	if found, err := s.Holds(t.Context(), "<reply.t9+abc.mac.goulard3120@example.org>"); found || err != nil {
 		t.Errorf("another id: %v, %v", found, err)
 	}
-	// Too few bytes break the connection, and leave nothing.
+	// A mail that ends early breaks the connection and is not stored.
 	if err := s.Append(t.Context(), 100, strings.NewReader("short"), noon); err == nil {
 		t.Error("a mail that ends early was appended")
 	}

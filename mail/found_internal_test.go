@@ -18,8 +18,8 @@ func TestCapsFoundUIDs(t *testing.T) {
 	}
 }
 
-// FuzzFound checks that whatever ranges a server names, no more UIDs come of them
-// than there are mails, ascending, and all of the set.
+// FuzzFound checks that for any ranges of a server at most as many UIDs are returned as there are
+// mails, in ascending order and only from the set.
 func FuzzFound(f *testing.F) {
 	for _, ranges := range [][]uint32{
 		{5, 5}, {1, 900_000_000}, {math.MaxUint32, math.MaxUint32}, {1, math.MaxUint32}, {0, 0}, {5, 0}, {9, 1},

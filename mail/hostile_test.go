@@ -16,26 +16,25 @@ import (
 	"agentstateloop/state"
 )
 
-// The tests of this file talk to servers that want to use up the memory or the
-// time of a poll.
+// The servers of these tests try to exhaust the memory or the time of a poll.
 
-// most is what an attack may make us allocate, in bytes, all together and most of
-// it for an instant only. The attacks themselves have gigabytes.
+// most is the maximum number of bytes that an attack may make us allocate in total, most of it only
+// briefly. The attacks themselves send gigabytes.
 const most = 512 << 20
 
-// lie is what a server says at one point of a session, in place of the truth.
+// lie is a false response of a server at one point of a session.
 type lie struct {
 	at  string // greeting, login, select, search, header or body
 	say func(w io.Writer, tag string)
 }
 
-// once is a lie of one text; TAG in it is the tag of the command.
+// once returns a lie that consists of one text. TAG in it stands for the tag of the command.
 func once(at, text string) lie {
 	return lie{at, func(w io.Writer, tag string) { io.WriteString(w, strings.ReplaceAll(text, "TAG", tag)) }}
 }
 
-// endless is a lie that begins with a text and repeats another one, until we hang
-// up or have read 256 MiB of it.
+// endless returns a lie that consists of begin and repeated text. It ends when we hang up or have
+// read 256 MiB.
 func endless(at, begin, text string) lie {
 	return lie{at, func(w io.Writer, _ string) {
 		io.WriteString(w, begin)
@@ -48,7 +47,7 @@ func endless(at, begin, text string) lie {
 	}}
 }
 
-// numbered is endless, with a number that grows.
+// numbered is endless with a growing number in the text.
 func numbered(at, begin, format string) lie {
 	return lie{at, func(w io.Writer, _ string) {
 		io.WriteString(w, begin)
@@ -62,8 +61,8 @@ func numbered(at, begin, format string) lie {
 	}}
 }
 
-// lies are the attacks on a scan, by name. The mailbox has one mail, with UID 5,
-// and the cursor stands at 3.
+// lies are the attacks on a scan, by name. The mailbox has one mail with UID 5, and the cursor is
+// at 3.
 var lies = map[string]lie{
 	"an endless greeting":                 {"greeting", endless("", "", "x").say},
 	"endless lines for a greeting":        {"greeting", endless("", "", "* OK x\r\n").say},
@@ -185,8 +184,8 @@ func lyingServer(t *testing.T, l lie) (addr string) {
 	})
 }
 
-// TestHostileServers checks that a scan of a server that lies ends, takes no
-// memory to speak of, and leaves the cursor a cursor.
+// TestHostileServers checks that a scan of a lying server ends, uses little memory, and leaves a
+// valid cursor.
 func TestHostileServers(t *testing.T) {
 	t.Logf("%d attacks", len(lies))
 	for name, l := range lies {
@@ -252,8 +251,7 @@ func TestHugeSelect(t *testing.T) {
 	}
 }
 
-// TestHostileIdle checks that a watched mailbox whose server floods us with news
-// ends, whatever the news.
+// TestHostileIdle checks that a watch ends if its server floods us with news of any kind.
 func TestHostileIdle(t *testing.T) {
 	for name, l := range map[string]lie{
 		"EXISTS":   numbered("", "", "* %d EXISTS\r\n"),
@@ -286,8 +284,7 @@ func TestHostileIdle(t *testing.T) {
 	}
 }
 
-// TestHostileSMTP checks that a mail server whose replies have no end does not
-// hold a delivery.
+// TestHostileSMTP checks that a mail server with endless replies does not block a delivery.
 func TestHostileSMTP(t *testing.T) {
 	replies := map[string]lie{
 		"an endless greeting": endless("greeting", "220 ", "x"), "endless lines of greeting": endless("greeting", "", "220-x\r\n"),

@@ -16,8 +16,8 @@ import (
 	"agentstateloop/state"
 )
 
-// watchStory checks that each mail that comes ends one Wait, and that the watch
-// is a session like any other.
+// watchStory checks that each new mail ends one Wait, and that a watch is a normal session
+// otherwise.
 func watchStory(t *testing.T, h host) {
 	w, err := mailboxOf(h).Watch(t.Context())
 	if err != nil {
@@ -60,7 +60,7 @@ func serveSelected(t *testing.T, next func(c net.Conn, br *bufio.Reader)) string
 	})
 }
 
-// A server that refuses IDLE is asked instead, and its answer counts.
+// A server that refuses IDLE is polled instead, and its response counts.
 func TestWatchWithoutIdle(t *testing.T) {
 	addr := serveSelected(t, func(c net.Conn, br *bufio.Reader) {
 		line, _ := br.ReadString('\n')
@@ -119,7 +119,7 @@ func TestWatchLosesNothing(t *testing.T) {
 	}
 }
 
-// A refused login is a failure of the credential, as with Open.
+// A refused login is a credential failure, as with Open.
 func TestWatchRefused(t *testing.T) {
 	h, s := memoryHost(t, mailtest.Options{})
 	s.SetPassword("another")

@@ -111,7 +111,7 @@ func TestUnusualPasswords(t *testing.T) {
 	}
 }
 
-// Each answer to the login is a failure of the credential, or not.
+// TestLoginAnswers checks which responses to the login are credential failures.
 func TestLoginAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		says       string
@@ -152,7 +152,7 @@ func TestLoginAnswers(t *testing.T) {
 	}
 }
 
-// A server that repeats what it was sent does not get the secret into a log.
+// A server that echoes its input does not get the secret into a log.
 func TestSecretIsNotEchoed(t *testing.T) {
 	addr := scripted(t, func(c net.Conn) {
 		line, _ := bufio.NewReader(c).ReadString('\n')

@@ -13,7 +13,7 @@ import (
 	"agentstateloop/state"
 )
 
-// fetchLarge fetches one large mail in a session of its own.
+// fetchLarge fetches one large mail in a separate session.
 func fetchLarge(t testing.TB, b mail.Mailbox, cur state.Cursor, uid uint32, keep mail.Keep) (mail.Scan, error) {
 	t.Helper()
 	s, err := b.Open(t.Context())
@@ -24,9 +24,9 @@ func fetchLarge(t testing.TB, b mail.Mailbox, cur state.Cursor, uid uint32, keep
 	return s.FetchLarge(t.Context(), cur, uid, filter, keep)
 }
 
-// A scan leaves a large mail to FetchLarge, and takes the others. While it is owed,
-// the mailbox does not count as read to its end: a renumbered one would be read
-// again from before it came.
+// A scan leaves a large mail to FetchLarge and fetches the others. While the large mail is owed,
+// the mailbox does not count as completely read. A renumbered mailbox would be read again from the
+// time before the large mail.
 func storyLarge(t *testing.T, h host) {
 	b := mailboxOf(h)
 	b.Large = 10 << 10

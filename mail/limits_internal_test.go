@@ -29,7 +29,7 @@ import (
 // arrivalTime is when a mail of these tests came.
 var arrivalTime = time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
 
-// silent returns a connection on which nothing comes.
+// silent returns a connection that delivers no bytes.
 func silent(t *testing.T) *boundedConn {
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { ours.Close(); theirs.Close() })
@@ -37,7 +37,7 @@ func silent(t *testing.T) *boundedConn {
 	return newBoundedConn(paced, paced)
 }
 
-// bytewise is a connection that gives one byte at a time, and notes what is written.
+// bytewise is a connection that delivers one byte per read and records the written bytes.
 type bytewise struct {
 	net.Conn
 	r      io.Reader
@@ -52,13 +52,13 @@ func (c *bytewise) Write(p []byte) (int, error) {
 
 func (c *bytewise) SetWriteDeadline(time.Time) error { return nil }
 
-// literalOf is a literal of some length, of which nothing comes.
+// literalOf is a literal with an announced length and no content.
 type literalOf int64
 
 func (l literalOf) Size() int64              { return int64(l) }
 func (l literalOf) Read([]byte) (int, error) { return 0, io.EOF }
 
-// scannerFor returns a scan of a mailbox whose server says nothing.
+// scannerFor returns a scan of a mailbox whose server never responds.
 func scannerFor(t *testing.T, f trust.Filter, now time.Time) *scanner {
 	s := &Session{conn: silent(t), anonymous: new(atomic.Bool), mailbox: Mailbox{Now: func() time.Time { return now }}}
 	return s.scanner(t.Context(), state.Cursor{}, f, 10, func(_ *Message, raw io.Reader) error {
@@ -67,8 +67,7 @@ func scannerFor(t *testing.T, f trust.Filter, now time.Time) *scanner {
 	})
 }
 
-// signatureOf returns a DKIM-Signature field of a domain, which may be read and is not
-// valid.
+// signatureOf returns a well-formed, invalid DKIM-Signature field of a domain.
 func signatureOf(domain string) string {
 	return "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=" + domain + "; s=key; h=from:to:date:subject; bh=" +
 		strings.Repeat("A", 43) + "=; b=" + strings.Repeat("A", 342) + "==\r\n"
@@ -85,7 +84,7 @@ type folder string
 func (f folder) Path(name string) string             { return filepath.Join(string(f), name) }
 func (f folder) Keep(name string, r io.Reader) error { return errors.ErrUnsupported }
 
-// idling returns how long a watch waits before it speaks again.
+// idling returns how long a watch waits before it sends another command.
 func idling(t *testing.T, noIdle bool) (d time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -202,7 +201,7 @@ func TestLimits(t *testing.T) {
 			_, came := sc.newAhead(7, uint32(7+n))
 			return came
 		}},
-		{Const: "maxAhead", Max: 16, Within: func(_ *testing.T, n int64) bool { // so near to the last UID nothing is asked for ahead
+		{Const: "maxAhead", Max: 16, Within: func(_ *testing.T, n int64) bool { // no header is prefetched this close to the last UID
 			var m Mailbox
 			return !m.inOrder(state.Cursor{Mailbox: m.ID(), Next: math.MaxUint32 - uint32(n)})
 		}},
@@ -224,7 +223,7 @@ func TestLimits(t *testing.T) {
 			_, err := scannerFor(t, f, arrivalTime).literal(1, literalOf(n), 0)
 			return err == nil
 		}},
-		{Const: "maxLiteral", Max: 256 << 20, Within: func(t *testing.T, n int64) bool { // where the gate has no limit
+		{Const: "maxLiteral", Max: 256 << 20, Within: func(t *testing.T, n int64) bool { // if the gate has no limit
 			sc := scannerFor(t, f, arrivalTime)
 			sc.apart = true
 			return sc.bytesToAllow(n) == n
@@ -246,7 +245,7 @@ func TestLimits(t *testing.T) {
 			}
 			return len(sc.out.Cursor.Reports) == int(n)
 		}},
-		{Const: "maxReportTries", Max: 2, Within: func(t *testing.T, n int64) bool { // after so many failures it is tried again
+		{Const: "maxReportTries", Max: 2, Within: func(t *testing.T, n int64) bool { // it is retried after this many failures
 			sc := scannerFor(t, f, arrivalTime)
 			sc.out.Cursor.Reports = []state.UnreadReport{{UID: 1}}
 			sc.conn.Close()

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// TestLimitsOnAServer tries the limits that need a mailbox.
+// TestLimitsOnAServer checks the limits that need a mailbox.
 func TestLimitsOnAServer(t *testing.T) {
 	probed := func(t *testing.T, n int64, raw string) mail.Probe {
 		h, _ := memoryHost(t, mailtest.Options{})
@@ -63,7 +63,7 @@ func TestLimitsOnAServer(t *testing.T) {
 			}
 			return len(reported(t, reports...).Cursor.Reports) == 0
 		}},
-		{Const: "reportLength", Max: 256 << 10, Within: func(t *testing.T, n int64) bool { // the id of the mail ends with its last byte
+		{Const: "reportLength", Max: 256 << 10, Within: func(t *testing.T, n int64) bool { // the id of the mail ends with the last byte that is read
 			id := ownID("reply.t1", "hello")
 			raw := strings.ReplaceAll(bounceReport(id, "failed"), "\n", "\r\n")
 			missing := int(n) - strings.LastIndex(raw, id) - len(id)

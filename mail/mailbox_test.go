@@ -30,8 +30,8 @@ func TestMemoryServer(t *testing.T) {
 	})
 }
 
-// An empty poll sends login, SELECT and LOGOUT, and asks for what may be new, which is
-// nothing.
+// An empty poll sends login, SELECT and LOGOUT, and asks for the headers of new mail, of which
+// there is none.
 func TestEmptyPollAsksNothing(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
@@ -57,7 +57,7 @@ func TestEmptyPollAsksNothing(t *testing.T) {
 }
 
 func TestClearTextOnlyOnLoopback(t *testing.T) {
-	b := plainMailbox("192.0.2.1:143") // TEST-NET, never there
+	b := plainMailbox("192.0.2.1:143") // TEST-NET, never reachable
 	_, err := b.Open(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "loopback") {
 		t.Errorf("got %v", err)
@@ -90,7 +90,7 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// scripted calls talk for every connection and then hangs up.
+// scripted calls talk for every connection and then closes it.
 func scripted(t testing.TB, talk func(net.Conn)) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -152,8 +152,8 @@ func TestTokenWithoutExpiry(t *testing.T) {
 	}
 }
 
-// A rotated refresh token is on disk before it is used, and is used from then
-// on. A newly configured token replaces it.
+// A rotated refresh token is on disk before its first use, and replaces the previous one. A newly
+// configured token replaces both.
 func TestRefreshTokenRotates(t *testing.T) {
 	o, tokens, clock := consent(t)
 	tokens.Rotate = true
@@ -169,8 +169,7 @@ func TestRefreshTokenRotates(t *testing.T) {
 		clock.add(time.Hour)
 	}
 
-	// A full disk stops it before the endpoint is asked, because a rotated token
-	// could not be saved.
+	// A full disk stops the renewal before the request, because a rotated token could not be saved.
 	full := errors.New("no space left")
 	st := o.Store.(*store.Store)
 	st.Hook = func(step, _ string) error {
@@ -212,8 +211,8 @@ func TestOneProcessRenewsToken(t *testing.T) {
 	}
 }
 
-// What the endpoint says about our secrets is a failure of the credential; what
-// it says about itself is not. Neither repeats a secret.
+// TestRefusedGrant checks that an error about our secrets is a credential failure, and an error of
+// the endpoint itself is not. Neither repeats a secret.
 func TestRefusedGrant(t *testing.T) {
 	const clientSecret = "client-canary-0123"
 	echo := firstRefresh + " " + clientSecret + " " + base64.StdEncoding.EncodeToString([]byte("client:"+clientSecret))
@@ -286,7 +285,7 @@ func isCredential(err error) bool {
 	return is
 }
 
-// tokenLogin opens a mailbox with a token of o, which the mailbox would refuse.
+// tokenLogin opens a mailbox with a token of o. The mailbox would refuse the token.
 func tokenLogin(t *testing.T, o mail.OAuth) error {
 	t.Helper()
 	servers := mailtest.StartMemory(t, mailtest.Options{Token: "another"})
@@ -314,8 +313,8 @@ func openTwice(t *testing.T, servers *mailtest.Servers, o mail.OAuth, auth strin
 	return sender.Close()
 }
 
-// One token logs in to both servers by both mechanisms. A token that the server
-// has revoked before its expiry is renewed at once, and only once.
+// One token logs in to both servers by both mechanisms. A token that the server revokes before its
+// expiry is renewed at once, and only once.
 func TestTokenLogin(t *testing.T) {
 	for _, auth := range []string{mail.AuthXOAuth2, mail.AuthOAuthBearer} {
 		t.Run(auth, func(t *testing.T) {
@@ -336,7 +335,7 @@ func TestTokenLogin(t *testing.T) {
 				t.Errorf("after it was revoked: %v, asked %d times", err, renewals(tokens))
 			}
 
-			// A server that accepts none of them gets one more, and no more.
+			// A server that rejects every token gets one more, and no further ones.
 			tokens.Lock()
 			tokens.OnToken = nil
 			tokens.Unlock()
@@ -365,7 +364,7 @@ func TestTokenLogin(t *testing.T) {
 	}
 }
 
-// While the endpoint cannot be asked, a token is used until it expires.
+// While the endpoint is unreachable, a token is used until it expires.
 func TestEndpointDown(t *testing.T) {
 	o, tokens, clock := consent(t)
 	want := token(t, o)

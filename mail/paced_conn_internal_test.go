@@ -10,13 +10,11 @@ import (
 	"time"
 )
 
-// The clock of these tests is that of synctest: no time passes but what is waited
-// for.
+// The clock of these tests is that of synctest: time advances only while the test waits.
 
-const patience = 30 * time.Second // of our side
+const patience = 30 * time.Second // our deadline
 
-// paced returns our end of a connection, in a phase that has just begun. On the
-// other end talk runs.
+// paced returns our end of a connection at the beginning of a phase. talk runs on the other end.
 func paced(t *testing.T, talk func(theirs net.Conn)) *pacedConn {
 	t.Helper()
 	a, theirs := net.Pipe()
@@ -31,7 +29,7 @@ func paced(t *testing.T, talk func(theirs net.Conn)) *pacedConn {
 	return ours
 }
 
-// drip sends n bytes, one each time that pause has passed, and hangs up.
+// drip sends n bytes with a pause before each, and hangs up.
 func drip(conn net.Conn, n int, pause time.Duration) {
 	defer conn.Close()
 	for range n {

@@ -35,7 +35,7 @@ func storyProbe(t *testing.T, h host) {
 		t.Errorf("trials %q, want %q: %+v", got, want, found.Trials)
 	}
 
-	// A baseline would not take a mail that the probe had marked as seen.
+	// A baseline would skip a mail that the probe had marked as seen.
 	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
 	if len(l.Messages) != 2 {
 		t.Errorf("after the probe %d of 2 mails are unread", len(l.Messages))
@@ -43,7 +43,7 @@ func storyProbe(t *testing.T, h host) {
 }
 
 // A probe opens the mailbox read-only, and uses PEEK.
-func TestProbeOnlyLooks(t *testing.T) {
+func TestProbeIsReadOnly(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
 	h.append(letter("@goulard3120"), false)

@@ -13,7 +13,7 @@ import (
 	"agentstateloop/state"
 )
 
-// trusting returns a filter that believes the server mx.example.org.
+// trusting returns a filter that trusts the server mx.example.org.
 func trusting(change ...func(*trust.Filter)) trust.Filter {
 	f := filter
 	f.Operators = []string{"operator@example.com", "Second <not read>", "bücher@exämple.net", "op@mail.example.com"}
@@ -24,8 +24,8 @@ func trusting(change ...func(*trust.Filter)) trust.Filter {
 	return f
 }
 
-// These are parts of the mails in the table. A server puts its fields on top. It
-// has verified the signature, so the mails need not have a valid one.
+// These are parts of the mails in the table. The server puts its fields on top. It reports the
+// signature as verified, so the mails need no valid one.
 const (
 	ar   = "Authentication-Results: mx.example.org"
 	pass = ar + "; dkim=pass header.d=example.com header.s=s1 header.b=c2lnbmVk; dmarc=pass header.from=example.com\r\n"
@@ -33,20 +33,18 @@ const (
 
 	signature = "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=example.com; s=s1;\r\n h=from:to:subject:date:message-id; bh=aGFzaA==; b=c2lnbmVkIGJ5\r\n IHRoZW0=\r\n"
 
-	// foreign stands for mail that is not for this agent and leaves no trace.
+	// foreign marks mail for somebody else. It leaves no trace.
 	foreign = "not ours"
-	// unreadable stands for foreign or any gate, because servers differ in what
-	// they find in such a header.
+	// unreadable marks mail that may be foreign or meet any gate, because servers read such a
+	// header in different ways.
 	unreadable = "any gate"
 )
 
-// call is the rest of the header of a mail that calls the agent, signed by the
-// domains of the operators.
+// call is the rest of the header of a mail to the agent, signed by the operators' domains.
 var call = "Subject: @goulard3120 do it\r\nDate: " + time.Now().Format(time.RFC1123Z) + "\r\n" +
 	signature + strings.Replace(signature, "example.com", "xn--exmple-cua.net", 1)
 
-// signedToo adds to the results of the server, which begin with its first field,
-// that it found the signatures to be valid.
+// signedToo adds valid signatures to the results of the server, which begin with its first field.
 func signedToo(header string) string {
 	i := strings.Index(header, ar)
 	if i < 0 || strings.Contains(header, "dkim=pass") {
@@ -55,10 +53,10 @@ func signedToo(header string) string {
 	return header[:i] + ar + "; dkim=pass header.d=example.com; dkim=pass header.d=xn--exmple-cua.net header.s=s1\r\n" + header[i:]
 }
 
-// forgeries are mails to an agent under require = "dmarc", with the gate that
-// each of them meets. Mail with the gate "" comes in.
+// forgeries are mails to an agent under require = "dmarc", each with the gate that rejects it. A
+// mail with the gate "" comes in.
 var forgeries = []struct{ name, header, gate string }{
-	// What comes in.
+	// Accepted mail.
 	{"proved", pass + op + call, ""},
 	{"as Gmail stamps it", "Delivered-To: a@example.org\r\nReceived: by 2002:a05:6a; Mon, 5 Jan 2026\r\nX-Received: by 2002:a\r\nARC-Seal: i=1; a=rsa-sha256; b=ab/cd==\r\n" +
 		"ARC-Authentication-Results: i=1; mx.example.org;\r\n       dmarc=fail header.from=example.com\r\nReturn-Path: <operator@example.com>\r\nReceived-SPF: pass (google.com: domain of operator@example.com designates 192.0.2.1 as permitted sender) client-ip=192.0.2.1;\r\n" +
@@ -90,7 +88,7 @@ var forgeries = []struct{ name, header, gate string }{
 	{"an X- field above", "X-Authentication-Results: mx.example.org; dmarc=fail header.from=example.com\r\n" + pass + op + call, ""},
 	{"two addresses that are in a comment", pass + "From: operator@example.com (evil@example.net, x@example.net)\r\n" + call, ""},
 
-	// The server says nothing, or nothing good.
+	// The server reports no result, or no good one.
 	{"no stamp", op + call, trust.GateTrust},
 	{"nothing found", ar + "; none\r\n" + op + call, trust.GateTrust},
 	{"no dmarc", ar + "; spf=pass smtp.mailfrom=example.com; dkim=pass header.d=example.com\r\n" + op + call, trust.GateTrust},
@@ -119,13 +117,13 @@ var forgeries = []struct{ name, header, gate string }{
 	{"full-width letters in the verdict", ar + "; dmarc=pass header.from=ｅxample.com\r\n" + op + call, trust.GateTrust},
 	{"a dot too many", ar + "; dmarc=pass header.from=example.com.\r\n" + op + call, trust.GateTrust},
 
-	// Two statements.
+	// Contradicting results.
 	{"two results in a field", ar + "; dmarc=fail header.from=example.com; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
 	{"two passes", ar + "; dmarc=pass header.from=example.com; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
 	{"one result in each of two fields", ar + "; dmarc=fail header.from=example.com\r\n" + pass + op + call, trust.GateTrust},
 	{"another version next to it", ar + "; dmarc=pass header.from=example.com; dmarc/2=fail\r\n" + op + call, trust.GateTrust},
 
-	// The server that says it.
+	// Results of another server.
 	{"id forged below another server's", "Authentication-Results: mx.example.net; dmarc=fail header.from=example.com\r\n" + pass + op + call, trust.GateTrust},
 	{"id forged below an empty one of the server", ar + "; none\r\nReceived: from evil\r\n" + pass + op + call, trust.GateTrust},
 	{"a longer id", "Authentication-Results: mx.example.org.evil.net; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
@@ -138,7 +136,7 @@ var forgeries = []struct{ name, header, gate string }{
 	{"X- only", "X-Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
 	{"Original- only", "Authentication-Results-Original: mx.example.org; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
 
-	// Smuggled.
+	// Smuggled results.
 	{"in a quoted envelope sender", ar + "; spf=pass smtp.mailfrom=\"x; dmarc=pass header.from=example.com\"@evil.net\r\n" + op + call, trust.GateTrust},
 	{"in a quoted envelope sender, with the verdict", ar + "; spf=none smtp.mailfrom=\"x; dmarc=pass header.from=example.com; \"@evil.net; dmarc=fail header.from=example.com\r\n" + op + call, trust.GateTrust},
 	{"behind an escaped quote", ar + "; spf=pass smtp.mailfrom=\"x\\\"; dmarc=pass header.from=example.com; y=\\\"\"@evil.net\r\n" + op + call, trust.GateTrust},
@@ -152,7 +150,7 @@ var forgeries = []struct{ name, header, gate string }{
 	{"as a property", ar + "; spf=pass dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
 	{"as the id", "Authentication-Results: mx.example.org dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
 
-	// Malformed fields of the server are not believed.
+	// Malformed fields of the server are not trusted.
 	{"open quote", ar + "; dmarc=pass header.from=example.com; spf=pass smtp.mailfrom=\"x\r\n" + op + call, trust.GateTrust},
 	{"open comment", ar + "; dmarc=pass header.from=example.com (\r\n" + op + call, trust.GateTrust},
 	{"bracket too many", ar + "; dmarc=pass header.from=example.com )\r\n" + op + call, trust.GateTrust},
@@ -164,7 +162,7 @@ var forgeries = []struct{ name, header, gate string }{
 	{"none and more", ar + "; none; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
 	{"empty result", ar + ";; dmarc=pass header.from=example.com\r\n" + op + call, trust.GateTrust},
 
-	// The header is broken.
+	// Broken headers.
 	{"NUL in From", pass + "From: operator@example.com\x00evil.net\r\n" + call, foreign},
 	{"CR in the header", pass + "X-Y: a\rFrom: evil@example.net\r\n" + op + call, trust.GateTrust},
 	{"CR CR LF for the end", pass + op + call + "\r\r\nFrom: evil@example.net\r\n", unreadable},
@@ -176,7 +174,7 @@ var forgeries = []struct{ name, header, gate string }{
 	{"a header that is too long", pass + op + call + "X-Y: " + strings.Repeat("x", 300<<10) + "\r\n", trust.GateTrust},
 	{"a second From behind a long line", pass + op + call + "X-Y: " + strings.Repeat("x", 4096-5) + "\r\nFrom: evil@example.net\r\n", trust.GateFrom},
 
-	// From is not exactly one address, or is another one.
+	// From has several addresses, or another one.
 	{"two From fields", pass + op + "From: evil@example.net\r\n" + call, trust.GateFrom},
 	{"two From fields, the first evil", pass + "From: evil@example.net\r\n" + op + call, trust.GateFrom},
 	{"the same From twice", pass + op + op + call, trust.GateFrom},
@@ -209,14 +207,14 @@ var forgeries = []struct{ name, header, gate string }{
 	{"Resent-From is not From", pass + "Resent-From: operator@example.com\r\nFrom: evil@example.com\r\n" + call, foreign},
 	{"Reply-To is not From", pass + "Reply-To: operator@example.com\r\nFrom: evil@example.com\r\n" + call, foreign},
 
-	// Proved mail meets the other gates.
+	// The other gates apply to proved mail.
 	{"proved, not called", pass + op + "Subject: lunch?\r\n", foreign},
 	{"proved, by a machine", pass + op + call + "Auto-Submitted: auto-replied\r\n", trust.GateAuto},
 	{"proved, to a list", pass + op + call + "List-Id: <x.example.com>\r\n", trust.GateList},
 }
 
-// gatesOf appends mails to the mailbox and returns the gate that each of them
-// meets, by UID. It is foreign for a mail that leaves no trace.
+// gatesOf appends mails to the mailbox and returns the gate of each one, by UID. It returns foreign
+// for a mail that leaves no trace.
 func gatesOf(t *testing.T, h host, f trust.Filter, mails []string) map[string]mail.Message {
 	t.Helper()
 	uids := map[uint32]string{}
@@ -317,7 +315,7 @@ func TestSameProvider(t *testing.T) {
 	}
 }
 
-// An empty authserv_id believes no server.
+// With an empty authserv_id, no server is trusted.
 func TestEmptyAuthservID(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	mails := []string{

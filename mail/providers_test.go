@@ -19,14 +19,13 @@ import (
 	"github.com/emersion/go-msgauth/dkim"
 )
 
-// provider is what a provider of the operator signs, as it was read in real
-// mails.
+// provider describes the signature of one of the operator's providers, taken from real mails.
 type provider struct {
 	name    string
-	present []string // signed once if it is there
-	over    []string // signed once more
-	always  []string // signed once, there or not
-	darn    bool     // names the domain of the recipients
+	present []string // signed once if present
+	over    []string // signed once more (oversigned)
+	always  []string // signed once, present or not
+	darn    bool     // the signature has darn=, the domain of the recipients
 }
 
 var providers = []provider{
@@ -53,7 +52,7 @@ var providers = []provider{
 		over:    []string{"from", "reply-to", "subject", "date", "message-id", "to", "cc", "mime-version", "content-type", "content-transfer-encoding", "in-reply-to", "references"}},
 }
 
-// covers returns the h= of a mail with these fields.
+// covers returns the h= for a mail with these fields.
 func (p provider) covers(header string) []string {
 	h := slices.Clone(p.always)
 	for _, name := range p.present {
@@ -64,7 +63,7 @@ func (p provider) covers(header string) []string {
 	return append(h, p.over...)
 }
 
-// corpus writes mails of the operator and attacks on them.
+// corpus makes mails of the operator and attacks on them.
 type corpus struct {
 	signing
 	ids message.IDs
@@ -76,7 +75,7 @@ func newCorpus(t *testing.T) corpus {
 	return corpus{newSigning(t), message.IDs{Handle: filter.Handle, Address: filter.Own, IDKey: corpusKey}}
 }
 
-// filters are both ways to prove a mail.
+// filters returns a filter for each way to prove a mail.
 func (c corpus) filters() map[string]trust.Filter {
 	server := trusting(func(f *trust.Filter) { f.IDKey, f.Operators = corpusKey, []string{"operator@example.com"} })
 	own := verifying(c.dns)
@@ -91,7 +90,7 @@ func writtenMail(to, subject, fields, typed, body string) string {
 		fields + typed + "\r\n" + body
 }
 
-// sends returns a mail as the provider signs it.
+// sends returns a mail with the signature of the provider.
 func (c corpus) sends(p provider, raw string) string {
 	header, _, _ := strings.Cut(raw, "\r\n\r\n")
 	var tags []string
@@ -102,7 +101,7 @@ func (c corpus) sends(p provider, raw string) string {
 	return string(c.SignFields([]byte(raw), p.covers(header), tags...))
 }
 
-// arrives returns a mail as the server of the agent stamps it.
+// arrives returns a mail with the fields that the agent's server adds.
 func (c corpus) arrives(raw string) string {
 	found, err := dkim.VerifyWithOptions(strings.NewReader(raw), &dkim.VerifyOptions{LookupTXT: func(name string) ([]string, error) {
 		if name == c.Name() {
@@ -126,7 +125,7 @@ func (c corpus) arrives(raw string) string {
 	return ar + results + "; dmarc=" + dmarc + " header.from=example.com\r\nReceived: from x by mx.example.org\r\n" + raw
 }
 
-// texts are bodies as programs write them, with their fields.
+// texts returns bodies in the forms of real programs, with their fields.
 func texts(text string) map[string][2]string {
 	encoded := base64.StdEncoding.EncodeToString([]byte("Grüße, " + text + "\r\n"))
 	alternative := "--b1\r\nContent-Type: text/plain; charset=\"UTF-8\"\r\n\r\n" + text + "\r\n--b1\r\nContent-Type: text/html; charset=\"UTF-8\"\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n<div class=3D\"x\">" + text + "</div>\r\n--b1--\r\n"
@@ -192,7 +191,7 @@ func TestMailOfEveryProvider(t *testing.T) {
 	}
 }
 
-// attack is a mail that somebody made of a signed one.
+// attack is a mail that an attacker made from a signed one.
 type attack struct {
 	class, name, raw, original string
 
@@ -304,8 +303,8 @@ func (c corpus) attacksOnChangedMail(p provider, text string) (attacks []attack)
 	return attacks
 }
 
-// lookAlikes are attacks on a mail whose signature covers too little, with
-// another signature that claims more.
+// lookAlikes returns attacks on a mail whose signature covers too little, with another signature
+// that claims more.
 func (c corpus) lookAlikes(text string) (attacks []attack) {
 	id := c.ids.Make("reply.t1", "the weather")
 	raw := string(c.SignFields([]byte(writtenMail("friend@example.net", "lunch", "", "", text+"\r\n")), []string{"From", "Subject", "Date"}))
@@ -327,7 +326,7 @@ func (c corpus) lookAlikes(text string) (attacks []attack) {
 	} {
 		for _, at := range []string{other + field + raw, field + strings.Replace(raw, "\r\nFrom:", "\r\n"+other+"From:", 1)} {
 			attacks = append(attacks, attack{class: "a signature that looks alike", name: name, raw: c.arrives(at)})
-			for _, junk := range []string{" ", "!", "=", "-"} { // in the one that is valid
+			for _, junk := range []string{" ", "!", "=", "-"} { // in the valid signature
 				bent := strings.Replace(at, "\r\n b="+value, "\r\n b="+value[:4]+junk+value[4:], 1)
 				stamp, _, _ := strings.Cut(c.arrives(at), "\r\n")
 				attacks = append(attacks, attack{class: "a signature that looks alike", name: name + ", and junk in the other", raw: stamp + "\r\n" + bent})
@@ -352,7 +351,8 @@ func TestChangedSignedMail(t *testing.T) {
 				attacks = append(attacks, a)
 			}
 		}
-		// A keyword is judged after the sender: a third of the attacks, each time another one.
+		// A keyword is judged after the sender, so each keyword is tried with another third of the
+		// attacks.
 		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
 			attacks = everyNth(15, attacks, n)
 		} else if n > 0 {

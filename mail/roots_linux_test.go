@@ -24,12 +24,11 @@ import (
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// system is an authority that the process takes for a root of the system, and so are
-// the others: one in the bundle as well, and one only in a directory.
+// system, systemToo and systemDir are authorities that the process trusts as system roots.
+// systemToo is in the bundle like system, systemDir only in a directory.
 var system, systemToo, systemDir *mailtest.CA
 
-// TestMain gives the process system roots of its own, before crypto/x509 reads
-// them once and for all.
+// TestMain sets the system roots before crypto/x509 reads them for good.
 func TestMain(m *testing.M) {
 	must(0, testkit.InMemory())
 	dir, err := os.MkdirTemp("", "roots")
@@ -57,8 +56,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// otherRoots returns certificates that no chain of a test needs, and other text
-// that a bundle may hold.
+// otherRoots returns certificates that no test needs, and other text that a bundle may contain.
 func otherRoots() []byte {
 	b := bytes.NewBufferString("# a comment\n")
 	for range 3 {
@@ -68,7 +66,8 @@ func otherRoots() []byte {
 	return b.Bytes()
 }
 
-// Whatever Roots remember, they accept what Go accepts, and nothing else.
+// TestSystemRoots checks that Roots accepts exactly the chains that Go accepts, with any remembered
+// roots.
 func TestSystemRoots(t *testing.T) {
 	unknown := must(mailtest.NewCA())
 	between := must(system.Intermediate())
@@ -118,7 +117,7 @@ func TestSystemRoots(t *testing.T) {
 	}
 }
 
-// learn has roots remember root as that of host.
+// learn makes roots remember root for host.
 func learn(t *testing.T, roots *Roots, host string, root *mailtest.CA) {
 	t.Helper()
 	byAddress := func(c *x509.Certificate) {
@@ -192,7 +191,7 @@ func TestRootMustBeInBundle(t *testing.T) {
 	}
 }
 
-// A block that ends with the file has no end of its line yet, and is not remembered.
+// A block at the end of the file without a line end is not remembered.
 func TestRootWithoutNewline(t *testing.T) {
 	must(x509.SystemCertPool())
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
@@ -207,7 +206,7 @@ func TestRootWithoutNewline(t *testing.T) {
 	}
 }
 
-// Two processes that write the same file keep what the other one has learnt.
+// Two processes that write the same file keep each other's roots.
 func TestRootsOfTwoProcesses(t *testing.T) {
 	one := NewRoots(filepath.Join(t.TempDir(), "roots"))
 	other := NewRoots(one.file)
@@ -300,7 +299,7 @@ func TestRootsAreCapped(t *testing.T) {
 	}
 }
 
-// TestLimitsOfRoots tries the limits on the bundle of the system and on what is remembered.
+// TestLimitsOfRoots checks the limits on the system bundle and on the remembered roots.
 func TestLimitsOfRoots(t *testing.T) {
 	must(x509.SystemCertPool())
 	bundle := filepath.Join(t.TempDir(), "bundle.pem")
@@ -331,7 +330,7 @@ func TestLimitsOfRoots(t *testing.T) {
 			p, found := findRoot(system.Cert)
 			return found && p.length == int(n)
 		}},
-		{Const: "maxBlock", Max: 16 << 10, Within: func(t *testing.T, n int64) bool { // of a place in the file
+		{Const: "maxBlock", Max: 16 << 10, Within: func(t *testing.T, n int64) bool { // the position in the file
 			_, ok := parsePlace(strings.Fields(fmt.Sprintf("mail.test 0 %d %x", n, sha256.Sum256(nil))))
 			return ok
 		}},
@@ -375,7 +374,7 @@ func TestReconnectsForNewRoot(t *testing.T) {
 	}
 }
 
-// notACA returns a leaf that signs.
+// notACA returns a leaf certificate that issues certificates.
 func notACA(ca *mailtest.CA) *mailtest.CA {
 	leaf := must(ca.Issue("leaf.test"))
 	return &mailtest.CA{
@@ -430,8 +429,8 @@ func TestCAFile(t *testing.T) {
 	}
 }
 
-// BenchmarkRoots makes the pool for a handshake, with the bundle of this machine and one
-// more root, which is the one that is needed.
+// BenchmarkRoots makes the pool for a handshake from the bundle of this machine and one more root,
+// the one that is needed.
 func BenchmarkRoots(b *testing.B) {
 	bundle := filepath.Join(b.TempDir(), "bundle.pem")
 	var all []byte

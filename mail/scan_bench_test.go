@@ -9,10 +9,9 @@ import (
 	"agentstateloop/state"
 )
 
-// BenchmarkEmptyPoll is a whole poll that finds nothing, including TCP and TLS,
-// by the number of mails in the mailbox. The bytes on the wire are only ours. A
-// part of the time is that of the server, which runs in this process and counts
-// its mails at SELECT.
+// BenchmarkEmptyPoll measures a whole poll without new mail, including TCP and TLS, by the number
+// of mails in the mailbox. It counts only our bytes on the wire. Some of the time is the server's:
+// it runs in this process and counts its mails at SELECT.
 func BenchmarkEmptyPoll(b *testing.B) {
 	for _, n := range []int{100, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -32,7 +31,7 @@ func BenchmarkEmptyPoll(b *testing.B) {
 	}
 }
 
-// BenchmarkEmptyPollDovecot is the same against a real server.
+// BenchmarkEmptyPollDovecot is BenchmarkEmptyPoll with a real server.
 func BenchmarkEmptyPollDovecot(b *testing.B) {
 	server := mailtest.StartDovecot(b)
 	for _, n := range []int{100, 10_000} {

@@ -17,8 +17,8 @@ import (
 	"agentstateloop/state"
 )
 
-// talk is what a server of FuzzScan says: after login and SELECT one part for each
-// command, as it is but for TAG. After the last part it hangs up, or is silent.
+// talk is the script of the server in FuzzScan: after login and SELECT one part for each command,
+// in which only TAG is replaced. After the last part the server hangs up or is silent.
 type talk struct {
 	parts  [][]byte
 	silent bool
@@ -27,7 +27,7 @@ type talk struct {
 // talkEnd separates the parts of a talk.
 const talkEnd = "\x00"
 
-// serve answers on conn, which it does not read for ever.
+// serve answers on conn. It does not read for ever.
 func (k talk) serve(conn net.Conn, uidNext uint32) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(5 * time.Second))
@@ -56,13 +56,13 @@ func (k talk) shownUIDs() map[uint32]bool {
 	return uids
 }
 
-// namedUID matches a UID in an answer to FETCH.
+// namedUID matches a UID in a response to FETCH.
 var namedUID = regexp.MustCompile(`(?i)UID +0*([0-9]+)`)
 
-// FuzzScan scans a mailbox whose server says anything: how many new UIDs there are,
-// whether one mail is fetched apart or all are scanned, and every byte of the
-// answers. The scan ends, with little memory. It keeps no mail twice, and passes no
-// UID that the server has not shown.
+// FuzzScan scans a mailbox with arbitrary responses of the server. The input sets the number of new
+// UIDs, whether one mail is fetched or all are scanned, and every byte of the responses. The scan
+// ends and uses little memory. It keeps no mail twice and passes no UID that the server has not
+// shown.
 func FuzzScan(f *testing.F) {
 	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
 	mailOf := func(uid int, section string) string {
@@ -128,7 +128,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// allocated returns how many bytes this process has allocated so far.
+// allocated returns the number of bytes that this process has allocated so far.
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

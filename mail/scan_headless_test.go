@@ -8,8 +8,8 @@ import (
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// TestUnparsedHeader checks that a mail whose header the server cannot parse comes in by
-// how it begins, with the scan that finds it, and holds up no other mail.
+// TestUnparsedHeader checks that a mail with a header that the server cannot parse comes in by its
+// beginning, with the scan that finds it, and delays no other mail.
 func TestUnparsedHeader(t *testing.T) {
 	for name, answer := range map[string]string{
 		"empty":    "* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] {0}\r\n)",
@@ -38,8 +38,8 @@ func TestUnparsedHeader(t *testing.T) {
 	}
 }
 
-// TestUnparsedHeaderBeforeFailing checks that a mail whose header comes empty does not
-// wait behind mails that break the connection each time.
+// TestUnparsedHeaderBeforeFailing checks that a mail with an empty header does not wait for mails
+// that always break the connection.
 func TestUnparsedHeaderBeforeFailing(t *testing.T) {
 	w := newWithholding(t)
 	bad := []uint32{w.put("@goulard3120 bad"), w.put("@goulard3120 bad too")}
@@ -63,8 +63,8 @@ func TestUnparsedHeaderBeforeFailing(t *testing.T) {
 	wantUIDs(t, "at last", uids(w.scan()), bad)
 }
 
-// TestNoHeader checks that a mail which begins with an empty line is passed. Anybody can
-// send one, so it must not count as a mail that the server withholds.
+// TestNoHeader checks that a mail that begins with an empty line is passed. Anybody can send one,
+// so it must not count as withheld by the server.
 func TestNoHeader(t *testing.T) {
 	w := newWithholding(t)
 	w.Put("\r\nno header at all\r\n", w.now)

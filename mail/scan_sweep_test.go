@@ -12,8 +12,8 @@ import (
 	"agentstateloop/state"
 )
 
-// TestSweep checks that a sweep takes the operator's unread mail of the last week
-// that the state does not know, and nothing else, and that it asks once.
+// TestSweep checks that a sweep takes exactly the operator's unread mail of the last week that the
+// state does not know, with one search.
 func TestSweep(t *testing.T) {
 	w := newWithholding(t)
 	missed := w.put("@goulard3120 missed")
@@ -24,7 +24,7 @@ func TestSweep(t *testing.T) {
 	old := w.Put(letter("@goulard3120 old"), w.now.AddDate(0, 0, -9))
 	owed := w.put("@goulard3120 owed")
 	w.Do(func(s *mailtest.Scripted) { s.Mails[read].Seen = true })
-	w.cur.Next, w.cur.Owed = owed+1, []uint32{owed} // as a mistake would leave it
+	w.cur.Next, w.cur.Owed = owed+1, []uint32{owed} // as a bug would leave it
 	w.box.Sweep, w.box.Known = true, func(key string) bool { return key == w.cur.Key(known) }
 	fresh := w.put("@goulard3120 new")
 
@@ -123,8 +123,8 @@ func TestSweepOfBrokenMail(t *testing.T) {
 	}
 }
 
-// TestSweepIsBounded checks that a sweep looks at the newest of very many mails only,
-// and does not reject loudly what was rejected before.
+// TestSweepIsBounded checks that a sweep examines only the newest of very many mails, and does not
+// report a rejection twice.
 func TestSweepIsBounded(t *testing.T) {
 	w := newWithholding(t)
 	var all []uint32
@@ -146,8 +146,7 @@ func TestSweepIsBounded(t *testing.T) {
 	}
 }
 
-// storySweep is a sweep of a real server. It costs one round trip when it finds
-// nothing.
+// storySweep sweeps a real server. A sweep without a result costs one round trip.
 func storySweep(t *testing.T, h host) {
 	b := mailboxOf(h)
 	b.Now = time.Now

@@ -20,7 +20,7 @@ import (
 	"agentstateloop/state"
 )
 
-// A server that stalls in the middle of a scan does not hold it.
+// A server that stalls in the middle of a scan does not block the scan.
 func TestStallInScan(t *testing.T) {
 	release := make(chan struct{})
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(net.Conn, imap.NumSet, *imap.FetchOptions) error {
@@ -48,14 +48,13 @@ func TestStallInScan(t *testing.T) {
 	}
 }
 
-// bodyRequest returns the UIDs of a FETCH, and reports whether it asks for
-// bodies.
+// bodyRequest returns the UIDs of a FETCH, and whether it requests bodies.
 func bodyRequest(set imap.NumSet, o *imap.FetchOptions) (imap.UIDSet, bool) {
 	return set.(imap.UIDSet), len(o.BodySection) == 1 && o.BodySection[0].Specifier == imap.PartSpecifierNone
 }
 
-// A mail that the server cannot deliver is tried again for ever, with pauses that
-// grow. The others are not delayed.
+// A mail that the server cannot deliver is retried for ever with growing pauses. Other mails are
+// not delayed.
 func TestBrokenMail(t *testing.T) {
 	for name, fault := range map[string]func(net.Conn) error{
 		"refused": func(net.Conn) error {
@@ -122,7 +121,7 @@ func TestBrokenMail(t *testing.T) {
 	}
 }
 
-// A server that does not work for a while costs no mail.
+// A temporary failure of the server does not count against any mail.
 func TestOutageBlamesNoMail(t *testing.T) {
 	var down atomic.Bool
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(net.Conn, imap.NumSet, *imap.FetchOptions) error {
@@ -178,7 +177,7 @@ func TestServerWithoutUIDNext(t *testing.T) {
 	}
 }
 
-// A body that breaks off is not kept as a whole one.
+// A truncated body is not kept as a whole one.
 func TestTornBody(t *testing.T) {
 	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
 	addr := scripted(t, func(c net.Conn) {
@@ -212,8 +211,8 @@ func TestTornBody(t *testing.T) {
 	}
 }
 
-// Bodies may come in any order. If the connection breaks among them, what was
-// kept is passed, and the rest is owed.
+// Bodies may arrive in any order. If the connection breaks among them, the kept mails are passed
+// and the rest is owed.
 func TestBodiesOutOfOrder(t *testing.T) {
 	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
 	addr := scripted(t, func(c net.Conn) {
@@ -247,7 +246,7 @@ func TestBodiesOutOfOrder(t *testing.T) {
 	}
 }
 
-// Of many new mails only the headers of the operator's mails are fetched.
+// Among many new mails only the headers of the operator's mails are fetched.
 func TestForeignMailIsNotFetched(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
@@ -259,7 +258,7 @@ func TestForeignMailIsNotFetched(t *testing.T) {
 	ours := h.append(letter("@goulard3120 among many"), true)
 	before := len(tr.String())
 	wantUIDs(t, "ours", uids(mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)), []uint32{ours})
-	if n := len(tr.String()) - before; n > 10_000 { // sixteen headers were asked for ahead
+	if n := len(tr.String()) - before; n > 10_000 { // sixteen headers were prefetched
 		t.Errorf("%d bytes on the wire for one mail among 1,100", n)
 	}
 }
@@ -341,7 +340,7 @@ func storyLimit(t *testing.T, h host) {
 	}
 }
 
-// Mail that a gate rejects does not count against the limit of what comes in.
+// Rejected mail does not count against the limit of accepted mail.
 func storyForgedAhead(t *testing.T, h host) {
 	cur := mustScan(t, mailboxOf(h), state.Cursor{}, 2, shelf{}.keep).Cursor
 	for range 60 {
@@ -362,8 +361,8 @@ func storyForgedAhead(t *testing.T, h host) {
 	}
 }
 
-// A scan that has used up its time starts nothing more. What it has not reached
-// waits behind the cursor, and Rest is true.
+// A scan that has used up its time starts no further request. The rest stays beyond the cursor, and
+// Rest is true.
 func storyLate(t *testing.T, h host) {
 	cur := mustScan(t, mailboxOf(h), state.Cursor{}, 9, shelf{}.keep).Cursor
 	uid := h.append(letter("@goulard3120 in time"), false)
@@ -482,7 +481,7 @@ func storyForeign(t *testing.T, h host) {
 
 func storyBytes(t *testing.T, h host) {
 	want := map[uint32]string{}
-	for i := range 9 { // more than are fetched ahead
+	for i := range 9 { // more than are prefetched
 		raw := letter(fmt.Sprintf("@goulard3120 %d", i), "hello\r\n", strings.Repeat("line of text äöü\r\n", i*i*300))
 		want[h.append(raw, false)] = raw
 	}
@@ -494,7 +493,7 @@ func storyBytes(t *testing.T, h host) {
 		}
 	}
 
-	// A keep that reads nothing does not affect the next one.
+	// A keep that reads no bytes does not affect the next one.
 	n := 0
 	l := mustScan(t, mailboxOf(h), state.Cursor{}, 100, func(*mail.Message, io.Reader) error { n++; return nil })
 	if n != len(want) || len(l.Messages) != len(want) {

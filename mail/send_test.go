@@ -57,7 +57,7 @@ func renderedMail(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// What is sent arrives byte for byte, by every kind of connection and login.
+// A mail arrives byte for byte, with every kind of connection and login.
 func TestSend(t *testing.T) {
 	server, s := startSink(t, mailtest.Options{Token: "ya29.token"})
 	raw := renderedMail(t)
@@ -165,8 +165,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A server that repeats the login later, cut off anywhere, does not get it into
-// an error.
+// A server that echoes the login later, truncated anywhere, does not get it into an error.
 func TestEchoAfterLogin(t *testing.T) {
 	const password = "pass-canary-0123456789"
 	padding := strings.Repeat("x", 240)
@@ -180,7 +179,7 @@ func TestEchoAfterLogin(t *testing.T) {
 	}
 }
 
-// countingConn counts the flights of a client: what it writes after it has read.
+// countingConn counts the flights of a client. A flight is a write after a read.
 type countingConn struct {
 	net.Conn
 	mu      sync.Mutex
@@ -207,8 +206,8 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// relayed returns the address of a server that hands one connection on to addr, and its
-// flights, which are those of the client.
+// relayed starts a relay of one connection to addr. It returns the relay's address and the flights
+// of the client.
 func relayed(t *testing.T, addr string) (string, func() []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -281,8 +280,8 @@ func TestRoundTripsOfAMail(t *testing.T) {
 	}
 }
 
-// A server that refuses the recipient and asks for the mail all the same does not get it,
-// nor the dot.
+// A server that refuses the recipient and requests the mail nevertheless gets neither the mail nor
+// the dot.
 func TestRefusedRecipientGetsNoMail(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -346,8 +345,8 @@ func TestSenderIsReused(t *testing.T) {
 	}
 }
 
-// Before the dot nothing is accepted, whatever breaks. After it a silent server
-// leaves the outcome unknown.
+// Before the dot no mail is accepted, at any kind of failure. After it, a silent server leaves the
+// outcome unknown.
 func TestSendFailures(t *testing.T) {
 	release := make(chan struct{})
 	server, s := startSink(t, mailtest.Options{OnData: func(net.Conn, []byte) error { <-release; return nil }})
@@ -386,7 +385,7 @@ func TestSendFailures(t *testing.T) {
 	}
 }
 
-// A server that repeats what it was sent does not get the secret into a log.
+// A server that echoes its input does not get the secret into a log.
 func TestSMTPSecretIsNotEchoed(t *testing.T) {
 	addr := scripted(t, func(c net.Conn) {
 		br := bufio.NewReader(c)

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// A look at the mailbox shows what each provider signs of an answer.
+// A probe shows which fields of an answer each provider signs.
 func TestProbeShowsSignedFields(t *testing.T) {
 	for name, want := range map[string]struct{ signed, added, unsigned string }{
 		"Gmail":                  {"from to cc subject date message-id in-reply-to references", "from to subject date message-id", "content-type"},

@@ -22,14 +22,13 @@ func longLetter(subject string, size int) string {
 	return letter(subject) + strings.Repeat(line, size/len(line))
 }
 
-// slowly returns a line to the server at addr over which size bytes take three
-// times as long as the deadline.
+// slowly returns a line to the server at addr on which size bytes take three times the deadline.
 func slowly(t *testing.T, addr string, size int, timeout time.Duration) *mailtest.SlowLine {
 	return mailtest.StartSlowLine(t, addr, int(float64(size)/(3*timeout).Seconds()))
 }
 
-// A mail comes in whole over a line on which it takes far longer than the
-// deadline, by each way to connect.
+// A mail comes in whole over a line on which it takes far longer than the deadline, with each kind
+// of connection.
 func storySlowLine(t *testing.T, h host) {
 	raw := longLetter("@goulard3120 hello", 300<<10)
 	uid := h.append(raw, false)
@@ -56,7 +55,7 @@ func storySlowLine(t *testing.T, h host) {
 	})
 }
 
-// scanAll fetches what is in a mailbox.
+// scanAll fetches all mail of a mailbox.
 func scanAll(t *testing.T, b mail.Mailbox, mails shelf) error {
 	s, err := b.Open(t.Context())
 	if err != nil {
@@ -67,8 +66,7 @@ func scanAll(t *testing.T, b mail.Mailbox, mails shelf) error {
 	return err
 }
 
-// A server that never falls silent and never comes to an end does not hold a scan,
-// and one that stops in the middle does not either.
+// A server that sends bytes without end, or stops in the middle, does not block a scan.
 func TestDrippingServers(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]struct{ at, begin string }{
@@ -104,8 +102,7 @@ func TestDrippingServers(t *testing.T) {
 	}
 }
 
-// drip sends n bytes, one each time that pause has passed, and then nothing until
-// the other side hangs up.
+// drip sends n bytes with a pause before each, and then waits until the peer hangs up.
 func drip(w io.Writer, n int, pause time.Duration) {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A process that is killed leaves nothing in the folder for temporary files:
-// while a mail is held, its file has no name already.
+// TestSpoolHasNoName checks that a killed process leaves no temporary file: the file of a spool has
+// no name while it is open.
 func TestSpoolHasNoName(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)

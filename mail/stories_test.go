@@ -19,7 +19,7 @@ import (
 
 // The stories run against the server in memory and against a real Dovecot.
 
-// host is an IMAP server with one mailbox, and a way to put mail into it.
+// host is an IMAP server with one mailbox, and a function that adds mail to it.
 type host struct {
 	server mail.Server // TLSImplicit
 	plain  string      // the address for TLSNone and TLSStart
@@ -29,9 +29,8 @@ type host struct {
 	renumber func()
 }
 
-// withTime calls far with ever more time for a network phase, until it reports
-// that the attempt came as far as the test needs. How soon that is depends on
-// the machine.
+// withTime calls far with longer and longer timeouts for a network phase, until far reports that
+// the attempt came far enough. The time depends on the machine.
 func withTime(t *testing.T, far func(timeout time.Duration) bool) {
 	t.Helper()
 	for timeout := 100 * time.Millisecond; !far(timeout); timeout *= 2 {
@@ -84,13 +83,12 @@ var filter = trust.Filter{
 	Require:   "from",
 }
 
-// idsOf returns what makes the Message-IDs of the agent with this handle and
-// address, with the key of filter.
+// idsOf returns the IDs of the agent with this handle and address and the key of filter.
 func idsOf(handle, address string) message.IDs {
 	return message.IDs{Handle: handle, Address: address, IDKey: filter.IDKey}
 }
 
-// ownID returns the Message-ID of a mail of ours in the thread of subject.
+// ownID returns the Message-ID of our mail in the thread of subject.
 func ownID(effect, subject string) string {
 	return idsOf(filter.Handle, filter.Own).Make(effect, subject)
 }
@@ -187,7 +185,7 @@ func runStories(t *testing.T, fresh func(t *testing.T) host) {
 	}
 }
 
-// trace is a writer that can be read while it is being written.
+// trace is a writer that can be read concurrently.
 type trace struct {
 	buf chan *bytes.Buffer
 }

@@ -13,10 +13,9 @@ import (
 	"agentstateloop/state"
 )
 
-// The tests of this file scan a server that withholds mail which it has.
+// These tests scan a server that withholds mail that it has.
 
-// withholding is a scripted server with its mailbox, and the cursor and clock of who
-// scans it.
+// withholding is a scripted server with its mailbox, and the scanner's cursor and clock.
 type withholding struct {
 	*mailtest.Scripted
 	t   *testing.T
@@ -67,7 +66,7 @@ func (w *withholding) scan() mail.Scan {
 	return l
 }
 
-// rests fails unless nothing waits, and a scan asks for nothing but what may be new.
+// rests fails unless no mail is pending and a scan only asks for the headers of new mail.
 func (w *withholding) rests() {
 	w.t.Helper()
 	if l := w.scan(); len(l.Messages) != 0 {
@@ -81,7 +80,7 @@ func (w *withholding) rests() {
 	}
 }
 
-// withheld are ways to withhold a mail in one session, header or body.
+// withheld lists ways to withhold the header or the body of a mail in one session.
 var withheld = map[string]struct {
 	lie         func(uid uint32, body bool) string
 	empty       bool // the FETCH of the header seems to find nothing
@@ -125,8 +124,8 @@ func fillIn(answer string, uid uint32, now bool) string {
 	return ""
 }
 
-// TestWithheldForOneSession checks that a mail which one session withholds, in
-// whatever way, comes in by a later one, and that its neighbours do not wait for it.
+// TestWithheldForOneSession checks that a mail that one session withholds in any way comes in with
+// a later one, and does not delay its neighbours.
 func TestWithheldForOneSession(t *testing.T) {
 	for name, way := range withheld {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +201,7 @@ func TestWithheldForLong(t *testing.T) {
 	}
 }
 
-// onlyAhead reports whether commands only ask for the headers of what may be new.
+// onlyAhead reports whether commands consist of the prefetch of new headers.
 func onlyAhead(commands []string, cur state.Cursor) bool {
 	return len(commands) == 1 && strings.HasPrefix(commands[0], fmt.Sprintf("UID FETCH %d:%d (", cur.Next, cur.Next+15))
 }
@@ -246,8 +245,8 @@ func TestEmptyFetchAnswers(t *testing.T) {
 	w.rests()
 }
 
-// TestGapsAreAskedForOnce checks that UIDs between those that were shown are asked
-// for once more, also where the limit or an error ended the scan between them.
+// TestGapsAreAskedForOnce checks that UIDs missing between shown ones are requested once more, even
+// if the limit or an error ended the scan between them.
 func TestGapsAreAskedForOnce(t *testing.T) {
 	w := newWithholding(t)
 	var all []uint32
@@ -299,8 +298,8 @@ func TestEmptySearchAnswer(t *testing.T) {
 	}
 }
 
-// TestSearchAndFetchDisagree checks that a mail that a search names and FETCH does
-// not show is neither taken for gone at once nor asked for without end.
+// TestSearchAndFetchDisagree checks that a mail in a search result without a FETCH response is
+// neither taken for gone at once nor requested for ever.
 func TestSearchAndFetchDisagree(t *testing.T) {
 	w := newWithholding(t)
 	uid := w.put("@goulard3120 among millions")
@@ -358,8 +357,8 @@ func TestBrokenSecondSession(t *testing.T) {
 	w.rests()
 }
 
-// TestAnswersWithoutUID checks that a server that names the UID of a mail behind the
-// mail, or not at all, is not believed that the mail is gone.
+// TestAnswersWithoutUID checks that a mail does not count as gone if the server sends its UID after
+// the mail or not at all.
 func TestAnswersWithoutUID(t *testing.T) {
 	for name, answer := range map[string]string{
 		"behind the mail": "* 1 FETCH (BODY[HEADER] {4}\r\nA: b UID %d)",
@@ -386,8 +385,8 @@ func TestAnswersWithoutUID(t *testing.T) {
 	}
 }
 
-// TestFailingMailVanishes checks that a mail that cannot be fetched is gone when two
-// sessions have not shown it.
+// TestFailingMailVanishes checks that a failing mail counts as gone when two sessions have not
+// shown it.
 func TestFailingMailVanishes(t *testing.T) {
 	w := newWithholding(t)
 	bad := w.put("@goulard3120 bad")
@@ -408,8 +407,8 @@ func TestFailingMailVanishes(t *testing.T) {
 	w.rests()
 }
 
-// TestFailingMailComesLast checks that a mail which breaks the connection, and is
-// due, takes nothing from the mail that came since.
+// TestFailingMailComesLast checks that a failing mail that is due for a retry does not delay newer
+// mail.
 func TestFailingMailComesLast(t *testing.T) {
 	w := newWithholding(t)
 	bad := w.put("@goulard3120 bad")
@@ -428,8 +427,8 @@ func TestFailingMailComesLast(t *testing.T) {
 	}
 }
 
-// TestRenumberedWhileFailing checks that a mail that cannot be fetched is found again
-// when the mailbox is renumbered, even if other mail came in long after it.
+// TestRenumberedWhileFailing checks that a failing mail is found again in a renumbered mailbox,
+// even if other mail came in long after it.
 func TestRenumberedWhileFailing(t *testing.T) {
 	for _, age := range []time.Duration{0, 3 * 24 * time.Hour, 90 * 24 * time.Hour} {
 		t.Run(fmt.Sprint(age), func(t *testing.T) {
@@ -490,8 +489,8 @@ func TestRenumberedWithEmptySearch(t *testing.T) {
 	w.rests()
 }
 
-// TestUIDNextFalls checks that what waits for a second session, and what cannot be
-// fetched, is not forgotten when UIDNEXT falls and rises again.
+// TestUIDNextFalls checks that mail that waits for a second session, and failing mail, is not
+// forgotten if UIDNEXT falls and rises again.
 func TestUIDNextFalls(t *testing.T) {
 	w := newWithholding(t)
 	bad, hidden := w.put("@goulard3120 bad"), w.put("@goulard3120 hidden")
@@ -523,8 +522,7 @@ func TestUIDNextFalls(t *testing.T) {
 	w.rests()
 }
 
-// TestWithoutUIDNext checks that a server without UIDNEXT passes nothing that it did
-// not show.
+// TestWithoutUIDNext checks that only shown mail is passed if a server has no UIDNEXT.
 func TestWithoutUIDNext(t *testing.T) {
 	w := newWithholding(t)
 	one, two := w.put("@goulard3120 one"), w.put("@goulard3120 two")
@@ -542,8 +540,8 @@ func TestWithoutUIDNext(t *testing.T) {
 	}
 }
 
-// TestManyGapsStaySmall checks that a cursor over a mailbox with gaps everywhere
-// stays small, and that what is settled is not taken twice for it.
+// TestManyGapsStaySmall checks that the cursor of a mailbox with gaps everywhere stays small and
+// that no settled mail is taken twice for that.
 func TestManyGapsStaySmall(t *testing.T) {
 	w := newWithholding(t)
 	taken := map[string]bool{}

@@ -33,8 +33,8 @@ func serverSaying(t *testing.T, words string) (addr string) {
 	return ln.Addr().String()
 }
 
-// TestErrorsOfServers asks servers that fail in every way, and checks what each error
-// says: the reason once, and the address at most once.
+// TestErrorsOfServers connects to servers that fail in every way. Each error has the reason once,
+// and the address at most once.
 func TestErrorsOfServers(t *testing.T) {
 	t.Parallel()
 	m := mailtest.StartMemory(t, mailtest.Options{})

@@ -33,13 +33,14 @@ func TestOpenMesh(t *testing.T) {
 			t.Errorf("%s's mailbox is open", c.Handle)
 		}
 	}
-	// The id of an unproven goulard does not block the proven one's.
+	// An unproven message under the handle goulard does not block the same id for the proven
+	// goulard.
 	for _, token := range []string{"", "tg"} {
 		if resp, _ := rawCall(t, "POST", url+"/message", token, `{"id":"r","from":"goulard","to":"script","message":"x"}`); resp.StatusCode != http.StatusAccepted {
 			t.Errorf("token %q: %d", token, resp.StatusCode)
 		}
 	}
-	// Any other address than loopback needs a token.
+	// Callers from any other address than loopback need a token.
 	r := httptest.NewRequest("POST", "http://127.0.0.1/message", strings.NewReader(`{"from":"a","to":"b","message":"x"}`))
 	w := httptest.NewRecorder()
 	if s.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {

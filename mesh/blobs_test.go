@@ -29,7 +29,7 @@ func put(t *testing.T, c *Client, text string) File {
 	return f
 }
 
-// get returns what the mesh has of a file, or the code with which it refuses.
+// get returns the text of a file in the mesh, or the code of the refusal.
 func get(t *testing.T, c *Client, f File) (text string, code int) {
 	t.Helper()
 	var b bytes.Buffer
@@ -52,7 +52,7 @@ func code(t *testing.T, err error) int {
 	return e.Code
 }
 
-// A file is there for its uploader and for those whose messages name it, and goes an
+// A file is available to its uploader and to the recipients of messages that name it. It expires an
 // hour after the last such message.
 func TestFileLifetime(t *testing.T) {
 	clock := newTestClock()
@@ -67,7 +67,7 @@ func TestFileLifetime(t *testing.T) {
 		t.Errorf("a message before its file: %v", err)
 	}
 	put(t, g, "hello")
-	put(t, g, "hello") // again, as after a lost answer
+	put(t, g, "hello") // a repeat, as after a lost response
 	_, err = third.Send(t.Context(), Message{To: "third", Text: "mine", Files: []File{f}})
 	if code(t, err) != http.StatusConflict {
 		t.Errorf("a file that another agent uploaded was named: %v", err)
@@ -121,7 +121,7 @@ func TestFileLifetime(t *testing.T) {
 	}
 }
 
-// An upload is taken only as a whole, with its sum, and within the limits.
+// An upload is accepted only whole, with its checksum, and within the limits.
 func TestUploadsAreChecked(t *testing.T) {
 	s, url := startServer(t, Options{Tokens: twoTokens()})
 	g := client(url, "goulard", "tg")
@@ -201,7 +201,7 @@ func TestUploadsAreLimited(t *testing.T) {
 	}
 }
 
-// What a mesh has answered with 201 is there after a restart. What was torn is not.
+// A file that was answered with 201 survives a restart. A torn file does not.
 func TestFilesSurviveARestart(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Tokens: twoTokens()}
@@ -243,7 +243,7 @@ func TestFilesSurviveARestart(t *testing.T) {
 	if _, code := get(t, g, spoiled); code != http.StatusNotFound {
 		t.Errorf("a damaged file: %d", code)
 	}
-	put(t, g, "spoiled") // its uploader mends it
+	put(t, g, "spoiled") // a new upload repairs it
 	if text, _ := get(t, g, spoiled); text != "spoiled" {
 		t.Error("it was not mended")
 	}

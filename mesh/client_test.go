@@ -52,9 +52,9 @@ var calls = map[string]func(context.Context, *Client) error{
 	"go":       func(ctx context.Context, c *Client) error { return c.Go(ctx) },
 }
 
-// Every call to a server that is not a mesh returns a temporary error: nobody
-// refused the message.
-func TestNotAMesh(t *testing.T) {
+// Every call to a server that is not a mesh returns a temporary error, because no mesh has refused
+// the message.
+func TestServerIsNoMesh(t *testing.T) {
 	t.Parallel()
 	endless := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -129,7 +129,7 @@ func TestNotAMesh(t *testing.T) {
 	}
 }
 
-func TestNoMesh(t *testing.T) {
+func TestUnreachableMesh(t *testing.T) {
 	for name, url := range map[string]string{
 		"down":      "http://" + mailtest.StartNobody(t),
 		"empty":     "",
@@ -148,7 +148,7 @@ func TestNoMesh(t *testing.T) {
 	}
 }
 
-// A mesh that accepts a connection and does not answer costs one timeout.
+// A mesh that accepts a connection and never answers costs one timeout.
 func TestSilentMesh(t *testing.T) {
 	t.Parallel()
 	done := make(chan struct{})
@@ -168,7 +168,7 @@ func TestSilentMesh(t *testing.T) {
 	}
 }
 
-// Each status is either temporary or permanent, and 401 and 403 are credentials.
+// Each status is either temporary or permanent. 401 and 403 are credential failures.
 func TestErrorKinds(t *testing.T) {
 	for _, tt := range []struct {
 		code                  int
@@ -302,7 +302,7 @@ func TestTokenReading(t *testing.T) {
 			}
 		}
 	}
-	// A call that was canceled has learned nothing about the token.
+	// A canceled call does not affect the cached token.
 	ctx, cancel := context.WithCancel(t.Context())
 	c.Token, c.token = func(ctx context.Context) (string, error) { cancel(); return "", ctx.Err() }, ""
 	if _, err := c.Status(ctx); err == nil {

@@ -38,7 +38,7 @@ func TestUndecodedAlone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			mailbox := `{"halted":true,"messages":[{"id":"first","message":"one"}, ` + tt.raw + ` ,{"id":"last","message":"two"}]}`
 			got, err := serve(t, answer(200, "application/json", mailbox)).Mailbox(t.Context(), 0)
-			if tt.reason == "" { // its brackets do not match: nobody knows where it ends
+			if tt.reason == "" { // its brackets do not match, so its end is unknown
 				if err == nil {
 					t.Errorf("%+v", got)
 				}

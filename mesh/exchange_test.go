@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// raw serves each connection with what script does on it, and returns the URL.
+// raw starts a server that runs script on each connection, and returns its URL.
 func raw(t *testing.T, script func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -96,7 +96,7 @@ func TestRefusalOfUnreadBody(t *testing.T) {
 		t.Errorf("%d %q", code, body)
 	}
 	if err != nil && !strings.Contains(err.Error(), "reset") && !strings.Contains(err.Error(), "broken pipe") {
-		t.Error(err) // the kernel may have thrown the answer away
+		t.Error(err) // the kernel may have dropped the response
 	}
 }
 
@@ -115,8 +115,7 @@ func TestInvalidAnswers(t *testing.T) {
 	}
 }
 
-// The end of the context ends the call while it waits for the header and while it
-// reads the body.
+// The end of the context ends a call that waits for the header or reads the body.
 func TestCallsEndWithTheirContext(t *testing.T) {
 	for name, begin := range map[string]string{"header": "", "body": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe"} {
 		closed := make(chan error, 1)
@@ -158,7 +157,7 @@ func TestCallStartsNoGoroutine(t *testing.T) {
 	for range calls {
 		<-waiting
 	}
-	// One of the client's and one of the server's for each call.
+	// One goroutine of the client and one of the server for each call.
 	if more := runtime.NumGoroutine() - before; more > 2*calls {
 		t.Errorf("%d goroutines for %d calls", more, calls)
 	}

@@ -10,8 +10,8 @@ import (
 	"agentstateloop/state"
 )
 
-// What a message may say of itself is limited, on any mesh.
-func TestMalformed(t *testing.T) {
+// TestMalformedMessages checks the limits on the attributes of a message, on any mesh.
+func TestMalformedMessages(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	names := func(n int) (all ResultFields) {
 		for i := range n {
@@ -84,8 +84,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// FuzzMalformed checks that what is well formed is small, and that its id is one
-// segment of a path.
+// FuzzMalformed checks that a well-formed message is small and its id is one path segment.
 func FuzzMalformed(f *testing.F) {
 	f.Add("m1", "call", `["a",{"name":"b","type":"integer"}]`, "goulard", `{"a":1}`, "trace.1", "success")
 	f.Add("../x", "\n", "["+strings.Repeat(`"a",`, 40)+`"a"]`, "A", `{"a":{}}`, "\n", "fine")

@@ -300,7 +300,7 @@ func TestOpenServerRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mesh.log"), []byte(newer), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second round shows that the lock was released
+	for range 2 { // the second round fails if the lock is still held
 		if _, err := OpenServer(dir, Options{}); err == nil || !strings.Contains(err.Error(), "newer version") {
 			t.Errorf("newer log: %v", err)
 		}
@@ -347,8 +347,8 @@ func TestLogWriteFails(t *testing.T) {
 	}
 }
 
-// FuzzReplay checks that no log can break a mesh, and that a mesh can write and
-// read again what it has read.
+// FuzzReplay checks that no log breaks a mesh, and that a mesh can write and reread every log that
+// it has read.
 func FuzzReplay(f *testing.F) {
 	f.Add(`{"version":1}` + "\n" + `{"message":{"id":"1","from":"a","to":"b"}}` + "\n" + `{"ack":{"from":"a","to":"b","id":"1"}}` + "\n")
 	f.Add(`{"seen":{"id":"1","at":"2026-03-01T10:00:00Z"}}` + "\n" + `{"halted":true}` + "\n" + `{"presence":{"handle":"a"}}` + "\n")
@@ -374,9 +374,9 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// BenchmarkPost posts messages from many concurrent senders, in memory and on
-// disk. For comparison, it measures the obvious alternative: a table of SQLite
-// in Python, with one transaction for each message and one for its removal.
+// BenchmarkPost posts messages from many concurrent senders, in memory and on disk. For comparison
+// it measures the obvious alternative, an SQLite table in Python with one transaction for each
+// message and one for its removal.
 func BenchmarkPost(b *testing.B) {
 	for _, dir := range []string{"", b.TempDir()} {
 		name := "memory"

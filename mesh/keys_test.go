@@ -172,7 +172,8 @@ func TestReceiptNamesMessage(t *testing.T) {
 			t.Error("a nudge that nothing shows to be taken counts")
 		}
 	}
-	// Answers without a body, or of text, show nothing. A page comes from another service.
+	// A response without a body or with plain text does not confirm the message. An HTML page comes
+	// from another service.
 	for _, c := range []struct{ kind, body string }{{"", ""}, {"text/plain", "OK"}, {"application/json", `"queued"`}, {"application/json", "[]"}} {
 		client := serve(t, answer(200, c.kind, c.body))
 		if _, err := client.Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"}); !errors.Is(err, ErrNotTaken) {
@@ -193,7 +194,7 @@ func TestReceiptNamesMessage(t *testing.T) {
 			t.Errorf("%d %s: with the status as receipt: %v", code, kind, err)
 		}
 	}
-	// A message without an id gets one, so that the answer can show it.
+	// A message without an id gets one, so that the response can repeat it.
 	id, err := serve(t, NewServer(Options{Open: true})).Send(t.Context(), Message{To: "b", Text: "hello"})
 	if err != nil || id == "" {
 		t.Errorf("%q, %v", id, err)

@@ -44,7 +44,7 @@ func callCode(s *Server, method, path string, body io.Reader) int {
 	return w.Code
 }
 
-// TestLimitsOfMessages tries each limit of the profile at its edge.
+// TestLimitsOfMessages checks each limit of the profile at its boundary.
 func TestLimitsOfMessages(t *testing.T) {
 	malformed := func(m Message) bool { return m.Malformed() != "" }
 	posted := func(n int64, wrap func(io.Reader) io.Reader) bool {
@@ -71,7 +71,7 @@ func TestLimitsOfMessages(t *testing.T) {
 		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool {
 			return posted(n, func(r io.Reader) io.Reader { return r })
 		}},
-		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { // whose length is not announced
+		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { // without an announced length
 			return posted(n, func(r io.Reader) io.Reader { return io.MultiReader(r) })
 		}},
 		{Const: "MaxMessage", Max: 64 << 10, Within: func(_ *testing.T, n int64) bool { return !malformed(Message{Text: xs(n)}) }},
@@ -79,7 +79,7 @@ func TestLimitsOfMessages(t *testing.T) {
 			resp := &http.Response{Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader("{}" + strings.Repeat(" ", int(n)-2)))}
 			return request{into: &Status{}}.read(resp, nil) == nil
 		}},
-		{Const: "MaxMailbox", Max: 4 << 20, Within: func(_ *testing.T, n int64) bool { // with a comma before each message, and brackets
+		{Const: "MaxMailbox", Max: 4 << 20, Within: func(_ *testing.T, n int64) bool { // including brackets and the comma before each message
 			l := newLedger()
 			l.mailboxes["a"] = []storedMessage{{Message{ID: "1"}, 1000}, {Message{ID: "2"}, int(n) - 1000 - len(`{"halted":false,"messages":[,,]}`)}}
 			return len(l.oldest("a")) == 2
@@ -134,7 +134,7 @@ func TestLimitsOfMessages(t *testing.T) {
 			_, _, err := NewServer(Options{}).putBlob(httptest.NewRecorder(), r, "goulard")
 			return err.(*refusal).code != http.StatusRequestEntityTooLarge
 		}},
-		{Const: "MaxFile", Max: 16<<20 + 1, Within: func(_ *testing.T, n int64) bool { // of what is read: a byte more than an upload has
+		{Const: "MaxFile", Max: 16<<20 + 1, Within: func(_ *testing.T, n int64) bool { // bytes that are read, one more than the limit of an upload
 			b := newBlobs(zeros(n), memoryQuota, time.Now)
 			k := blobKey{"goulard", zeros(n).sum()}
 			b.stored[k] = &blob{size: n}
@@ -149,7 +149,7 @@ func TestLimitsOfMessages(t *testing.T) {
 	})
 }
 
-// zeros is a store that holds one blob of so many zeros.
+// zeros is a store with one blob of this many zeros.
 type zeros int64
 
 func (z zeros) keep(blobKey, io.Reader, func() error) error { return nil }
@@ -162,7 +162,7 @@ func (z zeros) open(blobKey) (io.ReadSeekCloser, error) {
 
 func (z zeros) sum() string { return fileOf("", string(z.data())).SHA256 }
 
-// TestLimitsOfTheServer tries each limit of the ledger and of its callers at its edge.
+// TestLimitsOfTheServer checks each limit of the ledger and its callers at its boundary.
 func TestLimitsOfTheServer(t *testing.T) {
 	clock := newTestClock()
 	room := func(proven bool, change func(*ledger)) bool {
@@ -209,7 +209,7 @@ func TestLimitsOfTheServer(t *testing.T) {
 			l.markSeen(seenPost{postKey{ID: "new"}, clock.now().Add(d)})
 			return l.seen[postKey{ID: "old"}]
 		}),
-		{Const: "maxRecord", Max: 1 << 20, Within: func(t *testing.T, n int64) bool { // with its newline
+		{Const: "maxRecord", Max: 1 << 20, Within: func(t *testing.T, n int64) bool { // including its newline
 			const rest = `{"message":{"message":""}}` + "\n"
 			l := newLedger()
 			log := `{"version":1}` + "\n" + `{"message":{"message":"` + xs(n-int64(len(rest))) + `"}}` + "\n"
@@ -264,7 +264,7 @@ func TestLimitsOfTheServer(t *testing.T) {
 			return p.take(rateKey{from: "liar"}, clock.now()) == 0
 		}},
 
-		// Files that no waiting message names.
+		// Files without a waiting message.
 		limittest.Duration("keepUploaded", justBefore(day), 1, func(_ *testing.T, d time.Duration) bool {
 			return keepsFile(clock, blob{at: clock.Add(-d)})
 		}),
@@ -288,7 +288,7 @@ func keepsFile(clock *testClock, file blob) bool {
 	return len(b.stored) == 1
 }
 
-// TestLimitsOfCalls tries each limit of a connection at its edge.
+// TestLimitsOfCalls checks each limit of a connection at its boundary.
 func TestLimitsOfCalls(t *testing.T) {
 	get := func(expect string) func(*http.Client) error {
 		return func(c *http.Client) error {
@@ -305,7 +305,7 @@ func TestLimitsOfCalls(t *testing.T) {
 	}
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return acceptsAnswer(t, n, 0, get("")) }},
-		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { // of the answer to an upload
+		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { // of the response to an upload
 			return acceptsAnswer(t, n, 0, get("100-continue"))
 		}},
 		{Const: "maxRetryAfter", Max: 3600, Within: func(_ *testing.T, n int64) bool {
@@ -326,8 +326,8 @@ func TestLimitsOfCalls(t *testing.T) {
 	})
 }
 
-// TestLimitsWithoutAConstant tries the limits that are defaults, or a unit of time, at
-// their edge.
+// TestLimitsWithoutAConstant checks the limits that are defaults or units of time at their
+// boundary.
 func TestLimitsWithoutAConstant(t *testing.T) {
 	clock := newTestClock()
 	later := func(first, second string) func(*testing.T, time.Duration) bool {
@@ -363,7 +363,7 @@ func TestLimitsWithoutAConstant(t *testing.T) {
 		}},
 		"an answer": {30 * time.Second, 2, func(t *testing.T, d time.Duration) bool {
 			return acceptsAnswer(t, 0, d-1, func(c *http.Client) error {
-				return (&Client{URL: "http://127.0.0.1:1", http: c}).Ack(context.Background(), "m") // not of a test outside the bubble
+				return (&Client{URL: "http://127.0.0.1:1", http: c}).Ack(context.Background(), "m") // the context of the test is outside the bubble
 			})
 		}},
 		"the header of a request": {5 * time.Second, 2, later("GET /status HTTP/1.1\r\n", "Host: 127.0.0.1\r\n\r\n")},
@@ -385,7 +385,7 @@ func acceptsSplitRequest(t *testing.T, first string, pause time.Duration, second
 		conn, _ := conns.dial(t.Context(), "", "")
 		io.WriteString(conn, first)
 		time.Sleep(pause)
-		io.WriteString(conn, second) // it fails if the server has hung up
+		io.WriteString(conn, second) // fails if the server has hung up
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		ok = err == nil && resp.StatusCode/100 == 2
 		h.Close()

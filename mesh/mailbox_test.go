@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A mailbox answers with at most 200 messages and 4 MiB, oldest first. After
-// these are acknowledged, it answers with the rest.
+// A mailbox returns at most 200 messages and 4 MiB, oldest first, and the rest after these are
+// acknowledged.
 func TestMailboxPages(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text       string
@@ -65,7 +65,7 @@ func ackRequest(handle, id string) *http.Request {
 	return r
 }
 
-// A long poll ends when something arrives, at HALT and when the mesh is closed.
+// A long poll ends when a message arrives, at HALT, and when the mesh is closed.
 func TestLongPoll(t *testing.T) {
 	s, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
@@ -95,8 +95,7 @@ func TestLongPoll(t *testing.T) {
 	}
 }
 
-// poll starts a long poll, calls event once the server waits, and returns the
-// answer.
+// poll starts a long poll, calls event when the server waits, and returns the response.
 func poll(t *testing.T, s *Server, c *Client, event func() error) Mailbox {
 	t.Helper()
 	type result struct {
@@ -151,7 +150,7 @@ func TestLongPollWait(t *testing.T) {
 	}
 }
 
-// pipes is a listener whose connections live in a synctest bubble.
+// pipes is a listener for connections inside a synctest bubble.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -179,9 +178,8 @@ type pipeAddr struct{}
 func (pipeAddr) Network() string { return "tcp" }
 func (pipeAddr) String() string  { return "127.0.0.1:1" }
 
-// A long poll may last longer than the connection's timeouts, which are for calls
-// that answer at once. It reports what arrives in its last second. Shutdown does
-// not wait for it.
+// A long poll may outlast the connection's timeouts, which are for calls that answer at once. It
+// reports messages that arrive in its last second. Shutdown does not wait for it.
 func TestLongPollOutlivesTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(Options{Open: true})
@@ -202,7 +200,7 @@ func TestLongPollOutlivesTimeouts(t *testing.T) {
 		if err := c.Ack(t.Context(), "1"); err != nil {
 			t.Error(err)
 		}
-		// The server does not wait for a reader that is gone.
+		// The server does not wait for a client that has disconnected.
 		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, leave)
 		if _, err := c.Mailbox(ctx, time.Minute); !errors.Is(err, context.Canceled) {
@@ -266,8 +264,8 @@ func TestLongPollsOfAHandle(t *testing.T) {
 	})
 }
 
-// Unproven callers, who choose their handles, hold a thousand long polls together.
-// They keep no agent from waiting.
+// Unproven callers can invent handles, so together they have at most a thousand long polls. They do
+// not delay agents.
 func TestLongPollsOfInventedHandles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(Options{Tokens: twoTokens(), Open: true})

@@ -82,8 +82,8 @@ func FuzzMailbox(f *testing.F) {
 	})
 }
 
-// A mailbox of too many tiny messages costs little. What has no id never goes away, so
-// it is taken once, and keeps nothing else from being read.
+// A mailbox of too many tiny messages costs little. A message without an id can never be
+// acknowledged, so it is returned once and does not block other messages.
 func TestMailboxBound(t *testing.T) {
 	list := func(item string, n int) string {
 		return `{"messages":[` + strings.Repeat(item+",", n) + `{"id":"last"}]}`

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A mailbox holds one of a hundred nudges. A nudge that arrives after the mailbox
-// was read is not acknowledged along with the one that was read.
+// Of a hundred nudges a mailbox keeps one. A nudge that arrives after the mailbox was read is not
+// acknowledged with the one that was read.
 func TestNudgesCoalesce(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})

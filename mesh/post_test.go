@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzPost checks that any posting is either refused with a 4xx, or is in the
-// mailbox once, from the sender that the token proves and within the limits.
+// FuzzPost checks that any POST is either refused with a 4xx, or is in the mailbox once, from the
+// sender that the token proves and within the limits.
 func FuzzPost(f *testing.F) {
 	for _, body := range []string{
 		`{"id":"1","from":"goulard","to":"dorlange","message":"hi"}`, `{"to":"dorlange","message":"hi","kind":"ask","hops":["a","b"]}`,

@@ -33,7 +33,7 @@ func TestOnline(t *testing.T) {
 	if got := online(); got != "dorlange goulard " {
 		t.Errorf("after 30 minutes: %s", got)
 	}
-	if _, err := g.Mailbox(t.Context(), 0); err != nil { // reading the mailbox counts as well
+	if _, err := g.Mailbox(t.Context(), 0); err != nil { // reading the mailbox also counts as online
 		t.Fatal(err)
 	}
 	clock.Time = clock.Add(10 * time.Minute)
@@ -42,8 +42,8 @@ func TestOnline(t *testing.T) {
 	}
 }
 
-// The registry takes half its rows from unproven callers, who may register any
-// handle without a token.
+// Unproven callers can register any handle without a token, so they can use only half of the
+// registry's rows.
 func TestFullRegistry(t *testing.T) {
 	s := NewServer(Options{Tokens: twoTokens(), Open: true})
 	fill := func(proven bool) (n int) {
@@ -64,8 +64,7 @@ func TestFullRegistry(t *testing.T) {
 	}
 }
 
-// A list of more agents than a registry holds is refused before it is decoded
-// whole.
+// A list of more agents than a registry has rows is refused before it is decoded completely.
 func TestOnlineBound(t *testing.T) {
 	for _, tt := range []struct {
 		n    int

@@ -82,7 +82,7 @@ func send(t *testing.T, req *http.Request) (*http.Response, string) {
 	return resp, string(b)
 }
 
-// The profile, call by call, on one mesh.
+// TestProfile makes each call of the profile on one mesh.
 func TestProfile(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
@@ -116,7 +116,7 @@ func TestProfile(t *testing.T) {
 		{"", "GET", "/status", "", 200, `{"halted":true,"online":1,"waiting":3}`},
 		{"td", "POST", "/resume", "", 200, `{"halted":false}`},
 
-		// Calls that the token does not allow.
+		// Calls that the token forbids.
 		{"", "POST", "/message", `{"from":"goulard","to":"dorlange","message":"x"}`, 401, `token`},
 		{"no", "POST", "/message", `{"from":"goulard","to":"dorlange","message":"x"}`, 401, `token`},
 		{"no", "GET", "/status", "", 401, `token`},
@@ -253,8 +253,8 @@ func TestClientAndServer(t *testing.T) {
 	}
 }
 
-// The server refuses a body of 100 MB without reading it, and closes a connection
-// that does not send a header.
+// The server refuses a body of 100 MB without reading it, and closes a connection that sends no
+// header.
 func TestAbusiveConnections(t *testing.T) {
 	t.Parallel()
 	s := NewServer(Options{Open: true})
@@ -263,7 +263,7 @@ func TestAbusiveConnections(t *testing.T) {
 		h.Config = s.HTTPServer()
 		h.Config.ReadHeaderTimeout = readHeader
 		h.Start()
-		t.Cleanup(h.Close) // after the connections'
+		t.Cleanup(h.Close) // runs after the cleanups of the connections
 		return h.Listener.Addr().String()
 	}
 	address := start(time.Minute)
@@ -313,8 +313,8 @@ func TestOptionsCheck(t *testing.T) {
 	}
 }
 
-// Requests that are malformed on the wire, or that try to be two, change nothing
-// and leave the server answering.
+// Malformed requests, and requests that smuggle a second one, change nothing, and the server keeps
+// answering.
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
 	s, url := startServer(t, Options{Tokens: twoTokens(), Now: newTestClock().now})
@@ -404,7 +404,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// serveHandler serves a mesh that is not ours.
+// serveHandler serves another mesh than ours.
 func serveHandler(t *testing.T, h http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(h)

@@ -19,9 +19,9 @@ func testWake(address, handle string) string {
 	return "http://" + address + WakePath(handle, rand.Text())
 }
 
-// A nudge and a message cause a call to the wake address, without a word of the
-// sender's. A burst causes few calls, the last of them after the last nudge. An
-// address that refuses connections is removed.
+// A nudge or a message causes a call to the wake address without any text of the sender. A burst
+// causes few calls, the last one after the last nudge. An address that refuses connections is
+// removed.
 func TestWakeAddressIsCalled(t *testing.T) {
 	secret := rand.Text()
 	rung, hold := make(chan bool, 200), make(chan struct{})
@@ -40,7 +40,7 @@ func TestWakeAddressIsCalled(t *testing.T) {
 	if err := g.Register(t.Context(), Presence{Phase: state.IDLE, Wake: listener.URL + WakePath("goulard", secret)}); err != nil {
 		t.Fatal(err)
 	}
-	// A poll that publishes its phase leaves the listener's address alone.
+	// A poll that publishes its phase keeps the listener's address.
 	if err := g.Register(t.Context(), Presence{Phase: state.PREP}); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestWakeAddressIsCalled(t *testing.T) {
 	}
 	<-rung
 	began := time.Now()
-	for i := range 100 { // while the first call is under way
+	for i := range 100 { // during the first call
 		s.mu.Lock()
 		clock.Time = clock.Add(time.Minute)
 		s.mu.Unlock()
@@ -59,8 +59,8 @@ func TestWakeAddressIsCalled(t *testing.T) {
 	}
 	close(hold)
 	s.rings.Wait()
-	listener.Close() // waits for the calls that it answers
-	// One call, and one for each call that timed out meanwhile.
+	listener.Close() // waits for the calls in progress
+	// One call, plus one for each call that timed out.
 	if limit := 1 + int(time.Since(began)/ringTimeout); len(rung) < 1 || len(rung) > limit {
 		t.Errorf("%d calls after the burst, want 1 to %d", len(rung), limit)
 	}
@@ -73,8 +73,8 @@ func TestWakeAddressIsCalled(t *testing.T) {
 	}
 }
 
-// The mesh posts to nothing but an address that our listener makes for the agent
-// itself, for any caller, and whatever an older mesh has kept.
+// TestNoOtherAddressIsCalled checks that the mesh only calls an address that our listener makes for
+// the agent itself, for any caller and for any address that an older mesh has stored.
 func TestNoOtherAddressIsCalled(t *testing.T) {
 	var mu sync.Mutex
 	var called []string
@@ -117,7 +117,7 @@ func TestNoOtherAddressIsCalled(t *testing.T) {
 		if wake != other.URL && err == nil {
 			t.Errorf("%q was taken", wake)
 		}
-		// What an older version kept is not called either.
+		// An address stored by an older version is not called either.
 		s.mu.Lock()
 		s.ledger.agents["goulard"] = Presence{Handle: "goulard", Wake: wake}
 		s.mu.Unlock()
@@ -178,8 +178,8 @@ func TestUnprovenRingsArePaced(t *testing.T) {
 	}
 }
 
-// FuzzWake checks that an address that is taken leads to a loopback IP, a port and
-// the path of our listener for this agent, and nowhere else.
+// FuzzWake checks that an accepted address is always a loopback IP, a port and the path of our
+// listener for this agent.
 func FuzzWake(f *testing.F) {
 	secret := rand.Text()
 	for _, address := range []string{"127.0.0.1:80", "[::1]:8802", "[::ffff:127.0.0.1]:1", "localhost:80", "127.0.0.1:65536", "127.0.0.1%00:80"} {

@@ -15,7 +15,7 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
-// put writes a file that begins with a text and has that size, mostly as a hole.
+// put writes a sparse file of this size that begins with a text.
 func put(t *testing.T, path, text string, size int64) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600), os.Truncate(path, size)); err != nil {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
 		flag.Set("test.parallel", "8") // these tests wait; the real agents, which run otherwise, work
 	}
-	if err := testkit.InMemoryWithoutBoxes(); err != nil {
+	if err := testkit.InMemoryWithoutSandboxes(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -41,7 +41,7 @@ type Attached struct {
 
 // AttachedToMail returns the files and notes of a mail.
 func AttachedToMail(content message.Content) Attached {
-	came := Attached{Files: []Received{}, Problems: append([]string{}, content.Problems...), LeftOut: content.Left.String(), Instead: content.Instead()}
+	came := Attached{Files: []Received{}, Problems: append([]string{}, content.Problems...), LeftOut: content.Left.String(), Instead: content.Placeholder()}
 	listed, _ := FromMail("", content.Attachments)
 	for i, l := range listed {
 		data := content.Attachments[i].Data

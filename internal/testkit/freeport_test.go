@@ -15,8 +15,8 @@ func TestFreePort(t *testing.T) {
 		t.Errorf("FreePort() = %d", port)
 	}
 	for _, p := range []int{port - 1, port, port + 1} {
-		if hold(p, []int{1}) {
-			t.Errorf("hold(%d, 1) = true, and Find has returned %d and the port above it", p, port)
+		if reserve(p, []int{1}) {
+			t.Errorf("reserve(%d, 1) = true, but FreePort has returned %d and the port above it", p, port)
 		}
 	}
 	for _, p := range []int{port, port + 1} {
@@ -31,7 +31,7 @@ func TestFreePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	if p := listener.Addr().(*net.TCPAddr).Port; hold(p, nil) || hold(p-1, []int{1}) {
-		t.Errorf("hold(%d) = true while something listens", p)
+	if p := listener.Addr().(*net.TCPAddr).Port; reserve(p, nil) || reserve(p-1, []int{1}) {
+		t.Errorf("reserve(%d) = true while a listener is open", p)
 	}
 }

@@ -1,9 +1,9 @@
-// Package testkit is the machinery of the tests, the demo and the simulator. Here are ports and
-// folders; the subfolders have servers, stand-ins and tables.
+// Package testkit supports the tests, the demo and the simulator. It provides ports and folders;
+// its subfolders have servers, stand-ins and tables.
 package testkit
 
 import (
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -21,10 +21,10 @@ const (
 	highest = 29_999
 )
 
-// held are UDP sockets on the ports that Find has returned. They stay open until this process
-// ends, so that no other process finds these ports before their server listens, or while it
-// restarts.
-var held struct {
+// reserved holds UDP sockets on the ports that FreePort has returned. They stay open until this
+// process ends, so that no other process finds these ports before their server listens, or while
+// it restarts.
+var reserved struct {
 	mu    sync.Mutex
 	ports []net.PacketConn
 }
@@ -35,15 +35,15 @@ func FreePort(above ...int) (int, error) {
 	const tries = 1000
 	for range tries {
 		port := lowest + rand.IntN(highest-lowest+1)
-		if hold(port, above) {
+		if reserve(port, above) {
 			return port, nil
 		}
 	}
-	return 0, errors.New("no port of this machine is free")
+	return 0, fmt.Errorf("found no free port in %d tries", tries)
 }
 
-// hold holds the ports if all of them are free.
-func hold(port int, above []int) bool {
+// reserve keeps the ports for this process if all of them are free.
+func reserve(port int, above []int) bool {
 	var ports []net.PacketConn
 	for _, offset := range append([]int{0}, above...) {
 		address := "127.0.0.1:" + strconv.Itoa(port+offset)
@@ -62,9 +62,9 @@ func hold(port int, above []int) bool {
 			return false
 		}
 	}
-	held.mu.Lock()
-	defer held.mu.Unlock()
-	held.ports = append(held.ports, ports...)
+	reserved.mu.Lock()
+	defer reserved.mu.Unlock()
+	reserved.ports = append(reserved.ports, ports...)
 	return true
 }
 
@@ -83,9 +83,9 @@ func InMemory() error {
 	return os.Setenv("TMPDIR", memory)
 }
 
-// InMemoryWithoutBoxes is InMemory for tests that make sandboxes if bubblewrap is installed. A
-// sandbox has its own /dev/shm, so with bubblewrap the tests stay on the disk.
-func InMemoryWithoutBoxes() error {
+// InMemoryWithoutSandboxes is InMemory for tests that make sandboxes if bubblewrap is installed.
+// A sandbox has its own /dev/shm, so with bubblewrap the tests stay on the disk.
+func InMemoryWithoutSandboxes() error {
 	if _, err := exec.LookPath("bwrap"); err == nil {
 		return nil
 	}

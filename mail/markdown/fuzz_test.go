@@ -13,8 +13,7 @@ import (
 	"agentstateloop/mail/markdown"
 )
 
-// allowed are the tags that a page may hold, and the attributes of each besides style and
-// dir.
+// allowed lists the tags of a page and the attributes of each, besides style and dir.
 var allowed = map[string][]string{
 	"html": nil, "head": nil, "title": nil, "style": nil, "meta": {"charset", "name", "content"}, "body": nil, "div": nil,
 	"p": nil, "br": nil, "hr": nil, "blockquote": nil, "pre": nil, "code": nil, "em": nil, "strong": nil, "del": nil,
@@ -22,7 +21,7 @@ var allowed = map[string][]string{
 	"table": {"border", "cellpadding"}, "tr": nil, "th": {"align"}, "td": {"align"}, "a": {"href", "rel"},
 }
 
-// checkPage checks a page as a mail program would read it.
+// checkPage parses a page like a mail program and checks it.
 func checkPage(t *testing.T, text, page string) {
 	t.Helper()
 	if !utf8.ValidString(page) || strings.ContainsAny(page, "\x00\r\x1b") {

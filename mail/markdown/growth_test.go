@@ -10,9 +10,9 @@ import (
 	"agentstateloop/mail/markdown"
 )
 
-// TestGrowth logs how long texts take that are made to take long. None may take a poll's
-// time. The limit is far above what is measured, because the machine may be busy.
-func TestGrowth(t *testing.T) {
+// TestParseTimeOfWorstTexts renders texts that are slow to parse, and logs their times. The limit
+// is far above the measured times, because the machine may be busy.
+func TestParseTimeOfWorstTexts(t *testing.T) {
 	const n = markdown.MaxText
 	fill := func(s string) string { return strings.Repeat(s, n/len(s)) }
 	nested := func(s string) string {
@@ -36,7 +36,7 @@ func TestGrowth(t *testing.T) {
 		"blanks": fill(" "), "tabs": fill("\t"), "tabs2": fill("-\ta\n"), "returns": fill("\r"), "nbsp": fill("\u00a0"), "zero": fill("\x00"), "foreign": fill("漢"), "definitions": fill("[a]: b\n"),
 	} {
 		texts[name] = text
-		// The same in as many paragraphs as there may be.
+		// The same text in as many paragraphs as possible.
 		var b strings.Builder
 		for piece := text; piece != ""; {
 			end := min(len(piece), 3000)

@@ -42,7 +42,7 @@ func HTML(text string) (page string, ok bool) {
 	w.out.WriteString(pageHead)
 	w.node(parse(src))
 	w.out.WriteString(pageFoot)
-	if !w.formatted || w.tooMuch || w.out.Len() > maxPage {
+	if !w.formatted || w.overLimit || w.out.Len() > maxPage {
 		return "", false
 	}
 	return w.out.String(), true
@@ -55,7 +55,7 @@ type writer struct {
 	depth     int
 	skip      int  // bytes of text already written in another form
 	formatted bool // the page shows something that the text does not
-	tooMuch   bool // a limit was exceeded
+	overLimit bool // a limit was exceeded
 }
 
 // element is the HTML of a node, around that of its children.
@@ -69,10 +69,10 @@ func (w *writer) node(n ast.Node) {
 	w.out.WriteString(e.open)
 	if n.HasChildren() && !e.whole {
 		if w.depth++; w.depth > maxDepth || w.out.Len() > maxPage {
-			w.tooMuch = true
+			w.overLimit = true
 			return
 		}
-		for c := n.FirstChild(); c != nil && !w.tooMuch; c = c.NextSibling() {
+		for c := n.FirstChild(); c != nil && !w.overLimit; c = c.NextSibling() {
 			w.node(c)
 		}
 		w.depth--
@@ -231,17 +231,17 @@ func (w *writer) text(n *ast.Text) string {
 	raw := n.Value(w.src)
 	skipped := min(w.skip, len(raw))
 	raw, w.skip = raw[skipped:], w.skip-skipped
-	said := html.EscapeString(unescaped(raw))
+	escaped := html.EscapeString(unescaped(raw))
 	if within(n, extast.KindTableCell) {
-		said = lineBreaks.Replace(said) // the only way to break a line in a cell
+		escaped = lineBreaks.Replace(escaped) // the only way to break a line in a cell
 	}
 	if n.Parent().Kind() == ast.KindParagraph && n.Parent().Parent().Kind() == ast.KindDocument {
-		said = strings.Repeat("&nbsp;", w.indent(n)) + said
+		escaped = strings.Repeat("&nbsp;", w.indent(n)) + escaped
 	}
 	if n.SoftLineBreak() || n.HardLineBreak() {
-		said += "<br>\n"
+		escaped += "<br>\n"
 	}
-	return said
+	return escaped
 }
 
 var lineBreaks = strings.NewReplacer("&lt;br&gt;", "<br>", "&lt;br/&gt;", "<br>", "&lt;br /&gt;", "<br>", "&lt;BR&gt;", "<br>")
@@ -266,11 +266,11 @@ func (w *writer) codeSpan(n *ast.CodeSpan) string {
 			b.Write(t.Value(w.src))
 		}
 	}
-	said := strings.ReplaceAll(b.String(), "\n", " ")
+	content := strings.ReplaceAll(b.String(), "\n", " ")
 	if within(n, extast.KindTableCell) {
-		said = strings.ReplaceAll(said, `\|`, "|")
+		content = strings.ReplaceAll(content, `\|`, "|")
 	}
-	return said
+	return content
 }
 
 // within reports whether a node of this kind holds n.
@@ -324,12 +324,12 @@ func unescaped(raw []byte) string {
 	w := bufio.NewWriterSize(&b, len(raw))
 	render.DefaultWriter.Write(w, raw)
 	w.Flush() // a bytes.Buffer never fails
-	return strings.Map(shown, plain.Text(html.UnescapeString(b.String())))
+	return strings.Map(dropDirection, plain.Text(html.UnescapeString(b.String())))
 }
 
-// shown drops characters that change the direction of the text after them. A character
+// dropDirection drops characters that change the direction of the text after them. A character
 // reference may have produced one.
-func shown(r rune) rune {
+func dropDirection(r rune) rune {
 	if unicode.Is(unicode.Bidi_Control, r) && r != '\u200e' && r != '\u200f' && r != '\u061c' {
 		return -1
 	}

@@ -11,7 +11,7 @@ import (
 	"agentstateloop/mail/markdown"
 )
 
-// short returns what a page says, without its head, its styles and what each tag repeats.
+// short returns a page without its head, its styles and the attributes that every tag repeats.
 func short(page string) string {
 	z := html.NewTokenizer(strings.NewReader(page))
 	var b strings.Builder
@@ -57,7 +57,7 @@ func TestHTML(t *testing.T) {
 		{"[x](https://example.com/a?b=1&c=2)", "<p><a href=\"https://example.com/a?b=1&amp;c=2\">x</a></p>"},
 		{"[x](mailto:a@example.com)", "<p><a href=\"mailto:a@example.com\">x</a></p>"},
 
-		// Lines stay where the agent ended them, and nothing is lost.
+		// Line ends stay, and no text is lost.
 		{"**a**\nb\n  c", "<p><strong>a</strong><br>\nb<br>\n\u00a0\u00a0c</p>"},
 		{"*a*\n\n[warn]: disk\n\n[x][warn]", "<p><em>a</em></p>\n<p>[warn]: disk</p>\n<p>[x][warn]</p>"},
 		{"*a*\n\nVec<String> <!-- x --> <b>", "<p><em>a</em></p>\n<p>Vec&lt;String&gt; &lt;!-- x --&gt; &lt;b&gt;</p>"},
@@ -117,8 +117,9 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// What is not formatted stays a text, and so does what no person reads.
-func TestPlainStaysPlain(t *testing.T) {
+// TestPlainTextHasNoPage checks texts without formatting and texts beyond the limits: neither has
+// an HTML page.
+func TestPlainTextHasNoPage(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":           "",
 		"one line":        "The build is green.",
@@ -145,7 +146,7 @@ func TestPlainStaysPlain(t *testing.T) {
 	}
 }
 
-// The HTML of an answer is always the same.
+// The same answer always has the same HTML.
 func TestSameTextSamePage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "answer.md"))
 	if err != nil {

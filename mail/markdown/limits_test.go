@@ -7,7 +7,7 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
-// TestLimits tries each limit of a page at its edge.
+// TestLimits checks each limit of a page at its boundary.
 func TestLimits(t *testing.T) {
 	formatted := func(text string) bool {
 		_, ok := HTML(text)
@@ -17,7 +17,7 @@ func TestLimits(t *testing.T) {
 	limittest.Run(t, []limittest.Limit{
 		{Const: "minTopLevel", Max: 1, Within: func(_ *testing.T, n int64) bool { return hostOf("example."+strings.Repeat("x", int(n))) == "" }},
 		{Const: "MaxText", Max: 65_536, Within: func(_ *testing.T, n int64) bool { return formatted("# " + repeated("a", n-2)) }},
-		{Const: "maxDepth", Max: 18, Within: func(_ *testing.T, n int64) bool { return formatted(repeated("> ", n) + "a") }}, // with the page and its text 20
+		{Const: "maxDepth", Max: 18, Within: func(_ *testing.T, n int64) bool { return formatted(repeated("> ", n) + "a") }}, // 20 with the page and its text
 		{Const: "maxDepth", Max: 20, Within: func(_ *testing.T, n int64) bool { return readable("```\n" + repeated(">", n) + "\n```") }},
 		{Const: "maxPage", Max: 100_000, Within: func(_ *testing.T, n int64) bool {
 			const marks = 10_000 // of five bytes each
@@ -34,7 +34,7 @@ func TestLimits(t *testing.T) {
 			_, ok := address("https://" + repeated("a", n-8))
 			return ok
 		}},
-		{Const: "maxAddress", Max: 1999, Within: func(_ *testing.T, n int64) bool { // behind which the text of a link is read
+		{Const: "maxAddress", Max: 1999, Within: func(_ *testing.T, n int64) bool { // the text of a link after it is still read
 			src := []byte(repeated("a", n-1) + "\nb")
 			w := writer{src: src}
 			return strings.HasSuffix(w.plainText(parse(src).FirstChild()), "b")

@@ -44,22 +44,22 @@ func address(destination string) (href string, ok bool) {
 	return html.EscapeString(u.String()), true
 }
 
-// link writes a link. One that leads nowhere from a mail is shown as text, with the address.
-// So is a link whose text is an address other than where it leads.
+// link writes a link. A target that a mail program cannot open is shown in parentheses after the
+// text. So is the target of a link whose text names another address.
 func (w *writer) link(n *ast.Link) element {
 	destination := string(n.Destination)
 	href, ok := address(destination)
 	if !ok {
-		return element{close: aside(destination)}
+		return element{close: inParentheses(destination)}
 	}
 	e := w.tag(linkTag(href), "</a>")
-	said := w.plainText(n)
-	if clear := withoutMixedHosts(said); clear != said {
+	label := w.plainText(n)
+	if clear := withoutMixedHosts(label); clear != label {
 		e.open, e.whole = e.open+html.EscapeString(clear), true
 	}
 	to := html.UnescapeString(href)
-	if looksLikeAddress(said) && !sameAddress(inASCII(said), to) || namesAnotherHost(said, to) {
-		e.close += aside(destination)
+	if looksLikeAddress(label) && !sameAddress(inASCII(label), to) || namesAnotherHost(label, to) {
+		e.close += inParentheses(destination)
 	}
 	return e
 }
@@ -68,13 +68,13 @@ func linkTag(href string) string { return `<a href="` + href + `" rel="noopener 
 
 // namesAnotherHost reports whether a word of a link's text is a host other than that of its
 // target. The file name of the target does not count.
-func namesAnotherHost(said, to string) bool {
+func namesAnotherHost(text, to string) bool {
 	u, err := url.Parse(to)
 	if err != nil {
 		return false
 	}
 	host := hostOf(to)
-	for word := range strings.FieldsSeq(said) {
+	for word := range strings.FieldsSeq(text) {
 		if named := hostOf(word); named != "" && named != host && !strings.HasSuffix(host, "."+named) && path.Base(u.Path) != word {
 			return true
 		}
@@ -82,8 +82,8 @@ func namesAnotherHost(said, to string) bool {
 	return false
 }
 
-// aside returns an address as text, in parentheses.
-func aside(destination string) string {
+// inParentheses returns an address as text, in parentheses.
+func inParentheses(destination string) string {
 	destination = withoutMixedHosts(plain.Line(unescaped([]byte(destination))))
 	if destination == "" {
 		return ""
@@ -94,35 +94,35 @@ func aside(destination string) string {
 // image writes the description of a picture, and links to it. No mail program is to fetch it.
 func (w *writer) image(n *ast.Image) element {
 	href, ok := address(string(n.Destination))
-	said := plain.Line(w.plainText(n))
-	if said == "" {
-		said = "picture"
+	description := plain.Line(w.plainText(n))
+	if description == "" {
+		description = "picture"
 	}
-	said = "[" + html.EscapeString(said) + "]"
+	description = "[" + html.EscapeString(description) + "]"
 	switch {
 	case !ok:
-		said += aside(string(n.Destination))
+		description += inParentheses(string(n.Destination))
 		w.formatted = true
 	case !within(n, ast.KindLink): // a link cannot contain another
-		said = linkTag(href) + said + "</a>"
+		description = linkTag(href) + description + "</a>"
 		w.formatted = true
 	}
-	return element{open: said, whole: true}
+	return element{open: description, whole: true}
 }
 
 // autoLink writes an address in the text. A mail program makes a link of it in
 // plain text as well, so the page shows no more.
 func (w *writer) autoLink(n *ast.AutoLink) element {
-	said := string(n.Label(w.src))
-	destination := said
-	if n.AutoLinkType == ast.AutoLinkEmail && !strings.HasPrefix(strings.ToLower(said), "mailto:") {
-		destination = "mailto:" + said
+	label := string(n.Label(w.src))
+	destination := label
+	if n.AutoLinkType == ast.AutoLinkEmail && !strings.HasPrefix(strings.ToLower(label), "mailto:") {
+		destination = "mailto:" + label
 	}
 	href, ok := address(destination)
 	if !ok || within(n, ast.KindLink) {
-		return element{open: html.EscapeString(said)}
+		return element{open: html.EscapeString(label)}
 	}
-	return element{open: linkTag(href) + html.EscapeString(withoutMixedHosts(said)) + "</a>"}
+	return element{open: linkTag(href) + html.EscapeString(withoutMixedHosts(label)) + "</a>"}
 }
 
 // plainText returns the text of a node and its children.
@@ -145,17 +145,17 @@ func (w *writer) plainText(n ast.Node) string {
 }
 
 // looksLikeAddress reports whether a reader takes the text of a link for its target.
-func looksLikeAddress(said string) bool {
-	said = strings.TrimSpace(said)
-	if strings.ContainsAny(said, " \t\n") {
-		return strings.Contains(said, "://")
+func looksLikeAddress(text string) bool {
+	text = strings.TrimSpace(text)
+	if strings.ContainsAny(text, " \t\n") {
+		return strings.Contains(text, "://")
 	}
-	return strings.Contains(said, "://") || strings.HasPrefix(strings.ToLower(said), "www.") || strings.Count(said, "@") == 1 && strings.Contains(said, ".")
+	return strings.Contains(text, "://") || strings.HasPrefix(strings.ToLower(text), "www.") || strings.Count(text, "@") == 1 && strings.Contains(text, ".")
 }
 
 // sameAddress reports whether the text of a link is its target, ignoring the parts that people
 // leave out.
-func sameAddress(said, href string) bool {
+func sameAddress(text, href string) bool {
 	bare := func(s string) string {
 		s = strings.ToLower(strings.TrimSpace(s))
 		for _, scheme := range []string{"https://", "http://", "mailto:", "www."} {
@@ -163,10 +163,10 @@ func sameAddress(said, href string) bool {
 		}
 		return strings.TrimSuffix(s, "/")
 	}
-	if u, err := url.Parse(strings.TrimSpace(said)); err == nil && u.Scheme != "" {
-		said = u.String()
+	if u, err := url.Parse(strings.TrimSpace(text)); err == nil && u.Scheme != "" {
+		text = u.String()
 	}
-	return bare(said) == bare(href)
+	return bare(text) == bare(href)
 }
 
 // hostOf returns the host that a reader sees in a word, in the form of the DNS, or "". It finds

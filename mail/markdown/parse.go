@@ -115,10 +115,10 @@ func (bareAddresses) Parse(parent ast.Node, block text.Reader, pc parser.Context
 	if pc.IsInLinkLabel() || !ok || before.Segment.Stop != segment.Start || !bytes.HasPrefix(line, []byte("://")) {
 		return nil
 	}
-	said := bytes.ToLower(before.Segment.Value(block.Source()))
+	preceding := bytes.ToLower(before.Segment.Value(block.Source()))
 	scheme := 0
 	for _, s := range []string{"https", "http"} {
-		if bytes.HasSuffix(said, []byte(s)) && (len(said) == len(s) || !isWord(said[len(said)-len(s)-1])) {
+		if bytes.HasSuffix(preceding, []byte(s)) && (len(preceding) == len(s) || !isWord(preceding[len(preceding)-len(s)-1])) {
 			scheme = len(s)
 		}
 	}

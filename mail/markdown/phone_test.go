@@ -33,7 +33,7 @@ type browser struct {
 	fetched []string // the addresses that it has asked for
 }
 
-// message is a command, its answer, or an event.
+// message is a command, a response or an event.
 type message struct {
 	ID        int             `json:"id,omitempty"`
 	SessionID string          `json:"sessionId,omitempty"`
@@ -97,7 +97,7 @@ func startBrowser(t *testing.T) *browser {
 	return b
 }
 
-// call sends a command, and waits for its answer.
+// call sends a command and waits for its response.
 func (b *browser) call(method string, params, result any) {
 	b.t.Helper()
 	b.last++
@@ -128,7 +128,7 @@ func (b *browser) call(method string, params, result any) {
 	}
 }
 
-// next reads an answer or an event.
+// next reads a response or an event.
 func (b *browser) next(waitingFor string) message {
 	b.t.Helper()
 	data, err := b.from.ReadBytes(0)
@@ -148,7 +148,7 @@ func (b *browser) next(waitingFor string) message {
 	return m
 }
 
-// show loads a page, and waits until it has loaded.
+// show loads a page and waits for the end of the load.
 func (b *browser) show(page, scheme string) {
 	b.t.Helper()
 	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}}, nil)
@@ -198,8 +198,8 @@ func (b *browser) picture(name string) {
 	}
 }
 
-// measure returns what a person sees of a page: whether it is wider than the phone, and
-// each piece of text with its size and contrast, unless both are enough.
+// measure reports whether a page is wider than the phone, and lists each text whose size or
+// contrast is too low.
 const measure = `(() => {
 	const bad = [];
 	const page = document.documentElement;
@@ -222,8 +222,9 @@ const measure = `(() => {
 	return bad;
 })()`
 
-// TestOnAPhone shows pages in Chromium, as wide as a small phone, by day and by night.
-func TestOnAPhone(t *testing.T) {
+// TestPageOnPhone renders pages in Chromium at the width of a small phone, in the light and the
+// dark mode.
+func TestPageOnPhone(t *testing.T) {
 	b := startBrowser(t)
 	files, err := filepath.Glob("testdata/*.md")
 	if err != nil || len(files) == 0 {

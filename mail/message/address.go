@@ -11,9 +11,9 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// namesUnread returns a decoder that skips display names. Its callers need only the addresses
+// addressDecoder returns a decoder that skips display names. Its callers need only the addresses
 // of a list, and decoding thousands of names takes seconds.
-func namesUnread() *mime.WordDecoder {
+func addressDecoder() *mime.WordDecoder {
 	return &mime.WordDecoder{CharsetReader: func(string, io.Reader) (io.Reader, error) { return strings.NewReader(""), nil }}
 }
 
@@ -30,7 +30,7 @@ func senders(v string) []string {
 // refuses is read by rule of thumb: if there are addresses in angle brackets, only these count,
 // because a display name may contain any text.
 func Addresses(list string) []string {
-	p := mail.AddressParser{WordDecoder: namesUnread()}
+	p := mail.AddressParser{WordDecoder: addressDecoder()}
 	var found []string
 	if parsed, err := p.ParseList(list); err == nil {
 		for _, a := range parsed {

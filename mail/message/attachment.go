@@ -40,7 +40,7 @@ func (c *contentReader) attach(e entity) {
 			}
 		}
 	}
-	if why := sealed(e); why != "" {
+	if why := unreadableReason(e); why != "" {
 		c.problem("%s", why)
 	}
 	c.out.Attachments = append(c.out.Attachments, Attachment{
@@ -90,37 +90,37 @@ func commonExtension(mediaType string) string {
 	return ".bin"
 }
 
-// sealed returns the reason why the content of a part cannot be read here, or "".
-func sealed(e entity) string {
+// unreadableReason returns the reason why the content of a part cannot be read here, or "".
+func unreadableReason(e entity) string {
 	switch {
 	case e.mediaType == "application/ms-tnef", e.mediaType == "application/vnd.ms-tnef", strings.EqualFold(e.title, "winmail.dat"):
-		return "winmail.dat is in a format of Outlook's own (TNEF): the files in it cannot be read here"
+		return "the files in winmail.dat are in Outlook's own format (TNEF), which is not supported"
 	case e.mediaType == "application/pkcs7-mime" || e.mediaType == "application/x-pkcs7-mime":
 		if strings.EqualFold(e.params["smime-type"], "signed-data") {
-			return "the mail is one file with its signature (S/MIME), and cannot be read here"
+			return "the mail is in the opaque S/MIME format (signed-data), which is not supported"
 		}
-		return "the mail is encrypted (S/MIME), and cannot be read here"
+		return "the mail is encrypted (S/MIME) and cannot be decrypted here"
 	case e.mediaType == "message/partial":
-		return "the mail is one piece of a larger one (message/partial)"
+		return "the mail is only one fragment of a larger mail (message/partial)"
 	case e.mediaType == "message/external-body":
-		return "a file was not sent along: the mail only says where it is (message/external-body)"
+		return "a file is missing: the mail has only its location (message/external-body)"
 	}
 	return ""
 }
 
-// maxNamed is the maximum number of files that Instead names.
+// maxNamed is the maximum number of files that Placeholder names.
 const maxNamed = 5
 
-// Instead returns a replacement, in brackets, for the text of a mail without text of its own:
+// Placeholder returns a replacement, in brackets, for the text of a mail without text of its own:
 // that it is only a PDF, for example. It returns "" for any other mail.
-func (c Content) Instead() string {
+func (c Content) Placeholder() string {
 	if strings.TrimSpace(c.Text) != "" {
 		return ""
 	}
 	var names []string
 	kind := ""
 	for _, a := range c.Attachments {
-		if !a.isSeal() {
+		if !a.isSecurityPart() {
 			names = append(names, plain.Name(a.SendersName()))
 			kind = a.kind()
 		}
@@ -130,7 +130,7 @@ func (c Content) Instead() string {
 	case n == 0 && c.Full == "":
 		return "(This mail is empty: it has neither text nor files.)"
 	case n == 0:
-		return "(This mail has no text of its own, only what it quotes, or a signature.)"
+		return "(This mail has no text of its own, only quoted text or a signature.)"
 	case n == 1:
 		text += fmt.Sprintf(", only %s: %s.", kind, names[0])
 	case n <= maxNamed:
@@ -139,7 +139,7 @@ func (c Content) Instead() string {
 		text += fmt.Sprintf(", only %d files: %s and %d more.", n, strings.Join(names[:maxNamed], ", "), n-maxNamed)
 	}
 	if c.Full != "" {
-		text += " What it quotes, or its signature, is left out."
+		text += " Its quoted text or signature is left out."
 	}
 	return "(" + text + ")"
 }
@@ -155,9 +155,9 @@ func (a Attachment) SendersName() string {
 	return a.Title
 }
 
-// isSeal reports whether a part belongs to a signature or to encryption, and has no content for
-// a reader.
-func (a Attachment) isSeal() bool {
+// isSecurityPart reports whether a part belongs to a signature or to encryption, and has no
+// content for a reader.
+func (a Attachment) isSecurityPart() bool {
 	switch a.Type {
 	case "application/pgp-encrypted", "application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature":
 		return true
@@ -174,7 +174,7 @@ func (a Attachment) kind() string {
 	case main == "image":
 		return "a picture"
 	case main == "audio":
-		return "a sound"
+		return "an audio file"
 	case main == "video":
 		return "a video"
 	case a.Type == "text/calendar":

@@ -20,12 +20,12 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// TestCharsetNames compares encodingOf with the indexes of x/text, for every name in
-// their tables, in small and in capital letters.
+// TestCharsetNames compares encodingOf with the indexes of x/text, for every name in their tables,
+// in lower and upper case.
 func TestCharsetNames(t *testing.T) {
 	probe := charsetProbe()
 	known := 0
-	extended := map[string]string{} // what is read as the Windows charset that extends it
+	extended := map[string]string{} // texts that are decoded in the Windows charset that extends theirs
 	for _, c := range []struct {
 		charset, windows encoding.Encoding
 	}{{charmap.ISO8859_1, charmap.Windows1252}, {charmap.ISO8859_9, charmap.Windows1254}} {
@@ -70,7 +70,7 @@ func TestCharsetNames(t *testing.T) {
 	}
 }
 
-// TestASCIIIsUTF8 checks that text labelled US-ASCII loses nothing that is UTF-8.
+// TestASCIIIsUTF8 checks that UTF-8 text labelled US-ASCII is decoded whole.
 func TestASCIIIsUTF8(t *testing.T) {
 	for _, label := range []string{"ascii", "ANSI_X3.4-1968"} {
 		for b, want := range map[string]string{"plain": "plain", "caf\xc3\xa9": "café", "caf\xe9": "caf\uFFFD"} {
@@ -81,8 +81,8 @@ func TestASCIIIsUTF8(t *testing.T) {
 	}
 }
 
-// isASCIIName reports whether name is one of US-ASCII, of which x/text reads bytes from
-// 0x80 on as U+FFFD.
+// isASCIIName reports whether name is a name of US-ASCII. x/text decodes bytes from 0x80 on in it
+// as U+FFFD.
 func isASCIIName(name string) bool {
 	r, err := charset.Reader(name, strings.NewReader("a~\x80\xc3\xa9"))
 	if err != nil {
@@ -92,9 +92,8 @@ func isASCIIName(name string) bool {
 	return err == nil && string(s) == "a~"+strings.Repeat(string(utf8.RuneError), 3)
 }
 
-// charsetProbe returns bytes that every two encodings decode differently: each byte
-// alone, and each lead byte before each trail byte of the encodings with two, some with
-// an escape before them.
+// charsetProbe returns bytes that any two encodings decode differently: each byte alone, and each
+// lead byte with each trail byte of the double-byte encodings, some after an escape sequence.
 func charsetProbe() []byte {
 	var b []byte
 	for c := range 256 {
@@ -109,8 +108,8 @@ func charsetProbe() []byte {
 	return append(b, "\x1b$B$3$s\x1b(B ~{VPND~} \xfe\xff\x00a"...)
 }
 
-// charsetNames returns the names in the tables of x/text's indexes, those of IANA also
-// without the "cs" with which its aliases begin.
+// charsetNames returns the names in the tables of x/text's indexes. It adds the names of IANA
+// without the prefix "cs" of its aliases.
 func charsetNames(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{"ansi_x3.110-1983": true, "x-utf_8j": true}
@@ -133,7 +132,7 @@ func charsetNames(t *testing.T) map[string]bool {
 	return names
 }
 
-// labels are the charsets of encodingOf, one label each, and those that it does not know.
+// labels has one label for each charset of encodingOf, and a few unknown ones.
 var labels = []string{
 	"utf-8", "us-ascii", "utf-16", "utf-16le", "utf-16be", "iso-8859-1", "iso-8859-2", "iso-8859-3", "iso-8859-4", "iso-8859-5", "iso-8859-6", "iso-8859-6-e", "iso-8859-6-i", "iso-8859-7",
 	"iso-8859-8", "iso-8859-8-e", "iso-8859-8-i", "iso-8859-9", "iso-8859-10", "iso-8859-13", "iso-8859-14", "iso-8859-15", "iso-8859-16", "windows-874", "windows-1250",
@@ -143,8 +142,8 @@ var labels = []string{
 	"iso-2022-kr", "utf-7", "utf-32", "unknown", "",
 }
 
-// pairBodies returns texts that tell charsets apart: every byte beyond ASCII between
-// letters, also before and behind others, escape sequences, and an order in ASCII.
+// pairBodies returns texts that distinguish charsets: every byte beyond ASCII between letters and
+// next to other bytes, escape sequences, and an order in ASCII.
 func pairBodies() [][]byte {
 	bodies := [][]byte{
 		[]byte("run ~{!! tests~} now"), []byte("+AGQAZQBs- all"), []byte("run \x1b$B%F%9%H\x1b(B now"), []byte("run \x1b(J now \\ ~"), []byte("\x0e\x24\x22\x0f a"),
@@ -161,10 +160,10 @@ func pairBodies() [][]byte {
 	return bodies
 }
 
-// TestCharsetsOfOneText tries each text in each pair of charsets. In two that both pass, a
-// text has the same words in ASCII. In which two it can have other letters beyond
-// ASCII is in the table of the decision.
-func TestCharsetsOfOneText(t *testing.T) {
+// TestAmbiguousCharsets decodes each text in each pair of charsets. If both pass, the text has the
+// same words in ASCII. The table of the decision lists the pairs that can differ in letters beyond
+// ASCII.
+func TestAmbiguousCharsets(t *testing.T) {
 	confused, passed := map[string]map[string]bool{}, map[string]bool{}
 	for _, label := range labels {
 		confused[label] = map[string]bool{}
@@ -174,7 +173,7 @@ func TestCharsetsOfOneText(t *testing.T) {
 		var all []reading
 		for _, label := range labels {
 			raw := append([]byte("Content-Type: text/plain; charset=\""+label+"\"\nContent-Transfer-Encoding: 8bit\n\n"), body...)
-			if SoleReading(raw, Sealed{}) == nil {
+			if SoleReading(raw, SignedFields{}) == nil {
 				all = append(all, reading{label, ContentOf(raw, Sent{}).Full})
 				passed[label] = true
 			}
@@ -211,7 +210,7 @@ func TestCharsetsOfOneText(t *testing.T) {
 	}
 }
 
-// TestLabelsAreComplete checks that labels has each encoding of encodingOf.
+// TestLabelsAreComplete checks that labels covers each encoding of encodingOf.
 func TestLabelsAreComplete(t *testing.T) {
 	var known []encoding.Encoding
 	for _, label := range labels {
@@ -242,7 +241,7 @@ func wide32(s string, order binary.AppendByteOrder) []byte {
 	return b
 }
 
-// TestWideText reads texts of two and four bytes for each character, in either order.
+// TestWideText reads texts in UTF-16 and UTF-32, in both byte orders.
 func TestWideText(t *testing.T) {
 	little, big := binary.LittleEndian, binary.BigEndian
 	for _, tt := range []struct {

@@ -11,9 +11,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/clients/read.txt")
 
-// TestClients reads the mails that real programs have made, with files of many names
-// (testdata/clients/README.md), and compares what is read with read.txt. After a change
-// run it with -update, and look at the difference.
+// TestClients reads mails of real programs with files of many names (testdata/clients/README.md),
+// and compares the results with read.txt. After a change run it with -update and review the
+// difference.
 func TestClients(t *testing.T) {
 	files, err := filepath.Glob("testdata/clients/*.eml")
 	if err != nil || len(files) < 12 {
@@ -27,7 +27,7 @@ func TestClients(t *testing.T) {
 		}
 		c := ContentOf(raw, Sent{})
 		fmt.Fprintf(&b, "== %s\nsubject: %s\ntext: %s\n", filepath.Base(file), ParseHeader(raw).Subject, strings.ReplaceAll(c.Text, "\n", "\n      "))
-		if instead := c.Instead(); instead != "" {
+		if instead := c.Placeholder(); instead != "" {
 			fmt.Fprintf(&b, "instead: %s\n", instead)
 		}
 		for _, a := range c.Attachments {

@@ -80,7 +80,7 @@ func ContentOf(raw []byte, sent Sent) Content {
 		c.out.Full = plain.Cut(c.out.Full, maxText)
 		c.problem("the text is truncated at %d bytes", maxText)
 	}
-	text, armour := unarmoured(c.out.Full)
+	text, armour := withoutArmor(c.out.Full)
 	if armour != "" {
 		c.problem("%s", armour)
 	}
@@ -162,7 +162,7 @@ func splitEntity(raw []byte) (header, body []byte) {
 func (c *contentReader) part(raw []byte, depth int) {
 	if c.parts++; c.parts > maxParts {
 		if c.parts == maxParts+1 {
-			c.problem("more than %d parts, the rest is left out", maxParts)
+			c.problem("the mail has more than %d parts; the rest is left out", maxParts)
 		}
 		return
 	}
@@ -179,7 +179,7 @@ func (c *contentReader) part(raw []byte, depth int) {
 		c.texts = append(c.texts, c.text(e))
 	default:
 		if e.mediaType == "text/calendar" && e.has("method", "reply") {
-			c.out.Automatic = "the answer of a calendar to an invitation"
+			c.out.Automatic = "a calendar's reply to an invitation"
 		}
 		c.attach(e)
 	}
@@ -211,13 +211,13 @@ func (c *contentReader) readNamed() {
 
 func (c *contentReader) multipart(e entity, depth int) {
 	if depth >= maxDepth {
-		c.problem("multiparts nested more than %d deep; the rest is attached as it is", maxDepth)
+		c.problem("multiparts are nested more than %d deep; the rest is attached as is", maxDepth)
 		e.mediaType = "text/plain"
 		c.attach(e)
 		return
 	}
 	if e.mediaType == "multipart/encrypted" {
-		c.problem("the mail is encrypted, and cannot be read here")
+		c.problem("the mail is encrypted and cannot be decrypted here")
 	}
 	parts := splitParts(e.body, e.params["boundary"])
 	if len(parts) == 0 {
@@ -240,16 +240,16 @@ func (c *contentReader) multipart(e entity, depth int) {
 func (c *contentReader) alternative(parts [][]byte, depth int) {
 	var plain, other []string
 	for _, p := range parts {
-		had := len(c.texts)
+		before := len(c.texts)
 		c.part(p, depth+1)
-		said := strings.Join(c.texts[had:], "\n\n")
-		c.texts = c.texts[:had]
+		text := strings.Join(c.texts[before:], "\n\n")
+		c.texts = c.texts[:before]
 		switch {
-		case strings.TrimSpace(said) == "":
+		case strings.TrimSpace(text) == "":
 		case readEntity(p).mediaType == "text/plain":
-			plain = append(plain, said)
+			plain = append(plain, text)
 		default:
-			other = append(other, said)
+			other = append(other, text)
 		}
 	}
 	if len(plain) > 0 && len(other) > 0 && refersToHTML(plain[0], other[0]) {
@@ -320,7 +320,7 @@ func trimLineEnd(b []byte) []byte {
 func (c *contentReader) text(e entity) string {
 	const most = 2 * maxText // half of it may be markup; Full is truncated and noted later
 	if c.length > most {
-		c.problem("more than %d bytes of text, the rest is left out", most)
+		c.problem("the mail has more than %d bytes of text; the rest is left out", most)
 		return ""
 	}
 	if label := e.params["charset"]; !utf8Label(label) && len(c.charsets) < maxHints {
@@ -329,7 +329,7 @@ func (c *contentReader) text(e entity) string {
 	encoded := c.decode(e)
 	if len(encoded) > most {
 		encoded = plain.TrimPartial(encoded[:most])
-		c.problem("a text is truncated at %d bytes", most)
+		c.problem("a text part is truncated at %d bytes", most)
 	}
 	s := plain.Cut(c.charset(encoded, e.params["charset"]), most)
 	s = strings.ReplaceAll(s, "\uFFFC", "") // an iPhone writes it in place of a picture
@@ -337,7 +337,7 @@ func (c *contentReader) text(e entity) string {
 	if e.mediaType == "text/html" {
 		text, hidden := htmlText(s)
 		if hidden > 0 {
-			c.problem("%d bytes of text that mail programs do not show are left out", hidden)
+			c.problem("%d bytes of hidden text are left out", hidden)
 		}
 		return text
 	}

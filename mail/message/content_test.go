@@ -25,7 +25,7 @@ func TestContent(t *testing.T) {
 		{"base64", "Content-Transfer-Encoding: BASE64\nContent-Type: text/plain; charset=utf-8\n\naMOk\nbGxv\n", "hällo", ""},
 		{"broken base64", "Content-Transfer-Encoding: base64\nContent-Type: text/plain\n\naGVs!!bG8\n", "hello", "broken base64"},
 		{"odd charset", "Content-Type: text/plain; charset=klingon\n\ncaf\xe9\n", "café", "klingon"},
-		{"wrong charset", "Content-Type: text/plain; charset=utf-8\n\ncaf\xe9 !\n", "caf\uFFFD !", "not all UTF-8"},
+		{"wrong charset", "Content-Type: text/plain; charset=utf-8\n\ncaf\xe9 !\n", "caf\uFFFD !", "not valid UTF-8"},
 		{"japanese", "Content-Type: text/plain; charset=iso-2022-jp\n\n\x1b$B$3$s\x1b(B\n", "こん", ""},
 		{"NULs", "Content-Type: text/plain\n\na\x00b\x07c\n", "abc", ""},
 		{"broken type", "Content-Type: text/plain; charset=\"utf-8; x\n\nhello\n", "hello", ""},
@@ -43,7 +43,7 @@ func TestContent(t *testing.T) {
 		{"a broken type with two boundaries", "Content-Type: multipart/mixed; x; boundary=a; boundary=b\n\n--a\n\nhello\n--a--\n", "hello", ""},
 		{"two encodings, of which the last counts", "Content-Transfer-Encoding: base64\nContent-Transfer-Encoding: 7bit\n\naGVsbG8=\n", "aGVsbG8=", ""},
 		{"another charset that is UTF-8, too", "Content-Type: text/plain; charset=windows-1252\n\n\xc3\xa9\n", "Ã©", ""},
-		{"utf8 that is not UTF-8", "Content-Type: text/plain; charset=utf8\n\ncaf\xe9 !\n", "caf\uFFFD !", "not all UTF-8"},
+		{"utf8 that is not UTF-8", "Content-Type: text/plain; charset=utf8\n\ncaf\xe9 !\n", "caf\uFFFD !", "not valid UTF-8"},
 		{"ASCII that is not ASCII", "Content-Type: text/plain; charset=us-ascii\n\ncaf\xe9\n", "café", "us-ascii"},
 		{"no charset", "\ncaf\xe9\n", "café", "Windows-1252"},
 		{"html", "Content-Type: text/html\n\n<html><head><title>no</title><style>p{}</style></head><body><p>Hello&nbsp;you,</p><p>see <a href=\"https://x.org/a\">this</a><br>and<script>alert(1)</script> that</p><ul><li>one</li><li>two</li></ul></body>\n",
@@ -85,7 +85,8 @@ func TestAttachments(t *testing.T) {
 	}
 }
 
-// The extension of the sender counts if it is plain, and else that of the type.
+// TestExtension checks that a plain extension in the sender's name is kept, and otherwise the media
+// type gives the extension.
 func TestExtension(t *testing.T) {
 	for title, want := range map[string]string{"tides.TXT": ".txt", "tides": ".pdf", "tides.t-t": ".pdf", "tides.": ".pdf"} {
 		if got := extension(entity{title: title, mediaType: "application/pdf"}); got != want {
@@ -94,7 +95,7 @@ func TestExtension(t *testing.T) {
 	}
 }
 
-// Charsets are those of the encoded words in the subject and in From.
+// charsetsOf returns the charsets of the encoded words in Subject and From.
 func TestCharsetsOf(t *testing.T) {
 	got := charsetsOf([]byte("From: =?koi8-r?q?x?= <a@b>\nTo: =?gbk?q?x?= <c@d>\nSubject: =?big5?q?x?= =?gbk?q?x?=\nSubject: =?utf-8?q?x?=\n"))
 	if !slices.Equal(got, []string{"koi8-r", "big5"}) {
@@ -102,8 +103,8 @@ func TestCharsetsOf(t *testing.T) {
 	}
 }
 
-// TestBrokenMIME has one mail for each of the ways in which mail programs get MIME
-// wrong. Whatever is wrong, the text is read and no attachment is lost.
+// TestBrokenMIME has one mail for each way in which mail programs get MIME wrong. The text is
+// always read, and no attachment is lost.
 func TestBrokenMIME(t *testing.T) {
 	const mixed = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"=b\"\n\n"
 	const pdf = "--=b\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=\"t.pdf\"\nContent-Transfer-Encoding: base64\n\nJVBERg==\n"
@@ -205,8 +206,8 @@ func TestBrokenMIME(t *testing.T) {
 	}
 }
 
-// Too much is limited, and the readable part is read.
-func TestTooMuch(t *testing.T) {
+// TestOversizedMail checks that a mail beyond the limits is truncated, and the rest is read.
+func TestOversizedMail(t *testing.T) {
 	deep := "first\n"
 	for i := range 200 {
 		deep = fmt.Sprintf("Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n\nlevel %d\n--b%d\n%s", i, i, i, i, deep)
@@ -249,8 +250,8 @@ func FuzzContent(f *testing.F) {
 	})
 }
 
-// TestInstead checks what is said in place of a text, and which name and kind a file has.
-func TestInstead(t *testing.T) {
+// TestPlaceholder checks the replacement for a missing text, with the name and kind of each file.
+func TestPlaceholder(t *testing.T) {
 	six := []Attachment{{Name: "1"}, {Name: "2"}, {Name: "3"}, {Name: "4"}, {Name: "5"}, {Name: "6"}}
 	for _, tt := range []struct {
 		c    Content
@@ -258,8 +259,8 @@ func TestInstead(t *testing.T) {
 	}{
 		{Content{Text: "hello", Full: "hello", Attachments: six}, ""},
 		{Content{}, "(This mail is empty: it has neither text nor files.)"},
-		{Content{Full: "> hello"}, "(This mail has no text of its own, only what it quotes, or a signature.)"},
-		{Content{Full: "> hello", Attachments: six[:1]}, "(This mail has no text, only a file: 1. What it quotes, or its signature, is left out.)"},
+		{Content{Full: "> hello"}, "(This mail has no text of its own, only quoted text or a signature.)"},
+		{Content{Full: "> hello", Attachments: six[:1]}, "(This mail has no text, only a file: 1. Its quoted text or signature is left out.)"},
 		{Content{Attachments: []Attachment{{Name: "attachment-1.pdf", Type: "application/pdf"}}}, "(This mail has no text, only a PDF: attachment-1.pdf.)"},
 		{Content{Attachments: []Attachment{{Name: "attachment-1.pdf", Type: "image/x", Title: "moon.PDF"}}}, "(This mail has no text, only a PDF: moon.PDF.)"},
 		{Content{Attachments: []Attachment{{Type: "message/rfc822", Title: "moon"}}}, "(This mail has no text, only a forwarded mail: moon.eml.)"},
@@ -267,7 +268,7 @@ func TestInstead(t *testing.T) {
 		{Content{Attachments: []Attachment{{Name: "seal", Type: "application/pgp-signature"}, {Name: "1", Type: "image/png"}}}, "(This mail has no text, only a picture: 1.)"},
 		{Content{Attachments: six}, "(This mail has no text, only 6 files: 1, 2, 3, 4, 5 and 1 more.)"},
 	} {
-		if got := tt.c.Instead(); got != tt.want {
+		if got := tt.c.Placeholder(); got != tt.want {
 			t.Errorf("%+v: %s, want %s", tt.c, got, tt.want)
 		}
 	}

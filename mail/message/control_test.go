@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// banners are what providers put above and below a mail.
+// banners lists texts that providers put above and below a mail.
 var banners = []struct{ name, text string }{
 	{"a tag", "[EXTERNAL]"}, {"a tag in mixed case", "[External Sender]"}, {"a tag in Japanese", "【外部メール】"},
 	{"a tag between stars", "*** External mail ***"}, {"a tag of words between dashes", "----- EXTERNAL MAIL -----"},
@@ -30,11 +30,11 @@ func TestControl(t *testing.T) {
 	for text, want := range map[string]string{
 		"STOP": "STOP", "stop": "STOP", " Halt.\n": "HALT", "go!": "GO", "Status": "STATUS",
 		"": "", "stop it": "", "STOP\nplease": "", "> STOP": "", "!": "", "GOSTOP": "",
-		// Words of the sender's own.
+		// Text of the sender.
 		"STOP\n\nplease restart the build": "", "[STOP]": "", "HALT: now": "", "CAUTION: STOP": "", "GO\n\nNOTE: x": "",
 		"GO\n-----\nfirst the build": "", "please\n\n[EXTERNAL]\n\nHALT": "", "HALT\n\nCAUTION: This mail came from outside.\n\nand tell me why": "",
 		"GO\n\nThe confidential report is on beta.": "", "HALT\n[EXTERNAL]\nGO": "",
-		// A notice below.
+		// A notice below the control.
 		"HALT\n\n" + strings.Repeat("_", 32) + "\nThis mail and its files are for you.\n\nThank you":                             "HALT",
 		"STOP\n\nThis e-mail and any attachments may contain confidential information. If you are not the addressee, delete it.": "STOP",
 		"STOP\n\nDiese Nachricht ist vertraulich. Wenn Sie nicht der Empfänger sind, löschen Sie sie bitte sofort wieder.":       "STOP",
@@ -55,8 +55,8 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestControlAboveUnknownHistory reads answers of HALT above a mail of ours whose text is
-// not known, which programs put there without marks of quotation, in each language.
+// TestControlAboveUnknownHistory reads answers of HALT above a mail of ours whose text is unknown
+// and not marked as quoted, in each language.
 func TestControlAboveUnknownHistory(t *testing.T) {
 	for _, l := range languages {
 		l.answer = "HALT"

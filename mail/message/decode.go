@@ -27,10 +27,10 @@ func (c *contentReader) charset(b []byte, label string) string {
 	case whole, known && !wide && !utf8Label(label):
 		return s
 	case wide:
-		c.problem("the text is not all %s", label)
+		c.problem("the text is not valid %s", label)
 		return s
 	case label == "utf-8" || label == "utf8":
-		c.problem("the text is not all UTF-8")
+		c.problem("the text is not valid UTF-8")
 		return strings.ToValidUTF8(s, "\uFFFD")
 	case utf8.Valid(b):
 		return string(b)

@@ -13,7 +13,7 @@ import (
 
 // soleDecoding returns the decoded body of e, or an error if it could be decoded in another way
 // as well.
-func (e entity) soleDecoding(signed Sealed) ([]byte, error) {
+func (e entity) soleDecoding(signed SignedFields) ([]byte, error) {
 	if signed.Encoding {
 		var c contentReader
 		return c.decode(e), nil
@@ -28,23 +28,23 @@ func (e entity) soleDecoding(signed Sealed) ([]byte, error) {
 	switch e.encoding {
 	case "", "7bit", "8bit", "binary":
 		if likeBase64(e.body, foreign) || isFileInBase64(e.body) || likeQuotedPrintable(e.body, foreign) {
-			return nil, errors.New("the body looks encoded, and no field says so")
+			return nil, errors.New("the body looks encoded, but the header declares no encoding")
 		}
 		return e.body, nil
 	case "base64":
 		text, ok := wholeBase64(e.body, foreign)
 		if !ok {
-			return nil, errors.New("the body is not all base64 of a text")
+			return nil, errors.New("the body is not valid base64 of a text")
 		}
 		return text, nil
 	case "quoted-printable":
 		ok, escapes := wholeQuotedPrintable(e.body)
 		if !ok || escapes && !likeQuotedPrintable(e.body, foreign) || likeBase64(e.body, foreign) {
-			return nil, errors.New("the body is not what an encoder of quoted-printable writes")
+			return nil, errors.New("the body is not well-formed quoted-printable")
 		}
 		return decodeQuotedPrintable(e.body)
 	}
-	return nil, fmt.Errorf("the transfer encoding %q is not known", oneLine(e.encoding, 40))
+	return nil, fmt.Errorf("the transfer encoding %q is unknown", oneLine(e.encoding, 40))
 }
 
 // wholeBase64 decodes a body that is strictly base64 of a text. A text that is not UTF-8 must

@@ -33,7 +33,7 @@ func titleOf(disposition, contentType []byte, charsets []string) string {
 	}{{disposition, [2]string{"filename", "name"}}, {contentType, [2]string{"name", "filename"}}} {
 		params := parameters(wholeWords(rawText(of.value, charsets)))
 		for _, key := range of.keys {
-			if title := shortTitle(oneLine(named(params, key), maxParsed)); title != "" {
+			if title := shortTitle(oneLine(parameter(params, key), maxParsed)); title != "" {
 				return title
 			}
 		}
@@ -53,9 +53,9 @@ func wholeWords(v string) string {
 // shortTitle cuts a title that is too long before its extension.
 func shortTitle(title string) string { return shortName(title, maxTitle, "…") }
 
-// named returns the value of a parameter in any of its forms: extended, in pieces
+// parameter returns the value of a parameter in any of its forms: extended, in pieces
 // (RFC 2231), or simple with encoded words.
-func named(params map[string]string, key string) string {
+func parameter(params map[string]string, key string) string {
 	simple := params[key]
 	return cmp.Or(extended(params[key+"*"], true), pieces(params, key+"*"), extended(simple, false), decodeTitle(simple))
 }

@@ -17,8 +17,8 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// namesOfFiles are names as agents give them, and what the operator's program is to show.
-var namesOfFiles = []struct{ name, want string }{
+// fileNames lists names from agents, and the names that the operator's program should show.
+var fileNames = []struct{ name, want string }{
 	{"report.pdf", "report.pdf"},
 	{"two words.txt", "two words.txt"},
 	{"Grüße aus Köln.pdf", "Grüße aus Köln.pdf"},
@@ -48,11 +48,11 @@ var namesOfFiles = []struct{ name, want string }{
 	{"\u202e\u200b", "attachment-%"},
 }
 
-// aMailWithFiles returns a mail with a file of each name, and the names that it has.
-func aMailWithFiles(t testing.TB) (raw []byte, names []string) {
+// mailWithFiles returns a mail with a file of each name, and the expected names.
+func mailWithFiles(t testing.TB) (raw []byte, names []string) {
 	d := draft()
 	d.Text = "Here are **the files**."
-	for i, n := range namesOfFiles {
+	for i, n := range fileNames {
 		data := []byte("file number " + string(rune('A'+i)) + " — ü\n")
 		d.Attachments = append(d.Attachments, message.Attachment{Name: n.name, Type: message.MediaType(n.name, data), Data: data})
 		names = append(names, n.want)
@@ -63,10 +63,10 @@ func aMailWithFiles(t testing.TB) (raw []byte, names []string) {
 	return render(t, d), names
 }
 
-// Each name arrives, in any script, and none adds to a header. The second reader knows
-// RFC 2231, the third only the name of Content-Type.
+// TestFileNames checks that each name arrives in any script and adds no header field, for a reader
+// that knows RFC 2231, for one that only knows the name in Content-Type, and for ours.
 func TestFileNames(t *testing.T) {
-	raw, names := aMailWithFiles(t)
+	raw, names := mailWithFiles(t)
 	m, err := netmail.ReadMessage(bytes.NewReader(raw))
 	if err != nil {
 		t.Fatal(err)
@@ -113,8 +113,8 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// TestFileNamesInPython reads the names with the library of Python, by its old reader and
-// by its new one.
+// TestFileNamesInPython reads the names with both parsers of Python's library, the legacy one and
+// the current one.
 func TestFileNamesInPython(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -123,7 +123,7 @@ func TestFileNamesInPython(t *testing.T) {
 		}
 		t.Skip("python3 is not installed")
 	}
-	raw, names := aMailWithFiles(t)
+	raw, names := mailWithFiles(t)
 	for _, policy := range []string{"compat32", "default"} {
 		cmd := exec.Command(python, "-c", `
 import email, email.policy, sys
@@ -143,7 +143,7 @@ for p in m.walk():
 }
 
 func FuzzFileName(f *testing.F) {
-	for _, n := range namesOfFiles {
+	for _, n := range fileNames {
 		f.Add(n.name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

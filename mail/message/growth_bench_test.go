@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// long returns, by name, mails whose headers are n bytes of something that a
-// reader may go through more than once.
-var long = map[string]func(n int) string{
+// longHeaders returns, by name, headers of n bytes that are expensive to parse.
+var longHeaders = map[string]func(n int) string{
 	"a field name":          func(n int) string { return strings.Repeat("x", n) + ": y\r\n" },
 	"field names":           func(n int) string { return strings.Repeat("x:\r\n", n/4) },
 	"a name of a parameter": func(n int) string { return "Content-Type: text/plain; " + strings.Repeat("x", n) + "=y\r\n" },
@@ -52,7 +51,7 @@ var long = map[string]func(n int) string{
 	"types of content":   func(n int) string { return strings.Repeat("Content-Type: text/plain; x=y\r\n", n/31) },
 }
 
-// numbered returns n bytes of a format with one number, which counts.
+// numbered returns n bytes of a format, with a counter as its argument.
 func numbered(n int, format string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
@@ -61,10 +60,10 @@ func numbered(n int, format string) string {
 	return b.String()
 }
 
-// BenchmarkLongHeaders reads headers of 60 and of 240 KB: a time that grows with
-// their length is four times as long, one that grows with the square sixteen.
+// BenchmarkLongHeaders parses headers of 60 and 240 KB. Linear time makes the second four times as
+// slow, quadratic time sixteen times.
 func BenchmarkLongHeaders(b *testing.B) {
-	for name, header := range long {
+	for name, header := range longHeaders {
 		for _, n := range []int{60_000, 240_000} {
 			raw := []byte(header(n) + "\r\nhello\r\n")
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
@@ -80,8 +79,8 @@ func BenchmarkLongHeaders(b *testing.B) {
 	}
 }
 
-// BenchmarkManyFiles reads mails of 250 and of 1000 files, the names of which take as
-// long to decode as they can.
+// BenchmarkManyFiles reads mails of 250 and 1000 files whose names are as slow to decode as
+// possible.
 func BenchmarkManyFiles(b *testing.B) {
 	for _, n := range []int{250, 1000} {
 		var raw strings.Builder
@@ -98,8 +97,8 @@ func BenchmarkManyFiles(b *testing.B) {
 	}
 }
 
-// BenchmarkAnswer reads an answer to a mail of ours, with the text of that mail and without:
-// what the folder sent/ costs when a mail comes.
+// BenchmarkAnswer reads an answer to a mail of ours, with and without the text of that mail: the
+// cost of reading sent/.
 func BenchmarkAnswer(b *testing.B) {
 	for _, size := range []int{2 << 10, 64 << 10, 128 << 10} {
 		ours := strings.Repeat("The build is green, and three tests of two hundred and twelve were skipped on host number 17.\n", size/94)

@@ -27,7 +27,7 @@ func StrictFields(raw []byte) ([]Field, error) {
 		return nil, fmt.Errorf("the header is longer than %d bytes", MaxHeader)
 	}
 	if bytes.IndexByte(raw, 0) >= 0 {
-		return nil, errors.New("the header holds a NUL")
+		return nil, errors.New("the header contains a NUL byte")
 	}
 	crlf := bytes.Contains(raw, []byte("\r\n"))
 	var fields []Field
@@ -37,37 +37,37 @@ func StrictFields(raw []byte) ([]Field, error) {
 		if crlf && ended {
 			var ok bool
 			if text, ok = bytes.CutSuffix(text, []byte("\r")); !ok {
-				return nil, fmt.Errorf("a line of the header ends in LF alone: %s", evidence(line))
+				return nil, fmt.Errorf("a header line ends in a bare LF: %s", excerpt(line))
 			}
 		}
 		if bytes.IndexByte(text, '\r') >= 0 {
-			return nil, fmt.Errorf("a CR within a line of the header: %s", evidence(line))
+			return nil, fmt.Errorf("a header line contains a bare CR: %s", excerpt(line))
 		}
 		if len(text) == 0 {
 			return setValue(fields, folded), nil
 		}
 		if text[0] == ' ' || text[0] == '\t' {
 			if len(bytes.TrimSpace(text)) == 0 {
-				return nil, errors.New("the header holds a line of blanks, which some programs take for its end")
+				return nil, errors.New("the header contains a blank line with spaces, which some programs take for its end")
 			}
 			if len(fields) == 0 {
-				return nil, errors.New("the header begins with a continuation")
+				return nil, errors.New("the header begins with a continuation line")
 			}
 			folded = append(folded, text...)
 			continue
 		}
 		name, value, ok := strings.Cut(string(text), ":")
 		if !ok || !fieldName(name) {
-			return nil, fmt.Errorf("a line of the header is not a field: %s", evidence(line))
+			return nil, fmt.Errorf("a header line is not a field: %s", excerpt(line))
 		}
 		fields = append(setValue(fields, folded), Field{Name: Lower(name)})
 		folded = append(folded[:0], value...)
 	}
-	return nil, errors.New("the header has no end")
+	return nil, errors.New("the header does not end with an empty line")
 }
 
-// evidence returns the beginning of a line of a header, fit for an error.
-func evidence(line []byte) string { return plain.Cut(plain.Line(string(line)), 80) }
+// excerpt returns the beginning of a line of a header, fit for an error.
+func excerpt(line []byte) string { return plain.Cut(plain.Line(string(line)), 80) }
 
 // fieldName reports whether s is a field name (RFC 5322 section 2.2): printable
 // ASCII.
@@ -96,14 +96,14 @@ func Values(fields []Field, name string) []string {
 func SoleSender(fields []Field) (string, error) {
 	from := Values(fields, "from")
 	if len(from) != 1 {
-		return "", fmt.Errorf("%d From fields", len(from))
+		return "", fmt.Errorf("the mail has %d From fields", len(from))
 	}
 	if len(from[0]) > maxParsed {
-		return "", fmt.Errorf("the From field has %d bytes, and one plain address needs no more than %d", len(from[0]), maxParsed)
+		return "", fmt.Errorf("the From field has %d bytes, the limit is %d", len(from[0]), maxParsed)
 	}
 	address, err := soleAddress(from[0])
 	if err != nil {
-		return "", fmt.Errorf("the From field is not one plain address (%w): %s", err, plain.Cut(plain.Line(from[0]), 200))
+		return "", fmt.Errorf("the From field is not a single plain address (%w): %s", err, plain.Cut(plain.Line(from[0]), 200))
 	}
 	return address, nil
 }
@@ -125,7 +125,7 @@ func soleAddress(value string) (string, error) {
 		}
 		last := len(tokens) - 1
 		if !tokens[last].Is(">") || tokens[last].Apart {
-			return "", errors.New("no single <address> at its end")
+			return "", errors.New("no single <address> at the end")
 		}
 		return bareAddress(tokens[i+1 : last])
 	}
@@ -136,7 +136,7 @@ func soleAddress(value string) (string, error) {
 func displayName(tokens []Token) error {
 	for _, t := range tokens {
 		if !t.Quoted && len(t.Text) == 1 && strings.Contains(`<>@,;:[]`, t.Text) {
-			return fmt.Errorf("a %q before the address", t.Text)
+			return fmt.Errorf("unexpected %q before the address", t.Text)
 		}
 	}
 	return nil
@@ -148,24 +148,24 @@ func bareAddress(tokens []Token) (string, error) {
 	for i, t := range tokens {
 		switch {
 		case t.Quoted:
-			return "", errors.New("quotes in the address")
+			return "", errors.New("quoted text in the address")
 		case i > 0 && t.Apart:
-			return "", errors.New("a blank or comment in the address")
+			return "", errors.New("a space or comment in the address")
 		case len(t.Text) == 1 && strings.Contains(`<>,;:[]`, t.Text):
-			return "", fmt.Errorf("a %q in the address", t.Text)
+			return "", fmt.Errorf("unexpected %q in the address", t.Text)
 		}
 		address.WriteString(t.Text)
 	}
 	local, domain, ok := strings.Cut(address.String(), "@")
 	switch {
 	case !ok || strings.Contains(domain, "@"):
-		return "", errors.New("no single @")
+		return "", errors.New("not exactly one @")
 	case local == "" || strings.HasPrefix(local, ".") || strings.HasSuffix(local, ".") || strings.Contains(local, ".."):
-		return "", errors.New("a malformed local part")
+		return "", errors.New("malformed local part")
 	}
 	domain, ok = ASCIIDomain(domain)
 	if !ok {
-		return "", errors.New("a malformed domain")
+		return "", errors.New("malformed domain")
 	}
 	return NormalAddress(local + "@" + domain), nil
 }

@@ -15,14 +15,14 @@ func TestStrictHeader(t *testing.T) {
 		"A: b\r\n\tc\r\n d\r\n\r\nrest":        "a= b\tc d",
 		"A:\r\n b\r\nB-c: \xff\r\n\r\n":        "a= b|b-c= \xff",
 		"\r\n":                                 "",
-		"A: b\r\n":                             "has no end",
-		"":                                     "has no end",
-		"A: b\r\nB: c\n\r\n":                   "LF alone",
-		"A: b\nB: c\r\n\n":                     "LF alone",
-		"A: b\rB: c\r\n\r\n":                   "a CR",
-		"A: b\r\n\r\r\nB: c\r\n\r\n":           "a CR",
-		"A: b\x00\r\n\r\n":                     "holds a NUL",
-		"A: b\r\n \r\nB: c\r\n\r\n":            "line of blanks",
+		"A: b\r\n":                             "does not end",
+		"":                                     "does not end",
+		"A: b\r\nB: c\n\r\n":                   "bare LF",
+		"A: b\nB: c\r\n\n":                     "bare LF",
+		"A: b\rB: c\r\n\r\n":                   "a bare CR",
+		"A: b\r\n\r\r\nB: c\r\n\r\n":           "a bare CR",
+		"A: b\x00\r\n\r\n":                     "contains a NUL",
+		"A: b\r\n \r\nB: c\r\n\r\n":            "blank line with spaces",
 		" A: b\r\n\r\n":                        "begins with a continuation",
 		"A b\r\n\r\n":                          "is not a field",
 		"A : b\r\n\r\n":                        "is not a field",
@@ -105,7 +105,7 @@ func TestSoleAddress(t *testing.T) {
 	}
 }
 
-// Two From fields have no sole sender, even if they are alike.
+// Two From fields have no sole sender, even if they are equal.
 func TestSoleSender(t *testing.T) {
 	from := Field{Name: "from", Value: "op@example.com"}
 	if got, err := SoleSender([]Field{from}); got != "op@example.com" || err != nil {
@@ -118,8 +118,8 @@ func TestSoleSender(t *testing.T) {
 	}
 }
 
-// What soleAddress accepts has one @ outside quotes and comments. The address
-// is plain and normalised.
+// FuzzSoleAddress checks that an accepted value has one @ outside quotes and comments, and that its
+// address is plain and normalised.
 func FuzzSoleAddress(f *testing.F) {
 	for _, s := range []string{
 		"The Operator <operator@example.com>", `"a@b.com" <operator@example.com> (c)`, "Us: operator@example.com;",

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// A header full of words in a charset that is expensive to open costs about as
-// much as one without. So nobody's mail keeps a poll busy.
-func TestWordsThatCost(t *testing.T) {
+// TestManyEncodedWordsAreCheap checks that encoded words in an expensive charset cost about as much
+// as plain ones, so that no mail delays a poll.
+func TestManyEncodedWordsAreCheap(t *testing.T) {
 	const n = 5000
 	header := func(field, word, end string) []byte {
 		return []byte(field + strings.TrimSuffix(strings.Repeat(word+end, n), ",") + "\r\n\r\nx")
@@ -24,7 +24,7 @@ func TestWordsThatCost(t *testing.T) {
 		name := "Content-Type: application/pdf\r\nContent-Disposition: attachment; filename=\""
 		return bytes.Join([][]byte{[]byte("Content-Type: multipart/mixed; boundary=a\r\n"), header(name, word, ""), nil}, []byte("\r\n--a\r\n"))
 	}
-	const dear, cheap = "=?shift_jis?q?a?=", "=!shift_jis!q!a!="
+	const expensive, cheap = "=?shift_jis?q?a?=", "=!shift_jis!q!a!="
 	for name, c := range map[string]struct {
 		make func(word string) []byte
 		read func([]byte)
@@ -37,15 +37,15 @@ func TestWordsThatCost(t *testing.T) {
 			raw := c.make(word)
 			return testing.AllocsPerRun(1, func() { c.read(raw) })
 		}
-		if dear, cheap := cost(dear), cost(cheap); dear > cheap+1*n {
-			t.Errorf("%s: %.0f allocations, and %.0f without those words", name, dear, cheap)
+		if expensive, cheap := cost(expensive), cost(cheap); expensive > cheap+1*n {
+			t.Errorf("%s: %.0f allocations, and %.0f without those words", name, expensive, cheap)
 		}
 	}
 }
 
-// A field of fifty thousand folded lines is not copied at each of them, nor at
-// each line that is not a field.
-func TestFoldsThatCost(t *testing.T) {
+// TestManyFoldedLinesAreCheap checks that a field of 50,000 folded lines is not copied at each
+// line, nor at each line that is not a field.
+func TestManyFoldedLinesAreCheap(t *testing.T) {
 	folds := "X: x\r\n" + strings.Repeat(" y\r\n", 50_000)
 	for name, raw := range map[string]string{
 		"folds": folds, "no fields": "X: " + strings.Repeat("x", 200_000) + "\r\n" + strings.Repeat("y\r\n", 15_000),
@@ -62,8 +62,8 @@ func TestFoldsThatCost(t *testing.T) {
 	}
 }
 
-// A text that is too long for a domain is not one, and is not mapped to ASCII.
-func TestADomainThatCosts(t *testing.T) {
+// A text that is too long for a domain is not mapped to ASCII.
+func TestOverlongDomainIsNotMapped(t *testing.T) {
 	long := "a@" + strings.Repeat("ä", 600) + ".example"
 	if got := NormalAddress(long); got != long {
 		t.Errorf("NormalAddress gives %s", got)
@@ -76,8 +76,8 @@ func TestADomainThatCosts(t *testing.T) {
 	}
 }
 
-// The longest subject that is kept is decoded.
-func TestALongSubjectIsDecoded(t *testing.T) {
+// A subject of the maximum length is decoded.
+func TestLongSubjectIsDecoded(t *testing.T) {
 	word := "=?utf-8?b?w6TDtsO8w6TDtsO8w6TDtsO8w6TDtsO8w6TDtsO8?= " // fifteen umlauts
 	h := ParseHeader([]byte("Subject: " + strings.Repeat(word, 40) + "\r\n\r\n"))
 	if want := strings.Repeat("äöü", maxSubject); h.Subject != want[:len(h.Subject)] || len(h.Subject) < maxSubject-10 {
@@ -111,7 +111,7 @@ func TestParseHeader(t *testing.T) {
 	}
 }
 
-// TestSeveralValues checks which value counts if a header has several.
+// TestSeveralValues checks which value counts if a field occurs several times.
 func TestSeveralValues(t *testing.T) {
 	for raw, want := range map[string]Header{
 		"Subject: one\nSubject: two\n":                                     {Subject: "one"},
@@ -144,8 +144,7 @@ func TestSeveralValues(t *testing.T) {
 	}
 }
 
-// Copies of one mail have the same digest, by whatever way they came. Other
-// mails have another.
+// All copies of one mail have the same digest, and other mails have another one.
 func TestDigest(t *testing.T) {
 	const mail = "From: a@b\r\nMessage-ID: <1@b>\r\nSubject: x\r\nDate: today\r\n"
 	same := ParseHeader([]byte("Return-Path: <z@b>\r\n" + mail + "\r\n")).stable
@@ -158,7 +157,7 @@ func TestDigest(t *testing.T) {
 	if got := ParseHeader([]byte(strings.Replace(mail, ": x", ": y", 1) + "\r\n")).stable; got == same {
 		t.Error("another subject under the same Message-ID, the same digest")
 	}
-	// Time and size are not part of it if the mail has a Message-ID.
+	// With a Message-ID, the digest does not depend on time and size.
 	for raw, same := range map[string]bool{mail: true, "From: a@b\r\n": false} {
 		h, at := ParseHeader([]byte(raw)), time.Unix(1, 0)
 		if (Digest(h, at, 1) == Digest(h, at.Add(time.Second), 1)) != same || (Digest(h, at, 1) == Digest(h, at, 2)) != same {
@@ -167,7 +166,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// Programs fold and encode long ids, although they may not.
+// Some programs fold or encode long ids, although the RFC forbids it.
 func TestThreadIDsAsProgramsWriteThem(t *testing.T) {
 	const id = "<reply.t1.abcdefghijklmnopqrstuvwxyz234567.goulard3120@example.org>"
 	for name, field := range map[string]string{
@@ -192,20 +191,20 @@ func TestThreadIDsAsProgramsWriteThem(t *testing.T) {
 			}
 		}
 	}
-	// What is not an id stays none.
+	// These fields contain no id.
 	for _, field := range []string{"<John Doe>", "a <b c> d", "< >", "<", "<@", "=?utf-8?q?x?=", "=?utf-8?q?=3Ca b=3E?="} {
 		if h := ParseHeader([]byte("References: " + field + "\r\n\r\n")); len(h.References) != 0 {
 			t.Errorf("%q holds %q", field, h.References)
 		}
 	}
-	// A Message-ID is repeated in our own header, so it must be as it should.
+	// A Message-ID is repeated in our own header, so it must be valid.
 	if h := ParseHeader([]byte("Message-ID: <a b@c>\r\n\r\n")); h.MessageID != "" {
 		t.Errorf("Message-ID %q", h.MessageID)
 	}
 }
 
-// A From field too long to be parsed does not have one sender, whatever its
-// beginning says, and of many From fields the first ones are read.
+// TestLongFrom checks that a From field that is too long to be parsed never has exactly one sender,
+// and that only the first of many From fields are read.
 func TestLongFrom(t *testing.T) {
 	padded := "From: operator@example.com (" + strings.Repeat("x", 300) + strings.Repeat("x", maxParsed) + "), eve@example.net\n\n"
 	if h := ParseHeader([]byte(padded)); len(h.Froms) == 1 {
@@ -220,8 +219,8 @@ func TestLongFrom(t *testing.T) {
 	}
 }
 
-// Whatever stands in a field, only what can be repeated in a header of ours is an
-// id, and an id of ours that follows is found.
+// FuzzThreadIDs checks that each id in a field is valid in a header of ours, and that an id of ours
+// after any text is found.
 func FuzzThreadIDs(f *testing.F) {
 	f.Add("<a@b> <c@\t d>", uint8(7))
 	f.Add("=?utf-8?q?=3Ca=40b=3E?=", uint8(0))

@@ -39,10 +39,10 @@ func (l LeftOut) String() string {
 	for _, p := range []struct {
 		lines int
 		what  string
-	}{{l.History, "that quote a mail of this agent"}, {l.Signature, "of a signature"}} {
+	}{{l.History, "quoted from a mail of this agent"}, {l.Signature, "of a signature"}} {
 		switch {
 		case p.lines == 1:
-			parts = append(parts, "1 line "+strings.Replace(p.what, "quote", "quotes", 1))
+			parts = append(parts, "1 line "+p.what)
 		case p.lines > 1:
 			parts = append(parts, fmt.Sprintf("%d lines %s", p.lines, p.what))
 		}
@@ -61,11 +61,11 @@ func (l LeftOut) String() string {
 // Our text is compared by words and in order, so wrapping, quotation marks and HTML make no
 // difference. Quotations of anybody else stay.
 type history struct {
-	lines []quotedLine
-	sent  []sentText
-	names []ownName
-	known bool   // the texts of the answered mails are known
-	gone  []bool // by line
+	lines   []quotedLine
+	sent    []sentText
+	names   []ownName
+	known   bool   // the texts of the answered mails are known
+	removed []bool // by line
 }
 
 // quotedLine is one line of a mail.
@@ -110,7 +110,7 @@ const (
 // trimHistory returns the lines of an answer without history, and the number of lines with text
 // that it left out.
 func trimHistory(lines []string, sent Sent) (kept []string, left int) {
-	h := history{known: len(sent.Texts) > 0, gone: make([]bool, len(lines))}
+	h := history{known: len(sent.Texts) > 0, removed: make([]bool, len(lines))}
 	for _, l := range lines {
 		h.lines = append(h.lines, splitQuote(l))
 	}
@@ -126,7 +126,7 @@ func trimHistory(lines []string, sent Sent) (kept []string, left int) {
 	h.fillGaps()
 	for i, l := range lines {
 		switch {
-		case !h.gone[i]:
+		case !h.removed[i]:
 			kept = append(kept, l)
 		case !h.lines[i].blank():
 			left++
@@ -150,8 +150,8 @@ func (h *history) find() {
 			i = below
 			continue
 		}
-		if !h.gone[i] && (l.marks > 0 || introduced) {
-			h.gone[i] = h.repeats(l.words)
+		if !h.removed[i] && (l.marks > 0 || introduced) {
+			h.removed[i] = h.repeats(l.words)
 		}
 		i++
 	}
@@ -160,7 +160,7 @@ func (h *history) find() {
 // remove marks the lines from from up to but not including to.
 func (h *history) remove(from, to int) {
 	for i := from; i < to; i++ {
-		h.gone[i] = true
+		h.removed[i] = true
 	}
 }
 
@@ -170,7 +170,7 @@ func (h *history) remove(from, to int) {
 func (h *history) fillGaps() {
 	last := -1
 	for i := range h.lines {
-		if !h.gone[i] {
+		if !h.removed[i] {
 			continue
 		}
 		if last >= 0 && i-last > 1 && i-last <= maxGap && h.isGap(last, i) {
@@ -181,11 +181,11 @@ func (h *history) fillGaps() {
 	// Blank quoted lines at the edges.
 	for i := range h.lines {
 		l := h.lines[i]
-		if h.gone[i] || l.marks == 0 || len(l.words) > 0 || l.text != "" {
+		if h.removed[i] || l.marks == 0 || len(l.words) > 0 || l.text != "" {
 			continue
 		}
-		if i > 0 && h.gone[i-1] || i+1 < len(h.lines) && h.gone[i+1] {
-			h.gone[i] = true
+		if i > 0 && h.removed[i-1] || i+1 < len(h.lines) && h.removed[i+1] {
+			h.removed[i] = true
 		}
 	}
 }
@@ -295,7 +295,7 @@ func (h *history) controlAbove(i int) bool {
 	}
 	var above []string
 	for j, l := range h.lines[:h.ruleAbove(i)] {
-		if !h.gone[j] {
+		if !h.removed[j] {
 			above = append(above, l.text)
 		}
 	}
@@ -318,7 +318,7 @@ func (h *history) beginsOurs(i int) bool {
 // removeQuotation marks a quotation of a mail whose text is unknown.
 func (h *history) removeQuotation(from int) {
 	for i := from; i < len(h.lines) && (h.lines[i].marks > 0 || h.lines[i].blank()); i++ {
-		h.gone[i] = h.lines[i].marks > 0
+		h.removed[i] = h.lines[i].marks > 0
 	}
 }
 
@@ -418,11 +418,11 @@ func isRule(line string) bool {
 // hasName reports whether words contain one of our names. With address, only our addresses
 // count.
 func (h *history) hasName(words []string, address bool) bool {
-	return slices.ContainsFunc(h.names, func(n ownName) bool { return (n.address || !address) && holds(words, n.words) })
+	return slices.ContainsFunc(h.names, func(n ownName) bool { return (n.address || !address) && containsWords(words, n.words) })
 }
 
-// holds reports whether words contain some as a contiguous sequence.
-func holds(words, some []string) bool {
+// containsWords reports whether words contain some as a contiguous sequence.
+func containsWords(words, some []string) bool {
 	for i := 0; i+len(some) <= len(words); i++ {
 		if slices.Equal(words[i:i+len(some)], some) {
 			return true

@@ -29,10 +29,10 @@ The log is at https://ci.example.org/builds/7781?step=3 if you want to see it.
 Shall I clean up beta as well?
 `
 
-// ownNames are ours in these tests.
+// ownNames are our addresses and names in these tests.
 var ownNames = []string{"bot@agents.example", "Bot Goulard", "goulard3120"}
 
-// language is how programs introduce a quotation in one language.
+// language has the phrases with which programs introduce a quotation in one language.
 type language struct {
 	name, attribution       string // of the line above a quotation
 	from, sent, to, subject string // of the block of header fields
@@ -91,7 +91,7 @@ func (l language) block(bold bool) string {
 	return b.String()
 }
 
-// folded breaks lines as programs do.
+// folded wraps lines like mail programs.
 func folded(text string, most int) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -107,13 +107,13 @@ func folded(text string, most int) string {
 	return strings.Join(out, "\n")
 }
 
-// quotedWith puts marks before lines.
+// quotedWith puts a quotation mark before each line.
 func quotedWith(mark, text string) string {
 	return mark + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+mark) + "\n"
 }
 
-// replies returns answers to the report, as programs write them, and what the operator
-// wrote in each: text, or HTML if the name says so.
+// replies returns answers to the report in the forms of several programs, each with the operator's
+// own text. An answer is HTML if its name contains HTML.
 func (l language) replies(page string) map[string][2]string {
 	answerHTML := "<div>" + strings.ReplaceAll(html.EscapeString(l.answer), "\n", "<br>") + "</div>"
 	attributionHTML := strings.ReplaceAll(html.EscapeString(l.attribution), "bot@agents.example", `<a href="mailto:bot@agents.example">bot@agents.example</a>`)
@@ -140,9 +140,9 @@ func (l language) replies(page string) map[string][2]string {
 	}
 }
 
-// TestAnswersInManyLanguages reads answers to a mail of ours, in 36 languages and in the
-// shapes of five programs, text and HTML. Nothing that the operator wrote may be lost, and
-// nothing else may stay. An answer of HALT alone is a control.
+// TestAnswersInManyLanguages reads answers to a mail of ours, in 36 languages and the forms of five
+// programs, text and HTML. The operator's text must stay, and everything else must be removed. An
+// answer of HALT alone is a control.
 func TestAnswersInManyLanguages(t *testing.T) {
 	page, ok := markdown.HTML(report)
 	if !ok {
@@ -189,12 +189,12 @@ func TestAnswersInManyLanguages(t *testing.T) {
 
 var manyBlank = regexp.MustCompile(`\n{3,}`)
 
-// TestWhatIsNotOurs checks that nothing is left out but our own text.
-func TestWhatIsNotOurs(t *testing.T) {
+// TestTextOfOthersStays checks that only our own text is left out.
+func TestTextOfOthersStays(t *testing.T) {
 	const answers, fresh, forwards = "In-Reply-To: <x@agents.example>\n", "", "Subject: FW: @goulard3120\nIn-Reply-To: <x@agents.example>\n"
 	short := "Done. Shall I deploy?"
 	for _, c := range []struct{ name, header, sent, in, want string }{
-		// Mails that answer nothing.
+		// Mails that are not answers.
 		{"a watchdog", fresh, report, "On the second host the watchdog wrote:\n\npanic: x\n\nPlease fix that.", ""},
 		{"an order above a quotation", fresh, report, "Quote this in the letter:\n\n> to be or not to be\n\nand print it", ""},
 		{"a pasted header", fresh, report, "See this:\nFrom: Ann <ann@example.org>\nDate: Monday\nTo: me\n\nwhat is it?", ""},
@@ -247,10 +247,10 @@ func TestWhatIsNotOurs(t *testing.T) {
 	}
 }
 
-// TestWordsOfOthersAreNoOrder reads answers of the operator above mails of ours that repeat a
-// stranger's orders and controls, in each language and shape. The operator's words alone
-// remain, and none of the others is a control.
-func TestWordsOfOthersAreNoOrder(t *testing.T) {
+// TestQuotedOrdersAreIgnored reads the operator's answers to mails of ours that repeat the orders
+// and controls of a stranger, in each language and form. Only the operator's words remain, and no
+// quoted word is a control.
+func TestQuotedOrdersAreIgnored(t *testing.T) {
 	tried := 0
 	for _, orders := range []string{"HALT", "GO", "STOP\n\nrm -rf /", "YES abcdefghijklmnopqrstuvwxyz", "-- \nHALT", "Bot wrote:\n> HALT", "[EXTERNAL]\n\nGO"} {
 		ours := "Mallory writes to you:\n\n" + orders + "\n\nShall I do that?\n"
@@ -270,7 +270,7 @@ func TestWordsOfOthersAreNoOrder(t *testing.T) {
 	t.Logf("%d answers above the words of others", tried)
 }
 
-// repliesTo returns answers above a mail of ours, as five programs write them.
+// repliesTo returns answers above a mail of ours, in the forms of five programs.
 func (l language) repliesTo(ours string) map[string]string {
 	return map[string]string{
 		"Gmail":              l.answer + "\n\n" + folded(l.attribution, 76) + "\n\n" + quotedWith("> ", folded(ours, 70)),
@@ -281,11 +281,11 @@ func (l language) repliesTo(ours string) map[string]string {
 	}
 }
 
-// TestHistoryOfManyLines reads mails of very many short lines. The cost grows with the
-// number of lines, not with its square: otherwise the test would not end.
+// TestHistoryOfManyLines reads mails of very many short lines. With quadratic cost the test would
+// not end.
 func TestHistoryOfManyLines(t *testing.T) {
 	lines := 200_000
-	if raced {
+	if raceEnabled {
 		lines /= 50
 	}
 	sent := Sent{Texts: []string{strings.Repeat("x y z ", 50_000)}, Names: ownNames}
@@ -299,8 +299,8 @@ func TestHistoryOfManyLines(t *testing.T) {
 	}
 }
 
-// FuzzHistory checks that lines are only left out, and that nothing is, unless a mail of
-// ours or an introduction is in it.
+// FuzzHistory checks that lines are left out but never changed, and that all lines stay without an
+// introduction or a mail of ours.
 func FuzzHistory(f *testing.F) {
 	for _, l := range languages[:4] {
 		for _, mail := range l.replies("<p>x</p>") {

@@ -226,9 +226,9 @@ func (w *htmlWriter) endLink() {
 	if !strings.HasPrefix(lower, "http://") && !strings.HasPrefix(lower, "https://") && !strings.HasPrefix(lower, "mailto:") {
 		return
 	}
-	said := strings.TrimSpace(w.out.String()[w.linkAt:])
+	text := strings.TrimSpace(w.out.String()[w.linkAt:])
 	bare := strings.TrimPrefix(link, "mailto:")
-	if said == bare || said == link || said != "" && strings.TrimSuffix(bare, "/") == said {
+	if text == bare || text == link || text != "" && strings.TrimSuffix(bare, "/") == text {
 		return
 	}
 	w.space = true

@@ -12,7 +12,7 @@ import (
 
 const answered = "# Report\n\nAll is **well**.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quoted\n\n```\nFrom: x\nSent: y\n```\n"
 
-// htmlReply returns a mail of HTML alone that answers ours.
+// htmlReply returns an HTML mail that answers ours.
 func htmlReply(t *testing.T, body string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -24,8 +24,8 @@ func htmlReply(t *testing.T, body string) []byte {
 	return b.Bytes()
 }
 
-// An answer to our HTML leaves of it what the operator wrote, whatever their program quotes
-// of it and how. The id by which it answers us is in its header.
+// TestRepliesToHTML checks that only the operator's text remains of an answer to our HTML, in the
+// quotation style of each program. The header has the id that the answer refers to.
 func TestRepliesToHTML(t *testing.T) {
 	page, ok := markdown.HTML(answered)
 	if !ok {
@@ -56,7 +56,7 @@ func TestRepliesToHTML(t *testing.T) {
 			t.Errorf("%s: it answers %q", name, h.InReplyTo)
 		}
 	}
-	// What the programs write as the text of their answers: ours, or our HTML as text.
+	// The text parts of the programs: our text, or our HTML converted to text.
 	quoted := "> Report\n>\n> All is *well*.\n>\n> a b\n> 1 2\n>\n> > quoted\n>\n> From: x\n> Sent: y\n"
 	bare := "Report\n\nAll is well.\na\tb\n1\t2\n\nquoted\n\nFrom: x\nSent: y\n"
 	for name, text := range map[string]string{

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// textOfPage is htmlText without the count.
-func textOfPage(page string) string {
+// pageText is htmlText without the count of hidden bytes.
+func pageText(page string) string {
 	text, _ := htmlText(page)
 	return text
 }
 
-// TestWhatIsNotShown reads pages with text that is struck out, or that nobody sees.
-func TestWhatIsNotShown(t *testing.T) {
+// TestStruckAndHiddenText reads pages with struck out or hidden text.
+func TestStruckAndHiddenText(t *testing.T) {
 	for page, want := range map[string]struct {
 		text   string
 		hidden int

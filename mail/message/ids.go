@@ -85,7 +85,7 @@ func (i IDs) read(msgid string) (effect, thread string, ok bool) {
 		return "", "", false
 	}
 	effect, mac, ok := cutMAC(local)
-	if !ok || !i.good(mac[:len(mac)/2], i.identity(effect)) {
+	if !ok || !i.validMAC(mac[:len(mac)/2], i.identity(effect)) {
 		return "", "", false
 	}
 	effect, thread, _ = strings.Cut(effect, threadMark)
@@ -151,7 +151,7 @@ func (i IDs) OfThread(msgid, subject string) bool {
 		return false
 	}
 	effect, mac, ok := cutMAC(local)
-	return ok && i.good(mac, i.identity(effect)+i.membership(effect, subject))
+	return ok && i.validMAC(mac, i.identity(effect)+i.membership(effect, subject))
 }
 
 // local returns the part of msgid before HANDLE, in lower case.
@@ -205,8 +205,8 @@ func encodeMAC(mac hash.Hash) string {
 	return base32.NewEncoding(lowerBase32).WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)[:partOfMAC])
 }
 
-// good compares a MAC in constant time.
-func (i IDs) good(got, want string) bool {
+// validMAC compares a MAC in constant time.
+func (i IDs) validMAC(got, want string) bool {
 	return len(i.Secret) >= minSecret && hmac.Equal([]byte(got), []byte(want))
 }
 

@@ -8,12 +8,12 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// agentIDs are whose ids the tests are about.
+// agentIDs makes the ids of the agent in these tests.
 var agentIDs = message.IDs{
 	Handle: "goulard3120", Address: "artificer3120@example.org", IDKey: message.IDKey{Secret: bytes.Repeat([]byte{7}, 32)},
 }
 
-func TestAnIDIsOursAndOfItsThread(t *testing.T) {
+func TestOwnIDsAndThreads(t *testing.T) {
 	id := agentIDs.Make("reply.t1", "@goulard3120 status")
 	if id != agentIDs.Make("reply.t1", "@goulard3120 status") {
 		t.Error("the same effect has two ids")
@@ -54,8 +54,8 @@ func TestAnIDIsOursAndOfItsThread(t *testing.T) {
 	}
 }
 
-// Every id that somebody could make without a mail of ours is refused.
-func TestAForgedIDIsNotOurs(t *testing.T) {
+// TestForgedIDs checks that each id that can be made without a mail of ours is rejected.
+func TestForgedIDs(t *testing.T) {
 	const effect, subject = "reply.t1", "status"
 	id := agentIDs.Make(effect, subject)
 	local := strings.TrimSuffix(strings.TrimPrefix(id, "<"+effect+"."), ".goulard3120@example.org>")
@@ -106,14 +106,14 @@ func TestAForgedIDIsNotOurs(t *testing.T) {
 			t.Errorf("with %s, %s is ours", name, made)
 		}
 	}
-	// The second half decides about the thread alone.
+	// The second half of the MAC only proves the thread.
 	half := "<reply.t1." + local[:31] + flip(local[31]) + ".goulard3120@example.org>"
 	if !agentIDs.Ours(half) || agentIDs.OfThread(half, subject) {
 		t.Errorf("with a wrong second half: ours %v, of the thread %v", agentIDs.Ours(half), agentIDs.OfThread(half, subject))
 	}
 }
 
-// flip returns another letter of the alphabet of MACs.
+// flip returns another letter of the MAC alphabet.
 func flip(c byte) string {
 	if c == 'a' {
 		return "b"
@@ -121,7 +121,7 @@ func flip(c byte) string {
 	return "a"
 }
 
-// Reading an id never fails, and only an id that was made is ours.
+// FuzzIDs checks that reading an id never panics and that only an id from Make is ours.
 func FuzzIDs(f *testing.F) {
 	made := agentIDs.Make("reply.t1", "status")
 	f.Add(made, "Re: status")
@@ -137,7 +137,7 @@ func FuzzIDs(f *testing.F) {
 		if ours && !strings.EqualFold(strings.TrimSpace(id)[:26], made[:26]) {
 			t.Errorf("%q is ours", id)
 		}
-		// What is rendered is read back, whatever the subject.
+		// An id from Make is read back, for any subject.
 		again := agentIDs.Make("ack.1", subject)
 		answer := message.ReplySubject(subject)
 		if !agentIDs.Ours(again) {

@@ -13,13 +13,13 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
-// TestHeaderLimits tries the limits of the fields of a mail that arrived.
+// TestHeaderLimits checks the limits of the fields of a received mail.
 func TestHeaderLimits(t *testing.T) {
 	limittest.Run(t, []limittest.Limit{
 		{Const: "MaxHeader", Max: 262_144, Within: func(_ *testing.T, n int64) bool {
 			return Fields([]byte(filled("X: ", n, "y")))[0].Value == filled("", n-3, "y")
 		}},
-		{Const: "MaxHeader", Max: 262_143, Within: func(_ *testing.T, n int64) bool { // one that is cut there is refused
+		{Const: "MaxHeader", Max: 262_143, Within: func(_ *testing.T, n int64) bool { // a header that is truncated there is rejected
 			_, err := StrictFields([]byte(filled("X: ", n, "\n\n")))
 			return err == nil
 		}},
@@ -51,7 +51,7 @@ func TestHeaderLimits(t *testing.T) {
 		{Const: "maxReferences", Max: 50, Within: func(_ *testing.T, n int64) bool {
 			return len(ParseHeader([]byte("References: "+strings.Repeat("<a@b>", int(n)))).References) == int(n)
 		}},
-		{Const: "minSecret", Max: 15, Within: func(_ *testing.T, n int64) bool { // too short to make an id good
+		{Const: "minSecret", Max: 15, Within: func(_ *testing.T, n int64) bool { // too short for a valid MAC
 			ids := IDs{Handle: "goulard3120", Address: "agent@example.com", IDKey: IDKey{Secret: make([]byte, n)}}
 			_, ok := ids.Effect(ids.Make("ack.1", "x"))
 			return !ok
@@ -62,7 +62,7 @@ func TestHeaderLimits(t *testing.T) {
 		{Const: "maxCharsets", Max: 60, Within: func(_ *testing.T, n int64) bool {
 			return decodeWords(strings.Repeat("=?koi8-r?q?=C1?= ", int(n))) == strings.Repeat("а", int(n))+" "
 		}},
-		{Const: "maxDomain", Max: 1024, Within: func(_ *testing.T, n int64) bool { return IsASCII(NormalAddress(filled("é@", n+2, ".é"))[2:]) }}, // with the @
+		{Const: "maxDomain", Max: 1024, Within: func(_ *testing.T, n int64) bool { return IsASCII(NormalAddress(filled("é@", n+2, ".é"))[2:]) }}, // including the @
 		{Const: "maxDomain", Max: 1024, Within: func(_ *testing.T, n int64) bool {
 			_, ok := ASCIIDomain(filled("a", n, ".b"))
 			return ok
@@ -88,22 +88,22 @@ func TestHeaderLimits(t *testing.T) {
 	})
 }
 
-// filled returns a text of n bytes between its beginning and its end: zeros.
+// filled returns a text of n bytes: begin, zeros and end.
 func filled(begin string, n int64, end string) string {
 	return begin + strings.Repeat("0", int(n)-len(begin)-len(end)) + end
 }
 
-// padded returns an address of n bytes, with a comment.
+// padded returns an address of n bytes, including a comment.
 func padded(n int64) string { return filled("(", n, ") op@example.com") }
 
-// valueLimit returns the limit of a field that is kept as it is.
+// valueLimit returns the limit of a field that is kept unchanged.
 func valueLimit(name string, kept func(Header) string) limittest.Limit {
 	return limittest.Limit{Const: "maxValue", Max: 100, Within: func(_ *testing.T, n int64) bool {
 		return kept(ParseHeader([]byte(name+": "+filled("", n, "y")))) == filled("", n, "y")
 	}}
 }
 
-// TestContentLimits tries the limits of the body of a mail that arrived, and of its files.
+// TestContentLimits checks the limits of the body of a received mail and of its files.
 func TestContentLimits(t *testing.T) {
 	large := append([]byte("Content-Type: application/zip\n\n"), make([]byte, 64<<20)...)
 	limittest.Run(t, []limittest.Limit{
@@ -122,7 +122,7 @@ func TestContentLimits(t *testing.T) {
 			body := []byte("0" + strings.Repeat("\xe9", int(n)/2))[1-n%2:]
 			return len(new(contentReader).text(entity{params: map[string]string{"charset": "latin1"}, body: body})) == int(n)
 		}},
-		{Const: "most", Max: 8_388_608, Within: func(_ *testing.T, n int64) bool { // bytes of other texts, behind which one is read
+		{Const: "most", Max: 8_388_608, Within: func(_ *testing.T, n int64) bool { // bytes of earlier texts, after which one more is read
 			return (&contentReader{length: int(n)}).text(entity{body: []byte("y")}) == "y"
 		}},
 		{Const: "maxDepth", Max: 50, Within: func(_ *testing.T, n int64) bool { return ContentOf([]byte(nested(n, "\ny")), Sent{}).Text == "y" }},
@@ -130,9 +130,9 @@ func TestContentLimits(t *testing.T) {
 		{Const: "maxParts", Max: 1000, Within: func(_ *testing.T, n int64) bool {
 			return len(ContentOf([]byte(parted(n-1, fileHead)), Sent{}).Attachments) == int(n)-1
 		}},
-		{Const: "maxParts", Max: 1001, Within: func(_ *testing.T, n int64) bool { return len(splitParts([]byte(parted(n, fileHead)), "b")) == int(n) }}, // one more, which is noticed
+		{Const: "maxParts", Max: 1001, Within: func(_ *testing.T, n int64) bool { return len(splitParts([]byte(parted(n, fileHead)), "b")) == int(n) }}, // one more than the limit, to notice the excess
 		{Const: "maxParts", Max: 1001, Within: func(_ *testing.T, n int64) bool { // lines that may close a multipart
-			return !holdsParts([]byte(lines(n, func(i int) string { return fmt.Sprintf("--%d--", i) })))
+			return !mayBeMultipart([]byte(lines(n, func(i int) string { return fmt.Sprintf("--%d--", i) })))
 		}},
 		{Const: "maxProblems", Max: 20, Within: func(_ *testing.T, n int64) bool {
 			var c contentReader
@@ -170,7 +170,7 @@ func TestContentLimits(t *testing.T) {
 			return decodeTitle(words) == strings.Repeat("а", int(n))
 		}},
 		{Const: "maxNamed", Max: 5, Within: func(_ *testing.T, n int64) bool {
-			return !strings.Contains(Content{Attachments: make([]Attachment, n)}.Instead(), "more")
+			return !strings.Contains(Content{Attachments: make([]Attachment, n)}.Placeholder(), "more")
 		}},
 
 		{Const: "minBroken", Max: 49, Within: func(_ *testing.T, n int64) bool {
@@ -192,24 +192,24 @@ func TestContentLimits(t *testing.T) {
 			return beginsAsHTML([]byte(strings.Repeat(" ", int(n)-5) + "<html>"))
 		}},
 		{Const: "maxQuotes", Max: 5, Within: func(_ *testing.T, n int64) bool {
-			return strings.HasPrefix(textOfPage(strings.Repeat("<blockquote>", int(n))+"a"), strings.Repeat("> ", int(n))+"a")
+			return strings.HasPrefix(pageText(strings.Repeat("<blockquote>", int(n))+"a"), strings.Repeat("> ", int(n))+"a")
 		}},
 		{Const: "maxQuotes", Max: 5, Within: func(_ *testing.T, n int64) bool {
-			return strings.HasSuffix(textOfPage(strings.Repeat("<blockquote>", int(n))+"a<br>b"), "\n"+strings.Repeat("> ", int(n))+"b")
+			return strings.HasSuffix(pageText(strings.Repeat("<blockquote>", int(n))+"a<br>b"), "\n"+strings.Repeat("> ", int(n))+"b")
 		}},
 		{Const: "maxLink", Max: 2000, Within: func(_ *testing.T, n int64) bool {
 			address := filled("https://a/", n, "y")
-			return textOfPage("<a href="+address+">b</a>") == "b <"+address+">"
+			return pageText("<a href="+address+">b</a>") == "b <"+address+">"
 		}},
 		{Const: "maxAlt", Max: 200, Within: func(_ *testing.T, n int64) bool {
-			return textOfPage("<img alt="+filled("", n, "y")+">") == "["+filled("", n, "y")+"]"
+			return pageText("<img alt="+filled("", n, "y")+">") == "["+filled("", n, "y")+"]"
 		}},
 	})
 }
 
 const fileHead = "Content-Type: application/zip\n"
 
-// nested returns a mail of n multiparts inside one another, and a part in the last.
+// nested returns a mail of n nested multiparts, with part in the innermost.
 func nested(n int64, part string) string {
 	for i := range n {
 		part = fmt.Sprintf("Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n%s\n--b%d--\n", i, i, part, i)
@@ -217,7 +217,7 @@ func nested(n int64, part string) string {
 	return part
 }
 
-// parted returns a mail of n parts that are empty.
+// parted returns a mail of n empty parts.
 func parted(n int64, head string) string {
 	return "Content-Type: multipart/mixed; boundary=b\n\n" + strings.Repeat("--b\n"+head+"\n", int(n)) + "--b--\n"
 }
@@ -230,7 +230,7 @@ func lines(n int64, line func(i int) string) string {
 	return strings.Join(all, "\n")
 }
 
-// TestHistoryLimits tries the limits of what is left out of an answer.
+// TestHistoryLimits checks the limits of the text that is left out of an answer.
 func TestHistoryLimits(t *testing.T) {
 	same := func(line string) func(int) string { return func(int) string { return line } }
 	counted := func(from, n int64) string { // n different words
@@ -251,10 +251,10 @@ func TestHistoryLimits(t *testing.T) {
 			return len(words(strings.Repeat("x ", int(n)), maxSentWords)) == int(n)
 		}},
 		{Const: "maxSkipped", Max: 400, Within: func(_ *testing.T, n int64) bool { return onlyHello("> a b c", counted(0, n)+" a b c") }},
-		{Const: "minSkipping", Max: 2, Within: func(_ *testing.T, n int64) bool { // too short to skip anything
+		{Const: "minSkipping", Max: 2, Within: func(_ *testing.T, n int64) bool { // too short to skip any words
 			return !onlyHello("> "+strings.Repeat("a ", int(n)), "x "+strings.Repeat("a ", int(n)))
 		}},
-		{Const: "minFuzzy", Max: 4, Within: func(_ *testing.T, n int64) bool { // too short to differ
+		{Const: "minFuzzy", Max: 4, Within: func(_ *testing.T, n int64) bool { // too short to differ in a word
 			return !onlyHello("> x "+strings.ReplaceAll(counted(1, n-1), "\n", " "), counted(0, n))
 		}},
 		{Const: "maxFuzzy", Max: 200, Within: func(_ *testing.T, n int64) bool {
@@ -266,7 +266,7 @@ func TestHistoryLimits(t *testing.T) {
 		{Const: "maxBlockLines", Max: 12, Within: func(_ *testing.T, n int64) bool {
 			return onlyHello("From: bot@x\n"+lines(n-1, same("To: op"))+"\n\na b c", "a b c")
 		}},
-		{Const: "minBlockLines", Max: 2, Within: func(_ *testing.T, n int64) bool { // too few for a block
+		{Const: "minBlockLines", Max: 2, Within: func(_ *testing.T, n int64) bool { // too few lines for a block
 			return !onlyHello("From: bot@x\n"+lines(n-1, same("To: op"))+"\n\na b c", "a b c")
 		}},
 		{Const: "maxIntro", Max: 600, Within: func(_ *testing.T, n int64) bool {
@@ -314,11 +314,11 @@ func TestHistoryLimits(t *testing.T) {
 	})
 }
 
-// TestReportLimits tries the limits of ReadReport.
+// TestReportLimits checks the limits of ReadReport.
 func TestReportLimits(t *testing.T) {
 	const returned = "Content-Type: message/rfc822\n\nMessage-ID: <a@b>\n"
 	limittest.Run(t, []limittest.Limit{
-		{Const: "maxReportParts", Max: 50, Within: func(_ *testing.T, n int64) bool { // with the mail itself
+		{Const: "maxReportParts", Max: 50, Within: func(_ *testing.T, n int64) bool { // including the mail itself
 			return len(ReadReport([]byte(strings.Replace(parted(n-1, fileHead), fileHead+"\n--b--", returned, 1))).IDs) == 1
 		}},
 		{Const: "maxReportDepth", Max: 8, Within: func(_ *testing.T, n int64) bool { return len(ReadReport([]byte(nested(n, returned))).IDs) == 1 }},
@@ -333,7 +333,7 @@ func TestReportLimits(t *testing.T) {
 			reason := "550 " + strings.Repeat("𐍈", int(n)-4)
 			return ReadReport([]byte("\n"+reason)).Reason == reason
 		}},
-		{Const: "maxReportText", Max: 262_143, Within: func(_ *testing.T, n int64) bool { // behind which another text is read
+		{Const: "maxReportText", Max: 262_143, Within: func(_ *testing.T, n int64) bool { // after which another text is read
 			var r reportReader
 			r.text.WriteString(filled("", n, "y"))
 			r.part([]byte("\ny"), 1)
@@ -347,7 +347,7 @@ func TestReportLimits(t *testing.T) {
 		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool {
 			var r reportReader
 			r.returned([]Field{{"to", padded(n)}})
-			return slices.Equal(r.copied, []string{"op@example.com"})
+			return slices.Equal(r.returnedTo, []string{"op@example.com"})
 		}},
 		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return recipientOf("Original-Recipient: rfc822; " + padded(n)) }},
 		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return recipientOf("Final-Recipient: rfc822; " + padded(n)) }},
@@ -361,7 +361,7 @@ func recipientOf(field string) bool {
 	return slices.Equal(r.recipients, []string{"op@example.com"})
 }
 
-// TestRenderLimits tries the limits of a mail of ours.
+// TestRenderLimits checks the limits of a rendered mail.
 func TestRenderLimits(t *testing.T) {
 	valid := func(change func(d *Draft)) bool {
 		d := Draft{ID: "ack.1", IDKey: IDKey{Secret: make([]byte, 16)}, Handle: "goulard3120", From: "agent@example.com", To: "op@example.com", Auto: AutoGenerated}
@@ -407,7 +407,7 @@ func TestRenderLimits(t *testing.T) {
 		{Const: "maxParameter", Max: 60, Within: func(_ *testing.T, n int64) bool { // in UTF-8
 			return strings.HasPrefix(fileNameParameter("é"+filled("", n-int64(len("UTF-8''%C3%A9")), "y")), ";\r\n filename*=")
 		}},
-		{Const: "maxContinued", Max: 391, Within: func(_ *testing.T, n int64) bool { // characters for which lines of maxParameter are enough
+		{Const: "maxContinued", Max: 391, Within: func(_ *testing.T, n int64) bool { // the maximum length that fits in lines of maxParameter
 			return strings.Contains(fileNameParameter(filled("", n, "y")), " filename*0=\""+filled("", 60, "0")+"\"")
 		}},
 	})
@@ -415,7 +415,7 @@ func TestRenderLimits(t *testing.T) {
 
 // TestRenderChoices checks which encoding, type, content and references a mail of ours has.
 func TestRenderChoices(t *testing.T) {
-	for text, want := range map[string]string{"abcd": "7bit", "éabc": "quoted-printable", "éab": "base64"} { // a third of it foreign, and more
+	for text, want := range map[string]string{"abcd": "7bit", "éabc": "quoted-printable", "éab": "base64"} { // one third beyond ASCII, and more
 		var b bytes.Buffer
 		textPart(&b, "text/plain", text)
 		if !strings.Contains(b.String(), "Encoding: "+want+"\r\n") {

@@ -36,8 +36,8 @@ func TestMediaType(t *testing.T) {
 	}
 }
 
-// A part has the type of its file. A text has a charset only if that is known.
-func TestTypesOfParts(t *testing.T) {
+// A part has the type of its file. A text has a charset only if its charset is known.
+func TestPartType(t *testing.T) {
 	for _, test := range []struct{ kind, data, want string }{
 		{"text/csv", "a;ü\n", "text/csv; charset=utf-8"},
 		{"text/csv", "a;\xfc\n", "text/csv"},

@@ -2,4 +2,4 @@
 
 package message
 
-const raced = false
+const raceEnabled = false

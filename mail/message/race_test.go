@@ -2,6 +2,5 @@
 
 package message
 
-// raced reports whether the race detector is on. Long loops then take forty times
-// as long.
-const raced = true
+// raceEnabled reports whether the race detector is on. It makes long loops forty times slower.
+const raceEnabled = true

@@ -61,8 +61,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// Whatever a draft holds, the mail is well-formed and says the same.
-func TestRenderOddDrafts(t *testing.T) {
+// TestRenderAnyDraft checks that the mail of any draft is well-formed and has its content.
+func TestRenderAnyDraft(t *testing.T) {
 	for name, edit := range map[string]func(*message.Draft){
 		"injection":       func(d *message.Draft) { d.Subject = "x\r\nBcc: evil@example.net\r\n\r\nbody" },
 		"bad ids":         func(d *message.Draft) { d.InReplyTo = "<a b@c>\r\nX: y"; d.References = []string{"x\r\ny", "<ok@b>"} },
@@ -129,7 +129,7 @@ func TestRenderOddDrafts(t *testing.T) {
 		if h := message.ParseHeader(raw); len(h.References) > 20 {
 			t.Errorf("%s: %d references", name, len(h.References))
 		}
-		// An answer with the subject that was sent is one of its thread.
+		// An answer with the same subject belongs to the thread.
 		h := message.ParseHeader(raw)
 		if empty := d.Subject == ""; agentIDs.OfThread(h.MessageID, message.ReplySubject(h.Subject)) == empty {
 			t.Errorf("%s: the answer to %q is of its thread: %v", name, h.Subject, !empty)
@@ -151,7 +151,7 @@ func TestRenderOddDrafts(t *testing.T) {
 	}
 }
 
-func TestReIsAddedOnce(t *testing.T) {
+func TestRePrefixIsAddedOnce(t *testing.T) {
 	for in, want := range map[string]string{"x": "Re: x", "Re: x": "Re: x", "RE: x": "RE: x", "AW: x": "AW: x", "Regards: x": "Re: Regards: x"} {
 		d := draft()
 		d.Subject = in
@@ -194,7 +194,7 @@ func TestDisplayName(t *testing.T) {
 	}
 }
 
-// alternatives returns the types and texts of the parts of a mail that say the same.
+// alternatives returns the types and texts of the alternative parts of a mail.
 func alternatives(t *testing.T, kind string, body io.Reader) (kinds, texts []string) {
 	t.Helper()
 	base, params, err := mime.ParseMediaType(kind)
@@ -232,7 +232,7 @@ func alternatives(t *testing.T, kind string, body io.Reader) (kinds, texts []str
 	}
 }
 
-// An answer in Markdown has its text as it would have without HTML, and HTML behind it.
+// An answer in Markdown has the same text part as without HTML, followed by the HTML.
 func TestRenderMarkdown(t *testing.T) {
 	for name, edit := range map[string]func(*message.Draft){
 		"short":    func(*message.Draft) {},
@@ -261,7 +261,7 @@ func TestRenderMarkdown(t *testing.T) {
 		if name != "foreign" && !strings.Contains(texts[1], "All is <strong>well</strong>.") {
 			t.Errorf("%s: HTML %q", name, texts[1])
 		}
-		// The header, but for the type of the body, is what it is without HTML.
+		// Except for Content-Type, the header is the same as without HTML.
 		before, _ := netmail.ReadMessage(bytes.NewReader(plainly))
 		for _, field := range []string{"From", "To", "Subject", "Date", "Message-Id", "In-Reply-To", "References", "Auto-Submitted", "X-Agentstateloop"} {
 			if m.Header.Get(field) != before.Header.Get(field) || m.Header.Get(field) == "" {
@@ -280,8 +280,7 @@ func TestRenderMarkdown(t *testing.T) {
 	}
 }
 
-// A text without formatting has no HTML, and neither has one that is not said to be
-// Markdown.
+// A text without formatting has no HTML part. Neither has a text that is not declared as Markdown.
 func TestRenderPlain(t *testing.T) {
 	d := draft()
 	d.Markdown = true
@@ -294,9 +293,9 @@ func TestRenderPlain(t *testing.T) {
 	}
 }
 
-// A mail whose attachments lie apart is, whole, the mail in which they do not, whatever
-// their sizes and the text are.
-func TestWholeIsTheSameMail(t *testing.T) {
+// TestWholeEqualsInlineMail checks that Whole returns the same mail as Render with the attachments
+// inline, for any sizes and text.
+func TestWholeEqualsInlineMail(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	texts := []string{"", "=_apart 1\n", "a\n=_apart 1\r\n=_apart 2\nb", "Hello.\n", strings.Repeat("äöü =_apart 1\n", 50)}
 	for n := range 60 {
@@ -312,7 +311,7 @@ func TestWholeIsTheSameMail(t *testing.T) {
 			a := message.Attachment{Name: "=_apart 1", Type: "text/csv", Data: data}
 			d.Attachments = append(d.Attachments, a)
 			if i%3 == 2 {
-				apart.Attachments = append(apart.Attachments, a) // a small one, which stands in the mail
+				apart.Attachments = append(apart.Attachments, a) // a small one, inline
 				continue
 			}
 			contents = append(contents, iotest.OneByteReader(bytes.NewReader(data)))
@@ -329,7 +328,7 @@ func TestWholeIsTheSameMail(t *testing.T) {
 		}
 		got, err := io.ReadAll(whole)
 		want := render(t, d)
-		if n%2 == 1 { // random bytes are no text in UTF-8, unless there are none
+		if n%2 == 1 { // random bytes are not UTF-8, unless empty
 			got, want = bytes.ReplaceAll(got, []byte("; charset=utf-8"), nil), bytes.ReplaceAll(want, []byte("; charset=utf-8"), nil)
 		}
 		if err != nil || !bytes.Equal(got, want) {
@@ -338,8 +337,9 @@ func TestWholeIsTheSameMail(t *testing.T) {
 	}
 }
 
-// Another number of files than the mail has places is an error, before anything is read.
-func TestWholeNeedsEachFile(t *testing.T) {
+// Whole returns an error before it reads anything if there are more or fewer files than
+// placeholders.
+func TestWholeCountsFiles(t *testing.T) {
 	d := draft()
 	d.Attachments = []message.Attachment{{Name: "a", Apart: 1}, {Name: "b", Apart: 2}}
 	raw := render(t, d)

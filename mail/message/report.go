@@ -54,9 +54,9 @@ func ReadReport(raw []byte) Report {
 	}
 	switch {
 	case len(answered) > 0:
-		r.answered = answered[:1]
+		r.inReplyTo = answered[:1]
 	case len(referred) > 0:
-		r.answered = referred[len(referred)-1:]
+		r.inReplyTo = referred[len(referred)-1:]
 	}
 	r.part(raw, 0)
 	r.judge(fromDaemon(fields))
@@ -69,8 +69,8 @@ type reportReader struct {
 	parts      int
 	status     bool     // the report has a machine-readable part
 	recipients []string // in the report
-	copied     []string // in the returned header
-	answered   []string // the id that the report itself answers
+	returnedTo []string // the addresses in To of the returned header
+	inReplyTo  []string // the id that the report itself answers
 	text       strings.Builder
 	subject    string
 }
@@ -114,14 +114,14 @@ func (r *reportReader) returned(fields []Field) {
 	for _, f := range fields {
 		switch f.Name {
 		case "message-id", "x-original-message-id", "x-google-original-message-id", "x-microsoft-original-message-id":
-			r.name(f.Value)
+			r.addIDs(f.Value)
 		case "to":
-			r.copied = append(r.copied, Addresses(plain.Cut(f.Value, maxParsed))...)
+			r.returnedTo = append(r.returnedTo, Addresses(plain.Cut(f.Value, maxParsed))...)
 		}
 	}
 }
 
-func (r *reportReader) name(ids string) {
+func (r *reportReader) addIDs(ids string) {
 	if len(r.out.IDs) < maxReportIDs {
 		r.out.IDs = append(r.out.IDs, ThreadIDs(ids)...)
 	}
@@ -139,17 +139,17 @@ func (r *reportReader) deliveryStatus(body []byte) {
 		for _, f := range Fields(group) {
 			switch f.Name {
 			case "original-message-id", "x-original-message-id":
-				r.name(f.Value)
+				r.addIDs(f.Value)
 			case "action":
 				action = Keyword(f.Value)
 			case "status":
 				status = Keyword(f.Value)
 			case "diagnostic-code":
-				diagnostic = typed(f.Value)
+				diagnostic = valueAfterType(f.Value)
 			case "original-recipient":
-				recipients = append(Addresses(plain.Cut(typed(f.Value), maxParsed)), recipients...)
+				recipients = append(Addresses(plain.Cut(valueAfterType(f.Value), maxParsed)), recipients...)
 			case "final-recipient":
-				recipients = append(recipients, Addresses(plain.Cut(typed(f.Value), maxParsed))...)
+				recipients = append(recipients, Addresses(plain.Cut(valueAfterType(f.Value), maxParsed))...)
 			}
 		}
 		failed := action == "failed" || action == "" && strings.HasPrefix(status, "5.")
@@ -168,8 +168,8 @@ func (r *reportReader) deliveryStatus(body []byte) {
 	}
 }
 
-// typed returns the value after the type in a field such as "rfc822; op@example.com".
-func typed(v string) string {
+// valueAfterType returns the value after the type in a field such as "rfc822; op@example.com".
+func valueAfterType(v string) string {
 	kind, value, ok := strings.Cut(v, ";")
 	if !ok {
 		return strings.TrimSpace(kind)
@@ -185,17 +185,17 @@ func (r *reportReader) judge(daemon bool) {
 		r.copiedHeader(text)
 	}
 	if len(r.out.IDs) == 0 && r.status {
-		r.out.IDs = r.answered // it returns no mail, and the machine-readable fields decide
+		r.out.IDs = r.inReplyTo // it returns no mail, and the machine-readable fields decide
 	}
 	if !r.status {
-		said := Lower(r.subject + "\n" + plain.Cut(text, maxSearched))
-		saysSo := func(words []string) bool {
-			return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
+		searched := Lower(r.subject + "\n" + plain.Cut(text, maxSearched))
+		mentions := func(words []string) bool {
+			return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(searched, w) })
 		}
-		r.out.Delayed = !r.out.Failed && saysSo(delayWords)
-		r.out.Failed = r.out.Failed || !r.out.Delayed && (daemon || saysSo(failureWords))
+		r.out.Delayed = !r.out.Failed && mentions(delayWords)
+		r.out.Failed = r.out.Failed || !r.out.Delayed && (daemon || mentions(failureWords))
 	}
-	all := append(r.recipients, r.copied...)
+	all := append(r.recipients, r.returnedTo...)
 	for _, a := range all {
 		if a != "" && !slices.Contains(r.out.Recipients, a) && len(r.out.Recipients) < maxRecipients {
 			r.out.Recipients = append(r.out.Recipients, a)

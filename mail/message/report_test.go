@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// ourID is the id of the mail that came back, and otherID one that its header refers to.
+// ourID is the id of the returned mail, and otherID an id that its header refers to.
 const ourID, otherID = "<reply.t0123.abcdefghijklmnopqrstuvwxyz234567.goulard3120@example.com>", "<ack.77.abcdefghijklmnopqrstuvwxyz234567.goulard3120@example.com>"
 
-// returnedHeader is the header of the mail that came back.
+// returnedHeader is the header of the returned mail.
 const returnedHeader = "Return-Path: <agent@example.com>\nFrom: goulard3120 <agent@example.com>\nTo: op@example.org\nSubject: Re: hello\nReferences: " + otherID + "\nMessage-ID:\n " + ourID + "\nAuto-Submitted: auto-replied\n"
 
-// dsn writes a report of RFC 3464 from its parts: a text, the fields for machines, and
-// what came back, with its type.
+// dsn returns a report of RFC 3464 with a text, the machine-readable fields, and the returned mail
+// with its type.
 func dsn(header, text, status, returnedType, returned string) string {
 	parts := "--b\nContent-Type: text/plain\n\n" + text + "\n"
 	if status != "" {
@@ -27,7 +27,7 @@ func dsn(header, text, status, returnedType, returned string) string {
 	return "To: agent@example.com\n" + header + "MIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\n\n" + parts + "--b--\n"
 }
 
-// reportCases are reports as the documentation of each server describes them.
+// reportCases are reports that follow the documentation of each server.
 var reportCases = []struct {
 	name, raw string
 	want      string // "failed", "delayed", "" for neither
@@ -81,7 +81,7 @@ var reportCases = []struct {
 		"failed", "x@example.net", "5.1.1", "<x@example.org>"},
 }
 
-// TestReadReport reads what each server writes.
+// TestReadReport reads the reports of each server.
 func TestReadReport(t *testing.T) {
 	for _, tt := range reportCases {
 		for _, lineEnd := range []string{"\n", "\r\n"} {
@@ -117,7 +117,7 @@ func TestReadReport(t *testing.T) {
 	}
 }
 
-// TestReportChoices checks which counts if the parts of a report say different things.
+// TestReportChoices checks which value counts if the parts of a report disagree.
 func TestReportChoices(t *testing.T) {
 	const inText = "Message-ID: <text@b>\nTo: text@b"
 	for _, tt := range []struct {
@@ -151,7 +151,7 @@ func TestReportChoices(t *testing.T) {
 	}
 }
 
-// TestLooksLikeReport checks headers that must not cost a body.
+// TestLooksLikeReport checks which headers cause the body to be fetched.
 func TestLooksLikeReport(t *testing.T) {
 	for header, want := range map[string]bool{
 		"From: op@example.com\nTo: agent@example.com\n":                                                                       false,

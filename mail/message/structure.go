@@ -41,7 +41,7 @@ import (
 //     ([decision 62] has the table).
 //
 // [decision 62]: docs/decisions/0062-ambiguous-mail-and-challenges.md
-func SoleReading(raw []byte, signed Sealed) error {
+func SoleReading(raw []byte, signed SignedFields) error {
 	e := readEntity(raw)
 	switch {
 	case strings.HasPrefix(e.mediaType, "multipart/") && signed.Type:
@@ -53,7 +53,7 @@ func SoleReading(raw []byte, signed Sealed) error {
 	case !isText(e):
 		return soleFile(e)
 	case e.attached && !signed.Disposition:
-		return errors.New("Content-Disposition makes the text a file")
+		return errors.New("Content-Disposition declares the text an attachment")
 	case signed.Type && signed.Encoding:
 		return nil
 	}
@@ -70,22 +70,22 @@ func IsFile(raw []byte) bool {
 	return !strings.HasPrefix(e.mediaType, "multipart/") && !isText(e)
 }
 
-// Sealed reports which of the fields that determine how to read a body cannot have been
+// SignedFields reports which of the fields that determine how to read a body cannot have been
 // replaced: Content-Type, Content-Transfer-Encoding and Content-Disposition.
-type Sealed struct{ Type, Encoding, Disposition bool }
+type SignedFields struct{ Type, Encoding, Disposition bool }
 
 // soleText returns an error if a body that claims to be one text could be another text. text is
 // the decoded body.
 func soleText(e entity, text []byte) error {
 	switch {
-	case holdsParts(e.body):
-		return errors.New("a text that holds boundary lines may be a multipart")
+	case mayBeMultipart(e.body):
+		return errors.New("the text contains boundary lines and may be a multipart")
 	case beginsAsFile(text):
-		return errors.New("the text begins as a file does")
+		return errors.New("the text begins like a file")
 	case beginsAsHTML(text) != (e.mediaType == "text/html"):
-		return fmt.Errorf("the text is called %s, and begins otherwise", e.mediaType)
+		return fmt.Errorf("the text is declared as %s, but begins like another type", e.mediaType)
 	case e.mediaType == "text/enriched" || e.mediaType == "text/richtext":
-		return fmt.Errorf("as %s it has other words", e.mediaType)
+		return fmt.Errorf("%s would change the words of the text", e.mediaType)
 	}
 	return soleCharset(e, text)
 }
@@ -99,7 +99,7 @@ func soleCharset(e entity, text []byte) error {
 		known = unicode.UTF8
 	}
 	if _, wide := wideCharsetOf(label); wide || known == nil {
-		return fmt.Errorf("the charset is %q, which is not a known charset that keeps ASCII", oneLine(label, 40))
+		return fmt.Errorf("the charset %q is unknown or not compatible with ASCII", oneLine(label, 40))
 	}
 	inJapanese, inUTF8 := switchesToJapanese(text), utf8.Valid(text)
 	fits := false
@@ -112,16 +112,16 @@ func soleCharset(e entity, text []byte) error {
 		fits = (inUTF8 || known != unicode.UTF8 && e.mediaType != "text/html") && keepsASCII(known, text)
 	}
 	if !fits {
-		return fmt.Errorf("the charset is %q, and the text may be in another", oneLine(label, 40))
+		return fmt.Errorf("the charset is %q, but the text may be in another one", oneLine(label, 40))
 	}
 	if e.mediaType != "text/plain" || !e.has("format", "flowed") {
 		return nil
 	}
 	if len(text) > maxText {
-		return fmt.Errorf("it is called flowed, and has more than %d bytes", maxText)
+		return fmt.Errorf("the text is declared as format=flowed and has more than %d bytes", maxText)
 	}
-	if s, _ := decoded(known, text); !sameWords(plain.Text(s), e.readable(s)) {
-		return errors.New("a parameter of Content-Type that is not signed changes its words")
+	if s, _ := decodeValid(known, text); !sameWords(plain.Text(s), e.readable(s)) {
+		return errors.New("an unsigned parameter of Content-Type changes the words of the text")
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func switchesToJapanese(text []byte) bool {
 	if !bytes.Contains(text, []byte("\x1b")) {
 		return false
 	}
-	_, ok := decoded(japanese.ISO2022JP, text)
+	_, ok := decodeValid(japanese.ISO2022JP, text)
 	return ok
 }
 
@@ -140,13 +140,13 @@ func switchesToJapanese(text []byte) bool {
 // themselves there: they are not part of other characters, and no other byte becomes a
 // character of ASCII.
 func keepsASCII(known encoding.Encoding, text []byte) bool {
-	s, ok := decoded(known, text)
+	s, ok := decodeValid(known, text)
 	return ok && onlyASCII(string(text)) == onlyASCII(s)
 }
 
-// decoded decodes text. ok is false if text is invalid in that charset, or has a character
+// decodeValid decodes text. ok is false if text is invalid in that charset, or has a character
 // beyond ASCII that plain.Text drops, which would join the words next to it.
-func decoded(known encoding.Encoding, text []byte) (s string, ok bool) {
+func decodeValid(known encoding.Encoding, text []byte) (s string, ok bool) {
 	b, err := known.NewDecoder().Bytes(text)
 	s = string(b)
 	return s, err == nil && !strings.ContainsFunc(s, func(r rune) bool {
@@ -178,7 +178,7 @@ func soleFile(e entity) error {
 		begins = false
 	}
 	if !begins {
-		return fmt.Errorf("the whole body is called %s, and may be a text", oneLine(e.mediaType, 100))
+		return fmt.Errorf("the body is declared as %s, but may be a text", oneLine(e.mediaType, 100))
 	}
 	return nil
 }
@@ -230,25 +230,25 @@ func soleMultipart(e entity) error {
 	switch e.encoding {
 	case "", "7bit", "8bit", "binary":
 	default:
-		return fmt.Errorf("a multipart in %s", oneLine(e.encoding, 40))
+		return fmt.Errorf("the multipart is encoded as %s", oneLine(e.encoding, 40))
 	}
 	boundary := e.params["boundary"]
 	if !boundaryText(boundary) || strings.Trim(boundary, "-") == "" {
-		return fmt.Errorf("the boundary %q is doubtful", oneLine(boundary, 80))
+		return fmt.Errorf("the boundary %q is malformed", oneLine(boundary, 80))
 	}
-	if err := framed(e.body, boundary); err != nil {
+	if err := checkFraming(e.body, boundary); err != nil {
 		return err
 	}
 	parts := splitParts(e.body, boundary)
 	if several, alternatives := severalTexts(parts); several && alternatives != (e.mediaType == "multipart/alternative") {
-		return fmt.Errorf("%s is not what its parts are", oneLine(e.mediaType, 100))
+		return fmt.Errorf("the parts do not match the declared type %s", oneLine(e.mediaType, 100))
 	}
 	return nil
 }
 
-// framed returns an error unless body begins with a boundary line, after an optional preamble,
+// checkFraming returns an error unless body begins with a boundary line, after an optional preamble,
 // and only its last line closes the multipart.
-func framed(body []byte, boundary string) error {
+func checkFraming(body []byte, boundary string) error {
 	open, end := "--"+boundary, "--"+boundary+"--"
 	preamble, begun, closed := false, false, false
 	for line := range filledLines(body) {
@@ -257,14 +257,14 @@ func framed(body []byte, boundary string) error {
 			preamble = true
 			continue
 		case !begun && string(line) != open:
-			return errors.New("the body does not begin with its boundary")
+			return errors.New("the body does not begin with its boundary line")
 		case closed:
-			return errors.New("the body does not end with its closing boundary")
+			return errors.New("the body does not end with its closing boundary line")
 		}
 		begun, closed = true, string(line) == end
 	}
 	if !closed {
-		return errors.New("the body does not end with its closing boundary")
+		return errors.New("the body does not end with its closing boundary line")
 	}
 	return nil
 }
@@ -318,10 +318,10 @@ func firstLeaf(p []byte, depth int) string {
 	return firstLeaf(parts[0], depth+1)
 }
 
-// holdsParts reports whether a line of body may be a boundary line. "-- ", a rule of dashes and
+// mayBeMultipart reports whether a line of body may be a boundary line. "-- ", a rule of dashes and
 // "--force" do not count. A boundary line has the field of a part below it, or its closing
 // line.
-func holdsParts(body []byte) bool {
+func mayBeMultipart(body []byte) bool {
 	closing := map[string]bool{}
 	for line := range filledLines(body) {
 		if bytes.HasPrefix(line, []byte("--")) && bytes.HasSuffix(line, []byte("--")) {

@@ -24,13 +24,13 @@ func base64Of(text string) string {
 	return b.String() + encoded + "\r\n"
 }
 
-// readings are bodies with the fields that may stand over them. All of a body
-// that pass must be read alike.
+// readings are bodies with the fields that may describe them. All fields that pass for one body
+// must give the same text.
 var readings = []struct {
 	name, fields, body string
 	ok                 bool
 }{
-	// What mail programs write.
+	// Mails of real programs.
 	{"a plain text", "Content-Type: text/plain; charset=UTF-8\n", "hello\n", true},
 	{"no fields", "", "hello\n", true},
 	{"flowed", "Content-Type: text/plain; charset=UTF-8; format=flowed\n", "hello \nthere\n", true},
@@ -80,7 +80,7 @@ var readings = []struct {
 	{"HTML with its pictures", "Content-Type: multipart/related; boundary=b0; start=\"<x>\"\n", "--b0\nContent-Type: text/html\n\n<p>hi\n--b0\nContent-Type: image/png\n\nabc\n--b0--\n", true},
 	{"two plain texts around a file", "Content-Type: multipart/mixed; boundary=b0\n", "--b0\n\nfirst\n--b0\nContent-Type: image/png\n\nabc\n--b0\n\nsecond\n--b0--\n", true},
 
-	// The fields were replaced.
+	// Mails with replaced fields.
 	{"another charset", "Content-Type: text/plain; charset=utf-7\n", "hello\n", false},
 	{"a charset of other words", "Content-Type: text/plain; charset=gbk\n", "f\xfcr Haus\n", false},
 	{"Japanese called ASCII", "Content-Type: text/plain; charset=us-ascii\n", "\x1b$B%F%9%H\x1b(B ok\n", false},
@@ -135,22 +135,22 @@ var readings = []struct {
 
 func TestSoleReading(t *testing.T) {
 	for _, r := range readings {
-		err := SoleReading([]byte(r.fields+"\n"+r.body), Sealed{})
+		err := SoleReading([]byte(r.fields+"\n"+r.body), SignedFields{})
 		if (err == nil) != r.ok {
 			t.Errorf("%s: %v, want ok %v", r.name, err, r.ok)
 		}
 	}
 }
 
-// Each body of the table is read under the fields of every other line. All that pass have
-// the same words in ASCII, or take the whole body for a file.
-func TestReplacedFieldsChangeNothing(t *testing.T) {
+// TestReplacedFieldsKeepWords reads each body under the fields of every other row. All combinations
+// that pass have the same words in ASCII, or are one file.
+func TestReplacedFieldsKeepWords(t *testing.T) {
 	passed := 0
 	for _, r := range readings {
 		var first *Content
 		for _, other := range readings {
 			raw := []byte(other.fields + "\n" + r.body)
-			if SoleReading(raw, Sealed{}) != nil {
+			if SoleReading(raw, SignedFields{}) != nil {
 				continue
 			}
 			passed++
@@ -165,8 +165,8 @@ func TestReplacedFieldsChangeNothing(t *testing.T) {
 	t.Logf("%d bodies under %d headers each, %d pass", len(readings), len(readings), passed)
 }
 
-// sameReading reports whether two readings of a body have the same words in ASCII and the
-// same files. The type of a mail that is one file may be another.
+// sameReading reports whether two readings of a body have the same words in ASCII and the same
+// files. The type of a mail that is one file may differ.
 func sameReading(a, b Content) bool {
 	if a.Full == "" && b.Full == "" && len(a.Attachments) == 1 && len(b.Attachments) == 1 {
 		return a.Attachments[0].Title == "" && b.Attachments[0].Title == ""
@@ -180,15 +180,15 @@ func inASCII(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// readAs reads a mail without what is only noted about it.
+// readAs reads a mail and drops the notes about it.
 func readAs(raw []byte) Content {
 	c := ReadContent(strings.NewReader(string(raw)), Sent{})
 	c.Problems = nil
 	return c
 }
 
-// Fields that are signed need no body that speaks for itself.
-func TestSignedFieldsAreBelieved(t *testing.T) {
+// Signed fields are trusted, even if the body is ambiguous.
+func TestSignedFieldsAreTrusted(t *testing.T) {
 	for _, tt := range []struct {
 		name, fields, body         string
 		typeSigned, encodingSigned bool
@@ -205,16 +205,16 @@ func TestSignedFieldsAreBelieved(t *testing.T) {
 		{"an odd encoding, signed", "Content-Type: text/plain\nContent-Transfer-Encoding: quoted-printable\n", "STO=50\n", false, true, true},
 		{"type replaced, encoding signed", "Content-Type: text/html\nContent-Transfer-Encoding: quoted-printable\n", "a =3C b\n", false, true, false},
 	} {
-		err := SoleReading([]byte(tt.fields+"\n"+tt.body), Sealed{Type: tt.typeSigned, Encoding: tt.encodingSigned, Disposition: true})
+		err := SoleReading([]byte(tt.fields+"\n"+tt.body), SignedFields{Type: tt.typeSigned, Encoding: tt.encodingSigned, Disposition: true})
 		if (err == nil) != tt.ok {
 			t.Errorf("%s: %v, want ok %v", tt.name, err, tt.ok)
 		}
 	}
 }
 
-// A signature makes no difference between an empty line and one of blanks, so a
-// blank added to it must not change where the header of a part ends.
-func TestBlanksEndAHeader(t *testing.T) {
+// TestBlankLineEndsHeader checks that a line of blanks ends the header of a part, as an empty line
+// does. Both have the same signature, so a forger could replace one by the other.
+func TestBlankLineEndsHeader(t *testing.T) {
 	body := "--b1\nContent-Type: text/plain\n \nContent-Disposition: attachment\n\nhello\n--b1--\n"
 	c := ReadContent(strings.NewReader("Content-Type: multipart/mixed; boundary=b1\n\n"+body), Sent{})
 	if want := "Content-Disposition: attachment\n\nhello"; c.Text != want || len(c.Attachments) != 0 {
@@ -222,7 +222,8 @@ func TestBlanksEndAHeader(t *testing.T) {
 	}
 }
 
-// Under all fields that pass, a body has the same words in ASCII, or is a file.
+// FuzzSoleReading checks that a body has the same words in ASCII, or is a file, under all fields
+// that pass.
 func FuzzSoleReading(f *testing.F) {
 	for i, r := range readings {
 		f.Add(r.fields, readings[(i+7)%len(readings)].fields, r.body)
@@ -239,7 +240,7 @@ func FuzzSoleReading(f *testing.F) {
 				signed.encoded && ea.encoding != eb.encoding {
 				continue
 			}
-			if SoleReading(a, Sealed{Type: signed.typed, Encoding: signed.encoded}) != nil || SoleReading(b, Sealed{Type: signed.typed, Encoding: signed.encoded}) != nil {
+			if SoleReading(a, SignedFields{Type: signed.typed, Encoding: signed.encoded}) != nil || SoleReading(b, SignedFields{Type: signed.typed, Encoding: signed.encoded}) != nil {
 				continue
 			}
 			x, y := readWords(a), readWords(b)
@@ -250,7 +251,7 @@ func FuzzSoleReading(f *testing.F) {
 	})
 }
 
-// readWords is what reaches the agent: the text and the files, but for their names.
+// readWords returns the content that reaches the agent: the text and the files without their names.
 func readWords(raw []byte) Content {
 	c := readAs(raw)
 	for i := range c.Attachments {

@@ -2,7 +2,7 @@ package message
 
 import "testing"
 
-// TestKeyword reads the first word of a field as RFC 2045 and RFC 5322 write it.
+// TestKeyword reads the first word of a field in the syntax of RFC 2045 and RFC 5322.
 func TestKeyword(t *testing.T) {
 	for v, want := range map[string]string{
 		"Auto-Generated":                      "auto-generated",
@@ -28,9 +28,9 @@ func TestKeyword(t *testing.T) {
 	}
 }
 
-// TestHeadersOfMachines reads the fields of the gates with comments, folded, in any
-// case, and more than once.
-func TestHeadersOfMachines(t *testing.T) {
+// TestGateFields reads the fields of the gates with comments, folded, in any case, and several
+// times.
+func TestGateFields(t *testing.T) {
 	for raw, want := range map[string]string{
 		"Auto-Submitted: (cron) Auto-Generated; owner=root\n":             "auto",
 		"AUTO-SUBMITTED:\n (a\n (nested))\n\tauto-replied\n":              "auto",

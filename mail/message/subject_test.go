@@ -7,8 +7,8 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// Real programs change the subject of an answer in these ways.
-func TestSubjectsOfOneThread(t *testing.T) {
+// These are changes that real programs make to the subject of an answer.
+func TestSubjectsOfThread(t *testing.T) {
 	for subject, answers := range map[string][]string{
 		"status of the build": {
 			"status of the build", "Re: status of the build", "RE: Status of the build", "AW: Re: status of the build", "Re[2]: status of the build",

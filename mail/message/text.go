@@ -52,8 +52,8 @@ func unflow(text string, delsp bool) string {
 		stuffed := strings.HasPrefix(quoted, " ")
 		content := strings.TrimPrefix(quoted, " ")
 		signature := content == "-- "
-		goesOn := open && depth == marks && !signature && content != "" // an empty line ends a paragraph, despite the RFC
-		if !goesOn {
+		continues := open && depth == marks && !signature && content != "" // an empty line ends a paragraph, despite the RFC
+		if !continues {
 			if !first {
 				out.WriteByte('\n')
 			}
@@ -122,7 +122,7 @@ func enrichedText(s string) string {
 				return plain.Text(out.String())
 			}
 			if s = rest; strings.EqualFold(command, "param") {
-				s = behindParam(s)
+				s = afterParam(s)
 			}
 		case s[0] == '\n':
 			lines := strings.TrimLeft(s, "\n")
@@ -144,8 +144,8 @@ func enrichedText(s string) string {
 	return plain.Text(out.String())
 }
 
-// behindParam returns the text after the end of a parameter.
-func behindParam(s string) string {
+// afterParam returns the text after the end of a parameter.
+func afterParam(s string) string {
 	const end = "</param>"
 	for {
 		i := strings.Index(s, "</")
@@ -167,10 +167,10 @@ const (
 	pgpEnd       = "-----END PGP SIGNATURE-----"
 )
 
-// unarmoured returns a text without the lines of its inline PGP signature. problem describes
+// withoutArmor returns a text without the lines of its inline PGP signature. problem describes
 // the signature, or is "". An encrypted text is returned unchanged, and problem describes the
 // encryption.
-func unarmoured(text string) (plain, problem string) {
+func withoutArmor(text string) (plain, problem string) {
 	var out []string
 	const (
 		outside   = "outside"
@@ -183,9 +183,9 @@ func unarmoured(text string) (plain, problem string) {
 		bare := strings.TrimRight(line, " \t")
 		switch {
 		case bare == pgpEncrypted:
-			return text, "the text is encrypted (PGP), and cannot be read here"
+			return text, "the text is encrypted (PGP) and cannot be decrypted here"
 		case at == outside && bare == pgpSigned:
-			at, problem = header, "the text is signed with PGP, and the signature is not checked here"
+			at, problem = header, "the text is signed with PGP, but the signature is not verified"
 		case at == header && bare == "":
 			at = body
 		case at == body && bare == pgpSignature:

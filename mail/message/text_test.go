@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestInlinePGP reads texts that are signed or encrypted with PGP within the text.
+// TestInlinePGP reads texts with inline PGP signatures or encryption.
 func TestInlinePGP(t *testing.T) {
 	const signed = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nHALT\n-----BEGIN PGP SIGNATURE-----\n\niQEz\n=abcd\n-----END PGP SIGNATURE-----\n"
 	for name, c := range map[string]struct{ in, text, problem string }{
@@ -24,9 +24,9 @@ func TestInlinePGP(t *testing.T) {
 	}
 }
 
-// TestPlaceholders checks that a plain text which only refers to the HTML form does not
-// hide it, and that any other one is read.
-func TestPlaceholders(t *testing.T) {
+// TestPlainTextRefersToHTML checks that a plain text that only refers to the HTML form does not
+// hide it, and that any other plain text is read.
+func TestPlainTextRefersToHTML(t *testing.T) {
 	for _, c := range []struct{ plain, html, want string }{
 		{"This mail needs HTML.", "<p>Restart alpha</p>", "Restart alpha"},
 		{"Ihr Programm zeigt kein HTML an.", "<p>Restart alpha</p>", "Restart alpha"},
@@ -42,7 +42,7 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
-// TestAutomaticMail checks what shows that a program wrote a mail.
+// TestAutomaticMail checks the signs that a program wrote a mail.
 func TestAutomaticMail(t *testing.T) {
 	reaction := "Content-Type: multipart/alternative; boundary=b\n\n--b\n\nAnn reacted to your message: +1\n--b\nContent-Type: text/vnd.google.email-reaction+json\n\n{\"emoji\":\"x\",\"version\":1}\n--b\nContent-Type: text/html\n\n<p>x\n--b--\n"
 	for raw, automatic := range map[string]bool{
@@ -57,7 +57,7 @@ func TestAutomaticMail(t *testing.T) {
 	}
 }
 
-// TestUnflow reads texts in format=flowed as RFC 3676 has it.
+// TestUnflow reads texts in format=flowed (RFC 3676).
 func TestUnflow(t *testing.T) {
 	for _, c := range []struct {
 		name, in string

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestTitles has one name for each way in which programs write it.
+// TestTitles has one name for each way in which programs encode it.
 func TestTitles(t *testing.T) {
 	for _, tt := range []struct{ disposition, contentType, want string }{
 		{`attachment; filename=old.csv`, ``, "old.csv"},
@@ -23,7 +23,7 @@ func TestTitles(t *testing.T) {
 		{`attachment; filename="old.csv" (a table)`, ``, "old.csv"},
 		{`attachment; filename=""`, `text/csv; name=x.csv`, "x.csv"},
 
-		// Of several names one counts.
+		// Precedence among several names.
 		{`attachment; name=other.csv; filename=old.csv`, ``, "old.csv"},
 		{`attachment`, `text/csv; filename=other.csv; name=old.csv`, "old.csv"},
 		{`attachment; filename=old.csv; filename=other.csv`, ``, "old.csv"},
@@ -69,7 +69,7 @@ func TestTitles(t *testing.T) {
 		{"attachment; filename=\"\xb1\xa8\xb8\xe6.pdf\"", `text/plain; charset=gbk`, "报告.pdf"},
 		{"attachment; filename=\"\x1b$B5D;vO?\x1b(B.txt\"", ``, "議事録.txt"},
 
-		// Names that mean harm: the title says what they are, as one line.
+		// Hostile names: the title shows them as one line.
 		{"attachment; filename=\"../../\x00\x1b[2J\x07x\"", ``, "../../ [2J x"},
 		{`attachment; filename*=utf-8''a%0D%0AX-Evil:%20yes`, ``, "a X-Evil: yes"},
 		{`attachment; filename*=utf-8''%FF%FE`, ``, "ÿþ"},
@@ -85,8 +85,8 @@ func TestTitles(t *testing.T) {
 	}
 }
 
-// Raw bytes of a name are UTF-8 if they can be, or else in the charset of its part, or else
-// in the first of those of the mail.
+// TestRawTitles checks the charset of raw bytes in a name: UTF-8 if they are valid, otherwise the
+// charset of the part, otherwise the first matching charset of the mail.
 func TestRawTitles(t *testing.T) {
 	for raw, want := range map[string]string{
 		"Content-Disposition: attachment; filename=\xd4\xc9\n\n":                                        "ти",
@@ -109,8 +109,8 @@ func TestLongTitles(t *testing.T) {
 	}
 }
 
-// A text within the mail that has a name is a file, and is read if the mail has no other text.
-func TestNamedTexts(t *testing.T) {
+// A text part with a name is a file. It is also read as text if the mail has no other text.
+func TestNamedTextParts(t *testing.T) {
 	const mixed = "Content-Type: multipart/mixed; boundary=b\n\n"
 	const notes = "--b\nContent-Type: text/plain; name=notes.txt\nContent-Disposition: inline\n\nlow water at six\n"
 	for _, tt := range []struct{ name, raw, text, files string }{
@@ -132,7 +132,7 @@ func TestNamedTexts(t *testing.T) {
 	}
 }
 
-// FuzzTitle checks that a title is one line of valid UTF-8, whatever the fields say.
+// FuzzTitle checks that a title is one line of valid UTF-8 for any fields.
 func FuzzTitle(f *testing.F) {
 	f.Add([]byte("attachment; filename*0*=GBK''%B1; filename*1*=%A8%B8%E6.pdf"), []byte(`x/y; name="=?utf-8?B?R3LD?= =?utf-8?B?vMOfZS5wZGY=?="`))
 	f.Add([]byte("attachment; filename=\"a\\\"b"), []byte("x/y; name*=utf-16''%00a%0"))

@@ -9,8 +9,8 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// show writes results in the form of the tables below.
-func show(results []authResult) string {
+// format returns results in the notation of the tables below.
+func format(results []authResult) string {
 	var all []string
 	for _, r := range results {
 		s := r.method + "/" + r.version + "=" + r.value
@@ -32,7 +32,7 @@ func TestAuthResults(t *testing.T) {
 		"foo.example.net (foobar) 1 (baz); dkim (Because I like it) / 1 (One yay) = (wait for it) fail policy (A dot can go here) . (like that) expired (this surprised me) = (as I wasn't expecting it) 1362471462": `dkim/1=fail policy.expired="1362471462"`,
 		"example.com; dkim=pass header.b=a+/b== reason=\"good; \\\"x\\\"\" header.i=@mail.example":                                                                                                                   `dkim/=pass header.b="a+/b==" reason="good; \"x\"" header.i="@mail.example"`,
 
-		// In use.
+		// Examples from real servers.
 		"a.b; dmarc=pass(p=NONE) header.from=c.d;":            `dmarc/=pass header.from="c.d"`,
 		"a.b; dmarc=pass action=none header.from=c.d":         `dmarc/=pass action="none" header.from="c.d"`,
 		"a.b; x-ptr=pass policy.ptr=; spf=none":               `x-ptr/=pass policy.ptr=""; spf/=none`,
@@ -77,15 +77,15 @@ func TestAuthResults(t *testing.T) {
 		"a.b; spf=pass (\\":                 bad,
 		"a.b; spf=pass x=\"\\":              bad,
 		"a.b; dmärc=pass header.from=c.d":   bad,
-		"a.b; spf=pass\r\n; dmarc=pass":     bad, // not unfolded
+		"a.b; spf=pass\r\n; dmarc=pass":     bad, // still folded
 		"a.b" + strings.Repeat("(", 10_000): bad,
 	} {
 		got, err := authResults(value)
 		switch {
 		case (err != nil) != (want == bad):
-			t.Errorf("%.100q: %q, %v, want %q", value, show(got), err, want)
-		case err == nil && show(got) != want:
-			t.Errorf("%.100q: %s, want %s", value, show(got), want)
+			t.Errorf("%.100q: %q, %v, want %q", value, format(got), err, want)
+		case err == nil && format(got) != want:
+			t.Errorf("%.100q: %s, want %s", value, format(got), want)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestAuthserv(t *testing.T) {
 		"mx.google.com; none":           "mx.google.com",
 		" (a) mx.google.com (b) 1; x":   "mx.google.com",
 		"\"mx.google.com\"; none":       "mx.google.com",
-		"mx.google.com; \"not closed":   "mx.google.com", // the rest is not read
+		"mx.google.com; \"not closed":   "mx.google.com", // the rest is ignored
 		"spf=pass (sender IP); dkim=x":  "spf=pass",
 		"mx.google.com\"; dmarc=pass\"": "mx.google.com; dmarc=pass",
 	} {
@@ -110,8 +110,8 @@ func TestAuthserv(t *testing.T) {
 	}
 }
 
-// No field makes the parser panic, and text in quotes or comments never makes a
-// result.
+// FuzzAuthResults checks that the parser never panics and that quoted text and comments never
+// produce a result.
 func FuzzAuthResults(f *testing.F) {
 	for _, s := range []string{
 		"mx.google.com; dmarc=pass (p=NONE) header.from=example.com",
@@ -133,13 +133,13 @@ func FuzzAuthResults(f *testing.F) {
 		if n := strings.Count(plain, ";"); len(results) > n {
 			t.Errorf("%q: %d results, and %d semicolons outside quotes and comments", value, len(results), n)
 		}
-		// Each method and its value occur outside quotes and comments, in this order.
+		// Each method and its value occur in this order outside quotes and comments.
 		rest := strings.ToLower(plain)
 		for _, r := range results {
 			for _, word := range []string{";", r.method, "=", r.value} {
 				_, after, ok := strings.Cut(rest, word)
 				if !ok {
-					t.Fatalf("%q: %s does not occur outside quotes and comments", value, show(results))
+					t.Fatalf("%q: %s does not occur outside quotes and comments", value, format(results))
 				}
 				rest = after
 			}
@@ -147,7 +147,7 @@ func FuzzAuthResults(f *testing.F) {
 	})
 }
 
-// Text in quotes and comments proves nothing.
+// FuzzServerProof checks that quoted text and comments prove nothing.
 func FuzzServerProof(f *testing.F) {
 	f.Add("x; dmarc=pass header.from=example.com")
 	f.Add("\\\"; dmarc=pass header.from=example.com; \\")

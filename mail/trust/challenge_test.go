@@ -10,14 +10,14 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// filter is that of the agent in these tests.
+// filter is the filter of the agent in these tests.
 var filter = trust.Filter{Handle: "goulard3120", Own: "artificer3120@example.org", IDKey: message.IDKey{Secret: bytes.Repeat([]byte{7}, 32)}}
 
 func ids(handle, own string) message.IDs {
 	return message.IDs{Handle: handle, Address: own, IDKey: filter.IDKey}
 }
 
-// ownID returns the Message-ID of that agent's mail for an effect.
+// ownID returns the Message-ID of the agent's mail for an effect.
 func ownID(effect, subject string) string {
 	return ids(filter.Handle, filter.Own).Make(effect, subject)
 }
@@ -38,7 +38,8 @@ func TestToken(t *testing.T) {
 
 const aToken = "abcdefghijklmnopqrstuvwx23"
 
-// Programs change "YES TOKEN" in many ways, and other texts resemble it.
+// TestConsent checks the variants of "YES TOKEN" that programs write, and texts that only resemble
+// them.
 func TestConsent(t *testing.T) {
 	for text, want := range map[string]string{
 		"YES " + aToken:        aToken,

@@ -66,7 +66,7 @@ func TestFromOperator(t *testing.T) {
 		"OPERATOR@EXAMPLE.COM":                                   true,
 		"The Operator <operator@example.com>":                    true,
 		`"Operator, The" <operator@example.com>`:                 true,
-		"Operator, Jr. <operator@example.com>":                   true, // not quoted as it should be
+		"Operator, Jr. <operator@example.com>":                   true, // missing quotes
 		"=?x-no-such?q?=FF?= <operator@example.com>":             true,
 		"operator@example.com (home)":                            true,
 		"<operator@example.com>":                                 true,
@@ -89,8 +89,8 @@ func TestFromOperator(t *testing.T) {
 	}
 }
 
-// TestAbsences checks that an absence note without any field that says so is known by its
-// subject, and that a mail which answers nothing is an order.
+// TestAbsences checks that an absence note without any telling field is recognized by its subject,
+// and that the same subject on a new mail is an order.
 func TestAbsences(t *testing.T) {
 	for subject, want := range map[string]string{
 		"Automatic reply: @goulard3120: done":      GateAuto,

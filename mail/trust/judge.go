@@ -235,7 +235,7 @@ func judgeReading(head HeaderVerdict, whole io.Reader) (v Verdict, err error) {
 		return v, err
 	}
 	for _, p := range head.proofs {
-		doubt := message.SoleReading(raw, message.Sealed{
+		doubt := message.SoleReading(raw, message.SignedFields{
 			Type: p.sealed(head.fields, "content-type"), Encoding: p.sealed(head.fields, "content-transfer-encoding"),
 			Disposition: p.sealed(head.fields, "content-disposition"),
 		})

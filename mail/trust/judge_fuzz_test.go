@@ -14,7 +14,8 @@ import (
 	"github.com/emersion/go-msgauth/dkim"
 )
 
-// What we read in a DKIM-Signature field is what the library verifies.
+// FuzzSignatureTags checks that we read the same tags in a DKIM-Signature field as the library that
+// verifies it.
 func FuzzSignatureTags(f *testing.F) {
 	for _, value := range []string{
 		" v=1; a=rsa-sha256; c=relaxed/relaxed; d=gmail.com; s=20230601; t=1; x=2; darn=example.org; h=to:subject:message-id:date:from:mime-version\r\n :from:to:cc:subject:date:message-id:reply-to; bh=aGFzaA==; b=c2ln\r\n bmVk",
@@ -55,8 +56,8 @@ func FuzzSignatureTags(f *testing.F) {
 	})
 }
 
-// No field that somebody adds makes a weak signature pass for a strong one,
-// however the server names the one that it found to be valid.
+// FuzzNamedSignature checks that no added field makes a weak signature pass for a strong one, for
+// any description by which the server names the valid signature.
 func FuzzNamedSignature(f *testing.F) {
 	weak := mailtest.Signature("example.com", "From", "Date")
 	strong := mailtest.Signature("example.com", "From", "To", "Subject", "Date", "References")
@@ -65,7 +66,7 @@ func FuzzNamedSignature(f *testing.F) {
 	f.Add(strings.Replace(strong, "d=example.com", "d=EXAMPLE.com", 1), "\t", uint8(9))
 	f.Add("DKIM-Signature: v=1; v=1", "=", uint8(3))
 	f.Fuzz(func(t *testing.T, evil, junk string, at uint8) {
-		// The value of b= is all that can be changed of the valid one.
+		// Only the value of b= can be changed in the valid signature.
 		value := weak[strings.LastIndex(weak, "b=")+2:]
 		i := int(at) % len(value)
 		changed := strings.Replace(weak, "b="+value, "b="+value[:i]+junk+value[i:], 1)
@@ -92,8 +93,8 @@ func FuzzNamedSignature(f *testing.F) {
 	})
 }
 
-// A signed mail whose unsigned fields somebody changes is rejected, or
-// read as before. A mail to somebody else never becomes an order.
+// FuzzUnsignedFields checks that a signed mail with changed unsigned fields is rejected or read as
+// before, and that a mail to somebody else never becomes an order.
 func FuzzUnsignedFields(f *testing.F) {
 	f.Add("References: <e1.goulard3120@example.org>\r\n", "", uint8(0))
 	f.Add("Content-Type: multipart/mixed; boundary=b1\r\n", "Content-Transfer-Encoding: base64\r\n", uint8(1))
@@ -128,7 +129,7 @@ func FuzzUnsignedFields(f *testing.F) {
 			header := signature + "From: op@example.com\r\nTo: " + to + "\r\nSubject: " + subject + "\r\nDate: " + fuzzArrived.Format(time.RFC1123Z) + "\r\n"
 			changed := stamp + above + header + below + "\r\n" + body
 			fields, err := message.StrictFields([]byte(changed[:strings.Index(changed, "\r\n\r\n")+4]))
-			if err != nil || picked(fields, list) != picked(mustFields(t, header+"\r\n"), list) {
+			if err != nil || signedText(fields, list) != signedText(mustFields(t, header+"\r\n"), list) {
 				continue // the signature is not valid any more
 			}
 			text, passed := pass(t, filter, changed)
@@ -145,7 +146,7 @@ func FuzzUnsignedFields(f *testing.F) {
 	})
 }
 
-// fuzzArrived is when the mails of FuzzUnsignedFields arrive.
+// fuzzArrived is the arrival time of the mails in FuzzUnsignedFields.
 var fuzzArrived = time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
 
 func mustFields(t *testing.T, raw string) []message.Field {
@@ -156,9 +157,9 @@ func mustFields(t *testing.T, raw string) []message.Field {
 	return fields
 }
 
-// picked returns what a signature over names covers, in relaxed form (RFC 6376
-// section 3.4.2).
-func picked(fields []message.Field, names []string) string {
+// signedText returns the text that a signature over names covers, in relaxed form (RFC 6376 section
+// 3.4.2).
+func signedText(fields []message.Field, names []string) string {
 	var b strings.Builder
 	used := map[string]int{}
 	for _, name := range names {
@@ -171,7 +172,7 @@ func picked(fields []message.Field, names []string) string {
 	return b.String()
 }
 
-// pass judges a mail as a scan does, and returns the text that is read in it.
+// pass judges a mail like a scan and returns its text.
 func pass(t *testing.T, f Filter, raw string) (text string, passed bool) {
 	i := strings.Index(raw, "\r\n\r\n") + 4
 	header := []byte(raw[:i])

@@ -10,7 +10,7 @@ import (
 func TestSoleAuthor(t *testing.T) {
 	for _, tt := range []struct{ header, lenient, gate string }{
 		{"From: a@b.cd\r\n\r\n", "a@b.cd", ""},
-		{"From: a@b.cd\r\n\r\n", "x@b.cd", GateFrom}, // they must agree
+		{"From: a@b.cd\r\n\r\n", "x@b.cd", GateFrom}, // the two parsers must agree
 		{"From: a@b.cd\r\nFrom: a@b.cd\r\n\r\n", "a@b.cd", GateFrom},
 		{"X-Y: a@b.cd\r\n\r\n", "", GateFrom},
 		{"From: a@b.cd\r\nX\r\n\r\n", "a@b.cd", GateTrust},
@@ -22,8 +22,8 @@ func TestSoleAuthor(t *testing.T) {
 	}
 }
 
-// TestAuthBlock checks which fields count as the server's: the topmost ones with its id,
-// and none behind another field.
+// TestAuthBlock checks which fields count as the server's: the topmost ones with its id, up to the
+// first other field.
 func TestAuthBlock(t *testing.T) {
 	field := func(id, result string) string { return "Authentication-Results: " + id + "; " + result + "\r\n" }
 	for name, tt := range map[string]struct{ header, want string }{
@@ -42,8 +42,8 @@ func TestAuthBlock(t *testing.T) {
 	}
 }
 
-// TestServerProofs checks which word of the server counts: that the operator handed the
-// mail in, then a signature, and SPF only where the server names no signature.
+// TestServerProofs checks the precedence of the server's results: a submission by the operator,
+// then a signature, then SPF if the server names no signature.
 func TestServerProofs(t *testing.T) {
 	const from = "op@example.com"
 	signed, spf := "dkim=pass header.d=example.com header.s=key; ", "spf=pass smtp.mailfrom="+from

@@ -10,11 +10,10 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// received is when a mail of these tests came.
+// received is the arrival time of the mails in these tests.
 var received = time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
 
-// dkimField returns a DKIM-Signature field of a domain, which may be read and is not
-// valid.
+// dkimField returns a well-formed, invalid DKIM-Signature field of a domain.
 func dkimField(domain string) string {
 	return "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=" + domain + "; s=key; h=from:to:date:subject; bh=" +
 		strings.Repeat("A", 43) + "=; b=" + strings.Repeat("A", 342) + "==\r\n"
@@ -56,7 +55,7 @@ func TestTrustLimits(t *testing.T) {
 		limittest.Duration("maxTravel", 7*24*time.Hour, time.Second, func(_ *testing.T, d time.Duration) bool {
 			return replayable(message.Fields([]byte(orderHeader("", received))), received.Add(d)) == ""
 		}),
-		limittest.Duration("maxTravel", 7*24*time.Hour, time.Second, func(_ *testing.T, d time.Duration) bool { // that is dated ahead
+		limittest.Duration("maxTravel", 7*24*time.Hour, time.Second, func(_ *testing.T, d time.Duration) bool { // dated in the future
 			return replayable(message.Fields([]byte(orderHeader("", received))), received.Add(-d)) == ""
 		}),
 		size,

@@ -32,7 +32,7 @@ func alone(t *testing.T) *Client {
 	}
 }
 
-// before returns the last time before d has passed.
+// before returns the last moment before d has passed.
 func before(d time.Duration) time.Duration { return d - 1 }
 
 // TestLimits tries each limit of the mesh over NATS at its edge.

@@ -162,7 +162,7 @@ func TestAuditFindsChanges(t *testing.T) {
 			if !slices.ContainsFunc(a.Breaks, func(b Break) bool { return strings.HasPrefix(b.String(), c.want) }) {
 				t.Fatalf("breaks %v, want %q", a.Breaks, c.want)
 			}
-			// It does not heal, whatever is committed later.
+			// Later commits do not hide it.
 			for _, line := range []string{"12:00 go", "12:01 halt"} {
 				if err := commitLine(st, story, line); err != nil {
 					t.Fatal(err)
@@ -323,7 +323,7 @@ func TestRewrittenHistoryIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = wantWhole(t, st) // the forgery is consistent
-	changed := uint64(4) // of the line that was changed
+	changed := uint64(4) // the serial of the changed line
 	for _, head := range heads {
 		if err := a.Holds(head); (err == nil) != (head.Serial < changed) {
 			t.Errorf("head %v: %v", head, err)
@@ -377,7 +377,7 @@ func TestChainAfterOlderHistory(t *testing.T) {
 // once, and after the next commit.
 func TestChainAfterAnyCrash(t *testing.T) {
 	crash := errors.New("crash")
-	for _, bad := range []bool{false, true} { // an answer in invalid UTF-8
+	for _, bad := range []bool{false, true} { // with an answer in invalid UTF-8
 		for at := 0; ; at++ {
 			st, story := startedStore(t)
 			steps := 0
@@ -426,7 +426,7 @@ func TestParseHeads(t *testing.T) {
 	}
 }
 
-// FuzzAudit writes anything into the history. The audit must read it, and find every
+// FuzzAudit writes arbitrary bytes into the history. The audit must read them, and find every
 // change that a reader of the history would see.
 func FuzzAudit(f *testing.F) {
 	st := &Store{Dir: filepath.Join(f.TempDir(), "agent"), Agent: "goulard3120"}
@@ -473,7 +473,7 @@ func FuzzAudit(f *testing.F) {
 	})
 }
 
-// BenchmarkSeal measures what the sums cost a commit of five lines.
+// BenchmarkSeal measures the cost of the sums in a commit of five lines.
 func BenchmarkSeal(b *testing.B) {
 	var lines []state.Line
 	for i := range 5 {
@@ -486,7 +486,7 @@ func BenchmarkSeal(b *testing.B) {
 	}
 }
 
-// BenchmarkAudit measures a history of a hundred thousand lines.
+// BenchmarkAudit measures the audit of a history of 100,000 lines.
 func BenchmarkAudit(b *testing.B) {
 	st := &Store{Dir: b.TempDir(), Agent: "goulard3120"}
 	var lines []state.Line

@@ -13,7 +13,7 @@ import (
 
 var benchNow = time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
 
-// plainPoll returns the events of a poll that found nothing.
+// plainPoll returns the events of a poll without news.
 func plainPoll() []state.Event {
 	return []state.Event{
 		state.SourceRead{Source: state.Mail, Cursor: &state.Cursor{Mailbox: "box", Validity: 7, Next: 42, Complete: benchNow}},
@@ -34,8 +34,7 @@ func stateWithInbox(n int) state.State {
 	return state.Step(state.New("goulard3120", "seed"), append(events, state.Polled{}), statetest.Policy(), benchNow)
 }
 
-// sizes are numbers of waiting messages: an empty state, an ordinary one, and the
-// maximum.
+// sizes are numbers of waiting messages: zero, a usual number, and the maximum.
 var sizes = []int{0, 6, 1000}
 
 func BenchmarkStepPlainPoll(b *testing.B) {

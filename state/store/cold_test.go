@@ -48,8 +48,7 @@ func TestOwnFilesSkipReflection(t *testing.T) {
 	}
 }
 
-// What another program writes is read all the same: in another order, with spaces, with
-// fields that this one does not know.
+// JSON of other programs is read, too: with another order, spaces, and unknown fields.
 func TestOtherJSONIsRead(t *testing.T) {
 	st, _ := startedStore(t)
 	want, err := st.Read()
@@ -69,7 +68,7 @@ func TestOtherJSONIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(st.path(stateFile)); err != nil { // .prev may be a link to it
+	if err := os.Remove(st.path(stateFile)); err != nil { // .prev may be the same file
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(st.path(stateFile), pretty, 0o600); err != nil {
@@ -82,9 +81,9 @@ func TestOtherJSONIsRead(t *testing.T) {
 	statetest.SameState(t, got, want)
 }
 
-// BenchmarkCold starts a process for each round, as cron does. It reports what the first
-// reading of the state and the commit of an empty poll cost there: processor time in µs, and
-// page faults. The same for encoding/json comes last.
+// BenchmarkCold starts a process for each round, like cron. It reports the processor time in µs and
+// the page faults of the first read of the state and the commit of an empty poll, and of the same
+// with encoding/json.
 func BenchmarkCold(b *testing.B) {
 	for _, n := range []int{0, 6} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
@@ -114,7 +113,7 @@ func BenchmarkCold(b *testing.B) {
 	}
 }
 
-// measureCold is the process of BenchmarkCold.
+// measureCold runs in the process of BenchmarkCold.
 func measureCold(out io.Writer, dir string) error {
 	st := &Store{Dir: dir, Agent: "goulard3120"}
 	if err := measured(out, func() error { _, err := st.Read(); return err }); err != nil {

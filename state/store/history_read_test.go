@@ -14,9 +14,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestNewestIsHistoryBackwards checks that Newest yields the lines of History in
-// reverse, whatever their lengths, and reads no more than its limit.
-func TestNewestIsHistoryBackwards(t *testing.T) {
+// TestNewestReversesHistory checks that Newest yields the lines of History in reverse for any line
+// lengths, and reads no more than its limit.
+func TestNewestReversesHistory(t *testing.T) {
 	st := &Store{Dir: t.TempDir(), Agent: "goulard3120"}
 	january := time.Date(2026, 1, 31, 23, 0, 0, 0, time.UTC)
 	lengths := []int{10, 100, 3 * 4 * tailChunk, 1000, 4 * tailChunk, 20, 4*tailChunk - 150, 10}
@@ -76,7 +76,7 @@ func TestNewestIsHistoryBackwards(t *testing.T) {
 	}
 	whole := bytes.SplitAfter(data[:bytes.LastIndexByte(data, '\n')+1], []byte("\n"))
 	last := int64(len(whole[len(whole)-2]))
-	for limit, want := range map[int64]int{last: 0, last + 1: 1, last + 2: 1} { // the newline before it shows where it begins
+	for limit, want := range map[int64]int{last: 0, last + 1: 1, last + 2: 1} { // the newline before the line marks its beginning
 		if got := newest(limit); len(got) != want {
 			t.Errorf("the last line has %d bytes, and of %d: %v", last, limit, got)
 		}
@@ -89,9 +89,8 @@ func TestNewestIsHistoryBackwards(t *testing.T) {
 	}
 }
 
-// TestHistoryMonths checks that each UTC month has one file. A clock set back over
-// the end of a month writes into the older file, and the history still has every
-// line once.
+// TestHistoryMonths checks that each UTC month has one file. If the clock is set back into the
+// previous month, lines go to the older file, and the history has every line once.
 func TestHistoryMonths(t *testing.T) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
 	story := statetest.New()
@@ -128,8 +127,8 @@ day 2026-02-01
 	}
 }
 
-// TestHistoryHasEachLineOnce checks that History yields the lines that a crash
-// between the rename of the state and the append left in state.json alone.
+// TestHistoryHasEachLineOnce checks that History yields the lines that are only in state.json after
+// a crash between the rename of the state and the append.
 func TestHistoryHasEachLineOnce(t *testing.T) {
 	st, story := startedStore(t)
 	if err := commitLine(st, story, "09:40 go"); err != nil {

@@ -11,8 +11,8 @@ import (
 	"agentstateloop/internal/testkit/statetest"
 )
 
-// TestHistoryTail checks that neither a crash nor a person who edits the end of the
-// history doubles a line or loses one.
+// TestHistoryTail checks that no line is doubled or lost by a crash, or by a person who edits the
+// end of the history.
 func TestHistoryTail(t *testing.T) {
 	tails := map[string]func(t *testing.T, path string){
 		"whole":        func(*testing.T, string) {},
@@ -43,7 +43,7 @@ func TestHistoryTail(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := slices.Concat(before, story.S.Lines)
-			if name == "gone" { // the state holds only the lines of its own serial
+			if name == "gone" { // the state only has the lines of its own serial
 				want = want[len(want)-2:]
 			}
 			sameHistory(t, name, st, want)

@@ -15,7 +15,7 @@ import (
 	"agentstateloop/state"
 )
 
-// TestLimits tries each limit of our files at its edge. Large files are sparse.
+// TestLimits checks each limit of our files at its boundary. Large files are sparse.
 func TestLimits(t *testing.T) {
 	made := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	limittest.Run(t, []limittest.Limit{
@@ -36,7 +36,7 @@ func TestLimits(t *testing.T) {
 		{Const: "MaxPayload", Max: 134_217_728, Within: func(t *testing.T, n int64) bool { return isUsable(t, "messages/m", n) }},
 		{Const: "maxOldMemory", Max: 1_048_576, Within: func(t *testing.T, n int64) bool { return isUsable(t, MemoryFile, n) }},
 		{Const: "maxOldMemory", Max: 1_048_576, Within: func(t *testing.T, n int64) bool { return isUsable(t, MemoryPrevFile, n) }},
-		{Const: "maxRecord", Max: 16_777_216, Within: func(t *testing.T, n int64) bool { // with its newline
+		{Const: "maxRecord", Max: 16_777_216, Within: func(t *testing.T, n int64) bool { // including its newline
 			const line = `{"serial":1,"n":0,"at":"2026-03-02T09:00:00Z","kind":"note","reason":"` + "\"}\n"
 			st := storeWith(t, historyName(made), strings.Replace(line, `"}`, strings.Repeat("x", int(n)-len(line))+`"}`, 1))
 			for l, err := range st.History() {
@@ -44,7 +44,7 @@ func TestLimits(t *testing.T) {
 			}
 			return false
 		}},
-		{Const: "maxLog", Max: 1_048_575, Within: func(t *testing.T, n int64) bool { // to which a line is added
+		{Const: "maxLog", Max: 1_048_575, Within: func(t *testing.T, n int64) bool { // before a line is added
 			st := storeWith(t, logFile, strings.Repeat("x", int(n)))
 			if err := st.Log(made, "a line"); err != nil {
 				t.Fatal(err)
@@ -73,7 +73,7 @@ func TestLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer lock.Unlock()
-			synctest.Test(t, func(*testing.T) { // by a clock that moves at once
+			synctest.Test(t, func(*testing.T) { // with a fake clock
 				began := time.Now()
 				_, err := st.lockState(context.Background())
 				within = err != nil && d <= time.Since(began)

@@ -41,8 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// commitMany commits one message after another, and prints the serial of each when
-// it is durable.
+// commitMany commits one message after another, and prints the serial of each durable commit.
 func commitMany(out io.Writer, dir, name, count string) error {
 	n, err := strconv.Atoi(count)
 	if err != nil {
@@ -75,8 +74,8 @@ func committer(t *testing.T, dir, name string, count int) *exec.Cmd {
 	return cmd
 }
 
-// TestManyProcesses lets real processes commit at the same time. Every serial is
-// used once, every message is kept, and readers see only whole states.
+// TestManyProcesses runs concurrent commits in real processes. Every serial is used once, every
+// message is kept, and readers see only complete states.
 func TestManyProcesses(t *testing.T) {
 	const processes, each = 12, 10
 	dir := filepath.Join(t.TempDir(), "agent")
@@ -169,8 +168,8 @@ func wantHistoryOf(t *testing.T, st *Store, s state.State) {
 	}
 }
 
-// TestKilledProcess kills a process during its commits. What it reported as durable
-// is durable, the next process continues at once, and nothing is doubled.
+// TestKilledProcess kills a process during its commits. Every commit that it reported as durable is
+// durable, the next process continues at once, and no line is doubled.
 func TestKilledProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "agent")
 	st := &Store{Dir: dir, Agent: "goulard3120"}
@@ -191,7 +190,7 @@ func TestKilledProcess(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		for lines.Scan() { // what it printed before it died
+		for lines.Scan() { // its output before the kill
 			output = lines.Text()
 		}
 		_ = cmd.Wait() // killed
@@ -222,7 +221,7 @@ func TestLocksExcludeOtherHolders(t *testing.T) {
 		if second, err := st.TryLock(name); err != nil || second != nil {
 			t.Errorf("%s was taken twice: %v", name, err)
 		}
-		// None of them keeps out a commit: tell, nudge and halt still work.
+		// None of the locks blocks a commit: tell, nudge and halt still work.
 		if err := commitMany(io.Discard, st.Dir, name, "1"); err != nil {
 			t.Errorf("commit under %s: %v", name, err)
 		}

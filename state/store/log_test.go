@@ -20,7 +20,7 @@ func TestLogIsBounded(t *testing.T) {
 	if err != nil || string(data) != want {
 		t.Errorf("log is %q, want %q; %v", data, want, err)
 	}
-	// At 1 MiB it begins again, with one old copy.
+	// At 1 MiB a new log begins, and one old copy is kept.
 	for _, content := range []string{"first", "second"} {
 		if err := os.WriteFile(st.Path("log"), []byte(strings.Repeat(content+"\n", maxLog/6)), 0o600); err != nil {
 			t.Fatal(err)

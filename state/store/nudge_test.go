@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// hostileNames lists what a key, a file name or a peer's id may consist of.
+// hostileNames lists names that a key, a file name or a peer's id may have.
 var hostileNames = []string{
 	"plain", "with space", "..", ".", "../../etc/passwd", "/etc/passwd", "a/b/c", `back\slash`, "nul\x00byte", "new\nline",
 	".hidden", "trailing.", "%2F", "%", "%zz", "-rf", "~root", "$(id)", "`id`", "'quote\"", "ünïcödé", "\xff\xfe broken",

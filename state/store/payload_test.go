@@ -9,14 +9,14 @@ import (
 	"testing/iotest"
 )
 
-// TestPayloadName checks that every key has its own name, directly below its folder,
-// and that the file system takes it.
+// TestPayloadName checks that every key has a name of its own, directly in its folder, that the
+// file system accepts.
 func TestPayloadName(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	names := map[string]string{}
 	keys := append([]string{}, hostileNames...)
 	for _, key := range hostileNames {
-		// A key that imitates the shortened name of another.
+		// A key that equals the shortened name of another.
 		keys = append(keys, key+"x", strings.TrimSuffix(filepath.Base(PayloadName(MessagesDir, key, ".eml")), ".eml"))
 	}
 	seen := map[string]bool{}

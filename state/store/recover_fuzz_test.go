@@ -14,10 +14,9 @@ import (
 	"agentstateloop/state"
 )
 
-// FuzzLoad puts arbitrary bytes in place of the state, its copy and the history. The
-// next commit either continues from them, loses no byte that it could not read and
-// leaves a state that loads, or it fails and changes nothing (docs/design.md,
-// "Recovery").
+// FuzzLoad puts arbitrary bytes in place of the state, its copy and the history. The next commit
+// either continues from them, keeps every byte that it could not read, and leaves a state that
+// loads, or it fails and changes nothing (docs/design.md, "Recovery").
 func FuzzLoad(f *testing.F) {
 	good, prev, history := someFiles(f)
 	f.Add(good, prev, history)
@@ -78,8 +77,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// inMemory returns a folder in memory if the system has one: real fsyncs would leave
-// little time for anything else.
+// inMemory returns a folder in memory if the system has one, because real fsyncs would take most of
+// the time.
 func inMemory(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "state-")
 	if err != nil {
@@ -89,7 +88,7 @@ func inMemory(t *testing.T) string {
 	return dir
 }
 
-// someFiles returns the files of an agent that has lived a little.
+// someFiles returns the files of an agent after a short life.
 func someFiles(f *testing.F) (current, prev, history []byte) {
 	st, _ := startedStore(f)
 	for name, into := range map[string]*[]byte{stateFile: &current, prevFile: &prev, "history-2026-03.jsonl": &history} {

@@ -16,10 +16,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestReplay checks, in every story, that an older state with the newer history
-// applied equals the lost state in all that a recovery must bring back
-// (docs/design.md, "Recovery"). It is the last two states and each third one before, or
-// all where all that is real is required.
+// TestReplay checks in every story that replaying the newer history on an older state restores the
+// lost state, as far as a recovery must (docs/design.md, "Recovery"). It tries the last two states
+// and every third older one. A run that requires real programs tries all.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("../testdata/*.txt")
 	if err != nil {
@@ -32,7 +31,7 @@ func TestReplay(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		if strings.HasPrefix(name, "clock-") {
-			continue // what a wrong clock wrote is repaired in the state, never in the history
+			continue // times of a wrong clock are repaired in the state, never in the history
 		}
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(file)
@@ -87,22 +86,21 @@ func recoverable(s state.State) state.State {
 		Schedule:       state.Schedule{Removed: s.Schedule.Removed},
 	}
 	kept.LastMail, kept.LastAnswer = s.LastMail, s.LastAnswer
-	kept.LastMail.Subject = ""           // no line has it
-	for name, c := range s.Credentials { // the count of failures starts again
+	kept.LastMail.Subject = ""           // not in the history
+	for name, c := range s.Credentials { // the failure count restarts
 		kept.Credentials[name] = state.Credential{Since: c.Since, Keymaster: c.Keymaster, Operator: c.Operator}
 	}
-	// The history has neither the ids that are known beyond need nor the death that
-	// the operator was informed of.
+	// The history has neither the counted ids nor the reported death.
 	kept.Purse = s.Purse
 	kept.Purse.Counted, kept.Purse.DeathTold = nil, ""
 	kept.Turn.Working = false // the mail may be switched off
-	// When the hour has room for a message is planned again by each step.
+	// Each step recomputes when the hourly rate allows a message.
 	kept.Inbox = slices.Clone(kept.Inbox)
 	for i, msg := range kept.Inbox {
 		if slices.Contains([]string{state.OverRate, state.OverEventRate, state.CollectReason}, msg.Reason) {
 			kept.Inbox[i].Status, kept.Inbox[i].Reason = state.Queued, ""
 		}
-		if msg.Damaged { // how often it could not be had again is counted from the beginning
+		if msg.Damaged { // the count of failed refetches restarts
 			kept.Inbox[i].Refetches, kept.Inbox[i].NextRetryAt = 0, time.Time{}
 		}
 		if kept.Inbox[i].Status == state.Queued {
@@ -117,8 +115,7 @@ func recoverable(s state.State) state.State {
 	kept.Doubtful = append(kept.Doubtful, s.Doubtful...)
 	kept.Expected = append(kept.Expected, s.Expected...)
 	for key := range s.Seen {
-		// A further report about a mail that is lost already has no line. Read
-		// again, it changes nothing.
+		// A further report about a lost mail has no line. Reading it again changes nothing.
 		if !strings.HasPrefix(key, "bounce ") {
 			kept.Seen[key] = 0
 		}
@@ -143,7 +140,7 @@ func restrictTo(m, n map[string]int64) map[string]int64 {
 
 func put(t *testing.T, st *Store, name, content string) {
 	t.Helper()
-	// Never in place: state.json and its copy may be two names of one file.
+	// Never write in place: state.json and its copy may be the same file.
 	remove(t, st, name)
 	if err := os.WriteFile(st.path(name), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
@@ -157,8 +154,8 @@ func remove(t *testing.T, st *Store, name string) {
 	}
 }
 
-// TestCorruptState checks that the state is rebuilt from its copy and the history,
-// that the bad file is kept, and that the operator is informed once.
+// TestCorruptState checks that a corrupt state is rebuilt from its copy and the history, that the
+// bad file is kept, and that the operator is informed once.
 func TestCorruptState(t *testing.T) {
 	for name, content := range statetest.BadStates {
 		t.Run(name, func(t *testing.T) {
@@ -258,7 +255,7 @@ func TestRebuildFromHistory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			st, story := startedStore(t)
-			// A month without a readable mailbox, but with a peer.
+			// A month without a readable mailbox, but with messages of a peer.
 			for _, line := range []string{"day 2026-04-02", "09:40 mesh q2; blind", "09:41 mesh q3; blind"} {
 				if strings.HasPrefix(line, "day") {
 					mustRead(t, story, line)
@@ -351,8 +348,8 @@ func TestRecoveryAfterCrash(t *testing.T) {
 	}
 }
 
-// TestRefusedState checks that a state of a newer program or of another agent is left
-// as it is, with a clear error.
+// TestRefusedState checks that a state of a newer program or of another agent is left unchanged,
+// with a clear error.
 func TestRefusedState(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string
@@ -377,7 +374,7 @@ func TestRefusedState(t *testing.T) {
 	}
 }
 
-// TestNewerCopy has a copy of a newer program and an unusable state.
+// TestNewerCopy checks an unusable state with a copy of a newer program.
 func TestNewerCopy(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile, "{")
@@ -453,7 +450,7 @@ func TestTemporaryFilesAreHarmless(t *testing.T) {
 		t.Fatal(err)
 	}
 	statetest.SameState(t, prev, before)
-	// A crash between the two renames leaves both names on one file.
+	// After a crash between the two renames, both names are the same file.
 	remove(t, st, prevFile)
 	if err := os.Link(st.path(stateFile), st.path(prevFile)); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"agentstateloop/state"
 )
 
-// A poll that finds nothing fsyncs once, and keeps .prev as it is. So do those after it.
+// An empty poll, and each empty poll after it, fsyncs once and leaves .prev unchanged.
 func TestEmptyPollFsyncsOnce(t *testing.T) {
 	st, now := quietStore(t)
 	prev, err := os.ReadFile(st.path(prevFile))
@@ -85,7 +85,7 @@ func TestEmptyPollFsyncsFolder(t *testing.T) {
 	}
 	_, err := st.Commit(context.Background(), now, func(s state.State, _ Recovery) (state.State, error) {
 		s.Serial++
-		s.Unkept++ // without a line of the history
+		s.Unkept++ // without a history line
 		return s, nil
 	})
 	if !errors.Is(err, killed) {
@@ -101,7 +101,7 @@ func TestEmptyPollFsyncsFolder(t *testing.T) {
 	}
 }
 
-// Whatever else has changed, everything is fsynced, and the state before is kept.
+// After any other change, everything is fsynced and the previous state is kept.
 func TestOtherChangesAreDurable(t *testing.T) {
 	for name, change := range map[string]func(*state.State){
 		"the cursor":       func(s *state.State) { s.Cursor.Next++ },
@@ -129,7 +129,7 @@ func TestOtherChangesAreDurable(t *testing.T) {
 	}
 }
 
-// quietStore returns a store whose last poll has found nothing, like the one before.
+// quietStore returns a store whose last two polls were empty.
 func quietStore(t *testing.T) (*Store, time.Time) {
 	t.Helper()
 	st, story := startedStore(t)
@@ -141,7 +141,7 @@ func quietStore(t *testing.T) (*Store, time.Time) {
 	return st, now
 }
 
-// pollSteps commits a poll that found nothing, and returns its steps.
+// pollSteps commits an empty poll and returns its steps.
 func pollSteps(t *testing.T, st *Store, now time.Time) []string {
 	t.Helper()
 	var steps []string

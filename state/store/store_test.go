@@ -16,7 +16,7 @@ import (
 	"agentstateloop/state"
 )
 
-// crashStory has commits of every kind: with several lines to append, one and none.
+// crashStory has commits with several lines to append, one line, and none.
 const crashStory = `
 09:30 mail m1 uid=41 digest=d1; mesh q1 id=q1; nudge n1; poll
 09:30:01 flagged 41; acked q1
@@ -28,7 +28,7 @@ const crashStory = `
 09:31:02 halt
 `
 
-// emptyPolls go on from crashStory with commits of nothing but times.
+// emptyPolls continues crashStory with commits that only change times.
 const emptyPolls = `
 09:32 poll
 09:33 poll
@@ -71,10 +71,10 @@ func storyLines(transcript string) []string {
 	return lines
 }
 
-// errCrash is the value that a hook panics with where the process is to die.
+// errCrash is the value that a hook panics with to simulate the death of the process.
 var errCrash = errors.New("crash")
 
-// errNoSpace is the error that a hook returns where the disk is to be full.
+// errNoSpace is the error that a hook returns to simulate a full disk.
 var errNoSpace = errors.New("no space left on device")
 
 // fault breaks the nth step that touches the disk.
@@ -120,8 +120,8 @@ func tear(t *testing.T, path string) {
 	}
 }
 
-// undoRename gives the state its old name back, as a directory does that was not
-// fsynced. A history file created after the rename goes, too.
+// undoRename restores the previous name of the state, like a power failure before the directory was
+// fsynced. It also removes a history file that was created after the rename.
 func undoRename(t *testing.T, st *Store) {
 	t.Helper()
 	s, err := st.parse(stateFile)
@@ -196,7 +196,7 @@ func breakCommit(t *testing.T, f fault, n int, base *Store, before, after state.
 		}
 		where = step + " " + filepath.Base(path)
 		if step == "fsyncdir" && !renamed {
-			panic(errCrash) // what has its name now was durable before
+			panic(errCrash) // a file with its final name was durable before
 		}
 		return f.strike(t, st, step, path)
 	}
@@ -222,7 +222,7 @@ func breakCommit(t *testing.T, f fault, n int, base *Store, before, after state.
 
 	st.Hook = nil
 	if errors.Is(err, errNoSpace) && strings.HasPrefix(where, "fsync history") {
-		// What was not fsynced must be written again, not found and trusted.
+		// Lines that were not fsynced must be written again, not found and trusted.
 		if last, err := st.lastLine(historyName(now)); err != nil || last.Serial == after.Serial {
 			t.Errorf("%s: the history kept line %d.%d, %v", where, last.Serial, last.N, err)
 		}
@@ -323,7 +323,7 @@ func mustState(t *testing.T, st *Store) state.State {
 	return s
 }
 
-// startedStore returns a store in which the crash story was committed.
+// startedStore returns a store after the commits of crashStory.
 func startedStore(t testing.TB) (*Store, *statetest.Story) {
 	t.Helper()
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
@@ -371,8 +371,8 @@ func add(t *testing.T, path, text string) {
 	}
 }
 
-// TestCommitOrder checks the order: the new state is on the disk before it has its
-// name, the name before the history records it, and all of it before Commit returns.
+// TestCommitOrder checks the order of a commit: the new state is on the disk before it gets its
+// name, it has its name before the history records it, and both are durable before Commit returns.
 func TestCommitOrder(t *testing.T) {
 	st, story := startedStore(t)
 	var steps []string
@@ -387,7 +387,7 @@ func TestCommitOrder(t *testing.T) {
 		t.Errorf("steps %v, want %v", steps, want)
 	}
 	steps = nil
-	if err := commitLine(st, story, "09:40 flagged 1"); err != nil { // nothing to tell
+	if err := commitLine(st, story, "09:40 flagged 1"); err != nil { // without a history line
 		t.Fatal(err)
 	}
 	if want := []string{"write", "fsync", "link", "rename", "fsyncdir", "done"}; !slices.Equal(steps, want) {

@@ -12,9 +12,9 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// Arguments that mean the same are the same call, however they are written. Another
-// text is another call, even if only spaces differ.
-func TestSameCall(t *testing.T) {
+// Calls with equal arguments in any notation are the same call. A different text is another call,
+// even if only its spaces differ.
+func TestEqualCalls(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		for _, c := range []struct {
 			args []string
@@ -39,23 +39,23 @@ func TestSameCall(t *testing.T) {
 	})
 }
 
-// What a tool prints is sent as text that every API accepts.
-func TestZeroesInAResult(t *testing.T) {
+// The output of a tool is sent as text that every API accepts.
+func TestResultWithNUL(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "zeroes", Args: "{}"}}}, scripted.Reply{Text: "ok"})
 		b.Tools = append(b.Tools, react.Tool{
 			Name: "zeroes", Description: "Zeroes.", Schema: json.RawMessage(`{"type":"object"}`),
 			Run: func(context.Context, json.RawMessage) (string, error) { return "a\x00b", nil },
 		})
-		b.well("hello", "ok")
+		b.wantAnswer("hello", "ok")
 		if got := b.asked(1).Last().Results[0].Text; got != "a\uFFFDb" {
 			t.Errorf("sent %q", got)
 		}
 	})
 }
 
-// A model that repeats a longer sequence of calls is stopped too. One that makes new
-// calls in between is not.
+// A model that repeats a longer sequence of calls is stopped, too, unless it makes new calls in
+// between.
 func TestRepeatedSequences(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -76,19 +76,19 @@ func TestRepeatedSequences(t *testing.T) {
 			if d := b.done(); !strings.Contains(d.Cut, c.cut) {
 				t.Errorf("%+v", d)
 			}
-			b.inOrder()
+			b.wantNoRefusals()
 		})
 	}
 }
 
-func TestMostTools(t *testing.T) {
+func TestMaxToolCallsOfAnswer(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		var calls []scripted.Call
 		for i := range 12 {
 			calls = append(calls, notch(fmt.Sprintf("c%d", i), strconv.Itoa(i)))
 		}
 		b := newBench(t, api, scripted.Reply{Calls: calls}, scripted.Reply{Text: "ok"})
-		b.well("hello", "ok")
+		b.wantAnswer("hello", "ok")
 		results := b.asked(1).Last().Results
 		if len(b.notched) != 10 || len(results) != 12 || !strings.Contains(results[11].Text, "at most 10 calls") {
 			t.Errorf("ran %d: %+v", len(b.notched), results)

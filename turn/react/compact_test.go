@@ -13,9 +13,9 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// full returns a bench whose window is full to percent after the first answer,
+// benchWithFullWindow returns a bench whose window is full to percent after the first answer,
 // which cuts a notch. summary is the reply of the model for summaries.
-func full(t *testing.T, api string, percent int, summary scripted.Reply) *bench {
+func benchWithFullWindow(t *testing.T, api string, percent int, summary scripted.Reply) *bench {
 	b := newBench(t, api)
 	b.Window, b.Brief = 100_000, "Write the summary."
 	b.server.Script = func(q scripted.Request) scripted.Reply {
@@ -30,10 +30,10 @@ func full(t *testing.T, api string, percent int, summary scripted.Reply) *bench 
 	return b
 }
 
-func TestWindowFills(t *testing.T) {
+func TestWindowWarning(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := full(t, api, 80, scripted.Reply{Text: "never"})
-		b.well("Cut one notch.", "done")
+		b := benchWithFullWindow(t, api, 80, scripted.Reply{Text: "never"})
+		b.wantAnswer("Cut one notch.", "done")
 		if q := b.asked(1); !strings.Contains(q.Last().Text, "[80 % of your context window is used.") || q.Model != "usual" {
 			t.Errorf("%+v", q.Last())
 		}
@@ -42,8 +42,8 @@ func TestWindowFills(t *testing.T) {
 
 func TestCompact(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := full(t, api, 92, scripted.Reply{Text: "Goal: one notch.\nProgress: it is cut, on the left."})
-		b.well("Cut one notch.", "done")
+		b := benchWithFullWindow(t, api, 92, scripted.Reply{Text: "Goal: one notch.\nProgress: it is cut, on the left."})
+		b.wantAnswer("Cut one notch.", "done")
 		q := b.asked(1)
 		if q.Model != "summary" || len(q.Tools) != 0 || !strings.HasSuffix(q.Last().Text, "Write the summary.") {
 			t.Errorf("%+v", q)
@@ -60,22 +60,22 @@ func TestCompact(t *testing.T) {
 		if len(b.spent) != 3 || b.spent[1].Model != "summary" {
 			t.Errorf("spent %+v", b.spent)
 		}
-		// A later attempt goes on from the summary; the steps hold all of it.
-		b.well("And now?", "done")
+		// A later attempt continues from the summary. The steps have the whole conversation.
+		b.wantAnswer("And now?", "done")
 		if q := b.asked(3); len(q.Messages) != 3 || !strings.Contains(q.Messages[0].Text, "on the left") {
 			t.Errorf("%+v", q.Messages)
 		}
 	})
 }
 
-// A summary that fails changes nothing, and is not asked for without end.
+// A failing summary changes nothing, and is not retried without end.
 func TestCompactFails(t *testing.T) {
 	for name, summary := range map[string]scripted.Reply{
 		"empty": {}, "blank": {Text: " \n"}, "refused": {Status: 400, Fault: "no"}, "cut": {Text: "Goal: o", Stop: "max_tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := full(t, "anthropic", 92, summary)
-			b.well("Cut one notch.", "done")
+			b := benchWithFullWindow(t, "anthropic", 92, summary)
+			b.wantAnswer("Cut one notch.", "done")
 			if q := b.asked(2); len(q.Messages) != 3 {
 				t.Errorf("%+v", q.Messages)
 			}
@@ -83,8 +83,8 @@ func TestCompactFails(t *testing.T) {
 	}
 }
 
-// A conversation that the API finds too long is summarised, whatever we count.
-func TestTooLong(t *testing.T) {
+// A conversation that is too long for the API is summarised, regardless of our own count.
+func TestConversationTooLongForAPI(t *testing.T) {
 	for _, said := range []string{
 		"prompt is too long: 210000 tokens > 200000 maximum",
 		"input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000, decrease input length or `max_tokens` and try again",
@@ -92,11 +92,11 @@ func TestTooLong(t *testing.T) {
 		"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
 		"the request exceeds the available context size",
 	} {
-		tooLong(t, said)
+		testTooLong(t, said)
 	}
 }
 
-func tooLong(t *testing.T, said string) {
+func testTooLong(t *testing.T, said string) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api)
 		b.Brief = "Write the summary."
@@ -110,7 +110,7 @@ func tooLong(t *testing.T, said string) {
 			return scripted.Reply{Text: fmt.Sprint(len(q.Messages))}
 		}
 		b.Window = 4096
-		b.well(strings.Repeat("word ", 400), "1")
+		b.wantAnswer(strings.Repeat("word ", 400), "1")
 		b.server.Script = func(scripted.Request) scripted.Reply {
 			return scripted.Reply{Status: 400, Fault: "prompt is too long"}
 		}
@@ -120,7 +120,7 @@ func tooLong(t *testing.T, said string) {
 	})
 }
 
-// A record that is longer than the window is shortened, not left out.
+// A record that exceeds the window is shortened, not left out.
 func TestLongRecord(t *testing.T) {
 	b := newBench(t, "anthropic")
 	b.Window, b.Brief = 8192, "Write the summary."
@@ -130,19 +130,19 @@ func TestLongRecord(t *testing.T) {
 		}
 		return scripted.Reply{Text: "ok"}
 	}
-	b.well("begins "+strings.Repeat("word ", 20_000)+" ends with this question", "ok")
+	b.wantAnswer("begins "+strings.Repeat("word ", 20_000)+" ends with this question", "ok")
 	if n := len(b.asked(0).Last().Text); n > 8192*3 {
 		t.Errorf("the record has %d bytes", n)
 	}
 	if q := b.asked(1); len(q.Last().Text) > 8192 || !strings.Contains(q.Last().Text, "ends with this question") {
 		t.Errorf("%d bytes: %.200s", len(q.Last().Text), q.Last().Text)
 	}
-	b.inOrder()
+	b.wantNoRefusals()
 }
 
-// A conversation that does not become small is not summarised before each question.
-// Summaries count as calls to the model.
-func TestCompactOfNoUse(t *testing.T) {
+// A conversation that stays large is not summarised before each question. Summaries count as calls
+// to the model.
+func TestUselessSummaries(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api)
 		n := 0
@@ -169,11 +169,11 @@ func TestCompactOfNoUse(t *testing.T) {
 		if last := b.asked(react.DefaultMaxCalls - 1).Last(); !strings.Contains(last.Text, "This is your last answer") {
 			t.Errorf("the model read last: %q", last.Text)
 		}
-		b.inOrder()
+		b.wantNoRefusals()
 	})
 }
 
-// A message that is longer than the window becomes its end and a summary.
+// A message that exceeds the window is replaced by a summary and its end.
 func TestMessageLongerThanTheWindow(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api)
@@ -187,16 +187,16 @@ func TestMessageLongerThanTheWindow(t *testing.T) {
 			}
 			return scripted.Reply{Text: "read"}
 		}
-		b.well(strings.Repeat("all work and no play ", 8_000)+"What is it about?", "read")
+		b.wantAnswer(strings.Repeat("all work and no play ", 8_000)+"What is it about?", "read")
 		if told := b.asked(1).Messages[0].Text; !strings.Contains(told, "What is it about?") || !strings.Contains(told, "Goal: read it.") {
 			t.Errorf("the model read %q", told)
 		}
 	})
 }
 
-// A summary outside of a run is asked for again after a fault that may pass. Its
-// bill comes at the end, estimated if the API does not count.
-func TestSummaryAlone(t *testing.T) {
+// A summary outside of a run is retried after a temporary fault. Its cost is reported at the end,
+// estimated if the API does not count tokens.
+func TestSummaryOutsideRun(t *testing.T) {
 	for api, stream := range map[string]string{
 		"openai":    chat(`{"choices":[{"index":0,"delta":{"content":"Goal: none."}}]}`, chatStops, done),
 		"anthropic": messages(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Goal: none."}}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":0}}`),

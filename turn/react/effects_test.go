@@ -12,7 +12,7 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// A call that does not fit the schema has no effect, and the model reads why.
+// A call that violates the schema has no effect, and the model gets the reason.
 func TestArguments(t *testing.T) {
 	done := 0
 	tools, err := react.Effects{Send: func(context.Context, string, string, []string) error { done++; return nil }}.Tools()

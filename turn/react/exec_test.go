@@ -12,8 +12,7 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// shell returns a function that runs a program through the tool exec, with the
-// folders of r.
+// shell returns a function that runs a program with the tool exec and the folders of r.
 func shell(t *testing.T, r react.Folders) func(argv ...string) (string, error) {
 	t.Helper()
 	self, err := os.Executable()
@@ -42,8 +41,7 @@ func shell(t *testing.T, r react.Folders) func(argv ...string) (string, error) {
 	}
 }
 
-// A program that the model runs reads and writes in the folders of the model and
-// nowhere else.
+// A program of the model can read and write only in the folders of the model.
 func TestExecIsConfined(t *testing.T) {
 	r, secret := folders(t)
 	exec := shell(t, r)
@@ -53,7 +51,7 @@ func TestExecIsConfined(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(r.Workdir, "here")); err != nil || string(got) != "made\n" {
 		t.Errorf("what it wrote: %q, %v", got, err)
 	}
-	// The folder above is the box's own, in memory.
+	// The parent folder belongs to the sandbox and is in memory.
 	if got, err := exec("sh", "-c", "echo gone > ../secret"); err != nil {
 		t.Errorf("a file above the working folder: %q, %v", got, err)
 	}
@@ -82,7 +80,7 @@ func TestExecIsConfined(t *testing.T) {
 	}
 }
 
-// It starts in a folder of the working folder, wherever links lead.
+// A program starts in a folder below the working folder, even if links lead elsewhere.
 func TestExecStartsInTheWorkdir(t *testing.T) {
 	r, _ := folders(t)
 	tool, err := react.Shell{Folders: r, Timeout: time.Minute}.Tool()

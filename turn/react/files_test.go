@@ -12,7 +12,7 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// folders returns three empty folders, and the path of a secret outside of them.
+// folders returns three empty folders, and the path of a secret outside them.
 func folders(t *testing.T) (r react.Folders, secret string) {
 	t.Helper()
 	base := t.TempDir()
@@ -83,8 +83,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Whatever path a model uses, nothing outside of its folders is read or written.
-func TestNoWayOut(t *testing.T) {
+// No path of a model reaches a file outside its folders.
+func TestPathsStayInFolders(t *testing.T) {
 	r, secret := folders(t)
 	tools := files(t, r)
 	for name, target := range map[string]string{"link": secret, "up": "..", "chain": "link", "proc": "/proc/self"} {
@@ -117,7 +117,7 @@ func TestNoWayOut(t *testing.T) {
 	}
 }
 
-func TestOddFiles(t *testing.T) {
+func TestUnusualFiles(t *testing.T) {
 	r, _ := folders(t)
 	tools := files(t, r)
 	if err := syscall.Mkfifo(filepath.Join(r.Workdir, "fifo"), 0o600); err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// hostileAPI returns the address of an API that answers everything with say.
+// hostileAPI starts an API that answers every request with say, and returns its address.
 func hostileAPI(t *testing.T, say func(w http.ResponseWriter)) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { say(w) }))
@@ -33,8 +33,8 @@ func forever(w http.ResponseWriter, begin, text string) {
 	}
 }
 
-// alternate returns the calls that are tried: all where all that is real is required, else
-// every second one, from another one each time.
+// alternate returns the calls to try: all in a run that requires real programs, otherwise every
+// second one, starting with a different one each time.
 func alternate(calls []string, which int) (some []string) {
 	for i, call := range calls {
 		if (i+which)%2 == 0 || os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
@@ -44,8 +44,7 @@ func alternate(calls []string, which int) (some []string) {
 	return some
 }
 
-// TestHostileAPI checks that an answer without end ends as an error, whatever it is
-// made of.
+// TestHostileAPI checks that an endless answer of any content ends as an error.
 func TestHostileAPI(t *testing.T) {
 	t.Parallel()
 	stream := func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/event-stream") }
@@ -85,9 +84,9 @@ func TestHostileAPI(t *testing.T) {
 	}
 }
 
-// TestLinesWithoutEnd checks that a stream of lines which say nothing ends as an
-// error long before its bytes are too many.
-func TestLinesWithoutEnd(t *testing.T) {
+// TestEndlessLines checks that a stream of empty lines ends as an error long before the limit on
+// its bytes.
+func TestEndlessLines(t *testing.T) {
 	t.Parallel()
 	lines := map[string]string{
 		"empty lines":  "\n",
@@ -124,9 +123,8 @@ func TestLinesWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestCallsWithoutEnd checks that the pieces of a stream which each begin a call
-// make no more than maxCalls of them.
-func TestCallsWithoutEnd(t *testing.T) {
+// TestEndlessCalls checks that stream events that each begin a call make at most maxCalls calls.
+func TestEndlessCalls(t *testing.T) {
 	var d deltas
 	for n := range 20 * maxCalls {
 		text := fmt.Sprintf(`{"choices":[{"delta":{"tool_calls":[{"index":%d,"id":"c%d","function":{"name":"f","arguments":"{}"}}]}}]}`, n, n)
@@ -141,7 +139,7 @@ func TestCallsWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestRetryAfter checks what becomes of the waits that an API may ask for.
+// TestRetryAfterBounds checks the limits on the waits that an API may request.
 func TestRetryAfterBounds(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for header, want := range map[string]time.Duration{
@@ -158,9 +156,9 @@ func TestRetryAfterBounds(t *testing.T) {
 	}
 }
 
-// TestPauses checks how long a loop waits after the first fault that may pass, the second,
-// and so on, and that it does wait.
-func TestPauses(t *testing.T) {
+// TestRetryPauses checks the pauses of a loop after the first temporary fault, the second, and so
+// on, and that it waits for them.
+func TestRetryPauses(t *testing.T) {
 	l := loopWith(t, nil)
 	seconds := func(chance float64, retryAfter time.Duration) (all []float64) {
 		for n := range 8 {

@@ -19,7 +19,7 @@ const (
 	count = `{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":2}}`
 )
 
-// memory keeps lessons for as long as a test runs.
+// memory keeps lessons during a test.
 type memory map[string]react.Lesson
 
 func (m memory) Of(model string) react.Lesson { return m[model] }
@@ -29,14 +29,14 @@ func (m memory) Learn(model string, l react.Lesson) error {
 	return nil
 }
 
-// benchOn returns a loop that asks a server.
+// benchOn returns a loop that calls a server.
 func benchOn(t *testing.T, s *server, api string) *bench {
 	b := newBench(t, api)
 	b.Model, b.Deadline = s.model(api), time.Now().Add(5*time.Second)
 	return b
 }
 
-// notes returns what the operator hears at the end of the answer.
+// notes returns the notes to the operator at the end of the answer.
 func (b *bench) notes() (all []string) {
 	for _, e := range b.events {
 		if e.Kind == turn.Note {
@@ -46,7 +46,7 @@ func (b *bench) notes() (all []string) {
 	return all
 }
 
-// A member that a server refuses is left out, or renamed, and stays so for later turns.
+// A refused member of a request is dropped or renamed, for later turns, too.
 func TestRefusedMembers(t *testing.T) {
 	for _, c := range []struct {
 		name, api string
@@ -88,9 +88,9 @@ func TestRefusedMembers(t *testing.T) {
 	}
 }
 
-// A message that is longer than the model takes is made shorter, and not paid for twice. The
-// window is remembered.
-func TestAMessageTooLong(t *testing.T) {
+// A message that is too long for the model is shortened, and not paid for twice. The window is
+// remembered.
+func TestMessageTooLongForModel(t *testing.T) {
 	for name, refused := range map[string]string{
 		"said":        `{"error":{"message":"the input is longer than the context length of the model"}}`,
 		"not said":    `{"error":{"message":"invalid argument"}}`,
@@ -102,7 +102,7 @@ func TestAMessageTooLong(t *testing.T) {
 				status = 413
 			}
 			answers := []exchange{refusal(status, refused), refusal(status, refused), streamed(chat(hi, done))}
-			if name == "not said" { // then one try is worth it
+			if name == "not said" { // then one retry is made
 				answers = answers[1:]
 			}
 			s, known := play(t, answers...), memory{}
@@ -127,9 +127,9 @@ func TestAMessageTooLong(t *testing.T) {
 	}
 }
 
-// A conversation above half the window that a server refuses in words that nobody knows is worth
+// If a server refuses a conversation above half the window with an unknown error, the loop tries
 // one summary.
-func TestAVagueRefusalIsWorthASummary(t *testing.T) {
+func TestVagueRefusalCausesSummary(t *testing.T) {
 	for status, words := range map[int]string{400: "Bad Request", 413: "", 422: "unprocessable"} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			big := calls(`{"index":0,"id":"c1","function":{"name":"notch","arguments":"{\"text\":\"` + strings.Repeat("x ", 12_000) + `\"}"}}`)
@@ -148,8 +148,8 @@ func TestAVagueRefusalIsWorthASummary(t *testing.T) {
 	}
 }
 
-// A server that has read less than it was sent, and does not say so, is told about once.
-func TestASilentCut(t *testing.T) {
+// A server that silently truncates its input is reported once.
+func TestSilentTruncation(t *testing.T) {
 	s := play(t, streamed(chat(hi, fmt.Sprintf(count, 2048), done)))
 	known := memory{}
 	long := strings.Repeat("what was said before ", 3000)
@@ -173,7 +173,7 @@ func TestASilentCut(t *testing.T) {
 	}
 }
 
-// Only a body that ends without its end is broken off. The same text twice is not asked for a
+// Only a body without a proper end counts as broken off. The same text twice is not requested a
 // third time.
 func TestBrokenOffTwice(t *testing.T) {
 	half := `{"choices":[{"index":0,"delta":{"content":"half"},"finish_reason":null}]}`
@@ -190,8 +190,8 @@ func TestBrokenOffTwice(t *testing.T) {
 	}
 }
 
-// What a model thinks before it answers is neither shown nor sent back, whether it ends or not.
-func TestThoughtsStayInside(t *testing.T) {
+// The thoughts of a model before its answer are neither shown nor sent back, complete or not.
+func TestThoughtsAreNotShown(t *testing.T) {
 	say := func(text string) string {
 		data, _ := json.Marshal(text)
 		return `{"choices":[{"index":0,"delta":{"content":` + string(data) + `}}]}`
@@ -230,7 +230,7 @@ func TestThoughtsStayInside(t *testing.T) {
 	}
 }
 
-// TestOllamaWindow checks what Ollama is asked about how much of a question it reads.
+// TestOllamaWindow checks how Ollama is asked for its context window.
 func TestOllamaWindow(t *testing.T) {
 	for _, c := range []struct {
 		name, version, ps, show string

@@ -23,7 +23,7 @@ type modelFunc func(Question) (Answer, error)
 
 func (f modelFunc) Answer(_ context.Context, q Question, _ func(string)) (Answer, error) { return f(q) }
 
-// loopWith returns a loop with the default settings that asks this model.
+// loopWith returns a loop with default settings and this model.
 func loopWith(t *testing.T, model modelFunc) *Loop {
 	t.Helper()
 	attempt := filepath.Join(t.TempDir(), "agent", "turns", "t_1", "1")
@@ -56,7 +56,7 @@ func (r transport) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: r.status, Body: io.NopCloser(strings.NewReader(r.body)), Header: http.Header{}}, nil
 }
 
-// listFrom asks for the list of models, and is answered by r.
+// listFrom requests the list of models; r answers.
 func listFrom(t *testing.T, r transport) error {
 	w := newHTTPClient("", time.Minute)
 	w.client.Transport = r
@@ -64,15 +64,15 @@ func listFrom(t *testing.T, r transport) error {
 	return err
 }
 
-// padded returns a text with spaces behind it, n bytes long.
+// padded returns a text of n bytes, padded with spaces.
 func padded(text string, n int64) string { return text + strings.Repeat(" ", int(n)-len(text)) }
 
-// body returns a body that lacks a part of what it may have.
+// body returns a body with this much of its limits left.
 func body(text string, left int64, lines int) *limitedBody {
 	return &limitedBody{ReadCloser: io.NopCloser(strings.NewReader(text)), left: left, lines: lines, ctx: context.Background(), timer: time.NewTimer(time.Hour), stall: time.Hour}
 }
 
-// folder returns folders whose context has files of these sizes, each a PDF.
+// folder returns folders with PDFs of these sizes in the context.
 func folder(t *testing.T, sizes ...int64) Folders {
 	t.Helper()
 	r := Folders{Context: t.TempDir(), Workdir: t.TempDir()}
@@ -85,7 +85,7 @@ func folder(t *testing.T, sizes ...int64) Folders {
 	return r
 }
 
-// put writes a file that begins with a text and has that size, mostly as a hole.
+// put writes a sparse file of this size that begins with a text.
 func put(t *testing.T, path, text string, size int64) {
 	t.Helper()
 	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Truncate(path, size)); err != nil {
@@ -100,8 +100,8 @@ func TestLimits(t *testing.T) {
 	said := func(text string) modelFunc {
 		return func(Question) (Answer, error) { return Answer{Text: text, Stop: StopEnd}, nil }
 	}
-	// fills reports whether the window has room, by what the loop does when it holds this
-	// many tokens.
+	// fills reports how the loop reacts to a window with this many tokens: whether it warns, and
+	// whether it summarises.
 	fills := func(t *testing.T, window int, tokens int64) (warned, summarised bool) {
 		l := loopWith(t, func(Question) (Answer, error) {
 			summarised = true
@@ -196,7 +196,7 @@ func TestLimits(t *testing.T) {
 			}
 			return ran == n
 		}},
-		{Const: "maxBlanks", Max: 1, Within: func(t *testing.T, n int64) bool { // the second ends the run
+		{Const: "maxBlanks", Max: 1, Within: func(t *testing.T, n int64) bool { // the second one ends the run
 			l := loopWith(t, said(" "))
 			for range n - 1 {
 				l.conversation.answered(Answer{})
@@ -256,7 +256,7 @@ func TestLimits(t *testing.T) {
 			return got == n && err == nil
 		}},
 
-		// What a tool returns.
+		// Results of tools.
 		{Const: "maxResult", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			ran := int64(0)
 			l := loopWith(t, nil)
@@ -305,7 +305,7 @@ func TestLimits(t *testing.T) {
 			return err == nil && got == int(n)
 		}},
 
-		// What the model is shown.
+		// Shown files.
 		{Const: "maxImage", Max: 3_932_160, Within: func(t *testing.T, n int64) bool {
 			r := folder(t)
 			put(t, filepath.Join(r.Workdir, "a.png"), "\x89PNG\x0D\x0A\x1A\x0A", n)
@@ -318,7 +318,7 @@ func TestLimits(t *testing.T) {
 			l := loopWith(t, nil)
 			l.Sight = &Sight{Folders: folder(t, 100), Sees: sees}
 			l.conversation.show([]Shown{{Name: "attachments/000.pdf", InContext: true, Type: "application/pdf", Size: n}})
-			again := strings.Contains(l.visible("model")[0].Text, "it was changed since") // and not: too much is shown
+			again := strings.Contains(l.visible("model")[0].Text, "it was changed since") // not: too many files are shown
 			if (len(shown) == 2) != (err == nil) || again != (err == nil) {
 				t.Errorf("%d bytes in one file: %v; in two: %d are shown; again: %v", n, err, len(shown), again)
 			}
@@ -355,7 +355,7 @@ func TestLimits(t *testing.T) {
 			return err == nil
 		}},
 
-		// What an API sends. A body with the whole limit is refused when its end is read.
+		// Responses of an API. A body of exactly the limit is refused when its end is read.
 		{Const: "maxBody", Max: 64<<20 - 1, Within: func(t *testing.T, n int64) bool {
 			for n, want := range map[int]bool{64 << 20: true, 64<<20 + 1: false} { // of arguments
 				d := deltas{answer: Answer{Calls: []Call{{Name: "a"}}}, args: []*strings.Builder{{}}, index: []int{0}, checked: n - 2}
@@ -382,7 +382,7 @@ func TestLimits(t *testing.T) {
 			return new(httpClient).clean(x(n)) == x(n)
 		}},
 
-		// Pieces of an answer's text: these wait for more.
+		// Pieces of an answer's text. Shorter ones wait for more text.
 		{Const: "maxPiece", Max: 4<<10 - 1, Within: func(t *testing.T, n int64) (waits bool) {
 			synctest.Test(t, func(t *testing.T) {
 				waits = true
@@ -403,7 +403,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// zeros never end.
+// zeros is an endless reader.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }

@@ -14,8 +14,8 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// BenchmarkTenTools is the loop alone in a turn of ten tool calls, each of which
-// does nothing: 11 requests to a server on loopback, 32 steps with their fsyncs.
+// BenchmarkTenTools measures the loop alone in a turn of ten empty tool calls: 11 requests to a
+// server on loopback, 32 steps with their fsyncs.
 func BenchmarkTenTools(b *testing.B) {
 	for _, api := range apis {
 		b.Run(api, func(b *testing.B) {

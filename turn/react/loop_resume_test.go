@@ -16,8 +16,8 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// carver is a model that cuts three notches, one after the other. It learns from the
-// conversation alone which of them exist. It does not cut one that may exist.
+// carver is a model that cuts three notches in sequence. It only knows from the conversation which
+// of them exist, and does not cut one that may exist.
 func carver(q scripted.Request) scripted.Reply {
 	places := []string{"left", "middle", "right"}
 	cut := map[string]bool{}
@@ -42,14 +42,14 @@ func carver(q scripted.Request) scripted.Reply {
 	return scripted.Reply{Text: "Three are cut."}
 }
 
-// TestResume truncates the steps of a run after every line and in the middle of
-// every line, as a kill or a power failure would, and goes on.
+// TestResume truncates the steps of a run after every line and within every line, like a kill or a
+// power failure, and resumes.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	eachAPI(t, func(t *testing.T, api string) {
 		whole := newBench(t, api)
 		whole.server.Script = carver
-		whole.well("Cut three.", "Three are cut.")
+		whole.wantAnswer("Cut three.", "Three are cut.")
 		steps, err := os.ReadFile(filepath.Join(whole.turn, "1", "steps.jsonl"))
 		if err != nil {
 			t.Fatal(err)
@@ -74,8 +74,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// resume goes on from truncated steps, with those notches cut that may be cut
-// according to them. Steps that are complete have the answer.
+// resume continues from truncated steps, with those notches cut that these steps allow. Complete
+// steps have the answer.
 func resume(t *testing.T, api, name string, left []byte, finished bool) {
 	b := newBench(t, api)
 	b.server.Script = carver
@@ -110,11 +110,11 @@ func resume(t *testing.T, api, name string, left []byte, finished bool) {
 	if len(bytes.TrimSpace(left)) > 0 && strings.Contains(string(left), "\n") && !strings.Contains(string(last.Body), "Your work was interrupted here") {
 		t.Errorf("%s: the model did not read that it was interrupted", name)
 	}
-	b.inOrder()
+	b.wantNoRefusals()
 }
 
-// An attempt that died before it had steps of its own hides nothing, and no attempt
-// writes into the steps of another.
+// An attempt that died before it had steps does not hide earlier steps, and no attempt writes into
+// the steps of another.
 func TestResumeOverEmptyAttempts(t *testing.T) {
 	b := newBench(t, "anthropic")
 	b.server.Script = carver
@@ -156,7 +156,7 @@ func TestResumeOverEmptyAttempts(t *testing.T) {
 	}
 }
 
-// The calls of an answer after the interrupted one were not begun.
+// Calls after the interrupted one of an answer were not started.
 func TestResumeBetweenCalls(t *testing.T) {
 	b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -191,11 +191,11 @@ func TestResumeBetweenCalls(t *testing.T) {
 	if want := []string{"notch 1", "Unknown", "Not run"}; !slices.Equal(said, want) {
 		t.Errorf("the model read %q, want %q", said, want)
 	}
-	b.inOrder()
+	b.wantNoRefusals()
 }
 
-// A turn that asked another agent and died before it was suspended has no answer
-// yet. Its question will not be answered any more, and the model reads that.
+// A turn that asked another agent and died before it was suspended has no reply yet. The model is
+// informed that none will come.
 func TestResumeAfterAsk(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api,
@@ -214,6 +214,6 @@ func TestResumeAfterAsk(t *testing.T) {
 		if told := b.asked(2).Last().Text; !strings.Contains(told, "will not be answered any more") {
 			t.Errorf("the model read %q", told)
 		}
-		b.inOrder()
+		b.wantNoRefusals()
 	})
 }

@@ -20,7 +20,7 @@ import (
 
 var apis = []string{"anthropic", "openai"}
 
-// bench is a loop against a scripted service, one attempt after the other.
+// bench runs a loop against a scripted service, one attempt after another.
 type bench struct {
 	t      *testing.T
 	api    string
@@ -109,8 +109,8 @@ func (b *bench) done() turn.Event {
 	return last
 }
 
-// well runs a run that must end with answer.
-func (b *bench) well(message, answer string) {
+// wantAnswer runs an attempt that must end with answer.
+func (b *bench) wantAnswer(message, answer string) {
 	b.t.Helper()
 	if err := b.run(message, false); err != nil {
 		b.t.Fatal(err)
@@ -118,11 +118,11 @@ func (b *bench) well(message, answer string) {
 	if d := b.done(); d.Text != answer || d.Failed || d.Cut != "" {
 		b.t.Errorf("done %+v, want %q", d, answer)
 	}
-	b.inOrder()
+	b.wantNoRefusals()
 }
 
-// inOrder checks that the service found nothing wrong with what it was sent.
-func (b *bench) inOrder() {
+// wantNoRefusals checks that the service accepted all requests.
+func (b *bench) wantNoRefusals() {
 	b.t.Helper()
 	if refused := b.server.Refused(); len(refused) > 0 {
 		b.t.Errorf("the service refused: %q", refused)
@@ -151,7 +151,7 @@ func eachAPI(t *testing.T, f func(t *testing.T, api string)) {
 func TestAnswer(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api, scripted.Reply{Text: "It is green — wirklich grün.", In: 1000, CacheRead: 400, Out: 7})
-		b.well("Is it green?", "It is green — wirklich grün.")
+		b.wantAnswer("Is it green?", "It is green — wirklich grün.")
 		q := b.asked(0)
 		if q.Model != "usual" || q.System != b.System || q.Last().Text != "Is it green?" || !slices.Equal(q.Tools, []string{"notch", "ask"}) {
 			t.Errorf("%+v", q)
@@ -175,7 +175,7 @@ func TestTools(t *testing.T) {
 			scripted.Reply{Text: "I will cut two.", Calls: []scripted.Call{notch("c1", "left"), notch("c2", "right")}},
 			scripted.Reply{Calls: []scripted.Call{notch("c3", "middle")}},
 			scripted.Reply{Text: "Three are cut."})
-		b.well("cut", "Three are cut.")
+		b.wantAnswer("cut", "Three are cut.")
 		if want := []string{`{"at":"left"}`, `{"at":"right"}`, `{"at":"middle"}`}; !slices.Equal(b.notched, want) {
 			t.Errorf("ran %q", b.notched)
 		}
@@ -193,7 +193,7 @@ func TestTools(t *testing.T) {
 	})
 }
 
-// A stream that breaks off anywhere costs a request and nothing else.
+// A stream that breaks off at any point costs one more request and has no other effect.
 func TestCutStreams(t *testing.T) {
 	t.Parallel()
 	eachAPI(t, func(t *testing.T, api string) {
@@ -205,10 +205,10 @@ func TestCutStreams(t *testing.T) {
 				broken.Cut, broken.Midway, broken.Short = &at, cut.Midway, cut.Short
 				script := []scripted.Reply{broken, calls, {Text: "Cut."}}
 				if last := map[string]int{"anthropic": n - 1, "openai": n - 2}[api]; at >= last {
-					script = []scripted.Reply{broken, {Text: "Cut."}} // the stop reason has come: that is an answer
+					script = []scripted.Reply{broken, {Text: "Cut."}} // the stop reason has arrived, so this is an answer
 				}
 				b := newBench(t, api, script...)
-				b.well("cut", "Cut.")
+				b.wantAnswer("cut", "Cut.")
 				if len(b.notched) != 2 {
 					t.Errorf("cut at event %d of %d (%+v): the tool ran %d times", at, n, cut, len(b.notched))
 				}
@@ -217,14 +217,14 @@ func TestCutStreams(t *testing.T) {
 	})
 }
 
-func TestFaultsThatPass(t *testing.T) {
+func TestTemporaryFaults(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api,
 			scripted.Reply{Status: 429, Fault: "slow down", RetryAfter: "0.01"},
 			scripted.Reply{Status: 500, Fault: "oops"},
 			scripted.Reply{Status: 529, Fault: "Overloaded"},
 			scripted.Reply{Text: "here now"})
-		b.well("hello", "here now")
+		b.wantAnswer("hello", "here now")
 		var told []string
 		for _, e := range b.events {
 			if e.Kind == turn.Error {
@@ -237,7 +237,7 @@ func TestFaultsThatPass(t *testing.T) {
 	})
 }
 
-func TestFaultsThatStay(t *testing.T) {
+func TestPermanentFaults(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		reply scripted.Reply
@@ -279,7 +279,7 @@ func TestFaultsThatStay(t *testing.T) {
 	}
 }
 
-func TestSilence(t *testing.T) {
+func TestSilentServer(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		hold := make(chan struct{})
 		defer close(hold)
@@ -289,15 +289,15 @@ func TestSilence(t *testing.T) {
 		} else {
 			b.Model = react.NewChat(b.url+"/v1", scripted.Key, 50*time.Millisecond)
 		}
-		b.well("hello", "at last")
+		b.wantAnswer("hello", "at last")
 		if !strings.Contains(fmt.Sprint(b.events), "stopped sending") {
 			t.Errorf("%+v", b.events)
 		}
 	})
 }
 
-// What models do wrong, and how the run ends.
-func TestBadAnswers(t *testing.T) {
+// TestInvalidAnswers checks how a run ends after each mistake of a model.
+func TestInvalidAnswers(t *testing.T) {
 	same := scripted.Reply{Text: "Again.", Calls: []scripted.Call{notch("", "here")}}
 	for _, c := range []struct {
 		name    string
@@ -350,7 +350,7 @@ func TestBadAnswers(t *testing.T) {
 			}
 			t.Run(c.name+" "+api, func(t *testing.T) {
 				b := newBench(t, api, c.replies...)
-				if api == "anthropic" { // its calls always have ids of their own
+				if api == "anthropic" { // its calls always have ids
 					b.server.Script = numbered(b.server.Script)
 				}
 				if err := b.run("hello", false); err != nil {
@@ -368,18 +368,18 @@ func TestBadAnswers(t *testing.T) {
 				if said := fmt.Sprint(last.Text, last.Results); !strings.Contains(said, c.told) {
 					t.Errorf("the model read %q, want %q", said, c.told)
 				}
-				b.inOrder()
+				b.wantNoRefusals()
 			})
 		}
 	}
 }
 
-// A run that may be silent ends well with an empty answer, and nothing more is asked.
-func TestASilentRun(t *testing.T) {
+// A run that may be silent ends successfully with an empty answer, without another request.
+func TestRunMayBeSilent(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := newBench(t, api, scripted.Reply{Text: "I look.", Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{})
 		b.MayBeSilent = true
-		b.well("hello", "")
+		b.wantAnswer("hello", "")
 		if n := len(b.server.Asked()); n != 2 || b.rests != 1 {
 			t.Errorf("asked %d times, %d rests", n, b.rests)
 		}
@@ -400,7 +400,7 @@ func numbered(script func(scripted.Request) scripted.Reply) func(scripted.Reques
 	}
 }
 
-func TestMostCalls(t *testing.T) {
+func TestMaxCallsOfRun(t *testing.T) {
 	b := newBench(t, "anthropic")
 	b.server.Script = func(q scripted.Request) scripted.Reply {
 		return scripted.Reply{Text: "On.", Calls: []scripted.Call{notch(fmt.Sprintf("c%d", q.Number), strconv.Itoa(q.Number))}}
@@ -417,17 +417,17 @@ func TestMostCalls(t *testing.T) {
 	if !strings.Contains(b.asked(24).Last().Text, "your last answer") || b.rests != 0 {
 		t.Errorf("the model read %q, rests %d", b.asked(24).Last().Text, b.rests)
 	}
-	b.inOrder()
+	b.wantNoRefusals()
 }
 
-// An answer of 5 MB is emitted in pieces, and kept.
+// An answer of 5 MB is emitted in pieces and kept.
 func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	eachAPI(t, func(t *testing.T, api string) {
 		long := strings.Repeat("All work and no play. ", 5<<20/22)
 		b := newBench(t, api, scripted.Reply{Text: long, Piece: 64 << 10, Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: long, Piece: 64 << 10})
 		b.Window = 10 << 20
-		b.well("hello", "") // too long for the last event
+		b.wantAnswer("hello", "") // too long for the last event
 		said := 0
 		for _, e := range b.events {
 			if e.Kind == turn.TextDelta {
@@ -457,7 +457,7 @@ func TestOutlook(t *testing.T) {
 	t.Run("money is short", func(t *testing.T) {
 		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: "ok"})
 		b.outlook = react.Outlook{Low: true, Notes: []string{"2 messages wait."}}
-		b.well("hello", "ok")
+		b.wantAnswer("hello", "ok")
 		if q := b.asked(1); q.Model != "low" || strings.Count(string(q.Body), "2 messages wait.") != 1 || !strings.HasSuffix(b.asked(0).Last().Text, "[2 messages wait.]") {
 			t.Errorf("%s", q.Body)
 		}
@@ -482,7 +482,7 @@ func TestOutlook(t *testing.T) {
 			scripted.Reply{Calls: []scripted.Call{notch("c3", "c")}}, scripted.Reply{Text: "that was it"})
 		b.MaxCalls = 6
 		b.Check = func(context.Context) (react.Outlook, error) { return react.Outlook{Low: len(b.notched) == 3}, nil }
-		b.well("hello", "that was it")
+		b.wantAnswer("hello", "that was it")
 		if body := string(b.asked(3).Body); !strings.Contains(body, "your last answer") {
 			t.Errorf("it was not told: %s", body)
 		}
@@ -503,8 +503,8 @@ func TestOutlook(t *testing.T) {
 	})
 }
 
-// A loop that is stopped in the middle of an answer ends at once, without Done.
-func TestStopped(t *testing.T) {
+// A loop that is stopped during an answer ends at once, without Done.
+func TestStopDuringAnswer(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		hold := make(chan struct{})
 		defer close(hold)
@@ -537,33 +537,33 @@ func TestStopped(t *testing.T) {
 	})
 }
 
-// For models that think, the limit of an answer has another name.
-func TestLimitOfAnAnswer(t *testing.T) {
+// Reasoning models have another name for the limit of an answer.
+func TestNameOfOutputLimit(t *testing.T) {
 	for model, key := range map[string]string{
 		"gpt-4o": "max_tokens", "llama3.1": "max_tokens", "openchat": "max_tokens",
 		"o3-mini": "max_completion_tokens", "gpt-5.2": "max_completion_tokens",
 	} {
 		b := newBench(t, "openai", scripted.Reply{Text: "ok"})
 		b.Names.Usual = model
-		b.well("hello", "ok")
+		b.wantAnswer("hello", "ok")
 		if !strings.Contains(string(b.asked(0).Body), fmt.Sprintf("%q:8192", key)) {
 			t.Errorf("%s: %s", model, b.asked(0).Body)
 		}
 	}
 }
 
-// After ask nothing more needs to be said and Rest is not called: the turn waits.
-func TestAskThenNothing(t *testing.T) {
+// After ask the answer may be empty and Rest is not called: the turn waits.
+func TestAskEndsRun(t *testing.T) {
 	b := newBench(t, "anthropic", scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "ask", Args: "{}"}}}, scripted.Reply{})
-	b.well("hello", "")
+	b.wantAnswer("hello", "")
 	if b.rests != 0 || len(b.server.Asked()) != 2 {
 		t.Errorf("rests %d, asked %d", b.rests, len(b.server.Asked()))
 	}
 
-	// The next attempt goes on with the answer, and has its own number of calls.
+	// The next attempt continues with the reply, and has its own number of calls.
 	b.MaxCalls = 1
 	b.server.Script = scripted.Replies(scripted.Reply{Text: "They say blue."})
-	b.well("You asked @dorlange3120: blue", "They say blue.")
+	b.wantAnswer("You asked @dorlange3120: blue", "They say blue.")
 	q := b.asked(2)
 	if len(q.Messages) != 3 || q.Messages[0].Text != "hello" || !strings.HasPrefix(q.Last().Text, "You asked @dorlange3120") {
 		t.Errorf("%+v", q.Messages)

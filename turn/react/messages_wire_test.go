@@ -12,8 +12,8 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// TestMessagesRequest checks what the Messages API is sent. The texts are what Anthropic's
-// own client (v1.34.0) sent for the same questions.
+// TestMessagesRequest checks the requests to the Messages API. The expected texts were recorded
+// from Anthropic's own client (v1.34.0) for the same questions.
 func TestMessagesRequest(t *testing.T) {
 	var path, body string
 	var header http.Header
@@ -59,9 +59,9 @@ func TestMessagesRequest(t *testing.T) {
 	}
 }
 
-// TestMessagesOfOthers checks that a server may send members of other types than the API
-// promises, where nothing of ours depends on them.
-func TestMessagesOfOthers(t *testing.T) {
+// TestMessagesWithOtherTypes checks that a server may send members of other types than the API
+// documents if we do not use them.
+func TestMessagesWithOtherTypes(t *testing.T) {
 	stream := messages(
 		`{"type":"message_start","message":{"model":7,"usage":{"input_tokens":"ten","output_tokens":3}}}`,
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":null,"input":"x"}}`,

@@ -12,7 +12,7 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// An answer that broke off costs money too, whether or not the API counted it.
+// An answer that broke off is charged, too, whether or not the API counted it.
 func TestBrokenAnswersCost(t *testing.T) {
 	long := strings.Repeat("word ", 600)
 	for api, stream := range map[string]string{
@@ -39,8 +39,8 @@ func TestBrokenAnswersCost(t *testing.T) {
 	}
 }
 
-// Impossible figures are replaced by an estimate.
-func TestAbsurdUsage(t *testing.T) {
+// Impossible token counts are replaced by an estimate.
+func TestImpossibleUsage(t *testing.T) {
 	for _, usage := range []string{`{"prompt_tokens":-5,"completion_tokens":-7}`, `{"prompt_tokens":1000000000000000000,"completion_tokens":3}`} {
 		a := chat(`{"choices":[{"index":0,"delta":{"content":"hi"}}]}`, chatStops, `{"choices":[],"usage":`+usage+`}`, done)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -14,8 +14,8 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// fuzzStream checks that any stream is an answer with a reason why it stopped, or an
-// error, and that the answer holds the text that was passed to say.
+// fuzzStream checks that any stream gives either an answer with a stop reason or an error, and that
+// the answer has exactly the text that was passed to say.
 func fuzzStream(f *testing.F, model func(url string) react.Model, seeds ...string) {
 	body := ""
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,8 +12,8 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// ask puts one question to a server that answers with these streams, one a request.
-// The last stream repeats.
+// ask sends one question to a server that answers with these streams, one for each request. The
+// last stream repeats.
 func ask(t *testing.T, api string, streams ...string) (react.Answer, error) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -58,8 +58,8 @@ func calls(pieces string) string {
 	return `{"choices":[{"index":0,"delta":{"tool_calls":[` + pieces + `]}}]}`
 }
 
-// How servers split tool calls into pieces, in other ways than OpenAI's own does.
-func TestPiecesOfCalls(t *testing.T) {
+// TestToolCallsInPieces checks tool calls that servers split in other ways than OpenAI.
+func TestToolCallsInPieces(t *testing.T) {
 	two := []react.Call{{ID: "a", Name: "read_file", Args: `{"path":"x"}`}, {ID: "b", Name: "list", Args: `{"path":"y"}`}}
 	one := two[:1]
 	nameless := []react.Call{{Name: "read_file", Args: `{"path":"x"}`}, {Name: "list", Args: `{"path":"y"}`}}
@@ -118,7 +118,7 @@ func TestPiecesOfCalls(t *testing.T) {
 	}
 }
 
-// What else real servers send in their streams.
+// TestStreams checks other variants in the streams of real servers.
 func TestStreams(t *testing.T) {
 	const (
 		start = `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":10,"output_tokens":1}}}`
@@ -162,9 +162,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// After an error that stays no further request is made, even if it comes in the
-// middle of a stream.
-func TestErrorInTheMiddleThatStays(t *testing.T) {
+// After a permanent error no further request is made, even if it occurs in the middle of a stream.
+func TestPermanentErrorInStream(t *testing.T) {
 	const start = `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":10,"output_tokens":1}}}`
 	for _, c := range []struct{ api, stream, want string }{
 		{"anthropic", messages(start, `{"type":"error","error":{"type":"invalid_request_error","message":"no such thing"}}`), "no such thing"},
@@ -195,7 +194,7 @@ func TestErrorInTheMiddleThatStays(t *testing.T) {
 }
 
 // The last call of a truncated answer keeps its incomplete arguments.
-func TestCutCall(t *testing.T) {
+func TestTruncatedCall(t *testing.T) {
 	for api, stream := range map[string]string{
 		"openai": chat(calls(`{"index":0,"id":"a","function":{"name":"read_file","arguments":""}}`), `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, done),
 		"anthropic": messages(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"read_file","input":{}}}`,
@@ -208,8 +207,8 @@ func TestCutCall(t *testing.T) {
 	}
 }
 
-// Servers other than Anthropic's may send a call's whole input at its beginning.
-func TestInputAtOnce(t *testing.T) {
+// Compatible servers may send the whole input of a call at its beginning.
+func TestCallInputAtBeginning(t *testing.T) {
 	a, err := ask(t, "anthropic", messages(
 		`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"read_file","input":{"path":"x"}}}`,
 		`{"type":"content_block_stop","index":0}`,

@@ -8,8 +8,7 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// Check is called before each request, also before a repeated one and before one
-// after a summary.
+// Check is called before each request, including a retry and a request after a summary.
 func TestCheckBeforeEachRequest(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		for name, replies := range map[string][]scripted.Reply{

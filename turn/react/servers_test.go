@@ -15,7 +15,7 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// exchange is one request to a server and what it answers.
+// exchange is one request to a server and its response.
 type exchange struct {
 	status int
 	header map[string]string
@@ -26,7 +26,7 @@ func streamed(body string) exchange { return exchange{body: body} }
 
 func refusal(status int, body string) exchange { return exchange{status: status, body: body} }
 
-// server plays exchanges in order; the last one repeats. It keeps the requests.
+// server plays exchanges in order and repeats the last one. It records the requests.
 type server struct {
 	url string
 
@@ -69,10 +69,10 @@ func (s *server) model(api string) react.Model {
 	return react.NewChat(s.url+"/v1", "sk-wire", 30*time.Second)
 }
 
-// What servers send that call themselves compatible: a text, a call, two calls at once, and the
-// end, each in its own way. The streams are written after their documentation and public
-// reports.
-func TestServers(t *testing.T) {
+// TestCompatibleServers checks the responses of servers that call themselves compatible: a text, a
+// call, two calls at once, and the end, in the form of each server. The streams follow their
+// documentation and public reports.
+func TestCompatibleServers(t *testing.T) {
 	const readX, listY = `{"path":"x"}`, `{"path":"y"}`
 	for _, c := range []struct {
 		server, api  string
@@ -179,7 +179,8 @@ func TestServers(t *testing.T) {
 			if len(a.Calls) != 1 || a.Stop != react.StopTools || a.Calls[0].Name != "read_file" || strings.ReplaceAll(a.Calls[0].Args, " ", "") != readX {
 				t.Fatalf("a call: %+v", a)
 			}
-			// What came with the call goes back with it, to this model at this address alone.
+			// The extra members of a call are sent back with it, only to this model at this
+			// address.
 			s := play(t, streamed(c.tool), streamed(c.text))
 			first, err := s.model(c.api).Answer(t.Context(), q, func(string) {})
 			if err != nil {
@@ -207,7 +208,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// How servers refuse: what is to be done about it is the same, whatever the form.
+// TestRefusalsOfServers checks that the reaction to a refusal does not depend on its format.
 func TestRefusalsOfServers(t *testing.T) {
 	const limit, overload, login, long, stays = "limit", "overload", "login", "too long", "stays"
 	soon := func(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

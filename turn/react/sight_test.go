@@ -18,7 +18,7 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// Files that the tests show, as programs make them.
+// Sample files as written by real programs.
 var (
 	samplePNG  = encoded(func(b *bytes.Buffer, m image.Image) error { return png.Encode(b, m) })
 	sampleJPEG = encoded(func(b *bytes.Buffer, m image.Image) error { return jpeg.Encode(b, m, nil) })
@@ -35,8 +35,8 @@ func encoded(encode func(*bytes.Buffer, image.Image) error) []byte {
 	return b.Bytes()
 }
 
-// sight gives the loop folders with these files, by name below its context box.
-func (b *bench) sight(files map[string][]byte, sees ...string) (context string) {
+// withFiles sets the loop's folders to new ones with these files, by name below the context folder.
+func (b *bench) withFiles(files map[string][]byte, sees ...string) (context string) {
 	b.t.Helper()
 	base := b.t.TempDir()
 	context = filepath.Join(base, "context")
@@ -82,9 +82,9 @@ func (b *bench) request(n int) scripted.Request {
 	return asked[n]
 }
 
-// Pictures and PDFs that came with the message are shown with it, whatever their names and
-// types claim, and each other picture is named with the reason. The steps hold no bytes.
-func TestTheModelSeesWhatCame(t *testing.T) {
+// Received pictures and PDFs are shown with the message, regardless of their names and types. Any
+// other picture is named with the reason. The steps contain no file bytes.
+func TestModelSeesReceivedPictures(t *testing.T) {
 	for _, api := range apis {
 		t.Run(api, func(t *testing.T) {
 			b := newBench(t, api, scripted.Reply{Text: "I see."})
@@ -92,7 +92,7 @@ func TestTheModelSeesWhatCame(t *testing.T) {
 			if api == "openai" {
 				sees = sees[:1]
 			}
-			b.sight(map[string][]byte{
+			b.withFiles(map[string][]byte{
 				"attachments/1.png": samplePNG, "attachments/2.txt": sampleJPEG, "attachments/3.gif": sampleGIF, "attachments/4.webp": sampleWebP,
 				"attachments/5.pdf": samplePDF, "attachments/6.png": []byte("no picture"), "attachments/7.heic": []byte("\x00\x00\x00\x18ftypheic"),
 				"attachments/8.csv": []byte("a,b"), "attachments/9.png": append(bytes.Clone(samplePNG), make([]byte, 4<<20)...),
@@ -134,8 +134,8 @@ func TestTheModelSeesWhatCame(t *testing.T) {
 	}
 }
 
-// The wire is what the APIs document.
-func TestShownOnTheWire(t *testing.T) {
+// The requests follow the documentation of the APIs.
+func TestPicturesOnTheWire(t *testing.T) {
 	for api, want := range map[string][]string{
 		"anthropic": {
 			`{"type":"text","text":"attachments/a.png (image/png):"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"%s"}}`,
@@ -144,7 +144,7 @@ func TestShownOnTheWire(t *testing.T) {
 		"openai": {`[{"type":"text","text":"attachments/a.png (image/png):"},{"type":"image_url","image_url":{"url":"data:image/png;base64,%s"}},{"type":"text","text":"look`},
 	} {
 		b := newBench(t, api, scripted.Reply{Text: "I see."})
-		b.sight(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.pdf": samplePDF}, react.Image, map[string]string{"anthropic": react.PDF}[api])
+		b.withFiles(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.pdf": samplePDF}, react.Image, map[string]string{"anthropic": react.PDF}[api])
 		if err := b.run("look", true); err != nil {
 			t.Fatal(err)
 		}
@@ -157,13 +157,13 @@ func TestShownOnTheWire(t *testing.T) {
 	}
 }
 
-// A provider that refuses the request with pictures is asked once more without them, and the
-// turn goes on. So does the attempt after it.
-func TestARefusedPictureIsLeftOut(t *testing.T) {
+// If a provider refuses a request with pictures, it gets one more without them and the turn
+// continues. So does the next attempt.
+func TestRefusedPictureIsLeftOut(t *testing.T) {
 	for _, api := range apis {
 		for status, fault := range map[int]string{400: "Could not process image", 404: "No endpoints found that support image input", 413: "request too large", 422: "unknown part"} {
 			b := newBench(t, api, scripted.Reply{Status: status, Fault: fault}, scripted.Reply{Text: "Without it."})
-			b.sight(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
+			b.withFiles(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
 			if err := b.run("look", true); err != nil {
 				t.Fatalf("%s, %d: %v", api, status, err)
 			}
@@ -173,23 +173,23 @@ func TestARefusedPictureIsLeftOut(t *testing.T) {
 			}
 		}
 		b := newBench(t, api, scripted.Reply{Status: 400, Fault: "you are wrong"}, scripted.Reply{Status: 400, Fault: "you are wrong"})
-		b.sight(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
+		b.withFiles(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
 		if err := b.run("look", true); err == nil || len(b.server.Asked()) != 2 {
 			t.Errorf("%s: %v after %d requests: want a failure after two", api, err, len(b.server.Asked()))
 		}
 	}
 }
 
-// read_file shows a picture of any folder, in the message that holds the result. One that the
-// model cannot see is an error that says so, and one that was changed is not shown again.
-func TestReadFileShowsAPicture(t *testing.T) {
+// read_file shows a picture from any folder in the message with the result. A picture that the
+// model cannot see is an error, and a changed one is not shown again.
+func TestReadFileShowsPicture(t *testing.T) {
 	for _, api := range apis {
 		for _, sees := range []string{react.Image, ""} {
 			b := newBench(t, api,
 				scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "read_file", Args: `{"path":"plot.png"}`}, {ID: "c2", Name: "notch", Args: `{"at":"1"}`}}},
 				scripted.Reply{Calls: []scripted.Call{{ID: "c3", Name: "notch", Args: `{"at":"2"}`}}},
 				scripted.Reply{Text: "Seen."})
-			b.sight(nil, sees)
+			b.withFiles(nil, sees)
 			plot := filepath.Join(b.Sight.Folders.Workdir, "plot.png")
 			if err := os.WriteFile(plot, samplePNG, 0o600); err != nil {
 				t.Fatal(err)
@@ -226,16 +226,16 @@ func TestReadFileShowsAPicture(t *testing.T) {
 	}
 }
 
-// A retry shows what the attempt before did, from its own context box; a file that is not
-// there any more is named. The cheaper model that cannot see is told so.
-func TestWhatWasShownSurvivesARetry(t *testing.T) {
+// A retry shows the same files as the previous attempt, from its own context folder, and names a
+// missing one. The cheaper model without image support is informed.
+func TestRetryShowsSamePictures(t *testing.T) {
 	for _, api := range apis {
 		b := newBench(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at":"1"}`}}}, scripted.Reply{Status: 401, Fault: "no"}, scripted.Reply{Text: "Done."})
-		b.sight(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.gif": sampleGIF}, react.Image)
+		b.withFiles(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.gif": sampleGIF}, react.Image)
 		if err := b.run("look", true); err == nil {
 			t.Fatal("the first attempt did not fail")
 		}
-		b.sight(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
+		b.withFiles(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
 		if err := b.run("look", true); err != nil {
 			t.Fatal(err)
 		}
@@ -252,11 +252,10 @@ func TestWhatWasShownSurvivesARetry(t *testing.T) {
 	}
 }
 
-// What is shown counts towards the window and the cost by what it takes there, and not by
-// its bytes.
-func TestWhatIsShownCounts(t *testing.T) {
+// Shown files count towards the window and the cost by their tokens, not by their bytes.
+func TestPicturesCountAsTokens(t *testing.T) {
 	b := newBench(t, "anthropic", scripted.Reply{Text: "I see.", In: -1, Out: 5})
-	b.sight(map[string][]byte{"attachments/a.png": append(bytes.Clone(samplePNG), make([]byte, 3<<20)...)}, react.Image)
+	b.withFiles(map[string][]byte{"attachments/a.png": append(bytes.Clone(samplePNG), make([]byte, 3<<20)...)}, react.Image)
 	if err := b.run("look", true); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +269,7 @@ func TestWhatIsShownCounts(t *testing.T) {
 	for i := range 8 {
 		files[fmt.Sprintf("attachments/%d.png", i)] = samplePNG
 	}
-	full.sight(files, react.Image)
+	full.withFiles(files, react.Image)
 	if err := full.run("look", true); err != nil {
 		t.Fatal(err)
 	}
@@ -284,8 +283,8 @@ func TestWhatIsShownCounts(t *testing.T) {
 	}
 }
 
-// Of very many files as many are shown as a request takes.
-func TestShownIsBounded(t *testing.T) {
+// Of very many files, only as many are shown as fit in a request.
+func TestShownFilesAreLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "anthropic", scripted.Reply{Text: "I see."})
 	files := map[string][]byte{}
@@ -293,7 +292,7 @@ func TestShownIsBounded(t *testing.T) {
 		files[fmt.Sprintf("attachments/%02d.png", i)] = append(bytes.Clone(samplePNG), make([]byte, 2<<20)...)
 	}
 	files["attachments/long.pdf"] = append(bytes.Clone(samplePDF), bytes.Repeat([]byte("4 0 obj<</Type/Page>>endobj\n"), 200)...)
-	b.sight(files, react.Image, react.PDF)
+	b.withFiles(files, react.Image, react.PDF)
 	b.Window = 1_000_000
 	if err := b.run("look", true); err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A tool that suspends knows the id of its report when it starts. If it fails, nothing is
-// waited for.
-func TestAToolThatSuspends(t *testing.T) {
+// A suspending tool gets the id of its report when it starts. If it fails, the pending report is
+// withdrawn.
+func TestToolSuspends(t *testing.T) {
 	var did []string
 	pauses := Pauses{
 		Await: func(_ context.Context, what, text string, peers []string, d time.Duration) (string, error) {
