@@ -29,7 +29,7 @@ func TestWhateverAnAgentDoes(t *testing.T) {
 	}{
 		"prints nothing":             {does: "exit 0", outcome: state.Failed, says: "Inference failed. the agent ended without an answer"},
 		"prints blanks":              {does: `printf ' \n\t\n'`, outcome: state.Failed, says: "Inference failed. the agent ended without an answer"},
-		"prints a flood":             {does: "head -c " + flood + " /dev/zero | tr '\\0' x", outcome: state.Partial, says: "the answer is truncated at 16777216 bytes of " + flood},
+		"prints a flood":             {does: "head -c " + flood + " /dev/zero | tr '\\0' x", outcome: state.Partial, says: "the answer is truncated at 16777216 of " + flood},
 		"prints a flood in one line": {does: "head -c " + flood + " /dev/zero | tr '\\0' x", claude: true, outcome: state.Failed, says: "the agent's stream ended without a result"},
 		"prints binary":              {does: "head -c 100000 /dev/urandom; echo; echo END", outcome: state.Success, says: "END"},
 		"prints NUL":                 {does: `printf 'a\000b\033[2Jc'`, outcome: state.Success, says: "ab[2Jc"},

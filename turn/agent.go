@@ -65,7 +65,7 @@ func agentFor(runner string) (agent, string, error) {
 	case ACP:
 		return acpAgent(), "", nil
 	}
-	return agent{}, "", fmt.Errorf("turn.runner %q starts no program: use exec, claude, codex, gemini, acp or api", runner)
+	return agent{}, "", fmt.Errorf("unknown turn.runner %q: use exec, claude, codex, gemini, acp or api", runner)
 }
 
 // execAgent runs any program.

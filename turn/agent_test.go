@@ -303,7 +303,7 @@ func TestDoneBeforeText(t *testing.T) {
 	for _, c := range []struct{ done, fault, want, reason string }{
 		{"the answer", "", "the answer", ""},
 		{"", "", "after the tool", ""},
-		{"the answer", "no such file", "before itafter the tool", "the command cannot be started: no such file"},
+		{"the answer", "no such file", "before itafter the tool", "cannot start the command: no such file"},
 	} {
 		config := Config{}.withDefaults()
 		s := &supervisor{config: config, process: &process{}, output: newOutput(config, Attempt{Dir: t.TempDir()}, agent{}, nil)}

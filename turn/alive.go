@@ -125,7 +125,7 @@ func lockAlive(dir string) (*os.File, error) {
 		err = ErrHeld
 	}
 	if err == nil && recorded(dir) {
-		err = errors.New("the attempt was started already")
+		err = errors.New("an agent has already been started")
 	}
 	if err != nil {
 		f.Close()

@@ -65,7 +65,7 @@ func (b Boxes) Prepare(dir string) error {
 		return fmt.Errorf("prepare %s: %w", dir, ErrHeld)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, aliveName)); err == nil {
-		return fmt.Errorf("prepare %s: the attempt was started already", dir)
+		return fmt.Errorf("prepare %s: an agent has already been started", dir)
 	}
 	if err := osfile.RemoveAll(dir); err != nil {
 		return fmt.Errorf("prepare attempt: %w", err)
@@ -107,7 +107,7 @@ func (b Boxes) fillContext(dir string, leftOut []string) error {
 		leftOut = append(leftOut, more...)
 	}
 	if len(leftOut) > 0 {
-		text := "Not copied from the earlier output box:\n" + strings.Join(leftOut, "\n") + "\n"
+		text := "Not copied from the earlier output folder:\n" + strings.Join(leftOut, "\n") + "\n"
 		if err := writeInto(root, LeftOutName, strings.NewReader(text), 0o400); err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func roomForCopies() copyRoom { return maxCopied }
 // take reserves room for a file of this size. It returns an error if the file does not fit.
 func (c *copyRoom) take(size int64) error {
 	if size > int64(*c) {
-		return fmt.Errorf("it has %d bytes, and %d MiB are copied in all", size, maxCopied>>20)
+		return fmt.Errorf("%d bytes exceed the total limit of %d MiB", size, maxCopied>>20)
 	}
 	*c -= copyRoom(size)
 	return nil
@@ -172,7 +172,7 @@ func copyOutput(from, to, name string, mode fs.FileMode) (leftOut []string, err 
 	for _, n := range names {
 		f, err := openOutputFile(from, n)
 		if err != nil { // its mode forbids it, or it changed since it was listed
-			leftOut = append(leftOut, fmt.Sprintf("output: %q cannot be opened", n))
+			leftOut = append(leftOut, fmt.Sprintf("output: cannot open %q", n))
 			continue
 		}
 		info, err := f.Stat()

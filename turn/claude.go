@@ -169,7 +169,7 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 			events := []Event{{Kind: SessionStart, Session: l.Session, Model: l.Model}}
 			for _, s := range l.Servers {
 				if s.Name == ToolServerName && s.Status == "failed" {
-					events = append(events, Event{Kind: Error, Text: "our tools are missing: the server " + ToolServerName + " did not start"})
+					events = append(events, Event{Kind: Error, Text: "the MCP server " + ToolServerName + " did not start: its tools are missing"})
 				}
 			}
 			return events

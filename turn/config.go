@@ -38,7 +38,7 @@ const (
 var ErrStopped = errors.New("stopped")
 
 // ErrHeld is returned by Prepare and Run if an agent of this attempt still lives.
-var ErrHeld = errors.New("an agent of this attempt still lives")
+var ErrHeld = errors.New("an agent of this attempt is still running")
 
 // Config describes how to run the agent. It is the same for every attempt.
 type Config struct {

@@ -101,8 +101,8 @@ func TestTheEarlierDeadline(t *testing.T) {
 		{"both at once", 8 * time.Minute, false, false, 10 * time.Minute, "ran longer than 10m0s"},
 		{"the end comes first", 9 * time.Minute, false, false, 10 * time.Minute, "ran longer than 10m0s"},
 		{"a tool may be silent", time.Minute, false, true, 10 * time.Minute, "ran longer than 10m0s"},
-		{"lingering ends first", time.Minute, true, false, 6 * time.Minute, "lingered after it was done"},
-		{"the end comes before that of lingering", 6 * time.Minute, true, false, 10 * time.Minute, "lingered after it was done"},
+		{"lingering ends first", time.Minute, true, false, 6 * time.Minute, "lingered after its answer"},
+		{"the end comes before that of lingering", 6 * time.Minute, true, false, 10 * time.Minute, "lingered after its answer"},
 	} {
 		d := newDeadlines(c, begin)
 		d.lastOutput, d.doneAt = begin.Add(test.at), begin.Add(test.at)

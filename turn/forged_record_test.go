@@ -251,7 +251,7 @@ func TestNoAgentWithoutARunner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err == nil || !strings.Contains(string(said), "the runner is gone") {
+	if err := cmd.Wait(); err == nil || !strings.Contains(string(said), "the runner has ended") {
 		t.Errorf("%v: %s", err, said)
 	}
 }

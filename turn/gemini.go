@@ -105,7 +105,7 @@ func geminiEvents(line []byte, l geminiLine) []Event {
 		if l.Status != "success" {
 			e.Failed, e.Text = true, errorText(l.Error)
 			if e.Text == "" {
-				e.Text = "the result says " + l.Status
+				e.Text = "result status " + l.Status
 			}
 		}
 		return []Event{e}

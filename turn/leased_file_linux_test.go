@@ -28,7 +28,7 @@ func TestAFileThatCannotBeCopied(t *testing.T) {
 	if err := (Boxes{Earlier: before}).Prepare(dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, dir, "context", LeftOutName); !strings.Contains(got, `output: "held.txt" cannot be opened`) {
+	if got := read(t, dir, "context", LeftOutName); !strings.Contains(got, `output: cannot open "held.txt"`) {
 		t.Errorf("left out: %q", got)
 	}
 }

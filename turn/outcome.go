@@ -40,7 +40,7 @@ func (s *supervisor) outcome() (Result, error) {
 	s.requireAnswer(&res)
 	s.classifyFailure(&res)
 	if s.process.abandoned {
-		res.Notes = append(res.Notes, "a process that the agent started left its group and was abandoned")
+		res.Notes = append(res.Notes, "a process of the agent left its process group and may still run")
 	}
 	return res, nil
 }
@@ -121,12 +121,12 @@ func (s *supervisor) decideStatus(res *Result, fault string) {
 	done := s.output.done
 	switch {
 	case fault != "":
-		res.Status, res.Reason = Failed, "the command cannot be started: "+fault
+		res.Status, res.Reason = Failed, "cannot start the command: "+fault
 		res.Outage = &Outage{Kind: state.Obstacle, Reason: res.Reason}
 	case done != nil && done.Failed:
 		res.Status, res.Reason = Failed, plain.Cut(clean(done.Text), maxReason)
 		if res.Reason == "" {
-			res.Reason = "the agent reported a failure without a reason"
+			res.Reason = "the agent failed without a reason"
 		}
 	case done != nil && done.Cut != "":
 		res.Status, res.Reason = Partial, plain.Cut(clean(done.Cut), maxReason)
@@ -182,7 +182,7 @@ func (s *supervisor) takeAnswer(res *Result) {
 	case why != nil:
 		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is truncated: %v", why)
 	default:
-		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is truncated at %d bytes of %d", s.config.MaxOutput, o.answer.n)
+		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is truncated at %d of %d bytes", s.config.MaxOutput, o.answer.n)
 	}
 }
 
@@ -203,7 +203,7 @@ func (s *supervisor) requireAnswer(res *Result) {
 		return
 	}
 	if len(res.Output) > 0 {
-		res.Status, res.Reason = Partial, "the agent left files but no answer"
+		res.Status, res.Reason = Partial, "the agent wrote files but no answer"
 		return
 	}
 	if res.Status == Success && s.attempt.MayBeSilent {

@@ -54,7 +54,7 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 		if !errors.Is(err, ErrStopped) {
 			return Result{}, err
 		}
-		return Result{Status: Canceled, Reason: "stopped before it began", Exit: ExitStopped, ExitCode: -1}, nil
+		return Result{Status: Canceled, Reason: "stopped before the agent started", Exit: ExitStopped, ExitCode: -1}, nil
 	}
 	if a.Session != "" && !validSession(a.Session) {
 		a.Session = ""
@@ -73,7 +73,7 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 	}()
 	if c.MCP {
 		if a.offered, err = c.toolServer(env).offer(c.Runner, &a, env); err != nil {
-			missing = fmt.Sprintf("the agent has our commands, and not our tools: %v", err)
+			missing = fmt.Sprintf("the agent has the agentstateloop commands but not the MCP tools: %v", err)
 		}
 	}
 	argv := kind.argv(command, a)
@@ -244,7 +244,7 @@ func Main(args []string) error {
 		return fmt.Errorf("%s: %w", attemptCommand, err)
 	}
 	if _, err := recorded.Read(make([]byte, 1)); err != nil {
-		return fmt.Errorf("%s: the runner is gone: %w", attemptCommand, err)
+		return fmt.Errorf("%s: the runner has ended: %w", attemptCommand, err)
 	}
 	defaultActions()
 	err := unix.Exec(args[0], args[1:], os.Environ())

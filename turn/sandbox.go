@@ -40,11 +40,11 @@ func (c Config) entered(ctx context.Context, a Attempt, program string, argv []s
 func (c Config) enter(ctx context.Context, a Attempt, program string, argv []string, env map[string]string, host *ACPSettings) ([]string, error) {
 	way, err := box.Bubblewrap(ctx, c.Self)
 	if err != nil {
-		return nil, fmt.Errorf("the agent was not started, because it must run in a box: %w; %s; or change sandbox in [turn]", err, box.Advice(err))
+		return nil, fmt.Errorf("agent not started: no sandbox available: %w; %s; or change sandbox in [turn]", err, box.Advice(err))
 	}
 	b, err := c.boxOf(a, program, env)
 	if err != nil {
-		return nil, fmt.Errorf("the agent was not started, because its box cannot be made: %w", err)
+		return nil, fmt.Errorf("agent not started: cannot create its sandbox: %w", err)
 	}
 	inside := append([]string{inBox(b, program)}, argv[1:]...)
 	if host != nil {
@@ -52,7 +52,7 @@ func (c Config) enter(ctx context.Context, a Attempt, program string, argv []str
 	}
 	entered, err := b.Argv(way, inside)
 	if err != nil {
-		return nil, fmt.Errorf("the agent was not started, because its box cannot be made: %w", err)
+		return nil, fmt.Errorf("agent not started: cannot create its sandbox: %w", err)
 	}
 	return entered, nil
 }

@@ -84,14 +84,14 @@ func TestWhatIsGranted(t *testing.T) {
 	b.run().check(t, Success, ExitClean, "grantedwrote", "")
 	b = boxed(t, `echo never`)
 	b.Box.Write = []string{filepath.Join(folder, "nowhere")}
-	b.run().check(t, Failed, ExitError, "", "its box cannot be made")
+	b.run().check(t, Failed, ExitError, "", "cannot create its sandbox")
 }
 
 // Where no box can be made, nothing is started.
 func TestWithoutABoxNothingRuns(t *testing.T) {
 	b := newBench(t, `echo never >ran; echo never`)
 	b.Box, b.Self = &Sandbox{}, writeScript(t, t.TempDir(), "self", "exit 1\n")
-	b.run().check(t, Failed, ExitError, "", "must run in a box")
+	b.run().check(t, Failed, ExitError, "", "no sandbox available")
 	if _, err := os.Stat(filepath.Join(b.Workdir, "ran")); err == nil {
 		t.Error("it ran without a box")
 	}
@@ -111,7 +111,7 @@ echo kept >kept`, outside, writeScript(t, t.TempDir(), "secret", "hunter2")))
 		t.Error("it ran elsewhere")
 	}
 	b.Self = writeScript(t, t.TempDir(), "self", "exit 1\n")
-	if _, err := b.AskVersion(t.Context()); err == nil || !strings.Contains(err.Error(), "must run in a box") {
+	if _, err := b.AskVersion(t.Context()); err == nil || !strings.Contains(err.Error(), "no sandbox available") {
 		t.Errorf("without a box: %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func readLines(r io.Reader, parse parser, emit func(Event)) {
 	flush := func() {
 		switch {
 		case size > maxLine:
-			emit(Event{Kind: Error, Text: fmt.Sprintf("the agent printed a line of %d bytes, which was skipped", size)})
+			emit(Event{Kind: Error, Text: fmt.Sprintf("skipped an output line of %d bytes: the limit is %d", size, maxLine)})
 		case len(bytes.TrimSpace(line)) > 0:
 			for _, e := range parse(bytes.TrimSpace(line)) {
 				emit(e)

@@ -288,7 +288,7 @@ func (d *deadlines) afterDone() (time.Time, ending) {
 	if d.wall.Before(at) {
 		at = d.wall
 	}
-	return at, ending{ExitIdle, Success, "lingered after it was done"}
+	return at, ending{ExitIdle, Success, "lingered after its answer"}
 }
 
 // settled returns when the answer of a done agent counts, unless the agent resumes work first.

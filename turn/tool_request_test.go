@@ -17,7 +17,7 @@ func TestQuestion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `May the agent change a file (edit)? It says:
+	want := `May the agent change a file (edit)? Its request:
 
     "a \u202egpj.exe\nand **bold**"
 

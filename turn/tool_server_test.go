@@ -154,7 +154,7 @@ func TestGeminiWithoutTheServer(t *testing.T) {
 		b, _ := geminiBench(t, settings)
 		res := b.run()
 		res.check(t, Success, ExitClean, "yes", "")
-		if !strings.Contains(strings.Join(res.Notes, "\n"), "the agent has our commands, and not our tools") {
+		if !strings.Contains(strings.Join(res.Notes, "\n"), "the agent has the agentstateloop commands but not the MCP tools") {
 			t.Errorf("%s: the notes are %q", settings, res.Notes)
 		}
 		if _, err := os.Stat(filepath.Join(b.Workdir, "settings")); err == nil {

@@ -53,7 +53,7 @@ func (c Config) AskVersion(ctx context.Context) (string, error) {
 	out, err := capture.Run(ctx, cmd, capture.Limits{Stdout: maxVersion, Stderr: maxVersion})
 	switch {
 	case errors.Is(err, capture.ErrTooMuch):
-		return "", fmt.Errorf("%s --version: printed more than %d bytes, which is not a version, so it was stopped", program, maxVersion)
+		return "", fmt.Errorf("%s --version: output exceeds %d bytes", program, maxVersion)
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s --version: %w", program, context.Cause(ctx))
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):

@@ -60,7 +60,7 @@ func TestAskVersionWithoutEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := Config{Runner: Codex, Workdir: bin, Self: "/usr/bin/x", Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}}
-		if _, err := c.AskVersion(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 65536 bytes") {
+		if _, err := c.AskVersion(t.Context()); err == nil || !strings.Contains(err.Error(), "exceeds 65536 bytes") {
 			t.Errorf("%s: %v", script, err)
 		}
 	}

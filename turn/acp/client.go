@@ -225,7 +225,7 @@ func (c *client) call(ctx context.Context, method string, params any, within tim
 			}
 			c.cancel()
 		case <-late:
-			return nil, fmt.Errorf("the agent has not answered %s within %v", method, within)
+			return nil, fmt.Errorf("the agent did not answer %s within %v", method, within)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func (c *client) cancel() {
 func (c *client) take(ctx context.Context, m message) {
 	switch {
 	case m.fat > 0:
-		c.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("the agent sent a message of %d bytes, which was skipped", m.fat)})
+		c.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("skipped a message of %d bytes: the limit is %d", m.fat, maxMessage)})
 	case m.raw != nil:
 		c.unknown(string(m.raw))
 	case m.Method == "session/update":
@@ -255,7 +255,7 @@ func (c *client) take(ctx context.Context, m message) {
 		c.refuse(m, &Fault{Code: codeNoMethod, Message: "method not found: " + plain.Line(plain.Cut(m.Method, 100))})
 		c.unknown("request " + m.Method)
 	case m.isResponse() || m.Error != nil:
-		c.unknown("an answer to a request that was not made: " + string(m.ID))
+		c.unknown("answer to an unknown request: " + string(m.ID))
 	default:
 		c.unknown("notification " + m.Method)
 	}

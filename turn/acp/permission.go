@@ -54,7 +54,7 @@ func choose(options []option, kinds ...string) (string, bool) {
 func (c *client) permit(ctx context.Context, params json.RawMessage) outcome {
 	said, options, ok := parseRequest(params)
 	if !ok {
-		c.unknown("a request for permission: " + string(params))
+		c.unknown("invalid request for permission: " + string(params))
 		return cancelledOutcome()
 	}
 	c.said.broken = true
@@ -154,7 +154,7 @@ func (c *client) ask(ctx context.Context, r call, options []option) outcome {
 		id, err = c.Ask(ctx, text) // an error with an id concerns the mail, which is sent later
 	}
 	if id == "" {
-		c.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("the agent asked for permission (%s), and the operator was not asked: %v", r.kind(), err)})
+		c.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("cannot ask the operator for permission (%s): %v", r.kind(), err)})
 		return c.reject(r, options, turn.PermissionRefused)
 	}
 	c.asked = id

@@ -221,7 +221,7 @@ func TestOperatorIsAsked(t *testing.T) {
 					return "q1", errors.New("the mail is sent later")
 				}
 			})
-			if len(asked) != 1 || !strings.HasPrefix(asked[0], "May the agent run a command (execute)? It says:\n\n    ls\n") {
+			if len(asked) != 1 || !strings.HasPrefix(asked[0], "May the agent run a command (execute)? Its request:\n\n    ls\n") {
 				t.Errorf("asked %q", asked)
 			}
 			if d := p.done(t); d.Failed || d.Cut != "" {
@@ -244,7 +244,7 @@ func TestOperatorCannotBeAsked(t *testing.T) {
 		s.Grants.Ask = true
 		s.Ask = func(context.Context, string) (string, error) { return "", errors.New("no mail") }
 	})
-	if p.decisions()[0] != "execute refused" || !strings.Contains(p.texts(turn.Error), "the operator was not asked: no mail") || strings.Contains(p.wire, "session/cancel") {
+	if p.decisions()[0] != "execute refused" || !strings.Contains(p.texts(turn.Error), "cannot ask the operator for permission (execute): no mail") || strings.Contains(p.wire, "session/cancel") {
 		t.Errorf("%+v", p.events)
 	}
 }

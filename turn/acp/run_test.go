@@ -282,12 +282,12 @@ func TestBadAgents(t *testing.T) {
 		"closes its output": {turn.Failed, "", "it closed its output"},
 		"hangs":             {turn.TimedOut, "", "printed nothing for 1.5s"},
 		"hangs at new":      {turn.TimedOut, "", "printed nothing for 1.5s"},
-		"another version":   {turn.Failed, "", "it speaks version 9 of the protocol, and we speak version 1"},
+		"another version":   {turn.Failed, "", "unsupported protocol version 9, expected 1"},
 		"rate limit":        {turn.Failed, "", "Internal error: 429 too many requests"},
 		"flood":             {turn.Success, strings.Repeat("xy", 20000), ""},
 		"long lines":        {turn.Success, "well", ""},
 		"asks much":         {turn.Success, "all refused", ""},
-		"refuses":           {turn.Failed, "I would rather not.", "the agent refused to go on with this message"},
+		"refuses":           {turn.Failed, "I would rather not.", "the agent refused this message"},
 		"stays":             {turn.Success, "done", ""},
 	} {
 		t.Run(script, func(t *testing.T) {
@@ -377,7 +377,7 @@ func TestAskACP(t *testing.T) {
 	if want := (turn.ACPAgent{Name: "scripted", Version: "1.2", Protocol: 1, Loads: true}); err != nil || about != want {
 		t.Errorf("%+v, %v", about, err)
 	}
-	for script, want := range map[string]string{"dies at once": "no such option --acp", "another version": "speaks version 9"} {
+	for script, want := range map[string]string{"dies at once": "no such option --acp", "another version": "protocol version 9"} {
 		if _, err := newBench(t, script).AskACP(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", script, err)
 		}

@@ -81,12 +81,12 @@ func (c *client) initialize(ctx context.Context) (about, error) {
 			Protocol int `json:"protocolVersion"`
 		}
 		if json.Unmarshal(result, &version) != nil {
-			return a, errors.New("its answer to initialize was not understood: is it an agent that speaks ACP?")
+			return a, errors.New("cannot parse the answer to initialize: does the program speak ACP?")
 		}
 		a = about{Protocol: version.Protocol}
 	}
 	if a.Protocol != protocolVersion {
-		return a, fmt.Errorf("it speaks version %d of the protocol, and we speak version %d", a.Protocol, protocolVersion)
+		return a, fmt.Errorf("unsupported protocol version %d, expected %d", a.Protocol, protocolVersion)
 	}
 	return a, nil
 }
@@ -178,15 +178,15 @@ func ending(reason string, cancelled bool) turn.Event {
 		done.Cut = "the turn was cancelled"
 	case reason == "end_turn" || reason == "":
 	case reason == "max_tokens":
-		done.Cut = "the agent reached its limit of tokens, so its answer is not whole"
+		done.Cut = "the answer is incomplete: the agent reached its token limit"
 	case reason == "max_turn_requests":
-		done.Cut = "the agent reached its limit of requests in one turn, so its answer is not whole"
+		done.Cut = "the answer is incomplete: the agent reached its limit of requests per turn"
 	case reason == "refusal":
-		done.Failed, done.Text = true, "the agent refused to go on with this message"
+		done.Failed, done.Text = true, "the agent refused this message"
 	case reason == "cancelled":
-		done.Failed, done.Text = true, "the agent cancelled the turn by itself"
+		done.Failed, done.Text = true, "the agent itself cancelled the turn"
 	default:
-		done.Cut = fmt.Sprintf("the agent ended the turn for a reason that is not known here: %q", shown(reason))
+		done.Cut = fmt.Sprintf("the agent ended the turn with unknown stop reason %q", shown(reason))
 	}
 	return done
 }
@@ -219,14 +219,14 @@ func (c *client) open(ctx context.Context, a about) error {
 		Session string `json:"sessionId"`
 	}
 	if err := json.Unmarshal(result, &opened); err != nil && c.Session == "" {
-		return fmt.Errorf("its answer to %s was not understood: %w", method, err)
+		return fmt.Errorf("cannot parse the answer to %s: %w", method, err)
 	}
 	c.session = c.Session
 	if c.Session == "" {
 		c.session = opened.Session
 	}
 	if c.session == "" {
-		return fmt.Errorf("its answer to %s names no session", method)
+		return fmt.Errorf("the answer to %s has no session id", method)
 	}
 	offered := parseOffers(result)
 	c.meter.model = offered.model()

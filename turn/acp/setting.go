@@ -166,7 +166,7 @@ func (c *client) choose(ctx context.Context, o offers) (err error) {
 		return nil
 	}
 	if err := c.request(ctx, "session/set_mode", map[string]any{"modeId": askingMode}); err != nil {
-		return fmt.Errorf("the agent does not leave its mode %s for %s, in which it asks for permission: %w", shown(o.modes.current), askingMode, err)
+		return fmt.Errorf("cannot switch the agent from mode %s to %s, in which it asks for permission: %w", shown(o.modes.current), askingMode, err)
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (c *client) set(ctx context.Context, o offers, name, value string) (offers,
 		o.modes.current = value
 		return o, c.setOld(ctx, was, name, value, "session/set_mode", "modeId")
 	}
-	return o, &unfit{fmt.Sprintf("the agent has no setting %q; it has: %s", name, cmp.Or(strings.Join(o.names(), ", "), "none"))}
+	return o, &unfit{fmt.Sprintf("unknown setting %q; the agent offers: %s", name, cmp.Or(strings.Join(o.names(), ", "), "none"))}
 }
 
 func (c *client) setSetting(ctx context.Context, o offers, s offer, value string) (offers, error) {
@@ -258,7 +258,7 @@ func notAmong(name, value string, known []string) error {
 	if len(known) > maxNamed {
 		known, more = known[:maxNamed], ", …"
 	}
-	return &unfit{fmt.Sprintf("the setting %s cannot be %q; the agent offers: %s%s", name, value, shownAll(known), more)}
+	return &unfit{fmt.Sprintf("invalid value %q for setting %s; the agent offers: %s%s", value, name, shownAll(known), more)}
 }
 
 func shownAll(values []string) string {
@@ -273,7 +273,7 @@ func shownAll(values []string) string {
 // missing login or an agent that has ended, do not concern the setting and stay unchanged.
 func refusedSetting(name, value string, err error) error {
 	if fault, ok := errors.AsType[*Fault](err); ok && fault.Code != codeAuthRequired {
-		return &unfit{fmt.Sprintf("the agent does not accept %q for its setting %s: %s", value, name, shown(fault.Error()))}
+		return &unfit{fmt.Sprintf("the agent rejected %q for setting %s: %s", value, name, shown(fault.Error()))}
 	}
 	return err
 }

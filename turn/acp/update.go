@@ -28,7 +28,7 @@ func (c *client) update(params json.RawMessage) {
 		return
 	}
 	if c.session != "" && p.Session != c.session {
-		c.unknown("of another session: " + string(params))
+		c.unknown("update of another session: " + string(params))
 		return
 	}
 	if u.Kind == "usage_update" {
@@ -235,4 +235,4 @@ func (t *tools) close(id string) {
 	t.order = slices.DeleteFunc(t.order, func(other string) bool { return other == id })
 }
 
-func tooLarge(n int) string { return fmt.Sprintf("(%s, too much to show)", plain.Size(int64(n))) }
+func tooLarge(n int) string { return fmt.Sprintf("(%s, too large to show)", plain.Size(int64(n))) }

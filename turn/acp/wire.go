@@ -187,7 +187,7 @@ func (w *writer) send(v any) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.unsent) >= maxUnsent {
-		return errors.New("the agent does not read what it is answered")
+		return errors.New("the agent does not read its input")
 	}
 	w.unsent = append(w.unsent, append(line, '\n'))
 	w.nudge()

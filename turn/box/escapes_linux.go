@@ -40,13 +40,13 @@ func (t Targets) try() []Escape {
 	_ = os.WriteFile(t.Marker, nil, 0o600) // the caller checks outside for the file; in here the folder may be scratch space
 	all = append(all,
 		Escape{"reads /etc/shadow", readable("/etc/shadow")},
-		Escape{"writes into /usr", writable("/usr/bin")},
+		Escape{"writes to /usr", writable("/usr/bin")},
 		Escape{"sees processes outside", t.PID > 0 && exists(fmt.Sprintf("/proc/%d", t.PID))},
 		Escape{"signals a process outside", t.PID > 0 && unix.Kill(t.PID, 0) == nil},
-		Escape{"traces the first process of the box", unix.PtraceAttach(1) == nil},
+		Escape{"traces the first process of the sandbox", unix.PtraceAttach(1) == nil},
 		Escape{"reads the memory of the first process", readable("/proc/1/mem")},
 		Escape{"mounts a file system", unix.Mount("tmpfs", "/tmp", "tmpfs", 0, "") == nil},
-		Escape{"makes a user namespace", unix.Unshare(unix.CLONE_NEWUSER) == nil},
+		Escape{"creates a user namespace", unix.Unshare(unix.CLONE_NEWUSER) == nil},
 		Escape{"uses a raw socket", opens(unix.AF_PACKET)},
 	)
 	if t.Address != "" {

@@ -25,7 +25,7 @@ func Find(ctx context.Context, self string) (Way, error) {
 	}
 	w, err := Own(ctx, self)
 	if err != nil {
-		return Way{}, fmt.Errorf("programs cannot be confined on this machine: %w; our own way: %w; %s", noBwrap, err, Advice(noBwrap))
+		return Way{}, fmt.Errorf("no working sandbox on this machine: %w; built-in sandbox: %w; %s", noBwrap, err, Advice(noBwrap))
 	}
 	return w, nil
 }
@@ -83,9 +83,9 @@ func Advice(err error) string {
 	case missing != nil:
 		return "install bubblewrap (on Debian: apt install bubblewrap)"
 	case forbidden(err):
-		return "bubblewrap is installed, and this machine forbids it to make namespaces: in a container, start that with a seccomp profile that allows unshare and clone, such as docker run --security-opt seccomp=unconfined"
+		return "bubblewrap is installed, but this machine forbids namespaces: start the container with a seccomp profile that allows unshare and clone, such as docker run --security-opt seccomp=unconfined"
 	}
-	return "run " + bwrapTrial + ", which shows why bubblewrap fails"
+	return "run " + bwrapTrial + " to see why bubblewrap fails"
 }
 
 // bwrapTrial is a command that only makes a sandbox.
@@ -136,7 +136,7 @@ func findBwrap() (string, error) {
 // the sandbox. The environment is the caller's, with the replacements of Program.Env.
 func (b Box) Argv(w Way, argv []string) ([]string, error) {
 	if w.bwrap == "" {
-		return nil, errors.New("box: only bubblewrap can turn a process into a box")
+		return nil, errors.New("sandbox: only bubblewrap can replace a running process")
 	}
 	s, err := b.stage()
 	if err != nil {

@@ -68,7 +68,7 @@ func (b Box) layout() ([]mount, error) {
 	}
 	self, err := filepath.EvalSymlinks(b.Self)
 	if err != nil {
-		return nil, fmt.Errorf("box: our own binary: %w", err)
+		return nil, fmt.Errorf("sandbox: path of this program: %w", err)
 	}
 	all := []mount{{Kind: readOnly, From: "/usr", To: "/usr"}}
 	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
@@ -162,7 +162,7 @@ func granted(kind mountKind, path string) (mount, error) {
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return mount{}, fmt.Errorf("box: %w", err)
+		return mount{}, fmt.Errorf("sandbox: %w", err)
 	}
 	if err := Grantable(real); err != nil {
 		return mount{}, err

@@ -26,7 +26,7 @@ const (
 func (s stage) program(argv []string) error {
 	runtime.LockOSThread() // the thread that becomes the program
 	if err := os.Chdir(s.Dir); err != nil {
-		return fmt.Errorf("box: %w", err)
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	env := s.environ(os.Environ())
 	var program string
@@ -47,7 +47,7 @@ func (s stage) program(argv []string) error {
 		{"seccomp", func() error { return filterCalls(s.Local) }},
 	} {
 		if err := wall.up(); err != nil {
-			return fmt.Errorf("box: %s: %w", wall.name, err)
+			return fmt.Errorf("sandbox: %s: %w", wall.name, err)
 		}
 	}
 	if program == "" {
@@ -59,7 +59,7 @@ func (s stage) program(argv []string) error {
 // notFound returns the error for a program that does not exist in the sandbox.
 func notFound(err error) error {
 	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("%w; in the box exist only /usr and the granted folders", err)
+		return fmt.Errorf("%w; the sandbox contains only /usr and the granted folders", err)
 	}
 	return err
 }
@@ -160,7 +160,7 @@ func (s stage) landlock() error {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1) // 1: LANDLOCK_CREATE_RULESET_VERSION
 	if errno != 0 || !suffices(version) {
 		if s.Strict {
-			return errors.New("this kernel cannot confine programs with it (Linux 5.19 or later, with landlock in lsm=)")
+			return errors.New("not supported by this kernel (requires Linux 5.19 or later, with landlock in lsm=)")
 		}
 		return nil
 	}

@@ -33,7 +33,7 @@ func (b Box) Run(ctx context.Context, w Way, p Program) error {
 	}
 	inner, outer, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("box: %w", err)
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	defer inner.Close()
 	defer outer.Close()
@@ -182,7 +182,7 @@ func (l Limits) watch() error {
 	defer tick.Stop()
 	for range tick.C {
 		if err := l.exceeded(); err != nil {
-			return fmt.Errorf("all processes were ended: %w", err)
+			return fmt.Errorf("all processes were killed: %w", err)
 		}
 	}
 	return nil
@@ -215,9 +215,9 @@ func (l Limits) exceeded() error {
 			memory += (field(status, "RssAnon:") + field(status, "RssShmem:") + field(status, "VmSwap:")) << 10
 			switch {
 			case l.Processes > 0 && tasks > l.Processes:
-				return fmt.Errorf("they were more than %d", l.Processes)
+				return fmt.Errorf("more than %d processes", l.Processes)
 			case l.Memory > 0 && memory > l.Memory:
-				return fmt.Errorf("together they used more than %d MiB of memory", l.Memory>>20)
+				return fmt.Errorf("more than %d MiB of memory in use", l.Memory>>20)
 			}
 		}
 		if errors.Is(err, io.EOF) {

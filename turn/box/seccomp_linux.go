@@ -95,7 +95,7 @@ const personalityQuery = 0xffffffff
 func filterCalls(local bool) error {
 	arch, ok := arch()
 	if !ok {
-		return fmt.Errorf("system calls of %s cannot be filtered", runtime.GOARCH)
+		return fmt.Errorf("no filter for system calls on %s", runtime.GOARCH)
 	}
 	filter := callFilter(arch, local)
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}

@@ -24,16 +24,16 @@ func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
 			continue
 		}
 		if n := l.conversation.repeats[c.ID]; n > maxSameCall {
-			return &runEnd{cut: fmt.Sprintf("the model repeated itself: it called %s with the same arguments %d times", l.titleOf(c), n)}, nil
+			return &runEnd{cut: fmt.Sprintf("the model repeated itself: %s called with the same arguments %d times", l.titleOf(c), n)}, nil
 		}
 		if i >= l.maxTools() {
-			if err := l.refuseCall(c, fmt.Sprintf("at most %d calls of one answer are run. Make the call again if you still need it.", l.maxTools())); err != nil {
+			if err := l.refuseCall(c, fmt.Sprintf("only the first %d calls of an answer are run. Make the call again if you still need it.", l.maxTools())); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		if a.Stop == StopLength && i == len(a.Calls)-1 && !c.valid() {
-			if err := l.refuseCall(c, "your answer was truncated in the middle of this call, because it is longer than an answer may be. Make it shorter, or split it."); err != nil {
+			if err := l.refuseCall(c, "your answer reached the length limit in the middle of this call. Make it shorter, or split it."); err != nil {
 				return nil, err
 			}
 			continue
@@ -90,10 +90,10 @@ func (l *Loop) shownBy(showing Showing) (text string, shown []Shown) {
 	var lines []string
 	for _, file := range showing.Files {
 		if !l.Sight.sees(l.Names.pick(Outlook{Low: l.low}), file) {
-			lines = append(lines, fmt.Sprintf("%s is of type %s (%s), and you cannot see it.", file.Name, file.Type, plain.Size(file.Size)))
+			lines = append(lines, fmt.Sprintf("%s has type %s (%s), which you cannot see.", file.Name, file.Type, plain.Size(file.Size)))
 			continue
 		}
-		lines = append(lines, file.Name+" follows, as you see it.")
+		lines = append(lines, file.Name+" follows as a file.")
 		file.data = nil
 		shown = append(shown, file)
 	}
@@ -129,7 +129,7 @@ func (l *Loop) repeatWarning(c Call) string {
 	if l.conversation.repeats[c.ID] != maxSameCall {
 		return ""
 	}
-	return fmt.Sprintf("\n[You have made this same call %d times. If you make it once more, your turn ends. Do something else.]", maxSameCall)
+	return fmt.Sprintf("\n[You have made this same call %d times. One more ends your turn. Try something else.]", maxSameCall)
 }
 
 // findTool returns the called tool, or an explanation of a bad call.
@@ -143,5 +143,5 @@ func (l *Loop) findTool(c Call) (tool Tool, why string) {
 		}
 		return t, ""
 	}
-	return tool, fmt.Sprintf("unknown tool %q. You have %s.", sendable(c.Name), strings.Join(namesOf(l.Tools), ", "))
+	return tool, fmt.Sprintf("unknown tool %q. Your tools: %s.", sendable(c.Name), strings.Join(namesOf(l.Tools), ", "))
 }

@@ -63,7 +63,7 @@ func TestRepeatedSequences(t *testing.T) {
 		cut  string
 	}{
 		{"two in turn", func(n int) string { return []string{"a", "b"}[n%2] }, "with the same arguments 4 times"},
-		{"something new in between", func(n int) string { return []string{"a", strconv.Itoa(n)}[n%2] }, "25 times"},
+		{"something new in between", func(n int) string { return []string{"a", strconv.Itoa(n)}[n%2] }, "25 requests"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, "anthropic")
@@ -90,7 +90,7 @@ func TestMostTools(t *testing.T) {
 		b := newBench(t, api, scripted.Reply{Calls: calls}, scripted.Reply{Text: "ok"})
 		b.well("hello", "ok")
 		results := b.asked(1).Last().Results
-		if len(b.notched) != 10 || len(results) != 12 || !strings.Contains(results[11].Text, "at most 10 calls") {
+		if len(b.notched) != 10 || len(results) != 12 || !strings.Contains(results[11].Text, "only the first 10 calls") {
 			t.Errorf("ran %d: %+v", len(b.notched), results)
 		}
 	})

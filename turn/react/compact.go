@@ -33,7 +33,7 @@ func (l *Loop) fitWindow(ctx context.Context) error {
 	case full >= compactAt && l.conversation.uselessSummaries < maxUselessSummaries && l.canSummarise():
 		return l.compact(ctx)
 	case full >= warnAt && !l.conversation.warned:
-		return l.keep(Step{Kind: StepWarning, Text: fmt.Sprintf("[%d %% of your context window is used. At %d %% a summary replaces this conversation: write down what must not be lost.]", full, compactAt)})
+		return l.keep(Step{Kind: StepWarning, Text: fmt.Sprintf("[Your context window is %d%% full. At %d%% a summary replaces this conversation: write down anything that you must not lose.]", full, compactAt)})
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (l *Loop) compact(ctx context.Context) error {
 	if ctx.Err() != nil || isOver || ours || classify(err) == refused {
 		return err
 	}
-	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("the conversation could not be summarised and goes on as it is: %v", err)})
+	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("the summary failed, so the conversation continues unchanged: %v", err)})
 	return l.keep(Step{Kind: StepSummary, Failed: true})
 }
 
@@ -87,7 +87,7 @@ func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 		answer, err := l.query(ctx, q, func(string) {})
 		switch {
 		case err == nil && answer.Stop != StopEnd:
-			return answer, fmt.Errorf("the summary is not whole: %s", cmp.Or(answer.Word, "it broke off"))
+			return answer, fmt.Errorf("the summary is incomplete: %s", cmp.Or(answer.Word, "no stop reason"))
 		case err == nil && strings.TrimSpace(answer.Text) == "":
 			return answer, errors.New("the summary is empty")
 		case err == nil:
@@ -122,7 +122,7 @@ func (l *Loop) summed(summary string) string {
 		task = lastOf(task, most)
 	}
 	if len(l.conversation.shown()) > 0 {
-		task += "\n\n[The files that you saw are not shown any more. read_file shows one again.]"
+		task += "\n\n[The files shown earlier are no longer visible. Use read_file to see one again.]"
 	}
 	return strings.TrimSpace(task) + summaryMark + strings.TrimSpace(summary)
 }

@@ -34,7 +34,7 @@ func TestWindowFills(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		b := full(t, api, 80, scripted.Reply{Text: "never"})
 		b.well("Cut one notch.", "done")
-		if q := b.asked(1); !strings.Contains(q.Last().Text, "[80 % of your context window is used.") || q.Model != "usual" {
+		if q := b.asked(1); !strings.Contains(q.Last().Text, "[Your context window is 80% full.") || q.Model != "usual" {
 			t.Errorf("%+v", q.Last())
 		}
 	})

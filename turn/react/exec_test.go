@@ -66,7 +66,7 @@ func TestExecIsConfined(t *testing.T) {
 		{"No such file", []string{"cat", "../secret"}},
 		{"No such file", []string{"rm", secret}},
 		{"cannot create", []string{"sh", "-c", "echo changed > " + message}},
-		{"not found in $PATH; in the box", []string{"nosuchprogram"}},
+		{"not found in $PATH; the sandbox contains", []string{"nosuchprogram"}},
 		{"argv is empty", nil},
 		{"exit status 7", []string{"sh", "-c", "exit 7"}},
 	} {

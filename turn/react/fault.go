@@ -27,7 +27,7 @@ type Fault struct {
 }
 
 func (f *Fault) Error() string {
-	text := cmp.Or(f.Text, f.Type, http.StatusText(f.Status), "an error without a reason")
+	text := cmp.Or(f.Text, f.Type, http.StatusText(f.Status), "unknown error")
 	if f.Status == 0 {
 		return text
 	}
@@ -119,7 +119,7 @@ func refusesShown(err error) bool {
 }
 
 // errBrokenOff means that the stream ended before the answer did.
-var errBrokenOff = errors.New("the connection broke off in the middle of the answer")
+var errBrokenOff = errors.New("connection lost in the middle of the answer")
 
 // faultFrom reads an API's error in any of the known forms, or a proxy's text in its place. The
 // fault has a Status if the error has an HTTP status as its code.

@@ -17,7 +17,7 @@ import (
 )
 
 // errStalled is the cause of a request that ended because no data arrived.
-var errStalled = errors.New("the API stopped sending")
+var errStalled = errors.New("timeout: the API stopped sending data")
 
 const (
 	maxFault     = 64 << 10 // bytes read of an error's body
@@ -83,7 +83,7 @@ func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	f.Status, f.Text = res.StatusCode, w.clean(f.Text)
 	f.RetryAfter = max(f.RetryAfter, waitOf(res.Header, time.Now()))
 	if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
-		f.Text = "the API has moved: set base_url to the beginning of " + w.clean(to)
+		f.Text = "the API has moved: set base_url to the start of " + w.clean(to)
 	}
 	return nil, f
 }
@@ -116,11 +116,11 @@ var pageTitle = lazy.NewRegexp(`(?is)<title[^>]*>(.*?)</title>`)
 
 // notAPI returns the fault of an address that answers with an HTML page.
 func (w *httpClient) notAPI(status int, page []byte) *Fault {
-	text := "the answer is a page of HTML"
+	text := "the server answered with an HTML page"
 	if m := pageTitle.Get().FindSubmatch(page); m != nil {
 		text += fmt.Sprintf(" (%q)", w.clean(string(m[1])))
 	}
-	text += ", not of an API: "
+	text += ": "
 	if status/100 == 2 {
 		text += "check base_url, which often ends with /v1"
 		status = http.StatusNotFound
@@ -142,7 +142,7 @@ func (w *httpClient) streamFault(data []byte) *Fault {
 func (w *httpClient) notStream(text []byte) *Fault {
 	f := w.streamFault(text)
 	if f.Text == w.clean(string(text)) {
-		f = &Fault{Status: http.StatusOK, Text: "it answered with JSON where a stream was asked for: " + f.Text}
+		f = &Fault{Status: http.StatusOK, Text: "expected a stream, got JSON: " + f.Text}
 	}
 	return f
 }
@@ -162,10 +162,10 @@ type limitedBody struct {
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("the answer is longer than %d bytes", maxBody)
+		return 0, fmt.Errorf("answer exceeds %d bytes", maxBody)
 	}
 	if b.lines <= 0 {
-		return 0, fmt.Errorf("the answer is longer than %d lines", maxLines)
+		return 0, fmt.Errorf("answer exceeds %d lines", maxLines)
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)

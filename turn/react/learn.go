@@ -52,7 +52,7 @@ func (l *Loop) keepLesson(model string, lesson Lesson) {
 		return
 	}
 	if err := l.Lessons.Learn(model, lesson); err != nil {
-		l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("what was learned about %s is not kept: %v", model, err)})
+		l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("cannot save the request settings learned for %s: %v", model, err)})
 	}
 }
 
@@ -117,7 +117,7 @@ func (l *Loop) shorten() (bool, error) {
 	if room = max(room, minWindow); len(text) > room {
 		text = lastOf(text, room)
 	}
-	l.Emit(turn.Event{Kind: turn.Error, Text: "the message is longer than the model takes, so less of what was said before is shown"})
+	l.Emit(turn.Event{Kind: turn.Error, Text: "the prompt exceeds the context window of the model: retrying with less history"})
 	return true, l.keep(Step{Kind: StepShorter, Text: text})
 }
 
@@ -133,7 +133,7 @@ func (l *Loop) noteCut(q Question, a Answer) {
 	if read < minWindow || read >= int64(size)/cutBytes || l.lesson(q.Model).Cut {
 		return
 	}
-	l.Emit(turn.Event{Kind: turn.Note, Text: fmt.Sprintf("the server of %s has read %d tokens of a question of about %d and said nothing: set context_window in [api] to what it can hold", q.Model, read, size/bytesPerToken)})
+	l.Emit(turn.Event{Kind: turn.Note, Text: fmt.Sprintf("the server of %s silently truncated the prompt: it read %d of about %d tokens; set context_window in [api] to its real window", q.Model, read, size/bytesPerToken)})
 	l.keepLesson(q.Model, Lesson{Cut: true})
 }
 

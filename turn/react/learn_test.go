@@ -180,7 +180,7 @@ func TestBrokenOffTwice(t *testing.T) {
 	s := play(t, streamed(chat(half)))
 	b := benchOn(t, s, "openai")
 	b.Backoff = time.Millisecond
-	if err := b.run("hello", false); err == nil || len(s.bodies) != 2 || !strings.Contains(b.done().Text, "broke off twice at the same place") {
+	if err := b.run("hello", false); err == nil || len(s.bodies) != 2 || !strings.Contains(b.done().Text, "lost twice at the same place") {
 		t.Errorf("%v after %d requests: %+v", err, len(s.bodies), b.done())
 	}
 	s = play(t, streamed(chat(half, done)))

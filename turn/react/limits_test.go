@@ -266,7 +266,7 @@ func TestLimits(t *testing.T) {
 			}
 			return l.conversation.messages[0].Results[0].Text == x(n)
 		}},
-		{Const: "noteRoom", Max: 64<<10 - 64 - int64(len("a.png follows, as you see it.")), Within: func(t *testing.T, n int64) bool {
+		{Const: "noteRoom", Max: 64<<10 - 64 - int64(len("a.png follows as a file.")), Within: func(t *testing.T, n int64) bool {
 			l := loopWith(t, nil)
 			l.Sight = &Sight{Sees: sees}
 			text, _ := l.shownBy(Showing{Text: x(n), Files: []Shown{{Name: "a.png", Type: "image/png"}}})
@@ -318,7 +318,7 @@ func TestLimits(t *testing.T) {
 			l := loopWith(t, nil)
 			l.Sight = &Sight{Folders: folder(t, 100), Sees: sees}
 			l.conversation.show([]Shown{{Name: "attachments/000.pdf", InContext: true, Type: "application/pdf", Size: n}})
-			again := strings.Contains(l.visible("model")[0].Text, "it was changed since") // and not: too much is shown
+			again := strings.Contains(l.visible("model")[0].Text, "it has changed") // and not: too much is shown
 			if (len(shown) == 2) != (err == nil) || again != (err == nil) {
 				t.Errorf("%d bytes in one file: %v; in two: %d are shown; again: %v", n, err, len(shown), again)
 			}

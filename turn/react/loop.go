@@ -134,17 +134,17 @@ func (l *Loop) finished() (text string, ok bool) {
 // Notes to a model that continues after a crash. A question to another agent lives as long as
 // its attempt (docs/design.md, "Suspension").
 const (
-	interrupted = "[Your work was interrupted here and goes on now. A call whose result is unknown may have been done: check before you repeat it.]"
-	unanswered  = "[The questions that you asked other agents will not be answered any more. Ask again if you still need an answer.]"
+	interrupted = "[Your work was interrupted here and resumes now. A call with an unknown result may have taken effect: check before you repeat it.]"
+	unanswered  = "[Your open questions to other agents are lost. Ask again if you still need an answer.]"
 )
 
 // begin answers the open calls of the previous attempt, and adds the message.
 func (l *Loop) begin(message string, again bool) error {
 	fresh := len(l.conversation.messages) == 0
 	for _, c := range append([]Call(nil), l.conversation.open...) {
-		text := "Not run: the work was interrupted before it came to this call."
+		text := "Not run: the work was interrupted before this call."
 		if l.conversation.started[c.ID] {
-			text = "Unknown: the work was interrupted while this call ran. It may have been done."
+			text = "Unknown: the work was interrupted during this call. It may have taken effect."
 		}
 		if err := l.keep(Step{Kind: StepResult, ID: c.ID, Text: text, Failed: true}); err != nil {
 			return err
@@ -178,7 +178,7 @@ type runEnd struct{ text, cut string }
 // step asks the model once and handles its answer. A nil runEnd means that the run continues.
 func (l *Loop) step(ctx context.Context) (*runEnd, error) {
 	if l.conversation.calls >= l.maxCalls() {
-		return &runEnd{cut: fmt.Sprintf("the model was asked %d times without coming to an end", l.conversation.calls)}, nil
+		return &runEnd{cut: fmt.Sprintf("no final answer after %d requests to the model", l.conversation.calls)}, nil
 	}
 	if err := l.fitWindow(ctx); err != nil {
 		return runEnded(err)
@@ -198,7 +198,7 @@ func (l *Loop) step(ctx context.Context) (*runEnd, error) {
 	case answer.empty():
 		return l.blank()
 	case len(answer.Calls) == 0 && answer.Stop == StopLength:
-		return &runEnd{cut: "the answer is truncated: it is longer than the model may answer (" + answer.Word + ")"}, nil
+		return &runEnd{cut: "the answer is truncated: it reached the output limit (" + answer.Word + ")"}, nil
 	case len(answer.Calls) == 0:
 		return &runEnd{text: answer.Text}, nil
 	}
@@ -238,9 +238,9 @@ func (l *Loop) blank() (*runEnd, error) {
 		return &runEnd{}, nil
 	}
 	if l.conversation.blanks >= maxBlanks {
-		return &runEnd{cut: "the model repeatedly returned an empty answer"}, nil
+		return &runEnd{cut: "the model repeatedly returned empty answers"}, nil
 	}
-	return nil, l.keep(Step{Kind: StepNote, Text: "[Your answer was empty. Say something, or call a tool.]"})
+	return nil, l.keep(Step{Kind: StepNote, Text: "[Your answer was empty. Write a text or call a tool.]"})
 }
 
 // internalError is a fault of our own, which another request cannot fix.
@@ -271,9 +271,9 @@ func (e Ending) Error() string { return e.Text }
 func notRun(after After) string {
 	switch after {
 	case Suspend:
-		return "a call before it suspended your turn. Make it again, if you still need it, when the turn goes on."
+		return "an earlier call suspended your turn. Make this call again when the turn resumes, if you still need it."
 	case Terminate:
-		return "a call before it ended your turn."
+		return "an earlier call ended your turn."
 	}
 	return ""
 }
@@ -302,7 +302,7 @@ func (l *Loop) endCalled(ctx context.Context) (*runEnd, error) {
 
 // suspended returns the text by which the model learns that its turn waits.
 func suspended(id string, wait time.Duration) string {
-	return fmt.Sprintf("[Your turn waits now for the report on this, %s, for %v at most. It goes on with the report.]", id, wait)
+	return fmt.Sprintf("[Your turn now waits for report %s, for at most %v. It resumes with the report.]", id, wait)
 }
 
 const (

@@ -211,7 +211,7 @@ func TestResumeAfterAsk(t *testing.T) {
 		if d := b.done(); d.Text != "Nobody knows." {
 			t.Errorf("%+v", d)
 		}
-		if told := b.asked(2).Last().Text; !strings.Contains(told, "will not be answered any more") {
+		if told := b.asked(2).Last().Text; !strings.Contains(told, "Your open questions to other agents are lost") {
 			t.Errorf("the model read %q", told)
 		}
 		b.inOrder()

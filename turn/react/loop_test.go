@@ -231,7 +231,7 @@ func TestFaultsThatPass(t *testing.T) {
 				told = append(told, e.Text)
 			}
 		}
-		if len(told) != 3 || !strings.Contains(told[0], "429: slow down; trying again") {
+		if len(told) != 3 || !strings.Contains(told[0], "429: slow down; retrying") {
 			t.Errorf("the model read %q", told)
 		}
 	})
@@ -316,7 +316,7 @@ func TestBadAnswers(t *testing.T) {
 			told:    "not a JSON object"},
 		{name: "an unknown tool", text: "ok",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "saw", Args: `{}`}}}, {Text: "ok"}},
-			told:    `unknown tool "saw". You have notch, ask.`},
+			told:    `unknown tool "saw". Your tools: notch, ask.`},
 		{name: "a name that no API accepts", api: "openai", text: "ok",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "the saw!", Args: `{}`}}}, {Text: "ok"}},
 			told:    `unknown tool "the_saw_"`},
@@ -334,9 +334,9 @@ func TestBadAnswers(t *testing.T) {
 		{name: "a truncated answer", api: "openai", cut: "the answer is truncated", replies: []scripted.Reply{{Text: "Once upon", Stop: "length"}}},
 		{name: "the same call, malformed", cut: "with the same arguments 4 times", told: "You have made this same call 3 times",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{Name: "notch", Args: `{"at":`}}}}},
-		{name: "a truncated call", api: "anthropic", text: "ok", told: "Not run: your answer was truncated in the middle of this call",
+		{name: "a truncated call", api: "anthropic", text: "ok", told: "Not run: your answer reached the length limit in the middle of this call",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at": "le`}}, Stop: "max_tokens"}, {Text: "ok"}}},
-		{name: "a truncated call", api: "openai", text: "ok", told: "Not run: your answer was truncated in the middle of this call",
+		{name: "a truncated call", api: "openai", text: "ok", told: "Not run: your answer reached the length limit in the middle of this call",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch"}}, Stop: "length"}, {Text: "ok"}}},
 		{name: "whole calls before the cut", api: "openai", text: "ok", ran: 2,
 			replies: []scripted.Reply{{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b")}, Stop: "length"}, {Text: "ok"}}},
@@ -411,7 +411,7 @@ func TestMostCalls(t *testing.T) {
 	if n := len(b.server.Asked()); n != 25 || len(b.notched) != 24 {
 		t.Errorf("asked %d times, ran %d", n, len(b.notched))
 	}
-	if d := b.done(); !strings.Contains(d.Cut, "25 times") {
+	if d := b.done(); !strings.Contains(d.Cut, "25 requests") {
 		t.Errorf("%+v", d)
 	}
 	if !strings.Contains(b.asked(24).Last().Text, "your last answer") || b.rests != 0 {

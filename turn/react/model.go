@@ -219,7 +219,7 @@ func (w *httpClient) models(ctx context.Context, url string, header http.Header)
 		} `json:"data"`
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxList)).Decode(&list); err != nil {
-		return nil, fmt.Errorf("read the first %d bytes of the list of models: %w", maxList, err)
+		return nil, fmt.Errorf("read list of models, at most %d bytes: %w", maxList, err)
 	}
 	var names []string
 	for _, model := range list.Data {

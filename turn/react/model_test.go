@@ -156,7 +156,7 @@ func TestStreams(t *testing.T) {
 		switch {
 		case c.word == "" && (err != nil || a.Stop != c.want || a.Text != "hi"):
 			t.Errorf("%s: %+v, %v; want %s", c.name, a, err, c.want)
-		case c.word != "" && (err == nil || !strings.Contains(err.Error(), c.word) || c.word != "where a stream was asked for" && strings.Contains(err.Error(), "{")):
+		case c.word != "" && (err == nil || !strings.Contains(err.Error(), c.word) || c.word != "expected a stream" && strings.Contains(err.Error(), "{")):
 			t.Errorf("%s: %+v, %v; want an error of %q", c.name, a, err, c.word)
 		}
 	}

@@ -73,9 +73,9 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 	case a.Stop != "":
 		return a, nil // only the usage can be missing
 	case errors.Is(err, errDone) && len(a.Unread) > 0:
-		return a, &Fault{Status: http.StatusOK, Text: "its answer cannot be read: " + c.http.clean(strings.Join(a.Unread, "; "))}
+		return a, &Fault{Status: http.StatusOK, Text: "cannot parse the answer: " + c.http.clean(strings.Join(a.Unread, "; "))}
 	case errors.Is(err, errDone):
-		return a, &Fault{Text: "its answer was empty"}
+		return a, &Fault{Text: "the answer is empty"}
 	case errors.Is(err, io.EOF):
 		return a, errBrokenOff
 	default:
@@ -216,7 +216,7 @@ func (c *Chat) broke(chunk chatChunk) *Fault {
 		return c.http.streamFault([]byte(`{"error":` + string(chunk.fault) + `}`))
 	}
 	if chunk.choice != nil && chunk.choice.finish == stopError {
-		return &Fault{Text: `the answer broke off; the only reason is "error"`}
+		return &Fault{Text: `the answer ended with finish_reason "error"`}
 	}
 	return nil
 }

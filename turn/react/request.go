@@ -41,12 +41,12 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 		}
 		if errors.Is(err, errBrokenOff) && answer.Text != "" {
 			if answer.Text == brokenOff {
-				return answer, &Fault{Status: http.StatusOK, Text: "the answer broke off twice at the same place, so it is not asked for again"}
+				return answer, &Fault{Status: http.StatusOK, Text: "connection lost twice at the same place in the answer: giving up"}
 			}
 			brokenOff = answer.Text
 		}
 		if len(answer.Text) > 0 {
-			l.Emit(turn.Event{Kind: turn.TextDelta, Text: "\n[The connection broke off here. The answer begins again.]"})
+			l.Emit(turn.Event{Kind: turn.TextDelta, Text: "\n[Connection lost. The answer starts again.]"})
 		}
 		if refusesShown(err) && q.shows() {
 			if err := l.blinded(err); err != nil {
@@ -73,7 +73,7 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 func (l *Loop) note(o Outlook) error {
 	all := o.Notes
 	if l.conversation.calls == l.maxCalls()-1 {
-		all = append(slices.Clone(all), "This is your last answer for now, and its calls will not be run: say what you have.")
+		all = append(slices.Clone(all), "This is your last answer for now, and its calls will not be run: report what you have.")
 	}
 	var notes []string
 	for _, n := range all {
@@ -95,7 +95,7 @@ func (l *Loop) query(ctx context.Context, q Question, say func(string)) (Answer,
 	think.end()
 	answer.Text = turn.WithoutThoughts(answer.Text)
 	for _, what := range answer.Unread {
-		l.Emit(turn.Event{Kind: turn.Error, Text: "a part of the answer could not be read: " + what})
+		l.Emit(turn.Event{Kind: turn.Error, Text: "cannot parse part of the answer: " + what})
 	}
 	answer.Unread = nil
 	answer.Reported = answer.Usage
@@ -151,7 +151,7 @@ func (l *Loop) backOff(ctx context.Context, n int, begun time.Time, fault error)
 	if late := !l.Deadline.IsZero() && next.After(l.Deadline); late || next.Sub(begun) > maxPatience {
 		return fmt.Errorf("%w (tries: %d)", fault, n+1)
 	}
-	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("%v; trying again in %v", fault, wait.Round(100*time.Millisecond))})
+	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("%v; retrying in %v", fault, wait.Round(100*time.Millisecond))})
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

@@ -243,8 +243,8 @@ func TestRefusalsOfServers(t *testing.T) {
 		{"Anthropic", "anthropic", limit, exchange{429, map[string]string{"Retry-After": "3600"}, `{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed your account's rate limit."}}`}, "rate limit", soon(3600)},
 		{"Anthropic, overloaded", "anthropic", overload, refusal(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), "Overloaded", 0},
 		{"Anthropic, too long", "anthropic", long, refusal(400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`), "prompt is too long", 0},
-		{"a page of HTML", "openai", stays, exchange{200, map[string]string{"Content-Type": "text/html"}, "<!DOCTYPE html><html><head><title>Welcome to nginx</title></head></html>"}, `a page of HTML ("Welcome to nginx"), not of an API: check base_url`, 0},
-		{"a page of a proxy", "anthropic", overload, exchange{502, map[string]string{"Content-Type": "text/html"}, "<html><title>502 Bad Gateway</title></html>"}, "a page of HTML", 0},
+		{"a page of HTML", "openai", stays, exchange{200, map[string]string{"Content-Type": "text/html"}, "<!DOCTYPE html><html><head><title>Welcome to nginx</title></head></html>"}, `an HTML page ("Welcome to nginx"): check base_url`, 0},
+		{"a page of a proxy", "anthropic", overload, exchange{502, map[string]string{"Content-Type": "text/html"}, "<html><title>502 Bad Gateway</title></html>"}, "an HTML page", 0},
 	} {
 		t.Run(c.server, func(t *testing.T) {
 			s := play(t, c.x)
@@ -263,7 +263,7 @@ func TestRefusalsOfServers(t *testing.T) {
 				kind = overload
 			case slices.ContainsFunc(b.events, func(e turn.Event) bool { return strings.HasPrefix(e.Text, turn.APIRefused) }):
 				kind = login
-			case slices.ContainsFunc(b.events, func(e turn.Event) bool { return strings.Contains(e.Text, "less of what was said") }):
+			case slices.ContainsFunc(b.events, func(e turn.Event) bool { return strings.Contains(e.Text, "retrying with less history") }):
 				kind = long
 			}
 			if kind != c.kind || !strings.Contains(d.Text, c.says) {

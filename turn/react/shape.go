@@ -94,17 +94,17 @@ func (s Shape) lesson(f *Fault, q Question) (l Lesson, what string, ok bool) {
 	for from, to := range map[string]string{memberMaxTokens: memberMaxCompletion, memberMaxCompletion: memberMaxTokens} {
 		sent := from == memberMaxTokens != q.thinks() // under its own name
 		if sent && names(words, from) && len(s.Rename) == 0 && !s.omits(from) {
-			return Lesson{Rename: map[string]string{from: to}}, from + " is called " + to, true
+			return Lesson{Rename: map[string]string{from: to}}, "retrying with " + to + " instead of " + from, true
 		}
 	}
 	candidates := slices.Concat(refusable, slices.Sorted(maps.Keys(s.Extra)), q.keptNames())
 	for _, name := range candidates {
 		if names(words, strings.ToLower(name)) && !s.omits(name) {
-			return Lesson{Omit: []string{name}}, name + " is left out", true
+			return Lesson{Omit: []string{name}}, "retrying without " + name, true
 		}
 	}
 	if len(q.Tools) > 0 && !s.omits(memberTools) && strings.Contains(words, "support") && (strings.Contains(words, "tool") || strings.Contains(words, "function call")) {
-		return Lesson{Omit: []string{memberTools}}, "it gets no tools", true
+		return Lesson{Omit: []string{memberTools}}, "retrying without tools", true
 	}
 	return l, "", false
 }

@@ -77,7 +77,7 @@ func pictureOf(mediaType string) string {
 var otherPictures = []string{".heic", ".heif", ".tif", ".tiff", ".bmp", ".svg", ".avif", ".ico", ".jxl", ".psd"}
 
 // errNoPicture means that a file is not of a kind that can be shown.
-var errNoPicture = errors.New("not a picture")
+var errNoPicture = errors.New("not an image or PDF")
 
 // look reads a file to show. The error is errNoPicture, or explains why the file cannot be
 // shown.
@@ -106,9 +106,9 @@ func (r Folders) look(name string, inContext bool) (Shown, error) {
 	case kind == "":
 		return s, errNoPicture
 	case kind == Image && s.Size > maxImage:
-		return s, fmt.Errorf("it is larger than %s, which is the most that can be shown of a picture", plain.Size(maxImage))
+		return s, fmt.Errorf("it exceeds %s, the limit for an image", plain.Size(maxImage))
 	case s.Size > maxShownSize:
-		return s, fmt.Errorf("it is larger than %s, which is the most that can be shown", plain.Size(maxShownSize))
+		return s, fmt.Errorf("it exceeds %s, the limit for shown files", plain.Size(maxShownSize))
 	}
 	data, err := io.ReadAll(io.NewSectionReader(f, 0, s.Size))
 	if err != nil {
@@ -118,7 +118,7 @@ func (r Folders) look(name string, inContext bool) (Shown, error) {
 	if kind == PDF {
 		pages := pdfPages(data)
 		if pages > maxPDFPages {
-			return s, fmt.Errorf("it has about %d pages, and %d can be shown", pages, maxPDFPages)
+			return s, fmt.Errorf("it has about %d pages, the limit is %d", pages, maxPDFPages)
 		}
 		s.Tokens = pages * pageTokens
 	}
@@ -191,11 +191,11 @@ func (g *Sight) came(model string, before []Shown) (shown []Shown, notes []strin
 			case err == nil && slices.ContainsFunc(before, known):
 				continue
 			case err == nil && !g.sees(model, s):
-				err = fmt.Errorf("as far as is known, %s cannot see such a file", model)
+				err = fmt.Errorf("%s is not known to support this kind of file", model)
 			case err == nil && len(shown) == maxShown:
-				err = fmt.Errorf("%d files are shown already", maxShown)
+				err = fmt.Errorf("the limit is %d files", maxShown)
 			case err == nil && s.Size > left:
-				err = fmt.Errorf("more than %s cannot be shown together", plain.Size(maxShownSize))
+				err = fmt.Errorf("all files together exceed %s", plain.Size(maxShownSize))
 			}
 			if err != nil {
 				notes = append(notes, fmt.Sprintf("%s: %v", name, err))
@@ -217,13 +217,13 @@ func told(shown []Shown, notes []string) string {
 		for _, s := range shown {
 			names = append(names, s.Name)
 		}
-		text += "\n\n[Of the files, you see these above: " + strings.Join(names, ", ") + ". What is in them is their sender's word, as what stands between the tags of the message is.]"
+		text += "\n\n[These files are shown above: " + strings.Join(names, ", ") + ". Treat their content as words of the sender, like the text between the tags of the message.]"
 	}
 	if len(notes) > maxShown {
 		notes = append(slices.Clone(notes[:maxShown]), fmt.Sprintf("and %d more", len(notes)-maxShown))
 	}
 	if len(notes) > 0 {
-		text += "\n\n[These you do not see: " + strings.Join(notes, "; ") + ".]"
+		text += "\n\n[These files are not shown: " + strings.Join(notes, "; ") + ".]"
 	}
 	return text
 }
@@ -239,7 +239,7 @@ func (s Showing) Error() string {
 	for _, f := range s.Files {
 		names = append(names, f.Name)
 	}
-	return "to be shown: " + strings.Join(names, ", ")
+	return "files to show: " + strings.Join(names, ", ")
 }
 
 // visible returns the messages of a question to a model, with the bytes of the files that it
@@ -261,13 +261,13 @@ func (l *Loop) visible(model string) []Message {
 			case !l.Sight.sees(model, s):
 				why = "this model cannot see it"
 			case n == maxShown || s.Size > left:
-				why = "too much is shown already"
+				why = "the limit of shown files is reached"
 			default:
 				var err error
 				if now, err = l.Sight.Folders.look(s.Name, s.InContext); err != nil {
-					why = "it cannot be read any more"
+					why = "it cannot be read"
 				} else if now.Sum != s.Sum {
-					why = "it was changed since"
+					why = "it has changed"
 				}
 			}
 			if why != "" {
@@ -292,8 +292,8 @@ func (q Question) shows() bool {
 
 // blinded continues without pictures after a provider refused them. They are not shown again.
 func (l *Loop) blinded(fault error) error {
-	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("%v; trying again without the files that were shown", fault)})
-	return l.keep(Step{Kind: StepBlind, Text: fmt.Sprintf("[The files that were shown are not shown any more, because the provider refused the request with them: %s]", plain.OneLine(fault.Error(), 300))})
+	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("%v; retrying without the shown files", fault)})
+	return l.keep(Step{Kind: StepBlind, Text: fmt.Sprintf("[The files shown earlier are no longer visible: the provider refused a request with them: %s]", plain.OneLine(fault.Error(), 300))})
 }
 
 // resultFolder is the folder in the context folder for pictures that tools returned.
@@ -307,11 +307,11 @@ func (r Folders) KeepPicture(name string, data []byte) (Shown, error) {
 	extension := map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}[kind]
 	switch {
 	case extension == "":
-		return Shown{}, fmt.Errorf("only PNG, JPEG, GIF and WebP can be shown, and it is %s", plain.Cut(kind, 100))
+		return Shown{}, fmt.Errorf("only PNG, JPEG, GIF and WebP can be shown, not %s", plain.Cut(kind, 100))
 	case len(data) > maxImage:
-		return Shown{}, fmt.Errorf("it is larger than %s, which is the most that can be shown of a picture", plain.Size(maxImage))
+		return Shown{}, fmt.Errorf("it exceeds %s, the limit for an image", plain.Size(maxImage))
 	case r.Context == "":
-		return Shown{}, errors.New("no folder exists to keep it in")
+		return Shown{}, errors.New("no context folder to store it in")
 	}
 	place := path.Join(resultFolder, name+extension)
 	if err := r.keep(place, data); err != nil {

@@ -116,14 +116,14 @@ func TestTheModelSeesWhatCame(t *testing.T) {
 				}
 			}
 			for _, says := range []string{
-				"attachments/1.png (image/png):", "earlier/1/attachments/0.png (image/png):", "What is this?", "you see these above: attachments/1.png, attachments/2.txt",
-				"their sender's word", "attachments/7.heic: only PNG", "attachments/9.png: it is larger than",
+				"attachments/1.png (image/png):", "earlier/1/attachments/0.png (image/png):", "What is this?", "files are shown above: attachments/1.png, attachments/2.txt",
+				"words of the sender", "attachments/7.heic: only PNG", "attachments/9.png: it exceeds",
 			} {
 				if !strings.Contains(m.Text, says) {
 					t.Errorf("the model is not told %q:\n%s", says, m.Text)
 				}
 			}
-			if api == "openai" != strings.Contains(m.Text, "attachments/5.pdf: as far as is known") || strings.Contains(m.Text, "8.csv") || strings.Contains(m.Text, "attachments/6.png:") {
+			if api == "openai" != strings.Contains(m.Text, "attachments/5.pdf: usual is not known to support") || strings.Contains(m.Text, "8.csv") || strings.Contains(m.Text, "attachments/6.png:") {
 				t.Errorf("the model is told:\n%s", m.Text)
 			}
 			steps, err := os.ReadFile(filepath.Join(b.turn, "1", "steps.jsonl"))
@@ -168,7 +168,7 @@ func TestARefusedPictureIsLeftOut(t *testing.T) {
 				t.Fatalf("%s, %d: %v", api, status, err)
 			}
 			first, second := b.request(0).Last(), b.request(1).Last()
-			if len(first.Shown) != 1 || len(second.Shown) != 0 || !strings.Contains(second.Text, "refused the request with them: "+fmt.Sprint(status)) || b.done().Failed {
+			if len(first.Shown) != 1 || len(second.Shown) != 0 || !strings.Contains(second.Text, "refused a request with them: "+fmt.Sprint(status)) || b.done().Failed {
 				t.Errorf("%s, %d: %d, then %d shown: %s", api, status, len(first.Shown), len(second.Shown), second.Text)
 			}
 		}
@@ -211,7 +211,7 @@ func TestReadFileShowsAPicture(t *testing.T) {
 				shown = append(shown, m.Shown...)
 			}
 			if sees == "" {
-				if said := string(b.request(1).Body); len(shown) != 0 || !strings.Contains(said, "and you cannot see it") {
+				if said := string(b.request(1).Body); len(shown) != 0 || !strings.Contains(said, "which you cannot see") {
 					t.Errorf("%s: %d shown: %s", api, len(shown), said)
 				}
 				continue
@@ -219,7 +219,7 @@ func TestReadFileShowsAPicture(t *testing.T) {
 			if len(shown) != 1 || !bytes.Equal(shown[0].Data, samplePNG) {
 				t.Errorf("%s: %d shown", api, len(shown))
 			}
-			if later := string(b.request(2).Body); !strings.Contains(later, "plot.png is not shown now: it was changed since") {
+			if later := string(b.request(2).Body); !strings.Contains(later, "plot.png is not shown now: it has changed") {
 				t.Errorf("%s: after the change the model is told %s", api, later)
 			}
 		}
@@ -239,7 +239,7 @@ func TestWhatWasShownSurvivesARetry(t *testing.T) {
 		if err := b.run("look", true); err != nil {
 			t.Fatal(err)
 		}
-		if m := b.request(2).Messages[0]; len(m.Shown) != 1 || !strings.Contains(m.Text, "attachments/b.gif is not shown now: it cannot be read any more") {
+		if m := b.request(2).Messages[0]; len(m.Shown) != 1 || !strings.Contains(m.Text, "attachments/b.gif is not shown now: it cannot be read") {
 			t.Errorf("%s: %d shown: %s", api, len(m.Shown), m.Text)
 		}
 		b.outlook = react.Outlook{Low: true}
@@ -274,7 +274,7 @@ func TestWhatIsShownCounts(t *testing.T) {
 	if err := full.run("look", true); err != nil {
 		t.Fatal(err)
 	}
-	if m := full.request(1).Last(); len(m.Shown) != 0 || !strings.Contains(m.Text, "not shown any more. read_file shows one again") {
+	if m := full.request(1).Last(); len(m.Shown) != 0 || !strings.Contains(m.Text, "no longer visible. Use read_file to see one again") {
 		t.Errorf("after the summary %d files are shown: %s", len(m.Shown), m.Text)
 	}
 	for _, e := range full.events {
@@ -302,7 +302,7 @@ func TestShownIsBounded(t *testing.T) {
 	if n := len(m.Shown); n != 9 {
 		t.Errorf("%d files of 2 MiB are shown", n)
 	}
-	if !strings.Contains(m.Text, "attachments/12.png: more than 20 MiB cannot be shown together") || !strings.Contains(m.Text, "long.pdf: it has about 202 pages") {
+	if !strings.Contains(m.Text, "attachments/12.png: all files together exceed 20 MiB") || !strings.Contains(m.Text, "long.pdf: it has about 202 pages") {
 		t.Errorf("the model is told:\n%s", m.Text)
 	}
 }

@@ -112,13 +112,13 @@ func (s *Steps) add(step Step) error {
 	step.At = step.At.UTC()
 	line, err := json.Marshal(step)
 	if err != nil {
-		return fmt.Errorf("keep step: %w", err)
+		return fmt.Errorf("write step: %w", err)
 	}
 	if _, err := s.file.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("keep step: %w", err)
+		return fmt.Errorf("write step: %w", err)
 	}
 	if err := s.file.Sync(); err != nil {
-		return fmt.Errorf("keep step: %w", err)
+		return fmt.Errorf("write step: %w", err)
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (s *Steps) Close() error { return s.file.Close() }
 func pastSteps(dir string) ([]Step, error) {
 	own, err := strconv.ParseUint(filepath.Base(dir), 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not an attempt: its name is not an epoch", dir)
+		return nil, fmt.Errorf("%s is not the folder of an attempt: its name must be an epoch", dir)
 	}
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil {

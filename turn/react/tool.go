@@ -89,7 +89,7 @@ func (t Tool) title() string { return cmp.Or(t.Title, t.Name) }
 func Foreign(t Tool, run func(context.Context, json.RawMessage) (string, error)) (Tool, error) {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(t.Schema, &schema); err != nil {
-		return Tool{}, fmt.Errorf("tool %s: its schema is not a JSON schema: %w", t.title(), err)
+		return Tool{}, fmt.Errorf("tool %s: invalid JSON schema: %w", t.title(), err)
 	}
 	made, err := checked(t.Name, t.Description, &schema, run)
 	made.Title = t.Title
@@ -108,7 +108,7 @@ func typed[A any](name, description string, run func(context.Context, A) (string
 	return checked(name, description, schema, func(ctx context.Context, args json.RawMessage) (string, error) {
 		var a A
 		if err := json.Unmarshal(args, &a); err != nil {
-			return "", fmt.Errorf("the arguments do not fit: %w", err)
+			return "", fmt.Errorf("invalid arguments: %w", err)
 		}
 		return run(ctx, a)
 	})
@@ -130,10 +130,10 @@ func checked(name, description string, schema *jsonschema.Schema, run func(conte
 		}
 		var value any
 		if err := json.Unmarshal(args, &value); err != nil {
-			return "", fmt.Errorf("the arguments are not JSON: %w", err)
+			return "", fmt.Errorf("the arguments are not valid JSON: %w", err)
 		}
 		if err := resolved.Validate(value); err != nil {
-			return "", fmt.Errorf("the arguments do not fit the schema: %w", err)
+			return "", fmt.Errorf("the arguments do not match the schema: %w", err)
 		}
 		return run(ctx, args)
 	}}, nil
@@ -214,7 +214,7 @@ func (p Program) Tool() (Tool, error) {
 	}
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(p.Schema, &schema); err != nil {
-		return Tool{}, fmt.Errorf("tool %s: its schema is not a JSON schema: %w", p.Name, err)
+		return Tool{}, fmt.Errorf("tool %s: invalid JSON schema: %w", p.Name, err)
 	}
 	if schema.Type != "object" {
 		return Tool{}, fmt.Errorf(`tool %s: its schema must have "type": "object"`, p.Name)
@@ -226,9 +226,9 @@ func (p Program) Tool() (Tool, error) {
 func (p Program) announcement() string {
 	switch p.After {
 	case Suspend:
-		return " Your turn is suspended after it, and goes on when what it started has reported."
+		return " The call suspends your turn, which resumes with the report of the started process."
 	case Terminate:
-		return " Your turn ends with it: what you have submitted is the answer, or else its result."
+		return " The call ends your turn: the answer is the result that you submitted, otherwise the result of the call."
 	}
 	return ""
 }
@@ -251,7 +251,7 @@ func (p Program) call(ctx context.Context, args json.RawMessage) (string, error)
 // immediate report is not lost.
 func (p Program) callWaiting(ctx context.Context, args json.RawMessage) (string, error) {
 	if p.Pauses.Await == nil {
-		return "", errors.New("the tool is to suspend the turn, which is not possible here")
+		return "", errors.New("this turn cannot be suspended")
 	}
 	id, err := p.Pauses.Await(ctx, "tool "+p.Name, string(args), p.Peers, p.Deadline)
 	if err != nil {

@@ -32,7 +32,7 @@ func call(ctx context.Context, dial func(context.Context) (net.Conn, error), r R
 	var a Answer
 	conn, err := dial(ctx)
 	if err != nil {
-		return a, fmt.Errorf("reach the runner: %w", err)
+		return a, fmt.Errorf("connect to the runner: %w", err)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()

@@ -24,7 +24,7 @@ func (s *Session) call(ctx context.Context, tool string, args json.RawMessage) (
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone != "" {
-		return nil, s.tell("the tool server %s has ended, and its tools can be called in the next turn again: %s", s.server.Name, s.gone)
+		return nil, s.tell("the tool server %s has ended, and its tools are available again in the next turn: %s", s.server.Name, s.gone)
 	}
 	limited, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
@@ -34,7 +34,7 @@ func (s *Session) call(ctx context.Context, tool string, args json.RawMessage) (
 		return nil, context.Cause(ctx)
 	}
 	if err == nil && result == nil {
-		err = errors.New("its answer is empty")
+		err = errors.New("the answer is empty")
 	}
 	if err == nil {
 		s.late = 0
@@ -55,7 +55,7 @@ func (s *Session) mend(ctx, limited context.Context, err error) error {
 		return s.unanswered(limited)
 	}
 	if !closed { // the answer is not valid
-		return s.tell("the answer of the tool server %s cannot be read: %s", s.server.Name, clip(err.Error(), maxNoise))
+		return s.tell("cannot parse the answer of the tool server %s: %s", s.server.Name, clip(err.Error(), maxNoise))
 	}
 	why := s.reason(err, s.server.Timeout)
 	if s.server.URL == "" {
@@ -66,7 +66,7 @@ func (s *Session) mend(ctx, limited context.Context, err error) error {
 	return s.tell("the tool server %s failed: %s%s", s.server.Name, why, unknown)
 }
 
-const unknown = "; the call may have been done: check before you repeat it"
+const unknown = "; the call may have taken effect: check before you repeat it"
 
 // unanswered returns the model's error for a call that timed out. It ends a server that leaves
 // several calls in a row unanswered.
@@ -76,7 +76,7 @@ func (s *Session) unanswered(limited context.Context) error {
 		return s.tell("the tool server %s: %s%s", s.server.Name, why, unknown)
 	}
 	s.end(fmt.Sprintf("it did not answer %d calls in a row", maxLate))
-	return s.tell("the tool server %s: %s, and was ended, as it did not answer the calls before either%s", s.server.Name, why, unknown)
+	return s.tell("the tool server %s: %s, and was ended after %d unanswered calls%s", s.server.Name, why, maxLate, unknown)
 }
 
 // renew reconnects to a remote server for the next call. The server may end a session and still
@@ -123,7 +123,7 @@ func (s *Session) result(tool string, r *mcp.CallToolResult) (string, error) {
 	text := s.redact(joined(parts))
 	switch {
 	case r.IsError && text == "":
-		return "", errors.New("the tool failed, and does not say why")
+		return "", errors.New("the tool failed without a reason")
 	case r.IsError:
 		return "", errors.New(text)
 	case len(shown) > 0:
@@ -153,26 +153,26 @@ func (s *Session) content(tool string, content mcp.Content) (string, *react.Show
 	case *mcp.ImageContent:
 		picture, err := s.keep(tool, c.Data)
 		if err != nil {
-			return fmt.Sprintf("[a picture (%s) is not shown: %v]", kind(c.MIMEType, len(c.Data)), err), nil
+			return fmt.Sprintf("[image (%s) not shown: %v]", kind(c.MIMEType, len(c.Data)), err), nil
 		}
 		return "", &picture
 	case *mcp.AudioContent:
-		return fmt.Sprintf("[a sound (%s), which you cannot hear]", kind(c.MIMEType, len(c.Data))), nil
+		return fmt.Sprintf("[audio (%s) not played]", kind(c.MIMEType, len(c.Data))), nil
 	case *mcp.ResourceLink:
 		words := []string{clip(c.Name, 200), clip(c.Title, 200), clip(c.Description, maxWords), clip(c.MIMEType, 100)}
 		words = append(words, clip(c.URI, maxWords))
-		return "[a resource of the server, which you can name to its tools: " + strings.Join(nonEmpty(words), ", ") + "]", nil
+		return "[resource of the server, for use with its tools: " + strings.Join(nonEmpty(words), ", ") + "]", nil
 	case *mcp.EmbeddedResource:
 		if c.Resource == nil {
-			return "[a resource without content]", nil
+			return "[resource without content]", nil
 		}
 		name := clip(c.Resource.URI, maxWords)
 		if c.Resource.Blob != nil {
-			return fmt.Sprintf("[the resource %s (%s) is not a text, and is not shown]", name, kind(c.Resource.MIMEType, len(c.Resource.Blob))), nil
+			return fmt.Sprintf("[resource %s (%s) not shown: not a text]", name, kind(c.Resource.MIMEType, len(c.Resource.Blob))), nil
 		}
-		return fmt.Sprintf("[the resource %s:]\n%s", name, c.Resource.Text), nil
+		return fmt.Sprintf("[resource %s:]\n%s", name, c.Resource.Text), nil
 	}
-	return "[something of a kind that we do not know]", nil
+	return "[content of an unknown type]", nil
 }
 
 // kind returns the type and the size of content that is not shown.
@@ -195,9 +195,9 @@ func (s *Session) keep(tool string, data []byte) (react.Shown, error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.server.Keep == nil:
-		return react.Shown{}, errors.New("pictures are not shown here")
+		return react.Shown{}, errors.New("images are not supported here")
 	case s.pictures == maxPictures:
-		return react.Shown{}, fmt.Errorf("%d pictures of this server were kept in this turn", maxPictures)
+		return react.Shown{}, fmt.Errorf("the limit is %d images of a server in a turn", maxPictures)
 	}
 	s.pictures++
 	return s.server.Keep(fmt.Sprintf("%s-%d", modelName(s.server.Name, tool), s.pictures), data)

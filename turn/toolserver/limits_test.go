@@ -247,7 +247,7 @@ func TestLimits(t *testing.T) {
 					t.Fatal(err)
 				}
 				for range n {
-					s.renew(t.Context(), "it has forgotten the session")
+					s.renew(t.Context(), "the session has expired")
 				}
 				lives = s.gone == ""
 			})

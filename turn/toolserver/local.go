@@ -118,7 +118,7 @@ func (p *process) Read(context.Context) (jsonrpc.Message, error) {
 		case !req.IsCall():
 			continue
 		case p.asked.Add(1) > maxRequests:
-			err := fmt.Errorf("it was ended: it asked more than %d questions during one call", maxRequests)
+			err := fmt.Errorf("it sent more than %d requests during one call", maxRequests)
 			p.fail(err)
 			return nil, err
 		}
@@ -134,15 +134,15 @@ func (p *process) line() ([]byte, error) {
 		line = append(line, part...)
 		switch {
 		case p.bytes.Add(int64(len(part))) > maxSent:
-			return nil, fmt.Errorf("it was ended: it sent more than %s during one call", plain.Size(maxSent))
+			return nil, fmt.Errorf("it sent more than %s during one call", plain.Size(maxSent))
 		case len(line) > maxMessage:
-			return nil, fmt.Errorf("it was ended: it sent a message of more than %s", plain.Size(maxMessage))
+			return nil, fmt.Errorf("it sent a message of more than %s", plain.Size(maxMessage))
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil:
 			return nil, io.EOF
 		case p.lines.Add(1) > maxLines:
-			return nil, fmt.Errorf("it was ended: it sent more than %d messages during one call", maxLines)
+			return nil, fmt.Errorf("it sent more than %d messages during one call", maxLines)
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			return line, nil
@@ -167,7 +167,7 @@ func (p *process) Write(ctx context.Context, msg jsonrpc.Message) error {
 	_ = p.in.SetWriteDeadline(deadline)
 	if _, err := p.in.Write(append(line, '\n')); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = errors.New("it was ended: it took no more input")
+			err = errors.New("it does not read its input")
 			p.setBroken(err)
 		}
 		return err
@@ -239,10 +239,10 @@ func (p *process) fault() string {
 		words = append(words, p.ending())
 	}
 	if noise != "" {
-		words = append(words, fmt.Sprintf("it printed %q, which is not the protocol", noise))
+		words = append(words, fmt.Sprintf("unexpected output: %q", noise))
 	}
 	if said := p.errs.String(); said != "" {
-		words = append(words, fmt.Sprintf("its last words: %q", said))
+		words = append(words, fmt.Sprintf("stderr: %q", said))
 	}
 	return strings.Join(words, "; ")
 }
@@ -252,9 +252,9 @@ func (p *process) ending() string {
 	select {
 	case <-p.done:
 		if p.exit != nil {
-			return "it ended: " + p.exit.Error()
+			return "it exited: " + p.exit.Error()
 		}
-		return "it ended by itself"
+		return "it exited"
 	case <-time.After(closeTimeout):
 		return "it closed its output"
 	}

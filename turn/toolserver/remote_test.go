@@ -118,18 +118,18 @@ func TestARemoteServerThatRefuses(t *testing.T) {
 		bare bool // without a token
 		want string
 	}{
-		"without a token":  {nil, true, "did not start: it asks for a token (401 Unauthorized): put one into a file, and name the file in token_file"},
-		"a wrong token":    {status(401), false, "it refuses the token (401 Unauthorized): see token_file"},
-		"forbidden":        {status(403), false, "it refuses the token (403 Forbidden)"},
-		"nothing there":    {status(404), false, "it has nothing at this address (404 Not Found): see url"},
-		"broken":           {status(500), false, "it answered with 500 Internal Server Error"},
+		"without a token":  {nil, true, "did not start: it requires a token (401 Unauthorized): write the token to a file and set token_file"},
+		"a wrong token":    {status(401), false, "it refused the token (401 Unauthorized): check token_file"},
+		"forbidden":        {status(403), false, "it refused the token (403 Forbidden)"},
+		"nothing there":    {status(404), false, "no MCP server at this address (404 Not Found): check url"},
+		"broken":           {status(500), false, "it answered 500 Internal Server Error"},
 		"a page":           {func(w http.ResponseWriter, _ *http.Request, _ string) bool { fmt.Fprint(w, "<html>"); return true }, false, "unsupported content type"},
-		"endless JSON":     {endless("application/json"), false, "its answer is longer than 64 MiB"},
+		"endless JSON":     {endless("application/json"), false, "its answer exceeds 64 MiB"},
 		"an endless event": {endless("text/event-stream"), false, "did not start"},
 		"moved": {func(w http.ResponseWriter, r *http.Request, _ string) bool {
 			http.Redirect(w, r, other.URL+"/"+token, http.StatusTemporaryRedirect)
 			return true
-		}, false, "it has moved (307 Temporary Redirect): set url to the address that it has now, " + other.URL + "/***"},
+		}, false, "it has moved (307 Temporary Redirect): set url to " + other.URL + "/***"},
 		"moved permanently": {func(w http.ResponseWriter, r *http.Request, _ string) bool {
 			http.Redirect(w, r, other.URL, http.StatusMovedPermanently)
 			return true
@@ -181,7 +181,7 @@ func TestARemoteServerThatForgets(t *testing.T) {
 		return false
 	}
 	_, call := start(t, far.server())
-	if _, err := call("echo", `{}`); err == nil || !strings.Contains(err.Error(), "it has forgotten the session") || !strings.Contains(err.Error(), "check before you repeat") {
+	if _, err := call("echo", `{}`); err == nil || !strings.Contains(err.Error(), "the session has expired") || !strings.Contains(err.Error(), "check before you repeat") {
 		t.Errorf("the call: %v", err)
 	}
 	if calls.Load() != 1 {

@@ -196,7 +196,7 @@ func (s *Session) reason(err error, limit time.Duration) string {
 	refusal, refused := refusal(err)
 	switch {
 	case refused:
-		return "it answered with the error " + clip(refusal.Message, maxWords)
+		return "it returned the error " + clip(refusal.Message, maxWords)
 	case errors.Is(err, context.DeadlineExceeded) && why == "":
 		return fmt.Sprintf("it did not answer within %v", limit)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -21,7 +21,7 @@ func TestACall(t *testing.T) {
 	for _, c := range []struct{ tool, args, want, fault string }{
 		{"echo", `{"a": 1}`, `{"a":1}`, ""},
 		{"echo", ``, `{}`, ""},
-		{"echo", `[1]`, ``, "do not fit"},
+		{"echo", `[1]`, ``, "do not match"},
 		{"notify", `{}`, "notified", ""},
 		{"error", `{}`, "", "the disk is full: ***"},
 		{"refuse", `{}`, "", "bad arguments, ***"},
@@ -51,15 +51,15 @@ func TestACall(t *testing.T) {
 func TestAServerThatEnds(t *testing.T) {
 	t.Parallel()
 	for tool, why := range map[string]string{
-		"die":      "has ended: it ended: exit status 3; its last words: \"serving well I cannot go on: ***",
-		"flood":    "has ended: it was ended: it sent more than 64 MiB",
-		"requests": "has ended: it was ended: it asked more than",
+		"die":      "has ended: it exited: exit status 3; stderr: \"serving well I cannot go on: ***",
+		"flood":    "has ended: it sent more than 64 MiB",
+		"requests": "has ended: it sent more than 1000 requests",
 	} {
 		t.Run(tool, func(t *testing.T) {
 			t.Parallel()
 			_, call := start(t, local(t, "well"))
 			_, err := call(tool, `{}`)
-			if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "may have been done") {
+			if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "may have taken effect") {
 				t.Errorf("the call: %v; want %q", err, why)
 			}
 			began := time.Now()
@@ -148,12 +148,12 @@ func TestADeepAnswer(t *testing.T) {
 func TestAServerThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	for mode, why := range map[string]string{
-		"hang-at-start":  "its last words: \"serving hang-at-start",
-		"die-at-start":   "the tool server bad did not start: it ended: exit status 3; its last words: \"serving die-at-start I cannot go on: ***",
+		"hang-at-start":  "stderr: \"serving hang-at-start",
+		"die-at-start":   "the tool server bad did not start: it exited: exit status 3; stderr: \"serving die-at-start I cannot go on: ***",
 		"flood-at-start": "a message of more than",
 		"errs-at-start":  "again and again",
 		"hang-at-list":   "did not list its tools",
-		"die-at-list":    "did not list its tools: it ended: exit status 3",
+		"die-at-list":    "did not list its tools: it exited: exit status 3",
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
