@@ -137,7 +137,7 @@ var notLimits = map[string]string{
 	"turn/react.imageTokens":          "a factor, of estimates",
 	"turn/react.pageBytes":            "a factor, of estimates",
 	"turn/react.pageTokens":           "a factor, of estimates",
-	"turn/react.sniffed":              "how many bytes http.DetectContentType looks at",
+	"turn/react.sniffLen":             "how many bytes http.DetectContentType looks at",
 }
 
 // constant is one constant of the product whose value is a number that somebody chose.

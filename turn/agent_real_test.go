@@ -325,7 +325,7 @@ func TestRealLowModel(t *testing.T) {
 			if c.env != "" {
 				b.Config.Env["ANTHROPIC_MODEL"] = c.env
 			}
-			if keeps := c.want[2] == c.low[1]; b.Runner == Claude && keepsLow(b, c.command, c.low) != keeps {
+			if keeps := c.want[2] == c.low[1]; b.Runner == Claude && keepsLowModel(b, c.command, c.low) != keeps {
 				t.Errorf("it is said to keep the cheaper model: %v", !keeps)
 			}
 			b.Command, b.Extra = slices.Concat(b.Command[:1], c.command), c.extra
@@ -336,7 +336,7 @@ func TestRealLowModel(t *testing.T) {
 				b.Config, b.Attempt = usual, attempt
 				b.again(strconv.Itoa(i + 2))
 				if low {
-					lowered, attempt := b.Lowered(b.Attempt)
+					lowered, attempt := b.WithLow(b.Attempt)
 					b.Config, b.Attempt = *lowered, attempt
 				}
 				res := b.run()
@@ -353,8 +353,8 @@ func TestRealLowModel(t *testing.T) {
 	}
 }
 
-// keepsLow reports what KeepsLow says of a program with these arguments.
-func keepsLow(b *bench, command, low []string) bool {
+// keepsLowModel reports what KeepsLow says of a program with these arguments.
+func keepsLowModel(b *bench, command, low []string) bool {
 	c := b.Config
 	c.Command, c.Low.Args = slices.Concat(b.Command[:1], command), low
 	return c.KeepsLow(nil)

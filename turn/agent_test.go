@@ -372,7 +372,7 @@ func TestLowered(t *testing.T) {
 			b.Extra = []string{"-m", "dear", "--extra", "1", "--model=dearer"}
 		}
 		b.Low.Args = []string{"--model", "small"}
-		config, attempt := b.Lowered(b.Attempt)
+		config, attempt := b.WithLow(b.Attempt)
 		b.Config, b.Attempt = *config, attempt
 		b.run()
 		if got := read(t, b.Workdir, "argv"); got != c.want {
@@ -383,7 +383,7 @@ func TestLowered(t *testing.T) {
 		}
 	}
 	c := Config{Runner: Exec, Command: []string{"dear", "x"}, Low: Low{Command: []string{"cheap"}}}
-	if low, _ := c.Lowered(Attempt{}); !slices.Equal(low.Command, []string{"cheap"}) || c.Command[0] != "dear" {
+	if low, _ := c.WithLow(Attempt{}); !slices.Equal(low.Command, []string{"cheap"}) || c.Command[0] != "dear" {
 		t.Errorf("the command is %q, and the usual one %q", low.Command, c.Command)
 	}
 	for _, c := range []struct {

@@ -124,7 +124,7 @@ func lockAlive(dir string) (*os.File, error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = ErrHeld
 	}
-	if err == nil && recorded(dir) {
+	if err == nil && hasRecord(dir) {
 		err = errors.New("an agent has already been started")
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ func claudeAgent() agent {
 	return agent{
 		argv: func(command []string, a Attempt) []string {
 			argv := append(command[:len(command):len(command)], "-p", "--output-format", "stream-json", "--verbose")
-			argv = append(argv, a.offered...)
+			argv = append(argv, a.toolArgs...)
 			if a.Session != "" {
 				argv = append(argv, "--resume", a.Session)
 			}
@@ -39,7 +39,7 @@ func (s ToolServer) claudeArguments() []string {
 	config := map[string]any{"mcpServers": map[string]any{s.Name: map[string]any{
 		"type": "stdio", "command": s.Command, "args": s.Args, "alwaysLoad": true,
 	}}}
-	args := []string{"--mcp-config=" + quoted(config), "--allowedTools=mcp__" + s.Name}
+	args := []string{"--mcp-config=" + toJSON(config), "--allowedTools=mcp__" + s.Name}
 	if s.approves {
 		args = append(args, "--permission-prompt-tool=mcp__"+s.Name+"__"+ApproveTool)
 	}
@@ -126,7 +126,7 @@ func claudeParser() parser {
 	return func(line []byte) []Event {
 		var l claudeLine
 		if json.Unmarshal(line, &l) != nil {
-			return unknown(line)
+			return unknownEvent(line)
 		}
 		if l.Type != "result" {
 			total = total && !totalsSession(l.Version)
@@ -177,7 +177,7 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 		if l.Subtype == "api_retry" {
 			return []Event{{Kind: Error, Text: "retrying: " + errorText(l.Error)}}
 		}
-		return unknown(line)
+		return unknownEvent(line)
 	case "assistant":
 		if reason := errorText(l.Error); reason != "" || l.Message.Model == "<synthetic>" && l.Parent == "" {
 			// An error message of the CLI in the form of a model's text. The result that follows
@@ -197,14 +197,14 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 	case "user":
 		return claudeBlocks(line, l)
 	}
-	return unknown(line)
+	return unknownEvent(line)
 }
 
 // claudeBlocks returns an event for each known block of a message.
 func claudeBlocks(line []byte, l claudeLine) []Event {
 	var blocks []claudeBlock
 	if json.Unmarshal(l.Message.Content, &blocks) != nil {
-		return unknown(line)
+		return unknownEvent(line)
 	}
 	var events []Event
 	for _, b := range blocks {
@@ -220,7 +220,7 @@ func claudeBlocks(line []byte, l claudeLine) []Event {
 		}
 	}
 	if len(events) == 0 {
-		return unknown(line)
+		return unknownEvent(line)
 	}
 	return events
 }

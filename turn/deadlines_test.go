@@ -106,7 +106,7 @@ func TestTheEarlierDeadline(t *testing.T) {
 	} {
 		d := newDeadlines(c, begin)
 		d.lastOutput, d.doneAt = begin.Add(test.at), begin.Add(test.at)
-		at, why := d.atWork(test.tool)
+		at, why := d.whileWorking(test.tool)
 		if test.done {
 			at, why = d.afterDone()
 		}

@@ -73,13 +73,13 @@ func (s Step) Name() string {
 // Feed writes the steps of one attempt. The feed only informs observers: steps that cannot be
 // written are dropped.
 type Feed struct {
-	path  string
-	file  *os.File // nil before the first step, or if it cannot be created
-	room  int
-	n     int
-	last  EventKind // kind of the previous event
-	shown Live      // the lifecycle and state that the feed shows
-	over  bool
+	path   string
+	file   *os.File // nil before the first step, or if it cannot be created
+	room   int
+	n      int
+	last   EventKind // kind of the previous event
+	shown  Live      // the lifecycle and state that the feed shows
+	closed bool
 }
 
 // NewFeed returns the feed of the attempt in dir. The first step creates its file.
@@ -89,7 +89,7 @@ func NewFeed(dir string) *Feed {
 
 // Watch writes the steps of p. It is a watch function for Answer.
 func (f *Feed) Watch(p Progress) {
-	if f.over {
+	if f.closed {
 		return
 	}
 	for _, s := range f.steps(p) {
@@ -161,7 +161,7 @@ func (f *Feed) write(s Step) {
 }
 
 func (f *Feed) close() {
-	f.over = true
+	f.closed = true
 	if f.file != nil {
 		f.file.Close()
 	}

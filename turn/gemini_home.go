@@ -120,8 +120,8 @@ func (s ToolServer) geminiSettings(file string) ([]byte, error) {
 	for _, name := range s.variables() {
 		env[name] = "${" + name + "}" // in some cases gemini passes on only the listed variables
 	}
-	servers[s.Name] = json.RawMessage(quoted(map[string]any{"command": s.Command, "args": s.Args, "env": env, "trust": true}))
-	settings["mcpServers"] = json.RawMessage(quoted(servers))
+	servers[s.Name] = json.RawMessage(toJSON(map[string]any{"command": s.Command, "args": s.Args, "env": env, "trust": true}))
+	settings["mcpServers"] = json.RawMessage(toJSON(servers))
 	return json.Marshal(settings)
 }
 

@@ -25,7 +25,7 @@ func TestAFileThatCannotBeCopied(t *testing.T) {
 		t.Skipf("no lease: %v", err)
 	}
 	dir := filepath.Join(removable(t), "turns", "t1", "2")
-	if err := (Boxes{Earlier: before}).Prepare(dir); err != nil {
+	if err := (FolderContents{Earlier: before}).Prepare(dir); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, dir, "context", LeftOutName); !strings.Contains(got, `output: cannot open "held.txt"`) {

@@ -33,7 +33,7 @@ func (s *supervisor) outcome() (Result, error) {
 	}
 
 	res.Notes = append(res.Notes, s.output.remarks()...)
-	res.Refused = s.refused()
+	res.Refused = s.refusedActions()
 	s.decideStatus(&res, fault)
 	s.takeAnswer(&res)
 	s.listOutput(&res)
@@ -64,8 +64,9 @@ func (s *supervisor) finalAnswer() Result {
 	return res
 }
 
-// refused returns the actions that the agent was denied. Some agents report them only on stderr.
-func (s *supervisor) refused() []string {
+// refusedActions returns the actions that the agent was denied. Some agents report them only on
+// stderr.
+func (s *supervisor) refusedActions() []string {
 	if pattern := s.output.agent.refusals; pattern != nil {
 		for _, m := range pattern.Get().FindAllStringSubmatch(s.output.stderr.String(), -1) {
 			s.output.refuse(m[1], m[2])
@@ -74,8 +75,8 @@ func (s *supervisor) refused() []string {
 	return s.output.refused
 }
 
-// exitWord describes how the agent's process ended.
-func (s *supervisor) exitWord() string {
+// describeExit describes how the agent's process ended.
+func (s *supervisor) describeExit() string {
 	switch {
 	case s.ending != nil && s.ending.status == TimedOut:
 		return "timeout: " + s.ending.reason
@@ -228,7 +229,7 @@ func (s *supervisor) classifyFailure(res *Result) {
 	}
 	resumed := s.attempt.Session != "" && !res.Worked && !s.output.answered()
 	reported := s.output.faults.String() + "\n" + res.Stderr
-	if line := s.loginOfRunner(res, reported); line != "" {
+	if line := s.matchRunnerLogin(res, reported); line != "" {
 		res.Credential = s.config.credential(line)
 		return
 	}
@@ -239,7 +240,7 @@ func (s *supervisor) classifyFailure(res *Result) {
 		res.SessionFailed, res.Session = true, ""
 		return
 	}
-	if line := s.loginOfAny(res); line != "" {
+	if line := s.matchAnyLogin(res); line != "" {
 		res.Credential = s.config.credential(line)
 	}
 }

@@ -55,7 +55,7 @@ func newOutput(c Config, a Attempt, kind agent, argv []string) output {
 // apply processes one event.
 func (o *output) apply(e Event) {
 	o.agent.add(&o.bill, e)
-	o.noteLimit(e)
+	o.recordLimit(e)
 	switch e.Kind {
 	case SessionStart:
 		if validSession(e.Session) {
@@ -102,8 +102,8 @@ func (o *output) text(piece string) {
 	}
 }
 
-// noteLimit keeps the limit that an event reports until the agent works again.
-func (o *output) noteLimit(e Event) {
+// recordLimit keeps the limit that an event reports until the agent works again.
+func (o *output) recordLimit(e Event) {
 	switch {
 	case e.Obstacle:
 		o.limit = &Outage{Kind: state.Obstacle, Reason: lastLine(e.Text)}

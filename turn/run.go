@@ -72,7 +72,7 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 		}
 	}()
 	if c.MCP {
-		if a.offered, err = c.toolServer(env).offer(c.Runner, &a, env); err != nil {
+		if a.toolArgs, err = c.toolServer(env).configure(c.Runner, &a, env); err != nil {
 			missing = fmt.Sprintf("the agent has the agentstateloop commands but not the MCP tools: %v", err)
 		}
 	}
@@ -83,7 +83,7 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 	path, err := c.find(argv[0], env["PATH"])
 	if err != nil {
 		log.line(first)
-		return failed(err).closeLog(log), nil
+		return startFailure(err).closeLog(log), nil
 	}
 	var host *ACPSettings
 	if kind.hosted {
@@ -92,10 +92,10 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 			host.Tools = c.toolServer(env).acpTools()
 		}
 	}
-	entered, err := c.entered(ctx, a, path, argv, env, host)
+	entered, err := c.commandLine(ctx, a, path, argv, env, host)
 	if err != nil {
 		log.line(first)
-		return failed(err).closeLog(log), nil
+		return startFailure(err).closeLog(log), nil
 	}
 	if c.Box != nil || host != nil {
 		path = entered[0]
@@ -103,7 +103,7 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 	p, err := c.start(a, path, entered, env)
 	if err != nil {
 		log.line(first)
-		failed(err).closeLog(log)
+		startFailure(err).closeLog(log)
 		return Result{}, err
 	}
 	first.PID = p.pid
@@ -154,7 +154,7 @@ func (s *supervisor) conclude(ctx context.Context) (Result, error) {
 	}
 	res, err := s.outcome()
 	if err != nil {
-		failed(err).closeLog(s.log)
+		startFailure(err).closeLog(s.log)
 		return Result{}, err
 	}
 	res = res.closeLog(s.log)
@@ -164,8 +164,9 @@ func (s *supervisor) conclude(ctx context.Context) (Result, error) {
 	return res, nil
 }
 
-// failed returns the Result of an attempt whose agent could not start because of this machine.
-func failed(err error) Result {
+// startFailure returns the Result of an attempt whose agent could not start because of this
+// machine.
+func startFailure(err error) Result {
 	return Result{
 		Status: Failed, Reason: err.Error(), Exit: ExitError, ExitCode: -1,
 		Outage: &Outage{Kind: state.Obstacle, Reason: err.Error()},

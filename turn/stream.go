@@ -80,8 +80,8 @@ func readLines(r io.Reader, parse parser, emit func(Event)) {
 // Unknown event.
 type parser func(line []byte) []Event
 
-// unknown returns the event for an unrecognized line.
-func unknown(line []byte) []Event {
+// unknownEvent returns the event for an unrecognized line.
+func unknownEvent(line []byte) []Event {
 	return []Event{{Kind: Unknown, Text: plain.Cut(clean(string(line[:min(len(line), maxUnknown)])), maxUnknown)}}
 }
 
@@ -160,7 +160,7 @@ func AfterThoughts(text string) (rest string, undecided bool) {
 			begins := strings.TrimLeft(text, " \t\r\n")
 			return text, len(begins) < longestTag && mayBegin(begins)
 		}
-		end := closing(text, m)
+		end := closingTag(text, m)
 		at := strings.Index(text[m[1]:], end)
 		if at < 0 {
 			return "", true
@@ -169,8 +169,8 @@ func AfterThoughts(text string) (rest string, undecided bool) {
 	}
 }
 
-// closing returns the closing tag for a match of thoughtBegins.
-func closing(text string, m []int) string {
+// closingTag returns the closing tag for a match of thoughtBegins.
+func closingTag(text string, m []int) string {
 	switch {
 	case m[2] >= 0:
 		return "</" + text[m[2]:m[3]] + ">"

@@ -15,7 +15,7 @@ func offeredTo(t *testing.T, runner string) []string {
 	c := Config{Self: `/opt/our "own"/agentstateloop`, Env: map[string]string{"API_TOKEN": "hunter2hunter2", "XDG_CONFIG_HOME": "/x"}}
 	a := Attempt{Dir: t.TempDir(), TurnID: "t1", Epoch: 7, Env: map[string]string{"AGENTSTATELOOP_CONFIG": "/etc/a.toml"}}
 	env := c.environ(a)
-	args, err := c.toolServer(env).offer(runner, &a, env)
+	args, err := c.toolServer(env).configure(runner, &a, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestTheServerInArguments(t *testing.T) {
 
 // What the user says stands behind what we say, and before the session is resumed.
 func TestWhereTheServerIsNamed(t *testing.T) {
-	a := Attempt{Session: "s1", Extra: []string{"--extra"}, offered: []string{"--ours"}}
+	a := Attempt{Session: "s1", Extra: []string{"--extra"}, toolArgs: []string{"--ours"}}
 	for runner, want := range map[string]string{
 		Claude: "x -p --output-format stream-json --verbose --ours --resume s1 --extra",
 		Codex:  "x exec --json --skip-git-repo-check --ours --extra resume s1 -",

@@ -81,22 +81,22 @@ type client struct {
 
 	next      int // number of the last request of ours
 	session   string
-	keeps     bool // a later process can continue the session
+	resumable bool // a later process can continue the session
 	replaying bool // the session is being loaded: updates repeat earlier turns
-	heard     int  // number of updates received
+	updates   int  // number of updates received
 	cancelled bool // session/cancel was sent
 	prompting bool // the prompt was sent
 
-	asked  string // the id of the question to the operator, or ""
-	once   map[string]int
-	denied map[string]bool
+	questionID string // the id of the question to the operator, or ""
+	once       map[string]int
+	denied     map[string]bool
 
 	calls tools
 	meter meter
-	said  transcript
+	text  transcript
 
-	last   string // the last piece of the agent's text
-	gaveUp bool   // the agent reported that its turn failed
+	lastPiece string // the last piece of the agent's text
+	gaveUp    bool   // the agent reported that its turn failed
 }
 
 // errCancelled means that the turn was cancelled before the prompt was sent.
@@ -242,12 +242,12 @@ func (c *client) cancel() {
 // take processes a message that is not the awaited answer.
 func (c *client) take(ctx context.Context, m message) {
 	switch {
-	case m.fat > 0:
-		c.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("skipped a message of %d bytes: the limit is %d", m.fat, maxMessage)})
+	case m.skipped > 0:
+		c.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("skipped a message of %d bytes: the limit is %d", m.skipped, maxMessage)})
 	case m.raw != nil:
 		c.unknown(string(m.raw))
 	case m.Method == "session/update":
-		c.heard++
+		c.updates++
 		c.update(m.Params)
 	case m.isRequest() && m.Method == "session/request_permission":
 		c.answer(m, c.permit(ctx, m.Params))

@@ -98,7 +98,7 @@ func TestReadMessages(t *testing.T) {
 	long := strings.Repeat("x", maxMessage+10)
 	var got []message
 	readMessages(strings.NewReader("\n"+long+"\n{\"id\":1,\"result\":{}}\nlast words"), func(m message) bool { got = append(got, m); return true })
-	if len(got) != 3 || got[0].fat != maxMessage+11 || !got[1].isResponse() || string(got[2].raw) != "last words" {
+	if len(got) != 3 || got[0].skipped != maxMessage+11 || !got[1].isResponse() || string(got[2].raw) != "last words" {
 		t.Errorf("%d messages", len(got))
 	}
 }

@@ -115,7 +115,7 @@ func TestLimits(t *testing.T) {
 			return whole
 		}},
 		{Const: "maxMessage", Max: 16 << 20, Within: func(t *testing.T, n int64) (taken bool) {
-			readMessages(strings.NewReader(x(n-1)+"\n"), func(m message) bool { taken = m.fat == 0; return true })
+			readMessages(strings.NewReader(x(n-1)+"\n"), func(m message) bool { taken = m.skipped == 0; return true })
 			return taken
 		}},
 		{Const: "maxUnsent", Max: 4096, Within: func(t *testing.T, n int64) bool {
@@ -129,7 +129,7 @@ func TestLimits(t *testing.T) {
 		{Const: "maxCalls", Max: 1000, Within: func(t *testing.T, n int64) bool {
 			calls := tools{open: map[string]call{}}
 			for i := range n {
-				calls.keep(call{ID: strconv.Itoa(int(i))})
+				calls.remember(call{ID: strconv.Itoa(int(i))})
 			}
 			_, first := calls.open["0"]
 			return first
@@ -143,12 +143,12 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxInput", Max: 256 << 10, Within: func(t *testing.T, n int64) bool {
 			calls := tools{open: map[string]call{}}
-			calls.keep(call{ID: "1", Input: []byte(x(n - 1))})
+			calls.remember(call{ID: "1", Input: []byte(x(n - 1))})
 			return calls.open["1"].Input != nil
 		}},
 		{Const: "maxNamed", Max: 20, Within: func(_ *testing.T, n int64) bool {
 			values := strings.Fields(strings.Repeat("v ", int(n)))
-			return !strings.Contains(notAmong("model", "x", values).Error(), "…")
+			return !strings.Contains(invalidValue("model", "x", values).Error(), "…")
 		}},
 		{Const: "maxStderr", Max: 2 << 10, Within: func(t *testing.T, n int64) bool {
 			var whole, pieces tail

@@ -36,9 +36,9 @@ func cancelledOutcome() (o outcome) {
 	return o
 }
 
-// choose returns the first option of the first kind that is offered. Callers list "once" kinds
-// first: "always" would also decide later turns, which may have another cause.
-func choose(options []option, kinds ...string) (string, bool) {
+// chooseOption returns the first option of the first kind that is offered. Callers list "once"
+// kinds first: "always" would also decide later turns, which may have another cause.
+func chooseOption(options []option, kinds ...string) (string, bool) {
 	for _, kind := range kinds {
 		if i := slices.IndexFunc(options, func(o option) bool { return o.Kind == kind }); i >= 0 {
 			return options[i].ID, true
@@ -57,17 +57,17 @@ func (c *client) permit(ctx context.Context, params json.RawMessage) outcome {
 		c.unknown("invalid request for permission: " + string(params))
 		return cancelledOutcome()
 	}
-	c.said.broken = true
-	r := c.calls.open[said.ID].over(said)
+	c.text.interrupted = true
+	r := c.calls.open[said.ID].merge(said)
 	if r.size() > maxInput {
-		r = call{ID: r.ID, Name: shown(r.Name), Kind: r.Kind, Title: tooLarge(r.size())}
+		r = call{ID: r.ID, Name: displayName(r.Name), Kind: r.Kind, Title: sizeNote(r.size())}
 	}
-	if c.asked != "" || c.cancelled || !c.prompting {
+	if c.questionID != "" || c.cancelled || !c.prompting {
 		return cancelledOutcome()
 	}
 	identity := r.request().Identity()
 	switch {
-	case c.ours(r):
+	case c.isOurTool(r):
 		return c.allow(r, options, turn.PermissionGranted)
 	case slices.Contains(c.Grants.Kinds, r.kind()):
 		return c.allow(r, options, turn.PermissionGranted)
@@ -82,10 +82,10 @@ func (c *client) permit(ctx context.Context, params json.RawMessage) outcome {
 	return c.reject(r, options, turn.PermissionRefused)
 }
 
-// ours reports whether a request is for a tool of one of the servers that we offered the agent.
-// claude-agent-acp puts the tool's full name into the call's name or title. gemini shows it in
-// the call's id and title.
-func (c *client) ours(r call) bool {
+// isOurTool reports whether a request is for a tool of one of the servers that we offered the
+// agent. claude-agent-acp puts the tool's full name into the call's name or title. gemini shows it
+// in the call's id and title.
+func (c *client) isOurTool(r call) bool {
 	if r.kind() != "other" {
 		return false
 	}
@@ -124,22 +124,22 @@ func parseRequest(params json.RawMessage) (said call, options []option, ok bool)
 
 // allow grants a request. It emits the decision before the agent can act on it.
 func (c *client) allow(r call, options []option, decision string) outcome {
-	id, ok := choose(options, "allow_once", "allow_always")
+	id, ok := chooseOption(options, "allow_once", "allow_always")
 	if !ok {
 		return c.reject(r, options, turn.PermissionRefused)
 	}
-	c.decided(r, decision, "")
+	c.emitDecision(r, decision, "")
 	if _, open := c.calls.open[r.ID]; !open {
-		c.begins(r)
-		c.calls.keep(r)
+		c.emitToolUse(r)
+		c.calls.remember(r)
 	}
 	return selected(id)
 }
 
 func (c *client) reject(r call, options []option, decision string) outcome {
-	c.decided(r, decision, "")
+	c.emitDecision(r, decision, "")
 	c.Emit(turn.Event{Kind: turn.Refused, Tool: r.kind(), Text: cmp.Or(r.Title, r.Name)})
-	if id, ok := choose(options, "reject_once", "reject_always"); ok {
+	if id, ok := chooseOption(options, "reject_once", "reject_always"); ok {
 		return selected(id)
 	}
 	return cancelledOutcome()
@@ -157,12 +157,12 @@ func (c *client) ask(ctx context.Context, r call, options []option) outcome {
 		c.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("cannot ask the operator for permission (%s): %v", r.kind(), err)})
 		return c.reject(r, options, turn.PermissionRefused)
 	}
-	c.asked = id
-	c.decided(r, turn.PermissionAsked, id)
+	c.questionID = id
+	c.emitDecision(r, turn.PermissionAsked, id)
 	c.cancel()
 	return cancelledOutcome()
 }
 
-func (c *client) decided(r call, decision, question string) {
+func (c *client) emitDecision(r call, decision, question string) {
 	c.Emit(turn.Event{Kind: turn.Permission, Tool: r.kind(), ToolID: r.request().Identity(), Text: decision, Question: question})
 }

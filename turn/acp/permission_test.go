@@ -134,7 +134,7 @@ func TestOurTools(t *testing.T) {
 		{ID: "toolu_1", Title: "mcp__agentstateloop__submit_result", Kind: "other"},
 		{ID: "mcp_agentstateloop_remember__mcp_agentstateloop_remember_17_0", Title: "remember (agentstateloop MCP Server)", Kind: "other"},
 	} {
-		if !c.ours(r) || (&client{}).ours(r) {
+		if !c.isOurTool(r) || (&client{}).isOurTool(r) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -148,7 +148,7 @@ func TestOurTools(t *testing.T) {
 		{ID: "mcp_agentstateloop_remember__x", Title: "remember (agentstateloop MCP Server) (evil MCP Server)", Kind: "other"},
 		{ID: "mcp_agentstateloop_remember__x", Title: "forget (agentstateloop MCP Server)", Kind: "other"},
 	} {
-		if c.ours(r) {
+		if c.isOurTool(r) {
 			t.Errorf("%+v", r)
 		}
 	}

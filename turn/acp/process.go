@@ -85,9 +85,9 @@ func (a *agent) end(within time.Duration, messages <-chan message, hurry <-chan 
 	}
 }
 
-// how describes how the process ended, with the last line of its stderr. It waits briefly for the
-// end.
-func (a *agent) how() string {
+// describeExit describes how the process ended, with the last line of its stderr. It waits briefly
+// for the end.
+func (a *agent) describeExit() string {
 	select {
 	case <-a.exited:
 	case <-time.After(2 * time.Second):

@@ -142,7 +142,7 @@ func (a realAgent) stories(t *testing.T) {
 		dir := filepath.Dir(b.Dir)
 		a.again(b)
 		b.Session, b.Prompt = first.Session, []byte("your operator chose: allow\n")
-		b.Grants.Once, _ = turn.Answered(dir, map[string]bool{"q1": true})
+		b.Grants.Once, _ = turn.Decisions(dir, map[string]bool{"q1": true})
 		check(t, b.run(), turn.Success, "It says tool-42.", "")
 		if !model.Saw("tool-42") {
 			t.Error("what was allowed was not done")

@@ -347,11 +347,11 @@ func TestAnswersHoldForTheNextAttempt(t *testing.T) {
 	check(t, b.run(), turn.Success, "I would like to. \n\ncancelled", "")
 
 	dir := filepath.Dir(b.Dir)
-	once, refused := turn.Answered(dir, map[string]bool{"q1": false, "q2": true})
+	once, refused := turn.Decisions(dir, map[string]bool{"q1": false, "q2": true})
 	if len(once) > 0 || !slices.Equal(refused, []string{identityOf(t, shell("ls"))}) {
 		t.Errorf("%q, %q", once, refused)
 	}
-	once, refused = turn.Answered(dir, map[string]bool{"q1": true})
+	once, refused = turn.Decisions(dir, map[string]bool{"q1": true})
 	if !slices.Equal(once, []string{identityOf(t, shell("ls"))}) || len(refused) > 0 {
 		t.Errorf("%q, %q", once, refused)
 	}
@@ -359,13 +359,13 @@ func TestAnswersHoldForTheNextAttempt(t *testing.T) {
 	b.prepare(2)
 	b.Command[2], b.Grants.Once = "asks for another first", once
 	check(t, b.run(), turn.Success, "cancelled \n\ncancelled \n\ncancelled", "") // it asks for another one first, and the turn waits
-	if got, _ := turn.Answered(dir, map[string]bool{"q1": true}); len(got) != 1 {
+	if got, _ := turn.Decisions(dir, map[string]bool{"q1": true}); len(got) != 1 {
 		t.Errorf("%q is not left", got)
 	}
 	b.prepare(3)
 	b.Grants.Ask = false
 	check(t, b.run(), turn.Success, "ao \n\nro", "")
-	if got, _ := turn.Answered(dir, map[string]bool{"q1": true}); len(got) > 0 {
+	if got, _ := turn.Decisions(dir, map[string]bool{"q1": true}); len(got) > 0 {
 		t.Errorf("%q is left, although it was used", got)
 	}
 }

@@ -18,13 +18,13 @@ type offer struct {
 	Category string          `json:"category"`
 	Type     string          `json:"type"` // select or boolean
 	Current  json.RawMessage `json:"currentValue"`
-	Values   []offered       `json:"options"`
+	Values   []offeredValue  `json:"options"`
 }
 
-// offered is a value of a setting, or a group of values.
-type offered struct {
-	Value  string    `json:"value"`
-	Values []offered `json:"options"`
+// offeredValue is a value of a setting, or a group of values.
+type offeredValue struct {
+	Value  string         `json:"value"`
+	Values []offeredValue `json:"options"`
 }
 
 // The settings that had their own requests before the protocol had general settings.
@@ -111,7 +111,7 @@ func (o offers) model() string {
 // names returns the names of the settings that can be chosen.
 func (o offers) names() (names []string) {
 	for _, s := range o.settings {
-		names = append(names, shown(s.ID))
+		names = append(names, displayName(s.ID))
 	}
 	if len(o.models.ids) > 0 {
 		names = append(names, modelSetting)
@@ -133,7 +133,7 @@ func (s offer) current() string {
 }
 
 // values returns the possible values. Some agents group them.
-func values(all []offered) (ids []string) {
+func values(all []offeredValue) (ids []string) {
 	for _, v := range all {
 		if v.Value != "" {
 			ids = append(ids, v.Value)
@@ -143,16 +143,16 @@ func values(all []offered) (ids []string) {
 	return ids
 }
 
-// unfit is the error for a setting that the agent lacks or rejects.
-type unfit struct{ text string }
+// settingError is the error for a setting that the agent lacks or rejects.
+type settingError struct{ text string }
 
-func (e *unfit) Error() string { return e.text }
+func (e *settingError) Error() string { return e.text }
 
-// choose applies Options, the model first, because other settings may depend on it. Unless
+// applyOptions applies Options, the model first, because other settings may depend on it. Unless
 // Options include a mode, choose puts an agent that has askingMode into it.
-func (c *client) choose(ctx context.Context, o offers) (err error) {
+func (c *client) applyOptions(ctx context.Context, o offers) (err error) {
 	names := slices.SortedFunc(maps.Keys(c.Options), func(a, b string) int {
-		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(settingOrder(a), settingOrder(b)), cmp.Compare(a, b))
 	})
 	for _, name := range names {
 		if o, err = c.set(ctx, o, name, c.Options[name]); err != nil {
@@ -166,7 +166,7 @@ func (c *client) choose(ctx context.Context, o offers) (err error) {
 		return nil
 	}
 	if err := c.request(ctx, "session/set_mode", map[string]any{"modeId": askingMode}); err != nil {
-		return fmt.Errorf("cannot switch the agent from mode %s to %s, in which it asks for permission: %w", shown(o.modes.current), askingMode, err)
+		return fmt.Errorf("cannot switch the agent from mode %s to %s, in which it asks for permission: %w", displayName(o.modes.current), askingMode, err)
 	}
 	return nil
 }
@@ -175,8 +175,8 @@ func (c *client) choose(ctx context.Context, o offers) (err error) {
 // name. In another mode, an agent may make decisions that the cause of the turn must make.
 const askingMode = "default"
 
-// place orders the settings: the model first, the mode last.
-func place(name string) int {
+// settingOrder orders the settings: the model first, the mode last.
+func settingOrder(name string) int {
 	switch name {
 	case modelSetting:
 		return 0
@@ -194,7 +194,7 @@ func (c *client) set(ctx context.Context, o offers, name, value string) (offers,
 	case ok && s.current() == value:
 		return o, nil
 	case ok && len(known) > 0 && !slices.Contains(known, value):
-		return o, notAmong(name, value, known)
+		return o, invalidValue(name, value, known)
 	case ok:
 		return c.setSetting(ctx, o, s, value)
 	case name == modelSetting && len(o.models.ids) > 0:
@@ -206,7 +206,7 @@ func (c *client) set(ctx context.Context, o offers, name, value string) (offers,
 		o.modes.current = value
 		return o, c.setOld(ctx, was, name, value, "session/set_mode", "modeId")
 	}
-	return o, &unfit{fmt.Sprintf("unknown setting %q; the agent offers: %s", name, cmp.Or(strings.Join(o.names(), ", "), "none"))}
+	return o, &settingError{fmt.Sprintf("unknown setting %q; the agent offers: %s", name, cmp.Or(strings.Join(o.names(), ", "), "none"))}
 }
 
 func (c *client) setSetting(ctx context.Context, o offers, s offer, value string) (offers, error) {
@@ -214,14 +214,14 @@ func (c *client) setSetting(ctx context.Context, o offers, s offer, value string
 	if s.Type == "boolean" {
 		on, err := strconv.ParseBool(value)
 		if err != nil {
-			return o, notAmong(s.ID, value, []string{"true", "false"})
+			return o, invalidValue(s.ID, value, []string{"true", "false"})
 		}
 		params["type"], params["value"] = s.Type, on
 	}
 	params["sessionId"] = c.session
 	result, err := c.call(ctx, "session/set_config_option", params, c.StartWithin)
 	if err != nil {
-		return o, refusedSetting(s.ID, value, err)
+		return o, rejectedSetting(s.ID, value, err)
 	}
 	after := parseOffers(result)
 	if len(after.settings) > 0 {
@@ -235,10 +235,10 @@ func (c *client) setOld(ctx context.Context, was choice, name, value, method, ke
 	case was.current == value:
 		return nil
 	case !slices.Contains(was.ids, value):
-		return notAmong(name, value, was.ids)
+		return invalidValue(name, value, was.ids)
 	}
 	if err := c.request(ctx, method, map[string]any{key: value}); err != nil {
-		return refusedSetting(name, value, err)
+		return rejectedSetting(name, value, err)
 	}
 	return nil
 }
@@ -253,27 +253,27 @@ func (c *client) request(ctx context.Context, method string, params map[string]a
 // maxNamed bounds how many values of a setting an error names.
 const maxNamed = 20
 
-func notAmong(name, value string, known []string) error {
+func invalidValue(name, value string, known []string) error {
 	more := ""
 	if len(known) > maxNamed {
 		known, more = known[:maxNamed], ", …"
 	}
-	return &unfit{fmt.Sprintf("invalid value %q for setting %s; the agent offers: %s%s", value, name, shownAll(known), more)}
+	return &settingError{fmt.Sprintf("invalid value %q for setting %s; the agent offers: %s%s", value, name, displayNames(known), more)}
 }
 
-func shownAll(values []string) string {
+func displayNames(values []string) string {
 	var all []string
 	for _, v := range values {
-		all = append(all, shown(v))
+		all = append(all, displayName(v))
 	}
 	return strings.Join(all, ", ")
 }
 
-// refusedSetting returns the error for a setting that the agent rejected. Other errors, such as a
+// rejectedSetting returns the error for a setting that the agent rejected. Other errors, such as a
 // missing login or an agent that has ended, do not concern the setting and stay unchanged.
-func refusedSetting(name, value string, err error) error {
+func rejectedSetting(name, value string, err error) error {
 	if fault, ok := errors.AsType[*Fault](err); ok && fault.Code != codeAuthRequired {
-		return &unfit{fmt.Sprintf("the agent rejected %q for setting %s: %s", value, name, shown(fault.Error()))}
+		return &settingError{fmt.Sprintf("the agent rejected %q for setting %s: %s", value, name, displayName(fault.Error()))}
 	}
 	return err
 }

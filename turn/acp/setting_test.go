@@ -120,7 +120,7 @@ func TestAWrongSettingIsAnObstacle(t *testing.T) {
 	b = newBench(t, "with models and modes")
 	b.Config.Options = map[string]string{"model": "large", "mode": "yolo"}
 	b.Config.Low.Options = map[string]string{"model": "small"}
-	low, _ := b.Config.Lowered(turn.Attempt{})
+	low, _ := b.Config.WithLow(turn.Attempt{})
 	if low.Options["model"] != "small" || low.Options["mode"] != "yolo" || b.Config.Options["model"] != "large" {
 		t.Errorf("lowered: %v; usual: %v", low.Options, b.Config.Options)
 	}

@@ -33,7 +33,7 @@ func TryEscapes(args []string) error {
 
 // try makes every attempt. It checks descriptors first, before this process opens any.
 func (t Targets) try() []Escape {
-	all := []Escape{{"inherits a descriptor", inherited()}}
+	all := []Escape{{"inherits a descriptor", inheritsDescriptor()}}
 	for what, path := range t.Hidden {
 		all = append(all, Escape{"reads " + what, readable(path)})
 	}
@@ -58,9 +58,9 @@ func (t Targets) try() []Escape {
 	return all
 }
 
-// inherited reports whether this process inherited a descriptor other than the three standard
-// streams. Descriptors that it opened itself are close-on-exec.
-func inherited() bool {
+// inheritsDescriptor reports whether this process inherited a descriptor other than the three
+// standard streams. Descriptors that it opened itself are close-on-exec.
+func inheritsDescriptor() bool {
 	for fd := 3; fd < maxFiles; fd++ {
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 		if err == nil && flags&unix.FD_CLOEXEC == 0 {

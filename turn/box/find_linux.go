@@ -23,7 +23,7 @@ func Find(ctx context.Context, self string) (Way, error) {
 	if noBwrap == nil {
 		return w, nil
 	}
-	w, err := Own(ctx, self)
+	w, err := BuiltIn(ctx, self)
 	if err != nil {
 		return Way{}, fmt.Errorf("no working sandbox on this machine: %w; built-in sandbox: %w; %s", noBwrap, err, Advice(noBwrap))
 	}
@@ -43,8 +43,8 @@ func Bubblewrap(ctx context.Context, self string) (Way, error) {
 	return w, nil
 }
 
-// Own returns the built-in way if the kernel lets us make namespaces and has Landlock.
-func Own(ctx context.Context, self string) (Way, error) {
+// BuiltIn returns the built-in way if the kernel lets us make namespaces and has Landlock.
+func BuiltIn(ctx context.Context, self string) (Way, error) {
 	w := Way{name: "own"}
 	if err := w.probe(ctx, self); err != nil {
 		return Way{}, err
@@ -74,15 +74,15 @@ func (w Way) probe(ctx context.Context, self string) error {
 func Advice(err error) string {
 	_, missing := findBwrap()
 	switch {
-	case setting("/proc/sys/user/max_user_namespaces") == "0":
+	case readSetting("/proc/sys/user/max_user_namespaces") == "0":
 		return "allow user namespaces: sysctl -w user.max_user_namespaces=10000"
-	case setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+	case readSetting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
 		return "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1"
-	case setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+	case readSetting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
 		return "give bwrap an AppArmor profile with \"userns,\" (Ubuntu: apt install apparmor-profiles), or run sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 	case missing != nil:
 		return "install bubblewrap (on Debian: apt install bubblewrap)"
-	case forbidden(err):
+	case forbidsNamespaces(err):
 		return "bubblewrap is installed, but this machine forbids namespaces: start the container with a seccomp profile that allows unshare and clone, such as docker run --security-opt seccomp=unconfined"
 	}
 	return "run " + bwrapTrial + " to see why bubblewrap fails"
@@ -91,9 +91,9 @@ func Advice(err error) string {
 // bwrapTrial is a command that only makes a sandbox.
 const bwrapTrial = "bwrap --unshare-all --ro-bind / / true"
 
-// forbidden reports whether an error means that the kernel refuses namespaces. It looks for
+// forbidsNamespaces reports whether an error means that the kernel refuses namespaces. It looks for
 // bubblewrap's messages and the system's texts for EPERM, EACCES, ENOSPC and EINVAL.
-func forbidden(err error) bool {
+func forbidsNamespaces(err error) bool {
 	if err == nil {
 		return false
 	}
@@ -106,7 +106,7 @@ func forbidden(err error) bool {
 	return false
 }
 
-func setting(path string) string {
+func readSetting(path string) string {
 	b, _ := os.ReadFile(path)
 	return strings.TrimSpace(string(b))
 }

@@ -40,7 +40,7 @@ func (s stage) program(argv []string) error {
 		name string
 		up   func() error
 	}{
-		{"priority", s.Limits.yield},
+		{"priority", s.Limits.lowerPriority},
 		{"capabilities", dropCapabilities},
 		{"Landlock", s.landlock},
 		{"limits", s.Limits.set},
@@ -83,9 +83,9 @@ const (
 	oomInside  = "1000"
 )
 
-// yield lowers the priority of a limited program, above all below the first process of the
+// lowerPriority lowers the priority of a limited program, above all below the first process of the
 // sandbox, which must notice in time that there are too many processes.
-func (l Limits) yield() error {
+func (l Limits) lowerPriority() error {
 	if l == (Limits{}) {
 		return nil
 	}

@@ -58,7 +58,7 @@ func (b Box) command(ctx context.Context, w Way, s stage, argv []string) *exec.C
 	args := b.bwrapArgv(w, s, argv)
 	if w.bwrap == "" {
 		args = append(append([]string{b.Self}, s.args(stageMount)...), argv...)
-		attr = ownAttr(b.Network)
+		attr = builtInAttr(b.Network)
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.SysProcAttr = attr
@@ -66,9 +66,9 @@ func (b Box) command(ctx context.Context, w Way, s stage, argv []string) *exec.C
 	return cmd
 }
 
-// ownAttr returns the attributes for the first process of the built-in way: new namespaces,
+// builtInAttr returns the attributes for the first process of the built-in way: new namespaces,
 // their user, and the capabilities to build the sandbox.
-func ownAttr(network bool) *syscall.SysProcAttr {
+func builtInAttr(network bool) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{
 		Setsid:      true,
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
@@ -124,15 +124,15 @@ func (b Box) stage() (stage, error) {
 	if err != nil {
 		return stage{}, err
 	}
-	folders, err := b.folders()
+	folders, err := b.grantMounts()
 	if err != nil {
 		return stage{}, err
 	}
-	s := stage{Mounts: mounts, Self: b.inside(), Dir: b.Dir, Home: b.Home, Network: b.Network, Local: b.LocalSockets, Limits: b.Limits}
+	s := stage{Mounts: mounts, Self: b.selfPath(), Dir: b.Dir, Home: b.Home, Network: b.Network, Local: b.LocalSockets, Limits: b.Limits}
 	for _, m := range folders {
 		s.Paths = append(s.Paths, grant{Path: m.To, Write: m.Kind == readWrite})
 	}
-	if b.ownHome() {
+	if b.hasOwnHome() {
 		s.Paths = append(s.Paths, grant{Path: filepath.Clean(b.Home), Write: true})
 	}
 	if s.Dir == "" {

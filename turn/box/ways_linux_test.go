@@ -10,7 +10,7 @@ import (
 )
 
 // ways are the ways to make a box, by name.
-var ways = map[string]func(context.Context, string) (box.Way, error){"bubblewrap": box.Bubblewrap, "own": box.Own}
+var ways = map[string]func(context.Context, string) (box.Way, error){"bubblewrap": box.Bubblewrap, "own": box.BuiltIn}
 
 // inEachWay runs a test with each way that this machine has.
 func inEachWay(t *testing.T, test func(t *testing.T, w box.Way)) {

@@ -33,7 +33,7 @@ func (l *Loop) fitWindow(ctx context.Context) error {
 	case full >= compactAt && l.conversation.uselessSummaries < maxUselessSummaries && l.canSummarise():
 		return l.compact(ctx)
 	case full >= warnAt && !l.conversation.warned:
-		return l.keep(Step{Kind: StepWarning, Text: fmt.Sprintf("[Your context window is %d%% full. At %d%% a summary replaces this conversation: write down anything that you must not lose.]", full, compactAt)})
+		return l.addStep(Step{Kind: StepWarning, Text: fmt.Sprintf("[Your context window is %d%% full. At %d%% a summary replaces this conversation: write down anything that you must not lose.]", full, compactAt)})
 	}
 	return nil
 }
@@ -45,7 +45,7 @@ func (l *Loop) compact(ctx context.Context) error {
 	room := l.Window / 100 * warnAt * bytesPerToken
 	answer, err := l.summarise(ctx, "The record of your work so far:\n\n"+transcript(l.conversation.messages, room)+l.Brief)
 	if err == nil {
-		return l.keep(Step{Kind: StepSummary, Text: l.summed(answer.Text)})
+		return l.addStep(Step{Kind: StepSummary, Text: l.summaryMessage(answer.Text)})
 	}
 	_, isOver := errors.AsType[runOverError](err)
 	_, ours := errors.AsType[*internalError](err)
@@ -53,7 +53,7 @@ func (l *Loop) compact(ctx context.Context) error {
 		return err
 	}
 	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("the summary failed, so the conversation continues unchanged: %v", err)})
-	return l.keep(Step{Kind: StepSummary, Failed: true})
+	return l.addStep(Step{Kind: StepSummary, Failed: true})
 }
 
 // Summary asks for a summary outside of a run. text is the question. Summary does not need
@@ -108,9 +108,9 @@ func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 	}
 }
 
-// summed returns the message that replaces a conversation: the first message, truncated only if
-// it is very long, and the summary.
-func (l *Loop) summed(summary string) string {
+// summaryMessage returns the message that replaces a conversation: the first message, truncated
+// only if it is very long, and the summary.
+func (l *Loop) summaryMessage(summary string) string {
 	task := ""
 	if len(l.conversation.messages) > 0 {
 		task = l.conversation.messages[0].Text
@@ -119,9 +119,9 @@ func (l *Loop) summed(summary string) string {
 		task = task[:at]
 	}
 	if most := l.Window * bytesPerToken / 8; len(task) > most {
-		task = lastOf(task, most)
+		task = tailOf(task, most)
 	}
-	if len(l.conversation.shown()) > 0 {
+	if len(l.conversation.shownFiles()) > 0 {
 		task += "\n\n[The files shown earlier are no longer visible. Use read_file to see one again.]"
 	}
 	return strings.TrimSpace(task) + summaryMark + strings.TrimSpace(summary)
@@ -142,7 +142,7 @@ func transcript(messages []Message, room int) string {
 		var b strings.Builder
 		part := func(who, text string) {
 			if len(text) > most {
-				text = truncated(text, most)
+				text = truncate(text, most)
 			}
 			fmt.Fprintf(&b, "## %s\n%s\n\n", who, text)
 		}

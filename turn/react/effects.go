@@ -43,32 +43,32 @@ const maxFound = 20
 func (e Effects) Tools() ([]Tool, error) {
 	var g toolList
 	if e.Send != nil {
-		g.add(typed("send", "Sends a message to another agent, without waiting for an answer.", e.send))
+		g.add(typedTool("send", "Sends a message to another agent, without waiting for an answer.", e.send))
 	}
 	if e.Ask != nil {
-		g.add(typed("ask", "Asks another agent a question. Then end your turn without submit_result. The turn resumes when the answer arrives or times out.", e.ask))
+		g.add(typedTool("ask", "Asks another agent a question. Then end your turn without submit_result. The turn resumes when the answer arrives or times out.", e.ask))
 	}
 	if e.AskOperator != nil {
-		g.add(typed("ask_operator", "Asks your operator a question by mail. Then end your turn without submit_result. The same turn resumes when they answer or the question times out. Ask before you do anything irreversible, and about decisions that only they can make. Put everything into one question.", e.askOperator))
+		g.add(typedTool("ask_operator", "Asks your operator a question by mail. Then end your turn without submit_result. The same turn resumes when they answer or the question times out. Ask before you do anything irreversible, and about decisions that only they can make. Put everything into one question.", e.askOperator))
 	}
 	const submit = "Sets the result of this turn, once: a text and named fields. Files in the reply's folder are attached. Without submit_result, your last message is the result."
 	switch {
 	case e.Submit != nil && e.SubmitsFiles:
-		g.add(typed("submit_result", submit, e.submitWithFiles))
+		g.add(typedTool("submit_result", submit, e.submitWithFiles))
 	case e.Submit != nil:
-		g.add(typed("submit_result", submit, e.submit))
+		g.add(typedTool("submit_result", submit, e.submit))
 	}
 	if e.Sleep != nil {
-		g.add(typed("sleep", "Sleeps for a while after this turn. With a reason, a new turn wakes you at the end and gives you the reason. A message or a nudge ends the sleep early.", e.sleep))
+		g.add(typedTool("sleep", "Sleeps for a while after this turn. With a reason, a new turn wakes you at the end and gives you the reason. A message or a nudge ends the sleep early.", e.sleep))
 	}
 	if e.Remind != nil {
-		g.add(typed("remind", "Wakes you at a given time in a new turn that gives you the text. Messages do not cancel a reminder.", e.remind))
+		g.add(typedTool("remind", "Wakes you at a given time in a new turn that gives you the text. Messages do not cancel a reminder.", e.remind))
 	}
 	if e.Remember != nil {
-		g.add(typed("remember", "Replaces your working memory, which is part of each of your prompts. Keep it short.", e.remember))
+		g.add(typedTool("remember", "Replaces your working memory, which is part of each of your prompts. Keep it short.", e.remember))
 	}
 	if e.Search != nil {
-		g.add(typed("search_history", "Searches all earlier messages to you and your answers.", e.search))
+		g.add(typedTool("search_history", "Searches all earlier messages to you and your answers.", e.search))
 	}
 	return g.tools, g.err
 }
@@ -81,7 +81,7 @@ type sendArgs struct {
 }
 
 func (e Effects) send(ctx context.Context, a sendArgs) (string, error) {
-	if err := said(a.Text); err != nil {
+	if err := checkText(a.Text); err != nil {
 		return "", err
 	}
 	if err := e.Send(ctx, a.To, a.Text, a.Files); err != nil {
@@ -107,7 +107,7 @@ type askedField struct {
 }
 
 func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
-	if err := said(a.Text); err != nil {
+	if err := checkText(a.Text); err != nil {
 		return "", err
 	}
 	wait, err := minutes(a.Minutes, state.DefaultPatience, state.MaxPatience)
@@ -197,7 +197,7 @@ func (e Effects) suspend(ctx context.Context, a submitFilesArgs) (string, error)
 	if err != nil {
 		return "", err
 	}
-	return "", Ending{After: Suspend, Text: suspended(id, wait)}
+	return "", Ending{After: Suspend, Text: suspendNote(id, wait)}
 }
 
 type sleepArgs struct {
@@ -223,7 +223,7 @@ type remindArgs struct {
 }
 
 func (e Effects) remind(ctx context.Context, a remindArgs) (string, error) {
-	if err := said(a.Text); err != nil {
+	if err := checkText(a.Text); err != nil {
 		return "", err
 	}
 	when := a.At
@@ -271,11 +271,11 @@ func (e Effects) search(ctx context.Context, a searchArgs) (string, error) {
 	if err == nil && found == "" {
 		return "no matches", nil
 	}
-	return truncated(found, maxResult), err
+	return truncate(found, maxResult), err
 }
 
-// said returns an error if a text for a reader is blank.
-func said(text string) error {
+// checkText returns an error if a text for a reader is blank.
+func checkText(text string) error {
 	if strings.TrimSpace(text) == "" {
 		return errors.New("the text is empty")
 	}

@@ -36,7 +36,7 @@ func (s Shell) Tool() (Tool, error) {
 	if s.Box.Network {
 		network = "It may use the network."
 	}
-	return typed(Exec, fmt.Sprintf("Runs a program in a sandbox and returns its output. The sandbox contains /usr, the working folder, %s, %s (read-only) and an empty /tmp. %s "+
+	return typedTool(Exec, fmt.Sprintf("Runs a program in a sandbox and returns its output. The sandbox contains /usr, the working folder, %s, %s (read-only) and an empty /tmp. %s "+
 		"The program has no input and may take %v. When it ends, the sandbox ends, with /tmp and all remaining processes. "+
 		"For shell syntax, run the shell: [\"sh\", \"-c\", …].", s.Folders.Output, s.Folders.Context, network, s.Timeout), s.call)
 }

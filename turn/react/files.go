@@ -34,9 +34,9 @@ const (
 // Files returns the tools read_file, write_file and list.
 func (r Folders) Files() ([]Tool, error) {
 	var g toolList
-	g.add(typed("read_file", fmt.Sprintf("Reads a text file, or shows a picture (PNG, JPEG, GIF, WebP) or a PDF to a model that can see it. Relative paths start in the working folder. Absolute paths may also be below %s (the message and its files) and %s (the files of the reply). A long file is returned in parts: continue with offset.", r.Context, r.Output), r.read))
-	g.add(typed("write_file", fmt.Sprintf("Writes a whole text file and creates missing folders. It replaces an existing file, or extends it with append. Files below %s are attached to the reply.", r.Output), r.write))
-	g.add(typed("list", "Lists a folder: one name per line, folders with a slash, files with their size in bytes.", r.list))
+	g.add(typedTool("read_file", fmt.Sprintf("Reads a text file, or shows a picture (PNG, JPEG, GIF, WebP) or a PDF to a model that can see it. Relative paths start in the working folder. Absolute paths may also be below %s (the message and its files) and %s (the files of the reply). A long file is returned in parts: continue with offset.", r.Context, r.Output), r.read))
+	g.add(typedTool("write_file", fmt.Sprintf("Writes a whole text file and creates missing folders. It replaces an existing file, or extends it with append. Files below %s are attached to the reply.", r.Output), r.write))
+	g.add(typedTool("list", "Lists a folder: one name per line, folders with a slash, files with their size in bytes.", r.list))
 	return g.tools, g.err
 }
 
@@ -92,7 +92,7 @@ func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 		data = plain.TrimPartial(data)
 		end = a.Offset + int64(len(data))
 	}
-	if a.Offset == 0 && pictureOf(http.DetectContentType(data)) != "" {
+	if a.Offset == 0 && imageKind(http.DetectContentType(data)) != "" {
 		return r.show(a.Path)
 	}
 	if !utf8.Valid(data) {
@@ -104,13 +104,13 @@ func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 	return string(data), nil
 }
 
-// show returns a picture or a PDF, as a Showing.
+// show returns a picture or a PDF, as a FilesResult.
 func (r Folders) show(path string) (string, error) {
-	s, err := r.look(path, false)
+	s, err := r.load(path, false)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	return "", Showing{Files: []Shown{s}}
+	return "", FilesResult{Files: []ShownFile{s}}
 }
 
 type writeArgs struct {

@@ -149,11 +149,11 @@ func TestRetryAfterBounds(t *testing.T) {
 		"Inf": 1e6 * time.Second, "1e300": 1e6 * time.Second, "9223372036854775808": 1e6 * time.Second,
 		"Sun, 01 Mar 2026 11:00:00 GMT": 0, "Sun, 01 Mar 2026 12:00:07 GMT": 7 * time.Second,
 	} {
-		if got := retryAfter(header, now); got != want {
+		if got := parseRetryAfter(header, now); got != want {
 			t.Errorf("%q: %v, want %v", header, got, want)
 		}
 	}
-	if got := retryAfter("Fri, 31 Dec 9999 23:59:59 GMT", now); got < 0 {
+	if got := parseRetryAfter("Fri, 31 Dec 9999 23:59:59 GMT", now); got < 0 {
 		t.Errorf("a date far away: %v", got)
 	}
 }

@@ -88,7 +88,7 @@ func (l *Loop) shrink(ctx context.Context, q Question, sure bool) (bool, error) 
 	if sure {
 		l.keepLesson(q.Model, Lesson{Window: smaller})
 	}
-	if l.conversation.answers == 0 && !l.conversation.summed {
+	if l.conversation.answers == 0 && !l.conversation.hasSummary {
 		return l.shorten()
 	}
 	if !l.canSummarise() {
@@ -115,10 +115,10 @@ func (l *Loop) shorten() (bool, error) {
 		}
 	}
 	if room = max(room, minWindow); len(text) > room {
-		text = lastOf(text, room)
+		text = tailOf(text, room)
 	}
 	l.Emit(turn.Event{Kind: turn.Error, Text: "the prompt exceeds the context window of the model: retrying with less history"})
-	return true, l.keep(Step{Kind: StepShorter, Text: text})
+	return true, l.addStep(Step{Kind: StepShorter, Text: text})
 }
 
 // cutBytes is the most bytes that a token has on average. A server that counts fewer tokens has
@@ -137,5 +137,5 @@ func (l *Loop) noteCut(q Question, a Answer) {
 	l.keepLesson(q.Model, Lesson{Cut: true})
 }
 
-// lastOf returns the end of a text, about n bytes of it, because the question is at the end.
-func lastOf(text string, n int) string { return "[…]" + strings.ToValidUTF8(text[len(text)-n:], "") }
+// tailOf returns the end of a text, about n bytes of it, because the question is at the end.
+func tailOf(text string, n int) string { return "[…]" + strings.ToValidUTF8(text[len(text)-n:], "") }

@@ -120,9 +120,9 @@ func TestResumeOverEmptyAttempts(t *testing.T) {
 	b.server.Script = carver
 	look := b.Check
 	n := 0
-	b.Check = func(ctx context.Context) (react.Outlook, error) {
+	b.Check = func(ctx context.Context) (react.CheckResult, error) {
 		if n++; n > 3 {
-			return react.Outlook{}, context.Canceled
+			return react.CheckResult{}, context.Canceled
 		}
 		return look(ctx)
 	}

@@ -34,7 +34,7 @@ type bench struct {
 	spent   []react.Expense
 	rests   int
 	notched []string // what the tool "notch" was called with
-	outlook react.Outlook
+	outlook react.CheckResult
 }
 
 func newBench(t *testing.T, api string, replies ...scripted.Reply) *bench {
@@ -52,7 +52,7 @@ func newBench(t *testing.T, api string, replies ...scripted.Reply) *bench {
 	b.Deadline = time.Now().Add(10 * time.Minute)
 	b.Tools = notches(&b.notched)
 	b.Emit = func(e turn.Event) { b.events = append(b.events, e) }
-	b.Check = func(context.Context) (react.Outlook, error) { return b.outlook, nil }
+	b.Check = func(context.Context) (react.CheckResult, error) { return b.outlook, nil }
 	b.Spent = func(_ context.Context, e react.Expense) error { b.spent = append(b.spent, e); return nil }
 	b.Rest = func(context.Context) error { b.rests++; return nil }
 	b.Model = b.model(scripted.Key)
@@ -446,7 +446,7 @@ func TestLongAnswer(t *testing.T) {
 func TestOutlook(t *testing.T) {
 	t.Run("nothing may be asked", func(t *testing.T) {
 		b := newBench(t, "anthropic", scripted.Reply{Text: "never"})
-		b.outlook = react.Outlook{Over: "the budget of the day is used up"}
+		b.outlook = react.CheckResult{Over: "the budget of the day is used up"}
 		if err := b.run("hello", false); err != nil {
 			t.Fatal(err)
 		}
@@ -456,7 +456,7 @@ func TestOutlook(t *testing.T) {
 	})
 	t.Run("money is short", func(t *testing.T) {
 		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: "ok"})
-		b.outlook = react.Outlook{Low: true, Notes: []string{"2 messages wait."}}
+		b.outlook = react.CheckResult{Low: true, Notes: []string{"2 messages wait."}}
 		b.well("hello", "ok")
 		if q := b.asked(1); q.Model != "low" || strings.Count(string(q.Body), "2 messages wait.") != 1 || !strings.HasSuffix(b.asked(0).Last().Text, "[2 messages wait.]") {
 			t.Errorf("%s", q.Body)
@@ -466,7 +466,7 @@ func TestOutlook(t *testing.T) {
 		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}},
 			scripted.Reply{Calls: []scripted.Call{notch("c4", "d")}}, scripted.Reply{Text: "never"})
 		b.MaxCalls, b.MaxTools, b.MaxOutput = 4, 4, 3000
-		b.outlook = react.Outlook{Low: true}
+		b.outlook = react.CheckResult{Low: true}
 		if err := b.run("hello", false); err != nil {
 			t.Fatal(err)
 		}
@@ -481,7 +481,9 @@ func TestOutlook(t *testing.T) {
 		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Calls: []scripted.Call{notch("c2", "b")}},
 			scripted.Reply{Calls: []scripted.Call{notch("c3", "c")}}, scripted.Reply{Text: "that was it"})
 		b.MaxCalls = 6
-		b.Check = func(context.Context) (react.Outlook, error) { return react.Outlook{Low: len(b.notched) == 3}, nil }
+		b.Check = func(context.Context) (react.CheckResult, error) {
+			return react.CheckResult{Low: len(b.notched) == 3}, nil
+		}
 		b.well("hello", "that was it")
 		if body := string(b.asked(3).Body); !strings.Contains(body, "your last answer") {
 			t.Errorf("it was not told: %s", body)
@@ -491,11 +493,11 @@ func TestOutlook(t *testing.T) {
 		b := newBench(t, "anthropic", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}})
 		stale := errors.New("stale")
 		looks := 0
-		b.Check = func(context.Context) (react.Outlook, error) {
+		b.Check = func(context.Context) (react.CheckResult, error) {
 			if looks++; looks > 1 {
-				return react.Outlook{}, stale
+				return react.CheckResult{}, stale
 			}
-			return react.Outlook{}, nil
+			return react.CheckResult{}, nil
 		}
 		if err := b.run("hello", false); !errors.Is(err, stale) || len(b.notched) != 0 {
 			t.Errorf("%v, ran %d", err, len(b.notched))

@@ -27,7 +27,7 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 		}
 		model := l.Names.pick(o)
 		l.recallLesson(model)
-		q := Question{Model: model, System: l.System, Messages: l.visible(model), Tools: l.Tools, MaxOutput: l.maxOutput(), Shape: l.shape(model)}
+		q := Question{Model: model, System: l.System, Messages: l.questionMessages(model), Tools: l.Tools, MaxOutput: l.maxOutput(), Shape: l.shape(model)}
 		l.speech.begin()
 		answer, err := l.query(ctx, q, l.speech.add)
 		l.speech.flush()
@@ -48,8 +48,8 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 		if len(answer.Text) > 0 {
 			l.Emit(turn.Event{Kind: turn.TextDelta, Text: "\n[Connection lost. The answer starts again.]"})
 		}
-		if refusesShown(err) && q.shows() {
-			if err := l.blinded(err); err != nil {
+		if refusesFiles(err) && q.hasFiles() {
+			if err := l.dropFiles(err); err != nil {
 				return answer, err
 			}
 			continue
@@ -70,22 +70,22 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 }
 
 // note adds the notes of o to the conversation before the model's next answer.
-func (l *Loop) note(o Outlook) error {
+func (l *Loop) note(o CheckResult) error {
 	all := o.Notes
 	if l.conversation.calls == l.maxCalls()-1 {
 		all = append(slices.Clone(all), "This is your last answer for now, and its calls will not be run: report what you have.")
 	}
 	var notes []string
 	for _, n := range all {
-		if !l.noted[n] {
-			l.noted[n] = true
+		if !l.seenNotes[n] {
+			l.seenNotes[n] = true
 			notes = append(notes, n)
 		}
 	}
 	if len(notes) == 0 {
 		return nil
 	}
-	return l.keep(Step{Kind: StepNote, Text: "[" + strings.Join(notes, " ") + "]"})
+	return l.addStep(Step{Kind: StepNote, Text: "[" + strings.Join(notes, " ") + "]"})
 }
 
 // query makes one request and reports its expense to Spent.
@@ -99,7 +99,7 @@ func (l *Loop) query(ctx context.Context, q Question, say func(string)) (Answer,
 	}
 	answer.Unread = nil
 	answer.Reported = answer.Usage
-	answer.Usage = used(q, answer, err == nil)
+	answer.Usage = estimateUsage(q, answer, err == nil)
 	if answer.Usage == (turn.Usage{}) {
 		return answer, err
 	}
@@ -115,7 +115,7 @@ func (l *Loop) nameCalls(a *Answer) {
 	ids, seen := l.conversation.ids, map[string]bool{}
 	for i := range a.Calls {
 		c := &a.Calls[i]
-		for n := i + 1; c.ID == "" || c.ID != sendable(c.ID) || ids[c.ID] || seen[c.ID]; n++ {
+		for n := i + 1; c.ID == "" || c.ID != sanitizeName(c.ID) || ids[c.ID] || seen[c.ID]; n++ {
 			c.ID = fmt.Sprintf("call_%d_%d", len(ids)+1, n)
 		}
 		seen[c.ID] = true

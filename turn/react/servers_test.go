@@ -186,7 +186,7 @@ func TestServers(t *testing.T) {
 				t.Fatal(err)
 			}
 			later := q
-			later.Messages = []react.Message{{Text: "hello"}, {Model: true, Calls: first.Calls, Kept: first.Kept}, {Results: []react.Result{{ID: first.Calls[0].ID, Text: "ok"}}}}
+			later.Messages = []react.Message{{Text: "hello"}, {Model: true, Calls: first.Calls, Extras: first.Extras}, {Results: []react.Result{{ID: first.Calls[0].ID, Text: "ok"}}}}
 			if _, err := s.model(c.api).Answer(t.Context(), later, func(string) {}); err != nil {
 				t.Fatal(err)
 			}

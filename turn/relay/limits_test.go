@@ -32,14 +32,14 @@ func asked(t *testing.T, request, text string, beforeRequest, beforeAnswer time.
 	synctest.Test(t, func(t *testing.T) {
 		caller, conn := net.Pipe()
 		go new(Server{handle: func(context.Context, Request) Answer {
-			time.Sleep(2 * requestWithin) // no limit counts the time of the handler
+			time.Sleep(2 * requestTimeout) // no limit counts the time of the handler
 			return Answer{Text: text}
 		}}).answer(t.Context(), conn)
 		go func() {
 			time.Sleep(beforeRequest)
 			io.WriteString(caller, request) // a server that gave up does not read all of it
 		}()
-		time.Sleep(2*requestWithin + beforeAnswer)
+		time.Sleep(2*requestTimeout + beforeAnswer)
 		answer, _ := io.ReadAll(caller)
 		got = string(answer)
 		time.Sleep(beforeRequest)
@@ -96,14 +96,14 @@ func TestLimits(t *testing.T) {
 			})
 			return begun.Load() == n
 		}},
-		limittest.Duration("requestWithin", 10*time.Second, 2, func(t *testing.T, d time.Duration) bool {
+		limittest.Duration("requestTimeout", 10*time.Second, 2, func(t *testing.T, d time.Duration) bool {
 			request := asked(t, "{}\n", "met", d-1, 0) == met
 			if answer := asked(t, "{}\n", "met", 0, d-1) == met; answer != request {
 				t.Errorf("a request may take %v: %v, and its answer: %v", d, request, answer)
 			}
 			return request
 		}),
-		limittest.Duration("answerWithin", 2*time.Minute, 2, func(t *testing.T, d time.Duration) bool {
+		limittest.Duration("answerTimeout", 2*time.Minute, 2, func(t *testing.T, d time.Duration) bool {
 			var err error
 			synctest.Test(t, func(t *testing.T) {
 				_, err = call(t.Context(), func(context.Context) (net.Conn, error) {

@@ -165,13 +165,13 @@ func TestLimits(t *testing.T) {
 			return name == "s__"+x(n-3)
 		}},
 		{Const: "most", Max: 5, Within: func(t *testing.T, n int64) bool {
-			return note(strings.Split(x(n), "")) == strings.TrimSuffix(strings.Repeat("x; ", int(n)), "; ")
+			return joinNotes(strings.Split(x(n), "")) == strings.TrimSuffix(strings.Repeat("x; ", int(n)), "; ")
 		}},
 
 		// A result.
-		{Const: "maxResult", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return joined([]string{x(n)}) == x(n) }},
+		{Const: "maxResult", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return joinParts([]string{x(n)}) == x(n) }},
 		{Const: "maxPictures", Max: 20, Within: func(t *testing.T, n int64) bool {
-			s := &Session{server: Server{Keep: func(string, []byte) (react.Shown, error) { return react.Shown{}, nil }}}
+			s := &Session{server: Server{Keep: func(string, []byte) (react.ShownFile, error) { return react.ShownFile{}, nil }}}
 			var errs []error
 			for range n {
 				_, err := s.keep("draw", nil)
@@ -202,13 +202,13 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxRequests", Max: 1000, Within: func(t *testing.T, n int64) bool {
 			p := prints(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
-			p.asked.Store(n - 1)
+			p.requests.Store(n - 1)
 			_, err := p.Read(t.Context())
 			return err == nil
 		}},
 		{Const: "maxNoise", Max: 200, Within: func(t *testing.T, n int64) bool {
 			var p process
-			p.heard([]byte(x(n)))
+			p.noteNoise([]byte(x(n)))
 			return p.noise == x(n)
 		}},
 		{Const: "maxSaid", Max: 400, Within: func(t *testing.T, n int64) bool {
@@ -237,7 +237,7 @@ func TestLimits(t *testing.T) {
 						t.Error("a call was answered")
 					}
 				}
-				lives = s.gone == ""
+				lives = s.endReason == ""
 			})
 			return lives
 		}},
@@ -249,7 +249,7 @@ func TestLimits(t *testing.T) {
 				for range n {
 					s.renew(t.Context(), "the session has expired")
 				}
-				lives = s.gone == ""
+				lives = s.endReason == ""
 			})
 			return lives
 		}},

@@ -88,7 +88,7 @@ func (s *Session) Tools(allowed func(tool string) bool) (tools []react.Tool, not
 		}
 		tools = append(tools, tool)
 	}
-	return tools, note(wrong)
+	return tools, joinNotes(wrong)
 }
 
 // tool returns a tool for the model.
@@ -98,7 +98,7 @@ func (s *Session) tool(t *mcp.Tool) (react.Tool, error) {
 		return react.Tool{}, err
 	}
 	name := t.Name
-	return react.Foreign(react.Tool{
+	return react.ServerTool(react.Tool{
 		Name:        modelName(s.server.Name, name),
 		Title:       s.server.Name + "/" + name,
 		Description: fmt.Sprintf("[%s/%s, from a tool server] %s", s.server.Name, name, s.description(t)),

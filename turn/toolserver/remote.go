@@ -29,8 +29,8 @@ type address struct {
 	token  string
 	base   *http.Transport
 
-	mu  sync.Mutex
-	why string // the fault of the last response, or ""
+	mu      sync.Mutex
+	failure string // the fault of the last response, or ""
 }
 
 // dial reads the token of a remote server.
@@ -63,13 +63,13 @@ func (a *address) renew() { a.note("") }
 func (a *address) note(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.why = why
+	a.failure = why
 }
 
 func (a *address) fault() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.why
+	return a.failure
 }
 
 // broken reports whether the last response was not an answer. The next response may be one, in

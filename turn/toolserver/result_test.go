@@ -56,14 +56,14 @@ func TestPictures(t *testing.T) {
 	}
 	folders := react.Folders{Context: folder()}
 	kept := 0
-	s := toolserver.Server{Name: "s", Keep: func(name string, data []byte) (react.Shown, error) {
+	s := toolserver.Server{Name: "s", Keep: func(name string, data []byte) (react.ShownFile, error) {
 		kept++
 		return folders.KeepPicture(name, data)
 	}}
 	picture := `{"type":"image","mimeType":"image/png","data":"` + base64.StdEncoding.EncodeToString([]byte(png)) + `"}`
 	other := `{"type":"image","mimeType":"image/svg","data":"PHN2Zz4="}`
 	_, err := toolserver.ReadResult([]byte(`{"content":[{"type":"text","text":"look"},`+picture+`,`+other+`]}`), s)
-	var showing react.Showing
+	var showing react.FilesResult
 	if !errors.As(err, &showing) || len(showing.Files) != 1 || showing.Files[0].Name != "tool-results/s__tool-1.png" || showing.Files[0].Type != "image/png" {
 		t.Fatalf("%+v", err)
 	}
@@ -71,7 +71,7 @@ func TestPictures(t *testing.T) {
 		t.Errorf("the text: %q", showing.Text)
 	}
 	_, err = toolserver.ReadResult([]byte(`{"content":[{"type":"text","text":"no"},`+picture+`],"isError":true}`), toolserver.Server{Name: "t", Keep: folders.KeepPicture})
-	if err == nil || errors.As(err, new(react.Showing)) || err.Error() != "no" {
+	if err == nil || errors.As(err, new(react.FilesResult)) || err.Error() != "no" {
 		t.Errorf("an error with a picture: %v", err)
 	}
 	if _, err := folders.KeepPicture("s__tool-1", []byte(png)); err == nil {

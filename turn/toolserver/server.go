@@ -44,7 +44,7 @@ type Server struct {
 
 	// Keep keeps a picture that a tool returned, under a name without an extension. If Keep is
 	// nil, pictures are not shown.
-	Keep func(name string, data []byte) (react.Shown, error)
+	Keep func(name string, data []byte) (react.ShownFile, error)
 }
 
 // StartTimeout is how long a server may take to start and list its tools.
@@ -61,13 +61,13 @@ type Session struct {
 	notes  []string                            // faults of the list
 	ended  <-chan struct{}
 
-	mu       sync.Mutex
-	link     link
-	session  *mcp.ClientSession
-	gone     string // why the session is over, or ""
-	late     int    // number of last calls in a row that timed out
-	renewals int
-	pictures int
+	mu         sync.Mutex
+	link       link
+	session    *mcp.ClientSession
+	endReason  string // why the session is over, or ""
+	unanswered int    // number of last calls in a row that timed out
+	renewals   int
+	pictures   int
 }
 
 // link is the connection below a session: a process in its sandbox, or a remote address.
@@ -165,10 +165,10 @@ func (s *Session) Close() {
 
 // end ends the session for good. The caller holds s.mu.
 func (s *Session) end(why string) {
-	if s.gone != "" {
+	if s.endReason != "" {
 		return
 	}
-	s.gone = why
+	s.endReason = why
 	s.disconnect()
 }
 
@@ -223,8 +223,8 @@ func (s *Session) redact(text string) string {
 // maxWords bounds, in bytes, a quoted error or output of a server.
 const maxWords = 1000
 
-// note joins the notes, at most the first few of them.
-func note(notes []string) string {
+// joinNotes joins the notes, at most the first few of them.
+func joinNotes(notes []string) string {
 	const most = 5
 	if more := len(notes) - most; more > 0 {
 		notes = append(notes[:most:most], fmt.Sprintf("and %d more", more))

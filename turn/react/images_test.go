@@ -35,8 +35,8 @@ func encoded(encode func(*bytes.Buffer, image.Image) error) []byte {
 	return b.Bytes()
 }
 
-// sight gives the loop folders with these files, by name below its context box.
-func (b *bench) sight(files map[string][]byte, sees ...string) (context string) {
+// addImages gives the loop folders with these files, by name below its context box.
+func (b *bench) addImages(files map[string][]byte, sees ...string) (context string) {
 	b.t.Helper()
 	base := b.t.TempDir()
 	context = filepath.Join(base, "context")
@@ -60,7 +60,7 @@ func (b *bench) sight(files map[string][]byte, sees ...string) (context string) 
 		b.t.Fatal(err)
 	}
 	b.Tools = append(notches(&b.notched), tools...)
-	b.Sight = &react.Sight{Folders: folders, Sees: func(model string) []string {
+	b.Images = &react.Images{Folders: folders, Sees: func(model string) []string {
 		if model == "low" {
 			return nil
 		}
@@ -92,7 +92,7 @@ func TestTheModelSeesWhatCame(t *testing.T) {
 			if api == "openai" {
 				sees = sees[:1]
 			}
-			b.sight(map[string][]byte{
+			b.addImages(map[string][]byte{
 				"attachments/1.png": samplePNG, "attachments/2.txt": sampleJPEG, "attachments/3.gif": sampleGIF, "attachments/4.webp": sampleWebP,
 				"attachments/5.pdf": samplePDF, "attachments/6.png": []byte("no picture"), "attachments/7.heic": []byte("\x00\x00\x00\x18ftypheic"),
 				"attachments/8.csv": []byte("a,b"), "attachments/9.png": append(bytes.Clone(samplePNG), make([]byte, 4<<20)...),
@@ -144,7 +144,7 @@ func TestShownOnTheWire(t *testing.T) {
 		"openai": {`[{"type":"text","text":"attachments/a.png (image/png):"},{"type":"image_url","image_url":{"url":"data:image/png;base64,%s"}},{"type":"text","text":"look`},
 	} {
 		b := newBench(t, api, scripted.Reply{Text: "I see."})
-		b.sight(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.pdf": samplePDF}, react.Image, map[string]string{"anthropic": react.PDF}[api])
+		b.addImages(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.pdf": samplePDF}, react.Image, map[string]string{"anthropic": react.PDF}[api])
 		if err := b.run("look", true); err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestARefusedPictureIsLeftOut(t *testing.T) {
 	for _, api := range apis {
 		for status, fault := range map[int]string{400: "Could not process image", 404: "No endpoints found that support image input", 413: "request too large", 422: "unknown part"} {
 			b := newBench(t, api, scripted.Reply{Status: status, Fault: fault}, scripted.Reply{Text: "Without it."})
-			b.sight(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
+			b.addImages(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
 			if err := b.run("look", true); err != nil {
 				t.Fatalf("%s, %d: %v", api, status, err)
 			}
@@ -173,7 +173,7 @@ func TestARefusedPictureIsLeftOut(t *testing.T) {
 			}
 		}
 		b := newBench(t, api, scripted.Reply{Status: 400, Fault: "you are wrong"}, scripted.Reply{Status: 400, Fault: "you are wrong"})
-		b.sight(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
+		b.addImages(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
 		if err := b.run("look", true); err == nil || len(b.server.Asked()) != 2 {
 			t.Errorf("%s: %v after %d requests: want a failure after two", api, err, len(b.server.Asked()))
 		}
@@ -189,8 +189,8 @@ func TestReadFileShowsAPicture(t *testing.T) {
 				scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "read_file", Args: `{"path":"plot.png"}`}, {ID: "c2", Name: "notch", Args: `{"at":"1"}`}}},
 				scripted.Reply{Calls: []scripted.Call{{ID: "c3", Name: "notch", Args: `{"at":"2"}`}}},
 				scripted.Reply{Text: "Seen."})
-			b.sight(nil, sees)
-			plot := filepath.Join(b.Sight.Folders.Workdir, "plot.png")
+			b.addImages(nil, sees)
+			plot := filepath.Join(b.Images.Folders.Workdir, "plot.png")
 			if err := os.WriteFile(plot, samplePNG, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -231,18 +231,18 @@ func TestReadFileShowsAPicture(t *testing.T) {
 func TestWhatWasShownSurvivesARetry(t *testing.T) {
 	for _, api := range apis {
 		b := newBench(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at":"1"}`}}}, scripted.Reply{Status: 401, Fault: "no"}, scripted.Reply{Text: "Done."})
-		b.sight(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.gif": sampleGIF}, react.Image)
+		b.addImages(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.gif": sampleGIF}, react.Image)
 		if err := b.run("look", true); err == nil {
 			t.Fatal("the first attempt did not fail")
 		}
-		b.sight(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
+		b.addImages(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
 		if err := b.run("look", true); err != nil {
 			t.Fatal(err)
 		}
 		if m := b.request(2).Messages[0]; len(m.Shown) != 1 || !strings.Contains(m.Text, "attachments/b.gif is not shown now: it cannot be read") {
 			t.Errorf("%s: %d shown: %s", api, len(m.Shown), m.Text)
 		}
-		b.outlook = react.Outlook{Low: true}
+		b.outlook = react.CheckResult{Low: true}
 		if err := b.run("and now?", false); err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ func TestWhatWasShownSurvivesARetry(t *testing.T) {
 // its bytes.
 func TestWhatIsShownCounts(t *testing.T) {
 	b := newBench(t, "anthropic", scripted.Reply{Text: "I see.", In: -1, Out: 5})
-	b.sight(map[string][]byte{"attachments/a.png": append(bytes.Clone(samplePNG), make([]byte, 3<<20)...)}, react.Image)
+	b.addImages(map[string][]byte{"attachments/a.png": append(bytes.Clone(samplePNG), make([]byte, 3<<20)...)}, react.Image)
 	if err := b.run("look", true); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestWhatIsShownCounts(t *testing.T) {
 	for i := range 8 {
 		files[fmt.Sprintf("attachments/%d.png", i)] = samplePNG
 	}
-	full.sight(files, react.Image)
+	full.addImages(files, react.Image)
 	if err := full.run("look", true); err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestShownIsBounded(t *testing.T) {
 		files[fmt.Sprintf("attachments/%02d.png", i)] = append(bytes.Clone(samplePNG), make([]byte, 2<<20)...)
 	}
 	files["attachments/long.pdf"] = append(bytes.Clone(samplePDF), bytes.Repeat([]byte("4 0 obj<</Type/Page>>endobj\n"), 200)...)
-	b.sight(files, react.Image, react.PDF)
+	b.addImages(files, react.Image, react.PDF)
 	b.Window = 1_000_000
 	if err := b.run("look", true); err != nil {
 		t.Fatal(err)

@@ -31,8 +31,8 @@ func OpenOutput(dir, name string) (*os.File, error) {
 	return openOutputFile(filepath.Join(dir, outputName), name)
 }
 
-func openOutputFile(box, name string) (*os.File, error) {
-	root, err := openOutputBox(box)
+func openOutputFile(folder, name string) (*os.File, error) {
+	root, err := openOutputFolder(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -49,16 +49,16 @@ func openOutputFile(box, name string) (*os.File, error) {
 	return f, nil
 }
 
-// openOutputBox opens an output folder. A link to a folder is an error.
-func openOutputBox(box string) (*os.Root, error) {
-	info, err := os.Lstat(box)
+// openOutputFolder opens an output folder. A link to a folder is an error.
+func openOutputFolder(folder string) (*os.Root, error) {
+	info, err := os.Lstat(folder)
 	if err != nil {
 		return nil, fmt.Errorf("open output folder: %w", err)
 	}
 	if !info.IsDir() {
 		return nil, errors.New("open output folder: not a folder")
 	}
-	root, err := os.OpenRoot(box)
+	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, fmt.Errorf("open output folder: %w", err)
 	}
@@ -75,11 +75,11 @@ func openOutputBox(box string) (*os.Root, error) {
 // names; notes name each skipped file and the reason. A missing or replaced output folder is an
 // error.
 func ListOutput(dir string) (names, notes []string, err error) {
-	return listOutputBox(filepath.Join(dir, outputName))
+	return listOutputFolder(filepath.Join(dir, outputName))
 }
 
-func listOutputBox(box string) (names, notes []string, err error) {
-	root, err := openOutputBox(box)
+func listOutputFolder(folder string) (names, notes []string, err error) {
+	root, err := openOutputFolder(folder)
 	if err != nil {
 		return nil, nil, err
 	}
