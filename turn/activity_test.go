@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestActivityStory(t *testing.T) {
+func TestActivitySequence(t *testing.T) {
 	a := newActivity()
 	apply := func(e Event) func() {
 		return func() {

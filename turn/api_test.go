@@ -31,7 +31,7 @@ const (
 
 func TestAPI(t *testing.T) {
 	run := func(stream string, code int) Result {
-		b := newBench(t, fmt.Sprintf("cat <<'END'\n%sEND\nexit %d\n", stream, code))
+		b := newFixture(t, fmt.Sprintf("cat <<'END'\n%sEND\nexit %d\n", stream, code))
 		b.Runner = API
 		b.Extra = []string{"--allowedTools", "Bash"} // for others: what a turn may do is a matter of its tools
 		return b.run()

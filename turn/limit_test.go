@@ -12,7 +12,7 @@ import (
 
 // What programs and providers print about a limit, and when it ends. It is Saturday, 28
 // November 2026, 20:15 in Berlin.
-func TestSaidLimit(t *testing.T) {
+func TestParseLimit(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -120,9 +120,9 @@ func TestDocumentedLimits(t *testing.T) {
 	}
 }
 
-// TestZoneOfTheAgent checks that the times of an agent are read in its own zone: it does not
+// TestAgentTimeZone checks that the times of an agent are read in its own zone: it does not
 // have the TZ of our environment.
-func TestZoneOfTheAgent(t *testing.T) {
+func TestAgentTimeZone(t *testing.T) {
 	t.Setenv("TZ", "America/St_Johns")
 	if zone := (Config{}).zone(); zone.String() == "America/St_Johns" {
 		t.Error("it is ours")

@@ -23,8 +23,8 @@ func put(t *testing.T, path, text string, size int64) {
 	}
 }
 
-// padded returns a value of JSON with spaces before it, n bytes long.
-func padded(n int64, value string) string { return strings.Repeat(" ", int(n)-len(value)) + value }
+// padLeft returns a value of JSON with spaces before it, n bytes long.
+func padLeft(n int64, value string) string { return strings.Repeat(" ", int(n)-len(value)) + value }
 
 // exists reports whether there is a file.
 func exists(path string) bool {
@@ -32,8 +32,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// numbered returns the number behind a name in arguments.
-func numbered(args []string, name string) (n int64) {
+// argAfter returns the number behind a name in arguments.
+func argAfter(args []string, name string) (n int64) {
 	for _, arg := range args {
 		if text, ok := strings.CutPrefix(arg, name); ok {
 			fmt.Sscan(text, &n)
@@ -147,7 +147,7 @@ func TestLimits(t *testing.T) {
 			return inTime
 		}),
 		{Const: "codexToolTimeout", Max: 150, Within: func(t *testing.T, n int64) bool {
-			return n <= numbered(ToolServer{Name: "ours"}.codexArguments(), "mcp_servers.ours.tool_timeout_sec=")
+			return n <= argAfter(ToolServer{Name: "ours"}.codexArguments(), "mcp_servers.ours.tool_timeout_sec=")
 		}},
 
 		// What the agent says.
@@ -251,19 +251,19 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxRecord", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, recordName), padded(n, `{"pid":7}`), n)
+			put(t, filepath.Join(dir, recordName), padLeft(n, `{"pid":7}`), n)
 			p, err := readProcess(dir)
 			return err == nil && p.PID == 7
 		}},
 		{Const: "maxLive", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, liveName), padded(n, `{"pid":7}`), n)
+			put(t, filepath.Join(dir, liveName), padLeft(n, `{"pid":7}`), n)
 			l, err := ReadLive(dir)
 			return err == nil && l.PID == 7
 		}},
 		{Const: "maxFeed", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, feedName), padded(n, `{"kind":"done"}`+"\n"), n)
+			put(t, filepath.Join(dir, feedName), padLeft(n, `{"kind":"done"}`+"\n"), n)
 			steps, err := (&FeedReader{Dir: dir}).Next()
 			return err == nil && len(steps) == 1
 		}},

@@ -55,7 +55,7 @@ Where:
 }
 
 // A request that cannot be shown as a whole, or says nothing, is not asked about.
-func TestQuestionThatCannotBePut(t *testing.T) {
+func TestUnshowableQuestion(t *testing.T) {
 	for name, r := range map[string]ToolRequest{
 		"long title": {Kind: "execute", Title: strings.Repeat("x ", maxQuestion)},
 		"long input": {Kind: "execute", Input: []byte(`{"command":"` + strings.Repeat("x", maxQuestion) + `"}`)},

@@ -52,8 +52,8 @@ func TestAskVersionTimesOut(t *testing.T) {
 	}
 }
 
-// TestAskVersionWithoutEnd checks that a program that prints without end is stopped.
-func TestAskVersionWithoutEnd(t *testing.T) {
+// TestAskVersionEndlessOutput checks that a program that prints without end is stopped.
+func TestAskVersionEndlessOutput(t *testing.T) {
 	for _, script := range []string{"yes 2.1.0", "yes 2.1.0 >&2", "trap '' PIPE; while :; do echo; done 2>/dev/null"} {
 		bin := t.TempDir()
 		if err := os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {

@@ -79,7 +79,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func TestFaultInWords(t *testing.T) {
+func TestFaultText(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"code":-32603,"message":"Internal error","data":{"details":"quota exceeded"}}`: "Internal error: quota exceeded",
 		`{"code":-32603,"message":"Internal error","data":"rate limit"}`:                 "Internal error: rate limit",

@@ -53,9 +53,9 @@ func answeredAfter(t *testing.T, d time.Duration, call func(*testing.T, *client)
 	return ok
 }
 
-// replayed has a client wait for an agent that repeats a session. With chatter it repeats
+// replayTime has a client wait for an agent that repeats a session. With chatter it repeats
 // something before each answer. It returns how many questions it got, and for how long.
-func replayed(t *testing.T, chatter bool) (asked int64, took time.Duration) {
+func replayTime(t *testing.T, chatter bool) (asked int64, took time.Duration) {
 	inMemory(t, func(id json.RawMessage, say chan<- message) {
 		asked++
 		if chatter {
@@ -98,15 +98,15 @@ func TestLimits(t *testing.T) {
 			return waits
 		}),
 		limittest.Duration("replayWithin", 20*time.Second, 50*time.Millisecond, func(t *testing.T, d time.Duration) bool {
-			_, took := replayed(t, true)
+			_, took := replayTime(t, true)
 			return d <= took
 		}),
 		{Const: "replayQuiet", Max: 3, Within: func(t *testing.T, n int64) bool {
-			asked, _ := replayed(t, false)
+			asked, _ := replayTime(t, false)
 			return n <= asked
 		}},
 		limittest.Duration("replayPause", 50*time.Millisecond, time.Millisecond, func(t *testing.T, d time.Duration) bool {
-			_, took := replayed(t, false)
+			_, took := replayTime(t, false)
 			return d <= took/3
 		}),
 		{Const: "maxText", Max: 4 << 10, Within: func(t *testing.T, n int64) (whole bool) {

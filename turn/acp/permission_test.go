@@ -155,7 +155,7 @@ func TestOurTools(t *testing.T) {
 }
 
 // What the operator has allowed is granted once, and nothing else is by it.
-func TestOneAllowIsNotAnothers(t *testing.T) {
+func TestAllowCountsOnce(t *testing.T) {
 	ls := identityOf(t, shell("ls"))
 	p := play(t, "asks for another first", func(s *Settings) { s.Grants.Once = []string{ls} })
 	if got := strings.Join(p.decisions(), ", "); got != "execute refused, execute used, execute refused" {
@@ -239,7 +239,7 @@ func TestOperatorIsAsked(t *testing.T) {
 }
 
 // An operator who cannot be asked has not allowed anything.
-func TestOperatorCannotBeAsked(t *testing.T) {
+func TestOperatorUnreachable(t *testing.T) {
 	p := play(t, "asks to run ls", func(s *Settings) {
 		s.Grants.Ask = true
 		s.Ask = func(context.Context, string) (string, error) { return "", errors.New("no mail") }

@@ -109,15 +109,15 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestAWrongSettingIsAnObstacle runs an attempt whose options the agent does not have: the
+// TestInvalidSettingIsObstacle runs an attempt whose options the agent does not have: the
 // message waits, and is not burned.
-func TestAWrongSettingIsAnObstacle(t *testing.T) {
-	b := newBench(t, "with settings")
+func TestInvalidSettingIsObstacle(t *testing.T) {
+	b := newFixture(t, "with settings")
 	b.Config.Options = map[string]string{"colour": "red"}
 	if r := b.run(); r.Outage == nil || r.Outage.Kind != "obstacle" || !strings.Contains(r.Outage.Reason, `unknown setting "colour"`) || r.SessionFailed {
 		t.Errorf("%+v", r)
 	}
-	b = newBench(t, "with models and modes")
+	b = newFixture(t, "with models and modes")
 	b.Config.Options = map[string]string{"model": "large", "mode": "yolo"}
 	b.Config.Low.Options = map[string]string{"model": "small"}
 	low, _ := b.Config.WithLow(turn.Attempt{})
@@ -151,9 +151,9 @@ func init() {
 	}
 }
 
-// TestWarningsAreNoAnswer has the program of the agent warn its user: codex says so in the
+// TestWarningsAreNotAnswer has the program of the agent warn its user: codex says so in the
 // answer, unless its client takes notices.
-func TestWarningsAreNoAnswer(t *testing.T) {
+func TestWarningsAreNotAnswer(t *testing.T) {
 	p := play(t, "warns", nil)
 	if p.said() != "It is green." {
 		t.Errorf("the answer is %q", p.said())
@@ -184,14 +184,14 @@ func init() {
 	}
 }
 
-// TestAnAgentThatGivesUp has an agent report that its turn has failed, and end it as if it had
+// TestAgentGivesUp has an agent report that its turn has failed, and end it as if it had
 // not: what it says then is the reason, and no answer.
-func TestAnAgentThatGivesUp(t *testing.T) {
+func TestAgentGivesUp(t *testing.T) {
 	if done := play(t, "gives up", nil).done(t); !done.Failed || done.Text != "unexpected status 503 Service Unavailable: Overloaded" {
 		t.Errorf("%+v", done)
 	}
-	if r := newBench(t, "gives up").run(); r.Outage == nil || r.Outage.Kind != "overload" {
+	if r := newFixture(t, "gives up").run(); r.Outage == nil || r.Outage.Kind != "overload" {
 		t.Errorf("%+v", r)
 	}
-	check(t, newBench(t, "gave up before").run(), turn.Success, "It is green.", "")
+	check(t, newFixture(t, "gave up before").run(), turn.Success, "It is green.", "")
 }

@@ -15,8 +15,8 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
-// inside returns the numbers that a script prints in a box.
-func inside(t *testing.T, script string) (numbers []int64) {
+// numbersInSandbox returns the numbers that a script prints in a sandbox.
+func numbersInSandbox(t *testing.T, script string) (numbers []int64) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -45,7 +45,7 @@ func inside(t *testing.T, script string) (numbers []int64) {
 
 func TestLimitsAtTheirEdge(t *testing.T) {
 	const block = 4096
-	got := inside(t, "stat -f -c '%b' /tmp; stat -f -c '%b' /dev/shm; stat -f -c '%b' /etc; ulimit -Hn; ulimit -Hs")
+	got := numbersInSandbox(t, "stat -f -c '%b' /tmp; stat -f -c '%b' /dev/shm; stat -f -c '%b' /etc; ulimit -Hn; ulimit -Hs")
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxScratch", Max: 1 << 30, Step: block, Within: func(t *testing.T, n int64) bool { return n <= got[0]*block }},
 		{Const: "maxShared", Max: 256 << 20, Step: block, Within: func(t *testing.T, n int64) bool { return n <= got[1]*block }},

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// ways are the ways to make a box, by name.
+// ways are the ways to make a sandbox, by name.
 var ways = map[string]func(context.Context, string) (box.Way, error){"bubblewrap": box.Bubblewrap, "own": box.BuiltIn}
 
 // inEachWay runs a test with each way that this machine has.

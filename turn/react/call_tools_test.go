@@ -28,7 +28,7 @@ func TestSameCall(t *testing.T) {
 			for i, args := range c.args {
 				replies = append(replies, scripted.Reply{Calls: []scripted.Call{{ID: fmt.Sprint("c", i), Name: "notch", Args: args}}})
 			}
-			b := newBench(t, api, append(replies, scripted.Reply{Text: "done"})...)
+			b := newFixture(t, api, append(replies, scripted.Reply{Text: "done"})...)
 			if err := b.run("hello", false); err != nil {
 				t.Fatal(err)
 			}
@@ -40,14 +40,14 @@ func TestSameCall(t *testing.T) {
 }
 
 // What a tool prints is sent as text that every API accepts.
-func TestZeroesInAResult(t *testing.T) {
+func TestNULBytesInResult(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "zeroes", Args: "{}"}}}, scripted.Reply{Text: "ok"})
+		b := newFixture(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "zeroes", Args: "{}"}}}, scripted.Reply{Text: "ok"})
 		b.Tools = append(b.Tools, react.Tool{
 			Name: "zeroes", Description: "Zeroes.", Schema: json.RawMessage(`{"type":"object"}`),
 			Run: func(context.Context, json.RawMessage) (string, error) { return "a\x00b", nil },
 		})
-		b.well("hello", "ok")
+		b.wantAnswer("hello", "ok")
 		if got := b.asked(1).Last().Results[0].Text; got != "a\uFFFDb" {
 			t.Errorf("sent %q", got)
 		}
@@ -56,7 +56,7 @@ func TestZeroesInAResult(t *testing.T) {
 
 // A model that repeats a longer sequence of calls is stopped too. One that makes new
 // calls in between is not.
-func TestRepeatedSequences(t *testing.T) {
+func TestRepeatedCallSequence(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		at   func(n int) string
@@ -66,7 +66,7 @@ func TestRepeatedSequences(t *testing.T) {
 		{"something new in between", func(n int) string { return []string{"a", strconv.Itoa(n)}[n%2] }, "25 requests"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, "anthropic")
+			b := newFixture(t, "anthropic")
 			b.server.Script = func(q scripted.Request) scripted.Reply {
 				return scripted.Reply{Text: "On.", Calls: []scripted.Call{notch(fmt.Sprintf("c%d", q.Number), c.at(q.Number))}}
 			}
@@ -76,19 +76,19 @@ func TestRepeatedSequences(t *testing.T) {
 			if d := b.done(); !strings.Contains(d.Cut, c.cut) {
 				t.Errorf("%+v", d)
 			}
-			b.inOrder()
+			b.checkRequests()
 		})
 	}
 }
 
-func TestMostTools(t *testing.T) {
+func TestMaxTools(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		var calls []scripted.Call
 		for i := range 12 {
 			calls = append(calls, notch(fmt.Sprintf("c%d", i), strconv.Itoa(i)))
 		}
-		b := newBench(t, api, scripted.Reply{Calls: calls}, scripted.Reply{Text: "ok"})
-		b.well("hello", "ok")
+		b := newFixture(t, api, scripted.Reply{Calls: calls}, scripted.Reply{Text: "ok"})
+		b.wantAnswer("hello", "ok")
 		results := b.asked(1).Last().Results
 		if len(b.notched) != 10 || len(results) != 12 || !strings.Contains(results[11].Text, "only the first 10 calls") {
 			t.Errorf("ran %d: %+v", len(b.notched), results)

@@ -13,10 +13,10 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// full returns a bench whose window is full to percent after the first answer,
+// fullWindow returns a fixture whose window is full to percent after the first answer,
 // which cuts a notch. summary is the reply of the model for summaries.
-func full(t *testing.T, api string, percent int, summary scripted.Reply) *bench {
-	b := newBench(t, api)
+func fullWindow(t *testing.T, api string, percent int, summary scripted.Reply) *fixture {
+	b := newFixture(t, api)
 	b.Window, b.Brief = 100_000, "Write the summary."
 	b.server.Script = func(q scripted.Request) scripted.Reply {
 		switch {
@@ -32,8 +32,8 @@ func full(t *testing.T, api string, percent int, summary scripted.Reply) *bench 
 
 func TestWindowFills(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := full(t, api, 80, scripted.Reply{Text: "never"})
-		b.well("Cut one notch.", "done")
+		b := fullWindow(t, api, 80, scripted.Reply{Text: "never"})
+		b.wantAnswer("Cut one notch.", "done")
 		if q := b.asked(1); !strings.Contains(q.Last().Text, "[Your context window is 80% full.") || q.Model != "usual" {
 			t.Errorf("%+v", q.Last())
 		}
@@ -42,8 +42,8 @@ func TestWindowFills(t *testing.T) {
 
 func TestCompact(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := full(t, api, 92, scripted.Reply{Text: "Goal: one notch.\nProgress: it is cut, on the left."})
-		b.well("Cut one notch.", "done")
+		b := fullWindow(t, api, 92, scripted.Reply{Text: "Goal: one notch.\nProgress: it is cut, on the left."})
+		b.wantAnswer("Cut one notch.", "done")
 		q := b.asked(1)
 		if q.Model != "summary" || len(q.Tools) != 0 || !strings.HasSuffix(q.Last().Text, "Write the summary.") {
 			t.Errorf("%+v", q)
@@ -61,7 +61,7 @@ func TestCompact(t *testing.T) {
 			t.Errorf("spent %+v", b.spent)
 		}
 		// A later attempt goes on from the summary; the steps hold all of it.
-		b.well("And now?", "done")
+		b.wantAnswer("And now?", "done")
 		if q := b.asked(3); len(q.Messages) != 3 || !strings.Contains(q.Messages[0].Text, "on the left") {
 			t.Errorf("%+v", q.Messages)
 		}
@@ -74,8 +74,8 @@ func TestCompactFails(t *testing.T) {
 		"empty": {}, "blank": {Text: " \n"}, "refused": {Status: 400, Fault: "no"}, "cut": {Text: "Goal: o", Stop: "max_tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := full(t, "anthropic", 92, summary)
-			b.well("Cut one notch.", "done")
+			b := fullWindow(t, "anthropic", 92, summary)
+			b.wantAnswer("Cut one notch.", "done")
 			if q := b.asked(2); len(q.Messages) != 3 {
 				t.Errorf("%+v", q.Messages)
 			}
@@ -84,7 +84,7 @@ func TestCompactFails(t *testing.T) {
 }
 
 // A conversation that the API finds too long is summarised, whatever we count.
-func TestTooLong(t *testing.T) {
+func TestConversationTooLong(t *testing.T) {
 	for _, said := range []string{
 		"prompt is too long: 210000 tokens > 200000 maximum",
 		"input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000, decrease input length or `max_tokens` and try again",
@@ -92,13 +92,13 @@ func TestTooLong(t *testing.T) {
 		"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
 		"the request exceeds the available context size",
 	} {
-		tooLong(t, said)
+		tooLongError(t, said)
 	}
 }
 
-func tooLong(t *testing.T, said string) {
+func tooLongError(t *testing.T, said string) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api)
+		b := newFixture(t, api)
 		b.Brief = "Write the summary."
 		b.server.Script = func(q scripted.Request) scripted.Reply {
 			switch {
@@ -110,7 +110,7 @@ func tooLong(t *testing.T, said string) {
 			return scripted.Reply{Text: fmt.Sprint(len(q.Messages))}
 		}
 		b.Window = 4096
-		b.well(strings.Repeat("word ", 400), "1")
+		b.wantAnswer(strings.Repeat("word ", 400), "1")
 		b.server.Script = func(scripted.Request) scripted.Reply {
 			return scripted.Reply{Status: 400, Fault: "prompt is too long"}
 		}
@@ -121,8 +121,8 @@ func tooLong(t *testing.T, said string) {
 }
 
 // A record that is longer than the window is shortened, not left out.
-func TestLongRecord(t *testing.T) {
-	b := newBench(t, "anthropic")
+func TestLongTranscript(t *testing.T) {
+	b := newFixture(t, "anthropic")
 	b.Window, b.Brief = 8192, "Write the summary."
 	b.server.Script = func(q scripted.Request) scripted.Reply {
 		if q.Model == "summary" {
@@ -130,21 +130,21 @@ func TestLongRecord(t *testing.T) {
 		}
 		return scripted.Reply{Text: "ok"}
 	}
-	b.well("begins "+strings.Repeat("word ", 20_000)+" ends with this question", "ok")
+	b.wantAnswer("begins "+strings.Repeat("word ", 20_000)+" ends with this question", "ok")
 	if n := len(b.asked(0).Last().Text); n > 8192*3 {
 		t.Errorf("the record has %d bytes", n)
 	}
 	if q := b.asked(1); len(q.Last().Text) > 8192 || !strings.Contains(q.Last().Text, "ends with this question") {
 		t.Errorf("%d bytes: %.200s", len(q.Last().Text), q.Last().Text)
 	}
-	b.inOrder()
+	b.checkRequests()
 }
 
 // A conversation that does not become small is not summarised before each question.
 // Summaries count as calls to the model.
-func TestCompactOfNoUse(t *testing.T) {
+func TestUselessSummaries(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api)
+		b := newFixture(t, api)
 		n := 0
 		b.server.Script = func(q scripted.Request) scripted.Reply {
 			n++
@@ -169,14 +169,14 @@ func TestCompactOfNoUse(t *testing.T) {
 		if last := b.asked(react.DefaultMaxCalls - 1).Last(); !strings.Contains(last.Text, "This is your last answer") {
 			t.Errorf("the model read last: %q", last.Text)
 		}
-		b.inOrder()
+		b.checkRequests()
 	})
 }
 
 // A message that is longer than the window becomes its end and a summary.
-func TestMessageLongerThanTheWindow(t *testing.T) {
+func TestMessageExceedsWindow(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api)
+		b := newFixture(t, api)
 		b.Window = 10_000
 		b.server.Script = func(q scripted.Request) scripted.Reply {
 			switch {
@@ -187,7 +187,7 @@ func TestMessageLongerThanTheWindow(t *testing.T) {
 			}
 			return scripted.Reply{Text: "read"}
 		}
-		b.well(strings.Repeat("all work and no play ", 8_000)+"What is it about?", "read")
+		b.wantAnswer(strings.Repeat("all work and no play ", 8_000)+"What is it about?", "read")
 		if told := b.asked(1).Messages[0].Text; !strings.Contains(told, "What is it about?") || !strings.Contains(told, "Goal: read it.") {
 			t.Errorf("the model read %q", told)
 		}
@@ -196,7 +196,7 @@ func TestMessageLongerThanTheWindow(t *testing.T) {
 
 // A summary outside of a run is asked for again after a fault that may pass. Its
 // bill comes at the end, estimated if the API does not count.
-func TestSummaryAlone(t *testing.T) {
+func TestSummaryOutsideRun(t *testing.T) {
 	for api, stream := range map[string]string{
 		"openai":    chat(`{"choices":[{"index":0,"delta":{"content":"Goal: none."}}]}`, chatStops, done),
 		"anthropic": messages(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Goal: none."}}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":0}}`),
@@ -210,7 +210,7 @@ func TestSummaryAlone(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, stream)
 		}))
-		b := newBench(t, api)
+		b := newFixture(t, api)
 		b.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
 		if api == "anthropic" {
 			b.Model = react.NewMessages(server.URL, "sk-wire", 30*time.Second)

@@ -53,7 +53,7 @@ func TestExecIsConfined(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(r.Workdir, "here")); err != nil || string(got) != "made\n" {
 		t.Errorf("what it wrote: %q, %v", got, err)
 	}
-	// The folder above is the box's own, in memory.
+	// The folder above is the sandbox's own, in memory.
 	if got, err := exec("sh", "-c", "echo gone > ../secret"); err != nil {
 		t.Errorf("a file above the working folder: %q, %v", got, err)
 	}
@@ -83,7 +83,7 @@ func TestExecIsConfined(t *testing.T) {
 }
 
 // It starts in a folder of the working folder, wherever links lead.
-func TestExecStartsInTheWorkdir(t *testing.T) {
+func TestExecStartsInWorkdir(t *testing.T) {
 	r, _ := folders(t)
 	tool, err := react.Shell{Folders: r, Timeout: time.Minute}.Tool()
 	if err != nil {

@@ -38,10 +38,10 @@ func (f *Fault) Error() string {
 type faultClass int
 
 const (
-	fatal     faultClass = iota // the same request will fail again
-	transient                   // may pass: overload, a rate limit, a network error
-	refused                     // a problem with the credential or its account's credit
-	tooLong                     // the conversation does not fit the model's window
+	fatal        faultClass = iota // the same request will fail again
+	transient                      // may pass: overload, a rate limit, a network error
+	refused                        // a problem with the credential or its account's credit
+	tooLongError                   // the conversation does not fit the model's window
 )
 
 // Phrases in the errors of the APIs, in lower case. They are not regular expressions, because
@@ -76,7 +76,7 @@ func classify(err error) faultClass {
 	case f.Status == http.StatusTooManyRequests || f.Status == http.StatusRequestTimeout || f.Status == http.StatusConflict || f.Status >= http.StatusInternalServerError:
 		return transient
 	case f.Status == http.StatusRequestEntityTooLarge || containsAny(words, tooLongWords):
-		return tooLong
+		return tooLongError
 	case f.Status == 0 && !containsAny(words, badRequest):
 		return transient
 	}
@@ -115,7 +115,7 @@ func markLimited(e turn.Event, err error, now time.Time) turn.Event {
 func refusesFiles(err error) bool {
 	f, ok := errors.AsType[*Fault](err)
 	class := classify(err)
-	return ok && f.Status != http.StatusForbidden && (class == fatal || class == tooLong)
+	return ok && f.Status != http.StatusForbidden && (class == fatal || class == tooLongError)
 }
 
 // errBrokenOff means that the stream ended before the answer did.

@@ -84,7 +84,7 @@ func TestFiles(t *testing.T) {
 }
 
 // Whatever path a model uses, nothing outside of its folders is read or written.
-func TestNoWayOut(t *testing.T) {
+func TestPathsStayInFolders(t *testing.T) {
 	r, secret := folders(t)
 	tools := files(t, r)
 	for name, target := range map[string]string{"link": secret, "up": "..", "chain": "link", "proc": "/proc/self"} {
@@ -105,7 +105,7 @@ func TestNoWayOut(t *testing.T) {
 		}
 	}
 	if _, err := call(t, tools, "write_file", `{"path":`+quote(filepath.Join(r.Context, "message.txt"))+`,"text":"x"}`); err == nil {
-		t.Error("the context box was written to")
+		t.Error("the context folder was written to")
 	}
 	for _, path := range []string{"up", "..", "/"} {
 		if got, err := call(t, tools, "list", `{"path":`+quote(path)+`}`); err == nil {
@@ -117,7 +117,7 @@ func TestNoWayOut(t *testing.T) {
 	}
 }
 
-func TestOddFiles(t *testing.T) {
+func TestIrregularFiles(t *testing.T) {
 	r, _ := folders(t)
 	tools := files(t, r)
 	if err := syscall.Mkfifo(filepath.Join(r.Workdir, "fifo"), 0o600); err != nil {

@@ -20,14 +20,14 @@ import (
 
 // Files that the tests show, as programs make them.
 var (
-	samplePNG  = encoded(func(b *bytes.Buffer, m image.Image) error { return png.Encode(b, m) })
-	sampleJPEG = encoded(func(b *bytes.Buffer, m image.Image) error { return jpeg.Encode(b, m, nil) })
-	sampleGIF  = encoded(func(b *bytes.Buffer, m image.Image) error { return gif.Encode(b, m, nil) })
+	samplePNG  = encodeImage(func(b *bytes.Buffer, m image.Image) error { return png.Encode(b, m) })
+	sampleJPEG = encodeImage(func(b *bytes.Buffer, m image.Image) error { return jpeg.Encode(b, m, nil) })
+	sampleGIF  = encodeImage(func(b *bytes.Buffer, m image.Image) error { return gif.Encode(b, m, nil) })
 	sampleWebP = []byte("RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\x00\x00\x00\x10\x07\x10\x11\x11\x88\x88\xfe\x07\x00")
 	samplePDF  = []byte("%PDF-1.4\n1 0 obj<</Type/Pages/Count 2>>endobj\n2 0 obj<</Type /Page>>endobj\n3 0 obj<</Type/Page>>endobj\n%%EOF\n")
 )
 
-func encoded(encode func(*bytes.Buffer, image.Image) error) []byte {
+func encodeImage(encode func(*bytes.Buffer, image.Image) error) []byte {
 	var b bytes.Buffer
 	if err := encode(&b, image.NewRGBA(image.Rect(0, 0, 3, 2))); err != nil {
 		panic(err)
@@ -35,8 +35,8 @@ func encoded(encode func(*bytes.Buffer, image.Image) error) []byte {
 	return b.Bytes()
 }
 
-// addImages gives the loop folders with these files, by name below its context box.
-func (b *bench) addImages(files map[string][]byte, sees ...string) (context string) {
+// addFiles gives the loop folders with these files, by name below its context folder.
+func (b *fixture) addFiles(files map[string][]byte, sees ...string) (context string) {
 	b.t.Helper()
 	base := b.t.TempDir()
 	context = filepath.Join(base, "context")
@@ -70,7 +70,7 @@ func (b *bench) addImages(files map[string][]byte, sees ...string) (context stri
 }
 
 // request returns request number n, from 0.
-func (b *bench) request(n int) scripted.Request {
+func (b *fixture) request(n int) scripted.Request {
 	b.t.Helper()
 	if refused := b.server.Refused(); len(refused) > 0 {
 		b.t.Fatalf("requests that an API would refuse: %q", refused)
@@ -84,15 +84,15 @@ func (b *bench) request(n int) scripted.Request {
 
 // Pictures and PDFs that came with the message are shown with it, whatever their names and
 // types claim, and each other picture is named with the reason. The steps hold no bytes.
-func TestTheModelSeesWhatCame(t *testing.T) {
+func TestMessageFilesAreShown(t *testing.T) {
 	for _, api := range apis {
 		t.Run(api, func(t *testing.T) {
-			b := newBench(t, api, scripted.Reply{Text: "I see."})
+			b := newFixture(t, api, scripted.Reply{Text: "I see."})
 			sees := []string{react.Image, react.PDF}
 			if api == "openai" {
 				sees = sees[:1]
 			}
-			b.addImages(map[string][]byte{
+			b.addFiles(map[string][]byte{
 				"attachments/1.png": samplePNG, "attachments/2.txt": sampleJPEG, "attachments/3.gif": sampleGIF, "attachments/4.webp": sampleWebP,
 				"attachments/5.pdf": samplePDF, "attachments/6.png": []byte("no picture"), "attachments/7.heic": []byte("\x00\x00\x00\x18ftypheic"),
 				"attachments/8.csv": []byte("a,b"), "attachments/9.png": append(bytes.Clone(samplePNG), make([]byte, 4<<20)...),
@@ -135,7 +135,7 @@ func TestTheModelSeesWhatCame(t *testing.T) {
 }
 
 // The wire is what the APIs document.
-func TestShownOnTheWire(t *testing.T) {
+func TestFilesOnWire(t *testing.T) {
 	for api, want := range map[string][]string{
 		"anthropic": {
 			`{"type":"text","text":"attachments/a.png (image/png):"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"%s"}}`,
@@ -143,8 +143,8 @@ func TestShownOnTheWire(t *testing.T) {
 		},
 		"openai": {`[{"type":"text","text":"attachments/a.png (image/png):"},{"type":"image_url","image_url":{"url":"data:image/png;base64,%s"}},{"type":"text","text":"look`},
 	} {
-		b := newBench(t, api, scripted.Reply{Text: "I see."})
-		b.addImages(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.pdf": samplePDF}, react.Image, map[string]string{"anthropic": react.PDF}[api])
+		b := newFixture(t, api, scripted.Reply{Text: "I see."})
+		b.addFiles(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.pdf": samplePDF}, react.Image, map[string]string{"anthropic": react.PDF}[api])
 		if err := b.run("look", true); err != nil {
 			t.Fatal(err)
 		}
@@ -159,11 +159,11 @@ func TestShownOnTheWire(t *testing.T) {
 
 // A provider that refuses the request with pictures is asked once more without them, and the
 // turn goes on. So does the attempt after it.
-func TestARefusedPictureIsLeftOut(t *testing.T) {
+func TestRefusedImageIsDropped(t *testing.T) {
 	for _, api := range apis {
 		for status, fault := range map[int]string{400: "Could not process image", 404: "No endpoints found that support image input", 413: "request too large", 422: "unknown part"} {
-			b := newBench(t, api, scripted.Reply{Status: status, Fault: fault}, scripted.Reply{Text: "Without it."})
-			b.addImages(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
+			b := newFixture(t, api, scripted.Reply{Status: status, Fault: fault}, scripted.Reply{Text: "Without it."})
+			b.addFiles(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
 			if err := b.run("look", true); err != nil {
 				t.Fatalf("%s, %d: %v", api, status, err)
 			}
@@ -172,8 +172,8 @@ func TestARefusedPictureIsLeftOut(t *testing.T) {
 				t.Errorf("%s, %d: %d, then %d shown: %s", api, status, len(first.Shown), len(second.Shown), second.Text)
 			}
 		}
-		b := newBench(t, api, scripted.Reply{Status: 400, Fault: "you are wrong"}, scripted.Reply{Status: 400, Fault: "you are wrong"})
-		b.addImages(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
+		b := newFixture(t, api, scripted.Reply{Status: 400, Fault: "you are wrong"}, scripted.Reply{Status: 400, Fault: "you are wrong"})
+		b.addFiles(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
 		if err := b.run("look", true); err == nil || len(b.server.Asked()) != 2 {
 			t.Errorf("%s: %v after %d requests: want a failure after two", api, err, len(b.server.Asked()))
 		}
@@ -182,14 +182,14 @@ func TestARefusedPictureIsLeftOut(t *testing.T) {
 
 // read_file shows a picture of any folder, in the message that holds the result. One that the
 // model cannot see is an error that says so, and one that was changed is not shown again.
-func TestReadFileShowsAPicture(t *testing.T) {
+func TestReadFileShowsImage(t *testing.T) {
 	for _, api := range apis {
 		for _, sees := range []string{react.Image, ""} {
-			b := newBench(t, api,
+			b := newFixture(t, api,
 				scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "read_file", Args: `{"path":"plot.png"}`}, {ID: "c2", Name: "notch", Args: `{"at":"1"}`}}},
 				scripted.Reply{Calls: []scripted.Call{{ID: "c3", Name: "notch", Args: `{"at":"2"}`}}},
 				scripted.Reply{Text: "Seen."})
-			b.addImages(nil, sees)
+			b.addFiles(nil, sees)
 			plot := filepath.Join(b.Images.Folders.Workdir, "plot.png")
 			if err := os.WriteFile(plot, samplePNG, 0o600); err != nil {
 				t.Fatal(err)
@@ -226,16 +226,16 @@ func TestReadFileShowsAPicture(t *testing.T) {
 	}
 }
 
-// A retry shows what the attempt before did, from its own context box; a file that is not
+// A retry shows what the attempt before did, from its own context folder; a file that is not
 // there any more is named. The cheaper model that cannot see is told so.
-func TestWhatWasShownSurvivesARetry(t *testing.T) {
+func TestShownFilesAfterRetry(t *testing.T) {
 	for _, api := range apis {
-		b := newBench(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at":"1"}`}}}, scripted.Reply{Status: 401, Fault: "no"}, scripted.Reply{Text: "Done."})
-		b.addImages(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.gif": sampleGIF}, react.Image)
+		b := newFixture(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at":"1"}`}}}, scripted.Reply{Status: 401, Fault: "no"}, scripted.Reply{Text: "Done."})
+		b.addFiles(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.gif": sampleGIF}, react.Image)
 		if err := b.run("look", true); err == nil {
 			t.Fatal("the first attempt did not fail")
 		}
-		b.addImages(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
+		b.addFiles(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
 		if err := b.run("look", true); err != nil {
 			t.Fatal(err)
 		}
@@ -254,9 +254,9 @@ func TestWhatWasShownSurvivesARetry(t *testing.T) {
 
 // What is shown counts towards the window and the cost by what it takes there, and not by
 // its bytes.
-func TestWhatIsShownCounts(t *testing.T) {
-	b := newBench(t, "anthropic", scripted.Reply{Text: "I see.", In: -1, Out: 5})
-	b.addImages(map[string][]byte{"attachments/a.png": append(bytes.Clone(samplePNG), make([]byte, 3<<20)...)}, react.Image)
+func TestShownFilesCountAsTokens(t *testing.T) {
+	b := newFixture(t, "anthropic", scripted.Reply{Text: "I see.", In: -1, Out: 5})
+	b.addFiles(map[string][]byte{"attachments/a.png": append(bytes.Clone(samplePNG), make([]byte, 3<<20)...)}, react.Image)
 	if err := b.run("look", true); err != nil {
 		t.Fatal(err)
 	}
@@ -264,13 +264,13 @@ func TestWhatIsShownCounts(t *testing.T) {
 		t.Errorf("%d tokens are counted for one picture", in)
 	}
 
-	full := newBench(t, "anthropic", scripted.Reply{Text: "a summary"}, scripted.Reply{Text: "Done."})
+	full := newFixture(t, "anthropic", scripted.Reply{Text: "a summary"}, scripted.Reply{Text: "Done."})
 	full.Window, full.MaxOutput = 10_000, 100
 	files := map[string][]byte{}
 	for i := range 8 {
 		files[fmt.Sprintf("attachments/%d.png", i)] = samplePNG
 	}
-	full.addImages(files, react.Image)
+	full.addFiles(files, react.Image)
 	if err := full.run("look", true); err != nil {
 		t.Fatal(err)
 	}
@@ -285,15 +285,15 @@ func TestWhatIsShownCounts(t *testing.T) {
 }
 
 // Of very many files as many are shown as a request takes.
-func TestShownIsBounded(t *testing.T) {
+func TestShownFilesAreBounded(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "anthropic", scripted.Reply{Text: "I see."})
+	b := newFixture(t, "anthropic", scripted.Reply{Text: "I see."})
 	files := map[string][]byte{}
 	for i := range 25 {
 		files[fmt.Sprintf("attachments/%02d.png", i)] = append(bytes.Clone(samplePNG), make([]byte, 2<<20)...)
 	}
 	files["attachments/long.pdf"] = append(bytes.Clone(samplePDF), bytes.Repeat([]byte("4 0 obj<</Type/Page>>endobj\n"), 200)...)
-	b.addImages(files, react.Image, react.PDF)
+	b.addFiles(files, react.Image, react.PDF)
 	b.Window = 1_000_000
 	if err := b.run("look", true); err != nil {
 		t.Fatal(err)

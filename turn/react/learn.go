@@ -60,8 +60,8 @@ func (l *Loop) keepLesson(model string, lesson Lesson) {
 // error means that the run cannot go on.
 func (l *Loop) learn(ctx context.Context, q Question, refusal error) (bool, error) {
 	class := classify(refusal)
-	if class == tooLong || isVague(refusal) && l.conversation.tokens(len(l.System)) > int64(l.Window)/2 {
-		return l.shrink(ctx, q, class == tooLong)
+	if class == tooLongError || isVague(refusal) && l.conversation.tokens(len(l.System)) > int64(l.Window)/2 {
+		return l.shrink(ctx, q, class == tooLongError)
 	}
 	f, ok := errors.AsType[*Fault](refusal)
 	if !ok || class != fatal {

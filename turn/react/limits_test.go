@@ -64,8 +64,8 @@ func listFrom(t *testing.T, r transport) error {
 	return err
 }
 
-// padded returns a text with spaces behind it, n bytes long.
-func padded(text string, n int64) string { return text + strings.Repeat(" ", int(n)-len(text)) }
+// padRight returns a text with spaces behind it, n bytes long.
+func padRight(text string, n int64) string { return text + strings.Repeat(" ", int(n)-len(text)) }
 
 // body returns a body that lacks a part of what it may have.
 func body(text string, left int64, lines int) *limitedBody {
@@ -372,10 +372,10 @@ func TestLimits(t *testing.T) {
 			return err == nil
 		}},
 		{Const: "maxList", Max: 8 << 20, Within: func(t *testing.T, n int64) bool {
-			return listFrom(t, transport{http.StatusOK, padded(`{"data":[]`, n-1) + "}"}) == nil
+			return listFrom(t, transport{http.StatusOK, padRight(`{"data":[]`, n-1) + "}"}) == nil
 		}},
 		{Const: "maxFault", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
-			err := listFrom(t, transport{http.StatusBadRequest, padded(`{"error":{"message":"no"}`, n-1) + "}"})
+			err := listFrom(t, transport{http.StatusBadRequest, padRight(`{"error":{"message":"no"}`, n-1) + "}"})
 			return err.Error() == "400: no"
 		}},
 		{Const: "maxFaultText", Max: 500, Within: func(t *testing.T, n int64) bool {

@@ -16,9 +16,9 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// carver is a model that cuts three notches, one after the other. It learns from the
+// carverModel is a model that cuts three notches, one after the other. It learns from the
 // conversation alone which of them exist. It does not cut one that may exist.
-func carver(q scripted.Request) scripted.Reply {
+func carverModel(q scripted.Request) scripted.Reply {
 	places := []string{"left", "middle", "right"}
 	cut := map[string]bool{}
 	at := map[string]string{}
@@ -47,9 +47,9 @@ func carver(q scripted.Request) scripted.Reply {
 func TestResume(t *testing.T) {
 	t.Parallel()
 	eachAPI(t, func(t *testing.T, api string) {
-		whole := newBench(t, api)
-		whole.server.Script = carver
-		whole.well("Cut three.", "Three are cut.")
+		whole := newFixture(t, api)
+		whole.server.Script = carverModel
+		whole.wantAnswer("Cut three.", "Three are cut.")
 		steps, err := os.ReadFile(filepath.Join(whole.turn, "1", "steps.jsonl"))
 		if err != nil {
 			t.Fatal(err)
@@ -77,8 +77,8 @@ func TestResume(t *testing.T) {
 // resume goes on from truncated steps, with those notches cut that may be cut
 // according to them. Steps that are complete have the answer.
 func resume(t *testing.T, api, name string, left []byte, finished bool) {
-	b := newBench(t, api)
-	b.server.Script = carver
+	b := newFixture(t, api)
+	b.server.Script = carverModel
 	b.epoch = 1
 	if err := os.Mkdir(filepath.Join(b.turn, "1"), 0o700); err != nil {
 		t.Fatal(err)
@@ -110,14 +110,14 @@ func resume(t *testing.T, api, name string, left []byte, finished bool) {
 	if len(bytes.TrimSpace(left)) > 0 && strings.Contains(string(left), "\n") && !strings.Contains(string(last.Body), "Your work was interrupted here") {
 		t.Errorf("%s: the model did not read that it was interrupted", name)
 	}
-	b.inOrder()
+	b.checkRequests()
 }
 
 // An attempt that died before it had steps of its own hides nothing, and no attempt
 // writes into the steps of another.
-func TestResumeOverEmptyAttempts(t *testing.T) {
-	b := newBench(t, "anthropic")
-	b.server.Script = carver
+func TestResumeSkipsEmptyAttempts(t *testing.T) {
+	b := newFixture(t, "anthropic")
+	b.server.Script = carverModel
 	look := b.Check
 	n := 0
 	b.Check = func(ctx context.Context) (react.CheckResult, error) {
@@ -158,7 +158,7 @@ func TestResumeOverEmptyAttempts(t *testing.T) {
 
 // The calls of an answer after the interrupted one were not begun.
 func TestResumeBetweenCalls(t *testing.T) {
-	b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}})
+	b := newFixture(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}})
 	ctx, cancel := context.WithCancel(t.Context())
 	run := b.Tools[0].Run
 	b.Tools[0].Run = func(c context.Context, args json.RawMessage) (string, error) {
@@ -191,14 +191,14 @@ func TestResumeBetweenCalls(t *testing.T) {
 	if want := []string{"notch 1", "Unknown", "Not run"}; !slices.Equal(said, want) {
 		t.Errorf("the model read %q, want %q", said, want)
 	}
-	b.inOrder()
+	b.checkRequests()
 }
 
 // A turn that asked another agent and died before it was suspended has no answer
 // yet. Its question will not be answered any more, and the model reads that.
 func TestResumeAfterAsk(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api,
+		b := newFixture(t, api,
 			scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "ask", Args: "{}"}}},
 			scripted.Reply{Text: "I wait for the answer."},
 			scripted.Reply{Text: "Nobody knows."})
@@ -214,6 +214,6 @@ func TestResumeAfterAsk(t *testing.T) {
 		if told := b.asked(2).Last().Text; !strings.Contains(told, "Your open questions to other agents are lost") {
 			t.Errorf("the model read %q", told)
 		}
-		b.inOrder()
+		b.checkRequests()
 	})
 }

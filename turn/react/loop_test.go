@@ -20,8 +20,8 @@ import (
 
 var apis = []string{"anthropic", "openai"}
 
-// bench is a loop against a scripted service, one attempt after the other.
-type bench struct {
+// fixture is a loop against a scripted service, one attempt after the other.
+type fixture struct {
 	t      *testing.T
 	api    string
 	server *scripted.Server
@@ -37,9 +37,9 @@ type bench struct {
 	outlook react.CheckResult
 }
 
-func newBench(t *testing.T, api string, replies ...scripted.Reply) *bench {
+func newFixture(t *testing.T, api string, replies ...scripted.Reply) *fixture {
 	t.Helper()
-	b := &bench{t: t, api: api, server: &scripted.Server{Script: scripted.Replies(replies...)}, turn: t.TempDir()}
+	b := &fixture{t: t, api: api, server: &scripted.Server{Script: scripted.Replies(replies...)}, turn: t.TempDir()}
 	url, stop, err := b.server.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func notches(into *[]string) []react.Tool {
 	}}
 }
 
-func (b *bench) model(key string) react.Model {
+func (b *fixture) model(key string) react.Model {
 	if b.api == "anthropic" {
 		return react.NewMessages(b.url, key, 5*time.Minute)
 	}
@@ -82,7 +82,7 @@ func (b *bench) model(key string) react.Model {
 }
 
 // run runs an attempt.
-func (b *bench) run(message string, again bool) error {
+func (b *fixture) run(message string, again bool) error {
 	b.t.Helper()
 	b.epoch++
 	dir := filepath.Join(b.turn, strconv.Itoa(b.epoch))
@@ -100,7 +100,7 @@ func (b *bench) run(message string, again bool) error {
 }
 
 // done returns the last event.
-func (b *bench) done() turn.Event {
+func (b *fixture) done() turn.Event {
 	b.t.Helper()
 	last := b.events[len(b.events)-1]
 	if last.Kind != turn.Done {
@@ -109,8 +109,8 @@ func (b *bench) done() turn.Event {
 	return last
 }
 
-// well runs a run that must end with answer.
-func (b *bench) well(message, answer string) {
+// wantAnswer runs a run that must end with answer.
+func (b *fixture) wantAnswer(message, answer string) {
 	b.t.Helper()
 	if err := b.run(message, false); err != nil {
 		b.t.Fatal(err)
@@ -118,18 +118,18 @@ func (b *bench) well(message, answer string) {
 	if d := b.done(); d.Text != answer || d.Failed || d.Cut != "" {
 		b.t.Errorf("done %+v, want %q", d, answer)
 	}
-	b.inOrder()
+	b.checkRequests()
 }
 
-// inOrder checks that the service found nothing wrong with what it was sent.
-func (b *bench) inOrder() {
+// checkRequests checks that the service found nothing wrong with what it was sent.
+func (b *fixture) checkRequests() {
 	b.t.Helper()
 	if refused := b.server.Refused(); len(refused) > 0 {
 		b.t.Errorf("the service refused: %q", refused)
 	}
 }
 
-func (b *bench) asked(n int) scripted.Request {
+func (b *fixture) asked(n int) scripted.Request {
 	b.t.Helper()
 	asked := b.server.Asked()
 	if len(asked) <= n {
@@ -150,8 +150,8 @@ func eachAPI(t *testing.T, f func(t *testing.T, api string)) {
 
 func TestAnswer(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api, scripted.Reply{Text: "It is green — wirklich grün.", In: 1000, CacheRead: 400, Out: 7})
-		b.well("Is it green?", "It is green — wirklich grün.")
+		b := newFixture(t, api, scripted.Reply{Text: "It is green — wirklich grün.", In: 1000, CacheRead: 400, Out: 7})
+		b.wantAnswer("Is it green?", "It is green — wirklich grün.")
 		q := b.asked(0)
 		if q.Model != "usual" || q.System != b.System || q.Last().Text != "Is it green?" || !slices.Equal(q.Tools, []string{"notch", "ask"}) {
 			t.Errorf("%+v", q)
@@ -171,11 +171,11 @@ func TestAnswer(t *testing.T) {
 
 func TestTools(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api,
+		b := newFixture(t, api,
 			scripted.Reply{Text: "I will cut two.", Calls: []scripted.Call{notch("c1", "left"), notch("c2", "right")}},
 			scripted.Reply{Calls: []scripted.Call{notch("c3", "middle")}},
 			scripted.Reply{Text: "Three are cut."})
-		b.well("cut", "Three are cut.")
+		b.wantAnswer("cut", "Three are cut.")
 		if want := []string{`{"at":"left"}`, `{"at":"right"}`, `{"at":"middle"}`}; !slices.Equal(b.notched, want) {
 			t.Errorf("ran %q", b.notched)
 		}
@@ -207,8 +207,8 @@ func TestCutStreams(t *testing.T) {
 				if last := map[string]int{"anthropic": n - 1, "openai": n - 2}[api]; at >= last {
 					script = []scripted.Reply{broken, {Text: "Cut."}} // the stop reason has come: that is an answer
 				}
-				b := newBench(t, api, script...)
-				b.well("cut", "Cut.")
+				b := newFixture(t, api, script...)
+				b.wantAnswer("cut", "Cut.")
 				if len(b.notched) != 2 {
 					t.Errorf("cut at event %d of %d (%+v): the tool ran %d times", at, n, cut, len(b.notched))
 				}
@@ -217,14 +217,14 @@ func TestCutStreams(t *testing.T) {
 	})
 }
 
-func TestFaultsThatPass(t *testing.T) {
+func TestTransientFaults(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api,
+		b := newFixture(t, api,
 			scripted.Reply{Status: 429, Fault: "slow down", RetryAfter: "0.01"},
 			scripted.Reply{Status: 500, Fault: "oops"},
 			scripted.Reply{Status: 529, Fault: "Overloaded"},
 			scripted.Reply{Text: "here now"})
-		b.well("hello", "here now")
+		b.wantAnswer("hello", "here now")
 		var told []string
 		for _, e := range b.events {
 			if e.Kind == turn.Error {
@@ -237,7 +237,7 @@ func TestFaultsThatPass(t *testing.T) {
 	})
 }
 
-func TestFaultsThatStay(t *testing.T) {
+func TestFatalFaults(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		reply scripted.Reply
@@ -254,7 +254,7 @@ func TestFaultsThatStay(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			eachAPI(t, func(t *testing.T, api string) {
-				b := newBench(t, api, c.reply)
+				b := newFixture(t, api, c.reply)
 				if err := b.run("hello", false); !errors.Is(err, react.ErrFailed) {
 					t.Fatal(err)
 				}
@@ -279,17 +279,17 @@ func TestFaultsThatStay(t *testing.T) {
 	}
 }
 
-func TestSilence(t *testing.T) {
+func TestStalledAPI(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		hold := make(chan struct{})
 		defer close(hold)
-		b := newBench(t, api, scripted.Reply{Text: "never", Hold: hold}, scripted.Reply{Text: "at last"})
+		b := newFixture(t, api, scripted.Reply{Text: "never", Hold: hold}, scripted.Reply{Text: "at last"})
 		if api == "anthropic" {
 			b.Model = react.NewMessages(b.url, scripted.Key, 50*time.Millisecond)
 		} else {
 			b.Model = react.NewChat(b.url+"/v1", scripted.Key, 50*time.Millisecond)
 		}
-		b.well("hello", "at last")
+		b.wantAnswer("hello", "at last")
 		if !strings.Contains(fmt.Sprint(b.events), "stopped sending") {
 			t.Errorf("%+v", b.events)
 		}
@@ -297,7 +297,7 @@ func TestSilence(t *testing.T) {
 }
 
 // What models do wrong, and how the run ends.
-func TestBadAnswers(t *testing.T) {
+func TestModelMistakes(t *testing.T) {
 	same := scripted.Reply{Text: "Again.", Calls: []scripted.Call{notch("", "here")}}
 	for _, c := range []struct {
 		name    string
@@ -349,9 +349,9 @@ func TestBadAnswers(t *testing.T) {
 				continue
 			}
 			t.Run(c.name+" "+api, func(t *testing.T) {
-				b := newBench(t, api, c.replies...)
+				b := newFixture(t, api, c.replies...)
 				if api == "anthropic" { // its calls always have ids of their own
-					b.server.Script = numbered(b.server.Script)
+					b.server.Script = withCallIDs(b.server.Script)
 				}
 				if err := b.run("hello", false); err != nil {
 					t.Fatal(err)
@@ -368,26 +368,26 @@ func TestBadAnswers(t *testing.T) {
 				if said := fmt.Sprint(last.Text, last.Results); !strings.Contains(said, c.told) {
 					t.Errorf("the model read %q, want %q", said, c.told)
 				}
-				b.inOrder()
+				b.checkRequests()
 			})
 		}
 	}
 }
 
 // A run that may be silent ends well with an empty answer, and nothing more is asked.
-func TestASilentRun(t *testing.T) {
+func TestMayBeSilent(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api, scripted.Reply{Text: "I look.", Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{})
+		b := newFixture(t, api, scripted.Reply{Text: "I look.", Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{})
 		b.MayBeSilent = true
-		b.well("hello", "")
+		b.wantAnswer("hello", "")
 		if n := len(b.server.Asked()); n != 2 || b.rests != 1 {
 			t.Errorf("asked %d times, %d rests", n, b.rests)
 		}
 	})
 }
 
-// numbered sets the ids of calls that have none.
-func numbered(script func(scripted.Request) scripted.Reply) func(scripted.Request) scripted.Reply {
+// withCallIDs sets the ids of calls that have none.
+func withCallIDs(script func(scripted.Request) scripted.Reply) func(scripted.Request) scripted.Reply {
 	return func(q scripted.Request) scripted.Reply {
 		r := script(q)
 		r.Calls = slices.Clone(r.Calls)
@@ -400,8 +400,8 @@ func numbered(script func(scripted.Request) scripted.Reply) func(scripted.Reques
 	}
 }
 
-func TestMostCalls(t *testing.T) {
-	b := newBench(t, "anthropic")
+func TestMaxCalls(t *testing.T) {
+	b := newFixture(t, "anthropic")
 	b.server.Script = func(q scripted.Request) scripted.Reply {
 		return scripted.Reply{Text: "On.", Calls: []scripted.Call{notch(fmt.Sprintf("c%d", q.Number), strconv.Itoa(q.Number))}}
 	}
@@ -417,7 +417,7 @@ func TestMostCalls(t *testing.T) {
 	if !strings.Contains(b.asked(24).Last().Text, "your last answer") || b.rests != 0 {
 		t.Errorf("the model read %q, rests %d", b.asked(24).Last().Text, b.rests)
 	}
-	b.inOrder()
+	b.checkRequests()
 }
 
 // An answer of 5 MB is emitted in pieces, and kept.
@@ -425,9 +425,9 @@ func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	eachAPI(t, func(t *testing.T, api string) {
 		long := strings.Repeat("All work and no play. ", 5<<20/22)
-		b := newBench(t, api, scripted.Reply{Text: long, Piece: 64 << 10, Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: long, Piece: 64 << 10})
+		b := newFixture(t, api, scripted.Reply{Text: long, Piece: 64 << 10, Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: long, Piece: 64 << 10})
 		b.Window = 10 << 20
-		b.well("hello", "") // too long for the last event
+		b.wantAnswer("hello", "") // too long for the last event
 		said := 0
 		for _, e := range b.events {
 			if e.Kind == turn.TextDelta {
@@ -443,9 +443,9 @@ func TestLongAnswer(t *testing.T) {
 	})
 }
 
-func TestOutlook(t *testing.T) {
+func TestCheckResult(t *testing.T) {
 	t.Run("nothing may be asked", func(t *testing.T) {
-		b := newBench(t, "anthropic", scripted.Reply{Text: "never"})
+		b := newFixture(t, "anthropic", scripted.Reply{Text: "never"})
 		b.outlook = react.CheckResult{Over: "the budget of the day is used up"}
 		if err := b.run("hello", false); err != nil {
 			t.Fatal(err)
@@ -455,15 +455,15 @@ func TestOutlook(t *testing.T) {
 		}
 	})
 	t.Run("money is short", func(t *testing.T) {
-		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: "ok"})
+		b := newFixture(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: "ok"})
 		b.outlook = react.CheckResult{Low: true, Notes: []string{"2 messages wait."}}
-		b.well("hello", "ok")
+		b.wantAnswer("hello", "ok")
 		if q := b.asked(1); q.Model != "low" || strings.Count(string(q.Body), "2 messages wait.") != 1 || !strings.HasSuffix(b.asked(0).Last().Text, "[2 messages wait.]") {
 			t.Errorf("%s", q.Body)
 		}
 	})
 	t.Run("short money halves what a run may take", func(t *testing.T) {
-		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}},
+		b := newFixture(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}},
 			scripted.Reply{Calls: []scripted.Call{notch("c4", "d")}}, scripted.Reply{Text: "never"})
 		b.MaxCalls, b.MaxTools, b.MaxOutput = 4, 4, 3000
 		b.outlook = react.CheckResult{Low: true}
@@ -478,19 +478,19 @@ func TestOutlook(t *testing.T) {
 		}
 	})
 	t.Run("a run that made its calls already has its last words", func(t *testing.T) {
-		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Calls: []scripted.Call{notch("c2", "b")}},
+		b := newFixture(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Calls: []scripted.Call{notch("c2", "b")}},
 			scripted.Reply{Calls: []scripted.Call{notch("c3", "c")}}, scripted.Reply{Text: "that was it"})
 		b.MaxCalls = 6
 		b.Check = func(context.Context) (react.CheckResult, error) {
 			return react.CheckResult{Low: len(b.notched) == 3}, nil
 		}
-		b.well("hello", "that was it")
+		b.wantAnswer("hello", "that was it")
 		if body := string(b.asked(3).Body); !strings.Contains(body, "your last answer") {
 			t.Errorf("it was not told: %s", body)
 		}
 	})
 	t.Run("the turn is another's", func(t *testing.T) {
-		b := newBench(t, "anthropic", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}})
+		b := newFixture(t, "anthropic", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}})
 		stale := errors.New("stale")
 		looks := 0
 		b.Check = func(context.Context) (react.CheckResult, error) {
@@ -510,7 +510,7 @@ func TestStopped(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		hold := make(chan struct{})
 		defer close(hold)
-		b := newBench(t, api)
+		b := newFixture(t, api)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		stopped := errors.New("stopped")
@@ -540,14 +540,14 @@ func TestStopped(t *testing.T) {
 }
 
 // For models that think, the limit of an answer has another name.
-func TestLimitOfAnAnswer(t *testing.T) {
+func TestOutputLimitMember(t *testing.T) {
 	for model, key := range map[string]string{
 		"gpt-4o": "max_tokens", "llama3.1": "max_tokens", "openchat": "max_tokens",
 		"o3-mini": "max_completion_tokens", "gpt-5.2": "max_completion_tokens",
 	} {
-		b := newBench(t, "openai", scripted.Reply{Text: "ok"})
+		b := newFixture(t, "openai", scripted.Reply{Text: "ok"})
 		b.Names.Usual = model
-		b.well("hello", "ok")
+		b.wantAnswer("hello", "ok")
 		if !strings.Contains(string(b.asked(0).Body), fmt.Sprintf("%q:8192", key)) {
 			t.Errorf("%s: %s", model, b.asked(0).Body)
 		}
@@ -555,9 +555,9 @@ func TestLimitOfAnAnswer(t *testing.T) {
 }
 
 // After ask nothing more needs to be said and Rest is not called: the turn waits.
-func TestAskThenNothing(t *testing.T) {
-	b := newBench(t, "anthropic", scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "ask", Args: "{}"}}}, scripted.Reply{})
-	b.well("hello", "")
+func TestEmptyAnswerAfterAsk(t *testing.T) {
+	b := newFixture(t, "anthropic", scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "ask", Args: "{}"}}}, scripted.Reply{})
+	b.wantAnswer("hello", "")
 	if b.rests != 0 || len(b.server.Asked()) != 2 {
 		t.Errorf("rests %d, asked %d", b.rests, len(b.server.Asked()))
 	}
@@ -565,7 +565,7 @@ func TestAskThenNothing(t *testing.T) {
 	// The next attempt goes on with the answer, and has its own number of calls.
 	b.MaxCalls = 1
 	b.server.Script = scripted.Replies(scripted.Reply{Text: "They say blue."})
-	b.well("You asked @dorlange3120: blue", "They say blue.")
+	b.wantAnswer("You asked @dorlange3120: blue", "They say blue.")
 	q := b.asked(2)
 	if len(q.Messages) != 3 || q.Messages[0].Text != "hello" || !strings.HasPrefix(q.Last().Text, "You asked @dorlange3120") {
 		t.Errorf("%+v", q.Messages)

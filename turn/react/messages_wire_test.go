@@ -59,9 +59,9 @@ func TestMessagesRequest(t *testing.T) {
 	}
 }
 
-// TestMessagesOfOthers checks that a server may send members of other types than the API
+// TestMessagesOfImitators checks that a server may send members of other types than the API
 // promises, where nothing of ours depends on them.
-func TestMessagesOfOthers(t *testing.T) {
+func TestMessagesOfImitators(t *testing.T) {
 	stream := messages(
 		`{"type":"message_start","message":{"model":7,"usage":{"input_tokens":"ten","output_tokens":3}}}`,
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":null,"input":"x"}}`,

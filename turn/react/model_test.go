@@ -59,7 +59,7 @@ func calls(pieces string) string {
 }
 
 // How servers split tool calls into pieces, in other ways than OpenAI's own does.
-func TestPiecesOfCalls(t *testing.T) {
+func TestCallPieces(t *testing.T) {
 	two := []react.Call{{ID: "a", Name: "read_file", Args: `{"path":"x"}`}, {ID: "b", Name: "list", Args: `{"path":"y"}`}}
 	one := two[:1]
 	nameless := []react.Call{{Name: "read_file", Args: `{"path":"x"}`}, {Name: "list", Args: `{"path":"y"}`}}
@@ -164,7 +164,7 @@ func TestStreams(t *testing.T) {
 
 // After an error that stays no further request is made, even if it comes in the
 // middle of a stream.
-func TestErrorInTheMiddleThatStays(t *testing.T) {
+func TestFatalErrorInStream(t *testing.T) {
 	const start = `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":10,"output_tokens":1}}}`
 	for _, c := range []struct{ api, stream, want string }{
 		{"anthropic", messages(start, `{"type":"error","error":{"type":"invalid_request_error","message":"no such thing"}}`), "no such thing"},
@@ -178,7 +178,7 @@ func TestErrorInTheMiddleThatStays(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, c.stream)
 		}))
-		b := newBench(t, c.api)
+		b := newFixture(t, c.api)
 		b.Deadline = time.Now().Add(3 * time.Second)
 		b.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
 		if c.api == "anthropic" {
@@ -195,7 +195,7 @@ func TestErrorInTheMiddleThatStays(t *testing.T) {
 }
 
 // The last call of a truncated answer keeps its incomplete arguments.
-func TestCutCall(t *testing.T) {
+func TestTruncatedCall(t *testing.T) {
 	for api, stream := range map[string]string{
 		"openai": chat(calls(`{"index":0,"id":"a","function":{"name":"read_file","arguments":""}}`), `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, done),
 		"anthropic": messages(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"read_file","input":{}}}`,
@@ -209,7 +209,7 @@ func TestCutCall(t *testing.T) {
 }
 
 // Servers other than Anthropic's may send a call's whole input at its beginning.
-func TestInputAtOnce(t *testing.T) {
+func TestWholeCallInput(t *testing.T) {
 	a, err := ask(t, "anthropic", messages(
 		`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"read_file","input":{"path":"x"}}}`,
 		`{"type":"content_block_stop","index":0}`,

@@ -16,7 +16,7 @@ func TestCheckBeforeEachRequest(t *testing.T) {
 			"again":   {{Status: 500, Fault: "oops"}, {Text: "never asked"}},
 			"summary": {{Calls: []scripted.Call{notch("c1", "here")}, In: 950_000}, {Text: "Goal: none."}, {Text: "never asked"}},
 		} {
-			b := newBench(t, api, replies...)
+			b := newFixture(t, api, replies...)
 			b.Window = 1_000_000
 			b.Check = func(context.Context) (react.CheckResult, error) {
 				if len(b.server.Asked()) == len(replies)-1 {

@@ -11,7 +11,7 @@ import (
 
 // A tool that suspends knows the id of its report when it starts. If it fails, nothing is
 // waited for.
-func TestAToolThatSuspends(t *testing.T) {
+func TestSuspendingTool(t *testing.T) {
 	var did []string
 	pauses := Pauses{
 		Await: func(_ context.Context, what, text string, peers []string, d time.Duration) (string, error) {

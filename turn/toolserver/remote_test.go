@@ -76,9 +76,9 @@ func (s *remote) server() toolserver.Server {
 	}
 }
 
-// TestARemoteServer checks that a call reaches a server with its token, and that the
+// TestRemoteServer checks that a call reaches a server with its token, and that the
 // token comes back in nothing.
-func TestARemoteServer(t *testing.T) {
+func TestRemoteServer(t *testing.T) {
 	t.Parallel()
 	_, call := start(t, newRemote(t).server())
 	if got, err := call("echo", `{}`); err != nil || got != "heard with Bearer ***" {
@@ -86,9 +86,9 @@ func TestARemoteServer(t *testing.T) {
 	}
 }
 
-// TestARemoteServerThatRefuses checks the reasons of a start that fails, and that the
+// TestRemoteServerRefuses checks the reasons of a start that fails, and that the
 // token goes nowhere else.
-func TestARemoteServerThatRefuses(t *testing.T) {
+func TestRemoteServerRefuses(t *testing.T) {
 	t.Parallel()
 	other := newRemote(t)
 	other.do = func(_ http.ResponseWriter, r *http.Request, _ string) bool {
@@ -167,9 +167,9 @@ func TestARemoteServerThatRefuses(t *testing.T) {
 	}
 }
 
-// TestARemoteServerThatForgets checks that the session begins again when the server has
+// TestRemoteSessionExpires checks that the session begins again when the server has
 // ended it, and that the call in between is not repeated.
-func TestARemoteServerThatForgets(t *testing.T) {
+func TestRemoteSessionExpires(t *testing.T) {
 	t.Parallel()
 	far := newRemote(t)
 	var calls atomic.Int64
@@ -195,8 +195,8 @@ func TestARemoteServerThatForgets(t *testing.T) {
 	}
 }
 
-// TestARemoteServerThatHangs checks that a call ends at its timeout.
-func TestARemoteServerThatHangs(t *testing.T) {
+// TestRemoteServerHangs checks that a call ends at its timeout.
+func TestRemoteServerHangs(t *testing.T) {
 	t.Parallel()
 	far := newRemote(t)
 	held := make(chan struct{})

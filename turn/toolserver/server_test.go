@@ -13,9 +13,9 @@ import (
 	"agentstateloop/turn/toolserver"
 )
 
-// TestACall checks what the model reads of calls that a server answers, whatever else it
+// TestCall checks what the model reads of calls that a server answers, whatever else it
 // sends.
-func TestACall(t *testing.T) {
+func TestCall(t *testing.T) {
 	t.Parallel()
 	_, call := start(t, local(t, "well"))
 	for _, c := range []struct{ tool, args, want, fault string }{
@@ -46,9 +46,9 @@ func TestACall(t *testing.T) {
 	}
 }
 
-// TestAServerThatEnds checks that what ends a server costs its own calls alone, and that
+// TestServerExits checks that what ends a server costs its own calls alone, and that
 // the model reads why.
-func TestAServerThatEnds(t *testing.T) {
+func TestServerExits(t *testing.T) {
 	t.Parallel()
 	for tool, why := range map[string]string{
 		"die":      "has ended: it exited: exit status 3; stderr: \"serving well I cannot go on: ***",
@@ -74,9 +74,9 @@ func TestAServerThatEnds(t *testing.T) {
 	}
 }
 
-// TestAServerThatHangs checks that a call ends at its timeout, that the server may go on,
+// TestServerHangs checks that a call ends at its timeout, that the server may go on,
 // and that it is ended when it never answers.
-func TestAServerThatHangs(t *testing.T) {
+func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	// How soon a server answers depends on the machine.
 	for timeout := 250 * time.Millisecond; !hangs(t, timeout); timeout *= 2 {
@@ -132,9 +132,9 @@ func hangs(t *testing.T, timeout time.Duration) bool {
 	return true
 }
 
-// TestADeepAnswer checks that an answer of a million levels, which must not be read by
+// TestDeeplyNestedAnswer checks that an answer of a million levels, which must not be read by
 // recursion, is not taken for one.
-func TestADeepAnswer(t *testing.T) {
+func TestDeeplyNestedAnswer(t *testing.T) {
 	t.Parallel()
 	s := local(t, "well")
 	s.Timeout = 500 * time.Millisecond
@@ -144,8 +144,8 @@ func TestADeepAnswer(t *testing.T) {
 	}
 }
 
-// TestAServerThatDoesNotStart checks that a start fails in time, with the reason.
-func TestAServerThatDoesNotStart(t *testing.T) {
+// TestServerDoesNotStart checks that a start fails in time, with the reason.
+func TestServerDoesNotStart(t *testing.T) {
 	t.Parallel()
 	for mode, why := range map[string]string{
 		"hang-at-start":  "stderr: \"serving hang-at-start",
@@ -183,8 +183,8 @@ func TestAServerThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestAGreeting checks that what is not a message does not stop a server.
-func TestAGreeting(t *testing.T) {
+// TestOutputBeforeProtocol checks that what is not a message does not stop a server.
+func TestOutputBeforeProtocol(t *testing.T) {
 	t.Parallel()
 	_, call := start(t, local(t, "banner"))
 	if got, err := call("echo", `{}`); err != nil || got != "{}" {
@@ -192,9 +192,9 @@ func TestAGreeting(t *testing.T) {
 	}
 }
 
-// TestAServerIsConfined checks that a server sees what was granted and nothing else, and
+// TestServerIsConfined checks that a server sees what was granted and nothing else, and
 // what is in its environment.
-func TestAServerIsConfined(t *testing.T) {
+func TestServerIsConfined(t *testing.T) {
 	t.Parallel()
 	s := local(t, "well")
 	granted, hidden := t.TempDir(), t.TempDir()
@@ -219,9 +219,9 @@ func TestAServerIsConfined(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft checks that a server ends with its session, with what it has started,
+// TestCloseEndsAllProcesses checks that a server ends with its session, with what it has started,
 // also if it does not end when it is asked to.
-func TestNothingIsLeft(t *testing.T) {
+func TestCloseEndsAllProcesses(t *testing.T) {
 	t.Parallel()
 	s := local(t, "lingers")
 	mark := "left-" + filepath.Base(t.TempDir()) + "-" + t.Name()
@@ -242,9 +242,9 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestNothingOutlivesUs checks that a server ends when the process is killed that has
+// TestServerDiesWithUs checks that a server ends when the process is killed that has
 // started it.
-func TestNothingOutlivesUs(t *testing.T) {
+func TestServerDiesWithUs(t *testing.T) {
 	t.Parallel()
 	local(t, "well") // or skip
 	mark := "outlives-" + strings.ReplaceAll(t.TempDir(), "/", "-")
