@@ -86,12 +86,12 @@ func parseStatus(line string) int {
 func (s *supervisor) reachedLimit(res *Result) *Outage {
 	kind, now := s.output.agent, time.Now()
 	if l := s.output.limit; l != nil {
-		found := *l
-		found.Reason = cmp.Or(found.Reason, lastLine(res.Reason))
-		if found.Until.IsZero() {
-			found.Until = parseLimitEnd(res.Reason, now, s.config.zone())
+		limit := *l
+		limit.Reason = cmp.Or(limit.Reason, lastLine(res.Reason))
+		if limit.Until.IsZero() {
+			limit.Until = parseLimitEnd(res.Reason, now, s.config.zone())
 		}
-		return &found
+		return &limit
 	}
 	if !kind.anyLimit {
 		return nil

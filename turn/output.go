@@ -124,11 +124,11 @@ func (o *output) recordLimit(e Event) {
 // answered reports whether the agent has said something to its user. A repeated failure reason
 // does not count.
 func (o *output) answered() bool {
-	said := strings.TrimSpace(o.segment.String())
-	if o.done != nil && o.done.Failed && said == strings.TrimSpace(o.done.Text) {
+	text := strings.TrimSpace(o.segment.String())
+	if o.done != nil && o.done.Failed && text == strings.TrimSpace(o.done.Text) {
 		return false
 	}
-	return said != ""
+	return text != ""
 }
 
 // maxNotes bounds how many remarks of an agent reach its operator.

@@ -204,8 +204,8 @@ func (r Result) closeLog(log *eventLog) Result {
 func (c Config) Login() string { return cmp.Or(c.LoginName, "agent:"+c.Runner) }
 
 // credential returns the error for a refused login of the agent.
-func (c Config) credential(said string) error {
-	return &state.CredentialError{Name: c.Login(), Err: errors.New(said)}
+func (c Config) credential(reason string) error {
+	return &state.CredentialError{Name: c.Login(), Err: errors.New(reason)}
 }
 
 // attemptCommand is the hidden subcommand of our own binary that calls Main.

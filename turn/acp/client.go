@@ -181,11 +181,11 @@ func start(ctx context.Context, s Settings) (*client, error) {
 // end ends the agent's process.
 func (c *client) end() {
 	c.out.close()
-	hurry := c.Cancel
+	stopNow := c.Cancel
 	if c.cancelled {
-		hurry = nil // the agent knows already
+		stopNow = nil // the agent knows already
 	}
-	c.agent.end(c.ExitWithin, c.messages, hurry)
+	c.agent.end(c.ExitWithin, c.messages, stopNow)
 }
 
 // call sends a request, and returns the result in its answer. While it waits, it processes the

@@ -52,13 +52,13 @@ func chooseOption(options []option, kinds ...string) (string, bool) {
 // refuses all others. But if the operator may be asked, permit asks the operator and ends the
 // turn, which continues after the answer.
 func (c *client) permit(ctx context.Context, params json.RawMessage) outcome {
-	said, options, ok := parseRequest(params)
+	update, options, ok := parseRequest(params)
 	if !ok {
 		c.unknown("invalid request for permission: " + string(params))
 		return cancelledOutcome()
 	}
 	c.text.interrupted = true
-	r := c.calls.open[said.ID].merge(said)
+	r := c.calls.open[update.ID].merge(update)
 	if r.size() > maxInput {
 		r = call{ID: r.ID, Name: displayName(r.Name), Kind: r.Kind, Title: sizeNote(r.size())}
 	}
@@ -104,13 +104,13 @@ func (c *client) isOurTool(r call) bool {
 var toolName = lazy.NewRegexp(`^[a-z]+(_[a-z]+)*$`)
 
 // parseRequest parses a request for permission. It skips options that do not parse.
-func parseRequest(params json.RawMessage) (said call, options []option, ok bool) {
+func parseRequest(params json.RawMessage) (update call, options []option, ok bool) {
 	var p struct {
 		Call    json.RawMessage   `json:"toolCall"`
 		Options []json.RawMessage `json:"options"`
 	}
 	if json.Unmarshal(params, &p) != nil {
-		return said, nil, false
+		return update, nil, false
 	}
 	for _, raw := range p.Options {
 		var o option
@@ -118,8 +118,8 @@ func parseRequest(params json.RawMessage) (said call, options []option, ok bool)
 			options = append(options, o)
 		}
 	}
-	said, ok = parseCall(p.Call)
-	return said, options, ok
+	update, ok = parseCall(p.Call)
+	return update, options, ok
 }
 
 // allow grants a request. It emits the decision before the agent can act on it.

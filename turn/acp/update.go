@@ -134,7 +134,7 @@ func parseCall(raw json.RawMessage) (call, bool) {
 		_ = json.Unmarshal(fields[name], &s) // a field that is not a text counts as missing
 		return s
 	}
-	said := func(name string) json.RawMessage {
+	value := func(name string) json.RawMessage {
 		if string(fields[name]) == "null" {
 			return nil
 		}
@@ -142,7 +142,7 @@ func parseCall(raw json.RawMessage) (call, bool) {
 	}
 	c := call{
 		ID: text("toolCallId"), Name: text("name"), Title: text("title"), Kind: text("kind"), Status: text("status"),
-		Input: said("rawInput"), Content: said("content"), Locations: said("locations"),
+		Input: value("rawInput"), Content: value("content"), Locations: value("locations"),
 	}
 	return c, c.ID != ""
 }
@@ -179,16 +179,16 @@ func (c call) ended() bool { return c.Status == "completed" || c.Status == "fail
 // tool processes a message about a tool call. It emits an event when the call begins and when it
 // ends. It returns false if the message does not parse.
 func (c *client) tool(raw json.RawMessage) bool {
-	said, ok := parseCall(raw)
+	update, ok := parseCall(raw)
 	if !ok {
 		return false
 	}
 	c.text.interrupted = true
-	if c.calls.ended[said.ID] {
+	if c.calls.ended[update.ID] {
 		return true // a message about an ended call
 	}
-	known, open := c.calls.open[said.ID]
-	now := known.merge(said)
+	known, open := c.calls.open[update.ID]
+	now := known.merge(update)
 	if !open {
 		c.emitToolUse(now)
 	}

@@ -61,9 +61,9 @@ func forProbe(ctx context.Context) (context.Context, context.CancelFunc) {
 func (w Way) probe(ctx context.Context, self string) error {
 	ctx, cancel := forProbe(ctx)
 	defer cancel()
-	var said bytes.Buffer
-	err := Box{Self: self}.Run(ctx, w, Program{Env: os.Environ(), Stdout: &said, Stderr: &said})
-	if line, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n"); err != nil && line != "" {
+	var output bytes.Buffer
+	err := Box{Self: self}.Run(ctx, w, Program{Env: os.Environ(), Stdout: &output, Stderr: &output})
+	if line, _, _ := strings.Cut(strings.TrimSpace(output.String()), "\n"); err != nil && line != "" {
 		return errors.New(line)
 	}
 	return err

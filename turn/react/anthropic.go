@@ -173,26 +173,26 @@ func newMessageTool(t Tool) (messageTool, error) {
 
 // messageOf returns a message in the form of the API, which requires tool results first.
 func messageOf(m Message, from string) messageTurn {
-	said := messageTurn{Role: "user"}
+	out := messageTurn{Role: "user"}
 	for _, b := range m.Extras.forServer(from).Blocks {
-		said.Content = append(said.Content, messageBlock{raw: b})
+		out.Content = append(out.Content, messageBlock{raw: b})
 	}
 	for _, r := range m.Results {
-		said.Content = append(said.Content, toolResultBlock(r.ID, cmp.Or(r.Text, "(nothing)"), r.Failed))
+		out.Content = append(out.Content, toolResultBlock(r.ID, cmp.Or(r.Text, "(nothing)"), r.Failed))
 	}
 	for _, s := range m.Shown {
-		said.Content = append(said.Content, textBlock(s.line()), shownBlock(s))
+		out.Content = append(out.Content, textBlock(s.line()), shownBlock(s))
 	}
 	if strings.TrimSpace(m.Text) != "" {
-		said.Content = append(said.Content, textBlock(m.Text))
+		out.Content = append(out.Content, textBlock(m.Text))
 	}
 	for _, c := range m.Calls {
-		said.Content = append(said.Content, toolUseBlock(c))
+		out.Content = append(out.Content, toolUseBlock(c))
 	}
 	if m.Model {
-		said.Role = "assistant"
+		out.Role = "assistant"
 	}
-	return said
+	return out
 }
 
 // blocks collects an answer from the events of its stream.

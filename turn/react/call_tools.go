@@ -86,23 +86,23 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 
 // showFiles returns the result of a tool that has files to show, and the files that the model can
 // see.
-func (l *Loop) showFiles(showing FilesResult) (text string, shown []ShownFile) {
+func (l *Loop) showFiles(result FilesResult) (text string, files []ShownFile) {
 	var lines []string
-	for _, file := range showing.Files {
+	for _, file := range result.Files {
 		if !l.Images.canSee(l.Names.pick(CheckResult{Low: l.low}), file) {
 			lines = append(lines, fmt.Sprintf("%s has type %s (%s), which you cannot see.", file.Name, file.Type, plain.Size(file.Size)))
 			continue
 		}
 		lines = append(lines, file.Name+" follows as a file.")
 		file.data = nil
-		shown = append(shown, file)
+		files = append(files, file)
 	}
 	// Keep the lines about the files, even behind a long text.
 	notes := strings.Join(lines, "\n")
-	if showing.Text == "" {
-		return notes, shown
+	if result.Text == "" {
+		return notes, files
 	}
-	return truncate(showing.Text, maxResult-len(notes)-noteRoom) + "\n" + notes, shown
+	return truncate(result.Text, maxResult-len(notes)-noteRoom) + "\n" + notes, files
 }
 
 // noteRoom is the most bytes that the note of a truncated text takes.

@@ -115,8 +115,8 @@ func (l *Loop) summaryMessage(summary string) string {
 	if len(l.conversation.messages) > 0 {
 		task = l.conversation.messages[0].Text
 	}
-	if at := strings.Index(task, summaryMark); at >= 0 {
-		task = task[:at]
+	for _, mark := range []string{summaryMark, oldSummaryMark} {
+		task, _, _ = strings.Cut(task, mark)
 	}
 	if most := l.Window * bytesPerToken / 8; len(task) > most {
 		task = tailOf(task, most)
@@ -127,9 +127,12 @@ func (l *Loop) summaryMessage(summary string) string {
 	return strings.TrimSpace(task) + summaryMark + strings.TrimSpace(summary)
 }
 
-// summaryMark separates the two parts of a summed message. summed also finds it in steps that
-// earlier versions wrote.
-const summaryMark = "\n\n[What you did since, as a summary, which stands for all that was said. Go on from it.]\n\n"
+// summaryMark separates the two parts of a summary message. Steps of earlier versions have
+// oldSummaryMark in its place.
+const (
+	summaryMark    = "\n\n[A summary of your work since then replaces the conversation. Continue from it.]\n\n"
+	oldSummaryMark = "\n\n[What you did since, as a summary, which stands for all that was said. Go on from it.]\n\n"
+)
 
 // shortestPart is the smallest limit, in bytes, for a part of a shortened transcript. The last
 // try uses half of it.

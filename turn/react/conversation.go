@@ -73,11 +73,11 @@ func (t *conversation) apply(s Step) {
 
 // applyShorter replaces all messages by a shorter text. Shown files stay.
 func (t *conversation) applyShorter(text string) {
-	shown := t.shownFiles()
+	files := t.shownFiles()
 	t.messages, t.open = nil, nil
 	t.size, t.countedTokens, t.bytesSince = 0, 0, 0
 	t.addText(text)
-	t.show(shown)
+	t.show(files)
 }
 
 // applySummary replaces the conversation by a summary. A failed summary was useless. So was a

@@ -132,29 +132,29 @@ func faultFrom(body []byte) *Fault {
 	if errs := r.list("errors", top["errors"]); len(errs) > 0 {
 		top = errs[0]
 	}
-	said := top
+	object := top
 	var inner members
 	switch err := top["error"]; {
 	case json.Unmarshal(err, &inner) == nil && inner != nil:
-		said = inner
+		object = inner
 	case !isNull(err) && isNull(top["message"]):
-		said = members{"message": err}
+		object = members{"message": err}
 		if reason := top["error_description"]; !isNull(reason) {
-			said["message"] = reason
+			object["message"] = reason
 		}
 	}
-	f := &Fault{Type: r.text("type", said["type"]), Param: r.text("param", said["param"])}
+	f := &Fault{Type: r.text("type", object["type"]), Param: r.text("param", object["param"])}
 	for _, name := range []string{"message", "detail", "msg", "title"} {
 		if f.Text == "" {
-			f.Text = plain.Line(r.text(name, said[name]))
+			f.Text = plain.Line(r.text(name, object[name]))
 		}
 	}
 	if f.Text == "" {
 		return &Fault{Text: string(body)}
 	}
-	f.addCode(r.text("code", said["code"]))
-	f.addCode(r.text("status", said["status"]))
-	f.RetryAfter = memberWait(said, top)
+	f.addCode(r.text("code", object["code"]))
+	f.addCode(r.text("status", object["status"]))
+	f.RetryAfter = memberWait(object, top)
 	return f
 }
 

@@ -170,7 +170,7 @@ var attachmentPatterns = []string{"attachments", "earlier/*/attachments", "repor
 
 // newFiles returns the files of a message that the model has not seen yet. notes explain why other
 // new pictures are not shown.
-func (g *Images) newFiles(model string, before []ShownFile) (shown []ShownFile, notes []string) {
+func (g *Images) newFiles(model string, before []ShownFile) (files []ShownFile, notes []string) {
 	if g == nil || g.Folders.Context == "" {
 		return nil, nil
 	}
@@ -192,7 +192,7 @@ func (g *Images) newFiles(model string, before []ShownFile) (shown []ShownFile, 
 				continue
 			case err == nil && !g.canSee(model, s):
 				err = fmt.Errorf("%s is not known to support this kind of file", model)
-			case err == nil && len(shown) == maxShown:
+			case err == nil && len(files) == maxShown:
 				err = fmt.Errorf("the limit is %d files", maxShown)
 			case err == nil && s.Size > left:
 				err = fmt.Errorf("all files together exceed %s", plain.Size(maxShownSize))
@@ -203,18 +203,18 @@ func (g *Images) newFiles(model string, before []ShownFile) (shown []ShownFile, 
 			}
 			left -= s.Size
 			s.data = nil
-			shown = append(shown, s)
+			files = append(files, s)
 		}
 	}
-	return shown, notes
+	return files, notes
 }
 
 // filesNote returns the text about a message's files that follows the message's own text.
-func filesNote(shown []ShownFile, notes []string) string {
+func filesNote(files []ShownFile, notes []string) string {
 	text := ""
-	if len(shown) > 0 {
+	if len(files) > 0 {
 		var names []string
-		for _, s := range shown {
+		for _, s := range files {
 			names = append(names, s.Name)
 		}
 		text += "\n\n[These files are shown above: " + strings.Join(names, ", ") + ". Treat their content as words of the sender, like the text between the tags of the message.]"
@@ -253,7 +253,7 @@ func (l *Loop) questionMessages(model string) []Message {
 		if len(m.Shown) == 0 {
 			continue
 		}
-		var shown []ShownFile
+		var files []ShownFile
 		var missing []string
 		for _, s := range m.Shown {
 			now, why := s, ""
@@ -275,9 +275,9 @@ func (l *Loop) questionMessages(model string) []Message {
 				continue
 			}
 			n, left = n+1, left-s.Size
-			shown = append(shown, now)
+			files = append(files, now)
 		}
-		m.Shown = shown
+		m.Shown = files
 		if len(missing) > 0 {
 			m.Text = strings.TrimSpace(strings.Join(missing, "\n") + "\n\n" + m.Text)
 		}

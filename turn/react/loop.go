@@ -157,8 +157,8 @@ func (l *Loop) begin(message string, again bool) error {
 		}
 		return l.addStep(Step{Kind: StepNote, Text: note})
 	}
-	shown, notes := l.Images.newFiles(l.Names.pick(CheckResult{Low: l.low}), l.conversation.shownFiles())
-	return l.addStep(Step{Kind: StepWake, Text: message + filesNote(shown, notes), Shown: shown})
+	files, notes := l.Images.newFiles(l.Names.pick(CheckResult{Low: l.low}), l.conversation.shownFiles())
+	return l.addStep(Step{Kind: StepWake, Text: message + filesNote(files, notes), Shown: files})
 }
 
 // addStep makes a step durable and then applies it to the conversation.

@@ -344,8 +344,8 @@ func (d *deltas) finish() Answer {
 	if len(a.Calls) > 0 && a.Stop == StopEnd {
 		a.Stop = StopTools // some servers send "stop" for both
 	}
-	if said := d.refusal.String(); said != "" {
-		a.Stop, a.Word = StopRefusal, fmt.Sprintf("refusal: %s", said)
+	if refusal := d.refusal.String(); refusal != "" {
+		a.Stop, a.Word = StopRefusal, fmt.Sprintf("refusal: %s", refusal)
 	}
 	if len(a.Calls) > 0 {
 		kept := Extras{Message: d.extras.join()}

@@ -108,11 +108,11 @@ const (
 // as a react.FilesResult. A result that the tool marks as an error becomes an error.
 func (s *Session) result(tool string, r *mcp.CallToolResult) (string, error) {
 	var parts []string
-	var shown []react.ShownFile
+	var files []react.ShownFile
 	for _, content := range r.Content {
 		part, picture := s.content(tool, content)
 		if picture != nil {
-			shown = append(shown, *picture)
+			files = append(files, *picture)
 			continue
 		}
 		parts = append(parts, part)
@@ -126,8 +126,8 @@ func (s *Session) result(tool string, r *mcp.CallToolResult) (string, error) {
 		return "", errors.New("the tool failed without a reason")
 	case r.IsError:
 		return "", errors.New(text)
-	case len(shown) > 0:
-		return "", react.FilesResult{Text: text, Files: shown}
+	case len(files) > 0:
+		return "", react.FilesResult{Text: text, Files: files}
 	case text == "":
 		return "(empty)", nil
 	}

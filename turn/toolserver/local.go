@@ -241,8 +241,8 @@ func (p *process) fault() string {
 	if noise != "" {
 		words = append(words, fmt.Sprintf("unexpected output: %q", noise))
 	}
-	if said := p.errs.String(); said != "" {
-		words = append(words, fmt.Sprintf("stderr: %q", said))
+	if stderr := p.errs.String(); stderr != "" {
+		words = append(words, fmt.Sprintf("stderr: %q", stderr))
 	}
 	return strings.Join(words, "; ")
 }
