@@ -22,11 +22,11 @@ var notLimits = map[string]string{
 
 	"state.obstaclePause": "a pause below a minute: the story backends-fallback has its edge",
 
-	"turn/react.maxRetrySeconds": "a bound against overflow, far beyond any limit",
-	"turn/react.maxUnix":         "as maxRetrySeconds",
-	"turn/react.maxUnread":       "how much of a fault is told",
-	"turn/react.cutBytes":        "an estimate",
-	"turn/react.ollamaDefault":   "a default of Ollama's",
+	"turn/react.maxRetrySeconds":  "a bound against overflow, far beyond any limit",
+	"turn/react.maxUnix":          "as maxRetrySeconds",
+	"turn/react.maxUnread":        "how much of a fault is told",
+	"turn/react.maxBytesPerToken": "an estimate",
+	"turn/react.ollamaDefault":    "a default of Ollama's",
 
 	"cycle.minRecall": "where a search ends, whose result may have any length",
 

@@ -152,7 +152,7 @@ func Decisions(dir string, answers map[string]bool) (once, refused []string) {
 	if len(answers) == 0 {
 		return nil, nil
 	}
-	for _, attempt := range attemptsIn(dir) {
+	for _, attempt := range attemptDirs(dir) {
 		replayPermissions(attempt, func(e Event) {
 			allowed, answered := answers[e.Question]
 			switch {
@@ -170,8 +170,8 @@ func Decisions(dir string, answers map[string]bool) (once, refused []string) {
 	return once, refused
 }
 
-// attemptsIn returns the folders of the attempts at the turn in dir, oldest first.
-func attemptsIn(dir string) (folders []string) {
+// attemptDirs returns the folders of the attempts at the turn in dir, oldest first.
+func attemptDirs(dir string) (folders []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil

@@ -312,7 +312,7 @@ func TestDoneBeforeText(t *testing.T) {
 		}
 		var res Result
 		s.decideStatus(&res, c.fault)
-		s.takeAnswer(&res)
+		s.setAnswer(&res)
 		if res.Text != c.want || res.Reason != c.reason {
 			t.Errorf("Done says %q, fault %q: %q, %q; want %q, %q", c.done, c.fault, res.Text, res.Reason, c.want, c.reason)
 		}

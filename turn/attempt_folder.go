@@ -95,7 +95,7 @@ func (b FolderContents) fillContext(dir string, leftOut []string) error {
 	}
 	defer root.Close()
 	for _, f := range b.Context {
-		if err := writeInto(root, f.Name, f.Body, 0o400); err != nil {
+		if err := writeFileIn(root, f.Name, f.Body, 0o400); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func (b FolderContents) fillContext(dir string, leftOut []string) error {
 	}
 	if len(leftOut) > 0 {
 		text := "Not copied from the earlier output folder:\n" + strings.Join(leftOut, "\n") + "\n"
-		if err := writeInto(root, LeftOutName, strings.NewReader(text), 0o400); err != nil {
+		if err := writeFileIn(root, LeftOutName, strings.NewReader(text), 0o400); err != nil {
 			return err
 		}
 	}
@@ -124,8 +124,8 @@ func (b FolderContents) fillContext(dir string, leftOut []string) error {
 	})
 }
 
-// writeInto creates a file below root.
-func writeInto(root *os.Root, name string, from io.Reader, mode fs.FileMode) error {
+// writeFileIn creates a file below root.
+func writeFileIn(root *os.Root, name string, from io.Reader, mode fs.FileMode) error {
 	if dir := path.Dir(name); dir != "." {
 		if err := root.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -185,7 +185,7 @@ func copyOutput(from, to, name string, mode fs.FileMode) (leftOut []string, err 
 			continue
 		}
 		// A writer that survived its attempt may still append.
-		err = writeInto(root, path.Join(name, n), io.LimitReader(f, info.Size()), mode)
+		err = writeFileIn(root, path.Join(name, n), io.LimitReader(f, info.Size()), mode)
 		f.Close()
 		if err != nil {
 			return nil, err

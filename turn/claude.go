@@ -129,7 +129,7 @@ func claudeParser() parser {
 			return unknownEvent(line)
 		}
 		if l.Type != "result" {
-			total = total && !totalsSession(l.Version)
+			total = total && !costIsSessionTotal(l.Version)
 			model = cmp.Or(l.Model, model)
 			if l.Parent == "" && l.Message.Usage.all() > 0 {
 				context = l.Message.Usage.all()
@@ -155,8 +155,8 @@ func claudeParser() parser {
 	}
 }
 
-// totalsSession reports whether total_cost_usd of this version counts the whole session.
-func totalsSession(version string) bool {
+// costIsSessionTotal reports whether total_cost_usd of this version counts the whole session.
+func costIsSessionTotal(version string) bool {
 	v := make([]int, 3)
 	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
 	return n == len(v) && slices.Compare(v, []int{2, 1, 277}) >= 0
@@ -182,7 +182,7 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 		if reason := errorText(l.Error); reason != "" || l.Message.Model == "<synthetic>" && l.Parent == "" {
 			// An error message of the CLI in the form of a model's text. The result that follows
 			// repeats it.
-			return []Event{l.limited(Event{Kind: Error, Text: cmp.Or(reason, l.text())})}
+			return []Event{l.markLimited(Event{Kind: Error, Text: cmp.Or(reason, l.text())})}
 		}
 		return claudeBlocks(line, l)
 	case "rate_limit_event":
@@ -243,13 +243,13 @@ func claudeResult(l claudeLine, spent float64) Event {
 		e.Text = l.Subtype
 	}
 	if e.Failed {
-		return l.limited(e)
+		return l.markLimited(e)
 	}
 	return e
 }
 
-// limited marks the event of a transient API error.
-func (l claudeLine) limited(e Event) Event {
+// markLimited marks the event of a transient API error.
+func (l claudeLine) markLimited(e Event) Event {
 	e.Limited = l.APIStatus == http.StatusTooManyRequests
 	e.Overload = l.APIStatus >= http.StatusInternalServerError
 	return e

@@ -45,7 +45,7 @@ func TestFeed(t *testing.T) {
 	} {
 		see(e)
 	}
-	a.exited("clean exit")
+	a.setExited("clean exit")
 	feed.Watch(Progress{Live: Live{Lifecycle: a.lifecycle, State: a.state, Reason: a.reason}})
 	see(Event{Kind: TextDelta, Text: "after the end"})
 	read()

@@ -103,7 +103,7 @@ func (s *supervisor) reachedLimit(res *Result) *Outage {
 		if !res.Worked && res.Text == "" && kind.parse != nil {
 			text += "\n" + res.Stderr // gemini reports its errors only there
 		}
-	case s.ending == nil && res.ExitCode < 0 && s.process != nil && !s.process.runs(): // killed from outside
+	case s.ending == nil && res.ExitCode < 0 && s.process != nil && !s.process.isRunning(): // killed from outside
 		return nil
 	}
 	if kind.parse == nil && res.ExitCode != 0 {

@@ -23,11 +23,11 @@ func (s *supervisor) outcome() (Result, error) {
 		Bill:    o.bill,
 		Context: o.context, Window: o.window, Calls: o.calls + 1,
 	}
-	if !s.process.runs() {
+	if !s.process.isRunning() {
 		res.ExitCode = s.process.state.ExitCode()
 	}
 	defer s.process.handshake.close()
-	fault, err := s.notStarted()
+	fault, err := s.startFault()
 	if err != nil {
 		return Result{}, err
 	}
@@ -35,7 +35,7 @@ func (s *supervisor) outcome() (Result, error) {
 	res.Notes = append(res.Notes, s.output.remarks()...)
 	res.Refused = s.refusedActions()
 	s.decideStatus(&res, fault)
-	s.takeAnswer(&res)
+	s.setAnswer(&res)
 	s.listOutput(&res)
 	s.requireAnswer(&res)
 	s.classifyFailure(&res)
@@ -58,7 +58,7 @@ func (s *supervisor) finalAnswer() Result {
 	default:
 		res.Exit = ExitError
 	}
-	if !s.process.runs() {
+	if !s.process.isRunning() {
 		res.ExitCode = s.process.state.ExitCode()
 	}
 	return res
@@ -82,7 +82,7 @@ func (s *supervisor) describeExit() string {
 		return "timeout: " + s.ending.reason
 	case s.ending != nil:
 		return s.ending.reason
-	case s.process.runs():
+	case s.process.isRunning():
 		return "abandoned"
 	case s.process.state.ExitCode() == 0:
 		return "clean exit"
@@ -90,12 +90,12 @@ func (s *supervisor) describeExit() string {
 	return s.process.state.String()
 }
 
-// notStarted returns why the command could not be started, or "". A child that gave up by itself
+// startFault returns why the command could not be started, or "". A child that gave up by itself
 // before it was ready is an error. A child that was killed before it was ready counts as a killed
 // agent.
-func (s *supervisor) notStarted() (string, error) {
+func (s *supervisor) startFault() (string, error) {
 	p := s.process
-	if p.runs() {
+	if p.isRunning() {
 		return "", nil
 	}
 	if !p.handshake.begun && s.ending == nil && s.output.answer.n == 0 && p.state.Exited() && p.state.ExitCode() != 0 {
@@ -116,7 +116,7 @@ func (s *supervisor) decideStatus(res *Result, fault string) {
 	}
 	if s.ending == nil && res.ExitCode == 0 {
 		res.Exit = ExitClean
-	} else if s.ending == nil && s.process.runs() {
+	} else if s.ending == nil && s.process.isRunning() {
 		res.Exit = ExitIdle
 	}
 	done := s.output.done
@@ -156,10 +156,10 @@ func (s *supervisor) exitReason() string {
 	return reason
 }
 
-// takeAnswer sets the text. After a success it is the text of Done, or else the text after the
+// setAnswer sets the text. After a success it is the text of Done, or else the text after the
 // last tool. If both are empty, or without a success, it is the agent's whole text. But if a
 // successful agent may be silent, its text before the last tool does not count.
-func (s *supervisor) takeAnswer(res *Result) {
+func (s *supervisor) setAnswer(res *Result) {
 	o := &s.output
 	if res.Status == Success && o.done != nil {
 		whole := o.done.Text

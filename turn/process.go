@@ -51,14 +51,14 @@ type process struct {
 	alive     bool      // whether any of the family lived then
 }
 
-// runs reports whether the agent itself still runs.
-func (p *process) runs() bool { return p.exitedAt.IsZero() }
+// isRunning reports whether the agent itself still runs.
+func (p *process) isRunning() bool { return p.exitedAt.IsZero() }
 
 // nextCheck returns when to check the process again. ok is false while the agent runs and we have
 // not started to end it.
 func (p *process) nextCheck(now time.Time) (at time.Time, ok bool) {
 	switch {
-	case !p.runs():
+	case !p.isRunning():
 		return now.Add(pollEvery), true
 	case !p.killedAt.IsZero():
 		return p.killedAt.Add(p.grace), true
@@ -73,7 +73,7 @@ func (p *process) nextCheck(now time.Time) (at time.Time, ok bool) {
 // signal sends sig to the family. After the leader is reaped, the group's number is ours only
 // while the group lives.
 func (p *process) signal(sig unix.Signal) {
-	if lives := p.family.refresh(); lives || p.runs() {
+	if lives := p.family.refresh(); lives || p.isRunning() {
 		_ = p.family.signal(sig) // a process that cannot be signalled is reported after its grace
 	}
 }
@@ -81,7 +81,7 @@ func (p *process) signal(sig unix.Signal) {
 // settled reports whether we can stop waiting for output. pending means that events were read but
 // not applied yet.
 func (p *process) settled(now time.Time, pending bool) bool {
-	if p.runs() {
+	if p.isRunning() {
 		return false
 	}
 	if p.drained {

@@ -20,9 +20,9 @@ const maxLine = 4 << 20
 // maxUnknown bounds the text that an event keeps of an unrecognized line, in bytes.
 const maxUnknown = 4 << 10
 
-// readText emits plain output as it arrives, until EOF. It does not split a character, because an
+// streamText emits plain output as it arrives, until EOF. It does not split a character, because an
 // event is stored as JSON, which would corrupt the halves.
-func readText(r io.Reader, emit func(Event)) {
+func streamText(r io.Reader, emit func(Event)) {
 	buf := make([]byte, 32<<10)
 	held := 0
 	for {
@@ -274,7 +274,7 @@ func (a *activity) apply(e Event) State {
 		a.tools = append(a.tools, e)
 		a.enter(StateRunningTool)
 	case ToolResult:
-		a.toolAnswered(e.ToolID)
+		a.removeTool(e.ToolID)
 	case Done:
 		a.tools = nil
 		a.lifecycle, a.state = LifecycleIdle, StateIdle
@@ -291,9 +291,9 @@ func (a *activity) enter(s State) {
 	a.state = s
 }
 
-// toolAnswered removes the tool with this id. An agent without ids uses the empty id everywhere,
+// removeTool removes the tool with this id. An agent without ids uses the empty id everywhere,
 // so its oldest tool is removed.
-func (a *activity) toolAnswered(id string) {
+func (a *activity) removeTool(id string) {
 	i := slices.IndexFunc(a.tools, func(e Event) bool { return e.ToolID == id })
 	if i < 0 {
 		return
@@ -312,9 +312,9 @@ func (a *activity) waitingTools() (last string, waiting int) {
 	return a.tools[len(a.tools)-1].Tool, len(a.tools)
 }
 
-// exited records that the agent's process has ended, or is being ended, and why. The first reason
-// stays.
-func (a *activity) exited(reason string) {
+// setExited records that the agent's process has ended, or is being ended, and why. The first
+// reason stays.
+func (a *activity) setExited(reason string) {
 	if a.lifecycle == LifecycleKilled {
 		return
 	}

@@ -70,7 +70,7 @@ func (s *supervisor) follow(ctx context.Context) {
 			s.process.exitedAt = time.Now()
 		case <-stop:
 			stop = nil
-			if s.process.runs() {
+			if s.process.isRunning() {
 				s.end(ending{ExitStopped, Canceled, "stopped"})
 			}
 		case <-timer.C:
@@ -78,7 +78,7 @@ func (s *supervisor) follow(ctx context.Context) {
 		s.process.drained = events == nil && stderr == nil
 		s.enforce(time.Now())
 	}
-	s.activity.exited(s.describeExit())
+	s.activity.setExited(s.describeExit())
 	s.updateLive()
 	s.live.write(time.Now())
 	if s.watch != nil {
@@ -96,7 +96,7 @@ func (s *supervisor) readStdout(quit <-chan struct{}) {
 	}
 	out := s.config.Secrets.Reader(s.process.stdout)
 	if s.output.agent.parse == nil {
-		readText(out, emit)
+		streamText(out, emit)
 		return
 	}
 	readLines(out, s.output.agent.parse(), emit)
@@ -159,7 +159,7 @@ func (s *supervisor) applyOutput(e Event) {
 
 // settling reports whether the agent is done but still runs, and its answer does not count yet.
 func (s *supervisor) settling() bool {
-	return s.answer == nil && s.output.done != nil && s.process.runs() && s.ending == nil
+	return s.answer == nil && s.output.done != nil && s.process.isRunning() && s.ending == nil
 }
 
 // settle makes the answer count: later text and files are not part of it.
@@ -213,12 +213,12 @@ func (s *supervisor) enforce(now time.Time) {
 			p.killedAt = now
 			p.signal(unix.SIGKILL)
 		}
-	case p.runs() && !p.cancelled.IsZero():
+	case p.isRunning() && !p.cancelled.IsZero():
 		if !now.Before(p.cancelled.Add(p.grace)) {
 			p.termedAt = now
 			p.signal(unix.SIGTERM)
 		}
-	case p.runs():
+	case p.isRunning():
 		if at, why := s.countdown(); !now.Before(at) {
 			s.end(why)
 		}
@@ -239,7 +239,7 @@ func (s *supervisor) end(why ending) {
 		return
 	}
 	s.ending = &why
-	s.activity.exited(s.describeExit())
+	s.activity.setExited(s.describeExit())
 	s.live.stale = true
 	if s.output.agent.hosted {
 		s.process.cancelled = time.Now()
@@ -264,7 +264,7 @@ func (s *supervisor) updateLive() {
 	l.LastOutput = s.deadlines.lastOutput.UTC()
 	at, why := s.countdown()
 	l.KillAt, l.KillFor = at.UTC(), why.reason
-	if !s.process.runs() || s.ending != nil {
+	if !s.process.isRunning() || s.ending != nil {
 		l.KillAt, l.KillFor = time.Time{}, ""
 	}
 }

@@ -38,8 +38,8 @@ func inMemory(t *testing.T, answer func(id json.RawMessage, say chan<- message),
 	})
 }
 
-// answeredAfter reports whether an answer that takes a time is in time for a client.
-func answeredAfter(t *testing.T, d time.Duration, call func(*testing.T, *client) error) (ok bool) {
+// isAnsweredWithin reports whether an answer that takes a time is in time for a client.
+func isAnsweredWithin(t *testing.T, d time.Duration, call func(*testing.T, *client) error) (ok bool) {
 	inMemory(t, func(id json.RawMessage, say chan<- message) {
 		time.Sleep(d - 1)
 		select {
@@ -76,13 +76,13 @@ func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
 	limittest.Run(t, []limittest.Limit{
 		limittest.Duration("defaultStart", 2*time.Minute, 2, func(t *testing.T, d time.Duration) bool {
-			return answeredAfter(t, d, func(t *testing.T, c *client) error {
+			return isAnsweredWithin(t, d, func(t *testing.T, c *client) error {
 				_, err := c.call(t.Context(), "initialize", nil, c.StartWithin)
 				return err
 			})
 		}),
 		limittest.Duration("defaultCancel", 30*time.Second, 2, func(t *testing.T, d time.Duration) bool {
-			return answeredAfter(t, d, func(t *testing.T, c *client) error {
+			return isAnsweredWithin(t, d, func(t *testing.T, c *client) error {
 				c.prompting, c.cancelled = true, true
 				_, err := c.call(t.Context(), "session/prompt", nil, 0)
 				return err

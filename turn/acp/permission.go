@@ -26,7 +26,7 @@ type outcome struct {
 	} `json:"outcome"`
 }
 
-func selected(id string) (o outcome) {
+func selectedOutcome(id string) (o outcome) {
 	o.Outcome.Outcome, o.Outcome.Option = "selected", id
 	return o
 }
@@ -133,14 +133,14 @@ func (c *client) allow(r call, options []option, decision string) outcome {
 		c.emitToolUse(r)
 		c.calls.remember(r)
 	}
-	return selected(id)
+	return selectedOutcome(id)
 }
 
 func (c *client) reject(r call, options []option, decision string) outcome {
 	c.emitDecision(r, decision, "")
 	c.Emit(turn.Event{Kind: turn.Refused, Tool: r.kind(), Text: cmp.Or(r.Title, r.Name)})
 	if id, ok := chooseOption(options, "reject_once", "reject_always"); ok {
-		return selected(id)
+		return selectedOutcome(id)
 	}
 	return cancelledOutcome()
 }

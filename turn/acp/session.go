@@ -137,14 +137,14 @@ func (c *client) turn(ctx context.Context) turn.Event {
 // is complete. It returns when no message has come for Settle, and at the latest after Linger.
 func (c *client) listen(ctx context.Context) {
 	over := time.Now().Add(c.Linger)
-	for until := c.quietUntil(over); time.Now().Before(until); {
+	for until := c.quietDeadline(over); time.Now().Before(until); {
 		select {
 		case m, ok := <-c.messages:
 			if !ok {
 				return
 			}
 			c.take(ctx, m)
-			until = c.quietUntil(over)
+			until = c.quietDeadline(over)
 		case <-c.Cancel:
 			return
 		case <-time.After(time.Until(until)):
@@ -152,9 +152,9 @@ func (c *client) listen(ctx context.Context) {
 	}
 }
 
-// quietUntil returns the time at which the wait for messages ends if no more come. An agent that
+// quietDeadline returns the time at which the wait for messages ends if no more come. An agent that
 // has said nothing since its last tool gets until over, unless it may be silent.
-func (c *client) quietUntil(over time.Time) time.Time {
+func (c *client) quietDeadline(over time.Time) time.Time {
 	if c.questionID != "" {
 		return time.Time{}
 	}

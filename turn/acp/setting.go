@@ -155,7 +155,7 @@ func (c *client) applyOptions(ctx context.Context, o offers) (err error) {
 		return cmp.Or(cmp.Compare(settingOrder(a), settingOrder(b)), cmp.Compare(a, b))
 	})
 	for _, name := range names {
-		if o, err = c.set(ctx, o, name, c.Options[name]); err != nil {
+		if o, err = c.setOption(ctx, o, name, c.Options[name]); err != nil {
 			return err
 		}
 	}
@@ -186,8 +186,8 @@ func settingOrder(name string) int {
 	return 1
 }
 
-// set chooses one setting, and returns the settings after that.
-func (c *client) set(ctx context.Context, o offers, name, value string) (offers, error) {
+// setOption chooses one setting, and returns the settings after that.
+func (c *client) setOption(ctx context.Context, o offers, name, value string) (offers, error) {
 	s, ok := o.setting(name)
 	known := values(s.Values)
 	switch {
@@ -196,20 +196,20 @@ func (c *client) set(ctx context.Context, o offers, name, value string) (offers,
 	case ok && len(known) > 0 && !slices.Contains(known, value):
 		return o, invalidValue(name, value, known)
 	case ok:
-		return c.setSetting(ctx, o, s, value)
+		return c.setConfigOption(ctx, o, s, value)
 	case name == modelSetting && len(o.models.ids) > 0:
 		was := o.models
 		o.models.current = value
-		return o, c.setOld(ctx, was, name, value, "session/set_model", "modelId")
+		return o, c.setLegacyOption(ctx, was, name, value, "session/set_model", "modelId")
 	case name == modeSetting && len(o.modes.ids) > 0:
 		was := o.modes
 		o.modes.current = value
-		return o, c.setOld(ctx, was, name, value, "session/set_mode", "modeId")
+		return o, c.setLegacyOption(ctx, was, name, value, "session/set_mode", "modeId")
 	}
 	return o, &settingError{fmt.Sprintf("unknown setting %q; the agent offers: %s", name, cmp.Or(strings.Join(o.names(), ", "), "none"))}
 }
 
-func (c *client) setSetting(ctx context.Context, o offers, s offer, value string) (offers, error) {
+func (c *client) setConfigOption(ctx context.Context, o offers, s offer, value string) (offers, error) {
 	params := map[string]any{"configId": s.ID, "value": value}
 	if s.Type == "boolean" {
 		on, err := strconv.ParseBool(value)
@@ -230,7 +230,7 @@ func (c *client) setSetting(ctx context.Context, o offers, s offer, value string
 	return o, nil
 }
 
-func (c *client) setOld(ctx context.Context, was choice, name, value, method, key string) error {
+func (c *client) setLegacyOption(ctx context.Context, was choice, name, value, method, key string) error {
 	switch {
 	case was.current == value:
 		return nil

@@ -47,13 +47,13 @@ func (t Targets) try() []Escape {
 		Escape{"reads the memory of the first process", readable("/proc/1/mem")},
 		Escape{"mounts a file system", unix.Mount("tmpfs", "/tmp", "tmpfs", 0, "") == nil},
 		Escape{"creates a user namespace", unix.Unshare(unix.CLONE_NEWUSER) == nil},
-		Escape{"uses a raw socket", opens(unix.AF_PACKET)},
+		Escape{"uses a raw socket", canOpenSocket(unix.AF_PACKET)},
 	)
 	if t.Address != "" {
 		all = append(all, Escape{"reaches a server of this machine", reachable(t.Address)})
 	}
 	if !t.Local {
-		all = append(all, Escape{"uses a local socket", opens(unix.AF_UNIX)})
+		all = append(all, Escape{"uses a local socket", canOpenSocket(unix.AF_UNIX)})
 	}
 	return all
 }
@@ -96,7 +96,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func opens(family int) bool {
+func canOpenSocket(family int) bool {
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
 	if err != nil {
 		return false

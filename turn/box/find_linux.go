@@ -52,14 +52,14 @@ func BuiltIn(ctx context.Context, self string) (Way, error) {
 	return w, nil
 }
 
-// forProbe returns a context with the timeout of a trial.
-func forProbe(ctx context.Context) (context.Context, context.CancelFunc) {
+// probeContext returns a context with the timeout of a trial.
+func probeContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, probeTimeout)
 }
 
 // probe makes a sandbox with all its walls.
 func (w Way) probe(ctx context.Context, self string) error {
-	ctx, cancel := forProbe(ctx)
+	ctx, cancel := probeContext(ctx)
 	defer cancel()
 	var output bytes.Buffer
 	err := Box{Self: self}.Run(ctx, w, Program{Env: os.Environ(), Stdout: &output, Stderr: &output})

@@ -52,14 +52,14 @@ func TestLimitsAtTheirEdge(t *testing.T) {
 		{Const: "maxEtc", Max: 1 << 20, Step: block, Within: func(t *testing.T, n int64) bool { return n <= got[2]*block }},
 		{Const: "maxFiles", Max: 4096, Within: func(t *testing.T, n int64) bool { return n <= got[3] }},
 		{Const: "maxStack", Max: 64 << 20, Step: 1 << 10, Within: func(t *testing.T, n int64) bool { return n <= got[4]<<10 }},
-		{Const: "minLandlock", Max: 1, Within: func(t *testing.T, n int64) bool { return !suffices(uintptr(n)) }},
+		{Const: "minLandlock", Max: 1, Within: func(t *testing.T, n int64) bool { return !isSupported(uintptr(n)) }},
 		limittest.Duration("killDelay", 2*time.Second, 1, func(t *testing.T, d time.Duration) bool {
 			return d <= Box{Self: "/bin/true"}.command(t.Context(), Way{}, stage{}, nil).WaitDelay
 		}),
 		limittest.Duration("dialTimeout", 2*time.Second, 1, func(t *testing.T, d time.Duration) bool { return d <= dialer().Timeout }),
 		limittest.Duration("probeTimeout", 10*time.Second, 2, func(t *testing.T, d time.Duration) (lives bool) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := forProbe(context.Background())
+				ctx, cancel := probeContext(context.Background())
 				defer cancel()
 				time.Sleep(d - 1)
 				lives = ctx.Err() == nil

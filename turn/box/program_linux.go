@@ -147,8 +147,8 @@ func dropCapabilities() error {
 // between folders. Without it git and other programs fail.
 const minLandlock = 2
 
-// suffices reports whether a version of Landlock is new enough.
-func suffices(version uintptr) bool { return version >= minLandlock }
+// isSupported reports whether a version of Landlock is new enough.
+func isSupported(version uintptr) bool { return version >= minLandlock }
 
 // devices are the device files that programs expect.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
@@ -158,7 +158,7 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 // Strict a kernel without Landlock is an error.
 func (s stage) landlock() error {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1) // 1: LANDLOCK_CREATE_RULESET_VERSION
-	if errno != 0 || !suffices(version) {
+	if errno != 0 || !isSupported(version) {
 		if s.Strict {
 			return errors.New("not supported by this kernel (requires Linux 5.19 or later, with landlock in lsm=)")
 		}

@@ -181,17 +181,17 @@ func (l Limits) watch() error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for range tick.C {
-		if err := l.exceeded(); err != nil {
+		if err := l.checkUsage(); err != nil {
 			return fmt.Errorf("all processes were killed: %w", err)
 		}
 	}
 	return nil
 }
 
-// exceeded adds up the threads of the sandbox and their memory, except memory of files. It
+// checkUsage adds up the threads of the sandbox and their memory, except memory of files. It
 // leaves out our own process, the first one. It stops counting when a limit is exceeded: it
 // must not look at each of a thousand processes that multiply.
-func (l Limits) exceeded() error {
+func (l Limits) checkUsage() error {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return err

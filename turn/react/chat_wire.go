@@ -229,7 +229,7 @@ func (r *chunkReader) list(name string, data json.RawMessage) []members {
 	if json.Unmarshal(data, &one) == nil {
 		return []members{one}
 	}
-	r.fault(name, data)
+	r.noteUnread(name, data)
 	return nil
 }
 
@@ -243,7 +243,7 @@ func (r *chunkReader) call(m members) callPiece {
 	if inner := m["function"]; !isNull(inner) {
 		f = nil
 		if json.Unmarshal(inner, &f) != nil {
-			r.fault("function", inner)
+			r.noteUnread("function", inner)
 		}
 		p.functionExtras = otherMembers(f, "name", "arguments")
 	}
@@ -268,7 +268,7 @@ func (r *chunkReader) usage(data json.RawMessage) *chatUsage {
 	}
 	var m, details members
 	if json.Unmarshal(data, &m) != nil {
-		r.fault("usage", data)
+		r.noteUnread("usage", data)
 		return nil
 	}
 	u := &chatUsage{input: r.count("prompt_tokens", m), output: r.count("completion_tokens", m), cost: r.number("cost", m["cost"])}
@@ -292,7 +292,7 @@ func (r *chunkReader) number(name string, data json.RawMessage) float64 {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		r.fault(name, data)
+		r.noteUnread(name, data)
 	}
 	return n
 }
@@ -335,7 +335,7 @@ func (r *chunkReader) part(name string, data json.RawMessage, part members) stri
 	case part["refusal"] != nil:
 		return r.text(name, part["refusal"])
 	}
-	r.fault(name, data)
+	r.noteUnread(name, data)
 	return ""
 }
 
@@ -343,7 +343,7 @@ func (r *chunkReader) part(name string, data json.RawMessage, part members) stri
 // them an answer keeps.
 const maxUnread = 100
 
-func (r *chunkReader) fault(name string, data json.RawMessage) {
+func (r *chunkReader) noteUnread(name string, data json.RawMessage) {
 	r.unread = append(r.unread, fmt.Sprintf("%s: %s", name, data[:min(len(data), maxUnread)]))
 }
 

@@ -17,7 +17,7 @@ type conversation struct {
 	blanks     int             // consecutive empty answers, up to the last one
 	succeeded  map[string]bool // tools that succeeded in this run
 	ids        map[string]bool // ids of all calls
-	repetition repetition
+	repetition repeatCounter
 	repeats    map[string]int // how often each call was made, by id
 	ending     Ending         // set by a call of this run
 
@@ -42,7 +42,7 @@ func newConversation(steps []Step) *conversation {
 func (t *conversation) apply(s Step) {
 	switch s.Kind {
 	case StepWake:
-		t.calls, t.blanks, t.uselessSummaries, t.succeeded, t.repetition = 0, 0, 0, map[string]bool{}, repetition{}
+		t.calls, t.blanks, t.uselessSummaries, t.succeeded, t.repetition = 0, 0, 0, map[string]bool{}, repeatCounter{}
 		t.ending = Ending{}
 		t.addText(s.Text)
 		t.show(s.Shown)
@@ -210,15 +210,15 @@ func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
 }
 
-// repetition detects a model that repeats itself. It counts how often each call was made since
+// repeatCounter detects a model that repeats itself. It counts how often each call was made since
 // the last new call.
-type repetition struct {
+type repeatCounter struct {
 	seen   map[string]bool
 	counts map[string]int
 }
 
 // count records a call and returns how often it was made.
-func (r *repetition) count(c Call) int {
+func (r *repeatCounter) count(c Call) int {
 	key := c.Name + "\x00" + canonical(c.Args)
 	if !r.seen[key] {
 		if r.seen == nil {

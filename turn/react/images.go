@@ -299,10 +299,10 @@ func (l *Loop) dropFiles(fault error) error {
 // resultFolder is the folder in the context folder for pictures that tools returned.
 const resultFolder = "tool-results"
 
-// KeepPicture keeps a picture that a tool returned, in the context folder, and returns it as a
+// SavePicture keeps a picture that a tool returned, in the context folder, and returns it as a
 // file to show. name is a valid file name without an extension; a name in use is an error. The
 // file ends with the context folder of its attempt.
-func (r Folders) KeepPicture(name string, data []byte) (ShownFile, error) {
+func (r Folders) SavePicture(name string, data []byte) (ShownFile, error) {
 	kind := http.DetectContentType(data)
 	extension := map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}[kind]
 	switch {
@@ -314,14 +314,14 @@ func (r Folders) KeepPicture(name string, data []byte) (ShownFile, error) {
 		return ShownFile{}, errors.New("no context folder to store it in")
 	}
 	place := path.Join(resultFolder, name+extension)
-	if err := r.keep(place, data); err != nil {
+	if err := r.writeContextFile(place, data); err != nil {
 		return ShownFile{}, pathError(place, err)
 	}
 	return r.load(place, true)
 }
 
-// keep writes a file in the context folder, which is read-only for all others.
-func (r Folders) keep(name string, data []byte) error {
+// writeContextFile writes a file in the context folder, which is read-only for all others.
+func (r Folders) writeContextFile(name string, data []byte) error {
 	root, err := os.OpenRoot(r.Context)
 	if err != nil {
 		return err

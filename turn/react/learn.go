@@ -34,8 +34,8 @@ func (l *Loop) lesson(model string) Lesson {
 // shape returns the shape of the requests to a model.
 func (l *Loop) shape(model string) Shape { return l.Shape.withLesson(l.lesson(model)) }
 
-// recallLesson reduces the window to the known window of the model.
-func (l *Loop) recallLesson(model string) {
+// applyKnownWindow reduces the window to the known window of the model.
+func (l *Loop) applyKnownWindow(model string) {
 	if known := l.lesson(model).Window; known > 0 {
 		l.Window = min(l.Window, known)
 	}
@@ -121,16 +121,16 @@ func (l *Loop) shorten() (bool, error) {
 	return true, l.addStep(Step{Kind: StepShorter, Text: text})
 }
 
-// cutBytes is the most bytes that a token has on average. A server that counts fewer tokens has
-// not read the whole question.
-const cutBytes = 12
+// maxBytesPerToken is the most bytes that a token has on average. A server that counts fewer tokens
+// has not read the whole question.
+const maxBytesPerToken = 12
 
-// noteCut reports once that a server silently cut a question, judging by its token count. A
-// count below minWindow has another reason, such as cached tokens.
-func (l *Loop) noteCut(q Question, a Answer) {
+// reportTruncation reports once that a server silently cut a question, judging by its token count.
+// A count below minWindow has another reason, such as cached tokens.
+func (l *Loop) reportTruncation(q Question, a Answer) {
 	u := a.Reported
 	read, size := u.Input+u.CacheRead+u.CacheWrite, q.size()
-	if read < minWindow || read >= int64(size)/cutBytes || l.lesson(q.Model).Cut {
+	if read < minWindow || read >= int64(size)/maxBytesPerToken || l.lesson(q.Model).Cut {
 		return
 	}
 	l.Emit(turn.Event{Kind: turn.Note, Text: fmt.Sprintf("the server of %s silently truncated the prompt: it read %d of about %d tokens; set context_window in [api] to its real window", q.Model, read, size/bytesPerToken)})

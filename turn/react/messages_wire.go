@@ -144,7 +144,7 @@ func (e *messageEvent) UnmarshalJSON(data []byte) error {
 			continue
 		}
 		if json.Unmarshal(top[name], &e.Block) != nil {
-			r.fault(name, top[name])
+			r.noteUnread(name, top[name])
 			continue
 		}
 		e.Kind = r.text("type", e.Block["type"])

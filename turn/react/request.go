@@ -26,13 +26,13 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 			return Answer{}, err
 		}
 		model := l.Names.pick(o)
-		l.recallLesson(model)
+		l.applyKnownWindow(model)
 		q := Question{Model: model, System: l.System, Messages: l.questionMessages(model), Tools: l.Tools, MaxOutput: l.maxOutput(), Shape: l.shape(model)}
 		l.speech.begin()
 		answer, err := l.query(ctx, q, l.speech.add)
 		l.speech.flush()
 		if err == nil {
-			l.noteCut(q, answer)
+			l.reportTruncation(q, answer)
 			l.nameCalls(&answer)
 			return answer, nil
 		}

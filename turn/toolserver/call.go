@@ -117,7 +117,7 @@ func (s *Session) result(tool string, r *mcp.CallToolResult) (string, error) {
 		}
 		parts = append(parts, part)
 	}
-	if text, ok := structured(r); ok {
+	if text, ok := structuredText(r); ok {
 		parts = append(parts, text)
 	}
 	text := s.redact(joinParts(parts))
@@ -203,9 +203,9 @@ func (s *Session) keep(tool string, data []byte) (react.ShownFile, error) {
 	return s.server.Keep(fmt.Sprintf("%s-%d", modelName(s.server.Name, tool), s.pictures), data)
 }
 
-// structured returns the structured content of a result as JSON. It returns false if a text of
+// structuredText returns the structured content of a result as JSON. It returns false if a text of
 // the result has the same content, as the protocol recommends.
-func structured(r *mcp.CallToolResult) (string, bool) {
+func structuredText(r *mcp.CallToolResult) (string, bool) {
 	if r.StructuredContent == nil {
 		return "", false
 	}

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if len(os.Args) > 2 && os.Args[1] == "hold" {
-		hold(os.Args[2])
+		holdServer(os.Args[2])
 		return
 	}
 	if len(os.Args) > 1 && os.Args[1] == box.Stage {
@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hold starts a server with a mark in its command line, says so, and waits to be killed.
-func hold(mark string) {
+// holdServer starts a server with a mark in its command line, says so, and waits to be killed.
+func holdServer(mark string) {
 	self, err := os.Executable()
 	if err != nil {
 		panic(err)

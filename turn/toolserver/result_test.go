@@ -58,7 +58,7 @@ func TestPictures(t *testing.T) {
 	kept := 0
 	s := toolserver.Server{Name: "s", Keep: func(name string, data []byte) (react.ShownFile, error) {
 		kept++
-		return folders.KeepPicture(name, data)
+		return folders.SavePicture(name, data)
 	}}
 	picture := `{"type":"image","mimeType":"image/png","data":"` + base64.StdEncoding.EncodeToString([]byte(png)) + `"}`
 	other := `{"type":"image","mimeType":"image/svg","data":"PHN2Zz4="}`
@@ -70,11 +70,11 @@ func TestPictures(t *testing.T) {
 	if !strings.HasPrefix(showing.Text, "look\n[image (image/svg, 5 bytes) not shown: only PNG") {
 		t.Errorf("the text: %q", showing.Text)
 	}
-	_, err = toolserver.ReadResult([]byte(`{"content":[{"type":"text","text":"no"},`+picture+`],"isError":true}`), toolserver.Server{Name: "t", Keep: folders.KeepPicture})
+	_, err = toolserver.ReadResult([]byte(`{"content":[{"type":"text","text":"no"},`+picture+`],"isError":true}`), toolserver.Server{Name: "t", Keep: folders.SavePicture})
 	if err == nil || errors.As(err, new(react.FilesResult)) || err.Error() != "no" {
 		t.Errorf("an error with a picture: %v", err)
 	}
-	if _, err := folders.KeepPicture("s__tool-1", []byte(png)); err == nil {
+	if _, err := folders.SavePicture("s__tool-1", []byte(png)); err == nil {
 		t.Error("a picture was replaced")
 	}
 	folders.Context, kept = folder(), 0

@@ -109,18 +109,18 @@ func (s *Session) start(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 	if err := s.connect(ctx, limited); err != nil {
-		return s.failed("start", err)
+		return s.startError("start", err)
 	}
 	if err := s.list(limited); err != nil {
-		err = s.failed("list its tools", err)
+		err = s.startError("list its tools", err)
 		s.Close()
 		return err
 	}
 	return nil
 }
 
-// failed returns the error of a failed step; what names the step.
-func (s *Session) failed(what string, err error) error {
+// startError returns the error of a failed step; what names the step.
+func (s *Session) startError(what string, err error) error {
 	return errors.New(s.redact(fmt.Sprintf("the tool server %s did not %s: %s", s.server.Name, what, s.reason(err, StartTimeout))))
 }
 

@@ -79,16 +79,16 @@ func TestServerExits(t *testing.T) {
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	// How soon a server answers depends on the machine.
-	for timeout := 250 * time.Millisecond; !hangs(t, timeout); timeout *= 2 {
+	for timeout := 250 * time.Millisecond; !checkHangingServer(t, timeout); timeout *= 2 {
 		if timeout > 20*time.Second {
 			t.Fatalf("no answer within %v", timeout)
 		}
 	}
 }
 
-// hangs checks a server that hangs with this timeout of a call. It returns false if an
+// checkHangingServer checks a server that hangs with this timeout of a call. It returns false if an
 // answer was not there in time.
-func hangs(t *testing.T, timeout time.Duration) bool {
+func checkHangingServer(t *testing.T, timeout time.Duration) bool {
 	s := local(t, "well")
 	s.Timeout = timeout
 	_, call := start(t, s)
@@ -230,11 +230,11 @@ func TestCloseEndsAllProcesses(t *testing.T) {
 	if _, err := call("child", `{}`); err != nil {
 		t.Fatal(err)
 	}
-	if running(mark) == 0 {
+	if countRunning(mark) == 0 {
 		t.Fatal("the server does not run")
 	}
 	session.Close()
-	if n := running(mark); n > 0 {
+	if n := countRunning(mark); n > 0 {
 		t.Errorf("%d processes are left", n)
 	}
 	if _, err := call("echo", `{}`); err == nil {
@@ -263,20 +263,20 @@ func TestServerDiesWithUs(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "started\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	if running(mark) < 2 {
+	if countRunning(mark) < 2 {
 		t.Fatal("the server does not run")
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	for deadline := time.Now().Add(time.Minute); running(mark) > 0; time.Sleep(10 * time.Millisecond) { // they are not our children: we cannot wait for their end
+	for deadline := time.Now().Add(time.Minute); countRunning(mark) > 0; time.Sleep(10 * time.Millisecond) { // they are not our children: we cannot wait for their end
 		if time.Now().After(deadline) {
-			t.Fatalf("%d processes are left", running(mark))
+			t.Fatalf("%d processes are left", countRunning(mark))
 		}
 	}
 }
 
-// running returns how many processes have a mark in their command line.
-func running(mark string) (n int) {
+// countRunning returns how many processes have a mark in their command line.
+func countRunning(mark string) (n int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range files {
 		line, _ := os.ReadFile(name)
