@@ -113,7 +113,7 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 		"workdir missing":   {func(h *house) { h.agent.Turn.Workdir = filepath.Join(h.blueprint.Dir, "nowhere") }, "is not a folder; create it, or set workdir"},
 		"command not found": {func(h *house) { h.agent.Turn.Command = []string{"no-such-agent"} }, "command not found: no-such-agent is not in PATH"},
 		"not executable":    {func(h *house) { h.agent.Turn.Command = []string{filepath.Join(h.blueprint.Dir, "text")} }, "is not executable"},
-		"no such program":   {func(h *house) { h.script("#!/no/such/shell\n") }, "cannot be started"},
+		"no such program":   {func(h *house) { h.script("#!/no/such/shell\n") }, "cannot start the command"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)
