@@ -22,11 +22,11 @@ var notLimits = map[string]string{
 
 	"state.obstaclePause": "a pause below a minute: the story backends-fallback has its edge",
 
-	"turn/react.maxRetrySeconds": "a bound against overflow, far beyond any limit",
-	"turn/react.maxUnix":         "as maxRetrySeconds",
-	"turn/react.maxUnread":       "how much of a fault is told",
-	"turn/react.cutBytes":        "an estimate",
-	"turn/react.ollamaDefault":   "a default of Ollama's",
+	"turn/react.maxRetrySeconds":  "a bound against overflow, far beyond any limit",
+	"turn/react.maxUnix":          "as maxRetrySeconds",
+	"turn/react.maxUnread":        "how much of a fault is told",
+	"turn/react.maxBytesPerToken": "an estimate",
+	"turn/react.ollamaDefault":    "a default of Ollama's",
 
 	"cycle.minRecall": "where a search ends, whose result may have any length",
 
@@ -137,7 +137,7 @@ var notLimits = map[string]string{
 	"turn/react.imageTokens":          "a factor, of estimates",
 	"turn/react.pageBytes":            "a factor, of estimates",
 	"turn/react.pageTokens":           "a factor, of estimates",
-	"turn/react.sniffed":              "how many bytes http.DetectContentType looks at",
+	"turn/react.sniffLen":             "how many bytes http.DetectContentType looks at",
 }
 
 // constant is one constant of the product whose value is a number that somebody chose.

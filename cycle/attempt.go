@@ -101,10 +101,10 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	}
 	program, attempt = own.own(program, attempt)
 	if at.ender.backend.low || view.IsShort(state.Tier(data.Tier)) {
-		program, attempt = program.Lowered(attempt)
+		program, attempt = program.WithLow(attempt)
 	}
 	if at.ender.backend.low {
-		program = program.ForcedLow()
+		program = program.WithLowFlag()
 	}
 	result, err := at.launcher.launch(guarded, program, attempt)
 	defer release()
@@ -145,21 +145,21 @@ func (at *attempter) linger(ctx context.Context, m turnMessage, result turn.Resu
 // that the earlier attempt left on purpose. So does an attempt of our own loop, whose steps
 // record which files are finished. For any other retry the old files are evidence: a
 // half-written file must not go out with the answer.
-func (at *attempter) boxes(h state.Head, m turnMessage) turn.Boxes {
+func (at *attempter) boxes(h state.Head, m turnMessage) turn.FolderContents {
 	if h.Resumed {
 		if h.Box == "" {
-			return turn.Boxes{}
+			return turn.FolderContents{}
 		}
-		return turn.Boxes{Carry: at.store.Path(h.Box)}
+		return turn.FolderContents{Carry: at.store.Path(h.Box)}
 	}
 	if at.store.CheckFolders(m.dir()) != nil {
-		return turn.Boxes{} // runTurn repeats the check, and fails the attempt
+		return turn.FolderContents{} // runTurn repeats the check, and fails the attempt
 	}
 	earlier := turn.EarlierOutput(at.store.Path(m.dir()))
 	if at.turn.Runner == turn.API {
-		return turn.Boxes{Carry: earlier}
+		return turn.FolderContents{Carry: earlier}
 	}
-	return turn.Boxes{Earlier: earlier}
+	return turn.FolderContents{Earlier: earlier}
 }
 
 // arguments returns the arguments for a turn that m causes.

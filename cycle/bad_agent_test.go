@@ -29,7 +29,7 @@ func TestWhateverAnAgentDoes(t *testing.T) {
 	}{
 		"prints nothing":             {does: "exit 0", outcome: state.Failed, says: "Inference failed. the agent ended without an answer"},
 		"prints blanks":              {does: `printf ' \n\t\n'`, outcome: state.Failed, says: "Inference failed. the agent ended without an answer"},
-		"prints a flood":             {does: "head -c " + flood + " /dev/zero | tr '\\0' x", outcome: state.Partial, says: "the answer is truncated at 16777216 bytes of " + flood},
+		"prints a flood":             {does: "head -c " + flood + " /dev/zero | tr '\\0' x", outcome: state.Partial, says: "the answer is truncated at 16777216 of " + flood},
 		"prints a flood in one line": {does: "head -c " + flood + " /dev/zero | tr '\\0' x", claude: true, outcome: state.Failed, says: "the agent's stream ended without a result"},
 		"prints binary":              {does: "head -c 100000 /dev/urandom; echo; echo END", outcome: state.Success, says: "END"},
 		"prints NUL":                 {does: `printf 'a\000b\033[2Jc'`, outcome: state.Success, says: "ab[2Jc"},
@@ -113,7 +113,7 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 		"workdir missing":   {func(h *house) { h.agent.Turn.Workdir = filepath.Join(h.blueprint.Dir, "nowhere") }, "is not a folder; create it, or set workdir"},
 		"command not found": {func(h *house) { h.agent.Turn.Command = []string{"no-such-agent"} }, "command not found: no-such-agent is not in PATH"},
 		"not executable":    {func(h *house) { h.agent.Turn.Command = []string{filepath.Join(h.blueprint.Dir, "text")} }, "is not executable"},
-		"no such program":   {func(h *house) { h.script("#!/no/such/shell\n") }, "cannot be started"},
+		"no such program":   {func(h *house) { h.script("#!/no/such/shell\n") }, "cannot start the command"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeHouse(t)

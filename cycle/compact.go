@@ -258,7 +258,7 @@ func (m *summaryMaker) summarise(ctx context.Context, s state.State, talk state.
 		Dir: dir, TurnID: summaryID, Prompt: []byte(question + "\n"), Session: session, Extra: extra, Env: m.launcher.env(),
 	}
 	if m.summary == nil && view.IsShort(s.Tier(*m.prompter.policy, m.prompter.now())) {
-		program, attempt = config.Lowered(attempt)
+		program, attempt = config.WithLow(attempt)
 	}
 	r, err := m.launcher.launch(ctx, program, attempt)
 	if r.Rest != nil {

@@ -29,7 +29,7 @@ var noon = time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC)
 func TestLimits(t *testing.T) {
 	before := func(d time.Duration) time.Duration { return d - 1 } // the last time before d has passed
 	limittest.Run(t, []limittest.Limit{
-		// What comes in.
+		// Accepted mail.
 		{Const: "peekLength", Max: 262_143, Within: func(_ *testing.T, n int64) bool { // a mail that may be a control
 			head, _, _ := peek(strings.NewReader(text(n)))
 			return controlOf(len(head), "STOP") != ""

@@ -147,7 +147,7 @@ func (gr granter) grants(h state.Head, m state.Message, reports []prompt.Report)
 		g.Kinds = gr.kinds.Peer
 	}
 	if g.Ask {
-		g.Once, g.Refused = turn.Answered(gr.store.Path(path.Dir(store.AttemptDir(h.TurnID, h.Epoch))), permissions(reports))
+		g.Once, g.Refused = turn.Decisions(gr.store.Path(path.Dir(store.AttemptDir(h.TurnID, h.Epoch))), permissions(reports))
 	}
 	return g
 }

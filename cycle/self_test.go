@@ -62,7 +62,7 @@ func TestWhatAWakeupHandsBack(t *testing.T) {
 		"not a word":           {"true", "", state.Success},
 		"a word about nothing": {"echo 'Nothing new.'", "Nothing new.", state.Success},
 		"a failure":            {"echo half; exit 3", "Inference failed. ", state.Failed},
-		"files alone":          {`echo x >"$AGENTSTATELOOP_OUTPUT/x"`, "the agent left files but no answer", state.Partial},
+		"files alone":          {`echo x >"$AGENTSTATELOOP_OUTPUT/x"`, "the agent wrote files but no answer", state.Partial},
 		"submitted":            {"us submit nothing", "", state.Success},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -145,14 +145,14 @@ const (
 	PermissionDenied  = "denied" // refused by an earlier answer of the operator
 )
 
-// Answered returns the operator's decisions about the requests for permission in the attempts of
+// Decisions returns the operator's decisions about the requests for permission in the attempts of
 // the turn in dir, turns/<turn_id>. answers maps the ids of questions to answers; true allows.
 // once omits the requests that were granted since. An unreadable record counts as not allowed.
-func Answered(dir string, answers map[string]bool) (once, refused []string) {
+func Decisions(dir string, answers map[string]bool) (once, refused []string) {
 	if len(answers) == 0 {
 		return nil, nil
 	}
-	for _, attempt := range attemptsIn(dir) {
+	for _, attempt := range attemptDirs(dir) {
 		replayPermissions(attempt, func(e Event) {
 			allowed, answered := answers[e.Question]
 			switch {
@@ -170,8 +170,8 @@ func Answered(dir string, answers map[string]bool) (once, refused []string) {
 	return once, refused
 }
 
-// attemptsIn returns the folders of the attempts at the turn in dir, oldest first.
-func attemptsIn(dir string) (folders []string) {
+// attemptDirs returns the folders of the attempts at the turn in dir, oldest first.
+func attemptDirs(dir string) (folders []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
@@ -214,7 +214,7 @@ func (c Config) AskACP(ctx context.Context) (ACPAgent, error) {
 		return agent, err
 	}
 	env, settings := c.environ(Attempt{}), ACPSettings{Probe: true}
-	argv, err := c.entered(ctx, Attempt{}, program, c.Command, env, &settings)
+	argv, err := c.commandLine(ctx, Attempt{}, program, c.Command, env, &settings)
 	if err != nil {
 		return agent, err
 	}
@@ -226,7 +226,7 @@ func (c Config) AskACP(ctx context.Context) (ACPAgent, error) {
 	case ctx.Err() != nil:
 		return agent, fmt.Errorf("%s: %w", program, context.Cause(ctx))
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
-		return agent, fmt.Errorf("%s: %w%s", program, err, complaint(out.Stderr))
+		return agent, fmt.Errorf("%s: %w%s", program, err, stderrLine(out.Stderr))
 	}
 	if err := json.Unmarshal(out.Stdout, &agent); err != nil {
 		return agent, fmt.Errorf("%s: %w", program, err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestActivityStory(t *testing.T) {
+func TestActivitySequence(t *testing.T) {
 	a := newActivity()
 	apply := func(e Event) func() {
 		return func() {
@@ -39,9 +39,9 @@ func TestActivityStory(t *testing.T) {
 		{apply(Event{Kind: ToolUse}), LifecycleWorking, StateRunningTool},
 		{apply(Event{Kind: Done}), LifecycleIdle, StateIdle},
 		{apply(Event{Kind: TextDelta}), LifecycleWorking, StateResponding},
-		{func() { a.exited("exit status 1") }, LifecycleKilled, StateIdle},
+		{func() { a.setExited("exit status 1") }, LifecycleKilled, StateIdle},
 		{apply(Event{Kind: Thinking}), LifecycleKilled, StateIdle},
-		{func() { a.exited("clean exit") }, LifecycleKilled, StateIdle},
+		{func() { a.setExited("clean exit") }, LifecycleKilled, StateIdle},
 	} {
 		step.do()
 		if a.lifecycle != step.lifecycle || a.state != step.state {
@@ -62,7 +62,7 @@ func TestActivityTable(t *testing.T) {
 		return a
 	}
 	killed := told(Event{Kind: TextDelta})
-	killed.exited("clean exit")
+	killed.setExited("clean exit")
 	before := map[string]activity{
 		"spawning": newActivity(), "unknown": told(Event{Kind: Unknown}), "thinking": told(Event{Kind: Thinking}),
 		"responding": told(Event{Kind: TextDelta}), "tool": told(bash), "done": told(bash, done), "killed": killed,

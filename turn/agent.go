@@ -45,7 +45,7 @@ type agent struct {
 	// anyLogin means that the general phrases for a refused login also apply (unauthorized).
 	anyLogin bool
 
-	// anyLimit means that the general phrases for a limit also apply (saidLimit).
+	// anyLimit means that the general phrases for a limit also apply (parseLimit).
 	anyLimit bool
 }
 
@@ -65,7 +65,7 @@ func agentFor(runner string) (agent, string, error) {
 	case ACP:
 		return acpAgent(), "", nil
 	}
-	return agent{}, "", fmt.Errorf("turn.runner %q starts no program: use exec, claude, codex, gemini, acp or api", runner)
+	return agent{}, "", fmt.Errorf("unknown turn.runner %q: use exec, claude, codex, gemini, acp or api", runner)
 }
 
 // execAgent runs any program.
@@ -96,8 +96,9 @@ func validSession(id string) bool { return len(id) <= maxSession && plainID.Get(
 // account without credit.
 const APIRefused = "credential refused: "
 
-// apiAgent runs our own loop (docs/decisions/0010-built-in-loop.md). It prints Events, one per line. It has no
-// session: its prompt is complete. Its tools, not its arguments, decide what a turn may do.
+// apiAgent runs our own loop (docs/decisions/0010-built-in-loop.md). It prints Events, one per
+// line. It has no session: its prompt is complete. Its tools, not its arguments, decide what a turn
+// may do.
 func apiAgent() agent {
 	return agent{
 		argv:         func(command []string, _ Attempt) []string { return command },
@@ -110,13 +111,13 @@ func apiAgent() agent {
 func parseAPI(line []byte) []Event {
 	var e Event
 	if json.Unmarshal(line, &e) != nil {
-		return unknown(line)
+		return unknownEvent(line)
 	}
 	switch e.Kind {
 	case SessionStart, Thinking, TextDelta, ToolUse, ToolResult, Permission, Done, Error, Note, Refused, Unknown:
 		return []Event{e}
 	}
-	return unknown(line)
+	return unknownEvent(line)
 }
 
 // maxLastLine bounds a line that a reason quotes, in bytes.

@@ -16,7 +16,7 @@ import (
 
 // realCLI prepares an attempt of one of the real CLIs, with a home of its own
 // that is set up for the scripted provider only, or skips the test.
-func realCLI(t *testing.T, runner string, answers ...clitest.Answer) (*bench, *clitest.Provider) {
+func realCLI(t *testing.T, runner string, answers ...clitest.Answer) (*fixture, *clitest.Provider) {
 	t.Helper()
 	dir := os.Getenv("AGENTSTATELOOP_CLIS")
 	if _, err := os.Stat(filepath.Join(dir, runner)); dir == "" || err != nil {
@@ -27,7 +27,7 @@ func realCLI(t *testing.T, runner string, answers ...clitest.Answer) (*bench, *c
 	}
 	p := clitest.New(t, answers...)
 	home := t.TempDir()
-	b := newBench(t, "")
+	b := newFixture(t, "")
 	b.Runner, b.Command = runner, []string{filepath.Join(dir, runner)}
 	b.Timeout = 5 * time.Minute // on a machine with much else to do it takes one to start
 	b.Prompt = []byte("what do you see? answer @goulard3120\n")
@@ -60,7 +60,7 @@ type realAgent struct {
 }
 
 // start prepares an attempt of it.
-func (a realAgent) start(t *testing.T, answers ...clitest.Answer) (*bench, *clitest.Provider) {
+func (a realAgent) start(t *testing.T, answers ...clitest.Answer) (*fixture, *clitest.Provider) {
 	t.Helper()
 	b, p := realCLI(t, a.runner, answers...)
 	b.Box = a.box
@@ -68,11 +68,11 @@ func (a realAgent) start(t *testing.T, answers ...clitest.Answer) (*bench, *clit
 }
 
 func TestRealClaude(t *testing.T) {
-	realStories(t, realAgent{Claude, "Bash", "command", []string{"--allowedTools", "Bash"}, 529, true, true, nil})
+	runRealAgentTests(t, realAgent{Claude, "Bash", "command", []string{"--allowedTools", "Bash"}, 529, true, true, nil})
 }
 
 func TestRealCodex(t *testing.T) {
-	realStories(t, realAgent{Codex, "exec_command", "cmd", []string{"--dangerously-bypass-approvals-and-sandbox"}, 503, false, true, nil})
+	runRealAgentTests(t, realAgent{Codex, "exec_command", "cmd", []string{"--dangerously-bypass-approvals-and-sandbox"}, 503, false, true, nil})
 }
 
 // What a turn may do is set again with each resume.
@@ -93,10 +93,10 @@ func TestRealCodexPermissions(t *testing.T) {
 }
 
 func TestRealGemini(t *testing.T) {
-	realStories(t, realAgent{Gemini, "run_shell_command", "command", []string{"--yolo"}, 503, false, false, nil})
+	runRealAgentTests(t, realAgent{Gemini, "run_shell_command", "command", []string{"--yolo"}, 503, false, false, nil})
 }
 
-func realStories(t *testing.T, a realAgent) {
+func runRealAgentTests(t *testing.T, a realAgent) {
 	t.Run("text, then resumed", func(t *testing.T) {
 		b, p := a.start(t, clitest.Answer{Text: "a lighthouse"}, clitest.Answer{Text: "and the sea"})
 		first := b.run()
@@ -200,7 +200,7 @@ func realStories(t *testing.T, a realAgent) {
 		}
 		res.check(t, Canceled, ExitStopped, "I will wait.", "stopped")
 		if a.box != nil {
-			return // that is its pid in the box
+			return // that is its pid in the sandbox
 		}
 		pid, _ := strconv.Atoi(strings.TrimSpace(read(t, b.Workdir, "pid")))
 		if _, err := lookUp(pid); err == nil {
@@ -325,7 +325,7 @@ func TestRealLowModel(t *testing.T) {
 			if c.env != "" {
 				b.Config.Env["ANTHROPIC_MODEL"] = c.env
 			}
-			if keeps := c.want[2] == c.low[1]; b.Runner == Claude && keepsLow(b, c.command, c.low) != keeps {
+			if keeps := c.want[2] == c.low[1]; b.Runner == Claude && wantKeepsLow(b, c.command, c.low) != keeps {
 				t.Errorf("it is said to keep the cheaper model: %v", !keeps)
 			}
 			b.Command, b.Extra = slices.Concat(b.Command[:1], c.command), c.extra
@@ -336,7 +336,7 @@ func TestRealLowModel(t *testing.T) {
 				b.Config, b.Attempt = usual, attempt
 				b.again(strconv.Itoa(i + 2))
 				if low {
-					lowered, attempt := b.Lowered(b.Attempt)
+					lowered, attempt := b.WithLow(b.Attempt)
 					b.Config, b.Attempt = *lowered, attempt
 				}
 				res := b.run()
@@ -353,15 +353,15 @@ func TestRealLowModel(t *testing.T) {
 	}
 }
 
-// keepsLow reports what KeepsLow says of a program with these arguments.
-func keepsLow(b *bench, command, low []string) bool {
+// wantKeepsLow reports what KeepsLow says of a program with these arguments.
+func wantKeepsLow(b *fixture, command, low []string) bool {
 	c := b.Config
 	c.Command, c.Low.Args = slices.Concat(b.Command[:1], command), low
 	return c.KeepsLow(nil)
 }
 
 // again prepares the next attempt of the same turn.
-func (b *bench) again(epoch string) {
+func (b *fixture) again(epoch string) {
 	b.t.Helper()
 	b.Dir = filepath.Join(filepath.Dir(b.Dir), epoch)
 	if err := Prepare(b.Dir, nil, ""); err != nil {

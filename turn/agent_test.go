@@ -92,9 +92,9 @@ func TestStreams(t *testing.T) {
 			want: Result{Status: Failed, Reason: "No conversation found with session ID: s-0", SessionFailed: true}},
 		"claude too many turns": {runner: Claude, stream: claudeTurns, tail: "exit 1",
 			want: Result{Status: Failed, Reason: "error_max_turns", Bill: Bill{CostUSD: 1}}},
-		"claude without a result": {runner: Claude, stream: untilLast(claudeGood),
+		"claude without a result": {runner: Claude, stream: withoutLastLine(claudeGood),
 			want: Result{Status: Partial, Reason: "the agent's stream ended without a result", Text: "I look.\n\nOne file.", Session: "s-1"}},
-		"claude killed": {runner: Claude, stream: untilLast(claudeGood), tail: "kill -9 $$",
+		"claude killed": {runner: Claude, stream: withoutLastLine(claudeGood), tail: "kill -9 $$",
 			want: Result{Status: Failed, Reason: "signal: killed: retrying: overloaded", Text: "I look.\n\nOne file.", Session: "s-1"}},
 		"claude half a line": {runner: Claude, stream: claudeGood[:len(claudeGood)-40],
 			want: Result{Status: Partial, Reason: "the agent's stream ended without a result", Text: "I look.\n\nOne file.", Session: "s-1"}},
@@ -180,21 +180,21 @@ func TestAnyLogin(t *testing.T) {
 		}
 		s := &supervisor{config: Config{Runner: runner}, output: newOutput(Config{}, Attempt{}, kind, nil)}
 		for _, said := range refusals {
-			if refused(s, "exit status 1: "+said, "") == "" {
+			if failedLogin(s, "exit status 1: "+said, "") == "" {
 				t.Errorf("%s: %q does not count as a refusal", runner, said)
 			}
 		}
 		for _, said := range harmless {
-			if line := refused(s, "exit status 1: "+said, ""); line != "" {
+			if line := failedLogin(s, "exit status 1: "+said, ""); line != "" {
 				t.Errorf("%s: %q counts as a refusal", runner, line)
 			}
 		}
 	}
 }
 
-// refused returns what a program says about its login that failed with exit code 1, for a
+// failedLogin returns what a program says about its login that failed with exit code 1, for a
 // reason and with errors that it reported, or "".
-func refused(s *supervisor, reason, reported string) string {
+func failedLogin(s *supervisor, reason, reported string) string {
 	s.output.faults = tail{max: stderrTail}
 	fmt.Fprintln(&s.output.faults, reported)
 	res := Result{Status: Failed, Reason: reason, ExitCode: 1}
@@ -234,11 +234,11 @@ func TestDocumentedLogins(t *testing.T) {
 				continue
 			}
 			tried[runner]++
-			if refused(s, "", "error: "+said+" (as it says)") == "" {
+			if failedLogin(s, "", "error: "+said+" (as it says)") == "" {
 				t.Errorf("%s: %q does not count", runner, said)
 			}
 		}
-		if other := refused(s, "no such file", "no such file"); other != "" {
+		if other := failedLogin(s, "no such file", "no such file"); other != "" {
 			t.Errorf("%s: %q counts", runner, other)
 		}
 	}
@@ -303,7 +303,7 @@ func TestDoneBeforeText(t *testing.T) {
 	for _, c := range []struct{ done, fault, want, reason string }{
 		{"the answer", "", "the answer", ""},
 		{"", "", "after the tool", ""},
-		{"the answer", "no such file", "before itafter the tool", "the command cannot be started: no such file"},
+		{"the answer", "no such file", "before itafter the tool", "cannot start the command: no such file"},
 	} {
 		config := Config{}.withDefaults()
 		s := &supervisor{config: config, process: &process{}, output: newOutput(config, Attempt{Dir: t.TempDir()}, agent{}, nil)}
@@ -312,21 +312,21 @@ func TestDoneBeforeText(t *testing.T) {
 		}
 		var res Result
 		s.decideStatus(&res, c.fault)
-		s.takeAnswer(&res)
+		s.setAnswer(&res)
 		if res.Text != c.want || res.Reason != c.reason {
 			t.Errorf("Done says %q, fault %q: %q, %q; want %q, %q", c.done, c.fault, res.Text, res.Reason, c.want, c.reason)
 		}
 	}
 }
 
-func untilLast(stream string) string {
+func withoutLastLine(stream string) string {
 	return stream[:strings.LastIndexByte(strings.TrimSpace(stream), '\n')+1]
 }
 
 // fakeCLI is an agent that prints stream and then does what tail says.
-func fakeCLI(t *testing.T, runner, stream, tail string) *bench {
+func fakeCLI(t *testing.T, runner, stream, tail string) *fixture {
 	t.Helper()
-	b := newBench(t, "printf '%s ' \"$@\" > argv\ncat \"$0.stream\"\n"+tail)
+	b := newFixture(t, "printf '%s ' \"$@\" > argv\ncat \"$0.stream\"\n"+tail)
 	b.Runner = runner
 	if err := os.WriteFile(b.Command[0]+".stream", []byte(stream), 0o600); err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ func TestArgv(t *testing.T) {
 // While money is short the arguments of low_args come last, where the program takes
 // them, also with a session; another command runs instead. The record of the start
 // shows both.
-func TestLowered(t *testing.T) {
+func TestWithLow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ runner, session, want string }{
 		{Claude, "s-1", "-p --output-format stream-json --verbose --resume s-1 --extra 1 --model small "},
@@ -372,7 +372,7 @@ func TestLowered(t *testing.T) {
 			b.Extra = []string{"-m", "dear", "--extra", "1", "--model=dearer"}
 		}
 		b.Low.Args = []string{"--model", "small"}
-		config, attempt := b.Lowered(b.Attempt)
+		config, attempt := b.WithLow(b.Attempt)
 		b.Config, b.Attempt = *config, attempt
 		b.run()
 		if got := read(t, b.Workdir, "argv"); got != c.want {
@@ -383,7 +383,7 @@ func TestLowered(t *testing.T) {
 		}
 	}
 	c := Config{Runner: Exec, Command: []string{"dear", "x"}, Low: Low{Command: []string{"cheap"}}}
-	if low, _ := c.Lowered(Attempt{}); !slices.Equal(low.Command, []string{"cheap"}) || c.Command[0] != "dear" {
+	if low, _ := c.WithLow(Attempt{}); !slices.Equal(low.Command, []string{"cheap"}) || c.Command[0] != "dear" {
 		t.Errorf("the command is %q, and the usual one %q", low.Command, c.Command)
 	}
 	for _, c := range []struct {
@@ -415,7 +415,7 @@ func TestDefaultCommand(t *testing.T) {
 
 // An agent that may be silent, and says nothing after its last tool, has said nothing:
 // what it muttered before is not its answer. For another one it is.
-func TestSilentAfterATool(t *testing.T) {
+func TestSilentAfterTool(t *testing.T) {
 	t.Parallel()
 	lines := strings.SplitAfter(claudeGood, "\n")
 	silent := strings.Join(lines[:7], "") + strings.ReplaceAll(lines[8], `"result":"One file."`, `"result":""`)
@@ -428,9 +428,9 @@ func TestSilentAfterATool(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotPermitted checks that what an agent was not permitted to do is told, in the words
+// TestRefusedActions checks that what an agent was not permitted to do is told, in the words
 // of each of the real CLIs.
-func TestWhatIsNotPermitted(t *testing.T) {
+func TestRefusedActions(t *testing.T) {
 	for name, c := range map[string]struct{ runner, stream, stderr, want string }{
 		"claude": {Claude, `{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"t1"}
 {"type":"result","subtype":"success","is_error":false,"result":"I could not.","permission_denials":[{"tool_name":"AskUserQuestion","tool_use_id":"t0","tool_input":{"questions":[]}},{"tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"git push"}},{"tool_name":"Write","tool_use_id":"t2","tool_input":{"file_path":"/etc/x","content":"y"}},{"tool_name":"Bash","tool_use_id":"t3","tool_input":{"command":"git push"}}]}

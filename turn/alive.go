@@ -62,7 +62,7 @@ func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, 
 	grace = orDefault(grace, DefaultGrace)
 	var family processFamily
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
-		held, err := endWith(ctx, dir, &family, sig, grace)
+		held, err := signalAndWait(ctx, dir, &family, sig, grace)
 		if err != nil || !held {
 			return false, err
 		}
@@ -70,9 +70,9 @@ func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, 
 	return true, nil
 }
 
-// endWith sends sig to the family as soon as its group is known. It waits until the attempt is
-// free or grace is over.
-func endWith(ctx context.Context, dir string, family *processFamily, sig unix.Signal, grace time.Duration) (held bool, err error) {
+// signalAndWait sends sig to the family as soon as its group is known. It waits until the attempt
+// is free or grace is over.
+func signalAndWait(ctx context.Context, dir string, family *processFamily, sig unix.Signal, grace time.Duration) (held bool, err error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	over := time.After(grace)
@@ -124,8 +124,8 @@ func lockAlive(dir string) (*os.File, error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = ErrHeld
 	}
-	if err == nil && recorded(dir) {
-		err = errors.New("the attempt was started already")
+	if err == nil && hasRecord(dir) {
+		err = errors.New("an agent has already been started")
 	}
 	if err != nil {
 		f.Close()

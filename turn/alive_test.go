@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// orphan starts a runner in a process of its own and kills the runner once the
+// startOrphan starts a runner in a process of its own and kills the runner once the
 // agent has printed, so that the agent is left alone.
-func orphan(t *testing.T, script string) *bench {
+func startOrphan(t *testing.T, script string) *fixture {
 	t.Helper()
-	return orphanOf(t, newBench(t, script))
+	return orphanFrom(t, newFixture(t, script))
 }
 
-// orphanOf is orphan for a bench.
-func orphanOf(t *testing.T, b *bench) *bench {
+// orphanFrom is startOrphan for a fixture.
+func orphanFrom(t *testing.T, b *fixture) *fixture {
 	t.Helper()
 	job, err := json.Marshal(struct {
 		C Config
@@ -55,8 +55,8 @@ func orphanOf(t *testing.T, b *bench) *bench {
 }
 
 // killGroup kills the group of the attempt's agent, whatever the agent did to its
-// record: a bench that an orphan belongs to knows it from live.json as well.
-func (b *bench) killGroup() {
+// record: a fixture that an orphan belongs to knows it from live.json as well.
+func (b *fixture) killGroup() {
 	if l, err := ReadLive(b.Dir); err == nil && l.PID > 1 {
 		unix.Kill(-l.PID, unix.SIGKILL)
 	}
@@ -74,7 +74,7 @@ func writeRecord(t *testing.T, dir string, p Process) {
 	}
 }
 
-// TestHelperRunner is the process that orphan kills.
+// TestHelperRunner is the process that startOrphan kills.
 func TestHelperRunner(t *testing.T) {
 	job := os.Getenv("TURN_TEST_JOB")
 	if job == "" {
@@ -101,9 +101,9 @@ func killPIDFile(t *testing.T, file string) {
 
 // A runner that is killed leaves the lock with its agent, and no second agent
 // starts next to it.
-func TestOrphanHoldsTheAttempt(t *testing.T) {
+func TestOrphanHoldsLock(t *testing.T) {
 	t.Parallel()
-	b := orphan(t, `echo up; exec sleep 1000`)
+	b := startOrphan(t, `echo up; exec sleep 1000`)
 	held, p, err := Probe(b.Dir)
 	if !held || p.PID == 0 || err != nil {
 		t.Fatalf("held %v, %+v, %v", held, p, err)
@@ -125,9 +125,9 @@ func TestOrphanHoldsTheAttempt(t *testing.T) {
 	}
 }
 
-func TestEndKillsWhatIgnoresTerm(t *testing.T) {
+func TestEndKillsAfterIgnoredTerm(t *testing.T) {
 	t.Parallel()
-	b := orphan(t, `trap '' TERM; echo up; while :; do sleep 0.05; done`)
+	b := startOrphan(t, `trap '' TERM; echo up; while :; do sleep 0.05; done`)
 	if abandoned, err := End(t.Context(), b.Dir, time.Second); abandoned || err != nil {
 		t.Errorf("abandoned %v, %v", abandoned, err)
 	}
@@ -137,8 +137,8 @@ func TestEndKillsWhatIgnoresTerm(t *testing.T) {
 }
 
 // The leader is gone and its child keeps the lock: the group is still ours.
-func TestEndFindsTheGroupWithoutItsLeader(t *testing.T) {
-	b := orphan(t, `sleep 1000 & echo up; exec sleep 1001`)
+func TestEndFindsGroupWithoutLeader(t *testing.T) {
+	b := startOrphan(t, `sleep 1000 & echo up; exec sleep 1001`)
 	_, p, _ := Probe(b.Dir)
 	if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -155,12 +155,12 @@ func TestEndFindsTheGroupWithoutItsLeader(t *testing.T) {
 
 // A process that left the group is abandoned: End neither waits for it forever nor
 // kills it.
-func TestEndAbandonsADaemon(t *testing.T) {
+func TestEndAbandonsDaemon(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
 		t.Skip("no setsid(1)")
 	}
-	b := orphan(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); while [ ! -s daemon ]; do sleep 0.01; done; echo up; exec sleep 1000`)
+	b := startOrphan(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); while [ ! -s daemon ]; do sleep 0.01; done; echo up; exec sleep 1000`)
 	t.Cleanup(func() { killPIDFile(t, filepath.Join(b.Workdir, "daemon")) })
 	abandoned, err := End(t.Context(), b.Dir, 100*time.Millisecond)
 	if !abandoned || err != nil {
@@ -169,7 +169,7 @@ func TestEndAbandonsADaemon(t *testing.T) {
 }
 
 // A pid that another process has now is not signalled.
-func TestEndSparesARecycledPID(t *testing.T) {
+func TestEndSparesReusedPID(t *testing.T) {
 	t.Parallel()
 	bystander := exec.Command("sleep", "1000")
 	bystander.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
@@ -208,7 +208,7 @@ func TestEndSparesARecycledPID(t *testing.T) {
 	}
 }
 
-func TestProbeOfWhatIsNotThere(t *testing.T) {
+func TestProbeMissingAttempt(t *testing.T) {
 	if held, p, err := Probe(filepath.Join(t.TempDir(), "none")); held || p != (Process{}) || err != nil {
 		t.Errorf("%v %+v %v", held, p, err)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // answer runs the agent until it has answered.
-func (b *bench) answer(ctx context.Context) Result {
+func (b *fixture) answer(ctx context.Context) Result {
 	b.t.Helper()
 	res, err := b.Config.Answer(ctx, b.Attempt, nil)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestAnswerAtDone(t *testing.T) {
 }
 
 // An agent that goes to work again before its answer counts is waited for.
-func TestWorkBeforeTheAnswerCounts(t *testing.T) {
+func TestWorkResumedBeforeSettle(t *testing.T) {
 	t.Parallel()
 	b := fakeCLI(t, Claude, claudeGood+workAgain, "while [ ! -e go ]; do sleep 0.02; done; cat rest")
 	b.Settle = time.Millisecond // the stream comes in one piece
@@ -91,7 +91,7 @@ func TestWorkBeforeTheAnswerCounts(t *testing.T) {
 }
 
 // What ends an agent that has answered leaves its answer as it is.
-func TestEndedAfterTheAnswer(t *testing.T) {
+func TestStopAfterAnswer(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancelCause(t.Context())
 	b := fakeCLI(t, Claude, claudeGood, "exec sleep 1000")
@@ -108,7 +108,7 @@ func TestEndedAfterTheAnswer(t *testing.T) {
 }
 
 // Whatever ends the process, the view says that it is killed, and why.
-func TestKilledWithTheReason(t *testing.T) {
+func TestLiveViewShowsEndReason(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
 		"echo hello":                        "clean exit",
@@ -117,7 +117,7 @@ func TestKilledWithTheReason(t *testing.T) {
 		"echo x; exec sleep 1000":           "timeout: printed nothing for 200ms",
 		"while :; do echo; sleep 0.02;done": "timeout: ran longer than 400ms",
 	} {
-		b := newBench(t, script)
+		b := newFixture(t, script)
 		switch {
 		case strings.Contains(want, "printed nothing"):
 			b.Silence = 200 * time.Millisecond
@@ -132,7 +132,7 @@ func TestKilledWithTheReason(t *testing.T) {
 }
 
 // A program that stays on after it has reported a limit was not killed: the limit counts.
-func TestALimitOfAProgramThatStaysOn(t *testing.T) {
+func TestLimitOfLingeringProgram(t *testing.T) {
 	t.Parallel()
 	failed := `{"type":"result","subtype":"success","is_error":true,"result":"You’ve hit your usage limit. Try again in 2 hours."}` + "\n"
 	b := fakeCLI(t, Claude, failed, "while [ ! -e go ]; do sleep 0.02; done")

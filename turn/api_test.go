@@ -22,7 +22,7 @@ const (
 {"kind":"tool_use","tool":"list","tool_id":"c1"}
 {"kind":"tool_result","tool_id":"c1"}
 {"kind":"text_delta","text":"\n\nAnd look."}
-{"kind":"done","cut":"the model was asked 25 times without coming to an end"}
+{"kind":"done","cut":"no final answer after 25 requests to the model"}
 `
 	apiRefused = `{"kind":"error","text":"credential refused: 401: invalid x-api-key"}
 {"kind":"done","failed":true,"text":"401: invalid x-api-key"}
@@ -31,7 +31,7 @@ const (
 
 func TestAPI(t *testing.T) {
 	run := func(stream string, code int) Result {
-		b := newBench(t, fmt.Sprintf("cat <<'END'\n%sEND\nexit %d\n", stream, code))
+		b := newFixture(t, fmt.Sprintf("cat <<'END'\n%sEND\nexit %d\n", stream, code))
 		b.Runner = API
 		b.Extra = []string{"--allowedTools", "Bash"} // for others: what a turn may do is a matter of its tools
 		return b.run()
@@ -41,8 +41,8 @@ func TestAPI(t *testing.T) {
 	if res.Session != "" || res.Credential != nil {
 		t.Errorf("%+v", res)
 	}
-	run(apiCut, 0).check(t, Partial, ExitClean, "I will look.\n\nAnd look.", "25 times")
-	run(strings.Replace(apiCut, "text_delta", "thinking", -1), 0).check(t, Failed, ExitClean, "", "25 times")
+	run(apiCut, 0).check(t, Partial, ExitClean, "I will look.\n\nAnd look.", "25 requests")
+	run(strings.Replace(apiCut, "text_delta", "thinking", -1), 0).check(t, Failed, ExitClean, "", "25 requests")
 
 	res = run(apiRefused, 1)
 	if c, ok := state.CredentialFailure(res.Credential); !ok || c.Name != "agent:api" || res.Status != Failed {

@@ -30,8 +30,8 @@ type File struct {
 	Body io.Reader
 }
 
-// Boxes is the initial content of an attempt's context and output folders.
-type Boxes struct {
+// FolderContents is the initial content of an attempt's context and output folders.
+type FolderContents struct {
 	Context []File
 	Earlier string // output folder to copy to EarlierName in the context folder; "" copies none
 	Carry   string // output folder to copy to the new output folder; "" leaves it empty
@@ -44,9 +44,9 @@ const LeftOutName = "left-out.txt"
 // left.
 const EarlierName = "earlier-output"
 
-// Prepare is Boxes.Prepare for an attempt that is not a retry.
+// Prepare is FolderContents.Prepare for an attempt that is not a retry.
 func Prepare(dir string, context []File, carry string) error {
-	return Boxes{Context: context, Carry: carry}.Prepare(dir)
+	return FolderContents{Context: context, Carry: carry}.Prepare(dir)
 }
 
 // Prepare makes the folder of an attempt (0700, output files 0600). context/ holds the files of
@@ -56,7 +56,7 @@ func Prepare(dir string, context []File, carry string) error {
 //
 // Prepare never reuses a folder in which an agent was started: it returns an error, ErrHeld if
 // the agent still lives. It replaces a folder that was only prepared.
-func (b Boxes) Prepare(dir string) error {
+func (b FolderContents) Prepare(dir string) error {
 	held, _, err := Probe(dir)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (b Boxes) Prepare(dir string) error {
 		return fmt.Errorf("prepare %s: %w", dir, ErrHeld)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, aliveName)); err == nil {
-		return fmt.Errorf("prepare %s: the attempt was started already", dir)
+		return fmt.Errorf("prepare %s: an agent has already been started", dir)
 	}
 	if err := osfile.RemoveAll(dir); err != nil {
 		return fmt.Errorf("prepare attempt: %w", err)
@@ -88,14 +88,14 @@ func (b Boxes) Prepare(dir string) error {
 }
 
 // fillContext writes the context folder and makes it read-only.
-func (b Boxes) fillContext(dir string, leftOut []string) error {
+func (b FolderContents) fillContext(dir string, leftOut []string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	for _, f := range b.Context {
-		if err := writeInto(root, f.Name, f.Body, 0o400); err != nil {
+		if err := writeFileIn(root, f.Name, f.Body, 0o400); err != nil {
 			return err
 		}
 	}
@@ -107,8 +107,8 @@ func (b Boxes) fillContext(dir string, leftOut []string) error {
 		leftOut = append(leftOut, more...)
 	}
 	if len(leftOut) > 0 {
-		text := "Not copied from the earlier output box:\n" + strings.Join(leftOut, "\n") + "\n"
-		if err := writeInto(root, LeftOutName, strings.NewReader(text), 0o400); err != nil {
+		text := "Not copied from the earlier output folder:\n" + strings.Join(leftOut, "\n") + "\n"
+		if err := writeFileIn(root, LeftOutName, strings.NewReader(text), 0o400); err != nil {
 			return err
 		}
 	}
@@ -124,8 +124,8 @@ func (b Boxes) fillContext(dir string, leftOut []string) error {
 	})
 }
 
-// writeInto creates a file below root.
-func writeInto(root *os.Root, name string, from io.Reader, mode fs.FileMode) error {
+// writeFileIn creates a file below root.
+func writeFileIn(root *os.Root, name string, from io.Reader, mode fs.FileMode) error {
 	if dir := path.Dir(name); dir != "." {
 		if err := root.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -142,12 +142,12 @@ func writeInto(root *os.Root, name string, from io.Reader, mode fs.FileMode) err
 // copyRoom is the number of bytes that may still be copied.
 type copyRoom int64
 
-func roomForCopies() copyRoom { return maxCopied }
+func newCopyRoom() copyRoom { return maxCopied }
 
-// take reserves room for a file of this size. It returns an error if the file does not fit.
-func (c *copyRoom) take(size int64) error {
+// reserve reserves room for a file of this size. It returns an error if the file does not fit.
+func (c *copyRoom) reserve(size int64) error {
 	if size > int64(*c) {
-		return fmt.Errorf("it has %d bytes, and %d MiB are copied in all", size, maxCopied>>20)
+		return fmt.Errorf("%d bytes exceed the total limit of %d MiB", size, maxCopied>>20)
 	}
 	*c -= copyRoom(size)
 	return nil
@@ -156,7 +156,7 @@ func (c *copyRoom) take(size int64) error {
 // copyOutput copies the regular files of an output folder into the folder name below to. It
 // returns the skipped files and the reasons.
 func copyOutput(from, to, name string, mode fs.FileMode) (leftOut []string, err error) {
-	names, leftOut, err := listOutputBox(from)
+	names, leftOut, err := listOutputFolder(from)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -168,16 +168,16 @@ func copyOutput(from, to, name string, mode fs.FileMode) (leftOut []string, err 
 		return nil, err
 	}
 	defer root.Close()
-	left := roomForCopies()
+	left := newCopyRoom()
 	for _, n := range names {
 		f, err := openOutputFile(from, n)
 		if err != nil { // its mode forbids it, or it changed since it was listed
-			leftOut = append(leftOut, fmt.Sprintf("output: %q cannot be opened", n))
+			leftOut = append(leftOut, fmt.Sprintf("output: cannot open %q", n))
 			continue
 		}
 		info, err := f.Stat()
 		if err == nil {
-			err = left.take(info.Size())
+			err = left.reserve(info.Size())
 		}
 		if err != nil {
 			leftOut = append(leftOut, fmt.Sprintf("output: %q: %v", n, err))
@@ -185,7 +185,7 @@ func copyOutput(from, to, name string, mode fs.FileMode) (leftOut []string, err 
 			continue
 		}
 		// A writer that survived its attempt may still append.
-		err = writeInto(root, path.Join(name, n), io.LimitReader(f, info.Size()), mode)
+		err = writeFileIn(root, path.Join(name, n), io.LimitReader(f, info.Size()), mode)
 		f.Close()
 		if err != nil {
 			return nil, err
@@ -205,18 +205,18 @@ func EarlierOutput(dir string) string {
 	if err != nil {
 		return ""
 	}
-	newest, box := uint64(0), ""
+	newest, output := uint64(0), ""
 	for _, e := range entries {
 		epoch, err := strconv.ParseUint(e.Name(), 10, 64)
 		if err != nil || epoch >= own || epoch <= newest {
 			continue
 		}
-		b := filepath.Join(filepath.Dir(dir), e.Name(), outputName)
-		if names, _, err := listOutputBox(b); err == nil && len(names) > 0 {
-			newest, box = epoch, b
+		folder := filepath.Join(filepath.Dir(dir), e.Name(), outputName)
+		if names, _, err := listOutputFolder(folder); err == nil && len(names) > 0 {
+			newest, output = epoch, folder
 		}
 	}
-	return box
+	return output
 }
 
 // maxKeptPrompt is the largest prompt, in bytes, that stays after the attempt. A larger one is
@@ -233,12 +233,12 @@ func ClearContext(dir string, keep ...string) {
 	if info, err := os.Lstat(prompt); err == nil && info.Size() > maxKeptPrompt {
 		_ = os.Remove(prompt)
 	}
-	box := filepath.Join(dir, contextName)
-	if info, err := os.Lstat(box); err != nil || !info.IsDir() {
+	context := filepath.Join(dir, contextName)
+	if info, err := os.Lstat(context); err != nil || !info.IsDir() {
 		return // it was never made, or the agent has replaced it
 	}
-	osfile.MakeWritable(box)
-	root, err := openOutputBox(box)
+	osfile.MakeWritable(context)
+	root, err := openOutputFolder(context)
 	if err != nil {
 		return
 	}
@@ -267,11 +267,11 @@ const maxEvidence = 1 << 20
 func DropEarlier(dir string, own []string) {
 	newest := dir
 	if len(own) == 0 {
-		box := EarlierOutput(dir)
-		if box == "" {
+		output := EarlierOutput(dir)
+		if output == "" {
 			return
 		}
-		newest = filepath.Dir(box)
+		newest = filepath.Dir(output)
 	}
 	last, err := strconv.ParseUint(filepath.Base(newest), 10, 64)
 	if err != nil {
@@ -283,16 +283,16 @@ func DropEarlier(dir string, own []string) {
 	}
 	for _, e := range entries {
 		epoch, err := strconv.ParseUint(e.Name(), 10, 64)
-		box := filepath.Join(filepath.Dir(dir), e.Name(), outputName)
-		if err == nil && epoch < last && boxSize(box) > maxEvidence {
-			_ = osfile.RemoveAll(box)
+		output := filepath.Join(filepath.Dir(dir), e.Name(), outputName)
+		if err == nil && epoch < last && outputSize(output) > maxEvidence {
+			_ = osfile.RemoveAll(output)
 		}
 	}
 }
 
-// boxSize returns the total size, in bytes, of the files that can be listed in an output folder.
-func boxSize(box string) (n int64) {
-	root, err := openOutputBox(box)
+// outputSize returns the total size, in bytes, of the files that can be listed in an output folder.
+func outputSize(output string) (n int64) {
+	root, err := openOutputFolder(output)
 	if err != nil {
 		return 0
 	}

@@ -10,14 +10,14 @@ import (
 )
 
 func TestPrepare(t *testing.T) {
-	before := filepath.Join(removable(t), "output")
+	before := filepath.Join(removableDir(t), "output")
 	if err := os.MkdirAll(filepath.Join(before, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(before, "sub", "draft.txt"), []byte("half"), 0o644)
 	os.Symlink("/etc/passwd", filepath.Join(before, "link"))
 
-	dir := filepath.Join(removable(t), "turns", "t1", "2")
+	dir := filepath.Join(removableDir(t), "turns", "t1", "2")
 	err := Prepare(dir, []File{
 		{"message.txt", strings.NewReader("hello")},
 		{"attachments/1.pdf", strings.NewReader("%PDF")},
@@ -47,7 +47,7 @@ func TestPrepare(t *testing.T) {
 	})
 
 	// Prepared and never started, because a crash came between: it is made again.
-	if err := Prepare(dir, nil, filepath.Join(removable(t), "gone")); err != nil {
+	if err := Prepare(dir, nil, filepath.Join(removableDir(t), "gone")); err != nil {
 		t.Fatal(err)
 	}
 	if names, _, _ := ListOutput(dir); len(names) != 0 {
@@ -57,14 +57,14 @@ func TestPrepare(t *testing.T) {
 
 func TestPrepareRefusesNames(t *testing.T) {
 	for _, name := range []string{"../out", "/etc/x", "a/../../b", ""} {
-		if err := Prepare(filepath.Join(removable(t), "t"), []File{{name, strings.NewReader("")}}, ""); err == nil {
+		if err := Prepare(filepath.Join(removableDir(t), "t"), []File{{name, strings.NewReader("")}}, ""); err == nil {
 			t.Errorf("%q was taken", name)
 		}
 	}
 }
 
 func TestOutputIsBounded(t *testing.T) {
-	dir := filepath.Join(removable(t), "t")
+	dir := filepath.Join(removableDir(t), "t")
 	if err := Prepare(dir, nil, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -80,9 +80,9 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
-// Of a box that was made to be endless only so much is looked at.
-func TestAHostileOutputBoxIsBounded(t *testing.T) {
-	dir := filepath.Join(removable(t), "1")
+// Of a sandbox that was made to be endless only so much is looked at.
+func TestHugeOutputFolderIsBounded(t *testing.T) {
+	dir := filepath.Join(removableDir(t), "1")
 	if err := Prepare(dir, nil, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -104,12 +104,12 @@ func TestAHostileOutputBoxIsBounded(t *testing.T) {
 func TestEarlierOutput(t *testing.T) {
 	turns := t.TempDir()
 	for epoch, file := range map[string]string{"2": "two", "9": "nine", "10": "", "12": "own", "14": "later"} {
-		box := filepath.Join(turns, epoch, "output")
-		if err := os.MkdirAll(box, 0o700); err != nil {
+		output := filepath.Join(turns, epoch, "output")
+		if err := os.MkdirAll(output, 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if file != "" {
-			os.WriteFile(filepath.Join(box, file), nil, 0o600)
+			os.WriteFile(filepath.Join(output, file), nil, 0o600)
 		}
 	}
 	os.Mkdir(filepath.Join(turns, "x"), 0o700)

@@ -56,9 +56,9 @@ func TestResumedBill(t *testing.T) {
 	}
 }
 
-// TestReplayBillOfATornLog: a power loss may take the first line of events.jsonl and
+// TestReplayBillTornLog: a power loss may take the first line of events.jsonl and
 // leave later ones.
-func TestReplayBillOfATornLog(t *testing.T) {
+func TestReplayBillTornLog(t *testing.T) {
 	done := `{"kind":"done","usage":{"input":7,"output":5}}` + "\n"
 	for runner, want := range map[string]Bill{
 		API:    {Settled: true, Usage: Usage{Input: 7, Output: 5}},

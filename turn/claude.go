@@ -18,7 +18,7 @@ func claudeAgent() agent {
 	return agent{
 		argv: func(command []string, a Attempt) []string {
 			argv := append(command[:len(command):len(command)], "-p", "--output-format", "stream-json", "--verbose")
-			argv = append(argv, a.offered...)
+			argv = append(argv, a.toolArgs...)
 			if a.Session != "" {
 				argv = append(argv, "--resume", a.Session)
 			}
@@ -39,7 +39,7 @@ func (s ToolServer) claudeArguments() []string {
 	config := map[string]any{"mcpServers": map[string]any{s.Name: map[string]any{
 		"type": "stdio", "command": s.Command, "args": s.Args, "alwaysLoad": true,
 	}}}
-	args := []string{"--mcp-config=" + quoted(config), "--allowedTools=mcp__" + s.Name}
+	args := []string{"--mcp-config=" + toJSON(config), "--allowedTools=mcp__" + s.Name}
 	if s.approves {
 		args = append(args, "--permission-prompt-tool=mcp__"+s.Name+"__"+ApproveTool)
 	}
@@ -126,10 +126,10 @@ func claudeParser() parser {
 	return func(line []byte) []Event {
 		var l claudeLine
 		if json.Unmarshal(line, &l) != nil {
-			return unknown(line)
+			return unknownEvent(line)
 		}
 		if l.Type != "result" {
-			total = total && !totalsSession(l.Version)
+			total = total && !costIsSessionTotal(l.Version)
 			model = cmp.Or(l.Model, model)
 			if l.Parent == "" && l.Message.Usage.all() > 0 {
 				context = l.Message.Usage.all()
@@ -155,8 +155,8 @@ func claudeParser() parser {
 	}
 }
 
-// totalsSession reports whether total_cost_usd of this version counts the whole session.
-func totalsSession(version string) bool {
+// costIsSessionTotal reports whether total_cost_usd of this version counts the whole session.
+func costIsSessionTotal(version string) bool {
 	v := make([]int, 3)
 	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
 	return n == len(v) && slices.Compare(v, []int{2, 1, 277}) >= 0
@@ -169,7 +169,7 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 			events := []Event{{Kind: SessionStart, Session: l.Session, Model: l.Model}}
 			for _, s := range l.Servers {
 				if s.Name == ToolServerName && s.Status == "failed" {
-					events = append(events, Event{Kind: Error, Text: "our tools are missing: the server " + ToolServerName + " did not start"})
+					events = append(events, Event{Kind: Error, Text: "the MCP server " + ToolServerName + " did not start: its tools are missing"})
 				}
 			}
 			return events
@@ -177,12 +177,12 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 		if l.Subtype == "api_retry" {
 			return []Event{{Kind: Error, Text: "retrying: " + errorText(l.Error)}}
 		}
-		return unknown(line)
+		return unknownEvent(line)
 	case "assistant":
 		if reason := errorText(l.Error); reason != "" || l.Message.Model == "<synthetic>" && l.Parent == "" {
 			// An error message of the CLI in the form of a model's text. The result that follows
 			// repeats it.
-			return []Event{l.limited(Event{Kind: Error, Text: cmp.Or(reason, l.text())})}
+			return []Event{l.markLimited(Event{Kind: Error, Text: cmp.Or(reason, l.text())})}
 		}
 		return claudeBlocks(line, l)
 	case "rate_limit_event":
@@ -197,14 +197,14 @@ func claudeEvents(line []byte, l claudeLine) []Event {
 	case "user":
 		return claudeBlocks(line, l)
 	}
-	return unknown(line)
+	return unknownEvent(line)
 }
 
 // claudeBlocks returns an event for each known block of a message.
 func claudeBlocks(line []byte, l claudeLine) []Event {
 	var blocks []claudeBlock
 	if json.Unmarshal(l.Message.Content, &blocks) != nil {
-		return unknown(line)
+		return unknownEvent(line)
 	}
 	var events []Event
 	for _, b := range blocks {
@@ -220,7 +220,7 @@ func claudeBlocks(line []byte, l claudeLine) []Event {
 		}
 	}
 	if len(events) == 0 {
-		return unknown(line)
+		return unknownEvent(line)
 	}
 	return events
 }
@@ -243,13 +243,13 @@ func claudeResult(l claudeLine, spent float64) Event {
 		e.Text = l.Subtype
 	}
 	if e.Failed {
-		return l.limited(e)
+		return l.markLimited(e)
 	}
 	return e
 }
 
-// limited marks the event of a transient API error.
-func (l claudeLine) limited(e Event) Event {
+// markLimited marks the event of a transient API error.
+func (l claudeLine) markLimited(e Event) Event {
 	e.Limited = l.APIStatus == http.StatusTooManyRequests
 	e.Overload = l.APIStatus >= http.StatusInternalServerError
 	return e

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// What has another copy leaves the context box, in whatever folder it lies; what the
+// What has another copy leaves the context folder, in whatever folder it lies; what the
 // agent put in its place is not followed.
 func TestClearContext(t *testing.T) {
-	dir := filepath.Join(removable(t), "t1", "1")
+	dir := filepath.Join(removableDir(t), "t1", "1")
 	err := Prepare(dir, []File{
 		{"system.md", strings.NewReader("you are")}, {"message.eml", strings.NewReader("From: x")},
 		{"attachments/1.pdf", strings.NewReader("%PDF")}, {"earlier/1/text.txt", strings.NewReader("before")},
@@ -30,11 +30,11 @@ func TestClearContext(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 
-	elsewhere := removable(t)
+	elsewhere := removableDir(t)
 	if err := os.WriteFile(filepath.Join(elsewhere, "mine"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	other := filepath.Join(removable(t), "t1", "1")
+	other := filepath.Join(removableDir(t), "t1", "1")
 	if err := os.MkdirAll(other, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -48,13 +48,13 @@ func TestClearContext(t *testing.T) {
 	}
 }
 
-// Of the attempts of a turn the newest output box with files stays, and those that are
+// Of the attempts of a turn the newest output folder with files stays, and those that are
 // small. So the next attempt begins with what it would have begun with.
 func TestDropEarlier(t *testing.T) {
 	large := strings.Repeat("x", maxEvidence+1)
 	for name, c := range map[string]struct {
 		left []string // by the attempts 1, 2, …; the last is the one that has ended
-		want []int    // the attempts whose boxes stay
+		want []int    // the attempts whose output folders stay
 	}{
 		"the last has files":      {[]string{large, large, "new"}, []int{3}},
 		"the last has none":       {[]string{large, large, ""}, []int{2, 3}},
@@ -63,7 +63,7 @@ func TestDropEarlier(t *testing.T) {
 		"the first is the last":   {[]string{large}, []int{1}},
 		"a later attempt is kept": {[]string{large, "new", large}, []int{2, 3}},
 	} {
-		turnDir := filepath.Join(removable(t), "t1")
+		turnDir := filepath.Join(removableDir(t), "t1")
 		for i, text := range c.left {
 			dir := filepath.Join(turnDir, string(rune('1'+i)))
 			if err := Prepare(dir, nil, ""); err != nil {
@@ -94,7 +94,7 @@ func TestDropEarlier(t *testing.T) {
 			}
 		}
 		if !slices.Equal(stay, c.want) {
-			t.Errorf("%s: the boxes of %v stay, want %v", name, stay, c.want)
+			t.Errorf("%s: the output folders of %v stay, want %v", name, stay, c.want)
 		}
 		if after := EarlierOutput(next); after != before {
 			t.Errorf("%s: the next attempt begins with %q, want %q", name, after, before)

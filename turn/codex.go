@@ -18,8 +18,8 @@ func codexAgent() agent {
 	return agent{
 		argv: func(command []string, a Attempt) []string {
 			argv := append(command[:len(command):len(command)], "exec", "--json", "--skip-git-repo-check")
-			argv = append(argv, a.offered...)
-			argv = append(argv, onlyLastModel(a.Extra)...)
+			argv = append(argv, a.toolArgs...)
+			argv = append(argv, keepLastModel(a.Extra)...)
 			if a.Session != "" {
 				argv = append(argv, "resume", a.Session)
 			}
@@ -44,17 +44,17 @@ const codexToolTimeout = 150
 func (s ToolServer) codexArguments() []string {
 	at := "mcp_servers." + s.Name + "."
 	return []string{
-		"-c", at + "command=" + quoted(s.Command),
-		"-c", at + "args=" + quoted(s.Args),
-		"-c", at + "env_vars=" + quoted(s.variables()),
+		"-c", at + "command=" + toJSON(s.Command),
+		"-c", at + "args=" + toJSON(s.Args),
+		"-c", at + "env_vars=" + toJSON(s.variables()),
 		"-c", at + `default_tools_approval_mode="approve"`,
 		"-c", at + "tool_timeout_sec=" + strconv.Itoa(codexToolTimeout),
 	}
 }
 
-// onlyLastModel removes all but the last model from args, because exec fails with two. One more
+// keepLastModel removes all but the last model from args, because exec fails with two. One more
 // model may precede exec, with lower precedence.
-func onlyLastModel(args []string) []string {
+func keepLastModel(args []string) []string {
 	kept := slices.Clone(args)
 	named := false
 	for i := len(kept) - 1; i >= 0; i-- {
@@ -106,7 +106,7 @@ func codexParser() parser {
 	return func(line []byte) []Event {
 		var l codexLine
 		if json.Unmarshal(line, &l) != nil {
-			return unknown(line)
+			return unknownEvent(line)
 		}
 		switch l.Type {
 		case "thread.started":
@@ -116,7 +116,7 @@ func codexParser() parser {
 		case "item.started", "item.completed":
 			e := codexItem(l)
 			if e.Kind == Unknown {
-				return unknown(line)
+				return unknownEvent(line)
 			}
 			if e.Kind == TextDelta {
 				last = e.Text
@@ -135,7 +135,7 @@ func codexParser() parser {
 		case "error":
 			return []Event{{Kind: Error, Text: l.Message}}
 		}
-		return unknown(line)
+		return unknownEvent(line)
 	}
 }
 

@@ -38,7 +38,7 @@ const (
 var ErrStopped = errors.New("stopped")
 
 // ErrHeld is returned by Prepare and Run if an agent of this attempt still lives.
-var ErrHeld = errors.New("an agent of this attempt still lives")
+var ErrHeld = errors.New("an agent of this attempt is still running")
 
 // Config describes how to run the agent. It is the same for every attempt.
 type Config struct {
@@ -121,9 +121,9 @@ func (c *Config) Cheaper() bool {
 	return len(c.Low.Command) > 0 && !slices.Equal(c.Low.Command, c.Command) || len(c.Low.Options) > 0 || c.Low.Model != "" || model != "" && model != modelIn(c.Command)
 }
 
-// Lowered returns the Config and the Attempt for short money: with another command, more
+// WithLow returns the Config and the Attempt for short money: with another command, more
 // arguments and further options.
-func (c *Config) Lowered(a Attempt) (*Config, Attempt) {
+func (c *Config) WithLow(a Attempt) (*Config, Attempt) {
 	low := *c
 	if len(c.Low.Command) > 0 {
 		low.Command = c.Low.Command
@@ -152,9 +152,9 @@ const LowFlag = "--low"
 // ModelFlag sets the model of our own loop.
 const ModelFlag = "--model"
 
-// ForcedLow returns a Config that makes our own loop use the cheaper model even if money is not
+// WithLowFlag returns a Config that makes our own loop use the cheaper model even if money is not
 // short. For any other runner it returns c.
-func (c *Config) ForcedLow() *Config {
+func (c *Config) WithLowFlag() *Config {
 	if c.Runner != API {
 		return c
 	}
@@ -187,7 +187,7 @@ type Attempt struct {
 	Write   []string          // further writable paths there
 	Grants  ACPGrants         // the rights of an ACP agent
 
-	offered []string // arguments that name the server of our tools
+	toolArgs []string // arguments that name the server of our tools
 
 	// MayBeSilent means that an agent that ends well without an answer has succeeded.
 	MayBeSilent bool
@@ -256,9 +256,9 @@ func (c Config) toolServer(env map[string]string) ToolServer {
 // values: the program has them in its own environment.
 func (s ToolServer) variables() []string { return slices.Sorted(maps.Keys(s.Env)) }
 
-// offer makes the agent's program start the server. It returns further arguments for the program,
-// and may change its environment and its sandbox.
-func (s ToolServer) offer(runner string, a *Attempt, env map[string]string) (args []string, err error) {
+// configure makes the agent's program start the server. It returns further arguments for the
+// program, and may change its environment and its sandbox.
+func (s ToolServer) configure(runner string, a *Attempt, env map[string]string) (args []string, err error) {
 	switch runner {
 	case Claude:
 		return s.claudeArguments(), nil
@@ -284,8 +284,8 @@ func toolName(name string) string {
 	return name
 }
 
-// quoted returns a value as JSON. For texts and lists of texts, this JSON is also TOML.
-func quoted(value any) string {
+// toJSON returns a value as JSON. For texts and lists of texts, this JSON is also TOML.
+func toJSON(value any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

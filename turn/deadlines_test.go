@@ -31,7 +31,7 @@ func TestSilenceWaitsForTools(t *testing.T) {
 	lines := strings.SplitAfter(claudeGood, "\n")
 	use, result, rest := strings.Join(lines[:5], ""), lines[6], lines[7]+lines[8]
 	run := func(limit time.Duration, script string) Result {
-		b := newBench(t, script)
+		b := newFixture(t, script)
 		for name, text := range map[string]string{"use": use, "result": result, "rest": rest} {
 			writeConfig(t, filepath.Join(b.Workdir, name), text)
 		}
@@ -40,16 +40,16 @@ func TestSilenceWaitsForTools(t *testing.T) {
 	}
 	res, _ := withTime(func(limit time.Duration) Result {
 		return run(limit, fmt.Sprintf("cat use; sleep %.3f; cat result rest", 1.5*limit.Seconds()))
-	}, succeeded)
+	}, isSuccess)
 	res.check(t, Success, ExitClean, "One file.", "")
 
-	res, limit := withTime(func(limit time.Duration) Result { return run(limit, `cat use result; exec sleep 1000`) }, printed)
+	res, limit := withTime(func(limit time.Duration) Result { return run(limit, `cat use result; exec sleep 1000`) }, hasPrinted)
 	res.check(t, TimedOut, ExitError, "I look.", fmt.Sprintf("printed nothing for %v", limit))
 }
 
 // An agent whose login is refused, and which tries again until the deadline, is a
 // credential failure too.
-func TestRefusedUntilTheDeadline(t *testing.T) {
+func TestLoginRefusedUntilDeadline(t *testing.T) {
 	res, _ := withTime(func(limit time.Duration) Result {
 		b := fakeCLI(t, Codex, `{"type":"error","message":"Reconnecting... (unexpected status 401 Unauthorized)"}`+"\n", "exec sleep 1000")
 		b.Timeout = limit
@@ -63,30 +63,30 @@ func TestRefusedUntilTheDeadline(t *testing.T) {
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	res, limit := withTime(func(limit time.Duration) Result {
-		b := newBench(t, `echo half; while :; do sleep 0.01; echo . >&2; done`)
+		b := newFixture(t, `echo half; while :; do sleep 0.01; echo . >&2; done`)
 		b.Timeout = limit
 		return b.run()
-	}, printed)
+	}, hasPrinted)
 	res.check(t, TimedOut, ExitError, "half", fmt.Sprintf("ran longer than %v", limit))
 
 	res, limit = withTime(func(limit time.Duration) Result {
-		b := newBench(t, `echo half; exec sleep 1000`)
+		b := newFixture(t, `echo half; exec sleep 1000`)
 		b.Silence = limit
 		return b.run()
-	}, printed)
+	}, hasPrinted)
 	res.check(t, TimedOut, ExitError, "half", fmt.Sprintf("printed nothing for %v", limit))
 
 	// An agent that prints to stderr is not silent.
 	res, _ = withTime(func(limit time.Duration) Result {
-		b := newBench(t, fmt.Sprintf("for i in 1 2 3 4 5 6 7 8 9 10; do sleep %.3f; echo . >&2; done; echo whole", limit.Seconds()/8))
+		b := newFixture(t, fmt.Sprintf("for i in 1 2 3 4 5 6 7 8 9 10; do sleep %.3f; echo . >&2; done; echo whole", limit.Seconds()/8))
 		b.Silence = limit
 		return b.run()
-	}, printed)
+	}, hasPrinted)
 	res.check(t, Success, ExitClean, "whole", "")
 }
 
-// TestTheEarlierDeadline checks which deadline counts where an agent has two.
-func TestTheEarlierDeadline(t *testing.T) {
+// TestEarlierDeadlineCounts checks which deadline counts where an agent has two.
+func TestEarlierDeadlineCounts(t *testing.T) {
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	c := Config{Timeout: 10 * time.Minute, Silence: 2 * time.Minute, Linger: 5 * time.Minute}.withDefaults()
 	for _, test := range []struct {
@@ -101,12 +101,12 @@ func TestTheEarlierDeadline(t *testing.T) {
 		{"both at once", 8 * time.Minute, false, false, 10 * time.Minute, "ran longer than 10m0s"},
 		{"the end comes first", 9 * time.Minute, false, false, 10 * time.Minute, "ran longer than 10m0s"},
 		{"a tool may be silent", time.Minute, false, true, 10 * time.Minute, "ran longer than 10m0s"},
-		{"lingering ends first", time.Minute, true, false, 6 * time.Minute, "lingered after it was done"},
-		{"the end comes before that of lingering", 6 * time.Minute, true, false, 10 * time.Minute, "lingered after it was done"},
+		{"lingering ends first", time.Minute, true, false, 6 * time.Minute, "lingered after its answer"},
+		{"the end comes before that of lingering", 6 * time.Minute, true, false, 10 * time.Minute, "lingered after its answer"},
 	} {
 		d := newDeadlines(c, begin)
 		d.lastOutput, d.doneAt = begin.Add(test.at), begin.Add(test.at)
-		at, why := d.atWork(test.tool)
+		at, why := d.whileWorking(test.tool)
 		if test.done {
 			at, why = d.afterDone()
 		}

@@ -134,10 +134,10 @@ var unauthorized = lazy.NewRegexp(`(?i)` +
 	`|\bauthentication (has )?(failed|required|error|expired)\b` +
 	`|\b(log|sign) ?in again\b|\b(login|log-in|sign-in) (is )?required\b|\b(must|need to|please|have to) (first )?(log|sign) ?in\b`)
 
-// loginOfRunner returns the line by which a failed agent reports a refused login in the words of
+// matchRunnerLogin returns the line by which a failed agent reports a refused login in the words of
 // its runner, or "". The words count in every line of reported, which is the agent's error events
 // and stderr. An exit code of the runner counts, too.
-func (s *supervisor) loginOfRunner(res *Result, reported string) string {
+func (s *supervisor) matchRunnerLogin(res *Result, reported string) string {
 	kind := s.output.agent
 	if line := firstMatch(reported, kind.loginRefused); line != "" {
 		return line
@@ -148,10 +148,10 @@ func (s *supervisor) loginOfRunner(res *Result, reported string) string {
 	return ""
 }
 
-// loginOfAny is loginOfRunner for the words of any program. They count only where the agent
+// matchAnyLogin is matchRunnerLogin for the words of any program. They count only where the agent
 // explains its failure: in the reason and, for a program without a stream, in its last line. An
 // earlier page that answered 401 does not count.
-func (s *supervisor) loginOfAny(res *Result) string {
+func (s *supervisor) matchAnyLogin(res *Result) string {
 	kind := s.output.agent
 	if !kind.anyLogin {
 		return ""

@@ -73,13 +73,13 @@ func (s Step) Name() string {
 // Feed writes the steps of one attempt. The feed only informs observers: steps that cannot be
 // written are dropped.
 type Feed struct {
-	path  string
-	file  *os.File // nil before the first step, or if it cannot be created
-	room  int
-	n     int
-	last  EventKind // kind of the previous event
-	shown Live      // the lifecycle and state that the feed shows
-	over  bool
+	path     string
+	file     *os.File // nil before the first step, or if it cannot be created
+	room     int
+	n        int
+	last     EventKind // kind of the previous event
+	lastLive Live      // the lifecycle and state that the feed shows
+	closed   bool
 }
 
 // NewFeed returns the feed of the attempt in dir. The first step creates its file.
@@ -89,7 +89,7 @@ func NewFeed(dir string) *Feed {
 
 // Watch writes the steps of p. It is a watch function for Answer.
 func (f *Feed) Watch(p Progress) {
-	if f.over {
+	if f.closed {
 		return
 	}
 	for _, s := range f.steps(p) {
@@ -124,17 +124,17 @@ func (f *Feed) steps(p Progress) (steps []Step) {
 	if s.Kind != "" && !(same && (e.Kind == Thinking || e.Kind == TextDelta)) {
 		steps = append(steps, s)
 	}
-	if p.Live.Lifecycle != f.shown.Lifecycle || p.Live.State != f.shown.State {
+	if p.Live.Lifecycle != f.lastLive.Lifecycle || p.Live.State != f.lastLive.State {
 		steps = append(steps, Step{Kind: StepState, Reason: p.Live.Reason, Tool: shortName(p.Live.Tool)})
 	}
-	f.shown = p.Live
+	f.lastLive = p.Live
 	return steps
 }
 
 // write writes one step. In a full feed it writes a StepDropped instead of the first step that
 // does not fit, and drops the others. The step that reports the agent's end always fits, once.
 func (f *Feed) write(s Step) {
-	s.Lifecycle, s.State, s.WaitingTools = f.shown.Lifecycle, f.shown.State, f.shown.WaitingTools
+	s.Lifecycle, s.State, s.WaitingTools = f.lastLive.Lifecycle, f.lastLive.State, f.lastLive.WaitingTools
 	if f.room <= 0 && (s.Kind != StepState || s.Lifecycle != LifecycleKilled) {
 		if f.room < 0 {
 			return
@@ -161,7 +161,7 @@ func (f *Feed) write(s Step) {
 }
 
 func (f *Feed) close() {
-	f.over = true
+	f.closed = true
 	if f.file != nil {
 		f.file.Close()
 	}

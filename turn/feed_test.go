@@ -45,7 +45,7 @@ func TestFeed(t *testing.T) {
 	} {
 		see(e)
 	}
-	a.exited("clean exit")
+	a.setExited("clean exit")
 	feed.Watch(Progress{Live: Live{Lifecycle: a.lifecycle, State: a.state, Reason: a.reason}})
 	see(Event{Kind: TextDelta, Text: "after the end"})
 	read()
@@ -90,9 +90,9 @@ func TestFeedIsBounded(t *testing.T) {
 	}
 }
 
-// TestFeedOfAnAgentThatIsEnded checks the bound while an agent that was told to end goes
+// TestFeedWhileAgentIsStopped checks the bound while an agent that was told to end goes
 // on printing.
-func TestFeedOfAnAgentThatIsEnded(t *testing.T) {
+func TestFeedWhileAgentIsStopped(t *testing.T) {
 	dir := t.TempDir()
 	feed := NewFeed(dir)
 	feed.room = 4 << 10
@@ -168,8 +168,8 @@ func TestStepsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestFeedOfAnother reads a feed that is torn, not a file, or not there.
-func TestFeedOfAnother(t *testing.T) {
+// TestReadDamagedFeed reads a feed that is torn, not a file, or not there.
+func TestReadDamagedFeed(t *testing.T) {
 	dir := t.TempDir()
 	r := FeedReader{Dir: dir}
 	if steps, err := r.Next(); len(steps) > 0 || err != nil {

@@ -47,11 +47,11 @@ func newBystander(t *testing.T, attr *unix.SysProcAttr) bystander {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	return bystander{recordOf(t, cmd.Process.Pid), file}
+	return bystander{trueRecord(t, cmd.Process.Pid), file}
 }
 
-// recordOf returns the true record of a process.
-func recordOf(t *testing.T, pid int) Process {
+// trueRecord returns the true record of a process.
+func trueRecord(t *testing.T, pid int) Process {
 	t.Helper()
 	p, err := lookUp(pid)
 	if err != nil {
@@ -93,7 +93,7 @@ var forgeries = map[string]struct {
 
 // An agent that writes wherever it can makes our watchdog end no process but its
 // own. It is ended or abandoned itself.
-func TestAForgedRecordEndsNobodyElse(t *testing.T) {
+func TestForgedRecordEndsOnlyOwnProcesses(t *testing.T) {
 	for _, program := range []string{"bash", "flock"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skip(err)
@@ -112,8 +112,8 @@ func TestAForgedRecordEndsNobodyElse(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b := orphan(t, fmt.Sprintf("exec bash /dev/stdin <<'END'\nforged='%s' file='%s' dir=\"${AGENTSTATELOOP_CONTEXT%%/*}\"\nexec 2>/dev/null\n%s\necho $$ >pid; echo up; exec sleep 1000\nEND\n", forged, v.file, how.script))
-				agent := agentOf(t, b)
+				b := startOrphan(t, fmt.Sprintf("exec bash /dev/stdin <<'END'\nforged='%s' file='%s' dir=\"${AGENTSTATELOOP_CONTEXT%%/*}\"\nexec 2>/dev/null\n%s\necho $$ >pid; echo up; exec sleep 1000\nEND\n", forged, v.file, how.script))
+				agent := agentPID(t, b)
 				grace := 10 * time.Second
 				if how.fate != ended {
 					grace = 100 * time.Millisecond // it is waited for twice
@@ -133,9 +133,9 @@ func TestAForgedRecordEndsNobodyElse(t *testing.T) {
 	}
 }
 
-// agentOf returns the pid that the agent's script has written down, and ends the
+// agentPID returns the pid that the agent's script has written down, and ends the
 // agent with the test.
-func agentOf(t *testing.T, b *bench) int {
+func agentPID(t *testing.T, b *fixture) int {
 	t.Helper()
 	var pid int
 	if _, err := fmt.Sscan(read(t, b.Workdir, "pid"), &pid); err != nil {
@@ -146,13 +146,13 @@ func agentOf(t *testing.T, b *bench) int {
 }
 
 // A record that names a process above ours, or our own group, is not believed.
-func TestAForgedRecordOfOurOwn(t *testing.T) {
+func TestForgedRecordOfOwnGroup(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]Process{
-		"pid 1":      recordOf(t, 1),
-		"our parent": recordOf(t, os.Getppid()),
-		"our group":  recordOf(t, os.Getpid()),
-		"our leader": {PID: unix.Getpgrp(), Start: recordOf(t, os.Getpid()).Start, Boot: recordOf(t, os.Getpid()).Boot},
+		"pid 1":      trueRecord(t, 1),
+		"our parent": trueRecord(t, os.Getppid()),
+		"our group":  trueRecord(t, os.Getpid()),
+		"our leader": {PID: unix.Getpgrp(), Start: trueRecord(t, os.Getpid()).Start, Boot: trueRecord(t, os.Getpid()).Boot},
 	} {
 		dir := t.TempDir()
 		alive, err := lockAlive(dir)
@@ -172,7 +172,7 @@ func TestAForgedRecordOfOurOwn(t *testing.T) {
 
 // The agent has one descriptor of ours besides its three streams. It is open for
 // reading only, and not of the file that holds the record.
-func TestWhatTheAgentInherits(t *testing.T) {
+func TestInheritedDescriptors(t *testing.T) {
 	t.Parallel()
 	const list = `for fd in /proc/$$/fd/*; do n=${fd##*/}; grep -q "flags:.*02......$" /proc/$$/fdinfo/$n || echo "$n $(readlink "$fd") $(grep flags /proc/$$/fdinfo/$n)"; done`
 	ours, err := exec.Command("sh", "-c", list).Output() // what this test was started with
@@ -180,7 +180,7 @@ func TestWhatTheAgentInherits(t *testing.T) {
 		t.Fatal(err)
 	}
 	var more []string
-	for line := range strings.Lines(newBench(t, list).run().Text) {
+	for line := range strings.Lines(newFixture(t, list).run().Text) {
 		number, _, _ := strings.Cut(line, " ")
 		if !strings.Contains("\n"+string(ours), "\n"+number+" ") {
 			more = append(more, strings.TrimSpace(line))
@@ -193,9 +193,9 @@ func TestWhatTheAgentInherits(t *testing.T) {
 
 // No program begins before its record is durable: when the agent looks, it finds
 // itself there.
-func TestTheRecordIsThereBeforeTheAgent(t *testing.T) {
+func TestRecordPrecedesAgent(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, `cat "${AGENTSTATELOOP_CONTEXT%/*}/process"; echo $$`)
+	b := newFixture(t, `cat "${AGENTSTATELOOP_CONTEXT%/*}/process"; echo $$`)
 	text := b.run().Text
 	var p Process
 	record, pid, _ := strings.Cut(text, "\n")
@@ -205,9 +205,9 @@ func TestTheRecordIsThereBeforeTheAgent(t *testing.T) {
 }
 
 // An orphan of the version before, which recorded itself in alive, is still found.
-func TestTheRecordOfTheVersionBefore(t *testing.T) {
+func TestRecordOfPreviousVersion(t *testing.T) {
 	t.Parallel()
-	b := orphan(t, `echo up; exec sleep 1000`)
+	b := startOrphan(t, `echo up; exec sleep 1000`)
 	record := read(t, b.Dir, recordName)
 	alive := filepath.Join(b.Dir, aliveName)
 	if err := os.Remove(filepath.Join(b.Dir, recordName)); err != nil {
@@ -225,7 +225,7 @@ func TestTheRecordOfTheVersionBefore(t *testing.T) {
 }
 
 // A runner that dies before it has recorded the process leaves no agent behind.
-func TestNoAgentWithoutARunner(t *testing.T) {
+func TestNoAgentWithoutRunner(t *testing.T) {
 	t.Parallel()
 	pipes, err := openPipes()
 	if err != nil {
@@ -251,7 +251,7 @@ func TestNoAgentWithoutARunner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err == nil || !strings.Contains(string(said), "the runner is gone") {
+	if err := cmd.Wait(); err == nil || !strings.Contains(string(said), "the runner has ended") {
 		t.Errorf("%v: %s", err, said)
 	}
 }

@@ -54,14 +54,14 @@ func geminiParser() parser {
 	return func(line []byte) []Event {
 		var l geminiLine
 		if json.Unmarshal(line, &l) != nil {
-			return unknown(line)
+			return unknownEvent(line)
 		}
 		events := geminiEvents(line, l)
 		switch {
 		case l.Type == "tool_use" && len(asked) < maxOpenTools:
 			asked[l.ToolID] = l
 		case l.Type == "tool_result":
-			if call := asked[l.ToolID]; l.Status == "error" && notPermitted.Get().MatchString(errorType(l.Error)) {
+			if call := asked[l.ToolID]; l.Status == "error" && refusalTypes.Get().MatchString(errorType(l.Error)) {
 				events = append(events, Event{Kind: Refused, Tool: toolName(call.Tool), Text: toolInput(call.Parameters)})
 			}
 			delete(asked, l.ToolID)
@@ -73,8 +73,8 @@ func geminiParser() parser {
 // maxOpenTools bounds how many calls without a result the parser remembers.
 const maxOpenTools = 1000
 
-// notPermitted matches the error types of calls that were not run.
-var notPermitted = lazy.NewRegexp(`^(tool_not_registered|policy_violation|.*denied.*|.*rejected.*)$`)
+// refusalTypes matches the error types of calls that were not run.
+var refusalTypes = lazy.NewRegexp(`^(tool_not_registered|policy_violation|.*denied.*|.*rejected.*)$`)
 
 // errorType returns the type of an error.
 func errorType(raw json.RawMessage) string {
@@ -105,10 +105,10 @@ func geminiEvents(line []byte, l geminiLine) []Event {
 		if l.Status != "success" {
 			e.Failed, e.Text = true, errorText(l.Error)
 			if e.Text == "" {
-				e.Text = "the result says " + l.Status
+				e.Text = "result status " + l.Status
 			}
 		}
 		return []Event{e}
 	}
-	return unknown(line)
+	return unknownEvent(line)
 }

@@ -38,7 +38,7 @@ var geminiFiles = []string{"oauth_creds.json", "gemini-credentials.json", "googl
 func (s ToolServer) geminiHome(a *Attempt, env map[string]string) error {
 	users := cmp.Or(env[geminiHomeVariable], env["HOME"])
 	if users == "" {
-		return errors.New("HOME is unknown")
+		return errors.New("HOME is not set")
 	}
 	home := filepath.Join(a.Dir, geminiHomeName)
 	if err := linkGeminiHome(users, home); err != nil {
@@ -107,7 +107,7 @@ func (s ToolServer) geminiSettings(file string) ([]byte, error) {
 	}
 	if text != nil {
 		if err := json.Unmarshal(withoutComments(text), &settings); err != nil || settings == nil {
-			return nil, fmt.Errorf("%s is not an object of JSON", file)
+			return nil, fmt.Errorf("%s is not a JSON object", file)
 		}
 	}
 	servers := map[string]json.RawMessage{}
@@ -120,8 +120,8 @@ func (s ToolServer) geminiSettings(file string) ([]byte, error) {
 	for _, name := range s.variables() {
 		env[name] = "${" + name + "}" // in some cases gemini passes on only the listed variables
 	}
-	servers[s.Name] = json.RawMessage(quoted(map[string]any{"command": s.Command, "args": s.Args, "env": env, "trust": true}))
-	settings["mcpServers"] = json.RawMessage(quoted(servers))
+	servers[s.Name] = json.RawMessage(toJSON(map[string]any{"command": s.Command, "args": s.Args, "env": env, "trust": true}))
+	settings["mcpServers"] = json.RawMessage(toJSON(servers))
 	return json.Marshal(settings)
 }
 
@@ -136,7 +136,7 @@ func readSettings(file string) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxGeminiSettings {
-		return nil, fmt.Errorf("%s is not a file of at most %d MiB", file, maxGeminiSettings>>20)
+		return nil, fmt.Errorf("%s is not a regular file of at most %d MiB", file, maxGeminiSettings>>20)
 	}
 	return io.ReadAll(io.LimitReader(f, maxGeminiSettings))
 }

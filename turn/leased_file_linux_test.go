@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file of an earlier output box that cannot be opened is named among what was left out.
-func TestAFileThatCannotBeCopied(t *testing.T) {
-	before := filepath.Join(removable(t), "output")
+// A file of an earlier output folder that cannot be opened is named among what was left out.
+func TestUnreadableFileIsNotCopied(t *testing.T) {
+	before := filepath.Join(removableDir(t), "output")
 	if err := os.MkdirAll(before, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -24,11 +24,11 @@ func TestAFileThatCannotBeCopied(t *testing.T) {
 	if _, err := unix.FcntlInt(held.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
 		t.Skipf("no lease: %v", err)
 	}
-	dir := filepath.Join(removable(t), "turns", "t1", "2")
-	if err := (Boxes{Earlier: before}).Prepare(dir); err != nil {
+	dir := filepath.Join(removableDir(t), "turns", "t1", "2")
+	if err := (FolderContents{Earlier: before}).Prepare(dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, dir, "context", LeftOutName); !strings.Contains(got, `output: "held.txt" cannot be opened`) {
+	if got := read(t, dir, "context", LeftOutName); !strings.Contains(got, `output: cannot open "held.txt"`) {
 		t.Errorf("left out: %q", got)
 	}
 }

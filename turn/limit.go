@@ -28,7 +28,7 @@ type Outage struct {
 // Phrases by which well-known programs and providers report that an account's usage is exhausted.
 // Limits of another kind are excluded: those of a context, of an answer, of a turn.
 var (
-	limitWords = lazy.NewRegexp(`(?i)` +
+	limitPattern = lazy.NewRegexp(`(?i)` +
 		`\b(hit|reached|exceeded|exhausted)\b[^.\n]{0,60}\b(usage|rate|request|requests|session|weekly|daily|monthly|hourly|[0-9]+-hour|quota|capacity|spend|spending|credit|opus|sonnet|plan|account|current|your) ?(limits?|quota|capacity)\b` +
 		`|\b(hit|reached) your( [\w-]+){0,3} limit\b` +
 		`|\b(usage|rate|session|weekly|daily|monthly|hourly|[0-9]+-hour|request|requests|opus|sonnet|fable|spend|spending)[ _-]limits? (is |was |has been )?(reached|exceeded|hit|exhausted)\b` +
@@ -36,44 +36,44 @@ var (
 		`|\brate[ _-]?limited\b|\brate_limit_(error|exceeded)\b|\busage_limit_(reached|exceeded)\b|\brate ?limit(ed| error| reached| exceeded)\b` +
 		`|\btoo many requests\b|\bresource[ _]?(has been )?exhausted\b|\bquota (has been |is |was )?(exceeded|exhausted|reached)\b` +
 		`|\bout of (extra )?usage\b|\bexceeds? your (account|organi[sz]ation)('s)? rate limit\b`)
-	otherLimits = lazy.NewRegexp(`(?i)\b(context|window|output tokens?|max_tokens|maximum tokens|too long|turn limit|max[_ -]turns|max(imum)? number of turns|file size|memory limit|time limit|recursion)\b`)
+	otherLimitPattern = lazy.NewRegexp(`(?i)\b(context|window|output tokens?|max_tokens|maximum tokens|too long|turn limit|max[_ -]turns|max(imum)? number of turns|file size|memory limit|time limit|recursion)\b`)
 
-	// overloadWords match a provider that is reachable but cannot answer now.
-	overloadWords = lazy.NewRegexp(`(?i)\boverloaded(_error)?\b|\bservice (is )?(temporarily )?unavailable\b|\btemporarily unavailable\b|\b(at|over) capacity\b|\b(experiencing|currently under|due to) (very )?high (demand|load)\b` +
+	// overloadPattern match a provider that is reachable but cannot answer now.
+	overloadPattern = lazy.NewRegexp(`(?i)\boverloaded(_error)?\b|\bservice (is )?(temporarily )?unavailable\b|\btemporarily unavailable\b|\b(at|over) capacity\b|\b(experiencing|currently under|due to) (very )?high (demand|load)\b` +
 		`|\bbad gateway\b|\bgateway time-?out\b|\bserver had an error\b|\binternal server error\b|\bserver_?error\b`)
 
-	// unreachableWords match a network failure.
-	unreachableWords = lazy.NewRegexp(`(?i)\bE(CONNREFUSED|CONNRESET|NOTFOUND|AI_AGAIN|TIMEDOUT|HOSTUNREACH|NETUNREACH|PIPE)\b|\bconnection (error|refused|reset|timed out|closed)\b|\bfetch failed\b|\bsocket hang up\b|\bunable to connect to (the )?api\b` +
+	// unreachablePattern match a network failure.
+	unreachablePattern = lazy.NewRegexp(`(?i)\bE(CONNREFUSED|CONNRESET|NOTFOUND|AI_AGAIN|TIMEDOUT|HOSTUNREACH|NETUNREACH|PIPE)\b|\bconnection (error|refused|reset|timed out|closed)\b|\bfetch failed\b|\bsocket hang up\b|\bunable to connect to (the )?api\b` +
 		`|\bstream disconnected before completion\b|\berror sending request\b|\bcould not resolve host\b|\bno such host\b|\bnetwork (error|is unreachable)\b|\bdns error\b`)
 
-	statusWords = lazy.NewRegexp(`(?i)\b(?:https?|status|status code|code|error|api error|rejected|response|returned|got|server|failed)\b[^0-9\n]{0,20}\b(429|5\d\d)\b` +
+	statusPattern = lazy.NewRegexp(`(?i)\b(?:https?|status|status code|code|error|api error|rejected|response|returned|got|server|failed)\b[^0-9\n]{0,20}\b(429|5\d\d)\b` +
 		`|\b(429|5\d\d)\b[^0-9a-z\n]{0,3}(?:too many|service|server|overloaded|bad gateway|gateway|internal|error)`)
 )
 
-// saidLimit returns the limit that text reports, or nil. reach means that the text comes from a
+// parseLimit returns the limit that text reports, or nil. reach means that the text comes from a
 // program that asks a model, so that network failures count.
-func saidLimit(text string, reach bool, now time.Time, zone *time.Location) *Outage {
+func parseLimit(text string, reach bool, now time.Time, zone *time.Location) *Outage {
 	for line := range strings.Lines(text) {
 		l := Outage{Kind: state.UsageLimit, Reason: plain.Cut(strings.TrimSpace(line), maxLastLine)}
-		switch status := saidStatus(line); {
-		case otherLimits.Get().MatchString(line):
+		switch status := parseStatus(line); {
+		case otherLimitPattern.Get().MatchString(line):
 			continue
-		case status == http.StatusTooManyRequests || limitWords.Get().MatchString(line):
-		case status >= http.StatusInternalServerError || overloadWords.Get().MatchString(line) || reach && unreachableWords.Get().MatchString(line):
+		case status == http.StatusTooManyRequests || limitPattern.Get().MatchString(line):
+		case status >= http.StatusInternalServerError || overloadPattern.Get().MatchString(line) || reach && unreachablePattern.Get().MatchString(line):
 			l.Kind = state.Overload
 		default:
 			continue
 		}
-		l.Until = saidTime(text, now, zone)
+		l.Until = parseLimitEnd(text, now, zone)
 		return &l
 	}
 	return nil
 }
 
-// saidStatus returns the HTTP status that a line reports if it is 429 or a server error,
+// parseStatus returns the HTTP status that a line reports if it is 429 or a server error,
 // otherwise 0.
-func saidStatus(line string) int {
-	m := statusWords.Get().FindStringSubmatch(line)
+func parseStatus(line string) int {
+	m := statusPattern.Get().FindStringSubmatch(line)
 	if m == nil {
 		return 0
 	}
@@ -86,12 +86,12 @@ func saidStatus(line string) int {
 func (s *supervisor) reachedLimit(res *Result) *Outage {
 	kind, now := s.output.agent, time.Now()
 	if l := s.output.limit; l != nil {
-		found := *l
-		found.Reason = cmp.Or(found.Reason, lastLine(res.Reason))
-		if found.Until.IsZero() {
-			found.Until = saidTime(res.Reason, now, s.config.zone())
+		limit := *l
+		limit.Reason = cmp.Or(limit.Reason, lastLine(res.Reason))
+		if limit.Until.IsZero() {
+			limit.Until = parseLimitEnd(res.Reason, now, s.config.zone())
 		}
-		return &found
+		return &limit
 	}
 	if !kind.anyLimit {
 		return nil
@@ -103,17 +103,17 @@ func (s *supervisor) reachedLimit(res *Result) *Outage {
 		if !res.Worked && res.Text == "" && kind.parse != nil {
 			text += "\n" + res.Stderr // gemini reports its errors only there
 		}
-	case s.ending == nil && res.ExitCode < 0 && s.process != nil && !s.process.runs(): // killed from outside
+	case s.ending == nil && res.ExitCode < 0 && s.process != nil && !s.process.isRunning(): // killed from outside
 		return nil
 	}
 	if kind.parse == nil && res.ExitCode != 0 {
 		text += "\n" + lastLine(res.Stderr) + "\n" + lastLine(res.Text)
 	}
-	if l := saidLimit(text, kind.parse != nil, now, s.config.zone()); l != nil {
+	if l := parseLimit(text, kind.parse != nil, now, s.config.zone()); l != nil {
 		return l
 	}
 	if kind.parse == nil && res.ExitCode == TryLater {
-		return &Outage{Kind: state.Overload, Until: saidTime(text, now, s.config.zone()), Reason: res.Reason}
+		return &Outage{Kind: state.Overload, Until: parseLimitEnd(text, now, s.config.zone()), Reason: res.Reason}
 	}
 	return nil
 }
@@ -161,22 +161,22 @@ const (
 // clock may be ahead, and the attempt took a while.
 const justPassed = 10 * time.Minute
 
-// saidTime returns the time that text names as the end of a limit. It returns the zero time if
+// parseLimitEnd returns the time that text names as the end of a limit. It returns the zero time if
 // text names no time or a past one. A time without a zone is in zone.
-func saidTime(text string, now time.Time, zone *time.Location) time.Time {
+func parseLimitEnd(text string, now time.Time, zone *time.Location) time.Time {
 	var at time.Time
 	if m := epochTime.Get().FindStringSubmatch(text); m != nil {
 		seconds, _ := strconv.ParseInt(m[1], 10, 64)
 		at = time.Unix(seconds, 0)
 	} else if m := fullTime.Get().FindStringSubmatch(text); m != nil {
-		at = fullTimeOf(m, zone)
+		at = parseFullTime(m, zone)
 	} else if m := waitTime.Get().FindStringSubmatch(text); m != nil {
-		at = now.Add(waitOf(m[1]))
+		at = now.Add(parseWait(m[1]))
 	} else if m := waitOnly.Get().FindStringSubmatch(text); m != nil {
-		at = now.Add(waitOf(m[1] + "s"))
+		at = now.Add(parseWait(m[1] + "s"))
 	} else {
 		for _, m := range dayTime.Get().FindAllStringSubmatch(text, -1) {
-			if at = dayTimeOf(m, now, zone); !at.IsZero() {
+			if at = parseDayTime(m, now, zone); !at.IsZero() {
 				break
 			}
 		}
@@ -187,12 +187,12 @@ func saidTime(text string, now time.Time, zone *time.Location) time.Time {
 	return at
 }
 
-// SaidTime returns the future time that a provider's error names as the end of a limit, or the
+// LimitEnd returns the future time that a provider's error names as the end of a limit, or the
 // zero time. A time without a zone is in UTC.
-func SaidTime(text string, now time.Time) time.Time { return saidTime(text, now, time.UTC) }
+func LimitEnd(text string, now time.Time) time.Time { return parseLimitEnd(text, now, time.UTC) }
 
-// fullTimeOf converts a match of fullTime.
-func fullTimeOf(m []string, zone *time.Location) time.Time {
+// parseFullTime converts a match of fullTime.
+func parseFullTime(m []string, zone *time.Location) time.Time {
 	clock := m[2]
 	if len(clock) == len("15:04") {
 		clock += ":00"
@@ -209,8 +209,8 @@ func fullTimeOf(m []string, zone *time.Location) time.Time {
 	return at
 }
 
-// waitOf adds up "2 days 3 hours" or "1m30s".
-func waitOf(text string) (wait time.Duration) {
+// parseWait adds up "2 days 3 hours" or "1m30s".
+func parseWait(text string) (wait time.Duration) {
 	for _, m := range waitUnit.Get().FindAllStringSubmatch(text, -1) {
 		n, _ := strconv.ParseFloat(m[1], 64)
 		unit := time.Second
@@ -232,8 +232,8 @@ func waitOf(text string) (wait time.Duration) {
 // maxWaitUnits bounds a number in a duration, so that the sum does not overflow.
 const maxWaitUnits = 10_000
 
-// dayTimeOf converts a match of dayTime. It returns the zero time for an impossible time of day.
-func dayTimeOf(m []string, now time.Time, zone *time.Location) time.Time {
+// parseDayTime converts a match of dayTime. It returns the zero time for an impossible time of day.
+func parseDayTime(m []string, now time.Time, zone *time.Location) time.Time {
 	month, day, year, weekday, half := m[1], m[2], m[3], m[4], strings.ToLower(m[7])
 	hour, _ := strconv.Atoi(m[5])
 	minute, _ := strconv.Atoi(m[6])

@@ -12,7 +12,7 @@ import (
 
 // What programs and providers print about a limit, and when it ends. It is Saturday, 28
 // November 2026, 20:15 in Berlin.
-func TestSaidLimit(t *testing.T) {
+func TestParseLimit(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestSaidLimit(t *testing.T) {
 		{"disk quota: no space left on device", none, ""},
 		{"limit must be at most 100", none, ""},
 	} {
-		l := saidLimit(c.line, true, now, berlin)
+		l := parseLimit(c.line, true, now, berlin)
 		kind, until := none, ""
 		if l != nil {
 			kind = limit
@@ -90,7 +90,7 @@ func TestSaidLimit(t *testing.T) {
 			t.Errorf("%s\n\tis %q until %q, want %q until %q", c.line, kind, until, c.kind, c.until)
 		}
 	}
-	if l := saidLimit("connection refused", false, now, berlin); l != nil {
+	if l := parseLimit("connection refused", false, now, berlin); l != nil {
 		t.Errorf("the network of a program that need not ask a model: %+v", l)
 	}
 }
@@ -107,9 +107,9 @@ func TestDocumentedLimits(t *testing.T) {
 	now, tried := time.Date(2026, 12, 4, 19, 0, 0, 0, time.UTC), 0
 	for _, said := range regexp.MustCompile(`"([A-Za-z][^"\n]{15,})"`).FindAllStringSubmatch(section, -1) {
 		tried++
-		limit := saidLimit(said[1], true, now, time.UTC)
+		limit := parseLimit(said[1], true, now, time.UTC)
 		if strings.HasPrefix(said[1], "Suggested") { // which goes with the words before it
-			limit = saidLimit("exhausted your daily quota. "+said[1], true, now, time.UTC)
+			limit = parseLimit("exhausted your daily quota. "+said[1], true, now, time.UTC)
 		}
 		if limit == nil || limit.Kind != state.UsageLimit || limit.Until.IsZero() && regexp.MustCompile(`\d`).MatchString(said[1]) {
 			t.Errorf("%q: %+v", said[1], limit)
@@ -120,9 +120,9 @@ func TestDocumentedLimits(t *testing.T) {
 	}
 }
 
-// TestZoneOfTheAgent checks that the times of an agent are read in its own zone: it does not
+// TestAgentTimeZone checks that the times of an agent are read in its own zone: it does not
 // have the TZ of our environment.
-func TestZoneOfTheAgent(t *testing.T) {
+func TestAgentTimeZone(t *testing.T) {
 	t.Setenv("TZ", "America/St_Johns")
 	if zone := (Config{}).zone(); zone.String() == "America/St_Johns" {
 		t.Error("it is ours")

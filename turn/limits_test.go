@@ -23,8 +23,8 @@ func put(t *testing.T, path, text string, size int64) {
 	}
 }
 
-// padded returns a value of JSON with spaces before it, n bytes long.
-func padded(n int64, value string) string { return strings.Repeat(" ", int(n)-len(value)) + value }
+// padLeft returns a value of JSON with spaces before it, n bytes long.
+func padLeft(n int64, value string) string { return strings.Repeat(" ", int(n)-len(value)) + value }
 
 // exists reports whether there is a file.
 func exists(path string) bool {
@@ -32,8 +32,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// numbered returns the number behind a name in arguments.
-func numbered(args []string, name string) (n int64) {
+// argAfter returns the number behind a name in arguments.
+func argAfter(args []string, name string) (n int64) {
 	for _, arg := range args {
 		if text, ok := strings.CutPrefix(arg, name); ok {
 			fmt.Sscan(text, &n)
@@ -56,7 +56,7 @@ func TestLimits(t *testing.T) {
 	limittest.Run(t, []limittest.Limit{
 		// Times.
 		limittest.Duration("justPassed", 10*time.Minute, time.Minute, func(_ *testing.T, d time.Duration) bool {
-			return saidTime("resets at "+begin.Add(-d).Format("15:04"), begin, time.UTC).IsZero()
+			return parseLimitEnd("resets at "+begin.Add(-d).Format("15:04"), begin, time.UTC).IsZero()
 		}),
 		{Const: "maxQuestion", Max: 3 << 10, Within: func(t *testing.T, n int64) bool {
 			ask := func(title string) (string, error) { return ToolRequest{Kind: "read", Title: title}.Question() }
@@ -97,11 +97,11 @@ func TestLimits(t *testing.T) {
 			return len(o.remarks()) == int(n)
 		}},
 		{Const: "maxWaitUnits", Max: 10_000, Within: func(_ *testing.T, n int64) bool {
-			return waitOf(fmt.Sprint(n, " days")) == time.Duration(n)*24*time.Hour
+			return parseWait(fmt.Sprint(n, " days")) == time.Duration(n)*24*time.Hour
 		}},
 		limittest.Duration("DefaultTimeout", 10*time.Minute, 2, func(t *testing.T, d time.Duration) bool {
 			deadlines := newDeadlines(defaults, begin)
-			at, _ := deadlines.atWork(false)
+			at, _ := deadlines.whileWorking(false)
 			return begin.Add(d - 1).Before(at)
 		}),
 		limittest.Duration("DefaultLinger", 30*time.Second, 2, func(t *testing.T, d time.Duration) bool {
@@ -113,13 +113,13 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("DefaultSettle", 500*time.Millisecond, 2, func(t *testing.T, d time.Duration) bool {
 			deadlines := newDeadlines(defaults, begin)
 			deadlines.doneAt = begin
-			return begin.Add(d - 1).Before(deadlines.settled())
+			return begin.Add(d - 1).Before(deadlines.settleAt())
 		}),
 		limittest.Duration("DefaultGrace", 5*time.Second, 2, func(t *testing.T, d time.Duration) bool {
 			p := &process{grace: defaults.Grace, killedAt: begin}
 			return !p.over(begin.Add(d-1), false)
 		}),
-		limittest.Duration("drainMost", 10*time.Second, 2, func(t *testing.T, d time.Duration) bool {
+		limittest.Duration("maxDrainTimeout", 10*time.Second, 2, func(t *testing.T, d time.Duration) bool {
 			p := &process{exitedAt: begin}
 			return !p.settled(begin.Add(d-1), true)
 		}),
@@ -127,7 +127,7 @@ func TestLimits(t *testing.T) {
 			v := &liveView{stale: true, written: begin}
 			return !v.due(begin.Add(d - 1))
 		}),
-		limittest.Duration("readyWithin", 30*time.Second, 2, func(t *testing.T, d time.Duration) (inTime bool) {
+		limittest.Duration("readyTimeout", 30*time.Second, 2, func(t *testing.T, d time.Duration) (inTime bool) {
 			synctest.Test(t, func(t *testing.T) {
 				theirs, release, err := os.Pipe()
 				if err != nil {
@@ -147,7 +147,7 @@ func TestLimits(t *testing.T) {
 			return inTime
 		}),
 		{Const: "codexToolTimeout", Max: 150, Within: func(t *testing.T, n int64) bool {
-			return n <= numbered(ToolServer{Name: "ours"}.codexArguments(), "mcp_servers.ours.tool_timeout_sec=")
+			return n <= argAfter(ToolServer{Name: "ours"}.codexArguments(), "mcp_servers.ours.tool_timeout_sec=")
 		}},
 
 		// What the agent says.
@@ -196,7 +196,7 @@ func TestLimits(t *testing.T) {
 			readLines(strings.NewReader(x(n-1)+"\n"), func([]byte) []Event { read = true; return nil }, func(Event) {})
 			return read
 		}},
-		{Const: "maxUnknown", Max: 4 << 10, Within: func(t *testing.T, n int64) bool { return unknown([]byte(x(n)))[0].Text == x(n) }},
+		{Const: "maxUnknown", Max: 4 << 10, Within: func(t *testing.T, n int64) bool { return unknownEvent([]byte(x(n)))[0].Text == x(n) }},
 		{Const: "stderrTail", Max: 8 << 10, Within: func(t *testing.T, n int64) bool {
 			o := newOutput(defaults, Attempt{}, agent{}, nil)
 			io.WriteString(&o.stderr, x(n-3))
@@ -222,7 +222,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxUsage", Max: 1_000_000_000_000, Within: func(t *testing.T, n int64) bool {
 			u := Usage{n, n, n, n}
-			return u.believed() == u
+			return u.clamp() == u
 		}},
 		{Const: "maxModel", Max: 128, Within: func(t *testing.T, n int64) bool {
 			var b Bill
@@ -251,19 +251,19 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxRecord", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, recordName), padded(n, `{"pid":7}`), n)
+			put(t, filepath.Join(dir, recordName), padLeft(n, `{"pid":7}`), n)
 			p, err := readProcess(dir)
 			return err == nil && p.PID == 7
 		}},
 		{Const: "maxLive", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, liveName), padded(n, `{"pid":7}`), n)
+			put(t, filepath.Join(dir, liveName), padLeft(n, `{"pid":7}`), n)
 			l, err := ReadLive(dir)
 			return err == nil && l.PID == 7
 		}},
 		{Const: "maxFeed", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, feedName), padded(n, `{"kind":"done"}`+"\n"), n)
+			put(t, filepath.Join(dir, feedName), padLeft(n, `{"kind":"done"}`+"\n"), n)
 			steps, err := (&FeedReader{Dir: dir}).Next()
 			return err == nil && len(steps) == 1
 		}},
@@ -281,8 +281,8 @@ func TestLimits(t *testing.T) {
 			return exists(filepath.Join(dir, "1", outputName, "a"))
 		}},
 		{Const: "maxCopied", Max: 256 << 20, Within: func(t *testing.T, n int64) bool {
-			left := roomForCopies()
-			return errors.Join(left.take(1), left.take(n-1)) == nil
+			left := newCopyRoom()
+			return errors.Join(left.reserve(1), left.reserve(n-1)) == nil
 		}},
 		{Const: "maxOutputFiles", Max: 1000, Within: func(t *testing.T, n int64) bool {
 			var l listing
@@ -299,7 +299,7 @@ func TestLimits(t *testing.T) {
 		{Const: "maxOutputDepth", Max: 64, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
 			put(t, filepath.Join(dir, strings.Repeat("d/", int(n)), "a"), "", 0)
-			names, _, err := listOutputBox(dir)
+			names, _, err := listOutputFolder(dir)
 			return err == nil && len(names) == 1
 		}},
 		{Const: "maxFileName", Max: 255, Within: func(t *testing.T, n int64) bool { return plainName(x(n)) }},

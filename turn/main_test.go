@@ -43,19 +43,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bench is one attempt ready to run.
-type bench struct {
+// fixture is one attempt ready to run.
+type fixture struct {
 	Config
 	Attempt
 	t *testing.T
 }
 
-// newBench prepares an attempt of an agent that is this shell script.
-func newBench(t *testing.T, script string) *bench {
+// newFixture prepares an attempt of an agent that is this shell script.
+func newFixture(t *testing.T, script string) *fixture {
 	t.Helper()
 	work := t.TempDir()
 	program := writeScript(t, work, "agent", script)
-	b := &bench{
+	b := &fixture{
 		t: t,
 		Config: Config{
 			Runner: Exec, Command: []string{program}, Workdir: work,
@@ -63,7 +63,7 @@ func newBench(t *testing.T, script string) *bench {
 			Self: self(t), Version: "test",
 		},
 		Attempt: Attempt{
-			Dir: filepath.Join(removable(t), "turns", "t1", "1"), TurnID: "t1", Epoch: 1,
+			Dir: filepath.Join(removableDir(t), "turns", "t1", "1"), TurnID: "t1", Epoch: 1,
 			Prompt: []byte("hello\n"),
 		},
 	}
@@ -73,8 +73,8 @@ func newBench(t *testing.T, script string) *bench {
 	return b
 }
 
-// removable returns a temporary folder that is removed with the read-only folders in it.
-func removable(t *testing.T) string {
+// removableDir returns a temporary folder that is removed with the read-only folders in it.
+func removableDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	t.Cleanup(func() { osfile.MakeWritable(dir) })
@@ -100,7 +100,7 @@ func writeScript(t *testing.T, dir, name, script string) string {
 }
 
 // run runs the attempt to its end.
-func (b *bench) run() Result {
+func (b *fixture) run() Result {
 	b.t.Helper()
 	res, err := b.Config.Run(b.t.Context(), b.Attempt, nil)
 	if err != nil {
@@ -111,7 +111,7 @@ func (b *bench) run() Result {
 
 // runUntil runs the attempt and cancels it with cause when the agent has
 // printed want.
-func (b *bench) runUntil(want string, cause error) (Result, error) {
+func (b *fixture) runUntil(want string, cause error) (Result, error) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancelCause(b.t.Context())
 	defer cancel(nil)
@@ -133,8 +133,8 @@ func withTime(run func(limit time.Duration) Result, far func(Result) bool) (res 
 	}
 }
 
-func printed(r Result) bool   { return r.Text != "" }
-func succeeded(r Result) bool { return r.Status == Success }
+func hasPrinted(r Result) bool { return r.Text != "" }
+func isSuccess(r Result) bool  { return r.Status == Success }
 
 // check compares the fields that most tests look at.
 func (r Result) check(t *testing.T, status Status, exit Exit, text, reason string) {

@@ -23,24 +23,24 @@ func (s *supervisor) outcome() (Result, error) {
 		Bill:    o.bill,
 		Context: o.context, Window: o.window, Calls: o.calls + 1,
 	}
-	if !s.process.runs() {
+	if !s.process.isRunning() {
 		res.ExitCode = s.process.state.ExitCode()
 	}
 	defer s.process.handshake.close()
-	fault, err := s.notStarted()
+	fault, err := s.startFault()
 	if err != nil {
 		return Result{}, err
 	}
 
 	res.Notes = append(res.Notes, s.output.remarks()...)
-	res.Refused = s.refused()
+	res.Refused = s.refusedActions()
 	s.decideStatus(&res, fault)
-	s.takeAnswer(&res)
+	s.setAnswer(&res)
 	s.listOutput(&res)
 	s.requireAnswer(&res)
 	s.classifyFailure(&res)
 	if s.process.abandoned {
-		res.Notes = append(res.Notes, "a process that the agent started left its group and was abandoned")
+		res.Notes = append(res.Notes, "a process of the agent left its process group and may still run")
 	}
 	return res, nil
 }
@@ -58,14 +58,15 @@ func (s *supervisor) finalAnswer() Result {
 	default:
 		res.Exit = ExitError
 	}
-	if !s.process.runs() {
+	if !s.process.isRunning() {
 		res.ExitCode = s.process.state.ExitCode()
 	}
 	return res
 }
 
-// refused returns the actions that the agent was denied. Some agents report them only on stderr.
-func (s *supervisor) refused() []string {
+// refusedActions returns the actions that the agent was denied. Some agents report them only on
+// stderr.
+func (s *supervisor) refusedActions() []string {
 	if pattern := s.output.agent.refusals; pattern != nil {
 		for _, m := range pattern.Get().FindAllStringSubmatch(s.output.stderr.String(), -1) {
 			s.output.refuse(m[1], m[2])
@@ -74,14 +75,14 @@ func (s *supervisor) refused() []string {
 	return s.output.refused
 }
 
-// exitWord describes how the agent's process ended.
-func (s *supervisor) exitWord() string {
+// describeExit describes how the agent's process ended.
+func (s *supervisor) describeExit() string {
 	switch {
 	case s.ending != nil && s.ending.status == TimedOut:
 		return "timeout: " + s.ending.reason
 	case s.ending != nil:
 		return s.ending.reason
-	case s.process.runs():
+	case s.process.isRunning():
 		return "abandoned"
 	case s.process.state.ExitCode() == 0:
 		return "clean exit"
@@ -89,12 +90,12 @@ func (s *supervisor) exitWord() string {
 	return s.process.state.String()
 }
 
-// notStarted returns why the command could not be started, or "". A child that gave up by itself
+// startFault returns why the command could not be started, or "". A child that gave up by itself
 // before it was ready is an error. A child that was killed before it was ready counts as a killed
 // agent.
-func (s *supervisor) notStarted() (string, error) {
+func (s *supervisor) startFault() (string, error) {
 	p := s.process
-	if p.runs() {
+	if p.isRunning() {
 		return "", nil
 	}
 	if !p.handshake.begun && s.ending == nil && s.output.answer.n == 0 && p.state.Exited() && p.state.ExitCode() != 0 {
@@ -115,18 +116,18 @@ func (s *supervisor) decideStatus(res *Result, fault string) {
 	}
 	if s.ending == nil && res.ExitCode == 0 {
 		res.Exit = ExitClean
-	} else if s.ending == nil && s.process.runs() {
+	} else if s.ending == nil && s.process.isRunning() {
 		res.Exit = ExitIdle
 	}
 	done := s.output.done
 	switch {
 	case fault != "":
-		res.Status, res.Reason = Failed, "the command cannot be started: "+fault
+		res.Status, res.Reason = Failed, "cannot start the command: "+fault
 		res.Outage = &Outage{Kind: state.Obstacle, Reason: res.Reason}
 	case done != nil && done.Failed:
 		res.Status, res.Reason = Failed, plain.Cut(clean(done.Text), maxReason)
 		if res.Reason == "" {
-			res.Reason = "the agent reported a failure without a reason"
+			res.Reason = "the agent failed without a reason"
 		}
 	case done != nil && done.Cut != "":
 		res.Status, res.Reason = Partial, plain.Cut(clean(done.Cut), maxReason)
@@ -155,10 +156,10 @@ func (s *supervisor) exitReason() string {
 	return reason
 }
 
-// takeAnswer sets the text. After a success it is the text of Done, or else the text after the
+// setAnswer sets the text. After a success it is the text of Done, or else the text after the
 // last tool. If both are empty, or without a success, it is the agent's whole text. But if a
 // successful agent may be silent, its text before the last tool does not count.
-func (s *supervisor) takeAnswer(res *Result) {
+func (s *supervisor) setAnswer(res *Result) {
 	o := &s.output
 	if res.Status == Success && o.done != nil {
 		whole := o.done.Text
@@ -182,7 +183,7 @@ func (s *supervisor) takeAnswer(res *Result) {
 	case why != nil:
 		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is truncated: %v", why)
 	default:
-		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is truncated at %d bytes of %d", s.config.MaxOutput, o.answer.n)
+		res.Status, res.Reason = Partial, fmt.Sprintf("the answer is truncated at %d of %d bytes", s.config.MaxOutput, o.answer.n)
 	}
 }
 
@@ -203,7 +204,7 @@ func (s *supervisor) requireAnswer(res *Result) {
 		return
 	}
 	if len(res.Output) > 0 {
-		res.Status, res.Reason = Partial, "the agent left files but no answer"
+		res.Status, res.Reason = Partial, "the agent wrote files but no answer"
 		return
 	}
 	if res.Status == Success && s.attempt.MayBeSilent {
@@ -228,7 +229,7 @@ func (s *supervisor) classifyFailure(res *Result) {
 	}
 	resumed := s.attempt.Session != "" && !res.Worked && !s.output.answered()
 	reported := s.output.faults.String() + "\n" + res.Stderr
-	if line := s.loginOfRunner(res, reported); line != "" {
+	if line := s.matchRunnerLogin(res, reported); line != "" {
 		res.Credential = s.config.credential(line)
 		return
 	}
@@ -239,7 +240,7 @@ func (s *supervisor) classifyFailure(res *Result) {
 		res.SessionFailed, res.Session = true, ""
 		return
 	}
-	if line := s.loginOfAny(res); line != "" {
+	if line := s.matchAnyLogin(res); line != "" {
 		res.Credential = s.config.credential(line)
 	}
 }

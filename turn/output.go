@@ -55,7 +55,7 @@ func newOutput(c Config, a Attempt, kind agent, argv []string) output {
 // apply processes one event.
 func (o *output) apply(e Event) {
 	o.agent.add(&o.bill, e)
-	o.noteLimit(e)
+	o.recordLimit(e)
 	switch e.Kind {
 	case SessionStart:
 		if validSession(e.Session) {
@@ -102,8 +102,8 @@ func (o *output) text(piece string) {
 	}
 }
 
-// noteLimit keeps the limit that an event reports until the agent works again.
-func (o *output) noteLimit(e Event) {
+// recordLimit keeps the limit that an event reports until the agent works again.
+func (o *output) recordLimit(e Event) {
 	switch {
 	case e.Obstacle:
 		o.limit = &Outage{Kind: state.Obstacle, Reason: lastLine(e.Text)}
@@ -124,11 +124,11 @@ func (o *output) noteLimit(e Event) {
 // answered reports whether the agent has said something to its user. A repeated failure reason
 // does not count.
 func (o *output) answered() bool {
-	said := strings.TrimSpace(o.segment.String())
-	if o.done != nil && o.done.Failed && said == strings.TrimSpace(o.done.Text) {
+	text := strings.TrimSpace(o.segment.String())
+	if o.done != nil && o.done.Failed && text == strings.TrimSpace(o.done.Text) {
 		return false
 	}
-	return said != ""
+	return text != ""
 }
 
 // maxNotes bounds how many remarks of an agent reach its operator.

@@ -4,7 +4,7 @@ import "testing"
 
 // How full a session is comes from the agent's last call without its subagents',
 // or else from the number of requests to its model.
-func TestHowFullTheSessionIs(t *testing.T) {
+func TestContextAndWindow(t *testing.T) {
 	const claude = `{"type":"system","subtype":"init","session_id":"s-1","model":"claude-sonnet-4-5"}
 {"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Task"}],"usage":{"input_tokens":10,"cache_read_input_tokens":200,"output_tokens":1}}}
 {"type":"assistant","parent_tool_use_id":"t1","message":{"content":[{"type":"text","text":"x"}],"usage":{"input_tokens":7777}}}
@@ -38,9 +38,9 @@ func TestHowFullTheSessionIs(t *testing.T) {
 	}
 }
 
-// TestContextIsKept checks that a Done which does not say how full the session is takes
+// TestContextOfEarlierDoneStays checks that a Done which does not say how full the session is takes
 // nothing from one that did.
-func TestContextIsKept(t *testing.T) {
+func TestContextOfEarlierDoneStays(t *testing.T) {
 	o := newOutput(Config{}, Attempt{}, agent{}, nil)
 	for _, e := range []Event{{Kind: Done, Context: 10, Window: 20}, {Kind: Done}} {
 		o.apply(e)

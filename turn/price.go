@@ -64,15 +64,15 @@ func (p Prices) Of(model string) (price Price, known bool) {
 			return price, true
 		}
 		i := strings.LastIndexByte(name, '-')
-		if i < 0 || !edition(name[i+1:]) {
+		if i < 0 || !isEdition(name[i+1:]) {
 			return Price{}, false
 		}
 		name = name[:i]
 	}
 }
 
-// edition reports whether a part of a model's name names only an edition of the model.
-func edition(part string) bool {
+// isEdition reports whether a part of a model's name names only an edition of the model.
+func isEdition(part string) bool {
 	return part == "latest" || part != "" && strings.Trim(part, "0123456789") == ""
 }
 
@@ -188,7 +188,7 @@ func (k agent) add(b *Bill, e Event) {
 			b.Model = plain.Cut(clean(e.Model), maxModel)
 		}
 		if e.CostUSD != 0 || e.Usage != (Usage{}) {
-			b.CostUSD, b.Usage = e.CostUSD, e.Usage.believed() // of the whole process so far
+			b.CostUSD, b.Usage = e.CostUSD, e.Usage.clamp() // of the whole process so far
 		}
 	}
 }
@@ -197,8 +197,8 @@ func (k agent) add(b *Bill, e Event) {
 // overflow.
 const maxUsage = 1_000_000_000_000
 
-// believed returns the usage with each count limited to 0 through maxUsage.
-func (u Usage) believed() Usage {
+// clamp returns the usage with each count limited to 0 through maxUsage.
+func (u Usage) clamp() Usage {
 	within := func(n int64) int64 { return min(max(0, n), maxUsage) }
 	return Usage{within(u.Input), within(u.Output), within(u.CacheRead), within(u.CacheWrite)}
 }

@@ -55,7 +55,7 @@ func TestCost(t *testing.T) {
 }
 
 // An impossible count makes nothing free.
-func TestCostOfAbsurdCounts(t *testing.T) {
+func TestCostOfImpossibleCounts(t *testing.T) {
 	prices := NewPrices(nil, 1)
 	for _, c := range []struct {
 		tokens state.Tokens

@@ -22,10 +22,10 @@ import (
 const cancelSignal = unix.SIGWINCH
 
 const (
-	// drainFor is how long we read a pipe that a grandchild keeps open after the agent itself has
-	// ended. drainMost is the limit while events wait to be applied.
-	drainFor  = time.Second
-	drainMost = 10 * time.Second
+	// drainTimeout is how long we read a pipe that a grandchild keeps open after the agent itself
+	// has ended. maxDrainTimeout is the limit while events wait to be applied.
+	drainTimeout    = time.Second
+	maxDrainTimeout = 10 * time.Second
 )
 
 // process is the running program of the agent and the progress of its end. Its pipes are plain
@@ -46,19 +46,19 @@ type process struct {
 	drained   bool      // both pipes reached EOF
 	abandoned bool      // a process outlived KILL, or left the group with the pipes
 
-	family processFamily
-	looked time.Time // when familyLives last looked
-	lives  bool      // whether any of the family lived then
+	family    processFamily
+	lastCheck time.Time // when familyLives last looked
+	alive     bool      // whether any of the family lived then
 }
 
-// runs reports whether the agent itself still runs.
-func (p *process) runs() bool { return p.exitedAt.IsZero() }
+// isRunning reports whether the agent itself still runs.
+func (p *process) isRunning() bool { return p.exitedAt.IsZero() }
 
 // nextCheck returns when to check the process again. ok is false while the agent runs and we have
 // not started to end it.
 func (p *process) nextCheck(now time.Time) (at time.Time, ok bool) {
 	switch {
-	case !p.runs():
+	case !p.isRunning():
 		return now.Add(pollEvery), true
 	case !p.killedAt.IsZero():
 		return p.killedAt.Add(p.grace), true
@@ -73,7 +73,7 @@ func (p *process) nextCheck(now time.Time) (at time.Time, ok bool) {
 // signal sends sig to the family. After the leader is reaped, the group's number is ours only
 // while the group lives.
 func (p *process) signal(sig unix.Signal) {
-	if lives := p.family.refresh(); lives || p.runs() {
+	if lives := p.family.refresh(); lives || p.isRunning() {
 		_ = p.family.signal(sig) // a process that cannot be signalled is reported after its grace
 	}
 }
@@ -81,15 +81,15 @@ func (p *process) signal(sig unix.Signal) {
 // settled reports whether we can stop waiting for output. pending means that events were read but
 // not applied yet.
 func (p *process) settled(now time.Time, pending bool) bool {
-	if p.runs() {
+	if p.isRunning() {
 		return false
 	}
 	if p.drained {
 		return true
 	}
-	wait := drainFor
+	wait := drainTimeout
 	if pending {
-		wait = drainMost
+		wait = maxDrainTimeout
 	}
 	return !now.Before(p.exitedAt.Add(wait))
 }
@@ -97,10 +97,10 @@ func (p *process) settled(now time.Time, pending bool) bool {
 // familyLives reports whether any of the family lives. It looks at most every pollEvery, so that
 // a survivor that prints endlessly does not keep us busy.
 func (p *process) familyLives(now time.Time) bool {
-	if !now.Before(p.looked.Add(pollEvery)) {
-		p.looked, p.lives = now, p.family.refresh()
+	if !now.Before(p.lastCheck.Add(pollEvery)) {
+		p.lastCheck, p.alive = now, p.family.refresh()
 	}
-	return p.lives
+	return p.alive
 }
 
 // over reports whether we can stop waiting for the family, and sets abandoned.
@@ -141,8 +141,8 @@ func (p proc) lives() bool {
 // would leave those running. A process whose parent ended before we began to end the agent has
 // left the family: it is a daemon.
 type processFamily struct {
-	group   int
-	outside []proc // outside the group, as of the last refresh
+	group        int
+	outsideGroup []proc // outside the group, as of the last refresh
 }
 
 // refresh finds the descendants of the known members and of the leader, and reports whether any
@@ -150,7 +150,7 @@ type processFamily struct {
 func (f *processFamily) refresh() (lives bool) {
 	all := processes()
 	children := make(map[int][]proc)
-	family := slices.DeleteFunc(slices.Clone(f.outside), func(p proc) bool { return !slices.ContainsFunc(all, p.same) })
+	family := slices.DeleteFunc(slices.Clone(f.outsideGroup), func(p proc) bool { return !slices.ContainsFunc(all, p.same) })
 	for _, p := range all {
 		children[p.parent] = append(children[p.parent], p)
 		if p.group == f.group {
@@ -164,7 +164,7 @@ func (f *processFamily) refresh() (lives bool) {
 			}
 		}
 	}
-	f.outside = slices.DeleteFunc(slices.Clone(family), func(p proc) bool { return p.group == f.group })
+	f.outsideGroup = slices.DeleteFunc(slices.Clone(family), func(p proc) bool { return p.group == f.group })
 	return len(family) > 0
 }
 
@@ -174,7 +174,7 @@ func (p proc) same(other proc) bool { return p.pid == other.pid && p.start == ot
 // signal sends sig to every process that refresh found. A process that has ended is not an error.
 func (f *processFamily) signal(sig unix.Signal) error {
 	err := unix.Kill(-f.group, sig)
-	for _, p := range f.outside {
+	for _, p := range f.outsideGroup {
 		if p.lives() {
 			_ = unix.Kill(p.pid, sig)
 		}
@@ -227,8 +227,8 @@ func recordProcess(dir string, pid int) error {
 	return nil
 }
 
-// recorded reports whether an agent of the attempt in dir was recorded.
-func recorded(dir string) bool {
+// hasRecord reports whether an agent of the attempt in dir was recorded.
+func hasRecord(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, recordName))
 	return err == nil
 }
@@ -263,7 +263,7 @@ func readProcess(dir string) (Process, error) {
 // leads reports whether the recorded process leads, or led until it ended, a living process group
 // of the attempt in dir. The record alone proves nothing: an agent with write access to the folder
 // could name any process. So the kernel must show that one process of the group was started for
-// this attempt (belongs). The kernel does not reuse the number of a group while the group lives.
+// this attempt (belongsTo). The kernel does not reuse the number of a group while the group lives.
 func (p Process) leads(dir string) bool {
 	if p.PID <= 1 || p.PID == unix.Getpgrp() {
 		return false
@@ -275,7 +275,7 @@ func (p Process) leads(dir string) bool {
 		return false
 	}
 	for _, member := range processes() {
-		if member.group == p.PID && member.belongs(dir) {
+		if member.group == p.PID && member.belongsTo(dir) {
 			return true
 		}
 	}

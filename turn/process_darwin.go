@@ -47,10 +47,10 @@ func processes() []proc {
 	return all
 }
 
-// belongs reports whether the process was started for the attempt in dir: its environment names
+// belongsTo reports whether the process was started for the attempt in dir: its environment names
 // the attempt's context folder. The kernel hides the environment of the system's own programs,
 // such as /bin/sh. Such a process belongs if it leads a session, as an agent does.
-func (p proc) belongs(dir string) bool {
+func (p proc) belongsTo(dir string) bool {
 	raw, err := unix.SysctlRaw("kern.procargs2", p.pid)
 	if err != nil {
 		return false

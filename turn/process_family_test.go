@@ -10,12 +10,12 @@ import (
 
 // Agents start the commands of their tools in groups of their own. Those groups
 // end with the agent, whether or not its runner lives.
-func TestToolInAGroupOfItsOwn(t *testing.T) {
+func TestToolInOwnProcessGroup(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
 		t.Skip("no setsid(1)")
 	}
 	script := `setsid --wait sh -c 'echo $$ > tool; exec sleep 1000' 100>&- & while [ ! -s tool ]; do sleep 0.01; done; echo up; wait`
-	ended := func(b *bench) {
+	ended := func(b *fixture) {
 		t.Helper()
 		pid, _ := strconv.Atoi(strings.TrimSpace(read(t, b.Workdir, "tool")))
 		if _, err := lookUp(pid); err == nil {
@@ -23,7 +23,7 @@ func TestToolInAGroupOfItsOwn(t *testing.T) {
 			t.Error("the tool outlived the agent")
 		}
 	}
-	b := newBench(t, script)
+	b := newFixture(t, script)
 	res, err := b.runUntil("up", ErrStopped)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestToolInAGroupOfItsOwn(t *testing.T) {
 	res.check(t, Canceled, ExitStopped, "up", "stopped")
 	ended(b)
 
-	b = orphan(t, script)
+	b = startOrphan(t, script)
 	if abandoned, err := End(t.Context(), b.Dir, 0); abandoned || err != nil {
 		t.Errorf("abandoned %v, %v", abandoned, err)
 	}

@@ -66,10 +66,10 @@ func processes() []proc {
 	return all
 }
 
-// belongs reports whether the kernel shows that the process was started for the attempt in dir:
+// belongsTo reports whether the kernel shows that the process was started for the attempt in dir:
 // its environment names the attempt's context folder, or it holds the lock on alive. Another
 // process cannot force either on it.
-func (p proc) belongs(dir string) bool {
+func (p proc) belongsTo(dir string) bool {
 	return slices.Contains(p.environ(), contextEntry(dir)) || p.locks(filepath.Join(dir, aliveName))
 }
 

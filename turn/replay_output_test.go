@@ -10,15 +10,15 @@ import (
 
 // The output of a real attempt can be read from its folder, as if its runner had
 // died before it returned.
-func TestReplayOutputOfARealAttempt(t *testing.T) {
-	b := newBench(t, `printf 'first \342\202'; printf '\254\n'; echo "  second"; exit 3`)
+func TestReplayOutputOfRealAttempt(t *testing.T) {
+	b := newFixture(t, `printf 'first \342\202'; printf '\254\n'; echo "  second"; exit 3`)
 	res := b.run()
 	if got := ReplayOutput(b.Dir); got != res.Text || got != "first €\n  second" {
 		t.Errorf("said %q, the result has %q", got, res.Text)
 	}
 }
 
-func TestReplayOutputOfAStream(t *testing.T) {
+func TestReplayOutputOfStream(t *testing.T) {
 	const start = `{"kind":"start","runner":"claude"}`
 	for name, c := range map[string]struct {
 		lines []string
@@ -59,7 +59,7 @@ func TestReplayOutputIsBounded(t *testing.T) {
 }
 
 // The folder belongs to the agent's user. Nothing that lies there blocks a reader.
-func TestReplayOutputWhereSomethingElseLies(t *testing.T) {
+func TestReplayOutputNotAFile(t *testing.T) {
 	for name, put := range map[string]func(file string) error{
 		"nothing":  func(string) error { return nil },
 		"a fifo":   func(file string) error { return syscall.Mkfifo(file, 0o600) },

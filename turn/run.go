@@ -54,7 +54,7 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 		if !errors.Is(err, ErrStopped) {
 			return Result{}, err
 		}
-		return Result{Status: Canceled, Reason: "stopped before it began", Exit: ExitStopped, ExitCode: -1}, nil
+		return Result{Status: Canceled, Reason: "stopped before the agent started", Exit: ExitStopped, ExitCode: -1}, nil
 	}
 	if a.Session != "" && !validSession(a.Session) {
 		a.Session = ""
@@ -72,8 +72,8 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 		}
 	}()
 	if c.MCP {
-		if a.offered, err = c.toolServer(env).offer(c.Runner, &a, env); err != nil {
-			missing = fmt.Sprintf("the agent has our commands, and not our tools: %v", err)
+		if a.toolArgs, err = c.toolServer(env).configure(c.Runner, &a, env); err != nil {
+			missing = fmt.Sprintf("the agent has the agentstateloop commands but not the MCP tools: %v", err)
 		}
 	}
 	argv := kind.argv(command, a)
@@ -83,7 +83,7 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 	path, err := c.find(argv[0], env["PATH"])
 	if err != nil {
 		log.line(first)
-		return failed(err).closeLog(log), nil
+		return startFailure(err).closeLog(log), nil
 	}
 	var host *ACPSettings
 	if kind.hosted {
@@ -92,10 +92,10 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 			host.Tools = c.toolServer(env).acpTools()
 		}
 	}
-	entered, err := c.entered(ctx, a, path, argv, env, host)
+	entered, err := c.commandLine(ctx, a, path, argv, env, host)
 	if err != nil {
 		log.line(first)
-		return failed(err).closeLog(log), nil
+		return startFailure(err).closeLog(log), nil
 	}
 	if c.Box != nil || host != nil {
 		path = entered[0]
@@ -103,7 +103,7 @@ func (c Config) Answer(ctx context.Context, a Attempt, watch func(Progress)) (Re
 	p, err := c.start(a, path, entered, env)
 	if err != nil {
 		log.line(first)
-		failed(err).closeLog(log)
+		startFailure(err).closeLog(log)
 		return Result{}, err
 	}
 	first.PID = p.pid
@@ -154,7 +154,7 @@ func (s *supervisor) conclude(ctx context.Context) (Result, error) {
 	}
 	res, err := s.outcome()
 	if err != nil {
-		failed(err).closeLog(s.log)
+		startFailure(err).closeLog(s.log)
 		return Result{}, err
 	}
 	res = res.closeLog(s.log)
@@ -164,8 +164,9 @@ func (s *supervisor) conclude(ctx context.Context) (Result, error) {
 	return res, nil
 }
 
-// failed returns the Result of an attempt whose agent could not start because of this machine.
-func failed(err error) Result {
+// startFailure returns the Result of an attempt whose agent could not start because of this
+// machine.
+func startFailure(err error) Result {
 	return Result{
 		Status: Failed, Reason: err.Error(), Exit: ExitError, ExitCode: -1,
 		Outage: &Outage{Kind: state.Obstacle, Reason: err.Error()},
@@ -203,8 +204,8 @@ func (r Result) closeLog(log *eventLog) Result {
 func (c Config) Login() string { return cmp.Or(c.LoginName, "agent:"+c.Runner) }
 
 // credential returns the error for a refused login of the agent.
-func (c Config) credential(said string) error {
-	return &state.CredentialError{Name: c.Login(), Err: errors.New(said)}
+func (c Config) credential(reason string) error {
+	return &state.CredentialError{Name: c.Login(), Err: errors.New(reason)}
 }
 
 // attemptCommand is the hidden subcommand of our own binary that calls Main.
@@ -244,7 +245,7 @@ func Main(args []string) error {
 		return fmt.Errorf("%s: %w", attemptCommand, err)
 	}
 	if _, err := recorded.Read(make([]byte, 1)); err != nil {
-		return fmt.Errorf("%s: the runner is gone: %w", attemptCommand, err)
+		return fmt.Errorf("%s: the runner has ended: %w", attemptCommand, err)
 	}
 	defaultActions()
 	err := unix.Exec(args[0], args[1:], os.Environ())

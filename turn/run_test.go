@@ -19,7 +19,7 @@ import (
 )
 
 func TestAnswer(t *testing.T) {
-	b := newBench(t, `printf 'you said: '; cat; echo note >&2`)
+	b := newFixture(t, `printf 'you said: '; cat; echo note >&2`)
 	b.Prompt = []byte("wake up; $(touch /nowhere) `x`\n")
 	res := b.run()
 	res.check(t, Success, ExitClean, "you said: wake up; $(touch /nowhere) `x`", "")
@@ -33,7 +33,7 @@ func TestAnswer(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_RUNNER", "x")
-	b := newBench(t, `env; pwd`)
+	b := newFixture(t, `env; pwd`)
 	b.Config.Env = map[string]string{"PATH": "/usr/bin:/bin", "COLOUR": "blue"}
 	b.Attempt.Env = map[string]string{"AGENTSTATELOOP_HANDLE": "goulard3120", "COLOUR": "red"}
 	b.Extra = []string{"--more"}
@@ -54,17 +54,17 @@ func TestEnvironment(t *testing.T) {
 }
 
 // The agent's program has the default actions of HUP and INT, however we were started.
-func TestSignalsOfTheAgentHaveTheirDefaultActions(t *testing.T) {
+func TestAgentHasDefaultSignalActions(t *testing.T) {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT) // as under nohup, in the background of a script
 	defer signal.Reset(syscall.SIGHUP, syscall.SIGINT)
-	b := newBench(t, `for s in HUP INT; do trap "echo $s" $s; kill -$s $$; done`)
+	b := newFixture(t, `for s in HUP INT; do trap "echo $s" $s; kill -$s $$; done`)
 	b.run().check(t, Success, ExitClean, "HUP\nINT", "")
 }
 
 // The log of an attempt begins with how it was started and ends with why it ended.
 // It holds neither the prompt nor the environment.
 func TestEventsFile(t *testing.T) {
-	b := newBench(t, `echo working; echo oops >&2; exit 3`)
+	b := newFixture(t, `echo working; echo oops >&2; exit 3`)
 	b.Prompt = []byte("the-prompt")
 	b.Config.Env = map[string]string{"TOKEN": "the-token"}
 	b.Extra = []string{"--plan"}
@@ -104,7 +104,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 		"stream": {Claude, `echo '` + stream + `'; exit 1`, "", "Invalid API key ***"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, c.script)
+			b := newFixture(t, c.script)
 			b.Runner, b.Config.Env, b.Secrets = c.runner, map[string]string{"API_KEY": key}, new(secret.Known)
 			b.Secrets.Learn("api key", key)
 			res := b.run()
@@ -122,14 +122,14 @@ func TestSecretsAreRedacted(t *testing.T) {
 }
 
 // A child that is killed before it became the agent is an agent that was killed.
-func TestKilledBeforeTheAgentBegan(t *testing.T) {
-	b := newBench(t, "echo hello")
+func TestKilledBeforeExec(t *testing.T) {
+	b := newFixture(t, "echo hello")
 	b.Self = writeScript(t, b.Workdir, "self", "kill -KILL $$\n")
 	b.run().check(t, Failed, ExitError, "", "signal: killed")
 }
 
 func TestEventsFileIsBounded(t *testing.T) {
-	b := newBench(t, `head -c 3000000 /dev/zero | tr '\0' x`)
+	b := newFixture(t, `head -c 3000000 /dev/zero | tr '\0' x`)
 	b.MaxEvents = 1000
 	b.run()
 	text := read(t, b.Dir, "events.jsonl")
@@ -140,19 +140,19 @@ func TestEventsFileIsBounded(t *testing.T) {
 
 func TestCannotStart(t *testing.T) {
 	for name, c := range map[string]struct {
-		break_ func(b *bench)
+		break_ func(b *fixture)
 		reason string
 	}{
-		"not in path":    {func(b *bench) { b.Command = []string{"no-such-agent"} }, "command not found: no-such-agent is not in PATH"},
-		"no such file":   {func(b *bench) { b.Command = []string{"./missing.sh"} }, "missing.sh"},
-		"not executable": {func(b *bench) { os.Chmod(b.Command[0], 0o644) }, "chmod +x"},
-		"a folder":       {func(b *bench) { b.Command = []string{b.Workdir} }, "not executable"},
-		"no command":     {func(b *bench) { b.Command = nil }, "turn.command is empty"},
-		"no workdir":     {func(b *bench) { b.Workdir = "/no/such/dir" }, `workdir "/no/such/dir" is not a folder`},
-		"no program":     {func(b *bench) { os.WriteFile(b.Command[0], []byte{0x7f, 'E', 'L', 'F', 0}, 0o755) }, "exec format error"},
+		"not in path":    {func(b *fixture) { b.Command = []string{"no-such-agent"} }, "command not found: no-such-agent is not in PATH"},
+		"no such file":   {func(b *fixture) { b.Command = []string{"./missing.sh"} }, "missing.sh"},
+		"not executable": {func(b *fixture) { os.Chmod(b.Command[0], 0o644) }, "chmod +x"},
+		"a folder":       {func(b *fixture) { b.Command = []string{b.Workdir} }, "not executable"},
+		"no command":     {func(b *fixture) { b.Command = nil }, "turn.command is empty"},
+		"no workdir":     {func(b *fixture) { b.Workdir = "/no/such/dir" }, `workdir "/no/such/dir" is not a folder`},
+		"no program":     {func(b *fixture) { os.WriteFile(b.Command[0], []byte{0x7f, 'E', 'L', 'F', 0}, 0o755) }, "exec format error"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, "echo hi")
+			b := newFixture(t, "echo hi")
 			c.break_(b)
 			b.run().check(t, Failed, ExitError, "", c.reason)
 			if log := read(t, b.Dir, "events.jsonl"); !strings.Contains(log, `"kind":"end"`) {
@@ -162,13 +162,13 @@ func TestCannotStart(t *testing.T) {
 	}
 }
 
-func TestOurFault(t *testing.T) {
-	b := newBench(t, "echo hi")
+func TestInternalError(t *testing.T) {
+	b := newFixture(t, "echo hi")
 	b.Dir = filepath.Join(b.Dir, "gone")
 	if res, err := b.Config.Run(t.Context(), b.Attempt, nil); err == nil {
 		t.Errorf("an attempt without its folder ran: %+v", res)
 	}
-	b = newBench(t, "echo hi")
+	b = newFixture(t, "echo hi")
 	b.Self = "/bin/false" // an installation that is broken
 	if res, err := b.Config.Run(t.Context(), b.Attempt, nil); err == nil {
 		t.Errorf("an agent that was never begun has a result: %+v", res)
@@ -177,20 +177,20 @@ func TestOurFault(t *testing.T) {
 
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
-	newBench(t, `exit 0`).run().check(t, Failed, ExitClean, "", "ended without an answer")
-	newBench(t, `echo 'no model' >&2`).run().check(t, Failed, ExitClean, "", "ended without an answer: no model")
-	newBench(t, `printf ' \n\t\n'`).run().check(t, Failed, ExitClean, "", "ended without an answer")
-	res := newBench(t, `echo x > "$AGENTSTATELOOP_OUTPUT/report.txt"`).run()
-	res.check(t, Partial, ExitClean, "", "left files but no answer")
+	newFixture(t, `exit 0`).run().check(t, Failed, ExitClean, "", "ended without an answer")
+	newFixture(t, `echo 'no model' >&2`).run().check(t, Failed, ExitClean, "", "ended without an answer: no model")
+	newFixture(t, `printf ' \n\t\n'`).run().check(t, Failed, ExitClean, "", "ended without an answer")
+	res := newFixture(t, `echo x > "$AGENTSTATELOOP_OUTPUT/report.txt"`).run()
+	res.check(t, Partial, ExitClean, "", "wrote files but no answer")
 }
 
 func TestDiesBySignal(t *testing.T) {
-	res := newBench(t, `echo half; kill -9 $$`).run()
+	res := newFixture(t, `echo half; kill -9 $$`).run()
 	res.check(t, Failed, ExitError, "half", "signal: killed")
 }
 
 func TestBinaryOutput(t *testing.T) {
-	res := newBench(t, `printf 'a\000b\377\033[1mc\r\nd'`).run()
+	res := newFixture(t, `printf 'a\000b\377\033[1mc\r\nd'`).run()
 	res.check(t, Success, ExitClean, "ab\uFFFD[1mc\nd", "")
 }
 
@@ -198,7 +198,7 @@ func TestBinaryOutput(t *testing.T) {
 // truncated, and its reason says so. The agent is never blocked.
 func TestLongAnswer(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, `head -c 300000 /dev/zero | tr '\0' x`)
+	b := newFixture(t, `head -c 300000 /dev/zero | tr '\0' x`)
 	b.MaxText = 1000
 	res := b.run()
 	res.check(t, Success, ExitClean, strings.Repeat("x", 1000), "")
@@ -210,14 +210,14 @@ func TestLongAnswer(t *testing.T) {
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
 		flood /= 10
 	}
-	b = newBench(t, fmt.Sprintf(`head -c %d /dev/zero`, flood))
+	b = newFixture(t, fmt.Sprintf(`head -c %d /dev/zero`, flood))
 	b.MaxText, b.MaxOutput, b.MaxEvents = 1000, 5000, 100000
 	res = b.run()
-	res.check(t, Failed, ExitClean, "", "truncated at 5000 bytes") // all of it unprintable
-	b = newBench(t, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x`, flood))
+	res.check(t, Failed, ExitClean, "", "truncated at 5000 of") // all of it unprintable
+	b = newFixture(t, fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x`, flood))
 	b.MaxText, b.MaxOutput, b.MaxEvents = 1000, 5000, 100000
 	res = b.run()
-	res.check(t, Partial, ExitClean, strings.Repeat("x", 1000), fmt.Sprintf("truncated at 5000 bytes of %d", flood))
+	res.check(t, Partial, ExitClean, strings.Repeat("x", 1000), fmt.Sprintf("truncated at 5000 of %d bytes", flood))
 	if got := read(t, b.Dir, res.TextFile); len(got) != 5000 {
 		t.Errorf("file of %d bytes", len(got))
 	}
@@ -226,14 +226,14 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
-func TestCutInsideACharacter(t *testing.T) {
-	b := newBench(t, `printf 'abéé'`)
+func TestTruncateInsideCharacter(t *testing.T) {
+	b := newFixture(t, `printf 'abéé'`)
 	b.MaxText = 3
 	b.run().check(t, Success, ExitClean, "ab", "")
 }
 
 func TestStopped(t *testing.T) {
-	b := newBench(t, `echo half; exec sleep 1000`)
+	b := newFixture(t, `echo half; exec sleep 1000`)
 	res, err := b.runUntil("half", ErrStopped)
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ func TestStopped(t *testing.T) {
 // A runner that lost its epoch must not deliver.
 func TestLostEpoch(t *testing.T) {
 	lost := errors.New("the epoch is lost")
-	b := newBench(t, `echo half; exec sleep 1000`)
+	b := newFixture(t, `echo half; exec sleep 1000`)
 	if _, err := b.runUntil("half", lost); !errors.Is(err, lost) {
 		t.Errorf("error %v", err)
 	}
@@ -256,16 +256,16 @@ func TestLostEpoch(t *testing.T) {
 // TERM goes to the whole group. KILL follows if the group does not end.
 func TestTermThenKill(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, `trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
+	b := newFixture(t, `trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
 	res, _ := b.runUntil("up", ErrStopped)
 	res.check(t, Canceled, ExitStopped, "up\nbye", "stopped")
 
-	b = newBench(t, `trap '' TERM; echo up; while :; do sleep 0.05; done`)
+	b = newFixture(t, `trap '' TERM; echo up; while :; do sleep 0.05; done`)
 	b.Grace = 200 * time.Millisecond
 	res, _ = b.runUntil("up", ErrStopped)
 	res.check(t, Canceled, ExitStopped, "up", "stopped")
 
-	b = newBench(t, `(trap '' TERM; echo up; while :; do sleep 0.05; done) & wait`)
+	b = newFixture(t, `(trap '' TERM; echo up; while :; do sleep 0.05; done) & wait`)
 	b.Grace = 200 * time.Millisecond
 	res, _ = b.runUntil("up", ErrStopped)
 	res.check(t, Canceled, ExitStopped, "up", "stopped")
@@ -276,9 +276,9 @@ func TestTermThenKill(t *testing.T) {
 
 // What the agent leaves running in its group ends with it. Run does not wait for
 // what left the group, even if it keeps our pipes open.
-func TestLeftovers(t *testing.T) {
+func TestRemainingProcesses(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, `sleep 1000 & echo done`)
+	b := newFixture(t, `sleep 1000 & echo done`)
 	b.run().check(t, Success, ExitClean, "done", "")
 	if held, _, _ := Probe(b.Dir); held {
 		t.Error("a background child outlived the turn")
@@ -287,11 +287,11 @@ func TestLeftovers(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
 		t.Skip("no setsid(1)")
 	}
-	b = newBench(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); while [ ! -s daemon ]; do sleep 0.01; done; echo done`)
+	b = newFixture(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); while [ ! -s daemon ]; do sleep 0.01; done; echo done`)
 	t.Cleanup(func() { killPIDFile(t, filepath.Join(b.Workdir, "daemon")) })
 	res := b.run()
 	res.check(t, Success, ExitClean, "done", "")
-	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "abandoned") {
+	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "may still run") {
 		t.Errorf("notes %q", res.Notes)
 	}
 	if held, _, _ := Probe(b.Dir); !held {
@@ -300,19 +300,19 @@ func TestLeftovers(t *testing.T) {
 }
 
 // A daemon that keeps the pipes open does not keep our goroutines and descriptors.
-func TestDaemonLeavesNothingWithUs(t *testing.T) {
+func TestDaemonLeaksNothing(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
 		t.Skip("no setsid(1)")
 	}
 	before := runtime.NumGoroutine()
-	b := newBench(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); while [ ! -s daemon ]; do sleep 0.01; done; echo done`)
+	b := newFixture(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); while [ ! -s daemon ]; do sleep 0.01; done; echo done`)
 	t.Cleanup(func() { killPIDFile(t, filepath.Join(b.Workdir, "daemon")) })
 	b.run()
 	await(t, "our goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-func TestOutputBox(t *testing.T) {
-	b := newBench(t, `cd "$AGENTSTATELOOP_OUTPUT"; echo one > b.txt; mkdir sub; echo two > sub/a.txt
+func TestListOutput(t *testing.T) {
+	b := newFixture(t, `cd "$AGENTSTATELOOP_OUTPUT"; echo one > b.txt; mkdir sub; echo two > sub/a.txt
 ln -s /etc/passwd link; mkfifo pipe; touch "$(printf 'new\nline')"; echo done`)
 	res := b.run()
 	res.check(t, Success, ExitClean, "done", "")
@@ -335,14 +335,14 @@ ln -s /etc/passwd link; mkfifo pipe; touch "$(printf 'new\nline')"; echo done`)
 	}
 }
 
-func TestOutputBoxGone(t *testing.T) {
+func TestMissingOutputFolder(t *testing.T) {
 	t.Parallel()
-	res := newBench(t, `rmdir "$AGENTSTATELOOP_OUTPUT"; echo done`).run()
+	res := newFixture(t, `rmdir "$AGENTSTATELOOP_OUTPUT"; echo done`).run()
 	res.check(t, Success, ExitClean, "done", "")
 	if len(res.Notes) != 1 {
 		t.Errorf("notes %q", res.Notes)
 	}
-	b := newBench(t, `rmdir "$AGENTSTATELOOP_OUTPUT"; ln -s /etc "$AGENTSTATELOOP_OUTPUT"; echo done`)
+	b := newFixture(t, `rmdir "$AGENTSTATELOOP_OUTPUT"; ln -s /etc "$AGENTSTATELOOP_OUTPUT"; echo done`)
 	res = b.run()
 	res.check(t, Success, ExitClean, "done", "")
 	if len(res.Notes) != 1 || len(res.Output) != 0 {
@@ -351,7 +351,7 @@ func TestOutputBoxGone(t *testing.T) {
 	if _, err := OpenOutput(b.Dir, "passwd"); err == nil {
 		t.Error("the link was followed")
 	}
-	newBench(t, `rm -rf "$(dirname "$AGENTSTATELOOP_OUTPUT")"; echo done`).run().check(t, Success, ExitClean, "done", "")
+	newFixture(t, `rm -rf "$(dirname "$AGENTSTATELOOP_OUTPUT")"; echo done`).run().check(t, Success, ExitClean, "done", "")
 }
 
 // A full disk costs the log, not the answer.

@@ -22,44 +22,44 @@ type Sandbox struct {
 	Network     bool     // access to the machine's network
 }
 
-// entered returns the command line that starts argv: in the sandbox of an attempt if there is
+// commandLine returns the command line that starts argv: in the sandbox of an attempt if there is
 // one, and through our own process that speaks with the agent if host is not nil. program is the
 // path of argv[0]. Errors are written for the operator. If the sandbox cannot be made, the agent
 // is not started.
-func (c Config) entered(ctx context.Context, a Attempt, program string, argv []string, env map[string]string, host *ACPSettings) ([]string, error) {
+func (c Config) commandLine(ctx context.Context, a Attempt, program string, argv []string, env map[string]string, host *ACPSettings) ([]string, error) {
 	switch {
 	case c.Box != nil:
-		return c.enter(ctx, a, program, argv, env, host)
+		return c.sandboxCommandLine(ctx, a, program, argv, env, host)
 	case host != nil:
 		return c.hostArgv(*host, program, argv[1:]), nil
 	}
 	return argv, nil
 }
 
-// enter is entered for a Config with a sandbox.
-func (c Config) enter(ctx context.Context, a Attempt, program string, argv []string, env map[string]string, host *ACPSettings) ([]string, error) {
+// sandboxCommandLine is commandLine for a Config with a sandbox.
+func (c Config) sandboxCommandLine(ctx context.Context, a Attempt, program string, argv []string, env map[string]string, host *ACPSettings) ([]string, error) {
 	way, err := box.Bubblewrap(ctx, c.Self)
 	if err != nil {
-		return nil, fmt.Errorf("the agent was not started, because it must run in a box: %w; %s; or change sandbox in [turn]", err, box.Advice(err))
+		return nil, fmt.Errorf("agent not started: no sandbox available: %w; %s; or change sandbox in [turn]", err, box.Advice(err))
 	}
-	b, err := c.boxOf(a, program, env)
+	b, err := c.newSandbox(a, program, env)
 	if err != nil {
-		return nil, fmt.Errorf("the agent was not started, because its box cannot be made: %w", err)
+		return nil, fmt.Errorf("agent not started: cannot create its sandbox: %w", err)
 	}
-	inside := append([]string{inBox(b, program)}, argv[1:]...)
+	inside := append([]string{pathInSandbox(b, program)}, argv[1:]...)
 	if host != nil {
 		inside = c.hostArgv(*host, inside[0], inside[1:])
 	}
 	entered, err := b.Argv(way, inside)
 	if err != nil {
-		return nil, fmt.Errorf("the agent was not started, because its box cannot be made: %w", err)
+		return nil, fmt.Errorf("agent not started: cannot create its sandbox: %w", err)
 	}
 	return entered, nil
 }
 
-// boxOf returns the sandbox for a program with this environment in an attempt. It makes the
+// newSandbox returns the sandbox for a program with this environment in an attempt. It makes the
 // agent's own folders that are missing.
-func (c Config) boxOf(a Attempt, program string, env map[string]string) (box.Box, error) {
+func (c Config) newSandbox(a Attempt, program string, env map[string]string) (box.Box, error) {
 	b := box.Box{
 		Self: c.Self, Dir: c.Workdir, Home: env["HOME"], Network: c.Box.Network, LocalSockets: true,
 		Write: append([]string{c.Workdir}, c.Box.Write...),
@@ -84,16 +84,16 @@ func (c Config) boxOf(a Attempt, program string, env map[string]string) (box.Box
 	return b, nil
 }
 
-// BoxFor returns a sandbox without an attempt, to try a program of the same installation.
-func (c Config) BoxFor(program string) (box.Box, error) {
-	return c.boxOf(Attempt{}, program, c.environ(Attempt{}))
+// SandboxFor returns a sandbox without an attempt, to try a program of the same installation.
+func (c Config) SandboxFor(program string) (box.Box, error) {
+	return c.newSandbox(Attempt{}, program, c.environ(Attempt{}))
 }
 
-// inBox returns the path of a program inside the sandbox. A program in a writable or a system
-// folder keeps its path. Any other program gets its real path, because a script finds its
+// pathInSandbox returns the path of a program inside the sandbox. A program in a writable or a
+// system folder keeps its path. Any other program gets its real path, because a script finds its
 // neighbours from there.
-func inBox(b box.Box, program string) string {
-	if ofSystem(program) || slices.ContainsFunc(b.Write, func(dir string) bool { return below(dir, program) }) {
+func pathInSandbox(b box.Box, program string) string {
+	if isSystemPath(program) || slices.ContainsFunc(b.Write, func(dir string) bool { return isBelow(dir, program) }) {
 		return program
 	}
 	if real, err := filepath.EvalSymlinks(program); err == nil {
@@ -102,13 +102,13 @@ func inBox(b box.Box, program string) string {
 	return program
 }
 
-// ofSystem reports whether a path is in a folder that every sandbox has.
-func ofSystem(path string) bool {
-	return slices.ContainsFunc([]string{"/usr", "/bin", "/sbin", "/lib", "/lib64"}, func(dir string) bool { return below(dir, path) })
+// isSystemPath reports whether a path is in a folder that every sandbox has.
+func isSystemPath(path string) bool {
+	return slices.ContainsFunc([]string{"/usr", "/bin", "/sbin", "/lib", "/lib64"}, func(dir string) bool { return isBelow(dir, path) })
 }
 
-// below reports whether path is dir or inside it.
-func below(dir, path string) bool {
+// isBelow reports whether path is dir or inside it.
+func isBelow(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
@@ -165,7 +165,7 @@ func installation(program, path, workdir string) []string {
 			break
 		}
 	}
-	return slices.DeleteFunc(found, ofSystem)
+	return slices.DeleteFunc(found, isSystemPath)
 }
 
 const (

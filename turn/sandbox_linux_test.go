@@ -15,8 +15,8 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// boxed returns an attempt of a script that runs in a box.
-func boxed(t *testing.T, script string) *bench {
+// newSandboxFixture returns an attempt of a script that runs in a sandbox.
+func newSandboxFixture(t *testing.T, script string) *fixture {
 	t.Helper()
 	if _, err := box.Bubblewrap(t.Context(), self(t)); err != nil {
 		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
@@ -24,15 +24,15 @@ func boxed(t *testing.T, script string) *bench {
 		}
 		t.Skip(err)
 	}
-	b := newBench(t, script)
+	b := newFixture(t, script)
 	b.Box = &Sandbox{}
 	return b
 }
 
-// An agent in a box works as one outside does: it reads its prompt and its context,
-// and writes into its folder and its output box.
-func TestAnAgentInABox(t *testing.T) {
-	b := boxed(t, `cat; pwd; cat "$AGENTSTATELOOP_CONTEXT/message.txt"; echo file >"$AGENTSTATELOOP_OUTPUT/report.txt"; echo kept >kept; echo scratch >"$HOME/scratch"; touch "$AGENTSTATELOOP_CONTEXT/more" 2>/dev/null || echo read-only; echo oops >&2`)
+// An agent in a sandbox works as one outside does: it reads its prompt and its context,
+// and writes into its folder and its output folder.
+func TestSandboxedAgent(t *testing.T) {
+	b := newSandboxFixture(t, `cat; pwd; cat "$AGENTSTATELOOP_CONTEXT/message.txt"; echo file >"$AGENTSTATELOOP_OUTPUT/report.txt"; echo kept >kept; echo scratch >"$HOME/scratch"; touch "$AGENTSTATELOOP_CONTEXT/more" 2>/dev/null || echo read-only; echo oops >&2`)
 	if err := Prepare(b.Dir, []File{{Name: "message.txt", Body: strings.NewReader("the message\n")}}, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -41,17 +41,17 @@ func TestAnAgentInABox(t *testing.T) {
 	if len(res.Output) != 1 || res.Stderr != "oops" || read(t, b.Workdir, "kept") != "kept\n" {
 		t.Errorf("%+v", res)
 	}
-	b = boxed(t, `exit 7`)
+	b = newSandboxFixture(t, `exit 7`)
 	b.run().check(t, Failed, ExitError, "", "exit status 7")
 }
 
-// What an agent in a box is not granted does not exist for it.
-func TestWhatIsNotInTheBox(t *testing.T) {
+// What an agent in a sandbox is not granted does not exist for it.
+func TestSandboxHidesUngrantedPaths(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	writeConfig(t, secret, "hunter2")
 	outside := account.Environ()["HOME"]
 	victim := newBystander(t, &unix.SysProcAttr{Setsid: true})
-	b := boxed(t, fmt.Sprintf(`cat '%s' /etc/shadow "${AGENTSTATELOOP_CONTEXT%%/*}/process" "${AGENTSTATELOOP_CONTEXT%%/*}/alive" '%s/.bashrc'
+	b := newSandboxFixture(t, fmt.Sprintf(`cat '%s' /etc/shadow "${AGENTSTATELOOP_CONTEXT%%/*}/process" "${AGENTSTATELOOP_CONTEXT%%/*}/alive" '%s/.bashrc'
 ls "${AGENTSTATELOOP_CONTEXT%%/*}"
 kill -9 %d
 echo x >"${AGENTSTATELOOP_CONTEXT%%/*}/process"
@@ -73,34 +73,34 @@ echo x >&100`, secret, outside, victim.PID))
 }
 
 // What the configuration grants exists, under its own path.
-func TestWhatIsGranted(t *testing.T) {
+func TestSandboxGrants(t *testing.T) {
 	folder := t.TempDir()
 	writeConfig(t, filepath.Join(folder, "note"), "granted")
-	b := boxed(t, fmt.Sprintf(`cat '%s/note'; echo x >'%s/new' && echo wrote; true`, folder, folder))
+	b := newSandboxFixture(t, fmt.Sprintf(`cat '%s/note'; echo x >'%s/new' && echo wrote; true`, folder, folder))
 	b.Box.Read = []string{folder}
 	b.run().check(t, Success, ExitClean, "granted", "")
-	b = boxed(t, fmt.Sprintf(`cat '%s/note'; echo x >'%s/new' && echo wrote`, folder, folder))
+	b = newSandboxFixture(t, fmt.Sprintf(`cat '%s/note'; echo x >'%s/new' && echo wrote`, folder, folder))
 	b.Box.Write = []string{folder}
 	b.run().check(t, Success, ExitClean, "grantedwrote", "")
-	b = boxed(t, `echo never`)
+	b = newSandboxFixture(t, `echo never`)
 	b.Box.Write = []string{filepath.Join(folder, "nowhere")}
-	b.run().check(t, Failed, ExitError, "", "its box cannot be made")
+	b.run().check(t, Failed, ExitError, "", "cannot create its sandbox")
 }
 
-// Where no box can be made, nothing is started.
-func TestWithoutABoxNothingRuns(t *testing.T) {
-	b := newBench(t, `echo never >ran; echo never`)
+// Where no sandbox can be made, nothing is started.
+func TestNoAgentWithoutSandbox(t *testing.T) {
+	b := newFixture(t, `echo never >ran; echo never`)
 	b.Box, b.Self = &Sandbox{}, writeScript(t, t.TempDir(), "self", "exit 1\n")
-	b.run().check(t, Failed, ExitError, "", "must run in a box")
+	b.run().check(t, Failed, ExitError, "", "no sandbox available")
 	if _, err := os.Stat(filepath.Join(b.Workdir, "ran")); err == nil {
-		t.Error("it ran without a box")
+		t.Error("it ran without a sandbox")
 	}
 }
 
-// An agent that runs in a box tells its version there, and nowhere else.
-func TestTheVersionInABox(t *testing.T) {
+// An agent that runs in a sandbox tells its version there, and nowhere else.
+func TestAskVersionInSandbox(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "hit")
-	b := boxed(t, fmt.Sprintf(`[ "$1" = --version ] || exit 9
+	b := newSandboxFixture(t, fmt.Sprintf(`[ "$1" = --version ] || exit 9
 echo hit >'%s'
 cat '%s' 2>/dev/null || echo 2.1.0
 echo kept >kept`, outside, writeScript(t, t.TempDir(), "secret", "hunter2")))
@@ -111,19 +111,19 @@ echo kept >kept`, outside, writeScript(t, t.TempDir(), "secret", "hunter2")))
 		t.Error("it ran elsewhere")
 	}
 	b.Self = writeScript(t, t.TempDir(), "self", "exit 1\n")
-	if _, err := b.AskVersion(t.Context()); err == nil || !strings.Contains(err.Error(), "must run in a box") {
-		t.Errorf("without a box: %v", err)
+	if _, err := b.AskVersion(t.Context()); err == nil || !strings.Contains(err.Error(), "no sandbox available") {
+		t.Errorf("without a sandbox: %v", err)
 	}
 }
 
-// An agent in a box is stopped, and timed out, with all that it started.
-func TestEndingAnAgentInABox(t *testing.T) {
+// An agent in a sandbox is stopped, and timed out, with all that it started.
+func TestStopSandboxedAgent(t *testing.T) {
 	const daemon = `(setsid sleep 987654 &) ; echo up; `
 	gone := func() {
 		t.Helper()
-		await(t, "the daemon ends", func() bool { return !running("sleep\x00987654\x00") })
+		await(t, "the daemon ends", func() bool { return !isRunning("sleep\x00987654\x00") })
 	}
-	b := boxed(t, daemon+`exec sleep 1000`)
+	b := newSandboxFixture(t, daemon+`exec sleep 1000`)
 	res, err := b.runUntil("up", ErrStopped)
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestEndingAnAgentInABox(t *testing.T) {
 	res.check(t, Canceled, ExitStopped, "up", "stopped")
 	gone()
 
-	b = boxed(t, daemon+`trap '' TERM; while :; do sleep 0.05; done`)
+	b = newSandboxFixture(t, daemon+`trap '' TERM; while :; do sleep 0.05; done`)
 	b.Grace = 300 * time.Millisecond
 	if res, err = b.runUntil("up", ErrStopped); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestEndingAnAgentInABox(t *testing.T) {
 	res.check(t, Canceled, ExitStopped, "up", "stopped")
 	gone()
 
-	b = boxed(t, daemon)
+	b = newSandboxFixture(t, daemon)
 	b.run().check(t, Success, ExitClean, "up", "")
 	gone()
 	if held, _, err := Probe(b.Dir); held || err != nil {
@@ -147,8 +147,8 @@ func TestEndingAnAgentInABox(t *testing.T) {
 	}
 }
 
-// running reports whether a process with this command line exists.
-func running(cmdline string) bool {
+// isRunning reports whether a process with this command line exists.
+func isRunning(cmdline string) bool {
 	for _, p := range processes() {
 		if got, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)); err == nil && string(got) == cmdline {
 			return true
@@ -157,11 +157,11 @@ func running(cmdline string) bool {
 	return false
 }
 
-// The orphan of a killed runner holds its attempt from within its box, and the
+// The orphan of a killed runner holds its attempt from within its sandbox, and the
 // watchdog ends all of it.
-func TestAnOrphanInABox(t *testing.T) {
-	boxed(t, "") // or skip
-	b := orphanOf(t, boxed(t, `(setsid sleep 987655 &) ; echo up; trap '' TERM; while :; do sleep 0.05; done`))
+func TestSandboxedOrphan(t *testing.T) {
+	newSandboxFixture(t, "") // or skip
+	b := orphanFrom(t, newSandboxFixture(t, `(setsid sleep 987655 &) ; echo up; trap '' TERM; while :; do sleep 0.05; done`))
 	held, p, err := Probe(b.Dir)
 	if !held || p.PID == 0 || err != nil {
 		t.Fatalf("held %v, %+v, %v", held, p, err)
@@ -172,15 +172,15 @@ func TestAnOrphanInABox(t *testing.T) {
 	if abandoned, err := End(t.Context(), b.Dir, time.Second); abandoned || err != nil {
 		t.Errorf("abandoned %v, %v", abandoned, err)
 	}
-	await(t, "the daemon ends", func() bool { return !running("sleep\x00987655\x00") })
+	await(t, "the daemon ends", func() bool { return !isRunning("sleep\x00987655\x00") })
 	if held, _, err := Probe(b.Dir); held || err != nil {
 		t.Errorf("held %v, %v", held, err)
 	}
 }
 
-// A box ends when the process that made it does, even if that was killed alone.
-func TestABoxHoldsTheLock(t *testing.T) {
-	b := orphanOf(t, boxed(t, `echo up; exec sleep 1000`))
+// A sandbox ends when the process that made it does, even if that was killed alone.
+func TestSandboxHoldsLock(t *testing.T) {
+	b := orphanFrom(t, newSandboxFixture(t, `echo up; exec sleep 1000`))
 	_, p, _ := Probe(b.Dir)
 	if err := unix.Kill(p.PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestABoxHoldsTheLock(t *testing.T) {
 }
 
 // A script of an interpreter that lies elsewhere finds it, and its own neighbours.
-func TestTheInstallationIsInTheBox(t *testing.T) {
+func TestSandboxHasInstallation(t *testing.T) {
 	home := t.TempDir()
 	node := filepath.Join(home, "node", "bin")
 	modules := filepath.Join(home, "lib", "node_modules")
@@ -212,23 +212,23 @@ func TestTheInstallationIsInTheBox(t *testing.T) {
 	if err := os.Symlink(script, filepath.Join(home, "bin", "agent")); err != nil {
 		t.Fatal(err)
 	}
-	b := boxed(t, "")
+	b := newSandboxFixture(t, "")
 	b.Command = []string{"agent"}
 	b.Config.Env = map[string]string{"PATH": filepath.Join(home, "bin") + ":" + node + ":/usr/bin:/bin"}
 	b.run().check(t, Success, ExitClean, "interpreted: "+script+"\na dependency", "")
 }
 
-// The real agents work in the box as they do outside. The model's server listens on
-// this machine, so they have its network. Codex has a box of its own for its tools,
+// The real agents work in the sandbox as they do outside. The model's server listens on
+// this machine, so they have its network. Codex has a sandbox of its own for its tools,
 // which cannot be made inside of ours.
-func TestRealAgentsInABox(t *testing.T) {
-	boxed(t, "") // or skip
+func TestRealAgentsInSandbox(t *testing.T) {
+	newSandboxFixture(t, "") // or skip
 	network := &Sandbox{Network: true}
 	for _, a := range []realAgent{
 		{Claude, "Bash", "command", []string{"--allowedTools", "Bash"}, 529, true, true, network},
 		{Codex, "exec_command", "cmd", []string{"--dangerously-bypass-approvals-and-sandbox"}, 503, false, true, network},
 		{Gemini, "run_shell_command", "command", []string{"--yolo"}, 503, false, false, network},
 	} {
-		t.Run(a.runner, func(t *testing.T) { realStories(t, a) })
+		t.Run(a.runner, func(t *testing.T) { runRealAgentTests(t, a) })
 	}
 }

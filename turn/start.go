@@ -124,8 +124,8 @@ func promptFile(a Attempt) (*os.File, error) {
 	return r, nil
 }
 
-// readyWithin bounds how long our own binary may take until it is ready to become the agent.
-const readyWithin = 30 * time.Second
+// readyTimeout bounds how long our own binary may take until it is ready to become the agent.
+const readyTimeout = 30 * time.Second
 
 // maxFault bounds the error text of a program that could not be started, in bytes.
 const maxFault = 4 << 10
@@ -148,7 +148,7 @@ type deadlinedPipe interface {
 // process ends before it is ready, begin returns nil: the exit status explains the failure.
 func (h *handshake) begin(dir string, pid int) error {
 	defer h.release.Close()
-	if err := h.fault.SetReadDeadline(time.Now().Add(readyWithin)); err != nil {
+	if err := h.fault.SetReadDeadline(time.Now().Add(readyTimeout)); err != nil {
 		return fmt.Errorf("start agent: %w", err)
 	}
 	_, err := h.fault.Read(make([]byte, len(ready)))
@@ -171,7 +171,7 @@ func (h *handshake) begin(dir string, pid int) error {
 // reason returns why the process did not become the agent, or "". The process has ended, so the
 // pipe reaches EOF.
 func (h *handshake) reason() string {
-	if err := h.fault.SetReadDeadline(time.Now().Add(readyWithin)); err != nil {
+	if err := h.fault.SetReadDeadline(time.Now().Add(readyTimeout)); err != nil {
 		return err.Error()
 	}
 	b, _ := io.ReadAll(io.LimitReader(h.fault, maxFault)) // a partial text is better than an error

@@ -20,9 +20,9 @@ const maxLine = 4 << 20
 // maxUnknown bounds the text that an event keeps of an unrecognized line, in bytes.
 const maxUnknown = 4 << 10
 
-// readText emits plain output as it arrives, until EOF. It does not split a character, because an
+// streamText emits plain output as it arrives, until EOF. It does not split a character, because an
 // event is stored as JSON, which would corrupt the halves.
-func readText(r io.Reader, emit func(Event)) {
+func streamText(r io.Reader, emit func(Event)) {
 	buf := make([]byte, 32<<10)
 	held := 0
 	for {
@@ -50,7 +50,7 @@ func readLines(r io.Reader, parse parser, emit func(Event)) {
 	flush := func() {
 		switch {
 		case size > maxLine:
-			emit(Event{Kind: Error, Text: fmt.Sprintf("the agent printed a line of %d bytes, which was skipped", size)})
+			emit(Event{Kind: Error, Text: fmt.Sprintf("skipped an output line of %d bytes: the limit is %d", size, maxLine)})
 		case len(bytes.TrimSpace(line)) > 0:
 			for _, e := range parse(bytes.TrimSpace(line)) {
 				emit(e)
@@ -80,8 +80,8 @@ func readLines(r io.Reader, parse parser, emit func(Event)) {
 // Unknown event.
 type parser func(line []byte) []Event
 
-// unknown returns the event for an unrecognized line.
-func unknown(line []byte) []Event {
+// unknownEvent returns the event for an unrecognized line.
+func unknownEvent(line []byte) []Event {
 	return []Event{{Kind: Unknown, Text: plain.Cut(clean(string(line[:min(len(line), maxUnknown)])), maxUnknown)}}
 }
 
@@ -160,7 +160,7 @@ func AfterThoughts(text string) (rest string, undecided bool) {
 			begins := strings.TrimLeft(text, " \t\r\n")
 			return text, len(begins) < longestTag && mayBegin(begins)
 		}
-		end := closing(text, m)
+		end := closingTag(text, m)
 		at := strings.Index(text[m[1]:], end)
 		if at < 0 {
 			return "", true
@@ -169,8 +169,8 @@ func AfterThoughts(text string) (rest string, undecided bool) {
 	}
 }
 
-// closing returns the closing tag for a match of thoughtBegins.
-func closing(text string, m []int) string {
+// closingTag returns the closing tag for a match of thoughtBegins.
+func closingTag(text string, m []int) string {
 	switch {
 	case m[2] >= 0:
 		return "</" + text[m[2]:m[3]] + ">"
@@ -274,7 +274,7 @@ func (a *activity) apply(e Event) State {
 		a.tools = append(a.tools, e)
 		a.enter(StateRunningTool)
 	case ToolResult:
-		a.toolAnswered(e.ToolID)
+		a.removeTool(e.ToolID)
 	case Done:
 		a.tools = nil
 		a.lifecycle, a.state = LifecycleIdle, StateIdle
@@ -291,9 +291,9 @@ func (a *activity) enter(s State) {
 	a.state = s
 }
 
-// toolAnswered removes the tool with this id. An agent without ids uses the empty id everywhere,
+// removeTool removes the tool with this id. An agent without ids uses the empty id everywhere,
 // so its oldest tool is removed.
-func (a *activity) toolAnswered(id string) {
+func (a *activity) removeTool(id string) {
 	i := slices.IndexFunc(a.tools, func(e Event) bool { return e.ToolID == id })
 	if i < 0 {
 		return
@@ -312,9 +312,9 @@ func (a *activity) waitingTools() (last string, waiting int) {
 	return a.tools[len(a.tools)-1].Tool, len(a.tools)
 }
 
-// exited records that the agent's process has ended, or is being ended, and why. The first reason
-// stays.
-func (a *activity) exited(reason string) {
+// setExited records that the agent's process has ended, or is being ended, and why. The first
+// reason stays.
+func (a *activity) setExited(reason string) {
 	if a.lifecycle == LifecycleKilled {
 		return
 	}

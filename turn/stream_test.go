@@ -14,7 +14,7 @@ func TestHugeLine(t *testing.T) {
 	b := fakeCLI(t, Claude, "", `printf '{"type":"user","x":"'; head -c 6000000 /dev/zero | tr '\0' x; echo '"}'; cat "$0.stream"`)
 	os.WriteFile(b.Command[0]+".stream", []byte(claudeGood), 0o600)
 	b.run().check(t, Success, ExitClean, "One file.", "")
-	if log := read(t, b.Dir, "events.jsonl"); !strings.Contains(log, "a line of 6000023 bytes") {
+	if log := read(t, b.Dir, "events.jsonl"); !strings.Contains(log, "an output line of 6000023 bytes") {
 		t.Error("the line was not noted")
 	}
 }

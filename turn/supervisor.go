@@ -64,13 +64,13 @@ func (s *supervisor) follow(ctx context.Context) {
 				break
 			}
 			s.output.stderr.Write(b)
-			s.heard()
+			s.noteOutput()
 		case <-exited:
 			exited = nil
 			s.process.exitedAt = time.Now()
 		case <-stop:
 			stop = nil
-			if s.process.runs() {
+			if s.process.isRunning() {
 				s.end(ending{ExitStopped, Canceled, "stopped"})
 			}
 		case <-timer.C:
@@ -78,7 +78,7 @@ func (s *supervisor) follow(ctx context.Context) {
 		s.process.drained = events == nil && stderr == nil
 		s.enforce(time.Now())
 	}
-	s.activity.exited(s.exitWord())
+	s.activity.setExited(s.describeExit())
 	s.updateLive()
 	s.live.write(time.Now())
 	if s.watch != nil {
@@ -96,7 +96,7 @@ func (s *supervisor) readStdout(quit <-chan struct{}) {
 	}
 	out := s.config.Secrets.Reader(s.process.stdout)
 	if s.output.agent.parse == nil {
-		readText(out, emit)
+		streamText(out, emit)
 		return
 	}
 	readLines(out, s.output.agent.parse(), emit)
@@ -121,22 +121,22 @@ func (s *supervisor) readStderr(stderr chan<- []byte, quit <-chan struct{}) {
 	}
 }
 
-// heard records that the agent printed something.
-func (s *supervisor) heard() {
+// noteOutput records that the agent printed something.
+func (s *supervisor) noteOutput() {
 	s.deadlines.lastOutput = time.Now()
 	s.live.stale = true
 }
 
 // apply processes one event.
 func (s *supervisor) apply(e Event) {
-	s.heard()
+	s.noteOutput()
 	s.activity.apply(e)
 	s.log.event(s.deadlines.lastOutput, e)
 	if e.Kind == Done {
 		s.live.CostUSD = e.CostUSD
 	}
 	if s.answer == nil {
-		s.takeIn(e)
+		s.applyOutput(e)
 	} else {
 		s.output.agent.add(&s.output.bill, e) // costs count even after the answer
 	}
@@ -146,8 +146,8 @@ func (s *supervisor) apply(e Event) {
 	}
 }
 
-// takeIn processes an event that arrives before the answer counts.
-func (s *supervisor) takeIn(e Event) {
+// applyOutput processes an event that arrives before the answer counts.
+func (s *supervisor) applyOutput(e Event) {
 	s.output.apply(e)
 	if e.Kind == Done {
 		s.deadlines.doneAt = s.deadlines.lastOutput
@@ -159,7 +159,7 @@ func (s *supervisor) takeIn(e Event) {
 
 // settling reports whether the agent is done but still runs, and its answer does not count yet.
 func (s *supervisor) settling() bool {
-	return s.answer == nil && s.output.done != nil && s.process.runs() && s.ending == nil
+	return s.answer == nil && s.output.done != nil && s.process.isRunning() && s.ending == nil
 }
 
 // settle makes the answer count: later text and files are not part of it.
@@ -181,7 +181,7 @@ func (s *supervisor) countdown() (time.Time, ending) {
 		return s.deadlines.afterDone()
 	}
 	_, waiting := s.activity.waitingTools()
-	return s.deadlines.atWork(waiting > 0)
+	return s.deadlines.whileWorking(waiting > 0)
 }
 
 // nextCheck returns when enforce must run again if no event arrives.
@@ -190,7 +190,7 @@ func (s *supervisor) nextCheck(now time.Time) time.Time {
 	if !ok {
 		at, _ = s.countdown()
 	}
-	if next := s.deadlines.settled(); s.settling() && next.Before(at) {
+	if next := s.deadlines.settleAt(); s.settling() && next.Before(at) {
 		at = next
 	}
 	if next := s.live.written.Add(liveEvery); s.live.stale && next.Before(at) {
@@ -203,7 +203,7 @@ func (s *supervisor) nextCheck(now time.Time) time.Time {
 // agent.
 func (s *supervisor) enforce(now time.Time) {
 	p := s.process
-	if s.settling() && len(s.events) == 0 && !now.Before(s.deadlines.settled()) {
+	if s.settling() && len(s.events) == 0 && !now.Before(s.deadlines.settleAt()) {
 		s.settle()
 	}
 	switch {
@@ -213,12 +213,12 @@ func (s *supervisor) enforce(now time.Time) {
 			p.killedAt = now
 			p.signal(unix.SIGKILL)
 		}
-	case p.runs() && !p.cancelled.IsZero():
+	case p.isRunning() && !p.cancelled.IsZero():
 		if !now.Before(p.cancelled.Add(p.grace)) {
 			p.termedAt = now
 			p.signal(unix.SIGTERM)
 		}
-	case p.runs():
+	case p.isRunning():
 		if at, why := s.countdown(); !now.Before(at) {
 			s.end(why)
 		}
@@ -239,7 +239,7 @@ func (s *supervisor) end(why ending) {
 		return
 	}
 	s.ending = &why
-	s.activity.exited(s.exitWord())
+	s.activity.setExited(s.describeExit())
 	s.live.stale = true
 	if s.output.agent.hosted {
 		s.process.cancelled = time.Now()
@@ -264,7 +264,7 @@ func (s *supervisor) updateLive() {
 	l.LastOutput = s.deadlines.lastOutput.UTC()
 	at, why := s.countdown()
 	l.KillAt, l.KillFor = at.UTC(), why.reason
-	if !s.process.runs() || s.ending != nil {
+	if !s.process.isRunning() || s.ending != nil {
 		l.KillAt, l.KillFor = time.Time{}, ""
 	}
 }
@@ -288,15 +288,15 @@ func (d *deadlines) afterDone() (time.Time, ending) {
 	if d.wall.Before(at) {
 		at = d.wall
 	}
-	return at, ending{ExitIdle, Success, "lingered after it was done"}
+	return at, ending{ExitIdle, Success, "lingered after its answer"}
 }
 
-// settled returns when the answer of a done agent counts, unless the agent resumes work first.
-func (d *deadlines) settled() time.Time { return d.doneAt.Add(d.settle) }
+// settleAt returns when the answer of a done agent counts, unless the agent resumes work first.
+func (d *deadlines) settleAt() time.Time { return d.doneAt.Add(d.settle) }
 
-// atWork returns the deadline of a working agent. The agent may be silent while one of its tools
-// runs.
-func (d *deadlines) atWork(inTool bool) (time.Time, ending) {
+// whileWorking returns the deadline of a working agent. The agent may be silent while one of its
+// tools runs.
+func (d *deadlines) whileWorking(inTool bool) (time.Time, ending) {
 	if d.silence > 0 && !inTool {
 		if quiet := d.lastOutput.Add(d.silence); quiet.Before(d.wall) {
 			return quiet, ending{ExitError, TimedOut, fmt.Sprintf("printed nothing for %v", d.silence)}

@@ -104,7 +104,7 @@ func toolVerb(kind string) string {
 	case "think":
 		return "think"
 	case "fetch":
-		return "fetch something from a network"
+		return "fetch something from the network"
 	case "switch_mode":
 		return "switch its mode"
 	case "other":
@@ -118,7 +118,7 @@ func toolVerb(kind string) string {
 // error means that the request is too long or has no content.
 func (r ToolRequest) Question() (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "May the agent %s (%s)? It says:\n\n", toolVerb(r.KnownKind()), r.KnownKind())
+	fmt.Fprintf(&b, "May the agent %s (%s)? Its request:\n\n", toolVerb(r.KnownKind()), r.KnownKind())
 	quote(&b, "", r.Title)
 	described := r.Title != ""
 	for _, part := range []struct {
@@ -130,17 +130,17 @@ func (r ToolRequest) Question() (string, error) {
 			continue
 		}
 		if len(part.raw) > maxQuestion {
-			return "", fmt.Errorf("the request is too long to show, %s", plain.Size(int64(r.Size())))
+			return "", fmt.Errorf("the request is too long to show: %s", plain.Size(int64(r.Size())))
 		}
 		described = true
 		fmt.Fprintf(&b, "\n%s:\n\n", part.name)
 		part.show(&b, part.raw)
 	}
 	if !described {
-		return "", errors.New("the agent does not say what it wants to do")
+		return "", errors.New("the request does not describe the action")
 	}
 	if b.Len() > maxQuestion || len(r.Title) > maxQuestion {
-		return "", fmt.Errorf("the request is too long to show, %s", plain.Size(int64(r.Size())))
+		return "", fmt.Errorf("the request is too long to show: %s", plain.Size(int64(r.Size())))
 	}
 	return b.String(), nil
 }

@@ -17,7 +17,7 @@ func TestQuestion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `May the agent change a file (edit)? It says:
+	want := `May the agent change a file (edit)? Its request:
 
     "a \u202egpj.exe\nand **bold**"
 
@@ -55,7 +55,7 @@ Where:
 }
 
 // A request that cannot be shown as a whole, or says nothing, is not asked about.
-func TestQuestionThatCannotBePut(t *testing.T) {
+func TestUnshowableQuestion(t *testing.T) {
 	for name, r := range map[string]ToolRequest{
 		"long title": {Kind: "execute", Title: strings.Repeat("x ", maxQuestion)},
 		"long input": {Kind: "execute", Input: []byte(`{"command":"` + strings.Repeat("x", maxQuestion) + `"}`)},

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// offeredTo returns the arguments that name the server for a runner's program.
-func offeredTo(t *testing.T, runner string) []string {
+// serverArgs returns the arguments that name the server for a runner's program.
+func serverArgs(t *testing.T, runner string) []string {
 	t.Helper()
 	c := Config{Self: `/opt/our "own"/agentstateloop`, Env: map[string]string{"API_TOKEN": "hunter2hunter2", "XDG_CONFIG_HOME": "/x"}}
 	a := Attempt{Dir: t.TempDir(), TurnID: "t1", Epoch: 7, Env: map[string]string{"AGENTSTATELOOP_CONFIG": "/etc/a.toml"}}
 	env := c.environ(a)
-	args, err := c.toolServer(env).offer(runner, &a, env)
+	args, err := c.toolServer(env).configure(runner, &a, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,13 +23,13 @@ func offeredTo(t *testing.T, runner string) []string {
 }
 
 // No value of the environment is in the arguments, which anybody on the machine can read.
-func TestTheServerInArguments(t *testing.T) {
-	claude := offeredTo(t, Claude)
+func TestServerArguments(t *testing.T) {
+	claude := serverArgs(t, Claude)
 	want := []string{`--mcp-config={"mcpServers":{"agentstateloop":{"alwaysLoad":true,"args":["mcp"],"command":"/opt/our \"own\"/agentstateloop","type":"stdio"}}}`, "--allowedTools=mcp__agentstateloop"}
 	if !slices.Equal(claude, want) {
 		t.Errorf("claude gets %q, want %q", claude, want)
 	}
-	codex := offeredTo(t, Codex)
+	codex := serverArgs(t, Codex)
 	want = []string{
 		"-c", `mcp_servers.agentstateloop.command="/opt/our \"own\"/agentstateloop"`,
 		"-c", `mcp_servers.agentstateloop.args=["mcp"]`,
@@ -40,14 +40,14 @@ func TestTheServerInArguments(t *testing.T) {
 	if !slices.Equal(codex, want) {
 		t.Errorf("codex gets %q, want %q", codex, want)
 	}
-	if args := offeredTo(t, Exec); args != nil {
+	if args := serverArgs(t, Exec); args != nil {
 		t.Errorf("exec gets %q", args)
 	}
 }
 
 // What the user says stands behind what we say, and before the session is resumed.
-func TestWhereTheServerIsNamed(t *testing.T) {
-	a := Attempt{Session: "s1", Extra: []string{"--extra"}, offered: []string{"--ours"}}
+func TestServerArgumentOrder(t *testing.T) {
+	a := Attempt{Session: "s1", Extra: []string{"--extra"}, toolArgs: []string{"--ours"}}
 	for runner, want := range map[string]string{
 		Claude: "x -p --output-format stream-json --verbose --ours --resume s1 --extra",
 		Codex:  "x exec --json --skip-git-repo-check --ours --extra resume s1 -",
@@ -82,10 +82,10 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
-// geminiBench is a gemini that keeps its settings, and a home of its user.
-func geminiBench(t *testing.T, settings string) (b *bench, home string) {
+// newGeminiFixture is a gemini that keeps its settings, and a home of its user.
+func newGeminiFixture(t *testing.T, settings string) (b *fixture, home string) {
 	t.Helper()
-	b, home = newBench(t, `
+	b, home = newFixture(t, `
 cp "$GEMINI_CLI_HOME/.gemini/settings.json" settings 2>/dev/null
 echo refreshed >"$GEMINI_CLI_HOME/.gemini/oauth_creds.json"
 echo session >"$GEMINI_CLI_HOME/.gemini/tmp/session"
@@ -114,7 +114,7 @@ func TestGeminiHome(t *testing.T) {
 	"ui": {"theme": "a // b", "path": "c:\\", "note": "/* no */"}, /* more
 	*/ "mcpServers": {"mine": {"command": "x"}, "agentstateloop": {"command": "older"}}
 }`
-	b, home := geminiBench(t, settings)
+	b, home := newGeminiFixture(t, settings)
 	b.run().check(t, Success, ExitClean, "yes", "")
 	var got struct {
 		UI         map[string]string
@@ -149,19 +149,19 @@ func TestGeminiHome(t *testing.T) {
 }
 
 // Without usable settings the agent runs without the server, and its result says so.
-func TestGeminiWithoutTheServer(t *testing.T) {
+func TestGeminiWithoutServer(t *testing.T) {
 	for _, settings := range []string{"{", "[]", "null", `{"mcpServers":7}`} {
-		b, _ := geminiBench(t, settings)
+		b, _ := newGeminiFixture(t, settings)
 		res := b.run()
 		res.check(t, Success, ExitClean, "yes", "")
-		if !strings.Contains(strings.Join(res.Notes, "\n"), "the agent has our commands, and not our tools") {
+		if !strings.Contains(strings.Join(res.Notes, "\n"), "the agent has the agentstateloop commands but not the MCP tools") {
 			t.Errorf("%s: the notes are %q", settings, res.Notes)
 		}
 		if _, err := os.Stat(filepath.Join(b.Workdir, "settings")); err == nil {
 			t.Errorf("%s: there is a home of its own", settings)
 		}
 	}
-	b, home := geminiBench(t, "") // none is needed
+	b, home := newGeminiFixture(t, "") // none is needed
 	b.run().check(t, Success, ExitClean, "yes", "")
 	if text := read(t, b.Workdir, "settings"); !strings.Contains(text, `"agentstateloop"`) {
 		t.Errorf("the settings are %q", text)
@@ -169,7 +169,7 @@ func TestGeminiWithoutTheServer(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(home, ".gemini", "settings.json")); err == nil {
 		t.Error("the user has settings now")
 	}
-	b, _ = geminiBench(t, "{}")
+	b, _ = newGeminiFixture(t, "{}")
 	b.MCP = false
 	b.run().check(t, Success, ExitClean, "yes", "")
 	if _, err := os.Stat(filepath.Join(b.Workdir, "settings")); err == nil {

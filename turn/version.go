@@ -42,7 +42,7 @@ func (c Config) AskVersion(ctx context.Context) (string, error) {
 	}
 	argv = append(argv, "--version")
 	if c.Box != nil {
-		if argv, err = c.enter(ctx, Attempt{}, program, argv, env, nil); err != nil {
+		if argv, err = c.sandboxCommandLine(ctx, Attempt{}, program, argv, env, nil); err != nil {
 			return "", err
 		}
 	}
@@ -53,18 +53,18 @@ func (c Config) AskVersion(ctx context.Context) (string, error) {
 	out, err := capture.Run(ctx, cmd, capture.Limits{Stdout: maxVersion, Stderr: maxVersion})
 	switch {
 	case errors.Is(err, capture.ErrTooMuch):
-		return "", fmt.Errorf("%s --version: printed more than %d bytes, which is not a version, so it was stopped", program, maxVersion)
+		return "", fmt.Errorf("%s --version: output exceeds %d bytes", program, maxVersion)
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s --version: %w", program, context.Cause(ctx))
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
-		return "", fmt.Errorf("%s --version: %w%s", program, err, complaint(out.Stderr))
+		return "", fmt.Errorf("%s --version: %w%s", program, err, stderrLine(out.Stderr))
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), "\n")
 	return plain.Cut(line, 200), nil
 }
 
-// complaint returns the stderr of a failed program as one short line.
-func complaint(stderr []byte) string {
+// stderrLine returns the stderr of a failed program as one short line.
+func stderrLine(stderr []byte) string {
 	if len(stderr) == 0 {
 		return ""
 	}

@@ -52,15 +52,15 @@ func TestAskVersionTimesOut(t *testing.T) {
 	}
 }
 
-// TestAskVersionWithoutEnd checks that a program that prints without end is stopped.
-func TestAskVersionWithoutEnd(t *testing.T) {
+// TestAskVersionEndlessOutput checks that a program that prints without end is stopped.
+func TestAskVersionEndlessOutput(t *testing.T) {
 	for _, script := range []string{"yes 2.1.0", "yes 2.1.0 >&2", "trap '' PIPE; while :; do echo; done 2>/dev/null"} {
 		bin := t.TempDir()
 		if err := os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		c := Config{Runner: Codex, Workdir: bin, Self: "/usr/bin/x", Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}}
-		if _, err := c.AskVersion(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 65536 bytes") {
+		if _, err := c.AskVersion(t.Context()); err == nil || !strings.Contains(err.Error(), "exceeds 65536 bytes") {
 			t.Errorf("%s: %v", script, err)
 		}
 	}

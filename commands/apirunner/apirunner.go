@@ -146,7 +146,7 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 			Brief:     brief,
 			Tools:     tools,
 			Steps:     steps,
-			Sight:     &react.Sight{Folders: look.folders, Sees: r.config.Sees},
+			Images:    &react.Images{Folders: look.folders, Sees: r.config.Sees},
 			Shape:     r.config.Shape(),
 			Lessons:   lessons{r.agent.Store.Dir, api.Address()},
 			Window:    s.ContextWindow,
@@ -225,15 +225,15 @@ type outlook struct {
 
 // check reports whether the turn is still ours and may continue, with notes for the model's next
 // request.
-func (l *outlook) check(context.Context) (react.Outlook, error) {
+func (l *outlook) check(context.Context) (react.CheckResult, error) {
 	s, err := l.agent.Store.Read()
 	if err != nil {
-		return react.Outlook{}, err
+		return react.CheckResult{}, err
 	}
 	if !s.Turn.Owns(l.turn.TurnID, l.turn.Epoch) {
-		return react.Outlook{}, cycle.ErrStale
+		return react.CheckResult{}, cycle.ErrStale
 	}
-	var o react.Outlook
+	var o react.CheckResult
 	if s.Turn.Stop != "" {
 		o.Over = "stopped"
 	}
@@ -267,7 +267,7 @@ func waiting(s state.State) int {
 
 // checkMoney ends the turn when the money is used up, and selects the cheaper model when money is
 // short.
-func (l *outlook) checkMoney(o *react.Outlook) error {
+func (l *outlook) checkMoney(o *react.CheckResult) error {
 	money, err := l.agent.Allowance(l.turn)
 	if err != nil || !money.Limited {
 		return err
@@ -330,7 +330,7 @@ func (r *Runner) summaryLoop(ctx context.Context) (*react.Loop, string, error) {
 		},
 		Callbacks: react.Callbacks{
 			Emit:  r.events.emit,
-			Check: func(context.Context) (react.Outlook, error) { return react.Outlook{}, nil },
+			Check: func(context.Context) (react.CheckResult, error) { return react.CheckResult{}, nil },
 			Spent: func(context.Context, react.Expense) error { return nil },
 		},
 	}, string(text), nil

@@ -70,7 +70,7 @@ func (b toolbox) add(tools, theirs []react.Tool, server string) []react.Tool {
 func (b toolbox) confined(s toolserver.Server) toolserver.Server {
 	folders := b.outlook.folders
 	s.Way, s.Box = b.way, folders.Grant(s.Box, folders.Workdir)
-	s.Keep = folders.KeepPicture
+	s.Keep = folders.SavePicture
 	return s
 }
 

@@ -111,7 +111,7 @@ func redacted(secrets *secret.Known, run toolFunc) toolFunc {
 			end.Text = secrets.Redact(end.Text)
 			return "", end
 		}
-		if showing, shows := errors.AsType[react.Showing](err); shows {
+		if showing, shows := errors.AsType[react.FilesResult](err); shows {
 			showing.Text = secrets.Redact(showing.Text)
 			return "", showing
 		}

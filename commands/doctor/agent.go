@@ -71,7 +71,7 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 		return failure(name, findHint(t), err).by(makeWorkdir(t))
 	}
 	if len(t.Low.Command) > 0 {
-		low, _ := t.Lowered(turn.Attempt{})
+		low, _ := t.WithLow(turn.Attempt{})
 		if _, err := low.Find(); err != nil {
 			return failure(name, "set low_command in [turn] to a program that can be started; it runs while money is short", err)
 		}
@@ -235,7 +235,7 @@ func (c boxCheck) run(ctx context.Context) []Finding {
 		if err != nil {
 			return []Finding{skip(name, "the agent's program was not found; see agent", "")}
 		}
-		b, err := t.BoxFor(program)
+		b, err := t.SandboxFor(program)
 		if err != nil {
 			return []Finding{failure(name, "see [turn.box]", err)}
 		}

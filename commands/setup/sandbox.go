@@ -90,7 +90,7 @@ func (t turnPart) worksInBox(ctx context.Context, self string) bool {
 	if err != nil {
 		return false
 	}
-	_, err = c.BoxFor(program)
+	_, err = c.SandboxFor(program)
 	return err == nil
 }
 

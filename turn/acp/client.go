@@ -81,22 +81,22 @@ type client struct {
 
 	next      int // number of the last request of ours
 	session   string
-	keeps     bool // a later process can continue the session
+	resumable bool // a later process can continue the session
 	replaying bool // the session is being loaded: updates repeat earlier turns
-	heard     int  // number of updates received
+	updates   int  // number of updates received
 	cancelled bool // session/cancel was sent
 	prompting bool // the prompt was sent
 
-	asked  string // the id of the question to the operator, or ""
-	once   map[string]int
-	denied map[string]bool
+	questionID string // the id of the question to the operator, or ""
+	once       map[string]int
+	denied     map[string]bool
 
 	calls tools
 	meter meter
-	said  transcript
+	text  transcript
 
-	last   string // the last piece of the agent's text
-	gaveUp bool   // the agent reported that its turn failed
+	lastPiece string // the last piece of the agent's text
+	gaveUp    bool   // the agent reported that its turn failed
 }
 
 // errCancelled means that the turn was cancelled before the prompt was sent.
@@ -181,11 +181,11 @@ func start(ctx context.Context, s Settings) (*client, error) {
 // end ends the agent's process.
 func (c *client) end() {
 	c.out.close()
-	hurry := c.Cancel
+	stopNow := c.Cancel
 	if c.cancelled {
-		hurry = nil // the agent knows already
+		stopNow = nil // the agent knows already
 	}
-	c.agent.end(c.ExitWithin, c.messages, hurry)
+	c.agent.end(c.ExitWithin, c.messages, stopNow)
 }
 
 // call sends a request, and returns the result in its answer. While it waits, it processes the
@@ -225,7 +225,7 @@ func (c *client) call(ctx context.Context, method string, params any, within tim
 			}
 			c.cancel()
 		case <-late:
-			return nil, fmt.Errorf("the agent has not answered %s within %v", method, within)
+			return nil, fmt.Errorf("the agent did not answer %s within %v", method, within)
 		}
 	}
 }
@@ -242,12 +242,12 @@ func (c *client) cancel() {
 // take processes a message that is not the awaited answer.
 func (c *client) take(ctx context.Context, m message) {
 	switch {
-	case m.fat > 0:
-		c.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("the agent sent a message of %d bytes, which was skipped", m.fat)})
+	case m.skipped > 0:
+		c.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("skipped a message of %d bytes: the limit is %d", m.skipped, maxMessage)})
 	case m.raw != nil:
 		c.unknown(string(m.raw))
 	case m.Method == "session/update":
-		c.heard++
+		c.updates++
 		c.update(m.Params)
 	case m.isRequest() && m.Method == "session/request_permission":
 		c.answer(m, c.permit(ctx, m.Params))
@@ -255,7 +255,7 @@ func (c *client) take(ctx context.Context, m message) {
 		c.refuse(m, &Fault{Code: codeNoMethod, Message: "method not found: " + plain.Line(plain.Cut(m.Method, 100))})
 		c.unknown("request " + m.Method)
 	case m.isResponse() || m.Error != nil:
-		c.unknown("an answer to a request that was not made: " + string(m.ID))
+		c.unknown("answer to an unknown request: " + string(m.ID))
 	default:
 		c.unknown("notification " + m.Method)
 	}

@@ -192,7 +192,7 @@ func TestUnknownIsIgnored(t *testing.T) {
 
 // What an agent repeats of a session that it loads is not part of the answer, also what
 // it repeats after it has said that the session is loaded.
-func TestReplayIsNotTheAnswer(t *testing.T) {
+func TestReplayIsNotAnswer(t *testing.T) {
 	p := play(t, "replay", func(s *Settings) { s.Session = "kept" })
 	if p.said() != "new answer" {
 		t.Errorf("it said %q", p.said())
@@ -203,7 +203,7 @@ func TestReplayIsNotTheAnswer(t *testing.T) {
 }
 
 // An agent that answers no question that it does not know is waited for, and then asked.
-func TestReplayOfASilentAgent(t *testing.T) {
+func TestReplayOfSilentAgent(t *testing.T) {
 	within := 250 * time.Millisecond
 	p := play(t, "silent replay", func(s *Settings) { s.Session, s.StartWithin = "kept", within })
 	for p.said() != "new answer" && within < 20*time.Second { // how soon an agent starts depends on the machine
@@ -222,7 +222,7 @@ func TestResumeIsPreferred(t *testing.T) {
 	}
 }
 
-func TestSessionIsGone(t *testing.T) {
+func TestMissingSession(t *testing.T) {
 	for script, want := range map[string]string{
 		"gone":             "Internal error: no such session",
 		"plain":            "the agent cannot load sessions",
@@ -235,7 +235,7 @@ func TestSessionIsGone(t *testing.T) {
 }
 
 // An agent that would decide by itself is made to ask.
-func TestModeThatAsks(t *testing.T) {
+func TestAskingMode(t *testing.T) {
 	if p := play(t, "modes", nil); p.said() != "I ask now" || !strings.Contains(p.wire, `"modeId":"default"`) {
 		t.Errorf("%q; %s", p.said(), p.wire)
 	}
@@ -245,7 +245,7 @@ func TestModeThatAsks(t *testing.T) {
 }
 
 // Of two models that an agent names, that of the options counts.
-func TestModelOfTheOptions(t *testing.T) {
+func TestModelFromOptions(t *testing.T) {
 	if d := play(t, "models", nil).done(t); d.Model != "of options" {
 		t.Errorf("%+v", d)
 	}

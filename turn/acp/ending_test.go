@@ -15,13 +15,13 @@ func TestEndings(t *testing.T) {
 		want      turn.Event
 	}{
 		{"end_turn", false, turn.Event{}},
-		{"max_tokens", false, turn.Event{Cut: "the agent reached its limit of tokens, so its answer is not whole"}},
-		{"max_turn_requests", false, turn.Event{Cut: "the agent reached its limit of requests in one turn, so its answer is not whole"}},
-		{"refusal", false, turn.Event{Failed: true, Text: "the agent refused to go on with this message"}},
-		{"cancelled", false, turn.Event{Failed: true, Text: "the agent cancelled the turn by itself"}},
+		{"max_tokens", false, turn.Event{Cut: "the answer is incomplete: the agent reached its token limit"}},
+		{"max_turn_requests", false, turn.Event{Cut: "the answer is incomplete: the agent reached its limit of requests per turn"}},
+		{"refusal", false, turn.Event{Failed: true, Text: "the agent refused this message"}},
+		{"cancelled", false, turn.Event{Failed: true, Text: "the agent itself cancelled the turn"}},
 		{"cancelled", true, turn.Event{Cut: "the turn was cancelled"}},
 		{"end_turn", true, turn.Event{Cut: "the turn was cancelled"}},
-		{"of\x1b tomorrow", false, turn.Event{Cut: `the agent ended the turn for a reason that is not known here: "of tomorrow"`}},
+		{"of\x1b tomorrow", false, turn.Event{Cut: `the agent ended the turn with unknown stop reason "of tomorrow"`}},
 	} {
 		c.want.Kind = turn.Done
 		if got := ending(c.reason, c.cancelled); got != c.want {
@@ -79,7 +79,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func TestFaultInWords(t *testing.T) {
+func TestFaultText(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"code":-32603,"message":"Internal error","data":{"details":"quota exceeded"}}`: "Internal error: quota exceeded",
 		`{"code":-32603,"message":"Internal error","data":"rate limit"}`:                 "Internal error: rate limit",
@@ -98,7 +98,7 @@ func TestReadMessages(t *testing.T) {
 	long := strings.Repeat("x", maxMessage+10)
 	var got []message
 	readMessages(strings.NewReader("\n"+long+"\n{\"id\":1,\"result\":{}}\nlast words"), func(m message) bool { got = append(got, m); return true })
-	if len(got) != 3 || got[0].fat != maxMessage+11 || !got[1].isResponse() || string(got[2].raw) != "last words" {
+	if len(got) != 3 || got[0].skipped != maxMessage+11 || !got[1].isResponse() || string(got[2].raw) != "last words" {
 		t.Errorf("%d messages", len(got))
 	}
 }

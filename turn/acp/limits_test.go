@@ -38,8 +38,8 @@ func inMemory(t *testing.T, answer func(id json.RawMessage, say chan<- message),
 	})
 }
 
-// answeredAfter reports whether an answer that takes a time is in time for a client.
-func answeredAfter(t *testing.T, d time.Duration, call func(*testing.T, *client) error) (ok bool) {
+// isAnsweredWithin reports whether an answer that takes a time is in time for a client.
+func isAnsweredWithin(t *testing.T, d time.Duration, call func(*testing.T, *client) error) (ok bool) {
 	inMemory(t, func(id json.RawMessage, say chan<- message) {
 		time.Sleep(d - 1)
 		select {
@@ -53,9 +53,9 @@ func answeredAfter(t *testing.T, d time.Duration, call func(*testing.T, *client)
 	return ok
 }
 
-// replayed has a client wait for an agent that repeats a session. With chatter it repeats
+// replayTime has a client wait for an agent that repeats a session. With chatter it repeats
 // something before each answer. It returns how many questions it got, and for how long.
-func replayed(t *testing.T, chatter bool) (asked int64, took time.Duration) {
+func replayTime(t *testing.T, chatter bool) (asked int64, took time.Duration) {
 	inMemory(t, func(id json.RawMessage, say chan<- message) {
 		asked++
 		if chatter {
@@ -76,13 +76,13 @@ func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
 	limittest.Run(t, []limittest.Limit{
 		limittest.Duration("defaultStart", 2*time.Minute, 2, func(t *testing.T, d time.Duration) bool {
-			return answeredAfter(t, d, func(t *testing.T, c *client) error {
+			return isAnsweredWithin(t, d, func(t *testing.T, c *client) error {
 				_, err := c.call(t.Context(), "initialize", nil, c.StartWithin)
 				return err
 			})
 		}),
 		limittest.Duration("defaultCancel", 30*time.Second, 2, func(t *testing.T, d time.Duration) bool {
-			return answeredAfter(t, d, func(t *testing.T, c *client) error {
+			return isAnsweredWithin(t, d, func(t *testing.T, c *client) error {
 				c.prompting, c.cancelled = true, true
 				_, err := c.call(t.Context(), "session/prompt", nil, 0)
 				return err
@@ -98,15 +98,15 @@ func TestLimits(t *testing.T) {
 			return waits
 		}),
 		limittest.Duration("replayWithin", 20*time.Second, 50*time.Millisecond, func(t *testing.T, d time.Duration) bool {
-			_, took := replayed(t, true)
+			_, took := replayTime(t, true)
 			return d <= took
 		}),
 		{Const: "replayQuiet", Max: 3, Within: func(t *testing.T, n int64) bool {
-			asked, _ := replayed(t, false)
+			asked, _ := replayTime(t, false)
 			return n <= asked
 		}},
 		limittest.Duration("replayPause", 50*time.Millisecond, time.Millisecond, func(t *testing.T, d time.Duration) bool {
-			_, took := replayed(t, false)
+			_, took := replayTime(t, false)
 			return d <= took/3
 		}),
 		{Const: "maxText", Max: 4 << 10, Within: func(t *testing.T, n int64) (whole bool) {
@@ -115,7 +115,7 @@ func TestLimits(t *testing.T) {
 			return whole
 		}},
 		{Const: "maxMessage", Max: 16 << 20, Within: func(t *testing.T, n int64) (taken bool) {
-			readMessages(strings.NewReader(x(n-1)+"\n"), func(m message) bool { taken = m.fat == 0; return true })
+			readMessages(strings.NewReader(x(n-1)+"\n"), func(m message) bool { taken = m.skipped == 0; return true })
 			return taken
 		}},
 		{Const: "maxUnsent", Max: 4096, Within: func(t *testing.T, n int64) bool {
@@ -129,7 +129,7 @@ func TestLimits(t *testing.T) {
 		{Const: "maxCalls", Max: 1000, Within: func(t *testing.T, n int64) bool {
 			calls := tools{open: map[string]call{}}
 			for i := range n {
-				calls.keep(call{ID: strconv.Itoa(int(i))})
+				calls.remember(call{ID: strconv.Itoa(int(i))})
 			}
 			_, first := calls.open["0"]
 			return first
@@ -143,12 +143,12 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxInput", Max: 256 << 10, Within: func(t *testing.T, n int64) bool {
 			calls := tools{open: map[string]call{}}
-			calls.keep(call{ID: "1", Input: []byte(x(n - 1))})
+			calls.remember(call{ID: "1", Input: []byte(x(n - 1))})
 			return calls.open["1"].Input != nil
 		}},
 		{Const: "maxNamed", Max: 20, Within: func(_ *testing.T, n int64) bool {
 			values := strings.Fields(strings.Repeat("v ", int(n)))
-			return !strings.Contains(notAmong("model", "x", values).Error(), "…")
+			return !strings.Contains(invalidValue("model", "x", values).Error(), "…")
 		}},
 		{Const: "maxStderr", Max: 2 << 10, Within: func(t *testing.T, n int64) bool {
 			var whole, pieces tail

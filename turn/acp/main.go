@@ -82,12 +82,12 @@ func (p Process) emit(e turn.Event) {
 // cancelled returns a channel that is closed when the runner asks to end the turn, or when ctx
 // ends.
 func (p Process) cancelled(ctx context.Context) <-chan struct{} {
-	wished, cancel := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(wished, unix.SIGWINCH)
+	stop, cancel := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(stop, unix.SIGWINCH)
 	go p.Secrets.Guarded(func() {
 		defer close(cancel)
 		select {
-		case <-wished:
+		case <-stop:
 		case <-ctx.Done():
 		}
 	})()

@@ -26,7 +26,7 @@ type outcome struct {
 	} `json:"outcome"`
 }
 
-func selected(id string) (o outcome) {
+func selectedOutcome(id string) (o outcome) {
 	o.Outcome.Outcome, o.Outcome.Option = "selected", id
 	return o
 }
@@ -36,9 +36,9 @@ func cancelledOutcome() (o outcome) {
 	return o
 }
 
-// choose returns the first option of the first kind that is offered. Callers list "once" kinds
-// first: "always" would also decide later turns, which may have another cause.
-func choose(options []option, kinds ...string) (string, bool) {
+// chooseOption returns the first option of the first kind that is offered. Callers list "once"
+// kinds first: "always" would also decide later turns, which may have another cause.
+func chooseOption(options []option, kinds ...string) (string, bool) {
 	for _, kind := range kinds {
 		if i := slices.IndexFunc(options, func(o option) bool { return o.Kind == kind }); i >= 0 {
 			return options[i].ID, true
@@ -52,22 +52,22 @@ func choose(options []option, kinds ...string) (string, bool) {
 // refuses all others. But if the operator may be asked, permit asks the operator and ends the
 // turn, which continues after the answer.
 func (c *client) permit(ctx context.Context, params json.RawMessage) outcome {
-	said, options, ok := parseRequest(params)
+	update, options, ok := parseRequest(params)
 	if !ok {
-		c.unknown("a request for permission: " + string(params))
+		c.unknown("invalid request for permission: " + string(params))
 		return cancelledOutcome()
 	}
-	c.said.broken = true
-	r := c.calls.open[said.ID].over(said)
+	c.text.interrupted = true
+	r := c.calls.open[update.ID].merge(update)
 	if r.size() > maxInput {
-		r = call{ID: r.ID, Name: shown(r.Name), Kind: r.Kind, Title: tooLarge(r.size())}
+		r = call{ID: r.ID, Name: displayName(r.Name), Kind: r.Kind, Title: sizeNote(r.size())}
 	}
-	if c.asked != "" || c.cancelled || !c.prompting {
+	if c.questionID != "" || c.cancelled || !c.prompting {
 		return cancelledOutcome()
 	}
 	identity := r.request().Identity()
 	switch {
-	case c.ours(r):
+	case c.isOurTool(r):
 		return c.allow(r, options, turn.PermissionGranted)
 	case slices.Contains(c.Grants.Kinds, r.kind()):
 		return c.allow(r, options, turn.PermissionGranted)
@@ -82,10 +82,10 @@ func (c *client) permit(ctx context.Context, params json.RawMessage) outcome {
 	return c.reject(r, options, turn.PermissionRefused)
 }
 
-// ours reports whether a request is for a tool of one of the servers that we offered the agent.
-// claude-agent-acp puts the tool's full name into the call's name or title. gemini shows it in
-// the call's id and title.
-func (c *client) ours(r call) bool {
+// isOurTool reports whether a request is for a tool of one of the servers that we offered the
+// agent. claude-agent-acp puts the tool's full name into the call's name or title. gemini shows it
+// in the call's id and title.
+func (c *client) isOurTool(r call) bool {
 	if r.kind() != "other" {
 		return false
 	}
@@ -104,13 +104,13 @@ func (c *client) ours(r call) bool {
 var toolName = lazy.NewRegexp(`^[a-z]+(_[a-z]+)*$`)
 
 // parseRequest parses a request for permission. It skips options that do not parse.
-func parseRequest(params json.RawMessage) (said call, options []option, ok bool) {
+func parseRequest(params json.RawMessage) (update call, options []option, ok bool) {
 	var p struct {
 		Call    json.RawMessage   `json:"toolCall"`
 		Options []json.RawMessage `json:"options"`
 	}
 	if json.Unmarshal(params, &p) != nil {
-		return said, nil, false
+		return update, nil, false
 	}
 	for _, raw := range p.Options {
 		var o option
@@ -118,29 +118,29 @@ func parseRequest(params json.RawMessage) (said call, options []option, ok bool)
 			options = append(options, o)
 		}
 	}
-	said, ok = parseCall(p.Call)
-	return said, options, ok
+	update, ok = parseCall(p.Call)
+	return update, options, ok
 }
 
 // allow grants a request. It emits the decision before the agent can act on it.
 func (c *client) allow(r call, options []option, decision string) outcome {
-	id, ok := choose(options, "allow_once", "allow_always")
+	id, ok := chooseOption(options, "allow_once", "allow_always")
 	if !ok {
 		return c.reject(r, options, turn.PermissionRefused)
 	}
-	c.decided(r, decision, "")
+	c.emitDecision(r, decision, "")
 	if _, open := c.calls.open[r.ID]; !open {
-		c.begins(r)
-		c.calls.keep(r)
+		c.emitToolUse(r)
+		c.calls.remember(r)
 	}
-	return selected(id)
+	return selectedOutcome(id)
 }
 
 func (c *client) reject(r call, options []option, decision string) outcome {
-	c.decided(r, decision, "")
+	c.emitDecision(r, decision, "")
 	c.Emit(turn.Event{Kind: turn.Refused, Tool: r.kind(), Text: cmp.Or(r.Title, r.Name)})
-	if id, ok := choose(options, "reject_once", "reject_always"); ok {
-		return selected(id)
+	if id, ok := chooseOption(options, "reject_once", "reject_always"); ok {
+		return selectedOutcome(id)
 	}
 	return cancelledOutcome()
 }
@@ -154,15 +154,15 @@ func (c *client) ask(ctx context.Context, r call, options []option) outcome {
 		id, err = c.Ask(ctx, text) // an error with an id concerns the mail, which is sent later
 	}
 	if id == "" {
-		c.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("the agent asked for permission (%s), and the operator was not asked: %v", r.kind(), err)})
+		c.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("cannot ask the operator for permission (%s): %v", r.kind(), err)})
 		return c.reject(r, options, turn.PermissionRefused)
 	}
-	c.asked = id
-	c.decided(r, turn.PermissionAsked, id)
+	c.questionID = id
+	c.emitDecision(r, turn.PermissionAsked, id)
 	c.cancel()
 	return cancelledOutcome()
 }
 
-func (c *client) decided(r call, decision, question string) {
+func (c *client) emitDecision(r call, decision, question string) {
 	c.Emit(turn.Event{Kind: turn.Permission, Tool: r.kind(), ToolID: r.request().Identity(), Text: decision, Question: question})
 }

@@ -134,7 +134,7 @@ func TestOurTools(t *testing.T) {
 		{ID: "toolu_1", Title: "mcp__agentstateloop__submit_result", Kind: "other"},
 		{ID: "mcp_agentstateloop_remember__mcp_agentstateloop_remember_17_0", Title: "remember (agentstateloop MCP Server)", Kind: "other"},
 	} {
-		if !c.ours(r) || (&client{}).ours(r) {
+		if !c.isOurTool(r) || (&client{}).isOurTool(r) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -148,14 +148,14 @@ func TestOurTools(t *testing.T) {
 		{ID: "mcp_agentstateloop_remember__x", Title: "remember (agentstateloop MCP Server) (evil MCP Server)", Kind: "other"},
 		{ID: "mcp_agentstateloop_remember__x", Title: "forget (agentstateloop MCP Server)", Kind: "other"},
 	} {
-		if c.ours(r) {
+		if c.isOurTool(r) {
 			t.Errorf("%+v", r)
 		}
 	}
 }
 
 // What the operator has allowed is granted once, and nothing else is by it.
-func TestOneAllowIsNotAnothers(t *testing.T) {
+func TestAllowCountsOnce(t *testing.T) {
 	ls := identityOf(t, shell("ls"))
 	p := play(t, "asks for another first", func(s *Settings) { s.Grants.Once = []string{ls} })
 	if got := strings.Join(p.decisions(), ", "); got != "execute refused, execute used, execute refused" {
@@ -221,7 +221,7 @@ func TestOperatorIsAsked(t *testing.T) {
 					return "q1", errors.New("the mail is sent later")
 				}
 			})
-			if len(asked) != 1 || !strings.HasPrefix(asked[0], "May the agent run a command (execute)? It says:\n\n    ls\n") {
+			if len(asked) != 1 || !strings.HasPrefix(asked[0], "May the agent run a command (execute)? Its request:\n\n    ls\n") {
 				t.Errorf("asked %q", asked)
 			}
 			if d := p.done(t); d.Failed || d.Cut != "" {
@@ -239,12 +239,12 @@ func TestOperatorIsAsked(t *testing.T) {
 }
 
 // An operator who cannot be asked has not allowed anything.
-func TestOperatorCannotBeAsked(t *testing.T) {
+func TestOperatorUnreachable(t *testing.T) {
 	p := play(t, "asks to run ls", func(s *Settings) {
 		s.Grants.Ask = true
 		s.Ask = func(context.Context, string) (string, error) { return "", errors.New("no mail") }
 	})
-	if p.decisions()[0] != "execute refused" || !strings.Contains(p.texts(turn.Error), "the operator was not asked: no mail") || strings.Contains(p.wire, "session/cancel") {
+	if p.decisions()[0] != "execute refused" || !strings.Contains(p.texts(turn.Error), "cannot ask the operator for permission (execute): no mail") || strings.Contains(p.wire, "session/cancel") {
 		t.Errorf("%+v", p.events)
 	}
 }

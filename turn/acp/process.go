@@ -57,9 +57,9 @@ func startAgent(s Settings) (*agent, error) {
 }
 
 // end waits for the end of the process, whose input is closed. If the process does not end within
-// that time, or when hurry is closed, end sends TERM, and KILL after the same time. It discards
+// that time, or when stopNow is closed, end sends TERM, and KILL after the same time. It discards
 // the agent's messages.
-func (a *agent) end(within time.Duration, messages <-chan message, hurry <-chan struct{}) {
+func (a *agent) end(within time.Duration, messages <-chan message, stopNow <-chan struct{}) {
 	defer a.stdout.Close()
 	defer close(a.quit)
 	for _, last := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, 0} {
@@ -72,8 +72,8 @@ func (a *agent) end(within time.Duration, messages <-chan message, hurry <-chan 
 				if !ok {
 					messages = nil
 				}
-			case <-hurry:
-				hurry, waits = nil, false
+			case <-stopNow:
+				stopNow, waits = nil, false
 			case <-timer.C:
 				waits = false
 			}
@@ -85,9 +85,9 @@ func (a *agent) end(within time.Duration, messages <-chan message, hurry <-chan 
 	}
 }
 
-// how describes how the process ended, with the last line of its stderr. It waits briefly for the
-// end.
-func (a *agent) how() string {
+// describeExit describes how the process ended, with the last line of its stderr. It waits briefly
+// for the end.
+func (a *agent) describeExit() string {
 	select {
 	case <-a.exited:
 	case <-time.After(2 * time.Second):

@@ -29,7 +29,7 @@ var realAgents = []realAgent{
 
 // start prepares an attempt of it, with a home of its own that is set up for a scripted
 // model only, or skips the test.
-func (a realAgent) start(t *testing.T, answers ...clitest.Answer) (*bench, *clitest.Provider) {
+func (a realAgent) start(t *testing.T, answers ...clitest.Answer) (*fixture, *clitest.Provider) {
 	t.Helper()
 	dir := os.Getenv("AGENTSTATELOOP_CLIS")
 	program := filepath.Join(dir, a.program)
@@ -44,7 +44,7 @@ func (a realAgent) start(t *testing.T, answers ...clitest.Answer) (*bench, *clit
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBench(t, "")
+	b := newFixture(t, "")
 	b.Command = append(append([]string{program}, args...), a.args...)
 	b.Timeout = 5 * time.Minute
 	b.Config.Env = env
@@ -54,16 +54,16 @@ func (a realAgent) start(t *testing.T, answers ...clitest.Answer) (*bench, *clit
 }
 
 // again prepares another attempt.
-func (a realAgent) again(b *bench) {
+func (a realAgent) again(b *fixture) {
 	if !a.sameTime {
-		olden(b.t, filepath.Join(b.Config.Env["HOME"], ".gemini"))
+		backdateSessions(b.t, filepath.Join(b.Config.Env["HOME"], ".gemini"))
 	}
 	b.prepare(b.Epoch + 1)
 }
 
-// olden renames the sessions of gemini as if they had begun earlier: it writes over one
+// backdateSessions renames the sessions of gemini as if they had begun earlier: it writes over one
 // that it loads in the minute in which it began.
-func olden(t *testing.T, dir string) {
+func backdateSessions(t *testing.T, dir string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "tmp", "*", "chats", "session-*.jsonl"))
 	if err != nil {
@@ -142,7 +142,7 @@ func (a realAgent) stories(t *testing.T) {
 		dir := filepath.Dir(b.Dir)
 		a.again(b)
 		b.Session, b.Prompt = first.Session, []byte("your operator chose: allow\n")
-		b.Grants.Once, _ = turn.Answered(dir, map[string]bool{"q1": true})
+		b.Grants.Once, _ = turn.Decisions(dir, map[string]bool{"q1": true})
 		check(t, b.run(), turn.Success, "It says tool-42.", "")
 		if !model.Saw("tool-42") {
 			t.Error("what was allowed was not done")

@@ -44,15 +44,15 @@ func askByFile(_ context.Context, text string) (string, error) {
 	return id, os.WriteFile(filepath.Join(dir, id), []byte(text), 0o600)
 }
 
-// bench is an attempt of an ACP agent, ready to run.
-type bench struct {
+// fixture is an attempt of an ACP agent, ready to run.
+type fixture struct {
 	turn.Config
 	turn.Attempt
 	t *testing.T
 }
 
-// newBench prepares an attempt of the agent of a script.
-func newBench(t *testing.T, script string) *bench {
+// newFixture prepares an attempt of the agent of a script.
+func newFixture(t *testing.T, script string) *fixture {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -60,7 +60,7 @@ func newBench(t *testing.T, script string) *bench {
 	}
 	state := t.TempDir()
 	t.Cleanup(func() { osfile.MakeWritable(state) })
-	b := &bench{
+	b := &fixture{
 		t: t,
 		Config: turn.Config{
 			Runner: turn.ACP, Command: []string{exe, "__agent", script}, Workdir: t.TempDir(),
@@ -73,7 +73,7 @@ func newBench(t *testing.T, script string) *bench {
 }
 
 // prepare makes the folder of the attempt with that epoch.
-func (b *bench) prepare(epoch uint64) {
+func (b *fixture) prepare(epoch uint64) {
 	b.t.Helper()
 	b.Epoch = epoch
 	b.Dir = filepath.Join(filepath.Dir(b.Dir), fmt.Sprint(epoch))
@@ -82,9 +82,9 @@ func (b *bench) prepare(epoch uint64) {
 	}
 }
 
-// wantOver fails the test unless nothing of the attempt lives. The kernel closes the files
+// wantNoProcesses fails the test unless nothing of the attempt lives. The kernel closes the files
 // of a process's last threads a moment after its end.
-func (b *bench) wantOver() {
+func (b *fixture) wantNoProcesses() {
 	b.t.Helper()
 	held, _, err := turn.Probe(b.Dir)
 	for until := time.Now().Add(5 * time.Second); held && time.Now().Before(until); held, _, err = turn.Probe(b.Dir) {
@@ -95,7 +95,7 @@ func (b *bench) wantOver() {
 	}
 }
 
-func (b *bench) run() turn.Result {
+func (b *fixture) run() turn.Result {
 	b.t.Helper()
 	res, err := b.Config.Run(b.t.Context(), b.Attempt, nil)
 	if err != nil {
@@ -105,7 +105,7 @@ func (b *bench) run() turn.Result {
 }
 
 // stopAt runs the attempt, and stops it when the agent has said want.
-func (b *bench) stopAt(want string) turn.Result {
+func (b *fixture) stopAt(want string) turn.Result {
 	b.t.Helper()
 	ctx, cancel := context.WithCancelCause(b.t.Context())
 	defer cancel(nil)
@@ -121,7 +121,7 @@ func (b *bench) stopAt(want string) turn.Result {
 }
 
 // stopWhen runs the attempt, and stops it when something holds.
-func (b *bench) stopWhen(holds func() bool) turn.Result {
+func (b *fixture) stopWhen(holds func() bool) turn.Result {
 	b.t.Helper()
 	ctx, cancel := context.WithCancelCause(b.t.Context())
 	defer cancel(nil)
@@ -146,7 +146,7 @@ func check(t *testing.T, r turn.Result, status turn.Status, text, reason string)
 }
 
 func init() {
-	waits := func(s *scripted, p heard) {
+	waits := func(s *scripted, p received) {
 		s.say("working")
 		s.until("session/cancel")
 		os.WriteFile("cancelled", nil, 0o600)
@@ -243,7 +243,7 @@ func init() {
 // A stop cancels the turn before it ends the process.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "waits")
+	b := newFixture(t, "waits")
 	check(t, b.stopAt("working"), turn.Canceled, "working, cancelled", "stopped")
 	if _, err := os.Stat(filepath.Join(b.Workdir, "cancelled")); err != nil {
 		t.Error("the agent was not asked to cancel")
@@ -251,12 +251,12 @@ func TestStop(t *testing.T) {
 }
 
 // An agent that does not heed the stop is ended, and killed.
-func TestStopOfADeafAgent(t *testing.T) {
+func TestStopUnresponsiveAgent(t *testing.T) {
 	t.Parallel()
 	for _, script := range []string{"answers no cancel", "ignores all", "does not read"} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, script)
+			b := newFixture(t, script)
 			b.Grace = 300 * time.Millisecond
 			want := "working"
 			if script == "does not read" {
@@ -265,7 +265,7 @@ func TestStopOfADeafAgent(t *testing.T) {
 			if r := b.stopAt(want); r.Status != turn.Canceled {
 				t.Errorf("%+v", r)
 			}
-			b.wantOver()
+			b.wantNoProcesses()
 		})
 	}
 }
@@ -282,39 +282,39 @@ func TestBadAgents(t *testing.T) {
 		"closes its output": {turn.Failed, "", "it closed its output"},
 		"hangs":             {turn.TimedOut, "", "printed nothing for 1.5s"},
 		"hangs at new":      {turn.TimedOut, "", "printed nothing for 1.5s"},
-		"another version":   {turn.Failed, "", "it speaks version 9 of the protocol, and we speak version 1"},
+		"another version":   {turn.Failed, "", "unsupported protocol version 9, expected 1"},
 		"rate limit":        {turn.Failed, "", "Internal error: 429 too many requests"},
 		"flood":             {turn.Success, strings.Repeat("xy", 20000), ""},
 		"long lines":        {turn.Success, "well", ""},
 		"asks much":         {turn.Success, "all refused", ""},
-		"refuses":           {turn.Failed, "I would rather not.", "the agent refused to go on with this message"},
+		"refuses":           {turn.Failed, "I would rather not.", "the agent refused this message"},
 		"stays":             {turn.Success, "done", ""},
 	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, script)
+			b := newFixture(t, script)
 			if strings.HasPrefix(script, "hangs") {
 				b.Silence, b.Grace = 1500*time.Millisecond, 200*time.Millisecond
 			}
 			check(t, b.run(), c.status, c.text, c.reason)
-			b.wantOver()
+			b.wantNoProcesses()
 		})
 	}
 }
 
 func TestCredential(t *testing.T) {
 	t.Parallel()
-	r := newBench(t, "login").run()
+	r := newFixture(t, "login").run()
 	if r.Credential == nil || !strings.Contains(r.Credential.Error(), "agent:acp") || !strings.Contains(r.Credential.Error(), "run x login") {
 		t.Errorf("%+v", r)
 	}
 }
 
 // Text that comes after the answer to the prompt belongs to the answer.
-func TestTextAfterTheEnd(t *testing.T) {
+func TestTextAfterPromptAnswer(t *testing.T) {
 	t.Parallel()
 	for _, script := range []string{"answers before it speaks", "answers in the middle"} {
-		if r := newBench(t, script).run(); r.Status != turn.Success || r.Text != "It is late." {
+		if r := newFixture(t, script).run(); r.Status != turn.Success || r.Text != "It is late." {
 			t.Errorf("%s: %s %q", script, r.Status, r.Text)
 		}
 	}
@@ -322,15 +322,15 @@ func TestTextAfterTheEnd(t *testing.T) {
 
 func TestSessionIsKept(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "tells its session")
+	b := newFixture(t, "tells its session")
 	if r := b.run(); r.Session != "s1" {
 		t.Errorf("session %q", r.Session)
 	}
-	b = newBench(t, "plain")
+	b = newFixture(t, "plain")
 	if r := b.run(); r.Session != "" {
 		t.Errorf("session %q of an agent that can load none", r.Session)
 	}
-	b = newBench(t, "gone")
+	b = newFixture(t, "gone")
 	b.Session = "kept"
 	if r := b.run(); !r.SessionFailed || r.Session != "" || r.Credential != nil {
 		t.Errorf("%+v", r)
@@ -339,19 +339,19 @@ func TestSessionIsKept(t *testing.T) {
 
 // What the operator has answered to the question of an attempt holds for the next one,
 // and until it was used.
-func TestAnswersHoldForTheNextAttempt(t *testing.T) {
+func TestDecisionsHoldForNextAttempt(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "cancels in order")
+	b := newFixture(t, "cancels in order")
 	b.Config.Env = map[string]string{"TEST_QUESTIONS": t.TempDir()}
 	b.Grants.Ask = true
 	check(t, b.run(), turn.Success, "I would like to. \n\ncancelled", "")
 
 	dir := filepath.Dir(b.Dir)
-	once, refused := turn.Answered(dir, map[string]bool{"q1": false, "q2": true})
+	once, refused := turn.Decisions(dir, map[string]bool{"q1": false, "q2": true})
 	if len(once) > 0 || !slices.Equal(refused, []string{identityOf(t, shell("ls"))}) {
 		t.Errorf("%q, %q", once, refused)
 	}
-	once, refused = turn.Answered(dir, map[string]bool{"q1": true})
+	once, refused = turn.Decisions(dir, map[string]bool{"q1": true})
 	if !slices.Equal(once, []string{identityOf(t, shell("ls"))}) || len(refused) > 0 {
 		t.Errorf("%q, %q", once, refused)
 	}
@@ -359,13 +359,13 @@ func TestAnswersHoldForTheNextAttempt(t *testing.T) {
 	b.prepare(2)
 	b.Command[2], b.Grants.Once = "asks for another first", once
 	check(t, b.run(), turn.Success, "cancelled \n\ncancelled \n\ncancelled", "") // it asks for another one first, and the turn waits
-	if got, _ := turn.Answered(dir, map[string]bool{"q1": true}); len(got) != 1 {
+	if got, _ := turn.Decisions(dir, map[string]bool{"q1": true}); len(got) != 1 {
 		t.Errorf("%q is not left", got)
 	}
 	b.prepare(3)
 	b.Grants.Ask = false
 	check(t, b.run(), turn.Success, "ao \n\nro", "")
-	if got, _ := turn.Answered(dir, map[string]bool{"q1": true}); len(got) > 0 {
+	if got, _ := turn.Decisions(dir, map[string]bool{"q1": true}); len(got) > 0 {
 		t.Errorf("%q is left, although it was used", got)
 	}
 }
@@ -373,26 +373,26 @@ func TestAnswersHoldForTheNextAttempt(t *testing.T) {
 // doctor and init ask the agent what it is.
 func TestAskACP(t *testing.T) {
 	t.Parallel()
-	about, err := newBench(t, "replay").AskACP(t.Context())
+	about, err := newFixture(t, "replay").AskACP(t.Context())
 	if want := (turn.ACPAgent{Name: "scripted", Version: "1.2", Protocol: 1, Loads: true}); err != nil || about != want {
 		t.Errorf("%+v, %v", about, err)
 	}
-	for script, want := range map[string]string{"dies at once": "no such option --acp", "another version": "speaks version 9"} {
-		if _, err := newBench(t, script).AskACP(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+	for script, want := range map[string]string{"dies at once": "no such option --acp", "another version": "protocol version 9"} {
+		if _, err := newFixture(t, script).AskACP(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", script, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := newBench(t, "hangs").AskACP(ctx); err == nil {
+	if _, err := newFixture(t, "hangs").AskACP(ctx); err == nil {
 		t.Error("an agent that hangs has an answer")
 	}
 }
 
-// In a box both our process and the agent run.
-func TestBoxed(t *testing.T) {
+// In a sandbox both our process and the agent run.
+func TestInSandbox(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "waits")
+	b := newFixture(t, "waits")
 	if _, err := box.Bubblewrap(t.Context(), b.Self); err != nil {
 		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
 			t.Fatal(err)
@@ -401,10 +401,10 @@ func TestBoxed(t *testing.T) {
 	}
 	b.Box = &turn.Sandbox{Network: true}
 	check(t, b.stopAt("working"), turn.Canceled, "working, cancelled", "stopped")
-	b = newBench(t, "plain")
+	b = newFixture(t, "plain")
 	b.Box = &turn.Sandbox{}
 	check(t, b.run(), turn.Success, "It is blue.", "")
-	if about, err := newBench(t, "plain").AskACP(t.Context()); err != nil || about.Name != "scripted" {
+	if about, err := newFixture(t, "plain").AskACP(t.Context()); err != nil || about.Name != "scripted" {
 		t.Errorf("%+v, %v", about, err)
 	}
 }

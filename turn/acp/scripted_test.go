@@ -55,8 +55,8 @@ type scripted struct {
 	cancelled bool // session/cancel came
 }
 
-// heard is a message of ours to the agent.
-type heard struct {
+// received is a message of ours to the agent.
+type received struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
@@ -65,7 +65,7 @@ type heard struct {
 }
 
 // read returns the next message, or ends the agent when its input ends.
-func (s *scripted) read() heard {
+func (s *scripted) read() received {
 	line, err := s.in.ReadBytes('\n')
 	if err != nil {
 		os.Exit(0)
@@ -75,14 +75,14 @@ func (s *scripted) read() heard {
 		f.Write(line)
 		f.Close()
 	}
-	var h heard
+	var h received
 	json.Unmarshal(line, &h)
 	s.cancelled = s.cancelled || h.Method == "session/cancel"
 	return h
 }
 
 // until reads up to a message with that method, and returns it.
-func (s *scripted) until(method string) heard {
+func (s *scripted) until(method string) received {
 	for {
 		if h := s.read(); h.Method == method {
 			return h
@@ -99,11 +99,11 @@ func (s *scripted) send(v any) {
 
 type object = map[string]any
 
-func (s *scripted) reply(h heard, result any) {
+func (s *scripted) reply(h received, result any) {
 	s.send(object{"jsonrpc": "2.0", "id": h.ID, "result": result})
 }
 
-func (s *scripted) fault(h heard, code int, text string, data any) {
+func (s *scripted) fault(h received, code int, text string, data any) {
 	s.send(object{"jsonrpc": "2.0", "id": h.ID, "error": object{"code": code, "message": text, "data": data}})
 }
 
@@ -120,7 +120,7 @@ func text(words string) object { return object{"content": object{"type": "text",
 func (s *scripted) say(words string) { s.update("agent_message_chunk", text(words)) }
 
 // begin answers initialize and session/new, and returns the prompt.
-func (s *scripted) begin() heard {
+func (s *scripted) begin() received {
 	s.initialize(object{})
 	s.newSession()
 	return s.until("session/prompt")
@@ -135,7 +135,7 @@ func (s *scripted) newSession() {
 	s.reply(s.until("session/new"), object{"sessionId": "s1"})
 }
 
-func (s *scripted) end(prompt heard, reason string) {
+func (s *scripted) end(prompt received, reason string) {
 	s.reply(prompt, object{"stopReason": reason})
 }
 
@@ -163,14 +163,14 @@ func (s *scripted) ask(call object, options any) string {
 	}
 }
 
-// played is what came of a script.
-type played struct {
+// playResult is what came of a script.
+type playResult struct {
 	events []turn.Event
 	wire   string // what the agent was sent
 }
 
 // play runs the agent of a script with settings.
-func play(t *testing.T, script string, change func(*Settings)) played {
+func play(t *testing.T, script string, change func(*Settings)) playResult {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -178,7 +178,7 @@ func play(t *testing.T, script string, change func(*Settings)) played {
 	}
 	wire := filepath.Join(t.TempDir(), "wire")
 	t.Setenv("WIRE", wire)
-	var p played
+	var p playResult
 	s := Settings{
 		Command: []string{exe, "__agent", script}, Dir: t.TempDir(), Prompt: "hello", Version: "test",
 		Emit:       func(e turn.Event) { p.events = append(p.events, e) },
@@ -196,7 +196,7 @@ func play(t *testing.T, script string, change func(*Settings)) played {
 }
 
 // done returns the last event.
-func (p played) done(t *testing.T) turn.Event {
+func (p playResult) done(t *testing.T) turn.Event {
 	t.Helper()
 	if len(p.events) == 0 || p.events[len(p.events)-1].Kind != turn.Done {
 		t.Fatalf("the last event is not Done: %+v", p.events)
@@ -205,9 +205,9 @@ func (p played) done(t *testing.T) turn.Event {
 }
 
 // said returns the text of the answer.
-func (p played) said() string { return p.texts(turn.TextDelta) }
+func (p playResult) said() string { return p.texts(turn.TextDelta) }
 
-func (p played) texts(kind turn.EventKind) string {
+func (p playResult) texts(kind turn.EventKind) string {
 	var b strings.Builder
 	for _, e := range p.events {
 		if e.Kind == kind {
@@ -218,7 +218,7 @@ func (p played) texts(kind turn.EventKind) string {
 }
 
 // decisions returns how requests for permission were decided.
-func (p played) decisions() (all []string) {
+func (p playResult) decisions() (all []string) {
 	for _, e := range p.events {
 		if e.Kind == turn.Permission {
 			all = append(all, e.Tool+" "+e.Text)

@@ -24,8 +24,8 @@ const (
 	replayPause  = 50 * time.Millisecond
 )
 
-// about is the answer to initialize.
-type about struct {
+// agentInfo is the answer to initialize.
+type agentInfo struct {
 	Protocol     int `json:"protocolVersion"`
 	Capabilities struct {
 		Loads    bool `json:"loadSession"`
@@ -41,28 +41,28 @@ type about struct {
 }
 
 // resumes reports whether the agent can continue a session without repeating it.
-func (a about) resumes() bool {
+func (a agentInfo) resumes() bool {
 	resume := string(a.Capabilities.Sessions.Resume)
 	return resume != "" && resume != "null" && resume != "false"
 }
 
-func (a about) agent() turn.ACPAgent {
+func (a agentInfo) agent() turn.ACPAgent {
 	name := a.Info.Title
 	if name == "" {
 		name = a.Info.Name
 	}
 	return turn.ACPAgent{
-		Name: shown(name), Version: shown(a.Info.Version), Protocol: a.Protocol,
+		Name: displayName(name), Version: displayName(a.Info.Version), Protocol: a.Protocol,
 		Loads: a.Capabilities.Loads, Resumes: a.resumes(),
 	}
 }
 
-// shown shortens a name from the agent and makes it fit to show.
-func shown(s string) string { return plain.Line(plain.Cut(s, 128)) }
+// displayName shortens a name from the agent and makes it fit to show.
+func displayName(s string) string { return plain.Line(plain.Cut(s, 128)) }
 
 // initialize asks for the agent's description, and checks the version of the protocol.
-func (c *client) initialize(ctx context.Context) (about, error) {
-	var a about
+func (c *client) initialize(ctx context.Context) (agentInfo, error) {
+	var a agentInfo
 	result, err := c.call(ctx, "initialize", map[string]any{
 		"protocolVersion": protocolVersion,
 		"clientInfo":      map[string]any{"name": "agentstateloop", "version": c.Version},
@@ -81,12 +81,12 @@ func (c *client) initialize(ctx context.Context) (about, error) {
 			Protocol int `json:"protocolVersion"`
 		}
 		if json.Unmarshal(result, &version) != nil {
-			return a, errors.New("its answer to initialize was not understood: is it an agent that speaks ACP?")
+			return a, errors.New("cannot parse the answer to initialize: does the program speak ACP?")
 		}
-		a = about{Protocol: version.Protocol}
+		a = agentInfo{Protocol: version.Protocol}
 	}
 	if a.Protocol != protocolVersion {
-		return a, fmt.Errorf("it speaks version %d of the protocol, and we speak version %d", a.Protocol, protocolVersion)
+		return a, fmt.Errorf("unsupported protocol version %d, expected %d", a.Protocol, protocolVersion)
 	}
 	return a, nil
 }
@@ -95,11 +95,11 @@ func (c *client) initialize(ctx context.Context) (about, error) {
 func (c *client) turn(ctx context.Context) turn.Event {
 	a, err := c.initialize(ctx)
 	if err != nil {
-		return c.failed(err)
+		return c.failure(err)
 	}
-	c.keeps = a.Capabilities.Loads || a.resumes()
+	c.resumable = a.Capabilities.Loads || a.resumes()
 	if err := c.open(ctx, a); err != nil {
-		return c.failed(err)
+		return c.failure(err)
 	}
 	c.prompting = true
 	c.meter.begin(c.Session == "")
@@ -118,15 +118,15 @@ func (c *client) turn(ctx context.Context) turn.Event {
 	c.meter.prompt(ended.Usage, ended.Meta)
 	var done turn.Event
 	switch {
-	case c.asked != "":
+	case c.questionID != "":
 		done = turn.Event{Kind: turn.Done} // the stop reason does not matter: the turn waits
 	case err != nil:
-		done = c.failed(err)
+		done = c.failure(err)
 	default:
 		c.listen(ctx)
 		done = ending(ended.Reason, c.cancelled)
 		if c.gaveUp && !c.cancelled {
-			done.Failed, done.Text = true, plain.Cut(strings.TrimSpace(c.last), maxText)
+			done.Failed, done.Text = true, plain.Cut(strings.TrimSpace(c.lastPiece), maxText)
 		}
 	}
 	c.meter.bill(&done)
@@ -137,14 +137,14 @@ func (c *client) turn(ctx context.Context) turn.Event {
 // is complete. It returns when no message has come for Settle, and at the latest after Linger.
 func (c *client) listen(ctx context.Context) {
 	over := time.Now().Add(c.Linger)
-	for until := c.quietUntil(over); time.Now().Before(until); {
+	for until := c.quietDeadline(over); time.Now().Before(until); {
 		select {
 		case m, ok := <-c.messages:
 			if !ok {
 				return
 			}
 			c.take(ctx, m)
-			until = c.quietUntil(over)
+			until = c.quietDeadline(over)
 		case <-c.Cancel:
 			return
 		case <-time.After(time.Until(until)):
@@ -152,13 +152,13 @@ func (c *client) listen(ctx context.Context) {
 	}
 }
 
-// quietUntil returns the time at which the wait for messages ends if no more come. An agent that
+// quietDeadline returns the time at which the wait for messages ends if no more come. An agent that
 // has said nothing since its last tool gets until over, unless it may be silent.
-func (c *client) quietUntil(over time.Time) time.Time {
-	if c.asked != "" {
+func (c *client) quietDeadline(over time.Time) time.Time {
+	if c.questionID != "" {
 		return time.Time{}
 	}
-	if !c.said.began || c.said.broken {
+	if !c.text.started || c.text.interrupted {
 		if !c.MayBeSilent {
 			return over
 		}
@@ -178,21 +178,21 @@ func ending(reason string, cancelled bool) turn.Event {
 		done.Cut = "the turn was cancelled"
 	case reason == "end_turn" || reason == "":
 	case reason == "max_tokens":
-		done.Cut = "the agent reached its limit of tokens, so its answer is not whole"
+		done.Cut = "the answer is incomplete: the agent reached its token limit"
 	case reason == "max_turn_requests":
-		done.Cut = "the agent reached its limit of requests in one turn, so its answer is not whole"
+		done.Cut = "the answer is incomplete: the agent reached its limit of requests per turn"
 	case reason == "refusal":
-		done.Failed, done.Text = true, "the agent refused to go on with this message"
+		done.Failed, done.Text = true, "the agent refused this message"
 	case reason == "cancelled":
-		done.Failed, done.Text = true, "the agent cancelled the turn by itself"
+		done.Failed, done.Text = true, "the agent itself cancelled the turn"
 	default:
-		done.Cut = fmt.Sprintf("the agent ended the turn for a reason that is not known here: %q", shown(reason))
+		done.Cut = fmt.Sprintf("the agent ended the turn with unknown stop reason %q", displayName(reason))
 	}
 	return done
 }
 
 // open loads the session of Settings, or begins one, and chooses its settings.
-func (c *client) open(ctx context.Context, a about) error {
+func (c *client) open(ctx context.Context, a agentInfo) error {
 	params := map[string]any{"cwd": c.Dir, "mcpServers": c.Servers}
 	if c.Servers == nil {
 		params["mcpServers"] = []any{}
@@ -219,19 +219,19 @@ func (c *client) open(ctx context.Context, a about) error {
 		Session string `json:"sessionId"`
 	}
 	if err := json.Unmarshal(result, &opened); err != nil && c.Session == "" {
-		return fmt.Errorf("its answer to %s was not understood: %w", method, err)
+		return fmt.Errorf("cannot parse the answer to %s: %w", method, err)
 	}
 	c.session = c.Session
 	if c.Session == "" {
 		c.session = opened.Session
 	}
 	if c.session == "" {
-		return fmt.Errorf("its answer to %s names no session", method)
+		return fmt.Errorf("the answer to %s has no session id", method)
 	}
 	offered := parseOffers(result)
 	c.meter.model = offered.model()
-	begun := turn.Event{Kind: turn.SessionStart, Model: shown(c.meter.model)}
-	if c.keeps {
+	begun := turn.Event{Kind: turn.SessionStart, Model: displayName(c.meter.model)}
+	if c.resumable {
 		begun.Session = c.session
 	}
 	c.Emit(begun)
@@ -240,7 +240,7 @@ func (c *client) open(ctx context.Context, a about) error {
 			return err
 		}
 	}
-	return c.choose(ctx, offered)
+	return c.applyOptions(ctx, offered)
 }
 
 // awaitReplay waits until the agent has repeated a whole loaded session. The agent should have
@@ -249,12 +249,12 @@ func (c *client) open(ctx context.Context, a about) error {
 // without updates in between.
 func (c *client) awaitReplay(ctx context.Context) error {
 	for until, quiet := time.Now().Add(min(replayWithin, c.StartWithin)), 0; quiet < replayQuiet && time.Now().Before(until); {
-		before := c.heard
+		before := c.updates
 		_, err := c.call(ctx, "_agentstateloop/ping", map[string]any{}, time.Until(until))
 		if errors.Is(err, errEnded) || errors.Is(err, errCancelled) {
 			return err
 		}
-		if quiet++; c.heard != before {
+		if quiet++; c.updates != before {
 			quiet = 0
 		}
 		if err := c.pause(ctx, replayPause); err != nil {
@@ -281,13 +281,13 @@ func (c *client) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// failed returns the last event of a turn that failed.
-func (c *client) failed(err error) turn.Event {
+// failure returns the last event of a turn that failed.
+func (c *client) failure(err error) turn.Event {
 	if errors.Is(err, errCancelled) || errors.Is(err, errEnded) && c.cancelled {
 		return turn.Event{Kind: turn.Done, Cut: "the turn was cancelled"}
 	}
 	done := turn.Event{Kind: turn.Done, Failed: true, Text: plain.Cut(c.explain(err).Error(), maxText)}
-	if _, wrong := errors.AsType[*unfit](err); wrong {
+	if _, wrong := errors.AsType[*settingError](err); wrong {
 		done.Obstacle = true
 		return done
 	}
@@ -301,7 +301,7 @@ func (c *client) failed(err error) turn.Event {
 // agent that has ended, it adds how.
 func (c *client) explain(err error) error {
 	if errors.Is(err, errEnded) {
-		return fmt.Errorf("%w: %s", err, c.agent.how())
+		return fmt.Errorf("%w: %s", err, c.agent.describeExit())
 	}
 	if fault, ok := errors.AsType[*Fault](err); ok {
 		text := plain.Line(fault.Error())

@@ -18,13 +18,13 @@ type offer struct {
 	Category string          `json:"category"`
 	Type     string          `json:"type"` // select or boolean
 	Current  json.RawMessage `json:"currentValue"`
-	Values   []offered       `json:"options"`
+	Values   []offeredValue  `json:"options"`
 }
 
-// offered is a value of a setting, or a group of values.
-type offered struct {
-	Value  string    `json:"value"`
-	Values []offered `json:"options"`
+// offeredValue is a value of a setting, or a group of values.
+type offeredValue struct {
+	Value  string         `json:"value"`
+	Values []offeredValue `json:"options"`
 }
 
 // The settings that had their own requests before the protocol had general settings.
@@ -111,7 +111,7 @@ func (o offers) model() string {
 // names returns the names of the settings that can be chosen.
 func (o offers) names() (names []string) {
 	for _, s := range o.settings {
-		names = append(names, shown(s.ID))
+		names = append(names, displayName(s.ID))
 	}
 	if len(o.models.ids) > 0 {
 		names = append(names, modelSetting)
@@ -133,7 +133,7 @@ func (s offer) current() string {
 }
 
 // values returns the possible values. Some agents group them.
-func values(all []offered) (ids []string) {
+func values(all []offeredValue) (ids []string) {
 	for _, v := range all {
 		if v.Value != "" {
 			ids = append(ids, v.Value)
@@ -143,19 +143,19 @@ func values(all []offered) (ids []string) {
 	return ids
 }
 
-// unfit is the error for a setting that the agent lacks or rejects.
-type unfit struct{ text string }
+// settingError is the error for a setting that the agent lacks or rejects.
+type settingError struct{ text string }
 
-func (e *unfit) Error() string { return e.text }
+func (e *settingError) Error() string { return e.text }
 
-// choose applies Options, the model first, because other settings may depend on it. Unless
+// applyOptions applies Options, the model first, because other settings may depend on it. Unless
 // Options include a mode, choose puts an agent that has askingMode into it.
-func (c *client) choose(ctx context.Context, o offers) (err error) {
+func (c *client) applyOptions(ctx context.Context, o offers) (err error) {
 	names := slices.SortedFunc(maps.Keys(c.Options), func(a, b string) int {
-		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(settingOrder(a), settingOrder(b)), cmp.Compare(a, b))
 	})
 	for _, name := range names {
-		if o, err = c.set(ctx, o, name, c.Options[name]); err != nil {
+		if o, err = c.setOption(ctx, o, name, c.Options[name]); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func (c *client) choose(ctx context.Context, o offers) (err error) {
 		return nil
 	}
 	if err := c.request(ctx, "session/set_mode", map[string]any{"modeId": askingMode}); err != nil {
-		return fmt.Errorf("the agent does not leave its mode %s for %s, in which it asks for permission: %w", shown(o.modes.current), askingMode, err)
+		return fmt.Errorf("cannot switch the agent from mode %s to %s, in which it asks for permission: %w", displayName(o.modes.current), askingMode, err)
 	}
 	return nil
 }
@@ -175,8 +175,8 @@ func (c *client) choose(ctx context.Context, o offers) (err error) {
 // name. In another mode, an agent may make decisions that the cause of the turn must make.
 const askingMode = "default"
 
-// place orders the settings: the model first, the mode last.
-func place(name string) int {
+// settingOrder orders the settings: the model first, the mode last.
+func settingOrder(name string) int {
 	switch name {
 	case modelSetting:
 		return 0
@@ -186,42 +186,42 @@ func place(name string) int {
 	return 1
 }
 
-// set chooses one setting, and returns the settings after that.
-func (c *client) set(ctx context.Context, o offers, name, value string) (offers, error) {
+// setOption chooses one setting, and returns the settings after that.
+func (c *client) setOption(ctx context.Context, o offers, name, value string) (offers, error) {
 	s, ok := o.setting(name)
 	known := values(s.Values)
 	switch {
 	case ok && s.current() == value:
 		return o, nil
 	case ok && len(known) > 0 && !slices.Contains(known, value):
-		return o, notAmong(name, value, known)
+		return o, invalidValue(name, value, known)
 	case ok:
-		return c.setSetting(ctx, o, s, value)
+		return c.setConfigOption(ctx, o, s, value)
 	case name == modelSetting && len(o.models.ids) > 0:
 		was := o.models
 		o.models.current = value
-		return o, c.setOld(ctx, was, name, value, "session/set_model", "modelId")
+		return o, c.setLegacyOption(ctx, was, name, value, "session/set_model", "modelId")
 	case name == modeSetting && len(o.modes.ids) > 0:
 		was := o.modes
 		o.modes.current = value
-		return o, c.setOld(ctx, was, name, value, "session/set_mode", "modeId")
+		return o, c.setLegacyOption(ctx, was, name, value, "session/set_mode", "modeId")
 	}
-	return o, &unfit{fmt.Sprintf("the agent has no setting %q; it has: %s", name, cmp.Or(strings.Join(o.names(), ", "), "none"))}
+	return o, &settingError{fmt.Sprintf("unknown setting %q; the agent offers: %s", name, cmp.Or(strings.Join(o.names(), ", "), "none"))}
 }
 
-func (c *client) setSetting(ctx context.Context, o offers, s offer, value string) (offers, error) {
+func (c *client) setConfigOption(ctx context.Context, o offers, s offer, value string) (offers, error) {
 	params := map[string]any{"configId": s.ID, "value": value}
 	if s.Type == "boolean" {
 		on, err := strconv.ParseBool(value)
 		if err != nil {
-			return o, notAmong(s.ID, value, []string{"true", "false"})
+			return o, invalidValue(s.ID, value, []string{"true", "false"})
 		}
 		params["type"], params["value"] = s.Type, on
 	}
 	params["sessionId"] = c.session
 	result, err := c.call(ctx, "session/set_config_option", params, c.StartWithin)
 	if err != nil {
-		return o, refusedSetting(s.ID, value, err)
+		return o, rejectedSetting(s.ID, value, err)
 	}
 	after := parseOffers(result)
 	if len(after.settings) > 0 {
@@ -230,15 +230,15 @@ func (c *client) setSetting(ctx context.Context, o offers, s offer, value string
 	return o, nil
 }
 
-func (c *client) setOld(ctx context.Context, was choice, name, value, method, key string) error {
+func (c *client) setLegacyOption(ctx context.Context, was choice, name, value, method, key string) error {
 	switch {
 	case was.current == value:
 		return nil
 	case !slices.Contains(was.ids, value):
-		return notAmong(name, value, was.ids)
+		return invalidValue(name, value, was.ids)
 	}
 	if err := c.request(ctx, method, map[string]any{key: value}); err != nil {
-		return refusedSetting(name, value, err)
+		return rejectedSetting(name, value, err)
 	}
 	return nil
 }
@@ -253,27 +253,27 @@ func (c *client) request(ctx context.Context, method string, params map[string]a
 // maxNamed bounds how many values of a setting an error names.
 const maxNamed = 20
 
-func notAmong(name, value string, known []string) error {
+func invalidValue(name, value string, known []string) error {
 	more := ""
 	if len(known) > maxNamed {
 		known, more = known[:maxNamed], ", …"
 	}
-	return &unfit{fmt.Sprintf("the setting %s cannot be %q; the agent offers: %s%s", name, value, shownAll(known), more)}
+	return &settingError{fmt.Sprintf("invalid value %q for setting %s; the agent offers: %s%s", value, name, displayNames(known), more)}
 }
 
-func shownAll(values []string) string {
+func displayNames(values []string) string {
 	var all []string
 	for _, v := range values {
-		all = append(all, shown(v))
+		all = append(all, displayName(v))
 	}
 	return strings.Join(all, ", ")
 }
 
-// refusedSetting returns the error for a setting that the agent rejected. Other errors, such as a
+// rejectedSetting returns the error for a setting that the agent rejected. Other errors, such as a
 // missing login or an agent that has ended, do not concern the setting and stay unchanged.
-func refusedSetting(name, value string, err error) error {
+func rejectedSetting(name, value string, err error) error {
 	if fault, ok := errors.AsType[*Fault](err); ok && fault.Code != codeAuthRequired {
-		return &unfit{fmt.Sprintf("the agent does not accept %q for its setting %s: %s", value, name, shown(fault.Error()))}
+		return &settingError{fmt.Sprintf("the agent rejected %q for setting %s: %s", value, name, displayName(fault.Error()))}
 	}
 	return err
 }

@@ -77,20 +77,20 @@ func TestSettings(t *testing.T) {
 	}{
 		{"with settings", nil, "", ""},
 		{"with settings", map[string]string{"mode": "read-only", "model": "large", "effort": "high"},
-			`set_config_option {"configId":"m","value":"large"}, set_config_option {"configId":"effort","value":"high"}`, `no setting "mode"; it has: effort, m`},
+			`set_config_option {"configId":"m","value":"large"}, set_config_option {"configId":"effort","value":"high"}`, `unknown setting "mode"; the agent offers: effort, m`},
 		{"with settings", map[string]string{"mode": "read-only", "fast": "true"},
 			`set_config_option {"configId":"fast","type":"boolean","value":true}, set_config_option {"configId":"mode","value":"read-only"}`, ""},
 		{"with settings", map[string]string{"model": "small", "fast": "false", "mode": "agent"}, "", ""},
-		{"with settings", map[string]string{"model": "huge"}, "", `the setting model cannot be "huge"; the agent offers: small, large, dear`},
-		{"with settings", map[string]string{"model": "dear"}, "", `the agent does not accept "dear" for its setting m: your plan does not have it`},
-		{"with settings", map[string]string{"fast": "perhaps"}, "", `the setting fast cannot be "perhaps"; the agent offers: true, false`},
-		{"with settings", map[string]string{"colour": "red"}, "", `the agent has no setting "colour"; it has: fast, m, mode`},
+		{"with settings", map[string]string{"model": "huge"}, "", `invalid value "huge" for setting model; the agent offers: small, large, dear`},
+		{"with settings", map[string]string{"model": "dear"}, "", `the agent rejected "dear" for setting m: your plan does not have it`},
+		{"with settings", map[string]string{"fast": "perhaps"}, "", `invalid value "perhaps" for setting fast; the agent offers: true, false`},
+		{"with settings", map[string]string{"colour": "red"}, "", `unknown setting "colour"; the agent offers: fast, m, mode`},
 		{"with models and modes", nil, `set_mode {"modeId":"default"}`, ""},
 		{"with models and modes", map[string]string{"model": "large", "mode": "yolo"}, `set_model {"modelId":"large"}, set_mode {"modeId":"yolo"}`, ""},
 		{"with models and modes", map[string]string{"model": "small", "mode": "plan"}, "", ""},
-		{"with models and modes", map[string]string{"model": "huge"}, "", `the setting model cannot be "huge"; the agent offers: small, large`},
-		{"with models and modes", map[string]string{"mode": "none"}, "", `the setting mode cannot be "none"; the agent offers: plan, default, yolo`},
-		{"asks to run ls", map[string]string{"model": "x"}, "", `the agent has no setting "model"; it has: none`},
+		{"with models and modes", map[string]string{"model": "huge"}, "", `invalid value "huge" for setting model; the agent offers: small, large`},
+		{"with models and modes", map[string]string{"mode": "none"}, "", `invalid value "none" for setting mode; the agent offers: plan, default, yolo`},
+		{"asks to run ls", map[string]string{"model": "x"}, "", `unknown setting "model"; the agent offers: none`},
 	} {
 		p := play(t, c.script, func(s *Settings) { s.Options = c.options })
 		done := p.done(t)
@@ -109,18 +109,18 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestAWrongSettingIsAnObstacle runs an attempt whose options the agent does not have: the
+// TestInvalidSettingIsObstacle runs an attempt whose options the agent does not have: the
 // message waits, and is not burned.
-func TestAWrongSettingIsAnObstacle(t *testing.T) {
-	b := newBench(t, "with settings")
+func TestInvalidSettingIsObstacle(t *testing.T) {
+	b := newFixture(t, "with settings")
 	b.Config.Options = map[string]string{"colour": "red"}
-	if r := b.run(); r.Outage == nil || r.Outage.Kind != "obstacle" || !strings.Contains(r.Outage.Reason, `no setting "colour"`) || r.SessionFailed {
+	if r := b.run(); r.Outage == nil || r.Outage.Kind != "obstacle" || !strings.Contains(r.Outage.Reason, `unknown setting "colour"`) || r.SessionFailed {
 		t.Errorf("%+v", r)
 	}
-	b = newBench(t, "with models and modes")
+	b = newFixture(t, "with models and modes")
 	b.Config.Options = map[string]string{"model": "large", "mode": "yolo"}
 	b.Config.Low.Options = map[string]string{"model": "small"}
-	low, _ := b.Config.Lowered(turn.Attempt{})
+	low, _ := b.Config.WithLow(turn.Attempt{})
 	if low.Options["model"] != "small" || low.Options["mode"] != "yolo" || b.Config.Options["model"] != "large" {
 		t.Errorf("lowered: %v; usual: %v", low.Options, b.Config.Options)
 	}
@@ -151,9 +151,9 @@ func init() {
 	}
 }
 
-// TestWarningsAreNoAnswer has the program of the agent warn its user: codex says so in the
+// TestWarningsAreNotAnswer has the program of the agent warn its user: codex says so in the
 // answer, unless its client takes notices.
-func TestWarningsAreNoAnswer(t *testing.T) {
+func TestWarningsAreNotAnswer(t *testing.T) {
 	p := play(t, "warns", nil)
 	if p.said() != "It is green." {
 		t.Errorf("the answer is %q", p.said())
@@ -184,14 +184,14 @@ func init() {
 	}
 }
 
-// TestAnAgentThatGivesUp has an agent report that its turn has failed, and end it as if it had
+// TestAgentGivesUp has an agent report that its turn has failed, and end it as if it had
 // not: what it says then is the reason, and no answer.
-func TestAnAgentThatGivesUp(t *testing.T) {
+func TestAgentGivesUp(t *testing.T) {
 	if done := play(t, "gives up", nil).done(t); !done.Failed || done.Text != "unexpected status 503 Service Unavailable: Overloaded" {
 		t.Errorf("%+v", done)
 	}
-	if r := newBench(t, "gives up").run(); r.Outage == nil || r.Outage.Kind != "overload" {
+	if r := newFixture(t, "gives up").run(); r.Outage == nil || r.Outage.Kind != "overload" {
 		t.Errorf("%+v", r)
 	}
-	check(t, newBench(t, "gave up before").run(), turn.Success, "It is green.", "")
+	check(t, newFixture(t, "gave up before").run(), turn.Success, "It is green.", "")
 }

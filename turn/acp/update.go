@@ -28,7 +28,7 @@ func (c *client) update(params json.RawMessage) {
 		return
 	}
 	if c.session != "" && p.Session != c.session {
-		c.unknown("of another session: " + string(params))
+		c.unknown("update of another session: " + string(params))
 		return
 	}
 	if u.Kind == "usage_update" {
@@ -44,8 +44,8 @@ func (c *client) update(params json.RawMessage) {
 		return
 	case "agent_message_chunk":
 		if text, ok := turn.TextBlock(u.Content); ok {
-			c.last = text
-			c.Emit(turn.Event{Kind: turn.TextDelta, Text: c.said.next(text, u.Message)})
+			c.lastPiece = text
+			c.Emit(turn.Event{Kind: turn.TextDelta, Text: c.text.next(text, u.Message)})
 			return
 		}
 	case "agent_thought_chunk":
@@ -83,13 +83,13 @@ func (c *client) noteThread(update json.RawMessage) {
 // transcript puts an empty line between the messages of an agent, because the pieces do not mark
 // the end of a message.
 type transcript struct {
-	began, broken bool
-	message       string
+	started, interrupted bool
+	message              string
 }
 
 func (t *transcript) next(text, message string) string {
-	apart := t.began && (t.broken || message != t.message)
-	t.began, t.broken, t.message = true, false, message
+	apart := t.started && (t.interrupted || message != t.message)
+	t.started, t.interrupted, t.message = true, false, message
 	if apart {
 		return "\n\n" + text
 	}
@@ -134,7 +134,7 @@ func parseCall(raw json.RawMessage) (call, bool) {
 		_ = json.Unmarshal(fields[name], &s) // a field that is not a text counts as missing
 		return s
 	}
-	said := func(name string) json.RawMessage {
+	value := func(name string) json.RawMessage {
 		if string(fields[name]) == "null" {
 			return nil
 		}
@@ -142,13 +142,13 @@ func parseCall(raw json.RawMessage) (call, bool) {
 	}
 	c := call{
 		ID: text("toolCallId"), Name: text("name"), Title: text("title"), Kind: text("kind"), Status: text("status"),
-		Input: said("rawInput"), Content: said("content"), Locations: said("locations"),
+		Input: value("rawInput"), Content: value("content"), Locations: value("locations"),
 	}
 	return c, c.ID != ""
 }
 
-// over returns c updated by a later message about it.
-func (c call) over(later call) call {
+// merge returns c updated by a later message about it.
+func (c call) merge(later call) call {
 	for _, f := range []struct{ now, new *string }{{&c.ID, &later.ID}, {&c.Name, &later.Name}, {&c.Title, &later.Title}, {&c.Kind, &later.Kind}, {&c.Status, &later.Status}} {
 		if *f.new != "" {
 			*f.now = *f.new
@@ -179,39 +179,39 @@ func (c call) ended() bool { return c.Status == "completed" || c.Status == "fail
 // tool processes a message about a tool call. It emits an event when the call begins and when it
 // ends. It returns false if the message does not parse.
 func (c *client) tool(raw json.RawMessage) bool {
-	said, ok := parseCall(raw)
+	update, ok := parseCall(raw)
 	if !ok {
 		return false
 	}
-	c.said.broken = true
-	if c.calls.ended[said.ID] {
+	c.text.interrupted = true
+	if c.calls.ended[update.ID] {
 		return true // a message about an ended call
 	}
-	known, open := c.calls.open[said.ID]
-	now := known.over(said)
+	known, open := c.calls.open[update.ID]
+	now := known.merge(update)
 	if !open {
-		c.begins(now)
+		c.emitToolUse(now)
 	}
 	if now.ended() {
 		c.calls.close(now.ID)
-		c.Emit(turn.Event{Kind: turn.ToolResult, ToolID: shown(now.ID)})
+		c.Emit(turn.Event{Kind: turn.ToolResult, ToolID: displayName(now.ID)})
 		return true
 	}
-	c.calls.keep(now)
+	c.calls.remember(now)
 	return true
 }
 
-// begins emits the beginning of a call. The event names the tool, or its kind if the agent gives
-// no name. The title does not serve as a name, because it may be a whole command.
-func (c *client) begins(now call) {
-	c.Emit(turn.Event{Kind: turn.ToolUse, Tool: cmp.Or(shown(now.Name), now.kind()), ToolID: shown(now.ID), Text: plain.Line(plain.Cut(now.Title, maxText))})
+// emitToolUse emits the beginning of a call. The event names the tool, or its kind if the agent
+// gives no name. The title does not serve as a name, because it may be a whole command.
+func (c *client) emitToolUse(now call) {
+	c.Emit(turn.Event{Kind: turn.ToolUse, Tool: cmp.Or(displayName(now.Name), now.kind()), ToolID: displayName(now.ID), Text: plain.Line(plain.Cut(now.Title, maxText))})
 }
 
-// keep remembers an open call. Of a call that is too large it keeps only the id and the kind, and
-// a title with the size.
-func (t *tools) keep(c call) {
+// remember remembers an open call. Of a call that is too large it keeps only the id and the kind,
+// and a title with the size.
+func (t *tools) remember(c call) {
 	if c.size() > maxInput {
-		c = call{ID: shown(c.ID), Kind: c.kind(), Title: tooLarge(c.size())}
+		c = call{ID: displayName(c.ID), Kind: c.kind(), Title: sizeNote(c.size())}
 	}
 	if _, open := t.open[c.ID]; !open {
 		t.order = append(t.order, c.ID)
@@ -235,4 +235,4 @@ func (t *tools) close(id string) {
 	t.order = slices.DeleteFunc(t.order, func(other string) bool { return other == id })
 }
 
-func tooLarge(n int) string { return fmt.Sprintf("(%s, too much to show)", plain.Size(int64(n))) }
+func sizeNote(n int) string { return fmt.Sprintf("(%s, too large to show)", plain.Size(int64(n))) }

@@ -15,7 +15,7 @@ type meter struct {
 	// cost is the cost of the whole session in dollars. base is the cost when the prompt was
 	// sent. For a loaded session it is unknown, unless the agent reports it.
 	cost, base           float64
-	costTold, baseStands bool
+	costKnown, baseKnown bool
 
 	usage turn.Usage
 }
@@ -40,7 +40,7 @@ func (m *meter) update(raw json.RawMessage) {
 		m.context, m.limit = u.Used, max(0, u.Size)
 	}
 	if u.Cost != nil && u.Cost.Currency == "USD" && u.Cost.Amount >= 0 {
-		m.cost, m.costTold = u.Cost.Amount, true
+		m.cost, m.costKnown = u.Cost.Amount, true
 	}
 	if u.Meta.Model != "" {
 		m.model = u.Meta.Model
@@ -49,7 +49,7 @@ func (m *meter) update(raw json.RawMessage) {
 
 // begin records that the prompt is sent now. fresh means that the session is new.
 func (m *meter) begin(fresh bool) {
-	m.base, m.baseStands = m.cost, fresh || m.costTold
+	m.base, m.baseKnown = m.cost, fresh || m.costKnown
 }
 
 // prompt reads the usage in the answer to the prompt, and in gemini's extension of it.
@@ -99,8 +99,8 @@ func (m *meter) prompt(usage, meta json.RawMessage) {
 // bill enters the usage and cost of the turn in done.
 func (m *meter) bill(done *turn.Event) {
 	done.Usage, done.Context, done.Window = m.usage, m.context, m.limit
-	done.Model = shown(m.model)
-	if m.costTold && m.baseStands && m.cost > m.base {
+	done.Model = displayName(m.model)
+	if m.costKnown && m.baseKnown && m.cost > m.base {
 		done.CostUSD = m.cost - m.base
 	}
 }

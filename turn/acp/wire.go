@@ -26,8 +26,8 @@ type message struct {
 	Result json.RawMessage
 	Error  *Fault
 
-	raw []byte // the line if it is not a message, otherwise nil
-	fat int    // the size of a skipped line, otherwise 0
+	raw     []byte // the line if it is not a message, otherwise nil
+	skipped int    // the size of a skipped line, otherwise 0
 }
 
 // Fault is an error in an answer.
@@ -125,7 +125,7 @@ func readMessages(r io.Reader, take func(message) bool) {
 		}
 		ok := true
 		if size > maxMessage {
-			ok = take(message{fat: size})
+			ok = take(message{skipped: size})
 		} else if text := bytes.TrimSpace(line); len(text) > 0 {
 			ok = take(parseMessage(text))
 		}
@@ -187,7 +187,7 @@ func (w *writer) send(v any) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.unsent) >= maxUnsent {
-		return errors.New("the agent does not read what it is answered")
+		return errors.New("the agent does not read its input")
 	}
 	w.unsent = append(w.unsent, append(line, '\n'))
 	w.nudge()

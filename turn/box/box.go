@@ -65,7 +65,7 @@ const Stage = "__box"
 // signal's number if a signal ended it. Main's caller exits with that code and prints nothing.
 type Exit int
 
-func (e Exit) Error() string { return "the program in the box ended" }
+func (e Exit) Error() string { return "the program in the sandbox ended" }
 
 // Way is a method of making sandboxes on this machine. The zero Way cannot make one.
 type Way struct {
@@ -84,11 +84,11 @@ func Grantable(path string) error {
 	}
 	path = filepath.Clean(path)
 	if slices.Contains([]string{"/", "/etc", "/run", "/var/run", "/bin", "/sbin", "/lib", "/lib64"}, path) {
-		return fmt.Errorf("%s holds more than a program in a box may see; name a folder in it", path)
+		return fmt.Errorf("%s contains more than a sandbox may expose; name a folder in it", path)
 	}
 	for _, dir := range []string{"/proc", "/sys", "/dev"} {
 		if path == dir || strings.HasPrefix(path, dir+"/") {
-			return fmt.Errorf("%s is the machine's own; a box cannot have it", path)
+			return fmt.Errorf("%s belongs to the machine and cannot be in a sandbox", path)
 		}
 	}
 	return nil

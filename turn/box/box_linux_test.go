@@ -18,9 +18,9 @@ func helpers() map[string]func([]string) error {
 	return map[string]func([]string) error{escapesCommand: runEscapes, escapeCommand: runEscape, runnerCommand: runRunner}
 }
 
-// Each escape works outside of a box, where that can be tried, and none does inside.
+// Each escape works outside of a sandbox, where that can be tried, and none does inside.
 func TestEscapes(t *testing.T) {
-	p := newPrey(t)
+	p := newTargets(t)
 	arg, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestEscapes(t *testing.T) {
 	}
 	for _, r := range parse(t, free.String()) {
 		if r.Fault != "" {
-			t.Errorf("outside of a box: %s: %s", r.Name, strings.TrimSpace(r.Fault))
+			t.Errorf("outside of a sandbox: %s: %s", r.Name, strings.TrimSpace(r.Fault))
 		}
 	}
 	inEachWay(t, func(t *testing.T, w box.Way) {
@@ -79,7 +79,7 @@ func parse(t *testing.T, text string) []result {
 // all that is real is required.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
-	p := newPrey(t)
+	p := newTargets(t)
 	arg, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
@@ -109,8 +109,8 @@ func TestNetwork(t *testing.T) {
 	})
 }
 
-// What a program left in its folder changes nothing about the next box.
-func TestFoldersAreNotReplaced(t *testing.T) {
+// What a program left in its folder changes nothing about the next sandbox.
+func TestReplacedGrantedFolders(t *testing.T) {
 	inEachWay(t, func(t *testing.T, w box.Way) {
 		base := t.TempDir()
 		work, secret := filepath.Join(base, "work"), filepath.Join(base, "secret")
@@ -141,8 +141,8 @@ func TestFoldersAreNotReplaced(t *testing.T) {
 	})
 }
 
-// A box is empty but for what every program needs. It is the same in both ways.
-func TestWhatExists(t *testing.T) {
+// A sandbox is empty but for what every program needs. It is the same in both ways.
+func TestSandboxContent(t *testing.T) {
 	inEachWay(t, func(t *testing.T, w box.Way) {
 		dir := t.TempDir()
 		file := filepath.Join(t.TempDir(), "file")

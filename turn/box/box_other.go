@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-var errLinuxOnly = errors.New("programs can be confined on Linux only")
+var errLinuxOnly = errors.New("sandboxes are supported on Linux only")
 
 // Find returns an error: this system lacks namespaces.
 func Find(context.Context, string) (Way, error) { return Way{}, errLinuxOnly }

@@ -25,15 +25,15 @@ const (
 	escapeCommand  = "__escape"
 )
 
-// canary is what no program in a box may read, wherever it stands.
+// canary is what no program in a sandbox may read, wherever it stands.
 const canary = "canary-7351"
 
-// prey is what an escape is after, on the outside.
-type prey struct {
+// targets is what an escape is after, on the outside.
+type targets struct {
 	Secret   string // a file of the user's, with the canary
 	Folder   string // the folder of Secret; it is also in PATH
-	Self     string // this binary, which a box may read
-	Work     string // the folder that a box may write
+	Self     string // this binary, which a sandbox may read
+	Work     string // the folder that a sandbox may write
 	PID      int    // a process of the user
 	Stream   string // the address of a local socket
 	Datagram string // of a datagram socket
@@ -44,11 +44,11 @@ type prey struct {
 	FD       int    // of a file open for writing, without close-on-exec
 }
 
-// escape is one way out of a box. try returns nil if it worked.
+// escape is one way out of a sandbox. try returns nil if it worked.
 type escape struct {
 	name  string // class and case
-	try   func(p prey) error
-	works bool // outside of a box, for any user, without harm: the test sees that it does
+	try   func(p targets) error
+	works bool // outside of a sandbox, for any user, without harm: the test sees that it does
 }
 
 // call makes a system call that needs no more than three arguments.
@@ -79,7 +79,7 @@ func writes(path string) error {
 	return err
 }
 
-// any returns nil if one of the paths of a pattern passes try.
+// anyOf returns nil if one of the paths of a pattern passes try.
 func anyOf(pattern string, try func(string) error) error {
 	paths, _ := filepath.Glob(pattern)
 	err := errors.New("nothing there")
@@ -103,7 +103,7 @@ func bytePtr(s string) uintptr {
 
 // file returns the escape of reading a file of the machine.
 func file(class, path string) escape {
-	return escape{class + " " + path, func(prey) error {
+	return escape{class + " " + path, func(targets) error {
 		f, err := os.Open(path)
 		if err == nil {
 			defer f.Close()
@@ -120,14 +120,14 @@ func escapes() []escape {
 
 func fileEscapes() []escape {
 	all := []escape{
-		{"file secret", func(p prey) error { return reads(p.Secret) }, true},
-		{"file folder of PATH", func(p prey) error { _, err := os.ReadDir(p.Folder); return err }, true},
-		{"file through a link", func(p prey) error {
+		{"file secret", func(p targets) error { return reads(p.Secret) }, true},
+		{"file folder of PATH", func(p targets) error { _, err := os.ReadDir(p.Folder); return err }, true},
+		{"file through a link", func(p targets) error {
 			link := filepath.Join(p.Work, "link")
 			os.Remove(link)
 			return errors.Join(os.Symlink(p.Secret, link), reads(link))
 		}, true},
-		{"file through a hard link", func(p prey) error {
+		{"file through a hard link", func(p targets) error {
 			link := filepath.Join(p.Work, "hard")
 			os.Remove(link)
 			if err := os.Link(p.Secret, link); err != nil {
@@ -136,17 +136,17 @@ func fileEscapes() []escape {
 			defer os.Remove(link)
 			return reads(link)
 		}, true},
-		{"file above the root of a process", func(p prey) error { return reads("/proc/self/root/../../../.." + p.Secret) }, true},
-		{"file above the working folder", func(p prey) error {
+		{"file above the root of a process", func(p targets) error { return reads("/proc/self/root/../../../.." + p.Secret) }, true},
+		{"file above the working folder", func(p targets) error {
 			return reads(filepath.Join(p.Work, "../../../../../../../../../") + p.Secret)
 		}, true},
-		{"file through /proc/1/root", func(p prey) error { return reads("/proc/1/root" + p.Secret) }, false},
-		{"file through /proc/1/cwd", func(p prey) error { return reads("/proc/1/cwd/.." + p.Secret) }, false},
-		{"file through any process's root", func(p prey) error {
+		{"file through /proc/1/root", func(p targets) error { return reads("/proc/1/root" + p.Secret) }, false},
+		{"file through /proc/1/cwd", func(p targets) error { return reads("/proc/1/cwd/.." + p.Secret) }, false},
+		{"file through any process's root", func(p targets) error {
 			return anyOf("/proc/[0-9]*/root"+p.Secret, reads)
 		}, true},
 		{"file by handle", byHandle, false},
-		{"file after chroot", func(p prey) error {
+		{"file after chroot", func(p targets) error {
 			dir := filepath.Join(p.Work, "jail")
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				return err
@@ -156,11 +156,11 @@ func fileEscapes() []escape {
 			}
 			return reads("../../../../../../../.." + p.Secret)
 		}, false},
-		{"file: chmod of a secret", func(p prey) error { return os.Chmod(p.Secret, 0o600) }, true},
-		{"file: owner of a secret", func(p prey) error { return os.Chown(p.Secret, -1, -1) }, true},
-		{"file: attributes of a secret", func(p prey) error { return exists(p.Secret) }, true},
-		{"file: truncate a secret", func(p prey) error { return os.Truncate(p.Secret, int64(len(canary))) }, true},
-		{"file: remove the working folder", func(p prey) error {
+		{"file: chmod of a secret", func(p targets) error { return os.Chmod(p.Secret, 0o600) }, true},
+		{"file: owner of a secret", func(p targets) error { return os.Chown(p.Secret, -1, -1) }, true},
+		{"file: attributes of a secret", func(p targets) error { return exists(p.Secret) }, true},
+		{"file: truncate a secret", func(p targets) error { return os.Truncate(p.Secret, int64(len(canary))) }, true},
+		{"file: remove the working folder", func(p targets) error {
 			return os.Rename(p.Work, p.Work+".gone")
 		}, false},
 	}
@@ -176,7 +176,7 @@ func fileEscapes() []escape {
 
 // byHandle opens the root of the machine's file system by a handle, as a well-known
 // escape from containers does.
-func byHandle(p prey) error {
+func byHandle(p targets) error {
 	mountFD, err := unix.Open("/usr", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func byHandle(p prey) error {
 func writeEscapes() []escape {
 	var all []escape
 	for _, dir := range []string{"/", "/usr", "/usr/bin", "/usr/local", "/usr/lib", "/bin", "/lib", "/etc", "/etc/alternatives", "/etc/ld.so.conf.d", "/dev", "/proc", "/proc/sys", "/proc/self"} {
-		all = append(all, escape{"write a file into " + dir, func(prey) error {
+		all = append(all, escape{"write a file into " + dir, func(targets) error {
 			f, err := os.Create(filepath.Join(dir, "escape-test"))
 			if err == nil {
 				f.Close()
@@ -203,15 +203,15 @@ func writeEscapes() []escape {
 	}
 	for _, path := range []string{"/usr/bin/env", "/bin/sh", "/etc/ld.so.cache", "/.self", "/proc/1/exe", "/proc/self/exe"} {
 		all = append(all,
-			escape{"write " + path, func(prey) error { return writes(path) }, false},
-			escape{"chmod " + path, func(prey) error { return os.Chmod(path, 0o755) }, false})
+			escape{"write " + path, func(targets) error { return writes(path) }, false},
+			escape{"chmod " + path, func(targets) error { return os.Chmod(path, 0o755) }, false})
 	}
 	for _, name := range []string{"passwd", "hosts", "nsswitch.conf"} {
-		all = append(all, escape{"write /etc/" + name, func(prey) error { return writes("/etc/" + name) }, false})
+		all = append(all, escape{"write /etc/" + name, func(targets) error { return writes("/etc/" + name) }, false})
 	}
 	for name, mode := range map[string]uint32{"setuid": unix.S_ISUID, "setgid": unix.S_ISGID, "both": unix.S_ISUID | unix.S_ISGID} {
-		path := func(p prey) string { return filepath.Join(p.Work, "mode-"+name) }
-		made := func(p prey, make func(path string) error) error {
+		path := func(p targets) string { return filepath.Join(p.Work, "mode-"+name) }
+		made := func(p targets, make func(path string) error) error {
 			os.Remove(path(p))
 			if err := make(path(p)); err != nil {
 				return err
@@ -224,10 +224,10 @@ func writeEscapes() []escape {
 		}
 		plain := func(path string) error { return os.WriteFile(path, nil, 0o600) }
 		all = append(all,
-			escape{"mode: chmod to " + name, func(p prey) error {
+			escape{"mode: chmod to " + name, func(p targets) error {
 				return made(p, func(path string) error { return errors.Join(plain(path), unix.Chmod(path, mode|0o755)) })
 			}, true},
-			escape{"mode: fchmod to " + name, func(p prey) error {
+			escape{"mode: fchmod to " + name, func(p targets) error {
 				return made(p, func(path string) error {
 					f, err := os.Create(path)
 					if err != nil {
@@ -237,29 +237,29 @@ func writeEscapes() []escape {
 					return unix.Fchmod(int(f.Fd()), mode|0o755)
 				})
 			}, true},
-			escape{"mode: fchmodat2 to " + name, func(p prey) error {
+			escape{"mode: fchmodat2 to " + name, func(p targets) error {
 				return made(p, func(path string) error {
 					return errors.Join(plain(path), unix.Fchmodat(unix.AT_FDCWD, path, mode|0o755, unix.AT_SYMLINK_NOFOLLOW))
 				})
 			}, true},
-			escape{"mode: create as " + name, func(p prey) error {
+			escape{"mode: create as " + name, func(p targets) error {
 				return made(p, func(path string) error {
 					fd, err := unix.Open(path, unix.O_CREAT|unix.O_WRONLY, mode|0o755)
 					unix.Close(fd)
 					return err
 				})
 			}, true},
-			escape{"mode: openat2 as " + name, func(p prey) error {
+			escape{"mode: openat2 as " + name, func(p targets) error {
 				return made(p, func(path string) error {
 					fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_CREAT | unix.O_WRONLY, Mode: uint64(mode | 0o755)})
 					unix.Close(fd)
 					return err
 				})
 			}, true},
-			escape{"mode: mknod as " + name, func(p prey) error {
+			escape{"mode: mknod as " + name, func(p targets) error {
 				return made(p, func(path string) error { return unix.Mknod(path, unix.S_IFREG|mode|0o755, 0) })
 			}, true},
-			escape{"mode: a temporary file as " + name, func(p prey) error {
+			escape{"mode: a temporary file as " + name, func(p targets) error {
 				fd, err := unix.Open(p.Work, unix.O_TMPFILE|unix.O_WRONLY, mode|0o755)
 				unix.Close(fd)
 				return err
@@ -267,7 +267,7 @@ func writeEscapes() []escape {
 		)
 	}
 	return append(all,
-		escape{"write our binary through a descriptor of it", func(p prey) error {
+		escape{"write our binary through a descriptor of it", func(p targets) error {
 			f, err := os.Open("/proc/1/exe")
 			if err != nil {
 				if f, err = os.Open(p.Self); err != nil {
@@ -276,22 +276,22 @@ func writeEscapes() []escape {
 			}
 			return writes(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 		}, false},
-		escape{"make a device", func(p prey) error {
+		escape{"make a device", func(p targets) error {
 			return unix.Mknod(filepath.Join(p.Work, "device"), unix.S_IFBLK|0o600, int(unix.Mkdev(254, 0)))
 		}, false},
-		escape{"make a device in /tmp", func(prey) error { return unix.Mknod("/tmp/mem", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 1))) }, false},
+		escape{"make a device in /tmp", func(targets) error { return unix.Mknod("/tmp/mem", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 1))) }, false},
 	)
 }
 
 func procEscapes() []escape {
 	all := []escape{
-		{"proc: a canary in any environment", func(p prey) error {
+		{"proc: a canary in any environment", func(p targets) error {
 			return anyOf("/proc/[0-9]*/environ", reads)
 		}, true},
-		{"proc: a canary in any command line", func(p prey) error {
+		{"proc: a canary in any command line", func(p targets) error {
 			return anyOf("/proc/[0-9]*/cmdline", reads)
 		}, true},
-		{"proc: the process outside", func(p prey) error {
+		{"proc: the process outside", func(p targets) error {
 			return anyOf("/proc/[0-9]*/comm", func(path string) error {
 				if b, err := os.ReadFile(path); err != nil || string(b) != "sleep\n" {
 					return errors.New("another process")
@@ -299,20 +299,20 @@ func procEscapes() []escape {
 				return nil
 			})
 		}, true},
-		{"proc: open files of the first process", func(prey) error {
+		{"proc: open files of the first process", func(targets) error {
 			return anyOf("/proc/1/fd/[0-9]*", func(path string) error { _, err := os.Readlink(path); return err })
 		}, false},
-		{"proc: mapped files of the first process", func(prey) error {
+		{"proc: mapped files of the first process", func(targets) error {
 			return anyOf("/proc/1/map_files/*", func(path string) error { _, err := os.Readlink(path); return err })
 		}, false},
-		{"proc: reopen a file of the first process", func(prey) error {
+		{"proc: reopen a file of the first process", func(targets) error {
 			return anyOf("/proc/1/fd/[3-9]*", writes)
 		}, false},
-		{"proc: a file that we had open", func(p prey) error {
+		{"proc: a file that we had open", func(p targets) error {
 			_, err := unix.Write(p.FD, []byte("x"))
 			return err
 		}, false},
-		{"proc: inherited descriptors", func(p prey) error {
+		{"proc: inherited descriptors", func(p targets) error {
 			for fd := 3; fd < 1024; fd++ {
 				if target, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && strings.HasPrefix(target, "/") && target != "/proc/self/fd" && !strings.HasPrefix(target, "/proc/") {
 					return nil
@@ -322,7 +322,7 @@ func procEscapes() []escape {
 		}, false},
 	}
 	for _, name := range []string{"environ", "mem", "maps", "exe", "cwd", "root", "auxv", "stack", "syscall", "ns/mnt", "ns/user"} {
-		all = append(all, escape{"proc/1/" + name, func(prey) error {
+		all = append(all, escape{"proc/1/" + name, func(targets) error {
 			f, err := os.Open("/proc/1/" + name)
 			if err != nil {
 				return err
@@ -340,7 +340,7 @@ func procEscapes() []escape {
 		"/proc/sys/kernel/hostname", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/kernel/ns_last_pid", "/proc/sysrq-trigger", "/proc/1/oom_score_adj", "/proc/1/mem", "/proc/1/clear_refs",
 		"/proc/1/uid_map", "/proc/self/uid_map", "/proc/self/setgroups", "/proc/self/oom_score_adj", "/proc/irq/0/smp_affinity", "/proc/kcore", "/proc/keys", "/proc/kmsg",
 	} {
-		all = append(all, escape{"proc: write " + path, func(prey) error { return writes(path) }, false})
+		all = append(all, escape{"proc: write " + path, func(targets) error { return writes(path) }, false})
 	}
 	for _, path := range []string{"/proc/kcore", "/proc/kmsg", "/proc/keys", "/proc/kallsyms", "/proc/timer_list"} {
 		all = append(all, file("proc: read", path))
@@ -350,42 +350,42 @@ func procEscapes() []escape {
 
 func processEscapes() []escape {
 	return []escape{
-		{"process: signal", func(p prey) error { return unix.Kill(p.PID, 0) }, true},
-		{"process: kill the first", func(prey) error { return unix.Kill(1, unix.SIGTERM) }, false},
-		{"process: signal by pidfd", func(p prey) error {
+		{"process: signal", func(p targets) error { return unix.Kill(p.PID, 0) }, true},
+		{"process: kill the first", func(targets) error { return unix.Kill(1, unix.SIGTERM) }, false},
+		{"process: signal by pidfd", func(p targets) error {
 			fd, err := unix.PidfdOpen(p.PID, 0)
 			if err != nil {
 				return err
 			}
 			return unix.PidfdSendSignal(fd, 0, nil, 0)
 		}, true},
-		{"process: limits", func(p prey) error { return unix.Prlimit(p.PID, unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }, true},
-		{"process: limits of the first", func(p prey) error {
+		{"process: limits", func(p targets) error { return unix.Prlimit(p.PID, unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }, true},
+		{"process: limits of the first", func(p targets) error {
 			return unix.Prlimit(1, unix.RLIMIT_CPU, &unix.Rlimit{Cur: 1, Max: 1}, nil)
 		}, false},
-		{"process: priority", func(p prey) error { _, err := unix.Getpriority(unix.PRIO_PROCESS, p.PID); return err }, true},
-		{"process: higher priority", func(prey) error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -5) }, false},
-		{"process: affinity", func(p prey) error { return unix.SchedGetaffinity(p.PID, new(unix.CPUSet)) }, true},
-		{"process: priority of all of the user's", func(prey) error { return unix.Setpriority(unix.PRIO_USER, 0, 19) }, false},
-		{"process: priority of the group", func(prey) error { return unix.Setpriority(unix.PRIO_PGRP, 0, 19) }, false},
-		{"process: priority of the first", func(prey) error { return unix.Setpriority(unix.PRIO_PROCESS, 1, 19) }, false},
-		{"process: idle the first", func(prey) error {
+		{"process: priority", func(p targets) error { _, err := unix.Getpriority(unix.PRIO_PROCESS, p.PID); return err }, true},
+		{"process: higher priority", func(targets) error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -5) }, false},
+		{"process: affinity", func(p targets) error { return unix.SchedGetaffinity(p.PID, new(unix.CPUSet)) }, true},
+		{"process: priority of all of the user's", func(targets) error { return unix.Setpriority(unix.PRIO_USER, 0, 19) }, false},
+		{"process: priority of the group", func(targets) error { return unix.Setpriority(unix.PRIO_PGRP, 0, 19) }, false},
+		{"process: priority of the first", func(targets) error { return unix.Setpriority(unix.PRIO_PROCESS, 1, 19) }, false},
+		{"process: idle the first", func(targets) error {
 			var param int32
 			return call(unix.SYS_SCHED_SETSCHEDULER, 1, unix.SCHED_IDLE, uintptr(unsafe.Pointer(&param)))
 		}, false},
-		{"process: idle the first by attributes", func(prey) error {
+		{"process: idle the first by attributes", func(targets) error {
 			return unix.SchedSetAttr(1, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0)
 		}, false},
-		{"process: disk priority of the first", func(prey) error { return call(unix.SYS_IOPRIO_SET, 1, 1, 3<<13) }, false},
-		{"process: trace", func(p prey) error {
+		{"process: disk priority of the first", func(targets) error { return call(unix.SYS_IOPRIO_SET, 1, 1, 3<<13) }, false},
+		{"process: trace", func(p targets) error {
 			runtime.LockOSThread()
 			return unix.PtraceSeize(p.PID)
 		}, false},
-		{"process: trace the first", func(prey) error {
+		{"process: trace the first", func(targets) error {
 			runtime.LockOSThread()
 			return unix.PtraceSeize(1)
 		}, false},
-		{"process: trace a child", func(prey) error {
+		{"process: trace a child", func(targets) error {
 			cmd := exec.Command("/usr/bin/env")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 			runtime.LockOSThread()
@@ -395,13 +395,13 @@ func processEscapes() []escape {
 			}
 			return err
 		}, true},
-		{"process: read memory of the first", func(prey) error {
+		{"process: read memory of the first", func(targets) error {
 			b := make([]byte, 8)
 			local := unix.Iovec{Base: &b[0], Len: 8}
 			_, err := unix.ProcessVMReadv(1, []unix.Iovec{local}, []unix.RemoteIovec{{Base: 0x400000, Len: 8}}, 0)
 			return err
 		}, false},
-		{"process: a descriptor of the first", func(prey) error {
+		{"process: a descriptor of the first", func(targets) error {
 			fd, err := unix.PidfdOpen(1, 0)
 			if err != nil {
 				return err
@@ -409,14 +409,14 @@ func processEscapes() []escape {
 			_, err = unix.PidfdGetfd(fd, 0, 0)
 			return err
 		}, false},
-		{"process: compare with the first", func(prey) error { return call(unix.SYS_KCMP, 1, uintptr(os.Getpid()), 0) }, false},
-		{"process: become root", func(prey) error { return unix.Setresuid(0, 0, 0) }, false},
-		{"process: another group", func(prey) error { return unix.Setgroups([]int{0}) }, false},
-		{"process: a capability", func(prey) error {
+		{"process: compare with the first", func(targets) error { return call(unix.SYS_KCMP, 1, uintptr(os.Getpid()), 0) }, false},
+		{"process: become root", func(targets) error { return unix.Setresuid(0, 0, 0) }, false},
+		{"process: another group", func(targets) error { return unix.Setgroups([]int{0}) }, false},
+		{"process: a capability", func(targets) error {
 			data := [2]unix.CapUserData{{Effective: 1 << unix.CAP_SYS_ADMIN, Permitted: 1 << unix.CAP_SYS_ADMIN}}
 			return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0])
 		}, false},
-		{"process: capabilities that are left", func(prey) error {
+		{"process: capabilities that are left", func(targets) error {
 			b, err := os.ReadFile("/proc/self/status")
 			if err != nil {
 				return err
@@ -426,10 +426,10 @@ func processEscapes() []escape {
 			}
 			return errors.New("none")
 		}, true},
-		{"process: raise a limit", func(prey) error {
+		{"process: raise a limit", func(targets) error {
 			return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20})
 		}, false},
-		{"process: setuid program", func(p prey) error {
+		{"process: setuid program", func(p targets) error {
 			out, err := exec.Command(filepath.Join(p.Work, "setuid"), "-u").Output()
 			if err == nil && strings.TrimSpace(string(out)) != "0" {
 				err = fmt.Errorf("it runs as %s", out)
@@ -440,8 +440,8 @@ func processEscapes() []escape {
 }
 
 func mountEscapes() []escape {
-	flag := func(flag uintptr) func(prey) error {
-		return func(prey) error {
+	flag := func(flag uintptr) func(targets) error {
+		return func(targets) error {
 			pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flag|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 			if errno != 0 {
 				return errno
@@ -453,44 +453,44 @@ func mountEscapes() []escape {
 		}
 	}
 	all := []escape{
-		{"mount tmpfs", func(p prey) error { return unix.Mount("none", p.Work, "tmpfs", 0, "") }, false},
-		{"mount proc", func(p prey) error { return unix.Mount("none", p.Work, "proc", 0, "") }, false},
-		{"mount cgroup", func(p prey) error { return unix.Mount("none", p.Work, "cgroup", 0, "memory") }, false},
-		{"mount cgroup2", func(p prey) error { return unix.Mount("none", p.Work, "cgroup2", 0, "") }, false},
-		{"mount overlay", func(p prey) error {
+		{"mount tmpfs", func(p targets) error { return unix.Mount("none", p.Work, "tmpfs", 0, "") }, false},
+		{"mount proc", func(p targets) error { return unix.Mount("none", p.Work, "proc", 0, "") }, false},
+		{"mount cgroup", func(p targets) error { return unix.Mount("none", p.Work, "cgroup", 0, "memory") }, false},
+		{"mount cgroup2", func(p targets) error { return unix.Mount("none", p.Work, "cgroup2", 0, "") }, false},
+		{"mount overlay", func(p targets) error {
 			return unix.Mount("none", p.Work, "overlay", 0, "lowerdir=/usr,upperdir=/tmp,workdir=/tmp")
 		}, false},
-		{"mount bind", func(p prey) error { return unix.Mount("/usr", p.Work, "", unix.MS_BIND, "") }, false},
-		{"mount /usr writable", func(prey) error { return unix.Mount("", "/usr", "", unix.MS_REMOUNT|unix.MS_BIND, "") }, false},
-		{"mount / writable", func(prey) error { return unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND, "") }, false},
-		{"mount: unmount /etc", func(prey) error { return unix.Unmount("/etc", unix.MNT_DETACH) }, false},
-		{"mount: unmount the working folder", func(p prey) error { return unix.Unmount(p.Work, unix.MNT_DETACH) }, false},
-		{"mount: unmount /proc/keys", func(p prey) error { return unix.Unmount("/proc/keys", unix.MNT_DETACH) }, false},
-		{"mount: attributes", func(prey) error {
+		{"mount bind", func(p targets) error { return unix.Mount("/usr", p.Work, "", unix.MS_BIND, "") }, false},
+		{"mount /usr writable", func(targets) error { return unix.Mount("", "/usr", "", unix.MS_REMOUNT|unix.MS_BIND, "") }, false},
+		{"mount / writable", func(targets) error { return unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND, "") }, false},
+		{"mount: unmount /etc", func(targets) error { return unix.Unmount("/etc", unix.MNT_DETACH) }, false},
+		{"mount: unmount the working folder", func(p targets) error { return unix.Unmount(p.Work, unix.MNT_DETACH) }, false},
+		{"mount: unmount /proc/keys", func(p targets) error { return unix.Unmount("/proc/keys", unix.MNT_DETACH) }, false},
+		{"mount: attributes", func(targets) error {
 			return unix.MountSetattr(unix.AT_FDCWD, "/usr", 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 		}, false},
-		{"mount: open_tree", func(prey) error { _, err := unix.OpenTree(unix.AT_FDCWD, "/usr", unix.OPEN_TREE_CLONE); return err }, false},
-		{"mount: fsopen", func(prey) error { _, err := unix.Fsopen("tmpfs", 0); return err }, false},
-		{"mount: pivot_root", func(p prey) error { return unix.PivotRoot(p.Work, p.Work) }, false},
-		{"namespace: setns", func(prey) error {
+		{"mount: open_tree", func(targets) error { _, err := unix.OpenTree(unix.AT_FDCWD, "/usr", unix.OPEN_TREE_CLONE); return err }, false},
+		{"mount: fsopen", func(targets) error { _, err := unix.Fsopen("tmpfs", 0); return err }, false},
+		{"mount: pivot_root", func(p targets) error { return unix.PivotRoot(p.Work, p.Work) }, false},
+		{"namespace: setns", func(targets) error {
 			fd, err := unix.Open("/proc/1/ns/mnt", unix.O_RDONLY, 0)
 			if err != nil {
 				return err
 			}
 			return unix.Setns(fd, 0)
 		}, false},
-		{"namespace: setns to our own", func(prey) error {
+		{"namespace: setns to our own", func(targets) error {
 			fd, err := unix.Open("/proc/self/ns/user", unix.O_RDONLY, 0)
 			if err != nil {
 				return err
 			}
 			return unix.Setns(fd, 0)
 		}, false},
-		{"namespace: unshare -r", func(prey) error { return exec.Command("unshare", "-r", "true").Run() }, false},
-		{"namespace: bwrap in the box", func(prey) error {
+		{"namespace: unshare -r", func(targets) error { return exec.Command("unshare", "-r", "true").Run() }, false},
+		{"namespace: bwrap in the sandbox", func(targets) error {
 			return exec.Command("bwrap", "--ro-bind", "/", "/", "true").Run()
 		}, false},
-		{"namespace: clone3 user", func(prey) error {
+		{"namespace: clone3 user", func(targets) error {
 			args := struct{ flags, pidfd, childTID, parentTID, exit, stack, stackSize, tls uint64 }{flags: unix.CLONE_NEWUSER, exit: uint64(unix.SIGCHLD)}
 			pid, _, errno := unix.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&args)), unsafe.Sizeof(args), 0)
 			if errno != 0 {
@@ -505,17 +505,17 @@ func mountEscapes() []escape {
 	for name, f := range map[string]uintptr{"user": unix.CLONE_NEWUSER, "mount": unix.CLONE_NEWNS, "pid": unix.CLONE_NEWPID, "net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS, "cgroup": unix.CLONE_NEWCGROUP} {
 		all = append(all,
 			escape{"namespace: clone " + name, flag(f), false},
-			escape{"namespace: unshare " + name, func(prey) error { return unix.Unshare(int(f)) }, false})
+			escape{"namespace: unshare " + name, func(targets) error { return unix.Unshare(int(f)) }, false})
 	}
 	return all
 }
 
 func socketEscapes() []escape {
-	socket := func(domain, kind, proto int) func(prey) error {
-		return func(prey) error { _, err := unix.Socket(domain, kind, proto); return err }
+	socket := func(domain, kind, proto int) func(targets) error {
+		return func(targets) error { _, err := unix.Socket(domain, kind, proto); return err }
 	}
-	dial := func(network string, addr func(prey) string) func(prey) error {
-		return func(p prey) error {
+	dial := func(network string, addr func(targets) string) func(targets) error {
+		return func(p targets) error {
 			c, err := net.Dial(network, addr(p))
 			if err == nil {
 				c.Close()
@@ -523,8 +523,8 @@ func socketEscapes() []escape {
 			return err
 		}
 	}
-	pair := func(kind int, addr func(prey) string) func(prey) error {
-		return func(p prey) error {
+	pair := func(kind int, addr func(targets) string) func(targets) error {
+		return func(p targets) error {
 			fds, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
 			if err != nil {
 				return err
@@ -532,8 +532,8 @@ func socketEscapes() []escape {
 			return unix.Connect(fds[0], &unix.SockaddrUnix{Name: addr(p)})
 		}
 	}
-	sendTo := func(kind int) func(prey) error {
-		return func(p prey) error {
+	sendTo := func(kind int) func(targets) error {
+		return func(p targets) error {
 			fds, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
 			if err != nil {
 				return err
@@ -542,24 +542,24 @@ func socketEscapes() []escape {
 		}
 	}
 	return []escape{
-		{"socket: local stream", dial("unix", func(p prey) string { return p.Stream }), true},
-		{"socket: local datagram", dial("unixgram", func(p prey) string { return p.Datagram }), true},
-		{"socket: abstract", dial("unixgram", func(p prey) string { return p.Abstract }), true},
-		{"socket: pair of datagrams, connected to a path", pair(unix.SOCK_DGRAM, func(p prey) string { return p.Datagram }), true},
-		{"socket: pair of datagrams, connected to an abstract one", pair(unix.SOCK_DGRAM, func(p prey) string { return p.Abstract }), true},
-		{"socket: raw pair, connected", pair(unix.SOCK_RAW, func(p prey) string { return p.Datagram }), true},
-		{"socket: pair of datagrams with flags", pair(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, func(p prey) string { return p.Datagram }), true},
+		{"socket: local stream", dial("unix", func(p targets) string { return p.Stream }), true},
+		{"socket: local datagram", dial("unixgram", func(p targets) string { return p.Datagram }), true},
+		{"socket: abstract", dial("unixgram", func(p targets) string { return p.Abstract }), true},
+		{"socket: pair of datagrams, connected to a path", pair(unix.SOCK_DGRAM, func(p targets) string { return p.Datagram }), true},
+		{"socket: pair of datagrams, connected to an abstract one", pair(unix.SOCK_DGRAM, func(p targets) string { return p.Abstract }), true},
+		{"socket: raw pair, connected", pair(unix.SOCK_RAW, func(p targets) string { return p.Datagram }), true},
+		{"socket: pair of datagrams with flags", pair(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, func(p targets) string { return p.Datagram }), true},
 		{"socket: pair of datagrams, sent elsewhere", sendTo(unix.SOCK_DGRAM), true},
-		{"socket: pair of streams, connected", pair(unix.SOCK_STREAM, func(p prey) string { return p.Stream }), false},
-		{"socket: pair of packets, connected", pair(unix.SOCK_SEQPACKET, func(p prey) string { return p.Stream }), false},
+		{"socket: pair of streams, connected", pair(unix.SOCK_STREAM, func(p targets) string { return p.Stream }), false},
+		{"socket: pair of packets, connected", pair(unix.SOCK_SEQPACKET, func(p targets) string { return p.Stream }), false},
 		{"socket: pair of streams, sent elsewhere", sendTo(unix.SOCK_STREAM), false},
-		{"socket: local with high bits", func(prey) error { return call(unix.SYS_SOCKET, unix.AF_UNIX|1<<32, unix.SOCK_STREAM, 0) }, true},
-		{"socket: TCP on the machine's loopback", dial("tcp", func(p prey) string { return p.TCP }), true},
-		{"socket: name service", func(p prey) error {
+		{"socket: local with high bits", func(targets) error { return call(unix.SYS_SOCKET, unix.AF_UNIX|1<<32, unix.SOCK_STREAM, 0) }, true},
+		{"socket: TCP on the machine's loopback", dial("tcp", func(p targets) string { return p.TCP }), true},
+		{"socket: name service", func(p targets) error {
 			_, err := net.LookupHost("example.com")
 			return err
 		}, false},
-		{"socket: away", dial("tcp", func(prey) string { return "1.1.1.1:53" }), false},
+		{"socket: away", dial("tcp", func(targets) string { return "1.1.1.1:53" }), false},
 		{"socket: vsock", socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0), false},
 		{"socket: packet", socket(unix.AF_PACKET, unix.SOCK_RAW, 0), false},
 		{"socket: raw", socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP), false},
@@ -573,39 +573,42 @@ func socketEscapes() []escape {
 
 func ipcEscapes() []escape {
 	return []escape{
-		{"ipc: shared memory, SysV", func(p prey) error { return call(unix.SYS_SHMGET, uintptr(p.ShmKey), 0, 0) }, true},
-		{"ipc: shared memory, POSIX", func(p prey) error { return reads("/dev/shm/" + p.Shm) }, true},
-		{"ipc: message queues", func(prey) error { return exists("/dev/mqueue") }, false},
-		{"ipc: session keyring", func(prey) error { _, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true); return err }, true},
-		{"ipc: user keyring", func(prey) error {
+		{"ipc: shared memory, SysV", func(p targets) error { return call(unix.SYS_SHMGET, uintptr(p.ShmKey), 0, 0) }, true},
+		{"ipc: shared memory, POSIX", func(p targets) error { return reads("/dev/shm/" + p.Shm) }, true},
+		{"ipc: message queues", func(targets) error { return exists("/dev/mqueue") }, false},
+		{"ipc: session keyring", func(targets) error {
+			_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true)
+			return err
+		}, true},
+		{"ipc: user keyring", func(targets) error {
 			_, err := unix.KeyctlSearch(unix.KEY_SPEC_USER_KEYRING, "user", canary, 0)
 			return err
 		}, false},
-		{"ipc: add a key", func(prey) error {
+		{"ipc: add a key", func(targets) error {
 			_, err := unix.AddKey("user", canary+"-2", []byte("x"), unix.KEY_SPEC_PROCESS_KEYRING)
 			return err
 		}, true},
-		{"ipc: request a key", func(prey) error { _, err := unix.RequestKey("user", canary, "", 0); return err }, false},
-		{"ipc: type on the terminal", func(prey) error {
+		{"ipc: request a key", func(targets) error { _, err := unix.RequestKey("user", canary, "", 0); return err }, false},
+		{"ipc: type on the terminal", func(targets) error {
 			c := byte('x')
 			return call(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(&c)))
 		}, false},
-		{"ipc: type on the terminal, with high bits", func(prey) error {
+		{"ipc: type on the terminal, with high bits", func(targets) error {
 			c := byte('x')
 			return call(unix.SYS_IOCTL, 0, unix.TIOCSTI|1<<32, uintptr(unsafe.Pointer(&c)))
 		}, false},
-		{"ipc: paste on the console", func(prey) error {
+		{"ipc: paste on the console", func(targets) error {
 			c := byte(3)
 			return call(unix.SYS_IOCTL, 0, unix.TIOCLINUX, uintptr(unsafe.Pointer(&c)))
 		}, false},
-		{"ipc: the terminal", func(prey) error { return writes("/dev/tty") }, false},
+		{"ipc: the terminal", func(targets) error { return writes("/dev/tty") }, false},
 	}
 }
 
 func kernelEscapes() []escape {
-	denied := func(number int, args ...uintptr) func(prey) error {
+	denied := func(number int, args ...uintptr) func(targets) error {
 		// EFAULT and EINVAL come from the call itself: it was not refused.
-		return func(prey) error {
+		return func(targets) error {
 			err := call(number, args...)
 			if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EACCES) {
 				return err
@@ -629,8 +632,8 @@ func kernelEscapes() []escape {
 		{"kernel: host name", denied(unix.SYS_SETHOSTNAME, bytePtr("x"), 1), false},
 		{"kernel: personality", denied(unix.SYS_PERSONALITY, 0x0040000), true},
 		{"kernel: a call to come", denied(600), false},
-		{"kernel: x32", func(prey) error { return call(0x40000000|41, unix.AF_UNIX, unix.SOCK_STREAM, 0) }, false},
-		{"kernel: x32 getpid", func(prey) error { return call(0x40000000 | 39) }, false},
+		{"kernel: x32", func(targets) error { return call(0x40000000|41, unix.AF_UNIX, unix.SOCK_STREAM, 0) }, false},
+		{"kernel: x32 getpid", func(targets) error { return call(0x40000000 | 39) }, false},
 	}
 }
 
@@ -659,7 +662,7 @@ func runEscapes(args []string) error {
 
 // runEscape tries one escape, and prints what held.
 func runEscape(args []string) error {
-	var p prey
+	var p targets
 	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
 		return err
 	}
@@ -671,15 +674,15 @@ func runEscape(args []string) error {
 	return errors.New("unknown escape")
 }
 
-// newPrey puts up what the escapes are after.
-func newPrey(t *testing.T) prey {
+// newTargets puts up what the escapes are after.
+func newTargets(t *testing.T) targets {
 	t.Helper()
 	base := t.TempDir()
-	p := prey{
+	p := targets{
 		Folder: filepath.Join(base, "bin"), Work: filepath.Join(base, "work"), Self: self(t),
 		Abstract: fmt.Sprintf("@box-test-%d", os.Getpid()), ShmKey: 0x0b0c0000 + os.Getpid()&0xffff, Shm: fmt.Sprintf("box-test-%d", os.Getpid()),
 	}
-	// The sockets lie where the box can reach them.
+	// The sockets lie where the sandbox can reach them.
 	p.Secret, p.Stream, p.Datagram = filepath.Join(p.Folder, "secret"), filepath.Join(p.Work, "s"), filepath.Join(p.Work, "d")
 	must := func(err error) {
 		t.Helper()

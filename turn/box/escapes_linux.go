@@ -33,34 +33,34 @@ func TryEscapes(args []string) error {
 
 // try makes every attempt. It checks descriptors first, before this process opens any.
 func (t Targets) try() []Escape {
-	all := []Escape{{"inherits a descriptor", inherited()}}
+	all := []Escape{{"inherits a descriptor", inheritsDescriptor()}}
 	for what, path := range t.Hidden {
 		all = append(all, Escape{"reads " + what, readable(path)})
 	}
 	_ = os.WriteFile(t.Marker, nil, 0o600) // the caller checks outside for the file; in here the folder may be scratch space
 	all = append(all,
 		Escape{"reads /etc/shadow", readable("/etc/shadow")},
-		Escape{"writes into /usr", writable("/usr/bin")},
+		Escape{"writes to /usr", writable("/usr/bin")},
 		Escape{"sees processes outside", t.PID > 0 && exists(fmt.Sprintf("/proc/%d", t.PID))},
 		Escape{"signals a process outside", t.PID > 0 && unix.Kill(t.PID, 0) == nil},
-		Escape{"traces the first process of the box", unix.PtraceAttach(1) == nil},
+		Escape{"traces the first process of the sandbox", unix.PtraceAttach(1) == nil},
 		Escape{"reads the memory of the first process", readable("/proc/1/mem")},
 		Escape{"mounts a file system", unix.Mount("tmpfs", "/tmp", "tmpfs", 0, "") == nil},
-		Escape{"makes a user namespace", unix.Unshare(unix.CLONE_NEWUSER) == nil},
-		Escape{"uses a raw socket", opens(unix.AF_PACKET)},
+		Escape{"creates a user namespace", unix.Unshare(unix.CLONE_NEWUSER) == nil},
+		Escape{"uses a raw socket", canOpenSocket(unix.AF_PACKET)},
 	)
 	if t.Address != "" {
 		all = append(all, Escape{"reaches a server of this machine", reachable(t.Address)})
 	}
 	if !t.Local {
-		all = append(all, Escape{"uses a local socket", opens(unix.AF_UNIX)})
+		all = append(all, Escape{"uses a local socket", canOpenSocket(unix.AF_UNIX)})
 	}
 	return all
 }
 
-// inherited reports whether this process inherited a descriptor other than the three standard
-// streams. Descriptors that it opened itself are close-on-exec.
-func inherited() bool {
+// inheritsDescriptor reports whether this process inherited a descriptor other than the three
+// standard streams. Descriptors that it opened itself are close-on-exec.
+func inheritsDescriptor() bool {
 	for fd := 3; fd < maxFiles; fd++ {
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 		if err == nil && flags&unix.FD_CLOEXEC == 0 {
@@ -96,7 +96,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func opens(family int) bool {
+func canOpenSocket(family int) bool {
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
 	if err != nil {
 		return false

@@ -23,9 +23,9 @@ func Find(ctx context.Context, self string) (Way, error) {
 	if noBwrap == nil {
 		return w, nil
 	}
-	w, err := Own(ctx, self)
+	w, err := BuiltIn(ctx, self)
 	if err != nil {
-		return Way{}, fmt.Errorf("programs cannot be confined on this machine: %w; our own way: %w; %s", noBwrap, err, Advice(noBwrap))
+		return Way{}, fmt.Errorf("no working sandbox on this machine: %w; built-in sandbox: %w; %s", noBwrap, err, Advice(noBwrap))
 	}
 	return w, nil
 }
@@ -43,8 +43,8 @@ func Bubblewrap(ctx context.Context, self string) (Way, error) {
 	return w, nil
 }
 
-// Own returns the built-in way if the kernel lets us make namespaces and has Landlock.
-func Own(ctx context.Context, self string) (Way, error) {
+// BuiltIn returns the built-in way if the kernel lets us make namespaces and has Landlock.
+func BuiltIn(ctx context.Context, self string) (Way, error) {
 	w := Way{name: "own"}
 	if err := w.probe(ctx, self); err != nil {
 		return Way{}, err
@@ -52,18 +52,18 @@ func Own(ctx context.Context, self string) (Way, error) {
 	return w, nil
 }
 
-// forProbe returns a context with the timeout of a trial.
-func forProbe(ctx context.Context) (context.Context, context.CancelFunc) {
+// probeContext returns a context with the timeout of a trial.
+func probeContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, probeTimeout)
 }
 
 // probe makes a sandbox with all its walls.
 func (w Way) probe(ctx context.Context, self string) error {
-	ctx, cancel := forProbe(ctx)
+	ctx, cancel := probeContext(ctx)
 	defer cancel()
-	var said bytes.Buffer
-	err := Box{Self: self}.Run(ctx, w, Program{Env: os.Environ(), Stdout: &said, Stderr: &said})
-	if line, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n"); err != nil && line != "" {
+	var output bytes.Buffer
+	err := Box{Self: self}.Run(ctx, w, Program{Env: os.Environ(), Stdout: &output, Stderr: &output})
+	if line, _, _ := strings.Cut(strings.TrimSpace(output.String()), "\n"); err != nil && line != "" {
 		return errors.New(line)
 	}
 	return err
@@ -74,26 +74,26 @@ func (w Way) probe(ctx context.Context, self string) error {
 func Advice(err error) string {
 	_, missing := findBwrap()
 	switch {
-	case setting("/proc/sys/user/max_user_namespaces") == "0":
+	case readSetting("/proc/sys/user/max_user_namespaces") == "0":
 		return "allow user namespaces: sysctl -w user.max_user_namespaces=10000"
-	case setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+	case readSetting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
 		return "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1"
-	case setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+	case readSetting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
 		return "give bwrap an AppArmor profile with \"userns,\" (Ubuntu: apt install apparmor-profiles), or run sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 	case missing != nil:
 		return "install bubblewrap (on Debian: apt install bubblewrap)"
-	case forbidden(err):
-		return "bubblewrap is installed, and this machine forbids it to make namespaces: in a container, start that with a seccomp profile that allows unshare and clone, such as docker run --security-opt seccomp=unconfined"
+	case forbidsNamespaces(err):
+		return "bubblewrap is installed, but this machine forbids namespaces: start the container with a seccomp profile that allows unshare and clone, such as docker run --security-opt seccomp=unconfined"
 	}
-	return "run " + bwrapTrial + ", which shows why bubblewrap fails"
+	return "run " + bwrapTrial + " to see why bubblewrap fails"
 }
 
 // bwrapTrial is a command that only makes a sandbox.
 const bwrapTrial = "bwrap --unshare-all --ro-bind / / true"
 
-// forbidden reports whether an error means that the kernel refuses namespaces. It looks for
+// forbidsNamespaces reports whether an error means that the kernel refuses namespaces. It looks for
 // bubblewrap's messages and the system's texts for EPERM, EACCES, ENOSPC and EINVAL.
-func forbidden(err error) bool {
+func forbidsNamespaces(err error) bool {
 	if err == nil {
 		return false
 	}
@@ -106,7 +106,7 @@ func forbidden(err error) bool {
 	return false
 }
 
-func setting(path string) string {
+func readSetting(path string) string {
 	b, _ := os.ReadFile(path)
 	return strings.TrimSpace(string(b))
 }
@@ -136,7 +136,7 @@ func findBwrap() (string, error) {
 // the sandbox. The environment is the caller's, with the replacements of Program.Env.
 func (b Box) Argv(w Way, argv []string) ([]string, error) {
 	if w.bwrap == "" {
-		return nil, errors.New("box: only bubblewrap can turn a process into a box")
+		return nil, errors.New("sandbox: only bubblewrap can replace a running process")
 	}
 	s, err := b.stage()
 	if err != nil {

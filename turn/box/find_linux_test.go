@@ -15,7 +15,7 @@ func TestForbidden(t *testing.T) {
 		"bwrap: Can't find source path /usr: No such file or directory":                                                           false,
 		"bubblewrap is not installed": false,
 	} {
-		if got := forbidden(errors.New(words)); got != want {
+		if got := forbidsNamespaces(errors.New(words)); got != want {
 			t.Errorf("%s: %v", words, got)
 		}
 	}

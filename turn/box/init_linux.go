@@ -23,7 +23,7 @@ func (s stage) init(argv []string) error {
 		unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC),
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0),
 	); err != nil {
-		return fmt.Errorf("box: seal the first process: %w", err)
+		return fmt.Errorf("sandbox: protect the first process: %w", err)
 	}
 	// A signal to the group is for the program. Its default action would end us, and with us
 	// the program, which may want to end in order. If we ignored the signal, the program would
@@ -36,7 +36,7 @@ func (s stage) init(argv []string) error {
 		Dir: "/", Env: os.Environ(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 	})
 	if err != nil {
-		return fmt.Errorf("box: %w", err)
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	ended := make(chan error, 3)
 	go func() { ended <- reap(p.Pid) }()
@@ -59,7 +59,7 @@ func reap(program int) error {
 		switch {
 		case errors.Is(err, unix.EINTR) || err == nil && pid != program:
 		case err != nil:
-			return fmt.Errorf("box: wait: %w", err)
+			return fmt.Errorf("sandbox: wait: %w", err)
 		case status.Signaled():
 			return Exit(128 + int(status.Signal()))
 		default:
@@ -87,12 +87,12 @@ func (s stage) writeEtc() error {
 			err = errors.Join(err, f.Close())
 		}
 		if err != nil {
-			return fmt.Errorf("box: %w", err)
+			return fmt.Errorf("sandbox: %w", err)
 		}
 	}
 	if within("/tmp", s.Home) {
 		if err := os.MkdirAll(filepath.Clean(s.Home), 0o700); err != nil {
-			return fmt.Errorf("box: %w", err)
+			return fmt.Errorf("sandbox: %w", err)
 		}
 	}
 	return nil

@@ -20,8 +20,8 @@ const (
 // Landlock forbids the program to read it.
 const selfInside = "/.self"
 
-// inside returns the path of our own binary in the sandbox.
-func (b Box) inside() string { return filepath.Join(selfInside, filepath.Base(b.Self)) }
+// selfPath returns the path of our own binary in the sandbox.
+func (b Box) selfPath() string { return filepath.Join(selfInside, filepath.Base(b.Self)) }
 
 // mount is one step in building the file system of a sandbox. The steps run in order. From is a
 // path outside, without symbolic links; To is a path in the sandbox.
@@ -62,13 +62,13 @@ var procMasks = []string{"/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/p
 
 // layout returns the steps that build the whole file system of the sandbox.
 func (b Box) layout() ([]mount, error) {
-	folders, err := b.folders()
+	folders, err := b.grantMounts()
 	if err != nil {
 		return nil, err
 	}
 	self, err := filepath.EvalSymlinks(b.Self)
 	if err != nil {
-		return nil, fmt.Errorf("box: our own binary: %w", err)
+		return nil, fmt.Errorf("sandbox: path of this program: %w", err)
 	}
 	all := []mount{{Kind: readOnly, From: "/usr", To: "/usr"}}
 	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
@@ -90,20 +90,20 @@ func (b Box) layout() ([]mount, error) {
 			all = append(all, mount{Kind: readOnly, From: "/dev/null", To: name})
 		}
 	}
-	all = append(all, etc(etcFiles)...)
+	all = append(all, etcMounts(etcFiles)...)
 	if b.Network {
-		all = append(all, etc(etcNetwork)...)
+		all = append(all, etcMounts(etcNetwork)...)
 	}
-	all = append(all, mount{Kind: readOnly, From: self, To: b.inside()})
-	if b.ownHome() {
+	all = append(all, mount{Kind: readOnly, From: self, To: b.selfPath()})
+	if b.hasOwnHome() {
 		all = append(all, mount{Kind: tmpfs, To: filepath.Clean(b.Home), Size: maxScratch})
 	}
 	return append(append(all, folders...), mount{Kind: sealed, To: "/"}), nil
 }
 
-// ownHome reports whether no other folder of the sandbox contains Home. Home is then empty
+// hasOwnHome reports whether no other folder of the sandbox contains Home. Home is then empty
 // except for the granted paths below it.
-func (b Box) ownHome() bool {
+func (b Box) hasOwnHome() bool {
 	if Grantable(b.Home) != nil {
 		return false
 	}
@@ -115,8 +115,8 @@ func (b Box) ownHome() bool {
 	return true
 }
 
-// etc returns mounts for the names in /etc that exist on this machine.
-func etc(names []string) []mount {
+// etcMounts returns mounts for the names in /etc that exist on this machine.
+func etcMounts(names []string) []mount {
 	var all []mount
 	for _, name := range names {
 		name = filepath.Join("/etc", name)
@@ -127,16 +127,16 @@ func etc(names []string) []mount {
 	return all
 }
 
-// folders returns the mounts of the granted paths, each folder before the paths below it.
+// grantMounts returns the mounts of the granted paths, each folder before the paths below it.
 //
 // It leaves out paths below a folder of Write. That folder's mount contains them already, and a
 // program in an earlier sandbox may have replaced such a path by a link to anywhere.
-func (b Box) folders() ([]mount, error) {
+func (b Box) grantMounts() ([]mount, error) {
 	var all []mount
 	var errs []error
 	add := func(kind mountKind, paths []string) {
 		for _, p := range paths {
-			m, err := granted(kind, p)
+			m, err := grantMount(kind, p)
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -151,18 +151,18 @@ func (b Box) folders() ([]mount, error) {
 	}
 	slices.SortStableFunc(all, func(a, b mount) int { return strings.Compare(a.To, b.To) })
 	return slices.DeleteFunc(slices.Clone(all), func(m mount) bool {
-		return slices.ContainsFunc(all, func(w mount) bool { return w.Kind == readWrite && w.holds(m) })
+		return slices.ContainsFunc(all, func(w mount) bool { return w.Kind == readWrite && w.covers(m) })
 	}), nil
 }
 
-// granted returns the mount of a granted path.
-func granted(kind mountKind, path string) (mount, error) {
+// grantMount returns the mount of a granted path.
+func grantMount(kind mountKind, path string) (mount, error) {
 	if err := Grantable(path); err != nil {
 		return mount{}, err
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return mount{}, fmt.Errorf("box: %w", err)
+		return mount{}, fmt.Errorf("sandbox: %w", err)
 	}
 	if err := Grantable(real); err != nil {
 		return mount{}, err
@@ -170,8 +170,8 @@ func granted(kind mountKind, path string) (mount, error) {
 	return mount{Kind: kind, From: real, To: filepath.Clean(path)}, nil
 }
 
-// holds reports whether m, a writable mount, makes the mount of other redundant.
-func (m mount) holds(other mount) bool {
+// covers reports whether m, a writable mount, makes the mount of other redundant.
+func (m mount) covers(other mount) bool {
 	if m.From == other.From && m.To == other.To {
 		return other.Kind == readOnly
 	}

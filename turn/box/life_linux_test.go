@@ -19,7 +19,7 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// runnerCommand runs a program in a box, as a process that can be killed: WAY FOLDER
+// runnerCommand runs a program in a sandbox, as a process that can be killed: WAY FOLDER
 // SCRIPT MARK.
 const runnerCommand = "__runner"
 
@@ -42,9 +42,9 @@ func runRunner(args []string) error {
 // when it runs. Its name is that of the shell.
 const daemon = `(setsid sh -c 'setsid sh -c "trap : TERM HUP INT; >ready; while :; do sleep 1; done" "$0" </tmp >/tmp/out 2>&1 &' "$0" &); while [ ! -e ready ]; do sleep 0.02; done; `
 
-// left counts the processes of this machine that have mark in their arguments. The
-// first process of a box has it too.
-func left(t *testing.T, mark string) int {
+// countProcesses counts the processes of this machine that have mark in their arguments. The
+// first process of a sandbox has it too.
+func countProcesses(t *testing.T, mark string) int {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -77,7 +77,7 @@ func exists1(path string) func() bool {
 
 // When Run returns, nothing that the program started runs any more: neither after it
 // ended nor after its context did.
-func TestNothingOutlivesTheCall(t *testing.T) {
+func TestNothingOutlivesRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
 		cancel bool
@@ -103,7 +103,7 @@ func TestNothingOutlivesTheCall(t *testing.T) {
 				if c.cancel {
 					go func() {
 						for !exists1(filepath.Join(dir, "ready"))() {
-							time.Sleep(10 * time.Millisecond) // the program is in a box: a file is all that it can say
+							time.Sleep(10 * time.Millisecond) // the program is in a sandbox: a file is all that it can say
 						}
 						cancel(errors.New("enough"))
 					}()
@@ -112,7 +112,7 @@ func TestNothingOutlivesTheCall(t *testing.T) {
 				err := box.Box{Self: self(t), Write: []string{dir}, Dir: dir}.Run(ctx, w, box.Program{
 					Argv: []string{"sh", "-c", c.script, mark}, Env: []string{"PATH=/usr/bin:/bin"}, Stdin: bytes.NewReader(nil), Stdout: &out, Stderr: &out,
 				})
-				n := left(t, mark)
+				n := countProcesses(t, mark)
 				if got := fmt.Sprint(err); got != c.want && !(err == nil && c.want == "") {
 					t.Errorf("it ended with %q, want %q\n%s", got, c.want, out.String())
 				}
@@ -127,8 +127,8 @@ func TestNothingOutlivesTheCall(t *testing.T) {
 	}
 }
 
-// A box ends with the process that made it, however that ends.
-func TestNothingOutlivesTheRunner(t *testing.T) {
+// A sandbox ends with the process that made it, however that ends.
+func TestNothingOutlivesRunner(t *testing.T) {
 	// Under nohup this test starts with HUP ignored, and so would the runner. A signal
 	// that is caught here has its default action in a new program.
 	caught := make(chan os.Signal, 1)
@@ -145,21 +145,21 @@ func TestNothingOutlivesTheRunner(t *testing.T) {
 					t.Fatal(err)
 				}
 				await(t, "the daemon", exists1(filepath.Join(dir, "ready")))
-				if left(t, mark) == 0 {
+				if countProcesses(t, mark) == 0 {
 					t.Error("nothing runs")
 				}
 				if err := cmd.Process.Signal(sig); err != nil {
 					t.Fatal(err)
 				}
 				_ = cmd.Wait()
-				await(t, "the end of the box", func() bool { return left(t, mark) == 0 })
+				await(t, "the end of the sandbox", func() bool { return countProcesses(t, mark) == 0 })
 			})
 		})
 	}
 }
 
-// A process that becomes a box by Argv keeps its open files in the first process of
-// the box, and only there. A signal to its group reaches the program.
+// A process that becomes a sandbox by Argv keeps its open files in the first process of
+// the sandbox, and only there. A signal to its group reaches the program.
 func TestArgv(t *testing.T) {
 	w, err := box.Bubblewrap(t.Context(), self(t))
 	if err != nil {
@@ -200,7 +200,7 @@ func TestArgv(t *testing.T) {
 	}
 	await(t, "the program", exists1(filepath.Join(dir, "ready")))
 	if !held() {
-		t.Error("the lock is free while the box lives")
+		t.Error("the lock is free while the sandbox lives")
 	}
 	if err := unix.Kill(-cmd.Process.Pid, unix.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// A program that uses more than its limits fails, or all of the box is ended, and the
+// A program that uses more than its limits fails, or all of the sandbox is ended, and the
 // output says why.
 func TestLimits(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestLimits(t *testing.T) {
 				if !anyIn(got, c.want) {
 					t.Errorf("%v, %q, want %q", err, got, c.want)
 				}
-				if n := left(t, mark); n != 0 {
+				if n := countProcesses(t, mark); n != 0 {
 					t.Errorf("%d processes are left", n)
 				}
 			})

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// TestMain lets this test binary stand in for our own in the stages of a box, and for
+// TestMain lets this test binary stand in for our own in the stages of a sandbox, and for
 // the programs that helpers lists.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 {

@@ -15,7 +15,7 @@ const nobody = 65534
 
 // All that holds for root holds for a user without any right. The other tests run
 // once more, as such a user, where all that is real is required.
-func TestAsAnOrdinaryUser(t *testing.T) {
+func TestAsOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		return // they ran as one

@@ -26,7 +26,7 @@ const (
 func (s stage) program(argv []string) error {
 	runtime.LockOSThread() // the thread that becomes the program
 	if err := os.Chdir(s.Dir); err != nil {
-		return fmt.Errorf("box: %w", err)
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	env := s.environ(os.Environ())
 	var program string
@@ -40,14 +40,14 @@ func (s stage) program(argv []string) error {
 		name string
 		up   func() error
 	}{
-		{"priority", s.Limits.yield},
+		{"priority", s.Limits.lowerPriority},
 		{"capabilities", dropCapabilities},
 		{"Landlock", s.landlock},
 		{"limits", s.Limits.set},
 		{"seccomp", func() error { return filterCalls(s.Local) }},
 	} {
 		if err := wall.up(); err != nil {
-			return fmt.Errorf("box: %s: %w", wall.name, err)
+			return fmt.Errorf("sandbox: %s: %w", wall.name, err)
 		}
 	}
 	if program == "" {
@@ -59,7 +59,7 @@ func (s stage) program(argv []string) error {
 // notFound returns the error for a program that does not exist in the sandbox.
 func notFound(err error) error {
 	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("%w; in the box exist only /usr and the granted folders", err)
+		return fmt.Errorf("%w; the sandbox contains only /usr and the granted folders", err)
 	}
 	return err
 }
@@ -83,9 +83,9 @@ const (
 	oomInside  = "1000"
 )
 
-// yield lowers the priority of a limited program, above all below the first process of the
+// lowerPriority lowers the priority of a limited program, above all below the first process of the
 // sandbox, which must notice in time that there are too many processes.
-func (l Limits) yield() error {
+func (l Limits) lowerPriority() error {
 	if l == (Limits{}) {
 		return nil
 	}
@@ -147,8 +147,8 @@ func dropCapabilities() error {
 // between folders. Without it git and other programs fail.
 const minLandlock = 2
 
-// suffices reports whether a version of Landlock is new enough.
-func suffices(version uintptr) bool { return version >= minLandlock }
+// isSupported reports whether a version of Landlock is new enough.
+func isSupported(version uintptr) bool { return version >= minLandlock }
 
 // devices are the device files that programs expect.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
@@ -158,9 +158,9 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 // Strict a kernel without Landlock is an error.
 func (s stage) landlock() error {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1) // 1: LANDLOCK_CREATE_RULESET_VERSION
-	if errno != 0 || !suffices(version) {
+	if errno != 0 || !isSupported(version) {
 		if s.Strict {
-			return errors.New("this kernel cannot confine programs with it (Linux 5.19 or later, with landlock in lsm=)")
+			return errors.New("not supported by this kernel (requires Linux 5.19 or later, with landlock in lsm=)")
 		}
 		return nil
 	}

@@ -33,7 +33,7 @@ func (b Box) Run(ctx context.Context, w Way, p Program) error {
 	}
 	inner, outer, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("box: %w", err)
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	defer inner.Close()
 	defer outer.Close()
@@ -58,7 +58,7 @@ func (b Box) command(ctx context.Context, w Way, s stage, argv []string) *exec.C
 	args := b.bwrapArgv(w, s, argv)
 	if w.bwrap == "" {
 		args = append(append([]string{b.Self}, s.args(stageMount)...), argv...)
-		attr = ownAttr(b.Network)
+		attr = builtInAttr(b.Network)
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.SysProcAttr = attr
@@ -66,9 +66,9 @@ func (b Box) command(ctx context.Context, w Way, s stage, argv []string) *exec.C
 	return cmd
 }
 
-// ownAttr returns the attributes for the first process of the built-in way: new namespaces,
+// builtInAttr returns the attributes for the first process of the built-in way: new namespaces,
 // their user, and the capabilities to build the sandbox.
-func ownAttr(network bool) *syscall.SysProcAttr {
+func builtInAttr(network bool) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{
 		Setsid:      true,
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
@@ -124,15 +124,15 @@ func (b Box) stage() (stage, error) {
 	if err != nil {
 		return stage{}, err
 	}
-	folders, err := b.folders()
+	folders, err := b.grantMounts()
 	if err != nil {
 		return stage{}, err
 	}
-	s := stage{Mounts: mounts, Self: b.inside(), Dir: b.Dir, Home: b.Home, Network: b.Network, Local: b.LocalSockets, Limits: b.Limits}
+	s := stage{Mounts: mounts, Self: b.selfPath(), Dir: b.Dir, Home: b.Home, Network: b.Network, Local: b.LocalSockets, Limits: b.Limits}
 	for _, m := range folders {
 		s.Paths = append(s.Paths, grant{Path: m.To, Write: m.Kind == readWrite})
 	}
-	if b.ownHome() {
+	if b.hasOwnHome() {
 		s.Paths = append(s.Paths, grant{Path: filepath.Clean(b.Home), Write: true})
 	}
 	if s.Dir == "" {
@@ -181,17 +181,17 @@ func (l Limits) watch() error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for range tick.C {
-		if err := l.exceeded(); err != nil {
-			return fmt.Errorf("all processes were ended: %w", err)
+		if err := l.checkUsage(); err != nil {
+			return fmt.Errorf("all processes were killed: %w", err)
 		}
 	}
 	return nil
 }
 
-// exceeded adds up the threads of the sandbox and their memory, except memory of files. It
+// checkUsage adds up the threads of the sandbox and their memory, except memory of files. It
 // leaves out our own process, the first one. It stops counting when a limit is exceeded: it
 // must not look at each of a thousand processes that multiply.
-func (l Limits) exceeded() error {
+func (l Limits) checkUsage() error {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return err
@@ -215,9 +215,9 @@ func (l Limits) exceeded() error {
 			memory += (field(status, "RssAnon:") + field(status, "RssShmem:") + field(status, "VmSwap:")) << 10
 			switch {
 			case l.Processes > 0 && tasks > l.Processes:
-				return fmt.Errorf("they were more than %d", l.Processes)
+				return fmt.Errorf("more than %d processes", l.Processes)
 			case l.Memory > 0 && memory > l.Memory:
-				return fmt.Errorf("together they used more than %d MiB of memory", l.Memory>>20)
+				return fmt.Errorf("more than %d MiB of memory in use", l.Memory>>20)
 			}
 		}
 		if errors.Is(err, io.EOF) {

@@ -36,10 +36,10 @@ const (
 	atArgs   = 16
 )
 
-// refused are system calls that a program in a sandbox cannot make. They trace or reach into
+// refusedCalls are system calls that a program in a sandbox cannot make. They trace or reach into
 // other processes, change the machine, mounts or namespaces, open files past the mounts, or
 // enlarge the kernel's attack surface.
-func refused() []uint32 {
+func refusedCalls() []uint32 {
 	return append([]uint32{
 		// other processes, and keys of the user rather than of the sandbox
 		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP,
@@ -59,13 +59,13 @@ func refused() []uint32 {
 		unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_VHANGUP,
 		// the kernel's larger interfaces
 		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
-	}, refusedHere()...)
+	}, archRefusedCalls()...)
 }
 
-// absent are system calls that do not exist in a sandbox. Programs do without them, as on an
+// absentCalls are system calls that do not exist in a sandbox. Programs do without them, as on an
 // older kernel. The arguments of clone3 and openat2 cannot be filtered, io_uring makes other
 // calls past the filter, and the memory of the last two escapes the memory limit.
-var absent = []uint32{
+var absentCalls = []uint32{
 	unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	unix.SYS_MEMFD_CREATE, sysMemfdSecret,
 }
@@ -80,8 +80,8 @@ const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | u
 // them a program in the sandbox could hand our rights to another user.
 const setID = unix.S_ISUID | unix.S_ISGID
 
-// creates are the flags that make open(2) use its mode argument.
-const creates = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+// createFlags are the flags that make open(2) use its mode argument.
+const createFlags = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
 // socketTypes masks out the flags in a socket's type argument.
 const socketTypes = 0xf
@@ -95,7 +95,7 @@ const personalityQuery = 0xffffffff
 func filterCalls(local bool) error {
 	arch, ok := arch()
 	if !ok {
-		return fmt.Errorf("system calls of %s cannot be filtered", runtime.GOARCH)
+		return fmt.Errorf("no filter for system calls on %s", runtime.GOARCH)
 	}
 	filter := callFilter(arch, local)
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
@@ -111,10 +111,10 @@ func filterCalls(local bool) error {
 func callFilter(arch uint32, local bool) []unix.SockFilter {
 	filter := []unix.SockFilter{load(atArch), jump(unix.BPF_JEQ, arch, 1, 0), fail(unix.EPERM), load(atNumber)}
 	filter = append(filter, when(unix.BPF_JGE, endOfCalls, fail(unix.ENOSYS))...)
-	for _, call := range absent {
+	for _, call := range absentCalls {
 		filter = append(filter, when(unix.BPF_JEQ, call, fail(unix.ENOSYS))...)
 	}
-	for _, call := range refused() {
+	for _, call := range refusedCalls() {
 		filter = append(filter, when(unix.BPF_JEQ, call, fail(unix.EPERM))...)
 	}
 	filter = append(filter, socketRules(local)...)
@@ -156,7 +156,7 @@ func modeRules() []unix.SockFilter {
 	return slices.Concat(
 		whenMode(unix.SYS_FCHMOD, 1), whenMode(unix.SYS_FCHMODAT, 2), whenMode(unix.SYS_FCHMODAT2, 2), whenMode(unix.SYS_MKNODAT, 2),
 		whenCreated(unix.SYS_OPENAT, 2, 3),
-		modeRulesHere(),
+		archModeRules(),
 	)
 }
 
@@ -169,7 +169,7 @@ func whenMode(call, i uint32) []unix.SockFilter {
 // creates the call ignores its mode argument, which may have any value.
 func whenCreated(call, flags, mode uint32) []unix.SockFilter {
 	return when(unix.BPF_JEQ, call,
-		load(arg(flags)), jump(unix.BPF_JSET, creates, 1, 0), allow,
+		load(arg(flags)), jump(unix.BPF_JSET, createFlags, 1, 0), allow,
 		load(arg(mode)), jump(unix.BPF_JSET, setID, 1, 0), allow, fail(unix.EPERM))
 }
 

@@ -4,8 +4,8 @@ package box
 
 import "golang.org/x/sys/unix"
 
-// refusedHere are refused calls that only this architecture has.
-func refusedHere() []uint32 { return nil }
+// archRefusedCalls are refused calls that only this architecture has.
+func archRefusedCalls() []uint32 { return nil }
 
-// modeRulesHere are modeRules for calls that only this architecture has.
-func modeRulesHere() []unix.SockFilter { return nil }
+// archModeRules are modeRules for calls that only this architecture has.
+func archModeRules() []unix.SockFilter { return nil }

@@ -9,8 +9,8 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// ways are the ways to make a box, by name.
-var ways = map[string]func(context.Context, string) (box.Way, error){"bubblewrap": box.Bubblewrap, "own": box.Own}
+// ways are the ways to make a sandbox, by name.
+var ways = map[string]func(context.Context, string) (box.Way, error){"bubblewrap": box.Bubblewrap, "own": box.BuiltIn}
 
 // inEachWay runs a test with each way that this machine has.
 func inEachWay(t *testing.T, test func(t *testing.T, w box.Way)) {

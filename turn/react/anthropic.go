@@ -98,12 +98,12 @@ func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (An
 // readWhole reads the answer of a server that does not stream.
 func (m *Messages) readWhole(data []byte, q Question, say func(string)) (Answer, error) {
 	r := &chunkReader{}
-	top, ok := first(data)
+	top, ok := firstObject(data)
 	if !ok || isNull(top["content"]) {
 		return Answer{}, m.http.notStream(data)
 	}
 	var b blocks
-	b.counted(r.messageUsage(top["usage"]))
+	b.setUsage(r.messageUsage(top["usage"]))
 	for _, block := range r.list("content", top["content"]) {
 		var e messageEvent
 		event, _ := json.Marshal(map[string]any{"type": "content_block_start", "content_block": block}) // it was made from JSON
@@ -120,13 +120,13 @@ func (m *Messages) readWhole(data []byte, q Question, say func(string)) (Answer,
 	return b.answer, nil
 }
 
-// inStream is the prefix that the library writes before the data of an error event; it has no
-// error type for it.
-const inStream = "received error while streaming: "
+// streamErrorPrefix is the prefix that the library writes before the data of an error event; it has
+// no error type for it.
+const streamErrorPrefix = "received error while streaming: "
 
 // fault converts an error of the library to one of ours.
 func (m *Messages) fault(err error) error {
-	if data, ok := strings.CutPrefix(err.Error(), inStream); ok {
+	if data, ok := strings.CutPrefix(err.Error(), streamErrorPrefix); ok {
 		return m.http.streamFault([]byte(data))
 	}
 	if f, ok := errors.AsType[*Fault](err); ok {
@@ -143,7 +143,7 @@ func messageParams(q Question, from string) (messagesRequest, error) {
 	}
 	if q.System != "" {
 		params.System = []messageBlock{textBlock(q.System)}
-		params.System[0].cached()
+		params.System[0].markCached()
 	}
 	for _, t := range q.Tools {
 		tool, err := newMessageTool(t)
@@ -157,7 +157,7 @@ func messageParams(q Question, from string) (messagesRequest, error) {
 	}
 	// The next call pays a tenth of the price for everything up to here.
 	last := params.Messages[len(params.Messages)-1].Content
-	last[len(last)-1].cached()
+	last[len(last)-1].markCached()
 	return params, nil
 }
 
@@ -173,26 +173,26 @@ func newMessageTool(t Tool) (messageTool, error) {
 
 // messageOf returns a message in the form of the API, which requires tool results first.
 func messageOf(m Message, from string) messageTurn {
-	said := messageTurn{Role: "user"}
-	for _, b := range m.Kept.forServer(from).Blocks {
-		said.Content = append(said.Content, messageBlock{raw: b})
+	out := messageTurn{Role: "user"}
+	for _, b := range m.Extras.forServer(from).Blocks {
+		out.Content = append(out.Content, messageBlock{raw: b})
 	}
 	for _, r := range m.Results {
-		said.Content = append(said.Content, toolResultBlock(r.ID, cmp.Or(r.Text, "(nothing)"), r.Failed))
+		out.Content = append(out.Content, toolResultBlock(r.ID, cmp.Or(r.Text, "(nothing)"), r.Failed))
 	}
 	for _, s := range m.Shown {
-		said.Content = append(said.Content, textBlock(s.line()), shownBlock(s))
+		out.Content = append(out.Content, textBlock(s.line()), shownBlock(s))
 	}
 	if strings.TrimSpace(m.Text) != "" {
-		said.Content = append(said.Content, textBlock(m.Text))
+		out.Content = append(out.Content, textBlock(m.Text))
 	}
 	for _, c := range m.Calls {
-		said.Content = append(said.Content, toolUseBlock(c))
+		out.Content = append(out.Content, toolUseBlock(c))
 	}
 	if m.Model {
-		said.Role = "assistant"
+		out.Role = "assistant"
 	}
-	return said
+	return out
 }
 
 // blocks collects an answer from the events of its stream.
@@ -201,9 +201,9 @@ type blocks struct {
 	text   strings.Builder
 	args   strings.Builder
 
-	kept    Kept
-	keeping gathered // the current block, if it is kept
-	size    int
+	extras Extras
+	block  memberPieces // the current block, if it is kept
+	size   int
 }
 
 func (b *blocks) take(e messageEvent, say func(string)) {
@@ -222,11 +222,11 @@ func (b *blocks) take(e messageEvent, say func(string)) {
 		switch {
 		case e.Block == nil:
 		case e.Kind == "tool_use":
-			b.answer.Calls = append(b.answer.Calls, Call{ID: e.ID, Name: e.Name, Args: wholeInput(e.Input)})
+			b.answer.Calls = append(b.answer.Calls, Call{ID: e.ID, Name: e.Name, Args: callInput(e.Input)})
 		case e.Kind == "text":
 			b.say(e.Text, say)
 		default: // thoughts of the model, or an unknown type of block
-			b.keeping.add(e.Block)
+			b.block.add(e.Block)
 		}
 	case "content_block_delta":
 		b.delta(e, say)
@@ -236,7 +236,7 @@ func (b *blocks) take(e messageEvent, say func(string)) {
 		if e.Stop != "" {
 			b.answer.Stop, b.answer.Word = messageStop(e.Stop)
 		}
-		b.counted(e.Usage)
+		b.setUsage(e.Usage)
 	case "message_stop":
 		if b.answer.Stop == "" && !b.isEmpty() {
 			b.answer.Stop = StopEnd // some servers send no reason
@@ -267,18 +267,18 @@ func (b *blocks) delta(e messageEvent, say func(string)) {
 	case e.Kind == "input_json_delta":
 		b.size += len(e.PartialJSON)
 		b.args.WriteString(e.PartialJSON)
-	case b.keeping != nil:
-		piece := others(e.Block, "type")
+	case b.block != nil:
+		piece := otherMembers(e.Block, "type")
 		for _, value := range piece {
 			b.size += len(value)
 		}
-		b.keeping.add(piece)
+		b.block.add(piece)
 	}
 }
 
-// counted takes the token counts of message_delta, which repeat or complete those of
+// setUsage takes the token counts of message_delta, which repeat or complete those of
 // message_start.
-func (b *blocks) counted(u messageUsage) {
+func (b *blocks) setUsage(u messageUsage) {
 	into := &b.answer.Usage
 	for _, f := range []struct {
 		from int64
@@ -296,25 +296,25 @@ func (b *blocks) close() {
 		b.answer.Calls[n-1].Args = b.args.String()
 	}
 	b.args.Reset()
-	if b.keeping != nil {
-		block, _ := json.Marshal(b.keeping.whole()) // it was made from JSON
-		b.kept.Blocks = append(b.kept.Blocks, block)
+	if b.block != nil {
+		block, _ := json.Marshal(b.block.join()) // it was made from JSON
+		b.extras.Blocks = append(b.extras.Blocks, block)
 	}
-	b.keeping = nil
+	b.block = nil
 }
 
 func (b *blocks) finish(from string) {
 	b.close()
 	if len(b.answer.Calls) > 0 {
-		b.answer.Kept = b.kept.fromServer(from)
+		b.answer.Extras = b.extras.fromServer(from)
 	}
 	b.answer.Text = b.text.String()
 	b.answer.fillIn()
 }
 
-// wholeInput returns the input of a call from servers that send it with the start of the call,
+// callInput returns the input of a call from servers that send it with the start of the call,
 // as an object or as a string. Anthropic sends an empty object there.
-func wholeInput(input json.RawMessage) string {
+func callInput(input json.RawMessage) string {
 	var text string
 	if json.Unmarshal(input, &text) == nil {
 		return text

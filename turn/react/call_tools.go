@@ -17,23 +17,23 @@ func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
 		return nil, nil
 	}
 	for i, c := range a.Calls {
-		if after := l.conversation.ended.After; after != "" {
-			if err := l.refuseCall(c, notRun(after)); err != nil {
+		if after := l.conversation.ending.After; after != "" {
+			if err := l.refuseCall(c, notRunReason(after)); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		if n := l.conversation.repeats[c.ID]; n > maxSameCall {
-			return &runEnd{cut: fmt.Sprintf("the model repeated itself: it called %s with the same arguments %d times", l.titleOf(c), n)}, nil
+			return &runEnd{cut: fmt.Sprintf("the model repeated itself: %s called with the same arguments %d times", l.titleOf(c), n)}, nil
 		}
 		if i >= l.maxTools() {
-			if err := l.refuseCall(c, fmt.Sprintf("at most %d calls of one answer are run. Make the call again if you still need it.", l.maxTools())); err != nil {
+			if err := l.refuseCall(c, fmt.Sprintf("only the first %d calls of an answer are run. Make the call again if you still need it.", l.maxTools())); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		if a.Stop == StopLength && i == len(a.Calls)-1 && !c.valid() {
-			if err := l.refuseCall(c, "your answer was truncated in the middle of this call, because it is longer than an answer may be. Make it shorter, or split it."); err != nil {
+			if err := l.refuseCall(c, "your answer reached the length limit in the middle of this call. Make it shorter, or split it."); err != nil {
 				return nil, err
 			}
 			continue
@@ -45,8 +45,8 @@ func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
 			return nil, err
 		}
 	}
-	if l.conversation.ended.After != "" {
-		return l.endCalled(ctx)
+	if l.conversation.ending.After != "" {
+		return l.endByCall(ctx)
 	}
 	return nil, nil
 }
@@ -58,7 +58,7 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 	if why != "" {
 		return l.refuseCall(c, why)
 	}
-	if err := l.keep(Step{Kind: StepCall, ID: c.ID}); err != nil {
+	if err := l.addStep(Step{Kind: StepCall, ID: c.ID}); err != nil {
 		return err
 	}
 	l.Emit(turn.Event{Kind: turn.ToolUse, Tool: tool.title(), ToolID: c.ID})
@@ -69,40 +69,40 @@ func (l *Loop) runCall(ctx context.Context, c Call) error {
 	s := Step{Kind: StepResult, ID: c.ID, Failed: err != nil}
 	if end, ends := errors.AsType[Ending](err); ends {
 		s.Failed, s.After, text = false, end.After, end.Text
-	} else if showing, shows := errors.AsType[Showing](err); shows {
-		text, s.Shown = l.shownBy(showing)
+	} else if showing, shows := errors.AsType[FilesResult](err); shows {
+		text, s.Shown = l.showFiles(showing)
 		s.Failed = showing.Text == "" && len(s.Shown) == 0
 	} else if err != nil {
 		text = err.Error()
 	}
-	s.Text = truncated(strings.ReplaceAll(text, "\x00", "\uFFFD"), maxResult) // some APIs reject a NUL byte, and with it every later request of the turn
+	s.Text = truncate(strings.ReplaceAll(text, "\x00", "\uFFFD"), maxResult) // some APIs reject a NUL byte, and with it every later request of the turn
 	s.Text += l.repeatWarning(c)
-	if err := l.keep(s); err != nil {
+	if err := l.addStep(s); err != nil {
 		return err
 	}
 	l.Emit(turn.Event{Kind: turn.ToolResult, ToolID: c.ID})
 	return nil
 }
 
-// shownBy returns the result of a tool that has files to show, and the files that the model can
+// showFiles returns the result of a tool that has files to show, and the files that the model can
 // see.
-func (l *Loop) shownBy(showing Showing) (text string, shown []Shown) {
+func (l *Loop) showFiles(result FilesResult) (text string, files []ShownFile) {
 	var lines []string
-	for _, file := range showing.Files {
-		if !l.Sight.sees(l.Names.pick(Outlook{Low: l.low}), file) {
-			lines = append(lines, fmt.Sprintf("%s is of type %s (%s), and you cannot see it.", file.Name, file.Type, plain.Size(file.Size)))
+	for _, file := range result.Files {
+		if !l.Images.canSee(l.Names.pick(CheckResult{Low: l.low}), file) {
+			lines = append(lines, fmt.Sprintf("%s has type %s (%s), which you cannot see.", file.Name, file.Type, plain.Size(file.Size)))
 			continue
 		}
-		lines = append(lines, file.Name+" follows, as you see it.")
+		lines = append(lines, file.Name+" follows as a file.")
 		file.data = nil
-		shown = append(shown, file)
+		files = append(files, file)
 	}
 	// Keep the lines about the files, even behind a long text.
 	notes := strings.Join(lines, "\n")
-	if showing.Text == "" {
-		return notes, shown
+	if result.Text == "" {
+		return notes, files
 	}
-	return truncated(showing.Text, maxResult-len(notes)-noteRoom) + "\n" + notes, shown
+	return truncate(result.Text, maxResult-len(notes)-noteRoom) + "\n" + notes, files
 }
 
 // noteRoom is the most bytes that the note of a truncated text takes.
@@ -120,7 +120,7 @@ func (l *Loop) titleOf(c Call) string {
 
 // refuseCall answers a call that is not run with the reason.
 func (l *Loop) refuseCall(c Call, why string) error {
-	return l.keep(Step{Kind: StepResult, ID: c.ID, Text: "Not run: " + why + l.repeatWarning(c), Failed: true})
+	return l.addStep(Step{Kind: StepResult, ID: c.ID, Text: "Not run: " + why + l.repeatWarning(c), Failed: true})
 }
 
 // repeatWarning returns a warning for the result of a repeated call, or "". The next repetition
@@ -129,7 +129,7 @@ func (l *Loop) repeatWarning(c Call) string {
 	if l.conversation.repeats[c.ID] != maxSameCall {
 		return ""
 	}
-	return fmt.Sprintf("\n[You have made this same call %d times. If you make it once more, your turn ends. Do something else.]", maxSameCall)
+	return fmt.Sprintf("\n[You have made this same call %d times. One more ends your turn. Try something else.]", maxSameCall)
 }
 
 // findTool returns the called tool, or an explanation of a bad call.
@@ -143,5 +143,5 @@ func (l *Loop) findTool(c Call) (tool Tool, why string) {
 		}
 		return t, ""
 	}
-	return tool, fmt.Sprintf("unknown tool %q. You have %s.", sendable(c.Name), strings.Join(namesOf(l.Tools), ", "))
+	return tool, fmt.Sprintf("unknown tool %q. Your tools: %s.", sanitizeName(c.Name), strings.Join(toolNames(l.Tools), ", "))
 }

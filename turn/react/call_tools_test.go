@@ -12,9 +12,9 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// Calls with equal arguments in any notation are the same call. A different text is another call,
-// even if only its spaces differ.
-func TestEqualCalls(t *testing.T) {
+// Arguments that mean the same are the same call, however they are written. Another
+// text is another call, even if only spaces differ.
+func TestSameCall(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		for _, c := range []struct {
 			args []string
@@ -28,7 +28,7 @@ func TestEqualCalls(t *testing.T) {
 			for i, args := range c.args {
 				replies = append(replies, scripted.Reply{Calls: []scripted.Call{{ID: fmt.Sprint("c", i), Name: "notch", Args: args}}})
 			}
-			b := newBench(t, api, append(replies, scripted.Reply{Text: "done"})...)
+			b := newFixture(t, api, append(replies, scripted.Reply{Text: "done"})...)
 			if err := b.run("hello", false); err != nil {
 				t.Fatal(err)
 			}
@@ -39,10 +39,10 @@ func TestEqualCalls(t *testing.T) {
 	})
 }
 
-// The output of a tool is sent as text that every API accepts.
-func TestResultWithNUL(t *testing.T) {
+// What a tool prints is sent as text that every API accepts.
+func TestNULBytesInResult(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "zeroes", Args: "{}"}}}, scripted.Reply{Text: "ok"})
+		b := newFixture(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "zeroes", Args: "{}"}}}, scripted.Reply{Text: "ok"})
 		b.Tools = append(b.Tools, react.Tool{
 			Name: "zeroes", Description: "Zeroes.", Schema: json.RawMessage(`{"type":"object"}`),
 			Run: func(context.Context, json.RawMessage) (string, error) { return "a\x00b", nil },
@@ -56,17 +56,17 @@ func TestResultWithNUL(t *testing.T) {
 
 // A model that repeats a longer sequence of calls is stopped, too, unless it makes new calls in
 // between.
-func TestRepeatedSequences(t *testing.T) {
+func TestRepeatedCallSequence(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		at   func(n int) string
 		cut  string
 	}{
 		{"two in turn", func(n int) string { return []string{"a", "b"}[n%2] }, "with the same arguments 4 times"},
-		{"something new in between", func(n int) string { return []string{"a", strconv.Itoa(n)}[n%2] }, "25 times"},
+		{"something new in between", func(n int) string { return []string{"a", strconv.Itoa(n)}[n%2] }, "25 requests"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, "anthropic")
+			b := newFixture(t, "anthropic")
 			b.server.Script = func(q scripted.Request) scripted.Reply {
 				return scripted.Reply{Text: "On.", Calls: []scripted.Call{notch(fmt.Sprintf("c%d", q.Number), c.at(q.Number))}}
 			}
@@ -76,21 +76,21 @@ func TestRepeatedSequences(t *testing.T) {
 			if d := b.done(); !strings.Contains(d.Cut, c.cut) {
 				t.Errorf("%+v", d)
 			}
-			b.wantNoRefusals()
+			b.checkRequests()
 		})
 	}
 }
 
-func TestMaxToolCallsOfAnswer(t *testing.T) {
+func TestMaxTools(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		var calls []scripted.Call
 		for i := range 12 {
 			calls = append(calls, notch(fmt.Sprintf("c%d", i), strconv.Itoa(i)))
 		}
-		b := newBench(t, api, scripted.Reply{Calls: calls}, scripted.Reply{Text: "ok"})
+		b := newFixture(t, api, scripted.Reply{Calls: calls}, scripted.Reply{Text: "ok"})
 		b.wantAnswer("hello", "ok")
 		results := b.asked(1).Last().Results
-		if len(b.notched) != 10 || len(results) != 12 || !strings.Contains(results[11].Text, "at most 10 calls") {
+		if len(b.notched) != 10 || len(results) != 12 || !strings.Contains(results[11].Text, "only the first 10 calls") {
 			t.Errorf("ran %d: %+v", len(b.notched), results)
 		}
 	})

@@ -29,14 +29,14 @@ type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-// chatMessage is one message. kept are further members that the server sent with it; see Kept.
+// chatMessage is one message. extras are further members that the server sent with it; see Extras.
 type chatMessage struct {
 	Role       string     `json:"role"`
 	Content    any        `json:"content,omitempty"` // a string, or []chatPart
 	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 
-	kept members
+	extras members
 }
 
 type chatCall struct {
@@ -44,14 +44,14 @@ type chatCall struct {
 	Type     string       `json:"type"`
 	Function chatFunction `json:"function"`
 
-	kept members
+	extras members
 }
 
 type chatFunction struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 
-	kept members
+	extras members
 }
 
 type chatTool struct {
@@ -82,19 +82,19 @@ type members map[string]json.RawMessage
 // MarshalJSON adds the kept members.
 func (m chatMessage) MarshalJSON() ([]byte, error) {
 	type plain chatMessage
-	return withMembers(plain(m), m.kept)
+	return withMembers(plain(m), m.extras)
 }
 
 // MarshalJSON adds the kept members.
 func (c chatCall) MarshalJSON() ([]byte, error) {
 	type plain chatCall
-	return withMembers(plain(c), c.kept)
+	return withMembers(plain(c), c.extras)
 }
 
 // MarshalJSON adds the kept members.
 func (f chatFunction) MarshalJSON() ([]byte, error) {
 	type plain chatFunction
-	return withMembers(plain(f), f.kept)
+	return withMembers(plain(f), f.extras)
 }
 
 // withMembers returns v as JSON with more members. The members of v take precedence.
@@ -129,7 +129,7 @@ type chatChoice struct {
 	text    string
 	refusal string
 	calls   []callPiece
-	kept    members // other members of the delta
+	extras  members // other members of the delta
 	finish  string
 }
 
@@ -145,7 +145,7 @@ type callPiece struct {
 	id, name string
 	args     string
 
-	kept, keptIn members // other members of the call, and of its function
+	extras, functionExtras members // other members of the call, and of its function
 }
 
 // chunkReader reads the members of one chunk and collects unreadable ones.
@@ -167,15 +167,15 @@ func readChunk(data []byte) (chatChunk, error) {
 		c.fault = e
 	}
 	c.usage = r.usage(top["usage"])
-	if choice, ok := first(top["choices"]); ok {
+	if choice, ok := firstObject(top["choices"]); ok {
 		c.choice = r.choice(choice)
 	}
 	c.unread = r.unread
 	return c, nil
 }
 
-// first returns the first object of an array, or data itself if it is an object.
-func first(data json.RawMessage) (members, bool) {
+// firstObject returns the first object of an array, or data itself if it is an object.
+func firstObject(data json.RawMessage) (members, bool) {
 	var list []members
 	if json.Unmarshal(data, &list) == nil {
 		if len(list) == 0 {
@@ -212,7 +212,7 @@ func (r *chunkReader) choice(m members) *chatChoice {
 	if f := d["function_call"]; !isNull(f) { // older servers send one call, without an id
 		c.calls = append(c.calls, r.call(members{"function": f}))
 	}
-	c.kept = others(d, "role", "content", "refusal", "tool_calls", "function_call", "audio", "annotations")
+	c.extras = otherMembers(d, "role", "content", "refusal", "tool_calls", "function_call", "audio", "annotations")
 	return c
 }
 
@@ -229,7 +229,7 @@ func (r *chunkReader) list(name string, data json.RawMessage) []members {
 	if json.Unmarshal(data, &one) == nil {
 		return []members{one}
 	}
-	r.fault(name, data)
+	r.noteUnread(name, data)
 	return nil
 }
 
@@ -243,9 +243,9 @@ func (r *chunkReader) call(m members) callPiece {
 	if inner := m["function"]; !isNull(inner) {
 		f = nil
 		if json.Unmarshal(inner, &f) != nil {
-			r.fault("function", inner)
+			r.noteUnread("function", inner)
 		}
-		p.keptIn = others(f, "name", "arguments")
+		p.functionExtras = otherMembers(f, "name", "arguments")
 	}
 	p.name = r.text("name", f["name"])
 	args := f["arguments"]
@@ -257,7 +257,7 @@ func (r *chunkReader) call(m members) callPiece {
 	} else {
 		p.args = r.text("arguments", args)
 	}
-	p.kept = others(m, "index", "id", "type", "function", "name", "arguments", "input")
+	p.extras = otherMembers(m, "index", "id", "type", "function", "name", "arguments", "input")
 	return p
 }
 
@@ -268,7 +268,7 @@ func (r *chunkReader) usage(data json.RawMessage) *chatUsage {
 	}
 	var m, details members
 	if json.Unmarshal(data, &m) != nil {
-		r.fault("usage", data)
+		r.noteUnread("usage", data)
 		return nil
 	}
 	u := &chatUsage{input: r.count("prompt_tokens", m), output: r.count("completion_tokens", m), cost: r.number("cost", m["cost"])}
@@ -292,7 +292,7 @@ func (r *chunkReader) number(name string, data json.RawMessage) float64 {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		r.fault(name, data)
+		r.noteUnread(name, data)
 	}
 	return n
 }
@@ -335,7 +335,7 @@ func (r *chunkReader) part(name string, data json.RawMessage, part members) stri
 	case part["refusal"] != nil:
 		return r.text(name, part["refusal"])
 	}
-	r.fault(name, data)
+	r.noteUnread(name, data)
 	return ""
 }
 
@@ -343,14 +343,14 @@ func (r *chunkReader) part(name string, data json.RawMessage, part members) stri
 // them an answer keeps.
 const maxUnread = 100
 
-func (r *chunkReader) fault(name string, data json.RawMessage) {
+func (r *chunkReader) noteUnread(name string, data json.RawMessage) {
 	r.unread = append(r.unread, fmt.Sprintf("%s: %s", name, data[:min(len(data), maxUnread)]))
 }
 
 func isNull(data json.RawMessage) bool { return len(data) == 0 || string(data) == "null" }
 
-// others returns the members of an object except those named and empty ones.
-func others(m members, names ...string) members {
+// otherMembers returns the members of an object except those named and empty ones.
+func otherMembers(m members, names ...string) members {
 	kept := members{}
 	for name, value := range m {
 		kept[name] = value

@@ -33,7 +33,7 @@ func (l *Loop) fitWindow(ctx context.Context) error {
 	case full >= compactAt && l.conversation.uselessSummaries < maxUselessSummaries && l.canSummarise():
 		return l.compact(ctx)
 	case full >= warnAt && !l.conversation.warned:
-		return l.keep(Step{Kind: StepWarning, Text: fmt.Sprintf("[%d %% of your context window is used. At %d %% a summary replaces this conversation: write down what must not be lost.]", full, compactAt)})
+		return l.addStep(Step{Kind: StepWarning, Text: fmt.Sprintf("[Your context window is %d%% full. At %d%% a summary replaces this conversation: write down anything that you must not lose.]", full, compactAt)})
 	}
 	return nil
 }
@@ -45,15 +45,15 @@ func (l *Loop) compact(ctx context.Context) error {
 	room := l.Window / 100 * warnAt * bytesPerToken
 	answer, err := l.summarise(ctx, "The record of your work so far:\n\n"+transcript(l.conversation.messages, room)+l.Brief)
 	if err == nil {
-		return l.keep(Step{Kind: StepSummary, Text: l.summed(answer.Text)})
+		return l.addStep(Step{Kind: StepSummary, Text: l.summaryMessage(answer.Text)})
 	}
 	_, isOver := errors.AsType[runOverError](err)
 	_, ours := errors.AsType[*internalError](err)
 	if ctx.Err() != nil || isOver || ours || classify(err) == refused {
 		return err
 	}
-	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("the conversation could not be summarised and goes on as it is: %v", err)})
-	return l.keep(Step{Kind: StepSummary, Failed: true})
+	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("the summary failed, so the conversation continues unchanged: %v", err)})
+	return l.addStep(Step{Kind: StepSummary, Failed: true})
 }
 
 // Summary asks for a summary outside of a run. text is the question. Summary does not need
@@ -87,7 +87,7 @@ func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 		answer, err := l.query(ctx, q, func(string) {})
 		switch {
 		case err == nil && answer.Stop != StopEnd:
-			return answer, fmt.Errorf("the summary is not whole: %s", cmp.Or(answer.Word, "it broke off"))
+			return answer, fmt.Errorf("the summary is incomplete: %s", cmp.Or(answer.Word, "no stop reason"))
 		case err == nil && strings.TrimSpace(answer.Text) == "":
 			return answer, errors.New("the summary is empty")
 		case err == nil:
@@ -108,28 +108,31 @@ func (l *Loop) summarise(ctx context.Context, text string) (Answer, error) {
 	}
 }
 
-// summed returns the message that replaces a conversation: the first message, truncated only if
-// it is very long, and the summary.
-func (l *Loop) summed(summary string) string {
+// summaryMessage returns the message that replaces a conversation: the first message, truncated
+// only if it is very long, and the summary.
+func (l *Loop) summaryMessage(summary string) string {
 	task := ""
 	if len(l.conversation.messages) > 0 {
 		task = l.conversation.messages[0].Text
 	}
-	if at := strings.Index(task, summaryMark); at >= 0 {
-		task = task[:at]
+	for _, mark := range []string{summaryMark, oldSummaryMark} {
+		task, _, _ = strings.Cut(task, mark)
 	}
 	if most := l.Window * bytesPerToken / 8; len(task) > most {
-		task = lastOf(task, most)
+		task = tailOf(task, most)
 	}
-	if len(l.conversation.shown()) > 0 {
-		task += "\n\n[The files that you saw are not shown any more. read_file shows one again.]"
+	if len(l.conversation.shownFiles()) > 0 {
+		task += "\n\n[The files shown earlier are no longer visible. Use read_file to see one again.]"
 	}
 	return strings.TrimSpace(task) + summaryMark + strings.TrimSpace(summary)
 }
 
-// summaryMark separates the two parts of a summed message. summed also finds it in steps that
-// earlier versions wrote.
-const summaryMark = "\n\n[What you did since, as a summary, which stands for all that was said. Go on from it.]\n\n"
+// summaryMark separates the two parts of a summary message. Steps of earlier versions have
+// oldSummaryMark in its place.
+const (
+	summaryMark    = "\n\n[A summary of your work since then replaces the conversation. Continue from it.]\n\n"
+	oldSummaryMark = "\n\n[What you did since, as a summary, which stands for all that was said. Go on from it.]\n\n"
+)
 
 // shortestPart is the smallest limit, in bytes, for a part of a shortened transcript. The last
 // try uses half of it.
@@ -142,7 +145,7 @@ func transcript(messages []Message, room int) string {
 		var b strings.Builder
 		part := func(who, text string) {
 			if len(text) > most {
-				text = truncated(text, most)
+				text = truncate(text, most)
 			}
 			fmt.Fprintf(&b, "## %s\n%s\n\n", who, text)
 		}

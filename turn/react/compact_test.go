@@ -13,10 +13,10 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// benchWithFullWindow returns a bench whose window is full to percent after the first answer,
+// fullWindow returns a fixture whose window is full to percent after the first answer,
 // which cuts a notch. summary is the reply of the model for summaries.
-func benchWithFullWindow(t *testing.T, api string, percent int, summary scripted.Reply) *bench {
-	b := newBench(t, api)
+func fullWindow(t *testing.T, api string, percent int, summary scripted.Reply) *fixture {
+	b := newFixture(t, api)
 	b.Window, b.Brief = 100_000, "Write the summary."
 	b.server.Script = func(q scripted.Request) scripted.Reply {
 		switch {
@@ -30,11 +30,11 @@ func benchWithFullWindow(t *testing.T, api string, percent int, summary scripted
 	return b
 }
 
-func TestWindowWarning(t *testing.T) {
+func TestWindowFills(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := benchWithFullWindow(t, api, 80, scripted.Reply{Text: "never"})
+		b := fullWindow(t, api, 80, scripted.Reply{Text: "never"})
 		b.wantAnswer("Cut one notch.", "done")
-		if q := b.asked(1); !strings.Contains(q.Last().Text, "[80 % of your context window is used.") || q.Model != "usual" {
+		if q := b.asked(1); !strings.Contains(q.Last().Text, "[Your context window is 80% full.") || q.Model != "usual" {
 			t.Errorf("%+v", q.Last())
 		}
 	})
@@ -42,7 +42,7 @@ func TestWindowWarning(t *testing.T) {
 
 func TestCompact(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := benchWithFullWindow(t, api, 92, scripted.Reply{Text: "Goal: one notch.\nProgress: it is cut, on the left."})
+		b := fullWindow(t, api, 92, scripted.Reply{Text: "Goal: one notch.\nProgress: it is cut, on the left."})
 		b.wantAnswer("Cut one notch.", "done")
 		q := b.asked(1)
 		if q.Model != "summary" || len(q.Tools) != 0 || !strings.HasSuffix(q.Last().Text, "Write the summary.") {
@@ -60,7 +60,7 @@ func TestCompact(t *testing.T) {
 		if len(b.spent) != 3 || b.spent[1].Model != "summary" {
 			t.Errorf("spent %+v", b.spent)
 		}
-		// A later attempt continues from the summary. The steps have the whole conversation.
+		// A later attempt goes on from the summary; the steps hold all of it.
 		b.wantAnswer("And now?", "done")
 		if q := b.asked(3); len(q.Messages) != 3 || !strings.Contains(q.Messages[0].Text, "on the left") {
 			t.Errorf("%+v", q.Messages)
@@ -74,7 +74,7 @@ func TestCompactFails(t *testing.T) {
 		"empty": {}, "blank": {Text: " \n"}, "refused": {Status: 400, Fault: "no"}, "cut": {Text: "Goal: o", Stop: "max_tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := benchWithFullWindow(t, "anthropic", 92, summary)
+			b := fullWindow(t, "anthropic", 92, summary)
 			b.wantAnswer("Cut one notch.", "done")
 			if q := b.asked(2); len(q.Messages) != 3 {
 				t.Errorf("%+v", q.Messages)
@@ -83,8 +83,8 @@ func TestCompactFails(t *testing.T) {
 	}
 }
 
-// A conversation that is too long for the API is summarised, regardless of our own count.
-func TestConversationTooLongForAPI(t *testing.T) {
+// A conversation that the API finds too long is summarised, whatever we count.
+func TestConversationTooLong(t *testing.T) {
 	for _, said := range []string{
 		"prompt is too long: 210000 tokens > 200000 maximum",
 		"input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000, decrease input length or `max_tokens` and try again",
@@ -92,13 +92,13 @@ func TestConversationTooLongForAPI(t *testing.T) {
 		"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
 		"the request exceeds the available context size",
 	} {
-		testTooLong(t, said)
+		tooLongError(t, said)
 	}
 }
 
-func testTooLong(t *testing.T, said string) {
+func tooLongError(t *testing.T, said string) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api)
+		b := newFixture(t, api)
 		b.Brief = "Write the summary."
 		b.server.Script = func(q scripted.Request) scripted.Reply {
 			switch {
@@ -121,8 +121,8 @@ func testTooLong(t *testing.T, said string) {
 }
 
 // A record that exceeds the window is shortened, not left out.
-func TestLongRecord(t *testing.T) {
-	b := newBench(t, "anthropic")
+func TestLongTranscript(t *testing.T) {
+	b := newFixture(t, "anthropic")
 	b.Window, b.Brief = 8192, "Write the summary."
 	b.server.Script = func(q scripted.Request) scripted.Reply {
 		if q.Model == "summary" {
@@ -137,14 +137,14 @@ func TestLongRecord(t *testing.T) {
 	if q := b.asked(1); len(q.Last().Text) > 8192 || !strings.Contains(q.Last().Text, "ends with this question") {
 		t.Errorf("%d bytes: %.200s", len(q.Last().Text), q.Last().Text)
 	}
-	b.wantNoRefusals()
+	b.checkRequests()
 }
 
-// A conversation that stays large is not summarised before each question. Summaries count as calls
-// to the model.
+// A conversation that does not become small is not summarised before each question.
+// Summaries count as calls to the model.
 func TestUselessSummaries(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api)
+		b := newFixture(t, api)
 		n := 0
 		b.server.Script = func(q scripted.Request) scripted.Reply {
 			n++
@@ -169,14 +169,14 @@ func TestUselessSummaries(t *testing.T) {
 		if last := b.asked(react.DefaultMaxCalls - 1).Last(); !strings.Contains(last.Text, "This is your last answer") {
 			t.Errorf("the model read last: %q", last.Text)
 		}
-		b.wantNoRefusals()
+		b.checkRequests()
 	})
 }
 
 // A message that exceeds the window is replaced by a summary and its end.
-func TestMessageLongerThanTheWindow(t *testing.T) {
+func TestMessageExceedsWindow(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api)
+		b := newFixture(t, api)
 		b.Window = 10_000
 		b.server.Script = func(q scripted.Request) scripted.Reply {
 			switch {
@@ -194,8 +194,8 @@ func TestMessageLongerThanTheWindow(t *testing.T) {
 	})
 }
 
-// A summary outside of a run is retried after a temporary fault. Its cost is reported at the end,
-// estimated if the API does not count tokens.
+// A summary outside of a run is asked for again after a fault that may pass. Its
+// bill comes at the end, estimated if the API does not count.
 func TestSummaryOutsideRun(t *testing.T) {
 	for api, stream := range map[string]string{
 		"openai":    chat(`{"choices":[{"index":0,"delta":{"content":"Goal: none."}}]}`, chatStops, done),
@@ -210,7 +210,7 @@ func TestSummaryOutsideRun(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, stream)
 		}))
-		b := newBench(t, api)
+		b := newFixture(t, api)
 		b.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
 		if api == "anthropic" {
 			b.Model = react.NewMessages(server.URL, "sk-wire", 30*time.Second)

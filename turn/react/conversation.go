@@ -17,18 +17,18 @@ type conversation struct {
 	blanks     int             // consecutive empty answers, up to the last one
 	succeeded  map[string]bool // tools that succeeded in this run
 	ids        map[string]bool // ids of all calls
-	repetition repetition
+	repetition repeatCounter
 	repeats    map[string]int // how often each call was made, by id
-	ended      Ending         // set by a call of this run
+	ending     Ending         // set by a call of this run
 
-	summed           bool // the messages begin with a summary
+	hasSummary       bool // the messages begin with a summary
 	answers          int  // since the summary
 	uselessSummaries int  // consecutive summaries of this run that failed or did not help
 
-	size    int   // bytes of the messages
-	counted int64 // tokens of the messages at the last answer; 0 if not reported
-	since   int   // bytes added since then
-	warned  bool  // of the full window, since the last summary
+	size          int   // bytes of the messages
+	countedTokens int64 // tokens of the messages at the last answer; 0 if not reported
+	bytesSince    int   // bytes added since then
+	warned        bool  // of the full window, since the last summary
 }
 
 func newConversation(steps []Step) *conversation {
@@ -42,8 +42,8 @@ func newConversation(steps []Step) *conversation {
 func (t *conversation) apply(s Step) {
 	switch s.Kind {
 	case StepWake:
-		t.calls, t.blanks, t.uselessSummaries, t.succeeded, t.repetition = 0, 0, 0, map[string]bool{}, repetition{}
-		t.ended = Ending{}
+		t.calls, t.blanks, t.uselessSummaries, t.succeeded, t.repetition = 0, 0, 0, map[string]bool{}, repeatCounter{}
+		t.ending = Ending{}
 		t.addText(s.Text)
 		t.show(s.Shown)
 	case StepNote:
@@ -58,50 +58,50 @@ func (t *conversation) apply(s Step) {
 		t.addText(s.Text)
 	case StepAnswer:
 		if s.Answer != nil {
-			t.answered(*s.Answer)
+			t.addAnswer(*s.Answer)
 		}
 	case StepCall:
 		t.started[s.ID] = true
 	case StepResult:
-		t.resulted(s)
+		t.addResult(s)
 	case StepShorter:
-		t.shortened(s.Text)
+		t.applyShorter(s.Text)
 	case StepSummary:
-		t.summarised(s)
+		t.applySummary(s)
 	}
 }
 
-// shortened replaces all messages by a shorter text. Shown files stay.
-func (t *conversation) shortened(text string) {
-	shown := t.shown()
+// applyShorter replaces all messages by a shorter text. Shown files stay.
+func (t *conversation) applyShorter(text string) {
+	files := t.shownFiles()
 	t.messages, t.open = nil, nil
-	t.size, t.counted, t.since = 0, 0, 0
+	t.size, t.countedTokens, t.bytesSince = 0, 0, 0
 	t.addText(text)
-	t.show(shown)
+	t.show(files)
 }
 
-// summarised replaces the conversation by a summary. A failed summary was useless. So was a
+// applySummary replaces the conversation by a summary. A failed summary was useless. So was a
 // summary right after another one, because the window was full again at once.
-func (t *conversation) summarised(s Step) {
+func (t *conversation) applySummary(s Step) {
 	t.calls++
 	if s.Failed {
 		t.uselessSummaries++
 		return
 	}
 	t.uselessSummaries++
-	if !t.summed || t.answers > 1 {
+	if !t.hasSummary || t.answers > 1 {
 		t.uselessSummaries = 0
 	}
 	t.messages, t.open = nil, nil
-	t.size, t.counted, t.since, t.warned = 0, 0, 0, false
-	t.summed, t.answers = true, 0
+	t.size, t.countedTokens, t.bytesSince, t.warned = 0, 0, 0, false
+	t.hasSummary, t.answers = true, 0
 	t.addText(s.Text)
 }
 
 // addText adds text to the next input of the model.
 func (t *conversation) addText(text string) {
 	t.grow(len(text))
-	last := t.lastTold()
+	last := t.lastInput()
 	if last.Text != "" {
 		last.Text += "\n\n"
 	}
@@ -109,33 +109,33 @@ func (t *conversation) addText(text string) {
 }
 
 // show adds files to the next input of the model.
-func (t *conversation) show(files []Shown) {
+func (t *conversation) show(files []ShownFile) {
 	for _, s := range files {
-		last := t.lastTold()
+		last := t.lastInput()
 		last.Shown = append(last.Shown, s)
 		t.grow(s.Tokens * bytesPerToken)
 	}
 }
 
-// shown returns all files that the model sees.
-func (t *conversation) shown() (all []Shown) {
+// shownFiles returns all files that the model sees.
+func (t *conversation) shownFiles() (all []ShownFile) {
 	for _, m := range t.messages {
 		all = append(all, m.Shown...)
 	}
 	return all
 }
 
-// lastTold returns the last message, or a new one if the last is the model's.
-func (t *conversation) lastTold() *Message {
+// lastInput returns the last message, or a new one if the last is the model's.
+func (t *conversation) lastInput() *Message {
 	if n := len(t.messages); n == 0 || t.messages[n-1].Model {
 		t.messages = append(t.messages, Message{})
 	}
 	return &t.messages[len(t.messages)-1]
 }
 
-func (t *conversation) grow(n int) { t.size, t.since = t.size+n, t.since+n }
+func (t *conversation) grow(n int) { t.size, t.bytesSince = t.size+n, t.bytesSince+n }
 
-func (t *conversation) answered(a Answer) {
+func (t *conversation) addAnswer(a Answer) {
 	t.calls++
 	t.answers++
 	if a.empty() {
@@ -143,9 +143,9 @@ func (t *conversation) answered(a Answer) {
 		return // no API accepts an empty message
 	}
 	t.blanks = 0
-	m := Message{Model: true, Text: truncated(a.Text, maxAnswerRepeated), Kept: a.Kept}
+	m := Message{Model: true, Text: truncate(a.Text, maxAnswerRepeated), Extras: a.Extras}
 	for _, c := range a.Calls {
-		c.Name = sendable(c.Name)
+		c.Name = sanitizeName(c.Name)
 		m.Calls = append(m.Calls, c)
 		t.ids[c.ID], t.repeats[c.ID] = true, t.repetition.count(c)
 	}
@@ -153,11 +153,11 @@ func (t *conversation) answered(a Answer) {
 	t.open = a.Calls
 	t.grow(a.size())
 	if total := a.Usage.Input + a.Usage.CacheRead + a.Usage.CacheWrite + a.Usage.Output; total > 0 {
-		t.counted, t.since = total, 0
+		t.countedTokens, t.bytesSince = total, 0
 	}
 }
 
-func (t *conversation) resulted(s Step) {
+func (t *conversation) addResult(s Step) {
 	for i, c := range t.open {
 		if c.ID != s.ID {
 			continue
@@ -167,9 +167,9 @@ func (t *conversation) resulted(s Step) {
 			t.succeeded[c.Name] = true
 		}
 		if s.After != "" {
-			t.ended = Ending{After: s.After, Text: s.Text}
+			t.ending = Ending{After: s.After, Text: s.Text}
 		}
-		t.lastTold().Results = append(t.lastTold().Results, Result{ID: s.ID, Text: s.Text, Failed: s.Failed})
+		t.lastInput().Results = append(t.lastInput().Results, Result{ID: s.ID, Text: s.Text, Failed: s.Failed})
 		t.grow(len(s.Text))
 		t.show(s.Shown)
 		return
@@ -179,10 +179,10 @@ func (t *conversation) resulted(s Step) {
 // tokens estimates the tokens of the conversation: the API's count, plus an estimate for later
 // messages that is rarely too low.
 func (t *conversation) tokens(system int) int64 {
-	if t.counted == 0 {
+	if t.countedTokens == 0 {
 		return int64(t.size+system) / bytesPerToken
 	}
-	return t.counted + int64(t.since)/bytesPerToken
+	return t.countedTokens + int64(t.bytesSince)/bytesPerToken
 }
 
 const bytesPerToken = 3
@@ -191,8 +191,8 @@ const bytesPerToken = 3
 // API. The steps keep the whole text.
 const maxAnswerRepeated = 64 << 10
 
-// sendable returns the name of an unknown tool in a form that the APIs accept.
-func sendable(name string) string {
+// sanitizeName returns the name of an unknown tool in a form that the APIs accept.
+func sanitizeName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if nameRune(r) {
 			return r
@@ -210,24 +210,24 @@ func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
 }
 
-// repetition detects a model that repeats itself. It counts how often each call was made since
+// repeatCounter detects a model that repeats itself. It counts how often each call was made since
 // the last new call.
-type repetition struct {
-	ever map[string]bool
-	now  map[string]int
+type repeatCounter struct {
+	seen   map[string]bool
+	counts map[string]int
 }
 
 // count records a call and returns how often it was made.
-func (r *repetition) count(c Call) int {
+func (r *repeatCounter) count(c Call) int {
 	key := c.Name + "\x00" + canonical(c.Args)
-	if !r.ever[key] {
-		if r.ever == nil {
-			r.ever = map[string]bool{}
+	if !r.seen[key] {
+		if r.seen == nil {
+			r.seen = map[string]bool{}
 		}
-		r.ever[key], r.now = true, map[string]int{}
+		r.seen[key], r.counts = true, map[string]int{}
 	}
-	r.now[key]++
-	return r.now[key]
+	r.counts[key]++
+	return r.counts[key]
 }
 
 // canonical returns equivalent arguments in one form: white space and the order of names do not

@@ -43,32 +43,32 @@ const maxFound = 20
 func (e Effects) Tools() ([]Tool, error) {
 	var g toolList
 	if e.Send != nil {
-		g.add(typed("send", "Sends another agent a message to which you expect no answer.", e.send))
+		g.add(typedTool("send", "Sends a message to another agent, without waiting for an answer.", e.send))
 	}
 	if e.Ask != nil {
-		g.add(typed("ask", "Asks another agent. Then end your turn without submit_result. It goes on when the answer arrives or is overdue.", e.ask))
+		g.add(typedTool("ask", "Asks another agent a question. Then end your turn without submit_result. The turn resumes when the answer arrives or times out.", e.ask))
 	}
 	if e.AskOperator != nil {
-		g.add(typed("ask_operator", "Asks your operator, by mail. Then end your turn without submit_result. It goes on, as the same turn, when they answer or the answer is late. Ask before you do what cannot be undone, or what only they can decide; put all of it into one question.", e.askOperator))
+		g.add(typedTool("ask_operator", "Asks your operator a question by mail. Then end your turn without submit_result. The same turn resumes when they answer or the question times out. Ask before you do anything irreversible, and about decisions that only they can make. Put everything into one question.", e.askOperator))
 	}
-	const submit = "Sets the result of this turn, once: a text, named fields. Files that you have written into the reply's folder go with it. Without it, your last words are the result."
+	const submit = "Sets the result of this turn, once: a text and named fields. Files in the reply's folder are attached. Without submit_result, your last message is the result."
 	switch {
 	case e.Submit != nil && e.SubmitsFiles:
-		g.add(typed("submit_result", submit, e.submitWithFiles))
+		g.add(typedTool("submit_result", submit, e.submitWithFiles))
 	case e.Submit != nil:
-		g.add(typed("submit_result", submit, e.submit))
+		g.add(typedTool("submit_result", submit, e.submit))
 	}
 	if e.Sleep != nil {
-		g.add(typed("sleep", "Asks to be left alone for a while after this turn. With a reason you wake then, in a turn that is told the reason. A message or a nudge ends that.", e.sleep))
+		g.add(typedTool("sleep", "Sleeps for a while after this turn. With a reason, a new turn wakes you at the end and gives you the reason. A message or a nudge ends the sleep early.", e.sleep))
 	}
 	if e.Remind != nil {
-		g.add(typed("remind", "Wakes you at a time, in a turn that is told a text. A reminder stays, whatever comes meanwhile.", e.remind))
+		g.add(typedTool("remind", "Wakes you at a given time in a new turn that gives you the text. Messages do not cancel a reminder.", e.remind))
 	}
 	if e.Remember != nil {
-		g.add(typed("remember", "Replaces your working memory, which is part of each of your prompts. Keep it short.", e.remember))
+		g.add(typedTool("remember", "Replaces your working memory, which is part of each of your prompts. Keep it short.", e.remember))
 	}
 	if e.Search != nil {
-		g.add(typed("search_history", "Searches everything that was ever said to you and that you answered.", e.search))
+		g.add(typedTool("search_history", "Searches all earlier messages to you and your answers.", e.search))
 	}
 	return g.tools, g.err
 }
@@ -77,11 +77,11 @@ type sendArgs struct {
 	To   string `json:"to" jsonschema:"the agent's handle, such as dorlange3120"`
 	Text string `json:"text" jsonschema:"what to say"`
 
-	Files []string `json:"files,omitempty" jsonschema:"files that go along: paths, as your other tools name them"`
+	Files []string `json:"files,omitempty" jsonschema:"files to attach: paths, as for your other tools"`
 }
 
 func (e Effects) send(ctx context.Context, a sendArgs) (string, error) {
-	if err := said(a.Text); err != nil {
+	if err := checkText(a.Text); err != nil {
 		return "", err
 	}
 	if err := e.Send(ctx, a.To, a.Text, a.Files); err != nil {
@@ -93,21 +93,21 @@ func (e Effects) send(ctx context.Context, a sendArgs) (string, error) {
 type askArgs struct {
 	To      string       `json:"to" jsonschema:"the agent's handle, such as dorlange3120"`
 	Text    string       `json:"text" jsonschema:"the question"`
-	Fields  []askedField `json:"fields,omitempty" jsonschema:"results that the answer is to have"`
-	Minutes int          `json:"minutes,omitempty" jsonschema:"how long to wait for the answer, 10 if left out"`
+	Fields  []askedField `json:"fields,omitempty" jsonschema:"named results to request"`
+	Minutes int          `json:"minutes,omitempty" jsonschema:"how long to wait for the answer (default 10)"`
 
-	Files []string `json:"files,omitempty" jsonschema:"files that go along: paths, as your other tools name them"`
+	Files []string `json:"files,omitempty" jsonschema:"files to attach: paths, as for your other tools"`
 }
 
 type askedField struct {
 	Name        string `json:"name" jsonschema:"letters, digits, _ and -"`
-	Type        string `json:"type,omitempty" jsonschema:"string, number, integer, boolean, array or object; any value if left out"`
-	Description string `json:"description,omitempty" jsonschema:"what you mean by it, on one line"`
-	Required    bool   `json:"required,omitempty" jsonschema:"the answer is only partial without it"`
+	Type        string `json:"type,omitempty" jsonschema:"string, number, integer, boolean, array or object (default: any)"`
+	Description string `json:"description,omitempty" jsonschema:"its meaning, on one line"`
+	Required    bool   `json:"required,omitempty" jsonschema:"without it, the answer counts as partial"`
 }
 
 func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
-	if err := said(a.Text); err != nil {
+	if err := checkText(a.Text); err != nil {
 		return "", err
 	}
 	wait, err := minutes(a.Minutes, state.DefaultPatience, state.MaxPatience)
@@ -122,13 +122,13 @@ func (e Effects) ask(ctx context.Context, a askArgs) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("asked, as %s. End your turn now. It goes on with the answer.", id), nil
+	return fmt.Sprintf("asked: id %s. End your turn now. It resumes with the answer.", id), nil
 }
 
 type askOperatorArgs struct {
-	Question string   `json:"question" jsonschema:"the question, with all that the operator needs to answer it"`
-	Options  []string `json:"options,omitempty" jsonschema:"answers to offer, at most 9, each a few words; another answer is possible all the same"`
-	Minutes  int      `json:"minutes,omitempty" jsonschema:"how long to wait for the answer, 1440 (a day) if left out"`
+	Question string   `json:"question" jsonschema:"the question, with everything the operator needs to answer it"`
+	Options  []string `json:"options,omitempty" jsonschema:"suggested answers: at most 9, a few words each; the operator may answer differently"`
+	Minutes  int      `json:"minutes,omitempty" jsonschema:"how long to wait for the answer (default 1440, a day)"`
 }
 
 func (e Effects) askOperator(ctx context.Context, a askOperatorArgs) (string, error) {
@@ -140,14 +140,14 @@ func (e Effects) askOperator(ctx context.Context, a askOperatorArgs) (string, er
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("asked, as %s. End your turn now. It goes on with the answer.", id), nil
+	return fmt.Sprintf("asked: id %s. End your turn now. It resumes with the answer.", id), nil
 }
 
 type submitArgs struct {
 	Text    string                     `json:"text,omitempty" jsonschema:"the answer"`
-	Fields  map[string]json.RawMessage `json:"fields,omitempty" jsonschema:"results by the names that the message asks for"`
-	After   After                      `json:"after_execution,omitempty" jsonschema:"continue, if left out; terminate: your turn ends at once; suspend: text is only what you say so far, and your turn waits until something reports by the id that is returned"`
-	Minutes int                        `json:"minutes,omitempty" jsonschema:"with suspend: how long to wait, 60 if left out"`
+	Fields  map[string]json.RawMessage `json:"fields,omitempty" jsonschema:"the named results that the message requests"`
+	After   After                      `json:"after_execution,omitempty" jsonschema:"continue (default); terminate: end your turn at once; suspend: text is a preliminary answer, and your turn waits for a report with the returned id"`
+	Minutes int                        `json:"minutes,omitempty" jsonschema:"with suspend: how long to wait (default 60)"`
 }
 
 func (e Effects) submit(ctx context.Context, a submitArgs) (string, error) {
@@ -157,17 +157,17 @@ func (e Effects) submit(ctx context.Context, a submitArgs) (string, error) {
 // submitFilesArgs are the arguments of submit_result if it takes files.
 type submitFilesArgs struct {
 	submitArgs
-	Files []string `json:"files,omitempty" jsonschema:"files that go with the result: paths, as your other tools name them"`
+	Files []string `json:"files,omitempty" jsonschema:"files to attach: paths, as for your other tools"`
 }
 
 func (e Effects) submitWithFiles(ctx context.Context, a submitFilesArgs) (string, error) {
 	switch {
 	case a.After != "" && a.After != Continue && a.After != Suspend && a.After != Terminate:
-		return "", fmt.Errorf("after_execution is %q, but must be continue, suspend or terminate", string(a.After))
+		return "", fmt.Errorf("invalid after_execution %q: use continue, suspend or terminate", string(a.After))
 	case a.After == Suspend:
 		return e.suspend(ctx, a)
 	case a.Minutes != 0:
-		return "", errors.New("minutes is for after_execution suspend only")
+		return "", errors.New("minutes requires after_execution suspend")
 	}
 	if a.Text == "" && len(a.Fields) == 0 && len(a.Files) == 0 {
 		return "", errors.New("nothing to submit: pass a text or fields")
@@ -184,7 +184,7 @@ func (e Effects) submitWithFiles(ctx context.Context, a submitFilesArgs) (string
 // suspend is submit with after_execution suspend.
 func (e Effects) suspend(ctx context.Context, a submitFilesArgs) (string, error) {
 	if len(a.Fields) > 0 || len(a.Files) > 0 {
-		return "", errors.New("fields and files are of the final result: submit them when the report is in")
+		return "", errors.New("fields and files belong to the final result: submit them after the report")
 	}
 	if e.Suspend == nil {
 		return "", errors.New("this turn cannot be suspended")
@@ -197,12 +197,12 @@ func (e Effects) suspend(ctx context.Context, a submitFilesArgs) (string, error)
 	if err != nil {
 		return "", err
 	}
-	return "", Ending{After: Suspend, Text: suspended(id, wait)}
+	return "", Ending{After: Suspend, Text: suspendNote(id, wait)}
 }
 
 type sleepArgs struct {
 	Minutes int    `json:"minutes" jsonschema:"how long"`
-	Reason  string `json:"reason,omitempty" jsonschema:"what you wake for; without it you only rest"`
+	Reason  string `json:"reason,omitempty" jsonschema:"the reason to wake up; without it you only rest"`
 }
 
 func (e Effects) sleep(ctx context.Context, a sleepArgs) (string, error) {
@@ -213,17 +213,17 @@ func (e Effects) sleep(ctx context.Context, a sleepArgs) (string, error) {
 	if err := e.Sleep(ctx, d, a.Reason); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("noted: %v from now", d), nil
+	return fmt.Sprintf("sleep requested: %v from now", d), nil
 }
 
 type remindArgs struct {
 	At      string `json:"at,omitempty" jsonschema:"when: 08:00 or 2026-03-02 08:00 in local time, or RFC 3339"`
 	Minutes int    `json:"minutes,omitempty" jsonschema:"or in how many minutes"`
-	Text    string `json:"text" jsonschema:"what you are to be told then"`
+	Text    string `json:"text" jsonschema:"the text of the reminder"`
 }
 
 func (e Effects) remind(ctx context.Context, a remindArgs) (string, error) {
-	if err := said(a.Text); err != nil {
+	if err := checkText(a.Text); err != nil {
 		return "", err
 	}
 	when := a.At
@@ -241,11 +241,11 @@ func (e Effects) remind(ctx context.Context, a remindArgs) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "you wake at " + at.Format(time.RFC3339), nil
+	return "reminder set for " + at.Format(time.RFC3339), nil
 }
 
 type rememberArgs struct {
-	Text string `json:"text" jsonschema:"the whole of your memory from now on"`
+	Text string `json:"text" jsonschema:"your whole new memory"`
 }
 
 func (e Effects) remember(ctx context.Context, a rememberArgs) (string, error) {
@@ -256,8 +256,8 @@ func (e Effects) remember(ctx context.Context, a rememberArgs) (string, error) {
 }
 
 type searchArgs struct {
-	Query string `json:"query" jsonschema:"words to look for"`
-	Most  int    `json:"most,omitempty" jsonschema:"how many exchanges, 5 if left out, 20 at most"`
+	Query string `json:"query" jsonschema:"words to search for"`
+	Most  int    `json:"most,omitempty" jsonschema:"how many exchanges (default 5, at most 20)"`
 }
 
 func (e Effects) search(ctx context.Context, a searchArgs) (string, error) {
@@ -269,13 +269,13 @@ func (e Effects) search(ctx context.Context, a searchArgs) (string, error) {
 	}
 	found, err := e.Search(ctx, a.Query, min(a.Most, maxFound))
 	if err == nil && found == "" {
-		return "nothing was found", nil
+		return "no matches", nil
 	}
-	return truncated(found, maxResult), err
+	return truncate(found, maxResult), err
 }
 
-// said returns an error if a text for a reader is blank.
-func said(text string) error {
+// checkText returns an error if a text for a reader is blank.
+func checkText(text string) error {
 	if strings.TrimSpace(text) == "" {
 		return errors.New("the text is empty")
 	}
@@ -290,7 +290,7 @@ func minutes(minutes int, def, most time.Duration) (time.Duration, error) {
 	}
 	// Compare before the multiplication, which could overflow.
 	if minutes <= 0 || minutes > int(most/time.Minute) {
-		return 0, fmt.Errorf("minutes is %d, but must be 1 to %d", minutes, int(most/time.Minute))
+		return 0, fmt.Errorf("invalid minutes %d: must be 1 to %d", minutes, int(most/time.Minute))
 	}
 	return time.Duration(minutes) * time.Minute, nil
 }

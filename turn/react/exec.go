@@ -26,18 +26,18 @@ type Shell struct {
 }
 
 type execArgs struct {
-	Argv []string `json:"argv" jsonschema:"the program and its arguments; no shell reads them"`
-	Dir  string   `json:"dir,omitempty" jsonschema:"folder to start in; the working folder if left out"`
+	Argv []string `json:"argv" jsonschema:"the program and its arguments, run without a shell"`
+	Dir  string   `json:"dir,omitempty" jsonschema:"start folder (default: the working folder)"`
 }
 
 // Tool returns the callable tool.
 func (s Shell) Tool() (Tool, error) {
-	network := "It has no network but a loopback of its own."
+	network := "It has no network, only a private loopback interface."
 	if s.Box.Network {
 		network = "It may use the network."
 	}
-	return typed(Exec, fmt.Sprintf("Runs a program in a box and returns what it prints. In the box exist /usr, the working folder, %s, %s (to read) and a /tmp that is empty at first. %s "+
-		"It has no input and may take %v. When it ends, the box ends, with all that it left running and with /tmp. "+
+	return typedTool(Exec, fmt.Sprintf("Runs a program in a sandbox and returns its output. The sandbox contains /usr, the working folder, %s, %s (read-only) and an empty /tmp. %s "+
+		"The program has no input and may take %v. When it ends, the sandbox ends, with /tmp and all remaining processes. "+
 		"For shell syntax, run the shell: [\"sh\", \"-c\", …].", s.Folders.Output, s.Folders.Context, network, s.Timeout), s.call)
 }
 
@@ -88,7 +88,7 @@ func runProgram(ctx context.Context, timeout time.Duration, run func(ctx context
 	text := out.String()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return "", withOutput(fmt.Sprintf("it timed out after %v and was killed; it may have done part of its work", timeout), text, errs.String())
+		return "", withOutput(fmt.Sprintf("timeout after %v: the program was killed and may have done part of its work", timeout), text, errs.String())
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case errors.Is(err, exec.ErrWaitDelay): // it succeeded, and left a process running

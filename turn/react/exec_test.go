@@ -51,7 +51,7 @@ func TestExecIsConfined(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(r.Workdir, "here")); err != nil || string(got) != "made\n" {
 		t.Errorf("what it wrote: %q, %v", got, err)
 	}
-	// The parent folder belongs to the sandbox and is in memory.
+	// The folder above is the sandbox's own, in memory.
 	if got, err := exec("sh", "-c", "echo gone > ../secret"); err != nil {
 		t.Errorf("a file above the working folder: %q, %v", got, err)
 	}
@@ -64,7 +64,7 @@ func TestExecIsConfined(t *testing.T) {
 		{"No such file", []string{"cat", "../secret"}},
 		{"No such file", []string{"rm", secret}},
 		{"cannot create", []string{"sh", "-c", "echo changed > " + message}},
-		{"not found in $PATH; in the box", []string{"nosuchprogram"}},
+		{"not found in $PATH; the sandbox contains", []string{"nosuchprogram"}},
 		{"argv is empty", nil},
 		{"exit status 7", []string{"sh", "-c", "exit 7"}},
 	} {
@@ -81,7 +81,7 @@ func TestExecIsConfined(t *testing.T) {
 }
 
 // A program starts in a folder below the working folder, even if links lead elsewhere.
-func TestExecStartsInTheWorkdir(t *testing.T) {
+func TestExecStartsInWorkdir(t *testing.T) {
 	r, _ := folders(t)
 	tool, err := react.Shell{Folders: r, Timeout: time.Minute}.Tool()
 	if err != nil {

@@ -27,7 +27,7 @@ type Fault struct {
 }
 
 func (f *Fault) Error() string {
-	text := cmp.Or(f.Text, f.Type, http.StatusText(f.Status), "an error without a reason")
+	text := cmp.Or(f.Text, f.Type, http.StatusText(f.Status), "unknown error")
 	if f.Status == 0 {
 		return text
 	}
@@ -38,23 +38,23 @@ func (f *Fault) Error() string {
 type faultClass int
 
 const (
-	fatal     faultClass = iota // the same request will fail again
-	transient                   // may pass: overload, a rate limit, a network error
-	refused                     // a problem with the credential or its account's credit
-	tooLong                     // the conversation does not fit the model's window
+	fatal        faultClass = iota // the same request will fail again
+	transient                      // may pass: overload, a rate limit, a network error
+	refused                        // a problem with the credential or its account's credit
+	tooLongError                   // the conversation does not fit the model's window
 )
 
 // Phrases in the errors of the APIs, in lower case. They are not regular expressions, because
 // every start of the program would compile those, even for an empty poll.
 var (
-	brokeWords = []string{"insufficient_quota", "insufficient credits", "credit balance is too low", "billing"}
-	longWords  = []string{"prompt is too long", "too many tokens", "input is too long", "maximum context", "exceeds the available context", "exceed context", "context_length_exceeded", "context length", "context limit", "context window", "context size", "maximum number of tokens"}
-	loginWords = []string{"authentication_error", "permission_error", "invalid_api_key"}
-	badRequest = []string{"invalid_request", "not_found"}
-	flagWords  = []string{"flagged", "moderation"}
+	creditWords  = []string{"insufficient_quota", "insufficient credits", "credit balance is too low", "billing"}
+	tooLongWords = []string{"prompt is too long", "too many tokens", "input is too long", "maximum context", "exceeds the available context", "exceed context", "context_length_exceeded", "context length", "context limit", "context window", "context size", "maximum number of tokens"}
+	loginWords   = []string{"authentication_error", "permission_error", "invalid_api_key"}
+	badRequest   = []string{"invalid_request", "not_found"}
+	flagWords    = []string{"flagged", "moderation"}
 )
 
-func holds(text string, words []string) bool {
+func containsAny(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
@@ -67,25 +67,25 @@ func classify(err error) faultClass {
 	}
 	words := strings.ToLower(f.Type + " " + f.Text)
 	switch {
-	case f.Status == http.StatusForbidden && holds(words, flagWords): // OpenRouter, about the content of the question
+	case f.Status == http.StatusForbidden && containsAny(words, flagWords): // OpenRouter, about the content of the question
 		return fatal
 	case f.Status == http.StatusUnauthorized || f.Status == http.StatusForbidden || f.Status == http.StatusPaymentRequired:
 		return refused
-	case (holds(words, brokeWords) && !f.endsByItself(words)) || f.Status == 0 && holds(words, loginWords):
+	case (containsAny(words, creditWords) && !f.isTemporary(words)) || f.Status == 0 && containsAny(words, loginWords):
 		return refused
 	case f.Status == http.StatusTooManyRequests || f.Status == http.StatusRequestTimeout || f.Status == http.StatusConflict || f.Status >= http.StatusInternalServerError:
 		return transient
-	case f.Status == http.StatusRequestEntityTooLarge || holds(words, longWords):
-		return tooLong
-	case f.Status == 0 && !holds(words, badRequest):
+	case f.Status == http.StatusRequestEntityTooLarge || containsAny(words, tooLongWords):
+		return tooLongError
+	case f.Status == 0 && !containsAny(words, badRequest):
 		return transient
 	}
 	return fatal
 }
 
-// endsByItself reports whether a quota fault is temporary. Google's temporary quota faults
+// isTemporary reports whether a quota fault is temporary. Google's temporary quota faults
 // mention plan and billing, too.
-func (f *Fault) endsByItself(words string) bool {
+func (f *Fault) isTemporary(words string) bool {
 	return f.Status == http.StatusTooManyRequests && !strings.Contains(words, "insufficient_quota") &&
 		(f.RetryAfter > 0 || strings.Contains(words, "resource_exhausted"))
 }
@@ -96,8 +96,8 @@ func isVague(err error) bool {
 	return ok && classify(err) == fatal && (f.Status == http.StatusBadRequest || f.Status == http.StatusUnprocessableEntity)
 }
 
-// limited marks the event of a temporary fault.
-func limited(e turn.Event, err error, now time.Time) turn.Event {
+// markLimited marks the event of a temporary fault.
+func markLimited(e turn.Event, err error, now time.Time) turn.Event {
 	if _, ours := errors.AsType[*internalError](err); ours || classify(err) != transient {
 		return e
 	}
@@ -110,56 +110,56 @@ func limited(e turn.Event, err error, now time.Time) turn.Event {
 	return e
 }
 
-// refusesShown reports whether a question may succeed without its files: the same question will
+// refusesFiles reports whether a question may succeed without its files: the same question will
 // fail again, and the fault is not about money or a key.
-func refusesShown(err error) bool {
+func refusesFiles(err error) bool {
 	f, ok := errors.AsType[*Fault](err)
 	class := classify(err)
-	return ok && f.Status != http.StatusForbidden && (class == fatal || class == tooLong)
+	return ok && f.Status != http.StatusForbidden && (class == fatal || class == tooLongError)
 }
 
 // errBrokenOff means that the stream ended before the answer did.
-var errBrokenOff = errors.New("the connection broke off in the middle of the answer")
+var errBrokenOff = errors.New("connection lost in the middle of the answer")
 
 // faultFrom reads an API's error in any of the known forms, or a proxy's text in its place. The
 // fault has a Status if the error has an HTTP status as its code.
 func faultFrom(body []byte) *Fault {
 	r := &chunkReader{}
-	top, ok := first(body)
+	top, ok := firstObject(body)
 	if !ok {
 		return &Fault{Text: string(body)}
 	}
 	if errs := r.list("errors", top["errors"]); len(errs) > 0 {
 		top = errs[0]
 	}
-	said := top
+	object := top
 	var inner members
 	switch err := top["error"]; {
 	case json.Unmarshal(err, &inner) == nil && inner != nil:
-		said = inner
+		object = inner
 	case !isNull(err) && isNull(top["message"]):
-		said = members{"message": err}
+		object = members{"message": err}
 		if reason := top["error_description"]; !isNull(reason) {
-			said["message"] = reason
+			object["message"] = reason
 		}
 	}
-	f := &Fault{Type: r.text("type", said["type"]), Param: r.text("param", said["param"])}
+	f := &Fault{Type: r.text("type", object["type"]), Param: r.text("param", object["param"])}
 	for _, name := range []string{"message", "detail", "msg", "title"} {
 		if f.Text == "" {
-			f.Text = plain.Line(r.text(name, said[name]))
+			f.Text = plain.Line(r.text(name, object[name]))
 		}
 	}
 	if f.Text == "" {
 		return &Fault{Text: string(body)}
 	}
-	f.coded(r.text("code", said["code"]))
-	f.coded(r.text("status", said["status"]))
-	f.RetryAfter = retryIn(said, top)
+	f.addCode(r.text("code", object["code"]))
+	f.addCode(r.text("status", object["status"]))
+	f.RetryAfter = memberWait(object, top)
 	return f
 }
 
-// retryIn returns the wait that an error's members ask for, or 0.
-func retryIn(objects ...members) time.Duration {
+// memberWait returns the wait that an error's members ask for, or 0.
+func memberWait(objects ...members) time.Duration {
 	r := &chunkReader{}
 	now := time.Now()
 	for _, o := range objects {
@@ -176,7 +176,7 @@ func retryIn(objects ...members) time.Duration {
 				return wait
 			}
 		}
-		if at := turn.SaidTime(r.text("message", o["message"]), now); !at.IsZero() {
+		if at := turn.LimitEnd(r.text("message", o["message"]), now); !at.IsZero() {
 			return at.Sub(now)
 		}
 	}
@@ -192,8 +192,8 @@ const (
 // maxStatus is the highest HTTP status.
 const maxStatus = 599
 
-// coded adds the code of an error: a name from the API, or an HTTP status.
-func (f *Fault) coded(code string) {
+// addCode adds the code of an error: a name from the API, or an HTTP status.
+func (f *Fault) addCode(code string) {
 	status, err := strconv.Atoi(strings.TrimSuffix(code, ".0"))
 	switch {
 	case err == nil && status >= http.StatusBadRequest && status <= maxStatus:

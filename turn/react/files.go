@@ -34,9 +34,9 @@ const (
 // Files returns the tools read_file, write_file and list.
 func (r Folders) Files() ([]Tool, error) {
 	var g toolList
-	g.add(typed("read_file", fmt.Sprintf("Reads a text file, or shows a picture (PNG, JPEG, GIF, WebP) or a PDF to a model that can see it. Relative paths begin in the working folder; absolute ones may also lie below %s (what came with the message) and %s (what goes with the reply). A long file comes in parts: go on with offset.", r.Context, r.Output), r.read))
-	g.add(typed("write_file", fmt.Sprintf("Writes a text file whole, making the folders to it; what was there is replaced, or added to with append. Files below %s go with the reply.", r.Output), r.write))
-	g.add(typed("list", "Lists a folder: a name a line, folders with a slash, files with their size in bytes.", r.list))
+	g.add(typedTool("read_file", fmt.Sprintf("Reads a text file, or shows a picture (PNG, JPEG, GIF, WebP) or a PDF to a model that can see it. Relative paths start in the working folder. Absolute paths may also be below %s (the message and its files) and %s (the files of the reply). A long file is returned in parts: continue with offset.", r.Context, r.Output), r.read))
+	g.add(typedTool("write_file", fmt.Sprintf("Writes a whole text file and creates missing folders. It replaces an existing file, or extends it with append. Files below %s are attached to the reply.", r.Output), r.write))
+	g.add(typedTool("list", "Lists a folder: one name per line, folders with a slash, files with their size in bytes.", r.list))
 	return g.tools, g.err
 }
 
@@ -67,7 +67,7 @@ func (r Folders) Open(path string) (*os.File, error) {
 
 type readArgs struct {
 	Path   string `json:"path" jsonschema:"the file"`
-	Offset int64  `json:"offset,omitempty" jsonschema:"byte to begin at, 0 if left out"`
+	Offset int64  `json:"offset,omitempty" jsonschema:"byte to start at (default 0)"`
 }
 
 func (r Folders) read(_ context.Context, a readArgs) (string, error) {
@@ -81,7 +81,7 @@ func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 		return "", pathError(a.Path, err)
 	}
 	if a.Offset < 0 || a.Offset > info.Size() {
-		return "", fmt.Errorf("%s has %d bytes: offset %d is beyond its end", a.Path, info.Size(), a.Offset)
+		return "", fmt.Errorf("%s has %d bytes: offset %d is beyond the end", a.Path, info.Size(), a.Offset)
 	}
 	data, err := io.ReadAll(io.NewSectionReader(f, a.Offset, maxRead))
 	if err != nil {
@@ -92,25 +92,25 @@ func (r Folders) read(_ context.Context, a readArgs) (string, error) {
 		data = plain.TrimPartial(data)
 		end = a.Offset + int64(len(data))
 	}
-	if a.Offset == 0 && pictureOf(http.DetectContentType(data)) != "" {
+	if a.Offset == 0 && imageKind(http.DetectContentType(data)) != "" {
 		return r.show(a.Path)
 	}
 	if !utf8.Valid(data) {
 		return "", fmt.Errorf("%s is not UTF-8 text (%d bytes)", a.Path, info.Size())
 	}
 	if end < info.Size() {
-		return fmt.Sprintf("%s\n[%d of %d bytes: go on with offset %d]", data, end, info.Size(), end), nil
+		return fmt.Sprintf("%s\n[%d of %d bytes: continue with offset %d]", data, end, info.Size(), end), nil
 	}
 	return string(data), nil
 }
 
-// show returns a picture or a PDF, as a Showing.
+// show returns a picture or a PDF, as a FilesResult.
 func (r Folders) show(path string) (string, error) {
-	s, err := r.look(path, false)
+	s, err := r.load(path, false)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	return "", Showing{Files: []Shown{s}}
+	return "", FilesResult{Files: []ShownFile{s}}
 }
 
 type writeArgs struct {
@@ -144,12 +144,12 @@ func (r Folders) write(_ context.Context, a writeArgs) (string, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return "", pathError(a.Path, err)
 	}
-	return fmt.Sprintf("%d bytes written", len(a.Text)), nil
+	return fmt.Sprintf("wrote %d bytes", len(a.Text)), nil
 }
 
 type listArgs struct {
-	Path  string `json:"path,omitempty" jsonschema:"the folder; the working folder if left out"`
-	Depth int    `json:"depth,omitempty" jsonschema:"levels to go down, 1 if left out, 8 at most"`
+	Path  string `json:"path,omitempty" jsonschema:"the folder (default: the working folder)"`
+	Depth int    `json:"depth,omitempty" jsonschema:"levels to descend (default 1, at most 8)"`
 }
 
 func (r Folders) list(_ context.Context, a listArgs) (string, error) {
@@ -175,7 +175,7 @@ func (r Folders) list(_ context.Context, a listArgs) (string, error) {
 			fmt.Fprintf(&b, "%q (cannot be read)\n", below)
 			return nil
 		case entries == maxListed:
-			fmt.Fprintf(&b, "[more than %d entries: list a folder further down]\n", maxListed)
+			fmt.Fprintf(&b, "[more than %d entries: list a subfolder]\n", maxListed)
 			return fs.SkipAll
 		}
 		entries++
@@ -232,7 +232,7 @@ func (r Folders) open(path string, write bool) (*os.Root, string, error) {
 		root, err := os.OpenRoot(dir)
 		return root, name, err
 	}
-	return nil, "", fmt.Errorf("%s is outside of the folders that you may %s: %s", path, map[bool]string{false: "read", true: "write"}[write], strings.Join(rooms, ", "))
+	return nil, "", fmt.Errorf("%s is outside the folders that you may %s: %s", path, map[bool]string{false: "read", true: "write"}[write], strings.Join(rooms, ", "))
 }
 
 // pathError replaces the system's path in an error by the model's.

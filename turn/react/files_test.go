@@ -63,14 +63,14 @@ func TestFiles(t *testing.T) {
 	r, _ := folders(t)
 	tools := files(t, r)
 	for _, step := range []struct{ tool, args, want string }{
-		{"write_file", `{"path":"notes/a.txt","text":"one\n"}`, "4 bytes written"},
-		{"write_file", `{"path":"notes/a.txt","text":"two\n","append":true}`, "4 bytes written"},
+		{"write_file", `{"path":"notes/a.txt","text":"one\n"}`, "wrote 4 bytes"},
+		{"write_file", `{"path":"notes/a.txt","text":"two\n","append":true}`, "wrote 4 bytes"},
 		{"read_file", `{"path":"notes/a.txt"}`, "one\ntwo\n"},
 		{"read_file", `{"path":"notes/a.txt","offset":4}`, "two\n"},
-		{"write_file", `{"path":"notes/a.txt","text":""}`, "0 bytes written"},
+		{"write_file", `{"path":"notes/a.txt","text":""}`, "wrote 0 bytes"},
 		{"read_file", `{"path":"./notes/../notes/a.txt"}`, ""},
 		{"read_file", `{"path":` + quote(filepath.Join(r.Context, "message.txt")) + `}`, "how are you?"},
-		{"write_file", `{"path":` + quote(filepath.Join(r.Output, "plot.svg")) + `,"text":"<svg/>"}`, "6 bytes written"},
+		{"write_file", `{"path":` + quote(filepath.Join(r.Output, "plot.svg")) + `,"text":"<svg/>"}`, "wrote 6 bytes"},
 		{"list", `{}`, "notes/\n"},
 		{"list", `{"path":".","depth":2}`, "notes/\nnotes/a.txt 0\n"},
 		{"list", `{"path":"notes"}`, "a.txt 0\n"},
@@ -83,7 +83,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// No path of a model reaches a file outside its folders.
+// Whatever path a model uses, nothing outside of its folders is read or written.
 func TestPathsStayInFolders(t *testing.T) {
 	r, secret := folders(t)
 	tools := files(t, r)
@@ -105,7 +105,7 @@ func TestPathsStayInFolders(t *testing.T) {
 		}
 	}
 	if _, err := call(t, tools, "write_file", `{"path":`+quote(filepath.Join(r.Context, "message.txt"))+`,"text":"x"}`); err == nil {
-		t.Error("the context box was written to")
+		t.Error("the context folder was written to")
 	}
 	for _, path := range []string{"up", "..", "/"} {
 		if got, err := call(t, tools, "list", `{"path":`+quote(path)+`}`); err == nil {
@@ -117,7 +117,7 @@ func TestPathsStayInFolders(t *testing.T) {
 	}
 }
 
-func TestUnusualFiles(t *testing.T) {
+func TestIrregularFiles(t *testing.T) {
 	r, _ := folders(t)
 	tools := files(t, r)
 	if err := syscall.Mkfifo(filepath.Join(r.Workdir, "fifo"), 0o600); err != nil {
@@ -137,7 +137,7 @@ func TestUnusualFiles(t *testing.T) {
 		}
 	}
 	first, err := call(t, tools, "read_file", `{"path":"long"}`)
-	if err != nil || !strings.Contains(first, "go on with offset 49151]") {
+	if err != nil || !strings.Contains(first, "continue with offset 49151]") {
 		t.Fatalf("a long file ends with %q, %v", first[max(0, len(first)-60):], err)
 	}
 	rest, err := call(t, tools, "read_file", `{"path":"long","offset":49151}`)

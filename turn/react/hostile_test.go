@@ -22,8 +22,8 @@ func hostileAPI(t *testing.T, say func(w http.ResponseWriter)) string {
 	return s.URL
 }
 
-// forever writes text until the client hangs up or has read a gigabyte.
-func forever(w http.ResponseWriter, begin, text string) {
+// writeForever writes text until the client hangs up or has read a gigabyte.
+func writeForever(w http.ResponseWriter, begin, text string) {
 	fmt.Fprint(w, begin)
 	block := strings.Repeat(text, 1+(64<<10)/len(text))
 	for range (1 << 30) / len(block) {
@@ -33,9 +33,9 @@ func forever(w http.ResponseWriter, begin, text string) {
 	}
 }
 
-// alternate returns the calls to try: all in a run that requires real programs, otherwise every
-// second one, starting with a different one each time.
-func alternate(calls []string, which int) (some []string) {
+// everySecond returns the calls that are tried: all where all that is real is required, else
+// every second one, from another one each time.
+func everySecond(calls []string, which int) (some []string) {
 	for i, call := range calls {
 		if (i+which)%2 == 0 || os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
 			some = append(some, call)
@@ -44,18 +44,19 @@ func alternate(calls []string, which int) (some []string) {
 	return some
 }
 
-// TestHostileAPI checks that an endless answer of any content ends as an error.
-func TestHostileAPI(t *testing.T) {
+// TestEndlessAnswer checks that an answer without end ends as an error, whatever it is
+// made of.
+func TestEndlessAnswer(t *testing.T) {
 	t.Parallel()
 	stream := func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/event-stream") }
 	endless := map[string]func(w http.ResponseWriter){
-		"a line":            func(w http.ResponseWriter) { stream(w); forever(w, "data: ", "x") },
-		"comments":          func(w http.ResponseWriter) { stream(w); forever(w, "", ": x\n\n") },
-		"a JSON answer":     func(w http.ResponseWriter) { forever(w, `{"a":"`, "x") },
-		"an error":          func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest); forever(w, "", "x") },
-		"nested JSON":       func(w http.ResponseWriter) { stream(w); forever(w, "data: ", `{"a":`) },
-		"a list of models":  func(w http.ResponseWriter) { forever(w, `{"data":[`, `{"id":"x"},`) },
-		"an unknown number": func(w http.ResponseWriter) { forever(w, `{"data":[{"id":`, "9") },
+		"a line":            func(w http.ResponseWriter) { stream(w); writeForever(w, "data: ", "x") },
+		"comments":          func(w http.ResponseWriter) { stream(w); writeForever(w, "", ": x\n\n") },
+		"a JSON answer":     func(w http.ResponseWriter) { writeForever(w, `{"a":"`, "x") },
+		"an error":          func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest); writeForever(w, "", "x") },
+		"nested JSON":       func(w http.ResponseWriter) { stream(w); writeForever(w, "data: ", `{"a":`) },
+		"a list of models":  func(w http.ResponseWriter) { writeForever(w, `{"data":[`, `{"id":"x"},`) },
+		"an unknown number": func(w http.ResponseWriter) { writeForever(w, `{"data":[{"id":`, "9") },
 	}
 	for i, name := range slices.Sorted(maps.Keys(endless)) {
 		say := endless[name]
@@ -72,7 +73,7 @@ func TestHostileAPI(t *testing.T) {
 				"chat models":     func() error { _, err := chat.Models(t.Context()); return err },
 				"messages models": func() error { _, err := messages.Models(t.Context()); return err },
 			}
-			for _, api := range alternate(slices.Sorted(maps.Keys(asks)), i) {
+			for _, api := range everySecond(slices.Sorted(maps.Keys(asks)), i) {
 				err := asks[api]()
 				if err == nil {
 					t.Errorf("%s: no error", api)
@@ -84,8 +85,8 @@ func TestHostileAPI(t *testing.T) {
 	}
 }
 
-// TestEndlessLines checks that a stream of empty lines ends as an error long before the limit on
-// its bytes.
+// TestEndlessLines checks that a stream of lines which say nothing ends as an
+// error long before its bytes are too many.
 func TestEndlessLines(t *testing.T) {
 	t.Parallel()
 	lines := map[string]string{
@@ -114,7 +115,7 @@ func TestEndlessLines(t *testing.T) {
 			})
 			question := Question{Model: "m", Messages: []Message{{Text: "hi"}}}
 			models := map[string]Model{"chat": NewChat(url, "key", time.Minute), "messages": NewMessages(url, "key", time.Minute)}
-			for _, api := range alternate(slices.Sorted(maps.Keys(models)), i) {
+			for _, api := range everySecond(slices.Sorted(maps.Keys(models)), i) {
 				if _, err := models[api].Answer(t.Context(), question, func(string) {}); err == nil || errors.Is(err, errBrokenOff) {
 					t.Errorf("%s read twice as many lines as an answer has: %v", api, err)
 				}
@@ -123,7 +124,8 @@ func TestEndlessLines(t *testing.T) {
 	}
 }
 
-// TestEndlessCalls checks that stream events that each begin a call make at most maxCalls calls.
+// TestEndlessCalls checks that the pieces of a stream which each begin a call
+// make no more than maxCalls of them.
 func TestEndlessCalls(t *testing.T) {
 	var d deltas
 	for n := range 20 * maxCalls {
@@ -147,18 +149,18 @@ func TestRetryAfterBounds(t *testing.T) {
 		"Inf": 1e6 * time.Second, "1e300": 1e6 * time.Second, "9223372036854775808": 1e6 * time.Second,
 		"Sun, 01 Mar 2026 11:00:00 GMT": 0, "Sun, 01 Mar 2026 12:00:07 GMT": 7 * time.Second,
 	} {
-		if got := retryAfter(header, now); got != want {
+		if got := parseRetryAfter(header, now); got != want {
 			t.Errorf("%q: %v, want %v", header, got, want)
 		}
 	}
-	if got := retryAfter("Fri, 31 Dec 9999 23:59:59 GMT", now); got < 0 {
+	if got := parseRetryAfter("Fri, 31 Dec 9999 23:59:59 GMT", now); got < 0 {
 		t.Errorf("a date far away: %v", got)
 	}
 }
 
-// TestRetryPauses checks the pauses of a loop after the first temporary fault, the second, and so
-// on, and that it waits for them.
-func TestRetryPauses(t *testing.T) {
+// TestBackoff checks how long a loop waits after the first fault that may pass, the second,
+// and so on, and that it does wait.
+func TestBackoff(t *testing.T) {
 	l := loopWith(t, nil)
 	seconds := func(chance float64, retryAfter time.Duration) (all []float64) {
 		for n := range 8 {

@@ -17,7 +17,7 @@ import (
 )
 
 // errStalled is the cause of a request that ended because no data arrived.
-var errStalled = errors.New("the API stopped sending")
+var errStalled = errors.New("timeout: the API stopped sending data")
 
 const (
 	maxFault     = 64 << 10 // bytes read of an error's body
@@ -81,9 +81,9 @@ func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	}
 	f := faultFrom(text)
 	f.Status, f.Text = res.StatusCode, w.clean(f.Text)
-	f.RetryAfter = max(f.RetryAfter, waitOf(res.Header, time.Now()))
+	f.RetryAfter = max(f.RetryAfter, headerWait(res.Header, time.Now()))
 	if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
-		f.Text = "the API has moved: set base_url to the beginning of " + w.clean(to)
+		f.Text = "the API has moved: set base_url to the start of " + w.clean(to)
 	}
 	return nil, f
 }
@@ -116,11 +116,11 @@ var pageTitle = lazy.NewRegexp(`(?is)<title[^>]*>(.*?)</title>`)
 
 // notAPI returns the fault of an address that answers with an HTML page.
 func (w *httpClient) notAPI(status int, page []byte) *Fault {
-	text := "the answer is a page of HTML"
+	text := "the server answered with an HTML page"
 	if m := pageTitle.Get().FindSubmatch(page); m != nil {
 		text += fmt.Sprintf(" (%q)", w.clean(string(m[1])))
 	}
-	text += ", not of an API: "
+	text += ": "
 	if status/100 == 2 {
 		text += "check base_url, which often ends with /v1"
 		status = http.StatusNotFound
@@ -142,7 +142,7 @@ func (w *httpClient) streamFault(data []byte) *Fault {
 func (w *httpClient) notStream(text []byte) *Fault {
 	f := w.streamFault(text)
 	if f.Text == w.clean(string(text)) {
-		f = &Fault{Status: http.StatusOK, Text: "it answered with JSON where a stream was asked for: " + f.Text}
+		f = &Fault{Status: http.StatusOK, Text: "expected a stream, got JSON: " + f.Text}
 	}
 	return f
 }
@@ -162,10 +162,10 @@ type limitedBody struct {
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("the answer is longer than %d bytes", maxBody)
+		return 0, fmt.Errorf("answer exceeds %d bytes", maxBody)
 	}
 	if b.lines <= 0 {
-		return 0, fmt.Errorf("the answer is longer than %d lines", maxLines)
+		return 0, fmt.Errorf("answer exceeds %d lines", maxLines)
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
@@ -203,35 +203,35 @@ func (w *httpClient) clean(text string) string {
 	return text
 }
 
-// waitOf returns the wait that the headers of a response ask for, or 0.
-func waitOf(h http.Header, now time.Time) time.Duration {
+// headerWait returns the wait that the headers of a response ask for, or 0.
+func headerWait(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return time.Duration(min(ms, maxRetrySeconds*1000) * float64(time.Millisecond))
 	}
-	if wait := retryAfter(h.Get("Retry-After"), now); wait > 0 {
+	if wait := parseRetryAfter(h.Get("Retry-After"), now); wait > 0 {
 		return wait
 	}
 	var longest time.Duration
 	for name, values := range h {
 		name = strings.ToLower(name)
-		if !strings.Contains(name, "ratelimit") || !strings.Contains(name, "reset") || isLeft(h, name) {
+		if !strings.Contains(name, "ratelimit") || !strings.Contains(name, "reset") || hasRemaining(h, name) {
 			continue
 		}
-		longest = max(longest, resetIn(values[0], now))
+		longest = max(longest, parseReset(values[0], now))
 	}
 	return longest
 }
 
-// isLeft reports whether the limit of a reset header is not used up, so that another limit
+// hasRemaining reports whether the limit of a reset header is not used up, so that another limit
 // caused the fault.
-func isLeft(h http.Header, reset string) bool {
+func hasRemaining(h http.Header, reset string) bool {
 	remaining := h.Get(strings.Replace(reset, "reset", "remaining", 1))
 	return remaining != "" && remaining != "0"
 }
 
-// resetIn reads the time until a limit resets. value is a duration ("6m0s"), seconds, a Unix
+// parseReset reads the time until a limit resets. value is a duration ("6m0s"), seconds, a Unix
 // time in seconds or milliseconds, or a date.
-func resetIn(value string, now time.Time) time.Duration {
+func parseReset(value string, now time.Time) time.Duration {
 	if d, err := time.ParseDuration(value); err == nil {
 		return max(0, d)
 	}
@@ -250,8 +250,8 @@ func resetIn(value string, now time.Time) time.Duration {
 	return time.Duration(min(n, maxRetrySeconds) * float64(time.Second))
 }
 
-// retryAfter reads seconds or a date (RFC 9110 section 10.2.3).
-func retryAfter(header string, now time.Time) time.Duration {
+// parseRetryAfter reads seconds or a date (RFC 9110 section 10.2.3).
+func parseRetryAfter(header string, now time.Time) time.Duration {
 	if s, err := strconv.ParseFloat(header, 64); err == nil && s > 0 {
 		return time.Duration(min(s, 1e6) * float64(time.Second))
 	}

@@ -34,8 +34,8 @@ func (l *Loop) lesson(model string) Lesson {
 // shape returns the shape of the requests to a model.
 func (l *Loop) shape(model string) Shape { return l.Shape.withLesson(l.lesson(model)) }
 
-// recallLesson reduces the window to the known window of the model.
-func (l *Loop) recallLesson(model string) {
+// applyKnownWindow reduces the window to the known window of the model.
+func (l *Loop) applyKnownWindow(model string) {
 	if known := l.lesson(model).Window; known > 0 {
 		l.Window = min(l.Window, known)
 	}
@@ -52,7 +52,7 @@ func (l *Loop) keepLesson(model string, lesson Lesson) {
 		return
 	}
 	if err := l.Lessons.Learn(model, lesson); err != nil {
-		l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("what was learned about %s is not kept: %v", model, err)})
+		l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("cannot save the request settings learned for %s: %v", model, err)})
 	}
 }
 
@@ -60,8 +60,8 @@ func (l *Loop) keepLesson(model string, lesson Lesson) {
 // error means that the run cannot go on.
 func (l *Loop) learn(ctx context.Context, q Question, refusal error) (bool, error) {
 	class := classify(refusal)
-	if class == tooLong || isVague(refusal) && l.conversation.tokens(len(l.System)) > int64(l.Window)/2 {
-		return l.shrink(ctx, q, class == tooLong)
+	if class == tooLongError || isVague(refusal) && l.conversation.tokens(len(l.System)) > int64(l.Window)/2 {
+		return l.shrink(ctx, q, class == tooLongError)
 	}
 	f, ok := errors.AsType[*Fault](refusal)
 	if !ok || class != fatal {
@@ -88,7 +88,7 @@ func (l *Loop) shrink(ctx context.Context, q Question, sure bool) (bool, error) 
 	if sure {
 		l.keepLesson(q.Model, Lesson{Window: smaller})
 	}
-	if l.conversation.answers == 0 && !l.conversation.summed {
+	if l.conversation.answers == 0 && !l.conversation.hasSummary {
 		return l.shorten()
 	}
 	if !l.canSummarise() {
@@ -115,27 +115,27 @@ func (l *Loop) shorten() (bool, error) {
 		}
 	}
 	if room = max(room, minWindow); len(text) > room {
-		text = lastOf(text, room)
+		text = tailOf(text, room)
 	}
-	l.Emit(turn.Event{Kind: turn.Error, Text: "the message is longer than the model takes, so less of what was said before is shown"})
-	return true, l.keep(Step{Kind: StepShorter, Text: text})
+	l.Emit(turn.Event{Kind: turn.Error, Text: "the prompt exceeds the context window of the model: retrying with less history"})
+	return true, l.addStep(Step{Kind: StepShorter, Text: text})
 }
 
-// cutBytes is the most bytes that a token has on average. A server that counts fewer tokens has
-// not read the whole question.
-const cutBytes = 12
+// maxBytesPerToken is the most bytes that a token has on average. A server that counts fewer tokens
+// has not read the whole question.
+const maxBytesPerToken = 12
 
-// noteCut reports once that a server silently cut a question, judging by its token count. A
-// count below minWindow has another reason, such as cached tokens.
-func (l *Loop) noteCut(q Question, a Answer) {
+// reportTruncation reports once that a server silently cut a question, judging by its token count.
+// A count below minWindow has another reason, such as cached tokens.
+func (l *Loop) reportTruncation(q Question, a Answer) {
 	u := a.Reported
 	read, size := u.Input+u.CacheRead+u.CacheWrite, q.size()
-	if read < minWindow || read >= int64(size)/cutBytes || l.lesson(q.Model).Cut {
+	if read < minWindow || read >= int64(size)/maxBytesPerToken || l.lesson(q.Model).Cut {
 		return
 	}
-	l.Emit(turn.Event{Kind: turn.Note, Text: fmt.Sprintf("the server of %s has read %d tokens of a question of about %d and said nothing: set context_window in [api] to what it can hold", q.Model, read, size/bytesPerToken)})
+	l.Emit(turn.Event{Kind: turn.Note, Text: fmt.Sprintf("the server of %s silently truncated the prompt: it read %d of about %d tokens; set context_window in [api] to its real window", q.Model, read, size/bytesPerToken)})
 	l.keepLesson(q.Model, Lesson{Cut: true})
 }
 
-// lastOf returns the end of a text, about n bytes of it, because the question is at the end.
-func lastOf(text string, n int) string { return "[…]" + strings.ToValidUTF8(text[len(text)-n:], "") }
+// tailOf returns the end of a text, about n bytes of it, because the question is at the end.
+func tailOf(text string, n int) string { return "[…]" + strings.ToValidUTF8(text[len(text)-n:], "") }

@@ -29,15 +29,15 @@ func (m memory) Learn(model string, l react.Lesson) error {
 	return nil
 }
 
-// benchOn returns a loop that calls a server.
-func benchOn(t *testing.T, s *server, api string) *bench {
-	b := newBench(t, api)
+// newFixtureOn returns a loop that asks a server.
+func newFixtureOn(t *testing.T, s *server, api string) *fixture {
+	b := newFixture(t, api)
 	b.Model, b.Deadline = s.model(api), time.Now().Add(5*time.Second)
 	return b
 }
 
 // notes returns the notes to the operator at the end of the answer.
-func (b *bench) notes() (all []string) {
+func (b *fixture) notes() (all []string) {
 	for _, e := range b.events {
 		if e.Kind == turn.Note {
 			all = append(all, e.Text)
@@ -47,7 +47,7 @@ func (b *bench) notes() (all []string) {
 }
 
 // A refused member of a request is dropped or renamed, for later turns, too.
-func TestRefusedMembers(t *testing.T) {
+func TestLessonsFromRefusedMembers(t *testing.T) {
 	for _, c := range []struct {
 		name, api string
 		status    int
@@ -68,10 +68,10 @@ func TestRefusedMembers(t *testing.T) {
 			if c.api == "anthropic" {
 				good = messages(`{"type":"content_block_start","content_block":{"type":"text","text":"hi"}}`, `{"type":"message_stop"}`)
 			}
-			s := play(t, refusal(c.status, c.refusal), streamed(good))
+			s := newServer(t, errorReply(c.status, c.refusal), streamReply(good))
 			known := memory{}
 			for turns := range 2 {
-				b := benchOn(t, s, c.api)
+				b := newFixtureOn(t, s, c.api)
 				b.Lessons, b.Shape = known, react.Shape{Effort: "low", Extra: map[string]any{"temperature": 0.2}, Omit: []string{"never"}}
 				if err := b.run("hello", false); err != nil || b.done().Text != "hi" {
 					t.Fatalf("%v, %+v", err, b.done())
@@ -88,9 +88,9 @@ func TestRefusedMembers(t *testing.T) {
 	}
 }
 
-// A message that is too long for the model is shortened, and not paid for twice. The window is
-// remembered.
-func TestMessageTooLongForModel(t *testing.T) {
+// A message that is longer than the model takes is made shorter, and not paid for twice. The
+// window is remembered.
+func TestMessageTooLong(t *testing.T) {
 	for name, refused := range map[string]string{
 		"said":        `{"error":{"message":"the input is longer than the context length of the model"}}`,
 		"not said":    `{"error":{"message":"invalid argument"}}`,
@@ -101,12 +101,12 @@ func TestMessageTooLongForModel(t *testing.T) {
 			if refused == "" {
 				status = 413
 			}
-			answers := []exchange{refusal(status, refused), refusal(status, refused), streamed(chat(hi, done))}
+			answers := []exchange{errorReply(status, refused), errorReply(status, refused), streamReply(chat(hi, done))}
 			if name == "not said" { // then one retry is made
 				answers = answers[1:]
 			}
-			s, known := play(t, answers...), memory{}
-			b := benchOn(t, s, "openai")
+			s, known := newServer(t, answers...), memory{}
+			b := newFixtureOn(t, s, "openai")
 			b.Lessons, b.Window, b.MaxOutput = known, 16_384, 1000
 			asked := 0
 			b.Shorter = func(bytes int) (string, error) {
@@ -133,28 +133,28 @@ func TestVagueRefusalCausesSummary(t *testing.T) {
 	for status, words := range map[int]string{400: "Bad Request", 413: "", 422: "unprocessable"} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			big := calls(`{"index":0,"id":"c1","function":{"name":"notch","arguments":"{\"text\":\"` + strings.Repeat("x ", 12_000) + `\"}"}}`)
-			s := play(t, streamed(chat(big, chatCalls, done)), refusal(status, `{"error":{"message":"`+words+`"}}`), streamed(chat(`{"choices":[{"index":0,"delta":{"content":"Goal: to say hi."},"finish_reason":"stop"}]}`, done)), streamed(chat(hi, done)))
-			b := benchOn(t, s, "openai")
+			s := newServer(t, streamReply(chat(big, chatCalls, done)), errorReply(status, `{"error":{"message":"`+words+`"}}`), streamReply(chat(`{"choices":[{"index":0,"delta":{"content":"Goal: to say hi."},"finish_reason":"stop"}]}`, done)), streamReply(chat(hi, done)))
+			b := newFixtureOn(t, s, "openai")
 			b.Window, b.MaxOutput = 12_000, 500
 			if err := b.run("hello", false); err != nil || b.done().Text != "hi" || len(s.bodies) != 4 {
 				t.Errorf("%v after %d requests, %+v", err, len(s.bodies), b.done())
 			}
 		})
 	}
-	s := play(t, refusal(400, `{"error":{"message":"Bad Request"}}`))
-	b := benchOn(t, s, "openai")
+	s := newServer(t, errorReply(400, `{"error":{"message":"Bad Request"}}`))
+	b := newFixtureOn(t, s, "openai")
 	if err := b.run("hello", false); err == nil || len(s.bodies) != 1 {
 		t.Errorf("a short conversation: %v after %d requests", err, len(s.bodies))
 	}
 }
 
-// A server that silently truncates its input is reported once.
+// A server that has read less than it was sent, and does not say so, is told about once.
 func TestSilentTruncation(t *testing.T) {
-	s := play(t, streamed(chat(hi, fmt.Sprintf(count, 2048), done)))
+	s := newServer(t, streamReply(chat(hi, fmt.Sprintf(count, 2048), done)))
 	known := memory{}
 	long := strings.Repeat("what was said before ", 3000)
 	for turns := range 2 {
-		b := benchOn(t, s, "openai")
+		b := newFixtureOn(t, s, "openai")
 		b.Lessons = known
 		if err := b.run(long, false); err != nil {
 			t.Fatal(err)
@@ -166,8 +166,8 @@ func TestSilentTruncation(t *testing.T) {
 	if !known["usual"].Cut {
 		t.Errorf("known: %+v", known)
 	}
-	s = play(t, streamed(chat(hi, fmt.Sprintf(count, 16_000), done)))
-	b := benchOn(t, s, "openai")
+	s = newServer(t, streamReply(chat(hi, fmt.Sprintf(count, 16_000), done)))
+	b := newFixtureOn(t, s, "openai")
 	if err := b.run(long, false); err != nil || len(b.notes()) > 0 {
 		t.Errorf("a server that has read all: %v, %q", err, b.notes())
 	}
@@ -175,23 +175,23 @@ func TestSilentTruncation(t *testing.T) {
 
 // Only a body without a proper end counts as broken off. The same text twice is not requested a
 // third time.
-func TestBrokenOffTwice(t *testing.T) {
+func TestConnectionLostTwice(t *testing.T) {
 	half := `{"choices":[{"index":0,"delta":{"content":"half"},"finish_reason":null}]}`
-	s := play(t, streamed(chat(half)))
-	b := benchOn(t, s, "openai")
+	s := newServer(t, streamReply(chat(half)))
+	b := newFixtureOn(t, s, "openai")
 	b.Backoff = time.Millisecond
-	if err := b.run("hello", false); err == nil || len(s.bodies) != 2 || !strings.Contains(b.done().Text, "broke off twice at the same place") {
+	if err := b.run("hello", false); err == nil || len(s.bodies) != 2 || !strings.Contains(b.done().Text, "lost twice at the same place") {
 		t.Errorf("%v after %d requests: %+v", err, len(s.bodies), b.done())
 	}
-	s = play(t, streamed(chat(half, done)))
-	b = benchOn(t, s, "openai")
+	s = newServer(t, streamReply(chat(half, done)))
+	b = newFixtureOn(t, s, "openai")
 	if err := b.run("hello", false); err != nil || len(s.bodies) != 1 || b.done().Text != "half" {
 		t.Errorf("%v after %d requests: %+v", err, len(s.bodies), b.done())
 	}
 }
 
-// The thoughts of a model before its answer are neither shown nor sent back, complete or not.
-func TestThoughtsAreNotShown(t *testing.T) {
+// What a model thinks before it answers is neither shown nor sent back, whether it ends or not.
+func TestThoughtsAreDropped(t *testing.T) {
 	say := func(text string) string {
 		data, _ := json.Marshal(text)
 		return `{"choices":[{"index":0,"delta":{"content":` + string(data) + `}}]}`
@@ -214,8 +214,8 @@ func TestThoughtsAreNotShown(t *testing.T) {
 			stream = append(stream, say(p))
 		}
 		tool := append(append([]string{}, stream...), calls(`{"index":0,"id":"c1","function":{"name":"notch","arguments":"{\"text\":\"here\"}"}}`), chatCalls, done)
-		s := play(t, streamed(chat(tool...)), streamed(chat(append(stream, chatStops, done)...)))
-		b := benchOn(t, s, "openai")
+		s := newServer(t, streamReply(chat(tool...)), streamReply(chat(append(stream, chatStops, done)...)))
+		b := newFixtureOn(t, s, "openai")
 		if err := b.run("hello", false); err != nil || b.done().Text != c.want {
 			t.Errorf("%q: %v, %+v", c.pieces, err, b.done())
 		}
@@ -223,8 +223,8 @@ func TestThoughtsAreNotShown(t *testing.T) {
 			t.Errorf("%q was sent back: %s", c.pieces, back)
 		}
 	}
-	s := play(t, streamed(chat(say("<think>The user wants secret plan X"), chatStops, done)))
-	b := benchOn(t, s, "openai")
+	s := newServer(t, streamReply(chat(say("<think>The user wants secret plan X"), chatStops, done)))
+	b := newFixtureOn(t, s, "openai")
 	if err := b.run("hello", false); err != nil || strings.Contains(fmt.Sprint(b.events), "secret") {
 		t.Errorf("%v, %+v", err, b.events)
 	}

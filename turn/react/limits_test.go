@@ -37,7 +37,7 @@ func loopWith(t *testing.T, model modelFunc) *Loop {
 	t.Cleanup(func() { steps.Close() })
 	l := &Loop{Settings: Settings{Model: model, Steps: steps}, Callbacks: Callbacks{
 		Emit:  func(turn.Event) {},
-		Check: func(context.Context) (Outlook, error) { return Outlook{}, nil },
+		Check: func(context.Context) (CheckResult, error) { return CheckResult{}, nil },
 		Spent: func(context.Context, Expense) error { return nil },
 		Rest:  func(context.Context) error { return nil },
 	}}
@@ -64,8 +64,8 @@ func listFrom(t *testing.T, r transport) error {
 	return err
 }
 
-// padded returns a text of n bytes, padded with spaces.
-func padded(text string, n int64) string { return text + strings.Repeat(" ", int(n)-len(text)) }
+// padRight returns a text with spaces behind it, n bytes long.
+func padRight(text string, n int64) string { return text + strings.Repeat(" ", int(n)-len(text)) }
 
 // body returns a body with this much of its limits left.
 func body(text string, left int64, lines int) *limitedBody {
@@ -110,7 +110,7 @@ func TestLimits(t *testing.T) {
 		if window > 0 {
 			l.Window = window
 		}
-		l.conversation.counted = tokens
+		l.conversation.countedTokens = tokens
 		if err := l.fitWindow(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestLimits(t *testing.T) {
 		{Const: "maxUselessSummaries", Max: 2, Within: func(t *testing.T, n int64) bool {
 			asked := int64(0)
 			l := loopWith(t, func(Question) (Answer, error) { asked++; return Answer{Stop: StopEnd}, nil })
-			l.Window, l.conversation.counted = 100, 95
+			l.Window, l.conversation.countedTokens = 100, 95
 			for range n {
 				if err := l.fitWindow(t.Context()); err != nil {
 					t.Fatal(err)
@@ -156,7 +156,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxAnswerRepeated", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			c := newConversation(nil)
-			c.answered(Answer{Text: x(n), Calls: calls(1)})
+			c.addAnswer(Answer{Text: x(n), Calls: calls(1)})
 			return c.messages[0].Text == x(n)
 		}},
 
@@ -189,7 +189,7 @@ func TestLimits(t *testing.T) {
 			l.Tools = echo(&ran, "")
 			for i := range n {
 				a := Answer{Calls: []Call{{ID: fmt.Sprint("c", i), Name: "echo", Args: "{}"}}}
-				l.conversation.answered(a)
+				l.conversation.addAnswer(a)
 				if _, err := l.callTools(t.Context(), a); err != nil {
 					t.Fatal(err)
 				}
@@ -199,7 +199,7 @@ func TestLimits(t *testing.T) {
 		{Const: "maxBlanks", Max: 1, Within: func(t *testing.T, n int64) bool { // the second one ends the run
 			l := loopWith(t, said(" "))
 			for range n - 1 {
-				l.conversation.answered(Answer{})
+				l.conversation.addAnswer(Answer{})
 			}
 			if n == 0 {
 				return true
@@ -208,7 +208,7 @@ func TestLimits(t *testing.T) {
 			return err == nil && end == nil
 		}},
 		{Const: "maxUsage", Max: 100_000_000, Within: func(t *testing.T, n int64) bool {
-			return used(Question{}, Answer{Usage: turn.Usage{Input: n}}, true).Input == n
+			return estimateUsage(Question{}, Answer{Usage: turn.Usage{Input: n}}, true).Input == n
 		}},
 		{Const: "maxCalls", Max: 1000, Within: func(t *testing.T, n int64) bool {
 			var d deltas
@@ -240,7 +240,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxStatus", Max: 599, Within: func(t *testing.T, n int64) bool {
 			var f Fault
-			f.coded(fmt.Sprint(n))
+			f.addCode(fmt.Sprint(n))
 			return f.Status == int(n)
 		}},
 		limittest.Duration("maxPatience", 2*time.Minute, time.Second, func(t *testing.T, d time.Duration) bool {
@@ -252,7 +252,7 @@ func TestLimits(t *testing.T) {
 			return err == nil
 		}),
 		{Const: "maxSteps", Max: 256 << 20, Within: func(t *testing.T, n int64) bool {
-			got, err := io.CopyN(io.Discard, beginning(zeros{}), n)
+			got, err := io.CopyN(io.Discard, limitSteps(zeros{}), n)
 			return got == n && err == nil
 		}},
 
@@ -266,10 +266,10 @@ func TestLimits(t *testing.T) {
 			}
 			return l.conversation.messages[0].Results[0].Text == x(n)
 		}},
-		{Const: "noteRoom", Max: 64<<10 - 64 - int64(len("a.png follows, as you see it.")), Within: func(t *testing.T, n int64) bool {
+		{Const: "noteRoom", Max: 64<<10 - 64 - int64(len("a.png follows as a file.")), Within: func(t *testing.T, n int64) bool {
 			l := loopWith(t, nil)
-			l.Sight = &Sight{Sees: sees}
-			text, _ := l.shownBy(Showing{Text: x(n), Files: []Shown{{Name: "a.png", Type: "image/png"}}})
+			l.Images = &Images{Sees: sees}
+			text, _ := l.showFiles(FilesResult{Text: x(n), Files: []ShownFile{{Name: "a.png", Type: "image/png"}}})
 			if len(text) > 64<<10 {
 				t.Errorf("the result has %d bytes", len(text))
 			}
@@ -309,16 +309,16 @@ func TestLimits(t *testing.T) {
 		{Const: "maxImage", Max: 3_932_160, Within: func(t *testing.T, n int64) bool {
 			r := folder(t)
 			put(t, filepath.Join(r.Workdir, "a.png"), "\x89PNG\x0D\x0A\x1A\x0A", n)
-			_, err := r.look(filepath.Join(r.Workdir, "a.png"), false)
+			_, err := r.load(filepath.Join(r.Workdir, "a.png"), false)
 			return err == nil
 		}},
 		{Const: "maxShownSize", Max: 20 << 20, Within: func(t *testing.T, n int64) bool {
-			_, err := folder(t, n).look("attachments/000.pdf", true)
-			shown, _ := (&Sight{Folders: folder(t, 8<<20, n-8<<20), Sees: sees}).came("model", nil)
+			_, err := folder(t, n).load("attachments/000.pdf", true)
+			shown, _ := (&Images{Folders: folder(t, 8<<20, n-8<<20), Sees: sees}).newFiles("model", nil)
 			l := loopWith(t, nil)
-			l.Sight = &Sight{Folders: folder(t, 100), Sees: sees}
-			l.conversation.show([]Shown{{Name: "attachments/000.pdf", InContext: true, Type: "application/pdf", Size: n}})
-			again := strings.Contains(l.visible("model")[0].Text, "it was changed since") // not: too many files are shown
+			l.Images = &Images{Folders: folder(t, 100), Sees: sees}
+			l.conversation.show([]ShownFile{{Name: "attachments/000.pdf", InContext: true, Type: "application/pdf", Size: n}})
+			again := strings.Contains(l.questionMessages("model")[0].Text, "it has changed") // not: too many files are shown
 			if (len(shown) == 2) != (err == nil) || again != (err == nil) {
 				t.Errorf("%d bytes in one file: %v; in two: %d are shown; again: %v", n, err, len(shown), again)
 			}
@@ -329,19 +329,19 @@ func TestLimits(t *testing.T) {
 			for i := range sizes {
 				sizes[i] = 100
 			}
-			sight := &Sight{Folders: folder(t, sizes...), Sees: sees}
-			shown, _ := sight.came("model", nil)
+			images := &Images{Folders: folder(t, sizes...), Sees: sees}
+			shown, _ := images.newFiles("model", nil)
 			l := loopWith(t, nil)
-			l.Sight = sight
+			l.Images = images
 			for i := range n {
-				s, err := sight.Folders.look(fmt.Sprintf("attachments/%03d.pdf", i), true)
+				s, err := images.Folders.load(fmt.Sprintf("attachments/%03d.pdf", i), true)
 				if err != nil {
 					t.Fatal(err)
 				}
-				l.conversation.show([]Shown{s})
+				l.conversation.show([]ShownFile{s})
 			}
-			again := len(l.visible("model")[0].Shown) == int(n)
-			notes := !strings.Contains(told(nil, make([]string, n)), "more")
+			again := len(l.questionMessages("model")[0].Shown) == int(n)
+			notes := !strings.Contains(filesNote(nil, make([]string, n)), "more")
 			if all := len(shown) == int(n); again != all || notes != all {
 				t.Errorf("%d files: all are shown: %v, shown again: %v, and as many notes: %v", n, all, again, notes)
 			}
@@ -351,7 +351,7 @@ func TestLimits(t *testing.T) {
 			r := folder(t)
 			text := "%PDF-1.7\n" + strings.Repeat("<</Type/Page>>", int(n))
 			put(t, filepath.Join(r.Workdir, "a.pdf"), text, int64(len(text)))
-			_, err := r.look(filepath.Join(r.Workdir, "a.pdf"), false)
+			_, err := r.load(filepath.Join(r.Workdir, "a.pdf"), false)
 			return err == nil
 		}},
 
@@ -372,10 +372,10 @@ func TestLimits(t *testing.T) {
 			return err == nil
 		}},
 		{Const: "maxList", Max: 8 << 20, Within: func(t *testing.T, n int64) bool {
-			return listFrom(t, transport{http.StatusOK, padded(`{"data":[]`, n-1) + "}"}) == nil
+			return listFrom(t, transport{http.StatusOK, padRight(`{"data":[]`, n-1) + "}"}) == nil
 		}},
 		{Const: "maxFault", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
-			err := listFrom(t, transport{http.StatusBadRequest, padded(`{"error":{"message":"no"}`, n-1) + "}"})
+			err := listFrom(t, transport{http.StatusBadRequest, padRight(`{"error":{"message":"no"}`, n-1) + "}"})
 			return err.Error() == "400: no"
 		}},
 		{Const: "maxFaultText", Max: 500, Within: func(t *testing.T, n int64) bool {
@@ -386,7 +386,7 @@ func TestLimits(t *testing.T) {
 		{Const: "maxPiece", Max: 4<<10 - 1, Within: func(t *testing.T, n int64) (waits bool) {
 			synctest.Test(t, func(t *testing.T) {
 				waits = true
-				s := textEmitter{emitted: time.Now(), emit: func(turn.Event) { waits = false }}
+				s := textEmitter{lastEmit: time.Now(), emit: func(turn.Event) { waits = false }}
 				s.add(x(n))
 			})
 			return waits
@@ -394,7 +394,7 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("pieceInterval", 200*time.Millisecond-1, 1, func(t *testing.T, d time.Duration) (waits bool) {
 			synctest.Test(t, func(t *testing.T) {
 				waits = true
-				s := textEmitter{emitted: time.Now(), emit: func(turn.Event) { waits = false }}
+				s := textEmitter{lastEmit: time.Now(), emit: func(turn.Event) { waits = false }}
 				time.Sleep(d)
 				s.add("x")
 			})

@@ -19,11 +19,11 @@ type Loop struct {
 	conversation *conversation
 	speech       textEmitter
 	meter        meter
-	noted        map[string]bool // notes that the model has seen
+	seenNotes    map[string]bool // notes that the model has seen
 
 	learned map[string]Lesson // lessons of this run, by model
 
-	// Set while money is short: see heed.
+	// Set while money is short: see applyBudget.
 	low      bool
 	lowCalls int
 }
@@ -47,14 +47,14 @@ func (l *Loop) Run(ctx context.Context, message string, again bool) error {
 	l.prepare()
 	l.Emit(turn.Event{Kind: turn.SessionStart})
 	l.conversation = newConversation(l.Steps.Past)
-	if again && l.conversation.ended.After != "" {
-		end, err := l.endCalled(ctx)
+	if again && l.conversation.ending.After != "" {
+		end, err := l.endByCall(ctx)
 		if err != nil {
 			return l.fail(err)
 		}
 		return l.end(ctx, *end)
 	}
-	if text, ok := l.finished(); ok && again {
+	if text, ok := l.finishedAnswer(); ok && again {
 		l.speech.add(text)
 		l.speech.flush()
 		return l.end(ctx, runEnd{text: text})
@@ -80,14 +80,14 @@ func (l *Loop) prepare() {
 	l.Settings = l.Settings.withDefaults()
 	l.speech = textEmitter{emit: l.Emit}
 	l.meter = meter{}
-	l.noted = map[string]bool{}
+	l.seenNotes = map[string]bool{}
 	l.low = false
 }
 
-// heed halves the limits of the run when money is short: its calls, the tools of an answer and
-// the length of an answer. A run that has already made that many calls gets one more, for its
+// applyBudget halves the limits of the run when money is short: its calls, the tools of an answer
+// and the length of an answer. A run that has already made that many calls gets one more, for its
 // last words.
-func (l *Loop) heed(o Outlook) {
+func (l *Loop) applyBudget(o CheckResult) {
 	if o.Low && !l.low {
 		l.lowCalls = max(half(l.MaxCalls), l.conversation.calls+1)
 	}
@@ -116,10 +116,10 @@ func (l *Loop) maxOutput() int {
 	return most
 }
 
-// finished returns the last words of a run that had ended when its process died. They are the
+// finishedAnswer returns the last words of a run that had ended when its process died. They are the
 // answer: if asked again, the model would say that it has answered already. After ask they are
 // not the answer, because they only announce that the turn waits.
-func (l *Loop) finished() (text string, ok bool) {
+func (l *Loop) finishedAnswer() (text string, ok bool) {
 	past := l.Steps.Past
 	if len(past) == 0 || l.conversation.succeeded["ask"] {
 		return "", false
@@ -134,35 +134,35 @@ func (l *Loop) finished() (text string, ok bool) {
 // Notes to a model that continues after a crash. A question to another agent lives as long as
 // its attempt (docs/design.md, "Suspension").
 const (
-	interrupted = "[Your work was interrupted here and goes on now. A call whose result is unknown may have been done: check before you repeat it.]"
-	unanswered  = "[The questions that you asked other agents will not be answered any more. Ask again if you still need an answer.]"
+	interruptedNote   = "[Your work was interrupted here and resumes now. A call with an unknown result may have taken effect: check before you repeat it.]"
+	lostQuestionsNote = "[Your open questions to other agents are lost. Ask again if you still need an answer.]"
 )
 
 // begin answers the open calls of the previous attempt, and adds the message.
 func (l *Loop) begin(message string, again bool) error {
 	fresh := len(l.conversation.messages) == 0
 	for _, c := range append([]Call(nil), l.conversation.open...) {
-		text := "Not run: the work was interrupted before it came to this call."
+		text := "Not run: the work was interrupted before this call."
 		if l.conversation.started[c.ID] {
-			text = "Unknown: the work was interrupted while this call ran. It may have been done."
+			text = "Unknown: the work was interrupted during this call. It may have taken effect."
 		}
-		if err := l.keep(Step{Kind: StepResult, ID: c.ID, Text: text, Failed: true}); err != nil {
+		if err := l.addStep(Step{Kind: StepResult, ID: c.ID, Text: text, Failed: true}); err != nil {
 			return err
 		}
 	}
 	if again && !fresh {
-		note := interrupted
+		note := interruptedNote
 		if l.conversation.succeeded["ask"] {
-			note += "\n" + unanswered
+			note += "\n" + lostQuestionsNote
 		}
-		return l.keep(Step{Kind: StepNote, Text: note})
+		return l.addStep(Step{Kind: StepNote, Text: note})
 	}
-	shown, notes := l.Sight.came(l.Names.pick(Outlook{Low: l.low}), l.conversation.shown())
-	return l.keep(Step{Kind: StepWake, Text: message + told(shown, notes), Shown: shown})
+	files, notes := l.Images.newFiles(l.Names.pick(CheckResult{Low: l.low}), l.conversation.shownFiles())
+	return l.addStep(Step{Kind: StepWake, Text: message + filesNote(files, notes), Shown: files})
 }
 
-// keep makes a step durable and then applies it to the conversation.
-func (l *Loop) keep(s Step) error {
+// addStep makes a step durable and then applies it to the conversation.
+func (l *Loop) addStep(s Step) error {
 	s.At = time.Now()
 	if err := l.Steps.add(s); err != nil {
 		return err
@@ -178,27 +178,27 @@ type runEnd struct{ text, cut string }
 // step asks the model once and handles its answer. A nil runEnd means that the run continues.
 func (l *Loop) step(ctx context.Context) (*runEnd, error) {
 	if l.conversation.calls >= l.maxCalls() {
-		return &runEnd{cut: fmt.Sprintf("the model was asked %d times without coming to an end", l.conversation.calls)}, nil
+		return &runEnd{cut: fmt.Sprintf("no final answer after %d requests to the model", l.conversation.calls)}, nil
 	}
 	if err := l.fitWindow(ctx); err != nil {
-		return runEnded(err)
+		return asRunEnd(err)
 	}
 	answer, err := l.ask(ctx)
 	if err != nil {
-		return runEnded(err)
+		return asRunEnd(err)
 	}
-	if err := l.keep(Step{Kind: StepAnswer, Answer: &answer}); err != nil {
+	if err := l.addStep(Step{Kind: StepAnswer, Answer: &answer}); err != nil {
 		return nil, err
 	}
 	switch {
 	case answer.Stop == StopRefusal:
 		return &runEnd{cut: "the model refused to answer: " + answer.Word}, nil
 	case answer.Stop == StopPause && len(answer.Calls) == 0:
-		return nil, l.keep(Step{Kind: StepNote, Text: "[Go on.]"})
+		return nil, l.addStep(Step{Kind: StepNote, Text: "[Go on.]"})
 	case answer.empty():
-		return l.blank()
+		return l.emptyAnswer()
 	case len(answer.Calls) == 0 && answer.Stop == StopLength:
-		return &runEnd{cut: "the answer is truncated: it is longer than the model may answer (" + answer.Word + ")"}, nil
+		return &runEnd{cut: "the answer is truncated: it reached the output limit (" + answer.Word + ")"}, nil
 	case len(answer.Calls) == 0:
 		return &runEnd{text: answer.Text}, nil
 	}
@@ -206,7 +206,7 @@ func (l *Loop) step(ctx context.Context) (*runEnd, error) {
 }
 
 // check calls Check before a request. If the run must end, the error is a runOverError.
-func (l *Loop) check(ctx context.Context) (Outlook, error) {
+func (l *Loop) check(ctx context.Context) (CheckResult, error) {
 	o, err := l.Check(ctx)
 	switch {
 	case err != nil:
@@ -214,7 +214,7 @@ func (l *Loop) check(ctx context.Context) (Outlook, error) {
 	case o.Over != "":
 		return o, runOverError{o.Over}
 	}
-	l.heed(o)
+	l.applyBudget(o)
 	return o, nil
 }
 
@@ -223,24 +223,24 @@ type runOverError struct{ why string }
 
 func (e runOverError) Error() string { return e.why }
 
-// runEnded returns the end of the run if err is a runOverError.
-func runEnded(err error) (*runEnd, error) {
+// asRunEnd returns the end of the run if err is a runOverError.
+func asRunEnd(err error) (*runEnd, error) {
 	if e, ok := errors.AsType[runOverError](err); ok {
 		return &runEnd{cut: e.why}, nil
 	}
 	return nil, err
 }
 
-// blank handles an empty answer. The model may answer with an empty text after ask and
+// emptyAnswer handles an empty answer. The model may answer with an empty text after ask and
 // submit_result, and in a turn that may be silent.
-func (l *Loop) blank() (*runEnd, error) {
+func (l *Loop) emptyAnswer() (*runEnd, error) {
 	if l.MayBeSilent || l.conversation.succeeded["ask"] || l.conversation.succeeded["submit_result"] {
 		return &runEnd{}, nil
 	}
 	if l.conversation.blanks >= maxBlanks {
-		return &runEnd{cut: "the model repeatedly returned an empty answer"}, nil
+		return &runEnd{cut: "the model repeatedly returned empty answers"}, nil
 	}
-	return nil, l.keep(Step{Kind: StepNote, Text: "[Your answer was empty. Say something, or call a tool.]"})
+	return nil, l.addStep(Step{Kind: StepNote, Text: "[Your answer was empty. Write a text or call a tool.]"})
 }
 
 // internalError is a fault of our own, which another request cannot fix.
@@ -267,26 +267,26 @@ type Ending struct {
 // Error returns the result.
 func (e Ending) Error() string { return e.Text }
 
-// notRun returns why a call is not run after a call that ended the run.
-func notRun(after After) string {
+// notRunReason returns why a call is not run after a call that ended the run.
+func notRunReason(after After) string {
 	switch after {
 	case Suspend:
-		return "a call before it suspended your turn. Make it again, if you still need it, when the turn goes on."
+		return "an earlier call suspended your turn. Make this call again when the turn resumes, if you still need it."
 	case Terminate:
-		return "a call before it ended your turn."
+		return "an earlier call ended your turn."
 	}
 	return ""
 }
 
-// endCalled returns the end of a run that a call ended. A later attempt may repeat it: its
+// endByCall returns the end of a run that a call ended. A later attempt may repeat it: its
 // effects are idempotent.
-func (l *Loop) endCalled(ctx context.Context) (*runEnd, error) {
+func (l *Loop) endByCall(ctx context.Context) (*runEnd, error) {
 	for _, c := range append([]Call(nil), l.conversation.open...) {
-		if err := l.refuseCall(c, notRun(l.conversation.ended.After)); err != nil {
+		if err := l.refuseCall(c, notRunReason(l.conversation.ending.After)); err != nil {
 			return nil, err
 		}
 	}
-	if l.conversation.ended.After != Terminate {
+	if l.conversation.ending.After != Terminate {
 		return &runEnd{}, nil
 	}
 	if l.Finish != nil {
@@ -294,15 +294,15 @@ func (l *Loop) endCalled(ctx context.Context) (*runEnd, error) {
 			return nil, err
 		}
 	}
-	text := l.conversation.ended.Text
+	text := l.conversation.ending.Text
 	l.speech.add(text)
 	l.speech.flush()
 	return &runEnd{text: text}, nil
 }
 
-// suspended returns the text by which the model learns that its turn waits.
-func suspended(id string, wait time.Duration) string {
-	return fmt.Sprintf("[Your turn waits now for the report on this, %s, for %v at most. It goes on with the report.]", id, wait)
+// suspendNote returns the text by which the model learns that its turn waits.
+func suspendNote(id string, wait time.Duration) string {
+	return fmt.Sprintf("[Your turn now waits for report %s, for at most %v. It resumes with the report.]", id, wait)
 }
 
 const (
@@ -314,39 +314,39 @@ const (
 type textEmitter struct {
 	emit func(turn.Event)
 
-	said    bool            // this process has emitted or gathered text
-	inside  bool            // the current answer has text
-	waiting strings.Builder // not yet emitted
-	emitted time.Time       // when text was last emitted
+	started  bool            // this process has emitted or gathered text
+	inAnswer bool            // the current answer has text
+	pending  strings.Builder // not yet emitted
+	lastEmit time.Time       // when text was last emitted
 }
 
 // begin separates the next answer from the text before it.
-func (s *textEmitter) begin() { s.inside = false }
+func (s *textEmitter) begin() { s.inAnswer = false }
 
 // add adds a piece of an answer's text.
 func (s *textEmitter) add(text string) {
-	if s.said && !s.inside {
-		s.waiting.WriteString("\n\n")
+	if s.started && !s.inAnswer {
+		s.pending.WriteString("\n\n")
 	}
-	s.said, s.inside = true, true
-	s.waiting.WriteString(text)
-	if s.waiting.Len() >= maxPiece || time.Since(s.emitted) >= pieceInterval {
+	s.started, s.inAnswer = true, true
+	s.pending.WriteString(text)
+	if s.pending.Len() >= maxPiece || time.Since(s.lastEmit) >= pieceInterval {
 		s.flush()
 	}
 }
 
 // flush emits the waiting text.
 func (s *textEmitter) flush() {
-	if s.waiting.Len() > 0 {
-		s.emit(turn.Event{Kind: turn.TextDelta, Text: s.waiting.String()})
-		s.emitted = time.Now()
+	if s.pending.Len() > 0 {
+		s.emit(turn.Event{Kind: turn.TextDelta, Text: s.pending.String()})
+		s.lastEmit = time.Now()
 	}
-	s.waiting.Reset()
+	s.pending.Reset()
 }
 
 // end emits the end of the run.
 func (l *Loop) end(ctx context.Context, end runEnd) error {
-	if end.cut == "" && l.conversation.ended.After == "" && !l.conversation.succeeded["sleep"] && !l.conversation.succeeded["ask"] {
+	if end.cut == "" && l.conversation.ending.After == "" && !l.conversation.succeeded["sleep"] && !l.conversation.succeeded["ask"] {
 		if err := l.Rest(ctx); err != nil {
 			return l.fail(err)
 		}
@@ -365,7 +365,7 @@ func (l *Loop) fail(err error) error {
 	if classify(err) == refused {
 		l.Emit(turn.Event{Kind: turn.Error, Text: turn.APIRefused + err.Error()})
 	}
-	e := limited(l.done(), err, time.Now())
+	e := markLimited(l.done(), err, time.Now())
 	e.Failed, e.Text = true, err.Error()
 	l.Emit(e)
 	if b, ok := errors.AsType[*internalError](err); ok {

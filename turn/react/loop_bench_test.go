@@ -38,7 +38,7 @@ func BenchmarkTenTools(b *testing.B) {
 				Settings: react.Settings{Model: model, Names: react.Names{Usual: "usual"}, Tools: notches(new([]string))[:1]},
 				Callbacks: react.Callbacks{
 					Emit:  func(turn.Event) {},
-					Check: func(context.Context) (react.Outlook, error) { return react.Outlook{}, nil },
+					Check: func(context.Context) (react.CheckResult, error) { return react.CheckResult{}, nil },
 					Spent: func(context.Context, react.Expense) error { return nil },
 					Rest:  func(context.Context) error { return nil },
 				}}

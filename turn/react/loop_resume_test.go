@@ -16,9 +16,9 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// carver is a model that cuts three notches in sequence. It only knows from the conversation which
-// of them exist, and does not cut one that may exist.
-func carver(q scripted.Request) scripted.Reply {
+// carverModel is a model that cuts three notches, one after the other. It learns from the
+// conversation alone which of them exist. It does not cut one that may exist.
+func carverModel(q scripted.Request) scripted.Reply {
 	places := []string{"left", "middle", "right"}
 	cut := map[string]bool{}
 	at := map[string]string{}
@@ -47,8 +47,8 @@ func carver(q scripted.Request) scripted.Reply {
 func TestResume(t *testing.T) {
 	t.Parallel()
 	eachAPI(t, func(t *testing.T, api string) {
-		whole := newBench(t, api)
-		whole.server.Script = carver
+		whole := newFixture(t, api)
+		whole.server.Script = carverModel
 		whole.wantAnswer("Cut three.", "Three are cut.")
 		steps, err := os.ReadFile(filepath.Join(whole.turn, "1", "steps.jsonl"))
 		if err != nil {
@@ -77,8 +77,8 @@ func TestResume(t *testing.T) {
 // resume continues from truncated steps, with those notches cut that these steps allow. Complete
 // steps have the answer.
 func resume(t *testing.T, api, name string, left []byte, finished bool) {
-	b := newBench(t, api)
-	b.server.Script = carver
+	b := newFixture(t, api)
+	b.server.Script = carverModel
 	b.epoch = 1
 	if err := os.Mkdir(filepath.Join(b.turn, "1"), 0o700); err != nil {
 		t.Fatal(err)
@@ -110,19 +110,19 @@ func resume(t *testing.T, api, name string, left []byte, finished bool) {
 	if len(bytes.TrimSpace(left)) > 0 && strings.Contains(string(left), "\n") && !strings.Contains(string(last.Body), "Your work was interrupted here") {
 		t.Errorf("%s: the model did not read that it was interrupted", name)
 	}
-	b.wantNoRefusals()
+	b.checkRequests()
 }
 
 // An attempt that died before it had steps does not hide earlier steps, and no attempt writes into
 // the steps of another.
-func TestResumeOverEmptyAttempts(t *testing.T) {
-	b := newBench(t, "anthropic")
-	b.server.Script = carver
+func TestResumeSkipsEmptyAttempts(t *testing.T) {
+	b := newFixture(t, "anthropic")
+	b.server.Script = carverModel
 	look := b.Check
 	n := 0
-	b.Check = func(ctx context.Context) (react.Outlook, error) {
+	b.Check = func(ctx context.Context) (react.CheckResult, error) {
 		if n++; n > 3 {
-			return react.Outlook{}, context.Canceled
+			return react.CheckResult{}, context.Canceled
 		}
 		return look(ctx)
 	}
@@ -158,7 +158,7 @@ func TestResumeOverEmptyAttempts(t *testing.T) {
 
 // Calls after the interrupted one of an answer were not started.
 func TestResumeBetweenCalls(t *testing.T) {
-	b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}})
+	b := newFixture(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}})
 	ctx, cancel := context.WithCancel(t.Context())
 	run := b.Tools[0].Run
 	b.Tools[0].Run = func(c context.Context, args json.RawMessage) (string, error) {
@@ -191,14 +191,14 @@ func TestResumeBetweenCalls(t *testing.T) {
 	if want := []string{"notch 1", "Unknown", "Not run"}; !slices.Equal(said, want) {
 		t.Errorf("the model read %q, want %q", said, want)
 	}
-	b.wantNoRefusals()
+	b.checkRequests()
 }
 
 // A turn that asked another agent and died before it was suspended has no reply yet. The model is
 // informed that none will come.
 func TestResumeAfterAsk(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api,
+		b := newFixture(t, api,
 			scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "ask", Args: "{}"}}},
 			scripted.Reply{Text: "I wait for the answer."},
 			scripted.Reply{Text: "Nobody knows."})
@@ -211,9 +211,9 @@ func TestResumeAfterAsk(t *testing.T) {
 		if d := b.done(); d.Text != "Nobody knows." {
 			t.Errorf("%+v", d)
 		}
-		if told := b.asked(2).Last().Text; !strings.Contains(told, "will not be answered any more") {
+		if told := b.asked(2).Last().Text; !strings.Contains(told, "Your open questions to other agents are lost") {
 			t.Errorf("the model read %q", told)
 		}
-		b.wantNoRefusals()
+		b.checkRequests()
 	})
 }

@@ -20,8 +20,8 @@ import (
 
 var apis = []string{"anthropic", "openai"}
 
-// bench runs a loop against a scripted service, one attempt after another.
-type bench struct {
+// fixture is a loop against a scripted service, one attempt after the other.
+type fixture struct {
 	t      *testing.T
 	api    string
 	server *scripted.Server
@@ -34,12 +34,12 @@ type bench struct {
 	spent   []react.Expense
 	rests   int
 	notched []string // what the tool "notch" was called with
-	outlook react.Outlook
+	outlook react.CheckResult
 }
 
-func newBench(t *testing.T, api string, replies ...scripted.Reply) *bench {
+func newFixture(t *testing.T, api string, replies ...scripted.Reply) *fixture {
 	t.Helper()
-	b := &bench{t: t, api: api, server: &scripted.Server{Script: scripted.Replies(replies...)}, turn: t.TempDir()}
+	b := &fixture{t: t, api: api, server: &scripted.Server{Script: scripted.Replies(replies...)}, turn: t.TempDir()}
 	url, stop, err := b.server.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func newBench(t *testing.T, api string, replies ...scripted.Reply) *bench {
 	b.Deadline = time.Now().Add(10 * time.Minute)
 	b.Tools = notches(&b.notched)
 	b.Emit = func(e turn.Event) { b.events = append(b.events, e) }
-	b.Check = func(context.Context) (react.Outlook, error) { return b.outlook, nil }
+	b.Check = func(context.Context) (react.CheckResult, error) { return b.outlook, nil }
 	b.Spent = func(_ context.Context, e react.Expense) error { b.spent = append(b.spent, e); return nil }
 	b.Rest = func(context.Context) error { b.rests++; return nil }
 	b.Model = b.model(scripted.Key)
@@ -74,7 +74,7 @@ func notches(into *[]string) []react.Tool {
 	}}
 }
 
-func (b *bench) model(key string) react.Model {
+func (b *fixture) model(key string) react.Model {
 	if b.api == "anthropic" {
 		return react.NewMessages(b.url, key, 5*time.Minute)
 	}
@@ -82,7 +82,7 @@ func (b *bench) model(key string) react.Model {
 }
 
 // run runs an attempt.
-func (b *bench) run(message string, again bool) error {
+func (b *fixture) run(message string, again bool) error {
 	b.t.Helper()
 	b.epoch++
 	dir := filepath.Join(b.turn, strconv.Itoa(b.epoch))
@@ -100,7 +100,7 @@ func (b *bench) run(message string, again bool) error {
 }
 
 // done returns the last event.
-func (b *bench) done() turn.Event {
+func (b *fixture) done() turn.Event {
 	b.t.Helper()
 	last := b.events[len(b.events)-1]
 	if last.Kind != turn.Done {
@@ -109,8 +109,8 @@ func (b *bench) done() turn.Event {
 	return last
 }
 
-// wantAnswer runs an attempt that must end with answer.
-func (b *bench) wantAnswer(message, answer string) {
+// wantAnswer runs a run that must end with answer.
+func (b *fixture) wantAnswer(message, answer string) {
 	b.t.Helper()
 	if err := b.run(message, false); err != nil {
 		b.t.Fatal(err)
@@ -118,18 +118,18 @@ func (b *bench) wantAnswer(message, answer string) {
 	if d := b.done(); d.Text != answer || d.Failed || d.Cut != "" {
 		b.t.Errorf("done %+v, want %q", d, answer)
 	}
-	b.wantNoRefusals()
+	b.checkRequests()
 }
 
-// wantNoRefusals checks that the service accepted all requests.
-func (b *bench) wantNoRefusals() {
+// checkRequests checks that the service found nothing wrong with what it was sent.
+func (b *fixture) checkRequests() {
 	b.t.Helper()
 	if refused := b.server.Refused(); len(refused) > 0 {
 		b.t.Errorf("the service refused: %q", refused)
 	}
 }
 
-func (b *bench) asked(n int) scripted.Request {
+func (b *fixture) asked(n int) scripted.Request {
 	b.t.Helper()
 	asked := b.server.Asked()
 	if len(asked) <= n {
@@ -150,7 +150,7 @@ func eachAPI(t *testing.T, f func(t *testing.T, api string)) {
 
 func TestAnswer(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api, scripted.Reply{Text: "It is green — wirklich grün.", In: 1000, CacheRead: 400, Out: 7})
+		b := newFixture(t, api, scripted.Reply{Text: "It is green — wirklich grün.", In: 1000, CacheRead: 400, Out: 7})
 		b.wantAnswer("Is it green?", "It is green — wirklich grün.")
 		q := b.asked(0)
 		if q.Model != "usual" || q.System != b.System || q.Last().Text != "Is it green?" || !slices.Equal(q.Tools, []string{"notch", "ask"}) {
@@ -171,7 +171,7 @@ func TestAnswer(t *testing.T) {
 
 func TestTools(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api,
+		b := newFixture(t, api,
 			scripted.Reply{Text: "I will cut two.", Calls: []scripted.Call{notch("c1", "left"), notch("c2", "right")}},
 			scripted.Reply{Calls: []scripted.Call{notch("c3", "middle")}},
 			scripted.Reply{Text: "Three are cut."})
@@ -207,7 +207,7 @@ func TestCutStreams(t *testing.T) {
 				if last := map[string]int{"anthropic": n - 1, "openai": n - 2}[api]; at >= last {
 					script = []scripted.Reply{broken, {Text: "Cut."}} // the stop reason has arrived, so this is an answer
 				}
-				b := newBench(t, api, script...)
+				b := newFixture(t, api, script...)
 				b.wantAnswer("cut", "Cut.")
 				if len(b.notched) != 2 {
 					t.Errorf("cut at event %d of %d (%+v): the tool ran %d times", at, n, cut, len(b.notched))
@@ -217,9 +217,9 @@ func TestCutStreams(t *testing.T) {
 	})
 }
 
-func TestTemporaryFaults(t *testing.T) {
+func TestTransientFaults(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api,
+		b := newFixture(t, api,
 			scripted.Reply{Status: 429, Fault: "slow down", RetryAfter: "0.01"},
 			scripted.Reply{Status: 500, Fault: "oops"},
 			scripted.Reply{Status: 529, Fault: "Overloaded"},
@@ -231,13 +231,13 @@ func TestTemporaryFaults(t *testing.T) {
 				told = append(told, e.Text)
 			}
 		}
-		if len(told) != 3 || !strings.Contains(told[0], "429: slow down; trying again") {
+		if len(told) != 3 || !strings.Contains(told[0], "429: slow down; retrying") {
 			t.Errorf("the model read %q", told)
 		}
 	})
 }
 
-func TestPermanentFaults(t *testing.T) {
+func TestFatalFaults(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		reply scripted.Reply
@@ -254,7 +254,7 @@ func TestPermanentFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			eachAPI(t, func(t *testing.T, api string) {
-				b := newBench(t, api, c.reply)
+				b := newFixture(t, api, c.reply)
 				if err := b.run("hello", false); !errors.Is(err, react.ErrFailed) {
 					t.Fatal(err)
 				}
@@ -279,11 +279,11 @@ func TestPermanentFaults(t *testing.T) {
 	}
 }
 
-func TestSilentServer(t *testing.T) {
+func TestStalledAPI(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		hold := make(chan struct{})
 		defer close(hold)
-		b := newBench(t, api, scripted.Reply{Text: "never", Hold: hold}, scripted.Reply{Text: "at last"})
+		b := newFixture(t, api, scripted.Reply{Text: "never", Hold: hold}, scripted.Reply{Text: "at last"})
 		if api == "anthropic" {
 			b.Model = react.NewMessages(b.url, scripted.Key, 50*time.Millisecond)
 		} else {
@@ -296,8 +296,8 @@ func TestSilentServer(t *testing.T) {
 	})
 }
 
-// TestInvalidAnswers checks how a run ends after each mistake of a model.
-func TestInvalidAnswers(t *testing.T) {
+// What models do wrong, and how the run ends.
+func TestModelMistakes(t *testing.T) {
 	same := scripted.Reply{Text: "Again.", Calls: []scripted.Call{notch("", "here")}}
 	for _, c := range []struct {
 		name    string
@@ -316,7 +316,7 @@ func TestInvalidAnswers(t *testing.T) {
 			told:    "not a JSON object"},
 		{name: "an unknown tool", text: "ok",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "saw", Args: `{}`}}}, {Text: "ok"}},
-			told:    `unknown tool "saw". You have notch, ask.`},
+			told:    `unknown tool "saw". Your tools: notch, ask.`},
 		{name: "a name that no API accepts", api: "openai", text: "ok",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "the saw!", Args: `{}`}}}, {Text: "ok"}},
 			told:    `unknown tool "the_saw_"`},
@@ -334,9 +334,9 @@ func TestInvalidAnswers(t *testing.T) {
 		{name: "a truncated answer", api: "openai", cut: "the answer is truncated", replies: []scripted.Reply{{Text: "Once upon", Stop: "length"}}},
 		{name: "the same call, malformed", cut: "with the same arguments 4 times", told: "You have made this same call 3 times",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{Name: "notch", Args: `{"at":`}}}}},
-		{name: "a truncated call", api: "anthropic", text: "ok", told: "Not run: your answer was truncated in the middle of this call",
+		{name: "a truncated call", api: "anthropic", text: "ok", told: "Not run: your answer reached the length limit in the middle of this call",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at": "le`}}, Stop: "max_tokens"}, {Text: "ok"}}},
-		{name: "a truncated call", api: "openai", text: "ok", told: "Not run: your answer was truncated in the middle of this call",
+		{name: "a truncated call", api: "openai", text: "ok", told: "Not run: your answer reached the length limit in the middle of this call",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch"}}, Stop: "length"}, {Text: "ok"}}},
 		{name: "whole calls before the cut", api: "openai", text: "ok", ran: 2,
 			replies: []scripted.Reply{{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b")}, Stop: "length"}, {Text: "ok"}}},
@@ -349,9 +349,9 @@ func TestInvalidAnswers(t *testing.T) {
 				continue
 			}
 			t.Run(c.name+" "+api, func(t *testing.T) {
-				b := newBench(t, api, c.replies...)
+				b := newFixture(t, api, c.replies...)
 				if api == "anthropic" { // its calls always have ids
-					b.server.Script = numbered(b.server.Script)
+					b.server.Script = withCallIDs(b.server.Script)
 				}
 				if err := b.run("hello", false); err != nil {
 					t.Fatal(err)
@@ -368,16 +368,16 @@ func TestInvalidAnswers(t *testing.T) {
 				if said := fmt.Sprint(last.Text, last.Results); !strings.Contains(said, c.told) {
 					t.Errorf("the model read %q, want %q", said, c.told)
 				}
-				b.wantNoRefusals()
+				b.checkRequests()
 			})
 		}
 	}
 }
 
-// A run that may be silent ends successfully with an empty answer, without another request.
-func TestRunMayBeSilent(t *testing.T) {
+// A run that may be silent ends well with an empty answer, and nothing more is asked.
+func TestMayBeSilent(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
-		b := newBench(t, api, scripted.Reply{Text: "I look.", Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{})
+		b := newFixture(t, api, scripted.Reply{Text: "I look.", Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{})
 		b.MayBeSilent = true
 		b.wantAnswer("hello", "")
 		if n := len(b.server.Asked()); n != 2 || b.rests != 1 {
@@ -386,8 +386,8 @@ func TestRunMayBeSilent(t *testing.T) {
 	})
 }
 
-// numbered sets the ids of calls that have none.
-func numbered(script func(scripted.Request) scripted.Reply) func(scripted.Request) scripted.Reply {
+// withCallIDs sets the ids of calls that have none.
+func withCallIDs(script func(scripted.Request) scripted.Reply) func(scripted.Request) scripted.Reply {
 	return func(q scripted.Request) scripted.Reply {
 		r := script(q)
 		r.Calls = slices.Clone(r.Calls)
@@ -400,8 +400,8 @@ func numbered(script func(scripted.Request) scripted.Reply) func(scripted.Reques
 	}
 }
 
-func TestMaxCallsOfRun(t *testing.T) {
-	b := newBench(t, "anthropic")
+func TestMaxCalls(t *testing.T) {
+	b := newFixture(t, "anthropic")
 	b.server.Script = func(q scripted.Request) scripted.Reply {
 		return scripted.Reply{Text: "On.", Calls: []scripted.Call{notch(fmt.Sprintf("c%d", q.Number), strconv.Itoa(q.Number))}}
 	}
@@ -411,13 +411,13 @@ func TestMaxCallsOfRun(t *testing.T) {
 	if n := len(b.server.Asked()); n != 25 || len(b.notched) != 24 {
 		t.Errorf("asked %d times, ran %d", n, len(b.notched))
 	}
-	if d := b.done(); !strings.Contains(d.Cut, "25 times") {
+	if d := b.done(); !strings.Contains(d.Cut, "25 requests") {
 		t.Errorf("%+v", d)
 	}
 	if !strings.Contains(b.asked(24).Last().Text, "your last answer") || b.rests != 0 {
 		t.Errorf("the model read %q, rests %d", b.asked(24).Last().Text, b.rests)
 	}
-	b.wantNoRefusals()
+	b.checkRequests()
 }
 
 // An answer of 5 MB is emitted in pieces and kept.
@@ -425,7 +425,7 @@ func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	eachAPI(t, func(t *testing.T, api string) {
 		long := strings.Repeat("All work and no play. ", 5<<20/22)
-		b := newBench(t, api, scripted.Reply{Text: long, Piece: 64 << 10, Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: long, Piece: 64 << 10})
+		b := newFixture(t, api, scripted.Reply{Text: long, Piece: 64 << 10, Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: long, Piece: 64 << 10})
 		b.Window = 10 << 20
 		b.wantAnswer("hello", "") // too long for the last event
 		said := 0
@@ -443,10 +443,10 @@ func TestLongAnswer(t *testing.T) {
 	})
 }
 
-func TestOutlook(t *testing.T) {
+func TestCheckResult(t *testing.T) {
 	t.Run("nothing may be asked", func(t *testing.T) {
-		b := newBench(t, "anthropic", scripted.Reply{Text: "never"})
-		b.outlook = react.Outlook{Over: "the budget of the day is used up"}
+		b := newFixture(t, "anthropic", scripted.Reply{Text: "never"})
+		b.outlook = react.CheckResult{Over: "the budget of the day is used up"}
 		if err := b.run("hello", false); err != nil {
 			t.Fatal(err)
 		}
@@ -455,18 +455,18 @@ func TestOutlook(t *testing.T) {
 		}
 	})
 	t.Run("money is short", func(t *testing.T) {
-		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: "ok"})
-		b.outlook = react.Outlook{Low: true, Notes: []string{"2 messages wait."}}
+		b := newFixture(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Text: "ok"})
+		b.outlook = react.CheckResult{Low: true, Notes: []string{"2 messages wait."}}
 		b.wantAnswer("hello", "ok")
 		if q := b.asked(1); q.Model != "low" || strings.Count(string(q.Body), "2 messages wait.") != 1 || !strings.HasSuffix(b.asked(0).Last().Text, "[2 messages wait.]") {
 			t.Errorf("%s", q.Body)
 		}
 	})
 	t.Run("short money halves what a run may take", func(t *testing.T) {
-		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}},
+		b := newFixture(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b"), notch("c3", "c")}},
 			scripted.Reply{Calls: []scripted.Call{notch("c4", "d")}}, scripted.Reply{Text: "never"})
 		b.MaxCalls, b.MaxTools, b.MaxOutput = 4, 4, 3000
-		b.outlook = react.Outlook{Low: true}
+		b.outlook = react.CheckResult{Low: true}
 		if err := b.run("hello", false); err != nil {
 			t.Fatal(err)
 		}
@@ -478,24 +478,26 @@ func TestOutlook(t *testing.T) {
 		}
 	})
 	t.Run("a run that made its calls already has its last words", func(t *testing.T) {
-		b := newBench(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Calls: []scripted.Call{notch("c2", "b")}},
+		b := newFixture(t, "openai", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}}, scripted.Reply{Calls: []scripted.Call{notch("c2", "b")}},
 			scripted.Reply{Calls: []scripted.Call{notch("c3", "c")}}, scripted.Reply{Text: "that was it"})
 		b.MaxCalls = 6
-		b.Check = func(context.Context) (react.Outlook, error) { return react.Outlook{Low: len(b.notched) == 3}, nil }
+		b.Check = func(context.Context) (react.CheckResult, error) {
+			return react.CheckResult{Low: len(b.notched) == 3}, nil
+		}
 		b.wantAnswer("hello", "that was it")
 		if body := string(b.asked(3).Body); !strings.Contains(body, "your last answer") {
 			t.Errorf("it was not told: %s", body)
 		}
 	})
 	t.Run("the turn is another's", func(t *testing.T) {
-		b := newBench(t, "anthropic", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}})
+		b := newFixture(t, "anthropic", scripted.Reply{Calls: []scripted.Call{notch("c1", "a")}})
 		stale := errors.New("stale")
 		looks := 0
-		b.Check = func(context.Context) (react.Outlook, error) {
+		b.Check = func(context.Context) (react.CheckResult, error) {
 			if looks++; looks > 1 {
-				return react.Outlook{}, stale
+				return react.CheckResult{}, stale
 			}
-			return react.Outlook{}, nil
+			return react.CheckResult{}, nil
 		}
 		if err := b.run("hello", false); !errors.Is(err, stale) || len(b.notched) != 0 {
 			t.Errorf("%v, ran %d", err, len(b.notched))
@@ -503,12 +505,12 @@ func TestOutlook(t *testing.T) {
 	})
 }
 
-// A loop that is stopped during an answer ends at once, without Done.
-func TestStopDuringAnswer(t *testing.T) {
+// A loop that is stopped in the middle of an answer ends at once, without Done.
+func TestStopped(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		hold := make(chan struct{})
 		defer close(hold)
-		b := newBench(t, api)
+		b := newFixture(t, api)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		stopped := errors.New("stopped")
@@ -537,13 +539,13 @@ func TestStopDuringAnswer(t *testing.T) {
 	})
 }
 
-// Reasoning models have another name for the limit of an answer.
-func TestNameOfOutputLimit(t *testing.T) {
+// For models that think, the limit of an answer has another name.
+func TestOutputLimitMember(t *testing.T) {
 	for model, key := range map[string]string{
 		"gpt-4o": "max_tokens", "llama3.1": "max_tokens", "openchat": "max_tokens",
 		"o3-mini": "max_completion_tokens", "gpt-5.2": "max_completion_tokens",
 	} {
-		b := newBench(t, "openai", scripted.Reply{Text: "ok"})
+		b := newFixture(t, "openai", scripted.Reply{Text: "ok"})
 		b.Names.Usual = model
 		b.wantAnswer("hello", "ok")
 		if !strings.Contains(string(b.asked(0).Body), fmt.Sprintf("%q:8192", key)) {
@@ -552,9 +554,9 @@ func TestNameOfOutputLimit(t *testing.T) {
 	}
 }
 
-// After ask the answer may be empty and Rest is not called: the turn waits.
-func TestAskEndsRun(t *testing.T) {
-	b := newBench(t, "anthropic", scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "ask", Args: "{}"}}}, scripted.Reply{})
+// After ask nothing more needs to be said and Rest is not called: the turn waits.
+func TestEmptyAnswerAfterAsk(t *testing.T) {
+	b := newFixture(t, "anthropic", scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "ask", Args: "{}"}}}, scripted.Reply{})
 	b.wantAnswer("hello", "")
 	if b.rests != 0 || len(b.server.Asked()) != 2 {
 		t.Errorf("rests %d, asked %d", b.rests, len(b.server.Asked()))

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// TestMain lets this test binary act as our own binary, which exec starts in a sandbox.
+// TestMain lets this test binary stand in for our own, which exec starts in a sandbox.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == box.Stage {
 		err := box.Main(os.Args[2:])

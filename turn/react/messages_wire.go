@@ -88,16 +88,16 @@ func toolUseBlock(c Call) messageBlock {
 }
 
 // shownBlock returns the block that shows a file to the model.
-func shownBlock(s Shown) messageBlock {
+func shownBlock(s ShownFile) messageBlock {
 	b := messageBlock{Type: "image", Source: &messageSource{Type: "base64", MediaType: s.Type, Data: base64.StdEncoding.EncodeToString(s.data)}}
-	if pictureOf(s.Type) == PDF {
+	if imageKind(s.Type) == PDF {
 		b.Type = "document"
 	}
 	return b
 }
 
-// cached marks a block as the end of the cached part.
-func (b *messageBlock) cached() { b.CacheControl = &cacheControl{Type: "ephemeral"} }
+// markCached marks a block as the end of the cached part.
+func (b *messageBlock) markCached() { b.CacheControl = &cacheControl{Type: "ephemeral"} }
 
 // messageEvent is a parsed event of an answer's stream. Block is a new block or a piece of one,
 // and Kind is its type.
@@ -144,7 +144,7 @@ func (e *messageEvent) UnmarshalJSON(data []byte) error {
 			continue
 		}
 		if json.Unmarshal(top[name], &e.Block) != nil {
-			r.fault(name, top[name])
+			r.noteUnread(name, top[name])
 			continue
 		}
 		e.Kind = r.text("type", e.Block["type"])

@@ -59,9 +59,9 @@ func TestMessagesRequest(t *testing.T) {
 	}
 }
 
-// TestMessagesWithOtherTypes checks that a server may send members of other types than the API
-// documents if we do not use them.
-func TestMessagesWithOtherTypes(t *testing.T) {
+// TestMessagesOfImitators checks that a server may send members of other types than the API
+// promises, where nothing of ours depends on them.
+func TestMessagesOfImitators(t *testing.T) {
 	stream := messages(
 		`{"type":"message_start","message":{"model":7,"usage":{"input_tokens":"ten","output_tokens":3}}}`,
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":null,"input":"x"}}`,

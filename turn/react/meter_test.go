@@ -13,7 +13,7 @@ import (
 )
 
 // An answer that broke off is charged, too, whether or not the API counted it.
-func TestBrokenAnswersCost(t *testing.T) {
+func TestLostAnswersCost(t *testing.T) {
 	long := strings.Repeat("word ", 600)
 	for api, stream := range map[string]string{
 		"openai": chat(`{"choices":[{"index":0,"delta":{"content":"` + long + `"}}]}`),
@@ -25,7 +25,7 @@ func TestBrokenAnswersCost(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, stream)
 		}))
-		b := newBench(t, api)
+		b := newFixture(t, api)
 		b.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
 		if api == "anthropic" {
 			b.Model = react.NewMessages(server.URL, "sk-wire", 30*time.Second)
@@ -39,7 +39,7 @@ func TestBrokenAnswersCost(t *testing.T) {
 	}
 }
 
-// Impossible token counts are replaced by an estimate.
+// Impossible figures are replaced by an estimate.
 func TestImpossibleUsage(t *testing.T) {
 	for _, usage := range []string{`{"prompt_tokens":-5,"completion_tokens":-7}`, `{"prompt_tokens":1000000000000000000,"completion_tokens":3}`} {
 		a := chat(`{"choices":[{"index":0,"delta":{"content":"hi"}}]}`, chatStops, `{"choices":[],"usage":`+usage+`}`, done)
@@ -47,7 +47,7 @@ func TestImpossibleUsage(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, a)
 		}))
-		b := newBench(t, "openai")
+		b := newFixture(t, "openai")
 		b.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
 		err := b.run(strings.Repeat("read this ", 300), false)
 		server.Close()

@@ -36,8 +36,8 @@ type Question struct {
 // thinks reports whether the model takes its output limit as max_completion_tokens.
 func (q Question) thinks() bool { return turn.Thinks(q.Model) }
 
-// keptNames returns the names of the members that go back to the server.
-func (q Question) keptNames() (all []string) {
+// extraNames returns the names of the members that go back to the server.
+func (q Question) extraNames() (all []string) {
 	add := func(m members) {
 		for _, name := range slices.Sorted(maps.Keys(m)) {
 			if !slices.Contains(all, name) {
@@ -46,11 +46,11 @@ func (q Question) keptNames() (all []string) {
 		}
 	}
 	for _, m := range q.Messages {
-		if m.Kept == nil {
+		if m.Extras == nil {
 			continue
 		}
-		add(m.Kept.Message)
-		for _, c := range m.Kept.Calls {
+		add(m.Extras.Message)
+		for _, c := range m.Extras.Calls {
 			add(c.Call)
 			add(c.Function)
 		}
@@ -62,7 +62,7 @@ func (q Question) keptNames() (all []string) {
 func (q Question) size() int {
 	n := len(q.System)
 	for _, m := range q.Messages {
-		n += len(m.Text) + m.Kept.size()
+		n += len(m.Text) + m.Extras.size()
 		for _, c := range m.Calls {
 			n += len(c.Name) + len(c.Args)
 		}
@@ -86,8 +86,8 @@ type Message struct {
 	Text    string
 	Calls   []Call
 	Results []Result
-	Shown   []Shown
-	Kept    *Kept // for a message of the model with calls
+	Shown   []ShownFile
+	Extras  *Extras // for a message of the model with calls
 }
 
 // Call is a tool call as the model wrote it.
@@ -136,7 +136,7 @@ type Answer struct {
 	// Reported is Usage without estimates.
 	Reported turn.Usage `json:"-"`
 
-	Kept *Kept `json:"kept,omitempty"`
+	Extras *Extras `json:"kept,omitempty"`
 
 	// Unread describes the members that could not be read.
 	Unread []string `json:"unread,omitempty"`
@@ -157,7 +157,7 @@ func (a *Answer) fillIn() {
 
 // size returns the size of the text and the arguments in bytes.
 func (a Answer) size() int {
-	n := len(a.Text) + a.Kept.size()
+	n := len(a.Text) + a.Extras.size()
 	for _, c := range a.Calls {
 		n += len(c.Name) + len(c.Args)
 	}
@@ -219,7 +219,7 @@ func (w *httpClient) models(ctx context.Context, url string, header http.Header)
 		} `json:"data"`
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxList)).Decode(&list); err != nil {
-		return nil, fmt.Errorf("read the first %d bytes of the list of models: %w", maxList, err)
+		return nil, fmt.Errorf("read list of models, at most %d bytes: %w", maxList, err)
 	}
 	var names []string
 	for _, model := range list.Data {
@@ -241,9 +241,9 @@ func KeyRefused(err error) bool { return classify(err) == refused }
 // thinkFilter passes on the text of an answer as it arrives, without the thoughts at its
 // beginning.
 type thinkFilter struct {
-	say  func(string)
-	held string // text that is, or may be, a thought
-	past bool   // the text after the thoughts has begun
+	say     func(string)
+	pending string // text that is, or may be, a thought
+	past    bool   // the text after the thoughts has begun
 }
 
 func (f *thinkFilter) add(text string) {
@@ -251,12 +251,12 @@ func (f *thinkFilter) add(text string) {
 		f.say(text)
 		return
 	}
-	f.held += text
-	rest, undecided := turn.AfterThoughts(f.held)
+	f.pending += text
+	rest, undecided := turn.AfterThoughts(f.pending)
 	if undecided {
 		return
 	}
-	f.past, f.held = true, ""
+	f.past, f.pending = true, ""
 	if rest != "" {
 		f.say(rest)
 	}
@@ -264,7 +264,7 @@ func (f *thinkFilter) add(text string) {
 
 // end passes on the held text, unless it is a thought.
 func (f *thinkFilter) end() {
-	if rest := turn.WithoutThoughts(f.held); !f.past && rest != "" {
+	if rest := turn.WithoutThoughts(f.pending); !f.past && rest != "" {
 		f.say(rest)
 	}
 }

@@ -58,8 +58,8 @@ func calls(pieces string) string {
 	return `{"choices":[{"index":0,"delta":{"tool_calls":[` + pieces + `]}}]}`
 }
 
-// TestToolCallsInPieces checks tool calls that servers split in other ways than OpenAI.
-func TestToolCallsInPieces(t *testing.T) {
+// How servers split tool calls into pieces, in other ways than OpenAI's own does.
+func TestCallPieces(t *testing.T) {
 	two := []react.Call{{ID: "a", Name: "read_file", Args: `{"path":"x"}`}, {ID: "b", Name: "list", Args: `{"path":"y"}`}}
 	one := two[:1]
 	nameless := []react.Call{{Name: "read_file", Args: `{"path":"x"}`}, {Name: "list", Args: `{"path":"y"}`}}
@@ -156,14 +156,15 @@ func TestStreams(t *testing.T) {
 		switch {
 		case c.word == "" && (err != nil || a.Stop != c.want || a.Text != "hi"):
 			t.Errorf("%s: %+v, %v; want %s", c.name, a, err, c.want)
-		case c.word != "" && (err == nil || !strings.Contains(err.Error(), c.word) || c.word != "where a stream was asked for" && strings.Contains(err.Error(), "{")):
+		case c.word != "" && (err == nil || !strings.Contains(err.Error(), c.word) || c.word != "expected a stream" && strings.Contains(err.Error(), "{")):
 			t.Errorf("%s: %+v, %v; want an error of %q", c.name, a, err, c.word)
 		}
 	}
 }
 
-// After a permanent error no further request is made, even if it occurs in the middle of a stream.
-func TestPermanentErrorInStream(t *testing.T) {
+// After an error that stays no further request is made, even if it comes in the
+// middle of a stream.
+func TestFatalErrorInStream(t *testing.T) {
 	const start = `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":10,"output_tokens":1}}}`
 	for _, c := range []struct{ api, stream, want string }{
 		{"anthropic", messages(start, `{"type":"error","error":{"type":"invalid_request_error","message":"no such thing"}}`), "no such thing"},
@@ -177,7 +178,7 @@ func TestPermanentErrorInStream(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, c.stream)
 		}))
-		b := newBench(t, c.api)
+		b := newFixture(t, c.api)
 		b.Deadline = time.Now().Add(3 * time.Second)
 		b.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
 		if c.api == "anthropic" {
@@ -207,8 +208,8 @@ func TestTruncatedCall(t *testing.T) {
 	}
 }
 
-// Compatible servers may send the whole input of a call at its beginning.
-func TestCallInputAtBeginning(t *testing.T) {
+// Servers other than Anthropic's may send a call's whole input at its beginning.
+func TestWholeCallInput(t *testing.T) {
 	a, err := ask(t, "anthropic", messages(
 		`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"read_file","input":{"path":"x"}}}`,
 		`{"type":"content_block_stop","index":0}`,

@@ -56,7 +56,7 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 		}
 		ended := d.answer.Stop != ""
 		d.take(chunk, say)
-		if f := c.broke(chunk); f != nil && !ended { // a fault after the end leaves the answer whole
+		if f := c.chunkFault(chunk); f != nil && !ended { // a fault after the end leaves the answer whole
 			d.answer.Stop = ""
 			return d.finish(), f
 		}
@@ -73,9 +73,9 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 	case a.Stop != "":
 		return a, nil // only the usage can be missing
 	case errors.Is(err, errDone) && len(a.Unread) > 0:
-		return a, &Fault{Status: http.StatusOK, Text: "its answer cannot be read: " + c.http.clean(strings.Join(a.Unread, "; "))}
+		return a, &Fault{Status: http.StatusOK, Text: "cannot parse the answer: " + c.http.clean(strings.Join(a.Unread, "; "))}
 	case errors.Is(err, errDone):
-		return a, &Fault{Text: "its answer was empty"}
+		return a, &Fault{Text: "the answer is empty"}
 	case errors.Is(err, io.EOF):
 		return a, errBrokenOff
 	default:
@@ -112,7 +112,7 @@ func (c *Chat) readWhole(data []byte, q Question, say func(string)) (Answer, err
 		return Answer{}, c.http.notStream(data)
 	}
 	d.take(chunk, say)
-	if f := c.broke(chunk); f != nil {
+	if f := c.chunkFault(chunk); f != nil {
 		return d.finish(), f
 	}
 	if d.answer.Stop == "" && !d.isEmpty() {
@@ -172,12 +172,12 @@ func chatMessages(m Message, from string) []chatMessage {
 	}
 	if m.Model {
 		own.Role = "assistant"
-		kept := m.Kept.forServer(from)
-		own.kept = kept.Message
+		kept := m.Extras.forServer(from)
+		own.extras = kept.Message
 		for i, c := range m.Calls {
 			call := chatCall{ID: c.ID, Type: "function", Function: chatFunction{Name: c.Name, Arguments: string(c.input())}}
 			if i < len(kept.Calls) {
-				call.kept, call.Function.kept = kept.Calls[i].Call, kept.Calls[i].Function
+				call.extras, call.Function.extras = kept.Calls[i].Call, kept.Calls[i].Function
 			}
 			own.ToolCalls = append(own.ToolCalls, call)
 		}
@@ -209,14 +209,14 @@ func shownParts(m Message) (parts []chatPart) {
 
 const stopError = "error"
 
-// broke returns the fault that ends the answer at this chunk, or nil: OpenRouter and others
+// chunkFault returns the fault that ends the answer at this chunk, or nil: OpenRouter and others
 // report faults in the stream.
-func (c *Chat) broke(chunk chatChunk) *Fault {
+func (c *Chat) chunkFault(chunk chatChunk) *Fault {
 	if chunk.fault != nil {
 		return c.http.streamFault([]byte(`{"error":` + string(chunk.fault) + `}`))
 	}
 	if chunk.choice != nil && chunk.choice.finish == stopError {
-		return &Fault{Text: `the answer broke off; the only reason is "error"`}
+		return &Fault{Text: `the answer ended with finish_reason "error"`}
 	}
 	return nil
 }
@@ -232,12 +232,12 @@ type deltas struct {
 	checked int                // bytes of arguments that startsCall has parsed
 	size    int
 
-	kept   gathered // other members of the message
-	ofCall []callGathered
+	extras     memberPieces // other members of the message
+	callExtras []callExtraPieces
 }
 
-// callGathered holds the other members of a call and of its function.
-type callGathered struct{ call, function gathered }
+// callExtraPieces holds the other members of a call and of its function.
+type callExtraPieces struct{ call, function memberPieces }
 
 // isEmpty reports whether no text, refusal or call has arrived yet.
 func (d *deltas) isEmpty() bool {
@@ -266,7 +266,7 @@ func (d *deltas) take(chunk chatChunk, say func(string)) {
 	}
 	d.size += len(choice.refusal)
 	d.refusal.WriteString(choice.refusal)
-	d.keep(&d.kept, choice.kept)
+	d.keep(&d.extras, choice.extras)
 	for _, call := range choice.calls {
 		d.call(call)
 	}
@@ -276,7 +276,7 @@ func (d *deltas) take(chunk chatChunk, say func(string)) {
 }
 
 // keep adds members that go back to the server.
-func (d *deltas) keep(to *gathered, next members) {
+func (d *deltas) keep(to *memberPieces, next members) {
 	for _, value := range next {
 		d.size += len(value)
 	}
@@ -306,15 +306,15 @@ func (d *deltas) call(piece callPiece) {
 		d.answer.Calls = append(d.answer.Calls, Call{})
 		d.args = append(d.args, &strings.Builder{})
 		d.index = append(d.index, index)
-		d.ofCall = append(d.ofCall, callGathered{})
+		d.callExtras = append(d.callExtras, callExtraPieces{})
 	}
 	c := &d.answer.Calls[at]
 	c.ID = cmp.Or(c.ID, piece.id)
 	c.Name = cmp.Or(c.Name, piece.name)
 	d.args[at].WriteString(piece.args)
 	d.size += len(piece.args)
-	d.keep(&d.ofCall[at].call, piece.kept)
-	d.keep(&d.ofCall[at].function, piece.keptIn)
+	d.keep(&d.callExtras[at].call, piece.extras)
+	d.keep(&d.callExtras[at].function, piece.functionExtras)
 }
 
 // startsCall reports whether a piece begins a new call, although its index, or its missing
@@ -344,15 +344,15 @@ func (d *deltas) finish() Answer {
 	if len(a.Calls) > 0 && a.Stop == StopEnd {
 		a.Stop = StopTools // some servers send "stop" for both
 	}
-	if said := d.refusal.String(); said != "" {
-		a.Stop, a.Word = StopRefusal, fmt.Sprintf("refusal: %s", said)
+	if refusal := d.refusal.String(); refusal != "" {
+		a.Stop, a.Word = StopRefusal, fmt.Sprintf("refusal: %s", refusal)
 	}
 	if len(a.Calls) > 0 {
-		kept := Kept{Message: d.kept.whole()}
-		for _, c := range d.ofCall {
-			kept.Calls = append(kept.Calls, KeptCall{Call: c.call.whole(), Function: c.function.whole()})
+		kept := Extras{Message: d.extras.join()}
+		for _, c := range d.callExtras {
+			kept.Calls = append(kept.Calls, ExtraCall{Call: c.call.join(), Function: c.function.join()})
 		}
-		a.Kept = kept.fromServer(d.from)
+		a.Extras = kept.fromServer(d.from)
 	}
 	return a
 }

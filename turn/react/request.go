@@ -26,13 +26,13 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 			return Answer{}, err
 		}
 		model := l.Names.pick(o)
-		l.recallLesson(model)
-		q := Question{Model: model, System: l.System, Messages: l.visible(model), Tools: l.Tools, MaxOutput: l.maxOutput(), Shape: l.shape(model)}
+		l.applyKnownWindow(model)
+		q := Question{Model: model, System: l.System, Messages: l.questionMessages(model), Tools: l.Tools, MaxOutput: l.maxOutput(), Shape: l.shape(model)}
 		l.speech.begin()
 		answer, err := l.query(ctx, q, l.speech.add)
 		l.speech.flush()
 		if err == nil {
-			l.noteCut(q, answer)
+			l.reportTruncation(q, answer)
 			l.nameCalls(&answer)
 			return answer, nil
 		}
@@ -41,15 +41,15 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 		}
 		if errors.Is(err, errBrokenOff) && answer.Text != "" {
 			if answer.Text == brokenOff {
-				return answer, &Fault{Status: http.StatusOK, Text: "the answer broke off twice at the same place, so it is not asked for again"}
+				return answer, &Fault{Status: http.StatusOK, Text: "connection lost twice at the same place in the answer: giving up"}
 			}
 			brokenOff = answer.Text
 		}
 		if len(answer.Text) > 0 {
-			l.Emit(turn.Event{Kind: turn.TextDelta, Text: "\n[The connection broke off here. The answer begins again.]"})
+			l.Emit(turn.Event{Kind: turn.TextDelta, Text: "\n[Connection lost. The answer starts again.]"})
 		}
-		if refusesShown(err) && q.shows() {
-			if err := l.blinded(err); err != nil {
+		if refusesFiles(err) && q.hasFiles() {
+			if err := l.dropFiles(err); err != nil {
 				return answer, err
 			}
 			continue
@@ -70,22 +70,22 @@ func (l *Loop) ask(ctx context.Context) (Answer, error) {
 }
 
 // note adds the notes of o to the conversation before the model's next answer.
-func (l *Loop) note(o Outlook) error {
+func (l *Loop) note(o CheckResult) error {
 	all := o.Notes
 	if l.conversation.calls == l.maxCalls()-1 {
-		all = append(slices.Clone(all), "This is your last answer for now, and its calls will not be run: say what you have.")
+		all = append(slices.Clone(all), "This is your last answer for now, and its calls will not be run: report what you have.")
 	}
 	var notes []string
 	for _, n := range all {
-		if !l.noted[n] {
-			l.noted[n] = true
+		if !l.seenNotes[n] {
+			l.seenNotes[n] = true
 			notes = append(notes, n)
 		}
 	}
 	if len(notes) == 0 {
 		return nil
 	}
-	return l.keep(Step{Kind: StepNote, Text: "[" + strings.Join(notes, " ") + "]"})
+	return l.addStep(Step{Kind: StepNote, Text: "[" + strings.Join(notes, " ") + "]"})
 }
 
 // query makes one request and reports its expense to Spent.
@@ -95,11 +95,11 @@ func (l *Loop) query(ctx context.Context, q Question, say func(string)) (Answer,
 	think.end()
 	answer.Text = turn.WithoutThoughts(answer.Text)
 	for _, what := range answer.Unread {
-		l.Emit(turn.Event{Kind: turn.Error, Text: "a part of the answer could not be read: " + what})
+		l.Emit(turn.Event{Kind: turn.Error, Text: "cannot parse part of the answer: " + what})
 	}
 	answer.Unread = nil
 	answer.Reported = answer.Usage
-	answer.Usage = used(q, answer, err == nil)
+	answer.Usage = estimateUsage(q, answer, err == nil)
 	if answer.Usage == (turn.Usage{}) {
 		return answer, err
 	}
@@ -115,7 +115,7 @@ func (l *Loop) nameCalls(a *Answer) {
 	ids, seen := l.conversation.ids, map[string]bool{}
 	for i := range a.Calls {
 		c := &a.Calls[i]
-		for n := i + 1; c.ID == "" || c.ID != sendable(c.ID) || ids[c.ID] || seen[c.ID]; n++ {
+		for n := i + 1; c.ID == "" || c.ID != sanitizeName(c.ID) || ids[c.ID] || seen[c.ID]; n++ {
 			c.ID = fmt.Sprintf("call_%d_%d", len(ids)+1, n)
 		}
 		seen[c.ID] = true
@@ -151,7 +151,7 @@ func (l *Loop) backOff(ctx context.Context, n int, begun time.Time, fault error)
 	if late := !l.Deadline.IsZero() && next.After(l.Deadline); late || next.Sub(begun) > maxPatience {
 		return fmt.Errorf("%w (tries: %d)", fault, n+1)
 	}
-	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("%v; trying again in %v", fault, wait.Round(100*time.Millisecond))})
+	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("%v; retrying in %v", fault, wait.Round(100*time.Millisecond))})
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

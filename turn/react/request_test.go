@@ -15,13 +15,13 @@ func TestCheckBeforeEachRequest(t *testing.T) {
 			"again":   {{Status: 500, Fault: "oops"}, {Text: "never asked"}},
 			"summary": {{Calls: []scripted.Call{notch("c1", "here")}, In: 950_000}, {Text: "Goal: none."}, {Text: "never asked"}},
 		} {
-			b := newBench(t, api, replies...)
+			b := newFixture(t, api, replies...)
 			b.Window = 1_000_000
-			b.Check = func(context.Context) (react.Outlook, error) {
+			b.Check = func(context.Context) (react.CheckResult, error) {
 				if len(b.server.Asked()) == len(replies)-1 {
-					return react.Outlook{Over: "the budget is used up"}, nil
+					return react.CheckResult{Over: "the budget is used up"}, nil
 				}
-				return react.Outlook{}, nil
+				return react.CheckResult{}, nil
 			}
 			if err := b.run("hello", false); err != nil {
 				t.Fatal(name, err)

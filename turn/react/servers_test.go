@@ -22,9 +22,9 @@ type exchange struct {
 	body   string
 }
 
-func streamed(body string) exchange { return exchange{body: body} }
+func streamReply(body string) exchange { return exchange{body: body} }
 
-func refusal(status int, body string) exchange { return exchange{status: status, body: body} }
+func errorReply(status int, body string) exchange { return exchange{status: status, body: body} }
 
 // server plays exchanges in order and repeats the last one. It records the requests.
 type server struct {
@@ -34,7 +34,7 @@ type server struct {
 	bodies []map[string]any
 }
 
-func play(t *testing.T, exchanges ...exchange) *server {
+func newServer(t *testing.T, exchanges ...exchange) *server {
 	t.Helper()
 	s := &server{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,10 +69,10 @@ func (s *server) model(api string) react.Model {
 	return react.NewChat(s.url+"/v1", "sk-wire", 30*time.Second)
 }
 
-// TestCompatibleServers checks the responses of servers that call themselves compatible: a text, a
-// call, two calls at once, and the end, in the form of each server. The streams follow their
-// documentation and public reports.
-func TestCompatibleServers(t *testing.T) {
+// What servers send that call themselves compatible: a text, a call, two calls at once, and the
+// end, each in its own way. The streams are written after their documentation and public
+// reports.
+func TestServers(t *testing.T) {
 	const readX, listY = `{"path":"x"}`, `{"path":"y"}`
 	for _, c := range []struct {
 		server, api  string
@@ -163,7 +163,7 @@ func TestCompatibleServers(t *testing.T) {
 			q := react.Question{Model: "m", Messages: []react.Message{{Text: "hello"}}, MaxOutput: 100}
 			answer := func(stream string) react.Answer {
 				t.Helper()
-				a, err := play(t, streamed(stream)).model(c.api).Answer(t.Context(), q, func(string) {})
+				a, err := newServer(t, streamReply(stream)).model(c.api).Answer(t.Context(), q, func(string) {})
 				if err != nil || len(a.Unread) > 0 {
 					t.Errorf("%v, %q", err, a.Unread)
 				}
@@ -181,13 +181,13 @@ func TestCompatibleServers(t *testing.T) {
 			}
 			// The extra members of a call are sent back with it, only to this model at this
 			// address.
-			s := play(t, streamed(c.tool), streamed(c.text))
+			s := newServer(t, streamReply(c.tool), streamReply(c.text))
 			first, err := s.model(c.api).Answer(t.Context(), q, func(string) {})
 			if err != nil {
 				t.Fatal(err)
 			}
 			later := q
-			later.Messages = []react.Message{{Text: "hello"}, {Model: true, Calls: first.Calls, Kept: first.Kept}, {Results: []react.Result{{ID: first.Calls[0].ID, Text: "ok"}}}}
+			later.Messages = []react.Message{{Text: "hello"}, {Model: true, Calls: first.Calls, Extras: first.Extras}, {Results: []react.Result{{ID: first.Calls[0].ID, Text: "ok"}}}}
 			if _, err := s.model(c.api).Answer(t.Context(), later, func(string) {}); err != nil {
 				t.Fatal(err)
 			}
@@ -220,36 +220,36 @@ func TestRefusalsOfServers(t *testing.T) {
 	}{
 		{"OpenAI", "openai", limit, exchange{429, map[string]string{"Retry-After": "1200"}, `{"error":{"message":"Rate limit reached for gpt-5. Please try again in 20m.","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`}, "Rate limit reached", soon(1200)},
 		{"OpenAI, in its headers", "openai", limit, exchange{429, map[string]string{"X-Ratelimit-Reset-Requests": "20m0s", "X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Tokens": "5h0m0s", "X-Ratelimit-Remaining-Tokens": "120"}, `{"error":{"message":"Rate limit reached","type":"requests"}}`}, "Rate limit", soon(1200)},
-		{"OpenAI, in its words", "openai", limit, refusal(429, `{"error":{"message":"Rate limit reached. Please try again in 20m0s.","type":"tokens"}}`), "Rate limit", soon(1200)},
-		{"OpenAI, out of credit", "openai", login, refusal(429, `{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","code":"insufficient_quota"}}`), "quota", 0},
-		{"OpenAI, too long", "openai", long, refusal(400, `{"error":{"message":"This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`), "maximum context length", 0},
-		{"Gemini, in an array", "openai", limit, refusal(429, `[{"error":{"code":429,"message":"You exceeded your current quota, please check your plan and billing details.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"1500s"}]}}]`), "exceeded your current quota", soon(1500)},
-		{"Gemini, overloaded", "openai", overload, refusal(503, `[{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}]`), "overloaded", 0},
-		{"Gemini, a bad key", "openai", stays, refusal(400, `[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`), "API key not valid", 0},
+		{"OpenAI, in its words", "openai", limit, errorReply(429, `{"error":{"message":"Rate limit reached. Please try again in 20m0s.","type":"tokens"}}`), "Rate limit", soon(1200)},
+		{"OpenAI, out of credit", "openai", login, errorReply(429, `{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","code":"insufficient_quota"}}`), "quota", 0},
+		{"OpenAI, too long", "openai", long, errorReply(400, `{"error":{"message":"This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`), "maximum context length", 0},
+		{"Gemini, in an array", "openai", limit, errorReply(429, `[{"error":{"code":429,"message":"You exceeded your current quota, please check your plan and billing details.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"1500s"}]}}]`), "exceeded your current quota", soon(1500)},
+		{"Gemini, overloaded", "openai", overload, errorReply(503, `[{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}]`), "overloaded", 0},
+		{"Gemini, a bad key", "openai", stays, errorReply(400, `[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`), "API key not valid", 0},
 		{"OpenRouter", "openai", limit, exchange{429, map[string]string{"X-Ratelimit-Reset": "9999999999999"}, `{"error":{"message":"Rate limit exceeded: free-models-per-day","code":429,"metadata":{"headers":{}}}}`}, "free-models-per-day", -1},
-		{"OpenRouter, no credit", "openai", login, refusal(402, `{"error":{"message":"Insufficient credits","code":402}}`), "Insufficient credits", 0},
-		{"vLLM, too long", "openai", long, refusal(400, `{"object":"error","message":"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.","type":"BadRequestError","param":null,"code":400}`), "maximum context length", 0},
-		{"vLLM, by FastAPI", "openai", stays, refusal(422, `{"detail":[{"type":"missing","loc":["body","x"],"msg":"Field required"}]}`), "Field required", 0},
-		{"llama.cpp, too long", "openai", long, refusal(400, `{"error":{"code":400,"message":"request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it","type":"exceed_context_size_error"}}`), "exceeds the available context", 0},
-		{"llama.cpp, loading", "openai", overload, refusal(503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`), "Loading model", 0},
-		{"Ollama", "openai", stays, refusal(404, `{"error":{"message":"model \"x\" not found, try pulling it first","type":"api_error","param":null,"code":null}}`), "try pulling", 0},
-		{"LM Studio, by a text", "openai", stays, refusal(400, `{"error":"Model unloaded"}`), "Model unloaded", 0},
+		{"OpenRouter, no credit", "openai", login, errorReply(402, `{"error":{"message":"Insufficient credits","code":402}}`), "Insufficient credits", 0},
+		{"vLLM, too long", "openai", long, errorReply(400, `{"object":"error","message":"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.","type":"BadRequestError","param":null,"code":400}`), "maximum context length", 0},
+		{"vLLM, by FastAPI", "openai", stays, errorReply(422, `{"detail":[{"type":"missing","loc":["body","x"],"msg":"Field required"}]}`), "Field required", 0},
+		{"llama.cpp, too long", "openai", long, errorReply(400, `{"error":{"code":400,"message":"request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it","type":"exceed_context_size_error"}}`), "exceeds the available context", 0},
+		{"llama.cpp, loading", "openai", overload, errorReply(503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`), "Loading model", 0},
+		{"Ollama", "openai", stays, errorReply(404, `{"error":{"message":"model \"x\" not found, try pulling it first","type":"api_error","param":null,"code":null}}`), "try pulling", 0},
+		{"LM Studio, by a text", "openai", stays, errorReply(400, `{"error":"Model unloaded"}`), "Model unloaded", 0},
 		{"Mistral", "openai", limit, exchange{429, map[string]string{"Ratelimitbysize-Reset": "40"}, `{"object":"error","message":"Requests rate limit exceeded","type":"rate_limited","code":"1300"}`}, "Requests rate limit exceeded", soon(40)},
-		{"DeepSeek, no balance", "openai", login, refusal(402, `{"error":{"message":"Insufficient Balance","type":"unknown_error","param":null,"code":"invalid_request_error"}}`), "Insufficient Balance", 0},
+		{"DeepSeek, no balance", "openai", login, errorReply(402, `{"error":{"message":"Insufficient Balance","type":"unknown_error","param":null,"code":"invalid_request_error"}}`), "Insufficient Balance", 0},
 		{"Groq", "openai", limit, exchange{429, map[string]string{"Retry-After": "7.66"}, `{"error":{"message":"Rate limit reached for model. Please try again in 7.66s.","type":"tokens","code":"rate_limit_exceeded"}}`}, "Rate limit reached", soon(7.66)},
 		{"Azure", "openai", limit, exchange{429, map[string]string{"Retry-After-Ms": "86400000"}, `{"error":{"code":"429","message":"Requests have exceeded call rate limit."}}`}, "exceeded call rate", soon(86400)},
-		{"Azure, a bad key", "openai", login, refusal(401, `{ "statusCode": 401, "message": "Access denied due to invalid subscription key" }`), "Access denied", 0},
-		{"a gateway to Bedrock", "openai", limit, refusal(429, `{"message":"Too many requests, please wait before trying again."}`), "Too many requests", 0},
-		{"Codex's backend", "openai", limit, refusal(429, `{"error":{"type":"usage_limit_reached","message":"The usage limit has been reached","plan_type":"plus","resets_in_seconds":7200}}`), "usage limit", soon(7200)},
+		{"Azure, a bad key", "openai", login, errorReply(401, `{ "statusCode": 401, "message": "Access denied due to invalid subscription key" }`), "Access denied", 0},
+		{"a gateway to Bedrock", "openai", limit, errorReply(429, `{"message":"Too many requests, please wait before trying again."}`), "Too many requests", 0},
+		{"Codex's backend", "openai", limit, errorReply(429, `{"error":{"type":"usage_limit_reached","message":"The usage limit has been reached","plan_type":"plus","resets_in_seconds":7200}}`), "usage limit", soon(7200)},
 		{"Anthropic", "anthropic", limit, exchange{429, map[string]string{"Retry-After": "3600"}, `{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed your account's rate limit."}}`}, "rate limit", soon(3600)},
-		{"Anthropic, overloaded", "anthropic", overload, refusal(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), "Overloaded", 0},
-		{"Anthropic, too long", "anthropic", long, refusal(400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`), "prompt is too long", 0},
-		{"a page of HTML", "openai", stays, exchange{200, map[string]string{"Content-Type": "text/html"}, "<!DOCTYPE html><html><head><title>Welcome to nginx</title></head></html>"}, `a page of HTML ("Welcome to nginx"), not of an API: check base_url`, 0},
-		{"a page of a proxy", "anthropic", overload, exchange{502, map[string]string{"Content-Type": "text/html"}, "<html><title>502 Bad Gateway</title></html>"}, "a page of HTML", 0},
+		{"Anthropic, overloaded", "anthropic", overload, errorReply(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), "Overloaded", 0},
+		{"Anthropic, too long", "anthropic", long, errorReply(400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`), "prompt is too long", 0},
+		{"a page of HTML", "openai", stays, exchange{200, map[string]string{"Content-Type": "text/html"}, "<!DOCTYPE html><html><head><title>Welcome to nginx</title></head></html>"}, `an HTML page ("Welcome to nginx"): check base_url`, 0},
+		{"a page of a proxy", "anthropic", overload, exchange{502, map[string]string{"Content-Type": "text/html"}, "<html><title>502 Bad Gateway</title></html>"}, "an HTML page", 0},
 	} {
 		t.Run(c.server, func(t *testing.T) {
-			s := play(t, c.x)
-			b := newBench(t, c.api)
+			s := newServer(t, c.x)
+			b := newFixture(t, c.api)
 			b.Model, b.Deadline = s.model(c.api), time.Now().Add(time.Second/2)
 			b.Window, b.MaxOutput = 2*1024, 100
 			if err := b.run("hello", false); err == nil {
@@ -264,7 +264,7 @@ func TestRefusalsOfServers(t *testing.T) {
 				kind = overload
 			case slices.ContainsFunc(b.events, func(e turn.Event) bool { return strings.HasPrefix(e.Text, turn.APIRefused) }):
 				kind = login
-			case slices.ContainsFunc(b.events, func(e turn.Event) bool { return strings.Contains(e.Text, "less of what was said") }):
+			case slices.ContainsFunc(b.events, func(e turn.Event) bool { return strings.Contains(e.Text, "retrying with less history") }):
 				kind = long
 			}
 			if kind != c.kind || !strings.Contains(d.Text, c.says) {

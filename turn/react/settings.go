@@ -15,7 +15,7 @@ type Settings struct {
 	Brief  string // the question for a summary
 	Tools  []Tool
 	Steps  *Steps
-	Sight  *Sight // nil: the model sees no files
+	Images *Images // nil: the model sees no files
 
 	Shape   Shape   // of the requests, as set by the user
 	Lessons Lessons // nil: lessons end with the run
@@ -52,7 +52,7 @@ type Names struct {
 }
 
 // pick returns the name of the model to ask.
-func (n Names) pick(o Outlook) string {
+func (n Names) pick(o CheckResult) string {
 	if o.Low && n.Low != "" {
 		return n.Low
 	}
@@ -84,7 +84,7 @@ type Callbacks struct {
 
 	// Check is called before each request and each tool. An error means that this process must
 	// do no more work: the turn is over, or another process has it.
-	Check func(context.Context) (Outlook, error)
+	Check func(context.Context) (CheckResult, error)
 
 	// Spent takes the expense of each answer, including answers that broke off, before the loop
 	// uses the answer.
@@ -103,8 +103,8 @@ type Callbacks struct {
 	Finish func(context.Context) error
 }
 
-// Outlook describes the conditions for the loop's next step.
-type Outlook struct {
+// CheckResult describes the conditions for the loop's next step.
+type CheckResult struct {
 	Over  string   // why the run must end here; "" if it may continue
 	Low   bool     // money is short
 	Notes []string // for the model; each is passed on once
@@ -139,11 +139,11 @@ func (m *meter) add(a Answer) int {
 // maxUsage is the most tokens of one kind that a request can use. Higher counts are ignored.
 const maxUsage = 100_000_000
 
-// used returns the usage of a request: the API's counts if they are plausible, otherwise an
-// estimate. An API that does not count is not free. An answer that broke off was generated too,
+// estimateUsage returns the usage of a request: the API's counts if they are plausible, otherwise
+// an estimate. An API that does not count is not free. An answer that broke off was generated too,
 // although an API may count it only at the end. A request that failed before any output is not
 // estimated. whole means that the request did not fail.
-func used(q Question, a Answer, whole bool) turn.Usage {
+func estimateUsage(q Question, a Answer, whole bool) turn.Usage {
 	u := a.Usage
 	for _, n := range []int64{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
 		if n < 0 || n > maxUsage {

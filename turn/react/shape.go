@@ -48,15 +48,15 @@ func (s Shape) apply(request any) ([]byte, error) {
 	for _, name := range s.Omit {
 		delete(body, name)
 		for _, list := range []string{"system", "messages", memberTools} {
-			leaveOut(body[list], name)
+			omitMember(body[list], name)
 		}
 	}
 	return json.Marshal(body)
 }
 
-// leaveOut removes a member from the objects of a list, and from their contents and calls. It
+// omitMember removes a member from the objects of a list, and from their contents and calls. It
 // does not look into the arguments of a call or the schema of a tool, which are not the API's.
-func leaveOut(list any, name string) {
+func omitMember(list any, name string) {
 	objects, _ := list.([]any)
 	for _, o := range objects {
 		object, _ := o.(map[string]any)
@@ -64,8 +64,8 @@ func leaveOut(list any, name string) {
 		if function, ok := object["function"].(map[string]any); ok {
 			delete(function, name)
 		}
-		leaveOut(object["content"], name)
-		leaveOut(object["tool_calls"], name)
+		omitMember(object["content"], name)
+		omitMember(object["tool_calls"], name)
 	}
 }
 
@@ -93,40 +93,41 @@ func (s Shape) lesson(f *Fault, q Question) (l Lesson, what string, ok bool) {
 	words := strings.ToLower(f.Type + " " + f.Text + " " + f.Param)
 	for from, to := range map[string]string{memberMaxTokens: memberMaxCompletion, memberMaxCompletion: memberMaxTokens} {
 		sent := from == memberMaxTokens != q.thinks() // under its own name
-		if sent && names(words, from) && len(s.Rename) == 0 && !s.omits(from) {
-			return Lesson{Rename: map[string]string{from: to}}, from + " is called " + to, true
+		if sent && containsMember(words, from) && len(s.Rename) == 0 && !s.omits(from) {
+			return Lesson{Rename: map[string]string{from: to}}, "retrying with " + to + " instead of " + from, true
 		}
 	}
-	candidates := slices.Concat(refusable, slices.Sorted(maps.Keys(s.Extra)), q.keptNames())
+	candidates := slices.Concat(refusable, slices.Sorted(maps.Keys(s.Extra)), q.extraNames())
 	for _, name := range candidates {
-		if names(words, strings.ToLower(name)) && !s.omits(name) {
-			return Lesson{Omit: []string{name}}, name + " is left out", true
+		if containsMember(words, strings.ToLower(name)) && !s.omits(name) {
+			return Lesson{Omit: []string{name}}, "retrying without " + name, true
 		}
 	}
 	if len(q.Tools) > 0 && !s.omits(memberTools) && strings.Contains(words, "support") && (strings.Contains(words, "tool") || strings.Contains(words, "function call")) {
-		return Lesson{Omit: []string{memberTools}}, "it gets no tools", true
+		return Lesson{Omit: []string{memberTools}}, "retrying without tools", true
 	}
 	return l, "", false
 }
 
 func (s Shape) omits(name string) bool { return slices.Contains(s.Omit, name) }
 
-// names reports whether words contain member as a whole name, not only as part of a longer one.
-func names(words, member string) bool {
+// containsMember reports whether words contain member as a whole name, not only as part of a longer
+// one.
+func containsMember(words, member string) bool {
 	for rest := words; ; {
 		at := strings.Index(rest, member)
 		if at < 0 {
 			return false
 		}
 		end := at + len(member)
-		if (at == 0 || !memberByte(rest[at-1])) && (end == len(rest) || !memberByte(rest[end])) {
+		if (at == 0 || !isMemberByte(rest[at-1])) && (end == len(rest) || !isMemberByte(rest[end])) {
 			return true
 		}
 		rest = rest[end:]
 	}
 }
 
-func memberByte(b byte) bool { return b == '_' || b >= 'a' && b <= 'z' || b >= '0' && b <= '9' }
+func isMemberByte(b byte) bool { return b == '_' || b >= 'a' && b <= 'z' || b >= '0' && b <= '9' }
 
 // Lesson is knowledge about a model at an address, learned from its answers.
 type Lesson struct {

@@ -23,12 +23,12 @@ type Step struct {
 	At   time.Time `json:"at"`
 	Kind StepKind  `json:"kind"`
 
-	Text   string  `json:"text,omitempty"`
-	Answer *Answer `json:"answer,omitempty"`
-	ID     string  `json:"id,omitempty"` // of a call
-	Failed bool    `json:"failed,omitempty"`
-	After  After   `json:"after_execution,omitempty"` // of a result that ends the run
-	Shown  []Shown `json:"shown,omitempty"`           // files that the model sees with it
+	Text   string      `json:"text,omitempty"`
+	Answer *Answer     `json:"answer,omitempty"`
+	ID     string      `json:"id,omitempty"` // of a call
+	Failed bool        `json:"failed,omitempty"`
+	After  After       `json:"after_execution,omitempty"` // of a result that ends the run
+	Shown  []ShownFile `json:"shown,omitempty"`           // files that the model sees with it
 }
 
 // StepKind is the kind of a Step.
@@ -73,15 +73,15 @@ func OpenSteps(dir string) (*Steps, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open steps: %w", err)
 	}
-	if err := adopt(f, name, past); err != nil {
+	if err := writePast(f, name, past); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("open steps: %w", err)
 	}
 	return &Steps{Past: past, file: f}, nil
 }
 
-// adopt writes past into f and renames f to name.
-func adopt(f *os.File, name string, past []Step) error {
+// writePast writes past into f and renames f to name.
+func writePast(f *os.File, name string, past []Step) error {
 	w := bufio.NewWriter(f)
 	enc := json.NewEncoder(w)
 	for _, s := range past {
@@ -112,13 +112,13 @@ func (s *Steps) add(step Step) error {
 	step.At = step.At.UTC()
 	line, err := json.Marshal(step)
 	if err != nil {
-		return fmt.Errorf("keep step: %w", err)
+		return fmt.Errorf("write step: %w", err)
 	}
 	if _, err := s.file.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("keep step: %w", err)
+		return fmt.Errorf("write step: %w", err)
 	}
 	if err := s.file.Sync(); err != nil {
-		return fmt.Errorf("keep step: %w", err)
+		return fmt.Errorf("write step: %w", err)
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (s *Steps) Close() error { return s.file.Close() }
 func pastSteps(dir string) ([]Step, error) {
 	own, err := strconv.ParseUint(filepath.Base(dir), 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not an attempt: its name is not an epoch", dir)
+		return nil, fmt.Errorf("%s is not the folder of an attempt: its name must be an epoch", dir)
 	}
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil {
@@ -152,8 +152,8 @@ func pastSteps(dir string) ([]Step, error) {
 	return readSteps(filepath.Join(filepath.Dir(dir), strconv.FormatUint(newest, 10), stepsName))
 }
 
-// beginning limits a file of steps to the bytes that are read.
-func beginning(f io.Reader) io.Reader { return io.LimitReader(f, maxSteps) }
+// limitSteps limits a file of steps to the bytes that are read.
+func limitSteps(f io.Reader) io.Reader { return io.LimitReader(f, maxSteps) }
 
 // readSteps reads the whole lines of a file of steps. The last line may be torn, because its
 // writer died or the power failed.
@@ -164,7 +164,7 @@ func readSteps(name string) ([]Step, error) {
 	}
 	defer f.Close()
 	var steps []Step
-	dec := json.NewDecoder(bufio.NewReader(beginning(f)))
+	dec := json.NewDecoder(bufio.NewReader(limitSteps(f)))
 	for {
 		var s Step
 		if dec.Decode(&s) != nil {

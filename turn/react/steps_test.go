@@ -9,7 +9,7 @@ import (
 )
 
 // A steps.jsonl that is not a regular file is an error.
-func TestStepsFileIsLink(t *testing.T) {
+func TestStepsNotARegularFile(t *testing.T) {
 	turn := t.TempDir()
 	for _, epoch := range []string{"1", "2"} {
 		if err := os.Mkdir(filepath.Join(turn, epoch), 0o700); err != nil {

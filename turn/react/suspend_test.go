@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A suspending tool gets the id of its report when it starts. If it fails, the pending report is
-// withdrawn.
-func TestToolSuspends(t *testing.T) {
+// A tool that suspends knows the id of its report when it starts. If it fails, nothing is
+// waited for.
+func TestSuspendingTool(t *testing.T) {
 	var did []string
 	pauses := Pauses{
 		Await: func(_ context.Context, what, text string, peers []string, d time.Duration) (string, error) {
@@ -29,9 +29,9 @@ func TestToolSuspends(t *testing.T) {
 		text         string
 		did          []string
 	}{
-		{"suspends", `echo "$AGENTSTATELOOP_CORRELATION_ID"`, Suspend, Suspend, "wait.7\n" + suspended("wait.7", time.Hour), []string{"await tool deploy {}"}},
+		{"suspends", `echo "$AGENTSTATELOOP_CORRELATION_ID"`, Suspend, Suspend, "wait.7\n" + suspendNote("wait.7", time.Hour), []string{"await tool deploy {}"}},
 		{"fails", "exit 3", Suspend, "", "exit status 3", []string{"await tool deploy {}", "withdraw wait.7"}},
-		{"says suspend", `echo '{"after_execution": "suspend", "result": {"n": 1}}'`, ByOutput, Suspend, `{"n": 1}` + "\n" + suspended("wait.7", time.Hour), []string{"await tool deploy {}"}},
+		{"says suspend", `echo '{"after_execution": "suspend", "result": {"n": 1}}'`, ByOutput, Suspend, `{"n": 1}` + "\n" + suspendNote("wait.7", time.Hour), []string{"await tool deploy {}"}},
 		{"says terminate", `echo '{"after_execution": "terminate", "result": "done"}'`, ByOutput, Terminate, "done", []string{"await tool deploy {}", "withdraw wait.7"}},
 		{"says nothing", "echo done", ByOutput, "", "done", []string{"await tool deploy {}", "withdraw wait.7"}},
 		{"terminates", "echo done", Terminate, Terminate, "done", nil},

@@ -67,13 +67,13 @@ func BuiltIn(name string) bool { return name == Exec || slices.Contains(operator
 func Allow(all []Tool, names []string) ([]Tool, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(t Tool) bool { return t.Name == name }) {
-			return nil, fmt.Errorf("unknown tool %q; the tools are %s", name, strings.Join(namesOf(all), ", "))
+			return nil, fmt.Errorf("unknown tool %q; the tools are %s", name, strings.Join(toolNames(all), ", "))
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(t Tool) bool { return !slices.Contains(names, t.Name) }), nil
 }
 
-func namesOf(tools []Tool) []string {
+func toolNames(tools []Tool) []string {
 	names := make([]string, len(tools))
 	for i, t := range tools {
 		names[i] = t.Name
@@ -84,38 +84,38 @@ func namesOf(tools []Tool) []string {
 // title returns the name of a tool for people.
 func (t Tool) title() string { return cmp.Or(t.Title, t.Name) }
 
-// Foreign returns a tool of a tool server, which supplies the description and the schema. The
+// ServerTool returns a tool of a tool server, which supplies the description and the schema. The
 // tool validates its arguments against the schema before run.
-func Foreign(t Tool, run func(context.Context, json.RawMessage) (string, error)) (Tool, error) {
+func ServerTool(t Tool, run func(context.Context, json.RawMessage) (string, error)) (Tool, error) {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(t.Schema, &schema); err != nil {
-		return Tool{}, fmt.Errorf("tool %s: its schema is not a JSON schema: %w", t.title(), err)
+		return Tool{}, fmt.Errorf("tool %s: invalid JSON schema: %w", t.title(), err)
 	}
-	made, err := checked(t.Name, t.Description, &schema, run)
+	made, err := newTool(t.Name, t.Description, &schema, run)
 	made.Title = t.Title
 	return made, err
 }
 
-// typed returns a tool with arguments of type A. The schema follows from the fields of A and
+// typedTool returns a tool with arguments of type A. The schema follows from the fields of A and
 // their tags, and allows no other arguments.
-func typed[A any](name, description string, run func(context.Context, A) (string, error)) (Tool, error) {
+func typedTool[A any](name, description string, run func(context.Context, A) (string, error)) (Tool, error) {
 	schema, err := jsonschema.For[A](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[json.RawMessage](): {}, // any value, rather than an array of bytes
 	}})
 	if err != nil {
 		return Tool{}, fmt.Errorf("tool %s: %w", name, err)
 	}
-	return checked(name, description, schema, func(ctx context.Context, args json.RawMessage) (string, error) {
+	return newTool(name, description, schema, func(ctx context.Context, args json.RawMessage) (string, error) {
 		var a A
 		if err := json.Unmarshal(args, &a); err != nil {
-			return "", fmt.Errorf("the arguments do not fit: %w", err)
+			return "", fmt.Errorf("invalid arguments: %w", err)
 		}
 		return run(ctx, a)
 	})
 }
 
-// checked returns a tool that validates its arguments against schema first.
-func checked(name, description string, schema *jsonschema.Schema, run func(context.Context, json.RawMessage) (string, error)) (Tool, error) {
+// newTool returns a tool that validates its arguments against schema first.
+func newTool(name, description string, schema *jsonschema.Schema, run func(context.Context, json.RawMessage) (string, error)) (Tool, error) {
 	resolved, err := schema.Resolve(nil)
 	if err != nil {
 		return Tool{}, fmt.Errorf("tool %s: schema: %w", name, err)
@@ -130,10 +130,10 @@ func checked(name, description string, schema *jsonschema.Schema, run func(conte
 		}
 		var value any
 		if err := json.Unmarshal(args, &value); err != nil {
-			return "", fmt.Errorf("the arguments are not JSON: %w", err)
+			return "", fmt.Errorf("the arguments are not valid JSON: %w", err)
 		}
 		if err := resolved.Validate(value); err != nil {
-			return "", fmt.Errorf("the arguments do not fit the schema: %w", err)
+			return "", fmt.Errorf("the arguments do not match the schema: %w", err)
 		}
 		return run(ctx, args)
 	}}, nil
@@ -142,8 +142,8 @@ func checked(name, description string, schema *jsonschema.Schema, run func(conte
 // maxResult bounds, in bytes, the result of one call.
 const maxResult = 64 << 10
 
-// truncated returns text, or its first n bytes with a note of the number of missing bytes.
-func truncated(text string, n int) string {
+// truncate returns text, or its first n bytes with a note of the number of missing bytes.
+func truncate(text string, n int) string {
 	kept := plain.Cut(text, n)
 	if len(kept) == len(text) {
 		return text
@@ -214,21 +214,21 @@ func (p Program) Tool() (Tool, error) {
 	}
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(p.Schema, &schema); err != nil {
-		return Tool{}, fmt.Errorf("tool %s: its schema is not a JSON schema: %w", p.Name, err)
+		return Tool{}, fmt.Errorf("tool %s: invalid JSON schema: %w", p.Name, err)
 	}
 	if schema.Type != "object" {
 		return Tool{}, fmt.Errorf(`tool %s: its schema must have "type": "object"`, p.Name)
 	}
-	return checked(p.Name, p.Description+p.announcement(), &schema, p.call)
+	return newTool(p.Name, p.Description+p.afterHint(), &schema, p.call)
 }
 
-// announcement returns a hint for the model about the consequence of a call.
-func (p Program) announcement() string {
+// afterHint returns a hint for the model about the consequence of a call.
+func (p Program) afterHint() string {
 	switch p.After {
 	case Suspend:
-		return " Your turn is suspended after it, and goes on when what it started has reported."
+		return " The call suspends your turn, which resumes with the report of the started process."
 	case Terminate:
-		return " Your turn ends with it: what you have submitted is the answer, or else its result."
+		return " The call ends your turn: the answer is the result that you submitted, otherwise the result of the call."
 	}
 	return ""
 }
@@ -251,7 +251,7 @@ func (p Program) call(ctx context.Context, args json.RawMessage) (string, error)
 // immediate report is not lost.
 func (p Program) callWaiting(ctx context.Context, args json.RawMessage) (string, error) {
 	if p.Pauses.Await == nil {
-		return "", errors.New("the tool is to suspend the turn, which is not possible here")
+		return "", errors.New("this turn cannot be suspended")
 	}
 	id, err := p.Pauses.Await(ctx, "tool "+p.Name, string(args), p.Peers, p.Deadline)
 	if err != nil {
@@ -264,12 +264,12 @@ func (p Program) callWaiting(ctx context.Context, args json.RawMessage) (string,
 	if err != nil {
 		return "", errors.Join(err, p.Pauses.Withdraw(ctx, id, "the tool failed"))
 	}
-	after, result := p.said(text)
+	after, result := p.parseOutput(text)
 	if after == Suspend {
 		if result != "" {
 			result += "\n"
 		}
-		return "", Ending{After: Suspend, Text: result + suspended(id, p.Deadline)}
+		return "", Ending{After: Suspend, Text: result + suspendNote(id, p.Deadline)}
 	}
 	if err := p.Pauses.Withdraw(ctx, id, "the tool was done at once"); err != nil {
 		return "", err
@@ -280,8 +280,8 @@ func (p Program) callWaiting(ctx context.Context, args json.RawMessage) (string,
 	return result, nil
 }
 
-// said returns the consequence of a call and its result, as the program's output decides.
-func (p Program) said(text string) (After, string) {
+// parseOutput returns the consequence of a call and its result, as the program's output decides.
+func (p Program) parseOutput(text string) (After, string) {
 	if p.After != ByOutput {
 		return p.After, text
 	}

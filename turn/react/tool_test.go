@@ -8,7 +8,7 @@ import (
 )
 
 // A permission must name a tool that exists.
-func TestPermissionNamesTool(t *testing.T) {
+func TestAllow(t *testing.T) {
 	r, _ := folders(t)
 	all := files(t, r)
 	got, err := react.Allow(all, []string{"list", "read_file"})

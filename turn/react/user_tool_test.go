@@ -61,7 +61,7 @@ func TestUserToolTimesOut(t *testing.T) {
 			break // it had the time to begin
 		}
 	}
-	if err == nil || !strings.Contains(err.Error(), "timed out after") || !strings.Contains(err.Error(), "begun") {
+	if err == nil || !strings.Contains(err.Error(), "timeout after") || !strings.Contains(err.Error(), "begun") {
 		t.Errorf("the model reads %v", err)
 	}
 }

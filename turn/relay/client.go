@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// answerWithin bounds how long a command waits for its answer. The runner sends a question before
+// answerTimeout bounds how long a command waits for its answer. The runner sends a question before
 // it answers.
-const answerWithin = 2 * time.Minute
+const answerTimeout = 2 * time.Minute
 
 // Call sends a request to the runner that listens in folder. An error means that the runner was
 // not reached or did not answer, so it is unknown whether the runner performed the request.
@@ -27,12 +27,12 @@ func Call(ctx context.Context, folder string, r Request) (Answer, error) {
 
 // call sends a request to the runner to which dial connects.
 func call(ctx context.Context, dial func(context.Context) (net.Conn, error), r Request) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	var a Answer
 	conn, err := dial(ctx)
 	if err != nil {
-		return a, fmt.Errorf("reach the runner: %w", err)
+		return a, fmt.Errorf("connect to the runner: %w", err)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()

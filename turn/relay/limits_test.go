@@ -27,19 +27,19 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return nil }
 
-// asked has a server answer a request with text, and returns what its caller reads.
-func asked(t *testing.T, request, text string, beforeRequest, beforeAnswer time.Duration) (got string) {
+// roundTrip has a server answer a request with text, and returns what its caller reads.
+func roundTrip(t *testing.T, request, text string, beforeRequest, beforeAnswer time.Duration) (got string) {
 	synctest.Test(t, func(t *testing.T) {
 		caller, conn := net.Pipe()
 		go new(Server{handle: func(context.Context, Request) Answer {
-			time.Sleep(2 * requestWithin) // no limit counts the time of the handler
+			time.Sleep(2 * requestTimeout) // no limit counts the time of the handler
 			return Answer{Text: text}
 		}}).answer(t.Context(), conn)
 		go func() {
 			time.Sleep(beforeRequest)
 			io.WriteString(caller, request) // a server that gave up does not read all of it
 		}()
-		time.Sleep(2*requestWithin + beforeAnswer)
+		time.Sleep(2*requestTimeout + beforeAnswer)
 		answer, _ := io.ReadAll(caller)
 		got = string(answer)
 		time.Sleep(beforeRequest)
@@ -47,8 +47,8 @@ func asked(t *testing.T, request, text string, beforeRequest, beforeAnswer time.
 	return got
 }
 
-// padded returns a line of JSON with n bytes.
-func padded(n int64) string {
+// paddedLine returns a line of JSON with n bytes.
+func paddedLine(n int64) string {
 	const rest = `{"text":""}` + "\n"
 	return `{"text":"` + strings.Repeat("x", int(n)-len(rest)) + `"}` + "\n"
 }
@@ -57,7 +57,7 @@ func TestLimits(t *testing.T) {
 	const met = `{"text":"met"}` + "\n"
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxRequest", Max: 8 << 20, Within: func(t *testing.T, n int64) bool {
-			return asked(t, padded(n), "met", 0, 0) == met
+			return roundTrip(t, paddedLine(n), "met", 0, 0) == met
 		}},
 		{Const: "maxAnswer", Max: 16 << 20, Within: func(t *testing.T, n int64) bool {
 			var err error
@@ -66,7 +66,7 @@ func TestLimits(t *testing.T) {
 					conn, runner := net.Pipe()
 					go func() {
 						bufio.NewReader(runner).ReadString('\n')
-						io.WriteString(runner, padded(n))
+						io.WriteString(runner, paddedLine(n))
 					}()
 					return conn, nil
 				}, Request{})
@@ -96,14 +96,14 @@ func TestLimits(t *testing.T) {
 			})
 			return begun.Load() == n
 		}},
-		limittest.Duration("requestWithin", 10*time.Second, 2, func(t *testing.T, d time.Duration) bool {
-			request := asked(t, "{}\n", "met", d-1, 0) == met
-			if answer := asked(t, "{}\n", "met", 0, d-1) == met; answer != request {
+		limittest.Duration("requestTimeout", 10*time.Second, 2, func(t *testing.T, d time.Duration) bool {
+			request := roundTrip(t, "{}\n", "met", d-1, 0) == met
+			if answer := roundTrip(t, "{}\n", "met", 0, d-1) == met; answer != request {
 				t.Errorf("a request may take %v: %v, and its answer: %v", d, request, answer)
 			}
 			return request
 		}),
-		limittest.Duration("answerWithin", 2*time.Minute, 2, func(t *testing.T, d time.Duration) bool {
+		limittest.Duration("answerTimeout", 2*time.Minute, 2, func(t *testing.T, d time.Duration) bool {
 			var err error
 			synctest.Test(t, func(t *testing.T) {
 				_, err = call(t.Context(), func(context.Context) (net.Conn, error) {

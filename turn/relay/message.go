@@ -87,7 +87,7 @@ func writeMessage(w io.Writer, message any) error {
 }
 
 // errTooLong means that a message is longer than its limit.
-var errTooLong = errors.New("the message is too long")
+var errTooLong = errors.New("message too long")
 
 // readMessage reads one message of at most limit bytes.
 func readMessage(r io.Reader, limit int64, message any) error {
@@ -96,7 +96,7 @@ func readMessage(r io.Reader, limit int64, message any) error {
 	case int64(len(line)) > limit:
 		return fmt.Errorf("%w: the limit is %d bytes", errTooLong, limit)
 	case err != nil:
-		return fmt.Errorf("the message is not whole: %w", err)
+		return fmt.Errorf("incomplete message: %w", err)
 	}
 	return json.Unmarshal(line, message)
 }

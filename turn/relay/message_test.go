@@ -54,14 +54,14 @@ func FuzzRequest(f *testing.F) {
 			t.Fatalf("%q: %v", said, err)
 		}
 		var same Request
-		if err := readMessage(&b, maxRequest, &same); err != nil || !reflect.DeepEqual(r, normal(same, r)) {
+		if err := readMessage(&b, maxRequest, &same); err != nil || !reflect.DeepEqual(r, normalize(same, r)) {
 			t.Errorf("%q: %+v, sent again %+v, %v", said, r, same, err)
 		}
 	})
 }
 
-// normal returns r with the empty list of fields that JSON leaves out, if like has one.
-func normal(r, like Request) Request {
+// normalize returns r with the empty list of fields that JSON leaves out, if like has one.
+func normalize(r, like Request) Request {
 	if like.Fields != nil && len(like.Fields) == 0 && r.Fields == nil {
 		r.Fields = []Field{}
 	}

@@ -69,7 +69,7 @@ func TestCall(t *testing.T) {
 }
 
 // What is not a request reaches no handler.
-func TestWhatIsNoRequest(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	folder, _ := serve(t, func(context.Context, Request) Answer {
 		t.Error("the handler was called")
 		return Answer{}
@@ -94,7 +94,7 @@ func TestWhatIsNoRequest(t *testing.T) {
 }
 
 // Callers that say nothing hold up neither the others for ever nor Close.
-func TestCallersThatSayNothing(t *testing.T) {
+func TestSilentCallers(t *testing.T) {
 	folder, s := serve(t, func(context.Context, Request) Answer { return Answer{} })
 	for range 3 * maxCalls {
 		defer dial(t, folder).Close()
@@ -125,7 +125,7 @@ func TestCloseWaits(t *testing.T) {
 }
 
 // What stands in the place of the folder already is not used.
-func TestTheFolderIsNew(t *testing.T) {
+func TestExistingFolderIsRefused(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "relay")
 	if err := os.Symlink(t.TempDir(), folder); err != nil {
 		t.Fatal(err)

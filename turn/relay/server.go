@@ -15,8 +15,8 @@ import (
 const (
 	socketName = "socket"
 
-	maxCalls      = 4                // concurrent calls; further ones wait
-	requestWithin = 10 * time.Second // to receive a request, and to send an answer
+	maxCalls       = 4                // concurrent calls; further ones wait
+	requestTimeout = 10 * time.Second // to receive a request, and to send an answer
 )
 
 // Handler performs a request. Several goroutines call it.
@@ -103,7 +103,7 @@ func (s *Server) answer(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) }) // a silent caller must not hold up Close
 	defer stop()
-	if err := conn.SetReadDeadline(time.Now().Add(requestWithin)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(requestTimeout)); err != nil {
 		return
 	}
 	var r Request
@@ -113,7 +113,7 @@ func (s *Server) answer(ctx context.Context, conn net.Conn) {
 	} else {
 		a = s.handle(ctx, r)
 	}
-	if err := conn.SetWriteDeadline(time.Now().Add(requestWithin)); err == nil {
+	if err := conn.SetWriteDeadline(time.Now().Add(requestTimeout)); err == nil {
 		_ = writeMessage(conn, a) // on an error, the caller is gone
 	}
 }

@@ -23,8 +23,8 @@ const (
 func (s *Session) call(ctx context.Context, tool string, args json.RawMessage) (*mcp.CallToolResult, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone != "" {
-		return nil, s.tell("the tool server %s has ended, and its tools can be called in the next turn again: %s", s.server.Name, s.gone)
+	if s.endReason != "" {
+		return nil, s.errorf("the tool server %s has ended, and its tools are available again in the next turn: %s", s.server.Name, s.endReason)
 	}
 	limited, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
@@ -34,49 +34,49 @@ func (s *Session) call(ctx context.Context, tool string, args json.RawMessage) (
 		return nil, context.Cause(ctx)
 	}
 	if err == nil && result == nil {
-		err = errors.New("its answer is empty")
+		err = errors.New("the answer is empty")
 	}
 	if err == nil {
-		s.late = 0
+		s.unanswered = 0
 		return result, nil
 	}
-	return nil, s.mend(ctx, limited, err)
+	return nil, s.handleFailure(ctx, limited, err)
 }
 
-// mend handles a failed call and returns an error for the model. It ends the session if the
-// server is of no further use. It reconnects to a remote server.
-func (s *Session) mend(ctx, limited context.Context, err error) error {
+// handleFailure handles a failed call and returns an error for the model. It ends the session if
+// the server is of no further use. It reconnects to a remote server.
+func (s *Session) handleFailure(ctx, limited context.Context, err error) error {
 	if _, refused := refusal(err); refused {
-		s.late = 0
-		return s.tell("%s", s.reason(err, s.server.Timeout))
+		s.unanswered = 0
+		return s.errorf("%s", s.reason(err, s.server.Timeout))
 	}
 	closed := errors.Is(err, mcp.ErrConnectionClosed) || s.link.broken()
 	if limited.Err() != nil && (!closed || s.server.URL != "") {
-		return s.unanswered(limited)
+		return s.handleTimeout(limited)
 	}
 	if !closed { // the answer is not valid
-		return s.tell("the answer of the tool server %s cannot be read: %s", s.server.Name, clip(err.Error(), maxNoise))
+		return s.errorf("cannot parse the answer of the tool server %s: %s", s.server.Name, clip(err.Error(), maxNoise))
 	}
 	why := s.reason(err, s.server.Timeout)
 	if s.server.URL == "" {
 		s.end(why)
-		return s.tell("the tool server %s has ended: %s%s", s.server.Name, why, unknown)
+		return s.errorf("the tool server %s has ended: %s%s", s.server.Name, why, unknownOutcome)
 	}
 	s.renew(ctx, why)
-	return s.tell("the tool server %s failed: %s%s", s.server.Name, why, unknown)
+	return s.errorf("the tool server %s failed: %s%s", s.server.Name, why, unknownOutcome)
 }
 
-const unknown = "; the call may have been done: check before you repeat it"
+const unknownOutcome = "; the call may have taken effect: check before you repeat it"
 
-// unanswered returns the model's error for a call that timed out. It ends a server that leaves
+// handleTimeout returns the model's error for a call that timed out. It ends a server that leaves
 // several calls in a row unanswered.
-func (s *Session) unanswered(limited context.Context) error {
+func (s *Session) handleTimeout(limited context.Context) error {
 	why := s.reason(limited.Err(), s.server.Timeout)
-	if s.late++; s.late < maxLate {
-		return s.tell("the tool server %s: %s%s", s.server.Name, why, unknown)
+	if s.unanswered++; s.unanswered < maxLate {
+		return s.errorf("the tool server %s: %s%s", s.server.Name, why, unknownOutcome)
 	}
 	s.end(fmt.Sprintf("it did not answer %d calls in a row", maxLate))
-	return s.tell("the tool server %s: %s, and was ended, as it did not answer the calls before either%s", s.server.Name, why, unknown)
+	return s.errorf("the tool server %s: %s, and was ended after %d unanswered calls%s", s.server.Name, why, maxLate, unknownOutcome)
 }
 
 // renew reconnects to a remote server for the next call. The server may end a session and still
@@ -90,12 +90,12 @@ func (s *Session) renew(ctx context.Context, why string) {
 	limited, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
 	if err := s.connect(ctx, limited); err != nil {
-		s.gone = s.reason(err, s.server.Timeout)
+		s.endReason = s.reason(err, s.server.Timeout)
 	}
 }
 
-// tell returns an error for the model, with secrets redacted.
-func (s *Session) tell(format string, args ...any) error {
+// errorf returns an error for the model, with secrets redacted.
+func (s *Session) errorf(format string, args ...any) error {
 	return errors.New(s.redact(fmt.Sprintf(format, args...)))
 }
 
@@ -105,37 +105,37 @@ const (
 )
 
 // result returns the text of a call's result for the model. It keeps pictures and returns them
-// as a react.Showing. A result that the tool marks as an error becomes an error.
+// as a react.FilesResult. A result that the tool marks as an error becomes an error.
 func (s *Session) result(tool string, r *mcp.CallToolResult) (string, error) {
 	var parts []string
-	var shown []react.Shown
+	var files []react.ShownFile
 	for _, content := range r.Content {
 		part, picture := s.content(tool, content)
 		if picture != nil {
-			shown = append(shown, *picture)
+			files = append(files, *picture)
 			continue
 		}
 		parts = append(parts, part)
 	}
-	if text, ok := structured(r); ok {
+	if text, ok := structuredText(r); ok {
 		parts = append(parts, text)
 	}
-	text := s.redact(joined(parts))
+	text := s.redact(joinParts(parts))
 	switch {
 	case r.IsError && text == "":
-		return "", errors.New("the tool failed, and does not say why")
+		return "", errors.New("the tool failed without a reason")
 	case r.IsError:
 		return "", errors.New(text)
-	case len(shown) > 0:
-		return "", react.Showing{Text: text, Files: shown}
+	case len(files) > 0:
+		return "", react.FilesResult{Text: text, Files: files}
 	case text == "":
 		return "(empty)", nil
 	}
 	return text, nil
 }
 
-// joined returns the parts as one text, truncated to maxResult bytes.
-func joined(parts []string) string {
+// joinParts returns the parts as one text, truncated to maxResult bytes.
+func joinParts(parts []string) string {
 	text := strings.ToValidUTF8(strings.Join(parts, "\n"), "\uFFFD")
 	kept := plain.Cut(text, maxResult)
 	if len(kept) < len(text) {
@@ -146,37 +146,37 @@ func joined(parts []string) string {
 
 // content returns one part of a result: a text, or a picture that was kept. For content that
 // cannot be shown, the text describes it.
-func (s *Session) content(tool string, content mcp.Content) (string, *react.Shown) {
+func (s *Session) content(tool string, content mcp.Content) (string, *react.ShownFile) {
 	switch c := content.(type) {
 	case *mcp.TextContent:
 		return c.Text, nil
 	case *mcp.ImageContent:
 		picture, err := s.keep(tool, c.Data)
 		if err != nil {
-			return fmt.Sprintf("[a picture (%s) is not shown: %v]", kind(c.MIMEType, len(c.Data)), err), nil
+			return fmt.Sprintf("[image (%s) not shown: %v]", describeContent(c.MIMEType, len(c.Data)), err), nil
 		}
 		return "", &picture
 	case *mcp.AudioContent:
-		return fmt.Sprintf("[a sound (%s), which you cannot hear]", kind(c.MIMEType, len(c.Data))), nil
+		return fmt.Sprintf("[audio (%s) not played]", describeContent(c.MIMEType, len(c.Data))), nil
 	case *mcp.ResourceLink:
 		words := []string{clip(c.Name, 200), clip(c.Title, 200), clip(c.Description, maxWords), clip(c.MIMEType, 100)}
 		words = append(words, clip(c.URI, maxWords))
-		return "[a resource of the server, which you can name to its tools: " + strings.Join(nonEmpty(words), ", ") + "]", nil
+		return "[resource of the server, for use with its tools: " + strings.Join(nonEmpty(words), ", ") + "]", nil
 	case *mcp.EmbeddedResource:
 		if c.Resource == nil {
-			return "[a resource without content]", nil
+			return "[resource without content]", nil
 		}
 		name := clip(c.Resource.URI, maxWords)
 		if c.Resource.Blob != nil {
-			return fmt.Sprintf("[the resource %s (%s) is not a text, and is not shown]", name, kind(c.Resource.MIMEType, len(c.Resource.Blob))), nil
+			return fmt.Sprintf("[resource %s (%s) not shown: not a text]", name, describeContent(c.Resource.MIMEType, len(c.Resource.Blob))), nil
 		}
-		return fmt.Sprintf("[the resource %s:]\n%s", name, c.Resource.Text), nil
+		return fmt.Sprintf("[resource %s:]\n%s", name, c.Resource.Text), nil
 	}
-	return "[something of a kind that we do not know]", nil
+	return "[content of an unknown type]", nil
 }
 
-// kind returns the type and the size of content that is not shown.
-func kind(mime string, size int) string {
+// describeContent returns the type and the size of content that is not shown.
+func describeContent(mime string, size int) string {
 	return strings.Join(nonEmpty([]string{clip(mime, 100), plain.Size(int64(size))}), ", ")
 }
 
@@ -190,22 +190,22 @@ func nonEmpty(words []string) (kept []string) {
 }
 
 // keep keeps a picture of a result.
-func (s *Session) keep(tool string, data []byte) (react.Shown, error) {
+func (s *Session) keep(tool string, data []byte) (react.ShownFile, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.server.Keep == nil:
-		return react.Shown{}, errors.New("pictures are not shown here")
+		return react.ShownFile{}, errors.New("images are not supported here")
 	case s.pictures == maxPictures:
-		return react.Shown{}, fmt.Errorf("%d pictures of this server were kept in this turn", maxPictures)
+		return react.ShownFile{}, fmt.Errorf("the limit is %d images of a server in a turn", maxPictures)
 	}
 	s.pictures++
 	return s.server.Keep(fmt.Sprintf("%s-%d", modelName(s.server.Name, tool), s.pictures), data)
 }
 
-// structured returns the structured content of a result as JSON. It returns false if a text of
+// structuredText returns the structured content of a result as JSON. It returns false if a text of
 // the result has the same content, as the protocol recommends.
-func structured(r *mcp.CallToolResult) (string, bool) {
+func structuredText(r *mcp.CallToolResult) (string, bool) {
 	if r.StructuredContent == nil {
 		return "", false
 	}

@@ -70,8 +70,8 @@ func (w wire) Write(_ context.Context, message jsonrpc.Message) error {
 	return nil
 }
 
-// served has do use a session with a server in memory, in a bubble of time.
-func served(t *testing.T, answer func(method, cursor string) string, do func(t *testing.T, s *Session)) {
+// withMemoryServer has do use a session with a server in memory, in a bubble of time.
+func withMemoryServer(t *testing.T, answer func(method, cursor string) string, do func(t *testing.T, s *Session)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory{answer: func(method, cursor string) string {
 			if method == "initialize" {
@@ -88,9 +88,9 @@ func served(t *testing.T, answer func(method, cursor string) string, do func(t *
 	})
 }
 
-// listed returns the session of a server that lists tools by these names on each page.
-func listed(t *testing.T, pages int, names ...string) (got *Session) {
-	served(t, func(_, cursor string) string {
+// listTools returns the session of a server that lists tools by these names on each page.
+func listTools(t *testing.T, pages int, names ...string) (got *Session) {
+	withMemoryServer(t, func(_, cursor string) string {
 		var list mcp.ListToolsResult
 		for _, name := range names {
 			list.Tools = append(list.Tools, &mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}})
@@ -123,16 +123,16 @@ func TestLimits(t *testing.T) {
 			for i := range n {
 				names = append(names, fmt.Sprintf("tool-%d", i))
 			}
-			all := len(listed(t, 1, names...).Names()) == int(n)
-			if again := listed(t, 2, names...); (again.notes == nil) != all {
+			all := len(listTools(t, 1, names...).Names()) == int(n)
+			if again := listTools(t, 2, names...); (again.notes == nil) != all {
 				t.Errorf("%d tools on the first of two pages: %q", n, again.notes)
 			}
 			return all
 		}},
 		{Const: "maxPages", Max: 21, Within: func(t *testing.T, n int64) bool { // the first, and 20 more
-			return listed(t, int(n), "a").notes == nil
+			return listTools(t, int(n), "a").notes == nil
 		}},
-		{Const: "maxName", Max: 128, Within: func(t *testing.T, n int64) bool { return len(listed(t, 1, x(n)).Names()) == 1 }},
+		{Const: "maxName", Max: 128, Within: func(t *testing.T, n int64) bool { return len(listTools(t, 1, x(n)).Names()) == 1 }},
 		{Const: "maxDescription", Max: 4 << 10, Within: func(t *testing.T, n int64) bool {
 			return new(Session).description(&mcp.Tool{Description: x(n)}) == x(n)
 		}},
@@ -165,13 +165,13 @@ func TestLimits(t *testing.T) {
 			return name == "s__"+x(n-3)
 		}},
 		{Const: "most", Max: 5, Within: func(t *testing.T, n int64) bool {
-			return note(strings.Split(x(n), "")) == strings.TrimSuffix(strings.Repeat("x; ", int(n)), "; ")
+			return joinNotes(strings.Split(x(n), "")) == strings.TrimSuffix(strings.Repeat("x; ", int(n)), "; ")
 		}},
 
 		// A result.
-		{Const: "maxResult", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return joined([]string{x(n)}) == x(n) }},
+		{Const: "maxResult", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return joinParts([]string{x(n)}) == x(n) }},
 		{Const: "maxPictures", Max: 20, Within: func(t *testing.T, n int64) bool {
-			s := &Session{server: Server{Keep: func(string, []byte) (react.Shown, error) { return react.Shown{}, nil }}}
+			s := &Session{server: Server{Keep: func(string, []byte) (react.ShownFile, error) { return react.ShownFile{}, nil }}}
 			var errs []error
 			for range n {
 				_, err := s.keep("draw", nil)
@@ -202,13 +202,13 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxRequests", Max: 1000, Within: func(t *testing.T, n int64) bool {
 			p := prints(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
-			p.asked.Store(n - 1)
+			p.requests.Store(n - 1)
 			_, err := p.Read(t.Context())
 			return err == nil
 		}},
 		{Const: "maxNoise", Max: 200, Within: func(t *testing.T, n int64) bool {
 			var p process
-			p.heard([]byte(x(n)))
+			p.noteNoise([]byte(x(n)))
 			return p.noise == x(n)
 		}},
 		{Const: "maxSaid", Max: 400, Within: func(t *testing.T, n int64) bool {
@@ -228,7 +228,7 @@ func TestLimits(t *testing.T) {
 
 		// Calls.
 		{Const: "maxLate", Max: 2, Within: func(t *testing.T, n int64) (lives bool) { // the third ends it
-			served(t, func(string, string) string { return "" }, func(t *testing.T, s *Session) {
+			withMemoryServer(t, func(string, string) string { return "" }, func(t *testing.T, s *Session) {
 				if err := s.connect(t.Context(), t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -237,24 +237,24 @@ func TestLimits(t *testing.T) {
 						t.Error("a call was answered")
 					}
 				}
-				lives = s.gone == ""
+				lives = s.endReason == ""
 			})
 			return lives
 		}},
 		{Const: "maxRenewals", Max: 3, Within: func(t *testing.T, n int64) (lives bool) {
-			served(t, nil, func(t *testing.T, s *Session) {
+			withMemoryServer(t, nil, func(t *testing.T, s *Session) {
 				if err := s.connect(t.Context(), t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				for range n {
-					s.renew(t.Context(), "it has forgotten the session")
+					s.renew(t.Context(), "the session has expired")
 				}
-				lives = s.gone == ""
+				lives = s.endReason == ""
 			})
 			return lives
 		}},
 		limittest.Duration("StartTimeout", 30*time.Second, 2, func(t *testing.T, d time.Duration) (started bool) {
-			served(t, func(string, string) string {
+			withMemoryServer(t, func(string, string) string {
 				time.Sleep(d - 1)
 				return `{"tools":[]}`
 			}, func(t *testing.T, s *Session) { started = s.start(t.Context()) == nil })

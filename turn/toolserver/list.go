@@ -40,7 +40,7 @@ func (s *Session) list(ctx context.Context) error {
 			break
 		}
 		if len(all) > maxTools || page == maxPages {
-			s.notes = append(s.notes, fmt.Sprintf("it lists more than %d tools, or pages without end", min(len(all), maxTools)))
+			s.notes = append(s.notes, fmt.Sprintf("the list has more than %d tools or too many pages", min(len(all), maxTools)))
 			break
 		}
 		params = &mcp.ListToolsParams{Cursor: result.NextCursor}
@@ -50,12 +50,12 @@ func (s *Session) list(ctx context.Context) error {
 	s.tools = slices.DeleteFunc(all, func(t *mcp.Tool) bool {
 		bad := t.Name == "" || len(t.Name) > maxName || plain.Line(t.Name) != t.Name || s.redact(t.Name) != t.Name
 		if bad {
-			s.notes = append(s.notes, fmt.Sprintf("the name %q cannot be used", s.redact(clip(t.Name, 100))))
+			s.notes = append(s.notes, fmt.Sprintf("invalid tool name %q", s.redact(clip(t.Name, 100))))
 		}
 		return bad
 	})
 	if more := len(s.tools) - maxTools; more > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("of its %d tools the first %d can be called", len(s.tools), maxTools))
+		s.notes = append(s.notes, fmt.Sprintf("only the first %d of %d tools are available", maxTools, len(s.tools)))
 		s.tools = s.tools[:maxTools]
 	}
 	return nil
@@ -80,7 +80,7 @@ func (s *Session) Tools(allowed func(tool string) bool) (tools []react.Tool, not
 		}
 		tool, err := s.tool(t)
 		if err == nil && slices.ContainsFunc(tools, func(other react.Tool) bool { return other.Name == tool.Name }) {
-			err = errors.New("another of its tools has the same name for the model")
+			err = errors.New("another tool has the same name for the model")
 		}
 		if err != nil {
 			wrong = append(wrong, s.redact(fmt.Sprintf("%s: %v", t.Name, err)))
@@ -88,7 +88,7 @@ func (s *Session) Tools(allowed func(tool string) bool) (tools []react.Tool, not
 		}
 		tools = append(tools, tool)
 	}
-	return tools, note(wrong)
+	return tools, joinNotes(wrong)
 }
 
 // tool returns a tool for the model.
@@ -98,10 +98,10 @@ func (s *Session) tool(t *mcp.Tool) (react.Tool, error) {
 		return react.Tool{}, err
 	}
 	name := t.Name
-	return react.Foreign(react.Tool{
+	return react.ServerTool(react.Tool{
 		Name:        modelName(s.server.Name, name),
 		Title:       s.server.Name + "/" + name,
-		Description: fmt.Sprintf("[%s/%s, of a tool server] %s", s.server.Name, name, s.description(t)),
+		Description: fmt.Sprintf("[%s/%s, from a tool server] %s", s.server.Name, name, s.description(t)),
 		Schema:      schema,
 	}, func(ctx context.Context, args json.RawMessage) (string, error) {
 		result, err := s.call(ctx, name, args)

@@ -20,9 +20,9 @@ func namesOf(tools []react.Tool) (names string) {
 	return strings.TrimSpace(names)
 }
 
-// TestAnOddList checks that what a provider would refuse is left out with the reason, and
+// TestInvalidTools checks that what a provider would refuse is left out with the reason, and
 // that the rest is bounded, plain and without secrets.
-func TestAnOddList(t *testing.T) {
+func TestInvalidTools(t *testing.T) {
 	t.Parallel()
 	session, _ := start(t, local(t, "odd-list"))
 	tools, notes := session.Tools(all)
@@ -52,8 +52,8 @@ func TestAnOddList(t *testing.T) {
 	}
 }
 
-// TestALongList checks the bounds of lists.
-func TestALongList(t *testing.T) {
+// TestLongList checks the bounds of lists.
+func TestLongList(t *testing.T) {
 	t.Parallel()
 	for mode, n := range map[string]int{"long-list": 100, "endless-list": 21} {
 		session, _ := start(t, local(t, mode))
@@ -63,9 +63,9 @@ func TestALongList(t *testing.T) {
 	}
 }
 
-// TestTheOrderIsStable checks that the tools are sorted, however the server lists them,
+// TestToolsAreSorted checks that the tools are sorted, however the server lists them,
 // and that only those are offered that are permitted.
-func TestTheOrderIsStable(t *testing.T) {
+func TestToolsAreSorted(t *testing.T) {
 	t.Parallel()
 	session, _ := start(t, local(t, "shuffled"))
 	if tools, _ := session.Tools(all); namesOf(tools) != "bad__a bad__b bad__c" {

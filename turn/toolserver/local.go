@@ -41,13 +41,13 @@ type process struct {
 	done   chan struct{} // closed when all its processes have ended
 	exit   error         // its exit error; valid when done is closed
 
-	scanner *bufio.Reader
-	bytes   atomic.Int64
-	lines   atomic.Int64
-	asked   atomic.Int64
+	scanner  *bufio.Reader
+	bytes    atomic.Int64
+	lines    atomic.Int64
+	requests atomic.Int64
 
 	mu    sync.Mutex
-	why   error  // the error that broke the connection
+	err   error  // the error that broke the connection
 	noise string // the first line that is not a message
 	once  sync.Once
 }
@@ -94,7 +94,7 @@ func (p *process) SessionID() string { return "" }
 func (p *process) renew() {
 	p.bytes.Store(0)
 	p.lines.Store(0)
-	p.asked.Store(0)
+	p.requests.Store(0)
 }
 
 // Read returns the next answer or request. It skips lines that are not messages, since some
@@ -108,7 +108,7 @@ func (p *process) Read(context.Context) (jsonrpc.Message, error) {
 		}
 		msg, err := jsonrpc.DecodeMessage(line)
 		if err != nil {
-			p.heard(line)
+			p.noteNoise(line)
 			continue
 		}
 		req, asks := msg.(*jsonrpc.Request)
@@ -117,8 +117,8 @@ func (p *process) Read(context.Context) (jsonrpc.Message, error) {
 			return msg, nil
 		case !req.IsCall():
 			continue
-		case p.asked.Add(1) > maxRequests:
-			err := fmt.Errorf("it was ended: it asked more than %d questions during one call", maxRequests)
+		case p.requests.Add(1) > maxRequests:
+			err := fmt.Errorf("it sent more than %d requests during one call", maxRequests)
 			p.fail(err)
 			return nil, err
 		}
@@ -134,15 +134,15 @@ func (p *process) line() ([]byte, error) {
 		line = append(line, part...)
 		switch {
 		case p.bytes.Add(int64(len(part))) > maxSent:
-			return nil, fmt.Errorf("it was ended: it sent more than %s during one call", plain.Size(maxSent))
+			return nil, fmt.Errorf("it sent more than %s during one call", plain.Size(maxSent))
 		case len(line) > maxMessage:
-			return nil, fmt.Errorf("it was ended: it sent a message of more than %s", plain.Size(maxMessage))
+			return nil, fmt.Errorf("it sent a message of more than %s", plain.Size(maxMessage))
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil:
 			return nil, io.EOF
 		case p.lines.Add(1) > maxLines:
-			return nil, fmt.Errorf("it was ended: it sent more than %d messages during one call", maxLines)
+			return nil, fmt.Errorf("it sent more than %d messages during one call", maxLines)
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			return line, nil
@@ -167,7 +167,7 @@ func (p *process) Write(ctx context.Context, msg jsonrpc.Message) error {
 	_ = p.in.SetWriteDeadline(deadline)
 	if _, err := p.in.Write(append(line, '\n')); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = errors.New("it was ended: it took no more input")
+			err = errors.New("it does not read its input")
 			p.setBroken(err)
 		}
 		return err
@@ -201,13 +201,13 @@ func (p *process) fail(err error) {
 }
 
 func (p *process) setBroken(err error) {
-	if p.why == nil {
-		p.why = err
+	if p.err == nil {
+		p.err = err
 	}
 }
 
-// heard records a line that is not a message.
-func (p *process) heard(line []byte) {
+// noteNoise records a line that is not a message.
+func (p *process) noteNoise(line []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.noise == "" {
@@ -223,13 +223,13 @@ const (
 func (p *process) broken() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.why != nil
+	return p.err != nil
 }
 
 // fault describes why the connection broke, or else quotes any output that is not the protocol.
 func (p *process) fault() string {
 	p.mu.Lock()
-	broken, noise := p.why, p.noise
+	broken, noise := p.err, p.noise
 	p.mu.Unlock()
 	var words []string
 	switch {
@@ -239,10 +239,10 @@ func (p *process) fault() string {
 		words = append(words, p.ending())
 	}
 	if noise != "" {
-		words = append(words, fmt.Sprintf("it printed %q, which is not the protocol", noise))
+		words = append(words, fmt.Sprintf("unexpected output: %q", noise))
 	}
-	if said := p.errs.String(); said != "" {
-		words = append(words, fmt.Sprintf("its last words: %q", said))
+	if stderr := p.errs.String(); stderr != "" {
+		words = append(words, fmt.Sprintf("stderr: %q", stderr))
 	}
 	return strings.Join(words, "; ")
 }
@@ -252,9 +252,9 @@ func (p *process) ending() string {
 	select {
 	case <-p.done:
 		if p.exit != nil {
-			return "it ended: " + p.exit.Error()
+			return "it exited: " + p.exit.Error()
 		}
-		return "it ended by itself"
+		return "it exited"
 	case <-time.After(closeTimeout):
 		return "it closed its output"
 	}

@@ -20,7 +20,7 @@ import (
 	"agentstateloop/turn/toolserver"
 )
 
-// TestMain lets this test binary stand in for our own, which makes boxes, and for the
+// TestMain lets this test binary stand in for our own, which makes sandboxes, and for the
 // servers that it runs in them.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "serve" {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if len(os.Args) > 2 && os.Args[1] == "hold" {
-		hold(os.Args[2])
+		holdServer(os.Args[2])
 		return
 	}
 	if len(os.Args) > 1 && os.Args[1] == box.Stage {
@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hold starts a server with a mark in its command line, says so, and waits to be killed.
-func hold(mark string) {
+// holdServer starts a server with a mark in its command line, says so, and waits to be killed.
+func holdServer(mark string) {
 	self, err := os.Executable()
 	if err != nil {
 		panic(err)
@@ -62,7 +62,7 @@ func hold(mark string) {
 	select {}
 }
 
-// serverIn returns a server in a mode, with more arguments, in its box.
+// serverIn returns a server in a mode, with more arguments, in its sandbox.
 func serverIn(mode, self string, way box.Way, more ...string) toolserver.Server {
 	return toolserver.Server{
 		Name: "bad", Command: append([]string{self, "serve", mode}, more...), Timeout: 5 * time.Minute, Version: "test", Way: way,
@@ -123,7 +123,7 @@ func serve(mode string, args []string) {
 		case "tools/list":
 			r.answer(tools("echo", "die", "hang", "flood", "requests", "notify", "huge", "garbage", "error", "refuse", "silent", "deep", "child", "see", "env"))
 		case "tools/call":
-			called(r)
+			runTool(r)
 		default:
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown"}}`+"\n", r.ID)
 		}
@@ -141,7 +141,7 @@ func forever(print func()) func(request) {
 	}
 }
 
-func hang(request) { time.Sleep(time.Hour) }
+func hangForever(request) { time.Sleep(time.Hour) }
 
 func die(request) {
 	fmt.Fprintln(os.Stderr, "I cannot go on: hunter2-hunter2")
@@ -150,10 +150,10 @@ func die(request) {
 
 // behaviours are what the modes do at a request, before they answer it as ever.
 var behaviours = map[string]func(request){
-	"hang-at-start initialize":  hang,
+	"hang-at-start initialize":  hangForever,
 	"die-at-start initialize":   die,
 	"flood-at-start initialize": forever(func() { fmt.Print(strings.Repeat("x", 64<<10)) }),
-	"hang-at-list tools/list":   hang,
+	"hang-at-list tools/list":   hangForever,
 	"die-at-list tools/list":    die,
 	"errs-at-start initialize":  forever(func() { fmt.Fprintln(os.Stderr, "again and again") }),
 	"banner initialize":         func(request) { fmt.Println("Welcome to the server!\n\n[1,2]\n{\"half\":") },
@@ -181,8 +181,8 @@ var behaviours = map[string]func(request){
 	"shuffled tools/list": func(r request) { r.answer(tools("b", "c", "a")) },
 }
 
-// called does what the name of a tool says.
-func called(r request) {
+// runTool does what the name of a tool says.
+func runTool(r request) {
 	switch r.Params.Name {
 	case "echo":
 		r.answer(text(string(r.Params.Arguments)))
@@ -192,7 +192,7 @@ func called(r request) {
 		if len(r.Params.Arguments) > 2 { // once
 			return
 		}
-		hang(r)
+		hangForever(r)
 	case "silent": // goes on, without an answer
 	case "flood":
 		line := strings.Repeat("x", 100_000)
@@ -235,7 +235,7 @@ func called(r request) {
 	}
 }
 
-// local returns a server in a mode, in its box.
+// local returns a server in a mode, in its sandbox.
 func local(t testing.TB, mode string) toolserver.Server {
 	t.Helper()
 	self, err := os.Executable()

@@ -29,8 +29,8 @@ type address struct {
 	token  string
 	base   *http.Transport
 
-	mu  sync.Mutex
-	why string // the fault of the last response, or ""
+	mu      sync.Mutex
+	failure string // the fault of the last response, or ""
 }
 
 // dial reads the token of a remote server.
@@ -63,13 +63,13 @@ func (a *address) renew() { a.note("") }
 func (a *address) note(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.why = why
+	a.failure = why
 }
 
 func (a *address) fault() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.why
+	return a.failure
 }
 
 // broken reports whether the last response was not an answer. The next response may be one, in
@@ -82,7 +82,7 @@ func (a *address) close() { a.base.CloseIdleConnections() }
 func (a *address) RoundTrip(req *http.Request) (*http.Response, error) {
 	own, err := url.Parse(a.server.URL)
 	if err != nil || req.URL.Scheme != own.Scheme || req.URL.Host != own.Host {
-		return nil, errors.New("the request leads to another server")
+		return nil, errors.New("the request goes to another server")
 	}
 	if a.token != "" {
 		req = req.Clone(req.Context())
@@ -113,17 +113,17 @@ func (a *address) refusal(req *http.Request, res *http.Response) string {
 		return ""
 	case code < http.StatusBadRequest:
 		to := clip(res.Header.Get("Location"), maxNoise)
-		return fmt.Sprintf("it has moved (%s): set url to the address that it has now, %s", status, to)
+		return fmt.Sprintf("it has moved (%s): set url to %s", status, to)
 	case code == http.StatusUnauthorized && a.token == "":
-		return fmt.Sprintf("it asks for a token (%s): put one into a file, and name the file in token_file; we cannot log in with a browser", status)
+		return fmt.Sprintf("it requires a token (%s): write the token to a file and set token_file; login with a browser is not supported", status)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return fmt.Sprintf("it refuses the token (%s): see token_file, token_env or token_command", status)
+		return fmt.Sprintf("it refused the token (%s): check token_file, token_env or token_command", status)
 	case code == http.StatusNotFound && req.Header.Get("Mcp-Session-Id") == "":
-		return fmt.Sprintf("it has nothing at this address (%s): see url", status)
+		return fmt.Sprintf("no MCP server at this address (%s): check url", status)
 	case code == http.StatusNotFound:
-		return "it has forgotten the session"
+		return "the session has expired"
 	}
-	return "it answered with " + strings.TrimSpace(status)
+	return "it answered " + strings.TrimSpace(status)
 }
 
 // boundedBody is a body that returns an error beyond its bounds.
@@ -136,7 +136,7 @@ type boundedBody struct {
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 || b.lines <= 0 {
-		why := fmt.Sprintf("its answer is longer than %s, or than %d lines", plain.Size(maxBody), maxBodyLines)
+		why := fmt.Sprintf("its answer exceeds %s or %d lines", plain.Size(maxBody), maxBodyLines)
 		b.note(why)
 		return 0, errors.New(why)
 	}

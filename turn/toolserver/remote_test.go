@@ -76,9 +76,9 @@ func (s *remote) server() toolserver.Server {
 	}
 }
 
-// TestARemoteServer checks that a call reaches a server with its token, and that the
+// TestRemoteServer checks that a call reaches a server with its token, and that the
 // token comes back in nothing.
-func TestARemoteServer(t *testing.T) {
+func TestRemoteServer(t *testing.T) {
 	t.Parallel()
 	_, call := start(t, newRemote(t).server())
 	if got, err := call("echo", `{}`); err != nil || got != "heard with Bearer ***" {
@@ -86,9 +86,9 @@ func TestARemoteServer(t *testing.T) {
 	}
 }
 
-// TestARemoteServerThatRefuses checks the reasons of a start that fails, and that the
+// TestRemoteServerRefuses checks the reasons of a start that fails, and that the
 // token goes nowhere else.
-func TestARemoteServerThatRefuses(t *testing.T) {
+func TestRemoteServerRefuses(t *testing.T) {
 	t.Parallel()
 	other := newRemote(t)
 	other.do = func(_ http.ResponseWriter, r *http.Request, _ string) bool {
@@ -118,18 +118,18 @@ func TestARemoteServerThatRefuses(t *testing.T) {
 		bare bool // without a token
 		want string
 	}{
-		"without a token":  {nil, true, "did not start: it asks for a token (401 Unauthorized): put one into a file, and name the file in token_file"},
-		"a wrong token":    {status(401), false, "it refuses the token (401 Unauthorized): see token_file"},
-		"forbidden":        {status(403), false, "it refuses the token (403 Forbidden)"},
-		"nothing there":    {status(404), false, "it has nothing at this address (404 Not Found): see url"},
-		"broken":           {status(500), false, "it answered with 500 Internal Server Error"},
+		"without a token":  {nil, true, "did not start: it requires a token (401 Unauthorized): write the token to a file and set token_file"},
+		"a wrong token":    {status(401), false, "it refused the token (401 Unauthorized): check token_file"},
+		"forbidden":        {status(403), false, "it refused the token (403 Forbidden)"},
+		"nothing there":    {status(404), false, "no MCP server at this address (404 Not Found): check url"},
+		"broken":           {status(500), false, "it answered 500 Internal Server Error"},
 		"a page":           {func(w http.ResponseWriter, _ *http.Request, _ string) bool { fmt.Fprint(w, "<html>"); return true }, false, "unsupported content type"},
-		"endless JSON":     {endless("application/json"), false, "its answer is longer than 64 MiB"},
+		"endless JSON":     {endless("application/json"), false, "its answer exceeds 64 MiB"},
 		"an endless event": {endless("text/event-stream"), false, "did not start"},
 		"moved": {func(w http.ResponseWriter, r *http.Request, _ string) bool {
 			http.Redirect(w, r, other.URL+"/"+token, http.StatusTemporaryRedirect)
 			return true
-		}, false, "it has moved (307 Temporary Redirect): set url to the address that it has now, " + other.URL + "/***"},
+		}, false, "it has moved (307 Temporary Redirect): set url to " + other.URL + "/***"},
 		"moved permanently": {func(w http.ResponseWriter, r *http.Request, _ string) bool {
 			http.Redirect(w, r, other.URL, http.StatusMovedPermanently)
 			return true
@@ -167,9 +167,9 @@ func TestARemoteServerThatRefuses(t *testing.T) {
 	}
 }
 
-// TestARemoteServerThatForgets checks that the session begins again when the server has
+// TestRemoteSessionExpires checks that the session begins again when the server has
 // ended it, and that the call in between is not repeated.
-func TestARemoteServerThatForgets(t *testing.T) {
+func TestRemoteSessionExpires(t *testing.T) {
 	t.Parallel()
 	far := newRemote(t)
 	var calls atomic.Int64
@@ -181,7 +181,7 @@ func TestARemoteServerThatForgets(t *testing.T) {
 		return false
 	}
 	_, call := start(t, far.server())
-	if _, err := call("echo", `{}`); err == nil || !strings.Contains(err.Error(), "it has forgotten the session") || !strings.Contains(err.Error(), "check before you repeat") {
+	if _, err := call("echo", `{}`); err == nil || !strings.Contains(err.Error(), "the session has expired") || !strings.Contains(err.Error(), "check before you repeat") {
 		t.Errorf("the call: %v", err)
 	}
 	if calls.Load() != 1 {
@@ -195,8 +195,8 @@ func TestARemoteServerThatForgets(t *testing.T) {
 	}
 }
 
-// TestARemoteServerThatHangs checks that a call ends at its timeout.
-func TestARemoteServerThatHangs(t *testing.T) {
+// TestRemoteServerHangs checks that a call ends at its timeout.
+func TestRemoteServerHangs(t *testing.T) {
 	t.Parallel()
 	far := newRemote(t)
 	held := make(chan struct{})

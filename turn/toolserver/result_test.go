@@ -26,12 +26,12 @@ func TestResults(t *testing.T) {
 		`{"content":[{"type":"text","text":"one"}],"structuredContent":{"n":1}}`:                                                 "one\n{\"n\":1}",
 		`{"content":[],"structuredContent":[1,2]}`:                                                                               `[1,2]`,
 		`{"content":[{"type":"text","text":"no"}],"isError":true}`:                                                               "error: no",
-		`{"content":[],"isError":true}`:                                                                                          "error: the tool failed, and does not say why",
-		`{"content":[{"type":"audio","data":"aGVsbG8=","mimeType":"audio/wav"}]}`:                                                "[a sound (audio/wav, 5 bytes), which you cannot hear]",
-		`{"content":[{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}]}`:                                                "[a picture (image/png, 5 bytes) is not shown: pictures are not shown here]",
-		`{"content":[{"type":"resource_link","uri":"file:///x","name":"x","description":"an\u0007 x","mimeType":"text/plain"}]}`: "[a resource of the server, which you can name to its tools: x, an x, text/plain, file:///x]",
-		`{"content":[{"type":"resource","resource":{"uri":"file:///x","text":"inside"}}]}`:                                       "[the resource file:///x:]\ninside",
-		`{"content":[{"type":"resource","resource":{"uri":"file:///x","blob":"aGVsbG8=","mimeType":"a/b"}}]}`:                    "[the resource file:///x (a/b, 5 bytes) is not a text, and is not shown]",
+		`{"content":[],"isError":true}`:                                                                                          "error: the tool failed without a reason",
+		`{"content":[{"type":"audio","data":"aGVsbG8=","mimeType":"audio/wav"}]}`:                                                "[audio (audio/wav, 5 bytes) not played]",
+		`{"content":[{"type":"image","data":"aGVsbG8=","mimeType":"image/png"}]}`:                                                "[image (image/png, 5 bytes) not shown: images are not supported here]",
+		`{"content":[{"type":"resource_link","uri":"file:///x","name":"x","description":"an\u0007 x","mimeType":"text/plain"}]}`: "[resource of the server, for use with its tools: x, an x, text/plain, file:///x]",
+		`{"content":[{"type":"resource","resource":{"uri":"file:///x","text":"inside"}}]}`:                                       "[resource file:///x:]\ninside",
+		`{"content":[{"type":"resource","resource":{"uri":"file:///x","blob":"aGVsbG8=","mimeType":"a/b"}}]}`:                    "[resource file:///x (a/b, 5 bytes) not shown: not a text]",
 		`{"content":[{"type":"text","text":"it is hunter2-hunter2"}]}`:                                                           "it is ***",
 		`{"content":[{"type":"text","text":"no: hunter2-hunter2"}],"isError":true}`:                                              "error: no: ***",
 	} {
@@ -56,25 +56,25 @@ func TestPictures(t *testing.T) {
 	}
 	folders := react.Folders{Context: folder()}
 	kept := 0
-	s := toolserver.Server{Name: "s", Keep: func(name string, data []byte) (react.Shown, error) {
+	s := toolserver.Server{Name: "s", Keep: func(name string, data []byte) (react.ShownFile, error) {
 		kept++
-		return folders.KeepPicture(name, data)
+		return folders.SavePicture(name, data)
 	}}
 	picture := `{"type":"image","mimeType":"image/png","data":"` + base64.StdEncoding.EncodeToString([]byte(png)) + `"}`
 	other := `{"type":"image","mimeType":"image/svg","data":"PHN2Zz4="}`
 	_, err := toolserver.ReadResult([]byte(`{"content":[{"type":"text","text":"look"},`+picture+`,`+other+`]}`), s)
-	var showing react.Showing
+	var showing react.FilesResult
 	if !errors.As(err, &showing) || len(showing.Files) != 1 || showing.Files[0].Name != "tool-results/s__tool-1.png" || showing.Files[0].Type != "image/png" {
 		t.Fatalf("%+v", err)
 	}
-	if !strings.HasPrefix(showing.Text, "look\n[a picture (image/svg, 5 bytes) is not shown: only PNG") {
+	if !strings.HasPrefix(showing.Text, "look\n[image (image/svg, 5 bytes) not shown: only PNG") {
 		t.Errorf("the text: %q", showing.Text)
 	}
-	_, err = toolserver.ReadResult([]byte(`{"content":[{"type":"text","text":"no"},`+picture+`],"isError":true}`), toolserver.Server{Name: "t", Keep: folders.KeepPicture})
-	if err == nil || errors.As(err, new(react.Showing)) || err.Error() != "no" {
+	_, err = toolserver.ReadResult([]byte(`{"content":[{"type":"text","text":"no"},`+picture+`],"isError":true}`), toolserver.Server{Name: "t", Keep: folders.SavePicture})
+	if err == nil || errors.As(err, new(react.FilesResult)) || err.Error() != "no" {
 		t.Errorf("an error with a picture: %v", err)
 	}
-	if _, err := folders.KeepPicture("s__tool-1", []byte(png)); err == nil {
+	if _, err := folders.SavePicture("s__tool-1", []byte(png)); err == nil {
 		t.Error("a picture was replaced")
 	}
 	folders.Context, kept = folder(), 0

@@ -25,7 +25,7 @@ func cleanSchema(schema any, redact func(string) string) ([]byte, error) {
 		object, ok = map[string]any{}, true
 	}
 	if !ok {
-		return nil, errors.New("its schema is not an object")
+		return nil, errors.New("the schema is not an object")
 	}
 	cleaned, err := cleanValue("", object, redact, maxDepth)
 	if err != nil {
@@ -33,7 +33,7 @@ func cleanSchema(schema any, redact func(string) string) ([]byte, error) {
 	}
 	object = cleaned.(map[string]any)
 	if kind, has := object["type"]; has && kind != "object" {
-		return nil, fmt.Errorf("its schema is of type %v, not of an object", clip(fmt.Sprint(kind), 100))
+		return nil, fmt.Errorf("the schema has type %v, expected object", clip(fmt.Sprint(kind), 100))
 	}
 	object["type"] = "object"
 	for _, key := range []string{"$schema", "$id", "anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum"} {
@@ -45,11 +45,11 @@ func cleanSchema(schema any, redact func(string) string) ([]byte, error) {
 		object["properties"] = properties
 	}
 	if !ok {
-		return nil, errors.New("the properties of its schema are not an object")
+		return nil, errors.New("the properties of the schema are not an object")
 	}
 	for name := range properties {
 		if !validProperty(name) {
-			return nil, fmt.Errorf("the name %q of an argument is not one that a model's provider accepts", clip(name, 100))
+			return nil, fmt.Errorf("invalid argument name %q", clip(name, 100))
 		}
 	}
 	text, err := json.Marshal(object)
@@ -57,7 +57,7 @@ func cleanSchema(schema any, redact func(string) string) ([]byte, error) {
 		return nil, err
 	}
 	if len(text) > maxSchema {
-		return nil, fmt.Errorf("its schema is longer than %s", plain.Size(maxSchema))
+		return nil, fmt.Errorf("the schema exceeds %s", plain.Size(maxSchema))
 	}
 	return text, nil
 }
@@ -66,7 +66,7 @@ func cleanSchema(schema any, redact func(string) string) ([]byte, error) {
 // truncates them. It drops a pattern that does not compile here: the server checks it.
 func cleanValue(key string, value any, redact func(string) string, depth int) (any, error) {
 	if depth == 0 {
-		return nil, fmt.Errorf("its schema has more than %d levels", maxDepth)
+		return nil, fmt.Errorf("the schema has more than %d levels", maxDepth)
 	}
 	switch v := value.(type) {
 	case string:
@@ -88,7 +88,7 @@ func cleanValue(key string, value any, redact func(string) string, depth int) (a
 		cleaned := make(map[string]any, len(v))
 		for key, element := range v {
 			if plain.Line(key) != key || redact(key) != key {
-				return nil, fmt.Errorf("the name %q in its schema cannot be used", redact(clip(key, 100)))
+				return nil, fmt.Errorf("invalid name %q in the schema", redact(clip(key, 100)))
 			}
 			if pattern, ok := element.(string); ok && key == "pattern" && !compiles(pattern) {
 				continue

@@ -44,7 +44,7 @@ type Server struct {
 
 	// Keep keeps a picture that a tool returned, under a name without an extension. If Keep is
 	// nil, pictures are not shown.
-	Keep func(name string, data []byte) (react.Shown, error)
+	Keep func(name string, data []byte) (react.ShownFile, error)
 }
 
 // StartTimeout is how long a server may take to start and list its tools.
@@ -61,13 +61,13 @@ type Session struct {
 	notes  []string                            // faults of the list
 	ended  <-chan struct{}
 
-	mu       sync.Mutex
-	link     link
-	session  *mcp.ClientSession
-	gone     string // why the session is over, or ""
-	late     int    // number of last calls in a row that timed out
-	renewals int
-	pictures int
+	mu         sync.Mutex
+	link       link
+	session    *mcp.ClientSession
+	endReason  string // why the session is over, or ""
+	unanswered int    // number of last calls in a row that timed out
+	renewals   int
+	pictures   int
 }
 
 // link is the connection below a session: a process in its sandbox, or a remote address.
@@ -109,18 +109,18 @@ func (s *Session) start(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 	if err := s.connect(ctx, limited); err != nil {
-		return s.failed("start", err)
+		return s.startError("start", err)
 	}
 	if err := s.list(limited); err != nil {
-		err = s.failed("list its tools", err)
+		err = s.startError("list its tools", err)
 		s.Close()
 		return err
 	}
 	return nil
 }
 
-// failed returns the error of a failed step; what names the step.
-func (s *Session) failed(what string, err error) error {
+// startError returns the error of a failed step; what names the step.
+func (s *Session) startError(what string, err error) error {
 	return errors.New(s.redact(fmt.Sprintf("the tool server %s did not %s: %s", s.server.Name, what, s.reason(err, StartTimeout))))
 }
 
@@ -165,10 +165,10 @@ func (s *Session) Close() {
 
 // end ends the session for good. The caller holds s.mu.
 func (s *Session) end(why string) {
-	if s.gone != "" {
+	if s.endReason != "" {
 		return
 	}
-	s.gone = why
+	s.endReason = why
 	s.disconnect()
 }
 
@@ -196,7 +196,7 @@ func (s *Session) reason(err error, limit time.Duration) string {
 	refusal, refused := refusal(err)
 	switch {
 	case refused:
-		return "it answered with the error " + clip(refusal.Message, maxWords)
+		return "it returned the error " + clip(refusal.Message, maxWords)
 	case errors.Is(err, context.DeadlineExceeded) && why == "":
 		return fmt.Sprintf("it did not answer within %v", limit)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -223,8 +223,8 @@ func (s *Session) redact(text string) string {
 // maxWords bounds, in bytes, a quoted error or output of a server.
 const maxWords = 1000
 
-// note joins the notes, at most the first few of them.
-func note(notes []string) string {
+// joinNotes joins the notes, at most the first few of them.
+func joinNotes(notes []string) string {
 	const most = 5
 	if more := len(notes) - most; more > 0 {
 		notes = append(notes[:most:most], fmt.Sprintf("and %d more", more))

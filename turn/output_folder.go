@@ -31,8 +31,8 @@ func OpenOutput(dir, name string) (*os.File, error) {
 	return openOutputFile(filepath.Join(dir, outputName), name)
 }
 
-func openOutputFile(box, name string) (*os.File, error) {
-	root, err := openOutputBox(box)
+func openOutputFile(folder, name string) (*os.File, error) {
+	root, err := openOutputFolder(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -49,23 +49,23 @@ func openOutputFile(box, name string) (*os.File, error) {
 	return f, nil
 }
 
-// openOutputBox opens an output folder. A link to a folder is an error.
-func openOutputBox(box string) (*os.Root, error) {
-	info, err := os.Lstat(box)
+// openOutputFolder opens an output folder. A link to a folder is an error.
+func openOutputFolder(folder string) (*os.Root, error) {
+	info, err := os.Lstat(folder)
 	if err != nil {
-		return nil, fmt.Errorf("open output box: %w", err)
+		return nil, fmt.Errorf("open output folder: %w", err)
 	}
 	if !info.IsDir() {
-		return nil, errors.New("open output box: it was replaced by something that is not a folder")
+		return nil, errors.New("open output folder: not a folder")
 	}
-	root, err := os.OpenRoot(box)
+	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return nil, fmt.Errorf("open output box: %w", err)
+		return nil, fmt.Errorf("open output folder: %w", err)
 	}
 	// OpenRoot follows a link that was put there after Lstat.
 	if at, err := root.Stat("."); err != nil || !os.SameFile(info, at) {
 		root.Close()
-		return nil, errors.New("open output box: it was replaced while it was opened")
+		return nil, errors.New("open output folder: replaced while opening")
 	}
 	return root, nil
 }
@@ -75,18 +75,18 @@ func openOutputBox(box string) (*os.Root, error) {
 // names; notes name each skipped file and the reason. A missing or replaced output folder is an
 // error.
 func ListOutput(dir string) (names, notes []string, err error) {
-	return listOutputBox(filepath.Join(dir, outputName))
+	return listOutputFolder(filepath.Join(dir, outputName))
 }
 
-func listOutputBox(box string) (names, notes []string, err error) {
-	root, err := openOutputBox(box)
+func listOutputFolder(folder string) (names, notes []string, err error) {
+	root, err := openOutputFolder(folder)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer root.Close()
 	l := listing{root: root}
 	if err := l.folder(".", 0); err != nil {
-		return nil, nil, fmt.Errorf("list output box: %w", err)
+		return nil, nil, fmt.Errorf("list output folder: %w", err)
 	}
 	return l.names, l.notes, nil
 }
@@ -136,18 +136,18 @@ func (l *listing) entry(name string, d fs.DirEntry, depth int) {
 	l.entries++
 	switch {
 	case len(l.names)+len(l.notes) >= maxOutputFiles:
-		l.note("more than %d files, the rest was left out", maxOutputFiles)
+		l.note("more than %d files: skipped the rest", maxOutputFiles)
 		l.full = true
 	case l.entries > maxOutputEntries:
-		l.note("more than %d entries, the rest was left out", maxOutputEntries)
+		l.note("more than %d entries: skipped the rest", maxOutputEntries)
 		l.full = true
 	case !plainName(d.Name()):
-		l.note("the name %q is not printable", name)
+		l.note("name %q is not printable", name)
 	case d.IsDir() && depth == maxOutputDepth:
-		l.note("%q is more than %d folders deep", name, maxOutputDepth)
+		l.note("%q is nested more than %d folders deep", name, maxOutputDepth)
 	case d.IsDir():
 		if l.folder(name, depth+1) != nil {
-			l.note("%q cannot be read", name)
+			l.note("cannot read %q", name)
 		}
 	case !d.Type().IsRegular():
 		l.note("%q is not a regular file", name)

@@ -19,9 +19,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// Shown is a picture or a PDF shown to the model. The steps hold these fields but not the
+// ShownFile is a picture or a PDF shown to the model. The steps hold these fields but not the
 // bytes: each request reads those again and compares them with Sum.
-type Shown struct {
+type ShownFile struct {
 	Name      string `json:"name"`                 // a path, as the model reads it
 	InContext bool   `json:"in_context,omitempty"` // Name is relative to the context folder; each attempt has its own
 	Type      string `json:"type"`                 // by the content
@@ -33,10 +33,10 @@ type Shown struct {
 }
 
 // line names a file in front of its content.
-func (s Shown) line() string { return s.Name + " (" + s.Type + "):" }
+func (s ShownFile) line() string { return s.Name + " (" + s.Type + "):" }
 
-// Sight lets a model see the pictures and PDFs of a message.
-type Sight struct {
+// Images lets a model see the pictures and PDFs of a message.
+type Images struct {
 	Folders Folders
 
 	// Sees returns the kinds of files that a model can see: Image, PDF or both. If Sees is nil,
@@ -61,9 +61,9 @@ const (
 	pageBytes    = 50 << 10
 )
 
-// pictureOf returns the kind of a media type that the APIs accept, or "".
+// imageKind returns the kind of a media type that the APIs accept, or "".
 // http.DetectContentType recognizes each of these types by its first bytes.
-func pictureOf(mediaType string) string {
+func imageKind(mediaType string) string {
 	switch mediaType {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 		return Image
@@ -73,16 +73,16 @@ func pictureOf(mediaType string) string {
 	return ""
 }
 
-// otherPictures are the extensions of picture formats that the APIs do not accept.
-var otherPictures = []string{".heic", ".heif", ".tif", ".tiff", ".bmp", ".svg", ".avif", ".ico", ".jxl", ".psd"}
+// unsupportedImages are the extensions of picture formats that the APIs do not accept.
+var unsupportedImages = []string{".heic", ".heif", ".tif", ".tiff", ".bmp", ".svg", ".avif", ".ico", ".jxl", ".psd"}
 
-// errNoPicture means that a file is not of a kind that can be shown.
-var errNoPicture = errors.New("not a picture")
+// errNotImage means that a file is not of a kind that can be shown.
+var errNotImage = errors.New("not an image or PDF")
 
-// look reads a file to show. The error is errNoPicture, or explains why the file cannot be
+// load reads a file to show. The error is errNotImage, or explains why the file cannot be
 // shown.
-func (r Folders) look(name string, inContext bool) (Shown, error) {
-	s := Shown{Name: name, InContext: inContext}
+func (r Folders) load(name string, inContext bool) (ShownFile, error) {
+	s := ShownFile{Name: name, InContext: inContext}
 	place := name
 	if inContext {
 		place = filepath.Join(r.Context, name)
@@ -92,23 +92,23 @@ func (r Folders) look(name string, inContext bool) (Shown, error) {
 		return s, err
 	}
 	defer f.Close()
-	head := make([]byte, sniffed)
+	head := make([]byte, sniffLen)
 	n, err := io.ReadFull(f, head)
 	info, statErr := f.Stat()
-	if err = errors.Join(statErr, ignoreEnd(err)); err != nil {
+	if err = errors.Join(statErr, ignoreEOF(err)); err != nil {
 		return s, pathError(name, err)
 	}
 	s.Type, s.Size = http.DetectContentType(head[:n]), info.Size()
-	kind := pictureOf(s.Type)
+	kind := imageKind(s.Type)
 	switch {
-	case kind == "" && (strings.HasPrefix(s.Type, "image/") || slices.Contains(otherPictures, strings.ToLower(path.Ext(name)))):
+	case kind == "" && (strings.HasPrefix(s.Type, "image/") || slices.Contains(unsupportedImages, strings.ToLower(path.Ext(name)))):
 		return s, errors.New("only PNG, JPEG, GIF, WebP and PDF can be shown")
 	case kind == "":
-		return s, errNoPicture
+		return s, errNotImage
 	case kind == Image && s.Size > maxImage:
-		return s, fmt.Errorf("it is larger than %s, which is the most that can be shown of a picture", plain.Size(maxImage))
+		return s, fmt.Errorf("it exceeds %s, the limit for an image", plain.Size(maxImage))
 	case s.Size > maxShownSize:
-		return s, fmt.Errorf("it is larger than %s, which is the most that can be shown", plain.Size(maxShownSize))
+		return s, fmt.Errorf("it exceeds %s, the limit for shown files", plain.Size(maxShownSize))
 	}
 	data, err := io.ReadAll(io.NewSectionReader(f, 0, s.Size))
 	if err != nil {
@@ -118,7 +118,7 @@ func (r Folders) look(name string, inContext bool) (Shown, error) {
 	if kind == PDF {
 		pages := pdfPages(data)
 		if pages > maxPDFPages {
-			return s, fmt.Errorf("it has about %d pages, and %d can be shown", pages, maxPDFPages)
+			return s, fmt.Errorf("it has about %d pages, the limit is %d", pages, maxPDFPages)
 		}
 		s.Tokens = pages * pageTokens
 	}
@@ -127,11 +127,11 @@ func (r Folders) look(name string, inContext bool) (Shown, error) {
 	return s, nil
 }
 
-// sniffed is the number of bytes that reveal a file's type.
-const sniffed = 512
+// sniffLen is the number of bytes that reveal a file's type.
+const sniffLen = 512
 
-// ignoreEnd drops the error of a file that ends early.
-func ignoreEnd(err error) error {
+// ignoreEOF drops the error of a file that ends early.
+func ignoreEOF(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil
 	}
@@ -159,18 +159,18 @@ func pdfPages(data []byte) int {
 	return min(max(1, len(data)/pageBytes), maxPDFPages)
 }
 
-// sees reports whether a model can see a file.
-func (g *Sight) sees(model string, s Shown) bool {
-	return g != nil && g.Sees != nil && slices.Contains(g.Sees(model), pictureOf(s.Type))
+// canSee reports whether a model can see a file.
+func (g *Images) canSee(model string, s ShownFile) bool {
+	return g != nil && g.Sees != nil && slices.Contains(g.Sees(model), imageKind(s.Type))
 }
 
-// cameWith are the folders in the context folder that contain the files of messages and
+// attachmentPatterns are the folders in the context folder that contain the files of messages and
 // reports, as patterns of path.Match.
-var cameWith = []string{"attachments", "earlier/*/attachments", "reports/*"}
+var attachmentPatterns = []string{"attachments", "earlier/*/attachments", "reports/*"}
 
-// came returns the files of a message that the model has not seen yet. notes explain why other
+// newFiles returns the files of a message that the model has not seen yet. notes explain why other
 // new pictures are not shown.
-func (g *Sight) came(model string, before []Shown) (shown []Shown, notes []string) {
+func (g *Images) newFiles(model string, before []ShownFile) (files []ShownFile, notes []string) {
 	if g == nil || g.Folders.Context == "" {
 		return nil, nil
 	}
@@ -180,22 +180,22 @@ func (g *Sight) came(model string, before []Shown) (shown []Shown, notes []strin
 	}
 	defer root.Close()
 	left := int64(maxShownSize)
-	for _, pattern := range cameWith {
+	for _, pattern := range attachmentPatterns {
 		names, _ := fs.Glob(root.FS(), pattern+"/*")
 		for _, name := range names {
-			s, err := g.Folders.look(name, true)
-			known := func(b Shown) bool { return b.InContext && b.Name == s.Name && b.Sum == s.Sum }
+			s, err := g.Folders.load(name, true)
+			known := func(b ShownFile) bool { return b.InContext && b.Name == s.Name && b.Sum == s.Sum }
 			switch {
-			case errors.Is(err, errNoPicture):
+			case errors.Is(err, errNotImage):
 				continue
 			case err == nil && slices.ContainsFunc(before, known):
 				continue
-			case err == nil && !g.sees(model, s):
-				err = fmt.Errorf("as far as is known, %s cannot see such a file", model)
-			case err == nil && len(shown) == maxShown:
-				err = fmt.Errorf("%d files are shown already", maxShown)
+			case err == nil && !g.canSee(model, s):
+				err = fmt.Errorf("%s is not known to support this kind of file", model)
+			case err == nil && len(files) == maxShown:
+				err = fmt.Errorf("the limit is %d files", maxShown)
 			case err == nil && s.Size > left:
-				err = fmt.Errorf("more than %s cannot be shown together", plain.Size(maxShownSize))
+				err = fmt.Errorf("all files together exceed %s", plain.Size(maxShownSize))
 			}
 			if err != nil {
 				notes = append(notes, fmt.Sprintf("%s: %v", name, err))
@@ -203,49 +203,49 @@ func (g *Sight) came(model string, before []Shown) (shown []Shown, notes []strin
 			}
 			left -= s.Size
 			s.data = nil
-			shown = append(shown, s)
+			files = append(files, s)
 		}
 	}
-	return shown, notes
+	return files, notes
 }
 
-// told returns the text about a message's files that follows the message's own text.
-func told(shown []Shown, notes []string) string {
+// filesNote returns the text about a message's files that follows the message's own text.
+func filesNote(files []ShownFile, notes []string) string {
 	text := ""
-	if len(shown) > 0 {
+	if len(files) > 0 {
 		var names []string
-		for _, s := range shown {
+		for _, s := range files {
 			names = append(names, s.Name)
 		}
-		text += "\n\n[Of the files, you see these above: " + strings.Join(names, ", ") + ". What is in them is their sender's word, as what stands between the tags of the message is.]"
+		text += "\n\n[These files are shown above: " + strings.Join(names, ", ") + ". Treat their content as words of the sender, like the text between the tags of the message.]"
 	}
 	if len(notes) > maxShown {
 		notes = append(slices.Clone(notes[:maxShown]), fmt.Sprintf("and %d more", len(notes)-maxShown))
 	}
 	if len(notes) > 0 {
-		text += "\n\n[These you do not see: " + strings.Join(notes, "; ") + ".]"
+		text += "\n\n[These files are not shown: " + strings.Join(notes, "; ") + ".]"
 	}
 	return text
 }
 
-// Showing is the error of a tool that succeeded and returns files to show, perhaps with a text.
-type Showing struct {
+// FilesResult is the error of a tool that succeeded and returns files to show, perhaps with a text.
+type FilesResult struct {
 	Text  string
-	Files []Shown
+	Files []ShownFile
 }
 
-func (s Showing) Error() string {
+func (s FilesResult) Error() string {
 	var names []string
 	for _, f := range s.Files {
 		names = append(names, f.Name)
 	}
-	return "to be shown: " + strings.Join(names, ", ")
+	return "files to show: " + strings.Join(names, ", ")
 }
 
-// visible returns the messages of a question to a model, with the bytes of the files that it
-// sees. A text replaces each other file and gives the reason. If there are too many files for a
+// questionMessages returns the messages of a question to a model, with the bytes of the files that
+// it sees. A text replaces each other file and gives the reason. If there are too many files for a
 // request, visible shows the newest.
-func (l *Loop) visible(model string) []Message {
+func (l *Loop) questionMessages(model string) []Message {
 	messages := slices.Clone(l.conversation.messages)
 	n, left := 0, int64(maxShownSize)
 	for i := len(messages) - 1; i >= 0; i-- {
@@ -253,21 +253,21 @@ func (l *Loop) visible(model string) []Message {
 		if len(m.Shown) == 0 {
 			continue
 		}
-		var shown []Shown
+		var files []ShownFile
 		var missing []string
 		for _, s := range m.Shown {
 			now, why := s, ""
 			switch {
-			case !l.Sight.sees(model, s):
+			case !l.Images.canSee(model, s):
 				why = "this model cannot see it"
 			case n == maxShown || s.Size > left:
-				why = "too much is shown already"
+				why = "the limit of shown files is reached"
 			default:
 				var err error
-				if now, err = l.Sight.Folders.look(s.Name, s.InContext); err != nil {
-					why = "it cannot be read any more"
+				if now, err = l.Images.Folders.load(s.Name, s.InContext); err != nil {
+					why = "it cannot be read"
 				} else if now.Sum != s.Sum {
-					why = "it was changed since"
+					why = "it has changed"
 				}
 			}
 			if why != "" {
@@ -275,9 +275,9 @@ func (l *Loop) visible(model string) []Message {
 				continue
 			}
 			n, left = n+1, left-s.Size
-			shown = append(shown, now)
+			files = append(files, now)
 		}
-		m.Shown = shown
+		m.Shown = files
 		if len(missing) > 0 {
 			m.Text = strings.TrimSpace(strings.Join(missing, "\n") + "\n\n" + m.Text)
 		}
@@ -285,43 +285,43 @@ func (l *Loop) visible(model string) []Message {
 	return messages
 }
 
-// shows reports whether a question shows any file.
-func (q Question) shows() bool {
+// hasFiles reports whether a question shows any file.
+func (q Question) hasFiles() bool {
 	return slices.ContainsFunc(q.Messages, func(m Message) bool { return len(m.Shown) > 0 })
 }
 
-// blinded continues without pictures after a provider refused them. They are not shown again.
-func (l *Loop) blinded(fault error) error {
-	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("%v; trying again without the files that were shown", fault)})
-	return l.keep(Step{Kind: StepBlind, Text: fmt.Sprintf("[The files that were shown are not shown any more, because the provider refused the request with them: %s]", plain.OneLine(fault.Error(), 300))})
+// dropFiles continues without pictures after a provider refused them. They are not shown again.
+func (l *Loop) dropFiles(fault error) error {
+	l.Emit(turn.Event{Kind: turn.Error, Text: fmt.Sprintf("%v; retrying without the shown files", fault)})
+	return l.addStep(Step{Kind: StepBlind, Text: fmt.Sprintf("[The files shown earlier are no longer visible: the provider refused a request with them: %s]", plain.OneLine(fault.Error(), 300))})
 }
 
 // resultFolder is the folder in the context folder for pictures that tools returned.
 const resultFolder = "tool-results"
 
-// KeepPicture keeps a picture that a tool returned, in the context folder, and returns it as a
+// SavePicture keeps a picture that a tool returned, in the context folder, and returns it as a
 // file to show. name is a valid file name without an extension; a name in use is an error. The
 // file ends with the context folder of its attempt.
-func (r Folders) KeepPicture(name string, data []byte) (Shown, error) {
+func (r Folders) SavePicture(name string, data []byte) (ShownFile, error) {
 	kind := http.DetectContentType(data)
 	extension := map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}[kind]
 	switch {
 	case extension == "":
-		return Shown{}, fmt.Errorf("only PNG, JPEG, GIF and WebP can be shown, and it is %s", plain.Cut(kind, 100))
+		return ShownFile{}, fmt.Errorf("only PNG, JPEG, GIF and WebP can be shown, not %s", plain.Cut(kind, 100))
 	case len(data) > maxImage:
-		return Shown{}, fmt.Errorf("it is larger than %s, which is the most that can be shown of a picture", plain.Size(maxImage))
+		return ShownFile{}, fmt.Errorf("it exceeds %s, the limit for an image", plain.Size(maxImage))
 	case r.Context == "":
-		return Shown{}, errors.New("no folder exists to keep it in")
+		return ShownFile{}, errors.New("no context folder to store it in")
 	}
 	place := path.Join(resultFolder, name+extension)
-	if err := r.keep(place, data); err != nil {
-		return Shown{}, pathError(place, err)
+	if err := r.writeContextFile(place, data); err != nil {
+		return ShownFile{}, pathError(place, err)
 	}
-	return r.look(place, true)
+	return r.load(place, true)
 }
 
-// keep writes a file in the context folder, which is read-only for all others.
-func (r Folders) keep(name string, data []byte) error {
+// writeContextFile writes a file in the context folder, which is read-only for all others.
+func (r Folders) writeContextFile(name string, data []byte) error {
 	root, err := os.OpenRoot(r.Context)
 	if err != nil {
 		return err

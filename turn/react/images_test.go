@@ -20,14 +20,14 @@ import (
 
 // Sample files as written by real programs.
 var (
-	samplePNG  = encoded(func(b *bytes.Buffer, m image.Image) error { return png.Encode(b, m) })
-	sampleJPEG = encoded(func(b *bytes.Buffer, m image.Image) error { return jpeg.Encode(b, m, nil) })
-	sampleGIF  = encoded(func(b *bytes.Buffer, m image.Image) error { return gif.Encode(b, m, nil) })
+	samplePNG  = encodeImage(func(b *bytes.Buffer, m image.Image) error { return png.Encode(b, m) })
+	sampleJPEG = encodeImage(func(b *bytes.Buffer, m image.Image) error { return jpeg.Encode(b, m, nil) })
+	sampleGIF  = encodeImage(func(b *bytes.Buffer, m image.Image) error { return gif.Encode(b, m, nil) })
 	sampleWebP = []byte("RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\x00\x00\x00\x10\x07\x10\x11\x11\x88\x88\xfe\x07\x00")
 	samplePDF  = []byte("%PDF-1.4\n1 0 obj<</Type/Pages/Count 2>>endobj\n2 0 obj<</Type /Page>>endobj\n3 0 obj<</Type/Page>>endobj\n%%EOF\n")
 )
 
-func encoded(encode func(*bytes.Buffer, image.Image) error) []byte {
+func encodeImage(encode func(*bytes.Buffer, image.Image) error) []byte {
 	var b bytes.Buffer
 	if err := encode(&b, image.NewRGBA(image.Rect(0, 0, 3, 2))); err != nil {
 		panic(err)
@@ -35,8 +35,8 @@ func encoded(encode func(*bytes.Buffer, image.Image) error) []byte {
 	return b.Bytes()
 }
 
-// withFiles sets the loop's folders to new ones with these files, by name below the context folder.
-func (b *bench) withFiles(files map[string][]byte, sees ...string) (context string) {
+// addFiles gives the loop folders with these files, by name below its context folder.
+func (b *fixture) addFiles(files map[string][]byte, sees ...string) (context string) {
 	b.t.Helper()
 	base := b.t.TempDir()
 	context = filepath.Join(base, "context")
@@ -60,7 +60,7 @@ func (b *bench) withFiles(files map[string][]byte, sees ...string) (context stri
 		b.t.Fatal(err)
 	}
 	b.Tools = append(notches(&b.notched), tools...)
-	b.Sight = &react.Sight{Folders: folders, Sees: func(model string) []string {
+	b.Images = &react.Images{Folders: folders, Sees: func(model string) []string {
 		if model == "low" {
 			return nil
 		}
@@ -70,7 +70,7 @@ func (b *bench) withFiles(files map[string][]byte, sees ...string) (context stri
 }
 
 // request returns request number n, from 0.
-func (b *bench) request(n int) scripted.Request {
+func (b *fixture) request(n int) scripted.Request {
 	b.t.Helper()
 	if refused := b.server.Refused(); len(refused) > 0 {
 		b.t.Fatalf("requests that an API would refuse: %q", refused)
@@ -82,17 +82,17 @@ func (b *bench) request(n int) scripted.Request {
 	return asked[n]
 }
 
-// Received pictures and PDFs are shown with the message, regardless of their names and types. Any
-// other picture is named with the reason. The steps contain no file bytes.
-func TestModelSeesReceivedPictures(t *testing.T) {
+// Pictures and PDFs that came with the message are shown with it, whatever their names and
+// types claim, and each other picture is named with the reason. The steps hold no bytes.
+func TestMessageFilesAreShown(t *testing.T) {
 	for _, api := range apis {
 		t.Run(api, func(t *testing.T) {
-			b := newBench(t, api, scripted.Reply{Text: "I see."})
+			b := newFixture(t, api, scripted.Reply{Text: "I see."})
 			sees := []string{react.Image, react.PDF}
 			if api == "openai" {
 				sees = sees[:1]
 			}
-			b.withFiles(map[string][]byte{
+			b.addFiles(map[string][]byte{
 				"attachments/1.png": samplePNG, "attachments/2.txt": sampleJPEG, "attachments/3.gif": sampleGIF, "attachments/4.webp": sampleWebP,
 				"attachments/5.pdf": samplePDF, "attachments/6.png": []byte("no picture"), "attachments/7.heic": []byte("\x00\x00\x00\x18ftypheic"),
 				"attachments/8.csv": []byte("a,b"), "attachments/9.png": append(bytes.Clone(samplePNG), make([]byte, 4<<20)...),
@@ -116,14 +116,14 @@ func TestModelSeesReceivedPictures(t *testing.T) {
 				}
 			}
 			for _, says := range []string{
-				"attachments/1.png (image/png):", "earlier/1/attachments/0.png (image/png):", "What is this?", "you see these above: attachments/1.png, attachments/2.txt",
-				"their sender's word", "attachments/7.heic: only PNG", "attachments/9.png: it is larger than",
+				"attachments/1.png (image/png):", "earlier/1/attachments/0.png (image/png):", "What is this?", "files are shown above: attachments/1.png, attachments/2.txt",
+				"words of the sender", "attachments/7.heic: only PNG", "attachments/9.png: it exceeds",
 			} {
 				if !strings.Contains(m.Text, says) {
 					t.Errorf("the model is not told %q:\n%s", says, m.Text)
 				}
 			}
-			if api == "openai" != strings.Contains(m.Text, "attachments/5.pdf: as far as is known") || strings.Contains(m.Text, "8.csv") || strings.Contains(m.Text, "attachments/6.png:") {
+			if api == "openai" != strings.Contains(m.Text, "attachments/5.pdf: usual is not known to support") || strings.Contains(m.Text, "8.csv") || strings.Contains(m.Text, "attachments/6.png:") {
 				t.Errorf("the model is told:\n%s", m.Text)
 			}
 			steps, err := os.ReadFile(filepath.Join(b.turn, "1", "steps.jsonl"))
@@ -134,8 +134,8 @@ func TestModelSeesReceivedPictures(t *testing.T) {
 	}
 }
 
-// The requests follow the documentation of the APIs.
-func TestPicturesOnTheWire(t *testing.T) {
+// The wire is what the APIs document.
+func TestFilesOnWire(t *testing.T) {
 	for api, want := range map[string][]string{
 		"anthropic": {
 			`{"type":"text","text":"attachments/a.png (image/png):"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"%s"}}`,
@@ -143,8 +143,8 @@ func TestPicturesOnTheWire(t *testing.T) {
 		},
 		"openai": {`[{"type":"text","text":"attachments/a.png (image/png):"},{"type":"image_url","image_url":{"url":"data:image/png;base64,%s"}},{"type":"text","text":"look`},
 	} {
-		b := newBench(t, api, scripted.Reply{Text: "I see."})
-		b.withFiles(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.pdf": samplePDF}, react.Image, map[string]string{"anthropic": react.PDF}[api])
+		b := newFixture(t, api, scripted.Reply{Text: "I see."})
+		b.addFiles(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.pdf": samplePDF}, react.Image, map[string]string{"anthropic": react.PDF}[api])
 		if err := b.run("look", true); err != nil {
 			t.Fatal(err)
 		}
@@ -157,40 +157,40 @@ func TestPicturesOnTheWire(t *testing.T) {
 	}
 }
 
-// If a provider refuses a request with pictures, it gets one more without them and the turn
-// continues. So does the next attempt.
-func TestRefusedPictureIsLeftOut(t *testing.T) {
+// A provider that refuses the request with pictures is asked once more without them, and the
+// turn goes on. So does the attempt after it.
+func TestRefusedImageIsDropped(t *testing.T) {
 	for _, api := range apis {
 		for status, fault := range map[int]string{400: "Could not process image", 404: "No endpoints found that support image input", 413: "request too large", 422: "unknown part"} {
-			b := newBench(t, api, scripted.Reply{Status: status, Fault: fault}, scripted.Reply{Text: "Without it."})
-			b.withFiles(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
+			b := newFixture(t, api, scripted.Reply{Status: status, Fault: fault}, scripted.Reply{Text: "Without it."})
+			b.addFiles(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
 			if err := b.run("look", true); err != nil {
 				t.Fatalf("%s, %d: %v", api, status, err)
 			}
 			first, second := b.request(0).Last(), b.request(1).Last()
-			if len(first.Shown) != 1 || len(second.Shown) != 0 || !strings.Contains(second.Text, "refused the request with them: "+fmt.Sprint(status)) || b.done().Failed {
+			if len(first.Shown) != 1 || len(second.Shown) != 0 || !strings.Contains(second.Text, "refused a request with them: "+fmt.Sprint(status)) || b.done().Failed {
 				t.Errorf("%s, %d: %d, then %d shown: %s", api, status, len(first.Shown), len(second.Shown), second.Text)
 			}
 		}
-		b := newBench(t, api, scripted.Reply{Status: 400, Fault: "you are wrong"}, scripted.Reply{Status: 400, Fault: "you are wrong"})
-		b.withFiles(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
+		b := newFixture(t, api, scripted.Reply{Status: 400, Fault: "you are wrong"}, scripted.Reply{Status: 400, Fault: "you are wrong"})
+		b.addFiles(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
 		if err := b.run("look", true); err == nil || len(b.server.Asked()) != 2 {
 			t.Errorf("%s: %v after %d requests: want a failure after two", api, err, len(b.server.Asked()))
 		}
 	}
 }
 
-// read_file shows a picture from any folder in the message with the result. A picture that the
-// model cannot see is an error, and a changed one is not shown again.
-func TestReadFileShowsPicture(t *testing.T) {
+// read_file shows a picture of any folder, in the message that holds the result. One that the
+// model cannot see is an error that says so, and one that was changed is not shown again.
+func TestReadFileShowsImage(t *testing.T) {
 	for _, api := range apis {
 		for _, sees := range []string{react.Image, ""} {
-			b := newBench(t, api,
+			b := newFixture(t, api,
 				scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "read_file", Args: `{"path":"plot.png"}`}, {ID: "c2", Name: "notch", Args: `{"at":"1"}`}}},
 				scripted.Reply{Calls: []scripted.Call{{ID: "c3", Name: "notch", Args: `{"at":"2"}`}}},
 				scripted.Reply{Text: "Seen."})
-			b.withFiles(nil, sees)
-			plot := filepath.Join(b.Sight.Folders.Workdir, "plot.png")
+			b.addFiles(nil, sees)
+			plot := filepath.Join(b.Images.Folders.Workdir, "plot.png")
 			if err := os.WriteFile(plot, samplePNG, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +211,7 @@ func TestReadFileShowsPicture(t *testing.T) {
 				shown = append(shown, m.Shown...)
 			}
 			if sees == "" {
-				if said := string(b.request(1).Body); len(shown) != 0 || !strings.Contains(said, "and you cannot see it") {
+				if said := string(b.request(1).Body); len(shown) != 0 || !strings.Contains(said, "which you cannot see") {
 					t.Errorf("%s: %d shown: %s", api, len(shown), said)
 				}
 				continue
@@ -219,30 +219,30 @@ func TestReadFileShowsPicture(t *testing.T) {
 			if len(shown) != 1 || !bytes.Equal(shown[0].Data, samplePNG) {
 				t.Errorf("%s: %d shown", api, len(shown))
 			}
-			if later := string(b.request(2).Body); !strings.Contains(later, "plot.png is not shown now: it was changed since") {
+			if later := string(b.request(2).Body); !strings.Contains(later, "plot.png is not shown now: it has changed") {
 				t.Errorf("%s: after the change the model is told %s", api, later)
 			}
 		}
 	}
 }
 
-// A retry shows the same files as the previous attempt, from its own context folder, and names a
-// missing one. The cheaper model without image support is informed.
-func TestRetryShowsSamePictures(t *testing.T) {
+// A retry shows what the attempt before did, from its own context folder; a file that is not
+// there any more is named. The cheaper model that cannot see is told so.
+func TestShownFilesAfterRetry(t *testing.T) {
 	for _, api := range apis {
-		b := newBench(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at":"1"}`}}}, scripted.Reply{Status: 401, Fault: "no"}, scripted.Reply{Text: "Done."})
-		b.withFiles(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.gif": sampleGIF}, react.Image)
+		b := newFixture(t, api, scripted.Reply{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at":"1"}`}}}, scripted.Reply{Status: 401, Fault: "no"}, scripted.Reply{Text: "Done."})
+		b.addFiles(map[string][]byte{"attachments/a.png": samplePNG, "attachments/b.gif": sampleGIF}, react.Image)
 		if err := b.run("look", true); err == nil {
 			t.Fatal("the first attempt did not fail")
 		}
-		b.withFiles(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
+		b.addFiles(map[string][]byte{"attachments/a.png": samplePNG}, react.Image)
 		if err := b.run("look", true); err != nil {
 			t.Fatal(err)
 		}
-		if m := b.request(2).Messages[0]; len(m.Shown) != 1 || !strings.Contains(m.Text, "attachments/b.gif is not shown now: it cannot be read any more") {
+		if m := b.request(2).Messages[0]; len(m.Shown) != 1 || !strings.Contains(m.Text, "attachments/b.gif is not shown now: it cannot be read") {
 			t.Errorf("%s: %d shown: %s", api, len(m.Shown), m.Text)
 		}
-		b.outlook = react.Outlook{Low: true}
+		b.outlook = react.CheckResult{Low: true}
 		if err := b.run("and now?", false); err != nil {
 			t.Fatal(err)
 		}
@@ -252,10 +252,11 @@ func TestRetryShowsSamePictures(t *testing.T) {
 	}
 }
 
-// Shown files count towards the window and the cost by their tokens, not by their bytes.
-func TestPicturesCountAsTokens(t *testing.T) {
-	b := newBench(t, "anthropic", scripted.Reply{Text: "I see.", In: -1, Out: 5})
-	b.withFiles(map[string][]byte{"attachments/a.png": append(bytes.Clone(samplePNG), make([]byte, 3<<20)...)}, react.Image)
+// What is shown counts towards the window and the cost by what it takes there, and not by
+// its bytes.
+func TestShownFilesCountAsTokens(t *testing.T) {
+	b := newFixture(t, "anthropic", scripted.Reply{Text: "I see.", In: -1, Out: 5})
+	b.addFiles(map[string][]byte{"attachments/a.png": append(bytes.Clone(samplePNG), make([]byte, 3<<20)...)}, react.Image)
 	if err := b.run("look", true); err != nil {
 		t.Fatal(err)
 	}
@@ -263,17 +264,17 @@ func TestPicturesCountAsTokens(t *testing.T) {
 		t.Errorf("%d tokens are counted for one picture", in)
 	}
 
-	full := newBench(t, "anthropic", scripted.Reply{Text: "a summary"}, scripted.Reply{Text: "Done."})
+	full := newFixture(t, "anthropic", scripted.Reply{Text: "a summary"}, scripted.Reply{Text: "Done."})
 	full.Window, full.MaxOutput = 10_000, 100
 	files := map[string][]byte{}
 	for i := range 8 {
 		files[fmt.Sprintf("attachments/%d.png", i)] = samplePNG
 	}
-	full.withFiles(files, react.Image)
+	full.addFiles(files, react.Image)
 	if err := full.run("look", true); err != nil {
 		t.Fatal(err)
 	}
-	if m := full.request(1).Last(); len(m.Shown) != 0 || !strings.Contains(m.Text, "not shown any more. read_file shows one again") {
+	if m := full.request(1).Last(); len(m.Shown) != 0 || !strings.Contains(m.Text, "no longer visible. Use read_file to see one again") {
 		t.Errorf("after the summary %d files are shown: %s", len(m.Shown), m.Text)
 	}
 	for _, e := range full.events {
@@ -283,16 +284,16 @@ func TestPicturesCountAsTokens(t *testing.T) {
 	}
 }
 
-// Of very many files, only as many are shown as fit in a request.
-func TestShownFilesAreLimited(t *testing.T) {
+// Of very many files as many are shown as a request takes.
+func TestShownFilesAreBounded(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "anthropic", scripted.Reply{Text: "I see."})
+	b := newFixture(t, "anthropic", scripted.Reply{Text: "I see."})
 	files := map[string][]byte{}
 	for i := range 25 {
 		files[fmt.Sprintf("attachments/%02d.png", i)] = append(bytes.Clone(samplePNG), make([]byte, 2<<20)...)
 	}
 	files["attachments/long.pdf"] = append(bytes.Clone(samplePDF), bytes.Repeat([]byte("4 0 obj<</Type/Page>>endobj\n"), 200)...)
-	b.withFiles(files, react.Image, react.PDF)
+	b.addFiles(files, react.Image, react.PDF)
 	b.Window = 1_000_000
 	if err := b.run("look", true); err != nil {
 		t.Fatal(err)
@@ -301,7 +302,7 @@ func TestShownFilesAreLimited(t *testing.T) {
 	if n := len(m.Shown); n != 9 {
 		t.Errorf("%d files of 2 MiB are shown", n)
 	}
-	if !strings.Contains(m.Text, "attachments/12.png: more than 20 MiB cannot be shown together") || !strings.Contains(m.Text, "long.pdf: it has about 202 pages") {
+	if !strings.Contains(m.Text, "attachments/12.png: all files together exceed 20 MiB") || !strings.Contains(m.Text, "long.pdf: it has about 202 pages") {
 		t.Errorf("the model is told:\n%s", m.Text)
 	}
 }

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// Kept are the members of an answer with calls that we do not understand, but that the server
+// Extras are the members of an answer with calls that we do not understand, but that the server
 // may want back with the results of the calls: reasoning_content, extra_content,
 // thought_signature, the thinking blocks of the Messages API. They go only to the same model at
 // the same address.
-type Kept struct {
+type Extras struct {
 	From    string            `json:"from"`
 	Message members           `json:"message,omitempty"`
-	Calls   []KeptCall        `json:"calls,omitempty"`  // one for each call, in order
+	Calls   []ExtraCall       `json:"calls,omitempty"`  // one for each call, in order
 	Blocks  []json.RawMessage `json:"blocks,omitempty"` // of the Messages API, before the text
 }
 
-// KeptCall holds the kept members of one call and of its function.
-type KeptCall struct {
+// ExtraCall holds the kept members of one call and of its function.
+type ExtraCall struct {
 	Call     members `json:"call,omitempty"`
 	Function members `json:"function,omitempty"`
 }
 
 // fromServer returns the kept members of a model's answer at an address, or nil if the answer
 // has no such members.
-func (k Kept) fromServer(from string) *Kept {
+func (k Extras) fromServer(from string) *Extras {
 	some := len(k.Message) > 0 || len(k.Blocks) > 0
 	for _, c := range k.Calls {
 		some = some || len(c.Call) > 0 || len(c.Function) > 0
@@ -38,15 +38,15 @@ func (k Kept) fromServer(from string) *Kept {
 }
 
 // forServer returns the members that go back to a model at an address.
-func (k *Kept) forServer(from string) Kept {
+func (k *Extras) forServer(from string) Extras {
 	if k == nil || k.From != from {
-		return Kept{}
+		return Extras{}
 	}
 	return *k
 }
 
 // size returns the size in bytes.
-func (k *Kept) size() (n int) {
+func (k *Extras) size() (n int) {
 	if k == nil {
 		return 0
 	}
@@ -66,35 +66,35 @@ func (k *Kept) size() (n int) {
 	return n
 }
 
-// gathered are members that arrive in pieces, by name. They are joined once, at the end: a
+// memberPieces are members that arrive in pieces, by name. They are joined once, at the end: a
 // model may send its thoughts in many thousands of pieces.
-type gathered map[string][]json.RawMessage
+type memberPieces map[string][]json.RawMessage
 
 // add adds the next piece of each member.
-func (g *gathered) add(next members) {
+func (g *memberPieces) add(next members) {
 	if *g == nil {
-		*g = gathered{}
+		*g = memberPieces{}
 	}
 	for name, piece := range next {
 		(*g)[name] = append((*g)[name], piece)
 	}
 }
 
-// whole returns the joined members. It joins strings and arrays; for other values the last
+// join returns the joined members. It joins strings and arrays; for other values the last
 // piece counts.
-func (g gathered) whole() members {
+func (g memberPieces) join() members {
 	if len(g) == 0 {
 		return nil
 	}
 	m := members{}
 	for name, pieces := range g {
-		m[name] = joined(pieces)
+		m[name] = joinPieces(pieces)
 	}
 	return m
 }
 
-// joined joins the pieces of one member.
-func joined(pieces []json.RawMessage) json.RawMessage {
+// joinPieces joins the pieces of one member.
+func joinPieces(pieces []json.RawMessage) json.RawMessage {
 	last := pieces[len(pieces)-1]
 	var text strings.Builder
 	var list []json.RawMessage
@@ -112,23 +112,23 @@ func joined(pieces []json.RawMessage) json.RawMessage {
 	case texts:
 		data, _ = json.Marshal(text.String())
 	case lists:
-		data, _ = json.Marshal(joinedParts(list))
+		data, _ = json.Marshal(joinParts(list))
 	default:
 		return last
 	}
 	return data
 }
 
-// joinedParts joins the pieces of the parts of an array: neighbours with the same type and the
+// joinParts joins the pieces of the parts of an array: neighbours with the same type and the
 // same index.
-func joinedParts(list []json.RawMessage) (parts []json.RawMessage) {
-	var part gathered
+func joinParts(list []json.RawMessage) (parts []json.RawMessage) {
+	var part memberPieces
 	var before members
 	end := func() {
 		if part == nil {
 			return
 		}
-		data, _ := json.Marshal(part.whole()) // it was made from JSON
+		data, _ := json.Marshal(part.join()) // it was made from JSON
 		parts, part, before = append(parts, data), nil, nil
 	}
 	for _, piece := range list {
@@ -146,7 +146,7 @@ func joinedParts(list []json.RawMessage) (parts []json.RawMessage) {
 			part.add(m)
 			continue
 		}
-		part.add(others(m, "index", "type", "format", "id")) // the omitted members are the same in each piece
+		part.add(otherMembers(m, "index", "type", "format", "id")) // the omitted members are the same in each piece
 	}
 	end()
 	return parts

@@ -21,14 +21,14 @@ const (
 func (s stage) mount(argv []string) error {
 	runtime.LockOSThread() // the thread that becomes the first process
 	if err := s.build(); err != nil {
-		return fmt.Errorf("box: %w", err)
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	if err := dropCapabilities(); err != nil {
-		return fmt.Errorf("box: capabilities: %w", err)
+		return fmt.Errorf("sandbox: drop capabilities: %w", err)
 	}
 	s.Mounts = nil
 	args := append(append([]string{s.Self}, s.args(stageInit)...), argv...)
-	return fmt.Errorf("box: become the first process: %w", unix.Exec(s.Self, args, os.Environ()))
+	return fmt.Errorf("sandbox: start the first process: %w", unix.Exec(s.Self, args, os.Environ()))
 }
 
 // build makes the file system, moves into it and detaches the old one.
@@ -42,17 +42,17 @@ func (s stage) build() error {
 		}
 	}
 	if err := unix.Unmount(oldRoot, unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("let go of the machine's files: %w", err)
+		return fmt.Errorf("unmount the old root: %w", err)
 	}
 	// PivotRoot stacks the scaffold on the new root; Unmount removes it from there.
 	if err := os.Chdir(newRoot); err != nil {
 		return err
 	}
 	if err := errors.Join(unix.PivotRoot(".", "."), unix.Unmount(".", unix.MNT_DETACH), os.Chdir("/")); err != nil {
-		return fmt.Errorf("move in: %w", err)
+		return fmt.Errorf("switch to the new root: %w", err)
 	}
 	if err := unix.Sethostname([]byte(hostInside)); err != nil {
-		return fmt.Errorf("name the box: %w", err)
+		return fmt.Errorf("set the host name: %w", err)
 	}
 	if s.Network {
 		return nil
