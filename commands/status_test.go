@@ -84,7 +84,7 @@ func TestStatusText(t *testing.T) {
 				{Reason: "not logged in", Count: 1, Next: now.Add(time.Minute), Last: now.Add(time.Minute)},
 			}},
 			Outbox: view.StatusOutbox{Waiting: 3, Undeliverable: 1, Holds: []view.StatusHold{
-				{Why: state.HoldDown, Text: "the mail server cannot be used", Count: 2, NextTry: in(time.Minute)}, {Why: state.HoldPoll, Text: "the next poll sends it", Count: 1},
+				{Why: state.HoldDown, Text: "the mail server is unavailable", Count: 2, NextTry: in(time.Minute)}, {Why: state.HoldPoll, Text: "the next poll sends it", Count: 1},
 			}},
 			Lost: []view.StatusLost{
 				{ID: "reply.t1", To: "op@example.com", At: now.Add(-time.Hour), Reason: "550"},
@@ -114,7 +114,7 @@ func TestStatusText(t *testing.T) {
   inbox      2 waiting, 4 deferred, 4 quarantined
   deferred   3 messages until 12:01:00, the last until 13:00:00: over the limit of mails an hour, [budget] mails_an_hour
   deferred   1 message until 12:01:00: not logged in
-  outbox     2 waiting: the mail server cannot be used; next try 12:01:00 (in 1m)
+  outbox     2 waiting: the mail server is unavailable; next try 12:01:00 (in 1m)
   outbox     1 waiting: the next poll sends it
   turn       running, turn.1 epoch 3, running_tool Bash [2J, waits for 1 tool
 `},

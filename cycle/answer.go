@@ -23,7 +23,7 @@ import (
 
 // The reasons why an answer to a question of the agent is rejected.
 var (
-	ErrNotAsked    = errors.New("the operator was not asked this")
+	ErrNotAsked    = errors.New("no such question to the operator")
 	ErrQuestionEnd = errors.New("this question is closed")
 )
 
@@ -68,7 +68,7 @@ func (t *answerTaker) take(ctx context.Context, which, from, text string) (g Giv
 	payload := store.PayloadName(store.MessagesDir, said, ".txt")
 	sum, err := t.store.KeepSummed(payload, strings.NewReader(text))
 	if err != nil {
-		return g, fmt.Errorf("keep answer: %w", err)
+		return g, fmt.Errorf("save answer: %w", err)
 	}
 	s, err = t.journal.commit(ctx, state.Replied{
 		Arrived: state.Arrived{Message: state.Message{
@@ -81,7 +81,7 @@ func (t *answerTaker) take(ctx context.Context, which, from, text string) (g Giv
 	}
 	if now, _, _ := s.OperatorWait(w.ID); now.Report != payload {
 		_ = t.store.Remove(payload)
-		return g, fmt.Errorf("%w: another answer came first, or its deadline", ErrQuestionEnd)
+		return g, fmt.Errorf("%w: another answer came first, or the deadline passed", ErrQuestionEnd)
 	}
 	return g, nil
 }
@@ -116,13 +116,13 @@ func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key stri
 		for _, r := range open {
 			ids = append(ids, r.ID)
 		}
-		return w, "", fmt.Errorf("%s names %d questions: name one by its id, %s", which, len(open), strings.Join(ids, " or "))
+		return w, "", fmt.Errorf("%s has %d open questions: give the id of one, %s", which, len(open), strings.Join(ids, " or "))
 	case len(all) == 0:
 		return w, "", t.over(which)
 	case all[0].Report != "":
-		return w, "", fmt.Errorf("%w: it was answered before", ErrQuestionEnd)
+		return w, "", fmt.Errorf("%w: it is already answered", ErrQuestionEnd)
 	case !t.now().Before(all[0].By) || all[0].Missed != "":
-		return w, "", fmt.Errorf("%w: the agent waited until %s", ErrQuestionEnd, all[0].By.UTC().Format(time.RFC3339))
+		return w, "", fmt.Errorf("%w: its deadline was %s", ErrQuestionEnd, all[0].By.UTC().Format(time.RFC3339))
 	}
 	return w, "", fmt.Errorf("%w: the turn that asked is ending", ErrQuestionEnd)
 }
@@ -138,12 +138,12 @@ func (t *answerTaker) over(which string) error {
 		case l.Request != which || !strings.HasPrefix(which, string(state.OperatorQuestion)+"."):
 			continue
 		case l.AnswersOperatorQuestion():
-			return fmt.Errorf("%w: it was answered before", ErrQuestionEnd)
+			return fmt.Errorf("%w: it is already answered", ErrQuestionEnd)
 		}
 		asked = true
 	}
 	if asked {
-		return fmt.Errorf("%w: nothing waits for its answer any more", ErrQuestionEnd)
+		return fmt.Errorf("%w: no turn waits for the answer any more", ErrQuestionEnd)
 	}
 	return fmt.Errorf("%w: %s", ErrNotAsked, strconv.Quote(which))
 }
@@ -179,11 +179,11 @@ func (a OperatorAnswer) shown() string {
 	case OperatorAnswered:
 		return a.Answer
 	case OperatorLate:
-		return "(no answer: your operator did not answer in time; if they do later, it comes as a message of its own)"
+		return "(no answer: your operator did not answer in time; a later answer will arrive as a separate message)"
 	case OperatorElse:
-		return "(no answer: your operator wrote about something else, and that waits for this turn to end)"
+		return "(no answer: your operator wrote about something else; that message waits until this turn ends)"
 	case OperatorDamaged:
-		return "(no answer: your operator answered, but the answer was damaged on this machine and cannot be read)"
+		return "(no answer: your operator answered, but the answer was damaged on this machine and is unreadable)"
 	}
 	return ""
 }
@@ -202,7 +202,7 @@ func (p *prompter) operatorAnswers(waiting []state.Wait) []turn.File {
 	}
 	data, err := json.MarshalIndent(answers, "", "  ")
 	if err != nil {
-		p.logf("the answers of the operator are left out: %v", err)
+		p.logf("the operator's answers are left out: %v", err)
 		return nil
 	}
 	return []turn.File{{Name: AnswersFile, Body: bytes.NewReader(append(data, '\n'))}}

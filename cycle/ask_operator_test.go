@@ -51,7 +51,7 @@ func TestTheOperatorIsAsked(t *testing.T) {
 			if len(asked) != 1 || asked[0].to != operator || asked[0].head.InReplyTo != "<one@example.com>" || asked[0].head.Subject != "Re: @"+handle+" hello" {
 				t.Fatalf("asked: %+v", asked)
 			}
-			for _, want := range []string{"1. yes\r\n2. no\r\n", "I wait until "} {
+			for _, want := range []string{"1. yes\r\n2. no\r\n", "I will wait until "} {
 				if !strings.Contains(asked[0].raw, want) {
 					t.Errorf("the mail lacks %q:\n%s", want, asked[0].raw)
 				}

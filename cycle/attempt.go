@@ -59,7 +59,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: o.Reason})
 	}
 	if !head.Resumed && s.Turn.Owns(head.TurnID, head.Epoch) && !at.biller.affords(s, msg) {
-		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "the summary of its session used up the money"})
+		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "the summary of its session used up the budget"})
 	}
 	past, err := at.recaller.recallFor(at.sessions, s, at.prompter.policy.TalkOf(msg), p, m.subject, m.text)
 	if err != nil {
@@ -203,7 +203,7 @@ func (l launcher) env() map[string]string {
 }
 
 // errLost is the cause for which a runner stops an agent that has lost its turn.
-var errLost = errors.New("the turn is not ours any more")
+var errLost = errors.New("another attempt owns the turn now")
 
 // checkEvery is the default of Agent.CheckEvery.
 const checkEvery = 500 * time.Millisecond

@@ -69,7 +69,7 @@ func (a *Agent) Suspend(ctx context.Context, in Inside, text string, patience ti
 	if text != "" {
 		e.Words, e.WordsSum = "interim."+store.NewID()+".txt", store.Sum([]byte(text))
 		if err := a.Store.KeepAmong(path.Join(store.AttemptDir(in.TurnID, in.Epoch), e.Words), strings.NewReader(text)); err != nil {
-			return "", fmt.Errorf("keep what was submitted: %w", err)
+			return "", fmt.Errorf("save submission: %w", err)
 		}
 	}
 	return a.awaiter().await(ctx, in, e)
@@ -145,16 +145,16 @@ type LocalReport struct {
 // the programs that it calls print.
 func (r LocalReport) Check() error {
 	if r.Status != "" && !r.Status.Valid() {
-		return fmt.Errorf("%q is not a status: success, failed, partial, canceled or timeout", string(r.Status))
+		return fmt.Errorf("%q is not a status: expected success, failed, partial, canceled or timeout", string(r.Status))
 	}
 	return r.Fields.Check()
 }
 
 // The reasons why a report is rejected.
 var (
-	ErrUnknownReport = errors.New("nothing waits for a report by this id")
+	ErrUnknownReport = errors.New("no turn waits for a report with this id")
 	ErrLateReport    = errors.New("the report is late")
-	ErrNotTheirs     = errors.New("this id is that of a question to another agent, which alone can answer it")
+	ErrNotTheirs     = errors.New("this id belongs to a question to another agent, and only that agent can answer it")
 )
 
 // TakeReport takes a report on work that a turn waits for. Only its id proves it. It is durable
@@ -237,7 +237,7 @@ func (t *reportTaker) over(id string) error {
 		case l.What == state.EdgeAwait && reported:
 			return nil
 		case l.What == state.EdgeAwait:
-			return fmt.Errorf("%w: %s has not waited for it since the deadline, or since its turn ended", ErrLateReport, l.From)
+			return fmt.Errorf("%w: %s stopped waiting for it at the deadline, or when its turn ended", ErrLateReport, l.From)
 		}
 	}
 	return ErrUnknownReport // we never waited for it, whatever else has this id

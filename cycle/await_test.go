@@ -158,8 +158,8 @@ func TestATurnIsToldWhatElseWaits(t *testing.T) {
 	_, err := h.peer.Send(t.Context(), mesh.Message{To: handle, Text: "three"})
 	check(t, err)
 	h.pollAfter(time.Minute)
-	if len(prompts) != 3 || !strings.Contains(prompts[0], "Note: 2 more messages wait (1 of your operator)") ||
-		!strings.Contains(prompts[1], "Note: 1 more message waits (0 of your operator)") || strings.Contains(prompts[2], "more message") {
+	if len(prompts) != 3 || !strings.Contains(prompts[0], "Note: 2 more messages (1 from your operator) wait") ||
+		!strings.Contains(prompts[1], "Note: 1 more message (0 from your operator) waits") || strings.Contains(prompts[2], "more message") {
 		t.Errorf("prompts: %q", prompts)
 	}
 }
@@ -226,7 +226,7 @@ func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
 	if len(mails) != 1 || mails[0].text != "it runs: 4711" || !strings.Contains(mails[0].raw, "@"+handle+": tool deploy reported") {
 		t.Fatalf("mails: %+v", mails)
 	}
-	if !strings.Contains(d.prompts[1], "What you answer is mailed to your operator.") {
+	if !strings.Contains(d.prompts[1], "Your answer is mailed to your operator.") {
 		t.Errorf("prompt:\n%s", d.prompts[1])
 	}
 }

@@ -114,7 +114,7 @@ func TestAFallbackAnswers(t *testing.T) {
 	if got := h.sessions(); !strings.HasSuffix(got, "f1 s1") {
 		t.Errorf("sessions: %q", got)
 	}
-	wantWords(t, h.prompt(), "while another model answered instead of you", "the word is swordfish")
+	wantWords(t, h.prompt(), "while another model answered in your place", "the word is swordfish")
 }
 
 // A login that is refused, and a program that cannot be started, are no reason to wait where

@@ -179,7 +179,7 @@ func TestAnAgentThatFillsTheDisk(t *testing.T) {
 			if len(replies) != 2 || !strings.HasPrefix(replies[0].text, "the answer") || replies[1].text != "the answer" {
 				t.Fatalf("replies: %+v", replies)
 			}
-			if c.inBox != strings.Contains(replies[0].text, `the disk was full: to make room for this, these files were removed from the output box: "fill"`) {
+			if c.inBox != strings.Contains(replies[0].text, `the disk was full: to make room for this answer, these files were removed from the output folder: "fill"`) {
 				t.Errorf("reply: %q", replies[0].text)
 			}
 		})

@@ -83,7 +83,7 @@ func TestAChallengeIsAnsweredWithYes(t *testing.T) {
 	h.wantCounted(1)
 
 	asked, token := h.challenged()
-	if asked.to != operator || !strings.Contains(asked.raw, "> is it green? see http[:]//ci[.]example[.]com/7") || !strings.Contains(asked.text, "Mon, 05 Jan 2026 09:00:00 UTC, has 40 characters and 0 attachments,\nand begins:") {
+	if asked.to != operator || !strings.Contains(asked.raw, "> is it green? see http[:]//ci[.]example[.]com/7") || !strings.Contains(asked.text, "Mon, 05 Jan 2026 09:00:00 UTC, with 40 characters and 0 attachments,\nand begins:") {
 		t.Errorf("to %s:\n%s", asked.to, asked.text)
 	}
 	if want := h.ids().Make(trust.ChallengeID(token), asked.head.Subject); asked.head.MessageID != want {

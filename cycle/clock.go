@@ -92,7 +92,7 @@ func (c ClockPrompt) Words() (string, error) {
 	}
 	switch text = strings.TrimSpace(text); {
 	case !utf8.ValidString(text):
-		return "", fmt.Errorf("%s is not text in UTF-8", c.File)
+		return "", fmt.Errorf("%s is not UTF-8 text", c.File)
 	case text == "":
 		return "", fmt.Errorf("%s is empty", c.File)
 	}
@@ -298,7 +298,7 @@ func (p *clockPrompts) keep(c ClockPrompt, words string) (state.Message, error) 
 	}
 	var err error
 	if m.Sum, err = p.store.KeepSummed(m.Payload, strings.NewReader(words)); err != nil {
-		return m, fmt.Errorf("keep prompt %s: %w", c.Name, err)
+		return m, fmt.Errorf("save prompt %s: %w", c.Name, err)
 	}
 	return m, nil
 }
@@ -333,15 +333,15 @@ func (c ClockPrompt) asked(ctx context.Context, at time.Time) (nothing string, e
 	case err == nil:
 		return "", nil
 	case errors.Is(err, capture.ErrTooMuch):
-		return "", fmt.Errorf("its if, %s, printed more than %d MiB, and was ended", name, maxAsked>>20)
+		return "", fmt.Errorf("its `if` program, %s, printed more than %d MiB and was killed", name, maxAsked>>20)
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("its if, %s, took longer than %v, and was ended", name, patience)
+		return "", fmt.Errorf("its `if` program, %s, ran longer than %v and was killed", name, patience)
 	case ended && exit.ExitCode() == 1:
-		return name + " says that there is nothing to do" + lastSaid(": ", printed.Stdout), nil
+		return name + " reports that there is nothing to do" + lastSaid(": ", printed.Stdout), nil
 	case ended:
-		return "", fmt.Errorf("its if, %s, ended with %v%s", name, err, lastSaid(": ", printed.Stderr))
+		return "", fmt.Errorf("its `if` program, %s, failed: %v%s", name, err, lastSaid(": ", printed.Stderr))
 	}
-	return "", fmt.Errorf("its if cannot be started: %w", err)
+	return "", fmt.Errorf("its `if` program cannot be started: %w", err)
 }
 
 // lastSaid returns the last line that a program printed, after a separator.

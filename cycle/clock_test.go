@@ -100,15 +100,15 @@ func TestAFiringThatIsRaced(t *testing.T) {
 func TestProgramsOfPrompts(t *testing.T) {
 	for name, c := range map[string]struct{ script, skipped, failed string }{
 		"yes":                   {"exit 0\n", "", ""},
-		"no":                    {"echo all; echo is well; exit 1\n", "changed.sh says that there is nothing to do: is well", ""},
-		"no, without a word":    {"exit 1\n", "changed.sh says that there is nothing to do", ""},
-		"breaks":                {"echo first >&2; echo no network >&2; exit 2\n", "", "its if, changed.sh, ended with exit status 2: no network"},
-		"is killed":             {"kill -9 $$\n", "", "its if, changed.sh, ended with signal: killed"},
-		"hangs":                 {"sleep 1000 & echo $! >pid; wait\n", "", "its if, changed.sh, took longer than 300ms, and was ended"},
-		"prints without end":    {"yes\n", "", "its if, changed.sh, printed more than 1 MiB, and was ended"},
+		"no":                    {"echo all; echo is well; exit 1\n", "changed.sh reports that there is nothing to do: is well", ""},
+		"no, without a word":    {"exit 1\n", "changed.sh reports that there is nothing to do", ""},
+		"breaks":                {"echo first >&2; echo no network >&2; exit 2\n", "", "its `if` program, changed.sh, failed: exit status 2: no network"},
+		"is killed":             {"kill -9 $$\n", "", "its `if` program, changed.sh, failed: signal: killed"},
+		"hangs":                 {"sleep 1000 & echo $! >pid; wait\n", "", "its `if` program, changed.sh, ran longer than 300ms and was killed"},
+		"prints without end":    {"yes\n", "", "its `if` program, changed.sh, printed more than 1 MiB and was killed"},
 		"leaves something":      {"sleep 1000 & echo $! >pid; exit 0\n", "", ""},
-		"is told what and when": {"[ \"$AGENTSTATELOOP_PROMPT\" = morning ] && date -d \"$AGENTSTATELOOP_DUE\" >/dev/null && exit 1; exit 5\n", "changed.sh says that there is nothing to do", ""},
-		"does not exist":        {"", "", "its if cannot be started: "},
+		"is told what and when": {"[ \"$AGENTSTATELOOP_PROMPT\" = morning ] && date -d \"$AGENTSTATELOOP_DUE\" >/dev/null && exit 1; exit 5\n", "changed.sh reports that there is nothing to do", ""},
+		"does not exist":        {"", "", "its `if` program cannot be started: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,7 +177,7 @@ func TestFilesOfPrompts(t *testing.T) {
 		"a pipe":    {func(p string) error { return syscall.Mkfifo(p, 0o600) }, "its file cannot be read: "},
 		"a folder":  {func(p string) error { return os.Mkdir(p, 0o700) }, "its file cannot be read: "},
 		"empty":     {func(p string) error { return os.WriteFile(p, []byte(" \n"), 0o600) }, "morning.md is empty"},
-		"not UTF-8": {func(p string) error { return os.WriteFile(p, []byte("a\xff"), 0o600) }, "morning.md is not text in UTF-8"},
+		"not UTF-8": {func(p string) error { return os.WriteFile(p, []byte("a\xff"), 0o600) }, "morning.md is not UTF-8 text"},
 		"too large": {func(p string) error { return os.WriteFile(p, make([]byte, 65<<10), 0o600) }, "its file cannot be read: "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -194,7 +194,7 @@ func TestPromptShowsWhatIsCollected(t *testing.T) {
 				shown = l.Text
 			}
 		}
-		for _, text := range []string{"for all of these 2 messages", "the first half", "and the second"} {
+		for _, text := range []string{"Give one answer to all of these 2 messages", "the first half", "and the second"} {
 			if !strings.Contains(shown, text) {
 				t.Errorf("%s: the prompt lacks %q:\n%s", when, text, shown)
 			}

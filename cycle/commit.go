@@ -87,7 +87,7 @@ func (j *journal) strike(e state.Effect) {
 		if err == nil {
 			return
 		}
-		j.renderer.logf("%s is not kept in %s/: %v", e.ID, store.SentDir, err)
+		j.renderer.logf("%s cannot be saved in %s/: %v", e.ID, store.SentDir, err)
 	}
 	_ = j.store.Remove(e.File)
 }
@@ -123,7 +123,7 @@ func (j *journal) keepRendered(s *state.State, row *state.Effect, now time.Time)
 	name := effectFile(*row)
 	sum, err := j.store.KeepSummed(name, bytes.NewReader(data))
 	if err != nil {
-		return fmt.Errorf("keep %s: %w", row.ID, err)
+		return fmt.Errorf("save %s: %w", row.ID, err)
 	}
 	row.File, row.Sum = name, sum
 	s.NameFile(row.ID, name, sum)

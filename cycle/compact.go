@@ -89,7 +89,7 @@ func waitForTurns(ctx context.Context, st *store.Store, patience, checkEvery tim
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-over.C:
-			return nil, fmt.Errorf("a turn runs: %w", ErrBusy)
+			return nil, fmt.Errorf("a turn is running: %w", ErrBusy)
 		case <-tick.C:
 		}
 	}
@@ -174,12 +174,12 @@ func (c *compactor) compact(ctx context.Context, s state.State, talk state.Talk,
 	}
 	e.Text, e.File = text, store.PayloadName(store.MessagesDir, "summary:"+store.NewID(), ".md")
 	if err := c.store.Keep(e.File, strings.NewReader(text+"\n")); err != nil {
-		return s, fmt.Errorf("keep summary: %w", err)
+		return s, fmt.Errorf("save summary: %w", err)
 	}
 	next, err := c.journal.commit(ctx, append(events, e)...)
 	if err == nil && next.ConversationOf(talk).Compacted.File != e.File {
 		_ = c.store.Remove(e.File) // no row names it
-		err = errors.New("the memory was reset, or another session began, while the summary was made, so nothing was changed")
+		err = errors.New("the memory was reset, or another session began, before the summary was complete: nothing was changed")
 	}
 	return next, err
 }
@@ -243,7 +243,7 @@ func (m *summaryMaker) summarise(ctx context.Context, s state.State, talk state.
 	}
 	switch {
 	case m.summary == nil && config.Runner == turn.Exec:
-		return turn.Result{}, errors.New("no program makes summaries: name one in [turn], such as summary = [\"llm\"]")
+		return turn.Result{}, errors.New("no summary program is configured: set one in [turn], such as summary = [\"llm\"]")
 	case config.Runner == turn.API:
 		config.Command = append(slices.Clone(config.Command), "--summary")
 	}
@@ -299,7 +299,7 @@ func endSummary(ctx context.Context, st *store.Store) error {
 	}
 	if held {
 		if _, err := turn.End(ctx, dir, turn.DefaultGrace); err != nil {
-			return fmt.Errorf("end what makes a summary: %w", err)
+			return fmt.Errorf("end the summary agent: %w", err)
 		}
 	}
 	return osfile.RemoveAll(dir)

@@ -51,11 +51,11 @@ func TestANearlyFullSessionIsCompacted(t *testing.T) {
 	wantNoWords(t, h.left("told"), "this session fills")
 	h.write("context", "184000")
 	h.sayByMail("three")
-	wantWords(t, h.left("told"), "this session fills 76 % of what the model can hold")
+	wantWords(t, h.left("told"), "this session fills 76 % of the model's context window")
 	h.write("context", "1000")
 	h.sayByMail("four")
 	h.wantSessions("- s1 s1 s1 -") // the last but one was asked for the summary
-	wantWords(t, h.left("told"), "A summary of what was said and done before:\n<summary #>\nthe parser is half done <\\/summary>\n</summary #>", "four", "You are @")
+	wantWords(t, h.left("told"), "Summary of the earlier conversation:\n<summary #>\nthe parser is half done <\\/summary>\n</summary #>", "four", "You are @")
 	wantNoWords(t, h.left("told"), "<history ", "three", "this session fills")
 	wantNoWords(t, h.left("asked"), "<history ", "four")
 	h.wantTasks(state.Success, state.Success, state.Success, state.Success)
@@ -156,7 +156,7 @@ func TestCompactByHand(t *testing.T) {
 	wantWords(t, h.left("asked"), "Goal:", "<history #>", "the red door", "the blue door")
 	h.say("and the green one?", time.Minute)
 	wantWords(t, *stdin, "<summary #>\nall was well\n</summary #>")
-	wantNoWords(t, *stdin, "red door", "blue door", "What was said before")
+	wantNoWords(t, *stdin, "red door", "blue door", "Earlier conversation")
 	found, err := h.agent.SearchHistory("red", 1)
 	check(t, err)
 	wantWords(t, found, "the red door")
@@ -196,7 +196,7 @@ func TestACompactionThatFails(t *testing.T) {
 	h.agent.Summary = h.summarises("cat >asked\n")
 	want("it says nothing", "without an answer")
 	h.agent.Summary = nil
-	want("there is none", "name one in [turn]")
+	want("there is none", "set one in [turn]")
 	h.agent.Summary = made
 	h.script("#!/bin/sh\ncat >asked; echo 'all was well'\n")
 	h.agent.Store.Hook = func(step, path string) error {

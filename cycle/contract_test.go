@@ -50,7 +50,7 @@ func TestResultsHaveTheirTypes(t *testing.T) {
 	h.wantTasks(state.Success)
 	want := []string{
 		"missing: n, i, b, a, o, any: add --field n=…", "field n must be a number", "field i must be an integer", "field i must be an integer",
-		"field b must be true or false", "field a must be an array", "field o must be an object", "field more must be an integer",
+		"field b must be true or false", "field a must be a JSON array", "field o must be a JSON object", "field more must be an integer",
 		"field i is there twice", "a field must have a name",
 	}
 	lines := strings.Split(h.left("refused"), "\n")

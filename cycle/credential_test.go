@@ -193,7 +193,7 @@ func TestASecretThatCannotBeReadIsACredentialFailure(t *testing.T) {
 	h.wantCredentials("imap 1")
 }
 
-// If the mesh denies our token, the operator is mailed. The keymaster, which
+// If the mesh rejects our token, the operator is mailed. The keymaster, which
 // could not be told, is not told when it is over.
 func TestADeadMeshTokenIsMailed(t *testing.T) {
 	h := newAwakeHouse(t)

@@ -210,7 +210,7 @@ func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 // leave the table alone until `init` or `transition`.
 func (a *Agent) Uninstall(ctx context.Context) (cron.Change, error) {
 	if a.Schedule.Mode != ModeCrontab {
-		return cron.Change{}, errors.New("schedule.mode is not \"crontab\": remove the line yourself, if there is one")
+		return cron.Change{}, errors.New("schedule.mode is not \"crontab\": if there is a crontab line, remove it yourself")
 	}
 	if _, err := a.journal().commit(ctx, state.Unscheduled{Removed: true}); err != nil {
 		return cron.Change{}, err

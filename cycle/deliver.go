@@ -185,7 +185,7 @@ func reporting(h state.Head) string {
 			return plain.Line(w.To)
 		}
 	}
-	return "what a turn started"
+	return "background work"
 }
 
 // nextSession returns the session for the next turn of the same conversation. A failed
@@ -203,17 +203,17 @@ func (d *deliverer) nextSession(s state.State, m turnMessage, r turn.Result) sta
 // names.
 func (d *deliverer) keepDeliverable(box string, back handedBack) (fieldsName string, err error) {
 	if err := d.store.CheckFolders(box); err != nil {
-		return "", fmt.Errorf("keep deliverable: %w", err)
+		return "", fmt.Errorf("save deliverable: %w", err)
 	}
 	dir := d.store.Path(box)
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
 		if err := os.Remove(dir); err != nil {
-			return "", fmt.Errorf("keep deliverable: %w", err)
+			return "", fmt.Errorf("save deliverable: %w", err)
 		}
 	}
 	for _, name := range []string{deliverableFile, fieldsFile} {
 		if err := osfile.RemoveAll(path.Join(dir, name)); err != nil {
-			return "", fmt.Errorf("keep deliverable: %w", err)
+			return "", fmt.Errorf("save deliverable: %w", err)
 		}
 	}
 	if len(back.Fields) > 0 {
@@ -222,12 +222,12 @@ func (d *deliverer) keepDeliverable(box string, back handedBack) (fieldsName str
 			err = d.store.KeepAmong(path.Join(box, fieldsFile), bytes.NewReader(data))
 		}
 		if err != nil {
-			return "", fmt.Errorf("keep the fields of the deliverable: %w", err)
+			return "", fmt.Errorf("save deliverable fields: %w", err)
 		}
 		fieldsName = fieldsFile
 	}
 	if err := d.store.KeepAmong(path.Join(box, deliverableFile), strings.NewReader(back.Text)); err != nil {
-		return "", fmt.Errorf("keep deliverable: %w", err)
+		return "", fmt.Errorf("save deliverable: %w", err)
 	}
 	return fieldsName, nil
 }
@@ -238,7 +238,7 @@ func (d *deliverer) submitted(m turnMessage, head state.Head, r turn.Result) (me
 	r.TextFile = ""
 	back, err := readSubmitted(d.store, m.dir(), head)
 	if err != nil {
-		r.Status, r.Reason = turn.Partial, "what was submitted cannot be read: "+err.Error()
+		r.Status, r.Reason = turn.Partial, "the submission cannot be read: "+err.Error()
 		return nil, r
 	}
 	r.Status, r.Reason, r.Text = turn.Success, "", back.Text
@@ -286,7 +286,7 @@ func (d *deliverer) attachments(m *turnMessage, names []string) (list []message.
 	}
 	for _, name := range names {
 		if !isDeliverable(name) {
-			unsent = append(unsent, "file left in the output box: "+name)
+			unsent = append(unsent, "file left in the output folder: "+name)
 		}
 	}
 	return nil, unsent, nil

@@ -74,7 +74,7 @@ func TestALongAnswerGoesAsAFile(t *testing.T) {
 	h.poll()
 	h.wantTasks(state.Success)
 	reply := h.sentOf("reply")[0]
-	if !strings.HasPrefix(reply.text, "xxxxxxxx") || !strings.Contains(reply.text, "all of it is in answer-2.txt") {
+	if !strings.HasPrefix(reply.text, "xxxxxxxx") || !strings.Contains(reply.text, "the full text is in answer-2.txt") {
 		t.Errorf("reply of %d bytes: …%s", len(reply.text), reply.text[max(0, len(reply.text)-200):])
 	}
 	head := h.lines(state.LineTask)[0]

@@ -158,7 +158,7 @@ func (h heartbeats) owe() {
 		err = f.Close()
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		h.logf("heartbeat: that a turn failed cannot be kept for the next one: %v", err)
+		h.logf("heartbeat: cannot save the failed turn for the next request: %v", err)
 	}
 }
 

@@ -338,7 +338,7 @@ us submit 'see the files' --file box/report.txt --file table.txt
 			t.Errorf("%s holds %q, %v", name, data, err)
 		}
 	}
-	if got := h.left("refused"); got != "deliverable.txt is the name of the deliverable itself: give the file another one\npipe refused" {
+	if got := h.left("refused"); got != "deliverable.txt is the name of the deliverable: rename the file\npipe refused" {
 		t.Errorf("refused: %q", got)
 	}
 	if reply := h.sentOf("reply")[0]; !strings.HasPrefix(reply.text, "see the files") {

@@ -132,7 +132,7 @@ func (l *largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fet
 	var came Report
 	came.count(s)
 	if came.Arrived+came.Rejected > 0 {
-		l.logf("large mail %s: came in %v", s.Cursor.Key(uid), l.now().Sub(began).Round(time.Second))
+		l.logf("large mail %s: fetched in %v", s.Cursor.Key(uid), l.now().Sub(began).Round(time.Second))
 	}
 	err = l.flusher.sendDue(ctx, s, &f.report) // the ack
 	f.report.Arrived += came.Arrived
@@ -225,7 +225,7 @@ func (r *summedReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
 	r.hash.Write(p[:n])
 	if err == io.EOF && hex.EncodeToString(r.hash.Sum(nil)) != r.sum {
-		err = store.Damaged(r.name, errors.New("it was changed while it was sent"))
+		err = store.Damaged(r.name, errors.New("it changed while it was being sent"))
 	}
 	return n, err
 }

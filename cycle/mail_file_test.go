@@ -95,7 +95,7 @@ attachment-5.sh ("a<\/files><\/message>\" (x, y, 1 byte): attachments/z.sh", of 
 	if message != want {
 		t.Errorf("told:\n%s\nwant:\n%s", message, want)
 	}
-	if !strings.Contains(told, "Files came with it.") || !strings.Contains(told, "its place in $AGENTSTATELOOP_CONTEXT") {
+	if !strings.Contains(told, "Its attached files are listed below the text") || !strings.Contains(told, "its path in $AGENTSTATELOOP_CONTEXT") {
 		t.Errorf("the list is not explained:\n%s", told)
 	}
 	for name, begin := range map[string]string{"old.csv": "1;2;3", "Отчёт 報.pdf": "%PDF", "attachment-3.txt": "root", "OLD-2.csv": "another", "attachment-5.sh": "x"} {
@@ -124,7 +124,7 @@ func TestMailsWithoutText(t *testing.T) {
 		"two files and a signature":   {mixed("<one@example.com>", attached("filename=a.ics", "text/calendar", "x"), attached("filename=b.bin", "a/b", "x"), attached("filename=s.asc", "application/pgp-signature", "x")), "(This mail has no text, only 2 files: a.ics, b.bin.)"},
 		"nothing":                     {letter{id: "<one@example.com>", body: "\r\n"}, "(This mail is empty: it has neither text nor files.)"},
 		"nothing but a signature":     {letter{id: "<one@example.com>", body: "-- \r\nOp\r\n"}, "(This mail has no text of its own, only what it quotes, or a signature.)"},
-		"nothing but a broken base64": {letter{id: "<one@example.com>", fields: "Content-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n", body: "%%%"}, "(This mail has no text, only a picture: attachment-1.png.)\n\n(Not all of this mail could be read as it was meant: broken base64 in a part of type image/png.)"},
+		"nothing but a broken base64": {letter{id: "<one@example.com>", fields: "Content-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n", body: "%%%"}, "(This mail has no text, only a picture: attachment-1.png.)\n\n(Parts of this mail could not be read as intended: broken base64 in a part of type image/png.)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told, text string

@@ -124,11 +124,11 @@ func (em *effectMender) mend(s state.State, e state.Effect, damage error) state.
 	failed := state.SendFailed{ID: e.ID, Permanent: true, Unknown: e.MayHaveLeft()}
 	fresh, err := em.render(s, e)
 	if err != nil {
-		failed.Reason = fmt.Sprintf("%v, and it cannot be made again: %v", damage, err)
+		failed.Reason = fmt.Sprintf("%v, and it cannot be rendered again: %v", damage, err)
 		return failed
 	}
 	if e.MayHaveLeft() && store.Sum(fresh) != e.Sum {
-		failed.Reason = fmt.Sprintf("%v; a copy may have arrived, so no other one is sent", damage)
+		failed.Reason = fmt.Sprintf("%v; a copy may have arrived, so it is not sent again", damage)
 		return failed
 	}
 	sum, err := em.store.KeepAgain(e.File, "", bytes.NewReader(fresh))
@@ -146,7 +146,7 @@ func (em *effectMender) render(s state.State, e state.Effect) ([]byte, error) {
 	case e.Origin != "":
 		return em.replier.again(e)
 	case e.Kind == state.Challenge, e.Kind == state.Reply && e.Text == "":
-		return nil, errors.New("what it was made from was not recorded")
+		return nil, errors.New("its source was not recorded")
 	}
 	return em.renderer.render(s, e, em.now())
 }

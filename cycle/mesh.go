@@ -111,7 +111,7 @@ func (a announcer) tell(t mesh.Task) {
 	ctx, cancel := context.WithTimeout(context.Background(), announcePatience)
 	defer cancel()
 	if err := a.mesh.Carrier.Announce(ctx, t); err != nil {
-		a.logf("what turn %s has come to was not announced: %v", t.TurnID, err)
+		a.logf("the outcome of turn %s was not announced: %v", t.TurnID, err)
 	}
 }
 

@@ -231,7 +231,7 @@ func TestDamagedFiles(t *testing.T) {
 		}
 		h.cron()
 		h.wantTasks(state.Success)
-		if got := h.reports(); len(got) != 1 || !strings.Contains(got[0].Text, "it is damaged since it came") {
+		if got := h.reports(); len(got) != 1 || !strings.Contains(got[0].Text, "it was damaged after it arrived") {
 			t.Errorf("reports: %+v", got)
 		}
 	})
@@ -248,7 +248,7 @@ for f in large pipe "m1 m2 m3" missing; do us send ` + peer + ` "x" $f 2>&1; don
 	h.receive(letter{id: "<one@example.com>"})
 	h.cron()
 	answer := h.sentOf("reply")[0].text
-	for _, want := range []string{"large has 17825792 bytes", "pipe is not a regular file", "more than 32 MiB together", "missing: no such file"} {
+	for _, want := range []string{"large has 17825792 bytes", "pipe is not a regular file", "exceed 32 MiB together", "missing: no such file"} {
 		if !strings.Contains(answer, want) {
 			t.Errorf("the answer lacks %q:\n%s", want, answer)
 		}
@@ -297,7 +297,7 @@ func TestAReportNamesNoPathOfOurs(t *testing.T) {
 	h.onMesh.Store(nil)
 	h.pollAfter(2 * time.Minute)
 	got := h.reports()
-	if len(got) != 1 || len(got[0].Files) != 0 || !strings.HasSuffix(got[0].Text, "[file not sent: the file a.txt: its copy was damaged before it left]") {
+	if len(got) != 1 || len(got[0].Files) != 0 || !strings.HasSuffix(got[0].Text, "[file not sent: the file a.txt: its copy was damaged before it was sent]") {
 		t.Fatalf("the peer got %+v", got)
 	}
 	if strings.Contains(fmt.Sprint(got), h.blueprint.Dir) || strings.Contains(fmt.Sprint(got), "outbox") {
@@ -319,7 +319,7 @@ func TestAFileThatCannotBeKeptForAReport(t *testing.T) {
 	h.poll()
 	h.wantTasks(state.Success)
 	got := h.reports()
-	if len(got) != 1 || !strings.HasSuffix(got[0].Text, "[file not sent: a.txt: keep a.txt: input/output error]") {
+	if len(got) != 1 || !strings.HasSuffix(got[0].Text, "[file not sent: a.txt: save a.txt: input/output error]") {
 		t.Errorf("the peer got %+v", got)
 	}
 }

@@ -140,7 +140,7 @@ func withheld(scan mail.Scan) string {
 	var reasons []string
 	if n := len(scan.Failed); n > 0 {
 		f := scan.Failed[0]
-		reason := fmt.Sprintf("could not fetch %s: %s; it is tried again from %s on", f.Key, f.Reason, f.Next.Format(time.RFC3339))
+		reason := fmt.Sprintf("could not fetch %s: %s; next try after %s", f.Key, f.Reason, f.Next.Format(time.RFC3339))
 		if n > 1 {
 			reason += fmt.Sprintf(", and %d more: see `agentstateloop inbox list`", n-1)
 		}

@@ -167,7 +167,7 @@ func (o *outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, 
 	}
 	id = r.ID
 	if r.Status == RowReturned {
-		return r, false, fmt.Errorf("%s was accepted by the server and came back; its bytes are gone", id)
+		return r, false, fmt.Errorf("%s was accepted by the server and then bounced: its bytes are gone", id)
 	}
 	if err := o.hasBytes(id); err != nil {
 		return r, false, err
@@ -248,7 +248,7 @@ func (o *outbox) drop(ctx context.Context, id, reason string) error {
 	}
 	id = r.ID
 	if r.Status == RowReturned {
-		return fmt.Errorf("%s came back, and is only remembered: there is nothing to drop", id)
+		return fmt.Errorf("%s bounced after it was sent: there is nothing to drop", id)
 	}
 	drop := func(alone bool) error {
 		s, err := o.journal.commit(ctx, state.OutboxDropped{ID: id, Reason: reason, Alone: alone})
@@ -272,7 +272,7 @@ func (o *outbox) drop(ctx context.Context, id, reason string) error {
 // not learn subjects or paths.
 func (r *renderer) undelivered(s state.State, e state.Effect) string {
 	var b strings.Builder
-	b.WriteString("I could not deliver what is listed here. It is kept, and is not sent\nagain by itself.\n")
+	b.WriteString("I could not deliver the messages below. They are kept, but are not\nsent again automatically.\n")
 	for _, id := range e.Tells {
 		row, kept := s.UndeliveredEffect(id)
 		if !kept {
@@ -289,7 +289,7 @@ func (r *renderer) undelivered(s state.State, e state.Effect) string {
 		}
 	}
 	b.WriteString("\nOn the agent's machine:\n" +
-		"  agentstateloop outbox list       shows all of it\n" +
+		"  agentstateloop outbox list       lists them\n" +
 		"  agentstateloop outbox show ID    shows one, with its text\n" +
 		"  agentstateloop outbox retry ID   sends it again as it is\n" +
 		"  agentstateloop outbox drop ID    removes it\n")
@@ -359,7 +359,7 @@ func noMailSent(s state.State, now time.Time) (SourceFailure, bool) {
 	if sending == nil {
 		return SourceFailure{}, false
 	}
-	return SourceFailure{Source: FromSending, Reason: fmt.Sprintf("no mail can be sent since %s: %s; %d in the outbox%s",
+	return SourceFailure{Source: FromSending, Reason: fmt.Sprintf("no mail could be sent since %s: %s; %d in the outbox%s",
 		sending.Since.UTC().Format(time.RFC3339), sending.Reason, sending.Waiting, nextTryAfter(sending.NextTry, now))}, true
 }
 

@@ -154,7 +154,7 @@ func (sg *sending) onceMended(e state.Effect, damage []state.Event) []state.Even
 		return damage
 	}
 	if sg.mended[e.ID] {
-		return []state.Event{state.SendFailed{ID: e.ID, Unknown: e.Unknown, Reason: "its file was made again, and is damaged again: " + again.Reason}}
+		return []state.Event{state.SendFailed{ID: e.ID, Unknown: e.Unknown, Reason: "its file was rendered again, and is damaged again: " + again.Reason}}
 	}
 	if sg.mended == nil {
 		sg.mended = map[string]bool{}
@@ -250,7 +250,7 @@ func (sg *sending) sendMesh(ctx context.Context, e state.Effect, body []byte) []
 	}
 	var m mesh.Message
 	if err := json.Unmarshal(body, &m); err != nil {
-		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("read what was rendered: %v", err)}}
+		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("read rendered message: %v", err)}}
 	}
 	if e.Credential != "" {
 		// Without this record, a notice that was sent just before this process
@@ -295,7 +295,7 @@ func (sg *sending) uploadFiles(ctx context.Context, e state.Effect, m mesh.Messa
 		m.Files = slices.DeleteFunc(m.Files, func(f mesh.File) bool { return f.SHA256 == ref.Sum && f.Name == ref.FileName })
 		reason := err.Error()
 		if errors.Is(err, store.ErrDamaged) { // the error names the copy, but our paths must not go out
-			reason = fmt.Sprintf("the file %s: its copy was damaged before it left", ref.FileName)
+			reason = fmt.Sprintf("the file %s: its copy was damaged before it was sent", ref.FileName)
 		}
 		unsent = append(unsent, "file not sent: "+plain.Brief(reason))
 	}

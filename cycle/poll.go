@@ -86,7 +86,7 @@ func (p *poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	turns := func() error { return p.turns(ctx, o, &r) }
 	busy, err := p.rounds(ctx, o, &r)
 	if ctx.Err() != nil && !busy {
-		p.logf("poll: %v; the next one goes on", ErrInterrupted)
+		p.logf("poll: %v; the next poll continues", ErrInterrupted)
 		return r, ErrInterrupted
 	}
 	if err != nil {

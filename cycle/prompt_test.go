@@ -95,16 +95,16 @@ func TestABrokenPromptLayer(t *testing.T) {
 	log, err := os.ReadFile(h.agent.Store.Path("log"))
 	check(t, err)
 	for name, why := range map[string]string{
-		"identity": "unclosed action", "rules": "Secret", "message": "does not show the message", "trust": "more than 64 KiB",
+		"identity": "unclosed action", "rules": "Secret", "message": "does not contain the message", "trust": "exceeds 64 KiB",
 	} {
-		wantWords(t, string(log), "the built-in "+name+" is used: ") // the line may be cut before the reason
+		wantWords(t, string(log), "using the built-in "+name+": ") // the line may be cut before the reason
 		for _, l := range view.Layers {
 			if l.Name == name && (!strings.Contains(l.Fault, why) || l.From != prompt.BuiltIn || l.Text == "") {
 				t.Errorf("%+v", l)
 			}
 		}
 	}
-	if len(view.Faults) != 1 || !strings.Contains(view.Faults[0], "ruels.tmpl does not name a layer") {
+	if len(view.Faults) != 1 || !strings.Contains(view.Faults[0], "ruels.tmpl is not a layer") {
 		t.Errorf("faults: %q", view.Faults)
 	}
 	check(t, os.RemoveAll(h.agent.Prompts))
@@ -130,6 +130,6 @@ func TestThePromptHasTwoParts(t *testing.T) {
 	h.agent.Turn.Runner = turn.Exec
 	h.receive(letter{id: "<two@example.com>", body: "second"})
 	h.poll()
-	wantWords(t, *stdin, "You are @"+handle, "Trust:", "What was said before:\n<history #>\n", "first", "<message #>\nsecond\n</message #>\n")
+	wantWords(t, *stdin, "You are @"+handle, "Trust:", "Earlier conversation:\n<history #>\n", "first", "<message #>\nsecond\n</message #>\n")
 	wantNoWords(t, *system, "first", "second")
 }

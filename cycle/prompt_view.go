@@ -148,6 +148,6 @@ func exampleMessage(handle string, now time.Time) turnMessage {
 	return turnMessage{
 		msg:     state.Message{Source: state.CLI, From: "you", Operator: true, At: now},
 		subject: fmt.Sprintf("@%s an example", handle),
-		text:    "An example, since no message waits: is the build green?",
+		text:    "An example, because no message is waiting: is the build green?",
 	}
 }

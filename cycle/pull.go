@@ -54,7 +54,7 @@ var ErrNothing = errors.New("no message is waiting")
 // `inbox done` follows within turn.timeout. Next returns ErrNothing if the inbox is empty.
 func (a *Agent) Next(ctx context.Context) (Pulled, error) {
 	if a.Turn != nil {
-		return Pulled{}, errors.New(`turn.runner runs the messages; set it to "none" to pull them`)
+		return Pulled{}, errors.New(`turn.runner runs the messages: set it to "none" to pull them`)
 	}
 	puller := a.puller()
 	var next Pulled
@@ -133,11 +133,11 @@ func (p *puller) notTaken(s state.State) error {
 	case s.Halted():
 		return view.ErrHalted
 	case now.Before(s.CooldownUntil):
-		return fmt.Errorf("after five failed turns no message is handed out until %s", s.CooldownUntil.Format(time.RFC3339))
+		return fmt.Errorf("five turns in a row failed: no message is handed out until %s", s.CooldownUntil.Format(time.RFC3339))
 	case noMoney != "":
 		return fmt.Errorf("the agent is out of money: %s", noMoney)
 	case s.Tier(*p.policy, now) == state.TierCritical:
-		return errors.New("money is short: only the operator's messages are handed out, and none waits: see `agentstateloop status`")
+		return errors.New("money is short: only the operator's messages are handed out, and none is waiting: see `agentstateloop status`")
 	}
 	return errors.New("the waiting messages are deferred: see `agentstateloop inbox list`")
 }
@@ -195,7 +195,7 @@ func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) 
 		return "", err
 	}
 	if _, waits := s.Message(key); waits && msg.Status != state.Deferred {
-		return "", fmt.Errorf("%s is %s already", key, msg.Status)
+		return "", fmt.Errorf("%s is already %s", key, msg.Status)
 	}
 	if s, err = a.journal().commit(ctx, state.Retried{Message: msg}); err != nil {
 		return "", err
@@ -216,10 +216,10 @@ func (a *Agent) Drop(ctx context.Context, key, reason string) error {
 	}
 	msg, waits := s.Message(key)
 	if !waits {
-		return fmt.Errorf("no message %s waits: see `inbox list`", key)
+		return fmt.Errorf("no message %s in the inbox: see `inbox list`", key)
 	}
 	if msg.Status == state.Pending || msg.Status == state.Processing {
-		return fmt.Errorf("%s has its turn now: use `stop`", key)
+		return fmt.Errorf("the turn of %s is running: use `stop`", key)
 	}
 	_, err = a.journal().commit(ctx, state.Dropped{Key: key, Reason: reason})
 	return err

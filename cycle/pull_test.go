@@ -122,7 +122,7 @@ func TestAPulledMessageThatIsNeverDone(t *testing.T) {
 		h.pollAfter(11 * time.Minute)
 	}
 	h.wantTasks(state.Failed)
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "taken by `inbox next` and not done, and it was attempt 3 of 3") {
+	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "taken by `inbox next`, but not ended by `inbox done` in time, and this was attempt 3 of 3") {
 		t.Errorf("replies: %+v", replies)
 	}
 }

@@ -169,7 +169,7 @@ func (rc recaller) olderProof(msg state.Message) state.Proof {
 // pruned payload.
 func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 	msg := *task.Row
-	said := "(no longer kept)"
+	said := "(no longer stored)"
 	m, err := readMessage(rc.store, state.Head{}, msg)
 	switch {
 	case err == nil:
@@ -178,7 +178,7 @@ func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 	case !errors.Is(err, fs.ErrNotExist):
 		said = "(its file is damaged)"
 	}
-	answered := "(no longer kept)"
+	answered := "(no longer stored)"
 	if back, err := readHandedBack(rc.store, task.OutputBox, task.Deliverable, task.Fields); err == nil {
 		answered = back.whole()
 	}
@@ -202,7 +202,7 @@ func (rc recaller) summaryText(c state.Conversation) string {
 	}
 	data, err := rc.store.ReadSummed(c.Compacted.File, c.Compacted.Sum)
 	if err != nil {
-		rc.logf("compact: the summary cannot be read, the exchanges themselves are used: %v", err)
+		rc.logf("compact: cannot read the summary, using the exchanges instead: %v", err)
 	}
 	return strings.TrimSpace(string(data))
 }
@@ -216,7 +216,7 @@ var ErrReset = errors.New("the memory was reset while this turn ran, so nothing 
 func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
 	text = a.Secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
 	if len(text) > store.MaxMemory {
-		return fmt.Errorf("the memory would have %d bytes, and the limit is %d: keep what matters, and put the rest into a file",
+		return fmt.Errorf("the memory would have %d bytes, and the limit is %d: shorten it, and put the rest into a file",
 			len(text), store.MaxMemory)
 	}
 	s, err := a.journal().commitWith(ctx, func(next state.State) error {

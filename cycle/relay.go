@@ -141,5 +141,5 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 	case relay.Search:
 		return a.SearchInside(in, r.Text, r.Most)
 	}
-	return "", fmt.Errorf("%q is not a command of an agent in its turn", r.Verb)
+	return "", fmt.Errorf("%q is not a command that an agent can call in its turn", r.Verb)
 }

@@ -134,7 +134,7 @@ func (ad *admission) rejectWithFiles(ctx context.Context, d files.Downloader, m 
 		case ctx.Err() != nil || errors.Is(err, files.ErrNoTime):
 			return nil, nil
 		default:
-			m.Files[i].Missing = "it could not be had when its message was put into quarantine: " + plain.Brief(err.Error())
+			m.Files[i].Missing = "it could not be downloaded when its message was put into quarantine: " + plain.Brief(err.Error())
 		}
 	}
 	return ad.quarantineMesh(e, v, m)

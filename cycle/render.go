@@ -57,7 +57,7 @@ func (r *renderer) event(e state.Effect) ([]byte, error) {
 	}
 	body, err := configured.Render(*e.Announces)
 	if err != nil && body != nil {
-		r.logf("%v; it gets the event as JSON", err)
+		r.logf("%v; sending the event as JSON", err)
 		err = nil
 	}
 	return body, err
@@ -200,25 +200,25 @@ func (r *renderer) answer(s state.State, control string) string {
 	var b strings.Builder
 	switch control {
 	case state.ControlStop:
-		b.WriteString("STOP: the running turn is being ended.\n\n")
+		b.WriteString("STOP: the running turn is being stopped.\n\n")
 	case state.ControlHalt:
-		b.WriteString("HALT: nothing runs and nothing is sent until you say GO. Mail is still collected.\n\n")
+		b.WriteString("HALT: nothing runs and nothing is sent until you send GO. Mail is still collected.\n\n")
 	case state.ControlGo:
 		b.WriteString("GO.\n\n")
 	case message.ControlYes:
-		b.WriteString("YES: nothing was done. The question was answered before, or is older than 24 hours, or the mail that it was about is gone.\n\n")
+		b.WriteString("YES: nothing was done. The question was already answered, or is older than 24 hours, or its mail is gone.\n\n")
 	}
 	fmt.Fprintf(&b, "%s since %s\n", s.Phase, s.PhaseSince.Format(time.RFC3339))
 	if s.HaltedHere {
 		b.WriteString("HALTED here\n")
 	}
 	if s.HaltedMesh {
-		b.WriteString("HALTED on the mesh; it is lifted there\n")
+		b.WriteString("HALTED on the mesh; resume it there\n")
 	}
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
 		s.Turn.Status, len(s.Inbox)-len(s.Planned()), len(s.Outbox), len(s.Undelivered))
 	for _, w := range s.OperatorWaits(r.now()) {
-		fmt.Fprintf(&b, "asked you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), view.Offered(w.Options))
+		fmt.Fprintf(&b, "question to you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), view.Offered(w.Options))
 	}
 	r.wakeups(&b, s)
 	r.prompts(&b, s)
@@ -228,11 +228,11 @@ func (r *renderer) answer(s state.State, control string) string {
 		fmt.Fprintf(&b, "history: %v\n", head)
 	}
 	if limit, limited := s.Tightest(*r.policy, r.now()); limited {
-		fmt.Fprintf(&b, "tier: %s, %v is left of %s\n", s.Tier(*r.policy, r.now()), max(0, limit.Left), limit.What())
+		fmt.Fprintf(&b, "tier: %s, %v left of %s\n", s.Tier(*r.policy, r.now()), max(0, limit.Left), limit.What())
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[name]
-		fmt.Fprintf(&b, "credential %s has failed since %s\n", name, c.Since.Format(time.RFC3339))
+		fmt.Fprintf(&b, "credential %s: failing since %s\n", name, c.Since.Format(time.RFC3339))
 	}
 	return b.String()
 }

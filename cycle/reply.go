@@ -108,7 +108,7 @@ func (rp *replier) again(e state.Effect) ([]byte, error) {
 		}
 	}
 	if originOf(back, list, e.Files) != e.Origin {
-		return nil, errors.New("its deliverable, or a file that went with it, is not what it was")
+		return nil, errors.New("its deliverable, or a file that went with it, has changed")
 	}
 	return rp.render(e, back, list)
 }
@@ -163,10 +163,10 @@ func (rp *replier) keepForReport(m *turnMessage, names []string) (unsent []strin
 // keepOutput keeps one file of the output folder, if the report has room for it.
 func (rp *replier) keepOutput(dir, name, as string, before int, left int64) (ref state.FileRef, err error) {
 	if before == mesh.MaxFiles {
-		return ref, fmt.Errorf("a report takes %d files", mesh.MaxFiles)
+		return ref, fmt.Errorf("a report can have %d files", mesh.MaxFiles)
 	}
 	if !mesh.ValidFileName(as) {
-		return ref, errors.New("it cannot go to another agent under this name")
+		return ref, errors.New("its name is not allowed in messages between agents")
 	}
 	f, err := turn.OpenOutput(rp.store.Path(dir), name)
 	if err != nil {
@@ -306,7 +306,7 @@ func (rp *replier) attachedAgain(e state.Effect) (list []message.Attachment, err
 	m := turnMessage{head: state.Head{TurnID: e.TurnID, Epoch: e.Epoch}}
 	names, _, err := turn.ListOutput(rp.store.Path(m.dir()))
 	if err != nil {
-		return nil, fmt.Errorf("list the output box: %w", err)
+		return nil, fmt.Errorf("list output folder: %w", err)
 	}
 	apart := map[string]int{} // numbers, from 1, by name in the output folder
 	for i, ref := range e.Files {

@@ -56,7 +56,7 @@ func (rc recaller) search(s state.State, query string, n int, shown func(state.L
 	ranking := prompt.NewRanking(query)
 	ranking.Common = true
 	if ranking.Empty() {
-		return nil, fmt.Errorf("search history for %q: the query has no word", query)
+		return nil, fmt.Errorf("search history for %q: the query has no words", query)
 	}
 	var lines []state.Line
 	for l, err := range rc.store.History(state.LineTask) {

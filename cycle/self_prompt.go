@@ -27,11 +27,11 @@ func wokenBy(m state.Message) string {
 	case m.Kind == state.KindReminder:
 		return "a reminder that you set"
 	case m.Kind == state.KindRest && m.Early:
-		return "your rest after an answer was ended before its time"
+		return "your rest after an answer ended early"
 	case m.Kind == state.KindRest:
 		return "your rest after an answer is over"
 	case m.Early:
-		return "your sleep was ended before its time"
+		return "your sleep ended early"
 	}
 	return "your sleep is over"
 }
@@ -51,7 +51,7 @@ func (p *prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 		d.Wake = "self"
 	}
 	if m.msg.Said != "" && !d.BeforeReset {
-		said := "(no longer kept)"
+		said := "(no longer stored)"
 		if text, err := p.store.ReadFile(m.msg.Said, store.MaxPayload); err == nil {
 			said = truncate(string(text), recallPart)
 		}
@@ -91,7 +91,7 @@ func (p *prompter) meanwhile(fences prompt.Fences, row state.Message) (came stri
 	messages, nudges := 0, 0
 	for l, err := range p.store.Newest(meanwhileRead, state.LineMessage, state.LineNudge) {
 		if err != nil {
-			p.logf("prompt: what came meanwhile is left out: %v", err)
+			p.logf("prompt: the messages since then are left out: %v", err)
 			break
 		}
 		if l.Key == row.Key {

@@ -114,7 +114,7 @@ func TestARetryOfAWakeup(t *testing.T) {
 	if got := h.state().Streak; got.Turns != 1 {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(h.prompt(), "You were started again for this wakeup (a reminder that your operator set for you).") {
+	if !strings.Contains(h.prompt(), "You were restarted for this wakeup (a reminder that your operator set for you).") {
 		t.Errorf("the prompt:\n%s", h.prompt())
 	}
 }
@@ -250,7 +250,7 @@ func TestASleepThatIsCutShort(t *testing.T) {
 	h.sayByMail("hello")
 	check(t, h.agent.Ring("ci", "the build is green"))
 	h.pollAfter(time.Minute)
-	if got := h.prompt(); !strings.Contains(got, "You woke yourself: your sleep was ended before its time.") || !strings.Contains(got, "nudge from ci: the build is green") {
+	if got := h.prompt(); !strings.Contains(got, "You woke yourself: your sleep ended early.") || !strings.Contains(got, "nudge from ci: the build is green") {
 		t.Errorf("the prompt:\n%s", got)
 	}
 }

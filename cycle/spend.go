@@ -105,7 +105,7 @@ func (b *biller) priced(sp state.Spending, usd float64) (_ state.Spending, odd s
 		return sp, ""
 	}
 	if own != 0 || !ok {
-		odd = fmt.Sprintf("a cost of $%g was reported, which is not plausible: priced by its tokens", usd)
+		odd = fmt.Sprintf("the reported cost of $%g is not plausible: priced by its tokens", usd)
 	}
 	cost, known := b.prices.Cost(sp.Model, sp.Tokens)
 	sp.Cost, sp.Basis = cost, state.BasisTable

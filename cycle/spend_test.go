@@ -177,7 +177,7 @@ func TestATurnWithoutMoneyIsNotLaidDown(t *testing.T) {
 	h.receive(letter{id: "<one@example.com>"})
 	h.pollAfter(time.Minute)
 	task := h.wantTasks(state.Partial)[0]
-	if !strings.Contains(task.Reason, "the budget of one turn, $0.01, is used up, so it does not wait for its answers") {
+	if !strings.Contains(task.Reason, "the budget of one turn, $0.01, is used up, so the turn does not wait for its answers") {
 		t.Errorf("task: %+v", task)
 	}
 }
@@ -222,7 +222,7 @@ func TestAllowanceAndSpend(t *testing.T) {
 		"$0.10 by table of gpt-4o for "+operator,
 		"$1.50 by dearest of mystery for "+operator)
 	lines := h.lines(state.LineSpend)
-	for i, odd := range []string{"", "", "$-5 was reported", "$NaN was reported", "$1e+09 was reported"} {
+	for i, odd := range []string{"", "", "cost of $-5 is not plausible", "cost of $NaN is not plausible", "cost of $1e+09 is not plausible"} {
 		if reason := lines[i].Reason; !strings.Contains(reason, odd) || odd == "" && reason != "" {
 			t.Errorf("spending %d: %q, want %q", i+1, reason, odd)
 		}

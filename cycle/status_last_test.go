@@ -39,20 +39,20 @@ func TestStatusHolds(t *testing.T) {
 		{"HALT", state.State{HaltedHere: true, Outbox: []state.Effect{mail("reply.t1", nil), mail("reply.t2", nil), mail("a", func(e *state.Effect) { e.Kind = state.Answer })}},
 			"2 halt: held back by HALT|1 poll: the next poll sends it", nil},
 		{"login", state.State{Credentials: map[string]state.Credential{state.CredentialSMTP: {Since: now}}, Outbox: []state.Effect{mail("reply.t1", nil), mail("q", toPeer)}},
-			"1 login: the mail server denies our login|1 poll: the next poll sends it", nil},
-		{"token", state.State{Credentials: map[string]state.Credential{state.CredentialMesh: {Since: now}}, Outbox: []state.Effect{mail("q", toPeer)}}, "1 login: the mesh denies our token", nil},
+			"1 login: the mail server rejects our login|1 poll: the next poll sends it", nil},
+		{"token", state.State{Credentials: map[string]state.Credential{state.CredentialMesh: {Since: now}}, Outbox: []state.Effect{mail("q", toPeer)}}, "1 login: the mesh rejects our token", nil},
 		{"server down", state.State{SendingFails: state.SendingFailure{Since: now}, Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.NotBefore = later }), mail("reply.t2", nil)}},
-			"2 down: the mail server cannot be used", &later},
+			"2 down: the mail server is unavailable", &later},
 		{"backoff", state.State{Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.NotBefore, e.Attempts, e.Reason = later, 2, "451 try\n later" }), mail("reply.t2", nil)}},
-			"1 backoff: was tried 2 times: 451 try later|1 order: waits for an earlier one to the same recipient", &later},
+			"1 backoff: has been tried 2 times: 451 try later|1 order: waits for an earlier message to the same recipient", &later},
 		{"after a failure", state.State{Outbox: []state.Effect{mail("q", func(e *state.Effect) { toPeer(e); e.Attempts, e.Reason = 1, "no route" })}},
-			"1 poll: the next poll tries it again; the last failure: no route", nil},
+			"1 poll: the next poll retries it; the last failure: no route", nil},
 		{"sending", state.State{LastStep: now, Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.Sending = true })}}, "1 sending: is being sent by another process", nil},
 		{"its sender was killed", state.State{LastStep: now.Add(-time.Hour), Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.Sending = true })}},
-			"1 sending: its sender seems to have been killed; the next poll settles that", nil},
+			"1 sending: its sending process seems to have been killed; the next poll handles that", nil},
 		{"hooks", state.State{FailingHooks: map[string]state.FailingHook{"chat": {Since: now}}, HookCalls: []state.Effect{
 			{ID: "hook.1", Channel: state.ByHook, To: "chat", NotBefore: later}, {ID: "hook.2", Channel: state.ByHook, To: "log"}}},
-			"1 hook: hook chat fails|1 poll: the next poll calls hook log", &later},
+			"1 hook: hook chat is failing|1 poll: the next poll calls hook log", &later},
 	} {
 		c.state.Turn.Status = state.HeadIdle
 		s := h.agent.View().StatusOf(c.state)

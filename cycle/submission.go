@@ -153,7 +153,7 @@ func results(asked mesh.ResultFields, given []Field) (mesh.Fields, error) {
 		fields = append(fields, f)
 	}
 	if missing := missingFields(asked, fields); len(missing) > 0 {
-		return nil, fmt.Errorf("the message asks for result fields that are missing: %s: add --field %s=…", strings.Join(missing, ", "), missing[0])
+		return nil, fmt.Errorf("required result fields are missing: %s: add --field %s=…", strings.Join(missing, ", "), missing[0])
 	}
 	return fields, fields.Check()
 }
@@ -180,9 +180,9 @@ func typeWord(kind string) string {
 	case state.TypeBoolean:
 		return "true or false"
 	case state.TypeArray:
-		return "an array of JSON"
+		return "a JSON array"
 	case state.TypeObject:
-		return "an object of JSON"
+		return "a JSON object"
 	}
 	return "valid JSON"
 }

@@ -24,7 +24,7 @@ func (a *Agent) Tell(ctx context.Context, from, text string) (key string, err er
 	payload := store.PayloadName(store.MessagesDir, key, ".txt")
 	sum, err := a.Store.KeepSummed(payload, strings.NewReader(text))
 	if err != nil {
-		return "", fmt.Errorf("keep message: %w", err)
+		return "", fmt.Errorf("save message: %w", err)
 	}
 	_, err = a.journal().commit(ctx, state.Arrived{Message: state.Message{
 		Key: key, Source: state.CLI, From: from, Operator: true, At: a.Now(), Payload: payload, Sum: sum, Size: len(text),

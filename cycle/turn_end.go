@@ -114,7 +114,7 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 	bill := e.biller.bill(s, m.head, r.Bill)
 	asks := s.Turn.AsksPermission() && r.Exit == turn.ExitError
 	if asks { // its program gives up without the permission
-		r.Status, r.Reason = turn.Partial, "it waits for a permission"
+		r.Status, r.Reason = turn.Partial, "it waits for permission"
 	}
 	waits := (endedWell(r) || asks) && s.Turn.Waits() && !s.Turn.Finish && s.Turn.Owns(id, epoch)
 	switch {
@@ -125,7 +125,7 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 		return e.deliverer.deliver(ctx, s, m, r)
 	case r.SessionFailed && !waits:
 		clearContext(e.store, m.dir())
-		reason := "its session could not go on, so it is tried with a fresh one: " + r.Reason
+		reason := "its session could not be continued, so it is tried with a fresh one: " + r.Reason
 		return e.journal.commit(ctx, append(bill, state.GivenBack{TurnID: id, Epoch: epoch, Reason: reason, Fresh: true})...)
 	case r.Outage != nil && !e.mayTryAgain(s, m, r, bill):
 	case r.Outage != nil:
@@ -142,7 +142,7 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 			giveBackDenied(m.head, denied))...)
 		return s, cmp.Or(err, errDenied)
 	case waits && e.biller.overspent(s, m.head, bill):
-		r.Status, r.Reason = turn.Partial, e.biller.turnBudget()+" is used up, so it does not wait for its answers"
+		r.Status, r.Reason = turn.Partial, e.biller.turnBudget()+" is used up, so the turn does not wait for its answers"
 	case waits:
 		clearContext(e.store, m.dir())
 		s, err = e.journal.commit(ctx, append(bill, state.Suspended{
@@ -232,7 +232,7 @@ func (e *turnEnder) giveBack(ctx context.Context, s state.State, reason string) 
 	case ok && msg.Attempts >= e.policy.MaxAttempts:
 		return e.closeTurn(ctx, s, turn.Result{
 			Status: turn.Failed,
-			Reason: fmt.Sprintf("%s, and it was attempt %d of %d", reason, msg.Attempts, e.policy.MaxAttempts),
+			Reason: fmt.Sprintf("%s, and this was attempt %d of %d", reason, msg.Attempts, e.policy.MaxAttempts),
 		})
 	case e.biller.overspent(s, head, bill):
 		return e.closeTurn(ctx, s, turn.Result{Status: turn.Failed, Reason: reason + ", and " + e.biller.turnBudget() + " is used up"})

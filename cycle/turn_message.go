@@ -137,7 +137,7 @@ func (m turnMessage) fenced(fences prompt.Fences) string {
 	text := m.text
 	if n := len(m.content.Problems); n > 0 {
 		told := m.content.Problems[:min(n, maxProblems)]
-		text += "\n\n(Not all of this mail could be read as it was meant: " + strings.Join(told, "; ")
+		text += "\n\n(Parts of this mail could not be read as intended: " + strings.Join(told, "; ")
 		if n > maxProblems {
 			text += fmt.Sprintf("; and %d more", n-maxProblems)
 		}
@@ -218,7 +218,7 @@ func (m turnMessage) message(fences prompt.Fences) string {
 	if len(m.with) == 0 {
 		return m.fenced(fences)
 	}
-	parts := []string{fmt.Sprintf("Your one answer is for all of these %d messages, which their sender wrote in a row. The newest is the last. Each of the others is, whole and with its files, in a folder of its own in the context folder: earlier/1, and so on.", len(m.with)+1)}
+	parts := []string{fmt.Sprintf("Give one answer to all of these %d messages, which their sender wrote in a row. The newest is the last. The others are complete, with their files, in subfolders of the context folder: earlier/1, and so on.", len(m.with)+1)}
 	for i, one := range m.all() {
 		head := fmt.Sprintf("%d. Received: %s", i+1, one.msg.At.UTC().Format(time.RFC3339))
 		if one.subject != "" {

@@ -138,7 +138,7 @@ func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 		if err != nil {
 			return s, err
 		}
-		d.logf("watchdog: turn %s (epoch %d), which was answered: %s", head.TurnID, head.Epoch, reason)
+		d.logf("watchdog: turn %s (epoch %d, answered): %s", head.TurnID, head.Epoch, reason)
 		return d.ender.left(ctx, head, reason)
 	case stoppedWhileSuspended(head):
 		return d.ender.closeTurn(ctx, s, turn.Result{Status: turn.Canceled, Reason: "stopped while it waited for other agents"})
@@ -160,7 +160,7 @@ func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 // endOrphan ends the remaining processes of a dead runner's agent, and describes them in words.
 func (d *watchdog) endOrphan(ctx context.Context, head state.Head) (string, error) {
 	if head.Pulled {
-		return "it was taken by `inbox next` and not done", nil
+		return "it was taken by `inbox next`, but not ended by `inbox done` in time", nil
 	}
 	dir := d.store.Path(store.AttemptDir(head.TurnID, head.Epoch))
 	held, _, err := turn.Probe(dir)

@@ -49,7 +49,7 @@ var ErrDeviates = errors.New("the agent deviated from its story")
 func Run(ctx context.Context, out io.Writer, self, runner string) error {
 	dir, err := os.MkdirTemp("", "agentstateloop-demo-")
 	if err != nil {
-		return fmt.Errorf("make a folder for the demo: %w", err)
+		return fmt.Errorf("create a folder for the demo: %w", err)
 	}
 	defer osfile.RemoveAll(dir)
 	s, err := newStage(dir, self, runner, out)

@@ -66,7 +66,7 @@ func InStore(st *store.Store, f Received, at string) Received {
 }
 
 // ErrExists means that a file was not saved, because another one has its name.
-var ErrExists = errors.New("it is there already, and nothing is overwritten")
+var ErrExists = errors.New("it already exists, and is not overwritten")
 
 // Save writes the files into a folder, each under its sender's name if that is safe, and sets
 // their paths. It makes the folder if necessary. It overwrites no file and follows no link in

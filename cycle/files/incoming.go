@@ -149,7 +149,7 @@ func (fs Incoming) damage(name string, f mesh.File) string {
 	file, err := fs.Store.OpenSummed(name, f.SHA256, f.Size)
 	switch {
 	case errors.Is(err, store.ErrDamaged):
-		return "it is damaged since it came"
+		return "it was damaged after it arrived"
 	case err != nil:
 		return "it cannot be read now: " + plain.Brief(err.Error())
 	}
@@ -259,7 +259,7 @@ func (h Quarantined) damage(key string, i int, f mesh.File) string {
 	held, err := h.Store.OpenSummed(QuarantinedName(key, i), f.SHA256, f.Size)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "it was not kept while its message was in quarantine"
+		return "it was lost while its message was in quarantine"
 	case err != nil:
 		return "it was damaged while its message was in quarantine"
 	}

@@ -86,7 +86,7 @@ func openAll(paths []string, open func(string, int, os.FileMode) (*os.File, erro
 		}
 	}
 	if len(paths) > mesh.MaxFiles {
-		return nil, nil, fmt.Errorf("%d files are too many: a message takes %d", len(paths), mesh.MaxFiles)
+		return nil, nil, fmt.Errorf("too many files: %d, and a message can have %d", len(paths), mesh.MaxFiles)
 	}
 	for _, p := range paths {
 		// Without O_NONBLOCK a named pipe would hang us.
@@ -113,7 +113,7 @@ func FitsMessage(f *os.File, name string) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file", name)
 	case info.Size() > mesh.MaxFile:
-		return fmt.Errorf("%s has %d bytes: a file that goes to another agent may have %d MiB", name, info.Size(), mesh.MaxFile>>20)
+		return fmt.Errorf("%s has %d bytes: the limit for a file to another agent is %d MiB", name, info.Size(), mesh.MaxFile>>20)
 	}
 	return nil
 }
@@ -130,12 +130,12 @@ func (o Outgoing) Keep(files []Opened) (refs []state.FileRef, err error) {
 		}
 	}()
 	if len(files) > mesh.MaxFiles {
-		return nil, fmt.Errorf("%d files are too many: a message takes %d", len(files), mesh.MaxFiles)
+		return nil, fmt.Errorf("too many files: %d, and a message can have %d", len(files), mesh.MaxFiles)
 	}
 	left := int64(mesh.MaxFilesBytes)
 	for _, f := range files {
 		if !mesh.ValidFileName(f.Name) {
-			return refs, fmt.Errorf("a file cannot go to another agent under the name %q", f.Name)
+			return refs, fmt.Errorf("%q is not allowed as a file name in messages between agents", f.Name)
 		}
 		ref, err := o.KeepOne(f, mesh.MaxFile)
 		if err != nil {
@@ -143,7 +143,7 @@ func (o Outgoing) Keep(files []Opened) (refs []state.FileRef, err error) {
 		}
 		refs = append(refs, ref)
 		if left -= ref.Size; left < 0 {
-			return refs, fmt.Errorf("the files have more than %d MiB together, which is what a message takes", mesh.MaxFilesBytes>>20)
+			return refs, fmt.Errorf("the files exceed %d MiB together, the limit of a message", mesh.MaxFilesBytes>>20)
 		}
 	}
 	return refs, nil
@@ -156,11 +156,11 @@ func (o Outgoing) KeepOne(f Opened, most int64) (state.FileRef, error) {
 	var err error
 	ref.Sum, err = o.Store.KeepSummed(ref.File, body)
 	if err == nil && body.n > most {
-		err = fmt.Errorf("it has more than the %d MiB that it may have", most>>20)
+		err = fmt.Errorf("it exceeds %d MiB", most>>20)
 	}
 	if err != nil {
 		_ = o.Store.Remove(ref.File)
-		return ref, fmt.Errorf("keep %s: %w", f.Name, withoutPath(err))
+		return ref, fmt.Errorf("save %s: %w", f.Name, withoutPath(err))
 	}
 	ref.Size, ref.Type = body.n, message.MediaType(f.Name, body.head)
 	return ref, nil

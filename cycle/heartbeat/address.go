@@ -14,8 +14,8 @@ import (
 var (
 	ErrNotURL      = errors.New("is not an https URL")
 	ErrPort        = errors.New("has a port that is not a number from 1 to 65535")
-	ErrPassword    = errors.New("must hold no user and no password")
-	ErrUnencrypted = errors.New("would be asked unencrypted")
+	ErrPassword    = errors.New("must not contain a user or a password")
+	ErrUnencrypted = errors.New("would be requested unencrypted")
 )
 
 // parse returns the parsed address, or one of the errors above. Unless insecure is true, http is

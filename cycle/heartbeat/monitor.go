@@ -184,7 +184,7 @@ func verdict(answer *http.Response) error {
 	case said == "OK (not found)":
 		return errors.New("the monitor does not know this address")
 	case said == "OK (rate limited)":
-		return errors.New("the monitor was asked too often")
+		return errors.New("the monitor received too many requests")
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func execute(t *template.Template, a state.Announcement) ([]byte, error) {
 		return nil, err
 	}
 	if out.Len() > MaxBody {
-		return nil, fmt.Errorf("the body has %d bytes, and at most %d are handed over", out.Len(), MaxBody)
+		return nil, fmt.Errorf("the body has %d bytes, and the limit is %d", out.Len(), MaxBody)
 	}
 	return out.Bytes(), nil
 }
@@ -180,7 +180,7 @@ func (p *Program) run(ctx context.Context, c Call, said func([]byte) string) err
 	case err == nil:
 		return nil
 	case errors.Is(err, capture.ErrTooMuch):
-		return &Error{Reason: fmt.Sprintf("it printed more than %d KiB, and was ended", maxPrinted>>10)}
+		return &Error{Reason: fmt.Sprintf("it printed more than %d KiB and was killed", maxPrinted>>10)}
 	case cmd.ProcessState != nil && cmd.ProcessState.Exited() && len(printed.Stderr) > 0:
 		return &Error{Reason: fmt.Sprintf("%v: %s", err, said(lastLine(printed.Stderr)))}
 	}

@@ -107,11 +107,11 @@ func (f Fences) Report(r Report) string {
 	did := "You asked @" + f.Line(r.To)
 	switch {
 	case r.Permit:
-		did = "A call of yours waited until your operator was asked"
+		did = "A call of yours waited for your operator's permission"
 	case r.Operator:
 		did = "You asked your operator"
 	case r.Outside && r.To == "":
-		did = "You let this turn wait"
+		did = "You suspended this turn"
 	case r.Outside:
 		did = "You started " + f.Line(r.To)
 	}
@@ -122,7 +122,7 @@ func (f Fences) Report(r Report) string {
 	if r.Option != "" {
 		parts = append(parts, "They chose: "+f.Line(r.Option))
 		if r.Permit && r.Allowed {
-			parts = append(parts, "Make exactly the same call again: it goes ahead, once.")
+			parts = append(parts, "Make exactly the same call again: it is allowed once.")
 		}
 	}
 	if r.Fields != "" {

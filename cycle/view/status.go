@@ -472,10 +472,10 @@ func savings(t *turn.Config, tier state.Tier) []string {
 		saved = append(saved, "low_args are added")
 	}
 	if len(t.Low.Options) > 0 {
-		saved = append(saved, "low_options are chosen")
+		saved = append(saved, "low_options are used")
 	}
 	if t.Low.Model != "" {
-		saved = append(saved, "low_model is asked")
+		saved = append(saved, "low_model is used")
 	}
 	if t.Runner == turn.API {
 		saved = append(saved, "half of max_calls, max_tools and max_output")

@@ -138,32 +138,32 @@ func holdText(s state.State, e state.Effect, why state.Hold, now time.Time) stri
 	switch why {
 	case state.HoldSending:
 		if now.Sub(s.LastStep) > sendingLate {
-			return "its sender seems to have been killed; the next poll settles that"
+			return "its sending process seems to have been killed; the next poll handles that"
 		}
 		return "is being sent by another process"
 	case state.HoldHalt:
 		return "held back by HALT"
 	case state.HoldLogin:
 		if e.Channel == state.ByMesh {
-			return "the mesh denies our token"
+			return "the mesh rejects our token"
 		}
-		return "the mail server denies our login"
+		return "the mail server rejects our login"
 	case state.HoldDown:
-		return "the mail server cannot be used"
+		return "the mail server is unavailable"
 	case state.HoldOrder:
-		return "waits for an earlier one to the same recipient"
+		return "waits for an earlier message to the same recipient"
 	case state.HoldPace:
-		return "five messages a minute go to other agents"
+		return "the limit is five messages a minute to other agents"
 	case state.HoldBackoff:
-		return fmt.Sprintf("was tried %s%s", timesTried(e.Attempts), orNothing(": ", e.Reason))
+		return fmt.Sprintf("has been tried %s%s", timesTried(e.Attempts), orNothing(": ", e.Reason))
 	case state.HoldHook:
-		return fmt.Sprintf("hook %s fails", plain.Line(e.To))
+		return fmt.Sprintf("hook %s is failing", plain.Line(e.To))
 	}
 	if e.Channel == state.ByHook {
 		return "the next poll calls hook " + plain.Line(e.To)
 	}
 	if e.Attempts > 0 || e.Denied {
-		return "the next poll tries it again" + orNothing("; the last failure: ", e.Reason)
+		return "the next poll retries it" + orNothing("; the last failure: ", e.Reason)
 	}
 	return "the next poll sends it"
 }

@@ -87,7 +87,7 @@ func (p *process) askPrompt(context.Context, cycle.ClockPrompt) (nothing string,
 	switch {
 	case v != goOn || n%7 == 6:
 		w.count.happened("the program of a prompt broke")
-		return "", errors.New("its if, check, ended with exit status 3")
+		return "", errors.New("its `if` program, check, failed: exit status 3")
 	case n%3 == 2:
 		w.count.happened("a prompt was not needed")
 		return "check says that there is nothing to do", nil
