@@ -37,7 +37,7 @@ func TestADiskThatFailsAtAnyStepConsumesNothing(t *testing.T) {
 		}
 		s := h.state()
 		delayed := slices.ContainsFunc(s.Outbox, func(e state.Effect) bool { return e.Attempts > 0 })
-		told, _ := os.ReadFile(h.agent.Store.Path("log"))                   // a poll without an error has none
+		told, _ := os.ReadFile(h.agent.Store.Path("log"))                       // a poll without an error has none
 		unkept := strings.Contains(string(told), " cannot be saved in sent/: ") // an answer to that mail is read with its history
 		if err == nil && len(report.Failed) == 0 && !delayed && !unkept {
 			t.Errorf("step %d (%s): the poll told nothing: %+v", n, failed, report)

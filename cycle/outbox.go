@@ -359,7 +359,7 @@ func noMailSent(s state.State, now time.Time) (SourceFailure, bool) {
 	if sending == nil {
 		return SourceFailure{}, false
 	}
-	return SourceFailure{Source: FromSending, Reason: fmt.Sprintf("no mail could be sent since %s: %s; %d in the outbox%s",
+	return SourceFailure{Source: FromSending, Reason: fmt.Sprintf("no mail can be sent since %s: %s; %d in the outbox%s",
 		sending.Since.UTC().Format(time.RFC3339), sending.Reason, sending.Waiting, nextTryAfter(sending.NextTry, now))}, true
 }
 
