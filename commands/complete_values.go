@@ -205,7 +205,7 @@ func (v values) prompts() []candidate {
 		return nil
 	}
 	var all []candidate
-	for _, c := range a.Prompted {
+	for _, c := range a.ClockPrompts {
 		all = append(all, candidate{word: c.Name, what: c.File})
 	}
 	return all

@@ -13,7 +13,7 @@ import (
 )
 
 // printFiles prints the files of a message, one per line after label.
-func printFiles(out *terminal.Output, label string, list []files.Received) {
+func printFiles(out *terminal.Output, label string, list []files.ReceivedFile) {
 	for _, f := range list {
 		switch {
 		case f.Missing != "":
@@ -42,7 +42,7 @@ const maxShownFiles = 50
 
 // printCame prints the rest of a message besides its text: its files, how to save those that are
 // not in a file, and the problems of its structure.
-func printCame(out *terminal.Output, which string, came files.Attached) {
+func printCame(out *terminal.Output, which string, came files.Attachments) {
 	printFiles(out, "file:    ", came.Files[:min(len(came.Files), maxShownFiles)])
 	if more := len(came.Files) - maxShownFiles; more > 0 {
 		out.Printf("         and %d more\n", more)
@@ -62,7 +62,7 @@ func printCame(out *terminal.Output, which string, came files.Attached) {
 }
 
 // withInstead returns the text of a message, or a note for a mail without a text.
-func withInstead(text string, came files.Attached) string {
+func withInstead(text string, came files.Attachments) string {
 	switch {
 	case came.Instead == "":
 		return text
@@ -73,7 +73,7 @@ func withInstead(text string, came files.Attached) string {
 }
 
 // saveFiles saves the files of a message if the caller uses --save.
-func saveFiles(c *cli.Context, which string, came *files.Attached) error {
+func saveFiles(c *cli.Context, which string, came *files.Attachments) error {
 	if !c.IsSet("save") {
 		return nil
 	}

@@ -109,7 +109,7 @@ func (k inboxListCmd) clock(at *time.Time) string {
 }
 
 // numberOf returns the number of a row, or its key if it has no number.
-func numberOf(row view.Listed) string {
+func numberOf(row view.InboxRow) string {
 	if row.Number == nil {
 		return plain.Line(row.Key)
 	}

@@ -48,7 +48,7 @@ func (k inboxRetryCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if row, unfetched := view.ListedUnfetched(s, key); unfetched {
+	if row, unfetched := view.UnfetchedRow(s, key); unfetched {
 		words := standing{now: k.now()}.of(row)
 		return terminal.WithHint(fmt.Errorf("%s is not in the inbox yet: %s", which, words), "each poll fetches what is due: "+name+" poll")
 	}

@@ -51,15 +51,15 @@ Example:
 
 // messageOutput is the JSON output of inbox show.
 type messageOutput struct {
-	view.Listed
+	view.InboxRow
 	Text    string       `json:"text"`
 	Receipt view.Receipt `json:"receipt"`
 
 	// Deliverable is the result of the message's turn, or null.
-	Deliverable *cycle.Deliverable `json:"deliverable"`
-	Files       []files.Received   `json:"files"`
-	Problems    []string           `json:"problems"` // of a mail's structure
-	LeftOut     *string            `json:"left_out"` // of the text that the agent is told
+	Deliverable *cycle.Deliverable   `json:"deliverable"`
+	Files       []files.ReceivedFile `json:"files"`
+	Problems    []string             `json:"problems"` // of a mail's structure
+	LeftOut     *string              `json:"left_out"` // of the text that the agent is told
 }
 
 func (k inboxShowCmd) run(c *cli.Context) error {
@@ -87,7 +87,7 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 		return err
 	}
 	words := standing{s, a.Policy, k.now()}
-	if row, unfetched := view.ListedUnfetched(s, key); unfetched {
+	if row, unfetched := view.UnfetchedRow(s, key); unfetched {
 		row.State = words.of(row)
 		return k.printUnfetched(c, row)
 	}
@@ -95,18 +95,18 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	v := messageOutput{Listed: a.View().Listed(m)}
-	v.State = words.of(v.Listed)
+	v := messageOutput{InboxRow: a.View().InboxRow(m)}
+	v.State = words.of(v.InboxRow)
 	if v.Text, err = readPayload(a, m.Key, m.Source, m.Payload, m.Sum); err != nil {
 		return err
 	}
 	if v.Receipt, err = a.View().Receipt(m); err != nil {
 		return err
 	}
-	if v.Deliverable, err = a.HandedBack(m.Key); err != nil {
+	if v.Deliverable, err = a.DeliverableOf(m.Key); err != nil {
 		return err
 	}
-	came, _ := a.CameWith(m) // the text reports a bad payload
+	came, _ := a.FilesOf(m) // the text reports a bad payload
 	if err := saveFiles(c, which, &came); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 		return nil
 	}
 	k.out.Printf("number:  %s\nkey:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n",
-		numberOf(v.Listed), plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, k.now()), m.Status)
+		numberOf(v.InboxRow), plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, k.now()), m.Status)
 	if !m.Status.Ended() {
 		k.out.Printf("state:   %s\n", v.State)
 	}
@@ -142,7 +142,7 @@ func (k inboxShowCmd) run(c *cli.Context) error {
 }
 
 // printUnfetched shows an unfetched mail.
-func (k inboxShowCmd) printUnfetched(c *cli.Context, row view.Listed) error {
+func (k inboxShowCmd) printUnfetched(c *cli.Context, row view.InboxRow) error {
 	if c.Bool("json") {
 		return k.out.JSON(row)
 	}
@@ -151,7 +151,7 @@ func (k inboxShowCmd) printUnfetched(c *cli.Context, row view.Listed) error {
 		k.out.Printf("since:   %s\n", terminal.Clock(*row.Since, k.now()))
 	}
 	k.out.Printf("status:  %s\n", row.State)
-	if row.Status == view.ListedFailing {
+	if row.Status == view.RowFailing {
 		k.out.Printf("\nThe mail server lists it and does not hand it out. It is tried for as long as it\nis in the mailbox; %s inbox drop %s ends that.\n", name, numberOf(row))
 	}
 	return nil
@@ -159,26 +159,26 @@ func (k inboxShowCmd) printUnfetched(c *cli.Context, row view.Listed) error {
 
 // quarantineOutput is the JSON output of inbox show for an item in quarantine.
 type quarantineOutput struct {
-	view.Listed
-	Field    *string          `json:"field"` // name of the field with the evidence
-	Text     string           `json:"text"`
-	Files    []files.Received `json:"files"`
-	Problems []string         `json:"problems"` // of a mail's structure
-	LeftOut  *string          `json:"left_out"` // of the text that the agent is told
+	view.InboxRow
+	Field    *string              `json:"field"` // name of the field with the evidence
+	Text     string               `json:"text"`
+	Files    []files.ReceivedFile `json:"files"`
+	Problems []string             `json:"problems"` // of a mail's structure
+	LeftOut  *string              `json:"left_out"` // of the text that the agent is told
 }
 
 // printQuarantined shows an item in quarantine.
 func (k inboxShowCmd) printQuarantined(c *cli.Context, a *cycle.Agent, q quarantine.Item) error {
-	row, err := a.View().ListedItem(q)
+	row, err := a.View().QuarantineRow(q)
 	if err != nil {
 		return err
 	}
 	row.State = standing{now: k.now()}.of(row)
-	came := a.CameWithQuarantined(q)
+	came := a.FilesOfQuarantined(q)
 	if err := saveFiles(c, c.Args().First(), &came); err != nil {
 		return err
 	}
-	v := quarantineOutput{Listed: row, Field: a.View().EvidenceField(q), Files: came.Files, Problems: came.Problems, LeftOut: orNull(came.LeftOut)}
+	v := quarantineOutput{InboxRow: row, Field: a.View().EvidenceField(q), Files: came.Files, Problems: came.Problems, LeftOut: orNull(came.LeftOut)}
 	if v.Text, err = readPayload(a, q.Key, q.Source, q.Payload, q.Sum); err != nil {
 		return err
 	}

@@ -21,14 +21,14 @@ type standing struct {
 }
 
 // of returns the status of a row.
-func (st standing) of(row view.Listed) string {
+func (st standing) of(row view.InboxRow) string {
 	switch row.Status {
-	case view.ListedFetching:
+	case view.RowFetching:
 		return "large, is being fetched"
-	case view.ListedFailing:
+	case view.RowFailing:
 		return fmt.Sprintf("cannot be fetched, %s, again at %s%s",
 			terminal.Count(row.Tries, "failure"), st.clock(*row.NextRetryAt), because(value(row.Reason)))
-	case view.ListedQuarantined:
+	case view.RowQuarantined:
 		return "quarantined by gate " + value(row.Gate) + because(value(row.Reason))
 	}
 	return st.ofMessage(*row.Message)
@@ -140,12 +140,12 @@ func answers(n int) string {
 }
 
 // whoSent returns the sender of a row, and notes if the name is not proved.
-func whoSent(row view.Listed) string {
+func whoSent(row view.InboxRow) string {
 	from := plain.Line(row.From)
 	switch {
-	case row.Status == view.ListedFetching || row.Status == view.ListedFailing:
+	case row.Status == view.RowFetching || row.Status == view.RowFailing:
 		return ""
-	case row.Status == view.ListedQuarantined:
+	case row.Status == view.RowQuarantined:
 		return cmp.Or(from, "nobody") + " (not proved)"
 	case row.Source == state.Self:
 		return "the agent itself"
@@ -162,11 +162,11 @@ func whoSent(row view.Listed) string {
 }
 
 // subjectOf returns the subject column of a list.
-func subjectOf(row view.Listed) string {
+func subjectOf(row view.InboxRow) string {
 	switch {
 	case row.Damage != nil:
 		return "(" + plain.Line(*row.Damage) + ")"
-	case row.Status == view.ListedFetching || row.Status == view.ListedFailing:
+	case row.Status == view.RowFetching || row.Status == view.RowFailing:
 		return plain.Line(row.Key)
 	case row.Subject == "" && row.Payload != nil:
 		return "(no subject)"
@@ -175,7 +175,7 @@ func subjectOf(row view.Listed) string {
 }
 
 // filesOf returns the files column of a list: one name, or a count.
-func filesOf(row view.Listed) string {
+func filesOf(row view.InboxRow) string {
 	switch len(row.Files) {
 	case 0:
 		return ""

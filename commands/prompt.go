@@ -111,7 +111,7 @@ func viewOf(c *cli.Context, a *cycle.Agent) (cycle.PromptView, error) {
 func (k promptCmd) printLayers(view cycle.PromptView) {
 	for _, l := range view.Layers {
 		told := "told"
-		if !l.Told {
+		if !l.Included {
 			told = "-"
 		}
 		k.out.Printf("%-9s %-8s %-5s %6d bytes  %s\n", l.Name, l.Part, told, len(l.Text), plain.Line(l.From))
@@ -122,7 +122,7 @@ func (k promptCmd) printLayers(view cycle.PromptView) {
 func (k promptCmd) printPrompt(view cycle.PromptView, all bool) {
 	var texts []string
 	for _, l := range view.Layers {
-		if (l.Told || all) && l.Text != "" {
+		if (l.Included || all) && l.Text != "" {
 			texts = append(texts, terminal.Printable(l.Text))
 		}
 	}

@@ -47,7 +47,7 @@ func (k promptRunCmd) run(c *cli.Context) error {
 	v := promptRunOutput{Name: c.Args().First()}
 	if v.Key, err = a.RunPrompt(c.Context, v.Name); errors.Is(err, cycle.ErrNoPrompt) {
 		var known []string
-		for _, prompt := range a.Prompted {
+		for _, prompt := range a.ClockPrompts {
 			known = append(known, prompt.Name)
 		}
 		return terminal.WithHint(err, terminal.DidYouMean(v.Name, known, "`"+name+" status` lists the prompts"))

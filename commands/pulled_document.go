@@ -11,25 +11,25 @@ import (
 
 // pulledOutput is the JSON output of inbox next.
 type pulledOutput struct {
-	TurnID       string              `json:"turn_id"`
-	Epoch        uint64              `json:"turn_epoch"`
-	Key          string              `json:"key"`
-	Source       state.Source        `json:"source"`
-	Number       string              `json:"number"` // of the message
-	From         string              `json:"from"`
-	Text         string              `json:"text"`
-	Note         string              `json:"note"`
-	ResultFields []resultFieldOutput `json:"result_fields"` // requested by the sender
-	Earlier      []earlierOutput     `json:"earlier"`
-	Files        []files.Received    `json:"files"`
+	TurnID       string               `json:"turn_id"`
+	Epoch        uint64               `json:"turn_epoch"`
+	Key          string               `json:"key"`
+	Source       state.Source         `json:"source"`
+	Number       string               `json:"number"` // of the message
+	From         string               `json:"from"`
+	Text         string               `json:"text"`
+	Note         string               `json:"note"`
+	ResultFields []resultFieldOutput  `json:"result_fields"` // requested by the sender
+	Earlier      []earlierOutput      `json:"earlier"`
+	Files        []files.ReceivedFile `json:"files"`
 }
 
 // earlierOutput is an earlier message with the same answer.
 type earlierOutput struct {
-	Key   string           `json:"key"`
-	At    time.Time        `json:"at"`
-	Text  string           `json:"text"`
-	Files []files.Received `json:"files"`
+	Key   string               `json:"key"`
+	At    time.Time            `json:"at"`
+	Text  string               `json:"text"`
+	Files []files.ReceivedFile `json:"files"`
 }
 
 // resultFieldOutput is a result field that a sender asks for.

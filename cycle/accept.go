@@ -74,7 +74,7 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 	if err != nil {
 		return nil, err
 	}
-	content := message.ContentOf(head, ad.sentTo(m.Header))
+	content := message.ContentOf(head, ad.quotableTexts(m.Header))
 	if m.Gate == "" && content.Automatic != "" {
 		m.Gate, m.Reason = trust.GateAuto, content.Automatic
 		return ad.reject(m, false, whole)
@@ -208,10 +208,10 @@ func (ac accepter) threadID(key string, h message.Header) (string, error) {
 
 func mailPayload(key string) string { return store.PayloadName(store.MessagesDir, key, ".eml") }
 
-// sentTo returns our texts that a mail with this header may quote. They include the challenge
+// quotableTexts returns our texts that a mail with this header may quote. They include the challenge
 // that the mail answers, because a sent challenge is not kept.
-func (ad *admission) sentTo(h message.Header) message.Sent {
-	sent := repeated(ad.store, h)
+func (ad *admission) quotableTexts(h message.Header) message.Sent {
+	sent := sentTexts(ad.store, h)
 	for _, token := range trust.Tokens(h, ad.handle, ad.mail.Address, "") {
 		c, open := ad.state.ChallengeOf(token, ad.now())
 		if !open {

@@ -58,7 +58,7 @@ func (t *answerTaker) take(ctx context.Context, which, from, text string) (g Giv
 	if err != nil {
 		return g, err
 	}
-	w, key, err := t.asked(s, which)
+	w, key, err := t.openQuestion(s, which)
 	if err != nil {
 		return g, err
 	}
@@ -86,9 +86,9 @@ func (t *answerTaker) take(ctx context.Context, which, from, text string) (g Giv
 	return g, nil
 }
 
-// asked returns the open question that which names, and the key of the message whose turn asks
+// openQuestion returns the open question that which names, and the key of the message whose turn asks
 // it.
-func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key string, err error) {
+func (t *answerTaker) openQuestion(s state.State, which string) (w state.Wait, key string, err error) {
 	type row struct {
 		state.Wait
 		key string
@@ -118,7 +118,7 @@ func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key stri
 		}
 		return w, "", fmt.Errorf("%s has %d open questions: give the id of one, %s", which, len(open), strings.Join(ids, " or "))
 	case len(all) == 0:
-		return w, "", t.over(which)
+		return w, "", t.closedError(which)
 	case all[0].Report != "":
 		return w, "", fmt.Errorf("%w: it is already answered", ErrQuestionEnd)
 	case !t.now().Before(all[0].By) || all[0].Missed != "":
@@ -127,9 +127,9 @@ func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key stri
 	return w, "", fmt.Errorf("%w: the turn that asked is ending", ErrQuestionEnd)
 }
 
-// over returns the error for a question that is not open: it was answered, its turn is over, or
+// closedError returns the error for a question that is not open: it was answered, its turn is over, or
 // it was never asked.
-func (t *answerTaker) over(which string) error {
+func (t *answerTaker) closedError(which string) error {
 	asked := false
 	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
 		switch {
@@ -155,10 +155,10 @@ const AnswersFile = "answers.json"
 
 // The outcomes of a question to the operator.
 const (
-	OperatorAnswered = "answered"
-	OperatorLate     = "late"       // the deadline passed without an answer
-	OperatorElse     = "superseded" // the operator wrote about something else
-	OperatorDamaged  = "damaged"    // the answer came, but is unreadable
+	OperatorAnswered   = "answered"
+	OperatorLate       = "late"       // the deadline passed without an answer
+	OperatorSuperseded = "superseded" // the operator wrote about something else
+	OperatorDamaged    = "damaged"    // the answer came, but is unreadable
 )
 
 // OperatorAnswer is the outcome of one question to the operator.
@@ -173,14 +173,14 @@ type OperatorAnswer struct {
 	fileList string // the files that came with it, as a prompt lists them
 }
 
-// shown returns the answer as a prompt shows it, or a note about the missing answer.
-func (a OperatorAnswer) shown() string {
+// forPrompt returns the answer as a prompt shows it, or a note about the missing answer.
+func (a OperatorAnswer) forPrompt() string {
 	switch a.Outcome {
 	case OperatorAnswered:
 		return a.Answer
 	case OperatorLate:
 		return "(no answer: your operator did not answer in time; a later answer will arrive as a separate message)"
-	case OperatorElse:
+	case OperatorSuperseded:
 		return "(no answer: your operator wrote about something else; that message waits until this turn ends)"
 	case OperatorDamaged:
 		return "(no answer: your operator answered, but the answer was damaged on this machine and is unreadable)"
@@ -217,7 +217,7 @@ func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer
 		a.Outcome = OperatorLate
 		return a, nil
 	case w.Missed != "":
-		a.Outcome = OperatorElse
+		a.Outcome = OperatorSuperseded
 		return a, nil
 	}
 	data, err := p.store.ReadSummed(w.Report, w.Sum)
@@ -225,7 +225,7 @@ func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer
 	case err == nil && strings.HasSuffix(w.Report, ".eml"):
 		content := contentOf(p.store, data)
 		a.Answer = cmp.Or(content.Instead(), content.Text)
-		var came []files.Listed
+		var came []files.ListedFile
 		came, list = files.FromMail(path.Join(folder, files.AttachmentsFolder), content.Attachments)
 		a.fileList = files.List(came)
 	case err == nil:

@@ -42,15 +42,15 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		return at.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()})
 	}
 	own := promptOf(at.granter.prompts, msg)
-	m.apart = own.Fresh
+	m.ownSession = own.Fresh
 	m.receive(at.store, "", files.AttachmentsFolder)
 	m.collect(at.store, s.Collected())
 	m.reports, m.reportFiles = at.prompter.reports(head.Waiting)
 	m.reportFiles = append(m.reportFiles, at.prompter.operatorAnswers(head.Waiting)...)
 	if head.Resumed {
-		m.said = saidBefore(at.store, path.Dir(head.Box), head.Waiting)
+		m.earlierOutput = earlierOutput(at.store, path.Dir(head.Box), head.Waiting)
 	}
-	if !msg.Fresh && !m.apart {
+	if !msg.Fresh && !m.ownSession {
 		if s, err = at.compactor.rotate(ctx, s); err != nil {
 			return s, err
 		}
@@ -63,25 +63,25 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	}
 	past, err := at.recaller.recallFor(at.sessions, s, at.prompter.policy.TalkOf(msg), p, m.subject, m.text)
 	if err != nil {
-		return at.ender.returned(ctx, s, err)
+		return at.ender.returnMessage(ctx, s, err)
 	}
 	boxes := at.boxes(head, m)
 	data := at.prompter.data(s, m, past)
 	data.Earlier = boxes.Earlier != ""
 	prompt, err := at.prompter.render(data)
 	if err != nil {
-		return at.ender.returned(ctx, s, err)
+		return at.ender.returnMessage(ctx, s, err)
 	}
 	if err := at.store.CheckFolders(m.dir()); err != nil {
-		return at.ender.returned(ctx, s, err)
+		return at.ender.returnMessage(ctx, s, err)
 	}
 	dir := at.store.Path(m.dir())
 	boxes.Context = m.context(data.History, prompt.System)
 	if err := boxes.Prepare(dir); err != nil {
-		return at.ender.returned(ctx, s, err)
+		return at.ender.returnMessage(ctx, s, err)
 	}
 	session := at.sessions.of(s, at.prompter.policy.TalkOf(msg)).ID
-	if msg.Fresh || m.apart {
+	if msg.Fresh || m.ownSession {
 		session = ""
 	}
 	s, err = at.journal.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch, Instead: at.ender.backend.instead(s)})
@@ -100,7 +100,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.granter.rights.arguments(msg),
 		Env: env, Backend: at.ender.backend.name(), MayBeSilent: msg.MayBeSilent(), Grants: at.granter.grants(head, msg, m.reports),
 	}
-	program, attempt = own.own(program, attempt)
+	program, attempt = own.applyTo(program, attempt)
 	if at.ender.backend.low || view.IsShort(state.Tier(data.Tier)) {
 		program, attempt = program.Lowered(attempt)
 	}
@@ -114,9 +114,9 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		clearContext(at.store, m.dir())
 		return s, nil // another attempt owns the turn: send and write no more
 	case err != nil && ctx.Err() != nil:
-		return at.ender.letGo(ctx, head)
+		return at.ender.releaseTurn(ctx, head)
 	case err != nil:
-		return at.ender.returned(ctx, s, err)
+		return at.ender.returnMessage(ctx, s, err)
 	}
 	if result.Rest == nil {
 		return at.ender.conclude(ctx, m, result)
@@ -138,7 +138,7 @@ func (at *attempter) linger(ctx context.Context, m turnMessage, result turn.Resu
 	case !ok:
 		return at.ender.conclude(ctx, m, last)
 	}
-	s, failed := at.ender.exited(ctx, m.head, m.msg.From, last.Bill)
+	s, failed := at.ender.agentExited(ctx, m.head, m.msg.From, last.Bill)
 	return s, errors.Join(err, failed)
 }
 
@@ -192,7 +192,7 @@ func (l launcher) launch(ctx context.Context, c *turn.Config, at turn.Attempt) (
 		return l.standIn(ctx, at)
 	}
 	if c.Box != nil {
-		return l.relayed(ctx, c, at)
+		return l.runWithRelay(ctx, c, at)
 	}
 	return c.Answer(ctx, at, turn.NewFeed(at.Dir).Watch)
 }

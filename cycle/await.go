@@ -105,9 +105,9 @@ func (aw *awaiter) await(ctx context.Context, in Inside, e state.Awaited) (id st
 	return id, nil
 }
 
-// interim returns the texts that the attempt in dir submitted with `submit --after suspend`,
+// interimText returns the texts that the attempt in dir submitted with `submit --after suspend`,
 // for the waits of its turn.
-func interim(st *store.Store, dir string, waiting []state.Wait) string {
+func interimText(st *store.Store, dir string, waiting []state.Wait) string {
 	var parts []string
 	for _, w := range waiting {
 		if w.Words == "" {
@@ -122,10 +122,10 @@ func interim(st *store.Store, dir string, waiting []state.Wait) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// saidBefore returns the earlier words of the agent from the attempt in dir: its printed text,
+// earlierOutput returns the earlier words of the agent from the attempt in dir: its printed text,
 // and the texts that it submitted before it waited.
-func saidBefore(st *store.Store, dir string, waiting []state.Wait) string {
-	printed, words := turn.ReplayOutput(st.Path(dir)), interim(st, dir, waiting)
+func earlierOutput(st *store.Store, dir string, waiting []state.Wait) string {
+	printed, words := turn.ReplayOutput(st.Path(dir)), interimText(st, dir, waiting)
 	if printed == "" || words == "" {
 		return printed + words
 	}
@@ -184,7 +184,7 @@ func (t *reportTaker) take(ctx context.Context, id string, r LocalReport) (bool,
 	case known && !w.Outside:
 		return false, ErrNotTheirs
 	case !known || w.Answered() || !t.now().Before(w.By):
-		return false, t.over(id)
+		return false, t.lateError(id)
 	}
 	r.From, r.Text = plain.Brief(r.From), truncateJSON(r.Text, maxPosted-r.Fields.Size())
 	key := "reported:" + id
@@ -214,15 +214,15 @@ func (t *reportTaker) take(ctx context.Context, id string, r LocalReport) (bool,
 		return true, nil
 	}
 	_ = t.store.Remove(payload) // another report came first, or the deadline
-	return false, t.over(id)
+	return false, t.lateError(id)
 }
 
 // overSearched limits how many bytes of the history are searched for the end of a wait.
 const overSearched = 64 << 20
 
-// over returns the error for a report that is not awaited, or nil if the id was reported on
+// lateError returns the error for a report that is not awaited, or nil if the id was reported on
 // before.
-func (t *reportTaker) over(id string) error {
+func (t *reportTaker) lateError(id string) error {
 	reported := false
 	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
 		if err != nil {

@@ -68,7 +68,7 @@ func (c *challenger) ask(ctx context.Context, s state.State, key string) (state.
 	shown := e
 	shown.ID = trust.ChallengeID(token)
 	shown.Thread.Subject = challengeSubject(c.handle)
-	data, err := c.renderer.renderMail(shown, said{text: challengeText(c.handle, item, raw, token)}, nil, c.now())
+	data, err := c.renderer.renderMail(shown, mailText{text: challengeText(c.handle, item, raw, token)}, nil, c.now())
 	if err != nil {
 		return s, fmt.Errorf("render challenge: %w", err)
 	}

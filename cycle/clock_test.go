@@ -39,7 +39,7 @@ func newClockHouseBefore(t *testing.T, change func(h *house, c *cycle.ClockPromp
 	}
 	times, err := cron.ParseTimes("0 * * * *")
 	check(t, err)
-	h.agent.Prompted = []cycle.ClockPrompt{c}
+	h.agent.ClockPrompts = []cycle.ClockPrompt{c}
 	h.agent.Policy.Prompts = []state.PromptPolicy{{Name: c.Name, At: "0 * * * *", CatchUp: time.Hour, Asks: c.If != nil, Next: times.Next}}
 	h.poll()
 	next := h.state().Prompts[0].Next
@@ -86,7 +86,7 @@ func TestAFiringThatIsRaced(t *testing.T) {
 			if script == "" {
 				return
 			}
-			asked, err := os.ReadFile(filepath.Join(h.agent.Prompted[0].If.Dir, "asked"))
+			asked, err := os.ReadFile(filepath.Join(h.agent.ClockPrompts[0].If.Dir, "asked"))
 			check(t, err)
 			if string(asked) != "x\n" {
 				t.Errorf("asked %q", asked)
@@ -146,7 +146,7 @@ func TestProgramsOfPrompts(t *testing.T) {
 			if got := len(h.sentOf("notice")); got != 0 && c.failed == "" || got != 1 && c.failed != "" {
 				t.Errorf("%d notices", got)
 			}
-			if pid, err := os.ReadFile(filepath.Join(h.agent.Prompted[0].If.Dir, "pid")); err == nil {
+			if pid, err := os.ReadFile(filepath.Join(h.agent.ClockPrompts[0].If.Dir, "pid")); err == nil {
 				n := 0
 				fmt.Sscan(string(pid), &n)
 				until(t, "the end of what it has started", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) || isZombie(n) })
@@ -199,7 +199,7 @@ func TestFilesOfPrompts(t *testing.T) {
 			if !strings.Contains(fails, c.failed) || len(h.sentOf("notice")) != 1 {
 				t.Errorf("it fails because %q, want %q; %d notices, want 1", fails, c.failed, len(h.sentOf("notice")))
 			}
-			path := h.agent.Prompted[0].File
+			path := h.agent.ClockPrompts[0].File
 			check(t, os.RemoveAll(path))
 			check(t, os.WriteFile(path, []byte("Look again."), 0o600))
 			h.clock.advance(time.Hour)

@@ -62,7 +62,7 @@ func (a *Agent) Compact(ctx context.Context, patience time.Duration) (text strin
 	if err != nil {
 		return "", err
 	}
-	s, err := a.compactor(a.usual()).compactNow(ctx)
+	s, err := a.compactor(a.mainBackend()).compactNow(ctx)
 	lock.Unlock()
 	if err != nil {
 		return "", err
@@ -149,12 +149,12 @@ func (c *compactor) compactNow(ctx context.Context) (state.State, error) {
 // compact summarises one conversation as it is in s, and commits the summary. The cost of the
 // summary counts even if it fails. A crash before the commit changes nothing.
 func (c *compactor) compact(ctx context.Context, s state.State, talk state.Talk, turnID string) (state.State, error) {
-	e := state.Compacted{Talk: talk, Session: c.sessions.of(s, talk).ID, Through: through(s)}
+	e := state.Compacted{Talk: talk, Session: c.sessions.of(s, talk).ID, Through: lastSummarizedEpoch(s)}
 	r, err := c.summaries.summarise(ctx, s, talk)
 	if errors.Is(err, ErrNothing) {
 		return s, err
 	}
-	text := c.kept(r.Text)
+	text := c.cleanSummary(r.Text)
 	switch {
 	case err != nil:
 	case r.Status != turn.Success:
@@ -184,14 +184,14 @@ func (c *compactor) compact(ctx context.Context, s state.State, talk state.Talk,
 	return next, err
 }
 
-// kept returns a summary as it is stored: redacted and truncated.
-func (c *compactor) kept(summary string) string {
+// cleanSummary returns a summary as it is stored: redacted and truncated.
+func (c *compactor) cleanSummary(summary string) string {
 	return truncate(strings.TrimSpace(c.secrets.Redact(summary)), maxSummary)
 }
 
-// through returns the last epoch whose exchange is covered by a summary made now.
-func through(s state.State) uint64 {
-	if owned(s.Turn) {
+// lastSummarizedEpoch returns the last epoch whose exchange is covered by a summary made now.
+func lastSummarizedEpoch(s state.State) uint64 {
+	if needsRunner(s.Turn) {
 		return s.Turn.Epoch - 1 // the exchange of its message is still to come
 	}
 	return s.Epoch

@@ -76,14 +76,14 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	if err != nil {
 		return err
 	}
-	fields, err := results(m.sent.ResultFields, sub.Fields)
+	fields, err := typedFields(m.sent.ResultFields, sub.Fields)
 	if err != nil {
 		return err
 	}
 	if err := sub.CopyFiles(a.Store.Path(path.Join(m.dir(), "output"))); err != nil {
 		return err
 	}
-	data, err := json.Marshal(handedBack{Text: sub.Text, Fields: fields})
+	data, err := json.Marshal(deliverableBody{Text: sub.Text, Fields: fields})
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func syncInto(box *os.Root, f *os.File) error {
 type Question struct {
 	To, Text string
 	Fields   mesh.ResultFields // that its report must have
-	Files    []files.Opened
+	Files    []files.OpenFile
 	Patience time.Duration // the longest wait for the report
 }
 
@@ -201,7 +201,7 @@ func (a *Agent) Ask(ctx context.Context, in Inside, q Question) (id string, err 
 }
 
 // Send sends a message to another agent. The turn does not wait for an answer.
-func (a *Agent) Send(ctx context.Context, in Inside, to, text string, list ...files.Opened) error {
+func (a *Agent) Send(ctx context.Context, in Inside, to, text string, list ...files.OpenFile) error {
 	e, err := a.outgoing().message(in, state.Post, to, text)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (a *Agent) Send(ctx context.Context, in Inside, to, text string, list ...fi
 }
 
 // attach keeps the files of a message.
-func (o outgoing) attach(e *state.Effect, list []files.Opened) (err error) {
+func (o outgoing) attach(e *state.Effect, list []files.OpenFile) (err error) {
 	if e.Files, err = (files.Outgoing{Store: o.store}).Keep(list); err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ type OutboxRow struct {
 	Told     bool             `json:"told"`     // the operator was notified by mail, or of a bounce in some way
 	File     string           `json:"file"`     // the path of its bytes, or ""
 
-	Files []files.Received `json:"files"` // files that go to another agent, or are large, with the paths of their copies
+	Files []files.ReceivedFile `json:"files"` // files that go to another agent, or are large, with the paths of their copies
 }
 
 // Outbox returns the rows that wait, were given up, and bounced, in this order. It takes no
@@ -122,7 +122,7 @@ func (o *outbox) rows() ([]OutboxRow, error) {
 	for _, lost := range s.Lost {
 		rows = append(rows, OutboxRow{
 			Number: view.Numeral("", lost.Number), ID: lost.ID, Status: RowReturned, Channel: state.ByMail, To: lost.To, Reason: lost.Reason,
-			Ended: view.OrNull(lost.At), Told: !lost.Told.IsZero(), Files: []files.Received{},
+			Ended: view.OrNull(lost.At), Told: !lost.Told.IsZero(), Files: []files.ReceivedFile{},
 		})
 	}
 	return rows, nil
@@ -139,9 +139,9 @@ func (o *outbox) describe(e state.Effect) OutboxRow {
 	if e.File != "" {
 		r.File = o.store.Path(e.File)
 	}
-	r.Files = []files.Received{}
+	r.Files = []files.ReceivedFile{}
 	for _, f := range e.Files {
-		r.Files = append(r.Files, files.InStore(o.store, files.Received{Name: f.FileName, Title: f.FileName, Type: f.Type, Size: f.Size}, f.File))
+		r.Files = append(r.Files, files.InStore(o.store, files.ReceivedFile{Name: f.FileName, Title: f.FileName, Type: f.Type, Size: f.Size}, f.File))
 	}
 	return r
 }
@@ -188,7 +188,7 @@ func (o *outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, 
 	if !errors.Is(err, ErrNoEffect) {
 		return now, false, err
 	}
-	what, reason, err := o.ended(id)
+	what, reason, err := o.lastDelivery(id)
 	if err != nil || what == "sent" {
 		return r, err == nil, err
 	}
@@ -196,8 +196,8 @@ func (o *outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, 
 	return r, false, nil
 }
 
-// ended returns the end of a row that has just gone, from the history.
-func (o *outbox) ended(id string) (what, reason string, err error) {
+// lastDelivery returns the end of a row that has just gone, from the history.
+func (o *outbox) lastDelivery(id string) (what, reason string, err error) {
 	s, err := o.store.Read() // before the history: a line moves from the state into a file
 	if err != nil {
 		return "", "", err

@@ -62,14 +62,14 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	d.Boundary = fences.Boundary
 	who := m.msg.Principal()
 	session := p.sessions.of(s, p.policy.TalkOf(m.msg))
-	d.Fresh = m.msg.Fresh || session.ID == "" || m.apart
+	d.Fresh = m.msg.Fresh || session.ID == "" || m.ownSession
 	d.Missed = r.missed && !d.Fresh
 	d.Phase, d.PhaseSince = s.Phase, s.PhaseSince.UTC()
 	if deadline, ok := s.Deadline(*p.policy); ok {
 		d.Deadline = deadline.UTC()
 	}
 	d.Source, d.From, d.Operator = m.msg.Source, fences.Line(m.msg.From), m.msg.Operator
-	d.Standing, d.Trust = standing(m.msg), rightsOf(m.msg)
+	d.Standing, d.Trust = senderRelation(m.msg), rightsOf(m.msg)
 
 	allowed := p.biller.allowance(s, m.msg)
 	if d.Tier = string(allowed.Tier); allowed.Limited {
@@ -112,11 +112,11 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 	if d.Runner != turn.API { // our own loop learns of them while it runs
 		d.Others = otherMessages(s, m.msg.Key)
 	}
-	for _, line := range awaited(m.head) {
+	for _, line := range pendingWork(m.head) {
 		d.Awaited = append(d.Awaited, fences.Line(line))
 	}
 	if d.Fresh {
-		d.Said = fences.Said(m.said)
+		d.Said = fences.AgentOutput(m.earlierOutput)
 	}
 
 	if m.msg.Operator {
@@ -145,8 +145,8 @@ func nudgeLines(fences prompt.Fences, rings []state.Ring) []string {
 	return lines
 }
 
-// standing describes the sender's relation to the agent.
-func standing(m state.Message) string {
+// senderRelation describes the sender's relation to the agent.
+func senderRelation(m state.Message) string {
 	switch {
 	case m.Source == state.Self && m.MadeBy == "":
 		return "your operator, through a reminder"
@@ -199,7 +199,7 @@ func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, list 
 		}
 		if w.Operator {
 			came, boxFiles := p.operatorAnswer(w, fmt.Sprintf("reports/%d", len(reports)+1))
-			r.Operator, r.Permit, r.Status, r.Text, r.Option, r.Files = true, w.Permit != "", "", came.shown(), came.Option, came.fileList
+			r.Operator, r.Permit, r.Status, r.Text, r.Option, r.Files = true, w.Permit != "", "", came.forPrompt(), came.Option, came.fileList
 			r.Allowed = came.Option == turn.Allow
 			reports, list = append(reports, r), append(list, boxFiles...)
 			continue
@@ -245,8 +245,8 @@ func otherMessages(s state.State, key string) string {
 	return fmt.Sprintf("%d more messages (%d from your operator) wait", all, operators)
 }
 
-// awaited returns the work that an earlier attempt has started and the turn waits for again.
-func awaited(h state.Head) (lines []string) {
+// pendingWork returns the work that an earlier attempt has started and the turn waits for again.
+func pendingWork(h state.Head) (lines []string) {
 	for _, w := range h.Waiting {
 		if w.Operator && !w.Answered() && !h.Resumed {
 			lines = append(lines, fmt.Sprintf("your operator was asked (%s), until %s UTC: %s", w.ID, w.By.UTC().Format("2006-01-02 15:04"), w.Text))

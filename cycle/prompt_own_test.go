@@ -21,7 +21,7 @@ case "$*" in *--resume*) ;; *--model*) init p1; answer report; exit;; esac
 init s1; answer hello
 `)
 	folder := t.TempDir()
-	h.agent.Prompted = []cycle.ClockPrompt{{
+	h.agent.ClockPrompts = []cycle.ClockPrompt{{
 		Name: "morning", Text: "Report.", Kind: state.KindAlways,
 		Fresh: true, Args: []string{"--model", "haiku"}, Runner: turn.Claude,
 	}, {

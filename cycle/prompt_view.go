@@ -12,7 +12,7 @@ import (
 
 // SummaryPrompt returns the question that asks an agent for a summary of its
 // context.
-func (a *Agent) SummaryPrompt() (string, error) { return a.prompter(a.usual()).summaryQuestion() }
+func (a *Agent) SummaryPrompt() (string, error) { return a.prompter(a.mainBackend()).summaryQuestion() }
 
 // PromptView is the output of `prompt`.
 type PromptView struct {
@@ -35,7 +35,7 @@ func (a *Agent) Prompt(key string) (PromptView, error) {
 	}
 	m := exampleMessage(a.Handle, a.Now())
 	if key != "" {
-		if m, err = a.prompter(a.usual()).message(s, key); err != nil {
+		if m, err = a.prompter(a.mainBackend()).message(s, key); err != nil {
 			return PromptView{}, err
 		}
 		m.collect(a.Store, with)

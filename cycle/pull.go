@@ -26,22 +26,22 @@ type Pulled struct {
 	Text   string       `json:"text"`
 	Note   string       `json:"note,omitempty"`
 
-	ResultFields mesh.ResultFields `json:"result_fields,omitempty"` // that its sender asks for
-	Earlier      []PulledEarlier   `json:"earlier,omitempty"`
-	Files        []files.Received  `json:"files,omitempty"` // that came with it
+	ResultFields mesh.ResultFields    `json:"result_fields,omitempty"` // that its sender asks for
+	Earlier      []PulledEarlier      `json:"earlier,omitempty"`
+	Files        []files.ReceivedFile `json:"files,omitempty"` // that came with it
 }
 
 // PulledEarlier is a message that shares the turn of a newer one.
 type PulledEarlier struct {
-	Key   string           `json:"key"`
-	At    time.Time        `json:"at"`
-	Text  string           `json:"text"`
-	Files []files.Received `json:"files,omitempty"`
+	Key   string               `json:"key"`
+	At    time.Time            `json:"at"`
+	Text  string               `json:"text"`
+	Files []files.ReceivedFile `json:"files,omitempty"`
 }
 
-// earlier returns the other messages of a turn, as inbox next hands them out.
-func (m turnMessage) earlier(list files.Incoming) (all []PulledEarlier) {
-	for _, other := range m.with {
+// pulledEarlier returns the other messages of a turn, as inbox next hands them out.
+func (m turnMessage) pulledEarlier(list files.Incoming) (all []PulledEarlier) {
+	for _, other := range m.others {
 		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text, Files: filesOfMessage(list, other).Files})
 	}
 	return all
@@ -98,7 +98,7 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 			return Pulled{}, fmt.Errorf("turn %s is not done: end it with `inbox done`", head.TurnID)
 		}
 		if head.Status != state.HeadDispatched {
-			return Pulled{}, p.notTaken(s)
+			return Pulled{}, p.emptyReason(s)
 		}
 		if s, err = p.journal.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); err != nil {
 			return Pulled{}, err
@@ -110,7 +110,7 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 			list := files.Incoming{Store: p.store}
 			return Pulled{
 				TurnID: head.TurnID, Epoch: head.Epoch, Number: *view.Numeral("", msg.Seq), Key: msg.Key, Source: msg.Source, From: msg.From,
-				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.earlier(list),
+				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.pulledEarlier(list),
 				Files: filesOfMessage(list, m).Files,
 			}, nil
 		}
@@ -123,10 +123,10 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 	}
 }
 
-// notTaken returns the reason why no message could be taken: ErrNothing if the inbox is empty.
-func (p *puller) notTaken(s state.State) error {
+// emptyReason returns the reason why no message could be taken: ErrNothing if the inbox is empty.
+func (p *puller) emptyReason(s state.State) error {
 	now := p.now()
-	noMoney := view.Broke(s, *p.policy, now)
+	noMoney := view.OutOfMoney(s, *p.policy, now)
 	switch {
 	case len(s.Inbox) == 0:
 		return ErrNothing
@@ -177,7 +177,7 @@ func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Fiel
 			return err
 		}
 	}
-	if s, err = a.turnEnder(a.usual()).closeTurn(ctx, s, turn.Result{Status: turn.Success, Text: text}); err != nil {
+	if s, err = a.turnEnder(a.mainBackend()).closeTurn(ctx, s, turn.Result{Status: turn.Success, Text: text}); err != nil {
 		return err
 	}
 	return a.flusher().sendNow(ctx, s)

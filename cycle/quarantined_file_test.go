@@ -25,7 +25,7 @@ func TestAReleasedMessageHasItsFiles(t *testing.T) {
 	h.poll()
 	h.wantTasks()
 	item := h.quarantined()
-	files := h.agent.CameWithQuarantined(item).Files
+	files := h.agent.FilesOfQuarantined(item).Files
 	if len(files) != 1 || files[0].Name != "a.txt" || files[0].Missing != "" || item.Size < 5 {
 		t.Fatalf("%+v: %+v", item, files)
 	}
@@ -55,7 +55,7 @@ func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 		h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 		h.poll()
 		item := h.quarantined()
-		check(t, os.WriteFile(*h.agent.CameWithQuarantined(item).Files[0].Path, []byte("HELLO"), 0o600))
+		check(t, os.WriteFile(*h.agent.FilesOfQuarantined(item).Files[0].Path, []byte("HELLO"), 0o600))
 		if _, damaged, err := h.agent.CheckFiles(); len(damaged) != 1 || err != nil {
 			t.Errorf("doctor: %v %v", damaged, err)
 		}
@@ -78,7 +78,7 @@ func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 		items, err := h.agent.View().Quarantined()
 		check(t, err)
 		for _, item := range items {
-			files := h.agent.CameWithQuarantined(item).Files
+			files := h.agent.FilesOfQuarantined(item).Files
 			third := strings.HasSuffix(item.Key, ":q3")
 			if kept := files[0].Missing == ""; kept == third {
 				t.Errorf("%s: %+v", item.Key, files)

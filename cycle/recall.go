@@ -44,9 +44,9 @@ func (rc recaller) bytes() int { return cmp.Or(rc.room, DefaultRecall) }
 
 // recalledText is the part of a prompt about the past.
 type recalledText struct {
-	summary   string            // of the compacted exchanges
-	exchanges []prompt.Recalled // since then, oldest first
-	missed    bool              // the exchanges are those that the continued session does not know
+	summary   string                    // of the compacted exchanges
+	exchanges []prompt.RecalledExchange // since then, oldest first
+	missed    bool                      // the exchanges are those that the continued session does not know
 }
 
 // exchangeCache keeps the exchanges of each conversation that one recall has read, newest
@@ -59,7 +59,7 @@ type exchange struct {
 	serial uint64
 	n      int
 	epoch  uint64
-	past   *prompt.Past
+	past   *prompt.PastExchange
 }
 
 // recall rebuilds a conversation since the last reset: the messages to the agent and its
@@ -76,7 +76,7 @@ func (rc recaller) recall(s state.State, talk state.Talk, p exchangeCache, quest
 	if err := rc.readExchanges(talk, after, p, room); err != nil {
 		return recalledText{}, fmt.Errorf("read history: %w", err)
 	}
-	var past []*prompt.Past
+	var past []*prompt.PastExchange
 	for _, e := range p[talk] {
 		past = append(past, e.past)
 	}
@@ -121,10 +121,10 @@ func (rc recaller) readExchanges(talk state.Talk, after uint64, p exchangeCache,
 				}
 			}
 			return nil
-		case !rc.isOf(talk, l):
+		case !rc.inConversation(talk, l):
 			continue
 		}
-		past := prompt.NewPast(rc.exchange(l, min(recallPart, room/8)))
+		past := prompt.NewPastExchange(rc.exchange(l, min(recallPart, room/8)))
 		if !add(exchange{serial: l.Serial, n: l.N, epoch: l.Epoch, past: past}) {
 			return nil
 		}
@@ -138,13 +138,13 @@ func sinceReset(s state.State, l state.Line) bool {
 	return l.Kind == state.LineTask && l.Row != nil && l.Epoch > s.Reset.Epoch
 }
 
-// isOf reports whether the turn of a task line belongs to this conversation.
-func (rc recaller) isOf(talk state.Talk, task state.Line) bool {
-	return rc.answered(talk.With, task) && rc.policy.TalkOf(*task.Row).Thread == talk.Thread
+// inConversation reports whether the turn of a task line belongs to this conversation.
+func (rc recaller) inConversation(talk state.Talk, task state.Line) bool {
+	return rc.isAnswerTo(talk.With, task) && rc.policy.TalkOf(*task.Row).Thread == talk.Thread
 }
 
-// answered reports whether the turn of a task line answered this principal.
-func (rc recaller) answered(who state.Principal, task state.Line) bool {
+// isAnswerTo reports whether the turn of a task line answered this principal.
+func (rc recaller) isAnswerTo(who state.Principal, task state.Line) bool {
 	if task.Row == nil {
 		return false
 	}
@@ -179,15 +179,15 @@ func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 		said = "(its file is damaged)"
 	}
 	answered := "(no longer stored)"
-	if back, err := readHandedBack(rc.store, task.OutputBox, task.Deliverable, task.Fields); err == nil {
+	if back, err := readDeliverableBody(rc.store, task.OutputBox, task.Deliverable, task.Fields); err == nil {
 		answered = back.whole()
 	}
 	return prompt.Exchange{
-		Asked: prompt.Said{
-			Head: fmt.Sprintf("[%s] %s (%s)", msg.Observed.UTC().Format("2006-01-02 15:04"), plain.Line(msg.From), standing(msg)),
+		Message: prompt.ExchangeText{
+			Head: fmt.Sprintf("[%s] %s (%s)", msg.Observed.UTC().Format("2006-01-02 15:04"), plain.Line(msg.From), senderRelation(msg)),
 			Text: truncate(said, most),
 		},
-		Answered: prompt.Said{
+		Answer: prompt.ExchangeText{
 			Head: fmt.Sprintf("[%s] you (%s)", task.At.UTC().Format("2006-01-02 15:04"), task.Outcome),
 			Text: truncate(answered, most),
 		},

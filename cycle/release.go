@@ -34,7 +34,7 @@ func (a *Agent) Release(ctx context.Context, key string) (already bool, err erro
 	default:
 		var event state.Event
 		var whole []byte
-		if whole, err = (files.Quarantined{Store: a.Store}).Release(item, raw); err == nil {
+		if whole, err = (files.QuarantinedFiles{Store: a.Store}).Release(item, raw); err == nil {
 			event, err = a.accepter().release(a.Store, s, item, whole)
 		}
 		if err == nil {

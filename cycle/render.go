@@ -44,7 +44,7 @@ func (r *renderer) render(s state.State, e state.Effect, now time.Time) ([]byte,
 	if e.Channel == state.ByMesh {
 		return json.Marshal(meshMessage(r.handle, e, text))
 	}
-	return r.renderMail(e, said{text: text, markdown: e.Kind == state.OperatorQuestion}, nil, now)
+	return r.renderMail(e, mailText{text: text, markdown: e.Kind == state.OperatorQuestion}, nil, now)
 }
 
 // event returns the body for a hook. If the hook's template fails with this event, the hook
@@ -74,14 +74,14 @@ func (r *renderer) threadOf(s state.State) state.Thread {
 	return m.thread
 }
 
-// said is the text of a mail.
-type said struct {
+// mailText is the text of a mail.
+type mailText struct {
 	text     string
 	markdown bool // the text is an agent's, and may be formatted
 }
 
 // renderMail returns the bytes of a mail of ours, in the thread of the effect.
-func (r *renderer) renderMail(e state.Effect, what said, list []message.Attachment, now time.Time) ([]byte, error) {
+func (r *renderer) renderMail(e state.Effect, what mailText, list []message.Attachment, now time.Time) ([]byte, error) {
 	key, err := r.idKeys.key()
 	if err != nil {
 		return nil, err
@@ -164,14 +164,14 @@ func (r *renderer) text(s state.State, e state.Effect) (string, error) {
 		if e.Text != "" {
 			text += "\n\nwoken by " + e.Text
 		}
-		return text + r.brokeNote(s), err
+		return text + r.outOfMoneyNote(s), err
 	case state.Quiet:
 		quiet := r.replies.QuietPrep
 		if e.From == state.ACTIVE {
 			quiet = r.replies.QuietActive
 		}
 		text, err := r.fill(quiet, e.From)
-		return text + r.brokeNote(s), err
+		return text + r.outOfMoneyNote(s), err
 	case state.Working:
 		return "still working on it.", nil
 	case state.OperatorQuestion:
@@ -184,10 +184,10 @@ func (r *renderer) text(s state.State, e state.Effect) (string, error) {
 	return e.Text, nil
 }
 
-// brokeNote returns the note for a mail that promises a turn while the agent cannot afford one,
+// outOfMoneyNote returns the note for a mail that promises a turn while the agent cannot afford one,
 // or "".
-func (r *renderer) brokeNote(s state.State) string {
-	why := view.Broke(s, *r.policy, r.now())
+func (r *renderer) outOfMoneyNote(s state.State) string {
+	why := view.OutOfMoney(s, *r.policy, r.now())
 	if why == "" {
 		return ""
 	}
@@ -218,7 +218,7 @@ func (r *renderer) answer(s state.State, control string) string {
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
 		s.Turn.Status, len(s.Inbox)-len(s.Planned()), len(s.Outbox), len(s.Undelivered))
 	for _, w := range s.OperatorWaits(r.now()) {
-		fmt.Fprintf(&b, "question to you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), view.Offered(w.Options))
+		fmt.Fprintf(&b, "question to you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), view.OptionsText(w.Options))
 	}
 	r.wakeups(&b, s)
 	r.prompts(&b, s)

@@ -55,7 +55,7 @@ func (p *prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 		if text, err := p.store.ReadFile(m.msg.Said, store.MaxPayload); err == nil {
 			said = truncate(string(text), recallPart)
 		}
-		d.SaidBefore = fences.Said(said)
+		d.SaidBefore = fences.AgentOutput(said)
 	}
 	d.Came, d.Meanwhile = p.meanwhile(fences, m.msg)
 }
@@ -76,7 +76,7 @@ func (p *prompter) clock(d *prompt.Data, m state.Message) {
 // endedSleep returns the beginning of the text of the wakeup that the messages of this turn
 // have replaced.
 func (m turnMessage) endedSleep() string {
-	for _, other := range m.with { // the first of them has ended it
+	for _, other := range m.others { // the first of them has ended it
 		if other.msg.EndedSleep != "" {
 			return other.msg.EndedSleep
 		}
@@ -152,9 +152,9 @@ func cameLine(what string, l state.Line) string {
 	return text
 }
 
-// silent reports whether the answer to a wakeup has no news for the operator: it is empty, or
+// hasNoNews reports whether the answer to a wakeup has no news for the operator: it is empty, or
 // the one word NOTHING.
-func silent(text string) bool {
+func hasNoNews(text string) bool {
 	word := strings.TrimSuffix(strings.TrimSpace(text), ".")
 	return word == "" || strings.EqualFold(word, "NOTHING")
 }

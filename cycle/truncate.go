@@ -76,10 +76,10 @@ func roomFor(files []mesh.File) int {
 	return maxPosted - len(list)
 }
 
-// passed returns the hops of an answer to a message with these hops. It adds us, and drops the
+// replyHops returns the hops of an answer to a message with these hops. It adds us, and drops the
 // oldest hop if a message may not have so many. An answer causes no turn, so a dropped hop
 // cannot hide a loop.
-func passed(hops []string, handle string) []string {
+func replyHops(hops []string, handle string) []string {
 	hops = append(slices.Clone(hops), handle)
 	return hops[max(0, len(hops)-mesh.MaxHops):]
 }

@@ -104,7 +104,7 @@ type watchdog struct {
 // runner, and turn.lock is free, watch reaps the turn and holds turn.lock while
 // it does (docs/design.md, "The watchdog").
 func (d *watchdog) watch(ctx context.Context, s state.State) (state.State, error) {
-	if !owned(s.Turn) && !stoppedWhileSuspended(s.Turn) && !s.Turn.Lingering() {
+	if !needsRunner(s.Turn) && !stoppedWhileSuspended(s.Turn) && !s.Turn.Lingering() {
 		return s, nil
 	}
 	lock, err := d.store.TryLock(store.TurnLock)
@@ -115,8 +115,8 @@ func (d *watchdog) watch(ctx context.Context, s state.State) (state.State, error
 	return d.reap(ctx)
 }
 
-// owned reports whether the turn should have a living runner.
-func owned(h state.Head) bool {
+// needsRunner reports whether the turn should have a living runner.
+func needsRunner(h state.Head) bool {
 	return h.Status == state.HeadDispatched || h.Status == state.HeadRunning
 }
 
@@ -139,10 +139,10 @@ func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 			return s, err
 		}
 		d.logf("watchdog: turn %s (epoch %d, answered): %s", head.TurnID, head.Epoch, reason)
-		return d.ender.left(ctx, head, reason)
+		return d.ender.orphanExited(ctx, head, reason)
 	case stoppedWhileSuspended(head):
 		return d.ender.closeTurn(ctx, s, turn.Result{Status: turn.Canceled, Reason: "stopped while it waited for other agents"})
-	case !owned(head), head.Pulled && head.Stop == "" && d.now().Sub(head.Since) < d.policy.TurnTimeout:
+	case !needsRunner(head), head.Pulled && head.Stop == "" && d.now().Sub(head.Since) < d.policy.TurnTimeout:
 		return s, nil
 	}
 	reason, err := d.endOrphan(ctx, head)

@@ -37,7 +37,7 @@ func (a *Agent) heartbeats() heartbeats {
 }
 func (a *Agent) clockPrompts() *clockPrompts {
 	return &clockPrompts{
-		core: a.core(), all: a.Prompted, standIn: a.AskPrompt, journal: a.journal(), detacher: a.detacher(), flusher: a.flusher(),
+		core: a.core(), all: a.ClockPrompts, standIn: a.AskPrompt, journal: a.journal(), detacher: a.detacher(), flusher: a.flusher(),
 	}
 }
 func (a *Agent) crontab() *crontab {
@@ -67,7 +67,7 @@ func (a *Agent) prompter(b backend) *prompter {
 	}
 }
 func (a *Agent) promptViewer() *promptViewer {
-	return &promptViewer{prompter: a.prompter(a.usual()), recaller: a.recaller()}
+	return &promptViewer{prompter: a.prompter(a.mainBackend()), recaller: a.recaller()}
 }
 func (a *Agent) deliverer(b backend) *deliverer {
 	return &deliverer{
@@ -85,11 +85,13 @@ func (a *Agent) turnEnder(b backend) *turnEnder {
 
 // The parts that run turns.
 
-// usual is the backend that runs turns unless it has an outage.
-func (a *Agent) usual() backend {
+// mainBackend is the backend that runs turns unless it has an outage.
+func (a *Agent) mainBackend() backend {
 	return backend{policy: &a.Policy, turn: a.Turn, rights: a.Rights, kinds: a.Kinds, window: a.Window}
 }
-func (a *Agent) watchdog() *watchdog { return &watchdog{core: a.core(), ender: a.turnEnder(a.usual())} }
+func (a *Agent) watchdog() *watchdog {
+	return &watchdog{core: a.core(), ender: a.turnEnder(a.mainBackend())}
+}
 func (a *Agent) summaryMaker(b backend) *summaryMaker {
 	return &summaryMaker{
 		core: a.core(), turn: b.turn, summary: a.Summary, rights: b.rights, launcher: a.launcher(), prompter: a.prompter(b),
@@ -103,7 +105,7 @@ func (a *Agent) compactor(b backend) *compactor {
 	}
 }
 func (a *Agent) granter(b backend) granter {
-	return granter{turn: b.turn, store: a.Store, rights: b.rights, kinds: b.kinds, prompts: a.Prompted}
+	return granter{turn: b.turn, store: a.Store, rights: b.rights, kinds: b.kinds, prompts: a.ClockPrompts}
 }
 func (a *Agent) attempter(b backend) *attempter {
 	return &attempter{
@@ -117,7 +119,7 @@ func (a *Agent) ackTimer() *ackTimer {
 }
 func (a *Agent) runner() *runner {
 	return &runner{
-		core: a.core(), turn: a.Turn, journal: a.journal(), watchdog: a.watchdog(), guard: a.payloadGuard(), compactor: a.compactor(a.usual()),
+		core: a.core(), turn: a.Turn, journal: a.journal(), watchdog: a.watchdog(), guard: a.payloadGuard(), compactor: a.compactor(a.mainBackend()),
 		attempts: attempters(a), flusher: a.flusher(), acks: a.ackTimer(),
 	}
 }
@@ -128,11 +130,11 @@ func (a *Agent) operatorAsker() *operatorAsker {
 	}
 }
 func (a *Agent) permitter() permitter {
-	return permitter{journal: a.journal(), prompter: a.prompter(a.usual()), asker: a.operatorAsker()}
+	return permitter{journal: a.journal(), prompter: a.prompter(a.mainBackend()), asker: a.operatorAsker()}
 }
 func (a *Agent) puller() *puller {
 	return &puller{
-		core: a.core(), journal: a.journal(), watchdog: a.watchdog(), guard: a.payloadGuard(), deliverer: a.deliverer(a.usual()),
+		core: a.core(), journal: a.journal(), watchdog: a.watchdog(), guard: a.payloadGuard(), deliverer: a.deliverer(a.mainBackend()),
 		flusher: a.flusher(),
 	}
 }

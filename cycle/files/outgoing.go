@@ -29,19 +29,19 @@ type blobs interface {
 	GetBlob(ctx context.Context, from string, f mesh.File, take func(io.Reader) error) error
 }
 
-// Opened is a file that goes with a message to another agent.
-type Opened struct {
+// OpenFile is a file that goes with a message to another agent.
+type OpenFile struct {
 	Name string // without a folder
 	Body io.ReadSeeker
 }
 
 // Upload uploads files at once, for a message to an agent that no turn sends. It returns
 // the entries of the files in the message.
-func Upload(ctx context.Context, carrier blobs, to string, files []Opened) ([]mesh.File, error) {
+func Upload(ctx context.Context, carrier blobs, to string, files []OpenFile) ([]mesh.File, error) {
 	var uploaded []mesh.File
 	for _, f := range files {
 		h := sha256.New()
-		body := &sniffed{r: io.LimitReader(f.Body, mesh.MaxFile+1)}
+		body := &sniffer{r: io.LimitReader(f.Body, mesh.MaxFile+1)}
 		if _, err := io.Copy(h, body); err != nil {
 			return nil, fmt.Errorf("read %s: %w", f.Name, err)
 		}
@@ -63,13 +63,13 @@ func Upload(ctx context.Context, carrier blobs, to string, files []Opened) ([]me
 
 // Open opens files to go with a message; the caller closes them. A file that is too large,
 // or is not a regular file, is an error.
-func Open(paths []string) (files []Opened, closeAll func(), err error) {
+func Open(paths []string) (files []OpenFile, closeAll func(), err error) {
 	return openAll(paths, os.OpenFile)
 }
 
 // OpenIn is Open for names in a folder. No name leads out of it, not even
 // through a link.
-func OpenIn(dir string, names []string) (files []Opened, closeAll func(), err error) {
+func OpenIn(dir string, names []string) (files []OpenFile, closeAll func(), err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +78,7 @@ func OpenIn(dir string, names []string) (files []Opened, closeAll func(), err er
 	return openAll(names, root.OpenFile)
 }
 
-func openAll(paths []string, open func(string, int, os.FileMode) (*os.File, error)) (files []Opened, closeAll func(), err error) {
+func openAll(paths []string, open func(string, int, os.FileMode) (*os.File, error)) (files []OpenFile, closeAll func(), err error) {
 	var opened []*os.File
 	closeAll = func() {
 		for _, f := range opened {
@@ -99,7 +99,7 @@ func openAll(paths []string, open func(string, int, os.FileMode) (*os.File, erro
 			closeAll()
 			return nil, nil, err
 		}
-		files = append(files, Opened{Name: filepath.Base(p), Body: f})
+		files = append(files, OpenFile{Name: filepath.Base(p), Body: f})
 	}
 	return files, closeAll, nil
 }
@@ -122,7 +122,7 @@ func FitsMessage(f *os.File, name string) error {
 type Outgoing struct{ Store *store.Store }
 
 // Keep copies files into the outbox, durably, before the commit that names them.
-func (o Outgoing) Keep(files []Opened) (refs []state.FileRef, err error) {
+func (o Outgoing) Keep(files []OpenFile) (refs []state.FileRef, err error) {
 	defer func() {
 		if err != nil {
 			o.Drop(refs)
@@ -150,9 +150,9 @@ func (o Outgoing) Keep(files []Opened) (refs []state.FileRef, err error) {
 }
 
 // KeepOne copies a file of at most most bytes.
-func (o Outgoing) KeepOne(f Opened, most int64) (state.FileRef, error) {
+func (o Outgoing) KeepOne(f OpenFile, most int64) (state.FileRef, error) {
 	ref := state.FileRef{FileName: f.Name, File: path.Join(store.OutboxDir, "file."+store.NewID())}
-	body := &sniffed{r: io.LimitReader(f.Body, most+1)}
+	body := &sniffer{r: io.LimitReader(f.Body, most+1)}
 	var err error
 	ref.Sum, err = o.Store.KeepSummed(ref.File, body)
 	if err == nil && body.n > most {
@@ -208,14 +208,14 @@ func (o Outgoing) GiveBack(refs []state.FileRef) {
 	}
 }
 
-// sniffed counts the bytes that are read through it, and keeps the beginning.
-type sniffed struct {
+// sniffer counts the bytes that are read through it, and keeps the beginning.
+type sniffer struct {
 	r    io.Reader
 	n    int64
 	head []byte
 }
 
-func (s *sniffed) Read(p []byte) (int, error) {
+func (s *sniffer) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	s.n += int64(n)
 	if want := 512 - len(s.head); want > 0 {

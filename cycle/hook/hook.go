@@ -32,8 +32,8 @@ type Hook struct {
 	Redact func(string) string
 }
 
-// said returns the hook's output in a form fit to show: one line without secrets.
-func (h Hook) said(text []byte) string {
+// safeOutput returns the hook's output in a form fit to show: one line without secrets.
+func (h Hook) safeOutput(text []byte) string {
 	words := string(text)
 	if h.Redact != nil {
 		words = h.Redact(words)
@@ -140,9 +140,9 @@ func (h Hook) Deliver(ctx context.Context, c Call) error {
 	defer cancel()
 	var err error
 	if h.Program != nil {
-		err = h.Program.run(limited, c, h.said)
+		err = h.Program.run(limited, c, h.safeOutput)
 	} else {
-		err = h.Address.post(limited, c, h.said)
+		err = h.Address.post(limited, c, h.safeOutput)
 	}
 	switch {
 	case err == nil:

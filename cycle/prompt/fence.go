@@ -65,8 +65,8 @@ func (f Fences) Memory(text string) string { return f.fenced(tagMemory, text) }
 // Summary returns a summary, fenced, or "" if it is empty.
 func (f Fences) Summary(text string) string { return f.fenced(tagSummary, text) }
 
-// Said returns the agent's earlier output, fenced, or "" if it is empty.
-func (f Fences) Said(text string) string { return f.fenced(tagSaid, text) }
+// AgentOutput returns the agent's earlier output, fenced, or "" if it is empty.
+func (f Fences) AgentOutput(text string) string { return f.fenced(tagSaid, text) }
 
 // ResultFields returns the result fields that a message asks for, one a line, fenced, or ""
 // without any. The message's sender chose their names and descriptions.

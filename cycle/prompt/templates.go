@@ -58,7 +58,7 @@ func (t Templates) Layers(d Data) ([]Layer, error) {
 			return nil, err
 		}
 		rendered.Part = l.part
-		rendered.Told = l.part != PartSummary && rendered.Text != "" && (d.Fresh || l.changes || d.Missed && l.name == layerHistory)
+		rendered.Included = l.part != PartSummary && rendered.Text != "" && (d.Fresh || l.changes || d.Missed && l.name == layerHistory)
 		all = append(all, rendered)
 	}
 	return all, nil

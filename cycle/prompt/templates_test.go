@@ -164,7 +164,7 @@ func TestTold(t *testing.T) {
 		}
 		var told []string
 		for _, l := range all {
-			if l.Told {
+			if l.Included {
 				told = append(told, l.Name)
 			}
 		}
@@ -196,7 +196,7 @@ func TestOwnTemplate(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", name, l, want)
 		}
 	}
-	if l := render(t, own, "phase", d); l.Told {
+	if l := render(t, own, "phase", d); l.Included {
 		t.Error("a layer that was left out is told")
 	}
 	if l := render(t, own, "rules", d); l.From != BuiltIn || !strings.HasPrefix(l.Text, "Rules:\n") {

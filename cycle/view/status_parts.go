@@ -95,14 +95,14 @@ func outboxStatus(s state.State, now time.Time) StatusOutbox {
 	st := StatusOutbox{Waiting: len(s.Outbox) + len(s.HookCalls), Undeliverable: len(s.Undelivered), Holds: []StatusHold{}}
 	for _, rows := range [][]state.Effect{s.Outbox, s.HookCalls} {
 		for _, e := range rows {
-			st.held(holdOf(s, e, now))
+			st.add(holdOf(s, e, now))
 		}
 	}
 	return st
 }
 
-// held counts an effect that waits.
-func (o *StatusOutbox) held(h StatusHold) {
+// add counts an effect that waits.
+func (o *StatusOutbox) add(h StatusHold) {
 	for i := range o.Holds {
 		known := &o.Holds[i]
 		if known.Why != h.Why || known.Text != h.Text {
@@ -155,7 +155,7 @@ func holdText(s state.State, e state.Effect, why state.Hold, now time.Time) stri
 	case state.HoldPace:
 		return "the limit is five messages a minute to other agents"
 	case state.HoldBackoff:
-		return fmt.Sprintf("has been tried %s%s", timesTried(e.Attempts), orNothing(": ", e.Reason))
+		return fmt.Sprintf("has been tried %s%s", timesTried(e.Attempts), withLead(": ", e.Reason))
 	case state.HoldHook:
 		return fmt.Sprintf("hook %s is failing", plain.Line(e.To))
 	}
@@ -163,13 +163,13 @@ func holdText(s state.State, e state.Effect, why state.Hold, now time.Time) stri
 		return "the next poll calls hook " + plain.Line(e.To)
 	}
 	if e.Attempts > 0 || e.Denied {
-		return "the next poll retries it" + orNothing("; the last failure: ", e.Reason)
+		return "the next poll retries it" + withLead("; the last failure: ", e.Reason)
 	}
 	return "the next poll sends it"
 }
 
-// orNothing returns lead and reason, or "" if the reason is empty.
-func orNothing(lead, reason string) string {
+// withLead returns lead and reason, or "" if the reason is empty.
+func withLead(lead, reason string) string {
 	if reason = plain.Line(reason); reason == "" {
 		return ""
 	}

@@ -57,7 +57,7 @@ func (p *process) configurePrompts(a *cycle.Agent) {
 		if c.Asks {
 			prompted.If = &hook.Program{Command: []string{"check"}}
 		}
-		a.Prompted = append(a.Prompted, prompted)
+		a.ClockPrompts = append(a.ClockPrompts, prompted)
 		a.Policy.Prompts = append(a.Policy.Prompts, state.PromptPolicy{Name: c.Name, At: c.At, CatchUp: c.CatchUp, Asks: c.Asks, Next: times.Next})
 	}
 	a.AskPrompt = p.askPrompt
