@@ -21,17 +21,17 @@ import (
 	"agentstateloop/state/store"
 )
 
-// newClockHouse returns a house with a prompt that is due at the next full hour, and
+// newClockFixture returns a fixture with a prompt that is due at the next full hour, and
 // moves the clock there. change may change the prompt.
-func newClockHouse(t *testing.T, change func(h *house, c *cycle.ClockPrompt)) *house {
-	h := newClockHouseBefore(t, change)
+func newClockFixture(t *testing.T, change func(h *fixture, c *cycle.ClockPrompt)) *fixture {
+	h := newClockFixtureBefore(t, change)
 	h.clock.advance(21 * time.Second)
 	return h
 }
 
-// newClockHouseBefore is newClockHouse, but the prompt is due in 20 seconds.
-func newClockHouseBefore(t *testing.T, change func(h *house, c *cycle.ClockPrompt)) *house {
-	h := newAwakeHouse(t)
+// newClockFixtureBefore is newClockFixture, but the prompt is due in 20 seconds.
+func newClockFixtureBefore(t *testing.T, change func(h *fixture, c *cycle.ClockPrompt)) *fixture {
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	c := cycle.ClockPrompt{Name: "morning", Text: "Read the CI.", Kind: state.KindAlways}
 	if change != nil {
@@ -48,8 +48,8 @@ func newClockHouseBefore(t *testing.T, change func(h *house, c *cycle.ClockPromp
 	return h
 }
 
-// asks makes the script that a prompt asks.
-func asks(h *house, c *cycle.ClockPrompt, script string) {
+// useIfScript makes the script that a prompt asks.
+func useIfScript(h *fixture, c *cycle.ClockPrompt, script string) {
 	path := filepath.Join(h.t.TempDir(), "changed.sh")
 	check(h.t, testkit.WriteProgram(path, "#!/bin/sh\n"+script))
 	c.If = &hook.Program{Command: []string{path}, Dir: filepath.Dir(path), Env: []string{"PATH=/usr/bin:/bin"}}
@@ -61,12 +61,12 @@ func TestAFiringThatIsRaced(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{"without a program": "", "with a program": "echo x >>asked; sleep 0.2\n"} {
 		t.Run(name, func(t *testing.T) {
-			h := newClockHouse(t, func(h *house, c *cycle.ClockPrompt) {
+			h := newClockFixture(t, func(h *fixture, c *cycle.ClockPrompt) {
 				if script != "" {
-					asks(h, c, script)
+					useIfScript(h, c, script)
 				}
 			})
-			h.plays("echo x >>turns; echo done\n")
+			h.playScript("echo x >>turns; echo done\n")
 			var wg sync.WaitGroup
 			for range 6 {
 				wg.Go(func() {
@@ -112,8 +112,8 @@ func TestProgramsOfPrompts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newClockHouse(t, func(h *house, p *cycle.ClockPrompt) {
-				asks(h, p, c.script)
+			h := newClockFixture(t, func(h *fixture, p *cycle.ClockPrompt) {
+				useIfScript(h, p, c.script)
 				if p.Patience = 20 * time.Second; name == "hangs" {
 					p.Patience = 300 * time.Millisecond
 				}
@@ -182,7 +182,7 @@ func TestFilesOfPrompts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newClockHouse(t, func(h *house, p *cycle.ClockPrompt) {
+			h := newClockFixture(t, func(h *fixture, p *cycle.ClockPrompt) {
 				p.Text, p.File = "", filepath.Join(t.TempDir(), "morning.md")
 				check(t, c.make(p.File))
 			})
@@ -216,10 +216,10 @@ func TestFilesOfPrompts(t *testing.T) {
 // what was said.
 func TestATurnOfTheClock(t *testing.T) {
 	t.Parallel()
-	h := newClockHouse(t, nil)
+	h := newClockFixture(t, nil)
 	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Self: []string{"--may", "look"}, Task: []string{"--may", "little"}}
 	h.agent.Policy.Ack = true
-	h.plays("echo \"$*\" >>argv\ngrep -q 'You woke yourself' prompt || us remind 20m 'look again'\necho 'two jobs broke'\n")
+	h.playScript("echo \"$*\" >>argv\ngrep -q 'You woke yourself' prompt || us remind 20m 'look again'\necho 'two jobs broke'\n")
 	phase := h.state().Phase
 	h.poll()
 	if h.state().Phase != phase || len(h.sentOf("ack")) > 0 {
@@ -235,14 +235,14 @@ func TestATurnOfTheClock(t *testing.T) {
 	}
 	h.clock.advance(25 * time.Minute)
 	h.poll()
-	if got := h.left("argv"); got != "--may little\n--may little" {
+	if got := h.workFile("argv"); got != "--may little\n--may little" {
 		t.Errorf("rights:\n%s", got)
 	}
-	h.plays("echo \"$*\" >>argv\necho done\n")
+	h.playScript("echo \"$*\" >>argv\necho done\n")
 	h.receive(letter{id: "<one@example.com>", subject: "Re: @" + handle + ": morning", fields: "In-Reply-To: " + messageID([]byte(raw)) + "\r\n", body: "fix them"})
 	h.poll()
 	h.wantPhase(state.PREP)
-	if got := h.left("argv"); !strings.HasSuffix(got, "--may all") {
+	if got := h.workFile("argv"); !strings.HasSuffix(got, "--may all") {
 		t.Errorf("rights:\n%s", got)
 	}
 	if got := h.prompt(); !strings.Contains(got, "two jobs broke") {
@@ -253,7 +253,7 @@ func TestATurnOfTheClock(t *testing.T) {
 // A listener, or a lingering poll, is told to poll at the time of a prompt, and not while
 // its program is asked.
 func TestAPromptIsAReasonToPoll(t *testing.T) {
-	h := newClockHouse(t, func(h *house, c *cycle.ClockPrompt) { asks(h, c, "exit 0\n") })
+	h := newClockFixture(t, func(h *fixture, c *cycle.ClockPrompt) { useIfScript(h, c, "exit 0\n") })
 	reason := func() string {
 		why, err := h.agent.PollReason()
 		check(t, err)
@@ -281,8 +281,8 @@ func TestAPromptIsAReasonToPoll(t *testing.T) {
 // A turn of the clock asks the operator. The reply resumes it, and is not a message, and
 // what the turn delivers leaves once. A firing that comes meanwhile waits for it.
 func TestATurnOfTheClockAsksTheOperator(t *testing.T) {
-	h := newClockHouse(t, nil)
-	h.plays(askingOperator)
+	h := newClockFixture(t, nil)
+	h.playScript(askingOperator)
 	h.poll()
 	asked := h.sentOf("question")
 	if len(asked) != 1 || asked[0].to != operator || !strings.Contains(asked[0].raw, "1. yes\r\n2. no\r\n") {
@@ -297,7 +297,7 @@ func TestATurnOfTheClockAsksTheOperator(t *testing.T) {
 		t.Errorf("the answer: %+v", r)
 	}
 	h.wantTasks(state.Success, state.Success)
-	if got := h.operatorAnswers(); len(got) != 1 || got[0].ID != h.left("ids") || got[0].Option != "yes" {
+	if got := h.operatorAnswers(); len(got) != 1 || got[0].ID != h.workFile("ids") || got[0].Option != "yes" {
 		t.Errorf("answers: %+v", got)
 	}
 	h.pollAfter(time.Minute)
@@ -315,11 +315,11 @@ func TestATurnOfTheClockAsksTheOperator(t *testing.T) {
 // A poll that lingers makes a firing at its time, before cron polls again.
 func TestLingerMakesAFiring(t *testing.T) {
 	t.Parallel()
-	h := newClockHouseBefore(t, nil)
+	h := newClockFixtureBefore(t, nil)
 	check(t, h.agent.Ring("test", ""))
 	h.poll()
 	h.wantPhase(state.PREP)
-	h.plays("echo done\n")
+	h.playScript("echo done\n")
 	var once atomic.Bool
 	lingers := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("wait") && once.CompareAndSwap(false, true) { // only a poll that lingers holds a long poll

@@ -61,7 +61,7 @@ func TestLimits(t *testing.T) {
 			return ad.rejectMesh(m, "trust", "", false).At.Equal(noon)
 		}},
 		{Const: "maxEventName", Max: 64, Within: func(_ *testing.T, n int64) bool { return eventName(text(n)) == text(n) }},
-		{Const: "maxEventTitle", Max: 80, Within: func(_ *testing.T, n int64) bool { return eventTitle(EventMessage{Subject: wide(n)}) == wide(n) }},
+		{Const: "maxEventTitle", Max: 80, Within: func(_ *testing.T, n int64) bool { return eventTitle(EventMessage{Subject: wideText(n)}) == wideText(n) }},
 		{Const: "excerptLength", Max: 200, Within: func(_ *testing.T, n int64) bool {
 			return strings.Contains(challengeText("goulard3120", quarantine.Item{}, []byte("Subject: x\r\n\r\n"+text(n)), "token"), text(n)+"\n")
 		}},
@@ -153,10 +153,10 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("deniedRest", 45*time.Second, 1, func(_ *testing.T, d time.Duration) bool {
 			return d <= giveBackDenied(state.Head{}, &state.CredentialError{Err: io.EOF}).Wait
 		}),
-		{Const: "warnAt", Max: 74, Within: func(_ *testing.T, n int64) bool { ss, c := filled(n); return ss.warning(c.Session) == 0 }},
-		{Const: "compactAt", Max: 89, Within: func(_ *testing.T, n int64) bool { ss, c := filled(n); return !ss.toCompact(c.Session) }},
+		{Const: "warnAt", Max: 74, Within: func(_ *testing.T, n int64) bool { ss, c := filledSession(n); return ss.warning(c.Session) == 0 }},
+		{Const: "compactAt", Max: 89, Within: func(_ *testing.T, n int64) bool { ss, c := filledSession(n); return !ss.toCompact(c.Session) }},
 		{Const: "maxFailedSummaries", Max: 1, Within: func(_ *testing.T, n int64) bool { // after which there is another try
-			ss, c := filled(95)
+			ss, c := filledSession(95)
 			c.Session.FailedSummaries = int(n)
 			return ss.toCompact(c.Session)
 		}},
@@ -265,8 +265,8 @@ func TestPauses(t *testing.T) {
 // text returns n bytes, which are a word.
 func text(n int64) string { return strings.Repeat("x", int(n)) }
 
-// wide returns n characters of two bytes each.
-func wide(n int64) string { return strings.Repeat("é", int(n)) }
+// wideText returns n characters of two bytes each.
+func wideText(n int64) string { return strings.Repeat("é", int(n)) }
 
 // many returns n values.
 func many[T any](n int64, value func(i int) T) []T {
@@ -303,8 +303,8 @@ func taskOf(t *testing.T, a *Agent, n int64) state.Line {
 	return state.Line{Row: &state.Message{Source: state.CLI, Payload: "messages/m"}}
 }
 
-// filled returns a session of which so many percent are full.
-func filled(percent int64) (sessions, state.Conversation) {
+// filledSession returns a session of which so many percent are full.
+func filledSession(percent int64) (sessions, state.Conversation) {
 	return sessions{turn: &turn.Config{Runner: turn.Exec}, window: 100}, state.Conversation{Session: state.Session{Runner: turn.Exec, ID: "s", Context: percent}}
 }
 

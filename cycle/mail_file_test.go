@@ -30,10 +30,10 @@ func mixed(id string, parts ...string) letter {
 	}
 }
 
-// reading returns a sleeping agent that answers with what a function says.
-func reading(t *testing.T, answer func(turn.Attempt) string) *house {
+// newReadingFixture returns a sleeping agent that answers with what a function says.
+func newReadingFixture(t *testing.T, answer func(turn.Attempt) string) *fixture {
 	t.Helper()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: answer(at)}, nil
 	}
@@ -61,12 +61,12 @@ func boxOf(t *testing.T, at turn.Attempt) map[string]string {
 	return found
 }
 
-// TestAttachmentsAreTold checks the list of a mail's files in the prompt, that each lies
+// TestPromptListsAttachments checks the list of a mail's files in the prompt, that each lies
 // where the list says, and under its sender's name where that is safe.
-func TestAttachmentsAreTold(t *testing.T) {
+func TestPromptListsAttachments(t *testing.T) {
 	var told string
 	found := map[string]string{}
-	h := reading(t, func(at turn.Attempt) string {
+	h := newReadingFixture(t, func(at turn.Attempt) string {
 		told, found = string(at.Prompt), boxOf(t, at)
 		return "done"
 	})
@@ -128,7 +128,7 @@ func TestMailsWithoutText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told, text string
-			h := reading(t, func(at turn.Attempt) string {
+			h := newReadingFixture(t, func(at turn.Attempt) string {
 				data, err := os.ReadFile(filepath.Join(at.Dir, "context", "text.txt"))
 				check(t, err)
 				told, text = string(at.Prompt), string(data)
@@ -163,7 +163,7 @@ func TestManyAttachments(t *testing.T) {
 	t.Parallel()
 	var told string
 	found := map[string]string{}
-	h := reading(t, func(at turn.Attempt) string {
+	h := newReadingFixture(t, func(at turn.Attempt) string {
 		told, found = string(at.Prompt), boxOf(t, at)
 		return "done"
 	})

@@ -11,15 +11,15 @@ import (
 )
 
 // asStranger lets the peer be another agent, which is not listed.
-func (h *house) asStranger() {
+func (h *fixture) asStranger() {
 	h.peer = &mesh.Client{URL: h.blueprint.Mesh, Handle: second, Token: fixedSecret(secondToken)}
 }
 
 // What a stranger sends lies in quarantine with its files. Released, it has its turn with
 // them.
 func TestAReleasedMessageHasItsFiles(t *testing.T) {
-	h := newAwakeHouse(t)
-	h.plays(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/a.txt; grep -c MISSING prompt; true`)
+	h := newAwakeFixture(t)
+	h.playScript(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/a.txt; grep -c MISSING prompt; true`)
 	h.asStranger()
 	h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 	h.poll()
@@ -49,8 +49,8 @@ func TestAReleasedMessageHasItsFiles(t *testing.T) {
 func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 	t.Parallel()
 	t.Run("damaged", func(t *testing.T) {
-		h := newAwakeHouse(t)
-		h.plays("grep MISSING prompt")
+		h := newAwakeFixture(t)
+		h.playScript("grep MISSING prompt")
 		h.asStranger()
 		h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 		h.poll()
@@ -67,7 +67,7 @@ func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 		}
 	})
 	t.Run("no room", func(t *testing.T) {
-		h := newAwakeHouse(t)
+		h := newAwakeFixture(t)
 		h.asStranger()
 		large := strings.Repeat("x", mesh.MaxFile)
 		h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("1.bin", "1"+large[1:]), h.upload("2.bin", "2"+large[1:])}})

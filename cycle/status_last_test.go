@@ -17,7 +17,7 @@ import (
 // TestStatusHolds checks that each reason for which a row of the outbox waits is told in
 // words, and each only once.
 func TestStatusHolds(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	now := h.clock.Now()
 	mail := func(id string, change func(*state.Effect)) state.Effect {
 		e := state.Effect{ID: id, Kind: state.Reply, Channel: state.ByMail, To: operator}
@@ -74,7 +74,7 @@ func TestStatusHolds(t *testing.T) {
 // TestStatusAnswer checks what the status says of the last answer from its turn's end to
 // its return.
 func TestStatusAnswer(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	now := h.clock.Now()
 	row := state.Effect{ID: "reply.t1", Kind: state.Reply, Channel: state.ByMail, To: operator}
 	last := state.LastAnswer{Key: "m1", TurnID: "t1", Outcome: state.Success, At: now, Took: 4 * time.Second, Reply: "reply.t1"}
@@ -104,7 +104,7 @@ func TestStatusAnswer(t *testing.T) {
 // TestStatusWithoutWords checks that a turn which another agent caused sees nothing of
 // what was said: neither subjects nor questions nor what wakeups are for.
 func TestStatusWithoutWords(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	const secret = "of the red door"
 	s := state.New(handle, "seed")
 	s.LastMail = state.LastMail{Key: "m1", From: operator, Subject: secret, At: h.clock.Now()}
@@ -127,7 +127,7 @@ func TestStatusWithoutWords(t *testing.T) {
 // TestStatusReader checks that the state is read again only if its file has changed, and
 // that time passes all the same.
 func TestStatusReader(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.poll()
 	reader := h.agent.View().StatusReader()
 	s, err := reader.Status()

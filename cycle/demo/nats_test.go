@@ -59,9 +59,9 @@ func haveEnded(t *testing.T, file string, want int) {
 	}
 }
 
-// TestTheStoryOverNATSIsTrue checks that the story plays to its end, and that its servers
+// TestDemoOverNATS checks that the story plays to its end, and that its servers
 // end with it.
-func TestTheStoryOverNATSIsTrue(t *testing.T) {
+func TestDemoOverNATS(t *testing.T) {
 	t.Parallel()
 	program, pids := noted(t, "exec "+fleettest.Program(t)+` "$@"`)
 	var out bytes.Buffer
