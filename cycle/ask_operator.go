@@ -134,7 +134,7 @@ func operatorQuestionText(e state.Effect) string {
 			}
 			fmt.Fprintf(&b, "%s %s\n", mark, option)
 		}
-		b.WriteString("\nAny other reply is passed on to me as well. ")
+		b.WriteString("\nYou can also reply with anything else. ")
 	} else {
 		b.WriteString("Reply to this mail, and I will continue with your answer. ")
 	}

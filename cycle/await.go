@@ -198,7 +198,7 @@ func (t *reportTaker) take(ctx context.Context, id string, r LocalReport) (bool,
 	}
 	sum, err := t.store.KeepSummed(payload, bytes.NewReader(raw))
 	if err != nil {
-		return false, fmt.Errorf("keep report: %w", err)
+		return false, fmt.Errorf("save report: %w", err)
 	}
 	taken := false
 	_, err = t.journal.commitWith(ctx, func(next state.State) error {

@@ -74,7 +74,7 @@ func (c *challenger) ask(ctx context.Context, s state.State, key string) (state.
 	}
 	e.File = effectFile(e)
 	if e.Sum, err = c.store.KeepSummed(e.File, bytes.NewReader(data)); err != nil {
-		return s, fmt.Errorf("keep challenge: %w", err)
+		return s, fmt.Errorf("save challenge: %w", err)
 	}
 	s, err = c.journal.commit(ctx, state.Challenged{Key: key, Hash: state.HashToken(token), Mail: e})
 	if err != nil {

@@ -291,7 +291,7 @@ func (r *renderer) undelivered(s state.State, e state.Effect) string {
 	b.WriteString("\nOn the agent's machine:\n" +
 		"  agentstateloop outbox list       lists them\n" +
 		"  agentstateloop outbox show ID    shows one, with its text\n" +
-		"  agentstateloop outbox retry ID   sends it again as it is\n" +
+		"  agentstateloop outbox retry ID   sends it again unchanged\n" +
 		"  agentstateloop outbox drop ID    removes it\n")
 	return b.String()
 }

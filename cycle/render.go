@@ -206,14 +206,14 @@ func (r *renderer) answer(s state.State, control string) string {
 	case state.ControlGo:
 		b.WriteString("GO.\n\n")
 	case message.ControlYes:
-		b.WriteString("YES: nothing was done. The question was already answered, or is older than 24 hours, or its mail is gone.\n\n")
+		b.WriteString("YES: nothing was done. The question was already answered, is older than 24 hours, or the mail that it asked about is gone.\n\n")
 	}
 	fmt.Fprintf(&b, "%s since %s\n", s.Phase, s.PhaseSince.Format(time.RFC3339))
 	if s.HaltedHere {
 		b.WriteString("HALTED here\n")
 	}
 	if s.HaltedMesh {
-		b.WriteString("HALTED on the mesh; resume it there\n")
+		b.WriteString("HALTED on the mesh: `agentstateloop mesh resume` lifts it\n")
 	}
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
 		s.Turn.Status, len(s.Inbox)-len(s.Planned()), len(s.Outbox), len(s.Undelivered))

@@ -75,7 +75,7 @@ func readDeliverableBody(st *store.Store, box, text, fields string) (deliverable
 		err = json.Unmarshal(data, &h.Fields)
 	}
 	if err != nil {
-		return h, fmt.Errorf("read the fields of the deliverable: %w", err)
+		return h, fmt.Errorf("read deliverable fields: %w", err)
 	}
 	return h, nil
 }

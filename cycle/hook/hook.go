@@ -150,7 +150,7 @@ func (h Hook) Deliver(ctx context.Context, c Call) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case limited.Err() != nil:
-		return &Error{Reason: fmt.Sprintf("it did not end within %v", h.Timeout)}
+		return &Error{Reason: fmt.Sprintf("it timed out after %v", h.Timeout)}
 	}
 	return err
 }
