@@ -208,8 +208,8 @@ func (ac accepter) threadID(key string, h message.Header) (string, error) {
 
 func mailPayload(key string) string { return store.PayloadName(store.MessagesDir, key, ".eml") }
 
-// quotableTexts returns our texts that a mail with this header may quote. They include the challenge
-// that the mail answers, because a sent challenge is not kept.
+// quotableTexts returns our texts that a mail with this header may quote. They include the
+// challenge that the mail answers, because a sent challenge is not kept.
 func (ad *admission) quotableTexts(h message.Header) message.Sent {
 	sent := sentTexts(ad.store, h)
 	for _, token := range trust.Tokens(h, ad.handle, ad.mail.Address, "") {

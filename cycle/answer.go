@@ -64,15 +64,15 @@ func (t *answerTaker) take(ctx context.Context, which, from, text string) (g Giv
 	}
 	g = GivenAnswer{ID: w.ID, Key: key, Others: w.Options}
 	g.Option, _ = state.Option(w.Options, text)
-	said := "cli:" + store.NewID()
-	payload := store.PayloadName(store.MessagesDir, said, ".txt")
+	answerKey := "cli:" + store.NewID()
+	payload := store.PayloadName(store.MessagesDir, answerKey, ".txt")
 	sum, err := t.store.KeepSummed(payload, strings.NewReader(text))
 	if err != nil {
 		return g, fmt.Errorf("save answer: %w", err)
 	}
 	s, err = t.journal.commit(ctx, state.Replied{
 		Arrived: state.Arrived{Message: state.Message{
-			Key: said, Source: state.CLI, From: from, Operator: true, At: t.now(), Payload: payload, Sum: sum, Size: len(text),
+			Key: answerKey, Source: state.CLI, From: from, Operator: true, At: t.now(), Payload: payload, Sum: sum, Size: len(text),
 		}},
 		Question: w.ID, Only: true,
 	})
@@ -86,8 +86,8 @@ func (t *answerTaker) take(ctx context.Context, which, from, text string) (g Giv
 	return g, nil
 }
 
-// openQuestion returns the open question that which names, and the key of the message whose turn asks
-// it.
+// openQuestion returns the open question that which names, and the key of the message whose turn
+// asks it.
 func (t *answerTaker) openQuestion(s state.State, which string) (w state.Wait, key string, err error) {
 	type row struct {
 		state.Wait
@@ -127,8 +127,8 @@ func (t *answerTaker) openQuestion(s state.State, which string) (w state.Wait, k
 	return w, "", fmt.Errorf("%w: the turn that asked is ending", ErrQuestionEnd)
 }
 
-// closedError returns the error for a question that is not open: it was answered, its turn is over, or
-// it was never asked.
+// closedError returns the error for a question that is not open: it was answered, its turn is
+// over, or it was never asked.
 func (t *answerTaker) closedError(which string) error {
 	asked := false
 	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
@@ -225,9 +225,9 @@ func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer
 	case err == nil && strings.HasSuffix(w.Report, ".eml"):
 		content := contentOf(p.store, data)
 		a.Answer = cmp.Or(content.Instead(), content.Text)
-		var came []files.ListedFile
-		came, list = files.FromMail(path.Join(folder, files.AttachmentsFolder), content.Attachments)
-		a.fileList = files.List(came)
+		var listed []files.ListedFile
+		listed, list = files.FromMail(path.Join(folder, files.AttachmentsFolder), content.Attachments)
+		a.fileList = files.List(listed)
 	case err == nil:
 		a.Answer = string(data)
 	default:

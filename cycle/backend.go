@@ -181,8 +181,8 @@ func (ss sessions) toCompact(session state.Session) bool {
 	return ss.full(session) >= compactAt && session.FailedSummaries < maxFailedSummaries
 }
 
-// sessionTokens returns how many tokens a session holds after an attempt: the agent's own figure, or
-// else the average of one of its calls.
+// sessionTokens returns how many tokens a session holds after an attempt: the agent's own figure,
+// or else the average of one of its calls.
 func sessionTokens(s state.State, r turn.Result) int64 {
 	if r.Context > 0 {
 		return r.Context

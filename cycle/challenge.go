@@ -65,10 +65,10 @@ func (c *challenger) ask(ctx context.Context, s state.State, key string) (state.
 		ID: fmt.Sprintf("%s.%s", state.Challenge, store.NewID()), Kind: state.Challenge,
 		Channel: state.ByMail, To: c.policy.Operator,
 	}
-	shown := e
-	shown.ID = trust.ChallengeID(token)
-	shown.Thread.Subject = challengeSubject(c.handle)
-	data, err := c.renderer.renderMail(shown, mailText{text: challengeText(c.handle, item, raw, token)}, nil, c.now())
+	draft := e
+	draft.ID = trust.ChallengeID(token)
+	draft.Thread.Subject = challengeSubject(c.handle)
+	data, err := c.renderer.renderMail(draft, mailText{text: challengeText(c.handle, item, raw, token)}, nil, c.now())
 	if err != nil {
 		return s, fmt.Errorf("render challenge: %w", err)
 	}
@@ -101,10 +101,10 @@ func challengeSubject(handle string) string { return "@" + handle + ": did you w
 // the beginning: a program that answers with our own text must not say YES.
 func challengeText(handle string, item quarantine.Item, raw []byte, token string) string {
 	content := message.ContentOf(raw, message.Sent{})
-	came := fmt.Sprintf("It arrived on %s, with %s and %s", item.At.UTC().Format(time.RFC1123),
+	arrival := fmt.Sprintf("It arrived on %s, with %s and %s", item.At.UTC().Format(time.RFC1123),
 		counted(utf8.RuneCountInString(content.Text), "character"), counted(len(content.Attachments), "attachment"))
 	if item.Doubtful {
-		return doubtText(handle, item, came, content.Text, token)
+		return doubtText(handle, item, arrival, content.Text, token)
 	}
 	quote := trust.Excerpt(content.Text, excerptLength)
 	if quote == "" {
@@ -126,12 +126,12 @@ YES %s
 Any other reply to this mail counts as a new message from you, and
 leaves the first mail in quarantine. Either works once, within 24 hours.
 If you did not write it, do nothing.
-`, handle, came, quote, token)
+`, handle, arrival, quote, token)
 }
 
 // doubtText returns the challenge about a signed mail with two readings. text is the reading
 // that YES runs.
-func doubtText(handle string, item quarantine.Item, came, text, token string) string {
+func doubtText(handle string, item quarantine.Item, arrival, text, token string) string {
 	end := ""
 	if utf8.RuneCountInString(text) > doubtLength {
 		end = "\n\nThe rest is in `agentstateloop inbox list --quarantined`."
@@ -152,7 +152,7 @@ YES %s
 
 This works once, within 24 hours. If it is not what you wrote, do
 nothing, and send it again as plain text in UTF-8.
-`, handle, item.Reason, came, handle, quoteLines(text, doubtLength), end, token)
+`, handle, item.Reason, arrival, handle, quoteLines(text, doubtLength), end, token)
 }
 
 // noText is the text in a challenge for a mail without text.

@@ -48,7 +48,7 @@ func newClockFixtureBefore(t *testing.T, change func(h *fixture, c *cycle.ClockP
 	return h
 }
 
-// useIfScript makes the script that a prompt asks.
+// useIfScript writes the script that is the `if` program of a prompt.
 func useIfScript(h *fixture, c *cycle.ClockPrompt, script string) {
 	path := filepath.Join(h.t.TempDir(), "changed.sh")
 	check(h.t, testkit.WriteProgram(path, "#!/bin/sh\n"+script))

@@ -78,8 +78,8 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 	return next, nil
 }
 
-// removeEffect removes the bytes of an effect from the outbox; the history has its trace. It keeps a
-// sent mail, so that our text can be found in answers to it, but not a challenge, which holds a
+// removeEffect removes the bytes of an effect from the outbox; the history has its trace. It keeps
+// a sent mail, so that our text can be found in answers to it, but not a challenge, which holds a
 // token. Losing a kept mail costs the agent some reading.
 func (j *journal) removeEffect(e state.Effect) {
 	if e.Channel == state.ByMail && e.Kind != state.Challenge {

@@ -235,11 +235,11 @@ func (m *summaryMaker) summarise(ctx context.Context, s state.State, talk state.
 		config, session, extra = *m.summary, "", nil
 	}
 	if session == "" {
-		said, err := m.material(s, talk)
+		material, err := m.material(s, talk)
 		if err != nil {
 			return turn.Result{}, err
 		}
-		question += "\n\n" + said
+		question += "\n\n" + material
 	}
 	switch {
 	case m.summary == nil && config.Runner == turn.Exec:
@@ -279,11 +279,11 @@ func (m *summaryMaker) material(s state.State, talk state.Talk) (string, error) 
 		return "", ErrNothing
 	}
 	fences := newFences()
-	said := fences.Exchanges(r.exchanges)
+	text := fences.Exchanges(r.exchanges)
 	if r.summary != "" {
-		said = fences.Summary(r.summary) + "\n\n" + said
+		text = fences.Summary(r.summary) + "\n\n" + text
 	}
-	return said, nil
+	return text, nil
 }
 
 // endSummary ends an agent that a dead runner left making a summary, and removes its folder.

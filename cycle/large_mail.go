@@ -129,15 +129,15 @@ func (l *largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *lar
 	if err != nil {
 		return err
 	}
-	var came Report
-	came.count(s)
-	if came.Arrived+came.Rejected > 0 {
+	var counts Report
+	counts.count(s)
+	if counts.Arrived+counts.Rejected > 0 {
 		l.logf("large mail %s: fetched in %v", s.Cursor.Key(uid), l.now().Sub(began).Round(time.Second))
 	}
 	err = l.flusher.sendDue(ctx, s, &f.report) // the ack
-	f.report.Arrived += came.Arrived
-	f.report.Rejected += came.Rejected
-	if came.Arrived > 0 {
+	f.report.Arrived += counts.Arrived
+	f.report.Rejected += counts.Rejected
+	if counts.Arrived > 0 {
 		select {
 		case f.arrived <- struct{}{}:
 		default: // noted already

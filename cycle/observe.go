@@ -143,7 +143,8 @@ func countArrivals(events []state.Event) (n int) {
 	return n
 }
 
-// limitArrivals returns events without the arrivals beyond room. Uncommitted messages stay on the mesh.
+// limitArrivals returns events without the arrivals beyond room. Uncommitted messages stay on the
+// mesh.
 func limitArrivals(room int, events []state.Event) []state.Event {
 	return slices.DeleteFunc(events, func(e state.Event) bool {
 		if _, ok := e.(state.Arrived); !ok {

@@ -73,8 +73,8 @@ func (o *observer) markPending(owed state.ToFlag, obs *observation) {
 	}
 }
 
-// awaitMarks waits until the server has marked the mails of markPending. It drops the UIDs of another
-// or a renumbered mailbox, which are meaningless.
+// awaitMarks waits until the server has marked the mails of markPending. It drops the UIDs of
+// another or a renumbered mailbox, which are meaningless.
 func (o *observer) awaitMarks(ctx context.Context, owed state.ToFlag, obs *observation) {
 	if o.dry || len(owed.UIDs) == 0 || obs.mailbox == nil {
 		return
@@ -109,11 +109,11 @@ func (obs *observation) failWithheld(scan mail.Scan) {
 	}
 }
 
-// addScan adds the events of a scan's mails: the kept ones, by key, those beyond the room, and
-// those whose fetch has ended.
-func (obs *observation) addScan(scan mail.Scan, kept map[string]state.Event) {
+// addScan adds the events of a scan: events holds those of the taken mails, by key. It adds those
+// beyond the room, and those whose fetch has ended.
+func (obs *observation) addScan(scan mail.Scan, events map[string]state.Event) {
 	for _, m := range scan.Messages {
-		obs.events = append(obs.events, kept[m.Key])
+		obs.events = append(obs.events, events[m.Key])
 	}
 	for _, m := range scan.Beyond {
 		obs.events = append(obs.events, rejection(&m, true, false))

@@ -274,8 +274,8 @@ func (r *renderer) undelivered(s state.State, e state.Effect) string {
 	var b strings.Builder
 	b.WriteString("I could not deliver the messages below. They are kept, but are not\nsent again automatically.\n")
 	for _, id := range e.Tells {
-		row, kept := s.UndeliveredEffect(id)
-		if !kept {
+		row, ok := s.UndeliveredEffect(id)
+		if !ok {
 			continue
 		}
 		fmt.Fprintf(&b, "\n%s\n  what: %s\n", row.ID, describeEffect(row, e.Channel == state.ByMail))

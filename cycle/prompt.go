@@ -94,11 +94,11 @@ func (p *prompter) data(s state.State, m turnMessage, r recalledText) prompt.Dat
 
 	d.Wake, d.Note = "message", fences.Line(m.msg.Note)
 	for _, report := range m.reports {
-		shown := fences.Report(report)
+		text := fences.Report(report)
 		if report.Files != "" {
-			shown += "\nAttached files, in the context folder:\n" + fences.Files(report.Files)
+			text += "\nAttached files, in the context folder:\n" + fences.Files(report.Files)
 		}
-		d.Reports = append(d.Reports, shown)
+		d.Reports = append(d.Reports, text)
 	}
 	if d.Note != "" {
 		d.Wake = "retry"
@@ -198,9 +198,9 @@ func (p *prompter) reports(waiting []state.Wait) (reports []prompt.Report, list 
 			r.To = ""
 		}
 		if w.Operator {
-			came, boxFiles := p.operatorAnswer(w, fmt.Sprintf("reports/%d", len(reports)+1))
-			r.Operator, r.Permit, r.Status, r.Text, r.Option, r.Files = true, w.Permit != "", "", came.forPrompt(), came.Option, came.fileList
-			r.Allowed = came.Option == turn.Allow
+			answer, boxFiles := p.operatorAnswer(w, fmt.Sprintf("reports/%d", len(reports)+1))
+			r.Operator, r.Permit, r.Status, r.Text, r.Option, r.Files = true, w.Permit != "", "", answer.forPrompt(), answer.Option, answer.fileList
+			r.Allowed = answer.Option == turn.Allow
 			reports, list = append(reports, r), append(list, boxFiles...)
 			continue
 		}
@@ -279,7 +279,7 @@ func (p *prompter) readReport(w state.Wait, r *prompt.Report, folder string) []t
 		fields, _ := m.Fields.MarshalJSON() // they were made from JSON
 		r.Fields = string(fields)
 	}
-	came, list := files.Incoming{Store: p.store}.Received(m.Key(), folder, m.Files)
-	r.Files = files.List(came)
+	listed, list := files.Incoming{Store: p.store}.Received(m.Key(), folder, m.Files)
+	r.Files = files.List(listed)
 	return list
 }

@@ -67,11 +67,11 @@ type exchange struct {
 // question fill the rest. A summary replaces the compacted exchanges.
 func (rc recaller) recall(s state.State, talk state.Talk, p exchangeCache, question ...string) (recalledText, error) {
 	room := rc.bytes()
-	kept := s.ConversationOf(talk)
+	conversation := s.ConversationOf(talk)
 	after := s.Reset.Epoch
-	summary := rc.summaryText(kept)
+	summary := rc.summaryText(conversation)
 	if summary != "" {
-		after = max(after, kept.Compacted.Through)
+		after = max(after, conversation.Compacted.Through)
 	}
 	if err := rc.readExchanges(talk, after, p, room); err != nil {
 		return recalledText{}, fmt.Errorf("read history: %w", err)
@@ -169,14 +169,14 @@ func (rc recaller) olderProof(msg state.Message) state.Proof {
 // pruned payload.
 func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 	msg := *task.Row
-	said := "(no longer stored)"
+	asked := "(no longer stored)"
 	m, err := readMessage(rc.store, state.Head{}, msg)
 	switch {
 	case err == nil:
 		m.collect(rc.store, task.Collected)
-		said = m.allText()
+		asked = m.allText()
 	case !errors.Is(err, fs.ErrNotExist):
-		said = "(its file is damaged)"
+		asked = "(its file is damaged)"
 	}
 	answered := "(no longer stored)"
 	if back, err := readDeliverableBody(rc.store, task.OutputBox, task.Deliverable, task.Fields); err == nil {
@@ -185,7 +185,7 @@ func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 	return prompt.Exchange{
 		Message: prompt.ExchangeText{
 			Head: fmt.Sprintf("[%s] %s (%s)", msg.Observed.UTC().Format("2006-01-02 15:04"), plain.Line(msg.From), senderRelation(msg)),
-			Text: truncate(said, most),
+			Text: truncate(asked, most),
 		},
 		Answer: prompt.ExchangeText{
 			Head: fmt.Sprintf("[%s] you (%s)", task.At.UTC().Format("2006-01-02 15:04"), task.Outcome),

@@ -184,8 +184,8 @@ func (r *renderer) text(s state.State, e state.Effect) (string, error) {
 	return e.Text, nil
 }
 
-// outOfMoneyNote returns the note for a mail that promises a turn while the agent cannot afford one,
-// or "".
+// outOfMoneyNote returns the note for a mail that promises a turn while the agent cannot afford
+// one, or "".
 func (r *renderer) outOfMoneyNote(s state.State) string {
 	why := view.OutOfMoney(s, *r.policy, r.now())
 	if why == "" {

@@ -50,8 +50,8 @@ func join(found []prompt.Exchange, text func(prompt.Exchange) string) string {
 	return strings.Join(texts, "\n")
 }
 
-// search is SearchHistory among the task lines that shown accepts.
-func (rc recaller) search(s state.State, query string, n int, shown func(state.Line) bool) ([]prompt.Exchange, error) {
+// search is SearchHistory among the task lines for which accept returns true.
+func (rc recaller) search(s state.State, query string, n int, accept func(state.Line) bool) ([]prompt.Exchange, error) {
 	n = clampResults(n)
 	ranking := prompt.NewRanking(query)
 	ranking.Common = true
@@ -63,7 +63,7 @@ func (rc recaller) search(s state.State, query string, n int, shown func(state.L
 		if err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
-		if sinceReset(s, l) && shown(l) && ranking.Add(len(lines), rc.searchText(l)) {
+		if sinceReset(s, l) && accept(l) && ranking.Add(len(lines), rc.searchText(l)) {
 			lines = append(lines, l)
 		}
 	}

@@ -51,11 +51,11 @@ func (p *prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 		d.Wake = "self"
 	}
 	if m.msg.Said != "" && !d.BeforeReset {
-		said := "(no longer stored)"
+		answer := "(no longer stored)"
 		if text, err := p.store.ReadFile(m.msg.Said, store.MaxPayload); err == nil {
-			said = truncate(string(text), recallPart)
+			answer = truncate(string(text), recallPart)
 		}
-		d.SaidBefore = fences.AgentOutput(said)
+		d.SaidBefore = fences.AgentOutput(answer)
 	}
 	d.Came, d.Meanwhile = p.meanwhile(fences, m.msg)
 }
@@ -87,7 +87,7 @@ func (m turnMessage) endedSleep() string {
 // meanwhile returns in words how many messages and nudges came since a row was made, and the
 // newest of them, one per line. A row of another agent's conversation counts only those from
 // that agent.
-func (p *prompter) meanwhile(fences prompt.Fences, row state.Message) (came string, lines []string) {
+func (p *prompter) meanwhile(fences prompt.Fences, row state.Message) (counted string, lines []string) {
 	messages, nudges := 0, 0
 	for l, err := range p.store.Newest(meanwhileRead, state.LineMessage, state.LineNudge) {
 		if err != nil {

@@ -76,18 +76,18 @@ func (a *Agent) MailFilter() (trust.Filter, error) {
 // key returns the key, and makes it if it does not exist yet. If dry is set, it makes one up
 // without storing it.
 func (k idKeys) key() (message.IDKey, error) {
-	var kept store.IDKey
+	var key store.IDKey
 	var err error
 	if k.dry {
-		kept, err = k.store.PeekIDKey(k.now())
+		key, err = k.store.PeekIDKey(k.now())
 	} else {
-		kept, err = k.store.IDKey(k.now())
+		key, err = k.store.IDKey(k.now())
 	}
 	if err != nil {
 		return message.IDKey{}, err
 	}
-	k.secrets.Learn(k.store.Path(store.IDKeyFile), base64.StdEncoding.EncodeToString(kept.Secret))
-	return message.IDKey{Secret: kept.Secret}, nil
+	k.secrets.Learn(k.store.Path(store.IDKeyFile), base64.StdEncoding.EncodeToString(key.Secret))
+	return message.IDKey{Secret: key.Secret}, nil
 }
 
 // filer puts copies of sent mails into the folder for sent mail ([replies] sent). It looks for

@@ -54,8 +54,8 @@ func (e *turnEnder) answer(ctx context.Context, m turnMessage, r turn.Result) (s
 	}
 }
 
-// agentExited commits that the process of a lingering agent has ended, with the cost of the attempt.
-// from caused the turn.
+// agentExited commits that the process of a lingering agent has ended, with the cost of the
+// attempt. from caused the turn.
 func (e *turnEnder) agentExited(ctx context.Context, head state.Head, from string, bill turn.Bill) (state.State, error) {
 	live, _ := turn.ReadLive(e.store.Path(store.AttemptDir(head.TurnID, head.Epoch))) // without it the reason stays unknown
 	s, err := e.store.Read()
@@ -66,7 +66,7 @@ func (e *turnEnder) agentExited(ctx context.Context, head state.Head, from strin
 	return e.journal.commit(ctx, append(causedBy(from, e.biller.bill(s, head, bill)), e.deliverer.billedEvent(bill), agentEnded(head, live.Reason))...)
 }
 
-// orphanExited is exited for an agent whose runner has died.
+// orphanExited is agentExited for an agent whose runner has died.
 func (e *turnEnder) orphanExited(ctx context.Context, head state.Head, reason string) (state.State, error) {
 	s, err := e.store.Read()
 	if err != nil {
@@ -166,8 +166,8 @@ func (e *turnEnder) putOff(ctx context.Context, s state.State, m turnMessage, r 
 	return e.journal.commit(ctx, append(bill, e.backend.failed(*r.Outage), back)...)
 }
 
-// countsAsAttempt reports whether an attempt whose backend failed counts as one of the attempts that a
-// turn may have. It does if the agent has done some work and the outage has no known end.
+// countsAsAttempt reports whether an attempt whose backend failed counts as one of the attempts
+// that a turn may have. It does if the agent has done some work and the outage has no known end.
 func countsAsAttempt(r turn.Result) bool {
 	return r.Outage.Kind == state.Overload && (r.Worked || r.Text != "")
 }
@@ -203,8 +203,8 @@ func (e *turnEnder) releaseTurn(ctx context.Context, head state.Head) (state.Sta
 	return e.journal.commit(ctx, append(e.biller.orphanBill(s, head), state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
 }
 
-// returnMessage returns a message to the inbox after a fault on this machine, and returns the fault.
-// The next poll tries again.
+// returnMessage returns a message to the inbox after a fault on this machine, and returns the
+// fault. The next poll tries again.
 func (e *turnEnder) returnMessage(ctx context.Context, s state.State, fault error) (state.State, error) {
 	head := s.Turn
 	if head.Submitted != "" || head.Stop != "" {

@@ -136,8 +136,8 @@ func (m turnMessage) context(history, system string) []turn.File {
 func (m turnMessage) fencedText(fences prompt.Fences) string {
 	text := m.text
 	if n := len(m.content.Problems); n > 0 {
-		told := m.content.Problems[:min(n, maxProblems)]
-		text += "\n\n(Parts of this mail could not be read as intended: " + strings.Join(told, "; ")
+		problems := m.content.Problems[:min(n, maxProblems)]
+		text += "\n\n(Parts of this mail could not be read as intended: " + strings.Join(problems, "; ")
 		if n > maxProblems {
 			text += fmt.Sprintf("; and %d more", n-maxProblems)
 		}
@@ -277,23 +277,23 @@ const maxCollectWait = time.Minute
 // the context folder holds it then. At other times it is in the mail alone.
 func (a *Agent) FilesOf(m state.Message) (files.Attachments, error) {
 	read, err := readMessage(a.Store, state.Head{}, m)
-	came := filesOfMessage(files.Incoming{Store: a.Store}, read)
+	attached := filesOfMessage(files.Incoming{Store: a.Store}, read)
 	if err != nil || m.Source != state.Mail {
-		return came, err
+		return attached, err
 	}
 	s, err := a.Store.Read()
 	if err != nil {
-		return came, err
+		return attached, err
 	}
 	if folder := attachmentsOf(s, m.Key); folder != "" {
-		for i, f := range came.Files {
+		for i, f := range attached.Files {
 			file := a.Store.Path(path.Join(folder, f.SaveAs))
 			if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() {
-				came.Files[i].Path = &file
+				attached.Files[i].Path = &file
 			}
 		}
 	}
-	return came, nil
+	return attached, nil
 }
 
 // filesOfMessage returns the files and notes of a message.

@@ -63,7 +63,7 @@ func Create(ctx context.Context, ask Ask, w Wanted) ([]Change, error) {
 	return c.changes, err
 }
 
-// inBurst is how many mailboxes are made at the same time. Most of the time for a mailbox goes
+// atOnce is how many mailboxes are made at the same time. Most of the time for a mailbox goes
 // into the servers' choice of its leader.
 const atOnce = 8
 

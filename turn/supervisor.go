@@ -294,7 +294,7 @@ func (d *deadlines) afterDone() (time.Time, ending) {
 // settled returns when the answer of a done agent counts, unless the agent resumes work first.
 func (d *deadlines) settled() time.Time { return d.doneAt.Add(d.settle) }
 
-// findAttempt returns the deadline of a working agent. The agent may be silent while one of its tools
+// atWork returns the deadline of a working agent. The agent may be silent while one of its tools
 // runs.
 func (d *deadlines) atWork(inTool bool) (time.Time, ending) {
 	if d.silence > 0 && !inTool {

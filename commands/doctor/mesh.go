@@ -77,7 +77,7 @@ func (c meshCheck) token(ctx context.Context) Finding {
 	return good(name, "the mailbox is readable %s, %s waiting", with, terminal.Count(len(box.Messages), "message"))
 }
 
-// emptyReason looks for messages that a service answered but, as far as we can tell, did not accept.
+// notTaken looks for messages that a service answered but, as far as we can tell, did not accept.
 func (c meshCheck) notTaken() []Finding {
 	n := 0
 	for _, e := range c.outbox {

@@ -27,7 +27,7 @@ type Server struct {
 	Secrets       *secret.Known // redacted in the report of a crash
 }
 
-// inBurst is the number of calls that run at the same time. Others wait.
+// atOnce is the number of calls that run at the same time. Others wait.
 const atOnce = 8
 
 // lastCalls is how long we wait for running calls after ctx is done.

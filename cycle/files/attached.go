@@ -41,16 +41,16 @@ type Attachments struct {
 
 // AttachedToMail returns the files and notes of a mail.
 func AttachedToMail(content message.Content) Attachments {
-	came := Attachments{Files: []ReceivedFile{}, Problems: append([]string{}, content.Problems...), LeftOut: content.Left.String(), Instead: content.Instead()}
+	attached := Attachments{Files: []ReceivedFile{}, Problems: append([]string{}, content.Problems...), LeftOut: content.Left.String(), Instead: content.Instead()}
 	listed, _ := FromMail("", content.Attachments)
 	for i, l := range listed {
 		data := content.Attachments[i].Data
-		came.Files = append(came.Files, ReceivedFile{
+		attached.Files = append(attached.Files, ReceivedFile{
 			Name: l.Name, Title: l.title, Type: l.kind, Size: l.size, SaveAs: l.place,
 			open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
 		})
 	}
-	return came
+	return attached
 }
 
 // InStore gives a file its path in the state directory, where it is kept under the name at. A

@@ -87,8 +87,8 @@ func isGone(err error) bool {
 
 // FetchOne keeps one file, unless an earlier try has kept it.
 func (d Downloader) FetchOne(ctx context.Context, name, from string, f mesh.File) error {
-	if kept, err := d.Store.OpenSummed(name, f.SHA256, f.Size); err == nil {
-		return kept.Close()
+	if file, err := d.Store.OpenSummed(name, f.SHA256, f.Size); err == nil {
+		return file.Close()
 	}
 	left := d.Until.Sub(d.Now())
 	if left <= 0 {

@@ -94,7 +94,7 @@ type fileNames struct{ plain.FileNames }
 // add returns the name of the next file: the sender's if it is safe, otherwise ours. A name
 // that a prompt would alter is not safe.
 func (n *fileNames) add(senders, ours string) string {
-	if kept, _ := plain.FileName(senders); prompt.Alters(kept) {
+	if name, _ := plain.FileName(senders); prompt.Alters(name) {
 		senders = ""
 	}
 	return n.Add(senders, ours)

@@ -176,14 +176,14 @@ func verdict(answer *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer)) // a partial text will do
 	code := answer.StatusCode
 	status := strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code))) // the server's own status text may repeat the address
-	switch said := strings.TrimSpace(string(text)); {
+	switch body := strings.TrimSpace(string(text)); {
 	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
 		return fmt.Errorf("the server answered %s, and redirects are not followed", status)
 	case code < http.StatusOK || code >= http.StatusMultipleChoices:
 		return fmt.Errorf("the server answered %s", status)
-	case said == "OK (not found)":
+	case body == "OK (not found)":
 		return errors.New("the monitor does not know this address")
-	case said == "OK (rate limited)":
+	case body == "OK (rate limited)":
 		return errors.New("the monitor received too many requests")
 	}
 	return nil

@@ -53,7 +53,7 @@ const (
 // maxRetryAfter limits the pause that a server may ask for.
 const maxRetryAfter = time.Hour
 
-func (a *Address) post(ctx context.Context, c Call, said func([]byte) string) error {
+func (a *Address) post(ctx context.Context, c Call, safeOutput func([]byte) string) error {
 	request, err := a.request(ctx, c)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (a *Address) post(ctx context.Context, c Call, said func([]byte) string) er
 		return &Error{Reason: withoutURL(err)}
 	}
 	defer answer.Body.Close()
-	return a.verdict(answer, said)
+	return a.verdict(answer, safeOutput)
 }
 
 // newTransport returns an HTTP transport for a single request.
@@ -111,8 +111,8 @@ func (a *Address) request(ctx context.Context, c Call) (*http.Request, error) {
 	return request, a.sign(ctx, request, c.Body)
 }
 
-// insertToken puts the token into an address, escaped for the path or for the query. secret.Disguises
-// redacts both forms.
+// insertToken puts the token into an address, escaped for the path or for the query.
+// secret.Disguises redacts both forms.
 func insertToken(address, token string) string {
 	path, query, queried := strings.Cut(address, "?")
 	path = strings.ReplaceAll(path, TokenPlace, url.PathEscape(token))
@@ -149,7 +149,7 @@ func Signature(secret, timestamp string, body []byte) string {
 var retryStatuses = []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
 
 // verdict returns nil for an answer 2xx, and otherwise an *Error.
-func (a *Address) verdict(answer *http.Response, said func([]byte) string) error {
+func (a *Address) verdict(answer *http.Response, safeOutput func([]byte) string) error {
 	code := answer.StatusCode
 	if code >= http.StatusOK && code < http.StatusMultipleChoices {
 		return nil
@@ -158,7 +158,7 @@ func (a *Address) verdict(answer *http.Response, said func([]byte) string) error
 	e := &Error{Reason: "the server answered " + answer.Status, Permanent: code < http.StatusInternalServerError && !slices.Contains(retryStatuses, code)}
 	if code >= http.StatusMultipleChoices && code < http.StatusBadRequest {
 		e.Reason += ", and redirects are not followed"
-	} else if words := said(text); words != "" {
+	} else if words := safeOutput(text); words != "" {
 		e.Reason += ": " + words
 	}
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {

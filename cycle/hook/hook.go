@@ -166,7 +166,7 @@ type Program struct {
 // maxPrinted limits the output of a program on each stream, in bytes.
 const maxPrinted = 64 << 10
 
-func (p *Program) run(ctx context.Context, c Call, said func([]byte) string) error {
+func (p *Program) run(ctx context.Context, c Call, safeOutput func([]byte) string) error {
 	cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
 	cmd.Dir = p.Dir
 	cmd.Env = append(append([]string{}, p.Env...), "AGENTSTATELOOP_EVENT="+c.Event.Event, "AGENTSTATELOOP_DELIVERY="+c.ID)
@@ -182,7 +182,7 @@ func (p *Program) run(ctx context.Context, c Call, said func([]byte) string) err
 	case errors.Is(err, capture.ErrTooMuch):
 		return &Error{Reason: fmt.Sprintf("it printed more than %d KiB and was killed", maxPrinted>>10)}
 	case cmd.ProcessState != nil && cmd.ProcessState.Exited() && len(printed.Stderr) > 0:
-		return &Error{Reason: fmt.Sprintf("%v: %s", err, said(lastLine(printed.Stderr)))}
+		return &Error{Reason: fmt.Sprintf("%v: %s", err, safeOutput(lastLine(printed.Stderr)))}
 	}
 	return &Error{Reason: err.Error()}
 }

@@ -258,8 +258,9 @@ func (e *Events) lines(s state.State) ([]state.Line, error) {
 	return lines, nil
 }
 
-// findAttempt looks for the attempt that was running at the cursor, and follows its steps from there
-// on. It is called with the lines before the cursor, the newest first, until it returns true.
+// findAttempt looks for the attempt that was running at the cursor, and follows its steps from
+// there on. It is called with the lines before the cursor, the newest first, until it returns
+// true.
 func (e *Events) findAttempt(l state.Line) (known bool) {
 	if e.from.IsZero() {
 		e.from = l.At

@@ -57,18 +57,18 @@ type StatusPrompt struct {
 func PromptStatus(s state.State, p state.Policy, now time.Time) []StatusPrompt {
 	all := []StatusPrompt{}
 	for _, c := range p.Prompts {
-		shown := StatusPrompt{Name: c.Name, At: c.At}
+		status := StatusPrompt{Name: c.Name, At: c.At}
 		i := slices.IndexFunc(s.Prompts, func(row state.TimedPrompt) bool { return row.Name == c.Name })
 		if i < 0 || s.Prompts[i].At != c.At {
-			shown.Next = OrNull(c.Next(now, p.Location).UTC())
+			status.Next = OrNull(c.Next(now, p.Location).UTC())
 		} else {
 			row := s.Prompts[i]
-			shown.Next, shown.Fails, shown.Since = OrNull(row.Next), row.Fails, OrNull(row.Since)
+			status.Next, status.Fails, status.Since = OrNull(row.Next), row.Fails, OrNull(row.Since)
 			if !now.Before(row.Next) {
-				shown.Held = s.PromptsHeld(p, now)
+				status.Held = s.PromptsHeld(p, now)
 			}
 		}
-		all = append(all, shown)
+		all = append(all, status)
 	}
 	return all
 }
@@ -229,11 +229,11 @@ type Wakeup struct {
 	Held  string    `json:"held"`  // the reason why it waits although it is due, or ""
 }
 
-// Wakeups returns the waiting wakeups that shown accepts, the next first.
-func Wakeups(s state.State, p state.Policy, now time.Time, shown func(state.Message) bool) []Wakeup {
+// Wakeups returns the waiting wakeups for which accept returns true, the next first.
+func Wakeups(s state.State, p state.Policy, now time.Time, accept func(state.Message) bool) []Wakeup {
 	rows := []Wakeup{}
 	for _, m := range s.Planned() {
-		if !shown(m) {
+		if !accept(m) {
 			continue
 		}
 		w := Wakeup{Seq: m.Seq, Key: m.Key, Kind: m.Kind, At: m.NextRetryAt, Title: m.Title}

@@ -165,8 +165,8 @@ func (r Reader) pollIsLate(s state.State, now time.Time) bool {
 	return silent && (r.Unscheduled || now.Sub(s.NextDue) > unpolledFor)
 }
 
-// whyNudgeWaits returns the reason why a nudge has not come further than got shows. ok is false if the
-// reason is unknown.
+// whyNudgeWaits returns the reason why a nudge has not come further than got shows. ok is false if
+// the reason is unknown.
 func (r Reader) whyNudgeWaits(got Receipt) (w Waiting, ok bool) {
 	s, err := r.Store.Read()
 	if err != nil {
